@@ -1,0 +1,319 @@
+package gguf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"math/bits"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	magic        = "GGUF"
+	maxDims      = 4
+	maxKey       = 65535 // bytes in a key or a tensor's name
+	alignmentKey = "general.alignment"
+	alignment    = 32 // where that key is absent
+)
+
+// ErrNotGGUF means that a file is of another kind altogether.
+var ErrNotGGUF = errors.New("not a GGUF file")
+
+// A FormatError says what is wrong with a GGUF file, and where.
+type FormatError struct {
+	File   string // the name given to Open
+	Item   string // which part: `key "general.name"`, `tensor "output.weight"`, `header`
+	Offset int64  // in bytes from the start of the file
+	Err    error
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%s: %s at offset %d: %v", e.File, e.Item, e.Offset, e.Err)
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// Tensor is an entry of the table of tensors.
+type Tensor struct {
+	Name   string
+	Type   Type
+	Dims   []uint64 // at most four, the number of columns (neighbours in memory) first; none for a single number
+	Offset int64    // of the first byte, from the start of the file
+	Size   int64    // in bytes
+}
+
+// Elements returns the number of weights.
+func (t Tensor) Elements() uint64 {
+	n := uint64(1)
+	for _, d := range t.Dims {
+		n *= d
+	}
+	return n
+}
+
+// String describes the tensor for people: "blk.0.attn_q.weight Q8_0 [2048 2048]".
+func (t Tensor) String() string { return fmt.Sprintf("%s %v %d", t.Name, t.Type, t.Dims) }
+
+// File is an open GGUF file: its metadata and its table of tensors.
+type File struct {
+	Name       string // the name given to Open
+	Version    uint32 // of the format: 2 or 3
+	Alignment  int64  // of every tensor, in bytes: a power of two
+	DataOffset int64  // where the tensors begin, from the start of the file (its end or later if there are none)
+	KVs        []KV   // the metadata in the file's order
+	Tensors    []Tensor
+
+	keys, tensors map[string]int // indices into KVs and Tensors
+	src           io.ReaderAt
+	closer        io.Closer
+}
+
+// Open reads the header of the GGUF file in the first size bytes of r. The name
+// stands for the file in messages and is not used otherwise. The File keeps r and
+// reads from it only through [File.Reader].
+//
+// The error is a [*FormatError] for a damaged or unsupported file and wraps
+// [ErrNotGGUF] for a file of another kind.
+func Open(r io.ReaderAt, size int64, name string) (*File, error) {
+	if size <= 0 {
+		return nil, fmt.Errorf("%s: %w: it is empty", name, ErrNotGGUF)
+	}
+	h := newReader(r, size, name)
+	if h.fill(int(min(size, 8))); h.err != nil {
+		return nil, h.err
+	}
+	if start := h.window; string(start[:min(len(start), len(magic))]) != magic {
+		return nil, fmt.Errorf("%s: %w: it starts with %s", name, ErrNotGGUF, resemblance(start[:min(len(start), 16)]))
+	}
+	h.next(len(magic))
+	f := &File{Name: name, Version: h.uint32(), Alignment: alignment, src: r}
+	switch v := f.Version; {
+	case v == 2 || v == 3 || h.err != nil:
+	case v == 1:
+		h.failAt(4, "GGUF version 1 is not supported (versions 2 and 3 are): convert the model again")
+	case v != 0 && v&0xffff == 0:
+		h.failAt(4, "big-endian GGUF (version %d): only little-endian files are supported", bits.ReverseBytes32(v))
+	default:
+		h.failAt(4, "GGUF version %d is not supported (versions 2 and 3 are)", v)
+	}
+	nTensors := h.uint64()
+	h.fits(nTensors, 8+4+4+8, "tensors", 8)
+	nKVs := h.uint64()
+	h.fits(nKVs, 8+4+1, "keys", 8)
+	if h.err == nil {
+		f.readKVs(h, int(nKVs))
+	}
+	if h.err == nil {
+		f.readTensors(h, int(nTensors))
+	}
+	if h.err == nil {
+		f.placeTensors(h, size)
+	}
+	if h.err != nil {
+		return nil, h.err
+	}
+	return f, nil
+}
+
+// OpenFile opens the GGUF file of that name. [File.Close] closes it.
+func OpenFile(name string) (*File, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = fmt.Errorf("%s: %w: it is a directory", name, ErrNotGGUF)
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s: %w: it is not a regular file", name, ErrNotGGUF)
+	}
+	var f *File
+	if err == nil {
+		f, err = Open(file, info.Size(), name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	f.closer = file
+	return f, nil
+}
+
+// Close closes the file if OpenFile has opened it, and does nothing otherwise.
+func (f *File) Close() error {
+	if f.closer == nil {
+		return nil
+	}
+	return f.closer.Close()
+}
+
+// Reader returns what the file is read from. Offsets of tensors refer to it.
+func (f *File) Reader() io.ReaderAt { return f.src }
+
+// Keys yields the metadata keys in the file's order.
+func (f *File) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range f.KVs {
+			if !yield(f.KVs[i].Key) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the tensor of that name.
+func (f *File) Tensor(name string) (Tensor, bool) {
+	i, ok := f.tensors[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return f.Tensors[i], true
+}
+
+// readKVs reads n times: key, type, value.
+func (f *File) readKVs(h *reader, n int) {
+	// n has been checked against the file, but it is the file's word: grow as entries appear.
+	f.KVs = make([]KV, 0, min(n, 64))
+	f.keys = make(map[string]int, min(n, 64))
+	for i := range n {
+		h.item, h.label = "key", strconv.Itoa(i)
+		start := h.offset()
+		key := h.string(maxKey, "bytes of key")
+		if h.err != nil {
+			return
+		}
+		h.label = quote(key)
+		if _, ok := f.keys[key]; ok {
+			h.failAt(start, "the key is there twice")
+		}
+		value := h.value(ValueType(h.uint32()), 1)
+		if key == alignmentKey && h.err == nil {
+			a, ok := value.(uint32)
+			if !ok {
+				h.failAt(start, "%w: %s where a uint32 is needed", ErrType, describe(value))
+			} else if bits.OnesCount32(a) != 1 {
+				h.failAt(start, "alignment %d is not a power of two", a)
+			}
+			f.Alignment = int64(a)
+		}
+		if h.err != nil {
+			return
+		}
+		f.keys[key] = i
+		f.KVs = append(f.KVs, KV{key, value})
+	}
+}
+
+// readTensors reads n times: name, number of dimensions, dimensions, type, offset
+// (from the start of the data, which is not known yet).
+func (f *File) readTensors(h *reader, n int) {
+	f.Tensors = make([]Tensor, 0, min(n, 512))
+	f.tensors = make(map[string]int, min(n, 512))
+	for i := range n {
+		h.item, h.label = "tensor", strconv.Itoa(i)
+		start := h.offset()
+		t := Tensor{Name: h.string(maxKey, "bytes of name")}
+		if h.err != nil {
+			return
+		}
+		h.label = quote(t.Name)
+		if _, ok := f.tensors[t.Name]; ok {
+			h.failAt(start, "the tensor is there twice")
+		}
+		dims := h.uint32()
+		if dims > maxDims {
+			h.failAt(h.offset()-4, "%d dimensions, at most %d are allowed", dims, maxDims)
+			return
+		}
+		t.Dims = make([]uint64, dims)
+		for j := range t.Dims {
+			t.Dims[j] = h.uint64()
+		}
+		t.Type = Type(h.uint32())
+		offset := h.uint64()
+		if h.err != nil {
+			return
+		}
+		var err error
+		if t.Size, err = t.Type.Size(t.Dims...); err != nil {
+			h.failAt(start, "%w", err)
+			return
+		}
+		if offset%uint64(f.Alignment) != 0 {
+			h.failAt(h.offset()-8, "data offset %d is not a multiple of the alignment %d", offset, f.Alignment)
+			return
+		}
+		if t.Offset = int64(offset); t.Offset < 0 {
+			h.failAt(h.offset()-8, "data offset %d is past the end of any file", offset)
+			return
+		}
+		f.tensors[t.Name] = i
+		f.Tensors = append(f.Tensors, t)
+	}
+}
+
+// placeTensors turns offsets into ones from the start of the file, and checks that
+// the tensors are inside it and apart.
+func (f *File) placeTensors(h *reader, size int64) {
+	f.DataOffset = (h.offset() + f.Alignment - 1) &^ (f.Alignment - 1)
+	h.item = "tensor"
+	order := make([]*Tensor, len(f.Tensors))
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		order[i] = t
+		// By subtraction: the sums might overflow.
+		if room := size - f.DataOffset; t.Offset > room || t.Size > room-t.Offset {
+			h.label = quote(t.Name)
+			at := f.DataOffset + min(t.Offset, math.MaxInt64-f.DataOffset)
+			h.failAt(at, "its %d bytes of data are not inside the file, which ends at %d: is it cut short?", t.Size, size)
+			return
+		}
+		t.Offset += f.DataOffset
+	}
+	slices.SortFunc(order, func(a, b *Tensor) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := 1; i < len(order); i++ {
+		if a, b := order[i-1], order[i]; a.Offset+a.Size > b.Offset {
+			h.label = quote(b.Name)
+			h.failAt(b.Offset, "its data overlaps that of tensor %s, which ends at %d", quote(a.Name), a.Offset+a.Size)
+			return
+		}
+	}
+}
+
+// quote quotes a name from a file, which may be long and may be anything, for a message.
+func quote(s string) string { return fmt.Sprintf("%.100q", s) }
+
+// resemblance quotes the start of a file that is not GGUF, and says what it looks
+// like for the kinds that turn up in its place.
+func resemblance(start []byte) string {
+	s := string(start)
+	quoted := strconv.Quote(s)
+	for _, kind := range [...]struct{ prefix, name string }{
+		{"\x89PNG", "a PNG image"},
+		{"\xff\xd8\xff", "a JPEG image"},
+		{"PK\x03\x04", "a zip archive; PyTorch checkpoints are"},
+		{"\x1f\x8b", "compressed with gzip"},
+		{"(\xb5/\xfd", "compressed with zstd"},
+		{"version https://", "a Git LFS pointer; the file itself was not fetched"},
+		{"<", "a web page or XML"},
+		{"FUGG", "GGUF with its bytes swapped"},
+		{"tjgg", "a GGML file from before GGUF; convert the model again"},
+		{"fmgg", "a GGML file from before GGUF; convert the model again"},
+		{"lmgg", "a GGML file from before GGUF; convert the model again"},
+	} {
+		if strings.HasPrefix(s, kind.prefix) {
+			return quoted + " (" + kind.name + ")"
+		}
+	}
+	if len(s) > 8 && s[8] == '{' {
+		return quoted + " (a safetensors file, it seems; convert the model)"
+	}
+	return quoted
+}

@@ -1,0 +1,174 @@
+package gguf
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// damaged are files that Open must refuse, each with what it must say.
+var damaged = []struct {
+	name, want string
+	file       []byte
+	offset     int64 // of the FormatError; -1: the error is ErrNotGGUF
+}{
+	{"empty", "test.gguf: not a GGUF file: it is empty", nil, -1},
+	{"png", `test.gguf: not a GGUF file: it starts with "\x89PNG\r\n\x1a\n" (a PNG image)`, []byte("\x89PNG\r\n\x1a\n"), -1},
+	{"text", `it starts with "hello"`, []byte("hello"), -1},
+	{"one-byte", `it starts with "G"`, []byte("G"), -1},
+	{"lfs-pointer", "a Git LFS pointer", []byte("version https://git-lfs.github.com/spec/v1\n"), -1},
+	{"safetensors", "a safetensors file, it seems", []byte("\x40\x00\x00\x00\x00\x00\x00\x00{\"__metadata__\""), -1},
+	{"magic-only", "header at offset 4: the file ends here: 4 bytes are needed, 0 remain", []byte("GGUF"), 4},
+	{"version-0", "GGUF version 0 is not supported", header(0, 0, 0), 4},
+	{"version-1", "GGUF version 1 is not supported (versions 2 and 3 are): convert", raw("GGUF").u32(1).u32(0).u32(0), 4},
+	{"version-4", "GGUF version 4 is not supported", header(4, 0, 0), 4},
+	{"big-endian", "big-endian GGUF (version 3)", raw("GGUF\x00\x00\x00\x03").zeros(16), 4},
+	{"counts-cut", "header at offset 16: the file ends here: 8 bytes are needed, 0 remain", raw("GGUF").u32(3).u64(0), 16},
+	{"many-tensors", "header at offset 8: 1152921504606846976 tensors cannot be in the 8 bytes that remain", header(3, 1<<60, 0), 8},
+	{"many-keys", "header at offset 16: 18446744073709551615 keys cannot be in the 0 bytes", header(3, 0, math.MaxUint64), 16},
+	{"key-length", "key 0 at offset 24: 9223372036854775807 bytes of key cannot be in the 9 bytes", header(3, 0, 1).u64(math.MaxInt64).zeros(9), 24},
+	{"key-too-long", "65536 bytes of key, at most 65535 are allowed", header(3, 0, 1).u64(65536).zeros(65536 + 5), 24},
+	{"key-twice", `key "a" at offset 38: the key is there twice`, header(3, 0, 2).key("a").typ(ValueBool).u8(1).key("a").typ(ValueBool).u8(1), 38},
+	{"value-type", `key "a" at offset 33: unknown value type 13`, header(3, 0, 1).key("a").typ(13).zeros(8), 33},
+	{"value-cut", `key "a" at offset 37: the file ends here: 8 bytes are needed, 7 remain`, header(3, 0, 1).key("a").typ(ValueFloat64).zeros(7), 37},
+	{"bool-2", "bool is 2, neither 0 nor 1", header(3, 0, 1).key("a").typ(ValueBool).u8(2), 37},
+	{"bools-2", "bool is 2, neither 0 nor 1", header(3, 0, 1).key("a").typ(ValueArray).typ(ValueBool).u64(2).u8(1).u8(2), 50},
+	{"string-length", `key "a" at offset 37: 4294967296 bytes of string cannot be in the 3 bytes`, header(3, 0, 1).key("a").typ(ValueString).u64(1 << 32).zeros(3), 37},
+	{"array-type", `key "a" at offset 37: array of unknown value type 77`, header(3, 0, 1).key("a").typ(ValueArray).typ(77).u64(1).zeros(8), 37},
+	{"array-length", `key "a" at offset 41: 2305843009213693953 array elements cannot be in the 8 bytes`, header(3, 0, 1).key("a").typ(ValueArray).typ(ValueUint64).u64(1<<61 + 1).u64(1), 41},
+	{"strings-length", `2305843009213693952 strings cannot be in the 8 bytes`, header(3, 0, 1).key("a").typ(ValueArray).typ(ValueString).u64(1 << 61).u64(0), 41},
+	{"strings-cut", `key "a" at offset 57: 9 bytes of string cannot be in the 0 bytes`, header(3, 0, 1).key("a").typ(ValueArray).typ(ValueString).u64(2).u64(0).u64(9), 57},
+	{"arrays-deep", "arrays nested deeper than 4", header(3, 0, 1).key("a").typ(ValueArray).typ(ValueArray).u64(1).typ(ValueArray).u64(1).typ(ValueArray).u64(1).typ(ValueArray).u64(1).typ(ValueArray).u64(1).zeros(64), 73},
+	{"alignment-type", `key "general.alignment" at offset 24: wrong type: int32 where a uint32 is needed`, header(3, 0, 1).key("general.alignment").typ(ValueInt32).u32(32), 24},
+	{"alignment-24", "alignment 24 is not a power of two", header(3, 0, 1).key("general.alignment").typ(ValueUint32).u32(24), 24},
+	{"alignment-0", "alignment 0 is not a power of two", header(3, 0, 1).key("general.alignment").typ(ValueUint32).u32(0), 24},
+	{"tensor-twice", `tensor "w" at offset 57: the tensor is there twice`, header(3, 2, 0).tensor("w", F32, 0, 1).tensor("w", F32, 32, 1).pad(32).zeros(64), 57},
+	{"dims-5", `tensor "w" at offset 33: 5 dimensions, at most 4 are allowed`, header(3, 1, 0).tensor("w", F32, 0, 1, 1, 1, 1, 1).pad(32).zeros(64), 33},
+	{"dims-many", `tensor "w" at offset 33: 4294967295 dimensions`, header(3, 1, 0).str("w").u32(math.MaxUint32).zeros(99), 33},
+	{"dim-0", `tensor "w" at offset 24: dimension 1 is zero`, header(3, 1, 0).tensor("w", F32, 0, 4, 0).pad(32), 24},
+	{"dims-overflow", "more elements than can be counted", header(3, 1, 0).tensor("w", F32, 0, 1<<32, 1<<32).pad(32), 24},
+	{"bytes-overflow", "more bytes than can be counted", header(3, 1, 0).tensor("w", F32, 0, 1<<62).pad(32), 24},
+	{"blocks", "rows of shape [33] are not whole blocks of 32, which Q8_0 needs", header(3, 1, 0).tensor("w", Q8_0, 0, 33).pad(32).zeros(99), 24},
+	{"type-unknown", "unknown tensor type 99", header(3, 1, 0).tensor("w", 99, 0, 1).pad(32).zeros(99), 24},
+	{"type-removed", "type Q4_0_4_4 is no longer part of the format", header(3, 1, 0).tensor("w", 31, 0, 32).pad(32).zeros(99), 24},
+	{"offset-unaligned", `tensor "w" at offset 49: data offset 16 is not a multiple of the alignment 32`, header(3, 1, 0).tensor("w", F32, 16, 1).pad(32).zeros(64), 49},
+	{"offset-huge", "data offset 18446744073709551584 is past the end of any file", header(3, 1, 0).tensor("w", F32, math.MaxUint64-31, 1).pad(32).zeros(64), 49},
+	{"offset-past-end", `tensor "w" at offset 9223372036854775807: its 4 bytes of data are not inside the file`, header(3, 1, 0).tensor("w", F32, math.MaxInt64-31, 1).pad(32).zeros(64), math.MaxInt64},
+	{"data-cut", `tensor "w" at offset 64: its 64 bytes of data are not inside the file, which ends at 127: is it cut short?`, header(3, 1, 0).tensor("w", F32, 0, 16).pad(32).zeros(63), 64},
+	{"data-missing", "is it cut short?", header(3, 1, 0).tensor("w", F32, 0, 16), 64},
+	{"overlap", `tensor "v" at offset 128: its data overlaps that of tensor "w", which ends at 132`, header(3, 2, 0).tensor("v", F32, 32, 1).tensor("w", F32, 0, 9).pad(32).zeros(64), 128},
+	{"overlap-same", "overlaps", header(3, 2, 0).tensor("v", F32, 0, 1).tensor("w", F32, 0, 1).pad(32).zeros(64), 96},
+}
+
+func TestDamaged(t *testing.T) {
+	for _, test := range damaged {
+		t.Run(test.name, func(t *testing.T) {
+			f, err := open(test.file)
+			if f != nil || err == nil {
+				t.Fatalf("opened, want %q", test.want)
+			}
+			if !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "test.gguf: ") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			var format *FormatError
+			switch {
+			case test.offset < 0:
+				if !errors.Is(err, ErrNotGGUF) {
+					t.Errorf("%v is not ErrNotGGUF", err)
+				}
+			case !errors.As(err, &format):
+				t.Errorf("%v is not a FormatError", err)
+			case format.Offset != test.offset:
+				t.Errorf("%v: offset %d, want %d", err, format.Offset, test.offset)
+			}
+		})
+	}
+}
+
+// A file cut anywhere gives an error, and so does a reader that ends before the
+// size it was said to have.
+func TestCut(t *testing.T) {
+	b := write(t, sampleKVs(), sampleTensors())
+	b = bytes.TrimRight(b, "\x00") // the padding after the last tensor may be missing
+	for n := range len(b) {
+		if _, err := open(b[:n]); err == nil {
+			t.Fatalf("cut to %d of %d bytes, it opens", n, len(b))
+		}
+	}
+	f, err := open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range f.DataOffset - f.Alignment {
+		_, err := Open(bytes.NewReader(b[:n]), int64(len(b)), "short")
+		var format *FormatError
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.As(err, &format) || format.Offset != n {
+			t.Fatalf("shrunk to %d: %v", n, err)
+		}
+	}
+}
+
+type broken struct{ error }
+
+func (b broken) ReadAt([]byte, int64) (int, error) { return 0, b.error }
+
+func TestReadError(t *testing.T) {
+	failing := errors.New("disk on fire")
+	if _, err := Open(broken{failing}, 100, "x"); !errors.Is(err, failing) || err.Error() != "x: header at offset 0: disk on fire" {
+		t.Error(err)
+	}
+}
+
+// Damage to any byte may be refused or not, but never crashes, and never makes Open
+// allocate much more than the file is long.
+func TestFlips(t *testing.T) {
+	original := write(t, sampleKVs(), sampleTensors())
+	header := len(original) - 700
+	for i := range header {
+		for _, x := range []byte{0x01, 0x80, 0xff, 0x7f} {
+			b := bytes.Clone(original)
+			b[i] ^= x
+			if n := allocated(func() { open(b) }); n > 1<<20 {
+				t.Fatalf("byte %d ^ %#x: %d bytes allocated for a file of %d", i, x, n, len(b))
+			}
+		}
+	}
+	for _, test := range damaged {
+		if n := allocated(func() { open(test.file) }); n > 1<<20 {
+			t.Errorf("%s: %d bytes allocated for a file of %d", test.name, n, len(test.file))
+		}
+	}
+}
+
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestNoTensors(t *testing.T) {
+	// Vocabulary files end with the metadata, unpadded.
+	f, err := open(header(3, 0, 1).key("a").typ(ValueBool).u8(1))
+	if err != nil || f.DataOffset != 64 || len(f.Tensors) != 0 {
+		t.Error(f, err)
+	}
+}
+
+func TestTensorsOutOfOrder(t *testing.T) {
+	f, err := open(header(3, 2, 0).tensor("second", F32, 64, 2, 3).tensor("first", F32, 0, 9).pad(32).zeros(64 + 24))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Tensors[0].Offset != f.DataOffset+64 || f.Tensors[1].Offset != f.DataOffset {
+		t.Error(f.Tensors)
+	}
+	if s := f.Tensors[0].String(); s != "second F32 [2 3]" || f.Tensors[0].Elements() != 6 {
+		t.Error(s, f.Tensors[0].Elements())
+	}
+}
