@@ -1,0 +1,158 @@
+package bpe
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"unicode/utf8"
+)
+
+// byteLevel is byte-level BPE: each word of the pre-tokenizer starts as its
+// bytes and is merged by rank.
+type byteLevel struct {
+	pre    pretokenizer
+	bytes  [256]int32       // token of each byte, -1 if the vocabulary has none
+	merges map[uint64]merge // by left<<32 | right
+	whole  map[string]int32 // words that are tokens as they are; nil: merge them all
+	unk    int32
+}
+
+type merge struct {
+	rank uint32
+	id   int32
+}
+
+func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
+
+func newByteLevel(t *Tokenizer, pre string, merges []string) (*byteLevel, error) {
+	p, err := findPretokenizer(pre)
+	if err != nil {
+		return nil, err
+	}
+	b := &byteLevel{pre: p, merges: make(map[uint64]merge, len(merges)), unk: t.unk}
+	for i := range b.bytes {
+		b.bytes[i] = -1
+		if id, ok := t.ids[string(byteRunes[i])]; ok && t.isText(id) {
+			b.bytes[i] = id
+		}
+	}
+	for rank, line := range merges {
+		// A token is never empty, so neither is what stands before the space.
+		sep := -1
+		if line != "" {
+			sep = strings.IndexByte(line[1:], ' ') + 1
+		}
+		if sep <= 0 {
+			return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %q is not two tokens with a space between", rank, line)
+		}
+		left, right := line[:sep], line[sep+1:]
+		var id [3]int32
+		for k, s := range [3]string{left, right, left + right} {
+			var ok bool
+			if id[k], ok = t.ids[s]; !ok {
+				return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %q needs the token %q, which is not in the vocabulary", rank, line, s)
+			}
+		}
+		key := pairKey(id[0], id[1])
+		if _, ok := b.merges[key]; ok || !t.isText(id[2]) {
+			continue // the first of two counts; text makes no control token
+		}
+		b.merges[key] = merge{uint32(rank), id[2]}
+	}
+	if p.whole {
+		b.whole = make(map[string]int32, len(t.tokens))
+		for i, piece := range t.pieces {
+			if id := int32(i); t.isText(id) {
+				b.whole[piece] = id
+			}
+		}
+	}
+	return b, nil
+}
+
+func (b *byteLevel) encode(s *scratch, text string) {
+	s.end = 0
+	for i := 0; i < len(text); {
+		j := min(b.pre.next(s, text, i), i+maxWord)
+		b.word(s, text[i:j])
+		i = j
+	}
+}
+
+func (b *byteLevel) word(s *scratch, word string) {
+	if b.whole != nil {
+		if id, ok := b.whole[word]; ok {
+			s.ids = append(s.ids, id)
+			return
+		}
+	}
+	s.symbols = s.symbols[:0]
+	for i := range len(word) {
+		s.symbols = append(s.symbols, symbol{prev: int32(i) - 1, next: int32(i) + 1, id: b.bytes[word[i]], priority: never})
+	}
+	s.symbols[len(word)-1].next = -1
+	s.merge(b)
+	for i := int32(0); i >= 0; i = s.symbols[i].next {
+		id := s.symbols[i].id
+		if id < 0 {
+			id = b.unk
+		}
+		if id >= 0 {
+			s.ids = append(s.ids, id)
+		}
+	}
+}
+
+func (b *byteLevel) pair(_ *scratch, left, right *symbol) (int32, uint32) {
+	if m, ok := b.merges[pairKey(left.id, right.id)]; ok {
+		return m.id, m.rank
+	}
+	return -1, never
+}
+
+func (b *byteLevel) equal(other encoder) bool {
+	o, ok := other.(*byteLevel)
+	return ok && b.pre.name == o.pre.name && b.bytes == o.bytes && maps.Equal(b.merges, o.merges)
+}
+
+// byteRunes is GPT-2's alphabet: how a byte is spelled in a vocabulary.
+// Printable bytes of Latin-1 are themselves, the others lie from U+0100 on.
+var byteRunes = func() (runes [256]rune) {
+	next := rune(256)
+	for b := range runes {
+		switch {
+		case b >= '!' && b <= '~', b >= 0xA1 && b <= 0xAC, b >= 0xAE:
+			runes[b] = rune(b)
+		default:
+			runes[b] = next
+			next++
+		}
+	}
+	return runes
+}()
+
+// runeBytes is its inverse, -1 where a rune stands for no byte.
+var runeBytes = func() (bytes [256 + 68]int16) {
+	for i := range bytes {
+		bytes[i] = -1
+	}
+	for b, r := range byteRunes {
+		bytes[r] = int16(b)
+	}
+	return bytes
+}()
+
+// appendUnspelled appends the bytes that token spells. A rune outside the
+// alphabet stands for itself.
+func appendUnspelled(dst []byte, token string) []byte {
+	for i := 0; i < len(token); {
+		r, n := utf8.DecodeRuneInString(token[i:])
+		if int(r) < len(runeBytes) && runeBytes[r] >= 0 {
+			dst = append(dst, byte(runeBytes[r]))
+		} else {
+			dst = append(dst, token[i:i+n]...)
+		}
+		i += n
+	}
+	return dst
+}

@@ -1,0 +1,50 @@
+package bpe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Equal says whether t and other turn every text into the same ids and back.
+func (t *Tokenizer) Equal(other *Tokenizer) bool {
+	return t == other || t.model == other.model &&
+		slices.Equal(t.tokens, other.tokens) && slices.Equal(t.types, other.types) &&
+		t.bos == other.bos && t.eos == other.eos && t.unk == other.unk &&
+		t.addBOS == other.addBOS && t.addEOS == other.addEOS && t.spacePrefix == other.spacePrefix &&
+		slices.Equal(t.eog, other.eog) && t.encoder.equal(other.encoder)
+}
+
+// Compatible returns nil if the ids of t and other stand for the same tokens,
+// so that one may draft for the other; either may have more ids at the end if
+// they are padding. Otherwise the error says what differs first.
+func (t *Tokenizer) Compatible(other *Tokenizer) error {
+	if t == other {
+		return nil
+	}
+	if t.model != other.model {
+		return fmt.Errorf("bpe: the vocabularies differ: one is a %s tokenizer, the other %s", t.model, other.model)
+	}
+	n := min(t.Size(), other.Size())
+	for i := range int32(n) {
+		if t.tokens[i] != other.tokens[i] && !(t.padding(i) && other.padding(i)) {
+			return fmt.Errorf("bpe: the vocabularies differ: token %d is %q in one, %q in the other", i, t.tokens[i], other.tokens[i])
+		}
+	}
+	larger := t
+	if other.Size() > n {
+		larger = other
+	}
+	for i := int32(n); int(i) < larger.Size(); i++ {
+		if !larger.padding(i) {
+			return fmt.Errorf("bpe: the vocabularies differ: token %d is %q in one, the other has %d tokens", i, larger.tokens[i], n)
+		}
+	}
+	return nil
+}
+
+// padding says whether id only fills up the vocabulary.
+func (t *Tokenizer) padding(id int32) bool {
+	s := t.tokens[id]
+	return t.types[id] == TypeUnused || s == "" || strings.HasPrefix(s, "[PAD")
+}

@@ -1,0 +1,188 @@
+package bpe
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Token types, as tokenizer.ggml.token_type numbers them.
+const (
+	TypeUndefined   = 0 // treated as normal
+	TypeNormal      = 1
+	TypeUnknown     = 2 // stands for text that the vocabulary cannot express
+	TypeControl     = 3 // marks structure, is not text
+	TypeUserDefined = 4 // text with an id of its own, found before anything else
+	TypeUnused      = 5 // padding
+	TypeByte        = 6 // one byte, spelled <0x00> to <0xFF>
+)
+
+// ErrUnsupported is what [New] wraps when a tokenizer model or pre-tokenizer
+// is unknown to it.
+var ErrUnsupported = errors.New("not supported")
+
+// Config is a vocabulary and its rules, in the words of a GGUF file's metadata
+// (tokenizer.ggml.*). Ids of -1 mean that there is no such token.
+type Config struct {
+	Model  string    // "gpt2" (byte-level BPE) or "llama" (SentencePiece-style BPE)
+	Pre    string    // pre-tokenizer of a gpt2 model; "" is "default"
+	Tokens []string  // spelling of each id; an empty one is never found in text
+	Types  []int32   // type of each id; nil: all normal
+	Scores []float32 // of each id; a llama model merges the pair that makes the highest first
+	Merges []string  // of a gpt2 model, "left right", most important first
+
+	BOS, EOS, UNK int32
+	EOG           []int32 // ids that end a generation, beside EOS and the well-known chat marks
+
+	AddBOS, AddEOS bool // what AddSpecial adds
+	AddSpacePrefix bool // a llama model's text begins with a space, after a special token too
+}
+
+// Defaults returns what holds for a tokenizer model and pre-tokenizer as long
+// as the file does not say otherwise: no vocabulary, but the ids and flags.
+func Defaults(model, pre string) Config {
+	c := Config{Model: model, Pre: pre, BOS: -1, EOS: -1, UNK: -1}
+	switch model {
+	case "llama":
+		c.BOS, c.EOS, c.UNK = 1, 2, 0
+		c.AddBOS, c.AddSpacePrefix = true, true
+	case "gpt2":
+		p, _ := findPretokenizer(pre)
+		c.AddBOS = p.addBOS
+	}
+	return c
+}
+
+// endMarks are spellings that end an assistant's turn or a text, whatever a
+// file says of their type. Files exist that call them normal tokens.
+var endMarks = []string{
+	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>",
+	"<end_of_turn>", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+}
+
+// New checks c and prepares a tokenizer. Errors name the metadata key and the
+// index that is wrong. c's slices may be changed afterwards.
+func New(c Config) (*Tokenizer, error) {
+	t, err := newTokenizer(c)
+	if err != nil {
+		return nil, fmt.Errorf("bpe: %w", err)
+	}
+	return t, nil
+}
+
+func newTokenizer(c Config) (*Tokenizer, error) {
+	if c.Model != "gpt2" && c.Model != "llama" {
+		return nil, fmt.Errorf("tokenizer.ggml.model: %q is %w (known: gpt2, llama)", c.Model, ErrUnsupported)
+	}
+	if err := checkIDs(&c); err != nil {
+		return nil, err
+	}
+	types, err := checkTypes(&c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tokenizer{
+		model: c.Model, tokens: slices.Clone(c.Tokens), types: types,
+		ids: make(map[string]int32, len(c.Tokens)),
+		bos: c.BOS, eos: c.EOS, unk: c.UNK,
+		addBOS: c.AddBOS, addEOS: c.AddEOS,
+	}
+	for i, s := range t.tokens {
+		if s == "" {
+			continue
+		}
+		if first, ok := t.ids[s]; ok {
+			return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %q is token %d already", i, s, first)
+		}
+		t.ids[s] = int32(i)
+	}
+	if t.eos >= 0 {
+		t.eog = append(t.eog, t.eos)
+	}
+	t.eog = append(t.eog, c.EOG...)
+	for _, s := range endMarks {
+		if id, ok := t.ids[s]; ok {
+			t.types[id] = TypeControl
+			t.eog = append(t.eog, id)
+		}
+	}
+	slices.Sort(t.eog)
+	t.eog = slices.Compact(t.eog)
+
+	if t.pieces, err = t.makePieces(); err != nil {
+		return nil, err
+	}
+	t.special = newSpecials(t.tokens, t.types)
+	if c.Model == "llama" {
+		t.spacePrefix = c.AddSpacePrefix
+		t.encoder, err = newSentencePiece(t, c.Scores)
+	} else {
+		t.encoder, err = newByteLevel(t, c.Pre, c.Merges)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// checkIDs checks every id that the configuration names.
+func checkIDs(c *Config) error {
+	n := len(c.Tokens)
+	if n == 0 {
+		return errors.New("tokenizer.ggml.tokens: empty")
+	}
+	if n > math.MaxInt32 {
+		return fmt.Errorf("tokenizer.ggml.tokens: %d tokens, more than ids can number", n)
+	}
+	for _, s := range []struct {
+		key string
+		id  int32
+	}{{"bos_token_id", c.BOS}, {"eos_token_id", c.EOS}, {"unknown_token_id", c.UNK}} {
+		if s.id < -1 || int(s.id) >= n {
+			return fmt.Errorf("tokenizer.ggml.%s: %d is outside the vocabulary of %d tokens", s.key, s.id, n)
+		}
+	}
+	for i, id := range c.EOG {
+		if id < 0 || int(id) >= n {
+			return fmt.Errorf("end-of-generation token %d of %d: %d is outside the vocabulary of %d tokens", i, len(c.EOG), id, n)
+		}
+	}
+	if c.AddBOS && c.BOS < 0 {
+		return errors.New("tokenizer.ggml.add_bos_token: true, but there is no tokenizer.ggml.bos_token_id")
+	}
+	if c.AddEOS && c.EOS < 0 {
+		return errors.New("tokenizer.ggml.add_eos_token: true, but there is no tokenizer.ggml.eos_token_id")
+	}
+	return nil
+}
+
+// checkTypes checks types and scores and returns the types in little space.
+func checkTypes(c *Config) ([]uint8, error) {
+	n := len(c.Tokens)
+	if c.Types != nil && len(c.Types) != n {
+		return nil, fmt.Errorf("tokenizer.ggml.token_type: %d entries for %d tokens", len(c.Types), n)
+	}
+	if (c.Scores != nil || c.Model == "llama") && len(c.Scores) != n {
+		return nil, fmt.Errorf("tokenizer.ggml.scores: %d entries for %d tokens", len(c.Scores), n)
+	}
+	for i, s := range c.Scores {
+		if s != s {
+			return nil, fmt.Errorf("tokenizer.ggml.scores[%d]: not a number", i)
+		}
+	}
+	types := make([]uint8, n)
+	for i := range types {
+		types[i] = TypeNormal
+		if c.Types == nil {
+			continue
+		}
+		switch ty := c.Types[i]; {
+		case ty < 0 || ty > TypeByte:
+			return nil, fmt.Errorf("tokenizer.ggml.token_type[%d]: %d is no token type", i, ty)
+		case ty != TypeUndefined:
+			types[i] = uint8(ty)
+		}
+	}
+	return types, nil
+}

@@ -1,0 +1,140 @@
+package bpe
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// makePieces returns the bytes of each id, as parts of one string.
+func (t *Tokenizer) makePieces() ([]string, error) {
+	var all []byte
+	ends := make([]int, len(t.tokens))
+	for i, text := range t.tokens {
+		switch t.types[i] {
+		case TypeControl, TypeUnknown:
+		case TypeByte:
+			b, ok := parseByte(text)
+			if !ok {
+				return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %q is not <0x00> to <0xFF>, as tokenizer.ggml.token_type says", i, text)
+			}
+			all = append(all, b)
+		case TypeUserDefined:
+			all = append(all, text...)
+		default:
+			if t.model == "llama" {
+				all = append(all, strings.ReplaceAll(text, spaceMark, " ")...)
+			} else {
+				all = appendUnspelled(all, text)
+			}
+		}
+		ends[i] = len(all)
+	}
+	blob, start := string(all), 0
+	pieces := make([]string, len(ends))
+	for i, end := range ends {
+		pieces[i] = blob[start:end]
+		start = end
+	}
+	return pieces, nil
+}
+
+// parseByte reads the spelling <0xHH>.
+func parseByte(s string) (b byte, ok bool) {
+	if len(s) != 6 || s[:3] != "<0x" || s[5] != '>' {
+		return 0, false
+	}
+	for _, c := range []byte(s[3:5]) {
+		k := strings.IndexByte("0123456789ABCDEF", c)
+		if k < 0 {
+			return 0, false
+		}
+		b = b<<4 | byte(k)
+	}
+	return b, true
+}
+
+// Bytes returns the bytes that id stands for: none for control and unknown
+// tokens and outside the vocabulary.
+func (t *Tokenizer) Bytes(id int32) []byte { return []byte(t.piece(id)) }
+
+func (t *Tokenizer) piece(id int32) string {
+	if !t.has(id) {
+		return ""
+	}
+	return t.pieces[id]
+}
+
+// Decode returns the text of ids; bytes that make no character become U+FFFD.
+// It undoes Encode: the space that a SentencePiece vocabulary puts in front of
+// a text is taken away. To decode the continuation of a text, use a [Decoder].
+func (t *Tokenizer) Decode(ids []int32) string {
+	var all strings.Builder
+	afterSpecial := t.spacePrefix
+	for _, id := range ids {
+		piece := t.piece(id)
+		if t.spacePrefix && t.has(id) {
+			special := t.types[id] == TypeControl || t.types[id] == TypeUserDefined
+			if afterSpecial && !special {
+				piece = strings.TrimPrefix(piece, " ")
+			}
+			afterSpecial = special
+		}
+		all.WriteString(piece)
+	}
+	return valid(all.String())
+}
+
+// valid replaces each byte that is part of no character by U+FFFD.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}
+
+// Decoder decodes ids one by one into text that never splits a character. It
+// belongs to one goroutine; make one for each text with [Tokenizer.NewDecoder].
+type Decoder struct {
+	t    *Tokenizer
+	held []byte // the beginning of a character
+}
+
+// NewDecoder returns a decoder for the continuation of a text: what its strings
+// add up to is Decode of the same ids, but for a leading space, which stays.
+func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
+
+// Next returns the text that id completes: the empty string while a character
+// is incomplete.
+func (d *Decoder) Next(id int32) string {
+	piece := d.t.piece(id)
+	if len(d.held) == 0 && utf8.ValidString(piece) {
+		return piece
+	}
+	d.held = append(d.held, piece...)
+	n := len(d.held) - incomplete(d.held)
+	s := valid(string(d.held[:n]))
+	d.held = append(d.held[:0], d.held[n:]...)
+	return s
+}
+
+// Flush ends the text: it returns U+FFFD for each byte still held back.
+func (d *Decoder) Flush() string {
+	s := valid(string(d.held))
+	d.held = d.held[:0]
+	return s
+}
+
+// incomplete returns how many bytes at the end of b begin a character that
+// more bytes could complete.
+func incomplete(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

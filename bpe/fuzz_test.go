@@ -1,0 +1,126 @@
+package bpe
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzByteLevel: every byte comes back, and the scanners agree with the
+// regular expressions.
+func FuzzByteLevel(f *testing.F) {
+	for _, s := range awkward {
+		f.Add(s, false)
+	}
+	f.Add("<s>hello</s><tool><|im_start|>", true)
+	toks := map[string]*Tokenizer{}
+	for name := range rules {
+		toks[name] = must(f, tinyByteLevel(name))
+	}
+	f.Fuzz(func(t *testing.T, text string, special bool) {
+		for name, tok := range toks {
+			checkScanner(t, name, text)
+			ids := tok.Encode(text, EncodeOptions{ParseSpecial: special, AddSpecial: special})
+			var b strings.Builder
+			for _, id := range ids {
+				if !special && tok.IsControl(id) {
+					t.Fatalf("%s %q: control token %q", name, text, tok.Text(id))
+				}
+				if special && tok.IsControl(id) {
+					b.WriteString(tok.Text(id))
+				}
+				b.Write(tok.Bytes(id))
+			}
+			want := text
+			if special {
+				want = "<s>" + text + "</s>"
+			}
+			if b.String() != want {
+				t.Fatalf("%s: %q comes back as %q", name, want, b.String())
+			}
+			if special {
+				continue
+			}
+			if got, want := tok.Decode(ids), string([]rune(text)); got != want || stream(t, tok, ids) != want {
+				t.Fatalf("%s: %q decodes to %q", name, text, got)
+			}
+		}
+	})
+}
+
+// FuzzSentencePiece: valid text comes back, and words may go one by one.
+func FuzzSentencePiece(f *testing.F) {
+	for _, s := range awkward {
+		f.Add(s)
+	}
+	f.Add("the<tool> the▁x ▁▁")
+	tok, whole := must(f, tinySentencePiece()), must(f, tinySentencePiece())
+	whole.encoder.(*sentencePiece).wordwise = false
+	f.Fuzz(func(t *testing.T, text string) {
+		ids := tok.Encode(text, EncodeOptions{})
+		want := string([]rune(strings.ReplaceAll(text, spaceMark, " ")))
+		if got := tok.Decode(ids); got != want {
+			t.Fatalf("%q decodes to %q", text, got)
+		}
+		other := whole.Encode(text, EncodeOptions{})
+		if a, b := strings.Join(spellings(tok, ids), " "), strings.Join(spellings(whole, other), " "); a != b {
+			t.Fatalf("%q: %s by words, %s as a whole", text, a, b)
+		}
+	})
+}
+
+// FuzzDecode: any ids stream to the text that they decode to.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte{0xe6, 0, 0x97, 0, 0xa5, 0})
+	f.Add([]byte{0xff, 0xff, 0x20, 0x01, 0xf0, 0})
+	tok := must(f, tinyByteLevel("gpt-2"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var ids []int32
+		for ; len(data) >= 2; data = data[2:] {
+			ids = append(ids, int32(int16(binary.LittleEndian.Uint16(data))))
+		}
+		want := tok.Decode(ids)
+		if !utf8.ValidString(want) {
+			t.Fatalf("%v decodes to %q", ids, want)
+		}
+		if got := stream(t, tok, ids); got != want {
+			t.Fatalf("%v streams to %q, decodes to %q", ids, got, want)
+		}
+	})
+}
+
+// FuzzNew: any configuration is refused or works.
+func FuzzNew(f *testing.F) {
+	f.Add("gpt2", "gpt-2", "a\nb\nab\n<s>", "\x01\x01\x01\x03", "a b", int32(3), "aab<s>")
+	f.Add("llama", "", "<unk>\n<0x41>\na\nb\nab\n▁", "\x02\x06\x01\x01\x01\x01", "", int32(0), "Aab ab")
+	f.Fuzz(func(t *testing.T, model, pre, tokens, types, merges string, id int32, text string) {
+		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, EOG: []int32{id}, AddBOS: true, AddSpacePrefix: true}
+		for i := range len(types) {
+			c.Types = append(c.Types, int32(int8(types[i])))
+		}
+		if merges != "" {
+			c.Merges = strings.Split(merges, "\n")
+		}
+		if model == "llama" {
+			for i := range c.Tokens {
+				c.Scores = append(c.Scores, float32(i%5))
+			}
+		}
+		tok, err := New(c)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "bpe: ") {
+				t.Fatal(err)
+			}
+			return
+		}
+		for _, special := range []bool{false, true} {
+			for _, id := range tok.Encode(text, EncodeOptions{ParseSpecial: special}) {
+				if !tok.has(id) || !special && tok.IsControl(id) && id != tok.unk {
+					t.Fatalf("%q gives id %d", text, id)
+				}
+			}
+		}
+		tok.Decode([]int32{0, id, 1})
+	})
+}

@@ -1,0 +1,154 @@
+package bpe
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Tokenizer is a vocabulary, ready for use. It is immutable and safe for
+// concurrent use.
+type Tokenizer struct {
+	model   string
+	tokens  []string // [id] the vocabulary's own spelling
+	types   []uint8  // [id]
+	pieces  []string // [id] the bytes an id stands for
+	ids     map[string]int32
+	special specials
+	encoder encoder
+
+	bos, eos, unk  int32
+	eog            []int32 // ascending
+	addBOS, addEOS bool
+	spacePrefix    bool
+
+	scratch sync.Pool // of *scratch
+}
+
+// encoder appends the ids of text without special tokens to s.ids.
+type encoder interface {
+	encode(s *scratch, text string)
+	equal(other encoder) bool
+}
+
+// scratch is what one Encode works with; it is reused.
+type scratch struct {
+	ids       []int32    // the result so far
+	symbols   []symbol   // the word being merged
+	queue     []uint64   // its candidate merges, a heap
+	text      []byte     // SentencePiece: the text with spaces escaped,
+	word      []byte     // and the part of it being merged
+	fragments []fragment // the text cut at special tokens
+	spare     []fragment
+	end       int // splitters that cut twice: the end of the outer piece
+}
+
+// EncodeOptions says how [Tokenizer.Encode] treats special tokens. The zero
+// value is right for a user's text.
+type EncodeOptions struct {
+	ParseSpecial bool // control tokens spelled out in the text become their ids
+	AddSpecial   bool // adds the tokens that the vocabulary asks for: BOS in front, EOS behind
+}
+
+// Part is a piece of a text of mixed origin, as a chat template makes it.
+type Part struct {
+	Text         string
+	ParseSpecial bool // control tokens that lie wholly inside the part become their ids
+}
+
+// Encode returns the ids of text. It takes O(n log n) time for text of n bytes,
+// however long its words; a word of more than 1 MiB is cut. Invalid UTF-8 is
+// encoded byte for byte.
+func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
+	return t.encode(text, []Part{{text, o.ParseSpecial}}, o.AddSpecial)
+}
+
+// EncodeParts encodes the concatenation of parts, so that words run across
+// their edges as they do when a template is filled in, but control tokens are
+// found only in the parts that allow them.
+func (t *Tokenizer) EncodeParts(parts []Part, addSpecial bool) []int32 {
+	var all strings.Builder
+	for _, p := range parts {
+		all.WriteString(p.Text)
+	}
+	return t.encode(all.String(), parts, addSpecial)
+}
+
+func (t *Tokenizer) encode(text string, parts []Part, addSpecial bool) []int32 {
+	s, _ := t.scratch.Get().(*scratch)
+	if s == nil {
+		s = new(scratch)
+	}
+	s.ids = s.ids[:0]
+	if addSpecial && t.addBOS {
+		s.ids = append(s.ids, t.bos)
+	}
+	afterSpecial := true
+	for _, f := range t.special.cut(s, text, parts) {
+		if f.id >= 0 {
+			s.ids = append(s.ids, f.id)
+			afterSpecial = true
+			continue
+		}
+		s.text = s.text[:0]
+		if t.spacePrefix && afterSpecial {
+			s.text = append(s.text, spaceMark...)
+		}
+		t.encoder.encode(s, text[f.start:f.end])
+		afterSpecial = false
+	}
+	if addSpecial && t.addEOS {
+		s.ids = append(s.ids, t.eos)
+	}
+	ids := slices.Clone(s.ids)
+	t.scratch.Put(s)
+	return ids
+}
+
+// Size returns the number of ids: 0 to Size-1 are in the vocabulary.
+func (t *Tokenizer) Size() int { return len(t.tokens) }
+
+// ID returns the id of the token that the vocabulary spells so.
+func (t *Tokenizer) ID(token string) (int32, bool) {
+	id, ok := t.ids[token]
+	return id, ok
+}
+
+// Text returns the vocabulary's own spelling of an id (a byte-level vocabulary
+// writes a space as Ġ, a SentencePiece one as ▁), or "" outside the vocabulary.
+func (t *Tokenizer) Text(id int32) string {
+	if !t.has(id) {
+		return ""
+	}
+	return t.tokens[id]
+}
+
+// BOS returns the id that begins a text, -1 if there is none.
+func (t *Tokenizer) BOS() int32 { return t.bos }
+
+// EOS returns the id that ends a text, -1 if there is none.
+func (t *Tokenizer) EOS() int32 { return t.eos }
+
+// AddsBOS says whether the vocabulary asks for BOS in front of a text.
+func (t *Tokenizer) AddsBOS() bool { return t.addBOS }
+
+// IsEOG says whether id ends a generation: EOS, the configured ends, and the
+// well-known marks that end a turn of a chat.
+func (t *Tokenizer) IsEOG(id int32) bool {
+	_, ok := slices.BinarySearch(t.eog, id)
+	return ok
+}
+
+// IsControl says whether id marks structure and is not text.
+func (t *Tokenizer) IsControl(id int32) bool { return t.has(id) && t.types[id] == TypeControl }
+
+func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.tokens) }
+
+// isText says whether ordinary text may become the token.
+func (t *Tokenizer) isText(id int32) bool {
+	switch t.types[id] {
+	case TypeControl, TypeUnknown, TypeByte:
+		return false
+	}
+	return t.tokens[id] != ""
+}

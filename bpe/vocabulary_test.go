@@ -1,0 +1,69 @@
+package bpe
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// shared returns a file of the folder shared/ that lies beside the checkout or
+// above it, or skips the test.
+func shared(t testing.TB, name string) string {
+	t.Helper()
+	for up := filepath.Join("..", ".."); len(up) < 16; up = filepath.Join(up, "..") {
+		path := filepath.Join(up, "shared", name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	t.Skipf("needs ../shared/%s, which is not here", name)
+	return ""
+}
+
+func read(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// open makes a tokenizer of a GGUF file's metadata.
+func open(t testing.TB, path string) *Tokenizer {
+	t.Helper()
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	model := get(t, f.String, "model", "")
+	c := Defaults(model, get(t, f.String, "pre", ""))
+	c.Tokens = get(t, f.Strings, "tokens", nil)
+	c.Merges = get(t, f.Strings, "merges", nil)
+	c.Types = get(t, f.Int32s, "token_type", nil)
+	c.Scores = get(t, f.Float32s, "scores", nil)
+	c.BOS = int32(get(t, f.Int64, "bos_token_id", int64(c.BOS)))
+	c.EOS = int32(get(t, f.Int64, "eos_token_id", int64(c.EOS)))
+	c.UNK = int32(get(t, f.Int64, "unknown_token_id", int64(c.UNK)))
+	c.AddBOS = get(t, f.Bool, "add_bos_token", c.AddBOS)
+	c.AddEOS = get(t, f.Bool, "add_eos_token", c.AddEOS)
+	c.AddSpacePrefix = get(t, f.Bool, "add_space_prefix", c.AddSpacePrefix)
+	return must(t, c)
+}
+
+// get returns a key's value, or otherwise if the file leaves it out.
+func get[T any](t testing.TB, from func(string) (T, error), key string, otherwise T) T {
+	t.Helper()
+	v, err := from("tokenizer.ggml." + key)
+	if errors.Is(err, gguf.ErrMissing) {
+		return otherwise
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
