@@ -1,0 +1,98 @@
+package asm
+
+import "math"
+
+func scoresF16(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+	scores(KVF16, out, q, k, dim, rows, keys, scale)
+}
+
+func scoresF32(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+	scores(KVF32, out, q, k, dim, rows, keys, scale)
+}
+
+func scoresQ8_0(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+	scores(KVQ8_0, out, q, k, dim, rows, keys, scale)
+}
+
+// scores takes dimension by dimension, so that keys are decoded once for all rows; out holds the running sums.
+func scores(t KV, out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+	var buf [Page]float32
+	key := buf[:keys]
+	for r := range rows {
+		clear(out[r*Page:][:keys])
+	}
+	for d := range dim {
+		switch t {
+		case KVF32:
+			readF32(key, k[d*4*Page:])
+		case KVF16:
+			readF16(key, k[d*2*Page:])
+		case KVQ8_0:
+			quants := k[d*Page:][:keys]
+			readF16(key, k[dim*Page+d/BlockSize*2*Page:])
+			for j, s := range key {
+				key[j] = float32(int8(quants[j])) * s
+			}
+		}
+		for r, e := range q[d*rows:][:rows] {
+			axpy(out[r*Page:][:keys], e, key)
+		}
+	}
+	for r := range rows {
+		s := out[r*Page:][:keys]
+		for j := range s {
+			s[j] *= scale
+		}
+	}
+}
+
+func valuesF16(o, p []float32, v []byte, dim, rows, from, to int) {
+	values(KVF16, o, p, v, dim, rows, from, to)
+}
+
+func valuesF32(o, p []float32, v []byte, dim, rows, from, to int) {
+	values(KVF32, o, p, v, dim, rows, from, to)
+}
+
+func valuesQ8_0(o, p []float32, v []byte, dim, rows, from, to int) {
+	values(KVQ8_0, o, p, v, dim, rows, from, to)
+}
+
+// values takes position by position, 256 dimensions at a time, so that values are decoded once for all rows.
+func values(t KV, o, p []float32, v []byte, dim, rows, from, to int) {
+	var buf [256]float32
+	for d := 0; d < dim; d += len(buf) {
+		val := buf[:min(len(buf), dim-d)]
+		for j := from; j < to; j++ {
+			switch t {
+			case KVF32:
+				readF32(val, v[(j*dim+d)*4:])
+			case KVF16:
+				readF16(val, v[(j*dim+d)*2:])
+			case KVQ8_0:
+				quants := v[j*dim+d:][:len(val)]
+				scales := v[dim*Page+(j*kvGroups(dim)+d/BlockSize)*2:]
+				for i, q := range quants {
+					val[i] = float32(int8(q)) * FromF16(le.Uint16(scales[i/BlockSize*2:]))
+				}
+			}
+			for r := range rows {
+				axpy(o[r*dim+d:][:len(val)], p[r*Page+j], val)
+			}
+		}
+	}
+}
+
+func readF32(dst []float32, p []byte) {
+	p = p[:4*len(dst)]
+	for i := range dst {
+		dst[i] = math.Float32frombits(le.Uint32(p[4*i:]))
+	}
+}
+
+func readF16(dst []float32, p []byte) {
+	p = p[:2*len(dst)]
+	for i := range dst {
+		dst[i] = FromF16(le.Uint16(p[2*i:]))
+	}
+}

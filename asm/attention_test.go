@@ -1,0 +1,130 @@
+package asm
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// pages makes a page of keys and one of values of random positions, and what they hold, read by the layout's definition:
+// keys and values as [Page][dim].
+func pages(t testing.TB, r *rand.Rand, kv KV, dim int) (k, v []byte, keys, values []float32) {
+	k, v = tail[byte](t, KPageBytes(kv, dim)), tail[byte](t, VPageBytes(kv, dim))
+	x := make([]float32, dim)
+	for pos := range Page {
+		normal(r, x, 1)
+		StoreK(kv, k, pos, x)
+		normal(r, x, 1)
+		StoreV(kv, v, pos, x)
+	}
+	f32 := func(p []byte, i int) float32 { return math.Float32frombits(le.Uint32(p[4*i:])) }
+	f16 := func(p []byte, i int) float32 { return FromF16(le.Uint16(p[2*i:])) }
+	groups := (dim + 31) / 32
+	for pos := range Page {
+		for d := range dim {
+			var a, b float32
+			switch kv {
+			case KVF32:
+				a, b = f32(k, d*Page+pos), f32(v, pos*dim+d)
+			case KVF16:
+				a, b = f16(k, d*Page+pos), f16(v, pos*dim+d)
+			case KVQ8_0:
+				a = float32(int8(k[d*Page+pos])) * f16(k[dim*Page:], d/32*Page+pos)
+				b = float32(int8(v[pos*dim+d])) * f16(v[dim*Page:], pos*groups+d/32)
+			}
+			keys, values = append(keys, a), append(values, b)
+		}
+	}
+	return k, v, keys, values
+}
+
+// TestAttention holds every kernel set against rule 6 read literally.
+func TestAttention(t *testing.T) {
+	eachSet(t, func(t *testing.T, set, _ *Kernels) {
+		for kv := range kvCount {
+			t.Run(kv.String(), func(t *testing.T) {
+				r := newRand(20)
+				for _, dim := range []int{1, 8, 24, 32, 40, 64, 80, 128} {
+					k, v, keys, values := pages(t, r, kv, dim)
+					for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 16, 17} {
+						n := []int{1, 15, 16, 17, 255, 256, 1 + r.IntN(255)}[r.IntN(7)]
+						scale := float32(1 / math.Sqrt(float64(dim)))
+						q := tail[float32](t, dim*rows)
+						normal(r, q, 1)
+						out := tail[float32](t, rows*Page)
+						normal(r, out, 1)
+						set.Scores[kv](out, q, k, dim, rows, n, scale)
+						for row := range rows {
+							for j := range n {
+								var s float32
+								for d := range dim {
+									s = FMA(q[d*rows+row], keys[j*dim+d], s)
+								}
+								if want := s * scale; !same(out[row*Page+j], want) {
+									t.Fatalf("dim %d, %d rows, %d keys: score of row %d, key %d: %g, want %g", dim, rows, n, row, j, out[row*Page+j], want)
+								}
+							}
+						}
+
+						p := tail[float32](t, rows*Page)
+						normal(r, p, 1)
+						o := tail[float32](t, rows*dim)
+						normal(r, o, 1)
+						want := slices.Clone(o)
+						from := r.IntN(n)
+						set.Values[kv](o, p, v, dim, rows, from, n)
+						for row := range rows {
+							for d := range dim {
+								for j := from; j < n; j++ {
+									want[row*dim+d] = FMA(p[row*Page+j], values[j*dim+d], want[row*dim+d])
+								}
+							}
+						}
+						wantSame(t, "values", o, want)
+						set.Values[kv](o, p, v, dim, rows, n, n) // none
+						wantSame(t, "no values", o, want)
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestStore(t *testing.T) {
+	r := newRand(21)
+	for kv, limit := range map[KV]float64{KVF32: 0, KVF16: 0x1p-11, KVQ8_0: 0.6 / 127} {
+		for _, dim := range []int{1, 32, 40, 64} {
+			k, v := make([]byte, KPageBytes(kv, dim)), make([]byte, VPageBytes(kv, dim))
+			x := make([]float32, dim)
+			normal(r, x, 2)
+			amax, _ := absMax(x)
+			StoreK(kv, k, 200, x)
+			StoreV(kv, v, 13, x)
+			k2, v2 := make([]byte, len(k)), make([]byte, len(v))
+			CopyK(kv, k2, 0, k, 200, dim)
+			CopyV(kv, v2, 255, v, 13, dim)
+			set := Scalar()
+			for d := range dim {
+				// Read through the kernels: a one-hot query, a weight of one.
+				q, p := make([]float32, dim), make([]float32, Page)
+				q[d], p[255] = 1, 1
+				s, o := make([]float32, Page), make([]float32, dim)
+				set.Scores[kv](s, q, k2, dim, 1, 1, 1)
+				set.Values[kv](o, p, v2, dim, 1, 255, 256)
+				for _, got := range []float32{s[0], o[d]} {
+					if math.Abs(float64(got-x[d])) > limit*float64(amax) {
+						t.Fatalf("%v: dimension %d of %d: %g, want %g", kv, d, dim, got, x[d])
+					}
+				}
+			}
+		}
+	}
+	// What cannot be stored is not hidden.
+	x := []float32{1, float32(math.NaN()), 2}
+	page := make([]byte, VPageBytes(KVQ8_0, 3))
+	StoreV(KVQ8_0, page, 0, x)
+	if d := FromF16(le.Uint16(page[3*Page:])); d == d {
+		t.Errorf("scale of a group with a NaN: %g", d)
+	}
+}

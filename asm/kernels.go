@@ -1,0 +1,73 @@
+package asm
+
+// Kernels is one instruction set's kernels: a value, chosen once by [Select] and then only read. The scalar set is complete
+// and is the specification; the others replace fields of a copy of it.
+//
+// "lanes" below is the sum of doc.go: 16 lanes, element i in lane i mod 16. fma is [FMA]. Slices that are written do not
+// overlap slices that are read unless they are the same slice.
+type Kernels struct {
+	Name string // scalar avx2 avxvnni avx512 neon dotprod i8mm
+
+	// Offset says that panels of Q8_0 hold unsigned quants (q^0x80), for instruction sets that multiply u8 x s8.
+	Offset bool
+
+	// MatMul multiplies a panel with a tile: out[t*stride+r] = sum over k of w[r][k]*x[t][k] for t < x.Tokens, r < 16.
+	// It overwrites out. stride >= 16. The order of operations is rule 3.3 and 3.4, per format; see matmul.go.
+	MatMul [formatCount]func(panel []byte, x *Tile, out []float32, stride int)
+
+	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
+	// leaving the token undefined, if one of them is NaN or infinite.
+	Quantize func(v []float32, x *Tile, t int) bool
+
+	// SumSquares: for i: lane[i%16] = fma(x[i], x[i], lane[i%16]); sum of lanes.
+	SumSquares func(x []float32) float32
+
+	// RMSNorm: s = SumSquares(x)/n; inv = 1/sqrt(s+eps); dst[i] = (x[i]*inv)*w[i]. dst may be x.
+	RMSNorm func(dst, x, w []float32, eps float32)
+
+	// LayerNorm: mean = lanes(x)/n; var = (lanes of fma(x-mean, x-mean))/n; inv = 1/sqrt(var+eps);
+	// dst[i] = fma((x[i]-mean)*inv, w[i], b[i]). dst may be x.
+	LayerNorm func(dst, x, w, b []float32, eps float32)
+
+	// Add: dst[i] = dst[i] + x[i].
+	Add func(dst, x []float32)
+
+	// SiLUMul: dst[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i]. dst may be gate or up.
+	SiLUMul func(dst, gate, up []float32)
+
+	// GELU: dst[i] = x / (1 + exp(x*fma(x*x, geluCubic, geluLinear))), the tanh form. dst may be x.
+	GELU func(dst, x []float32)
+
+	// RopeInterleaved turns one head in place: pairs (2i, 2i+1); y0 = fma(x0, cos[i], -(x1*sin[i]));
+	// y1 = fma(x1, cos[i], x0*sin[i]). len(cos) = len(sin) = len(x)/2.
+	RopeInterleaved func(x, cos, sin []float32)
+
+	// RopeHalves is RopeInterleaved with pairs (i, i+len(x)/2).
+	RopeHalves func(x, cos, sin []float32)
+
+	// Exp: dst[i] = Exp32(x[i]). dst may be x.
+	Exp func(dst, x []float32)
+
+	// ExpSum is the heart of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there is none);
+	// s[i] = Exp32(s[i]-m); l = lanes(s).
+	ExpSum func(s []float32) (m, l float32)
+
+	// EncodeF16: dst[i] = binary16 of src[i], nearest even. len(dst) = len(src).
+	EncodeF16 func(dst []uint16, src []float32)
+	// DecodeF16: dst[i] = float32 of src[i], exact.
+	DecodeF16 func(dst []float32, src []uint16)
+
+	// ArgMax is the least index of the greatest element. NaN never wins; 0 if all are NaN.
+	ArgMax func(x []float32) int
+
+	// Gumbel: dst[i] = Noise(key, first+i).
+	Gumbel func(dst []float32, first uint32, key uint64)
+
+	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale.
+	// q is [dim][rows], k one page of K, out [rows][Page], keys <= Page. It may write out up to the next multiple of 16 keys.
+	Scores [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32)
+
+	// Values: for r < rows, d < dim, j = from .. to-1 ascending: o[r*dim+d] = fma(p[r*Page+j], v[j][d], o[r*dim+d]).
+	// o is [rows][dim] and is added to, p is [rows][Page], v one page of V.
+	Values [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int)
+}

@@ -1,0 +1,155 @@
+package asm
+
+import "math"
+
+// KV says how keys and values are stored in the cache. Pages belong to one head and hold [Page] positions:
+//
+//	KVF16 KVF32  K [dim][Page], V [Page][dim]
+//	KVQ8_0       K int8 [dim][Page], then float16 scales [groups][Page];
+//	             V int8 [Page][dim], then float16 scales [Page][groups]; groups = dim/32 rounded up; a value is float32(q)*d
+//
+// K is transposed so that a lane is a position; in V a lane is a dimension.
+type KV uint8
+
+// The storage types of the cache.
+const (
+	KVF16 KV = iota
+	KVF32
+	KVQ8_0
+	kvCount
+)
+
+// Valid reports whether t is one of the storage types.
+func (t KV) Valid() bool { return t < kvCount }
+
+// String gives the usual name in lower case.
+func (t KV) String() string {
+	switch t {
+	case KVF16:
+		return "f16"
+	case KVF32:
+		return "f32"
+	case KVQ8_0:
+		return "q8_0"
+	}
+	return "unknown"
+}
+
+// KPageBytes is the size of a page of keys of one head of dim dimensions.
+func KPageBytes(t KV, dim int) int { return Page * positionBytes(t, dim) }
+
+// VPageBytes is the size of a page of values of one head of dim dimensions.
+func VPageBytes(t KV, dim int) int { return Page * positionBytes(t, dim) }
+
+// positionBytes is what one position of one head takes, in K as in V.
+func positionBytes(t KV, dim int) int {
+	switch t {
+	case KVF32:
+		return 4 * dim
+	case KVQ8_0:
+		return dim + 2*kvGroups(dim)
+	}
+	return 2 * dim
+}
+
+func kvGroups(dim int) int { return (dim + BlockSize - 1) / BlockSize }
+
+// StoreK writes the key x of one head, len(x) dimensions, at position pos of a page of keys. For KVQ8_0, per 32 dimensions:
+// amax = greatest |x|; d = binary16(amax/127), at most 65504; q = x*(127/amax) rounded half to even, clamped to ±127; amax below
+// 2^-100 gives zeros; an Inf or NaN makes the 32 dimensions NaN.
+func StoreK(t KV, page []byte, pos int, x []float32) {
+	switch t {
+	case KVF32:
+		for d, e := range x {
+			le.PutUint32(page[(d*Page+pos)*4:], math.Float32bits(e))
+		}
+	case KVF16:
+		for d, e := range x {
+			le.PutUint16(page[(d*Page+pos)*2:], ToF16(e))
+		}
+	case KVQ8_0:
+		scales := page[len(x)*Page:]
+		for g := range kvGroups(len(x)) {
+			var q [BlockSize]int8
+			group := x[g*BlockSize : min(len(x), (g+1)*BlockSize)]
+			le.PutUint16(scales[(g*Page+pos)*2:], quantizeKV(&q, group))
+			for i := range group {
+				page[(g*BlockSize+i)*Page+pos] = byte(q[i])
+			}
+		}
+	}
+}
+
+// StoreV writes the value x of one head at position pos of a page of values; see [StoreK].
+func StoreV(t KV, page []byte, pos int, x []float32) {
+	dim := len(x)
+	switch t {
+	case KVF32:
+		for d, e := range x {
+			le.PutUint32(page[(pos*dim+d)*4:], math.Float32bits(e))
+		}
+	case KVF16:
+		for d, e := range x {
+			le.PutUint16(page[(pos*dim+d)*2:], ToF16(e))
+		}
+	case KVQ8_0:
+		scales := page[(dim*Page + pos*kvGroups(dim)*2):]
+		for g := range kvGroups(dim) {
+			var q [BlockSize]int8
+			group := x[g*BlockSize : min(dim, (g+1)*BlockSize)]
+			le.PutUint16(scales[g*2:], quantizeKV(&q, group))
+			for i := range group {
+				page[pos*dim+g*BlockSize+i] = byte(q[i])
+			}
+		}
+	}
+}
+
+func quantizeKV(q *[BlockSize]int8, x []float32) (scale uint16) {
+	amax, ok := absMax(x)
+	switch {
+	case !ok:
+		return 0x7e00 // NaN
+	case amax < 0x1p-100:
+		return 0
+	}
+	inv := 127 / amax
+	for i, e := range x {
+		q[i] = int8(roundInt(float32(e * inv)))
+	}
+	return min(ToF16(amax/127), 0x7bff)
+}
+
+// CopyK copies the key at position from of page src to position to of page dst, bit for bit.
+func CopyK(t KV, dst []byte, to int, src []byte, from, dim int) {
+	switch t {
+	case KVF32:
+		copyColumns(dst, to, src, from, dim, 4)
+	case KVF16:
+		copyColumns(dst, to, src, from, dim, 2)
+	case KVQ8_0:
+		copyColumns(dst, to, src, from, dim, 1)
+		copyColumns(dst[dim*Page:], to, src[dim*Page:], from, kvGroups(dim), 2)
+	}
+}
+
+func copyColumns(dst []byte, to int, src []byte, from, dim, size int) {
+	for d := range dim {
+		copy(dst[(d*Page+to)*size:][:size], src[(d*Page+from)*size:])
+	}
+}
+
+// CopyV copies the value at position from of page src to position to of page dst, bit for bit.
+func CopyV(t KV, dst []byte, to int, src []byte, from, dim int) {
+	n := dim
+	switch t {
+	case KVF32:
+		n = 4 * dim
+	case KVF16:
+		n = 2 * dim
+	case KVQ8_0:
+		g := 2 * kvGroups(dim)
+		copy(dst[dim*Page+to*g:][:g], src[dim*Page+from*g:])
+	}
+	copy(dst[to*n:][:n], src[from*n:])
+}

@@ -1,0 +1,192 @@
+package asm
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// TestMatMul holds the scalar kernels against the numeric specification, read literally from the file's bytes, and against
+// arithmetic in float64.
+func TestMatMul(t *testing.T) {
+	r := newRand(6)
+	k := Scalar()
+	for _, f := range Formats() {
+		for tokens := 1; tokens <= TileTokens; tokens++ {
+			cols := []int{1, 2, 3}[tokens%3] * max(f.BlockWeights(), 32)
+			rows := 16 - tokens%4
+			raw := randomRows(r, f, rows, cols)
+			panel := make([]byte, f.PanelBytes(cols))
+			Pack(f, false, panel, raw, rows, cols)
+			x, v := newTile(t, &k, r, tokens, cols)
+			const stride = 19
+			out := tail[float32](t, (tokens-1)*stride+PanelRows)
+			for i := range out {
+				out[i] = float32(math.NaN())
+			}
+			k.MatMul[f](panel, x, out, stride)
+			for i := range tokens {
+				for row := range rows {
+					bytes := raw[row*f.RowBytes(cols):][:f.RowBytes(cols)]
+					got := out[i*stride+row]
+					want := literalDot(f, bytes, v[i*cols:][:cols])
+					if !same(got, want) {
+						t.Fatalf("%v: %d tokens, token %d, row %d: %b, want %b", f, tokens, i, row, got, want)
+					}
+					w, _, _, _ := decodeRow(f, bytes, cols)
+					var exact, size float64
+					for c := range w {
+						e := v[i*cols+c]
+						if f.Integer() {
+							b := c/BlockSize*tokens + i
+							e = float32(x.Q[b*BlockSize+c%BlockSize]) * x.D[b]
+						}
+						exact += float64(w[c]) * float64(e)
+						size += math.Abs(float64(w[c]) * float64(e))
+					}
+					if math.Abs(float64(got)-exact) > 2e-6*size {
+						t.Fatalf("%v: token %d, row %d: %g, in float64 %g", f, i, row, got, exact)
+					}
+				}
+				for row := rows; row < PanelRows; row++ {
+					if out[i*stride+row] != 0 {
+						t.Fatalf("%v: a padding row gives %g", f, out[i*stride+row])
+					}
+				}
+			}
+		}
+	}
+}
+
+// literalDot is rules 2 to 4 of the numeric specification for one row and one token, with exact fused multiply-adds.
+func literalDot(f Format, row []byte, x []float32) (acc float32) {
+	w, q, scale, minimum := decodeRow(f, row, len(x))
+	if !f.Integer() {
+		for k := range x {
+			acc = exactFMA(w[k], x[k], acc)
+		}
+		return acc
+	}
+	for b := range len(x) / BlockSize {
+		qx, dx := literalQuantize(x[b*BlockSize:][:BlockSize])
+		var isum [2]int
+		sum := 0
+		for k, e := range qx {
+			isum[k/16] += e * q[b*BlockSize+k]
+			sum += e
+		}
+		n := float32(isum[0] + isum[1])
+		switch f {
+		case Q8_0, Q4_0:
+			acc = exactFMA(n, scale[b]*dx, acc)
+		case Q4_K:
+			acc = exactFMA(n, scale[b]*dx, acc)
+			acc = exactFMA(-minimum[b], dx*float32(sum), acc)
+		case Q6_K:
+			t := int(minimum[2*b])*isum[0] + int(minimum[2*b+1])*isum[1]
+			acc = exactFMA(float32(t), scale[b/8]*dx, acc)
+		}
+	}
+	return acc
+}
+
+func literalQuantize(x []float32) (q []int, d float32) {
+	var amax float32
+	for _, e := range x {
+		amax = max(amax, float32(math.Abs(float64(e))))
+	}
+	q = make([]int, len(x))
+	if amax < 0x1p-100 {
+		return q, 0
+	}
+	inv := 127 / amax
+	for i, e := range x {
+		q[i] = int(min(max(math.RoundToEven(float64(e*inv)), -127), 127))
+	}
+	return q, amax / 127
+}
+
+func TestQuantize(t *testing.T) {
+	r := newRand(7)
+	const cols = 96
+	for _, scale := range []float64{1, 0x1p-99, 0x1p-101, 0x1p-140, 1e37} {
+		var x Tile
+		x.ResizeQuantized(3, cols)
+		v := make([]float32, cols)
+		for i := range 3 {
+			normal(r, v, scale)
+			v[5], v[6] = v[4]/2, -v[4]*3/2 // likely halves
+			if !quantize(v, &x, i) {
+				t.Fatal("refused")
+			}
+			for b := range cols / BlockSize {
+				q, d := literalQuantize(v[b*BlockSize:][:BlockSize])
+				at := b*3 + i
+				var s [2]int
+				for k, e := range q {
+					if int(x.Q[at*BlockSize+k]) != e {
+						t.Fatalf("block %d, element %d: %d, want %d", b, k, x.Q[at*BlockSize+k], e)
+					}
+					s[k/16] += e
+				}
+				got := fmt.Sprint(x.D[at], x.Bias[at], x.DSum[at], x.Half[2*at], x.Half[2*at+1])
+				if want := fmt.Sprint(d, -128*(s[0]+s[1]), d*float32(s[0]+s[1]), -32*s[0], -32*s[1]); got != want {
+					t.Fatalf("block %d: D Bias DSum Half %s, want %s", b, got, want)
+				}
+			}
+		}
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			for at := range cols {
+				w := make([]float32, cols)
+				w[at] = float32(bad)
+				if quantize(w, &x, 1) {
+					t.Fatalf("%g at %d accepted", bad, at)
+				}
+			}
+		}
+	}
+}
+
+// Greatest and least quants everywhere: the packed sums must not run into each other.
+func TestMatMulExtremes(t *testing.T) {
+	for _, f := range []Format{Q8_0, Q4_0, Q4_K, Q6_K} {
+		for _, fill := range []byte{0x00, 0x7f, 0x80, 0xff} {
+			cols := 256
+			row := make([]byte, f.RowBytes(cols))
+			for i := range row {
+				row[i] = fill
+			}
+			for b := range cols / f.BlockWeights() {
+				at := b * f.BlockBytes()
+				if f == Q6_K {
+					at += 208
+				}
+				le.PutUint16(row[at:], ToF16(1))
+				if f == Q4_K {
+					le.PutUint16(row[at+2:], ToF16(1))
+				}
+			}
+			panel := make([]byte, f.PanelBytes(cols))
+			Pack(f, false, panel, row, 1, cols)
+			for tokens := 1; tokens <= TileTokens; tokens++ {
+				var x Tile
+				x.ResizeQuantized(tokens, cols)
+				v := make([]float32, tokens*cols)
+				for i := range v {
+					v[i] = float32(1 - 2*(i/cols%2))
+				}
+				for i := range tokens {
+					quantize(v[i*cols:][:cols], &x, i)
+				}
+				out := make([]float32, tokens*PanelRows)
+				matMul := Scalar().MatMul[f]
+				matMul(panel, &x, out, PanelRows)
+				for i := range tokens {
+					if got, want := out[i*PanelRows], literalDot(f, row, v[i*cols:][:cols]); !same(got, want) {
+						t.Fatalf("%v of %#x: %d tokens, token %d: %g, want %g", f, fill, tokens, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package asm
+
+// Scalar returns the kernels in plain Go: complete, on every machine, and the specification of all others.
+func Scalar() Kernels {
+	return Kernels{
+		Name: "scalar",
+		MatMul: [formatCount]func(panel []byte, x *Tile, out []float32, stride int){
+			F32: matMulF32, F16: matMulF16, BF16: matMulBF16,
+			Q8_0: matMulQ8_0, Q4_0: matMulQ4_0, Q4_K: matMulQ4_K, Q6_K: matMulQ6_K,
+		},
+		Quantize:        quantize,
+		SumSquares:      sumSquares,
+		RMSNorm:         rmsNorm,
+		LayerNorm:       layerNorm,
+		Add:             add,
+		SiLUMul:         siluMul,
+		GELU:            gelu,
+		RopeInterleaved: ropeInterleaved,
+		RopeHalves:      ropeHalves,
+		Exp:             exp,
+		ExpSum:          expSum,
+		EncodeF16:       encodeF16,
+		DecodeF16:       decodeF16,
+		ArgMax:          argMax,
+		Gumbel:          gumbel,
+		Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32){
+			KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0,
+		},
+		Values: [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int){
+			KVF16: valuesF16, KVF32: valuesF32, KVQ8_0: valuesQ8_0,
+		},
+	}
+}

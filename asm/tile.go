@@ -1,0 +1,48 @@
+package asm
+
+// Tile holds the activations of up to [TileTokens] tokens as kernels want them: quantized for integer weights, or float32 for
+// float weights. Both forms may be present. Token strides are Tokens, not TileTokens: a tile has no holes.
+type Tile struct {
+	Tokens, Cols int
+
+	Q    []int8    // [block][token][32] quants
+	D    []float32 // [block][token]     scale dx
+	Bias []int32   // [block][token]     -128*sum of q: where an accumulator starts when weights are stored as w+128; >>4 gives -8*sum
+	DSum []float32 // [block][token]     dx*float32(sum), for formats with a minimum
+	Half []int32   // [block][token][2]  -32*sum of q 0..15 and of q 16..31, for scales of 16 weights stored as w+32
+
+	F []float32 // [k][token] float32 activations
+}
+
+// ResizeQuantized makes room for the quantized form; Kernels.Quantize fills it token by token. cols is a multiple of 32.
+// Memory is reused when it suffices.
+func (x *Tile) ResizeQuantized(tokens, cols int) {
+	x.Tokens, x.Cols = tokens, cols
+	n := cols / BlockSize * tokens
+	x.Q = resize(x.Q, n*BlockSize)
+	x.D = resize(x.D, n)
+	x.Bias = resize(x.Bias, n)
+	x.DSum = resize(x.DSum, n)
+	x.Half = resize(x.Half, 2*n)
+}
+
+// ResizeFloat makes room for the float32 form; SetFloat fills it token by token.
+func (x *Tile) ResizeFloat(tokens, cols int) {
+	x.Tokens, x.Cols = tokens, cols
+	x.F = resize(x.F, cols*tokens)
+}
+
+// SetFloat stores the activations of token t.
+func (x *Tile) SetFloat(t int, v []float32) {
+	f := x.F[t:]
+	for k, e := range v[:x.Cols] {
+		f[k*x.Tokens] = e
+	}
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
