@@ -1,0 +1,383 @@
+package tensor
+
+import (
+	"github.com/specgo/spec/asm"
+)
+
+// groupTokens is how many tokens share a unit of work where a segment has many.
+const groupTokens = 8
+
+// attendJob is one layer's attention.
+//
+// Keys fall into chunks of 256 positions. For each chunk and each query row (a token and a query head):
+//
+//	m = max of the visible scores; p = exp(score - m); l = sum of p; o = sum of p*v
+//
+// and the chunks are combined ascending. A segment of few tokens makes a unit of work of every KV head and chunk, so that
+// keys and values are read once for all its tokens; the parts are combined afterwards. One of many tokens makes a unit of
+// every KV head and 8 tokens, which combines as it goes. Both do the same operations in the same order.
+type attendJob struct {
+	k             *asm.Kernels
+	out, q        []float32 // [token][heads*group][dim]
+	layer         int
+	heads, group  int // KV heads, query heads for each
+	dim           int
+	scale         float32
+	window        int
+	segs          []segment
+	depths        []int32
+	partials      []float32 // [segment][head][chunk]{m [rows], l [rows], o [rows][dim]}
+	threads       []attendScratch
+	unit, combine func(worker, unit int)
+}
+
+// attendScratch is one thread's. rows = tokens of the unit * query heads per KV head; row = token*group + query head.
+type attendScratch struct {
+	q      []float32   // [dim][rows]
+	scores []float32   // [pages][rows][256]
+	line   []float32   // [256] scores of one row by position
+	path   []int32     // a token's ancestors and itself
+	spans  []span      // where a token's positions in a chunk lie
+	part   attendParts // of one chunk
+	sum    attendParts // of all chunks so far
+	memory []float32
+}
+
+// span is a run of slots in one page, for a run of positions.
+type span struct{ page, from, to int }
+
+// attendParts is what is known of some rows after some chunks: o/l is the attention. l < 0: no key seen yet.
+type attendParts struct{ m, l, o []float32 }
+
+func (p attendParts) clear() {
+	for i := range p.l {
+		p.l[i] = -1
+	}
+	clear(p.o)
+}
+
+// parts takes rows*(dim+2) numbers of memory.
+func parts(memory []float32, rows, dim int) attendParts {
+	return attendParts{memory[:rows], memory[rows : 2*rows], memory[2*rows : rows*(dim+2)]}
+}
+
+func (j *attendJob) init(rt *Runtime) {
+	j.k = &rt.k
+	j.threads = make([]attendScratch, rt.Threads())
+	j.unit, j.combine = j.attend, j.finish
+}
+
+// Attention computes, for every token of the segments and every query head h, softmax(scale * q·K) V over the keys and
+// values the token sees in the segment's cache, of KV head h / (qHeads/heads). q and out are [token][qHeads][headDim]; the
+// tokens' own keys and values are in the cache already ([Runtime.StoreKV]). With window > 0 a token sees its last window
+// positions, itself included.
+func (rt *Runtime) Attention(out, q []float32, layer, qHeads int, scale float32, window int, segs []AttentionSegment) error {
+	if len(segs) == 0 {
+		return nil
+	}
+	if segs[0].KV == nil {
+		return shapeError("segment 0: no cache")
+	}
+	shape := segs[0].KV.shape
+	width := qHeads * shape.HeadDim
+	if qHeads < 1 || qHeads%shape.Heads != 0 || window < 0 {
+		return shapeError("%d query heads for %d key-value heads, window %d", qHeads, shape.Heads, window)
+	}
+	if len(out) != len(q) || len(q)%width != 0 {
+		return shapeError("%d outputs, %d queries for rows of %d", len(out), len(q), width)
+	}
+	if err := checkSegments(segs, layer, len(q)/width); err != nil {
+		return err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	j := &rt.attend
+	j.out, j.q, j.layer, j.scale, j.window = out, q, layer, scale, window
+	j.heads, j.group, j.dim = shape.Heads, qHeads/shape.Heads, shape.HeadDim
+	units := j.plan(segs)
+	rt.pool.run(units, j.unit)
+	if len(j.partials) > 0 {
+		rt.pool.run(len(j.segs)*j.heads, j.combine)
+	}
+	clear(j.segs)
+	j.out, j.q = nil, nil
+	return nil
+}
+
+// plan cuts the segments into units and makes room for what they need.
+func (j *attendJob) plan(segs []AttentionSegment) (units int) {
+	j.segs, j.depths = j.segs[:0], j.depths[:0]
+	total := 0
+	for i := range segs {
+		total += len(segs[i].Parents)
+	}
+	j.depths = grow(j.depths, total)[:0]
+	partial := 0
+	for i := range segs {
+		s := segment{AttentionSegment: segs[i], first: units, partial: -1}
+		lowest, highest := s.Start, s.Start+s.Tokens-1
+		if s.Parents != nil {
+			highest = s.Start
+			at := len(j.depths)
+			for _, p := range s.Parents {
+				depth := int32(0)
+				if p >= 0 {
+					depth = j.depths[at+int(p)] + 1
+				}
+				j.depths = append(j.depths, depth)
+				highest = max(highest, s.Start+int(depth))
+			}
+			s.depths = j.depths[at:]
+		}
+		if j.window > 0 {
+			s.low = max(0, lowest+1-j.window) / asm.Page
+		}
+		s.chunks = highest/asm.Page + 1 - s.low
+		if s.Tokens <= groupTokens && s.chunks > 1 {
+			s.partial = partial
+			s.units = j.heads * s.chunks
+			partial += s.units * s.Tokens * j.group * (j.dim + 2)
+		} else {
+			s.units = j.heads * ((s.Tokens + groupTokens - 1) / groupTokens)
+		}
+		units += s.units
+		j.segs = append(j.segs, s)
+	}
+	j.partials = grow(j.partials, partial)
+	return units
+}
+
+// attend is a unit of the first phase.
+func (j *attendJob) attend(worker, unit int) {
+	i := len(j.segs) - 1
+	for j.segs[i].first > unit {
+		i--
+	}
+	s := &j.segs[i]
+	unit -= s.first
+	w := &j.threads[worker]
+	if s.partial >= 0 {
+		head, chunk := unit/s.chunks, unit%s.chunks
+		j.load(w, s, head, 0, s.Tokens)
+		w.part = j.partOf(s, unit)
+		j.chunk(w, s, head, s.low+chunk, 0, s.Tokens)
+		return
+	}
+	head, first := unit%j.heads, unit/j.heads*groupTokens
+	n := min(groupTokens, s.Tokens-first)
+	j.load(w, s, head, first, n)
+	w.sum.clear()
+	for c := s.low; c < s.low+s.chunks; c++ {
+		if j.chunk(w, s, head, c, first, n) {
+			j.add(w.sum, w.part)
+		}
+	}
+	j.write(s, head, first, n, w.sum)
+}
+
+// finish combines the chunks of one head of a segment that was cut by chunks.
+func (j *attendJob) finish(worker, unit int) {
+	s, head := &j.segs[unit/j.heads], unit%j.heads
+	if s.partial < 0 {
+		return
+	}
+	sum := j.partOf(s, head*s.chunks)
+	for c := 1; c < s.chunks; c++ {
+		j.add(sum, j.partOf(s, head*s.chunks+c))
+	}
+	j.write(s, head, 0, s.Tokens, sum)
+}
+
+// partOf is the place for the results of a unit of a segment that is cut by chunks.
+func (j *attendJob) partOf(s *segment, unit int) attendParts {
+	rows := s.Tokens * j.group
+	return parts(j.partials[s.partial+unit*rows*(j.dim+2):], rows, j.dim)
+}
+
+// load makes the scratch of a unit of n tokens and turns their queries to [dim][rows].
+func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
+	rows, pages := n*j.group, 1
+	if s.Parents != nil {
+		pages = (s.Start+s.Tokens-1)/asm.Page - s.Start/asm.Page + 1
+	}
+	need := rows*j.dim + pages*rows*asm.Page + asm.Page + 2*rows*(j.dim+2)
+	w.memory = grow(w.memory, need)
+	m := w.memory
+	take := func(n int) (part []float32) {
+		part, m = m[:n:n], m[n:]
+		return part
+	}
+	w.q, w.scores, w.line = take(rows*j.dim), take(pages*rows*asm.Page), take(asm.Page)
+	w.part = parts(take(rows*(j.dim+2)), rows, j.dim)
+	w.sum = parts(take(rows*(j.dim+2)), rows, j.dim)
+	for t := range n {
+		row := j.q[((s.Row+first+t)*j.heads+head)*j.group*j.dim:]
+		for g := range j.group {
+			for d, v := range row[g*j.dim:][:j.dim] {
+				w.q[d*rows+t*j.group+g] = v
+			}
+		}
+	}
+}
+
+// chunk computes w.part for tokens first … first+n-1 over chunk c; false if none of them sees any of it.
+func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) bool {
+	w.part.clear()
+	if s.Parents != nil && (c+1)*asm.Page > s.Start {
+		return j.treeChunk(w, s, head, c, first, n)
+	}
+	// Here positions are slots.
+	rows, keys, lowest := n*j.group, 0, asm.Page
+	same := true // all tokens that see something begin at the same key
+	for t := range n {
+		from, to := visible(s.position(first+t), j.window, c)
+		if from < to {
+			same = same && (keys == 0 || from == lowest)
+			keys, lowest = max(keys, to), min(lowest, from)
+		}
+	}
+	if keys == 0 {
+		return false
+	}
+	kind := s.KV.shape.Type
+	j.k.Scores[kind](w.scores, w.q, s.KV.keys(c, j.layer, head), j.dim, rows, keys, j.scale)
+	safepoint()
+	values, kernel := s.KV.values(c, j.layer, head), j.k.Values[kind]
+	done := lowest // keys whose values have been added for all tokens from here on that see them
+	for t := range n {
+		from, to := visible(s.position(first+t), j.window, c)
+		if from >= to {
+			continue
+		}
+		for r := t * j.group; r < (t+1)*j.group; r++ {
+			w.part.m[r], w.part.l[r] = j.k.ExpSum(w.scores[r*asm.Page:][from:to])
+		}
+	}
+	for t := range n {
+		from, to := visible(s.position(first+t), j.window, c)
+		row, count := t*j.group, j.group
+		if from >= to {
+			continue
+		}
+		if same { // later tokens see at least as much: all of them at once
+			from, count = done, rows-row
+			done = max(done, to)
+		}
+		if from < to {
+			kernel(w.part.o[row*j.dim:], w.scores[row*asm.Page:], values, j.dim, count, from, to)
+			safepoint()
+		}
+	}
+	return true
+}
+
+// treeChunk is chunk for a tree and a chunk that may hold positions of its tokens: they lie in slots between those of
+// other branches. The scores of all slots are computed per page, and each token picks those of its path, by position.
+func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n int) bool {
+	rows, kind := n*j.group, s.KV.shape.Type
+	firstPage, end := s.Start/asm.Page, s.Start+s.Tokens
+	for page := firstPage; page*asm.Page < end; page++ {
+		keys := min(asm.Page, end-page*asm.Page)
+		out := w.scores[(page-firstPage)*rows*asm.Page:]
+		j.k.Scores[kind](out, w.q, s.KV.keys(page, j.layer, head), j.dim, rows, keys, j.scale)
+		safepoint()
+	}
+	seen := false
+	for t := range n {
+		keys := j.locate(w, s, c, first+t)
+		if keys == 0 {
+			continue
+		}
+		seen = true
+		for r := t * j.group; r < (t+1)*j.group; r++ {
+			line := w.line[:0]
+			for _, p := range w.spans {
+				line = append(line, w.scores[((p.page-firstPage)*rows+r)*asm.Page:][p.from:p.to]...)
+			}
+			w.part.m[r], w.part.l[r] = j.k.ExpSum(line)
+			for _, p := range w.spans {
+				line = line[copy(w.scores[((p.page-firstPage)*rows+r)*asm.Page:][p.from:p.to], line):]
+			}
+		}
+		for _, p := range w.spans {
+			j.k.Values[kind](w.part.o[t*j.group*j.dim:], w.scores[((p.page-firstPage)*rows+t*j.group)*asm.Page:],
+				s.KV.values(p.page, j.layer, head), j.dim, j.group, p.from, p.to)
+		}
+		safepoint()
+	}
+	return seen
+}
+
+// locate fills w.spans with the slots of the positions of chunk c that token t sees, ascending, and counts them.
+func (j *attendJob) locate(w *attendScratch, s *segment, c, t int) (keys int) {
+	base := c * asm.Page
+	pos := s.position(t)
+	from, to := visible(pos, j.window, c)
+	w.spans = w.spans[:0]
+	if from >= to {
+		return 0
+	}
+	keys = to - from
+	if prefix := min(to, s.Start-base); from < prefix {
+		w.spans = append(w.spans, span{c, from, prefix})
+		from = prefix
+	}
+	depth := int(s.depths[t])
+	w.path = grow(w.path, depth+1)
+	for ; t >= 0; t = int(s.Parents[t]) {
+		w.path[depth] = int32(t)
+		depth--
+	}
+	for p := base + from; p < base+to; p++ {
+		slot := s.Start + int(w.path[p-s.Start])
+		page, at := slot/asm.Page, slot%asm.Page
+		if last := len(w.spans) - 1; last >= 0 && w.spans[last].page == page && w.spans[last].to == at {
+			w.spans[last].to++
+		} else {
+			w.spans = append(w.spans, span{page, at, at + 1})
+		}
+	}
+	return keys
+}
+
+// add combines sum with the next chunk: both are scaled to the greater of their maxima.
+func (j *attendJob) add(sum, part attendParts) {
+	for r := range sum.l {
+		if part.l[r] < 0 {
+			continue
+		}
+		o, add := sum.o[r*j.dim:][:j.dim], part.o[r*j.dim:][:j.dim]
+		if sum.l[r] < 0 {
+			sum.m[r], sum.l[r] = part.m[r], part.l[r]
+			copy(o, add)
+			continue
+		}
+		m := max(sum.m[r], part.m[r])
+		a, b := asm.Exp32(sum.m[r]-m), asm.Exp32(part.m[r]-m)
+		sum.m[r] = m
+		sum.l[r] = asm.FMA(sum.l[r], a, float32(part.l[r]*b))
+		if a == 1 { // the same numbers, without the cost of FMA
+			for d := range o {
+				o[d] += float32(add[d] * b)
+			}
+			continue
+		}
+		for d := range o {
+			o[d] = asm.FMA(o[d], a, float32(add[d]*b))
+		}
+	}
+}
+
+// write stores the attention of n tokens.
+func (j *attendJob) write(s *segment, head, first, n int, sum attendParts) {
+	for t := range n {
+		out := j.out[((s.Row+first+t)*j.heads+head)*j.group*j.dim:]
+		for r := t * j.group; r < (t+1)*j.group; r++ {
+			l := sum.l[r]
+			for d, o := range sum.o[r*j.dim:][:j.dim] {
+				out[d] = o / l
+			}
+			out = out[j.dim:]
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package tensor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+)
+
+// A sequence under test: its keys and values by token, as they were before storage.
+type sequence struct {
+	kv   *KV
+	k, v []float32 // [token][heads*dim]
+}
+
+const (
+	testHeads = 2
+	testGroup = 3
+	testDim   = 40 // not a multiple of 32 or 16
+	testWidth = testHeads * testDim
+)
+
+func newSequence(t testing.TB, typ KVType, seed uint64, tokens int) *sequence {
+	t.Helper()
+	kv, err := NewKV(KVShape{Layers: 2, Heads: testHeads, HeadDim: testDim, Type: typ, Context: 2000})
+	ok(t, err)
+	s := &sequence{kv, normal(seed, tokens*testWidth), normal(seed+1, tokens*testWidth)}
+	ok(t, kv.Grow(tokens))
+	for i := range tokens {
+		ok(t, s.store(i, i))
+	}
+	return s
+}
+
+// store puts token i into a slot.
+func (s *sequence) store(i, slot int) error {
+	return s.kv.Store(1, slot, s.k[i*testWidth:][:testWidth], s.v[i*testWidth:][:testWidth])
+}
+
+// queries of n tokens.
+func queries(seed uint64, n int) []float32 { return normal(seed, n*testWidth*testGroup) }
+
+const testScale = 0.158
+
+// attention of one segment with its own buffers.
+func attention(t testing.TB, rt *Runtime, q []float32, window int, s AttentionSegment) []float32 {
+	t.Helper()
+	out := make([]float32, len(q))
+	ok(t, rt.Attention(out, q, 1, testHeads*testGroup, testScale, window, []AttentionSegment{s}))
+	return out
+}
+
+// naive is attention in float64, of one query row over tokens path[...] of the sequence.
+func (s *sequence) naive(q []float32, path []int) []float64 {
+	out := make([]float64, len(q))
+	for h := range testHeads * testGroup {
+		at := h / testGroup * testDim
+		scores, most := make([]float64, len(path)), math.Inf(-1)
+		for i, tok := range path {
+			for d := range testDim {
+				scores[i] += float64(q[h*testDim+d]) * float64(s.k[tok*testWidth+at+d])
+			}
+			scores[i] *= testScale
+			most = max(most, scores[i])
+		}
+		sum := 0.0
+		for i := range scores {
+			scores[i] = math.Exp(scores[i] - most)
+			sum += scores[i]
+		}
+		for i, tok := range path {
+			for d := range testDim {
+				out[h*testDim+d] += scores[i] / sum * float64(s.v[tok*testWidth+at+d])
+			}
+		}
+	}
+	return out
+}
+
+func count(from, to int) []int {
+	var list []int
+	for ; from < to; from++ {
+		list = append(list, from)
+	}
+	return list
+}
+
+func TestAttention(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	for typ, tolerance := range map[KVType]float64{KVF32: 2e-6, KVF16: 2e-3, KVQ8_0: 4e-2} {
+		s := newSequence(t, typ, 10, 700)
+		for _, window := range []int{0, 1, 100, 300} {
+			for _, c := range [][2]int{{0, 1}, {0, 20}, {5, 3}, {250, 8}, {255, 2}, {256, 1}, {500, 20}, {699, 1}} {
+				start, n := c[0], c[1]
+				q := queries(20, n)
+				out := attention(t, rt, q, window, AttentionSegment{KV: s.kv, Start: start, Tokens: n})
+				size := len(q) / n
+				for i := range n {
+					from := 0
+					if window > 0 {
+						from = max(0, start+i+1-window)
+					}
+					want := s.naive(q[i*size:][:size], count(from, start+i+1))
+					near(t, fmt.Sprintf("%v window %d tokens %d+%d", typ, window, start, i), out[i*size:][:size], want, tolerance)
+				}
+			}
+		}
+	}
+}
+
+// TestAttentionOneAnswer: the same bits however the tokens of a text are cut, batched and threaded.
+func TestAttentionOneAnswer(t *testing.T) {
+	const tokens = 600
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+		s, other := newSequence(t, typ, 10, tokens), newSequence(t, typ, 30, 300)
+		q := queries(20, tokens)
+		size := len(q) / tokens
+		for _, window := range []int{0, 270} {
+			last := AttentionSegment{KV: s.kv, Start: tokens - 50, Tokens: 50}
+			want := attention(t, runtimeWith(t, Options{Threads: 1, SIMD: "scalar"}), q[last.Start*size:], window, last)
+			for _, name := range asm.Available() {
+				got := attention(t, runtimeWith(t, Options{SIMD: name}), q[last.Start*size:], window, last)
+				sameBits(t, fmt.Sprint(typ, " window ", window, " ", name), got, want)
+			}
+			for _, threads := range []int{1, 2, 5} {
+				rt := runtimeOf(t, threads)
+				for _, chunk := range map[int][]int{1: {7}, 2: {1, 3, 7, 64}, 5: {3, 64}}[threads] {
+					var got []float32
+					for from := last.Start; from < tokens; from += chunk {
+						n := min(chunk, tokens-from)
+						got = append(got, attention(t, rt, q[from*size:][:n*size], window, AttentionSegment{KV: s.kv, Start: from, Tokens: n})...)
+					}
+					sameBits(t, fmt.Sprint(typ, " window ", window, " chunks of ", chunk), got, want)
+				}
+				// Between segments of another sequence, rows not in order.
+				batch := slices.Concat(q[:5*size], q[550*size:], queries(7, 9))
+				out := make([]float32, len(batch))
+				ok(t, rt.Attention(out, batch, 1, testHeads*testGroup, testScale, window, []AttentionSegment{
+					{KV: other.kv, Row: 55, Start: 100, Tokens: 9},
+					{KV: s.kv, Row: 5, Start: 550, Tokens: 50},
+					{KV: other.kv, Row: 0, Start: 290, Tokens: 5},
+				}))
+				sameBits(t, fmt.Sprint(typ, " in a batch"), out[5*size:55*size], want)
+			}
+		}
+	}
+}
+
+// TestAttentionTree: every node gives what a chain of its path gives, bit for bit, also where a tree crosses pages, and the
+// path taken gives it again after its slots have been moved together.
+func TestAttentionTree(t *testing.T) {
+	rt := runtimeOf(t, 3)
+	//              0   1  2  3   4  5  6  7   8  9 10
+	parents := []int32{-1, 0, 0, 1, -1, 3, 2, 5, 7, 4, 8}
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+		for _, start := range []int{0, 1, 17, 248, 250, 252, 255, 256, 500, 510} {
+			for _, window := range []int{0, 4, 254} {
+				what := fmt.Sprint(typ, " start ", start, " window ", window)
+				all := newSequence(t, typ, 40, start+len(parents))
+				q := queries(41, len(parents))
+				size := len(q) / len(parents)
+				tree := AttentionSegment{KV: all.kv, Start: start, Tokens: len(parents), Parents: parents}
+				got := attention(t, rt, q, window, tree)
+				for node := range parents {
+					var path []int
+					for i := node; i >= 0; i = int(parents[i]) {
+						path = append([]int{i}, path...)
+					}
+					fork, err := all.kv.Fork(start)
+					ok(t, err)
+					chain := &sequence{fork, all.k, all.v}
+					ok(t, fork.Grow(start+len(path)))
+					var pathQ []float32
+					for i, p := range path {
+						ok(t, chain.store(start+p, start+i))
+						pathQ = append(pathQ, q[p*size:][:size]...)
+					}
+					want := attention(t, rt, pathQ, window, AttentionSegment{KV: fork, Start: start, Tokens: len(path)})
+					sameBits(t, fmt.Sprint(what, " node ", node), got[node*size:][:size], want[len(want)-size:])
+					if node != len(parents)-1 {
+						continue
+					}
+					for i, p := range path {
+						ok(t, all.kv.Move(start+p, start+i))
+					}
+					moved := attention(t, rt, pathQ, window, AttentionSegment{KV: all.kv, Start: start, Tokens: len(path)})
+					sameBits(t, what+" moved", moved, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAttentionErrors(t *testing.T) {
+	rt := runtimeOf(t, 1)
+	s := newSequence(t, KVF16, 1, 20)
+	closed := newSequence(t, KVF16, 1, 20)
+	closed.kv.Close()
+	closed.kv.Close()
+	q := queries(2, 4)
+	out := make([]float32, len(q))
+	good := AttentionSegment{KV: s.kv, Start: 3, Tokens: 4}
+	call := func(layer, heads, window int, change func(*AttentionSegment)) error {
+		seg := good
+		change(&seg)
+		return rt.Attention(out, q, layer, heads, 1, window, []AttentionSegment{good, seg}[1:])
+	}
+	same := func(*AttentionSegment) {}
+	ok(t, call(1, 6, 0, same))
+	for name, err := range map[string]error{
+		"layer":           call(2, 6, 0, same),
+		"layer below":     call(-1, 6, 0, same),
+		"heads":           call(1, 5, 0, same),
+		"no heads":        call(1, 0, 0, same),
+		"window":          call(1, 6, -1, same),
+		"no cache":        call(1, 6, 0, func(s *AttentionSegment) { s.KV = nil }),
+		"row":             call(1, 6, 0, func(s *AttentionSegment) { s.Row = 1 }),
+		"row below":       call(1, 6, 0, func(s *AttentionSegment) { s.Row = -1 }),
+		"tokens":          call(1, 6, 0, func(s *AttentionSegment) { s.Tokens = 0 }),
+		"start":           call(1, 6, 0, func(s *AttentionSegment) { s.Start = 1 << 20 }),
+		"start below":     call(1, 6, 0, func(s *AttentionSegment) { s.Start = -1 }),
+		"parents":         call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-1} }),
+		"parent later":    call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-1, 1, 0, 0} }),
+		"parent below":    call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-2, 0, 0, 0} }),
+		"output":          rt.Attention(out[1:], q, 1, 6, 1, 0, []AttentionSegment{good}),
+		"keys and values": rt.StoreKV(1, q[:testWidth], q[:2*testWidth], []AttentionSegment{good}),
+	} {
+		if !errors.Is(err, ErrShape) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := call(1, 6, 0, func(s *AttentionSegment) { s.KV = closed.kv }); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	ok(t, rt.Attention(nil, nil, 0, 6, 1, 0, nil))
+}
+
+func TestAttentionAllocatesNothing(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	s := newSequence(t, KVF16, 1, 600)
+	q := queries(2, 30)
+	out := make([]float32, len(q))
+	segs := []AttentionSegment{
+		{KV: s.kv, Start: 590, Tokens: 5, Parents: []int32{-1, 0, 0, 1, 2}},
+		{KV: s.kv, Row: 5, Start: 300, Tokens: 20},
+		{KV: s.kv, Row: 25, Start: 580, Tokens: 5},
+	}
+	step := func() {
+		if err := rt.Attention(out, q, 1, testHeads*testGroup, testScale, 0, segs); err != nil {
+			t.Error(err)
+		}
+		if err := rt.StoreKV(1, s.k[:30*testWidth], s.v[:30*testWidth], segs[1:2]); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 20 {
+		step() // every thread's scratch grows
+	}
+	if n := testing.AllocsPerRun(20, step); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAttention(b *testing.B) {
+	const heads, group, dim = 4, 4, 64
+	rt := runtimeOf(b, 0)
+	for _, c := range []struct{ start, tokens int }{{1000, 1}, {1000, 8}, {0, 256}} {
+		b.Run(fmt.Sprintf("4x64/%d+%d", c.start, c.tokens), func(b *testing.B) {
+			n := c.start + c.tokens
+			kv, err := NewKV(KVShape{Layers: 1, Heads: heads, HeadDim: dim, Context: n})
+			ok(b, err)
+			ok(b, kv.Grow(n))
+			k, q := normal(1, n*heads*dim), normal(2, c.tokens*heads*group*dim)
+			ok(b, rt.StoreKV(0, k, k, []AttentionSegment{{KV: kv, Tokens: n}}))
+			out := make([]float32, len(q))
+			segs := []AttentionSegment{{KV: kv, Start: c.start, Tokens: c.tokens}}
+			b.SetBytes(int64(n) * heads * dim * 4)
+			for b.Loop() {
+				ok(b, rt.Attention(out, q, 0, heads*group, 0.125, 0, segs))
+			}
+		})
+	}
+}

@@ -1,0 +1,33 @@
+// Package tensor multiplies quantized matrices and attends over paged key-value caches on ordinary CPUs, in pure Go.
+//
+// It is the arithmetic of a transformer without the transformer: a [Matrix] is packed once, an [Input] holds the
+// activations of some tokens, and [Runtime.MatMul] multiplies one with the other on a pool of workers. Nothing here knows
+// of files or of model architectures.
+//
+//	rt, err := tensor.NewRuntime(tensor.Options{})
+//	w, err := tensor.FromFloats(rt, tensor.Q8_0, rows, cols, weights)
+//	var in tensor.Input
+//	err = in.Set(rt, x, tokens, cols)
+//	err = rt.MatMul(&in, tensor.Product{W: w, Out: out})
+//
+// # One answer
+//
+// What comes out for a token depends on that token's numbers alone: not on how many tokens, products or sequences share a
+// call, not on the number of threads, and not on the kernels of the machine, bit for bit. The order of operations is fixed:
+//
+//   - A product with integer weights takes activations quantized per block of 32 ([Runtime.Quantize]); one with float
+//     weights takes them as they are. Sums run over blocks, or columns, ascending; biases are added last.
+//   - Sums along a vector (norms, softmax) use 16 lanes: element i in lane i mod 16, then lanes 8, 4, 2, 1 apart.
+//   - Attention splits the keys into chunks of 256 absolute positions and combines the chunks ascending.
+//
+// # Errors
+//
+// Wrong shapes, short buffers and numbers that are NaN or infinite give errors (see [ErrShape] and its neighbours), never
+// panics.
+//
+// # Caveats
+//
+// A Runtime's operations may be called from several goroutines; they run one after the other, since each uses all workers.
+// Matrices and KV pages of a megabyte and more live outside Go's heap on Linux: they count as memory of the process but not
+// in runtime.MemStats, and they are given back when their owner is closed or collected.
+package tensor

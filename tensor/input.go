@@ -1,0 +1,96 @@
+package tensor
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/specgo/spec/asm"
+)
+
+// Input is the activations of some tokens, as a [Runtime.MatMul] wants them. Its zero value is empty. The forms that
+// matrices need, quantized for integer weights and float32 tiles for float weights, are made by the first MatMul that needs
+// them and then shared. An Input keeps its memory for the next Set; it belongs to one goroutine.
+type Input struct {
+	x            []float32
+	tokens, cols int
+	tiles        []asm.Tile // of 8 tokens, the last one of the rest
+	quantized    bool
+	floats       bool
+	bad          atomic.Int64 // the first token that is not finite
+}
+
+// Set makes in stand for x [tokens][cols]. x is not copied: it must not change before the last MatMul with it.
+func (in *Input) Set(rt *Runtime, x []float32, tokens, cols int) error {
+	in.x, in.tokens, in.cols, in.quantized, in.floats = nil, 0, 0, false, false
+	if tokens < 1 || cols < 1 || len(x)/tokens != cols || len(x)%tokens != 0 {
+		return shapeError("%d activations for %d tokens of %d", len(x), tokens, cols)
+	}
+	in.x, in.tokens, in.cols = x, tokens, cols
+	n := (tokens + asm.TileTokens - 1) / asm.TileTokens
+	if n > cap(in.tiles) {
+		in.tiles = append(in.tiles[:cap(in.tiles)], make([]asm.Tile, n-cap(in.tiles))...)
+	}
+	in.tiles = in.tiles[:n]
+	return nil
+}
+
+// Tokens is the number of tokens of the last Set.
+func (in *Input) Tokens() int { return in.tokens }
+
+// prepare makes the form that weights of type t take. It runs on rt's pool, under rt's lock.
+func (in *Input) prepare(rt *Runtime, t Type) error {
+	made := &in.floats
+	unit := rt.matmul.floatUnit
+	if t.Integer() {
+		made, unit = &in.quantized, rt.matmul.quantizeUnit
+	}
+	if *made {
+		return nil
+	}
+	in.bad.Store(int64(in.tokens))
+	rt.pool.run(len(in.tiles), unit)
+	if i := int(in.bad.Load()); i < in.tokens {
+		k := firstNotFinite(in.x[i*in.cols:][:in.cols])
+		return fmt.Errorf("token %d: activation %d is %v: %w", i, k, in.x[i*in.cols+k], ErrNotFinite)
+	}
+	*made = true
+	return nil
+}
+
+// tile is the i-th tile and its number of tokens.
+func (in *Input) tile(i int) (x *asm.Tile, first, tokens int) {
+	first = i * asm.TileTokens
+	return &in.tiles[i], first, min(asm.TileTokens, in.tokens-first)
+}
+
+func (in *Input) quantizeTile(k *asm.Kernels, i int) {
+	x, first, tokens := in.tile(i)
+	x.ResizeQuantized(tokens, in.cols)
+	for t := range tokens {
+		if !k.Quantize(in.x[(first+t)*in.cols:][:in.cols], x, t) {
+			in.reject(first + t)
+		}
+	}
+}
+
+func (in *Input) floatTile(i int) {
+	x, first, tokens := in.tile(i)
+	x.ResizeFloat(tokens, in.cols)
+	for t := range tokens {
+		v := in.x[(first+t)*in.cols:][:in.cols]
+		x.SetFloat(t, v)
+		if firstNotFinite(v) >= 0 {
+			in.reject(first + t)
+		}
+	}
+}
+
+// reject notes that a token is not finite; the first one counts.
+func (in *Input) reject(token int) {
+	for {
+		first := in.bad.Load()
+		if int64(token) >= first || in.bad.CompareAndSwap(first, int64(token)) {
+			return
+		}
+	}
+}

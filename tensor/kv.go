@@ -1,0 +1,205 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/specgo/spec/asm"
+)
+
+// KVShape is the shape of a key-value cache.
+type KVShape struct {
+	Layers  int
+	Heads   int // key-value heads, each shared by one or more query heads
+	HeadDim int // dimensions of a key and of a value
+	Type    KVType
+	Context int // the most slots
+}
+
+// KV is the key-value cache of one sequence: numbered slots, each of which holds the keys and values of one token for all
+// layers and heads. Memory comes in pages of 256 slots, as needed; forks share whole pages until one of them writes. A KV
+// belongs to one goroutine; its forks may belong to others.
+type KV struct {
+	shape  KVShape
+	kBytes int // keys of one head in a page
+	vBytes int
+	pages  []*kvPage
+	closed bool
+}
+
+// kvPage is [layer][head]{keys, values}.
+type kvPage struct {
+	owners atomic.Int32 // caches that hold the page; it is only written by its one owner
+	memory memory
+}
+
+// NewKV makes a cache without slots.
+func NewKV(s KVShape) (*KV, error) {
+	if !s.Type.Valid() {
+		return nil, fmt.Errorf("key-value type %d: %w", s.Type, ErrType)
+	}
+	const most = 1 << 20
+	if s.Layers < 1 || s.Heads < 1 || s.HeadDim < 1 || s.Context < 1 || s.Layers > most || s.Heads > most || s.HeadDim > most {
+		return nil, shapeError("cache of %d layers, %d heads of %d, %d slots", s.Layers, s.Heads, s.HeadDim, s.Context)
+	}
+	kv := &KV{shape: s, kBytes: asm.KPageBytes(s.Type, s.HeadDim), vBytes: asm.VPageBytes(s.Type, s.HeadDim)}
+	heads := uint64(s.Layers) * uint64(s.Heads)
+	if high, low := bits.Mul64(heads, uint64(kv.kBytes)+uint64(kv.vBytes)); high != 0 || low > math.MaxInt/2 {
+		return nil, shapeError("cache of %d layers, %d heads of %d", s.Layers, s.Heads, s.HeadDim)
+	}
+	return kv, nil
+}
+
+// Shape is the shape the cache was made with.
+func (kv *KV) Shape() KVShape { return kv.shape }
+
+// Bytes is the memory of the cache's pages, shared ones included.
+func (kv *KV) Bytes() int64 { return int64(len(kv.pages)) * int64(kv.pageBytes()) }
+
+// Slots is the number of slots there is memory for.
+func (kv *KV) Slots() int { return min(len(kv.pages)*asm.Page, kv.shape.Context) }
+
+func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
+
+// Close gives up the pages; those without another owner are freed now. Otherwise they are freed when kv is collected.
+func (kv *KV) Close() {
+	for _, p := range kv.pages {
+		p.drop()
+	}
+	kv.pages, kv.closed = nil, true
+}
+
+func (p *kvPage) drop() {
+	if p.owners.Add(-1) == 0 {
+		p.memory.free()
+	}
+}
+
+// Grow makes room for slots 0 … slots-1. It fails with ErrFull beyond the context.
+func (kv *KV) Grow(slots int) error {
+	switch {
+	case kv.closed:
+		return fmt.Errorf("cache: %w", ErrClosed)
+	case slots > kv.shape.Context:
+		return fmt.Errorf("%d slots of %d: %w", slots, kv.shape.Context, ErrFull)
+	}
+	for len(kv.pages)*asm.Page < slots {
+		p, err := kv.newPage()
+		if err != nil {
+			return err
+		}
+		kv.pages = append(kv.pages, p)
+	}
+	return nil
+}
+
+func (kv *KV) newPage() (*kvPage, error) {
+	p := new(kvPage)
+	p.owners.Store(1)
+	if err := p.memory.allocate(kv.pageBytes()); err != nil {
+		return nil, fmt.Errorf("page of the key-value cache: %w", err)
+	}
+	return p, nil
+}
+
+// own makes the pages of slots from … to-1 writable: it copies those that a fork shares.
+func (kv *KV) own(from, to int) error {
+	if kv.closed {
+		return fmt.Errorf("cache: %w", ErrClosed)
+	}
+	if from < 0 || from > to || to > kv.Slots() {
+		return shapeError("slots %d to %d of %d", from, to, kv.Slots())
+	}
+	for i := from / asm.Page; i*asm.Page < to; i++ {
+		old := kv.pages[i]
+		if old.owners.Load() == 1 {
+			continue
+		}
+		p, err := kv.newPage()
+		if err != nil {
+			return err
+		}
+		copy(p.memory.data, old.memory.data)
+		kv.pages[i] = p
+		old.drop()
+	}
+	return nil
+}
+
+// keys and values are one head's part of a page.
+func (kv *KV) keys(page, layer, head int) []byte {
+	at := (layer*kv.shape.Heads + head) * (kv.kBytes + kv.vBytes)
+	return kv.pages[page].memory.data[at:][:kv.kBytes:kv.kBytes]
+}
+
+func (kv *KV) values(page, layer, head int) []byte {
+	at := (layer*kv.shape.Heads+head)*(kv.kBytes+kv.vBytes) + kv.kBytes
+	return kv.pages[page].memory.data[at:][:kv.vBytes:kv.vBytes]
+}
+
+// Store writes the keys and values [heads][headDim] of one slot. See [Runtime.StoreKV] for many.
+func (kv *KV) Store(layer, slot int, k, v []float32) error {
+	width := kv.shape.Heads * kv.shape.HeadDim
+	if layer < 0 || layer >= kv.shape.Layers || len(k) != width || len(v) != width {
+		return shapeError("layer %d of %d, %d and %d numbers for %d", layer, kv.shape.Layers, len(k), len(v), width)
+	}
+	if err := kv.own(slot, slot+1); err != nil {
+		return err
+	}
+	for head := range kv.shape.Heads {
+		kv.storeHead(layer, head, slot, k, v)
+	}
+	return nil
+}
+
+// storeHead writes one head of k and v [heads][headDim] to a slot of a page that kv owns.
+func (kv *KV) storeHead(layer, head, slot int, k, v []float32) {
+	dim, page := kv.shape.HeadDim, slot/asm.Page
+	asm.StoreK(kv.shape.Type, kv.keys(page, layer, head), slot%asm.Page, k[head*dim:][:dim])
+	asm.StoreV(kv.shape.Type, kv.values(page, layer, head), slot%asm.Page, v[head*dim:][:dim])
+}
+
+// Move copies what slot from holds to slot to, for all layers and heads, bit for bit.
+func (kv *KV) Move(from, to int) error {
+	if from < 0 || from >= kv.Slots() {
+		return shapeError("slot %d of %d", from, kv.Slots())
+	}
+	if err := kv.own(to, to+1); err != nil || from == to {
+		return err
+	}
+	dim, src, dst := kv.shape.HeadDim, from/asm.Page, to/asm.Page
+	for layer := range kv.shape.Layers {
+		for h := range kv.shape.Heads {
+			asm.CopyK(kv.shape.Type, kv.keys(dst, layer, h), to%asm.Page, kv.keys(src, layer, h), from%asm.Page, dim)
+			asm.CopyV(kv.shape.Type, kv.values(dst, layer, h), to%asm.Page, kv.values(src, layer, h), from%asm.Page, dim)
+		}
+	}
+	return nil
+}
+
+// Fork makes a cache that holds the first n slots. It shares the whole pages among them, which the first to write copies,
+// and copies the rest.
+func (kv *KV) Fork(n int) (*KV, error) {
+	if kv.closed {
+		return nil, fmt.Errorf("cache: %w", ErrClosed)
+	}
+	if n < 0 || n > kv.Slots() {
+		return nil, shapeError("fork of %d slots of %d", n, kv.Slots())
+	}
+	fork := &KV{shape: kv.shape, kBytes: kv.kBytes, vBytes: kv.vBytes}
+	whole := n / asm.Page
+	for _, p := range kv.pages[:whole] {
+		p.owners.Add(1)
+		fork.pages = append(fork.pages, p)
+	}
+	if n%asm.Page != 0 {
+		if err := fork.Grow(min(n, kv.shape.Context)); err != nil {
+			fork.Close()
+			return nil, err
+		}
+		copy(fork.pages[whole].memory.data, kv.pages[whole].memory.data)
+	}
+	return fork, nil
+}

@@ -1,0 +1,173 @@
+package tensor
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+func TestKVFork(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	const tokens = 600
+	q := queries(20, 1)
+	look := func(kv *KV, n int) []float32 {
+		return attention(t, rt, q, 0, AttentionSegment{KV: kv, Start: n - 1, Tokens: 1})
+	}
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+		s := newSequence(t, typ, 10, tokens)
+		for _, n := range []int{0, 1, 100, 256, 300, 512, 600} {
+			fork, err := s.kv.Fork(n)
+			ok(t, err)
+			if n > 0 {
+				sameBits(t, "fork", look(fork, n), look(s.kv, n))
+			}
+			if whole := n / 256; whole > 0 && fork.pages[0] != s.kv.pages[0] {
+				t.Errorf("fork of %d slots does not share its first page", n)
+			}
+			// Each side writes over its own slots: the other one sees nothing of it.
+			before := look(s.kv, tokens)
+			ok(t, fork.Grow(n+1))
+			other := &sequence{fork, s.v, s.k}
+			for i := range n + 1 {
+				ok(t, other.store(i%tokens, i))
+			}
+			sameBits(t, "parent after its fork's write", look(s.kv, tokens), before)
+			mine := look(fork, n+1)
+			ok(t, s.store(5, 0))
+			sameBits(t, "fork after its parent's write", look(fork, n+1), mine)
+			ok(t, s.store(0, 0))
+			sameBits(t, "parent", look(s.kv, tokens), before)
+			fork.Close()
+		}
+	}
+}
+
+// TestKVForkConcurrent: forks belong to different goroutines; run it with -race.
+func TestKVForkConcurrent(t *testing.T) {
+	s := newSequence(t, KVF16, 1, 512)
+	var wait sync.WaitGroup
+	for range 4 {
+		fork, err := s.kv.Fork(512)
+		ok(t, err)
+		wait.Go(func() {
+			mine := &sequence{fork, s.v, s.k}
+			for _, slot := range []int{3, 300, 4} {
+				if err := mine.store(slot, slot); err != nil {
+					t.Error(err)
+				}
+			}
+			if second, err := fork.Fork(256); err == nil {
+				second.Close()
+			}
+			fork.Close()
+		})
+	}
+	wait.Wait()
+	for i, p := range s.kv.pages {
+		if n := p.owners.Load(); n != 1 {
+			t.Errorf("page %d has %d owners", i, n)
+		}
+	}
+	s.kv.Close()
+}
+
+func TestKVErrors(t *testing.T) {
+	for _, shape := range []KVShape{
+		{0, 1, 1, KVF16, 1}, {1, 0, 1, KVF16, 1}, {1, 1, 0, KVF16, 1}, {1, 1, 1, KVF16, 0}, {-1, 1, 1, KVF16, 1},
+		{1 << 20, 1 << 20, 1 << 20, KVF32, 1 << 20},
+	} {
+		if _, err := NewKV(shape); !errors.Is(err, ErrShape) {
+			t.Errorf("%v: %v", shape, err)
+		}
+	}
+	if _, err := NewKV(KVShape{1, 1, 1, 9, 1}); !errors.Is(err, ErrType) {
+		t.Errorf("type 9: %v", err)
+	}
+	kv, err := NewKV(KVShape{Layers: 2, Heads: 2, HeadDim: 8, Context: 300})
+	ok(t, err)
+	if err := kv.Grow(301); !errors.Is(err, ErrFull) {
+		t.Errorf("Grow: %v", err)
+	}
+	ok(t, kv.Grow(257))
+	if kv.Slots() != 300 || kv.Bytes() != 2*256*2*2*8*2*2 {
+		t.Errorf("%d slots, %d bytes", kv.Slots(), kv.Bytes())
+	}
+	x := make([]float32, 16)
+	_, forkErr := kv.Fork(301)
+	_, forkErr2 := kv.Fork(-1)
+	for name, err := range map[string]error{
+		"layer": kv.Store(2, 0, x, x), "slot": kv.Store(0, 300, x, x), "slot below": kv.Store(0, -1, x, x),
+		"short": kv.Store(0, 0, x[1:], x), "move from": kv.Move(300, 1), "move to": kv.Move(1, 300),
+		"move to the end of numbers": kv.Move(1, int(^uint(0)>>1)),
+		"fork":                       forkErr, "fork below": forkErr2,
+	} {
+		if !errors.Is(err, ErrShape) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	kv.Close()
+	if err := kv.Store(0, 0, x, x); !errors.Is(err, ErrClosed) {
+		t.Errorf("Store: %v", err)
+	}
+	if err := kv.Grow(1); !errors.Is(err, ErrClosed) {
+		t.Errorf("Grow: %v", err)
+	}
+	if _, err := kv.Fork(0); !errors.Is(err, ErrClosed) {
+		t.Errorf("Fork: %v", err)
+	}
+}
+
+// TestMemoryIsGivenBack: what is mapped is unmapped when its owner is collected.
+func TestMemoryIsGivenBack(t *testing.T) {
+	freed := make(chan bool, 1)
+	func() {
+		m := new(memory)
+		ok(t, m.allocate(3<<20))
+		for i := range m.data {
+			if i%4096 == 0 && m.data[i] != 0 {
+				t.Fatal("memory is not zero")
+			}
+		}
+		if m.release == nil {
+			t.Skip("memory is the garbage collector's here")
+		}
+		runtime.AddCleanup(m, func(int) { freed <- true }, 0)
+	}()
+	for range 10 {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+	<-freed
+}
+
+// TestStoreKV: storing in parallel is storing one by one, and writes to no page that another cache holds.
+func TestStoreKV(t *testing.T) {
+	rt := runtimeOf(t, 3)
+	q := queries(20, 1)
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+		const tokens = 600
+		one, parent := newSequence(t, typ, 1, tokens), newSequence(t, typ, 5, tokens)
+		look := func(kv *KV, n int) []float32 {
+			return attention(t, rt, q, 0, AttentionSegment{KV: kv, Start: n - 1, Tokens: 1})
+		}
+		before := look(parent.kv, tokens)
+		for _, start := range []int{0, 250, 256, 300} { // over pages shared in part and in whole
+			fork, err := parent.kv.Fork(512)
+			ok(t, err)
+			ok(t, fork.Grow(tokens))
+			for i := range start {
+				ok(t, fork.Store(1, i, one.k[i*testWidth:][:testWidth], one.v[i*testWidth:][:testWidth]))
+			}
+			ok(t, rt.StoreKV(1, one.k, one.v, []AttentionSegment{{KV: fork, Row: start, Start: start, Tokens: tokens - start}}))
+			sameBits(t, "stored in parallel", look(fork, tokens), look(one.kv, tokens))
+			sameBits(t, "parent", look(parent.kv, tokens), before)
+			fork.Close()
+		}
+	}
+}

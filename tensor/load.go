@@ -1,0 +1,184 @@
+package tensor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/specgo/spec/asm"
+)
+
+// loadBytes is about how much is read from a file at once, per thread.
+const loadBytes = 1 << 20
+
+// Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes.
+func Pack(rt *Runtime, t Type, rows, cols int, raw []byte) (*Matrix, error) {
+	if err := checkMatrix(t, rows, cols); err != nil {
+		return nil, err
+	}
+	size := t.RowBytes(cols)
+	if len(raw)/rows != size || len(raw)%rows != 0 {
+		return nil, shapeError("%d bytes for %d rows of %d bytes", len(raw), rows, size)
+	}
+	return load(context.Background(), rt, t, rows, cols, t, func(_ *loadScratch, row, n int) ([]byte, error) {
+		return raw[row*size:][:n*size], nil
+	})
+}
+
+// Read makes a matrix of type to from GGUF rows of type from, which begin at byte off of r. Where the types differ the
+// weights are decoded and encoded again, as [Decode] and [Encode] do. Every thread reads for itself, about a megabyte at a
+// time, so r.ReadAt is called concurrently. An error names the offset it happened at. When ctx ends, so does Read, with
+// its error, after the reads in progress.
+func Read(ctx context.Context, rt *Runtime, r io.ReaderAt, off int64, from Type, rows, cols int, to Type) (*Matrix, error) {
+	if err := checkMatrix(from, rows, cols); err != nil {
+		return nil, err
+	}
+	size := from.RowBytes(cols)
+	if off < 0 || off+int64(rows)*int64(size) < off {
+		return nil, shapeError("offset %d for %d rows of %d bytes", off, rows, size)
+	}
+	return load(ctx, rt, from, rows, cols, to, func(s *loadScratch, row, n int) ([]byte, error) {
+		s.raw = grow(s.raw, n*size)
+		at := off + int64(row)*int64(size)
+		k, err := r.ReadAt(s.raw, at)
+		if k == len(s.raw) {
+			return s.raw, nil
+		}
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("reading %d bytes at offset %d: %w", len(s.raw), at, err)
+	})
+}
+
+// FromFloats makes a matrix of type t of x [rows][cols], encoded as [Encode] does.
+func FromFloats(rt *Runtime, t Type, rows, cols int, x []float32) (*Matrix, error) {
+	if err := checkMatrix(t, rows, cols); err != nil {
+		return nil, err
+	}
+	if len(x)/rows != cols || len(x)%rows != 0 {
+		return nil, shapeError("%d numbers for %d rows of %d", len(x), rows, cols)
+	}
+	size := t.RowBytes(cols)
+	return load(context.Background(), rt, t, rows, cols, t, func(s *loadScratch, row, n int) ([]byte, error) {
+		s.raw = grow(s.raw, n*size)
+		return s.raw, encodeRows(t, s.raw, x[row*cols:][:n*cols], row, cols)
+	})
+}
+
+// encodeRows encodes rows of cols numbers; first is the number of the first one, for the error.
+func encodeRows(t Type, dst []byte, x []float32, first, cols int) error {
+	size := t.RowBytes(cols)
+	for i := range len(x) / cols {
+		if err := Encode(t, dst[i*size:][:size], x[i*cols:][:cols]); err != nil {
+			return fmt.Errorf("row %d: %w", first+i, err)
+		}
+	}
+	return nil
+}
+
+// loadScratch is what a thread needs to load; it grows to a megabyte or one panel, whichever is more, and is kept.
+type loadScratch struct {
+	raw     []byte    // rows as they come
+	floats  []float32 // a row, decoded
+	encoded []byte    // a panel's rows in another type
+}
+
+// load fills a matrix of type to, on goroutines of its own rather than the pool's: who loads waits for a disk, and a
+// Runtime has other users. source gives n rows of type from, beginning with row.
+func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type, source func(s *loadScratch, row, n int) ([]byte, error)) (*Matrix, error) {
+	if from != to && !encodable(to) {
+		return nil, fmt.Errorf("cannot encode %v: %w", to, ErrType)
+	}
+	m, err := newMatrix(rt, to, rows, cols)
+	if err != nil {
+		return nil, err
+	}
+	panelRaw := asm.PanelRows * from.RowBytes(cols)
+	step := asm.PanelRows * max(1, loadBytes/panelRaw) // rows per claim: whole panels
+	claims := (rows-1)/step + 1
+
+	var next atomic.Int64
+	work := func() (row int, err error) {
+		s, _ := rt.loading.Get().(*loadScratch)
+		if s == nil {
+			s = new(loadScratch)
+		}
+		defer rt.loading.Put(s)
+		for {
+			i := int(next.Add(1) - 1)
+			if i >= claims {
+				return rows, nil
+			}
+			row = i * step
+			if err = ctx.Err(); err == nil {
+				n := min(step, rows-row)
+				var raw []byte
+				if raw, err = source(s, row, n); err == nil {
+					err = m.fill(s, from, raw, row, n)
+				}
+			}
+			if err != nil {
+				next.Store(int64(claims)) // nothing is left for the others
+				return row, err
+			}
+		}
+	}
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	failed, failure := rows, error(nil) // the first row that could not be loaded: earlier ones were claimed before it
+	for range min(rt.Threads(), claims) {
+		wait.Go(func() {
+			if row, err := work(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if row < failed {
+					failed, failure = row, err
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if failure != nil {
+		m.Close()
+		return nil, failure
+	}
+	return m, nil
+}
+
+// fill packs n rows of type from, beginning with row, the first of a panel.
+func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
+	size := from.RowBytes(m.cols)
+	for done := 0; done < n; done += asm.PanelRows {
+		rows := min(asm.PanelRows, n-done)
+		panelRaw := raw[done*size:][:rows*size]
+		if from != m.t {
+			to := m.t.RowBytes(m.cols)
+			s.floats = grow(s.floats, m.cols)
+			s.encoded = grow(s.encoded, asm.PanelRows*to)
+			for i := range rows {
+				decode(from, s.floats, panelRaw[i*size:][:size])
+				if err := encodeRows(m.t, s.encoded[i*to:][:to], s.floats, row+done+i, m.cols); err != nil {
+					return err
+				}
+			}
+			panelRaw = s.encoded[:rows*to]
+		}
+		asm.Pack(m.t, m.offset, m.panelData((row+done)/asm.PanelRows), panelRaw, rows, m.cols)
+	}
+	return nil
+}
+
+func encodable(t Type) bool {
+	return t == F32 || t == F16 || t == BF16 || t == Q8_0 || t == Q4_0
+}
+
+// grow returns s with length n, with new memory if need be; its contents are lost then.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

@@ -1,0 +1,169 @@
+package tensor
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// spinTime is how long a worker looks for the next job, and a caller for the end of its own, before sleeping. Waking a
+// sleeper costs 10 to 20 µs; the gaps between the operations of a forward pass are shorter than that.
+const spinTime = 40 * time.Microsecond
+
+// pool runs jobs of many units on persistent workers. The caller works too; a job ends when its last unit has.
+//
+// tickets is the whole hand-over: it holds the number of units nobody has claimed. Whoever decrements it to i >= 0 owns a
+// unit of the current job, which therefore cannot end, nor its fields change, before that unit is counted in done. Whoever
+// finds less than zero owns nothing and touches nothing. So a worker that the operating system delays never holds up a
+// job it has no unit of, and one that comes late simply takes part in the next job.
+type pool struct {
+	tickets atomic.Int64
+	_       [56]byte
+	done    atomic.Int64 // units that have returned
+	_       [56]byte
+	parked  atomic.Int64 // workers asleep for whom no token was sent yet
+	_       [56]byte
+	waiting atomic.Bool // the caller sleeps until done == n
+	_       [63]byte
+
+	n   int64                  // units of the job
+	job func(worker, unit int) // worker < threads numbers the thread
+
+	threads int
+	spin    time.Duration
+	wake    chan struct{} // one token per worker to wake
+	finish  chan struct{} // one token when the caller's job ends
+	closed  bool
+	exited  sync.WaitGroup
+}
+
+func newPool(threads int) *pool {
+	p := &pool{threads: threads, wake: make(chan struct{}, threads), finish: make(chan struct{}, 1)}
+	if threads <= runtime.GOMAXPROCS(0) {
+		p.spin = spinTime // otherwise who spins keeps another worker from running
+	}
+	p.exited.Add(threads - 1)
+	for w := 1; w < threads; w++ {
+		go p.worker(w)
+	}
+	return p
+}
+
+// run calls job for units 0 … n-1, ascending as they are claimed. One run at a time.
+func (p *pool) run(n int, job func(worker, unit int)) {
+	if n <= 1 || p.threads == 1 || p.closed {
+		for i := range n {
+			job(0, i)
+		}
+		return
+	}
+	p.n, p.job = int64(n), job
+	p.done.Store(0)
+	p.tickets.Store(int64(n)) // publishes n and job
+	p.wakeUp(int64(min(n, p.threads) - 1))
+	p.work(0)
+	p.await(int64(n))
+}
+
+// work claims units until there are none.
+func (p *pool) work(worker int) {
+	var mine, n int64
+	for {
+		left := p.tickets.Add(-1)
+		if left < 0 {
+			break
+		}
+		n = p.n
+		p.job(worker, int(n-1-left))
+		mine++
+	}
+	if mine > 0 && p.done.Add(mine) == n && p.waiting.CompareAndSwap(true, false) {
+		p.finish <- struct{}{}
+	}
+}
+
+// await returns when all n units have returned. A token in finish may be late, from a worker that saw the end of the job
+// before; so it only means: look again.
+func (p *pool) await(n int64) {
+	for !p.spinUntil(&p.done, n) {
+		p.waiting.Store(true)
+		if p.done.Load() == n && p.waiting.CompareAndSwap(true, false) {
+			return
+		}
+		<-p.finish
+	}
+}
+
+// spinUntil looks at v until it is at least n, for a while.
+func (p *pool) spinUntil(v *atomic.Int64, n int64) bool {
+	if v.Load() >= n {
+		return true
+	}
+	if p.spin == 0 {
+		return false
+	}
+	for start := time.Now(); time.Since(start) < p.spin; {
+		for range 32 {
+			if v.Load() >= n {
+				return true
+			}
+		}
+	}
+	return v.Load() >= n
+}
+
+func (p *pool) worker(w int) {
+	defer p.exited.Done()
+	for {
+		for !p.spinUntil(&p.tickets, 1) {
+			p.parked.Add(1)
+			if p.tickets.Load() > 0 && p.take(&p.parked, 1) == 1 {
+				break // a job came meanwhile and no token is on its way
+			}
+			if _, open := <-p.wake; !open {
+				return
+			}
+		}
+		p.work(w)
+	}
+}
+
+// wakeUp wakes at most n sleeping workers.
+func (p *pool) wakeUp(n int64) {
+	for range p.take(&p.parked, n) {
+		p.wake <- struct{}{}
+	}
+}
+
+// take subtracts up to n from v, which stays >= 0, and says how much.
+func (p *pool) take(v *atomic.Int64, n int64) int64 {
+	for {
+		have := v.Load()
+		k := min(n, have)
+		if k <= 0 {
+			return 0
+		}
+		if v.CompareAndSwap(have, have-k) {
+			return k
+		}
+	}
+}
+
+func (p *pool) close() {
+	if p.closed {
+		return
+	}
+	p.closed = true
+	close(p.wake)
+	p.exited.Wait()
+}
+
+// safepoint lets the garbage collector stop this goroutine. Assembly cannot be interrupted, and a loop that calls nothing
+// else never looks whether it should: the prologue of a function that calls another one does.
+//
+//go:noinline
+func safepoint() { safepointCallee() }
+
+//go:noinline
+func safepointCallee() {}

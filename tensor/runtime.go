@@ -1,0 +1,100 @@
+package tensor
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/specgo/spec/asm"
+)
+
+// Options of a Runtime. The zero value is a good choice.
+type Options struct {
+	// Threads is how many threads work on an operation, the caller's included. 0 is as many as this process may use
+	// physical cores (by its affinity and its cgroups' quota), at most GOMAXPROCS. More threads than cores work, slower.
+	Threads int
+
+	// SIMD names the kernels: scalar, avx2, avxvnni, avx512, neon, dotprod, i8mm. Empty is the best of this machine.
+	SIMD string
+}
+
+// MaxThreads is the greatest Options.Threads.
+const MaxThreads = 1024
+
+// Runtime is a pool of workers, a set of kernels and the scratch memory of all operations. Share one among all models of
+// a program: two pools that wait for work at the same time slow each other down.
+//
+// Its operations may be called from several goroutines and run one after the other.
+type Runtime struct {
+	k    asm.Kernels
+	pass sync.Mutex // Lock and Unlock
+	mu   sync.Mutex // one operation at a time; guards everything below
+	pool *pool
+
+	// The operation in progress, by kind, and its work as a func value made once, so that a call allocates nothing.
+	user     func(i int)
+	userUnit func(worker, unit int)
+	matmul   matmulJob
+	vector   vectorJob
+	rope     ropeJob
+	attend   attendJob
+	store    storeJob
+
+	scratch []float32 // LogSumExp
+	single  Input     // Quantize
+	loading sync.Pool // *loadScratch
+}
+
+// NewRuntime chooses kernels and starts the workers. They wait, at no cost, until there is work; Close ends them.
+func NewRuntime(o Options) (*Runtime, error) {
+	k, err := asm.Select(o.SIMD)
+	if err != nil {
+		return nil, err
+	}
+	n := o.Threads
+	switch {
+	case n < 0 || n > MaxThreads:
+		return nil, fmt.Errorf("%d threads: %w (0 to %d)", n, ErrThreads, MaxThreads)
+	case n == 0:
+		n = max(1, min(usableCores(), runtime.GOMAXPROCS(0)))
+	}
+	rt := &Runtime{k: k, pool: newPool(n)}
+	rt.userUnit = func(_, unit int) { rt.user(unit) }
+	rt.matmul.init(rt)
+	rt.vector.init(rt)
+	rt.rope.init(rt)
+	rt.attend.init(rt)
+	rt.store.init(rt)
+	return rt, nil
+}
+
+// Close ends the workers once the operation in progress is done. It may be called more than once; operations that come
+// later run on their caller's thread alone.
+func (rt *Runtime) Close() {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.pool.close()
+}
+
+// Threads is the number of threads that work on an operation, the caller's included.
+func (rt *Runtime) Threads() int { return rt.pool.threads }
+
+// SIMD names the set of kernels in use.
+func (rt *Runtime) SIMD() string { return rt.k.Name }
+
+// Lock reserves the Runtime for a pass of many operations among all who use Lock, so that two passes do not take turns
+// operation by operation. The operations themselves need no Lock.
+func (rt *Runtime) Lock() { rt.pass.Lock() }
+
+// Unlock ends the pass that Lock began.
+func (rt *Runtime) Unlock() { rt.pass.Unlock() }
+
+// Parallel calls f(0), f(1), … f(n-1) on all threads and returns when every call has returned. f must not panic and must
+// not use rt's operations: they would wait for each other.
+func (rt *Runtime) Parallel(n int, f func(i int)) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.user = f
+	rt.pool.run(n, rt.userUnit)
+	rt.user = nil
+}

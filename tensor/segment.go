@@ -1,0 +1,132 @@
+package tensor
+
+import (
+	"fmt"
+
+	"github.com/specgo/spec/asm"
+)
+
+// AttentionSegment is a run of tokens of one sequence within a pass: new tokens of a prompt, the last token, or a draft.
+//
+// Token j lies in slot Start+j of the cache. In a chain every token sees all before it. In a tree it sees the slots before
+// Start, its ancestors and itself; its position is its place on that path, and what comes out is, bit for bit, what a chain
+// of that path gives.
+type AttentionSegment struct {
+	KV      *KV
+	Row     int     // of the first token, in q, k, v and out
+	Start   int     // slots before it
+	Tokens  int     //
+	Parents []int32 // tree: each token's parent in the segment, which comes before it, or -1: slot Start-1. nil: a chain
+}
+
+// segment is an AttentionSegment in the course of an operation.
+type segment struct {
+	AttentionSegment
+	depths  []int32 // tree: tokens between the prefix and each token; nil: a chain
+	first   int     // its first unit
+	units   int
+	low     int // the first chunk anyone sees
+	chunks  int // chunks from low on
+	partial int // where its partial results begin; -1: it has none
+}
+
+// position of a token on its own path.
+func (s *segment) position(t int) int {
+	if s.depths == nil {
+		return s.Start + t
+	}
+	return s.Start + int(s.depths[t])
+}
+
+// checkSegments checks the segments against each other, the layer and the rows [width] of the buffers.
+func checkSegments(segs []AttentionSegment, layer, rows int) error {
+	for i := range segs {
+		s := &segs[i]
+		if s.KV == nil {
+			return shapeError("segment %d: no cache", i)
+		}
+		if s.KV.closed {
+			return fmt.Errorf("segment %d: cache: %w", i, ErrClosed)
+		}
+		a, b := s.KV.shape, segs[0].KV.shape
+		switch {
+		case layer < 0 || layer >= a.Layers:
+			return shapeError("segment %d: layer %d of %d", i, layer, a.Layers)
+		case a.Heads != b.Heads || a.HeadDim != b.HeadDim:
+			return shapeError("segment %d: %d heads of %d beside %d of %d", i, a.Heads, a.HeadDim, b.Heads, b.HeadDim)
+		case s.Tokens < 1 || s.Row < 0 || s.Row > rows-s.Tokens:
+			return shapeError("segment %d: tokens %d+%d of %d", i, s.Row, s.Tokens, rows)
+		case s.Start < 0 || s.Start > s.KV.Slots()-s.Tokens:
+			return shapeError("segment %d: slots %d+%d of %d", i, s.Start, s.Tokens, s.KV.Slots())
+		case s.Parents != nil && len(s.Parents) != s.Tokens:
+			return shapeError("segment %d: %d parents of %d tokens", i, len(s.Parents), s.Tokens)
+		}
+		for t, p := range s.Parents {
+			if p < -1 || int(p) >= t {
+				return shapeError("segment %d: parent %d of token %d", i, p, t)
+			}
+		}
+	}
+	return nil
+}
+
+type storeJob struct {
+	layer, width int
+	k, v         []float32
+	segs         []AttentionSegment
+	unit         func(worker, unit int)
+}
+
+// init: a unit is one head of one segment.
+func (j *storeJob) init(*Runtime) {
+	j.unit = func(_, unit int) {
+		heads := j.segs[0].KV.shape.Heads
+		s, head := &j.segs[unit/heads], unit%heads
+		for t := range s.Tokens {
+			row := (s.Row + t) * j.width
+			s.KV.storeHead(j.layer, head, s.Start+t, j.k[row:row+j.width], j.v[row:row+j.width])
+		}
+	}
+}
+
+// StoreKV writes the keys and values k, v [token][heads][headDim] of a layer, for all tokens of all segments, into their
+// slots. The segments' caches are distinct and have room ([KV.Grow]).
+func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) error {
+	if len(segs) == 0 {
+		return nil
+	}
+	if segs[0].KV == nil {
+		return shapeError("segment 0: no cache")
+	}
+	shape := segs[0].KV.shape
+	width := shape.Heads * shape.HeadDim
+	if len(k) != len(v) || len(k)%width != 0 {
+		return shapeError("%d keys and %d values for rows of %d", len(k), len(v), width)
+	}
+	if err := checkSegments(segs, layer, len(k)/width); err != nil {
+		return err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for i := range segs {
+		if err := segs[i].KV.own(segs[i].Start, segs[i].Start+segs[i].Tokens); err != nil {
+			return fmt.Errorf("segment %d: %w", i, err)
+		}
+	}
+	j := &rt.store
+	j.layer, j.width, j.k, j.v, j.segs = layer, width, k, v, append(j.segs[:0], segs...)
+	rt.pool.run(len(segs)*shape.Heads, j.unit)
+	clear(j.segs)
+	j.k, j.v = nil, nil
+	return nil
+}
+
+// visible is the part of chunk c that a token at position pos sees, counted from the chunk's first position.
+func visible(pos, window, c int) (from, to int) {
+	base := c * asm.Page
+	to = min(pos+1-base, asm.Page)
+	if window > 0 {
+		from = max(0, pos+1-window-base)
+	}
+	return from, to
+}
