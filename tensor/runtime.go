@@ -40,7 +40,6 @@ type Runtime struct {
 	attend   attendJob
 	store    storeJob
 
-	scratch []float32 // LogSumExp
 	single  Input     // Quantize
 	loading sync.Pool // *loadScratch
 }

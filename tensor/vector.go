@@ -113,46 +113,6 @@ func (rt *Runtime) LayerNorm(dst, x, w, b []float32, eps float32) error {
 	return rt.do(vectorJob{op: opLayerNorm, dst: dst, a: x, w: w, bias: b, eps: eps, width: len(w)})
 }
 
-// Softmax turns s into probabilities, in place: s[i] = exp(s[i]-max) / sum. An empty s stays empty.
-func (rt *Runtime) Softmax(s []float32) {
-	if len(s) == 0 {
-		return
-	}
-	_, sum := rt.k.ExpSum(s)
-	for i := range s {
-		s[i] /= sum
-	}
-}
-
-// LogSumExp is log(sum of exp(x[i])), without overflow: x[i] minus it is the log-probability of i. -Inf if x is empty.
-func (rt *Runtime) LogSumExp(x []float32) float32 {
-	if len(x) == 0 {
-		return asm.Log32(0)
-	}
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	rt.scratch = grow(rt.scratch, len(x))
-	copy(rt.scratch, x)
-	m, sum := rt.k.ExpSum(rt.scratch)
-	return m + float32(asm.Log32(sum))
-}
-
-// ArgMax is the index of the greatest number; the least index wins ties, NaN never wins. -1 if x is empty.
-func (rt *Runtime) ArgMax(x []float32) int {
-	if len(x) == 0 {
-		return -1
-	}
-	return rt.k.ArgMax(x)
-}
-
-// Gumbel fills dst with the noise of the tokens first, first+1, … under key: independent draws of a standard Gumbel
-// distribution, each a function of its token and key alone.
-func (rt *Runtime) Gumbel(dst []float32, first uint32, key uint64) {
-	if len(dst) > 0 {
-		rt.k.Gumbel(dst, first, key)
-	}
-}
-
 // Quantize turns x into signed bytes q and a scale d per block of 32, as activations are for integer weights:
 // d = max|x|/127, q = x*(127/max|x|) rounded half to even; a block under 2^-100 is zeros. x is about q[i]*d[i/32].
 // len(x) is a multiple of 32 and len(q), and 32 times len(d). NaN and infinity give ErrNotFinite.

@@ -76,25 +76,25 @@ func TestSoftmax(t *testing.T) {
 	rt := runtimeOf(t, 1)
 	x := []float32{1000, 1001, 999, float32(math.Inf(-1)), 1001}
 	sum := math.Exp(-1) + 1 + math.Exp(-2) + 1
-	near(t, "LogSumExp", []float32{rt.LogSumExp(x)}, []float64{1001 + math.Log(sum)}, 1e-4)
-	if i := rt.ArgMax(x); i != 1 {
+	near(t, "LogSumExp", []float32{LogSumExp(x)}, []float64{1001 + math.Log(sum)}, 1e-4)
+	if i := ArgMax(x); i != 1 {
 		t.Errorf("ArgMax is %d", i)
 	}
-	rt.Softmax(x)
+	Softmax(x)
 	near(t, "Softmax", x, []float64{math.Exp(-1) / sum, 1 / sum, math.Exp(-2) / sum, 0, 1 / sum}, 1e-7)
 	q, d, v := make([]int8, 64), make([]float32, 2), normal(1, 64)
-	if n := testing.AllocsPerRun(10, func() { rt.Softmax(x); rt.LogSumExp(v); _ = rt.Quantize(q, d, v) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { Softmax(x); LogSumExp(v); _ = rt.Quantize(q, d, v) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	rt.Softmax(nil)
-	if rt.ArgMax(nil) != -1 || !math.IsInf(float64(rt.LogSumExp(nil)), -1) {
-		t.Error("of nothing:", rt.ArgMax(nil), rt.LogSumExp(nil))
+	Softmax(nil)
+	if ArgMax(nil) != -1 || !math.IsInf(float64(LogSumExp(nil)), -1) {
+		t.Error("of nothing:", ArgMax(nil), LogSumExp(nil))
 	}
 	all, part := make([]float32, 100), make([]float32, 40)
-	rt.Gumbel(all, 0, 7)
-	rt.Gumbel(part, 60, 7)
+	Gumbel(all, 0, 7)
+	Gumbel(part, 60, 7)
 	sameBits(t, "Gumbel from 60", part, all[60:])
-	rt.Gumbel(nil, 0, 7)
+	Gumbel(nil, 0, 7)
 }
 
 func TestRope(t *testing.T) {

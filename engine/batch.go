@@ -1,0 +1,43 @@
+package engine
+
+// Rows says for which of a segment's positions the logits are wanted: None, Last, All, or a count
+// n > 0 of positions at its end.
+type Rows int
+
+const (
+	None Rows = 0  // no logits: prefill of a text that goes on
+	Last Rows = 1  // the last position's
+	All  Rows = -1 // every position's
+)
+
+// Segment is the part of a [Batch] that belongs to one session: the tokens that follow its text.
+type Segment struct {
+	Session *Session
+	Tokens  []int32
+
+	// Parents makes the tokens a tree: Parents[i] is the index in Tokens of token i's parent,
+	// less than i, or -1 where token i follows the session's text directly. nil is a chain.
+	Parents []int32
+
+	Logits Rows
+}
+
+// Batch is what one pass over the weights computes. Its sessions are distinct and belong to one model.
+type Batch []Segment
+
+// Logits are the rows that a segment asked for, in the order of its tokens.
+type Logits struct {
+	Vocab int       // length of a row
+	Data  []float32 // [row][Vocab]
+}
+
+// Rows is the number of rows.
+func (l Logits) Rows() int {
+	if l.Vocab == 0 {
+		return 0
+	}
+	return len(l.Data) / l.Vocab
+}
+
+// Row is the i-th row: one logit for each token of the vocabulary.
+func (l Logits) Row(i int) []float32 { return l.Data[i*l.Vocab : (i+1)*l.Vocab : (i+1)*l.Vocab] }

@@ -1,0 +1,11 @@
+// Package engine runs decoder-only language models from GGUF files on CPUs.
+//
+// A [Runtime] owns the worker threads and is shared by every model of a program. A [Model] is the
+// immutable weights of one file; it is safe for concurrent use. A [Session] is one text and its
+// KV cache; it belongs to one goroutine. [Model.Forward] feeds tokens to any number of sessions in
+// one pass over the weights and returns logits.
+//
+// The logits at a position depend on the tokens up to it and on nothing else: not on how the text
+// was cut into passes, on what else shared a pass, on the number of threads, or on the kernels
+// chosen. They are equal bit for bit. That is what makes speculative decoding exact.
+package engine

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+)
+
+// Forward feeds every segment's tokens to its session, all in one pass over the weights, and
+// returns the logits asked for, one Logits for each segment. They are valid until the session's next
+// Forward, the slice that holds them until the next Forward of the batch's first session.
+//
+// A chain (Parents nil) is appended to the session's text. A tree leaves the text as it is and waits
+// for [Session.Commit]; a Forward before that drops it. If Forward fails or ctx is cancelled, which
+// is looked at between layers, every session has the text that it had before; waiting trees may be lost.
+//
+// Forward is safe for concurrent use with distinct sessions; passes of one [Runtime] run one after
+// the other.
+func (m *Model) Forward(ctx context.Context, b Batch) ([]Logits, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	m.rt.t.Lock()
+	defer m.rt.t.Unlock()
+	p := m.rt.pass
+	p.begin(ctx)
+	defer p.end()
+	for i := range b {
+		if err := m.admit(p, &b[i]); err != nil {
+			return nil, fmt.Errorf("%s: segment %d: %w", m.name, i, err)
+		}
+	}
+	for p.fill() {
+		m.net.forward(p)
+		m.project(p)
+		if p.err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, p.err)
+		}
+	}
+	results := b[0].Session.results[:0]
+	for i := range b {
+		s := b[i].Session
+		if b[i].Parents == nil {
+			s.tokens = append(s.tokens, b[i].Tokens...)
+		} else {
+			s.nodes = append(s.nodes, b[i].Tokens...)
+			s.parents = append(s.parents, b[i].Parents...)
+		}
+		results = append(results, Logits{Vocab: m.config.Vocab, Data: s.logits})
+	}
+	b[0].Session.results = results
+	return results, nil
+}
+
+// admit checks a segment, makes room for it and adds it to the pass.
+func (m *Model) admit(p *pass, g *Segment) error {
+	s := g.Session
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: no session", ErrUsage)
+	case s.m != m:
+		return fmt.Errorf("%w: a session of another model", ErrUsage)
+	case s.serial == p.serial:
+		return fmt.Errorf("%w: the session is in the batch twice", ErrUsage)
+	}
+	s.serial = p.serial
+	for j, id := range g.Tokens {
+		if id < 0 || int(id) >= m.config.Vocab {
+			return fmt.Errorf("token %d: %w: id %d of %d", j, ErrVocabulary, id, m.config.Vocab)
+		}
+	}
+	n, depth := len(g.Tokens), len(g.Tokens)
+	if g.Parents != nil {
+		if len(g.Parents) != n || n > maxTree {
+			return fmt.Errorf("%w: a tree of %d tokens and %d parents, at most %d", ErrUsage, n, len(g.Parents), maxTree)
+		}
+		var err error
+		if depth, err = p.depths(g.Parents); err != nil {
+			return err
+		}
+	}
+	if len(s.tokens)+depth > s.context {
+		return fmt.Errorf("%w: %d tokens and %d more, room for %d", ErrContextFull, len(s.tokens), depth, s.context)
+	}
+	rows := int(g.Logits)
+	if g.Logits == All {
+		rows = n
+	}
+	if rows < 0 || rows > n {
+		return fmt.Errorf("%w: logits of %d positions wanted, %d tokens", ErrUsage, rows, n)
+	}
+	if err := s.kv.Grow(len(s.tokens) + n); err != nil {
+		return err
+	}
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
+	sized(&s.logits, rows*m.config.Vocab)
+	if s.noCache {
+		p.push(piece{s: s, tokens: s.tokens, wanted: len(s.tokens)})
+	}
+	p.push(piece{s: s, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows})
+	return nil
+}
+
+// project turns the rows of the pass that somebody wants into logits: the final norm, then the
+// output matrix, which is read once for up to headRows rows.
+func (m *Model) project(p *pass) {
+	c := &m.config
+	for w := p.wanted; len(w) > 0 && p.err == nil; {
+		n := min(len(w), headRows)
+		alone := 1 // rows at the front of w that belong to one session
+		for alone < n && w[alone].s == w[0].s {
+			alone++
+		}
+		if alone >= 8 {
+			n = alone // enough to be worth a reading of their own, and no copying
+		}
+		h := sized(&p.h, n*c.Width)
+		for i, r := range w[:n] {
+			copy(h[i*c.Width:(i+1)*c.Width], p.x[r.row*c.Width:])
+		}
+		m.net.finalNorm(p, h)
+		out := w[0].s.logits[w[0].index*c.Vocab:][:min(n, alone)*c.Vocab]
+		if alone < n {
+			out = sized(&p.logits, n*c.Vocab)
+		}
+		p.matmul(h, c.Width, product{m.head, nil, out})
+		p.finite(out)
+		if alone < n {
+			for i, r := range w[:n] {
+				copy(r.s.logits[r.index*c.Vocab:][:c.Vocab], out[i*c.Vocab:])
+			}
+		}
+		w = w[n:]
+	}
+}

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// llama is the architecture of Llama, Mistral, SmolLM and others (Touvron et al. 2023,
+// arXiv:2302.13971): RMSNorm before every sublayer, rotary positions, grouped-query attention, a
+// gated feed-forward.
+type llama struct {
+	c         *Config
+	embedding *tensor.Matrix // [vocabulary][width]
+	layers    []llamaLayer
+	norm      []float32 // [width]
+	rope      *tensor.RopeTable
+}
+
+type llamaLayer struct {
+	attnNorm       []float32      // [width]
+	q              *tensor.Matrix // [heads * head size][width]
+	k, v           *tensor.Matrix // [KV heads * head size][width]
+	o              *tensor.Matrix // [width][heads * head size]
+	bq, bk, bv, bo []float32      // biases; nil where the model has none
+	ffnNorm        []float32      // [width]
+	gate, up       *tensor.Matrix // [feed-forward][width]
+	down           *tensor.Matrix // [width][feed-forward]
+}
+
+func (m *llama) forward(p *pass) {
+	var (
+		c     = m.c
+		x     = p.matrix(&p.x, c.Width)             // [rows][width] the residual stream
+		h     = p.matrix(&p.h, c.Width)             // [rows][width] what a sublayer reads and writes
+		q     = p.matrix(&p.q, c.Heads*c.HeadDim)   // [rows][heads][head size]
+		k     = p.matrix(&p.k, c.KVHeads*c.HeadDim) // [rows][KV heads][head size]
+		v     = p.matrix(&p.v, c.KVHeads*c.HeadDim)
+		a     = p.matrix(&p.a, c.Heads*c.HeadDim)
+		gate  = p.matrix(&p.gate, c.FeedForward) // [rows][feed-forward]
+		up    = p.matrix(&p.up, c.FeedForward)
+		scale = float32(1 / math.Sqrt(float64(c.HeadDim)))
+	)
+	p.embed(x, m.embedding)
+	for i := range m.layers {
+		if !p.layer(i) {
+			return
+		}
+		l := &m.layers[i]
+
+		p.rmsNorm(h, x, l.attnNorm, c.Epsilon)
+		p.matmul(h, c.Width, product{l.q, l.bq, q}, product{l.k, l.bk, k}, product{l.v, l.bv, v})
+		p.rope(q, c.Heads, c.HeadDim, m.rope)
+		p.rope(k, c.KVHeads, c.HeadDim, m.rope)
+		p.attend(a, i, c.Heads, scale, q, k, v)
+		p.matmul(a, c.Heads*c.HeadDim, product{l.o, l.bo, h})
+		p.add(x, h)
+
+		p.rmsNorm(h, x, l.ffnNorm, c.Epsilon)
+		p.matmul(h, c.Width, product{l.gate, nil, gate}, product{l.up, nil, up})
+		p.siluMul(gate, gate, up)
+		p.matmul(gate, c.FeedForward, product{l.down, nil, h})
+		p.add(x, h)
+	}
+}
+
+func (m *llama) finalNorm(p *pass, x []float32) { p.rmsNorm(x, x, m.norm, m.c.Epsilon) }
+
+// loadLlama reads the hyperparameters and the weights of a llama file.
+func loadLlama(l *loader, c *Config) (network, *tensor.Matrix) {
+	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
+	c.KVHeads = l.integerOr("attention.head_count_kv", c.Heads)
+	c.HeadDim = l.integerOr("attention.key_length", c.HeadDim)
+	if n := l.integerOr("attention.value_length", c.HeadDim); n != c.HeadDim {
+		l.fail("attention.value_length", ErrArchitecture, "values of %d dimensions, keys of %d", n, c.HeadDim)
+	}
+	if c.KVHeads < 1 || c.Heads%max(c.KVHeads, 1) != 0 {
+		l.fail("attention.head_count_kv", ErrShape, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
+	}
+	if n := l.integerOr("expert_count", 0); n > 0 {
+		l.fail("expert_count", ErrArchitecture, "mixture of %d experts", n)
+	}
+	heads, kvHeads := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+
+	m := &llama{c: c}
+	m.rope = l.rope(c)
+	m.embedding = l.embedding(c)
+	for i := 0; i < c.Layers && l.ok(); i++ {
+		b := l.block(i)
+		m.layers = append(m.layers, llamaLayer{
+			attnNorm: l.vector(b+"attn_norm.weight", c.Width),
+			q:        l.matrix(b+"attn_q.weight", heads, c.Width),
+			k:        l.matrix(b+"attn_k.weight", kvHeads, c.Width),
+			v:        l.matrix(b+"attn_v.weight", kvHeads, c.Width),
+			o:        l.matrix(b+"attn_output.weight", c.Width, heads),
+			bq:       l.optional(b+"attn_q.bias", heads),
+			bk:       l.optional(b+"attn_k.bias", kvHeads),
+			bv:       l.optional(b+"attn_v.bias", kvHeads),
+			bo:       l.optional(b+"attn_output.bias", c.Width),
+			ffnNorm:  l.vector(b+"ffn_norm.weight", c.Width),
+			gate:     l.matrix(b+"ffn_gate.weight", c.FeedForward, c.Width),
+			up:       l.matrix(b+"ffn_up.weight", c.FeedForward, c.Width),
+			down:     l.matrix(b+"ffn_down.weight", c.Width, c.FeedForward),
+		})
+	}
+	m.norm = l.vector("output_norm.weight", c.Width)
+	return m, l.head(c, m.embedding)
+}
+
+// rope makes the table of rotations: rope.dimension_count numbers of each head are turned, by angles
+// position * base^(-2i/n), divided by the factors of rope_freqs.weight (Llama 3.1's long contexts)
+// and by rope.scaling.factor.
+func (l *loader) rope(c *Config) *tensor.RopeTable {
+	c.RopeDims = l.integerOr("rope.dimension_count", c.HeadDim)
+	c.RopeBase = l.floatOr("rope.freq_base", 10000)
+	if c.RopeDims < 2 || c.RopeDims > c.HeadDim || c.RopeDims%2 != 0 {
+		l.fail("rope.dimension_count", ErrShape, "%d of a head's %d dimensions", c.RopeDims, c.HeadDim)
+	}
+	if !(c.RopeBase > 0) {
+		l.fail("rope.freq_base", ErrShape, "%v", c.RopeBase)
+	}
+	scale := 1.0
+	switch kind := l.stringOr("rope.scaling.type", "none"); kind {
+	case "none":
+	case "linear":
+		factor := l.floatOr("rope.scaling.factor", 1)
+		if !(factor > 0) {
+			l.fail("rope.scaling.factor", ErrShape, "%v", factor)
+		}
+		scale = 1 / float64(factor)
+	default:
+		l.fail("rope.scaling.type", ErrArchitecture, "%q", kind)
+	}
+	if !l.ok() {
+		return nil
+	}
+	factors := l.optional("rope_freqs.weight", c.RopeDims/2)
+	table, err := tensor.NewRopeTable(c.RopeDims, float64(c.RopeBase), factors, scale)
+	l.keep(err)
+	return table
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+)
+
+func TestBadFiles(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	llama, gpt := smallLlama(), smallGPT2()
+	with := func(s shape, change func(*shape)) shape { change(&s); return s }
+	set := func(key string, v gguf.Value) shape {
+		return with(llama, func(s *shape) { s.kvs = []gguf.KV{{Key: key, Value: v}} })
+	}
+	dims := func(s shape, name string, d ...int) shape {
+		return with(s, func(s *shape) { s.dims = map[string][]int{name: d} })
+	}
+	drop := func(s shape, name string) shape { return with(s, func(s *shape) { s.drop = name }) }
+	for _, c := range []struct {
+		s    shape
+		want error
+		name string // what the message names beside the file
+	}{
+		{set("general.architecture", "mamba"), ErrArchitecture, "mamba"},
+		{set("general.architecture", uint32(3)), gguf.ErrType, "general.architecture"},
+		{set("general.architecture", nil), gguf.ErrMissing, "general.architecture"},
+		{set("llama.block_count", nil), gguf.ErrMissing, "llama.block_count"},
+		{set("llama.block_count", uint32(3)), ErrTensor, "blk.2.attn_norm.weight"},
+		{set("llama.block_count", uint32(1<<31)), ErrShape, "llama.block_count"},
+		{set("llama.block_count", float32(2)), gguf.ErrType, "llama.block_count"},
+		{set("llama.attention.head_count", uint32(0)), ErrShape, "llama.attention.head_count"},
+		{set("llama.attention.head_count", uint32(5)), ErrShape, "llama.attention.head_count"},
+		{set("llama.attention.head_count_kv", uint32(3)), ErrShape, "llama.attention.head_count_kv"},
+		{set("llama.attention.head_count_kv", uint32(0)), ErrShape, "llama.attention.head_count_kv"},
+		{set("llama.attention.key_length", uint32(32)), ErrShape, "blk.0.attn_q.weight"},
+		{set("llama.attention.value_length", uint32(8)), ErrArchitecture, "llama.attention.value_length"},
+		{set("llama.rope.dimension_count", uint32(17)), ErrShape, "llama.rope.dimension_count"},
+		{set("llama.rope.scaling.type", "yarn"), ErrArchitecture, "yarn"},
+		{set("llama.rope.freq_base", float32(0)), ErrShape, "llama.rope.freq_base"},
+		{set("llama.expert_count", uint32(8)), ErrArchitecture, "llama.expert_count"},
+		{set("llama.attention.layer_norm_rms_epsilon", nil), gguf.ErrMissing, "layer_norm_rms_epsilon"},
+		{set("llama.vocab_size", uint32(71)), ErrShape, "token_embd.weight"},
+		{drop(llama, "token_embd.weight"), ErrTensor, "token_embd.weight"},
+		{drop(llama, "blk.1.ffn_gate.weight"), ErrTensor, "blk.1.ffn_gate.weight"},
+		{drop(llama, "output_norm.weight"), ErrTensor, "output_norm.weight"},
+		{drop(gpt, "blk.0.attn_qkv.bias"), ErrTensor, "blk.0.attn_qkv.bias"},
+		{drop(gpt, "position_embd.weight"), ErrTensor, "position_embd.weight"},
+		{dims(llama, "blk.0.attn_k.weight", 64, 64), ErrShape, "blk.0.attn_k.weight"},
+		{dims(llama, "blk.1.ffn_norm.weight", 32), ErrShape, "blk.1.ffn_norm.weight"},
+		{dims(llama, "token_embd.weight", 70, 64), ErrShape, "token_embd.weight"},
+		{dims(llama, "token_embd.weight", 64), ErrShape, "token_embd.weight"},
+		{dims(gpt, "blk.1.attn_qkv.weight", 64, 64), ErrShape, "blk.1.attn_qkv.weight"},
+		{dims(gpt, "position_embd.weight", 64, 100), ErrShape, "position_embd.weight"},
+		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.Q5_0} }), ErrTensor, "Q5_0"},
+		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_norm.weight": gguf.I32} }), ErrTensor, "I32"},
+	} {
+		file := c.s.file(t)
+		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
+		} else if !strings.Contains(err.Error(), "bad.gguf") || !strings.Contains(err.Error(), c.name) {
+			t.Errorf("the message does not name bad.gguf and %s: %v", c.name, err)
+		}
+	}
+}
+
+// TestCutFiles: every file that is too short is refused, as is one whose reader fails.
+func TestCutFiles(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	file := smallGPT2().file(t)
+	for n := 0; n < len(file); n += 1 + len(file)/50 {
+		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]), int64(n), Options{Name: "cut.gguf"}); err == nil || !strings.Contains(err.Error(), "cut.gguf") {
+			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
+		}
+		if n < 4000 { // the header is needed to get as far as the weights
+			continue
+		}
+		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]), int64(len(file)), Options{Name: "shrunk.gguf"}); err == nil || !strings.Contains(err.Error(), "shrunk.gguf") {
+			t.Fatalf("shrunk to %d of %d bytes: %v", n, len(file), err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := New(ctx, rt, bytes.NewReader(file), int64(len(file)), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestOpenRefused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	dir := t.TempDir()
+	for name, content := range map[string]string{"empty.gguf": "", "picture.png": "\x89PNG\r\n\x1a\n0000000000000000000000000000"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(context.Background(), rt, path, Options{}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, path := range []string{filepath.Join(dir, "missing.gguf"), dir} {
+		if _, err := Open(context.Background(), rt, path, Options{}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	path := filepath.Join(dir, "good.gguf")
+	if err := os.WriteFile(path, smallLlama().file(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(context.Background(), rt, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+	if _, err := Open(context.Background(), rt, path, Options{Weights: "q5_1"}); !errors.Is(err, ErrUsage) {
+		t.Errorf("weights q5_1: %v", err)
+	}
+}
+
+// TestWeights: converting while loading gives the model that a file of that type is.
+func TestWeights(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, v := range []shape{smallLlama(), smallGPT2()} {
+		v.ff = 100 // rows of ffn_down are no whole blocks: it stays f32
+		ids := text(20, v.vocab, 3)
+		for _, typ := range []gguf.Type{gguf.F32, gguf.F16, gguf.Q8_0, gguf.Q4_0} {
+			name := strings.ToLower(typ.String())
+			stored := v
+			stored.weights = typ
+			a, b := stored.open(t, rt, Options{}), v.open(t, rt, Options{Weights: name})
+			sameBits(t, v.arch+" "+name, eval(t, newSession(t, b, SessionOptions{}), ids, nil, All), eval(t, newSession(t, a, SessionOptions{}), ids, nil, All))
+			if a.WeightTypes() != b.WeightTypes() || a.Bytes() != b.Bytes() || a.Parameters() != b.Parameters() {
+				t.Errorf("%s %s: %s, %d bytes, %d parameters; in a file %s, %d, %d", v.arch, name, b.WeightTypes(), b.Bytes(), b.Parameters(), a.WeightTypes(), a.Bytes(), a.Parameters())
+			}
+			want := name
+			if typ.BlockWeights() > 1 {
+				if want = name + ", f32"; a.WeightTypes() == "f32, "+name {
+					want = "f32, " + name
+				}
+			}
+			if a.WeightTypes() != want {
+				t.Errorf("%s %s: the types are %q", v.arch, name, a.WeightTypes())
+			}
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	v := smallLlama()
+	v.untied = true
+	var dones []int64
+	var whole int64
+	m := v.open(t, newRuntime(t, RuntimeOptions{}), Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
+	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, Width: 64, Heads: 4, KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
+	if m.Config() != want {
+		t.Errorf("%+v\nexpected %+v", m.Config(), want)
+	}
+	perLayer := 2*64 + 2*64*64 + 2*32*64 + 3*96*64
+	if n := int64(2*70*64 + 64 + 2*perLayer); m.Parameters() != n {
+		t.Errorf("%d parameters, expected %d", m.Parameters(), n)
+	}
+	if m.Tokenizer() != nil {
+		t.Error("a tokenizer from no_vocab")
+	}
+	for i, d := range dones {
+		if i > 0 && d < dones[i-1] || d > whole {
+			t.Fatalf("progress %d of %d", dones, whole)
+		}
+	}
+	if len(dones) == 0 || dones[len(dones)-1] != whole {
+		t.Errorf("progress ends at %d of %d", dones, whole)
+	}
+}

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// loader reads a model's hyperparameters and tensors. It keeps the first error and does nothing after
+// it, so that the architectures can list what they need. Every error names the file and the key or tensor.
+type loader struct {
+	ctx      context.Context
+	t        *tensor.Runtime
+	f        *gguf.File
+	arch     string // prefix of the hyperparameters' keys
+	convert  bool
+	to       tensor.Type // what matrices become if convert is set
+	progress *progress
+	err      error
+
+	matrices   []*tensor.Matrix
+	bytes      int64
+	parameters int64
+}
+
+func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
+	l := &loader{ctx: ctx, t: rt.t, f: f, arch: arch}
+	switch o.Weights {
+	case "":
+	case "f32", "f16", "q8_0", "q4_0":
+		to, err := tensor.ParseType(o.Weights)
+		if err != nil {
+			return nil, err
+		}
+		l.convert, l.to = true, to
+	default:
+		return nil, fmt.Errorf("%w: weights %q; there are f32, f16, q8_0 and q4_0", ErrUsage, o.Weights)
+	}
+	l.progress = &progress{r: f.Reader(), tell: o.Progress}
+	for _, t := range f.Tensors {
+		l.progress.total += t.Size
+	}
+	return l, nil
+}
+
+func (l *loader) ok() bool { return l.err == nil }
+
+// keep keeps the first error.
+func (l *loader) keep(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// fail says what is wrong with a hyperparameter.
+func (l *loader) fail(key string, kind error, format string, args ...any) {
+	l.keep(fmt.Errorf("%s: key %q: %s: %w", l.f.Name, l.arch+"."+key, fmt.Sprintf(format, args...), kind))
+}
+
+// largest hyperparameter that is believed: products of two fit an int64, and no model comes near it.
+const largest = 1 << 24
+
+// integer is a hyperparameter that must be there and be at least 1.
+func (l *loader) integer(key string) int {
+	if !l.ok() {
+		return 1
+	}
+	n, err := l.f.Uint32(l.arch + "." + key)
+	if err != nil {
+		l.keep(err)
+		return 1
+	}
+	if n < 1 || n > largest {
+		l.fail(key, ErrShape, "%d", n)
+		return 1
+	}
+	return int(n)
+}
+
+// integerOr is a hyperparameter that may be absent.
+func (l *loader) integerOr(key string, absent int) int {
+	if !l.f.Has(l.arch + "." + key) {
+		return absent
+	}
+	n, err := l.f.Uint32(l.arch + "." + key)
+	l.keep(err)
+	if n > largest {
+		l.fail(key, ErrShape, "%d", n)
+	}
+	return int(min(n, largest))
+}
+
+// float is a hyperparameter that must be there: a finite number, not negative.
+func (l *loader) float(key string) float32 {
+	x, err := l.f.Float32(l.arch + "." + key)
+	l.keep(err)
+	if !(x >= 0 && x <= math.MaxFloat32) {
+		l.fail(key, ErrShape, "%v", x)
+	}
+	return x
+}
+
+func (l *loader) floatOr(key string, absent float32) float32 {
+	if !l.f.Has(l.arch + "." + key) {
+		return absent
+	}
+	return l.float(key)
+}
+
+func (l *loader) stringOr(key, absent string) string {
+	if !l.f.Has(l.arch + "." + key) {
+		return absent
+	}
+	s, err := l.f.String(l.arch + "." + key)
+	l.keep(err)
+	return s
+}
+
+// block is what the names of layer i's tensors begin with.
+func (l *loader) block(i int) string { return fmt.Sprintf("blk.%d.", i) }
+
+// tensor finds a tensor and checks its shape, columns first, and its type.
+func (l *loader) tensor(name string, dims ...int) (gguf.Tensor, tensor.Type, bool) {
+	if !l.ok() {
+		return gguf.Tensor{}, 0, false
+	}
+	wrong := func(kind error, format string, args ...any) (gguf.Tensor, tensor.Type, bool) {
+		l.keep(fmt.Errorf("%s: tensor %q: %s: %w", l.f.Name, name, fmt.Sprintf(format, args...), kind))
+		return gguf.Tensor{}, 0, false
+	}
+	t, ok := l.f.Tensor(name)
+	if !ok {
+		return wrong(ErrTensor, "not in the file")
+	}
+	for i := range max(len(dims), len(t.Dims)) {
+		have, want := uint64(1), uint64(1)
+		if i < len(t.Dims) {
+			have = t.Dims[i]
+		}
+		if i < len(dims) {
+			want = uint64(dims[i])
+		}
+		if have != want {
+			return wrong(ErrShape, "%d, expected %d", t.Dims, dims)
+		}
+	}
+	typ, err := tensor.ParseType(strings.ToLower(t.Type.String()))
+	if err != nil {
+		return wrong(ErrTensor, "type %v is not supported", t.Type)
+	}
+	return t, typ, true
+}
+
+// matrix reads the matrix [rows][cols] of that name.
+func (l *loader) matrix(name string, rows, cols int) *tensor.Matrix {
+	if m := l.split(name, cols, rows); m != nil {
+		return m[0]
+	}
+	return nil
+}
+
+// split reads the rows of one tensor as several matrices, each [rows][cols].
+func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
+	all := 0
+	for _, n := range rows {
+		all += n
+	}
+	t, from, ok := l.tensor(name, cols, all)
+	if !ok {
+		return nil
+	}
+	to := from
+	if l.convert && (l.to.BlockWeights() == 1 || cols%l.to.BlockWeights() == 0) {
+		to = l.to
+	}
+	var parts []*tensor.Matrix
+	offset, rowBytes := t.Offset, t.Size/int64(all)
+	for _, n := range rows {
+		m, err := tensor.Read(l.ctx, l.t, l.progress, offset, from, n, cols, to)
+		if err != nil {
+			l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
+			return nil
+		}
+		l.matrices = append(l.matrices, m)
+		l.bytes += m.Bytes()
+		parts = append(parts, m)
+		offset += int64(n) * rowBytes
+	}
+	l.parameters += int64(t.Elements())
+	return parts
+}
+
+// vector reads the n numbers of that name.
+func (l *loader) vector(name string, n int) []float32 { return l.floats(name, n) }
+
+// optional reads a vector that need not be there; nil if it is not.
+func (l *loader) optional(name string, n int) []float32 {
+	if _, ok := l.f.Tensor(name); !ok {
+		return nil
+	}
+	return l.vector(name, n)
+}
+
+// floats reads a tensor of the given shape, columns first, as float32.
+func (l *loader) floats(name string, dims ...int) []float32 {
+	t, from, ok := l.tensor(name, dims...)
+	if !ok {
+		return nil
+	}
+	if t.Size > math.MaxInt/8 {
+		l.keep(fmt.Errorf("%s: tensor %q: %d bytes are too many for this machine: %w", l.f.Name, name, t.Size, ErrTensor))
+		return nil
+	}
+	raw := make([]byte, t.Size)
+	x := make([]float32, t.Elements())
+	if _, err := l.progress.ReadAt(raw, t.Offset); err != nil && err != io.EOF {
+		l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
+		return nil
+	}
+	if err := tensor.Decode(from, x, raw); err != nil {
+		l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
+		return nil
+	}
+	l.bytes += 4 * int64(len(x))
+	l.parameters += int64(len(x))
+	return x
+}
+
+// embedding reads the token embeddings [vocabulary][width]. Where the file has no vocabulary, its
+// size is the number of rows.
+func (l *loader) embedding(c *Config) *tensor.Matrix {
+	const name = "token_embd.weight"
+	if t, ok := l.f.Tensor(name); ok && len(t.Dims) == 2 {
+		rows := t.Dims[1]
+		if c.Vocab == 0 && rows <= largest {
+			c.Vocab = int(rows)
+		}
+		if rows != uint64(c.Vocab) {
+			l.keep(fmt.Errorf("%s: tensor %q: rows for %d tokens, the vocabulary has %d: %w", l.f.Name, name, rows, c.Vocab, ErrShape))
+		}
+	}
+	return l.matrix(name, c.Vocab, c.Width)
+}
+
+// head reads the output matrix [vocabulary][width]; without one, the embedding serves for it.
+func (l *loader) head(c *Config, embedding *tensor.Matrix) *tensor.Matrix {
+	if _, ok := l.f.Tensor("output.weight"); !ok {
+		return embedding
+	}
+	return l.matrix("output.weight", c.Vocab, c.Width)
+}
+
+// progress counts the bytes that are read through it, by several goroutines.
+type progress struct {
+	r     io.ReaderAt
+	tell  func(done, total int64)
+	total int64
+
+	mu   sync.Mutex
+	done int64
+}
+
+func (p *progress) ReadAt(b []byte, off int64) (int, error) {
+	n, err := p.r.ReadAt(b, off)
+	if p.tell != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.done += int64(n)
+		p.tell(p.done, p.total)
+	}
+	return n, err
+}
+
+// finish accounts for tensors that the model has no use for.
+func (p *progress) finish() {
+	if p.tell != nil && p.done != p.total {
+		p.tell(p.total, p.total)
+	}
+}

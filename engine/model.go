@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// Options say how a model is loaded. The zero value takes the file as it is.
+type Options struct {
+	// Weights converts the matrices while loading: "f32", "f16", "q8_0" or "q4_0"; "" leaves them
+	// as they are in the file. Norms, biases and positions stay float32; matrices whose rows are
+	// not whole blocks stay as they are.
+	Weights string
+
+	Name string // stands for the file in messages; Open uses the path
+
+	// Progress is told how many bytes of weights have been read, of how many; by one goroutine at a time.
+	Progress func(done, total int64)
+}
+
+// Config is the shape of a model.
+type Config struct {
+	Architecture string // "llama" or "gpt2"
+	Name         string // general.name of the file
+	Context      int    // tokens
+	Vocab        int    // tokens
+	Layers       int
+	Width        int // of the residual stream
+	Heads        int // of queries
+	KVHeads      int // heads of keys and values; Heads/KVHeads queries share one
+	HeadDim      int // numbers in a head
+	FeedForward  int // width of the feed-forward's inside
+
+	Epsilon  float32 // of the norms
+	RopeDims int     // numbers of a head that are turned; 0 without rotary positions
+	RopeBase float32
+}
+
+// Model is the weights of one file. It does not change and is safe for concurrent use.
+type Model struct {
+	rt        *Runtime
+	name      string // for messages
+	config    Config
+	tokenizer *bpe.Tokenizer
+
+	net  network
+	head *tensor.Matrix // [vocabulary][width]; the embedding itself where the two are tied
+
+	matrices    []*tensor.Matrix
+	bytes       int64
+	parameters  int64
+	weightTypes string
+}
+
+// Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed.
+func Open(ctx context.Context, rt *Runtime, path string, o Options) (*Model, error) {
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return load(ctx, rt, f, o)
+}
+
+// New loads the GGUF file in the first size bytes of r.
+func New(ctx context.Context, rt *Runtime, r io.ReaderAt, size int64, o Options) (*Model, error) {
+	f, err := gguf.Open(r, size, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	return load(ctx, rt, f, o)
+}
+
+// architectures are the forward passes that there are, by general.architecture. Each function
+// completes the configuration and returns the network and its output matrix.
+var architectures = map[string]func(*loader, *Config) (network, *tensor.Matrix){
+	"gpt2":  loadGPT2,
+	"llama": loadLlama,
+}
+
+func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, error) {
+	arch, err := f.String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	build, ok := architectures[arch]
+	if !ok {
+		return nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (there are: gpt2, llama)", f.Name, ErrArchitecture, arch)
+	}
+	tokenizer, err := ReadTokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLoader(ctx, rt, f, o, arch)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer}
+	c := &m.config
+	c.Architecture, c.Name = arch, f.Name
+	if f.Has("general.name") {
+		c.Name, err = f.String("general.name")
+		l.keep(err)
+	}
+	c.Context = l.integer("context_length")
+	c.Layers = l.integer("block_count")
+	c.Width = l.integer("embedding_length")
+	c.FeedForward = l.integer("feed_forward_length")
+	c.Heads = l.integer("attention.head_count")
+	if l.ok() {
+		c.HeadDim = c.Width / c.Heads
+		if c.Width%c.Heads != 0 && !f.Has(arch+".attention.key_length") {
+			l.fail("attention.head_count", ErrShape, "a width of %d cannot be shared by %d heads", c.Width, c.Heads)
+		}
+	}
+	switch {
+	case tokenizer != nil:
+		c.Vocab = tokenizer.Size()
+	case f.Has(arch + ".vocab_size"):
+		c.Vocab = l.integer("vocab_size")
+	}
+	if l.ok() {
+		m.net, m.head = build(l, c)
+	}
+	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()
+	if !l.ok() {
+		m.Close()
+		return nil, l.err
+	}
+	l.progress.finish()
+	return m, nil
+}
+
+// Close frees the weights now instead of when the Model is collected. Neither the model nor its
+// sessions may be used afterwards.
+func (m *Model) Close() {
+	for _, w := range m.matrices {
+		w.Close()
+	}
+	m.matrices = nil
+}
+
+// Config is the model's shape.
+func (m *Model) Config() Config { return m.config }
+
+// Tokenizer is the file's tokenizer, nil if it has none.
+func (m *Model) Tokenizer() *bpe.Tokenizer { return m.tokenizer }
+
+// Runtime is where the model runs.
+func (m *Model) Runtime() *Runtime { return m.rt }
+
+// Bytes is the memory that the weights take.
+func (m *Model) Bytes() int64 { return m.bytes }
+
+// Parameters is the number of weights.
+func (m *Model) Parameters() int64 { return m.parameters }
+
+// WeightTypes names the storage types of the matrices, the one with the most bytes first: "q4_k, q6_k".
+func (m *Model) WeightTypes() string { return m.weightTypes }
+
+// typeNames lists the matrices' types by size.
+func (l *loader) typeNames() string {
+	size := map[string]int64{}
+	for _, w := range l.matrices {
+		size[w.Type().String()] += w.Bytes()
+	}
+	names := make([]string, 0, len(size))
+	for name := range size {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if size[a] != size[b] {
+			return int(min(max(size[b]-size[a], -1), 1))
+		}
+		return strings.Compare(a, b)
+	})
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// The operations of a forward pass. They do nothing once one of them has failed, so that the
+// architectures read like their papers; the pass's owner looks at p.err.
+
+// layer begins layer i: it reports whether to go on.
+func (p *pass) layer(i int) bool {
+	if p.err == nil {
+		p.err = p.ctx.Err()
+	}
+	p.current = i
+	return p.err == nil
+}
+
+// fail keeps the first error, with the layer that it came from.
+func (p *pass) fail(err error) {
+	if err == nil || p.err != nil {
+		return
+	}
+	if errors.Is(err, tensor.ErrNotFinite) {
+		err = fmt.Errorf("%w: %w", ErrNotFinite, err)
+	}
+	p.err = fmt.Errorf("layer %d: %w", p.current, err)
+}
+
+// embed copies the embeddings of the round's tokens into x [rows][width].
+func (p *pass) embed(x []float32, m *tensor.Matrix) {
+	width := m.Cols()
+	for i, id := range p.tokens {
+		if p.err == nil {
+			p.fail(m.Row(int(id), x[i*width:(i+1)*width]))
+		}
+	}
+}
+
+// place adds the embeddings of the round's positions to x [rows][width].
+func (p *pass) place(x, places []float32) {
+	width := len(x) / p.rows()
+	for i, n := range p.positions {
+		if p.err == nil {
+			p.fail(p.t.Add(x[i*width:(i+1)*width], places[int(n)*width:(int(n)+1)*width]))
+		}
+	}
+}
+
+// product is a matrix [rows][cols] that takes part in a matmul: out [n][rows] = x Wᵀ + bias.
+type product struct {
+	w    *tensor.Matrix
+	bias []float32 // nil: none
+	out  []float32
+}
+
+// matmul multiplies x [n][cols] with several matrices in one parallel phase.
+func (p *pass) matmul(x []float32, cols int, products ...product) {
+	if p.err != nil {
+		return
+	}
+	p.products = p.products[:0]
+	for _, m := range products {
+		p.products = append(p.products, tensor.Product{W: m.w, Bias: m.bias, Out: m.out})
+	}
+	if err := p.in.Set(p.t, x, len(x)/cols, cols); err != nil {
+		p.fail(err)
+		return
+	}
+	p.fail(p.t.MatMul(&p.in, p.products...))
+}
+
+// attend stores the round's keys and values in the caches and lets the queries look at them:
+// out [rows][heads][head size] = softmax(q Kᵀ scale) V, every row on its own path.
+func (p *pass) attend(out []float32, layer, heads int, scale float32, q, k, v []float32) {
+	if p.err == nil {
+		p.fail(p.t.StoreKV(layer, k, v, p.segments))
+	}
+	if p.err == nil {
+		p.fail(p.t.Attention(out, q, layer, heads, scale, 0, p.segments))
+	}
+}
+
+// rope turns every head of x [rows][heads][head size] by its row's position.
+func (p *pass) rope(x []float32, heads, headDim int, t *tensor.RopeTable) {
+	if p.err == nil {
+		p.fail(p.t.Rope(tensor.RopeInterleaved, x, heads, headDim, t, p.positions))
+	}
+}
+
+// rmsNorm normalizes the rows of x [n][width] into dst.
+func (p *pass) rmsNorm(dst, x, w []float32, eps float32) {
+	if p.err == nil {
+		p.fail(p.t.RMSNorm(dst, x, w, eps))
+	}
+}
+
+// layerNorm normalizes the rows of x [n][width] into dst.
+func (p *pass) layerNorm(dst, x []float32, n norm, eps float32) {
+	if p.err == nil {
+		p.fail(p.t.LayerNorm(dst, x, n.w, n.b, eps))
+	}
+}
+
+// add is dst += x.
+func (p *pass) add(dst, x []float32) {
+	if p.err == nil {
+		p.fail(p.t.Add(dst, x))
+	}
+}
+
+// siluMul is dst = gate / (1 + exp(-gate)) * up.
+func (p *pass) siluMul(dst, gate, up []float32) {
+	if p.err == nil {
+		p.fail(p.t.SiLUMul(dst, gate, up))
+	}
+}
+
+// gelu is dst = GELU(x), the tanh form.
+func (p *pass) gelu(dst, x []float32) {
+	if p.err == nil {
+		p.fail(p.t.GELU(dst, x))
+	}
+}
+
+// finite fails if x holds a NaN or an infinity.
+func (p *pass) finite(x []float32) {
+	const exponent = 0xff << 23
+	if p.err != nil {
+		return
+	}
+	for _, v := range x {
+		if math.Float32bits(v)&exponent == exponent {
+			p.err = fmt.Errorf("logits: %w", ErrNotFinite)
+			return
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/specgo/spec/tensor"
+)
+
+const (
+	passRows = 256 // most rows (tokens) that go through the layers together; bounds the scratch memory
+	headRows = 64  // most rows that go through the output matrix together
+)
+
+// network is an architecture: its weights and its forward pass. Its methods leave errors in the pass.
+type network interface {
+	// forward embeds the round's tokens into p.x [rows][width] and takes them through all layers.
+	forward(p *pass)
+	// finalNorm normalizes x [n][width] in place, as the output matrix wants it.
+	finalNorm(p *pass, x []float32)
+}
+
+// piece is consecutive tokens of one session in a pass.
+type piece struct {
+	s       *Session
+	start   int     // tokens of the text before it
+	tokens  []int32 //
+	parents []int32 // nil: a chain
+	wanted  int     // the first token whose logits are wanted
+}
+
+// wantedRow is a row whose logits are wanted, and where they go: row index of s.logits.
+type wantedRow struct {
+	row   int
+	s     *Session
+	index int
+}
+
+// pass is one Forward at work: the pieces still to do, the rows that are on their way through the
+// layers, and the scratch memory, which stays with the Runtime from pass to pass.
+type pass struct {
+	t      *tensor.Runtime
+	ctx    context.Context
+	serial uint64
+
+	pieces []piece
+	at     int // the piece that comes next
+	done   int // tokens of it that are done
+
+	// The rows of this round.
+	tokens    []int32                   // [rows]
+	positions []int32                   // [rows] place on the row's own path
+	segments  []tensor.AttentionSegment // whose rows they are
+	wanted    []wantedRow               // ascending
+
+	depth    []int32 // scratch of depths
+	in       tensor.Input
+	products []tensor.Product
+
+	current int   // layer
+	err     error // the first failure; the operations after it do nothing
+
+	x, h, q, k, v, a, gate, up []float32 // activations; the networks say their shapes
+
+	logits []float32 // [rows][vocabulary] where several sessions share a reading of the head
+}
+
+func newPass(t *tensor.Runtime) *pass { return &pass{t: t} }
+
+func (p *pass) begin(ctx context.Context) {
+	p.ctx = ctx
+	p.serial++
+	p.err = nil
+	p.pieces, p.at, p.done = p.pieces[:0], 0, 0
+}
+
+// end lets go of what belongs to callers.
+func (p *pass) end() {
+	clear(p.pieces)
+	clear(p.segments)
+	clear(p.wanted)
+	clear(p.products)
+	p.pieces, p.segments, p.wanted, p.products, p.ctx = p.pieces[:0], p.segments[:0], p.wanted[:0], p.products[:0], nil
+}
+
+func (p *pass) push(c piece) {
+	if len(c.tokens) > 0 {
+		p.pieces = append(p.pieces, c)
+	}
+}
+
+// fill takes up to passRows rows off the pieces. It reports false when there are none left. Chains are
+// cut where they must be, trees stay whole.
+func (p *pass) fill() bool {
+	p.tokens, p.positions, p.segments, p.wanted = p.tokens[:0], p.positions[:0], p.segments[:0], p.wanted[:0]
+	for p.at < len(p.pieces) && len(p.tokens) < passRows {
+		c := &p.pieces[p.at]
+		n := min(len(c.tokens)-p.done, passRows-len(p.tokens))
+		if c.parents != nil && n < len(c.tokens) {
+			break
+		}
+		row := len(p.tokens)
+		p.segments = append(p.segments, tensor.AttentionSegment{KV: c.s.kv, Row: row, Start: c.start + p.done, Tokens: n, Parents: c.parents})
+		p.tokens = append(p.tokens, c.tokens[p.done:p.done+n]...)
+		if c.parents != nil {
+			p.depths(c.parents) // checked when it was admitted
+		}
+		for i := range n {
+			position := c.start + p.done + i
+			if c.parents != nil {
+				position = c.start + int(p.depth[i])
+			}
+			p.positions = append(p.positions, int32(position))
+			if j := p.done + i - c.wanted; j >= 0 {
+				p.wanted = append(p.wanted, wantedRow{row + i, c.s, j})
+			}
+		}
+		if p.done += n; p.done == len(c.tokens) {
+			p.at, p.done = p.at+1, 0
+		}
+	}
+	return len(p.tokens) > 0
+}
+
+// depths fills p.depth with the depth of every node of a tree, 0 for those that follow the text, and
+// returns the number of levels.
+func (p *pass) depths(parents []int32) (levels int, err error) {
+	p.depth = p.depth[:0]
+	for i, parent := range parents {
+		if parent < -1 || int(parent) >= i {
+			return 0, fmt.Errorf("%w: node %d has parent %d; parents come first", ErrUsage, i, parent)
+		}
+		d := int32(0)
+		if parent >= 0 {
+			d = p.depth[parent] + 1
+		}
+		p.depth = append(p.depth, d)
+		levels = max(levels, int(d)+1)
+	}
+	return levels, nil
+}
+
+// rows is the number of rows of this round.
+func (p *pass) rows() int { return len(p.tokens) }
+
+// matrix gives *s the shape [rows][cols], keeping its memory where it suffices.
+func (p *pass) matrix(s *[]float32, cols int) []float32 { return sized(s, p.rows()*cols) }

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// Perplexity measures how well a model foretells a text, as llama.cpp's perplexity tool does: the
+// tokens are cut into chunks of window tokens, the rest is dropped; the first token of each chunk
+// is replaced by BOS, if the vocabulary asks for one; the predictions of the second half of each
+// chunk count. The result is exp of the mean negative log-likelihood.
+func Perplexity(ctx context.Context, m *Model, ids []int32, window int) (float64, error) {
+	if window < 4 || window > m.config.Context {
+		return 0, fmt.Errorf("%w: perplexity over chunks of %d tokens, the model's context is %d", ErrUsage, window, m.config.Context)
+	}
+	if len(ids) < window {
+		return 0, fmt.Errorf("%w: perplexity needs %d tokens at least, the text has %d", ErrUsage, window, len(ids))
+	}
+	s, err := m.NewSession(SessionOptions{Context: window})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	const step = 32 // rows of logits at a time: they are large
+	var (
+		chunk = make([]int32, window)
+		sum   float64
+		n     int
+	)
+	for ; len(ids) >= window; ids = ids[window:] {
+		copy(chunk, ids)
+		if t := m.tokenizer; t != nil && t.AddsBOS() {
+			chunk[0] = t.BOS()
+		}
+		if err := s.Truncate(0); err != nil {
+			return 0, err
+		}
+		if _, err := s.Eval(ctx, chunk[:window/2], nil, None); err != nil {
+			return 0, err
+		}
+		for at := window / 2; at < window-1; {
+			end := min(at+step, window-1)
+			out, err := s.Eval(ctx, chunk[at:end], nil, All)
+			if err != nil {
+				return 0, err
+			}
+			for i := range out.Rows() {
+				sum -= float64(LogProb(out.Row(i), chunk[at+i+1]))
+				n++
+			}
+			at = end
+		}
+	}
+	return math.Exp(sum / float64(n)), nil
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+)
+
+// TestPerplexity: the definition, computed the long way round.
+func TestPerplexity(t *testing.T) {
+	m := smallGPT2().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	ids := text(3*100+20, m.config.Vocab, 3)
+	sum, n := 0.0, 0
+	for chunk := range 3 {
+		c := ids[chunk*100 : (chunk+1)*100]
+		out := eval(t, newSession(t, m, SessionOptions{}), c, nil, All)
+		for i := 50; i < 99; i++ {
+			sum -= float64(LogProb(out[i*m.config.Vocab:(i+1)*m.config.Vocab], c[i+1]))
+			n++
+		}
+	}
+	got, err := Perplexity(context.Background(), m, ids, 100)
+	if want := math.Exp(sum / float64(n)); err != nil || got != want {
+		t.Errorf("%v, %v; expected %v", got, err, want)
+	}
+	for _, window := range []int{-1, 3, 321, 513} {
+		if _, err := Perplexity(context.Background(), m, ids, window); !errors.Is(err, ErrUsage) {
+			t.Errorf("chunks of %d: %v", window, err)
+		}
+	}
+}
+
+// TestPerplexityGolden measures go-target on held-out text, in three weight types, beside an independent
+// engine, which quantizes activations in another way.
+func TestPerplexityGolden(t *testing.T) {
+	if os.Getenv("SPEC_LONG_TESTS") == "" {
+		t.Skip("reads 260 kB of text three times, which takes minutes; set SPEC_LONG_TESTS to run it")
+	}
+	data, err := os.ReadFile(shared(t, "models/golden/perplexity.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		Context int                `json:"context"`
+		Target  map[string]float64 `json:"go-target"`
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	heldout, err := os.ReadFile(shared(t, "text/go-heldout.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, weights := range []string{"f32", "q8_0", "q4_0"} {
+		m := openShared(t, rt, "go-target", Options{Weights: weights})
+		ids := m.Tokenizer().Encode(string(heldout), bpe.EncodeOptions{AddSpecial: true})
+		got, err := Perplexity(context.Background(), m, ids, g.Context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := g.Target[weights]
+		t.Logf("%s: %.4f, expected %.4f (%+.3f %%)", weights, got, want, 100*(got/want-1))
+		if math.Abs(got/want-1) > 0.005 {
+			t.Errorf("%s: perplexity %v, expected %v", weights, got, want)
+		}
+	}
+}

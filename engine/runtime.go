@@ -1,0 +1,34 @@
+package engine
+
+import "github.com/specgo/spec/tensor"
+
+// RuntimeOptions configure a [Runtime]. The zero value is the best for the machine.
+type RuntimeOptions struct {
+	Threads int    // workers; 0 is the physical cores this process may use
+	SIMD    string // kernels; "" is the best that the CPU has, else scalar, avx2, avxvnni, avx512, neon, dotprod or i8mm
+}
+
+// Runtime owns the worker threads and the scratch memory of passes. Target and draft model share
+// one: passes of all its models run one after the other, each on all workers.
+type Runtime struct {
+	t    *tensor.Runtime
+	pass *pass // guarded by t.Lock
+}
+
+// NewRuntime starts the workers. It fails if the kernels asked for are unknown or not available here.
+func NewRuntime(o RuntimeOptions) (*Runtime, error) {
+	t, err := tensor.NewRuntime(tensor.Options{Threads: o.Threads, SIMD: o.SIMD})
+	if err != nil {
+		return nil, err
+	}
+	return &Runtime{t: t, pass: newPass(t)}, nil
+}
+
+// Close stops the workers. No model of the runtime may be used afterwards.
+func (rt *Runtime) Close() { rt.t.Close() }
+
+// Threads is the number of workers.
+func (rt *Runtime) Threads() int { return rt.t.Threads() }
+
+// SIMD is the name of the kernels in use.
+func (rt *Runtime) SIMD() string { return rt.t.SIMD() }

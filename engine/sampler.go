@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// Prob is a token and its probability.
+type Prob struct {
+	ID int32
+	P  float32
+}
+
+// Sampler chooses tokens from logits. What it chooses depends on the logits, the history and the
+// seed alone, on every machine. It keeps scratch between calls, so it belongs to one goroutine.
+type Sampler struct {
+	o      Sampling
+	vocab  int
+	biases []bias
+
+	x       []float32   // [vocab] logits after penalties, bias and bans
+	p       []float32   // [vocab] scratch: probabilities or noise
+	count   []int32     // [vocab] how often a token was seen lately; all zero between calls
+	heap    []candidate // the likeliest first, as a heap
+	kept    []candidate // what the filters left
+	maximum float32     // the greatest x
+}
+
+var negInf = float32(math.Inf(-1))
+
+// candidate is a token that may still be chosen.
+type candidate struct {
+	id int32
+	x  float32
+}
+
+// NewSampler checks the options against a vocabulary's size. It refuses what is not a number,
+// negative temperatures and token ids outside the vocabulary.
+func NewSampler(vocab int, o Sampling) (*Sampler, error) {
+	if err := o.check(vocab); err != nil {
+		return nil, err
+	}
+	return &Sampler{o: o, vocab: vocab, biases: o.biases()}, nil
+}
+
+// Pick chooses the token at position len(history), the history being the whole text so far. At
+// temperature 0 that is the greatest logit, else argmax(x/T + noise), where the noise of a token is
+// Gumbel distributed and depends on (seed, position, id) only: the Gumbel-max trick, which draws
+// from softmax(x/T). The lower id wins ties. It returns -1 if every token is banned. logits are not
+// changed; if there are fewer of them than the vocabulary has tokens, the rest are never chosen.
+func (s *Sampler) Pick(logits []float32, history []int32) int32 {
+	if s.o.Temperature == 0 {
+		if x := s.adjust(logits, history); x != nil {
+			return greatest(x)
+		}
+		return greatest(logits[:min(len(logits), s.vocab)])
+	}
+	key := noiseKey(s.o.Seed, len(history))
+	s.filter(logits, history)
+	best, bestX := int32(-1), negInf
+	if len(s.kept) == len(s.x) { // nothing was filtered out: ids are 0, 1, 2, ...
+		noise := sized(&s.p, len(s.x))
+		tensor.Gumbel(noise, 0, key)
+		for i, c := range s.kept {
+			if x := (c.x-s.maximum)/s.o.Temperature + noise[i]; x > bestX {
+				best, bestX = c.id, x
+			}
+		}
+		return best
+	}
+	for _, c := range s.kept {
+		x := (c.x-s.maximum)/s.o.Temperature + tensor.Noise(key, uint32(c.id))
+		if x > bestX || x == bestX && c.id < best {
+			best, bestX = c.id, x
+		}
+	}
+	return best
+}
+
+// Distribution gives the probabilities that Pick draws from: after penalties, filters and
+// temperature, sorted by id, tokens that cannot be chosen left out. They sum to 1 but for rounding.
+// At temperature 0 it is the one token that Pick returns.
+func (s *Sampler) Distribution(logits []float32, history []int32) []Prob {
+	return s.AppendDistribution(nil, logits, history)
+}
+
+// AppendDistribution is Distribution into a slice of the caller's.
+func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int32) []Prob {
+	if s.o.Temperature == 0 {
+		if id := s.Pick(logits, history); id >= 0 {
+			dst = append(dst, Prob{id, 1})
+		}
+		return dst
+	}
+	s.filter(logits, history)
+	slices.SortFunc(s.kept, func(a, b candidate) int { return cmp.Compare(a.id, b.id) })
+	p := sized(&s.p, len(s.kept))
+	for i, c := range s.kept {
+		p[i] = (c.x - s.maximum) / s.o.Temperature
+	}
+	_, sum := tensor.ExpSum(p)
+	for i, c := range s.kept {
+		dst = append(dst, Prob{c.id, p[i] / sum})
+	}
+	return dst
+}
+
+// adjust fills s.x with the logits after penalties, bias and bans. It returns nil where there are
+// none, so that the logits themselves will do.
+func (s *Sampler) adjust(logits []float32, history []int32) []float32 {
+	if !s.o.penalizes() && len(s.biases)+len(s.o.Banned)+len(s.o.BannedSequences) == 0 {
+		return nil
+	}
+	n := min(len(logits), s.vocab)
+	x := sized(&s.x, n)
+	copy(x, logits)
+	if s.o.penalizes() {
+		s.penalize(x, history[len(history)-s.o.lastN(len(history)):])
+	}
+	for _, b := range s.biases {
+		if int(b.id) < n {
+			x[b.id] += b.x
+		}
+	}
+	for _, id := range s.o.Banned {
+		if int(id) < n {
+			x[id] = negInf
+		}
+	}
+	for _, seq := range s.o.BannedSequences {
+		before, last := seq[:len(seq)-1], seq[len(seq)-1]
+		if at := len(history) - len(before); int(last) < n && at >= 0 && slices.Equal(history[at:], before) {
+			x[last] = negInf
+		}
+	}
+	return x
+}
+
+// penalize applies the three penalties to the tokens of a piece of history.
+func (s *Sampler) penalize(x []float32, lately []int32) {
+	count := sized(&s.count, s.vocab)
+	for _, id := range lately {
+		if id >= 0 && int(id) < len(x) {
+			count[id]++
+		}
+	}
+	for _, id := range lately {
+		if id < 0 || int(id) >= len(x) || count[id] == 0 {
+			continue // outside, or done already
+		}
+		if r := s.o.RepeatPenalty; r == 0 {
+			// off
+		} else if x[id] > 0 {
+			x[id] /= r
+		} else {
+			x[id] *= r
+		}
+		x[id] -= float32(float32(count[id])*s.o.FrequencyPenalty) + s.o.PresencePenalty
+		count[id] = 0
+	}
+}
+
+// filter leaves in s.kept the tokens that may be chosen, with their logits after penalties, bias
+// and bans; in s.maximum the greatest of these. The order of s.kept is that of ids if no filter was
+// on, else the likeliest come first.
+func (s *Sampler) filter(logits []float32, history []int32) {
+	x := s.adjust(logits, history)
+	if x == nil {
+		x = sized(&s.x, min(len(logits), s.vocab))
+		copy(x, logits)
+	}
+	s.maximum = negInf
+	for _, v := range x {
+		if v > s.maximum { // not max: that would keep a NaN
+			s.maximum = v
+		}
+	}
+	s.kept = s.kept[:0]
+	topK, topP := s.o.TopK, s.o.TopP
+	if topK >= len(x) {
+		topK = 0
+	}
+	if topP >= 1 {
+		topP = 0
+	}
+	if topK == 0 && topP == 0 {
+		for id, v := range x {
+			if v > negInf {
+				s.kept = append(s.kept, candidate{int32(id), v})
+			}
+		}
+	} else {
+		s.likeliest(x, topK, topP)
+	}
+	if s.o.MinP > 0 {
+		least := s.maximum + tensor.Log(s.o.MinP)
+		s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return c.x < least })
+	}
+}
+
+// likeliest fills s.kept with the tokens that top-k and top-p keep, the likeliest first and the
+// lower id first among equals. topK and topP are 0 where they are off, not both.
+func (s *Sampler) likeliest(x []float32, topK int, topP float32) {
+	s.heap = s.heap[:0]
+	for id, v := range x {
+		if v > negInf {
+			s.heap = append(s.heap, candidate{int32(id), v})
+		}
+	}
+	heapify(s.heap)
+	if topK > 0 {
+		for len(s.heap) > 0 && len(s.kept) < topK {
+			s.kept = append(s.kept, s.pop())
+		}
+		if topP == 0 {
+			return
+		}
+		p := sized(&s.p, len(s.kept))
+		for i, c := range s.kept {
+			p[i] = c.x
+		}
+		_, sum := tensor.ExpSum(p)
+		var reached float32
+		for i := range p {
+			if reached += p[i]; reached >= float32(topP*sum) {
+				s.kept = s.kept[:i+1]
+				return
+			}
+		}
+		return
+	}
+	p := sized(&s.p, len(x))
+	copy(p, x)
+	_, sum := tensor.ExpSum(p)
+	for reached := float32(0); len(s.heap) > 0 && reached < float32(topP*sum); {
+		c := s.pop()
+		s.kept = append(s.kept, c)
+		reached += p[c.id]
+	}
+}
+
+// before is the order of likelihood: the greater logit first, the lower id among equals.
+func (c candidate) before(d candidate) bool { return c.x > d.x || c.x == d.x && c.id < d.id }
+
+// heapify makes h a heap whose first element comes before all others.
+func heapify(h []candidate) {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		sift(h, i)
+	}
+}
+
+// pop takes the first element off the heap.
+func (s *Sampler) pop() candidate {
+	h := s.heap
+	first := h[0]
+	h[0] = h[len(h)-1]
+	s.heap = h[:len(h)-1]
+	sift(s.heap, 0)
+	return first
+}
+
+// sift moves element i of a heap down to its place.
+func sift(h []candidate, i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if r := child + 1; r < len(h) && h[r].before(h[child]) {
+			child = r
+		}
+		if !h[child].before(h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// greatest is the id of the greatest logit, the lower one on a tie; -1 if none is above -Inf.
+func greatest(x []float32) int32 {
+	best, bestX := int32(-1), negInf
+	for i, v := range x {
+		if v > bestX {
+			best, bestX = int32(i), v
+		}
+	}
+	return best
+}
+
+// sized gives *s the length n, keeping its memory where it suffices.
+func sized[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return *s
+}

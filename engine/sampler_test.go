@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+)
+
+func newSampler(tb testing.TB, vocab int, o Sampling) *Sampler {
+	tb.Helper()
+	s, err := NewSampler(vocab, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// logs are logits whose softmax is p.
+func logs(p ...float32) []float32 {
+	x := make([]float32, len(p))
+	for i := range p {
+		x[i] = float32(math.Log(float64(p[i])))
+	}
+	return x
+}
+
+// near reports whether a distribution is what was worked out by hand.
+func near(got []Prob, want ...Prob) bool {
+	return slices.EqualFunc(got, want, func(a, b Prob) bool { return a.ID == b.ID && math.Abs(float64(a.P-b.P)) < 1e-6 })
+}
+
+func TestFilters(t *testing.T) {
+	p := []float32{0.1, 0.4, 0.05, 0.25, 0.2} // by likelihood: 1 3 4 0 2
+	for _, c := range []struct {
+		name string
+		o    Sampling
+		want []Prob
+	}{
+		{"temperature 1", Sampling{Temperature: 1}, []Prob{{0, 0.1}, {1, 0.4}, {2, 0.05}, {3, 0.25}, {4, 0.2}}},
+		// p^2 over the sum of squares, 0.275
+		{"temperature 1/2", Sampling{Temperature: 0.5}, []Prob{{0, 0.01 / 0.275}, {1, 0.16 / 0.275}, {2, 0.0025 / 0.275}, {3, 0.0625 / 0.275}, {4, 0.04 / 0.275}}},
+		{"greedy", Sampling{}, []Prob{{1, 1}}},
+		{"top-k 2", Sampling{Temperature: 1, TopK: 2}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
+		{"top-k 9", Sampling{Temperature: 1, TopK: 9, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
+		// 0.4 + 0.25 = 0.65 < 0.7, so the third is needed
+		{"top-p 0.7", Sampling{Temperature: 1, TopP: 0.7}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
+		{"top-p 0.3", Sampling{Temperature: 1, TopP: 0.3}, []Prob{{1, 1}}},
+		{"top-p 1", Sampling{Temperature: 1, TopP: 1, TopK: 1}, []Prob{{1, 1}}},
+		// after top-k the three have 0.4/0.85 = 0.47, 0.29, 0.24: two reach 0.7
+		{"top-k 3, top-p 0.7", Sampling{Temperature: 1, TopK: 3, TopP: 0.7}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
+		// at least 0.55 * 0.4 = 0.22
+		{"min-p 0.55", Sampling{Temperature: 1, MinP: 0.55}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
+		{"min-p 1", Sampling{Temperature: 1, MinP: 1}, []Prob{{1, 1}}},
+		// the filters see the probabilities before temperature
+		{"min-p 0.55, hot", Sampling{Temperature: 1e9, MinP: 0.55}, []Prob{{1, 0.5}, {3, 0.5}}},
+		{"banned", Sampling{Temperature: 1, Banned: []int32{1, 2}}, []Prob{{0, 0.1 / 0.55}, {3, 0.25 / 0.55}, {4, 0.2 / 0.55}}},
+		{"biased", Sampling{Temperature: 1, LogitBias: map[int32]float32{0: float32(math.Log(4)), 2: negInf}}, []Prob{{0, 0.4 / 1.25}, {1, 0.4 / 1.25}, {3, 0.25 / 1.25}, {4, 0.2 / 1.25}}},
+		{"sequence", Sampling{Temperature: 1, TopK: 1, BannedSequences: [][]int32{{7, 8, 1}, {8, 7, 3}, {4}}}, []Prob{{3, 1}}},
+	} {
+		if got := newSampler(t, 9, c.o).Distribution(logs(p...), []int32{5, 7, 8}); !near(got, c.want...) {
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestTies: among equals the lower id is the likelier.
+func TestTies(t *testing.T) {
+	x := []float32{1, 3, 3, 2, 3}
+	if got := newSampler(t, 5, Sampling{}).Pick(x, nil); got != 1 {
+		t.Errorf("greedy picks %d", got)
+	}
+	if got := newSampler(t, 5, Sampling{Temperature: 1, TopK: 2}).Distribution(x, nil); !near(got, Prob{1, 0.5}, Prob{2, 0.5}) {
+		t.Errorf("top-k 2 of three equals: %v", got)
+	}
+}
+
+func TestPenalties(t *testing.T) {
+	x := []float32{2, -1, 0.5, 3}
+	history := []int32{3, 0, 1, 1, 0, 1}
+	for _, c := range []struct {
+		name string
+		o    Sampling
+		want []float32
+	}{
+		{"repeat", Sampling{RepeatPenalty: 2}, []float32{1, -2, 0.5, 1.5}},
+		{"repeat over 5", Sampling{RepeatPenalty: 2, PenaltyLastN: 5}, []float32{1, -2, 0.5, 3}},
+		{"frequency", Sampling{FrequencyPenalty: 0.25}, []float32{1.5, -1.75, 0.5, 2.75}},
+		{"presence", Sampling{PresencePenalty: 0.25, PenaltyLastN: -1}, []float32{1.75, -1.25, 0.5, 2.75}},
+		{"all over 2", Sampling{RepeatPenalty: 2, FrequencyPenalty: 0.5, PresencePenalty: 0.125, PenaltyLastN: 2}, []float32{2/2 - 0.625, -1*2 - 0.625, 0.5, 3}},
+		{"all over 200", Sampling{RepeatPenalty: 1, FrequencyPenalty: -1, PenaltyLastN: 200}, []float32{4, 2, 0.5, 4}},
+	} {
+		s := newSampler(t, 4, c.o)
+		for range 2 { // the scratch is clean afterwards
+			if got := s.adjust(x, history); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+			}
+		}
+	}
+	if !slices.Equal(x, []float32{2, -1, 0.5, 3}) {
+		t.Errorf("the logits were changed: %v", x)
+	}
+	// Tokens of the history that have no logit do no harm.
+	newSampler(t, 4, Sampling{RepeatPenalty: 2}).Pick(x, []int32{-1, 4, 1 << 30})
+}
+
+func TestBannedSequences(t *testing.T) {
+	s := newSampler(t, 4, Sampling{BannedSequences: [][]int32{{0, 1, 3}, {2}}})
+	x := []float32{0, 1, 3, 2}
+	for _, c := range []struct {
+		history []int32
+		want    int32
+	}{
+		{nil, 3}, {[]int32{1}, 3}, {[]int32{0, 1}, 1}, {[]int32{3, 0, 1}, 1}, {[]int32{0, 1, 0}, 3},
+	} {
+		if got := s.Pick(x, c.history); got != c.want {
+			t.Errorf("after %d: %d, expected %d", c.history, got, c.want)
+		}
+	}
+}
+
+func TestNothingLeft(t *testing.T) {
+	for _, o := range []Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 2, TopP: 0.5}, {Temperature: 1, TopP: 0.5, MinP: 0.1}} {
+		o.Banned = []int32{0, 1}
+		s := newSampler(t, 2, o)
+		if got := s.Pick([]float32{1, 2}, nil); got != -1 {
+			t.Errorf("%+v: picked %d of no tokens", o, got)
+		}
+		if got := s.Distribution([]float32{1, 2}, nil); len(got) != 0 {
+			t.Errorf("%+v: %v of no tokens", o, got)
+		}
+	}
+	nan := float32(math.NaN())
+	for _, o := range []Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 2}} {
+		if got := newSampler(t, 3, o).Pick([]float32{nan, 2, nan}, nil); got != 1 {
+			t.Errorf("%+v: picked %d beside NaNs", o, got)
+		}
+	}
+	// A draft's vocabulary may be padded less.
+	if got := newSampler(t, 9, Sampling{Temperature: 1, Banned: []int32{8}, LogitBias: map[int32]float32{7: 1}}).Pick([]float32{5}, []int32{8}); got != 0 {
+		t.Errorf("picked %d of one logit", got)
+	}
+}
+
+// TestGumbel draws with every filter and compares with the distribution: Pearson's chi-squared.
+func TestGumbel(t *testing.T) {
+	x := []float32{0.3, -1, 2, 1.2, 0, -2.5, 1.9, 0.7}
+	for _, o := range []Sampling{{Temperature: 1}, {Temperature: 0.6}, {Temperature: 2, TopK: 5}, {Temperature: 0.8, TopP: 0.9}, {Temperature: 1.5, MinP: 0.1}, {Temperature: 1, LogitBias: map[int32]float32{1: 3}}} {
+		const draws = 20000
+		o.Seed = 11
+		s := newSampler(t, len(x), o)
+		var count [8]int
+		history := make([]int32, draws)
+		for i := range draws {
+			count[s.Pick(x, history[:i])]++
+		}
+		chi, cells := 0.0, 0
+		for _, p := range s.Distribution(x, nil) {
+			expected := draws * float64(p.P)
+			d := float64(count[p.ID]) - expected
+			chi += d * d / expected
+			cells++
+			count[p.ID] = 0
+		}
+		if count != [8]int{} {
+			t.Errorf("%+v: tokens outside the distribution were drawn: %v", o, count)
+		}
+		// The 0.999 quantile for up to 7 degrees of freedom is 24.3.
+		if chi > 24.3 {
+			t.Errorf("%+v: chi-squared %.1f over %d cells", o, chi, cells)
+		}
+	}
+}
+
+// TestNoise: what is drawn depends on seed and position, and on the history through them only.
+func TestNoise(t *testing.T) {
+	x := make([]float32, 1000)
+	a, b := newSampler(t, 1000, Sampling{Temperature: 1, Seed: 1}), newSampler(t, 1000, Sampling{Temperature: 1, Seed: 2})
+	if got, again := a.Pick(x, []int32{1, 2}), a.Pick(x, []int32{5, 6}); got != again {
+		t.Errorf("%d, then %d at the same position", got, again)
+	}
+	if a.Pick(x, []int32{1}) == a.Pick(x, []int32{1, 2}) || a.Pick(x, nil) == b.Pick(x, nil) {
+		t.Error("positions or seeds share their noise")
+	}
+	// Filters that let everything pass change nothing: all ways through the sampler use one noise.
+	for n := range 20 {
+		h := make([]int32, n)
+		want := a.Pick(x, h)
+		for _, o := range []Sampling{{TopK: 999, Banned: []int32{(want + 1) % 1000}}, {MinP: 0.5}} {
+			o.Temperature, o.Seed = 1, 1
+			if got := newSampler(t, 1000, o).Pick(x, h); got != want {
+				t.Errorf("%+v: %d, expected %d", o, got, want)
+			}
+		}
+	}
+}
+
+func TestUniform(t *testing.T) {
+	seen := map[float64]bool{}
+	sum := 0.0
+	for i := range 1000 {
+		for purpose := range uint64(3) {
+			u := Uniform(3, i, 1+purpose, 0)
+			if u < 0 || u >= 1 || seen[u] {
+				t.Fatalf("Uniform gives %v (seen: %v)", u, seen[u])
+			}
+			seen[u] = true
+			sum += u
+		}
+	}
+	if mean := sum / 3000; math.Abs(mean-0.5) > 0.02 {
+		t.Errorf("mean %v", mean)
+	}
+}
+
+func TestSamplingRefused(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		o    Sampling
+		want error
+	}{
+		{Sampling{Temperature: nan}, ErrSampling}, {Sampling{Temperature: -1}, ErrSampling}, {Sampling{Temperature: inf}, ErrSampling},
+		{Sampling{TopK: -1}, ErrSampling}, {Sampling{TopP: 1.5}, ErrSampling}, {Sampling{TopP: nan}, ErrSampling}, {Sampling{MinP: -0.1}, ErrSampling},
+		{Sampling{RepeatPenalty: -1}, ErrSampling}, {Sampling{FrequencyPenalty: nan}, ErrSampling}, {Sampling{PresencePenalty: inf}, ErrSampling},
+		{Sampling{PenaltyLastN: -2}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{1: nan}}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{10: 1}}, ErrVocabulary},
+		{Sampling{Banned: []int32{-1}}, ErrVocabulary}, {Sampling{BannedSequences: [][]int32{{1, 10}}}, ErrVocabulary}, {Sampling{BannedSequences: [][]int32{{}}}, ErrSampling},
+	} {
+		if _, err := NewSampler(10, c.o); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, expected %v", c.o, err, c.want)
+		}
+	}
+}
+
+func TestLogProb(t *testing.T) {
+	if got := LogProb(logs(0.5, 0.25, 0.25), 1); math.Abs(float64(got)-math.Log(0.25)) > 1e-6 {
+		t.Errorf("log 0.25 is %v", got)
+	}
+	if got := LogProb([]float32{1}, 1); got != negInf {
+		t.Errorf("a token without a logit has %v", got)
+	}
+	x := make([]float32, 1000)
+	for i := range x {
+		x[i] = float32(i%7) / 3
+	}
+	sum := 0.0
+	for id := range x {
+		sum += math.Exp(float64(LogProb(x, int32(id))))
+	}
+	if math.Abs(sum-1) > 1e-4 {
+		t.Errorf("probabilities sum to %v", sum)
+	}
+	if n := testing.AllocsPerRun(100, func() { LogProb(x, 3) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestPickAllocatesNothing(t *testing.T) {
+	x := make([]float32, 500)
+	for i := range x {
+		x[i] = float32(i*i%97) / 10
+	}
+	history := text(100, 500, 1)
+	for _, o := range []Sampling{{}, {Temperature: 1}, {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}}, {Temperature: 0.8, TopP: 0.95}} {
+		s := newSampler(t, 500, o)
+		s.Pick(x, history)
+		if n := testing.AllocsPerRun(50, func() { s.Pick(x, history) }); n != 0 {
+			t.Errorf("%+v: %v allocations", o, n)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Sampling says how the next token is chosen from the logits. The zero value is greedy decoding;
+// every zero field switches its filter off. The order is llama.cpp's: penalties, bias, bans,
+// top-k, top-p, min-p, temperature.
+type Sampling struct {
+	Temperature float32 // 0 is greedy: the greatest logit, the lower id on a tie
+	TopK        int     // keep the k likeliest tokens
+	TopP        float32 // keep the likeliest tokens whose probabilities reach TopP together; 0 and 1 are off
+	MinP        float32 // keep tokens at least MinP times as likely as the likeliest
+
+	RepeatPenalty    float32 // divides positive logits of tokens seen lately, multiplies the others; 0 and 1 are off
+	FrequencyPenalty float32 // subtracted once for every time a token was seen lately
+	PresencePenalty  float32 // subtracted once from every token seen lately
+	PenaltyLastN     int     // how many tokens count as lately; 0 is 64, -1 is the whole text
+
+	LogitBias       map[int32]float32 // added to the logits of these tokens; -Inf bans
+	Banned          []int32           // tokens that are never chosen
+	BannedSequences [][]int32         // the last token of each is never chosen where the others precede it
+
+	Seed uint64 // of the noise; the same seed gives the same text
+}
+
+// defaultLastN is llama.cpp's --repeat-last-n.
+const defaultLastN = 64
+
+// bias is one entry of Sampling.LogitBias.
+type bias struct {
+	id int32
+	x  float32
+}
+
+// check refuses what cannot be meant.
+func (o *Sampling) check(vocab int) error {
+	for _, f := range []struct {
+		name   string
+		x      float32
+		lo, hi float32
+	}{
+		{"temperature", o.Temperature, 0, math.MaxFloat32},
+		{"top-p", o.TopP, 0, 1},
+		{"min-p", o.MinP, 0, 1},
+		{"repeat penalty", o.RepeatPenalty, 0, math.MaxFloat32},
+		{"frequency penalty", o.FrequencyPenalty, -math.MaxFloat32, math.MaxFloat32},
+		{"presence penalty", o.PresencePenalty, -math.MaxFloat32, math.MaxFloat32},
+	} {
+		if !(f.x >= f.lo && f.x <= f.hi) { // NaN fails too
+			return fmt.Errorf("%w: %s %v", ErrSampling, f.name, f.x)
+		}
+	}
+	if o.TopK < 0 {
+		return fmt.Errorf("%w: top-k %d", ErrSampling, o.TopK)
+	}
+	if o.PenaltyLastN < -1 {
+		return fmt.Errorf("%w: penalty window of %d tokens", ErrSampling, o.PenaltyLastN)
+	}
+	inside := func(what string, id int32) error {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("%s: %w: %d of %d", what, ErrVocabulary, id, vocab)
+		}
+		return nil
+	}
+	for id, x := range o.LogitBias {
+		if err := inside("logit bias", id); err != nil {
+			return err
+		}
+		if x != x || x > math.MaxFloat32 {
+			return fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, x, id)
+		}
+	}
+	for _, id := range o.Banned {
+		if err := inside("banned token", id); err != nil {
+			return err
+		}
+	}
+	for _, seq := range o.BannedSequences {
+		if len(seq) == 0 {
+			return fmt.Errorf("%w: empty banned sequence", ErrSampling)
+		}
+		for _, id := range seq {
+			if err := inside("banned sequence", id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lastN is the number of tokens that the penalties look back on, given the text's length.
+func (o *Sampling) lastN(text int) int {
+	switch o.PenaltyLastN {
+	case 0:
+		return min(defaultLastN, text)
+	case -1:
+		return text
+	}
+	return min(o.PenaltyLastN, text)
+}
+
+// penalizes reports whether any penalty is on.
+func (o *Sampling) penalizes() bool {
+	return o.RepeatPenalty != 0 && o.RepeatPenalty != 1 || o.FrequencyPenalty != 0 || o.PresencePenalty != 0
+}
+
+// biases lists LogitBias in the order of ids.
+func (o *Sampling) biases() []bias {
+	list := make([]bias, 0, len(o.LogitBias))
+	for id, x := range o.LogitBias {
+		list = append(list, bias{id, x})
+	}
+	slices.SortFunc(list, func(a, b bias) int { return cmp.Compare(a.id, b.id) })
+	return list
+}

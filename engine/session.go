@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// SessionOptions configure a [Session].
+type SessionOptions struct {
+	Context int    // most tokens of the text; 0 is the model's context length
+	KV      string // storage of the KV cache: "" or "f16", "f32", "q8_0"
+
+	// NoCache recomputes the whole text in every pass. The logits are the same bit for bit; only
+	// the time differs. It exists to show just that.
+	NoCache bool
+}
+
+// Session is a text and what a model has computed of it, its KV cache. It belongs to one goroutine.
+type Session struct {
+	m       *Model
+	kv      *tensor.KV
+	context int
+	noCache bool
+
+	tokens  []int32 // the text
+	nodes   []int32 // tokens of a tree that waits for Commit; they lie behind the text in the cache
+	parents []int32 // their parents
+
+	logits  []float32  // what the last pass returned
+	one     [1]Segment // Eval's batch
+	results []Logits   // Forward's answer, where this session is the first of the batch
+	serial  uint64     // of the last pass that held this session
+}
+
+// maxTree is the most nodes of a tree: a tree is computed in one piece.
+const maxTree = passRows
+
+// NewSession begins an empty text.
+func (m *Model) NewSession(o SessionOptions) (*Session, error) {
+	c := m.config
+	if o.Context < 0 || o.Context > c.Context {
+		return nil, fmt.Errorf("%s: %w: a context of %d tokens, the model has %d", m.name, ErrUsage, o.Context, c.Context)
+	}
+	if o.Context == 0 {
+		o.Context = c.Context
+	}
+	if o.KV == "" {
+		o.KV = "f16"
+	}
+	t, err := tensor.ParseKVType(o.KV)
+	if err != nil {
+		return nil, err
+	}
+	// Branches of a tree take slots beyond the text that they hang on.
+	kv, err := tensor.NewKV(tensor.KVShape{Layers: c.Layers, Heads: c.KVHeads, HeadDim: c.HeadDim, Type: t, Context: o.Context + maxTree})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	}
+	return &Session{m: m, kv: kv, context: o.Context, noCache: o.NoCache}, nil
+}
+
+// Len is the number of tokens of the text. Nodes of a tree that waits for Commit do not count.
+func (s *Session) Len() int { return len(s.tokens) }
+
+// Context is the most tokens that the text can have.
+func (s *Session) Context() int { return s.context }
+
+// Vocab is the number of logits in a row.
+func (s *Session) Vocab() int { return s.m.config.Vocab }
+
+// Model is the session's model.
+func (s *Session) Model() *Model { return s.m }
+
+// Tokens is the text, valid until the session's next call. It must not be changed.
+func (s *Session) Tokens() []int32 { return s.tokens }
+
+// Eval feeds tokens to the session: a [Model.Forward] of one segment.
+func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
+	s.one[0] = Segment{Session: s, Tokens: tokens, Parents: parents, Logits: want}
+	out, err := s.m.Forward(ctx, s.one[:])
+	s.one[0] = Segment{}
+	if err != nil {
+		return Logits{}, err
+	}
+	return out[0], nil
+}
+
+// Truncate shortens the text to its first n tokens and drops a waiting tree.
+func (s *Session) Truncate(n int) error {
+	if n < 0 || n > len(s.tokens) {
+		return fmt.Errorf("%w: Truncate(%d) of %d tokens", ErrUsage, n, len(s.tokens))
+	}
+	s.tokens = s.tokens[:n]
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
+	return nil
+}
+
+// Commit appends a path of the waiting tree to the text and drops the rest of the tree. path holds
+// the indices of the nodes, from one that follows the text down: each is the parent of the next.
+func (s *Session) Commit(path []int32) error {
+	parent := int32(-1)
+	for i, j := range path {
+		if j < 0 || int(j) >= len(s.nodes) || s.parents[j] != parent {
+			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)", ErrUsage, i, j, parent, len(s.nodes))
+		}
+		parent = j
+	}
+	start := len(s.tokens)
+	for i, j := range path { // a parent precedes its children, so i <= j and nothing is overwritten before it is moved
+		if int(j) != i && !s.noCache {
+			if err := s.kv.Move(start+int(j), start+i); err != nil {
+				s.nodes, s.parents = s.nodes[:0], s.parents[:0]
+				return err
+			}
+		}
+	}
+	for _, j := range path {
+		s.tokens = append(s.tokens, s.nodes[j])
+	}
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
+	return nil
+}
+
+// Fork makes a second session with the same text. Whole pages of the cache are shared until one of
+// the two writes to them. A waiting tree stays with s.
+func (s *Session) Fork() (*Session, error) {
+	n := len(s.tokens)
+	if s.noCache {
+		n = 0
+	}
+	kv, err := s.kv.Fork(n)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{m: s.m, kv: kv, context: s.context, noCache: s.noCache, tokens: append([]int32(nil), s.tokens...)}, nil
+}
+
+// Close frees the cache now instead of when the Session is collected. The session must not be used afterwards.
+func (s *Session) Close() { s.kv.Close() }

@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+)
+
+func TestCommitRefused(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	s := newSession(t, m, SessionOptions{})
+	eval(t, s, []int32{1, 2, 3}, nil, None)
+	//      -1 - 0 - 1
+	//         \   \ 2
+	//          3
+	parents := []int32{-1, 0, 0, -1}
+	for _, path := range [][]int32{{1}, {0, 3}, {0, 0}, {4}, {-1}, {0, 1, 2}, {3, 0}} {
+		eval(t, s, []int32{4, 5, 6, 7}, parents, All)
+		if err := s.Commit(path); !errors.Is(err, ErrUsage) {
+			t.Errorf("path %d: %v", path, err)
+		}
+		if err := s.Truncate(3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Commit([]int32{0}); !errors.Is(err, ErrUsage) {
+		t.Errorf("after Truncate the tree is still there: %v", err)
+	}
+	if err := s.Commit(nil); err != nil {
+		t.Error(err)
+	}
+	eval(t, s, []int32{4, 5, 6, 7}, parents, All)
+	eval(t, s, []int32{8}, nil, None) // drops the tree
+	if err := s.Commit([]int32{0}); !errors.Is(err, ErrUsage) {
+		t.Errorf("after Forward the tree is still there: %v", err)
+	}
+	if want := []int32{1, 2, 3, 8}; !slices.Equal(s.Tokens(), want) {
+		t.Errorf("the text is %d, expected %d", s.Tokens(), want)
+	}
+	for _, n := range []int{-1, 5} {
+		if err := s.Truncate(n); !errors.Is(err, ErrUsage) {
+			t.Errorf("Truncate(%d): %v", n, err)
+		}
+	}
+}
+
+func TestForwardRefused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	m, other := smallLlama().open(t, rt, Options{}), smallGPT2().open(t, rt, Options{})
+	s, s2, foreign := newSession(t, m, SessionOptions{Context: 10}), newSession(t, m, SessionOptions{}), newSession(t, other, SessionOptions{})
+	want := eval(t, s, []int32{1, 2, 3}, nil, Last)
+	for _, c := range []struct {
+		name string
+		b    Batch
+		want error
+	}{
+		{"no session", Batch{{Tokens: []int32{1}}}, ErrUsage},
+		{"another model's", Batch{{Session: s, Tokens: []int32{1}}, {Session: foreign, Tokens: []int32{1}}}, ErrUsage},
+		{"twice", Batch{{Session: s, Tokens: []int32{1}}, {Session: s, Tokens: []int32{1}}}, ErrUsage},
+		{"negative id", Batch{{Session: s, Tokens: []int32{-1}}}, ErrVocabulary},
+		{"id beyond", Batch{{Session: s, Tokens: []int32{1}}, {Session: s2, Tokens: []int32{70}}}, ErrVocabulary},
+		{"context", Batch{{Session: s, Tokens: make([]int32, 8)}}, ErrContextFull},
+		{"deep tree", Batch{{Session: s, Tokens: make([]int32, 8), Parents: []int32{-1, 0, 1, 2, 3, 4, 5, 6}}}, ErrContextFull},
+		{"parents", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1}}}, ErrUsage},
+		{"own parent", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1, 1}}}, ErrUsage},
+		{"parent -2", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1, -2}}}, ErrUsage},
+		{"too many rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: 3}}, ErrUsage},
+		{"negative rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: -2}}, ErrUsage},
+		{"huge tree", Batch{{Session: s, Tokens: make([]int32, maxTree+1), Parents: slices.Repeat([]int32{-1}, maxTree+1)}}, ErrUsage},
+	} {
+		if _, err := m.Forward(context.Background(), c.b); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
+		}
+		if s.Len() != 3 || s2.Len() != 0 {
+			t.Fatalf("%s: the sessions moved", c.name)
+		}
+	}
+	if out, err := m.Forward(context.Background(), nil); err != nil || len(out) != 0 {
+		t.Errorf("empty batch: %v, %v", out, err)
+	}
+	if out := eval(t, s, nil, nil, All); len(out) != 0 {
+		t.Errorf("no tokens give %d logits", len(out))
+	}
+	if err := s.Truncate(2); err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, "after the failures", eval(t, s, []int32{3}, nil, Last), want)
+	// A wide tree may hang on a full text's last place.
+	eval(t, s, make([]int32, 6), nil, None)
+	eval(t, s, make([]int32, maxTree), slices.Repeat([]int32{-1}, maxTree), 2)
+	if err := s.Commit([]int32{200}); err != nil || s.Len() != s.Context() {
+		t.Errorf("%v; %d tokens of %d", err, s.Len(), s.Context())
+	}
+	if _, err := m.NewSession(SessionOptions{Context: 513}); !errors.Is(err, ErrUsage) {
+		t.Errorf("context beyond the model's: %v", err)
+	}
+	if _, err := m.NewSession(SessionOptions{KV: "q3"}); err == nil {
+		t.Error("KV q3 is accepted")
+	}
+}
+
+// countdown is a context that is cancelled when it has been asked n times.
+type countdown struct {
+	context.Context
+	n int
+}
+
+func (c *countdown) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestCancel(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, v := range []shape{smallLlama(), smallGPT2()} {
+		m := v.open(t, rt, Options{})
+		a, b := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
+		ids := text(300, m.config.Vocab, 6)
+		want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, 5)
+		eval(t, a, ids[:10], nil, None)
+		batch := Batch{{Session: b, Tokens: ids[:20]}, {Session: a, Tokens: ids[10:], Logits: 5}}
+		cancelled := 0
+		for {
+			out, err := m.Forward(&countdown{context.Background(), cancelled}, batch)
+			if err == nil {
+				sameBits(t, "after the cancelled passes", out[1].Data, want)
+				break
+			}
+			cancelled++
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			if a.Len() != 10 || b.Len() != 0 {
+				t.Fatalf("cancelled at %d: the sessions moved to %d and %d tokens", cancelled, a.Len(), b.Len())
+			}
+		}
+		if cancelled < 4 { // two rounds of two layers
+			t.Errorf("%s: the pass looked at its context %d times", v.arch, cancelled)
+		}
+	}
+}
+
+func TestNotFinite(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for tensor, scale := range map[string]float32{"blk.0.ffn_norm.weight": 1e30, "blk.1.attn_norm.weight": 1e30, "output_norm.weight": 2e38} {
+		for _, weights := range []string{"f32", "q8_0"} {
+			v := smallLlama()
+			v.scale = map[string]float32{tensor: scale}
+			m := v.open(t, rt, Options{Weights: weights})
+			s := newSession(t, m, SessionOptions{})
+			if _, err := s.Eval(context.Background(), text(30, m.config.Vocab, 1), nil, All); !errors.Is(err, ErrNotFinite) {
+				t.Errorf("%s, %s: %v", tensor, weights, err)
+			}
+			if s.Len() != 0 {
+				t.Errorf("%s: the session moved", tensor)
+			}
+		}
+	}
+}
+
+// TestConcurrent: two models on one runtime, several goroutines, each with a session of its own.
+func TestConcurrent(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	models := []*Model{smallLlama().open(t, rt, Options{}), smallGPT2().open(t, rt, Options{})}
+	ids := text(60, 70, 2)
+	var wait sync.WaitGroup
+	for i := range 6 {
+		m := models[i%2]
+		want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
+		s := newSession(t, m, SessionOptions{})
+		wait.Go(func() {
+			var got []float32
+			for rest := ids; len(rest) > 0; rest = rest[min(4, len(rest)):] {
+				out, err := s.Eval(context.Background(), rest[:min(4, len(rest))], nil, All)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got = append(got, out.Data...)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("session %d computed something else beside the others", i)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// TestSteadyStateAllocatesNothing: decoding, verifying a draft and taking it back, a tree, a batch.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	ctx := context.Background()
+	for name, v := range variants() {
+		m := v.open(t, rt, Options{})
+		s, s2 := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
+		sampler := newSampler(t, m.config.Vocab, Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1})
+		eval(t, s, text(40, m.config.Vocab, 1), nil, None)
+		one, draft, parents, path := []int32{1}, []int32{1, 2, 3, 4, 5}, []int32{-1, -1, 0, 1, 3}, []int32{1, 3, 4}
+		batch := Batch{{Session: s, Tokens: one, Logits: Last}, {Session: s2, Tokens: draft, Logits: All}}
+		for what, step := range map[string]func() error{
+			"decode": func() error {
+				out, err := s.Eval(ctx, one, nil, Last)
+				if err == nil {
+					one[0] = sampler.Pick(out.Row(0), s.Tokens())
+				}
+				return err
+			},
+			"verify": func() error {
+				n := s.Len()
+				_, err := s.Eval(ctx, draft, nil, All)
+				return errors.Join(err, s.Truncate(n+1))
+			},
+			"tree": func() error {
+				n := s.Len()
+				_, err := s.Eval(ctx, draft, parents, All)
+				return errors.Join(err, s.Commit(path), s.Truncate(n))
+			},
+			"batch": func() error {
+				_, err := m.Forward(ctx, batch)
+				return errors.Join(err, s.Truncate(s.Len()-1), s2.Truncate(0))
+			},
+		} {
+			run := func() {
+				if err := step(); err != nil {
+					t.Fatal(fmt.Errorf("%s: %w", what, err))
+				}
+			}
+			for range 3 {
+				run()
+			}
+			if n := testing.AllocsPerRun(10, run); n != 0 {
+				t.Errorf("%s, %s: %v allocations", name, what, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/gguf"
+)
+
+// ReadTokenizer makes the tokenizer that a file describes (keys tokenizer.ggml.*), nil if it describes
+// none. The file need not hold a model.
+func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
+	const prefix = "tokenizer.ggml."
+	if !f.Has(prefix + "model") {
+		return nil, nil
+	}
+	model, err := f.String(prefix + "model")
+	if err != nil {
+		return nil, err
+	}
+	if model == "no_vocab" || model == "none" {
+		return nil, nil
+	}
+	id := func(key string) (int32, error) {
+		n, err := f.Int64(key)
+		if err != nil {
+			return -1, err
+		}
+		if n < -1 || n > math.MaxInt32 {
+			return -1, fmt.Errorf("%s: key %q: %d is no token", f.Name, key, n)
+		}
+		return int32(n), nil
+	}
+	pre := ""
+	read(f, prefix+"pre", f.String, &pre, &err)
+	if err != nil {
+		return nil, err
+	}
+	c := bpe.Defaults(model, pre)
+	if c.Tokens, err = f.Strings(prefix + "tokens"); err != nil {
+		return nil, err
+	}
+	read(f, prefix+"token_type", f.Int32s, &c.Types, &err)
+	read(f, prefix+"scores", f.Float32s, &c.Scores, &err)
+	if model == "gpt2" && err == nil { // without merges every text would fall into bytes
+		c.Merges, err = f.Strings(prefix + "merges")
+	}
+	read(f, prefix+"bos_token_id", id, &c.BOS, &err)
+	read(f, prefix+"eos_token_id", id, &c.EOS, &err)
+	read(f, prefix+"unknown_token_id", id, &c.UNK, &err)
+	read(f, prefix+"add_bos_token", f.Bool, &c.AddBOS, &err)
+	read(f, prefix+"add_eos_token", f.Bool, &c.AddEOS, &err)
+	read(f, prefix+"add_space_prefix", f.Bool, &c.AddSpacePrefix, &err)
+	for _, key := range []string{"eot_token_id", "eom_token_id"} {
+		end := int32(-1)
+		read(f, prefix+key, id, &end, &err)
+		if end >= 0 {
+			c.EOG = append(c.EOG, end)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := bpe.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return t, nil
+}
+
+// read sets *v to the value of a key, if the file has it and nothing has failed before.
+func read[T any](f *gguf.File, key string, get func(string) (T, error), v *T, err *error) {
+	if *err == nil && f.Has(key) {
+		*v, *err = get(key)
+	}
+}

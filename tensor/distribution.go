@@ -1,0 +1,100 @@
+package tensor
+
+import (
+	"sync"
+
+	"github.com/specgo/spec/asm"
+)
+
+// The functions of a distribution over a vocabulary: softmax, its normalizer, and random numbers. They run on the caller's
+// goroutine and need no Runtime, so that what samples can be used by itself.
+
+// anyKernels are this machine's kernels. All sets give the same bits, so it is of no consequence which one this is.
+var anyKernels = sync.OnceValue(func() asm.Kernels {
+	k, err := asm.Select("")
+	if err != nil {
+		return asm.Scalar()
+	}
+	return k
+})
+
+// ExpSum finds the greatest number m of x, replaces every x[i] by exp(x[i]-m), and returns m and their sum. -Inf and 0 if x
+// is empty.
+func ExpSum(x []float32) (m, sum float32) {
+	if len(x) == 0 {
+		return asm.Log32(0), 0
+	}
+	return anyKernels().ExpSum(x)
+}
+
+// Softmax turns x into probabilities, in place: x[i] = exp(x[i]-max) / sum. An empty x stays empty.
+func Softmax(x []float32) {
+	_, sum := ExpSum(x)
+	for i := range x {
+		x[i] /= sum
+	}
+}
+
+// exps is the scratch of LogSumExp.
+var exps = sync.Pool{New: func() any { return new([256]float32) }}
+
+// LogSumExp is log(sum of exp(x[i])), without overflow: x[i] minus it is the log-probability of i. -Inf if x is empty.
+// x is not changed.
+func LogSumExp(x []float32) float32 {
+	if len(x) == 0 {
+		return asm.Log32(0)
+	}
+	k := anyKernels()
+	m := x[k.ArgMax(x)]
+	if m < -maxFloat32 {
+		return m
+	}
+	buf := exps.Get().(*[256]float32)
+	defer exps.Put(buf)
+	var lanes [asm.PanelRows]float32 // element i goes to lane i mod 16, ascending
+	for ; len(x) > 0; x = x[min(len(x), len(buf)):] {
+		e := buf[:min(len(x), len(buf))]
+		for i := range e {
+			e[i] = x[i] - m
+		}
+		k.Exp(e, e)
+		for i, v := range e {
+			lanes[i%len(lanes)] += v
+		}
+	}
+	for half := len(lanes) / 2; half > 0; half /= 2 {
+		for j := range half {
+			lanes[j] += lanes[j+half]
+		}
+	}
+	return m + asm.Log32(lanes[0])
+}
+
+const maxFloat32 = 0x1p127 * (1 + (1 - 0x1p-23))
+
+// ArgMax is the index of the greatest number; the least index wins ties, NaN never wins. -1 if x is empty.
+func ArgMax(x []float32) int {
+	if len(x) == 0 {
+		return -1
+	}
+	return anyKernels().ArgMax(x)
+}
+
+// Log is the natural logarithm, the same bits on every machine.
+func Log(x float32) float32 { return asm.Log32(x) }
+
+// Key makes a stream of random numbers out of a seed and what the numbers are for (position, purpose, …).
+func Key(seed uint64, parts ...uint64) uint64 { return asm.Key(seed, parts...) }
+
+// Uniform is the number in [0, 1) that belongs to a key.
+func Uniform(key uint64) float64 { return asm.Uniform(key) }
+
+// Noise is token id's draw of a standard Gumbel distribution under key.
+func Noise(key uint64, id uint32) float32 { return asm.Noise(key, id) }
+
+// Gumbel fills dst with the Noise of the tokens first, first+1, ….
+func Gumbel(dst []float32, first uint32, key uint64) {
+	if len(dst) > 0 {
+		anyKernels().Gumbel(dst, first, key)
+	}
+}
