@@ -2,8 +2,81 @@
 
 package asm
 
-// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu decides.
+import "golang.org/x/sys/cpu"
+
+//go:generate go run -C _gen .
+
+// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu decides: its flags include the operating
+// system's consent to the registers.
 func sets() []Kernels {
 	all := []Kernels{Scalar()}
+	if x := &cpu.X86; x.HasAVX2 && x.HasFMA && x.HasF16C {
+		all = append(all, avx2())
+		if x.HasAVXVNNI {
+			all = append(all, avxvnni())
+		}
+		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512VNNI {
+			all = append(all, avx512())
+		}
+	}
 	return all
+}
+
+// avx2 needs AVX2, FMA and F16C: what most machines have.
+func avx2() Kernels {
+	k := Scalar()
+	k.Name = "avx2"
+	k.MatMul[F32] = floatMatMul(f32AVX2, 64, 6)
+	k.MatMul[F16] = floatMatMul(f16AVX2, 32, 6)
+	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
+	k.MatMul[Q8_0] = blockMatMul(q8AVX2, 512, 8)
+	k.MatMul[Q4_0] = blockMatMul(q4AVX2, 256, 8)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 4)
+	k.SumSquares, k.RMSNorm, k.LayerNorm, k.Add = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2, addAVX2
+	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, geluAVX2
+	k.RopeHalves, k.RopeInterleaved = ropeHalvesAVX2, ropeInterleaved256
+	k.Quantize, k.EncodeF16, k.DecodeF16 = quantize256, encodeF16x8, decodeF16x8
+	k.ArgMax, k.Gumbel = argMax256, gumbel256
+	k.Scores[KVF16] = scoresOf(scoresF16AVX2, KVF16, 6)
+	k.Scores[KVF32] = scoresOf(scoresF32AVX2, KVF32, 6)
+	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX2, KVQ8_0, 6)
+	k.Values[KVF16] = valuesOf(valuesF16AVX2, KVF16, 4)
+	k.Values[KVF32] = valuesOf(valuesF32AVX2, KVF32, 4)
+	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX2, KVQ8_0, 4)
+	return k
+}
+
+// avxvnni is avx2 with the dot products of 8-bit integers that small cores have (VEX encoded).
+func avxvnni() Kernels {
+	k := avx2()
+	k.Name = "avxvnni"
+	k.Offset = true
+	k.MatMul[Q8_0] = blockMatMul(q8AVXVNNI, 512, 8)
+	k.MatMul[Q4_0] = blockMatMul(q4AVXVNNI, 256, 8)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVXVNNI, tileDSum, 1, 8)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVXVNNI, tileHalf, 2, 4)
+	return k
+}
+
+// avx512 needs the foundation, byte, length and quadword parts, and VNNI.
+func avx512() Kernels {
+	k := avx2()
+	k.Name = "avx512"
+	k.Offset = true
+	k.MatMul[F32] = floatMatMul(f32AVX512, 64, 8)
+	k.MatMul[F16] = floatMatMul(f16AVX512, 32, 8)
+	k.MatMul[BF16] = floatMatMul(bf16AVX512, 32, 8)
+	k.MatMul[Q8_0] = blockMatMul(q8AVX512, 512, 8)
+	k.MatMul[Q4_0] = blockMatMul(q4AVX512, 256, 8)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX512, tileDSum, 1, 8)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX512, tileHalf, 2, 8)
+	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, geluAVX512
+	k.Scores[KVF16] = scoresOf(scoresF16AVX512, KVF16, 8)
+	k.Scores[KVF32] = scoresOf(scoresF32AVX512, KVF32, 8)
+	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX512, KVQ8_0, 8)
+	k.Values[KVF16] = valuesOf(valuesF16AVX512, KVF16, 6)
+	k.Values[KVF32] = valuesOf(valuesF32AVX512, KVF32, 6)
+	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX512, KVQ8_0, 6)
+	return k
 }

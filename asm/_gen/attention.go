@@ -1,0 +1,221 @@
+package main
+
+import "fmt"
+
+// The kernels of attention take a page of 256 positions of one head. kvFormats are the ways its numbers are stored.
+var kvFormats = []struct {
+	name  string
+	bytes int
+}{{"F16", 2}, {"F32", 4}, {"Q8", 1}}
+
+const page = 256
+
+// loadKV widens one register's worth of numbers of the cache; 8-bit ones are multiplied with the register scale.
+func (f *file) loadKV(s isa, format, mem string, reg, scale int) {
+	switch format {
+	case "F16":
+		f.ins("VCVTPH2PS", mem, s.reg(reg))
+	case "F32":
+		f.ins("VMOVUPS", mem, s.reg(reg))
+	case "Q8":
+		f.ins("VPMOVSXBD", mem, s.reg(reg))
+		f.ins("VCVTDQ2PS", s.reg(reg), s.reg(reg))
+		f.ins("VMULPS", s.reg(scale), s.reg(reg), s.reg(reg))
+	}
+}
+
+// scoresKernel multiplies n rows of queries with 16*blocks keys. A lane is a position.
+//
+//	SI keys  DI their scales  R8 queries  R10 out  R11 blocks  R12 dim  R9 rows*4
+//	AX CX BX walk down a column of keys: one row of the page per dimension; DX dimensions left  R13 of this group of 32
+func scoresKernel(f *file, s isa) {
+	// wide[n] is how many blocks of 16 keys n rows take at once: enough sums to hide the latency of the additions.
+	wide := []int{0, 4, 4, 2, 2, 2, 2, 2, 2}
+	if s.halves == 2 {
+		wide = []int{0, 2, 2, 1, 1, 1, 1}
+	}
+	for _, kv := range kvFormats {
+		f.function("scores"+kv.name+s.name, 0, "out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32", scoresDoc)
+		f.load("k", "SI", "scales", "DI", "q", "R8", "out", "R10", "dim", "R12", "n", "AX", "rows", "R9", "blocks", "R11")
+		f.ins("SHLQ", "$2", "R9")
+		f.dispatch("AX", len(wide)-1)
+		for n := len(wide) - 1; n > 0; n-- {
+			f.label(fmt.Sprintf("t%d", n))
+			if w := wide[n]; w > 1 {
+				f.scoresColumns(s, kv.name, kv.bytes, n, w, fmt.Sprintf("wide%d", n), fmt.Sprintf("narrow%d", n))
+			}
+			f.scoresColumns(s, kv.name, kv.bytes, n, 1, fmt.Sprintf("narrow%d", n), fmt.Sprintf("done%d", n))
+			f.label(fmt.Sprintf("done%d", n))
+			f.ret()
+		}
+	}
+}
+
+// scoresColumns is the loop over columns of w blocks of 16 keys, at label here; it ends at label next.
+func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next string) {
+	vectors := w * s.halves
+	acc := func(r, v int) int { return r*vectors + v }
+	key := n * vectors
+	query := key + vectors
+	scale := query + 1 // of 8-bit keys
+	quant := format == "Q8"
+
+	f.label(here)
+	f.ins("CMPQ", "R11", imm(w))
+	f.ins("JLT", next)
+	for i := range n * vectors {
+		f.zero(s, i)
+	}
+	f.ins("MOVQ", "SI", "AX")
+	f.ins("MOVQ", "R8", "CX")
+	f.ins("MOVQ", "R12", "DX")
+	if quant {
+		f.ins("MOVQ", "DI", "BX")
+		f.label(here + "group")
+		if s.halves == 1 {
+			for v := range vectors {
+				f.ins("VCVTPH2PS", at("BX", 32*v), z(scale+v))
+			}
+		}
+		f.ins("MOVQ", "$32", "R13")
+		f.ins("CMPQ", "DX", "R13")
+		f.ins("CMOVQLT", "DX", "R13")
+		f.ins("SUBQ", "R13", "DX")
+	}
+	f.label(here + "dim")
+	for i := 0; i < w*16*bytes; i += 64 {
+		f.ins("PREFETCHT0", at("AX", i+w*16*bytes)) // the next column
+	}
+	for v := range vectors {
+		sc := scale + v
+		if quant && s.halves == 2 { // registers are few: convert the scales again
+			sc = scale
+			f.ins("VCVTPH2PS", at("BX", 16*v), y(sc))
+		}
+		f.loadKV(s, format, at("AX", v*s.lanes()*bytes), key+v, sc)
+	}
+	for r := range n {
+		f.ins("VBROADCASTSS", at("CX", 4*r), s.reg(query))
+		for v := range vectors {
+			f.ins("VFMADD231PS", s.reg(query), s.reg(key+v), s.reg(acc(r, v)))
+		}
+	}
+	f.ins("ADDQ", imm(page*bytes), "AX")
+	f.ins("ADDQ", "R9", "CX")
+	if quant {
+		f.ins("DECQ", "R13")
+		f.ins("JNZ", here+"dim")
+		f.ins("ADDQ", imm(2*page), "BX")
+		f.ins("TESTQ", "DX", "DX")
+		f.ins("JNZ", here+"group")
+	} else {
+		f.ins("DECQ", "DX")
+		f.ins("JNZ", here+"dim")
+	}
+	f.ins("VBROADCASTSS", f.arg("scale"), s.reg(key))
+	for r := range n {
+		for v := range vectors {
+			f.ins("VMULPS", s.reg(key), s.reg(acc(r, v)), s.reg(acc(r, v)))
+			f.ins("VMOVUPS", s.reg(acc(r, v)), at("R10", r*page*4+v*s.size()))
+		}
+	}
+	f.ins("ADDQ", imm(w*16*bytes), "SI")
+	f.ins("ADDQ", imm(w*32), "DI")
+	f.ins("ADDQ", imm(w*64), "R10")
+	f.ins("SUBQ", imm(w), "R11")
+	f.ins("JMP", here)
+}
+
+// valuesKernel adds count values, weighted by n rows of probabilities, to n rows of 16*blocks dimensions. A lane is a dimension.
+//
+//	SI values  DI their scales  R8 probabilities  R10 out  R11 blocks left  R9 bytes of a row of out  R12 count
+//	R13 bytes of a value  R14 bytes of its scales  R15 what to add to DI after a single block: 0, then 2, …
+//	AX CX BX walk down a column of values: one row of the page per position; DX positions left
+func valuesKernel(f *file, s isa) {
+	// wide[n] is how many blocks of 16 dimensions n rows take at once.
+	wide := []int{0, 4, 4, 4, 4, 4, 4}
+	if s.halves == 2 {
+		wide = []int{0, 4, 2, 1, 1}
+	}
+	for _, kv := range kvFormats {
+		f.function("values"+kv.name+s.name, 0, "o, p *float32, v, scales *byte, dim, n, count, blocks int", valuesDoc)
+		f.load("v", "SI", "scales", "DI", "p", "R8", "o", "R10", "dim", "R9", "n", "AX", "count", "R12", "blocks", "R11")
+		f.ins("LEAQ", "31(R9)", "R14")
+		f.ins("SHRQ", "$5", "R14")
+		f.ins("ADDQ", "R14", "R14")
+		f.ins("IMUL3Q", imm(kv.bytes), "R9", "R13")
+		f.ins("SHLQ", "$2", "R9")
+		f.ins("XORQ", "R15", "R15")
+		f.dispatch("AX", len(wide)-1)
+		for n := len(wide) - 1; n > 0; n-- {
+			f.label(fmt.Sprintf("t%d", n))
+			if w := wide[n]; w > 1 {
+				f.valuesColumns(s, kv.name, kv.bytes, n, w, fmt.Sprintf("wide%d", n), fmt.Sprintf("narrow%d", n))
+			}
+			f.valuesColumns(s, kv.name, kv.bytes, n, 1, fmt.Sprintf("narrow%d", n), fmt.Sprintf("done%d", n))
+			f.label(fmt.Sprintf("done%d", n))
+			f.ret()
+		}
+	}
+}
+
+// valuesColumns is the loop over columns of w blocks of 16 dimensions, at label here; it ends at label next.
+func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next string) {
+	vectors := w * s.halves
+	acc := func(r, v int) int { return r*vectors + v }
+	value, prob := n*vectors, n*vectors+1 // one value and n probabilities
+	scale := prob + n
+	outs := func(op func(r, v int, mem string)) {
+		f.ins("MOVQ", "R10", "AX")
+		for r := range n {
+			for v := range vectors {
+				op(r, v, at("AX", v*s.size()))
+			}
+			if r < n-1 {
+				f.ins("ADDQ", "R9", "AX")
+			}
+		}
+	}
+
+	f.label(here)
+	f.ins("CMPQ", "R11", imm(w))
+	f.ins("JLT", next)
+	outs(func(r, v int, mem string) { f.ins("VMOVUPS", mem, s.reg(acc(r, v))) })
+	f.ins("MOVQ", "SI", "AX")
+	f.ins("MOVQ", "DI", "BX")
+	f.ins("MOVQ", "R8", "CX")
+	f.ins("MOVQ", "R12", "DX")
+	f.label(here + "position")
+	for i := 0; i < w*16*bytes; i += 64 {
+		f.ins("PREFETCHT0", at("AX", i+2048))
+	}
+	for r := range n {
+		f.ins("VBROADCASTSS", at("CX", 4*page*r), s.reg(prob+r))
+	}
+	for v := range vectors {
+		if format == "Q8" && v%(2*s.halves) == 0 {
+			f.ins("VPBROADCASTW", at("BX", v/s.halves), s.half(scale))
+			f.ins("VCVTPH2PS", s.half(scale), s.reg(scale))
+		}
+		f.loadKV(s, format, at("AX", v*s.lanes()*bytes), value, scale)
+		for r := range n {
+			f.ins("VFMADD231PS", s.reg(prob+r), s.reg(value), s.reg(acc(r, v)))
+		}
+	}
+	f.ins("ADDQ", "R13", "AX")
+	f.ins("ADDQ", "R14", "BX")
+	f.ins("ADDQ", "$4", "CX")
+	f.ins("DECQ", "DX")
+	f.ins("JNZ", here+"position")
+	outs(func(r, v int, mem string) { f.ins("VMOVUPS", s.reg(acc(r, v)), mem) })
+	f.ins("ADDQ", imm(w*64), "R10")
+	f.ins("ADDQ", imm(w*16*bytes), "SI")
+	if w > 1 {
+		f.ins("ADDQ", imm(w), "DI") // a scale of 2 bytes for 2 blocks
+	} else if format == "Q8" {
+		f.ins("ADDQ", "R15", "DI")
+		f.ins("XORQ", "$2", "R15")
+	}
+	f.ins("SUBQ", imm(w), "R11")
+	f.ins("JMP", here)
+}

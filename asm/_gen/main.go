@@ -1,0 +1,77 @@
+// Command _gen writes the assembly of package asm: few kernels, each for every tile of 1 to 8 tokens.
+//
+//	go run .          # in asm/_gen: writes ../*_amd64.s and ../stubs_amd64.go
+//	go run . -check   # exits 1 if one of them is not what this program would write
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/format"
+	"os"
+	"path/filepath"
+)
+
+// outputs lists the assembly files and what writes them.
+var outputs = []struct {
+	name  string
+	write func(*file)
+}{
+	{"matmul_avx512_amd64.s", matmul512},
+	{"matmul_avxvnni_amd64.s", func(f *file) { matmul256(f, true) }},
+	{"matmul_avx2_amd64.s", func(f *file) { matmul256(f, false) }},
+	{"matmulfloat_avx512_amd64.s", func(f *file) { matmulFloat(f, avx512) }},
+	{"matmulfloat_avx2_amd64.s", func(f *file) { matmulFloat(f, avx2) }},
+	{"scores_avx512_amd64.s", func(f *file) { scoresKernel(f, avx512) }},
+	{"scores_avx2_amd64.s", func(f *file) { scoresKernel(f, avx2) }},
+	{"values_avx512_amd64.s", func(f *file) { valuesKernel(f, avx512) }},
+	{"values_avx2_amd64.s", func(f *file) { valuesKernel(f, avx2) }},
+	{"exp_avx512_amd64.s", func(f *file) { exponentials(f, avx512) }},
+	{"exp_avx2_amd64.s", func(f *file) { exponentials(f, avx2) }},
+	{"norm_avx2_amd64.s", func(f *file) { norms(f, avx2) }},
+	{"quantize_avx2_amd64.s", quantize},
+	{"gumbel_avx2_amd64.s", gumbel},
+	{"cycles_amd64.s", cycles},
+}
+
+func main() {
+	check := flag.Bool("check", false, "compare instead of writing")
+	flag.Parse()
+	if err := run("..", *check); err != nil {
+		fmt.Fprintln(os.Stderr, "_gen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string, check bool) error {
+	var stubs bytes.Buffer
+	stubs.WriteString(header + "package asm\n")
+	for _, o := range outputs {
+		f := newFile(&stubs)
+		o.write(f)
+		if err := put(filepath.Join(dir, o.name), f.text.Bytes(), check); err != nil {
+			return err
+		}
+	}
+	src, err := format.Source(stubs.Bytes())
+	if err != nil {
+		return err
+	}
+	return put(filepath.Join(dir, "stubs_amd64.go"), src, check)
+}
+
+// put writes a file, or in a check compares it.
+func put(name string, text []byte, check bool) error {
+	if !check {
+		return os.WriteFile(name, text, 0o644)
+	}
+	old, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(old, text) {
+		return fmt.Errorf("%s is stale: run go generate ./asm", name)
+	}
+	return nil
+}

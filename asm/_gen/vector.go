@@ -1,0 +1,313 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// vectors is a kernel over slices of float32, 16 elements at a time, written once for both widths: a virtual register v is Zv,
+// or Y2v and Y2v+1. Element i is in lane i mod 16, as sums want it. The last, incomplete 16 are loaded and stored under a mask
+// (K1; Y14 and Y15); missing lanes are 0.
+type vectors struct {
+	*file
+	isa
+	constants map[string]string // float32 or integer bits: the names of constants
+	tail      bool
+}
+
+const maskReg = 7 // the virtual register of the tail's mask
+
+func newVectors(f *file, s isa) *vectors {
+	v := &vectors{file: f, isa: s, constants: map[string]string{}}
+	on := uint32(math.MaxUint32)
+	f.table("tails", on, on, on, on, on, on, on, on, on, on, on, on, on, on, on, on, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	return v
+}
+
+// define makes constants that instructions can name.
+func (v *vectors) define(name string, value float64) {
+	v.defineBits(name, math.Float32bits(float32(value)))
+}
+
+func (v *vectors) defineBits(name string, bits uint32) { v.constants[name] = v.constant(name, bits) }
+
+// names of the halves of a virtual register, or of a constant.
+func (v *vectors) operand(o any, half int) string {
+	switch o := o.(type) {
+	case int:
+		return v.reg(o*v.halves + half)
+	case string:
+		if c, ok := v.constants[o]; ok {
+			return c
+		}
+		return o
+	}
+	panic(fmt.Sprint("operand ", o))
+}
+
+// do writes an instruction for all lanes. Operands are virtual registers, constants (only as the first operand) or immediates.
+func (v *vectors) do(op string, operands ...any) {
+	if c, ok := operands[0].(string); ok && v.constants[c] != "" && v.halves == 1 {
+		op += ".BCST"
+	}
+	for h := range v.halves {
+		var list []string
+		for _, o := range operands {
+			list = append(list, v.operand(o, h))
+		}
+		v.ins(op, list...)
+	}
+}
+
+// set fills a virtual register with a constant.
+func (v *vectors) set(name string, reg int) {
+	for h := range v.halves {
+		v.ins("VBROADCASTSS", v.constants[name], v.operand(reg, h))
+	}
+}
+
+// fill fills a virtual register with the float32 in an X register.
+func (v *vectors) fill(from string, reg int) {
+	for h := range v.halves {
+		v.ins("VBROADCASTSS", from, v.operand(reg, h))
+	}
+}
+
+func (v *vectors) clear(reg int) {
+	for h := range v.halves {
+		v.zero(v.isa, reg*v.halves+h)
+	}
+}
+
+func (v *vectors) load(ptr string, reg int) {
+	for h := range v.halves {
+		m, r := at(ptr, h*v.size()), v.operand(reg, h)
+		switch {
+		case !v.tail:
+			v.ins("VMOVUPS", m, r)
+		case v.halves == 1:
+			v.ins("VMOVUPS.Z", m, "K1", r)
+		default:
+			v.ins("VMASKMOVPS", m, v.operand(maskReg, h), r)
+		}
+	}
+}
+
+func (v *vectors) store(reg int, ptr string) {
+	for h := range v.halves {
+		m, r := at(ptr, h*v.size()), v.operand(reg, h)
+		switch {
+		case !v.tail:
+			v.ins("VMOVUPS", r, m)
+		case v.halves == 1:
+			v.ins("VMOVUPS", r, "K1", m)
+		default:
+			v.ins("VMASKMOVPS", r, v.operand(maskReg, h), m)
+		}
+	}
+}
+
+// only clears the lanes of reg that a tail has not.
+func (v *vectors) only(reg int) {
+	if !v.tail {
+		return
+	}
+	if v.halves == 1 {
+		v.ins("VMOVAPS.Z", v.operand(reg, 0), "K1", v.operand(reg, 0))
+		return
+	}
+	v.do("VANDPS", maskReg, reg, reg)
+}
+
+// max is m = max(m, e), e's NaN ignored, and the lanes of e that a tail has not.
+func (v *vectors) max(e, m int) {
+	switch {
+	case !v.tail:
+		v.do("VMAXPS", m, e, m)
+	case v.halves == 1:
+		v.ins("VMAXPS", v.operand(m, 0), v.operand(e, 0), "K1", v.operand(m, 0))
+	default:
+		for h := range v.halves {
+			v.ins("VBLENDVPS", v.operand(maskReg, h), v.operand(e, h), v.operand(m, h), v.operand(e, h))
+		}
+		v.do("VMAXPS", m, e, m)
+	}
+}
+
+// loop calls body for 16 elements at a time: count (a register that is used up) elements, pointers ahead by 64 bytes each time.
+// R13 is used.
+func (v *vectors) loop(name, count string, pointers []string, body func()) {
+	v.ins("SUBQ", "$16", count)
+	v.ins("JLT", name+"Tail")
+	v.label(name)
+	v.tail = false
+	body()
+	for _, p := range pointers {
+		v.ins("ADDQ", "$64", p)
+	}
+	v.ins("SUBQ", "$16", count)
+	v.ins("JGE", name)
+	v.label(name + "Tail")
+	v.ins("ADDQ", "$16", count)
+	v.ins("JEQ", name+"Done")
+	v.ins("LEAQ", "tails<>+64(SB)", "R13") // 4n bytes before it, the first n of 16 lanes are on
+	v.ins("SHLQ", "$2", count)
+	v.ins("SUBQ", count, "R13")
+	if v.halves == 1 {
+		v.ins("VMOVUPS", at("R13", 0), z(31))
+		v.ins("VPMOVD2M", z(31), "K1")
+	} else {
+		v.ins("VMOVUPS", at("R13", 0), v.operand(maskReg, 0))
+		v.ins("VMOVUPS", at("R13", 32), v.operand(maskReg, 1))
+	}
+	v.tail = true
+	body()
+	v.tail = false
+	v.label(name + "Done")
+}
+
+// reduce combines the 16 lanes of register 0 with op (which takes a pair) into X0: lane j with j+8, then 4, 2, 1. It uses
+// register 1.
+func (v *vectors) reduce(op string) {
+	if v.halves == 1 {
+		v.ins("VEXTRACTF64X4", "$1", z(0), y(1))
+	}
+	v.ins(op, y(1), y(0), y(0))
+	v.ins("VEXTRACTF128", "$1", y(0), x(1))
+	v.ins(op, x(1), x(0), x(0))
+	v.ins("VPERMILPS", "$0x0e", x(0), x(1))
+	v.ins(op, x(1), x(0), x(0))
+	v.ins("VPERMILPS", "$0x01", x(0), x(1))
+	v.ins(op, x(1), x(0), x(0))
+}
+
+// exp is Exp32 of virtual register a, into p; it uses z, n and the single register one.
+func (v *vectors) exp(a, z, n, p int) {
+	const one = 6 // virtual, of which the first half serves all
+	for _, clamp := range [][2]string{{"expMin", "VMAXPS"}, {"expMax", "VMINPS"}} {
+		v.set(clamp[0], one)
+		v.do(clamp[1], a, one, a) // NaN in a is kept
+	}
+	v.set("roundMagic", z)
+	v.do("VFMADD231PS", "log2E", a, z)
+	v.do("VSUBPS", "roundMagic", z, n)
+	v.do("VFMADD231PS", "minusLn2Hi", n, a)
+	v.do("VFMADD231PS", "minusLn2Lo", n, a)
+	v.set("exp0", p)
+	for i := 1; i <= 5; i++ {
+		v.do("VFMADD213PS", fmt.Sprintf("exp%d", i), a, p)
+	}
+	v.do("VMULPS", a, a, n)
+	v.do("VFMADD213PS", a, n, p)
+	v.do("VADDPS", "one", p, p)
+	v.do("VPSUBD", "magicBits", z, z)
+	v.do("VPSRAD", "$1", z, n)
+	v.do("VPSUBD", n, z, z)
+	for _, e := range []int{n, z} {
+		v.do("VPADDD", "bias", e, e)
+		v.do("VPSLLD", "$23", e, e)
+		v.do("VMULPS", e, p, p)
+	}
+}
+
+func (v *vectors) expConstants() {
+	v.define("expMin", -104)
+	v.define("expMax", 89)
+	v.define("roundMagic", 3<<22)
+	v.define("log2E", 1.44269504088896341)
+	v.define("minusLn2Hi", -0.693359375)
+	v.define("minusLn2Lo", 2.12194440e-4)
+	for i, c := range []float64{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		v.define(fmt.Sprintf("exp%d", i), c)
+	}
+	v.define("one", 1)
+	v.defineBits("magicBits", 0x4b400000)
+	v.defineBits("bias", 127)
+}
+
+// exponentials writes the kernels that spend their time in exp.
+func exponentials(f *file, s isa) {
+	v := newVectors(f, s)
+	v.expConstants()
+	v.defineBits("signBit", 1<<31)
+	v.defineBits("minusInf", 0xff800000)
+	const geluLinear = -1.5957691216057308
+	v.define("geluLinear", geluLinear)
+	v.define("geluCubic", geluLinear*0.044715)
+
+	v.function("exp"+s.name, 0, "dst, x []float32", "for i: dst[i] = Exp32(x[i])")
+	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
+	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
+		v.load("BX", 0)
+		v.exp(0, 1, 2, 3)
+		v.store(3, "AX")
+	})
+	v.ret()
+
+	v.function("siluMul"+s.name, 0, "dst, gate, up []float32", "for i: dst[i] = (gate[i] / (1 + Exp32(-gate[i]))) * up[i]")
+	v.file.load("dst_base", "AX", "gate_base", "BX", "up_base", "CX", "gate_len", "DI")
+	v.loop("loop", "DI", []string{"AX", "BX", "CX"}, func() {
+		v.load("BX", 4)
+		v.do("VXORPS", "signBit", 4, 0)
+		v.exp(0, 1, 2, 3)
+		v.do("VADDPS", "one", 3, 3)
+		v.do("VDIVPS", 3, 4, 4)
+		v.load("CX", 0)
+		v.do("VMULPS", 0, 4, 4)
+		v.store(4, "AX")
+	})
+	v.ret()
+
+	v.function("gelu"+s.name, 0, "dst, x []float32", "for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))")
+	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
+	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
+		v.load("BX", 4)
+		v.set("geluLinear", 0)
+		v.do("VMULPS", 4, 4, 1)
+		v.do("VFMADD231PS", "geluCubic", 1, 0)
+		v.do("VMULPS", 0, 4, 0)
+		v.exp(0, 1, 2, 3)
+		v.do("VADDPS", "one", 3, 3)
+		v.do("VDIVPS", 3, 4, 4)
+		v.store(4, "AX")
+	})
+	v.ret()
+
+	v.function("expSum"+s.name, 0, "s []float32 -> m, l float32",
+		"m = max of s, NaN ignored, -Inf if there is none; m += 0\nfor i: s[i] = Exp32(s[i]-m)\nl = lanes(s)")
+	v.maximum("s")
+	v.ins("VXORPS", x(1), x(1), x(1))
+	v.ins("VADDSS", x(1), x(0), x(0))
+	v.ins("VMOVSS", x(0), v.arg("m"))
+	v.fill(x(0), 4)
+	v.clear(5)
+	v.file.load("s_base", "AX", "s_len", "DI")
+	v.loop("exp", "DI", []string{"AX"}, func() {
+		v.load("AX", 0)
+		v.do("VSUBPS", 4, 0, 0)
+		v.exp(0, 1, 2, 3)
+		v.store(3, "AX")
+		v.only(3)
+		v.do("VADDPS", 3, 5, 5)
+	})
+	v.do("VMOVAPS", 5, 0)
+	v.reduce("VADDPS")
+	v.ins("VMOVSS", x(0), v.arg("l"))
+	v.ret()
+
+	v.function("maximum"+s.name, 0, "x []float32 -> m float32", "m = max of x, NaN ignored, -Inf if there is none")
+	v.maximum("x")
+	v.ins("VMOVSS", x(0), v.arg("m"))
+	v.ret()
+}
+
+// maximum leaves the greatest element of a slice that is not NaN, or -Inf, in X0.
+func (v *vectors) maximum(slice string) {
+	v.file.load(slice+"_base", "AX", slice+"_len", "DI")
+	v.set("minusInf", 0)
+	v.loop("max", "DI", []string{"AX"}, func() {
+		v.load("AX", 1)
+		v.max(1, 0)
+	})
+	v.reduce("VMAXPS")
+}

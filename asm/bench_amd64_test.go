@@ -1,0 +1,141 @@
+//go:build !purego
+
+package asm
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// cyclesPerSecond is measured with a chain of instructions of known latency, so that it is the clock the kernels run at.
+func cyclesPerSecond() float64 {
+	best := time.Hour
+	for range 20 {
+		t := time.Now()
+		spinCycles(200_000)
+		best = min(best, time.Since(t))
+	}
+	return 200_000 / best.Seconds()
+}
+
+// BenchmarkCycles reports cycles per block of 16 rows x 32 weights, operands in cache: the best call, so that what else runs on
+// the machine hardly matters.
+func BenchmarkCycles(b *testing.B) {
+	hz := cyclesPerSecond()
+	for _, name := range Available() {
+		k, err := Select(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, f := range Formats() {
+			for tokens := 1; tokens <= TileTokens; tokens++ {
+				if name == "scalar" || k.MatMul[f] == nil {
+					continue
+				}
+				b.Run(fmt.Sprintf("%s/%s/T%d", f, name, tokens), func(b *testing.B) {
+					const cols = 2048
+					panel := benchmarkPanel(&k, f, cols)
+					x, _ := newTile(b, &k, newRand(2), tokens, cols)
+					out := make([]float32, tokens*PanelRows)
+					best := time.Hour
+					for b.Loop() {
+						t := time.Now()
+						for range 8 {
+							k.MatMul[f](panel, x, out, PanelRows)
+						}
+						best = min(best, time.Since(t)/8)
+					}
+					b.ReportMetric(best.Seconds()*hz/(cols/BlockSize), "cycles/block")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkAttentionCycles reports cycles for a page of 256 positions of one head, in cache.
+func BenchmarkAttentionCycles(b *testing.B) {
+	hz := cyclesPerSecond()
+	for _, name := range Available()[1:] {
+		k, err := Select(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for t := range kvCount {
+			for _, rows := range []int{1, 4, 8, 32} {
+				const dim = 64
+				q, out, page := make([]float32, dim*rows), make([]float32, Page*rows), make([]byte, KPageBytes(t, dim))
+				cycles := func(kernel func()) func(*testing.B) {
+					return func(b *testing.B) {
+						best := time.Hour
+						for b.Loop() {
+							t := time.Now()
+							kernel()
+							best = min(best, time.Since(t))
+						}
+						b.ReportMetric(best.Seconds()*hz, "cycles/page")
+					}
+				}
+				b.Run(fmt.Sprintf("scores/%s/%s/R%d", t, name, rows), cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1) }))
+				b.Run(fmt.Sprintf("values/%s/%s/R%d", t, name, rows), cycles(func() { k.Values[t](q, out, page, dim, rows, 0, Page) }))
+			}
+		}
+	}
+}
+
+// BenchmarkStream is BenchmarkCycles with weights that come from memory, on one thread and on two; the best pass counts.
+func BenchmarkStream(b *testing.B) {
+	const cols, size = 2048, 256 << 20
+	for _, f := range Formats() {
+		for _, name := range Available()[1:] {
+			k, err := Select(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			panel := benchmarkPanel(&k, f, cols)
+			memory := alignedBytes(size / (2 * len(panel)) * 2 * len(panel))
+			for i := 0; i < len(memory); i += len(panel) {
+				copy(memory[i:], panel)
+			}
+			for _, tokens := range []int{1, 4, 8} {
+				for threads := 1; threads <= 2; threads++ {
+					b.Run(fmt.Sprintf("%s/%s/T%d/%dthread", f, name, tokens, threads), func(b *testing.B) {
+						x, _ := newTile(b, &k, newRand(2), tokens, cols)
+						share := len(memory) / threads
+						best := time.Hour
+						for b.Loop() {
+							var wait sync.WaitGroup
+							start := time.Now()
+							for i := range threads {
+								wait.Go(func() {
+									out := make([]float32, tokens*PanelRows)
+									for part := memory[i*share:][:share]; len(part) > 0; part = part[len(panel):] {
+										k.MatMul[f](part[:len(panel)], x, out, PanelRows)
+									}
+								})
+							}
+							wait.Wait()
+							best = min(best, time.Since(start))
+						}
+						b.ReportMetric(float64(len(memory))/best.Seconds()/1e9, "GB/s")
+					})
+				}
+			}
+		}
+	}
+}
+
+func alignedBytes(n int) []byte {
+	b := make([]byte, n+64)
+	off := int(-uintptr(unsafe.Pointer(&b[0])) & 63)
+	return b[off : off+n : off+n]
+}
+
+// benchmarkPanel is a panel of random rows, on a cache line as tensor allocates them.
+func benchmarkPanel(k *Kernels, f Format, cols int) []byte {
+	panel := alignedBytes(f.PanelBytes(cols))
+	Pack(f, k.Offset, panel, randomRows(newRand(1), f, PanelRows, cols), PanelRows, cols)
+	return panel
+}

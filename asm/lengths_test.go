@@ -1,0 +1,80 @@
+package asm
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Every length from one block to 70, with all numbers of rows and tokens in turn, from panels at odd addresses: tails are where
+// kernels go wrong.
+func TestMatMulEveryLength(t *testing.T) {
+	scalar := Scalar()
+	names := Available()[1:]
+	for _, f := range Formats() {
+		t.Run(f.String(), func(t *testing.T) {
+			r := newRand(20)
+			for blocks := 1; blocks <= 70; blocks++ {
+				cols := blocks * f.BlockWeights()
+				tokens, rows := 1+(blocks*3)%TileTokens, 1+(blocks*5)%PanelRows
+				raw := randomRows(r, f, rows, cols)
+				panel := make([]byte, f.PanelBytes(cols))
+				Pack(f, false, panel, raw, rows, cols)
+				x, _ := newTile(t, &scalar, r, tokens, cols)
+				want := make([]float32, tokens*PanelRows)
+				scalar.MatMul[f](panel, x, want, PanelRows)
+				for _, name := range names {
+					k, err := Select(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					odd := tail[byte](t, len(panel)+1)[:len(panel)]
+					Pack(f, k.Offset, odd, raw, rows, cols)
+					got := tail[float32](t, len(want))
+					k.MatMul[f](odd, x, got, PanelRows)
+					wantSame(t, fmt.Sprintf("%s, %d blocks, %d tokens", name, blocks, tokens), got, want)
+				}
+			}
+		})
+	}
+}
+
+// Any number of rows shares a page of keys and values; any number of keys and dimensions.
+func TestAttentionEveryShape(t *testing.T) {
+	scalar := Scalar()
+	for kv := range kvCount {
+		t.Run(kv.String(), func(t *testing.T) {
+			r := newRand(21)
+			for i := 1; i <= 70; i++ {
+				dim, rows, keys := i, 1+i%19, 1+i*37%Page
+				if i%7 == 0 {
+					dim = 128
+				}
+				from := r.IntN(keys)
+				k, v, _, _ := pages(t, r, kv, dim)
+				q, p, start := tail[float32](t, dim*rows), tail[float32](t, (rows-1)*Page+keys), make([]float32, rows*dim)
+				normal(r, q, 1)
+				normal(r, p, 1)
+				normal(r, start, 1)
+				wantScores, wantValues := make([]float32, rows*Page), append([]float32(nil), start...)
+				scalar.Scores[kv](wantScores, q, k, dim, rows, keys, 0.3)
+				scalar.Values[kv](wantValues, p, v, dim, rows, from, keys)
+				for _, name := range Available()[1:] {
+					set, err := Select(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					what := fmt.Sprintf("%s, dim %d, %d rows, keys %d to %d", name, dim, rows, from, keys)
+					scores := tail[float32](t, (rows-1)*Page+(keys+15)&^15)
+					set.Scores[kv](scores, q, k, dim, rows, keys, 0.3)
+					for row := range rows {
+						wantSame(t, what, scores[row*Page:][:keys], wantScores[row*Page:][:keys])
+					}
+					values := tail[float32](t, len(start))
+					copy(values, start)
+					set.Values[kv](values, p, v, dim, rows, from, keys)
+					wantSame(t, what, values, wantValues)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+//go:build !purego
+
+package asm
+
+// blockKernel multiplies a panel of blocks of 32 weights with n of a tile's tokens; see stubs_amd64.go.
+type blockKernel func(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+
+// blockMatMul makes a MatMul of a blockKernel that takes up to most tokens at once. A panel begins with quantBytes of quants
+// per block; the scales follow.
+func blockMatMul(kernel blockKernel, quantBytes, most int) func([]byte, *Tile, []float32, int) {
+	return func(panel []byte, x *Tile, out []float32, stride int) {
+		blocks := x.Cols / BlockSize
+		if blocks == 0 {
+			clearTile(x, out, stride)
+			return
+		}
+		last, n := blocks*x.Tokens-1, 0
+		_, _, _ = x.Q[last*BlockSize+31], x.Bias[last], out[(x.Tokens-1)*stride+PanelRows-1]
+		quants, scales := panel[:blocks*quantBytes], panel[blocks*quantBytes:]
+		_, _ = scales[2*PanelRows*blocks-1], x.D[last]
+		for t := 0; t < x.Tokens; t += n {
+			n = part(x.Tokens-t, most)
+			kernel(&quants[0], &scales[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], blocks, n, x.Tokens, &out[t*stride], stride)
+		}
+	}
+}
+
+// superKernel multiplies a panel of super-blocks with n of a tile's tokens. sums is what the format takes of a tile besides
+// quants and their scales.
+type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, supers, n, tokens int, out *float32, stride int)
+
+// superMatMul makes a MatMul of a superKernel that takes up to most tokens at once. of gives the tile's sums, perToken to a
+// token.
+func superMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, perToken, most int) func([]byte, *Tile, []float32, int) {
+	return func(panel []byte, x *Tile, out []float32, stride int) {
+		supers, n := x.Cols/SuperBlock, 0
+		if supers == 0 {
+			clearTile(x, out, stride)
+			return
+		}
+		sums, last := of(x), supers*8*x.Tokens-1
+		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
+		_, _ = sums[(last+1)*perToken-1], out[(x.Tokens-1)*stride+PanelRows-1]
+		for t := 0; t < x.Tokens; t += n {
+			n = part(x.Tokens-t, most)
+			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &sums[t*perToken], supers, n, x.Tokens, &out[t*stride], stride)
+		}
+	}
+}
+
+func tileDSum(x *Tile) []float32 { return x.DSum }
+func tileHalf(x *Tile) []int32   { return x.Half }
+
+// floatKernel multiplies a panel of k columns with n of a tile's tokens.
+type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+
+// floatMatMul makes a MatMul of a floatKernel that takes up to most tokens at once; a column of a panel has columnBytes.
+func floatMatMul(kernel floatKernel, columnBytes, most int) func([]byte, *Tile, []float32, int) {
+	return func(panel []byte, x *Tile, out []float32, stride int) {
+		if x.Cols == 0 {
+			clearTile(x, out, stride)
+			return
+		}
+		_, _, _ = panel[x.Cols*columnBytes-1], x.F[x.Cols*x.Tokens-1], out[(x.Tokens-1)*stride+PanelRows-1]
+		n := 0
+		for t := 0; t < x.Tokens; t += n {
+			n = part(x.Tokens-t, most)
+			kernel(&panel[0], &x.F[t], x.Cols, n, x.Tokens, &out[t*stride], stride)
+		}
+	}
+}
+
+// part is how many of n tokens to take next so that the parts, each at most most, are about equal.
+func part(n, most int) int {
+	parts := (n + most - 1) / most
+	return (n + parts - 1) / parts
+}
+
+// clearTile is the product with a matrix of no columns.
+func clearTile(x *Tile, out []float32, stride int) {
+	for t := range x.Tokens {
+		clear(out[t*stride:][:PanelRows])
+	}
+}

@@ -1,0 +1,66 @@
+//go:build !purego
+
+package asm
+
+// Kernels of 256 bits whose assembly wants whole registers or other arguments. What is left over is the scalar set's.
+
+func quantize256(v []float32, x *Tile, t int) bool {
+	blocks := x.Cols / BlockSize
+	if blocks == 0 {
+		return true
+	}
+	last := (blocks-1)*x.Tokens + t
+	_, _, _ = v[x.Cols-1], x.Q[last*BlockSize+BlockSize-1], x.D[last]
+	_, _, _ = x.Bias[last], x.DSum[last], x.Half[2*last+1]
+	greatest := quantizeAVX2(&v[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], &x.DSum[t], &x.Half[2*t], blocks, x.Tokens)
+	return greatest < 0x7f800000 // the bits of Inf; those of NaN are greater
+}
+
+func encodeF16x8(dst []uint16, src []float32) {
+	dst = dst[:len(src)]
+	n := len(src) &^ 7
+	if n > 0 {
+		encodeF16AVX2(&dst[0], &src[0], n)
+	}
+	encodeF16(dst[n:], src[n:])
+}
+
+func decodeF16x8(dst []float32, src []uint16) {
+	dst = dst[:len(src)]
+	n := len(src) &^ 7
+	if n > 0 {
+		decodeF16AVX2(&dst[0], &src[0], n)
+	}
+	decodeF16(dst[n:], src[n:])
+}
+
+func ropeInterleaved256(x, cos, sin []float32) {
+	x, sin = x[:2*len(cos)], sin[:len(cos)]
+	n := len(cos) &^ 3
+	if n > 0 {
+		ropeInterleavedAVX2(&x[0], &cos[0], &sin[0], n)
+	}
+	ropeInterleaved(x[2*n:], cos[n:], sin[n:])
+}
+
+// argMax256 finds the greatest element, and then where it is first.
+func argMax256(x []float32) int {
+	if len(x) == 0 {
+		return 0
+	}
+	m := maximumAVX2(x)
+	n := len(x) &^ 7
+	if i := indexAVX2(&x[0], n, m); i < n {
+		return i
+	}
+	for i, e := range x[n:] {
+		if e == m {
+			return n + i
+		}
+	}
+	return 0 // all are NaN
+}
+
+func gumbel256(dst []float32, first uint32, key uint64) {
+	gumbelAVX2(dst, first, uint32(key), uint32(key>>32))
+}
