@@ -1,0 +1,53 @@
+package speculative
+
+import (
+	"context"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// A round allocates nothing, whatever was chosen.
+func TestRoundsAllocateNothing(t *testing.T) {
+	model := loops(70)
+	ctx := context.Background()
+	for name, drafter := range map[string]func() Drafter{
+		"none":   func() Drafter { return nil },
+		"model":  func() Drafter { return Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
+		"merged": func() Drafter { return Merge(Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))), NGram(0, 0)) },
+		"ngram":  func() Drafter { return NGram(0, 0) },
+		"splice": func() Drafter { return Splice(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
+	} {
+		for plan, schedule := range map[string]func() Schedule{
+			"constant":  func() Schedule { return Constant(5, 0.1) },
+			"heuristic": func() Schedule { return Heuristic(5, 0) },
+			"dynamic":   func() Schedule { return Dynamic(8, 0.3, true) },
+			"auto":      Auto,
+		} {
+			for rule, c := range map[string]struct {
+				v Verifier
+				s engine.Sampling
+			}{
+				"greedy":    {Greedy(), engine.Sampling{}},
+				"match":     {Match(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
+				"rejection": {Rejection(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
+			} {
+				d := New(newFake(t, matrixVocab, 4000, model), drafter(), Options{Schedule: schedule(), Verify: c.v, LogProbs: true})
+				if err := d.start(ctx, matrixPrompt, c.s); err != nil {
+					t.Fatal(err)
+				}
+				round := func() {
+					if err := d.step(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 40 {
+					round() // buffers of the rules and samplers grow to what they need
+				}
+				if n := testing.AllocsPerRun(60, round); n > 0 {
+					t.Errorf("%s, %s, %s: %v allocations a round", name, plan, rule, n)
+				}
+			}
+		}
+	}
+}

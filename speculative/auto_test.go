@@ -1,0 +1,114 @@
+package speculative
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// bench runs schedules on models whose passes take virtual time: a + b*tokens.
+type bench struct {
+	target, draft   func([]int32, []float32)
+	step, pass, per float64 // seconds: a draft pass, a target pass, and each token in it
+	tokens          int
+	clock           time.Duration
+}
+
+func (b *bench) run(t *testing.T, schedule Schedule, plainly bool) float64 {
+	t.Helper()
+	b.clock = 0
+	const context = 2048
+	spend := func(seconds float64) { b.clock += time.Duration(seconds * 1e9) }
+	target := newFake(t, matrixVocab, context, b.target)
+	target.spend = func(n int) { spend(b.pass + b.per*float64(n)) }
+	draft := newFake(t, matrixVocab, context, b.draft)
+	draft.spend = func(n int) { spend(b.step) }
+	var drafter Drafter = Model(draft)
+	if plainly {
+		drafter = nil
+	}
+	d := New(target, drafter, Options{Schedule: schedule, MaxTokens: b.tokens})
+	d.now = func() time.Duration { return b.clock }
+	total := 0.0
+	for i := range int32(4) { // four texts, as the schedule goes on learning
+		got, _ := collect(t, d, append(slices.Clone(matrixPrompt), i), engine.Sampling{})
+		if want := plain(t, matrixVocab, b.target, append(slices.Clone(matrixPrompt), i), b.tokens, engine.Sampling{}); !slices.Equal(got, want) {
+			t.Fatal("other text")
+		}
+		s := d.Stats()
+		total += s.Draft + s.Verify
+	}
+	return total
+}
+
+func TestAutoIsNearTheBest(t *testing.T) {
+	last := func(seed uint64) func([]int32, []float32) { // fast: looks at three tokens
+		model := random(seed)
+		return func(text []int32, row []float32) { model(text[max(0, len(text)-3):], row) }
+	}
+	for _, c := range []struct {
+		name            string
+		noise           float32
+		step, pass, per float64
+	}{
+		{"perfect and cheap", 0, 0.02, 1, 0.01},
+		{"good and cheap", 0.1, 0.02, 1, 0.01},
+		{"good, dear drafts", 0.1, 0.2, 1, 0.01},
+		{"fair", 0.3, 0.05, 1, 0.03},
+		{"fair, dear verification", 0.3, 0.05, 1, 0.4},
+		{"poor", 1.5, 0.1, 1, 0.03},
+		{"hopeless", 50, 0.05, 1, 0.02},
+		{"hopeless and dear", 50, 0.5, 1, 0.5},
+	} {
+		b := &bench{target: last(40), draft: noisy(last(40), c.noise), step: c.step, pass: c.pass, per: c.per, tokens: 250}
+		base := b.run(t, Constant(1, 0), true)
+		best, length := base, 0
+		for _, k := range []int{1, 2, 3, 4, 6, 8, 12, 16, 24} {
+			if x := b.run(t, Constant(k, 0), false); x < best {
+				best, length = x, k
+			}
+		}
+		got := b.run(t, Auto(), false)
+		t.Logf("%-24s plain %6.1f  best constant %6.1f (%2d)  auto %6.1f: %.3f of the best speed", c.name, base, best, length, got, best/got)
+		if best/got < 0.97 {
+			t.Errorf("%s: auto takes %.1f, the best constant length (%d) %.1f", c.name, got, length, best)
+		}
+	}
+}
+
+func TestBestThreshold(t *testing.T) {
+	for _, c := range []struct {
+		good, bad []float32
+		want      float32
+	}{
+		{[]float32{0.9, 0.8, 0.7}, []float32{0.3, 0.2}, 0.7},                     // told apart
+		{[]float32{0.9, 0.4}, []float32{0.6, 0.5, 0.3}, 0.4},                     // a miss costs three times
+		{[]float32{0.9, 0.8, 0.8, 0.8, 0.1}, []float32{0.5, 0.4, 0.3, 0.2}, 0.8}, // one miss of five: 0.6 is less than 4 of 4
+	} {
+		var v []verdict
+		for _, x := range c.good {
+			v = append(v, verdict{x, true})
+		}
+		for _, x := range c.bad {
+			v = append(v, verdict{x, false})
+		}
+		if got, ok := bestThreshold(v); !ok || got != c.want {
+			t.Errorf("accepted %v, rejected %v: threshold %v, want %v", c.good, c.bad, got, c.want)
+		}
+	}
+	if _, ok := bestThreshold([]verdict{{0.5, true}}); ok {
+		t.Error("a threshold from accepted tokens alone")
+	}
+}
+
+func TestDynamicAdapts(t *testing.T) {
+	model := loops(50)
+	s := Dynamic(20, 0.9, true).(*dynamic)
+	d := New(newFake(t, matrixVocab, 400, model), Model(newFake(t, matrixVocab, 400, noisy(model, 0.3))), Options{Schedule: s, MaxTokens: 300})
+	collect(t, d, matrixPrompt, engine.Sampling{})
+	if s.threshold == 0.9 || len(s.seen) < 6 || len(s.seen) > lately {
+		t.Errorf("threshold %v after %d verdicts", s.threshold, len(s.seen))
+	}
+}

@@ -1,0 +1,362 @@
+package speculative
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+)
+
+// DefaultDraftMax bounds drafts when Options.DraftMax is 0.
+const DefaultDraftMax = 32
+
+// Options are the choices of a [Decoder]; the zero value is a good one.
+type Options struct {
+	Schedule Schedule // nil: Auto
+	Verify   Verifier // nil: Greedy at temperature 0, Match above
+
+	DraftMax int // most tokens of a draft; 0: DefaultDraftMax
+	DraftMin int // a schedule does not stop a draft before so many
+
+	MaxTokens int              // most tokens to write; 0 or less: until the text or the context ends
+	Text      *bpe.Tokenizer   // for Token.Text and Stop; nil: ids only
+	Stop      []string         // strings that end the text and are not shown
+	EOG       func(int32) bool // end-of-text tokens; nil: Text's
+	LogProbs  bool             // fill Token.LogProb
+	Trace     func(*Round)     // called after each round
+}
+
+// Token is one token of the text.
+type Token struct {
+	ID       int32
+	Position int     // of the token, the prompt's first being 0
+	Text     string  // what this token made certain: may be empty, or hold text of earlier tokens
+	Drafted  bool    // an accepted draft; else the target's own
+	LogProb  float32 // log-softmax of the target's raw logits, if asked for
+}
+
+var (
+	// ErrPrompt: an empty prompt; there must be a token to predict from.
+	ErrPrompt = errors.New("empty prompt")
+	// ErrOptions: options that cannot be.
+	ErrOptions = errors.New("options")
+	// ErrNoToken: the bans and biases leave no token to choose, or the logits are not numbers.
+	ErrNoToken = errors.New("no token can be chosen")
+)
+
+// Decoder writes texts with a target model and a drafter. It belongs to one goroutine. It keeps the
+// caches and what the schedule learned from text to text: a prompt that begins like the last text
+// is not fed again.
+type Decoder struct {
+	target   tracked
+	drafter  Drafter
+	schedule Schedule
+	o        Options
+
+	text   []int32 // prompt and output
+	draft  Draft
+	verify Verification
+	fed    []int32
+	parent []int32
+	path   []int32
+	out    []Token
+	round  Round
+	print  printer
+	rule   Verifier
+	wide   int // chains of a draft
+
+	now   func() time.Duration
+	stats Stats
+	times
+}
+
+// New makes a decoder. With drafter nil it decodes plainly.
+func New(target Sequence, drafter Drafter, o Options) *Decoder {
+	if o.DraftMax <= 0 {
+		o.DraftMax = DefaultDraftMax
+	}
+	if o.Schedule == nil {
+		o.Schedule = Auto()
+	}
+	if o.EOG == nil && o.Text != nil {
+		o.EOG = o.Text.IsEOG
+	}
+	return &Decoder{target: tracked{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
+}
+
+// Generate writes on after the prompt, token by token as they are verified. An end-of-text token is
+// the last one, without text. The sequence ends where the text ends ([Stats].End says why), or with
+// one error, whose Token holds the text that was still held back and has ID -1. Breaking out of the
+// loop is fine, and so is another Generate after it.
+//
+// Generate allocates when it begins: samplers, and buffers for the longest draft and the whole
+// text. In a round it allocates nothing of its own.
+func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Sampling) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		d.stats, d.times = Stats{}, times{started: true, begun: d.now()}
+		d.print, d.out = printer{}, d.out[:0]
+		err := d.start(ctx, prompt, s)
+		for err == nil && d.stats.End == "" {
+			err = d.step(ctx)
+			for _, t := range d.out {
+				if !yield(t, nil) {
+					d.finish(EndCancel)
+					return
+				}
+			}
+		}
+		if err != nil {
+			end := EndError
+			if ctx.Err() != nil {
+				end = EndCancel
+			}
+			d.finish(end)
+			yield(Token{ID: -1, Position: len(d.text), Text: d.print.rest()}, err)
+			return
+		}
+		d.finish(d.stats.End)
+	}
+}
+
+func (d *Decoder) finish(end End) {
+	if d.stats.End == "" {
+		d.stats.End = end
+	}
+	d.total = d.now() - d.begun
+}
+
+// start checks what was asked for, makes the buffers and feeds the prompt but for its last token.
+func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) error {
+	room := d.target.Context()
+	switch {
+	case len(prompt) == 0:
+		return ErrPrompt
+	case len(prompt) > room:
+		return fmt.Errorf("prompt of %d tokens: %w: it holds %d", len(prompt), engine.ErrContextFull, room)
+	case len(d.o.Stop) > 0 && d.o.Text == nil:
+		return fmt.Errorf("%w: stop strings need a tokenizer", ErrOptions)
+	case slices.Contains(d.o.Stop, ""):
+		return fmt.Errorf("%w: empty stop string", ErrOptions)
+	}
+	if d.rule = d.o.Verify; d.rule == nil {
+		if d.rule = Match(); s.Temperature == 0 {
+			d.rule = Greedy()
+		}
+	}
+	if d.o.Text != nil {
+		d.print = printer{decoder: d.o.Text.NewDecoder(), stops: d.o.Stop}
+	}
+
+	longest := d.o.DraftMax
+	if d.drafter == nil {
+		longest = 0
+	}
+	d.wide = 1
+	if w, ok := d.drafter.(interface{ wide() int }); ok {
+		d.wide = max(1, w.wide())
+	}
+	nodes := longest * d.wide
+	final := room + 1 // the last token may be one that no longer fits and is not fed
+	if d.o.MaxTokens > 0 {
+		final = min(final, len(prompt)+d.o.MaxTokens)
+	}
+	d.text = append(slices.Grow(d.text[:0], final+nodes+1), prompt...)
+	d.draft.alloc(nodes)
+	d.draft.vocab, d.draft.ends, d.draft.plan, d.draft.least = d.target.Vocab(), d.o.EOG, d.schedule, d.o.DraftMin
+	d.draft.reset(0, 0)
+	d.fed, d.parent = slices.Grow(d.fed[:0], nodes+1), slices.Grow(d.parent[:0], nodes+1)
+	d.path, d.verify.Path = slices.Grow(d.path[:0], longest+1), slices.Grow(d.verify.Path[:0], longest+1)
+	d.out = slices.Grow(d.out[:0], longest+1)
+	d.stats.Prompt = len(prompt)
+	d.stats.DraftedAt, d.stats.AcceptedAt = make([]int, longest), make([]int, longest)
+
+	setup := Setup{
+		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
+		Longest: longest, Probs: d.rule.Probs(), Trust: d.schedule.Trust(),
+	}
+	for _, part := range []any{d.schedule, d.drafter} {
+		if p, ok := part.(interface{ clock(func() time.Duration) }); ok {
+			p.clock(d.now)
+		}
+	}
+	if err := d.rule.Start(setup); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	begin := d.now()
+	defer func() { d.prefill = d.now() - begin }()
+	if err := d.target.open(); err != nil {
+		return err
+	}
+	if err := d.target.rewind(prompt, 0); err != nil {
+		return err
+	}
+	d.target.reserve(final + longest)
+	d.stats.Reused = len(d.target.tokens)
+	passes, err := d.target.prefill(ctx, prompt[:len(prompt)-1])
+	d.stats.PrefillPasses = passes
+	if err == nil && d.drafter != nil {
+		err = d.drafter.Start(ctx, setup)
+	}
+	return err
+}
+
+// step is one round: draft, verify, keep, roll back.
+func (d *Decoder) step(ctx context.Context) error {
+	d.out = d.out[:0]
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	begin := d.now()
+	if err := d.propose(ctx); err != nil {
+		return err
+	}
+	drafted := d.now()
+	d.drafting += drafted - begin
+
+	logits, err := d.evaluate(ctx)
+	if err != nil {
+		return err
+	}
+	v := &d.verify
+	v.Text, v.Draft, v.Logits, v.Path = d.text, &d.draft, logits, v.Path[:0]
+	d.rule.Verify(v)
+	d.write(v)
+	err = d.keep(v.Path)
+	verified := d.now()
+	d.verifying += verified - drafted
+	if err == nil && v.Next < 0 && d.stats.End == "" {
+		err = ErrNoToken
+	}
+	if err != nil {
+		return err
+	}
+
+	d.stats.Rounds++
+	d.round.Draft, d.round.Path, d.round.Next = &d.draft, v.Path, v.Next
+	d.round.Drafting, d.round.Verifying = drafted-begin, verified-drafted
+	if d.drafter != nil {
+		d.schedule.Observe(&d.round)
+		d.drafter.Observe(&d.round)
+	}
+	if d.o.Trace != nil {
+		d.o.Trace(&d.round)
+	}
+	return nil
+}
+
+// propose asks for a draft within what the budget and the context leave: the target adds a token of
+// its own to every draft, and its pass feeds the text's last token before the draft.
+func (d *Decoder) propose(ctx context.Context) error {
+	d.round.Text, d.round.Requested = len(d.text), 0
+	d.draft.Round = d.stats.Rounds
+	d.draft.reset(0, 0)
+	if d.drafter == nil {
+		return nil
+	}
+	d.round.Requested = d.schedule.Length(len(d.text))
+	n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, d.target.Context()-len(d.text))
+	if d.o.MaxTokens > 0 {
+		n = min(n, d.o.MaxTokens-d.stats.Generated-1)
+	}
+	if n <= 0 {
+		return nil
+	}
+	d.draft.reset(min(n*d.wide, d.target.Context()-len(d.text)), n)
+	if err := d.drafter.Draft(ctx, d.text, &d.draft); err != nil {
+		return fmt.Errorf("drafting: %w", err)
+	}
+	d.stats.Drafted += d.draft.Len()
+	d.stats.DraftPasses += d.draft.Passes
+	deepest := 0
+	for i := range d.draft.Len() {
+		deepest = max(deepest, d.draft.Depth(i))
+	}
+	for i := range deepest {
+		d.stats.DraftedAt[i]++
+	}
+	return nil
+}
+
+// evaluate feeds the last token and the draft in one pass.
+func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
+	d.fed = append(append(d.fed[:0], d.text[len(d.text)-1]), d.draft.Tokens...)
+	d.stats.TargetPasses++
+	if own, ok := d.rule.(evaluator); ok && d.draft.Parents == nil {
+		return own.evaluate(ctx, &d.target, d.text, &d.draft)
+	}
+	want := engine.Rows(len(d.fed))
+	if d.draft.Parents == nil {
+		return d.target.chain(ctx, d.fed, want)
+	}
+	d.parent = append(d.parent[:0], -1)
+	for _, p := range d.draft.Parents {
+		d.parent = append(d.parent, p+1)
+	}
+	return d.target.Eval(ctx, d.fed, d.parent, want)
+}
+
+// keep rolls the target's cache back to the text, all of which but its last token is fed.
+func (d *Decoder) keep(path []int32) error {
+	if d.draft.Parents == nil {
+		return d.target.cut(d.round.Text + len(path))
+	}
+	d.path = append(d.path[:0], 0)
+	d.target.tokens = append(d.target.tokens, d.fed[0])
+	for _, i := range path {
+		d.path = append(d.path, i+1)
+		d.target.tokens = append(d.target.tokens, d.draft.Tokens[i])
+	}
+	return d.target.Commit(d.path)
+}
+
+// write appends the accepted tokens and the target's own to the text, as far as it goes on.
+func (d *Decoder) write(v *Verification) {
+	node := -1
+	for _, i := range v.Path {
+		t := Token{ID: v.Draft.Tokens[i], Drafted: true}
+		d.stats.AcceptedAt[len(d.out)]++
+		d.stats.Accepted++
+		if d.emit(t, v.row(node)); d.stats.End != "" {
+			return
+		}
+		node = int(i)
+	}
+	if v.Next >= 0 {
+		d.emit(Token{ID: v.Next}, v.row(node))
+	}
+}
+
+// emit makes a token part of the text and notices when it is the last.
+func (d *Decoder) emit(t Token, row []float32) {
+	t.Position = len(d.text)
+	d.text = append(d.text, t.ID)
+	d.stats.Generated++
+	if d.o.LogProbs {
+		t.LogProb = engine.LogProb(row, t.ID)
+	}
+	stop := false
+	switch {
+	case d.o.EOG != nil && d.o.EOG(t.ID):
+		d.stats.End = EndOfText
+	default:
+		if t.Text, stop = d.print.next(t.ID); stop {
+			d.stats.End = EndStop
+		} else if d.o.MaxTokens > 0 && d.stats.Generated >= d.o.MaxTokens {
+			d.stats.End = EndLength
+		} else if len(d.text) > d.target.Context() {
+			d.stats.End = EndContext
+		}
+	}
+	if d.stats.End != "" && !stop {
+		t.Text += d.print.rest()
+	}
+	d.out = append(d.out, t)
+}

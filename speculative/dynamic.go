@@ -1,0 +1,95 @@
+package speculative
+
+import "slices"
+
+// Dynamic drafts up to length tokens and stops after one whose confidence falls below threshold
+// (Mamou et al. 2024, "Dynamic speculation lookahead"). Transformers:
+// assistant_confidence_threshold, with 20 and 0.4.
+//
+// With adapt, the threshold follows what was accepted: after each round it is the one, among the
+// confidences seen lately, that would have had the least FPR + 3 FNR in telling accepted tokens
+// from rejected ones, as Transformers does it.
+func Dynamic(length int, threshold float32, adapt bool) Schedule {
+	return &dynamic{constant: constant{length, threshold}, adapt: adapt}
+}
+
+type dynamic struct {
+	constant
+	adapt        bool
+	seen, sorted []verdict
+}
+
+// verdict is a drafted token's confidence and what the target thought of it.
+type verdict struct {
+	confidence float32
+	accepted   bool
+}
+
+// lately is how many verdicts the threshold rests on.
+const lately = 512
+
+func (s *dynamic) Trust() bool { return s.adapt || s.constant.Trust() }
+
+func (s *dynamic) Observe(r *Round) {
+	if !s.adapt || r.Drafted() == 0 {
+		return
+	}
+	if s.seen == nil {
+		s.seen, s.sorted = make([]verdict, 0, 2*lately), make([]verdict, 0, 2*lately)
+	}
+	for _, i := range r.Path {
+		s.seen = append(s.seen, verdict{r.Draft.Confidence[i], true})
+	}
+	if i := r.rejected(); i >= 0 {
+		s.seen = append(s.seen, verdict{r.Draft.Confidence[i], false})
+	}
+	if extra := len(s.seen) - lately; extra > 0 {
+		s.seen = slices.Delete(s.seen, 0, extra)
+	}
+	if len(s.seen) > 5 {
+		s.sorted = append(s.sorted[:0], s.seen...)
+		if t, ok := bestThreshold(s.sorted); ok {
+			s.threshold = t
+		}
+	}
+}
+
+// bestThreshold returns the confidence t at which "accepted, as it is at least t" has the least FPR
+// + 3 FNR, the highest of equals; false if all verdicts agree. It sorts v.
+func bestThreshold(v []verdict) (best float32, ok bool) {
+	slices.SortFunc(v, func(a, b verdict) int {
+		switch {
+		case a.confidence > b.confidence:
+			return -1
+		case a.confidence < b.confidence:
+			return 1
+		}
+		return 0
+	})
+	good := 0
+	for i := range v {
+		if v[i].accepted {
+			good++
+		}
+	}
+	bad := len(v) - good
+	if good == 0 || bad == 0 {
+		return 0, false
+	}
+	least := 3*good*bad + 1 // costs are times good*bad, to stay whole
+	hit, miss := 0, 0       // accepted and rejected ones at or above t
+	for i := range v {
+		if v[i].accepted {
+			hit++
+		} else {
+			miss++
+		}
+		if i+1 < len(v) && v[i+1].confidence == v[i].confidence {
+			continue
+		}
+		if cost := miss*good + 3*(good-hit)*bad; cost < least {
+			least, best = cost, v[i].confidence
+		}
+	}
+	return best, true
+}

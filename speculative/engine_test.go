@@ -1,0 +1,188 @@
+package speculative
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+)
+
+// randomModel is a two-layer llama with random weights. Two of the same seed and different noise
+// agree often.
+func randomModel(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model {
+	t.Helper()
+	const width, heads, kv, ff, vocab, layers = 64, 4, 2, 96, 96, 2
+	kvs := []gguf.KV{
+		{Key: "general.architecture", Value: "llama"},
+		{Key: "tokenizer.ggml.model", Value: "no_vocab"},
+		{Key: "llama.vocab_size", Value: uint32(vocab)},
+		{Key: "llama.context_length", Value: uint32(512)},
+		{Key: "llama.embedding_length", Value: uint32(width)},
+		{Key: "llama.block_count", Value: uint32(layers)},
+		{Key: "llama.feed_forward_length", Value: uint32(ff)},
+		{Key: "llama.attention.head_count", Value: uint32(heads)},
+		{Key: "llama.attention.head_count_kv", Value: uint32(kv)},
+		{Key: "llama.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
+		{Key: "llama.rope.freq_base", Value: float32(10000)},
+		{Key: "llama.rope.dimension_count", Value: uint32(width / heads)},
+	}
+	same, own := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(3, 4))
+	var tensors []gguf.TensorSource
+	add := func(name string, mean, spread float32, dims ...uint64) {
+		n := 1
+		for _, d := range dims {
+			n *= int(d)
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = mean + spread*(float32(same.NormFloat64())+noise*float32(own.NormFloat64()))
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: dims, Write: func(w io.Writer) error {
+			return binary.Write(w, binary.LittleEndian, x)
+		}})
+	}
+	add("token_embd.weight", 0, 0.7, width, vocab)
+	for i := range layers {
+		b := fmt.Sprintf("blk.%d.", i)
+		add(b+"attn_norm.weight", 1, 0.2, width)
+		add(b+"attn_q.weight", 0, 0.2, width, width)
+		add(b+"attn_k.weight", 0, 0.2, width, width*kv/heads)
+		add(b+"attn_v.weight", 0, 0.2, width, width*kv/heads)
+		add(b+"attn_output.weight", 0, 0.2, width, width)
+		add(b+"ffn_norm.weight", 1, 0.2, width)
+		add(b+"ffn_gate.weight", 0, 0.2, width, ff)
+		add(b+"ffn_up.weight", 0, 0.2, width, ff)
+		add(b+"ffn_down.weight", 0, 0.15, ff, width)
+	}
+	add("output_norm.weight", 1, 0.2, width)
+	var file bytes.Buffer
+	if err := gguf.Write(&file, kvs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	m, err := engine.New(context.Background(), rt, bytes.NewReader(file.Bytes()), int64(file.Len()), engine.Options{Name: "random", Weights: "q8_0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func session(t testing.TB, m *engine.Model, context int) *engine.Session {
+	t.Helper()
+	s, err := m.NewSession(engine.SessionOptions{Context: context})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The matrix of P2 on a real, small model.
+func TestEngineIdentity(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target, near, far := randomModel(t, rt, 0), randomModel(t, rt, 0.05), randomModel(t, rt, 3)
+	const tokens = 40
+	lengths := upTo(16)
+	if testing.Short() {
+		lengths = []int{1, 5, 16}
+	}
+	for i, s := range []engine.Sampling{
+		{},
+		{RepeatPenalty: 1.2, BannedSequences: [][]int32{{1, 2}, {3, 4, 5}}},
+		{Temperature: 0.8, TopP: 0.95, Seed: 1},
+		{Temperature: 0.8, TopP: 0.95, Seed: 2, FrequencyPenalty: 0.4, PresencePenalty: 0.2, PenaltyLastN: 16},
+	} {
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), matrixPrompt, s)
+		drafters := []named[Drafter]{
+			{"near", func() Drafter { return Model(session(t, near, 0)) }},
+			{"far", func() Drafter { return Model(session(t, far, 0)) }},
+			{"short", func() Drafter { return Model(session(t, near, 30)) }},
+			{"ngram", func() Drafter { return NGram(0, 0) }},
+			{"merged", func() Drafter { return Merge(Model(session(t, near, 0)), Model(session(t, far, 0)), NGram(0, 0)) }},
+			{"splice", func() Drafter { return Splice(session(t, near, 0)) }},
+			{"replay", func() Drafter { return Replay(want, 7) }},
+			{"tree", func() Drafter { return &bush{want, 3} }},
+		}
+		accepted := 0
+		for _, k := range lengths {
+			if i > 0 && k != 1 && k != 4 && k != 16 {
+				continue
+			}
+			for _, drafter := range drafters {
+				for _, schedule := range matrixSchedules(k) {
+					d := New(session(t, target, 0), drafter.make(), Options{Schedule: schedule.make(), MaxTokens: tokens})
+					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
+						t.Errorf("%+v, %s, %s, drafts of %d:\n got %v\nwant %v", s, drafter.name, schedule.name, k, got, want)
+					}
+					if drafter.name == "near" {
+						accepted += d.Stats().Accepted
+					}
+				}
+			}
+		}
+		if accepted == 0 {
+			t.Error("the near model is never right: this shows little")
+		}
+	}
+}
+
+// bush drafts trees from a record: at each depth the recorded token between wrong ones.
+type bush struct {
+	record []int32
+	wide   int32
+}
+
+func (b *bush) Start(context.Context, Setup) error { return nil }
+func (b *bush) Observe(*Round)                     {}
+func (b *bush) Draft(_ context.Context, text []int32, d *Draft) error {
+	for i, at := len(text)-len(matrixPrompt), -1; i < len(b.record) && d.More() && d.Room() >= int(b.wide); i++ {
+		next := -1
+		for j := range b.wide {
+			id := (b.record[i] + j + int32(d.Vocab()) - 1) % int32(d.Vocab())
+			if d.AddChild(at, id, 1, nil) && j == 1 {
+				next = d.Len() - 1
+			}
+		}
+		if at = next; at < 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// A round on real sessions allocates nothing either.
+func TestEngineRoundsAllocateNothing(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target, draft := session(t, randomModel(t, rt, 0), 0), session(t, randomModel(t, rt, 0.05), 0)
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95}} {
+		d := New(target, Model(draft), Options{Schedule: Constant(4, 0)})
+		ctx := context.Background()
+		if err := d.start(ctx, matrixPrompt, s); err != nil {
+			t.Fatal(err)
+		}
+		round := func() {
+			if err := d.step(ctx); err != nil || d.stats.End != "" {
+				t.Fatal(err, d.stats.End)
+			}
+		}
+		for len(d.text) < 257 { // into the second page of the cache
+			round()
+		}
+		if n := testing.AllocsPerRun(10, round); n > 0 {
+			t.Errorf("%v allocations a round", n)
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package speculative
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// fake is a Sequence whose logits are a function of the tokens before them. It refuses what a
+// session would refuse, counts its passes, and spoils the logits it gave before.
+type fake struct {
+	t              testing.TB
+	vocab, context int
+	model          func(text []int32, row []float32)
+	onEval         func(pass int) error // before each pass; an error fails it
+	spend          func(tokens int)     // after each pass: time it takes
+
+	text    []int32
+	pending []int32
+	parents []int32
+	data    []float32
+	path    []int32
+	passes  int // that gave logits
+	fed     int // tokens
+	widest  int // most tokens of a pass
+}
+
+func newFake(t testing.TB, vocab, context int, model func([]int32, []float32)) *fake {
+	return &fake{
+		t: t, vocab: vocab, context: context, model: model,
+		text: make([]int32, 0, context), path: make([]int32, 0, context), data: make([]float32, 0, 64*vocab),
+	}
+}
+
+func (f *fake) Len() int     { return len(f.text) }
+func (f *fake) Context() int { return f.context }
+func (f *fake) Vocab() int   { return f.vocab }
+
+func (f *fake) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	f.t.Helper()
+	if err := ctx.Err(); err != nil {
+		return engine.Logits{}, err
+	}
+	if f.onEval != nil {
+		if err := f.onEval(f.passes); err != nil {
+			return engine.Logits{}, err
+		}
+	}
+	if len(f.pending) > 0 {
+		f.t.Error("Eval while a tree is pending")
+	}
+	if len(tokens) == 0 {
+		f.t.Error("empty pass")
+	}
+	if len(f.text)+len(tokens) > f.context {
+		f.t.Errorf("fed %d tokens after %d: context is %d", len(tokens), len(f.text), f.context)
+		return engine.Logits{}, engine.ErrContextFull
+	}
+	for _, id := range tokens {
+		if id < 0 || int(id) >= f.vocab {
+			f.t.Errorf("fed token %d of %d", id, f.vocab)
+			return engine.Logits{}, engine.ErrVocabulary
+		}
+	}
+	if f.spend != nil {
+		f.spend(len(tokens))
+	}
+	f.fed += len(tokens)
+	f.widest = max(f.widest, len(tokens))
+	first := len(tokens) - int(want)
+	if want == engine.All {
+		first = 0
+	}
+	for i := range f.data {
+		f.data[i] = float32(math.NaN())
+	}
+	f.data = f.data[:0]
+	if want != engine.None {
+		f.passes++
+	}
+	for i := first; i < len(tokens); i++ {
+		f.path = append(f.path[:0], f.text...)
+		if parents == nil {
+			f.path = append(f.path, tokens[:i+1]...)
+		} else {
+			at := len(f.path)
+			for j := i; j >= 0; j = int(parents[j]) {
+				if int(parents[j]) >= j {
+					f.t.Errorf("parent %d of token %d", parents[j], j)
+				}
+				f.path = slices.Insert(f.path, at, tokens[j])
+			}
+		}
+		n := len(f.data)
+		f.data = slices.Grow(f.data, f.vocab)[:n+f.vocab]
+		f.model(f.path, f.data[n:])
+	}
+	if parents == nil {
+		f.text = append(f.text, tokens...)
+	} else {
+		f.pending, f.parents = append(f.pending[:0], tokens...), append(f.parents[:0], parents...)
+	}
+	return engine.Logits{Vocab: f.vocab, Data: f.data}, nil
+}
+
+func (f *fake) Truncate(n int) error {
+	if n < 0 || n > len(f.text) {
+		f.t.Errorf("Truncate(%d) of %d", n, len(f.text))
+		return errors.New("truncate")
+	}
+	f.text, f.pending = f.text[:n], f.pending[:0]
+	return nil
+}
+
+func (f *fake) Commit(path []int32) error {
+	at := int32(-1)
+	for _, i := range path {
+		if f.parents[i] != at {
+			f.t.Errorf("Commit(%v) of parents %v", path, f.parents)
+		}
+		f.text = append(f.text, f.pending[i])
+		at = i
+	}
+	f.pending = f.pending[:0]
+	return nil
+}
+
+// mix64 is the finalizer of SplitMix64.
+func mix64(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// random is a model that knows the whole text: logits from a hash of it.
+func random(seed uint64) func([]int32, []float32) {
+	return func(text []int32, row []float32) {
+		h := mix64(seed)
+		for _, id := range text {
+			h = mix64(h ^ uint64(id))
+		}
+		for i := range row {
+			row[i] = float32(mix64(h+uint64(i))>>40) / (1 << 21)
+		}
+	}
+}
+
+// noisy is model with some noise of its own: it agrees often, not always.
+func noisy(model func([]int32, []float32), amount float32) func([]int32, []float32) {
+	other := random(4711)
+	var extra [1024]float32
+	return func(text []int32, row []float32) {
+		model(text, row)
+		other(text, extra[:len(row)])
+		for i := range row {
+			row[i] += float32(amount * extra[i])
+		}
+	}
+}
+
+// loops is a model of a text that repeats itself: the next token depends on the last two only.
+func loops(seed uint64) func([]int32, []float32) {
+	model := random(seed)
+	return func(text []int32, row []float32) { model(text[max(0, len(text)-2):], row) }
+}
+
+// script writes the given tokens after a prompt of n, then zeros.
+func script(n int, tokens ...int32) func([]int32, []float32) {
+	return func(text []int32, row []float32) {
+		clear(row)
+		if i := len(text) - n; i >= 0 && i < len(tokens) {
+			row[tokens[i]] = 10
+		}
+	}
+}
+
+// plain writes n tokens without any of this package: the reference.
+func plain(t testing.TB, vocab int, model func([]int32, []float32), prompt []int32, n int, s engine.Sampling) []int32 {
+	t.Helper()
+	sampler, err := engine.NewSampler(vocab, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, row := slices.Clone(prompt), make([]float32, vocab)
+	for range n {
+		model(text, row)
+		text = append(text, sampler.Pick(row, text))
+	}
+	return text[len(prompt):]
+}
+
+// collect runs Generate to its end.
+func collect(t testing.TB, d *Decoder, prompt []int32, s engine.Sampling) (ids []int32, text string) {
+	t.Helper()
+	for tok, err := range d.Generate(context.Background(), prompt, s) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tok.Position != len(prompt)+len(ids) {
+			t.Fatalf("token at position %d, expected %d", tok.Position, len(prompt)+len(ids))
+		}
+		ids, text = append(ids, tok.ID), text+tok.Text
+	}
+	checkStats(t, d.Stats(), len(ids))
+	return ids, text
+}
+
+// checkStats tests what always holds.
+func checkStats(t testing.TB, s Stats, n int) {
+	t.Helper()
+	sum := func(n []int) (sum int) {
+		for _, x := range n {
+			sum += x
+		}
+		return sum
+	}
+	if s.Generated != n || s.Rounds != s.TargetPasses || s.Accepted > s.Drafted || s.End == "" ||
+		s.Generated < s.Accepted || s.Generated > s.Accepted+s.Rounds || sum(s.AcceptedAt) != s.Accepted || len(s.AcceptedAt) != len(s.DraftedAt) {
+		t.Errorf("%d tokens, but %+v", n, s)
+	}
+}
+
+// fan is a drafter of trees: at each depth the target's token or a wrong one, amid other wrong ones.
+type fan struct {
+	model func([]int32, []float32)
+	wide  int
+	row   []float32
+}
+
+func (f *fan) Start(_ context.Context, s Setup) error { f.row = make([]float32, s.Vocab); return nil }
+func (f *fan) Observe(*Round)                         {}
+func (f *fan) Draft(_ context.Context, text []int32, d *Draft) error {
+	text = slices.Clone(text)
+	for at := -1; d.More() && d.Room() >= f.wide; {
+		f.model(text, f.row)
+		best := int32(0)
+		for i := range f.row {
+			if f.row[i] > f.row[best] {
+				best = int32(i)
+			}
+		}
+		good := -1
+		for i := range f.wide {
+			id := (best + int32(i) + int32(len(text)%2)) % int32(d.Vocab())
+			if d.AddChild(at, id, 1, nil) && id == best {
+				good = d.Len() - 1
+			}
+		}
+		if good < 0 {
+			break
+		}
+		at, text = good, append(text, best)
+	}
+	return nil
+}
+
+// scripted drafts fixed tokens by position, whether or not they are wanted.
+type scripted struct {
+	prompt int
+	tokens []int32
+	starts int
+}
+
+func (s *scripted) Start(_ context.Context, u Setup) error {
+	s.prompt = len(u.Prompt)
+	s.starts++
+	return nil
+}
+func (s *scripted) Observe(*Round) {}
+func (s *scripted) Draft(_ context.Context, text []int32, d *Draft) error {
+	for i := len(text) - s.prompt; i < len(s.tokens); i++ {
+		d.Add(s.tokens[i], 1, nil)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package speculative
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// The matrix of promise P2: every drafter, schedule and draft length writes what plain decoding writes.
+
+const (
+	matrixVocab   = 32
+	matrixContext = 160
+	matrixTokens  = 60
+)
+
+var matrixPrompt = []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}
+
+type named[T any] struct {
+	name string
+	make func() T
+}
+
+func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) []named[Drafter] {
+	on := func(vocab, context int, m func([]int32, []float32)) func() Drafter {
+		return func() Drafter { return Model(newFake(t, vocab, context, m)) }
+	}
+	return []named[Drafter]{
+		{"none", func() Drafter { return nil }},
+		{"model/same", on(matrixVocab, matrixContext, model)},
+		{"model/good", on(matrixVocab, matrixContext, noisy(model, 0.3))},
+		{"model/hopeless", on(matrixVocab, matrixContext, random(99))},
+		{"model/smaller", on(matrixVocab-3, matrixContext, noisy(model, 0.3))},
+		{"model/padded", on(matrixVocab+5, matrixContext, noisy(model, 0.3))},
+		{"model/short", on(matrixVocab, 40, noisy(model, 0.3))},
+		{"ngram", func() Drafter { return NGram(0, 0) }},
+		{"suffix", func() Drafter { return Suffix(0) }},
+		{"splice", func() Drafter { return Splice(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3))) }},
+		{"merged", func() Drafter {
+			return Merge(Model(newFake(t, matrixVocab, 80, noisy(model, 0.3))), NGram(0, 0), Model(newFake(t, matrixVocab, matrixContext, noisy(model, 0.5))))
+		}},
+		{"replay", func() Drafter { return Replay(want, 0) }},
+		{"replay/10", func() Drafter { return Replay(want, 10) }},
+		{"tree", func() Drafter { return &fan{model: noisy(model, 0.1), wide: 3} }},
+	}
+}
+
+func matrixSchedules(n int) []named[Schedule] {
+	return []named[Schedule]{
+		{"constant", func() Schedule { return Constant(n, 0) }},
+		{"constant/threshold", func() Schedule { return Constant(n, 0.3) }},
+		{"heuristic", func() Schedule { return Heuristic(n, 0) }},
+		{"dynamic", func() Schedule { return Dynamic(n, 0.2, true) }},
+		{"auto", Auto},
+	}
+}
+
+func testMatrix(t *testing.T, model func([]int32, []float32), s engine.Sampling, lengths []int) {
+	t.Helper()
+	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
+	for _, n := range lengths {
+		for _, drafter := range matrixDrafters(t, model, want) {
+			for _, schedule := range matrixSchedules(n) {
+				name := fmt.Sprintf("%s/%s/%d", drafter.name, schedule.name, n)
+				target := newFake(t, matrixVocab, matrixContext, model)
+				d := New(target, drafter.make(), Options{Schedule: schedule.make(), DraftMax: 16, MaxTokens: matrixTokens})
+				for range 2 { // the second time with warm caches and what the schedule learned
+					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
+						t.Errorf("%s:\n got %v\nwant %v", name, got, want)
+					}
+				}
+				if target.passes != 2*d.Stats().TargetPasses && drafter.name == "none" {
+					t.Errorf("%s: %d passes, stats say %d", name, target.passes, d.Stats().TargetPasses)
+				}
+			}
+		}
+	}
+}
+
+func upTo(n int) (all []int) {
+	for i := 1; i <= n; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+func TestGreedyIsPlainGreedy(t *testing.T) {
+	testMatrix(t, random(1), engine.Sampling{}, upTo(16))
+	testMatrix(t, loops(2), engine.Sampling{}, upTo(16))
+	testMatrix(t, loops(2), penalties(engine.Sampling{}), []int{1, 5, 16})
+}
+
+func TestMatchIsPlainSampling(t *testing.T) {
+	for seed := range uint64(5) {
+		s := engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed}
+		testMatrix(t, random(seed), s, []int{1, 2, 5, 16})
+		testMatrix(t, loops(seed), penalties(s), []int{1, 2, 5, 16})
+	}
+}
+
+// penalties turns on everything that depends on the text, so it advances inside a draft.
+func penalties(s engine.Sampling) engine.Sampling {
+	s.RepeatPenalty, s.FrequencyPenalty, s.PresencePenalty, s.PenaltyLastN = 1.3, 0.2, 0.1, 20
+	s.LogitBias = map[int32]float32{7: 1.5, 30: 2}
+	s.Banned = []int32{4, matrixVocab - 1}
+	s.BannedSequences = [][]int32{{7, 7}, {30, 7, 30}, {7, matrixVocab - 2}}
+	return s
+}
+
+// A new prompt that begins like the last text costs only what is new, for both models.
+func TestPromptReuse(t *testing.T) {
+	model := random(5)
+	target, draft := newFake(t, matrixVocab, 600, model), newFake(t, matrixVocab, 600, noisy(model, 0.3))
+	d := New(target, Model(draft), Options{MaxTokens: 20})
+	prompt := plain(t, matrixVocab, random(8), []int32{1}, 300, engine.Sampling{})
+	first, _ := collect(t, d, prompt, engine.Sampling{})
+	if s := d.Stats(); s.PrefillPasses != 2 || s.Reused != 0 || target.widest > prefillChunk {
+		t.Errorf("prefill of %d tokens: %+v, widest pass %d", len(prompt), s, target.widest)
+	}
+	fed, drafted := target.fed, draft.fed
+	next := append(append(slices.Clone(prompt), first[:15]...), 9, 9)
+	got, _ := collect(t, d, next, engine.Sampling{})
+	if want := plain(t, matrixVocab, model, next, 20, engine.Sampling{}); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	s := d.Stats()
+	if s.Reused != len(prompt)+15 || s.PrefillPasses != 1 {
+		t.Errorf("reused %d of %d", s.Reused, len(next))
+	}
+	if target.fed-fed > 3+s.Drafted+s.Rounds || draft.fed-drafted > 3+s.Drafted+2*s.Rounds {
+		t.Errorf("fed %d and %d tokens anew: %+v", target.fed-fed, draft.fed-drafted, s)
+	}
+	// A different text shares nothing.
+	got, _ = collect(t, d, []int32{9, 9, 9}, engine.Sampling{})
+	if want := plain(t, matrixVocab, model, []int32{9, 9, 9}, 20, engine.Sampling{}); !slices.Equal(got, want) || d.Stats().Reused != 0 {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// The drafter feeds what it lacks and nothing twice: one pass for each drafted token.
+func TestDraftCacheIsRolledBack(t *testing.T) {
+	model := random(6)
+	target, draft := newFake(t, matrixVocab, 400, model), newFake(t, matrixVocab, 400, noisy(model, 0.3))
+	d := New(target, Model(draft), Options{Schedule: Constant(4, 0), MaxTokens: 200})
+	collect(t, d, matrixPrompt, engine.Sampling{})
+	s := d.Stats()
+	if draft.passes != s.DraftPasses || s.DraftPasses != s.Drafted {
+		t.Errorf("%d passes, %+v", draft.passes, s)
+	}
+	// Each round feeds the target's token, and the last draft if all were accepted: never more.
+	full := s.AcceptedAt[3]
+	if most := len(matrixPrompt) - 1 + s.Drafted + full; draft.fed > most {
+		t.Errorf("fed %d tokens, need %d: %+v", draft.fed, most, s)
+	}
+}

@@ -1,0 +1,96 @@
+package speculative
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// longest is the reference: the length of the longest suffix of text that ends earlier in it too.
+func longest(text []int32) int {
+	for n := len(text) - 1; n > 0; n-- {
+		for end := n; end < len(text); end++ {
+			if slices.Equal(text[end-n:end], text[len(text)-n:]) {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// After every token the automaton knows the longest repeated suffix and a place where it ended;
+// likewise for drafts.
+func TestSuffixAutomaton(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, letters := range []int32{1, 2, 3, 10} {
+		s := Suffix(1).(*suffix)
+		s.reset()
+		var text []int32
+		for range 150 {
+			text = append(text, rng.Int32N(letters))
+			s.begin(text)
+			n := longest(text)
+			if int(s.length) != n {
+				t.Fatalf("%v: match of %d, want %d", text, s.length, n)
+			}
+			end := int(s.states[s.at].end)
+			if n > 0 && (end >= len(text) || !slices.Equal(text[end-n:end], text[len(text)-n:])) {
+				t.Fatalf("%v: no match of %d ends at %d", text, n, end)
+			}
+		}
+	}
+}
+
+func draftOf(d Drafter, text []int32, n int) []int32 {
+	draft := &Draft{vocab: 100}
+	draft.alloc(n)
+	draft.reset(n, n)
+	d.Start(context.Background(), Setup{})
+	d.Draft(context.Background(), text, draft)
+	return slices.Clone(draft.Tokens)
+}
+
+func TestLookups(t *testing.T) {
+	for _, c := range []struct {
+		text          []int32
+		ngram, suffix []int32
+	}{
+		{[]int32{1, 2, 3, 4, 5, 1, 2}, []int32{3, 4, 5, 1}, []int32{3, 4, 5, 1}},
+		{[]int32{7, 8, 7, 8, 7, 8}, []int32{7, 8, 7, 8}, []int32{7, 8, 7, 8}},                         // a repetition goes on
+		{[]int32{1, 2, 9, 1, 2, 6, 1, 2}, []int32{6, 1, 2, 6}, []int32{6, 1, 2, 6}},                   // the latest
+		{[]int32{1, 2, 3, 4, 9, 5, 2, 3, 4, 8, 1, 2, 3, 4}, []int32{8, 1, 2, 3}, []int32{9, 5, 2, 3}}, // three tokens, or all four
+		{[]int32{1, 2, 3}, []int32{}, []int32{}},
+		{[]int32{1}, []int32{}, []int32{}},
+	} {
+		if got := draftOf(NGram(0, 0), c.text, 4); !slices.Equal(got, c.ngram) {
+			t.Errorf("%v: n-gram drafts %v, want %v", c.text, got, c.ngram)
+		}
+		if got := draftOf(Suffix(0), c.text, 4); !slices.Equal(got, c.suffix) {
+			t.Errorf("%v: suffix drafts %v, want %v", c.text, got, c.suffix)
+		}
+	}
+}
+
+// In a text that the lookup foresees the model is hardly asked, elsewhere it is.
+func TestSpliceChooses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	var piece []int32
+	for range 40 {
+		piece = append(piece, rng.Int32N(60))
+	}
+	fresh := slices.Clone(piece)
+	rng.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
+	write := slices.Concat(piece, piece, piece, piece, fresh, fresh)
+	model := script(1, write...)
+	d := New(newFake(t, 64, 400, model), Splice(newFake(t, 64, 400, model)), Options{Schedule: Constant(7, 0), MaxTokens: len(write)})
+	if got, _ := collect(t, d, []int32{1}, engine.Sampling{}); !slices.Equal(got, write) {
+		t.Fatalf("got %v", got)
+	}
+	s := d.Stats()
+	if s.TargetPasses > len(write)/6 || s.DraftPasses > 110 || s.DraftPasses < 40 {
+		t.Errorf("%d target and %d draft passes for %d tokens", s.TargetPasses, s.DraftPasses, s.Generated)
+	}
+}

@@ -1,0 +1,63 @@
+package speculative
+
+import "context"
+
+// NGram drafts by looking the text's last tokens up in the text itself (prompt lookup decoding,
+// Saxena 2023): where the longest match of at least least and at most most tokens ends, the latest
+// one if several are as long, it copies what followed. A match that reaches the end of the text
+// goes on copying its own draft, so a repetition is drafted to any length. The tokens' confidence
+// is n/(n+1) for a match of n tokens. Zero values stand for 1 and 3.
+func NGram(least, most int) Drafter {
+	if least <= 0 {
+		least = 1
+	}
+	if most <= 0 {
+		most = max(3, least)
+	}
+	return &ngram{least: least, most: max(least, most)}
+}
+
+type ngram struct{ least, most int }
+
+func (g *ngram) Start(context.Context, Setup) error { return nil }
+
+func (g *ngram) Draft(_ context.Context, text []int32, d *Draft) error {
+	if !d.More() {
+		return nil
+	}
+	from, n := g.lookup(text)
+	if from < 0 {
+		return nil
+	}
+	confidence := float32(n) / float32(n+1)
+	for i := from; d.More(); i++ {
+		id := int32(0)
+		if i < len(text) {
+			id = text[i]
+		} else {
+			id = d.Tokens[i-len(text)]
+		}
+		if !d.Add(id, confidence, nil) {
+			break
+		}
+	}
+	return nil
+}
+
+// lookup returns the index of the token after the best match, -1 if there is none, and the match's
+// length.
+func (g *ngram) lookup(text []int32) (from, best int) {
+	best, from = g.least-1, -1
+	for end := len(text) - 1; end > best && best < g.most; end-- { // a match of text[..end) with the text's end
+		n := 0
+		for n < g.most && n < end && text[end-1-n] == text[len(text)-1-n] {
+			n++
+		}
+		if n > best {
+			best, from = n, end
+		}
+	}
+	return from, best
+}
+
+func (g *ngram) Observe(*Round) {}

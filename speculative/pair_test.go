@@ -1,0 +1,114 @@
+package speculative
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/testdata"
+)
+
+// prompts reads n prompts of a file in shared/text, which lies beside the project.
+func prompts(t testing.TB, name string, n int) (all []string) {
+	t.Helper()
+	f, err := os.Open("../../shared/text/" + name)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("no ../shared/text beside the project")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() && len(all) < n {
+		var line struct{ Prompt string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, line.Prompt)
+	}
+	return all
+}
+
+// pair opens the embedded models.
+func pair(t testing.TB) (target, draft *engine.Model) {
+	t.Helper()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	open := func(name string, r *strings.Reader) *engine.Model {
+		m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	return open("target", testdata.Target()), open("draft", testdata.Draft())
+}
+
+// P2 on the embedded pair: real text, real acceptance, and sessions that go from text to text.
+func TestPairIdentity(t *testing.T) {
+	n, tokens, seeds := 12, 24, uint64(5)
+	if testing.Short() {
+		n, tokens, seeds = 2, 16, 1
+	}
+	texts := prompts(t, "prompts-code.jsonl", n)
+	target, draft := pair(t)
+	one, two := session(t, target, 0), session(t, draft, 0) // kept, so that a prompt is fed once
+	drafted, accepted := 0, 0
+	for _, text := range texts {
+		prompt := target.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
+		settings := []engine.Sampling{{}}
+		for seed := range seeds {
+			settings = append(settings, engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed})
+		}
+		for i, s := range settings {
+			want, _ := collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
+			for _, c := range []struct {
+				name     string
+				drafter  Drafter
+				schedule Schedule
+			}{
+				{"model, heuristic", Model(two), Heuristic(5, 0)},
+				{"model, auto", Model(two), Auto()},
+				{"model, dynamic", Model(two), Dynamic(16, 0.4, true)},
+				{"ngram, constant", NGram(0, 0), Constant(9, 0)},
+				{"replay, constant", Replay(want, 10), Constant(16, 0)},
+			} {
+				if i > 0 && c.name != "model, heuristic" {
+					continue
+				}
+				d := New(one, c.drafter, Options{Schedule: c.schedule, MaxTokens: tokens})
+				if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
+					t.Errorf("%.40q, %s, %+v:\n got %v\nwant %v", text, c.name, s, got, want)
+				}
+				if st := d.Stats(); c.name == "model, heuristic" {
+					drafted, accepted = drafted+st.Drafted, accepted+st.Accepted
+				}
+			}
+			for k := 1; i == 0 && k <= 16; k++ { // every draft length, on the first text
+				if text != texts[0] {
+					break
+				}
+				d := New(one, Model(two), Options{Schedule: Constant(k, 0), MaxTokens: tokens})
+				if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
+					t.Errorf("%.40q, drafts of %d: got %v, want %v", text, k, got, want)
+				}
+			}
+		}
+	}
+	t.Logf("%d of %d drafted tokens accepted", accepted, drafted)
+	if accepted < drafted/5 {
+		t.Error("few drafts are accepted: the pair should agree more often")
+	}
+}

@@ -1,0 +1,256 @@
+package speculative
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Three tokens by hand: p = (0.5, 0.3, 0.2), q = (0.2, 0.7, 0.1).
+// Token 1 is kept with 3/7; else the rest is max(0, p-q) = (0.3, 0, 0.1), that is (0.75, 0, 0.25).
+func TestResidualByHand(t *testing.T) {
+	p := []engine.Prob{{ID: 0, P: 0.5}, {ID: 1, P: 0.3}, {ID: 2, P: 0.2}}
+	q := []engine.Prob{{ID: 0, P: 0.2}, {ID: 1, P: 0.7}, {ID: 2, P: 0.1}}
+	got := residual(append([]engine.Prob(nil), p...), 1, q, 1)
+	for i, want := range []float64{0.75, 0, 0.25} {
+		if math.Abs(float64(got[i].P)-want) > 1e-6 {
+			t.Errorf("residual %v", got)
+		}
+	}
+	got = residual(append([]engine.Prob(nil), p...), 1, nil, 1) // a certain draft
+	for i, want := range []float64{5. / 7, 0, 2. / 7} {
+		if math.Abs(float64(got[i].P)-want) > 1e-6 {
+			t.Errorf("residual of a certain draft %v", got)
+		}
+	}
+	if got = residual(append([]engine.Prob(nil), p...), 1, p, 1); got[1].P != 0.3 {
+		t.Errorf("residual of equals %v", got)
+	}
+	for u, want := range map[float64]int32{0: 0, 0.49: 0, 0.51: 1, 0.79: 1, 0.81: 2, 0.999999: 2} {
+		if id := draw(p, u); id != want {
+			t.Errorf("draw at %v: %d, want %d", u, id, want)
+		}
+	}
+}
+
+const tinyVocab = 5
+
+// tiny is a model of five tokens that looks at the last two.
+func tiny(seed uint64) func([]int32, []float32) {
+	model := random(seed)
+	return func(text []int32, row []float32) {
+		model(text[max(0, len(text)-2):], row)
+		for i := range row {
+			row[i] /= 3
+		}
+	}
+}
+
+// chiSquared runs texts of three tokens and compares how often each occurs with the target's own
+// probabilities. It returns the statistic in standard deviations above its mean.
+func chiSquared(t *testing.T, s engine.Sampling, texts int, decoder func() *Decoder) float64 {
+	t.Helper()
+	const length = 3
+	prompt := []int32{1, 2}
+	sampler, err := engine.NewSampler(tinyVocab, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]float64, tinyVocab*tinyVocab*tinyVocab)
+	var fill func(text []int32, p float64)
+	fill = func(text []int32, p float64) {
+		if len(text) == len(prompt)+length {
+			want[(text[2]*tinyVocab+text[3])*tinyVocab+text[4]] += p
+			return
+		}
+		row := make([]float32, tinyVocab)
+		tiny(3)(text, row)
+		for _, next := range sampler.Distribution(row, text) {
+			fill(append(append([]int32(nil), text...), next.ID), p*float64(next.P))
+		}
+	}
+	fill(prompt, 1)
+
+	d := decoder()
+	count := make([]int, len(want))
+	for seed := range uint64(texts) {
+		s.Seed = seed
+		cell := int32(0)
+		n := 0
+		for tok, err := range d.Generate(context.Background(), prompt, s) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n <= length {
+				cell = cell*tinyVocab + tok.ID
+			}
+		}
+		count[cell]++
+	}
+	var x, cells, restWant float64
+	restCount := 0
+	add := func(n int, want float64) {
+		x += (float64(n) - want) * (float64(n) - want) / want
+		cells++
+	}
+	for i, p := range want {
+		switch e := p * float64(texts); {
+		case p == 0 && count[i] > 0:
+			t.Errorf("impossible text %d written %d times", i, count[i])
+		case e < 5:
+			restWant += e
+			restCount += count[i]
+		default:
+			add(count[i], e)
+		}
+	}
+	if restWant >= 5 {
+		add(restCount, restWant)
+	}
+	return (x - (cells - 1)) / math.Sqrt(2*(cells-1))
+}
+
+// liar is a drafter that says it sampled from q but took q's likeliest token.
+type liar struct{ *modelDrafter }
+
+func (l liar) Draft(ctx context.Context, text []int32, d *Draft) error {
+	err := l.modelDrafter.Draft(ctx, text, d)
+	best := d.Probs[0][0]
+	for _, x := range d.Probs[0] {
+		if x.P > best.P {
+			best = x
+		}
+	}
+	d.Tokens[0] = best.ID
+	return err
+}
+
+// trimmer is a drafter that takes back the token it sampled when it finds it unlikely.
+type trimmer struct{ *modelDrafter }
+
+func (l trimmer) Draft(ctx context.Context, text []int32, d *Draft) error {
+	err := l.modelDrafter.Draft(ctx, text, d)
+	if probability(d.Probs[0], d.Tokens[0], -1) < 0.2 {
+		d.reset(0, 0)
+	}
+	return err
+}
+
+func TestRejectionKeepsTheDistribution(t *testing.T) { testDistribution(t, Rejection) }
+func TestBlockKeepsTheDistribution(t *testing.T)     { testDistribution(t, Block) }
+
+func testDistribution(t *testing.T, rule func() Verifier) {
+	t.Helper()
+	texts := 2500
+	if testing.Short() {
+		texts = 1000
+	}
+	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
+	draft := func(vocab int) *modelDrafter {
+		return Model(newFake(t, vocab, 32, tiny(8))).(*modelDrafter)
+	}
+	for name, drafter := range map[string]func() Drafter{
+		"model":   func() Drafter { return draft(tinyVocab) },
+		"smaller": func() Drafter { return draft(tinyVocab - 1) },
+		"ngram":   func() Drafter { return NGram(1, 2) },
+		"replay":  func() Drafter { return Replay([]int32{0, 1, 2, 3, 4, 0}, 0) },
+		"tree":    func() Drafter { return &siblings{} },
+		"merged": func() Drafter {
+			return Merge(draft(tinyVocab), draft(tinyVocab), Model(newFake(t, tinyVocab, 32, tiny(9))))
+		},
+		"none": func() Drafter { return nil },
+	} {
+		for schedule, plan := range map[string]func() Schedule{
+			"constant": func() Schedule { return Constant(4, 0) },
+			"trimming": func() Schedule { return Constant(4, 0.25) },
+			"adaptive": func() Schedule { return Dynamic(4, 0.3, true) },
+		} {
+			for sampling, s := range map[string]engine.Sampling{
+				"plain":    {Temperature: 1},
+				"filtered": {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2},
+			} {
+				got := chiSquared(t, s, texts, func() *Decoder {
+					return New(target(), drafter(), Options{Schedule: plan(), Verify: rule(), MaxTokens: 5})
+				})
+				if math.Abs(got) > 4 {
+					t.Errorf("%s/%s/%s: chi-squared is off by %.1f standard deviations", name, schedule, sampling, got)
+				}
+			}
+		}
+	}
+	for name, drafter := range map[string]Drafter{"liar": liar{draft(tinyVocab)}, "trimmer": trimmer{draft(tinyVocab)}} {
+		broken := chiSquared(t, engine.Sampling{Temperature: 1}, texts, func() *Decoder {
+			return New(target(), drafter, Options{Schedule: Constant(1, 0), Verify: rule(), MaxTokens: 5})
+		})
+		if broken < 6 {
+			t.Errorf("a %s is off by %.1f standard deviations only", name, broken)
+		}
+	}
+}
+
+// siblings drafts trees of certain tokens: two children at each node, two deep.
+type siblings struct{}
+
+func (siblings) Start(context.Context, Setup) error { return nil }
+func (siblings) Observe(*Round)                     {}
+func (siblings) Draft(_ context.Context, text []int32, d *Draft) error {
+	x := text[len(text)-1]
+	for i := range int32(2) {
+		if d.AddChild(-1, (x+i)%tinyVocab, 1, nil) {
+			n := d.Len() - 1
+			d.AddChild(n, (x+i+1)%tinyVocab, 1, nil)
+		}
+	}
+	return nil
+}
+
+// Two tokens, two drafts, by hand: p = (2/3, 1/3), q = (1/3, 2/3) at each place (the example of Sun
+// et al., section 2). Rejection keeps 1 + 1/3 ... of them on average; block verification keeps
+// more.
+func TestBlockKeepsMore(t *testing.T) {
+	kept := func(rule Verifier) float64 {
+		p := func(_ []int32, row []float32) { row[0], row[1] = 0.6931472, 0 }
+		q := func(_ []int32, row []float32) { row[0], row[1] = 0, 0.6931472 }
+		d := New(newFake(t, 2, 64, p), Model(newFake(t, 2, 64, q)), Options{Schedule: Constant(2, 0), Verify: rule, MaxTokens: 3})
+		sum, rounds := 0.0, 0.0
+		for seed := range uint64(4000) {
+			first := true
+			d.o.Trace = func(r *Round) {
+				if first {
+					sum, rounds = sum+float64(r.Accepted()), rounds+1
+				}
+				first = false
+			}
+			for _, err := range d.Generate(context.Background(), []int32{0}, engine.Sampling{Temperature: 1, Seed: seed}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return sum / rounds
+	}
+	// A token by itself is kept with 1/3 + 1/3 = 2/3, two with 4/9: 10/9. As a block: 11/9.
+	if got := kept(Rejection()); math.Abs(got-10./9) > 0.04 {
+		t.Errorf("rejection keeps %.3f, expected 10/9", got)
+	}
+	if got := kept(Block()); math.Abs(got-11./9) > 0.04 {
+		t.Errorf("block verification keeps %.3f, expected 11/9", got)
+	}
+}
+
+// At temperature 0 there is nothing to reject by chance.
+func TestEveryRuleGreedy(t *testing.T) {
+	model := random(31)
+	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, engine.Sampling{})
+	for _, drafter := range matrixDrafters(t, model, want) {
+		for _, rule := range []Verifier{Rejection(), Block(), Stairs(false), Stairs(true)} {
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: rule, MaxTokens: matrixTokens})
+			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
+				t.Fatalf("%s, %T: got %v, want %v", drafter.name, rule, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package speculative
+
+import "time"
+
+// End says why a text ended.
+type End string
+
+const (
+	EndOfText  End = "eog"     // the model wrote an end-of-text token
+	EndStop    End = "stop"    // a stop string
+	EndLength  End = "length"  // the token budget
+	EndContext End = "context" // no room for another token
+	EndCancel  End = "cancel"  // the context was cancelled, or the consumer left the loop
+	EndError   End = "error"
+)
+
+// Stats tells what one text took. Times are in seconds.
+type Stats struct {
+	Prompt        int     `json:"n_prompt"`
+	Reused        int     `json:"n_prompt_reused"` // prompt tokens that were in the target's cache
+	Generated     int     `json:"n_generated"`     // accepted and the target's own
+	Rounds        int     `json:"n_rounds"`
+	Drafted       int     `json:"n_drafted"`
+	Accepted      int     `json:"n_accepted"` // as far as they became text
+	TargetPasses  int     `json:"n_target_passes"`
+	DraftPasses   int     `json:"n_draft_passes"`
+	PrefillPasses int     `json:"n_prefill_passes"` // of the target over the prompt; not in n_target_passes
+	Prefill       float64 `json:"prefill_seconds"`
+	Draft         float64 `json:"draft_seconds"`
+	Verify        float64 `json:"verify_seconds"`
+	Other         float64 `json:"other_seconds"` // the rest, the consumer's own time included
+	Total         float64 `json:"total_seconds"`
+	TokensPerPass float64 `json:"tokens_per_target_pass"`
+	DraftedAt     []int   `json:"drafted_per_position"`  // rounds that drafted a 1st, 2nd, ... token
+	AcceptedAt    []int   `json:"accepted_per_position"` // rounds that accepted it
+	End           End     `json:"end_reason"`
+}
+
+// Stats returns the figures of the present or last text.
+func (d *Decoder) Stats() Stats {
+	s := d.stats
+	total := d.total
+	if s.End == "" && d.started {
+		total = d.now() - d.begun
+	}
+	s.Prefill, s.Draft, s.Verify, s.Total = d.prefill.Seconds(), d.drafting.Seconds(), d.verifying.Seconds(), total.Seconds()
+	s.Other = max(0, (total - d.prefill - d.drafting - d.verifying).Seconds())
+	if s.TargetPasses > 0 {
+		s.TokensPerPass = float64(s.Generated) / float64(s.TargetPasses)
+	}
+	s.DraftedAt = append([]int{}, trim(s.DraftedAt)...)
+	s.AcceptedAt = append([]int{}, s.AcceptedAt[:len(trim(d.stats.DraftedAt))]...)
+	return s
+}
+
+// trim drops the zeros at the end.
+func trim(n []int) []int {
+	for len(n) > 0 && n[len(n)-1] == 0 {
+		n = n[:len(n)-1]
+	}
+	return n
+}
+
+// times is where a text's time went.
+type times struct {
+	started                      bool
+	begun, total                 time.Duration
+	prefill, drafting, verifying time.Duration
+}

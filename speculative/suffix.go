@@ -1,0 +1,162 @@
+package speculative
+
+import "context"
+
+// Suffix drafts like [NGram], but knows the longest match of any length at once: it keeps a suffix
+// automaton (Blumer et al. 1985) of prompt and output, in which each new token and each drafted one
+// is a step. least is the shortest match that counts, 0 standing for 2. A token's confidence is
+// n/(n+1) for a match of n tokens.
+func Suffix(least int) Drafter {
+	if least <= 0 {
+		least = 2
+	}
+	return &suffix{least: least}
+}
+
+type suffix struct {
+	least int
+
+	text   []int32 // what the automaton has read
+	states []suffixState
+	edges  []suffixEdge
+	to     map[suffixKey]int32
+	last   int32 // the state of the whole text
+
+	at, length int32 // cursor: the longest suffix of text and draft that occurs in the text before, and its length
+}
+
+// A state stands for strings that end at the same places in the text.
+type suffixState struct {
+	length int32 // of the longest string
+	link   int32 // state of the longest suffix that ends at other places too
+	end    int32 // the latest place where it ends, before the text's own end
+	edges  int32 // first in a list
+}
+
+type suffixEdge struct{ token, next int32 }
+
+type suffixKey struct{ state, token int32 }
+
+func (s *suffix) Start(context.Context, Setup) error {
+	s.reset()
+	return nil
+}
+
+func (s *suffix) reset() {
+	s.text, s.edges, s.last = s.text[:0], append(s.edges[:0], suffixEdge{}), 0
+	s.states = append(s.states[:0], suffixState{link: -1})
+	if s.to == nil {
+		s.to = make(map[suffixKey]int32)
+	}
+	clear(s.to)
+}
+
+func (s *suffix) connect(from, token, to int32) {
+	key := suffixKey{from, token}
+	if _, ok := s.to[key]; !ok {
+		s.edges = append(s.edges, suffixEdge{token, s.states[from].edges})
+		s.states[from].edges = int32(len(s.edges) - 1)
+	}
+	s.to[key] = to
+}
+
+// mostLinks bounds the walk that notes where strings ended last: in a text like aaaa... there are
+// as many as tokens.
+const mostLinks = 64
+
+// read extends the automaton by the text's next token.
+func (s *suffix) read(token int32) {
+	n := int32(len(s.text))
+	for p, i := s.last, 0; p > 0 && i < mostLinks; p, i = s.states[p].link, i+1 {
+		s.states[p].end = n // what was the text's end is now a place before it
+	}
+	s.text = append(s.text, token)
+	cur := int32(len(s.states))
+	s.states = append(s.states, suffixState{length: n + 1, end: n + 1})
+	p := s.last
+	s.last = cur
+	for ; p >= 0; p = s.states[p].link {
+		if _, ok := s.to[suffixKey{p, token}]; ok {
+			break
+		}
+		s.connect(p, token, cur)
+	}
+	if p < 0 {
+		return // a token that is new: linked to the root
+	}
+	q := s.to[suffixKey{p, token}]
+	if s.states[p].length+1 == s.states[q].length {
+		s.states[cur].link = q
+		return
+	}
+	clone := int32(len(s.states))
+	s.states = append(s.states, suffixState{length: s.states[p].length + 1, link: s.states[q].link, end: s.states[q].end})
+	for e := s.states[q].edges; e > 0; e = s.edges[e].next {
+		token := s.edges[e].token
+		s.connect(clone, token, s.to[suffixKey{q, token}])
+	}
+	for ; p >= 0 && s.to[suffixKey{p, token}] == q; p = s.states[p].link {
+		s.to[suffixKey{p, token}] = clone
+	}
+	s.states[q].link, s.states[cur].link = clone, clone
+}
+
+// begin reads what is new in text and puts the cursor at its end.
+func (s *suffix) begin(text []int32) {
+	if len(text) < len(s.text) {
+		s.reset()
+	}
+	for _, id := range text[len(s.text):] {
+		s.read(id)
+	}
+	s.at = max(0, s.states[s.last].link)
+	s.length = s.states[s.at].length
+}
+
+// guess is the token that followed the longest match, and how far to trust it.
+func (s *suffix) guess(d *Draft, base int) (id int32, confidence float32, ok bool) {
+	if int(s.length) < s.least {
+		return 0, 0, false
+	}
+	i := int(s.states[s.at].end)
+	confidence = float32(s.length) / float32(s.length+1)
+	if i < len(s.text) {
+		return s.text[i], confidence, true
+	}
+	if i -= len(s.text) - base; i < d.Len() {
+		return d.Tokens[i], confidence, true // a repetition goes on in the draft
+	}
+	return 0, 0, false
+}
+
+// advance moves the cursor over a drafted token.
+func (s *suffix) advance(id int32) {
+	for {
+		if to, ok := s.to[suffixKey{s.at, id}]; ok {
+			s.at = to
+			s.length++
+			return
+		}
+		if s.at == 0 {
+			s.length = 0
+			return
+		}
+		s.at = s.states[s.at].link
+		s.length = s.states[s.at].length
+	}
+}
+
+func (s *suffix) Draft(_ context.Context, text []int32, d *Draft) error {
+	s.begin(text)
+	base := d.Len()
+	for d.More() {
+		id, confidence, ok := s.guess(d, base)
+		if !ok || !d.Add(id, confidence, nil) {
+			break
+		}
+		s.advance(id)
+	}
+	return nil
+}
+
+func (s *suffix) Observe(*Round) {}
