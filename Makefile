@@ -1,0 +1,26 @@
+# What .ci/run does, in the pieces one wants at hand.
+
+.PHONY: build test short vet fma ci clean
+
+build:
+	CGO_ENABLED=0 go build -trimpath ./cmd/spec
+
+test:
+	go test ./... ./testdata
+
+short:
+	go test -short ./... ./testdata
+
+vet:
+	gofmt -l .
+	go vet ./... ./testdata
+
+# No fused multiply-add where the compiler may not put one.
+fma:
+	bash .ci/fused
+
+ci:
+	bash .ci/run
+
+clean:
+	rm -f spec

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/testdata"
+)
+
+// altered writes an embedded model with its metadata and tensors changed, and returns the file.
+func altered(t *testing.T, model *strings.Reader, name string, change func(kvs []gguf.KV, tensors []gguf.TensorSource)) string {
+	t.Helper()
+	f, err := gguf.Open(model, model.Size(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kvs []gguf.KV
+	for key := range f.Keys() {
+		v, _ := f.Value(key)
+		kvs = append(kvs, gguf.KV{Key: key, Value: v})
+	}
+	var tensors []gguf.TensorSource
+	for _, x := range f.Tensors {
+		tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
+			_, err := io.Copy(w, io.NewSectionReader(model, x.Offset, x.Size))
+			return err
+		}})
+	}
+	change(kvs, tensors)
+	path := filepath.Join(t.TempDir(), name)
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := gguf.Write(out, kvs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func set(kvs []gguf.KV, key string, v gguf.Value) {
+	for i := range kvs {
+		if kvs[i].Key == key {
+			kvs[i].Value = v
+		}
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	tmp := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(tmp, name)
+		write(t, path, text)
+		return path
+	}
+	whole, err := io.ReadAll(testdata.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		empty        = file("empty.gguf", "")
+		half         = file("half.gguf", string(whole[:len(whole)/2]))
+		header       = file("header.gguf", string(whole[:1000]))
+		png          = file("picture.png", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06")
+		bigEndian    = file("big.gguf", "GGUF\x00\x00\x00\x03"+strings.Repeat("\x00", 64))
+		architecture = altered(t, testdata.Target(), "mamba.gguf", func(kvs []gguf.KV, _ []gguf.TensorSource) {
+			set(kvs, "general.architecture", "mamba")
+		})
+		shape = altered(t, testdata.Target(), "shape.gguf", func(_ []gguf.KV, tensors []gguf.TensorSource) {
+			for i := range tensors {
+				if x := &tensors[i]; x.Name == "blk.3.attn_k.weight" {
+					x.Dims = []uint64{x.Dims[0] / 2, x.Dims[1] * 2}
+				}
+			}
+		})
+		absent = altered(t, testdata.Target(), "absent.gguf", func(_ []gguf.KV, tensors []gguf.TensorSource) {
+			for i := range tensors {
+				if x := &tensors[i]; x.Name == "blk.3.attn_k.weight" {
+					x.Name = "something.else"
+				}
+			}
+		})
+		vocabulary = altered(t, testdata.Draft(), "vocabulary.gguf", func(kvs []gguf.KV, _ []gguf.TensorSource) {
+			for _, kv := range kvs {
+				if tokens, ok := kv.Value.([]string); ok && kv.Key == "tokenizer.ggml.tokens" {
+					tokens[300], tokens[301] = tokens[301], tokens[300]
+				}
+			}
+		})
+		notNumber = altered(t, testdata.Target(), "heads.gguf", func(kvs []gguf.KV, _ []gguf.TensorSource) {
+			set(kvs, "llama.attention.head_count", "four")
+		})
+	)
+	run := func(args ...string) []string { return append([]string{"generate", "-p", ring, "-n", "2"}, args...) }
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says []string // all of these, in the one line
+	}{
+		"missing file":             {run("-m", "missing.gguf"), exitFailed, []string{"missing.gguf"}},
+		"directory":                {run("-m", tmp), exitFailed, []string{tmp, "directory"}},
+		"empty file":               {run("-m", empty), exitFailed, []string{"empty.gguf"}},
+		"file cut in half":         {run("-m", half), exitFailed, []string{"half.gguf", "tensor"}},
+		"file cut in its header":   {run("-m", header), exitFailed, []string{"header.gguf", "offset"}},
+		"picture":                  {run("-m", png), exitFailed, []string{"picture.png", "PNG"}},
+		"big-endian file":          {run("-m", bigEndian), exitFailed, []string{"big.gguf", "big-endian"}},
+		"another architecture":     {run("-m", architecture), exitFailed, []string{"mamba.gguf", "general.architecture", "mamba"}},
+		"tensor of wrong shape":    {run("-m", shape), exitFailed, []string{"shape.gguf", "blk.3.attn_k.weight"}},
+		"tensor missing":           {run("-m", absent), exitFailed, []string{"absent.gguf", "blk.3.attn_k.weight"}},
+		"key of wrong type":        {run("-m", notNumber), exitFailed, []string{"heads.gguf", "llama.attention.head_count"}},
+		"draft's other vocabulary": {run("-md", vocabulary), exitFailed, []string{"vocabulary.gguf", "300"}},
+		"draft missing":            {run("-md", "missing.gguf"), exitFailed, []string{"missing.gguf"}},
+		"prompt too long":          {run("-c", "4"), exitFailed, []string{"prompt", "-c", "context"}},
+		"prompt file missing":      {[]string{"generate", "-f", "missing.txt"}, exitFailed, []string{"missing.txt"}},
+		"bias outside vocabulary":  {run("-l", "99999+1"), exitFailed, []string{"99999"}},
+
+		"temperature not a number":  {run("--temp", "nan"), exitUsage, []string{"--temp", "nan"}},
+		"negative temperature":      {run("--temp", "-1"), exitUsage, []string{"--temp"}},
+		"unknown flag":              {run("--tepm", "1"), exitUsage, []string{"--tepm"}},
+		"flag without value":        {run("-m"), exitUsage, []string{"-m"}},
+		"switch with a value":       {run("--json=yes"), exitUsage, []string{"--json"}},
+		"operand":                   {run("extra"), exitUsage, []string{"extra"}},
+		"number that is none":       {run("--top-k", "many"), exitUsage, []string{"--top-k", "many"}},
+		"number out of range":       {run("--top-p", "1.5"), exitUsage, []string{"--top-p", "1.5"}},
+		"unknown schedule":          {run("--schedule", "psychic"), exitUsage, []string{"--schedule", "psychic"}},
+		"unknown KV type":           {run("--kv", "q1"), exitUsage, []string{"--kv", "q1"}},
+		"unknown weight type":       {run("--weights", "q1"), exitUsage, []string{"--weights", "q1"}},
+		"greedy rule while warm":    {run("--verify", "greedy"), exitUsage, []string{"--verify", "--temp"}},
+		"two prompts":               {run("-f", png), exitUsage, []string{"-p", "-f"}},
+		"draft model not used":      {run("-md", png, "--drafter", "ngram"), exitUsage, []string{"-md", "--drafter"}},
+		"drafter without its model": {run("-m", png, "--drafter", "model"), exitUsage, []string{"-md", "--drafter"}},
+		"least above most":          {run("--draft-min", "9", "--draft-max", "3"), exitUsage, []string{"--draft-min", "--draft-max"}},
+		"unknown command":           {[]string{"generat"}, exitUsage, []string{"generat"}},
+		"help on unknown command":   {[]string{"help", "generat"}, exitUsage, []string{"generat"}},
+		"no command":                {nil, exitUsage, []string{"command"}},
+
+		"inspect a picture":    {[]string{"inspect", "-m", png}, exitFailed, []string{"picture.png", "PNG"}},
+		"tokenize a picture":   {[]string{"tokenize", "-m", png, "-p", "x"}, exitFailed, []string{"picture.png"}},
+		"text too short":       {[]string{"perplexity", "-p", "x"}, exitFailed, []string{"-c", "512"}},
+		"quantize nothing":     {[]string{"quantize"}, exitUsage, []string{"-m"}},
+		"quantize to nowhere":  {[]string{"quantize", "-m", png}, exitUsage, []string{"-o"}},
+		"quantize to no type":  {[]string{"quantize", "-m", png, "-o", "x"}, exitUsage, []string{"--type"}},
+		"quantize a picture":   {[]string{"quantize", "-m", png, "-o", filepath.Join(tmp, "x"), "--type", "f16"}, exitFailed, []string{"picture.png"}},
+		"quantize to a folder": {[]string{"quantize", "-m", architecture, "-o", filepath.Join(tmp, "no", "x"), "--type", "f16"}, exitFailed, []string{filepath.Join(tmp, "no")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, errs, code := spec(t, "", c.args...)
+			if code != c.code {
+				t.Errorf("exit %d, want %d", code, c.code)
+			}
+			if out != "" {
+				t.Errorf("standard output: %q", out)
+			}
+			if strings.Count(errs, "\n") != 1 || !strings.HasSuffix(errs, "\n") || !strings.HasPrefix(errs, "spec") || len(errs) > 400 {
+				t.Errorf("standard error is not one clear line: %q", errs)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(errs, part) {
+					t.Errorf("standard error does not name %q: %q", part, errs)
+				}
+			}
+		})
+	}
+}
+
+func TestUnknownKernels(t *testing.T) {
+	t.Setenv("SPEC_SIMD", "abacus")
+	_, errs, code := spec(t, "", "generate", "-p", ring)
+	if code != exitFailed || !strings.Contains(errs, "SPEC_SIMD") || !strings.Contains(errs, "abacus") || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	list := done(t, "", "help")
+	for _, c := range commands() {
+		if !strings.Contains(list, "spec "+c.name) {
+			t.Errorf("the list of commands lacks %q", c.name)
+		}
+		text := done(t, "", "help", c.name)
+		if asked := done(t, "", c.name, "--help"); asked != text {
+			t.Errorf("spec %s --help differs from spec help %s", c.name, c.name)
+		}
+		flags, _ := c.setup()
+		var seen []string
+		for _, f := range flags {
+			for _, n := range f.names {
+				if !strings.Contains(text, n) || f.help == "" {
+					t.Errorf("help of %s does not explain %s", c.name, n)
+				}
+				if slices.Contains(seen, strings.TrimLeft(n, "-")) {
+					t.Errorf("%s has two flags %s", c.name, n)
+				}
+				seen = append(seen, strings.TrimLeft(n, "-"))
+			}
+		}
+		for _, line := range strings.Split(text, "\n") {
+			if len(line) > 120 {
+				t.Errorf("help of %s has a line of %d letters: %s", c.name, len(line), line)
+			}
+		}
+	}
+	if done(t, "", "--help") != list || done(t, "", "-h") != list {
+		t.Error("--help is not the list of commands")
+	}
+	if out := done(t, "", "--version"); out != done(t, "", "version") || !strings.HasPrefix(out, "spec ") {
+		t.Errorf("--version says %q", out)
+	}
+}

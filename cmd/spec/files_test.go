@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/testdata"
+)
+
+// embedded writes the embedded target to a file.
+func embedded(t *testing.T) string {
+	t.Helper()
+	text, err := io.ReadAll(testdata.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "target.gguf")
+	write(t, path, string(text))
+	return path
+}
+
+func TestInspect(t *testing.T) {
+	text := done(t, "", "inspect")
+	for _, part := range []string{"GGUF version 3", "general.architecture", `"llama"`, "blk.5.ffn_down.weight", "Q8_0", "768 x 256", "tokenizer.ggml.tokens", "string[4096]"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	type file struct {
+		Schema   int
+		Metadata map[string]any
+		Tensors  []struct {
+			Name, Type string
+			Dims       []int
+			Bytes      int
+		}
+	}
+	j := decode[file](t, done(t, "", "inspect", "--json", "-m", embedded(t)))
+	if j.Schema != 1 || len(j.Metadata["tokenizer.ggml.tokens"].([]any)) != 4096 || j.Metadata["llama.block_count"] != 6.0 {
+		t.Errorf("schema %d, metadata %v", j.Schema, len(j.Metadata))
+	}
+	for _, x := range j.Tensors {
+		if x.Name == "blk.5.ffn_down.weight" && (x.Type != "Q8_0" || len(x.Dims) != 2 || x.Dims[0] != 768 || x.Bytes != 768*256/32*34) {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+func TestTokenize(t *testing.T) {
+	type tokens struct {
+		IDs []int32 `json:"token_ids"`
+		N   int     `json:"n_tokens"`
+	}
+	const text = "func main() {\n\tfmt.Println(\"héllo\")\n}\n"
+	plain := decode[tokens](t, done(t, text, "tokenize", "--no-special", "--json"))
+	if len(plain.IDs) == 0 || plain.N != len(plain.IDs) {
+		t.Fatalf("%+v", plain)
+	}
+	asGiven := decode[tokens](t, done(t, "", "tokenize", "--json", "-p", text))
+	if len(asGiven.IDs) != len(plain.IDs)+1 || asGiven.IDs[0] != 4095 {
+		t.Errorf("without --no-special the tokens begin %v", asGiven.IDs[:2])
+	}
+	if got := decode[tokens](t, done(t, "", "tokenize", "--no-special", "--json", "-p", "")); got.IDs == nil || got.N != 0 {
+		t.Errorf("of no text: %+v", got)
+	}
+	if got := done(t, "", "tokenize", "--no-special", "-e", "-p", `a\n\n`); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"\n\n"`) {
+		t.Errorf("listed as %q", got)
+	}
+	special := decode[tokens](t, done(t, "", "tokenize", "--no-special", "--parse-special", "--json", "-p", "<|endoftext|>"))
+	spelled := decode[tokens](t, done(t, "", "tokenize", "--no-special", "--json", "-p", "<|endoftext|>"))
+	if len(special.IDs) != 1 || special.IDs[0] != 4095 || len(spelled.IDs) < 2 {
+		t.Errorf("a special token is %v parsed, %v spelled out", special.IDs, spelled.IDs)
+	}
+}
+
+func TestTokenizeVocabularyOnly(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "shared", "tokenizers")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("needs ../shared/tokenizers")
+	}
+	if got := done(t, "", "tokenize", "--no-special", "--ids", "-m", filepath.Join(dir, "gpt-2.gguf"), "-p", "Hello world"); got != "15496 995\n" {
+		t.Errorf("gpt-2: %q", got)
+	}
+}
+
+func TestPerplexity(t *testing.T) {
+	type answer struct {
+		Perplexity float64
+		Chunks     int `json:"n_chunks"`
+	}
+	text := strings.Repeat("func (r *Ring) Len() int {\n\treturn r.n\n}\n\n", 12)
+	got := decode[answer](t, done(t, text, "perplexity", "-c", "32", "--json"))
+	if !(got.Perplexity > 1) || got.Perplexity > 50 || got.Chunks < 2 {
+		t.Errorf("%+v", got)
+	}
+	if line := done(t, text, "perplexity", "-c", "32"); !strings.HasPrefix(line, "perplexity ") {
+		t.Errorf("%q", line)
+	}
+}
+
+// What Q8_0 can hold, it holds again after a detour over F32: block by block the greatest weight is
+// 127 times the scale.
+func TestQuantizeThereAndBack(t *testing.T) {
+	dir, source := t.TempDir(), embedded(t)
+	wide, back := filepath.Join(dir, "f32.gguf"), filepath.Join(dir, "q8_0.gguf")
+	done(t, "", "quantize", "-m", source, "-o", wide, "--type", "f32")
+	done(t, "", "quantize", "-m", wide, "-o", back, "--type", "q8_0")
+	want, got := read(t, source), read(t, back)
+	if len(want) != len(got) {
+		t.Errorf("%d tensors, want %d", len(got), len(want))
+	}
+	for name, data := range want {
+		if !bytes.Equal(got[name], data) {
+			t.Errorf("%s changed", name)
+		}
+	}
+	// The perplexity of F32 weights that came from Q8_0 is that of Q8_0, nearly: activations differ.
+	type answer struct{ Perplexity float64 }
+	text := strings.Repeat("func (r *Ring) Len() int {\n\treturn r.n\n}\n\n", 6)
+	a := decode[answer](t, done(t, text, "perplexity", "-c", "32", "--json", "-m", wide)).Perplexity
+	b := decode[answer](t, done(t, text, "perplexity", "-c", "32", "--json", "-m", back)).Perplexity
+	if math.Abs(a/b-1) > 0.05 {
+		t.Errorf("perplexity %v in F32, %v in Q8_0", a, b)
+	}
+	for _, typ := range []string{"f16", "q4_0"} {
+		out := filepath.Join(dir, typ)
+		done(t, "", "quantize", "-m", wide, "-o", out, "--type", typ)
+		if text := done(t, "", "inspect", "-m", out); !strings.Contains(text, strings.ToUpper(typ)+" ") {
+			t.Errorf("no %s in\n%s", typ, text)
+		}
+		done(t, "", "generate", "-m", out, "-p", ring, "-n", "2")
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, "*.part"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The embedded files are what "spec quantize" makes of the originals.
+func TestEmbeddedFromOriginals(t *testing.T) {
+	for name, model := range map[string]*strings.Reader{"go-target": testdata.Target(), "go-draft": testdata.Draft()} {
+		original := filepath.Join("..", "..", "..", "shared", "models", name+".f32.gguf")
+		if _, err := os.Stat(original); err != nil {
+			t.Skip("needs ../shared/models")
+		}
+		out := filepath.Join(t.TempDir(), "out.gguf")
+		done(t, "", "quantize", "-m", original, "-o", out, "--type", "q8_0")
+		got, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := io.ReadAll(model)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s.q8_0.gguf is not what quantize writes", name)
+		}
+	}
+}
+
+// read returns a file's tensors, type and data.
+func read(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := map[string][]byte{}
+	for _, x := range f.Tensors {
+		data := make([]byte, x.Size)
+		if _, err := f.Reader().ReadAt(data, x.Offset); err != nil {
+			t.Fatal(err)
+		}
+		out[x.Name+" "+x.Type.String()] = data
+	}
+	return out
+}

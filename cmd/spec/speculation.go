@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+// speculation are the flags that choose who drafts, how much, and how drafts are checked.
+type speculation struct {
+	draft                     string // file of the draft model
+	drafter, schedule, verify string // names; "" is the default
+	draftMax, draftMin        int
+	threshold                 float32 // negative: the schedule's default
+}
+
+// Drafters by name. Those of a model are given a session of it.
+var (
+	modelDrafters = map[string]func(speculative.Sequence) speculative.Drafter{
+		"splice": speculative.Splice,
+		"model":  speculative.Model,
+	}
+	textDrafters = map[string]func() speculative.Drafter{
+		"ngram":  func() speculative.Drafter { return speculative.NGram(0, 0) },
+		"suffix": func() speculative.Drafter { return speculative.Suffix(0) },
+		"none":   func() speculative.Drafter { return nil },
+	}
+)
+
+// Schedules by name. Each takes a length, 0 for its own default, and a threshold, negative for its own.
+var schedules = map[string]func(length int, threshold float32) speculative.Schedule{
+	"auto": func(int, float32) speculative.Schedule { return speculative.Auto() },
+	"constant": func(length int, threshold float32) speculative.Schedule {
+		return speculative.Constant(or(length, 5), max(threshold, 0))
+	},
+	"heuristic": func(length int, threshold float32) speculative.Schedule {
+		return speculative.Heuristic(min(or(length, 5), 5), max(threshold, 0))
+	},
+	"dynamic": func(length int, threshold float32) speculative.Schedule {
+		if threshold < 0 {
+			threshold = 0.4
+		}
+		return speculative.Dynamic(or(length, 20), threshold, false)
+	},
+}
+
+// Verifiers by name; the decoder's default is greedy at temperature 0 and match above.
+var verifiers = map[string]func() speculative.Verifier{
+	"greedy":    speculative.Greedy,
+	"match":     speculative.Match,
+	"rejection": speculative.Rejection,
+	"block":     speculative.Block,
+	"stairs":    func() speculative.Verifier { return speculative.Stairs(false) },
+}
+
+func or(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+func (s *speculation) flags() []flag {
+	return []flag{
+		textFlag("-md, --model-draft, --spec-draft-model", &s.draft, "FILE", "the draft model"),
+		choiceFlag("--drafter", &s.drafter, []string{"model", "ngram", "suffix", "splice", "none"},
+			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; nobody (default: splice when there is a draft model, else ngram)"),
+		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
+			"how long drafts are: as measured to pay; always 5 tokens; 5, +2 after a full success, else -1; until the draft model is unsure (default auto; with --verify stairs constant)"),
+		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &s.draftMax, 1, 1024, "most tokens in a draft (default: the schedule's)"),
+		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &s.draftMin, 0, 1024, "tokens before which a schedule does not end a draft (default 0)"),
+		floatFlag("--draft-p-min, --spec-draft-p-min", &s.threshold, 0, 1, "end a draft after a token that the drafter is less sure of (default 0; dynamic 0.4)"),
+		choiceFlag("--verify", &s.verify, []string{"greedy", "match", "rejection", "block", "stairs"},
+			"how drafts are checked; greedy, match and stairs write the same text as no drafts, rejection and block one of the same distribution (default: greedy at --temp 0, else match)"),
+	}
+}
+
+// check refuses combinations of flags that cannot mean anything.
+func (s *speculation) check(model string, temperature float32) error {
+	switch {
+	case s.verify == "greedy" && temperature > 0:
+		return usagef("--verify greedy needs --temp 0: at another temperature it would change the text")
+	case modelDrafters[s.drafter] != nil && s.draft == "" && model != "":
+		return usagef("--drafter %s needs a draft model: -md FILE", s.drafter)
+	case textDrafters[s.drafter] != nil && s.draft != "":
+		return usagef("--drafter %s does not use the draft model of -md", s.drafter)
+	case s.draftMax > 0 && s.draftMin > s.draftMax:
+		return usagef("--draft-min %d is more than --draft-max %d", s.draftMin, s.draftMax)
+	}
+	return nil
+}
+
+// newSchedule makes the schedule asked for.
+func (s *speculation) newSchedule() speculative.Schedule {
+	name := s.schedule
+	switch {
+	case name == "" && s.verify == "stairs":
+		name = "constant"
+	case name == "":
+		name = "auto"
+	}
+	return schedules[name](s.draftMax, s.threshold)
+}
+
+// newVerifier makes the rule asked for; nil is the decoder's default.
+func (s *speculation) newVerifier() speculative.Verifier {
+	if s.verify == "" {
+		return nil
+	}
+	return verifiers[s.verify]()
+}
+
+// newDrafter makes the drafter that the flags ask for; nil is plain decoding.
+func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (speculative.Drafter, error) {
+	name := g.drafter
+	if name == "" {
+		name = "ngram"
+		if g.draft != "" || g.model == "" {
+			name = "splice"
+		}
+	}
+	if drafter := textDrafters[name]; drafter != nil {
+		return drafter(), nil
+	}
+	draft, err := g.open(ctx, p, rt, g.draft, "draft", testdata.Draft())
+	if err != nil {
+		return nil, err
+	}
+	if draft.Tokenizer() == nil {
+		return nil, fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows that it is the target's", g.draft)
+	}
+	if err := target.Model().Tokenizer().Compatible(draft.Tokenizer()); err != nil {
+		return nil, fmt.Errorf("-md %s cannot draft for %s: %w", g.draft, g.name(), err)
+	}
+	length := min(target.Context(), draft.Config().Context)
+	session, err := draft.NewSession(engine.SessionOptions{Context: length, KV: g.kv, NoCache: g.noCache})
+	if err != nil {
+		return nil, err
+	}
+	return modelDrafters[name](session), nil
+}
