@@ -181,12 +181,14 @@ func (v *vectors) reduce(op string) {
 	v.ins(op, x(1), x(0), x(0))
 }
 
-// exp is Exp32 of virtual register a, into p; it uses z, n and the single register one.
-func (v *vectors) exp(a, z, n, p int) {
-	const one = 6 // virtual, of which the first half serves all
-	for _, clamp := range [][2]string{{"expMin", "VMAXPS"}, {"expMax", "VMINPS"}} {
-		v.set(clamp[0], one)
-		v.do(clamp[1], a, one, a) // NaN in a is kept
+// exp is Exp32 of virtual register a, at most most, into p; it uses a, z and n, and the first half of one more.
+func (v *vectors) exp(a, z, n, p int, most float64) {
+	const clamp = 6
+	v.set("expMin", clamp)
+	v.do("VMAXPS", a, clamp, a) // NaN in a is kept
+	if most > 89 {
+		v.set("expMax", clamp)
+		v.do("VMINPS", a, clamp, a)
 	}
 	v.set("roundMagic", z)
 	v.do("VFMADD231PS", "log2E", a, z)
@@ -196,6 +198,13 @@ func (v *vectors) exp(a, z, n, p int) {
 	v.set("exp0", p)
 	for i := 1; i <= 5; i++ {
 		v.do("VFMADD213PS", fmt.Sprintf("exp%d", i), a, p)
+	}
+	if v.halves == 1 { // p * 2^n, rounded once
+		v.do("VMULPS", a, a, z)
+		v.do("VFMADD213PS", a, z, p)
+		v.do("VADDPS", "one", p, p)
+		v.do("VSCALEFPS", n, p, p)
+		return
 	}
 	v.do("VMULPS", a, a, n)
 	v.do("VFMADD213PS", a, n, p)
@@ -239,7 +248,7 @@ func exponentials(f *file, s isa) {
 	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
 	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
 		v.load("BX", 0)
-		v.exp(0, 1, 2, 3)
+		v.exp(0, 1, 2, 3, math.Inf(1))
 		v.store(3, "AX")
 	})
 	v.ret()
@@ -249,7 +258,7 @@ func exponentials(f *file, s isa) {
 	v.loop("loop", "DI", []string{"AX", "BX", "CX"}, func() {
 		v.load("BX", 4)
 		v.do("VXORPS", "signBit", 4, 0)
-		v.exp(0, 1, 2, 3)
+		v.exp(0, 1, 2, 3, math.Inf(1))
 		v.do("VADDPS", "one", 3, 3)
 		v.do("VDIVPS", 3, 4, 4)
 		v.load("CX", 0)
@@ -266,7 +275,7 @@ func exponentials(f *file, s isa) {
 		v.do("VMULPS", 4, 4, 1)
 		v.do("VFMADD231PS", "geluCubic", 1, 0)
 		v.do("VMULPS", 0, 4, 0)
-		v.exp(0, 1, 2, 3)
+		v.exp(0, 1, 2, 3, math.Inf(1))
 		v.do("VADDPS", "one", 3, 3)
 		v.do("VDIVPS", 3, 4, 4)
 		v.store(4, "AX")
@@ -285,7 +294,7 @@ func exponentials(f *file, s isa) {
 	v.loop("exp", "DI", []string{"AX"}, func() {
 		v.load("AX", 0)
 		v.do("VSUBPS", 4, 0, 0)
-		v.exp(0, 1, 2, 3)
+		v.exp(0, 1, 2, 3, 0)
 		v.store(3, "AX")
 		v.only(3)
 		v.do("VADDPS", 3, 5, 5)
