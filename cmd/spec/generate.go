@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -178,7 +179,7 @@ func (g *generate) run(ctx context.Context, p *program) error {
 		g.sampling.RepeatPenalty, g.sampling.FrequencyPenalty, g.sampling.PresencePenalty = 1, 0, 0
 	}
 	o := speculative.Options{
-		Schedule: g.newSchedule(), DraftMax: g.draftMax, DraftMin: g.draftMin,
+		Schedule: g.newSchedule(g.model == ""), DraftMax: g.draftMax, DraftMin: g.draftMin,
 		Verify: g.newVerifier(), Text: tok, Stop: g.stop, MaxTokens: g.predict,
 		LogProbs: g.logprobs,
 	}
@@ -202,11 +203,11 @@ func (g *generate) write(ctx context.Context, out *writer, decoder *speculative.
 	var failed error
 	if g.predict != 0 {
 		for token, err := range decoder.Generate(ctx, ids, g.sampling) {
-			if err == nil {
-				err = out.token(token, g.logprobs)
-			}
 			if err != nil {
-				failed = err
+				failed = errors.Join(err, out.rest(token.Text)) // what was held back
+				break
+			}
+			if failed = out.token(token, g.logprobs); failed != nil {
 				break
 			}
 		}

@@ -67,9 +67,9 @@ func (s *speculation) flags() []flag {
 	return []flag{
 		textFlag("-md, --model-draft, --spec-draft-model", &s.draft, "FILE", "the draft model"),
 		choiceFlag("--drafter", &s.drafter, []string{"model", "ngram", "suffix", "splice", "none"},
-			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; nobody (default: splice when there is a draft model, else ngram)"),
+			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; nobody (default: splice when there is a draft model, else ngram; model for the embedded pair)"),
 		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
-			"how long drafts are: as measured to pay; always 5 tokens; 5, +2 after a full success, else -1; until the draft model is unsure (default auto; with --verify stairs constant)"),
+			"how long drafts are: as measured to pay; always 5 tokens; 5, +2 after a full success, else -1; until the draft model is unsure (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
 		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &s.draftMax, 1, 1024, "most tokens in a draft (default: the schedule's)"),
 		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &s.draftMin, 0, 1024, "tokens before which a schedule does not end a draft (default 0)"),
 		floatFlag("--draft-p-min, --spec-draft-p-min", &s.threshold, 0, 1, "end a draft after a token that the drafter is less sure of (default 0; dynamic 0.4)"),
@@ -93,12 +93,15 @@ func (s *speculation) check(model string, temperature float32) error {
 	return nil
 }
 
-// newSchedule makes the schedule asked for.
-func (s *speculation) newSchedule() speculative.Schedule {
+// newSchedule makes the schedule asked for. The embedded target is so small that auto would soon stop drafting for
+// it; the pair is there to show drafting at work.
+func (s *speculation) newSchedule(embedded bool) speculative.Schedule {
 	name := s.schedule
 	switch {
 	case name == "" && s.verify == "stairs":
 		name = "constant"
+	case name == "" && embedded:
+		name = "heuristic"
 	case name == "":
 		name = "auto"
 	}
@@ -118,7 +121,10 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 	name := g.drafter
 	if name == "" {
 		name = "ngram"
-		if g.draft != "" || g.model == "" {
+		switch {
+		case g.model == "":
+			name = "model"
+		case g.draft != "":
 			name = "splice"
 		}
 	}

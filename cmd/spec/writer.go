@@ -59,15 +59,22 @@ func (w *writer) token(t speculative.Token, logprobs bool) error {
 	if logprobs {
 		w.result.LogProbs = append(w.result.LogProbs, t.LogProb)
 	}
-	if w.json {
-		w.text.WriteString(t.Text)
-		return nil
-	}
 	color := ""
 	if t.Drafted {
 		color = colorAccepted
 	}
-	return w.print(t.Text, color)
+	return w.add(t.Text, color)
+}
+
+// rest takes text that belongs to tokens taken before.
+func (w *writer) rest(text string) error { return w.add(text, "") }
+
+func (w *writer) add(text, color string) error {
+	if w.json {
+		w.text.WriteString(text)
+		return nil
+	}
+	return w.print(text, color)
 }
 
 // end prints the JSON, or ends the last line, and tells the figures on standard error.
