@@ -38,6 +38,7 @@ func avx2() Kernels {
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesAVX2, ropeInterleaved256
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantize256, encodeF16x8, decodeF16x8
 	k.ArgMax, k.Gumbel = argMax256, gumbel256
+	k.ReadSum = readSumAVX2
 	k.Scores[KVF16] = scoresOf(scoresF16AVX2, KVF16, 6)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX2, KVF32, 6)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX2, KVQ8_0, 6)
@@ -72,6 +73,7 @@ func avx512() Kernels {
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX512, tileDSum, 1, 8)
 	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX512, tileHalf, 2, 8)
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, geluAVX512
+	k.ReadSum = readSumAVX512
 	k.Scores[KVF16] = scoresOf(scoresF16AVX512, KVF16, 8)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX512, KVF32, 8)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX512, KVQ8_0, 8)

@@ -63,6 +63,10 @@ type Kernels struct {
 	// Gumbel: dst[i] = Noise(key, first+i).
 	Gumbel func(dst []float32, first uint32, key uint64)
 
+	// ReadSum is the sum of the little-endian 64-bit words of b, the last one padded with zeros. It reads, and does little
+	// else: a ruler for memory. With ahead > 0 assembly prefetches that many bytes in advance, past the end of b too.
+	ReadSum func(b []byte, ahead int) uint64
+
 	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale.
 	// q is [dim][rows], k one page of K, out [rows][Page], keys <= Page. It may write out up to the next multiple of 16 keys.
 	Scores [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32)

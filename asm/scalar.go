@@ -23,6 +23,7 @@ func Scalar() Kernels {
 		DecodeF16:       decodeF16,
 		ArgMax:          argMax,
 		Gumbel:          gumbel,
+		ReadSum:         readSum,
 		Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32){
 			KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0,
 		},

@@ -459,6 +459,22 @@ func ropeInterleavedAVX2(x, cos, sin *float32, n int)
 //go:noescape
 func gumbelAVX2(dst []float32, first, key0, key1 uint32)
 
+// sumAVX512 is
+//
+//	for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
+//	if ahead > 0: prefetch the bytes at b+i+ahead
+//
+//go:noescape
+func sumAVX512(b *byte, n, ahead int, sum *uint64)
+
+// sumAVX2 is
+//
+//	for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
+//	if ahead > 0: prefetch the bytes at b+i+ahead
+//
+//go:noescape
+func sumAVX2(b *byte, n, ahead int, sum *uint64)
+
 // spinCycles is
 //
 //	for n > 0: n--  // one cycle each: a chain of additions

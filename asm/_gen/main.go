@@ -32,6 +32,8 @@ var outputs = []struct {
 	{"norm_avx2_amd64.s", func(f *file) { norms(f, avx2) }},
 	{"quantize_avx2_amd64.s", quantize},
 	{"gumbel_avx2_amd64.s", gumbel},
+	{"stream_avx512_amd64.s", func(f *file) { stream(f, avx512) }},
+	{"stream_avx2_amd64.s", func(f *file) { stream(f, avx2) }},
 	{"cycles_amd64.s", cycles},
 }
 
