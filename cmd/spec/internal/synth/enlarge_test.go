@@ -1,0 +1,136 @@
+package synth
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/testdata"
+)
+
+// The embedded pair in shapes that add layers, heads of both kinds, units and width.
+var enlargements = []struct {
+	name  string
+	model func() *strings.Reader
+	shape Shape
+}{
+	{"llama", testdata.Target, Shape{Width: 512, Layers: 8, Heads: 8, KVHeads: 2, FeedForward: 1024}},
+	{"llama/more keys", testdata.Target, Shape{Width: 768, Layers: 6, Heads: 12, KVHeads: 6, FeedForward: 768}},
+	{"llama/same width", testdata.Target, Shape{Width: 256, Layers: 7, Heads: 4, KVHeads: 2, FeedForward: 800}},
+	{"gpt2", testdata.Draft, Shape{Width: 384, Layers: 5, Heads: 6, FeedForward: 1536}},
+	{"gpt2/same width", testdata.Draft, Shape{Width: 128, Layers: 3, Heads: 2, FeedForward: 640}},
+}
+
+// An enlarged model says what the small one says.
+func TestEnlarge(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, c := range enlargements {
+		t.Run(c.name, func(t *testing.T) {
+			small, err := gguf.Open(c.model(), c.model().Size(), c.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			big, err := Enlarge(small, c.shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			testPieces(t, big)
+			// With float activations only the norms' sums are rounded otherwise. Where activations are quantized too, a last
+			// bit may tip one of them to its neighbour of 127.
+			for weights, tolerance := range map[string]float64{"f32": 1e-3, "": 0.1} {
+				want, wantText := run(t, rt, c.model(), weights)
+				got, gotText := run(t, rt, big, weights)
+				if !slices.Equal(gotText, wantText) {
+					t.Errorf("weights %q: greedy text %v, want %v", weights, gotText, wantText)
+				}
+				d := difference(got, want)
+				t.Logf("weights %q: logits differ by at most %.2g", weights, d)
+				if d > tolerance {
+					t.Errorf("weights %q: logits differ by %v", weights, d)
+				}
+			}
+		})
+	}
+}
+
+// run gives the logits of a prompt and of the text that greedy decoding adds.
+func run(t *testing.T, rt *engine.Runtime, r interface {
+	ReadAt([]byte, int64) (int, error)
+	Size() int64
+}, weights string) (all []float32, text []int32) {
+	t.Helper()
+	ctx := context.Background()
+	m, err := engine.New(ctx, rt, r, r.Size(), engine.Options{Name: t.Name(), Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	next := m.Tokenizer().Encode("// Copy returns a copy of the slice.\nfunc Copy(", bpe.EncodeOptions{AddSpecial: true})
+	for range 32 {
+		out, err := s.Eval(ctx, next, nil, engine.All)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, out.Data...)
+		last := out.Row(out.Rows() - 1)
+		next = []int32{int32(slices.Index(last, slices.Max(last)))}
+		text = append(text, next[0])
+	}
+	return all, text
+}
+
+func difference(a, b []float32) (most float64) {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	for i := range a {
+		most = max(most, math.Abs(float64(a[i]-b[i])))
+	}
+	return most
+}
+
+func TestEnlargeRefuses(t *testing.T) {
+	small, err := gguf.Open(testdata.Target(), testdata.Target().Size(), "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Shape{
+		{},
+		{Width: 500, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 1024},
+		{Width: 512, Layers: 8, Heads: 4, KVHeads: 2, FeedForward: 1024},
+		{Width: 512, Layers: 4, Heads: 8, KVHeads: 4, FeedForward: 1024},
+		{Width: 512, Layers: 8, Heads: 8, KVHeads: 1, FeedForward: 1024},
+		{Width: 512, Layers: 8, Heads: 8, KVHeads: 8, FeedForward: 1024},
+		{Width: 512, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 512},
+		{Width: 512, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 1000},
+	} {
+		if _, err := Enlarge(small, s); err == nil || !strings.HasPrefix(err.Error(), "target: ") {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	tokenizer, err := Random(tiny("llama"), "q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd, err := gguf.Open(tokenizer, tokenizer.Size(), "tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Enlarge(odd, Shape{Width: 192, Layers: 2, Heads: 6, KVHeads: 2, FeedForward: 256}); err != nil {
+		t.Errorf("Q4_0: %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+package synth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// Shape is the size of a model in every direction.
+type Shape struct {
+	Name         string // as people know it, lower case
+	Architecture string // llama or gpt2
+	Context      int    // tokens
+	Vocab        int    // tokens
+	Width        int    // of the residual stream
+	Layers       int
+	Heads        int // of queries, Width/Heads numbers each
+	KVHeads      int // heads of keys and values; as many as Heads in gpt2
+	FeedForward  int // width of the feed-forward's inside
+	Tied         bool
+	RopeBase     float32
+}
+
+// shapes are published models.
+var shapes = []Shape{
+	// Llama 3.2 1B (config.json of meta-llama/Llama-3.2-1B)
+	{"llama-1b", "llama", 131072, 128256, 2048, 16, 32, 8, 8192, true, 500000},
+	// SmolLM2 135M (HuggingFaceTB/SmolLM2-135M)
+	{"smollm2-135m", "llama", 8192, 49152, 576, 30, 9, 3, 1536, true, 100000},
+	// Llama 3.1 8B (meta-llama/Llama-3.1-8B)
+	{"llama-8b", "llama", 131072, 128256, 4096, 32, 32, 8, 14336, false, 500000},
+	// GPT-2 (openai-community/gpt2)
+	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0},
+}
+
+// types are what the matrices of a random model can be stored in. The second type is for matrices whose rows are not whole
+// blocks of the first.
+var types = []struct {
+	typ, fallback gguf.Type
+	fileType      uint32 // value of general.file_type
+}{
+	{gguf.Q8_0, gguf.F16, 7},
+	{gguf.Q4_0, gguf.F16, 2},
+	{gguf.Q4_K, gguf.Q4_0, 14},
+	{gguf.Q6_K, gguf.Q8_0, 18},
+	{gguf.F16, gguf.F16, 1},
+	{gguf.F32, gguf.F32, 0},
+}
+
+// Shapes lists the names of the shapes there are.
+func Shapes() (names []string) {
+	for _, s := range shapes {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Types lists the names of the types that [Random] knows.
+func Types() (names []string) {
+	for _, t := range types {
+		names = append(names, strings.ToLower(t.typ.String()))
+	}
+	return names
+}
+
+// FindShape finds a shape by its name.
+func FindShape(name string) (Shape, error) {
+	i := slices.IndexFunc(shapes, func(s Shape) bool { return s.Name == name })
+	if i < 0 {
+		return Shape{}, fmt.Errorf("no shape %q (there are %s)", name, strings.Join(Shapes(), ", "))
+	}
+	return shapes[i], nil
+}
+
+// Random is a model of random weights, stored in the given type where the rows divide into its blocks. Norms are 1, biases 0.
+// It has no tokenizer.
+func Random(s Shape, typ string) (*File, error) {
+	i := slices.Index(Types(), typ)
+	if i < 0 {
+		return nil, fmt.Errorf("no random weights of type %q (there are %s)", typ, strings.Join(Types(), ", "))
+	}
+	if s.Heads < 1 || s.KVHeads < 1 || s.Width%s.Heads != 0 || s.Heads%s.KVHeads != 0 {
+		return nil, fmt.Errorf("a width of %d and %d heads, %d of keys, make no model", s.Width, s.Heads, s.KVHeads)
+	}
+	t := types[i]
+	kvs := []gguf.KV{
+		{Key: "general.architecture", Value: s.Architecture},
+		{Key: "general.name", Value: s.Name + ", random weights"},
+		{Key: "general.file_type", Value: t.fileType},
+		{Key: "tokenizer.ggml.model", Value: "no_vocab"},
+		{Key: s.Architecture + ".context_length", Value: uint32(s.Context)},
+		{Key: s.Architecture + ".vocab_size", Value: uint32(s.Vocab)},
+	}
+	kvs = append(kvs, s.sizes()...)
+	matrix := func(name string, rows, cols int) source {
+		typ := t.typ
+		if cols%typ.BlockWeights() != 0 {
+			typ = t.fallback
+		}
+		return patterns[typ].tensor(name, typ, cols, rows)
+	}
+	norm := func(name string) source { return ones.tensor(name, gguf.F32, s.Width) }
+	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
+
+	head, kv := s.Width/s.Heads, s.Width/s.Heads*s.KVHeads
+	list := []source{matrix("token_embd.weight", s.Vocab, s.Width), norm("output_norm.weight")}
+	if !s.Tied {
+		list = append(list, matrix("output.weight", s.Vocab, s.Width))
+	}
+	switch s.Architecture {
+	case "llama":
+		kvs = append(kvs,
+			gguf.KV{Key: "llama.attention.layer_norm_rms_epsilon", Value: float32(1e-5)},
+			gguf.KV{Key: "llama.rope.freq_base", Value: s.RopeBase},
+			gguf.KV{Key: "llama.rope.dimension_count", Value: uint32(head)})
+		for l := range s.Layers {
+			b := fmt.Sprintf("blk.%d.", l)
+			list = append(list,
+				norm(b+"attn_norm.weight"),
+				matrix(b+"attn_q.weight", s.Width, s.Width),
+				matrix(b+"attn_k.weight", kv, s.Width),
+				matrix(b+"attn_v.weight", kv, s.Width),
+				matrix(b+"attn_output.weight", s.Width, s.Width),
+				norm(b+"ffn_norm.weight"),
+				matrix(b+"ffn_gate.weight", s.FeedForward, s.Width),
+				matrix(b+"ffn_up.weight", s.FeedForward, s.Width),
+				matrix(b+"ffn_down.weight", s.Width, s.FeedForward))
+		}
+	case "gpt2":
+		kvs = append(kvs, gguf.KV{Key: "gpt2.attention.layer_norm_epsilon", Value: float32(1e-5)})
+		list = append(list, bias("output_norm.bias", s.Width),
+			patterns[gguf.F32].tensor("position_embd.weight", gguf.F32, s.Width, s.Context))
+		for l := range s.Layers {
+			b := fmt.Sprintf("blk.%d.", l)
+			list = append(list,
+				norm(b+"attn_norm.weight"), bias(b+"attn_norm.bias", s.Width),
+				matrix(b+"attn_qkv.weight", 3*s.Width, s.Width), bias(b+"attn_qkv.bias", 3*s.Width),
+				matrix(b+"attn_output.weight", s.Width, s.Width), bias(b+"attn_output.bias", s.Width),
+				norm(b+"ffn_norm.weight"), bias(b+"ffn_norm.bias", s.Width),
+				matrix(b+"ffn_up.weight", s.FeedForward, s.Width), bias(b+"ffn_up.bias", s.FeedForward),
+				matrix(b+"ffn_down.weight", s.Width, s.FeedForward), bias(b+"ffn_down.bias", s.Width))
+		}
+	default:
+		return nil, fmt.Errorf("no models of architecture %q", s.Architecture)
+	}
+	return newFile(kvs, list)
+}
+
+// sizes are the metadata that differ between a small and an enlarged model.
+func (s Shape) sizes() []gguf.KV {
+	key := func(name string, n int) gguf.KV {
+		return gguf.KV{Key: s.Architecture + "." + name, Value: uint32(n)}
+	}
+	kvs := []gguf.KV{
+		key("embedding_length", s.Width),
+		key("block_count", s.Layers),
+		key("feed_forward_length", s.FeedForward),
+		key("attention.head_count", s.Heads),
+	}
+	if s.Architecture == "llama" {
+		kvs = append(kvs, key("attention.head_count_kv", s.KVHeads))
+	}
+	return kvs
+}

@@ -1,0 +1,168 @@
+package synth
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+)
+
+// tiny has every kind of row: 96 is no multiple of 256, 256 is.
+func tiny(arch string) Shape {
+	s := Shape{Name: "tiny", Architecture: arch, Context: 64, Vocab: 300, Width: 96, Layers: 2, Heads: 3, KVHeads: 1, FeedForward: 256, Tied: arch == "gpt2", RopeBase: 10000}
+	if arch == "gpt2" {
+		s.KVHeads = s.Heads
+	}
+	return s
+}
+
+// Every shape and type is a file that package gguf accepts; the small ones run.
+func TestRandom(t *testing.T) {
+	for _, name := range Shapes() {
+		s, err := FindShape(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, typ := range Types() {
+			f, err := Random(s, typ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := gguf.Open(f, f.Size(), name); err != nil {
+				t.Errorf("%s %s: %v", name, typ, err)
+			}
+		}
+	}
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, arch := range []string{"llama", "gpt2"} {
+		for _, typ := range Types() {
+			f, err := Random(tiny(arch), typ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := logits(t, rt, f, "", []int32{1, 2, 299})
+			least, most := x[0], x[0]
+			for _, v := range x {
+				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+					t.Fatalf("%s %s: logit %v", arch, typ, v)
+				}
+				least, most = min(least, v), max(most, v)
+			}
+			if most-least < 0.1 || most-least > 100 {
+				t.Errorf("%s %s: logits from %v to %v", arch, typ, least, most)
+			}
+		}
+	}
+}
+
+// logits are all rows for a chain of tokens.
+func logits(t *testing.T, rt *engine.Runtime, f *File, weights string, tokens []int32) []float32 {
+	t.Helper()
+	m, err := engine.New(context.Background(), rt, f, f.Size(), engine.Options{Name: t.Name(), Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	out, err := s.Eval(context.Background(), tokens, nil, engine.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(out.Data)
+}
+
+// Reading in pieces gives what reading whole gives.
+func TestReadAt(t *testing.T) {
+	for _, typ := range Types() {
+		f, err := Random(tiny("gpt2"), typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testPieces(t, f)
+	}
+}
+
+func testPieces(t *testing.T, f *File) {
+	t.Helper()
+	whole := make([]byte, f.Size())
+	if n, err := f.ReadAt(whole, 0); int64(n) != f.Size() || err != nil {
+		t.Fatal(n, err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		off := rng.Int64N(f.Size())
+		p := make([]byte, rng.IntN(3000))
+		n, err := f.ReadAt(p, off)
+		if want := int(min(int64(len(p)), f.Size()-off)); n != want || (n < len(p)) != (err == io.EOF) {
+			t.Fatalf("%d of %d bytes at %d of %d: %v", n, len(p), off, f.Size(), err)
+		}
+		if !bytes.Equal(p[:n], whole[off:off+int64(n)]) {
+			t.Fatalf("%d bytes at %d differ", n, off)
+		}
+	}
+	if n, err := f.ReadAt(make([]byte, 1), f.Size()); n != 0 || err != io.EOF {
+		t.Error(n, err)
+	}
+	if _, err := f.ReadAt(make([]byte, 1), -1); err == nil {
+		t.Error("a negative offset")
+	}
+}
+
+func TestRandomRefuses(t *testing.T) {
+	if _, err := FindShape("llama-9b"); err == nil {
+		t.Error("an unknown shape")
+	}
+	if _, err := Random(tiny("llama"), "q3_x"); err == nil {
+		t.Error("an unknown type")
+	}
+	if _, err := Random(tiny("mamba"), "q8_0"); err == nil {
+		t.Error("an unknown architecture")
+	}
+	odd := tiny("llama")
+	odd.Heads = 7
+	if _, err := Random(odd, "q8_0"); err == nil {
+		t.Error("heads that do not divide the width")
+	}
+}
+
+func BenchmarkFill(b *testing.B) {
+	p := make([]byte, 1<<20)
+	for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_K, gguf.Q6_K, gguf.F16} {
+		b.Run(typ.String(), func(b *testing.B) {
+			b.SetBytes(int64(len(p)))
+			for i := 0; b.Loop(); i++ {
+				patterns[typ].fill(p, int64(i)<<20, 1)
+			}
+		})
+	}
+}
+
+// A header of tens of gigabytes takes no time.
+func TestHeaderIsCheap(t *testing.T) {
+	s, err := FindShape("llama-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if _, err := Random(s, "f32"); err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("%v", d)
+	}
+}
