@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/cmd/spec/internal/synth"
+	"github.com/specgo/spec/gguf"
+)
+
+// benched runs the benchmark with little memory to measure and few passes.
+func benched(t *testing.T, change func(b *benchmark)) string {
+	t.Helper()
+	b := newBenchmark()
+	b.memory = 4 << 20
+	b.o.Prefill, b.o.Contexts, b.o.Verify, b.o.Batches = []int{20}, []int{0, 30}, []int{1, 3}, []int{1, 5}
+	b.o.Decode, b.o.Sampled, b.o.Repeats = 4, 5, 2
+	change(b)
+	var out bytes.Buffer
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &bytes.Buffer{}, env: os.Getenv}
+	if err := b.run(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestBench(t *testing.T) {
+	text := benched(t, func(b *benchmark) { b.json = true })
+	var got struct {
+		Schema        int
+		CPU, SIMD     string
+		Threads       int
+		Model         string
+		Bytes         int64
+		BandwidthGBPS float64 `json:"bandwidth_gbps"`
+		Rows          []map[string]any
+	}
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if got.Schema != 1 || got.CPU == "" || got.SIMD == "" || got.Threads < 1 || got.Model == "" || got.Bytes < 5e6 || got.BandwidthGBPS <= 0 {
+		t.Errorf("%+v", got)
+	}
+	type place struct {
+		kind            string
+		tokens, context float64
+	}
+	var rows []place
+	for _, r := range got.Rows {
+		rows = append(rows, place{r["kind"].(string), r["n_tokens"].(float64), r["context"].(float64)})
+		for _, key := range []string{"repeats", "tokens_per_second", "pass_seconds", "bandwidth_fraction", "ratio_to_decode"} {
+			if x, ok := r[key].(float64); !ok || !(x > 0) || math.IsInf(x, 0) {
+				t.Errorf("%s is %v in %v", key, r[key], r)
+			}
+		}
+		if x, ok := r["stddev"].(float64); !ok || x < 0 {
+			t.Errorf("stddev is %v", r["stddev"])
+		}
+		if len(r) != 9 {
+			t.Errorf("row %v", r)
+		}
+	}
+	want := []place{{"decode", 1, 0}, {"decode", 1, 30}, {"verify", 1, 0}, {"verify", 3, 0}, {"prefill", 20, 0}, {"batch", 1, 8}, {"batch", 5, 8}}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows %v, want %v", rows, want)
+	}
+}
+
+func TestBenchTable(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "cpu")
+	text := benched(t, func(b *benchmark) { b.weights, b.profile = "f16", profile })
+	for _, part := range []string{"GB/s", "go-target", "f16", "decode", "verify", "prefill", "batch", "1 to 5 sequences", "39x"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	if info, err := os.Stat(profile); err != nil || info.Size() == 0 {
+		t.Errorf("profile: %v", err)
+	}
+	// A context that the model has not is brought down unless it was asked for.
+	text = benched(t, func(b *benchmark) { b.o.Contexts, b.o.Decode, b.o.Verify = []int{5000}, 1, nil })
+	if !strings.Contains(text, " 1023 ") {
+		t.Errorf("no context of 1023 in\n%s", text)
+	}
+}
+
+func TestBenchUsage(t *testing.T) {
+	for args, says := range map[string]string{
+		"-m x --shape llama-1b":   "--shape",
+		"--type q8_0":             "--shape",
+		"--shape llama-2b":        "llama-1b",
+		"-p 1,x":                  "numbers",
+		"-p -1":                   "numbers",
+		"--verify 0,1":            "numbers",
+		"--shape llama-1b --type": "--type",
+	} {
+		_, errs, code := spec(t, "", append([]string{"bench"}, strings.Fields(args)...)...)
+		if code != exitUsage || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d, %q", args, code, errs)
+		}
+	}
+}
+
+// What a pass reads is what the file holds, but for the padding of the last panel and an embedding that is no output matrix.
+func TestWeightBytes(t *testing.T) {
+	for _, c := range []struct {
+		shape, typ, weights string
+		want                float64
+	}{
+		{"llama-1b", "q8_0", "", 1313e6},
+		{"llama-1b", "q8_0", "q4_0", 695e6},
+		{"llama-8b", "q8_0", "", (8030e6 - 128256*4096) * 34 / 32},
+		{"gpt2-124m", "f16", "", 2 * 123.7e6},
+	} {
+		s, err := synth.FindShape(c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := synth.Random(s, c.typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := gguf.Open(r, r.Size(), c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := weightBytes(f, c.weights)
+		if err != nil || math.Abs(float64(got)/c.want-1) > 0.01 {
+			t.Errorf("%+v: %d, %v", c, got, err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+// Package bench measures what a model's passes cost on this machine: prefill, decoding, verification of several tokens at
+// once, and batches of sequences, each beside the time that reading the weights alone would take.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Options say what to measure. An empty list leaves its rows out.
+type Options struct {
+	Prefill  []int // tokens of a prompt
+	Contexts []int // tokens before those that are decoded
+	Verify   []int // tokens of a verification pass, at an empty context
+	Batches  []int // sequences decoded together
+
+	Decode  int           // tokens that a repeat decodes
+	Sampled int           // tokens that a sequence of a batch samples
+	Repeats int           // of every row but the batches, whose passes are repeats of each other
+	Budget  time.Duration // a row that has taken this long is not repeated; 0 is no limit
+
+	Weights int64  // bytes of weights that a pass reads
+	KV      string // storage of the cache, as in engine.SessionOptions
+}
+
+// Row is one measurement.
+type Row struct {
+	Kind    string `json:"kind"`     // prefill, decode, verify or batch
+	Tokens  int    `json:"n_tokens"` // in a pass: of the prompt, 1, those verified, or one of each sequence
+	Context int    `json:"context"`  // tokens before them
+	Repeats int    `json:"repeats"`  // passes timed
+
+	TokensPerSecond float64 `json:"tokens_per_second"` // Tokens / PassSeconds
+	PassSeconds     float64 `json:"pass_seconds"`      // the median; of a batch with the sampling
+	StdDev          float64 `json:"stddev"`            // of the passes' seconds
+
+	// BandwidthFraction is Bytes / PassSeconds over the memory's bandwidth; see [Row.Compare].
+	BandwidthFraction float64 `json:"bandwidth_fraction"`
+
+	// RatioToDecode compares with decoding at an empty context: for decode and verify the time of a pass over that of a
+	// decoding pass (what checking costs), for prefill and batch the tokens per second over those of decoding.
+	RatioToDecode float64 `json:"ratio_to_decode"`
+
+	// Bytes is what a pass must read at least: the weights once, and the keys and values of all positions before its tokens.
+	Bytes float64 `json:"-"`
+}
+
+// Compare fills in BandwidthFraction, given what the memory can deliver in bytes per second.
+func (r *Row) Compare(bandwidth float64) {
+	if bandwidth > 0 {
+		r.BandwidthFraction = r.Bytes / r.PassSeconds / bandwidth
+	}
+}
+
+// runner is a measurement in progress.
+type runner struct {
+	ctx    context.Context
+	m      *engine.Model
+	o      Options
+	rng    *rand.Rand
+	decode float64 // seconds of a decoding pass at an empty context
+}
+
+// Run measures all rows. Each is handed to report as soon as it is complete.
+func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) ([]Row, error) {
+	o.Repeats = max(o.Repeats, 1)
+	r := &runner{ctx: ctx, m: m, o: o, rng: rand.New(rand.NewPCG(1, 2))}
+	var all []Row
+	add := func(rows []Row, err error) error {
+		for _, row := range rows {
+			r.finish(&row)
+			all = append(all, row)
+			report(row)
+		}
+		return err
+	}
+	// Decoding comes first: the others are compared with it.
+	if err := add(r.passes()); err != nil {
+		return all, err
+	}
+	for _, n := range o.Prefill {
+		if err := add(r.prefill(n)); err != nil {
+			return all, err
+		}
+	}
+	for _, n := range o.Batches {
+		if err := add(r.batch(n)); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// finish adds what follows from the times.
+func (r *runner) finish(row *Row) {
+	row.TokensPerSecond = float64(row.Tokens) / row.PassSeconds
+	if row.Kind == "decode" && row.Context == 0 {
+		r.decode = row.PassSeconds
+	}
+	switch {
+	case r.decode == 0:
+	case row.Kind == "decode" || row.Kind == "verify":
+		row.RatioToDecode = row.PassSeconds / r.decode
+	default:
+		row.RatioToDecode = row.TokensPerSecond * r.decode
+	}
+}
+
+// kvBytes is what the cache holds for one position.
+func (r *runner) kvBytes() float64 {
+	c := r.m.Config()
+	numbers := float64(2 * c.Layers * c.KVHeads * c.HeadDim)
+	switch r.o.KV {
+	case "f32":
+		return 4 * numbers
+	case "q8_0":
+		return 34 * numbers / 32
+	}
+	return 2 * numbers
+}
+
+// tokens are random: speed does not depend on what a text says.
+func (r *runner) tokens(n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = r.rng.Int32N(int32(r.m.Config().Vocab))
+	}
+	return ids
+}
+
+// session is one with room for n tokens, or an error that says what has none.
+func (r *runner) session(what string, n int) (*engine.Session, error) {
+	if most := r.m.Config().Context; n > most {
+		return nil, fmt.Errorf("%s needs a context of %d tokens, the model has %d", what, n, most)
+	}
+	return r.m.NewSession(engine.SessionOptions{Context: n, KV: r.o.KV})
+}
+
+// timed runs a pass and says how long it took.
+func timed(pass func() error) (float64, error) {
+	start := time.Now()
+	err := pass()
+	return time.Since(start).Seconds(), err
+}
+
+// summary makes a row of the times of its passes. positions are the places whose keys and values a pass reads.
+func (r *runner) summary(kind string, tokens, context, positions int, seconds []float64) Row {
+	sum, squares := 0.0, 0.0
+	for _, s := range seconds {
+		sum += s
+	}
+	mean := sum / float64(len(seconds))
+	for _, s := range seconds {
+		squares += (s - mean) * (s - mean)
+	}
+	row := Row{Kind: kind, Tokens: tokens, Context: context, Repeats: len(seconds), PassSeconds: median(seconds),
+		Bytes: float64(r.o.Weights) + float64(positions)*r.kvBytes()}
+	if len(seconds) > 1 {
+		row.StdDev = math.Sqrt(squares / float64(len(seconds)-1))
+	}
+	return row
+}
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	if n := len(x); n%2 == 0 {
+		return (x[n/2-1] + x[n/2]) / 2
+	}
+	return x[len(x)/2]
+}
