@@ -2,6 +2,8 @@ package tensor
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/specgo/spec/asm"
@@ -9,11 +11,11 @@ import (
 
 const (
 	bandwidthUnit   = 1 << 20 // bytes that a thread reads at a time
-	bandwidthPasses = 3       // times each way of reading is tried
+	bandwidthPasses = 3       // times each way of reading is timed: the median counts, as lucky moments say little
 )
 
 // ReadBandwidth measures how fast this machine's memory can be read by all threads together, in GB/s (10^9 bytes per
-// second): the best of plain and prefetched reads of the given number of bytes, with the machine's widest registers whatever
+// second): the best of plain and prefetched reads of the given number of bytes, each the median of several, with the machine's widest registers whatever
 // kernels the Runtime has. That is the ceiling of everything that reads each weight once. Give it a gigabyte or more,
 // far more than the caches hold; it allocates that much and frees it. Other operations wait meanwhile.
 func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
@@ -37,9 +39,10 @@ func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 			b[j] = byte(i + j>>6)
 		}
 	})
-	best := time.Duration(1 << 62)
+	ways := []int{0, 2048, 8192} // bytes prefetched ahead
+	times := make([][]time.Duration, len(ways))
 	for range bandwidthPasses {
-		for _, ahead := range []int{0, 2048, 4096, 8192} {
+		for w, ahead := range ways {
 			start := time.Now()
 			rt.Parallel(units, func(i int) {
 				// A call ends within 50 µs, and the garbage collector waits no longer.
@@ -48,8 +51,13 @@ func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 					safepoint()
 				}
 			})
-			best = min(best, time.Since(start))
+			times[w] = append(times[w], time.Since(start))
 		}
+	}
+	best := time.Duration(math.MaxInt64)
+	for _, t := range times {
+		slices.Sort(t)
+		best = min(best, t[len(t)/2])
 	}
 	return float64(units*bandwidthUnit) / best.Seconds() / 1e9, nil
 }

@@ -54,7 +54,7 @@ With --shape the weights are random and made in memory: what a model of that siz
 			choiceFlag("--kv", &b.o.KV, []string{"f16", "f32", "q8_0"}, "how keys and values are stored (default f16)"),
 			switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 --sample 20 -r 2"),
 			switchFlag("--json", &b.json, true, "write JSON"),
-			textFlag("--cpuprofile", &b.profile, "FILE", "write a profile of the passes, for go tool pprof"))
+			textFlag("--cpuprofile", &b.profile, "FILE", "write a profile of all this, for go tool pprof"))
 		return flags, b.run
 	},
 }
@@ -125,10 +125,6 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	if b.quick {
 		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16}, []int{1, 16}, 20, 2
 	}
-	before, err := b.bandwidth(p)
-	if err != nil {
-		return err
-	}
 	rt, err := b.runtime(p)
 	if err != nil {
 		return err
@@ -147,32 +143,25 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 			b.o.Contexts[i] = min(c, most)
 		}
 	}
-	rows, err := b.measure(ctx, p, m)
+	// Its own workers sleep while the model's run, and the other way round.
+	reader, err := tensor.NewRuntime(tensor.Options{Threads: rt.Threads()})
 	if err != nil {
 		return err
 	}
-	after, err := b.bandwidth(p) // a busy moment may have spoilt the first
+	defer reader.Close()
+	b.o.Memory = func() (float64, error) {
+		gbps, err := reader.ReadBandwidth(b.memory)
+		return gbps * 1e9, err
+	}
+	rows, bandwidth, err := b.measure(ctx, p, m)
 	if err != nil {
 		return err
 	}
-	out := report{1, cpuName(), rt.SIMD(), rt.Threads(), m.Config().Name, m.Bytes(), max(before, after), rows}
-	for i := range rows {
-		rows[i].Compare(out.Bandwidth * 1e9)
-	}
+	out := report{1, cpuName(), rt.SIMD(), rt.Threads(), m.Config().Name, m.Bytes(), bandwidth / 1e9, rows}
 	if b.json {
 		return printJSON(p.stdout, out)
 	}
 	return out.print(p.stdout, m)
-}
-
-// bandwidth measures the memory with as many threads as the model will have, gigabytes per second.
-func (b *benchmark) bandwidth(p *program) (float64, error) {
-	rt, err := tensor.NewRuntime(tensor.Options{Threads: max(b.threads, 0)})
-	if err != nil {
-		return 0, err
-	}
-	defer rt.Close()
-	return rt.ReadBandwidth(b.memory)
 }
 
 // load makes or reads the model. The file is for its header only.
@@ -231,15 +220,15 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 }
 
 // measure runs the passes, under a profile if one is wanted.
-func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) ([]bench.Row, error) {
+func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) ([]bench.Row, float64, error) {
 	if b.profile != "" {
 		f, err := os.Create(b.profile)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		defer f.Close()
 		if err := pprof.StartCPUProfile(f); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		defer pprof.StopCPUProfile()
 	}

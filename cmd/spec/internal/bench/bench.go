@@ -25,6 +25,10 @@ type Options struct {
 	Repeats int           // of every row but the batches, whose passes are repeats of each other
 	Budget  time.Duration // a row that has taken this long is not repeated; 0 is no limit
 
+	// Memory measures how many bytes per second the memory delivers. It is asked in every repeat, between the passes, for
+	// on a machine that others use too the answer changes from second to second. nil leaves it out.
+	Memory func() (float64, error)
+
 	Weights int64  // bytes of weights that a pass reads
 	KV      string // storage of the cache, as in engine.SessionOptions
 }
@@ -40,7 +44,7 @@ type Row struct {
 	PassSeconds     float64 `json:"pass_seconds"`      // the median; of a batch with the sampling
 	StdDev          float64 `json:"stddev"`            // of the passes' seconds
 
-	// BandwidthFraction is Bytes / PassSeconds over the memory's bandwidth; see [Row.Compare].
+	// BandwidthFraction is Bytes / PassSeconds over the memory's bandwidth.
 	BandwidthFraction float64 `json:"bandwidth_fraction"`
 
 	// RatioToDecode compares with decoding at an empty context: for decode and verify the time of a pass over that of a
@@ -51,54 +55,51 @@ type Row struct {
 	Bytes float64 `json:"-"`
 }
 
-// Compare fills in BandwidthFraction, given what the memory can deliver in bytes per second.
-func (r *Row) Compare(bandwidth float64) {
-	if bandwidth > 0 {
-		r.BandwidthFraction = r.Bytes / r.PassSeconds / bandwidth
-	}
-}
-
 // runner is a measurement in progress.
 type runner struct {
 	ctx    context.Context
 	m      *engine.Model
 	o      Options
 	rng    *rand.Rand
-	decode float64 // seconds of a decoding pass at an empty context
+	decode float64   // seconds of a decoding pass at an empty context
+	memory []float64 // answers of Options.Memory
 }
 
-// Run measures all rows. Each is handed to report as soon as it is complete.
-func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) ([]Row, error) {
+// Run measures all rows, and the memory's bandwidth in bytes per second, the median. Each row is handed to report as soon
+// as it is complete.
+func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (rows []Row, bandwidth float64, err error) {
 	o.Repeats = max(o.Repeats, 1)
 	r := &runner{ctx: ctx, m: m, o: o, rng: rand.New(rand.NewPCG(1, 2))}
-	var all []Row
-	add := func(rows []Row, err error) error {
-		for _, row := range rows {
-			r.finish(&row)
-			all = append(all, row)
+	add := func(more []Row, err error) error {
+		if len(r.memory) > 0 {
+			bandwidth = median(r.memory)
+		}
+		for _, row := range more {
+			r.finish(&row, bandwidth)
+			rows = append(rows, row)
 			report(row)
 		}
 		return err
 	}
 	// Decoding comes first: the others are compared with it.
 	if err := add(r.passes()); err != nil {
-		return all, err
+		return rows, bandwidth, err
 	}
 	for _, n := range o.Prefill {
 		if err := add(r.prefill(n)); err != nil {
-			return all, err
+			return rows, bandwidth, err
 		}
 	}
 	for _, n := range o.Batches {
 		if err := add(r.batch(n)); err != nil {
-			return all, err
+			return rows, bandwidth, err
 		}
 	}
-	return all, nil
+	return rows, bandwidth, nil
 }
 
 // finish adds what follows from the times.
-func (r *runner) finish(row *Row) {
+func (r *runner) finish(row *Row, bandwidth float64) {
 	row.TokensPerSecond = float64(row.Tokens) / row.PassSeconds
 	if row.Kind == "decode" && row.Context == 0 {
 		r.decode = row.PassSeconds
@@ -109,6 +110,9 @@ func (r *runner) finish(row *Row) {
 		row.RatioToDecode = row.PassSeconds / r.decode
 	default:
 		row.RatioToDecode = row.TokensPerSecond * r.decode
+	}
+	if bandwidth > 0 {
+		row.BandwidthFraction = row.Bytes / row.PassSeconds / bandwidth
 	}
 }
 

@@ -48,6 +48,13 @@ func (r *runner) passes() ([]Row, error) {
 		row.seconds, row.spent = nil, 0
 	}
 	for range r.o.Repeats {
+		if r.o.Memory != nil {
+			speed, err := r.o.Memory()
+			if err != nil {
+				return nil, err
+			}
+			r.memory = append(r.memory, speed)
+		}
 		for _, row := range rows {
 			if r.o.Budget > 0 && row.spent > r.o.Budget.Seconds() {
 				continue
