@@ -11,6 +11,9 @@ func LogProb(logits []float32, id int32) float32 {
 	return logits[id] - tensor.LogSumExp(logits)
 }
 
+// Probability is a token's probability under the raw logits: softmax. It is 0 for an id that has no logit.
+func Probability(logits []float32, id int32) float32 { return tensor.Exp(LogProb(logits, id)) }
+
 // Streams of random numbers. Position and purpose make them independent of each other.
 const purposeNoise = 0 // of Pick
 

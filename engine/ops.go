@@ -11,13 +11,13 @@ import (
 // The operations of a forward pass. They do nothing once one of them has failed, so that the
 // architectures read like their papers; the pass's owner looks at p.err.
 
-// layer begins layer i: it reports whether to go on.
+// layer begins layer i: it reports whether to go on, or to leave before it.
 func (p *pass) layer(i int) bool {
 	if p.err == nil {
 		p.err = p.ctx.Err()
 	}
 	p.current = i
-	return p.err == nil
+	return p.err == nil && i < p.layers
 }
 
 // fail keeps the first error, with the layer that it came from.

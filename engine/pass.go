@@ -52,6 +52,7 @@ type pass struct {
 	positions []int32                   // [rows] place on the row's own path
 	segments  []tensor.AttentionSegment // whose rows they are
 	wanted    []wantedRow               // ascending
+	layers    int                       // that they go through
 
 	depth    []int32 // scratch of depths
 	in       tensor.Input
@@ -89,16 +90,17 @@ func (p *pass) push(c piece) {
 	}
 }
 
-// fill takes up to passRows rows off the pieces. It reports false when there are none left. Chains are
-// cut where they must be, trees stay whole.
+// fill takes up to passRows rows off the pieces, all of which go through as many layers. It reports false
+// when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.segments, p.wanted = p.tokens[:0], p.positions[:0], p.segments[:0], p.wanted[:0]
 	for p.at < len(p.pieces) && len(p.tokens) < passRows {
 		c := &p.pieces[p.at]
 		n := min(len(c.tokens)-p.done, passRows-len(p.tokens))
-		if c.parents != nil && n < len(c.tokens) {
+		if c.parents != nil && n < len(c.tokens) || len(p.tokens) > 0 && c.s.layers != p.layers {
 			break
 		}
+		p.layers = c.s.layers
 		row := len(p.tokens)
 		p.segments = append(p.segments, tensor.AttentionSegment{KV: c.s.kv, Row: row, Start: c.start + p.done, Tokens: n, Parents: c.parents})
 		p.tokens = append(p.tokens, c.tokens[p.done:p.done+n]...)

@@ -235,6 +235,12 @@ func TestLogProb(t *testing.T) {
 	if got := LogProb(logs(0.5, 0.25, 0.25), 1); math.Abs(float64(got)-math.Log(0.25)) > 1e-6 {
 		t.Errorf("log 0.25 is %v", got)
 	}
+	if got := Probability(logs(0.5, 0.25, 0.25), 1); math.Abs(float64(got)-0.25) > 1e-6 {
+		t.Errorf("Probability %v", got)
+	}
+	if got := Probability([]float32{1}, 1); got != 0 {
+		t.Errorf("Probability outside the vocabulary: %v", got)
+	}
 	if got := LogProb([]float32{1}, 1); got != negInf {
 		t.Errorf("a token without a logit has %v", got)
 	}

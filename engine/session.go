@@ -12,6 +12,11 @@ type SessionOptions struct {
 	Context int    // most tokens of the text; 0 is the model's context length
 	KV      string // storage of the KV cache: "" or "f16", "f32", "q8_0"
 
+	// Layers ends the forward pass after so many layers: the final norm and the output matrix follow
+	// at once, and the cache holds these layers only. 0 is all of them. It makes a model draft for
+	// itself (early exit).
+	Layers int
+
 	// NoCache recomputes the whole text in every pass. The logits are the same bit for bit; only
 	// the time differs. It exists to show just that.
 	NoCache bool
@@ -21,6 +26,7 @@ type SessionOptions struct {
 type Session struct {
 	m       *Model
 	kv      *tensor.KV
+	layers  int
 	context int
 	noCache bool
 
@@ -46,6 +52,12 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if o.Context == 0 {
 		o.Context = c.Context
 	}
+	if o.Layers < 0 || o.Layers > c.Layers {
+		return nil, fmt.Errorf("%s: %w: an exit after %d layers, the model has %d", m.name, ErrUsage, o.Layers, c.Layers)
+	}
+	if o.Layers == 0 {
+		o.Layers = c.Layers
+	}
 	if o.KV == "" {
 		o.KV = "f16"
 	}
@@ -54,11 +66,11 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	// Branches of a tree take slots beyond the text that they hang on.
-	kv, err := tensor.NewKV(tensor.KVShape{Layers: c.Layers, Heads: c.KVHeads, HeadDim: c.HeadDim, Type: t, Context: o.Context + maxTree})
+	kv, err := tensor.NewKV(tensor.KVShape{Layers: o.Layers, Heads: c.KVHeads, HeadDim: c.HeadDim, Type: t, Context: o.Context + maxTree})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
-	return &Session{m: m, kv: kv, context: o.Context, noCache: o.NoCache}, nil
+	return &Session{m: m, kv: kv, layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
 }
 
 // Len is the number of tokens of the text. Nodes of a tree that waits for Commit do not count.
@@ -69,6 +81,9 @@ func (s *Session) Context() int { return s.context }
 
 // Vocab is the number of logits in a row.
 func (s *Session) Vocab() int { return s.m.config.Vocab }
+
+// Layers is the number of the model's layers that compute the session.
+func (s *Session) Layers() int { return s.layers }
 
 // Model is the session's model.
 func (s *Session) Model() *Model { return s.m }
@@ -134,7 +149,7 @@ func (s *Session) Fork() (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: s.m, kv: kv, context: s.context, noCache: s.noCache, tokens: append([]int32(nil), s.tokens...)}, nil
+	return &Session{m: s.m, kv: kv, layers: s.layers, context: s.context, noCache: s.noCache, tokens: append([]int32(nil), s.tokens...)}, nil
 }
 
 // Close frees the cache now instead of when the Session is collected. The session must not be used afterwards.

@@ -18,7 +18,7 @@
 //
 // Four choices are independent of each other:
 //
-//	Drafter   Model, NGram, Suffix, Splice, Merge, Replay
+//	Drafter   Model, EarlyExit, Reencode, Intersect, NGram, Suffix, Splice, Merge, Replay
 //	Schedule  Auto, Constant, Heuristic, Dynamic, Oracle
 //	Verifier  Greedy, Match, Rejection, Block, Stairs
 //	Sampling  engine.Sampling
@@ -26,7 +26,8 @@
 // The papers: Leviathan et al. 2023 and Chen et al. 2023 (the method, and rejection), Gante 2023
 // (assisted generation and the heuristic schedule), Mamou et al. 2024 (dynamic lookahead), Saxena
 // 2023 (prompt lookup), Sun et al. 2024 (block verification), Grigaliunas and Lukosevicius 2024
-// (stairs), Miao et al. 2024 (trees).
+// (stairs), Miao et al. 2024 (trees), Timor et al. 2025 (drafts in other vocabularies), Zhang et al.
+// 2023 and Elhoushi et al. 2024 (early exit).
 //
 // Reading the source: decoder.go is the round, draft.go what is proposed, verify.go the rule that
 // matters most, model.go the drafter that matters most; each other file is one idea.

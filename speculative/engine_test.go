@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 )
@@ -90,10 +92,9 @@ func TestEngineIdentity(t *testing.T) {
 	}
 	defer rt.Close()
 	target, near, far := randomModel(t, rt, 0), randomModel(t, rt, 0.05), randomModel(t, rt, 3)
-	const tokens = 40
-	lengths := upTo(16)
+	tokens, lengths := 40, upTo(16)
 	if testing.Short() {
-		lengths = []int{1, 5, 16}
+		tokens, lengths = 24, []int{1, 4, 16}
 	}
 	for i, s := range []engine.Sampling{
 		{},
@@ -107,14 +108,17 @@ func TestEngineIdentity(t *testing.T) {
 			{"far", func() Drafter { return Model(session(t, far, 0)) }},
 			{"short", func() Drafter { return Model(session(t, near, 30)) }},
 			{"ngram", func() Drafter { return NGram(0, 0) }},
-			{"merged", func() Drafter { return Merge(Model(session(t, near, 0)), Model(session(t, far, 0)), NGram(0, 0)) }},
+			{"early exit", func() Drafter { return exit(t, target, 1) }},
+			{"merged", func() Drafter {
+				return Merge(Model(session(t, near, 0)), exit(t, target, 1), Model(session(t, far, 0)), NGram(0, 0))
+			}},
 			{"splice", func() Drafter { return Splice(session(t, near, 0)) }},
 			{"replay", func() Drafter { return Replay(want, 7) }},
 			{"tree", func() Drafter { return &bush{want, 3} }},
 		}
 		accepted := 0
 		for _, k := range lengths {
-			if i > 0 && k != 1 && k != 4 && k != 16 {
+			if i > 0 && k != 4 && (testing.Short() || k != 1 && k != 16) {
 				continue
 			}
 			for _, drafter := range drafters {
@@ -132,6 +136,45 @@ func TestEngineIdentity(t *testing.T) {
 		if accepted == 0 {
 			t.Error("the near model is never right: this shows little")
 		}
+	}
+}
+
+// exit drafts with the first n layers of m.
+func exit(t testing.TB, m *engine.Model, n int) Drafter {
+	t.Helper()
+	d, err := EarlyExit(m, engine.SessionOptions{Layers: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// After all its layers a model guesses itself, sampling included; after fewer it costs fewer.
+func TestEarlyExit(t *testing.T) {
+	target, _ := pair(t)
+	one := session(t, target, 0)
+	prompt := target.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
+	layers := target.Config().Layers
+	exits, tokens := []int{0, 1, layers - 1, layers}, 41
+	if testing.Short() {
+		exits, tokens = []int{0, layers}, 16
+	}
+	for _, n := range exits {
+		for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 3}} {
+			want, _ := collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
+			d := New(one, exit(t, target, n), Options{Schedule: Constant(4, 0), MaxTokens: tokens})
+			if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
+				t.Errorf("exit after %d layers: got %v, want %v", n, got, want)
+			}
+			st := d.Stats()
+			t.Logf("exit after %d layers of %d, temperature %v: %d of %d accepted", n, layers, s.Temperature, st.Accepted, st.Drafted)
+			if n == layers && st.Accepted != st.Drafted {
+				t.Errorf("%d of %d accepted", st.Accepted, st.Drafted)
+			}
+		}
+	}
+	if _, err := EarlyExit(target, engine.SessionOptions{Layers: layers + 1}); !errors.Is(err, engine.ErrUsage) {
+		t.Errorf("exit after %d layers of %d: %v", layers+1, layers, err)
 	}
 }
 

@@ -27,7 +27,7 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 	on := func(vocab, context int, m func([]int32, []float32)) func() Drafter {
 		return func() Drafter { return Model(newFake(t, vocab, context, m)) }
 	}
-	return []named[Drafter]{
+	return append(foreigners(t, model), []named[Drafter]{
 		{"none", func() Drafter { return nil }},
 		{"model/same", on(matrixVocab, matrixContext, model)},
 		{"model/good", on(matrixVocab, matrixContext, noisy(model, 0.3))},
@@ -44,7 +44,7 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 		{"replay", func() Drafter { return Replay(want, 0) }},
 		{"replay/10", func() Drafter { return Replay(want, 10) }},
 		{"tree", func() Drafter { return &fan{model: noisy(model, 0.1), wide: 3} }},
-	}
+	}...)
 }
 
 func matrixSchedules(n int) []named[Schedule] {

@@ -2,7 +2,6 @@ package speculative
 
 import (
 	"context"
-	"math"
 
 	"github.com/specgo/spec/engine"
 )
@@ -14,13 +13,10 @@ import (
 func Model(seq Sequence) Drafter { return &modelDrafter{seq: tracked{Sequence: seq}} }
 
 type modelDrafter struct {
-	seq     tracked
-	vocab   int // ids that both models know
-	sampler *engine.Sampler
-	dice    dice
-	setup   Setup
-	known   int           // the cache agrees with the text up to here
-	q       []engine.Prob // storage of the distributions of one draft
+	picker
+	seq   tracked
+	vocab int // ids that both models know
+	known int // the cache agrees with the text up to here
 }
 
 func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
@@ -30,13 +26,10 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if err := m.seq.open(); err != nil {
 		return err
 	}
-	m.vocab = min(s.Vocab, m.seq.Vocab())
-	sampler, err := engine.NewSampler(s.Vocab, s.Sampling)
-	if err != nil {
+	m.vocab, m.known = min(s.Vocab, m.seq.Vocab()), 0
+	if err := m.picker.start(s); err != nil {
 		return err
 	}
-	m.sampler, m.setup, m.known, m.dice = sampler, s, 0, dice{s.Sampling.Seed}
-	m.setup.Prompt = nil
 	if s.Longest == 0 || len(s.Prompt) > m.seq.Context() || !m.speaks(s.Prompt) {
 		return nil
 	}
@@ -44,7 +37,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 		return err
 	}
 	m.seq.reserve(min(m.seq.Context(), len(s.Prompt)+prefillChunk))
-	_, err = m.seq.prefill(ctx, s.Prompt[:len(s.Prompt)-1])
+	_, err := m.seq.prefill(ctx, s.Prompt[:len(s.Prompt)-1])
 	return err
 }
 
@@ -74,7 +67,7 @@ func (m *modelDrafter) Draft(ctx context.Context, text []int32, d *Draft) error 
 // the cache lacks.
 func (m *modelDrafter) next(ctx context.Context, text []int32, written int, d *Draft) (bool, error) {
 	if d.Len() == 0 {
-		m.q = m.q[:0]
+		m.begin()
 	}
 	if len(text) > m.seq.Context() {
 		return false, nil
@@ -103,23 +96,43 @@ func (m *modelDrafter) next(ctx context.Context, text []int32, written int, d *D
 	return d.Add(id, m.confidence(row, id), q), nil
 }
 
+func (m *modelDrafter) Observe(*Round) {}
+
+// picker chooses a model drafter's tokens from its logits.
+type picker struct {
+	sampler *engine.Sampler
+	dice    dice
+	probs   bool
+	trust   bool
+	lane    int
+	q       []engine.Prob // storage of the distributions of one draft
+}
+
+func (p *picker) start(s Setup) (err error) {
+	p.dice, p.probs, p.trust, p.lane = dice{s.Sampling.Seed}, s.Probs, s.Trust, s.Lane
+	p.sampler, err = engine.NewSampler(s.Vocab, s.Sampling)
+	return err
+}
+
+// begin begins a draft.
+func (p *picker) begin() { p.q = p.q[:0] }
+
 // pick chooses the token after text: by the shared noise, or, for rules that weigh p against q,
 // by an independent draw from q, which is returned with it.
-func (m *modelDrafter) pick(row []float32, text []int32, d *Draft) (int32, []engine.Prob) {
-	if !m.setup.Probs {
-		return m.sampler.Pick(row, text), nil
+func (p *picker) pick(row []float32, text []int32, d *Draft) (int32, []engine.Prob) {
+	if !p.probs {
+		return p.sampler.Pick(row, text), nil
 	}
-	from := len(m.q)
-	m.q = m.sampler.AppendDistribution(m.q, row, text)
-	q := m.q[from:len(m.q):len(m.q)]
-	return draw(q, m.dice.roll(len(text), forDraft, d.Round, m.setup.Lane<<16+d.Len())), q
+	from := len(p.q)
+	p.q = p.sampler.AppendDistribution(p.q, row, text)
+	q := p.q[from:len(p.q):len(p.q)]
+	return draw(q, p.dice.roll(len(text), forDraft, d.Round, p.lane<<16+d.Len())), q
 }
 
-func (m *modelDrafter) confidence(row []float32, id int32) float32 {
-	if !m.setup.Trust || id < 0 {
+// confidence is the raw probability of a token, if the schedule looks at it.
+func (p *picker) confidence(row []float32, id int32) float32 {
+	if !p.trust || id < 0 {
 		return 1
 	}
-	return float32(math.Exp(float64(engine.LogProb(row, id))))
+	return engine.Probability(row, id)
 }
-
-func (m *modelDrafter) Observe(*Round) {}

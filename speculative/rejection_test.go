@@ -90,6 +90,17 @@ func chiSquared(t *testing.T, s engine.Sampling, texts int, decoder func() *Deco
 		}
 		count[cell]++
 	}
+	return deviation(t, count, want)
+}
+
+// deviation compares how often each cell occurred with its probability: Pearson's chi-squared, in
+// standard deviations above its mean. Rare cells are taken together.
+func deviation(t *testing.T, count []int, want []float64) float64 {
+	t.Helper()
+	texts := 0
+	for _, n := range count {
+		texts += n
+	}
 	var x, cells, restWant float64
 	restCount := 0
 	add := func(n int, want float64) {
@@ -114,10 +125,10 @@ func chiSquared(t *testing.T, s engine.Sampling, texts int, decoder func() *Deco
 }
 
 // liar is a drafter that says it sampled from q but took q's likeliest token.
-type liar struct{ *modelDrafter }
+type liar struct{ Drafter }
 
 func (l liar) Draft(ctx context.Context, text []int32, d *Draft) error {
-	err := l.modelDrafter.Draft(ctx, text, d)
+	err := l.Drafter.Draft(ctx, text, d)
 	best := d.Probs[0][0]
 	for _, x := range d.Probs[0] {
 		if x.P > best.P {
@@ -129,12 +140,23 @@ func (l liar) Draft(ctx context.Context, text []int32, d *Draft) error {
 }
 
 // trimmer is a drafter that takes back the token it sampled when it finds it unlikely.
-type trimmer struct{ *modelDrafter }
+type trimmer struct{ Drafter }
 
 func (l trimmer) Draft(ctx context.Context, text []int32, d *Draft) error {
-	err := l.modelDrafter.Draft(ctx, text, d)
+	err := l.Drafter.Draft(ctx, text, d)
 	if probability(d.Probs[0], d.Tokens[0], -1) < 0.2 {
 		d.reset(0, 0)
+	}
+	return err
+}
+
+// careless is a drafter that restricted its tokens and forgot to renormalize what is left.
+type careless struct{ Drafter }
+
+func (l careless) Draft(ctx context.Context, text []int32, d *Draft) error {
+	err := l.Drafter.Draft(ctx, text, d)
+	for i := range d.Probs[0] {
+		d.Probs[0][i].P *= 0.6
 	}
 	return err
 }
@@ -149,9 +171,9 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 		texts = 1000
 	}
 	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
-	draft := func(vocab int) *modelDrafter {
-		return Model(newFake(t, vocab, 32, tiny(8))).(*modelDrafter)
-	}
+	draft := func(vocab int) Drafter { return Model(newFake(t, vocab, 32, tiny(8))) }
+	ours, theirs := vocabulary(t, "a", "b", "c", "d", "e"), vocabulary(t, "x", "e", "b", "c", "bc", "a") // shared: a, b, c, e
+	intersected := func() Drafter { return Intersect(newFake(t, 6, 32, tiny(8)), ours, theirs) }
 	for name, drafter := range map[string]func() Drafter{
 		"model":   func() Drafter { return draft(tinyVocab) },
 		"smaller": func() Drafter { return draft(tinyVocab - 1) },
@@ -160,6 +182,11 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 		"tree":    func() Drafter { return &siblings{} },
 		"merged": func() Drafter {
 			return Merge(draft(tinyVocab), draft(tinyVocab), Model(newFake(t, tinyVocab, 32, tiny(9))))
+		},
+		"intersect": intersected,
+		"reencode":  func() Drafter { return Reencode(newFake(t, 6, 32, tiny(8)), ours, theirs) },
+		"merged across vocabularies": func() Drafter {
+			return Merge(intersected(), draft(tinyVocab), Reencode(newFake(t, 6, 32, tiny(9)), ours, theirs), intersected())
 		},
 		"none": func() Drafter { return nil },
 	} {
@@ -181,7 +208,10 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 			}
 		}
 	}
-	for name, drafter := range map[string]Drafter{"liar": liar{draft(tinyVocab)}, "trimmer": trimmer{draft(tinyVocab)}} {
+	for name, drafter := range map[string]Drafter{
+		"liar": liar{draft(tinyVocab)}, "trimmer": trimmer{draft(tinyVocab)},
+		"lying intersection": liar{intersected()}, "trimming intersection": trimmer{intersected()}, "careless intersection": careless{intersected()},
+	} {
 		broken := chiSquared(t, engine.Sampling{Temperature: 1}, texts, func() *Decoder {
 			return New(target(), drafter, Options{Schedule: Constant(1, 0), Verify: rule(), MaxTokens: 5})
 		})
@@ -246,10 +276,27 @@ func TestEveryRuleGreedy(t *testing.T) {
 	model := random(31)
 	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, engine.Sampling{})
 	for _, drafter := range matrixDrafters(t, model, want) {
-		for _, rule := range []Verifier{Rejection(), Block(), Stairs(false), Stairs(true)} {
+		for _, rule := range []Verifier{Greedy(), Match(), Rejection(), Block(), Stairs(false), Stairs(true)} {
 			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: rule, MaxTokens: matrixTokens})
 			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 				t.Fatalf("%s, %T: got %v, want %v", drafter.name, rule, got, want)
+			}
+		}
+	}
+}
+
+// Stairs sample with the noise of plain decoding.
+func TestStairsArePlainSampling(t *testing.T) {
+	model := loops(32)
+	for seed := range uint64(3) {
+		s := penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed})
+		want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
+		for _, drafter := range matrixDrafters(t, model, want) {
+			for _, faithful := range []bool{false, true} {
+				d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: Stairs(faithful), MaxTokens: matrixTokens})
+				if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
+					t.Fatalf("%s, faithful %v: got %v, want %v", drafter.name, faithful, got, want)
+				}
 			}
 		}
 	}

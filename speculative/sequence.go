@@ -116,7 +116,7 @@ func compatible(target, draft Sequence) error {
 		return nil
 	}
 	if err := tt.Compatible(dt); err != nil {
-		return fmt.Errorf("draft model: %w: %w", engine.ErrVocabulary, err)
+		return fmt.Errorf("draft model: %w: %w (Reencode and Intersect draft across vocabularies)", engine.ErrVocabulary, err)
 	}
 	return nil
 }

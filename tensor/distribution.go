@@ -83,6 +83,9 @@ func ArgMax(x []float32) int {
 // Log is the natural logarithm, the same bits on every machine.
 func Log(x float32) float32 { return asm.Log32(x) }
 
+// Exp is e to the power x, the same on every machine.
+func Exp(x float32) float32 { return asm.Exp32(x) }
+
 // Key makes a stream of random numbers out of a seed and what the numbers are for (position, purpose, …).
 func Key(seed uint64, parts ...uint64) uint64 { return asm.Key(seed, parts...) }
 

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
@@ -11,17 +13,23 @@ import (
 
 // speculation are the flags that choose who drafts, how much, and how drafts are checked.
 type speculation struct {
-	draft                     string // file of the draft model
-	drafter, schedule, verify string // names; "" is the default
+	drafts                    []string // files of draft models
+	drafter, schedule, verify string   // names; "" is the default
 	draftMax, draftMin        int
+	exitLayer                 int     // 0: the default
 	threshold                 float32 // negative: the schedule's default
 }
 
-// Drafters by name. Those of a model are given a session of it.
+// Drafters by name, but for early exit. Those of a model are given a session of it; those of a model
+// with another vocabulary the tokenizers too.
 var (
 	modelDrafters = map[string]func(speculative.Sequence) speculative.Drafter{
 		"splice": speculative.Splice,
 		"model":  speculative.Model,
+	}
+	foreignDrafters = map[string]func(draft speculative.Sequence, target, own *bpe.Tokenizer) speculative.Drafter{
+		"reencode":  speculative.Reencode,
+		"intersect": speculative.Intersect,
 	}
 	textDrafters = map[string]func() speculative.Drafter{
 		"ngram":  func() speculative.Drafter { return speculative.NGram(0, 0) },
@@ -29,6 +37,8 @@ var (
 		"none":   func() speculative.Drafter { return nil },
 	}
 )
+
+const earlyExit = "early-exit"
 
 // Schedules by name. Each takes a length, 0 for its own default, and a threshold, negative for its own.
 var schedules = map[string]func(length int, threshold float32) speculative.Schedule{
@@ -65,9 +75,10 @@ func or(n, otherwise int) int {
 
 func (s *speculation) flags() []flag {
 	return []flag{
-		textFlag("-md, --model-draft, --spec-draft-model", &s.draft, "FILE", "the draft model"),
-		choiceFlag("--drafter", &s.drafter, []string{"model", "ngram", "suffix", "splice", "none"},
-			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; nobody (default: splice when there is a draft model, else ngram; model for the embedded pair)"),
+		listFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are checked together, as a tree"),
+		choiceFlag("--drafter", &s.drafter, []string{"model", "ngram", "suffix", "splice", earlyExit, "reencode", "intersect", "none"},
+			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; the model's own first layers; a draft model of another vocabulary, by way of text or in the tokens that both have; nobody (default: splice when there is a draft model, else ngram; model for the embedded pair)"),
+		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit goes through (default: a third)"),
 		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
 			"how long drafts are: as measured to pay; always 5 tokens; 5, +2 after a full success, else -1; until the draft model is unsure (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
 		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &s.draftMax, 1, 1024, "most tokens in a draft (default: the schedule's)"),
@@ -83,10 +94,12 @@ func (s *speculation) check(model string, temperature float32) error {
 	switch {
 	case s.verify == "greedy" && temperature > 0:
 		return usagef("--verify greedy needs --temp 0: at another temperature it would change the text")
-	case modelDrafters[s.drafter] != nil && s.draft == "" && model != "":
+	case (modelDrafters[s.drafter] != nil || foreignDrafters[s.drafter] != nil) && len(s.drafts) == 0 && model != "":
 		return usagef("--drafter %s needs a draft model: -md FILE", s.drafter)
-	case textDrafters[s.drafter] != nil && s.draft != "":
+	case (textDrafters[s.drafter] != nil || s.drafter == earlyExit) && len(s.drafts) > 0:
 		return usagef("--drafter %s does not use the draft model of -md", s.drafter)
+	case s.exitLayer > 0 && s.drafter != earlyExit:
+		return usagef("--exit-layer needs --drafter early-exit")
 	case s.draftMax > 0 && s.draftMin > s.draftMax:
 		return usagef("--draft-min %d is more than --draft-max %d", s.draftMin, s.draftMax)
 	}
@@ -124,25 +137,60 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 		switch {
 		case g.model == "":
 			name = "model"
-		case g.draft != "":
+		case len(g.drafts) > 0:
 			name = "splice"
 		}
 	}
 	if drafter := textDrafters[name]; drafter != nil {
 		return drafter(), nil
 	}
-	draft, err := g.open(ctx, p, rt, g.draft, "draft", testdata.Draft())
+	if name == earlyExit {
+		return speculative.EarlyExit(target.Model(), engine.SessionOptions{Context: target.Context(), KV: g.kv, NoCache: g.noCache, Layers: g.exitLayer})
+	}
+	files := g.drafts
+	if len(files) == 0 {
+		files = []string{""} // the embedded one
+	}
+	var all []speculative.Drafter
+	for i, file := range files {
+		if i > 0 && name == "splice" {
+			name = "model" // one lookup is enough
+		}
+		d, err := g.newModelDrafter(ctx, p, rt, target, name, file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	if len(all) > 1 {
+		return speculative.Merge(all...), nil
+	}
+	return all[0], nil
+}
+
+// newModelDrafter makes the named drafter of one draft model.
+func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, name, file string) (speculative.Drafter, error) {
+	draft, err := g.open(ctx, p, rt, file, "draft", testdata.Draft())
 	if err != nil {
 		return nil, err
 	}
-	if draft.Tokenizer() == nil {
-		return nil, fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows that it is the target's", g.draft)
+	tok, own := target.Model().Tokenizer(), draft.Tokenizer()
+	if own == nil {
+		return nil, fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows what its tokens mean", file)
 	}
-	if err := target.Model().Tokenizer().Compatible(draft.Tokenizer()); err != nil {
-		return nil, fmt.Errorf("-md %s cannot draft for %s: %w", g.draft, g.name(), err)
+	o := engine.SessionOptions{KV: g.kv, NoCache: g.noCache}
+	if foreign := foreignDrafters[name]; foreign != nil {
+		session, err := draft.NewSession(o)
+		if err != nil {
+			return nil, err
+		}
+		return foreign(session, tok, own), nil
 	}
-	length := min(target.Context(), draft.Config().Context)
-	session, err := draft.NewSession(engine.SessionOptions{Context: length, KV: g.kv, NoCache: g.noCache})
+	if err := tok.Compatible(own); err != nil {
+		return nil, fmt.Errorf("-md %s cannot draft for %s: %w (--drafter reencode or intersect can)", file, g.name(), err)
+	}
+	o.Context = min(target.Context(), draft.Config().Context)
+	session, err := draft.NewSession(o)
 	if err != nil {
 		return nil, err
 	}

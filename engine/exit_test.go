@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// A session that exits after n layers computes the model that the first n layers make by themselves,
+// in passes of its own and in passes that it shares with deeper sessions.
+func TestEarlyExit(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, s := range []shape{smallLlama(), smallGPT2()} {
+		s.layers = 4
+		m := s.open(t, rt, Options{})
+		ids := text(70, s.vocab, 5)
+		for _, n := range []int{0, 1, 3, 4} {
+			cut := s
+			cut.kvs = []gguf.KV{{Key: s.arch + ".block_count", Value: uint32(max(n, 1))}}
+			if n == 0 { // all of them
+				cut = s
+			}
+			want := eval(t, newSession(t, cut.open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
+			o := SessionOptions{Layers: n}
+			for _, way := range ways {
+				sameBits(t, way.name, way.feed(t, m, o, ids), want)
+			}
+			early := newSession(t, m, o)
+			if want := map[bool]int{true: s.layers, false: n}[n == 0]; early.Layers() != want {
+				t.Errorf("%d layers of a session, want %d", early.Layers(), want)
+			}
+			eval(t, early, ids[:69], nil, None)
+			fork, err := early.Fork()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, "fork", eval(t, fork, ids[69:], nil, Last), want[69*s.vocab:])
+			o.NoCache = true
+			sameBits(t, "no cache", eval(t, newSession(t, m, o), ids[:50], nil, Last), want[49*s.vocab:50*s.vocab])
+		}
+	}
+}
+
+// Sessions of several depths share a batch, in any order.
+func TestDepthsShareABatch(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	m := smallLlama().open(t, rt, Options{})
+	ids := text(20, 70, 6)
+	want := map[int][]float32{}
+	var b Batch
+	for _, n := range []int{1, 2, 2, 1, 0, 1} {
+		o := SessionOptions{Layers: n}
+		want[n] = eval(t, newSession(t, m, o), ids, nil, All)
+		b = append(b, Segment{Session: newSession(t, m, o), Tokens: ids, Logits: All})
+	}
+	if slices.Equal(want[1], want[2]) {
+		t.Fatal("the second layer changes nothing: this shows little")
+	}
+	out, err := m.Forward(context.Background(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range b {
+		sameBits(t, "shared", out[i].Data, want[g.Session.Layers()])
+	}
+}
+
+func TestEarlyExitRefused(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	for _, n := range []int{-1, 3} {
+		if _, err := m.NewSession(SessionOptions{Layers: n}); !errors.Is(err, ErrUsage) {
+			t.Errorf("%d layers of 2: %v", n, err)
+		}
+	}
+}
+
+// The cache of a session that exits early holds its own layers only.
+func TestEarlyExitCache(t *testing.T) {
+	s := smallLlama()
+	s.layers = 4
+	m := s.open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	one, all := newSession(t, m, SessionOptions{Layers: 1}), newSession(t, m, SessionOptions{})
+	eval(t, one, text(10, s.vocab, 1), nil, None)
+	eval(t, all, text(10, s.vocab, 1), nil, None)
+	if 4*one.kv.Bytes() != all.kv.Bytes() {
+		t.Errorf("%d bytes for one layer, %d for four", one.kv.Bytes(), all.kv.Bytes())
+	}
+}
