@@ -2,8 +2,72 @@
 
 package asm
 
-// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu decides.
+import "golang.org/x/sys/cpu"
+
+// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu decides; NEON itself every arm64 has.
 func sets() []Kernels {
-	all := []Kernels{Scalar()}
+	all := []Kernels{Scalar(), neon()}
+	if cpu.ARM64.HasASIMDDP {
+		all = append(all, dotprod())
+		if cpu.ARM64.HasI8MM {
+			all = append(all, i8mm())
+		}
+	}
 	return all
+}
+
+// neon needs what all arm64 processors have.
+func neon() Kernels {
+	k := Scalar()
+	k.Name = "neon"
+	k.MatMul[F32] = floatMatMul(f32NEON, 64, 6)
+	k.MatMul[F16] = floatMatMul(f16NEON, 32, 6)
+	k.MatMul[BF16] = floatMatMul(bf16NEON, 32, 6)
+	k.MatMul[Q8_0] = blockMatMul(q8NEON, 512, 2)
+	k.MatMul[Q4_0] = blockMatMul(q4NEON, 256, 2)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kNEON, tileDSum, 1, 2)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kNEON, tileHalf, 2, 2)
+	k.SumSquares, k.RMSNorm, k.LayerNorm, k.Add = sumSquaresNEON, rmsNormNEON, layerNormNEON, addNEON
+	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expNEON, expSumNEON, siluMulNEON, geluNEON
+	k.RopeHalves, k.RopeInterleaved = ropeHalvesNEON, ropeInterleavedARM64
+	k.Quantize, k.EncodeF16, k.DecodeF16 = quantizeARM64, encodeF16ARM64, decodeF16ARM64
+	k.ArgMax, k.Gumbel = argMaxARM64, gumbelARM64
+	k.Scores[KVF16] = scoresOf(scoresF16NEON, KVF16, 4)
+	k.Scores[KVF32] = scoresOf(scoresF32NEON, KVF32, 4)
+	k.Scores[KVQ8_0] = scoresOf(scoresQ8NEON, KVQ8_0, 4)
+	k.Values[KVF16] = valuesOf(valuesF16NEON, KVF16, 4)
+	k.Values[KVF32] = valuesOf(valuesF32NEON, KVF32, 4)
+	k.Values[KVQ8_0] = valuesOf(valuesQ8NEON, KVQ8_0, 4)
+	return k
+}
+
+// dotprod is neon with the dot products of bytes of most cores since 2018.
+func dotprod() Kernels {
+	k := neon()
+	k.Name = "dotprod"
+	k.MatMul[Q8_0] = blockMatMul(q8Dotprod, 512, 4)
+	k.MatMul[Q4_0] = blockMatMul(q4Dotprod, 256, 4)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kDotprod, tileDSum, 1, 4)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kDotprod, tileHalf, 2, 4)
+	return k
+}
+
+// i8mm is dotprod with products of matrices, which are faster where a panel meets a whole tile: in prefill.
+func i8mm() Kernels {
+	k := dotprod()
+	k.Name = "i8mm"
+	k.MatMul[Q8_0] = wholeTiles(blockMatMul(q8I8MM, 512, TileTokens), k.MatMul[Q8_0])
+	k.MatMul[Q4_0] = wholeTiles(blockMatMul(q4I8MM, 256, TileTokens), k.MatMul[Q4_0])
+	return k
+}
+
+// wholeTiles takes one of two MatMuls: for TileTokens tokens, or for fewer.
+func wholeTiles(whole, fewer func([]byte, *Tile, []float32, int)) func([]byte, *Tile, []float32, int) {
+	return func(panel []byte, x *Tile, out []float32, stride int) {
+		if x.Tokens == TileTokens {
+			whole(panel, x, out, stride)
+		} else {
+			fewer(panel, x, out, stride)
+		}
+	}
 }

@@ -1,6 +1,6 @@
 // Command _gen writes the assembly of package asm: few kernels, each for every tile of 1 to 8 tokens.
 //
-//	go run .          # in asm/_gen: writes ../*_amd64.s and ../stubs_amd64.go
+//	go run .          # in asm/_gen: writes ../*_amd64.s, ../*_arm64.s, and their declarations ../stubs_*.go
 //	go run . -check   # exits 1 if one of them is not what this program would write
 package main
 
@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 )
 
-// outputs lists the assembly files and what writes them.
-var outputs = []struct {
+type output struct {
 	name  string
 	write func(*file)
-}{
+}
+
+// outputs lists the assembly files for amd64 and what writes them; outputsARM64 those for arm64.
+var outputs = []output{
 	{"matmul_avx512_amd64.s", matmul512},
 	{"matmul_avxvnni_amd64.s", func(f *file) { matmul256(f, true) }},
 	{"matmul_avx2_amd64.s", func(f *file) { matmul256(f, false) }},
@@ -47,6 +49,17 @@ func main() {
 }
 
 func run(dir string, check bool) error {
+	if err := put(filepath.Join(dir, "neon_arm64.h"), neonHeader(), check); err != nil {
+		return err
+	}
+	if err := writeAll(dir, "stubs_arm64.go", outputsARM64, check); err != nil {
+		return err
+	}
+	return writeAll(dir, "stubs_amd64.go", outputs, check)
+}
+
+// writeAll writes assembly files and the Go declarations of their functions.
+func writeAll(dir, stubsName string, outputs []output, check bool) error {
 	var stubs bytes.Buffer
 	stubs.WriteString(header + "package asm\n")
 	for _, o := range outputs {
@@ -60,7 +73,7 @@ func run(dir string, check bool) error {
 	if err != nil {
 		return err
 	}
-	return put(filepath.Join(dir, "stubs_amd64.go"), src, check)
+	return put(filepath.Join(dir, stubsName), src, check)
 }
 
 // put writes a file, or in a check compares it.

@@ -1,8 +1,8 @@
-//go:build !purego
+//go:build !purego && (amd64 || arm64)
 
 package asm
 
-// blockKernel multiplies a panel of blocks of 32 weights with n of a tile's tokens; see stubs_amd64.go.
+// blockKernel multiplies a panel of blocks of 32 weights with n of a tile's tokens; see stubs_*.go.
 type blockKernel func(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // blockMatMul makes a MatMul of a blockKernel that takes up to most tokens at once. A panel begins with quantBytes of quants

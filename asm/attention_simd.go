@@ -1,10 +1,10 @@
-//go:build !purego
+//go:build !purego && (amd64 || arm64)
 
 package asm
 
 import "math"
 
-// scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_amd64.go. scales is for 8-bit keys.
+// scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_*.go. scales is for 8-bit keys.
 type scoresKernel func(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
 // scoresOf makes a Scores of a scoresKernel that takes up to most rows at once.
