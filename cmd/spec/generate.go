@@ -183,14 +183,17 @@ func (g *generate) run(ctx context.Context, p *program) error {
 		Verify: g.newVerifier(), Text: tok, Stop: g.stop, MaxTokens: g.predict,
 		LogProbs: g.logprobs,
 	}
-	if g.trace {
-		o.Trace = func(r *speculative.Round) { traceRound(p.stderr, tok, r) }
-	}
 	if g.ignoreEOS {
 		o.EOG = func(int32) bool { return false }
 		g.sampling.Banned = append(g.sampling.Banned, endsOfText(tok)...)
 	}
 	out := &writer{p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: g.seed}, json: g.json, color: g.colored(p), sampled: g.sampling.Temperature > 0}
+	o.Trace = func(r *speculative.Round) {
+		out.estimate.round(r)
+		if g.trace {
+			traceRound(p.stderr, tok, r)
+		}
+	}
 	if !g.json && !g.noDisplay && (g.displayPrompt || isTerminal(p.stdout)) {
 		out.prompt(text)
 	}

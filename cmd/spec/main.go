@@ -40,12 +40,15 @@ type command struct {
 // commands is a function because help lists all of them, itself included.
 func commands() []command {
 	return []command{
+		demoCommand,
 		generateCommand,
 		benchCommand,
 		inspectCommand,
 		tokenizeCommand,
 		perplexityCommand,
+		planCommand,
 		quantizeCommand,
+		selftestCommand,
 		versionCommand,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type writer struct {
 	result  result
 	text    strings.Builder
 	ends    bool // the last byte written ends a line
+
+	estimate estimate // of the speed-up
 }
 
 // Terminal colours, by who chose the token.
@@ -90,6 +93,9 @@ func (w *writer) end(took time.Duration) error {
 	fmt.Fprintf(w.p.stderr, "%d tokens in %.2f s (%.1f/s), %d target passes", n, took.Seconds(), float64(n)/took.Seconds(), s.TargetPasses)
 	if s.Drafted > 0 {
 		fmt.Fprintf(w.p.stderr, ", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted, 100*float64(s.Accepted)/float64(s.Drafted))
+	}
+	if x := w.estimate.speedup(s); !math.IsNaN(x) {
+		fmt.Fprintf(w.p.stderr, ", estimated %.2f times as fast as without", x)
 	}
 	if w.sampled {
 		fmt.Fprintf(w.p.stderr, ", seed %d", w.result.Seed)

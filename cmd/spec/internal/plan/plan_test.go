@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/testdata"
+)
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9 {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// Leviathan et al. 2023, table 1 gives the tokens of a round, and theorem 3.8 the gain.
+func TestSpeedup(t *testing.T) {
+	near(t, "no draft", Speedup(0.8, 0, 2, 0, 2), 1)
+	near(t, "never accepted", Speedup(0, 5, 1, 0.5, 1), 1/1.5)
+	near(t, "always accepted", Speedup(1, 5, 1, 0, 1), 6)
+	near(t, "0.8, 5 tokens", Speedup(0.8, 5, 1, 5*0.02, 1), (1-math.Pow(0.8, 6))/(0.2*1.1))
+}
+
+// A text by hand: yes yes no yes. Drafts of two bring three tokens, then there is no room for a
+// draft; drafts that end at the first doubt, and drafts of one, bring 2, 1 and 1.
+func TestReplay(t *testing.T) {
+	var c costs
+	c.verify = [Longest + 1]float64{10, 10, 10}
+	c.draft = [Longest + 1]float64{0, 1, 2}
+	s := []sample{{agrees: []bool{true, true, false, true}, confidence: []float32{0.4, 0.9, 0.9, 0.9}}}
+	near(t, "drafts of two", replay(c, s, 2, 0), 4*10/(12+10.0))
+	near(t, "by confidence", replay(c, s, 2, 0.5), 4*10/(11+11+10.0))
+	near(t, "drafts of one", replay(c, s, 1, 0), 4*10/(11+11+10.0))
+	near(t, "nobody agrees", replay(c, []sample{{[]bool{false, false}, []float32{1, 1}}}, 1, 0), 2*10/(11+10.0))
+	near(t, "nothing", replay(c, nil, 1, 0), 1)
+}
+
+func TestCosts(t *testing.T) {
+	var draft, verify [Longest + 1][]float64
+	verify[0], verify[1], verify[4] = []float64{1, 9, 1}, []float64{2, 1.5, 1.4}, []float64{3}
+	draft[1], draft[3] = []float64{0.3}, []float64{0.7}
+	c := newCosts(draft, verify)
+	near(t, "verify 0", c.verify[0], 1)
+	near(t, "verify 1", c.verify[1], 1.5)
+	near(t, "verify 2", c.verify[2], 2)
+	near(t, "verify 8", c.verify[8], 5)
+	near(t, "draft 0", c.draft[0], 0)
+	near(t, "draft 2", c.draft[2], 0.5)
+	near(t, "draft 5", c.draft[5], 1.1)
+}
+
+func open(t *testing.T, rt *engine.Runtime, target bool) *engine.Model {
+	t.Helper()
+	r := testdata.Draft()
+	if target {
+		r = testdata.Target()
+	}
+	m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestRun(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target, draft := open(t, rt, true), open(t, rt, false)
+	ids := target.Tokenizer().Encode("func main() {\n", bpe.EncodeOptions{AddSpecial: true})
+	c := Config{Target: target, Draft: draft, Prompts: [][]int32{ids, ids[:3]}, Tokens: 64, Seconds: 0.2}
+	p, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Tokens < 16 || p.Tokens > 128 || p.Acceptance <= 0 || p.Acceptance >= 1 || p.Plain <= 0 || p.Step <= 0 || len(p.Lengths) != Longest {
+		t.Errorf("%+v", p)
+	}
+	for _, l := range p.Lengths {
+		if l.Draft <= 0 || l.Verify <= 0 || l.Formula <= 0 || l.Speedup <= 0 || l.Speedup > p.BestGain {
+			t.Errorf("%+v", l)
+		}
+	}
+	if !strings.Contains(p.Warning, "times smaller") { // 5.8 M weights to 1.05 M
+		t.Errorf("no warning: %q", p.Warning)
+	}
+	// A model drafting for itself agrees with itself, and never pays by more than passes cost less together.
+	c.Draft = target
+	if p, err = Run(context.Background(), c); err != nil || p.Acceptance != 1 || p.Warning == "" {
+		t.Errorf("acceptance of itself %v, %v", p.Acceptance, err)
+	}
+	// At a temperature it shares the noise.
+	c.Draft, c.Sampling, c.Seconds = draft, engine.Sampling{Temperature: 0.8, Seed: 3}, 0.1
+	if p, err = Run(context.Background(), c); err != nil || p.Acceptance < 0.2 {
+		t.Errorf("%v of %d accepted, %v", p.Acceptance, p.Tokens, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, c); err == nil {
+		t.Error("a cancelled context is no error")
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	p := Prediction{SizeRatio: 30, BestGain: 1.8, Best: 4, Auto: 2}
+	p.advise()
+	if !strings.HasPrefix(p.Advice, "use it") || p.Warning != "" {
+		t.Errorf("%q, %q", p.Advice, p.Warning)
+	}
+	p = Prediction{SizeRatio: 3, BestGain: 1, Auto: 1.01}
+	p.advise()
+	if !strings.HasPrefix(p.Advice, "do not") || p.Warning == "" {
+		t.Errorf("%q, %q", p.Advice, p.Warning)
+	}
+}

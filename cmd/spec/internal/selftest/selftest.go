@@ -1,0 +1,241 @@
+// Package selftest proves the promises of speculation on the model and the machine at hand: that
+// the logits depend on the text and on nothing else, bit for bit; that drafts do not change a text;
+// and that rules which promise no more than the target's distribution keep it, by a chi-squared
+// test of each.
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+// Config says what is tested. The maps are by name.
+type Config struct {
+	Runtime func(simd string, threads int) (*engine.Runtime, error)
+	Target  func(context.Context, *engine.Runtime) (*engine.Model, error)
+	Draft   func(context.Context, *engine.Runtime) (*engine.Model, error) // nil: there is none
+
+	ModelDrafters map[string]func(speculative.Sequence) speculative.Drafter
+	TextDrafters  map[string]func() speculative.Drafter
+	Schedules     map[string]func() speculative.Schedule
+	Rules         map[string]func() speculative.Verifier
+
+	Prompts []string // nil: a few built in
+	Tokens  int      // written after each
+	Draws   int      // texts in each chi-squared test
+	Quick   bool     // less of everything
+
+	Report func(Check) // called after each check; may be nil
+}
+
+// Check is one line of the verdict.
+type Check struct {
+	Promise string   `json:"promise"`
+	What    string   `json:"what"`
+	Passed  bool     `json:"passed"`
+	PValue  *float64 `json:"p_value,omitempty"`
+	Detail  string   `json:"detail"`
+	Seconds float64  `json:"seconds"`
+}
+
+// Result is the whole verdict.
+type Result struct {
+	Schema  int      `json:"schema"`
+	Model   string   `json:"model"`
+	Kernels []string `json:"kernels"` // the best, which everything else is compared with, comes first
+	Threads int      `json:"n_threads"`
+	Checks  []Check  `json:"checks"`
+	Failed  int      `json:"n_failed"`
+	Seconds float64  `json:"total_seconds"`
+}
+
+// The promises, as the table names them.
+const (
+	oneAnswer    = "one answer"
+	confirmation = "confirmation"
+	sameText     = "same text"
+	distribution = "distribution"
+)
+
+var builtIn = []string{
+	"// Reverse returns s with its bytes in reverse order.\nfunc Reverse(s string) string {\n",
+	"The history of the lighthouse begins with",
+	"func (r *Ring) Push(x int) {\n\tif r.n == len(r.buf) {\n",
+	"one two three four one two three four one two three",
+	"package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() {\n",
+	"To bake bread, take",
+}
+
+// test is a run under way.
+type test struct {
+	Config
+	target, draft *engine.Model
+	rt            *engine.Runtime
+	prompts       [][]int32
+	result        Result
+}
+
+// kernels are all names there are; the ones that the machine lacks are passed over.
+var kernels = []string{"scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"}
+
+// Run makes all checks. A check that fails is no error: the result says it.
+func Run(ctx context.Context, c Config) (Result, error) {
+	begin := time.Now()
+	t := &test{Config: c, result: Result{Schema: 1, Checks: []Check{}}}
+	if t.Tokens <= 0 {
+		t.Tokens = map[bool]int{false: 48, true: 24}[c.Quick]
+	}
+	if t.Draws <= 0 {
+		t.Draws = map[bool]int{false: 20000, true: 4000}[c.Quick]
+	}
+	err := t.run(ctx)
+	t.result.Seconds = time.Since(begin).Seconds()
+	return t.result, err
+}
+
+func (t *test) run(ctx context.Context) error {
+	var best reference
+	err := t.with(ctx, "", 0, func() error {
+		t.result.Model = t.target.Config().Name
+		t.result.Kernels, t.result.Threads = []string{t.rt.SIMD()}, t.rt.Threads()
+		if err := t.read(); err != nil {
+			return err
+		}
+		if t.Draft != nil {
+			draft, err := t.Draft(ctx, t.rt)
+			if err != nil {
+				return err
+			}
+			defer draft.Close()
+			t.draft = draft
+		}
+		var err error
+		if best, err = t.refer(ctx); err != nil {
+			return err
+		}
+		for _, part := range []func(context.Context, reference) error{t.ways, t.confirm, t.greedy, t.match, t.chances} {
+			if err := part(ctx, best); err != nil {
+				return err
+			}
+		}
+		t.draft = nil
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.machines(ctx, best)
+}
+
+// with opens the target in a runtime of its own for as long as f runs.
+func (t *test) with(ctx context.Context, simd string, threads int, f func() error) error {
+	rt, err := t.Runtime(simd, threads)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	target, err := t.Target(ctx, rt)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	t.rt, t.target = rt, target
+	return f()
+}
+
+// read makes ids of the prompts; for a model without a tokenizer any will do.
+func (t *test) read() error {
+	texts, tok := t.Prompts, t.target.Tokenizer()
+	if len(texts) == 0 {
+		texts = builtIn
+		if t.Quick {
+			texts = texts[:2]
+		}
+	}
+	room := t.target.Config().Context - t.Tokens - 1
+	if room < 8 {
+		return fmt.Errorf("a context of %d tokens leaves no room for a prompt and %d more", t.target.Config().Context, t.Tokens)
+	}
+	for i, text := range texts {
+		var ids []int32
+		if tok != nil {
+			ids = tok.Encode(text, bpe.EncodeOptions{AddSpecial: true})
+		} else {
+			for j := range 16 {
+				ids = append(ids, int32((j*j*31+j*17+i*101+7)%t.target.Config().Vocab))
+			}
+		}
+		if len(ids) == 0 {
+			return fmt.Errorf("prompt %d is empty", i+1)
+		}
+		t.prompts = append(t.prompts, ids[:min(len(ids), room, 256)])
+	}
+	return nil
+}
+
+// check makes one check: f returns what there is to say, and what was wrong, if anything.
+func (t *test) check(ctx context.Context, promise, what string, f func(c *Check) (wrong string, err error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	c := Check{Promise: promise, What: what}
+	wrong, err := f(&c)
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", promise, what, err)
+	}
+	if c.Passed = wrong == ""; !c.Passed {
+		c.Detail = wrong
+		t.result.Failed++
+	}
+	c.Seconds = time.Since(begin).Seconds()
+	t.result.Checks = append(t.result.Checks, c)
+	if t.Report != nil {
+		t.Report(c)
+	}
+	return nil
+}
+
+// drafter is somebody who drafts, fresh for every text.
+type drafter struct {
+	name string
+	make func(target []int32) (d speculative.Drafter, release func(), err error)
+}
+
+// drafters lists all there are, and two that know what the target will write: one repeats it with
+// every third token wrong, one draws trees around it, so that there is something to accept and
+// something to roll back whatever the model.
+func (t *test) drafters() (list []drafter) {
+	nothing := func() {}
+	list = append(list, drafter{"replay", func(record []int32) (speculative.Drafter, func(), error) {
+		return speculative.Replay(record, 3), nothing, nil
+	}})
+	list = append(list, drafter{"tree", func(record []int32) (speculative.Drafter, func(), error) {
+		return &branches{record: record}, nothing, nil
+	}})
+	for _, name := range slices.Sorted(maps.Keys(t.TextDrafters)) {
+		list = append(list, drafter{name, func([]int32) (speculative.Drafter, func(), error) {
+			return t.TextDrafters[name](), nothing, nil
+		}})
+	}
+	if t.draft == nil {
+		return list
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.ModelDrafters)) {
+		list = append(list, drafter{name, func([]int32) (speculative.Drafter, func(), error) {
+			s, err := t.draft.NewSession(engine.SessionOptions{})
+			if err != nil {
+				return nil, nil, err
+			}
+			return t.ModelDrafters[name](s), s.Close, nil
+		}})
+	}
+	return list
+}

@@ -1,0 +1,171 @@
+package selftest
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+// From tables: the chance that a chi-squared variable of so many degrees of freedom exceeds x.
+func TestUpperGamma(t *testing.T) {
+	for _, x := range []struct {
+		freedom int
+		x, p    float64
+	}{
+		{1, 3.841458820694124, 0.05}, {1, 6.634896601021213, 0.01}, {1, 0.45493642311957283, 0.5},
+		{2, 4.605170185988092, 0.1}, {5, 11.070497693516351, 0.05}, {10, 18.307038053275146, 0.05},
+		{10, 3.9402991361190605, 0.95}, {30, 59.70306430442993, 0.001}, {63, 63, 0.4763}, {100, 124.34211340400408, 0.05},
+	} {
+		if got := upperGamma(float64(x.freedom)/2, x.x/2); math.Abs(got-x.p) > 1e-4*x.p {
+			t.Errorf("%d degrees of freedom, %v: %v, want %v", x.freedom, x.x, got, x.p)
+		}
+	}
+	for _, x := range []float64{0.1, 1, 3, 20, 700} { // Q(1, x) = exp(-x), Q(1/2, x) = erfc(sqrt(x))
+		if got, want := upperGamma(1, x), math.Exp(-x); math.Abs(got-want) > 1e-12*want+1e-16 {
+			t.Errorf("Q(1, %v) = %v, want %v", x, got, want)
+		}
+		if got, want := upperGamma(0.5, x), math.Erfc(math.Sqrt(x)); math.Abs(got-want) > 1e-12*want+1e-15 {
+			t.Errorf("Q(1/2, %v) = %v, want %v", x, got, want)
+		}
+	}
+}
+
+func TestChiSquared(t *testing.T) {
+	x, p, ok := ChiSquared([]int{30, 20, 50}, []float64{0.25, 0.25, 0.5}, 100)
+	if !ok || math.Abs(x-2) > 1e-12 || math.Abs(p-math.Exp(-1)) > 1e-12 {
+		t.Errorf("%v, %v, %v", x, p, ok)
+	}
+	if _, p, _ := ChiSquared([]int{99, 1}, []float64{1, 0}, 100); p != 0 {
+		t.Errorf("the impossible has the p-value %v", p)
+	}
+	if _, _, ok := ChiSquared([]int{100, 0}, []float64{0.999, 0.001}, 100); ok {
+		t.Error("one cell was compared")
+	}
+	if x, _, ok := ChiSquared([]int{90, 4, 3, 3}, []float64{0.9, 0.04, 0.03, 0.03}, 100); !ok || x != 0 {
+		t.Errorf("rare cells were not taken together: %v, %v", x, ok)
+	}
+}
+
+func config(t *testing.T) Config {
+	return Config{
+		Runtime: func(simd string, threads int) (*engine.Runtime, error) {
+			return engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads})
+		},
+		Target: func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
+			return engine.New(ctx, rt, testdata.Target(), testdata.Target().Size(), engine.Options{Name: "target"})
+		},
+		Draft: func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
+			return engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
+		},
+		ModelDrafters: map[string]func(speculative.Sequence) speculative.Drafter{"model": speculative.Model},
+		TextDrafters:  map[string]func() speculative.Drafter{"suffix": func() speculative.Drafter { return speculative.Suffix(0) }},
+		Schedules:     map[string]func() speculative.Schedule{"auto": speculative.Auto},
+		Rules: map[string]func() speculative.Verifier{
+			"match": speculative.Match, "rejection": speculative.Rejection, "block": speculative.Block,
+		},
+		Tokens: 16, Draws: 3000, Quick: true,
+	}
+}
+
+func TestEverythingHolds(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"pair":       func(c *Config) {},
+		"one model":  func(c *Config) { c.Draft = nil },
+		"its prompt": func(c *Config) { c.Prompts = []string{"func main() {\n"} },
+	} {
+		if testing.Short() && name != "pair" {
+			continue
+		}
+		c := config(t)
+		change(&c)
+		r, err := Run(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for _, x := range r.Checks {
+			seen[x.Promise]++
+			if !x.Passed {
+				t.Errorf("%s: %s, %s: %s", name, x.Promise, x.What, x.Detail)
+			}
+		}
+		if r.Failed != 0 || seen[oneAnswer] < 9 || seen[confirmation] != 1 || seen[sameText] < 6 || seen[distribution] < 7 {
+			t.Errorf("%s: %v, %d failed", name, seen, r.Failed)
+		}
+	}
+}
+
+// believer keeps every drafted token, and says that it weighs p against q.
+type believer struct{ speculative.Verifier }
+
+func (b believer) Verify(v *speculative.Verification) {
+	b.Verifier.Verify(v)
+	if len(v.Path) == 0 && v.Draft.Len() > 0 {
+		v.Path, v.Next = append(v.Path, 0), int32(v.Draft.Len()%v.Logits.Vocab)
+	}
+}
+
+// forgetful is rejection sampling that draws anew from p, not from what q left of it, at a rejection.
+type forgetful struct {
+	speculative.Verifier
+	sampling engine.Sampling
+	vocab    int
+}
+
+func (f *forgetful) Start(s speculative.Setup) error {
+	f.sampling, f.vocab = s.Sampling, s.Vocab
+	return f.Verifier.Start(s)
+}
+
+func (f *forgetful) Verify(v *speculative.Verification) {
+	f.Verifier.Verify(v)
+	text := slices.Clone(v.Text)
+	for _, i := range v.Path {
+		text = append(text, v.Draft.Tokens[i])
+	}
+	sampler, err := engine.NewSampler(f.vocab, f.sampling)
+	if err == nil {
+		v.Next = sampler.Pick(v.Logits.Row(len(v.Path)), text)
+	}
+}
+
+// Broken rules are found out, each in the right place, and sound ones beside them are not blamed.
+func TestBrokenRulesAreCaught(t *testing.T) {
+	c := config(t)
+	c.Rules = map[string]func() speculative.Verifier{
+		"block":     speculative.Block,
+		"believer":  func() speculative.Verifier { return believer{speculative.Match()} },
+		"forgetful": func() speculative.Verifier { return &forgetful{Verifier: speculative.Rejection()} },
+	}
+	c.Schedules = map[string]func() speculative.Schedule{}
+	r, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caught := map[string]bool{}
+	for _, x := range r.Checks {
+		if x.Passed {
+			continue
+		}
+		i := slices.IndexFunc(slices.Collect(maps.Keys(c.Rules)), func(name string) bool { return strings.Contains(x.What, name) })
+		if i < 0 || strings.Contains(x.What, "block") {
+			t.Errorf("%s, %s: %s", x.Promise, x.What, x.Detail)
+		}
+		caught[x.Promise+" "+x.What] = true
+	}
+	for _, want := range []string{"same text greedy, rule believer", "same text sampled, rule believer", "distribution believer, model", "distribution forgetful, model"} {
+		if !caught[want] {
+			t.Errorf("not caught: %s", want)
+		}
+	}
+	if r.Failed != len(caught) {
+		t.Errorf("%d failed, %d were", r.Failed, len(caught))
+	}
+}
