@@ -46,6 +46,7 @@ func commands() []command {
 		inspectCommand,
 		tokenizeCommand,
 		perplexityCommand,
+		compareCommand,
 		planCommand,
 		quantizeCommand,
 		selftestCommand,

@@ -1,0 +1,521 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/specgo/spec/cmd/spec/internal/compare"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+var compareCommand = command{
+	name:  "compare",
+	does:  "ways of speculating side by side: speed-up, acceptance, passes; a table, JSON, a page",
+	usage: "[-m FILE [-md FILE]] [--prompts FILE|code|copy|open] [-n N] [flags]",
+	about: compareAbout(),
+	setup: func() ([]flag, func(context.Context, *program) error) {
+		c := newComparison()
+		return c.flags(), c.run
+	},
+}
+
+func compareAbout() string {
+	var b strings.Builder
+	b.WriteString(`Runs every combination of the drafters, schedules, rules, temperatures and weights that are listed, and plain decoding
+in between, on the same prompts. Lists are separated by commas.
+
+"speed-up" is plain decoding's time per token over the setting's, the prompt left out: each run is set against the runs
+of plain decoding around it, medians of the repeats, then all prompts together; "quartiles" are over the prompts.
+"formula" is the speed-up if a pass that verifies took no longer than one that decodes a token, for the drafts accepted
+and the time drafting took. "oracle" is the passes of target and draft if every draft ended at its first wrong token.
+BLEU is against plain decoding's text. Where a rule promises that very text and breaks it, the exit code is 1.
+
+Presets repeat published experiments (docs/PAPERS.md); flags that are given as well replace their parts:
+`)
+	for _, p := range compare.Presets {
+		const indent, width = 13, 118
+		line := fmt.Sprintf("  %-*s", indent-3, p.Name)
+		for _, word := range strings.Fields(p.About) {
+			if len(line)+1+len(word) > width {
+				b.WriteString(line + "\n")
+				line = strings.Repeat(" ", indent-1)
+			}
+			line += " " + word
+		}
+		b.WriteString(line + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// comparison holds the command's flags. An empty list is one that was not given.
+type comparison struct {
+	modelFlags
+	drafts    []string
+	context   int
+	kv        string
+	sampling  engine.Sampling
+	prompts   []string
+	most      int
+	tokens    int
+	repeats   int
+	warmup    int
+	matrix    compare.Matrix
+	preset    string
+	json      bool
+	page      string
+	seed      int
+	sequences []*engine.Session
+}
+
+func newComparison() *comparison {
+	return &comparison{seed: 1, warmup: -1}
+}
+
+func (c *comparison) flags() []flag {
+	m := &c.matrix
+	list := slices.DeleteFunc(c.modelFlags.flags(), func(f flag) bool { return f.names[0] == "--weights" })
+	presets := make([]string, len(compare.Presets))
+	for i, p := range compare.Presets {
+		presets[i] = p.Name
+	}
+	return append(list,
+		listFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and tree merges them"),
+		choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
+		listFlag("--prompts", &c.prompts, "FILE", `lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
+		intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
+		intFlag("-n, --predict, --n-predict", &c.tokens, 1, math.MaxInt32, "most tokens to write after each prompt (default 64)"),
+		intFlag("-r, --repeat", &c.repeats, 1, math.MaxInt32, "timed runs of each setting on each prompt (default 3)"),
+		intFlag("--warmup", &c.warmup, 0, math.MaxInt32, "runs of each setting before them, on the first prompt (default 1)"),
+
+		chosenFlag("--drafter", &m.Drafters, compareDrafters, "who drafts (default model,ngram,splice; without a draft model ngram,suffix)"),
+		chosenFlag("--schedule", &m.Schedules, compare.Schedules, "how long drafts are (default constant,dynamic,auto); an oracle is added once for its passes"),
+		chosenFlag("--verify", &m.Verifiers, compare.Verifiers, "how drafts are checked; greedy goes with temperature 0 only (default greedy at 0, match above)"),
+		flag{names("--temp, --temperature"), "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures},
+		chosenFlag("--weights", &m.Weights, []string{"f32", "f16", "q8_0", "q4_0", "file"}, "convert the weights while loading (default file: as they are)"),
+		flag{names("--draft-max, --draft, --draft-n, --spec-draft-n-max"), "N,N", "most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths},
+
+		flag{names("--draft-p-min, --spec-draft-p-min"), "X,X", "end a draft after a token that the drafter is less sure of; not for auto (default 0: the schedule's own, for dynamic 0.4)", c.setConfidences},
+
+		intFlag("-c, --ctx-size", &c.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"),
+		choiceFlag("--kv", &c.kv, []string{"f16", "f32", "q8_0"}, "type of the KV cache (default f16)"),
+		intFlag("--top-k", &c.sampling.TopK, 0, math.MaxInt32, "keep the likeliest N tokens (default 0: off)"),
+		floatFlag("--top-p", &c.sampling.TopP, 0, 1, "keep the likeliest tokens of this total probability (default 0: off)"),
+		floatFlag("--min-p", &c.sampling.MinP, 0, 1, "drop tokens this much less likely than the likeliest (default 0: off)"),
+		intFlag("-s, --seed", &c.seed, 0, math.MaxInt32, "seed of the sampling noise (default 1)"),
+
+		switchFlag("--json", &c.json, true, "write JSON instead of the table"),
+		textFlag("--html", &c.page, "FILE", "write a page with charts as well: one file that needs no other"),
+	)
+}
+
+// compareDrafters are the drafters by name; model2 and so on are the second draft model and so on,
+// reencode and intersect draft with a model that speaks another vocabulary.
+var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "early-exit", "reencode", "intersect"}
+
+// chosenFlag reads a list of names separated by commas.
+func chosenFlag(n string, p *[]string, choices []string, help string) flag {
+	return flag{names(n), "NAME,...", help + "; of " + strings.Join(choices, ", "), func(v string) error {
+		for _, name := range strings.Split(v, ",") {
+			if !slices.Contains(choices, name) {
+				return fmt.Errorf("%q is not one of %s", name, strings.Join(choices, ", "))
+			}
+			*p = append(*p, name)
+		}
+		return nil
+	}}
+}
+
+func (c *comparison) setTemperatures(v string) error {
+	return appendNumbers(&c.matrix.Temperatures, v, 1e6)
+}
+
+func (c *comparison) setConfidences(v string) error {
+	return appendNumbers(&c.matrix.Confidence, v, 1)
+}
+
+// appendNumbers reads numbers from 0 to high.
+func appendNumbers(list *[]float32, v string, high float64) error {
+	for _, s := range strings.Split(v, ",") {
+		x, err := strconv.ParseFloat(s, 32)
+		if err != nil || math.IsNaN(x) || x < 0 || x > high {
+			return fmt.Errorf("%q is not a number from 0 to %v", s, high)
+		}
+		*list = append(*list, float32(x))
+	}
+	return nil
+}
+
+func (c *comparison) setLengths(v string) error {
+	for _, s := range strings.Split(v, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n > 1024 {
+			return fmt.Errorf("%q is not a number of tokens from 0 to 1024", s)
+		}
+		c.matrix.DraftMax = append(c.matrix.DraftMax, n)
+	}
+	return nil
+}
+
+// plan puts together what the flags, the preset and the defaults say, in that order.
+func (c *comparison) plan() (compare.Plan, error) {
+	fallback := compare.Preset{
+		Matrix: compare.Matrix{
+			Weights: []string{""}, Temperatures: []float32{0}, Drafters: []string{"model", "ngram", "splice"},
+			Schedules: []string{"constant", "dynamic", "auto"}, Verifiers: []string{""}, DraftMax: []int{0}, Confidence: []float32{0},
+		},
+		Sets: []string{"code"}, Tokens: 64, Repeats: 3, Warmup: 1,
+	}
+	if !c.drafting() {
+		fallback.Matrix.Drafters = []string{"ngram", "suffix"}
+	}
+	if c.preset != "" {
+		fallback, _ = compare.PresetOf(c.preset)
+	}
+	plan := compare.Plan{
+		Sampling: c.sampling, Tokens: or(c.tokens, fallback.Tokens), Repeats: or(c.repeats, fallback.Repeats), Warmup: c.warmup,
+	}
+	plan.Sampling.Seed = uint64(c.seed)
+	if plan.Warmup < 0 {
+		plan.Warmup = fallback.Warmup
+	}
+	plan.Settings = c.given(fallback.Matrix).Settings()
+	if fallback.Also != nil {
+		for _, s := range c.given(*fallback.Also).Settings() {
+			if !slices.Contains(plan.Settings, s) {
+				plan.Settings = append(plan.Settings, s)
+			}
+		}
+	}
+	if len(plan.Settings) == 0 {
+		return plan, usagef("nothing to run: --verify greedy needs temperature 0, --schedule oracle a rule that promises the same text")
+	}
+	for _, s := range plan.Settings {
+		if n, ok := draftNumber(s.Drafter); ok && n >= max(1, len(c.drafts)) || ok && !c.drafting() {
+			return plan, usagef("--drafter %s needs a draft model: -md FILE", s.Drafter)
+		}
+	}
+	sets := c.prompts
+	if len(sets) == 0 {
+		sets = fallback.Sets
+	}
+	if c.most == 0 && len(c.prompts) == 0 {
+		c.most = fallback.Prompts
+	}
+	for _, name := range sets {
+		set, err := readSet(name)
+		if err != nil {
+			return plan, err
+		}
+		if c.most > 0 {
+			set.Prompts = set.Prompts[:min(c.most, len(set.Prompts))]
+		}
+		plan.Sets = append(plan.Sets, set)
+	}
+	return plan, nil
+}
+
+// drafting reports whether there is a draft model.
+func (c *comparison) drafting() bool { return c.model == "" || len(c.drafts) > 0 }
+
+// draftNumber tells which draft model a drafter needs, counted from 0.
+func draftNumber(drafter string) (int, bool) {
+	switch drafter {
+	case "ngram", "suffix", "early-exit", compare.Plain:
+		return 0, false
+	case "model2":
+		return 1, true
+	case "model3":
+		return 2, true
+	}
+	return 0, true
+}
+
+// given replaces the parts of m that flags name.
+func (c *comparison) given(m compare.Matrix) compare.Matrix {
+	g := c.matrix
+	for i := range g.Weights {
+		if g.Weights[i] == "file" {
+			g.Weights[i] = ""
+		}
+	}
+	return compare.Matrix{
+		Weights: either(g.Weights, m.Weights), Temperatures: either(g.Temperatures, m.Temperatures),
+		Drafters: either(g.Drafters, m.Drafters), Schedules: either(g.Schedules, m.Schedules),
+		Verifiers: either(g.Verifiers, m.Verifiers), DraftMax: either(g.DraftMax, m.DraftMax),
+		Confidence: either(g.Confidence, m.Confidence),
+	}
+}
+
+func either[T any](given, otherwise []T) []T {
+	if len(given) > 0 {
+		return given
+	}
+	return otherwise
+}
+
+// readSet returns the built-in set of that name, or the prompts of a file.
+func readSet(name string) (compare.Set, error) {
+	if set, ok := compare.Builtin(name); ok {
+		return set, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return compare.Set{}, err
+	}
+	defer file.Close()
+	prompts, err := compare.ReadPrompts(file, name)
+	base := filepath.Base(name)
+	return compare.Set{Name: strings.TrimSuffix(base, filepath.Ext(base)), Prompts: prompts}, err
+}
+
+func (c *comparison) run(ctx context.Context, p *program) error {
+	plan, err := c.plan()
+	if err != nil {
+		return err
+	}
+	rt, err := c.runtime(p)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	types := ""
+	lab := compare.Lab{Open: func(ctx context.Context, weights string) (*compare.Pair, error) {
+		c.weights = weights
+		pair, kind, err := c.pair(ctx, p, rt)
+		if types == "" {
+			types = kind
+		}
+		return pair, err
+	}}
+	if isTerminal(p.stderr) {
+		lab.Progress = progressLine(p)
+		defer fmt.Fprint(p.stderr, "\r\x1b[K")
+	}
+	report, failed := compare.Run(ctx, lab, plan)
+	if report == nil {
+		return failed
+	}
+	if lab.Progress != nil {
+		fmt.Fprint(p.stderr, "\r\x1b[K")
+	}
+	report.Complete = failed == nil
+	report.Model, report.Weights, report.SIMD, report.Threads = c.name(), types, rt.SIMD(), rt.Threads()
+	report.Command = c.command(plan)
+	for _, d := range c.drafts {
+		report.Drafts = append(report.Drafts, filepath.Base(d))
+	}
+	if len(c.drafts) == 0 && c.drafting() {
+		report.Drafts = append(report.Drafts, "the embedded draft model")
+	}
+	if c.model != "" {
+		report.Model = filepath.Base(c.model)
+	}
+	if err := c.show(p, report); err != nil {
+		return err
+	}
+	if failed != nil {
+		return failed
+	}
+	return report.Err()
+}
+
+// show writes the report in the forms that were asked for.
+func (c *comparison) show(p *program, report *compare.Report) error {
+	if c.page != "" {
+		file, err := os.Create(c.page)
+		if err != nil {
+			return err
+		}
+		err = report.Page(file)
+		if closed := file.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !c.json {
+		return report.Table(p.stdout)
+	}
+	return json.NewEncoder(p.stdout).Encode(report)
+}
+
+// command is how to repeat the run, for the page: names of files, not their folders.
+func (c *comparison) command(plan compare.Plan) string {
+	s := "spec compare"
+	if c.model != "" {
+		s += " -m " + filepath.Base(c.model)
+	}
+	for _, d := range c.drafts {
+		s += " -md " + filepath.Base(d)
+	}
+	if c.threads > 0 {
+		s += fmt.Sprint(" -t ", c.threads)
+	}
+	if c.preset != "" {
+		s += " --preset " + c.preset
+	}
+	for _, name := range c.prompts {
+		s += " --prompts " + filepath.Base(name)
+	}
+	if c.most > 0 {
+		s += fmt.Sprint(" --max-prompts ", c.most)
+	}
+	s += fmt.Sprintf(" -n %d -r %d --warmup %d", plan.Tokens, plan.Repeats, plan.Warmup)
+	list := func(flag string, values []string) {
+		if len(values) > 0 {
+			s += " " + flag + " " + strings.Join(values, ",")
+		}
+	}
+	m := c.matrix
+	list("--drafter", m.Drafters)
+	list("--schedule", m.Schedules)
+	list("--verify", m.Verifiers)
+	list("--temp", texts(m.Temperatures))
+	list("--weights", m.Weights)
+	list("--draft-max", texts(m.DraftMax))
+	list("--draft-p-min", texts(m.Confidence))
+	return s
+}
+
+func texts[T any](list []T) (s []string) {
+	for _, x := range list {
+		s = append(s, fmt.Sprint(x))
+	}
+	return s
+}
+
+// progressLine shows on one line what is being run and how long the rest may take.
+func progressLine(p *program) func(done, total int, now string) {
+	begin, last := time.Now(), time.Time{}
+	return func(done, total int, now string) {
+		if time.Since(last) < 200*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		left := ""
+		if done > 2 {
+			rest := time.Since(begin) / time.Duration(done) * time.Duration(total-done)
+			left = fmt.Sprintf(", about %v left", rest.Round(time.Second))
+		}
+		fmt.Fprintf(p.stderr, "\r\x1b[K%d of %d runs%s: %.60s", done, total, left, now)
+	}
+}
+
+// pair opens the models with one type of weights, which it names.
+func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime) (pair *compare.Pair, types string, err error) {
+	var models []*engine.Model
+	closeAll := func() {
+		for _, s := range c.sequences {
+			s.Close()
+		}
+		for _, m := range models {
+			m.Close()
+		}
+		c.sequences = nil
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+		}
+	}()
+	target, err := c.target(ctx, p, rt)
+	if err != nil {
+		return nil, "", err
+	}
+	models = append(models, target)
+	tok := target.Tokenizer()
+	if tok == nil {
+		return nil, "", fmt.Errorf("%s: no tokenizer in the file, so there is no text to write", c.name())
+	}
+	session, err := target.NewSession(engine.SessionOptions{Context: c.context, KV: c.kv})
+	if err != nil {
+		return nil, "", err
+	}
+	c.sequences = append(c.sequences, session)
+
+	files := c.drafts
+	if len(files) == 0 && c.drafting() {
+		files = []string{""}
+	}
+	for _, file := range files {
+		draft, err := c.open(ctx, p, rt, file, "draft", testdata.Draft())
+		if err != nil {
+			return nil, "", err
+		}
+		models = append(models, draft)
+		if draft.Tokenizer() == nil {
+			return nil, "", fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows that it is the target's", file)
+		}
+		s, err := draft.NewSession(engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: c.kv})
+		if err != nil {
+			return nil, "", err
+		}
+		c.sequences = append(c.sequences, s)
+	}
+	team := &team{context: c.context, kv: c.kv, target: session, drafts: c.sequences[1:]}
+	return &compare.Pair{Target: session, Tokenizer: tok, Close: closeAll, Drafter: team.drafter}, target.WeightTypes(), nil
+}
+
+// team is who may draft for a target.
+type team struct {
+	context int
+	kv      string
+	target  *engine.Session
+	drafts  []*engine.Session
+	early   speculative.Drafter // one for all runs: it has a cache of its own
+}
+
+// drafter makes a drafter by name. Tree merges the draft models, or the one there is with a lookup.
+func (t *team) drafter(name string) (speculative.Drafter, error) {
+	switch name {
+	case "ngram", "suffix":
+		return textDrafters[name](), nil
+	case "early-exit":
+		if t.early == nil {
+			var err error
+			if t.early, err = speculative.EarlyExit(t.target.Model(), engine.SessionOptions{Context: t.context, KV: t.kv}); err != nil {
+				return nil, err
+			}
+		}
+		return t.early, nil
+	}
+	n, _ := draftNumber(name)
+	if n >= len(t.drafts) {
+		return nil, fmt.Errorf("no draft model for drafter %s", name)
+	}
+	ours, theirs := t.target.Model().Tokenizer(), t.drafts[n].Model().Tokenizer()
+	switch name {
+	case "reencode":
+		return speculative.Reencode(t.drafts[n], ours, theirs), nil
+	case "intersect":
+		return speculative.Intersect(t.drafts[n], ours, theirs), nil
+	}
+	if err := ours.Compatible(theirs); err != nil {
+		return nil, fmt.Errorf("the draft model cannot be drafter %s: %w", name, err)
+	}
+	switch name {
+	case "splice":
+		return speculative.Splice(t.drafts[n]), nil
+	case "tree":
+		var all []speculative.Drafter
+		for _, s := range t.drafts {
+			all = append(all, speculative.Model(s))
+		}
+		if len(all) == 1 {
+			all = append(all, speculative.Suffix(0))
+		}
+		return speculative.Merge(all...), nil
+	}
+	return speculative.Model(t.drafts[n]), nil
+}

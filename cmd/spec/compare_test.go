@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// compared is the part of the JSON that scripts rely on.
+type compared struct {
+	Schema   int `json:"schema"`
+	Threads  int `json:"threads"`
+	Tokens   int `json:"n_tokens"`
+	Complete bool
+	Broken   []string `json:"broken_promises"`
+	Rows     []struct {
+		Prompts, Drafter, Schedule, Verify string
+		Temperature                        float64
+		NPrompts                           int     `json:"n_prompts"`
+		NRuns                              int     `json:"n_runs"`
+		NTokens                            int     `json:"n_tokens"`
+		TokensPerSecond                    float64 `json:"tokens_per_second"`
+		Speedup                            float64
+		SpeedupLow                         float64 `json:"speedup_low"`
+		SpeedupHigh                        float64 `json:"speedup_high"`
+		Formula                            float64 `json:"formula_speedup"`
+		Acceptance                         float64
+		TokensPerPass                      float64 `json:"tokens_per_target_pass"`
+		TargetPasses                       int     `json:"n_target_passes"`
+		DraftPasses                        int     `json:"n_draft_passes"`
+		OracleTarget                       *int    `json:"oracle_target_passes"`
+		OracleDraft                        *int    `json:"oracle_draft_passes"`
+		BLEU                               float64
+		Promised                           bool  `json:"identity_promised"`
+		Same                               bool  `json:"identical"`
+		Lengths                            []any `json:"draft_length_by_round"`
+		ByPrompt                           []any `json:"by_prompt"`
+	}
+}
+
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	prompts, page := filepath.Join(dir, "two.jsonl"), filepath.Join(dir, "page.html")
+	write(t, prompts, `{"id":"a","prompt":"func (r *Ring) Push("}`+"\n"+`{"id":"b","prompt":"// A Reader reads"}`+"\n")
+	drafters, schedules := []string{"model", "ngram", "suffix", "splice", "tree", "early-exit"}, []string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
+	if testing.Short() {
+		drafters, schedules = drafters[:1], schedules[:2]
+	}
+	out, stderr, code := spec(t, "", "compare", "--prompts", prompts, "-n", "12", "-r", "2", "--warmup", "0", "--json", "--html", page,
+		"--drafter", strings.Join(drafters, ","), "--schedule", strings.Join(schedules, ",")+",oracle",
+		"--verify", "greedy,match,rejection,block,stairs,stairs-faithful", "--temp", "0,0.8")
+	if code != exitDone {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var r compared
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Schema != 1 || r.Threads < 1 || r.Tokens != 12 || !r.Complete || len(r.Broken) != 0 {
+		t.Errorf("schema %d, %d threads, %d tokens, complete %v, broken %q", r.Schema, r.Threads, r.Tokens, r.Complete, r.Broken)
+	}
+	// At 0: six rules with all schedules, and the oracle for the four that promise the text; at 0.8 one rule less.
+	if want := 2 + len(drafters)*(6*len(schedules)+4+5*len(schedules)+3); len(r.Rows) != want {
+		t.Errorf("%d rows, want %d", len(r.Rows), want)
+	}
+	for _, row := range r.Rows {
+		if row.Prompts != "two" || row.NPrompts != 2 || row.NRuns < 4 || row.NTokens < 2 || row.NTokens > 24 || len(row.ByPrompt) != 2 {
+			t.Fatalf("row %+v", row)
+		}
+		if row.Speedup <= 0 || row.TokensPerSecond <= 0 || row.TokensPerPass < 1 || row.Acceptance < 0 || row.Acceptance > 1 || row.SpeedupLow > row.SpeedupHigh {
+			t.Errorf("row %+v", row)
+		}
+		if row.Drafter == "none" {
+			if row.TargetPasses != row.NTokens || row.Speedup != 1 {
+				t.Errorf("plain decoding: %+v", row)
+			}
+			continue
+		}
+		promised := !slices.Contains([]string{"rejection", "block"}, row.Verify)
+		if row.Promised != promised || promised && (!row.Same || row.BLEU != 100) {
+			t.Errorf("identity: %+v", row)
+		}
+		if promised != (row.OracleTarget != nil && row.OracleDraft != nil) {
+			t.Errorf("oracle: %+v", row)
+		}
+		if promised && row.Drafter == "model" && *row.OracleTarget > row.TargetPasses {
+			t.Errorf("fewer passes than the oracle: %+v", row)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(string(text), "<!DOCTYPE html>")))
+	d.Strict, d.Entity, d.AutoClose = false, xml.HTMLEntity, xml.HTMLAutoClose
+	charts := 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "svg" {
+			charts++
+		}
+	}
+	if charts < 2 {
+		t.Errorf("%d charts", charts)
+	}
+}
+
+// The table and every preset, made small.
+func TestComparePresets(t *testing.T) {
+	for _, preset := range []string{"", "assisted", "dynamic", "stairs", "leviathan"} {
+		if testing.Short() && preset != "" {
+			continue
+		}
+		args := []string{"compare", "--max-prompts", "2", "-n", "6", "-r", "1", "--warmup", "0"}
+		if preset != "" {
+			args = append(args, "--preset", preset)
+		}
+		out, stderr, code := spec(t, "", args...)
+		if code != exitDone || !strings.Contains(out, "speed-up") || !strings.Contains(out, "plain") || strings.Contains(out, "NO") {
+			t.Errorf("preset %q: exit code %d\n%s%s", preset, code, out, stderr)
+		}
+	}
+}
+
+func TestCompareBadInput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bad.jsonl")
+	write(t, file, `{"id":"a"}`)
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says []string
+	}{
+		"no prompts":             {[]string{"--prompts", "missing.jsonl"}, exitFailed, []string{"missing.jsonl"}},
+		"no prompt":              {[]string{"--prompts", file}, exitFailed, []string{"bad.jsonl", "line 1", "prompt"}},
+		"unknown drafter":        {[]string{"--drafter", "model,oracle"}, exitUsage, []string{"--drafter", "oracle"}},
+		"unknown schedule":       {[]string{"--schedule", "x"}, exitUsage, []string{"--schedule"}},
+		"unknown preset":         {[]string{"--preset", "x"}, exitUsage, []string{"--preset"}},
+		"temperature":            {[]string{"--temp", "0,nan"}, exitUsage, []string{"--temp", "nan"}},
+		"length":                 {[]string{"--draft-max", "-1"}, exitUsage, []string{"--draft-max"}},
+		"nothing to run":         {[]string{"--temp", "1", "--verify", "greedy"}, exitUsage, []string{"greedy"}},
+		"no draft model":         {[]string{"-m", "x.gguf", "--drafter", "model"}, exitUsage, []string{"-md", "model"}},
+		"no second draft model":  {[]string{"--drafter", "model2"}, exitUsage, []string{"-md", "model2"}},
+		"model missing":          {[]string{"-m", "missing.gguf"}, exitFailed, []string{"missing.gguf"}},
+		"page in no folder":      {[]string{"--max-prompts", "1", "-n", "2", "-r", "1", "--drafter", "ngram", "--html", filepath.Join(file, "x")}, exitFailed, []string{"bad.jsonl"}},
+		"prompt beyond contexts": {[]string{"-c", "4", "-n", "2"}, exitFailed, []string{"prompt", "context"}},
+	} {
+		_, stderr, code := spec(t, "", append([]string{"compare"}, c.args...)...)
+		if code != c.code || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, c.code, stderr)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(stderr, s) {
+				t.Errorf("%s: %q lacks %q", name, stderr, s)
+			}
+		}
+	}
+}

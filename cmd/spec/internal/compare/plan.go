@@ -1,0 +1,199 @@
+// Package compare runs ways of speculating side by side on the same prompts and tells how much
+// sooner than plain decoding each was, what it drafted, what was accepted, and how near it came to
+// an oracle. It knows nothing of flags and files: cmd/spec opens the models.
+//
+// plan.go says what is run, run.go runs it, row.go makes figures of the runs, table.go and page.go
+// show them.
+package compare
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+// A Setting is one way to decode.
+type Setting struct {
+	Weights     string  // "": as in the file
+	Temperature float32 // 0: greedy
+	Drafter     string  // Plain for plain decoding; then the three below are empty
+	Schedule    string
+	Verify      string
+	DraftMax    int     // 0: the schedule's own
+	Confidence  float32 // below which constant, heuristic and dynamic end a draft; 0: the schedule's own
+}
+
+// Names with a meaning of their own.
+const (
+	Plain  = "none"   // the drafter of plain decoding
+	oracle = "oracle" // the schedule that knows what plain decoding wrote
+)
+
+// Plan is what to run: every setting on every prompt of every set.
+type Plan struct {
+	Sets     []Set
+	Settings []Setting
+	Sampling engine.Sampling // its temperature is the setting's
+	Tokens   int             // most tokens to write after a prompt
+	Repeats  int             // timed runs of each setting on each prompt
+	Warmup   int             // runs on the first prompt before them, not timed
+}
+
+// Matrix lists choices that are combined, each with each. Verifiers that do not go with a
+// temperature, or with the oracle, are left out of the product.
+type Matrix struct {
+	Weights      []string
+	Temperatures []float32
+	Drafters     []string
+	Schedules    []string
+	Verifiers    []string // "": greedy at temperature 0, match above
+	DraftMax     []int
+	Confidence   []float32
+}
+
+// Settings is the product, without plain decoding.
+func (m Matrix) Settings() (list []Setting) {
+	for _, w := range m.Weights {
+		for _, t := range m.Temperatures {
+			for _, d := range m.Drafters {
+				for _, v := range m.Verifiers {
+					for _, s := range m.Schedules {
+						for _, k := range m.DraftMax {
+							for _, c := range m.Confidence {
+								x := Setting{w, t, d, s, v, k, c}
+								if x.Verify == "" {
+									x.Verify = usual(t)
+								}
+								if s == oracle || s == "auto" {
+									x.DraftMax, x.Confidence = 0, 0
+								}
+								if x.valid() && !slices.Contains(list, x) {
+									list = append(list, x)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// usual is the decoder's own rule at a temperature.
+func usual(temperature float32) string {
+	if temperature > 0 {
+		return "match"
+	}
+	return "greedy"
+}
+
+// valid reports whether the setting means anything: the greedy rule refuses a temperature, and only
+// where the text is plain decoding's can an oracle know it.
+func (s Setting) valid() bool {
+	switch {
+	case s.Verify == "greedy" && s.Temperature > 0:
+		return false
+	case s.Schedule == oracle:
+		return Identical(s.Verify)
+	}
+	return true
+}
+
+// Identical reports whether a rule promises the very tokens of plain decoding.
+func Identical(verify string) bool {
+	switch verify {
+	case "", "greedy", "match", "stairs", "stairs-faithful":
+		return true
+	}
+	return false
+}
+
+// plain is what the setting is compared with.
+func (s Setting) plain() Setting {
+	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: Plain}
+}
+
+// seer is the oracle for the setting's drafter.
+func (s Setting) seer() Setting {
+	return Setting{s.Weights, s.Temperature, s.Drafter, oracle, usual(s.Temperature), 0, 0}
+}
+
+// String names the setting, shortly.
+func (s Setting) String() string {
+	if s.Drafter == Plain {
+		return "plain"
+	}
+	return s.Drafter + " " + s.Limits() + " " + s.Verify
+}
+
+// Limits names the schedule with what it was told.
+func (s Setting) Limits() string {
+	name := s.Schedule
+	if s.DraftMax > 0 {
+		name += fmt.Sprint(" ", s.DraftMax)
+	}
+	if s.Confidence > 0 {
+		name += fmt.Sprint(" p", s.Confidence)
+	}
+	return name
+}
+
+// DraftLongest bounds drafts where the schedule does not.
+const DraftLongest = 32
+
+// schedule makes the setting's schedule; text is prompt and plain continuation, for the oracle.
+func (s Setting) schedule(text []int32) (speculative.Schedule, error) {
+	length := func(own int) int {
+		if s.DraftMax > 0 {
+			return s.DraftMax
+		}
+		return own
+	}
+	confidence := float32(0.4)
+	if s.Confidence > 0 {
+		confidence = s.Confidence
+	}
+	switch s.Schedule {
+	case "constant":
+		return speculative.Constant(length(5), s.Confidence), nil
+	case "heuristic":
+		return speculative.Heuristic(min(5, length(5)), s.Confidence), nil
+	case "dynamic":
+		return speculative.Dynamic(length(20), confidence, false), nil
+	case "adaptive":
+		return speculative.Dynamic(length(20), confidence, true), nil
+	case "auto":
+		return speculative.Auto(), nil
+	case oracle:
+		return speculative.Oracle(text), nil
+	}
+	return nil, fmt.Errorf("no schedule is called %q", s.Schedule)
+}
+
+// verifier makes the setting's rule.
+func (s Setting) verifier() (speculative.Verifier, error) {
+	switch s.Verify {
+	case "greedy":
+		return speculative.Greedy(), nil
+	case "match":
+		return speculative.Match(), nil
+	case "rejection":
+		return speculative.Rejection(), nil
+	case "block":
+		return speculative.Block(), nil
+	case "stairs":
+		return speculative.Stairs(false), nil
+	case "stairs-faithful":
+		return speculative.Stairs(true), nil
+	}
+	return nil, fmt.Errorf("no verifier is called %q", s.Verify)
+}
+
+// Schedules and Verifiers are the names there are.
+var (
+	Schedules = []string{"constant", "heuristic", "dynamic", "adaptive", "auto", oracle}
+	Verifiers = []string{"greedy", "match", "rejection", "block", "stairs", "stairs-faithful"}
+)
