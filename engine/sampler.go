@@ -59,22 +59,51 @@ func (s *Sampler) Pick(logits []float32, history []int32) int32 {
 		return greatest(logits[:min(len(logits), s.vocab)])
 	}
 	key := noiseKey(s.o.Seed, len(history))
+	if s.o.TopK == 0 && (s.o.TopP == 0 || s.o.TopP >= 1) && s.o.MinP == 0 {
+		x := s.adjust(logits, history)
+		if x == nil {
+			x = logits[:min(len(logits), s.vocab)]
+		}
+		return s.pickAny(x, key)
+	}
 	s.filter(logits, history)
 	best, bestX := int32(-1), negInf
-	if len(s.kept) == len(s.x) { // nothing was filtered out: ids are 0, 1, 2, ...
-		noise := sized(&s.p, len(s.x))
-		tensor.Gumbel(noise, 0, key)
-		for i, c := range s.kept {
-			if x := (c.x-s.maximum)/s.o.Temperature + noise[i]; x > bestX {
-				best, bestX = c.id, x
-			}
-		}
-		return best
-	}
 	for _, c := range s.kept {
 		x := (c.x-s.maximum)/s.o.Temperature + tensor.Noise(key, uint32(c.id))
 		if x > bestX || x == bestX && c.id < best {
 			best, bestX = c.id, x
+		}
+	}
+	return best
+}
+
+const (
+	pickChunk = 256 // tokens whose noise is made at a time
+	mostNoise = 23  // more than any noise
+)
+
+// pickAny is Pick where no filter is on. A chunk of tokens whose greatest logit would lose with the greatest noise needs
+// none.
+func (s *Sampler) pickAny(x []float32, key uint64) int32 {
+	if len(x) == 0 {
+		return -1
+	}
+	top := tensor.ArgMax(x)
+	s.maximum = x[top]
+	best, bestX := int32(-1), negInf
+	least := tensor.Noise(key, uint32(top)) // what has to be reached at least: 0/T + noise
+	noise := sized(&s.p, pickChunk)
+	for first := 0; first < len(x); first += pickChunk {
+		chunk := x[first:min(first+pickChunk, len(x))]
+		if most := (chunk[tensor.ArgMax(chunk)]-s.maximum)/s.o.Temperature + mostNoise; most < max(least, bestX) {
+			continue
+		}
+		noise := noise[:len(chunk)]
+		tensor.Gumbel(noise, uint32(first), key)
+		for i, v := range chunk {
+			if x := (v-s.maximum)/s.o.Temperature + noise[i]; x > bestX {
+				best, bestX = int32(first+i), x
+			}
 		}
 	}
 	return best
@@ -204,51 +233,82 @@ func (s *Sampler) filter(logits []float32, history []int32) {
 // likeliest fills s.kept with the tokens that top-k and top-p keep, the likeliest first and the
 // lower id first among equals. topK and topP are 0 where they are off, not both.
 func (s *Sampler) likeliest(x []float32, topK int, topP float32) {
-	s.heap = s.heap[:0]
-	for id, v := range x {
-		if v > negInf {
-			s.heap = append(s.heap, candidate{int32(id), v})
-		}
-	}
-	heapify(s.heap)
-	if topK > 0 {
-		for len(s.heap) > 0 && len(s.kept) < topK {
-			s.kept = append(s.kept, s.pop())
-		}
-		if topP == 0 {
-			return
-		}
-		p := sized(&s.p, len(s.kept))
-		for i, c := range s.kept {
-			p[i] = c.x
-		}
-		_, sum := tensor.ExpSum(p)
-		var reached float32
-		for i := range p {
-			if reached += p[i]; reached >= float32(topP*sum) {
-				s.kept = s.kept[:i+1]
-				return
-			}
-		}
+	if topK == 0 {
+		s.nucleus(x, topP)
 		return
 	}
+	// The k likeliest so far are a heap whose first one comes after all others: what does not come before it is out.
+	h := sized(&s.heap, 0)
+	for id, v := range x {
+		switch c := (candidate{int32(id), v}); {
+		case !(v > negInf):
+		case len(h) < topK:
+			if h = append(h, c); len(h) == topK {
+				heapify(h, after)
+			}
+		case v > h[0].x: // among equals those found earlier have the lower ids
+			h[0] = c
+			sift(h, 0, after)
+		}
+	}
+	slices.SortFunc(h, func(a, b candidate) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	s.heap, s.kept = h, append(s.kept, h...)
+	if topP == 0 {
+		return
+	}
+	p := sized(&s.p, len(s.kept))
+	for i, c := range s.kept {
+		p[i] = c.x
+	}
+	_, sum := tensor.ExpSum(p)
+	var reached float32
+	for i := range p {
+		if reached += p[i]; reached >= float32(topP*sum) {
+			s.kept = s.kept[:i+1]
+			return
+		}
+	}
+}
+
+// nucleus fills s.kept with the likeliest tokens that together reach topP. Those far below the greatest are looked at only
+// when the others do not suffice.
+func (s *Sampler) nucleus(x []float32, topP float32) {
 	p := sized(&s.p, len(x))
 	copy(p, x)
 	_, sum := tensor.ExpSum(p)
-	for reached := float32(0); len(s.heap) > 0 && reached < float32(topP*sum); {
-		c := s.pop()
-		s.kept = append(s.kept, c)
-		reached += p[c.id]
+	reached, above := float32(0), float32(math.Inf(1))
+	for _, least := range [...]float32{s.maximum - 10, negInf} {
+		s.heap = s.heap[:0]
+		for id, v := range x {
+			if v > negInf && v >= least && v < above {
+				s.heap = append(s.heap, candidate{int32(id), v})
+			}
+		}
+		heapify(s.heap, candidate.before)
+		for len(s.heap) > 0 && reached < float32(topP*sum) {
+			c := s.pop()
+			s.kept = append(s.kept, c)
+			reached += p[c.id]
+		}
+		above = least
 	}
 }
 
 // before is the order of likelihood: the greater logit first, the lower id among equals.
 func (c candidate) before(d candidate) bool { return c.x > d.x || c.x == d.x && c.id < d.id }
 
-// heapify makes h a heap whose first element comes before all others.
-func heapify(h []candidate) {
+// after is the reverse of before.
+func after(c, d candidate) bool { return d.before(c) }
+
+// heapify makes h a heap whose first element comes before all others, as first tells.
+func heapify(h []candidate, first func(c, d candidate) bool) {
 	for i := len(h)/2 - 1; i >= 0; i-- {
-		sift(h, i)
+		sift(h, i, first)
 	}
 }
 
@@ -258,21 +318,21 @@ func (s *Sampler) pop() candidate {
 	first := h[0]
 	h[0] = h[len(h)-1]
 	s.heap = h[:len(h)-1]
-	sift(s.heap, 0)
+	sift(s.heap, 0, candidate.before)
 	return first
 }
 
 // sift moves element i of a heap down to its place.
-func sift(h []candidate, i int) {
+func sift(h []candidate, i int, first func(c, d candidate) bool) {
 	for {
 		child := 2*i + 1
 		if child >= len(h) {
 			return
 		}
-		if r := child + 1; r < len(h) && h[r].before(h[child]) {
+		if r := child + 1; r < len(h) && first(h[r], h[child]) {
 			child = r
 		}
-		if !h[child].before(h[i]) {
+		if !first(h[child], h[i]) {
 			return
 		}
 		h[i], h[child] = h[child], h[i]

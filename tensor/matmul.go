@@ -3,6 +3,7 @@ package tensor
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/specgo/spec/asm"
 )
@@ -14,32 +15,68 @@ type Product struct {
 	Out  []float32 // [tokens][rows], overwritten; shares no memory with other products' or the input
 }
 
-// unitBytes is about how many bytes of weights, counted once per tile of tokens, make a unit of work worth claiming.
-const unitBytes = 64 << 10
+// claimBytes is about how many bytes of weights, counted once per tile of tokens, are worth claiming.
+const claimBytes = 16 << 10
 
+// maxGroup is the most tiles of an item.
+const maxGroup = 32
+
+// matmulJob is a MatMul at work. An item of work is a panel and a group of tiles. The items, in the order of memory, are cut
+// into one share for each thread, which goes through its own from the front, because reading ahead pays only where the same
+// thread reads on; whoever is done takes from the backs of the others'.
 type matmulJob struct {
 	rt           *Runtime
 	in           *Input
-	products     []productUnits
-	edges        []float32 // [thread][8 tokens][16 rows]: outputs of panels that are not full
+	products     []productItems
+	shares       []share
+	step         uint32    // items to claim at a time
+	edges        []float32 // [thread][tokens][16 rows]: outputs of panels that are not full
 	unit         func(worker, unit int)
 	quantizeUnit func(worker, unit int)
 	floatUnit    func(worker, unit int)
 }
 
-// productUnits is a product and how it is cut: into groups of panels, and for few panels and many tokens also of tiles.
-type productUnits struct {
+// productItems is a product and its items: all panels with the first group of tiles, then with the next one.
+type productItems struct {
 	Product
-	first      int // its first unit
-	panels     int // per unit
-	tiles      int // per unit
-	tileGroups int
+	first  int // its first item
+	tiles  int // in a group; there are several groups only where panels are few
+	panels int
+}
+
+// share is a run of items that nobody has claimed: the next one in the upper half, the end in the lower.
+type share struct {
+	items atomic.Uint64
+	_     [56]byte
+}
+
+func (s *share) set(next, end int) { s.items.Store(uint64(next)<<32 | uint64(end)) }
+
+// take claims half of what is left, at least least items if there are as many, from the front or from the back. An atomic
+// operation waits for all reads under way, so few large claims are better than many small ones.
+func (s *share) take(least uint32, back bool) (from, to int) {
+	for {
+		old := s.items.Load()
+		next, end := uint32(old>>32), uint32(old)
+		if next >= end {
+			return 0, 0
+		}
+		n := min(max(least, (end-next)/2), end-next)
+		if back {
+			if s.items.CompareAndSwap(old, old-uint64(n)) {
+				return int(end - n), int(end)
+			}
+		} else if s.items.CompareAndSwap(old, old+uint64(n)<<32) {
+			return int(next), int(next + n)
+		}
+	}
 }
 
 func (j *matmulJob) init(rt *Runtime) {
 	j.rt = rt
-	j.edges = make([]float32, rt.Threads()*asm.TileTokens*asm.PanelRows)
-	j.unit = j.multiply
+	j.shares = make([]share, rt.Threads())
+	j.edges = make([]float32, rt.Threads()*maxGroup*asm.TileTokens*asm.PanelRows)
+	j.unit = j.work
 	j.quantizeUnit = func(_, unit int) { j.in.quantizeTile(&rt.k, unit) }
 	j.floatUnit = func(_, unit int) { j.in.floatTile(unit) }
 }
@@ -57,14 +94,20 @@ func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 	}
 	j.in, j.products = in, j.products[:0]
 	defer j.forget()
-	units := 0
+	items, size := 0, 0
 	for _, p := range products {
 		if err := in.prepare(rt, p.W.t); err != nil {
 			return err
 		}
-		units += j.add(p, units)
+		items += j.add(p, items)
+		size = max(size, p.W.panel)
 	}
-	rt.pool.run(units, j.unit)
+	j.step = uint32(max(1, min(claimBytes/(size*len(in.tiles)), items/(4*rt.Threads()))))
+	n := min(rt.Threads(), items)
+	for i := range n {
+		j.shares[i].set(i*items/n, (i+1)*items/n)
+	}
+	rt.pool.run(n, j.unit)
 	return nil
 }
 
@@ -90,57 +133,85 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 	return nil
 }
 
-// add cuts a product into units, of which there are to be several per thread, and returns their number.
+// add appends a product, whose items begin with first, and returns how many it has.
 func (j *matmulJob) add(p Product, first int) int {
 	tiles, panels, threads := len(j.in.tiles), p.W.panels(), j.rt.Threads()
-	u := productUnits{Product: p, first: first, panels: 1, tiles: tiles}
-	u.panels = max(1, min(unitBytes/(p.W.panel*tiles), panels/(4*threads)))
-	groups := (panels + u.panels - 1) / u.panels
-	u.tileGroups = max(1, min(tiles, 4*threads/groups))
-	u.tiles = (tiles + u.tileGroups - 1) / u.tileGroups
+	groups := max((tiles+maxGroup-1)/maxGroup, min(tiles, 4*threads/panels))
+	u := productItems{Product: p, first: first, tiles: (tiles + groups - 1) / groups, panels: panels}
 	j.products = append(j.products, u)
-	return groups * u.tileGroups
+	return panels * ((tiles + u.tiles - 1) / u.tiles)
 }
 
-// multiply is a unit: every panel of its group, which stays in the cache meanwhile, with every tile of its group.
-func (j *matmulJob) multiply(worker, unit int) {
+// work does a share, and then what is left of the others.
+func (j *matmulJob) work(worker, unit int) {
+	n := min(len(j.shares), j.items())
+	for i := range n {
+		s := &j.shares[(unit+i)%n]
+		for {
+			from, to := s.take(j.step, i > 0)
+			if from == to {
+				break
+			}
+			for item := from; item < to; item++ {
+				j.multiply(worker, item)
+			}
+		}
+	}
+}
+
+// items is their number.
+func (j *matmulJob) items() int {
+	p := &j.products[len(j.products)-1]
+	return p.first + p.panels*((len(j.in.tiles)+p.tiles-1)/p.tiles)
+}
+
+// multiply does an item.
+func (j *matmulJob) multiply(worker, item int) {
 	i := len(j.products) - 1
-	for j.products[i].first > unit {
+	for j.products[i].first > item {
 		i--
 	}
 	p := &j.products[i]
-	unit -= p.first
-	w, rows, kernel := p.W, p.W.rows, j.rt.k.MatMul[p.W.t]
-	edge := j.edges[worker*asm.TileTokens*asm.PanelRows:][:asm.TileTokens*asm.PanelRows]
-	firstTile := unit % p.tileGroups * p.tiles
-	tiles := j.in.tiles[min(firstTile, len(j.in.tiles)):min(firstTile+p.tiles, len(j.in.tiles))]
-	firstPanel := unit / p.tileGroups * p.panels
-	for panel := firstPanel; panel < min(firstPanel+p.panels, w.panels()); panel++ {
-		data := w.panelData(panel)
-		row := panel * asm.PanelRows
-		n := min(asm.PanelRows, rows-row)
-		for t := range tiles {
-			x := &tiles[t]
-			out := p.Out[(firstTile+t)*asm.TileTokens*rows+row:]
-			if n == asm.PanelRows {
-				kernel(data, x, out, rows)
-			} else {
-				kernel(data, x, edge, asm.PanelRows)
-				for t := range x.Tokens {
-					copy(out[t*rows:][:n], edge[t*asm.PanelRows:])
-				}
-			}
-			if p.Bias != nil {
-				bias := p.Bias[row:][:n]
-				for t := range x.Tokens {
-					o := out[t*rows:][:n]
-					for r, b := range bias {
-						o[r] += b
-					}
-				}
-			}
-			safepoint()
+	item -= p.first
+	w, rows := p.W, p.W.rows
+	firstTile := item / p.panels * p.tiles
+	tiles := j.in.tiles[firstTile:min(firstTile+p.tiles, len(j.in.tiles))]
+	panel := item % p.panels
+	row := panel * asm.PanelRows
+	n := min(asm.PanelRows, rows-row)
+	out := p.Out[firstTile*asm.TileTokens*rows+row:]
+	tokens := (len(tiles)-1)*asm.TileTokens + tiles[len(tiles)-1].Tokens
+	if n == asm.PanelRows {
+		j.kernel(w, panel, tiles, out, rows)
+	} else {
+		edge := j.edges[worker*maxGroup*asm.TileTokens*asm.PanelRows:]
+		j.kernel(w, panel, tiles, edge, asm.PanelRows)
+		for t := range tokens {
+			copy(out[t*rows:][:n], edge[t*asm.PanelRows:])
 		}
+	}
+	if p.Bias != nil {
+		bias := p.Bias[row:][:n]
+		for t := range tokens {
+			o := out[t*rows:][:n]
+			for r, b := range bias {
+				o[r] += b
+			}
+		}
+	}
+	safepoint()
+}
+
+// kernel multiplies a panel with tiles.
+func (j *matmulJob) kernel(w *Matrix, panel int, tiles []asm.Tile, out []float32, stride int) {
+	k, data := &j.rt.k, w.panelData(panel)
+	if many := k.MatMulTiles[w.t]; many != nil && len(tiles) > 1 {
+		many(data, tiles, out, stride)
+		return
+	}
+	for i := range tiles {
+		k.MatMul[w.t](data, &tiles[i], out[i*asm.TileTokens*stride:], stride)
+		safepoint()
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
-// The Go loops that are the kernels' comments. r is a row of the panel, t a token; out is out[t*stride+r].
+// The Go loops that are the kernels' comments. r is a row of the panel, t a token; out is out[t*stride+r];
+// acc begins at 0, or at out if more is not 0.
 
 const q8Doc = `for t < n, r < 16:
 	for b < blocks:

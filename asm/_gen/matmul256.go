@@ -166,6 +166,8 @@ func (f *file) tiles256(count string, max int, body func(T int)) {
 		f.ins("LEAQ", "(R11)(R11*2)", "R8")
 		f.ins("LEAQ", "(R11)(R11*4)", "R9")
 		f.ins("LEAQ", "(R8)(R11*4)", "R12")
+		f.ins("CMPQ", f.arg("more"), "$0")
+		f.ins("JNE", fmt.Sprintf("loop%d", T))
 		f.ins("VPXOR", y(0), y(0), y(0))
 		for t := range T {
 			f.ins("VMOVUPS", y(0), outAt(t, 0))
@@ -234,6 +236,9 @@ func (f *file) dotSigned(v, w, abs, sum int) {
 func (f *file) scale256(u turn) {
 	for _, h := range u.halves {
 		f.ins("VCVTPH2PS", at("BX", 16*h), y(12+h))
+	}
+	if u.earliest() {
+		f.ins("PREFETCHT0", atx("BX", "R14", 1, 0))
 	}
 	u.each(func(t, h, sum int) {
 		if h == u.halves[0] {

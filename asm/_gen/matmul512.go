@@ -5,14 +5,14 @@ import "fmt"
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
 //
 //	AX weights  BX scales  CX activations  DX their scales  SI bias, sums  DI blocks  R8 n
-//	R10 out  R11 stride in bytes  R13 tokens*4
-const blockParams = "w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int"
+//	R10 out  R11 stride in bytes  R13 tokens*4  R14 bytes to the next panel
+const blockParams = "w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int"
 
 // prefetch is how far ahead of the weights to read, in bytes: memory takes longer to answer than 4096 bytes take to multiply.
-const prefetch = 8192
+const prefetch = 16384
 
 func (f *file) blockArgs() {
-	f.load("w", "AX", "scales", "BX", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
+	f.load("w", "AX", "scales", "BX", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11", "ahead", "R14")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
 }
@@ -94,6 +94,13 @@ func (f *file) tiles512(body func(T int)) {
 		for t := range T {
 			f.ins("VPXORD", z(16+t), z(16+t), z(16+t))
 		}
+		f.ins("CMPQ", f.arg("more"), "$0")
+		f.ins("JEQ", fmt.Sprintf("loop%d", T))
+		f.ins("MOVQ", "R10", "R9")
+		for t := range T {
+			f.ins("VMOVUPS", at("R9", 0), z(16+t))
+			f.ins("ADDQ", "R11", "R9")
+		}
 		f.label(fmt.Sprintf("loop%d", T))
 		body(T)
 		f.ins("DECQ", "DI")
@@ -136,6 +143,7 @@ func (f *file) groups(counter string, T, n, step int, body func(g int)) {
 // scale512 adds a block's integer sums Z0..: acc = fma(float(isum), dw*dx, acc).
 func (f *file) scale512(T int) {
 	f.ins("VCVTPH2PS", at("BX", 0), z(13))
+	f.ins("PREFETCHT0", atx("BX", "R14", 1, 0))
 	for t := range T {
 		s := 14 + t&1
 		f.ins("VCVTDQ2PS", z(t), z(t))

@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // The K formats: super-blocks of 8 blocks, each with small integers for scales.
-const superParams = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int"
-const superParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int"
+const superParams = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, more int"
+const superParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, more int"
 
 const (
 	q4kBytes = 2368 // low and high nibbles of 4 pairs of blocks; d 2048; dmin 2080; sc 2112; mn 2240

@@ -1,0 +1,48 @@
+//go:build !purego
+
+package asm
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkTilesCycles reports cycles per block and 8 tokens of many panels with many tiles, as in prefill.
+func BenchmarkTilesCycles(b *testing.B) {
+	hz := cyclesPerSecond()
+	for _, name := range Available()[1:] {
+		k, err := Select(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, f := range []Format{Q8_0, Q4_K, F16} {
+			for _, cols := range []int{2048, 8192} {
+				for _, n := range []int{1, 2, 16} {
+					b.Run(fmt.Sprintf("%s/%s/%d/%dtiles", f, name, cols, n), func(b *testing.B) {
+						one := benchmarkPanel(&k, f, cols)
+						panels := alignedBytes(len(one) * 16)
+						for i := range 16 {
+							copy(panels[i*len(one):], one)
+						}
+						tiles := make([]Tile, n)
+						for i := range tiles {
+							x, _ := newTile(b, &k, newRand(2), TileTokens, cols)
+							tiles[i] = *x
+						}
+						out := make([]float32, n*TileTokens*16*PanelRows)
+						best := time.Hour
+						for b.Loop() {
+							for p := range 16 {
+								t := time.Now()
+								k.MatMulTiles[f](panels[p*len(one):][:len(one)], tiles, out[p*PanelRows:], 16*PanelRows)
+								best = min(best, time.Since(t))
+							}
+						}
+						b.ReportMetric(best.Seconds()*hz/float64(cols/BlockSize*n), "cycles/block")
+					})
+				}
+			}
+		}
+	}
+}
