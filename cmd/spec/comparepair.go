@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/specgo/spec/cmd/spec/internal/compare"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+// pair opens the models with one type of weights, which it names.
+func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime) (pair *compare.Pair, types string, err error) {
+	var models []*engine.Model
+	closeAll := func() {
+		for _, s := range c.sequences {
+			s.Close()
+		}
+		for _, m := range models {
+			m.Close()
+		}
+		c.sequences = nil
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+		}
+	}()
+	target, err := c.target(ctx, p, rt)
+	if err != nil {
+		return nil, "", err
+	}
+	models = append(models, target)
+	tok := target.Tokenizer()
+	if tok == nil {
+		return nil, "", fmt.Errorf("%s: no tokenizer in the file, so there is no text to write", c.name())
+	}
+	session, err := target.NewSession(engine.SessionOptions{Context: c.context, KV: c.kv})
+	if err != nil {
+		return nil, "", err
+	}
+	c.sequences = append(c.sequences, session)
+
+	files := c.drafts
+	if len(files) == 0 && c.drafting() {
+		files = []string{""}
+	}
+	for _, file := range files {
+		draft, err := c.open(ctx, p, rt, file, "draft", testdata.Draft())
+		if err != nil {
+			return nil, "", err
+		}
+		models = append(models, draft)
+		if draft.Tokenizer() == nil {
+			return nil, "", fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows that it is the target's", file)
+		}
+		s, err := draft.NewSession(engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: c.kv})
+		if err != nil {
+			return nil, "", err
+		}
+		c.sequences = append(c.sequences, s)
+	}
+	team := &team{context: c.context, kv: c.kv, target: session, drafts: c.sequences[1:]}
+	return &compare.Pair{Target: session, Tokenizer: tok, Close: closeAll, Drafter: team.drafter}, target.WeightTypes(), nil
+}
+
+// team is who may draft for a target.
+type team struct {
+	context int
+	kv      string
+	target  *engine.Session
+	drafts  []*engine.Session
+	early   speculative.Drafter // one for all runs: it has a cache of its own
+}
+
+// drafter makes a drafter by name. Tree merges the draft models, or the one there is with a lookup.
+func (t *team) drafter(name string) (speculative.Drafter, error) {
+	switch name {
+	case "ngram", "suffix":
+		return textDrafters[name](), nil
+	case "early-exit":
+		if t.early == nil {
+			var err error
+			if t.early, err = speculative.EarlyExit(t.target.Model(), engine.SessionOptions{Context: t.context, KV: t.kv}); err != nil {
+				return nil, err
+			}
+		}
+		return t.early, nil
+	}
+	n, _ := draftNumber(name)
+	if n >= len(t.drafts) {
+		return nil, fmt.Errorf("no draft model for drafter %s", name)
+	}
+	ours, theirs := t.target.Model().Tokenizer(), t.drafts[n].Model().Tokenizer()
+	switch name {
+	case "reencode":
+		return speculative.Reencode(t.drafts[n], ours, theirs), nil
+	case "intersect":
+		return speculative.Intersect(t.drafts[n], ours, theirs), nil
+	}
+	if err := ours.Compatible(theirs); err != nil {
+		return nil, fmt.Errorf("the draft model cannot be drafter %s: %w", name, err)
+	}
+	switch name {
+	case "splice":
+		return speculative.Splice(t.drafts[n]), nil
+	case "tree":
+		var all []speculative.Drafter
+		for _, s := range t.drafts {
+			all = append(all, speculative.Model(s))
+		}
+		if len(all) == 1 {
+			all = append(all, speculative.Suffix(0))
+		}
+		return speculative.Merge(all...), nil
+	}
+	return speculative.Model(t.drafts[n]), nil
+}
