@@ -130,7 +130,7 @@ func TestWeights(t *testing.T) {
 	for _, v := range []shape{smallLlama(), smallGPT2()} {
 		v.ff = 100 // rows of ffn_down are no whole blocks: it stays f32
 		ids := text(20, v.vocab, 3)
-		for _, typ := range []gguf.Type{gguf.F32, gguf.F16, gguf.Q8_0, gguf.Q4_0} {
+		for _, typ := range []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0} {
 			name := strings.ToLower(typ.String())
 			stored := v
 			stored.weights = typ
@@ -149,6 +149,27 @@ func TestWeights(t *testing.T) {
 				t.Errorf("%s %s: the types are %q", v.arch, name, a.WeightTypes())
 			}
 		}
+	}
+}
+
+// TestWeightsK: matrices whose rows are no multiple of 256 get Q4_0 or Q8_0 instead.
+func TestWeightsK(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	v := smallLlama() // rows of 64 and, in ffn_down, of ff
+	ids := text(20, v.vocab, 3)
+	for name, instead := range map[string]string{"q4_k": "q4_0", "q6_k": "q8_0"} {
+		a, b := v.open(t, rt, Options{Weights: name}), v.open(t, rt, Options{Weights: instead})
+		sameBits(t, name, eval(t, newSession(t, a, SessionOptions{}), ids, nil, All), eval(t, newSession(t, b, SessionOptions{}), ids, nil, All))
+		if a.WeightTypes() != instead {
+			t.Errorf("%s: the types are %q", name, a.WeightTypes())
+		}
+		mixed := v
+		mixed.ff = 512
+		m := mixed.open(t, rt, Options{Weights: name})
+		if types := m.WeightTypes(); types != instead+", "+name && types != name+", "+instead {
+			t.Errorf("%s and rows of 512: the types are %q", name, types)
+		}
+		eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 	}
 }
 

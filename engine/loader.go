@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,16 +32,12 @@ type loader struct {
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
 	l := &loader{ctx: ctx, t: rt.t, f: f, arch: arch}
-	switch o.Weights {
-	case "":
-	case "f32", "f16", "q8_0", "q4_0":
+	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
-		if err != nil {
-			return nil, err
+		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
+			return nil, fmt.Errorf("%w: weights %q; there are %s", ErrUsage, o.Weights, strings.Join(WeightNames(), ", "))
 		}
 		l.convert, l.to = true, to
-	default:
-		return nil, fmt.Errorf("%w: weights %q; there are f32, f16, q8_0 and q4_0", ErrUsage, o.Weights)
 	}
 	l.progress = &progress{r: f.Reader(), tell: o.Progress}
 	for _, t := range f.Tensors {
@@ -176,8 +173,10 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 		return nil
 	}
 	to := from
-	if l.convert && (l.to.BlockWeights() == 1 || cols%l.to.BlockWeights() == 0) {
-		to = l.to
+	if l.convert {
+		if fit, ok := tensor.Fitting(l.to, cols); ok {
+			to = fit
+		}
 	}
 	var parts []*tensor.Matrix
 	offset, rowBytes := t.Offset, t.Size/int64(all)

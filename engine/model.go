@@ -14,9 +14,10 @@ import (
 
 // Options say how a model is loaded. The zero value takes the file as it is.
 type Options struct {
-	// Weights converts the matrices while loading: "f32", "f16", "q8_0" or "q4_0"; "" leaves them
-	// as they are in the file. Norms, biases and positions stay float32; matrices whose rows are
-	// not whole blocks stay as they are.
+	// Weights converts the matrices while loading, to one of WeightNames; "" leaves them as they are
+	// in the file. Norms, biases and positions stay float32. Matrices whose rows are not whole blocks
+	// become Q4_0 instead of Q4_K and Q8_0 instead of Q6_K; if those do not fit either, they stay as
+	// they are. Model.WeightTypes tells what came of it.
 	Weights string
 
 	Name string // stands for the file in messages; Open uses the path
@@ -24,6 +25,9 @@ type Options struct {
 	// Progress is told how many bytes of weights have been read, of how many; by one goroutine at a time.
 	Progress func(done, total int64)
 }
+
+// WeightNames lists the types that Options.Weights can convert to, the most exact first.
+func WeightNames() []string { return []string{"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "q4_0"} }
 
 // Config is the shape of a model.
 type Config struct {

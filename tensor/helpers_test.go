@@ -44,7 +44,7 @@ func normal(seed uint64, n int) []float32 {
 func rawRows(t testing.TB, f Type, seed uint64, rows, cols int) []byte {
 	t.Helper()
 	raw := make([]byte, rows*f.RowBytes(cols))
-	if encodable(f) {
+	if f != Q4_K && f != Q6_K { // all that these can hold is more than is encoded
 		ok(t, encodeRows(f, raw, normal(seed, rows*cols), 0, cols))
 		return raw
 	}

@@ -172,7 +172,7 @@ func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
 }
 
 func encodable(t Type) bool {
-	return t == F32 || t == F16 || t == BF16 || t == Q8_0 || t == Q4_0
+	return t == F32 || t == F16 || t == BF16 || t == Q8_0 || t == Q4_0 || t == Q4_K || t == Q6_K
 }
 
 // grow returns s with length n, with new memory if need be; its contents are lost then.

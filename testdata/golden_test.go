@@ -68,19 +68,15 @@ func TestGolden(t *testing.T) {
 			t.Errorf("after %q the draft writes\n%v, want\n%v", g.Prompt, byDraft, g.Draft)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(want.Logits)) {
-		for _, weights := range slices.Sorted(maps.Keys(want.Logits[name])) {
-			if *update {
-				want.Logits[name][weights] = logits(t, open(t, rt, name, weights), want.Greedy[0].IDs)
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		if *update {
+			want.Logits[name] = map[string]string{}
+			for _, weights := range engine.WeightNames() {
+				want.Logits[name][weights] = logits(t, open(t, rt, name, weights), want.Greedy[0].IDs, len(want.Greedy[0].IDs))
 			}
-			if testing.Short() && weights != "q8_0" {
-				continue
-			}
-			for _, simd := range asm.Available() {
-				for threads := range 2 {
-					same(t, name, weights, simd, threads+1, want.Greedy[0].IDs, want.Logits[name][weights])
-				}
-			}
+		}
+		for _, weights := range engine.WeightNames() {
+			same(t, name, weights, want.Greedy[0].IDs, want.Logits[name][weights])
 		}
 	}
 	if *update {
@@ -94,17 +90,56 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// same checks the hash of the logits with one set of kernels and a number of threads.
-func same(t *testing.T, name, weights, simd string, threads int, ids []int32, want string) {
+// same checks the hash of the logits with all kernels, 1 and 2 threads, and the prompt fed in pieces of several sizes.
+// Quick runs do this for the embedded type; of the others they feed the whole prompt to the best kernels.
+func same(t *testing.T, name, weights string, ids []int32, want string) {
 	t.Helper()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads})
-	if err != nil {
-		t.Fatal(err)
+	quick := testing.Short() && weights != "q8_0"
+	sets := asm.Available() // the best is last
+	if quick {
+		sets = sets[len(sets)-1:]
 	}
-	defer rt.Close()
-	if got := logits(t, open(t, rt, name, weights), ids); got != want {
-		t.Errorf("logits of %s in %s with %s kernels and %d threads: %s, want %s", name, weights, simd, threads, got, want)
+	for i, simd := range sets {
+		for _, threads := range []int{2, 1} {
+			rt, err := engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := open(t, rt, name, weights)
+			for _, size := range sizes(len(ids), threads, i, len(sets), quick) {
+				if got := logits(t, m, ids, size); got != want {
+					t.Errorf("logits of %s in %s with %s kernels, %d threads and %d tokens at a time: %s, want %s",
+						name, weights, simd, threads, size, got, want)
+				}
+			}
+			m.Close()
+			rt.Close()
+			if quick {
+				break
+			}
+		}
 	}
+}
+
+// sizes are the numbers of tokens that the i-th of n kernel sets is fed at a time: all n0 of the prompt, one, and what else
+// a tile can hold. These go round the sets, but the best, the last, has them all. The scalar kernels, the first, are slow
+// and have only what differs most.
+func sizes(n0, threads, i, n int, quick bool) []int {
+	switch {
+	case quick || n > 1 && i == 0 && threads == 2:
+		return []int{n0}
+	case n > 1 && i == 0:
+		return []int{1}
+	case threads == 2:
+		return []int{n0, 1}
+	}
+	pieces := []int{n0, 1}
+	for size := 2; size <= asm.TileTokens; size++ {
+		if i == n-1 || size%n == i {
+			pieces = append(pieces, size)
+		}
+	}
+	return pieces
 }
 
 func open(t *testing.T, rt *engine.Runtime, name, weights string) *engine.Model {
@@ -140,21 +175,24 @@ func greedy(t *testing.T, m *engine.Model, ids []int32, n int) []int32 {
 	return text[len(ids):]
 }
 
-// logits returns the hash of the logits after each of ids.
-func logits(t *testing.T, m *engine.Model, ids []int32) string {
+// logits returns the hash of the logits after each of ids, which are fed so many at a time.
+func logits(t *testing.T, m *engine.Model, ids []int32, size int) string {
 	t.Helper()
 	s, err := m.NewSession(engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := s.Eval(context.Background(), ids, nil, engine.All)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer s.Close()
 	h, word := sha256.New(), make([]byte, 4)
-	for _, x := range rows.Data {
-		binary.LittleEndian.PutUint32(word, math.Float32bits(x))
-		h.Write(word)
+	for piece := range slices.Chunk(ids, size) {
+		rows, err := s.Eval(context.Background(), piece, nil, engine.All)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range rows.Data {
+			binary.LittleEndian.PutUint32(word, math.Float32bits(x))
+			h.Write(word)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -208,8 +208,10 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 				return 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
 			}
 			if weights != "" {
-				if to, err := tensor.ParseType(weights); err == nil && t.Dims[0]%uint64(to.BlockWeights()) == 0 {
-					typ = to
+				if to, err := tensor.ParseType(weights); err == nil {
+					if fit, ok := tensor.Fitting(to, int(t.Dims[0])); ok {
+						typ = fit
+					}
 				}
 			}
 			const panelRows = 16

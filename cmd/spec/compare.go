@@ -99,7 +99,7 @@ func (c *comparison) flags() []flag {
 		chosenFlag("--schedule", &m.Schedules, compare.Schedules, "how long drafts are (default constant,dynamic,auto); an oracle is added once for its passes"),
 		chosenFlag("--verify", &m.Verifiers, compare.Verifiers, "how drafts are checked; greedy goes with temperature 0 only (default greedy at 0, match above)"),
 		flag{names("--temp, --temperature"), "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures},
-		chosenFlag("--weights", &m.Weights, []string{"f32", "f16", "q8_0", "q4_0", "file"}, "convert the weights while loading (default file: as they are)"),
+		chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"), "convert the weights while loading (default file: as they are)"),
 		flag{names("--draft-max, --draft, --draft-n, --spec-draft-n-max"), "N,N", "most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths},
 
 		flag{names("--draft-p-min, --spec-draft-p-min"), "X,X", "end a draft after a token that the drafter is less sure of; not for auto (default 0: the schedule's own, for dynamic 0.4)", c.setConfidences},

@@ -128,13 +128,27 @@ func TestQuantizeThereAndBack(t *testing.T) {
 	if math.Abs(a/b-1) > 0.05 {
 		t.Errorf("perplexity %v in F32, %v in Q8_0", a, b)
 	}
-	for _, typ := range []string{"f16", "q4_0"} {
+	for _, typ := range []string{"f16", "bf16", "q4_0", "q4_k", "q6_k"} {
 		out := filepath.Join(dir, typ)
 		done(t, "", "quantize", "-m", wide, "-o", out, "--type", typ)
 		if text := done(t, "", "inspect", "-m", out); !strings.Contains(text, strings.ToUpper(typ)+" ") {
 			t.Errorf("no %s in\n%s", typ, text)
 		}
 		done(t, "", "generate", "-m", out, "-p", ring, "-n", "2")
+	}
+	// The draft's rows are 128 long, but for those of ffn_down.
+	draft, out := filepath.Join(dir, "draft.gguf"), filepath.Join(dir, "draft.k.gguf")
+	data, _ := io.ReadAll(testdata.Draft())
+	if err := os.WriteFile(draft, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := spec(t, "", "quantize", "-m", draft, "-o", out, "--type", "q6_k")
+	if code != 0 || !strings.Contains(stderr, "7 in q8_0, 2 in q6_k") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	_, stderr, code = spec(t, "", "generate", "-m", draft, "--weights", "q4_k", "-p", ring, "-n", "2")
+	if code != 0 || !strings.Contains(stderr, draft+": not all rows are whole blocks of q4_k; the weights are in q4_0, q4_k") {
+		t.Errorf("exit %d: %s", code, stderr)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*.part"))
 	if len(left) > 0 {

@@ -26,7 +26,7 @@ func (m *modelFlags) flags() []flag {
 	return []flag{
 		textFlag("-m, --model", &m.model, "FILE", "the model, a GGUF file (default: the pair inside this program)"),
 		intFlag("-t, --threads", &m.threads, -1, 1024, "threads (default 0: the physical cores this process may use)"),
-		choiceFlag("--weights", &m.weights, []string{"f32", "f16", "q8_0", "q4_0"}, "convert the weights while loading (default: as in the file)"),
+		choiceFlag("--weights", &m.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
 	}
 }
 
@@ -47,11 +47,23 @@ func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, p
 		o.Progress = b.progress
 		defer b.clear()
 	}
+	var model *engine.Model
+	var err error
 	if path == "" {
 		o.Name = "embedded " + what
-		return engine.New(ctx, rt, embedded, embedded.Size(), o)
+		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
+	} else {
+		o.Name = path
+		model, err = engine.Open(ctx, rt, path, o)
 	}
-	return engine.Open(ctx, rt, path, o)
+	if err != nil {
+		return nil, err
+	}
+	if types := model.WeightTypes(); m.weights != "" && types != m.weights {
+		b.clear()
+		fmt.Fprintf(p.stderr, "%s: not all rows are whole blocks of %s; the weights are in %s\n", o.Name, m.weights, types)
+	}
+	return model, nil
 }
 
 // target loads the model that -m names.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
@@ -24,20 +25,24 @@ var quantizations = map[string]struct {
 	"f16":  {gguf.F16, 1},
 	"q4_0": {gguf.Q4_0, 2},
 	"q8_0": {gguf.Q8_0, 7},
+	"q4_k": {gguf.Q4_K, 14},
+	"q6_k": {gguf.Q6_K, 18},
+	"bf16": {gguf.BF16, 32},
 }
 
 var quantizeCommand = command{
 	name:  "quantize",
 	does:  "a GGUF file with its weights in another type",
-	usage: "-m IN -o OUT --type q8_0|q4_0|f16|f32",
-	about: `Writes IN again with its matrices in another type. Norms, biases, position embeddings, and matrices whose rows
-do not divide into blocks stay in F32.`,
+	usage: "-m IN -o OUT --type q8_0|q6_k|q4_k|q4_0|bf16|f16|f32",
+	about: `Writes IN again with its matrices in another type. Norms, biases and position embeddings stay in F32.
+Matrices whose rows are no multiple of 256 long become Q4_0 instead of Q4_K and Q8_0 instead of Q6_K; where they are
+no multiple of 32 either, they stay in F32 too.`,
 	setup: func() ([]flag, func(context.Context, *program) error) {
 		var in, out, typ string
 		flags := []flag{
 			textFlag("-m, --model", &in, "IN", "the file to read"),
 			textFlag("-o, --output", &out, "OUT", "the file to write"),
-			choiceFlag("--type", &typ, []string{"q8_0", "q4_0", "f16", "f32"}, "type of the weights in OUT"),
+			choiceFlag("--type", &typ, engine.WeightNames(), "type of the weights in OUT"),
 		}
 		return flags, func(ctx context.Context, p *program) error {
 			switch {
@@ -46,7 +51,7 @@ do not divide into blocks stay in F32.`,
 			case out == "":
 				return usagef("-o is missing: the file to write")
 			case typ == "":
-				return usagef("--type is missing: q8_0, q4_0, f16 or f32")
+				return usagef("--type is missing: %s", strings.Join(engine.WeightNames(), ", "))
 			}
 			f, err := gguf.OpenFile(in)
 			if err != nil {
@@ -81,13 +86,15 @@ func quantize(ctx context.Context, p *program, f *gguf.File, out, typ string) (e
 	}
 	c.done = func(n int64) { b.progress(n, c.total) }
 	var sources []gguf.TensorSource
-	changed, bytes := 0, int64(0)
+	count, bytes := map[gguf.Type]int{}, int64(0)
 	for _, t := range f.Tensors {
 		to := gguf.F32
-		if wide(t) && aligned(t, quantizations[typ].typ) {
-			to = quantizations[typ].typ
-			changed++
+		if wide(t) {
+			if to, err = fitting(t, typ); err != nil {
+				return err
+			}
 		}
+		count[to]++
 		size, err := to.Size(t.Dims...)
 		if err != nil {
 			return fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
@@ -109,8 +116,14 @@ func quantize(ctx context.Context, p *program, f *gguf.File, out, typ string) (e
 		return err
 	}
 	b.clear()
-	_, err = fmt.Fprintf(p.stderr, "%s: %d of %d tensors in %s, the others in f32; %d bytes of weights, %d before\n",
-		out, changed, len(f.Tensors), typ, bytes, c.total)
+	var counts []string
+	for _, name := range engine.WeightNames() {
+		if n := count[quantizations[name].typ]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d in %s", n, name))
+		}
+	}
+	_, err = fmt.Fprintf(p.stderr, "%s: %d tensors, %s; %d bytes of weights, %d before\n",
+		out, len(f.Tensors), strings.Join(counts, ", "), bytes, c.total)
 	return err
 }
 
@@ -120,7 +133,18 @@ func wide(t gguf.Tensor) bool {
 		!strings.HasSuffix(t.Name, "norm.weight") && !strings.HasPrefix(t.Name, "position_embd")
 }
 
-func aligned(t gguf.Tensor, to gguf.Type) bool { return t.Dims[0]%uint64(to.BlockWeights()) == 0 }
+// fitting is the type that a matrix gets when typ is asked for.
+func fitting(t gguf.Tensor, typ string) (gguf.Type, error) {
+	to, err := tensor.ParseType(typ)
+	if err != nil {
+		return 0, err
+	}
+	fit, ok := tensor.Fitting(to, int(t.Dims[0]))
+	if !ok {
+		return gguf.F32, nil
+	}
+	return quantizations[fit.String()].typ, nil
+}
 
 // metadata is f's own, but for the keys that tell the type.
 func metadata(f *gguf.File, typ string) (kvs []gguf.KV) {

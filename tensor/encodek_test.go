@@ -1,0 +1,222 @@
+package tensor
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// Blocks that the types hold exactly, so that it is plain what must come out.
+func TestEncodeKByHand(t *testing.T) {
+	// d = dmin = 1; x = scale*q - minimum, q = 0 … 15 twice, scale 63, 56, … 14 and minimum 0, 9, … 63.
+	x := make([]float32, 256)
+	for i := range x {
+		sub := i / 32
+		x[i] = float32((63-7*sub)*(i%16) - 9*sub)
+	}
+	ramp := "00112233445566778899aabbccddeeff"
+	checkBlock(t, Q4_K, x, "003c"+"003c"+ // 1, 1
+		"bf"+"78"+"71"+"2a"+ // 63 | 35>>4<<6, 56 | 28>>4<<6, 49 | 21>>4<<6, 42 | 14>>4<<6
+		"80"+"89"+"d2"+"db"+ // 0 | 36>>4<<6, 9 | 45>>4<<6, 18 | 54>>4<<6, 27 | 63>>4<<6
+		"43"+"dc"+"65"+"fe"+ // low nibbles of 35, 36; 28, 45; 21, 54; 14, 63
+		strings.Repeat(ramp, 8))
+
+	// d = 1; x = scale*q, q = -32, -28, … 28, stored plus 32; every fourth scale is zero.
+	scales := []int{-128, 127, 0, 1, -1, 64, 0, -65, 33, -2, 0, 100, 3, 31, 0, -127}
+	for i := range x {
+		x[i] = float32(scales[i/16] * (4*(i%16) - 32))
+	}
+	low, high := make([]byte, 128), make([]byte, 64)
+	for sub, scale := range scales {
+		for i := range 16 {
+			u := byte(4 * i)
+			if scale == 0 {
+				u = 32
+			}
+			low[sub/8*64+sub/2%2*32+sub%2*16+i] |= u & 15 << (sub / 4 % 2 * 4)
+			high[sub/8*32+sub%2*16+i] |= u >> 4 << (sub / 2 % 4 * 2)
+		}
+	}
+	checkBlock(t, Q6_K, x, hex.EncodeToString(low)+hex.EncodeToString(high)+"807f0001"+"ff4000bf"+"21fe0064"+"031f0081"+"003c")
+
+	clear(x)
+	checkBlock(t, Q4_K, x, strings.Repeat("00", 144))
+	checkBlock(t, Q6_K, x, strings.Repeat("00", 128)+strings.Repeat("aa", 64)+strings.Repeat("00", 18))
+}
+
+func checkBlock(t *testing.T, f Type, x []float32, want string) {
+	t.Helper()
+	got := make([]byte, f.BlockBytes())
+	ok(t, Encode(f, got, x))
+	if hex.EncodeToString(got) != want {
+		t.Errorf("%v:\n%x, want\n%s", f, got, want)
+	}
+	back := make([]float32, 256)
+	ok(t, Decode(f, back, got))
+	for i := range x {
+		if back[i] != x[i] {
+			t.Errorf("%v: number %d is %v, was %v", f, i, back[i], x[i])
+		}
+	}
+}
+
+// kError is the root of the mean square of what Encode loses, over that of x.
+func kError(t *testing.T, f Type, x []float32) float64 {
+	t.Helper()
+	raw, back := make([]byte, f.RowBytes(len(x))), make([]float32, len(x))
+	ok(t, Encode(f, raw, x))
+	ok(t, Decode(f, back, raw))
+	var e, all float64
+	for i := range x {
+		e += math.Pow(float64(back[i]-x[i]), 2)
+		all += math.Pow(float64(x[i]), 2)
+	}
+	return math.Sqrt(e / all)
+}
+
+func TestEncodeKError(t *testing.T) {
+	shifted := normal(8, 1<<14)
+	for i := range shifted {
+		shifted[i] += 2
+	}
+	spikes := normal(9, 1<<14)
+	for i := 0; i < len(spikes); i += 100 {
+		spikes[i] *= 20
+	}
+	constant := make([]float32, 256)
+	for i := range constant {
+		constant[i] = -0.3
+	}
+	positive := make([]float32, 256)
+	for i := range positive {
+		positive[i] = 7e6
+	}
+	for _, c := range []struct {
+		name   string
+		x      []float32
+		q4, q6 float64
+	}{
+		{"normal", normal(7, 1<<14), 0.071, 0.017},
+		{"shifted", shifted, 0.0335, 0.0135},
+		{"spikes", spikes, 0.1, 0.032},
+		{"one negative number", constant, 0.0006, 0.0006},
+		{"one positive number, of the greatest", positive, 0.001, 0.001},
+	} {
+		for f, limit := range map[Type]float64{Q4_K: c.q4, Q6_K: c.q6} {
+			if got := kError(t, f, c.x); !(got <= limit) {
+				t.Errorf("%s in %v: error %.5f, at most %v", c.name, f, got, limit)
+			} else {
+				t.Logf("%s in %v: error %.5f", c.name, f, got)
+			}
+		}
+	}
+}
+
+// TestEncodeKEverywhere: the same bytes on every machine, from numbers that are exact there.
+func TestEncodeKEverywhere(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := make([]float32, 1<<13)
+	for i := range x {
+		x[i] = float32(int32(r.Uint32())) * 0x1p-34 * float32(1+i/512)
+	}
+	for f, want := range map[Type]string{
+		Q4_K: "6872a00d99ef8c991dd746542d2ce0b4ccf49311308dba765ffa79b5854ccb8a",
+		Q6_K: "bc336bd66db8e99e8754af14d2d688875c0b7496549823fd28bf9fbaf45d75a1",
+	} {
+		raw := make([]byte, f.RowBytes(len(x)))
+		ok(t, Encode(f, raw, x))
+		if got := fmt.Sprintf("%x", sha256.Sum256(raw)); got != want {
+			t.Errorf("%v: %s, want %s", f, got, want)
+		}
+	}
+}
+
+// TestEncodeKPacked: encoded, packed and read from the panel is encoded and decoded.
+func TestEncodeKPacked(t *testing.T) {
+	const rows, cols = 19, 768
+	rt, x := runtimeOf(t, 2), normal(10, rows*cols)
+	for _, f := range []Type{Q4_K, Q6_K} {
+		raw, want, got := make([]byte, f.RowBytes(cols)), make([]float32, cols), make([]float32, cols)
+		m, err := FromFloats(rt, f, rows, cols, x)
+		ok(t, err)
+		for i := range rows {
+			ok(t, Encode(f, raw, x[i*cols:][:cols]))
+			ok(t, Decode(f, want, raw))
+			ok(t, m.Row(i, got))
+			sameBits(t, fmt.Sprint(f, " row ", i), got, want)
+		}
+	}
+}
+
+func TestFitting(t *testing.T) {
+	for _, c := range []struct {
+		t    Type
+		cols int
+		want Type
+		ok   bool
+	}{
+		{Q4_K, 512, Q4_K, true}, {Q6_K, 512, Q6_K, true}, {Q4_K, 96, Q4_0, true}, {Q6_K, 96, Q8_0, true},
+		{Q4_K, 20, Q4_0, false}, {Q8_0, 20, Q8_0, false}, {F16, 20, F16, true},
+	} {
+		if got, ok := Fitting(c.t, c.cols); got != c.want || ok != c.ok {
+			t.Errorf("%d columns of %v: %v, %v", c.cols, c.t, got, ok)
+		}
+	}
+}
+
+// FuzzEncodeK: whatever the numbers, there is an error or a block of finite numbers that are no further off than zeros.
+func FuzzEncodeK(f *testing.F) {
+	f.Add(uint64(0), []byte{0, 0, 0x80, 0x3f})
+	f.Add(uint64(1), []byte{1, 0, 0, 0, 1, 0, 0, 0x80, 0xff, 0xff, 0x7f, 0})    // subnormal
+	f.Add(uint64(2), []byte{0xff, 0xff, 0x7f, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0x80}) // the greatest; zeros
+	f.Add(uint64(3), []byte{0, 0, 0x80, 0x33, 0, 0, 0x80, 0xb3})                // 2^-24
+	f.Add(uint64(4), []byte{0, 0, 0x80, 0x4c, 0, 0, 0x40, 0xcc, 1, 2, 3, 4, 5, 6, 7, 8})
+	f.Fuzz(func(t *testing.T, seed uint64, data []byte) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		x, back := make([]float32, 256), make([]float32, 256)
+		for i := range x {
+			if 4*i+4 <= len(data) {
+				x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+			} else if i > 0 {
+				x[i] = x[r.IntN(i)] * float32(r.Float32())
+			}
+		}
+		for _, f := range []Type{Q4_K, Q6_K} {
+			raw := make([]byte, f.BlockBytes())
+			if err := Encode(f, raw, x); err != nil {
+				if !errors.Is(err, ErrNotFinite) || greatest(x) < 1e6 {
+					t.Fatalf("%v: %v", f, err)
+				}
+				continue
+			}
+			ok(t, Decode(f, back, raw))
+			if i := firstNotFinite(back); i >= 0 {
+				t.Fatalf("%v: number %d is %v, was %v", f, i, back[i], x[i])
+			}
+			if amax := greatest(x); amax > 0x1p-10 {
+				if e := kError(t, f, x); !(e < 1) {
+					t.Fatalf("%v: error %v", f, e)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	x := normal(11, 1<<12)
+	for _, f := range []Type{Q8_0, Q4_0, Q4_K, Q6_K} {
+		b.Run(f.String(), func(b *testing.B) {
+			raw := make([]byte, f.RowBytes(len(x)))
+			b.SetBytes(int64(len(x))) // one byte per weight
+			for b.Loop() {
+				ok(b, Encode(f, raw, x))
+			}
+		})
+	}
+}
