@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
 )
 
 func TestBadFiles(t *testing.T) {
@@ -197,5 +198,33 @@ func TestConfig(t *testing.T) {
 	}
 	if len(dones) == 0 || dones[len(dones)-1] != whole {
 		t.Errorf("progress ends at %d of %d", dones, whole)
+	}
+}
+
+// TestFits: with 32-bit addresses, a file of more than 2 GB is refused before anything is allocated.
+func TestFits(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	matrix := func(rows uint64) gguf.Tensor {
+		return gguf.Tensor{Type: gguf.Q8_0, Dims: []uint64{1 << 16, rows}, Size: int64(rows) << 16 / 32 * 34}
+	}
+	for _, c := range []struct {
+		weights string
+		tensors []gguf.Tensor
+		ok      bool
+	}{
+		{"", []gguf.Tensor{matrix(10 << 10), matrix(20 << 10)}, true}, // 1.99 GiB
+		{"", []gguf.Tensor{matrix(10 << 10), matrix(21 << 10)}, false},
+		{"f32", []gguf.Tensor{matrix(7 << 10)}, true},
+		{"f32", []gguf.Tensor{matrix(9 << 10)}, false},
+		{"", []gguf.Tensor{{Size: 1 << 62}, {Size: 1 << 62}}, false},
+	} {
+		f := &gguf.File{Name: "great.gguf", Tensors: c.tensors}
+		l, err := newLoader(context.Background(), rt, f, Options{Weights: c.weights}, "llama")
+		if want := c.ok || !addresses32; want != (err == nil) {
+			t.Errorf("%v in %q: here %v", c.tensors, c.weights, err)
+		}
+		if err = l.fits(1 << 31); c.ok != (err == nil) || err != nil && (!errors.Is(err, tensor.ErrMemory) || !strings.Contains(err.Error(), "great.gguf")) {
+			t.Errorf("%v in %q: %v", c.tensors, c.weights, err)
+		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -43,7 +45,29 @@ func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch s
 	for _, t := range f.Tensors {
 		l.progress.total += t.Size
 	}
+	if addresses32 {
+		return l, l.fits(1 << 31)
+	}
 	return l, nil
+}
+
+// addresses32 says that addresses have 32 bits. WebAssembly's have, though its int has 64.
+const addresses32 = strconv.IntSize == 32 || runtime.GOARCH == "wasm"
+
+// fits refuses a file whose weights take more memory than a program with 32-bit addresses can hope for.
+func (l *loader) fits(most int64) error {
+	var need int64
+	for _, t := range l.f.Tensors {
+		size := t.Size
+		if n := t.Elements(); l.convert && len(t.Dims) > 1 && n <= largest*largest {
+			size = max(size, int64(n)/int64(l.to.BlockWeights())*int64(l.to.BlockBytes()))
+		}
+		if need += size; need > most || size > most {
+			return fmt.Errorf("%s: its weights take more than the %d MB of memory that a program for %s, with 32-bit addresses, can have: %w",
+				l.f.Name, most>>20, runtime.GOARCH, tensor.ErrMemory)
+		}
+	}
+	return nil
 }
 
 func (l *loader) ok() bool { return l.err == nil }

@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/fstest"
 )
@@ -25,6 +27,39 @@ func TestAllowedCores(t *testing.T) {
 	}{{[]int{0, 1, 4, 5}, 2}, {[]int{0, 4}, 1}, {[]int{0, 5}, 2}, {[]int{0, 4, 8, 9}, 3}} {
 		if got := allowedCores(root, c.cpus); got != c.want {
 			t.Errorf("CPUs %v: %d cores, want %d", c.cpus, got, c.want)
+		}
+	}
+}
+
+func TestBigCPUs(t *testing.T) {
+	machine := func(capacities ...string) fstest.MapFS {
+		m := map[string]string{}
+		for i, c := range capacities {
+			if c != "" {
+				m[fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpu_capacity", i)] = c + "\n"
+			}
+		}
+		return files(m)
+	}
+	rk3588 := machine("530", "530", "530", "530", "1024", "1024", "1024", "1024")
+	phone := machine("325", "325", "325", "847", "847", "847", "847", "1024")
+	for _, c := range []struct {
+		name       string
+		root       fstest.MapFS
+		cpus, want []int
+	}{
+		{"little and big", rk3588, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{4, 5, 6, 7}},
+		{"affinity to some of each", rk3588, []int{2, 3, 6}, []int{6}},
+		{"affinity to little ones", rk3588, []int{1, 2}, []int{1, 2}},
+		{"big ones, one of them faster", phone, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{3, 4, 5, 6, 7}},
+		{"equal", machine("1024", "1024"), []int{0, 1}, []int{0, 1}},
+		{"not told", machine(), []int{0, 1, 5}, []int{0, 1, 5}},
+		{"told of some", machine("1024", "", "512"), []int{0, 1, 2}, []int{0, 1, 2}},
+		{"nonsense", machine("1024", "big"), []int{0, 1}, []int{0, 1}},
+		{"nothing", machine("0", "0"), []int{0, 1}, []int{0, 1}},
+	} {
+		if got := bigCPUs(c.root, c.cpus); !slices.Equal(got, c.want) {
+			t.Errorf("%s: CPUs %v, want %v", c.name, got, c.want)
 		}
 	}
 }
