@@ -17,6 +17,9 @@ const spinTime = 40 * time.Microsecond
 // unit of the current job, which therefore cannot end, nor its fields change, before that unit is counted in done. Whoever
 // finds less than zero owns nothing and touches nothing. So a worker that the operating system delays never holds up a
 // job it has no unit of, and one that comes late simply takes part in the next job.
+//
+// Sleeping is announced and then reconsidered: one side writes a and reads b, the other writes b and reads a, and one of them must
+// see the other's write. So these writes are swaps: emulators have been seen to let a plain atomic store pass a later load.
 type pool struct {
 	tickets atomic.Int64
 	_       [56]byte
@@ -60,7 +63,7 @@ func (p *pool) run(n int, job func(worker, unit int)) {
 	}
 	p.n, p.job = int64(n), job
 	p.done.Store(0)
-	p.tickets.Store(int64(n)) // publishes n and job
+	p.tickets.Swap(int64(n)) // publishes n and job
 	p.wakeUp(int64(min(n, p.threads) - 1))
 	p.work(0)
 	p.await(int64(n))
@@ -87,7 +90,7 @@ func (p *pool) work(worker int) {
 // before; so it only means: look again.
 func (p *pool) await(n int64) {
 	for !p.spinUntil(&p.done, n) {
-		p.waiting.Store(true)
+		p.waiting.Swap(true)
 		if p.done.Load() == n && p.waiting.CompareAndSwap(true, false) {
 			return
 		}
