@@ -19,7 +19,7 @@ const spinTime = 40 * time.Microsecond
 // job it has no unit of, and one that comes late simply takes part in the next job.
 //
 // Sleeping is announced and then reconsidered: one side writes a and reads b, the other writes b and reads a, and one of them must
-// see the other's write. So these writes are swaps: emulators have been seen to let a plain atomic store pass a later load.
+// see the other's write. So these writes are swaps: with plain atomic stores a wake-up was lost for ever under qemu-user.
 type pool struct {
 	tickets atomic.Int64
 	_       [56]byte
