@@ -33,7 +33,8 @@ func avx2() Kernels {
 	k.use(Q4_0, 1024, blockMatMul(q4AVX2, 256, 8))
 	k.use(Q4_K, 1024, superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8))
 	k.use(Q6_K, 1024, superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 4))
-	k.SumSquares, k.RMSNorm, k.LayerNorm, k.Add = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2, addAVX2
+	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
+	k.Add, k.Blend = addAVX2, blendAVX2
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, geluAVX2
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesAVX2, ropeInterleaved256
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantize256, encodeF16x8, decodeF16x8

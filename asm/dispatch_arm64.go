@@ -27,7 +27,8 @@ func neon() Kernels {
 	k.MatMul[Q4_0] = blockMatMul(q4NEON, 256, 2)
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kNEON, tileDSum, 1, 2)
 	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kNEON, tileHalf, 2, 2)
-	k.SumSquares, k.RMSNorm, k.LayerNorm, k.Add = sumSquaresNEON, rmsNormNEON, layerNormNEON, addNEON
+	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresNEON, rmsNormNEON, layerNormNEON
+	k.Add, k.Blend = addNEON, blendNEON
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expNEON, expSumNEON, siluMulNEON, geluNEON
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesNEON, ropeInterleavedARM64
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantizeARM64, encodeF16ARM64, decodeF16ARM64

@@ -36,6 +36,9 @@ type Kernels struct {
 	// Add: dst[i] = dst[i] + x[i].
 	Add func(dst, x []float32)
 
+	// Blend: dst[i] = fma(dst[i], a, x[i]*b).
+	Blend func(dst, x []float32, a, b float32)
+
 	// SiLUMul: dst[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i]. dst may be gate or up.
 	SiLUMul func(dst, gate, up []float32)
 

@@ -236,6 +236,12 @@ func TestVectorSets(t *testing.T) {
 	t.Run("Add", func(t *testing.T) {
 		vectorTest(t, 2, true, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.Add(dst, in[1]); return nil })
 	})
+	t.Run("Blend", func(t *testing.T) {
+		vectorTest(t, 2, true, func(k *Kernels, dst []float32, in [][]float32) []float32 {
+			k.Blend(dst, in[1], 0.7, -1.3)
+			return nil
+		})
+	})
 	t.Run("ExpSum", func(t *testing.T) {
 		vectorTest(t, 1, true, func(k *Kernels, dst []float32, _ [][]float32) []float32 {
 			m, l := k.ExpSum(dst)

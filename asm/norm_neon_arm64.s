@@ -618,6 +618,101 @@ loopOut0:
 loopDone:
 	RET
 
+// func blendNEON(dst, x []float32, a, b float32)
+TEXT ·blendNEON(SB), 0, $256-56
+	FMOVS a+48(FP), F0
+	VDUP V0.S[0], V27.S4
+	FMOVS b+52(FP), F0
+	VDUP V0.S[0], V28.S4
+	MOVD dst_base+0(FP), R0
+	MOVD x_base+24(FP), R1
+	MOVD x_len+32(FP), R5
+	SUBS $16, R5
+	BLT loopRest
+
+loop:
+	FLDPQ (R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	FLDPQ (R1), (F4, F5)
+	FLDPQ 32(R1), (F6, F7)
+	FMUL4(28, 4, 4)
+	FMUL4(28, 5, 5)
+	FMUL4(28, 6, 6)
+	FMUL4(28, 7, 7)
+	VFMLA V27.S4, V0.S4, V4.S4
+	VFMLA V27.S4, V1.S4, V5.S4
+	VFMLA V27.S4, V2.S4, V6.S4
+	VFMLA V27.S4, V3.S4, V7.S4
+	FSTPQ (F4, F5), (R0)
+	FSTPQ (F6, F7), 32(R0)
+	ADD $64, R0
+	ADD $64, R1
+	SUBS $16, R5
+	BGE loop
+
+loopRest:
+	ADDS $16, R5
+	BEQ loopDone
+	MOVD $tails<>+64(SB), R16
+	LSL $2, R5, R17
+	SUB R17, R16
+	MOVD RSP, R13
+	ADD $8, R13, R13
+	STP (ZR, ZR), (R13)
+	STP (ZR, ZR), 16(R13)
+	STP (ZR, ZR), 32(R13)
+	STP (ZR, ZR), 48(R13)
+	MOVD ZR, R11
+
+loopIn0:
+	MOVWU (R0)(R11<<2), R12
+	MOVW R12, (R13)(R11<<2)
+	ADD $1, R11
+	CMP R5, R11
+	BLT loopIn0
+	MOVD R0, R14
+	MOVD R13, R0
+	ADD $64, R13
+	STP (ZR, ZR), (R13)
+	STP (ZR, ZR), 16(R13)
+	STP (ZR, ZR), 32(R13)
+	STP (ZR, ZR), 48(R13)
+	MOVD ZR, R11
+
+loopIn1:
+	MOVWU (R1)(R11<<2), R12
+	MOVW R12, (R13)(R11<<2)
+	ADD $1, R11
+	CMP R5, R11
+	BLT loopIn1
+	MOVD R13, R1
+	ADD $64, R13
+	FLDPQ (R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	FLDPQ (R1), (F4, F5)
+	FLDPQ 32(R1), (F6, F7)
+	FMUL4(28, 4, 4)
+	FMUL4(28, 5, 5)
+	FMUL4(28, 6, 6)
+	FMUL4(28, 7, 7)
+	VFMLA V27.S4, V0.S4, V4.S4
+	VFMLA V27.S4, V1.S4, V5.S4
+	VFMLA V27.S4, V2.S4, V6.S4
+	VFMLA V27.S4, V3.S4, V7.S4
+	FSTPQ (F4, F5), (R0)
+	FSTPQ (F6, F7), 32(R0)
+	MOVD ZR, R11
+
+loopOut0:
+	MOVWU (R0)(R11<<2), R12
+	MOVW R12, (R14)(R11<<2)
+	ADD $1, R11
+	CMP R5, R11
+	BLT loopOut0
+
+loopDone:
+	RET
+
 // func ropeHalvesNEON(x, cos, sin []float32)
 TEXT ·ropeHalvesNEON(SB), 0, $256-72
 	MOVD x_base+0(FP), R0

@@ -13,6 +13,7 @@ func Scalar() Kernels {
 		RMSNorm:         rmsNorm,
 		LayerNorm:       layerNorm,
 		Add:             add,
+		Blend:           blend,
 		SiLUMul:         siluMul,
 		GELU:            gelu,
 		RopeInterleaved: ropeInterleaved,

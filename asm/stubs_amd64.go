@@ -408,6 +408,13 @@ func layerNormAVX2(dst, x, w, b []float32, eps float32)
 //go:noescape
 func addAVX2(dst, x []float32)
 
+// blendAVX2 is
+//
+//	for i: dst[i] = fma(dst[i], a, x[i]*b)
+//
+//go:noescape
+func blendAVX2(dst, x []float32, a, b float32)
+
 // ropeHalvesAVX2 is
 //
 //	n = len(cos)

@@ -215,6 +215,13 @@ func layerNormNEON(dst, x, w, b []float32, eps float32)
 //go:noescape
 func addNEON(dst, x []float32)
 
+// blendNEON is
+//
+//	for i: dst[i] = fma(dst[i], a, x[i]*b)
+//
+//go:noescape
+func blendNEON(dst, x []float32, a, b float32)
+
 // ropeHalvesNEON is
 //
 //	n = len(cos)

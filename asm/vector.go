@@ -68,6 +68,13 @@ func add(dst, x []float32) {
 	}
 }
 
+func blend(dst, x []float32, a, b float32) {
+	dst = dst[:len(x)]
+	for i, e := range x {
+		dst[i] = FMA(dst[i], a, float32(e*b))
+	}
+}
+
 func siluMul(dst, gate, up []float32) {
 	dst, up = dst[:len(gate)], up[:len(gate)]
 	for i, g := range gate {

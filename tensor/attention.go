@@ -34,6 +34,7 @@ type attendJob struct {
 // attendScratch is one thread's. rows = tokens of the unit * query heads per KV head; row = token*group + query head.
 type attendScratch struct {
 	q      []float32   // [dim][rows]
+	held   heldQueries // whose queries q holds
 	scores []float32   // [pages][rows][256]
 	line   []float32   // [256] scores of one row by position
 	path   []int32     // a token's ancestors and itself
@@ -41,6 +42,13 @@ type attendScratch struct {
 	part   attendParts // of one chunk
 	sum    attendParts // of all chunks so far
 	memory []float32
+	scales []float32 // [2][rows] what two parts are multiplied with before they are added
+}
+
+// heldQueries are those of one head of a segment's tokens from first on.
+type heldQueries struct {
+	s           *segment
+	head, first int
 }
 
 // span is a run of slots in one page, for a run of positions.
@@ -95,6 +103,9 @@ func (rt *Runtime) Attention(out, q []float32, layer, qHeads int, scale float32,
 	j.out, j.q, j.layer, j.scale, j.window = out, q, layer, scale, window
 	j.heads, j.group, j.dim = shape.Heads, qHeads/shape.Heads, shape.HeadDim
 	units := j.plan(segs)
+	for i := range j.threads {
+		j.threads[i].held = heldQueries{}
+	}
 	rt.pool.run(units, j.unit)
 	if len(j.partials) > 0 {
 		rt.pool.run(len(j.segs)*j.heads, j.combine)
@@ -169,7 +180,7 @@ func (j *attendJob) attend(worker, unit int) {
 	w.sum.clear()
 	for c := s.low; c < s.low+s.chunks; c++ {
 		if j.chunk(w, s, head, c, first, n) {
-			j.add(w.sum, w.part)
+			j.add(w, w.sum, w.part)
 		}
 	}
 	j.write(s, head, first, n, w.sum)
@@ -177,13 +188,14 @@ func (j *attendJob) attend(worker, unit int) {
 
 // finish combines the chunks of one head of a segment that was cut by chunks.
 func (j *attendJob) finish(worker, unit int) {
+	w := &j.threads[worker]
 	s, head := &j.segs[unit/j.heads], unit%j.heads
 	if s.partial < 0 {
 		return
 	}
 	sum := j.partOf(s, head*s.chunks)
 	for c := 1; c < s.chunks; c++ {
-		j.add(sum, j.partOf(s, head*s.chunks+c))
+		j.add(w, sum, j.partOf(s, head*s.chunks+c))
 	}
 	j.write(s, head, 0, s.Tokens, sum)
 }
@@ -194,8 +206,14 @@ func (j *attendJob) partOf(s *segment, unit int) attendParts {
 	return parts(j.partials[s.partial+unit*rows*(j.dim+2):], rows, j.dim)
 }
 
-// load makes the scratch of a unit of n tokens and turns their queries to [dim][rows].
+// load makes the scratch of a unit of n tokens and turns their queries to [dim][rows], unless the thread's last unit was
+// another chunk of the same ones.
 func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
+	if held := (heldQueries{s, head, first}); w.held == held {
+		return
+	} else {
+		w.held = held
+	}
 	rows, pages := n*j.group, 1
 	if s.Parents != nil {
 		pages = (s.Start+s.Tokens-1)/asm.Page - s.Start/asm.Page + 1
@@ -341,31 +359,29 @@ func (j *attendJob) locate(w *attendScratch, s *segment, c, t int) (keys int) {
 }
 
 // add combines sum with the next chunk: both are scaled to the greater of their maxima.
-func (j *attendJob) add(sum, part attendParts) {
-	for r := range sum.l {
-		if part.l[r] < 0 {
-			continue
-		}
+func (j *attendJob) add(w *attendScratch, sum, part attendParts) {
+	rows := len(sum.l)
+	w.scales = grow(w.scales, 2*rows)
+	a, b := w.scales[:rows], w.scales[rows:]
+	for r, m := range sum.m {
+		m = max(m, part.m[r])
+		a[r], b[r] = sum.m[r]-m, part.m[r]-m
+	}
+	j.k.Exp(w.scales, w.scales)
+	for r := range rows {
 		o, add := sum.o[r*j.dim:][:j.dim], part.o[r*j.dim:][:j.dim]
-		if sum.l[r] < 0 {
+		switch {
+		case part.l[r] < 0:
+		case sum.l[r] < 0:
 			sum.m[r], sum.l[r] = part.m[r], part.l[r]
 			copy(o, add)
-			continue
-		}
-		m := max(sum.m[r], part.m[r])
-		a, b := asm.Exp32(sum.m[r]-m), asm.Exp32(part.m[r]-m)
-		sum.m[r] = m
-		sum.l[r] = asm.FMA(sum.l[r], a, float32(part.l[r]*b))
-		if a == 1 { // the same numbers, without the cost of FMA
-			for d := range o {
-				o[d] += float32(add[d] * b)
-			}
-			continue
-		}
-		for d := range o {
-			o[d] = asm.FMA(o[d], a, float32(add[d]*b))
+		default:
+			sum.m[r] = max(sum.m[r], part.m[r])
+			sum.l[r] = asm.FMA(sum.l[r], a[r], float32(part.l[r]*b[r]))
+			j.k.Blend(o, add, a[r], b[r])
 		}
 	}
+	safepoint()
 }
 
 // write stores the attention of n tokens.

@@ -68,6 +68,24 @@ func neonNorms(f neonFile) {
 	})
 	v.done()
 
+	v.function("blendNEON", vectorFrame, "dst, x []float32, a, b float32", "for i: dst[i] = fma(dst[i], a, x[i]*b)")
+	for _, p := range []struct {
+		name string
+		reg  one
+	}{{"a", spare1}, {"b", spare2}} {
+		v.ins("FMOVS", v.arg(p.name), q(0))
+		v.ins("VDUP", vlane(0, 0), v4(int(p.reg), "S4"))
+	}
+	v.args("dst_base", "R0", "x_base", "R1", "x_len", "R5")
+	v.loop("loop", "R5", 1, []string{"R0", "R1"}, func() {
+		v.load("R0", 0)
+		v.load("R1", 1)
+		v.do("FMUL4", spare2, 1, 1)
+		v.native("VFMLA", "S4", spare1, 0, 1)
+		v.store("R0", 1)
+	})
+	v.done()
+
 	v.function("ropeHalvesNEON", vectorFrame, "x, cos, sin []float32",
 		"n = len(cos)\nfor i < n: a, b = x[i], x[i+n]; x[i] = fma(a, cos[i], -(b*sin[i])); x[i+n] = fma(b, cos[i], a*sin[i])")
 	v.args("x_base", "R0", "cos_base", "R2", "sin_base", "R3", "cos_len", "R5")

@@ -72,6 +72,21 @@ func norms(f *file, s isa) {
 	})
 	v.ret()
 
+	v.function("blend"+s.name, 0, "dst, x []float32, a, b float32", "for i: dst[i] = fma(dst[i], a, x[i]*b)")
+	v.ins("VMOVSS", v.arg("a"), x(4))
+	v.fill(x(4), 2)
+	v.ins("VMOVSS", v.arg("b"), x(6))
+	v.fill(x(6), 3)
+	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
+	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
+		v.load("AX", 0)
+		v.load("BX", 1)
+		v.do("VMULPS", 3, 1, 1)
+		v.do("VFMADD213PS", 1, 2, 0)
+		v.store(0, "AX")
+	})
+	v.ret()
+
 	v.function("ropeHalves"+s.name, 0, "x, cos, sin []float32",
 		"n = len(cos)\nfor i < n: a, b = x[i], x[i+n]; x[i] = fma(a, cos[i], -(b*sin[i])); x[i+n] = fma(b, cos[i], a*sin[i])")
 	v.file.load("x_base", "AX", "cos_base", "CX", "sin_base", "DX", "cos_len", "DI")
