@@ -38,7 +38,8 @@ func avx2() Kernels {
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, geluAVX2
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesAVX2, ropeInterleaved256
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantize256, encodeF16x8, decodeF16x8
-	k.ArgMax, k.Gumbel = argMax256, gumbel256
+	k.ArgMax, k.Finite = argMax256, finite256
+	k.Gumbel, k.MaxHash = gumbel256, maxHash256
 	k.ReadSum = readSumAVX2
 	k.Scores[KVF16] = scoresOf(scoresF16AVX2, KVF16, 6)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX2, KVF32, 6)

@@ -32,7 +32,8 @@ func neon() Kernels {
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expNEON, expSumNEON, siluMulNEON, geluNEON
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesNEON, ropeInterleavedARM64
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantizeARM64, encodeF16ARM64, decodeF16ARM64
-	k.ArgMax, k.Gumbel = argMaxARM64, gumbelARM64
+	k.ArgMax, k.Finite = argMaxARM64, finiteARM64
+	k.Gumbel, k.MaxHash = gumbelARM64, maxHashARM64
 	k.Scores[KVF16] = scoresOf(scoresF16NEON, KVF16, 4)
 	k.Scores[KVF32] = scoresOf(scoresF32NEON, KVF32, 4)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8NEON, KVQ8_0, 4)

@@ -33,6 +33,9 @@ type Kernels struct {
 	// dst[i] = fma((x[i]-mean)*inv, w[i], b[i]). dst may be x.
 	LayerNorm func(dst, x, w, b []float32, eps float32)
 
+	// Finite reports whether no element is NaN or infinite.
+	Finite func(x []float32) bool
+
 	// Add: dst[i] = dst[i] + x[i].
 	Add func(dst, x []float32)
 
@@ -69,6 +72,10 @@ type Kernels struct {
 
 	// Gumbel: dst[i] = Noise(key, first+i).
 	Gumbel func(dst []float32, first uint32, key uint64)
+
+	// MaxHash is the greatest of the hashes that Noise makes numbers of, of the tokens first … first+n-1; 0 if n is 0. It takes a
+	// fraction of the time of their noise, and tells how much of that there can be: see [MostNoise].
+	MaxHash func(n int, first uint32, key uint64) uint32
 
 	// ReadSum is the sum of the little-endian 64-bit words of b, the last one padded with zeros. It reads, and does little
 	// else: a ruler for memory. With ahead > 0 assembly prefetches that many bytes in advance, past the end of b too.

@@ -256,6 +256,26 @@ func TestVectorSets(t *testing.T) {
 			return []float32{float32(k.ArgMax(dst))}
 		})
 	})
+	t.Run("Finite", func(t *testing.T) {
+		vectorTest(t, 1, true, func(k *Kernels, dst []float32, _ [][]float32) []float32 {
+			least := len(dst) // of how many elements it is first false
+			for i := range dst {
+				if !k.Finite(dst[:i]) {
+					least = min(least, i)
+				}
+			}
+			return []float32{float32(least)}
+		})
+	})
+	t.Run("MaxHash", func(t *testing.T) {
+		vectorTest(t, 0, false, func(k *Kernels, dst []float32, _ [][]float32) (halves []float32) {
+			for i := range uint32(20) { // the greatest in any place; token ids wrap around
+				most := k.MaxHash(len(dst), 0xfffffff0+i, Key(9, uint64(len(dst))))
+				halves = append(halves, float32(most>>16), float32(most&0xffff))
+			}
+			return halves
+		})
+	})
 	t.Run("Gumbel", func(t *testing.T) {
 		vectorTest(t, 0, false, func(k *Kernels, dst []float32, _ [][]float32) []float32 {
 			k.Gumbel(dst, 0xfffffff0, Key(9, uint64(len(dst)))) // token ids wrap around

@@ -267,3 +267,23 @@ func TestKey(t *testing.T) {
 		t.Errorf("mean of Uniform %g", mean)
 	}
 }
+
+// MostNoise bounds the noise of all lesser hashes.
+func TestMostNoise(t *testing.T) {
+	r := newRand(31)
+	for range 200000 {
+		most := r.Uint32() >> r.IntN(32)
+		if r.IntN(2) == 0 {
+			most = ^most
+		}
+		bound := MostNoise(most)
+		for _, less := range []uint32{0, 1, 2, 3, uint32(r.IntN(1000)), most >> 1, most} {
+			if h := most - min(less, most); noiseOf(h) > bound-0x1p-11 {
+				t.Fatalf("the noise of %#08x is %g, that up to %#08x at most %g", h, noiseOf(h), most, bound)
+			}
+		}
+		if n := noiseOf(most); n > 4 && bound-n > 0.02 {
+			t.Fatalf("the noise of %#08x is %g, the bound %g", most, n, bound)
+		}
+	}
+}

@@ -12,7 +12,18 @@ import "math"
 //
 // In both branches the arguments are exact but for the rounding of float() and of its sum with 0.5.
 func Noise(key uint64, id uint32) float32 {
-	return noiseOf(mix32(mix32(id^uint32(key)) ^ uint32(key>>32)))
+	return noiseOf(hashOf(key, id))
+}
+
+// hashOf is what Noise makes a number of: uniform in all 32 bits.
+func hashOf(key uint64, id uint32) uint32 {
+	return mix32(mix32(id^uint32(key)) ^ uint32(key>>32))
+}
+
+// MostNoise returns a number that the noise of a hash up to most does not exceed; see Kernels.MaxHash. Noise grows with its hash
+// but for roundings; -log(1-u) is more than -log(-log(u)), by little where it is great; 2^-10 is many times what rounding adds.
+func MostNoise(most uint32) float32 {
+	return float32(32*math.Ln2-Log64(float64(^most)+0.5)) + 0x1p-10
 }
 
 // noiseOf is the noise of a hash.
@@ -69,4 +80,11 @@ func gumbel(dst []float32, first uint32, key uint64) {
 	for i := range dst {
 		dst[i] = Noise(key, first+uint32(i))
 	}
+}
+
+func maxHash(n int, first uint32, key uint64) (most uint32) {
+	for i := range n {
+		most = max(most, hashOf(key, first+uint32(i)))
+	}
+	return most
 }

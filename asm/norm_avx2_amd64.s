@@ -362,6 +362,60 @@ loopDone:
 	VZEROUPPER
 	RET
 
+DATA magnitude<>+0(SB)/8, $0x7fffffff7fffffff
+DATA magnitude<>+8(SB)/8, $0x7fffffff7fffffff
+DATA magnitude<>+16(SB)/8, $0x7fffffff7fffffff
+DATA magnitude<>+24(SB)/8, $0x7fffffff7fffffff
+GLOBL magnitude<>(SB), RODATA|NOPTR, $32
+
+// func greatestAVX2(x []float32) (bits int)
+TEXT ·greatestAVX2(SB), NOSPLIT, $0-32
+	MOVQ x_base+0(FP), AX
+	MOVQ x_len+8(FP), DI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	SUBQ $16, DI
+	JLT loopTail
+
+loop:
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VPAND magnitude<>(SB), Y2, Y2
+	VPAND magnitude<>(SB), Y3, Y3
+	VPMAXSD Y2, Y0, Y0
+	VPMAXSD Y3, Y1, Y1
+	ADDQ $64, AX
+	SUBQ $16, DI
+	JGE loop
+
+loopTail:
+	ADDQ $16, DI
+	JEQ loopDone
+	LEAQ tails<>+64(SB), R13
+	SHLQ $2, DI
+	SUBQ DI, R13
+	VMOVUPS (R13), Y14
+	VMOVUPS 32(R13), Y15
+	VMASKMOVPS (AX), Y14, Y2
+	VMASKMOVPS 32(AX), Y15, Y3
+	VPAND magnitude<>(SB), Y2, Y2
+	VPAND magnitude<>(SB), Y3, Y3
+	VPMAXSD Y2, Y0, Y0
+	VPMAXSD Y3, Y1, Y1
+
+loopDone:
+	VPMAXSD Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPMAXSD X1, X0, X0
+	VPERMILPS $0x0e, X0, X1
+	VPMAXSD X1, X0, X0
+	VPERMILPS $0x01, X0, X1
+	VPMAXSD X1, X0, X0
+	VMOVD X0, AX
+	MOVQ AX, bits+24(FP)
+	VZEROUPPER
+	RET
+
 // func blendAVX2(dst, x []float32, a, b float32)
 TEXT ·blendAVX2(SB), NOSPLIT, $0-56
 	VMOVSS a+48(FP), X4

@@ -618,6 +618,75 @@ loopOut0:
 loopDone:
 	RET
 
+// func greatestNEON(x []float32) (bits int)
+TEXT ·greatestNEON(SB), 0, $256-32
+	MOVD x_base+0(FP), R0
+	MOVD x_len+8(FP), R5
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	SUBS $16, R5
+	BLT loopRest
+
+loop:
+	FLDPQ (R0), (F4, F5)
+	FLDPQ 32(R0), (F6, F7)
+	VSHL $1, V4.S4, V4.S4
+	VSHL $1, V5.S4, V5.S4
+	VSHL $1, V6.S4, V6.S4
+	VSHL $1, V7.S4, V7.S4
+	VUMAX V4.S4, V0.S4, V0.S4
+	VUMAX V5.S4, V1.S4, V1.S4
+	VUMAX V6.S4, V2.S4, V2.S4
+	VUMAX V7.S4, V3.S4, V3.S4
+	ADD $64, R0
+	SUBS $16, R5
+	BGE loop
+
+loopRest:
+	ADDS $16, R5
+	BEQ loopDone
+	MOVD $tails<>+64(SB), R16
+	LSL $2, R5, R17
+	SUB R17, R16
+	MOVD RSP, R13
+	ADD $8, R13, R13
+	STP (ZR, ZR), (R13)
+	STP (ZR, ZR), 16(R13)
+	STP (ZR, ZR), 32(R13)
+	STP (ZR, ZR), 48(R13)
+	MOVD ZR, R11
+
+loopIn0:
+	MOVWU (R0)(R11<<2), R12
+	MOVW R12, (R13)(R11<<2)
+	ADD $1, R11
+	CMP R5, R11
+	BLT loopIn0
+	MOVD R13, R0
+	ADD $64, R13
+	FLDPQ (R0), (F4, F5)
+	FLDPQ 32(R0), (F6, F7)
+	VSHL $1, V4.S4, V4.S4
+	VSHL $1, V5.S4, V5.S4
+	VSHL $1, V6.S4, V6.S4
+	VSHL $1, V7.S4, V7.S4
+	VUMAX V4.S4, V0.S4, V0.S4
+	VUMAX V5.S4, V1.S4, V1.S4
+	VUMAX V6.S4, V2.S4, V2.S4
+	VUMAX V7.S4, V3.S4, V3.S4
+
+loopDone:
+	VUMAX V1.S4, V0.S4, V0.S4
+	VUMAX V2.S4, V0.S4, V0.S4
+	VUMAX V3.S4, V0.S4, V0.S4
+	UMAXV4(0, 0)
+	FMOVS F0, R0
+	UBFX $1, R0, $31, R0
+	MOVD R0, bits+24(FP)
+	RET
+
 // func blendNEON(dst, x []float32, a, b float32)
 TEXT ·blendNEON(SB), 0, $256-56
 	FMOVS a+48(FP), F0

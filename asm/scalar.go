@@ -12,6 +12,7 @@ func Scalar() Kernels {
 		SumSquares:      sumSquares,
 		RMSNorm:         rmsNorm,
 		LayerNorm:       layerNorm,
+		Finite:          finite,
 		Add:             add,
 		Blend:           blend,
 		SiLUMul:         siluMul,
@@ -24,6 +25,7 @@ func Scalar() Kernels {
 		DecodeF16:       decodeF16,
 		ArgMax:          argMax,
 		Gumbel:          gumbel,
+		MaxHash:         maxHash,
 		ReadSum:         readSum,
 		Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32){
 			KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0,

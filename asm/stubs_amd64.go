@@ -408,6 +408,13 @@ func layerNormAVX2(dst, x, w, b []float32, eps float32)
 //go:noescape
 func addAVX2(dst, x []float32)
 
+// greatestAVX2 is
+//
+//	bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still
+//
+//go:noescape
+func greatestAVX2(x []float32) (bits int)
+
 // blendAVX2 is
 //
 //	for i: dst[i] = fma(dst[i], a, x[i]*b)
@@ -458,6 +465,13 @@ func indexAVX2(x *float32, n int, e float32) (i int)
 //
 //go:noescape
 func ropeInterleavedAVX2(x, cos, sin *float32, n int)
+
+// maxHashAVX2 is
+//
+//	most = max of hashOf(key1<<32|key0, first+i), i < n
+//
+//go:noescape
+func maxHashAVX2(n int, first, key0, key1 uint32) (most int)
 
 // gumbelAVX2 is
 //

@@ -215,6 +215,13 @@ func layerNormNEON(dst, x, w, b []float32, eps float32)
 //go:noescape
 func addNEON(dst, x []float32)
 
+// greatestNEON is
+//
+//	bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still
+//
+//go:noescape
+func greatestNEON(x []float32) (bits int)
+
 // blendNEON is
 //
 //	for i: dst[i] = fma(dst[i], a, x[i]*b)
@@ -269,6 +276,13 @@ func decodeF16NEON(dst *float32, src *uint16, whole int)
 //
 //go:noescape
 func findNEON(x *float32, m float32, whole int) (at int)
+
+// maxHashNEON is
+//
+//	most = max of hashOf(key, first+i), i < 16*whole
+//
+//go:noescape
+func maxHashNEON(first, key uint64, whole int) (most int)
 
 // gumbelNEON is
 //

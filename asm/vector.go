@@ -61,6 +61,15 @@ func layerNorm(dst, x, w, b []float32, eps float32) {
 	}
 }
 
+func finite(x []float32) bool {
+	for _, e := range x {
+		if math.Float32bits(e)&0x7f800000 == 0x7f800000 {
+			return false
+		}
+	}
+	return true
+}
+
 func add(dst, x []float32) {
 	dst = dst[:len(x)]
 	for i, e := range x {

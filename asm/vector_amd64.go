@@ -61,6 +61,12 @@ func argMax256(x []float32) int {
 	return 0 // all are NaN
 }
 
+func finite256(x []float32) bool { return greatestAVX2(x) < 0x7f800000 }
+
+func maxHash256(n int, first uint32, key uint64) uint32 {
+	return uint32(maxHashAVX2(n, first, uint32(key), uint32(key>>32)))
+}
+
 func gumbel256(dst []float32, first uint32, key uint64) {
 	gumbelAVX2(dst, first, uint32(key), uint32(key>>32))
 }

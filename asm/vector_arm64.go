@@ -42,6 +42,16 @@ func ropeInterleavedARM64(x, cos, sin []float32) {
 	ropeInterleaved(x[2*n:], cos[n:], sin[n:])
 }
 
+func finiteARM64(x []float32) bool { return greatestNEON(x) < 0x7f800000 }
+
+func maxHashARM64(n int, first uint32, key uint64) (most uint32) {
+	whole := n &^ 15
+	if whole > 0 {
+		most = uint32(maxHashNEON(uint64(first), key, whole/16))
+	}
+	return max(most, maxHash(n-whole, first+uint32(whole), key))
+}
+
 func gumbelARM64(dst []float32, first uint32, key uint64) {
 	n := len(dst) &^ 15
 	if n > 0 {

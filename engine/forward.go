@@ -123,12 +123,7 @@ func (m *Model) project(p *pass) {
 			out = sized(&p.logits, n*c.Vocab)
 		}
 		p.matmul(h, c.Width, product{m.head, nil, out})
-		p.finite(out)
-		if alone < n {
-			for i, r := range w[:n] {
-				copy(r.s.logits[r.index*c.Vocab:][:c.Vocab], out[i*c.Vocab:])
-			}
-		}
+		p.deliver(out, w[:n], alone < n)
 		w = w[n:]
 	}
 }

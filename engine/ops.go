@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -29,16 +28,6 @@ func (p *pass) fail(err error) {
 		err = fmt.Errorf("%w: %w", ErrNotFinite, err)
 	}
 	p.err = fmt.Errorf("layer %d: %w", p.current, err)
-}
-
-// embed copies the embeddings of the round's tokens into x [rows][width].
-func (p *pass) embed(x []float32, m *tensor.Matrix) {
-	width := m.Cols()
-	for i, id := range p.tokens {
-		if p.err == nil {
-			p.fail(m.Row(int(id), x[i*width:(i+1)*width]))
-		}
-	}
 }
 
 // place adds the embeddings of the round's positions to x [rows][width].
@@ -124,19 +113,5 @@ func (p *pass) siluMul(dst, gate, up []float32) {
 func (p *pass) gelu(dst, x []float32) {
 	if p.err == nil {
 		p.fail(p.t.GELU(dst, x))
-	}
-}
-
-// finite fails if x holds a NaN or an infinity.
-func (p *pass) finite(x []float32) {
-	const exponent = 0xff << 23
-	if p.err != nil {
-		return
-	}
-	for _, v := range x {
-		if math.Float32bits(v)&exponent == exponent {
-			p.err = fmt.Errorf("logits: %w", ErrNotFinite)
-			return
-		}
 	}
 }

@@ -64,9 +64,14 @@ type pass struct {
 	x, h, q, k, v, a, gate, up []float32 // activations; the networks say their shapes
 
 	logits []float32 // [rows][vocabulary] where several sessions share a reading of the head
+	work   rowWork
 }
 
-func newPass(t *tensor.Runtime) *pass { return &pass{t: t} }
+func newPass(t *tensor.Runtime) *pass {
+	p := &pass{t: t}
+	p.work.init(p)
+	return p
+}
 
 func (p *pass) begin(ctx context.Context) {
 	p.ctx = ctx

@@ -78,12 +78,12 @@ func (s *Sampler) Pick(logits []float32, history []int32) int32 {
 }
 
 const (
-	pickChunk = 256 // tokens whose noise is made at a time
+	pickChunk = 256 // tokens that are looked at together
 	mostNoise = 23  // more than any noise
 )
 
-// pickAny is Pick where no filter is on. A chunk of tokens whose greatest logit would lose with the greatest noise needs
-// none.
+// pickAny is Pick where no filter is on. Most chunks of tokens need no noise: their greatest logit would lose even with the
+// greatest noise that there is, or with the greatest of the chunk's, which its hashes tell.
 func (s *Sampler) pickAny(x []float32, key uint64) int32 {
 	if len(x) == 0 {
 		return -1
@@ -95,7 +95,8 @@ func (s *Sampler) pickAny(x []float32, key uint64) int32 {
 	noise := sized(&s.p, pickChunk)
 	for first := 0; first < len(x); first += pickChunk {
 		chunk := x[first:min(first+pickChunk, len(x))]
-		if most := (chunk[tensor.ArgMax(chunk)]-s.maximum)/s.o.Temperature + mostNoise; most < max(least, bestX) {
+		most := (chunk[tensor.ArgMax(chunk)] - s.maximum) / s.o.Temperature
+		if most+mostNoise < max(least, bestX) || most+tensor.MostNoise(len(chunk), uint32(first), key) < max(least, bestX) {
 			continue
 		}
 		noise := noise[:len(chunk)]
@@ -202,10 +203,8 @@ func (s *Sampler) filter(logits []float32, history []int32) {
 		copy(x, logits)
 	}
 	s.maximum = negInf
-	for _, v := range x {
-		if v > s.maximum { // not max: that would keep a NaN
-			s.maximum = v
-		}
+	if i := greatest(x); i >= 0 {
+		s.maximum = x[i]
 	}
 	s.kept = s.kept[:0]
 	topK, topP := s.o.TopK, s.o.TopP
@@ -215,19 +214,20 @@ func (s *Sampler) filter(logits []float32, history []int32) {
 	if topP >= 1 {
 		topP = 0
 	}
+	least := negInf
+	if s.o.MinP > 0 {
+		least = s.maximum + tensor.Log(s.o.MinP)
+	}
 	if topK == 0 && topP == 0 {
 		for id, v := range x {
-			if v > negInf {
+			if v > negInf && !(v < least) {
 				s.kept = append(s.kept, candidate{int32(id), v})
 			}
 		}
-	} else {
-		s.likeliest(x, topK, topP)
+		return
 	}
-	if s.o.MinP > 0 {
-		least := s.maximum + tensor.Log(s.o.MinP)
-		s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return c.x < least })
-	}
+	s.likeliest(x, topK, topP)
+	s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return c.x < least })
 }
 
 // likeliest fills s.kept with the tokens that top-k and top-p keep, the likeliest first and the
@@ -239,16 +239,22 @@ func (s *Sampler) likeliest(x []float32, topK int, topP float32) {
 	}
 	// The k likeliest so far are a heap whose first one comes after all others: what does not come before it is out.
 	h := sized(&s.heap, 0)
-	for id, v := range x {
-		switch c := (candidate{int32(id), v}); {
-		case !(v > negInf):
-		case len(h) < topK:
-			if h = append(h, c); len(h) == topK {
-				heapify(h, after)
+	for first := 0; first < len(x); first += pickChunk {
+		chunk := x[first:min(first+pickChunk, len(x))]
+		if len(h) == topK && !(chunk[tensor.ArgMax(chunk)] > h[0].x) {
+			continue
+		}
+		for i, v := range chunk {
+			switch c := (candidate{int32(first + i), v}); {
+			case !(v > negInf):
+			case len(h) < topK:
+				if h = append(h, c); len(h) == topK {
+					heapify(h, after)
+				}
+			case v > h[0].x: // among equals those found earlier have the lower ids
+				h[0] = c
+				sift(h, 0, after)
 			}
-		case v > h[0].x: // among equals those found earlier have the lower ids
-			h[0] = c
-			sift(h, 0, after)
 		}
 	}
 	slices.SortFunc(h, func(a, b candidate) int {
@@ -283,6 +289,9 @@ func (s *Sampler) nucleus(x []float32, topP float32) {
 	_, sum := tensor.ExpSum(p)
 	reached, above := float32(0), float32(math.Inf(1))
 	for _, least := range [...]float32{s.maximum - 10, negInf} {
+		if reached >= float32(topP*sum) {
+			return
+		}
 		s.heap = s.heap[:0]
 		for id, v := range x {
 			if v > negInf && v >= least && v < above {
@@ -342,13 +351,10 @@ func sift(h []candidate, i int, first func(c, d candidate) bool) {
 
 // greatest is the id of the greatest logit, the lower one on a tie; -1 if none is above -Inf.
 func greatest(x []float32) int32 {
-	best, bestX := int32(-1), negInf
-	for i, v := range x {
-		if v > bestX {
-			best, bestX = int32(i), v
-		}
+	if i := tensor.ArgMax(x); i >= 0 && x[i] > negInf {
+		return int32(i)
 	}
-	return best
+	return -1
 }
 
 // sized gives *s the length n, keeping its memory where it suffices.

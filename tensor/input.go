@@ -79,7 +79,7 @@ func (in *Input) floatTile(i int) {
 	for t := range tokens {
 		v := in.x[(first+t)*in.cols:][:in.cols]
 		x.SetFloat(t, v)
-		if firstNotFinite(v) >= 0 {
+		if !Finite(v) {
 			in.reject(first + t)
 		}
 	}

@@ -54,22 +54,29 @@ func neonGumbel(f neonFile) {
 	}
 	fmt.Fprintf(&v.text, "GLOBL noise<>(SB), RODATA|NOPTR, $%d\n", 4*len(words))
 
+	v.function("maxHashNEON", 0, "first, key uint64, whole int -> most int", "most = max of hashOf(key, first+i), i < 16*whole")
+	v.args("first", "R1", "key", "R2", "whole", "R5")
+	v.noiseConstants()
+	v.clear(12, 4)
+	v.label("loop")
+	v.hash()
+	v.native("VUMAX", "S4", 0, 3, 3)
+	v.ins("ADD", "$16", "R1")
+	v.ins("SUB", "$1", "R5")
+	v.ins("CBNZ", "R5", "loop")
+	for _, i := range []int{13, 14, 15} {
+		v.ins("VUMAX", v4(i, "S4"), v4(12, "S4"), v4(12, "S4"))
+	}
+	v.op("UMAXV4", 12, 0)
+	v.ins("FMOVS", q(0), "R0")
+	v.ins("MOVD", "R0", v.arg("most"))
+	v.done()
+
 	v.function("gumbelNEON", 0, "dst *float32, first, key uint64, whole int", gumbelDoc)
 	v.args("dst", "R0", "first", "R1", "key", "R2", "whole", "R5")
-	v.ins("MOVD", "$noise<>(SB)", "R11")
-	v.loadVectors("R11", 0, int(logA), 12)
-	v.ins("ADD", "$192", "R11")
-	v.ins("VDUP", "R2", v4(int(keyLow), "S4"))
-	v.ins("LSR", "$32", "R2", "R2")
-	v.ins("VDUP", "R2", v4(int(keyHigh), "S4"))
+	v.noiseConstants()
 	v.label("loop")
-	v.load("R11", 0)
-	v.ins("VDUP", "R1", v4(4, "S4"))
-	v.native("VADD", "S4", one(4), 0, 0)
-	v.native("VEOR", "B16", keyLow, 0, 0)
-	v.mix32(0, 1)
-	v.native("VEOR", "B16", keyHigh, 0, 0)
-	v.mix32(0, 1)
+	v.hash()
 
 	const w, flip, e, f1, t = 0, 1, 2, 3, 4
 	v.do("SSHR4", 31, w, flip)
@@ -100,6 +107,27 @@ func neonGumbel(f neonFile) {
 	v.ins("SUB", "$1", "R5")
 	v.ins("CBNZ", "R5", "loop")
 	v.done()
+}
+
+// noiseConstants loads the constants; R2 holds the key.
+func (v *neonVectors) noiseConstants() {
+	v.ins("MOVD", "$noise<>(SB)", "R11")
+	v.loadVectors("R11", 0, int(logA), 12)
+	v.ins("ADD", "$192", "R11")
+	v.ins("VDUP", "R2", v4(int(keyLow), "S4"))
+	v.ins("LSR", "$32", "R2", "R2")
+	v.ins("VDUP", "R2", v4(int(keyHigh), "S4"))
+}
+
+// hash makes, in virtual register 0, the hashes of the 16 token ids from R1 on.
+func (v *neonVectors) hash() {
+	v.load("R11", 0)
+	v.ins("VDUP", "R1", v4(4, "S4"))
+	v.native("VADD", "S4", one(4), 0, 0)
+	v.native("VEOR", "B16", keyLow, 0, 0)
+	v.mix32(0, 1)
+	v.native("VEOR", "B16", keyHigh, 0, 0)
+	v.mix32(0, 1)
 }
 
 // mix32 is the hash of noise.go, in place.

@@ -68,6 +68,24 @@ func neonNorms(f neonFile) {
 	})
 	v.done()
 
+	v.function("greatestNEON", vectorFrame, "x []float32 -> bits int",
+		"bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still")
+	v.args("x_base", "R0", "x_len", "R5")
+	v.clear(0, 4)
+	v.loop("loop", "R5", 0, []string{"R0"}, func() {
+		v.load("R0", 1)
+		v.native("VSHL", "S4", "$1", 1, 1)
+		v.native("VUMAX", "S4", 1, 0, 0)
+	})
+	for _, i := range []int{1, 2, 3} {
+		v.ins("VUMAX", v4(i, "S4"), v4(0, "S4"), v4(0, "S4"))
+	}
+	v.op("UMAXV4", 0, 0)
+	v.ins("FMOVS", q(0), "R0")
+	v.ins("UBFX", "$1", "R0", "$31", "R0")
+	v.ins("MOVD", "R0", v.arg("bits"))
+	v.done()
+
 	v.function("blendNEON", vectorFrame, "dst, x []float32, a, b float32", "for i: dst[i] = fma(dst[i], a, x[i]*b)")
 	for _, p := range []struct {
 		name string

@@ -24,29 +24,29 @@ func gumbel(f *file) {
 	v.defineBits("signBit", 1<<31)
 	v.defineBits("rootHalf", 0x3f3504f3)
 
+	v.function("maxHashAVX2", 0, "n int, first, key0, key1 uint32 -> most int", "most = max of hashOf(key1<<32|key0, first+i), i < n")
+	v.ins("MOVQ", v.arg("n"), "DI")
+	v.ids(2)
+	v.clear(3)
+	v.loop("loop", "DI", nil, func() {
+		v.hash(2, 0, 1)
+		if v.tail {
+			v.do("VPAND", maskReg, 0, 0)
+		}
+		v.do("VPMAXUD", 0, 3, 3)
+	})
+	v.do("VMOVDQA", 3, 0)
+	v.reduce("VPMAXUD")
+	v.ins("VMOVD", x(0), "AX")
+	v.ins("MOVQ", "AX", v.arg("most"))
+	v.ret()
+
 	v.function("gumbelAVX2", 0, "dst []float32, first, key0, key1 uint32", "for i: dst[i] = Noise(key1<<32|key0, first+i)")
 	v.file.load("dst_base", "AX", "dst_len", "DI")
-	for h := range 2 {
-		v.ins("VBROADCASTSS", v.arg("first"), v.operand(5, h))
-		v.ins("VPADDD", []string{"iota<>(SB)", "iota<>+32(SB)"}[h], v.operand(5, h), v.operand(5, h))
-	}
+	v.ids(5)
 	v.loop("loop", "DI", []string{"AX"}, func() {
 		const a, e, z, p, t, id, u = 0, 1, 2, 3, 4, 5, 6
-		v.do("VMOVDQA", id, a)
-		v.do("VPADDD", "sixteen", id, id)
-		for _, key := range []string{"key0", "key1"} {
-			v.ins("VBROADCASTSS", v.arg(key), y(2*t))
-			for h := range 2 {
-				v.ins("VPXOR", y(2*t), v.operand(a, h), v.operand(a, h))
-			}
-			for i, shift := range []string{"$16", "$15", "$16"} {
-				v.do("VPSRLD", shift, a, t)
-				v.do("VPXOR", t, a, a)
-				if i < 2 {
-					v.do("VPMULLD", []string{"mix1", "mix2"}[i], a, a)
-				}
-			}
-		}
+		v.hash(id, a, t)
 		v.do("VPSRAD", "$31", a, t) // flip
 		v.do("VPXOR", t, a, a)
 		v.do("VCVTDQ2PS", a, a)
@@ -74,6 +74,33 @@ func gumbel(f *file) {
 		v.store(a, "AX")
 	})
 	v.ret()
+}
+
+// ids fills a register with the first 16 token ids.
+func (v *vectors) ids(id int) {
+	for h := range 2 {
+		v.ins("VBROADCASTSS", v.arg("first"), v.operand(id, h))
+		v.ins("VPADDD", []string{"iota<>(SB)", "iota<>+32(SB)"}[h], v.operand(id, h), v.operand(id, h))
+	}
+}
+
+// hash makes the hashes of 16 token ids and moves on to the next ids.
+func (v *vectors) hash(id, a, t int) {
+	v.do("VMOVDQA", id, a)
+	v.do("VPADDD", "sixteen", id, id)
+	for _, key := range []string{"key0", "key1"} {
+		v.ins("VBROADCASTSS", v.arg(key), y(2*t))
+		for h := range 2 {
+			v.ins("VPXOR", y(2*t), v.operand(a, h), v.operand(a, h))
+		}
+		for i, shift := range []string{"$16", "$15", "$16"} {
+			v.do("VPSRLD", shift, a, t)
+			v.do("VPXOR", t, a, a)
+			if i < 2 {
+				v.do("VPMULLD", []string{"mix1", "mix2"}[i], a, a)
+			}
+		}
+	}
 }
 
 // logParts splits a normal, positive a: 1+f in [sqrt(1/2), sqrt(2)) and e, the power of 2.

@@ -72,6 +72,20 @@ func norms(f *file, s isa) {
 	})
 	v.ret()
 
+	v.defineBits("magnitude", 1<<31-1)
+	v.function("greatest"+s.name, 0, "x []float32 -> bits int", "bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still")
+	v.file.load("x_base", "AX", "x_len", "DI")
+	v.clear(0)
+	v.loop("loop", "DI", []string{"AX"}, func() {
+		v.load("AX", 1)
+		v.do("VPAND", "magnitude", 1, 1)
+		v.do("VPMAXSD", 1, 0, 0)
+	})
+	v.reduce("VPMAXSD")
+	v.ins("VMOVD", x(0), "AX")
+	v.ins("MOVQ", "AX", v.arg("bits"))
+	v.ret()
+
 	v.function("blend"+s.name, 0, "dst, x []float32, a, b float32", "for i: dst[i] = fma(dst[i], a, x[i]*b)")
 	v.ins("VMOVSS", v.arg("a"), x(4))
 	v.fill(x(4), 2)

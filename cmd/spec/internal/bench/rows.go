@@ -155,10 +155,10 @@ func (r *runner) batch(n int) ([]Row, error) {
 			if err != nil {
 				return err
 			}
-			for j, l := range logits {
-				tokens[j] = samplers[j].Pick(l.Row(0), batch[j].Session.Tokens())
+			r.m.Runtime().Parallel(n, func(j int) {
+				tokens[j] = samplers[j].Pick(logits[j].Row(0), batch[j].Session.Tokens())
 				batch[j].Tokens = tokens[j : j+1]
-			}
+			})
 			return nil
 		})
 		if err != nil {

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// rowWork is the first and the last that a pass does, which goes row by row, on all threads: embedding tokens, and bringing
+// logits to their sessions.
+type rowWork struct {
+	p          *pass
+	embedding  *tensor.Matrix
+	x          []float32   // [rows][width] embeddings
+	logits     []float32   // [rows][vocabulary]
+	wanted     []wantedRow // whose logits they are
+	shared     bool        // they are in the pass's memory, not in their session's
+	failed     atomic.Pointer[error]
+	embedOne   func(i int) // embedRow and deliverRow, made once: a pass allocates nothing
+	deliverOne func(i int)
+}
+
+func (w *rowWork) init(p *pass) {
+	w.p = p
+	w.embedOne = func(i int) { w.keep(w.embedRow(i)) }
+	w.deliverOne = func(i int) { w.keep(w.deliverRow(i)) }
+}
+
+func (w *rowWork) keep(err error) {
+	if err != nil {
+		failure := err // allocated here, not when there is none
+		w.failed.Store(&failure)
+	}
+}
+
+// do calls work for n rows. All errors of the rows say the same.
+func (w *rowWork) do(n int, work func(i int)) error {
+	w.failed.Store(nil)
+	w.p.t.Parallel(n, work)
+	w.embedding, w.x, w.logits, w.wanted = nil, nil, nil, nil
+	if err := w.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// embed copies the embeddings of the round's tokens into x [rows][width].
+func (p *pass) embed(x []float32, m *tensor.Matrix) {
+	if p.err == nil {
+		p.work.embedding, p.work.x = m, x
+		p.fail(p.work.do(p.rows(), p.work.embedOne))
+	}
+}
+
+func (w *rowWork) embedRow(i int) error {
+	width := w.embedding.Cols()
+	return w.embedding.Row(int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
+}
+
+// deliver checks the logits [rows][vocabulary] of the rows wanted, and copies them to their sessions if they are shared.
+func (p *pass) deliver(logits []float32, wanted []wantedRow, shared bool) {
+	if p.err == nil {
+		p.work.logits, p.work.wanted, p.work.shared = logits, wanted, shared
+		p.err = p.work.do(len(wanted), p.work.deliverOne)
+	}
+}
+
+func (w *rowWork) deliverRow(i int) error {
+	r := w.wanted[i]
+	vocab := len(w.logits) / len(w.wanted)
+	row := w.logits[i*vocab : (i+1)*vocab]
+	if !tensor.Finite(row) {
+		return fmt.Errorf("logits: %w", ErrNotFinite)
+	}
+	if w.shared {
+		copy(r.s.logits[r.index*vocab:], row)
+	}
+	return nil
+}
