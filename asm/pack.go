@@ -10,41 +10,61 @@ var le = binary.LittleEndian
 func Pack(f Format, offset bool, panel, raw []byte, rows, cols int) {
 	size := f.RowBytes(cols)
 	panel = panel[:f.PanelBytes(cols)]
-	clear(panel)
-	for r := range PanelRows {
-		var row []byte // nil for a zero row
-		if r < rows {
-			row = raw[r*size:][:size]
-		}
-		switch f {
-		case F32:
-			for k := 0; k < len(row)/4; k++ {
-				le.PutUint32(panel[(k*PanelRows+r)*4:], le.Uint32(row[4*k:]))
+	if rows < PanelRows {
+		clear(panel)
+	}
+	for from := 0; from < cols; from += packCols {
+		to := min(from+packCols, cols)
+		for r := range PanelRows {
+			var row []byte // nil for a zero row
+			if r < rows {
+				row = raw[r*size:][:size]
 			}
-		case F16, BF16:
-			for k := 0; k < len(row)/2; k++ {
-				le.PutUint16(panel[(k*PanelRows+r)*2:], le.Uint16(row[2*k:]))
+			switch f {
+			case F32:
+				for k := from; k < to && row != nil; k++ {
+					le.PutUint32(panel[(k*PanelRows+r)*4:], le.Uint32(row[4*k:]))
+				}
+			case F16, BF16:
+				for k := from; k < to && row != nil; k++ {
+					le.PutUint16(panel[(k*PanelRows+r)*2:], le.Uint16(row[2*k:]))
+				}
+			case Q8_0:
+				packQ8_0(panel, row, r, cols, from, to, offset)
+			case Q4_0:
+				packQ4_0(panel, row, r, cols, from, to)
+			case Q4_K:
+				packQ4_K(panel, row, r, from, to)
+			case Q6_K:
+				packQ6_K(panel, row, r, from, to)
 			}
-		case Q8_0:
-			packQ8_0(panel, row, r, cols, offset)
-		case Q4_0:
-			packQ4_0(panel, row, r, cols)
-		case Q4_K:
-			packQ4_K(panel, row, r)
-		case Q6_K:
-			packQ6_K(panel, row, r, cols)
 		}
 	}
 }
 
-func packQ8_0(panel, row []byte, r, cols int, offset bool) {
+// packCols is how many columns are packed of all rows before the next ones, so that the panel's lines, each of which holds a bit
+// of every row, stay in the first cache meanwhile.
+const packCols = SuperBlock
+
+// column4 is from the first to the last of 4 groups of 4 weights of a row.
+const column4 = 3*64 + 4
+
+// put4 puts 16 bytes of a row in their places, 64 bytes apart.
+func put4(panel *[column4]byte, row *[16]byte, flip uint32) {
+	le.PutUint32(panel[0:], le.Uint32(row[0:])^flip)
+	le.PutUint32(panel[64:], le.Uint32(row[4:])^flip)
+	le.PutUint32(panel[128:], le.Uint32(row[8:])^flip)
+	le.PutUint32(panel[192:], le.Uint32(row[12:])^flip)
+}
+
+func packQ8_0(panel, row []byte, r, cols, from, to int, offset bool) {
 	var flip uint32
 	if offset {
 		flip = 0x80808080
 	}
 	nb := cols / 32
 	scales := panel[nb*512:]
-	for b := range nb {
+	for b := from / BlockSize; b < to/BlockSize; b++ {
 		quants := panel[b*512+4*r:]
 		if row == nil {
 			for g := range 8 {
@@ -52,18 +72,17 @@ func packQ8_0(panel, row []byte, r, cols int, offset bool) {
 			}
 			continue
 		}
-		block := row[b*34:][:34] // d, qs[32]
-		for g := range 8 {
-			le.PutUint32(quants[g*64:], le.Uint32(block[2+4*g:])^flip)
-		}
-		copy(scales[(b*PanelRows+r)*2:], block[:2])
+		block := (*[34]byte)(row[b*34:]) // d, qs[32]
+		put4((*[column4]byte)(quants), (*[16]byte)(block[2:]), flip)
+		put4((*[column4]byte)(quants[256:]), (*[16]byte)(block[18:]), flip)
+		le.PutUint16(scales[(b*PanelRows+r)*2:], le.Uint16(block[:]))
 	}
 }
 
-func packQ4_0(panel, row []byte, r, cols int) {
+func packQ4_0(panel, row []byte, r, cols, from, to int) {
 	nb := cols / 32
 	scales := panel[nb*256:]
-	for b := range nb {
+	for b := from / BlockSize; b < to/BlockSize; b++ {
 		quants := panel[b*256+4*r:]
 		if row == nil {
 			for g := range 4 {
@@ -72,22 +91,20 @@ func packQ4_0(panel, row []byte, r, cols int) {
 			continue
 		}
 		block := row[b*18:][:18] // d, qs[16]
-		for g := range 4 {
-			le.PutUint32(quants[g*64:], le.Uint32(block[2+4*g:]))
-		}
-		copy(scales[(b*PanelRows+r)*2:], block[:2])
+		put4((*[column4]byte)(quants), (*[16]byte)(block[2:]), 0)
+		le.PutUint16(scales[(b*PanelRows+r)*2:], le.Uint16(block))
 	}
 }
 
-func packQ4_K(panel, row []byte, r int) {
-	for b := 0; b < len(row)/144; b++ {
+func packQ4_K(panel, row []byte, r, from, to int) {
+	for b := from / SuperBlock; b < to/SuperBlock && row != nil; b++ {
 		block := row[b*144:][:144] // d, dmin, scales[12], qs[128]
 		super := panel[b*q4kPanel:][:q4kPanel]
-		for g := range 32 {
-			le.PutUint32(super[g*64+4*r:], le.Uint32(block[16+4*g:]))
+		for g := 0; g < 32; g += 4 {
+			put4((*[column4]byte)(super[g*64+4*r:]), (*[16]byte)(block[16+4*g:]), 0)
 		}
-		copy(super[2048+2*r:], block[0:2])
-		copy(super[2080+2*r:], block[2:4])
+		le.PutUint16(super[2048+2*r:], le.Uint16(block[0:]))
+		le.PutUint16(super[2080+2*r:], le.Uint16(block[2:]))
 		sc, mn := unpackScales(block[4:16])
 		for i := range 8 {
 			super[2112+16*i+r] = sc[i]
@@ -107,8 +124,8 @@ func unpackScales(s []byte) (sc, mn [8]byte) {
 	return sc, mn
 }
 
-func packQ6_K(panel, row []byte, r, cols int) {
-	for b := range cols / SuperBlock {
+func packQ6_K(panel, row []byte, r, from, to int) {
+	for b := from / SuperBlock; b < to/SuperBlock; b++ {
 		super := panel[b*q6kPanel:][:q6kPanel]
 		low, high := super[4*r:], super[2048+4*r:]
 		if row == nil {
@@ -130,6 +147,6 @@ func packQ6_K(panel, row []byte, r, cols int) {
 		for i := range 16 {
 			super[3072+16*i+r] = block[192+i]
 		}
-		copy(super[3328+2*r:], block[208:210])
+		le.PutUint16(super[3328+2*r:], le.Uint16(block[208:]))
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // loadBytes is about how much is read from a file at once, per thread.
-const loadBytes = 1 << 20
+const loadBytes = 256 << 10
 
 // Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes.
 func Pack(rt *Runtime, t Type, rows, cols int, raw []byte) (*Matrix, error) {
