@@ -28,6 +28,6 @@
 // # Caveats
 //
 // A Runtime's operations may be called from several goroutines; they run one after the other, since each uses all workers.
-// Matrices and KV pages of a megabyte and more live outside Go's heap on Linux: they count as memory of the process but not
+// Matrices and KV pages, but for very small ones, live outside Go's heap on Linux: they count as memory of the process but not
 // in runtime.MemStats, and they are given back when their owner is closed or collected.
 package tensor

@@ -10,7 +10,7 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// loadBytes is about how much is read from a file at once, per thread.
+// loadBytes is about how much is read from a file at once, per thread: it waits in the second cache until it is packed.
 const loadBytes = 256 << 10
 
 // Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes.
@@ -28,7 +28,7 @@ func Pack(rt *Runtime, t Type, rows, cols int, raw []byte) (*Matrix, error) {
 }
 
 // Read makes a matrix of type to from GGUF rows of type from, which begin at byte off of r. Where the types differ the
-// weights are decoded and encoded again, as [Decode] and [Encode] do. Every thread reads for itself, about a megabyte at a
+// weights are decoded and encoded again, as [Decode] and [Encode] do. Every thread reads for itself, about 256 KB at a
 // time, so r.ReadAt is called concurrently. An error names the offset it happened at. When ctx ends, so does Read, with
 // its error, after the reads in progress.
 func Read(ctx context.Context, rt *Runtime, r io.ReaderAt, off int64, from Type, rows, cols int, to Type) (*Matrix, error) {
@@ -79,7 +79,7 @@ func encodeRows(t Type, dst []byte, x []float32, first, cols int) error {
 	return nil
 }
 
-// loadScratch is what a thread needs to load; it grows to a megabyte or one panel, whichever is more, and is kept.
+// loadScratch is what a thread needs to load; it grows to 256 KB or one panel, whichever is more, and is kept.
 type loadScratch struct {
 	raw     []byte    // rows as they come
 	floats  []float32 // a row, decoded

@@ -25,7 +25,7 @@ func newMatrix(rt *Runtime, t Type, rows, cols int) (*Matrix, error) {
 		return nil, err
 	}
 	m := &Matrix{rows: rows, cols: cols, t: t, offset: rt.k.Offset, panel: t.PanelBytes(cols)}
-	if err := m.memory.allocate(m.panels() * m.panel); err != nil {
+	if err := m.memory.own(rt.arena.allocate(m.panels() * m.panel)); err != nil {
 		return nil, fmt.Errorf("matrix of %d x %d, %v: %w", rows, cols, t, err)
 	}
 	return m, nil

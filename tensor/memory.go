@@ -12,8 +12,11 @@ type memory struct {
 	cleanup runtime.Cleanup
 }
 
-func (m *memory) allocate(n int) (err error) {
-	if m.data, m.release, err = allocate(n); err == nil && m.release != nil {
+func (m *memory) allocate(n int) error { return m.own(allocate(n)) }
+
+// own makes m the owner of what allocate has returned.
+func (m *memory) own(data []byte, release func(), err error) error {
+	if m.data, m.release = data, release; err == nil && m.release != nil {
 		m.cleanup = runtime.AddCleanup(m, func(release func()) { release() }, m.release)
 	}
 	return err

@@ -42,6 +42,7 @@ type Runtime struct {
 
 	single  Input     // Quantize
 	loading sync.Pool // *loadScratch
+	arena   *arena    // of matrices
 }
 
 // NewRuntime chooses kernels and starts the workers. They wait, at no cost, until there is work; Close ends them.
@@ -57,7 +58,7 @@ func NewRuntime(o Options) (*Runtime, error) {
 	case n == 0:
 		n = max(1, min(usableCores(), runtime.GOMAXPROCS(0)))
 	}
-	rt := &Runtime{k: k, pool: newPool(n)}
+	rt := &Runtime{k: k, pool: newPool(n), arena: new(arena)}
 	rt.userUnit = func(_, unit int) { rt.user(unit) }
 	rt.matmul.init(rt)
 	rt.vector.init(rt)
