@@ -59,12 +59,15 @@ func (s *Sampler) Pick(logits []float32, history []int32) int32 {
 		return greatest(logits[:min(len(logits), s.vocab)])
 	}
 	key := noiseKey(s.o.Seed, len(history))
-	if s.o.TopK == 0 && (s.o.TopP == 0 || s.o.TopP >= 1) && s.o.MinP == 0 {
+	if !s.filters() {
 		x := s.adjust(logits, history)
 		if x == nil {
 			x = logits[:min(len(logits), s.vocab)]
 		}
-		return s.pickAny(x, key)
+		if s.rank(x, key, 1); len(s.kept) == 0 {
+			return -1
+		}
+		return s.kept[0].id
 	}
 	s.filter(logits, history)
 	best, bestX := int32(-1), negInf
@@ -82,32 +85,108 @@ const (
 	mostNoise = 23  // more than any noise
 )
 
-// pickAny is Pick where no filter is on. Most chunks of tokens need no noise: their greatest logit would lose even with the
-// greatest noise that there is, or with the greatest of the chunk's, which its hashes tell.
-func (s *Sampler) pickAny(x []float32, key uint64) int32 {
+// rank keeps in s.kept the n tokens of x with the greatest x/T + noise, the greatest first, and that sum in place of their
+// logits; no filter is on. Most chunks of tokens need no noise: their greatest logit would lose even with the greatest noise
+// that there is, or with the greatest of the chunk's, which its hashes tell.
+func (s *Sampler) rank(x []float32, key uint64, n int) {
+	s.kept = s.kept[:0]
 	if len(x) == 0 {
-		return -1
+		return
 	}
 	top := tensor.ArgMax(x)
 	s.maximum = x[top]
-	best, bestX := int32(-1), negInf
-	least := tensor.Noise(key, uint32(top)) // what has to be reached at least: 0/T + noise
+	least := negInf // what has to be reached at least
+	if n == 1 {
+		least = tensor.Noise(key, uint32(top)) // 0/T + noise
+	}
 	noise := sized(&s.p, pickChunk)
 	for first := 0; first < len(x); first += pickChunk {
 		chunk := x[first:min(first+pickChunk, len(x))]
+		if len(s.kept) == n {
+			least = max(least, s.kept[n-1].x)
+		}
 		most := (chunk[tensor.ArgMax(chunk)] - s.maximum) / s.o.Temperature
-		if most+mostNoise < max(least, bestX) || most+tensor.MostNoise(len(chunk), uint32(first), key) < max(least, bestX) {
+		if most+mostNoise < least || most+tensor.MostNoise(len(chunk), uint32(first), key) < least {
 			continue
 		}
 		noise := noise[:len(chunk)]
 		tensor.Gumbel(noise, uint32(first), key)
 		for i, v := range chunk {
-			if x := (v-s.maximum)/s.o.Temperature + noise[i]; x > bestX {
-				best, bestX = int32(first+i), x
+			if x := (v-s.maximum)/s.o.Temperature + noise[i]; x > negInf && (len(s.kept) < n || x > s.kept[n-1].x) {
+				s.keep(candidate{int32(first + i), x}, n)
 			}
 		}
 	}
-	return best
+}
+
+// keep puts c in its place among the n best of s.kept, which come in order.
+func (s *Sampler) keep(c candidate, n int) {
+	i := len(s.kept)
+	for i > 0 && c.before(s.kept[i-1]) {
+		i--
+	}
+	if len(s.kept) == n {
+		s.kept = s.kept[:n-1]
+	}
+	s.kept = slices.Insert(s.kept, i, c)
+}
+
+// AppendBest appends the n tokens that come first in the order in which [Sampler.Pick] takes the first, to guess what a
+// similar model would pick. P is the softmax over all tokens at temperature 0 (after penalties, bias and bans); above it,
+// where noise decides, the softmax of x/T + noise over the n.
+func (s *Sampler) AppendBest(dst []Prob, n int, logits []float32, history []int32) []Prob {
+	x := s.adjust(logits, history)
+	if x == nil {
+		x = logits[:min(len(logits), s.vocab)]
+	}
+	if s.o.Temperature == 0 {
+		s.kept = s.kept[:0]
+		for first := 0; first < len(x); first += pickChunk {
+			chunk := x[first:min(first+pickChunk, len(x))]
+			if len(s.kept) == n && !(chunk[tensor.ArgMax(chunk)] > s.kept[n-1].x) {
+				continue
+			}
+			for i, v := range chunk {
+				if v > negInf && (len(s.kept) < n || v > s.kept[n-1].x) {
+					s.keep(candidate{int32(first + i), v}, n)
+				}
+			}
+		}
+		total := tensor.LogSumExp(x)
+		for _, c := range s.kept {
+			dst = append(dst, Prob{c.id, tensor.Exp(c.x - total)})
+		}
+		return dst
+	}
+	key := noiseKey(s.o.Seed, len(history))
+	if s.filters() {
+		s.filter(logits, history)
+		all := s.kept
+		s.kept = s.heap[:0]
+		for _, c := range all {
+			c.x = (c.x-s.maximum)/s.o.Temperature + tensor.Noise(key, uint32(c.id))
+			if len(s.kept) < n || c.before(s.kept[n-1]) {
+				s.keep(c, n)
+			}
+		}
+		s.heap = all
+	} else {
+		s.rank(x, key, n)
+	}
+	sum, from := float32(0), len(dst)
+	for _, c := range s.kept {
+		p := tensor.Exp(c.x - s.kept[0].x)
+		dst, sum = append(dst, Prob{c.id, p}), sum+p
+	}
+	for i := range dst[from:] {
+		dst[from+i].P /= sum
+	}
+	return dst
+}
+
+// filters reports whether a filter may leave tokens out.
+func (s *Sampler) filters() bool {
+	return s.o.TopK > 0 || s.o.TopP > 0 && s.o.TopP < 1 || s.o.MinP > 0
 }
 
 // Distribution gives the probabilities that Pick draws from: after penalties, filters and

@@ -260,6 +260,44 @@ func TestLogProb(t *testing.T) {
 	}
 }
 
+// The best n are what Pick chooses when those before are banned, one after the other.
+func TestBest(t *testing.T) {
+	const vocab, n = 1000, 5
+	x := make([]float32, vocab)
+	for i := range x {
+		x[i] = float32(i*i%97) / 10 // with many ties
+	}
+	for _, o := range []Sampling{
+		{}, {RepeatPenalty: 1.5, FrequencyPenalty: 0.3}, {Temperature: 1}, {Temperature: 0.8, LogitBias: map[int32]float32{3: 9}},
+		{Temperature: 0.8, MinP: 0.5}, {Temperature: 0.7, TopP: 0.5}, {Temperature: 1.5, TopK: 300, Seed: 4},
+	} {
+		for at := range 20 {
+			history := text(at, vocab, 1)
+			got := newSampler(t, vocab, o).AppendBest([]Prob{{ID: 7}}, n, x, history)[1:]
+			if len(got) != n {
+				t.Fatalf("%+v: %v", o, got)
+			}
+			ban, sum := o, float32(0)
+			for i, p := range got {
+				if want := newSampler(t, vocab, ban).Pick(x, history); want != p.ID && (i == 0 || !newSampler(t, vocab, o).filters()) {
+					t.Errorf("%+v, after %d tokens: choice %d is %d, want %d", o, at, i, p.ID, want)
+				}
+				if i > 0 && p.P > got[i-1].P {
+					t.Errorf("%+v: not in order: %v", o, got)
+				}
+				ban.Banned = append(slices.Clone(ban.Banned), p.ID)
+				sum += p.P
+			}
+			if sum <= 0 || sum > 1+1e-5 || o.Temperature > 0 && sum < 1-1e-5 {
+				t.Errorf("%+v: chances sum to %v", o, sum)
+			}
+		}
+	}
+	if got := newSampler(t, 3, Sampling{Banned: []int32{0, 1}}).AppendBest(nil, n, []float32{1, 2, 3}, nil); len(got) != 1 || got[0].ID != 2 {
+		t.Errorf("one token left: %v", got)
+	}
+}
+
 func TestPickAllocatesNothing(t *testing.T) {
 	x := make([]float32, 500)
 	for i := range x {
@@ -271,6 +309,10 @@ func TestPickAllocatesNothing(t *testing.T) {
 		s.Pick(x, history)
 		if n := testing.AllocsPerRun(50, func() { s.Pick(x, history) }); n != 0 {
 			t.Errorf("%+v: %v allocations", o, n)
+		}
+		best := s.AppendBest(nil, 4, x, history)
+		if n := testing.AllocsPerRun(50, func() { best = s.AppendBest(best[:0], 4, x, history) }); n != 0 {
+			t.Errorf("%+v: %v allocations for the best", o, n)
 		}
 	}
 }
