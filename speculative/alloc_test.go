@@ -16,6 +16,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 		"model":  func() Drafter { return Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
 		"merged": func() Drafter { return Merge(Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))), NGram(0, 0)) },
 		"ngram":  func() Drafter { return NGram(0, 0) },
+		"tree":   func() Drafter { return Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
 		"splice": func() Drafter { return Splice(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
 	} {
 		for plan, schedule := range map[string]func() Schedule{

@@ -1,44 +1,52 @@
 package speculative
 
-import "time"
+import (
+	"math"
+	"slices"
+	"time"
+)
 
-// Auto measures and decides: it estimates the time of a draft step, of a verify pass of each
-// length, and how likely a drafted token is to be accepted, by its confidence and its place in the
-// draft. A token is drafted as long as what it is expected to add is worth more than its time
-// brings otherwise; when even the first is not, decoding is plain. Then a draft is tried now and
-// then, as long as all such trials together stay within a small share of the time.
+// Auto measures and decides: it estimates the time of a draft step, of a verify pass of each length,
+// and from a drafted token's confidence how likely it is to be accepted. A token is drafted as long
+// as what it is expected to add to the text is worth its time, at the tokens per second that the
+// whole brings: the rule by which a rate of returns is greatest. When drafts do not pay, decoding is
+// plain, and a draft is tried now and then, as long as all such trials together stay within a small
+// share of the time.
 func Auto() Schedule {
-	a := &auto{now: monotonic()}
-	a.pool = rate{hits: 1.4, trials: 2} // a hopeful guess that few trials outweigh
-	return a
+	return &auto{now: monotonic(), pool: rate{1.4, 2}, promised: rate{1.4, 2}}
 }
 
 const (
-	priorWeight = 4.0
+	priorWeight = 4.0   // trials that a guess is worth
+	benefit     = 0.6   // tokens that drafts may fall short before they are given up: the benefit of the doubt
 	trialShare  = 0.015 // of the time may be lost to trials
-	plainStale  = 100   // rounds after which plain decoding is measured again
-	bins        = 10    // of confidence
+	plainFirst  = 24    // rounds after which plain decoding is measured, if drafts do well
+	plainStale  = 100   // rounds after which it is measured again
 	farthest    = 64    // verify lengths that are told apart
+	ahead       = 8     // tokens that are looked ahead, as a pass's time rises in steps
+	oddsBins    = 12    // of confidence
+	tile        = 8     // tokens that this engine verifies for little more than one
 )
 
 type auto struct {
 	now func() time.Duration
 
-	first, step timing           // a draft's first pass, and each further one
-	verify      [farthest]timing // a pass that verifies k tokens
-	pool        rate             // acceptance of all drafted tokens that were looked at
-	place       [farthest]rate   // by place in the draft
-	trust       [bins]rate       // by confidence
+	step            timing           // a drafted token
+	verify          [farthest]timing // a pass that verifies k drafted tokens
+	trust           [oddsBins]rate   // acceptance by confidence
+	pool            rate             // acceptance of all drafted tokens that were looked at
+	promised        rate             // what their confidence said
+	whole, drafting pace             // of all rounds, and of those with a draft
 
 	rounds    int
 	lastPlain int     // round in which plain decoding was measured last
 	elapsed   float64 // seconds in rounds
 	lost      float64 // seconds that drafts took beyond what plain decoding takes for the same tokens
 	trialCost float64 // seconds that the last draft lost
-	gain      float64 // tokens per second at the best constant length
+	gain      float64 // tokens per second that a token's time must be worth
 	mark      time.Duration
-	catchUp   bool    // the last round did not draft: the next first pass has more to feed
-	cum       float64 // probability that the whole draft so far is accepted
+	catchUp   bool      // the last round did not draft: a drafter may have more to feed first
+	reach     []float64 // by drafted token: the chance that the text comes to it
 	asked     int
 }
 
@@ -48,150 +56,152 @@ func (a *auto) clock(now func() time.Duration) { a.now = now }
 func (a *auto) Trust() bool { return true }
 
 func (a *auto) Length(int) int {
-	a.mark, a.cum, a.asked = a.now(), 1, 0
+	a.mark, a.asked, a.reach = a.now(), farthest-1, a.reach[:0]
+	plain := 1 / a.pass(0)
 	switch {
 	case a.rounds == 0:
-		a.asked = 4
-	case a.verify[0].n == 0, a.rounds-a.lastPlain > plainStale:
+		a.asked = tile / 2
+	case a.plainDue():
+		a.asked = 0
+	case a.drafting.rate(plain, benefit) >= plain:
+		a.gain = max(plain, a.whole.rate(plain, 0))
+	case a.lost+a.trialCost <= trialShare*a.elapsed:
+		a.gain = plain
 	default:
-		a.gain = a.best()
-		if a.worth(0, 1) {
-			a.asked = farthest - 1
-		} else if a.lost+a.trialCost <= trialShare*a.elapsed {
-			a.asked = 2
-		}
+		a.asked = 0
 	}
 	return a.asked
 }
 
-// best is the greatest expected number of tokens per second over all draft lengths.
-func (a *auto) best() float64 {
-	tokens, p := 1.0, 1.0
-	most := 1 / a.pass(0)
-	for k := 1; k < farthest/2; k++ {
-		p = float64(p * a.at(k))
-		tokens += p
-		most = max(most, tokens/(a.draft(k)+a.pass(k)))
+// plainDue reports whether plain decoding is to be measured.
+func (a *auto) plainDue() bool {
+	if a.verify[0].n > 0 {
+		return a.rounds-a.lastPlain > plainStale
 	}
-	return most
+	return a.rounds >= plainFirst || a.drafting.tokens < 1.5*a.drafting.rounds
 }
 
-// worth reports whether, after k drafted tokens that are all accepted with probability p, some
-// number of further ones pays: their expected tokens against their time at the rate of the best.
-func (a *auto) worth(k int, p float64) bool {
-	tokens := 0.0
-	base := a.draft(k) + a.pass(k)
-	for i := k + 1; i < min(k+9, farthest); i++ {
-		p = float64(p * a.at(i))
+// pass is the time to verify k tokens: measured, else from the measured lengths around it.
+func (a *auto) pass(k int) float64 {
+	k = min(k, farthest-1)
+	lo, hi := k, k
+	for lo >= 0 && a.verify[lo].n == 0 {
+		lo--
+	}
+	for hi < farthest && a.verify[hi].n == 0 {
+		hi++
+	}
+	switch {
+	case lo == k:
+		return a.verify[k].mean
+	case lo < 0 && hi == farthest:
+		return 1
+	case lo < 0:
+		return a.verify[hi].mean * usual(k) / usual(hi)
+	}
+	guess := a.verify[lo].mean * usual(k) / usual(lo)
+	if hi == farthest {
+		return guess
+	}
+	low, high := a.verify[lo].mean, max(a.verify[lo].mean, a.verify[hi].mean)
+	share := (usual(k) - usual(lo)) / (usual(hi) - usual(lo))
+	return low + float64((high-low)*share)
+}
+
+// usual is a pass's time as it is expected before it was measured, of plain decoding's.
+func usual(k int) float64 { return 1 + 0.015*float64(k) + 0.02*float64(max(0, k+1-tile)) }
+
+// worth reports whether, after k drafted tokens of which the last is reached with chance p, some
+// number of further ones pays: their expected tokens against their time at the rate of the whole.
+// In a ranked tree the next token is reached with nearly the same chance; in a chain it must be right, too.
+func (a *auto) worth(k int, p float64, ranked bool) bool {
+	next := 0.8
+	if !ranked {
+		next = a.pool.p()
+	}
+	tokens, base := 0.0, a.pass(k)
+	for i := 1; i <= ahead; i++ {
+		p = float64(p * next)
 		tokens += p
-		if tokens > a.gain*(a.draft(i)+a.pass(i)-base) {
+		if tokens > float64(a.gain*(a.pass(k+i)-base+float64(float64(i)*a.step.mean))) {
 			return true
 		}
 	}
 	return false
 }
 
-// draft is the time to draft k tokens.
-func (a *auto) draft(k int) float64 {
-	if k == 0 {
-		return 0
-	}
-	return a.first.mean + float64(float64(k-1)*a.step.mean)
+// chance is the probability that a token of this confidence is accepted, if those before it are.
+func (a *auto) chance(confidence float32) float64 {
+	guess := min(0.99, float64(confidence)*a.pool.p()/a.promised.p())
+	return a.trust[oddsBin(confidence)].after(guess)
 }
 
-// pass is the time to verify k tokens: measured, else from the measured lengths around it.
-func (a *auto) pass(k int) float64 {
-	if a.verify[k].n > 0 {
-		return a.verify[k].mean
-	}
-	lo, hi := k-1, k+1
-	for lo > 0 && a.verify[lo].n == 0 {
-		lo--
-	}
-	for hi < farthest && a.verify[hi].n == 0 {
-		hi++
-	}
-	if hi < farthest {
-		t := float64(k-lo) / float64(hi-lo)
-		return a.verify[lo].mean + float64((a.verify[hi].mean-a.verify[lo].mean)*t)
-	}
-	if lo == 0 {
-		return a.verify[0].mean
-	}
-	slope := (a.verify[lo].mean - a.verify[0].mean) / float64(lo) // beyond all that was measured
-	return a.verify[lo].mean + float64(max(0, slope)*float64(k-lo))
+// oddsBin sorts chances by the power of 2 in their odds.
+func oddsBin(p float32) int8 {
+	_, e := math.Frexp(float64(p / (1.0001 - p)))
+	return int8(max(0, min(oddsBins-1, e+5)))
 }
-
-// at is the chance of the token at place i (from 1), if those before it are accepted.
-func (a *auto) at(i int) float64 { return a.place[min(i, farthest)-1].after(a.pool.p()) }
-
-// chance refines it by the token's confidence: odds multiply.
-func (a *auto) chance(i int, confidence float32) float64 {
-	all := a.pool.p()
-	odds := odds(a.at(i)) * odds(a.trust[bin(confidence)].after(all)) / odds(all)
-	return odds / (1 + odds)
-}
-
-func odds(p float64) float64 { return p / (1 - p) }
-
-func bin(confidence float32) int { return max(0, min(bins-1, int(confidence*bins))) }
 
 func (a *auto) Stop(d *Draft) bool {
 	now := a.now()
-	i := d.Len()
+	n := d.Len()
 	took := (now - a.mark).Seconds()
 	a.mark = now
-	switch {
-	case i > 1:
-		a.step.add(took)
-	case !a.catchUp || a.first.n == 0:
-		a.first.add(took)
-		if a.step.n == 0 {
-			a.step.mean = took
+	if n > 1 || !a.catchUp {
+		a.step.smooth(min(took, a.pass(0)))
+	}
+	if n <= len(a.reach) {
+		a.reach = a.reach[:0] // another draft: there may be several in a round
+	}
+	for i := len(a.reach); i < n; i++ {
+		p := a.chance(d.Confidence[i])
+		if before := d.Parent(i); before >= 0 {
+			p = float64(p * a.reach[before])
 		}
+		a.reach = append(a.reach, p)
 	}
-	if i >= a.asked {
+	switch {
+	case n >= a.asked:
 		return true
-	}
-	if a.gain == 0 { // nothing is known yet
+	case a.rounds == 0: // nothing is known yet
 		return false
 	}
-	if i == 1 {
-		a.cum = 1 // there may be several drafts
-	}
-	a.cum *= a.chance(d.Depth(i-1), d.Confidence[i-1])
-	return !a.worth(i, a.cum)
+	return !a.worth(n, a.reach[n-1], d.ranked)
 }
 
 func (a *auto) Observe(r *Round) {
 	a.rounds++
 	k := r.Drafted()
 	took := (r.Drafting + r.Verifying).Seconds()
+	tokens := float64(len(r.Path) + 1)
 	a.elapsed += took
 	a.verify[min(k, farthest-1)].add(r.Verifying.Seconds())
+	a.whole.add(tokens, took)
+	a.catchUp = k == 0
 	if k == 0 {
 		a.lastPlain = a.rounds
-		a.catchUp = true
 		return
 	}
-	a.catchUp = false
-	for n, i := range r.Path {
-		a.learn(n+1, r.Draft.Confidence[i], 1)
-	}
-	if i := r.rejected(); i >= 0 {
-		a.learn(len(r.Path)+1, r.Draft.Confidence[i], 0)
+	a.drafting.add(tokens, took)
+	for i := range k {
+		before := r.Draft.Parent(i)
+		if before >= 0 && !slices.Contains(r.Path, int32(before)) {
+			continue
+		}
+		accepted := 0.0
+		if slices.Contains(r.Path, int32(i)) {
+			accepted = 1
+		}
+		confidence := r.Draft.Confidence[i]
+		a.pool.add(accepted)
+		a.promised.add(float64(confidence))
+		a.trust[oddsBin(confidence)].add(accepted)
 	}
 	if plain := a.verify[0]; plain.n > 0 {
-		loss := took - float64(plain.mean*float64(len(r.Path)+1))
+		loss := took - float64(plain.mean*tokens)
 		a.trialCost = max(0, loss)
 		a.lost = max(0, a.lost+loss)
 	}
-}
-
-func (a *auto) learn(place int, confidence float32, accepted float64) {
-	a.pool.add(accepted)
-	a.place[min(place, farthest)-1].add(accepted)
-	a.trust[bin(confidence)].add(accepted)
 }
 
 // timing is a running estimate of a time in seconds. The least of the first few counts, as a first
@@ -211,6 +221,29 @@ func (t *timing) add(x float64) {
 	default:
 		t.mean += float64(0.1 * (min(x, 2*t.mean) - t.mean))
 	}
+}
+
+// smooth is for times that may be nothing at all, so that none can be told to be an outlier.
+func (t *timing) smooth(x float64) {
+	if t.n++; t.n == 1 {
+		t.mean = x
+	}
+	t.mean += float64(0.05 * (x - t.mean))
+}
+
+// pace is how fast rounds write. It forgets.
+type pace struct{ rounds, tokens, seconds float64 }
+
+func (p *pace) add(tokens, seconds float64) {
+	const keep = 0.97
+	p.rounds = float64(p.rounds*keep) + 1
+	p.tokens = float64(p.tokens*keep) + tokens
+	p.seconds = float64(p.seconds*keep) + seconds
+}
+
+// rate is the tokens per second, a round of plain decoding and some tokens more counted in.
+func (p *pace) rate(plain, more float64) float64 {
+	return (p.tokens + 1 + more) / (p.seconds + 1/plain)
 }
 
 // rate is a share of successes that forgets.

@@ -18,7 +18,7 @@
 //
 // Four choices are independent of each other:
 //
-//	Drafter   Model, EarlyExit, Reencode, Intersect, NGram, Suffix, Splice, Merge, Replay
+//	Drafter   Model, EarlyExit, Reencode, Intersect, NGram, Suffix, Splice, Tree, Merge, Replay
 //	Schedule  Auto, Constant, Heuristic, Dynamic, Oracle
 //	Verifier  Greedy, Match, Rejection, Block, Stairs
 //	Sampling  engine.Sampling

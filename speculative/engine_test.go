@@ -114,7 +114,8 @@ func TestEngineIdentity(t *testing.T) {
 			}},
 			{"splice", func() Drafter { return Splice(session(t, near, 0)) }},
 			{"replay", func() Drafter { return Replay(want, 7) }},
-			{"tree", func() Drafter { return &bush{want, 3} }},
+			{"tree", func() Drafter { return Tree(session(t, near, 0)) }},
+			{"bush", func() Drafter { return &bush{want, 3} }},
 		}
 		accepted := 0
 		for _, k := range lengths {

@@ -38,12 +38,14 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 		{"ngram", func() Drafter { return NGram(0, 0) }},
 		{"suffix", func() Drafter { return Suffix(0) }},
 		{"splice", func() Drafter { return Splice(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3))) }},
+		{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3))) }},
+		{"tree/short", func() Drafter { return Tree(newFake(t, matrixVocab-3, 40, noisy(model, 0.3))) }},
 		{"merged", func() Drafter {
-			return Merge(Model(newFake(t, matrixVocab, 80, noisy(model, 0.3))), NGram(0, 0), Model(newFake(t, matrixVocab, matrixContext, noisy(model, 0.5))))
+			return Merge(Model(newFake(t, matrixVocab, 80, noisy(model, 0.3))), NGram(0, 0), Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.5))))
 		}},
 		{"replay", func() Drafter { return Replay(want, 0) }},
 		{"replay/10", func() Drafter { return Replay(want, 10) }},
-		{"tree", func() Drafter { return &fan{model: noisy(model, 0.1), wide: 3} }},
+		{"fan", func() Drafter { return &fan{model: noisy(model, 0.1), wide: 3} }},
 	}...)
 }
 

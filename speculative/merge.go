@@ -11,6 +11,7 @@ func Merge(drafters ...Drafter) Drafter { return &merge{drafters: drafters} }
 type merge struct {
 	drafters []Drafter
 	draft    Draft // of one drafter
+	at       []int // of its tokens: where they are in the merged draft, -1 if nowhere
 	probs    bool
 }
 
@@ -38,19 +39,22 @@ func (m *merge) Draft(ctx context.Context, text []int32, d *Draft) error {
 			return err
 		}
 		d.Passes += own.Passes
-		node := -1
+		m.at = m.at[:0]
 		for i, id := range own.Tokens {
-			next := -1
+			node, next := -1, -1
+			if before := own.Parent(i); before >= 0 {
+				if node = m.at[before]; node < 0 {
+					m.at = append(m.at, -1)
+					continue
+				}
+			}
 			if !m.probs {
 				next = d.sibling(node, id)
 			}
-			if next < 0 {
-				if !d.AddChild(node, id, own.Confidence[i], own.Probs[i]) {
-					break
-				}
+			if next < 0 && d.AddChild(node, id, own.Confidence[i], own.Probs[i]) {
 				next = d.Len() - 1
 			}
-			node = next
+			m.at = append(m.at, next)
 		}
 	}
 	return nil

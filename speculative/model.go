@@ -69,31 +69,39 @@ func (m *modelDrafter) next(ctx context.Context, text []int32, written int, d *D
 	if d.Len() == 0 {
 		m.begin()
 	}
+	row, err := m.logits(ctx, text, written, d)
+	if row == nil || err != nil {
+		return false, err
+	}
+	id, q := m.pick(row, text, d)
+	return d.Add(id, m.confidence(row, id), q), nil
+}
+
+// logits of the token after text, nil where the model cannot tell.
+func (m *modelDrafter) logits(ctx context.Context, text []int32, written int, d *Draft) ([]float32, error) {
 	if len(text) > m.seq.Context() {
-		return false, nil
+		return nil, nil
 	}
 	if err := m.seq.rewind(text, m.known); err != nil {
-		return false, err
+		return nil, err
 	}
 	missing := text[len(m.seq.tokens):]
 	if !m.speaks(missing) {
-		return false, nil
+		return nil, nil
 	}
 	if len(missing) > prefillChunk {
 		if _, err := m.seq.prefill(ctx, text[:len(text)-1]); err != nil {
-			return false, err
+			return nil, err
 		}
 		missing = text[len(text)-1:]
 	}
 	logits, err := m.seq.chain(ctx, missing, engine.Last)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	m.known = min(written, len(m.seq.tokens))
 	d.Passes++
-	row := logits.Row(0)[:m.vocab]
-	id, q := m.pick(row, text, d)
-	return d.Add(id, m.confidence(row, id), q), nil
+	return logits.Row(0)[:m.vocab], nil
 }
 
 func (m *modelDrafter) Observe(*Round) {}

@@ -41,7 +41,7 @@ func prompts(t testing.TB, name string, n int) (all []string) {
 // pair opens the embedded models.
 func pair(t testing.TB) (target, draft *engine.Model) {
 	t.Helper()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

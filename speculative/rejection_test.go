@@ -179,7 +179,8 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 		"smaller": func() Drafter { return draft(tinyVocab - 1) },
 		"ngram":   func() Drafter { return NGram(1, 2) },
 		"replay":  func() Drafter { return Replay([]int32{0, 1, 2, 3, 4, 0}, 0) },
-		"tree":    func() Drafter { return &siblings{} },
+		"tree":    func() Drafter { return Tree(newFake(t, tinyVocab, 32, tiny(8))) },
+		"bush":    func() Drafter { return &siblings{} },
 		"merged": func() Drafter {
 			return Merge(draft(tinyVocab), draft(tinyVocab), Model(newFake(t, tinyVocab, 32, tiny(9))))
 		},

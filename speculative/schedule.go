@@ -85,13 +85,18 @@ func (h *heuristic) Observe(r *Round) {
 }
 
 // Oracle knows what the target will write, the whole text with its prompt, and stops each draft
-// after its first wrong token. It measures what the best schedule could reach with a drafter.
+// after its first wrong token, one of [Tree] when it went astray. It measures what the best schedule
+// could reach with a drafter.
 func Oracle(text []int32) Schedule { return &oracle{text: text} }
 
 type oracle struct {
-	text []int32
-	at   int
+	text  []int32
+	at    int
+	right int // index of the last right token
 }
+
+// astray is how many wrong tokens in a row say that a ranked tree will bring no more right ones.
+const astray = 8
 
 func (o *oracle) Length(n int) int {
 	o.at = n
@@ -99,8 +104,21 @@ func (o *oracle) Length(n int) int {
 }
 
 func (o *oracle) Stop(d *Draft) bool {
-	i := o.at + d.Depth(d.Len()-1) - 1
-	return i+1 >= len(o.text) || o.text[i] != d.Tokens[d.Len()-1]
+	last := d.Len() - 1
+	if last == 0 {
+		o.right = -1
+	}
+	i := o.at + d.Depth(last) - 1
+	if i+1 >= len(o.text) {
+		return true
+	}
+	if d.Parent(last) == o.right && o.text[i] == d.Tokens[last] {
+		o.right = last
+	}
+	if d.ranked {
+		return last-o.right >= astray
+	}
+	return last != o.right
 }
 
 func (o *oracle) Trust() bool    { return false }

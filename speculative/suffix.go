@@ -129,6 +129,21 @@ func (s *suffix) guess(d *Draft, base int) (id int32, confidence float32, ok boo
 	return 0, 0, false
 }
 
+// ahead is what followed the longest match of path's end, path being the text and a branch of
+// drafted tokens, and the match's length: 0 if there is none. The cursor stays.
+func (s *suffix) ahead(path []int32, branch int) (id int32, length int) {
+	at, n := s.at, s.length
+	defer func() { s.at, s.length = at, n }()
+	for _, id := range path[len(path)-branch:] {
+		s.advance(id)
+	}
+	i := int(s.states[s.at].end)
+	if int(s.length) < s.least || i >= len(path) {
+		return 0, 0
+	}
+	return path[i], int(s.length)
+}
+
 // advance moves the cursor over a drafted token.
 func (s *suffix) advance(id int32) {
 	for {

@@ -1,0 +1,144 @@
+package speculative
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+)
+
+// machine is what passes cost, in milliseconds. The embedded pair writes real text on it in virtual
+// time, as if it were large: schedules are compared without a clock's noise.
+type machine struct {
+	name        string
+	pass        [][2]float64 // tokens and time, the time between them being linear
+	step, again float64      // a draft pass of one token, and of several
+	clock       time.Duration
+}
+
+// Measured with a target of 1 B and drafts of 15 M, and of 85 M on a machine where reading is slow.
+var machines = []machine{
+	{name: "slow memory", pass: [][2]float64{{1, 24.6}, {4, 25}, {8, 26.8}, {12, 29.4}, {16, 31.7}, {24, 46.5}, {33, 57}, {512, 900}}, step: 0.17, again: 0.4},
+	{name: "fast memory", pass: [][2]float64{{1, 18.5}, {4, 19.5}, {8, 22}, {9, 25}, {16, 33}, {24, 48}, {33, 65}, {512, 900}}, step: 0.17, again: 0.4},
+	{name: "dear drafts", pass: [][2]float64{{1, 18.5}, {4, 19.5}, {8, 22}, {9, 25}, {16, 33}, {24, 48}, {33, 65}, {512, 900}}, step: 2, again: 2.5},
+}
+
+func (m *machine) cost(tokens int) float64 {
+	i := 1
+	for m.pass[i][0] < float64(tokens) {
+		i++
+	}
+	a, b := m.pass[i-1], m.pass[i]
+	return a[1] + (b[1]-a[1])*(float64(tokens)-a[0])/(b[0]-a[0])
+}
+
+func (m *machine) spend(ms float64) { m.clock += time.Duration(ms * 1e6) }
+
+// on is a sequence whose passes take the machine's time.
+type on struct {
+	Sequence
+	spend func(tokens int)
+}
+
+func (o on) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	o.spend(len(tokens))
+	return o.Sequence.Eval(ctx, tokens, parents, want)
+}
+
+// Over a set of texts auto is as good as the best constant length, for every drafter and machine; a
+// drafter that is never right costs next to nothing, even in a single short text.
+//
+// The margin is for few texts and for trees of dear drafts, whose next token's time auto does not know.
+func TestAutoOnText(t *testing.T) {
+	n, tokens, machines := 8, 64, machines
+	if testing.Short() {
+		n, machines = 3, machines[:1]
+	}
+	texts := prompts(t, "prompts-code.jsonl", n)
+	big, small := pair(t)
+	target, draft := session(t, big, 0), session(t, small, 0)
+	var ids [][]int32
+	for _, text := range texts {
+		ids = append(ids, big.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true}))
+	}
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}} {
+		var want [][]int32
+		for _, p := range ids {
+			got, _ := collect(t, New(target, nil, Options{MaxTokens: tokens}), p, s)
+			want = append(want, got)
+		}
+		for i := range machines {
+			m := &machines[i]
+			base := 0.0 // of plain decoding
+			for _, w := range want {
+				base += m.cost(1) / 1000 * float64(len(w))
+			}
+			one := on{target, func(n int) { m.spend(m.cost(n)) }}
+			two := on{draft, func(n int) {
+				if n == 1 {
+					m.spend(m.step)
+				} else {
+					m.spend(m.again)
+				}
+			}}
+			// run is the time for all texts. A fresh schedule and drafter has learned nothing from the texts before.
+			run := func(drafter func() Drafter, schedule func() Schedule, fresh bool) (total float64) {
+				var d *Decoder
+				for i, p := range ids {
+					if d == nil || fresh {
+						d = New(one, drafter(), Options{Schedule: schedule(), MaxTokens: tokens})
+						d.now = func() time.Duration { return m.clock }
+					}
+					if got, _ := collect(t, d, p, s); !slices.Equal(got, want[i]) {
+						t.Fatal("other text")
+					}
+					total += d.Stats().Draft + d.Stats().Verify
+				}
+				return total
+			}
+			for _, drafter := range []named[Drafter]{
+				{"model", func() Drafter { return Model(two) }},
+				{"tree", func() Drafter { return Tree(two) }},
+				{"ngram", func() Drafter { return NGram(0, 0) }},
+			} {
+				best, length := math.Inf(1), 0
+				for _, k := range []int{2, 3, 5, 7, 11} {
+					if x := run(drafter.make, func() Schedule { return Constant(k, 0) }, false); x < best {
+						best, length = x, k
+					}
+				}
+				auto, fresh := run(drafter.make, Auto, false), run(drafter.make, Auto, true)
+				t.Logf("temperature %.1f, %s, %-6s best of plain: constant %d %.2f, auto %.2f, a fresh auto for each text %.2f",
+					s.Temperature, m.name, drafter.name, length, base/best, base/auto, base/fresh)
+				if best/auto < 0.95 || best/fresh < 0.85 {
+					t.Errorf("temperature %v, %s, %s: auto has %.3f and %.3f of the best constant length's speed", s.Temperature, m.name, drafter.name, best/auto, best/fresh)
+				}
+			}
+			for _, cost := range []float64{0.17, 2, 8} {
+				wrong := func() Drafter { return &hopeless{spend: func() { m.spend(cost) }} }
+				auto, fresh := run(wrong, Auto, false), run(wrong, Auto, true)
+				t.Logf("%s: hopeless drafts of %v ms a token: auto %.3f of plain, a fresh auto for each text %.3f", m.name, cost, base/auto, base/fresh)
+				if base/auto < 0.97 || base/fresh < 0.95 {
+					t.Errorf("%s: hopeless drafts of %v ms: auto has %.3f and %.3f of plain decoding's speed", m.name, cost, base/auto, base/fresh)
+				}
+			}
+		}
+	}
+}
+
+// hopeless drafts what nobody writes, and is as sure of it as of anything.
+type hopeless struct{ spend func() }
+
+func (h *hopeless) Start(context.Context, Setup) error { return nil }
+func (h *hopeless) Observe(*Round)                     {}
+func (h *hopeless) Draft(_ context.Context, _ []int32, d *Draft) error {
+	for d.More() {
+		h.spend()
+		d.Add(1, 0.5, nil)
+	}
+	return nil
+}
