@@ -87,7 +87,7 @@ func (c *comparison) flags() []flag {
 		presets[i] = p.Name
 	}
 	return append(list,
-		listFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and tree merges them"),
+		listFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and merge puts their drafts together"),
 		choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
 		listFlag("--prompts", &c.prompts, "FILE", `lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
 		intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
@@ -95,7 +95,7 @@ func (c *comparison) flags() []flag {
 		intFlag("-r, --repeat", &c.repeats, 1, math.MaxInt32, "timed runs of each setting on each prompt (default 3)"),
 		intFlag("--warmup", &c.warmup, 0, math.MaxInt32, "runs of each setting before them, on the first prompt (default 1)"),
 
-		chosenFlag("--drafter", &m.Drafters, compareDrafters, "who drafts (default model,ngram,splice; without a draft model ngram,suffix)"),
+		chosenFlag("--drafter", &m.Drafters, compareDrafters, "who drafts (default model,ngram,tree; without a draft model ngram,suffix)"),
 		chosenFlag("--schedule", &m.Schedules, compare.Schedules, "how long drafts are (default constant,dynamic,auto); an oracle is added once for its passes"),
 		chosenFlag("--verify", &m.Verifiers, compare.Verifiers, "how drafts are checked; greedy goes with temperature 0 only (default greedy at 0, match above)"),
 		flag{names("--temp, --temperature"), "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures},
@@ -118,7 +118,7 @@ func (c *comparison) flags() []flag {
 
 // compareDrafters are the drafters by name; model2 and so on are the second draft model and so on,
 // reencode and intersect draft with a model that speaks another vocabulary.
-var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "early-exit", "reencode", "intersect"}
+var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "merge", "early-exit", "reencode", "intersect"}
 
 // chosenFlag reads a list of names separated by commas.
 func chosenFlag(n string, p *[]string, choices []string, help string) flag {
@@ -168,7 +168,7 @@ func (c *comparison) setLengths(v string) error {
 func (c *comparison) plan() (compare.Plan, error) {
 	fallback := compare.Preset{
 		Matrix: compare.Matrix{
-			Weights: []string{""}, Temperatures: []float32{0}, Drafters: []string{"model", "ngram", "splice"},
+			Weights: []string{""}, Temperatures: []float32{0}, Drafters: []string{"model", "ngram", "tree"},
 			Schedules: []string{"constant", "dynamic", "auto"}, Verifiers: []string{""}, DraftMax: []int{0}, Confidence: []float32{0},
 		},
 		Sets: []string{"code"}, Tokens: 64, Repeats: 3, Warmup: 1,

@@ -48,7 +48,7 @@ func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	prompts, page := filepath.Join(dir, "two.jsonl"), filepath.Join(dir, "page.html")
 	write(t, prompts, `{"id":"a","prompt":"func (r *Ring) Push("}`+"\n"+`{"id":"b","prompt":"// A Reader reads"}`+"\n")
-	drafters, schedules := []string{"model", "ngram", "suffix", "splice", "tree", "early-exit"}, []string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
+	drafters, schedules := []string{"model", "ngram", "suffix", "splice", "tree", "merge", "early-exit"}, []string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
 	if testing.Short() {
 		drafters, schedules = drafters[:1], schedules[:2]
 	}

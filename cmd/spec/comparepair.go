@@ -106,6 +106,8 @@ func (t *team) drafter(name string) (speculative.Drafter, error) {
 	case "splice":
 		return speculative.Splice(t.drafts[n]), nil
 	case "tree":
+		return speculative.Tree(t.drafts[n]), nil
+	case "merge":
 		var all []speculative.Drafter
 		for _, s := range t.drafts {
 			all = append(all, speculative.Model(s))

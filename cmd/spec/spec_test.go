@@ -150,6 +150,7 @@ func TestSpeculationChangesNothing(t *testing.T) {
 			{"--drafter", "model", "--schedule", "heuristic"},
 			{"--drafter", "model", "--schedule", "dynamic"},
 			{"--drafter", "splice", "--schedule", "constant"},
+			{"--drafter", "tree", "--schedule", "auto"},
 			{"--drafter", "early-exit", "--exit-layer", "2", "--schedule", "constant"},
 			{"--drafter", "reencode", "--schedule", "constant"},
 			{"--drafter", "intersect", "--schedule", "heuristic"},

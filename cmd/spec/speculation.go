@@ -24,6 +24,7 @@ type speculation struct {
 // with another vocabulary the tokenizers too.
 var (
 	modelDrafters = map[string]func(speculative.Sequence) speculative.Drafter{
+		"tree":   speculative.Tree,
 		"splice": speculative.Splice,
 		"model":  speculative.Model,
 	}
@@ -76,8 +77,8 @@ func or(n, otherwise int) int {
 func (s *speculation) flags() []flag {
 	return []flag{
 		listFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are checked together, as a tree"),
-		choiceFlag("--drafter", &s.drafter, []string{"model", "ngram", "suffix", "splice", earlyExit, "reencode", "intersect", "none"},
-			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; the model's own first layers; a draft model of another vocabulary, by way of text or in the tokens that both have; nobody (default: splice when there is a draft model, else ngram; model for the embedded pair)"),
+		choiceFlag("--drafter", &s.drafter, []string{"model", "ngram", "suffix", "splice", "tree", earlyExit, "reencode", "intersect", "none"},
+			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; a tree of the best guesses of both; the model's own first layers; a draft model of another vocabulary, by way of text or in the tokens that both have; nobody (default: tree when there is a draft model, else ngram; model for the embedded pair)"),
 		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit goes through (default: a third)"),
 		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
 			"how long drafts are: as measured to pay; always 5 tokens; 5, +2 after a full success, else -1; until the draft model is unsure (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
@@ -138,7 +139,7 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 		case g.model == "":
 			name = "model"
 		case len(g.drafts) > 0:
-			name = "splice"
+			name = "tree"
 		}
 	}
 	if drafter := textDrafters[name]; drafter != nil {
@@ -153,7 +154,7 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 	}
 	var all []speculative.Drafter
 	for i, file := range files {
-		if i > 0 && name == "splice" {
+		if i > 0 && (name == "splice" || name == "tree") {
 			name = "model" // one lookup is enough
 		}
 		d, err := g.newModelDrafter(ctx, p, rt, target, name, file)
