@@ -116,7 +116,7 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 		return r, err
 	}
 	defer d.Close()
-	got, stats, err := write("speculated", speculative.Splice(d))
+	got, stats, err := write("speculated", speculative.Tree(d))
 	if err != nil {
 		return r, err
 	}
