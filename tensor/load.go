@@ -150,6 +150,9 @@ func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type, 
 
 // fill packs n rows of type from, beginning with row, the first of a panel.
 func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
+	if m.memory.release != nil {
+		populate(m.memory.data[row/asm.PanelRows*m.panel:][:(n+asm.PanelRows-1)/asm.PanelRows*m.panel])
+	}
 	size := from.RowBytes(m.cols)
 	for done := 0; done < n; done += asm.PanelRows {
 		rows := min(asm.PanelRows, n-done)

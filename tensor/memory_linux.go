@@ -69,6 +69,15 @@ func (a *arena) allocate(n int) (data []byte, release func(), err error) {
 	return data, func() { a.release(m, data) }, nil
 }
 
+// populate asks for the pages of a part of a piece. They would come when they are written to, but clearing a huge page takes
+// long enough for a garbage collection to notice, which waits for a page fault and not for a system call.
+func populate(data []byte) {
+	page := os.Getpagesize()
+	skip := int(uintptr(unsafe.Pointer(&data[0]))) & (page - 1)
+	first := (*byte)(unsafe.Add(unsafe.Pointer(&data[0]), -skip)) // mappings begin and end with pages
+	_ = unix.Madvise(unsafe.Slice(first, skip+len(data)), unix.MADV_POPULATE_WRITE)
+}
+
 // release gives a piece's memory back: its mapping, or, while others need that, the pages that are the piece's alone.
 func (a *arena) release(m *mapping, data []byte) {
 	a.mu.Lock()

@@ -7,6 +7,8 @@ func allocate(n int) (data []byte, release func(), err error) {
 	return allocateInHeap(n), nil, nil
 }
 
+func populate([]byte) {}
+
 type arena struct{}
 
 func (*arena) allocate(n int) (data []byte, release func(), err error) { return allocate(n) }
