@@ -29,8 +29,8 @@ func avx2() Kernels {
 	k.use(F32, 256, floatMatMul(f32AVX2, 64, 6))
 	k.use(F16, 512, floatMatMul(f16AVX2, 32, 6))
 	k.use(BF16, 512, floatMatMul(bf16AVX2, 32, 6))
-	k.use(Q8_0, 1024, blockMatMul(q8AVX2, 512, 8))
-	k.use(Q4_0, 1024, blockMatMul(q4AVX2, 256, 8))
+	k.use(Q8_0, 1024, blockMatMul(Q8_0, q8AVX2, 8))
+	k.use(Q4_0, 1024, blockMatMul(Q4_0, q4AVX2, 8))
 	k.use(Q4_K, 1024, superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8))
 	k.use(Q6_K, 1024, superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 4))
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
@@ -55,8 +55,8 @@ func avxvnni() Kernels {
 	k := avx2()
 	k.Name = "avxvnni"
 	k.Offset = true
-	k.use(Q8_0, 1024, blockMatMul(q8AVXVNNI, 512, 8))
-	k.use(Q4_0, 1024, blockMatMul(q4AVXVNNI, 256, 8))
+	k.use(Q8_0, 1024, blockMatMul(Q8_0, q8AVXVNNI, 8))
+	k.use(Q4_0, 1024, blockMatMul(Q4_0, q4AVXVNNI, 8))
 	k.use(Q4_K, 1024, superMatMul(Q4_K, q4kAVXVNNI, tileDSum, 1, 8))
 	k.use(Q6_K, 1024, superMatMul(Q6_K, q6kAVXVNNI, tileHalf, 2, 4))
 	return k
@@ -70,8 +70,8 @@ func avx512() Kernels {
 	k.use(F32, 256, floatMatMul(f32AVX512, 64, 8))
 	k.use(F16, 512, floatMatMul(f16AVX512, 32, 8))
 	k.use(BF16, 512, floatMatMul(bf16AVX512, 32, 8))
-	k.use(Q8_0, 1024, blockMatMul(q8AVX512, 512, 8))
-	k.use(Q4_0, 1024, blockMatMul(q4AVX512, 256, 8))
+	k.use(Q8_0, 1024, blockMatMul(Q8_0, q8AVX512, 8))
+	k.use(Q4_0, 1024, blockMatMul(Q4_0, q4AVX512, 8))
 	k.use(Q4_K, 1024, superMatMul(Q4_K, q4kAVX512, tileDSum, 1, 8))
 	k.use(Q6_K, 1024, superMatMul(Q6_K, q6kAVX512, tileHalf, 2, 8))
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, geluAVX512

@@ -23,8 +23,8 @@ func neon() Kernels {
 	k.MatMul[F32] = floatMatMul(f32NEON, 64, 6)
 	k.MatMul[F16] = floatMatMul(f16NEON, 32, 6)
 	k.MatMul[BF16] = floatMatMul(bf16NEON, 32, 6)
-	k.MatMul[Q8_0] = blockMatMul(q8NEON, 512, 2)
-	k.MatMul[Q4_0] = blockMatMul(q4NEON, 256, 2)
+	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8NEON, 2)
+	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4NEON, 2)
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kNEON, tileDSum, 1, 2)
 	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kNEON, tileHalf, 2, 2)
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresNEON, rmsNormNEON, layerNormNEON
@@ -47,8 +47,8 @@ func neon() Kernels {
 func dotprod() Kernels {
 	k := neon()
 	k.Name = "dotprod"
-	k.MatMul[Q8_0] = blockMatMul(q8Dotprod, 512, 4)
-	k.MatMul[Q4_0] = blockMatMul(q4Dotprod, 256, 4)
+	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8Dotprod, 4)
+	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4Dotprod, 4)
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kDotprod, tileDSum, 1, 4)
 	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kDotprod, tileHalf, 2, 4)
 	return k
@@ -58,8 +58,8 @@ func dotprod() Kernels {
 func i8mm() Kernels {
 	k := dotprod()
 	k.Name = "i8mm"
-	k.MatMul[Q8_0] = wholeTiles(blockMatMul(q8I8MM, 512, TileTokens), k.MatMul[Q8_0])
-	k.MatMul[Q4_0] = wholeTiles(blockMatMul(q4I8MM, 256, TileTokens), k.MatMul[Q4_0])
+	k.MatMul[Q8_0] = wholeTiles(blockMatMul(Q8_0, q8I8MM, TileTokens), k.MatMul[Q8_0])
+	k.MatMul[Q4_0] = wholeTiles(blockMatMul(Q4_0, q4I8MM, TileTokens), k.MatMul[Q4_0])
 	return k
 }
 

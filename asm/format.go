@@ -16,10 +16,10 @@ const (
 //
 //	F32       [cols][16 rows] float32
 //	F16 BF16  [cols][16 rows] uint16
-//	Q8_0      [nb][8 groups][16 rows][4 weights] int8, then [nb][16 rows] float16 scales. With offset (see Kernels.Offset)
-//	          the quants lie as q^0x80, that is unsigned q+128.
-//	Q4_0      [nb][4 groups][16 rows][4 bytes], byte j of group h: low nibble weight 4h+j, high nibble weight 16+4h+j, each
-//	          stored as q+8; then [nb][16 rows] float16 scales
+//	Q8_0      pairs of blocks: [2][16 rows] float16 scales, then [2][8 groups][16 rows][4 weights] int8; an odd last block
+//	          is the first half of a pair. With offset (see Kernels.Offset) the quants lie as q^0x80, that is unsigned q+128.
+//	Q4_0      the same of [2][4 groups][16 rows][4 bytes], byte j of group h: low nibble weight 4h+j, high nibble weight
+//	          16+4h+j, each stored as q+8
 //	Q4_K      ns super-blocks of 2368 bytes: [4 pairs][8 groups][16 rows][4 bytes], low nibble sub-block 2p, high nibble
 //	          sub-block 2p+1, weight 4g+j of it; d [16] float16; dmin [16] float16; sc [8][16] uint8; mn [8][16] uint8.
 //	          Weight (d*sc)*q - (dmin*mn).
@@ -98,6 +98,12 @@ func (f Format) RowBytes(cols int) int { return cols / formats[f].blockWeights *
 // PanelBytes is the size of a panel of 16 rows of cols weights, a multiple of 64.
 func (f Format) PanelBytes(cols int) int {
 	return align64(cols / formats[f].blockWeights * formats[f].panelBytes)
+}
+
+// pairedBlock says where in a panel of Q8_0 or Q4_0 the scales and the quants of block b begin; quantBytes are those of a block.
+func pairedBlock(b, quantBytes int) (scales, quants int) {
+	pair := b / 2 * 2 * (2*PanelRows + quantBytes)
+	return pair + b%2*2*PanelRows, pair + 4*PanelRows + b%2*quantBytes
 }
 
 func align64(n int) int { return (n + 63) &^ 63 }

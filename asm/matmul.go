@@ -80,13 +80,12 @@ func (s *sums) next(isum *[PanelRows]int32) {
 
 // matMulQ8_0: for blocks ascending: acc = fma(float(isum), dw*dx, acc).
 func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int) {
-	nb := x.Cols / BlockSize
-	scales := panel[nb*512:]
 	var acc [TileTokens]perRow
-	for b := range nb {
+	for b := range x.Cols / BlockSize {
+		scales, at := pairedBlock(b, 512)
 		var dw perRow
-		readF16(dw[:], scales[b*32:])
-		quants := (*[512]byte)(panel[b*512:])
+		readF16(dw[:], panel[scales:])
+		quants := (*[512]byte)(panel[at:])
 		for t0 := 0; t0 < x.Tokens; t0 += 3 {
 			var q pack3
 			q.set(x, b, t0)
@@ -102,13 +101,12 @@ func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int) {
 
 // matMulQ4_0: as Q8_0; isum starts at -8*sum(q) because weights are stored as w+8.
 func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int) {
-	nb := x.Cols / BlockSize
-	scales := panel[nb*256:]
 	var acc [TileTokens]perRow
-	for b := range nb {
+	for b := range x.Cols / BlockSize {
+		scales, at := pairedBlock(b, 256)
 		var dw perRow
-		readF16(dw[:], scales[b*32:])
-		quants := (*[256]byte)(panel[b*256:])
+		readF16(dw[:], panel[scales:])
+		quants := (*[256]byte)(panel[at:])
 		for t0 := 0; t0 < x.Tokens; t0 += 3 {
 			var q pack3
 			q.set(x, b, t0)

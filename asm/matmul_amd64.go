@@ -3,7 +3,7 @@
 package asm
 
 // columns multiplies columns from .. to-1 of a panel with a tile: it begins the sums in out at column 0, else adds to them. The
-// columns are whole blocks of the format.
+// columns are whole blocks of the format, and pairs where blocks come in pairs.
 type columns func(panel []byte, x *Tile, out []float32, stride, from, to int)
 
 // use makes m the product for a format. step is how many columns of a panel to take at a time when there are several tiles:
@@ -31,25 +31,22 @@ func (k *Kernels) use(f Format, step int, m columns) {
 	}
 }
 
-// blockKernel multiplies blocks of 32 weights of a panel with n of a tile's tokens; see stubs_amd64.go. It adds to out if more
-// is not 0, and reads the scales ahead bytes away ahead of time: the next panel's.
-type blockKernel func(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int)
+// blockKernel multiplies blocks of 32 weights of a panel, from the first of a pair on, with n of a tile's tokens; see
+// stubs_amd64.go. It adds to out if more is not 0.
+type blockKernel func(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
 
-// blockMatMul makes a product of a blockKernel that takes up to most tokens at once. A panel begins with quantBytes of quants
-// per block; the scales follow.
-func blockMatMul(kernel blockKernel, quantBytes, most int) columns {
+// blockMatMul makes a product of a blockKernel that takes up to most tokens at once.
+func blockMatMul(f Format, kernel blockKernel, most int) columns {
 	return func(panel []byte, x *Tile, out []float32, stride, from, to int) {
 		blocks := x.Cols / BlockSize
 		last, n := blocks*x.Tokens-1, 0
-		_, _, _ = x.Q[last*BlockSize+31], x.Bias[last], out[(x.Tokens-1)*stride+PanelRows-1]
-		quants, scales := panel[:blocks*quantBytes], panel[blocks*quantBytes:]
-		_, _ = scales[2*PanelRows*blocks-1], x.D[last]
-		ahead := align64(blocks * (quantBytes + 2*PanelRows))
-		block, count := from/BlockSize, (to-from)/BlockSize
+		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.Bias[last]
+		_, _ = x.D[last], out[(x.Tokens-1)*stride+PanelRows-1]
+		w := &panel[f.PanelBytes(from)]
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)
-			i := block*x.Tokens + t
-			kernel(&quants[block*quantBytes], &scales[2*PanelRows*block], &x.Q[i*BlockSize], &x.D[i], &x.Bias[i], count, n, x.Tokens, &out[t*stride], stride, from, ahead)
+			i := from/BlockSize*x.Tokens + t
+			kernel(w, &x.Q[i*BlockSize], &x.D[i], &x.Bias[i], (to-from)/BlockSize, n, x.Tokens, &out[t*stride], stride, from)
 		}
 	}
 }

@@ -3,11 +3,10 @@
 package asm
 
 // blockKernel multiplies a panel of blocks of 32 weights with n of a tile's tokens; see stubs_*.go.
-type blockKernel func(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+type blockKernel func(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
-// blockMatMul makes a MatMul of a blockKernel that takes up to most tokens at once. A panel begins with quantBytes of quants
-// per block; the scales follow.
-func blockMatMul(kernel blockKernel, quantBytes, most int) func([]byte, *Tile, []float32, int) {
+// blockMatMul makes a MatMul of a blockKernel that takes up to most tokens at once.
+func blockMatMul(f Format, kernel blockKernel, most int) func([]byte, *Tile, []float32, int) {
 	return func(panel []byte, x *Tile, out []float32, stride int) {
 		blocks := x.Cols / BlockSize
 		if blocks == 0 {
@@ -15,12 +14,11 @@ func blockMatMul(kernel blockKernel, quantBytes, most int) func([]byte, *Tile, [
 			return
 		}
 		last, n := blocks*x.Tokens-1, 0
-		_, _, _ = x.Q[last*BlockSize+31], x.Bias[last], out[(x.Tokens-1)*stride+PanelRows-1]
-		quants, scales := panel[:blocks*quantBytes], panel[blocks*quantBytes:]
-		_, _ = scales[2*PanelRows*blocks-1], x.D[last]
+		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.Bias[last]
+		_, _ = x.D[last], out[(x.Tokens-1)*stride+PanelRows-1]
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)
-			kernel(&quants[0], &scales[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], blocks, n, x.Tokens, &out[t*stride], stride)
+			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], blocks, n, x.Tokens, &out[t*stride], stride)
 		}
 	}
 }

@@ -11,18 +11,19 @@ DATA magic<>+16(SB)/8, $0x4b4000004b400000
 DATA magic<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magic<>(SB), RODATA|NOPTR, $32
 
-// func q8Dotprod(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q8Dotprod(SB), NOSPLIT, $0-80
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R1
-	MOVD q+16(FP), R2
-	MOVD d+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD blocks+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD tokens+56(FP), R7
-	MOVD out+64(FP), R8
-	MOVD stride+72(FP), R9
+// func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q8Dotprod(SB), NOSPLIT, $0-72
+	MOVD w+0(FP), R1
+	MOVD q+8(FP), R2
+	MOVD d+16(FP), R3
+	MOVD bias+24(FP), R4
+	MOVD blocks+32(FP), R5
+	MOVD n+40(FP), R6
+	MOVD tokens+48(FP), R7
+	MOVD out+56(FP), R8
+	MOVD stride+64(FP), R9
+	ADD $64, R1, R0
+	MOVD $0, R11
 	LSL $2, R9, R9
 	LSL $5, R7, R10
 	LSL $2, R7, R7
@@ -284,7 +285,10 @@ loop4:
 	FMULI(3, 28, 26, 27)
 	VFMLA V27.S4, V23.S4, V15.S4
 	ADD $512, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<4, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -493,7 +497,10 @@ loop3:
 	FMULI(0, 31, 28, 29)
 	VFMLA V29.S4, V23.S4, V11.S4
 	ADD $512, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<4, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -646,7 +653,10 @@ loop2:
 	FMULI(1, 22, 20, 21)
 	VFMLA V21.S4, V15.S4, V7.S4
 	ADD $512, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<4, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -746,7 +756,10 @@ loop1:
 	FMULI(0, 14, 12, 13)
 	VFMLA V13.S4, V7.S4, V3.S4
 	ADD $512, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<4, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -756,18 +769,19 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4Dotprod(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q4Dotprod(SB), NOSPLIT, $0-80
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R1
-	MOVD q+16(FP), R2
-	MOVD d+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD blocks+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD tokens+56(FP), R7
-	MOVD out+64(FP), R8
-	MOVD stride+72(FP), R9
+// func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q4Dotprod(SB), NOSPLIT, $0-72
+	MOVD w+0(FP), R1
+	MOVD q+8(FP), R2
+	MOVD d+16(FP), R3
+	MOVD bias+24(FP), R4
+	MOVD blocks+32(FP), R5
+	MOVD n+40(FP), R6
+	MOVD tokens+48(FP), R7
+	MOVD out+56(FP), R8
+	MOVD stride+64(FP), R9
+	ADD $64, R1, R0
+	MOVD $0, R11
 	LSL $2, R9, R9
 	LSL $5, R7, R10
 	LSL $2, R7, R7
@@ -1074,7 +1088,10 @@ loop4:
 	FMULI(3, 29, 27, 28)
 	VFMLA V28.S4, V23.S4, V15.S4
 	ADD $256, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<3, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -1326,7 +1343,10 @@ loop3:
 	FMULI(0, 30, 27, 28)
 	VFMLA V28.S4, V23.S4, V11.S4
 	ADD $256, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<3, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -1517,7 +1537,10 @@ loop2:
 	FMULI(1, 23, 21, 22)
 	VFMLA V22.S4, V15.S4, V7.S4
 	ADD $256, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<3, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -1651,7 +1674,10 @@ loop1:
 	FMULI(0, 15, 13, 14)
 	VFMLA V14.S4, V7.S4, V3.S4
 	ADD $256, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<3, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4

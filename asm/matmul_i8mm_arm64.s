@@ -5,18 +5,19 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func q8I8MM(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q8I8MM(SB), 0, $648-80
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R1
-	MOVD q+16(FP), R2
-	MOVD d+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD blocks+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD tokens+56(FP), R7
-	MOVD out+64(FP), R8
-	MOVD stride+72(FP), R9
+// func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q8I8MM(SB), 0, $648-72
+	MOVD w+0(FP), R1
+	MOVD q+8(FP), R2
+	MOVD d+16(FP), R3
+	MOVD bias+24(FP), R4
+	MOVD blocks+32(FP), R5
+	MOVD n+40(FP), R6
+	MOVD tokens+48(FP), R7
+	MOVD out+56(FP), R8
+	MOVD stride+64(FP), R9
+	ADD $64, R1, R0
+	MOVD $0, R11
 	LSL $2, R9, R9
 	LSL $5, R7, R10
 	LSL $2, R7, R7
@@ -509,7 +510,10 @@ loop:
 	VFMLA V29.S4, V23.S4, V24.S4
 	FMOVQ F24, 496(R13)
 	ADD $512, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<4, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -605,18 +609,19 @@ loop:
 	ADD R9, R11, R8
 	RET
 
-// func q4I8MM(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q4I8MM(SB), 0, $648-80
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R1
-	MOVD q+16(FP), R2
-	MOVD d+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD blocks+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD tokens+56(FP), R7
-	MOVD out+64(FP), R8
-	MOVD stride+72(FP), R9
+// func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q4I8MM(SB), 0, $648-72
+	MOVD w+0(FP), R1
+	MOVD q+8(FP), R2
+	MOVD d+16(FP), R3
+	MOVD bias+24(FP), R4
+	MOVD blocks+32(FP), R5
+	MOVD n+40(FP), R6
+	MOVD tokens+48(FP), R7
+	MOVD out+56(FP), R8
+	MOVD stride+64(FP), R9
+	ADD $64, R1, R0
+	MOVD $0, R11
 	LSL $2, R9, R9
 	LSL $5, R7, R10
 	LSL $2, R7, R7
@@ -1152,7 +1157,10 @@ loop:
 	VFMLA V29.S4, V23.S4, V24.S4
 	FMOVQ F24, 496(R13)
 	ADD $256, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<3, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4

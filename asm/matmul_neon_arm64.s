@@ -5,18 +5,19 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func q8NEON(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q8NEON(SB), NOSPLIT, $0-80
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R1
-	MOVD q+16(FP), R2
-	MOVD d+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD blocks+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD tokens+56(FP), R7
-	MOVD out+64(FP), R8
-	MOVD stride+72(FP), R9
+// func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q8NEON(SB), NOSPLIT, $0-72
+	MOVD w+0(FP), R1
+	MOVD q+8(FP), R2
+	MOVD d+16(FP), R3
+	MOVD bias+24(FP), R4
+	MOVD blocks+32(FP), R5
+	MOVD n+40(FP), R6
+	MOVD tokens+48(FP), R7
+	MOVD out+56(FP), R8
+	MOVD stride+64(FP), R9
+	ADD $64, R1, R0
+	MOVD $0, R11
 	LSL $2, R9, R9
 	LSL $5, R7, R10
 	LSL $2, R7, R7
@@ -380,7 +381,10 @@ loop2:
 	SADALP(18, 14)
 	SADALP(19, 15)
 	ADD $512, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<4, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -606,7 +610,10 @@ loop1:
 	SADALP(14, 10)
 	SADALP(15, 11)
 	ADD $512, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<4, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -628,18 +635,19 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4NEON(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q4NEON(SB), NOSPLIT, $0-80
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R1
-	MOVD q+16(FP), R2
-	MOVD d+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD blocks+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD tokens+56(FP), R7
-	MOVD out+64(FP), R8
-	MOVD stride+72(FP), R9
+// func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q4NEON(SB), NOSPLIT, $0-72
+	MOVD w+0(FP), R1
+	MOVD q+8(FP), R2
+	MOVD d+16(FP), R3
+	MOVD bias+24(FP), R4
+	MOVD blocks+32(FP), R5
+	MOVD n+40(FP), R6
+	MOVD tokens+48(FP), R7
+	MOVD out+56(FP), R8
+	MOVD stride+64(FP), R9
+	ADD $64, R1, R0
+	MOVD $0, R11
 	LSL $2, R9, R9
 	LSL $5, R7, R10
 	LSL $2, R7, R7
@@ -970,7 +978,10 @@ loop2:
 	FMULI(1, 21, 19, 20)
 	VFMLA V20.S4, V14.S4, V7.S4
 	ADD $256, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<3, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4
@@ -1173,7 +1184,10 @@ loop1:
 	FMULI(0, 19, 17, 18)
 	VFMLA V18.S4, V10.S4, V3.S4
 	ADD $256, R0
+	ADD R11, R0
 	ADD $32, R1
+	ADD R11<<3, R1
+	EOR $64, R11
 	ADD R10, R2
 	ADD R7, R3
 	ADD R7, R4

@@ -30,9 +30,9 @@ func Pack(f Format, offset bool, panel, raw []byte, rows, cols int) {
 					le.PutUint16(panel[(k*PanelRows+r)*2:], le.Uint16(row[2*k:]))
 				}
 			case Q8_0:
-				packQ8_0(panel, row, r, cols, from, to, offset)
+				packQ8_0(panel, row, r, from, to, offset)
 			case Q4_0:
-				packQ4_0(panel, row, r, cols, from, to)
+				packQ4_0(panel, row, r, from, to)
 			case Q4_K:
 				packQ4_K(panel, row, r, from, to)
 			case Q6_K:
@@ -57,15 +57,14 @@ func put4(panel *[column4]byte, row *[16]byte, flip uint32) {
 	le.PutUint32(panel[192:], le.Uint32(row[12:])^flip)
 }
 
-func packQ8_0(panel, row []byte, r, cols, from, to int, offset bool) {
+func packQ8_0(panel, row []byte, r, from, to int, offset bool) {
 	var flip uint32
 	if offset {
 		flip = 0x80808080
 	}
-	nb := cols / 32
-	scales := panel[nb*512:]
 	for b := from / BlockSize; b < to/BlockSize; b++ {
-		quants := panel[b*512+4*r:]
+		scales, at := pairedBlock(b, 512)
+		quants := panel[at+4*r:]
 		if row == nil {
 			for g := range 8 {
 				le.PutUint32(quants[g*64:], flip)
@@ -75,15 +74,14 @@ func packQ8_0(panel, row []byte, r, cols, from, to int, offset bool) {
 		block := (*[34]byte)(row[b*34:]) // d, qs[32]
 		put4((*[column4]byte)(quants), (*[16]byte)(block[2:]), flip)
 		put4((*[column4]byte)(quants[256:]), (*[16]byte)(block[18:]), flip)
-		le.PutUint16(scales[(b*PanelRows+r)*2:], le.Uint16(block[:]))
+		le.PutUint16(panel[scales+2*r:], le.Uint16(block[:]))
 	}
 }
 
-func packQ4_0(panel, row []byte, r, cols, from, to int) {
-	nb := cols / 32
-	scales := panel[nb*256:]
+func packQ4_0(panel, row []byte, r, from, to int) {
 	for b := from / BlockSize; b < to/BlockSize; b++ {
-		quants := panel[b*256+4*r:]
+		scales, at := pairedBlock(b, 256)
+		quants := panel[at+4*r:]
 		if row == nil {
 			for g := range 4 {
 				le.PutUint32(quants[g*64:], 0x88888888)
@@ -92,7 +90,7 @@ func packQ4_0(panel, row []byte, r, cols, from, to int) {
 		}
 		block := row[b*18:][:18] // d, qs[16]
 		put4((*[column4]byte)(quants), (*[16]byte)(block[2:]), 0)
-		le.PutUint16(scales[(b*PanelRows+r)*2:], le.Uint16(block))
+		le.PutUint16(panel[scales+2*r:], le.Uint16(block))
 	}
 }
 

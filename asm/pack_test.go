@@ -119,7 +119,7 @@ func TestPaddingRows(t *testing.T) {
 	for f, want := range map[Format]uint32{Q8_0: 0x80808080, Q4_0: 0x88888888} {
 		panel := make([]byte, f.PanelBytes(32))
 		Pack(f, true, panel, randomRow(newRand(5), f, 32), 1, 32)
-		if got := le.Uint32(panel[4:]); got != want {
+		if got := le.Uint32(panel[64+4:]); got != want {
 			t.Errorf("%v: %#08x, want %#08x", f, got, want)
 		}
 	}

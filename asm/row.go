@@ -34,11 +34,11 @@ func rowQ8_0(panel []byte, r int, dst []float32, offset bool) {
 	if offset {
 		flip = 0x80
 	}
-	scales := panel[len(dst)/32*512:]
 	for b := range len(dst) / 32 {
-		d := FromF16(le.Uint16(scales[(b*PanelRows+r)*2:]))
+		scales, quants := pairedBlock(b, 512)
+		d := FromF16(le.Uint16(panel[scales+2*r:]))
 		for k, out := 0, dst[b*32:][:32]; k < 32; k++ {
-			q := int8(panel[b*512+k/4*64+4*r+k%4] ^ flip)
+			q := int8(panel[quants+k/4*64+4*r+k%4] ^ flip)
 			out[k] = d * float32(q)
 		}
 	}
@@ -46,11 +46,11 @@ func rowQ8_0(panel []byte, r int, dst []float32, offset bool) {
 
 // rowQ4_0: dst = d*q.
 func rowQ4_0(panel []byte, r int, dst []float32) {
-	scales := panel[len(dst)/32*256:]
 	for b := range len(dst) / 32 {
-		d := FromF16(le.Uint16(scales[(b*PanelRows+r)*2:]))
+		scales, quants := pairedBlock(b, 256)
+		d := FromF16(le.Uint16(panel[scales+2*r:]))
 		for k, out := 0, dst[b*32:][:32]; k < 16; k++ {
-			q := int(panel[b*256+k/4*64+4*r+k%4])
+			q := int(panel[quants+k/4*64+4*r+k%4])
 			out[k] = d * float32(q&15-8)
 			out[16+k] = d * float32(q>>4-8)
 		}

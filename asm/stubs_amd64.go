@@ -13,7 +13,7 @@ package asm
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVX512(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int)
+func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
 
 // q4AVX512 is
 //
@@ -25,7 +25,7 @@ func q8AVX512(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, toke
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVX512(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int)
+func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
 
 // q4kAVX512 is
 //
@@ -60,7 +60,7 @@ func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int,
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVXVNNI(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int)
+func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
 
 // q4AVXVNNI is
 //
@@ -72,7 +72,7 @@ func q8AVXVNNI(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tok
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVXVNNI(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int)
+func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
 
 // q4kAVXVNNI is
 //
@@ -107,7 +107,7 @@ func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVX2(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int)
+func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
 
 // q4AVX2 is
 //
@@ -119,7 +119,7 @@ func q8AVX2(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVX2(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int)
+func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
 
 // q4kAVX2 is
 //

@@ -13,7 +13,7 @@ package asm
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8NEON(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q4NEON is
 //
@@ -25,7 +25,7 @@ func q8NEON(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4NEON(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q8Dotprod is
 //
@@ -36,7 +36,7 @@ func q4NEON(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8Dotprod(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q4Dotprod is
 //
@@ -48,7 +48,7 @@ func q8Dotprod(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tok
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4Dotprod(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q8I8MM is
 //
@@ -59,7 +59,7 @@ func q4Dotprod(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tok
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8I8MM(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q4I8MM is
 //
@@ -71,7 +71,7 @@ func q8I8MM(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4I8MM(w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q4kNEON is
 //

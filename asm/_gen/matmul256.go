@@ -115,9 +115,7 @@ func q8_256(f *file, set string, vnni bool) {
 			})
 			f.scale256(u)
 		})
-		f.ins("ADDQ", "$512", "AX")
-		f.ins("ADDQ", "$32", "BX")
-		f.nextBlock()
+		f.afterBlock(512)
 	})
 }
 
@@ -152,9 +150,7 @@ func q4_256(f *file, set string, vnni bool) {
 			}
 			f.scale256(u)
 		})
-		f.ins("ADDQ", "$256", "AX")
-		f.ins("ADDQ", "$32", "BX")
-		f.nextBlock()
+		f.afterBlock(256)
 	})
 }
 
@@ -235,10 +231,10 @@ func (f *file) dotSigned(v, w, abs, sum int) {
 // scale256 is out = fma(float(isum), dw*dx, out).
 func (f *file) scale256(u turn) {
 	for _, h := range u.halves {
-		f.ins("VCVTPH2PS", at("BX", 16*h), y(12+h))
+		f.ins("VCVTPH2PS", blockScales(16*h), y(12+h))
 	}
 	if u.earliest() {
-		f.ins("PREFETCHT0", atx("BX", "R14", 1, 0))
+		f.ins("PREFETCHT0", blockScales(prefetch))
 	}
 	u.each(func(t, h, sum int) {
 		if h == u.halves[0] {

@@ -4,17 +4,32 @@ import "fmt"
 
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
 //
-//	AX weights  BX scales  CX activations  DX their scales  SI bias, sums  DI blocks  R8 n
-//	R10 out  R11 stride in bytes  R13 tokens*4  R14 bytes to the next panel
-const blockParams = "w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more, ahead int"
+//	AX weights  BX what to add for their scales  CX activations  DX their scales  SI bias, sums  DI blocks  R8 n
+//	R10 out  R11 stride in bytes  R13 tokens*4  R14 what to skip after a block
+const blockParams = "w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int"
 
 // prefetch is how far ahead of the weights to read, in bytes: memory takes longer to answer than 4096 bytes take to multiply.
 const prefetch = 16384
 
+// blockArgs loads the parameters. A pair of blocks is the scales of both, then their quants; w begins with one.
 func (f *file) blockArgs() {
-	f.load("w", "AX", "scales", "BX", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11", "ahead", "R14")
+	f.load("w", "AX", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
+	f.ins("ADDQ", "$64", "AX")
+	f.ins("MOVQ", "$-64", "BX")
+	f.ins("XORQ", "R14", "R14")
+}
+
+// blockScales is the memory of the scales of a block's rows, off bytes further.
+func blockScales(off int) string { return atx("AX", "BX", 1, off) }
+
+// afterBlock moves all pointers to the next block, whose quants follow at once if it is the second of its pair.
+func (f *file) afterBlock(quantBytes int) {
+	f.ins("LEAQ", atx("AX", "R14", 1, quantBytes), "AX")
+	f.ins("XORQ", "$64", "R14")
+	f.ins("XORQ", imm(-64^-(quantBytes+32)), "BX")
+	f.nextBlock()
 }
 
 // nextBlock moves the pointers to the next block of activations.
@@ -47,9 +62,7 @@ func q8_512(f *file) {
 			}
 		}
 		f.scale512(T)
-		f.ins("ADDQ", "$512", "AX")
-		f.ins("ADDQ", "$32", "BX")
-		f.nextBlock()
+		f.afterBlock(512)
 	})
 }
 
@@ -74,9 +87,7 @@ func q4_512(f *file) {
 			}
 		}
 		f.scale512(T)
-		f.ins("ADDQ", "$256", "AX")
-		f.ins("ADDQ", "$32", "BX")
-		f.nextBlock()
+		f.afterBlock(256)
 	})
 }
 
@@ -142,8 +153,8 @@ func (f *file) groups(counter string, T, n, step int, body func(g int)) {
 
 // scale512 adds a block's integer sums Z0..: acc = fma(float(isum), dw*dx, acc).
 func (f *file) scale512(T int) {
-	f.ins("VCVTPH2PS", at("BX", 0), z(13))
-	f.ins("PREFETCHT0", atx("BX", "R14", 1, 0))
+	f.ins("VCVTPH2PS", blockScales(0), z(13))
+	f.ins("PREFETCHT0", blockScales(prefetch))
 	for t := range T {
 		s := 14 + t&1
 		f.ins("VCVTDQ2PS", z(t), z(t))

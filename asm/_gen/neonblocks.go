@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -10,7 +11,8 @@ import (
 // for as many quads as there are registers for.
 //
 //	R0 weights  R1 scales  R2 activations  R3 their scales  R4 bias, sums  R5 blocks  R6 n
-//	R7 tokens*4  R8 out  R9 stride in bytes  R10 tokens*32  R13 the constant magic, twice (with SDOT)
+//	R7 tokens*4  R8 out  R9 stride in bytes  R10 tokens*32  R11 what to skip after a block
+//	R13 the constant magic, twice (with SDOT)
 
 // neonISA is a way to multiply bytes.
 type neonISA struct {
@@ -218,8 +220,11 @@ func (f neonFile) store(k *tile) {
 	}
 }
 
+// blockArgs loads the parameters. A pair of blocks is the scales of both, then their quants; w begins with one.
 func (f neonFile) blockArgs() {
-	f.args("w", "R0", "scales", "R1", "q", "R2", "d", "R3", "bias", "R4", "blocks", "R5", "n", "R6", "tokens", "R7", "out", "R8", "stride", "R9")
+	f.args("w", "R1", "q", "R2", "d", "R3", "bias", "R4", "blocks", "R5", "n", "R6", "tokens", "R7", "out", "R8", "stride", "R9")
+	f.ins("ADD", "$64", "R1", "R0")
+	f.ins("MOVD", "$0", "R11")
 	f.strides()
 }
 
@@ -278,7 +283,7 @@ func (f neonFile) q8(s neonISA) {
 			})
 			f.scale(k, quad)
 		}
-		f.nextNEON(512, T)
+		f.nextNEON(512, fmt.Sprintf("loop%d", T))
 		f.store(k)
 		f.done()
 	}
@@ -352,7 +357,7 @@ func (f neonFile) q8Pairs(T int) {
 			panic("no place left between multiplications")
 		}
 	}
-	f.nextNEON(512, T)
+	f.nextNEON(512, fmt.Sprintf("loop%d", T))
 	for i := range 4 { // what the last block left
 		f.text.WriteString(strings.Join(finish(T-1, i), ""))
 	}
@@ -369,15 +374,18 @@ func (f neonFile) lines(write func()) []string {
 	return slices.Collect(strings.Lines(text))
 }
 
-// nextNEON ends the loop over blocks.
-func (f neonFile) nextNEON(bytes, T int) {
+// nextNEON ends the loop over blocks: the next one's quants follow at once if it is the second of its pair.
+func (f neonFile) nextNEON(bytes int, loop string) {
 	f.ins("ADD", imm(bytes), "R0")
+	f.ins("ADD", "R11", "R0")
 	f.ins("ADD", "$32", "R1")
+	f.ins("ADD", fmt.Sprintf("R11<<%d", bits.TrailingZeros(uint(2*bytes/64))), "R1")
+	f.ins("EOR", "$64", "R11")
 	f.ins("ADD", "R10", "R2")
 	f.ins("ADD", "R7", "R3")
 	f.ins("ADD", "R7", "R4")
 	f.ins("SUB", "$1", "R5")
-	f.ins("CBNZ", "R5", fmt.Sprintf("loop%d", T))
+	f.ins("CBNZ", "R5", loop)
 }
 
 // nibbles loads half of 8 nibbles of each of 4 rows, for n quads.
@@ -414,7 +422,7 @@ func (f neonFile) q4(s neonISA) {
 			})
 			f.scale(k, quad)
 		}
-		f.nextNEON(256, T)
+		f.nextNEON(256, fmt.Sprintf("loop%d", T))
 		f.store(k)
 		f.done()
 	}
@@ -434,7 +442,7 @@ func (f neonFile) starts(k *tile, reg int) func(t int) (lane, reg int) {
 
 // The parameters of these kernels, which always take all columns of a panel.
 const (
-	neonBlockParams  = "w, scales *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int"
+	neonBlockParams  = "w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int"
 	neonSuperParams  = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int"
 	neonSuperParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int"
 )

@@ -4,6 +4,7 @@ package main
 // rows of the panel. ZIP makes rows of 8 weights of the panel's groups of 4, which pays from about six tokens on.
 //
 //	R0 weights  R1 scales  R2 activations  R3 their scales  R4 bias  R5 blocks  R7 tokens*4  R8 out  R9 stride  R10 tokens*32
+//	R11 what to skip after a block
 //	R13 on the stack, because loads cost nothing here: [pair of tokens][quad of rows][2] float sums, vectors of 2 tokens x 2 rows;
 //	    512: what integer sums start from, [pair]; 576: scales of activations, [pair]
 //	V0..V15 activations [pair][8 weights]  V16..V23 integer sums [pair][2]  V31 3<<22
@@ -95,13 +96,7 @@ func (f neonFile) eight(name, doc string, blockBytes int, nibbles bool) {
 			}
 		}
 	}
-	f.ins("ADD", imm(blockBytes), "R0")
-	f.ins("ADD", "$32", "R1")
-	f.ins("ADD", "R10", "R2")
-	f.ins("ADD", "R7", "R3")
-	f.ins("ADD", "R7", "R4")
-	f.ins("SUB", "$1", "R5")
-	f.ins("CBNZ", "R5", "loop")
+	f.nextNEON(blockBytes, "loop")
 	for p := range pairs {
 		f.ins("ADD", "R9", "R8", "R11")
 		for quad := range 4 {
