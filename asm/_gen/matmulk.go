@@ -18,10 +18,11 @@ func (f *file) superArgs(sums string) {
 	f.ins("SHLQ", "$2", "R13")
 }
 
-// q4kAhead and q6kAhead are about prefetch, in whole super-blocks: their scales are read ahead too.
+// q4kAhead and q6kAhead are how far ahead to read, in whole super-blocks: in ascending order, or the hardware's own prefetchers
+// lose the thread (a tenth of the speed).
 const (
-	q4kAhead = 3 * q4kBytes
-	q6kAhead = 2 * q6kBytes
+	q4kAhead = 4 * q4kBytes
+	q6kAhead = 3 * q6kBytes
 )
 
 // prefetchAhead reads the bytes from .. to-1, a multiple of 64, of the super-block that is ahead bytes away.
@@ -40,7 +41,7 @@ func q4k_512(f *file) {
 		f.ins("VCVTPH2PS", at("AX", 2048), z(24))
 		f.ins("VCVTPH2PS", at("AX", 2080), z(25))
 		f.ins("LEAQ", at("AX", 2112), "BX")
-		f.prefetchAhead(q4kAhead, 2048, q4kBytes)
+		f.prefetchAhead(q4kAhead-q4kBytes, 2048, q4kBytes) // after the quants of that one
 		f.ins("MOVQ", "$4", "R9")
 		f.label(fmt.Sprintf("pair%d", T))
 		for nibble := range 2 {
@@ -89,13 +90,16 @@ func (f *file) nibbles512(nibble int, mem string, reg int) {
 	f.ins("VPANDD", z(31), z(reg), z(reg))
 }
 
+// prefetch6 reads ahead at group g of a block of Q6_K: a super-block evenly in eight, the eighths in BX.
+func (f *file) prefetch6(g int) { f.ins("PREFETCHT0", atx("AX", "BX", 1, q6kAhead+64*g)) }
+
 // Where a half of a super-block (R14 = 0, then 128) has its nibbles, its pairs of bits and its scales.
 
 func q6kLow(base string, off int) string   { return atx(base, "R14", 8, off) }
 func q6kHigh(base string, off int) string  { return atx(base, "R14", 4, 2048+off) }
 func q6kScale(base string, off int) string { return atx(base, "R14", 1, 3072+off) }
 
-// q6k_512: two integer sums per token, one for each scale: Z0.. and Z8..; Z27, Z28 scales, Z29 d, Z30 mask of bits 4 and 5.
+// q6k_512: BX eighths read ahead; two integer sums per token, one for each scale: Z0.. and Z8..; Z27, Z28 scales, Z29 d, Z30 mask of bits 4 and 5.
 func q6k_512(f *file) {
 	f.function("q6kAVX512", 0, superParams6, q6kDoc)
 	f.superArgs("half")
@@ -103,7 +107,7 @@ func q6k_512(f *file) {
 	f.broadcast512(0x30303030, 30)
 	f.tiles512(func(T int) {
 		f.ins("VCVTPH2PS", at("AX", 3328), z(29))
-		f.prefetchAhead(q6kAhead, 3072, q6kBytes)
+		f.ins("XORQ", "BX", "BX")
 		f.ins("XORQ", "R14", "R14")
 		f.label(fmt.Sprintf("half%d", T))
 		for i := range 4 {
@@ -118,14 +122,11 @@ func q6k_512(f *file) {
 				f.groups("R12", T, 4, 2, func(g int) {
 					g += 4 * c
 					f.nibbles512(i&1, q6kLow("AX", 512*(i/2)+64*g), 24)
-					if i&1 == 0 {
-						f.ins("PREFETCHT0", q6kLow("AX", q6kAhead+512*(i/2)+64*g))
-					}
+					f.prefetch6(g)
 					high, v := q6kHigh("AX", 64*g), z(25)
 					switch i {
 					case 0:
 						f.ins("VPSLLW", "$4", high, v)
-						f.ins("PREFETCHT0", q6kHigh("AX", q6kAhead+64*g))
 					case 1:
 						f.ins("VPSLLW", "$2", high, v)
 					case 2:
@@ -149,6 +150,7 @@ func q6k_512(f *file) {
 			}
 			f.nextBlock()
 			f.ins("ADDQ", "R13", "SI") // two numbers for each token
+			f.ins("ADDQ", imm(q6kBytes/8), "BX")
 		}
 		f.ins("ADDQ", "$128", "R14")
 		f.ins("CMPQ", "R14", "$256")
@@ -166,7 +168,7 @@ func q4k_256(f *file, set string, vnni bool) {
 	f.tiles256("supers", 8, func(T int) {
 		f.ins("MOVQ", "AX", "R15")
 		f.ins("LEAQ", at("AX", 2112), "BX")
-		f.prefetchAhead(q4kAhead, 2048, q4kBytes)
+		f.prefetchAhead(q4kAhead-q4kBytes, 2048, q4kBytes) // after the quants of that one
 		f.ins("MOVQ", "$4", "R14")
 		f.label(fmt.Sprintf("pair%d", T))
 		for nibble := range 2 {
@@ -232,7 +234,7 @@ func q6k_256(f *file, set string, vnni bool) {
 	f.ins("VMOVDQU", nibbleMask, y(14))
 	f.ins("VMOVDQU", bits, y(15))
 	f.tiles256("supers", 4, func(T int) {
-		f.prefetchAhead(q6kAhead, 3072, q6kBytes)
+		f.ins("XORQ", "BX", "BX")
 		f.ins("XORQ", "R14", "R14")
 		f.label(fmt.Sprintf("half%d", T))
 		for i := range 4 {
@@ -252,6 +254,7 @@ func q6k_256(f *file, set string, vnni bool) {
 			}
 			f.nextBlock()
 			f.ins("ADDQ", "R13", "SI") // two numbers for each token
+			f.ins("ADDQ", imm(q6kBytes/8), "BX")
 		}
 		f.ins("ADDQ", "$128", "R14")
 		f.ins("CMPQ", "R14", "$256")
@@ -263,16 +266,13 @@ func q6k_256(f *file, set string, vnni bool) {
 // sixBits256 reads group g of block i, half h; Y13 is used.
 func (f *file) sixBits256(i, h, g, reg int) {
 	f.nibbles256(i&1, q6kLow("AX", 512*(i/2)+64*g+32*h), reg)
-	if i&1+h == 0 {
-		f.ins("PREFETCHT0", q6kLow("AX", q6kAhead+512*(i/2)+64*g))
+	if h == 0 {
+		f.prefetch6(g)
 	}
 	f.ins("VMOVDQU", q6kHigh("AX", 64*g+32*h), y(13))
 	switch i {
 	case 0:
 		f.ins("VPSLLW", "$4", y(13), y(13))
-		if h == 0 {
-			f.ins("PREFETCHT0", q6kHigh("AX", q6kAhead+64*g))
-		}
 	case 1:
 		f.ins("VPSLLW", "$2", y(13), y(13))
 	case 3:
