@@ -26,13 +26,13 @@ func sets() []Kernels {
 func avx2() Kernels {
 	k := Scalar()
 	k.Name = "avx2"
-	k.use(F32, 256, floatMatMul(f32AVX2, 64, 6))
-	k.use(F16, 512, floatMatMul(f16AVX2, 32, 6))
-	k.use(BF16, 512, floatMatMul(bf16AVX2, 32, 6))
-	k.use(Q8_0, 1024, blockMatMul(Q8_0, q8AVX2, 8))
-	k.use(Q4_0, 1024, blockMatMul(Q4_0, q4AVX2, 8))
-	k.use(Q4_K, 1024, superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8))
-	k.use(Q6_K, 1024, superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 4))
+	k.MatMul[F32] = floatMatMul(f32AVX2, 64, 6)
+	k.MatMul[F16] = floatMatMul(f16AVX2, 32, 6)
+	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
+	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVX2, 8)
+	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVX2, 8)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 4)
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, geluAVX2
@@ -55,10 +55,10 @@ func avxvnni() Kernels {
 	k := avx2()
 	k.Name = "avxvnni"
 	k.Offset = true
-	k.use(Q8_0, 1024, blockMatMul(Q8_0, q8AVXVNNI, 8))
-	k.use(Q4_0, 1024, blockMatMul(Q4_0, q4AVXVNNI, 8))
-	k.use(Q4_K, 1024, superMatMul(Q4_K, q4kAVXVNNI, tileDSum, 1, 8))
-	k.use(Q6_K, 1024, superMatMul(Q6_K, q6kAVXVNNI, tileHalf, 2, 4))
+	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVXVNNI, 8)
+	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVXVNNI, 8)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVXVNNI, tileDSum, 1, 8)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVXVNNI, tileHalf, 2, 4)
 	return k
 }
 
@@ -67,13 +67,15 @@ func avx512() Kernels {
 	k := avx2()
 	k.Name = "avx512"
 	k.Offset = true
-	k.use(F32, 256, floatMatMul(f32AVX512, 64, 8))
-	k.use(F16, 512, floatMatMul(f16AVX512, 32, 8))
-	k.use(BF16, 512, floatMatMul(bf16AVX512, 32, 8))
-	k.use(Q8_0, 1024, blockMatMul(Q8_0, q8AVX512, 8))
-	k.use(Q4_0, 1024, blockMatMul(Q4_0, q4AVX512, 8))
-	k.use(Q4_K, 1024, superMatMul(Q4_K, q4kAVX512, tileDSum, 1, 8))
-	k.use(Q6_K, 1024, superMatMul(Q6_K, q6kAVX512, tileHalf, 2, 8))
+	k.MatMul[F32] = floatMatMul(f32AVX512, 64, 8)
+	k.MatMul[F16] = floatMatMul(f16AVX512, 32, 8)
+	k.MatMul[BF16] = floatMatMul(bf16AVX512, 32, 8)
+	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVX512, 8)
+	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVX512, 8)
+	k.MatMulPair[Q8_0] = blockMatMulPair(Q8_0, q8PairAVX512)
+	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)
+	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX512, tileDSum, 1, 8)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX512, tileHalf, 2, 8)
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, geluAVX512
 	k.ReadSum = readSumAVX512
 	k.Scores[KVF16] = scoresOf(scoresF16AVX512, KVF16, 8)

@@ -15,9 +15,10 @@ type Kernels struct {
 	// It overwrites out. stride >= 16. The order of operations is rule 3.3 and 3.4, per format; see matmul.go.
 	MatMul [formatCount]func(panel []byte, x *Tile, out []float32, stride int)
 
-	// MatMulTiles, where it is not nil, is MatMul for consecutive tiles of which all but the last one have TileTokens tokens:
-	// out[(i*TileTokens+t)*stride+r] for tile i. It reads a panel from memory once and keeps pieces of it in the first cache.
-	MatMulTiles [formatCount]func(panel []byte, x []Tile, out []float32, stride int)
+	// MatMulPair, where it is not nil, is MatMul for two consecutive panels and a tile of TileTokens tokens:
+	// out[t*stride+r] and out[t*stride+PanelRows+r]. It does more in a cycle, but does not read ahead: the panels are to be
+	// in a cache, where a MatMul with another tile brings them.
+	MatMulPair [formatCount]func(panels []byte, x *Tile, out []float32, stride int)
 
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
 	// leaving the token undefined, if one of them is NaN or infinite.

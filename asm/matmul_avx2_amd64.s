@@ -10,8 +10,8 @@ DATA nibbles<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA nibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL nibbles<>(SB), RODATA|NOPTR, $32
 
-// func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
-TEXT ·q8AVX2(SB), NOSPLIT, $0-80
+// func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q8AVX2(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -48,8 +48,6 @@ t8:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop8
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -371,8 +369,6 @@ t7:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop7
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -660,8 +656,6 @@ t6:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop6
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -915,8 +909,6 @@ t5:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop5
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1136,8 +1128,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1302,8 +1292,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1437,8 +1425,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1670,8 +1656,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1814,8 +1798,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
-TEXT ·q4AVX2(SB), NOSPLIT, $0-80
+// func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q4AVX2(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -1853,8 +1837,6 @@ t8:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop8
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2176,8 +2158,6 @@ t7:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop7
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2465,8 +2445,6 @@ t6:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop6
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2720,8 +2698,6 @@ t5:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop5
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2941,8 +2917,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -3099,8 +3073,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -3228,8 +3200,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -3409,8 +3379,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -3527,8 +3495,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q4kAVX2(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, more int)
-TEXT ·q4kAVX2(SB), NOSPLIT, $0-80
+// func q4kAVX2(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
+TEXT ·q4kAVX2(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -3563,8 +3531,6 @@ t8:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop8
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -4180,8 +4146,6 @@ t7:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop7
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -4735,8 +4699,6 @@ t6:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop6
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -5228,8 +5190,6 @@ t5:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop5
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -5659,8 +5619,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -5994,8 +5952,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -6271,8 +6227,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -6646,8 +6600,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -6905,8 +6857,8 @@ DATA bits45<>+16(SB)/8, $0x3030303030303030
 DATA bits45<>+24(SB)/8, $0x3030303030303030
 GLOBL bits45<>(SB), RODATA|NOPTR, $32
 
-// func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, more int)
-TEXT ·q6kAVX2(SB), NOSPLIT, $0-80
+// func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
+TEXT ·q6kAVX2(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -6932,8 +6884,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -8230,8 +8180,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -9318,8 +9266,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -10476,8 +10422,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)

@@ -10,8 +10,8 @@ DATA nibbles<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA nibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL nibbles<>(SB), RODATA|NOPTR, $32
 
-// func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
-TEXT ·q8AVXVNNI(SB), NOSPLIT, $0-80
+// func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q8AVXVNNI(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -46,8 +46,6 @@ t8:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop8
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -251,8 +249,6 @@ t7:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop7
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -437,8 +433,6 @@ t6:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop6
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -604,8 +598,6 @@ t5:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop5
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -752,8 +744,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -866,8 +856,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -961,8 +949,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1082,8 +1068,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1162,8 +1146,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int)
-TEXT ·q4AVXVNNI(SB), NOSPLIT, $0-80
+// func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+TEXT ·q4AVXVNNI(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -1201,8 +1185,6 @@ t8:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop8
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1422,8 +1404,6 @@ t7:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop7
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1623,8 +1603,6 @@ t6:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop6
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1804,8 +1782,6 @@ t5:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop5
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -1965,8 +1941,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2087,8 +2061,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2189,8 +2161,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2328,8 +2298,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2425,8 +2393,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q4kAVXVNNI(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, more int)
-TEXT ·q4kAVXVNNI(SB), NOSPLIT, $0-80
+// func q4kAVXVNNI(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
+TEXT ·q4kAVXVNNI(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -2461,8 +2429,6 @@ t8:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop8
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -2998,8 +2964,6 @@ t7:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop7
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -3489,8 +3453,6 @@ t6:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop6
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -3934,8 +3896,6 @@ t5:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop5
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -4333,8 +4293,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -4620,8 +4578,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -4861,8 +4817,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -5164,8 +5118,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -5387,8 +5339,8 @@ DATA bits45<>+16(SB)/8, $0x3030303030303030
 DATA bits45<>+24(SB)/8, $0x3030303030303030
 GLOBL bits45<>(SB), RODATA|NOPTR, $32
 
-// func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, more int)
-TEXT ·q6kAVXVNNI(SB), NOSPLIT, $0-80
+// func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
+TEXT ·q6kAVXVNNI(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -5414,8 +5366,6 @@ t4:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop4
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -6424,8 +6374,6 @@ t3:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop3
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -7288,8 +7236,6 @@ t2:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop2
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
@@ -8190,8 +8136,6 @@ t1:
 	LEAQ (R11)(R11*2), R8
 	LEAQ (R11)(R11*4), R9
 	LEAQ (R8)(R11*4), R12
-	CMPQ more+72(FP), $0
-	JNE loop1
 	VPXOR Y0, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)

@@ -169,7 +169,7 @@ func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
 			}
 			panelRaw = s.encoded[:rows*to]
 		}
-		asm.Pack(m.t, m.offset, m.panelData((row+done)/asm.PanelRows), panelRaw, rows, m.cols)
+		asm.Pack(m.t, m.offset, m.panelData((row+done)/asm.PanelRows, 1), panelRaw, rows, m.cols)
 	}
 	return nil
 }

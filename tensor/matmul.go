@@ -102,7 +102,7 @@ func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 		items += j.add(p, items)
 		size = max(size, p.W.panel)
 	}
-	j.step = uint32(max(1, min(claimBytes/(size*len(in.tiles)), items/(4*rt.Threads()))))
+	j.step = uint32(max(1, min(max(2, claimBytes/(size*len(in.tiles))), items/(4*rt.Threads()))))
 	n := min(rt.Threads(), items)
 	for i := range n {
 		j.shares[i].set(i*items/n, (i+1)*items/n)
@@ -152,8 +152,8 @@ func (j *matmulJob) work(worker, unit int) {
 			if from == to {
 				break
 			}
-			for item := from; item < to; item++ {
-				j.multiply(worker, item)
+			for item := from; item < to; {
+				item += j.multiply(worker, item, to-item)
 			}
 		}
 	}
@@ -165,8 +165,8 @@ func (j *matmulJob) items() int {
 	return p.first + p.panels*((len(j.in.tiles)+p.tiles-1)/p.tiles)
 }
 
-// multiply does an item.
-func (j *matmulJob) multiply(worker, item int) {
+// multiply does an item, or two whole panels next to each other if there are as many; it returns how many.
+func (j *matmulJob) multiply(worker, item, most int) int {
 	i := len(j.products) - 1
 	for j.products[i].first > item {
 		i--
@@ -178,14 +178,15 @@ func (j *matmulJob) multiply(worker, item int) {
 	tiles := j.in.tiles[firstTile:min(firstTile+p.tiles, len(j.in.tiles))]
 	panel := item % p.panels
 	row := panel * asm.PanelRows
-	n := min(asm.PanelRows, rows-row)
+	count := max(1, min(2, most, (rows-row)/asm.PanelRows))
+	n := min(count*asm.PanelRows, rows-row)
 	out := p.Out[firstTile*asm.TileTokens*rows+row:]
 	tokens := (len(tiles)-1)*asm.TileTokens + tiles[len(tiles)-1].Tokens
-	if n == asm.PanelRows {
-		j.kernel(w, panel, tiles, out, rows)
+	if n >= asm.PanelRows {
+		j.kernel(w, panel, count, tiles, out, rows)
 	} else {
 		edge := j.edges[worker*maxGroup*asm.TileTokens*asm.PanelRows:]
-		j.kernel(w, panel, tiles, edge, asm.PanelRows)
+		j.kernel(w, panel, count, tiles, edge, asm.PanelRows)
 		for t := range tokens {
 			copy(out[t*rows:][:n], edge[t*asm.PanelRows:])
 		}
@@ -199,19 +200,23 @@ func (j *matmulJob) multiply(worker, item int) {
 			}
 		}
 	}
-	safepoint()
+	return count
 }
 
-// kernel multiplies a panel with tiles.
-func (j *matmulJob) kernel(w *Matrix, panel int, tiles []asm.Tile, out []float32, stride int) {
-	k, data := &j.rt.k, w.panelData(panel)
-	if many := k.MatMulTiles[w.t]; many != nil && len(tiles) > 1 {
-		many(data, tiles, out, stride)
-		return
-	}
+// kernel multiplies one or two panels with tiles. The first tile reads them from memory, and others from the second cache.
+func (j *matmulJob) kernel(w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int) {
+	k := &j.rt.k
 	for i := range tiles {
-		k.MatMul[w.t](data, &tiles[i], out[i*asm.TileTokens*stride:], stride)
-		safepoint()
+		x, out := &tiles[i], out[i*asm.TileTokens*stride:]
+		if pair := k.MatMulPair[w.t]; pair != nil && count == 2 && i > 0 && x.Tokens == asm.TileTokens {
+			pair(w.panelData(panel, 2), x, out, stride)
+			safepoint()
+			continue
+		}
+		for p := range count {
+			k.MatMul[w.t](w.panelData(panel+p, 1), x, out[p*asm.PanelRows:], stride)
+			safepoint()
+		}
 	}
 }
 

@@ -77,9 +77,12 @@ func (m *Matrix) Row(i int, dst []float32) error {
 	case m.memory.data == nil:
 		return fmt.Errorf("matrix: %w", ErrClosed)
 	}
-	asm.Row(m.t, m.offset, m.panelData(i/asm.PanelRows), i%asm.PanelRows, dst)
+	asm.Row(m.t, m.offset, m.panelData(i/asm.PanelRows, 1), i%asm.PanelRows, dst)
 	runtime.KeepAlive(m)
 	return nil
 }
 
-func (m *Matrix) panelData(i int) []byte { return m.memory.data[i*m.panel:][:m.panel:m.panel] }
+// panelData is the memory of n panels.
+func (m *Matrix) panelData(i, n int) []byte {
+	return m.memory.data[i*m.panel:][: n*m.panel : n*m.panel]
+}

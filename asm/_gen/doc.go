@@ -1,7 +1,7 @@
 package main
 
-// The Go loops that are the kernels' comments. r is a row of the panel, t a token; out is out[t*stride+r];
-// acc begins at 0, or at out if more is not 0.
+// The Go loops that are the kernels' comments. r is a row of the panel, t a token; acc begins at 0 and ends in
+// out[t*stride+r].
 
 const q8Doc = `for t < n, r < 16:
 	for b < blocks:
@@ -46,3 +46,5 @@ const q6kDoc = `for t < n, r < 16:
 		for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
 		for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
 		acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)`
+
+const pairDoc = `for p < 2: the kernel of one panel, with w[p*panel:], 8 tokens of 8, and out[p*16:]`

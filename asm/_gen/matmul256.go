@@ -162,8 +162,6 @@ func (f *file) tiles256(count string, max int, body func(T int)) {
 		f.ins("LEAQ", "(R11)(R11*2)", "R8")
 		f.ins("LEAQ", "(R11)(R11*4)", "R9")
 		f.ins("LEAQ", "(R8)(R11*4)", "R12")
-		f.ins("CMPQ", f.arg("more"), "$0")
-		f.ins("JNE", fmt.Sprintf("loop%d", T))
 		f.ins("VPXOR", y(0), y(0), y(0))
 		for t := range T {
 			f.ins("VMOVUPS", y(0), outAt(t, 0))

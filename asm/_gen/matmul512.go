@@ -6,7 +6,7 @@ import "fmt"
 //
 //	AX weights  BX what to add for their scales  CX activations  DX their scales  SI bias, sums  DI blocks  R8 n
 //	R10 out  R11 stride in bytes  R13 tokens*4  R14 what to skip after a block
-const blockParams = "w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, more int"
+const blockParams = "w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int"
 
 // prefetch is how far ahead of the weights to read, in bytes: memory takes longer to answer than 4096 bytes take to multiply.
 const prefetch = 16384
@@ -16,6 +16,11 @@ func (f *file) blockArgs() {
 	f.load("w", "AX", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
+	f.beginPairs()
+}
+
+// beginPairs makes AX, BX and R14 what they are in the first block of a pair, for AX at its scales.
+func (f *file) beginPairs() {
 	f.ins("ADDQ", "$64", "AX")
 	f.ins("MOVQ", "$-64", "BX")
 	f.ins("XORQ", "R14", "R14")
@@ -44,6 +49,8 @@ func matmul512(f *file) {
 	q4_512(f)
 	q4k_512(f)
 	q6k_512(f)
+	q8Pair512(f)
+	q4Pair512(f)
 }
 
 func q8_512(f *file) {
@@ -104,13 +111,6 @@ func (f *file) tiles512(body func(T int)) {
 		f.label(fmt.Sprintf("t%d", T))
 		for t := range T {
 			f.ins("VPXORD", z(16+t), z(16+t), z(16+t))
-		}
-		f.ins("CMPQ", f.arg("more"), "$0")
-		f.ins("JEQ", fmt.Sprintf("loop%d", T))
-		f.ins("MOVQ", "R10", "R9")
-		for t := range T {
-			f.ins("VMOVUPS", at("R9", 0), z(16+t))
-			f.ins("ADDQ", "R11", "R9")
 		}
 		f.label(fmt.Sprintf("loop%d", T))
 		body(T)

@@ -6,7 +6,7 @@ import "fmt"
 //
 //	AX weights  CX activations  DI columns  R8 n  R10 out  R11 stride in bytes  R13 tokens*4
 func matmulFloat(f *file, s isa) {
-	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride, more int"
+	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride int"
 	w, tmp, most := 12, 14, 6 // 256 bits: sums of 6 tokens, two halves of weights, an activation
 	if s.halves == 1 {
 		w, most = 15, 8
@@ -26,15 +26,6 @@ func matmulFloat(f *file, s isa) {
 			f.label(fmt.Sprintf("t%d", T))
 			for i := range T * s.halves {
 				f.zero(s, i)
-			}
-			f.ins("CMPQ", f.arg("more"), "$0")
-			f.ins("JEQ", fmt.Sprintf("loop%d", T))
-			f.ins("MOVQ", "R10", "R9")
-			for t := range T {
-				for h := range s.halves {
-					f.ins("VMOVUPS", at("R9", 32*h), s.reg(acc(t, h)))
-				}
-				f.ins("ADDQ", "R11", "R9")
 			}
 			f.label(fmt.Sprintf("loop%d", T))
 			f.ins("PREFETCHT0", at("AX", prefetch))

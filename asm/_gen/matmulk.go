@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // The K formats: super-blocks of 8 blocks, each with small integers for scales.
-const superParams = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, more int"
-const superParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, more int"
+const superParams = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int"
+const superParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int"
 
 const (
 	q4kBytes = 2368 // low and high nibbles of 4 pairs of blocks; d 2048; dmin 2080; sc 2112; mn 2240
@@ -55,7 +55,7 @@ func q4k_512(f *file) {
 			}
 			f.groups("R12", T, 8, 4, func(g int) {
 				w := 14 + g&1
-				f.nibbles512(nibble, at("AX", 64*g), w)
+				f.nibbles512(nibble, at("AX", 64*g), 31, w)
 				if nibble == 0 {
 					f.prefetchAhead(q4kAhead, 64*g, 64*g+64)
 				}
@@ -80,14 +80,14 @@ func q4k_512(f *file) {
 	})
 }
 
-// nibbles512 reads the low (0) or high (1) nibbles at mem; Z31 is their mask.
-func (f *file) nibbles512(nibble int, mem string, reg int) {
+// nibbles512 reads the low (0) or high (1) nibbles at mem.
+func (f *file) nibbles512(nibble int, mem string, mask, reg int) {
 	if nibble == 0 {
-		f.ins("VPANDD", mem, z(31), z(reg))
+		f.ins("VPANDD", mem, z(mask), z(reg))
 		return
 	}
 	f.ins("VPSRLW", "$4", mem, z(reg))
-	f.ins("VPANDD", z(31), z(reg), z(reg))
+	f.ins("VPANDD", z(mask), z(reg), z(reg))
 }
 
 // prefetch6 reads ahead at group g of a block of Q6_K: a super-block evenly in eight, the eighths in BX.
@@ -121,7 +121,7 @@ func q6k_512(f *file) {
 			for c := range 2 {
 				f.groups("R12", T, 4, 2, func(g int) {
 					g += 4 * c
-					f.nibbles512(i&1, q6kLow("AX", 512*(i/2)+64*g), 24)
+					f.nibbles512(i&1, q6kLow("AX", 512*(i/2)+64*g), 31, 24)
 					f.prefetch6(g)
 					high, v := q6kHigh("AX", 64*g), z(25)
 					switch i {

@@ -264,7 +264,7 @@ func neonMatMul(s neonISA) func(*file) {
 }
 
 func (f neonFile) q8(s neonISA) {
-	f.function("q8"+s.name, 0, neonBlockParams, q8SignedDoc)
+	f.function("q8"+s.name, 0, blockParams, q8SignedDoc)
 	f.blockArgs()
 	f.choose("R6", s.most)
 	for T := s.most; T > 0; T-- {
@@ -401,7 +401,7 @@ func (f neonFile) nibbles(off, n int, high bool, mask, reg int) {
 }
 
 func (f neonFile) q4(s neonISA) {
-	f.function("q4"+s.name, 0, neonBlockParams, q4Doc)
+	f.function("q4"+s.name, 0, blockParams, q4Doc)
 	f.blockArgs()
 	f.choose("R6", s.most)
 	for T := s.most; T > 0; T-- {
@@ -439,10 +439,3 @@ func (f neonFile) starts(k *tile, reg int) func(t int) (lane, reg int) {
 	}
 	return at
 }
-
-// The parameters of these kernels, which always take all columns of a panel.
-const (
-	neonBlockParams  = "w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int"
-	neonSuperParams  = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int"
-	neonSuperParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int"
-)

@@ -24,7 +24,7 @@ func neonI8MM(f neonFile) {
 
 func (f neonFile) eight(name, doc string, blockBytes int, nibbles bool) {
 	const pairs = 4
-	f.function(name, 8+512+64+64, neonBlockParams, doc)
+	f.function(name, 8+512+64+64, blockParams, doc)
 	f.blockArgs()
 	f.ins("ADD", "$16", "RSP", "R13")
 	f.magic(mmMagic)

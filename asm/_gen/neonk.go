@@ -54,7 +54,7 @@ func (f neonFile) smalls(base string, off, n, magic, reg int) {
 }
 
 func (f neonFile) q4k(s neonISA) {
-	f.function("q4k"+s.name, 0, neonSuperParams, q4kDoc)
+	f.function("q4k"+s.name, 0, superParams, q4kDoc)
 	f.superArgs("dsum")
 	f.choose("R6", s.most)
 	for T := s.most; T > 0; T-- {
@@ -148,7 +148,7 @@ func (f neonFile) scaleQ4K(k *tile, quad, i, at, magic, scales int) {
 }
 
 func (f neonFile) q6k(s neonISA) {
-	f.function("q6k"+s.name, 0, neonSuperParams6, q6kDoc)
+	f.function("q6k"+s.name, 0, superParams6, q6kDoc)
 	f.superArgs("half")
 	f.choose("R6", s.most)
 	for T := s.most; T > 0; T-- {

@@ -1,0 +1,51 @@
+package asm
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// TestMatMulPair: two panels at once give the bits that the scalar kernel gives one after the other.
+func TestMatMulPair(t *testing.T) {
+	scalar := Scalar()
+	for _, name := range Available() {
+		k, err := Select(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range Formats() {
+			if k.MatMulPair[f] == nil {
+				continue
+			}
+			for blocks := 1; blocks <= 70; blocks++ {
+				cols := blocks * f.BlockWeights()
+				t.Run(fmt.Sprintf("%s/%v/%d", name, f, cols), func(t *testing.T) {
+					x, _ := newTile(t, &scalar, newRand(uint64(cols)), TileTokens, cols)
+					size := f.PanelBytes(cols)
+					const stride = 2*PanelRows + 3
+					panels, plain := tail[byte](t, 2*size), make([]byte, size)
+					got, want := tail[float32](t, (TileTokens-1)*stride+2*PanelRows), make([]float32, TileTokens*stride)
+					for i := range got {
+						got[i] = 7
+						if i%stride >= 2*PanelRows {
+							want[i] = 7 // between the rows of out nothing is written
+						}
+					}
+					for p := range 2 {
+						raw := randomRows(newRand(uint64(cols+p)), f, PanelRows, cols)
+						Pack(f, k.Offset, panels[p*size:], raw, PanelRows, cols)
+						Pack(f, scalar.Offset, plain, raw, PanelRows, cols)
+						scalar.MatMul[f](plain, x, want[p*PanelRows:], stride)
+					}
+					k.MatMulPair[f](panels, x, got, stride)
+					for i := range got {
+						if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+							t.Fatalf("token %d, row %d: %v, want %v", i/stride, i%stride, got[i], want[i])
+						}
+					}
+				})
+			}
+		}
+	}
+}
