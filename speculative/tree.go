@@ -70,6 +70,7 @@ const (
 	kinds
 )
 
+// longMatch is the tokens of a match that is no accident.
 const longMatch = 5
 
 // asked is a node with its guesses[from:to] and what the lookup found after a match of so many tokens, 0 if nothing.
