@@ -217,7 +217,7 @@ func (t *test) drafters() (list []drafter) {
 	list = append(list, drafter{"replay", func(record []int32) (speculative.Drafter, func(), error) {
 		return speculative.Replay(record, 3), nothing, nil
 	}})
-	list = append(list, drafter{"tree", func(record []int32) (speculative.Drafter, func(), error) {
+	list = append(list, drafter{"branches", func(record []int32) (speculative.Drafter, func(), error) {
 		return &branches{record: record}, nothing, nil
 	}})
 	for _, name := range slices.Sorted(maps.Keys(t.TextDrafters)) {
