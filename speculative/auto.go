@@ -106,7 +106,9 @@ func (a *auto) pass(k int) float64 {
 }
 
 // usual is a pass's time as it is expected before it was measured, of plain decoding's.
-func usual(k int) float64 { return 1 + 0.015*float64(k) + 0.02*float64(max(0, k+1-tile)) }
+func usual(k int) float64 {
+	return 1 + float64(0.015*float64(k)) + float64(0.02*float64(max(0, k+1-tile)))
+}
 
 // worth reports whether, after k drafted tokens of which the last is reached with chance p, some
 // number of further ones pays: their expected tokens against their time at the rate of the whole.
