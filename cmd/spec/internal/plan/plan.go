@@ -93,8 +93,9 @@ func Run(ctx context.Context, c Config) (Prediction, error) {
 	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Bytes()) / float64(c.Draft.Bytes())}
 	var draft, verify [Longest + 1][]float64
 	var samples []sample
-	enough := func() bool { return time.Since(begin).Seconds() >= c.Seconds && len(verify[Longest]) > 1 }
-	for turn := 0; turn == 0 || !enough() && turn < mostTurns; turn++ {
+	over := func() bool { return time.Since(begin).Seconds() >= c.Seconds }
+	enough := func() bool { return over() && min(len(verify[0]), len(verify[1]), len(verify[Longest])) > 1 }
+	for turn := 0; turn == 0 || !over() || !enough() && turn < len(Lengths); turn++ { // times vary more than texts do
 		for i, prompt := range c.Prompts {
 			until := float64(c.Seconds*float64(i+1)) / float64(len(c.Prompts))
 			s, err := c.measure(ctx, prompt, turn, func(r *speculative.Round) bool {
@@ -127,9 +128,6 @@ func Run(ctx context.Context, c Config) (Prediction, error) {
 // as here, with the text at hand: measured on texts of 128 tokens, where the full gain foretold 5 to
 // 9 % more than came.
 const learning = 0.95
-
-// mostTurns is how often texts are written again to measure times, which vary more than texts do.
-const mostTurns = 1000
 
 // measure writes a text, with drafts of all lengths in turn, as long as more says so, and the first
 // time asks the draft model about each token of it.

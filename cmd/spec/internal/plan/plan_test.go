@@ -101,6 +101,12 @@ func TestRun(t *testing.T) {
 	if p, err = Run(context.Background(), c); err != nil || p.Acceptance < 0.2 {
 		t.Errorf("%v of %d accepted, %v", p.Acceptance, p.Tokens, err)
 	}
+	// However little time there is, texts as short as these are written until plain passes were measured, too.
+	brace := target.Tokenizer().Encode("}\n", bpe.EncodeOptions{AddSpecial: true})
+	c = Config{Target: target, Draft: draft, Prompts: [][]int32{brace, brace}, Tokens: 64, Sampling: engine.Sampling{Temperature: 1.5, Seed: 6}}
+	if p, err = Run(context.Background(), c); err != nil || p.Plain <= 0 {
+		t.Errorf("no time: plain passes of %v s, %v", p.Plain, err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Run(ctx, c); err == nil {
