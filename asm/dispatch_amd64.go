@@ -33,6 +33,7 @@ func avx2() Kernels {
 	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVX2, 8)
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8)
 	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 4)
+	k.Pass[F32], k.Pass[F16], k.Pass[BF16], k.Pass[Q6_K] = 6, 6, 6, 4
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, geluAVX2
@@ -76,6 +77,7 @@ func avx512() Kernels {
 	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX512, tileDSum, 1, 8)
 	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX512, tileHalf, 2, 8)
+	clear(k.Pass[:])
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, geluAVX512
 	k.ReadSum = readSumAVX512
 	k.Scores[KVF16] = scoresOf(scoresF16AVX512, KVF16, 8)

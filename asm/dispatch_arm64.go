@@ -64,12 +64,12 @@ func i8mm() Kernels {
 }
 
 // wholeTiles takes one of two MatMuls: for TileTokens tokens, or for fewer.
-func wholeTiles(whole, fewer func([]byte, *Tile, []float32, int)) func([]byte, *Tile, []float32, int) {
-	return func(panel []byte, x *Tile, out []float32, stride int) {
+func wholeTiles(whole, fewer MatMul) MatMul {
+	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
 		if x.Tokens == TileTokens {
-			whole(panel, x, out, stride)
+			whole(panel, x, out, stride, ahead)
 		} else {
-			fewer(panel, x, out, stride)
+			fewer(panel, x, out, stride, ahead)
 		}
 	}
 }

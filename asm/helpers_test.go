@@ -9,6 +9,16 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 42)) }
 
+// anyAhead is something for a kernel to prefetch: nothing, nearby, or where no memory is. Results do not depend on it.
+func anyAhead(r *rand.Rand) Ahead {
+	return []Ahead{
+		{},
+		{From: 1 << 12, Bytes: r.IntN(1 << 20)},
+		{From: -1 << 12, Bytes: r.IntN(1 << 20)},
+		{From: r.Int() - r.Int(), Bytes: r.IntN(1 << 40)},
+	}[r.IntN(4)]
+}
+
 // same compares bits, all NaN being equal.
 func same(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b

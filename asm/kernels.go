@@ -1,5 +1,30 @@
 package asm
 
+// MatMul is a product of a panel and a tile; see [Kernels].
+type MatMul func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead)
+
+// Ahead is what a [MatMul] prefetches, evenly while it multiplies: Bytes bytes, the first of them From bytes after the panel's.
+// They may lie anywhere and need not be mapped. Scalar kernels ignore it, and so do those for arm64, which prefetch what they
+// read themselves.
+type Ahead struct{ From, Bytes int }
+
+// FirstPass is how many of a tile's tokens MatMul takes in its first pass over a panel: in every pass about as many.
+func (k *Kernels) FirstPass(f Format, tokens int) int {
+	if most := k.Pass[f]; most > 0 {
+		return part(tokens, most)
+	}
+	return tokens
+}
+
+// part is how many of n tokens to take next so that the parts, each at most most, are about equal.
+func part(n, most int) int {
+	if n <= most {
+		return n
+	}
+	parts := (n + most - 1) / most
+	return (n + parts - 1) / parts
+}
+
 // Kernels is one instruction set's kernels: a value, chosen once by [Select] and then only read. The scalar set is complete
 // and is the specification; the others replace fields of a copy of it.
 //
@@ -13,12 +38,14 @@ type Kernels struct {
 
 	// MatMul multiplies a panel with a tile: out[t*stride+r] = sum over k of w[r][k]*x[t][k] for t < x.Tokens, r < 16.
 	// It overwrites out. stride >= 16. The order of operations is rule 3.3 and 3.4, per format; see matmul.go.
-	MatMul [formatCount]func(panel []byte, x *Tile, out []float32, stride int)
+	MatMul [formatCount]MatMul
+
+	// Pass is how many tokens MatMul takes at most in one pass over a panel, 0 for a whole tile.
+	Pass [formatCount]int
 
 	// MatMulPair, where it is not nil, is MatMul for two consecutive panels and a tile of TileTokens tokens:
-	// out[t*stride+r] and out[t*stride+PanelRows+r]. It does more in a cycle, but does not read ahead: the panels are to be
-	// in a cache, where a MatMul with another tile brings them.
-	MatMulPair [formatCount]func(panels []byte, x *Tile, out []float32, stride int)
+	// out[t*stride+r] and out[t*stride+PanelRows+r]. It does more in a cycle, and reads two panels at a time.
+	MatMulPair [formatCount]MatMul
 
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
 	// leaving the token undefined, if one of them is NaN or infinite.

@@ -82,7 +82,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 				x.ResizeFloat(2, 256)
 				x.ResizeQuantized(2, 256)
 				k.Quantize(out[:256], &x, 1)
-				k.MatMul[f](panel, &x, out, PanelRows)
+				k.MatMul[f](panel, &x, out, PanelRows, Ahead{})
 			}); n != 0 {
 				t.Errorf("MatMul of %v allocates %v times", f, n)
 			}
@@ -131,8 +131,8 @@ func TestMatMulSets(t *testing.T) {
 						for i := range got { // what lies between is not to be touched
 							got[i], want[i] = 7, 7
 						}
-						k.MatMul[f](mine, x, got, stride)
-						scalar.MatMul[f](theirs, x, want, stride)
+						k.MatMul[f](mine, x, got, stride, anyAhead(r))
+						scalar.MatMul[f](theirs, x, want, stride, Ahead{})
 						wantSame(t, f.String(), got, want)
 					}
 				}

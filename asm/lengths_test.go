@@ -21,7 +21,7 @@ func TestMatMulEveryLength(t *testing.T) {
 				Pack(f, false, panel, raw, rows, cols)
 				x, _ := newTile(t, &scalar, r, tokens, cols)
 				want := make([]float32, tokens*PanelRows)
-				scalar.MatMul[f](panel, x, want, PanelRows)
+				scalar.MatMul[f](panel, x, want, PanelRows, Ahead{})
 				for _, name := range names {
 					k, err := Select(name)
 					if err != nil {
@@ -30,7 +30,7 @@ func TestMatMulEveryLength(t *testing.T) {
 					odd := tail[byte](t, len(panel)+1)[:len(panel)]
 					Pack(f, k.Offset, odd, raw, rows, cols)
 					got := tail[float32](t, len(want))
-					k.MatMul[f](odd, x, got, PanelRows)
+					k.MatMul[f](odd, x, got, PanelRows, anyAhead(r))
 					wantSame(t, fmt.Sprintf("%s, %d blocks, %d tokens", name, blocks, tokens), got, want)
 				}
 			}

@@ -3,13 +3,13 @@ package asm
 // perRow holds a number for each row of a panel.
 type perRow = [PanelRows]float32
 
-func matMulF32(panel []byte, x *Tile, out []float32, stride int) {
+func matMulF32(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 	matMulFloat(F32, panel, x, out, stride)
 }
-func matMulF16(panel []byte, x *Tile, out []float32, stride int) {
+func matMulF16(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 	matMulFloat(F16, panel, x, out, stride)
 }
-func matMulBF16(panel []byte, x *Tile, out []float32, stride int) {
+func matMulBF16(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 	matMulFloat(BF16, panel, x, out, stride)
 }
 
@@ -79,7 +79,7 @@ func (s *sums) next(isum *[PanelRows]int32) {
 }
 
 // matMulQ8_0: for blocks ascending: acc = fma(float(isum), dw*dx, acc).
-func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int) {
+func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 	var acc [TileTokens]perRow
 	for b := range x.Cols / BlockSize {
 		scales, at := pairedBlock(b, 512)
@@ -100,7 +100,7 @@ func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int) {
 }
 
 // matMulQ4_0: as Q8_0; isum starts at -8*sum(q) because weights are stored as w+8.
-func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int) {
+func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 	var acc [TileTokens]perRow
 	for b := range x.Cols / BlockSize {
 		scales, at := pairedBlock(b, 256)

@@ -11,8 +11,8 @@ DATA magic<>+16(SB)/8, $0x4b4000004b400000
 DATA magic<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magic<>(SB), RODATA|NOPTR, $32
 
-// func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q8Dotprod(SB), NOSPLIT, $0-72
+// func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q8Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R1
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3
@@ -769,8 +769,8 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q4Dotprod(SB), NOSPLIT, $0-72
+// func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q4Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R1
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3

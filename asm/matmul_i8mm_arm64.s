@@ -5,8 +5,8 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q8I8MM(SB), 0, $648-72
+// func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q8I8MM(SB), 0, $648-88
 	MOVD w+0(FP), R1
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3
@@ -609,8 +609,8 @@ loop:
 	ADD R9, R11, R8
 	RET
 
-// func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q4I8MM(SB), 0, $648-72
+// func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q4I8MM(SB), 0, $648-88
 	MOVD w+0(FP), R1
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3

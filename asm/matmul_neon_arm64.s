@@ -5,8 +5,8 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q8NEON(SB), NOSPLIT, $0-72
+// func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q8NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R1
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3
@@ -635,8 +635,8 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
-TEXT ·q4NEON(SB), NOSPLIT, $0-72
+// func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q4NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R1
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3

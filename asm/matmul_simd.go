@@ -3,11 +3,11 @@
 package asm
 
 // blockKernel multiplies a panel of blocks of 32 weights with n of a tile's tokens; see stubs_*.go.
-type blockKernel func(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+type blockKernel func(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // blockMatMul makes a MatMul of a blockKernel that takes up to most tokens at once.
-func blockMatMul(f Format, kernel blockKernel, most int) func([]byte, *Tile, []float32, int) {
-	return func(panel []byte, x *Tile, out []float32, stride int) {
+func blockMatMul(f Format, kernel blockKernel, most int) MatMul {
+	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
 		blocks := x.Cols / BlockSize
 		if blocks == 0 {
 			clearTile(x, out, stride)
@@ -18,19 +18,20 @@ func blockMatMul(f Format, kernel blockKernel, most int) func([]byte, *Tile, []f
 		_, _ = x.D[last], out[(x.Tokens-1)*stride+PanelRows-1]
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)
-			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], blocks, n, x.Tokens, &out[t*stride], stride)
+			from, step := ahead.part(t, n, x.Tokens, blocks)
+			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], blocks, n, x.Tokens, &out[t*stride], stride, from, step)
 		}
 	}
 }
 
 // superKernel multiplies a panel of super-blocks with n of a tile's tokens. sums is what the format takes of a tile besides
 // quants and their scales.
-type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, supers, n, tokens int, out *float32, stride int)
+type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // superMatMul makes a MatMul of a superKernel that takes up to most tokens at once. of gives the tile's sums, perToken to a
 // token.
-func superMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, perToken, most int) func([]byte, *Tile, []float32, int) {
-	return func(panel []byte, x *Tile, out []float32, stride int) {
+func superMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, perToken, most int) MatMul {
+	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
 		supers, n := x.Cols/SuperBlock, 0
 		if supers == 0 {
 			clearTile(x, out, stride)
@@ -41,7 +42,8 @@ func superMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, per
 		_, _ = sums[(last+1)*perToken-1], out[(x.Tokens-1)*stride+PanelRows-1]
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)
-			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &sums[t*perToken], supers, n, x.Tokens, &out[t*stride], stride)
+			from, step := ahead.part(t, n, x.Tokens, 8*supers)
+			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &sums[t*perToken], supers, n, x.Tokens, &out[t*stride], stride, from, step)
 		}
 	}
 }
@@ -50,11 +52,11 @@ func tileDSum(x *Tile) []float32 { return x.DSum }
 func tileHalf(x *Tile) []int32   { return x.Half }
 
 // floatKernel multiplies a panel of k columns with n of a tile's tokens.
-type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // floatMatMul makes a MatMul of a floatKernel that takes up to most tokens at once; a column of a panel has columnBytes.
-func floatMatMul(kernel floatKernel, columnBytes, most int) func([]byte, *Tile, []float32, int) {
-	return func(panel []byte, x *Tile, out []float32, stride int) {
+func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
+	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
 		if x.Cols == 0 {
 			clearTile(x, out, stride)
 			return
@@ -63,15 +65,20 @@ func floatMatMul(kernel floatKernel, columnBytes, most int) func([]byte, *Tile, 
 		n := 0
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)
-			kernel(&panel[0], &x.F[t], x.Cols, n, x.Tokens, &out[t*stride], stride)
+			from, step := ahead.part(t, n, x.Tokens, x.Cols)
+			kernel(&panel[0], &x.F[t], x.Cols, n, x.Tokens, &out[t*stride], stride, from, step)
 		}
 	}
 }
 
-// part is how many of n tokens to take next so that the parts, each at most most, are about equal.
-func part(n, most int) int {
-	parts := (n + most - 1) / most
-	return (n + parts - 1) / parts
+// part is what n of the tokens, from t on, are to prefetch: where to begin, and how many bytes at each of some steps. There is a
+// bit more of it rather than a gap.
+func (a Ahead) part(t, n, tokens, steps int) (from, step int) {
+	from, bytes := a.From, a.Bytes
+	if n < tokens {
+		from, bytes = from+bytes*t/tokens, (bytes*n+tokens-1)/tokens
+	}
+	return from, (bytes + steps - 1) / steps
 }
 
 // clearTile is the product with a matrix of no columns.

@@ -24,7 +24,7 @@ func TestMatMul(t *testing.T) {
 			for i := range out {
 				out[i] = float32(math.NaN())
 			}
-			k.MatMul[f](panel, x, out, stride)
+			k.MatMul[f](panel, x, out, stride, Ahead{})
 			for i := range tokens {
 				for row := range rows {
 					bytes := raw[row*f.RowBytes(cols):][:f.RowBytes(cols)]
@@ -180,7 +180,7 @@ func TestMatMulExtremes(t *testing.T) {
 				}
 				out := make([]float32, tokens*PanelRows)
 				matMul := Scalar().MatMul[f]
-				matMul(panel, &x, out, PanelRows)
+				matMul(panel, &x, out, PanelRows, Ahead{})
 				for i := range tokens {
 					if got, want := out[i*PanelRows], literalDot(f, row, v[i*cols:][:cols]); !same(got, want) {
 						t.Fatalf("%v of %#x: %d tokens, token %d: %g, want %g", f, fill, tokens, i, got, want)

@@ -5,8 +5,8 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
-TEXT ·f32NEON(SB), NOSPLIT, $0-56
+// func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·f32NEON(SB), NOSPLIT, $0-72
 	MOVD w+0(FP), R0
 	MOVD x+8(FP), R2
 	MOVD k+16(FP), R5
@@ -335,8 +335,8 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
-TEXT ·f16NEON(SB), NOSPLIT, $0-56
+// func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·f16NEON(SB), NOSPLIT, $0-72
 	MOVD w+0(FP), R0
 	MOVD x+8(FP), R2
 	MOVD k+16(FP), R5
@@ -689,8 +689,8 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func bf16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
-TEXT ·bf16NEON(SB), NOSPLIT, $0-56
+// func bf16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·bf16NEON(SB), NOSPLIT, $0-72
 	MOVD w+0(FP), R0
 	MOVD x+8(FP), R2
 	MOVD k+16(FP), R5

@@ -2,7 +2,7 @@ package asm
 
 // matMulQ4_K: for sub-blocks of 32 ascending: s = (d*float(sc))*dx; acc = fma(float(isum), s, acc);
 // acc = fma(-(dmin*float(m)), dx*float(sum), acc).
-func matMulQ4_K(panel []byte, x *Tile, out []float32, stride int) {
+func matMulQ4_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 	var acc [TileTokens]perRow
 	for b := range x.Cols / BlockSize {
 		super, i := panel[b/8*q4kPanel:][:q4kPanel], b%8
@@ -39,7 +39,7 @@ func matMulQ4_K(panel []byte, x *Tile, out []float32, stride int) {
 
 // matMulQ6_K: for sub-blocks of 32 ascending: t = sc0*isum0 + sc1*isum1, exact, of the two halves of 16 weights;
 // acc = fma(float(t), d*dx, acc). An isum starts at -32*sum(q) because weights are stored as w+32.
-func matMulQ6_K(panel []byte, x *Tile, out []float32, stride int) {
+func matMulQ6_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 	var acc [TileTokens]perRow
 	for b := range x.Cols / BlockSize {
 		super, i := panel[b/8*q6kPanel:][:q6kPanel], b%8

@@ -11,8 +11,8 @@ DATA magic<>+16(SB)/8, $0x4b4000004b400000
 DATA magic<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magic<>(SB), RODATA|NOPTR, $32
 
-// func q4kDotprod(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
-TEXT ·q4kDotprod(SB), NOSPLIT, $0-72
+// func q4kDotprod(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q4kDotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3
@@ -2043,8 +2043,8 @@ pair1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
-TEXT ·q6kDotprod(SB), NOSPLIT, $0-72
+// func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q6kDotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3

@@ -5,8 +5,8 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func q4kNEON(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
-TEXT ·q4kNEON(SB), NOSPLIT, $0-72
+// func q4kNEON(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q4kNEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3
@@ -1184,8 +1184,8 @@ pair1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
-TEXT ·q6kNEON(SB), NOSPLIT, $0-72
+// func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+TEXT ·q6kNEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
 	MOVD d+16(FP), R3

@@ -4,7 +4,7 @@ package asm
 func Scalar() Kernels {
 	return Kernels{
 		Name: "scalar",
-		MatMul: [formatCount]func(panel []byte, x *Tile, out []float32, stride int){
+		MatMul: [formatCount]MatMul{
 			F32: matMulF32, F16: matMulF16, BF16: matMulBF16,
 			Q8_0: matMulQ8_0, Q4_0: matMulQ4_0, Q4_K: matMulQ4_K, Q6_K: matMulQ6_K,
 		},

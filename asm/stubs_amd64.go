@@ -13,7 +13,7 @@ package asm
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4AVX512 is
 //
@@ -25,7 +25,7 @@ func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, 
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kAVX512 is
 //
@@ -37,7 +37,7 @@ func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, 
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVX512(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
+func q4kAVX512(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kAVX512 is
 //
@@ -49,21 +49,21 @@ func q4kAVX512(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *f
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
+func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q8PairAVX512 is
 //
 //	for p < 2: the kernel of one panel, with w[p*panel:], 8 tokens of 8, and out[p*16:]
 //
 //go:noescape
-func q8PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride int)
+func q8PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, ahead, step int)
 
 // q4PairAVX512 is
 //
 //	for p < 2: the kernel of one panel, with w[p*panel:], 8 tokens of 8, and out[p*16:]
 //
 //go:noescape
-func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride int)
+func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, ahead, step int)
 
 // q8AVXVNNI is
 //
@@ -74,7 +74,7 @@ func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks i
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4AVXVNNI is
 //
@@ -86,7 +86,7 @@ func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kAVXVNNI is
 //
@@ -98,7 +98,7 @@ func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVXVNNI(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
+func q4kAVXVNNI(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kAVXVNNI is
 //
@@ -110,7 +110,7 @@ func q4kAVXVNNI(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
+func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q8AVX2 is
 //
@@ -121,7 +121,7 @@ func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4AVX2 is
 //
@@ -133,7 +133,7 @@ func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kAVX2 is
 //
@@ -145,7 +145,7 @@ func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVX2(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
+func q4kAVX2(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kAVX2 is
 //
@@ -157,7 +157,7 @@ func q4kAVX2(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *flo
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
+func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // f32AVX512 is
 //
@@ -165,7 +165,7 @@ func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // f16AVX512 is
 //
@@ -173,7 +173,7 @@ func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // bf16AVX512 is
 //
@@ -181,7 +181,7 @@ func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // f32AVX2 is
 //
@@ -189,7 +189,7 @@ func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // f16AVX2 is
 //
@@ -197,7 +197,7 @@ func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // bf16AVX2 is
 //
@@ -205,7 +205,7 @@ func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // scoresF16AVX512 is
 //

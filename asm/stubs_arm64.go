@@ -13,7 +13,7 @@ package asm
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4NEON is
 //
@@ -25,7 +25,7 @@ func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q8Dotprod is
 //
@@ -36,7 +36,7 @@ func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4Dotprod is
 //
@@ -48,7 +48,7 @@ func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q8I8MM is
 //
@@ -59,7 +59,7 @@ func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4I8MM is
 //
@@ -71,7 +71,7 @@ func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kNEON is
 //
@@ -83,7 +83,7 @@ func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kNEON(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
+func q4kNEON(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kNEON is
 //
@@ -95,7 +95,7 @@ func q4kNEON(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *flo
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
+func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kDotprod is
 //
@@ -107,7 +107,7 @@ func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kDotprod(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int)
+func q4kDotprod(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kDotprod is
 //
@@ -119,7 +119,7 @@ func q4kDotprod(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int)
+func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // f32NEON is
 //
@@ -127,7 +127,7 @@ func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // f16NEON is
 //
@@ -135,7 +135,7 @@ func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // bf16NEON is
 //
@@ -143,7 +143,7 @@ func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func bf16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride int)
+func bf16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // expNEON is
 //

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type matmulJob struct {
 	products     []productItems
 	shares       []share
 	step         uint32    // items to claim at a time
+	cache        int       // bytes of the second cache
 	edges        []float32 // [thread][tokens][16 rows]: outputs of panels that are not full
 	unit         func(worker, unit int)
 	quantizeUnit func(worker, unit int)
@@ -74,6 +76,7 @@ func (s *share) take(least uint32, back bool) (from, to int) {
 
 func (j *matmulJob) init(rt *Runtime) {
 	j.rt = rt
+	j.cache = cmp.Or(asm.CPU().L2, 512<<10)
 	j.shares = make([]share, rt.Threads())
 	j.edges = make([]float32, rt.Threads()*maxGroup*asm.TileTokens*asm.PanelRows)
 	j.unit = j.work
@@ -144,6 +147,7 @@ func (j *matmulJob) add(p Product, first int) int {
 
 // work does a share, and then what is left of the others.
 func (j *matmulJob) work(worker, unit int) {
+	var r reader
 	n := min(len(j.shares), j.items())
 	for i := range n {
 		s := &j.shares[(unit+i)%n]
@@ -153,7 +157,7 @@ func (j *matmulJob) work(worker, unit int) {
 				break
 			}
 			for item := from; item < to; {
-				item += j.multiply(worker, item, to-item)
+				item += j.multiply(worker, item, to-item, &r)
 			}
 		}
 	}
@@ -165,8 +169,9 @@ func (j *matmulJob) items() int {
 	return p.first + p.panels*((len(j.in.tiles)+p.tiles-1)/p.tiles)
 }
 
-// multiply does an item, or two whole panels next to each other if there are as many; it returns how many.
-func (j *matmulJob) multiply(worker, item, most int) int {
+// multiply does an item, or two whole panels next to each other where there are as many and they and what is read ahead fit into
+// the second cache; it returns how many.
+func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	i := len(j.products) - 1
 	for j.products[i].first > item {
 		i--
@@ -178,15 +183,18 @@ func (j *matmulJob) multiply(worker, item, most int) int {
 	tiles := j.in.tiles[firstTile:min(firstTile+p.tiles, len(j.in.tiles))]
 	panel := item % p.panels
 	row := panel * asm.PanelRows
-	count := max(1, min(2, most, (rows-row)/asm.PanelRows))
+	count := 1
+	if fit := 4*w.panel <= j.cache || len(tiles) > 2 && j.rt.k.MatMulPair[w.t] != nil; fit {
+		count = max(1, min(2, most, (rows-row)/asm.PanelRows))
+	}
 	n := min(count*asm.PanelRows, rows-row)
 	out := p.Out[firstTile*asm.TileTokens*rows+row:]
 	tokens := (len(tiles)-1)*asm.TileTokens + tiles[len(tiles)-1].Tokens
 	if n >= asm.PanelRows {
-		j.kernel(w, panel, count, tiles, out, rows)
+		j.kernel(w, panel, count, tiles, out, rows, r)
 	} else {
 		edge := j.edges[worker*maxGroup*asm.TileTokens*asm.PanelRows:]
-		j.kernel(w, panel, count, tiles, edge, asm.PanelRows)
+		j.kernel(w, panel, count, tiles, edge, asm.PanelRows, r)
 		for t := range tokens {
 			copy(out[t*rows:][:n], edge[t*asm.PanelRows:])
 		}
@@ -203,18 +211,22 @@ func (j *matmulJob) multiply(worker, item, most int) int {
 	return count
 }
 
-// kernel multiplies one or two panels with tiles. The first tile reads them from memory, and others from the second cache.
-func (j *matmulJob) kernel(w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int) {
+// kernel multiplies one or two panels with tiles. A kernel for two at once pays where arithmetic is what all wait for: with at
+// least two whole tiles.
+func (j *matmulJob) kernel(w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int, r *reader) {
 	k := &j.rt.k
+	one, two := k.MatMul[w.t], k.MatMulPair[w.t]
+	together := two != nil && count == 2 && len(tiles) > 1 && tiles[1].Tokens == asm.TileTokens
+	cold := r.begin(k, w, panel, count, together, tiles)
 	for i := range tiles {
 		x, out := &tiles[i], out[i*asm.TileTokens*stride:]
-		if pair := k.MatMulPair[w.t]; pair != nil && count == 2 && i > 0 && x.Tokens == asm.TileTokens {
-			pair(w.panelData(panel, 2), x, out, stride)
+		if together && x.Tokens == asm.TileTokens && !(cold && i == 0) {
+			two(w.panelData(panel, 2), x, out, stride, r.ahead(panel, 2, i, x.Tokens))
 			safepoint()
 			continue
 		}
 		for p := range count {
-			k.MatMul[w.t](w.panelData(panel+p, 1), x, out[p*asm.PanelRows:], stride)
+			one(w.panelData(panel+p, 1), x, out[p*asm.PanelRows:], stride, r.ahead(panel+p, 1, i, x.Tokens))
 			safepoint()
 		}
 	}

@@ -113,6 +113,9 @@ func q8_256(f *file, set string, vnni bool) {
 					}
 				})
 			})
+			if u.earliest() {
+				f.readAhead(8)
+			}
 			f.scale256(u)
 		})
 		f.afterBlock(512)
@@ -147,6 +150,9 @@ func q4_256(f *file, set string, vnni bool) {
 					f.ins("VPMADDWD", y(15), y(sum), y(sum))
 					f.ins("VPADDD", y(10), y(sum), y(sum))
 				})
+			}
+			if u.earliest() {
+				f.readAhead(4)
 			}
 			f.scale256(u)
 		})
@@ -197,7 +203,7 @@ func (f *file) weights256(u turn, g int, read func(h int)) {
 		read(h)
 	}
 	if u.earliest() {
-		f.ins("PREFETCHT0", at("AX", 64*g+prefetch))
+		f.readAhead(g)
 	}
 }
 
@@ -230,9 +236,6 @@ func (f *file) dotSigned(v, w, abs, sum int) {
 func (f *file) scale256(u turn) {
 	for _, h := range u.halves {
 		f.ins("VCVTPH2PS", blockScales(16*h), y(12+h))
-	}
-	if u.earliest() {
-		f.ins("PREFETCHT0", blockScales(prefetch))
 	}
 	u.each(func(t, h, sum int) {
 		if h == u.halves[0] {

@@ -5,23 +5,37 @@ import "fmt"
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
 //
 //	AX weights  BX what to add for their scales  CX activations  DX their scales  SI bias, sums  DI blocks  R8 n
-//	R10 out  R11 stride in bytes  R13 tokens*4  R14 what to skip after a block
-const blockParams = "w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int"
+//	R10 out  R11 stride in bytes  R13 tokens*4  R14 what to skip after a block  R15 how far ahead of AX to read
+const blockParams = "w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride" + aheadParams
 
-// prefetch is how far ahead of the weights to read, in bytes: memory takes longer to answer than 4096 bytes take to multiply.
-const prefetch = 16384
+// aheadParams: while a kernel multiplies, it prefetches what lies ahead bytes after its weights, step bytes for every block.
+const aheadParams = ", ahead, step int"
+
+// readAhead prefetches a cache line, the i-th of those that are to be read ahead with a block. They are read in ascending order,
+// or the hardware's own prefetchers lose the thread (a tenth of the speed).
+func (f *file) readAhead(i int) { f.ins("PREFETCHT0", atx("AX", "R15", 1, 64*i)) }
+
+// stepAhead goes on to what is to be read ahead with the next block.
+func (f *file) stepAhead() { f.ins("ADDQ", f.arg("step"), "R15") }
+
+// advance moves AX over some bytes.
+func (f *file) advance(bytes int) {
+	f.ins("ADDQ", imm(bytes), "AX")
+	f.ins("SUBQ", imm(bytes), "R15")
+}
 
 // blockArgs loads the parameters. A pair of blocks is the scales of both, then their quants; w begins with one.
 func (f *file) blockArgs() {
 	f.load("w", "AX", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
+	f.load("ahead", "R15")
 	f.beginPairs()
 }
 
 // beginPairs makes AX, BX and R14 what they are in the first block of a pair, for AX at its scales.
 func (f *file) beginPairs() {
-	f.ins("ADDQ", "$64", "AX")
+	f.advance(64)
 	f.ins("MOVQ", "$-64", "BX")
 	f.ins("XORQ", "R14", "R14")
 }
@@ -31,7 +45,10 @@ func blockScales(off int) string { return atx("AX", "BX", 1, off) }
 
 // afterBlock moves all pointers to the next block, whose quants follow at once if it is the second of its pair.
 func (f *file) afterBlock(quantBytes int) {
+	f.ins("ADDQ", "AX", "R15")
 	f.ins("LEAQ", atx("AX", "R14", 1, quantBytes), "AX")
+	f.ins("SUBQ", "AX", "R15")
+	f.stepAhead()
 	f.ins("XORQ", "$64", "R14")
 	f.ins("XORQ", imm(-64^-(quantBytes+32)), "BX")
 	f.nextBlock()
@@ -63,11 +80,12 @@ func q8_512(f *file) {
 		for g := range 8 {
 			w := 14 + g&1
 			f.ins("VMOVDQU8", at("AX", 64*g), z(w))
-			f.ins("PREFETCHT0", at("AX", 64*g+prefetch))
+			f.readAhead(g)
 			for t := range T {
 				f.ins("VPDPBUSD.BCST", at("CX", 32*t+4*g), z(w), z(t))
 			}
 		}
+		f.readAhead(8)
 		f.scale512(T)
 		f.afterBlock(512)
 	})
@@ -83,7 +101,7 @@ func q4_512(f *file) {
 		}
 		for g := range 4 {
 			f.ins("VMOVDQU8", at("AX", 64*g), z(13))
-			f.ins("PREFETCHT0", at("AX", 64*g+prefetch))
+			f.readAhead(g)
 			f.ins("VPANDD", z(31), z(13), z(14))
 			f.ins("VPSRLW", "$4", z(13), z(15))
 			f.ins("VPANDD", z(31), z(15), z(15))
@@ -93,6 +111,7 @@ func q4_512(f *file) {
 				}
 			}
 		}
+		f.readAhead(4)
 		f.scale512(T)
 		f.afterBlock(256)
 	})
@@ -154,7 +173,6 @@ func (f *file) groups(counter string, T, n, step int, body func(g int)) {
 // scale512 adds a block's integer sums Z0..: acc = fma(float(isum), dw*dx, acc).
 func (f *file) scale512(T int) {
 	f.ins("VCVTPH2PS", blockScales(0), z(13))
-	f.ins("PREFETCHT0", blockScales(prefetch))
 	for t := range T {
 		s := 14 + t&1
 		f.ins("VCVTDQ2PS", z(t), z(t))

@@ -5,8 +5,9 @@ import "fmt"
 // matmulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of each row:
 //
 //	AX weights  CX activations  DI columns  R8 n  R10 out  R11 stride in bytes  R13 tokens*4
+//	R15 how far ahead of AX to read  R12 what to add to that after a column
 func matmulFloat(f *file, s isa) {
-	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride int"
+	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride" + aheadParams
 	w, tmp, most := 12, 14, 6 // 256 bits: sums of 6 tokens, two halves of weights, an activation
 	if s.halves == 1 {
 		w, most = 15, 8
@@ -20,6 +21,8 @@ func matmulFloat(f *file, s isa) {
 		f.load("w", "AX", "x", "CX", "k", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 		f.ins("SHLQ", "$2", "R11")
 		f.ins("SHLQ", "$2", "R13")
+		f.load("ahead", "R15", "step", "R12")
+		f.ins("SUBQ", imm(16*bytes), "R12")
 		f.dispatch("R8", most)
 		for T := most; T >= 1; T-- {
 			acc := func(t, h int) int { return t*s.halves + h }
@@ -28,7 +31,7 @@ func matmulFloat(f *file, s isa) {
 				f.zero(s, i)
 			}
 			f.label(fmt.Sprintf("loop%d", T))
-			f.ins("PREFETCHT0", at("AX", prefetch))
+			f.readAhead(0)
 			for h := range s.halves {
 				f.loadFloats(s, format, at("AX", h*s.lanes()*bytes), w+h)
 			}
@@ -43,6 +46,7 @@ func matmulFloat(f *file, s isa) {
 				}
 			}
 			f.ins("ADDQ", imm(16*bytes), "AX")
+			f.ins("ADDQ", "R12", "R15")
 			f.ins("ADDQ", "R13", "CX")
 			f.ins("DECQ", "DI")
 			f.ins("JNZ", fmt.Sprintf("loop%d", T))

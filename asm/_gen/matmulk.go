@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // The K formats: super-blocks of 8 blocks, each with small integers for scales.
-const superParams = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride int"
-const superParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride int"
+const superParams = "w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride" + aheadParams
+const superParams6 = "w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride" + aheadParams
 
 const (
 	q4kBytes = 2368 // low and high nibbles of 4 pairs of blocks; d 2048; dmin 2080; sc 2112; mn 2240
@@ -16,20 +16,16 @@ func (f *file) superArgs(sums string) {
 	f.load("w", "AX", "q", "CX", "d", "DX", sums, "SI", "supers", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
+	f.load("ahead", "R15")
 }
 
-// q4kAhead and q6kAhead are how far ahead to read, in whole super-blocks: in ascending order, or the hardware's own prefetchers
-// lose the thread (a tenth of the speed).
-const (
-	q4kAhead = 4 * q4kBytes
-	q6kAhead = 3 * q6kBytes
-)
-
-// prefetchAhead reads the bytes from .. to-1, a multiple of 64, of the super-block that is ahead bytes away.
-func (f *file) prefetchAhead(ahead, from, to int) {
-	for i := from; i < to; i += 64 {
-		f.ins("PREFETCHT0", at("AX", ahead+i))
-	}
+// nextPair moves AX to the next pair of blocks of Q4_K, and the reading ahead, of which 8 lines were read with the quants.
+func (f *file) nextPair() {
+	f.readAhead(8)
+	f.readAhead(9)
+	f.stepAhead()
+	f.stepAhead()
+	f.advance(512)
 }
 
 // q4k_512: BX scales of a pair of blocks, R9 pairs left; Z24 d, Z25 dmin, Z26 d*sc, Z27 dmin*mn.
@@ -41,7 +37,6 @@ func q4k_512(f *file) {
 		f.ins("VCVTPH2PS", at("AX", 2048), z(24))
 		f.ins("VCVTPH2PS", at("AX", 2080), z(25))
 		f.ins("LEAQ", at("AX", 2112), "BX")
-		f.prefetchAhead(q4kAhead-q4kBytes, 2048, q4kBytes) // after the quants of that one
 		f.ins("MOVQ", "$4", "R9")
 		f.label(fmt.Sprintf("pair%d", T))
 		for nibble := range 2 {
@@ -57,7 +52,7 @@ func q4k_512(f *file) {
 				w := 14 + g&1
 				f.nibbles512(nibble, at("AX", 64*g), 31, w)
 				if nibble == 0 {
-					f.prefetchAhead(q4kAhead, 64*g, 64*g+64)
+					f.readAhead(g)
 				}
 				for t := range T {
 					f.ins("VPDPBUSD.BCST", at("CX", 32*t+4*g), z(w), z(t))
@@ -72,11 +67,11 @@ func q4k_512(f *file) {
 			}
 			f.nextBlock()
 		}
-		f.ins("ADDQ", "$512", "AX")
+		f.nextPair()
 		f.ins("ADDQ", "$32", "BX")
 		f.ins("DECQ", "R9")
 		f.ins("JNZ", fmt.Sprintf("pair%d", T))
-		f.ins("ADDQ", imm(q4kBytes-2048), "AX")
+		f.advance(q4kBytes - 2048)
 	})
 }
 
@@ -90,16 +85,13 @@ func (f *file) nibbles512(nibble int, mem string, mask, reg int) {
 	f.ins("VPANDD", z(mask), z(reg), z(reg))
 }
 
-// prefetch6 reads ahead at group g of a block of Q6_K: a super-block evenly in eight, the eighths in BX.
-func (f *file) prefetch6(g int) { f.ins("PREFETCHT0", atx("AX", "BX", 1, q6kAhead+64*g)) }
-
 // Where a half of a super-block (R14 = 0, then 128) has its nibbles, its pairs of bits and its scales.
 
 func q6kLow(base string, off int) string   { return atx(base, "R14", 8, off) }
 func q6kHigh(base string, off int) string  { return atx(base, "R14", 4, 2048+off) }
 func q6kScale(base string, off int) string { return atx(base, "R14", 1, 3072+off) }
 
-// q6k_512: BX eighths read ahead; two integer sums per token, one for each scale: Z0.. and Z8..; Z27, Z28 scales, Z29 d, Z30 mask of bits 4 and 5.
+// q6k_512: two integer sums per token, one for each scale: Z0.. and Z8..; Z27, Z28 scales, Z29 d, Z30 mask of bits 4 and 5.
 func q6k_512(f *file) {
 	f.function("q6kAVX512", 0, superParams6, q6kDoc)
 	f.superArgs("half")
@@ -107,7 +99,6 @@ func q6k_512(f *file) {
 	f.broadcast512(0x30303030, 30)
 	f.tiles512(func(T int) {
 		f.ins("VCVTPH2PS", at("AX", 3328), z(29))
-		f.ins("XORQ", "BX", "BX")
 		f.ins("XORQ", "R14", "R14")
 		f.label(fmt.Sprintf("half%d", T))
 		for i := range 4 {
@@ -122,7 +113,7 @@ func q6k_512(f *file) {
 				f.groups("R12", T, 4, 2, func(g int) {
 					g += 4 * c
 					f.nibbles512(i&1, q6kLow("AX", 512*(i/2)+64*g), 31, 24)
-					f.prefetch6(g)
+					f.readAhead(g)
 					high, v := q6kHigh("AX", 64*g), z(25)
 					switch i {
 					case 0:
@@ -150,26 +141,24 @@ func q6k_512(f *file) {
 			}
 			f.nextBlock()
 			f.ins("ADDQ", "R13", "SI") // two numbers for each token
-			f.ins("ADDQ", imm(q6kBytes/8), "BX")
+			f.stepAhead()
 		}
 		f.ins("ADDQ", "$128", "R14")
 		f.ins("CMPQ", "R14", "$256")
 		f.ins("JNE", fmt.Sprintf("half%d", T))
-		f.ins("ADDQ", imm(q6kBytes), "AX")
+		f.advance(q6kBytes)
 	})
 }
 
-// q4k_256: R15 the super-block, BX scales of a pair of blocks, R14 pairs left; Y12, Y13 d*sc, Y8, Y9 dmin*mn.
+// q4k_256: R14 the super-block, BX scales of a pair of blocks; Y12, Y13 d*sc, Y8, Y9 dmin*mn.
 func q4k_256(f *file, set string, vnni bool) {
 	f.function("q4k"+set, 0, superParams, q4kDoc)
 	f.superArgs("dsum")
 	f.ins("VMOVDQU", nibbleMask, y(14))
 	f.ones()
 	f.tiles256("supers", 8, func(T int) {
-		f.ins("MOVQ", "AX", "R15")
+		f.ins("MOVQ", "AX", "R14")
 		f.ins("LEAQ", at("AX", 2112), "BX")
-		f.prefetchAhead(q4kAhead-q4kBytes, 2048, q4kBytes) // after the quants of that one
-		f.ins("MOVQ", "$4", "R14")
 		f.label(fmt.Sprintf("pair%d", T))
 		for nibble := range 2 {
 			turns(T, vnni, func(u turn) {
@@ -179,13 +168,13 @@ func q4k_256(f *file, set string, vnni bool) {
 						f.nibbles256(nibble, at("AX", 64*g+32*h), 8+h)
 					}
 					if nibble == 0 && u.earliest() {
-						f.prefetchAhead(q4kAhead, 64*g, 64*g+64)
+						f.readAhead(g)
 					}
 					f.dot256(u, vnni, 4*g)
 				})
 				for i, reg := range []int{12, 8} {
 					for _, h := range u.halves {
-						f.ins("VCVTPH2PS", at("R15", 2048+32*i+16*h), y(11))
+						f.ins("VCVTPH2PS", at("R14", 2048+32*i+16*h), y(11))
 						f.ins("VPMOVZXBD", at("BX", 128*i+16*nibble+8*h), y(reg+h))
 						f.ins("VCVTDQ2PS", y(reg+h), y(reg+h))
 						f.ins("VMULPS", y(11), y(reg+h), y(reg+h))
@@ -206,11 +195,12 @@ func q4k_256(f *file, set string, vnni bool) {
 			})
 			f.nextBlock()
 		}
-		f.ins("ADDQ", "$512", "AX")
+		f.nextPair()
 		f.ins("ADDQ", "$32", "BX")
-		f.ins("DECQ", "R14")
-		f.ins("JNZ", fmt.Sprintf("pair%d", T))
-		f.ins("ADDQ", imm(q4kBytes-2048), "AX")
+		f.ins("LEAQ", at("R14", 2048), "DI")
+		f.ins("CMPQ", "AX", "DI")
+		f.ins("JNE", fmt.Sprintf("pair%d", T))
+		f.advance(q4kBytes - 2048)
 	})
 }
 
@@ -234,7 +224,6 @@ func q6k_256(f *file, set string, vnni bool) {
 	f.ins("VMOVDQU", nibbleMask, y(14))
 	f.ins("VMOVDQU", bits, y(15))
 	f.tiles256("supers", 4, func(T int) {
-		f.ins("XORQ", "BX", "BX")
 		f.ins("XORQ", "R14", "R14")
 		f.label(fmt.Sprintf("half%d", T))
 		for i := range 4 {
@@ -254,12 +243,12 @@ func q6k_256(f *file, set string, vnni bool) {
 			}
 			f.nextBlock()
 			f.ins("ADDQ", "R13", "SI") // two numbers for each token
-			f.ins("ADDQ", imm(q6kBytes/8), "BX")
+			f.stepAhead()
 		}
 		f.ins("ADDQ", "$128", "R14")
 		f.ins("CMPQ", "R14", "$256")
 		f.ins("JNE", fmt.Sprintf("half%d", T))
-		f.ins("ADDQ", imm(q6kBytes), "AX")
+		f.advance(q6kBytes)
 	})
 }
 
@@ -267,7 +256,7 @@ func q6k_256(f *file, set string, vnni bool) {
 func (f *file) sixBits256(i, h, g, reg int) {
 	f.nibbles256(i&1, q6kLow("AX", 512*(i/2)+64*g+32*h), reg)
 	if h == 0 {
-		f.prefetch6(g)
+		f.readAhead(g)
 	}
 	f.ins("VMOVDQU", q6kHigh("AX", 64*g+32*h), y(13))
 	switch i {

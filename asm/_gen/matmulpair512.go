@@ -8,19 +8,20 @@ package main
 //	Z16..23, Z24..31 float sums
 //
 // Other registers are as for one panel, but R8 is the bytes from a panel to the next, R9 what to add for the second one's scales.
-// Nothing is read ahead: the panels are in a cache.
-const pairParams = "w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride int"
+const pairParams = "w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride" + aheadParams
 
 const pairTokens = 8
 
 // pair512 writes a loop over DI pairs of blocks. block multiplies the weights of one with 4 activations from CX+off on.
-func (f *file) pair512(quantBytes, biasShift int, block func(off int)) {
+func (f *file) pair512(quantBytes, biasShift int, block func(off, line int)) {
 	f.load("w", "AX", "panel", "R8", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI")
+	f.load("ahead", "R15")
 	f.beginPairs()
 	f.ins("MOVQ", imm(4*pairTokens), "R13")
 	for i := 16; i < 32; i++ {
 		f.ins("VPXORD", z(i), z(i), z(i))
 	}
+	groups := quantBytes / 64
 	f.label("loop")
 	f.ins("LEAQ", "(R8)(BX*1)", "R9")
 	for first := 0; first < pairTokens; first += 4 {
@@ -33,7 +34,9 @@ func (f *file) pair512(quantBytes, biasShift int, block func(off int)) {
 			}
 			f.ins("VMOVDQA64", z(t), z(4+t))
 		}
-		block(32 * first)
+		line := first / 4 * (groups + 1)
+		block(32*first, line)
+		f.readAhead(line + groups)
 		f.ins("VCVTPH2PS", "(AX)(BX*1)", z(12))
 		f.ins("VCVTPH2PS", "(AX)(R9*1)", z(13))
 		for t := range 4 {
@@ -67,11 +70,13 @@ func (f *file) pairDots(off int) {
 }
 
 func q8Pair512(f *file) {
+
 	f.function("q8PairAVX512", 0, pairParams, pairDoc)
-	f.pair512(512, 0, func(off int) {
+	f.pair512(512, 0, func(off, line int) {
 		for g := range 8 {
 			f.ins("VMOVDQU8", at("AX", 64*g), z(8))
 			f.ins("VMOVDQU8", atx("AX", "R8", 1, 64*g), z(9))
+			f.readAhead(line + g)
 			f.pairDots(off + 4*g)
 		}
 	})
@@ -80,8 +85,9 @@ func q8Pair512(f *file) {
 func q4Pair512(f *file) {
 	f.function("q4PairAVX512", 0, pairParams, pairDoc)
 	f.broadcast512(0x0f0f0f0f, 15)
-	f.pair512(256, 4, func(off int) {
+	f.pair512(256, 4, func(off, line int) {
 		for g := range 4 {
+			f.readAhead(line + g)
 			for nibble := range 2 {
 				for p, mem := range []string{at("AX", 64*g), atx("AX", "R8", 1, 64*g)} {
 					f.nibbles512(nibble, mem, 15, 8+p)
