@@ -8,7 +8,7 @@ import "testing"
 func TestAheadPart(t *testing.T) {
 	r := newRand(30)
 	for range 1000 {
-		a := Ahead{From: r.IntN(1<<20) - 1<<19, Bytes: r.IntN(1 << 20)}
+		a := Ahead{From: r.IntN(1<<20) - 1<<19, Step: r.IntN(1000)}
 		tokens, most, steps := 1+r.IntN(TileTokens), 1+r.IntN(TileTokens), 1+r.IntN(3000)
 		upto, n := a.From, 0
 		for i := 0; i < tokens; i += n {
@@ -19,7 +19,7 @@ func TestAheadPart(t *testing.T) {
 			}
 			upto = from + step*steps
 		}
-		if end := a.From + a.Bytes; upto < end || upto >= end+steps {
+		if end := a.From + a.Step*steps; upto < end || upto >= end+steps {
 			t.Fatalf("%+v in %d steps: up to %d", a, steps, upto)
 		}
 	}

@@ -100,6 +100,14 @@ func (f Format) PanelBytes(cols int) int {
 	return align64(cols / formats[f].blockWeights * formats[f].panelBytes)
 }
 
+// Steps is how many steps of a [MatMul] cols columns are: blocks of 32, or single columns of floating-point numbers.
+func (f Format) Steps(cols int) int {
+	if f.Integer() {
+		return cols / BlockSize
+	}
+	return cols
+}
+
 // pairedBlock says where in a panel of Q8_0 or Q4_0 the scales and the quants of block b begin; quantBytes are those of a block.
 func pairedBlock(b, quantBytes int) (scales, quants int) {
 	pair := b / 2 * 2 * (2*PanelRows + quantBytes)

@@ -13,9 +13,9 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 42)) }
 func anyAhead(r *rand.Rand) Ahead {
 	return []Ahead{
 		{},
-		{From: 1 << 12, Bytes: r.IntN(1 << 20)},
-		{From: -1 << 12, Bytes: r.IntN(1 << 20)},
-		{From: r.Int() - r.Int(), Bytes: r.IntN(1 << 40)},
+		{From: 1 << 12, Step: r.IntN(1 << 12)},
+		{From: -1 << 12, Step: r.IntN(1 << 12)},
+		{From: r.Int() - r.Int(), Step: r.IntN(1 << 40)},
 	}[r.IntN(4)]
 }
 

@@ -3,10 +3,10 @@ package asm
 // MatMul is a product of a panel and a tile; see [Kernels].
 type MatMul func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead)
 
-// Ahead is what a [MatMul] prefetches, evenly while it multiplies: Bytes bytes, the first of them From bytes after the panel's.
-// They may lie anywhere and need not be mapped. Scalar kernels ignore it, and so do those for arm64, which prefetch what they
-// read themselves.
-type Ahead struct{ From, Bytes int }
+// Ahead is what a [MatMul] prefetches, evenly while it multiplies: Step bytes at each of its [Format.Steps], the first of them
+// From bytes after the panel's. They may lie anywhere and need not be mapped. Scalar kernels ignore it, and so do those for
+// arm64, which prefetch what they read themselves.
+type Ahead struct{ From, Step int }
 
 // FirstPass is how many of a tile's tokens MatMul takes in its first pass over a panel: in every pass about as many.
 func (k *Kernels) FirstPass(f Format, tokens int) int {

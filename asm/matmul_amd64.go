@@ -17,7 +17,6 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 		last := blocks*TileTokens - 1
 		_, _, _ = panels[2*panel-1], x.Q[last*BlockSize+31], x.Bias[last]
 		_, _ = x.D[last], out[(TileTokens-1)*stride+2*PanelRows-1]
-		from, step := ahead.part(0, TileTokens, TileTokens, blocks)
-		kernel(&panels[0], panel, &x.Q[0], &x.D[0], &x.Bias[0], blocks, &out[0], stride, from, step)
+		kernel(&panels[0], panel, &x.Q[0], &x.D[0], &x.Bias[0], blocks, &out[0], stride, ahead.From, ahead.Step)
 	}
 }

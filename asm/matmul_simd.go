@@ -71,14 +71,13 @@ func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
 	}
 }
 
-// part is what n of the tokens, from t on, are to prefetch: where to begin, and how many bytes at each of some steps. There is a
+// part is what n of the tokens, from t on, are to prefetch: where to begin, and how many bytes at each of the steps. There is a
 // bit more of it rather than a gap.
 func (a Ahead) part(t, n, tokens, steps int) (from, step int) {
-	from, bytes := a.From, a.Bytes
-	if n < tokens {
-		from, bytes = from+bytes*t/tokens, (bytes*n+tokens-1)/tokens
+	if n == tokens {
+		return a.From, a.Step
 	}
-	return from, (bytes + steps - 1) / steps
+	return a.From + a.Step*steps*t/tokens, (a.Step*n + tokens - 1) / tokens
 }
 
 // clearTile is the product with a matrix of no columns.

@@ -39,11 +39,11 @@ func BenchmarkTilesCycles(b *testing.B) {
 								for i := range tiles {
 									out := out[i*TileTokens*16*PanelRows+p*PanelRows:]
 									if k.MatMulPair[f] != nil && i > 0 {
-										k.MatMulPair[f](two, &tiles[i], out, 16*PanelRows, Ahead{len(two), 2 * len(one) / n})
+										k.MatMulPair[f](two, &tiles[i], out, 16*PanelRows, Ahead{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
 										continue
 									}
-									k.MatMul[f](two[:len(one)], &tiles[i], out, 16*PanelRows, Ahead{len(two), 2 * len(one) / n})
-									k.MatMul[f](two[len(one):], &tiles[i], out[PanelRows:], 16*PanelRows, Ahead{len(two), 2 * len(one) / n})
+									k.MatMul[f](two[:len(one)], &tiles[i], out, 16*PanelRows, Ahead{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
+									k.MatMul[f](two[len(one):], &tiles[i], out[PanelRows:], 16*PanelRows, Ahead{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
 								}
 								best = min(best, time.Since(t)/2)
 							}

@@ -169,8 +169,8 @@ func (j *matmulJob) items() int {
 	return p.first + p.panels*((len(j.in.tiles)+p.tiles-1)/p.tiles)
 }
 
-// multiply does an item, or two whole panels next to each other where there are as many and they and what is read ahead fit into
-// the second cache; it returns how many.
+// multiply does an item, or whole panels next to each other: as many as there are, at most most, if they are read once; else two,
+// where they and what is read ahead fit into the second cache. It returns how many.
 func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	i := len(j.products) - 1
 	for j.products[i].first > item {
@@ -183,10 +183,13 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	tiles := j.in.tiles[firstTile:min(firstTile+p.tiles, len(j.in.tiles))]
 	panel := item % p.panels
 	row := panel * asm.PanelRows
-	count := 1
-	if fit := 4*w.panel <= j.cache || len(tiles) > 2 && j.rt.k.MatMulPair[w.t] != nil; fit {
-		count = max(1, min(2, most, (rows-row)/asm.PanelRows))
+	if !j.onePass(w, tiles) {
+		most = min(most, 2)
+		if fit := 4*w.panel <= j.cache || len(tiles) > 2 && j.rt.k.MatMulPair[w.t] != nil; !fit {
+			most = 1
+		}
 	}
+	count := max(1, min(most, (rows-row)/asm.PanelRows))
 	n := min(count*asm.PanelRows, rows-row)
 	out := p.Out[firstTile*asm.TileTokens*rows+row:]
 	tokens := (len(tiles)-1)*asm.TileTokens + tiles[len(tiles)-1].Tokens
@@ -211,11 +214,23 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	return count
 }
 
-// kernel multiplies one or two panels with tiles. A kernel for two at once pays where arithmetic is what all wait for: with at
-// least two whole tiles.
+// onePass reports whether a panel is read once: nothing then needs to be kept in a cache, and the pass reads on as it goes.
+func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
+	return len(tiles) == 1 && j.rt.k.FirstPass(w.t, tiles[0].Tokens) == tiles[0].Tokens
+}
+
+// kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two at once pays where arithmetic is
+// what all wait for: with at least two whole tiles.
 func (j *matmulJob) kernel(w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int, r *reader) {
 	k := &j.rt.k
 	one, two := k.MatMul[w.t], k.MatMulPair[w.t]
+	if j.onePass(w, tiles) {
+		for p := range count {
+			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride, asm.Ahead{From: readAhead, Step: w.step})
+			safepoint()
+		}
+		return
+	}
 	together := two != nil && count == 2 && len(tiles) > 1 && tiles[1].Tokens == asm.TileTokens
 	cold := r.begin(k, w, panel, count, together, tiles)
 	for i := range tiles {

@@ -16,6 +16,8 @@ type Matrix struct {
 	t          Type
 	offset     bool // asm.Kernels.Offset of the Runtime it was packed for
 	panel      int  // bytes per panel
+	steps      int  // asm.Format.Steps of a panel
+	step       int  // bytes of a panel at each of them
 	memory     memory
 }
 
@@ -24,7 +26,8 @@ func newMatrix(rt *Runtime, t Type, rows, cols int) (*Matrix, error) {
 	if err := checkMatrix(t, rows, cols); err != nil {
 		return nil, err
 	}
-	m := &Matrix{rows: rows, cols: cols, t: t, offset: rt.k.Offset, panel: t.PanelBytes(cols)}
+	m := &Matrix{rows: rows, cols: cols, t: t, offset: rt.k.Offset, panel: t.PanelBytes(cols), steps: t.Steps(cols)}
+	m.step = (m.panel + m.steps - 1) / m.steps
 	if err := m.memory.own(rt.arena.allocate(m.panels() * m.panel)); err != nil {
 		return nil, fmt.Errorf("matrix of %d x %d, %v: %w", rows, cols, t, err)
 	}

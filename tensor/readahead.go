@@ -3,7 +3,7 @@ package tensor
 import "github.com/specgo/spec/asm"
 
 // readAhead is how many bytes before their use weights are read: more than what is multiplied while memory answers.
-const readAhead = 12 << 10
+const readAhead = 8 << 10
 
 // readingTiles is how many tiles at most share the reading. What is read too early makes room for activations again, and a tile
 // that need not read can bring the panel from the second cache to the first.
@@ -27,10 +27,6 @@ type reader struct {
 func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together bool, tiles []asm.Tile) (cold bool) {
 	cold = r.w != w || r.next != panel
 	r.w, r.next, r.done = w, panel+count, 0
-	if len(tiles) == 1 && k.FirstPass(w.t, tiles[0].Tokens) == tiles[0].Tokens {
-		r.first = 1 // a single pass reads on as it goes
-		return cold
-	}
 	r.first = max(0, len(tiles)-readingTiles)
 	r.tokens = (len(tiles)-1-r.first)*asm.TileTokens + tiles[len(tiles)-1].Tokens
 	lead := w.panel * count
@@ -54,11 +50,11 @@ func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together boo
 // which are in the second cache by now.
 func (r *reader) ahead(panel, n, tile, tokens int) asm.Ahead {
 	if tile < r.first {
-		return asm.Ahead{From: readAhead, Bytes: n * r.w.panel}
+		return asm.Ahead{From: readAhead, Step: n * r.w.step}
 	}
 	at := panel * r.w.panel
 	from := max(r.reached, at+readAhead)
 	r.done += n * tokens
 	r.reached = max(from, r.start+r.w.panel*r.done/r.tokens)
-	return asm.Ahead{From: from - at, Bytes: r.reached - from}
+	return asm.Ahead{From: from - at, Step: (r.reached - from + r.w.steps - 1) / r.w.steps}
 }

@@ -24,19 +24,19 @@ func TestReadAhead(t *testing.T) {
 				return func(data []byte, x *asm.Tile, _ []float32, _ int, a asm.Ahead) {
 					at := int(uintptr(unsafe.Pointer(&data[0])) - uintptr(unsafe.Pointer(&w.memory.data[0])))
 					calls++
-					if a.Bytes < 0 || calls > 1 && at+a.From > reached {
-						t.Fatalf("call %d: reads %+d, %d bytes, read so far %+d", calls, a.From, a.Bytes, reached-at)
+					if a.Step < 0 || calls > 1 && at+a.From > reached {
+						t.Fatalf("call %d: reads %+d, %d bytes a step, read so far %+d", calls, a.From, a.Step, reached-at)
 					}
 					if at+n*w.panel > seen { // the first pass over them; it takes so many tokens
 						seen = at + n*w.panel
 						firsts := rt.k.FirstPass(Q8_0, x.Tokens)
-						ends := max(reached, at+a.From+a.Bytes*firsts/x.Tokens)
+						ends := max(reached, at+a.From+a.Step*w.steps*firsts/x.Tokens)
 						begins := max(reached, at+a.From)
 						if at >= 2*w.panel && (begins < at+(n-1)*w.panel+readAhead || ends < seen+readAhead) {
 							t.Fatalf("call %d: %d panels of %d at %d: read when it begins %d, when it ends %d", calls, n, w.panel, at, begins, ends)
 						}
 					}
-					reached = max(reached, at+a.From+a.Bytes)
+					reached = max(reached, at+a.From+a.Step*w.steps)
 				}
 			}
 			rt.k.MatMul[Q8_0] = follow(1)
