@@ -2,7 +2,10 @@
 
 package asm
 
-import "testing"
+import (
+	"testing"
+	"unsafe"
+)
 
 // TestAheadPart: the parts of a tile prefetch one after the other, without gaps and hardly more than the whole.
 func TestAheadPart(t *testing.T) {
@@ -22,5 +25,26 @@ func TestAheadPart(t *testing.T) {
 		if end := a.From + a.Step*steps; upto < end || upto >= end+steps {
 			t.Fatalf("%+v in %d steps: up to %d", a, steps, upto)
 		}
+	}
+}
+
+// TestFloatPieces: long columns are cut, so that no kernel takes long, and prefetch as one stream all the same.
+func TestFloatPieces(t *testing.T) {
+	const tokens, cols, bytes = 8, 3*floatColumns + 5, 32
+	panel, out := make([]byte, cols*bytes), make([]float32, tokens*PanelRows)
+	a := Ahead{From: 1 << 13, Step: 29}
+	upto, calls := a.From, 0
+	kernel := floatKernel(func(w *byte, _ *float32, k, _, _ int, _ *float32, _, ahead, step int) {
+		from := int(uintptr(unsafe.Pointer(w))-uintptr(unsafe.Pointer(&panel[0]))) + ahead
+		if k > floatColumns || from > upto {
+			t.Fatalf("call %d: %d columns, prefetch from %d after %d", calls, k, from, upto)
+		}
+		upto = from + step*k
+		calls++
+	})
+	x := &Tile{Tokens: tokens, Cols: cols, F: make([]float32, cols*tokens)}
+	floatMatMul(kernel, bytes, 6)(panel, x, out, PanelRows, a)
+	if end := a.From + a.Step*cols; calls != 4*2 || upto < end || upto > end+cols {
+		t.Errorf("%d calls prefetch up to %d, not %d", calls, upto, end)
 	}
 }

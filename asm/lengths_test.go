@@ -38,6 +38,32 @@ func TestMatMulEveryLength(t *testing.T) {
 	}
 }
 
+// Columns of floating-point numbers are multiplied in pieces; the sums go on from one to the next.
+func TestMatMulLongColumns(t *testing.T) {
+	const cols, tokens, rows, stride = 2*8192 + 5, 7, 13, 19
+	scalar := Scalar()
+	for _, f := range []Format{F32, F16, BF16} {
+		r := newRand(23)
+		panel := make([]byte, f.PanelBytes(cols))
+		Pack(f, false, panel, randomRows(r, f, rows, cols), rows, cols)
+		x, _ := newTile(t, &scalar, r, tokens, cols)
+		want := make([]float32, (tokens-1)*stride+PanelRows)
+		normal(r, want, 1)
+		got := tail[float32](t, len(want))
+		start := append([]float32(nil), want...)
+		scalar.MatMul[f](panel, x, want, stride, Ahead{})
+		for _, name := range Available()[1:] {
+			k, err := Select(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(got, start)
+			k.MatMul[f](panel, x, got, stride, anyAhead(r))
+			wantSame(t, fmt.Sprint(name, " ", f), got, want)
+		}
+	}
+}
+
 // Any number of rows shares a page of keys and values; any number of keys and dimensions.
 func TestAttentionEveryShape(t *testing.T) {
 	scalar := Scalar()

@@ -51,23 +51,36 @@ func superMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, per
 func tileDSum(x *Tile) []float32 { return x.DSum }
 func tileHalf(x *Tile) []int32   { return x.Half }
 
-// floatKernel multiplies a panel of k columns with n of a tile's tokens.
+// floatKernel multiplies k columns of a panel with n of a tile's tokens, and adds to out.
 type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
 
 // floatMatMul makes a MatMul of a floatKernel that takes up to most tokens at once; a column of a panel has columnBytes.
 func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
 	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
-		if x.Cols == 0 {
-			clearTile(x, out, stride)
-			return
+		clearTile(x, out, stride)
+		for f := x.F[:x.Cols*x.Tokens]; len(f) > 0; {
+			cols := min(len(f)/x.Tokens, floatColumns)
+			kernel.tile(panel[:cols*columnBytes], f[:cols*x.Tokens], cols, most, x.Tokens, out, stride, ahead)
+			panel, f = panel[cols*columnBytes:], f[cols*x.Tokens:]
+			ahead.From += cols * (ahead.Step - columnBytes)
 		}
-		_, _, _ = panel[x.Cols*columnBytes-1], x.F[x.Cols*x.Tokens-1], out[(x.Tokens-1)*stride+PanelRows-1]
-		n := 0
-		for t := 0; t < x.Tokens; t += n {
-			n = part(x.Tokens-t, most)
-			from, step := ahead.part(t, n, x.Tokens, x.Cols)
-			kernel(&panel[0], &x.F[t], x.Cols, n, x.Tokens, &out[t*stride], stride, from, step)
-		}
+	}
+}
+
+// floatColumns is how many columns of floating-point numbers are multiplied at once, in some 20 µs: a garbage collection
+// waits for the end of a kernel.
+const floatColumns = 8192
+
+// tile multiplies some columns with a tile. Being called for them, it also looks whether a garbage collection waits.
+//
+//go:noinline
+func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int, out []float32, stride int, ahead Ahead) {
+	_ = out[(tokens-1)*stride+PanelRows-1]
+	n := 0
+	for t := 0; t < tokens; t += n {
+		n = part(tokens-t, most)
+		from, step := ahead.part(t, n, tokens, cols)
+		kernel(&panel[0], &x[t], cols, n, tokens, &out[t*stride], stride, from, step)
 	}
 }
 

@@ -162,6 +162,7 @@ func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 // f32AVX512 is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
@@ -170,6 +171,7 @@ func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahea
 // f16AVX512 is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
@@ -178,6 +180,7 @@ func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahea
 // bf16AVX512 is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
@@ -186,6 +189,7 @@ func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahe
 // f32AVX2 is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
@@ -194,6 +198,7 @@ func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead,
 // f16AVX2 is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
@@ -202,6 +207,7 @@ func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead,
 // bf16AVX2 is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape

@@ -124,6 +124,7 @@ func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 // f32NEON is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
@@ -132,6 +133,7 @@ func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead,
 // f16NEON is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
@@ -140,6 +142,7 @@ func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead,
 // bf16NEON is
 //
 //	for t < n, r < 16:
+//		acc := out[t*stride+r]
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape

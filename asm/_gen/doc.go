@@ -16,6 +16,7 @@ const q8SignedDoc = `for t < n, r < 16:
 		acc = fma(float(isum), scales[b][r]*d[b][t], acc)`
 
 const floatDoc = `for t < n, r < 16:
+	acc := out[t*stride+r]
 	for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)`
 
 const q4Doc = `for t < n, r < 16:

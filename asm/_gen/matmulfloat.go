@@ -4,7 +4,7 @@ import "fmt"
 
 // matmulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of each row:
 //
-//	AX weights  CX activations  DI columns  R8 n  R10 out  R11 stride in bytes  R13 tokens*4
+//	AX weights  CX activations  DI columns  R8 n  R10 out  R9 a token of it  R11 stride in bytes  R13 tokens*4
 //	R15 how far ahead of AX to read  R12 what to add to that after a column
 func matmulFloat(f *file, s isa) {
 	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride" + aheadParams
@@ -27,9 +27,18 @@ func matmulFloat(f *file, s isa) {
 		for T := most; T >= 1; T-- {
 			acc := func(t, h int) int { return t*s.halves + h }
 			f.label(fmt.Sprintf("t%d", T))
-			for i := range T * s.halves {
-				f.zero(s, i)
+			sums := func(move func(mem, reg string)) { // of one token after the other
+				f.ins("MOVQ", "R10", "R9")
+				for t := range T {
+					if t > 0 {
+						f.ins("ADDQ", "R11", "R9")
+					}
+					for h := range s.halves {
+						move(at("R9", 32*h), s.reg(acc(t, h)))
+					}
+				}
 			}
+			sums(func(mem, reg string) { f.ins("VMOVUPS", mem, reg) })
 			f.label(fmt.Sprintf("loop%d", T))
 			f.readAhead(0)
 			for h := range s.halves {
@@ -50,12 +59,7 @@ func matmulFloat(f *file, s isa) {
 			f.ins("ADDQ", "R13", "CX")
 			f.ins("DECQ", "DI")
 			f.ins("JNZ", fmt.Sprintf("loop%d", T))
-			for t := range T {
-				for h := range s.halves {
-					f.ins("VMOVUPS", s.reg(acc(t, h)), at("R10", 32*h))
-				}
-				f.ins("ADDQ", "R11", "R10")
-			}
+			sums(func(mem, reg string) { f.ins("VMOVUPS", reg, mem) })
 			f.ret()
 		}
 	}

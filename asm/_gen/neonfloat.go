@@ -5,7 +5,7 @@ import "fmt"
 // neonMatMulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of each
 // row:
 //
-//	R0 weights  R2 activations  R5 columns  R6 n  R7 tokens*4  R8 out  R9 stride in bytes
+//	R0 weights  R2 activations  R5 columns  R6 n  R7 tokens*4  R8 out  R10 a token of it  R9 stride in bytes
 func neonMatMulFloat(f neonFile) {
 	const most = 6
 	for _, format := range []string{"f32", "f16", "bf16"} {
@@ -22,7 +22,11 @@ func neonMatMulFloat(f neonFile) {
 			k.facc = k.free.take(4 * T)
 			w := k.free.take(4)
 			f.label(fmt.Sprintf("t%d", T))
-			f.clear(k.facc, 4*T)
+			f.ins("MOVD", "R8", "R10")
+			for t := range T {
+				f.loadVectors("R10", 0, k.float(t, 0), 4)
+				f.ins("ADD", "R9", "R10")
+			}
 			f.label(fmt.Sprintf("loop%d", T))
 			f.prefetch(0, bytes)
 			x, _ := f.words("R2", 0, T, k.free.next)
