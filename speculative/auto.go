@@ -1,6 +1,7 @@
 package speculative
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -129,11 +130,18 @@ func (a *auto) worth(k int, p float64, ranked bool) bool {
 	return false
 }
 
-// chance is the probability that a token of this confidence is accepted, if those before it are.
-func (a *auto) chance(confidence float32) float64 {
-	guess := min(0.99, float64(confidence)*a.pool.p()/a.promised.p())
-	return a.trust[oddsBin(confidence)].after(guess)
+// chance is the probability that token i is accepted, if those before it are.
+func (a *auto) chance(d *Draft, i int) float64 {
+	if d.weighed {
+		return float64(d.Confidence[i])
+	}
+	guess := min(0.99, promise(d, i)*a.pool.p()/a.promised.p())
+	return a.trust[oddsBin(d.Confidence[i])].after(guess)
 }
+
+// promise is what a token's confidence says of its chance. Models of one kind agree on a token more
+// often than by its probability: about by the root of it, up to a factor that is learned.
+func promise(d *Draft, i int) float64 { return math.Sqrt(float64(d.Confidence[i])) }
 
 func (a *auto) Stop(d *Draft) bool {
 	now := a.now()
@@ -147,7 +155,7 @@ func (a *auto) Stop(d *Draft) bool {
 		a.reach = a.reach[:0] // another draft: there may be several in a round
 	}
 	for i := len(a.reach); i < n; i++ {
-		p := a.chance(d.Confidence[i])
+		p := a.chance(d, i)
 		if before := d.Parent(i); before >= 0 {
 			p = float64(p * a.reach[before])
 		}
@@ -187,11 +195,11 @@ func (a *auto) Observe(r *Round) {
 		}
 		confidence := r.Draft.Confidence[i]
 		a.pool.add(accepted)
-		a.promised.add(float64(confidence))
+		a.promised.add(promise(r.Draft, i))
 		a.trust[oddsBin(confidence)].add(accepted)
 	}
-	if plain := a.verify[0]; plain.n > 0 {
-		loss := took - float64(plain.mean*tokens)
+	if a.verify[0].n > 0 {
+		loss := took - float64(a.pass(0)*tokens)
 		a.trialCost = max(0, loss)
 		a.lost = max(0, a.lost+loss)
 	}

@@ -49,6 +49,7 @@ type Draft struct {
 	vocab   int
 	ended   bool
 	ranked  bool // a tree whose tokens come in the order of the chance that the text reaches them
+	weighed bool // Confidence is the chance that the token is accepted if those before it are, as its drafter learned it
 	ends    func(int32) bool
 	plan    Schedule
 }
@@ -67,7 +68,7 @@ func (d *Draft) alloc(n int) {
 func (d *Draft) reset(nodes, deepest int) {
 	d.Tokens, d.Parents, d.parents = d.Tokens[:0], nil, d.parents[:0]
 	d.Confidence, d.Probs, d.depth = d.Confidence[:0], d.Probs[:0], d.depth[:0]
-	d.Passes, d.nodes, d.deepest, d.ended, d.ranked = 0, min(nodes, cap(d.Tokens)), deepest, false, false
+	d.Passes, d.nodes, d.deepest, d.ended, d.ranked, d.weighed = 0, min(nodes, cap(d.Tokens)), deepest, false, false, false
 }
 
 // Len is the number of tokens.

@@ -2,6 +2,7 @@ package speculative
 
 import (
 	"context"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -29,6 +30,7 @@ type tree struct {
 	model  modelDrafter
 	lookup suffix
 	chain  bool
+	greedy bool // nothing is left to chance
 
 	guesses []guess // of this draft, those after the same node side by side
 	asked   []asked // nodes whose guesses are known
@@ -36,12 +38,13 @@ type tree struct {
 	path    []int32 // text and branch
 	best    []engine.Prob
 
-	chance [kinds][oddsBins]rate // that a guess is right, by kind and by what its drafter said
-	looked [bits.UintSize]rate   // that a lookup is right, by the bits of the match's length
-	first  rate                  // that the model's first guess is right
+	chance [3 * kinds][oddsBins]rate // that a guess is right, by kind (for the model's first, second and further guesses) and by what its drafter said
+	looked [bits.UintSize]rate       // that a lookup is right, by the bits of the match's length
+	first  rate                      // that the model's first guess is right
 
-	now        func() time.Duration
-	step, pass timing // of the model and of the target
+	now   func() time.Duration
+	step  timing // of the model's pass
+	whole pace   // of all rounds
 }
 
 func (t *tree) clock(now func() time.Duration) { t.now = now }
@@ -87,6 +90,7 @@ func (t *tree) Start(ctx context.Context, s Setup) error {
 	if err := t.lookup.Start(ctx, s); err != nil {
 		return err
 	}
+	t.greedy = s.Sampling.Temperature == 0
 	t.guesses = slices.Grow(t.guesses[:0], (s.Longest+1)*(guesses+1))
 	t.queue = slices.Grow(t.queue[:0], (s.Longest+1)*(guesses+2))
 	t.asked = slices.Grow(t.asked[:0], s.Longest+1)
@@ -99,7 +103,7 @@ func (t *tree) Draft(ctx context.Context, text []int32, d *Draft) error {
 		return t.model.Draft(ctx, text, d)
 	}
 	t.lookup.begin(text)
-	d.ranked = !t.chain
+	d.ranked, d.weighed = !t.chain, true
 	t.push(shoot{1, -1, -1})
 	for d.More() {
 		for n := d.Len(); n == d.Len(); {
@@ -167,11 +171,12 @@ func (t *tree) lookupChance(n int) float32 {
 	return float32(t.looked[bits.Len(uint(n))].after(float64(n) / float64(n+3)))
 }
 
-// enough reports whether a lookup with this chance will do without the model: the model would find a
-// better token in about half the cases in which the lookup is wrong, at the price of its pass, for
-// which the target writes some three tokens a pass.
+// enough reports whether a lookup with this chance will do without the model: the model would save the
+// text in about a third of the cases in which the lookup is wrong, which brings a token, at the price
+// of its pass.
 func (t *tree) enough(sure float32) bool {
-	return t.pass.n > 0 && t.step.n > 0 && 0.5*(1-float64(sure))*t.pass.mean < 3*t.step.mean
+	saved := float64((1-float64(sure))*t.whole.seconds) / 3
+	return t.step.n > 0 && saved < float64(t.step.mean*t.whole.tokens)
 }
 
 // guess asks the model what follows t.path, whose first written tokens are certain, and weighs it against
@@ -186,12 +191,23 @@ func (t *tree) guess(ctx context.Context, written int, d *Draft, found int32, ma
 		t.best = t.model.sampler.AppendBest(t.best, guesses, row, t.path)
 		t.step.add((t.now() - begin).Seconds())
 	}
-	long, same, only := int8(0), float32(0.4), float32(0.1) // what a lookup is worth before there is experience
+	// What the guesses are worth before there is experience. The likeliest token of one model is that of
+	// the other more often than by its probability: by the root of it, roughly.
+	long, same, other, only := int8(0), float32(0.4), float32(0.8), float32(0.1)
 	if match >= longMatch {
 		long, same, only = 1, 0.7, 0.35
+		if t.greedy {
+			other = 0.3
+		}
+	}
+	if t.greedy && len(t.best) > 0 {
+		t.best[0].P = float32(math.Sqrt(float64(t.best[0].P)))
+		if len(t.best) > 1 {
+			t.best[1].P = 0.4 * float32(math.Sqrt(float64(t.best[1].P)))
+		}
 	}
 	rest := float32(1)
-	for _, c := range t.best {
+	for i, c := range t.best {
 		g := guess{c.ID, alone, oddsBin(c.P), c.P}
 		switch {
 		case match == 0:
@@ -199,9 +215,10 @@ func (t *tree) guess(ctx context.Context, written int, d *Draft, found int32, ma
 			g.kind, g.expected = shortSame+long, 1-float32((1-same)*(1-c.P))
 			match = 0 // nothing else to say
 		default:
-			g.kind, g.expected = shortOther+long, float32(c.P*0.8)
+			g.kind, g.expected = shortOther+long, float32(c.P*other)
 		}
 		rest = min(rest, 1-c.P)
+		g.kind += int8(min(i, 2)) * kinds
 		t.guesses = append(t.guesses, g)
 	}
 	if match > 0 {
@@ -245,7 +262,7 @@ func (t *tree) pop() shoot {
 
 // Observe learns from every guess after a node that the text came to, drafted or not.
 func (t *tree) Observe(r *Round) {
-	t.pass.add(r.Verifying.Seconds())
+	t.whole.add(float64(len(r.Path)+1), (r.Drafting + r.Verifying).Seconds())
 	node := int32(-1)
 	for n := 0; n <= len(r.Path); n++ {
 		next := r.Next

@@ -20,11 +20,11 @@ type machine struct {
 	clock       time.Duration
 }
 
-// Measured with a target of 1 B and drafts of 15 M, and of 85 M on a machine where reading is slow.
+// Measured with a target of 1 B and drafts of 15 M where two threads read 52 and 81 GB/s, and, dear, of 85 M.
 var machines = []machine{
-	{name: "slow memory", pass: [][2]float64{{1, 24.6}, {4, 25}, {8, 26.8}, {12, 29.4}, {16, 31.7}, {24, 46.5}, {33, 57}, {512, 900}}, step: 0.17, again: 0.4},
-	{name: "fast memory", pass: [][2]float64{{1, 18.5}, {4, 19.5}, {8, 22}, {9, 25}, {16, 33}, {24, 48}, {33, 65}, {512, 900}}, step: 0.17, again: 0.4},
-	{name: "dear drafts", pass: [][2]float64{{1, 18.5}, {4, 19.5}, {8, 22}, {9, 25}, {16, 33}, {24, 48}, {33, 65}, {512, 900}}, step: 2, again: 2.5},
+	{name: "slow memory", pass: [][2]float64{{1, 26.2}, {8, 28.3}, {12, 28.5}, {16, 29.5}, {24, 42.4}, {32, 55.6}, {512, 900}}, step: 0.17, again: 0.4},
+	{name: "fast memory", pass: [][2]float64{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, step: 0.17, again: 0.4},
+	{name: "dear drafts", pass: [][2]float64{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, step: 2, again: 2.5},
 }
 
 func (m *machine) cost(tokens int) float64 {
@@ -52,12 +52,12 @@ func (o on) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows)
 // Over a set of texts auto is as good as the best constant length, for every drafter and machine; a
 // drafter that is never right costs next to nothing, even in a single short text.
 //
-// The margin is for few texts and for trees of dear drafts, whose next token's time auto does not know.
+// Trees have a wider margin: how much more likely their better guesses are than the others is learned from few texts.
 func TestAutoOnText(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes some 20,000 tokens")
 	}
-	const n, tokens, least = 8, 64, 0.95
+	const n, tokens = 8, 64
 	texts := prompts(t, "prompts-code.jsonl", n)
 	big, small := pair(t)
 	target, draft := session(t, big, 0), session(t, small, 0)
@@ -114,7 +114,11 @@ func TestAutoOnText(t *testing.T) {
 				auto, fresh := run(drafter.make, Auto, false), run(drafter.make, Auto, true)
 				t.Logf("temperature %.1f, %s, %-6s best of plain: constant %d %.2f, auto %.2f, a fresh auto for each text %.2f",
 					s.Temperature, m.name, drafter.name, length, base/best, base/auto, base/fresh)
-				if best/auto < least || best/fresh < least-0.1 {
+				least := 0.97
+				if drafter.name == "tree" {
+					least = 0.95
+				}
+				if best/auto < least || best/fresh < least-0.04 {
 					t.Errorf("temperature %v, %s, %s: auto has %.3f and %.3f of the best constant length's speed", s.Temperature, m.name, drafter.name, best/auto, best/fresh)
 				}
 			}
