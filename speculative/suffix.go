@@ -19,8 +19,8 @@ type suffix struct {
 	text   []int32 // what the automaton has read
 	states []suffixState
 	edges  []suffixEdge
-	to     map[suffixKey]int32
-	last   int32 // the state of the whole text
+	table  []int32 // edges by state and token: a hash table with open addressing, 0 where it is free
+	last   int32   // the state of the whole text
 
 	at, length int32 // cursor: the longest suffix of text and draft that occurs in the text before, and its length
 }
@@ -33,9 +33,8 @@ type suffixState struct {
 	edges  int32 // first in a list
 }
 
-type suffixEdge struct{ token, next int32 }
-
-type suffixKey struct{ state, token int32 }
+// An edge leads from a state over a token to a state; next is the state's next edge, 0 after the last.
+type suffixEdge struct{ state, token, to, next int32 }
 
 func (s *suffix) Start(context.Context, Setup) error {
 	s.reset()
@@ -43,21 +42,40 @@ func (s *suffix) Start(context.Context, Setup) error {
 }
 
 func (s *suffix) reset() {
-	s.text, s.edges, s.last = s.text[:0], append(s.edges[:0], suffixEdge{}), 0
+	s.text, s.edges, s.last = s.text[:0], append(s.edges[:0], suffixEdge{to: -1}), 0 // edge 0 is none
 	s.states = append(s.states[:0], suffixState{link: -1})
-	if s.to == nil {
-		s.to = make(map[suffixKey]int32)
+	if s.table == nil {
+		s.table = make([]int32, 1024)
 	}
-	clear(s.to)
+	clear(s.table)
 }
 
-func (s *suffix) connect(from, token, to int32) {
-	key := suffixKey{from, token}
-	if _, ok := s.to[key]; !ok {
-		s.edges = append(s.edges, suffixEdge{token, s.states[from].edges})
-		s.states[from].edges = int32(len(s.edges) - 1)
+// edge is the edge from state over token, 0 if there is none, and its place in the table.
+func (s *suffix) edge(state, token int32) (e int32, slot uint64) {
+	mask := uint64(len(s.table) - 1)
+	slot = (uint64(state)<<32 | uint64(token)) * 0x9E3779B97F4A7C15 >> 32 & mask // Fibonacci hashing
+	for {
+		e = s.table[slot]
+		if e == 0 || s.edges[e].state == state && s.edges[e].token == token {
+			return e, slot
+		}
+		slot = (slot + 1) & mask
 	}
-	s.to[key] = to
+}
+
+// connect adds an edge that was not there.
+func (s *suffix) connect(from, token, to int32) {
+	if 2*len(s.edges) >= len(s.table) {
+		s.table = make([]int32, 2*len(s.table))
+		for e := 1; e < len(s.edges); e++ {
+			_, slot := s.edge(s.edges[e].state, s.edges[e].token)
+			s.table[slot] = int32(e)
+		}
+	}
+	_, slot := s.edge(from, token)
+	s.table[slot] = int32(len(s.edges))
+	s.edges = append(s.edges, suffixEdge{from, token, to, s.states[from].edges})
+	s.states[from].edges = s.table[slot]
 }
 
 // mostLinks bounds the walk that notes where strings ended last: in a text like aaaa... there are
@@ -75,8 +93,9 @@ func (s *suffix) read(token int32) {
 	s.states = append(s.states, suffixState{length: n + 1, end: n + 1})
 	p := s.last
 	s.last = cur
+	var e int32
 	for ; p >= 0; p = s.states[p].link {
-		if _, ok := s.to[suffixKey{p, token}]; ok {
+		if e, _ = s.edge(p, token); e > 0 {
 			break
 		}
 		s.connect(p, token, cur)
@@ -84,7 +103,7 @@ func (s *suffix) read(token int32) {
 	if p < 0 {
 		return // a token that is new: linked to the root
 	}
-	q := s.to[suffixKey{p, token}]
+	q := s.edges[e].to
 	if s.states[p].length+1 == s.states[q].length {
 		s.states[cur].link = q
 		return
@@ -92,11 +111,13 @@ func (s *suffix) read(token int32) {
 	clone := int32(len(s.states))
 	s.states = append(s.states, suffixState{length: s.states[p].length + 1, link: s.states[q].link, end: s.states[q].end})
 	for e := s.states[q].edges; e > 0; e = s.edges[e].next {
-		token := s.edges[e].token
-		s.connect(clone, token, s.to[suffixKey{q, token}])
+		s.connect(clone, s.edges[e].token, s.edges[e].to)
 	}
-	for ; p >= 0 && s.to[suffixKey{p, token}] == q; p = s.states[p].link {
-		s.to[suffixKey{p, token}] = clone
+	for ; p >= 0; p = s.states[p].link {
+		if e, _ = s.edge(p, token); s.edges[e].to != q { // an edge: p's ancestors have those of p
+			break
+		}
+		s.edges[e].to = clone
 	}
 	s.states[q].link, s.states[cur].link = clone, clone
 }
@@ -147,8 +168,8 @@ func (s *suffix) ahead(path []int32, branch int) (id int32, length int) {
 // advance moves the cursor over a drafted token.
 func (s *suffix) advance(id int32) {
 	for {
-		if to, ok := s.to[suffixKey{s.at, id}]; ok {
-			s.at = to
+		if e, _ := s.edge(s.at, id); e > 0 {
+			s.at = s.edges[e].to
 			s.length++
 			return
 		}
