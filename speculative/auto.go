@@ -17,13 +17,14 @@ func Auto() Schedule {
 }
 
 const (
-	benefit    = 0.6   // tokens that drafts may fall short before they are given up: the benefit of the doubt
-	trialShare = 0.015 // of the time may be lost to trials
-	plainFirst = 24    // rounds after which plain decoding is measured, if drafts do well
-	plainStale = 100   // rounds after which it is measured again
-	farthest   = 64    // verify lengths that are told apart
-	ahead      = 8     // tokens that are looked ahead, as a pass's time rises in steps
-	tile       = 8     // tokens that this engine verifies for little more than one
+	firstRounds = 4     // in which a draft stays in one tile: it is not known what passes beyond it cost
+	benefit     = 0.6   // tokens that drafts may fall short before they are given up: the benefit of the doubt
+	trialShare  = 0.015 // of the time may be lost to trials
+	plainFirst  = 24    // rounds after which plain decoding is measured, if drafts do well
+	plainStale  = 100   // rounds after which it is measured again
+	farthest    = 64    // verify lengths that are told apart
+	ahead       = 8     // tokens that are looked ahead, as a pass's time rises in steps
+	tile        = 8     // tokens that this engine verifies for little more than one
 )
 
 type auto struct {
@@ -68,6 +69,9 @@ func (a *auto) Length(int) int {
 	default:
 		a.asked = 0
 	}
+	if a.rounds < firstRounds {
+		a.asked = min(a.asked, tile-1)
+	}
 	return a.asked
 }
 
@@ -104,6 +108,17 @@ func (a *auto) pass(k int) float64 {
 	low, high := a.verify[lo].mean, max(a.verify[lo].mean, a.verify[hi].mean)
 	share := (usual(k) - usual(lo)) / (usual(hi) - usual(lo))
 	return low + float64((high-low)*share)
+}
+
+// timed learns from a pass over k drafted tokens. Memory may be faster from one moment to the next: a pass of
+// fewer tokens would have taken no longer than this one.
+func (a *auto) timed(k int, took float64) {
+	a.verify[k].add(took)
+	for i := range a.verify[:k] {
+		if v := &a.verify[i]; v.mean > took {
+			v.mean += float64(0.25 * (took - v.mean))
+		}
+	}
 }
 
 // usual is a pass's time as it is expected before it was measured, of plain decoding's.
@@ -176,7 +191,7 @@ func (a *auto) Observe(r *Round) {
 	took := (r.Drafting + r.Verifying).Seconds()
 	tokens := float64(len(r.Path) + 1)
 	a.elapsed += took
-	a.verify[min(k, farthest-1)].add(r.Verifying.Seconds())
+	a.timed(min(k, farthest-1), r.Verifying.Seconds())
 	a.whole.add(tokens, took)
 	a.catchUp = k == 0
 	if k == 0 {
@@ -193,10 +208,11 @@ func (a *auto) Observe(r *Round) {
 		if slices.Contains(r.Path, int32(i)) {
 			accepted = 1
 		}
-		confidence := r.Draft.Confidence[i]
 		a.pool.add(accepted)
-		a.promised.add(promise(r.Draft, i))
-		a.trust[oddsBin(confidence)].add(accepted)
+		if !r.Draft.weighed {
+			a.promised.add(promise(r.Draft, i))
+			a.trust[oddsBin(r.Draft.Confidence[i])].add(accepted)
+		}
 	}
 	if a.verify[0].n > 0 {
 		loss := took - float64(a.pass(0)*tokens)
