@@ -24,7 +24,49 @@ func ExpSum(x []float32) (m, sum float32) {
 	if len(x) == 0 {
 		return asm.Log32(0), 0
 	}
-	return anyKernels().ExpSum(x)
+	const atOnce = 1 << 16 // a garbage collection waits for a kernel's end
+	k := anyKernels()
+	if len(x) <= 2*atOnce {
+		return k.ExpSum(x)
+	}
+	var l lanes
+	for m = maximum(k, x); len(x) > 0; x = x[min(len(x), atOnce):] {
+		e := x[:min(len(x), atOnce)]
+		l.addExps(k, e, e, m)
+	}
+	return m, l.sum()
+}
+
+// lanes are the partial sums of asm's lanes: element i goes to lane i mod 16, ascending.
+type lanes [asm.PanelRows]float32
+
+// addExps sets dst[i] to exp(x[i]-m) and adds it. What was added before is a multiple of 16 elements.
+func (l *lanes) addExps(k *asm.Kernels, dst, x []float32, m float32) {
+	for i, v := range x {
+		dst[i] = v - m
+	}
+	k.Exp(dst, dst)
+	for i, v := range dst {
+		l[i%len(l)] += v
+	}
+}
+
+func (l *lanes) sum() float32 {
+	for half := len(l) / 2; half > 0; half /= 2 {
+		for j := range half {
+			l[j] += l[j+half]
+		}
+	}
+	return l[0]
+}
+
+// maximum is the greatest number of x that is not NaN, -Inf if there is none; never -0.
+func maximum(k *asm.Kernels, x []float32) float32 {
+	m := x[k.ArgMax(x)]
+	if m != m {
+		return asm.Log32(0)
+	}
+	return m + 0
 }
 
 // Softmax turns x into probabilities, in place: x[i] = exp(x[i]-max) / sum. An empty x stays empty.
@@ -51,23 +93,12 @@ func LogSumExp(x []float32) float32 {
 	}
 	buf := exps.Get().(*[256]float32)
 	defer exps.Put(buf)
-	var lanes [asm.PanelRows]float32 // element i goes to lane i mod 16, ascending
+	var l lanes
 	for ; len(x) > 0; x = x[min(len(x), len(buf)):] {
-		e := buf[:min(len(x), len(buf))]
-		for i := range e {
-			e[i] = x[i] - m
-		}
-		k.Exp(e, e)
-		for i, v := range e {
-			lanes[i%len(lanes)] += v
-		}
+		n := min(len(x), len(buf))
+		l.addExps(k, buf[:n], x[:n], m)
 	}
-	for half := len(lanes) / 2; half > 0; half /= 2 {
-		for j := range half {
-			lanes[j] += lanes[j+half]
-		}
-	}
-	return m + asm.Log32(lanes[0])
+	return m + asm.Log32(l.sum())
 }
 
 const maxFloat32 = 0x1p127 * (1 + (1 - 0x1p-23))

@@ -148,3 +148,24 @@ func TestRope(t *testing.T) {
 		t.Error("position -1")
 	}
 }
+
+// What is too long for one call of a kernel gets the same bits from several.
+func TestLongExpSum(t *testing.T) {
+	for _, n := range []int{1<<17 + 1, 1<<17 + 16, 1 << 18, 1<<18 + 37} {
+		for _, odd := range [][]float32{nil, {float32(math.NaN()), float32(math.Inf(-1))}, {float32(math.Inf(1))}} {
+			x := normal(1, n)
+			copy(x[n/2:], odd)
+			y := slices.Clone(x)
+			m, sum := ExpSum(x)
+			wantM, want := anyKernels().ExpSum(y)
+			for i := range x {
+				if math.Float32bits(x[i]) != math.Float32bits(y[i]) && (x[i] == x[i] || y[i] == y[i]) {
+					t.Fatalf("%d numbers with %v: exp %d is %v instead of %v", n, odd, i, x[i], y[i])
+				}
+			}
+			if m != wantM || sum != want && (sum == sum || want == want) {
+				t.Fatalf("%d numbers with %v: %v, %v instead of %v, %v", n, odd, m, sum, wantM, want)
+			}
+		}
+	}
+}
