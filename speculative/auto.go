@@ -22,6 +22,7 @@ const (
 	trialShare  = 0.015 // of the time may be lost to trials
 	plainFirst  = 24    // rounds after which plain decoding is measured, if drafts do well
 	plainStale  = 100   // rounds after which it is measured again
+	forget      = 32    // rounds after which a time is no longer believed: it may have been an accident, or another speed of the memory
 	farthest    = 64    // verify lengths that are told apart
 	ahead       = 8     // tokens that are looked ahead, as a pass's time rises in steps
 	tile        = 8     // tokens that this engine verifies for little more than one
@@ -32,6 +33,7 @@ type auto struct {
 
 	step            timing           // a drafted token
 	verify          [farthest]timing // a pass that verifies k drafted tokens
+	seen            [farthest]int    // round of its last measurement
 	trust           [oddsBins]rate   // acceptance by confidence
 	pool            rate             // acceptance of all drafted tokens that were looked at
 	promised        rate             // what their confidence said
@@ -111,9 +113,16 @@ func (a *auto) pass(k int) float64 {
 }
 
 // timed learns from a pass over k drafted tokens. Memory may be faster from one moment to the next: a pass of
-// fewer tokens would have taken no longer than this one.
+// fewer tokens would have taken no longer than this one. What was measured long ago is forgotten: a length that
+// looked dear by accident would never be tried again.
 func (a *auto) timed(k int, took float64) {
 	a.verify[k].add(took)
+	a.seen[k] = a.rounds
+	for i := range a.verify[1:] {
+		if a.rounds-a.seen[1+i] > forget {
+			a.verify[1+i] = timing{}
+		}
+	}
 	for i := range a.verify[:k] {
 		if v := &a.verify[i]; v.mean > took {
 			v.mean += float64(0.25 * (took - v.mean))

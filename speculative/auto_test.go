@@ -112,3 +112,20 @@ func TestDynamicAdapts(t *testing.T) {
 		t.Errorf("threshold %v after %d verdicts", s.threshold, len(s.seen))
 	}
 }
+
+// Times are believed for a while only, and never against what a longer pass took.
+func TestAutoTimes(t *testing.T) {
+	a := Auto().(*auto)
+	a.timed(0, 0.026)
+	a.timed(12, 0.5) // an accident
+	for range forget + 1 {
+		a.rounds++
+		a.timed(7, 0.020) // memory is faster now
+	}
+	if x := a.pass(12); x > 0.1 {
+		t.Errorf("a pass over 12 drafted tokens that took long once is expected to take %.3f s for ever", x)
+	}
+	if x := a.pass(0); x > 0.021 {
+		t.Errorf("plain decoding is expected to take %.4f s where 7 more tokens take 0.020", x)
+	}
+}
