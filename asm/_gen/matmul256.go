@@ -103,7 +103,14 @@ func q8_256(f *file, set string, vnni bool) {
 					}
 				})
 				u.each(func(t, h, sum int) {
-					if h == u.halves[0] {
+					switch {
+					case h != u.halves[0]:
+					case T == 1 && vnni: // loads are the limit: one for four groups
+						if g%4 == 0 {
+							f.ins("VBROADCASTI128", at("CX", 4*g), y(11))
+						}
+						f.ins("VPSHUFD", imm(0x55*(g%4)), y(11), y(10))
+					default:
 						f.ins("VPBROADCASTD", at("CX", 32*t+4*g), y(10))
 					}
 					if vnni {

@@ -82,13 +82,28 @@ func q8_512(f *file) {
 			f.ins("VMOVDQU8", at("AX", 64*g), z(w))
 			f.readAhead(g)
 			for t := range T {
-				f.ins("VPDPBUSD.BCST", at("CX", 32*t+4*g), z(w), z(t))
+				f.product512(T, t, g, w)
 			}
 		}
 		f.readAhead(8)
 		f.scale512(T)
 		f.afterBlock(512)
 	})
+}
+
+// product512 adds the products of group g's weights, in Z(w), and token t's activations. For few tokens loads are the limit, two a
+// cycle: there one loads the first token's first four activations, and shuffles repeat them. More of that would gain on Zen 5
+// and lose on cores that multiply and shuffle in the same two places.
+func (f *file) product512(T, t, g, w int) {
+	if T > 4 || t > 0 || g >= 4 {
+		f.ins("VPDPBUSD.BCST", at("CX", 32*t+4*g), z(w), z(t))
+		return
+	}
+	if g == 0 {
+		f.ins("VBROADCASTI32X4", at("CX", 0), z(12))
+	}
+	f.ins("VPSHUFD", imm(0x55*g), z(12), z(13))
+	f.ins("VPDPBUSD", z(13), z(w), z(t))
 }
 
 func q4_512(f *file) {
