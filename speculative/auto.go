@@ -24,6 +24,7 @@ const (
 	plainStale  = 100   // rounds after which it is measured again
 	forget      = 32    // rounds after which a time is no longer believed: it may have been an accident, or another speed of the memory
 	farthest    = 64    // verify lengths that are told apart
+	lanes       = 4     // drafters that are told apart
 	ahead       = 8     // tokens that are looked ahead, as a pass's time rises in steps
 	tile        = 8     // tokens that this engine verifies for little more than one
 )
@@ -31,7 +32,7 @@ const (
 type auto struct {
 	now func() time.Duration
 
-	step            timing           // a drafted token
+	step            [lanes]timing    // a drafted token, by drafter: there may be several in a round
 	verify          [farthest]timing // a pass that verifies k drafted tokens
 	seen            [farthest]int    // round of its last measurement
 	trust           [oddsBins]rate   // acceptance by confidence
@@ -42,13 +43,14 @@ type auto struct {
 	rounds    int
 	lastPlain int     // round in which plain decoding was measured last
 	elapsed   float64 // seconds in rounds
-	lost      float64 // seconds that drafts took beyond what plain decoding takes for the same tokens
-	trialCost float64 // seconds that the last draft lost
+	lost      float64 // seconds that trials took beyond what plain decoding takes for the same tokens
 	gain      float64 // tokens per second that a token's time must be worth
 	mark      time.Duration
 	catchUp   bool      // the last round did not draft: a drafter may have more to feed first
 	reach     []float64 // by drafted token: the chance that the text comes to it
 	asked     int
+	lane      int  // the drafter at work
+	trying    bool // the round is a trial
 }
 
 // clock is called by the decoder: schedule and decoder read the same one.
@@ -57,7 +59,7 @@ func (a *auto) clock(now func() time.Duration) { a.now = now }
 func (a *auto) Trust() bool { return true }
 
 func (a *auto) Length(int) int {
-	a.mark, a.asked, a.reach = a.now(), farthest-1, a.reach[:0]
+	a.mark, a.asked, a.reach, a.lane, a.trying = a.now(), farthest-1, a.reach[:0], 0, false
 	plain := 1 / a.pass(0)
 	switch {
 	case a.rounds == 0:
@@ -66,8 +68,8 @@ func (a *auto) Length(int) int {
 		a.asked = 0
 	case a.drafting.rate(plain, benefit) >= plain:
 		a.gain = max(plain, a.whole.rate(plain, 0))
-	case a.lost+a.trialCost <= trialShare*a.elapsed:
-		a.gain = plain
+	case a.lost+a.trial() <= trialShare*a.elapsed:
+		a.gain, a.trying = plain, true
 	default:
 		a.asked = 0
 	}
@@ -75,6 +77,15 @@ func (a *auto) Length(int) int {
 		a.asked = min(a.asked, tile-1)
 	}
 	return a.asked
+}
+
+// trial is the time that a drafted token by each drafter costs.
+func (a *auto) trial() float64 {
+	t := a.pass(1) - a.pass(0)
+	for i := range a.step {
+		t += a.step[i].mean
+	}
+	return t
 }
 
 // plainDue reports whether plain decoding is to be measured.
@@ -147,7 +158,7 @@ func (a *auto) worth(k int, p float64, ranked bool) bool {
 	for i := 1; i <= ahead; i++ {
 		p = float64(p * next)
 		tokens += p
-		if tokens > float64(a.gain*(a.pass(k+i)-base+float64(float64(i)*a.step.mean))) {
+		if tokens > float64(a.gain*(a.pass(k+i)-base+float64(float64(i)*a.step[a.lane].mean))) {
 			return true
 		}
 	}
@@ -172,11 +183,11 @@ func (a *auto) Stop(d *Draft) bool {
 	n := d.Len()
 	took := (now - a.mark).Seconds()
 	a.mark = now
-	if n > 1 || !a.catchUp {
-		a.step.smooth(min(took, a.pass(0)))
+	if n <= len(a.reach) { // another drafter begins
+		a.reach, a.lane = a.reach[:0], min(a.lane+1, lanes-1)
 	}
-	if n <= len(a.reach) {
-		a.reach = a.reach[:0] // another draft: there may be several in a round
+	if n > 1 || !a.catchUp {
+		a.step[a.lane].smooth(min(took, a.pass(0)))
 	}
 	for i := len(a.reach); i < n; i++ {
 		p := a.chance(d, i)
@@ -223,9 +234,8 @@ func (a *auto) Observe(r *Round) {
 			a.trust[oddsBin(r.Draft.Confidence[i])].add(accepted)
 		}
 	}
-	if a.verify[0].n > 0 {
+	if a.trying {
 		loss := took - float64(a.pass(0)*tokens)
-		a.trialCost = max(0, loss)
 		a.lost = max(0, a.lost+loss)
 	}
 }

@@ -79,7 +79,7 @@ func TestAutoOnText(t *testing.T) {
 	const n, few, tokens = 24, 8, 64
 	texts := prompts(t, "prompts-code.jsonl", n)
 	big, small := pair(t)
-	target, draft := session(t, big, 0), session(t, small, 0)
+	target, draft, other := session(t, big, 0), session(t, small, 0), session(t, small, 0)
 	var ids [][]int32
 	for _, text := range texts {
 		ids = append(ids, big.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true}))
@@ -101,6 +101,7 @@ func TestAutoOnText(t *testing.T) {
 						m.spend(m.again)
 					}
 				}}
+				dear := on{other, func(n int) { m.spend(5) }}
 				// run is the time for n texts. A fresh schedule and drafter has learned nothing from the texts before.
 				run := func(n int, drafter func() Drafter, schedule func() Schedule, fresh bool) (total float64) {
 					var d *Decoder
@@ -125,6 +126,7 @@ func TestAutoOnText(t *testing.T) {
 				}{
 					{"model", few, func() Drafter { return Model(two) }},
 					{"tree", n, func() Drafter { return Tree(two) }},
+					{"merge", few, func() Drafter { return Merge(Model(two), Model(dear)) }},
 					{"ngram", few, func() Drafter { return NGram(0, 0) }},
 				} {
 					base := plain(drafter.texts)
