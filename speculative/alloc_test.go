@@ -32,6 +32,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 				"greedy":    {Greedy(), engine.Sampling{}},
 				"match":     {Match(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
 				"rejection": {Rejection(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
+				"block":     {Block(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
 			} {
 				d := New(newFake(t, matrixVocab, 4000, model), drafter(), Options{Schedule: schedule(), Verify: c.v, LogProbs: true})
 				if err := d.start(ctx, matrixPrompt, c.s); err != nil {

@@ -25,9 +25,10 @@
 //
 // The papers: Leviathan et al. 2023 and Chen et al. 2023 (the method, and rejection), Gante 2023
 // (assisted generation and the heuristic schedule), Mamou et al. 2024 (dynamic lookahead), Saxena
-// 2023 (prompt lookup), Sun et al. 2024 (block verification), Grigaliunas and Lukosevicius 2024
-// (stairs), Miao et al. 2024 (trees), Timor et al. 2025 (drafts in other vocabularies), Zhang et al.
-// 2023 and Elhoushi et al. 2024 (early exit).
+// 2023 (prompt lookup), Sun et al. 2024 (block verification), Weng et al. 2025 (the same of trees),
+// Grigaliunas and Lukosevicius 2024 (stairs), Miao et al. 2024 and Li et al. 2024 (trees), Yang et
+// al. 2024 and Jeon et al. 2024 (sampled trees), Timor et al. 2025 (drafts in other vocabularies),
+// Zhang et al. 2023 and Elhoushi et al. 2024 (early exit).
 //
 // Reading the source: decoder.go is the round, draft.go what is proposed, verify.go the rule that
 // matters most, model.go the drafter that matters most; each other file is one idea.

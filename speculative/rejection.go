@@ -10,7 +10,9 @@ import "github.com/specgo/spec/engine"
 // plain decoding writes with the same seed. A token without q was certain: q is 1 there.
 //
 // In a tree the children of a node are tried in order, each against what its elder siblings left of
-// p, which stays exact when each was sampled from its q independently (Miao et al. 2024, SpecInfer).
+// p (Miao et al. 2024, SpecInfer). This stays exact when they are tried in the order in which they
+// were drawn, each from the q that is recorded with it: always the same, or one without its elder
+// siblings (recursive rejection sampling: Yang et al. 2024; Jeon et al. 2024), as [Tree] draws them.
 func Rejection() Verifier { return &rejection{} }
 
 type rejection struct {

@@ -272,6 +272,44 @@ func TestBlockKeepsMore(t *testing.T) {
 	}
 }
 
+// The same, and a second guess at the first place, which is sure: the other token. Where the first is
+// lost, with 1/3, token 0 is left for certain, and was not the first: the second is kept.
+func TestBlockOfATreeKeepsMore(t *testing.T) {
+	p := func(_ []int32, row []float32) { row[0], row[1] = 0.6931472, 0 }
+	q := []engine.Prob{{ID: 0, P: 1. / 3}, {ID: 1, P: 2. / 3}}
+	for _, c := range []struct {
+		rule Verifier
+		want float64
+	}{{Rejection(), 10./9 + 1./3}, {Block(), 11./9 + 1./3}} {
+		kept, rounds := 0.0, 20000
+		rule := c.rule
+		target := newFake(t, 2, 64, p)
+		d := New(target, nil, Options{Verify: rule})
+		for seed := range uint64(rounds) {
+			if err := d.start(context.Background(), []int32{0}, engine.Sampling{Temperature: 1, Seed: seed}); err != nil {
+				t.Fatal(err)
+			}
+			roll := func(i int) int32 { return draw(q, dice{seed}.roll(1, forDraft, 0, i)) }
+			first, second := roll(0), roll(1)
+			d.draft.alloc(3)
+			d.draft.reset(3, 2)
+			d.draft.AddChild(-1, first, 1, q)
+			d.draft.AddChild(0, second, 1, q)
+			d.draft.AddChild(-1, 1-first, 1, []engine.Prob{{ID: 1 - first, P: 1}})
+			logits, err := d.evaluate(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.verify = Verification{Text: d.text, Draft: &d.draft, Logits: logits}
+			rule.Verify(&d.verify)
+			kept += float64(len(d.verify.Path))
+		}
+		if got := kept / float64(rounds); math.Abs(got-c.want) > 0.02 {
+			t.Errorf("%T keeps %.3f, expected %.3f", rule, got, c.want)
+		}
+	}
+}
+
 // At temperature 0 there is nothing to reject by chance.
 func TestEveryRuleGreedy(t *testing.T) {
 	model := random(31)

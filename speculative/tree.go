@@ -15,11 +15,15 @@ import (
 // the chance that the text comes to them (best first, as in EAGLE-2, Li et al. 2024). That chance
 // is the product of the chances on the token's path, each learned from what became of the guesses
 // that looked like it. Where a lookup is so often right that asking the model would cost more than
-// it brings, the model is not asked. Under rules that weigh p against q it drafts as [Model] does.
+// it brings, the model is not asked.
+//
+// Under rules that weigh p against q, [Rejection] and [Block], the children of a node are drawn one
+// after the other, each from q without its elder siblings (Yang et al. 2024; Jeon et al. 2024), q
+// being the model's distribution mixed with what a lookup says.
 func Tree(seq Sequence) Drafter { return newTree(seq, false) }
 
 // Splice drafts a chain: of the guesses that [Tree] has at a place, the one that is likeliest, be
-// it the model's or a lookup's.
+// it the model's or a lookup's; where Tree draws children, the first.
 func Splice(seq Sequence) Drafter { return newTree(seq, true) }
 
 func newTree(seq Sequence, chain bool) *tree {
@@ -37,6 +41,8 @@ type tree struct {
 	queue   []shoot // a heap: what may be added or asked for next
 	path    []int32 // text and branch
 	best    []engine.Prob
+
+	drawn // for rules that weigh p against q
 
 	chance [3 * kinds][oddsBins]rate // that a guess is right, by kind (for the model's first, second and further guesses) and by what its drafter said
 	looked [bits.UintSize]rate       // that a lookup is right, by the bits of the match's length
@@ -83,7 +89,7 @@ type asked struct{ node, from, to, found, match int32 }
 type shoot struct {
 	reach float32 // chance that the text comes there
 	node  int32   // -1: the text's end
-	guess int32   // after the node; -1: the node's guesses are to be asked for
+	guess int32   // after the node, or the place where a child is to be drawn; -1: the node's guesses are to be asked for
 }
 
 func (t *tree) Start(ctx context.Context, s Setup) error {
@@ -94,14 +100,14 @@ func (t *tree) Start(ctx context.Context, s Setup) error {
 	t.guesses = slices.Grow(t.guesses[:0], (s.Longest+1)*(guesses+1))
 	t.queue = slices.Grow(t.queue[:0], (s.Longest+1)*(guesses+2))
 	t.asked = slices.Grow(t.asked[:0], s.Longest+1)
+	t.places = slices.Grow(t.places[:0], s.Longest+1)
+	t.nodes = slices.Grow(t.nodes[:0], s.Longest)
 	return t.model.Start(ctx, s)
 }
 
 func (t *tree) Draft(ctx context.Context, text []int32, d *Draft) error {
-	t.guesses, t.asked, t.queue = t.guesses[:0], t.asked[:0], t.queue[:0]
-	if t.model.probs {
-		return t.model.Draft(ctx, text, d)
-	}
+	t.guesses, t.asked, t.places, t.queue = t.guesses[:0], t.asked[:0], t.places[:0], t.queue[:0]
+	t.model.begin()
 	t.lookup.begin(text)
 	d.ranked, d.weighed = !t.chain, true
 	t.push(shoot{1, -1, -1})
@@ -115,15 +121,21 @@ func (t *tree) Draft(ctx context.Context, text []int32, d *Draft) error {
 				if err := t.ask(ctx, text, d, s); err != nil {
 					return err
 				}
-				continue
-			}
-			g := &t.guesses[s.guess]
-			if d.AddChild(int(s.node), g.id, g.expected, nil) && d.Depth(n) < d.deepest {
-				t.push(shoot{float32(s.reach * float32(t.first.p())), int32(n), -1})
+			} else if t.model.probs {
+				t.grow(len(text), d, s)
+			} else if g := &t.guesses[s.guess]; d.AddChild(int(s.node), g.id, g.expected, nil) {
+				t.sprout(d, n, s.reach)
 			}
 		}
 	}
 	return nil
+}
+
+// sprout lets the tree go on after a node to which the text comes with this chance.
+func (t *tree) sprout(d *Draft, node int, reach float32) {
+	if d.Depth(node) < d.deepest {
+		t.push(shoot{float32(reach * float32(t.first.p())), int32(node), -1})
+	}
 }
 
 // ask finds what may follow a node.
@@ -138,6 +150,9 @@ func (t *tree) ask(ctx context.Context, text []int32, d *Draft, s shoot) error {
 	}
 	from := len(t.guesses)
 	found, match := t.lookup.ahead(t.path, depth)
+	if t.model.probs {
+		return t.open(ctx, len(text), d, place{node: s.node, found: found, match: int32(match), reach: reach})
+	}
 	if sure := t.lookupChance(match); t.enough(sure) {
 		t.guesses = append(t.guesses, guess{found, -1, 0, sure})
 	} else if err := t.guess(ctx, len(text), d, found, match); err != nil {
@@ -266,9 +281,13 @@ func (t *tree) Observe(r *Round) {
 	t.whole.add(float64(len(r.Path)+1), (r.Drafting + r.Verifying).Seconds())
 	node := int32(-1)
 	for n := 0; n <= len(r.Path); n++ {
-		next := r.Next
+		child, next := int32(-1), r.Next
 		if n < len(r.Path) {
-			next = r.Draft.Tokens[r.Path[n]]
+			child = r.Path[n]
+			next = r.Draft.Tokens[child]
+		}
+		if t.model.probs {
+			t.learn(r.Draft, node, child, next)
 		}
 		for _, a := range t.asked {
 			if a.node != node {
@@ -292,8 +311,6 @@ func (t *tree) Observe(r *Round) {
 				}
 			}
 		}
-		if n < len(r.Path) {
-			node = r.Path[n]
-		}
+		node = child
 	}
 }

@@ -1,0 +1,196 @@
+package speculative
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Trees that are drawn keep the distribution, under schedules that look at every token as well. Each
+// thing that could bend it does, and the test notices.
+func TestDrawnTreesKeepTheDistribution(t *testing.T) {
+	texts := 2500
+	if testing.Short() {
+		texts = 400
+	}
+	var clock time.Duration // a pass of the target takes as long as 30 of the draft: lookups do without the model at times
+	spend := func(ms time.Duration) func(int) { return func(int) { clock += ms * time.Millisecond } }
+	now := func() time.Duration { return clock }
+	grow := func(least int, chain bool) *tree {
+		seq := newFake(t, tinyVocab, 32, tiny(8))
+		seq.spend = spend(1)
+		d := newTree(seq, chain)
+		d.now, d.lookup.least = now, least
+		return d
+	}
+	const none, all = 100, 1 // tokens that a match must have
+	wide := func() Drafter { // siblings first
+		d := grow(none, false)
+		d.first = rate{0, 1e6}
+		return still{d}
+	}
+	measure := func(rule Verifier, drafter Drafter, schedule Schedule, s engine.Sampling, texts int) (off float64, younger, deep int) {
+		off = chiSquared(t, s, texts, func() *Decoder {
+			target := newFake(t, tinyVocab, 32, tiny(3))
+			target.spend = spend(30)
+			d := New(target, drafter, Options{Schedule: schedule, Verify: rule, MaxTokens: 9})
+			d.now = now
+			d.o.Trace = func(r *Round) {
+				for i := range r.Drafted() {
+					if r.Draft.eldest(r.Draft.Parent(i)) != i {
+						younger++
+					}
+					if r.Draft.Depth(i) > 2 {
+						deep++
+					}
+				}
+			}
+			return d
+		})
+		return off, younger, deep
+	}
+	for name, rule := range map[string]func() Verifier{"rejection": Rejection, "block": Block} {
+		for drafter, make := range map[string]func() Drafter{
+			"tree":            func() Drafter { return grow(none, false) },
+			"tree, lookups":   func() Drafter { return grow(all, false) },
+			"wide":            wide,
+			"splice, lookups": func() Drafter { return grow(all, true) },
+			"merged":          func() Drafter { return Merge(grow(none, false), NGram(1, 2), grow(all, false)) },
+		} {
+			for plan, schedule := range map[string]Schedule{
+				"constant": Constant(8, 0), "trimming": Constant(8, 0.3), "adaptive": Dynamic(8, 0.3, true), "auto": Auto(),
+			} {
+				for _, s := range []engine.Sampling{{Temperature: 1}, {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2}} {
+					off, younger, deep := measure(rule(), make(), schedule, s, texts)
+					if math.Abs(off) > 4 {
+						t.Errorf("%s, %s, %s, %+v: off by %.1f standard deviations", name, drafter, plan, s, off)
+					}
+					if plan == "constant" && (drafter != "wide" && deep < texts || drafter != "splice, lookups" && younger < texts/2 || drafter == "wide" && younger < 5*texts) {
+						t.Errorf("%s, %s: %d deep tokens and %d younger siblings in %d texts: that tests little", name, drafter, deep, younger, texts)
+					}
+				}
+			}
+		}
+		texts := 4000 // to notice what is subtle
+		for _, c := range []struct {
+			name  string
+			d     Drafter
+			nodes int
+		}{{"lying", liar{wide()}, 3}, {"sorting", sorting{wide()}, 3}, {"forgetful", forgetful{wide()}, 4}, {"picky", picky{wide()}, 3}} {
+			off, _, _ := measure(rule(), c.d, Constant(c.nodes, 0), engine.Sampling{Temperature: 0.4}, texts)
+			t.Logf("%s: a %s tree is off by %.1f standard deviations", name, c.name, off)
+			if off < 6 {
+				t.Errorf("%s: a %s tree is off by %.1f standard deviations only", name, c.name, off)
+			}
+		}
+	}
+}
+
+// still learns nothing.
+type still struct{ Drafter }
+
+func (still) Observe(*Round) {}
+
+// picky drops the last token it drew when it finds it unlikely.
+type picky struct{ Drafter }
+
+func (l picky) Draft(ctx context.Context, text []int32, d *Draft) error {
+	err := l.Drafter.Draft(ctx, text, d)
+	if n := d.Len() - 1; probability(d.Probs[n], d.Tokens[n], -1) < 0.6 {
+		d.Tokens, d.parents, d.depth, d.Confidence, d.Probs = d.Tokens[:n], d.parents[:n], d.depth[:n], d.Confidence[:n], d.Probs[:n]
+		if d.Parents != nil {
+			d.Parents = d.parents
+		}
+	}
+	return err
+}
+
+// sorting has the likelier of two siblings tried first.
+type sorting struct{ Drafter }
+
+func (l sorting) Draft(ctx context.Context, text []int32, d *Draft) error {
+	err := l.Drafter.Draft(ctx, text, d)
+	for i := range d.Len() {
+		for j := range i {
+			if d.Parent(i) == d.Parent(j) && probability(d.Probs[i], d.Tokens[i], -1) > probability(d.Probs[j], d.Tokens[j], -1) {
+				d.Tokens[i], d.Tokens[j] = d.Tokens[j], d.Tokens[i]
+				d.Probs[i], d.Probs[j] = d.Probs[j], d.Probs[i]
+			}
+		}
+	}
+	return err
+}
+
+// forgetful records with each token what the first of its siblings was drawn from.
+type forgetful struct{ Drafter }
+
+func (l forgetful) Draft(ctx context.Context, text []int32, d *Draft) error {
+	err := l.Drafter.Draft(ctx, text, d)
+	for i := range d.Len() {
+		d.Probs[i] = d.Probs[d.eldest(d.Parent(i))]
+	}
+	return err
+}
+
+// What is recorded with a token is what was left of q after its elder siblings, and the token is one of it.
+func TestSiblingsAreDrawnWithoutReplacement(t *testing.T) {
+	model := loops(70)
+	d := New(newFake(t, matrixVocab, 4000, model), Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3))), Options{
+		Schedule: Constant(12, 0), Verify: Rejection(), MaxTokens: 400,
+	})
+	younger := 0
+	d.o.Trace = func(r *Round) {
+		for i := range r.Drafted() {
+			q, sum := r.Draft.Probs[i], 0.0
+			for _, x := range q {
+				sum += float64(x.P)
+			}
+			if math.Abs(sum-1) > 1e-5 || !slices.IsSortedFunc(q, func(a, b engine.Prob) int { return int(a.ID - b.ID) }) {
+				t.Fatalf("q sums to %v: %v", sum, q)
+			}
+			if probability(q, r.Draft.Tokens[i], -1) == 0 {
+				t.Fatalf("token %d is not of its q", r.Draft.Tokens[i])
+			}
+			for j := range i {
+				if r.Draft.Parent(i) != r.Draft.Parent(j) {
+					continue
+				}
+				younger++
+				if probability(q, r.Draft.Tokens[j], -1) > 0 {
+					t.Fatalf("token %d may be drawn twice", r.Draft.Tokens[j])
+				}
+			}
+		}
+	}
+	collect(t, d, matrixPrompt, engine.Sampling{Temperature: 0.8, Seed: 1})
+	if younger < 100 {
+		t.Errorf("%d pairs of siblings only", younger)
+	}
+}
+
+// With as many tokens drafted, a tree saves passes of the target that the model's chain does not.
+func TestDrawnTreesKeepMore(t *testing.T) {
+	model := random(71)
+	for name, rule := range map[string]func() Verifier{"rejection": Rejection, "block": Block} {
+		passes := func(drafter func(Sequence) Drafter) int {
+			n := 0
+			d := New(newFake(t, matrixVocab, 600, model), drafter(newFake(t, matrixVocab, 600, noisy(model, 0.5))), Options{
+				Schedule: Constant(12, 0), Verify: rule(), MaxTokens: 500,
+			})
+			for seed := range uint64(8) {
+				collect(t, d, matrixPrompt, engine.Sampling{Temperature: 1, Seed: seed})
+				n += d.Stats().TargetPasses
+			}
+			return n
+		}
+		chain, tree := passes(Model), passes(Tree)
+		t.Logf("%s: %d passes with chains, %d with trees", name, chain, tree)
+		if float64(tree) > 0.97*float64(chain) {
+			t.Errorf("%s: %d passes with trees, %d with chains", name, tree, chain)
+		}
+	}
+}
