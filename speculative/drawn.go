@@ -65,6 +65,7 @@ func (t *tree) open(ctx context.Context, written int, d *Draft, p place) error {
 		if p.alone = sure; row != nil {
 			p.alone = 0
 			m.q = m.sampler.AppendDistribution(m.q, row, t.path)
+			m.q = m.q[:from+withoutTail(m.q[from:])]
 			t.step.add((t.now() - begin).Seconds())
 		}
 	}
@@ -91,6 +92,30 @@ func (t *tree) open(ctx context.Context, written int, d *Draft, p place) error {
 		t.offer(len(t.places) - 1)
 	}
 	return nil
+}
+
+// faint is the chance, of the likeliest token's, from which on tokens are drawn.
+const faint = 1e-5
+
+// withoutTail restricts q, in place, and returns what is left of its length: a large vocabulary has a long tail that would be
+// copied for every child and hardly ever drawn. Any q will do as long as it is what tokens are drawn from.
+func withoutTail(q []engine.Prob) int {
+	top := float32(0)
+	for _, x := range q {
+		top = max(top, x.P)
+	}
+	n, sum := 0, 0.0
+	for _, x := range q {
+		if x.P >= faint*top {
+			q[n] = x
+			sum += float64(x.P)
+			n++
+		}
+	}
+	for i := range q[:n] {
+		q[i].P = float32(float64(q[i].P) / sum)
+	}
+	return n
 }
 
 // offer queues a place's next child by the chance that the text comes to it, whatever token it will be:
