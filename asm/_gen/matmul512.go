@@ -92,7 +92,7 @@ func q8_512(f *file) {
 }
 
 // product512 adds the products of group g's weights, in Z(w), and token t's activations. For few tokens loads are the limit, two a
-// cycle: there one loads the first token's first four activations, and shuffles repeat them. More of that would gain on Zen 5
+// cycle: there one loads the first token's first 16 activations, and shuffles repeat them. More of that would gain on Zen 5
 // and lose on cores that multiply and shuffle in the same two places.
 func (f *file) product512(T, t, g, w int) {
 	if T > 4 || t > 0 || g >= 4 {
