@@ -54,15 +54,14 @@ type place struct {
 func (t *tree) open(ctx context.Context, written int, d *Draft, p place) error {
 	m := &t.model
 	from := len(m.q)
-	if sure := t.lookupChance(int(p.match)); p.match > 0 && t.enough(sure) {
-		p.alone = sure
-	} else {
+	p.alone = t.lookupChance(int(p.match))
+	if !t.enough(p.alone) {
 		begin := t.now()
 		row, err := m.logits(ctx, t.path, written, d)
 		if err != nil {
 			return err
 		}
-		if p.alone = sure; row != nil {
+		if row != nil {
 			p.alone = 0
 			m.q = m.sampler.AppendDistribution(m.q, row, t.path)
 			m.q = m.q[:from+withoutTail(m.q[from:])]
@@ -100,32 +99,40 @@ const faint = 1e-5
 // withoutTail restricts q, in place, and returns what is left of its length: a large vocabulary has a long tail that would be
 // copied for every child and hardly ever drawn. Any q will do as long as it is what tokens are drawn from.
 func withoutTail(q []engine.Prob) int {
-	top := float32(0)
+	least, n := faint*highest(q), 0
 	for _, x := range q {
-		top = max(top, x.P)
-	}
-	n, sum := 0, 0.0
-	for _, x := range q {
-		if x.P >= faint*top {
+		if x.P >= least {
 			q[n] = x
-			sum += float64(x.P)
 			n++
 		}
 	}
-	for i := range q[:n] {
+	normalize(q[:n])
+	return n
+}
+
+// highest is the chance of q's likeliest token.
+func highest(q []engine.Prob) (top float32) {
+	for _, x := range q {
+		top = max(top, x.P)
+	}
+	return top
+}
+
+func normalize(q []engine.Prob) {
+	sum := 0.0
+	for _, x := range q {
+		sum += float64(x.P)
+	}
+	for i := range q {
 		q[i].P = float32(float64(q[i].P) / sum)
 	}
-	return n
 }
 
 // offer queues a place's next child by the chance that the text comes to it, whatever token it will be:
 // the likeliest, or one of the others.
 func (t *tree) offer(i int) {
 	p := &t.places[i]
-	top := float32(0)
-	for _, x := range p.q {
-		top = max(top, x.P)
-	}
+	top := highest(p.q)
 	chance := float32(top*t.accepted(p, top)) + float32((1-top)*t.accepted(p, (1-top)/2))
 	t.push(shoot{float32(p.reach * chance), p.node, int32(i)})
 }
@@ -161,20 +168,16 @@ func (t *tree) grow(written int, d *Draft, s shoot) {
 	}
 	p.children++
 	p.reach = float32(p.reach * (1 - chance))
-	from, left := len(m.q), 0.0
+	from := len(m.q)
 	for _, y := range p.q {
 		if y.ID != x && y.P > 0 {
 			m.q = append(m.q, y)
-			left += float64(y.P)
 		}
 	}
-	if p.q = m.q[from:len(m.q):len(m.q)]; len(p.q) == 0 {
-		return
+	if p.q = m.q[from:len(m.q):len(m.q)]; len(p.q) > 0 {
+		normalize(p.q)
+		t.offer(int(s.guess))
 	}
-	for i := range p.q {
-		p.q[i].P = float32(float64(p.q[i].P) / left)
-	}
-	t.offer(int(s.guess))
 }
 
 // learn is told that the text came to a node, which of its children was accepted, if any, and which token followed.

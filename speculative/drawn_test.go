@@ -194,3 +194,23 @@ func TestDrawnTreesKeepMore(t *testing.T) {
 		}
 	}
 }
+
+// However dear the model is, what no lookup matches is its to guess: else every draft would be token 0.
+func TestTreeDraftsNoGuessOfNobody(t *testing.T) {
+	for name, rule := range map[string]func() Verifier{"match": Match, "rejection": Rejection} {
+		var clock time.Duration
+		model := random(72)
+		draft := newFake(t, matrixVocab, 600, model)
+		draft.spend = func(int) { clock += time.Second }
+		drafter := newTree(draft, false)
+		drafter.lookup.least = 100 // no match counts
+		target := newFake(t, matrixVocab, 600, model)
+		target.spend = func(int) { clock += time.Second }
+		d := New(target, drafter, Options{Schedule: Constant(1, 0), Verify: rule(), MaxTokens: 200})
+		d.now = func() time.Duration { return clock }
+		collect(t, d, matrixPrompt, engine.Sampling{Temperature: 0.8, Seed: 3})
+		if s := d.Stats(); s.DraftPasses < s.Drafted || s.Accepted*4 < s.Drafted*3 {
+			t.Errorf("%s: %d tokens drafted in %d passes of the model, %d accepted", name, s.Drafted, s.DraftPasses, s.Accepted)
+		}
+	}
+}

@@ -188,10 +188,10 @@ func (t *tree) lookupChance(n int) float32 {
 
 // enough reports whether a lookup with this chance will do without the model: the model would save the
 // text in about a third of the cases in which the lookup is wrong, which brings a token, at the price
-// of its pass.
+// of its pass. A place where no lookup matches is the model's.
 func (t *tree) enough(sure float32) bool {
 	saved := float64((1-float64(sure))*t.whole.seconds) / 3
-	return t.step.n > 0 && saved < float64(t.step.mean*t.whole.tokens)
+	return sure > 0 && t.step.n > 0 && saved < float64(t.step.mean*t.whole.tokens)
 }
 
 // guess asks the model what follows t.path, whose first written tokens are certain, and weighs it against
