@@ -79,6 +79,10 @@ func (s *Session) Len() int { return len(s.tokens) }
 // Context is the most tokens that the text can have.
 func (s *Session) Context() int { return s.context }
 
+// MaxTree is the most tokens that one Eval, or one segment of [Model.Forward], takes with parents. A chain has no such limit
+// but the context.
+func (s *Session) MaxTree() int { return maxTree }
+
 // Vocab is the number of logits in a row.
 func (s *Session) Vocab() int { return s.m.config.Vocab }
 

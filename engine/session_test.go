@@ -69,7 +69,7 @@ func TestForwardRefused(t *testing.T) {
 		{"parent -2", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1, -2}}}, ErrUsage},
 		{"too many rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: 3}}, ErrUsage},
 		{"negative rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: -2}}, ErrUsage},
-		{"huge tree", Batch{{Session: s, Tokens: make([]int32, maxTree+1), Parents: slices.Repeat([]int32{-1}, maxTree+1)}}, ErrUsage},
+		{"huge tree", Batch{{Session: s, Tokens: make([]int32, s.MaxTree()+1), Parents: slices.Repeat([]int32{-1}, s.MaxTree()+1)}}, ErrUsage},
 	} {
 		if _, err := m.Forward(context.Background(), c.b); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
@@ -90,7 +90,7 @@ func TestForwardRefused(t *testing.T) {
 	sameBits(t, "after the failures", eval(t, s, []int32{3}, nil, Last), want)
 	// A wide tree may hang on a full text's last place.
 	eval(t, s, make([]int32, 6), nil, None)
-	eval(t, s, make([]int32, maxTree), slices.Repeat([]int32{-1}, maxTree), 2)
+	eval(t, s, make([]int32, s.MaxTree()), slices.Repeat([]int32{-1}, s.MaxTree()), 2)
 	if err := s.Commit([]int32{200}); err != nil || s.Len() != s.Context() {
 		t.Errorf("%v; %d tokens of %d", err, s.Len(), s.Context())
 	}
