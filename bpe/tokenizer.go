@@ -43,11 +43,17 @@ type scratch struct {
 	end       int // splitters that cut twice: the end of the outer piece
 }
 
-// EncodeOptions says how [Tokenizer.Encode] treats special tokens. The zero
-// value is right for a user's text.
+// EncodeOptions says how [Tokenizer.Encode] treats special tokens and the
+// beginning of the text. The zero value is right for a whole text from a user.
 type EncodeOptions struct {
 	ParseSpecial bool // control tokens spelled out in the text become their ids
 	AddSpecial   bool // adds the tokens that the vocabulary asks for: BOS in front, EOS behind
+
+	// NoSpacePrefix says that the text continues a sequence that ends in
+	// ordinary text: its first token gets no space prefix, whatever
+	// [Config].AddSpacePrefix asks for. Text after a special token that is found
+	// inside it gets the prefix as always. Without effect on a gpt2 model.
+	NoSpacePrefix bool
 }
 
 // Part is a piece of a text of mixed origin, as a chat template makes it.
@@ -60,7 +66,7 @@ type Part struct {
 // however long its words; a word of more than 1 MiB is cut. Invalid UTF-8 is
 // encoded byte for byte.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
-	return t.encode(text, []Part{{text, o.ParseSpecial}}, o.AddSpecial)
+	return t.encode(text, []Part{{text, o.ParseSpecial}}, o)
 }
 
 // EncodeParts encodes the concatenation of parts, so that words run across
@@ -71,33 +77,34 @@ func (t *Tokenizer) EncodeParts(parts []Part, addSpecial bool) []int32 {
 	for _, p := range parts {
 		all.WriteString(p.Text)
 	}
-	return t.encode(all.String(), parts, addSpecial)
+	return t.encode(all.String(), parts, EncodeOptions{AddSpecial: addSpecial})
 }
 
-func (t *Tokenizer) encode(text string, parts []Part, addSpecial bool) []int32 {
+// encode is Encode with o.ParseSpecial decided by each part.
+func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 	s, _ := t.scratch.Get().(*scratch)
 	if s == nil {
 		s = new(scratch)
 	}
 	s.ids = s.ids[:0]
-	if addSpecial && t.addBOS {
+	if o.AddSpecial && t.addBOS {
 		s.ids = append(s.ids, t.bos)
 	}
-	afterSpecial := true
+	prefix := t.spacePrefix && !o.NoSpacePrefix
 	for _, f := range t.special.cut(s, text, parts) {
 		if f.id >= 0 {
 			s.ids = append(s.ids, f.id)
-			afterSpecial = true
+			prefix = t.spacePrefix
 			continue
 		}
 		s.text = s.text[:0]
-		if t.spacePrefix && afterSpecial {
+		if prefix {
 			s.text = append(s.text, spaceMark...)
 		}
 		t.encoder.encode(s, text[f.start:f.end])
-		afterSpecial = false
+		prefix = false
 	}
-	if addSpecial && t.addEOS {
+	if o.AddSpecial && t.addEOS {
 		s.ids = append(s.ids, t.eos)
 	}
 	ids := slices.Clone(s.ids)

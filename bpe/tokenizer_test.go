@@ -57,6 +57,37 @@ func TestSentencePiece(t *testing.T) {
 	}
 }
 
+// TestNoSpacePrefix: text in the middle of a sequence gets no space prefix,
+// text after a special token inside it does.
+func TestNoSpacePrefix(t *testing.T) {
+	tok := must(t, tinySentencePiece())
+	for _, c := range []struct {
+		text string
+		o    EncodeOptions
+		want string
+	}{
+		{"", EncodeOptions{NoSpacePrefix: true}, ""},
+		{"the", EncodeOptions{NoSpacePrefix: true}, "the"},
+		{" the", EncodeOptions{NoSpacePrefix: true}, "▁the"},
+		{"the", EncodeOptions{NoSpacePrefix: true, AddSpecial: true}, "<s> the"},
+		{"the", EncodeOptions{AddSpecial: true}, "<s> ▁the"},
+		{"the<tool>the", EncodeOptions{NoSpacePrefix: true}, "the <tool> ▁the"},
+		{"<tool>the", EncodeOptions{NoSpacePrefix: true}, "<tool> ▁the"},
+		{"the<s>the</s>the", EncodeOptions{NoSpacePrefix: true, ParseSpecial: true}, "the <s> ▁the </s> ▁the"},
+		{"the<s>the", EncodeOptions{NoSpacePrefix: true}, "the < s > the"},
+	} {
+		if got := strings.Join(spellings(tok, tok.Encode(c.text, c.o)), " "); got != c.want {
+			t.Errorf("%q %+v: got %s, want %s", c.text, c.o, got, c.want)
+		}
+	}
+	gpt := must(t, tinyByteLevel("gpt-2"))
+	for _, text := range []string{"the", " the", "a<tool>b"} {
+		if got, want := gpt.Encode(text, EncodeOptions{NoSpacePrefix: true}), gpt.Encode(text, EncodeOptions{}); !slices.Equal(got, want) {
+			t.Errorf("gpt2 %q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestUnknown(t *testing.T) {
 	c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "▁"}, Types: []int32{TypeUnknown, TypeNormal, TypeNormal}, Scores: make([]float32, 3), BOS: -1, EOS: -1}
 	tok := must(t, c)
