@@ -65,7 +65,7 @@ func writeAll(dir, stubsName string, outputs []output, check bool) error {
 	for _, o := range outputs {
 		f := newFile(&stubs)
 		o.write(f)
-		if err := put(filepath.Join(dir, o.name), f.text.Bytes(), check); err != nil {
+		if err := put(filepath.Join(dir, o.name), f.assembly(), check); err != nil {
 			return err
 		}
 	}

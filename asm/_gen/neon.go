@@ -82,7 +82,7 @@ type neonFile struct{ *file }
 // neon makes a writer of a file for arm64 fit the table of outputs.
 func neon(write func(f neonFile)) func(*file) {
 	return func(f *file) {
-		f.text.WriteString("#include \"neon_arm64.h\"\n")
+		f.textf("#include \"neon_arm64.h\"\n")
 		write(neonFile{f})
 	}
 }
@@ -100,7 +100,7 @@ func (f neonFile) op(name string, operands ...int) {
 		for i, o := range operands {
 			text[i] = fmt.Sprint(o)
 		}
-		fmt.Fprintf(&f.text, "\t%s(%s)\n", name, strings.Join(text, ", "))
+		f.emit(instr{op: name, operands: text, text: fmt.Sprintf("%s(%s)", name, strings.Join(text, ", "))})
 		return
 	}
 	panic("no instruction " + name)
@@ -221,4 +221,4 @@ func (f neonFile) choose(reg string, most int) {
 	f.ins("B", "t1")
 }
 
-func (f neonFile) done() { f.text.WriteString("\tRET\n") }
+func (f neonFile) done() { f.ins("RET") }

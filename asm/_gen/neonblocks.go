@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 )
 
 // Kernels of quantized weights for NEON. A vector holds four rows, a quad; a block's sums are taken for all 16 rows at once, or
@@ -297,7 +296,7 @@ func (f neonFile) q8Pairs(T int) {
 	w, p, x, raw := k.free.take(2), k.free.take(2), k.free.take(2), k.free.take(1)
 	dx, dw, scales := k.free.take(1), k.free.take(4), k.free.take(4) // scales = dw*dx
 
-	finish := func(t, i int) []string { // scales quad i of token t
+	finish := func(t, i int) []instr { // scales quad i of token t
 		sum := k.sum(k.iacc, 0, i)
 		return f.lines(func() {
 			f.ins("VADDP", v(sum+1, "S4"), v(sum, "S4"), v(sum, "S4"))
@@ -319,7 +318,7 @@ func (f neonFile) q8Pairs(T int) {
 			}
 		})
 		multiplications := 0
-		multiply := func(op string, m, n, d int, then []string) []string {
+		multiply := func(op string, m, n, d int, then []instr) []instr {
 			f.op(op, m, n, d)
 			multiplications++
 			if len(then) == 0 && multiplications > 24 && multiplications%3 == 0 && len(between) > 0 {
@@ -328,7 +327,7 @@ func (f neonFile) q8Pairs(T int) {
 			if len(then) == 0 {
 				return nil
 			}
-			f.text.WriteString(then[0])
+			f.emit(then[0])
 			return then[1:]
 		}
 		for g := 0; g < 8; g += 2 {
@@ -341,7 +340,7 @@ func (f neonFile) q8Pairs(T int) {
 				f.ins("FMOVQ", at("R0", 64*g+16*i), q(w))
 				f.ins("FMOVQ", at("R0", 64*g+64+16*i), q(w+1))
 				add := "SADALP"
-				var then []string
+				var then []instr
 				if g == 0 {
 					add, then = "SADDLP", finish((t+T-1)%T, i)
 				}
@@ -359,19 +358,19 @@ func (f neonFile) q8Pairs(T int) {
 	}
 	f.nextNEON(512, fmt.Sprintf("loop%d", T))
 	for i := range 4 { // what the last block left
-		f.text.WriteString(strings.Join(finish(T-1, i), ""))
+		f.emit(finish(T-1, i)...)
 	}
 	f.store(k)
 	f.done()
 }
 
-// lines returns the lines that write writes, instead of writing them.
-func (f neonFile) lines(write func()) []string {
-	before := f.text.Len()
+// lines returns the instructions that write adds, instead of adding them.
+func (f neonFile) lines(write func()) []instr {
+	before := len(f.fn.code)
 	write()
-	text := string(f.text.Bytes()[before:])
-	f.text.Truncate(before)
-	return slices.Collect(strings.Lines(text))
+	added := slices.Clone(f.fn.code[before:])
+	f.fn.code = f.fn.code[:before]
+	return added
 }
 
 // nextNEON ends the loop over blocks: the next one's quants follow at once if it is the second of its pair.

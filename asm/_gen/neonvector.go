@@ -41,22 +41,22 @@ func (v *neonVectors) constants() {
 		1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
 		5.0000001201e-1, geluLinear * 0.044715, geluLinear, 0,
 	}
-	v.text.WriteString("\n// Limits, 3<<22 and 1, four times each; log2(e), -ln2hi, -ln2lo; the polynomial of exp; two numbers of GELU.\n")
+	v.textf("\n// Limits, 3<<22 and 1, four times each; log2(e), -ln2hi, -ln2lo; the polynomial of exp; two numbers of GELU.\n")
 	for i := 0; i < len(values); i += 2 {
-		fmt.Fprintf(&v.text, "DATA numbers<>+%d(SB)/8, $0x%08x%08x\n", 4*i,
+		v.textf("DATA numbers<>+%d(SB)/8, $0x%08x%08x\n", 4*i,
 			math.Float32bits(float32(values[i+1])), math.Float32bits(float32(values[i])))
 	}
-	fmt.Fprintf(&v.text, "GLOBL numbers<>(SB), RODATA|NOPTR, $%d\n", 4*len(values))
+	v.textf("GLOBL numbers<>(SB), RODATA|NOPTR, $%d\n", 4*len(values))
 	v.masks()
 }
 
 // masks writes the table that only uses.
 func (v *neonVectors) masks() {
-	v.text.WriteString("\n// 16 lanes on, 16 off: 4n bytes before the middle the first n are on.\n")
+	v.textf("\n// 16 lanes on, 16 off: 4n bytes before the middle the first n are on.\n")
 	for i := 0; i < 128; i += 8 {
-		fmt.Fprintf(&v.text, "DATA tails<>+%d(SB)/8, $%#x\n", i, []uint64{math.MaxUint64, 0}[i/64])
+		v.textf("DATA tails<>+%d(SB)/8, $%#x\n", i, []uint64{math.MaxUint64, 0}[i/64])
 	}
-	v.text.WriteString("GLOBL tails<>(SB), RODATA|NOPTR, $128\n")
+	v.textf("GLOBL tails<>(SB), RODATA|NOPTR, $128\n")
 }
 
 // loadConstants fills V20 to V26.
