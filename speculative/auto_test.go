@@ -129,3 +129,41 @@ func TestAutoTimes(t *testing.T) {
 		t.Errorf("plain decoding is expected to take %.4f s where 7 more tokens take 0.020", x)
 	}
 }
+
+// P3 in virtual time: a drafter that is never right costs little, whatever the machine, in one long text and in
+// short ones that each begin anew.
+func TestUselessDraftsCostLittle(t *testing.T) {
+	model := func(text []int32, row []float32) {
+		loops(41)(text, row)
+		row[1] = -100 // which is what the drafter says
+	}
+	for i := range machines {
+		m := &machines[i]
+		for _, step := range []float64{0.17, 2, 8} { // ms for a drafted token
+			write := func(texts, tokens int, drafter Drafter) float64 {
+				m.clock = 0
+				total := 0.0
+				for i := range int32(texts) {
+					target := newFake(t, matrixVocab, 1024, model)
+					target.spend = func(n int) { m.spend(m.cost(n)) }
+					d := New(target, drafter, Options{MaxTokens: tokens})
+					d.now = func() time.Duration { return m.clock }
+					prompt := append(slices.Clone(matrixPrompt), i)
+					got, _ := collect(t, d, prompt, engine.Sampling{})
+					if want := plain(t, matrixVocab, model, prompt, tokens, engine.Sampling{}); !slices.Equal(got, want) {
+						t.Fatal("other text")
+					}
+					total += d.Stats().Draft + d.Stats().Verify
+				}
+				return total
+			}
+			useless := &hopeless{spend: func() { m.spend(step) }}
+			long := write(1, 512, nil) / write(1, 512, useless)
+			short := write(8, 64, nil) / write(8, 64, useless)
+			t.Logf("%s, %v ms a drafted token: %.3f of plain decoding's speed over 512 tokens, %.3f begun anew every 64", m.name, step, long, short)
+			if long < 0.97 || short < 0.95 {
+				t.Errorf("%s: useless drafts of %v ms a token: %.3f of plain decoding's speed over 512 tokens, %.3f begun anew every 64", m.name, step, long, short)
+			}
+		}
+	}
+}

@@ -156,11 +156,29 @@ func TestBannedSequenceAcrossDraftEdge(t *testing.T) {
 	}
 }
 
+// Log-probabilities are of the row that chose the token, in plain decoding, in chains and in trees.
 func TestLogProbs(t *testing.T) {
 	model := random(14)
+	const tokens = 40
 	s := penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 3})
-	for _, drafter := range []Drafter{nil, Model(newFake(t, matrixVocab, 100, noisy(model, 0.2))), &fan{model: model, wide: 3}} {
-		d := New(newFake(t, matrixVocab, 100, model), drafter, Options{MaxTokens: 40, LogProbs: true})
+	want := plain(t, matrixVocab, model, matrixPrompt, tokens, s)
+	for _, c := range []struct {
+		name    string
+		drafter Drafter
+		deep    int // rounds that must have accepted two tokens or more: the row of the first is right by accident
+	}{
+		{"none", nil, 0},
+		{"chain", Replay(want, 0), 4},
+		{"chain with errors", Replay(want, 7), 4},
+		{"tree", &bush{want, 3}, 5},
+		{"model", Model(newFake(t, matrixVocab, 100, noisy(model, 0.2))), 1},
+	} {
+		deep := 0
+		d := New(newFake(t, matrixVocab, 100, model), c.drafter, Options{Schedule: Constant(9, 0), MaxTokens: tokens, LogProbs: true, Trace: func(r *Round) {
+			if r.Accepted() >= 2 {
+				deep++
+			}
+		}})
 		text, row := slices.Clone(matrixPrompt), make([]float32, matrixVocab)
 		for tok, err := range d.Generate(context.Background(), matrixPrompt, s) {
 			if err != nil {
@@ -172,9 +190,12 @@ func TestLogProbs(t *testing.T) {
 				sum += math.Exp(float64(x))
 			}
 			if want := float64(row[tok.ID]) - math.Log(sum); math.Abs(want-float64(tok.LogProb)) > 1e-4 {
-				t.Errorf("log-probability %v, want %v", tok.LogProb, want)
+				t.Errorf("%s, position %d: log-probability %v, want %v", c.name, tok.Position, tok.LogProb, want)
 			}
 			text = append(text, tok.ID)
+		}
+		if deep < c.deep {
+			t.Errorf("%s: %d rounds accepted two tokens or more: this tests little", c.name, deep)
 		}
 	}
 }

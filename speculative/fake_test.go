@@ -29,6 +29,9 @@ type fake struct {
 	widest  int // most tokens of a pass
 }
 
+// fakeTree is the most tokens of a tree, as in a session.
+const fakeTree = 256
+
 func newFake(t testing.TB, vocab, context int, model func([]int32, []float32)) *fake {
 	return &fake{
 		t: t, vocab: vocab, context: context, model: model,
@@ -56,9 +59,32 @@ func (f *fake) Eval(ctx context.Context, tokens, parents []int32, want engine.Ro
 	if len(tokens) == 0 {
 		f.t.Error("empty pass")
 	}
-	if len(f.text)+len(tokens) > f.context {
-		f.t.Errorf("fed %d tokens after %d: context is %d", len(tokens), len(f.text), f.context)
+	deepest := len(tokens)
+	if parents != nil {
+		if len(parents) != len(tokens) || len(tokens) > fakeTree {
+			f.t.Errorf("a tree of %d tokens and %d parents, at most %d", len(tokens), len(parents), fakeTree)
+			return engine.Logits{}, engine.ErrUsage
+		}
+		deepest = 0
+		for i, p := range parents {
+			if p < -1 || int(p) >= i {
+				f.t.Errorf("parent %d of token %d", p, i)
+				return engine.Logits{}, engine.ErrUsage
+			}
+			depth := 1
+			for ; p >= 0; p = parents[p] {
+				depth++
+			}
+			deepest = max(deepest, depth)
+		}
+	}
+	if len(f.text)+deepest > f.context {
+		f.t.Errorf("fed %d tokens after %d: context is %d", deepest, len(f.text), f.context)
 		return engine.Logits{}, engine.ErrContextFull
+	}
+	if int(want) > len(tokens) || want < 0 && want != engine.All {
+		f.t.Errorf("logits of %d positions wanted, %d tokens", want, len(tokens))
+		return engine.Logits{}, engine.ErrUsage
 	}
 	for _, id := range tokens {
 		if id < 0 || int(id) >= f.vocab {
@@ -89,9 +115,6 @@ func (f *fake) Eval(ctx context.Context, tokens, parents []int32, want engine.Ro
 		} else {
 			at := len(f.path)
 			for j := i; j >= 0; j = int(parents[j]) {
-				if int(parents[j]) >= j {
-					f.t.Errorf("parent %d of token %d", parents[j], j)
-				}
 				f.path = slices.Insert(f.path, at, tokens[j])
 			}
 		}
@@ -119,8 +142,9 @@ func (f *fake) Truncate(n int) error {
 func (f *fake) Commit(path []int32) error {
 	at := int32(-1)
 	for _, i := range path {
-		if f.parents[i] != at {
+		if i < 0 || int(i) >= len(f.pending) || f.parents[i] != at {
 			f.t.Errorf("Commit(%v) of parents %v", path, f.parents)
+			return engine.ErrUsage
 		}
 		f.text = append(f.text, f.pending[i])
 		at = i

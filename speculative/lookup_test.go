@@ -75,6 +75,21 @@ func TestLookups(t *testing.T) {
 	}
 }
 
+// The match that ends at the token before the last counts, and the longer of two wins over the later.
+func TestNGramMatches(t *testing.T) {
+	for _, c := range []struct {
+		text, want []int32
+	}{
+		{[]int32{8, 5, 5}, []int32{5}},             // the nearest match possible
+		{[]int32{1, 2, 9, 1, 3, 8, 1}, []int32{3}}, // of equally long ones the latest
+		{[]int32{1, 2, 9, 4, 2, 7, 1, 2}, []int32{9}},
+	} {
+		if got := draftOf(NGram(1, 3), c.text, 1); !slices.Equal(got, c.want) {
+			t.Errorf("%v: n-gram drafts %v, want %v", c.text, got, c.want)
+		}
+	}
+}
+
 // In a text that the lookup foresees the model is hardly asked, elsewhere it is.
 func TestSpliceChooses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))

@@ -135,3 +135,25 @@ func TestStairsByMatrix(t *testing.T) {
 		}
 	}
 }
+
+// The faithful mode computes every row from its first token on; the fast one feeds what is new.
+func TestStairsFaithfulRecomputes(t *testing.T) {
+	model := random(5)
+	for _, faithful := range []bool{false, true} {
+		target := newFake(t, matrixVocab, 300, model)
+		want := len(matrixPrompt) - 1 // prefill
+		o := Options{Schedule: Constant(4, 0), Verify: Stairs(faithful), MaxTokens: 40, Trace: func(r *Round) {
+			if !faithful {
+				want += 1 + r.Drafted()
+				return
+			}
+			for row := range r.Drafted() + 1 {
+				want += r.Text + row
+			}
+		}}
+		collect(t, New(target, Model(newFake(t, matrixVocab, 300, noisy(model, 0.2))), o), matrixPrompt, engine.Sampling{})
+		if target.fed != want {
+			t.Errorf("faithful %v: fed %d tokens, want %d", faithful, target.fed, want)
+		}
+	}
+}

@@ -49,8 +49,9 @@ func tiny(seed uint64) func([]int32, []float32) {
 	}
 }
 
-// chiSquared runs texts of three tokens and compares how often each occurs with the target's own
-// probabilities. It returns the statistic in standard deviations above its mean.
+// chiSquared runs texts of three tokens and compares how often each text, each pair of tokens and each
+// token at each place occurs with the target's own probabilities: cells of few texts each see what
+// is bent anywhere, few cells of many texts what is bent a little. It returns the greatest deviation.
 func chiSquared(t *testing.T, s engine.Sampling, texts int, decoder func() *Decoder) float64 {
 	t.Helper()
 	const length = 3
@@ -90,11 +91,30 @@ func chiSquared(t *testing.T, s engine.Sampling, texts int, decoder func() *Deco
 		}
 		count[cell]++
 	}
-	return deviation(t, count, want)
+	worst := 0.0
+	for _, part := range []func(cell int) int{
+		func(cell int) int { return cell },
+		func(cell int) int { return cell / tinyVocab }, // the first two
+		func(cell int) int { return cell % (tinyVocab * tinyVocab) },
+		func(cell int) int { return cell / (tinyVocab * tinyVocab) }, // the first
+		func(cell int) int { return cell / tinyVocab % tinyVocab },
+		func(cell int) int { return cell % tinyVocab },
+	} {
+		n, p := make([]int, len(want)), make([]float64, len(want))
+		for cell := range want {
+			n[part(cell)] += count[cell]
+			p[part(cell)] += want[cell]
+		}
+		if x := deviation(t, n, p); math.Abs(x) > math.Abs(worst) {
+			worst = x
+		}
+	}
+	return worst
 }
 
-// deviation compares how often each cell occurred with its probability: Pearson's chi-squared, in
-// standard deviations above its mean. Rare cells are taken together.
+// deviation compares how often each cell occurred with its probability. It returns Pearson's chi-squared
+// as a normal deviate (Wilson and Hilferty 1931), so that few cells and many have the same tail: beyond 4
+// lies 1 of 30,000. Rare cells are taken together.
 func deviation(t *testing.T, count []int, want []float64) float64 {
 	t.Helper()
 	texts := 0
@@ -121,7 +141,80 @@ func deviation(t *testing.T, count []int, want []float64) float64 {
 	if restWant >= 5 {
 		add(restCount, restWant)
 	}
-	return (x - (cells - 1)) / math.Sqrt(2*(cells-1))
+	if cells < 2 {
+		return 0
+	}
+	k := cells - 1
+	return (math.Cbrt(x/k) - (1 - 2/(9*k))) / math.Sqrt(2/(9*k))
+}
+
+// resolving is how many texts notice a distribution that is bent by 2 % total variation, however it is bent: the
+// sum of (p'-p)²/p is then at least 4·0.02², so chi-squared is raised by 80, and 25 cells exceed a deviate of
+// 4 when it is raised by 35 (5 cells: 22). TestResolution shows it.
+const resolving = 50000
+
+// bent is a verifier that bends the distribution: with chance by, the token at place at of the text is 0.
+type bent struct {
+	Verifier
+	at     int
+	by     float64
+	random uint64
+}
+
+func (b *bent) Start(s Setup) error {
+	b.random = mix64(s.Sampling.Seed)
+	return b.Verifier.Start(s)
+}
+
+func (b *bent) Verify(v *Verification) {
+	b.Verifier.Verify(v)
+	if end := len(v.Text) + len(v.Path); len(v.Text) <= b.at && b.at <= end && float64(b.random>>11)/(1<<53) < b.by {
+		v.Path, v.Next = v.Path[:b.at-len(v.Text)], 0
+	}
+}
+
+// The long tests notice a bend of 2 % total variation at each place, and none where there is none.
+func TestResolution(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 200,000 texts")
+	}
+	decoder := func(at int, by float64) func() *Decoder {
+		return func() *Decoder {
+			return New(newFake(t, tinyVocab, 32, tiny(3)), Model(newFake(t, tinyVocab, 32, tiny(8))),
+				Options{Schedule: Constant(4, 0), Verify: &bent{Verifier: Rejection(), at: at, by: by}, MaxTokens: 5})
+		}
+	}
+	if off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving, decoder(2, 0)); math.Abs(off) > 4 {
+		t.Errorf("not bent: off by %.1f", off)
+	}
+	sampler, err := engine.NewSampler(tinyVocab, engine.Sampling{Temperature: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, text := make([]float32, tinyVocab), []int32{1, 2}
+	p0 := []float64{0, 0, 0} // chance of token 0 at each place
+	var walk func(text []int32, p float64)
+	walk = func(text []int32, p float64) {
+		place := len(text) - 2
+		if place == len(p0) {
+			return
+		}
+		tiny(3)(text, row)
+		for _, x := range sampler.Distribution(slices.Clone(row), text) {
+			if x.ID == 0 {
+				p0[place] += p * float64(x.P)
+			}
+			walk(append(slices.Clone(text), x.ID), p*float64(x.P))
+		}
+	}
+	walk(text, 1)
+	for place, p := range p0 {
+		off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving, decoder(2+place, 0.02/(1-p)))
+		t.Logf("2 %% at place %d: off by %.1f", place, off)
+		if off < 4 {
+			t.Errorf("2 %% at place %d: off by %.1f only", place, off)
+		}
+	}
 }
 
 // liar is a drafter that says it sampled from q but took q's likeliest token.
@@ -166,10 +259,7 @@ func TestBlockKeepsTheDistribution(t *testing.T)     { testDistribution(t, Block
 
 func testDistribution(t *testing.T, rule func() Verifier) {
 	t.Helper()
-	texts := 2500
-	if testing.Short() {
-		texts = 1000
-	}
+	const texts = 1000
 	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
 	draft := func(vocab int) Drafter { return Model(newFake(t, vocab, 32, tiny(8))) }
 	ours, theirs := vocabulary(t, "a", "b", "c", "d", "e"), vocabulary(t, "x", "e", "b", "c", "bc", "a") // shared: a, b, c, e
@@ -200,11 +290,15 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 				"plain":    {Temperature: 1},
 				"filtered": {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2},
 			} {
+				texts := texts
+				if !testing.Short() && schedule == "constant" {
+					texts = resolving
+				}
 				got := chiSquared(t, s, texts, func() *Decoder {
 					return New(target(), drafter(), Options{Schedule: plan(), Verify: rule(), MaxTokens: 5})
 				})
 				if math.Abs(got) > 4 {
-					t.Errorf("%s/%s/%s: chi-squared is off by %.1f standard deviations", name, schedule, sampling, got)
+					t.Errorf("%s/%s/%s: off by %.1f", name, schedule, sampling, got)
 				}
 			}
 		}
@@ -319,6 +413,76 @@ func TestEveryRuleGreedy(t *testing.T) {
 			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: rule, MaxTokens: matrixTokens})
 			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 				t.Fatalf("%s, %T: got %v, want %v", drafter.name, rule, got, want)
+			}
+		}
+	}
+}
+
+// Penalties count the tokens of the draft before a node: at temperature 0 the rules that weigh p against q
+// keep every token of plain decoding under penalties, and no other.
+func TestPenaltiesInsideADraft(t *testing.T) {
+	model := loops(2)
+	s := penalties(engine.Sampling{})
+	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
+	if slices.Equal(want, plain(t, matrixVocab, model, matrixPrompt, matrixTokens, engine.Sampling{})) {
+		t.Fatal("the penalties do nothing")
+	}
+	for _, rule := range []func() Verifier{Greedy, Match, Rejection, Block} {
+		for _, drafter := range []named[Drafter]{
+			{"chain", func() Drafter { return Replay(want, 0) }},
+			{"tree", func() Drafter { return &bush{want, 3} }},
+		} {
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: rule(), MaxTokens: matrixTokens})
+			got, _ := collect(t, d, matrixPrompt, s)
+			if st := d.Stats(); !slices.Equal(got, want) || drafter.name == "chain" && st.Accepted != st.Drafted {
+				t.Errorf("%T, %s: %d of %d accepted, got %v, want %v", rule(), drafter.name, st.Accepted, st.Drafted, got, want)
+			}
+		}
+	}
+}
+
+// Drafters that are merged draw from q independently: two of the same model say the same token as often
+// as two draws do.
+func TestMergedDraftersDrawApart(t *testing.T) {
+	draft := func() Drafter { return Model(newFake(t, tinyVocab, 32, tiny(8))) }
+	row := make([]float32, tinyVocab)
+	tiny(8)([]int32{1, 2}, row)
+	sampler, err := engine.NewSampler(tinyVocab, engine.Sampling{Temperature: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0.0
+	for _, p := range sampler.Distribution(row, []int32{1, 2}) {
+		want += float64(p.P) * float64(p.P)
+	}
+	const texts, drafters = 2000, 3
+	same := [drafters][drafters]int{}
+	d := New(newFake(t, tinyVocab, 32, tiny(3)), Merge(draft(), draft(), draft()), Options{Schedule: Constant(1, 0), Verify: Rejection(), MaxTokens: 2, Trace: func(r *Round) {
+		if r.Text > 2 {
+			return // the budget leaves no draft
+		}
+		if r.Drafted() != drafters {
+			t.Fatalf("%d tokens drafted", r.Drafted())
+		}
+		for i := range drafters {
+			for j := range i {
+				if r.Draft.Tokens[i] == r.Draft.Tokens[j] {
+					same[i][j]++
+				}
+			}
+		}
+	}})
+	for seed := range uint64(texts) {
+		for _, err := range d.Generate(context.Background(), []int32{1, 2}, engine.Sampling{Temperature: 1, Seed: seed}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range drafters {
+		for j := range i {
+			if got := float64(same[i][j]) / texts; math.Abs(got-want) > 4*math.Sqrt(want*(1-want)/texts) {
+				t.Errorf("drafters %d and %d say the same token in %.3f of the rounds, two draws from q in %.3f", j, i, got, want)
 			}
 		}
 	}

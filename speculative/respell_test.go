@@ -320,6 +320,26 @@ func TestRespellingIsExact(t *testing.T) {
 	}
 }
 
+// With the target's own tokens and its own model every draft is right, under penalties and with shared
+// noise too: both depend on the tokens drafted before.
+func TestIntersectFollowsItsDraft(t *testing.T) {
+	words := letters(t)
+	model := random(5)
+	wide := func(text []int32, row []float32) {
+		model(text, row[:26])
+		for i := 26; i < len(row); i++ {
+			row[i] = -100
+		}
+	}
+	for _, s := range []engine.Sampling{{RepeatPenalty: 1.3, FrequencyPenalty: 0.5}, {Temperature: 1, Seed: 2}} {
+		d := New(newFake(t, 64, 200, wide), Intersect(newFake(t, 64, 200, wide), words, words), Options{Schedule: Constant(4, 0), MaxTokens: 80})
+		collect(t, d, []int32{1, 2, 3}, s)
+		if st := d.Stats(); st.Accepted != st.Drafted || st.Drafted < 60 {
+			t.Errorf("%+v: %d of %d accepted", s, st.Accepted, st.Drafted)
+		}
+	}
+}
+
 // A model that speaks the target's own vocabulary guesses as well by way of text, or of the shared
 // tokens, which are all, as it does directly.
 func TestForeignAcceptance(t *testing.T) {
