@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -24,15 +25,17 @@ type shape struct {
 	layers, width, heads, kv, ff, vocab, context int
 	weights                                      gguf.Type
 	untied, biases, factors                      bool    // options of llama
+	headDim                                      int     // 0: width/heads
 	ropeDims                                     int     // 0: the head's size
 	scaling                                      float32 // linear; 0: none
 	seed                                         uint64
 
-	drop  string             // this tensor is left out
-	scale map[string]float32 // these tensors are multiplied
-	types map[string]gguf.Type
-	dims  map[string][]int // these tensors have another shape than they should
-	kvs   []gguf.KV        // replaced or added
+	drop     string             // this tensor is left out
+	dropAlso []string           // and those whose names end so
+	scale    map[string]float32 // these tensors are multiplied
+	types    map[string]gguf.Type
+	dims     map[string][]int // these tensors have another shape than they should
+	kvs      []gguf.KV        // replaced or added
 }
 
 func smallLlama() shape {
@@ -58,10 +61,9 @@ func (s shape) file(tb testing.TB) []byte {
 		key("attention.head_count", uint32(s.heads)),
 		key("feed_forward_length", uint32(s.ff)),
 	}
-	rng := rand.New(rand.NewPCG(s.seed, 7))
 	var tensors []gguf.TensorSource
 	add := func(name string, typ gguf.Type, mean, spread float32, cols int, rows ...int) {
-		if name == s.drop {
+		if name == s.drop || slices.ContainsFunc(s.dropAlso, func(end string) bool { return strings.HasSuffix(name, end) }) {
 			return
 		}
 		all := append([]int{cols}, rows...)
@@ -77,6 +79,9 @@ func (s shape) file(tb testing.TB) []byte {
 			dims = append(dims, uint64(d))
 		}
 		x := make([]float32, n)
+		h := fnv.New64()
+		h.Write([]byte(name))
+		rng := rand.New(rand.NewPCG(s.seed, h.Sum64())) // of its own: other tensors do not depend on which there are
 		for i := range x {
 			x[i] = mean + spread*float32(rng.NormFloat64())
 			if f := s.scale[name]; f != 0 {
@@ -108,6 +113,10 @@ func (s shape) file(tb testing.TB) []byte {
 		add(name, s.weights, 0, 1.5/float32(math.Sqrt(float64(cols))), cols, rows)
 	}
 	hd := s.width / s.heads
+	if s.headDim != 0 {
+		hd = s.headDim
+		kvs = append(kvs, key("attention.key_length", uint32(hd)), key("attention.value_length", uint32(hd)))
+	}
 	add("token_embd.weight", s.weights, 0, 0.7, s.width, s.vocab)
 	switch s.arch {
 	case "gpt2":
@@ -131,6 +140,9 @@ func (s shape) file(tb testing.TB) []byte {
 			add(b+"ffn_down.bias", gguf.F32, 0, 0.2, s.width)
 		}
 		norm("output_norm")
+		if s.untied {
+			matrix("output.weight", s.vocab, s.width)
+		}
 	default:
 		kvs = append(kvs, key("attention.head_count_kv", uint32(s.kv)), key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("rope.freq_base", float32(10000)))
 		if s.ropeDims == 0 {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -58,6 +59,29 @@ func TestFiltersAgainstSorting(t *testing.T) {
 		}
 		if got := s.Pick(x, nil); got != best {
 			t.Fatalf("round %d, %+v: picked %d, want %d", round, o, got, best)
+		}
+	}
+}
+
+// TestNucleusFarBelow: tokens far below the greatest are kept where the share of top-p needs them, those exactly at the bound
+// between near and far too.
+func TestNucleusFarBelow(t *testing.T) {
+	for _, c := range []struct {
+		tokens   int
+		greatest float32
+		topP     float32
+	}{
+		{100000, 11, 0.9}, // e^11 of 159873: most of the share is below
+		{100000, 10, 0.9}, // all others lie at the bound
+		{50, 10, 0.9999},
+	} {
+		x := make([]float32, c.tokens)
+		x[7] = c.greatest
+		e := math.Exp(float64(c.greatest))
+		others := float64(c.topP)*(float64(c.tokens-1)+e) - e // of weight 1 each
+		got := newSampler(t, len(x), Sampling{Temperature: 1, TopP: c.topP}).Distribution(x, nil)
+		if n := float64(len(got) - 1); math.Abs(n-others) > 1+0.005*others {
+			t.Errorf("greatest %v, top-p %v: %v others kept, expected %.1f", c.greatest, c.topP, n, others)
 		}
 	}
 }

@@ -54,6 +54,8 @@ func TestFilters(t *testing.T) {
 		{"min-p 1", Sampling{Temperature: 1, MinP: 1}, []Prob{{1, 1}}},
 		// the filters see the probabilities before temperature
 		{"min-p 0.55, hot", Sampling{Temperature: 1e9, MinP: 0.55}, []Prob{{1, 0.5}, {3, 0.5}}},
+		// min-p comes after top-p: 0.7 of all takes three tokens, 0.7 of what min-p leaves (0.85) would take two
+		{"top-p 0.7, min-p 0.3", Sampling{Temperature: 1, TopP: 0.7, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
 		{"banned", Sampling{Temperature: 1, Banned: []int32{1, 2}}, []Prob{{0, 0.1 / 0.55}, {3, 0.25 / 0.55}, {4, 0.2 / 0.55}}},
 		{"biased", Sampling{Temperature: 1, LogitBias: map[int32]float32{0: float32(math.Log(4)), 2: negInf}}, []Prob{{0, 0.4 / 1.25}, {1, 0.4 / 1.25}, {3, 0.25 / 1.25}, {4, 0.2 / 1.25}}},
 		{"sequence", Sampling{Temperature: 1, TopK: 1, BannedSequences: [][]int32{{7, 8, 1}, {8, 7, 3}, {4}}}, []Prob{{3, 1}}},
@@ -72,6 +74,56 @@ func TestTies(t *testing.T) {
 	}
 	if got := newSampler(t, 5, Sampling{Temperature: 1, TopK: 2}).Distribution(x, nil); !near(got, Prob{1, 0.5}, Prob{2, 0.5}) {
 		t.Errorf("top-k 2 of three equals: %v", got)
+	}
+}
+
+// TestTopPReached: top-p keeps no more once its share is reached exactly, with top-k and without.
+func TestTopPReached(t *testing.T) {
+	for _, c := range []struct{ tokens, topK, want int }{{4, 0, 2}, {5, 2, 1}, {5, 4, 2}, {5, 3, 2}} { // of equals: no rounding
+		o := Sampling{Temperature: 1, TopK: c.topK, TopP: 0.5}
+		if got := newSampler(t, c.tokens, o).Distribution(make([]float32, c.tokens), nil); len(got) != c.want {
+			t.Errorf("top-k %d of %d equals: half of them is %v", c.topK, c.tokens, got)
+		}
+	}
+}
+
+// TestPenaltyWindow: by default 64 tokens count as seen lately.
+func TestPenaltyWindow(t *testing.T) {
+	history := slices.Repeat([]int32{1}, 64)
+	history[0] = 0
+	s := newSampler(t, 2, Sampling{RepeatPenalty: 2})
+	if got := s.adjust([]float32{2, 4}, history); !slices.Equal(got, []float32{1, 2}) {
+		t.Errorf("the 64th token from the end is not penalized: %v", got)
+	}
+	if got := s.adjust([]float32{2, 4}, append(history, 1)); !slices.Equal(got, []float32{2, 2}) {
+		t.Errorf("the 65th token from the end is penalized: %v", got)
+	}
+}
+
+// TestSeedBits: every bit of the seed changes the noise, in Pick with and without filters and in AppendBest.
+func TestSeedBits(t *testing.T) {
+	x := make([]float32, 1000)
+	for _, o := range []Sampling{{Temperature: 1}, {Temperature: 1, TopK: 900}} {
+		picks := func(seed uint64) (ids []int32) {
+			o := o
+			o.Seed = seed
+			s := newSampler(t, len(x), o)
+			for n := range 4 {
+				h := make([]int32, n)
+				best := s.AppendBest(nil, 1, x, h)[0].ID
+				ids = append(ids, s.Pick(x, h), best)
+				if best != ids[2*n] {
+					t.Errorf("seed %#x: the best is %d, the pick %d", seed, best, ids[2*n])
+				}
+			}
+			return ids
+		}
+		zero := picks(0)
+		for bit := range 64 {
+			if slices.Equal(picks(1<<bit), zero) {
+				t.Errorf("%+v: bit %d of the seed changes nothing", o, bit)
+			}
+		}
 	}
 }
 

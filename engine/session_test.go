@@ -191,6 +191,68 @@ func TestConcurrent(t *testing.T) {
 	wait.Wait()
 }
 
+// TestForkTokens: the texts of a session and its fork grow apart, also where there was room behind the first one's tokens.
+func TestForkTokens(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	for _, noCache := range []bool{false, true} {
+		s := newSession(t, m, SessionOptions{NoCache: noCache})
+		for _, tokens := range [][]int32{{1, 2, 3}, {4}, {4}} {
+			eval(t, s, tokens, nil, None)
+		}
+		f, err := s.Fork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		eval(t, s, []int32{5}, nil, None)
+		eval(t, f, []int32{6}, nil, None)
+		if want := []int32{1, 2, 3, 4, 4, 5}; !slices.Equal(s.Tokens(), want) {
+			t.Errorf("no cache %v: the session has %d, expected %d", noCache, s.Tokens(), want)
+		}
+		if want := []int32{1, 2, 3, 4, 4, 6}; !slices.Equal(f.Tokens(), want) {
+			t.Errorf("no cache %v: the fork has %d, expected %d", noCache, f.Tokens(), want)
+		}
+		want := eval(t, newSession(t, m, SessionOptions{}), []int32{1, 2, 3, 4, 4, 5, 7}, nil, Last)
+		sameBits(t, "after the fork", eval(t, s, []int32{7}, nil, Last), want)
+	}
+}
+
+// TestCloseTwice: closing a session twice does nothing to its forks.
+func TestCloseTwice(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	ids := text(300, 70, 1)
+	s := newSession(t, m, SessionOptions{})
+	eval(t, s, ids, nil, None)
+	f, err := s.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s.Close()
+	want := eval(t, newSession(t, m, SessionOptions{}), append(ids, 5), nil, Last)
+	sameBits(t, "fork", eval(t, f, []int32{5}, nil, Last), want)
+}
+
+// TestSharedHead: several sessions share one reading of the output matrix; each gets its own rows.
+func TestSharedHead(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	for n := 1; n <= 5; n++ {
+		var b Batch
+		for i := range n {
+			s := newSession(t, m, SessionOptions{})
+			eval(t, s, text(3+i, 70, uint64(i)), nil, Last)
+			b = append(b, Segment{Session: s, Tokens: []int32{int32(i)}, Logits: Last})
+		}
+		out, err := m.Forward(context.Background(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b {
+			alone := eval(t, newSession(t, m, SessionOptions{}), append(text(3+i, 70, uint64(i)), int32(i)), nil, Last)
+			sameBits(t, fmt.Sprintf("session %d of %d", i, n), out[i].Data, alone)
+		}
+	}
+}
+
 // TestSteadyStateAllocatesNothing: decoding, verifying a draft and taking it back, a tree, a batch.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})

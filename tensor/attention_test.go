@@ -111,6 +111,81 @@ func TestAttention(t *testing.T) {
 	}
 }
 
+// ruled is attention of one query row over the first n tokens of a sequence with a float32 cache, operation by operation
+// as the numeric specification says (DESIGN.md 3, rule 6).
+func (s *sequence) ruled(q []float32, n, window int) []float32 {
+	out := make([]float32, len(q))
+	for h := range testHeads * testGroup {
+		at, o := h/testGroup*testDim, out[h*testDim:][:testDim]
+		m, l := float32(0), float32(-1)
+		for chunk := 0; chunk < n; chunk += asm.Page {
+			from := chunk
+			if window > 0 {
+				from = max(from, n-window)
+			}
+			var p []float32
+			for j := from; j < min(chunk+asm.Page, n); j++ {
+				dot := float32(0)
+				for d := range testDim {
+					dot = asm.FMA(q[h*testDim+d], s.k[j*testWidth+at+d], dot)
+				}
+				p = append(p, dot*testScale)
+			}
+			if len(p) == 0 {
+				continue
+			}
+			most := slices.Max(p)
+			var lanes [16]float32
+			for i, score := range p {
+				p[i] = asm.Exp32(score - most)
+				lanes[i%16] += p[i]
+			}
+			for _, half := range []int{8, 4, 2, 1} {
+				for i := range half {
+					lanes[i] += lanes[i+half]
+				}
+			}
+			part := make([]float32, testDim)
+			for i, p := range p {
+				for d := range testDim {
+					part[d] = asm.FMA(p, s.v[(from+i)*testWidth+at+d], part[d])
+				}
+			}
+			if l < 0 {
+				m, l = most, lanes[0]
+				copy(o, part)
+				continue
+			}
+			both := max(m, most)
+			a, b := asm.Exp32(m-both), asm.Exp32(most-both)
+			m, l = both, asm.FMA(l, a, float32(lanes[0]*b))
+			for d := range o {
+				o[d] = asm.FMA(o[d], a, float32(part[d]*b))
+			}
+		}
+		for d := range o {
+			o[d] /= l
+		}
+	}
+	return out
+}
+
+// TestAttentionRule: every bit is what the specification's operations give, over one, two and three chunks.
+func TestAttentionRule(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	s := newSequence(t, KVF32, 10, 700)
+	for _, window := range []int{0, 90, 300} {
+		for _, c := range [][2]int{{0, 30}, {250, 20}, {530, 3}, {560, 40}, {699, 1}} {
+			start, n := c[0], c[1]
+			q := queries(20, n)
+			out, size := attention(t, rt, q, window, AttentionSegment{KV: s.kv, Start: start, Tokens: n}), len(q)/n
+			for i := range n {
+				sameBits(t, fmt.Sprintf("window %d, tokens %d+%d", window, start, i), out[i*size:][:size], s.ruled(q[i*size:][:size], start+i+1, window))
+			}
+		}
+	}
+}
+
 // TestAttentionOneAnswer: the same bits however the tokens of a text are cut, batched and threaded.
 func TestAttentionOneAnswer(t *testing.T) {
 	const tokens = 600

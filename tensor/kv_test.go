@@ -43,6 +43,24 @@ func TestKVFork(t *testing.T) {
 	}
 }
 
+// TestKVCloseTwice: a cache gives up its pages once, whoever else holds them.
+func TestKVCloseTwice(t *testing.T) {
+	rt := runtimeOf(t, 1)
+	s := newSequence(t, KVF16, 10, 300)
+	fork, err := s.kv.Fork(300)
+	ok(t, err)
+	look := func(kv *KV) []float32 {
+		return attention(t, rt, queries(20, 1), 0, AttentionSegment{KV: kv, Start: 299, Tokens: 1})
+	}
+	want, page := look(s.kv), s.kv.pages[0]
+	s.kv.Close()
+	s.kv.Close()
+	if n := page.owners.Load(); n != 1 {
+		t.Fatalf("%d owners of a page that the fork alone holds", n)
+	}
+	sameBits(t, "fork", look(fork), want)
+}
+
 // TestKVForkConcurrent: forks belong to different goroutines; run it with -race.
 func TestKVForkConcurrent(t *testing.T) {
 	s := newSequence(t, KVF16, 1, 512)
