@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -9,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/testdata"
 )
 
 // reference computes a model from its GGUF file in float64, by the formulas of the papers, with naive loops. It shares
@@ -31,18 +34,36 @@ func newReference(tb testing.TB, file []byte) *reference {
 		tb.Fatal(err)
 	}
 	for _, t := range f.Tensors {
-		if t.Type != gguf.F32 {
-			tb.Fatalf("the reference reads F32 only, %s is %v", t.Name, t.Type)
-		}
-		x := make([]float32, t.Elements())
-		if err := binary.Read(io.NewSectionReader(f.Reader(), t.Offset, t.Size), binary.LittleEndian, x); err != nil {
+		raw := make([]byte, t.Size)
+		if _, err := io.ReadFull(io.NewSectionReader(f.Reader(), t.Offset, t.Size), raw); err != nil {
 			tb.Fatal(err)
 		}
-		for _, v := range x {
-			r.t[t.Name] = append(r.t[t.Name], float64(v))
+		x := make([]float64, t.Elements())
+		switch t.Type {
+		case gguf.F32:
+			for i := range x {
+				x[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+			}
+		case gguf.Q8_0: // blocks of a half-precision scale and 32 bytes
+			for i := range x {
+				block := raw[i/32*34:]
+				x[i] = half(binary.LittleEndian.Uint16(block)) * float64(int8(block[2+i%32]))
+			}
+		default:
+			tb.Fatalf("%s: the reference does not read %v", t.Name, t.Type)
 		}
+		r.t[t.Name] = x
 	}
 	return r
+}
+
+// half is the value of a binary16 number that is finite.
+func half(bits uint16) float64 {
+	exponent, fraction, sign := int(bits>>10&31), float64(bits&1023)/1024, 1-2*float64(bits>>15)
+	if exponent == 0 {
+		return sign * math.Ldexp(fraction, -14)
+	}
+	return sign * math.Ldexp(1+fraction, exponent-15)
 }
 
 // number is the value of a hyperparameter, or absent where the file has no such key.
@@ -291,5 +312,26 @@ func TestReference(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestReferencePair: the embedded models, their weights taken as the file has them, against the reference.
+func TestReferencePair(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for name, open := range map[string]func() *strings.Reader{"go-target": testdata.Target, "go-draft": testdata.Draft} {
+		file, err := io.ReadAll(open())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Weights: "f32"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := m.Tokenizer().Encode("func (b *Buffer)", bpe.EncodeOptions{AddSpecial: true})
+		got := eval(t, newSession(t, m, SessionOptions{KV: "f32"}), ids, nil, All)
+		if d := difference(t, got, newReference(t, file).logits(ids)); !(d < 1e-4) {
+			t.Errorf("%s: the logits are off by %.2g of their root mean square", name, d)
+		}
+		m.Close()
 	}
 }
