@@ -9,61 +9,74 @@ const (
 	Page       = 256 // positions in a page of the KV cache and in a chunk of attention
 )
 
-// Format says how the weights of a panel are stored. The names are GGUF's; the order of bytes in a panel is this package's.
+// Format is a weight type: how weights are stored in a GGUF row and in a panel. The names are GGUF's; the order of bytes in
+// a panel is this package's.
 //
-// A panel holds [PanelRows] rows of cols weights, little endian. Its sections start at multiples of 64 bytes and so does its
-// end. nb = cols/32, ns = cols/256:
+// A panel holds [PanelRows] rows of cols weights, little endian, and takes a multiple of 64 bytes. Everything that differs
+// between types is one entry of the table formats and one file, format_<type>.go, which describes the block and the panel,
+// packs a row, reads it back, and multiplies in plain Go: that loop is the numeric specification of the type.
 //
-//	F32       [cols][16 rows] float32
-//	F16 BF16  [cols][16 rows] uint16
-//	Q8_0      pairs of blocks: [2][16 rows] float16 scales, then [2][8 groups][16 rows][4 weights] int8; an odd last block
-//	          is the first half of a pair. With offset (see Kernels.Offset) the quants lie as q^0x80, that is unsigned q+128.
-//	Q4_0      the same of [2][4 groups][16 rows][4 bytes], byte j of group h: low nibble weight 4h+j, high nibble weight
-//	          16+4h+j, each stored as q+8
-//	Q4_K      ns super-blocks of 2368 bytes: [4 pairs][8 groups][16 rows][4 bytes], low nibble sub-block 2p, high nibble
-//	          sub-block 2p+1, weight 4g+j of it; d [16] float16; dmin [16] float16; sc [8][16] uint8; mn [8][16] uint8.
-//	          Weight (d*sc)*q - (dmin*mn).
-//	Q6_K      ns super-blocks of 3392 bytes: low 4 bits as Q4_K (2048 bytes); high 2 bits [2][8 groups][16 rows][4 bytes],
-//	          sub-block 4n+i at bits 2i (1024 bytes); sc [16][16] int8, one per 16 weights; d [16] float16; 32 bytes of padding.
-//	          A weight is stored as q+32; its value is (d*sc)*q.
-//
-// Rows past the end of a matrix are zero rows: scales 0, quants the code of 0.
+// Rows past the end of a matrix are zero rows, whose products are 0.
 type Format uint8
 
-// The formats.
+// The formats, in the order of their bits per weight.
 const (
 	F32 Format = iota
 	F16
 	BF16
 	Q8_0
-	Q4_0
-	Q4_K
 	Q6_K
+	Q4_K
+	Q4_0
 	formatCount
 )
 
-var formats = [formatCount]struct {
-	name         string
-	integer      bool
-	blockWeights int // weights per block of a GGUF row
-	blockBytes   int // bytes per block of a GGUF row
-	panelBytes   int // bytes per block of a panel, all sections together
-}{
-	F32:  {"f32", false, 1, 4, 64},
-	F16:  {"f16", false, 1, 2, 32},
-	BF16: {"bf16", false, 1, 2, 32},
-	Q8_0: {"q8_0", true, 32, 34, 512 + 32},
-	Q4_0: {"q4_0", true, 32, 18, 256 + 32},
-	Q4_K: {"q4_k", true, 256, 144, q4kPanel},
-	Q6_K: {"q6_k", true, 256, 210, q6kPanel},
+var formats = [formatCount]format{
+	F32:  formatF32,
+	F16:  formatF16,
+	BF16: formatBF16,
+	Q8_0: formatQ8_0,
+	Q6_K: formatQ6_K,
+	Q4_K: formatQ4_K,
+	Q4_0: formatQ4_0,
 }
 
+// format is everything that differs between weight types.
+type format struct {
+	name         string
+	integer      bool // products take quantized activations
+	blockWeights int  // weights per block of a GGUF row: 1, 32 or 256
+	blockBytes   int  // bytes per block of a GGUF row
+	panelBytes   int  // bytes per block of a panel, all sections together
+	offset       bool // the panel's bytes depend on Kernels.Offset
+	sums         sums // what products take of a tile besides quants and scales
+
+	// scales says where a block has its binary16 scales: if they are finite, so are its weights. Types without such scales
+	// have finite, which looks at the weights themselves.
+	scales []int
+	finite func(block []byte) bool
+
+	// pack writes row r of a panel, columns from to to, which are whole blocks. row is nil for a zero row.
+	pack func(panel, row []byte, r, from, to int, offset bool)
+
+	// row reads row r of a panel back as float32, exactly what the type says its weights are.
+	row func(panel []byte, r int, dst []float32, offset bool)
+
+	// matMul is the scalar product: the numeric specification, and what a kernel set without a kernel for the type uses.
+	matMul MatMul
+}
+
+// sums says which sums of a tile's quants a product takes.
+type sums uint8
+
 const (
-	q4kPanel = 2368
-	q6kPanel = 3392
+	noSums   sums = iota
+	biasSums      // Tile.Bias: weights stored plus a power of two
+	dSums         // Tile.DSum: types with a minimum
+	halfSums      // Tile.Half: types with a scale per 16 weights
 )
 
-// Formats lists all formats.
+// Formats lists all formats, the one with the most bits per weight first.
 func Formats() []Format {
 	all := make([]Format, formatCount)
 	for i := range all {
@@ -85,6 +98,9 @@ func (f Format) String() string {
 
 // Integer reports whether a product with weights of this format takes quantized activations.
 func (f Format) Integer() bool { return formats[f].integer }
+
+// Offset reports whether the bytes of a panel depend on [Kernels].Offset.
+func (f Format) Offset() bool { return formats[f].offset }
 
 // BlockWeights is the number of weights in a block: a row's length is a multiple of it. 1, 32 or 256.
 func (f Format) BlockWeights() int { return formats[f].blockWeights }
@@ -108,10 +124,25 @@ func (f Format) Steps(cols int) int {
 	return cols
 }
 
-// pairedBlock says where in a panel of Q8_0 or Q4_0 the scales and the quants of block b begin; quantBytes are those of a block.
-func pairedBlock(b, quantBytes int) (scales, quants int) {
-	pair := b / 2 * 2 * (2*PanelRows + quantBytes)
-	return pair + b%2*2*PanelRows, pair + 4*PanelRows + b%2*quantBytes
+// Scales lists the offsets of the binary16 scales in a block of a GGUF row. The float types have none.
+func (f Format) Scales() []int { return append([]int(nil), formats[f].scales...) }
+
+// NotFinite is the index of the first block of a GGUF row that has a weight which is NaN or infinite, or -1. The row's
+// length is a multiple of f.BlockBytes().
+func (f Format) NotFinite(row []byte) int {
+	t := &formats[f]
+	for b := 0; b*t.blockBytes < len(row); b++ {
+		block := row[b*t.blockBytes:][:t.blockBytes]
+		if t.finite != nil && !t.finite(block) {
+			return b
+		}
+		for _, at := range t.scales {
+			if block[at+1]&0x7c == 0x7c {
+				return b
+			}
+		}
+	}
+	return -1
 }
 
 func align64(n int) int { return (n + 63) &^ 63 }

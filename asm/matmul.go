@@ -3,42 +3,30 @@ package asm
 // perRow holds a number for each row of a panel.
 type perRow = [PanelRows]float32
 
-func matMulF32(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
-	matMulFloat(F32, panel, x, out, stride)
-}
-func matMulF16(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
-	matMulFloat(F16, panel, x, out, stride)
-}
-func matMulBF16(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
-	matMulFloat(BF16, panel, x, out, stride)
-}
+// accumulators are the sums of a product: one per token and row.
+type accumulators [TileTokens]perRow
 
-// matMulFloat: for k ascending: acc = fma(w[k], x[k], acc).
-func matMulFloat(f Format, panel []byte, x *Tile, out []float32, stride int) {
-	var acc [TileTokens]perRow
-	var w perRow
-	for k := range x.Cols {
-		switch f {
-		case F32:
-			readF32(w[:], panel[k*4*PanelRows:])
-		case F16:
-			readF16(w[:], panel[k*2*PanelRows:])
-		case BF16:
-			for r := range w {
-				w[r] = FromBF16(le.Uint16(panel[(k*PanelRows+r)*2:]))
-			}
-		}
-		for t, e := range x.F[k*x.Tokens:][:x.Tokens] {
-			axpy(acc[t][:], e, w[:])
-		}
+// column adds column k of a matrix of floating-point numbers: acc = fma(w[k], x[k], acc).
+func (acc *accumulators) column(x *Tile, k int, w *perRow) {
+	for t, e := range x.F[k*x.Tokens:][:x.Tokens] {
+		axpy(acc[t][:], e, w[:])
 	}
-	store(&acc, x.Tokens, out, stride)
 }
 
-// The integer formats. Per block of 32 weights, isum is exact, and only then floating point begins, blocks ascending.
+func (acc *accumulators) store(tokens int, out []float32, stride int) {
+	for t := range tokens {
+		copy(out[t*stride:][:PanelRows], acc[t][:])
+	}
+}
+
+// The integer types. Per block of 32 weights the sum of products, isum, is exact, and only then floating point begins, blocks
+// ascending. A type unpacks a block into signed bytes and says how isum is scaled.
 //
 // Three tokens share one multiplication: their quants, 21 bits apart, make one 64-bit number, so that one product and one sum
 // serve all three. A sum stays below 32*128*127 < 2^20 in magnitude, so it is found again exactly.
+
+// weights are a block's, for all rows of a panel: [8 groups][16 rows][4 weights] int8.
+type weights [8 * PanelRows * 4]byte
 
 // pack3 holds the quants of up to three tokens for the 32 weights of a block.
 type pack3 [BlockSize]int64
@@ -66,11 +54,11 @@ func (p *pack3) set(x *Tile, b, t int) {
 	}
 }
 
-// sums are the 16 rows' sums for three tokens, still packed.
-type sums [PanelRows]int64
+// sums3 are the 16 rows' sums for three tokens, still packed.
+type sums3 [PanelRows]int64
 
 // next takes the sums of the next token out, for each row.
-func (s *sums) next(isum *[PanelRows]int32) {
+func (s *sums3) next(isum *[PanelRows]int32) {
 	for r, v := range s {
 		n := v << 43 >> 43
 		isum[r] = int32(n)
@@ -78,64 +66,9 @@ func (s *sums) next(isum *[PanelRows]int32) {
 	}
 }
 
-// matMulQ8_0: for blocks ascending: acc = fma(float(isum), dw*dx, acc).
-func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
-	var acc [TileTokens]perRow
-	for b := range x.Cols / BlockSize {
-		scales, at := pairedBlock(b, 512)
-		var dw perRow
-		readF16(dw[:], panel[scales:])
-		quants := (*[512]byte)(panel[at:])
-		for t0 := 0; t0 < x.Tokens; t0 += 3 {
-			var q pack3
-			q.set(x, b, t0)
-			var s sums
-			dotInt8(&s, quants, &q)
-			for t := t0; t < min(t0+3, x.Tokens); t++ {
-				accumulate(&acc[t], &s, 0, &dw, x.D[b*x.Tokens+t])
-			}
-		}
-	}
-	store(&acc, x.Tokens, out, stride)
-}
-
-// matMulQ4_0: as Q8_0; isum starts at -8*sum(q) because weights are stored as w+8.
-func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
-	var acc [TileTokens]perRow
-	for b := range x.Cols / BlockSize {
-		scales, at := pairedBlock(b, 256)
-		var dw perRow
-		readF16(dw[:], panel[scales:])
-		quants := (*[256]byte)(panel[at:])
-		for t0 := 0; t0 < x.Tokens; t0 += 3 {
-			var q pack3
-			q.set(x, b, t0)
-			var s sums
-			dotNibbles(&s, quants, (*[16]int64)(q[:16]), (*[16]int64)(q[16:]))
-			for t := t0; t < min(t0+3, x.Tokens); t++ {
-				i := b*x.Tokens + t
-				accumulate(&acc[t], &s, x.Bias[i]>>4, &dw, x.D[i])
-			}
-		}
-	}
-	store(&acc, x.Tokens, out, stride)
-}
-
-// accumulate is for r: acc = fma(float(start+isum), dw*dx, acc) with the next token's sums.
-func accumulate(acc *perRow, s *sums, start int32, dw *perRow, dx float32) {
-	var isum [PanelRows]int32
-	s.next(&isum)
-	var a, d perRow
-	for r, n := range isum {
-		a[r] = float32(start + n)
-		d[r] = dw[r] * dx
-	}
-	fmaRows(acc, &a, &d)
-}
-
-// dotInt8 adds the products of [8 groups][16 rows][4 weights] with the quants.
-func dotInt8(s *sums, w *[512]byte, q *pack3) {
-	for g := range 8 {
+// dot adds the products of four groups of a block, [4 groups][16 rows][4 weights], with their quants.
+func (s *sums3) dot(w *[256]byte, q *[BlockSize / 2]int64) {
+	for g := range 4 {
 		p := (*[64]byte)(w[g*64:])
 		q0, q1, q2, q3 := q[4*g], q[4*g+1], q[4*g+2], q[4*g+3]
 		for r := range s {
@@ -145,22 +78,76 @@ func dotInt8(s *sums, w *[512]byte, q *pack3) {
 	}
 }
 
-// dotNibbles adds the products of [4 groups][16 rows][4 bytes]: low nibbles with lo, high nibbles with hi.
-func dotNibbles(s *sums, w *[256]byte, lo, hi *[16]int64) {
-	for g := range 4 {
-		p := (*[64]byte)(w[g*64:])
-		l0, l1, l2, l3 := lo[4*g], lo[4*g+1], lo[4*g+2], lo[4*g+3]
-		h0, h1, h2, h3 := hi[4*g], hi[4*g+1], hi[4*g+2], hi[4*g+3]
-		for r := range s {
-			v := int64(le.Uint32(p[4*r:]))
-			s[r] += v&15*l0 + v>>8&15*l1 + v>>16&15*l2 + v>>24&15*l3 +
-				v>>4&15*h0 + v>>12&15*h1 + v>>20&15*h2 + v>>28*h3
+// block adds block b: acc = fma(float(isum), dw*dx, acc), isum = sum over the block of w*q.
+func (acc *accumulators) block(x *Tile, b int, w *weights, dw *perRow) {
+	for t0 := 0; t0 < x.Tokens; t0 += 3 {
+		var q pack3
+		q.set(x, b, t0)
+		var s sums3
+		s.dot((*[256]byte)(w[:256]), (*[16]int64)(q[:16]))
+		s.dot((*[256]byte)(w[256:]), (*[16]int64)(q[16:]))
+		for t := t0; t < min(t0+3, x.Tokens); t++ {
+			var isum [PanelRows]int32
+			s.next(&isum)
+			dx := x.D[b*x.Tokens+t]
+			var n, d perRow
+			for r, i := range isum {
+				n[r] = float32(i)
+				d[r] = dw[r] * dx
+			}
+			fmaRows(&acc[t], &n, &d)
 		}
 	}
 }
 
-func store(acc *[TileTokens]perRow, tokens int, out []float32, stride int) {
-	for t := range tokens {
-		copy(out[t*stride:][:PanelRows], acc[t][:])
+// minimum adds what block b has for its minimum: acc = fma(m, dx*float(sum), acc), sum = sum over the block of q.
+func (acc *accumulators) minimum(x *Tile, b int, m *perRow) {
+	for t, dsum := range x.DSum[b*x.Tokens:][:x.Tokens] {
+		axpy(acc[t][:], dsum, m[:])
 	}
 }
+
+// halves adds block b of a type with a scale per 16 weights: acc = fma(float(sc0*isum0 + sc1*isum1), dw*dx, acc), the integer
+// exact, isum0 and isum1 the sums over the block's halves.
+func (acc *accumulators) halves(x *Tile, b int, w *weights, sc *[2][PanelRows]int32, dw *perRow) {
+	for t0 := 0; t0 < x.Tokens; t0 += 3 {
+		var q pack3
+		q.set(x, b, t0)
+		var s [2]sums3
+		s[0].dot((*[256]byte)(w[:256]), (*[16]int64)(q[:16]))
+		s[1].dot((*[256]byte)(w[256:]), (*[16]int64)(q[16:]))
+		for t := t0; t < min(t0+3, x.Tokens); t++ {
+			var s0, s1 [PanelRows]int32
+			s[0].next(&s0)
+			s[1].next(&s1)
+			dx := x.D[b*x.Tokens+t]
+			var n, d perRow
+			for r := range n {
+				n[r] = float32(sc[0][r]*s0[r] + sc[1][r]*s1[r])
+				d[r] = dw[r] * dx
+			}
+			fmaRows(&acc[t], &n, &d)
+		}
+	}
+}
+
+// nibbles unpacks [4 groups][16 rows][4 bytes]: the low nibbles are weights 0 … 15 of the block, the high nibbles 16 … 31, all
+// stored plus offset.
+func (w *weights) nibbles(p *[nibbleBytes]byte, offset byte) {
+	for i := 0; i < len(p); i += 4 {
+		v := le.Uint32(p[i:])
+		le.PutUint32(w[i:], lessBytes(v&0x0f0f0f0f, offset))
+		le.PutUint32(w[256+i:], lessBytes(v>>4&0x0f0f0f0f, offset))
+	}
+}
+
+// lessBytes subtracts from each of 4 bytes less than 128; the differences are int8.
+func lessBytes(v uint32, offset byte) uint32 {
+	return (v | 0x80808080 - uint32(offset)*0x01010101) ^ 0x80808080
+}
+
+// nibbleBytes is the size of a block's nibbles in a panel.
+const nibbleBytes = 4 * PanelRows * 4
+
+// nibble is weight k of row r in a block's nibbles.
+func nibble(p []byte, r, k int) byte { return p[k%16/4*64+4*r+k%4] >> (k / 16 * 4) & 15 }

@@ -2,12 +2,8 @@ package asm
 
 // Scalar returns the kernels in plain Go: complete, on every machine, and the specification of all others.
 func Scalar() Kernels {
-	return Kernels{
-		Name: "scalar",
-		MatMul: [formatCount]MatMul{
-			F32: matMulF32, F16: matMulF16, BF16: matMulBF16,
-			Q8_0: matMulQ8_0, Q4_0: matMulQ4_0, Q4_K: matMulQ4_K, Q6_K: matMulQ6_K,
-		},
+	k := Kernels{
+		Name:            "scalar",
 		Quantize:        quantize,
 		SumSquares:      sumSquares,
 		RMSNorm:         rmsNorm,
@@ -34,4 +30,8 @@ func Scalar() Kernels {
 			KVF16: valuesF16, KVF32: valuesF32, KVQ8_0: valuesQ8_0,
 		},
 	}
+	for f := range formats {
+		k.MatMul[f] = formats[f].matMul
+	}
+	return k
 }

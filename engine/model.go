@@ -26,8 +26,14 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// WeightNames lists the types that Options.Weights can convert to, the most exact first.
-func WeightNames() []string { return []string{"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "q4_0"} }
+// WeightNames lists the types that Options.Weights can convert to, the one with the most bits per weight first.
+func WeightNames() []string {
+	var names []string
+	for _, t := range tensor.Encodable() {
+		names = append(names, t.String())
+	}
+	return names
+}
 
 // Config is the shape of a model.
 type Config struct {

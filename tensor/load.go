@@ -162,7 +162,7 @@ func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
 			s.floats = grow(s.floats, m.cols)
 			s.encoded = grow(s.encoded, asm.PanelRows*to)
 			for i := range rows {
-				decode(from, s.floats, panelRaw[i*size:][:size])
+				codecs[from].decode(s.floats, panelRaw[i*size:][:size])
 				if err := encodeRows(m.t, s.encoded[i*to:][:to], s.floats, row+done+i, m.cols); err != nil {
 					return err
 				}
@@ -172,10 +172,6 @@ func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
 		asm.Pack(m.t, m.offset, m.panelData((row+done)/asm.PanelRows, 1), panelRaw, rows, m.cols)
 	}
 	return nil
-}
-
-func encodable(t Type) bool {
-	return t == F32 || t == F16 || t == BF16 || t == Q8_0 || t == Q4_0 || t == Q4_K || t == Q6_K
 }
 
 // grow returns s with length n, with new memory if need be; its contents are lost then.

@@ -130,7 +130,7 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 		return shapeError("output of %d for %d tokens, %d rows", len(p.Out), in.tokens, p.W.rows)
 	case j.rt.k.MatMul[p.W.t] == nil:
 		return fmt.Errorf("no kernel for %v: %w", p.W.t, ErrType)
-	case p.W.t == Q8_0 && p.W.offset != j.rt.k.Offset:
+	case p.W.t.Offset() && p.W.offset != j.rt.k.Offset:
 		return fmt.Errorf("matrix was packed for other kernels than %s: %w", j.rt.k.Name, ErrType)
 	}
 	return nil

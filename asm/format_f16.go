@@ -1,0 +1,31 @@
+package asm
+
+// F16: a GGUF row is binary16 numbers. A panel is [cols][16 rows] binary16.
+var formatF16 = format{
+	name: "f16", blockWeights: 1, blockBytes: 2, panelBytes: 32,
+	scales: []int{0}, pack: pack16, row: rowF16, matMul: matMulF16,
+}
+
+// pack16 packs numbers of 16 bits.
+func pack16(panel, row []byte, r, from, to int, _ bool) {
+	for k := from; k < to && row != nil; k++ {
+		le.PutUint16(panel[(k*PanelRows+r)*2:], le.Uint16(row[2*k:]))
+	}
+}
+
+func rowF16(panel []byte, r int, dst []float32, _ bool) {
+	for k := range dst {
+		dst[k] = FromF16(le.Uint16(panel[(k*PanelRows+r)*2:]))
+	}
+}
+
+// matMulF16: for k ascending: acc = fma(w[k], x[k], acc).
+func matMulF16(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+	var acc accumulators
+	var w perRow
+	for k := range x.Cols {
+		readF16(w[:], panel[k*2*PanelRows:])
+		acc.column(x, k, &w)
+	}
+	acc.store(x.Tokens, out, stride)
+}

@@ -1,0 +1,53 @@
+package asm
+
+// Q4_0. A block of 32 weights takes 18 bytes: d binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles
+// are weights 16 … 31, each stored as q+8. A weight is d*q.
+//
+// A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; [2] blocks of nibbles [4 groups][16 rows][4 bytes]: byte j
+// of group g has weight 4g+j in its low and 16+4g+j in its high nibble. Products of the unsigned nibbles start at -8*sum(q),
+// which is Tile.Bias >> 4.
+var formatQ4_0 = format{
+	name: "q4_0", integer: true, blockWeights: 32, blockBytes: 18, panelBytes: 32 + nibbleBytes,
+	sums: biasSums, scales: []int{0}, pack: packQ4_0, row: rowQ4_0, matMul: matMulQ4_0,
+}
+
+func packQ4_0(panel, row []byte, r, from, to int, _ bool) {
+	for b := from / BlockSize; b < to/BlockSize; b++ {
+		scales, at := pairedBlock(b, nibbleBytes)
+		quants := panel[at+4*r:]
+		if row == nil {
+			for g := range 4 {
+				le.PutUint32(quants[g*64:], 0x88888888)
+			}
+			continue
+		}
+		block := row[b*18:][:18]
+		put4((*[column4]byte)(quants), (*[16]byte)(block[2:]), 0)
+		le.PutUint16(panel[scales+2*r:], le.Uint16(block))
+	}
+}
+
+// rowQ4_0: dst = d*q.
+func rowQ4_0(panel []byte, r int, dst []float32, _ bool) {
+	for b := range len(dst) / 32 {
+		scales, quants := pairedBlock(b, nibbleBytes)
+		d := FromF16(le.Uint16(panel[scales+2*r:]))
+		for k, out := 0, dst[b*32:][:32]; k < 32; k++ {
+			out[k] = d * float32(int(nibble(panel[quants:], r, k))-8)
+		}
+	}
+}
+
+// matMulQ4_0: for blocks ascending: acc = fma(float(isum), d*dx, acc), isum = sum of q*qx.
+func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+	var acc accumulators
+	var w weights
+	for b := range x.Cols / BlockSize {
+		scales, quants := pairedBlock(b, nibbleBytes)
+		var d perRow
+		readF16(d[:], panel[scales:])
+		w.nibbles((*[nibbleBytes]byte)(panel[quants:]), 8)
+		acc.block(x, b, &w, &d)
+	}
+	acc.store(x.Tokens, out, stride)
+}

@@ -1,0 +1,148 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// codec is how GGUF rows of a type become numbers and, where encode is not nil, numbers become rows. Each type has a file,
+// codec_<type>.go.
+type codec struct {
+	// decode writes the weights of a row, whose length is RowBytes(len(dst)), exactly: each is rounded once.
+	decode func(dst []float32, row []byte)
+
+	// encode writes x, whole blocks of finite numbers, as a row.
+	encode func(row []byte, x []float32) error
+
+	// fallback is the type that stands in where rows are not whole blocks, itself if there is none.
+	fallback Type
+}
+
+// codecs has an entry for every type.
+var codecs = [...]codec{
+	F32:  {decodeF32, encodeF32, F32},
+	F16:  {decodeF16, encodeF16, F16},
+	BF16: {decodeBF16, encodeBF16, BF16},
+	Q8_0: {decodeQ8_0, encodeQ8_0, Q8_0},
+	Q6_K: {decodeQ6_K, encodeQ6_K, Q8_0},
+	Q4_K: {decodeQ4_K, encodeQ4_K, Q4_0},
+	Q4_0: {decodeQ4_0, encodeQ4_0, Q4_0},
+}
+
+// Encodable lists the types that [Encode] can write, the one with the most bits per weight first.
+func Encodable() []Type {
+	var list []Type
+	for t := range codecs {
+		if codecs[t].encode != nil {
+			list = append(list, Type(t))
+		}
+	}
+	return list
+}
+
+// encodable reports whether Encode can write a type.
+func encodable(t Type) bool { return t.Valid() && codecs[t].encode != nil }
+
+// Encode writes x as a GGUF row of type t into dst, whose length is t.RowBytes(len(x)). len(x) is a multiple of
+// t.BlockWeights(); t is one of [Encodable]. The bytes of F32, F16, BF16, Q8_0 and Q4_0 are those of ggml's reference
+// quantizers; the other types search for scales with a small error in their own way. The bytes are the same on every
+// machine. A number that is NaN or infinite, or too great for a binary16 number or scale, gives ErrNotFinite.
+func Encode(t Type, dst []byte, x []float32) error {
+	if err := checkRow(t, len(dst), len(x)); err != nil {
+		return err
+	}
+	if !encodable(t) {
+		return fmt.Errorf("cannot encode %v: %w", t, ErrType)
+	}
+	if i := firstNotFinite(x); i >= 0 {
+		return fmt.Errorf("number %d is %v: %w", i, x[i], ErrNotFinite)
+	}
+	return codecs[t].encode(dst, x)
+}
+
+// Decode writes the weights of a GGUF row of type t into dst. The length of raw is t.RowBytes(len(dst)). Weights that are
+// NaN or infinite are written as they are.
+func Decode(t Type, dst []float32, raw []byte) error {
+	if err := checkRow(t, len(raw), len(dst)); err != nil {
+		return err
+	}
+	codecs[t].decode(dst, raw)
+	return nil
+}
+
+// Fitting returns the type that stands in for t where rows of cols numbers are not whole blocks of it: t itself if they
+// are, else Q4_0 for Q4_K and Q8_0 for Q6_K. ok is false if not even that fits.
+func Fitting(t Type, cols int) (fit Type, ok bool) {
+	if cols%t.BlockWeights() != 0 {
+		t = codecs[t].fallback
+	}
+	return t, cols%t.BlockWeights() == 0
+}
+
+// checkRow checks that size bytes are a row of cols numbers of type t.
+func checkRow(t Type, size, cols int) error {
+	switch {
+	case !t.Valid():
+		return fmt.Errorf("type %d: %w", t, ErrType)
+	case cols%t.BlockWeights() != 0:
+		return shapeError("%d numbers are not a multiple of %d (%v)", cols, t.BlockWeights(), t)
+	case size != t.RowBytes(cols):
+		return shapeError("%d bytes for %d numbers of type %v, which take %d", size, cols, t, t.RowBytes(cols))
+	}
+	return nil
+}
+
+// encodeBlocks encodes x block by block. block returns the scale of greatest magnitude that it stores in binary16.
+func encodeBlocks(t Type, row []byte, x []float32, block func(dst []byte, x []float32) (d float32)) error {
+	weights, size := t.BlockWeights(), t.BlockBytes()
+	for ; len(x) > 0; x, row = x[weights:], row[size:] {
+		if d := block(row[:size], x[:weights]); abs32(d) >= maxF16 {
+			return fmt.Errorf("scale %v exceeds binary16: %w", d, ErrNotFinite)
+		}
+	}
+	return nil
+}
+
+// maxF16 is the least number that rounds to infinity in binary16.
+const maxF16 = 65520
+
+var le = binary.LittleEndian
+
+// reciprocal is 1/d, or 0 where d is too small to have one. Such a scale is 0 in binary16 anyway.
+func reciprocal(d float32) float32 {
+	if abs32(d) < 0x1p-126 {
+		return 0
+	}
+	return 1 / d
+}
+
+func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
+
+// greatest is the greatest magnitude.
+func greatest(x []float32) (amax float32) {
+	for _, v := range x {
+		amax = max(amax, abs32(v))
+	}
+	return amax
+}
+
+// greatestSigned is the number of greatest magnitude, the first of several.
+func greatestSigned(x []float32) (top float32) {
+	for _, v := range x {
+		if abs32(v) > abs32(top) {
+			top = v
+		}
+	}
+	return top
+}
+
+// firstNotFinite is the index of the first NaN or infinity, or -1.
+func firstNotFinite(x []float32) int {
+	for i, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return i
+		}
+	}
+	return -1
+}
