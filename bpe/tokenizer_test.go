@@ -94,6 +94,12 @@ func TestUnknown(t *testing.T) {
 	if got, want := tok.Encode("a€b", EncodeOptions{}), []int32{1, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v: one unknown for each character", got, want)
 	}
+	// A vocabulary with some of a character's bytes: none of them is used.
+	some := c
+	some.Tokens, some.Types = []string{"<unk>", "a", "<0xE2>"}, []int32{TypeUnknown, TypeNormal, TypeByte}
+	if got, want := must(t, some).Encode("a€a", EncodeOptions{}), []int32{1, 0, 1}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v: bytes of half a character", got, want)
+	}
 	c.UNK = -1
 	if got, want := must(t, c).Encode("a€b", EncodeOptions{}), []int32{1}; !slices.Equal(got, want) {
 		t.Errorf("without an unknown token: got %v, want %v", got, want)
@@ -122,6 +128,44 @@ func TestSpecial(t *testing.T) {
 		if got := strings.Join(spellings(tok, tok.Encode(c.text, c.o)), " "); got != c.want {
 			t.Errorf("%q %+v: got %s, want %s", c.text, c.o, got, c.want)
 		}
+	}
+}
+
+// TestLongestSpecial: of special tokens that begin alike the longest is found,
+// whatever their order in the vocabulary.
+func TestLongestSpecial(t *testing.T) {
+	for _, marks := range [][]string{{"<|", "<|fin|>"}, {"<|fin|>", "<|"}} {
+		c := tinyByteLevel("gpt-2")
+		for _, s := range marks {
+			c.Tokens, c.Types = append(c.Tokens, s), append(c.Types, TypeUserDefined)
+		}
+		tok := must(t, c)
+		if got := strings.Join(spellings(tok, tok.Encode("a<|fin|><|", EncodeOptions{})), " "); got != "a <|fin|> <|" {
+			t.Errorf("%q: got %s", marks, got)
+		}
+	}
+}
+
+// TestMergesTwice: of a merge listed twice, the first counts.
+func TestMergesTwice(t *testing.T) {
+	c := tinyByteLevel("gpt-2")
+	c.Merges = append(c.Merges, c.Merges[0])
+	tok := must(t, c)
+	if got := strings.Join(spellings(tok, tok.Encode("thin", EncodeOptions{})), " "); got != "th in" {
+		t.Errorf("got %s, want th in", got)
+	}
+	if !tok.Equal(must(t, tinyByteLevel("gpt-2"))) {
+		t.Error("a repeated merge makes a different tokenizer")
+	}
+}
+
+// TestMarkInsideToken: where a token has a space mark behind another character,
+// a merge may cross the front of a word.
+func TestMarkInsideToken(t *testing.T) {
+	c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "▁", "a▁", "▁a"}, Types: []int32{TypeUnknown, 1, 1, 1, 1}, Scores: []float32{0, -9, -9, -1, -2}, BOS: -1, EOS: -1}
+	tok := must(t, c)
+	if got := strings.Join(spellings(tok, tok.Encode("a a", EncodeOptions{})), " "); got != "a▁ a" {
+		t.Errorf("got %s, want a▁ a", got)
 	}
 }
 

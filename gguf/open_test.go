@@ -58,9 +58,11 @@ var damaged = []struct {
 	{"offset-unaligned", `tensor "w" at offset 49: data offset 16 is not a multiple of the alignment 32`, header(3, 1, 0).tensor("w", F32, 16, 1).pad(32).zeros(64), 49},
 	{"offset-huge", "data offset 18446744073709551584 is past the end of any file", header(3, 1, 0).tensor("w", F32, math.MaxUint64-31, 1).pad(32).zeros(64), 49},
 	{"offset-past-end", `tensor "w" at offset 9223372036854775807: its 4 bytes of data are not inside the file`, header(3, 1, 0).tensor("w", F32, math.MaxInt64-31, 1).pad(32).zeros(64), math.MaxInt64},
+	{"offset-and-size-past-end", "are not inside the file", header(3, 1, 0).tensor("w", F32, math.MaxInt64-31, 64).pad(32).zeros(64), math.MaxInt64},
 	{"data-cut", `tensor "w" at offset 64: its 64 bytes of data are not inside the file, which ends at 127: is it cut short?`, header(3, 1, 0).tensor("w", F32, 0, 16).pad(32).zeros(63), 64},
 	{"data-missing", "is it cut short?", header(3, 1, 0).tensor("w", F32, 0, 16), 64},
 	{"overlap", `tensor "v" at offset 128: its data overlaps that of tensor "w", which ends at 132`, header(3, 2, 0).tensor("v", F32, 32, 1).tensor("w", F32, 0, 9).pad(32).zeros(64), 128},
+	{"overlap-by-one", "overlaps", header(3, 2, 0).tensor("v", I8, 32, 1).tensor("w", I8, 0, 33).pad(32).zeros(64), 128},
 	{"overlap-same", "overlaps", header(3, 2, 0).tensor("v", F32, 0, 1).tensor("w", F32, 0, 1).pad(32).zeros(64), 96},
 }
 
@@ -141,6 +143,25 @@ func TestFlips(t *testing.T) {
 		if n := allocated(func() { open(test.file) }); n > 1<<20 {
 			t.Errorf("%s: %d bytes allocated for a file of %d", test.name, n, len(test.file))
 		}
+	}
+}
+
+// A count of elements is held against the bytes that remain, not against their number: of a
+// file of 4 MB, 4 million numbers of 8 bytes are refused before there is room for them.
+func TestAllocatesByBytes(t *testing.T) {
+	b := header(3, 0, 1).key("a").typ(ValueArray).typ(ValueUint64).u64(4_000_000).zeros(4_000_000)
+	if n := allocated(func() { open(b) }); n > 1<<20 {
+		t.Errorf("%d bytes allocated for a file of %d", n, len(b))
+	}
+}
+
+// A header of more than 1 GiB is refused, however large the file is.
+func TestHugeHeader(t *testing.T) {
+	b := header(3, 0, 1).key("a").typ(ValueArray).typ(ValueUint8).u64(maxHeader)
+	var err error
+	n := allocated(func() { _, err = Open(bytes.NewReader(b), 1<<40, "huge") })
+	if err == nil || !strings.Contains(err.Error(), "1073741824 array elements cannot be in the 1073741775 bytes that remain") || n > 1<<20 {
+		t.Errorf("%d bytes allocated, %v", n, err)
 	}
 }
 
