@@ -17,11 +17,18 @@
 // remain before anything is allocated, so a short file cannot ask for much
 // memory. After Open has returned without an error, keys and tensor names are
 // unique, every tensor has at most four dimensions (none of them zero), a known
-// [Type] and whole blocks in each row, and its bytes lie inside the file, aligned,
-// and apart from those of all other tensors.
+// [Type] and whole blocks in each row, and the data of the tensors fills the file in
+// the table's order: each begins where the one before it ends, rounded up to the
+// alignment, and after the last there is nothing but its padding, whole or in part.
+// So a wrong type, shape or offset is an error, unless it changes no size. (ggml
+// refuses the same offsets; it does not look at what follows the last tensor.)
 //
 // Getters never guess: a key that is missing is [ErrMissing], one of another type
-// is [ErrType], and neither is ever a silent zero.
+// is [ErrType], a number that does not fit is [ErrRange], and none of them is ever a
+// silent zero.
+//
+// Keys, strings and tensor names may hold any bytes. The package's errors quote
+// and cut them; whoever prints them elsewhere has [Printable].
 //
 // A [File] does not change once opened and may be used by several goroutines at
 // once. Slices that getters return belong to the File and must not be written to.

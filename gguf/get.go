@@ -9,9 +9,10 @@ import (
 var (
 	// ErrMissing means that a file has no such key.
 	ErrMissing = errors.New("the key is missing")
-	// ErrType means that a value has another type than was asked for, or does not
-	// fit into it.
+	// ErrType means that a value has another type than was asked for.
 	ErrType = errors.New("wrong type")
+	// ErrRange means that a number does not fit into the type that was asked for.
+	ErrRange = errors.New("out of range")
 )
 
 // Has reports whether the metadata has the key.
@@ -30,7 +31,7 @@ func (f *File) Value(key string) (Value, bool) {
 }
 
 // The getters below return an error that names the file and the key and wraps
-// ErrMissing or ErrType. Those for integers take every integer type of the file,
+// ErrMissing, ErrType or ErrRange. Those for integers take every integer type of the file,
 // for writers differ in that, as long as the value fits. Integers, floats, bools
 // and strings are never turned into one another.
 
@@ -83,7 +84,7 @@ func (f *File) Float32(key string) (float32, error) {
 		if x, ok := narrow(v); ok {
 			return x, nil
 		}
-		return 0, f.typeErr(key, "%v does not fit float32", v)
+		return 0, f.failKey(key, ErrRange, "%v does not fit float32", v)
 	}
 	return 0, wrong(err, f, key, v, "a float")
 }
@@ -99,7 +100,7 @@ func (f *File) Float32s(key string) ([]float32, error) {
 		for i, x := range v {
 			var ok bool
 			if out[i], ok = narrow(x); !ok {
-				return nil, f.typeErr(key, "element %d, %v, does not fit float32", i, x)
+				return nil, f.failKey(key, ErrRange, "element %d, %v, does not fit float32", i, x)
 			}
 		}
 		return out, nil
@@ -116,11 +117,11 @@ func (f *File) need(key string) (Value, error) {
 	if v, ok := f.Value(key); ok {
 		return v, nil
 	}
-	return nil, fmt.Errorf("%s: key %s: %w", f.Name, quote(key), ErrMissing)
+	return nil, fmt.Errorf("%s: key %s: %w", fileName(f.Name), quote(key), ErrMissing)
 }
 
-func (f *File) typeErr(key, format string, args ...any) error {
-	return fmt.Errorf("%s: key %s: %w: %s", f.Name, quote(key), ErrType, fmt.Sprintf(format, args...))
+func (f *File) failKey(key string, kind error, format string, args ...any) error {
+	return fmt.Errorf("%s: key %s: %w: %s", fileName(f.Name), quote(key), kind, fmt.Sprintf(format, args...))
 }
 
 // wrong is err, or the error that v is not what was wanted.
@@ -128,7 +129,7 @@ func wrong(err error, f *File, key string, v Value, want string) error {
 	if err != nil {
 		return err
 	}
-	return f.typeErr(key, "%s where %s is needed", describe(v), want)
+	return f.failKey(key, ErrType, "%s where %s is needed", describe(v), want)
 }
 
 func exactly[T any](f *File, key, want string) (T, error) {
@@ -169,7 +170,7 @@ func integer[T number](f *File, key string) (T, error) {
 		return 0, wrong(err, f, key, v, "an integer")
 	}
 	if !ok {
-		return 0, f.typeErr(key, "%v does not fit %T", v, x)
+		return 0, f.failKey(key, ErrRange, "%v does not fit %T", v, x)
 	}
 	return x, nil
 }
@@ -211,7 +212,7 @@ func fitAll[T, S number](f *File, key string, in []S) ([]T, error) {
 	for i, x := range in {
 		var ok bool
 		if out[i], ok = fit[T](x); !ok {
-			return nil, f.typeErr(key, "element %d, %d, does not fit %T", i, x, out[i])
+			return nil, f.failKey(key, ErrRange, "element %d, %d, does not fit %T", i, x, out[i])
 		}
 	}
 	return out, nil

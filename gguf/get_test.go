@@ -32,7 +32,7 @@ func TestGetters(t *testing.T) {
 	}
 	for _, test := range []struct {
 		getter, key string
-		want        any // nil: ErrType
+		want        any // nil: ErrType or ErrRange
 	}{
 		{"String", "general.architecture", "sample"}, {"String", "empty", ""}, {"String", "u8", nil}, {"String", "strings", nil},
 		{"Bool", "yes", true}, {"Bool", "no", false}, {"Bool", "u8", nil},
@@ -49,8 +49,8 @@ func TestGetters(t *testing.T) {
 	} {
 		got, err := get[test.getter](test.key)
 		if test.want == nil {
-			if !errors.Is(err, ErrType) || !reflect.ValueOf(got).IsZero() {
-				t.Errorf("%s(%q) = %v, %v; want ErrType", test.getter, test.key, got, err)
+			if errors.Is(err, ErrType) == errors.Is(err, ErrRange) || !reflect.ValueOf(got).IsZero() {
+				t.Errorf("%s(%q) = %v, %v; want ErrType or ErrRange", test.getter, test.key, got, err)
 			}
 		} else if err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s(%q) = %v, %v; want %v", test.getter, test.key, got, err, test.want)
@@ -75,8 +75,8 @@ func TestGetters(t *testing.T) {
 	got := fmt.Sprintf("%v\n%v\n%v\n%v", missing, wrong, range_, element)
 	if want := `test.gguf: key "absent": the key is missing
 test.gguf: key "f32s": wrong type: array of 2 float32 where an integer is needed
-test.gguf: key "i8": wrong type: -100 does not fit uint32
-test.gguf: key "small64s": wrong type: element 1, -7, does not fit uint32`; got != want {
+test.gguf: key "i8": out of range: -100 does not fit uint32
+test.gguf: key "small64s": out of range: element 1, -7, does not fit uint32`; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -1,15 +1,12 @@
 package gguf
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"math/bits"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,16 +22,17 @@ const (
 // ErrNotGGUF means that a file is of another kind altogether.
 var ErrNotGGUF = errors.New("not a GGUF file")
 
-// A FormatError says what is wrong with a GGUF file, and where.
+// A FormatError says what is wrong with a GGUF file, and where. Names from the file
+// are quoted in it, and cut where they are long.
 type FormatError struct {
 	File   string // the name given to Open
-	Item   string // which part: `key "general.name"`, `tensor "output.weight"`, `header`
+	Item   string // which part: `key "general.name"`, `tensor "output.weight"`, `header`, `data`
 	Offset int64  // in bytes from the start of the file
 	Err    error
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("%s: %s at offset %d: %v", e.File, e.Item, e.Offset, e.Err)
+	return fmt.Sprintf("%s: %s at offset %d: %v", fileName(e.File), e.Item, e.Offset, e.Err)
 }
 
 func (e *FormatError) Unwrap() error { return e.Err }
@@ -58,7 +56,10 @@ func (t Tensor) Elements() uint64 {
 }
 
 // String describes the tensor for people: "blk.0.attn_q.weight Q8_0 [2048 2048]".
-func (t Tensor) String() string { return fmt.Sprintf("%s %v %d", t.Name, t.Type, t.Dims) }
+// The name is as [Printable] returns it.
+func (t Tensor) String() string {
+	return fmt.Sprintf("%s %v %d", Printable(t.Name, maxQuoted), t.Type, t.Dims)
+}
 
 // File is an open GGUF file: its metadata and its table of tensors.
 type File struct {
@@ -82,14 +83,14 @@ type File struct {
 // [ErrNotGGUF] for a file of another kind.
 func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 	if size <= 0 {
-		return nil, fmt.Errorf("%s: %w: it is empty", name, ErrNotGGUF)
+		return nil, fmt.Errorf("%s: %w: it is empty", fileName(name), ErrNotGGUF)
 	}
 	h := newReader(r, size, name)
 	if h.fill(int(min(size, 8))); h.err != nil {
 		return nil, h.err
 	}
 	if start := h.window; string(start[:min(len(start), len(magic))]) != magic {
-		return nil, fmt.Errorf("%s: %w: it starts with %s", name, ErrNotGGUF, resemblance(start[:min(len(start), 16)]))
+		return nil, fmt.Errorf("%s: %w: it starts with %s", fileName(name), ErrNotGGUF, resemblance(start[:min(len(start), 16)]))
 	}
 	h.next(len(magic))
 	f := &File{Name: name, Version: h.uint32(), Alignment: alignment, src: r}
@@ -131,9 +132,9 @@ func OpenFile(name string) (*File, error) {
 	switch {
 	case err != nil:
 	case info.IsDir():
-		err = fmt.Errorf("%s: %w: it is a directory", name, ErrNotGGUF)
+		err = fmt.Errorf("%s: %w: it is a directory", fileName(name), ErrNotGGUF)
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s: %w: it is not a regular file", name, ErrNotGGUF)
+		err = fmt.Errorf("%s: %w: it is not a regular file", fileName(name), ErrNotGGUF)
 	}
 	var f *File
 	if err == nil {
@@ -211,11 +212,16 @@ func (f *File) readKVs(h *reader, n int) {
 	}
 }
 
+// maxData bounds the bytes of all tensors, so that sums of offsets and sizes do not overflow.
+const maxData = 1 << 62
+
 // readTensors reads n times: name, number of dimensions, dimensions, type, offset
-// (from the start of the data, which is not known yet).
+// (from the start of the data, which is not known yet). Data lies in the table's order:
+// each tensor begins where the one before it ends, rounded up to the alignment.
 func (f *File) readTensors(h *reader, n int) {
 	f.Tensors = make([]Tensor, 0, min(n, 512))
 	f.tensors = make(map[string]int, min(n, 512))
+	next := uint64(0)
 	for i := range n {
 		h.item, h.label = "tensor", strconv.Itoa(i)
 		start := h.offset()
@@ -246,49 +252,53 @@ func (f *File) readTensors(h *reader, n int) {
 			h.failAt(start, "%w", err)
 			return
 		}
-		if offset%uint64(f.Alignment) != 0 {
-			h.failAt(h.offset()-8, "data offset %d is not a multiple of the alignment %d", offset, f.Alignment)
+		if next > maxData {
+			h.failAt(start, "the tensors before it have more bytes than a file can hold")
 			return
 		}
-		if t.Offset = int64(offset); t.Offset < 0 {
-			h.failAt(h.offset()-8, "data offset %d is past the end of any file", offset)
+		if offset != next {
+			if i == 0 {
+				h.failAt(h.offset()-8, "data offset %d, want 0 for the first tensor", offset)
+			} else {
+				h.failAt(h.offset()-8, "data offset %d, want %d: the end of tensor %s, aligned to %d", offset, next, quote(f.Tensors[i-1].Name), f.Alignment)
+			}
 			return
 		}
+		t.Offset = int64(offset)
+		next = f.align(next + uint64(t.Size))
 		f.tensors[t.Name] = i
 		f.Tensors = append(f.Tensors, t)
 	}
 }
 
+// align rounds n up to the file's alignment.
+func (f *File) align(n uint64) uint64 {
+	a := uint64(f.Alignment)
+	return (n + a - 1) &^ (a - 1)
+}
+
 // placeTensors turns offsets into ones from the start of the file, and checks that
-// the tensors are inside it and apart.
+// the data of the tensors is the rest of the file: no byte is missing, and none is
+// left over but the padding of the last tensor, which may be there or not.
 func (f *File) placeTensors(h *reader, size int64) {
-	f.DataOffset = (h.offset() + f.Alignment - 1) &^ (f.Alignment - 1)
-	h.item = "tensor"
-	order := make([]*Tensor, len(f.Tensors))
+	f.DataOffset = int64(f.align(uint64(h.offset())))
+	end := f.DataOffset
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
-		order[i] = t
 		// By subtraction: the sums might overflow.
 		if room := size - f.DataOffset; t.Offset > room || t.Size > room-t.Offset {
-			h.label = quote(t.Name)
-			at := f.DataOffset + min(t.Offset, math.MaxInt64-f.DataOffset)
-			h.failAt(at, "its %d bytes of data are not inside the file, which ends at %d: is it cut short?", t.Size, size)
+			h.item, h.label = "tensor", quote(t.Name)
+			h.failAt(f.DataOffset+t.Offset, "its %d bytes of data are not inside the file, which ends at %d: is it cut short?", t.Size, size)
 			return
 		}
 		t.Offset += f.DataOffset
+		end = int64(f.align(uint64(t.Offset + t.Size)))
 	}
-	slices.SortFunc(order, func(a, b *Tensor) int { return cmp.Compare(a.Offset, b.Offset) })
-	for i := 1; i < len(order); i++ {
-		if a, b := order[i-1], order[i]; a.Offset+a.Size > b.Offset {
-			h.label = quote(b.Name)
-			h.failAt(b.Offset, "its data overlaps that of tensor %s, which ends at %d", quote(a.Name), a.Offset+a.Size)
-			return
-		}
+	if size > end {
+		h.item, h.label = "data", ""
+		h.failAt(end, "%d bytes belong to no tensor: is a type or shape wrong?", size-end)
 	}
 }
-
-// quote quotes a name from a file, which may be long and may be anything, for a message.
-func quote(s string) string { return fmt.Sprintf("%.100q", s) }
 
 // resemblance quotes the start of a file that is not GGUF, and says what it looks
 // like for the kinds that turn up in its place.

@@ -55,15 +55,23 @@ var damaged = []struct {
 	{"blocks", "rows of shape [33] are not whole blocks of 32, which Q8_0 needs", header(3, 1, 0).tensor("w", Q8_0, 0, 33).pad(32).zeros(99), 24},
 	{"type-unknown", "unknown tensor type 99", header(3, 1, 0).tensor("w", 99, 0, 1).pad(32).zeros(99), 24},
 	{"type-removed", "type Q4_0_4_4 is no longer part of the format", header(3, 1, 0).tensor("w", 31, 0, 32).pad(32).zeros(99), 24},
-	{"offset-unaligned", `tensor "w" at offset 49: data offset 16 is not a multiple of the alignment 32`, header(3, 1, 0).tensor("w", F32, 16, 1).pad(32).zeros(64), 49},
-	{"offset-huge", "data offset 18446744073709551584 is past the end of any file", header(3, 1, 0).tensor("w", F32, math.MaxUint64-31, 1).pad(32).zeros(64), 49},
-	{"offset-past-end", `tensor "w" at offset 9223372036854775807: its 4 bytes of data are not inside the file`, header(3, 1, 0).tensor("w", F32, math.MaxInt64-31, 1).pad(32).zeros(64), math.MaxInt64},
-	{"offset-and-size-past-end", "are not inside the file", header(3, 1, 0).tensor("w", F32, math.MaxInt64-31, 64).pad(32).zeros(64), math.MaxInt64},
+	{"offset-unaligned", `tensor "w" at offset 49: data offset 16, want 0 for the first tensor`, header(3, 1, 0).tensor("w", F32, 16, 1).pad(32).zeros(64), 49},
+	{"offset-unaligned-second", `tensor "w" at offset 82: data offset 4, want 32: the end of tensor "v", aligned to 32`, header(3, 2, 0).tensor("v", F32, 0, 1).tensor("w", F32, 4, 1).pad(32).zeros(64), 82},
+	{"offset-huge", "data offset 18446744073709551584, want 0", header(3, 1, 0).tensor("w", F32, math.MaxUint64-31, 1).pad(32).zeros(64), 49},
+	{"offset-past-end", "data offset 9223372036854775776, want 0", header(3, 1, 0).tensor("w", F32, math.MaxInt64-31, 1).pad(32).zeros(64), 49},
+	{"offset-and-size-past-end", "data offset 9223372036854775776, want 0", header(3, 1, 0).tensor("w", F32, math.MaxInt64-31, 64).pad(32).zeros(64), 49},
+	{"size-past-end", `tensor "w" at offset 128: its 9223372036854775807 bytes of data are not inside the file`, header(3, 2, 0).tensor("v", I8, 0, 1).tensor("w", I8, 32, math.MaxInt64).pad(32).zeros(64), 128},
+	{"sizes-overflow", `tensor "w" at offset 57: the tensors before it have more bytes than a file can hold`, header(3, 3, 0).tensor("v", I8, 0, math.MaxInt64).tensor("w", I8, 1<<63, math.MaxInt64).tensor("x", I8, 0, 1).pad(32).zeros(64), 57},
 	{"data-cut", `tensor "w" at offset 64: its 64 bytes of data are not inside the file, which ends at 127: is it cut short?`, header(3, 1, 0).tensor("w", F32, 0, 16).pad(32).zeros(63), 64},
 	{"data-missing", "is it cut short?", header(3, 1, 0).tensor("w", F32, 0, 16), 64},
-	{"overlap", `tensor "v" at offset 128: its data overlaps that of tensor "w", which ends at 132`, header(3, 2, 0).tensor("v", F32, 32, 1).tensor("w", F32, 0, 9).pad(32).zeros(64), 128},
-	{"overlap-by-one", "overlaps", header(3, 2, 0).tensor("v", I8, 32, 1).tensor("w", I8, 0, 33).pad(32).zeros(64), 128},
-	{"overlap-same", "overlaps", header(3, 2, 0).tensor("v", F32, 0, 1).tensor("w", F32, 0, 1).pad(32).zeros(64), 96},
+	{"overlap", `tensor "w" at offset 82: data offset 32, want 64: the end of tensor "v", aligned to 32`, header(3, 2, 0).tensor("v", F32, 0, 9).tensor("w", F32, 32, 1).pad(32).zeros(68), 82},
+	{"overlap-by-one", "data offset 32, want 64", header(3, 2, 0).tensor("v", I8, 0, 33).tensor("w", I8, 32, 1).pad(32).zeros(64), 82},
+	{"overlap-same", "data offset 0, want 32", header(3, 2, 0).tensor("v", F32, 0, 1).tensor("w", F32, 0, 1).pad(32).zeros(64), 82},
+	{"gap", "data offset 64, want 32", header(3, 2, 0).tensor("v", F32, 0, 1).tensor("w", F32, 64, 1).pad(32).zeros(96), 82},
+	{"swapped", `tensor "v" at offset 49: data offset 32, want 0 for the first tensor`, header(3, 2, 0).tensor("v", F32, 32, 1).tensor("w", F32, 0, 1).pad(32).zeros(64), 49},
+	{"tail", "data at offset 128: 1 bytes belong to no tensor: is a type or shape wrong?", header(3, 1, 0).tensor("w", F32, 0, 9).pad(32).zeros(65), 128},
+	{"tail-without-tensors", "data at offset 32: 32 bytes belong to no tensor", header(3, 0, 0).pad(32).zeros(32), 32},
+	{"escaped", `tensor "w\x1b[2J\n\u202e" at offset 24: dimension 0 is zero`, header(3, 1, 0).tensor("w\x1b[2J\n\u202e", F32, 0, 0).pad(32), 24},
 }
 
 func TestDamaged(t *testing.T) {
@@ -181,15 +189,72 @@ func TestNoTensors(t *testing.T) {
 	}
 }
 
-func TestTensorsOutOfOrder(t *testing.T) {
-	f, err := open(header(3, 2, 0).tensor("second", F32, 64, 2, 3).tensor("first", F32, 0, 9).pad(32).zeros(64 + 24))
+// The padding of the last tensor may be there, be missing, or end anywhere.
+func TestLastPadding(t *testing.T) {
+	for n := range 25 {
+		if _, err := open(header(3, 1, 0).tensor("w", I8, 0, 40).pad(32).zeros(40 + n)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A type that changes the size is noticed, in whichever tensor it is.
+func TestWrongType(t *testing.T) {
+	for i := range sampleTensors() {
+		for typ := range Type(64) {
+			tensors := sampleTensors()
+			right, _ := tensors[i].Type.Size(tensors[i].Dims...)
+			size, err := typ.Size(tensors[i].Dims...)
+			if err != nil || size == right {
+				continue
+			}
+			b := write(t, sampleKVs(), tensors)
+			name := raw(nil).str(tensors[i].Name)
+			at := bytes.Index(b, name) + len(name) + 4 + 8*len(tensors[i].Dims)
+			b = append(append(bytes.Clone(b[:at]), raw(nil).u32(uint32(typ))...), b[at+4:]...)
+			if _, err := open(b); err == nil && (size+31)/32 != (right+31)/32 {
+				t.Errorf("%v read as %v: opened", tensors[i].Name, typ)
+			}
+		}
+	}
+}
+
+func TestTensorString(t *testing.T) {
+	f, err := open(header(3, 2, 0).tensor("first", F32, 0, 9).tensor("second", F32, 64, 2, 3).pad(32).zeros(64 + 24))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Tensors[0].Offset != f.DataOffset+64 || f.Tensors[1].Offset != f.DataOffset {
+	if f.Tensors[0].Offset != f.DataOffset || f.Tensors[1].Offset != f.DataOffset+64 {
 		t.Error(f.Tensors)
 	}
-	if s := f.Tensors[0].String(); s != "second F32 [2 3]" || f.Tensors[0].Elements() != 6 {
-		t.Error(s, f.Tensors[0].Elements())
+	if s := f.Tensors[1].String(); s != "second F32 [2 3]" || f.Tensors[1].Elements() != 6 {
+		t.Error(s, f.Tensors[1].Elements())
+	}
+	if s := (Tensor{Name: "a\nb"}).String(); s != `a\nb F32 []` {
+		t.Error(s)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for _, c := range []struct {
+		s, want string
+		limit   int
+	}{
+		{"", "", 0}, {"", "", 5}, {"a", "...", 0}, {"blk.0.attn_q.weight", "blk.0.attn_q.weight", 100},
+		{`C:\models\"x"`, `C:\models\"x"`, 100}, {"日本語 é", "日本語 é", 6}, {"日本語 é", "日本語...", 3},
+		{"a\x1b[31mb\r\n\t\x00\x7f", `a\x1b[31mb\r\n\t\x00\x7f`, 100},
+		{"\xff\xc3(\u202e\u200b\u0085'\ufffd", `\xff\xc3(\u202e\u200b\u0085'` + "\ufffd", 100},
+		{"\U000e0001\u2028", `\U000e0001\u2028`, 100},
+	} {
+		if got := Printable(c.s, c.limit); got != c.want {
+			t.Errorf("Printable(%q, %d) = %q, want %q", c.s, c.limit, got, c.want)
+		}
+	}
+	if got := quote(strings.Repeat("é\n", 100)); got != `"`+strings.Repeat(`é\n`, 50)+`"...` {
+		t.Error(got)
+	}
+	_, err := Open(bytes.NewReader(nil), 0, "a\nb\x1b")
+	if err == nil || err.Error() != `a\nb\x1b: not a GGUF file: it is empty` {
+		t.Error(err)
 	}
 }
