@@ -43,14 +43,14 @@ func newByteLevel(t *Tokenizer, pre string, merges []string) (*byteLevel, error)
 			sep = strings.IndexByte(line[1:], ' ') + 1
 		}
 		if sep <= 0 {
-			return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %q is not two tokens with a space between", rank, line)
+			return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s is not two tokens with a space between", rank, quote(line))
 		}
 		left, right := line[:sep], line[sep+1:]
 		var id [3]int32
 		for k, s := range [3]string{left, right, left + right} {
 			var ok bool
 			if id[k], ok = t.ids[s]; !ok {
-				return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %q needs the token %q, which is not in the vocabulary", rank, line, s)
+				return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s needs the token %s, which is not in the vocabulary", rank, quote(line), quote(s))
 			}
 		}
 		key := pairKey(id[0], id[1])

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"unicode/utf8"
 )
 
 // Token types, as tokenizer.ggml.token_type numbers them.
@@ -73,7 +75,7 @@ func New(c Config) (*Tokenizer, error) {
 
 func newTokenizer(c Config) (*Tokenizer, error) {
 	if c.Model != "gpt2" && c.Model != "llama" {
-		return nil, fmt.Errorf("tokenizer.ggml.model: %q is %w (known: gpt2, llama)", c.Model, ErrUnsupported)
+		return nil, fmt.Errorf("tokenizer.ggml.model: %s is %w (known: gpt2, llama)", quote(c.Model), ErrUnsupported)
 	}
 	if err := checkIDs(&c); err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 			continue
 		}
 		if first, ok := t.ids[s]; ok {
-			return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %q is token %d already", i, s, first)
+			return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %s is token %d already", i, quote(s), first)
 		}
 		t.ids[s] = int32(i)
 	}
@@ -185,4 +187,15 @@ func checkTypes(c *Config) ([]uint8, error) {
 		}
 	}
 	return types, nil
+}
+
+// maxQuoted bounds the characters of text from a file in a message.
+const maxQuoted = 60
+
+// quote quotes text from a file for a message, and cuts it where it is long.
+func quote(s string) string {
+	if utf8.RuneCountInString(s) > maxQuoted {
+		return fmt.Sprintf("%.*q...", maxQuoted, s)
+	}
+	return strconv.Quote(s)
 }

@@ -53,7 +53,7 @@ func findPretokenizer(name string) (pretokenizer, error) {
 			}
 		}
 		slices.Sort(known)
-		return pretokenizer{}, fmt.Errorf("tokenizer.ggml.pre: pre-tokenizer %q is %w (known: %s)", name, ErrUnsupported, strings.Join(known, ", "))
+		return pretokenizer{}, fmt.Errorf("tokenizer.ggml.pre: pre-tokenizer %s is %w (known: %s)", quote(name), ErrUnsupported, strings.Join(known, ", "))
 	}
 	return pretokenizers[i], nil
 }

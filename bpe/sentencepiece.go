@@ -44,7 +44,7 @@ func newSentencePiece(t *Tokenizer, scores []float32) (*sentencePiece, error) {
 	}
 	for i := range sp.bytes {
 		sp.bytes[i] = -1
-		if id, ok := t.ids[fmt.Sprintf("<0x%02X>", i)]; ok {
+		if id, ok := t.ids[fmt.Sprintf("<0x%02X>", i)]; ok && (t.types[id] == TypeByte || t.isText(id)) {
 			sp.bytes[i] = id
 		} else if id, ok := t.ids[string([]byte{byte(i)})]; ok && t.isText(id) {
 			sp.bytes[i] = id

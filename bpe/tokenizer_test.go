@@ -204,6 +204,18 @@ func TestMergesMakeNoControl(t *testing.T) {
 	}
 }
 
+// TestBytesMakeNoControl: a control token that is spelled like a byte token is
+// not what plain text falls back to.
+func TestBytesMakeNoControl(t *testing.T) {
+	for _, kind := range []int32{TypeControl, TypeUnknown} {
+		c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "<0x23>", "<0x24>"}, Types: []int32{TypeUnknown, TypeNormal, kind, TypeByte}, Scores: make([]float32, 4), BOS: -1, EOS: -1}
+		tok := must(t, c)
+		if got := tok.Encode("a#$", EncodeOptions{}); !slices.Equal(got, []int32{1, 0, 3}) {
+			t.Errorf("type %d: got %v, want [1 0 3]", kind, got)
+		}
+	}
+}
+
 // TestDefinition compares with BPE done slowly, by its definition.
 func TestDefinition(t *testing.T) {
 	c := tinyByteLevel("gpt-2")
@@ -381,6 +393,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{`tokenizer.ggml.model: "bert"`, func(c *Config) { c.Model = "bert" }},
 		{`tokenizer.ggml.pre: pre-tokenizer "tekken" is not supported (known: deepseek-coder, `, func(c *Config) { c.Pre = "tekken" }},
+		{`tokenizer.ggml.pre: pre-tokenizer "` + strings.Repeat("\\x1b", 60) + `"... is not`, func(c *Config) { c.Pre = strings.Repeat("\x1b", 1<<20) }},
 		{"tokenizer.ggml.tokens: empty", func(c *Config) { c.Tokens, c.Types = nil, nil }},
 		{`tokenizer.ggml.tokens[66]: "A"`, func(c *Config) { c.Tokens[66] = "A" }},
 		{"tokenizer.ggml.token_type: 3 entries", func(c *Config) { c.Types = c.Types[:3] }},

@@ -22,16 +22,6 @@ func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
 	if model == "no_vocab" || model == "none" {
 		return nil, nil
 	}
-	id := func(key string) (int32, error) {
-		n, err := f.Int64(key)
-		if err != nil {
-			return -1, err
-		}
-		if n < -1 || n > math.MaxInt32 {
-			return -1, fmt.Errorf("%s: key %q: %d is no token", f.Name, key, n)
-		}
-		return int32(n), nil
-	}
 	pre := ""
 	read(f, prefix+"pre", f.String, &pre, &err)
 	if err != nil {
@@ -40,6 +30,16 @@ func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
 	c := bpe.Defaults(model, pre)
 	if c.Tokens, err = f.Strings(prefix + "tokens"); err != nil {
 		return nil, err
+	}
+	id := func(key string) (int32, error) { // -1: the file says that there is none
+		n, err := f.Int64(key)
+		if err != nil {
+			return -1, err
+		}
+		if n < -1 || n >= int64(len(c.Tokens)) || n > math.MaxInt32 {
+			return -1, fmt.Errorf("%s: key %q: %d is outside the vocabulary of %d tokens", f.Name, key, n, len(c.Tokens))
+		}
+		return int32(n), nil
 	}
 	read(f, prefix+"token_type", f.Int32s, &c.Types, &err)
 	read(f, prefix+"scores", f.Float32s, &c.Scores, &err)
