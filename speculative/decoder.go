@@ -69,6 +69,7 @@ type Decoder struct {
 	print  printer
 	rule   Verifier
 	wide   int // chains of a draft
+	tree   int // most tokens of a draft that is a tree: the pass over it has the text's last token too
 
 	now   func() time.Duration
 	stats Stats
@@ -132,6 +133,9 @@ func (d *Decoder) finish(end End) {
 
 // start checks what was asked for, makes the buffers and feeds the prompt but for its last token.
 func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) error {
+	if absent(d.target.Sequence) {
+		return fmt.Errorf("%w: no target sequence", ErrOptions)
+	}
 	room := d.target.Context()
 	switch {
 	case len(prompt) == 0:
@@ -152,23 +156,21 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		d.print = printer{decoder: d.o.Text.NewDecoder(), stops: d.o.Stop}
 	}
 
-	longest := d.o.DraftMax
+	longest := min(d.o.DraftMax, room)
 	if d.drafter == nil {
 		longest = 0
 	}
-	d.wide = 1
-	if w, ok := d.drafter.(interface{ wide() int }); ok {
-		d.wide = max(1, w.wide())
+	d.wide = chains(d.drafter)
+	d.tree = max(0, d.target.MaxTree()-1)
+	nodes := nodes(longest, d.wide, d.tree)
+	final := room // of the text; one token more may follow that is not fed
+	if d.o.MaxTokens > 0 && d.o.MaxTokens < room-len(prompt) {
+		final = len(prompt) + d.o.MaxTokens
 	}
-	nodes := longest * d.wide
-	final := room + 1 // the last token may be one that no longer fits and is not fed
-	if d.o.MaxTokens > 0 {
-		final = min(final, len(prompt)+d.o.MaxTokens)
-	}
-	d.text = append(slices.Grow(d.text[:0], final+nodes+1), prompt...)
+	d.text = append(slices.Grow(d.text[:0], final+nodes+2), prompt...)
 	d.draft.alloc(nodes)
 	d.draft.vocab, d.draft.ends, d.draft.plan, d.draft.least = d.target.Vocab(), d.o.EOG, d.schedule, d.o.DraftMin
-	d.draft.reset(0, 0)
+	d.draft.reset(0, 0, 0)
 	d.fed, d.parent = slices.Grow(d.fed[:0], nodes+1), slices.Grow(d.parent[:0], nodes+1)
 	d.path, d.verify.Path = slices.Grow(d.path[:0], longest+1), slices.Grow(d.verify.Path[:0], longest+1)
 	d.out = slices.Grow(d.out[:0], longest+1)
@@ -198,7 +200,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if err := d.target.rewind(prompt, 0); err != nil {
 		return err
 	}
-	d.target.reserve(final + longest)
+	d.target.reserve(final + longest + 1)
 	d.stats.Reused = len(d.target.tokens)
 	passes, err := d.target.prefill(ctx, prompt[:len(prompt)-1])
 	d.stats.PrefillPasses = passes
@@ -257,7 +259,7 @@ func (d *Decoder) step(ctx context.Context) error {
 func (d *Decoder) propose(ctx context.Context) error {
 	d.round.Text, d.round.Requested = len(d.text), 0
 	d.draft.Round = d.stats.Rounds
-	d.draft.reset(0, 0)
+	d.draft.reset(0, 0, 0)
 	if d.drafter == nil {
 		return nil
 	}
@@ -269,7 +271,7 @@ func (d *Decoder) propose(ctx context.Context) error {
 	if n <= 0 {
 		return nil
 	}
-	d.draft.reset(min(n*d.wide, d.target.Context()-len(d.text)), n)
+	d.draft.reset(min(nodes(n, d.wide, d.tree), d.target.Context()-len(d.text)), d.tree, n)
 	if err := d.drafter.Draft(ctx, d.text, &d.draft); err != nil {
 		return fmt.Errorf("drafting: %w", err)
 	}

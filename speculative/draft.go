@@ -30,6 +30,8 @@ type Setup struct {
 	Probs    bool // the verifier wants each token sampled from q, and q with it
 	Trust    bool // the schedule wants each token's confidence
 	Lane     int  // tells drafters that draft side by side apart: their random numbers differ
+
+	lanes *laneSet // nil outside merges
 }
 
 // A Draft is a chain or a tree of proposed tokens.
@@ -44,6 +46,7 @@ type Draft struct {
 	depth   []int // of each token, from 1
 	parents []int32
 	nodes   int // most tokens
+	tree    int // most tokens of a tree
 	deepest int // most tokens in a path
 	least   int // the schedule is not asked before so many
 	vocab   int
@@ -54,8 +57,12 @@ type Draft struct {
 	plan    Schedule
 }
 
+// reserved is how many tokens of a draft are made room for in advance; longer ones are rare, and grow.
+const reserved = 1024
+
 // alloc makes room for n tokens.
 func (d *Draft) alloc(n int) {
+	n = min(n, reserved)
 	if cap(d.Tokens) >= n {
 		return
 	}
@@ -64,18 +71,32 @@ func (d *Draft) alloc(n int) {
 	d.depth = make([]int, 0, n)
 }
 
-// reset empties the draft; nodes and deepest bound the next one.
-func (d *Draft) reset(nodes, deepest int) {
+// reset empties the draft; nodes, tree and deepest bound the next one.
+func (d *Draft) reset(nodes, tree, deepest int) {
 	d.Tokens, d.Parents, d.parents = d.Tokens[:0], nil, d.parents[:0]
 	d.Confidence, d.Probs, d.depth = d.Confidence[:0], d.Probs[:0], d.depth[:0]
-	d.Passes, d.nodes, d.deepest, d.ended, d.ranked, d.weighed = 0, min(nodes, cap(d.Tokens)), deepest, false, false, false
+	d.Passes, d.nodes, d.tree, d.deepest, d.ended, d.ranked, d.weighed = 0, nodes, tree, deepest, false, false, false
+}
+
+// nodes is the most tokens of a draft of wide chains of n: a chain of n, or a tree of at most tree tokens.
+func nodes(n, wide, tree int) int {
+	tree = max(tree, 0)
+	return max(n, min(tree, min(n, tree)*min(wide, tree)))
+}
+
+// limit is the most tokens that the draft can have: as a chain, or as the tree that it became.
+func (d *Draft) limit() int {
+	if d.Parents != nil {
+		return min(d.nodes, d.tree)
+	}
+	return d.nodes
 }
 
 // Len is the number of tokens.
 func (d *Draft) Len() int { return len(d.Tokens) }
 
 // Room is how many more tokens may be added.
-func (d *Draft) Room() int { return max(0, d.nodes-len(d.Tokens)) }
+func (d *Draft) Room() int { return max(0, d.limit()-len(d.Tokens)) }
 
 // Vocab is the number of token ids the target knows.
 func (d *Draft) Vocab() int { return d.vocab }
@@ -85,7 +106,7 @@ func (d *Draft) Vocab() int { return d.vocab }
 func (d *Draft) More() bool {
 	n := len(d.Tokens)
 	switch {
-	case d.ended, n >= d.nodes, n > 0 && d.depth[n-1] >= d.deepest && d.Parents == nil:
+	case d.ended, n >= d.limit(), n > 0 && d.depth[n-1] >= d.deepest && d.Parents == nil:
 		return false
 	case n == 0, n < d.least, d.plan == nil:
 		return true
@@ -101,15 +122,19 @@ func (d *Draft) Add(id int32, confidence float32, q []engine.Prob) bool {
 }
 
 // AddChild adds a token after token parent (-1: after the text), which may make the draft a tree.
-// In a tree a refused token ends only its own branch.
+// In a tree a refused token ends only its own branch. A parent that is not in the draft is refused, and so is
+// a branch of a draft that has more tokens than the target's trees.
 func (d *Draft) AddChild(parent int, id int32, confidence float32, q []engine.Prob) bool {
 	n := len(d.Tokens)
+	if parent < -1 || parent >= n {
+		return false
+	}
 	depth := 1
 	if parent >= 0 {
 		depth = d.depth[parent] + 1
 	}
 	last := parent == n-1 && d.Parents == nil // the end of a chain
-	if d.ended && last || id < 0 || int(id) >= d.vocab || n >= d.nodes || depth > d.deepest {
+	if d.ended && last || id < 0 || int(id) >= d.vocab || n >= d.nodes || !last && n >= d.tree || depth > d.deepest {
 		d.ended = d.ended || last
 		return false
 	}

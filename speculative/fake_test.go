@@ -42,6 +42,7 @@ func newFake(t testing.TB, vocab, context int, model func([]int32, []float32)) *
 func (f *fake) Len() int     { return len(f.text) }
 func (f *fake) Context() int { return f.context }
 func (f *fake) Vocab() int   { return f.vocab }
+func (f *fake) MaxTree() int { return fakeTree }
 
 func (f *fake) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
 	f.t.Helper()

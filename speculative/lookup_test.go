@@ -48,7 +48,7 @@ func TestSuffixAutomaton(t *testing.T) {
 func draftOf(d Drafter, text []int32, n int) []int32 {
 	draft := &Draft{vocab: 100}
 	draft.alloc(n)
-	draft.reset(n, n)
+	draft.reset(n, fakeTree, n)
 	d.Start(context.Background(), Setup{})
 	d.Draft(context.Background(), text, draft)
 	return slices.Clone(draft.Tokens)

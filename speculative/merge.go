@@ -1,6 +1,10 @@
 package speculative
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+)
 
 // Merge lets several drafters draft for the same text and verifies all their drafts in one pass, as
 // a tree in which they share their common beginnings. Each drafts as many tokens as the schedule
@@ -10,19 +14,67 @@ func Merge(drafters ...Drafter) Drafter { return &merge{drafters: drafters} }
 
 type merge struct {
 	drafters []Drafter
+	wides    []int // chains that each drafts
 	draft    Draft // of one drafter
 	at       []int // of its tokens: where they are in the merged draft, -1 if nowhere
 	probs    bool
 }
 
 // wide is how many chains the tree may have.
-func (m *merge) wide() int { return len(m.drafters) }
+func (m *merge) wide() int {
+	n := 0
+	for _, d := range m.drafters {
+		n += chains(d)
+	}
+	return n
+}
+
+// chains is how many chains a drafter's draft may have.
+func chains(d Drafter) int {
+	if w, ok := d.(interface{ wide() int }); ok {
+		return max(1, w.wide())
+	}
+	return 1
+}
+
+// laneSet tells the drafters of nested merges apart: each has a number of its own.
+type laneSet struct{ taken []int }
+
+// take takes a number, or where it is taken the next that is not.
+func (l *laneSet) take(n int) int {
+	for slices.Contains(l.taken, n) {
+		n++
+	}
+	l.taken = append(l.taken, n)
+	return n
+}
 
 func (m *merge) Start(ctx context.Context, s Setup) error {
 	m.draft.alloc(s.Longest)
-	m.probs = s.Probs
+	m.probs, m.wides = s.Probs, m.wides[:0]
+	own := make([]int, len(m.drafters)) // all taken before the first drafter, which may be a merge, takes its own
+	outer := s.lanes == nil
+	if outer {
+		s.lanes = &laneSet{}
+	}
+	n := s.Lane
 	for i, d := range m.drafters {
-		s.Lane = s.Lane*len(m.drafters) + i
+		if d == nil {
+			return fmt.Errorf("merged drafters: %w: drafter %d is nil", ErrOptions, i)
+		}
+		m.wides = append(m.wides, chains(d))
+		switch {
+		case outer:
+			n = n*len(m.drafters) + i
+			own[i] = s.lanes.take(n)
+		case i == 0:
+			own[i] = n // taken for the merge
+		default:
+			own[i] = s.lanes.take(n)
+		}
+	}
+	for i, d := range m.drafters {
+		s.Lane = own[i]
 		if err := d.Start(ctx, s); err != nil {
 			return err
 		}
@@ -33,8 +85,8 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 func (m *merge) Draft(ctx context.Context, text []int32, d *Draft) error {
 	own := &m.draft
 	own.vocab, own.ends, own.plan, own.least, own.Round = d.vocab, d.ends, d.plan, d.least, d.Round
-	for _, drafter := range m.drafters {
-		own.reset(min(d.Room(), d.deepest), d.deepest)
+	for i, drafter := range m.drafters {
+		own.reset(min(d.Room(), nodes(d.deepest, m.wides[i], d.tree)), d.tree, d.deepest)
 		if err := drafter.Draft(ctx, text, own); err != nil {
 			return err
 		}

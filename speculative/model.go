@@ -2,6 +2,7 @@ package speculative
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/specgo/spec/engine"
 )
@@ -20,6 +21,9 @@ type modelDrafter struct {
 }
 
 func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
+	if absent(m.seq.Sequence) {
+		return fmt.Errorf("draft model: %w: no sequence", ErrOptions)
+	}
 	if err := compatible(s.Target, m.seq.Sequence); err != nil {
 		return err
 	}

@@ -41,10 +41,11 @@ type part struct {
 
 func (r *reencode) Start(ctx context.Context, s Setup) (err error) {
 	r.trust = s.Trust
-	if r.sampler, err = engine.NewSampler(r.seq.Vocab(), engine.Sampling{}); err != nil {
+	if err := r.start(ctx, s); err != nil {
 		return err
 	}
-	return r.start(ctx, s)
+	r.sampler, err = engine.NewSampler(r.seq.Vocab(), engine.Sampling{})
+	return err
 }
 
 func (r *reencode) Draft(ctx context.Context, text []int32, d *Draft) error {

@@ -238,7 +238,7 @@ type trimmer struct{ Drafter }
 func (l trimmer) Draft(ctx context.Context, text []int32, d *Draft) error {
 	err := l.Drafter.Draft(ctx, text, d)
 	if probability(d.Probs[0], d.Tokens[0], -1) < 0.2 {
-		d.reset(0, 0)
+		d.reset(0, fakeTree, 0)
 	}
 	return err
 }
@@ -274,6 +274,7 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 		"merged": func() Drafter {
 			return Merge(draft(tinyVocab), draft(tinyVocab), Model(newFake(t, tinyVocab, 32, tiny(9))))
 		},
+		"nested":    func() Drafter { return Merge(Merge(NGram(9, 9), draft(tinyVocab)), draft(tinyVocab)) },
 		"intersect": intersected,
 		"reencode":  func() Drafter { return Reencode(newFake(t, 6, 32, tiny(8)), ours, theirs) },
 		"merged across vocabularies": func() Drafter {
@@ -386,7 +387,7 @@ func TestBlockOfATreeKeepsMore(t *testing.T) {
 			roll := func(i int) int32 { return draw(q, dice{seed}.roll(1, forDraft, 0, i)) }
 			first, second := roll(0), roll(1)
 			d.draft.alloc(3)
-			d.draft.reset(3, 2)
+			d.draft.reset(3, fakeTree, 2)
 			d.draft.AddChild(-1, first, 1, q)
 			d.draft.AddChild(0, second, 1, q)
 			d.draft.AddChild(-1, 1-first, 1, []engine.Prob{{ID: 1 - first, P: 1}})

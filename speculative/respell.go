@@ -41,9 +41,11 @@ type spelling struct {
 	ends []int // byte of the text at which each token ends
 }
 
-// spell encodes the bytes that begin at byte from of a text.
+// spell encodes the bytes that begin at byte from of a text. A vocabulary's space prefix stands in front of the whole
+// text only, and not of one that begins with a space, which is the prefix of the vocabulary it was written in.
 func (w words) spell(text []byte, from int) spelling {
-	s := spelling{ids: w.Encode(string(text), bpe.EncodeOptions{})}
+	begins := from == 0 && (len(text) == 0 || text[0] != ' ')
+	s := spelling{ids: w.Encode(string(text), bpe.EncodeOptions{NoSpacePrefix: !begins})}
 	size := 0
 	for _, id := range s.ids {
 		size += len(w.piece(id))
@@ -115,6 +117,9 @@ func newForeign(seq Sequence, target, draft *bpe.Tokenizer) foreign {
 
 // start begins a text: it feeds the prompt but for its last token.
 func (f *foreign) start(ctx context.Context, s Setup) error {
+	if absent(f.seq.Sequence) {
+		return fmt.Errorf("draft model: %w: no sequence", ErrOptions)
+	}
 	if f.target.Tokenizer == nil || f.draft.Tokenizer == nil {
 		return fmt.Errorf("draft model: %w: a draft in another vocabulary needs both tokenizers", engine.ErrVocabulary)
 	}

@@ -115,7 +115,7 @@ func TestIntersectByHand(t *testing.T) {
 	}
 	d := &Draft{vocab: 3}
 	d.alloc(1)
-	d.reset(1, 1)
+	d.reset(1, fakeTree, 1)
 	if err := x.Draft(context.Background(), slices.Grow([]int32{1, 2}, 4), d); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestReencodeByHand(t *testing.T) {
 	}
 	d := &Draft{vocab: 7, ends: target.IsEOG}
 	d.alloc(9)
-	d.reset(2, 2)
+	d.reset(2, fakeTree, 2)
 	text := slices.Grow([]int32{5, 3}, 12)
 	if err := r.Draft(context.Background(), text, d); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestReencodeByHand(t *testing.T) {
 	// text is near its end.
 	fed := seq.fed
 	text = append(text, 5, 3, 0)
-	d.reset(9, 9)
+	d.reset(9, fakeTree, 9)
 	if err := r.Draft(context.Background(), text, d); err != nil {
 		t.Fatal(err)
 	}

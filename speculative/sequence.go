@@ -3,6 +3,7 @@ package speculative
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/specgo/spec/engine"
@@ -19,14 +20,25 @@ const prefillChunk = 256
 // valid until the next Eval. With parents nil the tokens are a chain and Len grows by their number.
 // Otherwise parents[i] is the index of token i's parent among tokens, or -1 for the sequence's end;
 // Len stays and the tokens are pending until Commit names the path that is kept. A failed Eval
-// leaves everything as it was.
+// leaves everything as it was. MaxTree is the most tokens that an Eval with parents takes; a chain is
+// bounded by the context only.
 type Sequence interface {
 	Len() int
 	Context() int
 	Vocab() int
+	MaxTree() int
 	Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error)
 	Truncate(n int) error
 	Commit(path []int32) error
+}
+
+// absent reports whether there is no sequence: nil, or a nil pointer such as that of a session that could not be made.
+func absent(s Sequence) bool {
+	if s == nil {
+		return true
+	}
+	v := reflect.ValueOf(s)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // tracked is a sequence together with the tokens that are in its cache, so that a new text can

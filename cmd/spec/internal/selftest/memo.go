@@ -30,6 +30,7 @@ func newMemo(s *engine.Session, prompt, ids []int32) *memo {
 func (m *memo) Len() int     { return len(m.text) }
 func (m *memo) Context() int { return 64 }
 func (m *memo) Vocab() int   { return len(m.ids) }
+func (m *memo) MaxTree() int { return 64 }
 
 func (m *memo) Truncate(n int) error {
 	if n < 0 || n > len(m.text) {
