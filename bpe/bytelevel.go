@@ -13,7 +13,7 @@ type byteLevel struct {
 	pre    pretokenizer
 	bytes  [256]int32       // token of each byte, -1 if the vocabulary has none
 	merges map[uint64]merge // by left<<32 | right
-	whole  map[string]int32 // words that are tokens as they are; nil: merge them all
+	whole  map[string]int32 // words that are tokens and are not merged, by their bytes; nil: every word is merged
 	unk    int32
 }
 
@@ -59,11 +59,11 @@ func newByteLevel(t *Tokenizer, pre string, merges []string) (*byteLevel, error)
 		}
 		b.merges[key] = merge{uint32(rank), id[2]}
 	}
-	if p.whole {
+	if p.ignoreMerges {
 		b.whole = make(map[string]int32, len(t.tokens))
-		for i, piece := range t.pieces {
+		for i, text := range t.bytes {
 			if id := int32(i); t.isText(id) {
-				b.whole[piece] = id
+				b.whole[text] = id
 			}
 		}
 	}

@@ -112,7 +112,7 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 	slices.Sort(t.eog)
 	t.eog = slices.Compact(t.eog)
 
-	if t.pieces, err = t.makePieces(); err != nil {
+	if t.bytes, err = t.makeTokenBytes(); err != nil {
 		return nil, err
 	}
 	t.special = newSpecials(t.tokens, t.types)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// makePieces returns the bytes of each id, as parts of one string.
-func (t *Tokenizer) makePieces() ([]string, error) {
+// makeTokenBytes returns the bytes of each id, as parts of one string.
+func (t *Tokenizer) makeTokenBytes() ([]string, error) {
 	var all []byte
 	ends := make([]int, len(t.tokens))
 	for i, text := range t.tokens {
@@ -31,12 +31,12 @@ func (t *Tokenizer) makePieces() ([]string, error) {
 		ends[i] = len(all)
 	}
 	blob, start := string(all), 0
-	pieces := make([]string, len(ends))
+	tokens := make([]string, len(ends))
 	for i, end := range ends {
-		pieces[i] = blob[start:end]
+		tokens[i] = blob[start:end]
 		start = end
 	}
-	return pieces, nil
+	return tokens, nil
 }
 
 // parseByte reads the spelling <0xHH>.
@@ -56,13 +56,13 @@ func parseByte(s string) (b byte, ok bool) {
 
 // Bytes returns the bytes that id stands for: none for control and unknown
 // tokens and outside the vocabulary.
-func (t *Tokenizer) Bytes(id int32) []byte { return []byte(t.piece(id)) }
+func (t *Tokenizer) Bytes(id int32) []byte { return []byte(t.bytesOf(id)) }
 
-func (t *Tokenizer) piece(id int32) string {
+func (t *Tokenizer) bytesOf(id int32) string {
 	if !t.has(id) {
 		return ""
 	}
-	return t.pieces[id]
+	return t.bytes[id]
 }
 
 // Decode returns the text of ids; bytes that make no character become U+FFFD.
@@ -72,15 +72,15 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	var all strings.Builder
 	afterSpecial := t.spacePrefix
 	for _, id := range ids {
-		piece := t.piece(id)
+		text := t.bytesOf(id)
 		if t.spacePrefix && t.has(id) {
 			special := t.types[id] == TypeControl || t.types[id] == TypeUserDefined
 			if afterSpecial && !special {
-				piece = strings.TrimPrefix(piece, " ")
+				text = strings.TrimPrefix(text, " ")
 			}
 			afterSpecial = special
 		}
-		all.WriteString(piece)
+		all.WriteString(text)
 	}
 	return valid(all.String())
 }
@@ -107,11 +107,11 @@ func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 // Next returns the text that id completes: the empty string while a character
 // is incomplete.
 func (d *Decoder) Next(id int32) string {
-	piece := d.t.piece(id)
-	if len(d.held) == 0 && utf8.ValidString(piece) {
-		return piece
+	text := d.t.bytesOf(id)
+	if len(d.held) == 0 && utf8.ValidString(text) {
+		return text
 	}
-	d.held = append(d.held, piece...)
+	d.held = append(d.held, text...)
 	n := len(d.held) - incomplete(d.held)
 	s := valid(string(d.held[:n]))
 	d.held = append(d.held[:0], d.held[n:]...)

@@ -25,10 +25,10 @@ func FuzzByteLevel(f *testing.F) {
 			var b strings.Builder
 			for _, id := range ids {
 				if !special && tok.IsControl(id) {
-					t.Fatalf("%s %q: control token %q", name, text, tok.Text(id))
+					t.Fatalf("%s %q: control token %q", name, text, tok.Token(id))
 				}
 				if special && tok.IsControl(id) {
-					b.WriteString(tok.Text(id))
+					b.WriteString(tok.Token(id))
 				}
 				b.Write(tok.Bytes(id))
 			}
@@ -56,7 +56,7 @@ func FuzzSentencePiece(f *testing.F) {
 	}
 	f.Add("the<tool> the▁x ▁▁")
 	tok, whole := must(f, tinySentencePiece()), must(f, tinySentencePiece())
-	whole.encoder.(*sentencePiece).wordwise = false
+	whole.encoder.(*sentencePiece).wordByWord = false
 	f.Fuzz(func(t *testing.T, text string) {
 		ids := tok.Encode(text, EncodeOptions{})
 		want := string([]rune(strings.ReplaceAll(text, spaceMark, " ")))
@@ -64,7 +64,7 @@ func FuzzSentencePiece(f *testing.F) {
 			t.Fatalf("%q decodes to %q", text, got)
 		}
 		other := whole.Encode(text, EncodeOptions{})
-		if a, b := strings.Join(spellings(tok, ids), " "), strings.Join(spellings(whole, other), " "); a != b {
+		if a, b := strings.Join(tokenStrings(tok, ids), " "), strings.Join(tokenStrings(whole, other), " "); a != b {
 			t.Fatalf("%q: %s by words, %s as a whole", text, a, b)
 		}
 	})

@@ -13,9 +13,9 @@ import (
 // order); here they are scanners, since a regular-expression engine would cost
 // more than all the rest.
 type pretokenizer struct {
-	name   string
-	addBOS bool // unless the file says otherwise
-	whole  bool // a word that is a token is not merged
+	name         string
+	addBOS       bool // unless the file says otherwise
+	ignoreMerges bool // a word that is a token is not merged
 	// next returns the end of the word that begins at text[i], i < len(text).
 	next func(s *scratch, text string, i int) int
 }
@@ -23,7 +23,7 @@ type pretokenizer struct {
 var pretokenizers = []pretokenizer{
 	{name: "gpt-2", next: scanGPT2},
 	{name: "default", next: scanDefault},
-	{name: "llama-bpe", next: scanLlama3, addBOS: true, whole: true},
+	{name: "llama-bpe", next: scanLlama3, addBOS: true, ignoreMerges: true},
 	{name: "qwen2", next: scanQwen2},
 	{name: "deepseek-coder", next: scanDeepSeekCoder},
 }
@@ -251,10 +251,10 @@ func scanTiktoken(text string, i, digits int) int {
 }
 
 // scanDeepSeekCoder cuts at [\r\n], then what is left at \s?\p{L}+, then at
-// \s?\p{P}+, then every piece at [一-龥ࠀ-一가-퟿]+ and at \p{N}.
+// \s?\p{P}+, then every chunk at [一-龥ࠀ-一가-퟿]+ and at \p{N}.
 func scanDeepSeekCoder(s *scratch, text string, i int) int {
 	if i >= s.end {
-		s.end = deepSeekPiece(text, i)
+		s.end = deepSeekChunk(text, i)
 	}
 	text = text[:s.end]
 	r, n := utf8.DecodeRuneInString(text[i:])
@@ -273,8 +273,8 @@ func scanDeepSeekCoder(s *scratch, text string, i int) int {
 
 func deepSeekAsian(r rune) bool { return r >= 0x0800 && r <= 0x9FA5 || r >= 0xAC00 && r <= 0xD7FF }
 
-// deepSeekPiece returns the end of the piece that the first three cuts leave at text[i].
-func deepSeekPiece(text string, i int) int {
+// deepSeekChunk returns the end of the chunk that the first three cuts leave at text[i].
+func deepSeekChunk(text string, i int) int {
 	// word says whether \s?\p{L}+ or \s?\p{P}+ matches at i, and where the run begins.
 	word := func(i int) (class, int) {
 		c, n := classAt(text, i)

@@ -15,11 +15,11 @@ const spaceMark = "▁"
 // sentencePiece is SentencePiece-style BPE: text starts as its characters, and
 // of all neighbours that make a token those with the highest score go first.
 type sentencePiece struct {
-	tokens   map[string]scored // what text may become
-	longest  int               // bytes of the longest of them
-	bytes    [256]int32        // fallback, -1 if the vocabulary has none
-	unk      int32
-	wordwise bool // no token has a space mark after another character
+	tokens     map[string]scored // what text may become
+	longest    int               // bytes of the longest of them
+	bytes      [256]int32        // fallback, -1 if the vocabulary has none
+	unk        int32
+	wordByWord bool // no token has a space mark after another character
 }
 
 type scored struct {
@@ -28,7 +28,7 @@ type scored struct {
 }
 
 func newSentencePiece(t *Tokenizer, scores []float32) (*sentencePiece, error) {
-	sp := &sentencePiece{tokens: make(map[string]scored, len(t.tokens)), unk: t.unk, wordwise: true}
+	sp := &sentencePiece{tokens: make(map[string]scored, len(t.tokens)), unk: t.unk, wordByWord: true}
 	for i, text := range t.tokens {
 		if !t.isText(int32(i)) {
 			continue
@@ -36,7 +36,7 @@ func newSentencePiece(t *Tokenizer, scores []float32) (*sentencePiece, error) {
 		sp.tokens[text] = scored{int32(i), priorityOf(scores[i])}
 		sp.longest = max(sp.longest, len(text))
 		if strings.Contains(strings.TrimLeft(text, spaceMark), spaceMark) {
-			sp.wordwise = false
+			sp.wordByWord = false
 		}
 	}
 	if sp.longest >= maxWord {
@@ -84,7 +84,7 @@ func (sp *sentencePiece) encode(s *scratch, text string) {
 // front of a word if no token does, so words can go one by one.
 func (sp *sentencePiece) cut(text []byte) int {
 	n := min(len(text), maxWord)
-	if sp.wordwise {
+	if sp.wordByWord {
 		mark, i := []byte(spaceMark), 0
 		for i < n && bytes.HasPrefix(text[i:n], mark) {
 			i += len(mark)

@@ -104,10 +104,10 @@ func must(t testing.TB, c Config) *Tokenizer {
 }
 
 // spellings returns the vocabulary's spellings of ids.
-func spellings(tok *Tokenizer, ids []int32) []string {
+func tokenStrings(tok *Tokenizer, ids []int32) []string {
 	s := make([]string, len(ids))
 	for i, id := range ids {
-		s[i] = tok.Text(id)
+		s[i] = tok.Token(id)
 	}
 	return s
 }
@@ -115,7 +115,7 @@ func spellings(tok *Tokenizer, ids []int32) []string {
 // slowly encodes a word as the definition of BPE has it: of all neighbours
 // that make a token merge the most important, of equal ones the leftmost,
 // until there are none. join returns what two spellings make.
-func slowly(word []string, join func(left, right string) (priority float64, ok bool)) []string {
+func naiveMerge(word []string, join func(left, right string) (priority float64, ok bool)) []string {
 	for {
 		at, best := -1, math.Inf(1)
 		for i := range len(word) - 1 {

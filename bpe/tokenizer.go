@@ -12,7 +12,7 @@ type Tokenizer struct {
 	model   string
 	tokens  []string // [id] the vocabulary's own spelling
 	types   []uint8  // [id]
-	pieces  []string // [id] the bytes an id stands for
+	bytes   []string // [id] the bytes an id stands for
 	ids     map[string]int32
 	special specials
 	encoder encoder
@@ -40,7 +40,7 @@ type scratch struct {
 	word      []byte     // and the part of it being merged
 	fragments []fragment // the text cut at special tokens
 	spare     []fragment
-	end       int // splitters that cut twice: the end of the outer piece
+	end       int // splitters that cut twice: the end of the outer chunk
 }
 
 // EncodeOptions says how [Tokenizer.Encode] treats special tokens and the
@@ -115,15 +115,16 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 // Size returns the number of ids: 0 to Size-1 are in the vocabulary.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
-// ID returns the id of the token that the vocabulary spells so.
+// ID returns the id of a token, given as the vocabulary spells it.
 func (t *Tokenizer) ID(token string) (int32, bool) {
 	id, ok := t.ids[token]
 	return id, ok
 }
 
-// Text returns the vocabulary's own spelling of an id (a byte-level vocabulary
-// writes a space as Ġ, a SentencePiece one as ▁), or "" outside the vocabulary.
-func (t *Tokenizer) Text(id int32) string {
+// Token returns the token of an id as the vocabulary spells it (a byte-level one
+// writes a space as Ġ, a SentencePiece one as ▁), or "" outside the vocabulary. It
+// is the inverse of ID. For the text that an id stands for see Bytes.
+func (t *Tokenizer) Token(id int32) string {
 	if !t.has(id) {
 		return ""
 	}

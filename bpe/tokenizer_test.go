@@ -25,7 +25,7 @@ func TestByteLevel(t *testing.T) {
 		{"</s>", "< / s >"},
 		{"a<tool>b", "a <tool> b"},
 	} {
-		if got := strings.Join(spellings(tok, tok.Encode(c.text, EncodeOptions{})), " "); got != c.want {
+		if got := strings.Join(tokenStrings(tok, tok.Encode(c.text, EncodeOptions{})), " "); got != c.want {
 			t.Errorf("%q: got %s, want %s", c.text, got, c.want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestSentencePiece(t *testing.T) {
 		{tok, "the<tool>the", "▁the <tool> ▁the"},
 		{bare, "the<tool>the", "the <tool> the"},
 	} {
-		if got := strings.Join(spellings(c.tok, c.tok.Encode(c.text, EncodeOptions{})), " "); got != c.want {
+		if got := strings.Join(tokenStrings(c.tok, c.tok.Encode(c.text, EncodeOptions{})), " "); got != c.want {
 			t.Errorf("%q: got %s, want %s", c.text, got, c.want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestNoSpacePrefix(t *testing.T) {
 		{"the<s>the</s>the", EncodeOptions{NoSpacePrefix: true, ParseSpecial: true}, "the <s> ▁the </s> ▁the"},
 		{"the<s>the", EncodeOptions{NoSpacePrefix: true}, "the < s > the"},
 	} {
-		if got := strings.Join(spellings(tok, tok.Encode(c.text, c.o)), " "); got != c.want {
+		if got := strings.Join(tokenStrings(tok, tok.Encode(c.text, c.o)), " "); got != c.want {
 			t.Errorf("%q %+v: got %s, want %s", c.text, c.o, got, c.want)
 		}
 	}
@@ -125,7 +125,7 @@ func TestSpecial(t *testing.T) {
 		{"<|im_end|>", EncodeOptions{}, "< | i m _ e n d | >"},
 		{"<s><tool><s>", EncodeOptions{}, "< s > <tool> < s >"},
 	} {
-		if got := strings.Join(spellings(tok, tok.Encode(c.text, c.o)), " "); got != c.want {
+		if got := strings.Join(tokenStrings(tok, tok.Encode(c.text, c.o)), " "); got != c.want {
 			t.Errorf("%q %+v: got %s, want %s", c.text, c.o, got, c.want)
 		}
 	}
@@ -140,7 +140,7 @@ func TestLongestSpecial(t *testing.T) {
 			c.Tokens, c.Types = append(c.Tokens, s), append(c.Types, TypeUserDefined)
 		}
 		tok := must(t, c)
-		if got := strings.Join(spellings(tok, tok.Encode("a<|fin|><|", EncodeOptions{})), " "); got != "a <|fin|> <|" {
+		if got := strings.Join(tokenStrings(tok, tok.Encode("a<|fin|><|", EncodeOptions{})), " "); got != "a <|fin|> <|" {
 			t.Errorf("%q: got %s", marks, got)
 		}
 	}
@@ -151,7 +151,7 @@ func TestMergesTwice(t *testing.T) {
 	c := tinyByteLevel("gpt-2")
 	c.Merges = append(c.Merges, c.Merges[0])
 	tok := must(t, c)
-	if got := strings.Join(spellings(tok, tok.Encode("thin", EncodeOptions{})), " "); got != "th in" {
+	if got := strings.Join(tokenStrings(tok, tok.Encode("thin", EncodeOptions{})), " "); got != "th in" {
 		t.Errorf("got %s, want th in", got)
 	}
 	if !tok.Equal(must(t, tinyByteLevel("gpt-2"))) {
@@ -164,7 +164,7 @@ func TestMergesTwice(t *testing.T) {
 func TestMarkInsideToken(t *testing.T) {
 	c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "▁", "a▁", "▁a"}, Types: []int32{TypeUnknown, 1, 1, 1, 1}, Scores: []float32{0, -9, -9, -1, -2}, BOS: -1, EOS: -1}
 	tok := must(t, c)
-	if got := strings.Join(spellings(tok, tok.Encode("a a", EncodeOptions{})), " "); got != "a▁ a" {
+	if got := strings.Join(tokenStrings(tok, tok.Encode("a a", EncodeOptions{})), " "); got != "a▁ a" {
 		t.Errorf("got %s, want a▁ a", got)
 	}
 }
@@ -185,7 +185,7 @@ func TestParts(t *testing.T) {
 		{[]Part{{"<to", false}, {"ol>", true}}, "<tool>"},
 		{nil, ""},
 	} {
-		if got := strings.Join(spellings(tok, tok.EncodeParts(c.parts, false)), " "); got != c.want {
+		if got := strings.Join(tokenStrings(tok, tok.EncodeParts(c.parts, false)), " "); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.parts, got, c.want)
 		}
 	}
@@ -199,7 +199,7 @@ func TestMergesMakeNoControl(t *testing.T) {
 	c.Types = append(c.Types, TypeNormal, TypeControl)
 	c.Merges = append(c.Merges, "| >", "|> |>")
 	tok := must(t, c)
-	if got := strings.Join(spellings(tok, tok.Encode("|>|>", EncodeOptions{})), " "); got != "|> |>" {
+	if got := strings.Join(tokenStrings(tok, tok.Encode("|>|>", EncodeOptions{})), " "); got != "|> |>" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -235,7 +235,7 @@ func TestDefinition(t *testing.T) {
 	sp.AddSpacePrefix = false
 	byteLevel, pieces := must(t, c), must(t, sp)
 	whole := must(t, sp)
-	whole.encoder.(*sentencePiece).wordwise = false
+	whole.encoder.(*sentencePiece).wordByWord = false
 
 	rng := rand.New(rand.NewPCG(1, 2))
 	alphabet := []rune("aabbcchelloworldthing日本é  ▁1233!!")
@@ -248,17 +248,17 @@ func TestDefinition(t *testing.T) {
 
 		var want []string
 		for _, w := range words(scanGPT2, text) {
-			want = append(want, slowly(strings.Split(spell(w), ""), func(l, r string) (float64, bool) {
+			want = append(want, naiveMerge(strings.Split(spell(w), ""), func(l, r string) (float64, bool) {
 				p, ok := ranks[l+" "+r]
 				return p, ok
 			})...)
 		}
-		if got := spellings(byteLevel, byteLevel.Encode(text, EncodeOptions{})); !slices.Equal(got, want) {
+		if got := tokenStrings(byteLevel, byteLevel.Encode(text, EncodeOptions{})); !slices.Equal(got, want) {
 			t.Fatalf("gpt2 %q: got %q, want %q", text, got, want)
 		}
 
 		want = nil
-		for _, s := range slowly(strings.Split(strings.ReplaceAll(text, " ", spaceMark), ""), func(l, r string) (float64, bool) {
+		for _, s := range naiveMerge(strings.Split(strings.ReplaceAll(text, " ", spaceMark), ""), func(l, r string) (float64, bool) {
 			p, ok := scores[l+r]
 			return p, ok
 		}) {
@@ -271,7 +271,7 @@ func TestDefinition(t *testing.T) {
 			}
 		}
 		for _, tok := range []*Tokenizer{pieces, whole} {
-			if got := spellings(tok, tok.Encode(text, EncodeOptions{})); !slices.Equal(got, want) {
+			if got := tokenStrings(tok, tok.Encode(text, EncodeOptions{})); !slices.Equal(got, want) {
 				t.Fatalf("llama %q: got %q, want %q", text, got, want)
 			}
 		}
@@ -314,8 +314,8 @@ func TestConcurrent(t *testing.T) {
 func TestLookups(t *testing.T) {
 	tok := must(t, tinyByteLevel("gpt-2"))
 	id, ok := tok.ID("Ġthe")
-	if !ok || tok.Text(id) != "Ġthe" || string(tok.Bytes(id)) != " the" {
-		t.Errorf("Ġthe: %d %v %q %q", id, ok, tok.Text(id), tok.Bytes(id))
+	if !ok || tok.Token(id) != "Ġthe" || string(tok.Bytes(id)) != " the" {
+		t.Errorf("Ġthe: %d %v %q %q", id, ok, tok.Token(id), tok.Bytes(id))
 	}
 	if _, ok := tok.ID("no such token"); ok {
 		t.Error("found a token that is not there")
@@ -328,7 +328,7 @@ func TestLookups(t *testing.T) {
 		t.Error("wrong kinds")
 	}
 	for _, id := range []int32{-1, math.MinInt32, int32(tok.Size()), math.MaxInt32} {
-		if tok.Text(id) != "" || len(tok.Bytes(id)) != 0 || tok.IsEOG(id) || tok.IsControl(id) || tok.Decode([]int32{id}) != "" {
+		if tok.Token(id) != "" || len(tok.Bytes(id)) != 0 || tok.IsEOG(id) || tok.IsControl(id) || tok.Decode([]int32{id}) != "" {
 			t.Errorf("%d is not outside the vocabulary", id)
 		}
 	}

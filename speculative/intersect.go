@@ -111,7 +111,7 @@ func shared(target, draft words, vocab int) (all []couple) {
 // SentencePiece vocabulary's last resort, spelled <0x41>.
 func (w words) byPiece() map[string]int32 {
 	last := func(id int32) bool {
-		return len(w.pieces[id]) == 1 && strings.HasPrefix(w.Text(id), "<0x")
+		return len(w.pieces[id]) == 1 && strings.HasPrefix(w.Token(id), "<0x")
 	}
 	all := make(map[string]int32, len(w.pieces))
 	for i, piece := range w.pieces {

@@ -83,10 +83,10 @@ func TestSharedTokens(t *testing.T) {
 	draft := vocabulary(t, append([]string{"<end>", "fo", "he", "ll", "wo"}, append(slices.Clone(abc), "llo", "hello", "rl", "ld", "rld", "world", "foo", "ba", "baz")...)...)
 	names := map[string]bool{}
 	for _, c := range shared(newWords(target), newWords(draft), target.Size()) {
-		if target.Text(c.target) != draft.Text(c.draft) {
-			t.Errorf("%q and %q are not the same", target.Text(c.target), draft.Text(c.draft))
+		if target.Token(c.target) != draft.Token(c.draft) {
+			t.Errorf("%q and %q are not the same", target.Token(c.target), draft.Token(c.draft))
 		}
-		names[target.Text(c.target)] = true
+		names[target.Token(c.target)] = true
 	}
 	for name, want := range map[string]bool{"hello": true, "world": true, "foo": true, "bar": false, "baz": false, "a": true, "<end>": true} {
 		if names[name] != want {
