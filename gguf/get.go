@@ -21,7 +21,7 @@ func (f *File) Has(key string) bool {
 	return ok
 }
 
-// Value returns the key's value as it is in the file.
+// Value returns a key's value in its type in the file, and whether the key exists.
 func (f *File) Value(key string) (Value, bool) {
 	i, ok := f.keys[key]
 	if !ok {
@@ -31,9 +31,9 @@ func (f *File) Value(key string) (Value, bool) {
 }
 
 // The getters below return an error that names the file and the key and wraps
-// ErrMissing, ErrType or ErrRange. Those for integers take every integer type of the file,
-// for writers differ in that, as long as the value fits. Integers, floats, bools
-// and strings are never turned into one another.
+// ErrMissing, ErrType or ErrRange. Those for integers take every integer type, because
+// writers differ in it, as long as the value fits. There are no conversions
+// between integers, floats, bools and strings.
 
 // String returns the value of a key that holds a string.
 func (f *File) String(key string) (string, error) { return exactly[string](f, key, "a string") }
@@ -74,7 +74,7 @@ func (f *File) Float64(key string) (float64, error) {
 }
 
 // Float32 returns the value of a key that holds a float of either width; a float64
-// is rounded, and refused where only an infinity would be near it.
+// is rounded, and refused if it overflows.
 func (f *File) Float32(key string) (float32, error) {
 	v, err := f.need(key)
 	switch v := v.(type) {

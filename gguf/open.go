@@ -19,11 +19,11 @@ const (
 	alignment    = 32 // where that key is absent
 )
 
-// ErrNotGGUF means that a file is of another kind altogether.
+// ErrNotGGUF means that a file does not begin with GGUF's magic number.
 var ErrNotGGUF = errors.New("not a GGUF file")
 
-// A FormatError says what is wrong with a GGUF file, and where. Names from the file
-// are quoted in it, and cut where they are long.
+// A FormatError says what is wrong with a GGUF file, and where. Its message quotes
+// names from the file, and cuts long ones.
 type FormatError struct {
 	File   string // the name given to Open
 	Item   string // which part: `key "general.name"`, `tensor "output.weight"`, `header`, `data`
@@ -41,12 +41,12 @@ func (e *FormatError) Unwrap() error { return e.Err }
 type Tensor struct {
 	Name   string
 	Type   Type
-	Dims   []uint64 // at most four, the number of columns (neighbours in memory) first; none for a single number
+	Dims   []uint64 // at most four, the contiguous one (columns) first; none for a scalar
 	Offset int64    // of the first byte, from the start of the file
 	Size   int64    // in bytes
 }
 
-// Elements returns the number of weights.
+// Elements returns the number of elements: the product of Dims, 1 for a scalar.
 func (t Tensor) Elements() uint64 {
 	n := uint64(1)
 	for _, d := range t.Dims {
@@ -65,8 +65,8 @@ func (t Tensor) String() string {
 type File struct {
 	Name       string // the name given to Open
 	Version    uint32 // of the format: 2 or 3
-	Alignment  int64  // of every tensor, in bytes: a power of two
-	DataOffset int64  // where the tensors begin, from the start of the file (its end or later if there are none)
+	Alignment  int64  // of every tensor's data, in bytes: a power of two
+	DataOffset int64  // of the tensor data, from the start of the file; at or past its end if there are no tensors
 	KVs        []KV   // the metadata in the file's order
 	Tensors    []Tensor
 
@@ -76,11 +76,10 @@ type File struct {
 }
 
 // Open reads the header of the GGUF file in the first size bytes of r. The name
-// stands for the file in messages and is not used otherwise. The File keeps r and
-// reads from it only through [File.Reader].
+// is for messages only. The File keeps r, for [File.Reader].
 //
 // The error is a [*FormatError] for a damaged or unsupported file and wraps
-// [ErrNotGGUF] for a file of another kind.
+// [ErrNotGGUF] for a file of another format.
 func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("%s: %w: it is empty", fileName(name), ErrNotGGUF)
@@ -90,7 +89,7 @@ func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 		return nil, h.err
 	}
 	if start := h.window; string(start[:min(len(start), len(magic))]) != magic {
-		return nil, fmt.Errorf("%s: %w: it starts with %s", fileName(name), ErrNotGGUF, resemblance(start[:min(len(start), 16)]))
+		return nil, fmt.Errorf("%s: %w: it starts with %s", fileName(name), ErrNotGGUF, describeStart(start[:min(len(start), 16)]))
 	}
 	h.next(len(magic))
 	f := &File{Name: name, Version: h.uint32(), Alignment: alignment, src: r}
@@ -122,7 +121,7 @@ func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 	return f, nil
 }
 
-// OpenFile opens the GGUF file of that name. [File.Close] closes it.
+// OpenFile opens the named GGUF file. The caller must call [File.Close].
 func OpenFile(name string) (*File, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -147,7 +146,7 @@ func OpenFile(name string) (*File, error) {
 	return f, nil
 }
 
-// Close closes the file if OpenFile has opened it, and does nothing otherwise.
+// Close closes the file if [OpenFile] opened it, and does nothing otherwise.
 func (f *File) Close() error {
 	if f.closer == nil {
 		return nil
@@ -155,7 +154,8 @@ func (f *File) Close() error {
 	return f.closer.Close()
 }
 
-// Reader returns what the file is read from. Offsets of tensors refer to it.
+// Reader returns the source that the file is read from. [Tensor].Offset is an
+// offset into it.
 func (f *File) Reader() io.ReaderAt { return f.src }
 
 // Keys yields the metadata keys in the file's order.
@@ -169,7 +169,7 @@ func (f *File) Keys() iter.Seq[string] {
 	}
 }
 
-// Tensor returns the tensor of that name.
+// Tensor returns the tensor with the given name, and whether there is one.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	i, ok := f.tensors[name]
 	if !ok {
@@ -180,7 +180,7 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 
 // readKVs reads n times: key, type, value.
 func (f *File) readKVs(h *reader, n int) {
-	// n has been checked against the file, but it is the file's word: grow as entries appear.
+	// n entries fit into the file, but a damaged file may still have fewer: allocate as they are read.
 	f.KVs = make([]KV, 0, min(n, 64))
 	f.keys = make(map[string]int, min(n, 64))
 	for i := range n {
@@ -192,7 +192,7 @@ func (f *File) readKVs(h *reader, n int) {
 		}
 		h.label = quote(key)
 		if _, ok := f.keys[key]; ok {
-			h.failAt(start, "the key is there twice")
+			h.failAt(start, "duplicate key")
 		}
 		value := h.value(ValueType(h.uint32()), 1)
 		if key == alignmentKey && h.err == nil {
@@ -231,7 +231,7 @@ func (f *File) readTensors(h *reader, n int) {
 		}
 		h.label = quote(t.Name)
 		if _, ok := f.tensors[t.Name]; ok {
-			h.failAt(start, "the tensor is there twice")
+			h.failAt(start, "duplicate tensor name")
 		}
 		dims := h.uint32()
 		if dims > maxDims {
@@ -300,9 +300,9 @@ func (f *File) placeTensors(h *reader, size int64) {
 	}
 }
 
-// resemblance quotes the start of a file that is not GGUF, and says what it looks
-// like for the kinds that turn up in its place.
-func resemblance(start []byte) string {
+// describeStart quotes the first bytes of a file that is not GGUF, and names the
+// format if it is one that users often take for GGUF.
+func describeStart(start []byte) string {
 	s := string(start)
 	quoted := strconv.Quote(s)
 	for _, kind := range [...]struct{ prefix, name string }{
@@ -313,7 +313,7 @@ func resemblance(start []byte) string {
 		{"(\xb5/\xfd", "compressed with zstd"},
 		{"version https://", "a Git LFS pointer; the file itself was not fetched"},
 		{"<", "a web page or XML"},
-		{"FUGG", "GGUF with its bytes swapped"},
+		{"FUGG", "GGUF in another byte order"},
 		{"tjgg", "a GGML file from before GGUF; convert the model again"},
 		{"fmgg", "a GGML file from before GGUF; convert the model again"},
 		{"lmgg", "a GGML file from before GGUF; convert the model again"},

@@ -15,16 +15,16 @@ const (
 	maxDepth    = 4        // arrays within arrays
 )
 
-// A reader walks a header from front to back through a window onto the file.
+// A reader reads a header sequentially, through a buffer (the window).
 //
-// The first failure sticks: from then on every method returns zeros and
-// nothing is read any more. So the parser reads like the format's description, and
-// looks at err where it would loop, allocate, or use what it has read.
+// The first error is kept: after it every method returns zeros and reads nothing.
+// So the parser follows the format's specification line by line, and checks err only
+// before it loops, allocates, or uses what it has read.
 type reader struct {
 	src    io.ReaderAt
 	name   string // the file's, for messages
 	item   string // what is being read: key, tensor or header
-	label  string // the item's own name, or its number while that is not known
+	label  string // the item's quoted name, or its index until the name is read
 	end    int64  // the header ends here at the latest
 	base   int64  // offset of window[0] in the file
 	window []byte // what has been read ahead, within buf
@@ -53,9 +53,9 @@ func (r *reader) failAt(offset int64, format string, args ...any) {
 	}
 }
 
-// fits reports whether n things of at least size bytes each can be in what remains.
-// It stands before every allocation whose length comes from the file; back is how
-// many bytes ago that length stood.
+// fits reports whether n items of at least size bytes each fit into the bytes that
+// remain. It is called before every allocation whose length comes from the file. The
+// error's offset is that of the length: back bytes before the current one.
 func (r *reader) fits(n uint64, size int, what string, back int64) bool {
 	if r.err == nil && n > r.remaining()/uint64(size) {
 		r.failAt(r.offset()-back, "%d %s cannot be in the %d bytes that remain", n, what, r.remaining())
@@ -97,8 +97,9 @@ func (r *reader) next(n int) []byte {
 	return p
 }
 
-// some returns the next bytes, n at most and a multiple of size; none after a failure.
-func (r *reader) some(n, size int) []byte {
+// nextUpTo returns as many of the next n bytes as the window has, a multiple of
+// size; nil after an error.
+func (r *reader) nextUpTo(n, size int) []byte {
 	if len(r.window)-r.pos < size && !r.fill(size) || r.err != nil {
 		return nil
 	}
@@ -128,7 +129,7 @@ func (r *reader) string(limit uint64, what string) string {
 	}
 	from := r.arena.Len()
 	for n > 0 && r.err == nil {
-		p := r.some(n, 1)
+		p := r.nextUpTo(n, 1)
 		r.arena.Write(p)
 		n -= len(p)
 	}
@@ -247,7 +248,7 @@ func numbers[T any](r *reader, n uint64, size int) []T {
 	}
 	out := make([]T, n)
 	for rest := out; len(rest) > 0; {
-		p := r.some(len(rest)*size, size)
+		p := r.nextUpTo(len(rest)*size, size)
 		if p == nil {
 			return nil
 		}

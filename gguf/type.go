@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Type says how a tensor's weights are stored. The numbers are ggml's.
-// Types with blocks pack a fixed number of neighbouring weights of one row together.
+// Type is the storage format of a tensor's elements, with ggml's numbers. Quantized
+// types store blocks: a fixed number of consecutive weights of one row.
 type Type uint32
 
 const (
@@ -48,8 +48,8 @@ const (
 	Q2_0    Type = 42
 )
 
-// types describes each Type. Those without a size were once in the format and
-// have been removed; they have a name only, for messages.
+// types describes each Type. Those without a size have been removed from the
+// format; their names are for messages.
 var types = [...]struct {
 	name           string
 	weights, bytes int // per block
@@ -107,8 +107,8 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// BlockWeights returns how many weights a block holds: 1 for plain numbers, 0 for
-// a type that is not known or no longer part of the format.
+// BlockWeights returns the number of weights per block: 1 for types without blocks,
+// 0 for a type that is unknown or removed from the format.
 func (t Type) BlockWeights() int {
 	if int64(t) < int64(len(types)) {
 		return types[t].weights
@@ -116,8 +116,8 @@ func (t Type) BlockWeights() int {
 	return 0
 }
 
-// BlockBytes returns how many bytes a block takes, 0 for a type that is not known
-// or no longer part of the format.
+// BlockBytes returns the number of bytes per block, 0 for a type that is unknown or
+// removed from the format.
 func (t Type) BlockBytes() int {
 	if int64(t) < int64(len(types)) {
 		return types[t].bytes
@@ -125,10 +125,10 @@ func (t Type) BlockBytes() int {
 	return 0
 }
 
-// Size returns the bytes that a tensor of this type and shape takes in a file.
-// Dims are as in [Tensor]: the number of columns first. Refused are unknown types,
-// more than four dimensions, a dimension of zero, rows that are not whole blocks,
-// and sizes past the largest int64.
+// Size returns the number of bytes of a tensor of this type and shape, without
+// padding. Dims are as in [Tensor]: columns first. It is an error if the type is
+// unknown, there are more than four dimensions, one is zero, a row is not a whole
+// number of blocks, or the size overflows int64.
 func (t Type) Size(dims ...uint64) (int64, error) {
 	weights, bytes := uint64(t.BlockWeights()), uint64(t.BlockBytes())
 	if weights == 0 {

@@ -5,8 +5,8 @@ import "fmt"
 // Value is one metadata value, as the Go type that corresponds to its type in the
 // file: uint8, int8, uint16, int16, uint32, int32, uint64, int64, float32, float64,
 // bool or string; a slice of one of these; or, for an array of arrays, []Value,
-// whose elements are slices. No other Go type is a metadata value, int least of all:
-// its width would depend on the machine.
+// whose elements are slices. No other Go type is a metadata value; int is not one
+// because its width depends on the platform.
 type Value any
 
 // KV is one metadata entry. Keys are dotted names: "llama.block_count".

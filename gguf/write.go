@@ -13,7 +13,7 @@ const (
 	maxName      = 63 // bytes in a tensor's name that other readers have room for
 )
 
-// TensorSource is a tensor to be written.
+// TensorSource is a tensor for [Write].
 type TensorSource struct {
 	Name  string
 	Type  Type
@@ -21,11 +21,11 @@ type TensorSource struct {
 	Write func(w io.Writer) error // writes the data: exactly Type.Size(Dims...) bytes
 }
 
-// Write writes a GGUF file, version 3, little endian. The tensors lie in the order
-// given, and their Write functions are called one after another in that order: the
-// file is a stream and may be larger than memory.
+// Write writes a GGUF file, version 3, little endian. Tensors are written in the
+// order given, by calling their Write functions one after another, so the file may
+// be larger than memory.
 //
-// Tensors are aligned to the value of the key "general.alignment", a uint32 that
+// Tensor data is aligned to the value of the key "general.alignment", a uint32 that
 // is a power of two, or else to 32 bytes. Keys, values and shapes are checked
 // before the first byte is written; what [Open] would refuse is refused here.
 func Write(w io.Writer, kvs []KV, tensors []TensorSource) error {
@@ -88,7 +88,7 @@ func checkKVs(kvs []KV) (align int64, err error) {
 			return 0, fmt.Errorf("gguf: key %s: %w", quote(kv.Key), fmt.Errorf(format, args...))
 		}
 		if seen[kv.Key] {
-			return fail("the key is there twice")
+			return fail("duplicate key")
 		}
 		seen[kv.Key] = true
 		if len(kv.Key) > maxKey {
@@ -139,11 +139,11 @@ func checkTensors(tensors []TensorSource) ([]int64, error) {
 		switch sizes[i], err = t.Type.Size(t.Dims...); {
 		case err != nil:
 		case seen[t.Name]:
-			err = fmt.Errorf("the tensor is there twice")
+			err = fmt.Errorf("duplicate tensor name")
 		case len(t.Name) > maxName:
 			err = fmt.Errorf("name of %d bytes, at most %d are allowed", len(t.Name), maxName)
 		case t.Write == nil:
-			err = fmt.Errorf("it has no Write function")
+			err = fmt.Errorf("no Write function")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("gguf: tensor %s: %w", quote(t.Name), err)
@@ -161,7 +161,7 @@ type encoder struct {
 	scratch [8]byte
 }
 
-// Write lets tensor data through, counted.
+// Write implements io.Writer and counts the bytes.
 func (e *encoder) Write(p []byte) (int, error) {
 	if e.err != nil {
 		return 0, e.err
@@ -233,7 +233,7 @@ func (e *encoder) pad(align int64) {
 	}
 }
 
-// limited passes on at most left bytes.
+// limited is a writer that takes at most left bytes.
 type limited struct {
 	w    io.Writer
 	left int64
