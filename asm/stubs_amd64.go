@@ -351,13 +351,6 @@ func geluAVX512(dst, x []float32)
 //go:noescape
 func expSumAVX512(s []float32) (m, l float32)
 
-// maximumAVX512 is
-//
-//	m = max of x, NaN ignored, -Inf if there is none
-//
-//go:noescape
-func maximumAVX512(x []float32) (m float32)
-
 // expAVX2 is
 //
 //	for i: dst[i] = Exp32(x[i])

@@ -304,6 +304,9 @@ func exponentials(f *file, s isa) {
 	v.ins("VMOVSS", x(0), v.arg("l"))
 	v.ret()
 
+	if s.halves == 1 {
+		return // ArgMax is the 256-bit one in all sets
+	}
 	v.function("maximum"+s.name, 0, "x []float32 -> m float32", "m = max of x, NaN ignored, -Inf if there is none")
 	v.maximum("x")
 	v.ins("VMOVSS", x(0), v.arg("m"))

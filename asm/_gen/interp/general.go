@@ -48,10 +48,38 @@ func (m *machine) set(o *operand, size int, v uint64) {
 
 // logic sets the flags of a result without carry or overflow.
 func (m *machine) logic(v uint64, size int) {
-	m.flags.zero = v<<(64-8*size) == 0
-	m.flags.sign = int64(v<<(64-8*size)) < 0
-	m.flags.carry, m.flags.overflow = false, false
+	f := &m.flags
+	f.zero = v<<(64-8*size) == 0
+	f.sign = int64(v<<(64-8*size)) < 0
+	f.carry, f.overflow = false, false
+	f.noZero, f.noSign, f.noCarry, f.noOverflow = false, false, false, false
 }
+
+// shifted sets the flags of a shift's result. What carry and overflow hold then nobody may ask here.
+func (m *machine) shifted(v uint64, size int) {
+	m.logic(v, size)
+	m.flags.noCarry, m.flags.noOverflow = true, true
+}
+
+// lost marks all flags as undefined.
+func (m *machine) lost() {
+	f := &m.flags
+	f.noZero, f.noSign, f.noCarry, f.noOverflow = true, true, true, true
+}
+
+// The flags, for conditions.
+
+func defined(flag, not bool) bool {
+	if not {
+		panic("depends on a flag that is undefined")
+	}
+	return flag
+}
+
+func (m *machine) zero() bool     { return defined(m.flags.zero, m.flags.noZero) }
+func (m *machine) sign() bool     { return defined(m.flags.sign, m.flags.noSign) }
+func (m *machine) carry() bool    { return defined(m.flags.carry, m.flags.noCarry) }
+func (m *machine) overflow() bool { return defined(m.flags.overflow, m.flags.noOverflow) }
 
 // sum is a+b+carry or a-b-borrow with its flags.
 func (m *machine) sum(a, b uint64, size int) uint64 {
@@ -79,29 +107,29 @@ var binaries = map[string]func(m *machine, old, v uint64, size int) uint64{
 	"XOR": func(m *machine, old, v uint64, size int) uint64 { m.logic(old^v, size); return old ^ v },
 	"AND": func(m *machine, old, v uint64, size int) uint64 { m.logic(old&v, size); return old & v },
 	"OR":  func(m *machine, old, v uint64, size int) uint64 { m.logic(old|v, size); return old | v },
-	"SHL": func(m *machine, old, v uint64, size int) uint64 { m.logic(old<<v, size); return old << v },
-	"SHR": func(m *machine, old, v uint64, size int) uint64 { m.logic(old>>v, size); return old >> v },
+	"SHL": func(m *machine, old, v uint64, size int) uint64 { m.shifted(old<<v, size); return old << v },
+	"SHR": func(m *machine, old, v uint64, size int) uint64 { m.shifted(old>>v, size); return old >> v },
 	"SAR": func(m *machine, old, v uint64, size int) uint64 {
 		shift := 64 - 8*size
 		old = uint64(int64(old<<shift) >> shift >> v)
-		m.logic(old, size)
+		m.shifted(old, size)
 		return old
 	},
-	"IMUL": func(m *machine, old, v uint64, size int) uint64 { return old * v },
+	"IMUL": func(m *machine, old, v uint64, size int) uint64 { m.lost(); return old * v },
 }
 
 // unaries change their operand. INC and DEC keep the carry.
 var unaries = map[string]func(m *machine, old uint64, size int) uint64{
 	"INC": func(m *machine, old uint64, size int) uint64 {
-		c := m.flags.carry
+		c, not := m.flags.carry, m.flags.noCarry
 		v := m.sum(old, 1, size)
-		m.flags.carry = c
+		m.flags.carry, m.flags.noCarry = c, not
 		return v
 	},
 	"DEC": func(m *machine, old uint64, size int) uint64 {
-		c := m.flags.carry
+		c, not := m.flags.carry, m.flags.noCarry
 		v := m.difference(old, 1, size)
-		m.flags.carry = c
+		m.flags.carry, m.flags.noCarry = c, not
 		return v
 	},
 	"NEG": func(m *machine, old uint64, size int) uint64 { return m.difference(0, old, size) },
@@ -110,18 +138,18 @@ var unaries = map[string]func(m *machine, old uint64, size int) uint64{
 
 // conditions by the suffix of a jump or conditional move.
 var conditions = map[string]func(m *machine) bool{
-	"EQ": func(m *machine) bool { return m.flags.zero },
-	"NE": func(m *machine) bool { return !m.flags.zero },
-	"LT": func(m *machine) bool { return m.flags.sign != m.flags.overflow },
-	"GE": func(m *machine) bool { return m.flags.sign == m.flags.overflow },
-	"GT": func(m *machine) bool { return !m.flags.zero && m.flags.sign == m.flags.overflow },
-	"LE": func(m *machine) bool { return m.flags.zero || m.flags.sign != m.flags.overflow },
-	"CS": func(m *machine) bool { return m.flags.carry },
-	"CC": func(m *machine) bool { return !m.flags.carry },
-	"HI": func(m *machine) bool { return !m.flags.carry && !m.flags.zero },
-	"LS": func(m *machine) bool { return m.flags.carry || m.flags.zero },
-	"MI": func(m *machine) bool { return m.flags.sign },
-	"PL": func(m *machine) bool { return !m.flags.sign },
+	"EQ": func(m *machine) bool { return m.zero() },
+	"NE": func(m *machine) bool { return !m.zero() },
+	"LT": func(m *machine) bool { return m.sign() != m.overflow() },
+	"GE": func(m *machine) bool { return m.sign() == m.overflow() },
+	"GT": func(m *machine) bool { return !m.zero() && m.sign() == m.overflow() },
+	"LE": func(m *machine) bool { return m.zero() || m.sign() != m.overflow() },
+	"CS": func(m *machine) bool { return m.carry() },
+	"CC": func(m *machine) bool { return !m.carry() },
+	"HI": func(m *machine) bool { return !m.carry() && !m.zero() },
+	"LS": func(m *machine) bool { return m.carry() || m.zero() },
+	"MI": func(m *machine) bool { return m.sign() },
+	"PL": func(m *machine) bool { return !m.sign() },
 }
 
 var conditionNames = map[string]string{"NZ": "NE", "Z": "EQ", "JB": "CS", "L": "LT", "G": "GT"}
@@ -257,6 +285,7 @@ func (in *Instruction) resolve() error {
 		}
 		in.op = func(m *machine, in *Instruction) {
 			m.set(&in.operands[2], size, m.get(&in.operands[0], size)*m.get(&in.operands[1], size))
+			m.lost()
 		}
 	case "BSF":
 		if !in.shape("gg") {
@@ -267,7 +296,7 @@ func (in *Instruction) resolve() error {
 			if v == 0 {
 				panic("BSF of 0 is undefined")
 			}
-			m.flags.zero = false
+			m.lost()
 			m.set(&in.operands[1], size, uint64(bits.TrailingZeros64(v)))
 		}
 	default:

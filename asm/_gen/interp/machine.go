@@ -16,11 +16,15 @@ type machine struct {
 	v     [32]vec
 	k     [8]uint64
 	g     [16]uint64
-	flags struct{ zero, sign, overflow, carry bool }
+	flags struct {
+		zero, sign, overflow, carry bool
+
+		noZero, noSign, noOverflow, noCarry bool // what the last instruction left undefined
+	}
 
 	fn    *Function
-	args  uintptr
-	local uintptr // the bottom of the local memory
+	args  unsafe.Pointer // also keeps what it points to where it is
+	local uintptr        // the bottom of the local memory
 	pc    int
 	done  bool
 	tmp   [4]vec // operands from memory
@@ -28,7 +32,10 @@ type machine struct {
 }
 
 // region is memory of which only part may be touched.
-type region struct{ low, high, from, to uintptr }
+type region struct {
+	low, high, from, to uintptr
+	keep                *byte // the memory, where nobody else holds it
+}
 
 // Memory that is watched, by address. All else is the machine's own business: what is not mapped faults.
 var (
@@ -38,10 +45,13 @@ var (
 
 // Watch says that of the memory low … high-1 kernels may touch from … to-1 only. The function it returns ends that.
 func Watch(low, high, from, to uintptr) (stop func()) {
-	r := region{low, high, from, to}
+	return watch(region{low: low, high: high, from: from, to: to})
+}
+
+func watch(r region) (stop func()) {
 	watching.Lock()
 	defer watching.Unlock()
-	i, _ := slices.BinarySearchFunc(regions, low, func(a region, b uintptr) int {
+	i, _ := slices.BinarySearchFunc(regions, r.low, func(a region, b uintptr) int {
 		if a.low < b {
 			return -1
 		}
@@ -91,7 +101,7 @@ func (m *machine) address(o *operand) uintptr {
 	var at uintptr
 	switch o.base {
 	case baseFP:
-		at = m.args
+		at = uintptr(m.args)
 	case baseSP:
 		at = m.local
 	case baseLocal:
@@ -130,7 +140,7 @@ func (p *Program) Call(name string, args unsafe.Pointer, size uintptr) {
 	watching.Lock()
 	defer watching.Unlock()
 	f.Called = true
-	m := &machine{fn: f, args: uintptr(args)}
+	m := &machine{fn: f, args: args}
 	m.run()
 }
 
@@ -156,7 +166,7 @@ func (m *machine) run() {
 	bottom := uintptr(unsafe.Pointer(&stack[0]))
 	m.local = bottom + guard
 	if f.Frame > 0 {
-		r := region{bottom, bottom + uintptr(len(stack)), m.local, m.local + uintptr(f.Frame)}
+		r := region{bottom, bottom + uintptr(len(stack)), m.local, m.local + uintptr(f.Frame), nil}
 		regions = append(regions, r)
 		slices.SortFunc(regions, func(a, b region) int { return int(int64(a.low) - int64(b.low)) })
 		defer func() { regions = slices.DeleteFunc(regions, func(a region) bool { return a == r }) }()

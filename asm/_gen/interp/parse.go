@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // kind says what an operand is.
@@ -217,6 +218,10 @@ func (p *Program) Parse(file, text string) error {
 			in.Line = number
 			f.Code = append(f.Code, in)
 		}
+	}
+	for _, s := range symbols {
+		base := uintptr(unsafe.Pointer(&s.whole[0]))
+		watch(region{base, base + uintptr(len(s.whole)), base + symbolGap, base + symbolGap + uintptr(s.size), &s.whole[0]})
 	}
 	return finish()
 }

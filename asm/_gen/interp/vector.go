@@ -34,8 +34,8 @@ func widened[T, U number](narrow, elem int, f func(a T) U) packed {
 	return packed{sources: 1, narrow: narrow, elem: elem, f: widen(f)}
 }
 
-// flag makes all bits of a truth.
-func flag[T int8 | int16 | int32](b bool) T {
+// ones makes all bits of a truth.
+func ones[T int8 | int16 | int32](b bool) T {
 	if b {
 		return -1
 	}
@@ -60,9 +60,9 @@ var table = map[string]packed{
 	"VPMULLD": two(4, func(a, b int32) int32 { return a * b }), "VPMULLW": two(2, func(a, b int16) int16 { return a * b }),
 	"VPMAXSD": two(4, func(a, b int32) int32 { return max(a, b) }), "VPMINSD": two(4, func(a, b int32) int32 { return min(a, b) }),
 	"VPMAXUD": two(4, func(a, b uint32) uint32 { return max(a, b) }), "VPMINUD": two(4, func(a, b uint32) uint32 { return min(a, b) }),
-	"VPCMPEQB": two(1, func(a, b int8) int8 { return flag[int8](a == b) }), "VPCMPGTB": two(1, func(a, b int8) int8 { return flag[int8](a > b) }),
-	"VPCMPEQW": two(2, func(a, b int16) int16 { return flag[int16](a == b) }), "VPCMPGTW": two(2, func(a, b int16) int16 { return flag[int16](a > b) }),
-	"VPCMPEQD": two(4, func(a, b int32) int32 { return flag[int32](a == b) }), "VPCMPGTD": two(4, func(a, b int32) int32 { return flag[int32](a > b) }),
+	"VPCMPEQB": two(1, func(a, b int8) int8 { return ones[int8](a == b) }), "VPCMPGTB": two(1, func(a, b int8) int8 { return ones[int8](a > b) }),
+	"VPCMPEQW": two(2, func(a, b int16) int16 { return ones[int16](a == b) }), "VPCMPGTW": two(2, func(a, b int16) int16 { return ones[int16](a > b) }),
+	"VPCMPEQD": two(4, func(a, b int32) int32 { return ones[int32](a == b) }), "VPCMPGTD": two(4, func(a, b int32) int32 { return ones[int32](a > b) }),
 	"VPSIGNB": two(1, func(a, b int8) int8 { return a * sign8(b) }),
 	"VPABSB":  {sources: 1, elem: 1, f: each1(func(a int8) int8 { return max(a, -a) })},
 	"VPABSD":  {sources: 1, elem: 4, f: each1(func(a int32) int32 { return max(a, -a) })},
@@ -164,7 +164,7 @@ var table = map[string]packed{
 	// Floating point.
 	"VADDPS": float2(func(a, b float32) float32 { return a + b }), "VSUBPS": float2(func(a, b float32) float32 { return a - b }),
 	"VMULPS": float2(func(a, b float32) float32 { return a * b }), "VDIVPS": float2(func(a, b float32) float32 { return a / b }),
-	"VMAXPS": float2(maximum), "VMINPS": float2(minimum), "VSCALEFPS": float2(scalef),
+	"VMAXPS": two(4, maximum), "VMINPS": two(4, minimum), "VSCALEFPS": float2(scalef),
 	"VFMADD132PS":  fused(func(d, a, b float32) float32 { return fma(d, b, a) }),
 	"VFMADD213PS":  fused(func(d, a, b float32) float32 { return fma(a, d, b) }),
 	"VFMADD231PS":  fused(func(d, a, b float32) float32 { return fma(a, b, d) }),
@@ -189,7 +189,7 @@ var table = map[string]packed{
 	"VCMPPS": {sources: 2, imm: true, elem: 4, f: func(d *vec, s []*vec, width, imm int) {
 		z, a, b := lanes[int32](d, width), lanes[float32](s[0], width), lanes[float32](s[1], width)
 		for i := range z {
-			z[i] = flag[int32](compare(imm, a[i], b[i]))
+			z[i] = ones[int32](compare(imm, a[i], b[i]))
 		}
 	}},
 }

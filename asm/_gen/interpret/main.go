@@ -71,7 +71,7 @@ func run(only string) error {
 	if only != "" {
 		args = append(args, "-run="+only, "-v")
 	}
-	test := exec.Command("go", append(args, ".")...)
+	test := exec.Command("go", args...) // of the folder, which prints what passes, too
 	test.Dir = asm
 	test.Stdout, test.Stderr = os.Stdout, os.Stderr
 	test.Env = append(os.Environ(), "SPEC_INTERPRETED_PART="+only)

@@ -1,0 +1,132 @@
+package interp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// program parses one function.
+func program(t *testing.T, params, code string) *Program {
+	t.Helper()
+	p := &Program{Functions: map[string]*Function{}}
+	if err := p.Parse("test.s", "TEXT ·f(SB), NOSPLIT, $"+params+"\n"+code); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Addresses: base, index, scale and displacement, symbols, parameters and local memory.
+func TestAddresses(t *testing.T) {
+	p := program(t, "16-40", `
+	MOVQ p+0(FP), R9
+	MOVQ i+8(FP), R14
+	LEAQ -8(R9)(R14*4), R15
+	MOVQ (R15), AX
+	MOVQ AX, a-8(SP)
+	MOVQ 8(SP), BX
+	ADDQ table<>+8(SB), BX
+	MOVQ BX, r+16(FP)
+	MOVQ $0, CX
+loop:
+	ADDQ $1, CX
+	CMPQ CX, R14
+	JLT loop
+	MOVQ CX, n+24(FP)
+	LEAQ table<>+8(SB), DX
+	MOVQ (DX), DX
+	MOVQ DX, s+32(FP)
+	RET
+DATA table<>+0(SB)/8, $5
+DATA table<>+8(SB)/8, $0x0000000100000000
+GLOBL table<>(SB), RODATA|NOPTR, $16
+`)
+	numbers := []uint64{10, 11, 12, 13}
+	frame := struct {
+		p       *uint64
+		i       int
+		r, n, s uint64
+	}{p: &numbers[0], i: 6}
+	p.Call("f", unsafe.Pointer(&frame), unsafe.Sizeof(frame))
+	if frame.r != 12+1<<32 || frame.n != 6 || frame.s != 1<<32 {
+		t.Errorf("got %+v", frame)
+	}
+}
+
+// panics returns what a call panics with.
+func panics(p *Program, frame unsafe.Pointer, size uintptr) (text string) {
+	defer func() { text, _ = recover().(string) }()
+	p.Call("f", frame, size)
+	return ""
+}
+
+// A byte outside of a watched slice, of a table or of local memory is an error that names the instruction; prefetching is none.
+func TestBounds(t *testing.T) {
+	mem := make([]byte, 256)
+	base := uintptr(unsafe.Pointer(&mem[0]))
+	defer Watch(base, base+256, base+64, base+128)()
+	for _, c := range []struct {
+		code string
+		bad  bool
+	}{
+		{"VMOVUPS (AX), Y0", false}, {"VMOVUPS 32(AX), Y0", false}, {"VMOVUPS 33(AX), Y0", true}, {"VMOVUPS -1(AX), X0", true},
+		{"VMOVUPS Y0, 33(AX)", true}, {"VPBROADCASTD 60(AX), Z1", false}, {"VPBROADCASTD 61(AX), Z1", true},
+		{"VPMOVSXBD 56(AX), Y1", false}, {"VPMOVSXBD 57(AX), Y1", true}, {"VPADDD.BCST 60(AX), Z1, Z2", false}, {"VPADDD.BCST 64(AX), Z1, Z2", true},
+		{"PREFETCHT0 1000(AX)", false}, {"MOVL 61(AX), BX", true}, {"ADDQ BX, 57(AX)", true}, {"LEAQ 1000(AX), BX", false},
+		{"VPADDD table<>(SB), Y1, Y2", false}, {"VPADDD table<>+1(SB), Y1, Y2", true}, {"MOVQ 0(SP), BX", false}, {"MOVQ 1(SP), BX", true}, {"MOVQ x-9(SP), BX", true},
+	} {
+		p := program(t, "8-8", "\tMOVQ p+0(FP), AX\n\t"+c.code+"\n\tRET\n"+
+			"DATA table<>+0(SB)/8, $1\nDATA table<>+8(SB)/8, $1\nDATA table<>+16(SB)/8, $1\nDATA table<>+24(SB)/8, $1\nGLOBL table<>(SB), RODATA|NOPTR, $32\n")
+		frame := struct{ p *byte }{&mem[64]}
+		text := panics(p, unsafe.Pointer(&frame), unsafe.Sizeof(frame))
+		if (text != "") != c.bad {
+			t.Errorf("%s: %q", c.code, text)
+		}
+		if c.bad && !strings.HasPrefix(text, "test.s:3: f: "+c.code) {
+			t.Errorf("%s: the error %q does not say where", c.code, text)
+		}
+	}
+}
+
+// A masked load or store touches only what its mask names.
+func TestMaskedBounds(t *testing.T) {
+	mem := make([]byte, 256)
+	base := uintptr(unsafe.Pointer(&mem[0]))
+	defer Watch(base, base+256, base+64, base+84)()
+	p := program(t, "0-8", `	MOVQ p+0(FP), AX
+	VPCMPEQD Y1, Y1, Y1
+	VPSRLDQ $12, X1, X1
+	VMASKMOVPS 16(AX), Y1, Y2
+	VMASKMOVPS Y2, Y1, 16(AX)
+	RET
+`)
+	frame := struct{ p *byte }{&mem[64]}
+	if text := panics(p, unsafe.Pointer(&frame), unsafe.Sizeof(frame)); text != "" {
+		t.Error(text)
+	}
+	mem[80] = 7
+	p.Call("f", unsafe.Pointer(&frame), unsafe.Sizeof(frame))
+	if mem[80] != 7 {
+		t.Error("a masked copy onto itself changed memory")
+	}
+}
+
+// What cannot be interpreted is refused when it is read, and a flag that an instruction leaves undefined when it is asked.
+func TestRefused(t *testing.T) {
+	for _, code := range []string{"VPFOO Y1, Y2, Y3", "MOVQ (AX), (BX)", "VPADDD Y1, Y2", "VPADDD Y1, (AX), Y2", "JLT nowhere", "ADDQ Y1, AX", "BYTE $0xC4; BYTE $0xE2",
+		"VMOVUPS Y0, Q1", "VPADDD Y32, Y1, Y1", "SHLQ AX, BX", "MOVQ foo(SB), AX", "VSHUFPS $1, Y1, Y2, Y3"} {
+		p := &Program{Functions: map[string]*Function{}}
+		err := p.Parse("test.s", "TEXT ·f(SB), NOSPLIT, $0-8\n\t"+code+"\n\tRET\n")
+		if !errors.Is(err, ErrParse) || !strings.Contains(err.Error(), "test.s") {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+	for _, code := range []string{"IMUL3Q $2, AX, AX\n\tJEQ end", "SHLQ $2, AX\n\tJCS end", "SHLQ $2, AX\n\tJLT end"} {
+		p := program(t, "0-8", "\tMOVQ p+0(FP), AX\n\t"+code+"\nend:\n\tRET\n")
+		frame := struct{ p uint64 }{3}
+		if text := panics(p, unsafe.Pointer(&frame), 8); !strings.Contains(text, "undefined") {
+			t.Errorf("%s: %q", code, text)
+		}
+	}
+}
