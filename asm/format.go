@@ -17,6 +17,20 @@ const (
 // packs a row, reads it back, and multiplies in plain Go: that loop is the numeric specification of the type.
 //
 // Rows past the end of a matrix are zero rows, whose products are 0.
+//
+// The panels of most integer types are built of the same parts, for a block or sub-block of 32 weights of 16 rows, so that a
+// kernel is composed of parts too. Lane r of a vector of 32-bit lanes is row r; its 4 bytes are 4 weights side by side in the
+// row, a group. Groups 0 … 3 are weights 0 … 15, groups 4 … 7 weights 16 … 31:
+//
+//	bytes    [8 groups][16 rows][4 weights], 512 bytes
+//	nibbles  [4][16 rows][4 bytes], 256 bytes: byte j of vector h has weight j of group h in its low nibble and weight j of
+//	         group 4+h in its high nibble
+//	crumbs   [2][16 rows][4 bytes], 128 bytes: byte j of vector c has weight j of group 4c+i at bits 2i and 2i+1, i < 4
+//	bits     [16 rows][4 bytes], 64 bytes: byte j has weight j of group g at bit (g+4)%8: groups 0 … 3 at bits 4 … 7, so that
+//	         H>>g, and after H <<= 4 again H>>(g-4), has it at bit 4
+//
+// A row that ends within a larger unit of a panel (a pair or four blocks that share a section of scales) ends after the quants of
+// its last block.
 type Format uint8
 
 // The formats, in the order of their bits per weight.
@@ -26,19 +40,37 @@ const (
 	BF16
 	Q8_0
 	Q6_K
+	Q5_1
+	Q5_K
+	Q5_0
+	Q4_1
 	Q4_K
+	IQ4_NL
 	Q4_0
+	IQ4_XS
+	MXFP4
+	Q3_K
+	Q2_K
 	formatCount
 )
 
 var formats = [formatCount]format{
-	F32:  formatF32,
-	F16:  formatF16,
-	BF16: formatBF16,
-	Q8_0: formatQ8_0,
-	Q6_K: formatQ6_K,
-	Q4_K: formatQ4_K,
-	Q4_0: formatQ4_0,
+	F32:    formatF32,
+	F16:    formatF16,
+	BF16:   formatBF16,
+	Q8_0:   formatQ8_0,
+	Q6_K:   formatQ6_K,
+	Q5_1:   formatQ5_1,
+	Q5_K:   formatQ5_K,
+	Q5_0:   formatQ5_0,
+	Q4_1:   formatQ4_1,
+	Q4_K:   formatQ4_K,
+	IQ4_NL: formatIQ4_NL,
+	Q4_0:   formatQ4_0,
+	IQ4_XS: formatIQ4_XS,
+	MXFP4:  formatMXFP4,
+	Q3_K:   formatQ3_K,
+	Q2_K:   formatQ2_K,
 }
 
 // format is everything that differs between weight types.

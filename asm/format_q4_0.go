@@ -3,9 +3,8 @@ package asm
 // Q4_0. A block of 32 weights takes 18 bytes: d binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles
 // are weights 16 … 31, each stored as q+8. A weight is d*q.
 //
-// A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; [2] blocks of nibbles [4 groups][16 rows][4 bytes]: byte j
-// of group g has weight 4g+j in its low and 16+4g+j in its high nibble. Products of the unsigned nibbles start at -8*sum(q),
-// which is Tile.Bias >> 4.
+// A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; nibbles of q+8 [2]. Their products start at
+// -8*sum(q), which is Tile.Bias >> 4.
 var formatQ4_0 = format{
 	name: "q4_0", integer: true, blockWeights: 32, blockBytes: 18, panelBytes: 32 + nibbleBytes,
 	sums: biasSums, scales: []int{0}, pack: packQ4_0, row: rowQ4_0, matMul: matMulQ4_0,
@@ -46,7 +45,8 @@ func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		scales, quants := pairedBlock(b, nibbleBytes)
 		var d perRow
 		readF16(d[:], panel[scales:])
-		w.nibbles((*[nibbleBytes]byte)(panel[quants:]), 8)
+		w.nibbles(panel[quants:])
+		w.minus(8)
 		acc.block(x, b, &w, &d)
 	}
 	acc.store(x.Tokens, out, stride)

@@ -72,9 +72,9 @@ func matMulQ6_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		readF16(d[:], super[3328:])
 		low, high, nibble, pair := (*[512]byte)(super[i/2*512:]), (*[512]byte)(super[2048+i/4*512:]), i%2*4, i%4*2
 		for at := 0; at < len(w); at += 4 {
-			v := le.Uint32(low[at:])>>nibble&0x0f0f0f0f | le.Uint32(high[at:])>>pair&0x03030303<<4
-			le.PutUint32(w[at:], lessBytes(v, 32))
+			le.PutUint32(w[at:], le.Uint32(low[at:])>>nibble&0x0f0f0f0f|le.Uint32(high[at:])>>pair&0x03030303<<4)
 		}
+		w.minus(32)
 		acc.halves(x, b, &w, signedScales(super[3072+32*i:]), &d)
 	}
 	acc.store(x.Tokens, out, stride)

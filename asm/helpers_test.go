@@ -70,32 +70,36 @@ func exactFMA(x, y, z float32) float32 {
 	return f
 }
 
-// randomRow makes one valid GGUF row.
+// randomRow makes one valid GGUF row of random bytes, with scales of an ordinary size and both signs.
 func randomRow(r *rand.Rand, f Format, cols int) []byte {
 	row := make([]byte, f.RowBytes(cols))
-	scale := func(at int) { le.PutUint16(row[at:], ToF16(float32(r.NormFloat64()*0.01))) }
 	for i := range row {
 		row[i] = byte(r.Uint32())
 	}
-	for b := range cols / f.BlockWeights() {
-		at := b * f.BlockBytes()
+	for at := 0; at < len(row); at += f.BlockBytes() {
 		switch f {
 		case F32:
 			le.PutUint32(row[at:], math.Float32bits(float32(r.NormFloat64())))
-		case F16:
-			scale(at)
 		case BF16:
 			le.PutUint16(row[at:], ToBF16(float32(r.NormFloat64())))
-		case Q8_0, Q4_0:
-			scale(at)
-		case Q4_K:
-			scale(at)
-			scale(at + 2)
-		case Q6_K:
-			scale(at + 208)
+		default:
+			setScales(f, row[at:][:f.BlockBytes()], float32(r.NormFloat64()*0.01))
 		}
 	}
 	return row
+}
+
+// setScales makes the scales of all blocks of a row scale, scale/2, …; the powers of MXFP4 are the nearest above its magnitude.
+func setScales(f Format, row []byte, scale float32) {
+	for at := 0; at < len(row); at += f.BlockBytes() {
+		for i, offset := range f.Scales() {
+			le.PutUint16(row[at+offset:], ToF16(scale/float32(1+i)))
+		}
+		if f == MXFP4 {
+			_, e := math.Frexp(float64(scale))
+			row[at] = byte(128 + e)
+		}
+	}
 }
 
 // randomRows makes rows GGUF rows, one after the other.

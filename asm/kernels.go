@@ -37,7 +37,8 @@ type Kernels struct {
 	Offset bool
 
 	// MatMul multiplies a panel with a tile: out[t*stride+r] = sum over k of w[r][k]*x[t][k] for t < x.Tokens, r < 16.
-	// It overwrites out. stride >= 16. The order of operations is rule 3.3 and 3.4, per format; see matmul.go.
+	// It overwrites out. stride >= 16. The order of operations is that of the format's scalar product, in format_<type>.go, which
+	// a set without a kernel for the format uses.
 	MatMul [formatCount]MatMul
 
 	// Pass is how many tokens MatMul takes at most in one pass over a panel, 0 for a whole tile.

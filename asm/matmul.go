@@ -131,23 +131,63 @@ func (acc *accumulators) halves(x *Tile, b int, w *weights, sc *[2][PanelRows]in
 	}
 }
 
-// nibbles unpacks [4 groups][16 rows][4 bytes]: the low nibbles are weights 0 … 15 of the block, the high nibbles 16 … 31, all
-// stored plus offset.
-func (w *weights) nibbles(p *[nibbleBytes]byte, offset byte) {
+// The parts of a panel's blocks; see [Format].
+const (
+	nibbleBytes = 256
+	crumbBytes  = 128
+	bitBytes    = 64
+)
+
+// nibbles unpacks the 4-bit weights of a block.
+func (w *weights) nibbles(p []byte) {
+	p = p[:nibbleBytes]
 	for i := 0; i < len(p); i += 4 {
 		v := le.Uint32(p[i:])
-		le.PutUint32(w[i:], lessBytes(v&0x0f0f0f0f, offset))
-		le.PutUint32(w[256+i:], lessBytes(v>>4&0x0f0f0f0f, offset))
+		le.PutUint32(w[i:], v&0x0f0f0f0f)
+		le.PutUint32(w[nibbleBytes+i:], v>>4&0x0f0f0f0f)
 	}
 }
 
-// lessBytes subtracts from each of 4 bytes less than 128; the differences are int8.
-func lessBytes(v uint32, offset byte) uint32 {
-	return (v | 0x80808080 - uint32(offset)*0x01010101) ^ 0x80808080
+// crumbs unpacks the 2-bit weights of a block.
+func (w *weights) crumbs(p []byte) {
+	for g := range 8 {
+		in, out := (*[64]byte)(p[g/4*64:]), (*[64]byte)(w[g*64:])
+		for i := 0; i < len(in); i += 4 {
+			le.PutUint32(out[i:], le.Uint32(in[i:])>>(g%4*2)&0x03030303)
+		}
+	}
 }
 
-// nibbleBytes is the size of a block's nibbles in a panel.
-const nibbleBytes = 4 * PanelRows * 4
+// bits adds a bit to each weight of a block, as bit to.
+func (w *weights) bits(p []byte, to int) {
+	in := (*[bitBytes]byte)(p)
+	for g := range 8 {
+		out := (*[64]byte)(w[g*64:])
+		for i := 0; i < len(in); i += 4 {
+			le.PutUint32(out[i:], le.Uint32(out[i:])|le.Uint32(in[i:])>>((g+4)%8)&0x01010101<<to)
+		}
+	}
+}
 
-// nibble is weight k of row r in a block's nibbles.
+// minus subtracts offset from weights less than 128.
+func (w *weights) minus(offset byte) {
+	for i := 0; i < len(w); i += 4 {
+		v := le.Uint32(w[i:])
+		le.PutUint32(w[i:], (v|0x80808080-uint32(offset)*0x01010101)^0x80808080) // no byte borrows of the next
+	}
+}
+
+// lookup replaces weights of 4 bits by a table's.
+func (w *weights) lookup(table *[16]int8) {
+	for i, v := range w {
+		w[i] = byte(table[v&15])
+	}
+}
+
+// Weight k of row r in the parts of a block.
+
 func nibble(p []byte, r, k int) byte { return p[k%16/4*64+4*r+k%4] >> (k / 16 * 4) & 15 }
+
+func crumb(p []byte, r, k int) byte { return p[k/16*64+4*r+k%4] >> (k % 16 / 4 * 2) & 3 }
+
+func bit(p []byte, r, k int) byte { return p[4*r+k%4] >> ((k/4 + 4) % 8) & 1 }

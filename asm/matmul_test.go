@@ -33,7 +33,7 @@ func TestMatMul(t *testing.T) {
 					if !same(got, want) {
 						t.Fatalf("%v: %d tokens, token %d, row %d: %b, want %b", f, tokens, i, row, got, want)
 					}
-					w, _, _, _ := decodeRow(f, bytes, cols)
+					w, _ := decodeRow(f, bytes)
 					var exact, size float64
 					for c := range w {
 						e := v[i*cols+c]
@@ -56,38 +56,6 @@ func TestMatMul(t *testing.T) {
 			}
 		}
 	}
-}
-
-// literalDot is rules 2 to 4 of the numeric specification for one row and one token, with exact fused multiply-adds.
-func literalDot(f Format, row []byte, x []float32) (acc float32) {
-	w, q, scale, minimum := decodeRow(f, row, len(x))
-	if !f.Integer() {
-		for k := range x {
-			acc = exactFMA(w[k], x[k], acc)
-		}
-		return acc
-	}
-	for b := range len(x) / BlockSize {
-		qx, dx := literalQuantize(x[b*BlockSize:][:BlockSize])
-		var isum [2]int
-		sum := 0
-		for k, e := range qx {
-			isum[k/16] += e * q[b*BlockSize+k]
-			sum += e
-		}
-		n := float32(isum[0] + isum[1])
-		switch f {
-		case Q8_0, Q4_0:
-			acc = exactFMA(n, scale[b]*dx, acc)
-		case Q4_K:
-			acc = exactFMA(n, scale[b]*dx, acc)
-			acc = exactFMA(-minimum[b], dx*float32(sum), acc)
-		case Q6_K:
-			t := int(minimum[2*b])*isum[0] + int(minimum[2*b+1])*isum[1]
-			acc = exactFMA(float32(t), scale[b/8]*dx, acc)
-		}
-	}
-	return acc
 }
 
 func literalQuantize(x []float32) (q []int, d float32) {
@@ -149,23 +117,17 @@ func TestQuantize(t *testing.T) {
 
 // Greatest and least quants everywhere: the packed sums must not run into each other.
 func TestMatMulExtremes(t *testing.T) {
-	for _, f := range []Format{Q8_0, Q4_0, Q4_K, Q6_K} {
+	for _, f := range Formats() {
+		if !f.Integer() {
+			continue
+		}
 		for _, fill := range []byte{0x00, 0x7f, 0x80, 0xff} {
 			cols := 256
 			row := make([]byte, f.RowBytes(cols))
 			for i := range row {
 				row[i] = fill
 			}
-			for b := range cols / f.BlockWeights() {
-				at := b * f.BlockBytes()
-				if f == Q6_K {
-					at += 208
-				}
-				le.PutUint16(row[at:], ToF16(1))
-				if f == Q4_K {
-					le.PutUint16(row[at+2:], ToF16(1))
-				}
-			}
+			setScales(f, row, 1)
 			panel := make([]byte, f.PanelBytes(cols))
 			Pack(f, false, panel, row, 1, cols)
 			for tokens := 1; tokens <= TileTokens; tokens++ {

@@ -52,3 +52,45 @@ func pairedBlock(b, quantBytes int) (scales, quants int) {
 	pair := b / 2 * 2 * (2*PanelRows + quantBytes)
 	return pair + b%2*2*PanelRows, pair + 4*PanelRows + b%2*quantBytes
 }
+
+// putNibbles puts 16 bytes of a row, in the order of a Q4_0 block, in their places among a block's nibbles. panel begins with
+// the row's lane.
+func putNibbles(panel, row []byte) { put4((*[column4]byte)(panel), (*[16]byte)(row), 0) }
+
+// putHalves is putNibbles for 32 bytes of a row that have a block's weights, in order, in their low nibbles, or after a shift
+// by 4.
+func putHalves(panel, row []byte, shift int) {
+	for h := range 4 {
+		low, high := le.Uint32(row[4*h:])>>shift, le.Uint32(row[16+4*h:])>>shift
+		le.PutUint32(panel[64*h:], low&0x0f0f0f0f|high&0x0f0f0f0f<<4)
+	}
+}
+
+// putCrumbs puts the 2-bit weights of a block in their places: 32 bytes of a row have them, in order, at bit shift.
+func putCrumbs(panel, row []byte, shift int) {
+	for c := range 2 {
+		var v uint32
+		for i := range 4 {
+			v |= le.Uint32(row[16*c+4*i:]) >> shift & 0x03030303 << (2 * i)
+		}
+		le.PutUint32(panel[64*c:], v)
+	}
+}
+
+// putBits puts one bit of each weight of a block in its place: 32 bytes of a row have them, in order, at bit shift.
+func putBits(panel, row []byte, shift int) {
+	var v uint32
+	for g := range 8 {
+		v |= le.Uint32(row[4*g:]) >> shift & 0x01010101 << ((g + 4) % 8)
+	}
+	le.PutUint32(panel, v)
+}
+
+// putBits32 is putBits of 32 bits, the first weight's the lowest.
+func putBits32(panel []byte, bits uint32) {
+	var v uint32
+	for g := range 8 {
+		v |= bits >> (4 * g) & 15 * 0x204081 & 0x01010101 << ((g + 4) % 8) // bit j to bit 0 of byte j
+	}
+	le.PutUint32(panel, v)
+}

@@ -1,75 +1,6 @@
 package asm
 
-import (
-	"math"
-	"testing"
-)
-
-// decodeRow reads a GGUF row by the letter of the format's definition: the weights as float32 (rounded as Row rounds), and for
-// integer formats the quants, per 32 (Q6_K: 16) weights a scale, and for Q4_K a minimum.
-func decodeRow(f Format, row []byte, cols int) (w []float32, q []int, scale, minimum []float32) {
-	f16 := func(at int) float32 { return FromF16(uint16(row[at]) | uint16(row[at+1])<<8) }
-	for b := range cols / f.BlockWeights() {
-		at := b * f.BlockBytes()
-		switch f {
-		case F32:
-			w = append(w, math.Float32frombits(le.Uint32(row[at:])))
-		case F16:
-			w = append(w, f16(at))
-		case BF16:
-			w = append(w, math.Float32frombits(uint32(row[at])<<16|uint32(row[at+1])<<24))
-		case Q8_0:
-			d := f16(at)
-			scale = append(scale, d)
-			for i := range 32 {
-				n := int(int8(row[at+2+i]))
-				q, w = append(q, n), append(w, d*float32(n))
-			}
-		case Q4_0:
-			d := f16(at)
-			scale = append(scale, d)
-			for i := range 32 {
-				n := int(row[at+2+i%16])>>(i/16*4)&15 - 8
-				q, w = append(q, n), append(w, d*float32(n))
-			}
-		case Q4_K:
-			d, dmin, s := f16(at), f16(at+2), row[at+4:at+16]
-			for i := range 8 {
-				sc, m := s[i&3]&63, s[i&3+4]&63
-				if i >= 4 {
-					sc, m = s[i+4]&15|s[i-4]>>6<<4, s[i+4]>>4|s[i]>>6<<4
-				}
-				sd, sm := d*float32(sc), float32(dmin*float32(m))
-				scale, minimum = append(scale, sd), append(minimum, sm)
-				for k := range 32 {
-					n := int(row[at+16+i/2*32+k]) >> (i % 2 * 4) & 15
-					q, w = append(q, n), append(w, float32(sd*float32(n))-sm)
-				}
-			}
-		case Q6_K:
-			ql, qh, sc, d := row[at:at+128], row[at+128:at+192], row[at+192:at+208], f16(at+208)
-			var y [256]int
-			for n := range 2 {
-				for l := range 32 {
-					low, high := ql[64*n:], qh[32*n+l]
-					y[128*n+l] = int(low[l]&15|high&3<<4) - 32
-					y[128*n+32+l] = int(low[32+l]&15|high>>2&3<<4) - 32
-					y[128*n+64+l] = int(low[l]>>4|high>>4&3<<4) - 32
-					y[128*n+96+l] = int(low[32+l]>>4|high>>6<<4) - 32
-				}
-			}
-			for k, n := range y {
-				s := float32(int8(sc[k/16]))
-				q, w = append(q, n), append(w, float32(d*s)*float32(n))
-			}
-			scale = append(scale, d)
-			for _, s := range sc {
-				minimum = append(minimum, float32(int8(s))) // the 16 integer scales
-			}
-		}
-	}
-	return w, q, scale, minimum
-}
+import "testing"
 
 func TestPackRow(t *testing.T) {
 	r := newRand(4)
@@ -87,7 +18,7 @@ func TestPackRow(t *testing.T) {
 					for i := range PanelRows {
 						got, want := make([]float32, cols), make([]float32, cols)
 						if i < rows {
-							want, _, _, _ = decodeRow(f, raw[i*f.RowBytes(cols):][:f.RowBytes(cols)], cols)
+							want, _ = decodeRow(f, raw[i*f.RowBytes(cols):][:f.RowBytes(cols)])
 						}
 						Row(f, offset, panel, i, got)
 						for k := range got {

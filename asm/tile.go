@@ -5,11 +5,14 @@ package asm
 type Tile struct {
 	Tokens, Cols int
 
-	Q    []int8    // [block][token][32] quants
-	D    []float32 // [block][token]     scale dx
-	Bias []int32   // [block][token]     -128*sum of q: where an accumulator starts when weights are stored as w+128; >>4 gives -8*sum
-	DSum []float32 // [block][token]     dx*float32(sum), for formats with a minimum
-	Half []int32   // [block][token][2]  -32*sum of q 0..15 and of q 16..31, for scales of 16 weights stored as w+32
+	Q []int8    // [block][token][32] quants
+	D []float32 // [block][token] scale dx
+
+	// Sums of quants; a type takes one of the three. Weights that are stored plus an offset have products that start at -offset
+	// times the sum, so the sums lie multiplied with the greatest offset there is, and smaller powers of two are shifted.
+	Bias []int32   // [block][token] -128*sum of q; >>3 gives -16*sum, >>4 -8*sum
+	DSum []float32 // [block][token] dx*float32(sum), for types with a minimum per 32 weights
+	Half []int32   // [block][token][2] -32*sum of q 0..15 and of q 16..31, for types with a scale per 16 weights; >>3 gives -4*sum
 
 	F []float32 // [k][token] float32 activations
 }

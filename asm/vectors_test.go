@@ -36,21 +36,16 @@ func vectorRow(f Format, stream, cols int) []byte {
 		row[i] = byte(mix32(uint32(1000*stream + i)))
 	}
 	for b := range cols / f.BlockWeights() {
-		at, w := b*f.BlockBytes(), number(stream, 900+b)
+		block, w := row[b*f.BlockBytes():][:f.BlockBytes()], number(stream, 900+b)
 		switch f {
 		case F32:
-			le.PutUint32(row[at:], math.Float32bits(number(stream, b)))
+			le.PutUint32(block, math.Float32bits(number(stream, b)))
 		case BF16:
-			le.PutUint16(row[at:], ToBF16(number(stream, b)))
+			le.PutUint16(block, ToBF16(number(stream, b)))
 		case F16:
-			le.PutUint16(row[at:], ToF16(number(stream, b)))
-		case Q4_K:
-			le.PutUint16(row[at+2:], ToF16(w/128))
-			le.PutUint16(row[at:], ToF16(w/64))
-		case Q6_K:
-			le.PutUint16(row[at+208:], ToF16(w/64))
+			le.PutUint16(block, ToF16(number(stream, b)))
 		default:
-			le.PutUint16(row[at:], ToF16(w/64))
+			setScales(f, block, w/64)
 		}
 	}
 	return row

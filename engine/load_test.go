@@ -59,7 +59,7 @@ func TestBadFiles(t *testing.T) {
 		{dims(llama, "token_embd.weight", 64), ErrShape, "token_embd.weight"},
 		{dims(gpt, "blk.1.attn_qkv.weight", 64, 64), ErrShape, "blk.1.attn_qkv.weight"},
 		{dims(gpt, "position_embd.weight", 64, 100), ErrShape, "position_embd.weight"},
-		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.Q5_0} }), ErrTensor, "Q5_0"},
+		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }), ErrTensor, "NVFP4"},
 		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_norm.weight": gguf.I32} }), ErrTensor, "I32"},
 	} {
 		file := c.s.file(t)
@@ -120,8 +120,8 @@ func TestOpenRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Close()
-	if _, err := Open(context.Background(), rt, path, Options{Weights: "q5_1"}); !errors.Is(err, ErrUsage) {
-		t.Errorf("weights q5_1: %v", err)
+	if _, err := Open(context.Background(), rt, path, Options{Weights: "q8_1"}); !errors.Is(err, ErrUsage) {
+		t.Errorf("weights q8_1: %v", err)
 	}
 }
 

@@ -21,13 +21,22 @@ type codec struct {
 
 // codecs has an entry for every type.
 var codecs = [...]codec{
-	F32:  {decodeF32, encodeF32, F32},
-	F16:  {decodeF16, encodeF16, F16},
-	BF16: {decodeBF16, encodeBF16, BF16},
-	Q8_0: {decodeQ8_0, encodeQ8_0, Q8_0},
-	Q6_K: {decodeQ6_K, encodeQ6_K, Q8_0},
-	Q4_K: {decodeQ4_K, encodeQ4_K, Q4_0},
-	Q4_0: {decodeQ4_0, encodeQ4_0, Q4_0},
+	F32:    {decodeF32, encodeF32, F32},
+	F16:    {decodeF16, encodeF16, F16},
+	BF16:   {decodeBF16, encodeBF16, BF16},
+	Q8_0:   {decodeQ8_0, encodeQ8_0, Q8_0},
+	Q6_K:   {decodeQ6_K, encodeQ6_K, Q8_0},
+	Q5_1:   {decodeQ5_1, nil, Q5_1},
+	Q5_K:   {decodeQ5_K, nil, Q5_K},
+	Q5_0:   {decodeQ5_0, nil, Q5_0},
+	Q4_1:   {decodeQ4_1, nil, Q4_1},
+	Q4_K:   {decodeQ4_K, encodeQ4_K, Q4_0},
+	IQ4_NL: {decodeIQ4_NL, nil, IQ4_NL},
+	Q4_0:   {decodeQ4_0, encodeQ4_0, Q4_0},
+	IQ4_XS: {decodeIQ4_XS, nil, IQ4_XS},
+	MXFP4:  {decodeMXFP4, nil, MXFP4},
+	Q3_K:   {decodeQ3_K, nil, Q3_K},
+	Q2_K:   {decodeQ2_K, nil, Q2_K},
 }
 
 // Encodable lists the types that [Encode] can write, the one with the most bits per weight first.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/specgo/spec/asm"
 )
 
 // runtimeOf makes a Runtime of so many threads that is closed with the test.
@@ -44,7 +46,7 @@ func normal(seed uint64, n int) []float32 {
 func rawRows(t testing.TB, f Type, seed uint64, rows, cols int) []byte {
 	t.Helper()
 	raw := make([]byte, rows*f.RowBytes(cols))
-	if f != Q4_K && f != Q6_K { // all that these can hold is more than is encoded
+	if f.BlockWeights() < asm.SuperBlock && encodable(f) { // super-blocks can hold more than is encoded
 		ok(t, encodeRows(f, raw, normal(seed, rows*cols), 0, cols))
 		return raw
 	}
@@ -53,10 +55,11 @@ func rawRows(t testing.TB, f Type, seed uint64, rows, cols int) []byte {
 		raw[i] = byte(r.Uint32())
 	}
 	for b := 0; b < len(raw); b += f.BlockBytes() { // scales of an ordinary size: 2^-9 and a bit
-		if f == Q4_K {
-			raw[b+1], raw[b+3] = 0x18, 0x18
-		} else {
-			raw[b+209] = 0x18
+		for _, at := range f.Scales() {
+			raw[b+at+1] = 0x18
+		}
+		if f == MXFP4 {
+			raw[b] = 119
 		}
 	}
 	return raw

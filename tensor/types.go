@@ -9,15 +9,25 @@ import (
 // Type says how weights are stored; the names are GGUF's. The String method gives the lower-case name.
 type Type = asm.Format
 
-// The types. Rows of the float types may have any number of columns, the others a multiple of 32, the K types of 256.
+// The types, the one with the most bits per weight first. Rows of F32, F16 and BF16 may have any number of columns, those of the
+// K types and IQ4_XS a multiple of 256, all others a multiple of 32.
 const (
-	F32  = asm.F32
-	F16  = asm.F16
-	BF16 = asm.BF16
-	Q8_0 = asm.Q8_0 // 32 signed bytes and a binary16 scale
-	Q4_0 = asm.Q4_0 // 32 nibbles and a binary16 scale
-	Q4_K = asm.Q4_K // 256 nibbles, 8 6-bit scales and minima
-	Q6_K = asm.Q6_K // 256 6-bit weights, 16 8-bit scales
+	F32    = asm.F32
+	F16    = asm.F16
+	BF16   = asm.BF16
+	Q8_0   = asm.Q8_0   // 8 bits; a binary16 scale per 32 weights
+	Q6_K   = asm.Q6_K   // 6 bits; 8-bit scales of 16 weights, and a binary16 scale per 256
+	Q5_1   = asm.Q5_1   // 5 bits; a binary16 scale and minimum per 32 weights
+	Q5_K   = asm.Q5_K   // 5 bits; 6-bit scales and minimums of 32 weights, and binary16 scales of both per 256
+	Q5_0   = asm.Q5_0   // 5 bits; a binary16 scale per 32 weights
+	Q4_1   = asm.Q4_1   // 4 bits; a binary16 scale and minimum per 32 weights
+	Q4_K   = asm.Q4_K   // 4 bits; 6-bit scales and minimums of 32 weights, and binary16 scales of both per 256
+	IQ4_NL = asm.IQ4_NL // 4 bits that stand for the numbers of a table; a binary16 scale per 32 weights
+	Q4_0   = asm.Q4_0   // 4 bits; a binary16 scale per 32 weights
+	IQ4_XS = asm.IQ4_XS // 4 bits as IQ4_NL; 6-bit scales of 32 weights, and a binary16 scale per 256
+	MXFP4  = asm.MXFP4  // 4-bit floating point (E2M1); a power of two per 32 weights
+	Q3_K   = asm.Q3_K   // 3 bits; 6-bit scales of 16 weights, and a binary16 scale per 256
+	Q2_K   = asm.Q2_K   // 2 bits; 4-bit scales and minimums of 16 weights, and binary16 scales of both per 256
 )
 
 // ParseType finds a type by its lower-case name, such as "q8_0".
