@@ -12,18 +12,20 @@ func TestRoundsAllocateNothing(t *testing.T) {
 	model := loops(70)
 	ctx := context.Background()
 	for name, drafter := range map[string]func() Drafter{
-		"none":   func() Drafter { return nil },
-		"model":  func() Drafter { return Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
-		"merged": func() Drafter { return Merge(Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))), NGram(0, 0)) },
-		"ngram":  func() Drafter { return NGram(0, 0) },
-		"tree":   func() Drafter { return Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
-		"splice": func() Drafter { return Splice(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
+		"none":  func() Drafter { return nil },
+		"model": func() Drafter { return Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))) },
+		"merged": func() Drafter {
+			return Merge(Model(newFake(t, matrixVocab, 4000, noisy(model, 0.3))), NGram(NGramOptions{}))
+		},
+		"ngram":  func() Drafter { return NGram(NGramOptions{}) },
+		"tree":   func() Drafter { return Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3)), TreeOptions{}) },
+		"splice": func() Drafter { return Splice(newFake(t, matrixVocab, 4000, noisy(model, 0.3)), TreeOptions{}) },
 	} {
 		for plan, schedule := range map[string]func() Schedule{
-			"constant":  func() Schedule { return Constant(5, 0.1) },
-			"heuristic": func() Schedule { return Heuristic(5, 0) },
-			"dynamic":   func() Schedule { return Dynamic(8, 0.3, true) },
-			"auto":      Auto,
+			"constant":  func() Schedule { return Constant(ConstantOptions{Length: 5, MinConfidence: 0.1}) },
+			"heuristic": func() Schedule { return Heuristic(HeuristicOptions{Length: 5}) },
+			"dynamic":   func() Schedule { return Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}) },
+			"auto":      newAuto,
 		} {
 			for rule, c := range map[string]struct {
 				v Verifier
@@ -34,7 +36,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 				"rejection": {Rejection(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
 				"block":     {Block(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
 			} {
-				d := New(newFake(t, matrixVocab, 4000, model), drafter(), Options{Schedule: schedule(), Verify: c.v, LogProbs: true})
+				d := New(newFake(t, matrixVocab, 4000, model), drafter(), Options{Schedule: schedule(), Verifier: c.v, LogProbs: true})
 				if err := d.start(ctx, matrixPrompt, c.s); err != nil {
 					t.Fatal(err)
 				}

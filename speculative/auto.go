@@ -12,9 +12,12 @@ import (
 // whole brings: the rule by which a rate of returns is greatest. When drafts do not pay, decoding is
 // plain, and a draft is tried now and then, as long as all such trials together stay within a small
 // share of the time.
-func Auto() Schedule {
+func Auto(AutoOptions) Schedule {
 	return &auto{now: monotonic(), pool: rate{1.4, 2}, promised: rate{1.4, 2}}
 }
+
+// AutoOptions configure [Auto]. There is nothing to choose yet.
+type AutoOptions struct{}
 
 const (
 	firstRounds = 4     // in which a draft stays in one tile: it is not known what passes beyond it cost
@@ -53,10 +56,10 @@ type auto struct {
 	trying    bool // the round is a trial
 }
 
-// clock is called by the decoder: schedule and decoder read the same one.
-func (a *auto) clock(now func() time.Duration) { a.now = now }
+// SetClock is called by the decoder: schedule and decoder read the same one.
+func (a *auto) SetClock(now func() time.Duration) { a.now = now }
 
-func (a *auto) Trust() bool { return true }
+func (a *auto) NeedsConfidence() bool { return true }
 
 func (a *auto) Length(int) int {
 	a.mark, a.asked, a.reach, a.lane, a.trying = a.now(), farthest-1, a.reach[:0], 0, false
@@ -167,7 +170,7 @@ func (a *auto) worth(k int, p float64, ranked bool) bool {
 
 // chance is the probability that token i is accepted, if those before it are.
 func (a *auto) chance(d *Draft, i int) float64 {
-	if d.weighed {
+	if d.Calibrated {
 		return float64(d.Confidence[i])
 	}
 	guess := min(0.99, promise(d, i)*a.pool.p()/a.promised.p())
@@ -202,7 +205,7 @@ func (a *auto) Stop(d *Draft) bool {
 	case a.rounds == 0: // nothing is known yet
 		return false
 	}
-	return !a.worth(n, a.reach[n-1], d.ranked)
+	return !a.worth(n, a.reach[n-1], d.Ranked)
 }
 
 func (a *auto) Observe(r *Round) {
@@ -229,7 +232,7 @@ func (a *auto) Observe(r *Round) {
 			accepted = 1
 		}
 		a.pool.add(accepted)
-		if !r.Draft.weighed {
+		if !r.Draft.Calibrated {
 			a.promised.add(promise(r.Draft, i))
 			a.trust[oddsBin(r.Draft.Confidence[i])].add(accepted)
 		}

@@ -63,14 +63,14 @@ func TestAutoIsNearTheBest(t *testing.T) {
 		{"hopeless and dear", 50, 0.5, 1, 0.5},
 	} {
 		b := &bench{target: last(40), draft: noisy(last(40), c.noise), step: c.step, pass: c.pass, per: c.per, tokens: 250}
-		base := b.run(t, Constant(1, 0), true)
+		base := b.run(t, Constant(ConstantOptions{Length: 1}), true)
 		best, length := base, 0
 		for _, k := range []int{1, 2, 3, 4, 6, 8, 12, 16, 24} {
-			if x := b.run(t, Constant(k, 0), false); x < best {
+			if x := b.run(t, Constant(ConstantOptions{Length: k}), false); x < best {
 				best, length = x, k
 			}
 		}
-		got := b.run(t, Auto(), false)
+		got := b.run(t, Auto(AutoOptions{}), false)
 		t.Logf("%-24s plain %6.1f  best constant %6.1f (%2d)  auto %6.1f: %.3f of the best speed", c.name, base, best, length, got, best/got)
 		if best/got < 0.97 {
 			t.Errorf("%s: auto takes %.1f, the best constant length (%d) %.1f", c.name, got, length, best)
@@ -105,7 +105,7 @@ func TestBestThreshold(t *testing.T) {
 
 func TestDynamicAdapts(t *testing.T) {
 	model := loops(50)
-	s := Dynamic(20, 0.9, true).(*dynamic)
+	s := Dynamic(DynamicOptions{Length: 20, MinConfidence: 0.9, Adapt: true}).(*dynamic)
 	d := New(newFake(t, matrixVocab, 400, model), Model(newFake(t, matrixVocab, 400, noisy(model, 0.3))), Options{Schedule: s, MaxTokens: 300})
 	collect(t, d, matrixPrompt, engine.Sampling{})
 	if s.threshold == 0.9 || len(s.seen) < 6 || len(s.seen) > lately {
@@ -115,7 +115,7 @@ func TestDynamicAdapts(t *testing.T) {
 
 // Times are believed for a while only, and never against what a longer pass took.
 func TestAutoTimes(t *testing.T) {
-	a := Auto().(*auto)
+	a := Auto(AutoOptions{}).(*auto)
 	a.timed(0, 0.026)
 	a.timed(12, 0.5) // an accident
 	for range forget + 1 {

@@ -28,7 +28,7 @@ func (b *block) Start(s Setup) (err error) {
 	return err
 }
 
-func (b *block) Probs() bool { return true }
+func (b *block) NeedsProbs() bool { return true }
 
 func (b *block) Verify(v *Verification) { b.try(v, v.Text, -1, 1) }
 

@@ -18,15 +18,15 @@ const DefaultDraftMax = 32
 // Options are the choices of a [Decoder]; the zero value is a good one.
 type Options struct {
 	Schedule Schedule // nil: Auto
-	Verify   Verifier // nil: Greedy at temperature 0, Match above
+	Verifier Verifier // nil: Greedy at temperature 0, Match above
 
 	DraftMax int // most tokens of a draft; 0: DefaultDraftMax
 	DraftMin int // a schedule does not stop a draft before so many
 
 	MaxTokens int              // most tokens to write; 0 or less: until the text or the context ends
-	Text      *bpe.Tokenizer   // for Token.Text and Stop; nil: ids only
+	Tokenizer *bpe.Tokenizer   // for Token.Text and Stop; nil: ids only
 	Stop      []string         // strings that end the text and are not shown
-	EOG       func(int32) bool // end-of-text tokens; nil: Text's
+	EOG       func(int32) bool // end-of-text tokens; nil: Tokenizer's
 	LogProbs  bool             // fill Token.LogProb
 	Trace     func(*Round)     // called after each round
 }
@@ -82,10 +82,10 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 		o.DraftMax = DefaultDraftMax
 	}
 	if o.Schedule == nil {
-		o.Schedule = Auto()
+		o.Schedule = Auto(AutoOptions{})
 	}
-	if o.EOG == nil && o.Text != nil {
-		o.EOG = o.Text.IsEOG
+	if o.EOG == nil && o.Tokenizer != nil {
+		o.EOG = o.Tokenizer.IsEOG
 	}
 	return &Decoder{target: tracked{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
 }
@@ -142,18 +142,18 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		return ErrPrompt
 	case len(prompt) > room:
 		return fmt.Errorf("prompt of %d tokens: %w: it holds %d", len(prompt), engine.ErrContextFull, room)
-	case len(d.o.Stop) > 0 && d.o.Text == nil:
+	case len(d.o.Stop) > 0 && d.o.Tokenizer == nil:
 		return fmt.Errorf("%w: stop strings need a tokenizer", ErrOptions)
 	case slices.Contains(d.o.Stop, ""):
 		return fmt.Errorf("%w: empty stop string", ErrOptions)
 	}
-	if d.rule = d.o.Verify; d.rule == nil {
+	if d.rule = d.o.Verifier; d.rule == nil {
 		if d.rule = Match(); s.Temperature == 0 {
 			d.rule = Greedy()
 		}
 	}
-	if d.o.Text != nil {
-		d.print = printer{decoder: d.o.Text.NewDecoder(), stops: d.o.Stop}
+	if d.o.Tokenizer != nil {
+		d.print = printer{decoder: d.o.Tokenizer.NewDecoder(), stops: d.o.Stop}
 	}
 
 	longest := min(d.o.DraftMax, room)
@@ -179,11 +179,11 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 
 	setup := Setup{
 		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
-		Longest: longest, Probs: d.rule.Probs(), Trust: d.schedule.Trust(),
+		Longest: longest, NeedsProbs: d.rule.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
 	for _, part := range []any{d.schedule, d.drafter} {
-		if p, ok := part.(interface{ clock(func() time.Duration) }); ok {
-			p.clock(d.now)
+		if p, ok := part.(Clocked); ok {
+			p.SetClock(d.now)
 		}
 	}
 	if err := d.rule.Start(setup); err != nil {
@@ -257,7 +257,7 @@ func (d *Decoder) step(ctx context.Context) error {
 // propose asks for a draft within what the budget and the context leave: the target adds a token of
 // its own to every draft, and its pass feeds the text's last token before the draft.
 func (d *Decoder) propose(ctx context.Context) error {
-	d.round.Text, d.round.Requested = len(d.text), 0
+	d.round.Position, d.round.Requested = len(d.text), 0
 	d.draft.Round = d.stats.Rounds
 	d.draft.reset(0, 0, 0)
 	if d.drafter == nil {
@@ -291,8 +291,14 @@ func (d *Decoder) propose(ctx context.Context) error {
 func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 	d.fed = append(append(d.fed[:0], d.text[len(d.text)-1]), d.draft.Tokens...)
 	d.stats.TargetPasses++
-	if own, ok := d.rule.(evaluator); ok && d.draft.Parents == nil {
-		return own.evaluate(ctx, &d.target, d.text, &d.draft)
+	if own, ok := d.rule.(Evaluator); ok && d.draft.Parents == nil {
+		logits, err := own.Evaluate(ctx, d.target.Sequence, d.text, &d.draft)
+		if err != nil {
+			d.target.tokens = nil // what it holds is not known
+			return engine.Logits{}, err
+		}
+		d.target.tokens = append(append(d.target.tokens[:0], d.text...), d.draft.Tokens...)
+		return logits, nil
 	}
 	want := engine.Rows(len(d.fed))
 	if d.draft.Parents == nil {
@@ -308,7 +314,7 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 // keep rolls the target's cache back to the text, all of which but its last token is fed.
 func (d *Decoder) keep(path []int32) error {
 	if d.draft.Parents == nil {
-		return d.target.cut(d.round.Text + len(path))
+		return d.target.cut(d.round.Position + len(path))
 	}
 	d.path = append(d.path[:0], 0)
 	d.target.tokens = append(d.target.tokens, d.fed[0])

@@ -22,14 +22,14 @@ type Drafter interface {
 
 // Setup is what a drafter and a verifier are told about the text to come.
 type Setup struct {
-	Target   Sequence
-	Prompt   []int32 // valid during the call
-	Sampling engine.Sampling
-	Vocab    int  // of the target
-	Longest  int  // most tokens of a draft
-	Probs    bool // the verifier wants each token sampled from q, and q with it
-	Trust    bool // the schedule wants each token's confidence
-	Lane     int  // tells drafters that draft side by side apart: their random numbers differ
+	Target          Sequence
+	Prompt          []int32 // valid during the call
+	Sampling        engine.Sampling
+	Vocab           int  // of the target
+	Longest         int  // most tokens of a draft
+	NeedsProbs      bool // the verifier needs each token sampled from q, and q with it
+	NeedsConfidence bool // the schedule needs each token's confidence
+	Lane            int  // tells drafters that draft side by side apart: their random numbers differ
 
 	lanes *laneSet // nil outside merges
 }
@@ -43,6 +43,13 @@ type Draft struct {
 	Passes     int             // forward passes the drafter made
 	Round      int             // of the text, from 0
 
+	// Ranked says that the draft is a tree whose tokens come in descending order of the chance that the text reaches
+	// them. Schedules then compare a token with the tree's next one, not with its child.
+	Ranked bool
+	// Calibrated says that Confidence is a token's chance of being accepted if those before it on its path are, as the
+	// drafter learned it from what became of earlier drafts. Schedules then use it as it is.
+	Calibrated bool
+
 	depth   []int // of each token, from 1
 	parents []int32
 	nodes   int // most tokens
@@ -51,8 +58,6 @@ type Draft struct {
 	least   int // the schedule is not asked before so many
 	vocab   int
 	ended   bool
-	ranked  bool // a tree whose tokens come in the order of the chance that the text reaches them
-	weighed bool // Confidence is the chance that the token is accepted if those before it are, as its drafter learned it
 	ends    func(int32) bool
 	plan    Schedule
 }
@@ -75,7 +80,7 @@ func (d *Draft) alloc(n int) {
 func (d *Draft) reset(nodes, tree, deepest int) {
 	d.Tokens, d.Parents, d.parents = d.Tokens[:0], nil, d.parents[:0]
 	d.Confidence, d.Probs, d.depth = d.Confidence[:0], d.Probs[:0], d.depth[:0]
-	d.Passes, d.nodes, d.tree, d.deepest, d.ended, d.ranked, d.weighed = 0, nodes, tree, deepest, false, false, false
+	d.Passes, d.nodes, d.tree, d.deepest, d.ended, d.Ranked, d.Calibrated = 0, nodes, tree, deepest, false, false, false
 }
 
 // nodes is the most tokens of a draft of wide chains of n: a chain of n, or a tree of at most tree tokens.

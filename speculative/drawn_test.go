@@ -20,8 +20,8 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 	grow := func(least int, chain bool) *tree {
 		seq := newFake(t, tinyVocab, 32, tiny(8))
 		seq.spend = spend(1)
-		d := newTree(seq, chain)
-		d.now, d.lookup.least = now, least
+		d := newTree(seq, TreeOptions{Sources: []CandidateSource{SuffixSource(SuffixOptions{MinMatch: least})}}, chain)
+		d.now = now
 		return d
 	}
 	const none, all = 100, 1 // tokens that a match must have
@@ -34,7 +34,7 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 		off = chiSquared(t, s, texts, func() *Decoder {
 			target := newFake(t, tinyVocab, 32, tiny(3))
 			target.spend = spend(30)
-			d := New(target, drafter, Options{Schedule: schedule, Verify: rule, MaxTokens: 9})
+			d := New(target, drafter, Options{Schedule: schedule, Verifier: rule, MaxTokens: 9})
 			d.now = now
 			d.o.Trace = func(r *Round) {
 				for i := range r.Drafted() {
@@ -56,10 +56,12 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			"tree, lookups":   func() Drafter { return grow(all, false) },
 			"wide":            wide,
 			"splice, lookups": func() Drafter { return grow(all, true) },
-			"merged":          func() Drafter { return Merge(grow(none, false), NGram(1, 2), grow(all, false)) },
+			"merged": func() Drafter {
+				return Merge(grow(none, false), NGram(NGramOptions{MinMatch: 1, MaxMatch: 2}), grow(all, false))
+			},
 		} {
 			for plan, schedule := range map[string]Schedule{
-				"constant": Constant(8, 0), "trimming": Constant(8, 0.3), "adaptive": Dynamic(8, 0.3, true), "auto": Auto(),
+				"constant": Constant(ConstantOptions{Length: 8}), "trimming": Constant(ConstantOptions{Length: 8, MinConfidence: 0.3}), "adaptive": Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}), "auto": Auto(AutoOptions{}),
 			} {
 				for _, s := range []engine.Sampling{{Temperature: 1}, {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2}} {
 					texts := texts
@@ -82,7 +84,7 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			d     Drafter
 			nodes int
 		}{{"lying", liar{wide()}, 3}, {"sorting", sorting{wide()}, 3}, {"forgetful", forgetful{wide()}, 4}, {"picky", picky{wide()}, 3}} {
-			off, _, _ := measure(rule(), c.d, Constant(c.nodes, 0), engine.Sampling{Temperature: 0.4}, texts)
+			off, _, _ := measure(rule(), c.d, Constant(ConstantOptions{Length: c.nodes}), engine.Sampling{Temperature: 0.4}, texts)
 			t.Logf("%s: a %s tree is off by %.1f standard deviations", name, c.name, off)
 			if off < 6 {
 				t.Errorf("%s: a %s tree is off by %.1f standard deviations only", name, c.name, off)
@@ -140,8 +142,8 @@ func (l forgetful) Draft(ctx context.Context, text []int32, d *Draft) error {
 // What is recorded with a token is what was left of q after its elder siblings, and the token is one of it.
 func TestSiblingsAreDrawnWithoutReplacement(t *testing.T) {
 	model := loops(70)
-	d := New(newFake(t, matrixVocab, 4000, model), Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3))), Options{
-		Schedule: Constant(12, 0), Verify: Rejection(), MaxTokens: 400,
+	d := New(newFake(t, matrixVocab, 4000, model), Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3)), TreeOptions{}), Options{
+		Schedule: Constant(ConstantOptions{Length: 12}), Verifier: Rejection(), MaxTokens: 400,
 	})
 	younger := 0
 	d.o.Trace = func(r *Round) {
@@ -180,7 +182,7 @@ func TestDrawnTreesKeepMore(t *testing.T) {
 		passes := func(drafter func(Sequence) Drafter) int {
 			n := 0
 			d := New(newFake(t, matrixVocab, 600, model), drafter(newFake(t, matrixVocab, 600, noisy(model, 0.5))), Options{
-				Schedule: Constant(12, 0), Verify: rule(), MaxTokens: 500,
+				Schedule: Constant(ConstantOptions{Length: 12}), Verifier: rule(), MaxTokens: 500,
 			})
 			for seed := range uint64(8) {
 				collect(t, d, matrixPrompt, engine.Sampling{Temperature: 1, Seed: seed})
@@ -188,7 +190,7 @@ func TestDrawnTreesKeepMore(t *testing.T) {
 			}
 			return n
 		}
-		chain, tree := passes(Model), passes(Tree)
+		chain, tree := passes(Model), passes(func(s Sequence) Drafter { return Tree(s, TreeOptions{}) })
 		t.Logf("%s: %d passes with chains, %d with trees", name, chain, tree)
 		if float64(tree) > 0.97*float64(chain) {
 			t.Errorf("%s: %d passes with trees, %d with chains", name, tree, chain)
@@ -203,11 +205,10 @@ func TestTreeDraftsNoGuessOfNobody(t *testing.T) {
 		model := random(72)
 		draft := newFake(t, matrixVocab, 600, model)
 		draft.spend = func(int) { clock += time.Second }
-		drafter := newTree(draft, false)
-		drafter.lookup.least = 100 // no match counts
+		drafter := newTree(draft, TreeOptions{Sources: []CandidateSource{}}, false)
 		target := newFake(t, matrixVocab, 600, model)
 		target.spend = func(int) { clock += time.Second }
-		d := New(target, drafter, Options{Schedule: Constant(1, 0), Verify: rule(), MaxTokens: 200})
+		d := New(target, drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: rule(), MaxTokens: 200})
 		d.now = func() time.Duration { return clock }
 		collect(t, d, matrixPrompt, engine.Sampling{Temperature: 0.8, Seed: 3})
 		if s := d.Stats(); s.DraftPasses < s.Drafted || s.Accepted*4 < s.Drafted*3 {

@@ -9,8 +9,18 @@ import "slices"
 // With adapt, the threshold follows what was accepted: after each round it is the one, among the
 // confidences seen lately, that would have had the least FPR + 3 FNR in telling accepted tokens
 // from rejected ones, as Transformers does it.
-func Dynamic(length int, threshold float32, adapt bool) Schedule {
-	return &dynamic{constant: constant{length, threshold}, adapt: adapt}
+func Dynamic(o DynamicOptions) Schedule {
+	if o.MinConfidence == 0 {
+		o.MinConfidence = 0.4
+	}
+	return &dynamic{constant: constant{length(o.Length, 20), o.MinConfidence}, adapt: o.Adapt}
+}
+
+// DynamicOptions configure [Dynamic].
+type DynamicOptions struct {
+	Length        int     // most tokens of a draft; 0: 20
+	MinConfidence float32 // a draft ends after a token below it; 0: 0.4, negative: never
+	Adapt         bool    // the confidence follows what was accepted
 }
 
 type dynamic struct {
@@ -28,7 +38,7 @@ type verdict struct {
 // lately is how many verdicts the threshold rests on.
 const lately = 512
 
-func (s *dynamic) Trust() bool { return s.adapt || s.constant.Trust() }
+func (s *dynamic) NeedsConfidence() bool { return s.adapt || s.constant.NeedsConfidence() }
 
 func (s *dynamic) Observe(r *Round) {
 	if !s.adapt || r.Drafted() == 0 {

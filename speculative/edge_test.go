@@ -40,7 +40,7 @@ func count(n int) (ids []int32) {
 }
 
 func TestAllAccepted(t *testing.T) {
-	got, s, target := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(5, 0), MaxTokens: 24}}.do(t)
+	got, s, target := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24}}.do(t)
 	if !slices.Equal(got, count(24)) || s.TargetPasses != 4 || s.Drafted != 20 || s.Accepted != 20 || s.End != EndLength || target.passes != 4 {
 		t.Errorf("%v %+v", got, s)
 	}
@@ -50,7 +50,7 @@ func TestAllAccepted(t *testing.T) {
 }
 
 func TestNoneAccepted(t *testing.T) {
-	got, s, _ := run{write: count(10), draft: make([]int32, 24), o: Options{Schedule: Constant(5, 0), MaxTokens: 10}}.do(t)
+	got, s, _ := run{write: count(10), draft: make([]int32, 24), o: Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 10}}.do(t)
 	if !slices.Equal(got, count(10)) || s.TargetPasses != 10 || s.Accepted != 0 || s.Drafted != 5*5+4+3+2+1 {
 		t.Errorf("%v %+v", got, s)
 	}
@@ -58,7 +58,7 @@ func TestNoneAccepted(t *testing.T) {
 
 func TestEndOfTextInsideDraft(t *testing.T) {
 	eog := func(id int32) bool { return id == 4 }
-	got, s, _ := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(8, 0), EOG: eog}}.do(t)
+	got, s, _ := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(ConstantOptions{Length: 8}), EOG: eog}}.do(t)
 	if !slices.Equal(got, []int32{2, 3, 4}) || s.End != EndOfText || s.Accepted != 3 || s.TargetPasses != 1 {
 		t.Errorf("%v %+v", got, s)
 	}
@@ -67,7 +67,7 @@ func TestEndOfTextInsideDraft(t *testing.T) {
 	}
 	// A wrong end of text in a draft ends nothing.
 	wrong := []int32{2, 4, 4}
-	got, s, _ = run{write: count(24), draft: wrong, o: Options{Schedule: Constant(8, 0), EOG: func(id int32) bool { return id == 9 || id == 4 }}}.do(t)
+	got, s, _ = run{write: count(24), draft: wrong, o: Options{Schedule: Constant(ConstantOptions{Length: 8}), EOG: func(id int32) bool { return id == 9 || id == 4 }}}.do(t)
 	if !slices.Equal(got, []int32{2, 3, 4}) || s.Accepted != 2 {
 		t.Errorf("%v %+v", got, s)
 	}
@@ -75,7 +75,7 @@ func TestEndOfTextInsideDraft(t *testing.T) {
 
 func TestBudgetInsideDraft(t *testing.T) {
 	for n := 1; n <= 20; n++ {
-		got, s, target := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(8, 0), MaxTokens: n}}.do(t)
+		got, s, target := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: n}}.do(t)
 		if !slices.Equal(got, count(n)) || s.End != EndLength || s.TargetPasses != (n+8)/9 || target.fed != n {
 			t.Errorf("%d: %v %+v, fed %d", n, got, s, target.fed)
 		}
@@ -84,7 +84,7 @@ func TestBudgetInsideDraft(t *testing.T) {
 
 func TestContextFull(t *testing.T) {
 	for c := 1; c <= 20; c++ {
-		got, s, _ := run{write: count(40), draft: count(40), context: c, o: Options{Schedule: Constant(8, 0)}}.do(t)
+		got, s, _ := run{write: count(40), draft: count(40), context: c, o: Options{Schedule: Constant(ConstantOptions{Length: 8})}}.do(t)
 		if !slices.Equal(got, count(c)) || s.End != EndContext {
 			t.Errorf("context %d: %v %+v", c, got, s)
 		}
@@ -105,7 +105,7 @@ func TestContextFull(t *testing.T) {
 func TestDraftContextShorter(t *testing.T) {
 	model := random(3)
 	draft := newFake(t, matrixVocab, 40, model)
-	d := New(newFake(t, matrixVocab, 200, model), Model(draft), Options{Schedule: Constant(5, 0), MaxTokens: 100})
+	d := New(newFake(t, matrixVocab, 200, model), Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 100})
 	got, _ := collect(t, d, matrixPrompt, engine.Sampling{})
 	if want := plain(t, matrixVocab, model, matrixPrompt, 100, engine.Sampling{}); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -148,7 +148,7 @@ func TestBannedSequenceAcrossDraftEdge(t *testing.T) {
 			t.Fatal("the ban does nothing")
 		}
 		for _, drafter := range matrixDrafters(t, model, free) {
-			d := New(newFake(t, matrixVocab, 100, model), drafter.make(), Options{Schedule: Constant(4, 0), MaxTokens: 30})
+			d := New(newFake(t, matrixVocab, 100, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 30})
 			if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
 				t.Errorf("%s: got %v, want %v", drafter.name, got, want)
 			}
@@ -168,13 +168,13 @@ func TestLogProbs(t *testing.T) {
 		deep    int // rounds that must have accepted two tokens or more: the row of the first is right by accident
 	}{
 		{"none", nil, 0},
-		{"chain", Replay(want, 0), 4},
-		{"chain with errors", Replay(want, 7), 4},
+		{"chain", Replay(ReplayOptions{Tokens: want}), 4},
+		{"chain with errors", Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), 4},
 		{"tree", &bush{want, 3}, 5},
 		{"model", Model(newFake(t, matrixVocab, 100, noisy(model, 0.2))), 1},
 	} {
 		deep := 0
-		d := New(newFake(t, matrixVocab, 100, model), c.drafter, Options{Schedule: Constant(9, 0), MaxTokens: tokens, LogProbs: true, Trace: func(r *Round) {
+		d := New(newFake(t, matrixVocab, 100, model), c.drafter, Options{Schedule: Constant(ConstantOptions{Length: 9}), MaxTokens: tokens, LogProbs: true, Trace: func(r *Round) {
 			if r.Accepted() >= 2 {
 				deep++
 			}
@@ -214,7 +214,7 @@ func TestCancelled(t *testing.T) {
 		}
 		target, draft := newFake(t, matrixVocab, 200, model), newFake(t, matrixVocab, 200, noisy(model, 0.3))
 		target.onEval, draft.onEval = stop, stop
-		d := New(target, Model(draft), Options{Schedule: Constant(2, 0)})
+		d := New(target, Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 2})})
 		var got []int32
 		failed := 0
 		for tok, err := range d.Generate(ctx, matrixPrompt, engine.Sampling{}) {
@@ -257,7 +257,7 @@ func TestDraftFails(t *testing.T) {
 		}
 		return nil
 	}
-	d := New(newFake(t, matrixVocab, 200, random(1)), Model(draft), Options{Schedule: Constant(2, 0)})
+	d := New(newFake(t, matrixVocab, 200, random(1)), Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 2})})
 	var last error
 	for _, err := range d.Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
 		last = err
@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 		o Options
 		s engine.Sampling
 	}{
-		"greedy rule, sampling":         {Options{Verify: Greedy()}, engine.Sampling{Temperature: 1}},
+		"greedy rule, sampling":         {Options{Verifier: Greedy()}, engine.Sampling{Temperature: 1}},
 		"stop without tokenizer":        {Options{Stop: []string{"x"}}, engine.Sampling{}},
 		"sampling that is not possible": {Options{}, engine.Sampling{Temperature: float32(math.NaN())}},
 	} {

@@ -107,14 +107,14 @@ func TestEngineIdentity(t *testing.T) {
 			{"near", func() Drafter { return Model(session(t, near, 0)) }},
 			{"far", func() Drafter { return Model(session(t, far, 0)) }},
 			{"short", func() Drafter { return Model(session(t, near, 30)) }},
-			{"ngram", func() Drafter { return NGram(0, 0) }},
+			{"ngram", func() Drafter { return NGram(NGramOptions{}) }},
 			{"early exit", func() Drafter { return exit(t, target, 1) }},
 			{"merged", func() Drafter {
-				return Merge(Model(session(t, near, 0)), exit(t, target, 1), Model(session(t, far, 0)), NGram(0, 0))
+				return Merge(Model(session(t, near, 0)), exit(t, target, 1), Model(session(t, far, 0)), NGram(NGramOptions{}))
 			}},
-			{"splice", func() Drafter { return Splice(session(t, near, 0)) }},
-			{"replay", func() Drafter { return Replay(want, 7) }},
-			{"tree", func() Drafter { return Tree(session(t, near, 0)) }},
+			{"splice", func() Drafter { return Splice(session(t, near, 0), TreeOptions{}) }},
+			{"replay", func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}) }},
+			{"tree", func() Drafter { return Tree(session(t, near, 0), TreeOptions{}) }},
 			{"bush", func() Drafter { return &bush{want, 3} }},
 		}
 		accepted := 0
@@ -163,7 +163,7 @@ func TestEarlyExit(t *testing.T) {
 	for _, n := range exits {
 		for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 3}} {
 			want, _ := collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
-			d := New(one, exit(t, target, n), Options{Schedule: Constant(4, 0), MaxTokens: tokens})
+			d := New(one, exit(t, target, n), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: tokens})
 			if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
 				t.Errorf("exit after %d layers: got %v, want %v", n, got, want)
 			}
@@ -212,7 +212,7 @@ func TestEngineRoundsAllocateNothing(t *testing.T) {
 	defer rt.Close()
 	target, draft := session(t, randomModel(t, rt, 0), 0), session(t, randomModel(t, rt, 0.05), 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95}} {
-		d := New(target, Model(draft), Options{Schedule: Constant(4, 0)})
+		d := New(target, Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 4})})
 		ctx := context.Background()
 		if err := d.start(ctx, matrixPrompt, s); err != nil {
 			t.Fatal(err)

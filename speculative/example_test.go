@@ -32,7 +32,7 @@ func Example() {
 	target, draft := open("target.gguf"), open("draft.gguf")
 	words := target.Model().Tokenizer()
 
-	d := speculative.New(target, speculative.Model(draft), speculative.Options{Text: words, MaxTokens: 100})
+	d := speculative.New(target, speculative.Model(draft), speculative.Options{Tokenizer: words, MaxTokens: 100})
 	prompt := words.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
 	for token, err := range d.Generate(ctx, prompt, engine.Sampling{Temperature: 0.8, Seed: 1}) {
 		if err != nil {

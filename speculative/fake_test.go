@@ -284,6 +284,9 @@ func (f *fan) Draft(_ context.Context, text []int32, d *Draft) error {
 	return nil
 }
 
+// newAuto is Auto with its defaults.
+func newAuto() Schedule { return Auto(AutoOptions{}) }
+
 // scripted drafts fixed tokens by position, whether or not they are wanted.
 type scripted struct {
 	prompt int

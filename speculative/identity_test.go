@@ -35,27 +35,29 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 		{"model/smaller", on(matrixVocab-3, matrixContext, noisy(model, 0.3))},
 		{"model/padded", on(matrixVocab+5, matrixContext, noisy(model, 0.3))},
 		{"model/short", on(matrixVocab, 40, noisy(model, 0.3))},
-		{"ngram", func() Drafter { return NGram(0, 0) }},
-		{"suffix", func() Drafter { return Suffix(0) }},
-		{"splice", func() Drafter { return Splice(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3))) }},
-		{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3))) }},
-		{"tree/short", func() Drafter { return Tree(newFake(t, matrixVocab-3, 40, noisy(model, 0.3))) }},
-		{"merged", func() Drafter {
-			return Merge(Model(newFake(t, matrixVocab, 80, noisy(model, 0.3))), NGram(0, 0), Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.5))))
+		{"ngram", func() Drafter { return NGram(NGramOptions{}) }},
+		{"suffix", func() Drafter { return Suffix(SuffixOptions{}) }},
+		{"splice", func() Drafter {
+			return Splice(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)), TreeOptions{})
 		}},
-		{"replay", func() Drafter { return Replay(want, 0) }},
-		{"replay/10", func() Drafter { return Replay(want, 10) }},
+		{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)), TreeOptions{}) }},
+		{"tree/short", func() Drafter { return Tree(newFake(t, matrixVocab-3, 40, noisy(model, 0.3)), TreeOptions{}) }},
+		{"merged", func() Drafter {
+			return Merge(Model(newFake(t, matrixVocab, 80, noisy(model, 0.3))), NGram(NGramOptions{}), Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.5)), TreeOptions{}))
+		}},
+		{"replay", func() Drafter { return Replay(ReplayOptions{Tokens: want}) }},
+		{"replay/10", func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 10}) }},
 		{"fan", func() Drafter { return &fan{model: noisy(model, 0.1), wide: 3} }},
 	}...)
 }
 
 func matrixSchedules(n int) []named[Schedule] {
 	return []named[Schedule]{
-		{"constant", func() Schedule { return Constant(n, 0) }},
-		{"constant/threshold", func() Schedule { return Constant(n, 0.3) }},
-		{"heuristic", func() Schedule { return Heuristic(n, 0) }},
-		{"dynamic", func() Schedule { return Dynamic(n, 0.2, true) }},
-		{"auto", Auto},
+		{"constant", func() Schedule { return Constant(ConstantOptions{Length: n}) }},
+		{"constant/threshold", func() Schedule { return Constant(ConstantOptions{Length: n, MinConfidence: 0.3}) }},
+		{"heuristic", func() Schedule { return Heuristic(HeuristicOptions{Length: n}) }},
+		{"dynamic", func() Schedule { return Dynamic(DynamicOptions{Length: n, MinConfidence: 0.2, Adapt: true}) }},
+		{"auto", newAuto},
 	}
 }
 
@@ -145,7 +147,7 @@ func TestPromptReuse(t *testing.T) {
 func TestDraftCacheIsRolledBack(t *testing.T) {
 	model := random(6)
 	target, draft := newFake(t, matrixVocab, 400, model), newFake(t, matrixVocab, 400, noisy(model, 0.3))
-	d := New(target, Model(draft), Options{Schedule: Constant(4, 0), MaxTokens: 200})
+	d := New(target, Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 200})
 	collect(t, d, matrixPrompt, engine.Sampling{})
 	s := d.Stats()
 	if draft.passes != s.DraftPasses || s.DraftPasses != s.Drafted {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 )
 
@@ -17,8 +16,8 @@ import (
 // weighed as any q; at temperature 0, and with the noise that [Match] shares, it serves as well.
 //
 // Tokens are shared that stand for the same bytes, and the end of the text.
-func Intersect(seq Sequence, target, draft *bpe.Tokenizer) Drafter {
-	return &intersect{foreign: newForeign(seq, target, draft)}
+func Intersect(seq Sequence, t Tokenizers) Drafter {
+	return &intersect{foreign: newForeign(seq, t)}
 }
 
 type intersect struct {

@@ -18,25 +18,25 @@ func TestLongDrafts(t *testing.T) {
 	const n = 700
 	want := plain(t, matrixVocab, model, matrixPrompt, n, engine.Sampling{})
 	draft := func(noise float32) Drafter { return Model(newFake(t, matrixVocab, 1000, noisy(model, noise))) }
-	tree := func() Drafter { return Tree(newFake(t, matrixVocab, 1000, noisy(model, 0.1))) }
+	tree := func() Drafter { return Tree(newFake(t, matrixVocab, 1000, noisy(model, 0.1)), TreeOptions{}) }
 	for _, c := range []struct {
 		name    string
 		drafter Drafter
 		o       Options
 		longest int // tokens of the longest draft that must have been seen
 	}{
-		{"chain", Replay(want, 0), Options{Schedule: Constant(300, 0), DraftMax: 300}, 300},
-		{"model", draft(0), Options{Schedule: Constant(300, 0), DraftMax: 300}, 300},
-		{"tree", tree(), Options{Schedule: Constant(300, 0), DraftMax: 300}, fakeTree - 1},
-		{"two models", Merge(draft(0.1), draft(0.2)), Options{Schedule: Constant(200, 0), DraftMax: 200}, fakeTree - 1},
-		{"three and a tree", Merge(draft(0), draft(0.2), Merge(tree(), NGram(0, 0))), Options{Schedule: Constant(200, 0), DraftMax: 200}, fakeTree - 1},
-		{"least of a chain", Replay(want, 0), Options{Schedule: Constant(1, 0), DraftMin: 300, DraftMax: 300}, 300},
+		{"chain", Replay(ReplayOptions{Tokens: want}), Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300}, 300},
+		{"model", draft(0), Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300}, 300},
+		{"tree", tree(), Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300}, fakeTree - 1},
+		{"two models", Merge(draft(0.1), draft(0.2)), Options{Schedule: Constant(ConstantOptions{Length: 200}), DraftMax: 200}, fakeTree - 1},
+		{"three and a tree", Merge(draft(0), draft(0.2), Merge(tree(), NGram(NGramOptions{}))), Options{Schedule: Constant(ConstantOptions{Length: 200}), DraftMax: 200}, fakeTree - 1},
+		{"least of a chain", Replay(ReplayOptions{Tokens: want}), Options{Schedule: Constant(ConstantOptions{Length: 1}), DraftMin: 300, DraftMax: 300}, 300},
 		{"least of a tree", tree(), Options{DraftMin: 300, DraftMax: 300}, fakeTree - 1},
 	} {
 		longest := 0
 		c.o.MaxTokens, c.o.Trace = n, func(r *Round) { longest = max(longest, r.Drafted()) }
 		for _, rule := range []Verifier{nil, Rejection()} {
-			c.o.Verify = rule
+			c.o.Verifier = rule
 			d := New(newFake(t, matrixVocab, 1000, model), c.drafter, c.o)
 			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 				t.Errorf("%s: other text", c.name)
@@ -54,11 +54,11 @@ func TestLongDrafts(t *testing.T) {
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	want, _ = collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 320}), matrixPrompt, engine.Sampling{})
 	for _, drafter := range []Drafter{
-		Tree(session(t, near, 0)),
+		Tree(session(t, near, 0), TreeOptions{}),
 		Merge(Model(session(t, near, 0)), Model(session(t, target, 0))),
-		Replay(want, 0),
+		Replay(ReplayOptions{Tokens: want}),
 	} {
-		d := New(session(t, target, 0), drafter, Options{Schedule: Constant(300, 0), DraftMax: 300, MaxTokens: 320})
+		d := New(session(t, target, 0), drafter, Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300, MaxTokens: 320})
 		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 			t.Errorf("%T: other text", drafter)
 		}
@@ -72,7 +72,7 @@ func TestNoTrees(t *testing.T) {
 	for _, most := range []int{-1, 0, 1, 2, 5} {
 		target := noTrees{newFake(t, matrixVocab, 200, model), most}
 		for _, drafter := range matrixDrafters(t, model, want) {
-			o := Options{Schedule: Constant(6, 0), MaxTokens: 60, Trace: func(r *Round) {
+			o := Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 60, Trace: func(r *Round) {
 				if r.Draft.Parents != nil && r.Drafted()+1 > most {
 					t.Fatalf("%s: a tree of %d tokens, at most %d", drafter.name, r.Drafted()+1, most)
 				}
@@ -101,22 +101,26 @@ func TestHugeNumbers(t *testing.T) {
 			"tokens":    {MaxTokens: huge},
 			"most":      {MaxTokens: huge, DraftMax: huge},
 			"least":     {MaxTokens: huge, DraftMax: huge, DraftMin: huge},
-			"all":       {MaxTokens: huge, DraftMax: huge, Schedule: Constant(huge, 0)},
-			"heuristic": {MaxTokens: huge, DraftMax: huge, Schedule: Heuristic(huge, 0)},
-			"dynamic":   {MaxTokens: huge, DraftMax: huge, Schedule: Dynamic(huge, 0.4, true)},
+			"all":       {MaxTokens: huge, DraftMax: huge, Schedule: Constant(ConstantOptions{Length: huge})},
+			"heuristic": {MaxTokens: huge, DraftMax: huge, Schedule: Heuristic(HeuristicOptions{Length: huge})},
+			"dynamic":   {MaxTokens: huge, DraftMax: huge, Schedule: Dynamic(DynamicOptions{Length: huge, MinConfidence: 0.4, Adapt: true})},
 		} {
 			for _, drafter := range []named[Drafter]{
 				{"none", func() Drafter { return nil }},
-				{"ngram", func() Drafter { return NGram(1, huge) }},
-				{"none found", func() Drafter { return Merge(NGram(huge, huge), Suffix(huge)) }},
-				{"replay", func() Drafter { return Replay(want, huge) }},
+				{"ngram", func() Drafter { return NGram(NGramOptions{MinMatch: 1, MaxMatch: huge}) }},
+				{"none found", func() Drafter {
+					return Merge(NGram(NGramOptions{MinMatch: huge, MaxMatch: huge}), Suffix(SuffixOptions{MinMatch: huge}))
+				}},
+				{"replay", func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: huge}) }},
 				{"model", func() Drafter { return Model(newFake(t, matrixVocab, room, noisy(model, 0.1))) }},
-				{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, room, noisy(model, 0.1))) }},
-				{"merged", func() Drafter { return Merge(NGram(1, 3), Merge(Suffix(1), Replay(want, 3))) }},
-				{"boundless", func() Drafter { return boundless{Suffix(1)} }},
+				{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, room, noisy(model, 0.1)), TreeOptions{}) }},
+				{"merged", func() Drafter {
+					return Merge(NGram(NGramOptions{MinMatch: 1, MaxMatch: 3}), Merge(Suffix(SuffixOptions{MinMatch: 1}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3})))
+				}},
+				{"boundless", func() Drafter { return boundless{Suffix(SuffixOptions{MinMatch: 1})} }},
 			} {
 				target, make := newFake(t, matrixVocab, room, model), drafter.make()
-				o.Verify = nil
+				o.Verifier = nil
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				got, _ := collect(t, New(target, make, o), matrixPrompt, engine.Sampling{})
@@ -135,7 +139,7 @@ func TestHugeNumbers(t *testing.T) {
 // boundless says that it drafts any number of chains.
 type boundless struct{ Drafter }
 
-func (boundless) wide() int { return math.MaxInt }
+func (boundless) Branches() int { return math.MaxInt }
 
 // Parents that are not in the draft are refused, as tokens are that nobody knows.
 func TestAddChildRefuses(t *testing.T) {
@@ -186,16 +190,16 @@ func TestNothingThere(t *testing.T) {
 	}
 	for name, d := range map[string]*Decoder{
 		"target":           New(nil, nil, Options{}),
-		"session":          New((*engine.Session)(nil), NGram(0, 0), Options{}),
+		"session":          New((*engine.Session)(nil), NGram(NGramOptions{}), Options{}),
 		"model":            New(target(), Model(nil), Options{}),
 		"model session":    New(target(), Model((*engine.Session)(nil)), Options{}),
-		"tree":             New(target(), Tree(nil), Options{}),
-		"splice":           New(target(), Splice((*engine.Session)(nil)), Options{}),
-		"reencode":         New(target(), Reencode(nil, words, words), Options{}),
-		"intersect":        New(target(), Intersect((*engine.Session)(nil), words, words), Options{}),
-		"merged":           New(target(), Merge(NGram(0, 0), nil), Options{}),
-		"merged in merged": New(target(), Merge(NGram(0, 0), Merge(nil)), Options{}),
-		"merged model":     New(target(), Merge(NGram(0, 0), Merge(Model(nil), Suffix(0))), Options{}),
+		"tree":             New(target(), Tree(nil, TreeOptions{}), Options{}),
+		"splice":           New(target(), Splice((*engine.Session)(nil), TreeOptions{}), Options{}),
+		"reencode":         New(target(), Reencode(nil, Tokenizers{Target: words, Draft: words}), Options{}),
+		"intersect":        New(target(), Intersect((*engine.Session)(nil), Tokenizers{Target: words, Draft: words}), Options{}),
+		"merged":           New(target(), Merge(NGram(NGramOptions{}), nil), Options{}),
+		"merged in merged": New(target(), Merge(NGram(NGramOptions{}), Merge(nil)), Options{}),
+		"merged model":     New(target(), Merge(NGram(NGramOptions{}), Merge(Model(nil), Suffix(SuffixOptions{}))), Options{}),
 	} {
 		n := 0
 		for tok, err := range d.Generate(context.Background(), []int32{1}, engine.Sampling{}) {
@@ -257,7 +261,7 @@ func TestNestedMergesDrawApart(t *testing.T) {
 	three := func(from int32) Drafter {
 		return Merge(&scripted{tokens: []int32{from, 9, 9}}, &scripted{tokens: []int32{from + 1, 9, 9}}, &scripted{tokens: []int32{from + 2, 9, 9}})
 	}
-	o := Options{Schedule: Constant(3, 0), MaxTokens: 4, Trace: func(r *Round) { wide = max(wide, r.Drafted()) }}
+	o := Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: 4, Trace: func(r *Round) { wide = max(wide, r.Drafted()) }}
 	collect(t, New(newFake(t, 64, 50, script(1)), Merge(three(10), Merge(three(20), three(30))), o), []int32{1}, engine.Sampling{})
 	if wide != 27 {
 		t.Errorf("%d tokens of nine chains of three", wide)
@@ -318,10 +322,10 @@ func TestRespellingAddsNoSpaces(t *testing.T) {
 	}
 	for _, prompt := range [][]int32{{19, 1, 2, 3}, {1, 2, 3}, {1, 19, 2, 3, 19, 4, 5}, {19, 19, 3}, {19}} {
 		for name, drafter := range map[string]Drafter{
-			"reencode":  Reencode(newFake(t, n, 300, mirrored), target, draft),
-			"intersect": Intersect(newFake(t, n, 300, mirrored), target, draft),
+			"reencode":  Reencode(newFake(t, n, 300, mirrored), Tokenizers{Target: target, Draft: draft}),
+			"intersect": Intersect(newFake(t, n, 300, mirrored), Tokenizers{Target: target, Draft: draft}),
 		} {
-			d := New(newFake(t, n, 300, model), drafter, Options{Schedule: Constant(4, 0), MaxTokens: 100})
+			d := New(newFake(t, n, 300, model), drafter, Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 100})
 			collect(t, d, prompt, engine.Sampling{})
 			if s := d.Stats(); s.Accepted != s.Drafted || s.Drafted < 75 {
 				t.Errorf("%s, prompt %v: %d of %d accepted", name, prompt, s.Accepted, s.Drafted)
@@ -352,7 +356,7 @@ func TestReencodeAcrossATokenThatWouldMerge(t *testing.T) {
 	d := &Draft{vocab: 7}
 	d.alloc(4)
 	d.reset(4, fakeTree, 4)
-	r := Reencode(newFake(t, 4, 64, says), target, draft)
+	r := Reencode(newFake(t, 4, 64, says), Tokenizers{Target: target, Draft: draft})
 	text := slices.Grow([]int32{5, 1}, 8) // " c" and "a": the draft goes on "bca...", but "ab" is a token
 	if err := r.Start(context.Background(), Setup{Prompt: text, Vocab: 7, Longest: 4}); err != nil {
 		t.Fatal(err)

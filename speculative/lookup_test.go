@@ -27,7 +27,7 @@ func longest(text []int32) int {
 func TestSuffixAutomaton(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, letters := range []int32{1, 2, 3, 10} {
-		s := Suffix(1).(*suffix)
+		s := Suffix(SuffixOptions{MinMatch: 1}).(*suffix)
 		s.reset()
 		var text []int32
 		for range 150 {
@@ -66,10 +66,10 @@ func TestLookups(t *testing.T) {
 		{[]int32{1, 2, 3}, []int32{}, []int32{}},
 		{[]int32{1}, []int32{}, []int32{}},
 	} {
-		if got := draftOf(NGram(0, 0), c.text, 4); !slices.Equal(got, c.ngram) {
+		if got := draftOf(NGram(NGramOptions{}), c.text, 4); !slices.Equal(got, c.ngram) {
 			t.Errorf("%v: n-gram drafts %v, want %v", c.text, got, c.ngram)
 		}
-		if got := draftOf(Suffix(0), c.text, 4); !slices.Equal(got, c.suffix) {
+		if got := draftOf(Suffix(SuffixOptions{}), c.text, 4); !slices.Equal(got, c.suffix) {
 			t.Errorf("%v: suffix drafts %v, want %v", c.text, got, c.suffix)
 		}
 	}
@@ -84,7 +84,7 @@ func TestNGramMatches(t *testing.T) {
 		{[]int32{1, 2, 9, 1, 3, 8, 1}, []int32{3}}, // of equally long ones the latest
 		{[]int32{1, 2, 9, 4, 2, 7, 1, 2}, []int32{9}},
 	} {
-		if got := draftOf(NGram(1, 3), c.text, 1); !slices.Equal(got, c.want) {
+		if got := draftOf(NGram(NGramOptions{MinMatch: 1, MaxMatch: 3}), c.text, 1); !slices.Equal(got, c.want) {
 			t.Errorf("%v: n-gram drafts %v, want %v", c.text, got, c.want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestSpliceChooses(t *testing.T) {
 	target, draft := newFake(t, 64, 400, model), newFake(t, 64, 400, model)
 	target.spend = func(int) { clock += time.Second }
 	draft.spend = func(int) { clock += time.Second / 100 }
-	d := New(target, Splice(draft), Options{Schedule: Constant(7, 0), MaxTokens: len(write)})
+	d := New(target, Splice(draft, TreeOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 7}), MaxTokens: len(write)})
 	d.now = func() time.Duration { return clock }
 	if got, _ := collect(t, d, []int32{1}, engine.Sampling{}); !slices.Equal(got, write) {
 		t.Fatalf("got %v", got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Merge lets several drafters draft for the same text and verifies all their drafts in one pass, as
@@ -20,8 +21,8 @@ type merge struct {
 	probs    bool
 }
 
-// wide is how many chains the tree may have.
-func (m *merge) wide() int {
+// Branches is how many chains the tree may have.
+func (m *merge) Branches() int {
 	n := 0
 	for _, d := range m.drafters {
 		n += chains(d)
@@ -29,10 +30,19 @@ func (m *merge) wide() int {
 	return n
 }
 
+// SetClock is called by the decoder.
+func (m *merge) SetClock(now func() time.Duration) {
+	for _, d := range m.drafters {
+		if c, ok := d.(Clocked); ok {
+			c.SetClock(now)
+		}
+	}
+}
+
 // chains is how many chains a drafter's draft may have.
 func chains(d Drafter) int {
-	if w, ok := d.(interface{ wide() int }); ok {
-		return max(1, w.wide())
+	if w, ok := d.(Branching); ok {
+		return max(1, w.Branches())
 	}
 	return 1
 }
@@ -51,7 +61,7 @@ func (l *laneSet) take(n int) int {
 
 func (m *merge) Start(ctx context.Context, s Setup) error {
 	m.draft.alloc(s.Longest)
-	m.probs, m.wides = s.Probs, m.wides[:0]
+	m.probs, m.wides = s.NeedsProbs, m.wides[:0]
 	own := make([]int, len(m.drafters)) // all taken before the first drafter, which may be a merge, takes its own
 	outer := s.lanes == nil
 	if outer {

@@ -121,7 +121,7 @@ type picker struct {
 }
 
 func (p *picker) start(s Setup) (err error) {
-	p.dice, p.probs, p.trust, p.lane = dice{s.Sampling.Seed}, s.Probs, s.Trust, s.Lane
+	p.dice, p.probs, p.trust, p.lane = dice{s.Sampling.Seed}, s.NeedsProbs, s.NeedsConfidence, s.Lane
 	p.sampler, err = engine.NewSampler(s.Vocab, s.Sampling)
 	return err
 }

@@ -7,7 +7,10 @@ import "context"
 // one if several are as long, it copies what followed. A match that reaches the end of the text
 // goes on copying its own draft, so a repetition is drafted to any length. The tokens' confidence
 // is n/(n+1) for a match of n tokens. Zero values stand for 1 and 3.
-func NGram(least, most int) Drafter {
+func NGram(o NGramOptions) Drafter { return newNGram(o) }
+
+func newNGram(o NGramOptions) *ngram {
+	least, most := o.MinMatch, o.MaxMatch
 	if least <= 0 {
 		least = 1
 	}
@@ -15,6 +18,12 @@ func NGram(least, most int) Drafter {
 		most = max(3, least)
 	}
 	return &ngram{least: least, most: max(least, most)}
+}
+
+// NGramOptions configure [NGram].
+type NGramOptions struct {
+	MinMatch int // tokens of the shortest match that counts; 0: 1
+	MaxMatch int // tokens of the longest match that is looked for; 0: 3, or MinMatch if that is more
 }
 
 type ngram struct{ least, most int }

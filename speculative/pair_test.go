@@ -79,11 +79,11 @@ func TestPairIdentity(t *testing.T) {
 				drafter  Drafter
 				schedule Schedule
 			}{
-				{"model, heuristic", Model(two), Heuristic(5, 0)},
-				{"model, auto", Model(two), Auto()},
-				{"model, dynamic", Model(two), Dynamic(16, 0.4, true)},
-				{"ngram, constant", NGram(0, 0), Constant(9, 0)},
-				{"replay, constant", Replay(want, 10), Constant(16, 0)},
+				{"model, heuristic", Model(two), Heuristic(HeuristicOptions{Length: 5})},
+				{"model, auto", Model(two), Auto(AutoOptions{})},
+				{"model, dynamic", Model(two), Dynamic(DynamicOptions{Length: 16, MinConfidence: 0.4, Adapt: true})},
+				{"ngram, constant", NGram(NGramOptions{}), Constant(ConstantOptions{Length: 9})},
+				{"replay, constant", Replay(ReplayOptions{Tokens: want, ErrorEvery: 10}), Constant(ConstantOptions{Length: 16})},
 			} {
 				if i > 0 && c.name != "model, heuristic" {
 					continue
@@ -103,7 +103,7 @@ func TestPairIdentity(t *testing.T) {
 				if testing.Short() && k != 1 && k != 16 {
 					continue
 				}
-				d := New(one, Model(two), Options{Schedule: Constant(k, 0), MaxTokens: tokens})
+				d := New(one, Model(two), Options{Schedule: Constant(ConstantOptions{Length: k}), MaxTokens: tokens})
 				if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
 					t.Errorf("%.40q, drafts of %d: got %v, want %v", text, k, got, want)
 				}

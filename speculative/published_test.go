@@ -38,9 +38,9 @@ func TestStaticAgainstOracle(t *testing.T) {
 	}
 	record, draft = append(record, count(6)...), append(draft, count(6)...) // so that the last rounds are whole
 	passes := func(schedule Schedule) (target, drafted int) {
-		d := New(newFake(t, 64, 200, script(1, record...)), Replay(draft, 0), Options{Schedule: schedule, MaxTokens: len(record)})
+		d := New(newFake(t, 64, 200, script(1, record...)), Replay(ReplayOptions{Tokens: draft}), Options{Schedule: schedule, MaxTokens: len(record)})
 		d.o.Trace = func(r *Round) {
-			if r.Text < 1+129 {
+			if r.Position < 1+129 {
 				target, drafted = target+1, drafted+r.Drafted()
 			}
 		}
@@ -49,7 +49,7 @@ func TestStaticAgainstOracle(t *testing.T) {
 		}
 		return target, drafted
 	}
-	if target, drafted := passes(Constant(5, 0)); target != 38 || drafted != 190 {
+	if target, drafted := passes(Constant(ConstantOptions{Length: 5})); target != 38 || drafted != 190 {
 		t.Errorf("five each time: %d passes of the target, %d of the draft; expected 38 and 190", target, drafted)
 	}
 	if target, drafted := passes(Oracle(append([]int32{1}, record...))); target != 27 || drafted != 129 {
@@ -72,8 +72,8 @@ func TestStairsByHand(t *testing.T) {
 	for _, faithful := range []bool{false, true} {
 		target := newFake(t, 16, 64, model)
 		var accepted []int32
-		o := Options{Schedule: Constant(4, 0), Verify: Stairs(faithful), MaxTokens: 6, Trace: func(r *Round) {
-			if r.Text == 1 {
+		o := Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: 6, Trace: func(r *Round) {
+			if r.Position == 1 {
 				accepted = append(slices.Clone(r.Path), r.Next)
 			}
 		}}
@@ -124,8 +124,8 @@ func TestStairsByMatrix(t *testing.T) {
 		}
 		for _, faithful := range []bool{false, true} {
 			var got []int
-			o := Options{Schedule: Constant(batch-1, 0), Verify: Stairs(faithful), MaxTokens: tokens, Trace: func(r *Round) {
-				got = append(got, r.Text+r.Accepted()+1)
+			o := Options{Schedule: Constant(ConstantOptions{Length: batch - 1}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: tokens, Trace: func(r *Round) {
+				got = append(got, r.Position+r.Accepted()+1)
 			}}
 			d := New(newFake(t, vocab, 200, model), Model(newFake(t, vocab, 200, drafting)), o)
 			ids, _ := collect(t, d, matrixPrompt, engine.Sampling{})
@@ -142,13 +142,13 @@ func TestStairsFaithfulRecomputes(t *testing.T) {
 	for _, faithful := range []bool{false, true} {
 		target := newFake(t, matrixVocab, 300, model)
 		want := len(matrixPrompt) - 1 // prefill
-		o := Options{Schedule: Constant(4, 0), Verify: Stairs(faithful), MaxTokens: 40, Trace: func(r *Round) {
+		o := Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: 40, Trace: func(r *Round) {
 			if !faithful {
 				want += 1 + r.Drafted()
 				return
 			}
 			for row := range r.Drafted() + 1 {
-				want += r.Text + row
+				want += r.Position + row
 			}
 		}}
 		collect(t, New(target, Model(newFake(t, matrixVocab, 300, noisy(model, 0.2))), o), matrixPrompt, engine.Sampling{})

@@ -17,8 +17,13 @@ import (
 // against q, [Intersect] does better. A token is proposed when the one after it has begun, as more
 // text might still change it; its confidence is the product of those of the draft's tokens that
 // begin in it. Encoding allocates.
-func Reencode(seq Sequence, target, draft *bpe.Tokenizer) Drafter {
-	return &reencode{foreign: newForeign(seq, target, draft)}
+func Reencode(seq Sequence, t Tokenizers) Drafter {
+	return &reencode{foreign: newForeign(seq, t)}
+}
+
+// Tokenizers are the vocabularies of a target and of a draft model of another vocabulary. Both are needed.
+type Tokenizers struct {
+	Target, Draft *bpe.Tokenizer
 }
 
 // patience is how many tokens of the draft may pass without completing one of the target.
@@ -40,7 +45,7 @@ type part struct {
 }
 
 func (r *reencode) Start(ctx context.Context, s Setup) (err error) {
-	r.trust = s.Trust
+	r.trust = s.NeedsConfidence
 	if err := r.start(ctx, s); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (r *rejection) Start(s Setup) (err error) {
 	return err
 }
 
-func (r *rejection) Probs() bool { return true }
+func (r *rejection) NeedsProbs() bool { return true }
 
 func (r *rejection) Verify(v *Verification) {
 	d, text, node := v.Draft, v.Text, -1

@@ -181,7 +181,7 @@ func TestResolution(t *testing.T) {
 	decoder := func(at int, by float64) func() *Decoder {
 		return func() *Decoder {
 			return New(newFake(t, tinyVocab, 32, tiny(3)), Model(newFake(t, tinyVocab, 32, tiny(8))),
-				Options{Schedule: Constant(4, 0), Verify: &bent{Verifier: Rejection(), at: at, by: by}, MaxTokens: 5})
+				Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: &bent{Verifier: Rejection(), at: at, by: by}, MaxTokens: 5})
 		}
 	}
 	if off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving, decoder(2, 0)); math.Abs(off) > 4 {
@@ -263,29 +263,31 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
 	draft := func(vocab int) Drafter { return Model(newFake(t, vocab, 32, tiny(8))) }
 	ours, theirs := vocabulary(t, "a", "b", "c", "d", "e"), vocabulary(t, "x", "e", "b", "c", "bc", "a") // shared: a, b, c, e
-	intersected := func() Drafter { return Intersect(newFake(t, 6, 32, tiny(8)), ours, theirs) }
+	intersected := func() Drafter { return Intersect(newFake(t, 6, 32, tiny(8)), Tokenizers{Target: ours, Draft: theirs}) }
 	for name, drafter := range map[string]func() Drafter{
 		"model":   func() Drafter { return draft(tinyVocab) },
 		"smaller": func() Drafter { return draft(tinyVocab - 1) },
-		"ngram":   func() Drafter { return NGram(1, 2) },
-		"replay":  func() Drafter { return Replay([]int32{0, 1, 2, 3, 4, 0}, 0) },
-		"tree":    func() Drafter { return Tree(newFake(t, tinyVocab, 32, tiny(8))) },
+		"ngram":   func() Drafter { return NGram(NGramOptions{MinMatch: 1, MaxMatch: 2}) },
+		"replay":  func() Drafter { return Replay(ReplayOptions{Tokens: []int32{0, 1, 2, 3, 4, 0}}) },
+		"tree":    func() Drafter { return Tree(newFake(t, tinyVocab, 32, tiny(8)), TreeOptions{}) },
 		"bush":    func() Drafter { return &siblings{} },
 		"merged": func() Drafter {
 			return Merge(draft(tinyVocab), draft(tinyVocab), Model(newFake(t, tinyVocab, 32, tiny(9))))
 		},
-		"nested":    func() Drafter { return Merge(Merge(NGram(9, 9), draft(tinyVocab)), draft(tinyVocab)) },
+		"nested": func() Drafter {
+			return Merge(Merge(NGram(NGramOptions{MinMatch: 9, MaxMatch: 9}), draft(tinyVocab)), draft(tinyVocab))
+		},
 		"intersect": intersected,
-		"reencode":  func() Drafter { return Reencode(newFake(t, 6, 32, tiny(8)), ours, theirs) },
+		"reencode":  func() Drafter { return Reencode(newFake(t, 6, 32, tiny(8)), Tokenizers{Target: ours, Draft: theirs}) },
 		"merged across vocabularies": func() Drafter {
-			return Merge(intersected(), draft(tinyVocab), Reencode(newFake(t, 6, 32, tiny(9)), ours, theirs), intersected())
+			return Merge(intersected(), draft(tinyVocab), Reencode(newFake(t, 6, 32, tiny(9)), Tokenizers{Target: ours, Draft: theirs}), intersected())
 		},
 		"none": func() Drafter { return nil },
 	} {
 		for schedule, plan := range map[string]func() Schedule{
-			"constant": func() Schedule { return Constant(4, 0) },
-			"trimming": func() Schedule { return Constant(4, 0.25) },
-			"adaptive": func() Schedule { return Dynamic(4, 0.3, true) },
+			"constant": func() Schedule { return Constant(ConstantOptions{Length: 4}) },
+			"trimming": func() Schedule { return Constant(ConstantOptions{Length: 4, MinConfidence: 0.25}) },
+			"adaptive": func() Schedule { return Dynamic(DynamicOptions{Length: 4, MinConfidence: 0.3, Adapt: true}) },
 		} {
 			for sampling, s := range map[string]engine.Sampling{
 				"plain":    {Temperature: 1},
@@ -296,7 +298,7 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 					texts = resolving
 				}
 				got := chiSquared(t, s, texts, func() *Decoder {
-					return New(target(), drafter(), Options{Schedule: plan(), Verify: rule(), MaxTokens: 5})
+					return New(target(), drafter(), Options{Schedule: plan(), Verifier: rule(), MaxTokens: 5})
 				})
 				if math.Abs(got) > 4 {
 					t.Errorf("%s/%s/%s: off by %.1f", name, schedule, sampling, got)
@@ -309,7 +311,7 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 		"lying intersection": liar{intersected()}, "trimming intersection": trimmer{intersected()}, "careless intersection": careless{intersected()},
 	} {
 		broken := chiSquared(t, engine.Sampling{Temperature: 1}, texts, func() *Decoder {
-			return New(target(), drafter, Options{Schedule: Constant(1, 0), Verify: rule(), MaxTokens: 5})
+			return New(target(), drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: rule(), MaxTokens: 5})
 		})
 		if broken < 6 {
 			t.Errorf("a %s is off by %.1f standard deviations only", name, broken)
@@ -340,7 +342,7 @@ func TestBlockKeepsMore(t *testing.T) {
 	kept := func(rule Verifier) float64 {
 		p := func(_ []int32, row []float32) { row[0], row[1] = 0.6931472, 0 }
 		q := func(_ []int32, row []float32) { row[0], row[1] = 0, 0.6931472 }
-		d := New(newFake(t, 2, 64, p), Model(newFake(t, 2, 64, q)), Options{Schedule: Constant(2, 0), Verify: rule, MaxTokens: 3})
+		d := New(newFake(t, 2, 64, p), Model(newFake(t, 2, 64, q)), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: rule, MaxTokens: 3})
 		sum, rounds := 0.0, 0.0
 		for seed := range uint64(4000) {
 			first := true
@@ -379,7 +381,7 @@ func TestBlockOfATreeKeepsMore(t *testing.T) {
 		kept, rounds := 0.0, 20000
 		rule := c.rule
 		target := newFake(t, 2, 64, p)
-		d := New(target, nil, Options{Verify: rule})
+		d := New(target, nil, Options{Verifier: rule})
 		for seed := range uint64(rounds) {
 			if err := d.start(context.Background(), []int32{0}, engine.Sampling{Temperature: 1, Seed: seed}); err != nil {
 				t.Fatal(err)
@@ -410,8 +412,8 @@ func TestEveryRuleGreedy(t *testing.T) {
 	model := random(31)
 	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, engine.Sampling{})
 	for _, drafter := range matrixDrafters(t, model, want) {
-		for _, rule := range []Verifier{Greedy(), Match(), Rejection(), Block(), Stairs(false), Stairs(true)} {
-			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: rule, MaxTokens: matrixTokens})
+		for _, rule := range []Verifier{Greedy(), Match(), Rejection(), Block(), Stairs(StairsOptions{}), Stairs(StairsOptions{Recompute: true})} {
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: rule, MaxTokens: matrixTokens})
 			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 				t.Fatalf("%s, %T: got %v, want %v", drafter.name, rule, got, want)
 			}
@@ -430,10 +432,10 @@ func TestPenaltiesInsideADraft(t *testing.T) {
 	}
 	for _, rule := range []func() Verifier{Greedy, Match, Rejection, Block} {
 		for _, drafter := range []named[Drafter]{
-			{"chain", func() Drafter { return Replay(want, 0) }},
+			{"chain", func() Drafter { return Replay(ReplayOptions{Tokens: want}) }},
 			{"tree", func() Drafter { return &bush{want, 3} }},
 		} {
-			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: rule(), MaxTokens: matrixTokens})
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: rule(), MaxTokens: matrixTokens})
 			got, _ := collect(t, d, matrixPrompt, s)
 			if st := d.Stats(); !slices.Equal(got, want) || drafter.name == "chain" && st.Accepted != st.Drafted {
 				t.Errorf("%T, %s: %d of %d accepted, got %v, want %v", rule(), drafter.name, st.Accepted, st.Drafted, got, want)
@@ -458,8 +460,8 @@ func TestMergedDraftersDrawApart(t *testing.T) {
 	}
 	const texts, drafters = 2000, 3
 	same := [drafters][drafters]int{}
-	d := New(newFake(t, tinyVocab, 32, tiny(3)), Merge(draft(), draft(), draft()), Options{Schedule: Constant(1, 0), Verify: Rejection(), MaxTokens: 2, Trace: func(r *Round) {
-		if r.Text > 2 {
+	d := New(newFake(t, tinyVocab, 32, tiny(3)), Merge(draft(), draft(), draft()), Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: Rejection(), MaxTokens: 2, Trace: func(r *Round) {
+		if r.Position > 2 {
 			return // the budget leaves no draft
 		}
 		if r.Drafted() != drafters {
@@ -497,7 +499,7 @@ func TestStairsArePlainSampling(t *testing.T) {
 		want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
 		for _, drafter := range matrixDrafters(t, model, want) {
 			for _, faithful := range []bool{false, true} {
-				d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(4, 0), Verify: Stairs(faithful), MaxTokens: matrixTokens})
+				d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: matrixTokens})
 				if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
 					t.Fatalf("%s, faithful %v: got %v, want %v", drafter.name, faithful, got, want)
 				}

@@ -5,8 +5,14 @@ import "context"
 // Replay drafts a recorded continuation of the prompt, with every errorEvery-th token of the record
 // (counted from 1; 0: none) replaced by another one. It makes acceptance exact: for tests and for
 // measuring what speculation could gain.
-func Replay(record []int32, errorEvery int) Drafter {
-	return &replay{record: record, every: errorEvery}
+func Replay(o ReplayOptions) Drafter {
+	return &replay{record: o.Tokens, every: o.ErrorEvery}
+}
+
+// ReplayOptions configure [Replay].
+type ReplayOptions struct {
+	Tokens     []int32 // the record: what follows the prompt
+	ErrorEvery int     // replace every so many-th token by another one; 0: none
 }
 
 type replay struct {

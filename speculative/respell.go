@@ -111,8 +111,8 @@ type foreign struct {
 	own  spelling // the text in the draft's tokens; its ids go on with the draft
 }
 
-func newForeign(seq Sequence, target, draft *bpe.Tokenizer) foreign {
-	return foreign{seq: tracked{Sequence: seq}, target: newWords(target), draft: newWords(draft)}
+func newForeign(seq Sequence, t Tokenizers) foreign {
+	return foreign{seq: tracked{Sequence: seq}, target: newWords(t.Target), draft: newWords(t.Draft)}
 }
 
 // start begins a text: it feeds the prompt but for its last token.

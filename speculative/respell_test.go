@@ -108,8 +108,8 @@ func TestIntersectByHand(t *testing.T) {
 			row[i] = float32(math.Log(p)) + 3
 		}
 	}
-	x := Intersect(newFake(t, 3, 10, model), target, draft)
-	setup := Setup{Target: newFake(t, 3, 10, model), Prompt: []int32{1, 2}, Vocab: 3, Longest: 1, Probs: true, Trust: true, Sampling: engine.Sampling{Temperature: 1}}
+	x := Intersect(newFake(t, 3, 10, model), Tokenizers{Target: target, Draft: draft})
+	setup := Setup{Target: newFake(t, 3, 10, model), Prompt: []int32{1, 2}, Vocab: 3, Longest: 1, NeedsProbs: true, NeedsConfidence: true, Sampling: engine.Sampling{Temperature: 1}}
 	if err := x.Start(context.Background(), setup); err != nil {
 		t.Fatal(err)
 	}
@@ -126,15 +126,15 @@ func TestIntersectByHand(t *testing.T) {
 	if want := map[int32]float64{0: 0.2, 2: 0.3}[d.Tokens[0]]; math.Abs(float64(d.Confidence[0])-want) > 1e-6 {
 		t.Errorf("confidence of token %d is %v, want the draft's own %v", d.Tokens[0], d.Confidence[0], want)
 	}
-	if err := Intersect(newFake(t, 1, 10, model), target, vocabulary(t, "z")).Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
+	if err := Intersect(newFake(t, 1, 10, model), Tokenizers{Target: target, Draft: vocabulary(t, "z")}).Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
 		t.Errorf("nothing in common: %v", err)
 	}
-	for _, d := range []Drafter{Intersect(newFake(t, 3, 10, model), nil, draft), Reencode(newFake(t, 3, 10, model), target, nil)} {
+	for _, d := range []Drafter{Intersect(newFake(t, 3, 10, model), Tokenizers{Target: nil, Draft: draft}), Reencode(newFake(t, 3, 10, model), Tokenizers{Target: target, Draft: nil})} {
 		if err := d.Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
 			t.Errorf("%T without a tokenizer: %v", d, err)
 		}
 	}
-	if err := Intersect(newFake(t, 1, 10, model), target, draft).Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
+	if err := Intersect(newFake(t, 1, 10, model), Tokenizers{Target: target, Draft: draft}).Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
 		t.Errorf("a model of fewer tokens than its tokenizer: %v", err)
 	}
 }
@@ -154,8 +154,8 @@ func TestReencodeByHand(t *testing.T) {
 		row[next] = float32(math.Log(15))
 	}
 	seq := newFake(t, 6, 64, says)
-	r := Reencode(seq, target, draft)
-	setup := Setup{Target: newFake(t, 7, 64, says), Prompt: []int32{5, 3}, Vocab: 7, Longest: 9, Trust: true}
+	r := Reencode(seq, Tokenizers{Target: target, Draft: draft})
+	setup := Setup{Target: newFake(t, 7, 64, says), Prompt: []int32{5, 3}, Vocab: 7, Longest: 9, NeedsConfidence: true}
 	if err := r.Start(context.Background(), setup); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestForeignPairDistribution(t *testing.T) {
 		}
 		for _, rule := range []func() Verifier{Rejection, Block, Match} {
 			count, accepted := make([]int, len(want)), 0
-			d := New(one, Intersect(two, c.target.Tokenizer(), c.draft.Tokenizer()), Options{Schedule: Constant(2, 0), Verify: rule(), MaxTokens: 3})
+			d := New(one, Intersect(two, Tokenizers{Target: c.target.Tokenizer(), Draft: c.draft.Tokenizer()}), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: rule(), MaxTokens: 3})
 			for s.Seed = range uint64(texts) {
 				ids, drafted := written(t, d, prompt, s)
 				count[cell[ids[0]]]++
@@ -275,7 +275,7 @@ func TestRespellingIsExact(t *testing.T) {
 	}
 	for _, c := range cases {
 		rng := rand.New(rand.NewPCG(1, 2))
-		f := reencode{foreign: newForeign(newFake(t, c.draft.Size(), 4000, nil), c.target, c.draft)}
+		f := reencode{foreign: newForeign(newFake(t, c.draft.Size(), 4000, nil), Tokenizers{Target: c.target, Draft: c.draft})}
 		join := func(w words, ids []int32) string {
 			var s strings.Builder
 			for _, id := range ids {
@@ -332,7 +332,7 @@ func TestIntersectFollowsItsDraft(t *testing.T) {
 		}
 	}
 	for _, s := range []engine.Sampling{{RepeatPenalty: 1.3, FrequencyPenalty: 0.5}, {Temperature: 1, Seed: 2}} {
-		d := New(newFake(t, 64, 200, wide), Intersect(newFake(t, 64, 200, wide), words, words), Options{Schedule: Constant(4, 0), MaxTokens: 80})
+		d := New(newFake(t, 64, 200, wide), Intersect(newFake(t, 64, 200, wide), Tokenizers{Target: words, Draft: words}), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 80})
 		collect(t, d, []int32{1, 2, 3}, s)
 		if st := d.Stats(); st.Accepted != st.Drafted || st.Drafted < 60 {
 			t.Errorf("%+v: %d of %d accepted", s, st.Accepted, st.Drafted)
@@ -348,14 +348,14 @@ func TestForeignAcceptance(t *testing.T) {
 	one, two := session(t, target, 0), session(t, draft, 0)
 	prompt := words.Encode("func (r *Ring) Push(x int) error {\n\tif r.full() {\n", bpe.EncodeOptions{AddSpecial: true})
 	share := func(drafter Drafter) float64 {
-		d := New(one, drafter, Options{Schedule: Constant(4, 0), MaxTokens: 60})
+		d := New(one, drafter, Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 60})
 		collect(t, d, prompt, engine.Sampling{})
 		s := d.Stats()
 		t.Logf("%T: %d of %d accepted, %d draft passes", drafter, s.Accepted, s.Drafted, s.DraftPasses)
 		return float64(s.Accepted) / float64(s.Drafted)
 	}
 	own := share(Model(two))
-	for _, drafter := range []Drafter{Reencode(two, words, words), Intersect(two, words, words)} {
+	for _, drafter := range []Drafter{Reencode(two, Tokenizers{Target: words, Draft: words}), Intersect(two, Tokenizers{Target: words, Draft: words})} {
 		if got := share(drafter); got < own-0.05 {
 			t.Errorf("%T: %.2f accepted, %.2f of the model's own", drafter, got, own)
 		}
@@ -373,18 +373,26 @@ func foreigners(t testing.TB, model func([]int32, []float32)) []named[Drafter] {
 	}
 	n := draft.Size()
 	return []named[Drafter]{
-		{"reencode", func() Drafter { return Reencode(newFake(t, n, matrixContext, random(5)), target, draft) }},
-		{"reencode/same", func() Drafter { return Reencode(newFake(t, matrixVocab, matrixContext, model), target, target) }},
-		{"reencode/short", func() Drafter { return Reencode(newFake(t, n, 30, loops(5)), target, draft) }},
-		{"intersect", func() Drafter { return Intersect(newFake(t, n, matrixContext, random(5)), target, draft) }},
-		{"intersect/same", func() Drafter {
-			return Intersect(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)), target, target)
+		{"reencode", func() Drafter {
+			return Reencode(newFake(t, n, matrixContext, random(5)), Tokenizers{Target: target, Draft: draft})
 		}},
-		{"intersect/short", func() Drafter { return Intersect(newFake(t, n+2, 30, loops(5)), target, draft) }},
+		{"reencode/same", func() Drafter {
+			return Reencode(newFake(t, matrixVocab, matrixContext, model), Tokenizers{Target: target, Draft: target})
+		}},
+		{"reencode/short", func() Drafter { return Reencode(newFake(t, n, 30, loops(5)), Tokenizers{Target: target, Draft: draft}) }},
+		{"intersect", func() Drafter {
+			return Intersect(newFake(t, n, matrixContext, random(5)), Tokenizers{Target: target, Draft: draft})
+		}},
+		{"intersect/same", func() Drafter {
+			return Intersect(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)), Tokenizers{Target: target, Draft: target})
+		}},
+		{"intersect/short", func() Drafter {
+			return Intersect(newFake(t, n+2, 30, loops(5)), Tokenizers{Target: target, Draft: draft})
+		}},
 		{"merged/foreign", func() Drafter {
-			return Merge(Intersect(newFake(t, n, matrixContext, random(5)), target, draft),
-				Reencode(newFake(t, matrixVocab, matrixContext, noisy(model, 0.2)), target, target),
-				Model(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3))), Suffix(0))
+			return Merge(Intersect(newFake(t, n, matrixContext, random(5)), Tokenizers{Target: target, Draft: draft}),
+				Reencode(newFake(t, matrixVocab, matrixContext, noisy(model, 0.2)), Tokenizers{Target: target, Draft: target}),
+				Model(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3))), Suffix(SuffixOptions{}))
 		}},
 	}
 }
@@ -432,10 +440,10 @@ func TestForeignPair(t *testing.T) {
 			for _, s := range settings {
 				want, _ := collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
 				for _, drafter := range []named[Drafter]{
-					{"reencode", func() Drafter { return Reencode(two, tt, dt) }},
-					{"intersect", func() Drafter { return Intersect(two, tt, dt) }},
+					{"reencode", func() Drafter { return Reencode(two, Tokenizers{Target: tt, Draft: dt}) }},
+					{"intersect", func() Drafter { return Intersect(two, Tokenizers{Target: tt, Draft: dt}) }},
 				} {
-					for i, schedule := range []Schedule{Constant(5, 0), Dynamic(8, 0.3, true), Auto()} {
+					for i, schedule := range []Schedule{Constant(ConstantOptions{Length: 5}), Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}), Auto(AutoOptions{})} {
 						if i > 0 && s.Seed > 0 {
 							break
 						}
@@ -448,7 +456,7 @@ func TestForeignPair(t *testing.T) {
 			}
 		}
 		// Without being asked for, it is refused, with the reason.
-		for _, drafter := range []Drafter{Model(two), Splice(two), Merge(NGram(0, 0), Model(two))} {
+		for _, drafter := range []Drafter{Model(two), Splice(two, TreeOptions{}), Merge(NGram(NGramOptions{}), Model(two))} {
 			for _, err := range New(one, drafter, Options{}).Generate(context.Background(), []int32{1}, engine.Sampling{}) {
 				if !errors.Is(err, engine.ErrVocabulary) || !strings.Contains(err.Error(), "the vocabularies differ") {
 					t.Errorf("%s, %T: %v", c.name, drafter, err)

@@ -11,15 +11,15 @@ type Schedule interface {
 	// is sent all the same: dropping it because of its value would bend the distribution under the
 	// rejection rules.
 	Stop(d *Draft) bool
-	// Trust reports whether Stop looks at the tokens' confidence, which costs time to compute.
-	Trust() bool
+	// NeedsConfidence reports whether Stop looks at the tokens' confidence, which costs time to compute.
+	NeedsConfidence() bool
 	// Observe is told how the round went. r is valid during the call.
 	Observe(r *Round)
 }
 
 // Round is what happened in one round.
 type Round struct {
-	Text      int // tokens before the round
+	Position  int // of the round's first token: the tokens before it
 	Requested int // what the schedule asked for, before the bounds of budget and context
 	Draft     *Draft
 	Path      []int32 // the accepted tokens' indices in Draft
@@ -45,8 +45,22 @@ func (r *Round) rejected() int {
 
 // Constant drafts length tokens each round, fewer when a token's confidence falls below threshold
 // (0: never). Transformers: num_assistant_tokens_schedule "constant", with 5 and 0.
-func Constant(length int, threshold float32) Schedule {
-	return &constant{length, threshold}
+func Constant(o ConstantOptions) Schedule {
+	return &constant{length(o.Length, 5), o.MinConfidence}
+}
+
+// ConstantOptions configure [Constant].
+type ConstantOptions struct {
+	Length        int     // most tokens of a draft; 0: 5, negative: none
+	MinConfidence float32 // a draft ends after a token below it; 0: never
+}
+
+// length is what is asked for, or the default.
+func length(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return max(0, n)
 }
 
 type constant struct {
@@ -54,10 +68,10 @@ type constant struct {
 	threshold float32
 }
 
-func (c *constant) Length(int) int     { return c.length }
-func (c *constant) Stop(d *Draft) bool { return below(d, c.threshold) }
-func (c *constant) Trust() bool        { return c.threshold > 0 }
-func (c *constant) Observe(*Round)     {}
+func (c *constant) Length(int) int        { return c.length }
+func (c *constant) Stop(d *Draft) bool    { return below(d, c.threshold) }
+func (c *constant) NeedsConfidence() bool { return c.threshold > 0 }
+func (c *constant) Observe(*Round)        {}
 
 // below reports whether the last token's confidence is under the threshold.
 func below(d *Draft, threshold float32) bool {
@@ -68,8 +82,14 @@ func below(d *Draft, threshold float32) bool {
 // tokens it asked for were accepted, else for one fewer, but at least one (Gante 2023). A round
 // that could not draft at all teaches nothing. Transformers: num_assistant_tokens_schedule
 // "heuristic", with 5 and 0.
-func Heuristic(length int, threshold float32) Schedule {
-	return &heuristic{constant{length, threshold}}
+func Heuristic(o HeuristicOptions) Schedule {
+	return &heuristic{constant{length(o.Length, 5), o.MinConfidence}}
+}
+
+// HeuristicOptions configure [Heuristic].
+type HeuristicOptions struct {
+	Length        int     // most tokens of the first draft; 0: 5
+	MinConfidence float32 // a draft ends after a token below it; 0: never
 }
 
 type heuristic struct{ constant }
@@ -115,11 +135,11 @@ func (o *oracle) Stop(d *Draft) bool {
 	if d.Parent(last) == o.right && o.text[i] == d.Tokens[last] {
 		o.right = last
 	}
-	if d.ranked {
+	if d.Ranked {
 		return last-o.right >= astray
 	}
 	return last != o.right
 }
 
-func (o *oracle) Trust() bool    { return false }
-func (o *oracle) Observe(*Round) {}
+func (o *oracle) NeedsConfidence() bool { return false }
+func (o *oracle) Observe(*Round)        {}

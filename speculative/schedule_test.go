@@ -27,7 +27,7 @@ func TestReplayPasses(t *testing.T) {
 	for k := 1; k <= 16; k++ {
 		for _, every := range []int{0, 10, 1, 3} {
 			target := newFake(t, matrixVocab, 200, model)
-			d := New(target, Replay(want, every), Options{Schedule: Constant(k, 0), MaxTokens: len(want)})
+			d := New(target, Replay(ReplayOptions{Tokens: want, ErrorEvery: every}), Options{Schedule: Constant(ConstantOptions{Length: k}), MaxTokens: len(want)})
 			got, _ := collect(t, d, matrixPrompt, engine.Sampling{})
 			if !slices.Equal(got, want) {
 				t.Fatalf("draft %d: other text", k)
@@ -53,7 +53,7 @@ func TestHeuristicSteps(t *testing.T) {
 	wrong(17) // 17-24 (8 asked, none)
 	wrong(18)
 	var asked, accepted []int
-	schedule := Heuristic(5, 0)
+	schedule := Heuristic(HeuristicOptions{Length: 5})
 	o := Options{Schedule: schedule, MaxTokens: 43, Trace: func(r *Round) {
 		asked, accepted = append(asked, r.Requested), append(accepted, r.Accepted())
 	}}
@@ -70,7 +70,7 @@ func TestHeuristicSteps(t *testing.T) {
 	if n := schedule.Length(0); n != 9 { // kept for the next text; the budget cut the last round short
 		t.Errorf("length afterwards %d", n)
 	}
-	low := Heuristic(2, 0)
+	low := Heuristic(HeuristicOptions{Length: 2})
 	d := &Draft{Tokens: []int32{1}}
 	for _, want := range []int{1, 1} {
 		low.Observe(&Round{Draft: d})
@@ -94,7 +94,7 @@ func TestOracle(t *testing.T) {
 	var drafted []int
 	o := Options{Schedule: Oracle(text), MaxTokens: 30, Trace: func(r *Round) { drafted = append(drafted, r.Drafted()) }}
 	target := newFake(t, 64, 100, script(1, write...))
-	d := New(target, Replay(draft, 0), o)
+	d := New(target, Replay(ReplayOptions{Tokens: draft}), o)
 	if got, _ := collect(t, d, []int32{1}, engine.Sampling{}); !slices.Equal(got, write) {
 		t.Errorf("got %v", got)
 	}
@@ -113,7 +113,7 @@ func TestThreshold(t *testing.T) {
 		}
 	}
 	var drafted []int
-	o := Options{Schedule: Constant(9, 0.5), MaxTokens: 40, Trace: func(r *Round) { drafted = append(drafted, r.Drafted()) }}
+	o := Options{Schedule: Constant(ConstantOptions{Length: 9, MinConfidence: 0.5}), MaxTokens: 40, Trace: func(r *Round) { drafted = append(drafted, r.Drafted()) }}
 	d := New(newFake(t, 8, 100, sure), Model(newFake(t, 8, 100, sure)), o)
 	collect(t, d, []int32{1}, engine.Sampling{Temperature: 0.3})
 	if !slices.Equal(drafted[:4], []int{3, 2, 2, 2}) { // up to the token that follows a text of 3, 6, 9, 12

@@ -51,7 +51,7 @@ type tracked struct {
 // Tracked sequences may be used by others between two texts: then what they hold is asked for, or
 // unknown and dropped.
 func (t *tracked) open() error {
-	if s, ok := t.Sequence.(interface{ Tokens() []int32 }); ok {
+	if s, ok := t.Sequence.(Listed); ok {
 		t.tokens = append(t.tokens[:0], s.Tokens()...)
 	}
 	if t.Len() != len(t.tokens) {
@@ -117,9 +117,8 @@ func (t *tracked) reserve(n int) {
 // compatible says why a drafting model cannot speak for the target, nil if it can. Vocabularies may
 // differ by padding at their end.
 func compatible(target, draft Sequence) error {
-	type modelled interface{ Model() *engine.Model }
-	t, ok1 := target.(modelled)
-	d, ok2 := draft.(modelled)
+	t, ok1 := target.(Modeled)
+	d, ok2 := draft.(Modeled)
 	if !ok1 || !ok2 {
 		return nil
 	}

@@ -16,11 +16,16 @@ import (
 //
 // The rows are beginnings of one another, so one pass over the longest has all predictions: that is
 // the fast mode. The faithful mode computes each row by itself from its first token on, as published.
-func Stairs(faithful bool) Verifier {
-	if faithful {
+func Stairs(o StairsOptions) Verifier {
+	if o.Recompute {
 		return &stairs{}
 	}
 	return &match{}
+}
+
+// StairsOptions configure [Stairs].
+type StairsOptions struct {
+	Recompute bool // compute each row by itself from its first token on, as published
 }
 
 type stairs struct {
@@ -28,19 +33,23 @@ type stairs struct {
 	data []float32
 }
 
-// evaluate computes every row anew. Afterwards the cache holds the last one, the text with the
-// whole draft, as after an ordinary pass.
-func (s *stairs) evaluate(ctx context.Context, target *tracked, text []int32, d *Draft) (engine.Logits, error) {
+// Evaluate computes every row anew. Afterwards the target holds the last one, the sequence with the whole draft, as
+// after an ordinary pass.
+func (s *stairs) Evaluate(ctx context.Context, target Sequence, sequence []int32, d *Draft) (engine.Logits, error) {
 	s.data = s.data[:0]
 	for i := range d.Len() + 1 {
-		if err := target.cut(0); err != nil {
+		if err := target.Truncate(0); err != nil {
 			return engine.Logits{}, err
 		}
-		row := append(text, d.Tokens[:i]...) // in the text's spare capacity
-		if _, err := target.prefill(ctx, row[:len(row)-1]); err != nil {
-			return engine.Logits{}, err
+		row := append(sequence, d.Tokens[:i]...) // in the sequence's spare capacity
+		for len(row) > 1 {
+			chunk := row[:min(len(row)-1, prefillChunk)]
+			if _, err := target.Eval(ctx, chunk, nil, engine.None); err != nil {
+				return engine.Logits{}, err
+			}
+			row = row[len(chunk):]
 		}
-		logits, err := target.chain(ctx, row[len(row)-1:], engine.Last)
+		logits, err := target.Eval(ctx, row, nil, engine.Last)
 		if err != nil {
 			return engine.Logits{}, err
 		}

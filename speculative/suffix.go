@@ -6,11 +6,18 @@ import "context"
 // automaton (Blumer et al. 1985) of prompt and output, in which each new token and each drafted one
 // is a step. least is the shortest match that counts, 0 standing for 2. A token's confidence is
 // n/(n+1) for a match of n tokens.
-func Suffix(least int) Drafter {
-	if least <= 0 {
-		least = 2
+func Suffix(o SuffixOptions) Drafter { return newSuffix(o) }
+
+// SuffixOptions configure [Suffix] and [SuffixSource].
+type SuffixOptions struct {
+	MinMatch int // tokens of the shortest match that counts; 0: 2
+}
+
+func newSuffix(o SuffixOptions) *suffix {
+	if o.MinMatch <= 0 {
+		o.MinMatch = 2
 	}
-	return &suffix{least: least}
+	return &suffix{least: o.MinMatch}
 }
 
 type suffix struct {

@@ -1,6 +1,7 @@
 package speculative
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func TestTextAcrossDraftEdges(t *testing.T) {
 	} {
 		write := ids(c.write)
 		for k := range 13 {
-			o := Options{Schedule: Constant(k, 0), Text: letters(t), MaxTokens: 16}
+			o := Options{Schedule: Constant(ConstantOptions{Length: cmp.Or(k, -1)}), Tokenizer: letters(t), MaxTokens: 16}
 			if c.stop != "" {
 				o.Stop = []string{"nothing like it", c.stop}
 			}
@@ -101,7 +102,7 @@ func TestHeldTextComesWithTheError(t *testing.T) {
 	write := ids("abcdefgh")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	d := New(newFake(t, 64, 100, script(1, write...)), nil, Options{Text: letters(t), Stop: []string{"cdx"}})
+	d := New(newFake(t, 64, 100, script(1, write...)), nil, Options{Tokenizer: letters(t), Stop: []string{"cdx"}})
 	text := ""
 	for tok, err := range d.Generate(ctx, []int32{1}, engine.Sampling{}) {
 		text += tok.Text
@@ -124,8 +125,8 @@ func TestStopStringsAsSampled(t *testing.T) { // in random text, against a cut m
 	for at := range 50 {
 		stop := free[at : at+3]
 		want := free[:strings.Index(free, stop)]
-		for _, drafter := range []Drafter{nil, Model(newFake(t, 64, 100, noisy(wide, 0.3))), NGram(0, 0)} {
-			d := New(newFake(t, 64, 100, wide), drafter, Options{Schedule: Constant(4, 0), Text: tokens, Stop: []string{stop}, MaxTokens: 60})
+		for _, drafter := range []Drafter{nil, Model(newFake(t, 64, 100, noisy(wide, 0.3))), NGram(NGramOptions{})} {
+			d := New(newFake(t, 64, 100, wide), drafter, Options{Schedule: Constant(ConstantOptions{Length: 4}), Tokenizer: tokens, Stop: []string{stop}, MaxTokens: 60})
 			got, text := collect(t, d, []int32{1}, s)
 			if text != want || !slices.Equal(got, all[:len(got)]) || d.Stats().End != EndStop {
 				t.Errorf("stop %q: %q, want %q", stop, text, want)

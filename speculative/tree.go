@@ -2,6 +2,7 @@ package speculative
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -20,19 +21,27 @@ import (
 // Under rules that weigh p against q, [Rejection] and [Block], the children of a node are drawn one
 // after the other, each from q without its elder siblings (Yang et al. 2024; Jeon et al. 2024), q
 // being the model's distribution mixed with what a lookup says.
-func Tree(seq Sequence) Drafter { return newTree(seq, false) }
+func Tree(seq Sequence, o TreeOptions) Drafter { return newTree(seq, o, false) }
+
+// TreeOptions configure [Tree] and [Splice].
+type TreeOptions struct {
+	Sources []CandidateSource // of candidates beside the model's; nil: SuffixSource, empty: none
+}
 
 // Splice drafts a chain: of the guesses that [Tree] has at a place, the one that is likeliest, be
 // it the model's or a lookup's; where Tree draws children, the first.
-func Splice(seq Sequence) Drafter { return newTree(seq, true) }
+func Splice(seq Sequence, o TreeOptions) Drafter { return newTree(seq, o, true) }
 
-func newTree(seq Sequence, chain bool) *tree {
-	return &tree{model: modelDrafter{seq: tracked{Sequence: seq}}, lookup: suffix{least: 2}, chain: chain, now: monotonic(), first: rate{1.4, 2}}
+func newTree(seq Sequence, o TreeOptions, chain bool) *tree {
+	if o.Sources == nil {
+		o.Sources = []CandidateSource{SuffixSource(SuffixOptions{})}
+	}
+	return &tree{model: modelDrafter{seq: tracked{Sequence: seq}}, lookup: o.Sources, chain: chain, now: monotonic(), first: rate{1.4, 2}}
 }
 
 type tree struct {
 	model  modelDrafter
-	lookup suffix
+	lookup sources
 	chain  bool
 	greedy bool // nothing is left to chance
 
@@ -53,7 +62,7 @@ type tree struct {
 	whole pace   // of all rounds
 }
 
-func (t *tree) clock(now func() time.Duration) { t.now = now }
+func (t *tree) SetClock(now func() time.Duration) { t.now = now }
 
 // guesses is how many the model makes after a node.
 const guesses = 4
@@ -93,9 +102,12 @@ type shoot struct {
 }
 
 func (t *tree) Start(ctx context.Context, s Setup) error {
-	if err := t.lookup.Start(ctx, s); err != nil {
-		return err
+	for i, x := range t.lookup {
+		if x == nil {
+			return fmt.Errorf("tree: %w: candidate source %d is nil", ErrOptions, i)
+		}
 	}
+	t.lookup.reset()
 	t.greedy = s.Sampling.Temperature == 0
 	t.guesses = slices.Grow(t.guesses[:0], (s.Longest+1)*(guesses+1))
 	t.queue = slices.Grow(t.queue[:0], (s.Longest+1)*(guesses+2))
@@ -109,7 +121,7 @@ func (t *tree) Draft(ctx context.Context, text []int32, d *Draft) error {
 	t.guesses, t.asked, t.places, t.queue = t.guesses[:0], t.asked[:0], t.places[:0], t.queue[:0]
 	t.model.begin()
 	t.lookup.begin(text)
-	d.ranked, d.weighed = !t.chain, true
+	d.Ranked, d.Calibrated = !t.chain, true
 	t.push(shoot{1, -1, -1})
 	for d.More() {
 		for n := d.Len(); n == d.Len(); {
@@ -149,7 +161,7 @@ func (t *tree) ask(ctx context.Context, text []int32, d *Draft, s shoot) error {
 		t.path[i] = d.Tokens[node]
 	}
 	from := len(t.guesses)
-	found, match := t.lookup.ahead(t.path, depth)
+	found, match := t.lookup.next(t.path, depth)
 	if t.model.probs {
 		return t.open(ctx, len(text), d, place{node: s.node, found: found, match: int32(match), reach: reach})
 	}

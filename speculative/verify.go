@@ -1,7 +1,6 @@
 package speculative
 
 import (
-	"context"
 	"errors"
 
 	"github.com/specgo/spec/engine"
@@ -11,17 +10,11 @@ import (
 type Verifier interface {
 	// Start begins a text.
 	Start(s Setup) error
-	// Probs reports whether the rule weighs p against q: then drafters sample from q, on their own
+	// NeedsProbs reports whether the rule weighs p against q: then drafters sample from q, on their own
 	// random numbers, and keep it.
-	Probs() bool
+	NeedsProbs() bool
 	// Verify chooses the path of accepted tokens and the target's own token after it.
 	Verify(v *Verification)
-}
-
-// evaluator is a rule that computes the logits of a chain in its own way. It leaves the text and the
-// whole draft in the cache.
-type evaluator interface {
-	evaluate(ctx context.Context, target *tracked, text []int32, d *Draft) (engine.Logits, error)
 }
 
 // Verification is one round's draft with what the target said about it.
@@ -66,7 +59,7 @@ func (m *match) Start(s Setup) (err error) {
 	return err
 }
 
-func (m *match) Probs() bool { return false }
+func (m *match) NeedsProbs() bool { return false }
 
 func (m *match) Verify(v *Verification) {
 	text, node := v.Text, -1

@@ -118,26 +118,26 @@ func TestAutoOnText(t *testing.T) {
 					}
 					return total
 				}
-				plain := func(n int) float64 { return run(n, func() Drafter { return nil }, Auto, false) }
+				plain := func(n int) float64 { return run(n, func() Drafter { return nil }, newAuto, false) }
 				for _, drafter := range []struct {
 					name  string
 					texts int
 					make  func() Drafter
 				}{
 					{"model", few, func() Drafter { return Model(two) }},
-					{"tree", n, func() Drafter { return Tree(two) }},
+					{"tree", n, func() Drafter { return Tree(two, TreeOptions{}) }},
 					{"merge", few, func() Drafter { return Merge(Model(two), Model(dear)) }},
-					{"ngram", few, func() Drafter { return NGram(0, 0) }},
+					{"ngram", few, func() Drafter { return NGram(NGramOptions{}) }},
 				} {
 					base := plain(drafter.texts)
 					best, length := math.Inf(1), 0
 					for _, k := range []int{2, 3, 5, 7, 11} {
-						if x := run(drafter.texts, drafter.make, func() Schedule { return Constant(k, 0) }, false); x < best {
+						if x := run(drafter.texts, drafter.make, func() Schedule { return Constant(ConstantOptions{Length: k}) }, false); x < best {
 							best, length = x, k
 						}
 					}
-					auto, fresh := run(drafter.texts, drafter.make, Auto, false), run(drafter.texts, drafter.make, Auto, true)
-					both := run(drafter.texts, drafter.make, func() Schedule { return Constant(length, 0) }, true)
+					auto, fresh := run(drafter.texts, drafter.make, newAuto, false), run(drafter.texts, drafter.make, newAuto, true)
+					both := run(drafter.texts, drafter.make, func() Schedule { return Constant(ConstantOptions{Length: length}) }, true)
 					t.Logf("%-6s of plain: the best constant, %d, %.2f, auto %.2f; fresh for each text %.2f, %.2f",
 						drafter.name, length, base/best, base/auto, base/both, base/fresh)
 					least := 0.97
@@ -151,7 +151,7 @@ func TestAutoOnText(t *testing.T) {
 				base := plain(few)
 				for _, cost := range []float64{0.17, 2, 8} {
 					wrong := func() Drafter { return &hopeless{spend: func() { m.spend(cost) }} }
-					auto, fresh := run(few, wrong, Auto, false), run(few, wrong, Auto, true)
+					auto, fresh := run(few, wrong, newAuto, false), run(few, wrong, newAuto, true)
 					t.Logf("hopeless drafts of %v ms a token: auto %.3f of plain, a fresh auto for each text %.3f", cost, base/auto, base/fresh)
 					if base/auto < 0.97 || base/fresh < 0.95 {
 						t.Errorf("hopeless drafts of %v ms: auto has %.3f and %.3f of plain decoding's speed", cost, base/auto, base/fresh)

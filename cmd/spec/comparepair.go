@@ -95,25 +95,25 @@ func (t *team) drafter(name string) (speculative.Drafter, error) {
 	ours, theirs := t.target.Model().Tokenizer(), t.drafts[n].Model().Tokenizer()
 	switch name {
 	case "reencode":
-		return speculative.Reencode(t.drafts[n], ours, theirs), nil
+		return speculative.Reencode(t.drafts[n], speculative.Tokenizers{Target: ours, Draft: theirs}), nil
 	case "intersect":
-		return speculative.Intersect(t.drafts[n], ours, theirs), nil
+		return speculative.Intersect(t.drafts[n], speculative.Tokenizers{Target: ours, Draft: theirs}), nil
 	}
 	if err := ours.Compatible(theirs); err != nil {
 		return nil, fmt.Errorf("the draft model cannot be drafter %s: %w", name, err)
 	}
 	switch name {
 	case "splice":
-		return speculative.Splice(t.drafts[n]), nil
+		return speculative.Splice(t.drafts[n], speculative.TreeOptions{}), nil
 	case "tree":
-		return speculative.Tree(t.drafts[n]), nil
+		return speculative.Tree(t.drafts[n], speculative.TreeOptions{}), nil
 	case "merge":
 		var all []speculative.Drafter
 		for _, s := range t.drafts {
 			all = append(all, speculative.Model(s))
 		}
 		if len(all) == 1 {
-			all = append(all, speculative.Suffix(0))
+			all = append(all, speculative.Suffix(speculative.SuffixOptions{}))
 		}
 		return speculative.Merge(all...), nil
 	}

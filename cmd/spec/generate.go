@@ -180,7 +180,7 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	}
 	o := speculative.Options{
 		Schedule: g.newSchedule(g.model == ""), DraftMax: g.draftMax, DraftMin: g.draftMin,
-		Verify: g.newVerifier(), Text: tok, Stop: g.stop, MaxTokens: g.predict,
+		Verifier: g.newVerifier(), Tokenizer: tok, Stop: g.stop, MaxTokens: g.predict,
 		LogProbs: g.logprobs,
 	}
 	if g.ignoreEOS {

@@ -34,7 +34,7 @@ func main() {
 	}
 	defer rt.Close()
 	_, err = engine.Open(context.Background(), rt, "missing.gguf", engine.Options{})
-	fmt.Println(err != nil, speculative.NGram(1, 3) != nil)
+	fmt.Println(err != nil, speculative.NGram(speculative.NGramOptions{MinMatch: 1, MaxMatch: 3}) != nil)
 }
 `
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
@@ -24,17 +23,21 @@ type speculation struct {
 // with another vocabulary the tokenizers too.
 var (
 	modelDrafters = map[string]func(speculative.Sequence) speculative.Drafter{
-		"tree":   speculative.Tree,
-		"splice": speculative.Splice,
-		"model":  speculative.Model,
+		"tree": func(s speculative.Sequence) speculative.Drafter {
+			return speculative.Tree(s, speculative.TreeOptions{})
+		},
+		"splice": func(s speculative.Sequence) speculative.Drafter {
+			return speculative.Splice(s, speculative.TreeOptions{})
+		},
+		"model": speculative.Model,
 	}
-	foreignDrafters = map[string]func(draft speculative.Sequence, target, own *bpe.Tokenizer) speculative.Drafter{
+	foreignDrafters = map[string]func(draft speculative.Sequence, t speculative.Tokenizers) speculative.Drafter{
 		"reencode":  speculative.Reencode,
 		"intersect": speculative.Intersect,
 	}
 	textDrafters = map[string]func() speculative.Drafter{
-		"ngram":  func() speculative.Drafter { return speculative.NGram(0, 0) },
-		"suffix": func() speculative.Drafter { return speculative.Suffix(0) },
+		"ngram":  func() speculative.Drafter { return speculative.NGram(speculative.NGramOptions{}) },
+		"suffix": func() speculative.Drafter { return speculative.Suffix(speculative.SuffixOptions{}) },
 		"none":   func() speculative.Drafter { return nil },
 	}
 )
@@ -43,18 +46,18 @@ const earlyExit = "early-exit"
 
 // Schedules by name. Each takes a length, 0 for its own default, and a threshold, negative for its own.
 var schedules = map[string]func(length int, threshold float32) speculative.Schedule{
-	"auto": func(int, float32) speculative.Schedule { return speculative.Auto() },
+	"auto": func(int, float32) speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) },
 	"constant": func(length int, threshold float32) speculative.Schedule {
-		return speculative.Constant(or(length, 5), max(threshold, 0))
+		return speculative.Constant(speculative.ConstantOptions{Length: or(length, 5), MinConfidence: max(threshold, 0)})
 	},
 	"heuristic": func(length int, threshold float32) speculative.Schedule {
-		return speculative.Heuristic(min(or(length, 5), 5), max(threshold, 0))
+		return speculative.Heuristic(speculative.HeuristicOptions{Length: min(or(length, 5), 5), MinConfidence: max(threshold, 0)})
 	},
 	"dynamic": func(length int, threshold float32) speculative.Schedule {
 		if threshold < 0 {
 			threshold = 0.4
 		}
-		return speculative.Dynamic(or(length, 20), threshold, false)
+		return speculative.Dynamic(speculative.DynamicOptions{Length: or(length, 20), MinConfidence: threshold})
 	},
 }
 
@@ -64,7 +67,7 @@ var verifiers = map[string]func() speculative.Verifier{
 	"match":     speculative.Match,
 	"rejection": speculative.Rejection,
 	"block":     speculative.Block,
-	"stairs":    func() speculative.Verifier { return speculative.Stairs(false) },
+	"stairs":    func() speculative.Verifier { return speculative.Stairs(speculative.StairsOptions{}) },
 }
 
 func or(n, otherwise int) int {
@@ -185,7 +188,7 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 		if err != nil {
 			return nil, err
 		}
-		return foreign(session, tok, own), nil
+		return foreign(session, speculative.Tokenizers{Target: tok, Draft: own}), nil
 	}
 	if err := tok.Compatible(own); err != nil {
 		return nil, fmt.Errorf("-md %s cannot draft for %s: %w (--drafter reencode or intersect can)", file, g.name(), err)

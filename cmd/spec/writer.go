@@ -118,6 +118,6 @@ func traceRound(w io.Writer, tok *bpe.Tokenizer, r *speculative.Round) {
 		accepted[i] = r.Draft.Tokens[node]
 	}
 	fmt.Fprintf(w, "at %d drafted %d %q in %.2f ms, accepted %d %q, then %q, verified in %.2f ms\n",
-		r.Text, r.Drafted(), tok.Decode(r.Draft.Tokens), 1e3*r.Drafting.Seconds(),
+		r.Position, r.Drafted(), tok.Decode(r.Draft.Tokens), 1e3*r.Drafting.Seconds(),
 		r.Accepted(), tok.Decode(accepted), tok.Decode([]int32{r.Next}), 1e3*r.Verifying.Seconds())
 }

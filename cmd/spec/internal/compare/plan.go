@@ -158,15 +158,15 @@ func (s Setting) schedule(text []int32) (speculative.Schedule, error) {
 	}
 	switch s.Schedule {
 	case "constant":
-		return speculative.Constant(length(5), s.Confidence), nil
+		return speculative.Constant(speculative.ConstantOptions{Length: length(5), MinConfidence: s.Confidence}), nil
 	case "heuristic":
-		return speculative.Heuristic(min(5, length(5)), s.Confidence), nil
+		return speculative.Heuristic(speculative.HeuristicOptions{Length: min(5, length(5)), MinConfidence: s.Confidence}), nil
 	case "dynamic":
-		return speculative.Dynamic(length(20), confidence, false), nil
+		return speculative.Dynamic(speculative.DynamicOptions{Length: length(20), MinConfidence: confidence}), nil
 	case "adaptive":
-		return speculative.Dynamic(length(20), confidence, true), nil
+		return speculative.Dynamic(speculative.DynamicOptions{Length: length(20), MinConfidence: confidence, Adapt: true}), nil
 	case "auto":
-		return speculative.Auto(), nil
+		return speculative.Auto(speculative.AutoOptions{}), nil
 	case oracle:
 		return speculative.Oracle(text), nil
 	}
@@ -185,9 +185,9 @@ func (s Setting) verifier() (speculative.Verifier, error) {
 	case "block":
 		return speculative.Block(), nil
 	case "stairs":
-		return speculative.Stairs(false), nil
+		return speculative.Stairs(speculative.StairsOptions{}), nil
 	case "stairs-faithful":
-		return speculative.Stairs(true), nil
+		return speculative.Stairs(speculative.StairsOptions{Recompute: true}), nil
 	}
 	return nil, fmt.Errorf("no verifier is called %q", s.Verify)
 }

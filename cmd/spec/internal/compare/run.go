@@ -283,7 +283,7 @@ func (x *subject) options(schedule speculative.Schedule, verify speculative.Veri
 		longest = max(longest, x.plan.Tokens)
 	}
 	return speculative.Options{
-		Schedule: schedule, Verify: verify, DraftMax: longest, MaxTokens: x.plan.Tokens, Text: x.pair.Tokenizer,
+		Schedule: schedule, Verifier: verify, DraftMax: longest, MaxTokens: x.plan.Tokens, Tokenizer: x.pair.Tokenizer,
 		Trace: func(r *speculative.Round) {
 			x.now.lengths = append(x.now.lengths, r.Drafted())
 			if r.Accepted() < r.Drafted() {

@@ -91,7 +91,7 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 			return nil, speculative.Stats{}, err
 		}
 		defer s.Close()
-		decoder := speculative.New(s, drafter, speculative.Options{Verify: speculative.Match(), Text: tok, MaxTokens: o.Tokens})
+		decoder := speculative.New(s, drafter, speculative.Options{Verifier: speculative.Match(), Tokenizer: tok, MaxTokens: o.Tokens})
 		page.begin(name, o.Prompt)
 		var ids []int32
 		for t, err := range decoder.Generate(ctx, prompt, o.Sampling) {
@@ -116,7 +116,7 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 		return r, err
 	}
 	defer d.Close()
-	got, stats, err := write("speculated", speculative.Tree(d))
+	got, stats, err := write("speculated", speculative.Tree(d, speculative.TreeOptions{}))
 	if err != nil {
 		return r, err
 	}

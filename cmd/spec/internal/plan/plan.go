@@ -78,7 +78,7 @@ func (c *cycle) Length(int) int {
 }
 
 func (c *cycle) Stop(*speculative.Draft) bool { return false }
-func (c *cycle) Trust() bool                  { return false }
+func (c *cycle) NeedsConfidence() bool        { return false }
 func (c *cycle) Observe(*speculative.Round)   {}
 
 // sample is one text and what the draft model thought of each of its tokens.

@@ -40,8 +40,10 @@ func (t *test) chances(ctx context.Context, _ reference) error {
 	}
 
 	drafters := map[string]func() speculative.Drafter{
-		"certain": func() speculative.Drafter { return speculative.Replay([]int32{0, 1, 2, 0, 1}, 0) },
-		"tree":    func() speculative.Drafter { return &branches{record: []int32{0, 1, 2, 0, 1}} },
+		"certain": func() speculative.Drafter {
+			return speculative.Replay(speculative.ReplayOptions{Tokens: []int32{0, 1, 2, 0, 1}})
+		},
+		"tree": func() speculative.Drafter { return &branches{record: []int32{0, 1, 2, 0, 1}} },
 	}
 	if t.draft != nil && slices.Max(prompt) < int32(t.draft.Config().Vocab) && slices.Max(ids) < int32(t.draft.Config().Vocab) {
 		ds, err := t.draft.NewSession(engine.SessionOptions{})
@@ -62,8 +64,10 @@ func (t *test) chances(ctx context.Context, _ reference) error {
 		drafters["astray"] = func() speculative.Drafter { return speculative.Model(draft) }
 	}
 	plans := map[string]func() speculative.Schedule{
-		"":           func() speculative.Schedule { return speculative.Constant(3, 0) },
-		", trimming": func() speculative.Schedule { return speculative.Constant(3, 0.3) },
+		"": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 3}) },
+		", trimming": func() speculative.Schedule {
+			return speculative.Constant(speculative.ConstantOptions{Length: 3, MinConfidence: 0.3})
+		},
 	}
 	if err := t.drawn(ctx, "plain sampling", target, exact, nil, nil, nil, sampling); err != nil {
 		return err
@@ -93,7 +97,7 @@ func (t *test) drawn(ctx context.Context, what string, target *memo, exact []flo
 		o := speculative.Options{MaxTokens: written}
 		var d speculative.Drafter
 		if by != nil {
-			d, o.Schedule, o.Verify = by(), plan(), rule()
+			d, o.Schedule, o.Verifier = by(), plan(), rule()
 		}
 		accepted, drafted := 0, 0
 		o.Trace = func(r *speculative.Round) { drafted, accepted = drafted+r.Drafted(), accepted+r.Accepted() }

@@ -90,7 +90,7 @@ func (t *test) match(ctx context.Context, _ reference) error {
 			return err
 		}
 	}
-	return t.rules(ctx, "sampled, ", plain, sampling, func(v speculative.Verifier) bool { return !v.Probs() })
+	return t.rules(ctx, "sampled, ", plain, sampling, func(v speculative.Verifier) bool { return !v.NeedsProbs() })
 }
 
 func (t *test) plain(ctx context.Context, sampling func(int) engine.Sampling) (texts [][]int32, err error) {
@@ -112,7 +112,7 @@ func (t *test) rules(ctx context.Context, prefix string, plain [][]int32, sampli
 		if v := t.Rules[name](); !promises(v) || v.Start(speculative.Setup{Sampling: sampling(0), Vocab: t.target.Config().Vocab}) != nil {
 			continue // greedy refuses a temperature
 		}
-		plan := map[string]func() speculative.Schedule{"constant": func() speculative.Schedule { return speculative.Constant(4, 0) }}
+		plan := map[string]func() speculative.Schedule{"constant": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 4}) }}
 		if err := t.identical(ctx, prefix+"rule "+name, plain, d, plan, t.Rules[name], sampling); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (t *test) identical(ctx context.Context, what string, plain [][]int32, d dr
 					drafted, accepted = drafted+r.Drafted(), accepted+r.Accepted()
 				}}
 				if rule != nil {
-					o.Verify = rule()
+					o.Verifier = rule()
 				}
 				got, err := t.write(ctx, prompt, by, o, sampling(i))
 				release()

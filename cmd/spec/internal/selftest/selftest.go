@@ -215,7 +215,7 @@ type drafter struct {
 func (t *test) drafters() (list []drafter) {
 	nothing := func() {}
 	list = append(list, drafter{"replay", func(record []int32) (speculative.Drafter, func(), error) {
-		return speculative.Replay(record, 3), nothing, nil
+		return speculative.Replay(speculative.ReplayOptions{Tokens: record, ErrorEvery: 3}), nothing, nil
 	}})
 	list = append(list, drafter{"branches", func(record []int32) (speculative.Drafter, func(), error) {
 		return &branches{record: record}, nothing, nil

@@ -65,8 +65,8 @@ func config(t *testing.T) Config {
 			return engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
 		},
 		ModelDrafters: map[string]func(speculative.Sequence) speculative.Drafter{"model": speculative.Model},
-		TextDrafters:  map[string]func() speculative.Drafter{"suffix": func() speculative.Drafter { return speculative.Suffix(0) }},
-		Schedules:     map[string]func() speculative.Schedule{"auto": speculative.Auto},
+		TextDrafters:  map[string]func() speculative.Drafter{"suffix": func() speculative.Drafter { return speculative.Suffix(speculative.SuffixOptions{}) }},
+		Schedules:     map[string]func() speculative.Schedule{"auto": func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }},
 		Rules: map[string]func() speculative.Verifier{
 			"match": speculative.Match, "rejection": speculative.Rejection, "block": speculative.Block,
 		},

@@ -1,0 +1,50 @@
+package speculative
+
+import (
+	"context"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Abilities that drafters, schedules, verifiers and sequences may have beyond their interface. All are optional. The
+// decoder finds them by type assertion, so those from outside the project have them too. A drafter that wraps
+// another one should pass them on.
+type (
+	// Branching is a [Drafter] whose drafts are trees. Branches is the number of chains of full length that a draft
+	// may hold; a draft has room for that many, within what the target's trees hold ([Sequence].MaxTree). Without it a
+	// drafter has room for one chain of tokens, in any shape.
+	Branching interface {
+		Drafter
+		Branches() int
+	}
+
+	// Clocked is a [Drafter] or [Schedule] that measures time. The decoder calls SetClock before each text. Times are
+	// since some fixed moment; tests replace the clock by a virtual one.
+	Clocked interface {
+		SetClock(now func() time.Duration)
+	}
+
+	// Evaluator is a [Verifier] that computes the logits of a chain in its own way, as [Stairs] does. When Evaluate is
+	// called, target holds sequence without its last token. It returns a row for the last token and one for each token of
+	// the draft, and leaves sequence and the whole draft in target. Trees are evaluated by the decoder.
+	Evaluator interface {
+		Verifier
+		Evaluate(ctx context.Context, target Sequence, sequence []int32, d *Draft) (engine.Logits, error)
+	}
+
+	// Listed is a [Sequence] that knows its tokens. What it holds when a text begins is then reused, also if others fed
+	// it. Without it a sequence is assumed to hold what this package fed, and emptied when its length differs.
+	// [*engine.Session] is Listed.
+	Listed interface {
+		Sequence
+		Tokens() []int32
+	}
+
+	// Modeled is a [Sequence] whose model is known. Drafters check by it that target and draft have the same vocabulary;
+	// without it that is up to the caller. [*engine.Session] is Modeled.
+	Modeled interface {
+		Sequence
+		Model() *engine.Model
+	}
+)
