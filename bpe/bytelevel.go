@@ -81,7 +81,7 @@ func (b *byteLevel) encode(s *scratch, text string) {
 
 func (b *byteLevel) word(s *scratch, word string) {
 	if b.whole != nil {
-		if id, ok := b.whole[word]; ok {
+		if id, ok := b.whole[word]; ok && !s.barred[id] {
 			s.ids = append(s.ids, id)
 			return
 		}
@@ -103,8 +103,8 @@ func (b *byteLevel) word(s *scratch, word string) {
 	}
 }
 
-func (b *byteLevel) pair(_ *scratch, left, right *symbol) (int32, uint32) {
-	if m, ok := b.merges[pairKey(left.id, right.id)]; ok {
+func (b *byteLevel) pair(s *scratch, left, right *symbol) (int32, uint32) {
+	if m, ok := b.merges[pairKey(left.id, right.id)]; ok && !s.barred[m.id] {
 		return m.id, m.rank
 	}
 	return -1, never

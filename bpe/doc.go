@@ -18,7 +18,7 @@
 // only where [EncodeOptions].ParseSpecial or [Part].ParseSpecial allows it, and
 // no merge ever makes one: text from a user, encoded without that option,
 // cannot forge a turn of a conversation. User-defined tokens are ordinary text
-// with an id of their own and are always found.
+// with an id of their own and are found everywhere but in a [Part] marked Plain.
 //
 // # Lossless and lossy
 //

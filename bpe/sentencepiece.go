@@ -128,7 +128,7 @@ func (sp *sentencePiece) pair(s *scratch, left, right *symbol) (int32, uint32) {
 	if int(right.end-left.start) > sp.longest {
 		return -1, never
 	}
-	if tok, ok := sp.tokens[string(s.word[left.start:right.end])]; ok {
+	if tok, ok := sp.tokens[string(s.word[left.start:right.end])]; ok && !s.barred[tok.id] {
 		return tok.id, tok.priority
 	}
 	return -1, never

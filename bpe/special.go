@@ -4,19 +4,29 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // specials finds the tokens that are cut out of a text before it is encoded:
-// user-defined ones everywhere, control and unknown ones where they are parsed.
+// user-defined ones outside of plain parts, control and unknown ones where
+// they are parsed.
 type specials struct {
-	list  []specialToken
-	first [256][]int32 // indices into list by first byte
+	list   []specialToken
+	first  [256][]int32   // indices into list by first byte
+	barred map[int32]bool // user-defined tokens that plain text never becomes
 }
 
 type specialToken struct {
 	text    string
 	id      int32
 	control bool // found only where special tokens are parsed
+	marks   bool // may mark structure: not found in plain parts
+}
+
+// mayMark says whether a user-defined token could mark structure. White space
+// and single characters cannot; vocabularies have them for text.
+func mayMark(text string) bool {
+	return utf8.RuneCountInString(text) > 1 && strings.TrimSpace(strings.ReplaceAll(text, spaceMark, " ")) != ""
 }
 
 // fragment is text[start:end], or a special token when id is not negative.
@@ -31,7 +41,15 @@ func newSpecials(tokens []string, types []uint8) specials {
 		switch types[i] {
 		case TypeControl, TypeUnknown, TypeUserDefined:
 			if text != "" {
-				s.list = append(s.list, specialToken{text, int32(i), types[i] != TypeUserDefined})
+				control := types[i] != TypeUserDefined
+				tok := specialToken{text, int32(i), control, control || mayMark(text)}
+				s.list = append(s.list, tok)
+				if tok.marks && !control {
+					if s.barred == nil {
+						s.barred = make(map[int32]bool)
+					}
+					s.barred[tok.id] = true
+				}
 			}
 		}
 	}
@@ -53,6 +71,12 @@ func (sp *specials) cut(s *scratch, text string, parts []Part) []fragment {
 		return nil
 	}
 	out := append(s.fragments, fragment{0, len(text), -1})
+	s.ends = s.ends[:0]
+	end := 0
+	for _, p := range parts {
+		end += len(p.Text)
+		s.ends = append(s.ends, end)
+	}
 	for _, i := range sp.present(text, parts) {
 		tok := &sp.list[i]
 		in := out
@@ -69,7 +93,7 @@ func (sp *specials) cut(s *scratch, text string, parts []Part) []fragment {
 				}
 				start := from + at
 				end := start + len(tok.text)
-				if tok.control && !parsed(parts, start, end) {
+				if !s.allowed(tok, parts, start, end) {
 					from = start + 1
 					continue
 				}
@@ -115,14 +139,29 @@ func (sp *specials) present(text string, parts []Part) []int32 {
 	return found
 }
 
-// parsed says whether [start, end) lies inside one part that parses special tokens.
-func parsed(parts []Part, start, end int) bool {
-	for _, p := range parts {
-		if start < len(p.Text) {
-			return p.ParseSpecial && end <= len(p.Text)
+// allowed says whether a token that stands at [start, end) may be found there:
+// a control token inside one part that parses special tokens, a user-defined
+// one that could mark structure where no part is plain.
+func (s *scratch) allowed(tok *specialToken, parts []Part, start, end int) bool {
+	if !tok.marks {
+		return true
+	}
+	i, _ := slices.BinarySearch(s.ends, start+1)
+	if tok.control {
+		return parts[i].ParseSpecial && end <= s.ends[i]
+	}
+	return !s.plain(parts, i, end)
+}
+
+// plain says whether a plain part has bytes between part i and end.
+func (s *scratch) plain(parts []Part, i, end int) bool {
+	for ; i < len(parts); i++ {
+		if parts[i].Plain && parts[i].Text != "" {
+			return true
 		}
-		start -= len(p.Text)
-		end -= len(p.Text)
+		if s.ends[i] >= end {
+			break
+		}
 	}
 	return false
 }

@@ -40,7 +40,9 @@ type scratch struct {
 	word      []byte     // and the part of it being merged
 	fragments []fragment // the text cut at special tokens
 	spare     []fragment
-	end       int // splitters that cut twice: the end of the outer chunk
+	ends      []int          // where each part of the text ends
+	barred    map[int32]bool // tokens that the fragment must not become, nil for none
+	end       int            // splitters that cut twice: the end of the outer chunk
 }
 
 // EncodeOptions says how [Tokenizer.Encode] treats special tokens and the
@@ -60,18 +62,23 @@ type EncodeOptions struct {
 type Part struct {
 	Text         string
 	ParseSpecial bool // control tokens that lie wholly inside the part become their ids
+
+	// Plain says that the part is nothing but text: no user-defined token that
+	// touches it is found, and no merge of a word that touches it makes one.
+	// User-defined white space and single characters stay what they are.
+	Plain bool
 }
 
 // Encode returns the ids of text. It takes O(n log n) time for text of n bytes,
 // however long its words; a word of more than 1 MiB is cut. Invalid UTF-8 is
 // encoded byte for byte.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
-	return t.encode(text, []Part{{text, o.ParseSpecial}}, o)
+	return t.encode(text, []Part{{Text: text, ParseSpecial: o.ParseSpecial}}, o)
 }
 
 // EncodeParts encodes the concatenation of parts, so that words run across
-// their edges as they do when a template is filled in, but control tokens are
-// found only in the parts that allow them.
+// their edges as they do when a template is filled in, but control and
+// user-defined tokens are found only in the parts that allow them.
 func (t *Tokenizer) EncodeParts(parts []Part, addSpecial bool) []int32 {
 	var all strings.Builder
 	for _, p := range parts {
@@ -96,6 +103,12 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 			s.ids = append(s.ids, f.id)
 			prefix = t.spacePrefix
 			continue
+		}
+		s.barred = nil
+		if t.special.barred != nil {
+			if i, _ := slices.BinarySearch(s.ends, f.start+1); s.plain(parts, i, f.end) {
+				s.barred = t.special.barred
+			}
 		}
 		s.text = s.text[:0]
 		if prefix {

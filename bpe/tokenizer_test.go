@@ -177,12 +177,12 @@ func TestParts(t *testing.T) {
 		parts []Part
 		want  string
 	}{
-		{[]Part{{"<s>he", true}, {"llo<s>", false}, {"<s>", true}}, "<s> hello < s > <s>"},
-		{[]Part{{"<s", true}, {">", false}}, "< s >"},
-		{[]Part{{"<s", true}, {">", true}}, "< s >"},
-		{[]Part{{"<|im_sta", false}, {"rt|><s>", true}}, "< | i m _ s t a r t | > <s>"},
-		{[]Part{{"", true}, {"<s>", false}, {"", true}, {"<s>", true}}, "< s > <s>"},
-		{[]Part{{"<to", false}, {"ol>", true}}, "<tool>"},
+		{[]Part{{Text: "<s>he", ParseSpecial: true}, {Text: "llo<s>", ParseSpecial: false}, {Text: "<s>", ParseSpecial: true}}, "<s> hello < s > <s>"},
+		{[]Part{{Text: "<s", ParseSpecial: true}, {Text: ">", ParseSpecial: false}}, "< s >"},
+		{[]Part{{Text: "<s", ParseSpecial: true}, {Text: ">", ParseSpecial: true}}, "< s >"},
+		{[]Part{{Text: "<|im_sta", ParseSpecial: false}, {Text: "rt|><s>", ParseSpecial: true}}, "< | i m _ s t a r t | > <s>"},
+		{[]Part{{Text: "", ParseSpecial: true}, {Text: "<s>", ParseSpecial: false}, {Text: "", ParseSpecial: true}, {Text: "<s>", ParseSpecial: true}}, "< s > <s>"},
+		{[]Part{{Text: "<to", ParseSpecial: false}, {Text: "ol>", ParseSpecial: true}}, "<tool>"},
 		{nil, ""},
 	} {
 		if got := strings.Join(tokenStrings(tok, tok.EncodeParts(c.parts, false)), " "); got != c.want {
