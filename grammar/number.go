@@ -1,0 +1,332 @@
+package grammar
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// decimal is a number as JSON writes it, without exponent: integer has no leading zeros (but "0"), fraction no trailing ones.
+type decimal struct {
+	negative          bool
+	integer, fraction string
+}
+
+// maxShift bounds the exponents that are read.
+const maxShift = 400
+
+// parseDecimal reads a JSON number.
+func parseDecimal(text string) (d decimal, ok bool) {
+	rest, negative := strings.CutPrefix(text, "-")
+	mantissa, exponent, scaled := strings.Cut(strings.ToLower(rest), "e")
+	integer, fraction, _ := strings.Cut(mantissa, ".")
+	if integer == "" || strings.Trim(integer+fraction, "0123456789") != "" {
+		return d, false
+	}
+	if scaled {
+		n, err := strconv.Atoi(exponent)
+		if err != nil || n > maxShift || n < -maxShift {
+			return d, false
+		}
+		point := len(integer) + n
+		digits := integer + fraction
+		if point < 0 {
+			digits, point = strings.Repeat("0", -point)+digits, 0
+		}
+		digits += strings.Repeat("0", max(0, point-len(digits)))
+		integer, fraction = digits[:point], digits[point:]
+	}
+	d = decimal{negative, strings.TrimLeft(integer, "0"), strings.TrimRight(fraction, "0")}
+	if d.integer == "" {
+		d.integer = "0"
+	}
+	d.negative = negative && (d.integer != "0" || d.fraction != "")
+	return d, true
+}
+
+// compare is the order of two numbers without their signs.
+func (d decimal) compare(e decimal) int {
+	if len(d.integer) != len(e.integer) {
+		return len(d.integer) - len(e.integer)
+	}
+	if c := strings.Compare(d.integer, e.integer); c != 0 {
+		return c
+	}
+	return strings.Compare(d.fraction, e.fraction)
+}
+
+// limit is one end of a range of numbers.
+type limit struct {
+	decimal
+	open bool // the number itself is outside
+}
+
+// number is a number or an integer within bounds.
+func (s *schema) number(o object, path string, integer bool) expression {
+	if v, ok := o.get("multipleOf"); ok {
+		number, _ := v.(json.Number)
+		if d, ok := parseDecimal(string(number)); !ok || d.negative || d.integer != "1" || d.fraction != "" {
+			return s.fail(path+"/multipleOf", "%.40s is not supported, 1 is", appendJSON(nil, v))
+		}
+		integer = true
+	}
+	var ends [2]*limit // lower, upper
+	for _, b := range [...]struct {
+		key  string
+		side int
+		open bool
+	}{{"minimum", 0, false}, {"exclusiveMinimum", 0, true}, {"maximum", 1, false}, {"exclusiveMaximum", 1, true}} {
+		v, ok := o.get(b.key)
+		if !ok {
+			continue
+		}
+		number, _ := v.(json.Number)
+		d, ok := parseDecimal(string(number))
+		if !ok {
+			return s.fail(path+"/"+b.key, "a number expected, not %.40s", appendJSON(nil, v))
+		}
+		l := &limit{d, b.open}
+		if old := ends[b.side]; old != nil { // the tighter one of two
+			order := signed(l.decimal, old.decimal)
+			if b.side == 1 {
+				order = -order
+			}
+			if order < 0 || order == 0 && old.open {
+				l = old
+			}
+		}
+		ends[b.side] = l
+	}
+	switch {
+	case ends[0] == nil && ends[1] == nil && integer:
+		return s.anyInteger()
+	case ends[0] == nil && ends[1] == nil:
+		return s.anyNumber()
+	}
+	var all choice
+	zero := &limit{decimal: decimal{integer: "0"}}
+	// Negative numbers: their magnitudes lie between those of the upper and the lower bound, above 0.
+	if lower, upper := ends[0], ends[1]; lower == nil || lower.negative {
+		near := &limit{zero.decimal, true}
+		if upper != nil && upper.negative {
+			near = upper
+		}
+		if x := magnitudes(near, lower, integer); x != nil {
+			all = append(all, sequence{literal("-"), x})
+		}
+	}
+	if lower, upper := ends[0], ends[1]; upper == nil || !upper.negative {
+		near := zero
+		if lower != nil && !lower.negative {
+			near = lower
+		}
+		if x := magnitudes(near, upper, integer); x != nil {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		return s.fail(path, "no number is within the bounds")
+	}
+	return all
+}
+
+// signed is the order of two numbers.
+func signed(a, b decimal) int {
+	switch {
+	case a.negative && !b.negative:
+		return -1
+	case !a.negative && b.negative:
+		return 1
+	case a.negative:
+		return -a.compare(b)
+	}
+	return a.compare(b)
+}
+
+// magnitudes is the numbers from lo to hi, both without sign, hi nil for no bound; nil if there is none.
+func magnitudes(lo, hi *limit, integer bool) expression {
+	if integer {
+		if lo.fraction != "" || lo.open {
+			lo = &limit{decimal: decimal{integer: increment(lo.integer)}}
+		}
+		if hi != nil && hi.open && hi.fraction == "" {
+			if hi.integer == "0" {
+				return nil
+			}
+			hi = &limit{decimal: decimal{integer: decrement(hi.integer)}}
+		}
+		if hi == nil {
+			return atLeast(lo.integer)
+		}
+		return between(lo.integer, hi.integer)
+	}
+	if hi != nil {
+		if c := lo.compare(hi.decimal); c > 0 || c == 0 && (lo.open || hi.open) {
+			return nil
+		}
+		if lo.integer == hi.integer {
+			return sequence{literal(lo.integer), fractions(lo.fraction, lo.open, &hi.fraction, hi.open)}
+		}
+	}
+	// The lowest integer part, those between, the highest.
+	all := choice{sequence{literal(lo.integer), fractions(lo.fraction, lo.open, nil, false)}}
+	anyFraction := repeat{sequence{literal("."), repeat{digit, 1, maxDigits}}, 0, 1}
+	if hi == nil {
+		return append(all, sequence{atLeast(increment(lo.integer)), anyFraction})
+	}
+	if hi.integer != "0" {
+		if inner := between(increment(lo.integer), decrement(hi.integer)); inner != nil {
+			all = append(all, sequence{inner, anyFraction})
+		}
+	}
+	if !hi.open || hi.fraction != "" {
+		all = append(all, sequence{literal(hi.integer), fractions("", false, &hi.fraction, hi.open)})
+	}
+	return all
+}
+
+// fractions is what may stand behind an integer part: nothing, or a point and digits f with lo <= 0.f <= hi (hi nil: no bound); a bound
+// that is open is outside. Digits behind the last one of both bounds are free.
+func fractions(lo string, loOpen bool, hi *string, hiOpen bool) expression {
+	var all choice
+	if lo == "" && !loOpen && (hi == nil || *hi != "" || !hiOpen) {
+		all = append(all, sequence{})
+	}
+	if x := digits(lo, loOpen, hi, hiOpen, true, maxDigits+max(len(lo), 0)); x != nil {
+		all = append(all, sequence{literal("."), x})
+	}
+	return all
+}
+
+// digits is a digit string between two; needed says that at least one digit must come. room is how many may.
+func digits(lo string, loOpen bool, hi *string, hiOpen, needed bool, room int) expression {
+	var all choice
+	// The text may end here: it stands for all zeros behind.
+	ends := lo == "" && !loOpen && (hi == nil || *hi != "" || !hiOpen)
+	if ends && !needed {
+		all = append(all, sequence{})
+	}
+	if lo == "" && !loOpen && hi == nil {
+		if needed {
+			return repeat{digit, 1, max(1, room)}
+		}
+		return repeat{digit, 0, max(0, room)}
+	}
+	if room > 0 {
+		first, last := byte('0'), byte('9')
+		if lo != "" {
+			first = lo[0]
+		}
+		if hi != nil {
+			last = '0'
+			if *hi != "" {
+				last = (*hi)[0]
+			}
+		}
+		for d := first; d <= last; d++ {
+			nextLo, nextLoOpen := "", false
+			if d == first && (lo != "" || loOpen) && (lo == "" && d == '0' || lo != "") {
+				if lo != "" {
+					nextLo = lo[1:]
+				}
+				nextLoOpen = loOpen
+			}
+			nextHi, nextHiOpen := (*string)(nil), false
+			if hi != nil && d == last {
+				rest := ""
+				if *hi != "" {
+					rest = (*hi)[1:]
+				}
+				nextHi, nextHiOpen = &rest, hiOpen
+			}
+			if x := digits(nextLo, nextLoOpen, nextHi, nextHiOpen, false, room-1); x != nil {
+				all = append(all, sequence{literal(string(d)), x})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// atLeast is the integers from lo on, with at most maxDigits digits or as many as lo has.
+func atLeast(lo string) expression {
+	all := choice{}
+	if x := between(lo, strings.Repeat("9", len(lo))); x != nil {
+		all = append(all, x)
+	}
+	if n := maxDigits - len(lo); n > 0 {
+		all = append(all, sequence{digit1, repeat{digit, len(lo), len(lo) + n - 1}})
+	}
+	return all
+}
+
+// between is the integers lo to hi without leading zeros; nil if there is none.
+func between(lo, hi string) expression {
+	if (decimal{integer: lo}).compare(decimal{integer: hi}) > 0 {
+		return nil
+	}
+	var all choice
+	for n := len(lo); n <= len(hi); n++ {
+		from, to := "1"+strings.Repeat("0", n-1), strings.Repeat("9", n)
+		if n == len(lo) {
+			from = lo
+		}
+		if n == len(hi) {
+			to = hi
+		}
+		all = append(all, sameLength(from, to))
+	}
+	return all
+}
+
+// sameLength is the digit strings from lo to hi, which have one length.
+func sameLength(lo, hi string) expression {
+	if lo == "" {
+		return sequence{}
+	}
+	if lo[0] == hi[0] {
+		return sequence{literal(lo[:1]), sameLength(lo[1:], hi[1:])}
+	}
+	n := len(lo) - 1
+	if strings.Trim(lo, "0") == "" && strings.Trim(hi, "9") == "" {
+		return repeat{digit, n + 1, n + 1}
+	}
+	all := choice{
+		sequence{literal(lo[:1]), sameLength(lo[1:], strings.Repeat("9", n))},
+		sequence{literal(hi[:1]), sameLength(strings.Repeat("0", n), hi[1:])},
+	}
+	if lo[0]+1 <= hi[0]-1 {
+		all = append(all, sequence{class{{rune(lo[0] + 1), rune(hi[0] - 1)}}, repeat{digit, n, n}})
+	}
+	return all
+}
+
+func increment(n string) string {
+	b := []byte(n)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < '9' {
+			b[i]++
+			return string(b)
+		}
+		b[i] = '0'
+	}
+	return "1" + string(b)
+}
+
+// decrement is n-1 for n > 0.
+func decrement(n string) string {
+	b := []byte(n)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] > '0' {
+			b[i]--
+			break
+		}
+		b[i] = '9'
+	}
+	if s := strings.TrimLeft(string(b), "0"); s != "" {
+		return s
+	}
+	return "0"
+}

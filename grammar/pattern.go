@@ -1,0 +1,141 @@
+package grammar
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"unicode"
+)
+
+// unicodeEscape is ECMA 262's \uHHHH, which Go's syntax spells \x{HHHH}.
+var unicodeEscape = regexp.MustCompile(`\\u([0-9a-fA-F]{4})`)
+
+// lineEnds is what ECMA 262's "." leaves out.
+var lineEnds = newClass(runeRange{'\n', '\n'}, runeRange{'\r', '\r'}, runeRange{0x2028, 0x2029})
+
+// jsonPattern is the inside of a JSON string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in the
+// text unless it is anchored). Characters that JSON must escape are written as their shortest escape.
+func jsonPattern(pattern string) (expression, error) {
+	re, err := syntax.Parse(unicodeEscape.ReplaceAllString(pattern, `\x{$1}`), syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("regular expression %.60q: %w", pattern, err)
+	}
+	p := &patterns{}
+	x := p.anchored(re)
+	if p.err != nil {
+		return nil, fmt.Errorf("regular expression %.60q: %w", pattern, p.err)
+	}
+	return x, nil
+}
+
+type patterns struct{ err error }
+
+func (p *patterns) fail(format string, args ...any) expression {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+	return choice{}
+}
+
+// anything is what may stand before and behind a pattern that is not anchored.
+var anything = repeat{choice{plain, escape}, 0, -1}
+
+// anchored gives each alternative of the whole pattern its beginning and its end: anchors are known there only.
+func (p *patterns) anchored(re *syntax.Regexp) expression {
+	switch re.Op {
+	case syntax.OpCapture:
+		return p.anchored(re.Sub[0])
+	case syntax.OpAlternate:
+		var all choice
+		for _, sub := range re.Sub {
+			all = append(all, p.anchored(sub))
+		}
+		return all
+	}
+	parts := []*syntax.Regexp{re}
+	if re.Op == syntax.OpConcat {
+		parts = re.Sub
+	}
+	from, to := expression(anything), expression(anything)
+	for len(parts) > 0 && parts[0].Op == syntax.OpBeginText {
+		from, parts = sequence{}, parts[1:]
+	}
+	for len(parts) > 0 && parts[len(parts)-1].Op == syntax.OpEndText {
+		to, parts = sequence{}, parts[:len(parts)-1]
+	}
+	all := sequence{from}
+	for _, part := range parts {
+		all = append(all, p.expression(part))
+	}
+	return append(all, to)
+}
+
+func (p *patterns) expression(re *syntax.Regexp) expression {
+	subs := func() (all []expression) {
+		for _, sub := range re.Sub {
+			all = append(all, p.expression(sub))
+		}
+		return all
+	}
+	switch re.Op {
+	case syntax.OpNoMatch:
+		return choice{}
+	case syntax.OpEmptyMatch:
+		return sequence{}
+	case syntax.OpLiteral:
+		all := sequence{}
+		for _, r := range re.Rune {
+			c := class{{r, r}}
+			if re.Flags&syntax.FoldCase != 0 {
+				for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+					c = append(c, runeRange{f, f})
+				}
+				c = newClass(c...)
+			}
+			all = append(all, jsonClass(c))
+		}
+		return all
+	case syntax.OpCharClass:
+		var ranges []runeRange
+		for i := 0; i < len(re.Rune); i += 2 {
+			ranges = append(ranges, runeRange{re.Rune[i], re.Rune[i+1]})
+		}
+		return jsonClass(newClass(ranges...))
+	case syntax.OpAnyCharNotNL:
+		return jsonClass(anyRune.minus(lineEnds))
+	case syntax.OpAnyChar:
+		return jsonClass(anyRune)
+	case syntax.OpCapture:
+		return p.expression(re.Sub[0])
+	case syntax.OpStar:
+		return repeat{p.expression(re.Sub[0]), 0, -1}
+	case syntax.OpPlus:
+		return repeat{p.expression(re.Sub[0]), 1, -1}
+	case syntax.OpQuest:
+		return repeat{p.expression(re.Sub[0]), 0, 1}
+	case syntax.OpRepeat:
+		return repeat{p.expression(re.Sub[0]), re.Min, re.Max}
+	case syntax.OpConcat:
+		return sequence(subs())
+	case syntax.OpAlternate:
+		return choice(subs())
+	}
+	return p.fail("%v is supported at the beginning or the end only", re)
+}
+
+// jsonClass is one character of c, written inside a JSON string.
+func jsonClass(c class) expression {
+	all := choice{c.intersect(plain)}
+	for _, r := range c.minus(plain) {
+		for ; ; r.lo++ {
+			all = append(all, literal(jsonCharacter(r.lo)))
+			if r.lo == r.hi {
+				break
+			}
+		}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return all
+}

@@ -1,0 +1,542 @@
+package grammar
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func schemaOf(t testing.TB, source string) *Grammar {
+	t.Helper()
+	g, err := ParseSchema([]byte(source), SchemaOptions{})
+	if err != nil {
+		t.Fatalf("%s: %v", source, err)
+	}
+	return g
+}
+
+func TestSchema(t *testing.T) {
+	for _, test := range []struct {
+		schema  string
+		yes, no []string
+	}{
+		{`{}`, []string{`1`, `"a"`, `{"a":[1,null]}`, `[]`, `true`, `-0.5e+3`}, []string{``, `01`, `{a:1}`, `[1,]`, `{"a":1,}`, `nul`, `1 `}},
+		{`true`, []string{`1`, `{}`}, []string{``}},
+		{`{"type":"object"}`, []string{`{}`, `{"a":{}}`}, []string{`1`, `[]`, `"a"`}},
+		{`{"type":"null"}`, []string{`null`}, []string{`0`}},
+		{`{"type":["string","null"]}`, []string{`null`, `"x"`}, []string{`0`}},
+		{`{"type":"boolean"}`, []string{`true`, `false`}, []string{`0`, `"true"`}},
+		{`{"type":"integer"}`, []string{`0`, `-1`, `10`}, []string{`1.0`, `01`, `1e3`, `--1`}},
+		{`{"type":"number"}`, []string{`0`, `-1.5`, `1e10`, `2E-3`}, []string{`.5`, `1.`, `+1`}},
+		{`{"type":"string"}`, []string{`""`, `"a\"b"`, `"\u00e9é😀"`, `"\n"`}, []string{`"`, "\"\n\"", `"\x"`, `"\ud800"`, `'a'`}},
+		{`{"type":"string","minLength":2,"maxLength":3}`, []string{`"ab"`, `"é😀\n"`}, []string{`"a"`, `"abcd"`}},
+		{`{"type":"string","pattern":"^a+b$"}`, []string{`"ab"`, `"aaab"`}, []string{`"b"`, `"abc"`, `"xab"`}},
+		{`{"pattern":"a.c"}`, []string{`"abc"`, `"xxa\"cyy"`}, []string{`"ac"`, `"a\nc"`}},
+		{`{"pattern":"^(a|b\\\\)$|^\"$"}`, []string{`"a"`, `"b\\"`, `"\""`}, []string{`"b"`, `"""`}},
+		{`{"pattern":"^[^x]$"}`, []string{`"a"`, `"\n"`, `"\""`, `"\u0001"`, `"é"`}, []string{`"x"`, `""`, `"ab"`}},
+		{`{"pattern":"^\\u0041\\d{2}(?i:k)$"}`, []string{`"A12k"`, `"A12K"`}, []string{`"a12k"`, `"A1k"`}},
+		{`{"enum":["a",1,null,{"x":[true]}]}`, []string{`"a"`, `1`, `null`, `{"x":[true]}`}, []string{`"b"`, `2`}},
+		{`{"type":"string","enum":["a",1]}`, []string{`"a"`}, []string{`1`}},
+		{`{"const":"é\n"}`, []string{`"é\n"`}, []string{`"e"`}},
+		{`{"type":"array","items":{"type":"integer"}}`, []string{`[]`, `[1]`, `[1,2]`}, []string{`[1,]`, `["a"]`, `[,1]`}},
+		{`{"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":2}`, []string{`[1]`, `[1,2]`}, []string{`[]`, `[1,2,3]`}},
+		{`{"type":"array","maxItems":0}`, []string{`[]`}, []string{`[1]`}},
+		{`{"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}]}`, []string{`[]`, `[1]`, `[1,"a"]`}, []string{`["a"]`, `[1,"a",2]`}},
+		{`{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"},"minItems":2,"maxItems":3}`, []string{`[1,"a"]`, `[1,"a","b"]`}, []string{`[1]`, `[1,"a","b","c"]`, `[1,2]`}},
+		{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":true},"required":["b"]}`,
+			[]string{`{"b":"x"}`, `{"a":1,"b":"x"}`, `{"a":1,"b":"","c":[]}`, `{"b":"","c":0}`},
+			[]string{`{}`, `{"a":1}`, `{"b":"x","a":1}`, `{"b":"x",}`, `{"b":"x","d":1}`, `{,"b":""}`, `{"a":1"b":""}`}},
+		{`{"properties":{"a":{},"b":{}}}`, []string{`{}`, `{"a":1}`, `{"b":1}`, `{"a":1,"b":1}`}, []string{`{"b":1,"a":1}`, `1`}},
+		{`{"properties":{"ab":{"type":"null"}},"additionalProperties":{"type":"integer"}}`,
+			[]string{`{}`, `{"ab":null}`, `{"ab":null,"a":1,"abc":2}`, `{"b":1}`, `{"":1}`}, []string{`{"ab":1}`, `{"a":1,"ab":1}`, `{"a":"x"}`}},
+		{`{"properties":{"":{"type":"null"}},"additionalProperties":true}`, []string{`{"":null}`, `{"x":1}`}, []string{`{"":1}`}},
+		{`{"type":"object","properties":{},"additionalProperties":false}`, []string{`{}`}, []string{`{"a":1}`}},
+		{`{"type":"object","required":["z"]}`, []string{`{"z":1}`}, []string{`{}`}},
+		{`{"type":"object","additionalProperties":{"type":"integer"},"required":["z"]}`, []string{`{"z":1}`, `{"z":1,"y":2}`}, []string{`{"y":2}`, `{"z":"a"}`}},
+		{`{"properties":{"a":false,"b":{}}}`, []string{`{"b":1}`}, []string{`{"a":1}`}},
+		{`{"anyOf":[{"type":"integer"},{"type":"string"}]}`, []string{`1`, `"a"`}, []string{`null`}},
+		{`{"oneOf":[{"type":"integer"},{"type":"string"}]}`, []string{`1`, `"a"`}, []string{`null`}},
+		{`{"oneOf":[{"properties":{"k":{"const":"a"}},"required":["k"]},{"properties":{"k":{"const":"b"}},"required":["k"]}]}`, []string{`{"k":"a"}`, `{"k":"b"}`}, []string{`{"k":"c"}`}},
+		{`{"allOf":[{"type":"string"}]}`, []string{`"a"`}, []string{`1`}},
+		{`{"allOf":[{"$ref":"#/$defs/a"},{"properties":{"y":{"type":"integer"}},"required":["y"]}],"$defs":{"a":{"type":"object","properties":{"x":{"type":"integer"}}}}}`,
+			[]string{`{"y":1}`, `{"x":1,"y":1}`}, []string{`{"x":1}`}},
+		{`{"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object","properties":{"left":{"$ref":"#/$defs/tree"},"v":{"type":"integer"}},"required":["v"]}}}`,
+			[]string{`{"v":1}`, `{"left":{"left":{"v":1},"v":2},"v":3}`}, []string{`{"left":{}}`}},
+		{`{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"]}`, []string{`{"next":null}`, `{"next":{"next":null}}`}, []string{`{}`}},
+		{`{"$ref":"#/$defs/a~1b%20c","$defs":{"a/b c":{"const":1}}}`, []string{`1`}, []string{`2`}},
+		{`{"type":"integer","multipleOf":1}`, []string{`3`}, []string{`1.5`}},
+		{`{"title":"t","description":"d","default":1,"type":"integer"}`, []string{`1`}, []string{`"t"`}},
+	} {
+		g := schemaOf(t, test.schema)
+		for _, text := range test.yes {
+			if !accepts(t, g, text) {
+				t.Errorf("%s refuses %s", test.schema, text)
+			}
+		}
+		for _, text := range test.no {
+			if accepts(t, g, text) {
+				t.Errorf("%s accepts %s", test.schema, text)
+			}
+		}
+	}
+	g, err := ParseSchema([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`), SchemaOptions{Blanks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`{"a":[1,2]}`: true, `{"a": [1, 2]}`: true, "{\n  \"a\": [\n    1,\n    2\n  ]\n}": true, "{   }": false, `{"a" : [ ]}`: true, "{\n\n\n}": false} {
+		if accepts(t, g, text) != want {
+			t.Errorf("with blanks %q: %v", text, !want)
+		}
+	}
+}
+
+func TestSchemaErrors(t *testing.T) {
+	for source, want := range map[string]string{
+		``:                                    `JSON`,
+		`{`:                                   `JSON`,
+		`{} {}`:                               `more than one`,
+		`{"type":"integer","type":1}`:         `"type" twice`,
+		`1`:                                   `an object or a boolean`,
+		`false`:                               `allows no value`,
+		`{"type":"int"}`:                      `#/type: unknown type "int"`,
+		`{"type":[]}`:                         `#/type`,
+		`{"type":1}`:                          `#/type`,
+		`{"not":{}}`:                          `keyword "not"`,
+		`{"type":"string","minimum":1}`:       `keyword "minimum"`,
+		`{"type":"array","uniqueItems":true}`: `keyword "uniqueItems"`,
+		`{"type":"object","properties":{"a":{"patternProperties":{}}}}`: `#/properties/a: keyword "patternProperties"`,
+		`{"$ref":"#/$defs/x"}`:            `not in this document`,
+		`{"$ref":"http://example.com/x"}`: `not in this document`,
+		`{"$ref":"#"}`:                    `left-recursive`,
+		`{"$ref":"#/$defs/a","type":"object","$defs":{"a":{}}}`: `keyword "type"`,
+		`{"enum":[]}`:                                                        `#/enum`,
+		`{"type":"string","enum":[1]}`:                                       `has the type`,
+		`{"pattern":"(a"}`:                                                   `#/pattern`,
+		`{"pattern":"(?=a)b"}`:                                               `#/pattern`,
+		`{"pattern":"(a)\\1"}`:                                               `#/pattern`,
+		`{"pattern":"a\\bc"}`:                                                `#/pattern`,
+		`{"pattern":"a^b"}`:                                                  `#/pattern`,
+		`{"type":"string","pattern":"a","minLength":1}`:                      `one at a time`,
+		`{"type":"string","format":"regex"}`:                                 `"regex" is not supported`,
+		`{"type":"string","minLength":3,"maxLength":2}`:                      `less than`,
+		`{"type":"string","minLength":-1}`:                                   `#/minLength`,
+		`{"type":"string","minLength":1e9}`:                                  `#/minLength`,
+		`{"type":"array","minItems":3,"maxItems":2}`:                         `less than`,
+		`{"type":"array","prefixItems":[{}],"items":false,"minItems":2}`:     `minItems 2`,
+		`{"type":"integer","minimum":3,"maximum":2}`:                         `no number`,
+		`{"type":"integer","exclusiveMinimum":2,"exclusiveMaximum":3}`:       `no number`,
+		`{"type":"integer","minimum":"a"}`:                                   `#/minimum`,
+		`{"type":"number","multipleOf":0.1}`:                                 `#/multipleOf`,
+		`{"anyOf":[]}`:                                                       `#/anyOf`,
+		`{"oneOf":[{"type":"integer"},{"type":"number"}]}`:                   `use anyOf`,
+		`{"oneOf":[{"const":1},{"const":1.0}]}`:                              `use anyOf`,
+		`{"allOf":[{"type":"string"},{"maxLength":1}]}`:                      `objects only`,
+		`{"required":["a"],"additionalProperties":false}`:                    `forbids it`,
+		`{"type":"object","required":"a"}`:                                   `#/required`,
+		strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat(`}`, 5000): `deeper`,
+	} {
+		_, err := ParseSchema([]byte(source), SchemaOptions{})
+		if err == nil || !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want %q", source, err, want)
+		}
+	}
+}
+
+// TestNumbers compares bounds with exact arithmetic.
+func TestNumbers(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	decimal := func() string {
+		n := []int64{3, 30, 300, 12000}[random.IntN(4)]
+		text := big.NewRat(random.Int64N(2*n)-n, []int64{1, 1, 2, 10, 100, 8}[random.IntN(6)]).FloatString(3)
+		if random.IntN(2) == 0 {
+			text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+		}
+		if text == "-0" || text == "-0.000" {
+			text = "0"
+		}
+		return text
+	}
+	rat := func(text string) *big.Rat { r, _ := new(big.Rat).SetString(text); return r }
+	for range 400 {
+		kind := []string{"integer", "number"}[random.IntN(2)]
+		schema := fmt.Sprintf(`{"type":%q`, kind)
+		holds := func(*big.Rat) bool { return true }
+		for _, bound := range []struct {
+			key  string
+			side int
+			open bool
+		}{{"minimum", -1, false}, {"exclusiveMinimum", -1, true}, {"maximum", 1, false}, {"exclusiveMaximum", 1, true}} {
+			if random.IntN(2) == 0 {
+				continue
+			}
+			text, before := decimal(), holds
+			schema += fmt.Sprintf(`,%q:%s`, bound.key, text)
+			holds = func(x *big.Rat) bool {
+				c := x.Cmp(rat(text)) * bound.side
+				return before(x) && (c < 0 || c == 0 && !bound.open)
+			}
+		}
+		schema += `}`
+		g, err := ParseSchema([]byte(schema), SchemaOptions{})
+		found := false
+		for range 300 {
+			text := decimal()
+			if kind == "integer" && strings.Contains(text, ".") || strings.HasPrefix(text, "-0") && strings.Trim(text, "-0.") == "" {
+				continue
+			}
+			want := holds(rat(text))
+			found = found || want
+			if err == nil {
+				if got := accepts(t, g, text); got != want {
+					t.Fatalf("%s accepts %s: %v", schema, text, got)
+				}
+			}
+		}
+		if err != nil && (found || !strings.Contains(err.Error(), "no number")) {
+			t.Fatalf("%s: %v", schema, err)
+		}
+	}
+	g := schemaOf(t, `{"type":"integer","minimum":1e20}`)
+	if !accepts(t, g, "100000000000000000000") || accepts(t, g, "99999999999999999999") {
+		t.Error("a bound above the usual digits")
+	}
+}
+
+func TestFormats(t *testing.T) {
+	valid := map[string]func(string) bool{
+		"date":      func(s string) bool { _, err := time.Parse("2006-01-02", s); return err == nil },
+		"time":      func(s string) bool { _, err := time.Parse("15:04:05Z07:00", s); return err == nil },
+		"date-time": func(s string) bool { _, err := time.Parse(time.RFC3339, s); return err == nil },
+	}
+	for name := range formats {
+		g := schemaOf(t, fmt.Sprintf(`{"type":"string","format":%q}`, name))
+		random := rand.New(rand.NewPCG(5, 6))
+		for range 50 {
+			text := write(t, g, random, 400)
+			var s string
+			if err := json.Unmarshal([]byte(text), &s); err != nil {
+				t.Fatalf("%s: %s: %v", name, text, err)
+			}
+			if check := valid[name]; check != nil && !check(s) {
+				t.Errorf("%s: %q", name, s)
+			}
+		}
+	}
+	for format, texts := range map[string][2]string{
+		"ipv4": {`"192.168.0.255"`, `"256.1.1.1"`}, "ipv6": {`"2001:db8:0:0:0:0:0:1"`, `"1:2:3"`}, "uuid": {`"123e4567-e89b-12d3-a456-426614174000"`, `"123e4567"`},
+		"email": {`"a.b@example.org"`, `"a@"`}, "hostname": {`"example.org"`, `"-a"`}, "uri": {`"https://example.org:80/a?b=c#d"`, `"example"`},
+		"date": {`"2024-02-28"`, `"2024-13-01"`}, "duration": {`"P1Y2M3DT4H"`, `"P"`}, "date-time": {`"2024-01-31T23:59:59Z"`, `"2024-01-31"`},
+	} {
+		g := schemaOf(t, fmt.Sprintf(`{"format":%q}`, format))
+		if !accepts(t, g, texts[0]) || accepts(t, g, texts[1]) {
+			t.Errorf("%s: %v, %v", format, accepts(t, g, texts[0]), accepts(t, g, texts[1]))
+		}
+	}
+}
+
+// write makes a random text of the grammar: random bytes that it allows, and after most bytes those that end it soonest.
+func write(t testing.TB, g *Grammar, random *rand.Rand, most int) string {
+	t.Helper()
+	m, at := newMachine(g)
+	var text []byte
+	for len(text) < most && !(m.states[at].final && random.IntN(4) == 0) {
+		var next []byte
+		for b := range 256 {
+			if m.step(at, byte(b)) >= 0 {
+				next = append(next, byte(b))
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		b := next[random.IntN(len(next))]
+		at = m.step(at, b)
+		text = append(text, b)
+	}
+	remaining := shortest(g)
+	for !m.states[at].final { // the shortest way out
+		best, least := byte(0), 1<<30
+		for _, th := range m.states[at].threads {
+			n := remaining[th.at]
+			for stack := th.stack; stack != 0; stack = m.stacks[stack].below {
+				n += remaining[m.stacks[stack].address]
+			}
+			if n < least {
+				best, least = m.code[th.at].lo, n
+			}
+		}
+		if at = m.step(at, best); at < 0 {
+			t.Fatalf("no way out after %q", text)
+		}
+		text = append(text, best)
+	}
+	return string(text)
+}
+
+// shortest is the fewest bytes from each instruction to its rule's end.
+func shortest(g *Grammar) []int {
+	const never = 1 << 24
+	n := make([]int, len(g.code))
+	for i := range n {
+		n[i] = never
+	}
+	for changed := true; changed; {
+		changed = false
+		for i, c := range g.code {
+			v := 0
+			switch c.op {
+			case opByte:
+				v = never
+				if c.lo <= c.hi {
+					v = 1 + n[c.next]
+				}
+			case opSplit:
+				v = min(n[c.next], n[c.other])
+			case opCall:
+				v = n[c.other] + n[c.next]
+			}
+			if v < n[i] {
+				n[i], changed = v, true
+			}
+		}
+	}
+	return n
+}
+
+// randomSchema makes a schema of every supported keyword.
+func randomSchema(r *rand.Rand, depth int) string {
+	kind := r.IntN(12)
+	if depth == 0 {
+		kind = 4 + r.IntN(8)
+	}
+	list := func(n int) (all []string) {
+		for range n {
+			all = append(all, randomSchema(r, depth-1))
+		}
+		return all
+	}
+	switch kind {
+	case 0, 1:
+		names := []string{"a", "ab", "b", `"q`, "é", ""}[:1+r.IntN(6)]
+		var members, required []string
+		for i, s := range list(len(names)) {
+			members = append(members, quote(names[i])+":"+s)
+			if r.IntN(2) == 0 {
+				required = append(required, quote(names[i]))
+			}
+		}
+		more := []string{"", `,"additionalProperties":false`, `,"additionalProperties":true`, `,"additionalProperties":{"type":"integer"}`}[r.IntN(4)]
+		return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%s]%s}`, strings.Join(members, ","), strings.Join(required, ","), more)
+	case 2:
+		least := r.IntN(3)
+		return fmt.Sprintf(`{"type":"array","items":%s,"minItems":%d,"maxItems":%d}`, randomSchema(r, depth-1), least, least+r.IntN(3))
+	case 3:
+		return fmt.Sprintf(`{"anyOf":[%s]}`, strings.Join(list(2), ","))
+	case 4:
+		least := r.IntN(4)
+		return fmt.Sprintf(`{"type":"string","minLength":%d,"maxLength":%d}`, least, least+r.IntN(4))
+	case 5:
+		return fmt.Sprintf(`{"type":"string","pattern":%q}`, []string{`^[a-c]{2,3}$`, `x+`, `^(ab|cd)*$`, `^\w\d?`, `.\.$`}[r.IntN(5)])
+	case 6:
+		low := r.IntN(200) - 100
+		return fmt.Sprintf(`{"type":"integer","minimum":%d,"exclusiveMaximum":%d}`, low, low+1+r.IntN(300))
+	case 7:
+		low := float64(r.IntN(2000)-1000) / 8
+		return fmt.Sprintf(`{"type":"number","exclusiveMinimum":%v,"maximum":%v}`, low, low+float64(1+r.IntN(100))/4)
+	case 8:
+		return `{"enum":["x",1.5,null,{"k":[]},"y\n"]}`
+	case 9:
+		return `{"type":["boolean","null"]}`
+	case 10:
+		return `{"const":{"deep":[1,{"x":"\""}]}}`
+	}
+	return fmt.Sprintf(`{"type":"string","format":%q}`, []string{"date", "time", "date-time", "ipv4", "uuid"}[r.IntN(5)])
+}
+
+// valid is an independent check of the keywords that randomSchema uses, on values as encoding/json reads them.
+func valid(schema, v any) error {
+	s, ok := schema.(map[string]any)
+	if !ok {
+		return nil
+	}
+	is := func(name string) bool {
+		switch x := v.(type) {
+		case nil:
+			return name == "null"
+		case bool:
+			return name == "boolean"
+		case string:
+			return name == "string"
+		case float64:
+			return name == "number" || name == "integer" && x == float64(int64(x))
+		case []any:
+			return name == "array"
+		}
+		return name == "object"
+	}
+	switch t := s["type"].(type) {
+	case string:
+		if !is(t) {
+			return fmt.Errorf("%v is no %s", v, t)
+		}
+	case []any:
+		if !is(t[0].(string)) && !is(t[1].(string)) {
+			return fmt.Errorf("%v is none of %v", v, t)
+		}
+	}
+	same := func(a any) bool {
+		x, _ := json.Marshal(a)
+		y, _ := json.Marshal(v)
+		return string(x) == string(y)
+	}
+	if c, ok := s["const"]; ok && !same(c) {
+		return fmt.Errorf("%v is not %v", v, c)
+	}
+	if list, ok := s["enum"].([]any); ok {
+		found := false
+		for _, e := range list {
+			found = found || same(e)
+		}
+		if !found {
+			return fmt.Errorf("%v is not in %v", v, list)
+		}
+	}
+	if list, ok := s["anyOf"].([]any); ok {
+		if a, b := valid(list[0], v), valid(list[1], v); a != nil && b != nil {
+			return fmt.Errorf("%v and %v", a, b)
+		}
+	}
+	bound := func(key string, ok func(x, b float64) bool, x float64) error {
+		if b, has := s[key].(float64); has && !ok(x, b) {
+			return fmt.Errorf("%v: %s %v", v, key, b)
+		}
+		return nil
+	}
+	atLeast, atMost := func(x, b float64) bool { return x >= b }, func(x, b float64) bool { return x <= b }
+	above, below := func(x, b float64) bool { return x > b }, func(x, b float64) bool { return x < b }
+	switch v := v.(type) {
+	case float64:
+		return errors.Join(bound("minimum", atLeast, v), bound("maximum", atMost, v), bound("exclusiveMinimum", above, v), bound("exclusiveMaximum", below, v))
+	case string:
+		if p, ok := s["pattern"].(string); ok && !regexp.MustCompile(p).MatchString(v) {
+			return fmt.Errorf("%q does not match %s", v, p)
+		}
+		n := float64(utf8.RuneCountInString(v))
+		return errors.Join(bound("minLength", atLeast, n), bound("maxLength", atMost, n))
+	case []any:
+		for _, x := range v {
+			if err := valid(s["items"], x); err != nil {
+				return err
+			}
+		}
+		return errors.Join(bound("minItems", atLeast, float64(len(v))), bound("maxItems", atMost, float64(len(v))))
+	case map[string]any:
+		properties, _ := s["properties"].(map[string]any)
+		required, _ := s["required"].([]any)
+		for _, r := range required {
+			if _, ok := v[r.(string)]; !ok {
+				return fmt.Errorf("%v lacks %q", v, r)
+			}
+		}
+		for k, x := range v {
+			p, listed := properties[k]
+			if !listed {
+				if p = s["additionalProperties"]; p == false {
+					return fmt.Errorf("member %q", k)
+				}
+			}
+			if err := valid(p, x); err != nil {
+				return fmt.Errorf("%q: %w", k, err)
+			}
+		}
+	}
+	return nil
+}
+
+// TestRandomSchemas writes random texts of random schemas and checks them with another program's reading of both.
+func TestRandomSchemas(t *testing.T) {
+	n := 1000
+	if testing.Short() {
+		n = 200
+	}
+	random := rand.New(rand.NewPCG(7, 8))
+	for range n {
+		source := randomSchema(random, 3)
+		g := schemaOf(t, source)
+		var schema any
+		if err := json.Unmarshal([]byte(source), &schema); err != nil {
+			t.Fatalf("%s: %v", source, err)
+		}
+		for range 3 {
+			text := write(t, g, random, 60)
+			var v any
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				t.Fatalf("%s: %q: %v", source, text, err)
+			}
+			if err := valid(schema, v); err != nil {
+				t.Fatalf("%s: %q: %v", source, text, err)
+			}
+		}
+	}
+}
+
+func FuzzSchema(f *testing.F) {
+	random := rand.New(rand.NewPCG(9, 10))
+	for range 20 {
+		f.Add(randomSchema(random, 2))
+	}
+	f.Add(`{"$ref":"#/$defs/a","$defs":{"a":{"items":{"$ref":"#"}}}}`)
+	f.Fuzz(func(t *testing.T, source string) {
+		g, err := ParseSchema([]byte(source), SchemaOptions{})
+		if err == nil {
+			g.Bind(bytesVocabulary{testWords}, Options{})
+		} else if !errors.Is(err, ErrGrammar) {
+			t.Error(err)
+		}
+	})
+}
+
+func FuzzGBNF(f *testing.F) {
+	f.Add("root ::= \"a\" [b-c]* (x | .)? {2,3}\nx ::= \"\\u00e9\" # c")
+	f.Fuzz(func(t *testing.T, source string) {
+		g, err := ParseGBNF(source)
+		if err != nil {
+			if !errors.Is(err, ErrGrammar) {
+				t.Error(err)
+			}
+			return
+		}
+		v := bytesVocabulary{testWords}
+		c, err := g.Bind(v, Options{Encode: v.encode})
+		if err != nil {
+			return
+		}
+		state := c.Start()
+		for range 4 {
+			mask, err := c.Mask(state)
+			if err != nil {
+				return
+			}
+			c.Forced(state)
+			for id := range int32(c.size) {
+				if mask[id/64]>>(id%64)&1 == 1 {
+					next, ok, err := c.Next(state, id)
+					if !ok || err != nil {
+						t.Fatalf("token %d is in the mask: %v, %v", id, ok, err)
+					}
+					if next != ended {
+						state = next
+					}
+					break
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package grammar
+
+import (
+	"cmp"
+	"slices"
+)
+
+// trie is all tokens' bytes in depth-first order: a node's subtree lies right behind it.
+type trie struct {
+	nodes  []node
+	tokens []int32 // ids, grouped by node
+	depth  int     // of the deepest node
+}
+
+type node struct {
+	end   int32 // the first node behind the subtree
+	token int32 // tokens[token:next node's token] end here
+	depth uint16
+	b     byte
+}
+
+// maxTokenBytes bounds the length of a token: longer ones are never allowed.
+const maxTokenBytes = 1 << 10
+
+// newTrie makes the trie of the tokens whose bytes are not empty.
+func newTrie(size int, bytes func(id int32) []byte) *trie {
+	type entry struct {
+		text string
+		id   int32
+	}
+	var all []entry
+	for id := range int32(size) {
+		if b := bytes(id); len(b) > 0 && len(b) <= maxTokenBytes {
+			all = append(all, entry{string(b), id})
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.id, b.id)) })
+	t := &trie{}
+	var open []int32 // the nodes on the path of the last text
+	before := ""
+	for _, e := range all {
+		common := 0
+		for common < len(e.text) && common < len(before) && e.text[common] == before[common] {
+			common++
+		}
+		for len(open) > common {
+			t.nodes[open[len(open)-1]].end = int32(len(t.nodes))
+			open = open[:len(open)-1]
+		}
+		for d := common; d < len(e.text); d++ {
+			open = append(open, int32(len(t.nodes)))
+			t.nodes = append(t.nodes, node{token: int32(len(t.tokens)), depth: uint16(d), b: e.text[d]})
+		}
+		t.tokens = append(t.tokens, e.id)
+		t.depth = max(t.depth, len(e.text))
+		before = e.text
+	}
+	for _, i := range open {
+		t.nodes[i].end = int32(len(t.nodes))
+	}
+	t.nodes = append(t.nodes, node{end: int32(len(t.nodes)) + 1, token: int32(len(t.tokens))}) // ends the last token list
+	return t
+}
+
+// ending is the ids of the tokens that end at node i. A node's list begins where it was made, so a parent's tokens come before its
+// children's.
+func (t *trie) ending(i int) []int32 { return t.tokens[t.nodes[i].token:t.nodes[i+1].token] }
+
+// find is the node of text, or -1.
+func (t *trie) find(text []byte) int {
+	at, end := 0, len(t.nodes)-1
+	found := -1
+	for _, b := range text {
+		for found = -1; at < end; at = int(t.nodes[at].end) {
+			if t.nodes[at].b == b {
+				found = at
+				break
+			}
+		}
+		if found < 0 {
+			return -1
+		}
+		end = int(t.nodes[found].end)
+		at = found + 1
+	}
+	return found
+}
