@@ -84,9 +84,9 @@ type format struct {
 	sums         sums // what products take of a tile besides quants and scales
 
 	// scales says where a block has its binary16 scales: if they are finite, so are its weights. Types without such scales
-	// have finite, which looks at the weights themselves.
-	scales []int
-	finite func(block []byte) bool
+	// have notFinite, which looks at the weights of a row themselves.
+	scales    []int
+	notFinite func(row []byte) (block int)
 
 	// pack writes row r of a panel, columns from to to, which are whole blocks. row is nil for a zero row.
 	pack func(panel, row []byte, r, from, to int, offset bool)
@@ -156,20 +156,19 @@ func (f Format) Steps(cols int) int {
 	return cols
 }
 
-// Scales lists the offsets of the binary16 scales in a block of a GGUF row. The float types have none.
+// Scales lists the offsets of the binary16 scales in a block of a GGUF row. F32, F16, BF16 and MXFP4 have none.
 func (f Format) Scales() []int { return append([]int(nil), formats[f].scales...) }
 
 // NotFinite is the index of the first block of a GGUF row that has a weight which is NaN or infinite, or -1. The row's
 // length is a multiple of f.BlockBytes().
 func (f Format) NotFinite(row []byte) int {
 	t := &formats[f]
+	if t.notFinite != nil {
+		return t.notFinite(row)
+	}
 	for b := 0; b*t.blockBytes < len(row); b++ {
-		block := row[b*t.blockBytes:][:t.blockBytes]
-		if t.finite != nil && !t.finite(block) {
-			return b
-		}
 		for _, at := range t.scales {
-			if block[at+1]&0x7c == 0x7c {
+			if row[b*t.blockBytes+at+1]&0x7c == 0x7c {
 				return b
 			}
 		}

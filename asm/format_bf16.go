@@ -3,10 +3,12 @@ package asm
 // BF16: a GGUF row is bfloat16 numbers, the upper halves of float32. A panel is [cols][16 rows] bfloat16.
 var formatBF16 = format{
 	name: "bf16", blockWeights: 1, blockBytes: 2, panelBytes: 32,
-	finite: finiteBF16, pack: pack16, row: rowBF16, matMul: matMulBF16,
+	notFinite: notFiniteBF16, pack: pack16, row: rowBF16, matMul: matMulBF16,
 }
 
-func finiteBF16(block []byte) bool { return le.Uint16(block)&0x7f80 != 0x7f80 }
+func notFiniteBF16(row []byte) int {
+	return exponents(row, 2, 0x7f807f807f807f80, 0x0080008000800080)
+}
 
 func rowBF16(panel []byte, r int, dst []float32, _ bool) {
 	for k := range dst {

@@ -3,7 +3,11 @@ package asm
 // F16: a GGUF row is binary16 numbers. A panel is [cols][16 rows] binary16.
 var formatF16 = format{
 	name: "f16", blockWeights: 1, blockBytes: 2, panelBytes: 32,
-	scales: []int{0}, pack: pack16, row: rowF16, matMul: matMulF16,
+	notFinite: notFiniteF16, pack: pack16, row: rowF16, matMul: matMulF16,
+}
+
+func notFiniteF16(row []byte) int {
+	return exponents(row, 2, 0x7c007c007c007c00, 0x0400040004000400)
 }
 
 // pack16 packs numbers of 16 bits.

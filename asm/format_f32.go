@@ -5,10 +5,12 @@ import "math"
 // F32: a GGUF row is float32 numbers. A panel is [cols][16 rows] float32.
 var formatF32 = format{
 	name: "f32", blockWeights: 1, blockBytes: 4, panelBytes: 64,
-	finite: finiteF32, pack: packF32, row: rowF32, matMul: matMulF32,
+	notFinite: notFiniteF32, pack: packF32, row: rowF32, matMul: matMulF32,
 }
 
-func finiteF32(block []byte) bool { return le.Uint32(block)&0x7f800000 != 0x7f800000 }
+func notFiniteF32(row []byte) int {
+	return exponents(row, 4, 0x7f8000007f800000, 0x0080000000800000)
+}
 
 func packF32(panel, row []byte, r, from, to int, _ bool) {
 	for k := from; k < to && row != nil; k++ {

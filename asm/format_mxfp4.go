@@ -15,7 +15,7 @@ import "math"
 // here.
 var formatMXFP4 = format{
 	name: "mxfp4", integer: true, blockWeights: 32, blockBytes: 17, panelBytes: 16 + nibbleBytes,
-	sums: biasSums, finite: finiteMXFP4, pack: packMXFP4, row: rowMXFP4, matMul: matMulMXFP4,
+	sums: biasSums, notFinite: notFiniteMXFP4, pack: packMXFP4, row: rowMXFP4, matMul: matMulMXFP4,
 }
 
 // tableMXFP4 are the weights that nibbles stand for.
@@ -27,14 +27,21 @@ func powerMXFP4(e byte) float32 {
 	return math.Float32frombits(uint32(bits))
 }
 
-func finiteMXFP4(block []byte) bool {
-	d := powerMXFP4(block[0])
-	for _, v := range block[1:] {
-		if float32(d*float32(tableMXFP4[v&7])) > math.MaxFloat32 || float32(d*float32(tableMXFP4[v>>4&7])) > math.MaxFloat32 {
-			return false
+// notFiniteMXFP4 looks at the weights of blocks with large powers: the others do not overflow.
+func notFiniteMXFP4(row []byte) int {
+	for b := 0; b < len(row)/17; b++ {
+		block := row[b*17:][:17]
+		if block[0] <= 252 {
+			continue
+		}
+		d := powerMXFP4(block[0])
+		for _, v := range block[1:] {
+			if d*float32(tableMXFP4[v&7]) > math.MaxFloat32 || d*float32(tableMXFP4[v>>4&7]) > math.MaxFloat32 {
+				return b
+			}
 		}
 	}
-	return true
+	return -1
 }
 
 // blockMXFP4 says where in a panel the powers and the quants of block b begin.

@@ -11,7 +11,7 @@ func TestFormatTable(t *testing.T) {
 	names := map[string]bool{}
 	for i, f := range Formats() {
 		e := formats[f]
-		if e.name == "" || names[e.name] || e.pack == nil || e.row == nil || e.matMul == nil || (e.finite == nil) == (e.scales == nil) {
+		if e.name == "" || names[e.name] || e.pack == nil || e.row == nil || e.matMul == nil || (e.notFinite == nil) == (e.scales == nil) {
 			t.Errorf("the entry of type %d, %q, is not complete", f, e.name)
 		}
 		names[e.name] = true

@@ -80,6 +80,8 @@ func randomRow(r *rand.Rand, f Format, cols int) []byte {
 		switch f {
 		case F32:
 			le.PutUint32(row[at:], math.Float32bits(float32(r.NormFloat64())))
+		case F16:
+			le.PutUint16(row[at:], ToF16(float32(r.NormFloat64()*0.01)))
 		case BF16:
 			le.PutUint16(row[at:], ToBF16(float32(r.NormFloat64())))
 		default:

@@ -1,6 +1,9 @@
 package asm
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 var le = binary.LittleEndian
 
@@ -93,4 +96,22 @@ func putBits32(panel []byte, bits uint32) {
 		v |= bits >> (4 * g) & 15 * 0x204081 & 0x01010101 << ((g + 4) % 8) // bit j to bit 0 of byte j
 	}
 	le.PutUint32(panel, v)
+}
+
+// exponents is the index of the first number of a row, of size bytes, whose exponent has all bits set: NaN or infinite; or -1.
+// mask has the exponents of the numbers in 64 bits, ones their lowest bits: adding these carries into the sign bits.
+func exponents(row []byte, size int, mask, ones uint64) int {
+	at := 0
+	for ; len(row)-at >= 8; at += 8 {
+		if ((le.Uint64(row[at:])&mask)+ones)&^mask != 0 {
+			break
+		}
+	}
+	for ; at < len(row); at += size {
+		if size == 4 && uint64(le.Uint32(row[at:]))&mask == mask&math.MaxUint32 ||
+			size == 2 && uint64(le.Uint16(row[at:]))&mask == mask&math.MaxUint16 {
+			return at / size
+		}
+	}
+	return -1
 }

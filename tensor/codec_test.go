@@ -1,6 +1,10 @@
 package tensor
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -165,6 +169,88 @@ func TestTypes(t *testing.T) {
 	for _, name := range []string{"iq1_s", "iq2_xxs", "iq3_s", "tq1_0", "tq2_0", "nvfp4", "q1_0", "q2_0", "q8_k", ""} {
 		if _, err := ParseType(name); err == nil || !strings.Contains(err.Error(), `"`+name+`"`) {
 			t.Errorf("type %q: %v", name, err)
+		}
+	}
+}
+
+// FuzzDecode: rows of any bytes are decoded; they make a matrix with the same weights if all are finite and are refused, with the
+// row, if one is not.
+func FuzzDecode(f *testing.F) {
+	for i := range asm.Formats() {
+		f.Add(byte(i), uint64(i), []byte{0xff, 0x7f, 0x80, 0xfc, 0x00, 0x7c, 0x01})
+		f.Add(byte(i), uint64(i), []byte{})
+	}
+	rt := runtimeOf(f, 1)
+	f.Fuzz(func(t *testing.T, typ byte, seed uint64, data []byte) {
+		f := asm.Formats()[int(typ)%len(asm.Formats())]
+		cols := 2 * max(f.BlockWeights(), 8)
+		size := f.RowBytes(cols)
+		raw := rawRows(t, f, seed, 3, cols)
+		from := int(seed % uint64(len(raw)))
+		copy(raw[from:], data)
+		want := make([]float32, 3*cols)
+		bad := -1
+		for i := range 3 {
+			ok(t, Decode(f, want[i*cols:][:cols], raw[i*size:][:size]))
+			if bad < 0 && firstNotFinite(want[i*cols:][:cols]) >= 0 {
+				bad = i
+			}
+		}
+		m, err := Pack(rt, f, 3, cols, raw)
+		if bad >= 0 {
+			if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), fmt.Sprintf("row %d:", bad)) {
+				t.Fatalf("%v: row %d is not finite, error %v", f, bad, err)
+			}
+			return
+		}
+		ok(t, err)
+		defer m.Close()
+		got := make([]float32, cols)
+		for i := range 3 {
+			ok(t, m.Row(i, got))
+			for k, v := range got {
+				if w := want[i*cols+k]; v != w { // the sign of zero may differ in a row of zeros
+					t.Fatalf("%v row %d: weight %d is %v, want %v", f, i, k, v, w)
+				}
+			}
+		}
+	})
+}
+
+// TestRefusesNotFinite: a scale that is infinite or NaN, or decodes to more than float32 holds, in any row of a matrix that takes
+// several reads.
+func TestRefusesNotFinite(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	for _, f := range asm.Formats() {
+		const rows, cols, bad = 700, 512, 650
+		raw := rawRows(t, f, 13, rows, cols)
+		at := bad*f.RowBytes(cols) + f.RowBytes(cols) - f.BlockBytes()
+		block := raw[at:][:f.BlockBytes()]
+		weight := cols - f.BlockWeights()
+		switch {
+		case f == F32:
+			le.PutUint32(block, 0xff800000)
+		case f == F16:
+			le.PutUint16(block, 0x7c01)
+		case f == BF16:
+			le.PutUint16(block, 0x7f80)
+		case f == MXFP4:
+			clear(block)
+			block[0], block[1] = 254, 0x70 // weight 16 is 12 * 2^126
+			weight += 16
+		default:
+			scales := f.Scales()
+			le.PutUint16(block[scales[len(scales)-1]:], 0xfc00)
+		}
+		_, err := Pack(rt, f, rows, cols, raw)
+		if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "row 650: weight ") {
+			t.Errorf("%v: %v", f, err)
+		}
+		if f == MXFP4 && !strings.Contains(err.Error(), fmt.Sprintf("weight %d is +Inf", weight)) {
+			t.Errorf("%v: %v", f, err)
+		}
+		if _, err := Read(context.Background(), rt, bytes.NewReader(raw), 0, f, rows, cols, F32); !errors.Is(err, ErrNotFinite) {
+			t.Errorf("%v converted: %v", f, err)
 		}
 	}
 }

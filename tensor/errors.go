@@ -9,7 +9,7 @@ import (
 var (
 	ErrShape     = errors.New("wrong shape")             // sizes that do not fit together, or an index out of range
 	ErrType      = errors.New("unsupported type")        // a type that is unknown or cannot do what was asked
-	ErrNotFinite = errors.New("not a finite number")     // NaN or infinity among activations, or weights to be encoded
+	ErrNotFinite = errors.New("not a finite number")     // NaN or infinity among activations or weights
 	ErrClosed    = errors.New("already closed")          // a Matrix or KV after its Close
 	ErrFull      = errors.New("key-value cache is full") // more slots than KVShape.Context
 	ErrMemory    = errors.New("cannot allocate memory")  // the operating system refused

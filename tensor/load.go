@@ -13,7 +13,8 @@ import (
 // loadBytes is about how much is read from a file at once, per thread: it waits in the second cache until it is packed.
 const loadBytes = 256 << 10
 
-// Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes.
+// Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes. A weight that is NaN or infinite gives
+// ErrNotFinite, here and in Read.
 func Pack(rt *Runtime, t Type, rows, cols int, raw []byte) (*Matrix, error) {
 	if err := checkMatrix(t, rows, cols); err != nil {
 		return nil, err
@@ -157,6 +158,11 @@ func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
 	for done := 0; done < n; done += asm.PanelRows {
 		rows := min(asm.PanelRows, n-done)
 		panelRaw := raw[done*size:][:rows*size]
+		for i := range rows {
+			if err := checkFinite(from, panelRaw[i*size:][:size]); err != nil {
+				return fmt.Errorf("row %d: %w", row+done+i, err)
+			}
+		}
 		if from != m.t {
 			to := m.t.RowBytes(m.cols)
 			s.floats = grow(s.floats, m.cols)
@@ -172,6 +178,18 @@ func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
 		asm.Pack(m.t, m.offset, m.panelData((row+done)/asm.PanelRows, 1), panelRaw, rows, m.cols)
 	}
 	return nil
+}
+
+// checkFinite checks that the weights of a row are finite as they are decoded.
+func checkFinite(t Type, raw []byte) error {
+	b := t.NotFinite(raw)
+	if b < 0 {
+		return nil
+	}
+	block := make([]float32, t.BlockWeights())
+	codecs[t].decode(block, raw[b*t.BlockBytes():][:t.BlockBytes()])
+	i := max(0, firstNotFinite(block))
+	return fmt.Errorf("weight %d is %v: %w", b*t.BlockWeights()+i, block[i], ErrNotFinite)
 }
 
 // grow returns s with length n, with new memory if need be; its contents are lost then.

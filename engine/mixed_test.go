@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+)
+
+// mixedModel is a file whose matrices are of 16 types, quantized by the reference implementation.
+const mixedModel = "families/models/llama-mixed.gguf"
+
+// mixedGolden are its logits, computed by an independent engine from the decoded weights in float32.
+type mixedGolden struct {
+	IDs    []int32              `json:"ids"`
+	RMS    float64              `json:"rms"`
+	Logits map[string][]float32 `json:"logits"` // by position
+}
+
+func readMixedGolden(t *testing.T) (g mixedGolden) {
+	t.Helper()
+	text, err := os.ReadFile(shared(t, "families/models/golden/llama-mixed.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func openMixed(t *testing.T, rt *Runtime, weights string) *Model {
+	t.Helper()
+	m, err := Open(context.Background(), rt, shared(t, mixedModel), Options{Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// TestMixedTypes: the decoded weights in float32 give the logits of the golden.
+func TestMixedTypes(t *testing.T) {
+	g := readMixedGolden(t)
+	m := openMixed(t, newRuntime(t, RuntimeOptions{}), "f32")
+	logits := eval(t, newSession(t, m, SessionOptions{KV: "f32"}), g.IDs, nil, All)
+	vocab := len(logits) / len(g.IDs)
+	for position, want := range g.Logits {
+		var p int
+		if _, err := fmt.Sscan(position, &p); err != nil {
+			t.Fatal(err)
+		}
+		got := logits[p*vocab:][:vocab]
+		if len(want) != vocab {
+			t.Fatalf("%d logits at position %d, want %d", vocab, p, len(want))
+		}
+		worst := 0.0
+		for i := range want {
+			worst = max(worst, math.Abs(float64(got[i]-want[i])))
+		}
+		if !(worst <= 2e-4*g.RMS) {
+			t.Errorf("position %d: %.2g of the golden's rms off", p, worst/g.RMS)
+		}
+	}
+	if len(g.Logits) < 4 {
+		t.Errorf("the golden has %d positions", len(g.Logits))
+	}
+}
+
+// TestMixedTypesOneAnswer: as the file is, its logits are the same with any kernels, threads and numbers of tokens at a time, and
+// those of the same weights in float32 but for the quantized activations.
+func TestMixedTypesOneAnswer(t *testing.T) {
+	g := readMixedGolden(t)
+	one := newRuntime(t, RuntimeOptions{SIMD: "scalar", Threads: 1})
+	want := eval(t, newSession(t, openMixed(t, one, ""), SessionOptions{}), g.IDs, nil, All)
+	wide := eval(t, newSession(t, openMixed(t, one, "f32"), SessionOptions{}), g.IDs, nil, All)
+	sum := 0.0
+	for i := range want {
+		sum += math.Pow(float64(want[i]-wide[i]), 2)
+	}
+	if e := math.Sqrt(sum/float64(len(want))) / g.RMS; !(e > 0 && e < 0.05) {
+		t.Errorf("quantized activations move the logits by %.3g of their rms", e)
+	}
+	for _, name := range asm.Available() {
+		for _, threads := range []int{1, 2} {
+			m := openMixed(t, newRuntime(t, RuntimeOptions{SIMD: name, Threads: threads}), "")
+			for _, size := range []int{1, 3, 8, len(g.IDs)} {
+				s := newSession(t, m, SessionOptions{})
+				var got []float32
+				for from := 0; from < len(g.IDs); from += size {
+					got = append(got, eval(t, s, g.IDs[from:min(from+size, len(g.IDs))], nil, All)...)
+				}
+				sameBits(t, fmt.Sprintf("%s, %d threads, %d tokens at a time", name, threads, size), got, want)
+			}
+		}
+	}
+}
