@@ -38,7 +38,7 @@ type auto struct {
 	step            [lanes]timing    // a drafted token, by drafter: there may be several in a round
 	verify          [farthest]timing // a pass that verifies k drafted tokens
 	seen            [farthest]int    // round of its last measurement
-	trust           [oddsBins]rate   // acceptance by confidence
+	calibration     [chanceBins]rate // acceptance by confidence
 	pool            rate             // acceptance of all drafted tokens that were looked at
 	promised        rate             // what their confidence said
 	whole, drafting pace             // of all rounds, and of those with a draft
@@ -174,7 +174,7 @@ func (a *auto) chance(d *Draft, i int) float64 {
 		return float64(d.Confidence[i])
 	}
 	guess := min(0.99, promise(d, i)*a.pool.p()/a.promised.p())
-	return a.trust[oddsBin(d.Confidence[i])].after(guess)
+	return a.calibration[chanceBin(d.Confidence[i])].after(guess)
 }
 
 // promise is what a token's confidence says of its chance. Models of one kind agree on a token more
@@ -234,7 +234,7 @@ func (a *auto) Observe(r *Round) {
 		a.pool.add(accepted)
 		if !r.Draft.Calibrated {
 			a.promised.add(promise(r.Draft, i))
-			a.trust[oddsBin(r.Draft.Confidence[i])].add(accepted)
+			a.calibration[chanceBin(r.Draft.Confidence[i])].add(accepted)
 		}
 	}
 	if a.trying {

@@ -59,8 +59,8 @@ func TestAutoIsNearTheBest(t *testing.T) {
 		{"fair", 0.3, 0.05, 1, 0.03},
 		{"fair, dear verification", 0.3, 0.05, 1, 0.4},
 		{"poor", 1.5, 0.1, 1, 0.03},
-		{"hopeless", 50, 0.05, 1, 0.02},
-		{"hopeless and dear", 50, 0.5, 1, 0.5},
+		{"useless", 50, 0.05, 1, 0.02},
+		{"useless and dear", 50, 0.5, 1, 0.5},
 	} {
 		b := &bench{target: last(40), draft: noisy(last(40), c.noise), step: c.step, pass: c.pass, per: c.per, tokens: 250}
 		base := b.run(t, Constant(ConstantOptions{Length: 1}), true)
@@ -87,18 +87,18 @@ func TestBestThreshold(t *testing.T) {
 		{[]float32{0.9, 0.4}, []float32{0.6, 0.5, 0.3}, 0.4},                     // a miss costs three times
 		{[]float32{0.9, 0.8, 0.8, 0.8, 0.1}, []float32{0.5, 0.4, 0.3, 0.2}, 0.8}, // one miss of five: 0.6 is less than 4 of 4
 	} {
-		var v []verdict
+		var v []outcome
 		for _, x := range c.good {
-			v = append(v, verdict{x, true})
+			v = append(v, outcome{x, true})
 		}
 		for _, x := range c.bad {
-			v = append(v, verdict{x, false})
+			v = append(v, outcome{x, false})
 		}
 		if got, ok := bestThreshold(v); !ok || got != c.want {
 			t.Errorf("accepted %v, rejected %v: threshold %v, want %v", c.good, c.bad, got, c.want)
 		}
 	}
-	if _, ok := bestThreshold([]verdict{{0.5, true}}); ok {
+	if _, ok := bestThreshold([]outcome{{0.5, true}}); ok {
 		t.Error("a threshold from accepted tokens alone")
 	}
 }
@@ -108,7 +108,7 @@ func TestDynamicAdapts(t *testing.T) {
 	s := Dynamic(DynamicOptions{Length: 20, MinConfidence: 0.9, Adapt: true}).(*dynamic)
 	d := New(newFake(t, matrixVocab, 400, model), Model(newFake(t, matrixVocab, 400, noisy(model, 0.3))), Options{Schedule: s, MaxTokens: 300})
 	collect(t, d, matrixPrompt, engine.Sampling{})
-	if s.threshold == 0.9 || len(s.seen) < 6 || len(s.seen) > lately {
+	if s.threshold == 0.9 || len(s.seen) < 6 || len(s.seen) > outcomeWindow {
 		t.Errorf("threshold %v after %d verdicts", s.threshold, len(s.seen))
 	}
 }
@@ -157,7 +157,7 @@ func TestUselessDraftsCostLittle(t *testing.T) {
 				}
 				return total
 			}
-			useless := &hopeless{spend: func() { m.spend(step) }}
+			useless := &useless{spend: func() { m.spend(step) }}
 			long := write(1, 512, nil) / write(1, 512, useless)
 			short := write(8, 64, nil) / write(8, 64, useless)
 			t.Logf("%s, %v ms a drafted token: %.3f of plain decoding's speed over 512 tokens, %.3f begun anew every 64", m.name, step, long, short)

@@ -12,71 +12,71 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// DefaultDraftMax bounds drafts when Options.DraftMax is 0.
+// DefaultDraftMax is the most tokens of a draft when Options.DraftMax is 0.
 const DefaultDraftMax = 32
 
-// Options are the choices of a [Decoder]; the zero value is a good one.
+// Options configure a [Decoder]. The zero value is a good choice.
 type Options struct {
-	Schedule Schedule // nil: Auto
-	Verifier Verifier // nil: Greedy at temperature 0, Match above
+	Schedule Schedule // how many tokens to draft; nil: Auto
+	Verifier Verifier // which drafted tokens to keep; nil: Greedy at temperature 0, Match above
 
-	DraftMax int // most tokens of a draft; 0: DefaultDraftMax
-	DraftMin int // a schedule does not stop a draft before so many
+	DraftMax int // most tokens on a path of a draft; 0: DefaultDraftMax
+	DraftMin int // the schedule may not end a draft before so many tokens
 
-	MaxTokens int              // most tokens to write; 0 or less: until the text or the context ends
-	Tokenizer *bpe.Tokenizer   // for Token.Text and Stop; nil: ids only
-	Stop      []string         // strings that end the text and are not shown
-	EOG       func(int32) bool // end-of-text tokens; nil: Tokenizer's
+	MaxTokens int              // most tokens to generate; 0 or less: until the text or the context ends
+	Tokenizer *bpe.Tokenizer   // for Token.Text and Stop; nil: token ids only
+	Stop      []string         // strings that end the text; they are not part of it
+	EOG       func(int32) bool // end-of-text tokens; nil: the tokenizer's
 	LogProbs  bool             // fill Token.LogProb
-	Trace     func(*Round)     // called after each round
+	Trace     func(*Round)     // called after each round; the Round is valid during the call
 }
 
-// Token is one token of the text.
+// Token is one generated token.
 type Token struct {
 	ID       int32
-	Position int     // of the token, the prompt's first being 0
-	Text     string  // what this token made certain: may be empty, or hold text of earlier tokens
-	Drafted  bool    // an accepted draft; else the target's own
-	LogProb  float32 // log-softmax of the target's raw logits, if asked for
+	Position int     // in the sequence; the prompt's first token has position 0
+	Text     string  // text that became certain with this token: may be empty, or belong to earlier tokens
+	Drafted  bool    // an accepted draft token; otherwise the target's own
+	LogProb  float32 // log-softmax of the target's raw logits, if Options.LogProbs
 }
 
 var (
-	// ErrPrompt: an empty prompt; there must be a token to predict from.
+	// ErrPrompt is returned for an empty prompt: there must be a token to predict from.
 	ErrPrompt = errors.New("empty prompt")
-	// ErrOptions: options that cannot be.
+	// ErrOptions is returned for options, sequences, models or drafters that are missing or contradict each other.
 	ErrOptions = errors.New("options")
-	// ErrNoToken: the bans and biases leave no token to choose, or the logits are not numbers.
+	// ErrNoToken is returned when bans and biases leave no token to choose, or the logits are not numbers.
 	ErrNoToken = errors.New("no token can be chosen")
 )
 
-// Decoder writes texts with a target model and a drafter. It belongs to one goroutine. It keeps the
-// caches and what the schedule learned from text to text: a prompt that begins like the last text
+// Decoder generates text with a target model and a drafter. It belongs to one goroutine. Between texts it keeps
+// the caches and what the schedule and the drafter learned: the part of a prompt that the last text began with
 // is not fed again.
 type Decoder struct {
-	target   tracked
+	target   cachedSequence
 	drafter  Drafter
 	schedule Schedule
 	o        Options
+	verifier Verifier // of this text
 
-	text   []int32 // prompt and output
-	draft  Draft
-	verify Verification
-	fed    []int32
-	parent []int32
-	path   []int32
-	out    []Token
-	round  Round
-	print  printer
-	rule   Verifier
-	wide   int // chains of a draft
-	tree   int // most tokens of a draft that is a tree: the pass over it has the text's last token too
+	sequence     []int32 // prompt and output
+	draft        Draft
+	verification Verification
+	fed          []int32 // tokens and parents of the target's pass
+	parent       []int32
+	path         []int32 // to commit
+	out          []Token
+	round        Round
+	print        printer
+	branches     int // chains of a draft
+	treeMax      int // most tokens of a draft that is a tree: the pass has the last token of the sequence too
 
 	now   func() time.Duration
 	stats Stats
 	times
 }
 
-// New makes a decoder. With drafter nil it decodes plainly.
+// New makes a decoder. Without a drafter (nil) it decodes plainly, one token per pass.
 func New(target Sequence, drafter Drafter, o Options) *Decoder {
 	if o.DraftMax <= 0 {
 		o.DraftMax = DefaultDraftMax
@@ -87,16 +87,15 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 	if o.EOG == nil && o.Tokenizer != nil {
 		o.EOG = o.Tokenizer.IsEOG
 	}
-	return &Decoder{target: tracked{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
+	return &Decoder{target: cachedSequence{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
 }
 
-// Generate writes on after the prompt, token by token as they are verified. An end-of-text token is
-// the last one, without text. The sequence ends where the text ends ([Stats].End says why), or with
-// one error, whose Token holds the text that was still held back and has ID -1. Breaking out of the
-// loop is fine, and so is another Generate after it.
+// Generate continues the prompt and yields each token when it is verified. An end-of-text token is yielded last,
+// without text. The iteration ends where the text ends ([Stats].End says why), or with one error; its Token has ID -1 and
+// the text that was still held back. The caller may break out of the loop, and may call Generate again.
 //
-// Generate allocates when it begins: samplers, and buffers for the longest draft and the whole
-// text. In a round it allocates nothing of its own.
+// Generate allocates when it begins: samplers, and buffers for a draft and the whole sequence. A round allocates nothing
+// of its own.
 func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		d.stats, d.times = Stats{}, times{started: true, begun: d.now()}
@@ -117,7 +116,7 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Samplin
 				end = EndCancel
 			}
 			d.finish(end)
-			yield(Token{ID: -1, Position: len(d.text), Text: d.print.rest()}, err)
+			yield(Token{ID: -1, Position: len(d.sequence), Text: d.print.rest()}, err)
 			return
 		}
 		d.finish(d.stats.End)
@@ -131,7 +130,7 @@ func (d *Decoder) finish(end End) {
 	d.total = d.now() - d.begun
 }
 
-// start checks what was asked for, makes the buffers and feeds the prompt but for its last token.
+// start checks prompt and options, makes buffers and feeds the prompt without its last token.
 func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) error {
 	if absent(d.target.Sequence) {
 		return fmt.Errorf("%w: no target sequence", ErrOptions)
@@ -147,9 +146,9 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	case slices.Contains(d.o.Stop, ""):
 		return fmt.Errorf("%w: empty stop string", ErrOptions)
 	}
-	if d.rule = d.o.Verifier; d.rule == nil {
-		if d.rule = Match(); s.Temperature == 0 {
-			d.rule = Greedy()
+	if d.verifier = d.o.Verifier; d.verifier == nil {
+		if d.verifier = Match(); s.Temperature == 0 {
+			d.verifier = Greedy()
 		}
 	}
 	if d.o.Tokenizer != nil {
@@ -160,33 +159,33 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if d.drafter == nil {
 		longest = 0
 	}
-	d.wide = chains(d.drafter)
-	d.tree = max(0, d.target.MaxTree()-1)
-	nodes := nodes(longest, d.wide, d.tree)
-	final := room // of the text; one token more may follow that is not fed
+	d.branches = chains(d.drafter)
+	d.treeMax = max(0, d.target.MaxTree()-1)
+	nodes := nodes(longest, d.branches, d.treeMax)
+	final := room // length of the sequence; one more token may follow that is not fed
 	if d.o.MaxTokens > 0 && d.o.MaxTokens < room-len(prompt) {
 		final = len(prompt) + d.o.MaxTokens
 	}
-	d.text = append(slices.Grow(d.text[:0], final+nodes+2), prompt...)
+	d.sequence = append(slices.Grow(d.sequence[:0], final+nodes+2), prompt...)
 	d.draft.alloc(nodes)
-	d.draft.vocab, d.draft.ends, d.draft.plan, d.draft.least = d.target.Vocab(), d.o.EOG, d.schedule, d.o.DraftMin
+	d.draft.vocab, d.draft.isEnd, d.draft.schedule, d.draft.minTokens = d.target.Vocab(), d.o.EOG, d.schedule, d.o.DraftMin
 	d.draft.reset(0, 0, 0)
 	d.fed, d.parent = slices.Grow(d.fed[:0], nodes+1), slices.Grow(d.parent[:0], nodes+1)
-	d.path, d.verify.Path = slices.Grow(d.path[:0], longest+1), slices.Grow(d.verify.Path[:0], longest+1)
+	d.path, d.verification.Path = slices.Grow(d.path[:0], longest+1), slices.Grow(d.verification.Path[:0], longest+1)
 	d.out = slices.Grow(d.out[:0], longest+1)
 	d.stats.Prompt = len(prompt)
 	d.stats.DraftedAt, d.stats.AcceptedAt = make([]int, longest), make([]int, longest)
 
 	setup := Setup{
 		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
-		Longest: longest, NeedsProbs: d.rule.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
+		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
 	for _, part := range []any{d.schedule, d.drafter} {
 		if p, ok := part.(Clocked); ok {
 			p.SetClock(d.now)
 		}
 	}
-	if err := d.rule.Start(setup); err != nil {
+	if err := d.verifier.Start(setup); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -210,7 +209,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	return err
 }
 
-// step is one round: draft, verify, keep, roll back.
+// step is one round: draft, evaluate, verify, commit.
 func (d *Decoder) step(ctx context.Context) error {
 	d.out = d.out[:0]
 	if err := ctx.Err(); err != nil {
@@ -227,11 +226,11 @@ func (d *Decoder) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := &d.verify
-	v.Text, v.Draft, v.Logits, v.Path = d.text, &d.draft, logits, v.Path[:0]
-	d.rule.Verify(v)
-	d.write(v)
-	err = d.keep(v.Path)
+	v := &d.verification
+	v.Sequence, v.Draft, v.Logits, v.Path = d.sequence, &d.draft, logits, v.Path[:0]
+	d.verifier.Verify(v)
+	d.emitRound(v)
+	err = d.commit(v.Path)
 	verified := d.now()
 	d.verifying += verified - drafted
 	if err == nil && v.Next < 0 && d.stats.End == "" {
@@ -254,25 +253,25 @@ func (d *Decoder) step(ctx context.Context) error {
 	return nil
 }
 
-// propose asks for a draft within what the budget and the context leave: the target adds a token of
-// its own to every draft, and its pass feeds the text's last token before the draft.
+// propose asks for a draft within the token budget and the context. The target adds a token of its own to every
+// draft, and its pass feeds the last token of the sequence before the draft.
 func (d *Decoder) propose(ctx context.Context) error {
-	d.round.Position, d.round.Requested = len(d.text), 0
+	d.round.Position, d.round.Requested = len(d.sequence), 0
 	d.draft.Round = d.stats.Rounds
 	d.draft.reset(0, 0, 0)
 	if d.drafter == nil {
 		return nil
 	}
-	d.round.Requested = d.schedule.Length(len(d.text))
-	n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, d.target.Context()-len(d.text))
+	d.round.Requested = d.schedule.Length(len(d.sequence))
+	n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, d.target.Context()-len(d.sequence))
 	if d.o.MaxTokens > 0 {
 		n = min(n, d.o.MaxTokens-d.stats.Generated-1)
 	}
 	if n <= 0 {
 		return nil
 	}
-	d.draft.reset(min(nodes(n, d.wide, d.tree), d.target.Context()-len(d.text)), d.tree, n)
-	if err := d.drafter.Draft(ctx, d.text, &d.draft); err != nil {
+	d.draft.reset(min(nodes(n, d.branches, d.treeMax), d.target.Context()-len(d.sequence)), d.treeMax, n)
+	if err := d.drafter.Draft(ctx, d.sequence, &d.draft); err != nil {
 		return fmt.Errorf("drafting: %w", err)
 	}
 	d.stats.Drafted += d.draft.Len()
@@ -287,17 +286,17 @@ func (d *Decoder) propose(ctx context.Context) error {
 	return nil
 }
 
-// evaluate feeds the last token and the draft in one pass.
+// evaluate feeds the last token of the sequence and the draft in one pass.
 func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
-	d.fed = append(append(d.fed[:0], d.text[len(d.text)-1]), d.draft.Tokens...)
+	d.fed = append(append(d.fed[:0], d.sequence[len(d.sequence)-1]), d.draft.Tokens...)
 	d.stats.TargetPasses++
-	if own, ok := d.rule.(Evaluator); ok && d.draft.Parents == nil {
-		logits, err := own.Evaluate(ctx, d.target.Sequence, d.text, &d.draft)
+	if own, ok := d.verifier.(Evaluator); ok && d.draft.Parents == nil {
+		logits, err := own.Evaluate(ctx, d.target.Sequence, d.sequence, &d.draft)
 		if err != nil {
 			d.target.tokens = nil // what it holds is not known
 			return engine.Logits{}, err
 		}
-		d.target.tokens = append(append(d.target.tokens[:0], d.text...), d.draft.Tokens...)
+		d.target.tokens = append(append(d.target.tokens[:0], d.sequence...), d.draft.Tokens...)
 		return logits, nil
 	}
 	want := engine.Rows(len(d.fed))
@@ -311,8 +310,8 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 	return d.target.Eval(ctx, d.fed, d.parent, want)
 }
 
-// keep rolls the target's cache back to the text, all of which but its last token is fed.
-func (d *Decoder) keep(path []int32) error {
+// commit rolls the target's cache back to the accepted path. The last token of the sequence stays to be fed.
+func (d *Decoder) commit(path []int32) error {
 	if d.draft.Parents == nil {
 		return d.target.cut(d.round.Position + len(path))
 	}
@@ -325,8 +324,8 @@ func (d *Decoder) keep(path []int32) error {
 	return d.target.Commit(d.path)
 }
 
-// write appends the accepted tokens and the target's own to the text, as far as it goes on.
-func (d *Decoder) write(v *Verification) {
+// emitRound appends the accepted tokens and the target's own token to the sequence, until the text ends.
+func (d *Decoder) emitRound(v *Verification) {
 	node := -1
 	for _, i := range v.Path {
 		t := Token{ID: v.Draft.Tokens[i], Drafted: true}
@@ -342,10 +341,10 @@ func (d *Decoder) write(v *Verification) {
 	}
 }
 
-// emit makes a token part of the text and notices when it is the last.
+// emit appends a token to the sequence. row is the logits that predicted it.
 func (d *Decoder) emit(t Token, row []float32) {
-	t.Position = len(d.text)
-	d.text = append(d.text, t.ID)
+	t.Position = len(d.sequence)
+	d.sequence = append(d.sequence, t.ID)
 	d.stats.Generated++
 	if d.o.LogProbs {
 		t.LogProb = engine.LogProb(row, t.ID)
@@ -359,7 +358,7 @@ func (d *Decoder) emit(t Token, row []float32) {
 			d.stats.End = EndStop
 		} else if d.o.MaxTokens > 0 && d.stats.Generated >= d.o.MaxTokens {
 			d.stats.End = EndLength
-		} else if len(d.text) > d.target.Context() {
+		} else if len(d.sequence) > d.target.Context() {
 			d.stats.End = EndContext
 		}
 	}

@@ -2,13 +2,11 @@ package speculative
 
 import "slices"
 
-// Dynamic drafts up to length tokens and stops after one whose confidence falls below threshold
-// (Mamou et al. 2024, "Dynamic speculation lookahead"). Transformers:
-// assistant_confidence_threshold, with 20 and 0.4.
+// Dynamic stops a draft after a token whose confidence falls below a minimum (Mamou et al. 2024, "Dynamic speculation
+// lookahead"). Transformers: assistant_confidence_threshold.
 //
-// With adapt, the threshold follows what was accepted: after each round it is the one, among the
-// confidences seen lately, that would have had the least FPR + 3 FNR in telling accepted tokens
-// from rejected ones, as Transformers does it.
+// With Adapt, the minimum follows what was accepted: after each round it is the recent confidence that, as a threshold,
+// separates accepted from rejected tokens with the least FPR + 3 FNR, as in Transformers.
 func Dynamic(o DynamicOptions) Schedule {
 	if o.MinConfidence == 0 {
 		o.MinConfidence = 0.4
@@ -26,17 +24,17 @@ type DynamicOptions struct {
 type dynamic struct {
 	constant
 	adapt        bool
-	seen, sorted []verdict
+	seen, sorted []outcome
 }
 
-// verdict is a drafted token's confidence and what the target thought of it.
-type verdict struct {
+// outcome is a drafted token's confidence and whether it was accepted.
+type outcome struct {
 	confidence float32
 	accepted   bool
 }
 
-// lately is how many verdicts the threshold rests on.
-const lately = 512
+// outcomeWindow is the number of recent outcomes that the threshold is chosen from.
+const outcomeWindow = 512
 
 func (s *dynamic) NeedsConfidence() bool { return s.adapt || s.constant.NeedsConfidence() }
 
@@ -45,15 +43,15 @@ func (s *dynamic) Observe(r *Round) {
 		return
 	}
 	if s.seen == nil {
-		s.seen, s.sorted = make([]verdict, 0, 2*lately), make([]verdict, 0, 2*lately)
+		s.seen, s.sorted = make([]outcome, 0, 2*outcomeWindow), make([]outcome, 0, 2*outcomeWindow)
 	}
 	for _, i := range r.Path {
-		s.seen = append(s.seen, verdict{r.Draft.Confidence[i], true})
+		s.seen = append(s.seen, outcome{r.Draft.Confidence[i], true})
 	}
 	if i := r.rejected(); i >= 0 {
-		s.seen = append(s.seen, verdict{r.Draft.Confidence[i], false})
+		s.seen = append(s.seen, outcome{r.Draft.Confidence[i], false})
 	}
-	if extra := len(s.seen) - lately; extra > 0 {
+	if extra := len(s.seen) - outcomeWindow; extra > 0 {
 		s.seen = slices.Delete(s.seen, 0, extra)
 	}
 	if len(s.seen) > 5 {
@@ -64,10 +62,10 @@ func (s *dynamic) Observe(r *Round) {
 	}
 }
 
-// bestThreshold returns the confidence t at which "accepted, as it is at least t" has the least FPR
-// + 3 FNR, the highest of equals; false if all verdicts agree. It sorts v.
-func bestThreshold(v []verdict) (best float32, ok bool) {
-	slices.SortFunc(v, func(a, b verdict) int {
+// bestThreshold returns the confidence t at which predicting acceptance by confidence >= t has the least FPR + 3 FNR,
+// the highest of equals; false if all outcomes are the same. It sorts v.
+func bestThreshold(v []outcome) (best float32, ok bool) {
+	slices.SortFunc(v, func(a, b outcome) int {
 		switch {
 		case a.confidence > b.confidence:
 			return -1
@@ -86,7 +84,7 @@ func bestThreshold(v []verdict) (best float32, ok bool) {
 	if good == 0 || bad == 0 {
 		return 0, false
 	}
-	least := 3*good*bad + 1 // costs are times good*bad, to stay whole
+	least := 3*good*bad + 1 // costs are multiplied by good*bad, to be integers
 	hit, miss := 0, 0       // accepted and rejected ones at or above t
 	for i := range v {
 		if v[i].accepted {

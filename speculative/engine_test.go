@@ -222,7 +222,7 @@ func TestEngineRoundsAllocateNothing(t *testing.T) {
 				t.Fatal(err, d.stats.End)
 			}
 		}
-		for len(d.text) < 257 { // into the second page of the cache
+		for len(d.sequence) < 257 { // into the second page of the cache
 			round()
 		}
 		if n := testing.AllocsPerRun(10, round); n > 0 {

@@ -68,13 +68,13 @@ func (r *rate) after(prior float64) float64 {
 	return (r.hits + float64(priorWeight*prior)) / (r.trials + priorWeight)
 }
 
-// oddsBins is how many chances are told apart.
-const oddsBins = 12
+// chanceBins is how many chances are told apart.
+const chanceBins = 12
 
-// oddsBin sorts chances by the power of 2 in their odds.
-func oddsBin(p float32) int8 {
+// chanceBin sorts chances by the power of 2 in their odds.
+func chanceBin(p float32) int8 {
 	_, e := math.Frexp(float64(p / (1.0001 - p)))
-	return int8(max(0, min(oddsBins-1, e+5)))
+	return int8(max(0, min(chanceBins-1, e+5)))
 }
 
 // monotonic is a clock that starts now.

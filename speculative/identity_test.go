@@ -27,11 +27,11 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 	on := func(vocab, context int, m func([]int32, []float32)) func() Drafter {
 		return func() Drafter { return Model(newFake(t, vocab, context, m)) }
 	}
-	return append(foreigners(t, model), []named[Drafter]{
+	return append(crossVocabDrafters(t, model), []named[Drafter]{
 		{"none", func() Drafter { return nil }},
 		{"model/same", on(matrixVocab, matrixContext, model)},
 		{"model/good", on(matrixVocab, matrixContext, noisy(model, 0.3))},
-		{"model/hopeless", on(matrixVocab, matrixContext, random(99))},
+		{"model/useless", on(matrixVocab, matrixContext, random(99))},
 		{"model/smaller", on(matrixVocab-3, matrixContext, noisy(model, 0.3))},
 		{"model/padded", on(matrixVocab+5, matrixContext, noisy(model, 0.3))},
 		{"model/short", on(matrixVocab, 40, noisy(model, 0.3))},

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// Merge lets several drafters draft for the same text and verifies all their drafts in one pass, as
-// a tree in which they share their common beginnings. Each drafts as many tokens as the schedule
-// asks for. Under rules that weigh p against q nothing is shared: two drafters that sampled the
-// same token are two chances, and counting them as one would bend the distribution.
+// Merge verifies the drafts of several drafters in one pass, as a tree in which common beginnings are shared. Each drafts
+// as many tokens as the schedule asks for. Under verifiers that need probabilities nothing is shared: two drafters
+// that sampled the same token are two draws, and counting them as one would change the distribution. Merges may nest.
 func Merge(drafters ...Drafter) Drafter { return &merge{drafters: drafters} }
 
 type merge struct {
 	drafters []Drafter
-	wides    []int // chains that each drafts
+	branches []int // chains that each drafts
 	draft    Draft // of one drafter
-	at       []int // of its tokens: where they are in the merged draft, -1 if nowhere
-	probs    bool
+	at       []int // index in the merged draft of each of its tokens, -1: not in it
+	separate bool  // nothing is shared
 }
 
-// Branches is how many chains the tree may have.
+// Branches is the sum of those of the drafters.
 func (m *merge) Branches() int {
 	n := 0
 	for _, d := range m.drafters {
@@ -39,7 +38,7 @@ func (m *merge) SetClock(now func() time.Duration) {
 	}
 }
 
-// chains is how many chains a drafter's draft may have.
+// chains is the number of chains of full length that a drafter's draft may hold.
 func chains(d Drafter) int {
 	if w, ok := d.(Branching); ok {
 		return max(1, w.Branches())
@@ -47,10 +46,10 @@ func chains(d Drafter) int {
 	return 1
 }
 
-// laneSet tells the drafters of nested merges apart: each has a number of its own.
+// laneSet gives each drafter of nested merges a lane of its own.
 type laneSet struct{ taken []int }
 
-// take takes a number, or where it is taken the next that is not.
+// take takes lane n, or the next one that is free.
 func (l *laneSet) take(n int) int {
 	for slices.Contains(l.taken, n) {
 		n++
@@ -61,8 +60,8 @@ func (l *laneSet) take(n int) int {
 
 func (m *merge) Start(ctx context.Context, s Setup) error {
 	m.draft.alloc(s.Longest)
-	m.probs, m.wides = s.NeedsProbs, m.wides[:0]
-	own := make([]int, len(m.drafters)) // all taken before the first drafter, which may be a merge, takes its own
+	m.separate, m.branches = s.NeedsProbs, m.branches[:0]
+	own := make([]int, len(m.drafters)) // all taken before a nested merge takes its own
 	outer := s.lanes == nil
 	if outer {
 		s.lanes = &laneSet{}
@@ -72,13 +71,13 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 		if d == nil {
 			return fmt.Errorf("merged drafters: %w: drafter %d is nil", ErrOptions, i)
 		}
-		m.wides = append(m.wides, chains(d))
+		m.branches = append(m.branches, chains(d))
 		switch {
 		case outer:
 			n = n*len(m.drafters) + i
 			own[i] = s.lanes.take(n)
 		case i == 0:
-			own[i] = n // taken for the merge
+			own[i] = n // the lane of this merge
 		default:
 			own[i] = s.lanes.take(n)
 		}
@@ -92,12 +91,12 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 	return nil
 }
 
-func (m *merge) Draft(ctx context.Context, text []int32, d *Draft) error {
+func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	own := &m.draft
-	own.vocab, own.ends, own.plan, own.least, own.Round = d.vocab, d.ends, d.plan, d.least, d.Round
+	own.vocab, own.isEnd, own.schedule, own.minTokens, own.Round = d.vocab, d.isEnd, d.schedule, d.minTokens, d.Round
 	for i, drafter := range m.drafters {
-		own.reset(min(d.Room(), nodes(d.deepest, m.wides[i], d.tree)), d.tree, d.deepest)
-		if err := drafter.Draft(ctx, text, own); err != nil {
+		own.reset(min(d.Room(), nodes(d.maxDepth, m.branches[i], d.treeMax)), d.treeMax, d.maxDepth)
+		if err := drafter.Draft(ctx, sequence, own); err != nil {
 			return err
 		}
 		d.Passes += own.Passes
@@ -110,8 +109,8 @@ func (m *merge) Draft(ctx context.Context, text []int32, d *Draft) error {
 					continue
 				}
 			}
-			if !m.probs {
-				next = d.sibling(node, id)
+			if !m.separate {
+				next = d.anyChild(node, id)
 			}
 			if next < 0 && d.AddChild(node, id, own.Confidence[i], own.Probs[i]) {
 				next = d.Len() - 1

@@ -7,17 +7,16 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// Model drafts with a smaller model of the same vocabulary. It picks with the target's sampling
-// settings and seed, hence with the same noise, so that it guesses what will be sampled and not
-// only what is likely. Its cache is rolled back to what was accepted and never recomputed. When the
-// text outgrows its context it stops drafting.
-func Model(seq Sequence) Drafter { return &modelDrafter{seq: tracked{Sequence: seq}} }
+// Model drafts with a smaller model of the same vocabulary. It samples with the target's settings and seed, hence with the
+// same noise, so that it predicts what will be sampled and not only what is likely. Its cache is rolled back to what was
+// accepted and never recomputed. When the sequence is longer than its context it drafts nothing.
+func Model(seq Sequence) Drafter { return &modelDrafter{seq: cachedSequence{Sequence: seq}} }
 
 type modelDrafter struct {
 	picker
-	seq   tracked
+	seq   cachedSequence
 	vocab int // ids that both models know
-	known int // the cache agrees with the text up to here
+	known int // the cache agrees with the sequence up to here
 }
 
 func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
@@ -34,7 +33,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if err := m.picker.start(s); err != nil {
 		return err
 	}
-	if s.Longest == 0 || len(s.Prompt) > m.seq.Context() || !m.speaks(s.Prompt) {
+	if s.Longest == 0 || len(s.Prompt) > m.seq.Context() || !m.knows(s.Prompt) {
 		return nil
 	}
 	if err := m.seq.rewind(s.Prompt, 0); err != nil {
@@ -45,8 +44,8 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	return err
 }
 
-// speaks reports whether the draft model knows all these tokens.
-func (m *modelDrafter) speaks(tokens []int32) bool {
+// knows reports whether the draft model has all these tokens.
+func (m *modelDrafter) knows(tokens []int32) bool {
 	for _, id := range tokens {
 		if int(id) >= m.seq.Vocab() {
 			return false
@@ -55,49 +54,49 @@ func (m *modelDrafter) speaks(tokens []int32) bool {
 	return true
 }
 
-func (m *modelDrafter) Draft(ctx context.Context, text []int32, d *Draft) error {
-	written := len(text)
+func (m *modelDrafter) Draft(ctx context.Context, sequence []int32, d *Draft) error {
+	written := len(sequence)
 	for d.More() {
-		ok, err := m.next(ctx, text, written, d)
+		ok, err := m.next(ctx, sequence, written, d)
 		if !ok || err != nil {
 			return err
 		}
-		text = append(text, d.Tokens[d.Len()-1])
+		sequence = append(sequence, d.Tokens[d.Len()-1])
 	}
 	return nil
 }
 
-// next drafts the token after text, of which the first written tokens are certain. It feeds what
-// the cache lacks.
-func (m *modelDrafter) next(ctx context.Context, text []int32, written int, d *Draft) (bool, error) {
+// next drafts the token after sequence, of which the first written tokens are not drafted. It feeds what the cache
+// lacks.
+func (m *modelDrafter) next(ctx context.Context, sequence []int32, written int, d *Draft) (bool, error) {
 	if d.Len() == 0 {
 		m.begin()
 	}
-	row, err := m.logits(ctx, text, written, d)
+	row, err := m.logits(ctx, sequence, written, d)
 	if row == nil || err != nil {
 		return false, err
 	}
-	id, q := m.pick(row, text, d)
+	id, q := m.pick(row, sequence, d)
 	return d.Add(id, m.confidence(row, id), q), nil
 }
 
-// logits of the token after text, nil where the model cannot tell.
-func (m *modelDrafter) logits(ctx context.Context, text []int32, written int, d *Draft) ([]float32, error) {
-	if len(text) > m.seq.Context() {
+// logits returns the logits after sequence, nil where the model cannot compute them.
+func (m *modelDrafter) logits(ctx context.Context, sequence []int32, written int, d *Draft) ([]float32, error) {
+	if len(sequence) > m.seq.Context() {
 		return nil, nil
 	}
-	if err := m.seq.rewind(text, m.known); err != nil {
+	if err := m.seq.rewind(sequence, m.known); err != nil {
 		return nil, err
 	}
-	missing := text[len(m.seq.tokens):]
-	if !m.speaks(missing) {
+	missing := sequence[len(m.seq.tokens):]
+	if !m.knows(missing) {
 		return nil, nil
 	}
 	if len(missing) > prefillChunk {
-		if _, err := m.seq.prefill(ctx, text[:len(text)-1]); err != nil {
+		if _, err := m.seq.prefill(ctx, sequence[:len(sequence)-1]); err != nil {
 			return nil, err
 		}
-		missing = text[len(text)-1:]
+		missing = sequence[len(sequence)-1:]
 	}
 	logits, err := m.seq.chain(ctx, missing, engine.Last)
 	if err != nil {
@@ -110,18 +109,18 @@ func (m *modelDrafter) logits(ctx context.Context, text []int32, written int, d 
 
 func (m *modelDrafter) Observe(*Round) {}
 
-// picker chooses a model drafter's tokens from its logits.
+// picker chooses tokens from a draft model's logits.
 type picker struct {
 	sampler *engine.Sampler
-	dice    dice
-	probs   bool
-	trust   bool
+	random  randomStream
 	lane    int
-	q       []engine.Prob // storage of the distributions of one draft
+	q       []engine.Prob // storage for the distributions of one draft
+
+	needsProbs, needsConfidence bool
 }
 
 func (p *picker) start(s Setup) (err error) {
-	p.dice, p.probs, p.trust, p.lane = dice{s.Sampling.Seed}, s.NeedsProbs, s.NeedsConfidence, s.Lane
+	p.random, p.needsProbs, p.needsConfidence, p.lane = randomStream{s.Sampling.Seed}, s.NeedsProbs, s.NeedsConfidence, s.Lane
 	p.sampler, err = engine.NewSampler(s.Vocab, s.Sampling)
 	return err
 }
@@ -129,21 +128,21 @@ func (p *picker) start(s Setup) (err error) {
 // begin begins a draft.
 func (p *picker) begin() { p.q = p.q[:0] }
 
-// pick chooses the token after text: by the shared noise, or, for rules that weigh p against q,
-// by an independent draw from q, which is returned with it.
-func (p *picker) pick(row []float32, text []int32, d *Draft) (int32, []engine.Prob) {
-	if !p.probs {
-		return p.sampler.Pick(row, text), nil
+// pick chooses the token after sequence: with the shared noise, or, for verifiers that need probabilities, by an
+// independent draw from q, which it returns too.
+func (p *picker) pick(row []float32, sequence []int32, d *Draft) (int32, []engine.Prob) {
+	if !p.needsProbs {
+		return p.sampler.Pick(row, sequence), nil
 	}
 	from := len(p.q)
-	p.q = p.sampler.AppendDistribution(p.q, row, text)
+	p.q = p.sampler.AppendDistribution(p.q, row, sequence)
 	q := p.q[from:len(p.q):len(p.q)]
-	return draw(q, p.dice.roll(len(text), forDraft, d.Round, p.lane<<16+d.Len())), q
+	return draw(q, p.random.uniform(len(sequence), forDraft, d.Round, p.lane<<16+d.Len())), q
 }
 
-// confidence is the raw probability of a token, if the schedule looks at it.
+// confidence is the raw probability of a token, if the schedule needs it.
 func (p *picker) confidence(row []float32, id int32) float32 {
-	if !p.trust || id < 0 {
+	if !p.needsConfidence || id < 0 {
 		return 1
 	}
 	return engine.Probability(row, id)

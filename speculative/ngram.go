@@ -2,11 +2,9 @@ package speculative
 
 import "context"
 
-// NGram drafts by looking the text's last tokens up in the text itself (prompt lookup decoding,
-// Saxena 2023): where the longest match of at least least and at most most tokens ends, the latest
-// one if several are as long, it copies what followed. A match that reaches the end of the text
-// goes on copying its own draft, so a repetition is drafted to any length. The tokens' confidence
-// is n/(n+1) for a match of n tokens. Zero values stand for 1 and 3.
+// NGram looks the last tokens of the sequence up in the sequence itself (prompt lookup decoding, Saxena 2023). It copies
+// what followed the longest match, the latest of equally long ones. A copy that reaches the end of the sequence continues
+// with its own draft, so a repetition is drafted to any length. The tokens' confidence is n/(n+1) for a match of n.
 func NGram(o NGramOptions) Drafter { return newNGram(o) }
 
 func newNGram(o NGramOptions) *ngram {
@@ -30,21 +28,21 @@ type ngram struct{ least, most int }
 
 func (g *ngram) Start(context.Context, Setup) error { return nil }
 
-func (g *ngram) Draft(_ context.Context, text []int32, d *Draft) error {
+func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	if !d.More() {
 		return nil
 	}
-	from, n := g.lookup(text)
+	from, n := g.lookup(sequence)
 	if from < 0 {
 		return nil
 	}
 	confidence := float32(n) / float32(n+1)
 	for i := from; d.More(); i++ {
 		id := int32(0)
-		if i < len(text) {
-			id = text[i]
+		if i < len(sequence) {
+			id = sequence[i]
 		} else {
-			id = d.Tokens[i-len(text)]
+			id = d.Tokens[i-len(sequence)]
 		}
 		if !d.Add(id, confidence, nil) {
 			break
@@ -55,11 +53,11 @@ func (g *ngram) Draft(_ context.Context, text []int32, d *Draft) error {
 
 // lookup returns the index of the token after the best match, -1 if there is none, and the match's
 // length.
-func (g *ngram) lookup(text []int32) (from, best int) {
+func (g *ngram) lookup(sequence []int32) (from, best int) {
 	best, from = g.least-1, -1
-	for end := len(text) - 1; end > best && best < g.most; end-- { // a match of text[..end) with the text's end
+	for end := len(sequence) - 1; end > best && best < g.most; end-- { // a match of text[..end) with the text's end
 		n := 0
-		for n < g.most && n < end && text[end-1-n] == text[len(text)-1-n] {
+		for n < g.most && n < end && sequence[end-1-n] == sequence[len(sequence)-1-n] {
 			n++
 		}
 		if n > best {

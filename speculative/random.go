@@ -2,25 +2,24 @@ package speculative
 
 import "github.com/specgo/spec/engine"
 
-// What a random number is for. Rules that draw use a stream of their own for each purpose, so that
-// no two decisions share a number and none shares the noise of Gumbel-max sampling.
+// The purpose of a random number. Each purpose has a stream of its own, so that no two decisions share a number and
+// none shares the noise of Gumbel-max sampling.
 const (
 	forDraft    = 1 + iota // the drafter's draw from q
 	forAccept              // is a drafted token kept?
 	forResidual            // the target's own token
 )
 
-// dice gives the random numbers of one seed.
-type dice struct{ seed uint64 }
+// randomStream gives the random numbers of one seed.
+type randomStream struct{ seed uint64 }
 
-// roll returns a number in [0, 1). The round is part of it because a position that was drafted and
-// dropped is drafted again in the next round: rules that look ahead have then already seen the
-// first draw.
-func (d dice) roll(position, purpose, round, candidate int) float64 {
-	return engine.Uniform(d.seed, position, uint64(purpose), uint64(round), uint64(candidate))
+// uniform returns a number in [0, 1). The round is part of it because a position that was drafted and rejected is
+// drafted again in the next round: verifiers that look ahead have then used the first number.
+func (r randomStream) uniform(position, purpose, round, candidate int) float64 {
+	return engine.Uniform(r.seed, position, uint64(purpose), uint64(round), uint64(candidate))
 }
 
-// draw returns the token at u in the distribution's cumulative sum.
+// draw returns the token at u, in [0, 1), of the distribution's cumulative sum; -1 if p is empty.
 func draw(p []engine.Prob, u float64) int32 {
 	var total float64
 	for i := range p {

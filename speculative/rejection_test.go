@@ -168,8 +168,8 @@ func (b *bent) Start(s Setup) error {
 
 func (b *bent) Verify(v *Verification) {
 	b.Verifier.Verify(v)
-	if end := len(v.Text) + len(v.Path); len(v.Text) <= b.at && b.at <= end && float64(b.random>>11)/(1<<53) < b.by {
-		v.Path, v.Next = v.Path[:b.at-len(v.Text)], 0
+	if end := len(v.Sequence) + len(v.Path); len(v.Sequence) <= b.at && b.at <= end && float64(b.random>>11)/(1<<53) < b.by {
+		v.Path, v.Next = v.Path[:b.at-len(v.Sequence)], 0
 	}
 }
 
@@ -386,7 +386,7 @@ func TestBlockOfATreeKeepsMore(t *testing.T) {
 			if err := d.start(context.Background(), []int32{0}, engine.Sampling{Temperature: 1, Seed: seed}); err != nil {
 				t.Fatal(err)
 			}
-			roll := func(i int) int32 { return draw(q, dice{seed}.roll(1, forDraft, 0, i)) }
+			roll := func(i int) int32 { return draw(q, randomStream{seed}.uniform(1, forDraft, 0, i)) }
 			first, second := roll(0), roll(1)
 			d.draft.alloc(3)
 			d.draft.reset(3, fakeTree, 2)
@@ -397,9 +397,9 @@ func TestBlockOfATreeKeepsMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.verify = Verification{Text: d.text, Draft: &d.draft, Logits: logits}
-			rule.Verify(&d.verify)
-			kept += float64(len(d.verify.Path))
+			d.verification = Verification{Sequence: d.sequence, Draft: &d.draft, Logits: logits}
+			rule.Verify(&d.verification)
+			kept += float64(len(d.verification.Path))
 		}
 		if got := kept / float64(rounds); math.Abs(got-c.want) > 0.02 {
 			t.Errorf("%T keeps %.3f, expected %.3f", rule, got, c.want)

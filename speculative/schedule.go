@@ -2,30 +2,29 @@ package speculative
 
 import "time"
 
-// A Schedule says how many tokens to draft. It is asked before each round and after each drafted
-// token, and it is kept from text to text, so it goes on with what it learned.
+// A Schedule decides how many tokens to draft. It is asked before each round and after each drafted token. It belongs to
+// one [Decoder], which keeps it between texts with what it learned.
 type Schedule interface {
-	// Length is the most tokens to draft after a text of n tokens; 0 means none.
+	// Length is the most tokens to draft after a sequence of n tokens; 0 means none.
 	Length(n int) int
-	// Stop reports whether the draft, which has at least one token, is to end here. The last token
-	// is sent all the same: dropping it because of its value would bend the distribution under the
-	// rejection rules.
+	// Stop reports whether the draft, which has at least one token, ends here. The last token is verified all the
+	// same: dropping it because of its value would change the distribution under verifiers that need probabilities.
 	Stop(d *Draft) bool
-	// NeedsConfidence reports whether Stop looks at the tokens' confidence, which costs time to compute.
+	// NeedsConfidence reports whether Stop uses the tokens' confidence, which takes time to compute.
 	NeedsConfidence() bool
-	// Observe is told how the round went. r is valid during the call.
+	// Observe is told the result of a round. r is valid during the call.
 	Observe(r *Round)
 }
 
-// Round is what happened in one round.
+// Round is the record of one round.
 type Round struct {
-	Position  int // of the round's first token: the tokens before it
-	Requested int // what the schedule asked for, before the bounds of budget and context
+	Position  int // of the round's first token: the length of the sequence before the round
+	Requested int // tokens that the schedule asked for, before the bounds of token budget and context
 	Draft     *Draft
-	Path      []int32 // the accepted tokens' indices in Draft
+	Path      []int32 // indices in Draft of the accepted tokens
 	Next      int32   // the target's own token after them
 	Drafting  time.Duration
-	Verifying time.Duration // of the target's pass and the rule
+	Verifying time.Duration // of the target's pass and the verifier
 }
 
 // Drafted is the number of drafted tokens.
@@ -34,17 +33,17 @@ func (r *Round) Drafted() int { return r.Draft.Len() }
 // Accepted is the number of drafted tokens that were accepted.
 func (r *Round) Accepted() int { return len(r.Path) }
 
-// rejected is the index of the token at which the target turned away, -1 if it kept a whole branch.
+// rejected is the index of the first token that was not accepted, -1 if a whole branch was.
 func (r *Round) rejected() int {
 	node := -1
 	if n := len(r.Path); n > 0 {
 		node = int(r.Path[n-1])
 	}
-	return r.Draft.eldest(node)
+	return r.Draft.firstChild(node)
 }
 
-// Constant drafts length tokens each round, fewer when a token's confidence falls below threshold
-// (0: never). Transformers: num_assistant_tokens_schedule "constant", with 5 and 0.
+// Constant drafts the same number of tokens in each round, fewer when the confidence of one falls below a minimum.
+// Transformers: num_assistant_tokens_schedule "constant".
 func Constant(o ConstantOptions) Schedule {
 	return &constant{length(o.Length, 5), o.MinConfidence}
 }
@@ -55,7 +54,7 @@ type ConstantOptions struct {
 	MinConfidence float32 // a draft ends after a token below it; 0: never
 }
 
-// length is what is asked for, or the default.
+// length is n, or the default if n is 0.
 func length(n, otherwise int) int {
 	if n == 0 {
 		return otherwise
@@ -78,10 +77,9 @@ func below(d *Draft, threshold float32) bool {
 	return d.Confidence[d.Len()-1] < threshold
 }
 
-// Heuristic starts with length tokens and asks for two more after each round in which all the
-// tokens it asked for were accepted, else for one fewer, but at least one (Gante 2023). A round
-// that could not draft at all teaches nothing. Transformers: num_assistant_tokens_schedule
-// "heuristic", with 5 and 0.
+// Heuristic asks for two tokens more after each round in which all the tokens it asked for were accepted, otherwise for
+// one fewer, but at least one (Gante 2023). A round without a draft changes nothing. Transformers:
+// num_assistant_tokens_schedule "heuristic".
 func Heuristic(o HeuristicOptions) Schedule {
 	return &heuristic{constant{length(o.Length, 5), o.MinConfidence}}
 }
@@ -104,23 +102,22 @@ func (h *heuristic) Observe(r *Round) {
 	}
 }
 
-// Oracle knows what the target will write, the whole text with its prompt, and stops each draft
-// after its first wrong token, one of [Tree] when it went astray. It measures what the best schedule
-// could reach with a drafter.
-func Oracle(text []int32) Schedule { return &oracle{text: text} }
+// Oracle knows the sequence that the target will generate, with its prompt, and stops each draft after its first wrong
+// token; a ranked tree after several wrong tokens in a row. It measures what a schedule could reach with a drafter.
+func Oracle(sequence []int32) Schedule { return &oracle{sequence: sequence} }
 
 type oracle struct {
-	text  []int32
-	at    int
-	right int // index of the last right token
+	sequence []int32
+	at       int
+	right    int // index of the last right token
 }
 
-// astray is how many wrong tokens in a row say that a ranked tree will bring no more right ones.
-const astray = 8
+// oracleWrong is how many wrong tokens in a row end a ranked tree: later ones are less likely still.
+const oracleWrong = 8
 
 func (o *oracle) Length(n int) int {
 	o.at = n
-	return max(0, len(o.text)-n)
+	return max(0, len(o.sequence)-n)
 }
 
 func (o *oracle) Stop(d *Draft) bool {
@@ -129,14 +126,14 @@ func (o *oracle) Stop(d *Draft) bool {
 		o.right = -1
 	}
 	i := o.at + d.Depth(last) - 1
-	if i+1 >= len(o.text) {
+	if i+1 >= len(o.sequence) {
 		return true
 	}
-	if d.Parent(last) == o.right && o.text[i] == d.Tokens[last] {
+	if d.Parent(last) == o.right && o.sequence[i] == d.Tokens[last] {
 		o.right = last
 	}
 	if d.Ranked {
-		return last-o.right >= astray
+		return last-o.right >= oracleWrong
 	}
 	return last != o.right
 }

@@ -9,19 +9,21 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// prefillChunk is how many prompt tokens are fed in one pass: enough to use the weights well, few
-// enough that scratch memory stays bounded and a cancelled context is noticed soon.
+// prefillChunk is the most prompt tokens of one pass: enough to use the weights well, few enough to bound scratch memory
+// and to notice a cancelled context soon.
 const prefillChunk = 256
 
-// Sequence is one text inside a model: what was fed so far (the cache), and a way to feed more.
-// [*engine.Session] is one.
+// Sequence is a sequence of tokens with a model's state after it (the KV cache). [*engine.Session] is one; see [Listed]
+// and [Modeled] for what else it may be able to do.
 //
-// Eval feeds tokens after position Len and returns logits of the last want positions; they are
-// valid until the next Eval. With parents nil the tokens are a chain and Len grows by their number.
-// Otherwise parents[i] is the index of token i's parent among tokens, or -1 for the sequence's end;
-// Len stays and the tokens are pending until Commit names the path that is kept. A failed Eval
-// leaves everything as it was. MaxTree is the most tokens that an Eval with parents takes; a chain is
-// bounded by the context only.
+//   - Len is the number of tokens, Context the most that it can hold, Vocab the number of logits in a row.
+//   - Eval feeds tokens after the first Len and returns the logits of the last want of them, valid until the next Eval.
+//     With parents nil the tokens are a chain and are appended. Otherwise parents[i] is the index in tokens of token i's
+//     parent, less than i, or -1 for the end of the sequence; Len stays, and the tokens wait for Commit. A failed Eval leaves
+//     the sequence as it was.
+//   - MaxTree is the most tokens of an Eval with parents; chains are bounded by the context only.
+//   - Truncate keeps the first n tokens and drops a waiting tree.
+//   - Commit appends the tokens of a path of the waiting tree, from the root down, and drops the rest of the tree.
 type Sequence interface {
 	Len() int
 	Context() int
@@ -41,16 +43,16 @@ func absent(s Sequence) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// tracked is a sequence together with the tokens that are in its cache, so that a new text can
-// keep the part it shares with the old one.
-type tracked struct {
+// cachedSequence is a sequence and the tokens in its cache, so that the beginning of a new text need not be fed again if it
+// is that of the last one.
+type cachedSequence struct {
 	Sequence
 	tokens []int32 // tokens[:Len()] are cached
 }
 
-// Tracked sequences may be used by others between two texts: then what they hold is asked for, or
-// unknown and dropped.
-func (t *tracked) open() error {
+// open begins a text. Others may have fed the sequence since the last one: what it holds is asked for, or dropped if that
+// is not known.
+func (t *cachedSequence) open() error {
 	if s, ok := t.Sequence.(Listed); ok {
 		t.tokens = append(t.tokens[:0], s.Tokens()...)
 	}
@@ -58,22 +60,22 @@ func (t *tracked) open() error {
 		t.tokens = t.tokens[:0]
 		return t.Truncate(0)
 	}
-	return t.Truncate(t.Len()) // drops a tree that nobody committed
+	return t.Truncate(t.Len()) // drops a waiting tree
 }
 
-// rewind drops what the cache holds beyond its common prefix with text[:len(text)-1]; the last
-// token is always left to be fed. The first known tokens need no comparison.
-func (t *tracked) rewind(text []int32, known int) error {
-	n := min(len(t.tokens), len(text)-1)
+// rewind drops what the cache holds beyond its common prefix with sequence without its last token, which is always left
+// to be fed. The first known tokens need no comparison.
+func (t *cachedSequence) rewind(sequence []int32, known int) error {
+	n := min(len(t.tokens), len(sequence)-1)
 	i := min(known, n)
-	for i < n && t.tokens[i] == text[i] {
+	for i < n && t.tokens[i] == sequence[i] {
 		i++
 	}
 	return t.cut(i)
 }
 
-// cut keeps the first n positions.
-func (t *tracked) cut(n int) error {
+// cut keeps the first n tokens.
+func (t *cachedSequence) cut(n int) error {
 	if n >= len(t.tokens) {
 		return nil
 	}
@@ -85,7 +87,7 @@ func (t *tracked) cut(n int) error {
 }
 
 // chain feeds tokens as a chain.
-func (t *tracked) chain(ctx context.Context, tokens []int32, want engine.Rows) (engine.Logits, error) {
+func (t *cachedSequence) chain(ctx context.Context, tokens []int32, want engine.Rows) (engine.Logits, error) {
 	logits, err := t.Eval(ctx, tokens, nil, want)
 	if err == nil {
 		t.tokens = append(t.tokens, tokens...)
@@ -93,11 +95,10 @@ func (t *tracked) chain(ctx context.Context, tokens []int32, want engine.Rows) (
 	return logits, err
 }
 
-// prefill feeds what the cache lacks of text, in bounded chunks and without logits, and returns
-// the number of passes.
-func (t *tracked) prefill(ctx context.Context, text []int32) (passes int, err error) {
-	for len(t.tokens) < len(text) {
-		chunk := text[len(t.tokens):]
+// prefill feeds what the cache lacks of sequence, in bounded chunks and without logits, and returns the number of passes.
+func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes int, err error) {
+	for len(t.tokens) < len(sequence) {
+		chunk := sequence[len(t.tokens):]
 		chunk = chunk[:min(len(chunk), prefillChunk)]
 		if _, err := t.chain(ctx, chunk, engine.None); err != nil {
 			return passes, err
@@ -108,14 +109,13 @@ func (t *tracked) prefill(ctx context.Context, text []int32) (passes int, err er
 }
 
 // reserve makes room for n tokens, so that later appends do not allocate.
-func (t *tracked) reserve(n int) {
+func (t *cachedSequence) reserve(n int) {
 	if n > len(t.tokens) {
 		t.tokens = slices.Grow(t.tokens, n-len(t.tokens))
 	}
 }
 
-// compatible says why a drafting model cannot speak for the target, nil if it can. Vocabularies may
-// differ by padding at their end.
+// compatible checks that draft has the vocabulary of target, if both are known. They may differ by padding at their end.
 func compatible(target, draft Sequence) error {
 	t, ok1 := target.(Modeled)
 	d, ok2 := draft.(Modeled)

@@ -2,7 +2,7 @@ package speculative
 
 import "time"
 
-// End says why a text ended.
+// End is the reason why a text ended.
 type End string
 
 const (
@@ -14,21 +14,21 @@ const (
 	EndError   End = "error"
 )
 
-// Stats tells what one text took. Times are in seconds.
+// Stats are the figures of one text. Times are in seconds.
 type Stats struct {
 	Prompt        int     `json:"n_prompt"`
 	Reused        int     `json:"n_prompt_reused"` // prompt tokens that were in the target's cache
-	Generated     int     `json:"n_generated"`     // accepted and the target's own
+	Generated     int     `json:"n_generated"`     // accepted tokens and the target's own
 	Rounds        int     `json:"n_rounds"`
 	Drafted       int     `json:"n_drafted"`
-	Accepted      int     `json:"n_accepted"` // as far as they became text
+	Accepted      int     `json:"n_accepted"` // those that became part of the text
 	TargetPasses  int     `json:"n_target_passes"`
 	DraftPasses   int     `json:"n_draft_passes"`
-	PrefillPasses int     `json:"n_prefill_passes"` // of the target over the prompt; not in n_target_passes
+	PrefillPasses int     `json:"n_prefill_passes"` // of the target over the prompt, not counted in n_target_passes
 	Prefill       float64 `json:"prefill_seconds"`
 	Draft         float64 `json:"draft_seconds"`
 	Verify        float64 `json:"verify_seconds"`
-	Other         float64 `json:"other_seconds"` // the rest, the consumer's own time included
+	Other         float64 `json:"other_seconds"` // the rest, with the time that the caller took
 	Total         float64 `json:"total_seconds"`
 	TokensPerPass float64 `json:"tokens_per_target_pass"`
 	DraftedAt     []int   `json:"drafted_per_position"`  // rounds that drafted a 1st, 2nd, ... token
@@ -36,7 +36,7 @@ type Stats struct {
 	End           End     `json:"end_reason"`
 }
 
-// Stats returns the figures of the present or last text.
+// Stats returns the figures of the current or last text.
 func (d *Decoder) Stats() Stats {
 	s := d.stats
 	total := d.total
@@ -61,7 +61,7 @@ func trim(n []int) []int {
 	return n
 }
 
-// times is where a text's time went.
+// times is how long the parts of a text took.
 type times struct {
 	started                      bool
 	begun, total                 time.Duration

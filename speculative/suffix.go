@@ -2,10 +2,8 @@ package speculative
 
 import "context"
 
-// Suffix drafts like [NGram], but knows the longest match of any length at once: it keeps a suffix
-// automaton (Blumer et al. 1985) of prompt and output, in which each new token and each drafted one
-// is a step. least is the shortest match that counts, 0 standing for 2. A token's confidence is
-// n/(n+1) for a match of n tokens.
+// Suffix drafts like [NGram], with the longest match of any length: it keeps a suffix automaton (Blumer et al. 1985) of
+// the sequence, in which each new or drafted token is one step. A token's confidence is n/(n+1) for a match of n.
 func Suffix(o SuffixOptions) Drafter { return newSuffix(o) }
 
 // SuffixOptions configure [Suffix] and [SuffixSource].
@@ -23,20 +21,20 @@ func newSuffix(o SuffixOptions) *suffix {
 type suffix struct {
 	least int
 
-	text   []int32 // what the automaton has read
-	states []suffixState
-	edges  []suffixEdge
-	table  []int32 // edges by state and token: a hash table with open addressing, 0 where it is free
-	last   int32   // the state of the whole text
+	sequence []int32 // what the automaton has read
+	states   []suffixState
+	edges    []suffixEdge
+	table    []int32 // edges by state and token: a hash table with open addressing, 0 where it is free
+	last     int32   // the state of the whole sequence
 
-	at, length int32 // cursor: the longest suffix of text and draft that occurs in the text before, and its length
+	at, length int32 // cursor: the longest suffix of sequence and draft that occurred before, and its length
 }
 
-// A state stands for strings that end at the same places in the text.
+// A state stands for the strings that end at the same places of the sequence.
 type suffixState struct {
 	length int32 // of the longest string
 	link   int32 // state of the longest suffix that ends at other places too
-	end    int32 // the latest place where it ends, before the text's own end
+	end    int32 // the latest place where they end, before the end of the sequence
 	edges  int32 // first in a list
 }
 
@@ -49,7 +47,7 @@ func (s *suffix) Start(context.Context, Setup) error {
 }
 
 func (s *suffix) reset() {
-	s.text, s.edges, s.last = s.text[:0], append(s.edges[:0], suffixEdge{to: -1}), 0 // edge 0 is none
+	s.sequence, s.edges, s.last = s.sequence[:0], append(s.edges[:0], suffixEdge{to: -1}), 0 // edge 0 is none
 	s.states = append(s.states[:0], suffixState{link: -1})
 	if s.table == nil {
 		s.table = make([]int32, 1024)
@@ -85,17 +83,16 @@ func (s *suffix) connect(from, token, to int32) {
 	s.states[from].edges = s.table[slot]
 }
 
-// mostLinks bounds the walk that notes where strings ended last: in a text like aaaa... there are
-// as many as tokens.
+// mostLinks bounds the walk that notes where strings ended last: in a sequence like aaaa... there are as many as tokens.
 const mostLinks = 64
 
-// read extends the automaton by the text's next token.
+// read extends the automaton by the next token of the sequence.
 func (s *suffix) read(token int32) {
-	n := int32(len(s.text))
+	n := int32(len(s.sequence))
 	for p, i := s.last, 0; p > 0 && i < mostLinks; p, i = s.states[p].link, i+1 {
-		s.states[p].end = n // what was the text's end is now a place before it
+		s.states[p].end = n // what was the end is now a place before it
 	}
-	s.text = append(s.text, token)
+	s.sequence = append(s.sequence, token)
 	cur := int32(len(s.states))
 	s.states = append(s.states, suffixState{length: n + 1, end: n + 1})
 	p := s.last
@@ -129,36 +126,36 @@ func (s *suffix) read(token int32) {
 	s.states[q].link, s.states[cur].link = clone, clone
 }
 
-// begin reads what is new in text and puts the cursor at its end.
-func (s *suffix) begin(text []int32) {
-	if len(text) < len(s.text) {
+// begin reads what is new in sequence and moves the cursor to its end.
+func (s *suffix) begin(sequence []int32) {
+	if len(sequence) < len(s.sequence) {
 		s.reset()
 	}
-	for _, id := range text[len(s.text):] {
+	for _, id := range sequence[len(s.sequence):] {
 		s.read(id)
 	}
 	s.at = max(0, s.states[s.last].link)
 	s.length = s.states[s.at].length
 }
 
-// guess is the token that followed the longest match, and how far to trust it.
-func (s *suffix) guess(d *Draft, base int) (id int32, confidence float32, ok bool) {
+// predict is the token that followed the longest match, with its confidence.
+func (s *suffix) predict(d *Draft, base int) (id int32, confidence float32, ok bool) {
 	if int(s.length) < s.least {
 		return 0, 0, false
 	}
 	i := int(s.states[s.at].end)
 	confidence = float32(s.length) / float32(s.length+1)
-	if i < len(s.text) {
-		return s.text[i], confidence, true
+	if i < len(s.sequence) {
+		return s.sequence[i], confidence, true
 	}
-	if i -= len(s.text) - base; i < d.Len() {
-		return d.Tokens[i], confidence, true // a repetition goes on in the draft
+	if i -= len(s.sequence) - base; i < d.Len() {
+		return d.Tokens[i], confidence, true // a repetition continues in the draft
 	}
 	return 0, 0, false
 }
 
-// ahead is what followed the longest match of path's end, path being the text and a branch of
-// drafted tokens, and the match's length: 0 if there is none. The cursor stays.
+// ahead is what followed the longest match of the end of path, which is the sequence and a branch of drafted tokens,
+// and the length of the match: 0 if there is none. The cursor stays.
 func (s *suffix) ahead(path []int32, branch int) (id int32, length int) {
 	at, n := s.at, s.length
 	defer func() { s.at, s.length = at, n }()
@@ -189,11 +186,11 @@ func (s *suffix) advance(id int32) {
 	}
 }
 
-func (s *suffix) Draft(_ context.Context, text []int32, d *Draft) error {
-	s.begin(text)
+func (s *suffix) Draft(_ context.Context, sequence []int32, d *Draft) error {
+	s.begin(sequence)
 	base := d.Len()
 	for d.More() {
-		id, confidence, ok := s.guess(d, base)
+		id, confidence, ok := s.predict(d, base)
 		if !ok || !d.Add(id, confidence, nil) {
 			break
 		}

@@ -6,42 +6,42 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// A Verifier is the rule by which drafted tokens are kept.
+// A Verifier decides which drafted tokens are kept. It belongs to one [Decoder].
 type Verifier interface {
 	// Start begins a text.
 	Start(s Setup) error
-	// NeedsProbs reports whether the rule weighs p against q: then drafters sample from q, on their own
-	// random numbers, and keep it.
+	// NeedsProbs reports whether the verifier compares the target's distribution p with the distribution q that the
+	// drafter sampled from. Drafters then sample from q with random numbers of their own, and return q.
 	NeedsProbs() bool
-	// Verify chooses the path of accepted tokens and the target's own token after it.
+	// Verify chooses the path of accepted tokens and the target's token after it.
 	Verify(v *Verification)
 }
 
-// Verification is one round's draft with what the target said about it.
+// Verification is one round's draft with the target's logits.
 type Verification struct {
-	Text   []int32 // what was written before; spare capacity may be used as scratch
-	Draft  *Draft
-	Logits engine.Logits // row 0 follows the text, row i+1 follows the draft's token i on its path
+	Sequence []int32 // before the round; its spare capacity may be used as scratch
+	Draft    *Draft
+	Logits   engine.Logits // row 0 predicts the token after Sequence, row i+1 the token after draft token i on its path
 
-	Path []int32 // result: the accepted tokens' indices, from the root
-	Next int32   // result: the token after them
+	Path []int32 // result: indices of the accepted tokens, from the root down
+	Next int32   // result: the token after them; -1: none can be chosen
 }
 
-// row is what the target said after node, -1 being the text's end.
+// row is the target's logits after node; -1 is the end of the sequence.
 func (v *Verification) row(node int) []float32 { return v.Logits.Row(node + 1) }
 
-// accept extends the path by node and returns the text as it is then.
-func (v *Verification) accept(text []int32, node int) []int32 {
+// accept extends the path by node and returns the sequence with its token.
+func (v *Verification) accept(sequence []int32, node int) []int32 {
 	v.Path = append(v.Path, int32(node))
-	return append(text, v.Draft.Tokens[node])
+	return append(sequence, v.Draft.Tokens[node])
 }
 
-// Greedy keeps a drafted token when it is the target's most likely one; of equally likely ones the
-// lowest id counts. It refuses a temperature above 0.
+// Greedy keeps a drafted token when it is the target's most likely one; ties go to the lower id. It refuses a
+// temperature above 0.
 func Greedy() Verifier { return &match{greedy: true} }
 
-// Match keeps a drafted token when it is the one that the target samples there. Plain decoding samples
-// with the same noise, so the text is the same with and without speculation.
+// Match keeps a drafted token when it is the token that the target samples there. The noise depends on seed, position
+// and token only, so the text is the same with and without speculation.
 func Match() Verifier { return &match{} }
 
 type match struct {
@@ -62,12 +62,12 @@ func (m *match) Start(s Setup) (err error) {
 func (m *match) NeedsProbs() bool { return false }
 
 func (m *match) Verify(v *Verification) {
-	text, node := v.Text, -1
+	sequence, node := v.Sequence, -1
 	for {
-		v.Next = m.sampler.Pick(v.row(node), text)
+		v.Next = m.sampler.Pick(v.row(node), sequence)
 		if node = v.Draft.Child(node, v.Next); node < 0 {
 			return
 		}
-		text = v.accept(text, node)
+		sequence = v.accept(sequence, node)
 	}
 }

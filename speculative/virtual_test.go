@@ -150,11 +150,11 @@ func TestAutoOnText(t *testing.T) {
 				}
 				base := plain(few)
 				for _, cost := range []float64{0.17, 2, 8} {
-					wrong := func() Drafter { return &hopeless{spend: func() { m.spend(cost) }} }
+					wrong := func() Drafter { return &useless{spend: func() { m.spend(cost) }} }
 					auto, fresh := run(few, wrong, newAuto, false), run(few, wrong, newAuto, true)
-					t.Logf("hopeless drafts of %v ms a token: auto %.3f of plain, a fresh auto for each text %.3f", cost, base/auto, base/fresh)
+					t.Logf("useless drafts of %v ms a token: auto %.3f of plain, a fresh auto for each text %.3f", cost, base/auto, base/fresh)
 					if base/auto < 0.97 || base/fresh < 0.95 {
-						t.Errorf("hopeless drafts of %v ms: auto has %.3f and %.3f of plain decoding's speed", cost, base/auto, base/fresh)
+						t.Errorf("useless drafts of %v ms: auto has %.3f and %.3f of plain decoding's speed", cost, base/auto, base/fresh)
 					}
 				}
 			})
@@ -162,12 +162,12 @@ func TestAutoOnText(t *testing.T) {
 	}
 }
 
-// hopeless drafts what nobody writes, and is as sure of it as of anything.
-type hopeless struct{ spend func() }
+// useless drafts what nobody writes, and is as sure of it as of anything.
+type useless struct{ spend func() }
 
-func (h *hopeless) Start(context.Context, Setup) error { return nil }
-func (h *hopeless) Observe(*Round)                     {}
-func (h *hopeless) Draft(_ context.Context, _ []int32, d *Draft) error {
+func (h *useless) Start(context.Context, Setup) error { return nil }
+func (h *useless) Observe(*Round)                     {}
+func (h *useless) Draft(_ context.Context, _ []int32, d *Draft) error {
 	for d.More() {
 		h.spend()
 		d.Add(1, 0.5, nil)

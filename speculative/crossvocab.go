@@ -9,70 +9,69 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// words is a tokenizer with the bytes of its tokens at hand.
-type words struct {
+// tokenTable is a tokenizer with the bytes of its tokens at hand.
+type tokenTable struct {
 	*bpe.Tokenizer
-	pieces []string // [id]; "" where a token is no text
+	texts []string // [id]; "" where a token is no text
 }
 
-func newWords(t *bpe.Tokenizer) words {
+func newTokenTable(t *bpe.Tokenizer) tokenTable {
 	if t == nil {
-		return words{}
+		return tokenTable{}
 	}
-	w := words{t, make([]string, t.Size())}
-	for id := range w.pieces {
-		w.pieces[id] = string(t.Bytes(int32(id)))
+	w := tokenTable{t, make([]string, t.Size())}
+	for id := range w.texts {
+		w.texts[id] = string(t.Bytes(int32(id)))
 	}
 	return w
 }
 
-// piece is the bytes of a token, none for one outside the vocabulary.
-func (w words) piece(id int32) string {
-	if id < 0 || int(id) >= len(w.pieces) {
+// tokenText is the bytes of a token, none for one outside the vocabulary.
+func (w tokenTable) tokenText(id int32) string {
+	if id < 0 || int(id) >= len(w.texts) {
 		return ""
 	}
-	return w.pieces[id]
+	return w.texts[id]
 }
 
-// spelling is a text, or a piece of one, in some vocabulary's tokens.
-type spelling struct {
+// encoding is a text, or a part of one, in the tokens of some vocabulary.
+type encoding struct {
 	ids  []int32
 	from int   // byte of the text at which the first token begins: -1 if a space was put in front of the text
 	ends []int // byte of the text at which each token ends
 }
 
-// spell encodes the bytes that begin at byte from of a text. A vocabulary's space prefix stands in front of the whole
+// encodeAt encodes the bytes that begin at byte from of a text. A vocabulary's space prefix stands in front of the whole
 // text only, and not of one that begins with a space, which is the prefix of the vocabulary it was written in.
-func (w words) spell(text []byte, from int) spelling {
+func (w tokenTable) encodeAt(text []byte, from int) encoding {
 	begins := from == 0 && (len(text) == 0 || text[0] != ' ')
-	s := spelling{ids: w.Encode(string(text), bpe.EncodeOptions{NoSpacePrefix: !begins})}
+	s := encoding{ids: w.Encode(string(text), bpe.EncodeOptions{NoSpacePrefix: !begins})}
 	size := 0
 	for _, id := range s.ids {
-		size += len(w.piece(id))
+		size += len(w.tokenText(id))
 	}
 	s.from = from - max(0, size-len(text))
 	at := s.from
 	for _, id := range s.ids {
-		at += len(w.piece(id))
+		at += len(w.tokenText(id))
 		s.ends = append(s.ends, at)
 	}
 	return s
 }
 
 // begin is the byte at which token i begins.
-func (s *spelling) begin(i int) int {
+func (s *encoding) begin(i int) int {
 	if i == 0 {
 		return s.from
 	}
 	return s.ends[i-1]
 }
 
-// align compares a spelling with that of a window, a later piece of the same text. It finds the
-// longest run of tokens that both have, the longest diagonal in the matrix of equal tokens (as
-// Transformers' AssistedCandidateGeneratorDifferentTokenizers does), and returns how many tokens of
-// each precede the run's end. Equal tokens count where they lie at the same place of the text, so
-// repetitions do not mislead. It returns false if there is no such token.
-func align(s, window *spelling) (i, j int, ok bool) {
+// align compares an encoding with that of a window, a later part of the same text. It finds the longest run of tokens that
+// both have, which is the longest diagonal in the matrix of equal tokens (as in Transformers'
+// AssistedCandidateGeneratorDifferentTokenizers), and returns the number of tokens of each before the end of the run.
+// Tokens are equal only at the same byte of the text, so that repetitions do not mislead. ok is false if none are.
+func align(s, window *encoding) (i, j int, ok bool) {
 	a := len(s.ids)
 	for a > 0 && s.begin(a-1) >= window.from {
 		a--
@@ -96,27 +95,26 @@ func align(s, window *spelling) (i, j int, ok bool) {
 	return i, j, best > 0
 }
 
-// lookbehind is how many of the target's tokens before the new ones are encoded again with them:
-// Transformers' target_lookbehind.
+// lookbehind is how many of the target's tokens before the new ones are encoded again: Transformers' target_lookbehind.
 const lookbehind = 10
 
-// foreign is a draft model of another vocabulary. It reads the text in its own tokens, which are
-// kept up with the target's by encoding the text's end anew.
-type foreign struct {
-	seq           tracked
-	target, draft words
+// crossVocab is a draft model of another vocabulary. It sees the sequence as text in its own tokens, which follow the
+// target's by encoding the end of the text again.
+type crossVocab struct {
+	seq           cachedSequence
+	target, draft tokenTable
 
-	text []byte   // what the target's tokens say
+	text []byte   // of the target's tokens
 	ends []int    // [target token] where it ends in text
-	own  spelling // the text in the draft's tokens; its ids go on with the draft
+	own  encoding // the text in the draft's tokens; its ids go on with the draft
 }
 
-func newForeign(seq Sequence, t Tokenizers) foreign {
-	return foreign{seq: tracked{Sequence: seq}, target: newWords(t.Target), draft: newWords(t.Draft)}
+func newCrossVocab(seq Sequence, t Tokenizers) crossVocab {
+	return crossVocab{seq: cachedSequence{Sequence: seq}, target: newTokenTable(t.Target), draft: newTokenTable(t.Draft)}
 }
 
-// start begins a text: it feeds the prompt but for its last token.
-func (f *foreign) start(ctx context.Context, s Setup) error {
+// start begins a text: it feeds the prompt without its last token.
+func (f *crossVocab) start(ctx context.Context, s Setup) error {
 	if absent(f.seq.Sequence) {
 		return fmt.Errorf("draft model: %w: no sequence", ErrOptions)
 	}
@@ -129,11 +127,11 @@ func (f *foreign) start(ctx context.Context, s Setup) error {
 	if err := f.seq.open(); err != nil {
 		return err
 	}
-	f.text, f.ends, f.own = f.text[:0], f.ends[:0], spelling{}
+	f.text, f.ends, f.own = f.text[:0], f.ends[:0], encoding{}
 	if s.Longest == 0 {
 		return nil
 	}
-	if err := f.listen(s.Prompt); err != nil {
+	if err := f.follow(s.Prompt); err != nil {
 		return err
 	}
 	if n := len(f.own.ids); n > 0 && n <= f.seq.Context() {
@@ -143,20 +141,20 @@ func (f *foreign) start(ctx context.Context, s Setup) error {
 	return nil
 }
 
-// listen takes in what the target wrote since the last call; text is all of it.
-func (f *foreign) listen(text []int32) error {
+// follow encodes what was added to sequence since the last call.
+func (f *crossVocab) follow(sequence []int32) error {
 	f.own.ids = f.own.ids[:len(f.own.ends)] // drops the draft
 	known := len(f.ends)
-	for _, id := range text[known:] {
-		f.text = append(f.text, f.target.piece(id)...)
+	for _, id := range sequence[known:] {
+		f.text = append(f.text, f.target.tokenText(id)...)
 		f.ends = append(f.ends, len(f.text))
 	}
-	window := f.draft.spell(f.text[f.window(known):], f.window(known))
+	window := f.draft.encodeAt(f.text[f.window(known):], f.window(known))
 	if i, j, ok := align(&f.own, &window); ok {
 		f.own.ids = append(f.own.ids[:i], window.ids[j:]...)
 		f.own.ends = append(f.own.ends[:i], window.ends[j:]...)
 	} else {
-		f.own = f.draft.spell(f.text, 0)
+		f.own = f.draft.encodeAt(f.text, 0)
 		if f.draft.AddsBOS() {
 			f.own.ids = slices.Insert(f.own.ids, 0, f.draft.BOS())
 			f.own.ends = slices.Insert(f.own.ends, 0, f.own.from)
@@ -169,15 +167,15 @@ func (f *foreign) listen(text []int32) error {
 }
 
 // window is the byte at which the lookbehind of target token n begins.
-func (f *foreign) window(n int) int {
+func (f *crossVocab) window(n int) int {
 	if n <= lookbehind {
 		return 0
 	}
 	return f.ends[n-lookbehind-1]
 }
 
-// next returns the logits after the text and the draft so far; false where the model cannot go on.
-func (f *foreign) next(ctx context.Context, d *Draft) ([]float32, bool, error) {
+// next returns the logits after the sequence and the draft so far; false where the model cannot continue.
+func (f *crossVocab) next(ctx context.Context, d *Draft) ([]float32, bool, error) {
 	n := len(f.own.ids)
 	if n == 0 || n > f.seq.Context() {
 		return nil, false, nil
@@ -195,5 +193,5 @@ func (f *foreign) next(ctx context.Context, d *Draft) ([]float32, bool, error) {
 	return logits.Row(0)[:f.draft.Size()], true, nil
 }
 
-// say adds a token to the draft.
-func (f *foreign) say(id int32) { f.own.ids = append(f.own.ids, id) }
+// extend adds a token to the draft.
+func (f *crossVocab) extend(id int32) { f.own.ids = append(f.own.ids, id) }

@@ -40,8 +40,8 @@ func vocabulary(t testing.TB, tokens ...string) *bpe.Tokenizer {
 }
 
 // spelt is tokens of one byte each, the first at byte from.
-func spelt(from int, ids ...int32) *spelling {
-	s := &spelling{ids: ids, from: from}
+func spelt(from int, ids ...int32) *encoding {
+	s := &encoding{ids: ids, from: from}
 	for i := range ids {
 		s.ends = append(s.ends, from+i+1)
 	}
@@ -53,7 +53,7 @@ func spelt(from int, ids ...int32) *spelling {
 func TestAlign(t *testing.T) {
 	for _, c := range []struct {
 		name            string
-		text, window    *spelling
+		text, window    *encoding
 		replaced, fresh int
 		ok              bool
 	}{
@@ -66,7 +66,7 @@ func TestAlign(t *testing.T) {
 		{"another beginning", spelt(0, 1, 2, 3, 4), spelt(1, 8, 3, 4, 5), 0, 1, true},
 		{"two runs", spelt(0, 1, 2, 3, 4, 5), spelt(0, 1, 2, 3, 7, 5, 6), 2, 3, true},
 		{"repetition", spelt(0, 7, 7, 7, 7), spelt(2, 7, 7, 7, 7), 0, 2, true},
-		{"longer tokens", &spelling{ids: []int32{1, 20, 3}, ends: []int{1, 3, 4}}, spelt(1, 2, 2, 3, 4), 0, 1, true},
+		{"longer tokens", &encoding{ids: []int32{1, 20, 3}, ends: []int{1, 3, 4}}, spelt(1, 2, 2, 3, 4), 0, 1, true},
 	} {
 		i, j, ok := align(c.text, c.window)
 		if ok != c.ok || len(c.text.ids)-i != c.replaced || len(c.window.ids)-j != c.fresh {
@@ -82,7 +82,7 @@ func TestSharedTokens(t *testing.T) {
 	target := vocabulary(t, append(abc, "<end>", "he", "ll", "llo", "hello", "wo", "rl", "ld", "rld", "world", "fo", "foo", "ba", "bar")...)
 	draft := vocabulary(t, append([]string{"<end>", "fo", "he", "ll", "wo"}, append(slices.Clone(abc), "llo", "hello", "rl", "ld", "rld", "world", "foo", "ba", "baz")...)...)
 	names := map[string]bool{}
-	for _, c := range shared(newWords(target), newWords(draft), target.Size()) {
+	for _, c := range shared(newTokenTable(target), newTokenTable(draft), target.Size()) {
 		if target.Token(c.target) != draft.Token(c.draft) {
 			t.Errorf("%q and %q are not the same", target.Token(c.target), draft.Token(c.draft))
 		}
@@ -93,7 +93,7 @@ func TestSharedTokens(t *testing.T) {
 			t.Errorf("%q is shared: %v", name, names[name])
 		}
 	}
-	if n := len(shared(newWords(target), newWords(draft), 3)); n != 3 {
+	if n := len(shared(newTokenTable(target), newTokenTable(draft), 3)); n != 3 {
 		t.Errorf("%d shared tokens of a target that has 3", n)
 	}
 }
@@ -162,7 +162,7 @@ func TestReencodeByHand(t *testing.T) {
 	if want := []int32{4, 5}; !slices.Equal(seq.text, want) {
 		t.Errorf("the prompt abc|d but for its last token is %v in the draft's tokens, want %v", seq.text, want)
 	}
-	d := &Draft{vocab: 7, ends: target.IsEOG}
+	d := &Draft{vocab: 7, isEnd: target.IsEOG}
 	d.alloc(9)
 	d.reset(2, fakeTree, 2)
 	text := slices.Grow([]int32{5, 3}, 12)
@@ -263,7 +263,7 @@ func written(t *testing.T, d *Decoder, prompt []int32, s engine.Sampling) (ids [
 	return ids, drafted
 }
 
-// However a text grows, its spelling in the draft's tokens says the same bytes, at the places that
+// However a text grows, its encoding in the draft's tokens says the same bytes, at the places that
 // it claims, and what the draft adds is spelled as it was said.
 func TestRespellingIsExact(t *testing.T) {
 	few, more := vocabulary(t, "b", "a", "ab", "aba"), vocabulary(t, "a", "b", "aa", "bb", "aab", "abb", "ba")
@@ -275,11 +275,11 @@ func TestRespellingIsExact(t *testing.T) {
 	}
 	for _, c := range cases {
 		rng := rand.New(rand.NewPCG(1, 2))
-		f := reencode{foreign: newForeign(newFake(t, c.draft.Size(), 4000, nil), Tokenizers{Target: c.target, Draft: c.draft})}
-		join := func(w words, ids []int32) string {
+		f := reencode{crossVocab: newCrossVocab(newFake(t, c.draft.Size(), 4000, nil), Tokenizers{Target: c.target, Draft: c.draft})}
+		join := func(w tokenTable, ids []int32) string {
 			var s strings.Builder
 			for _, id := range ids {
-				s.WriteString(w.piece(id))
+				s.WriteString(w.tokenText(id))
 			}
 			return s.String()
 		}
@@ -289,7 +289,7 @@ func TestRespellingIsExact(t *testing.T) {
 			for range 1 + rng.IntN(20) {
 				text = append(text, int32(rng.IntN(c.target.Size())))
 			}
-			if err := f.listen(text); err != nil {
+			if err := f.follow(text); err != nil {
 				t.Fatal(err)
 			}
 			want := join(f.target, text)
@@ -297,18 +297,18 @@ func TestRespellingIsExact(t *testing.T) {
 				t.Fatalf("%q is spelled %q", got, join(f.draft, f.own.ids))
 			}
 			for i, id := range f.own.ids {
-				if begin, end := f.own.begin(i), f.own.ends[i]; begin < end && want[max(0, begin):end] != f.draft.piece(id)[max(0, begin)-begin:] {
+				if begin, end := f.own.begin(i), f.own.ends[i]; begin < end && want[max(0, begin):end] != f.draft.tokenText(id)[max(0, begin)-begin:] {
 					t.Fatalf("token %d is said to be bytes %d to %d", i, begin, end)
 				}
 			}
-			f.said = f.said[:0]
+			f.draftText = f.draftText[:0]
 			for range 1 + rng.IntN(5) {
-				f.said = append(f.said, f.draft.piece(int32(rng.IntN(c.draft.Size())))...)
+				f.draftText = append(f.draftText, f.draft.tokenText(int32(rng.IntN(c.draft.Size())))...)
 			}
-			if fresh := join(f.target, f.fresh()); fresh == "" && len(f.said) > 0 {
+			if fresh := join(f.target, f.draftTokens()); fresh == "" && len(f.draftText) > 0 {
 				none++
-			} else if fresh != string(f.said) {
-				t.Fatalf("%q is spelled %q", f.said, fresh)
+			} else if fresh != string(f.draftText) {
+				t.Fatalf("%q is spelled %q", f.draftText, fresh)
 			}
 			if string(f.text) != want {
 				t.Fatal("the draft stays in the text")
@@ -362,8 +362,8 @@ func TestForeignAcceptance(t *testing.T) {
 	}
 }
 
-// foreigners are drafters of other vocabularies for a target of matrixVocab tokens.
-func foreigners(t testing.TB, model func([]int32, []float32)) []named[Drafter] {
+// crossVocabDrafters are drafters of other vocabularies for a target of matrixVocab tokens.
+func crossVocabDrafters(t testing.TB, model func([]int32, []float32)) []named[Drafter] {
 	tokens := strings.Split("abcdefghijklmnopqrst", "")
 	target := vocabulary(t, append(slices.Clone(tokens), "ab", "cd", "ef", "abcd", "st", "rst", "qr", "aa", "mn", "no", "<end>", "")...)
 	slices.Reverse(tokens)

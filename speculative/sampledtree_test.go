@@ -38,7 +38,7 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			d.now = now
 			d.o.Trace = func(r *Round) {
 				for i := range r.Drafted() {
-					if r.Draft.eldest(r.Draft.Parent(i)) != i {
+					if r.Draft.firstChild(r.Draft.Parent(i)) != i {
 						younger++
 					}
 					if r.Draft.Depth(i) > 2 {
@@ -134,7 +134,7 @@ type forgetful struct{ Drafter }
 func (l forgetful) Draft(ctx context.Context, text []int32, d *Draft) error {
 	err := l.Drafter.Draft(ctx, text, d)
 	for i := range d.Len() {
-		d.Probs[i] = d.Probs[d.eldest(d.Parent(i))]
+		d.Probs[i] = d.Probs[d.firstChild(d.Parent(i))]
 	}
 	return err
 }
