@@ -27,7 +27,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 			"dynamic":   func() Schedule { return Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}) },
 			"auto":      newAuto,
 		} {
-			for rule, c := range map[string]struct {
+			for verifier, c := range map[string]struct {
 				v Verifier
 				s engine.Sampling
 			}{
@@ -46,10 +46,10 @@ func TestRoundsAllocateNothing(t *testing.T) {
 					}
 				}
 				for range 40 {
-					round() // buffers of the rules and samplers grow to what they need
+					round() // buffers of the verifiers and samplers grow to what they need
 				}
 				if n := testing.AllocsPerRun(60, round); n > 0 {
-					t.Errorf("%s, %s, %s: %v allocations a round", name, plan, rule, n)
+					t.Errorf("%s, %s, %s: %v allocations a round", name, plan, verifier, n)
 				}
 			}
 		}

@@ -55,12 +55,12 @@ func TestAutoIsNearTheBest(t *testing.T) {
 	}{
 		{"perfect and cheap", 0, 0.02, 1, 0.01},
 		{"good and cheap", 0.1, 0.02, 1, 0.01},
-		{"good, dear drafts", 0.1, 0.2, 1, 0.01},
+		{"good, expensive drafts", 0.1, 0.2, 1, 0.01},
 		{"fair", 0.3, 0.05, 1, 0.03},
-		{"fair, dear verification", 0.3, 0.05, 1, 0.4},
+		{"fair, expensive verification", 0.3, 0.05, 1, 0.4},
 		{"poor", 1.5, 0.1, 1, 0.03},
 		{"useless", 50, 0.05, 1, 0.02},
-		{"useless and dear", 50, 0.5, 1, 0.5},
+		{"useless and expensive", 50, 0.5, 1, 0.5},
 	} {
 		b := &bench{target: last(40), draft: noisy(last(40), c.noise), step: c.step, pass: c.pass, per: c.per, tokens: 250}
 		base := b.run(t, Constant(ConstantOptions{Length: 1}), true)
@@ -109,7 +109,7 @@ func TestDynamicAdapts(t *testing.T) {
 	d := New(newFake(t, matrixVocab, 400, model), Model(newFake(t, matrixVocab, 400, noisy(model, 0.3))), Options{Schedule: s, MaxTokens: 300})
 	collect(t, d, matrixPrompt, engine.Sampling{})
 	if s.threshold == 0.9 || len(s.seen) < 6 || len(s.seen) > outcomeWindow {
-		t.Errorf("threshold %v after %d verdicts", s.threshold, len(s.seen))
+		t.Errorf("threshold %v after %d outcomes", s.threshold, len(s.seen))
 	}
 }
 
@@ -135,7 +135,7 @@ func TestAutoTimes(t *testing.T) {
 func TestUselessDraftsCostLittle(t *testing.T) {
 	model := func(text []int32, row []float32) {
 		loops(41)(text, row)
-		row[1] = -100 // which is what the drafter says
+		row[1] = -100 // the drafter's token
 	}
 	for i := range machines {
 		m := &machines[i]

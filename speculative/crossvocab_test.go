@@ -98,7 +98,7 @@ func TestSharedTokens(t *testing.T) {
 	}
 }
 
-// Restricted to the shared tokens and renormalized, by hand: the draft says a 0.5, b 0.3, c 0.2; the
+// Restricted to the shared tokens and renormalized, by hand: the draft has a 0.5, b 0.3, c 0.2; the
 // target has b, c and d, so q is b 0.6, c 0.4 in its ids.
 func TestIntersectByHand(t *testing.T) {
 	draft := vocabulary(t, "a", "b", "c")
@@ -140,7 +140,7 @@ func TestIntersectByHand(t *testing.T) {
 }
 
 // By hand: the target writes abc, d, abc; the draft knows a, b, c, d and bc only. Its draft is spelled
-// back, each token proposed when the next has begun, and trusted as the product of its parts.
+// back, each token proposed when the next has begun, with the product of its parts' confidence.
 func TestReencodeByHand(t *testing.T) {
 	target := vocabulary(t, "a", "b", "c", "d", "ab", "abc", "<end>")
 	draft := vocabulary(t, "<end>", "d", "c", "b", "a", "bc")
@@ -229,9 +229,9 @@ func TestForeignPairDistribution(t *testing.T) {
 			}
 			want[cell[p.ID]] += float64(p.P)
 		}
-		for _, rule := range []func() Verifier{Rejection, Block, Match} {
+		for _, verifier := range []func() Verifier{Rejection, Block, Match} {
 			count, accepted := make([]int, len(want)), 0
-			d := New(one, Intersect(two, Tokenizers{Target: c.target.Tokenizer(), Draft: c.draft.Tokenizer()}), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: rule(), MaxTokens: 3})
+			d := New(one, Intersect(two, Tokenizers{Target: c.target.Tokenizer(), Draft: c.draft.Tokenizer()}), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: verifier(), MaxTokens: 3})
 			for s.Seed = range uint64(texts) {
 				ids, drafted := written(t, d, prompt, s)
 				count[cell[ids[0]]]++
@@ -240,18 +240,18 @@ func TestForeignPairDistribution(t *testing.T) {
 				}
 			}
 			got := deviation(t, count, want)
-			t.Logf("%s, %T: chi-squared is off by %.1f standard deviations; %d of %d first drafts accepted", c.name, rule(), got, accepted, texts)
+			t.Logf("%s, %T: chi-squared is off by %.1f standard deviations; %d of %d first drafts accepted", c.name, verifier(), got, accepted, texts)
 			if math.Abs(got) > 4 {
-				t.Errorf("%s, %T: chi-squared is off by %.1f standard deviations", c.name, rule(), got)
+				t.Errorf("%s, %T: chi-squared is off by %.1f standard deviations", c.name, verifier(), got)
 			}
 			if accepted < texts/50 {
-				t.Errorf("%s, %T: %d drafts accepted: this shows little", c.name, rule(), accepted)
+				t.Errorf("%s, %T: %d drafts accepted: this shows little", c.name, verifier(), accepted)
 			}
 		}
 	}
 }
 
-// written runs Generate and says which tokens were drafted.
+// written runs Generate and returns which tokens were drafted.
 func written(t *testing.T, d *Decoder, prompt []int32, s engine.Sampling) (ids []int32, drafted []bool) {
 	t.Helper()
 	for tok, err := range d.Generate(context.Background(), prompt, s) {
@@ -263,8 +263,8 @@ func written(t *testing.T, d *Decoder, prompt []int32, s engine.Sampling) (ids [
 	return ids, drafted
 }
 
-// However a text grows, its encoding in the draft's tokens says the same bytes, at the places that
-// it claims, and what the draft adds is spelled as it was said.
+// However a text grows, its encoding in the draft's tokens has the same bytes, at the places that
+// it claims, and what the draft adds is encoded as it is.
 func TestRespellingIsExact(t *testing.T) {
 	few, more := vocabulary(t, "b", "a", "ab", "aba"), vocabulary(t, "a", "b", "aa", "bb", "aab", "abb", "ba")
 	cases := []struct{ target, draft *bpe.Tokenizer }{{few, more}, {more, few}}
@@ -340,7 +340,7 @@ func TestIntersectFollowsItsDraft(t *testing.T) {
 	}
 }
 
-// A model that speaks the target's own vocabulary guesses as well by way of text, or of the shared
+// A model of the target's own vocabulary is accepted as often by way of text, or of the shared
 // tokens, which are all, as it does directly.
 func TestForeignAcceptance(t *testing.T) {
 	target, draft := pair(t)
@@ -412,7 +412,7 @@ func stories(t testing.TB, rt *engine.Runtime) *engine.Model {
 	return m
 }
 
-// The target speaks Go in 4,096 byte-level tokens, the draft English in 512 of SentencePiece, and the
+// The target knows Go in 4,096 byte-level tokens, the draft English in 512 of SentencePiece, and the
 // reverse: the text is plain decoding's.
 func TestForeignPair(t *testing.T) {
 	gopher, _ := pair(t)

@@ -91,7 +91,7 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 }
 
 // Generate continues the prompt and yields each token when it is verified. An end-of-text token is yielded last,
-// without text. The iteration ends where the text ends ([Stats].End says why), or with one error; its Token has ID -1 and
+// without text. The iteration ends where the text ends ([Stats].End is the reason), or with one error; its Token has ID -1 and
 // the text that was still held back. The caller may break out of the loop, and may call Generate again.
 //
 // Generate allocates when it begins: samplers, and buffers for a draft and the whole sequence. A round allocates nothing

@@ -12,7 +12,7 @@ import (
 )
 
 // run is one scripted case: a target that writes tokens after a prompt of one, and a drafter that
-// says them too.
+// drafts them too.
 type run struct {
 	write, draft []int32
 	context      int
@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 		o Options
 		s engine.Sampling
 	}{
-		"greedy rule, sampling":         {Options{Verifier: Greedy()}, engine.Sampling{Temperature: 1}},
+		"greedy verifier, sampling":     {Options{Verifier: Greedy()}, engine.Sampling{Temperature: 1}},
 		"stop without tokenizer":        {Options{Stop: []string{"x"}}, engine.Sampling{}},
 		"sampling that is not possible": {Options{}, engine.Sampling{Temperature: float32(math.NaN())}},
 	} {

@@ -150,7 +150,7 @@ func exit(t testing.TB, m *engine.Model, n int) Drafter {
 	return d
 }
 
-// After all its layers a model guesses itself, sampling included; after fewer it costs fewer.
+// After all its layers a model predicts itself, with sampling too.
 func TestEarlyExit(t *testing.T) {
 	target, _ := pair(t)
 	one := session(t, target, 0)

@@ -35,8 +35,8 @@ func TestLongDrafts(t *testing.T) {
 	} {
 		longest := 0
 		c.o.MaxTokens, c.o.Trace = n, func(r *Round) { longest = max(longest, r.Drafted()) }
-		for _, rule := range []Verifier{nil, Rejection()} {
-			c.o.Verifier = rule
+		for _, verifier := range []Verifier{nil, Rejection()} {
+			c.o.Verifier = verifier
 			d := New(newFake(t, matrixVocab, 1000, model), c.drafter, c.o)
 			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 				t.Errorf("%s: other text", c.name)
@@ -136,12 +136,12 @@ func TestHugeNumbers(t *testing.T) {
 	}
 }
 
-// boundless says that it drafts any number of chains.
+// boundless claims to draft any number of chains.
 type boundless struct{ Drafter }
 
 func (boundless) Branches() int { return math.MaxInt }
 
-// Parents that are not in the draft are refused, as tokens are that nobody knows.
+// Parents that are not in the draft are refused, as tokens outside the vocabulary are.
 func TestAddChildRefuses(t *testing.T) {
 	d := &Draft{vocab: 10}
 	d.alloc(8)

@@ -90,16 +90,16 @@ func TestNGramMatches(t *testing.T) {
 	}
 }
 
-// In a text that the lookup foresees the model is hardly asked, elsewhere it is.
+// In a text that the lookup predicts the model is hardly asked, elsewhere it is.
 func TestSpliceChooses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	var piece []int32
+	var chunk []int32
 	for range 40 {
-		piece = append(piece, rng.Int32N(60))
+		chunk = append(chunk, rng.Int32N(60))
 	}
-	fresh := slices.Clone(piece)
+	fresh := slices.Clone(chunk)
 	rng.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
-	write := slices.Concat(piece, piece, piece, piece, fresh, fresh)
+	write := slices.Concat(chunk, chunk, chunk, chunk, fresh, fresh)
 	model := script(1, write...)
 	var clock time.Duration // a draft pass takes a hundredth of the target's
 	target, draft := newFake(t, 64, 400, model), newFake(t, 64, 400, model)

@@ -217,7 +217,7 @@ func TestResolution(t *testing.T) {
 	}
 }
 
-// liar is a drafter that says it sampled from q but took q's likeliest token.
+// liar is a drafter that claims it sampled from q but took q's likeliest token.
 type liar struct{ Drafter }
 
 func (l liar) Draft(ctx context.Context, text []int32, d *Draft) error {
@@ -257,7 +257,7 @@ func (l careless) Draft(ctx context.Context, text []int32, d *Draft) error {
 func TestRejectionKeepsTheDistribution(t *testing.T) { testDistribution(t, Rejection) }
 func TestBlockKeepsTheDistribution(t *testing.T)     { testDistribution(t, Block) }
 
-func testDistribution(t *testing.T, rule func() Verifier) {
+func testDistribution(t *testing.T, verifier func() Verifier) {
 	t.Helper()
 	const texts = 1000
 	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
@@ -298,7 +298,7 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 					texts = resolving
 				}
 				got := chiSquared(t, s, texts, func() *Decoder {
-					return New(target(), drafter(), Options{Schedule: plan(), Verifier: rule(), MaxTokens: 5})
+					return New(target(), drafter(), Options{Schedule: plan(), Verifier: verifier(), MaxTokens: 5})
 				})
 				if math.Abs(got) > 4 {
 					t.Errorf("%s/%s/%s: off by %.1f", name, schedule, sampling, got)
@@ -311,7 +311,7 @@ func testDistribution(t *testing.T, rule func() Verifier) {
 		"lying intersection": liar{intersected()}, "trimming intersection": trimmer{intersected()}, "careless intersection": careless{intersected()},
 	} {
 		broken := chiSquared(t, engine.Sampling{Temperature: 1}, texts, func() *Decoder {
-			return New(target(), drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: rule(), MaxTokens: 5})
+			return New(target(), drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: verifier(), MaxTokens: 5})
 		})
 		if broken < 6 {
 			t.Errorf("a %s is off by %.1f standard deviations only", name, broken)
@@ -339,10 +339,10 @@ func (siblings) Draft(_ context.Context, text []int32, d *Draft) error {
 // et al., section 2). Rejection keeps 1 + 1/3 ... of them on average; block verification keeps
 // more.
 func TestBlockKeepsMore(t *testing.T) {
-	kept := func(rule Verifier) float64 {
+	kept := func(verifier Verifier) float64 {
 		p := func(_ []int32, row []float32) { row[0], row[1] = 0.6931472, 0 }
 		q := func(_ []int32, row []float32) { row[0], row[1] = 0, 0.6931472 }
-		d := New(newFake(t, 2, 64, p), Model(newFake(t, 2, 64, q)), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: rule, MaxTokens: 3})
+		d := New(newFake(t, 2, 64, p), Model(newFake(t, 2, 64, q)), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: verifier, MaxTokens: 3})
 		sum, rounds := 0.0, 0.0
 		for seed := range uint64(4000) {
 			first := true
@@ -369,19 +369,19 @@ func TestBlockKeepsMore(t *testing.T) {
 	}
 }
 
-// The same, and a second guess at the first place, which is sure: the other token. Where the first is
+// The same, and a second candidate at the first place, which is certain: the other token. Where the first is
 // lost, with 1/3, token 0 is left for certain, and was not the first: the second is kept.
 func TestBlockOfATreeKeepsMore(t *testing.T) {
 	p := func(_ []int32, row []float32) { row[0], row[1] = 0.6931472, 0 }
 	q := []engine.Prob{{ID: 0, P: 1. / 3}, {ID: 1, P: 2. / 3}}
 	for _, c := range []struct {
-		rule Verifier
-		want float64
+		verifier Verifier
+		want     float64
 	}{{Rejection(), 10./9 + 1./3}, {Block(), 11./9 + 1./3}} {
 		kept, rounds := 0.0, 20000
-		rule := c.rule
+		verifier := c.verifier
 		target := newFake(t, 2, 64, p)
-		d := New(target, nil, Options{Verifier: rule})
+		d := New(target, nil, Options{Verifier: verifier})
 		for seed := range uint64(rounds) {
 			if err := d.start(context.Background(), []int32{0}, engine.Sampling{Temperature: 1, Seed: seed}); err != nil {
 				t.Fatal(err)
@@ -398,11 +398,11 @@ func TestBlockOfATreeKeepsMore(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.verification = Verification{Sequence: d.sequence, Draft: &d.draft, Logits: logits}
-			rule.Verify(&d.verification)
+			verifier.Verify(&d.verification)
 			kept += float64(len(d.verification.Path))
 		}
 		if got := kept / float64(rounds); math.Abs(got-c.want) > 0.02 {
-			t.Errorf("%T keeps %.3f, expected %.3f", rule, got, c.want)
+			t.Errorf("%T keeps %.3f, expected %.3f", verifier, got, c.want)
 		}
 	}
 }
@@ -412,16 +412,16 @@ func TestEveryRuleGreedy(t *testing.T) {
 	model := random(31)
 	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, engine.Sampling{})
 	for _, drafter := range matrixDrafters(t, model, want) {
-		for _, rule := range []Verifier{Greedy(), Match(), Rejection(), Block(), Stairs(StairsOptions{}), Stairs(StairsOptions{Recompute: true})} {
-			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: rule, MaxTokens: matrixTokens})
+		for _, verifier := range []Verifier{Greedy(), Match(), Rejection(), Block(), Stairs(StairsOptions{}), Stairs(StairsOptions{Recompute: true})} {
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier, MaxTokens: matrixTokens})
 			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
-				t.Fatalf("%s, %T: got %v, want %v", drafter.name, rule, got, want)
+				t.Fatalf("%s, %T: got %v, want %v", drafter.name, verifier, got, want)
 			}
 		}
 	}
 }
 
-// Penalties count the tokens of the draft before a node: at temperature 0 the rules that weigh p against q
+// Penalties count the tokens of the draft before a node: at temperature 0 the verifiers that need probabilities
 // keep every token of plain decoding under penalties, and no other.
 func TestPenaltiesInsideADraft(t *testing.T) {
 	model := loops(2)
@@ -430,15 +430,15 @@ func TestPenaltiesInsideADraft(t *testing.T) {
 	if slices.Equal(want, plain(t, matrixVocab, model, matrixPrompt, matrixTokens, engine.Sampling{})) {
 		t.Fatal("the penalties do nothing")
 	}
-	for _, rule := range []func() Verifier{Greedy, Match, Rejection, Block} {
+	for _, verifier := range []func() Verifier{Greedy, Match, Rejection, Block} {
 		for _, drafter := range []named[Drafter]{
 			{"chain", func() Drafter { return Replay(ReplayOptions{Tokens: want}) }},
 			{"tree", func() Drafter { return &bush{want, 3} }},
 		} {
-			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: rule(), MaxTokens: matrixTokens})
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier(), MaxTokens: matrixTokens})
 			got, _ := collect(t, d, matrixPrompt, s)
 			if st := d.Stats(); !slices.Equal(got, want) || drafter.name == "chain" && st.Accepted != st.Drafted {
-				t.Errorf("%T, %s: %d of %d accepted, got %v, want %v", rule(), drafter.name, st.Accepted, st.Drafted, got, want)
+				t.Errorf("%T, %s: %d of %d accepted, got %v, want %v", verifier(), drafter.name, st.Accepted, st.Drafted, got, want)
 			}
 		}
 	}

@@ -30,16 +30,16 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 		d.first = rate{0, 1e6}
 		return still{d}
 	}
-	measure := func(rule Verifier, drafter Drafter, schedule Schedule, s engine.Sampling, texts int) (off float64, younger, deep int) {
+	measure := func(verifier Verifier, drafter Drafter, schedule Schedule, s engine.Sampling, texts int) (off float64, later, deep int) {
 		off = chiSquared(t, s, texts, func() *Decoder {
 			target := newFake(t, tinyVocab, 32, tiny(3))
 			target.spend = spend(30)
-			d := New(target, drafter, Options{Schedule: schedule, Verifier: rule, MaxTokens: 9})
+			d := New(target, drafter, Options{Schedule: schedule, Verifier: verifier, MaxTokens: 9})
 			d.now = now
 			d.o.Trace = func(r *Round) {
 				for i := range r.Drafted() {
 					if r.Draft.firstChild(r.Draft.Parent(i)) != i {
-						younger++
+						later++
 					}
 					if r.Draft.Depth(i) > 2 {
 						deep++
@@ -48,9 +48,9 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			}
 			return d
 		})
-		return off, younger, deep
+		return off, later, deep
 	}
-	for name, rule := range map[string]func() Verifier{"rejection": Rejection, "block": Block} {
+	for name, verifier := range map[string]func() Verifier{"rejection": Rejection, "block": Block} {
 		for drafter, make := range map[string]func() Drafter{
 			"tree":            func() Drafter { return grow(none, false) },
 			"tree, lookups":   func() Drafter { return grow(all, false) },
@@ -68,12 +68,12 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 					if !testing.Short() && plan == "constant" {
 						texts = resolving
 					}
-					off, younger, deep := measure(rule(), make(), schedule, s, texts)
+					off, later, deep := measure(verifier(), make(), schedule, s, texts)
 					if math.Abs(off) > 4 {
 						t.Errorf("%s, %s, %s, %+v: off by %.1f standard deviations", name, drafter, plan, s, off)
 					}
-					if plan == "constant" && (drafter != "wide" && deep < texts || drafter != "splice, lookups" && younger < texts/2 || drafter == "wide" && younger < 5*texts) {
-						t.Errorf("%s, %s: %d deep tokens and %d younger siblings in %d texts: that tests little", name, drafter, deep, younger, texts)
+					if plan == "constant" && (drafter != "wide" && deep < texts || drafter != "splice, lookups" && later < texts/2 || drafter == "wide" && later < 5*texts) {
+						t.Errorf("%s, %s: %d deep tokens and %d later siblings in %d texts: that tests little", name, drafter, deep, later, texts)
 					}
 				}
 			}
@@ -84,7 +84,7 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			d     Drafter
 			nodes int
 		}{{"lying", liar{wide()}, 3}, {"sorting", sorting{wide()}, 3}, {"forgetful", forgetful{wide()}, 4}, {"picky", picky{wide()}, 3}} {
-			off, _, _ := measure(rule(), c.d, Constant(ConstantOptions{Length: c.nodes}), engine.Sampling{Temperature: 0.4}, texts)
+			off, _, _ := measure(verifier(), c.d, Constant(ConstantOptions{Length: c.nodes}), engine.Sampling{Temperature: 0.4}, texts)
 			t.Logf("%s: a %s tree is off by %.1f standard deviations", name, c.name, off)
 			if off < 6 {
 				t.Errorf("%s: a %s tree is off by %.1f standard deviations only", name, c.name, off)
@@ -139,13 +139,13 @@ func (l forgetful) Draft(ctx context.Context, text []int32, d *Draft) error {
 	return err
 }
 
-// What is recorded with a token is what was left of q after its elder siblings, and the token is one of it.
+// What is recorded with a token is what was left of q after the siblings before it, and the token is one of it.
 func TestSiblingsAreDrawnWithoutReplacement(t *testing.T) {
 	model := loops(70)
 	d := New(newFake(t, matrixVocab, 4000, model), Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3)), TreeOptions{}), Options{
 		Schedule: Constant(ConstantOptions{Length: 12}), Verifier: Rejection(), MaxTokens: 400,
 	})
-	younger := 0
+	later := 0
 	d.o.Trace = func(r *Round) {
 		for i := range r.Drafted() {
 			q, sum := r.Draft.Probs[i], 0.0
@@ -162,7 +162,7 @@ func TestSiblingsAreDrawnWithoutReplacement(t *testing.T) {
 				if r.Draft.Parent(i) != r.Draft.Parent(j) {
 					continue
 				}
-				younger++
+				later++
 				if probability(q, r.Draft.Tokens[j], -1) > 0 {
 					t.Fatalf("token %d may be drawn twice", r.Draft.Tokens[j])
 				}
@@ -170,19 +170,19 @@ func TestSiblingsAreDrawnWithoutReplacement(t *testing.T) {
 		}
 	}
 	collect(t, d, matrixPrompt, engine.Sampling{Temperature: 0.8, Seed: 1})
-	if younger < 100 {
-		t.Errorf("%d pairs of siblings only", younger)
+	if later < 100 {
+		t.Errorf("%d pairs of siblings only", later)
 	}
 }
 
 // With as many tokens drafted, a tree saves passes of the target that the model's chain does not.
 func TestDrawnTreesKeepMore(t *testing.T) {
 	model := random(71)
-	for name, rule := range map[string]func() Verifier{"rejection": Rejection, "block": Block} {
+	for name, verifier := range map[string]func() Verifier{"rejection": Rejection, "block": Block} {
 		passes := func(drafter func(Sequence) Drafter) int {
 			n := 0
 			d := New(newFake(t, matrixVocab, 600, model), drafter(newFake(t, matrixVocab, 600, noisy(model, 0.5))), Options{
-				Schedule: Constant(ConstantOptions{Length: 12}), Verifier: rule(), MaxTokens: 500,
+				Schedule: Constant(ConstantOptions{Length: 12}), Verifier: verifier(), MaxTokens: 500,
 			})
 			for seed := range uint64(8) {
 				collect(t, d, matrixPrompt, engine.Sampling{Temperature: 1, Seed: seed})
@@ -198,9 +198,9 @@ func TestDrawnTreesKeepMore(t *testing.T) {
 	}
 }
 
-// However dear the model is, what no lookup matches is its to guess: else every draft would be token 0.
-func TestTreeDraftsNoGuessOfNobody(t *testing.T) {
-	for name, rule := range map[string]func() Verifier{"match": Match, "rejection": Rejection} {
+// However expensive the model is, it is asked where no lookup matches: else every draft would be token 0.
+func TestTreeAsksTheModelWithoutAMatch(t *testing.T) {
+	for name, verifier := range map[string]func() Verifier{"match": Match, "rejection": Rejection} {
 		var clock time.Duration
 		model := random(72)
 		draft := newFake(t, matrixVocab, 600, model)
@@ -208,7 +208,7 @@ func TestTreeDraftsNoGuessOfNobody(t *testing.T) {
 		drafter := newTree(draft, TreeOptions{Sources: []CandidateSource{}}, false)
 		target := newFake(t, matrixVocab, 600, model)
 		target.spend = func(int) { clock += time.Second }
-		d := New(target, drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: rule(), MaxTokens: 200})
+		d := New(target, drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: verifier(), MaxTokens: 200})
 		d.now = func() time.Duration { return clock }
 		collect(t, d, matrixPrompt, engine.Sampling{Temperature: 0.8, Seed: 3})
 		if s := d.Stats(); s.DraftPasses < s.Drafted || s.Accepted*4 < s.Drafted*3 {

@@ -18,33 +18,33 @@ type machine struct {
 	name        string
 	pass        []passTime   // of the target
 	step, again float64      // a draft pass of one token, and of several
-	moods       [][]passTime // what pass is in turn, each for a while
+	phases      [][]passTime // what pass is in turn, each for a while
 	clock       time.Duration
 }
 
 // passTime is tokens and the time they take; the time between them is linear.
 type passTime [2]float64
 
-// mood is how long a machine stays what it is. Auto does worse where that is shorter: at 400 ms it has 0.946 of
+// phase is how long a machine stays what it is. Auto does worse where that is shorter: at 400 ms it has 0.946 of
 // the best constant for model at temperature 0.8, which fails the test.
-const mood = 700 * time.Millisecond
+const phase = 700 * time.Millisecond
 
-// Measured with a target of 1 B and drafts of 15 M where two threads read 52 and 81 GB/s, and, dear, of 85 M.
+// Measured with a target of 1 B and drafts of 15 M where two threads read 52 and 81 GB/s, and, for expensive drafts, of 85 M.
 var (
 	slow     = []passTime{{1, 26.2}, {8, 28.3}, {12, 28.5}, {16, 29.5}, {24, 42.4}, {32, 55.6}, {512, 900}}
 	fast     = []passTime{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}
 	machines = []machine{
 		{name: "slow memory", pass: slow, step: 0.17, again: 0.4},
 		{name: "fast memory", pass: fast, step: 0.17, again: 0.4},
-		{name: "dear drafts", pass: fast, step: 2, again: 2.5},
-		{name: "either memory", moods: [][]passTime{slow, fast}, step: 0.17, again: 0.4}, // as virtual machines are
+		{name: "expensive drafts", pass: fast, step: 2, again: 2.5},
+		{name: "either memory", phases: [][]passTime{slow, fast}, step: 0.17, again: 0.4}, // as virtual machines are
 	}
 )
 
 func (m *machine) cost(tokens int) float64 {
 	pass := m.pass
-	if m.moods != nil {
-		pass = m.moods[int(m.clock/mood)%len(m.moods)]
+	if m.phases != nil {
+		pass = m.phases[int(m.clock/phase)%len(m.phases)]
 	}
 	i := 1
 	for pass[i][0] < float64(tokens) {
@@ -101,7 +101,7 @@ func TestAutoOnText(t *testing.T) {
 						m.spend(m.again)
 					}
 				}}
-				dear := on{other, func(n int) { m.spend(5) }}
+				expensive := on{other, func(n int) { m.spend(5) }}
 				// run is the time for n texts. A fresh schedule and drafter has learned nothing from the texts before.
 				run := func(n int, drafter func() Drafter, schedule func() Schedule, fresh bool) (total float64) {
 					var d *Decoder
@@ -126,7 +126,7 @@ func TestAutoOnText(t *testing.T) {
 				}{
 					{"model", few, func() Drafter { return Model(two) }},
 					{"tree", n, func() Drafter { return Tree(two, TreeOptions{}) }},
-					{"merge", few, func() Drafter { return Merge(Model(two), Model(dear)) }},
+					{"merge", few, func() Drafter { return Merge(Model(two), Model(expensive)) }},
 					{"ngram", few, func() Drafter { return NGram(NGramOptions{}) }},
 				} {
 					base := plain(drafter.texts)
@@ -141,7 +141,7 @@ func TestAutoOnText(t *testing.T) {
 					t.Logf("%-6s of plain: the best constant, %d, %.2f, auto %.2f; fresh for each text %.2f, %.2f",
 						drafter.name, length, base/best, base/auto, base/both, base/fresh)
 					least := 0.97
-					if m.moods != nil {
+					if m.phases != nil {
 						least = 0.95
 					}
 					if best/auto < least || both/fresh < least-0.04 {
@@ -162,7 +162,7 @@ func TestAutoOnText(t *testing.T) {
 	}
 }
 
-// useless drafts what nobody writes, and is as sure of it as of anything.
+// useless drafts a token that is never right, with constant confidence.
 type useless struct{ spend func() }
 
 func (h *useless) Start(context.Context, Setup) error { return nil }
