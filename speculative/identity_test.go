@@ -97,7 +97,11 @@ func TestGreedyIsPlainGreedy(t *testing.T) {
 }
 
 func TestMatchIsPlainSampling(t *testing.T) {
-	for seed := range uint64(5) {
+	seeds := uint64(5)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		s := engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed}
 		testMatrix(t, random(seed), s, []int{1, 2, 5, 16})
 		testMatrix(t, loops(seed), penalties(s), []int{1, 2, 5, 16})

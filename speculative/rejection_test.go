@@ -294,7 +294,9 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 				"filtered": {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2},
 			} {
 				texts := texts
-				if !testing.Short() && schedule == "constant" {
+				if testing.Short() {
+					texts = 500
+				} else if schedule == "constant" {
 					texts = resolving
 				}
 				got := chiSquared(t, s, texts, func() *Decoder {
