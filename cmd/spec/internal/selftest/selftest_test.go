@@ -126,7 +126,7 @@ func (f *forgetful) Start(s speculative.Setup) error {
 
 func (f *forgetful) Verify(v *speculative.Verification) {
 	f.Verifier.Verify(v)
-	text := slices.Clone(v.Text)
+	text := slices.Clone(v.Sequence)
 	for _, i := range v.Path {
 		text = append(text, v.Draft.Tokens[i])
 	}
