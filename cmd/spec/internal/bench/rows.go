@@ -151,12 +151,17 @@ func (r *runner) batch(n int) ([]Row, error) {
 	}
 	for i := range r.o.Sampled + 1 {
 		t, err := timed(func() error {
-			logits, err := r.m.Forward(r.ctx, batch)
+			results, err := r.m.Forward(r.ctx, batch)
 			if err != nil {
 				return err
 			}
+			for _, one := range results {
+				if one.Err != nil {
+					return one.Err
+				}
+			}
 			r.m.Runtime().Parallel(n, func(j int) {
-				tokens[j] = samplers[j].Pick(logits[j].Row(0), batch[j].Session.Tokens())
+				tokens[j] = samplers[j].Pick(results[j].Logits.Row(0), batch[j].Session.Tokens())
 				batch[j].Tokens = tokens[j : j+1]
 			})
 			return nil
