@@ -2,12 +2,8 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
-
-	"github.com/specgo/spec/tensor"
 )
 
 // Forward feeds every segment's tokens to its session, all in one pass over the weights, and
@@ -53,7 +49,6 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 	for i := range b {
 		s, r := b[i].Session, &p.results[i]
 		if r.Err != nil {
-			r.Err = m.explain(r.Err)
 			continue
 		}
 		if b[i].Parents == nil {
@@ -80,44 +75,6 @@ func (m *Model) results(b Batch) []Result {
 	r := sized(keep, len(b))
 	clear(r)
 	return r
-}
-
-// explain adds the tensor that is to blame to an error about activations that are not finite, where a tensor's weights are not.
-func (m *Model) explain(err error) error {
-	if !errors.Is(err, ErrNotFinite) {
-		return err
-	}
-	m.damage.Do(func() {
-		for _, w := range m.matrices {
-			if m.damaged = m.inspect(w); m.damaged != nil {
-				return
-			}
-		}
-	})
-	if m.damaged != nil {
-		return fmt.Errorf("%w: %w", m.damaged, err)
-	}
-	return err
-}
-
-// inspect looks for a row of a matrix that has a weight which is not finite.
-func (m *Model) inspect(w namedMatrix) error {
-	const rows = 64 // per unit of work
-	var bad atomic.Int64
-	bad.Store(int64(w.Rows()))
-	m.rt.t.Parallel((w.Rows()+rows-1)/rows, func(unit int) {
-		x := make([]float32, w.Cols())
-		for i := unit * rows; i < min((unit+1)*rows, w.Rows()); i++ {
-			if w.Row(i, x) == nil && !tensor.Finite(x) {
-				for first := bad.Load(); int64(i) < first && !bad.CompareAndSwap(first, int64(i)); first = bad.Load() {
-				}
-			}
-		}
-	})
-	if row := int(bad.Load()); row < w.Rows() {
-		return fmt.Errorf("%s: tensor %q: row %d: %w", m.name, w.name, row, ErrDamaged)
-	}
-	return nil
 }
 
 // admit checks segment i, makes room for it and adds it to the pass.

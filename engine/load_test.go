@@ -132,12 +132,11 @@ func TestPredictionBlocks(t *testing.T) {
 	}
 }
 
-// TestDamagedWeights: weights that are not finite are reported with the tensor's name, those of vectors when the file is opened and
-// those of matrices when a pass meets them.
+// TestDamagedWeights: weights that are not finite are reported with the tensor's name.
 func TestDamagedWeights(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	inf := float32(math.Inf(1))
-	for _, name := range []string{"blk.1.ffn_norm.weight", "output_norm.weight", "rope_freqs.weight"} {
+	for _, name := range []string{"blk.1.ffn_norm.weight", "output_norm.weight", "rope_freqs.weight", "blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight"} {
 		v := smallLlama()
 		v.factors = true
 		v.scale = map[string]float32{name: inf}
@@ -145,17 +144,6 @@ func TestDamagedWeights(t *testing.T) {
 		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
 		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "bad.gguf") {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, name := range []string{"blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight"} {
-		v := smallLlama()
-		v.scale = map[string]float32{name: inf}
-		s := newSession(t, v.open(t, rt, Options{}), SessionOptions{})
-		for range 2 {
-			_, err := s.Eval(context.Background(), []int32{1, 2}, nil, Last)
-			if !errors.Is(err, ErrNotFinite) || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s: %v", name, err)
-			}
 		}
 	}
 }

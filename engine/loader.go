@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -31,15 +32,9 @@ type loader struct {
 	tensors map[string]bool // tensors that were asked for
 	layers  int             // blocks that are the model's layers; those after them predict tokens further ahead
 
-	matrices   []namedMatrix
+	matrices   []*tensor.Matrix
 	bytes      int64
 	parameters int64
-}
-
-// namedMatrix is a matrix and the tensor that it was read from.
-type namedMatrix struct {
-	name string
-	*tensor.Matrix
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
@@ -278,11 +273,14 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 	offset, rowBytes := t.Offset, t.Size/int64(all)
 	for _, n := range rows {
 		m, err := tensor.Read(l.ctx, l.t, l.progress, offset, from, n, cols, to)
+		if errors.Is(err, tensor.ErrNotFinite) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		if err != nil {
 			l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
 			return nil
 		}
-		l.matrices = append(l.matrices, namedMatrix{name, m})
+		l.matrices = append(l.matrices, m)
 		l.bytes += m.Bytes()
 		parts = append(parts, m)
 		offset += int64(n) * rowBytes

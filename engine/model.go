@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
@@ -64,10 +63,8 @@ type Model struct {
 	net  network
 	head *tensor.Matrix // [vocabulary][width]; the embedding itself where the two are tied
 
-	matrices    []namedMatrix
-	damage      sync.Once
-	damaged     error // that a tensor has weights that are not finite; looked for when a pass fails
-	closed      bool  // guarded by rt.t.Lock
+	matrices    []*tensor.Matrix
+	closed      bool // guarded by rt.t.Lock
 	bytes       int64
 	parameters  int64
 	weightTypes string

@@ -31,12 +31,11 @@ type shape struct {
 	scaling                                      float32 // linear; 0: none
 	seed                                         uint64
 
-	drop     string                // this tensor is left out
-	more     []string              // these vectors are added
-	dropAlso []string              // and those whose names end so
-	scale    map[string]float32    // these tensors are multiplied
-	element  map[string]float32    // element 3 of these tensors is this
-	row      map[string][2]float32 // every element of row [0] of these matrices is [1]
+	drop     string                       // this tensor is left out
+	more     []string                     // these vectors are added
+	dropAlso []string                     // and those whose names end so
+	scale    map[string]float32           // these tensors are multiplied
+	edit     map[string]func(x []float32) // these tensors are changed
 	types    map[string]gguf.Type
 	dims     map[string][]int // these tensors have another shape than they should
 	kvs      []gguf.KV        // replaced or added
@@ -92,13 +91,8 @@ func (s shape) file(tb testing.TB) []byte {
 				x[i] *= f
 			}
 		}
-		if r, ok := s.row[name]; ok {
-			for i := range all[0] {
-				x[int(r[0])*all[0]+i] = r[1]
-			}
-		}
-		if v, ok := s.element[name]; ok {
-			x[3] = v
+		if edit := s.edit[name]; edit != nil {
+			edit(x)
 		}
 		if other, ok := s.types[name]; ok {
 			typ = other
