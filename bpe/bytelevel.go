@@ -71,9 +71,9 @@ func newByteLevel(t *Tokenizer, pre string, merges []string) (*byteLevel, error)
 }
 
 func (b *byteLevel) encode(s *scratch, text string) {
-	s.end = 0
+	s.split = splitState{}
 	for i := 0; i < len(text); {
-		j := min(b.pre.next(s, text, i), i+maxWord)
+		j := min(b.pre.split.next(s, text, i), i+maxWord)
 		b.word(s, text[i:j])
 		i = j
 	}
@@ -112,7 +112,7 @@ func (b *byteLevel) pair(s *scratch, left, right *symbol) (int32, uint32) {
 
 func (b *byteLevel) equal(other encoder) bool {
 	o, ok := other.(*byteLevel)
-	return ok && b.pre.name == o.pre.name && b.bytes == o.bytes && maps.Equal(b.merges, o.merges)
+	return ok && b.pre.rule == o.pre.rule && b.pre.ignoreMerges == o.pre.ignoreMerges && b.bytes == o.bytes && maps.Equal(b.merges, o.merges)
 }
 
 // byteRunes is GPT-2's alphabet: how a byte is spelled in a vocabulary.

@@ -7,20 +7,33 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzByteLevel: every byte comes back, and the scanners agree with the
-// regular expressions.
+// FuzzSplit: the splitters agree with the regular expressions, in linear time.
+func FuzzSplit(f *testing.F) {
+	for _, s := range awkward {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1000 {
+			return // for the sake of the regular expressions, which are quadratic here
+		}
+		for name := range expressions {
+			checkSplitter(t, name, text)
+		}
+	})
+}
+
+// FuzzByteLevel: every byte comes back.
 func FuzzByteLevel(f *testing.F) {
 	for _, s := range awkward {
 		f.Add(s, false)
 	}
 	f.Add("<s>hello</s><tool><|im_start|>", true)
 	toks := map[string]*Tokenizer{}
-	for name := range rules {
+	for name := range expressions {
 		toks[name] = must(f, tinyByteLevel(name))
 	}
 	f.Fuzz(func(t *testing.T, text string, special bool) {
 		for name, tok := range toks {
-			checkScanner(t, name, text)
 			ids := tok.Encode(text, EncodeOptions{ParseSpecial: special, AddSpecial: special})
 			var b strings.Builder
 			for _, id := range ids {

@@ -4,152 +4,126 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
-// pretokenizer cuts text into the words that byte-level BPE merges. Its rules
-// are published as regular expressions (quoted below, alternatives tried in
-// order); here they are scanners, since a regular-expression engine would cost
-// more than all the rest.
+// A splitter cuts text into the words that byte-level BPE merges. next returns the
+// end of the word that begins at text[i], i < len(text); it is called for one word
+// after the other.
+//
+// The rules are published as regular expressions, of which models' files only give
+// the name (tokenizer.ggml.pre). Their alternatives are tried in order at each
+// position; text that no alternative matches is a word too. A rule of several
+// expressions applies each to the words that the one before has made, and an
+// expression sees nothing but its word: the end of the word is the end of the text.
+//
+// Here they are scanners: no backtracking, and in one pass, since a regular
+// expression engine would cost more than all the rest. Each file split_*.go holds a
+// family and quotes the expressions. One difference is intended: (?i) folds ASCII
+// only, as in llama.cpp.
+type splitter interface {
+	next(s *scratch, text string, i int) int
+}
+
+// splitState is what a splitter of several expressions keeps between words.
+type splitState struct {
+	end    int // of the word that the first expression has made
+	inner  int // of the word that the second expression has made
+	groups int // superbpe: up to here the words are groups of three digits
+}
+
+// A pretokenizer is a rule with the settings that go with its name.
 type pretokenizer struct {
-	name         string
+	rule         string // the name of the rule
+	split        splitter
 	addBOS       bool // unless the file says otherwise
 	ignoreMerges bool // a word that is a token is not merged
-	// next returns the end of the word that begins at text[i], i < len(text).
-	next func(s *scratch, text string, i int) int
 }
 
-var pretokenizers = []pretokenizer{
-	{name: "gpt-2", next: scanGPT2},
-	{name: "default", next: scanDefault},
-	{name: "llama-bpe", next: scanLlama3, addBOS: true, ignoreMerges: true},
-	{name: "qwen2", next: scanQwen2},
-	{name: "deepseek-coder", next: scanDeepSeekCoder},
+// rules are the splitters by the name of the pre-tokenizer that is best known for it.
+var rules = map[string]splitter{
+	"bloom":          splitFunc(splitBloom),
+	"deepseek-coder": splitFunc(splitDeepSeekCoder),
+	"deepseek-v3":    splitFunc(splitDeepSeekV3),
+	"default":        splitFunc(splitDefault),
+	"exaone-moe":     tiktoken{letters: letter, digits: 1, phrases: true, tail: tailOne},
+	"falcon":         splitFunc(splitFalcon),
+	"gpt-2":          splitFunc(splitGPT2),
+	"gpt-4o":         cased{digits: 3, contractions: true},
+	"lines":          splitFunc(splitLines),
+	"llama-bpe":      tiktoken{letters: letter, digits: 3, tail: tailBreaks},
+	"minicpm5":       splitFunc(splitMiniCPM5),
+	"qwen2":          tiktoken{letters: letter, digits: 1, tail: tailBreaks},
+	"qwen35":         tiktoken{letters: letter | mark, digits: 1, tail: tailBreaks},
+	"seed-coder":     tiktoken{letters: letter, digits: 1, tail: tailNone},
+	"smollm":         splitFunc(splitSmolLM),
+	"superbpe":       splitFunc(splitSuperBPE),
+	"tekken":         cased{digits: 1},
 }
 
-// synonyms are other names of the same rules.
-var synonyms = map[string]string{
-	"":       "default",
-	"llama3": "llama-bpe", "llama-v3": "llama-bpe", "falcon3": "llama-bpe", "pixtral": "llama-bpe", "lfm2": "llama-bpe",
-	"phi-2": "gpt-2", "mpt": "gpt-2", "olmo": "gpt-2", "jais": "gpt-2", "exaone4": "gpt-2", "gigachat": "gpt-2", "mellum": "gpt-2",
-	"deepseek-r1-qwen": "qwen2", "megrez": "qwen2",
+// ruleNames are the names that a file may give a pre-tokenizer, by rule.
+var ruleNames = map[string][]string{
+	"bloom":          {"bloom", "gpt3-finnish", "poro-chat"},
+	"deepseek-coder": {"deepseek-coder"},
+	"deepseek-v3":    {"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+	"default":        {"", "default"},
+	"exaone-moe":     {"exaone-moe"},
+	"falcon":         {"falcon"},
+	"gpt-2": {
+		"gpt-2", "a.x-4.0", "exaone4", "gigachat", "jais", "mellum", "mpt", "olmo", "phi-2", "roberta-bpe", "trillion",
+	},
+	"gpt-4o": {"gpt-4o", "kanana2", "llama4", "talkie"},
+	"lines":  {"gemma4"},
+	"llama-bpe": {
+		"llama-bpe", "chatglm-bpe", "dbrx", "falcon-h1", "falcon3", "glm4", "lfm2", "llama-v3", "llama3", "midm-2.0",
+		"pixtral", "smaug-bpe",
+	},
+	"minicpm5": {"minicpm5"},
+	"qwen2": {
+		"qwen2", "bailing", "bailingmoe", "bailingmoe2", "deepseek-r1-qwen", "grok-2", "hunyuan", "kormo", "llada-moe",
+		"megrez", "solar-open", "stablelm2",
+	},
+	"qwen35":     {"qwen35"},
+	"seed-coder": {"seed-coder"},
+	"smollm":     {"smollm", "codeshell", "command-r", "exaone", "minerva-7b", "refact", "starcoder"},
+	"superbpe":   {"superbpe"},
+	"tekken":     {"tekken"},
 }
 
-func findPretokenizer(name string) (pretokenizer, error) {
-	canonical := name
-	if s, ok := synonyms[name]; ok {
-		canonical = s
+// Settings that go with a name and not with a rule, as in llama.cpp.
+var (
+	addBOSNames = []string{
+		"falcon-h1", "falcon3", "lfm2", "llama-bpe", "llama-v3", "llama3", "midm-2.0", "pixtral", "tekken",
 	}
-	i := slices.IndexFunc(pretokenizers, func(p pretokenizer) bool { return p.name == canonical })
-	if i < 0 {
-		var known []string
-		for _, p := range pretokenizers {
-			known = append(known, p.name)
-		}
-		for s := range synonyms {
-			if s != "" {
-				known = append(known, s)
-			}
-		}
-		slices.Sort(known)
-		return pretokenizer{}, fmt.Errorf("tokenizer.ggml.pre: pre-tokenizer %s is %w (known: %s)", quote(name), ErrUnsupported, strings.Join(known, ", "))
-	}
-	return pretokenizers[i], nil
-}
-
-// class is what the rules ask of a character.
-type class uint8
-
-const (
-	other  class = iota
-	letter       // \p{L}
-	number       // \p{N}
-	space        // \s, White_Space
-	punct        // \p{P}
+	ignoreMergesNames = append([]string{"minicpm5"}, addBOSNames...)
 )
 
-// symbolic is [^\s\p{L}\p{N}].
-func (c class) symbolic() bool { return c == other || c == punct }
-
-func classOf(r rune) class {
-	switch {
-	case unicode.IsLetter(r):
-		return letter
-	case unicode.IsSpace(r):
-		return space
-	case unicode.IsNumber(r):
-		return number
-	case unicode.IsPunct(r):
-		return punct
-	}
-	return other
-}
-
-var asciiClass = func() (t [utf8.RuneSelf]class) {
-	for r := range t {
-		t[r] = classOf(rune(r))
-	}
-	return t
-}()
-
-// classAt returns the class and length of the character at text[i]. A byte
-// that is part of no character is a character of class other.
-func classAt(text string, i int) (class, int) {
-	if c := text[i]; c < utf8.RuneSelf {
-		return asciiClass[c], 1
-	}
-	return wideClassAt(text[i:])
-}
-
-func wideClassAt(text string) (class, int) {
-	r, n := utf8.DecodeRuneInString(text)
-	return classOf(r), n
-}
-
-// isAt says whether text goes on at i with a character of class c.
-func isAt(text string, i int, c class) bool {
-	if i >= len(text) {
-		return false
-	}
-	at, _ := classAt(text, i)
-	return at == c
-}
-
-// skip returns the end of the run of class c that goes on at text[i].
-func skip(text string, i int, c class) int {
-	for i < len(text) {
-		at, n := classAt(text, i)
-		if at != c {
-			break
+func findPretokenizer(name string) (pretokenizer, error) {
+	var known []string
+	for rule, names := range ruleNames {
+		if slices.Contains(names, name) {
+			return pretokenizer{rule, rules[rule], slices.Contains(addBOSNames, name), slices.Contains(ignoreMergesNames, name)}, nil
 		}
-		i += n
+		known = append(known, names...)
 	}
-	return i
+	known = slices.DeleteFunc(known, func(s string) bool { return s == "" })
+	slices.Sort(known)
+	return pretokenizer{}, fmt.Errorf("tokenizer.ggml.pre: pre-tokenizer %s is %w (known: %s)", quote(name), ErrUnsupported, strings.Join(known, ", "))
 }
 
-// skipSymbols is skip for [^\s\p{L}\p{N}].
-func skipSymbols(text string, i int) int {
-	for i < len(text) {
-		at, n := classAt(text, i)
-		if !at.symbolic() {
-			break
-		}
-		i += n
-	}
-	return i
-}
+// splitFunc is a splitter without parameters.
+type splitFunc func(s *scratch, text string, i int) int
 
-func newline(c byte) bool { return c == '\n' || c == '\r' }
+func (f splitFunc) next(s *scratch, text string, i int) int { return f(s, text, i) }
 
-// contraction returns the length of 's 't 'm 'd 're 've 'll at the front of text, or 0.
-func contraction(text string, fold bool) int {
-	if len(text) < 2 || text[0] != '\'' {
+// contraction returns the length of 's 't 'm 'd 're 've 'll at text[i], or 0. With
+// fold, letters of either case match.
+func contraction(text string, i int, fold bool) int {
+	if len(text)-i < 2 || text[i] != '\'' {
 		return 0
 	}
-	a, b := text[1], byte(0)
-	if len(text) > 2 {
-		b = text[2]
+	a, b := text[i+1], byte(0)
+	if len(text)-i > 2 {
+		b = text[i+2]
 	}
 	if fold {
 		a |= 0x20 // of all bytes only letters become the letters looked for
@@ -164,184 +138,44 @@ func contraction(text string, fold bool) int {
 	return 0
 }
 
-// blank returns the end of the word at text[i], which is white space that no
-// other rule wants: \s+(?!\S)|\s+. The last blank before a word is left to it,
-// unless it is the only one.
-func blank(text string, i int) int {
-	first, last := i, i
+func lineBreak(c byte) bool { return c == '\n' || c == '\r' }
+
+// whiteSpace is \s+(?!\S)|\s+ at text[i]: a run of white space without its last
+// character, which is left to the word that follows, unless there is none or the run
+// has one character.
+func (s *scratch) whiteSpace(text string, i int) int {
+	start, last := i, i
 	for i < len(text) {
 		c, n := classAt(text, i)
 		if c != space {
-			if last > first {
+			s.read += i - start + 1
+			if last > start {
 				return last
 			}
-			break
+			return i
 		}
 		last = i
 		i += n
 	}
+	s.read += i - start
 	return i
 }
 
-// scanGPT2: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-func scanGPT2(_ *scratch, text string, i int) int {
-	if n := contraction(text[i:], false); n > 0 {
-		return i + n
-	}
-	c, n := classAt(text, i)
-	if text[i] == ' ' && i+1 < len(text) {
-		if next, wide := classAt(text, i+1); next != space {
-			c, n = next, 1+wide
-		}
-	}
-	switch c {
-	case letter, number:
-		return skip(text, i+n, c)
-	case space:
-		return blank(text, i)
-	}
-	return skipSymbols(text, i+n)
-}
-
-// scanLlama3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
-// ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func scanLlama3(_ *scratch, text string, i int) int { return scanTiktoken(text, i, 3) }
-
-// scanQwen2 is the same with \p{N} in place of \p{N}{1,3}.
-func scanQwen2(_ *scratch, text string, i int) int { return scanTiktoken(text, i, 1) }
-
-func scanTiktoken(text string, i, digits int) int {
-	if n := contraction(text[i:], true); n > 0 {
-		return i + n
-	}
-	c, n := classAt(text, i)
-	switch {
-	case c == letter:
-		return skip(text, i+n, letter)
-	case c == number:
-		end := i + n
-		for ; digits > 1 && isAt(text, end, number); digits-- {
-			_, n = classAt(text, end)
-			end += n
-		}
-		return end
-	case !newline(text[i]) && isAt(text, i+n, letter):
-		return skip(text, i+n, letter)
-	}
-	end := i + n
-	if text[i] == ' ' && end < len(text) {
-		if next, wide := classAt(text, end); next.symbolic() {
-			c = next
-			end += wide
-		}
-	}
-	if c.symbolic() {
-		end = skipSymbols(text, end)
-		for end < len(text) && newline(text[end]) {
-			end++
-		}
-		return end
-	}
-	// Blanks up to the last line break among them are one word.
-	end = skip(text, i, space)
+// whiteSpaceLines is \s*[\r\n]+|\s+(?!\S)|\s+: white space up to and with the last
+// line break of the run, if there is one.
+func (s *scratch) whiteSpaceLines(text string, i int) int {
+	end := s.skip(text, i, space)
 	if k := strings.LastIndexAny(text[i:end], "\r\n"); k >= 0 {
 		return i + k + 1
 	}
-	return blank(text, i)
+	return s.whiteSpace(text, i)
 }
 
-// scanDeepSeekCoder cuts at [\r\n], then what is left at \s?\p{L}+, then at
-// \s?\p{P}+, then every chunk at [一-龥ࠀ-一가-퟿]+ and at \p{N}.
-func scanDeepSeekCoder(s *scratch, text string, i int) int {
-	if i >= s.end {
-		s.end = deepSeekChunk(text, i)
-	}
-	text = text[:s.end]
-	r, n := utf8.DecodeRuneInString(text[i:])
-	if unicode.IsNumber(r) {
-		return i + n
-	}
-	asian := deepSeekAsian(r)
-	for i += n; i < len(text); i += n {
-		r, n = utf8.DecodeRuneInString(text[i:])
-		if deepSeekAsian(r) != asian || unicode.IsNumber(r) {
-			break
-		}
-	}
-	return i
-}
-
-func deepSeekAsian(r rune) bool { return r >= 0x0800 && r <= 0x9FA5 || r >= 0xAC00 && r <= 0xD7FF }
-
-// deepSeekChunk returns the end of the chunk that the first three cuts leave at text[i].
-func deepSeekChunk(text string, i int) int {
-	// word says whether \s?\p{L}+ or \s?\p{P}+ matches at i, and where the run begins.
-	word := func(i int) (class, int) {
-		c, n := classAt(text, i)
-		if c == space && !newline(text[i]) && i+n < len(text) {
-			i += n
-			c, n = classAt(text, i)
-		}
-		if c == letter || c == punct {
-			return c, i
-		}
-		return other, i
-	}
-	if newline(text[i]) {
-		return i + 1
-	}
-	if c, run := word(i); c != other {
-		return skip(text, run, c)
-	}
-	for i < len(text) {
-		if c, _ := word(i); c != other || newline(text[i]) {
-			break
-		}
+// numbers is \p{N}{1,limit} at text[i], which is a number.
+func (s *scratch) numbers(text string, i, limit int) int {
+	for ; limit > 0 && isAt(text, i, number); limit-- {
 		_, n := classAt(text, i)
 		i += n
 	}
 	return i
-}
-
-// scanDefault, for files that name no pre-tokenizer, cuts at
-// [\p{P}\$\+<=>\^~\|]+, then by GPT-2's rule, then at \p{N}+, then at [0-9][0-9][0-9].
-func scanDefault(s *scratch, text string, i int) int {
-	if i >= s.end {
-		marks := defaultMark(text, i)
-		for s.end = i; s.end < len(text) && defaultMark(text, s.end) == marks; {
-			_, n := classAt(text, s.end)
-			s.end += n
-		}
-	}
-	text = text[:s.end]
-	if text[i] == ' ' && isAt(text, i+1, number) {
-		return i + 1
-	}
-	if !isAt(text, i, number) {
-		return scanGPT2(s, text, i)
-	}
-	if threeDigits(text[i:]) {
-		return i + 3
-	}
-	for isAt(text, i, number) && !threeDigits(text[i:]) {
-		_, n := classAt(text, i)
-		i += n
-	}
-	return i
-}
-
-func defaultMark(text string, i int) bool {
-	return isAt(text, i, punct) || strings.IndexByte("$+<=>^~|", text[i]) >= 0
-}
-
-func threeDigits(text string) bool {
-	if len(text) < 3 {
-		return false
-	}
-	for _, c := range []byte(text[:3]) {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
 }

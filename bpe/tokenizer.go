@@ -42,7 +42,8 @@ type scratch struct {
 	spare     []fragment
 	ends      []int          // where each part of the text ends
 	barred    map[int32]bool // tokens that the fragment must not become, nil for none
-	end       int            // splitters that cut twice: the end of the outer chunk
+	split     splitState
+	read      int // characters that splitters have looked at, roughly: tests hold it against the text's length
 }
 
 // EncodeOptions says how [Tokenizer.Encode] treats special tokens and the

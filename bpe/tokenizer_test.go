@@ -247,7 +247,7 @@ func TestDefinition(t *testing.T) {
 		text := string(runes)
 
 		var want []string
-		for _, w := range words(scanGPT2, text) {
+		for _, w := range words(rules["gpt-2"], text) {
 			want = append(want, naiveMerge(strings.Split(spell(w), ""), func(l, r string) (float64, bool) {
 				p, ok := ranks[l+" "+r]
 				return p, ok
@@ -392,7 +392,7 @@ func TestErrors(t *testing.T) {
 		change func(*Config)
 	}{
 		{`tokenizer.ggml.model: "bert"`, func(c *Config) { c.Model = "bert" }},
-		{`tokenizer.ggml.pre: pre-tokenizer "tekken" is not supported (known: deepseek-coder, `, func(c *Config) { c.Pre = "tekken" }},
+		{`tokenizer.ggml.pre: pre-tokenizer "tekkan" is not supported (known: a.x-4.0, `, func(c *Config) { c.Pre = "tekkan" }},
 		{`tokenizer.ggml.pre: pre-tokenizer "` + strings.Repeat("\\x1b", 60) + `"... is not`, func(c *Config) { c.Pre = strings.Repeat("\x1b", 1<<20) }},
 		{"tokenizer.ggml.tokens: empty", func(c *Config) { c.Tokens, c.Types = nil, nil }},
 		{`tokenizer.ggml.tokens[66]: "A"`, func(c *Config) { c.Tokens[66] = "A" }},
