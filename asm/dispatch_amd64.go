@@ -32,8 +32,8 @@ func avx2() Kernels {
 	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVX2, 8)
 	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVX2, 8)
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8)
-	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 4)
-	k.Pass[F32], k.Pass[F16], k.Pass[BF16], k.Pass[Q6_K] = 6, 6, 6, 4
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 8)
+	k.Pass[F32], k.Pass[F16], k.Pass[BF16] = 6, 6, 6
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, geluAVX2
@@ -59,7 +59,7 @@ func avxvnni() Kernels {
 	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVXVNNI, 8)
 	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVXVNNI, 8)
 	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVXVNNI, tileDSum, 1, 8)
-	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVXVNNI, tileHalf, 2, 4)
+	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVXVNNI, tileHalf, 2, 8)
 	return k
 }
 

@@ -11,7 +11,7 @@ DATA magic<>+16(SB)/8, $0x4b4000004b400000
 DATA magic<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magic<>(SB), RODATA|NOPTR, $32
 
-// func q4kDotprod(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 TEXT ·q4kDotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2

@@ -5,7 +5,7 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func q4kNEON(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 TEXT ·q4kNEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2

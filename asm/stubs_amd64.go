@@ -37,7 +37,7 @@ func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, 
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVX512(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kAVX512 is
 //
@@ -98,7 +98,7 @@ func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVXVNNI(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kAVXVNNI is
 //
@@ -145,7 +145,7 @@ func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVX2(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kAVX2 is
 //

@@ -83,7 +83,7 @@ func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kNEON(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kNEON is
 //
@@ -107,7 +107,7 @@ func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kDotprod(w *byte, q *int8, d, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q6kDotprod is
 //

@@ -180,6 +180,17 @@ func (f *file) textf(format string, a ...any) {
 // constant defines 32 bytes of read-only memory that repeat v, and names them.
 func (f *file) constant(name string, v uint32) string { return f.table(name, v, v, v, v, v, v, v, v) }
 
+// lanes256 names 32 bytes that repeat v, and defines them where the file has none yet.
+func (f *file) lanes256(v uint32) string {
+	name := fmt.Sprintf("x%08x", v)
+	for _, p := range f.parts {
+		if p.table != nil && p.table.name == name {
+			return name + "<>(SB)"
+		}
+	}
+	return f.constant(name, v)
+}
+
 // table defines read-only memory of an even number of values, and names it.
 func (f *file) table(name string, v ...uint32) string {
 	f.parts = append(f.parts, part{table: &table{name, v}})

@@ -5,7 +5,7 @@ import "fmt"
 // matmulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of each row:
 //
 //	AX weights  CX activations  DI columns  R8 n  R10 out  R9 a token of it  R11 stride in bytes  R13 tokens*4
-//	R15 how far ahead of AX to read  R12 what to add to that after a column
+//	R15 what to read ahead  R12 how much of it with a column
 func matmulFloat(f *file, s isa) {
 	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride" + aheadParams
 	w, tmp, most := 12, 14, 6 // 256 bits: sums of 6 tokens, two halves of weights, an activation
@@ -22,7 +22,7 @@ func matmulFloat(f *file, s isa) {
 		f.ins("SHLQ", "$2", "R11")
 		f.ins("SHLQ", "$2", "R13")
 		f.load("ahead", "R15", "step", "R12")
-		f.ins("SUBQ", imm(16*bytes), "R12")
+		f.ins("ADDQ", "AX", "R15")
 		f.dispatch("R8", most)
 		for T := most; T >= 1; T-- {
 			acc := func(t, h int) int { return t*s.halves + h }

@@ -13,24 +13,25 @@ const pairParams = "w *byte, panel int, q *int8, d *float32, bias *int32, blocks
 const pairTokens = 8
 
 // pair512 writes a loop over DI pairs of blocks. block multiplies the weights of one with 4 activations from CX+off on.
-func (f *file) pair512(quantBytes, biasShift int, block func(off, line int)) {
+func (f *file) pair512(w *weights, block func(off, line int)) {
 	f.load("w", "AX", "panel", "R8", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI")
 	f.load("ahead", "R15")
-	f.beginPairs()
+	f.ins("ADDQ", "AX", "R15")
+	f.beginPairs(w)
 	f.ins("MOVQ", imm(4*pairTokens), "R13")
 	for i := 16; i < 32; i++ {
 		f.ins("VPXORD", z(i), z(i), z(i))
 	}
-	groups := quantBytes / 64
+	groups := w.quants / 64
 	f.label("loop")
 	f.ins("LEAQ", "(R8)(BX*1)", "R9")
 	for first := 0; first < pairTokens; first += 4 {
 		for t := range 4 {
 			bias := at("SI", 4*(first+t))
-			if biasShift == 0 {
+			if w.shift == 0 {
 				f.ins("VPBROADCASTD", bias, z(t))
 			} else {
-				f.ins("VPSRAD.BCST", imm(biasShift), bias, z(t))
+				f.ins("VPSRAD.BCST", imm(w.shift), bias, z(t))
 			}
 			f.ins("VMOVDQA64", z(t), z(4+t))
 		}
@@ -47,7 +48,9 @@ func (f *file) pair512(quantBytes, biasShift int, block func(off, line int)) {
 			}
 		}
 	}
-	f.afterBlock(quantBytes)
+	f.nextPairBlock(w)
+	f.nextActivations(w)
+	f.stepAhead()
 	f.ins("DECQ", "DI")
 	f.ins("JNZ", "loop")
 	f.load("out", "R10", "stride", "R11")
@@ -72,7 +75,7 @@ func (f *file) pairDots(off int) {
 func q8Pair512(f *file) {
 
 	f.function("q8PairAVX512", 0, pairParams, pairDoc)
-	f.pair512(512, 0, func(off, line int) {
+	f.pair512(&q8, func(off, line int) {
 		for g := range 8 {
 			f.ins("VMOVDQU8", at("AX", 64*g), z(8))
 			f.ins("VMOVDQU8", atx("AX", "R8", 1, 64*g), z(9))
@@ -85,12 +88,17 @@ func q8Pair512(f *file) {
 func q4Pair512(f *file) {
 	f.function("q4PairAVX512", 0, pairParams, pairDoc)
 	f.broadcast512(0x0f0f0f0f, 15)
-	f.pair512(256, 4, func(off, line int) {
+	f.pair512(&q4, func(off, line int) {
 		for g := range 4 {
 			f.readAhead(line + g)
 			for nibble := range 2 {
 				for p, mem := range []string{at("AX", 64*g), atx("AX", "R8", 1, 64*g)} {
-					f.nibbles512(nibble, mem, 15, 8+p)
+					if nibble == 0 {
+						f.ins("VPANDD", mem, z(15), z(8+p))
+						continue
+					}
+					f.ins("VPSRLW", "$4", mem, z(8+p))
+					f.ins("VPANDD", z(15), z(8+p), z(8+p))
 				}
 				f.pairDots(off + 16*nibble + 4*g)
 			}

@@ -3,33 +3,23 @@ package compare
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"unicode/utf8"
 )
 
-// columns of the table. Those left out first, where there is no room, have the greatest Drop.
-var columns = []terminal.Column{
-	{Head: "drafter", Left: true}, {Head: "schedule", Left: true}, {Head: "verify", Left: true, Drop: 1},
-	{Head: "speedup"}, {Head: "quartiles", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3}, {Head: "accepted", Drop: 2},
-	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10}, {Head: "oracle draft", Drop: 11},
-	{Head: "BLEU", Drop: 8}, {Head: "same text", Left: true},
-}
-
-// Table prints the rows for people, at most width characters wide: plain decoding first in each group of
-// one set, weights and temperature, then the others as they were asked for.
-func (r *Report) Table(w io.Writer, width int) error {
+// Table prints the rows for people: plain decoding first in each group of one set, weights and
+// temperature, then the others as they were asked for.
+func (r *Report) Table(w io.Writer) error {
 	var b strings.Builder
-	table := terminal.Table{Columns: columns}
-	var dropped []string
+	head := []string{"drafter", "schedule", "verify", "speed-up", "quartiles", "formula", "tok/s", "accepted", "tok/pass", "passes", "draft", "oracle", "draft", "BLEU", "same text"}
+	table := [][]string{head}
 	flush := func() {
-		if len(table.Rows) > 0 {
-			var text string
-			text, dropped = table.String(width)
-			b.WriteString(text)
+		if len(table) > 1 {
+			align(&b, table)
 		}
-		table.Rows = nil
+		table = table[:1]
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -38,16 +28,13 @@ func (r *Report) Table(w io.Writer, width int) error {
 			if i > 0 {
 				b.WriteString("\n")
 			}
-			b.WriteString(terminal.Wrap(r.title(row), width))
+			b.WriteString(r.title(row) + "\n")
 		}
-		table.Rows = append(table.Rows, row.cells())
+		table = append(table, row.cells())
 	}
 	flush()
-	if len(dropped) > 0 {
-		b.WriteString("\n" + terminal.Wrap("Columns left out at this width: "+strings.Join(dropped, ", ")+".", width))
-	}
 	for _, text := range r.Broken {
-		b.WriteString("\n" + terminal.Wrap("BROKEN PROMISE: "+terminal.Line(text, 0), width))
+		fmt.Fprintf(&b, "\nBROKEN PROMISE: %s\n", text)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -59,7 +46,7 @@ func (r *Report) title(row *Row) string {
 	if row.NPrompts == 1 {
 		prompts = "prompt"
 	}
-	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", terminal.Line(row.Prompts, 40), row.NPrompts, prompts, r.Tokens, heat(row.Temperature))
+	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", row.Prompts, row.NPrompts, prompts, r.Tokens, heat(row.Temperature))
 	if row.Weights != "" {
 		s += ", weights " + row.Weights
 	}
@@ -85,7 +72,7 @@ func (row *Row) cells() []string {
 	if row.OracleTarget != nil {
 		oracle, drafts = fmt.Sprint(*row.OracleTarget), fmt.Sprint(*row.OracleDraft)
 	}
-	same := "-" // not promised
+	same := "not promised"
 	switch {
 	case row.Promised && row.Same:
 		same = "yes"
@@ -98,5 +85,34 @@ func (row *Row) cells() []string {
 		fmt.Sprintf("%.0f %%", 100*row.Acceptance), fmt.Sprintf("%.2f", row.TokensPerPass),
 		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
 		fmt.Sprintf("%.0f", row.BLEU), same,
+	}
+}
+
+// align writes columns; numbers go to the right.
+func align(b *strings.Builder, table [][]string) {
+	width := make([]int, len(table[0]))
+	for _, line := range table {
+		for i, text := range line {
+			width[i] = max(width[i], utf8.RuneCountInString(text))
+		}
+	}
+	last := len(width) - 1
+	for _, line := range table {
+		for i, text := range line {
+			space := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
+			left := slices.Contains([]int{0, 1, 2, last}, i)
+			if i > 0 {
+				b.WriteString("  ")
+			}
+			switch {
+			case left && i == last:
+				b.WriteString(text)
+			case left:
+				b.WriteString(text + space)
+			default:
+				b.WriteString(space + text)
+			}
+		}
+		b.WriteString("\n")
 	}
 }

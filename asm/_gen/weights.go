@@ -1,0 +1,183 @@
+package main
+
+import "fmt"
+
+// weights describes a type of integer weights to the loop nests. What differs between types beyond numbers are the functions
+// that unpack and scale; they are in the type's own file.
+//
+// Weights reach the multiplication as unsigned bytes w+offset, 4 of each of 16 rows: a group of 64 bytes. A block of 32
+// weights is 8 groups. Two layouts exist; see Format in package asm.
+type weights struct {
+	name string // prefix of the kernels' names
+	doc  string // the Go loop
+
+	signedDoc string // where AVX2 without VNNI has another one
+
+	// Blocks in pairs: the scales of both (header bytes), then the quants of each. Super-blocks of 8 blocks: bytes of one.
+	header, quants int
+	super          int
+
+	// What the sums of a block start at: bias and half are shifted right by shift, with dsum they start at 0.
+	sums  string
+	shift int
+	zero  bool
+
+	pairs bool // two sums of 16 weights, each with a scale: an integer sum of both is scaled
+	min   bool // acc = fma(minimum, dsum, acc) follows
+	plus  bool // the minimum is added, not taken away
+
+	// signed are weights that AVX2 without VNNI multiplies as signed bytes; otherwise groups is how many groups' products of
+	// w < 2^bits fit into 16 bits: 8, 4 or 2.
+	signed bool
+	groups int
+	whole  bool // AVX2 without VNNI: kernels of 5 to 8 tokens that unpack weights once
+
+	vec512 parts512
+	vec256 parts256
+}
+
+// blockBytes is what a block takes in memory.
+func (w *weights) blockBytes() int {
+	if w.super > 0 {
+		return w.super / 8
+	}
+	return w.header/2 + w.quants
+}
+
+// minOp adds the minimum times dsum.
+func (w *weights) minOp() string {
+	if w.plus {
+		return "VFMADD231PS.BCST"
+	}
+	return "VFNMADD231PS.BCST"
+}
+
+// lines is how many cache lines are read ahead with a block.
+func (w *weights) lines() int { return (w.blockBytes() + 63) / 64 }
+
+// allWeights are the types of integer weights, in the order of package asm's formats.
+var allWeights = []*weights{&q8, &q4, &q4k, &q6k}
+
+// Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
+//
+//	AX weights  BX scales  CX activations  DX their scales  SI bias, half or dsum  DI blocks or super-blocks left
+//	R10 out  R11 stride in bytes  R13 tokens*4  R14 see pairs  R15 what to read ahead
+const integerParams = ", n, tokens int, out *float32, stride" + aheadParams
+
+// aheadParams: while a kernel multiplies, it prefetches from ahead bytes after its weights on, step bytes for every block.
+const aheadParams = ", ahead, step int"
+
+// params is a kernel's list of parameters.
+func (w *weights) params() string {
+	kind := map[string]string{"bias": "int32", "half": "int32", "dsum": "float32"}[w.sums]
+	return fmt.Sprintf("w *byte, q *int8, d *float32, %s *%s, %s%s", w.sums, kind, w.count(), integerParams)
+}
+
+// count is the parameter that says how many blocks or super-blocks there are.
+func (w *weights) count() string {
+	if w.super > 0 {
+		return "supers"
+	}
+	return "blocks"
+}
+
+// The same for the generator of arm64's kernels.
+var (
+	blockParams  = q8.params()
+	superParams  = q4k.params()
+	superParams6 = q6k.params()
+)
+
+const (
+	q4kBytes = 2368
+	q6kBytes = 3392
+)
+
+// arguments loads the parameters.
+func (f *file) arguments(w *weights) {
+	f.load("w", "AX", "q", "CX", "d", "DX", w.sums, "SI", w.count(), "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
+	f.ins("SHLQ", "$2", "R11")
+	f.ins("SHLQ", "$2", "R13")
+	f.load("ahead", "R15")
+	f.ins("ADDQ", "AX", "R15")
+	if w.super == 0 {
+		f.beginPairs(w)
+	}
+}
+
+// beginPairs makes AX, BX and R14 what they are in the first block of a pair, for AX at its scales: BX is what to add to AX for
+// the block's scales, R14 what to skip after its quants.
+func (f *file) beginPairs(w *weights) {
+	f.ins("ADDQ", imm(w.header), "AX")
+	f.ins("MOVQ", imm(-w.header), "BX")
+	f.ins("XORQ", "R14", "R14")
+}
+
+// blockScales is the memory of a block's scales, off bytes further.
+func blockScales(off int) string { return atx("AX", "BX", 1, off) }
+
+// nextPairBlock moves AX to the next block, whose quants follow at once if it is the second of its pair.
+func (f *file) nextPairBlock(w *weights) {
+	f.ins("LEAQ", atx("AX", "R14", 1, w.quants), "AX")
+	f.ins("XORQ", imm(w.header), "R14")
+	f.ins("XORQ", imm(-w.header^-(w.quants+w.header-32)), "BX")
+}
+
+// nextActivations moves the pointers to the next block of activations.
+func (f *file) nextActivations(w *weights) {
+	f.ins("LEAQ", atx("CX", "R13", 8, 0), "CX")
+	f.ins("ADDQ", "R13", "DX")
+	if w.sums == "half" {
+		f.ins("LEAQ", atx("SI", "R13", 2, 0), "SI")
+	} else {
+		f.ins("ADDQ", "R13", "SI")
+	}
+}
+
+// sumsAt is the memory of a token's bias or dsum, or of its half c.
+func (w *weights) sumsAt(t, c int) string {
+	if w.sums == "half" {
+		return at("SI", 8*t+4*c)
+	}
+	return at("SI", 4*t)
+}
+
+// readAhead prefetches a cache line, the i-th of those that are to be read ahead with a block. They are read in ascending order,
+// or the hardware's own prefetchers lose the thread (a tenth of the speed).
+func (f *file) readAhead(i int) { f.ins("PREFETCHT0", at("R15", 64*i)) }
+
+// stepAhead goes on to what is to be read ahead with the next block.
+func (f *file) stepAhead() { f.ins("ADDQ", f.arg("step"), "R15") }
+
+// groupLoop is a loop over n groups of a block, unrolled step times; with step = n it is none. body finds the weights of group g
+// at AX and its activations at CX, 64 and 4 bytes a group; both are where they were when all is done. Every so many groups a line
+// is read ahead, from line first on, for which R15 moves on too.
+func (f *file) groupLoop(counter string, n, step, first, every int, body func(g int)) {
+	one := func(g int) {
+		if g%every == 0 {
+			f.readAhead(first + g/every)
+		}
+		body(g)
+	}
+	if step >= n {
+		for g := range n {
+			one(g)
+		}
+		return
+	}
+	f.loops++
+	label := fmt.Sprintf("groups%d", f.loops)
+	f.ins("MOVQ", imm(n/step), counter)
+	f.label(label)
+	for g := range step {
+		one(g)
+	}
+	f.ins("ADDQ", imm(64*step), "AX")
+	f.ins("ADDQ", imm(4*step), "CX")
+	f.ins("ADDQ", imm(64*step/every), "R15")
+	f.ins("DECQ", counter)
+	f.ins("JNZ", label)
+	f.ins("SUBQ", imm(64*n), "AX")
+	f.ins("SUBQ", imm(4*n), "CX")
+	f.ins("SUBQ", imm(64*n/every), "R15")
+}
