@@ -25,6 +25,15 @@ type Segment struct {
 // Batch is what one pass over the weights computes. Its sessions are distinct and belong to one model.
 type Batch []Segment
 
+// Result is what a pass gives for one segment.
+type Result struct {
+	Logits Logits // the rows that the segment asked for; none if Err is set
+
+	// Err says why the segment failed: no room in the context, a token outside the vocabulary, activations that are not finite.
+	// Its session has not moved. The other segments of the batch are not affected.
+	Err error
+}
+
 // Logits are the rows that a segment asked for, in the order of its tokens.
 type Logits struct {
 	Vocab int       // length of a row

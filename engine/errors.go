@@ -5,12 +5,20 @@ import "errors"
 // Errors that callers tell apart with errors.Is. They are returned wrapped, with the file, the key
 // or tensor, and the numbers in the message.
 var (
+	// Of files.
 	ErrArchitecture = errors.New("architecture not supported")
-	ErrTensor       = errors.New("tensor missing or not usable")
-	ErrShape        = errors.New("wrong shape")
-	ErrVocabulary   = errors.New("token not in the vocabulary")
-	ErrContextFull  = errors.New("context full")
-	ErrNotFinite    = errors.New("activations are not finite")
-	ErrSampling     = errors.New("sampling option out of range")
-	ErrUsage        = errors.New("call not allowed here")
+	ErrUnsupported  = errors.New("not supported")             // a key or tensor that would change the result
+	ErrValue        = errors.New("impossible value")          // of a key: out of range, or contradicted by the file
+	ErrMissing      = errors.New("tensor missing")            // that the architecture needs
+	ErrShape        = errors.New("unexpected tensor shape")   // the hyperparameters say another
+	ErrWeightType   = errors.New("weight type not supported") // of a tensor, or in Options.Weights
+	ErrDamaged      = errors.New("damaged weights")           // that are not finite numbers
+
+	// Of calls.
+	ErrVocabulary  = errors.New("token not in the vocabulary")
+	ErrContextFull = errors.New("context full")
+	ErrNotFinite   = errors.New("activations are not finite")
+	ErrSampling    = errors.New("sampling option out of range")
+	ErrClosed      = errors.New("already closed") // the Model, its Runtime or the Session
+	ErrUsage       = errors.New("call not allowed here")
 )

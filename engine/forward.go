@@ -3,30 +3,40 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Forward feeds every segment's tokens to its session, all in one pass over the weights, and
-// returns the logits asked for, one Logits for each segment. They are valid until the session's next
-// Forward, the slice that holds them until the next Forward of the batch's first session.
+// returns one Result for each segment. The results belong to the batch: they are valid until the next pass
+// with any of its sessions.
 //
 // A chain (Parents nil) is appended to the session's text. A tree leaves the text as it is and waits
-// for [Session.Commit]; a Forward before that drops it. If Forward fails or ctx is cancelled, which
-// is looked at between layers, every session has the text that it had before; waiting trees may be lost.
+// for [Session.Commit]; a Forward before that drops it.
+//
+// A segment that fails (see [Result]) does not move its session; the others do. If Forward itself returns an
+// error, no session has moved: that is so when ctx is cancelled, which is looked at between layers, and when the
+// model is closed. Trees that waited for Commit may be lost in both cases.
 //
 // Forward is safe for concurrent use with distinct sessions; passes of one [Runtime] run one after
 // the other.
-func (m *Model) Forward(ctx context.Context, b Batch) ([]Logits, error) {
+func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
+	if m == nil {
+		return nil, fmt.Errorf("%w: no model", ErrUsage)
+	}
 	if len(b) == 0 {
 		return nil, nil
 	}
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
+	if m.closed || m.rt.closed {
+		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
+	}
 	p := m.rt.pass
-	p.begin(ctx)
+	p.begin(ctx, m.results(b))
 	defer p.end()
 	for i := range b {
-		if err := m.admit(p, &b[i]); err != nil {
-			return nil, fmt.Errorf("%s: segment %d: %w", m.name, i, err)
+		if err := m.admit(p, i, &b[i]); err != nil {
+			p.results[i].Err = fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	for p.fill() {
@@ -36,23 +46,39 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Logits, error) {
 			return nil, fmt.Errorf("%s: %w", m.name, p.err)
 		}
 	}
-	results := b[0].Session.results[:0]
 	for i := range b {
-		s := b[i].Session
+		s, r := b[i].Session, &p.results[i]
+		if r.Err != nil {
+			continue
+		}
 		if b[i].Parents == nil {
 			s.tokens = append(s.tokens, b[i].Tokens...)
 		} else {
 			s.nodes = append(s.nodes, b[i].Tokens...)
 			s.parents = append(s.parents, b[i].Parents...)
 		}
-		results = append(results, Logits{Vocab: m.config.Vocab, Data: s.logits})
+		r.Logits = Logits{Vocab: m.config.Vocab, Data: s.logits}
 	}
-	b[0].Session.results = results
-	return results, nil
+	return p.results, nil
 }
 
-// admit checks a segment, makes room for it and adds it to the pass.
-func (m *Model) admit(p *pass, g *Segment) error {
+// results is room for a batch's results. It is kept by the first session of the batch that is the model's.
+func (m *Model) results(b Batch) []Result {
+	var own []Result
+	keep := &own
+	for i := range b {
+		if s := b[i].Session; s != nil && s.m == m {
+			keep = &s.results
+			break
+		}
+	}
+	r := sized(keep, len(b))
+	clear(r)
+	return r
+}
+
+// admit checks segment i, makes room for it and adds it to the pass.
+func (m *Model) admit(p *pass, i int, g *Segment) error {
 	s := g.Session
 	switch {
 	case s == nil:
@@ -63,6 +89,9 @@ func (m *Model) admit(p *pass, g *Segment) error {
 		return fmt.Errorf("%w: the session is in the batch twice", ErrUsage)
 	}
 	s.serial = p.serial
+	if s.closed {
+		return fmt.Errorf("session: %w", ErrClosed)
+	}
 	for j, id := range g.Tokens {
 		if id < 0 || int(id) >= m.config.Vocab {
 			return fmt.Errorf("token %d: %w: id %d of %d", j, ErrVocabulary, id, m.config.Vocab)
@@ -94,9 +123,9 @@ func (m *Model) admit(p *pass, g *Segment) error {
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	sized(&s.logits, rows*m.config.Vocab)
 	if s.noCache {
-		p.push(piece{s: s, tokens: s.tokens, wanted: len(s.tokens)})
+		p.push(piece{s: s, segment: i, tokens: s.tokens, wanted: len(s.tokens)})
 	}
-	p.push(piece{s: s, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows})
+	p.push(piece{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows})
 	return nil
 }
 
@@ -104,6 +133,7 @@ func (m *Model) admit(p *pass, g *Segment) error {
 // output matrix, which is read once for up to headRows rows.
 func (m *Model) project(p *pass) {
 	c := &m.config
+	p.wanted = slices.DeleteFunc(p.wanted, func(r wantedRow) bool { return p.results[r.segment].Err != nil })
 	for w := p.wanted; len(w) > 0 && p.err == nil; {
 		n := min(len(w), headRows)
 		alone := 1 // rows at the front of w that belong to one session
@@ -122,7 +152,9 @@ func (m *Model) project(p *pass) {
 		if alone < n {
 			out = sized(&p.logits, n*c.Vocab)
 		}
+		p.projected = w[:n]
 		p.matmul(h, c.Width, product{m.head, nil, out})
+		p.projected = nil
 		p.deliver(out, w[:n], alone < n)
 		w = w[n:]
 	}

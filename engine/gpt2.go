@@ -71,9 +71,11 @@ func (m *gpt2) finalNorm(p *pass, x []float32) { p.layerNorm(x, x, m.norm, m.c.E
 // loadGPT2 reads the hyperparameters and the weights of a gpt2 file.
 func loadGPT2(l *loader, c *Config) (network, *tensor.Matrix) {
 	c.Epsilon = l.float("attention.layer_norm_epsilon")
-	c.KVHeads = c.Heads
-	if c.Heads*c.HeadDim != c.Width {
-		l.fail("attention.head_count", ErrShape, "a width of %d cannot be shared by %d heads", c.Width, c.Heads)
+	if c.KVHeads != c.Heads {
+		l.fail("attention.head_count_kv", ErrUnsupported, "%d KV heads for %d heads", c.KVHeads, c.Heads)
+	}
+	if l.ok() && c.Heads*c.HeadDim != c.Width {
+		l.fail("attention.key_length", ErrUnsupported, "%d heads of %d for an embedding of %d", c.Heads, c.HeadDim, c.Width)
 	}
 	layerNorm := func(name string) norm {
 		return norm{l.vector(name+".weight", c.Width), l.vector(name+".bias", c.Width)}

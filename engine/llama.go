@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/specgo/spec/tensor"
@@ -26,6 +27,8 @@ type llamaLayer struct {
 	ffnNorm        []float32      // [width]
 	gate, up       *tensor.Matrix // [feed-forward][width]
 	down           *tensor.Matrix // [width][feed-forward]
+	bgate, bup     []float32      // biases; nil where the model has none
+	bdown          []float32
 }
 
 func (m *llama) forward(p *pass) {
@@ -57,9 +60,9 @@ func (m *llama) forward(p *pass) {
 		p.add(x, h)
 
 		p.rmsNorm(h, x, l.ffnNorm, c.Epsilon)
-		p.matmul(h, c.Width, product{l.gate, nil, gate}, product{l.up, nil, up})
+		p.matmul(h, c.Width, product{l.gate, l.bgate, gate}, product{l.up, l.bup, up})
 		p.siluMul(gate, gate, up)
-		p.matmul(gate, c.FeedForward, product{l.down, nil, h})
+		p.matmul(gate, c.FeedForward, product{l.down, l.bdown, h})
 		p.add(x, h)
 	}
 }
@@ -69,16 +72,8 @@ func (m *llama) finalNorm(p *pass, x []float32) { p.rmsNorm(x, x, m.norm, m.c.Ep
 // loadLlama reads the hyperparameters and the weights of a llama file.
 func loadLlama(l *loader, c *Config) (network, *tensor.Matrix) {
 	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
-	c.KVHeads = l.integerOr("attention.head_count_kv", c.Heads)
-	c.HeadDim = l.integerOr("attention.key_length", c.HeadDim)
-	if n := l.integerOr("attention.value_length", c.HeadDim); n != c.HeadDim {
-		l.fail("attention.value_length", ErrArchitecture, "values of %d dimensions, keys of %d", n, c.HeadDim)
-	}
-	if c.KVHeads < 1 || c.Heads%max(c.KVHeads, 1) != 0 {
-		l.fail("attention.head_count_kv", ErrShape, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
-	}
 	if n := l.integerOr("expert_count", 0); n > 0 {
-		l.fail("expert_count", ErrArchitecture, "mixture of %d experts", n)
+		l.fail("expert_count", ErrUnsupported, "mixture of %d experts", n)
 	}
 	heads, kvHeads := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 
@@ -101,41 +96,63 @@ func loadLlama(l *loader, c *Config) (network, *tensor.Matrix) {
 			gate:     l.matrix(b+"ffn_gate.weight", c.FeedForward, c.Width),
 			up:       l.matrix(b+"ffn_up.weight", c.FeedForward, c.Width),
 			down:     l.matrix(b+"ffn_down.weight", c.Width, c.FeedForward),
+			bgate:    l.optional(b+"ffn_gate.bias", c.FeedForward),
+			bup:      l.optional(b+"ffn_up.bias", c.FeedForward),
+			bdown:    l.optional(b+"ffn_down.bias", c.Width),
 		})
 	}
 	m.norm = l.vector("output_norm.weight", c.Width)
 	return m, l.head(c, m.embedding)
 }
 
-// rope makes the table of rotations: rope.dimension_count numbers of each head are turned, by angles
+// rope makes the table of rotations: rope.dimension_count numbers of each head are rotated, by angles
 // position * base^(-2i/n), divided by the factors of rope_freqs.weight (Llama 3.1's long contexts)
-// and by rope.scaling.factor.
+// and by the factor of linear scaling.
 func (l *loader) rope(c *Config) *tensor.RopeTable {
 	c.RopeDims = l.integerOr("rope.dimension_count", c.HeadDim)
 	c.RopeBase = l.floatOr("rope.freq_base", 10000)
 	if c.RopeDims < 2 || c.RopeDims > c.HeadDim || c.RopeDims%2 != 0 {
-		l.fail("rope.dimension_count", ErrShape, "%d of a head's %d dimensions", c.RopeDims, c.HeadDim)
+		l.fail("rope.dimension_count", ErrValue, "%d of a head's %d dimensions", c.RopeDims, c.HeadDim)
 	}
-	if !(c.RopeBase > 0) {
-		l.fail("rope.freq_base", ErrShape, "%v", c.RopeBase)
-	}
-	scale := 1.0
-	switch kind := l.stringOr("rope.scaling.type", "none"); kind {
-	case "none":
-	case "linear":
-		factor := l.floatOr("rope.scaling.factor", 1)
-		if !(factor > 0) {
-			l.fail("rope.scaling.factor", ErrShape, "%v", factor)
-		}
-		scale = 1 / float64(factor)
-	default:
-		l.fail("rope.scaling.type", ErrArchitecture, "%q", kind)
+	o := tensor.RopeOptions{Dims: c.RopeDims, Base: float64(c.RopeBase), Scale: 1 / float64(l.ropeFactor())}
+	if o.Magnitude = float64(l.floatOr("rope.scaling.attn_factor", 1)); o.Magnitude == 0 {
+		l.fail("rope.scaling.attn_factor", ErrValue, "%v", o.Magnitude)
 	}
 	if !l.ok() {
 		return nil
 	}
-	factors := l.optional("rope_freqs.weight", c.RopeDims/2)
-	table, err := tensor.NewRopeTable(c.RopeDims, float64(c.RopeBase), factors, scale)
-	l.keep(err)
+	if _, err := tensor.NewRopeTable(o); err != nil {
+		l.fail("rope.freq_base", ErrValue, "%v, %v", c.RopeBase, err)
+		return nil
+	}
+	const factors = "rope_freqs.weight"
+	if o.Factors = l.optional(factors, c.RopeDims/2); !l.ok() {
+		return nil
+	}
+	table, err := tensor.NewRopeTable(o)
+	if err != nil {
+		l.keep(fmt.Errorf("%s: tensor %q: %w: %w", l.f.Name, factors, ErrDamaged, err))
+	}
 	return table
+}
+
+// ropeFactor is what positions are divided by: rope.scaling.factor, or rope.scale_linear in files of 2023. A factor without a
+// type is linear; 0 says that there is none.
+func (l *loader) ropeFactor() float32 {
+	key := "rope.scaling.factor"
+	factor, old := l.floatOr(key, 0), l.floatOr("rope.scale_linear", 0)
+	if factor == 0 && old != 0 {
+		factor, key = old, "rope.scale_linear"
+	}
+	switch kind := l.stringOr("rope.scaling.type", "linear"); {
+	case kind != "none" && kind != "linear":
+		l.fail("rope.scaling.type", ErrUnsupported, "%q", kind)
+		return 1
+	case kind == "none" || factor == 0:
+		return 1
+	case factor < 1e-3 || factor > 1e6:
+		l.fail(key, ErrValue, "%v", factor)
+		return 1
+	}
+	return factor
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +25,7 @@ func TestBadFiles(t *testing.T) {
 	dims := func(s shape, name string, d ...int) shape {
 		return with(s, func(s *shape) { s.dims = map[string][]int{name: d} })
 	}
+	extra := func(s shape, name string) shape { return with(s, func(s *shape) { s.more = []string{name} }) }
 	drop := func(s shape, name string) shape { return with(s, func(s *shape) { s.drop = name }) }
 	for _, c := range []struct {
 		s    shape
@@ -33,34 +36,59 @@ func TestBadFiles(t *testing.T) {
 		{set("general.architecture", uint32(3)), gguf.ErrType, "general.architecture"},
 		{set("general.architecture", nil), gguf.ErrMissing, "general.architecture"},
 		{set("llama.block_count", nil), gguf.ErrMissing, "llama.block_count"},
-		{set("llama.block_count", uint32(3)), ErrTensor, "blk.2.attn_norm.weight"},
-		{set("llama.block_count", uint32(1<<31)), ErrShape, "llama.block_count"},
+		{set("llama.block_count", uint32(3)), ErrValue, "llama.block_count"},
+		{set("llama.block_count", uint32(1)), ErrValue, "llama.block_count"},
+		{set("llama.block_count", uint32(1<<31)), ErrValue, "llama.block_count"},
+		{set("llama.nextn_predict_layers", uint32(2)), ErrValue, "llama.nextn_predict_layers"},
+		{set("llama.embedding_length", uint32(128)), ErrValue, "llama.embedding_length"},
+
 		{set("llama.block_count", float32(2)), gguf.ErrType, "llama.block_count"},
-		{set("llama.attention.head_count", uint32(0)), ErrShape, "llama.attention.head_count"},
-		{set("llama.attention.head_count", uint32(5)), ErrShape, "llama.attention.head_count"},
-		{set("llama.attention.head_count_kv", uint32(3)), ErrShape, "llama.attention.head_count_kv"},
-		{set("llama.attention.head_count_kv", uint32(0)), ErrShape, "llama.attention.head_count_kv"},
+		{set("llama.attention.head_count", uint32(0)), ErrValue, "llama.attention.head_count"},
+		{set("llama.attention.head_count", uint32(5)), ErrValue, "llama.attention.head_count"},
+		{set("llama.attention.head_count_kv", uint32(3)), ErrValue, "llama.attention.head_count_kv"},
+		{set("llama.attention.head_count_kv", uint32(0)), ErrValue, "llama.attention.head_count_kv"},
 		{set("llama.attention.key_length", uint32(32)), ErrShape, "blk.0.attn_q.weight"},
-		{set("llama.attention.value_length", uint32(8)), ErrArchitecture, "llama.attention.value_length"},
-		{set("llama.rope.dimension_count", uint32(17)), ErrShape, "llama.rope.dimension_count"},
-		{set("llama.rope.scaling.type", "yarn"), ErrArchitecture, "yarn"},
-		{set("llama.rope.freq_base", float32(0)), ErrShape, "llama.rope.freq_base"},
-		{set("llama.expert_count", uint32(8)), ErrArchitecture, "llama.expert_count"},
+		{set("llama.attention.value_length", uint32(8)), ErrUnsupported, "llama.attention.value_length"},
+		{set("llama.rope.dimension_count", uint32(17)), ErrValue, "llama.rope.dimension_count"},
+		{set("llama.rope.scaling.type", "yarn"), ErrUnsupported, "yarn"},
+		{set("llama.rope.freq_base", float32(1e-30)), ErrValue, "llama.rope.freq_base"},
+		{set("llama.rope.scaling.factor", float32(1e30)), ErrValue, "llama.rope.scaling.factor"},
+		{set("llama.rope.scale_linear", float32(1e-30)), ErrValue, "llama.rope.scale_linear"},
+		{set("llama.rope.scaling.attn_factor", float32(0)), ErrValue, "llama.rope.scaling.attn_factor"},
+		{set("llama.attention.causal", false), ErrUnsupported, "llama.attention.causal"},
+		{set("llama.attention.scale", float32(0.1)), ErrUnsupported, "llama.attention.scale"},
+		{set("llama.attn_logit_softcapping", float32(50)), ErrUnsupported, "llama.attn_logit_softcapping"},
+		{set("llama.logit_scale", float32(0.5)), ErrUnsupported, "llama.logit_scale"},
+		{set("llama.ssm.state_size", uint32(16)), ErrUnsupported, "llama.ssm.state_size"},
+		{set("llama.expert_shared_count", uint32(1)), ErrUnsupported, "llama.expert_shared_count"},
+		{set("llama.rope.dimension_sections", []int32{8, 4, 4, 0}), ErrUnsupported, "llama.rope.dimension_sections"},
+		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.rope.freq_base", Value: float32(1e4)}} }), ErrUnsupported, "gpt2.rope.freq_base"},
+		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.attention.sliding_window", Value: uint32(8)}} }), ErrUnsupported, "gpt2.attention.sliding_window"},
+		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.attention.head_count_kv", Value: uint32(1)}} }), ErrUnsupported, "gpt2.attention.head_count_kv"},
+		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.attention.key_length", Value: uint32(16)}} }), ErrUnsupported, "gpt2.attention.key_length"},
+		{extra(llama, "blk.1.attn_q.scale"), ErrUnsupported, "blk.1.attn_q.scale"},
+		{extra(llama, "blk.0.attn_q_norm.weight"), ErrUnsupported, "blk.0.attn_q_norm.weight"},
+		{extra(llama, "output.bias"), ErrUnsupported, "output.bias"},
+		{extra(gpt, "rope_freqs.weight"), ErrUnsupported, "rope_freqs.weight"},
+		{extra(gpt, "blk.0.attn_q.bias"), ErrUnsupported, "blk.0.attn_q.bias"},
+		{extra(llama, "blk.2.attn_q.weight"), ErrValue, "llama.block_count"},
+		{set("llama.rope.freq_base", float32(0)), ErrValue, "llama.rope.freq_base"},
+		{set("llama.expert_count", uint32(8)), ErrUnsupported, "llama.expert_count"},
 		{set("llama.attention.layer_norm_rms_epsilon", nil), gguf.ErrMissing, "layer_norm_rms_epsilon"},
 		{set("llama.vocab_size", uint32(71)), ErrShape, "token_embd.weight"},
-		{drop(llama, "token_embd.weight"), ErrTensor, "token_embd.weight"},
-		{drop(llama, "blk.1.ffn_gate.weight"), ErrTensor, "blk.1.ffn_gate.weight"},
-		{drop(llama, "output_norm.weight"), ErrTensor, "output_norm.weight"},
-		{drop(gpt, "blk.0.attn_qkv.bias"), ErrTensor, "blk.0.attn_qkv.bias"},
-		{drop(gpt, "position_embd.weight"), ErrTensor, "position_embd.weight"},
+		{drop(llama, "token_embd.weight"), ErrMissing, "token_embd.weight"},
+		{drop(llama, "blk.1.ffn_gate.weight"), ErrMissing, "blk.1.ffn_gate.weight"},
+		{drop(llama, "output_norm.weight"), ErrMissing, "output_norm.weight"},
+		{drop(gpt, "blk.0.attn_qkv.bias"), ErrMissing, "blk.0.attn_qkv.bias"},
+		{drop(gpt, "position_embd.weight"), ErrMissing, "position_embd.weight"},
 		{dims(llama, "blk.0.attn_k.weight", 64, 64), ErrShape, "blk.0.attn_k.weight"},
 		{dims(llama, "blk.1.ffn_norm.weight", 32), ErrShape, "blk.1.ffn_norm.weight"},
 		{dims(llama, "token_embd.weight", 70, 64), ErrShape, "token_embd.weight"},
 		{dims(llama, "token_embd.weight", 64), ErrShape, "token_embd.weight"},
 		{dims(gpt, "blk.1.attn_qkv.weight", 64, 64), ErrShape, "blk.1.attn_qkv.weight"},
 		{dims(gpt, "position_embd.weight", 64, 100), ErrShape, "position_embd.weight"},
-		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }), ErrTensor, "NVFP4"},
-		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_norm.weight": gguf.I32} }), ErrTensor, "I32"},
+		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }), ErrWeightType, "NVFP4"},
+		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_norm.weight": gguf.I32} }), ErrWeightType, "I32"},
 	} {
 		file := c.s.file(t)
 		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
@@ -68,6 +96,88 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
 		} else if !strings.Contains(err.Error(), "bad.gguf") || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("the message does not name bad.gguf and %s: %v", c.name, err)
+		}
+	}
+}
+
+// TestIgnored: keys that say nothing, and those that are ignored on purpose, change no bit.
+func TestIgnored(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	ids := text(20, 70, 1)
+	want := eval(t, newSession(t, smallLlama().open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
+	for key, v := range map[string]gguf.Value{
+		"rope.scaling.finetuned": true, "rope.scaling.original_context_length": uint32(256), "rope.scaling.type": "none", "rope.scaling.factor": float32(0),
+		"rope.scaling.attn_factor": float32(1), "attention.causal": true, "attention.sliding_window": uint32(8), "expert_count": uint32(0), "expert_used_count": uint32(0),
+		"attention.scale": float32(0), "logit_scale": float32(1), "residual_scale": float32(0), "attention.max_alibi_bias": float32(0), "final_logit_softcapping": float32(0),
+		"attention.layer_norm_epsilon": float32(3), "nextn_predict_layers": uint32(0), "use_parallel_residual": false, "tensor_data_layout": "Meta AI original pth",
+	} {
+		v2 := smallLlama()
+		v2.kvs = []gguf.KV{{Key: "llama." + key, Value: v}}
+		sameBits(t, key, eval(t, newSession(t, v2.open(t, rt, Options{}), SessionOptions{}), ids, nil, All), want)
+	}
+}
+
+// TestPredictionBlocks: blocks that predict tokens further ahead are no layers of the model, whatever their tensors are.
+func TestPredictionBlocks(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	ids := text(20, 70, 1)
+	want := eval(t, newSession(t, smallLlama().open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
+	v := smallLlama()
+	v.kvs = []gguf.KV{{Key: "llama.block_count", Value: uint32(3)}, {Key: "llama.nextn_predict_layers", Value: uint32(1)}}
+	v.more = []string{"blk.2.nextn.eh_proj.weight", "blk.2.attn_norm.weight"}
+	m := v.open(t, rt, Options{})
+	sameBits(t, "with a prediction block", eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), want)
+	if m.Config().Layers != 2 {
+		t.Errorf("%d layers", m.Config().Layers)
+	}
+}
+
+// TestDamagedWeights: weights that are not finite are reported with the tensor's name.
+func TestDamagedWeights(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	inf := float32(math.Inf(1))
+	for _, name := range []string{"blk.1.ffn_norm.weight", "output_norm.weight", "rope_freqs.weight", "blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight"} {
+		v := smallLlama()
+		v.factors = true
+		v.scale = map[string]float32{name: inf}
+		file := v.file(t)
+		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "bad.gguf") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// cutReader has n bytes; the rest of its file is lost.
+type cutReader struct {
+	r io.ReaderAt
+	n int64
+}
+
+func (c cutReader) ReadAt(b []byte, off int64) (int, error) {
+	if rest := max(0, c.n-off); rest < int64(len(b)) {
+		n, err := c.r.ReadAt(b[:rest], off)
+		if err == nil {
+			err = io.EOF
+		}
+		return n, err
+	}
+	return c.r.ReadAt(b, off)
+}
+
+// TestShortReads: a norm or a bias that cannot be read whole is an error, not zeros.
+func TestShortReads(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	file := smallGPT2().file(t)
+	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tensor := range f.Tensors {
+		r := cutReader{bytes.NewReader(file), tensor.Offset + tensor.Size - 4}
+		_, err := New(context.Background(), rt, r, int64(len(file)), Options{Name: "short.gguf"})
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "short.gguf") {
+			t.Errorf("the end of %s is lost: %v", tensor.Name, err)
 		}
 	}
 }
@@ -120,7 +230,7 @@ func TestOpenRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Close()
-	if _, err := Open(context.Background(), rt, path, Options{Weights: "q8_1"}); !errors.Is(err, ErrUsage) {
+	if _, err := Open(context.Background(), rt, path, Options{Weights: "q8_1"}); !errors.Is(err, ErrWeightType) {
 		t.Errorf("weights q8_1: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -27,17 +28,21 @@ type loader struct {
 	progress *progress
 	err      error
 
+	keys    map[string]bool // hyperparameters that were asked for, without the prefix
+	tensors map[string]bool // tensors that were asked for
+	layers  int             // blocks that are the model's layers; those after them predict tokens further ahead
+
 	matrices   []*tensor.Matrix
 	bytes      int64
 	parameters int64
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
-	l := &loader{ctx: ctx, t: rt.t, f: f, arch: arch}
+	l := &loader{ctx: ctx, t: rt.t, f: f, arch: arch, keys: map[string]bool{}, tensors: map[string]bool{}}
 	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
 		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
-			return nil, fmt.Errorf("%w: weights %q; there are %s", ErrUsage, o.Weights, strings.Join(WeightNames(), ", "))
+			return nil, fmt.Errorf("weights %q: %w (there are %s)", o.Weights, ErrWeightType, strings.Join(WeightNames(), ", "))
 		}
 		l.convert, l.to = true, to
 	}
@@ -84,11 +89,24 @@ func (l *loader) fail(key string, kind error, format string, args ...any) {
 	l.keep(fmt.Errorf("%s: key %q: %s: %w", l.f.Name, l.arch+"."+key, fmt.Sprintf(format, args...), kind))
 }
 
+// has reports whether the file has a hyperparameter, and notes that it was asked for.
+func (l *loader) has(key string) bool {
+	l.keys[key] = true
+	return l.f.Has(l.arch + "." + key)
+}
+
+// find looks a tensor up and notes that it was asked for.
+func (l *loader) find(name string) (gguf.Tensor, bool) {
+	l.tensors[name] = true
+	return l.f.Tensor(name)
+}
+
 // largest hyperparameter that is believed: products of two fit an int64, and no model comes near it.
 const largest = 1 << 24
 
 // integer is a hyperparameter that must be there and be at least 1.
 func (l *loader) integer(key string) int {
+	l.keys[key] = true
 	if !l.ok() {
 		return 1
 	}
@@ -98,7 +116,7 @@ func (l *loader) integer(key string) int {
 		return 1
 	}
 	if n < 1 || n > largest {
-		l.fail(key, ErrShape, "%d", n)
+		l.fail(key, ErrValue, "%d", n)
 		return 1
 	}
 	return int(n)
@@ -106,36 +124,37 @@ func (l *loader) integer(key string) int {
 
 // integerOr is a hyperparameter that may be absent.
 func (l *loader) integerOr(key string, absent int) int {
-	if !l.f.Has(l.arch + "." + key) {
+	if !l.has(key) {
 		return absent
 	}
 	n, err := l.f.Uint32(l.arch + "." + key)
 	l.keep(err)
 	if n > largest {
-		l.fail(key, ErrShape, "%d", n)
+		l.fail(key, ErrValue, "%d", n)
 	}
 	return int(min(n, largest))
 }
 
 // float is a hyperparameter that must be there: a finite number, not negative.
 func (l *loader) float(key string) float32 {
+	l.keys[key] = true
 	x, err := l.f.Float32(l.arch + "." + key)
 	l.keep(err)
 	if !(x >= 0 && x <= math.MaxFloat32) {
-		l.fail(key, ErrShape, "%v", x)
+		l.fail(key, ErrValue, "%v", x)
 	}
 	return x
 }
 
 func (l *loader) floatOr(key string, absent float32) float32 {
-	if !l.f.Has(l.arch + "." + key) {
+	if !l.has(key) {
 		return absent
 	}
 	return l.float(key)
 }
 
 func (l *loader) stringOr(key, absent string) string {
-	if !l.f.Has(l.arch + "." + key) {
+	if !l.has(key) {
 		return absent
 	}
 	s, err := l.f.String(l.arch + "." + key)
@@ -143,11 +162,59 @@ func (l *loader) stringOr(key, absent string) string {
 	return s
 }
 
+func (l *loader) boolOr(key string, absent bool) bool {
+	if !l.has(key) {
+		return absent
+	}
+	b, err := l.f.Bool(l.arch + "." + key)
+	l.keep(err)
+	return b
+}
+
+// layerCount is the number of the model's layers. A block_count that the tensors contradict is to blame, not the tensors.
+func (l *loader) layerCount() int {
+	blocks := l.integer("block_count")
+	more := l.integerOr("nextn_predict_layers", 0)
+	l.layers = blocks - more
+	if l.ok() && l.layers < 1 {
+		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks", more, blocks)
+	}
+	most := -1
+	for _, t := range l.f.Tensors {
+		if i, ok := blockIndex(t.Name); ok {
+			most = max(most, i)
+		}
+	}
+	if l.ok() && most+1 != blocks {
+		l.fail("block_count", ErrValue, "%d, the tensors are those of %d blocks", blocks, most+1)
+	}
+	return l.layers
+}
+
+// heads reads the numbers and the size of the attention heads.
+func (l *loader) heads(c *Config) {
+	c.Heads = l.integer("attention.head_count")
+	c.KVHeads = l.integerOr("attention.head_count_kv", c.Heads)
+	c.HeadDim = l.integerOr("attention.key_length", c.Width/c.Heads)
+	if !l.ok() {
+		return
+	}
+	switch n := l.integerOr("attention.value_length", c.HeadDim); {
+	case c.HeadDim < 1 || c.Width%c.Heads != 0 && !l.has("attention.key_length"):
+		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.Width, c.Heads)
+	case n != c.HeadDim:
+		l.fail("attention.value_length", ErrUnsupported, "values of %d dimensions, keys of %d", n, c.HeadDim)
+	case c.KVHeads < 1 || c.Heads%c.KVHeads != 0:
+		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
+	}
+}
+
 // block is what the names of layer i's tensors begin with.
 func (l *loader) block(i int) string { return fmt.Sprintf("blk.%d.", i) }
 
 // tensor finds a tensor and checks its shape, columns first, and its type.
 func (l *loader) tensor(name string, dims ...int) (gguf.Tensor, tensor.Type, bool) {
+	l.tensors[name] = true
 	if !l.ok() {
 		return gguf.Tensor{}, 0, false
 	}
@@ -157,7 +224,7 @@ func (l *loader) tensor(name string, dims ...int) (gguf.Tensor, tensor.Type, boo
 	}
 	t, ok := l.f.Tensor(name)
 	if !ok {
-		return wrong(ErrTensor, "not in the file")
+		return wrong(ErrMissing, "not in the file")
 	}
 	for i := range max(len(dims), len(t.Dims)) {
 		have, want := uint64(1), uint64(1)
@@ -173,7 +240,7 @@ func (l *loader) tensor(name string, dims ...int) (gguf.Tensor, tensor.Type, boo
 	}
 	typ, err := tensor.ParseType(strings.ToLower(t.Type.String()))
 	if err != nil {
-		return wrong(ErrTensor, "type %v is not supported", t.Type)
+		return wrong(ErrWeightType, "%v", t.Type)
 	}
 	return t, typ, true
 }
@@ -206,6 +273,9 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 	offset, rowBytes := t.Offset, t.Size/int64(all)
 	for _, n := range rows {
 		m, err := tensor.Read(l.ctx, l.t, l.progress, offset, from, n, cols, to)
+		if errors.Is(err, tensor.ErrNotFinite) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		if err != nil {
 			l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
 			return nil
@@ -224,7 +294,7 @@ func (l *loader) vector(name string, n int) []float32 { return l.floats(name, n)
 
 // optional reads a vector that need not be there; nil if it is not.
 func (l *loader) optional(name string, n int) []float32 {
-	if _, ok := l.f.Tensor(name); !ok {
+	if _, ok := l.find(name); !ok {
 		return nil
 	}
 	return l.vector(name, n)
@@ -237,17 +307,24 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 		return nil
 	}
 	if t.Size > math.MaxInt/8 {
-		l.keep(fmt.Errorf("%s: tensor %q: %d bytes are too many for this machine: %w", l.f.Name, name, t.Size, ErrTensor))
+		l.keep(fmt.Errorf("%s: tensor %q: %d bytes are too many for this machine: %w", l.f.Name, name, t.Size, tensor.ErrMemory))
 		return nil
 	}
 	raw := make([]byte, t.Size)
 	x := make([]float32, t.Elements())
-	if _, err := l.progress.ReadAt(raw, t.Offset); err != nil && err != io.EOF {
+	if n, err := l.progress.ReadAt(raw, t.Offset); n < len(raw) {
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
 		return nil
 	}
 	if err := tensor.Decode(from, x, raw); err != nil {
 		l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
+		return nil
+	}
+	if !tensor.Finite(x) {
+		l.keep(fmt.Errorf("%s: tensor %q: %w: element %d is %v", l.f.Name, name, ErrDamaged, firstNotFinite(x), x[firstNotFinite(x)]))
 		return nil
 	}
 	l.bytes += 4 * int64(len(x))
@@ -260,6 +337,11 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 func (l *loader) embedding(c *Config) *tensor.Matrix {
 	const name = "token_embd.weight"
 	if t, ok := l.f.Tensor(name); ok && len(t.Dims) == 2 {
+		// Where the tensors agree with each other, the key is to blame.
+		norm, ok := l.f.Tensor("output_norm.weight")
+		if cols := t.Dims[0]; ok && cols != uint64(c.Width) && len(norm.Dims) == 1 && norm.Dims[0] == cols {
+			l.fail("embedding_length", ErrValue, "%d, the tensors have %d columns", c.Width, cols)
+		}
 		rows := t.Dims[1]
 		if c.Vocab == 0 && rows <= largest {
 			c.Vocab = int(rows)
@@ -273,10 +355,15 @@ func (l *loader) embedding(c *Config) *tensor.Matrix {
 
 // head reads the output matrix [vocabulary][width]; without one, the embedding serves for it.
 func (l *loader) head(c *Config, embedding *tensor.Matrix) *tensor.Matrix {
-	if _, ok := l.f.Tensor("output.weight"); !ok {
+	if _, ok := l.find("output.weight"); !ok {
 		return embedding
 	}
 	return l.matrix("output.weight", c.Vocab, c.Width)
+}
+
+// firstNotFinite is the index of the first NaN or infinity in x, which has one.
+func firstNotFinite(x []float32) int {
+	return slices.IndexFunc(x, func(v float32) bool { return v-v != 0 })
 }
 
 // progress counts the bytes that are read through it, by several goroutines.

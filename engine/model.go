@@ -64,6 +64,7 @@ type Model struct {
 	head *tensor.Matrix // [vocabulary][width]; the embedding itself where the two are tied
 
 	matrices    []*tensor.Matrix
+	closed      bool // guarded by rt.t.Lock
 	bytes       int64
 	parameters  int64
 	weightTypes string
@@ -96,6 +97,9 @@ var architectures = map[string]func(*loader, *Config) (network, *tensor.Matrix){
 }
 
 func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, error) {
+	if rt == nil {
+		return nil, fmt.Errorf("%s: %w: no runtime", f.Name, ErrUsage)
+	}
 	arch, err := f.String("general.architecture")
 	if err != nil {
 		return nil, err
@@ -120,15 +124,12 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		l.keep(err)
 	}
 	c.Context = l.integer("context_length")
-	c.Layers = l.integer("block_count")
+	c.Layers = l.layerCount()
 	c.Width = l.integer("embedding_length")
 	c.FeedForward = l.integer("feed_forward_length")
-	c.Heads = l.integer("attention.head_count")
-	if l.ok() {
-		c.HeadDim = c.Width / c.Heads
-		if c.Width%c.Heads != 0 && !f.Has(arch+".attention.key_length") {
-			l.fail("attention.head_count", ErrShape, "a width of %d cannot be shared by %d heads", c.Width, c.Heads)
-		}
+	l.heads(c)
+	if !l.boolOr("attention.causal", true) {
+		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
 	}
 	switch {
 	case tokenizer != nil:
@@ -138,6 +139,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	}
 	if l.ok() {
 		m.net, m.head = build(l, c)
+		l.unread()
 	}
 	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()
 	if !l.ok() {
@@ -148,9 +150,15 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	return m, nil
 }
 
-// Close frees the weights now instead of when the Model is collected. Neither the model nor its
-// sessions may be used afterwards.
+// Close frees the weights now instead of when the Model is collected. It waits for passes of the runtime
+// that are under way; passes of the model that come later fail with ErrClosed.
 func (m *Model) Close() {
+	if m == nil {
+		return
+	}
+	m.rt.t.Lock()
+	defer m.rt.t.Unlock()
+	m.closed = true
 	for _, w := range m.matrices {
 		w.Close()
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -31,11 +30,8 @@ var ways = []struct {
 			n := min(len(rest), []int{100, 1, 5, 33}[i%4])
 			b := Batch{{Session: others[0], Tokens: text(1+i, m.config.Vocab, 10), Logits: Last}, {Session: ours, Tokens: rest[:n], Logits: All},
 				{Session: others[1], Tokens: text(3, m.config.Vocab, 11), Logits: All}, {Session: others[2], Tokens: text(2, m.config.Vocab, 12), Parents: []int32{-1, -1}, Logits: None}}
-			logits, err := m.Forward(context.Background(), b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, logits[1].Data...)
+			logits := forward(t, m, b)
+			out = append(out, logits[1].Logits.Data...)
 			rest = rest[n:]
 		}
 		return out
@@ -225,11 +221,8 @@ func TestWideBatch(t *testing.T) {
 		}
 		add(chain[i:i+1+i%3], chain[i:i+1], nil, Rows(i%2))
 	}
-	out, err := m.Forward(context.Background(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := forward(t, m, b)
 	for i := range b {
-		sameBits(t, fmt.Sprintf("segment %d", i), out[i].Data, want[i])
+		sameBits(t, fmt.Sprintf("segment %d", i), out[i].Logits.Data, want[i])
 	}
 }

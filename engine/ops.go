@@ -24,9 +24,6 @@ func (p *pass) fail(err error) {
 	if err == nil || p.err != nil {
 		return
 	}
-	if errors.Is(err, tensor.ErrNotFinite) {
-		err = fmt.Errorf("%w: %w", ErrNotFinite, err)
-	}
 	p.err = fmt.Errorf("layer %d: %w", p.current, err)
 }
 
@@ -56,11 +53,30 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	for _, m := range products {
 		p.products = append(p.products, tensor.Product{W: m.w, Bias: m.bias, Out: m.out})
 	}
-	if err := p.in.Set(p.t, x, len(x)/cols, cols); err != nil {
-		p.fail(err)
-		return
+	err := p.in.Set(p.t, x, len(x)/cols, cols)
+	if err == nil {
+		err = p.t.MatMul(&p.in, p.products...)
 	}
-	p.fail(p.t.MatMul(&p.in, p.products...))
+	if errors.Is(err, tensor.ErrNotFinite) && p.reject(x, cols) {
+		if err = p.in.Set(p.t, x, len(x)/cols, cols); err == nil {
+			err = p.t.MatMul(&p.in, p.products...)
+		}
+	}
+	p.fail(err)
+}
+
+// reject fails the segments of the rows of x [n][cols] that are not finite and clears the rows, so that the others can go on. It
+// reports whether there were any.
+func (p *pass) reject(x []float32, cols int) (found bool) {
+	for i := 0; i*cols < len(x); i++ {
+		row := x[i*cols : (i+1)*cols]
+		if !tensor.Finite(row) {
+			p.failRow(i, fmt.Errorf("layer %d: %w", p.current, ErrNotFinite))
+			clear(row)
+			found = true
+		}
+	}
+	return found
 }
 
 // attend stores the round's keys and values in the caches and lets the queries look at them:

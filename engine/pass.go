@@ -23,6 +23,7 @@ type network interface {
 // piece is consecutive tokens of one session in a pass.
 type piece struct {
 	s       *Session
+	segment int     // of the batch
 	start   int     // tokens of the text before it
 	tokens  []int32 //
 	parents []int32 // nil: a chain
@@ -31,9 +32,10 @@ type piece struct {
 
 // wantedRow is a row whose logits are wanted, and where they go: row index of s.logits.
 type wantedRow struct {
-	row   int
-	s     *Session
-	index int
+	row     int
+	segment int // of the batch
+	s       *Session
+	index   int
 }
 
 // pass is one Forward at work: the pieces still to do, the rows that are on their way through the
@@ -42,6 +44,8 @@ type pass struct {
 	t      *tensor.Runtime
 	ctx    context.Context
 	serial uint64
+
+	results []Result // of the batch's segments; those with an error take no further part
 
 	pieces []piece
 	at     int // the piece that comes next
@@ -52,6 +56,8 @@ type pass struct {
 	positions []int32                   // [rows] place on the row's own path
 	segments  []tensor.AttentionSegment // whose rows they are
 	wanted    []wantedRow               // ascending
+	owner     []int                     // [rows] the batch's segment that a row belongs to
+	projected []wantedRow               // the rows that are multiplied with the output matrix; nil: all rows of the round
 	layers    int                       // that they go through
 
 	depth    []int32 // scratch of depths
@@ -73,8 +79,8 @@ func newPass(t *tensor.Runtime) *pass {
 	return p
 }
 
-func (p *pass) begin(ctx context.Context) {
-	p.ctx = ctx
+func (p *pass) begin(ctx context.Context, results []Result) {
+	p.ctx, p.results = ctx, results
 	p.serial++
 	p.err = nil
 	p.pieces, p.at, p.done = p.pieces[:0], 0, 0
@@ -87,6 +93,7 @@ func (p *pass) end() {
 	clear(p.wanted)
 	clear(p.products)
 	p.pieces, p.segments, p.wanted, p.products, p.ctx = p.pieces[:0], p.segments[:0], p.wanted[:0], p.products[:0], nil
+	p.results, p.projected = nil, nil
 }
 
 func (p *pass) push(c piece) {
@@ -99,8 +106,13 @@ func (p *pass) push(c piece) {
 // when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.segments, p.wanted = p.tokens[:0], p.positions[:0], p.segments[:0], p.wanted[:0]
+	p.owner = p.owner[:0]
 	for p.at < len(p.pieces) && len(p.tokens) < passRows {
 		c := &p.pieces[p.at]
+		if p.results[c.segment].Err != nil { // in an earlier round
+			p.at, p.done = p.at+1, 0
+			continue
+		}
 		n := min(len(c.tokens)-p.done, passRows-len(p.tokens))
 		if c.parents != nil && n < len(c.tokens) || len(p.tokens) > 0 && c.s.layers != p.layers {
 			break
@@ -118,8 +130,9 @@ func (p *pass) fill() bool {
 				position = c.start + int(p.depth[i])
 			}
 			p.positions = append(p.positions, int32(position))
+			p.owner = append(p.owner, c.segment)
 			if j := p.done + i - c.wanted; j >= 0 {
-				p.wanted = append(p.wanted, wantedRow{row + i, c.s, j})
+				p.wanted = append(p.wanted, wantedRow{row + i, c.segment, c.s, j})
 			}
 		}
 		if p.done += n; p.done == len(c.tokens) {
@@ -145,6 +158,19 @@ func (p *pass) depths(parents []int32) (levels int, err error) {
 		levels = max(levels, int(d)+1)
 	}
 	return levels, nil
+}
+
+// failRow takes the segment of row i of x out of the pass: its activations are not finite.
+func (p *pass) failRow(i int, err error) {
+	var segment int
+	if p.projected != nil {
+		segment = p.projected[i].segment
+	} else {
+		segment = p.owner[i]
+	}
+	if r := &p.results[segment]; r.Err == nil {
+		r.Err = err
+	}
 }
 
 // rows is the number of rows of this round.

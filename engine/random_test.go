@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -30,9 +31,11 @@ type shape struct {
 	scaling                                      float32 // linear; 0: none
 	seed                                         uint64
 
-	drop     string             // this tensor is left out
-	dropAlso []string           // and those whose names end so
-	scale    map[string]float32 // these tensors are multiplied
+	drop     string                       // this tensor is left out
+	more     []string                     // these vectors are added
+	dropAlso []string                     // and those whose names end so
+	scale    map[string]float32           // these tensors are multiplied
+	edit     map[string]func(x []float32) // these tensors are changed
 	types    map[string]gguf.Type
 	dims     map[string][]int // these tensors have another shape than they should
 	kvs      []gguf.KV        // replaced or added
@@ -88,6 +91,9 @@ func (s shape) file(tb testing.TB) []byte {
 				x[i] *= f
 			}
 		}
+		if edit := s.edit[name]; edit != nil {
+			edit(x)
+		}
 		if other, ok := s.types[name]; ok {
 			typ = other
 		}
@@ -97,6 +103,9 @@ func (s shape) file(tb testing.TB) []byte {
 				return err
 			}
 			raw := make([]byte, size)
+			if typ == gguf.F32 { // numbers that are not finite too
+				return binary.Write(w, binary.LittleEndian, x)
+			}
 			to, err := tensor.ParseType(strings.ToLower(typ.String()))
 			if err != nil { // for tests of types that the engine does not have
 				_, err = w.Write(raw)
@@ -167,6 +176,9 @@ func (s shape) file(tb testing.TB) []byte {
 				add(b+"attn_k.bias", gguf.F32, 0, 0.2, s.kv*hd)
 				add(b+"attn_v.bias", gguf.F32, 0, 0.2, s.kv*hd)
 				add(b+"attn_output.bias", gguf.F32, 0, 0.2, s.width)
+				add(b+"ffn_gate.bias", gguf.F32, 0, 0.2, s.ff)
+				add(b+"ffn_up.bias", gguf.F32, 0, 0.2, s.ff)
+				add(b+"ffn_down.bias", gguf.F32, 0, 0.2, s.width)
 			}
 			add(b+"ffn_norm.weight", gguf.F32, 1, 0.2, s.width)
 			matrix(b+"ffn_gate.weight", s.ff, s.width)
@@ -177,6 +189,9 @@ func (s shape) file(tb testing.TB) []byte {
 		if s.untied {
 			matrix("output.weight", s.vocab, s.width)
 		}
+	}
+	for _, name := range s.more {
+		add(name, gguf.F32, 1, 0.1, s.width)
 	}
 	for _, kv := range s.kvs {
 		if i := slices.IndexFunc(kvs, func(k gguf.KV) bool { return k.Key == kv.Key }); i >= 0 && kv.Value == nil {
@@ -236,6 +251,21 @@ func eval(tb testing.TB, s *Session, tokens, parents []int32, want Rows) []float
 		tb.Fatal(err)
 	}
 	return slices.Clone(out.Data)
+}
+
+// forward feeds a batch; every segment must succeed.
+func forward(tb testing.TB, m *Model, b Batch) []Result {
+	tb.Helper()
+	out, err := m.Forward(context.Background(), b)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i, r := range out {
+		if r.Err != nil {
+			tb.Fatalf("segment %d: %v", i, r.Err)
+		}
+	}
+	return out
 }
 
 // text is n random tokens.

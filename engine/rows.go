@@ -17,6 +17,7 @@ type rowWork struct {
 	wanted     []wantedRow // whose logits they are
 	shared     bool        // they are in the pass's memory, not in their session's
 	failed     atomic.Pointer[error]
+	bad        []bool      // [rows] of logits that are not finite
 	embedOne   func(i int) // embedRow and deliverRow, made once: a pass allocates nothing
 	deliverOne func(i int)
 }
@@ -62,7 +63,14 @@ func (w *rowWork) embedRow(i int) error {
 func (p *pass) deliver(logits []float32, wanted []wantedRow, shared bool) {
 	if p.err == nil {
 		p.work.logits, p.work.wanted, p.work.shared = logits, wanted, shared
-		p.err = p.work.do(len(wanted), p.work.deliverOne)
+		bad := sized(&p.work.bad, len(wanted))
+		clear(bad)
+		p.fail(p.work.do(len(wanted), p.work.deliverOne))
+		for i, r := range wanted {
+			if bad[i] && p.results[r.segment].Err == nil {
+				p.results[r.segment].Err = fmt.Errorf("logits: %w", ErrNotFinite)
+			}
+		}
 	}
 }
 
@@ -70,9 +78,7 @@ func (w *rowWork) deliverRow(i int) error {
 	r := w.wanted[i]
 	vocab := len(w.logits) / len(w.wanted)
 	row := w.logits[i*vocab : (i+1)*vocab]
-	if !tensor.Finite(row) {
-		return fmt.Errorf("logits: %w", ErrNotFinite)
-	}
+	w.bad[i] = !tensor.Finite(row)
 	if w.shared {
 		copy(r.s.logits[r.index*vocab:], row)
 	}

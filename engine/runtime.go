@@ -12,7 +12,9 @@ type RuntimeOptions struct {
 // one: passes of all its models run one after the other, each on all workers.
 type Runtime struct {
 	t    *tensor.Runtime
-	pass *pass // guarded by t.Lock
+	pass *pass // guarded by t.Lock, like what follows
+
+	closed bool
 }
 
 // NewRuntime starts the workers. It fails if the kernels asked for are unknown or not available here.
@@ -24,8 +26,16 @@ func NewRuntime(o RuntimeOptions) (*Runtime, error) {
 	return &Runtime{t: t, pass: newPass(t)}, nil
 }
 
-// Close stops the workers. No model of the runtime may be used afterwards.
-func (rt *Runtime) Close() { rt.t.Close() }
+// Close stops the workers. It waits for passes that are under way; those that come later fail with ErrClosed.
+func (rt *Runtime) Close() {
+	if rt == nil {
+		return
+	}
+	rt.t.Lock()
+	rt.closed = true
+	rt.t.Unlock()
+	rt.t.Close()
+}
 
 // Parallel calls f(0), f(1), … f(n-1) on all workers and returns when every call has returned. It is for what the sequences
 // of a batch do between passes, each by itself, such as [Sampler.Pick]. f must not panic and must not run passes.

@@ -29,6 +29,7 @@ type Session struct {
 	layers  int
 	context int
 	noCache bool
+	closed  bool
 
 	tokens  []int32 // the text
 	nodes   []int32 // tokens of a tree that waits for Commit; they lie behind the text in the cache
@@ -36,7 +37,7 @@ type Session struct {
 
 	logits  []float32  // what the last pass returned
 	one     [1]Segment // Eval's batch
-	results []Logits   // Forward's answer, where this session is the first of the batch
+	results []Result   // Forward's answer, where this session is the first of the batch
 	serial  uint64     // of the last pass that held this session
 }
 
@@ -45,6 +46,9 @@ const maxTree = passRows
 
 // NewSession begins an empty text.
 func (m *Model) NewSession(o SessionOptions) (*Session, error) {
+	if m == nil {
+		return nil, fmt.Errorf("%w: no model", ErrUsage)
+	}
 	c := m.config
 	if o.Context < 0 || o.Context > c.Context {
 		return nil, fmt.Errorf("%s: %w: a context of %d tokens, the model has %d", m.name, ErrUsage, o.Context, c.Context)
@@ -95,15 +99,19 @@ func (s *Session) Model() *Model { return s.m }
 // Tokens is the text, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
 
-// Eval feeds tokens to the session: a [Model.Forward] of one segment.
+// Eval feeds tokens to the session: a [Model.Forward] of one segment. parents is nil, or makes the tokens a tree as in
+// [Segment]. The logits are valid until the session's next pass. If it fails, the session has not moved.
 func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
+	if s == nil || s.m == nil {
+		return Logits{}, fmt.Errorf("%w: no session", ErrUsage)
+	}
 	s.one[0] = Segment{Session: s, Tokens: tokens, Parents: parents, Logits: want}
 	out, err := s.m.Forward(ctx, s.one[:])
 	s.one[0] = Segment{}
 	if err != nil {
 		return Logits{}, err
 	}
-	return out[0], nil
+	return out[0].Logits, out[0].Err
 }
 
 // Truncate shortens the text to its first n tokens and drops a waiting tree.
@@ -156,5 +164,11 @@ func (s *Session) Fork() (*Session, error) {
 	return &Session{m: s.m, kv: kv, layers: s.layers, context: s.context, noCache: s.noCache, tokens: append([]int32(nil), s.tokens...)}, nil
 }
 
-// Close frees the cache now instead of when the Session is collected. The session must not be used afterwards.
-func (s *Session) Close() { s.kv.Close() }
+// Close frees the cache now instead of when the Session is collected. Passes with the session fail afterwards, with ErrClosed;
+// its forks are not affected.
+func (s *Session) Close() {
+	if s != nil && s.kv != nil {
+		s.closed = true
+		s.kv.Close()
+	}
+}

@@ -1,12 +1,17 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/specgo/spec/gguf"
 )
 
 func TestCommitRefused(t *testing.T) {
@@ -52,31 +57,62 @@ func TestForwardRefused(t *testing.T) {
 	m, other := smallLlama().open(t, rt, Options{}), smallGPT2().open(t, rt, Options{})
 	s, s2, foreign := newSession(t, m, SessionOptions{Context: 10}), newSession(t, m, SessionOptions{}), newSession(t, other, SessionOptions{})
 	want := eval(t, s, []int32{1, 2, 3}, nil, Last)
+	closed := newSession(t, m, SessionOptions{})
+	closed.Close()
+	ids := text(20, 70, 1)
+	healthy := newSession(t, m, SessionOptions{})
+	alone := eval(t, newSession(t, m, SessionOptions{}), ids, nil, Last)
 	for _, c := range []struct {
 		name string
 		b    Batch
 		want error
 	}{
 		{"no session", Batch{{Tokens: []int32{1}}}, ErrUsage},
-		{"another model's", Batch{{Session: s, Tokens: []int32{1}}, {Session: foreign, Tokens: []int32{1}}}, ErrUsage},
-		{"twice", Batch{{Session: s, Tokens: []int32{1}}, {Session: s, Tokens: []int32{1}}}, ErrUsage},
+		{"another model's", Batch{{Session: foreign, Tokens: []int32{1}}}, ErrUsage},
+		{"nothing but a pointer", Batch{{Session: new(Session), Tokens: []int32{1}}}, ErrUsage},
+		{"closed", Batch{{Session: closed, Tokens: []int32{1}}}, ErrClosed},
 		{"negative id", Batch{{Session: s, Tokens: []int32{-1}}}, ErrVocabulary},
-		{"id beyond", Batch{{Session: s, Tokens: []int32{1}}, {Session: s2, Tokens: []int32{70}}}, ErrVocabulary},
+		{"id beyond", Batch{{Session: s, Tokens: []int32{1, 70}}}, ErrVocabulary},
+		{"most negative id", Batch{{Session: s, Tokens: []int32{math.MinInt32}}}, ErrVocabulary},
 		{"context", Batch{{Session: s, Tokens: make([]int32, 8)}}, ErrContextFull},
 		{"deep tree", Batch{{Session: s, Tokens: make([]int32, 8), Parents: []int32{-1, 0, 1, 2, 3, 4, 5, 6}}}, ErrContextFull},
 		{"parents", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1}}}, ErrUsage},
 		{"own parent", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1, 1}}}, ErrUsage},
 		{"parent -2", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1, -2}}}, ErrUsage},
 		{"too many rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: 3}}, ErrUsage},
+		{"very many rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: math.MaxInt}}, ErrUsage},
+		{"very few rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: math.MinInt}}, ErrUsage},
 		{"negative rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: -2}}, ErrUsage},
 		{"huge tree", Batch{{Session: s, Tokens: make([]int32, s.MaxTree()+1), Parents: slices.Repeat([]int32{-1}, s.MaxTree()+1)}}, ErrUsage},
 	} {
-		if _, err := m.Forward(context.Background(), c.b); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
+		// By itself, and between segments that are not affected.
+		if g := c.b[0]; g.Session != foreign {
+			if _, err := g.Session.Eval(context.Background(), g.Tokens, g.Parents, g.Logits); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, expected %v", c.name, err, c.want)
+			}
 		}
-		if s.Len() != 3 || s2.Len() != 0 {
-			t.Fatalf("%s: the sessions moved", c.name)
+		out, err := m.Forward(context.Background(), append(Batch{{Session: healthy, Tokens: ids, Logits: Last}}, c.b...))
+		if err != nil || !errors.Is(out[1].Err, c.want) || len(out[1].Logits.Data) != 0 {
+			t.Fatalf("%s: %v, %+v, expected %v", c.name, err, out, c.want)
 		}
+		if out[0].Err != nil {
+			t.Fatalf("%s: the other segment: %v", c.name, out[0].Err)
+		}
+		sameBits(t, c.name, out[0].Logits.Data, alone)
+		if s.Len() != 3 || foreign.Len() != 0 || healthy.Len() != len(ids) {
+			t.Fatalf("%s: a session moved, or did not", c.name)
+		}
+		if err := healthy.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The second of two segments of one session fails, the first does not.
+	out, err := m.Forward(context.Background(), Batch{{Session: s2, Tokens: ids, Logits: Last}, {Session: s2, Tokens: ids, Logits: Last}})
+	if err != nil || out[0].Err != nil || !errors.Is(out[1].Err, ErrUsage) || s2.Len() != len(ids) {
+		t.Errorf("a session twice: %v, %+v; it has %d tokens", err, out, s2.Len())
+	}
+	if out, err := m.Forward(context.Background(), Batch{{}, {}}); err != nil || out[0].Err == nil || out[1].Err == nil {
+		t.Errorf("no sessions at all: %v, %+v", err, out)
 	}
 	if out, err := m.Forward(context.Background(), nil); err != nil || len(out) != 0 {
 		t.Errorf("empty batch: %v, %v", out, err)
@@ -128,7 +164,7 @@ func TestCancel(t *testing.T) {
 		for {
 			out, err := m.Forward(&countdown{context.Background(), cancelled}, batch)
 			if err == nil {
-				sameBits(t, "after the cancelled passes", out[1].Data, want)
+				sameBits(t, "after the cancelled passes", out[1].Logits.Data, want)
 				break
 			}
 			cancelled++
@@ -160,6 +196,192 @@ func TestNotFinite(t *testing.T) {
 				t.Errorf("%s: the session moved", tensor)
 			}
 		}
+	}
+}
+
+// TestNotFiniteRow: a segment whose activations are not finite fails; those that share the pass with it do not notice, whatever
+// its shape and wherever its rows lie.
+func TestNotFiniteRow(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for _, weights := range []string{"f32", "q8_0"} {
+		for _, v := range []shape{smallLlama(), smallGPT2()} {
+			// Token 69 alone has all of its embedding in element 3. Normalized that is 8, and 8 * 6e37 is too great. The
+			// matrices that follow do not look at it.
+			if weights == "q8_0" {
+				v.weights = gguf.Q8_0
+			}
+			blind := func(x []float32) {
+				for i := 3; i < len(x); i += v.width {
+					x[i] = 0
+				}
+			}
+			v.edit = map[string]func(x []float32){
+				"token_embd.weight":      func(x []float32) { clear(x[69*v.width:]); x[69*v.width+3] = 100 },
+				"blk.0.attn_norm.weight": func(x []float32) { x[3] = 6e37 },
+				"blk.0.attn_q.weight":    blind, "blk.0.attn_k.weight": blind, "blk.0.attn_v.weight": blind, "blk.0.attn_qkv.weight": blind,
+			}
+			v.untied = true // with token 69 in the head, all its logits would be great
+			m := v.open(t, rt, Options{})
+			ids := text(290, 69, 3)
+			good := func(n int) *Session {
+				s := newSession(t, m, SessionOptions{})
+				eval(t, s, ids[:n], nil, None)
+				return s
+			}
+			bad := append(slices.Clone(ids[:280]), 69, 5)
+			parents := []int32{-1, 0, 0}
+			build := func() Batch {
+				return Batch{
+					{Session: good(0), Tokens: ids[:20], Logits: All},
+					{Session: good(3), Tokens: []int32{1, 69, 2}, Parents: parents, Logits: All},
+					{Session: good(5), Tokens: []int32{1, 60, 2}, Parents: parents, Logits: All},
+					{Session: good(2), Tokens: bad, Logits: All},
+					{Session: good(4), Tokens: bad, Logits: None},
+					{Session: good(9), Tokens: ids[9:], Logits: Last},
+				}
+			}
+			b := build()
+			var before []int
+			for _, g := range b {
+				before = append(before, g.Session.Len())
+			}
+			out, err := m.Forward(context.Background(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, g := range build() {
+				moved := b[i].Session.Len() - before[i]
+				if slices.Contains(g.Tokens, 69) {
+					if !errors.Is(out[i].Err, ErrNotFinite) || moved != 0 {
+						t.Errorf("%s %s, segment %d: %v, moved by %d tokens", v.arch, weights, i, out[i].Err, moved)
+					}
+					continue
+				}
+				if out[i].Err != nil || g.Parents == nil && moved != len(g.Tokens) {
+					t.Fatalf("%s %s, segment %d: %v, moved by %d tokens", v.arch, weights, i, out[i].Err, moved)
+				}
+				sameBits(t, fmt.Sprint(v.arch, " ", weights, ", segment ", i), out[i].Logits.Data, eval(t, g.Session, g.Tokens, g.Parents, g.Logits))
+			}
+			// The session goes on.
+			sameBits(t, "after the failure", eval(t, b[3].Session, []int32{7}, nil, Last), eval(t, good(2), []int32{7}, nil, Last))
+		}
+	}
+}
+
+// TestNotFiniteHead: likewise where only the final norm or the logits of some sessions are not finite.
+func TestNotFiniteHead(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	norm, head := smallLlama(), smallLlama()
+	norm.untied, head.untied = true, true
+	norm.edit = map[string]func(x []float32){"output_norm.weight": func(x []float32) { x[3] = 3e38 }} // times a number of -8 to 8
+	norm.scale = map[string]float32{"output.weight": 1e-38}
+	head.edit = map[string]func(x []float32){"output.weight": func(x []float32) {
+		for i := range 64 {
+			x[5*64+i] = 3e37 // times the sum of 64 numbers of about -1 to 1
+		}
+	}}
+	for name, v := range map[string]shape{"norm": norm, "head": head} {
+		m := v.open(t, rt, Options{})
+		var b Batch
+		var want [][]float32
+		failed := 0
+		for i := range 30 {
+			s, alone := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
+			ids := text(3, 70, uint64(i))
+			b = append(b, Segment{Session: s, Tokens: ids, Logits: Last})
+			out, err := alone.Eval(context.Background(), ids, nil, Last)
+			if err != nil {
+				failed++
+			}
+			want = append(want, slices.Clone(out.Data))
+		}
+		if failed < 2 || failed > 28 {
+			t.Fatalf("%s: %d of 30 sessions fail alone: this shows little", name, failed)
+		}
+		out, err := m.Forward(context.Background(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range out {
+			if (r.Err == nil) != (want[i] != nil) || r.Err != nil && !errors.Is(r.Err, ErrNotFinite) {
+				t.Fatalf("%s: session %d: %v", name, i, r.Err)
+			}
+			sameBits(t, fmt.Sprint(name, " session ", i), r.Logits.Data, want[i])
+		}
+	}
+}
+
+// hook is a context that calls a function when it is first asked, and then lets other goroutines go on.
+type hook struct {
+	context.Context
+	once func()
+}
+
+func (h *hook) Err() error {
+	if h.once != nil {
+		h.once()
+		h.once = nil
+	}
+	for range 1000 {
+		runtime.Gosched()
+	}
+	return nil
+}
+
+// TestClose: what is closed gives errors, and closing waits for a pass.
+func TestClose(t *testing.T) {
+	ids := text(200, 70, 1)
+	open := func() (*Runtime, *Model, *Session) {
+		rt, err := NewRuntime(RuntimeOptions{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := smallLlama().open(t, rt, Options{})
+		return rt, m, newSession(t, m, SessionOptions{})
+	}
+	for name, close := range map[string]func(*Runtime, *Model, *Session){
+		"model":   func(_ *Runtime, m *Model, _ *Session) { m.Close(); m.Close() },
+		"runtime": func(rt *Runtime, _ *Model, _ *Session) { rt.Close(); rt.Close() },
+		"session": func(_ *Runtime, _ *Model, s *Session) { s.Close(); s.Close() },
+	} {
+		rt, m, s := open()
+		close(rt, m, s)
+		if _, err := s.Eval(context.Background(), ids, nil, Last); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s closed: %v", name, err)
+		}
+		rt.Close()
+	}
+	for _, closing := range []func(*Runtime, *Model){func(_ *Runtime, m *Model) { m.Close() }, func(rt *Runtime, _ *Model) { rt.Close() }} {
+		rt, m, s := open()
+		var wait sync.WaitGroup
+		ctx := &hook{Context: context.Background(), once: func() { wait.Go(func() { closing(rt, m) }) }}
+		if _, err := s.Eval(ctx, ids, nil, Last); err != nil {
+			t.Errorf("closed while a pass was under way: %v", err)
+		}
+		wait.Wait()
+		if _, err := s.Eval(context.Background(), ids[:1], nil, Last); !errors.Is(err, ErrClosed) {
+			t.Errorf("closed after the pass: %v", err)
+		}
+		rt.Close()
+	}
+	var m *Model
+	var s *Session
+	var rt *Runtime
+	m.Close()
+	s.Close()
+	rt.Close()
+	if _, err := m.NewSession(SessionOptions{}); !errors.Is(err, ErrUsage) {
+		t.Errorf("no model: %v", err)
+	}
+	if _, err := m.Forward(context.Background(), Batch{{}}); !errors.Is(err, ErrUsage) {
+		t.Errorf("no model: %v", err)
+	}
+	if _, err := s.Eval(context.Background(), ids, nil, Last); !errors.Is(err, ErrUsage) {
+		t.Errorf("no session: %v", err)
+	}
+	file := smallLlama().file(t)
+	if _, err := New(context.Background(), nil, bytes.NewReader(file), int64(len(file)), Options{}); !errors.Is(err, ErrUsage) {
+		t.Errorf("no runtime: %v", err)
 	}
 }
 
@@ -242,13 +464,10 @@ func TestSharedHead(t *testing.T) {
 			eval(t, s, text(3+i, 70, uint64(i)), nil, Last)
 			b = append(b, Segment{Session: s, Tokens: []int32{int32(i)}, Logits: Last})
 		}
-		out, err := m.Forward(context.Background(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := forward(t, m, b)
 		for i := range b {
 			alone := eval(t, newSession(t, m, SessionOptions{}), append(text(3+i, 70, uint64(i)), int32(i)), nil, Last)
-			sameBits(t, fmt.Sprintf("session %d of %d", i, n), out[i].Data, alone)
+			sameBits(t, fmt.Sprintf("session %d of %d", i, n), out[i].Logits.Data, alone)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// RopeStyle says which numbers of a head are turned together.
+// RopeStyle says which numbers of a head make a pair that is rotated.
 type RopeStyle uint8
 
 // The styles.
@@ -20,9 +20,10 @@ const (
 // RopeTable holds the angles of rotary position embeddings (Su et al., 2021) as cosines and sines, computed once per
 // position, the same on every machine. It may be used by several goroutines.
 type RopeTable struct {
-	freqs []float64 // [dim/2] radians per position
-	mu    sync.Mutex
-	pages atomic.Pointer[[]*ropePage] // replaced, never changed
+	freqs     []float64 // [dim/2] radians per position
+	magnitude float64   // of the rotation: 1 keeps lengths
+	mu        sync.Mutex
+	pages     atomic.Pointer[[]*ropePage] // replaced, never changed
 }
 
 // ropePage holds asm.Page positions: [position][dim/2].
@@ -31,28 +32,75 @@ type ropePage struct{ cos, sin []float32 }
 // maxPosition bounds the memory of a table.
 const maxPosition = 1 << 26
 
-// NewRopeTable makes a table for heads whose first dim numbers are turned: pair i by position * scale * base^(-2i/dim) /
-// freqFactors[i] radians. freqFactors is nil or has dim/2 numbers; scale 0 is 1.
-func NewRopeTable(dim int, base float64, freqFactors []float32, scale float64) (*RopeTable, error) {
-	if scale == 0 {
-		scale = 1
+// RopeOptions describe the angles of a [RopeTable]: pair i is rotated by position * Scale * Base^(-2i/Dims) / Factors[i]
+// radians.
+type RopeOptions struct {
+	Dims    int       // numbers of a head that are rotated, the first ones: an even number
+	Base    float64   // of the frequencies
+	Factors []float32 // [Dims/2]; nil: all 1
+	Scale   float64   // 0 is 1; 1/s stretches the context s times (linear scaling)
+
+	// Magnitude multiplies cosines and sines; 0 is 1.
+	Magnitude float64
+
+	// Yarn, where Original > 0, applies Scale to slow pairs only (YaRN, Peng et al. 2023, arXiv:2309.00071, section 3.2).
+	Yarn Yarn
+}
+
+// Yarn says which pairs are scaled: none of those that turn more than Fast times in Original positions, all of those that
+// turn less than Slow times, and a linear share of those between.
+type Yarn struct{ Original, Fast, Slow float64 }
+
+// keeps gives, for every pair, the share of its frequency that is not scaled.
+func (o *RopeOptions) keeps() []float64 {
+	y, keep := &o.Yarn, make([]float64, o.Dims/2)
+	// pair is the (fractional) pair that turns so many times in Original positions.
+	pair := func(turns float64) float64 {
+		return float64(o.Dims) * asm.Log64(y.Original/(turns*2*math.Pi)) / (2 * asm.Log64(o.Base))
 	}
+	low, high := math.Max(0, math.Floor(pair(y.Fast))), math.Min(float64(o.Dims-1), math.Ceil(pair(y.Slow)))
+	for i := range keep {
+		keep[i] = 1 - math.Min(math.Max((float64(i)-low)/math.Max(0.001, high-low), 0), 1)
+	}
+	return keep
+}
+
+// NewRopeTable makes a table. It fails with ErrShape if a pair would be rotated by more than 10^6 radians per position.
+func NewRopeTable(o RopeOptions) (*RopeTable, error) {
+	if o.Scale == 0 {
+		o.Scale = 1
+	}
+	if o.Magnitude == 0 {
+		o.Magnitude = 1
+	}
+	positive := func(x float64) bool { return x > 0 && x <= math.MaxFloat64 }
+	y := &o.Yarn
 	switch {
-	case dim < 2 || dim%2 != 0 || dim > 1<<16:
-		return nil, shapeError("rotary embedding of %d dimensions", dim)
-	case freqFactors != nil && len(freqFactors) != dim/2:
-		return nil, shapeError("%d frequency factors for %d dimensions", len(freqFactors), dim)
-	case !(base > 0 && base <= math.MaxFloat64 && scale > 0 && scale <= math.MaxFloat64):
-		return nil, shapeError("rotary embedding with base %v, scale %v", base, scale)
+	case o.Dims < 2 || o.Dims%2 != 0 || o.Dims > 1<<16:
+		return nil, shapeError("rotary embedding of %d dimensions", o.Dims)
+	case o.Factors != nil && len(o.Factors) != o.Dims/2:
+		return nil, shapeError("%d frequency factors for %d dimensions", len(o.Factors), o.Dims)
+	case !positive(o.Base) || !positive(o.Scale) || !positive(o.Magnitude):
+		return nil, shapeError("rotary embedding with base %v, scale %v, magnitude %v", o.Base, o.Scale, o.Magnitude)
+	case y.Original != 0 && !(positive(y.Original) && positive(y.Fast) && positive(y.Slow) && o.Base > 1):
+		return nil, shapeError("rotary embedding with base %v, YaRN over %v positions, %v to %v turns", o.Base, y.Original, y.Slow, y.Fast)
 	}
-	t := &RopeTable{freqs: make([]float64, dim/2)}
+	t := &RopeTable{freqs: make([]float64, o.Dims/2), magnitude: o.Magnitude}
+	var keep []float64
+	if y.Original != 0 {
+		keep = o.keeps()
+	}
 	for i := range t.freqs {
-		f := scale * asm.Pow(base, -float64(2*i)/float64(dim))
-		if freqFactors != nil {
-			f /= float64(freqFactors[i])
+		scale := o.Scale
+		if keep != nil {
+			scale = float64(o.Scale*(1-keep[i])) + keep[i]
+		}
+		f := scale * asm.Pow(o.Base, -float64(2*i)/float64(o.Dims))
+		if o.Factors != nil {
+			f /= float64(o.Factors[i])
 		}
 		if !(math.Abs(f) <= 1e6) {
-			return nil, shapeError("rotary embedding turns pair %d by %v per position", i, f)
+			return nil, shapeError("rotary embedding rotates pair %d by %v radians per position", i, f)
 		}
 		t.freqs[i] = f
 	}
@@ -92,7 +140,7 @@ func (t *RopeTable) extend(i int) []*ropePage {
 	for p := range asm.Page {
 		for k, f := range t.freqs {
 			sin, cos := asm.SinCos(float64(float64(i*asm.Page+p) * f))
-			page.cos[p*len(t.freqs)+k], page.sin[p*len(t.freqs)+k] = float32(cos), float32(sin)
+			page.cos[p*len(t.freqs)+k], page.sin[p*len(t.freqs)+k] = float32(cos*t.magnitude), float32(sin*t.magnitude)
 		}
 	}
 	pages[i] = page

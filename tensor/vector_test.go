@@ -100,7 +100,7 @@ func TestSoftmax(t *testing.T) {
 func TestRope(t *testing.T) {
 	const dim, headDim, heads, base = 12, 20, 3, 10000
 	factors := []float32{1, 1, 2, 4, 4, 8}
-	table, err := NewRopeTable(dim, base, factors, 0.5)
+	table, err := NewRopeTable(RopeOptions{Dims: dim, Base: base, Factors: factors, Scale: 0.5})
 	ok(t, err)
 	positions := []int32{0, 1, 255, 256, 1000, 100000}
 	for style := range RopeHalves + 1 {
@@ -131,10 +131,10 @@ func TestRope(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { _ = rt.Rope(RopeHalves, x, 1, headDim, table, positions[:2]) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	_, e1 := NewRopeTable(3, base, nil, 1)
-	_, e2 := NewRopeTable(4, math.NaN(), nil, 1)
-	_, e3 := NewRopeTable(4, base, factors, 1)
-	_, e4 := NewRopeTable(4, base, []float32{0, 1}, 1)
+	_, e1 := NewRopeTable(RopeOptions{Dims: 3, Base: base})
+	_, e2 := NewRopeTable(RopeOptions{Dims: 4, Base: math.NaN()})
+	_, e3 := NewRopeTable(RopeOptions{Dims: 4, Base: base, Factors: factors})
+	_, e4 := NewRopeTable(RopeOptions{Dims: 4, Base: base, Factors: []float32{0, 1}})
 	for name, err := range map[string]error{
 		"odd": e1, "NaN": e2, "factors": e3, "factor 0": e4, "style": rt.Rope(2, x, 1, headDim, table, positions[:2]),
 		"no table": rt.Rope(0, x, 1, headDim, nil, positions[:2]), "short head": rt.Rope(0, x, 4, 10, table, positions[:1]),

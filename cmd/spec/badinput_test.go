@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/testdata"
@@ -115,11 +116,37 @@ func TestBadInput(t *testing.T) {
 		"tensor missing":           {run("-m", absent), exitFailed, []string{"absent.gguf", "blk.3.attn_k.weight"}},
 		"key of wrong type":        {run("-m", notNumber), exitFailed, []string{"heads.gguf", "llama.attention.head_count"}},
 		"draft's other vocabulary": {run("-md", vocabulary), exitFailed, []string{"vocabulary.gguf", "300"}},
-		"early exit too late":      {run("--drafter", "early-exit", "--exit-layer", "7"), exitFailed, []string{"7 layers", "6"}},
+		"early exit too late":      {run("--drafter", "early-exit", "--exit-layer", "7"), exitFailed, []string{"--exit-layer 7", "6 layers"}},
 		"draft missing":            {run("-md", "missing.gguf"), exitFailed, []string{"missing.gguf"}},
 		"prompt too long":          {run("-c", "4"), exitFailed, []string{"prompt", "-c", "context"}},
 		"prompt file missing":      {[]string{"generate", "-f", "missing.txt"}, exitFailed, []string{"missing.txt"}},
-		"bias outside vocabulary":  {run("-l", "99999+1"), exitFailed, []string{"99999"}},
+		"bias outside vocabulary":  {run("-l", "99999+1"), exitFailed, []string{"-l 99999", "4095"}},
+		"ban outside vocabulary":   {run("-l", "99999-inf"), exitFailed, []string{"-l 99999", "4095"}},
+		"context beyond the model": {run("-c", "1025"), exitFailed, []string{"-c 1025", "1024"}},
+		"chunk beyond the model":   {[]string{"perplexity", "-p", "x", "-c", "1025"}, exitFailed, []string{"-c 1025", "1024"}},
+		"compare beyond context":   {[]string{"compare", "-n", "2147483647"}, exitFailed, []string{"-n 2147483647", "1024"}},
+		"bench too large a batch":  {[]string{"bench", "--batch", "1000000"}, exitUsage, []string{"--batch", "4096"}},
+		"bench too long a sample":  {[]string{"bench", "--sample", "2147483647"}, exitFailed, []string{"--sample 2147483647", "1024"}},
+		"bench too long a prompt":  {[]string{"bench", "-p", "2147483647"}, exitFailed, []string{"-p 2147483647", "1024"}},
+		"bench too long a text":    {[]string{"bench", "-n", "2147483647"}, exitFailed, []string{"-n 2147483647", "1024"}},
+		"bench too deep":           {[]string{"bench", "-d", "2147483647"}, exitFailed, []string{"-d 2147483647", "1024"}},
+		"number beyond its bound":  {run("-n", "99999999999"), exitUsage, []string{"-n", "2147483647"}},
+		"number beyond all":        {run("-n", "99999999999999999999"), exitUsage, []string{"-n", "2147483647"}},
+		"negative context":         {run("-c", "-5"), exitUsage, []string{"-c", "between 0 and"}},
+		"empty stop":               {run("--stop", ""), exitUsage, []string{"--stop", "empty"}},
+		"empty file name":          {run("-m", ""), exitUsage, []string{"-m", "file"}},
+		"flag nearly known":        {run("--tepm", "1"), exitUsage, []string{"did you mean --temp?"}},
+		"command nearly known":     {[]string{"quantise"}, exitUsage, []string{"did you mean quantize?"}},
+		"type nearly known":        {[]string{"quantize", "a", "b", "q4_k_m"}, exitUsage, []string{"q4_k_m", "q4_k"}},
+		"quantize four operands":   {[]string{"quantize", "a", "b", "q8_0", "4"}, exitUsage, []string{"4", "IN OUT TYPE"}},
+		"quantize and a flag":      {[]string{"quantize", "-m", "a", "x", "b", "q8_0"}, exitUsage, []string{"one of"}},
+		"cache types that differ":  {run("-ctk", "f16", "-ctv", "q8_0"), exitUsage, []string{"-ctk f16", "-ctv q8_0", "--kv"}},
+		"keys of another type":     {run("-ctk", "q8_0"), exitUsage, []string{"-ctk q8_0", "-ctv f16", "--kv"}},
+		"cache type not known":     {run("-ctk", "q4_1"), exitUsage, []string{"-ctk", "q4_1", "q8_0"}},
+		"control characters":       {run("--\x1b]0;x\a\n"), exitUsage, []string{`\x1b]0;x\a`}},
+		"control in file name":     {run("-m", "a\x1b[31m\nb"), exitFailed, []string{`a\x1b[31m\nb`}},
+		"endless argument":         {run("-c", strings.Repeat("9", 5000)), exitUsage, []string{"-c", "between"}},
+		"device as model":          {run("-m", os.DevNull), exitFailed, []string{os.DevNull, "regular file"}},
 
 		"temperature not a number":  {run("--temp", "nan"), exitUsage, []string{"--temp", "nan"}},
 		"negative temperature":      {run("--temp", "-1"), exitUsage, []string{"--temp"}},
@@ -127,6 +154,7 @@ func TestBadInput(t *testing.T) {
 		"flag without value":        {run("-m"), exitUsage, []string{"-m"}},
 		"switch with a value":       {run("--json=yes"), exitUsage, []string{"--json"}},
 		"operand":                   {run("extra"), exitUsage, []string{"extra"}},
+		"color that is none":        {run("--color", "red"), exitUsage, []string{"--color", "red"}},
 		"number that is none":       {run("--top-k", "many"), exitUsage, []string{"--top-k", "many"}},
 		"number out of range":       {run("--top-p", "1.5"), exitUsage, []string{"--top-p", "1.5"}},
 		"unknown schedule":          {run("--schedule", "psychic"), exitUsage, []string{"--schedule", "psychic"}},
@@ -146,7 +174,7 @@ func TestBadInput(t *testing.T) {
 		"inspect a picture":    {[]string{"inspect", "-m", png}, exitFailed, []string{"picture.png", "PNG"}},
 		"tokenize a picture":   {[]string{"tokenize", "-m", png, "-p", "x"}, exitFailed, []string{"picture.png"}},
 		"text too short":       {[]string{"perplexity", "-p", "x"}, exitFailed, []string{"-c", "512"}},
-		"quantize nothing":     {[]string{"quantize"}, exitUsage, []string{"-m"}},
+		"quantize nothing":     {[]string{"quantize"}, exitUsage, []string{"-m", "IN"}},
 		"quantize to nowhere":  {[]string{"quantize", "-m", png}, exitUsage, []string{"-o"}},
 		"quantize to no type":  {[]string{"quantize", "-m", png, "-o", "x"}, exitUsage, []string{"--type"}},
 		"quantize a picture":   {[]string{"quantize", "-m", png, "-o", filepath.Join(tmp, "x"), "--type", "f16"}, exitFailed, []string{"picture.png"}},
@@ -191,11 +219,11 @@ func TestHelp(t *testing.T) {
 		if asked := done(t, "", c.name, "--help"); asked != text {
 			t.Errorf("spec %s --help differs from spec help %s", c.name, c.name)
 		}
-		flags, _ := c.setup()
+		flags := c.new().flags()
 		var seen []string
 		for _, f := range flags {
 			for _, n := range f.names {
-				if !strings.Contains(text, n) || f.help == "" {
+				if !strings.Contains(text, n) || f.help == "" || f.set == nil {
 					t.Errorf("help of %s does not explain %s", c.name, n)
 				}
 				if slices.Contains(seen, strings.TrimLeft(n, "-")) {
@@ -205,8 +233,8 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		for _, line := range strings.Split(text, "\n") {
-			if len(line) > 120 {
-				t.Errorf("help of %s has a line of %d letters: %s", c.name, len(line), line)
+			if utf8.RuneCountInString(line) > 80 {
+				t.Errorf("help of %s has a line of %d characters: %s", c.name, len(line), line)
 			}
 		}
 	}

@@ -3,75 +3,57 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"runtime"
 	"runtime/pprof"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/specgo/spec/cmd/spec/internal/bench"
 	"github.com/specgo/spec/cmd/spec/internal/synth"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
-	"github.com/specgo/spec/testdata"
 )
 
 var benchCommand = command{
 	name:  "bench",
-	does:  "tokens per second here, beside what the memory allows",
-	usage: "[-m FILE | --shape NAME --type TYPE] [-p N,N] [-n N] [-t N] [-r N] [--quick] [--json]",
-	about: `Measures this machine's memory, then passes of the model: decoding, verification of several tokens at once, prefill,
-and batches of sequences. Times are medians; prompts are random tokens; batches are sampled at temperature 0.8.
+	does:  "tokens per second on this machine, beside what its memory allows",
+	usage: "[-m FILE | --shape NAME --type TYPE] [-p N,N] [-n N] [-t N] [-r N] [--quick] [-o FORMAT]",
+	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, and batches of sequences. Times are medians; prompts are random tokens; batches are sampled at temperature 0.8.
 
-"of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they
-are packed (an embedding only where it serves as the output matrix), and the keys and values of earlier positions.
-"decodes" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by
-the tokens per second.
+"of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they are packed (an embedding only where it serves as the output matrix), and the keys and values of earlier positions. "vs decode" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by the tokens per second.
 
-With --shape the weights are random and made in memory: what a model of that size would do here, before its download.`,
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		b := newBenchmark()
-		flags := append(b.flags(),
-			choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
-			choiceFlag("--type", &b.typ, synth.Types(), "how these weights are stored (default q8_0)"),
-			countsFlag("-p, --n-prompt", &b.o.Prefill, 1, "tokens of prompts; 0 is none (default 16,128,512)"),
-			intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat (default 32)"),
-			flag{names("-d, --n-depth"), "N,N", "tokens before those that are decoded (default 0,2048, or what the model's context holds)", func(v string) error {
-				b.deep = true
-				return parseCounts(&b.o.Contexts, 0, v)
-			}},
-			countsFlag("--verify", &b.o.Verify, 1, "tokens of a verification pass; 0 is none (default 1,2,3,4,6,8,12,16)"),
-			countsFlag("--batch", &b.o.Batches, 1, "sequences decoded together; 0 is none (default 1,4,16,64)"),
-			intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples (default 100)"),
-			intFlag("-r, --repetitions", &b.o.Repeats, 1, math.MaxInt32, "repeats (default 5); a row stops after ten seconds"),
-			choiceFlag("--kv", &b.o.KV, []string{"f16", "f32", "q8_0"}, "how keys and values are stored (default f16)"),
-			switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 --sample 20 -r 2"),
-			switchFlag("--json", &b.json, true, "write JSON"),
-			textFlag("--cpuprofile", &b.profile, "FILE", "write a profile of all this, for go tool pprof"))
-		return flags, b.run
-	},
+With --shape the weights are random and made in memory: the speed of a model of that shape, before its download.`,
+	new: func() job { return newBenchmark() },
 }
 
-// benchmark is the command's flags, and what it finds out.
+// Bounds of what may be asked for: beyond them nothing new is measured.
+const (
+	maxVerify  = maxDraft + 1 // tokens of a verification pass: a draft and the token before it
+	maxBatch   = 4096         // sequences
+	maxRepeats = 1 << 20
+)
+
+// benchmark is the command's options.
 type benchmark struct {
 	modelFlags
+	cache       kvFlags
 	o           bench.Options
 	deep        bool // -d was given
 	shape, typ  string
 	quick, json bool
+	format      string
 	profile     string
 	memory      int // bytes to measure the memory with
 }
 
 func newBenchmark() *benchmark {
-	return &benchmark{memory: 1 << 30, o: bench.Options{
+	return &benchmark{memory: 1 << 30, format: "text", o: bench.Options{
 		Prefill:  []int{16, 128, 512},
 		Contexts: []int{0, 2048},
 		Verify:   []int{1, 2, 3, 4, 6, 8, 12, 16},
@@ -81,6 +63,88 @@ func newBenchmark() *benchmark {
 		Repeats:  5,
 		Budget:   10 * time.Second,
 	}}
+}
+
+func (b *benchmark) flags() []flag {
+	list := append(b.modelFlags.flags(),
+		choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
+		choiceFlag("--type", &b.typ, synth.Types(), "how these weights are stored (default q8_0)"),
+		countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none (default 16,128,512)"),
+		intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat (default 32)"),
+		valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded (default 0,2048, or what the model's context holds)", func(v string) error {
+			b.deep = true
+			return parseCounts(&b.o.Contexts, 0, math.MaxInt32, v)
+		}),
+		countsFlag("--verify", &b.o.Verify, 1, maxVerify, "tokens of a verification pass; 0 is none (default 1,2,3,4,6,8,12,16)"),
+		countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none (default 1,4,16,64)"),
+		intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples (default 100)"),
+		intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats (default 5); a row stops after ten seconds"))
+	list = append(list, b.cache.flags()...)
+	list = append(list,
+		switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 --sample 20 -r 2"),
+		choiceFlag("-o, --output", &b.format, []string{"text", "md", "csv", "json"}, "format of the results (default text)"),
+		switchFlag("--json", &b.json, true, "the same as -o json"),
+		fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"))
+	return append(list, ignoredFlags()...)
+}
+
+func (b *benchmark) check() (err error) {
+	switch {
+	case b.shape != "" && b.model != "":
+		return usagef("-m and --shape exclude each other")
+	case b.typ != "" && b.shape == "":
+		return usagef("--type goes with --shape")
+	}
+	if b.quick {
+		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16}, []int{1, 16}, 20, 2
+	}
+	if b.json {
+		b.format = "json"
+	}
+	b.o.KV, err = b.cache.kvType()
+	return err
+}
+
+// fit brings the rows down to the model's context where they were not asked for, and refuses what does not
+// fit into it, or batches that do not fit into memory.
+func (b *benchmark) fit(c engine.Config) error {
+	if most := c.Context - b.o.Decode; !b.deep && most > 0 {
+		for i, n := range b.o.Contexts {
+			b.o.Contexts[i] = min(n, most)
+		}
+	}
+	over := func(flag string, n int) error {
+		return fmt.Errorf("%s %d: the model has a context of %d tokens", flag, n, c.Context)
+	}
+	if b.o.Decode > c.Context {
+		return over("-n", b.o.Decode)
+	}
+	for _, n := range b.o.Prefill {
+		if n > c.Context {
+			return over("-p", n)
+		}
+	}
+	for _, n := range b.o.Verify {
+		if n > c.Context {
+			return over("--verify", n)
+		}
+	}
+	for _, n := range b.o.Contexts {
+		if b.o.Decode > 0 && n > c.Context-b.o.Decode {
+			return fmt.Errorf("-d %d and -n %d: the model has a context of %d tokens", n, b.o.Decode, c.Context)
+		}
+	}
+	if len(b.o.Batches) > 0 && b.o.Sampled > c.Context-bench.BatchPrompt {
+		return fmt.Errorf("--sample %d, after prompts of %d: the model has a context of %d tokens", b.o.Sampled, bench.BatchPrompt, c.Context)
+	}
+	keys := 2 * float64(c.Layers) * float64(c.KVHeads) * float64(c.HeadDim) * bytesPerValue(b.o.KV)
+	one := float64(bench.BatchPrompt+b.o.Sampled)*keys + 4*float64(c.Vocab)
+	for _, n := range b.o.Batches {
+		if need, have := float64(n)*one, float64(machineMemory()); have > 0 && need > have {
+			return fmt.Errorf("--batch %d: %.1f GB of keys, values and logits, this machine has %.1f GB of memory", n, need/1e9, have/1e9)
+		}
+	}
+	return nil
 }
 
 // report is what "spec bench --json" prints.
@@ -95,20 +159,20 @@ type report struct {
 	Rows      []bench.Row `json:"rows"`
 }
 
-func countsFlag(n string, p *[]int, low int, help string) flag {
-	return flag{names(n), "N,N", help, func(v string) error { return parseCounts(p, low, v) }}
+func countsFlag(n string, p *[]int, low, high int, help string) flag {
+	return valueFlag(n, "N,N", help, func(v string) error { return parseCounts(p, low, high, v) })
 }
 
 // parseCounts reads "16,128,512". Where zero means nothing to do (low is 1), "0" is the empty list.
-func parseCounts(p *[]int, low int, v string) error {
+func parseCounts(p *[]int, low, high int, v string) error {
 	*p = nil
 	if v == "0" && low > 0 {
 		return nil
 	}
 	for part := range strings.SplitSeq(v, ",") {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < low || n > math.MaxInt32 {
-			return fmt.Errorf("not a list of numbers from %d up", low)
+		n, err := wholeNumber(part, low, high)
+		if err != nil {
+			return fmt.Errorf("not a list of numbers from %d to %d", low, high)
 		}
 		*p = append(*p, n)
 	}
@@ -116,15 +180,6 @@ func parseCounts(p *[]int, low int, v string) error {
 }
 
 func (b *benchmark) run(ctx context.Context, p *program) error {
-	switch {
-	case b.shape != "" && b.model != "":
-		return usagef("-m and --shape exclude each other")
-	case b.typ != "" && b.shape == "":
-		return usagef("--type goes with --shape")
-	}
-	if b.quick {
-		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16}, []int{1, 16}, 20, 2
-	}
 	rt, err := b.runtime(p)
 	if err != nil {
 		return err
@@ -135,13 +190,11 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer m.Close()
-	if b.o.Weights, err = weightBytes(file, b.weights); err != nil {
+	if err := b.fit(m.Config()); err != nil {
 		return err
 	}
-	if most := m.Config().Context - b.o.Decode; !b.deep && most > 0 {
-		for i, c := range b.o.Contexts {
-			b.o.Contexts[i] = min(c, most)
-		}
+	if b.o.Weights, err = weightBytes(file, b.weights); err != nil {
+		return err
 	}
 	// Its own workers sleep while the model's run, and the other way round.
 	reader, err := tensor.NewRuntime(tensor.Options{Threads: rt.Threads()})
@@ -157,11 +210,20 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	out := report{1, cpuName(), rt.SIMD(), rt.Threads(), m.Config().Name, m.Bytes(), bandwidth / 1e9, rows}
-	if b.json {
+	c := m.Config()
+	out := report{1, cpuName(), rt.SIMD(), rt.Threads(), c.Name, m.Bytes(), bandwidth / 1e9, rows}
+	switch b.format {
+	case "json":
 		return printJSON(p.stdout, out)
+	case "csv":
+		return out.csv(p.stdout)
 	}
-	return out.print(p.stdout, m)
+	title := fmt.Sprintf("%s: %s, %.2f billion parameters, %s, %.0f MB", terminal.Line(c.Name, longestName), c.Architecture,
+		float64(m.Parameters())/1e9, m.WeightTypes(), float64(m.Bytes())/1e6)
+	if b.format == "md" {
+		return out.markdown(p.stdout, title)
+	}
+	return out.text(p.stdout, title, terminal.Width(p.stdout))
 }
 
 // load makes or reads the model. The file is for its header only.
@@ -172,7 +234,7 @@ func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*
 			return nil, nil, err
 		}
 		defer f.Close()
-		m, err := b.open(ctx, p, rt, b.model, "target", testdata.Target())
+		m, err := b.target(ctx, p, rt)
 		return m, f, err
 	}
 	s, err := synth.FindShape(b.shape)
@@ -235,7 +297,7 @@ func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) ([
 		defer pprof.StopCPUProfile()
 	}
 	say := func(bench.Row) {}
-	if isTerminal(p.stderr) {
+	if terminal.Is(p.stderr) {
 		say = func(r bench.Row) {
 			fmt.Fprintf(p.stderr, "\r\x1b[K%s of %d: %.1f tokens/s", r.Kind, r.Tokens, r.TokensPerSecond)
 		}
@@ -250,47 +312,4 @@ func cpuName() string {
 		return name
 	}
 	return runtime.GOARCH
-}
-
-// seedExperiment is what the experiment that this project grew out of got from batches of one to 64 sequences.
-const seedExperiment = "the experiment that this grew out of: 418 to 16,266 tokens/s, 39x"
-
-// print writes the table.
-func (r *report) print(out io.Writer, m *engine.Model) error {
-	fmt.Fprintf(out, "%s, %s kernels, %d threads; memory %.1f GB/s\n", r.CPU, r.SIMD, r.Threads, r.Bandwidth)
-	fmt.Fprintf(out, "%s: %s, %.2f billion parameters, %s, %.0f MB\n\n", r.Model, m.Config().Architecture,
-		float64(m.Parameters())/1e9, m.WeightTypes(), float64(r.Bytes)/1e6)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\ttokens\tcontext\ttokens/s\tms a pass\t+-\tof memory\tdecodes\t")
-	var one, most bench.Row
-	cached := false
-	for _, row := range r.Rows {
-		cached = cached || row.BandwidthFraction > 1.25 // not just a busy moment while the memory was measured
-		compared := "-"
-		if row.RatioToDecode > 0 {
-			compared = fmt.Sprintf("%.2f", row.RatioToDecode)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.2f\t%.2f\t%.0f %%\t%s\t\n", row.Kind, row.Tokens, row.Context, row.TokensPerSecond,
-			1e3*row.PassSeconds, 1e3*row.StdDev, 100*row.BandwidthFraction, compared)
-		if row.Kind == "batch" {
-			if one.Tokens == 0 || row.Tokens < one.Tokens {
-				one = row
-			}
-			if row.Tokens > most.Tokens {
-				most = row
-			}
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if cached {
-		fmt.Fprintln(out, "\nMore than 100 % of memory: the caches hold much of this model.")
-	}
-	if most.Tokens > one.Tokens {
-		_, err := fmt.Fprintf(out, "\n%d to %d sequences: %.0f to %.0f tokens/s, %.1fx (%s from 1 to 64)\n", one.Tokens, most.Tokens,
-			one.TokensPerSecond, most.TokensPerSecond, most.TokensPerSecond/one.TokensPerSecond, seedExperiment)
-		return err
-	}
-	return nil
 }

@@ -24,6 +24,9 @@ func benched(t *testing.T, change func(b *benchmark)) string {
 	b.o.Decode, b.o.Sampled, b.o.Repeats = 4, 5, 2
 	change(b)
 	var out bytes.Buffer
+	if err := b.check(); err != nil {
+		t.Fatal(err)
+	}
 	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &bytes.Buffer{}, env: os.Getenv}
 	if err := b.run(context.Background(), p); err != nil {
 		t.Fatal(err)
@@ -96,9 +99,9 @@ func TestBenchUsage(t *testing.T) {
 		"-m x --shape llama-1b":   "--shape",
 		"--type q8_0":             "--shape",
 		"--shape llama-2b":        "llama-1b",
-		"-p 1,x":                  "numbers",
-		"-p -1":                   "numbers",
-		"--verify 0,1":            "numbers",
+		"-p 1,x":                  "numbers from 1",
+		"-p -1":                   "numbers from 1",
+		"--verify 0,1":            "numbers from 1",
 		"--shape llama-1b --type": "--type",
 	} {
 		_, errs, code := spec(t, "", append([]string{"bench"}, strings.Fields(args)...)...)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,57 +12,46 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/specgo/spec/cmd/spec/internal/compare"
+	"github.com/specgo/spec/cmd/spec/internal/output"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 )
 
 var compareCommand = command{
 	name:  "compare",
-	does:  "ways of speculating side by side: speed-up, acceptance, passes; a table, JSON, a page",
+	does:  "ways of speculating side by side: speedup, acceptance, passes; a table, JSON, a page",
 	usage: "[-m FILE [-md FILE]] [--prompts FILE|code|copy|open] [-n N] [flags]",
 	about: compareAbout(),
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		c := newComparison()
-		return c.flags(), c.run
-	},
+	new:   func() job { return newComparison() },
 }
 
 func compareAbout() string {
 	var b strings.Builder
-	b.WriteString(`Runs every combination of the drafters, schedules, rules, temperatures and weights that are listed, and plain decoding
-in between, on the same prompts. Lists are separated by commas.
+	b.WriteString(`Runs every combination of the drafters, schedules, verifiers, temperatures and weights that are listed, and plain decoding in between, on the same prompts. Lists are separated by commas.
 
-"speed-up" is plain decoding's time per token over the setting's, the prompt left out: each run is set against the runs
-of plain decoding around it, medians of the repeats, then all prompts together; "quartiles" are over the prompts.
-"formula" is the speed-up if a pass that verifies took no longer than one that decodes a token, for the drafts accepted
-and the time drafting took. "oracle" is the passes of target and draft if every draft ended at its first wrong token.
-BLEU is against plain decoding's text. Where a rule promises that very text and breaks it, the exit code is 1.
+  speedup     plain decoding's time per token over the setting's, prefill left out: each run is compared with the runs of plain decoding around it, medians of the repeats, then all prompts together; quartiles are over the prompts
+  formula     the speedup if a verification pass took no longer than decoding a token, for the drafts accepted and the time drafting took
+  oracle      the passes of target and draft if every draft ended at its first wrong token
+  BLEU        against plain decoding's text
+
+Where a verifier promises plain decoding's text and breaks that promise, the exit code is 1. A table that is wider than the terminal leaves columns out; --json has all of them.
 
 Presets repeat published experiments (docs/PAPERS.md); flags that are given as well replace their parts:
 `)
 	for _, p := range compare.Presets {
-		const indent, width = 13, 118
-		line := fmt.Sprintf("  %-*s", indent-3, p.Name)
-		for _, word := range strings.Fields(p.About) {
-			if len(line)+1+len(word) > width {
-				b.WriteString(line + "\n")
-				line = strings.Repeat(" ", indent-1)
-			}
-			line += " " + word
-		}
-		b.WriteString(line + "\n")
+		fmt.Fprintf(&b, "  %-10s  %s\n", p.Name, p.About)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return b.String()
 }
 
-// comparison holds the command's flags. An empty list is one that was not given.
+// comparison is the command's options. An empty list is one that was not given.
 type comparison struct {
 	modelFlags
+	cache     kvFlags
 	drafts    []string
 	context   int
-	kv        string
 	sampling  engine.Sampling
 	prompts   []string
 	most      int
@@ -81,56 +72,62 @@ func newComparison() *comparison {
 
 func (c *comparison) flags() []flag {
 	m := &c.matrix
-	list := slices.DeleteFunc(c.modelFlags.flags(), func(f flag) bool { return f.names[0] == "--weights" })
 	presets := make([]string, len(compare.Presets))
 	for i, p := range compare.Presets {
 		presets[i] = p.Name
 	}
-	return append(list,
-		listFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and merge puts their drafts together"),
+	list := []flag{c.modelFlag(), c.threadsFlag(),
+		filesFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and merge verifies their drafts together"),
 		choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
-		listFlag("--prompts", &c.prompts, "FILE", `lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
+		filesFlag("--prompts", &c.prompts, "FILE", `lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
 		intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
-		intFlag("-n, --predict, --n-predict", &c.tokens, 1, math.MaxInt32, "most tokens to write after each prompt (default 64)"),
-		intFlag("-r, --repeat", &c.repeats, 1, math.MaxInt32, "timed runs of each setting on each prompt (default 3)"),
-		intFlag("--warmup", &c.warmup, 0, math.MaxInt32, "runs of each setting before them, on the first prompt (default 1)"),
+		intFlag("-n, --predict, --n-predict", &c.tokens, 1, math.MaxInt32, "most tokens to generate after each prompt (default 64)"),
+		intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt (default 3)"),
+		intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt (default 1)"),
 
 		chosenFlag("--drafter", &m.Drafters, compareDrafters, "who drafts (default model,ngram,tree; without a draft model ngram,suffix)"),
-		chosenFlag("--schedule", &m.Schedules, compare.Schedules, "how long drafts are (default constant,dynamic,auto); an oracle is added once for its passes"),
-		chosenFlag("--verify", &m.Verifiers, compare.Verifiers, "how drafts are checked; greedy goes with temperature 0 only (default greedy at 0, match above)"),
-		flag{names("--temp, --temperature"), "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures},
+		chosenFlag("--schedule", &m.Schedules, compare.Schedules, "draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
+		chosenFlag("--verify", &m.Verifiers, compare.Verifiers, "how drafts are verified; greedy goes with temperature 0 only (default greedy at 0, match above)"),
+		valueFlag("--temp, --temperature", "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures),
 		chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"), "convert the weights while loading (default file: as they are)"),
-		flag{names("--draft-max, --draft, --draft-n, --spec-draft-n-max"), "N,N", "most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths},
-
-		flag{names("--draft-p-min, --spec-draft-p-min"), "X,X", "end a draft after a token that the drafter is less sure of; not for auto (default 0: the schedule's own, for dynamic 0.4)", c.setConfidences},
+		valueFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", "N,N", "most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths),
+		valueFlag("--draft-p-min, --spec-draft-p-min", "X,X", "end a draft after a token of lower confidence; not for auto (default 0: the schedule's own, for dynamic 0.4)", c.setConfidences),
 
 		intFlag("-c, --ctx-size", &c.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"),
-		choiceFlag("--kv", &c.kv, []string{"f16", "f32", "q8_0"}, "type of the KV cache (default f16)"),
-		intFlag("--top-k", &c.sampling.TopK, 0, math.MaxInt32, "keep the likeliest N tokens (default 0: off)"),
-		floatFlag("--top-p", &c.sampling.TopP, 0, 1, "keep the likeliest tokens of this total probability (default 0: off)"),
-		floatFlag("--min-p", &c.sampling.MinP, 0, 1, "drop tokens this much less likely than the likeliest (default 0: off)"),
+	}
+	list = append(list, c.cache.flags()...)
+	list = append(list,
+		intFlag("--top-k", &c.sampling.TopK, 0, math.MaxInt32, "keep the N most likely tokens (default 0: off)"),
+		floatFlag("--top-p", &c.sampling.TopP, 0, 1, "keep the most likely tokens of this total probability (default 0: off)"),
+		floatFlag("--min-p", &c.sampling.MinP, 0, 1, "drop tokens below this share of the most likely one's probability (default 0: off)"),
 		intFlag("-s, --seed", &c.seed, 0, math.MaxInt32, "seed of the sampling noise (default 1)"),
 
 		switchFlag("--json", &c.json, true, "write JSON instead of the table"),
-		textFlag("--html", &c.page, "FILE", "write a page with charts as well: one file that needs no other"),
-	)
+		fileFlag("--html", &c.page, "FILE", "write a page with charts as well: one file that needs no other"))
+	return append(list, ignoredFlags()...)
+}
+
+func (c *comparison) check() error {
+	_, err := c.cache.kvType()
+	return err
 }
 
 // compareDrafters are the drafters by name; model2 and so on are the second draft model and so on,
-// reencode and intersect draft with a model that speaks another vocabulary.
+// reencode and intersect draft with a model of another vocabulary.
 var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "merge", "early-exit", "reencode", "intersect"}
 
 // chosenFlag reads a list of names separated by commas.
 func chosenFlag(n string, p *[]string, choices []string, help string) flag {
-	return flag{names(n), "NAME,...", help + "; of " + strings.Join(choices, ", "), func(v string) error {
-		for _, name := range strings.Split(v, ",") {
-			if !slices.Contains(choices, name) {
-				return fmt.Errorf("%q is not one of %s", name, strings.Join(choices, ", "))
+	return valueFlag(n, "NAME,...", help+"; of "+strings.Join(choices, ", "), func(v string) error {
+		for given := range strings.SplitSeq(v, ",") {
+			name, err := choose(choices, given)
+			if err != nil {
+				return fmt.Errorf("%s is %w", shown(given), err)
 			}
 			*p = append(*p, name)
 		}
 		return nil
-	}}
+	})
 }
 
 func (c *comparison) setTemperatures(v string) error {
@@ -146,7 +143,7 @@ func appendNumbers(list *[]float32, v string, high float64) error {
 	for _, s := range strings.Split(v, ",") {
 		x, err := strconv.ParseFloat(s, 32)
 		if err != nil || math.IsNaN(x) || x < 0 || x > high {
-			return fmt.Errorf("%q is not a number from 0 to %v", s, high)
+			return fmt.Errorf("%s is not a number from 0 to %v", shown(s), high)
 		}
 		*list = append(*list, float32(x))
 	}
@@ -155,9 +152,9 @@ func appendNumbers(list *[]float32, v string, high float64) error {
 
 func (c *comparison) setLengths(v string) error {
 	for _, s := range strings.Split(v, ",") {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 0 || n > 1024 {
-			return fmt.Errorf("%q is not a number of tokens from 0 to 1024", s)
+		n, err := wholeNumber(s, 0, maxDraft)
+		if err != nil {
+			return fmt.Errorf("%s is not a number of tokens from 0 to %d", shown(s), maxDraft)
 		}
 		c.matrix.DraftMax = append(c.matrix.DraftMax, n)
 	}
@@ -165,7 +162,7 @@ func (c *comparison) setLengths(v string) error {
 }
 
 // plan puts together what the flags, the preset and the defaults say, in that order.
-func (c *comparison) plan() (compare.Plan, error) {
+func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 	fallback := compare.Preset{
 		Matrix: compare.Matrix{
 			Weights: []string{""}, Temperatures: []float32{0}, Drafters: []string{"model", "ngram", "tree"},
@@ -195,7 +192,7 @@ func (c *comparison) plan() (compare.Plan, error) {
 		}
 	}
 	if len(plan.Settings) == 0 {
-		return plan, usagef("nothing to run: --verify greedy needs temperature 0, --schedule oracle a rule that promises the same text")
+		return plan, usagef("nothing to run: --verify greedy needs temperature 0, --schedule oracle a verifier that promises the same text")
 	}
 	for _, s := range plan.Settings {
 		if n, ok := draftNumber(s.Drafter); ok && n >= max(1, len(c.drafts)) || ok && !c.drafting() {
@@ -210,7 +207,7 @@ func (c *comparison) plan() (compare.Plan, error) {
 		c.most = fallback.Prompts
 	}
 	for _, name := range sets {
-		set, err := readSet(name)
+		set, err := readSet(ctx, name)
 		if err != nil {
 			return plan, err
 		}
@@ -262,24 +259,39 @@ func either[T any](given, otherwise []T) []T {
 }
 
 // readSet returns the built-in set of that name, or the prompts of a file.
-func readSet(name string) (compare.Set, error) {
+func readSet(ctx context.Context, name string) (compare.Set, error) {
 	if set, ok := compare.Builtin(name); ok {
 		return set, nil
 	}
-	file, err := os.Open(name)
+	file, err := openInput(ctx, name)
 	if err != nil {
 		return compare.Set{}, err
 	}
-	defer file.Close()
-	prompts, err := compare.ReadPrompts(file, name)
+	text, err := readInput(ctx, file, promptsLimit)
+	switch {
+	case errors.Is(err, errTooLong):
+		return compare.Set{}, fmt.Errorf("%s: more than %d MiB", name, promptsLimit>>20)
+	case err != nil:
+		return compare.Set{}, err
+	}
+	prompts, err := compare.ReadPrompts(bytes.NewReader(text), name)
 	base := filepath.Base(name)
 	return compare.Set{Name: strings.TrimSuffix(base, filepath.Ext(base)), Prompts: prompts}, err
 }
 
 func (c *comparison) run(ctx context.Context, p *program) error {
-	plan, err := c.plan()
+	plan, err := c.plan(ctx)
 	if err != nil {
 		return err
+	}
+	// Outputs are opened before the work is done. The page replaces an older one when it is whole.
+	var page *output.File
+	if c.page != "" {
+		stdout, _ := p.stdout.(*os.File)
+		if page, err = output.Create(ctx, c.page, stdout); err != nil {
+			return err
+		}
+		defer page.Abort()
 	}
 	rt, err := c.runtime(p)
 	if err != nil {
@@ -289,22 +301,19 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	types := ""
 	lab := compare.Lab{Open: func(ctx context.Context, weights string) (*compare.Pair, error) {
 		c.weights = weights
-		pair, kind, err := c.pair(ctx, p, rt)
+		pair, kind, err := c.pair(ctx, p, rt, plan.Tokens)
 		if types == "" {
 			types = kind
 		}
 		return pair, err
 	}}
-	if isTerminal(p.stderr) {
-		lab.Progress = progressLine(p)
-		defer fmt.Fprint(p.stderr, "\r\x1b[K")
-	}
+	bar := terminal.NewBar(p.stderr, "comparing")
+	defer bar.Clear()
+	lab.Progress = func(done, total int, now string) { bar.Set(int64(done), int64(total), now) }
 	report, failed := compare.Run(ctx, lab, plan)
+	bar.Clear()
 	if report == nil {
 		return failed
-	}
-	if lab.Progress != nil {
-		fmt.Fprint(p.stderr, "\r\x1b[K")
 	}
 	report.Complete = failed == nil
 	report.Model, report.Weights, report.SIMD, report.Threads = c.name(), types, rt.SIMD(), rt.Threads()
@@ -318,34 +327,23 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	if c.model != "" {
 		report.Model = filepath.Base(c.model)
 	}
-	if err := c.show(p, report); err != nil {
-		return err
+	if c.json {
+		err = json.NewEncoder(p.stdout).Encode(report)
+	} else {
+		err = report.Table(p.stdout, terminal.Width(p.stdout))
 	}
-	if failed != nil {
+	if page != nil && err == nil {
+		if err = report.Page(page); err == nil {
+			err = page.Commit()
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
 		return failed
 	}
 	return report.Err()
-}
-
-// show writes the report in the forms that were asked for.
-func (c *comparison) show(p *program, report *compare.Report) error {
-	if c.page != "" {
-		file, err := os.Create(c.page)
-		if err != nil {
-			return err
-		}
-		err = report.Page(file)
-		if closed := file.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if !c.json {
-		return report.Table(p.stdout)
-	}
-	return json.NewEncoder(p.stdout).Encode(report)
 }
 
 // command is how to repeat the run, for the page: names of files, not their folders.
@@ -391,21 +389,4 @@ func texts[T any](list []T) (s []string) {
 		s = append(s, fmt.Sprint(x))
 	}
 	return s
-}
-
-// progressLine shows on one line what is being run and how long the rest may take.
-func progressLine(p *program) func(done, total int, now string) {
-	begin, last := time.Now(), time.Time{}
-	return func(done, total int, now string) {
-		if time.Since(last) < 200*time.Millisecond {
-			return
-		}
-		last = time.Now()
-		left := ""
-		if done > 2 {
-			rest := time.Since(begin) / time.Duration(done) * time.Duration(total-done)
-			left = fmt.Sprintf(", about %v left", rest.Round(time.Second))
-		}
-		fmt.Fprintf(p.stderr, "\r\x1b[K%d of %d runs%s: %.60s", done, total, left, now)
-	}
 }

@@ -127,7 +127,7 @@ func TestComparePresets(t *testing.T) {
 			args = append(args, "--preset", preset)
 		}
 		out, stderr, code := spec(t, "", args...)
-		if code != exitDone || !strings.Contains(out, "speed-up") || !strings.Contains(out, "plain") || strings.Contains(out, "NO") {
+		if code != exitDone || !strings.Contains(out, "speedup") || !strings.Contains(out, "plain") || strings.Contains(out, "NO") {
 			t.Errorf("preset %q: exit code %d\n%s%s", preset, code, out, stderr)
 		}
 	}

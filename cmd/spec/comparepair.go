@@ -10,8 +10,8 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// pair opens the models with one type of weights, which it names.
-func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime) (pair *compare.Pair, types string, err error) {
+// pair opens the models with one type of weights, which it names. tokens is how many are to be generated.
+func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, tokens int) (pair *compare.Pair, types string, err error) {
 	var models []*engine.Model
 	closeAll := func() {
 		for _, s := range c.sequences {
@@ -34,9 +34,20 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime) (
 	models = append(models, target)
 	tok := target.Tokenizer()
 	if tok == nil {
-		return nil, "", fmt.Errorf("%s: no tokenizer in the file, so there is no text to write", c.name())
+		return nil, "", fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", c.name())
 	}
-	session, err := target.NewSession(engine.SessionOptions{Context: c.context, KV: c.kv})
+	size, err := contextSize(c.context, target, c.name())
+	if err != nil {
+		return nil, "", err
+	}
+	if tokens > size {
+		return nil, "", fmt.Errorf("-n %d: the context holds %d tokens (-c)", tokens, size)
+	}
+	kv, err := c.cache.kvType()
+	if err != nil {
+		return nil, "", err
+	}
+	session, err := target.NewSession(engine.SessionOptions{Context: size, KV: kv})
 	if err != nil {
 		return nil, "", err
 	}
@@ -55,17 +66,17 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime) (
 		if draft.Tokenizer() == nil {
 			return nil, "", fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows that it is the target's", file)
 		}
-		s, err := draft.NewSession(engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: c.kv})
+		s, err := draft.NewSession(engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: kv})
 		if err != nil {
 			return nil, "", err
 		}
 		c.sequences = append(c.sequences, s)
 	}
-	team := &team{context: c.context, kv: c.kv, target: session, drafts: c.sequences[1:]}
+	team := &team{context: size, kv: kv, target: session, drafts: c.sequences[1:]}
 	return &compare.Pair{Target: session, Tokenizer: tok, Close: closeAll, Drafter: team.drafter}, target.WeightTypes(), nil
 }
 
-// team is who may draft for a target.
+// team is the drafters that a target may have.
 type team struct {
 	context int
 	kv      string

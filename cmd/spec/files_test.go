@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/testdata"
 )
@@ -41,7 +44,7 @@ func TestInspect(t *testing.T) {
 			Bytes      int
 		}
 	}
-	j := decode[file](t, done(t, "", "inspect", "--json", "-m", embedded(t)))
+	j := decode[file](t, done(t, "", "inspect", "--json", embedded(t)))
 	if j.Schema != 1 || len(j.Metadata["tokenizer.ggml.tokens"].([]any)) != 4096 || j.Metadata["llama.block_count"] != 6.0 {
 		t.Errorf("schema %d, metadata %v", j.Schema, len(j.Metadata))
 	}
@@ -102,6 +105,16 @@ func TestPerplexity(t *testing.T) {
 	if line := done(t, text, "perplexity", "-c", "32"); !strings.HasPrefix(line, "perplexity ") {
 		t.Errorf("%q", line)
 	}
+	// The chunks are those that the engine cuts, and --chunks takes the first ones.
+	m := target(t)
+	ids := m.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
+	for _, n := range []int{1, 3, got.Chunks} {
+		part := decode[answer](t, done(t, text, "perplexity", "-c", "32", "--json", "--chunks", fmt.Sprint(n)))
+		want, err := engine.Perplexity(t.Context(), m, ids[:32*n], 32)
+		if err != nil || part.Chunks != n || math.Abs(part.Perplexity/want-1) > 1e-9 {
+			t.Errorf("%d chunks: %+v, want %v, %v", n, part, want, err)
+		}
+	}
 }
 
 // What Q8_0 can hold, it holds again after a detour over F32: block by block the greatest weight is
@@ -130,7 +143,7 @@ func TestQuantizeThereAndBack(t *testing.T) {
 	}
 	for _, typ := range []string{"f16", "bf16", "q4_0", "q4_k", "q6_k"} {
 		out := filepath.Join(dir, typ)
-		done(t, "", "quantize", "-m", wide, "-o", out, "--type", typ)
+		done(t, "", "quantize", wide, out, strings.ToUpper(typ))
 		if text := done(t, "", "inspect", "-m", out); !strings.Contains(text, strings.ToUpper(typ)+" ") {
 			t.Errorf("no %s in\n%s", typ, text)
 		}

@@ -1,21 +1,25 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 )
 
 // A flag is one line of a command's help and what its value does. The first name is the one that
 // messages use; the others are the names by which other tools' users know it.
 type flag struct {
-	names []string
-	arg   string // what the help calls the value; "" for a switch, which takes none
-	help  string
-	set   func(value string) error
+	names    []string
+	arg      string // what the help calls the value; "" for a switch, which takes none
+	help     string
+	optional bool // the value may be left out: set gets ""
+	ignored  bool // accepted for other tools' sake, without effect
+	set      func(value string) error
 }
 
 // usageError is a mistake in how the program was called: exit code 2.
@@ -25,40 +29,62 @@ func (e usageError) Error() string { return e.msg }
 
 func usagef(format string, a ...any) error { return usageError{fmt.Sprintf(format, a...)} }
 
+// shown is an argument as messages quote it.
+func shown(arg string) string {
+	const longest = 60
+	if arg == "" {
+		return "''"
+	}
+	return terminal.Line(arg, longest)
+}
+
 // parse reads args by the table. A flag may be written with one dash or two, its value as the next
-// argument or after "=". Everything must be a flag: commands take no operands unless operand is
-// given, which then gets them one by one.
-func parse(flags []flag, args []string, operand func(string) error) error {
+// argument or after "="; an optional value is taken from the next argument if that does not begin with a
+// dash. What is no flag goes to operand, one by one; where operand is nil everything must be a flag.
+// parse returns the flags that were given and have no effect.
+func parse(flags []flag, args []string, operand func(string) error) (ignored []string, err error) {
 	for i := 0; i < len(args); i++ {
 		given := args[i]
 		if len(given) < 2 || given[0] != '-' {
 			if operand == nil {
-				return usagef("%q is not a flag", given)
+				return nil, usagef("%s is not a flag", shown(given))
 			}
 			if err := operand(given); err != nil {
-				return err
+				return nil, usagef("%s: %v", shown(given), err)
 			}
 			continue
 		}
 		name, value, hasValue := strings.Cut(given, "=")
 		f := find(flags, name)
 		if f == nil {
-			return usagef("unknown flag %s", name)
+			var known []string
+			for _, f := range flags {
+				known = append(known, f.names...)
+			}
+			return nil, usagef("unknown flag %s%s", shown(name), suggest(name, known))
 		}
 		switch {
 		case f.arg == "" && hasValue:
-			return usagef("%s takes no value", name)
+			return nil, usagef("%s takes no value", name)
+		case f.optional && !hasValue:
+			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				i++
+				value = args[i]
+			}
 		case f.arg != "" && !hasValue:
 			if i++; i == len(args) {
-				return usagef("%s needs a value: %s", name, f.arg)
+				return nil, usagef("%s needs a value: %s", name, f.arg)
 			}
 			value = args[i]
 		}
+		if f.ignored {
+			ignored = append(ignored, strings.TrimSpace(name+" "+value))
+		}
 		if err := f.set(value); err != nil {
-			return usagef("%s %s: %v", name, value, err)
+			return nil, usagef("%s %s: %v", name, shown(value), err)
 		}
 	}
-	return nil
+	return ignored, nil
 }
 
 func find(flags []flag, name string) *flag {
@@ -76,86 +102,85 @@ func find(flags []flag, name string) *flag {
 // names splits "-n, --predict" into its names.
 func names(s string) []string { return strings.Split(s, ", ") }
 
-func textFlag(n string, p *string, arg, help string) flag {
-	return flag{names(n), arg, help, func(v string) error { *p = v; return nil }}
+func valueFlag(n, arg, help string, set func(string) error) flag {
+	return flag{names: names(n), arg: arg, help: help, set: set}
 }
 
-func listFlag(n string, p *[]string, arg, help string) flag {
-	return flag{names(n), arg, help, func(v string) error { *p = append(*p, v); return nil }}
+func textFlag(n string, p *string, arg, help string) flag {
+	return valueFlag(n, arg, help, func(v string) error { *p = v; return nil })
 }
 
 func switchFlag(n string, p *bool, value bool, help string) flag {
-	return flag{names(n), "", help, func(string) error { *p = value; return nil }}
+	return valueFlag(n, "", help, func(string) error { *p = value; return nil })
 }
 
-func choiceFlag(n string, p *string, choices []string, help string) flag {
-	all := strings.Join(choices, "|")
-	return flag{names(n), all, help, func(v string) error {
-		if !slices.Contains(choices, v) {
-			return fmt.Errorf("not one of %s", all)
+// fileFlag is a textFlag whose value must not be empty.
+func fileFlag(n string, p *string, arg, help string) flag {
+	return valueFlag(n, arg, help, func(v string) error {
+		if v == "" {
+			return errors.New("no name of a file")
 		}
 		*p = v
 		return nil
-	}}
+	})
+}
+
+// filesFlag collects names of files.
+func filesFlag(n string, p *[]string, arg, help string) flag {
+	return valueFlag(n, arg, help, func(v string) error {
+		if v == "" {
+			return errors.New("no name of a file")
+		}
+		*p = append(*p, v)
+		return nil
+	})
+}
+
+// choiceFlag takes one of the choices, in any case of letters.
+func choiceFlag(n string, p *string, choices []string, help string) flag {
+	return valueFlag(n, strings.Join(choices, "|"), help, func(v string) (err error) {
+		*p, err = choose(choices, v)
+		return err
+	})
+}
+
+func choose(choices []string, v string) (string, error) {
+	i := slices.IndexFunc(choices, func(c string) bool { return strings.EqualFold(c, v) })
+	if i < 0 {
+		return "", fmt.Errorf("not one of %s", strings.Join(choices, ", "))
+	}
+	return choices[i], nil
 }
 
 func intFlag(n string, p *int, low, high int, help string) flag {
-	return flag{names(n), "N", help, func(v string) error {
-		i, err := strconv.Atoi(v)
-		if err != nil {
-			return fmt.Errorf("not a whole number")
-		}
-		if i < low || i > high {
-			return outside(low, high, math.MaxInt32)
-		}
-		*p = i
-		return nil
-	}}
+	return valueFlag(n, "N", help, func(v string) (err error) {
+		*p, err = wholeNumber(v, low, high)
+		return err
+	})
+}
+
+// wholeNumber reads a number from low to high.
+func wholeNumber(v string, low, high int) (int, error) {
+	i, err := strconv.Atoi(v)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && (i < low || i > high):
+		return 0, fmt.Errorf("not between %d and %d", low, high)
+	case err != nil:
+		return 0, errors.New("not a whole number")
+	}
+	return i, nil
 }
 
 func floatFlag(n string, p *float32, low, high float64, help string) flag {
-	return flag{names(n), "X", help, func(v string) error {
+	return valueFlag(n, "X", help, func(v string) error {
 		x, err := strconv.ParseFloat(v, 32)
-		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("not a finite number")
-		}
-		if x < low || x > high {
-			return outside(low, high, math.MaxFloat32)
+		switch {
+		case err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(x):
+			return errors.New("not a finite number")
+		case x < low || x > high || math.IsInf(x, 0):
+			return fmt.Errorf("not between %v and %v", low, high)
 		}
 		*p = float32(x)
 		return nil
-	}}
-}
-
-// outside says what a number should have been; a bound at no stands for none.
-func outside[T int | float64](low, high, no T) error {
-	if high >= no {
-		return fmt.Errorf("less than %v", low)
-	}
-	return fmt.Errorf("not between %v and %v", low, high)
-}
-
-// printFlags writes the table as a command's help shows it: names, value, then the text, folded
-// under itself.
-func printFlags(w io.Writer, flags []flag) {
-	const column, width = 30, 100
-	for _, f := range flags {
-		left := "  " + strings.Join(f.names, ", ")
-		if f.arg != "" {
-			left += " " + f.arg
-		}
-		if len(left) >= column-1 {
-			fmt.Fprintln(w, left)
-			left = ""
-		}
-		line := left + strings.Repeat(" ", column-1-len(left))
-		for _, word := range strings.Fields(f.help) {
-			if len(line)+1+len(word) > width {
-				fmt.Fprintln(w, line)
-				line = strings.Repeat(" ", column-1)
-			}
-			line += " " + word
-		}
-		fmt.Fprintln(w, line)
-	}
+	})
 }

@@ -4,35 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
 )
 
 var generateCommand = command{
 	name:  "generate",
-	does:  "text from a prompt, streamed",
+	does:  "continue a prompt, streamed",
 	usage: "[-m FILE [-md FILE]] [-p TEXT | -f FILE] [flags]",
-	about: `Writes the text that follows the prompt to standard output, and one line of figures to standard error.
-Flags have the names and defaults that users of llama.cpp know. Without -m the embedded pair writes Go.`,
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		g := newGenerate()
-		return g.flags(), g.run
-	},
+	about: `Writes the text that follows the prompt to standard output, and one line of figures to standard error. Without -m the embedded pair writes Go.
+
+The estimated speedup in that line compares with plain decoding at the time that passes without drafts took, or else the shortest pass. It is left out below 64 tokens, and where those times vary more than the speedup is.`,
+	new: func() job { return newGenerate() },
 }
 
-// generate holds the command's flags.
+// generate is the command's options.
 type generate struct {
 	modelFlags
 	prompt        promptFlags
+	cache         kvFlags
 	context       int
-	kv            string
 	noCache       bool
 	displayPrompt bool
 	noDisplay     bool
@@ -45,8 +46,10 @@ type generate struct {
 
 	speculation
 
-	json, logprobs, trace bool
-	color                 string
+	json, logprobs bool
+	trace          bool
+	traceFile      string
+	color          string
 }
 
 // newGenerate holds llama.cpp's defaults.
@@ -54,7 +57,7 @@ func newGenerate() *generate {
 	return &generate{
 		predict:     -1,
 		seed:        -1,
-		color:       "auto",
+		color:       colorAuto,
 		speculation: speculation{threshold: -1},
 		sampling: engine.Sampling{
 			Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05,
@@ -66,52 +69,59 @@ func newGenerate() *generate {
 func (g *generate) flags() []flag {
 	s := &g.sampling
 	list := g.modelFlags.flags()
-	list = append(list,
-		intFlag("-c, --ctx-size", &g.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"),
-		choiceFlag("--kv", &g.kv, []string{"f16", "f32", "q8_0"}, "type of the KV cache (default f16)"),
-		switchFlag("--no-kv-cache", &g.noCache, true, "compute the whole text anew for every token; the same text, slowly"))
+	list = append(list, intFlag("-c, --ctx-size", &g.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"))
+	list = append(list, g.cache.flags()...)
+	list = append(list, switchFlag("--no-kv-cache", &g.noCache, true, "recompute the whole sequence for every token: the same text, slowly"))
 	list = append(list, g.prompt.flags("the prompt")...)
 	list = append(list,
 		switchFlag("--display-prompt", &g.displayPrompt, true, "write the prompt before the text (default on a terminal)"),
-		switchFlag("--no-display-prompt", &g.noDisplay, true, "do not"),
-		intFlag("-n, --predict, --n-predict", &g.predict, -1, math.MaxInt32, "tokens to write (default -1: until end of text or context)"),
-		listFlag("--stop, -r, --reverse-prompt", &g.stop, "TEXT", "end before this text; may be repeated"),
-		switchFlag("--ignore-eos", &g.ignoreEOS, true, "never end the text by itself"),
+		switchFlag("--no-display-prompt", &g.noDisplay, true, "do not write the prompt"),
+		intFlag("-n, --predict, --n-predict", &g.predict, -1, math.MaxInt32, "tokens to generate (default -1: until end of text or full context)"),
+		valueFlag("--stop, -r, --reverse-prompt", "TEXT", "end before this text; may be repeated", func(v string) error {
+			if v == "" {
+				return errors.New("an empty text stops at once")
+			}
+			g.stop = append(g.stop, v)
+			return nil
+		}),
+		switchFlag("--ignore-eos", &g.ignoreEOS, true, "never choose an end-of-text token"),
 
 		floatFlag("--temp, --temperature", &s.Temperature, 0, 1e6, "temperature (default 0.8; 0 is greedy)"),
-		intFlag("--top-k", &s.TopK, 0, math.MaxInt32, "keep the likeliest N tokens (default 40; 0 is off)"),
-		floatFlag("--top-p", &s.TopP, 0, 1, "keep the likeliest tokens of this total probability (default 0.95; 1 is off)"),
-		floatFlag("--min-p", &s.MinP, 0, 1, "drop tokens this much less likely than the likeliest (default 0.05; 0 is off)"),
+		intFlag("--top-k", &s.TopK, 0, math.MaxInt32, "keep the N most likely tokens (default 40; 0 is off)"),
+		floatFlag("--top-p", &s.TopP, 0, 1, "keep the most likely tokens of this total probability (default 0.95; 1 is off)"),
+		floatFlag("--min-p", &s.MinP, 0, 1, "drop tokens below this share of the most likely one's probability (default 0.05; 0 is off)"),
 		floatFlag("--repeat-penalty", &s.RepeatPenalty, 1e-6, 1e6, "divide the logits of repeated tokens (default 1: off)"),
-		floatFlag("--frequency-penalty", &s.FrequencyPenalty, -1e6, 1e6, "subtract this from a logit for each repetition (default 0)"),
+		floatFlag("--frequency-penalty", &s.FrequencyPenalty, -1e6, 1e6, "subtract this from a token's logit for each repetition (default 0)"),
 		floatFlag("--presence-penalty", &s.PresencePenalty, -1e6, 1e6, "subtract this from a repeated token's logit once (default 0)"),
-		intFlag("--repeat-last-n", &s.PenaltyLastN, -1, math.MaxInt32, "tokens that the penalties look back on (default 64; 0 is off, -1 the whole text)"),
-		flag{names("-l, --logit-bias"), "ID(+|-)X", "add X to a token's logit, as in 15043-1; X may be inf; may be repeated", g.bias},
-		flag{names("-s, --seed"), "N", "seed of the sampling noise; the same seed writes the same text (default -1: another each time)", g.setSeed},
+		intFlag("--repeat-last-n", &s.PenaltyLastN, -1, math.MaxInt32, "tokens that the penalties look back on (default 64; 0 is off, -1 the whole context)"),
+		valueFlag("-l, --logit-bias", "ID(+|-)X", "add X to a token's logit, as in 15043-1; -inf bans it; may be repeated", g.bias),
+		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text (default -1: another each time)", g.setSeed),
 	)
 	list = append(list, g.speculation.flags()...)
-	return append(list,
+	list = append(list,
 		switchFlag("--json", &g.json, true, "write one JSON object at the end: text, token_ids, stats"),
-		switchFlag("--trace", &g.trace, true, "tell about each round on standard error: drafted, accepted, the model's own token, times"),
+		flag{names: names("--trace"), arg: "FILE", optional: true, set: g.setTrace,
+			help: "record each round: drafted, accepted, the model's own token, times; lines on standard error, or JSON lines in FILE"},
 		switchFlag("--logprobs", &g.logprobs, true, "with --json: the log-probability of each token under the model"),
-		choiceFlag("--color", &g.color, []string{"auto", "always", "never"}, "show accepted drafts in another colour (default auto: on a terminal)"),
+		colorFlag(&g.color),
 	)
+	return append(list, ignoredFlags()...)
 }
 
 // bias reads llama.cpp's "15043+1".
 func (g *generate) bias(v string) error {
 	at := strings.IndexAny(v, "+-")
 	if at <= 0 {
-		return fmt.Errorf("not a token id and a signed number")
+		return errors.New("not a token id and a signed number")
 	}
 	id, err := strconv.ParseInt(v[:at], 10, 32)
 	if err != nil {
-		return fmt.Errorf("%q is not a token id", v[:at])
+		return fmt.Errorf("%s is not a token id", shown(v[:at]))
 	}
 	x, err := strconv.ParseFloat(v[at:], 32)
 	switch {
 	case err != nil || math.IsNaN(x) || math.IsInf(x, 1):
-		return fmt.Errorf("%q is not a number to add", v[at:])
+		return fmt.Errorf("%s is not a number to add", shown(v[at:]))
 	case math.IsInf(x, -1):
 		g.sampling.Banned = append(g.sampling.Banned, int32(id))
 		return nil
@@ -126,23 +136,97 @@ func (g *generate) bias(v string) error {
 func (g *generate) setSeed(v string) error {
 	seed, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || seed < -1 {
-		return fmt.Errorf("not a whole number from -1")
+		return fmt.Errorf("not between -1 and %d", int64(math.MaxInt64))
 	}
 	g.seed = seed
 	return nil
 }
 
-func (g *generate) run(ctx context.Context, p *program) error {
-	if err := g.speculation.check(g.model, g.sampling.Temperature); err != nil {
+func (g *generate) setTrace(file string) error {
+	g.trace, g.traceFile = true, file
+	return nil
+}
+
+func (g *generate) check() error {
+	if err := g.prompt.check(); err != nil {
+		return err
+	}
+	if _, err := g.cache.kvType(); err != nil {
 		return err
 	}
 	if g.logprobs && !g.json {
 		return usagef("--logprobs needs --json")
 	}
-	text, err := g.prompt.read(p)
+	return g.speculation.check(g.model, g.sampling.Temperature)
+}
+
+// sessionOptions are those of the target's session.
+func (g *generate) sessionOptions(m *engine.Model) (o engine.SessionOptions, err error) {
+	o = engine.SessionOptions{NoCache: g.noCache}
+	if o.KV, err = g.cache.kvType(); err != nil {
+		return o, err
+	}
+	o.Context, err = contextSize(g.context, m, g.name())
+	return o, err
+}
+
+// samplingOptions are how tokens are chosen of a vocabulary. Without a seed one is drawn.
+func (g *generate) samplingOptions(tok *bpe.Tokenizer) (engine.Sampling, error) {
+	s := g.sampling
+	for _, ids := range [][]int32{slices.Sorted(maps.Keys(s.LogitBias)), s.Banned} {
+		for _, id := range ids {
+			if int(id) >= tok.Size() {
+				return s, fmt.Errorf("-l %d: the vocabulary has the ids 0 to %d", id, tok.Size()-1)
+			}
+		}
+	}
+	seed := g.seed
+	if seed < 0 {
+		seed = int64(rand.Uint32())
+	}
+	s.Seed = uint64(seed)
+	if s.PenaltyLastN == 0 { // llama.cpp's way to switch penalties off
+		s.RepeatPenalty, s.FrequencyPenalty, s.PresencePenalty = 1, 0, 0
+	}
+	if g.ignoreEOS {
+		s.Banned = append(slices.Clone(s.Banned), endsOfText(tok)...)
+	}
+	return s, nil
+}
+
+// decoderOptions are the decoder's, but for the trace.
+func (g *generate) decoderOptions(tok *bpe.Tokenizer, context int) speculative.Options {
+	o := speculative.Options{
+		Schedule: g.newSchedule(g.model == ""), Verifier: g.newVerifier(),
+		DraftMax: g.draftMax, DraftMin: g.draftMin,
+		MaxTokens: g.predict, Tokenizer: tok, LogProbs: g.logprobs,
+	}
+	if g.predict > context { // no difference, and no sum that overflows
+		o.MaxTokens = -1
+	}
+	for _, text := range g.stop {
+		if !g.prompt.verbatim {
+			text = unescape(text)
+		}
+		o.Stop = append(o.Stop, text)
+	}
+	if g.ignoreEOS {
+		o.EOG = func(int32) bool { return false }
+	}
+	return o
+}
+
+func (g *generate) run(ctx context.Context, p *program) error {
+	source, err := g.prompt.open(ctx, p)
 	if err != nil {
 		return err
 	}
+	defer source.close()
+	trace, err := g.openTrace(p)
+	if err != nil {
+		return err
+	}
+	defer trace.close()
 	rt, err := g.runtime(p)
 	if err != nil {
 		return err
@@ -154,75 +238,84 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	}
 	tok := target.Tokenizer()
 	if tok == nil {
-		return fmt.Errorf("%s: no tokenizer in the file, so there is no text to write", g.name())
+		return fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", g.name())
+	}
+	how, err := g.sessionOptions(target)
+	if err != nil {
+		return err
+	}
+	sampling, err := g.samplingOptions(tok)
+	if err != nil {
+		return err
+	}
+	text, err := source.read(ctx, longestPrompt(tok, how.Context))
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("the prompt is longer than a context of %d tokens can hold (-c)", how.Context)
+	} else if err != nil {
+		return err
 	}
 	ids := tok.Encode(text, bpe.EncodeOptions{AddSpecial: true})
 	if len(ids) == 0 {
 		return fmt.Errorf("the prompt is empty, and %s begins no text by itself", g.name())
 	}
-	session, err := target.NewSession(engine.SessionOptions{Context: g.context, KV: g.kv, NoCache: g.noCache})
+	if len(ids) > how.Context {
+		return fmt.Errorf("the prompt has %d tokens, the context holds %d (-c)", len(ids), how.Context)
+	}
+	session, err := target.NewSession(how)
 	if err != nil {
 		return err
-	}
-	if len(ids) > session.Context() {
-		return fmt.Errorf("the prompt has %d tokens, the context holds %d (-c)", len(ids), session.Context())
 	}
 	drafter, err := g.newDrafter(ctx, p, rt, session)
 	if err != nil {
 		return err
 	}
-	if g.seed < 0 {
-		g.seed = int64(rand.Uint32())
+	out := &writer{
+		p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: int64(sampling.Seed)},
+		json: g.json, color: colored(g.color, p), terminal: terminal.Is(p.stdout), sampled: sampling.Temperature > 0,
 	}
-	g.sampling.Seed = uint64(g.seed)
-	if g.sampling.PenaltyLastN == 0 { // llama.cpp's way to switch penalties off
-		g.sampling.RepeatPenalty, g.sampling.FrequencyPenalty, g.sampling.PresencePenalty = 1, 0, 0
-	}
-	o := speculative.Options{
-		Schedule: g.newSchedule(g.model == ""), DraftMax: g.draftMax, DraftMin: g.draftMin,
-		Verifier: g.newVerifier(), Tokenizer: tok, Stop: g.stop, MaxTokens: g.predict,
-		LogProbs: g.logprobs,
-	}
-	if g.ignoreEOS {
-		o.EOG = func(int32) bool { return false }
-		g.sampling.Banned = append(g.sampling.Banned, endsOfText(tok)...)
-	}
-	out := &writer{p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: g.seed}, json: g.json, color: g.colored(p), sampled: g.sampling.Temperature > 0}
+	o := g.decoderOptions(tok, how.Context)
 	o.Trace = func(r *speculative.Round) {
 		out.estimate.round(r)
 		if g.trace {
-			traceRound(p.stderr, tok, r)
+			out.fail(trace.round(out, tok, r))
 		}
 	}
-	if !g.json && !g.noDisplay && (g.displayPrompt || isTerminal(p.stdout)) {
-		out.prompt(text)
+	if !g.json && !g.noDisplay && (g.displayPrompt || out.terminal) {
+		if err := out.prompt(text); err != nil {
+			return err
+		}
 	}
-	return g.write(ctx, out, speculative.New(session, drafter, o), ids)
+	sequence, bar := watch(p, session, len(ids))
+	out.bar = bar
+	return g.write(ctx, out, speculative.New(sequence, drafter, o), ids, sampling)
 }
 
-// write streams what the decoder generates and ends with the figures, unless there is no text.
-func (g *generate) write(ctx context.Context, out *writer, decoder *speculative.Decoder, ids []int32) error {
+// write streams what the decoder generates and ends with the figures. An error is all that is told,
+// unless it is an interruption; with --json what was written before is printed in every case.
+func (g *generate) write(ctx context.Context, out *writer, decoder *speculative.Decoder, ids []int32, s engine.Sampling) error {
 	start := time.Now()
 	var failed error
 	if g.predict != 0 {
-		for token, err := range decoder.Generate(ctx, ids, g.sampling) {
+		for token, err := range decoder.Generate(ctx, ids, s) {
 			if err != nil {
 				failed = errors.Join(err, out.rest(token.Text)) // what was held back
 				break
 			}
-			if failed = out.token(token, g.logprobs); failed != nil {
+			if failed = errors.Join(out.token(token, g.logprobs), out.failed); failed != nil {
 				break
 			}
 		}
 	}
+	out.bar.Clear()
 	if failed != nil && len(out.result.TokenIDs) == 0 {
 		return failed
 	}
 	out.result.Stats = decoder.Stats()
-	if err := out.end(time.Since(start)); failed == nil {
-		failed = err
+	err := out.end()
+	if err == nil && (failed == nil || isInterrupt(failed)) {
+		out.figures(time.Since(start))
 	}
-	return failed
+	return errors.Join(failed, err)
 }
 
 // endsOfText lists the tokens that end a text.
@@ -235,9 +328,62 @@ func endsOfText(tok *bpe.Tokenizer) (ids []int32) {
 	return ids
 }
 
-func (g *generate) colored(p *program) bool {
-	if g.color == "auto" {
-		return isTerminal(p.stdout) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
+// watchedPrompt is the length in tokens from which a prompt's prefill is shown on a terminal.
+const watchedPrompt = 256
+
+// watched is a session whose prefill moves a bar.
+type watched struct {
+	*engine.Session
+	bar    *terminal.Bar
+	prompt int // tokens
+}
+
+// watch shows the prefill of a long prompt on a terminal.
+func watch(p *program, s *engine.Session, prompt int) (speculative.Sequence, *terminal.Bar) {
+	bar := terminal.NewBar(p.stderr, "prompt")
+	if bar == nil || prompt < watchedPrompt {
+		return s, nil
 	}
-	return g.color == "always"
+	return &watched{s, bar, prompt}, bar
+}
+
+func (w *watched) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	out, err := w.Session.Eval(ctx, tokens, parents, want)
+	if n := w.Len(); n < w.prompt-1 {
+		w.bar.Set(int64(n), int64(w.prompt), "")
+	} else {
+		w.bar.Clear()
+	}
+	return out, err
+}
+
+// Values of --color.
+const (
+	colorAuto   = "auto"
+	colorAlways = "on"
+	colorNever  = "off"
+)
+
+// colorFlag is llama.cpp's --color: alone it means on.
+func colorFlag(p *string) flag {
+	return flag{names: names("--color"), arg: "on|off|auto", optional: true,
+		help: "show accepted drafts in another color (default auto: on a terminal)",
+		set: func(v string) (err error) {
+			switch strings.ToLower(v) {
+			case "", "always", "1":
+				v = colorAlways
+			case "never", "0":
+				v = colorNever
+			}
+			*p, err = choose([]string{colorAlways, colorNever, colorAuto}, v)
+			return err
+		}}
+}
+
+// colored reports whether standard output gets colors.
+func colored(choice string, p *program) bool {
+	if choice == colorAuto {
+		return terminal.Is(p.stdout) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
+	}
+	return choice == colorAlways
 }

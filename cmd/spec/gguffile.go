@@ -11,5 +11,8 @@ func openGGUF(path string) (*gguf.File, error) {
 		r := testdata.Target()
 		return gguf.Open(r, r.Size(), "embedded target")
 	}
+	if err := regularFile(path); err != nil {
+		return nil, err
+	}
 	return gguf.OpenFile(path)
 }

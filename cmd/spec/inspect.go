@@ -3,50 +3,67 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"strings"
 
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/gguf"
 )
 
 var inspectCommand = command{
 	name:  "inspect",
-	does:  "what a GGUF file says: metadata and tensors",
-	usage: "[-m FILE] [--json]",
-	about: "Prints a file's metadata and its table of tensors. Reads the header only; any GGUF file will do.",
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		var (
-			file string
-			json bool
-		)
-		flags := []flag{
-			textFlag("-m, --model", &file, "FILE", "the file (default: the target inside this program)"),
-			switchFlag("--json", &json, true, "write JSON, with every array in full"),
-		}
-		return flags, func(_ context.Context, p *program) error {
-			f, err := openGGUF(file)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			w := bufio.NewWriter(p.stdout)
-			if json {
-				err = inspectJSON(w, f)
-			} else {
-				inspectText(w, f)
-			}
-			if err != nil {
-				return err
-			}
-			return w.Flush()
-		}
-	},
+	does:  "what a GGUF file contains: metadata and tensors",
+	usage: "[FILE] [--json]",
+	about: "Prints a file's metadata and its table of tensors. Reads the header only; any GGUF file will do. Without FILE it is the target inside this program.",
+	new:   func() job { return &inspect{} },
 }
 
+// inspect is the command's options.
+type inspect struct {
+	file string
+	json bool
+}
+
+func (x *inspect) flags() []flag {
+	return []flag{
+		fileFlag("-m, --model", &x.file, "FILE", "the file, also without the flag"),
+		switchFlag("--json", &x.json, true, "write JSON, with every array in full"),
+	}
+}
+
+func (x *inspect) operand(v string) error {
+	if x.file != "" {
+		return errors.New("one file at a time")
+	}
+	x.file = v
+	return nil
+}
+
+func (x *inspect) run(_ context.Context, p *program) error {
+	f, err := openGGUF(x.file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(p.stdout)
+	if x.json {
+		err = inspectJSON(w, f)
+	} else {
+		inspectText(w, f)
+	}
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+const longestName = 100 // characters of a key or a tensor's name that are shown
+
 func inspectText(w io.Writer, f *gguf.File) {
-	fmt.Fprintf(w, "%s: GGUF version %d, alignment %d, data at %d\n\n", f.Name, f.Version, f.Alignment, f.DataOffset)
+	fmt.Fprintf(w, "%s: GGUF version %d, alignment %d, data at %d\n\n", terminal.Line(f.Name, 0), f.Version, f.Alignment, f.DataOffset)
 	for key := range f.Keys() {
 		v, _ := f.Value(key)
 		t, elem, n, _ := gguf.TypeOf(v)
@@ -54,7 +71,7 @@ func inspectText(w io.Writer, f *gguf.File) {
 		if t == gguf.ValueArray {
 			kind = fmt.Sprintf("%v[%d]", elem, n)
 		}
-		fmt.Fprintf(w, "%-42s %-14s %s\n", key, kind, brief(v, n))
+		fmt.Fprintf(w, "%-42s %-14s %s\n", terminal.Line(key, longestName), kind, brief(v, n))
 	}
 	fmt.Fprintln(w)
 	weights, bytes := uint64(0), int64(0)
@@ -62,12 +79,12 @@ func inspectText(w io.Writer, f *gguf.File) {
 		weights += t.Elements()
 		bytes += t.Size
 		dims := strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Dims), "[]"), " ", " x ")
-		fmt.Fprintf(w, "%-42s %-6v %18s %14d bytes at %d\n", t.Name, t.Type, dims, t.Size, t.Offset)
+		fmt.Fprintf(w, "%-42s %-6v %18s %14d bytes at %d\n", terminal.Line(t.Name, longestName), t.Type, dims, t.Size, t.Offset)
 	}
 	fmt.Fprintf(w, "\n%d tensors, %d weights, %d bytes\n", len(f.Tensors), weights, bytes)
 }
 
-// brief shows a value on one line: the first elements of an array, the first letters of a text.
+// brief shows a value on one line: the first elements of an array, the first characters of a text.
 func brief(v gguf.Value, n int) string {
 	const elements, letters = 6, 60
 	switch s, isText := v.(string); {
@@ -82,7 +99,7 @@ func brief(v gguf.Value, n int) string {
 	}
 	switch v.(type) {
 	case []string:
-		return fmt.Sprintf("%q%s", v, more)
+		return terminal.Line(fmt.Sprintf("%.40q%s", v, more), 0)
 	case []gguf.Value:
 		return "arrays"
 	}

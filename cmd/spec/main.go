@@ -1,15 +1,17 @@
-// Command spec runs GGUF language models on CPUs and makes them answer sooner by speculative
-// decoding. Run "spec help" for what it can do.
+// Command spec runs GGUF language models on CPUs, faster by speculative decoding. Run "spec help" for
+// what it can do.
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
+
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 )
 
 // Exit codes that scripts rely on.
@@ -27,17 +29,29 @@ type program struct {
 	env            func(string) string
 }
 
-// A command is one word after "spec". Its setup binds the flags to fresh variables and returns
-// them with the function that does the work.
+// A command is one word after "spec".
 type command struct {
 	name  string
 	does  string // for the list of commands
 	usage string // what follows the name
-	about string // the paragraph of its help
-	setup func() (flags []flag, run func(context.Context, *program) error)
+	about string // the paragraphs of its help, as terminal.Wrap reads them
+	new   func() job
 }
 
-// commands is a function because help lists all of them, itself included.
+// A job is a command's options with their defaults. Parsing sets its fields and does nothing else, so
+// that tests can compare what a command line means without running it.
+type job interface {
+	flags() []flag
+	run(ctx context.Context, p *program) error
+}
+
+// Abilities that a job may have besides.
+type (
+	operandTaker interface{ operand(string) error } // takes arguments that are no flags
+	checker      interface{ check() error }         // refuses combinations of flags
+)
+
+// commands is a function because help lists all of them.
 func commands() []command {
 	return []command{
 		demoCommand,
@@ -55,11 +69,24 @@ func commands() []command {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	// Signals that were ignored when the program was started (nohup) stay ignored.
+	var caught []os.Signal
+	for _, s := range endSignals {
+		if !signal.Ignored(s) {
+			caught = append(caught, s)
+		}
+	}
+	ctx, stop := context.Background(), context.CancelFunc(func() {})
+	if len(caught) > 0 {
+		ctx, stop = signal.NotifyContext(ctx, caught...)
+	}
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv}
 	os.Exit(p.main(ctx, os.Args[1:]))
 }
+
+// longestMessage is the most characters of an error message: names from files and arguments may be long.
+const longestMessage = 600
 
 // main runs the command that args name and returns the exit code. Every error is one line.
 func (p *program) main(ctx context.Context, args []string) int {
@@ -74,12 +101,24 @@ func (p *program) main(ctx context.Context, args []string) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.stderr, "%s: %v (try: spec help%s)\n", "spec"+name, err, name)
+		fmt.Fprintf(p.stderr, "spec%s: %s (try: spec help%s)\n", name, message(err), name)
 		return exitUsage
 	default:
-		fmt.Fprintf(p.stderr, "%s: %v\n", "spec"+name, err)
+		fmt.Fprintf(p.stderr, "spec%s: %s\n", name, message(err))
 		return exitFailed
 	}
+}
+
+// message is an error on one line that a terminal can show.
+func message(err error) string {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		var list []string
+		for _, e := range all.Unwrap() {
+			list = append(list, e.Error())
+		}
+		return terminal.Line(strings.Join(list, "; "), longestMessage)
+	}
+	return terminal.Line(err.Error(), longestMessage)
 }
 
 func (p *program) dispatch(ctx context.Context, args []string) (name string, err error) {
@@ -90,46 +129,49 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 	case "help", "-h", "-help", "--help":
 		return "", p.help(args[1:])
 	case "-version", "--version":
-		args[0] = versionCommand.name
+		args = append([]string{versionCommand.name}, args[1:]...)
 	}
-	for _, c := range commands() {
-		if c.name != args[0] {
-			continue
-		}
-		flags, run := c.setup()
-		var asked bool
-		flags = append(flags, switchFlag("-h, --help", &asked, true, "show this help"))
-		if err := parse(flags, args[1:], nil); err != nil {
-			return c.name, err
-		}
-		if asked {
-			return c.name, p.help([]string{c.name})
-		}
-		return c.name, run(ctx, p)
+	c, err := findCommand(args[0])
+	if err != nil {
+		return "", err
 	}
-	return "", usagef("unknown command %q", args[0])
+	j, asked, ignored, err := c.parse(args[1:])
+	if asked {
+		return c.name, p.help([]string{c.name})
+	}
+	if err != nil {
+		return c.name, err
+	}
+	if len(ignored) > 0 {
+		fmt.Fprintf(p.stderr, "spec %s: without effect here: %s\n", c.name, terminal.Line(strings.Join(ignored, " "), 200))
+	}
+	return c.name, j.run(ctx, p)
 }
 
-// help prints the list of commands, or one command's flags.
-func (p *program) help(args []string) error {
-	w := bufio.NewWriter(p.stdout)
-	if len(args) == 0 {
-		fmt.Fprint(w, "spec runs GGUF language models on CPUs, sooner by speculative decoding.\n\n")
-		for _, c := range commands() {
-			fmt.Fprintf(w, "  spec %-12s %s\n", c.name, c.does)
-		}
-		fmt.Fprintf(w, "  spec %-12s %s\n", "help [NAME]", "this list, or a command's flags")
-		fmt.Fprint(w, "\nA flag may be written with one dash or two. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n",
-			"SPEC_SIMD chooses kernels by hand; an unavailable choice is an error.\n")
-		return w.Flush()
+// parse reads a command's arguments into a new job. asked means that help is wanted; ignored lists the
+// flags that were given and have no effect.
+func (c *command) parse(args []string) (j job, asked bool, ignored []string, err error) {
+	j = c.new()
+	flags := append(j.flags(), switchFlag("-h, --help", &asked, true, "show this help"))
+	var operand func(string) error
+	if o, ok := j.(operandTaker); ok {
+		operand = o.operand
 	}
+	ignored, err = parse(flags, args, operand)
+	if c, ok := j.(checker); ok && err == nil && !asked {
+		err = c.check()
+	}
+	return j, asked, ignored, err
+}
+
+// findCommand finds a command by its name.
+func findCommand(name string) (*command, error) {
+	var known []string
 	for _, c := range commands() {
-		if c.name == args[0] {
-			flags, _ := c.setup()
-			fmt.Fprintf(w, "usage: spec %s %s\n\n%s\n\n", c.name, c.usage, c.about)
-			printFlags(w, flags)
-			return w.Flush()
+		if c.name == name {
+			return &c, nil
 		}
+		known = append(known, c.name)
 	}
-	return usagef("unknown command %q", args[0])
+	return nil, usagef("unknown command %s%s", shown(name), suggest(name, append(known, "help")))
 }

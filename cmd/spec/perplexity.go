@@ -6,63 +6,106 @@ import (
 	"math"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 )
 
 var perplexityCommand = command{
 	name:  "perplexity",
-	does:  "how well a model foretells a text",
-	usage: "[-m FILE] -f TEXT [-c N]",
-	about: `Prints exp of the mean negative log-likelihood over a text, as llama.cpp's tool of this name measures it:
-the text is cut into chunks of N tokens, the rest dropped; the first token of each becomes the beginning-of-text
-token; the second half of each chunk is scored.`,
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		var (
-			m     modelFlags
-			text  promptFlags
-			chunk = 512
-			json  bool
-		)
-		flags := append(m.flags(), text.flags("the text")...)
-		flags = append(flags,
-			intFlag("-c, --ctx-size", &chunk, 4, math.MaxInt32, "tokens in a chunk (default 512)"),
-			switchFlag("--json", &json, true, "write JSON"))
-		return flags, func(ctx context.Context, p *program) error {
-			s, err := text.read(p)
-			if err != nil {
-				return err
-			}
-			rt, err := m.runtime(p)
-			if err != nil {
-				return err
-			}
-			defer rt.Close()
-			model, err := m.target(ctx, p, rt)
-			if err != nil {
-				return err
-			}
-			tok := model.Tokenizer()
-			if tok == nil {
-				return fmt.Errorf("%s: no tokenizer in the file", m.name())
-			}
-			ids := tok.Encode(s, bpe.EncodeOptions{AddSpecial: true})
-			if len(ids) < chunk {
-				return fmt.Errorf("the text has %d tokens, less than one chunk of %d (-c)", len(ids), chunk)
-			}
-			x, err := engine.Perplexity(ctx, model, ids, chunk)
-			if err != nil {
-				return err
-			}
-			if json {
-				return printJSON(p.stdout, struct {
-					Schema     int     `json:"schema"`
-					Perplexity float64 `json:"perplexity"`
-					Tokens     int     `json:"n_tokens"`
-					Chunks     int     `json:"n_chunks"`
-				}{1, x, len(ids), len(ids) / chunk})
-			}
-			_, err = fmt.Fprintf(p.stdout, "perplexity %.4f over %d chunks of %d tokens\n", x, len(ids)/chunk, chunk)
-			return err
+	does:  "how well a model predicts a text",
+	usage: "[-m FILE] -f TEXT [-c N] [--chunks N]",
+	about: `Prints exp of the mean negative log-likelihood over a text, as llama.cpp's tool of this name measures it: the text is cut into chunks of N tokens, the rest dropped; the first token of each becomes the beginning-of-text token; the second half of each chunk is scored. A text has at most 64 MiB.`,
+	new:   func() job { return &perplexity{chunk: 512, chunks: -1} },
+}
+
+// perplexity is the command's options.
+type perplexity struct {
+	modelFlags
+	text   promptFlags
+	chunk  int // tokens
+	chunks int // -1: all
+	json   bool
+}
+
+func (x *perplexity) flags() []flag {
+	list := append(x.modelFlags.flags(), x.text.flags("the text")...)
+	list = append(list,
+		intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk (default 512)"),
+		intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to score (default -1: all)"),
+		switchFlag("--json", &x.json, true, "write JSON"))
+	return append(list, ignoredFlags()...)
+}
+
+func (x *perplexity) check() error {
+	if x.chunks == 0 {
+		return usagef("--chunks 0: nothing to score")
+	}
+	return x.text.check()
+}
+
+func (x *perplexity) run(ctx context.Context, p *program) error {
+	source, err := x.text.open(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	rt, err := x.runtime(p)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	model, err := x.target(ctx, p, rt)
+	if err != nil {
+		return err
+	}
+	tok := model.Tokenizer()
+	if tok == nil {
+		return fmt.Errorf("%s: no tokenizer in the file", x.name())
+	}
+	if _, err := contextSize(x.chunk, model, x.name()); err != nil {
+		return err
+	}
+	text, err := readText(ctx, source)
+	if err != nil {
+		return err
+	}
+	ids := tok.Encode(text, bpe.EncodeOptions{AddSpecial: true})
+	if len(ids) < x.chunk {
+		return fmt.Errorf("the text has %d tokens, less than one chunk of %d (-c)", len(ids), x.chunk)
+	}
+	chunks := len(ids) / x.chunk
+	if x.chunks > 0 {
+		chunks = min(chunks, x.chunks)
+	}
+	result, err := x.measure(ctx, p, model, ids, chunks)
+	if err != nil {
+		return err
+	}
+	if x.json {
+		return printJSON(p.stdout, struct {
+			Schema     int     `json:"schema"`
+			Perplexity float64 `json:"perplexity"`
+			Tokens     int     `json:"n_tokens"`
+			Chunks     int     `json:"n_chunks"`
+		}{1, result, len(ids), chunks})
+	}
+	_, err = fmt.Fprintf(p.stdout, "perplexity %.4f over %d chunks of %d tokens\n", result, chunks, x.chunk)
+	return err
+}
+
+// measure scores the chunks one by one: each counts the same number of tokens, so that the mean of their
+// log-likelihoods is that of all.
+func (x *perplexity) measure(ctx context.Context, p *program, m *engine.Model, ids []int32, chunks int) (float64, error) {
+	bar := terminal.NewBar(p.stderr, "perplexity")
+	defer bar.Clear()
+	sum := 0.0
+	for i := range chunks {
+		y, err := engine.Perplexity(ctx, m, ids[i*x.chunk:(i+1)*x.chunk], x.chunk)
+		if err != nil {
+			return 0, err
 		}
-	},
+		sum += math.Log(y)
+		bar.Set(int64(i+1), int64(chunks), fmt.Sprintf("%.4f so far", math.Exp(sum/float64(i+1))))
+	}
+	return math.Exp(sum / float64(chunks)), nil
 }

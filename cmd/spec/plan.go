@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/plan"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/testdata"
 )
@@ -21,126 +23,174 @@ var planPrompts = []string{
 
 var planCommand = command{
 	name:  "plan",
-	does:  "foretells the speed-up of a pair",
+	does:  "predict the speedup that a draft model gives",
 	usage: "-m TARGET -md DRAFT [-p TEXT | -f FILE | --prompts FILE] [flags]",
-	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take,
-and how often the two agree on your prompts, and foretells what each draft length brings: by the formula of
-Leviathan et al., which takes acceptances for independent, and over the very texts, where they come in
-clusters. Advises whether to use the draft model.`,
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		var (
-			m       modelFlags
-			text    promptFlags
-			draft   string
-			prompts string
-			seconds float32 = 6
-			seed    int
-			asJSON  bool
-			c       = plan.Config{Tokens: 128, Sampling: newGenerate().sampling}
-		)
-		flags := append(m.flags(),
-			textFlag("-md, --model-draft, --spec-draft-model", &draft, "FILE", "the draft model"))
-		flags = append(flags, text.flags("a prompt")...)
-		flags[len(flags)-3].help = "a prompt (default: three, built in)"
-		flags = append(flags,
-			textFlag("--prompts", &prompts, "FILE", `prompts, one {"prompt": TEXT} in a line`),
-			intFlag("-n, --predict, --n-predict", &c.Tokens, 16, math.MaxInt32, "tokens to write after each prompt (default 128)"),
-			intFlag("-c, --ctx-size", &c.Context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"),
-			choiceFlag("--kv", &c.KV, []string{"f16", "f32", "q8_0"}, "type of the KV cache (default f16)"),
-			floatFlag("--temp, --temperature", &c.Sampling.Temperature, 0, 1e6, "temperature (default 0.8, as in generate; 0 is greedy)"),
-			intFlag("-s, --seed", &seed, 0, math.MaxInt32, "seed of the sampling noise (default 0)"),
-			floatFlag("--seconds", &seconds, 0.1, 3600, "time to measure (default 6)"),
-			switchFlag("--json", &asJSON, true, "write JSON"))
-		return flags, func(ctx context.Context, p *program) error {
-			if m.model != "" && draft == "" {
-				return usagef("a pair needs a draft model: -md FILE")
-			}
-			texts, err := planTexts(p, &text, prompts)
-			if err != nil {
-				return err
-			}
-			rt, err := m.runtime(p)
-			if err != nil {
-				return err
-			}
-			defer rt.Close()
-			if c.Target, err = m.target(ctx, p, rt); err != nil {
-				return err
-			}
-			if c.Draft, err = m.open(ctx, p, rt, draft, "draft", testdata.Draft()); err != nil {
-				return err
-			}
-			tok := c.Target.Tokenizer()
-			if tok == nil || c.Draft.Tokenizer() == nil {
-				return fmt.Errorf("%s and -md need a tokenizer each, to show that it is the same", m.name())
-			}
-			if err := tok.Compatible(c.Draft.Tokenizer()); err != nil {
-				return fmt.Errorf("-md %s cannot draft for %s: %w", draft, m.name(), err)
-			}
-			for _, s := range texts {
-				ids := tok.Encode(s, bpe.EncodeOptions{AddSpecial: true})
-				if len(ids) == 0 {
-					return fmt.Errorf("a prompt is empty")
-				}
-				c.Prompts = append(c.Prompts, ids)
-			}
-			c.Sampling.Seed, c.Seconds = uint64(seed), float64(seconds)
-			r, err := plan.Run(ctx, c)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(p.stdout, r)
-			}
-			return printPlan(p.stdout, c, r)
-		}
-	},
+	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take, and how often the two agree on your prompts. From that it predicts the speedup of each draft length: by the formula of Leviathan et al., which takes acceptances to be independent, and over the measured texts, where they come in clusters. It advises whether to use the draft model.`,
+	new:   func() job { return newPlanning() },
 }
 
-// planTexts are the prompts, wherever they come from.
-func planTexts(p *program, text *promptFlags, file string) ([]string, error) {
-	switch given := text.given || text.file != ""; {
-	case given && file != "":
-		return nil, usagef("--prompts excludes -p and -f")
-	case given:
-		s, err := text.read(p)
+// planning is the command's options.
+type planning struct {
+	modelFlags
+	cache   kvFlags
+	text    promptFlags
+	draft   string
+	prompts string
+	seconds float32
+	seed    int
+	json    bool
+	config  plan.Config
+}
+
+func newPlanning() *planning {
+	return &planning{seconds: 6, config: plan.Config{Tokens: 128, Sampling: newGenerate().sampling}}
+}
+
+func (x *planning) flags() []flag {
+	c := &x.config
+	list := append(x.modelFlags.flags(), fileFlag("-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"))
+	text := x.text.flags("a prompt")
+	text[0].help = "a prompt (default: three, built in)"
+	list = append(append(list, text...),
+		fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line`),
+		intFlag("-n, --predict, --n-predict", &c.Tokens, 16, math.MaxInt32, "tokens to generate after each prompt (default 128)"),
+		intFlag("-c, --ctx-size", &c.Context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"))
+	list = append(append(list, x.cache.flags()...),
+		floatFlag("--temp, --temperature", &c.Sampling.Temperature, 0, 1e6, "temperature (default 0.8, as in generate; 0 is greedy)"),
+		intFlag("-s, --seed", &x.seed, 0, math.MaxInt32, "seed of the sampling noise (default 0)"),
+		floatFlag("--seconds", &x.seconds, 0.1, 3600, "time to measure (default 6)"),
+		switchFlag("--json", &x.json, true, "write JSON"))
+	return append(list, ignoredFlags()...)
+}
+
+func (x *planning) check() error {
+	if x.model != "" && x.draft == "" {
+		return usagef("a pair needs a draft model: -md FILE")
+	}
+	if (x.text.given || x.text.file != "") && x.prompts != "" {
+		return usagef("--prompts excludes -p and -f")
+	}
+	if _, err := x.cache.kvType(); err != nil {
+		return err
+	}
+	return x.text.check()
+}
+
+func (x *planning) run(ctx context.Context, p *program) error {
+	texts, err := x.texts(ctx, p)
+	if err != nil {
+		return err
+	}
+	rt, err := x.runtime(p)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	c := x.config
+	if c.Target, err = x.target(ctx, p, rt); err != nil {
+		return err
+	}
+	if c.Context, err = contextSize(c.Context, c.Target, x.name()); err != nil {
+		return err
+	}
+	if c.KV, err = x.cache.kvType(); err != nil {
+		return err
+	}
+	if c.Draft, err = x.open(ctx, p, rt, x.draft, "draft", testdata.Draft()); err != nil {
+		return err
+	}
+	tok := c.Target.Tokenizer()
+	if tok == nil || c.Draft.Tokenizer() == nil {
+		return fmt.Errorf("%s and -md need a tokenizer each, to show that it is the same", x.name())
+	}
+	if err := tok.Compatible(c.Draft.Tokenizer()); err != nil {
+		return fmt.Errorf("-md %s cannot draft for %s: %w", x.draft, x.name(), err)
+	}
+	for _, s := range texts {
+		ids := tok.Encode(s, bpe.EncodeOptions{AddSpecial: true})
+		if len(ids) == 0 {
+			return errors.New("a prompt is empty")
+		}
+		c.Prompts = append(c.Prompts, ids)
+	}
+	c.Sampling.Seed, c.Seconds = uint64(x.seed), float64(x.seconds)
+	bar := terminal.NewBar(p.stderr, "measuring")
+	defer bar.Clear()
+	c.Progress = func(share float64) {
+		const whole = 1 << 20
+		bar.Set(int64(share*whole), whole, "")
+	}
+	r, err := plan.Run(ctx, c)
+	if err != nil {
+		return err
+	}
+	bar.Clear()
+	if x.json {
+		return printJSON(p.stdout, r)
+	}
+	return printPlan(p.stdout, c, r, terminal.Width(p.stdout))
+}
+
+// texts are the prompts, wherever they come from.
+func (x *planning) texts(ctx context.Context, p *program) ([]string, error) {
+	switch {
+	case x.text.given || x.text.file != "":
+		source, err := x.text.open(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		s, err := readText(ctx, source)
 		return []string{s}, err
-	case file != "":
-		return readPrompts(file)
+	case x.prompts != "":
+		return readPrompts(ctx, x.prompts)
 	}
 	return planPrompts, nil
 }
 
-func printPlan(w io.Writer, c plan.Config, r plan.Prediction) error {
+// planAcceptances are acceptance rates for which the formula is tabulated besides the measured one.
+var planAcceptances = []float64{0.5, 0.6, 0.7, 0.8, 0.9}
+
+func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 	const ms = 1e3
 	size := func(m *engine.Model) string {
 		return fmt.Sprintf("%.3g M weights, %.3g MB", float64(m.Parameters())/1e6, float64(m.Bytes())/1e6)
 	}
-	fmt.Fprintf(w, `target        %s, %.2f ms for a token
-draft model   %s, %.2f ms for a token, %.1f times smaller
-acceptance    %.2f of %d tokens, each after the true text
-
-         a draft takes  its check   measured texts   formula at     if the acceptance were
-length            (ms)       (ms)      would gain        %.2f     0.5    0.6    0.7    0.8    0.9
-`, size(c.Target), ms*r.Plain, size(c.Draft), ms*r.Step, r.SizeRatio, r.Acceptance, r.Tokens, r.Acceptance)
+	for _, line := range [][2]string{
+		{"target", fmt.Sprintf("%s, %.2f ms per token", size(c.Target), ms*r.Plain)},
+		{"draft model", fmt.Sprintf("%s, %.2f ms per token, %.1f times smaller", size(c.Draft), ms*r.Step, r.SizeRatio)},
+		{"acceptance", fmt.Sprintf("%.2f over %d tokens, each after the target's own text", r.Acceptance, r.Tokens)},
+	} {
+		io.WriteString(w, terminal.Columns(line[0], line[1], 14, width))
+	}
+	fmt.Fprintln(w)
+	table := terminal.Table{Columns: []terminal.Column{
+		{Head: "length"}, {Head: "draft ms"}, {Head: "verify ms", Drop: 7}, {Head: "measured"}, {Head: fmt.Sprintf("formula %.2f", r.Acceptance)},
+	}}
+	for i, a := range planAcceptances {
+		table.Columns = append(table.Columns, terminal.Column{Head: fmt.Sprintf("at %.1f", a), Drop: 1 + i})
+	}
 	for _, l := range r.Lengths {
 		if k := l.Length; k > 8 && k%2 == 1 {
 			continue
 		}
-		mark := ' '
+		mark := " "
 		if l.Length == r.Best {
-			mark = '*'
+			mark = "*"
 		}
-		fmt.Fprintf(w, "%6d%c    %8.2f   %8.2f        %5.2f x      %5.2f x", l.Length, mark, ms*l.Draft, ms*l.Verify, l.Speedup, l.Formula)
-		for _, a := range []float64{0.5, 0.6, 0.7, 0.8, 0.9} {
-			fmt.Fprintf(w, "  %5.2f", plan.Speedup(a, l.Length, r.Plain, l.Draft, l.Verify))
+		row := []string{fmt.Sprint(l.Length, mark), fmt.Sprintf("%.2f", ms*l.Draft), fmt.Sprintf("%.2f", ms*l.Verify), fmt.Sprintf("%.2fx", l.Speedup), fmt.Sprintf("%.2fx", l.Formula)}
+		for _, a := range planAcceptances {
+			row = append(row, fmt.Sprintf("%.2fx", plan.Speedup(a, l.Length, r.Plain, l.Draft, l.Verify)))
 		}
-		fmt.Fprintln(w)
+		table.Rows = append(table.Rows, row)
 	}
-	fmt.Fprintf(w, "  auto                                  %5.2f x   (lengths by confidence)\n\n", r.Auto)
+	auto := make([]string, len(table.Columns))
+	auto[0], auto[3] = "auto ", fmt.Sprintf("%.2fx", r.Auto)
+	table.Rows = append(table.Rows, auto)
+	text, _ := table.String(width)
+	io.WriteString(w, text+"\n"+terminal.Wrap(`Predicted speedups: "measured" replays the measured texts, "formula" takes acceptances to be independent, at the measured acceptance rate and at others; * is the best constant length, auto chooses lengths by confidence.`, width)+"\n")
 	if r.Warning != "" {
-		fmt.Fprintf(w, "Warning: %s.\n", r.Warning)
+		io.WriteString(w, terminal.Wrap("Warning: "+r.Warning+".", width))
 	}
-	_, err := fmt.Fprintf(w, "Advice: %s.\n", r.Advice)
+	_, err := io.WriteString(w, terminal.Wrap("Advice: "+r.Advice+".", width))
 	return err
 }

@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/specgo/spec/cmd/spec/internal/output"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
@@ -32,90 +34,107 @@ var quantizations = map[string]struct {
 
 var quantizeCommand = command{
 	name:  "quantize",
-	does:  "a GGUF file with its weights in another type",
-	usage: "-m IN -o OUT --type q8_0|q6_k|q4_k|q4_0|bf16|f16|f32",
-	about: `Writes IN again with its matrices in another type. Norms, biases and position embeddings stay in F32.
-Matrices whose rows are no multiple of 256 long become Q4_0 instead of Q4_K and Q8_0 instead of Q6_K; where they are
-no multiple of 32 either, they stay in F32 too.`,
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		var in, out, typ string
-		flags := []flag{
-			textFlag("-m, --model", &in, "IN", "the file to read"),
-			textFlag("-o, --output", &out, "OUT", "the file to write"),
-			choiceFlag("--type", &typ, engine.WeightNames(), "type of the weights in OUT"),
-		}
-		return flags, func(ctx context.Context, p *program) error {
-			switch {
-			case in == "":
-				return usagef("-m is missing: the file to read")
-			case out == "":
-				return usagef("-o is missing: the file to write")
-			case typ == "":
-				return usagef("--type is missing: %s", strings.Join(engine.WeightNames(), ", "))
-			}
-			f, err := gguf.OpenFile(in)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			return quantize(ctx, p, f, out, typ)
-		}
-	},
+	does:  "convert the weights of a GGUF file to another type",
+	usage: "IN OUT TYPE, or -m IN -o OUT --type TYPE",
+	about: `Writes IN again with its matrices in another type. Norms, biases and position embeddings stay in F32. Matrices whose rows are no multiple of 256 long become Q4_0 instead of Q4_K and Q8_0 instead of Q6_K; where they are no multiple of 32 either, they stay in F32 too.
+
+OUT appears when it is whole; until then a file of that name stays as it is. An existing file keeps its permissions. OUT may be a device, a named pipe, or - for standard output.`,
+	new: func() job { return &quantize{} },
 }
 
-// quantize writes f's model to the file out, which appears only when it is whole.
-func quantize(ctx context.Context, p *program, f *gguf.File, out, typ string) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(out), filepath.Base(out)+".*.part")
+// quantize is the command's options.
+type quantize struct {
+	in, out, typ string
+	operands     []string
+}
+
+func (q *quantize) flags() []flag {
+	return []flag{
+		fileFlag("-m, --model", &q.in, "IN", "the file to read"),
+		fileFlag("-o, --output", &q.out, "OUT", "the file to write"),
+		choiceFlag("--type", &q.typ, engine.WeightNames(), "type of the weights in OUT"),
+	}
+}
+
+func (q *quantize) operand(v string) error {
+	if len(q.operands) == 3 {
+		return errors.New("one argument too many: IN OUT TYPE")
+	}
+	q.operands = append(q.operands, v)
+	return nil
+}
+
+// check completes the options by the operands: IN, OUT and TYPE, those that no flag gave.
+func (q *quantize) check() (err error) {
+	for _, p := range []*string{&q.in, &q.out, &q.typ} {
+		if *p != "" || len(q.operands) == 0 {
+			continue
+		}
+		v := q.operands[0]
+		if p == &q.typ {
+			if v, err = choose(engine.WeightNames(), v); err != nil {
+				return usagef("%s: %v", shown(q.operands[0]), err)
+			}
+		}
+		*p, q.operands = v, q.operands[1:]
+	}
+	switch {
+	case len(q.operands) > 0:
+		return usagef("%s: one argument too many: IN OUT TYPE", shown(q.operands[0]))
+	case q.in == "":
+		return usagef("IN is missing (-m): the file to read")
+	case q.out == "":
+		return usagef("OUT is missing (-o): the file to write")
+	case q.typ == "":
+		return usagef("TYPE is missing (--type): %s", strings.Join(engine.WeightNames(), ", "))
+	}
+	return nil
+}
+
+func (q *quantize) run(ctx context.Context, p *program) error {
+	if err := regularFile(q.in); err != nil {
+		return err
+	}
+	f, err := gguf.OpenFile(q.in)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-		}
-	}()
-	b := &bar{w: p.stderr, name: filepath.Base(out), start: time.Now()}
-	if !isTerminal(p.stderr) {
-		b.w = io.Discard
+	defer f.Close()
+	if q.out == "-" && terminal.Is(p.stdout) {
+		return fmt.Errorf("-o -: standard output is a terminal, not a file or pipe")
 	}
-	defer b.clear()
+	sources, count, bytes, err := q.plan(f)
+	if err != nil {
+		return err
+	}
+	stdout, _ := p.stdout.(*os.File)
+	file, err := output.Create(ctx, q.out, stdout)
+	if err != nil {
+		return err
+	}
+	defer file.Abort()
+	bar := terminal.NewBar(p.stderr, filepath.Base(q.out))
+	defer bar.Clear()
 	c := converter{ctx: ctx, file: f}
 	for _, t := range f.Tensors {
 		c.total += t.Size
 	}
-	c.done = func(n int64) { b.progress(n, c.total) }
-	var sources []gguf.TensorSource
-	count, bytes := map[gguf.Type]int{}, int64(0)
-	for _, t := range f.Tensors {
-		to := gguf.F32
-		if wide(t) {
-			if to, err = fitting(t, typ); err != nil {
-				return err
-			}
-		}
-		count[to]++
-		size, err := to.Size(t.Dims...)
-		if err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
-		}
-		bytes += size
-		sources = append(sources, gguf.TensorSource{Name: t.Name, Type: to, Dims: t.Dims,
-			Write: func(w io.Writer) error { return c.convert(w, t, to) }})
+	c.done = func(n int64) { bar.Set(n, c.total, "") }
+	tensors := make([]gguf.TensorSource, len(sources))
+	for i, s := range sources {
+		tensors[i] = gguf.TensorSource{Name: s.Name, Type: s.to, Dims: s.Dims,
+			Write: func(w io.Writer) error { return c.convert(w, s.Tensor, s.to) }}
 	}
-	if err = gguf.Write(file, metadata(f, typ), sources); err != nil {
+	if err := gguf.Write(file, metadata(f, q.typ), tensors); err != nil {
 		return err
 	}
-	if err = file.Chmod(0o644); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err = file.Close(); err != nil {
+	if err := file.Commit(); err != nil {
 		return err
 	}
-	if err = os.Rename(file.Name(), out); err != nil {
-		return err
-	}
-	b.clear()
+	bar.Clear()
 	var counts []string
 	for _, name := range engine.WeightNames() {
 		if n := count[quantizations[name].typ]; n > 0 {
@@ -123,11 +142,41 @@ func quantize(ctx context.Context, p *program, f *gguf.File, out, typ string) (e
 		}
 	}
 	_, err = fmt.Fprintf(p.stderr, "%s: %d tensors, %s; %d bytes of weights, %d before\n",
-		out, len(f.Tensors), strings.Join(counts, ", "), bytes, c.total)
+		terminal.Line(q.out, 0), len(f.Tensors), strings.Join(counts, ", "), bytes, c.total)
 	return err
 }
 
-// wide tells the matrices, which most of the bytes are, from what a model needs in full precision.
+// conversion is a tensor with the type that it gets.
+type conversion struct {
+	gguf.Tensor
+	to gguf.Type
+}
+
+// plan chooses the types, and counts the tensors of each and the bytes of all.
+func (q *quantize) plan(f *gguf.File) (list []conversion, count map[gguf.Type]int, bytes int64, err error) {
+	count = map[gguf.Type]int{}
+	for _, t := range f.Tensors {
+		to := gguf.F32
+		if wide(t) {
+			if to, err = fitting(t, q.typ); err != nil {
+				return nil, nil, 0, err
+			}
+		}
+		if _, err := tensorType(t.Type); err != nil {
+			return nil, nil, 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
+		}
+		size, err := to.Size(t.Dims...)
+		if err != nil {
+			return nil, nil, 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
+		}
+		count[to]++
+		bytes += size
+		list = append(list, conversion{t, to})
+	}
+	return list, count, bytes, nil
+}
+
+// wide reports whether a tensor is a matrix, as most of the bytes are; the others are needed in full precision.
 func wide(t gguf.Tensor) bool {
 	return len(t.Dims) >= 2 && strings.HasSuffix(t.Name, ".weight") &&
 		!strings.HasSuffix(t.Name, "norm.weight") && !strings.HasPrefix(t.Name, "position_embd")
@@ -146,7 +195,7 @@ func fitting(t gguf.Tensor, typ string) (gguf.Type, error) {
 	return quantizations[fit.String()].typ, nil
 }
 
-// metadata is f's own, but for the keys that tell the type.
+// metadata is f's own, but for the keys that state the type.
 func metadata(f *gguf.File, typ string) (kvs []gguf.KV) {
 	own := []gguf.KV{
 		{Key: "general.file_type", Value: quantizations[typ].fileType},

@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 
 	"github.com/specgo/spec/cmd/spec/internal/selftest"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
@@ -18,102 +18,130 @@ import (
 
 var selftestCommand = command{
 	name:  "selftest",
-	does:  "proves on your machine and model that drafts change nothing but time",
+	does:  "check on your machine and model that speculation changes only the speed",
 	usage: "[-m FILE [-md FILE]] [flags]",
-	about: `Checks, and prints a line for each: that the logits depend on the text alone, to the bit, however it is fed,
-with every number of threads and every set of kernels; that a text computed in one pass confirms itself; that
-every drafter and schedule writes the very text that plain decoding writes, greedy and sampled; and, by a
-chi-squared test with its p-value, that every rule keeps the model's distribution. Exit code 1 if anything fails.
-Without -m the embedded pair is tested.`,
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		var (
-			m       modelFlags
-			draft   string
-			prompts string
-			asJSON  bool
-			c       selftest.Config
-		)
-		flags := append(m.flags(),
-			textFlag("-md, --model-draft, --spec-draft-model", &draft, "FILE", "the draft model"),
-			textFlag("--prompts", &prompts, "FILE", `prompts to write after, one {"prompt": TEXT} in a line (default: six, built in)`),
-			intFlag("-n, --predict, --n-predict", &c.Tokens, 1, 1<<20, "tokens written after each prompt (default 48, with --quick 24)"),
-			intFlag("--draws", &c.Draws, 100, 1<<30, "texts drawn in each chi-squared test (default 20000, with --quick 4000)"),
-			switchFlag("--quick", &c.Quick, true, "less of everything"),
-			switchFlag("--json", &asJSON, true, "write JSON"))
-		return flags, func(ctx context.Context, p *program) (err error) {
-			if prompts != "" {
-				if c.Prompts, err = readPrompts(prompts); err != nil {
-					return err
-				}
-			}
-			c.Runtime = func(simd string, threads int) (*engine.Runtime, error) {
-				if simd == "" && threads == 0 {
-					return m.runtime(p)
-				}
-				if threads == 0 {
-					threads = max(m.threads, 0)
-				}
-				return engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads})
-			}
-			c.Target = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) { return m.target(ctx, p, rt) }
-			if draft != "" || m.model == "" {
-				c.Draft = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
-					return m.open(ctx, p, rt, draft, "draft", testdata.Draft())
-				}
-			}
-			c.ModelDrafters, c.TextDrafters, c.Rules = modelDrafters, map[string]func() speculative.Drafter{}, verifiers
-			for name, drafter := range textDrafters {
-				if name != "none" {
-					c.TextDrafters[name] = drafter
-				}
-			}
-			c.Schedules = map[string]func() speculative.Schedule{}
-			for name, schedule := range schedules {
-				c.Schedules[name] = func() speculative.Schedule { return schedule(0, -1) }
-			}
-			if !asJSON {
-				c.Report = func(x selftest.Check) { printCheck(p.stdout, x) }
-			}
-			r, err := selftest.Run(ctx, c)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				err = printJSON(p.stdout, r)
-			} else {
-				_, err = fmt.Fprintf(p.stdout, "%d checks of %s in %.1f s: %d failed\n", len(r.Checks), m.name(), r.Seconds, r.Failed)
-			}
-			if err == nil && r.Failed > 0 {
-				err = fmt.Errorf("%d of %d checks failed", r.Failed, len(r.Checks))
-			}
-			return err
-		}
-	},
+	about: `Runs these checks and prints a line for each:
+
+  one answer     the logits depend on the sequence alone, bit for bit: not on how it is split into passes, the number of threads, or the set of kernels
+  confirmation   a generated sequence, computed again in one pass, gives the same tokens
+  same text      every drafter and schedule gives the text of plain decoding, greedy and sampled
+  distribution   every verifier keeps the model's distribution, by a chi-squared test with its p-value
+
+The exit code is 1 if a check fails. Without -m the embedded pair is tested.`,
+	new: func() job { return &selfTest{} },
 }
 
-// printCheck writes a line of the verdict.
-func printCheck(w io.Writer, c selftest.Check) {
-	verdict, p := "ok    ", "        "
+// selfTest is the command's options.
+type selfTest struct {
+	modelFlags
+	draft   string
+	prompts string
+	json    bool
+	config  selftest.Config
+}
+
+func (x *selfTest) flags() []flag {
+	c := &x.config
+	list := append(x.modelFlags.flags(),
+		fileFlag("-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"),
+		fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line (default: six, built in)`),
+		intFlag("-n, --predict, --n-predict", &c.Tokens, 1, 1<<20, "tokens generated after each prompt (default 48, with --quick 24)"),
+		intFlag("--draws", &c.Draws, 100, 1<<30, "texts drawn in each chi-squared test (default 20000, with --quick 4000)"),
+		switchFlag("--quick", &c.Quick, true, "fewer prompts, tokens and draws"),
+		switchFlag("--json", &x.json, true, "write JSON"))
+	return append(list, ignoredFlags()...)
+}
+
+func (x *selfTest) run(ctx context.Context, p *program) (err error) {
+	c := x.config
+	if x.prompts != "" {
+		if c.Prompts, err = readPrompts(ctx, x.prompts); err != nil {
+			return err
+		}
+	}
+	c.Runtime = func(simd string, threads int) (*engine.Runtime, error) {
+		if simd == "" && threads == 0 {
+			return x.runtime(p)
+		}
+		if threads == 0 {
+			threads = max(x.threads, 0)
+		}
+		return engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads})
+	}
+	c.Target = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) { return x.target(ctx, p, rt) }
+	if x.draft != "" || x.model == "" {
+		c.Draft = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
+			return x.open(ctx, p, rt, x.draft, "draft", testdata.Draft())
+		}
+	}
+	c.ModelDrafters, c.TextDrafters, c.Rules = modelDrafters, map[string]func() speculative.Drafter{}, verifiers
+	for name, drafter := range textDrafters {
+		if name != "none" {
+			c.TextDrafters[name] = drafter
+		}
+	}
+	c.Schedules = map[string]func() speculative.Schedule{}
+	for name, schedule := range schedules {
+		c.Schedules[name] = func() speculative.Schedule { return schedule(0, -1) }
+	}
+	if !x.json {
+		c.Report = func(k selftest.Check) { printCheck(p.stdout, k, terminal.Width(p.stdout)) }
+	}
+	r, err := selftest.Run(ctx, c)
+	if err != nil {
+		return err
+	}
+	if x.json {
+		err = printJSON(p.stdout, r)
+	} else {
+		_, err = fmt.Fprintf(p.stdout, "%d checks of %s in %.1f s: %d failed\n", len(r.Checks), terminal.Line(x.name(), 0), r.Seconds, r.Failed)
+	}
+	if err == nil && r.Failed > 0 {
+		err = fmt.Errorf("%d of %d checks failed", r.Failed, len(r.Checks))
+	}
+	return err
+}
+
+// printCheck writes the outcome of a check, its details wrapped in the last column.
+func printCheck(w io.Writer, c selftest.Check, width int) {
+	verdict, detail := "ok    ", c.Detail
 	if !c.Passed {
 		verdict = "FAILED"
 	}
 	if c.PValue != nil {
-		p = fmt.Sprintf("p %-6.3g", math.Round(*c.PValue*1e3)/1e3)
+		p := fmt.Sprintf("p %.3g", math.Round(*c.PValue*1e3)/1e3)
 		if *c.PValue < 1e-3 {
-			p = fmt.Sprintf("p %-6.0e", *c.PValue)
+			p = fmt.Sprintf("p %.0e", *c.PValue)
 		}
+		detail = p + ", " + detail
 	}
-	fmt.Fprintf(w, "%s  %-12s  %-32s  %s  %s\n", verdict, c.Promise, c.What, p, c.Detail)
+	left := fmt.Sprintf("%s  %-12s  %-30s  ", verdict, c.Promise, terminal.Line(c.What, 0))
+	column := len("FAILED  distribution  ") + 32
+	if width < column+30 {
+		column = 8
+	}
+	io.WriteString(w, terminal.Columns(left, terminal.Line(detail, 0), column, width))
 }
 
+// promptsLimit is the most bytes of a file of prompts.
+const promptsLimit = 256 << 20
+
 // readPrompts reads a file of {"prompt": TEXT} lines.
-func readPrompts(path string) (texts []string, err error) {
-	f, err := os.Open(path)
+func readPrompts(ctx context.Context, path string) (texts []string, err error) {
+	f, err := openInput(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	d := json.NewDecoder(bufio.NewReader(f))
+	text, err := readInput(ctx, f, promptsLimit)
+	switch {
+	case errors.Is(err, errTooLong):
+		return nil, fmt.Errorf("%s: more than %d MiB", path, promptsLimit>>20)
+	case isInterrupt(err):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	for {
 		var line struct {
 			Prompt *string `json:"prompt"`

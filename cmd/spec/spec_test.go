@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // The test binary is the command too: run with this variable it is spec, with real arguments,
@@ -72,13 +71,32 @@ func launch(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// spec runs the command to its end.
+// spec runs the command to its end, in this process.
 func spec(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd, out, errs := start(t, strings.NewReader(stdin), args...)
-	launch(t, cmd)
-	code = finish(t, cmd, errs)
+	var out, errs bytes.Buffer
+	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, env: func(key string) string {
+		if key == "SPEC_SIMD" {
+			return os.Getenv(key)
+		}
+		return ""
+	}}
+	code = p.main(t.Context(), args)
 	return out.String(), errs.String(), code
+}
+
+// options reads a command line into the command's options, without running it.
+func options[J job](t *testing.T, args ...string) J {
+	t.Helper()
+	c, err := findCommand(args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, _, _, err := c.parse(args[1:])
+	if err != nil {
+		t.Fatalf("spec %s: %v", strings.Join(args, " "), err)
+	}
+	return j.(J)
 }
 
 // done runs the command and demands success.
@@ -137,7 +155,11 @@ func TestGenerateJSON(t *testing.T) {
 
 // Promise P2, seen from outside: no flag of speculation changes the text.
 func TestSpeculationChangesNothing(t *testing.T) {
-	for _, sampling := range [][]string{{"--temp", "0"}, {"--temp", "0.8", "--seed", "7"}} {
+	samplings := [][]string{{"--temp", "0"}, {"--temp", "0.8", "--seed", "7"}}
+	if testing.Short() {
+		samplings = samplings[1:]
+	}
+	for _, sampling := range samplings {
 		args := append([]string{"-p", ring, "-n", "32"}, sampling...)
 		want := parsed(t, append(args, "--drafter", "none")...)
 		if want.Stats.Drafted != 0 || len(want.TokenIDs) != 32 {
@@ -223,12 +245,12 @@ func TestGenerateText(t *testing.T) {
 			t.Errorf("prompt by %s: standard error is not one line of figures: %q", name, errs)
 		}
 	}
-	colored := done(t, ring, "generate", "-n", "24", "--temp", "0", "--drafter", "model", "--schedule", "constant", "--color", "always")
+	colored := done(t, ring, "generate", "-n", "24", "--temp", "0", "--drafter", "model", "--schedule", "constant", "--color")
 	if !strings.Contains(colored, colorAccepted) {
-		t.Error("no accepted draft is coloured")
+		t.Error("no accepted draft is colored")
 	}
 	if plain := strings.NewReplacer(colorAccepted, "", colorOff, "").Replace(colored); plain != want.Text {
-		t.Errorf("without its colours the text is %q, want %q", plain, want.Text)
+		t.Errorf("without its colors the text is %q, want %q", plain, want.Text)
 	}
 	if out := done(t, "", "generate", "-p", ring, "-n", "0"); out != "" {
 		t.Errorf("-n 0 writes %q", out)
@@ -237,7 +259,7 @@ func TestGenerateText(t *testing.T) {
 		t.Errorf("with its prompt the text is %q", out)
 	}
 	_, trace, _ := spec(t, ring, "generate", "-n", "24", "--temp", "0", "--drafter", "model", "--schedule", "constant", "--trace")
-	if rounds := want.Stats.Rounds; strings.Count(trace, "\n") != rounds+1 || strings.Count(trace, " drafted ") < rounds {
+	if rounds := want.Stats.Rounds; strings.Count(trace, "\n") != rounds+1 || strings.Count(trace, ": drafted ") < rounds {
 		t.Errorf("the trace of %d rounds is\n%s", rounds, trace)
 	}
 	stop := want.Text[len(want.Text)/2:][:3]
@@ -247,7 +269,7 @@ func TestGenerateText(t *testing.T) {
 	}
 }
 
-// A firstByte tells when something is written to it.
+// A firstByte signals when something is written to it.
 type firstByte struct {
 	io.Writer
 	given chan struct{}
@@ -257,49 +279,4 @@ type firstByte struct {
 func (s *firstByte) Write(b []byte) (int, error) {
 	s.once.Do(func() { close(s.given) })
 	return s.Writer.Write(b)
-}
-
-func TestInterrupt(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no interrupts between processes here")
-	}
-	endless := []string{"generate", "--ignore-eos", "--drafter", "none", "--no-kv-cache"}
-	interrupt := func(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer) {
-		t.Helper()
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Error(err)
-		}
-		if code := finish(t, cmd, stderr); code != exitInterrupted {
-			t.Errorf("exit %d after Ctrl-C, want %d; %s", code, exitInterrupted, stderr)
-		}
-	}
-	t.Run("text", func(t *testing.T) {
-		cmd, stdout, stderr := start(t, strings.NewReader(ring), endless...)
-		text, trouble := &firstByte{Writer: stdout, given: make(chan struct{})}, &firstByte{Writer: stderr, given: make(chan struct{})}
-		cmd.Stdout, cmd.Stderr = text, trouble
-		launch(t, cmd)
-		select {
-		case <-text.given:
-		case <-trouble.given:
-		}
-		interrupt(t, cmd, stderr)
-		if strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), " tokens in ") {
-			t.Errorf("standard error is not one line of figures: %q", stderr)
-		}
-	})
-	t.Run("json", func(t *testing.T) {
-		for wait := 500 * time.Millisecond; wait < time.Minute; wait *= 2 {
-			cmd, stdout, stderr := start(t, strings.NewReader(ring), append(endless, "--json")...)
-			launch(t, cmd)
-			time.Sleep(wait)
-			interrupt(t, cmd, stderr)
-			if stdout.Len() == 0 {
-				continue // it was still loading
-			}
-			if r := decode[result](t, stdout.String()); len(r.TokenIDs) > 0 && r.Text != "" {
-				return
-			}
-		}
-		t.Error("an interrupted command never told what it had written")
-	})
 }

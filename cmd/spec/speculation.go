@@ -19,7 +19,7 @@ type speculation struct {
 	threshold                 float32 // negative: the schedule's default
 }
 
-// Drafters by name, but for early exit. Those of a model are given a session of it; those of a model
+// Drafters by name, but for early exit. Those of a draft model are given a session of it; those of a model
 // with another vocabulary the tokenizers too.
 var (
 	modelDrafters = map[string]func(speculative.Sequence) speculative.Drafter{
@@ -54,8 +54,11 @@ var schedules = map[string]func(length int, threshold float32) speculative.Sched
 		return speculative.Heuristic(speculative.HeuristicOptions{Length: min(or(length, 5), 5), MinConfidence: max(threshold, 0)})
 	},
 	"dynamic": func(length int, threshold float32) speculative.Schedule {
-		if threshold < 0 {
+		switch {
+		case threshold < 0:
 			threshold = 0.4
+		case threshold == 0:
+			threshold = -1 // the schedule takes 0 for its default
 		}
 		return speculative.Dynamic(speculative.DynamicOptions{Length: or(length, 20), MinConfidence: threshold})
 	},
@@ -79,25 +82,33 @@ func or(n, otherwise int) int {
 
 func (s *speculation) flags() []flag {
 	return []flag{
-		listFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are checked together, as a tree"),
-		choiceFlag("--drafter", &s.drafter, []string{"model", "ngram", "suffix", "splice", "tree", earlyExit, "reencode", "intersect", "none"},
-			"who drafts: the draft model; a lookup of the text's last tokens in the text, or of any length; the better of model and lookup, token by token; a tree of the best guesses of both; the model's own first layers; a draft model of another vocabulary, by way of text or in the tokens that both have; nobody (default: tree when there is a draft model, else ngram; model for the embedded pair)"),
-		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit goes through (default: a third)"),
+		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are verified together, as a tree"),
+		choiceFlag("--drafter", &s.drafter, drafterNames(),
+			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, else ngram; model for the embedded pair)"),
+		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes (default: a third)"),
 		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
-			"how long drafts are: as measured to pay; always 5 tokens; 5, +2 after a full success, else -1; until the draft model is unsure (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
-		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &s.draftMax, 1, 1024, "most tokens in a draft (default: the schedule's)"),
-		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &s.draftMin, 0, 1024, "tokens before which a schedule does not end a draft (default 0)"),
-		floatFlag("--draft-p-min, --spec-draft-p-min", &s.threshold, 0, 1, "end a draft after a token that the drafter is less sure of (default 0; dynamic 0.4)"),
+			"draft length: auto, what is measured to be fastest; constant, always 5 tokens; heuristic, 5 at first, +2 after a fully accepted draft, else -1; dynamic, until the draft model's confidence is low (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
+		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &s.draftMax, 1, maxDraft, "most tokens in a draft (default: the schedule's)"),
+		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &s.draftMin, 0, maxDraft, "tokens before which a schedule does not end a draft (default 0)"),
+		floatFlag("--draft-p-min, --spec-draft-p-min", &s.threshold, 0, 1, "end a draft after a token of lower confidence (default 0; dynamic 0.4)"),
 		choiceFlag("--verify", &s.verify, []string{"greedy", "match", "rejection", "block", "stairs"},
-			"how drafts are checked; greedy, match and stairs write the same text as no drafts, rejection and block one of the same distribution (default: greedy at --temp 0, else match)"),
+			"how drafts are verified; greedy, match and stairs give the same text as no drafts, rejection and block one of the same distribution (default: greedy at --temp 0, else match)"),
 	}
+}
+
+// maxDraft is the greatest draft length that may be asked for.
+const maxDraft = 1024
+
+// drafterNames lists the drafters.
+func drafterNames() []string {
+	return []string{"model", "ngram", "suffix", "splice", "tree", earlyExit, "reencode", "intersect", "none"}
 }
 
 // check refuses combinations of flags that cannot mean anything.
 func (s *speculation) check(model string, temperature float32) error {
 	switch {
 	case s.verify == "greedy" && temperature > 0:
-		return usagef("--verify greedy needs --temp 0: at another temperature it would change the text")
+		return usagef("--verify greedy needs --temp 0: at another temperature it would change the distribution")
 	case (modelDrafters[s.drafter] != nil || foreignDrafters[s.drafter] != nil) && len(s.drafts) == 0 && model != "":
 		return usagef("--drafter %s needs a draft model: -md FILE", s.drafter)
 	case (textDrafters[s.drafter] != nil || s.drafter == earlyExit) && len(s.drafts) > 0:
@@ -110,8 +121,8 @@ func (s *speculation) check(model string, temperature float32) error {
 	return nil
 }
 
-// newSchedule makes the schedule asked for. The embedded target is so small that auto would soon stop drafting for
-// it; the pair is there to show drafting at work.
+// newSchedule makes the schedule asked for. The embedded target is so small that auto would soon stop
+// drafting; the pair is there to show drafting at work.
 func (s *speculation) newSchedule(embedded bool) speculative.Schedule {
 	name := s.schedule
 	switch {
@@ -125,7 +136,7 @@ func (s *speculation) newSchedule(embedded bool) speculative.Schedule {
 	return schedules[name](s.draftMax, s.threshold)
 }
 
-// newVerifier makes the rule asked for; nil is the decoder's default.
+// newVerifier makes the verifier asked for; nil is the decoder's default.
 func (s *speculation) newVerifier() speculative.Verifier {
 	if s.verify == "" {
 		return nil
@@ -133,23 +144,34 @@ func (s *speculation) newVerifier() speculative.Verifier {
 	return verifiers[s.verify]()
 }
 
+// drafterName is the drafter asked for, or the default for the models given.
+func (g *generate) drafterName() string {
+	switch {
+	case g.drafter != "":
+		return g.drafter
+	case g.model == "":
+		return "model"
+	case len(g.drafts) > 0:
+		return "tree"
+	}
+	return "ngram"
+}
+
 // newDrafter makes the drafter that the flags ask for; nil is plain decoding.
 func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (speculative.Drafter, error) {
-	name := g.drafter
-	if name == "" {
-		name = "ngram"
-		switch {
-		case g.model == "":
-			name = "model"
-		case len(g.drafts) > 0:
-			name = "tree"
-		}
-	}
+	name := g.drafterName()
 	if drafter := textDrafters[name]; drafter != nil {
 		return drafter(), nil
 	}
+	kv, err := g.cache.kvType()
+	if err != nil {
+		return nil, err
+	}
 	if name == earlyExit {
-		return speculative.EarlyExit(target.Model(), engine.SessionOptions{Context: target.Context(), KV: g.kv, NoCache: g.noCache, Layers: g.exitLayer})
+		if most := target.Model().Config().Layers; g.exitLayer > most {
+			return nil, fmt.Errorf("--exit-layer %d: %s has %d layers", g.exitLayer, g.name(), most)
+		}
+		return speculative.EarlyExit(target.Model(), engine.SessionOptions{Context: target.Context(), KV: kv, NoCache: g.noCache, Layers: g.exitLayer})
 	}
 	files := g.drafts
 	if len(files) == 0 {
@@ -182,7 +204,11 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 	if own == nil {
 		return nil, fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows what its tokens mean", file)
 	}
-	o := engine.SessionOptions{KV: g.kv, NoCache: g.noCache}
+	kv, err := g.cache.kvType()
+	if err != nil {
+		return nil, err
+	}
+	o := engine.SessionOptions{KV: kv, NoCache: g.noCache}
 	if foreign := foreignDrafters[name]; foreign != nil {
 		session, err := draft.NewSession(o)
 		if err != nil {

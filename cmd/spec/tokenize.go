@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/specgo/spec/bpe"
@@ -13,62 +14,86 @@ var tokenizeCommand = command{
 	name:  "tokenize",
 	does:  "the token ids of a text",
 	usage: "[-m FILE] [-p TEXT | -f FILE] [flags]",
-	about: `Prints the tokens of a text as the model is given it: with the beginning-of-text token, if the file asks for one.
-A file that holds only a vocabulary will do.`,
-	setup: func() ([]flag, func(context.Context, *program) error) {
-		var (
-			file                  string
-			text                  promptFlags
-			noSpecial, parse, ids bool
-			json                  bool
-		)
-		flags := append([]flag{textFlag("-m, --model", &file, "FILE", "the model (default: the target inside this program)")},
-			text.flags("the text")...)
-		flags = append(flags,
-			switchFlag("--no-special", &noSpecial, true, "add no special tokens"),
-			switchFlag("--parse-special", &parse, true, "read special tokens that are spelled out in the text as such"),
-			switchFlag("--ids", &ids, true, "write ids only, on one line"),
-			switchFlag("--json", &json, true, "write JSON"))
-		return flags, func(_ context.Context, p *program) error {
-			s, err := text.read(p)
-			if err != nil {
-				return err
-			}
-			f, err := openGGUF(file)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			tok, err := engine.ReadTokenizer(f)
-			if err != nil {
-				return err
-			}
-			if tok == nil {
-				return fmt.Errorf("%s: no tokenizer in the file", f.Name)
-			}
-			tokens := tok.Encode(s, bpe.EncodeOptions{AddSpecial: !noSpecial, ParseSpecial: parse})
-			if json {
-				return printJSON(p.stdout, struct {
-					Schema   int     `json:"schema"`
-					TokenIDs []int32 `json:"token_ids"`
-					N        int     `json:"n_tokens"`
-				}{1, append([]int32{}, tokens...), len(tokens)})
-			}
-			w := bufio.NewWriter(p.stdout)
-			for i, id := range tokens {
-				switch {
-				case !ids:
-					fmt.Fprintf(w, "%7d %q\n", id, tok.Bytes(id))
-				case i > 0:
-					fmt.Fprintf(w, " %d", id)
-				default:
-					fmt.Fprint(w, id)
-				}
-			}
-			if ids {
-				fmt.Fprintln(w)
-			}
-			return w.Flush()
+	about: `Prints the tokens of a text as the model is given it: with the beginning-of-text token, if the file asks for one. A file that holds only a vocabulary will do. A text has at most 64 MiB.`,
+	new:   func() job { return &tokenize{} },
+}
+
+// tokenize is the command's options.
+type tokenize struct {
+	model                 string
+	text                  promptFlags
+	noSpecial, parse, ids bool
+	json                  bool
+}
+
+func (t *tokenize) flags() []flag {
+	list := append([]flag{fileFlag("-m, --model", &t.model, "FILE", "the model (default: the target inside this program)")}, t.text.flags("the text")...)
+	return append(list,
+		switchFlag("--no-special, --no-bos", &t.noSpecial, true, "add no special tokens"),
+		switchFlag("--parse-special", &t.parse, true, "read special tokens that are spelled out in the text as such"),
+		switchFlag("--ids", &t.ids, true, "write ids only, on one line"),
+		switchFlag("--json", &t.json, true, "write JSON"))
+}
+
+func (t *tokenize) check() error { return t.text.check() }
+
+// encoding is how the text is read.
+func (t *tokenize) encoding() bpe.EncodeOptions {
+	return bpe.EncodeOptions{AddSpecial: !t.noSpecial, ParseSpecial: t.parse}
+}
+
+func (t *tokenize) run(ctx context.Context, p *program) error {
+	source, err := t.text.open(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	f, err := openGGUF(t.model)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil {
+		return err
+	}
+	if tok == nil {
+		return fmt.Errorf("%s: no tokenizer in the file", f.Name)
+	}
+	text, err := readText(ctx, source)
+	if err != nil {
+		return err
+	}
+	tokens := tok.Encode(text, t.encoding())
+	if t.json {
+		return printJSON(p.stdout, struct {
+			Schema   int     `json:"schema"`
+			TokenIDs []int32 `json:"token_ids"`
+			N        int     `json:"n_tokens"`
+		}{1, append([]int32{}, tokens...), len(tokens)})
+	}
+	w := bufio.NewWriter(p.stdout)
+	for i, id := range tokens {
+		switch {
+		case !t.ids:
+			fmt.Fprintf(w, "%7d %q\n", id, tok.Bytes(id))
+		case i > 0:
+			fmt.Fprintf(w, " %d", id)
+		default:
+			fmt.Fprint(w, id)
 		}
-	},
+	}
+	if t.ids {
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+// readText reads the text of a command that has no context to fill.
+func readText(ctx context.Context, s *source) (string, error) {
+	text, err := s.read(ctx, textLimit)
+	if errors.Is(err, errTooLong) {
+		return "", fmt.Errorf("the text has more than %d MiB", textLimit>>20)
+	}
+	return text, err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -24,18 +24,21 @@ type result struct {
 
 // A writer streams text, or gathers it where JSON is wanted.
 type writer struct {
-	p       *program
-	json    bool
-	color   bool
-	sampled bool // so the seed mattered
-	result  result
-	text    strings.Builder
-	ends    bool // the last byte written ends a line
+	p        *program
+	json     bool
+	color    bool
+	terminal bool // standard output is one
+	sampled  bool // so the seed mattered
+	result   result
+	text     strings.Builder
+	inLine   bool          // the last byte written to standard output does not end a line
+	bar      *terminal.Bar // of the prefill; may be nil
+	failed   error         // the first error of a trace
 
-	estimate estimate // of the speed-up
+	estimate estimate // of the speedup
 }
 
-// Terminal colours, by who chose the token.
+// Terminal colors, by who chose the token.
 const (
 	colorAccepted = "\x1b[32m" // drafted and accepted: green
 	colorPrompt   = "\x1b[2m"  // the user: faint
@@ -46,7 +49,11 @@ func (w *writer) print(text, color string) error {
 	if text == "" {
 		return nil
 	}
-	w.ends = strings.HasSuffix(text, "\n")
+	w.bar.Clear()
+	w.inLine = !strings.HasSuffix(text, "\n")
+	if w.terminal {
+		text = terminal.Text(text) // neither a prompt nor a model controls the terminal
+	}
 	if w.color && color != "" {
 		text = color + text + colorOff
 	}
@@ -80,28 +87,55 @@ func (w *writer) add(text, color string) error {
 	return w.print(text, color)
 }
 
-// end prints the JSON, or ends the last line, and tells the figures on standard error.
-func (w *writer) end(took time.Duration) error {
-	var err error
+// fail remembers the first error of a trace.
+func (w *writer) fail(err error) {
+	if w.failed == nil {
+		w.failed = err
+	}
+}
+
+// end prints the JSON, or ends the last line on a terminal.
+func (w *writer) end() error {
 	if w.json {
 		w.result.Text = w.text.String()
-		err = printJSON(w.p.stdout, w.result)
-	} else if !w.ends && isTerminal(w.p.stdout) {
-		err = w.print("\n", "")
+		return printJSON(w.p.stdout, w.result)
 	}
+	if w.inLine && w.terminal {
+		w.inLine = false
+		_, err := io.WriteString(w.p.stdout, "\n")
+		return err
+	}
+	return nil
+}
+
+// notes returns standard error for whole lines: where it shows up behind text that does not end a line, it
+// gets a line end first. The text itself stays as it is, unless it is on a terminal.
+func (w *writer) notes() io.Writer {
+	if w.inLine && (w.terminal && terminal.Is(w.p.stderr) || terminal.SameFile(w.p.stdout, w.p.stderr)) {
+		w.inLine = false
+		if w.terminal {
+			io.WriteString(w.p.stdout, "\n")
+		} else {
+			io.WriteString(w.p.stderr, "\n")
+		}
+	}
+	return w.p.stderr
+}
+
+// figures tells on one line of standard error what the text took.
+func (w *writer) figures(took time.Duration) {
 	s, n := w.result.Stats, len(w.result.TokenIDs)
-	fmt.Fprintf(w.p.stderr, "%d tokens in %.2f s (%.1f/s), %d target passes", n, took.Seconds(), float64(n)/took.Seconds(), s.TargetPasses)
+	line := fmt.Sprintf("%d tokens in %.2f s (%.1f/s), %d target passes", n, took.Seconds(), float64(n)/took.Seconds(), s.TargetPasses)
 	if s.Drafted > 0 {
-		fmt.Fprintf(w.p.stderr, ", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted, 100*float64(s.Accepted)/float64(s.Drafted))
+		line += fmt.Sprintf(", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted, 100*float64(s.Accepted)/float64(s.Drafted))
 	}
 	if x := w.estimate.speedup(s); !math.IsNaN(x) {
-		fmt.Fprintf(w.p.stderr, ", estimated %.2f times as fast as without", x)
+		line += fmt.Sprintf(", estimated speedup %.2fx", x)
 	}
 	if w.sampled {
-		fmt.Fprintf(w.p.stderr, ", seed %d", w.result.Seed)
+		line += fmt.Sprintf(", seed %d", w.result.Seed)
 	}
-	fmt.Fprintln(w.p.stderr)
-	return err
+	fmt.Fprintln(w.notes(), line)
 }
 
 // printJSON writes v on one line.
@@ -109,15 +143,4 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
-}
-
-// traceRound tells what one round of speculation did.
-func traceRound(w io.Writer, tok *bpe.Tokenizer, r *speculative.Round) {
-	accepted := make([]int32, len(r.Path))
-	for i, node := range r.Path {
-		accepted[i] = r.Draft.Tokens[node]
-	}
-	fmt.Fprintf(w, "at %d drafted %d %q in %.2f ms, accepted %d %q, then %q, verified in %.2f ms\n",
-		r.Position, r.Drafted(), tok.Decode(r.Draft.Tokens), 1e3*r.Drafting.Seconds(),
-		r.Accepted(), tok.Decode(accepted), tok.Decode([]int32{r.Next}), 1e3*r.Verifying.Seconds())
 }

@@ -127,8 +127,8 @@ func (r *runner) prefill(n int) ([]Row, error) {
 	return []Row{r.summary("prefill", n, 0, 0, seconds)}, nil
 }
 
-// batchPrompt is how many tokens a sequence of a batch begins with.
-const batchPrompt = 8
+// BatchPrompt is how many tokens a sequence of a batch begins with.
+const BatchPrompt = 8
 
 // batch measures n sequences, of different beginnings and seeds, that each sample one token in every pass.
 func (r *runner) batch(n int) ([]Row, error) {
@@ -139,7 +139,7 @@ func (r *runner) batch(n int) ([]Row, error) {
 		seconds  []float64
 	)
 	for i := range batch {
-		s, err := r.session(fmt.Sprintf("a batch of %d", n), batchPrompt+r.o.Sampled)
+		s, err := r.session(fmt.Sprintf("a batch of %d", n), BatchPrompt+r.o.Sampled)
 		if err != nil {
 			return nil, err
 		}
@@ -147,16 +147,21 @@ func (r *runner) batch(n int) ([]Row, error) {
 		if samplers[i], err = engine.NewSampler(r.m.Config().Vocab, engine.Sampling{Temperature: 0.8, Seed: uint64(i)}); err != nil {
 			return nil, err
 		}
-		batch[i] = engine.Segment{Session: s, Tokens: r.tokens(batchPrompt), Logits: engine.Last}
+		batch[i] = engine.Segment{Session: s, Tokens: r.tokens(BatchPrompt), Logits: engine.Last}
 	}
 	for i := range r.o.Sampled + 1 {
 		t, err := timed(func() error {
-			logits, err := r.m.Forward(r.ctx, batch)
+			results, err := r.m.Forward(r.ctx, batch)
 			if err != nil {
 				return err
 			}
+			for _, one := range results {
+				if one.Err != nil {
+					return one.Err
+				}
+			}
 			r.m.Runtime().Parallel(n, func(j int) {
-				tokens[j] = samplers[j].Pick(logits[j].Row(0), batch[j].Session.Tokens())
+				tokens[j] = samplers[j].Pick(results[j].Logits.Row(0), batch[j].Session.Tokens())
 				batch[j].Tokens = tokens[j : j+1]
 			})
 			return nil
@@ -168,5 +173,5 @@ func (r *runner) batch(n int) ([]Row, error) {
 			seconds = append(seconds, t)
 		}
 	}
-	return []Row{r.summary("batch", n, batchPrompt, n*(batchPrompt+r.o.Sampled/2), seconds)}, nil
+	return []Row{r.summary("batch", n, BatchPrompt, n*(BatchPrompt+r.o.Sampled/2), seconds)}, nil
 }

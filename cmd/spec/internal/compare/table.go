@@ -3,23 +3,33 @@ package compare
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 )
 
-// Table prints the rows for people: plain decoding first in each group of one set, weights and
-// temperature, then the others as they were asked for.
-func (r *Report) Table(w io.Writer) error {
+// columns of the table. Those left out first, where there is no room, have the greatest Drop.
+var columns = []terminal.Column{
+	{Head: "drafter", Left: true}, {Head: "schedule", Left: true}, {Head: "verify", Left: true, Drop: 1},
+	{Head: "speedup"}, {Head: "quartiles", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3}, {Head: "accepted", Drop: 2},
+	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10}, {Head: "oracle draft", Drop: 11},
+	{Head: "BLEU", Drop: 8}, {Head: "same text", Left: true},
+}
+
+// Table prints the rows for people, at most width characters wide: plain decoding first in each group of
+// one set, weights and temperature, then the others as they were asked for.
+func (r *Report) Table(w io.Writer, width int) error {
 	var b strings.Builder
-	head := []string{"drafter", "schedule", "verify", "speed-up", "quartiles", "formula", "tok/s", "accepted", "tok/pass", "passes", "draft", "oracle", "draft", "BLEU", "same text"}
-	table := [][]string{head}
+	table := terminal.Table{Columns: columns}
+	var dropped []string
 	flush := func() {
-		if len(table) > 1 {
-			align(&b, table)
+		if len(table.Rows) > 0 {
+			var text string
+			text, dropped = table.String(width)
+			b.WriteString(text)
 		}
-		table = table[:1]
+		table.Rows = nil
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -28,13 +38,16 @@ func (r *Report) Table(w io.Writer) error {
 			if i > 0 {
 				b.WriteString("\n")
 			}
-			b.WriteString(r.title(row) + "\n")
+			b.WriteString(terminal.Wrap(r.title(row), width))
 		}
-		table = append(table, row.cells())
+		table.Rows = append(table.Rows, row.cells())
 	}
 	flush()
+	if len(dropped) > 0 {
+		b.WriteString("\n" + terminal.Wrap("Columns left out at this width: "+strings.Join(dropped, ", ")+".", width))
+	}
 	for _, text := range r.Broken {
-		fmt.Fprintf(&b, "\nBROKEN PROMISE: %s\n", text)
+		b.WriteString("\n" + terminal.Wrap("BROKEN PROMISE: "+terminal.Line(text, 0), width))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -46,7 +59,7 @@ func (r *Report) title(row *Row) string {
 	if row.NPrompts == 1 {
 		prompts = "prompt"
 	}
-	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", row.Prompts, row.NPrompts, prompts, r.Tokens, heat(row.Temperature))
+	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", terminal.Line(row.Prompts, 40), row.NPrompts, prompts, r.Tokens, heat(row.Temperature))
 	if row.Weights != "" {
 		s += ", weights " + row.Weights
 	}
@@ -72,7 +85,7 @@ func (row *Row) cells() []string {
 	if row.OracleTarget != nil {
 		oracle, drafts = fmt.Sprint(*row.OracleTarget), fmt.Sprint(*row.OracleDraft)
 	}
-	same := "not promised"
+	same := "-" // not promised
 	switch {
 	case row.Promised && row.Same:
 		same = "yes"
@@ -85,34 +98,5 @@ func (row *Row) cells() []string {
 		fmt.Sprintf("%.0f %%", 100*row.Acceptance), fmt.Sprintf("%.2f", row.TokensPerPass),
 		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
 		fmt.Sprintf("%.0f", row.BLEU), same,
-	}
-}
-
-// align writes columns; numbers go to the right.
-func align(b *strings.Builder, table [][]string) {
-	width := make([]int, len(table[0]))
-	for _, line := range table {
-		for i, text := range line {
-			width[i] = max(width[i], utf8.RuneCountInString(text))
-		}
-	}
-	last := len(width) - 1
-	for _, line := range table {
-		for i, text := range line {
-			space := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
-			left := slices.Contains([]int{0, 1, 2, last}, i)
-			if i > 0 {
-				b.WriteString("  ")
-			}
-			switch {
-			case left && i == last:
-				b.WriteString(text)
-			case left:
-				b.WriteString(text + space)
-			default:
-				b.WriteString(space + text)
-			}
-		}
-		b.WriteString("\n")
 	}
 }

@@ -1,5 +1,5 @@
-// Package demo shows speculative decoding at work in some ten seconds: the same text, written
-// plainly and with drafts, side by side on a terminal.
+// Package demo shows speculative decoding at work in some ten seconds: the same text, generated
+// without and with drafts, side by side on a terminal.
 package demo
 
 import (
@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/synth"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/speculative"
@@ -38,8 +38,9 @@ type Options struct {
 	Sampling engine.Sampling
 
 	Out           io.Writer
-	Width, Height int  // of the terminal that Out is, in characters; 0: it is none
-	Color         bool // show accepted drafts in another colour
+	Width, Height int  // of the terminal that Out is, in characters; 0: unknown
+	Terminal      bool // Out is one: control characters are escaped
+	Color         bool // show accepted drafts in another color
 
 	Progress func(done, total int64) // of making the weights; may be nil
 	Ready    func()                  // the weights are made; may be nil
@@ -70,18 +71,22 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 	if o.Ready != nil {
 		o.Ready()
 	}
-	fold(o.Out, o.Width, fmt.Sprintf("A small model that writes Go, enlarged in memory to %d million weights (%.2f GB, in %.1f s), so that reading them "+
-		"is what a token costs, as in a real model of that size. The added weights do nothing but cost: the text is the small "+
-		"model's. A draft model of %d million weights, enlarged likewise, guesses ahead, and one pass of the large one checks "+
-		"all its guesses. Temperature %g, seed %d.",
-		target.Parameters()/1e6, float64(target.Bytes())/1e9, time.Since(begin).Seconds(), draft.Parameters()/1e6, o.Sampling.Temperature, o.Sampling.Seed))
+	width := o.Width
+	if width == 0 {
+		width = terminal.DefaultWidth
+	}
+	io.WriteString(o.Out, terminal.Wrap(fmt.Sprintf("A small model that writes Go, enlarged in memory to %d million weights (%.2f GB, in %.1f s), so that reading them "+
+		"takes most of the time, as in a real model of that size. The added weights only cost time: the text is the small "+
+		"model's. A draft model of %d million weights, enlarged likewise, proposes tokens, and the large one verifies "+
+		"them all in one pass. Temperature %g, seed %d.",
+		target.Parameters()/1e6, float64(target.Bytes())/1e9, time.Since(begin).Seconds(), draft.Parameters()/1e6, o.Sampling.Temperature, o.Sampling.Seed), min(width, 100))+"\n")
 
 	tok := target.Tokenizer()
 	prompt := tok.Encode(o.Prompt, bpe.EncodeOptions{AddSpecial: true})
 	if len(prompt) == 0 {
 		return Result{}, errors.New("the prompt is empty")
 	}
-	var page show = &scroll{out: o.Out, color: o.Color}
+	var page show = &scroll{out: o.Out, color: o.Color, terminal: o.Terminal}
 	if o.Width >= narrow && o.Height >= short {
 		page = newScreen(o.Out, o.Width, o.Height, o.Color)
 	}
@@ -116,7 +121,7 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 		return r, err
 	}
 	defer d.Close()
-	got, stats, err := write("speculated", speculative.Tree(d, speculative.TreeOptions{}))
+	got, stats, err := write("speculative", speculative.Tree(d, speculative.TreeOptions{}))
 	if err != nil {
 		return r, err
 	}
@@ -127,8 +132,8 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 	}
 	fmt.Fprintf(o.Out, `
 The same text, token for token: %d tokens, of which %d were drafted and accepted%s.
-Plain      %6.2f s  %6.1f tokens/s  %4d passes of the large model
-Speculated %6.2f s  %6.1f tokens/s  %4d passes: %.2f times as fast, measured
+plain        %6.2f s  %6.1f tokens/s  %4d passes of the large model
+speculative  %6.2f s  %6.1f tokens/s  %4d passes, measured speedup %.2fx
 `,
 		len(got), r.Speculated.Accepted, map[bool]string{true: " (green)"}[o.Color],
 		writing(r.Plain), rate(r.Plain), r.Plain.TargetPasses,
@@ -150,22 +155,6 @@ func enlarge(ctx context.Context, rt *engine.Runtime, small *io.SectionReader, s
 		return nil, err
 	}
 	return engine.New(ctx, rt, large, large.Size(), how)
-}
-
-// fold writes a paragraph and an empty line.
-func fold(w io.Writer, width int, text string) {
-	if width == 0 || width > 100 {
-		width = 100
-	}
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			fmt.Fprintln(w, line)
-			line = ""
-		}
-		line = strings.TrimLeft(line+" "+word, " ")
-	}
-	fmt.Fprintf(w, "%s\n\n", line)
 }
 
 // writing is the time after the prompt was read.

@@ -45,14 +45,14 @@ func TestOneAboveTheOther(t *testing.T) {
 	if len(parts) != 5 {
 		t.Fatalf("%d parts in\n%s", len(parts), out)
 	}
-	plain, speculated := strings.TrimPrefix(parts[1], " plain"), strings.TrimPrefix(parts[3], " speculated")
+	plain, speculated := strings.TrimPrefix(parts[1], " plain"), strings.TrimPrefix(parts[3], " speculative")
 	if plain != speculated || !strings.HasPrefix(plain, "\n"+Prompt) || len(plain) < len(Prompt)+40 {
 		t.Errorf("the texts are\n%s\nand\n%s", plain, speculated)
 	}
 	if strings.Contains(out, "\x1b") {
 		t.Error("control sequences where there is no terminal")
 	}
-	if !strings.Contains(strings.Join(strings.Fields(out), " "), "added weights do nothing but cost") {
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), "added weights only cost time") {
 		t.Error("it does not say what the added weights are")
 	}
 	if r.Plain.Generated != 40 || r.Speculated.Generated != 40 || r.Speculated.Accepted == 0 || r.Speculated.TargetPasses >= 40 || r.Ratio <= 0 {
@@ -81,12 +81,12 @@ func TestSideBySide(t *testing.T) {
 			t.Errorf("a row of %d characters: %s", n, row)
 		}
 	}
-	if last := rows[len(rows)-2]; !strings.Contains(last, "times as fast") {
+	if last := rows[len(rows)-2]; !strings.Contains(last, "measured speedup") {
 		t.Errorf("the last line is %q", last)
 	}
 }
 
-// played does what a terminal does with "up", "erase to the end" and colours.
+// played does what a terminal does with "up", "erase to the end" and colors.
 func played(s string) []string {
 	s = regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(s, "")
 	rows, at := []string{""}, 0

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -35,9 +36,10 @@ const off = "\x1b[0m"
 
 // scroll writes the texts one after the other, as on paper.
 type scroll struct {
-	out   io.Writer
-	color bool
-	ends  bool // the last byte ended a line
+	out      io.Writer
+	color    bool
+	terminal bool
+	ends     bool // the last byte ended a line
 }
 
 func (s *scroll) begin(name, prompt string) {
@@ -52,6 +54,9 @@ func (s *scroll) write(text string, style int) {
 		return
 	}
 	s.ends = strings.HasSuffix(text, "\n")
+	if s.terminal {
+		text = terminal.Text(text)
+	}
 	if s.color && paint[style] != "" {
 		text = paint[style] + text + off
 	}
@@ -104,7 +109,7 @@ type column struct {
 func newScreen(out io.Writer, width, height int, color bool) *screen {
 	const around = 13 // lines above and below the frame that are to stay in sight
 	s := &screen{out: out, color: color, width: min((width-5)/2, 72), most: min(height-around, 32), now: -1}
-	s.column[0].name, s.column[1].name = "plain", "speculated"
+	s.column[0].name, s.column[1].name = "plain", "speculative"
 	return s
 }
 
@@ -172,7 +177,7 @@ func (s *screen) draw() {
 	}
 	s.drawn = true
 	s.rows = min(s.most, max(s.rows, len(s.column[0].lines), len(s.column[1].lines)))
-	s.row(func(c *column) string { return fmt.Sprintf("%-11s%s", c.name, c.figure) })
+	s.row(func(c *column) string { return fmt.Sprintf("%-13s%s", c.name, c.figure) })
 	line := strings.Repeat("─", s.width+1)
 	b.WriteString("\r" + line + "┼" + line + "\x1b[K\n")
 	for i := range s.rows {

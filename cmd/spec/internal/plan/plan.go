@@ -1,4 +1,4 @@
-// Package plan foretells what a draft model will bring: a few seconds of measuring how long its
+// Package plan predicts the speedup that a draft model gives: a few seconds of measuring how long its
 // steps and the target's passes take, and how often the two agree, and then arithmetic.
 package plan
 
@@ -17,7 +17,7 @@ import (
 // Lengths are the draft lengths that are measured; those between are interpolated.
 var Lengths = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16}
 
-// Longest is the longest draft that is foretold.
+// Longest is the longest draft that is predicted.
 const Longest = 16
 
 // Config says what is measured.
@@ -25,39 +25,41 @@ type Config struct {
 	Target, Draft *engine.Model
 	Prompts       [][]int32
 	Sampling      engine.Sampling
-	Tokens        int // written after each, at most, and asked about
+	Tokens        int // generated after each, at most, and asked about
 	Context       int // of the sessions; 0: the model's
 	KV            string
 	Seconds       float64 // of measuring, about
+
+	Progress func(share float64) // told after each round how much of the measuring is done, 0 to 1; may be nil
 }
 
-// Prediction is what is foretold.
+// Prediction is the outcome.
 type Prediction struct {
 	Schema     int      `json:"schema"`
 	SizeRatio  float64  `json:"size_ratio"` // the target's bytes over the draft model's
 	Tokens     int      `json:"n_tokens"`   // that acceptance was measured on
-	Acceptance float64  `json:"acceptance"` // share of tokens that the draft model foresaw, given those before
+	Acceptance float64  `json:"acceptance"` // share of tokens that the draft model predicts, given those before
 	Plain      float64  `json:"plain_seconds"`
 	Step       float64  `json:"draft_step_seconds"`
 	Lengths    []Length `json:"lengths"`
-	Auto       float64  `json:"auto_speedup"` // of the schedule that stops by confidence
-	Best       int      `json:"best_length"`  // the constant length that pays most; 0: none does
+	Auto       float64  `json:"auto_speedup"` // of the schedule that ends drafts by confidence
+	Best       int      `json:"best_length"`  // the constant length of the greatest speedup; 0: none has one
 	BestGain   float64  `json:"best_speedup"`
 	Advice     string   `json:"advice"`
 	Warning    string   `json:"warning,omitempty"`
 	Seconds    float64  `json:"total_seconds"`
 }
 
-// Length is what drafts of one length cost and bring.
+// Length is what drafts of one length cost and gain.
 type Length struct {
 	Length  int     `json:"length"`
-	Draft   float64 `json:"draft_seconds"`   // of drafting them all
-	Verify  float64 `json:"verify_seconds"`  // of the pass that checks them
+	Draft   float64 `json:"draft_seconds"`   // of drafting all its tokens
+	Verify  float64 `json:"verify_seconds"`  // of the pass that verifies them
 	Formula float64 `json:"formula_speedup"` // [Speedup] at the acceptance measured
-	Speedup float64 `json:"speedup"`         // over the very texts measured, where acceptances come in clusters
+	Speedup float64 `json:"speedup"`         // over the measured texts, where acceptances come in clusters
 }
 
-// Speedup is the expected gain of drafting k tokens, each accepted with probability a independently:
+// Speedup is the expected speedup of drafting k tokens, each accepted with probability a independently:
 // (1-a^(k+1)) / (1-a) tokens in the time of a draft and a pass, against one in a plain pass
 // (Leviathan et al. 2023, theorem 3.8, with the measured cost of verifying k tokens in the place of 1).
 func Speedup(a float64, k int, plain, draft, verify float64) float64 {
@@ -81,13 +83,13 @@ func (c *cycle) Stop(*speculative.Draft) bool { return false }
 func (c *cycle) NeedsConfidence() bool        { return false }
 func (c *cycle) Observe(*speculative.Round)   {}
 
-// sample is one text and what the draft model thought of each of its tokens.
+// sample is one text and what the draft model predicted for each of its tokens.
 type sample struct {
 	agrees     []bool    // the draft model chose the same token
-	confidence []float32 // how sure it was of its choice
+	confidence []float32 // in its choice
 }
 
-// Run measures and foretells.
+// Run measures and predicts.
 func Run(ctx context.Context, c Config) (Prediction, error) {
 	begin := time.Now()
 	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Bytes()) / float64(c.Draft.Bytes())}
@@ -99,6 +101,7 @@ func Run(ctx context.Context, c Config) (Prediction, error) {
 		for i, prompt := range c.Prompts {
 			until := float64(c.Seconds*float64(i+1)) / float64(len(c.Prompts))
 			s, err := c.measure(ctx, prompt, turn, func(r *speculative.Round) bool {
+				c.progress(time.Since(begin).Seconds())
 				k := r.Drafted()
 				draft[k] = append(draft[k], r.Drafting.Seconds())
 				verify[k] = append(verify[k], r.Verifying.Seconds())
@@ -124,12 +127,19 @@ func Run(ctx context.Context, c Config) (Prediction, error) {
 	return p, nil
 }
 
-// learning is what is left of a schedule's gain when it has to find its lengths as it goes, and not,
-// as here, with the text at hand: measured on texts of 128 tokens, where the full gain foretold 5 to
-// 9 % more than came.
+// learning is the share of a schedule's speedup that is left when it has to find its lengths as it goes,
+// and not, as here, with the text at hand: measured on texts of 128 tokens, where the full speedup
+// predicted 5 to 9 % more than was then measured.
 const learning = 0.95
 
-// measure writes a text, with drafts of all lengths in turn, as long as more says so, and the first
+// progress tells how much of the time is spent.
+func (c *Config) progress(spent float64) {
+	if c.Progress != nil && c.Seconds > 0 {
+		c.Progress(min(1, spent/c.Seconds))
+	}
+}
+
+// measure generates a text, with drafts of all lengths in turn, as long as more says so, and the first
 // time asks the draft model about each token of it.
 func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func(*speculative.Round) bool) (sample, error) {
 	var s sample
@@ -173,8 +183,8 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 	}
 	vocab := min(c.Target.Config().Vocab, draft.Vocab())
 	for at := 0; at < len(text)-1; {
-		const piece = 32
-		n := min(piece, len(text)-1-at)
+		const chunk = 32 // rows of logits at a time: they are large
+		n := min(chunk, len(text)-1-at)
 		logits, err := draft.Eval(ctx, text[at:at+n], nil, engine.All)
 		if err != nil {
 			return s, fmt.Errorf("measuring the draft model: %w", err)
@@ -295,18 +305,18 @@ func replay(c costs, samples []sample, k int, threshold float32) float64 {
 	return float64(float64(tokens)*c.verify[0]) / spent
 }
 
-// Worth is the gain from which a draft model is recommended: less is within what machines vary.
+// Worth is the speedup from which a draft model is recommended: less is within what machines vary.
 const Worth = 1.05
 
 func (p *Prediction) advise() {
 	gain := max(p.BestGain, p.Auto)
 	switch {
 	case gain >= Worth:
-		p.Advice = fmt.Sprintf("use it: about %.2f times as fast with --schedule auto, %.2f with --schedule constant --draft-max %d", max(p.Auto, 1), p.BestGain, max(p.Best, 1))
+		p.Advice = fmt.Sprintf("use it: predicted speedup %.2fx with --schedule auto, %.2fx with --schedule constant --draft-max %d", max(p.Auto, 1), p.BestGain, max(p.Best, 1))
 	default:
-		p.Advice = "do not use it: it would not pay on such texts (--schedule auto turns it off by itself)"
+		p.Advice = "do not use it: no speedup is predicted on such texts (--schedule auto turns drafting off by itself)"
 	}
 	if p.SizeRatio < 10 {
-		p.Warning = fmt.Sprintf("the draft model is only %.1f times smaller than the target; less than ten times seldom pays", p.SizeRatio)
+		p.Warning = fmt.Sprintf("the draft model is only %.1f times smaller than the target; less than ten times is seldom faster", p.SizeRatio)
 	}
 }

@@ -109,7 +109,7 @@ func (t *test) batch(ctx context.Context, ids []int32) (out []float32, err error
 	}
 	for i := 0; len(ids) > 0; i++ {
 		n := min(len(ids), []int{5, 1, 9}[i%3])
-		logits, err := t.target.Forward(ctx, engine.Batch{
+		results, err := t.target.Forward(ctx, engine.Batch{
 			{Session: s[1], Tokens: ids[:1], Logits: engine.Last},
 			{Session: s[0], Tokens: ids[:n], Logits: engine.All},
 			{Session: s[2], Tokens: []int32{t.other(ids[0]), ids[0]}, Logits: engine.All},
@@ -118,7 +118,12 @@ func (t *test) batch(ctx context.Context, ids []int32) (out []float32, err error
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, logits[1].Data...)
+		for _, r := range results {
+			if r.Err != nil {
+				return nil, r.Err
+			}
+		}
+		out = append(out, results[1].Logits.Data...)
 		ids = ids[n:]
 	}
 	return out, nil

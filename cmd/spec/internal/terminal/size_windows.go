@@ -1,4 +1,4 @@
-package demo
+package terminal
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Size is the width and height of a console in characters, 0 if f is none or one that does not
+// Size returns the width and height of a console in characters, 0 if f is not a console or one that does not
 // understand control sequences.
 func Size(f *os.File) (width, height int) {
 	h := windows.Handle(f.Fd())
@@ -19,4 +19,10 @@ func Size(f *os.File) (width, height int) {
 		return 0, 0
 	}
 	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
+}
+
+// isTerminal reports whether f is a console.
+func isTerminal(f *os.File) bool {
+	var mode uint32
+	return windows.GetConsoleMode(windows.Handle(f.Fd()), &mode) == nil
 }

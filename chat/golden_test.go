@@ -1,0 +1,102 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const sharedChat = "../../shared/chat"
+
+func fixedClock() time.Time { return time.Date(2026, 7, 26, 12, 0, 0, 0, time.UTC) }
+
+type goldenFile struct {
+	BOS   string       `json:"bos"`
+	EOS   string       `json:"eos"`
+	Cases []goldenCase `json:"cases"`
+}
+
+type goldenCase struct {
+	Name     string            `json:"name"`
+	Messages []Message         `json:"messages"`
+	Tools    []json.RawMessage `json:"tools"`
+	Options  map[string]any    `json:"options"`
+	Text     string            `json:"text"`
+	Error    string            `json:"error"`
+}
+
+func (c *goldenCase) conversation() Conversation {
+	conv := Conversation{Messages: c.Messages, Tools: c.Tools, Extra: map[string]any{}, AddGenerationPrompt: true}
+	for k, v := range c.Options {
+		if k == "add_generation_prompt" {
+			conv.AddGenerationPrompt = v.(bool)
+		} else {
+			conv.Extra[k] = v
+		}
+	}
+	return conv
+}
+
+// forGoldens calls f with every template of shared/chat and what an
+// independent implementation renders with it.
+func forGoldens(t *testing.T, f func(t *testing.T, name string, tmpl *Template, g *goldenFile)) {
+	paths, _ := filepath.Glob(sharedChat + "/templates/*.jinja")
+	if len(paths) == 0 {
+		t.Skip("no templates in " + sharedChat)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".jinja")
+		t.Run(name, func(t *testing.T) {
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(sharedChat + "/golden/" + name + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var g goldenFile
+			if err := json.Unmarshal(data, &g); err != nil {
+				t.Fatal(err)
+			}
+			tmpl, err := New(string(source), Options{BOS: g.BOS, EOS: g.EOS, Clock: fixedClock, Arguments: ArgumentsObject})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(t, name, tmpl, &g)
+		})
+	}
+}
+
+func TestGoldens(t *testing.T) {
+	forGoldens(t, func(t *testing.T, _ string, tmpl *Template, g *goldenFile) {
+		for _, c := range g.Cases {
+			p, err := tmpl.Render(c.conversation())
+			switch {
+			case c.Error != "":
+				if err == nil {
+					t.Errorf("%s: no error, the reference has: %s", c.Name, c.Error)
+				}
+			case err != nil:
+				t.Errorf("%s: %v", c.Name, err)
+			case p.Text() != c.Text:
+				t.Errorf("%s: %s", c.Name, firstDifference(p.Text(), c.Text))
+			}
+		}
+	})
+}
+
+func firstDifference(got, want string) string {
+	i := 0
+	for i < len(got) && i < len(want) && got[i] == want[i] {
+		i++
+	}
+	cut := func(s string) string { return s[max(0, i-40):min(len(s), i+80)] }
+	a, _ := json.Marshal(cut(got))
+	b, _ := json.Marshal(cut(want))
+	return fmt.Sprintf("differs at byte %d\n got: %s\nwant: %s", i, a, b)
+}

@@ -1,0 +1,571 @@
+package jinja
+
+import (
+	"math"
+	"strings"
+)
+
+func (e *constant) eval(*machine, *scope) Value { return e.v }
+
+func (e *nameExpr) eval(m *machine, sc *scope) Value {
+	if v, ok := sc.get(e.name); ok {
+		return v
+	}
+	return undefined{"'" + e.name + "' is undefined"}
+}
+
+func (e *listExpr) eval(m *machine, sc *scope) Value {
+	items := make([]Value, len(e.items))
+	for i, x := range e.items {
+		items[i] = m.eval(x, sc)
+	}
+	l := m.list(items)
+	l.tuple = e.tuple
+	return l
+}
+
+func (e *dictExpr) eval(m *machine, sc *scope) Value {
+	d := &Dict{}
+	m.spend(len(e.keys) * 4 * valueBytes)
+	for i := range e.keys {
+		k, v := m.eval(e.keys[i], sc), m.eval(e.values[i], sc)
+		m.setItem(d, k, v)
+	}
+	return d
+}
+
+func (m *machine) setItem(d *Dict, k, v Value) {
+	if _, ok := keyOf(k); !ok {
+		m.fail(ErrRuntime, "a %s cannot be a key of a dict", typeName(k))
+	}
+	d.Set(k, v)
+}
+
+// defined fails if v is undefined.
+func (m *machine) defined(v Value) Value {
+	if u, ok := v.(undefined); ok {
+		m.fail(ErrRuntime, "%s", u.what)
+	}
+	return v
+}
+
+func (e *attrExpr) eval(m *machine, sc *scope) Value {
+	v := m.eval(e.of, sc)
+	m.line = e.line
+	return m.attr(v, e.name)
+}
+
+// attr is v.name: a method or, of a dict, an entry.
+func (m *machine) attr(v Value, name string) Value {
+	switch v := m.defined(v).(type) {
+	case *namespace:
+		if x, ok := v.d.Get(name); ok {
+			return x
+		}
+	case *loop:
+		if x := v.attr(m, name); x != nil {
+			return x
+		}
+	case *Dict:
+		if f := m.method(v, name); f != nil {
+			return f
+		}
+		if x, ok := v.Get(name); ok {
+			return x
+		}
+	case *List:
+		for i, a := range v.attrs {
+			if a == name {
+				return v.Items[i]
+			}
+		}
+		if f := m.method(v, name); f != nil {
+			return f
+		}
+	default:
+		if f := m.method(v, name); f != nil {
+			return f
+		}
+	}
+	return undefined{"a " + typeName(v) + " has no attribute '" + name + "'"}
+}
+
+func (e *itemExpr) eval(m *machine, sc *scope) Value {
+	v, key := m.eval(e.of, sc), m.eval(e.item, sc)
+	m.line = e.line
+	return m.item(v, key)
+}
+
+// item is v[key]: an entry or, as in Jinja, an attribute.
+func (m *machine) item(v, key Value) Value {
+	i, _, isInt, ok := number(key)
+	index := func(n int) (int, bool) {
+		if !ok || !isInt {
+			return 0, false
+		}
+		if i < 0 {
+			i += int64(n)
+		}
+		return int(i), i >= 0 && i < int64(n)
+	}
+	switch v := m.defined(v).(type) {
+	case *Dict:
+		if x, ok := v.get(key); ok {
+			return x
+		}
+	case *List:
+		if k, ok := index(len(v.Items)); ok {
+			return v.Items[k]
+		}
+	case Text:
+		m.scan(len(v.s) / 8)
+		if k, ok := index(v.length()); ok {
+			if len(v.s) == v.length() {
+				return v.slice(k, k+1)
+			}
+			at := v.offsets()
+			return v.slice(at[k], at[k+1])
+		}
+	}
+	if name, ok := key.(Text); ok {
+		return m.attr(v, name.s)
+	}
+	return undefined{"a " + typeName(v) + " has no such item"}
+}
+
+func (e *sliceExpr) eval(m *machine, sc *scope) Value {
+	v := m.eval(e.of, sc)
+	part := func(x expr) (int, bool) {
+		if x == nil {
+			return 0, false
+		}
+		v := m.eval(x, sc)
+		if _, ok := v.(None); ok {
+			return 0, false
+		}
+		return m.integer("a slice", v), true
+	}
+	start, hasStart := part(e.start)
+	stop, hasStop := part(e.stop)
+	step, hasStep := part(e.step)
+	m.line = e.line
+	if !hasStep {
+		step = 1
+	}
+	if step == 0 {
+		m.fail(ErrRuntime, "a slice with step 0")
+	}
+	var n int
+	var at []int
+	switch v := m.defined(v).(type) {
+	case Text:
+		m.spend(len(v.s))
+		at = v.offsets()
+		n = len(at) - 1
+	case *List:
+		n = len(v.Items)
+	default:
+		m.fail(ErrRuntime, "a %s has no slices", typeName(v))
+	}
+	low, high := 0, n
+	if step < 0 {
+		low, high = -1, n-1
+	}
+	clamp := func(i int) int {
+		if i < 0 {
+			i += n
+		}
+		return min(max(i, low), high)
+	}
+	if hasStart {
+		start = clamp(start)
+	} else if start = low; step < 0 {
+		start = high
+	}
+	if hasStop {
+		stop = clamp(stop)
+	} else if stop = high; step < 0 {
+		stop = low
+	}
+	if t, ok := v.(Text); ok && step == 1 {
+		return t.slice(at[start], at[max(start, stop)])
+	}
+	var b builder
+	var items []Value
+	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
+		m.step(1)
+		switch v := v.(type) {
+		case Text:
+			b.text(v.slice(at[i], at[i+1]))
+		case *List:
+			items = append(items, v.Items[i])
+		}
+	}
+	if l, ok := v.(*List); ok {
+		out := m.list(items)
+		out.tuple = l.tuple
+		return out
+	}
+	return b.done()
+}
+
+func (m *machine) args(a *argExprs, sc *scope) args {
+	out := args{pos: make([]Value, len(a.pos)), names: a.names}
+	for i, x := range a.pos {
+		out.pos[i] = m.eval(x, sc)
+	}
+	for _, x := range a.values {
+		out.values = append(out.values, m.eval(x, sc))
+	}
+	if a.star != nil {
+		out.pos = append(out.pos, m.items(m.eval(a.star, sc), "*")...)
+	}
+	if a.starstar != nil {
+		d, ok := m.eval(a.starstar, sc).(*Dict)
+		if !ok {
+			m.fail(ErrRuntime, "**: a dict is needed")
+		}
+		out.names = append([]string(nil), out.names...)
+		for i, k := range d.keys {
+			out.names = append(out.names, m.str("**", k).s)
+			out.values = append(out.values, d.values[i])
+		}
+		m.step(len(d.keys))
+	}
+	return out
+}
+
+func (e *callExpr) eval(m *machine, sc *scope) Value {
+	f := m.eval(e.f, sc)
+	a := m.args(&e.args, sc)
+	m.line = e.line
+	return m.call(f, a)
+}
+
+func (m *machine) call(f Value, a args) Value {
+	switch f := m.defined(f).(type) {
+	case *function:
+		m.enter()
+		v := f.call(m, a)
+		m.depth--
+		return v
+	case *loop:
+		return f.recurse(m, a)
+	}
+	m.fail(ErrRuntime, "a %s cannot be called", typeName(f))
+	return nil
+}
+
+func (e *filterExpr) eval(m *machine, sc *scope) Value {
+	return e.apply(m, sc, m.eval(e.of, sc))
+}
+
+func (e *filterExpr) apply(m *machine, sc *scope, v Value) Value {
+	a := m.args(&e.args, sc)
+	m.line = e.line
+	f := m.filters[e.name]
+	if f == nil {
+		m.fail(ErrUnsupported, "the filter %q", e.name)
+	}
+	return f(m, v, a)
+}
+
+func (e *testExpr) eval(m *machine, sc *scope) Value {
+	v := m.eval(e.of, sc)
+	a := m.args(&e.args, sc)
+	m.line = e.line
+	f := m.tests[e.name]
+	if f == nil {
+		m.fail(ErrUnsupported, "the test %q", e.name)
+	}
+	return f(m, v, a) != e.not
+}
+
+func (e *unaryExpr) eval(m *machine, sc *scope) Value {
+	v := m.eval(e.x, sc)
+	if e.op == "not" {
+		return !truth(v)
+	}
+	m.line = e.line
+	i, f, isInt, ok := number(m.defined(v))
+	switch {
+	case !ok:
+		m.fail(ErrRuntime, "the operator %s needs a number, not %s", e.op, typeName(v))
+	case isInt && e.op == "-":
+		return m.arith(e.op, int64(0), i)
+	case isInt:
+		return i
+	case e.op == "-":
+		return -f
+	}
+	return f
+}
+
+func (e *chainExpr) eval(m *machine, sc *scope) Value {
+	var b builder
+	var v Value
+	for _, x := range e.terms {
+		v = m.eval(x, sc)
+		switch e.op {
+		case "and":
+			if !truth(v) {
+				return v
+			}
+		case "or":
+			if truth(v) {
+				return v
+			}
+		default:
+			t := m.text(v)
+			m.spend(len(t.s))
+			b.text(t)
+		}
+	}
+	if e.op == "~" {
+		return b.done()
+	}
+	return v
+}
+
+func (e *condExpr) eval(m *machine, sc *scope) Value {
+	switch {
+	case truth(m.eval(e.cond, sc)):
+		return m.eval(e.yes, sc)
+	case e.no != nil:
+		return m.eval(e.no, sc)
+	}
+	return undefined{"the condition of an if expression without else is false"}
+}
+
+func (e *compareExpr) eval(m *machine, sc *scope) Value {
+	x := m.eval(e.x, sc)
+	for i, op := range e.ops {
+		y := m.eval(e.ys[i], sc)
+		m.line = e.line
+		if !m.compare(op, x, y) {
+			return false
+		}
+		x = y
+	}
+	return true
+}
+
+func (m *machine) compare(op string, x, y Value) bool {
+	switch op {
+	case "==":
+		return m.equal(x, y, 0)
+	case "!=":
+		return !m.equal(x, y, 0)
+	case "in":
+		return m.contains(y, x)
+	case "not in":
+		return !m.contains(y, x)
+	}
+	m.defined(x)
+	m.defined(y)
+	switch op {
+	case "<":
+		return m.less(x, y, 0)
+	case ">":
+		return m.less(y, x, 0)
+	case "<=":
+		return m.less(x, y, 0) || m.equal(x, y, 0)
+	}
+	return m.less(y, x, 0) || m.equal(x, y, 0)
+}
+
+// contains is Python's x in all.
+func (m *machine) contains(all, x Value) bool {
+	switch all := all.(type) {
+	case Text:
+		t := m.str("in", x)
+		m.scan(len(all.s))
+		return strings.Contains(all.s, t.s)
+	case *Dict:
+		_, ok := all.get(x)
+		return ok
+	case *namespace, *loop, *function:
+		m.fail(ErrRuntime, "in: a %s contains nothing", typeName(all))
+	}
+	for _, v := range m.items(all, "in") {
+		if m.equal(v, x, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *binaryExpr) eval(m *machine, sc *scope) Value {
+	x, y := m.eval(e.x, sc), m.eval(e.y, sc)
+	m.line = e.line
+	return m.arith(e.op, x, y)
+}
+
+// arith computes x op y.
+func (m *machine) arith(op string, x, y Value) Value {
+	m.defined(x)
+	m.defined(y)
+	xi, xf, xInt, xok := number(x)
+	yi, yf, yInt, yok := number(y)
+	if xok && yok {
+		if xInt && yInt && op != "/" && !(op == "**" && yi < 0) {
+			return m.integers(op, xi, yi)
+		}
+		return m.floats(op, xf, yf)
+	}
+	switch x := x.(type) {
+	case Text:
+		switch op {
+		case "+":
+			if y, ok := y.(Text); ok {
+				return m.concat(x, y)
+			}
+		case "%":
+			return m.percent(x, y)
+		case "*":
+			if yInt {
+				return m.repeat(x, yi)
+			}
+		}
+	case *List:
+		if y, ok := y.(*List); ok && op == "+" && x.tuple == y.tuple {
+			items := make([]Value, 0, len(x.Items)+len(y.Items))
+			l := m.list(append(append(items, x.Items...), y.Items...))
+			l.tuple = x.tuple
+			return l
+		}
+		if yInt && op == "*" {
+			return m.repeat(x, yi)
+		}
+	}
+	if xInt && op == "*" {
+		switch y.(type) {
+		case Text, *List:
+			return m.repeat(y, xi)
+		}
+	}
+	m.fail(ErrRuntime, "the operator %s does not take %s and %s", op, typeName(x), typeName(y))
+	return nil
+}
+
+// concat is x + y of texts; a safe one escapes the other.
+func (m *machine) concat(x, y Text) Text {
+	safe := x.safe || y.safe
+	if safe && !x.safe {
+		x = escapeText(x)
+	}
+	if safe && !y.safe {
+		y = escapeText(y)
+	}
+	m.spend(len(x.s) + len(y.s))
+	return Text{s: x.s + y.s, o: x.o + y.o, safe: safe}
+}
+
+func (m *machine) repeat(v Value, n int64) Value {
+	n = max(n, 0)
+	size := 0
+	switch v := v.(type) {
+	case Text:
+		size = len(v.s)
+	case *List:
+		size = len(v.Items) * valueBytes
+	}
+	if size == 0 {
+		return v
+	}
+	if n > int64(m.limits.Bytes/size) {
+		m.fail(ErrLimit, "more than %d bytes of strings", m.limits.Bytes)
+	}
+	m.spend(int(n) * size)
+	if t, ok := v.(Text); ok {
+		return Text{s: strings.Repeat(t.s, int(n)), o: strings.Repeat(t.o, int(n)), safe: t.safe}
+	}
+	l := v.(*List)
+	items := make([]Value, 0, int(n)*len(l.Items))
+	for range n {
+		items = append(items, l.Items...)
+	}
+	return &List{Items: items, tuple: l.tuple}
+}
+
+func (m *machine) integers(op string, x, y int64) Value {
+	overflow := false
+	var z int64
+	switch op {
+	case "+":
+		z = x + y
+		overflow = (z > x) != (y > 0) && y != 0
+	case "-":
+		z = x - y
+		overflow = (z < x) != (y > 0) && y != 0
+	case "*":
+		z = x * y
+		overflow = x != 0 && (z/x != y || x == -1 && y == math.MinInt64)
+	case "//", "%":
+		if y == 0 {
+			m.fail(ErrRuntime, "division by zero")
+		}
+		if overflow = x == math.MinInt64 && y == -1; overflow {
+			break
+		}
+		q, r := x/y, x%y
+		if r != 0 && (r < 0) != (y < 0) {
+			q, r = q-1, r+y
+		}
+		if z = q; op == "%" {
+			z = r
+		}
+	case "**":
+		z = 1
+		for range min(y, 64) {
+			if z != 0 && x != 0 && (z*x/x != z) {
+				overflow = true
+			}
+			z *= x
+		}
+		if y > 64 {
+			switch {
+			case x == -1 && y%2 != 0:
+				z = -1
+			case x != 0 && x != 1 && x != -1:
+				overflow = true
+			}
+		}
+	}
+	if overflow {
+		m.fail(ErrLimit, "an integer of more than 64 bits")
+	}
+	return z
+}
+
+func (m *machine) floats(op string, x, y float64) Value {
+	if y == 0 && (op == "/" || op == "//" || op == "%") {
+		m.fail(ErrRuntime, "division by zero")
+	}
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	case "/":
+		return x / y
+	case "//":
+		return math.Floor(x / y)
+	case "%":
+		r := math.Mod(x, y)
+		if r != 0 && (r < 0) != (y < 0) {
+			r += y
+		}
+		return r
+	}
+	if x == 0 && y < 0 {
+		m.fail(ErrRuntime, "division by zero")
+	}
+	z := math.Pow(x, y)
+	if z != z && x == x && y == y {
+		m.fail(ErrRuntime, "a power that is no real number")
+	}
+	return z
+}

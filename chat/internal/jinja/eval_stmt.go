@@ -1,0 +1,294 @@
+package jinja
+
+func (s *dataStmt) exec(_ *machine, _ *scope, out *builder) flow {
+	out.text(s.text)
+	return next
+}
+
+func (s *printStmt) exec(m *machine, sc *scope, out *builder) flow {
+	m.line = s.line
+	t := m.text(m.eval(s.x, sc))
+	m.spend(len(t.s))
+	out.text(t)
+	return next
+}
+
+func (s *ifStmt) exec(m *machine, sc *scope, out *builder) flow {
+	for i, c := range s.conds {
+		if truth(m.eval(c, sc)) {
+			return m.run(s.bodies[i], sc, out)
+		}
+	}
+	if len(s.bodies) > len(s.conds) {
+		return m.run(s.bodies[len(s.conds)], sc, out)
+	}
+	return next
+}
+
+func (s *setStmt) exec(m *machine, sc *scope, _ *builder) flow {
+	m.line = s.line
+	v := m.eval(s.value, sc)
+	m.line = s.line
+	m.assign(&s.target, v, sc)
+	return next
+}
+
+func (s *setBlockStmt) exec(m *machine, sc *scope, _ *builder) flow {
+	m.line = s.line
+	v := m.filtered(s.filters, sc, m.capture(s.body, sc.inner()))
+	m.assign(&s.target, v, sc)
+	return next
+}
+
+func (s *filterStmt) exec(m *machine, sc *scope, out *builder) flow {
+	inner := sc.inner()
+	t := m.text(m.filtered(s.filters, inner, m.capture(s.body, inner)))
+	m.spend(len(t.s))
+	out.text(t)
+	return next
+}
+
+func (m *machine) filtered(filters []filterExpr, sc *scope, v Value) Value {
+	for i := range filters {
+		v = filters[i].apply(m, sc, v)
+	}
+	return v
+}
+
+// assign gives a value to a target; several targets share a sequence.
+func (m *machine) assign(t *target, v Value, sc *scope) {
+	switch {
+	case t.parts != nil:
+		items := m.items(v, "an assignment to several names")
+		if len(items) != len(t.parts) {
+			m.fail(ErrRuntime, "%d values for %d names", len(items), len(t.parts))
+		}
+		for i := range t.parts {
+			m.assign(&t.parts[i], items[i], sc)
+		}
+	case t.attr != "":
+		of, _ := sc.get(t.name)
+		ns, ok := of.(*namespace)
+		if !ok {
+			m.fail(ErrRuntime, "%s.%s is set, but %s is not a namespace", t.name, t.attr, t.name)
+		}
+		m.spend(4 * valueBytes)
+		ns.d.Set(lit(t.attr), v)
+	default:
+		sc.set(t.name, v)
+	}
+}
+
+func (s *withStmt) exec(m *machine, sc *scope, out *builder) flow {
+	inner := sc.inner()
+	for i := range s.targets {
+		m.assign(&s.targets[i], m.eval(s.values[i], sc), inner)
+	}
+	return m.run(s.body, inner, out)
+}
+
+func (s *scopeStmt) exec(m *machine, sc *scope, out *builder) flow {
+	if s.global {
+		sc = m.top
+	}
+	return m.run(s.body, sc.inner(), out)
+}
+
+func (s *flowStmt) exec(*machine, *scope, *builder) flow { return s.how }
+
+func (s *macroStmt) exec(m *machine, sc *scope, _ *builder) flow {
+	sc.set(s.name, m.closure(&s.macro, sc))
+	return next
+}
+
+func (s *callStmt) exec(m *machine, sc *scope, out *builder) flow {
+	f := m.eval(s.call.f, sc)
+	a := m.args(&s.call.args, sc)
+	a.names = append(a.names[:len(a.names):len(a.names)], "caller")
+	a.values = append(a.values, m.closure(&s.macro, sc))
+	m.line = s.line
+	t := m.text(m.call(f, a))
+	m.spend(len(t.s))
+	out.text(t)
+	return next
+}
+
+// closure makes a macro a function that sees the variables around it.
+func (m *machine) closure(d *macroDef, sc *scope) *function {
+	return &function{d.name, func(m *machine, a args) Value {
+		inner := sc.inner()
+		m.bindMacro(d, a, inner)
+		line := m.line
+		t := m.capture(d.body, inner)
+		m.line = line
+		return t
+	}}
+}
+
+func (m *machine) bindMacro(d *macroDef, a args, sc *scope) {
+	given := make([]bool, len(d.params))
+	for i, v := range a.pos[:min(len(a.pos), len(d.params))] {
+		sc.set(d.params[i], v)
+		given[i] = true
+	}
+	var varargs []Value
+	if len(a.pos) > len(d.params) {
+		varargs = a.pos[len(d.params):]
+		if !d.varargs {
+			m.fail(ErrRuntime, "the macro %s takes at most %d arguments", d.name, len(d.params))
+		}
+	}
+	kwargs := &Dict{}
+named:
+	for i, name := range a.names {
+		for k, p := range d.params {
+			if p == name {
+				if given[k] {
+					m.fail(ErrRuntime, "the macro %s gets the argument %q twice", d.name, name)
+				}
+				sc.set(p, a.values[i])
+				given[k] = true
+				continue named
+			}
+		}
+		if name == "caller" {
+			sc.set(name, a.values[i])
+			continue
+		}
+		if !d.kwargs {
+			m.fail(ErrRuntime, "the macro %s has no argument %q", d.name, name)
+		}
+		kwargs.Set(lit(name), a.values[i])
+	}
+	for k, p := range d.params {
+		if given[k] {
+			continue
+		}
+		if i := k - (len(d.params) - len(d.defaults)); i >= 0 {
+			sc.set(p, m.eval(d.defaults[i], sc))
+		} else {
+			sc.set(p, undefined{"the argument '" + p + "' of the macro " + d.name + " was not given"})
+		}
+	}
+	if d.varargs {
+		l := m.list(varargs)
+		l.tuple = true
+		sc.set("varargs", l)
+	}
+	if d.kwargs {
+		sc.set("kwargs", kwargs)
+	}
+}
+
+// loop is the variable of that name in a for statement.
+type loop struct {
+	s       *forStmt
+	scope   *scope // around the statement
+	items   []Value
+	i       int
+	depth   int
+	changed Value // what changed() was called with last, a tuple; nil at first
+}
+
+func (s *forStmt) exec(m *machine, sc *scope, out *builder) flow {
+	m.line = s.line
+	l := &loop{s: s, scope: sc}
+	l.run(m, m.eval(s.iter, sc), out)
+	return next
+}
+
+func (l *loop) run(m *machine, over Value, out *builder) {
+	s := l.s
+	l.items = m.items(over, "{% for %}")
+	if s.cond != nil {
+		var kept []Value
+		for _, v := range l.items {
+			inner := l.scope.inner()
+			m.assign(&s.target, v, inner)
+			if truth(m.eval(s.cond, inner)) {
+				kept = append(kept, v)
+			}
+		}
+		l.items = kept
+	}
+	whole := false // as in Jinja, else is for loops none of whose passes reached its end
+	for l.i = 0; l.i < len(l.items); l.i++ {
+		m.step(1)
+		inner := l.scope.inner()
+		inner.set("loop", l)
+		m.assign(&s.target, l.items[l.i], inner)
+		how := m.run(s.body, inner, out)
+		whole = whole || how == next
+		if how == breakLoop {
+			break
+		}
+	}
+	if !whole {
+		m.run(s.otherwise, l.scope.inner(), out)
+	}
+}
+
+// recurse is loop(over) in a recursive loop.
+func (l *loop) recurse(m *machine, a args) Value {
+	if !l.s.recursive {
+		m.fail(ErrRuntime, "loop() in a loop that is not recursive")
+	}
+	over := m.bind("loop", a, "iterable")[0]
+	var b builder
+	m.enter()
+	deeper := &loop{s: l.s, scope: l.scope, depth: l.depth + 1}
+	deeper.run(m, over, &b)
+	m.depth--
+	m.spend(len(b.s))
+	return b.done()
+}
+
+// attr returns loop.name, or nil if there is none.
+func (l *loop) attr(m *machine, name string) Value {
+	n := len(l.items)
+	switch name {
+	case "index":
+		return int64(l.i + 1)
+	case "index0":
+		return int64(l.i)
+	case "revindex":
+		return int64(n - l.i)
+	case "revindex0":
+		return int64(n - l.i - 1)
+	case "first":
+		return l.i == 0
+	case "last":
+		return l.i == n-1
+	case "length":
+		return int64(n)
+	case "depth":
+		return int64(l.depth + 1)
+	case "depth0":
+		return int64(l.depth)
+	case "previtem":
+		if l.i > 0 {
+			return l.items[l.i-1]
+		}
+		return undefined{"there is no previous item"}
+	case "nextitem":
+		if l.i < n-1 {
+			return l.items[l.i+1]
+		}
+		return undefined{"there is no next item"}
+	case "cycle":
+		return &function{name, func(m *machine, a args) Value {
+			if len(a.pos) == 0 {
+				m.fail(ErrRuntime, "loop.cycle: no items")
+			}
+			return a.pos[l.i%len(a.pos)]
+		}}
+	case "changed":
+		return &function{name, func(m *machine, a args) Value {
+			now := &List{Items: a.pos, tuple: true}
+			same := l.changed != nil && m.equal(l.changed, now, 0)
+			l.changed = now
+			return !same
+		}}
+	}
+	return nil
+}

@@ -1,0 +1,714 @@
+package jinja
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+type filterFunc func(m *machine, v Value, a args) Value
+
+// filterTable holds the filters by name. Those that need nothing but strings
+// are the methods of strings, by the same functions.
+var filterTable = map[string]filterFunc{
+	"abs": func(m *machine, v Value, a args) Value {
+		m.bind("abs", a)
+		i, f, isInt, ok := number(m.defined(v))
+		switch {
+		case !ok:
+			m.fail(ErrRuntime, "abs: a number is needed, not %s", typeName(v))
+		case !isInt:
+			return math.Abs(f)
+		case i < 0:
+			return m.integers("-", 0, i)
+		}
+		return i
+	},
+	"attr": func(m *machine, v Value, a args) Value {
+		name := m.str("attr", m.bind("attr", a, "name")[0]).s
+		if d, ok := v.(*Dict); ok { // an attribute, never an entry
+			if f := m.method(d, name); f != nil {
+				return f
+			}
+			return undefined{"a dict has no attribute '" + name + "'"}
+		}
+		return m.attr(v, name)
+	},
+	"batch": func(m *machine, v Value, a args) Value {
+		given := m.bind("batch", a, "linecount", "fill_with?")
+		n := m.integer("batch", given[0])
+		if n < 1 {
+			m.fail(ErrRuntime, "batch: a size of %d", n)
+		}
+		var out []Value
+		for part := range slices.Chunk(m.items(v, "batch"), n) {
+			items := slices.Clone(part)
+			if _, none := given[1].(None); given[1] != nil && !none {
+				m.spend(n * valueBytes)
+				for len(items) < n {
+					items = append(items, given[1])
+				}
+			}
+			out = append(out, m.list(items))
+		}
+		return &generator{items: m.list(out).Items}
+	},
+	"capitalize": textFilter("capitalize"),
+	"center": func(m *machine, v Value, a args) Value {
+		given := m.bind("center", a, "width?")
+		if given[0] == nil {
+			given[0] = int64(80)
+		}
+		return m.callMethod(m.text(v), "center", args{pos: given})
+	},
+	"count":   filterLength,
+	"default": filterDefault,
+	"d":       filterDefault,
+	"dictsort": func(m *machine, v Value, a args) Value {
+		given := m.bind("dictsort", a, "case_sensitive?", "by?", "reverse?")
+		by := 0
+		if given[1] != nil {
+			switch m.str("dictsort", given[1]).s {
+			case "key":
+			case "value":
+				by = 1
+			default:
+				m.fail(ErrRuntime, `dictsort: by is neither "key" nor "value"`)
+			}
+		}
+		d, ok := v.(*Dict)
+		if !ok {
+			m.fail(ErrRuntime, "dictsort: a dict is needed, not %s", typeName(v))
+		}
+		pairs := m.pairs(d)
+		m.sort(pairs, m.flag(given[2]), func(x Value) Value {
+			return fold(x.(*List).Items[by], m.flag(given[0]))
+		})
+		return m.list(pairs)
+	},
+	"e":           filterEscape,
+	"escape":      filterEscape,
+	"forceescape": filterEscape,
+	"first": func(m *machine, v Value, a args) Value {
+		m.bind("first", a)
+		if g, ok := v.(*generator); ok {
+			if g.fill(); len(g.items) == 0 {
+				return undefined{"first: no first item, the sequence is empty"}
+			}
+			x := g.items[0]
+			g.items = g.items[1:]
+			return x
+		}
+		items := m.items(v, "first")
+		if len(items) == 0 {
+			return undefined{"first: no first item, the sequence is empty"}
+		}
+		return items[0]
+	},
+	"float": func(m *machine, v Value, a args) Value {
+		given := m.bind("float", a, "default?")
+		if t, ok := v.(Text); ok {
+			if f, ok := parseFloat(t.s); ok {
+				return f
+			}
+		}
+		if _, f, _, ok := number(v); ok {
+			return f
+		}
+		if given[0] != nil {
+			return given[0]
+		}
+		return 0.0
+	},
+	"format": func(m *machine, v Value, a args) Value {
+		if len(a.names) > 0 {
+			if len(a.pos) > 0 {
+				m.fail(ErrRuntime, "format: arguments with and without names")
+			}
+			d := &Dict{}
+			for i, name := range a.names {
+				d.Set(lit(name), a.values[i])
+			}
+			return m.percent(m.text(v), d)
+		}
+		return m.percent(m.text(v), &List{Items: a.pos, tuple: true})
+	},
+	"groupby": func(m *machine, v Value, a args) Value {
+		given := m.bind("groupby", a, "attribute", "default?", "case_sensitive?")
+		key := func(x Value) Value {
+			k := m.path(x, given[0])
+			if _, ok := k.(undefined); ok && given[1] != nil {
+				k = given[1]
+			}
+			return k
+		}
+		items := slices.Clone(m.items(v, "groupby"))
+		m.sort(items, false, func(x Value) Value { return fold(key(x), m.flag(given[2])) })
+		var out []Value
+		var last *List
+		for _, x := range items {
+			if last != nil && m.equal(fold(key(last.Items[0]), m.flag(given[2])), fold(key(x), m.flag(given[2])), 0) {
+				last.Items = append(last.Items, x)
+				continue
+			}
+			last = m.list([]Value{x})
+			out = append(out, &List{Items: []Value{key(x), last}, tuple: true, attrs: []string{"grouper", "list"}})
+		}
+		return m.list(out)
+	},
+	"indent": filterIndent,
+	"int": func(m *machine, v Value, a args) Value {
+		given := m.bind("int", a, "default?", "base?")
+		base := 10
+		if given[1] != nil {
+			base = m.integer("int", given[1])
+		}
+		switch v := v.(type) {
+		case Text:
+			s := strings.TrimFunc(v.s, isSpace)
+			digits := s
+			if base == 16 || base == 8 || base == 2 {
+				digits = strings.TrimPrefix(strings.ToLower(s), map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
+			}
+			if base >= 2 && base <= 36 {
+				if i, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), base, 64); err == nil {
+					return i
+				}
+			}
+			if f, ok := parseFloat(s); ok && math.Abs(f) < 1<<63 {
+				return int64(f)
+			}
+		case float64:
+			if math.Abs(v) < 1<<63 {
+				return int64(v)
+			}
+		default:
+			if i, _, _, ok := number(v); ok {
+				return i
+			}
+		}
+		if given[0] != nil {
+			return given[0]
+		}
+		return int64(0)
+	},
+	"items": func(m *machine, v Value, a args) Value {
+		m.bind("items", a)
+		switch v := v.(type) {
+		case undefined:
+			return &generator{}
+		case *Dict:
+			return &generator{items: m.pairs(v)}
+		}
+		m.fail(ErrRuntime, "items: a dict is needed, not %s", typeName(v))
+		return nil
+	},
+	"join": func(m *machine, v Value, a args) Value {
+		given := m.bind("join", a, "d?", "attribute?")
+		var sep Text
+		if given[0] != nil {
+			sep = m.text(given[0])
+		}
+		var b builder
+		for i, x := range m.items(v, "join") {
+			if given[1] != nil {
+				x = m.path(x, given[1])
+			}
+			t := m.text(x)
+			if i > 0 {
+				b.text(sep)
+				m.spend(len(sep.s))
+			}
+			m.spend(len(t.s))
+			b.text(t)
+		}
+		return b.done()
+	},
+	"last": func(m *machine, v Value, a args) Value {
+		m.bind("last", a)
+		if _, ok := v.(*generator); ok {
+			m.fail(ErrRuntime, "last: a generator cannot be reversed")
+		}
+		items := m.items(v, "last")
+		if len(items) == 0 {
+			return undefined{"last: no last item, the sequence is empty"}
+		}
+		return items[len(items)-1]
+	},
+	"length": filterLength,
+	"list": func(m *machine, v Value, a args) Value {
+		m.bind("list", a)
+		return m.list(m.items(v, "list"))
+	},
+	"lower":  textFilter("lower"),
+	"map":    filterMap,
+	"max":    extreme("max", func(m *machine, a, b Value) bool { return m.less(b, a, 0) }),
+	"min":    extreme("min", func(m *machine, a, b Value) bool { return m.less(a, b, 0) }),
+	"reject": choose("reject", false, false), "rejectattr": choose("rejectattr", true, false),
+	"select": choose("select", false, true), "selectattr": choose("selectattr", true, true),
+	"replace": func(m *machine, v Value, a args) Value {
+		given := m.bind("replace", a, "old", "new", "count?")
+		pos := []Value{m.text(given[0]), m.text(given[1])}
+		if _, none := given[2].(None); given[2] != nil && !none {
+			pos = append(pos, given[2])
+		}
+		return m.callMethod(m.text(v), "replace", args{pos: pos})
+	},
+	"reverse": func(m *machine, v Value, a args) Value {
+		m.bind("reverse", a)
+		if t, ok := v.(Text); ok {
+			var b builder
+			runes := t.runes()
+			m.spend(len(runes) * valueBytes)
+			for _, r := range slices.Backward(runes) {
+				b.text(r.(Text))
+			}
+			return b.done()
+		}
+		items := slices.Clone(m.items(v, "reverse"))
+		slices.Reverse(items)
+		return &generator{items: m.list(items).Items}
+	},
+	"round": func(m *machine, v Value, a args) Value {
+		given := m.bind("round", a, "precision?", "method?")
+		_, f, isInt, ok := number(m.defined(v))
+		if !ok {
+			m.fail(ErrRuntime, "round: a number is needed, not %s", typeName(v))
+		}
+		places := 0
+		if given[0] != nil {
+			places = m.integer("round", given[0])
+		}
+		if places < 0 || places > 20 {
+			m.fail(ErrUnsupported, "round: a precision of %d", places)
+		}
+		method := "common"
+		if given[1] != nil {
+			method = m.str("round", given[1]).s
+		}
+		scale := math.Pow(10, float64(places))
+		switch method {
+		case "common":
+			if isInt {
+				return v
+			}
+			r, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', places, 64), 64)
+			return r
+		case "ceil":
+			return math.Ceil(f*scale) / scale
+		case "floor":
+			return math.Floor(f*scale) / scale
+		}
+		m.fail(ErrRuntime, "round: the method %q", method)
+		return nil
+	},
+	"safe": func(m *machine, v Value, a args) Value {
+		m.bind("safe", a)
+		t := m.text(v)
+		t.safe = true
+		return t
+	},
+	"slice": func(m *machine, v Value, a args) Value {
+		given := m.bind("slice", a, "slices", "fill_with?")
+		n := m.integer("slice", given[0])
+		items := m.items(v, "slice")
+		if n < 1 || n > len(items)+1000 {
+			m.fail(ErrRuntime, "slice: %d slices", n)
+		}
+		m.step(n)
+		var out []Value
+		size, extra := len(items)/n, len(items)%n
+		for i, at := 0, 0; i < n; i++ {
+			k := at + size
+			if i < extra {
+				k++
+			}
+			part := slices.Clone(items[at:k])
+			if _, none := given[1].(None); given[1] != nil && !none && i >= extra {
+				part = append(part, given[1])
+			}
+			out = append(out, m.list(part))
+			at = k
+		}
+		return &generator{items: out}
+	},
+	"sort": func(m *machine, v Value, a args) Value {
+		given := m.bind("sort", a, "reverse?", "case_sensitive?", "attribute?")
+		items := slices.Clone(m.items(v, "sort"))
+		by := []Value{given[2]}
+		if t, ok := given[2].(Text); ok {
+			by = nil
+			for part := range strings.SplitSeq(t.s, ",") {
+				by = append(by, lit(part))
+			}
+		}
+		m.sort(items, m.flag(given[0]), func(x Value) Value {
+			if given[2] == nil {
+				return fold(x, m.flag(given[1]))
+			}
+			key := &List{}
+			for _, attr := range by {
+				key.Items = append(key.Items, fold(m.path(x, attr), m.flag(given[1])))
+			}
+			return key
+		})
+		return m.list(items)
+	},
+	"string": func(m *machine, v Value, a args) Value {
+		m.bind("string", a)
+		return m.text(v)
+	},
+	"sum": func(m *machine, v Value, a args) Value {
+		given := m.bind("sum", a, "attribute?", "start?")
+		var sum Value = int64(0)
+		if given[1] != nil {
+			sum = given[1]
+		}
+		for _, x := range m.items(v, "sum") {
+			if _, none := given[0].(None); given[0] != nil && !none {
+				x = m.path(x, given[0])
+			}
+			sum = m.arith("+", sum, x)
+		}
+		return sum
+	},
+	"title": func(m *machine, v Value, a args) Value {
+		m.bind("title", a)
+		t := m.text(v)
+		m.scan(len(t.s))
+		start := true
+		return t.mapRunes(func(_ int, r rune) string {
+			first := start
+			start = r == '-' || r == '(' || r == '{' || r == '[' || r == '<' || isSpace(r)
+			switch {
+			case start:
+				return string(r)
+			case first:
+				return strings.ToUpper(string(r))
+			}
+			return strings.ToLower(string(r))
+		})
+	},
+	"tojson": filterTojson,
+	"trim": func(m *machine, v Value, a args) Value {
+		return m.callMethod(m.text(v), "strip", args{pos: m.bind("trim", a, "chars?")})
+	},
+	"truncate": func(m *machine, v Value, a args) Value {
+		given := m.bind("truncate", a, "length?", "killwords?", "end?", "leeway?")
+		t, length, leeway, end := m.text(v), 255, 5, lit("...")
+		if given[0] != nil {
+			length = m.integer("truncate", given[0])
+		}
+		if given[2] != nil {
+			end = m.str("truncate", given[2])
+		}
+		if given[3] != nil {
+			leeway = m.integer("truncate", given[3])
+		}
+		if length < end.length() || leeway < 0 {
+			m.fail(ErrRuntime, "truncate: a length of %d", length)
+		}
+		m.spend(len(t.s))
+		at := t.offsets()
+		if len(at)-1 <= length+leeway {
+			return t
+		}
+		t = t.slice(0, at[length-end.length()])
+		if !m.flag(given[1]) {
+			if k := strings.LastIndexByte(t.s, ' '); k >= 0 {
+				t = t.slice(0, k)
+			}
+		}
+		return m.concat(t, end)
+	},
+	"unique": func(m *machine, v Value, a args) Value {
+		given := m.bind("unique", a, "case_sensitive?", "attribute?")
+		var seen Dict
+		var out []Value
+		for _, x := range m.items(v, "unique") {
+			k := x
+			if given[1] != nil {
+				k = m.path(x, given[1])
+			}
+			k = fold(k, m.flag(given[0]))
+			if _, ok := seen.get(k); !ok {
+				m.setItem(&seen, k, true)
+				out = append(out, x)
+			}
+		}
+		return &generator{items: m.list(out).Items}
+	},
+	"upper": textFilter("upper"),
+	"urlencode": func(m *machine, v Value, a args) Value {
+		m.bind("urlencode", a)
+		t, ok := v.(Text)
+		if !ok {
+			m.fail(ErrUnsupported, "urlencode of a %s", typeName(v))
+		}
+		var b builder
+		m.spend(3 * len(t.s))
+		for i := range len(t.s) {
+			c := t.s[i]
+			if c < 0x80 && (unicode.IsLetter(rune(c)) || unicode.IsDigit(rune(c)) || strings.IndexByte("_.-~/", c) >= 0) {
+				b.text(t.slice(i, i+1))
+			} else {
+				const hex = "0123456789ABCDEF"
+				b.from(string([]byte{'%', hex[c>>4], hex[c&15]}), Origin(t.o[i]))
+			}
+		}
+		return b.done()
+	},
+	"wordcount": func(m *machine, v Value, a args) Value {
+		m.bind("wordcount", a)
+		t := m.text(v)
+		m.scan(len(t.s))
+		return int64(len(strings.FieldsFunc(t.s, func(r rune) bool {
+			return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
+		})))
+	},
+}
+
+// textFilter makes a filter of a method of strings without arguments.
+func textFilter(name string) filterFunc {
+	return func(m *machine, v Value, a args) Value {
+		m.bind(name, a)
+		return m.callMethod(m.text(v), name, a)
+	}
+}
+
+func filterLength(m *machine, v Value, a args) Value {
+	m.bind("length", a)
+	switch v := v.(type) {
+	case undefined:
+		return int64(0)
+	case Text:
+		m.scan(len(v.s) / 8)
+		return int64(v.length())
+	case *List:
+		return int64(len(v.Items))
+	case *Dict:
+		return int64(len(v.keys))
+	case *view:
+		return int64(len(v.items))
+	}
+	m.fail(ErrRuntime, "length: a %s has none", typeName(v))
+	return nil
+}
+
+func filterDefault(m *machine, v Value, a args) Value {
+	given := m.bind("default", a, "default_value?", "boolean?")
+	if _, ok := v.(undefined); ok || m.flag(given[1]) && !truth(v) {
+		if given[0] == nil {
+			return Text{}
+		}
+		return given[0]
+	}
+	return v
+}
+
+func filterEscape(m *machine, v Value, a args) Value {
+	m.bind("escape", a)
+	t := m.text(v)
+	if t.safe {
+		return t
+	}
+	m.spend(len(t.s))
+	return escapeText(t)
+}
+
+func filterIndent(m *machine, v Value, a args) Value {
+	given := m.bind("indent", a, "width?", "first?", "blank?")
+	t := m.text(v)
+	indent := lit("    ")
+	switch w := given[0].(type) {
+	case nil:
+	case Text:
+		indent = w
+	default:
+		n := m.integer("indent", w)
+		m.spend(max(n, 0))
+		indent = lit(strings.Repeat(" ", max(n, 0)))
+	}
+	var b builder
+	// Jinja appends a line end first, so that one at the end is kept.
+	for i, line := range splitLines(m.concat(t, lit("\n")), false) {
+		if i > 0 {
+			b.lit("\n")
+		}
+		if m.flag(given[1]) && i == 0 || i > 0 && (line.s != "" || m.flag(given[2])) {
+			m.spend(len(indent.s))
+			b.text(indent)
+		}
+		m.spend(len(line.s) + 1)
+		b.text(line)
+	}
+	return b.done()
+}
+
+func parseFloat(s string) (float64, bool) {
+	s = strings.ReplaceAll(strings.TrimFunc(s, isSpace), "_", "")
+	if len(s) > 1 && strings.ContainsAny(s, "xXpP") {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil || math.IsInf(f, 0)
+}
+
+// fold prepares a value for comparison: texts in lower case, unless case counts.
+func fold(v Value, caseSensitive bool) Value {
+	if t, ok := v.(Text); ok && !caseSensitive {
+		return lit(strings.ToLower(t.s))
+	}
+	return v
+}
+
+// pairs returns the entries of d as tuples.
+func (m *machine) pairs(d *Dict) []Value {
+	m.spend(len(d.keys) * 4 * valueBytes)
+	m.step(len(d.keys))
+	out := make([]Value, len(d.keys))
+	for i, k := range d.keys {
+		out[i] = &List{Items: []Value{k, d.values[i]}, tuple: true}
+	}
+	return out
+}
+
+// sort sorts items by key; equal ones keep their order.
+func (m *machine) sort(items []Value, reverse bool, key func(Value) Value) {
+	m.spend(len(items) * 2 * valueBytes)
+	type keyed struct{ k, v Value }
+	all := make([]keyed, len(items))
+	for i, x := range items {
+		all[i] = keyed{key(x), x}
+	}
+	slices.SortStableFunc(all, func(a, b keyed) int {
+		if reverse {
+			a, b = b, a
+		}
+		switch {
+		case m.less(a.k, b.k, 0):
+			return -1
+		case m.less(b.k, a.k, 0):
+			return 1
+		}
+		return 0
+	})
+	for i, x := range all {
+		items[i] = x.v
+	}
+}
+
+// path follows an attribute name with dots, or an index.
+func (m *machine) path(v, name Value) Value {
+	t, ok := name.(Text)
+	if !ok {
+		return m.item(v, name)
+	}
+	for part := range strings.SplitSeq(t.s, ".") {
+		if i, err := strconv.ParseInt(part, 10, 64); err == nil && i >= 0 {
+			v = m.item(v, i)
+		} else {
+			v = m.item(v, lit(part))
+		}
+	}
+	return v
+}
+
+// lazy is items as map and select see them: what is false has none.
+func (m *machine) lazy(v Value, where string) []Value {
+	if !truth(v) {
+		return nil
+	}
+	return m.items(v, where)
+}
+
+func filterMap(m *machine, v Value, a args) Value {
+	each := func(x Value) Value { return x }
+	if len(a.pos) == 0 {
+		given := m.bind("map", a, "attribute", "default?")
+		each = func(x Value) Value {
+			y := m.path(x, given[0])
+			if _, ok := y.(undefined); ok && given[1] != nil {
+				return given[1]
+			}
+			return y
+		}
+	} else {
+		name := m.str("map", a.pos[0]).s
+		f := m.filters[name]
+		if f == nil {
+			m.fail(ErrUnsupported, "map: the filter %q", name)
+		}
+		rest := args{a.pos[1:], a.names, a.values}
+		each = func(x Value) Value { return f(m, x, rest) }
+	}
+	return &generator{make: func() []Value {
+		var out []Value
+		for _, x := range m.lazy(v, "map") {
+			out = append(out, each(x))
+		}
+		return m.list(out).Items
+	}}
+}
+
+// choose makes select, selectattr, reject and rejectattr.
+func choose(name string, attr, want bool) filterFunc {
+	return func(m *machine, v Value, a args) Value {
+		var by Value
+		if attr {
+			if len(a.pos) == 0 {
+				m.fail(ErrRuntime, "%s: no attribute", name)
+			}
+			by, a.pos = a.pos[0], a.pos[1:]
+		}
+		good := func(x Value) bool { return truth(x) }
+		if len(a.pos) > 0 {
+			test := m.str(name, a.pos[0]).s
+			f := m.tests[test]
+			if f == nil {
+				m.fail(ErrUnsupported, "%s: the test %q", name, test)
+			}
+			rest := args{a.pos[1:], a.names, a.values}
+			good = func(x Value) bool { return f(m, x, rest) }
+		}
+		return &generator{make: func() []Value {
+			var out []Value
+			for _, x := range m.lazy(v, name) {
+				y := x
+				if attr {
+					y = m.path(x, by)
+				}
+				if good(y) == want {
+					out = append(out, x)
+				}
+			}
+			return m.list(out).Items
+		}}
+	}
+}
+
+// extreme makes min and max.
+func extreme(name string, better func(m *machine, a, b Value) bool) filterFunc {
+	return func(m *machine, v Value, a args) Value {
+		given := m.bind(name, a, "case_sensitive?", "attribute?")
+		key := func(x Value) Value {
+			if given[1] != nil {
+				x = m.path(x, given[1])
+			}
+			return fold(x, m.flag(given[0]))
+		}
+		items := m.items(v, name)
+		if len(items) == 0 {
+			return undefined{name + ": the sequence is empty"}
+		}
+		best := items[0]
+		for _, x := range items[1:] {
+			if better(m, key(x), key(best)) {
+				best = x
+			}
+		}
+		return best
+	}
+}

@@ -1,0 +1,119 @@
+package jinja
+
+import "strings"
+
+// maxRange is how long a range may be, as in Jinja's sandbox.
+const maxRange = 100_000
+
+// globalTable holds the functions that a template sees.
+var globalTable = map[string]func(m *machine, a args) Value{
+	"range": func(m *machine, a args) Value {
+		v := m.bind("range", a, "start", "stop?", "step?")
+		start, stop, step := 0, m.integer("range", v[0]), 1
+		if v[1] != nil {
+			start, stop = stop, m.integer("range", v[1])
+		}
+		if v[2] != nil {
+			step = m.integer("range", v[2])
+		}
+		if step == 0 {
+			m.fail(ErrRuntime, "range: step 0")
+		}
+		n := max(0, (stop-start+step-sign(step))/step)
+		if n > maxRange {
+			m.fail(ErrLimit, "a range of more than %d", maxRange)
+		}
+		m.step(n)
+		items := make([]Value, n)
+		for i := range items {
+			items[i] = int64(start + i*step)
+		}
+		return m.list(items)
+	},
+	"dict": func(m *machine, a args) Value {
+		d := &Dict{}
+		if len(a.pos) > 1 {
+			m.fail(ErrRuntime, "dict: more than one argument")
+		}
+		for _, v := range a.pos {
+			m.fill(d, "dict", v)
+		}
+		for i, name := range a.names {
+			d.Set(lit(name), a.values[i])
+		}
+		m.spend(len(d.keys) * 4 * valueBytes)
+		return d
+	},
+	"namespace": func(m *machine, a args) Value {
+		ns := &namespace{}
+		for _, v := range a.pos {
+			m.fill(&ns.d, "namespace", v)
+		}
+		for i, name := range a.names {
+			ns.d.Set(lit(name), a.values[i])
+		}
+		m.spend(len(ns.d.keys) * 4 * valueBytes)
+		return ns
+	},
+	"raise_exception": func(m *machine, a args) Value {
+		v := m.bind("raise_exception", a, "message")
+		m.fail(ErrRaised, "%s", m.text(v[0]).s)
+		return nil
+	},
+	"strftime_now": func(m *machine, a args) Value {
+		f := m.str("strftime_now", m.bind("strftime_now", a, "format")[0])
+		out, ok := strftime(m.clock(), f.s)
+		if !ok {
+			m.fail(ErrUnsupported, "strftime_now: the format %q", f.s)
+		}
+		m.spend(len(out))
+		return NewText(out, f.worst())
+	},
+}
+
+func sign(n int) int {
+	if n < 0 {
+		return -1
+	}
+	return 1
+}
+
+// fill adds the entries of a mapping, or of a sequence of pairs.
+func (m *machine) fill(d *Dict, f string, v Value) {
+	if from, ok := v.(*Dict); ok {
+		for i, k := range from.keys {
+			d.Set(k, from.values[i])
+		}
+		return
+	}
+	for _, pair := range m.items(v, f) {
+		kv := m.items(pair, f)
+		if len(kv) != 2 {
+			m.fail(ErrRuntime, "%s: not a pair", f)
+		}
+		m.setItem(d, kv[0], kv[1])
+	}
+}
+
+// escapeText is the filter escape.
+func escapeText(t Text) Text {
+	if strings.ContainsAny(t.s, `&<>"'`) {
+		t = t.mapRunes(func(_ int, r rune) string {
+			switch r {
+			case '&':
+				return "&amp;"
+			case '<':
+				return "&lt;"
+			case '>':
+				return "&gt;"
+			case '"':
+				return "&#34;"
+			case '\'':
+				return "&#39;"
+			}
+			return string(r)
+		})
+	}
+	t.safe = true
+	return t
+}

@@ -1,0 +1,512 @@
+package jinja
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// method returns the method name of v as a function, nil if it has none.
+func (m *machine) method(v Value, name string) Value {
+	switch v := v.(type) {
+	case Text:
+		if f := textMethods[name]; f != nil {
+			return &function{name, func(m *machine, a args) Value {
+				m.scan(len(v.s))
+				return f(m, v, a)
+			}}
+		}
+		if name == "format" {
+			return &function{name, func(m *machine, a args) Value { return m.format(v, a) }}
+		}
+	case *Dict:
+		if f := dictMethods[name]; f != nil {
+			return &function{name, func(m *machine, a args) Value { return f(m, v, a) }}
+		}
+	case *List:
+		if f := listMethods[name]; f != nil {
+			return &function{name, func(m *machine, a args) Value { return f(m, v, a) }}
+		}
+	}
+	if slices.Contains(mutators[typeName(v)], name) {
+		return &function{name, func(m *machine, _ args) Value {
+			m.fail(ErrRuntime, "%s.%s: a template may not change a value", typeName(v), name)
+			return nil
+		}}
+	}
+	return nil
+}
+
+// mutators are the methods that Python has and the sandbox forbids.
+var mutators = map[string][]string{
+	"list": {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"},
+	"dict": {"clear", "pop", "popitem", "setdefault", "update"},
+}
+
+// callMethod calls a method of a text.
+func (m *machine) callMethod(t Text, name string, a args) Value {
+	m.scan(len(t.s))
+	return textMethods[name](m, t, a)
+}
+
+var dictMethods = map[string]func(m *machine, d *Dict, a args) Value{
+	"get": func(m *machine, d *Dict, a args) Value {
+		given := m.bind("get", a, "key", "default?")
+		if v, ok := d.get(given[0]); ok {
+			return v
+		}
+		if given[1] != nil {
+			return given[1]
+		}
+		return None{}
+	},
+	"keys": func(m *machine, d *Dict, a args) Value {
+		m.bind("keys", a)
+		return &view{"dict_keys", d.keys}
+	},
+	"values": func(m *machine, d *Dict, a args) Value {
+		m.bind("values", a)
+		return &view{"dict_values", d.values}
+	},
+	"items": func(m *machine, d *Dict, a args) Value {
+		m.bind("items", a)
+		return &view{"dict_items", m.pairs(d)}
+	},
+	"copy": func(m *machine, d *Dict, a args) Value {
+		m.bind("copy", a)
+		return d
+	},
+}
+
+var listMethods = map[string]func(m *machine, l *List, a args) Value{
+	"copy": func(m *machine, l *List, a args) Value {
+		m.bind("copy", a)
+		return l
+	},
+	"count": func(m *machine, l *List, a args) Value {
+		x, n := m.bind("count", a, "value")[0], int64(0)
+		for _, v := range l.Items {
+			n += intOf(m.equal(v, x, 0))
+		}
+		return n
+	},
+	"index": func(m *machine, l *List, a args) Value {
+		x := m.bind("index", a, "value")[0]
+		for i, v := range l.Items {
+			if m.equal(v, x, 0) {
+				return int64(i)
+			}
+		}
+		m.fail(ErrRuntime, "index: the value is not in the list")
+		return nil
+	},
+}
+
+type textMethod func(m *machine, t Text, a args) Value
+
+var textMethods = map[string]textMethod{
+	"capitalize": mapMethod("capitalize", func(i int, r rune) string {
+		if i == 0 {
+			return string(unicode.ToTitle(r))
+		}
+		return strings.ToLower(string(r))
+	}),
+	"casefold": mapMethod("casefold", func(_ int, r rune) string {
+		if r == 'ß' {
+			return "ss"
+		}
+		return strings.ToLower(string(r))
+	}),
+	"lower": mapMethod("lower", func(_ int, r rune) string { return strings.ToLower(string(r)) }),
+	"swapcase": mapMethod("swapcase", func(_ int, r rune) string {
+		if unicode.IsUpper(r) {
+			return strings.ToLower(string(r))
+		}
+		return upperRune(r)
+	}),
+	"upper": mapMethod("upper", func(_ int, r rune) string { return upperRune(r) }),
+	"title": func(m *machine, t Text, a args) Value {
+		m.bind("title", a)
+		inWord := false
+		return t.mapRunes(func(_ int, r rune) string {
+			was := inWord
+			inWord = unicode.IsLetter(r)
+			switch {
+			case !inWord:
+				return string(r)
+			case was:
+				return strings.ToLower(string(r))
+			}
+			return string(unicode.ToTitle(r))
+		})
+	},
+	"center": func(m *machine, t Text, a args) Value { return m.pad(t, "center", a) },
+	"ljust":  func(m *machine, t Text, a args) Value { return m.pad(t, "ljust", a) },
+	"rjust":  func(m *machine, t Text, a args) Value { return m.pad(t, "rjust", a) },
+	"zfill": func(m *machine, t Text, a args) Value {
+		n := m.integer("zfill", m.bind("zfill", a, "width")[0]) - t.length()
+		if n <= 0 {
+			return t
+		}
+		m.spend(n)
+		sign := 0
+		if t.s != "" && (t.s[0] == '-' || t.s[0] == '+') {
+			sign = 1
+		}
+		var b builder
+		b.text(t.slice(0, sign))
+		b.lit(strings.Repeat("0", n))
+		b.text(t.slice(sign, len(t.s)))
+		return b.done()
+	},
+	"count": func(m *machine, t Text, a args) Value {
+		return int64(strings.Count(t.s, m.str("count", m.bind("count", a, "sub")[0]).s))
+	},
+	"find":       find("find", strings.Index, false),
+	"rfind":      find("rfind", strings.LastIndex, false),
+	"index":      find("index", strings.Index, true),
+	"rindex":     find("rindex", strings.LastIndex, true),
+	"startswith": affix("startswith", strings.HasPrefix),
+	"endswith":   affix("endswith", strings.HasSuffix),
+	"isalnum": is("isalnum", func(s string) bool {
+		return all(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
+	}),
+	"isalpha":   is("isalpha", func(s string) bool { return all(s, unicode.IsLetter) }),
+	"isdecimal": is("isdecimal", func(s string) bool { return all(s, unicode.IsDigit) }),
+	"isdigit":   is("isdigit", func(s string) bool { return all(s, unicode.IsDigit) }),
+	"isnumeric": is("isnumeric", func(s string) bool { return all(s, unicode.IsNumber) }),
+	"isspace":   is("isspace", func(s string) bool { return all(s, isSpace) }),
+	"isascii":   is("isascii", func(s string) bool { return s == "" || all(s, func(r rune) bool { return r < 0x80 }) }),
+	"islower":   is("islower", func(s string) bool { return cased(s, unicode.IsLower) }),
+	"isupper":   is("isupper", func(s string) bool { return cased(s, unicode.IsUpper) }),
+	"join": func(m *machine, t Text, a args) Value {
+		var b builder
+		for i, v := range m.items(m.bind("join", a, "iterable")[0], "join") {
+			if i > 0 {
+				m.spend(len(t.s))
+				b.text(t)
+			}
+			x := m.str("join", v)
+			m.spend(len(x.s))
+			b.text(x)
+		}
+		return b.done()
+	},
+	"strip":  strip("strip", true, true),
+	"lstrip": strip("lstrip", true, false),
+	"rstrip": strip("rstrip", false, true),
+	"removeprefix": func(m *machine, t Text, a args) Value {
+		p := m.str("removeprefix", m.bind("removeprefix", a, "prefix")[0]).s
+		if strings.HasPrefix(t.s, p) {
+			return t.slice(len(p), len(t.s))
+		}
+		return t
+	},
+	"removesuffix": func(m *machine, t Text, a args) Value {
+		p := m.str("removesuffix", m.bind("removesuffix", a, "suffix")[0]).s
+		if strings.HasSuffix(t.s, p) {
+			return t.slice(0, len(t.s)-len(p))
+		}
+		return t
+	},
+	"replace": func(m *machine, t Text, a args) Value {
+		given := m.bind("replace", a, "old", "new", "count?")
+		n := -1
+		if given[2] != nil {
+			n = m.integer("replace", given[2])
+		}
+		return m.replace(t, m.str("replace", given[0]), m.str("replace", given[1]), n)
+	},
+	"split":  func(m *machine, t Text, a args) Value { return m.split("split", t, a, false) },
+	"rsplit": func(m *machine, t Text, a args) Value { return m.split("rsplit", t, a, true) },
+	"splitlines": func(m *machine, t Text, a args) Value {
+		lines := splitLines(t, m.flag(m.bind("splitlines", a, "keepends?")[0]))
+		return m.texts(lines)
+	},
+	"partition": func(m *machine, t Text, a args) Value {
+		sep := m.separator("partition", m.bind("partition", a, "sep")[0])
+		if k := strings.Index(t.s, sep); k >= 0 {
+			return m.tuple(t.slice(0, k), t.slice(k, k+len(sep)), t.slice(k+len(sep), len(t.s)))
+		}
+		return m.tuple(t, Text{}, Text{})
+	},
+	"rpartition": func(m *machine, t Text, a args) Value {
+		sep := m.separator("rpartition", m.bind("rpartition", a, "sep")[0])
+		if k := strings.LastIndex(t.s, sep); k >= 0 {
+			return m.tuple(t.slice(0, k), t.slice(k, k+len(sep)), t.slice(k+len(sep), len(t.s)))
+		}
+		return m.tuple(Text{}, Text{}, t)
+	},
+}
+
+func (m *machine) tuple(items ...Value) *List {
+	l := m.list(items)
+	l.tuple = true
+	return l
+}
+
+func (m *machine) texts(parts []Text) *List {
+	m.step(len(parts))
+	items := make([]Value, len(parts))
+	for i, t := range parts {
+		items[i] = t
+	}
+	return m.list(items)
+}
+
+func upperRune(r rune) string {
+	if r == 'ß' {
+		return "SS"
+	}
+	return strings.ToUpper(string(r))
+}
+
+func mapMethod(name string, f func(i int, r rune) string) textMethod {
+	return func(m *machine, t Text, a args) Value {
+		m.bind(name, a)
+		return t.mapRunes(f)
+	}
+}
+
+func is(name string, f func(s string) bool) textMethod {
+	return func(m *machine, t Text, a args) Value {
+		m.bind(name, a)
+		return f(t.s)
+	}
+}
+
+func (m *machine) pad(t Text, name string, a args) Value {
+	given := m.bind(name, a, "width", "fillchar?")
+	n := m.integer(name, given[0]) - t.length()
+	fill := lit(" ")
+	if given[1] != nil {
+		if fill = m.str(name, given[1]); fill.length() != 1 {
+			m.fail(ErrRuntime, "%s: the fill must be one character", name)
+		}
+	}
+	if n <= 0 {
+		return t
+	}
+	left := 0
+	switch name {
+	case "rjust":
+		left = n
+	case "center": // Python puts the odd space on the left of an odd width
+		left = n/2 + n&(t.length()+n)&1
+	}
+	out := m.concat(m.repeat(fill, int64(left)).(Text), t)
+	return m.concat(out, m.repeat(fill, int64(n-left)).(Text))
+}
+
+// find makes find, index and their twins from the right. Positions count code points.
+func find(name string, search func(s, sub string) int, must bool) textMethod {
+	return func(m *machine, t Text, a args) Value {
+		given := m.bind(name, a, "sub", "start?", "end?")
+		at := t.offsets()
+		n := len(at) - 1
+		edge := func(v Value, standard int) int {
+			if _, none := v.(None); v == nil || none {
+				return standard
+			}
+			i := m.integer(name, v)
+			if i < 0 {
+				i = max(0, i+n)
+			}
+			return i
+		}
+		start, end := edge(given[1], 0), min(edge(given[2], n), n)
+		sub := m.str(name, given[0]).s
+		if start <= end {
+			if k := search(t.s[at[start]:at[end]], sub); k >= 0 {
+				i, _ := slices.BinarySearch(at, at[start]+k)
+				return int64(i)
+			}
+		}
+		if must {
+			m.fail(ErrRuntime, "%s: not found", name)
+		}
+		return int64(-1)
+	}
+}
+
+// affix makes startswith and endswith, which take one text or a tuple of them.
+func affix(name string, has func(s, affix string) bool) textMethod {
+	return func(m *machine, t Text, a args) Value {
+		v := m.bind(name, a, "prefix")[0]
+		if l, ok := v.(*List); ok && l.tuple {
+			return slices.ContainsFunc(l.Items, func(v Value) bool { return has(t.s, m.str(name, v).s) })
+		}
+		return has(t.s, m.str(name, v).s)
+	}
+}
+
+func strip(name string, left, right bool) textMethod {
+	return func(m *machine, t Text, a args) Value {
+		out := isSpace
+		if v := m.bind(name, a, "chars?")[0]; v != nil {
+			if _, none := v.(None); !none {
+				set := make(map[rune]bool)
+				for _, r := range m.str(name, v).s {
+					set[r] = true
+				}
+				out = func(r rune) bool { return set[r] }
+			}
+		}
+		i, j := 0, len(t.s)
+		for left && i < j {
+			r, n := utf8.DecodeRuneInString(t.s[i:])
+			if !out(r) {
+				break
+			}
+			i += n
+		}
+		for right && i < j {
+			r, n := utf8.DecodeLastRuneInString(t.s[i:j])
+			if !out(r) {
+				break
+			}
+			j -= n
+		}
+		return t.slice(i, j)
+	}
+}
+
+// replace replaces up to n occurrences, all of them if n is negative.
+func (m *machine) replace(t, old, new Text, n int) Text {
+	count := strings.Count(t.s, old.s)
+	if n >= 0 {
+		count = min(count, n)
+	}
+	if count == 0 {
+		return t
+	}
+	m.step(count)
+	if len(new.s) > 0 && count > m.limits.Bytes/len(new.s) {
+		m.fail(ErrLimit, "more than %d bytes of strings", m.limits.Bytes)
+	}
+	m.spend(len(t.s) + count*len(new.s))
+	var b builder
+	at := 0
+	for i := range count {
+		k := at
+		if old.s != "" {
+			k += strings.Index(t.s[at:], old.s)
+		} else if i > 0 { // an empty text is found in front of every character
+			_, n := utf8.DecodeRuneInString(t.s[at:])
+			k += n
+		}
+		b.text(t.slice(at, k))
+		b.text(new)
+		at = k + len(old.s)
+	}
+	b.text(t.slice(at, len(t.s)))
+	out := b.done()
+	out.safe = t.safe
+	return out
+}
+
+func (m *machine) separator(f string, v Value) string {
+	sep := m.str(f, v).s
+	if sep == "" {
+		m.fail(ErrRuntime, "%s: an empty separator", f)
+	}
+	return sep
+}
+
+// split is split and, from the right, rsplit.
+func (m *machine) split(name string, t Text, a args, fromRight bool) Value {
+	given := m.bind(name, a, "sep?", "maxsplit?")
+	limit := -1
+	if given[1] != nil {
+		limit = m.integer(name, given[1])
+	}
+	var parts []Text
+	if _, none := given[0].(None); given[0] == nil || none {
+		parts = splitSpace(t, limit, fromRight)
+	} else {
+		sep := m.separator(name, given[0])
+		for ; limit != 0; limit-- {
+			k := strings.Index(t.s, sep)
+			if fromRight {
+				k = strings.LastIndex(t.s, sep)
+			}
+			if k < 0 {
+				break
+			}
+			if fromRight {
+				parts = append(parts, t.slice(k+len(sep), len(t.s)))
+				t = t.slice(0, k)
+			} else {
+				parts = append(parts, t.slice(0, k))
+				t = t.slice(k+len(sep), len(t.s))
+			}
+		}
+		parts = append(parts, t)
+	}
+	if fromRight {
+		slices.Reverse(parts)
+	}
+	return m.texts(parts)
+}
+
+// splitSpace splits at runs of white space, at most limit times. From the
+// right the parts come in reverse.
+func splitSpace(t Text, limit int, fromRight bool) []Text {
+	var parts []Text
+	for {
+		if fromRight {
+			t = t.slice(0, len(strings.TrimRightFunc(t.s, isSpace)))
+		} else {
+			t = t.slice(len(t.s)-len(strings.TrimLeftFunc(t.s, isSpace)), len(t.s))
+		}
+		if t.s == "" {
+			return parts
+		}
+		k := -1
+		if limit != 0 && fromRight {
+			k = strings.LastIndexFunc(t.s, isSpace)
+		} else if limit != 0 {
+			k = strings.IndexFunc(t.s, isSpace)
+		}
+		if k < 0 {
+			return append(parts, t)
+		}
+		if fromRight {
+			_, n := utf8.DecodeRuneInString(t.s[k:])
+			parts = append(parts, t.slice(k+n, len(t.s)))
+			t = t.slice(0, k)
+		} else {
+			parts = append(parts, t.slice(0, k))
+			t = t.slice(k, len(t.s))
+		}
+		limit--
+	}
+}
+
+// splitLines splits where Python's splitlines does.
+func splitLines(t Text, keep bool) []Text {
+	var out []Text
+	start := 0
+	for i := 0; i < len(t.s); {
+		r, n := utf8.DecodeRuneInString(t.s[i:])
+		switch r {
+		case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
+			end := i
+			if i += n; r == '\r' && i < len(t.s) && t.s[i] == '\n' {
+				i++
+			}
+			if keep {
+				end = i
+			}
+			out = append(out, t.slice(start, end))
+			start = i
+		default:
+			i += n
+		}
+	}
+	if start < len(t.s) {
+		out = append(out, t.slice(start, len(t.s)))
+	}
+	return out
+}

@@ -1,0 +1,205 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/specgo/spec/chat/internal/jinja"
+)
+
+// What errors of [New] and [Template.Render] wrap.
+var (
+	ErrSyntax      = jinja.ErrSyntax      // the template is malformed
+	ErrUnsupported = jinja.ErrUnsupported // it needs what this package does not have
+	ErrRefused     = jinja.ErrRaised      // it refused the conversation (raise_exception)
+	ErrFailed      = jinja.ErrRuntime     // it failed with this conversation
+	ErrLimit       = jinja.ErrLimit       // it exceeded a bound of work, depth or size
+)
+
+// Error is what a template's errors are: with line and construct.
+type Error = jinja.Error
+
+// Origin says who wrote a byte of a prompt.
+type Origin = jinja.Origin
+
+const (
+	FromTemplate  Origin = iota // the template, BOS and EOS, names of known roles
+	FromAssistant               // an assistant's message: content, reasoning, tool calls
+	FromMessage                 // any other message, tools, extra variables
+)
+
+// ArgumentForm says how a template gets the arguments of tool calls.
+type ArgumentForm int
+
+const (
+	ArgumentsAuto   ArgumentForm = iota // as an object, unless the template then fails
+	ArgumentsObject                     // as an object
+	ArgumentsText                       // as JSON text
+)
+
+// Options are the options of [New]. The zero value is useful.
+type Options struct {
+	BOS, EOS  string           // the template's bos_token and eos_token
+	Clock     func() time.Time // for strftime_now; nil: time.Now
+	Format    *Format          // how answers are written; nil: found by the template's text
+	Arguments ArgumentForm
+
+	// MaxSteps and MaxBytes bound one rendering: expressions evaluated and
+	// bytes of all strings made on the way. Zero: 5 million and 512 MiB.
+	MaxSteps, MaxBytes int
+}
+
+// Template is a chat template, ready for use. It is immutable and safe for
+// concurrent use.
+type Template struct {
+	source       string
+	program      *jinja.Template
+	o            Options
+	format       *Format
+	typed        bool // content must be a list of parts
+	textArgs     bool
+	systemRole   bool
+	toolsHandled bool
+}
+
+// New parses a template. Errors are of type *[Error] and name the line and the
+// construct.
+func New(source string, o Options) (*Template, error) {
+	program, err := jinja.Parse(source)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	t := &Template{source: source, program: program, o: o, format: o.Format}
+	if t.format == nil {
+		t.format = DetectFormat(source)
+	}
+	t.probe()
+	return t, nil
+}
+
+// Source returns the template's source.
+func (t *Template) Source() string { return t.source }
+
+// Format returns how answers are written.
+func (t *Template) Format() *Format { return t.format }
+
+// SystemRole says whether the template renders messages of the role system.
+// Where it does not, see [MergeSystem].
+func (t *Template) SystemRole() bool { return t.systemRole }
+
+// Tools says whether the template renders the tools it is given.
+func (t *Template) Tools() bool { return t.toolsHandled }
+
+// Render renders a conversation. Errors wrap one of the sentinel errors.
+func (t *Template) Render(c Conversation) (*Prompt, error) {
+	text, err := t.render(&c, t.textArgs, t.typed)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	return newPrompt(text, t), nil
+}
+
+func (t *Template) render(c *Conversation, textArgs, typed bool) (jinja.Text, error) {
+	vars := &jinja.Dict{}
+	set := func(key string, v jinja.Value) { vars.Set(jinja.NewText(key, FromTemplate), v) }
+	messages := &jinja.List{}
+	for i := range c.Messages {
+		v, err := t.messageValue(&c.Messages[i], textArgs, typed)
+		if err != nil {
+			return jinja.Text{}, fmt.Errorf("message %d: %w", i, err)
+		}
+		messages.Items = append(messages.Items, v)
+	}
+	for k, v := range c.Extra {
+		x, err := value(v, FromMessage, 0)
+		if err != nil {
+			return jinja.Text{}, fmt.Errorf("the variable %s: %w", k, err)
+		}
+		set(k, x)
+	}
+	set("messages", messages)
+	set("tools", jinja.None{})
+	if len(c.Tools) > 0 {
+		tools := &jinja.List{}
+		for i, raw := range c.Tools {
+			v, err := jsonValue(raw, FromMessage)
+			if err != nil {
+				return jinja.Text{}, fmt.Errorf("tool %d: %w", i, err)
+			}
+			tools.Items = append(tools.Items, v)
+		}
+		set("tools", tools)
+	}
+	set("add_generation_prompt", c.AddGenerationPrompt)
+	set("bos_token", jinja.NewText(t.o.BOS, FromTemplate))
+	set("eos_token", jinja.NewText(t.o.EOS, FromTemplate))
+	return t.program.Render(jinja.Context{
+		Vars: vars, Clock: t.o.Clock,
+		Limits: jinja.Limits{Steps: t.o.MaxSteps, Bytes: t.o.MaxBytes},
+	})
+}
+
+// probe finds out by small conversations what the template takes.
+func (t *Template) probe() {
+	const word = "qzprobe7"
+	has := func(c Conversation, textArgs, typed bool) (bool, error) {
+		text, err := t.render(&c, textArgs, typed)
+		return err == nil && strings.Contains(text.String(), word), err
+	}
+	user := func(s string) Message { return Message{Role: "user", Content: s} }
+
+	// Templates for models with pictures may take lists of parts only.
+	one := Conversation{Messages: []Message{user(word)}, AddGenerationPrompt: true}
+	if ok, _ := has(one, false, false); !ok {
+		t.typed, _ = has(one, false, true)
+	}
+	t.systemRole, _ = has(Conversation{Messages: []Message{{Role: "system", Content: word}, user("a")}}, false, t.typed)
+	tools := one
+	tools.Messages = []Message{user("a")}
+	tools.Tools = append(tools.Tools, []byte(`{"type":"function","function":{"name":"`+word+`","description":"a","parameters":{"type":"object","properties":{}}}}`))
+	t.toolsHandled, _ = has(tools, false, t.typed)
+
+	switch t.o.Arguments {
+	case ArgumentsText:
+		t.textArgs = true
+	case ArgumentsAuto:
+		call := Conversation{Messages: []Message{user("a"), {
+			Role: "assistant", ToolCalls: []ToolCall{{ID: "call00001", Name: "f", Arguments: `{"a":"` + word + `"}`}},
+		}}}
+		if _, err := has(call, false, t.typed); errors.Is(err, ErrFailed) {
+			t.textArgs, _ = has(call, true, t.typed)
+		}
+	}
+}
+
+// MergeSystem returns messages without those of the role system: their text
+// goes in front of the first message of the user, with an empty line between.
+// It is for templates without that role. Without a user's message, system
+// messages become one.
+func MergeSystem(messages []Message) []Message {
+	var system []string
+	var out []Message
+	for _, m := range messages {
+		if m.Role == "system" {
+			system = append(system, m.Content)
+		} else {
+			out = append(out, m)
+		}
+	}
+	if system == nil {
+		return out
+	}
+	text := strings.Join(system, "\n\n")
+	for i := range out {
+		if out[i].Role == "user" {
+			out[i].Content = text + "\n\n" + out[i].Content
+			return out
+		}
+	}
+	return append([]Message{{Role: "user", Content: text}}, out...)
+}

@@ -1,0 +1,187 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/chat/internal/jinja"
+)
+
+// maxJSONDepth bounds how deeply values in conversations may nest.
+const maxJSONDepth = 100
+
+// knownRoles are the names of roles that count as the template's own text.
+var knownRoles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython", "model", "context"}
+
+// messageValue is the message as the template sees it. Fields that are not
+// set are not there, but content always is.
+func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (jinja.Value, error) {
+	origin := FromMessage
+	if m.Role == "assistant" || m.Role == "model" {
+		origin = FromAssistant
+	}
+	d := &jinja.Dict{}
+	set := func(key string, v jinja.Value) { d.Set(jinja.NewText(key, FromTemplate), v) }
+	text := func(s string) jinja.Value { return jinja.NewText(s, origin) }
+	if slices.Contains(knownRoles, m.Role) {
+		set("role", jinja.NewText(m.Role, FromTemplate))
+	} else {
+		set("role", jinja.NewText(m.Role, FromMessage))
+	}
+	set("content", text(m.Content))
+	if typedContent {
+		part := &jinja.Dict{}
+		part.Set(jinja.NewText("type", FromTemplate), jinja.NewText("text", FromTemplate))
+		part.Set(jinja.NewText("text", FromTemplate), text(m.Content))
+		set("content", &jinja.List{Items: []jinja.Value{part}})
+	}
+	if m.Reasoning != "" {
+		set("reasoning_content", text(m.Reasoning))
+	}
+	if len(m.ToolCalls) > 0 {
+		var calls []jinja.Value
+		for i, c := range m.ToolCalls {
+			f, call := &jinja.Dict{}, &jinja.Dict{}
+			f.Set(jinja.NewText("name", FromTemplate), text(c.Name))
+			arguments := text(c.Arguments)
+			if !textArguments {
+				var err error
+				if arguments, err = jsonValue([]byte(c.Arguments), origin); err != nil {
+					return nil, fmt.Errorf("tool call %d (%s): arguments: %w", i, c.Name, err)
+				}
+			}
+			f.Set(jinja.NewText("arguments", FromTemplate), arguments)
+			if c.ID != "" {
+				call.Set(jinja.NewText("id", FromTemplate), text(c.ID))
+			}
+			call.Set(jinja.NewText("type", FromTemplate), jinja.NewText("function", FromTemplate))
+			call.Set(jinja.NewText("function", FromTemplate), f)
+			calls = append(calls, call)
+		}
+		set("tool_calls", &jinja.List{Items: calls})
+	}
+	if m.Name != "" {
+		set("name", text(m.Name))
+	}
+	if m.ToolCallID != "" {
+		set("tool_call_id", text(m.ToolCallID))
+	}
+	return d, nil
+}
+
+// value converts a value of Conversation.Extra.
+func value(v any, origin jinja.Origin, depth int) (jinja.Value, error) {
+	if depth > maxJSONDepth {
+		return nil, fmt.Errorf("a value nested more than %d deep", maxJSONDepth)
+	}
+	switch v := v.(type) {
+	case nil:
+		return jinja.None{}, nil
+	case bool:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case int64:
+		return v, nil
+	case float64:
+		return v, nil
+	case string:
+		return jinja.NewText(v, origin), nil
+	case json.Number:
+		return number(v)
+	case json.RawMessage:
+		return jsonValue(v, origin)
+	case []any:
+		l := &jinja.List{}
+		for _, x := range v {
+			y, err := value(x, origin, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			l.Items = append(l.Items, y)
+		}
+		return l, nil
+	case map[string]any:
+		d := &jinja.Dict{}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			y, err := value(v[k], origin, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			d.Set(jinja.NewText(k, origin), y)
+		}
+		return d, nil
+	}
+	return nil, fmt.Errorf("a value of type %T", v)
+}
+
+func number(n json.Number) (jinja.Value, error) {
+	if i, err := n.Int64(); err == nil {
+		return i, nil
+	}
+	if !strings.ContainsAny(n.String(), ".eE") {
+		return nil, fmt.Errorf("the number %s has more than 64 bits", n)
+	}
+	return n.Float64()
+}
+
+// jsonValue reads JSON; objects keep the order of their keys.
+func jsonValue(data []byte, origin jinja.Origin) (jinja.Value, error) {
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.UseNumber()
+	v, err := decodeValue(d, origin, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("text after the JSON value")
+	}
+	return v, nil
+}
+
+func decodeValue(d *json.Decoder, origin jinja.Origin, depth int) (jinja.Value, error) {
+	if depth > maxJSONDepth {
+		return nil, fmt.Errorf("JSON nested more than %d deep", maxJSONDepth)
+	}
+	tok, err := d.Token()
+	if err == io.EOF {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	open, ok := tok.(json.Delim)
+	if !ok {
+		return value(tok, origin, depth)
+	}
+	if open == '[' {
+		l := &jinja.List{}
+		for d.More() {
+			v, err := decodeValue(d, origin, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			l.Items = append(l.Items, v)
+		}
+		_, err := d.Token()
+		return l, err
+	}
+	o := &jinja.Dict{}
+	for d.More() {
+		k, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		v, err := decodeValue(d, origin, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		o.Set(jinja.NewText(k.(string), origin), v)
+	}
+	_, err = d.Token()
+	return o, err
+}

@@ -1,0 +1,146 @@
+// Package output writes a file that appears under its name only when it is whole.
+package output
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// File is an output under way. Where the destination is a regular file or does not exist, the bytes go
+// to a temporary file beside it (its name ends in ".part"), and Commit puts that in its place. A device,
+// a named pipe and standard output are written to directly.
+type File struct {
+	file   *os.File // what is written to
+	path   string   // destination, symbolic links resolved; "" if written to directly
+	closes bool     // file is to be closed
+	done   bool
+}
+
+// Create opens an output: a path, or "-" for stdout. Nothing at the path changes before Commit. An
+// existing file keeps its permissions, and one that may not be written is refused; a new file gets what
+// the umask leaves of 0666. Opening a named pipe waits for its reader, or until ctx is cancelled.
+func Create(ctx context.Context, path string, stdout *os.File) (*File, error) {
+	if path == "-" {
+		if stdout == nil {
+			return nil, fmt.Errorf("standard output cannot be written to here")
+		}
+		return &File{file: stdout}, nil
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // so that the link stays a link
+	}
+	perm := os.FileMode(0o666)
+	info, err := os.Stat(path)
+	exists := err == nil
+	switch {
+	case exists && info.IsDir():
+		return nil, fmt.Errorf("%s is a folder", path)
+	case exists && !info.Mode().IsRegular():
+		file, err := openDevice(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		return &File{file: file, closes: true}, nil
+	case exists:
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		file.Close()
+		perm = info.Mode().Perm()
+	}
+	file, err := createTemp(path, perm)
+	if err != nil {
+		return nil, err
+	}
+	if exists { // without what the umask took
+		if err := file.Chmod(perm); err != nil {
+			file.Close()
+			os.Remove(file.Name())
+			return nil, err
+		}
+	}
+	return &File{file: file, path: path, closes: true}, nil
+}
+
+// openDevice opens what is no regular file.
+func openDevice(ctx context.Context, path string) (*os.File, error) {
+	type opened struct {
+		file *os.File
+		err  error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		done <- opened{file, err}
+	}()
+	select {
+	case o := <-done:
+		return o.file, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// createTemp makes a new file beside path. os.CreateTemp would always make it 0600.
+func createTemp(path string, perm os.FileMode) (*os.File, error) {
+	const tries = 1000
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("%s.%d-%d.part", path, os.Getpid(), i)
+		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		if err == nil || !os.IsExist(err) || i == tries {
+			return file, err
+		}
+	}
+}
+
+// Write writes to the output.
+func (f *File) Write(b []byte) (int, error) { return f.file.Write(b) }
+
+// Commit makes the output final: its bytes are on disk before its name is there.
+func (f *File) Commit() (err error) {
+	if f.done {
+		return nil
+	}
+	if f.path != "" {
+		if err := f.file.Sync(); err != nil {
+			return err
+		}
+	}
+	f.done = true
+	if f.closes {
+		err = f.file.Close()
+	}
+	if f.path == "" {
+		return err
+	}
+	if err == nil {
+		err = os.Rename(f.file.Name(), f.path)
+	}
+	if err != nil {
+		os.Remove(f.file.Name())
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(f.path)); err == nil { // makes the new name durable, where folders can be synced
+		dir.Sync()
+		dir.Close()
+	}
+	return nil
+}
+
+// Abort gives the output up, if it was not committed, and removes what was written. What was at the path
+// before stays.
+func (f *File) Abort() {
+	if f.done {
+		return
+	}
+	f.done = true
+	if f.closes {
+		f.file.Close()
+	}
+	if f.path != "" {
+		os.Remove(f.file.Name())
+	}
+}

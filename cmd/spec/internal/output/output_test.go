@@ -1,0 +1,173 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+func contents(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// alone checks that nothing else lies beside the named files.
+func alone(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(names) {
+		t.Errorf("%d files, want %q: %v", len(list), names, list)
+	}
+}
+
+func TestCommit(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Create(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("new text")); err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, path); got != "old" {
+		t.Errorf("before Commit the file holds %q", got)
+	}
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	f.Abort()
+	if got := contents(t, path); got != "new text" {
+		t.Errorf("after Commit the file holds %q", got)
+	}
+	if info, _ := os.Stat(path); runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, was 0600", info.Mode())
+	}
+	alone(t, dir, "x")
+}
+
+func TestAbort(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	for _, old := range []string{"", "old"} {
+		if old != "" {
+			if err := os.WriteFile(path, []byte(old), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := Create(t.Context(), path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Write([]byte("half"))
+		f.Abort()
+		if old == "" {
+			alone(t, dir)
+		} else if got := contents(t, path); got != old {
+			t.Errorf("after Abort the file holds %q", got)
+		} else {
+			alone(t, dir, "x")
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Create(t.Context(), dir, nil); err == nil {
+		t.Error("a folder was taken")
+	}
+	if _, err := Create(t.Context(), filepath.Join(dir, "no", "x"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("in no folder: %v", err)
+	}
+	if _, err := Create(t.Context(), "-", nil); err == nil {
+		t.Error("no standard output was taken")
+	}
+	locked := filepath.Join(dir, "locked")
+	if err := os.WriteFile(locked, []byte("old"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() > 0 { // root may write everything
+		if _, err := Create(t.Context(), locked, nil); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("a file that may not be written: %v", err)
+		}
+	}
+	alone(t, dir, "locked")
+}
+
+// Standard output and devices are written to as they are, a link stays a link.
+func TestNotReplaced(t *testing.T) {
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	f, err := Create(t.Context(), "-", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("text"))
+	if err := f.Commit(); err != nil || contents(t, out.Name()) != "text" {
+		t.Errorf("%v, %q", err, contents(t, out.Name()))
+	}
+	if _, err := out.Write([]byte("more")); err != nil {
+		t.Errorf("standard output was closed: %v", err)
+	}
+
+	before, err := os.Stat(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []func(*File){func(f *File) { f.Commit() }, (*File).Abort} {
+		f, err := Create(t.Context(), os.DevNull, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Write([]byte("text"))
+		end(f)
+		if after, err := os.Stat(os.DevNull); err != nil || after.Mode() != before.Mode() {
+			t.Fatalf("the device is %v now, was %v", after, before)
+		}
+	}
+
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("stdout", link); err != nil {
+		t.Skip("no links here")
+	}
+	if f, err = Create(t.Context(), link, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("through the link"))
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := os.Lstat(link); info.Mode()&os.ModeSymlink == 0 || contents(t, filepath.Join(dir, "stdout")) != "through the link" {
+		t.Errorf("the link is %v now", info.Mode())
+	}
+	alone(t, dir, "stdout", "link")
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if mkfifo(path) != nil {
+		t.Skip("no named pipes here")
+	}
+	if _, err := Create(ctx, path, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a pipe that nobody reads: %v", err)
+	}
+}

@@ -1,0 +1,426 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+// target loads the embedded target.
+func target(t *testing.T) *engine.Model {
+	t.Helper()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	m, err := engine.New(t.Context(), rt, testdata.Target(), testdata.Target().Size(), engine.Options{Name: "target"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// The defaults are llama.cpp's, and each flag changes its own option and nothing else.
+func TestGenerateOptions(t *testing.T) {
+	plain := options[*generate](t, "generate")
+	want := &generate{
+		predict: -1, seed: -1, color: "auto", speculation: speculation{threshold: -1},
+		sampling: engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, PenaltyLastN: 64},
+	}
+	if !reflect.DeepEqual(plain, want) {
+		t.Errorf("defaults %+v, want %+v", plain, want)
+	}
+	for line, change := range map[string]func(g *generate){
+		"-m x.gguf":                           func(g *generate) { g.model = "x.gguf" },
+		"--model=x=y":                         func(g *generate) { g.model = "x=y" },
+		"-t 3":                                func(g *generate) { g.threads = 3 },
+		"--weights Q4_K":                      func(g *generate) { g.weights = "q4_k" },
+		"-c 512":                              func(g *generate) { g.context = 512 },
+		"--ctx-size 512":                      func(g *generate) { g.context = 512 },
+		"--kv Q8_0":                           func(g *generate) { g.cache.kv = "q8_0" },
+		"-ctk f32 -ctv F32":                   func(g *generate) { g.cache.keys, g.cache.values = "f32", "f32" },
+		"--no-kv-cache":                       func(g *generate) { g.noCache = true },
+		"-p a":                                func(g *generate) { g.prompt.text, g.prompt.given = "a", true },
+		"-f a":                                func(g *generate) { g.prompt.file = "a" },
+		"--no-escape":                         func(g *generate) { g.prompt.verbatim = true },
+		"--no-escape -e":                      func(g *generate) {},
+		"--display-prompt":                    func(g *generate) { g.displayPrompt = true },
+		"--no-display-prompt":                 func(g *generate) { g.noDisplay = true },
+		"-n 7":                                func(g *generate) { g.predict = 7 },
+		"--stop a -r b":                       func(g *generate) { g.stop = []string{"a", "b"} },
+		"--ignore-eos":                        func(g *generate) { g.ignoreEOS = true },
+		"--temp 0.5":                          func(g *generate) { g.sampling.Temperature = 0.5 },
+		"--top-k 3":                           func(g *generate) { g.sampling.TopK = 3 },
+		"--top-p 0.3":                         func(g *generate) { g.sampling.TopP = 0.3 },
+		"--min-p 0.3":                         func(g *generate) { g.sampling.MinP = 0.3 },
+		"--repeat-penalty 1.5":                func(g *generate) { g.sampling.RepeatPenalty = 1.5 },
+		"--frequency-penalty 0.5":             func(g *generate) { g.sampling.FrequencyPenalty = 0.5 },
+		"--presence-penalty 0.5":              func(g *generate) { g.sampling.PresencePenalty = 0.5 },
+		"--repeat-last-n 9":                   func(g *generate) { g.sampling.PenaltyLastN = 9 },
+		"-l 15-1.5 -l 3+2":                    func(g *generate) { g.sampling.LogitBias = map[int32]float32{15: -1.5, 3: 2} },
+		"-l 15-inf -l 16-inf":                 func(g *generate) { g.sampling.Banned = []int32{15, 16} },
+		"-s 5000000000":                       func(g *generate) { g.seed = 5000000000 },
+		"-md a -md b":                         func(g *generate) { g.drafts = []string{"a", "b"} },
+		"--drafter suffix":                    func(g *generate) { g.drafter = "suffix" },
+		"--drafter early-exit --exit-layer 2": func(g *generate) { g.drafter, g.exitLayer = "early-exit", 2 },
+		"--schedule dynamic":                  func(g *generate) { g.schedule = "dynamic" },
+		"--draft-max 9":                       func(g *generate) { g.draftMax = 9 },
+		"--draft 9":                           func(g *generate) { g.draftMax = 9 },
+		"--draft-min 2":                       func(g *generate) { g.draftMin = 2 },
+		"--draft-p-min 0.25":                  func(g *generate) { g.threshold = 0.25 },
+		"--verify block":                      func(g *generate) { g.verify = "block" },
+		"--json --logprobs":                   func(g *generate) { g.json, g.logprobs = true, true },
+		"--trace":                             func(g *generate) { g.trace = true },
+		"--trace -n 3":                        func(g *generate) { g.trace, g.predict = true, 3 },
+		"--trace file":                        func(g *generate) { g.trace, g.traceFile = true, "file" },
+		"--color":                             func(g *generate) { g.color = "on" },
+		"--color -n 3":                        func(g *generate) { g.color, g.predict = "on", 3 },
+		"--color OFF":                         func(g *generate) { g.color = "off" },
+		"--color always":                      func(g *generate) { g.color = "on" },
+		"--color=auto":                        func(g *generate) {},
+		"-ngl 99 -fa on --mlock":              func(g *generate) {},
+		"-fa --no-mmap -b 512 -ub 8":          func(g *generate) {},
+		"-no-cnv --no-perf -ngld 99":          func(g *generate) {},
+	} {
+		want := *newGenerate()
+		change(&want)
+		if got := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...); !reflect.DeepEqual(got, &want) {
+			t.Errorf("%s: %+v, want %+v", line, got, &want)
+		}
+	}
+}
+
+// What the engine and the decoder are given.
+func TestGenerateBuilds(t *testing.T) {
+	m := target(t)
+	tok := m.Tokenizer()
+	p := &program{env: func(string) string { return "avx2" }}
+	parse := func(line string) *generate {
+		return options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...)
+	}
+	if got, want := parse("-t 3").runtimeOptions(p), (engine.RuntimeOptions{Threads: 3, SIMD: "avx2"}); got != want {
+		t.Errorf("-t 3: %+v", got)
+	}
+	if got := parse("-t -1").runtimeOptions(p); got.Threads != 0 {
+		t.Errorf("-t -1: %+v", got)
+	}
+	for line, want := range map[string]engine.SessionOptions{
+		"":                     {Context: 1024},
+		"-c 100 --no-kv-cache": {Context: 100, NoCache: true},
+		"--kv q8_0":            {Context: 1024, KV: "q8_0"},
+		"-ctk q8_0 -ctv q8_0":  {Context: 1024, KV: "q8_0"},
+		"-ctk f16":             {Context: 1024, KV: "f16"},
+	} {
+		if got, err := parse(line).sessionOptions(m); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", line, got, err)
+		}
+	}
+
+	sampling := func(line string) engine.Sampling {
+		s, err := parse(line).samplingOptions(tok)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		return s
+	}
+	base := newGenerate().sampling
+	base.Seed = 5000000000
+	if got := sampling("-s 5000000000"); !reflect.DeepEqual(got, base) {
+		t.Errorf("-s: %+v", got)
+	}
+	if a, b := sampling(""), sampling(""); a.Seed == b.Seed {
+		t.Error("two texts without a seed have the same")
+	}
+	if got := sampling("--repeat-last-n 0 --repeat-penalty 2 --frequency-penalty 1 --presence-penalty 1"); got.RepeatPenalty != 1 || got.FrequencyPenalty != 0 || got.PresencePenalty != 0 {
+		t.Errorf("--repeat-last-n 0 keeps penalties: %+v", got)
+	}
+	if got := sampling("--repeat-last-n -1 --repeat-penalty 2"); got.RepeatPenalty != 2 || got.PenaltyLastN != -1 {
+		t.Errorf("--repeat-last-n -1: %+v", got)
+	}
+	ends := endsOfText(tok)
+	if len(ends) == 0 || !slices.Contains(ends, tok.EOS()) {
+		t.Errorf("ends of text: %v", ends)
+	}
+	if got := sampling("--ignore-eos -l 5-inf"); !slices.Equal(got.Banned, append([]int32{5}, ends...)) {
+		t.Errorf("--ignore-eos bans %v", got.Banned)
+	}
+
+	const context = 1024
+	decoder := func(line string) speculative.Options { return parse(line).decoderOptions(tok, context) }
+	if got, want := decoder(""), (speculative.Options{Schedule: schedules["heuristic"](0, -1), MaxTokens: -1, Tokenizer: tok}); !reflect.DeepEqual(got, want) {
+		t.Errorf("defaults: %+v, want %+v", got, want)
+	}
+	got := decoder(`-n 7 --stop a\n --draft-max 9 --draft-min 2 --json --logprobs`)
+	want := speculative.Options{Schedule: schedules["heuristic"](9, -1), DraftMax: 9, DraftMin: 2, MaxTokens: 7, Tokenizer: tok, Stop: []string{"a\n"}, LogProbs: true}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := decoder(`--no-escape --stop a\n`).Stop; got[0] != `a\n` {
+		t.Errorf("--no-escape: %q", got)
+	}
+	if got := decoder("-n 2147483647").MaxTokens; got != -1 {
+		t.Errorf("-n beyond the context: %d", got)
+	}
+	if got := decoder("-n 1024").MaxTokens; got != 1024 {
+		t.Errorf("-n 1024: %d", got)
+	}
+	if o := decoder("--ignore-eos"); o.EOG == nil || o.EOG(tok.EOS()) {
+		t.Error("--ignore-eos ends at an end of text")
+	}
+}
+
+// Names mean what they say: each is of a kind of its own, with the published parameters.
+func TestSpeculationOptions(t *testing.T) {
+	schedule := func(line string) speculative.Schedule {
+		return options[*generate](t, append([]string{"generate", "-m", "x"}, strings.Fields(line)...)...).newSchedule(false)
+	}
+	for line, want := range map[string]speculative.Schedule{
+		"":                                      speculative.Auto(speculative.AutoOptions{}),
+		"--schedule auto":                       speculative.Auto(speculative.AutoOptions{}),
+		"--schedule constant":                   speculative.Constant(speculative.ConstantOptions{Length: 5, MinConfidence: 0}),
+		"--schedule constant --draft-max 9":     speculative.Constant(speculative.ConstantOptions{Length: 9, MinConfidence: 0}),
+		"--schedule constant --draft-p-min 0.5": speculative.Constant(speculative.ConstantOptions{Length: 5, MinConfidence: 0.5}),
+		"--schedule heuristic":                  speculative.Heuristic(speculative.HeuristicOptions{Length: 5, MinConfidence: 0}),
+		"--schedule heuristic --draft-max 3":    speculative.Heuristic(speculative.HeuristicOptions{Length: 3, MinConfidence: 0}),
+		"--schedule dynamic":                    speculative.Dynamic(speculative.DynamicOptions{Length: 20, MinConfidence: 0.4}),
+		"--schedule dynamic --draft-p-min 0":    speculative.Dynamic(speculative.DynamicOptions{Length: 20, MinConfidence: -1}),
+		"--schedule dynamic --draft-p-min 0.7 --draft-max 8": speculative.Dynamic(speculative.DynamicOptions{Length: 8, MinConfidence: 0.7}),
+		"--verify stairs": speculative.Constant(speculative.ConstantOptions{Length: 5, MinConfidence: 0}),
+	} {
+		if got := schedule(line); reflect.TypeOf(got) != reflect.TypeOf(want) || line != "" && line != "--schedule auto" && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %T %+v, want %T %+v", line, got, got, want, want)
+		}
+	}
+	if got := newGenerate().newSchedule(true); !reflect.DeepEqual(got, speculative.Heuristic(speculative.HeuristicOptions{Length: 5, MinConfidence: 0})) {
+		t.Errorf("for the embedded pair: %T", got)
+	}
+	for name, want := range map[string]speculative.Verifier{
+		"greedy": speculative.Greedy(), "match": speculative.Match(), "rejection": speculative.Rejection(),
+		"block": speculative.Block(), "stairs": speculative.Stairs(speculative.StairsOptions{}),
+	} {
+		if got := verifiers[name](); !reflect.DeepEqual(got, want) {
+			t.Errorf("--verify %s: %T %+v, want %T", name, got, got, want)
+		}
+	}
+	if newGenerate().newVerifier() != nil {
+		t.Error("without --verify the decoder does not choose")
+	}
+	for line, want := range map[string]string{"": "model", "-m x": "ngram", "-m x -md y": "tree", "--drafter none": "none"} {
+		if got := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...).drafterName(); got != want {
+			t.Errorf("%s: drafter %s, want %s", line, got, want)
+		}
+	}
+}
+
+// Drafters by name.
+func TestDrafterOptions(t *testing.T) {
+	m := target(t)
+	session, err := m.NewSession(engine.SessionOptions{Context: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const draft = "../../testdata/go-draft.q8_0.gguf"
+	kind := func(d speculative.Drafter) string { return fmt.Sprintf("%T", d) }
+	tok := m.Tokenizer()
+	for line, want := range map[string]speculative.Drafter{
+		"":                               speculative.Model(session),
+		"--drafter ngram":                speculative.NGram(speculative.NGramOptions{}),
+		"--drafter suffix":               speculative.Suffix(speculative.SuffixOptions{}),
+		"--drafter splice":               speculative.Splice(session, speculative.TreeOptions{}),
+		"--drafter tree":                 speculative.Tree(session, speculative.TreeOptions{}),
+		"--drafter reencode":             speculative.Reencode(session, speculative.Tokenizers{Target: tok, Draft: tok}),
+		"--drafter intersect":            speculative.Intersect(session, speculative.Tokenizers{Target: tok, Draft: tok}),
+		"--drafter none":                 nil,
+		"-md " + draft:                   speculative.Model(session), // the embedded pair's default, with the file
+		"-md " + draft + " -md " + draft: speculative.Merge(speculative.Model(session), speculative.Model(session)),
+		"--drafter tree -md " + draft + " -md " + draft: speculative.Merge(speculative.Tree(session, speculative.TreeOptions{}), speculative.Model(session)),
+	} {
+		g := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...)
+		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+		got, err := g.newDrafter(t.Context(), p, m.Runtime(), session)
+		if err != nil || kind(got) != kind(want) {
+			t.Errorf("%s: %s, %v, want %s", line, kind(got), err, kind(want))
+		}
+	}
+	// Both draft models draft: with the same model twice, every pass of one is a pass of the other.
+	one := parsed(t, "-p", ring, "--temp", "0", "-n", "12", "--schedule", "constant", "-md", draft)
+	two := parsed(t, "-p", ring, "--temp", "0", "-n", "12", "--schedule", "constant", "-md", draft, "-md", draft)
+	if two.Stats.DraftPasses != 2*one.Stats.DraftPasses || two.Text != one.Text {
+		t.Errorf("one draft model makes %d passes, the same twice %d", one.Stats.DraftPasses, two.Stats.DraftPasses)
+	}
+	limited := parsed(t, "-p", ring, "--temp", "0", "-n", "12", "--schedule", "constant", "--draft-max", "1")
+	if limited.Stats.Drafted > limited.Stats.Rounds || len(limited.Stats.DraftedAt) != 1 {
+		t.Errorf("--draft-max 1: %+v", limited.Stats)
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain": "plain", `a\tb\nc\rd`: "a\tb\nc\rd", `\"\'\\n`: "\"'\\n", `\x41\x0a`: "A\n", `\x4`: `\x4`, `\xzz`: `\xzz`, `\d\`: `\d\`,
+	} {
+		if got := unescape(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+	for line, want := range map[string]string{`-p a\tb`: "a\tb", `-p a\tb --no-escape`: `a\tb`, `-p a\tb -e`: "a\tb"} {
+		f := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...).prompt
+		s, err := f.open(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.read(t.Context(), math.MaxInt64); got != want || err != nil {
+			t.Errorf("%s: %q, %v", line, got, err)
+		}
+	}
+}
+
+// The other commands' options.
+func TestOptions(t *testing.T) {
+	check := func(line string, want job) {
+		t.Helper()
+		args := strings.Fields(line)
+		c, err := findCommand(args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, _, err := c.parse(args[1:]); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v, want %+v", line, got, err, want)
+		}
+	}
+	check("quantize a b Q8_0", &quantize{in: "a", out: "b", typ: "q8_0", operands: []string{}})
+	check("quantize -m a -o b --type Q4_K", &quantize{in: "a", out: "b", typ: "q4_k"})
+	check("quantize --type f16 a b", &quantize{in: "a", out: "b", typ: "f16", operands: []string{}})
+	check("quantize -o b a f16", &quantize{in: "a", out: "b", typ: "f16", operands: []string{}})
+	check("inspect a", &inspect{file: "a"})
+	check("inspect -m a --json", &inspect{file: "a", json: true})
+	check("tokenize --ids --no-bos --parse-special", &tokenize{ids: true, noSpecial: true, parse: true})
+	check("perplexity", &perplexity{chunk: 512, chunks: -1})
+	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{text: promptFlags{file: "a"}, chunk: 64, chunks: 3})
+	bench := newBenchmark()
+	check("bench", bench)
+	bench = newBenchmark()
+	bench.o.Prefill, bench.o.Decode, bench.o.Contexts, bench.o.Verify, bench.o.Batches, bench.o.Sampled, bench.o.Repeats = []int{5, 6}, 7, []int{0, 8}, nil, []int{9}, 10, 11
+	bench.deep, bench.format, bench.cache.kv, bench.o.KV = true, "md", "f32", "f32"
+	check("bench -p 5,6 -n 7 -d 0,8 --verify 0 --batch 9 --sample 10 -r 11 -o MD --kv F32", bench)
+	bench = newBenchmark()
+	bench.json, bench.format = true, "json"
+	check("bench --json", bench)
+	compare := newComparison()
+	compare.matrix.Drafters, compare.matrix.Temperatures, compare.matrix.DraftMax, compare.matrix.Confidence = []string{"model", "ngram"}, []float32{0, 0.5}, []int{3, 4}, []float32{0.25}
+	compare.tokens, compare.repeats, compare.warmup, compare.seed, compare.page = 9, 2, 0, 7, "x"
+	check("compare --drafter Model,ngram --temp 0,0.5 --draft-max 3,4 --draft-p-min 0.25 -n 9 -r 2 --warmup 0 -s 7 --html x", compare)
+	plan := newPlanning()
+	plan.config.Tokens, plan.seconds, plan.seed, plan.config.Sampling.Temperature = 20, 2, 3, 0
+	check("plan -n 20 --seconds 2 -s 3 --temp 0", plan)
+	demo := newDemonstration()
+	demo.tokens, demo.seed, demo.sampling.Temperature, demo.color = 20, 3, 0, "off"
+	check("demo -n 20 -s 3 --temp 0 --color off", demo)
+	if newDemonstration().sampling.Temperature != 0.7 || newDemonstration().tokens != 160 {
+		t.Errorf("demo: %+v", newDemonstration())
+	}
+	self := &selfTest{draft: "d"}
+	self.config.Quick, self.config.Draws, self.config.Tokens = true, 200, 5
+	check("selftest -md d --quick --draws 200 -n 5", self)
+}
+
+// Flags without effect are accepted, with one line that names them.
+func TestIgnoredFlags(t *testing.T) {
+	_, errs, code := spec(t, "", "generate", "-p", ring, "-n", "2", "--temp", "0", "-ngl", "99", "-fa", "on", "--mlock", "-b", "512")
+	first, rest, _ := strings.Cut(errs, "\n")
+	if code != exitDone || first != "spec generate: without effect here: -ngl 99 -fa on --mlock -b 512" || strings.Count(rest, "\n") != 1 {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	for given, want := range map[string]string{
+		"--tepm": "--temp", "-temp": "--temp", "--tmep": "--temp", "--top_k": "--top-k", "--TOP-K": "--top-k", "--zzz": "", "--draft-maxx": "--draft-max", "-x": "",
+		strings.Repeat("a", 10000): "",
+	} {
+		got := suggest(given, []string{"--temp", "--top-k", "--top-p", "--draft-max"})
+		if want != "" {
+			want = ", did you mean " + want + "?"
+		}
+		if got != want {
+			t.Errorf("%.20s: %q, want %q", given, got, want)
+		}
+	}
+}
+
+// A writer that fails, as a full disk does.
+type fullDisk struct{ after int }
+
+var errFull = errors.New("no space left")
+
+func (f *fullDisk) Write(b []byte) (int, error) {
+	if f.after -= len(b); f.after < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+// Output that cannot be written is an error: one line, no figures.
+func TestFullDisk(t *testing.T) {
+	for _, args := range [][]string{
+		{"generate", "-p", ring, "-n", "20"},
+		{"generate", "-p", ring, "-n", "4", "--json"},
+		{"tokenize", "-p", ring}, {"inspect"}, {"version"}, {"help"}, {"help", "generate"},
+		{"bench", "--quick", "-n", "2", "-p", "0", "--verify", "0", "--batch", "0", "-t", "1"},
+	} {
+		if args[0] == "bench" && testing.Short() {
+			continue
+		}
+		for _, after := range []int{0, 5} {
+			var errs strings.Builder
+			p := &program{stdin: strings.NewReader(""), stdout: &fullDisk{after}, stderr: &errs, env: func(string) string { return "" }}
+			if code := p.main(context.Background(), args); code != exitFailed || strings.Count(errs.String(), "\n") != 1 || !strings.Contains(errs.String(), "no space left") {
+				t.Errorf("%v, %d bytes: exit %d, %q", args, after, code, errs.String())
+			}
+		}
+	}
+}
+
+// yes is the endless output of the command of that name.
+type yes struct{}
+
+func (yes) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = "y\n"[i%2]
+	}
+	return len(b), nil
+}
+
+// A text without end is refused once it is longer than the context can hold.
+func TestEndlessText(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip("no /dev/zero here")
+	}
+	for _, args := range [][]string{
+		{"generate"}, {"generate", "-f", "/dev/zero"}, {"tokenize", "-f", "/dev/zero"}, {"perplexity", "-f", "/dev/zero"},
+	} {
+		var errs strings.Builder
+		p := &program{stdin: yes{}, stdout: io.Discard, stderr: &errs, env: func(string) string { return "" }}
+		code := p.main(context.Background(), args)
+		if code != exitFailed || !strings.Contains(errs.String(), "longer than a context of 1024") && !strings.Contains(errs.String(), "more than 64 MiB") {
+			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
+	}
+	m := target(t)
+	most := longestPrompt(m.Tokenizer(), 100)
+	if most < 100 || most > 100*200+4096 {
+		t.Errorf("100 tokens are at most %d bytes", most)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/speculative"
+)
+
+// A tracer records the rounds of speculation: as lines of their own on standard error, or as JSON lines in
+// a file.
+type tracer struct{ file *os.File }
+
+// openTrace opens the file of --trace FILE, if one was given.
+func (g *generate) openTrace(p *program) (tracer, error) {
+	if g.traceFile == "" {
+		return tracer{}, nil
+	}
+	file, err := os.Create(g.traceFile)
+	return tracer{file}, err
+}
+
+func (t tracer) close() {
+	if t.file != nil {
+		t.file.Close()
+	}
+}
+
+// traceRecord is a line of the file.
+type traceRecord struct {
+	Position     int     `json:"position"` // tokens before the round
+	Requested    int     `json:"n_requested"`
+	Drafted      int     `json:"n_drafted"`
+	Accepted     int     `json:"n_accepted"`
+	DraftIDs     []int32 `json:"draft_token_ids"`
+	DraftParents []int32 `json:"draft_parents,omitempty"` // of a tree: index of each token's parent, -1 for the sequence's end
+	AcceptedIDs  []int32 `json:"accepted_token_ids"`
+	NextID       int32   `json:"next_token_id"`
+	DraftText    string  `json:"draft_text"`
+	AcceptedText string  `json:"accepted_text"`
+	NextText     string  `json:"next_text"`
+	Draft        float64 `json:"draft_seconds"`
+	Verify       float64 `json:"verify_seconds"`
+}
+
+// round records one round.
+func (t tracer) round(out *writer, tok *bpe.Tokenizer, r *speculative.Round) error {
+	accepted := make([]int32, len(r.Path))
+	for i, node := range r.Path {
+		accepted[i] = r.Draft.Tokens[node]
+	}
+	x := traceRecord{
+		Position: r.Position, Requested: r.Requested, Drafted: r.Drafted(), Accepted: r.Accepted(),
+		DraftIDs: append([]int32{}, r.Draft.Tokens...), DraftParents: r.Draft.Parents, AcceptedIDs: accepted, NextID: r.Next,
+		DraftText: tok.Decode(r.Draft.Tokens), AcceptedText: tok.Decode(accepted), NextText: tok.Decode([]int32{r.Next}),
+		Draft: r.Drafting.Seconds(), Verify: r.Verifying.Seconds(),
+	}
+	if t.file != nil {
+		return printJSON(t.file, x)
+	}
+	_, err := fmt.Fprintf(out.notes(), "position %d: drafted %d %q in %.2f ms, accepted %d %q, then %q, verified in %.2f ms\n",
+		x.Position, x.Drafted, x.DraftText, 1e3*x.Draft, x.Accepted, x.AcceptedText, x.NextText, 1e3*x.Verify)
+	return err
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// What a file holds and nobody asks for is refused if it could change the result: the loader notes every key and every
+// tensor that an architecture asks it for, and compares them with the file at the end.
+
+// unread refuses tensors that nobody asked for, and keys that change the arithmetic and that nobody asked for.
+func (l *loader) unread() {
+	for _, t := range l.f.Tensors {
+		if l.ok() && !l.tensors[t.Name] && !l.skips(t.Name) {
+			l.keep(fmt.Errorf("%s: tensor %q: an unknown part of a %s model: %w", l.f.Name, t.Name, l.arch, ErrUnsupported))
+		}
+	}
+	for _, kv := range l.f.KVs {
+		key, ok := strings.CutPrefix(kv.Key, l.arch+".")
+		if l.ok() && ok && !l.keys[key] && changesResult(key) && !neutral(key, kv.Value) && !l.ignores(key) {
+			l.fail(key, ErrUnsupported, "%v", kv.Value)
+		}
+	}
+}
+
+// skips reports whether a tensor is left out on purpose: those of multi-token-prediction blocks (key nextn_predict_layers),
+// which come after the model's own and only draft.
+func (l *loader) skips(tensor string) bool {
+	i, ok := blockIndex(tensor)
+	return ok && i >= l.layers
+}
+
+// blockIndex is N of a tensor's name blk.N.… .
+func blockIndex(tensor string) (int, bool) {
+	rest, ok := strings.CutPrefix(tensor, "blk.")
+	if !ok {
+		return 0, false
+	}
+	var i int
+	if _, err := fmt.Sscanf(rest, "%d.", &i); err != nil || i < 0 || !strings.HasPrefix(rest, fmt.Sprintf("%d.", i)) {
+		return 0, false
+	}
+	return i, true
+}
+
+// changesResult reports whether a key of that name is likely to say how to compute something.
+func changesResult(key string) bool {
+	for _, prefix := range []string{"rope.", "attention.", "expert_", "moe_", "ssm.", "shortconv.", "wkv.", "swiglu_"} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	for _, suffix := range []string{"_scale", "_multiplier", "_softcapping", "_residual", "_interval", "_input", "_every_n_layers"} {
+		if strings.HasSuffix(key, suffix) {
+			return true
+		}
+	}
+	return strings.Contains(key, "softcapping")
+}
+
+// neutral reports whether a value says the same as the key's absence: 0, false and "none"; 1 for factors; true for a mask
+// that all these models have.
+func neutral(key string, v gguf.Value) bool {
+	factor := strings.HasSuffix(key, "scale") || strings.HasSuffix(key, "factor") || strings.HasSuffix(key, "multiplier")
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case string:
+		return v == "" || v == "none"
+	case float32:
+		return v == 0 || factor && v == 1
+	case float64:
+		return v == 0 || factor && v == 1
+	case uint8, int8, uint16, int16, uint32, int32, uint64, int64:
+		n := fmt.Sprint(v)
+		return n == "0" || factor && n == "1"
+	}
+	return false
+}
+
+// ignored are keys that change nothing, or that the reference engine does not read either, with the reason. A key "*.x" holds
+// for every architecture.
+var ignored = map[string]string{
+	"*.rope.scaling.finetuned":               "says how the model was trained; Granite alone decides by it whether to rotate",
+	"*.rope.scaling.original_context_length": "used by YaRN and longrope only, whose loaders ask for it",
+	"*.rope.scaling.yarn_beta_fast":          "the reference reads it for mistral3 only; its default is what other files hold",
+	"*.rope.scaling.yarn_beta_slow":          "likewise",
+	"*.rope.scaling.yarn_log_multiplier":     "likewise",
+	"*.attention.layer_norm_epsilon":         "of the kind of norm that the architecture does not have",
+	"*.attention.layer_norm_rms_epsilon":     "likewise",
+	"*.attention.group_norm_epsilon":         "likewise",
+	"*.expert_used_count":                    "without experts it says nothing; with them it is asked for",
+	"llama.attention.sliding_window":         "Mistral 7B 0.1: the reference engine runs these files with full attention",
+}
+
+// ignores reports whether a key is ignored on purpose.
+func (l *loader) ignores(key string) bool {
+	return ignored[l.arch+"."+key] != "" || ignored["*."+key] != ""
+}
