@@ -13,7 +13,7 @@ func TestEarlyExit(t *testing.T) {
 	for _, s := range []shape{smallLlama(), smallGPT2()} {
 		s.layers = 4
 		m := s.open(t, rt, Options{})
-		ids := text(70, s.vocab, 5)
+		ids := randomTokens(70, s.vocab, 5)
 		for _, n := range []int{0, 1, 3, 4} {
 			cut := s
 			if n > 0 { // 0 is all of them
@@ -44,7 +44,7 @@ func TestEarlyExit(t *testing.T) {
 func TestDepthsShareABatch(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	m := smallLlama().open(t, rt, Options{})
-	ids := text(20, 70, 6)
+	ids := randomTokens(20, 70, 6)
 	want := map[int][]float32{}
 	var b Batch
 	for _, n := range []int{1, 2, 2, 1, 0, 1} {
@@ -76,8 +76,8 @@ func TestEarlyExitCache(t *testing.T) {
 	s.layers = 4
 	m := s.open(t, newRuntime(t, RuntimeOptions{}), Options{})
 	one, all := newSession(t, m, SessionOptions{Layers: 1}), newSession(t, m, SessionOptions{})
-	eval(t, one, text(10, s.vocab, 1), nil, None)
-	eval(t, all, text(10, s.vocab, 1), nil, None)
+	eval(t, one, randomTokens(10, s.vocab, 1), nil, None)
+	eval(t, all, randomTokens(10, s.vocab, 1), nil, None)
 	if 4*one.kv.Bytes() != all.kv.Bytes() {
 		t.Errorf("%d bytes for one layer, %d for four", one.kv.Bytes(), all.kv.Bytes())
 	}

@@ -123,9 +123,9 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	sized(&s.logits, rows*m.config.Vocab)
 	if s.noCache {
-		p.push(piece{s: s, segment: i, tokens: s.tokens, wanted: len(s.tokens)})
+		p.push(chunk{s: s, segment: i, tokens: s.tokens, wanted: len(s.tokens)})
 	}
-	p.push(piece{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows})
+	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows})
 	return nil
 }
 
@@ -143,9 +143,9 @@ func (m *Model) project(p *pass) {
 		if alone >= 8 {
 			n = alone // enough to be worth a reading of their own, and no copying
 		}
-		h := sized(&p.h, n*c.Width)
+		h := sized(&p.h, n*c.HiddenSize)
 		for i, r := range w[:n] {
-			copy(h[i*c.Width:(i+1)*c.Width], p.x[r.row*c.Width:])
+			copy(h[i*c.HiddenSize:(i+1)*c.HiddenSize], p.x[r.row*c.HiddenSize:])
 		}
 		m.net.finalNorm(p, h)
 		out := w[0].s.logits[w[0].index*c.Vocab:][:min(n, alone)*c.Vocab]
@@ -153,7 +153,7 @@ func (m *Model) project(p *pass) {
 			out = sized(&p.logits, n*c.Vocab)
 		}
 		p.projected = w[:n]
-		p.matmul(h, c.Width, product{m.head, nil, out})
+		p.matmul(h, c.HiddenSize, product{m.head, nil, out})
 		p.projected = nil
 		p.deliver(out, w[:n], alone < n)
 		w = w[n:]

@@ -10,42 +10,42 @@ import (
 // positions, a bias on every matrix, GELU in its tanh form, the embedding for a head.
 type gpt2 struct {
 	c         *Config
-	embedding *tensor.Matrix // [vocabulary][width]
-	places    []float32      // [context][width] embeddings of positions
+	embedding *tensor.Matrix // [vocabulary][hidden size]
+	positions []float32      // [context][hidden size] position embeddings
 	layers    []gpt2Layer
 	norm      norm
 }
 
-// norm is the weights of a LayerNorm, [width] each.
+// norm is the weights of a LayerNorm, [hidden size] each.
 type norm struct{ w, b []float32 }
 
 type gpt2Layer struct {
 	attnNorm   norm
-	q, k, v    *tensor.Matrix // [width][width] each; one matrix in the file
+	q, k, v    *tensor.Matrix // [hidden size][hidden size] each; one matrix in the file
 	bq, bk, bv []float32
-	o          *tensor.Matrix // [width][width]
+	o          *tensor.Matrix // [hidden size][hidden size]
 	bo         []float32
 	ffnNorm    norm
-	up         *tensor.Matrix // [feed-forward][width]
+	up         *tensor.Matrix // [feed-forward][hidden size]
 	bup        []float32
-	down       *tensor.Matrix // [width][feed-forward]
+	down       *tensor.Matrix // [hidden size][feed-forward]
 	bdown      []float32
 }
 
 func (m *gpt2) forward(p *pass) {
 	var (
 		c     = m.c
-		x     = p.matrix(&p.x, c.Width) // [rows][width] the residual stream
-		h     = p.matrix(&p.h, c.Width) // [rows][width] what a sublayer reads and writes
-		q     = p.matrix(&p.q, c.Width) // [rows][heads][head size]
-		k     = p.matrix(&p.k, c.Width)
-		v     = p.matrix(&p.v, c.Width)
-		a     = p.matrix(&p.a, c.Width)
+		x     = p.matrix(&p.x, c.HiddenSize) // [rows][hidden size] the residual stream
+		h     = p.matrix(&p.h, c.HiddenSize) // [rows][hidden size] what a sublayer reads and writes
+		q     = p.matrix(&p.q, c.HiddenSize) // [rows][heads][head size]
+		k     = p.matrix(&p.k, c.HiddenSize)
+		v     = p.matrix(&p.v, c.HiddenSize)
+		a     = p.matrix(&p.a, c.HiddenSize)
 		up    = p.matrix(&p.up, c.FeedForward) // [rows][feed-forward]
 		scale = float32(1 / math.Sqrt(float64(c.HeadDim)))
 	)
 	p.embed(x, m.embedding)
-	p.place(x, m.places)
+	p.addPositions(x, m.positions)
 	for i := range m.layers {
 		if !p.layer(i) {
 			return
@@ -53,13 +53,13 @@ func (m *gpt2) forward(p *pass) {
 		l := &m.layers[i]
 
 		p.layerNorm(h, x, l.attnNorm, c.Epsilon)
-		p.matmul(h, c.Width, product{l.q, l.bq, q}, product{l.k, l.bk, k}, product{l.v, l.bv, v})
+		p.matmul(h, c.HiddenSize, product{l.q, l.bq, q}, product{l.k, l.bk, k}, product{l.v, l.bv, v})
 		p.attend(a, i, c.Heads, scale, q, k, v)
-		p.matmul(a, c.Width, product{l.o, l.bo, h})
+		p.matmul(a, c.HiddenSize, product{l.o, l.bo, h})
 		p.add(x, h)
 
 		p.layerNorm(h, x, l.ffnNorm, c.Epsilon)
-		p.matmul(h, c.Width, product{l.up, l.bup, up})
+		p.matmul(h, c.HiddenSize, product{l.up, l.bup, up})
 		p.gelu(up, up)
 		p.matmul(up, c.FeedForward, product{l.down, l.bdown, h})
 		p.add(x, h)
@@ -74,19 +74,19 @@ func loadGPT2(l *loader, c *Config) (network, *tensor.Matrix) {
 	if c.KVHeads != c.Heads {
 		l.fail("attention.head_count_kv", ErrUnsupported, "%d KV heads for %d heads", c.KVHeads, c.Heads)
 	}
-	if l.ok() && c.Heads*c.HeadDim != c.Width {
-		l.fail("attention.key_length", ErrUnsupported, "%d heads of %d for an embedding of %d", c.Heads, c.HeadDim, c.Width)
+	if l.ok() && c.Heads*c.HeadDim != c.HiddenSize {
+		l.fail("attention.key_length", ErrUnsupported, "%d heads of %d for an embedding of %d", c.Heads, c.HeadDim, c.HiddenSize)
 	}
 	layerNorm := func(name string) norm {
-		return norm{l.vector(name+".weight", c.Width), l.vector(name+".bias", c.Width)}
+		return norm{l.vector(name+".weight", c.HiddenSize), l.vector(name+".bias", c.HiddenSize)}
 	}
 	m := &gpt2{c: c}
 	m.embedding = l.embedding(c)
-	m.places = l.floats("position_embd.weight", c.Width, c.Context)
+	m.positions = l.floats("position_embd.weight", c.HiddenSize, c.Context)
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		b := l.block(i)
-		qkv := l.split(b+"attn_qkv.weight", c.Width, c.Width, c.Width, c.Width)
-		bias := l.vector(b+"attn_qkv.bias", 3*c.Width)
+		qkv := l.split(b+"attn_qkv.weight", c.HiddenSize, c.HiddenSize, c.HiddenSize, c.HiddenSize)
+		bias := l.vector(b+"attn_qkv.bias", 3*c.HiddenSize)
 		if !l.ok() {
 			break
 		}
@@ -95,16 +95,16 @@ func loadGPT2(l *loader, c *Config) (network, *tensor.Matrix) {
 			q:        qkv[0],
 			k:        qkv[1],
 			v:        qkv[2],
-			bq:       bias[:c.Width],
-			bk:       bias[c.Width : 2*c.Width],
-			bv:       bias[2*c.Width:],
-			o:        l.matrix(b+"attn_output.weight", c.Width, c.Width),
-			bo:       l.vector(b+"attn_output.bias", c.Width),
+			bq:       bias[:c.HiddenSize],
+			bk:       bias[c.HiddenSize : 2*c.HiddenSize],
+			bv:       bias[2*c.HiddenSize:],
+			o:        l.matrix(b+"attn_output.weight", c.HiddenSize, c.HiddenSize),
+			bo:       l.vector(b+"attn_output.bias", c.HiddenSize),
 			ffnNorm:  layerNorm(b + "ffn_norm"),
-			up:       l.matrix(b+"ffn_up.weight", c.FeedForward, c.Width),
+			up:       l.matrix(b+"ffn_up.weight", c.FeedForward, c.HiddenSize),
 			bup:      l.vector(b+"ffn_up.bias", c.FeedForward),
-			down:     l.matrix(b+"ffn_down.weight", c.Width, c.FeedForward),
-			bdown:    l.vector(b+"ffn_down.bias", c.Width),
+			down:     l.matrix(b+"ffn_down.weight", c.HiddenSize, c.FeedForward),
+			bdown:    l.vector(b+"ffn_down.bias", c.HiddenSize),
 		})
 	}
 	m.norm = layerNorm("output_norm")

@@ -12,21 +12,21 @@ import (
 // gated feed-forward.
 type llama struct {
 	c         *Config
-	embedding *tensor.Matrix // [vocabulary][width]
+	embedding *tensor.Matrix // [vocabulary][hidden size]
 	layers    []llamaLayer
-	norm      []float32 // [width]
+	norm      []float32 // [hidden size]
 	rope      *tensor.RopeTable
 }
 
 type llamaLayer struct {
-	attnNorm       []float32      // [width]
-	q              *tensor.Matrix // [heads * head size][width]
-	k, v           *tensor.Matrix // [KV heads * head size][width]
-	o              *tensor.Matrix // [width][heads * head size]
+	attnNorm       []float32      // [hidden size]
+	q              *tensor.Matrix // [heads * head size][hidden size]
+	k, v           *tensor.Matrix // [KV heads * head size][hidden size]
+	o              *tensor.Matrix // [hidden size][heads * head size]
 	bq, bk, bv, bo []float32      // biases; nil where the model has none
-	ffnNorm        []float32      // [width]
-	gate, up       *tensor.Matrix // [feed-forward][width]
-	down           *tensor.Matrix // [width][feed-forward]
+	ffnNorm        []float32      // [hidden size]
+	gate, up       *tensor.Matrix // [feed-forward][hidden size]
+	down           *tensor.Matrix // [hidden size][feed-forward]
 	bgate, bup     []float32      // biases; nil where the model has none
 	bdown          []float32
 }
@@ -34,8 +34,8 @@ type llamaLayer struct {
 func (m *llama) forward(p *pass) {
 	var (
 		c     = m.c
-		x     = p.matrix(&p.x, c.Width)             // [rows][width] the residual stream
-		h     = p.matrix(&p.h, c.Width)             // [rows][width] what a sublayer reads and writes
+		x     = p.matrix(&p.x, c.HiddenSize)        // [rows][hidden size] the residual stream
+		h     = p.matrix(&p.h, c.HiddenSize)        // [rows][hidden size] what a sublayer reads and writes
 		q     = p.matrix(&p.q, c.Heads*c.HeadDim)   // [rows][heads][head size]
 		k     = p.matrix(&p.k, c.KVHeads*c.HeadDim) // [rows][KV heads][head size]
 		v     = p.matrix(&p.v, c.KVHeads*c.HeadDim)
@@ -52,7 +52,7 @@ func (m *llama) forward(p *pass) {
 		l := &m.layers[i]
 
 		p.rmsNorm(h, x, l.attnNorm, c.Epsilon)
-		p.matmul(h, c.Width, product{l.q, l.bq, q}, product{l.k, l.bk, k}, product{l.v, l.bv, v})
+		p.matmul(h, c.HiddenSize, product{l.q, l.bq, q}, product{l.k, l.bk, k}, product{l.v, l.bv, v})
 		p.rope(q, c.Heads, c.HeadDim, m.rope)
 		p.rope(k, c.KVHeads, c.HeadDim, m.rope)
 		p.attend(a, i, c.Heads, scale, q, k, v)
@@ -60,7 +60,7 @@ func (m *llama) forward(p *pass) {
 		p.add(x, h)
 
 		p.rmsNorm(h, x, l.ffnNorm, c.Epsilon)
-		p.matmul(h, c.Width, product{l.gate, l.bgate, gate}, product{l.up, l.bup, up})
+		p.matmul(h, c.HiddenSize, product{l.gate, l.bgate, gate}, product{l.up, l.bup, up})
 		p.siluMul(gate, gate, up)
 		p.matmul(gate, c.FeedForward, product{l.down, l.bdown, h})
 		p.add(x, h)
@@ -83,25 +83,25 @@ func loadLlama(l *loader, c *Config) (network, *tensor.Matrix) {
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		b := l.block(i)
 		m.layers = append(m.layers, llamaLayer{
-			attnNorm: l.vector(b+"attn_norm.weight", c.Width),
-			q:        l.matrix(b+"attn_q.weight", heads, c.Width),
-			k:        l.matrix(b+"attn_k.weight", kvHeads, c.Width),
-			v:        l.matrix(b+"attn_v.weight", kvHeads, c.Width),
-			o:        l.matrix(b+"attn_output.weight", c.Width, heads),
+			attnNorm: l.vector(b+"attn_norm.weight", c.HiddenSize),
+			q:        l.matrix(b+"attn_q.weight", heads, c.HiddenSize),
+			k:        l.matrix(b+"attn_k.weight", kvHeads, c.HiddenSize),
+			v:        l.matrix(b+"attn_v.weight", kvHeads, c.HiddenSize),
+			o:        l.matrix(b+"attn_output.weight", c.HiddenSize, heads),
 			bq:       l.optional(b+"attn_q.bias", heads),
 			bk:       l.optional(b+"attn_k.bias", kvHeads),
 			bv:       l.optional(b+"attn_v.bias", kvHeads),
-			bo:       l.optional(b+"attn_output.bias", c.Width),
-			ffnNorm:  l.vector(b+"ffn_norm.weight", c.Width),
-			gate:     l.matrix(b+"ffn_gate.weight", c.FeedForward, c.Width),
-			up:       l.matrix(b+"ffn_up.weight", c.FeedForward, c.Width),
-			down:     l.matrix(b+"ffn_down.weight", c.Width, c.FeedForward),
+			bo:       l.optional(b+"attn_output.bias", c.HiddenSize),
+			ffnNorm:  l.vector(b+"ffn_norm.weight", c.HiddenSize),
+			gate:     l.matrix(b+"ffn_gate.weight", c.FeedForward, c.HiddenSize),
+			up:       l.matrix(b+"ffn_up.weight", c.FeedForward, c.HiddenSize),
+			down:     l.matrix(b+"ffn_down.weight", c.HiddenSize, c.FeedForward),
 			bgate:    l.optional(b+"ffn_gate.bias", c.FeedForward),
 			bup:      l.optional(b+"ffn_up.bias", c.FeedForward),
-			bdown:    l.optional(b+"ffn_down.bias", c.Width),
+			bdown:    l.optional(b+"ffn_down.bias", c.HiddenSize),
 		})
 	}
-	m.norm = l.vector("output_norm.weight", c.Width)
+	m.norm = l.vector("output_norm.weight", c.HiddenSize)
 	return m, l.head(c, m.embedding)
 }
 

@@ -103,7 +103,7 @@ func TestBadFiles(t *testing.T) {
 // TestIgnored: keys that say nothing, and those that are ignored on purpose, change no bit.
 func TestIgnored(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	ids := text(20, 70, 1)
+	ids := randomTokens(20, 70, 1)
 	want := eval(t, newSession(t, smallLlama().open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
 	for key, v := range map[string]gguf.Value{
 		"rope.scaling.finetuned": true, "rope.scaling.original_context_length": uint32(256), "rope.scaling.type": "none", "rope.scaling.factor": float32(0),
@@ -120,7 +120,7 @@ func TestIgnored(t *testing.T) {
 // TestPredictionBlocks: blocks that predict tokens further ahead are no layers of the model, whatever their tensors are.
 func TestPredictionBlocks(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	ids := text(20, 70, 1)
+	ids := randomTokens(20, 70, 1)
 	want := eval(t, newSession(t, smallLlama().open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
 	v := smallLlama()
 	v.kvs = []gguf.KV{{Key: "llama.block_count", Value: uint32(3)}, {Key: "llama.nextn_predict_layers", Value: uint32(1)}}
@@ -240,7 +240,7 @@ func TestWeights(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, v := range []shape{smallLlama(), smallGPT2()} {
 		v.ff = 100 // rows of ffn_down are no whole blocks: it stays f32
-		ids := text(20, v.vocab, 3)
+		ids := randomTokens(20, v.vocab, 3)
 		for _, typ := range []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0} {
 			name := strings.ToLower(typ.String())
 			stored := v
@@ -267,7 +267,7 @@ func TestWeights(t *testing.T) {
 func TestWeightsK(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	v := smallLlama() // rows of 64 and, in ffn_down, of ff
-	ids := text(20, v.vocab, 3)
+	ids := randomTokens(20, v.vocab, 3)
 	for name, instead := range map[string]string{"q4_k": "q4_0", "q6_k": "q8_0"} {
 		a, b := v.open(t, rt, Options{Weights: name}), v.open(t, rt, Options{Weights: instead})
 		sameBits(t, name, eval(t, newSession(t, a, SessionOptions{}), ids, nil, All), eval(t, newSession(t, b, SessionOptions{}), ids, nil, All))
@@ -290,7 +290,7 @@ func TestConfig(t *testing.T) {
 	var dones []int64
 	var whole int64
 	m := v.open(t, newRuntime(t, RuntimeOptions{}), Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
-	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, Width: 64, Heads: 4, KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
+	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, HiddenSize: 64, Heads: 4, KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
 	if m.Config() != want {
 		t.Errorf("%+v\nexpected %+v", m.Config(), want)
 	}

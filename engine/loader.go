@@ -195,13 +195,13 @@ func (l *loader) layerCount() int {
 func (l *loader) heads(c *Config) {
 	c.Heads = l.integer("attention.head_count")
 	c.KVHeads = l.integerOr("attention.head_count_kv", c.Heads)
-	c.HeadDim = l.integerOr("attention.key_length", c.Width/c.Heads)
+	c.HeadDim = l.integerOr("attention.key_length", c.HiddenSize/c.Heads)
 	if !l.ok() {
 		return
 	}
 	switch n := l.integerOr("attention.value_length", c.HeadDim); {
-	case c.HeadDim < 1 || c.Width%c.Heads != 0 && !l.has("attention.key_length"):
-		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.Width, c.Heads)
+	case c.HeadDim < 1 || c.HiddenSize%c.Heads != 0 && !l.has("attention.key_length"):
+		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.HiddenSize, c.Heads)
 	case n != c.HeadDim:
 		l.fail("attention.value_length", ErrUnsupported, "values of %d dimensions, keys of %d", n, c.HeadDim)
 	case c.KVHeads < 1 || c.Heads%c.KVHeads != 0:
@@ -332,15 +332,15 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 	return x
 }
 
-// embedding reads the token embeddings [vocabulary][width]. Where the file has no vocabulary, its
+// embedding reads the token embeddings [vocabulary][hidden size]. Where the file has no vocabulary, its
 // size is the number of rows.
 func (l *loader) embedding(c *Config) *tensor.Matrix {
 	const name = "token_embd.weight"
 	if t, ok := l.f.Tensor(name); ok && len(t.Dims) == 2 {
 		// Where the tensors agree with each other, the key is to blame.
 		norm, ok := l.f.Tensor("output_norm.weight")
-		if cols := t.Dims[0]; ok && cols != uint64(c.Width) && len(norm.Dims) == 1 && norm.Dims[0] == cols {
-			l.fail("embedding_length", ErrValue, "%d, the tensors have %d columns", c.Width, cols)
+		if cols := t.Dims[0]; ok && cols != uint64(c.HiddenSize) && len(norm.Dims) == 1 && norm.Dims[0] == cols {
+			l.fail("embedding_length", ErrValue, "%d, the tensors have %d columns", c.HiddenSize, cols)
 		}
 		rows := t.Dims[1]
 		if c.Vocab == 0 && rows <= largest {
@@ -350,15 +350,15 @@ func (l *loader) embedding(c *Config) *tensor.Matrix {
 			l.keep(fmt.Errorf("%s: tensor %q: rows for %d tokens, the vocabulary has %d: %w", l.f.Name, name, rows, c.Vocab, ErrShape))
 		}
 	}
-	return l.matrix(name, c.Vocab, c.Width)
+	return l.matrix(name, c.Vocab, c.HiddenSize)
 }
 
-// head reads the output matrix [vocabulary][width]; without one, the embedding serves for it.
+// head reads the output matrix [vocabulary][hidden size]; without one, the embedding serves for it.
 func (l *loader) head(c *Config, embedding *tensor.Matrix) *tensor.Matrix {
 	if _, ok := l.find("output.weight"); !ok {
 		return embedding
 	}
-	return l.matrix("output.weight", c.Vocab, c.Width)
+	return l.matrix("output.weight", c.Vocab, c.HiddenSize)
 }
 
 // firstNotFinite is the index of the first NaN or infinity in x, which has one.

@@ -42,7 +42,7 @@ type Config struct {
 	Context      int    // tokens
 	Vocab        int    // tokens
 	Layers       int
-	Width        int // of the residual stream
+	HiddenSize   int // D: numbers in the residual stream of a token
 	Heads        int // of queries
 	KVHeads      int // heads of keys and values; Heads/KVHeads queries share one
 	HeadDim      int // numbers in a head
@@ -61,7 +61,7 @@ type Model struct {
 	tokenizer *bpe.Tokenizer
 
 	net  network
-	head *tensor.Matrix // [vocabulary][width]; the embedding itself where the two are tied
+	head *tensor.Matrix // [vocabulary][hidden size]; the embedding itself where the two are tied
 
 	matrices    []*tensor.Matrix
 	closed      bool // guarded by rt.t.Lock
@@ -125,7 +125,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	}
 	c.Context = l.integer("context_length")
 	c.Layers = l.layerCount()
-	c.Width = l.integer("embedding_length")
+	c.HiddenSize = l.integer("embedding_length")
 	c.FeedForward = l.integer("feed_forward_length")
 	l.heads(c)
 	if !l.boolOr("attention.causal", true) {

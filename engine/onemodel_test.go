@@ -25,11 +25,11 @@ var ways = []struct {
 		var out []float32
 		ours := newSession(t, m, o)
 		others := []*Session{newSession(t, m, SessionOptions{KV: "f32"}), newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{KV: "q8_0"})}
-		eval(t, others[1], text(40, m.config.Vocab, 9), nil, None)
+		eval(t, others[1], randomTokens(40, m.config.Vocab, 9), nil, None)
 		for i, rest := 0, ids; len(rest) > 0; i++ {
 			n := min(len(rest), []int{100, 1, 5, 33}[i%4])
-			b := Batch{{Session: others[0], Tokens: text(1+i, m.config.Vocab, 10), Logits: Last}, {Session: ours, Tokens: rest[:n], Logits: All},
-				{Session: others[1], Tokens: text(3, m.config.Vocab, 11), Logits: All}, {Session: others[2], Tokens: text(2, m.config.Vocab, 12), Parents: []int32{-1, -1}, Logits: None}}
+			b := Batch{{Session: others[0], Tokens: randomTokens(1+i, m.config.Vocab, 10), Logits: Last}, {Session: ours, Tokens: rest[:n], Logits: All},
+				{Session: others[1], Tokens: randomTokens(3, m.config.Vocab, 11), Logits: All}, {Session: others[2], Tokens: randomTokens(2, m.config.Vocab, 12), Parents: []int32{-1, -1}, Logits: None}}
 			logits := forward(t, m, b)
 			out = append(out, logits[1].Logits.Data...)
 			rest = rest[n:]
@@ -78,7 +78,7 @@ var ways = []struct {
 			out = append(out, eval(t, s, rest[:n], nil, All)...)
 			keep := s.Len()
 			if wrong := min(30, s.Context()-keep); wrong > 0 {
-				eval(t, s, text(wrong, m.config.Vocab, uint64(i)), nil, Last)
+				eval(t, s, randomTokens(wrong, m.config.Vocab, uint64(i)), nil, Last)
 			}
 			if err := s.Truncate(keep); err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ var ways = []struct {
 			}
 			t.Cleanup(f.Close)
 			if wrong := min(5, s.Context()-s.Len()); wrong > 0 {
-				eval(t, s, text(wrong, m.config.Vocab, 5), nil, None)
+				eval(t, s, randomTokens(wrong, m.config.Vocab, 5), nil, None)
 			}
 			s, rest = f, rest[n:]
 		}
@@ -149,7 +149,7 @@ func TestOneModelOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for name, v := range variants() {
 		m := v.open(t, rt, Options{})
-		ids := text(300, m.config.Vocab, 4)
+		ids := randomTokens(300, m.config.Vocab, 4)
 		for _, kv := range []string{"f16", "f32", "q8_0"} {
 			want := eval(t, newSession(t, m, SessionOptions{KV: kv}), ids, nil, All)
 			for i, way := range ways {
@@ -177,7 +177,7 @@ func TestThreadsAndKernels(t *testing.T) {
 					rt := newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd})
 					m := v.open(t, rt, Options{})
 					s := newSession(t, m, SessionOptions{KV: kv})
-					ids := text(290, m.config.Vocab, 5)
+					ids := randomTokens(290, m.config.Vocab, 5)
 					got := eval(t, s, ids[:250], nil, All)
 					for rest, n := ids[250:], 1; len(rest) > 0; n++ {
 						n = min(n, len(rest))
@@ -208,7 +208,7 @@ func TestWideBatch(t *testing.T) {
 		want = append(want, eval(t, alone, tokens, parents, rows))
 		b = append(b, Segment{Session: s, Tokens: tokens, Parents: parents, Logits: rows})
 	}
-	chain := text(230, v, 1)
+	chain := randomTokens(230, v, 1)
 	add(chain[:30], chain[30:], nil, All)
 	tree := make([]int32, 100)
 	for i := range tree {

@@ -27,12 +27,12 @@ func (p *pass) fail(err error) {
 	p.err = fmt.Errorf("layer %d: %w", p.current, err)
 }
 
-// place adds the embeddings of the round's positions to x [rows][width].
-func (p *pass) place(x, places []float32) {
+// addPositions adds the position embeddings of the round's rows to x [rows][hidden size].
+func (p *pass) addPositions(x, embeddings []float32) {
 	width := len(x) / p.rows()
 	for i, n := range p.positions {
 		if p.err == nil {
-			p.fail(p.t.Add(x[i*width:(i+1)*width], places[int(n)*width:(int(n)+1)*width]))
+			p.fail(p.t.Add(x[i*width:(i+1)*width], embeddings[int(n)*width:(int(n)+1)*width]))
 		}
 	}
 }
@@ -97,14 +97,14 @@ func (p *pass) rope(x []float32, heads, headDim int, t *tensor.RopeTable) {
 	}
 }
 
-// rmsNorm normalizes the rows of x [n][width] into dst.
+// rmsNorm normalizes the rows of x [n][hidden size] into dst.
 func (p *pass) rmsNorm(dst, x, w []float32, eps float32) {
 	if p.err == nil {
 		p.fail(p.t.RMSNorm(dst, x, w, eps))
 	}
 }
 
-// layerNorm normalizes the rows of x [n][width] into dst.
+// layerNorm normalizes the rows of x [n][hidden size] into dst.
 func (p *pass) layerNorm(dst, x []float32, n norm, eps float32) {
 	if p.err == nil {
 		p.fail(p.t.LayerNorm(dst, x, n.w, n.b, eps))

@@ -14,14 +14,14 @@ const (
 
 // network is an architecture: its weights and its forward pass. Its methods leave errors in the pass.
 type network interface {
-	// forward embeds the round's tokens into p.x [rows][width] and takes them through all layers.
+	// forward embeds the round's tokens into p.x [rows][hidden size] and takes them through all layers.
 	forward(p *pass)
-	// finalNorm normalizes x [n][width] in place, as the output matrix wants it.
+	// finalNorm normalizes x [n][hidden size] in place, as the output matrix wants it.
 	finalNorm(p *pass, x []float32)
 }
 
-// piece is consecutive tokens of one session in a pass.
-type piece struct {
+// chunk is consecutive tokens of one session in a pass.
+type chunk struct {
 	s       *Session
 	segment int     // of the batch
 	start   int     // tokens of the text before it
@@ -38,7 +38,7 @@ type wantedRow struct {
 	index   int
 }
 
-// pass is one Forward at work: the pieces still to do, the rows that are on their way through the
+// pass is one Forward at work: the chunks still to do, the rows that are on their way through the
 // layers, and the scratch memory, which stays with the Runtime from pass to pass.
 type pass struct {
 	t      *tensor.Runtime
@@ -47,8 +47,8 @@ type pass struct {
 
 	results []Result // of the batch's segments; those with an error take no further part
 
-	pieces []piece
-	at     int // the piece that comes next
+	chunks []chunk
+	at     int // the chunk that comes next
 	done   int // tokens of it that are done
 
 	// The rows of this round.
@@ -83,32 +83,32 @@ func (p *pass) begin(ctx context.Context, results []Result) {
 	p.ctx, p.results = ctx, results
 	p.serial++
 	p.err = nil
-	p.pieces, p.at, p.done = p.pieces[:0], 0, 0
+	p.chunks, p.at, p.done = p.chunks[:0], 0, 0
 }
 
 // end lets go of what belongs to callers.
 func (p *pass) end() {
-	clear(p.pieces)
+	clear(p.chunks)
 	clear(p.segments)
 	clear(p.wanted)
 	clear(p.products)
-	p.pieces, p.segments, p.wanted, p.products, p.ctx = p.pieces[:0], p.segments[:0], p.wanted[:0], p.products[:0], nil
+	p.chunks, p.segments, p.wanted, p.products, p.ctx = p.chunks[:0], p.segments[:0], p.wanted[:0], p.products[:0], nil
 	p.results, p.projected = nil, nil
 }
 
-func (p *pass) push(c piece) {
+func (p *pass) push(c chunk) {
 	if len(c.tokens) > 0 {
-		p.pieces = append(p.pieces, c)
+		p.chunks = append(p.chunks, c)
 	}
 }
 
-// fill takes up to passRows rows off the pieces, all of which go through as many layers. It reports false
+// fill takes up to passRows rows off the chunks, all of which go through as many layers. It reports false
 // when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.segments, p.wanted = p.tokens[:0], p.positions[:0], p.segments[:0], p.wanted[:0]
 	p.owner = p.owner[:0]
-	for p.at < len(p.pieces) && len(p.tokens) < passRows {
-		c := &p.pieces[p.at]
+	for p.at < len(p.chunks) && len(p.tokens) < passRows {
+		c := &p.chunks[p.at]
 		if p.results[c.segment].Err != nil { // in an earlier round
 			p.at, p.done = p.at+1, 0
 			continue

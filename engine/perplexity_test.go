@@ -15,7 +15,7 @@ import (
 // TestPerplexity: the definition, computed the long way round.
 func TestPerplexity(t *testing.T) {
 	m := smallGPT2().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	ids := text(3*100+20, m.config.Vocab, 3)
+	ids := randomTokens(3*100+20, m.config.Vocab, 3)
 	sum, n := 0.0, 0
 	for chunk := range 3 {
 		c := ids[chunk*100 : (chunk+1)*100]

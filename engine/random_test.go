@@ -268,8 +268,8 @@ func forward(tb testing.TB, m *Model, b Batch) []Result {
 	return out
 }
 
-// text is n random tokens.
-func text(n, vocab int, seed uint64) []int32 {
+// randomTokens is n random tokens.
+func randomTokens(n, vocab int, seed uint64) []int32 {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	ids := make([]int32, n)
 	for i := range ids {

@@ -298,7 +298,7 @@ func TestReference(t *testing.T) {
 		base    shape
 		options map[string]change
 	}{{smallLlama(), llama}, {smallGPT2(), gpt2}} {
-		ids := text(40, arch.base.vocab, 21)
+		ids := randomTokens(40, arch.base.vocab, 21)
 		arch.options["plain"] = func(*shape) {}
 		for name, change := range arch.options {
 			v := arch.base

@@ -12,7 +12,7 @@ import (
 type rowWork struct {
 	p          *pass
 	embedding  *tensor.Matrix
-	x          []float32   // [rows][width] embeddings
+	x          []float32   // [rows][hidden size] embeddings
 	logits     []float32   // [rows][vocabulary]
 	wanted     []wantedRow // whose logits they are
 	shared     bool        // they are in the pass's memory, not in their session's
@@ -46,7 +46,7 @@ func (w *rowWork) do(n int, work func(i int)) error {
 	return nil
 }
 
-// embed copies the embeddings of the round's tokens into x [rows][width].
+// embed copies the embeddings of the round's tokens into x [rows][hidden size].
 func (p *pass) embed(x []float32, m *tensor.Matrix) {
 	if p.err == nil {
 		p.work.embedding, p.work.x = m, x

@@ -324,7 +324,7 @@ func TestBest(t *testing.T) {
 		{Temperature: 0.8, MinP: 0.5}, {Temperature: 0.7, TopP: 0.5}, {Temperature: 1.5, TopK: 300, Seed: 4},
 	} {
 		for at := range 20 {
-			history := text(at, vocab, 1)
+			history := randomTokens(at, vocab, 1)
 			got := newSampler(t, vocab, o).AppendBest([]Prob{{ID: 7}}, n, x, history)[1:]
 			if len(got) != n {
 				t.Fatalf("%+v: %v", o, got)
@@ -355,7 +355,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 	for i := range x {
 		x[i] = float32(i*i%97) / 10
 	}
-	history := text(100, 500, 1)
+	history := randomTokens(100, 500, 1)
 	for _, o := range []Sampling{{}, {Temperature: 1}, {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}}, {Temperature: 0.8, TopP: 0.95}} {
 		s := newSampler(t, 500, o)
 		s.Pick(x, history)

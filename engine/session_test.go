@@ -59,7 +59,7 @@ func TestForwardRefused(t *testing.T) {
 	want := eval(t, s, []int32{1, 2, 3}, nil, Last)
 	closed := newSession(t, m, SessionOptions{})
 	closed.Close()
-	ids := text(20, 70, 1)
+	ids := randomTokens(20, 70, 1)
 	healthy := newSession(t, m, SessionOptions{})
 	alone := eval(t, newSession(t, m, SessionOptions{}), ids, nil, Last)
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestCancel(t *testing.T) {
 	for _, v := range []shape{smallLlama(), smallGPT2()} {
 		m := v.open(t, rt, Options{})
 		a, b := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
-		ids := text(300, m.config.Vocab, 6)
+		ids := randomTokens(300, m.config.Vocab, 6)
 		want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, 5)
 		eval(t, a, ids[:10], nil, None)
 		batch := Batch{{Session: b, Tokens: ids[:20]}, {Session: a, Tokens: ids[10:], Logits: 5}}
@@ -189,7 +189,7 @@ func TestNotFinite(t *testing.T) {
 			v.scale = map[string]float32{tensor: scale}
 			m := v.open(t, rt, Options{Weights: weights})
 			s := newSession(t, m, SessionOptions{})
-			if _, err := s.Eval(context.Background(), text(30, m.config.Vocab, 1), nil, All); !errors.Is(err, ErrNotFinite) {
+			if _, err := s.Eval(context.Background(), randomTokens(30, m.config.Vocab, 1), nil, All); !errors.Is(err, ErrNotFinite) {
 				t.Errorf("%s, %s: %v", tensor, weights, err)
 			}
 			if s.Len() != 0 {
@@ -222,7 +222,7 @@ func TestNotFiniteRow(t *testing.T) {
 			}
 			v.untied = true // with token 69 in the head, all its logits would be great
 			m := v.open(t, rt, Options{})
-			ids := text(290, 69, 3)
+			ids := randomTokens(290, 69, 3)
 			good := func(n int) *Session {
 				s := newSession(t, m, SessionOptions{})
 				eval(t, s, ids[:n], nil, None)
@@ -287,7 +287,7 @@ func TestNotFiniteHead(t *testing.T) {
 		failed := 0
 		for i := range 30 {
 			s, alone := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
-			ids := text(3, 70, uint64(i))
+			ids := randomTokens(3, 70, uint64(i))
 			b = append(b, Segment{Session: s, Tokens: ids, Logits: Last})
 			out, err := alone.Eval(context.Background(), ids, nil, Last)
 			if err != nil {
@@ -330,7 +330,7 @@ func (h *hook) Err() error {
 
 // TestClose: what is closed gives errors, and closing waits for a pass.
 func TestClose(t *testing.T) {
-	ids := text(200, 70, 1)
+	ids := randomTokens(200, 70, 1)
 	open := func() (*Runtime, *Model, *Session) {
 		rt, err := NewRuntime(RuntimeOptions{Threads: 2})
 		if err != nil {
@@ -389,7 +389,7 @@ func TestClose(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	models := []*Model{smallLlama().open(t, rt, Options{}), smallGPT2().open(t, rt, Options{})}
-	ids := text(60, 70, 2)
+	ids := randomTokens(60, 70, 2)
 	var wait sync.WaitGroup
 	for i := range 6 {
 		m := models[i%2]
@@ -441,7 +441,7 @@ func TestForkTokens(t *testing.T) {
 // TestCloseTwice: closing a session twice does nothing to its forks.
 func TestCloseTwice(t *testing.T) {
 	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	ids := text(300, 70, 1)
+	ids := randomTokens(300, 70, 1)
 	s := newSession(t, m, SessionOptions{})
 	eval(t, s, ids, nil, None)
 	f, err := s.Fork()
@@ -461,12 +461,12 @@ func TestSharedHead(t *testing.T) {
 		var b Batch
 		for i := range n {
 			s := newSession(t, m, SessionOptions{})
-			eval(t, s, text(3+i, 70, uint64(i)), nil, Last)
+			eval(t, s, randomTokens(3+i, 70, uint64(i)), nil, Last)
 			b = append(b, Segment{Session: s, Tokens: []int32{int32(i)}, Logits: Last})
 		}
 		out := forward(t, m, b)
 		for i := range b {
-			alone := eval(t, newSession(t, m, SessionOptions{}), append(text(3+i, 70, uint64(i)), int32(i)), nil, Last)
+			alone := eval(t, newSession(t, m, SessionOptions{}), append(randomTokens(3+i, 70, uint64(i)), int32(i)), nil, Last)
 			sameBits(t, fmt.Sprintf("session %d of %d", i, n), out[i].Logits.Data, alone)
 		}
 	}
@@ -480,7 +480,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		m := v.open(t, rt, Options{})
 		s, s2 := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
 		sampler := newSampler(t, m.config.Vocab, Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1})
-		eval(t, s, text(40, m.config.Vocab, 1), nil, None)
+		eval(t, s, randomTokens(40, m.config.Vocab, 1), nil, None)
 		one, draft, parents, path := []int32{1}, []int32{1, 2, 3, 4, 5}, []int32{-1, -1, 0, 1, 3}, []int32{1, 3, 4}
 		batch := Batch{{Session: s, Tokens: one, Logits: Last}, {Session: s2, Tokens: draft, Logits: All}}
 		for what, step := range map[string]func() error{
