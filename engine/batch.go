@@ -5,18 +5,18 @@ package engine
 type Rows int
 
 const (
-	None Rows = 0  // no logits: prefill of a text that goes on
+	None Rows = 0  // no logits: prefill
 	Last Rows = 1  // the last position's
 	All  Rows = -1 // every position's
 )
 
-// Segment is the part of a [Batch] that belongs to one session: the tokens that follow its text.
+// Segment is the part of a [Batch] that belongs to one session: the tokens that follow its sequence.
 type Segment struct {
 	Session *Session
 	Tokens  []int32
 
 	// Parents makes the tokens a tree: Parents[i] is the index in Tokens of token i's parent,
-	// less than i, or -1 where token i follows the session's text directly. nil is a chain.
+	// less than i, or -1 where token i follows the session's sequence directly. nil is a chain.
 	Parents []int32
 
 	Logits Rows

@@ -10,8 +10,8 @@ import (
 // returns one Result for each segment. The results belong to the batch: they are valid until the next pass
 // with any of its sessions.
 //
-// A chain (Parents nil) is appended to the session's text. A tree leaves the text as it is and waits
-// for [Session.Commit]; a Forward before that drops it.
+// A chain (Parents nil) is appended to the session's sequence. A tree leaves the sequence as it is and waits
+// for [Session.Commit]; a pass before that drops it.
 //
 // A segment that fails (see [Result]) does not move its session; the others do. If Forward itself returns an
 // error, no session has moved: that is so when ctx is cancelled, which is looked at between layers, and when the
@@ -129,19 +129,19 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	return nil
 }
 
-// project turns the rows of the pass that somebody wants into logits: the final norm, then the
+// project computes the logits of the round's wanted rows: the final norm, then the
 // output matrix, which is read once for up to headRows rows.
 func (m *Model) project(p *pass) {
 	c := &m.config
 	p.wanted = slices.DeleteFunc(p.wanted, func(r wantedRow) bool { return p.results[r.segment].Err != nil })
 	for w := p.wanted; len(w) > 0 && p.err == nil; {
 		n := min(len(w), headRows)
-		alone := 1 // rows at the front of w that belong to one session
+		alone := 1 // the first rows of w that belong to one session
 		for alone < n && w[alone].s == w[0].s {
 			alone++
 		}
 		if alone >= 8 {
-			n = alone // enough to be worth a reading of their own, and no copying
+			n = alone // enough rows to read the matrix for them only, and to write the logits where they belong
 		}
 		h := sized(&p.h, n*c.HiddenSize)
 		for i, r := range w[:n] {

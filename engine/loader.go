@@ -59,7 +59,7 @@ func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch s
 // addresses32 says that addresses have 32 bits. WebAssembly's have, though its int has 64.
 const addresses32 = strconv.IntSize == 32 || runtime.GOARCH == "wasm"
 
-// fits refuses a file whose weights take more memory than a program with 32-bit addresses can hope for.
+// fits refuses a file whose weights take more memory than a program with 32-bit addresses can have.
 func (l *loader) fits(most int64) error {
 	var need int64
 	for _, t := range l.f.Tensors {
@@ -101,7 +101,7 @@ func (l *loader) find(name string) (gguf.Tensor, bool) {
 	return l.f.Tensor(name)
 }
 
-// largest hyperparameter that is believed: products of two fit an int64, and no model comes near it.
+// largest is the greatest hyperparameter that is accepted: products of two fit an int64, and no model comes near it.
 const largest = 1 << 24
 
 // integer is a hyperparameter that must be there and be at least 1.

@@ -17,12 +17,12 @@ type Options struct {
 	// Weights converts the matrices while loading, to one of WeightNames; "" leaves them as they are
 	// in the file. Norms, biases and positions stay float32. Matrices whose rows are not whole blocks
 	// become Q4_0 instead of Q4_K and Q8_0 instead of Q6_K; if those do not fit either, they stay as
-	// they are. Model.WeightTypes tells what came of it.
+	// they are. Model.WeightTypes lists the types that result.
 	Weights string
 
-	Name string // stands for the file in messages; Open uses the path
+	Name string // of the file, for error messages; Open uses the path
 
-	// Progress is told how many bytes of weights have been read, of how many; by one goroutine at a time.
+	// Progress is called with the number of bytes of weights read so far and in all, by one goroutine at a time.
 	Progress func(done, total int64)
 }
 
@@ -41,15 +41,15 @@ type Config struct {
 	Name         string // general.name of the file
 	Context      int    // tokens
 	Vocab        int    // tokens
-	Layers       int
-	HiddenSize   int // D: numbers in the residual stream of a token
-	Heads        int // of queries
-	KVHeads      int // heads of keys and values; Heads/KVHeads queries share one
-	HeadDim      int // numbers in a head
-	FeedForward  int // width of the feed-forward's inside
+	Layers       int    // L: decoder blocks
+	HiddenSize   int    // D: numbers in the residual stream of a token
+	Heads        int    // H: of queries
+	KVHeads      int    // K: of keys and values; Heads/KVHeads query heads share one
+	HeadDim      int    // d: numbers in a head
+	FeedForward  int    // F: numbers inside the feed-forward
 
 	Epsilon  float32 // of the norms
-	RopeDims int     // numbers of a head that are turned; 0 without rotary positions
+	RopeDims int     // numbers of a head that are rotated; 0 without rotary position embeddings
 	RopeBase float32
 }
 
@@ -70,7 +70,9 @@ type Model struct {
 	weightTypes string
 }
 
-// Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed.
+// Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed. The error names the file and the key
+// or tensor; it wraps ErrArchitecture, ErrUnsupported, ErrValue, ErrMissing, ErrShape, ErrWeightType, ErrDamaged, an error of
+// package gguf, or ctx's.
 func Open(ctx context.Context, rt *Runtime, path string, o Options) (*Model, error) {
 	f, err := gguf.OpenFile(path)
 	if err != nil {
@@ -80,7 +82,7 @@ func Open(ctx context.Context, rt *Runtime, path string, o Options) (*Model, err
 	return load(ctx, rt, f, o)
 }
 
-// New loads the GGUF file in the first size bytes of r.
+// New loads the GGUF file in the first size bytes of r, which is not used after New returns.
 func New(ctx context.Context, rt *Runtime, r io.ReaderAt, size int64, o Options) (*Model, error) {
 	f, err := gguf.Open(r, size, o.Name)
 	if err != nil {
@@ -150,8 +152,8 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	return m, nil
 }
 
-// Close frees the weights now instead of when the Model is collected. It waits for passes of the runtime
-// that are under way; passes of the model that come later fail with ErrClosed.
+// Close frees the weights now instead of when the Model is collected. It waits for the
+// runtime's pass in progress; later passes of the model fail with ErrClosed.
 func (m *Model) Close() {
 	if m == nil {
 		return
@@ -174,7 +176,7 @@ func (m *Model) Tokenizer() *bpe.Tokenizer { return m.tokenizer }
 // Runtime is where the model runs.
 func (m *Model) Runtime() *Runtime { return m.rt }
 
-// Bytes is the memory that the weights take.
+// Bytes is the memory that the weights take, in bytes.
 func (m *Model) Bytes() int64 { return m.bytes }
 
 // Parameters is the number of weights.

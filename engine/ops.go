@@ -79,7 +79,7 @@ func (p *pass) reject(x []float32, cols int) (found bool) {
 	return found
 }
 
-// attend stores the round's keys and values in the caches and lets the queries look at them:
+// attend stores the round's keys and values in the caches and computes attention:
 // out [rows][heads][head size] = softmax(q Kᵀ scale) V, every row on its own path.
 func (p *pass) attend(out []float32, layer, heads int, scale float32, q, k, v []float32) {
 	if p.err == nil {
@@ -90,7 +90,7 @@ func (p *pass) attend(out []float32, layer, heads int, scale float32, q, k, v []
 	}
 }
 
-// rope turns every head of x [rows][heads][head size] by its row's position.
+// rope rotates every head of x [rows][heads][head size] by the angles of its row's position.
 func (p *pass) rope(x []float32, heads, headDim int, t *tensor.RopeTable) {
 	if p.err == nil {
 		p.fail(p.t.Rope(tensor.RopeInterleaved, x, heads, headDim, t, p.positions))

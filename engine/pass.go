@@ -24,7 +24,7 @@ type network interface {
 type chunk struct {
 	s       *Session
 	segment int     // of the batch
-	start   int     // tokens of the text before it
+	start   int     // tokens of the sequence before it
 	tokens  []int32 //
 	parents []int32 // nil: a chain
 	wanted  int     // the first token whose logits are wanted
@@ -38,8 +38,8 @@ type wantedRow struct {
 	index   int
 }
 
-// pass is one Forward at work: the chunks still to do, the rows that are on their way through the
-// layers, and the scratch memory, which stays with the Runtime from pass to pass.
+// pass is one Forward in progress: the chunks that remain, the round of rows that goes through the
+// layers, and the scratch memory, which the Runtime keeps from pass to pass.
 type pass struct {
 	t      *tensor.Runtime
 	ctx    context.Context
@@ -53,7 +53,7 @@ type pass struct {
 
 	// The rows of this round.
 	tokens    []int32                   // [rows]
-	positions []int32                   // [rows] place on the row's own path
+	positions []int32                   // [rows] position on the row's own path
 	segments  []tensor.AttentionSegment // whose rows they are
 	wanted    []wantedRow               // ascending
 	owner     []int                     // [rows] the batch's segment that a row belongs to
@@ -86,7 +86,7 @@ func (p *pass) begin(ctx context.Context, results []Result) {
 	p.chunks, p.at, p.done = p.chunks[:0], 0, 0
 }
 
-// end lets go of what belongs to callers.
+// end drops the references to what belongs to callers.
 func (p *pass) end() {
 	clear(p.chunks)
 	clear(p.segments)
@@ -142,7 +142,7 @@ func (p *pass) fill() bool {
 	return len(p.tokens) > 0
 }
 
-// depths fills p.depth with the depth of every node of a tree, 0 for those that follow the text, and
+// depths fills p.depth with the depth of every node of a tree, 0 for those that follow the sequence, and
 // returns the number of levels.
 func (p *pass) depths(parents []int32) (levels int, err error) {
 	p.depth = p.depth[:0]

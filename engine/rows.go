@@ -7,8 +7,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// rowWork is the first and the last that a pass does, which goes row by row, on all threads: embedding tokens, and bringing
-// logits to their sessions.
+// rowWork is what a pass does row by row, on all threads: it looks up the embeddings of tokens, and it copies logits to their
+// sessions.
 type rowWork struct {
 	p          *pass
 	embedding  *tensor.Matrix

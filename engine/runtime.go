@@ -2,9 +2,9 @@ package engine
 
 import "github.com/specgo/spec/tensor"
 
-// RuntimeOptions configure a [Runtime]. The zero value is the best for the machine.
+// RuntimeOptions configure a [Runtime]. The zero value is the fastest choice for the machine.
 type RuntimeOptions struct {
-	Threads int    // workers; 0 is the physical cores this process may use
+	Threads int    // workers, at most tensor.MaxThreads; 0 is the number of physical cores that the process may use
 	SIMD    string // kernels; "" is the best that the CPU has, else scalar, avx2, avxvnni, avx512, neon, dotprod or i8mm
 }
 
@@ -26,7 +26,7 @@ func NewRuntime(o RuntimeOptions) (*Runtime, error) {
 	return &Runtime{t: t, pass: newPass(t)}, nil
 }
 
-// Close stops the workers. It waits for passes that are under way; those that come later fail with ErrClosed.
+// Close stops the workers. It waits for the pass in progress; later passes fail with ErrClosed.
 func (rt *Runtime) Close() {
 	if rt == nil {
 		return
@@ -38,7 +38,7 @@ func (rt *Runtime) Close() {
 }
 
 // Parallel calls f(0), f(1), … f(n-1) on all workers and returns when every call has returned. It is for what the sequences
-// of a batch do between passes, each by itself, such as [Sampler.Pick]. f must not panic and must not run passes.
+// of a batch do between passes, independently, such as [Sampler.Pick]. f must not panic and must not run passes.
 func (rt *Runtime) Parallel(n int, f func(i int)) { rt.t.Parallel(n, f) }
 
 // Threads is the number of workers.

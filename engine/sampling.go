@@ -12,20 +12,20 @@ import (
 // top-k, top-p, min-p, temperature.
 type Sampling struct {
 	Temperature float32 // 0 is greedy: the greatest logit, the lower id on a tie
-	TopK        int     // keep the k likeliest tokens
-	TopP        float32 // keep the likeliest tokens whose probabilities reach TopP together; 0 and 1 are off
-	MinP        float32 // keep tokens at least MinP times as likely as the likeliest
+	TopK        int     // keep the k most probable tokens
+	TopP        float32 // keep the most probable tokens, as many as are needed for a total probability of TopP; 0 and 1 are off (nucleus sampling, arXiv:1904.09751)
+	MinP        float32 // keep tokens that are at least MinP times as probable as the most probable one (arXiv:2407.01082)
 
-	RepeatPenalty    float32 // divides positive logits of tokens seen lately, multiplies the others; 0 and 1 are off
-	FrequencyPenalty float32 // subtracted once for every time a token was seen lately
-	PresencePenalty  float32 // subtracted once from every token seen lately
-	PenaltyLastN     int     // how many tokens count as lately; 0 is 64, -1 is the whole text
+	RepeatPenalty    float32 // divides positive logits of recent tokens, multiplies negative ones; 0 and 1 are off (arXiv:1909.05858)
+	FrequencyPenalty float32 // subtracted from a logit once for every recent occurrence of its token
+	PresencePenalty  float32 // subtracted once from the logit of every recent token
+	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence
 
 	LogitBias       map[int32]float32 // added to the logits of these tokens; -Inf bans
 	Banned          []int32           // tokens that are never chosen
 	BannedSequences [][]int32         // the last token of each is never chosen where the others precede it
 
-	Seed uint64 // of the noise; the same seed gives the same text
+	Seed uint64 // of the noise; the same seed gives the same tokens
 }
 
 // defaultLastN is llama.cpp's --repeat-last-n.
@@ -37,7 +37,7 @@ type bias struct {
 	x  float32
 }
 
-// check refuses what cannot be meant.
+// check refuses options that are out of range.
 func (o *Sampling) check(vocab int) error {
 	for _, f := range []struct {
 		name   string
@@ -93,15 +93,15 @@ func (o *Sampling) check(vocab int) error {
 	return nil
 }
 
-// lastN is the number of tokens that the penalties look back on, given the text's length.
-func (o *Sampling) lastN(text int) int {
+// lastN is the number of tokens that the penalties count as recent, given the sequence's length.
+func (o *Sampling) lastN(length int) int {
 	switch o.PenaltyLastN {
 	case 0:
-		return min(defaultLastN, text)
+		return min(defaultLastN, length)
 	case -1:
-		return text
+		return length
 	}
-	return min(o.PenaltyLastN, text)
+	return min(o.PenaltyLastN, length)
 }
 
 // penalizes reports whether any penalty is on.

@@ -9,20 +9,20 @@ import (
 
 // SessionOptions configure a [Session].
 type SessionOptions struct {
-	Context int    // most tokens of the text; 0 is the model's context length
+	Context int    // most tokens of the sequence; 0 is the model's context length
 	KV      string // storage of the KV cache: "" or "f16", "f32", "q8_0"
 
 	// Layers ends the forward pass after so many layers: the final norm and the output matrix follow
-	// at once, and the cache holds these layers only. 0 is all of them. It makes a model draft for
-	// itself (early exit).
+	// directly, and the cache holds these layers only. 0 is all of them. With it a model drafts for
+	// itself (early exit, arXiv:2309.08168).
 	Layers int
 
-	// NoCache recomputes the whole text in every pass. The logits are the same bit for bit; only
-	// the time differs. It exists to show just that.
+	// NoCache recomputes the whole sequence in every pass. The logits are the same bit for bit; only
+	// the time differs. Tests use it to check that.
 	NoCache bool
 }
 
-// Session is a text and what a model has computed of it, its KV cache. It belongs to one goroutine.
+// Session is a sequence of tokens with the KV cache that a model has computed for it. It belongs to one goroutine.
 type Session struct {
 	m       *Model
 	kv      *tensor.KV
@@ -31,8 +31,8 @@ type Session struct {
 	noCache bool
 	closed  bool
 
-	tokens  []int32 // the text
-	nodes   []int32 // tokens of a tree that waits for Commit; they lie behind the text in the cache
+	tokens  []int32 // the sequence
+	nodes   []int32 // tokens of a tree that waits for Commit; they follow the sequence in the cache
 	parents []int32 // their parents
 
 	logits  []float32  // what the last pass returned
@@ -41,10 +41,10 @@ type Session struct {
 	serial  uint64     // of the last pass that held this session
 }
 
-// maxTree is the most nodes of a tree: a tree is computed in one piece.
+// maxTree is the most nodes of a tree: a tree is computed in one round.
 const maxTree = passRows
 
-// NewSession begins an empty text.
+// NewSession begins an empty sequence. The cache grows with it, in pages of 256 tokens.
 func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if m == nil {
 		return nil, fmt.Errorf("%w: no model", ErrUsage)
@@ -69,7 +69,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Branches of a tree take slots beyond the text that they hang on.
+	// Branches of a tree take slots beyond the sequence that they continue.
 	kv, err := tensor.NewKV(tensor.KVShape{Layers: o.Layers, Heads: c.KVHeads, HeadDim: c.HeadDim, Type: t, Context: o.Context + maxTree})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.name, err)
@@ -77,17 +77,17 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	return &Session{m: m, kv: kv, layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
 }
 
-// Len is the number of tokens of the text. Nodes of a tree that waits for Commit do not count.
+// Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
 func (s *Session) Len() int { return len(s.tokens) }
 
-// Context is the most tokens that the text can have.
+// Context is the most tokens that the sequence can have.
 func (s *Session) Context() int { return s.context }
 
 // MaxTree is the most tokens that one Eval, or one segment of [Model.Forward], takes with parents. A chain has no such limit
 // but the context.
 func (s *Session) MaxTree() int { return maxTree }
 
-// Vocab is the number of logits in a row.
+// Vocab is the number of logits in a row, which is that of tokens in the vocabulary.
 func (s *Session) Vocab() int { return s.m.config.Vocab }
 
 // Layers is the number of the model's layers that compute the session.
@@ -96,7 +96,7 @@ func (s *Session) Layers() int { return s.layers }
 // Model is the session's model.
 func (s *Session) Model() *Model { return s.m }
 
-// Tokens is the text, valid until the session's next call. It must not be changed.
+// Tokens is the sequence, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
 
 // Eval feeds tokens to the session: a [Model.Forward] of one segment. parents is nil, or makes the tokens a tree as in
@@ -114,7 +114,7 @@ func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) 
 	return out[0].Logits, out[0].Err
 }
 
-// Truncate shortens the text to its first n tokens and drops a waiting tree.
+// Truncate shortens the sequence to its first n tokens and drops a waiting tree.
 func (s *Session) Truncate(n int) error {
 	if n < 0 || n > len(s.tokens) {
 		return fmt.Errorf("%w: Truncate(%d) of %d tokens", ErrUsage, n, len(s.tokens))
@@ -124,8 +124,8 @@ func (s *Session) Truncate(n int) error {
 	return nil
 }
 
-// Commit appends a path of the waiting tree to the text and drops the rest of the tree. path holds
-// the indices of the nodes, from one that follows the text down: each is the parent of the next.
+// Commit appends a path of the waiting tree to the sequence and drops the rest of the tree. path holds
+// the indices of the nodes, from one that follows the sequence down: each is the parent of the next.
 func (s *Session) Commit(path []int32) error {
 	parent := int32(-1)
 	for i, j := range path {
@@ -150,7 +150,7 @@ func (s *Session) Commit(path []int32) error {
 	return nil
 }
 
-// Fork makes a second session with the same text. Whole pages of the cache are shared until one of
+// Fork makes a second session with the same sequence. Whole pages of the cache are shared until one of
 // the two writes to them. A waiting tree stays with s.
 func (s *Session) Fork() (*Session, error) {
 	n := len(s.tokens)
