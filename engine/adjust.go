@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 )
 
@@ -54,6 +55,7 @@ func (s *Sampler) penalize(x []float32, recent []int32) {
 		} else {
 			x[id] *= r
 		}
+		x[id] = min(max(x[id], -math.MaxFloat32), math.MaxFloat32) // an extreme logit may have overflowed
 		x[id] -= float32(float32(count[id])*s.o.FrequencyPenalty) + s.o.PresencePenalty
 		count[id] = 0
 	}

@@ -273,12 +273,44 @@ func TestSamplingRefused(t *testing.T) {
 	}{
 		{Sampling{Temperature: nan}, ErrSampling}, {Sampling{Temperature: -1}, ErrSampling}, {Sampling{Temperature: inf}, ErrSampling},
 		{Sampling{TopK: -1}, ErrSampling}, {Sampling{TopP: 1.5}, ErrSampling}, {Sampling{TopP: nan}, ErrSampling}, {Sampling{MinP: -0.1}, ErrSampling},
-		{Sampling{RepeatPenalty: -1}, ErrSampling}, {Sampling{FrequencyPenalty: nan}, ErrSampling}, {Sampling{PresencePenalty: inf}, ErrSampling},
+		{Sampling{RepeatPenalty: -1}, ErrSampling}, {Sampling{RepeatPenalty: 1e-30}, ErrSampling}, {Sampling{RepeatPenalty: 1e30}, ErrSampling},
+		{Sampling{FrequencyPenalty: 1e30}, ErrSampling}, {Sampling{PresencePenalty: -1e30}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{1: 1e30}}, ErrSampling},
+		{Sampling{LogitBias: map[int32]float32{1: -1e30}}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{1: inf}}, ErrSampling}, {Sampling{FrequencyPenalty: nan}, ErrSampling}, {Sampling{PresencePenalty: inf}, ErrSampling},
 		{Sampling{PenaltyLastN: -2}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{1: nan}}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{10: 1}}, ErrVocabulary},
 		{Sampling{Banned: []int32{-1}}, ErrVocabulary}, {Sampling{BannedSequences: [][]int32{{1, 10}}}, ErrVocabulary}, {Sampling{BannedSequences: [][]int32{{}}}, ErrSampling},
 	} {
 		if _, err := NewSampler(10, c.o); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, expected %v", c.o, err, c.want)
+		}
+	}
+}
+
+// TestExtremeOptions: the greatest values that are accepted neither panic nor overflow, with extreme logits either.
+func TestExtremeOptions(t *testing.T) {
+	x := []float32{math.MaxFloat32, -math.MaxFloat32, 1}
+	history := slices.Repeat([]int32{0, 1}, 50)
+	for _, o := range []Sampling{
+		{TopK: math.MaxInt}, {PenaltyLastN: math.MaxInt, RepeatPenalty: 1e6}, {RepeatPenalty: 1e-6}, {FrequencyPenalty: 1e6}, {FrequencyPenalty: -1e6, PresencePenalty: -1e6},
+		{LogitBias: map[int32]float32{0: 1e6, 1: -1e6}}, {TopP: math.SmallestNonzeroFloat32}, {MinP: math.SmallestNonzeroFloat32},
+	} {
+		for _, temperature := range []float32{0, math.SmallestNonzeroFloat32, 1, math.MaxFloat32} {
+			o.Temperature = temperature
+			s := newSampler(t, 3, o)
+			if id := s.Pick(x, history); id < 0 || id > 2 {
+				t.Errorf("%+v: picked %d", o, id)
+			}
+			sum := float32(0)
+			for _, p := range s.Distribution(x, history) {
+				sum += p.P
+			}
+			if !(sum > 0.999 && sum < 1.001) {
+				t.Errorf("%+v: probabilities sum to %v", o, sum)
+			}
+			for _, n := range []int{math.MinInt, -1, 0, 2, math.MaxInt} {
+				if got := s.AppendBest(nil, n, x, history); n < 1 && len(got) != 0 || n > 1 && len(got) == 0 {
+					t.Errorf("%+v: the best %d are %v", o, n, got)
+				}
+			}
 		}
 	}
 }

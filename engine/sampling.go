@@ -21,12 +21,16 @@ type Sampling struct {
 	PresencePenalty  float32 // subtracted once from the logit of every recent token
 	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence
 
-	LogitBias       map[int32]float32 // added to the logits of these tokens; -Inf bans
+	LogitBias       map[int32]float32 // added to the logits of these tokens, -1e6 to 1e6; -Inf bans
 	Banned          []int32           // tokens that are never chosen
 	BannedSequences [][]int32         // the last token of each is never chosen where the others precede it
 
 	Seed uint64 // of the noise; the same seed gives the same tokens
 }
+
+// mostChange bounds penalties and finite biases. Logits are numbers of about -100 to 100; a bias beyond them forces or bans a
+// token already, and sums stay far from overflow.
+const mostChange = 1e6
 
 // defaultLastN is llama.cpp's --repeat-last-n.
 const defaultLastN = 64
@@ -47,13 +51,16 @@ func (o *Sampling) check(vocab int) error {
 		{"temperature", o.Temperature, 0, math.MaxFloat32},
 		{"top-p", o.TopP, 0, 1},
 		{"min-p", o.MinP, 0, 1},
-		{"repeat penalty", o.RepeatPenalty, 0, math.MaxFloat32},
-		{"frequency penalty", o.FrequencyPenalty, -math.MaxFloat32, math.MaxFloat32},
-		{"presence penalty", o.PresencePenalty, -math.MaxFloat32, math.MaxFloat32},
+		{"repeat penalty", o.RepeatPenalty, 0, mostChange},
+		{"frequency penalty", o.FrequencyPenalty, -mostChange, mostChange},
+		{"presence penalty", o.PresencePenalty, -mostChange, mostChange},
 	} {
 		if !(f.x >= f.lo && f.x <= f.hi) { // NaN fails too
 			return fmt.Errorf("%w: %s %v", ErrSampling, f.name, f.x)
 		}
+	}
+	if p := o.RepeatPenalty; p != 0 && p < 1/mostChange {
+		return fmt.Errorf("%w: repeat penalty %v", ErrSampling, p)
 	}
 	if o.TopK < 0 {
 		return fmt.Errorf("%w: top-k %d", ErrSampling, o.TopK)
@@ -71,7 +78,7 @@ func (o *Sampling) check(vocab int) error {
 		if err := inside("logit bias", id); err != nil {
 			return err
 		}
-		if x != x || x > math.MaxFloat32 {
+		if !(x >= -mostChange && x <= mostChange || x == negInf) {
 			return fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, x, id)
 		}
 	}
