@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -32,10 +33,15 @@ func needSignals(t *testing.T) {
 	}
 }
 
+// heard are the signals that end a command here: one that is ignored, as under nohup, stays ignored.
+func heard() []os.Signal {
+	return slices.DeleteFunc(slices.Clone(endSignals), signal.Ignored)
+}
+
 // Ctrl-C, SIGTERM and SIGHUP end the text with its figures.
 func TestInterruptText(t *testing.T) {
 	needSignals(t)
-	for _, s := range endSignals {
+	for _, s := range heard() {
 		cmd, stdout, stderr := start(t, strings.NewReader(ring), endless...)
 		text, trouble := &firstByte{Writer: stdout, given: make(chan struct{})}, &firstByte{Writer: stderr, given: make(chan struct{})}
 		cmd.Stdout, cmd.Stderr = text, trouble
@@ -54,7 +60,7 @@ func TestInterruptText(t *testing.T) {
 // With --json the text so far is printed. The trace tells when there is some.
 func TestInterruptJSON(t *testing.T) {
 	needSignals(t)
-	for _, s := range endSignals {
+	for _, s := range heard() {
 		cmd, stdout, stderr := start(t, strings.NewReader(ring), append(endless, "--json", "--trace")...)
 		traced := &firstByte{Writer: stderr, given: make(chan struct{})}
 		cmd.Stderr = traced
