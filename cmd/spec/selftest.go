@@ -74,7 +74,7 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 			return x.open(ctx, p, rt, x.draft, "draft", testdata.Draft())
 		}
 	}
-	c.ModelDrafters, c.TextDrafters, c.Rules = modelDrafters, map[string]func() speculative.Drafter{}, verifiers
+	c.ModelDrafters, c.TextDrafters, c.Verifiers = modelDrafters, map[string]func() speculative.Drafter{}, verifiers
 	for name, drafter := range textDrafters {
 		if name != "none" {
 			c.TextDrafters[name] = drafter

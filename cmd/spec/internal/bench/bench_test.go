@@ -19,7 +19,7 @@ func model(t *testing.T) *engine.Model {
 		t.Fatal(err)
 	}
 	t.Cleanup(rt.Close)
-	f, err := synth.Random(synth.Shape{Name: "tiny", Architecture: "llama", Context: 80, Vocab: 300, Width: 64, Layers: 2, Heads: 2, KVHeads: 1,
+	f, err := synth.Random(synth.Shape{Name: "tiny", Architecture: "llama", Context: 80, Vocab: 300, HiddenSize: 64, Layers: 2, Heads: 2, KVHeads: 1,
 		FeedForward: 128, Tied: true, RopeBase: 10000}, "q8_0")
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ type Group struct {
 type Bar struct {
 	Name             string
 	Value, Low, High float64
-	Colour           int
+	Color            int
 	Tip              string
 }
 
@@ -58,7 +58,7 @@ func (b *Bars) SVG() string {
 		}
 		for _, x := range g.Bars {
 			c.text("", "end", left-8, y+12, x.Name)
-			c.rect(fill(x.Colour), left, y, s.at(x.Value)-left, thick, 3, x.Tip)
+			c.rect(fill(x.Color), left, y, s.at(x.Value)-left, thick, 3, x.Tip)
 			end := s.at(x.Value)
 			if x.High > x.Low {
 				mid := y + thick/2

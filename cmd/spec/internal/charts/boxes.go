@@ -18,7 +18,7 @@ type Boxes struct {
 // Box is one distribution.
 type Box struct {
 	Name   string
-	Colour int
+	Color  int
 	Values []float64
 }
 
@@ -51,10 +51,10 @@ func (b *Boxes) SVG() string {
 		}
 		at := func(q float64) float64 { return sorted[int(math.Round(q*float64(len(sorted)-1)))] }
 		for j, v := range x.Values { // spread over the row's height, always the same way
-			c.dot(fill(x.Colour)+" faint", s.at(v), y+row*float64(j*7%16+1)/17, 1.8, "")
+			c.dot(fill(x.Color)+" faint", s.at(v), y+row*float64(j*7%16+1)/17, 1.8, "")
 		}
-		c.rect(fill(x.Colour)+" band", s.at(at(0.25)), y+2, s.at(at(0.75))-s.at(at(0.25)), row-4, 3, "")
-		c.line("stroke "+stroke(x.Colour), s.at(at(0.5)), y+1, s.at(at(0.5)), y+row-1)
+		c.rect(fill(x.Color)+" band", s.at(at(0.25)), y+2, s.at(at(0.75))-s.at(at(0.25)), row-4, 3, "")
+		c.line("stroke "+stroke(x.Color), s.at(at(0.5)), y+1, s.at(at(0.5)), y+row-1)
 		c.text("strong halo", "middle", s.at(at(0.5)), y-3, fmt.Sprintf("%.4g%s", at(0.5), b.Unit))
 	}
 	c.text("soft", "middle", (left+width-right)/2, height+31, b.X)

@@ -31,7 +31,7 @@ func figures() map[string]string {
 		"no bars": (&Bars{}).SVG(),
 		"lines": (&Lines{X: "x", Y: "y", Base: 1, Curves: []Curve{
 			{Name: "a", Points: []Point{{X: 0, Y: 1, Low: 0.5, High: 2}, {X: 1, Y: 2, Low: 1, High: 3}}},
-			{Name: "b", Colour: 9, Dashed: true, Points: []Point{{X: 0.5, Y: nan}}},
+			{Name: "b", Color: 9, Dashed: true, Points: []Point{{X: 0.5, Y: nan}}},
 		}}).SVG(),
 		"spots":     (&Lines{Curves: []Curve{{Name: "a", Spots: true, Points: []Point{{X: 5, Y: 1}}}, {Name: "b", Spots: true, Points: []Point{{X: 7, Y: 1}}}}}).SVG(),
 		"uneven":    (&Lines{Wide: true, Curves: []Curve{{Name: "a", Points: []Point{{X: 0, Y: 1}, {X: 5, Y: 1}}}}}).SVG(),

@@ -20,7 +20,7 @@ type Lines struct {
 // Curve is one line.
 type Curve struct {
 	Name   string
-	Colour int
+	Color  int
 	Dashed bool
 	Spots  bool // no line: spots with their name beside them
 	Points []Point
@@ -42,7 +42,7 @@ func (l *Lines) SVG() string {
 	for i := range l.Curves {
 		v := &l.Curves[i]
 		v.Points = slices.DeleteFunc(slices.Clone(v.Points), func(p Point) bool { return math.IsNaN(p.Y) || math.IsInf(p.Y, 0) })
-		entries = append(entries, entry{v.Name, v.Colour, v.Dashed, v.Spots})
+		entries = append(entries, entry{v.Name, v.Color, v.Dashed, v.Spots})
 		for _, p := range v.Points {
 			highY = max(highY, p.Y, p.High)
 			if !slices.Contains(xs, p.X) {
@@ -118,7 +118,7 @@ func (v *Curve) band(c *canvas, x func(float64) float64, y scale) {
 		}
 	}
 	if len(area) > 2 && !v.Spots {
-		c.path("band "+fill(v.Colour), area, true)
+		c.path("band "+fill(v.Color), area, true)
 	}
 }
 
@@ -127,7 +127,7 @@ func (v *Curve) draw(c *canvas, x func(float64) float64, y scale, l *Lines) {
 	for _, p := range v.Points {
 		points = append(points, point{x(p.X), y.at(p.Y)})
 	}
-	class := "stroke " + stroke(v.Colour)
+	class := "stroke " + stroke(v.Color)
 	if v.Dashed {
 		class += " dash"
 	}
@@ -143,6 +143,6 @@ func (v *Curve) draw(c *canvas, x func(float64) float64, y scale, l *Lines) {
 		if tip == "" {
 			tip = fmt.Sprintf("%s: %.2f%s at %s%s", v.Name, p.Y, l.YUnit, label(p.X), l.XUnit)
 		}
-		c.dot(fill(v.Colour), points[i].x, points[i].y, size, tip)
+		c.dot(fill(v.Color), points[i].x, points[i].y, size, tip)
 	}
 }

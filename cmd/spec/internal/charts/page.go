@@ -1,5 +1,5 @@
 // Package charts draws a page of figures as one HTML file that needs no other: no scripts, no
-// fonts, no pictures from elsewhere. Figures are SVG with the page's colours, so that they follow
+// fonts, no pictures from elsewhere. Figures are SVG with the page's colors, so that they follow
 // the reader's light or dark setting, and are narrow enough for a phone.
 package charts
 

@@ -12,8 +12,8 @@ import (
 // be read there.
 const width = 420.0
 
-// Colours is the number of colours; colour c is class fC or sC of the style, modulo this.
-const Colours = 8
+// Colors is the number of colors; color c is class fC or sC of the style, modulo this.
+const Colors = 8
 
 // canvas collects the elements of one SVG.
 type canvas struct{ b strings.Builder }
@@ -74,8 +74,8 @@ func num(x float64) string {
 	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
 }
 
-func fill(colour int) string   { return fmt.Sprint("f", colour%Colours) }
-func stroke(colour int) string { return fmt.Sprint("s", colour%Colours) }
+func fill(color int) string   { return fmt.Sprint("f", color%Colors) }
+func stroke(color int) string { return fmt.Sprint("s", color%Colors) }
 
 // scale maps values to coordinates.
 type scale struct{ from, to, start, end float64 }
@@ -111,7 +111,7 @@ func ticks(low, high float64, n int) (list []float64) {
 // label writes a value as an axis shows it.
 func label(x float64) string { return strconv.FormatFloat(math.Round(x*1e4)/1e4, 'f', -1, 64) }
 
-// legend writes names with their colours from the top left and returns the height it took.
+// legend writes names with their colors from the top left and returns the height it took.
 func (c *canvas) legend(entries []entry) float64 {
 	x, y := 0.0, 10.0
 	for _, e := range entries {
@@ -119,12 +119,12 @@ func (c *canvas) legend(entries []entry) float64 {
 		if x > 0 && x+w > width {
 			x, y = 0, y+18
 		}
-		class := "stroke " + stroke(e.colour)
+		class := "stroke " + stroke(e.color)
 		if e.dashed {
 			class += " dash"
 		}
 		if e.spot {
-			c.dot(fill(e.colour), x+7, y-4, 4.5, "")
+			c.dot(fill(e.color), x+7, y-4, 4.5, "")
 		} else {
 			c.line(class, x+1, y-4, x+14, y-4)
 		}
@@ -139,7 +139,7 @@ func (c *canvas) legend(entries []entry) float64 {
 
 type entry struct {
 	name         string
-	colour       int
+	color        int
 	dashed, spot bool
 }
 

@@ -33,8 +33,8 @@ func (r *Report) Page(w io.Writer) error {
 	return p.Write(w)
 }
 
-// colour of a schedule, the same in all charts.
-func colour(name string) int {
+// color of a schedule, the same in all charts.
+func color(name string) int {
 	switch name {
 	case "constant", "rejection":
 		return 1
@@ -144,7 +144,7 @@ func (r *Report) groups(all bool) (list []group) {
 }
 
 func (g group) caption() string {
-	s := g.prompts + ", " + heat(g.temperature)
+	s := g.prompts + ", " + temperatureName(g.temperature)
 	if g.weights != "" {
 		s += ", " + g.weights + " weights"
 	}
@@ -163,7 +163,7 @@ func (r *Report) rows(g group) (list []*Row) {
 }
 
 // swept reports whether the row is one of several that differ in draft length only.
-func (r *Report) swept(row *Row) bool { return len(r.sweep(row)) > 2 }
+func (r *Report) isSwept(row *Row) bool { return len(r.sweep(row)) > 2 }
 
 // sweep lists the rows that differ from this one in draft length only, it included.
 func (r *Report) sweep(row *Row) (list []*Row) {
@@ -188,7 +188,7 @@ func (r *Report) bySchedule() charts.Section {
 			rules[row.Verify] = true
 		}
 		for _, row := range rows {
-			if r.swept(row) {
+			if r.isSwept(row) {
 				continue
 			}
 			name := row.setting.Limits()
@@ -201,7 +201,7 @@ func (r *Report) bySchedule() charts.Section {
 				last++
 			}
 			b.Groups[last].Bars = append(b.Groups[last].Bars, charts.Bar{
-				Name: name, Value: row.Speedup, Low: row.SpeedupLow, High: row.SpeedupHigh, Colour: colour(row.Schedule),
+				Name: name, Value: row.Speedup, Low: row.SpeedupLow, High: row.SpeedupHigh, Color: color(row.Schedule),
 				Tip: fmt.Sprintf("%s, %s: %.2fx, quartiles %.2f to %.2f; %.0f %% accepted, %.2f tokens per pass", row.name(), row.Verify, row.Speedup, row.SpeedupLow, row.SpeedupHigh, 100*row.Acceptance, row.TokensPerPass),
 			})
 		}
@@ -232,12 +232,12 @@ func (r *Report) byLength() charts.Section {
 				stairs, l.X = 1, "batch size"
 			}
 			caption := row.Drafter + ", " + g.caption()
-			if row.Verify != usual(row.Temperature) {
+			if row.Verify != defaultVerifier(row.Temperature) {
 				caption = fmt.Sprintf("%s, %s, %s", row.Drafter, row.Verify, g.caption())
 			}
 			l.Label = "Speed-up by " + l.X + ": " + caption
-			measured := charts.Curve{Name: "measured", Colour: colour(row.Verify)}
-			formula := charts.Curve{Name: "formula", Colour: 0, Dashed: true}
+			measured := charts.Curve{Name: "measured", Color: color(row.Verify)}
+			formula := charts.Curve{Name: "formula", Color: 0, Dashed: true}
 			slices.SortFunc(sweep, func(a, b *Row) int { return a.DraftMax - b.DraftMax })
 			for _, x := range sweep {
 				at := float64(x.DraftMax) + stairs
@@ -272,7 +272,7 @@ func (r *Report) byTemperature() charts.Section {
 		var lines []line
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			if row.Prompts != g.prompts || row.Weights != g.weights || row.Drafter == Plain || row.Schedule == oracle || r.swept(row) {
+			if row.Prompts != g.prompts || row.Weights != g.weights || row.Drafter == Plain || row.Schedule == oracle || r.isSwept(row) {
 				continue
 			}
 			if !slices.Contains(temperatures, row.Temperature) {
@@ -298,9 +298,9 @@ func (r *Report) byTemperature() charts.Section {
 				byDrafter[n.drafter] = l
 				drafters = append(drafters, n.drafter)
 			}
-			c := charts.Curve{Name: n.verify + ", " + n.schedule, Colour: colour(n.verify)}
+			c := charts.Curve{Name: n.verify + ", " + n.schedule, Color: color(n.verify)}
 			if len(rules) == 1 {
-				c = charts.Curve{Name: n.schedule, Colour: colour(n.schedule)}
+				c = charts.Curve{Name: n.schedule, Color: color(n.schedule)}
 			}
 			for i := range r.Rows {
 				row := &r.Rows[i]
@@ -355,10 +355,10 @@ func (r *Report) draftLengths() charts.Section {
 		for _, d := range drafters {
 			l := charts.Lines{X: "round", Y: "tokens drafted", Label: "Tokens drafted by round, " + g.caption()}
 			for _, row := range rows {
-				if row.Drafter != d || r.swept(row) || row.NPrompts < 2 {
+				if row.Drafter != d || r.isSwept(row) || row.NPrompts < 2 {
 					continue
 				}
-				c := charts.Curve{Name: row.setting.Limits(), Colour: colour(row.Schedule), Dashed: row.Schedule == oracle}
+				c := charts.Curve{Name: row.setting.Limits(), Color: color(row.Schedule), Dashed: row.Schedule == oracle}
 				for _, at := range row.Lengths {
 					if at.Texts < max(2, row.NPrompts/3) {
 						break
@@ -390,14 +390,14 @@ func (r *Report) passes() charts.Section {
 	for _, g := range r.groups(false) {
 		l := charts.Lines{X: "passes of the draft model", Y: "passes of the target", Label: "Passes of target and draft, " + g.caption()}
 		for _, row := range r.rows(g) {
-			if row.Drafter != "model" || r.swept(row) || row.DraftPasses == 0 || strings.HasPrefix(row.Verify, "stairs") {
+			if row.Drafter != "model" || r.isSwept(row) || row.DraftPasses == 0 || strings.HasPrefix(row.Verify, "stairs") {
 				continue
 			}
 			name := row.setting.Limits()
 			if row.Verify != "greedy" && row.Verify != "match" {
 				name += " " + row.Verify
 			}
-			l.Curves = append(l.Curves, charts.Curve{Name: name, Colour: colour(row.Schedule), Spots: true, Points: []charts.Point{{
+			l.Curves = append(l.Curves, charts.Curve{Name: name, Color: color(row.Schedule), Spots: true, Points: []charts.Point{{
 				X: float64(row.DraftPasses), Y: float64(row.TargetPasses), Tip: fmt.Sprintf("%s: %d passes of the target, %d of the draft", name, row.TargetPasses, row.DraftPasses),
 			}}})
 		}
@@ -413,8 +413,8 @@ func (r *Report) distributions() charts.Section {
 	s := charts.Section{Title: "Every run", Text: "The time of each run on one prompt; boxes hold the middle half, the line is the median."}
 	for _, g := range r.groups(false) {
 		b := charts.Boxes{X: "milliseconds", Label: "Times of all runs, " + g.caption()}
-		add := func(row *Row, name string, colour int) {
-			x := charts.Box{Name: name, Colour: colour}
+		add := func(row *Row, name string, color int) {
+			x := charts.Box{Name: name, Color: color}
 			for _, t := range row.RunSeconds {
 				x.Values = append(x.Values, 1000*t)
 			}
@@ -429,9 +429,9 @@ func (r *Report) distributions() charts.Section {
 			case row.Drafter == Plain:
 				add(row, "plain", 0)
 			case stairs && row.DraftMax == 6:
-				add(row, "stairs, batch 7", colour(row.Verify))
-			case !stairs && !r.swept(row):
-				add(row, row.Drafter+" "+row.Schedule, colour(row.Schedule))
+				add(row, "stairs, batch 7", color(row.Verify))
+			case !stairs && !r.isSwept(row):
+				add(row, row.Drafter+" "+row.Schedule, color(row.Schedule))
 			}
 		}
 		if len(b.Boxes) > 1 {
@@ -445,7 +445,7 @@ func (r *Report) pageTable() charts.Table {
 	t := charts.Table{Title: "All figures", Left: 4, Head: []string{"prompts", "drafter", "schedule", "rule", "speed-up", "quartiles", "formula", "tok/s", "accepted", "tok/pass", "passes", "draft", "oracle", "draft", "BLEU", "same text"}}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		name := row.Prompts + ", " + heat(row.Temperature)
+		name := row.Prompts + ", " + temperatureName(row.Temperature)
 		if row.Weights != "" {
 			name += ", " + row.Weights
 		}

@@ -64,7 +64,7 @@ func (m Matrix) Settings() (list []Setting) {
 							for _, c := range m.Confidence {
 								x := Setting{w, t, d, s, v, k, c}
 								if x.Verify == "" {
-									x.Verify = usual(t)
+									x.Verify = defaultVerifier(t)
 								}
 								if s == oracle || s == "auto" {
 									x.DraftMax, x.Confidence = 0, 0
@@ -83,7 +83,7 @@ func (m Matrix) Settings() (list []Setting) {
 }
 
 // usual is the decoder's own rule at a temperature.
-func usual(temperature float32) string {
+func defaultVerifier(temperature float32) string {
 	if temperature > 0 {
 		return "match"
 	}
@@ -117,8 +117,8 @@ func (s Setting) plain() Setting {
 }
 
 // seer is the oracle for the setting's drafter.
-func (s Setting) seer() Setting {
-	return Setting{s.Weights, s.Temperature, s.Drafter, oracle, usual(s.Temperature), 0, 0}
+func (s Setting) oracle() Setting {
+	return Setting{s.Weights, s.Temperature, s.Drafter, oracle, defaultVerifier(s.Temperature), 0, 0}
 }
 
 // String names the setting, shortly.

@@ -265,7 +265,7 @@ func (x *experiment) oracles(r *Report) {
 	first := x.plan.Settings[0].Weights
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if o := at[key{row.setting.seer(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain && o.NPrompts == row.NPrompts {
+		if o := at[key{row.setting.oracle(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain && o.NPrompts == row.NPrompts {
 			row.OracleTarget, row.OracleDraft = &o.TargetPasses, &o.DraftPasses
 		}
 		base := row.setting.plain()

@@ -114,7 +114,7 @@ func (x *experiment) settings(weights string, temperature float32) (list []Setti
 		}
 	}
 	for _, s := range slices.Clone(list) {
-		if o := s.seer(); !slices.Contains(list, o) {
+		if o := s.oracle(); !slices.Contains(list, o) {
 			after := len(list) // behind its drafter's others
 			for list[after-1].Drafter != s.Drafter {
 				after--

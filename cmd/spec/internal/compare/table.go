@@ -59,7 +59,7 @@ func (r *Report) title(row *Row) string {
 	if row.NPrompts == 1 {
 		prompts = "prompt"
 	}
-	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", terminal.Line(row.Prompts, 40), row.NPrompts, prompts, r.Tokens, heat(row.Temperature))
+	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", terminal.Line(row.Prompts, 40), row.NPrompts, prompts, r.Tokens, temperatureName(row.Temperature))
 	if row.Weights != "" {
 		s += ", weights " + row.Weights
 	}
@@ -69,7 +69,7 @@ func (r *Report) title(row *Row) string {
 	return s
 }
 
-func heat(t float32) string {
+func temperatureName(t float32) string {
 	if t == 0 {
 		return "greedy"
 	}

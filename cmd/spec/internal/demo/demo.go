@@ -21,8 +21,8 @@ import (
 // Shapes that the embedded pair is enlarged to: a target that no cache holds, so that reading its
 // weights is what a token costs, and a draft model of a fiftieth of that.
 var (
-	TargetShape = synth.Shape{Width: 2048, Layers: 12, Heads: 32, KVHeads: 8, FeedForward: 8192}
-	DraftShape  = synth.Shape{Width: 384, Layers: 6, Heads: 6, FeedForward: 1536}
+	TargetShape = synth.Shape{HiddenSize: 2048, Layers: 12, Heads: 32, KVHeads: 8, FeedForward: 8192}
+	DraftShape  = synth.Shape{HiddenSize: 384, Layers: 6, Heads: 6, FeedForward: 1536}
 )
 
 // Prompt is what the demonstration continues unless told otherwise.
@@ -143,7 +143,7 @@ speculative  %6.2f s  %6.1f tokens/s  %4d passes, measured speedup %.2fx
 
 // enlarge opens a small model at a larger size.
 func enlarge(ctx context.Context, rt *engine.Runtime, small *io.SectionReader, shape synth.Shape, how engine.Options) (*engine.Model, error) {
-	if shape.Width == 0 {
+	if shape.HiddenSize == 0 {
 		return engine.New(ctx, rt, small, small.Size(), how)
 	}
 	f, err := gguf.Open(small, small.Size(), how.Name)

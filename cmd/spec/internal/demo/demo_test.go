@@ -26,7 +26,7 @@ func run(t *testing.T, change func(*Options)) (string, Result) {
 	var out bytes.Buffer
 	o := Options{
 		Target: section(testdata.Target()), Draft: section(testdata.Draft()),
-		Large:  synth.Shape{Width: 512, Layers: 7, Heads: 8, KVHeads: 2, FeedForward: 1024},
+		Large:  synth.Shape{HiddenSize: 512, Layers: 7, Heads: 8, KVHeads: 2, FeedForward: 1024},
 		Prompt: Prompt, Tokens: 40, Sampling: engine.Sampling{Temperature: 0.7, Seed: 1}, Out: &out,
 	}
 	if change != nil {

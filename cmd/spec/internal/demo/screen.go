@@ -79,7 +79,7 @@ func style(drafted bool) int {
 }
 
 // screen shows the texts side by side, in a frame that is drawn over itself: the only control
-// sequences are colours, "up so many lines" and "erase to the end of the line".
+// sequences are colors, "up so many lines" and "erase to the end of the line".
 type screen struct {
 	out    io.Writer
 	color  bool

@@ -73,7 +73,7 @@ func (t *test) greedy(ctx context.Context, _ reference) error {
 			return err
 		}
 	}
-	return t.rules(ctx, "greedy, ", plain, sampling, func(speculative.Verifier) bool { return true })
+	return t.verifiers(ctx, "greedy, ", plain, sampling, func(speculative.Verifier) bool { return true })
 }
 
 // match compares sampled texts of the same seeds.
@@ -90,7 +90,7 @@ func (t *test) match(ctx context.Context, _ reference) error {
 			return err
 		}
 	}
-	return t.rules(ctx, "sampled, ", plain, sampling, func(v speculative.Verifier) bool { return !v.NeedsProbs() })
+	return t.verifiers(ctx, "sampled, ", plain, sampling, func(v speculative.Verifier) bool { return !v.NeedsProbs() })
 }
 
 func (t *test) plain(ctx context.Context, sampling func(int) engine.Sampling) (texts [][]int32, err error) {
@@ -105,15 +105,15 @@ func (t *test) plain(ctx context.Context, sampling func(int) engine.Sampling) (t
 }
 
 // rules checks every rule that promises the same text, with the draft model if there is one.
-func (t *test) rules(ctx context.Context, prefix string, plain [][]int32, sampling func(int) engine.Sampling, promises func(speculative.Verifier) bool) error {
+func (t *test) verifiers(ctx context.Context, prefix string, plain [][]int32, sampling func(int) engine.Sampling, promises func(speculative.Verifier) bool) error {
 	drafters := t.drafters()
 	d := drafters[max(0, slices.IndexFunc(drafters, func(d drafter) bool { return d.name == "model" }))]
-	for _, name := range slices.Sorted(maps.Keys(t.Rules)) {
-		if v := t.Rules[name](); !promises(v) || v.Start(speculative.Setup{Sampling: sampling(0), Vocab: t.target.Config().Vocab}) != nil {
+	for _, name := range slices.Sorted(maps.Keys(t.Verifiers)) {
+		if v := t.Verifiers[name](); !promises(v) || v.Start(speculative.Setup{Sampling: sampling(0), Vocab: t.target.Config().Vocab}) != nil {
 			continue // greedy refuses a temperature
 		}
 		plan := map[string]func() speculative.Schedule{"constant": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 4}) }}
-		if err := t.identical(ctx, prefix+"rule "+name, plain, d, plan, t.Rules[name], sampling); err != nil {
+		if err := t.identical(ctx, prefix+"rule "+name, plain, d, plan, t.Verifiers[name], sampling); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (t *test) rules(ctx context.Context, prefix string, plain [][]int32, sampli
 }
 
 // identical compares a drafter's texts under every schedule with the plain ones.
-func (t *test) identical(ctx context.Context, what string, plain [][]int32, d drafter, plans map[string]func() speculative.Schedule, rule func() speculative.Verifier, sampling func(int) engine.Sampling) error {
+func (t *test) identical(ctx context.Context, what string, plain [][]int32, d drafter, plans map[string]func() speculative.Schedule, verifier func() speculative.Verifier, sampling func(int) engine.Sampling) error {
 	return t.check(ctx, sameText, what, func(c *Check) (string, error) {
 		tokens, drafted, accepted := 0, 0, 0
 		for _, name := range slices.Sorted(maps.Keys(plans)) {
@@ -133,8 +133,8 @@ func (t *test) identical(ctx context.Context, what string, plain [][]int32, d dr
 				o := speculative.Options{Schedule: plans[name](), Trace: func(r *speculative.Round) {
 					drafted, accepted = drafted+r.Drafted(), accepted+r.Accepted()
 				}}
-				if rule != nil {
-					o.Verifier = rule()
+				if verifier != nil {
+					o.Verifier = verifier()
 				}
 				got, err := t.write(ctx, prompt, by, o, sampling(i))
 				release()

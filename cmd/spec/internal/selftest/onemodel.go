@@ -62,7 +62,7 @@ func same(got, want []float32, vocab int) string {
 }
 
 // ways feeds the same text in every way there is.
-func (t *test) ways(ctx context.Context, want reference) error {
+func (t *test) passes(ctx context.Context, want reference) error {
 	ids := want.ids
 	bits := func(what string, f func() ([]float32, error)) error {
 		return t.check(ctx, oneAnswer, what, func(c *Check) (string, error) {
@@ -184,7 +184,7 @@ func (t *test) truncated(ctx context.Context, ids []int32) (out []float32, err e
 }
 
 // machines opens the model again with other numbers of threads and with every set of kernels.
-func (t *test) machines(ctx context.Context, want reference) error {
+func (t *test) kernelSets(ctx context.Context, want reference) error {
 	compare := func(what, simd string, threads int) error {
 		return t.check(ctx, oneAnswer, what, func(c *Check) (wrong string, err error) {
 			err = t.with(ctx, simd, threads, func() error {

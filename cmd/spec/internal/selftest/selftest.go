@@ -25,7 +25,7 @@ type Config struct {
 	ModelDrafters map[string]func(speculative.Sequence) speculative.Drafter
 	TextDrafters  map[string]func() speculative.Drafter
 	Schedules     map[string]func() speculative.Schedule
-	Rules         map[string]func() speculative.Verifier
+	Verifiers     map[string]func() speculative.Verifier
 
 	Prompts []string // nil: a few built in
 	Tokens  int      // written after each
@@ -120,7 +120,7 @@ func (t *test) run(ctx context.Context) error {
 		if best, err = t.refer(ctx); err != nil {
 			return err
 		}
-		for _, part := range []func(context.Context, reference) error{t.ways, t.confirm, t.greedy, t.match, t.chances} {
+		for _, part := range []func(context.Context, reference) error{t.passes, t.confirm, t.greedy, t.match, t.distributions} {
 			if err := part(ctx, best); err != nil {
 				return err
 			}
@@ -131,7 +131,7 @@ func (t *test) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.machines(ctx, best)
+	return t.kernelSets(ctx, best)
 }
 
 // with opens the target in a runtime of its own for as long as f runs.

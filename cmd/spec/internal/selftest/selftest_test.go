@@ -67,7 +67,7 @@ func config(t *testing.T) Config {
 		ModelDrafters: map[string]func(speculative.Sequence) speculative.Drafter{"model": speculative.Model},
 		TextDrafters:  map[string]func() speculative.Drafter{"suffix": func() speculative.Drafter { return speculative.Suffix(speculative.SuffixOptions{}) }},
 		Schedules:     map[string]func() speculative.Schedule{"auto": func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }},
-		Rules: map[string]func() speculative.Verifier{
+		Verifiers: map[string]func() speculative.Verifier{
 			"match": speculative.Match, "rejection": speculative.Rejection, "block": speculative.Block,
 		},
 		Tokens: 16, Draws: 3000, Quick: true,
@@ -102,29 +102,29 @@ func TestEverythingHolds(t *testing.T) {
 	}
 }
 
-// believer keeps every drafted token, and says that it weighs p against q.
-type believer struct{ speculative.Verifier }
+// acceptsAll keeps every drafted token, and says that it weighs p against q.
+type acceptsAll struct{ speculative.Verifier }
 
-func (b believer) Verify(v *speculative.Verification) {
+func (b acceptsAll) Verify(v *speculative.Verification) {
 	b.Verifier.Verify(v)
 	if len(v.Path) == 0 && v.Draft.Len() > 0 {
 		v.Path, v.Next = append(v.Path, 0), int32(v.Draft.Len()%v.Logits.Vocab)
 	}
 }
 
-// forgetful is rejection sampling that draws anew from p, not from what q left of it, at a rejection.
-type forgetful struct {
+// redrawsFromP is rejection sampling that draws anew from p, not from what q left of it, at a rejection.
+type redrawsFromP struct {
 	speculative.Verifier
 	sampling engine.Sampling
 	vocab    int
 }
 
-func (f *forgetful) Start(s speculative.Setup) error {
+func (f *redrawsFromP) Start(s speculative.Setup) error {
 	f.sampling, f.vocab = s.Sampling, s.Vocab
 	return f.Verifier.Start(s)
 }
 
-func (f *forgetful) Verify(v *speculative.Verification) {
+func (f *redrawsFromP) Verify(v *speculative.Verification) {
 	f.Verifier.Verify(v)
 	text := slices.Clone(v.Sequence)
 	for _, i := range v.Path {
@@ -139,10 +139,10 @@ func (f *forgetful) Verify(v *speculative.Verification) {
 // Broken rules are found out, each in the right place, and sound ones beside them are not blamed.
 func TestBrokenRulesAreCaught(t *testing.T) {
 	c := config(t)
-	c.Rules = map[string]func() speculative.Verifier{
-		"block":     speculative.Block,
-		"believer":  func() speculative.Verifier { return believer{speculative.Match()} },
-		"forgetful": func() speculative.Verifier { return &forgetful{Verifier: speculative.Rejection()} },
+	c.Verifiers = map[string]func() speculative.Verifier{
+		"block":        speculative.Block,
+		"acceptsAll":   func() speculative.Verifier { return acceptsAll{speculative.Match()} },
+		"redrawsFromP": func() speculative.Verifier { return &redrawsFromP{Verifier: speculative.Rejection()} },
 	}
 	c.Schedules = map[string]func() speculative.Schedule{}
 	r, err := Run(context.Background(), c)
@@ -154,13 +154,13 @@ func TestBrokenRulesAreCaught(t *testing.T) {
 		if x.Passed {
 			continue
 		}
-		i := slices.IndexFunc(slices.Collect(maps.Keys(c.Rules)), func(name string) bool { return strings.Contains(x.What, name) })
+		i := slices.IndexFunc(slices.Collect(maps.Keys(c.Verifiers)), func(name string) bool { return strings.Contains(x.What, name) })
 		if i < 0 || strings.Contains(x.What, "block") {
 			t.Errorf("%s, %s: %s", x.Promise, x.What, x.Detail)
 		}
 		caught[x.Promise+" "+x.What] = true
 	}
-	for _, want := range []string{"same text greedy, rule believer", "same text sampled, rule believer", "distribution believer, model", "distribution forgetful, model"} {
+	for _, want := range []string{"same text greedy, rule acceptsAll", "same text sampled, rule acceptsAll", "distribution acceptsAll, model", "distribution redrawsFromP, model"} {
 		if !caught[want] {
 			t.Errorf("not caught: %s", want)
 		}

@@ -18,13 +18,13 @@ const (
 // Enlarge is a model of a larger shape that computes the same function as the small one, at the cost of its own size: a
 // pair of enlarged models has the acceptance rate of the small pair and the speed of a large one. Its matrices are Q8_0.
 //
-// The residual stream is repeated Width/small-width times, which leaves RMSNorm and LayerNorm as they are. Every matrix that
+// The residual stream is repeated HiddenSize/small-width times, which leaves RMSNorm and LayerNorm as they are. Every matrix that
 // writes the stream writes all copies, every matrix that reads it reads the first copy and has zeros for the others. Added
 // heads, units of the feed-forward and layers hold random weights, and zeros where their outputs come together. A tied
 // output matrix becomes one of its own, for it would add up the copies. Blocks of 32 weights stay whole, so a small model
 // in Q8_0 has the very same weights afterwards.
 //
-// Of the shape Width, Layers, Heads, KVHeads and FeedForward count; the rest stays as it is. Every one must be able to
+// Of the shape HiddenSize, Layers, Heads, KVHeads and FeedForward count; the rest stays as it is. Every one must be able to
 // hold the small model's, and heads keep their size.
 func Enlarge(small *gguf.File, s Shape) (*File, error) {
 	e, err := newEnlarger(small, s)
@@ -76,7 +76,7 @@ func newEnlarger(f *gguf.File, s Shape) (*enlarger, error) {
 	small := Shape{
 		Architecture: arch,
 		Context:      number("context_length"),
-		Width:        number("embedding_length"),
+		HiddenSize:   number("embedding_length"),
 		Layers:       number("block_count"),
 		Heads:        number("attention.head_count"),
 		FeedForward:  number("feed_forward_length"),
@@ -98,18 +98,18 @@ func newEnlarger(f *gguf.File, s Shape) (*enlarger, error) {
 	}
 	e.small, e.big = small, big
 	switch {
-	case min(small.Width, small.Layers, small.Heads, small.KVHeads, small.FeedForward, small.Vocab) < 1 || small.Width%small.Heads != 0 || small.Heads%small.KVHeads != 0:
+	case min(small.HiddenSize, small.Layers, small.Heads, small.KVHeads, small.FeedForward, small.Vocab) < 1 || small.HiddenSize%small.Heads != 0 || small.Heads%small.KVHeads != 0:
 		return nil, fmt.Errorf("its own shape is %+v", small)
-	case min(big.Width, big.Heads, big.KVHeads) < 1 || big.Width%small.Width != 0 || big.Heads%big.KVHeads != 0:
-		return nil, fmt.Errorf("a width of %d, %d heads and %d of keys cannot hold %d, %d and %d", big.Width, big.Heads, big.KVHeads, small.Width, small.Heads, small.KVHeads)
-	case big.Width*small.Heads != small.Width*big.Heads:
-		return nil, fmt.Errorf("heads of %d/%d numbers differ from %d/%d", big.Width, big.Heads, small.Width, small.Heads)
+	case min(big.HiddenSize, big.Heads, big.KVHeads) < 1 || big.HiddenSize%small.HiddenSize != 0 || big.Heads%big.KVHeads != 0:
+		return nil, fmt.Errorf("a width of %d, %d heads and %d of keys cannot hold %d, %d and %d", big.HiddenSize, big.Heads, big.KVHeads, small.HiddenSize, small.Heads, small.KVHeads)
+	case big.HiddenSize*small.Heads != small.HiddenSize*big.Heads:
+		return nil, fmt.Errorf("heads of %d/%d numbers differ from %d/%d", big.HiddenSize, big.Heads, small.HiddenSize, small.Heads)
 	case big.KVHeads < small.KVHeads || big.Heads/big.KVHeads < small.Heads/small.KVHeads || big.Layers < small.Layers || big.FeedForward < small.FeedForward:
 		return nil, fmt.Errorf("%d layers, %d heads on %d, and %d units are too few for %d, %d on %d, and %d",
 			big.Layers, big.Heads, big.KVHeads, big.FeedForward, small.Layers, small.Heads, small.KVHeads, small.FeedForward)
 	}
-	e.head = small.Width / small.Heads
-	for _, n := range []int{small.Width, e.head, small.FeedForward, big.FeedForward} {
+	e.head = small.HiddenSize / small.Heads
+	for _, n := range []int{small.HiddenSize, e.head, small.FeedForward, big.FeedForward} {
 		if n%blockWeights != 0 {
 			return nil, fmt.Errorf("%d numbers are not whole blocks of %d", n, blockWeights)
 		}
@@ -139,7 +139,7 @@ func same(n int) index {
 }
 
 // copies is every copy of the residual stream.
-func (e *enlarger) copies(i int) int { return i % e.small.Width }
+func (e *enlarger) copies(i int) int { return i % e.small.HiddenSize }
 
 // queries keeps every query head beside the keys that it shared with others.
 func (e *enlarger) queries(i int) int {
@@ -153,15 +153,15 @@ func (e *enlarger) queries(i int) int {
 
 // fused is queries for the rows of gpt2's one matrix for queries, keys and values.
 func (e *enlarger) fused(i int) int {
-	if k := e.queries(i % e.big.Width); k >= 0 {
-		return i/e.big.Width*e.small.Width + k
+	if k := e.queries(i % e.big.HiddenSize); k >= 0 {
+		return i/e.big.HiddenSize*e.small.HiddenSize + k
 	}
 	return -1
 }
 
 func (e *enlarger) llama() {
 	s, b := e.small, e.big
-	read, keys := same(s.Width), same(s.KVHeads*e.head)
+	read, keys := same(s.HiddenSize), same(s.KVHeads*e.head)
 	if e.file.Has("rope_freqs.weight") {
 		e.vector("rope_freqs.weight", e.head/2, same(e.head/2), 1)
 	}
@@ -171,22 +171,22 @@ func (e *enlarger) llama() {
 		n     int
 		place index
 	}{
-		{"attn_q.bias", b.Width, e.queries},
+		{"attn_q.bias", b.HiddenSize, e.queries},
 		{"attn_k.bias", b.KVHeads * e.head, keys},
 		{"attn_v.bias", b.KVHeads * e.head, keys},
-		{"attn_output.bias", b.Width, e.copies},
+		{"attn_output.bias", b.HiddenSize, e.copies},
 	}
 	for l := range b.Layers {
 		p := fmt.Sprintf("blk.%d.", l)
-		e.vector(p+"attn_norm.weight", b.Width, e.copies, 1)
-		e.matrix(p+"attn_q.weight", b.Width, b.Width, e.queries, read)
-		e.matrix(p+"attn_k.weight", b.KVHeads*e.head, b.Width, keys, read)
-		e.matrix(p+"attn_v.weight", b.KVHeads*e.head, b.Width, keys, read)
-		e.matrix(p+"attn_output.weight", b.Width, b.Width, e.copies, e.queries)
-		e.vector(p+"ffn_norm.weight", b.Width, e.copies, 1)
-		e.matrix(p+"ffn_gate.weight", b.FeedForward, b.Width, same(s.FeedForward), read)
-		e.matrix(p+"ffn_up.weight", b.FeedForward, b.Width, same(s.FeedForward), read)
-		e.matrix(p+"ffn_down.weight", b.Width, b.FeedForward, e.copies, same(s.FeedForward))
+		e.vector(p+"attn_norm.weight", b.HiddenSize, e.copies, 1)
+		e.matrix(p+"attn_q.weight", b.HiddenSize, b.HiddenSize, e.queries, read)
+		e.matrix(p+"attn_k.weight", b.KVHeads*e.head, b.HiddenSize, keys, read)
+		e.matrix(p+"attn_v.weight", b.KVHeads*e.head, b.HiddenSize, keys, read)
+		e.matrix(p+"attn_output.weight", b.HiddenSize, b.HiddenSize, e.copies, e.queries)
+		e.vector(p+"ffn_norm.weight", b.HiddenSize, e.copies, 1)
+		e.matrix(p+"ffn_gate.weight", b.FeedForward, b.HiddenSize, same(s.FeedForward), read)
+		e.matrix(p+"ffn_up.weight", b.FeedForward, b.HiddenSize, same(s.FeedForward), read)
+		e.matrix(p+"ffn_down.weight", b.HiddenSize, b.FeedForward, e.copies, same(s.FeedForward))
 		for _, bias := range biases {
 			if _, ok := e.file.Tensor("blk.0." + bias.name); ok {
 				e.vector(p+bias.name, bias.n, bias.place, 0)
@@ -197,43 +197,43 @@ func (e *enlarger) llama() {
 
 func (e *enlarger) gpt2() {
 	s, b := e.small, e.big
-	read, units := same(s.Width), same(s.FeedForward)
+	read, units := same(s.HiddenSize), same(s.FeedForward)
 	e.ends(true)
-	e.floats("position_embd.weight", b.Context, b.Width, same(b.Context), e.copies, 0)
+	e.floats("position_embd.weight", b.Context, b.HiddenSize, same(b.Context), e.copies, 0)
 	for l := range b.Layers {
 		p := fmt.Sprintf("blk.%d.", l)
 		e.norm(p+"attn_norm", true)
-		e.matrix(p+"attn_qkv.weight", 3*b.Width, b.Width, e.fused, read)
-		e.vector(p+"attn_qkv.bias", 3*b.Width, e.fused, 0)
-		e.matrix(p+"attn_output.weight", b.Width, b.Width, e.copies, e.queries)
-		e.vector(p+"attn_output.bias", b.Width, e.copies, 0)
+		e.matrix(p+"attn_qkv.weight", 3*b.HiddenSize, b.HiddenSize, e.fused, read)
+		e.vector(p+"attn_qkv.bias", 3*b.HiddenSize, e.fused, 0)
+		e.matrix(p+"attn_output.weight", b.HiddenSize, b.HiddenSize, e.copies, e.queries)
+		e.vector(p+"attn_output.bias", b.HiddenSize, e.copies, 0)
 		e.norm(p+"ffn_norm", true)
-		e.matrix(p+"ffn_up.weight", b.FeedForward, b.Width, units, read)
+		e.matrix(p+"ffn_up.weight", b.FeedForward, b.HiddenSize, units, read)
 		e.vector(p+"ffn_up.bias", b.FeedForward, units, 0)
-		e.matrix(p+"ffn_down.weight", b.Width, b.FeedForward, e.copies, units)
-		e.vector(p+"ffn_down.bias", b.Width, e.copies, 0)
+		e.matrix(p+"ffn_down.weight", b.HiddenSize, b.FeedForward, e.copies, units)
+		e.vector(p+"ffn_down.bias", b.HiddenSize, e.copies, 0)
 	}
 }
 
 // ends are the embedding, the last norm and the output matrix.
 func (e *enlarger) ends(biased bool) {
 	b := e.big
-	e.matrix("token_embd.weight", b.Vocab, b.Width, same(b.Vocab), e.copies)
+	e.matrix("token_embd.weight", b.Vocab, b.HiddenSize, same(b.Vocab), e.copies)
 	e.norm("output_norm", biased)
 	name := "output.weight"
 	if _, ok := e.file.Tensor(name); !ok {
 		name = "token_embd.weight"
-		if b.Width == e.small.Width {
+		if b.HiddenSize == e.small.HiddenSize {
 			return // tied still
 		}
 	}
-	e.rename("output.weight", name, b.Vocab, b.Width, same(b.Vocab), same(e.small.Width))
+	e.rename("output.weight", name, b.Vocab, b.HiddenSize, same(b.Vocab), same(e.small.HiddenSize))
 }
 
 func (e *enlarger) norm(name string, biased bool) {
-	e.vector(name+".weight", e.big.Width, e.copies, 1)
+	e.vector(name+".weight", e.big.HiddenSize, e.copies, 1)
 	if biased {
-		e.vector(name+".bias", e.big.Width, e.copies, 0)
+		e.vector(name+".bias", e.big.HiddenSize, e.copies, 0)
 	}
 }
 

@@ -19,11 +19,11 @@ var enlargements = []struct {
 	model func() *strings.Reader
 	shape Shape
 }{
-	{"llama", testdata.Target, Shape{Width: 512, Layers: 8, Heads: 8, KVHeads: 2, FeedForward: 1024}},
-	{"llama/more keys", testdata.Target, Shape{Width: 768, Layers: 6, Heads: 12, KVHeads: 6, FeedForward: 768}},
-	{"llama/same width", testdata.Target, Shape{Width: 256, Layers: 7, Heads: 4, KVHeads: 2, FeedForward: 800}},
-	{"gpt2", testdata.Draft, Shape{Width: 384, Layers: 5, Heads: 6, FeedForward: 1536}},
-	{"gpt2/same width", testdata.Draft, Shape{Width: 128, Layers: 3, Heads: 2, FeedForward: 640}},
+	{"llama", testdata.Target, Shape{HiddenSize: 512, Layers: 8, Heads: 8, KVHeads: 2, FeedForward: 1024}},
+	{"llama/more keys", testdata.Target, Shape{HiddenSize: 768, Layers: 6, Heads: 12, KVHeads: 6, FeedForward: 768}},
+	{"llama/same width", testdata.Target, Shape{HiddenSize: 256, Layers: 7, Heads: 4, KVHeads: 2, FeedForward: 800}},
+	{"gpt2", testdata.Draft, Shape{HiddenSize: 384, Layers: 5, Heads: 6, FeedForward: 1536}},
+	{"gpt2/same width", testdata.Draft, Shape{HiddenSize: 128, Layers: 3, Heads: 2, FeedForward: 640}},
 }
 
 // An enlarged model says what the small one says.
@@ -110,13 +110,13 @@ func TestEnlargeRefuses(t *testing.T) {
 	}
 	for _, s := range []Shape{
 		{},
-		{Width: 500, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 1024},
-		{Width: 512, Layers: 8, Heads: 4, KVHeads: 2, FeedForward: 1024},
-		{Width: 512, Layers: 4, Heads: 8, KVHeads: 4, FeedForward: 1024},
-		{Width: 512, Layers: 8, Heads: 8, KVHeads: 1, FeedForward: 1024},
-		{Width: 512, Layers: 8, Heads: 8, KVHeads: 8, FeedForward: 1024},
-		{Width: 512, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 512},
-		{Width: 512, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 1000},
+		{HiddenSize: 500, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 1024},
+		{HiddenSize: 512, Layers: 8, Heads: 4, KVHeads: 2, FeedForward: 1024},
+		{HiddenSize: 512, Layers: 4, Heads: 8, KVHeads: 4, FeedForward: 1024},
+		{HiddenSize: 512, Layers: 8, Heads: 8, KVHeads: 1, FeedForward: 1024},
+		{HiddenSize: 512, Layers: 8, Heads: 8, KVHeads: 8, FeedForward: 1024},
+		{HiddenSize: 512, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 512},
+		{HiddenSize: 512, Layers: 8, Heads: 8, KVHeads: 4, FeedForward: 1000},
 	} {
 		if _, err := Enlarge(small, s); err == nil || !strings.HasPrefix(err.Error(), "target: ") {
 			t.Errorf("%+v: %v", s, err)
@@ -130,7 +130,7 @@ func TestEnlargeRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Enlarge(odd, Shape{Width: 192, Layers: 2, Heads: 6, KVHeads: 2, FeedForward: 256}); err != nil {
+	if _, err := Enlarge(odd, Shape{HiddenSize: 192, Layers: 2, Heads: 6, KVHeads: 2, FeedForward: 256}); err != nil {
 		t.Errorf("Q4_0: %v", err)
 	}
 }

@@ -14,9 +14,9 @@ type Shape struct {
 	Architecture string // llama or gpt2
 	Context      int    // tokens
 	Vocab        int    // tokens
-	Width        int    // of the residual stream
+	HiddenSize   int    // of the residual stream
 	Layers       int
-	Heads        int // of queries, Width/Heads numbers each
+	Heads        int // of queries, HiddenSize/Heads numbers each
 	KVHeads      int // heads of keys and values; as many as Heads in gpt2
 	FeedForward  int // width of the feed-forward's inside
 	Tied         bool
@@ -81,8 +81,8 @@ func Random(s Shape, typ string) (*File, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("no random weights of type %q (there are %s)", typ, strings.Join(Types(), ", "))
 	}
-	if s.Heads < 1 || s.KVHeads < 1 || s.Width%s.Heads != 0 || s.Heads%s.KVHeads != 0 {
-		return nil, fmt.Errorf("a width of %d and %d heads, %d of keys, make no model", s.Width, s.Heads, s.KVHeads)
+	if s.Heads < 1 || s.KVHeads < 1 || s.HiddenSize%s.Heads != 0 || s.Heads%s.KVHeads != 0 {
+		return nil, fmt.Errorf("a width of %d and %d heads, %d of keys, make no model", s.HiddenSize, s.Heads, s.KVHeads)
 	}
 	t := types[i]
 	kvs := []gguf.KV{
@@ -101,13 +101,13 @@ func Random(s Shape, typ string) (*File, error) {
 		}
 		return patterns[typ].tensor(name, typ, cols, rows)
 	}
-	norm := func(name string) source { return ones.tensor(name, gguf.F32, s.Width) }
+	norm := func(name string) source { return ones.tensor(name, gguf.F32, s.HiddenSize) }
 	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
 
-	head, kv := s.Width/s.Heads, s.Width/s.Heads*s.KVHeads
-	list := []source{matrix("token_embd.weight", s.Vocab, s.Width), norm("output_norm.weight")}
+	head, kv := s.HiddenSize/s.Heads, s.HiddenSize/s.Heads*s.KVHeads
+	list := []source{matrix("token_embd.weight", s.Vocab, s.HiddenSize), norm("output_norm.weight")}
 	if !s.Tied {
-		list = append(list, matrix("output.weight", s.Vocab, s.Width))
+		list = append(list, matrix("output.weight", s.Vocab, s.HiddenSize))
 	}
 	switch s.Architecture {
 	case "llama":
@@ -119,28 +119,28 @@ func Random(s Shape, typ string) (*File, error) {
 			b := fmt.Sprintf("blk.%d.", l)
 			list = append(list,
 				norm(b+"attn_norm.weight"),
-				matrix(b+"attn_q.weight", s.Width, s.Width),
-				matrix(b+"attn_k.weight", kv, s.Width),
-				matrix(b+"attn_v.weight", kv, s.Width),
-				matrix(b+"attn_output.weight", s.Width, s.Width),
+				matrix(b+"attn_q.weight", s.HiddenSize, s.HiddenSize),
+				matrix(b+"attn_k.weight", kv, s.HiddenSize),
+				matrix(b+"attn_v.weight", kv, s.HiddenSize),
+				matrix(b+"attn_output.weight", s.HiddenSize, s.HiddenSize),
 				norm(b+"ffn_norm.weight"),
-				matrix(b+"ffn_gate.weight", s.FeedForward, s.Width),
-				matrix(b+"ffn_up.weight", s.FeedForward, s.Width),
-				matrix(b+"ffn_down.weight", s.Width, s.FeedForward))
+				matrix(b+"ffn_gate.weight", s.FeedForward, s.HiddenSize),
+				matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize),
+				matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
 		}
 	case "gpt2":
 		kvs = append(kvs, gguf.KV{Key: "gpt2.attention.layer_norm_epsilon", Value: float32(1e-5)})
-		list = append(list, bias("output_norm.bias", s.Width),
-			patterns[gguf.F32].tensor("position_embd.weight", gguf.F32, s.Width, s.Context))
+		list = append(list, bias("output_norm.bias", s.HiddenSize),
+			patterns[gguf.F32].tensor("position_embd.weight", gguf.F32, s.HiddenSize, s.Context))
 		for l := range s.Layers {
 			b := fmt.Sprintf("blk.%d.", l)
 			list = append(list,
-				norm(b+"attn_norm.weight"), bias(b+"attn_norm.bias", s.Width),
-				matrix(b+"attn_qkv.weight", 3*s.Width, s.Width), bias(b+"attn_qkv.bias", 3*s.Width),
-				matrix(b+"attn_output.weight", s.Width, s.Width), bias(b+"attn_output.bias", s.Width),
-				norm(b+"ffn_norm.weight"), bias(b+"ffn_norm.bias", s.Width),
-				matrix(b+"ffn_up.weight", s.FeedForward, s.Width), bias(b+"ffn_up.bias", s.FeedForward),
-				matrix(b+"ffn_down.weight", s.Width, s.FeedForward), bias(b+"ffn_down.bias", s.Width))
+				norm(b+"attn_norm.weight"), bias(b+"attn_norm.bias", s.HiddenSize),
+				matrix(b+"attn_qkv.weight", 3*s.HiddenSize, s.HiddenSize), bias(b+"attn_qkv.bias", 3*s.HiddenSize),
+				matrix(b+"attn_output.weight", s.HiddenSize, s.HiddenSize), bias(b+"attn_output.bias", s.HiddenSize),
+				norm(b+"ffn_norm.weight"), bias(b+"ffn_norm.bias", s.HiddenSize),
+				matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize), bias(b+"ffn_up.bias", s.FeedForward),
+				matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward), bias(b+"ffn_down.bias", s.HiddenSize))
 		}
 	default:
 		return nil, fmt.Errorf("no models of architecture %q", s.Architecture)
@@ -154,7 +154,7 @@ func (s Shape) sizes() []gguf.KV {
 		return gguf.KV{Key: s.Architecture + "." + name, Value: uint32(n)}
 	}
 	kvs := []gguf.KV{
-		key("embedding_length", s.Width),
+		key("embedding_length", s.HiddenSize),
 		key("block_count", s.Layers),
 		key("feed_forward_length", s.FeedForward),
 		key("attention.head_count", s.Heads),

@@ -16,7 +16,7 @@ import (
 
 // tiny has every kind of row: 96 is no multiple of 256, 256 is.
 func tiny(arch string) Shape {
-	s := Shape{Name: "tiny", Architecture: arch, Context: 64, Vocab: 300, Width: 96, Layers: 2, Heads: 3, KVHeads: 1, FeedForward: 256, Tied: arch == "gpt2", RopeBase: 10000}
+	s := Shape{Name: "tiny", Architecture: arch, Context: 64, Vocab: 300, HiddenSize: 96, Layers: 2, Heads: 3, KVHeads: 1, FeedForward: 256, Tied: arch == "gpt2", RopeBase: 10000}
 	if arch == "gpt2" {
 		s.KVHeads = s.Heads
 	}

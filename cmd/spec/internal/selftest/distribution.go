@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	spoken  = 48   // tokens of the vocabulary that the chi-squared tests speak
-	counted = 3    // tokens of a text that are counted
-	written = 5    // tokens of a text, so that drafts go on behind the counted ones
-	kept    = 4    // top-k: counted texts fall into kept^counted cells
-	least   = 1e-5 // p-value below which a rule has failed: once in some thousand runs by bad luck
+	vocabTokens   = 48   // tokens of the vocabulary that the chi-squared tests speak
+	countedTokens = 3    // tokens of a text that are counted
+	drawnTokens   = 5    // tokens of a text, so that drafts go on behind the counted ones
+	topK          = 4    // top-k: countedTokens texts fall into kept^countedTokens cells
+	leastPValue   = 1e-5 // p-value below which a rule has failed: once in some thousand runs by bad luck
 )
 
 // chances draws many short texts with every rule and compares how often each occurred with its
 // probability, computed from the target's logits.
-func (t *test) chances(ctx context.Context, _ reference) error {
+func (t *test) distributions(ctx context.Context, _ reference) error {
 	prompt := t.prompts[0]
 	s, err := t.target.NewSession(engine.SessionOptions{})
 	if err != nil {
@@ -31,9 +31,9 @@ func (t *test) chances(ctx context.Context, _ reference) error {
 	if err != nil {
 		return err
 	}
-	ids := likeliest(logits, spoken)
+	ids := mostLikely(logits, vocabTokens)
 	target := newMemo(s, prompt, ids)
-	sampling := engine.Sampling{Temperature: 1.5, TopK: kept}
+	sampling := engine.Sampling{Temperature: 1.5, TopK: topK}
 	exact, err := t.exact(ctx, target, sampling)
 	if err != nil {
 		return err
@@ -69,12 +69,12 @@ func (t *test) chances(ctx context.Context, _ reference) error {
 			return speculative.Constant(speculative.ConstantOptions{Length: 3, MinConfidence: 0.3})
 		},
 	}
-	if err := t.drawn(ctx, "plain sampling", target, exact, nil, nil, nil, sampling); err != nil {
+	if err := t.chiSquared(ctx, "plain sampling", target, exact, nil, nil, nil, sampling); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Rules)) {
-		rule := t.Rules[name]
-		if rule().Start(speculative.Setup{Sampling: sampling, Vocab: target.Vocab()}) != nil {
+	for _, name := range slices.Sorted(maps.Keys(t.Verifiers)) {
+		verifier := t.Verifiers[name]
+		if verifier().Start(speculative.Setup{Sampling: sampling, Vocab: target.Vocab()}) != nil {
 			continue // greedy
 		}
 		for _, by := range slices.Sorted(maps.Keys(drafters)) {
@@ -82,7 +82,7 @@ func (t *test) chances(ctx context.Context, _ reference) error {
 				if plan != "" && (by == "certain" || by == "tree") {
 					continue // they are sure of everything
 				}
-				if err := t.drawn(ctx, name+", "+by+plan, target, exact, drafters[by], plans[plan], rule, sampling); err != nil {
+				if err := t.chiSquared(ctx, name+", "+by+plan, target, exact, drafters[by], plans[plan], verifier, sampling); err != nil {
 					return err
 				}
 			}
@@ -92,12 +92,12 @@ func (t *test) chances(ctx context.Context, _ reference) error {
 }
 
 // drawn is one chi-squared test.
-func (t *test) drawn(ctx context.Context, what string, target *memo, exact []float64, by func() speculative.Drafter, plan func() speculative.Schedule, rule func() speculative.Verifier, sampling engine.Sampling) error {
+func (t *test) chiSquared(ctx context.Context, what string, target *memo, exact []float64, by func() speculative.Drafter, plan func() speculative.Schedule, verifier func() speculative.Verifier, sampling engine.Sampling) error {
 	return t.check(ctx, distribution, what, func(c *Check) (string, error) {
-		o := speculative.Options{MaxTokens: written}
+		o := speculative.Options{MaxTokens: drawnTokens}
 		var d speculative.Drafter
 		if by != nil {
-			d, o.Schedule, o.Verifier = by(), plan(), rule()
+			d, o.Schedule, o.Verifier = by(), plan(), verifier()
 		}
 		accepted, drafted := 0, 0
 		o.Trace = func(r *speculative.Round) { drafted, accepted = drafted+r.Drafted(), accepted+r.Accepted() }
@@ -110,8 +110,8 @@ func (t *test) drawn(ctx context.Context, what string, target *memo, exact []flo
 				if err != nil {
 					return "", err
 				}
-				if n++; n <= counted {
-					cell = cell*spoken + int(token.ID)
+				if n++; n <= countedTokens {
+					cell = cell*vocabTokens + int(token.ID)
 				}
 			}
 			counts[cell]++
@@ -126,23 +126,23 @@ func (t *test) drawn(ctx context.Context, what string, target *memo, exact []flo
 		if drafted > 0 {
 			c.Detail += fmt.Sprintf(", %d of %d drafted accepted", accepted, drafted)
 		}
-		if p < least {
+		if p < leastPValue {
 			return fmt.Sprintf("chi-squared %.1f: texts do not occur as often as the target's probabilities say", x), nil
 		}
 		return "", nil
 	})
 }
 
-// exact is the probability of every text of counted tokens.
+// exact is the probability of every text of countedTokens tokens.
 func (t *test) exact(ctx context.Context, target *memo, s engine.Sampling) ([]float64, error) {
 	sampler, err := engine.NewSampler(target.Vocab(), s)
 	if err != nil {
 		return nil, err
 	}
-	p := make([]float64, spoken*spoken*spoken)
+	p := make([]float64, vocabTokens*vocabTokens*vocabTokens)
 	var fill func(text string, cell, n int, chance float64) error
 	fill = func(text string, cell, n int, chance float64) error {
-		if n == counted {
+		if n == countedTokens {
 			p[cell] += chance
 			return nil
 		}
@@ -151,7 +151,7 @@ func (t *test) exact(ctx context.Context, target *memo, s engine.Sampling) ([]fl
 			return err
 		}
 		for _, next := range sampler.Distribution(row, nil) {
-			if err := fill(text+string([]byte{byte(next.ID)}), cell*spoken+int(next.ID), n+1, float64(chance*float64(next.P))); err != nil {
+			if err := fill(text+string([]byte{byte(next.ID)}), cell*vocabTokens+int(next.ID), n+1, float64(chance*float64(next.P))); err != nil {
 				return err
 			}
 		}
@@ -160,8 +160,8 @@ func (t *test) exact(ctx context.Context, target *memo, s engine.Sampling) ([]fl
 	return p, fill("\x00", 0, 0, 1)
 }
 
-// likeliest are the n tokens of the greatest logits.
-func likeliest(logits []float32, n int) []int32 {
+// mostLikely are the n tokens of the greatest logits.
+func mostLikely(logits []float32, n int) []int32 {
 	ids := make([]int32, len(logits))
 	for i := range ids {
 		ids[i] = int32(i)
