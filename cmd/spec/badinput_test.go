@@ -160,7 +160,7 @@ func TestBadInput(t *testing.T) {
 		"unknown schedule":          {run("--schedule", "psychic"), exitUsage, []string{"--schedule", "psychic"}},
 		"unknown KV type":           {run("--kv", "q1"), exitUsage, []string{"--kv", "q1"}},
 		"unknown weight type":       {run("--weights", "q1"), exitUsage, []string{"--weights", "q1"}},
-		"greedy rule while warm":    {run("--verify", "greedy"), exitUsage, []string{"--verify", "--temp"}},
+		"greedy at a temperature":   {run("--verify", "greedy"), exitUsage, []string{"--verify", "--temp"}},
 		"two prompts":               {run("-f", png), exitUsage, []string{"-p", "-f"}},
 		"draft model not used":      {run("-md", png, "--drafter", "ngram"), exitUsage, []string{"-md", "--drafter"}},
 		"drafter without its model": {run("-m", png, "--drafter", "model"), exitUsage, []string{"-md", "--drafter"}},

@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 	if r.Schema != 1 || r.Threads < 1 || r.Tokens != 12 || !r.Complete || len(r.Broken) != 0 {
 		t.Errorf("schema %d, %d threads, %d tokens, complete %v, broken %q", r.Schema, r.Threads, r.Tokens, r.Complete, r.Broken)
 	}
-	// At 0: six rules with all schedules, and the oracle for the four that promise the text; at 0.8 one rule less.
+	// At 0: six verifiers with all schedules, and the oracle for the four that promise the text; at 0.8 one verifier less.
 	if want := 2 + len(drafters)*(6*len(schedules)+4+5*len(schedules)+3); len(r.Rows) != want {
 		t.Errorf("%d rows, want %d", len(r.Rows), want)
 	}

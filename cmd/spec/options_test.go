@@ -394,9 +394,10 @@ func TestFullDisk(t *testing.T) {
 }
 
 // yes is the endless output of the command of that name.
-type yes struct{}
+type yes struct{ given int64 }
 
-func (yes) Read(b []byte) (int, error) {
+func (y *yes) Read(b []byte) (int, error) {
+	y.given += int64(len(b))
 	for i := range b {
 		b[i] = "y\n"[i%2]
 	}
@@ -412,10 +413,14 @@ func TestEndlessText(t *testing.T) {
 		{"generate"}, {"generate", "-f", "/dev/zero"}, {"tokenize", "-f", "/dev/zero"}, {"perplexity", "-f", "/dev/zero"},
 	} {
 		var errs strings.Builder
-		p := &program{stdin: yes{}, stdout: io.Discard, stderr: &errs, env: func(string) string { return "" }}
+		in := new(yes)
+		p := &program{stdin: in, stdout: io.Discard, stderr: &errs, env: func(string) string { return "" }}
 		code := p.main(context.Background(), args)
 		if code != exitFailed || !strings.Contains(errs.String(), "longer than a context of 1024") && !strings.Contains(errs.String(), "more than 64 MiB") {
 			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
+		if in.given > 1<<20 { // 1,024 tokens are much less
+			t.Errorf("%v reads %d bytes", args, in.given)
 		}
 	}
 	m := target(t)

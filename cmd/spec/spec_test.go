@@ -196,8 +196,8 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	}
 }
 
-// The other rules write another text, of the same distribution; at temperature 0 there is but one.
-func TestRulesThatKeepTheDistribution(t *testing.T) {
+// The other verifiers give another text, of the same distribution; at temperature 0 there is but one.
+func TestVerifiersThatKeepTheDistribution(t *testing.T) {
 	args := []string{"-p", ring, "-n", "24", "--drafter", "model", "--schedule", "constant"}
 	want := parsed(t, append(args, "--temp", "0")...)
 	for _, rule := range []string{"rejection", "block"} {

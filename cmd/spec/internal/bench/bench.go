@@ -25,8 +25,8 @@ type Options struct {
 	Repeats int           // of every row but the batches, whose passes are repeats of each other
 	Budget  time.Duration // a row that has taken this long is not repeated; 0 is no limit
 
-	// Memory measures how many bytes per second the memory delivers. It is asked in every repeat, between the passes, for
-	// on a machine that others use too the answer changes from second to second. nil leaves it out.
+	// Memory measures the memory's bandwidth in bytes per second. It is called in every repeat, between the passes,
+	// because on a shared machine it changes from second to second. nil leaves it out.
 	Memory func() (float64, error)
 
 	Weights int64  // bytes of weights that a pass reads
@@ -48,21 +48,21 @@ type Row struct {
 	BandwidthFraction float64 `json:"bandwidth_fraction"`
 
 	// RatioToDecode compares with decoding at an empty context: for decode and verify the time of a pass over that of a
-	// decoding pass (what checking costs), for prefill and batch the tokens per second over those of decoding.
+	// decoding pass (the cost of verification), for prefill and batch the tokens per second over those of decoding.
 	RatioToDecode float64 `json:"ratio_to_decode"`
 
 	// Bytes is what a pass must read at least: the weights once, and the keys and values of all positions before its tokens.
 	Bytes float64 `json:"-"`
 }
 
-// runner is a measurement in progress.
+// runner is the state of a measurement.
 type runner struct {
 	ctx    context.Context
 	m      *engine.Model
 	o      Options
 	rng    *rand.Rand
 	decode float64   // seconds of a decoding pass at an empty context
-	memory []float64 // answers of Options.Memory
+	memory []float64 // results of Options.Memory
 }
 
 // Run measures all rows, and the memory's bandwidth in bytes per second, the median. Each row is handed to report as soon
@@ -98,7 +98,7 @@ func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (row
 	return rows, bandwidth, nil
 }
 
-// finish adds what follows from the times.
+// finish computes what follows from the times.
 func (r *runner) finish(row *Row, bandwidth float64) {
 	row.TokensPerSecond = float64(row.Tokens) / row.PassSeconds
 	if row.Kind == "decode" && row.Context == 0 {
@@ -129,7 +129,7 @@ func (r *runner) kvBytes() float64 {
 	return 2 * numbers
 }
 
-// tokens are random: speed does not depend on what a text says.
+// tokens returns random tokens: the speed does not depend on the text.
 func (r *runner) tokens(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -138,7 +138,7 @@ func (r *runner) tokens(n int) []int32 {
 	return ids
 }
 
-// session is one with room for n tokens, or an error that says what has none.
+// session returns a session for n tokens, or an error that names what does not fit.
 func (r *runner) session(what string, n int) (*engine.Session, error) {
 	if most := r.m.Config().Context; n > most {
 		return nil, fmt.Errorf("%s needs a context of %d tokens, the model has %d", what, n, most)
@@ -146,14 +146,14 @@ func (r *runner) session(what string, n int) (*engine.Session, error) {
 	return r.m.NewSession(engine.SessionOptions{Context: n, KV: r.o.KV})
 }
 
-// timed runs a pass and says how long it took.
+// timed runs a pass and returns its seconds.
 func timed(pass func() error) (float64, error) {
 	start := time.Now()
 	err := pass()
 	return time.Since(start).Seconds(), err
 }
 
-// summary makes a row of the times of its passes. positions are the places whose keys and values a pass reads.
+// summary makes a row of the times of its passes. positions is how many positions' keys and values a pass reads.
 func (r *runner) summary(kind string, tokens, context, positions int, seconds []float64) Row {
 	sum, squares := 0.0, 0.0
 	for _, s := range seconds {

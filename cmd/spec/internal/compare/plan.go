@@ -1,8 +1,8 @@
-// Package compare runs ways of speculating side by side on the same prompts and tells how much
-// sooner than plain decoding each was, what it drafted, what was accepted, and how near it came to
-// an oracle. It knows nothing of flags and files: cmd/spec opens the models.
+// Package compare runs settings of speculative decoding on the same prompts and reports for each its
+// speedup over plain decoding, what it drafted, what was accepted, and the passes of an oracle for
+// comparison. It knows nothing of flags and files: cmd/spec opens the models.
 //
-// plan.go says what is run, run.go runs it, row.go makes figures of the runs, table.go and page.go
+// plan.go defines what is run, run.go runs it, row.go computes the figures, table.go and page.go
 // show them.
 package compare
 
@@ -25,10 +25,10 @@ type Setting struct {
 	Confidence  float32 // below which constant, heuristic and dynamic end a draft; 0: the schedule's own
 }
 
-// Names with a meaning of their own.
+// Names with a special meaning.
 const (
 	Plain  = "none"   // the drafter of plain decoding
-	oracle = "oracle" // the schedule that knows what plain decoding wrote
+	oracle = "oracle" // the schedule that knows plain decoding's text
 )
 
 // Plan is what to run: every setting on every prompt of every set.
@@ -36,7 +36,7 @@ type Plan struct {
 	Sets     []Set
 	Settings []Setting
 	Sampling engine.Sampling // its temperature is the setting's
-	Tokens   int             // most tokens to write after a prompt
+	Tokens   int             // most tokens to generate after a prompt
 	Repeats  int             // timed runs of each setting on each prompt
 	Warmup   int             // runs on the first prompt before them, not timed
 }
@@ -82,7 +82,7 @@ func (m Matrix) Settings() (list []Setting) {
 	return list
 }
 
-// usual is the decoder's own rule at a temperature.
+// defaultVerifier is the decoder's own verifier at a temperature.
 func defaultVerifier(temperature float32) string {
 	if temperature > 0 {
 		return "match"
@@ -90,8 +90,8 @@ func defaultVerifier(temperature float32) string {
 	return "greedy"
 }
 
-// valid reports whether the setting means anything: the greedy rule refuses a temperature, and only
-// where the text is plain decoding's can an oracle know it.
+// valid reports whether the setting can be run: the greedy verifier refuses a temperature, and an oracle
+// knows the text only where it is plain decoding's.
 func (s Setting) valid() bool {
 	switch {
 	case s.Verify == "greedy" && s.Temperature > 0:
@@ -102,7 +102,7 @@ func (s Setting) valid() bool {
 	return true
 }
 
-// Identical reports whether a rule promises the very tokens of plain decoding.
+// Identical reports whether a verifier promises the tokens of plain decoding.
 func Identical(verify string) bool {
 	switch verify {
 	case "", "greedy", "match", "stairs", "stairs-faithful":
@@ -116,12 +116,12 @@ func (s Setting) plain() Setting {
 	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: Plain}
 }
 
-// seer is the oracle for the setting's drafter.
+// oracle is the oracle for the setting's drafter.
 func (s Setting) oracle() Setting {
 	return Setting{s.Weights, s.Temperature, s.Drafter, oracle, defaultVerifier(s.Temperature), 0, 0}
 }
 
-// String names the setting, shortly.
+// String is a short name of the setting.
 func (s Setting) String() string {
 	if s.Drafter == Plain {
 		return "plain"
@@ -129,7 +129,7 @@ func (s Setting) String() string {
 	return s.Drafter + " " + s.Limits() + " " + s.Verify
 }
 
-// Limits names the schedule with what it was told.
+// Limits is the schedule's name with its draft length and confidence, where they are not its own.
 func (s Setting) Limits() string {
 	name := s.Schedule
 	if s.DraftMax > 0 {
@@ -173,7 +173,7 @@ func (s Setting) schedule(text []int32) (speculative.Schedule, error) {
 	return nil, fmt.Errorf("no schedule is called %q", s.Schedule)
 }
 
-// verifier makes the setting's rule.
+// verifier makes the setting's verifier.
 func (s Setting) verifier() (speculative.Verifier, error) {
 	switch s.Verify {
 	case "greedy":
@@ -192,7 +192,7 @@ func (s Setting) verifier() (speculative.Verifier, error) {
 	return nil, fmt.Errorf("no verifier is called %q", s.Verify)
 }
 
-// Schedules and Verifiers are the names there are.
+// Schedules and Verifiers are the known names.
 var (
 	Schedules = []string{"constant", "heuristic", "dynamic", "adaptive", "auto", oracle}
 	Verifiers = []string{"greedy", "match", "rejection", "block", "stairs", "stairs-faithful"}

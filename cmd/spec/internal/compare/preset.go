@@ -16,7 +16,7 @@ type Preset struct {
 var Presets = []Preset{
 	{
 		Name: "assisted",
-		About: "Assisted generation (Gante 2023): one draft model, drafts of 5 tokens at first, +2 after a full success, else -1; " +
+		About: "Assisted generation (Gante 2023): one draft model, drafts of 5 tokens at first, +2 after a fully accepted draft, else -1; " +
 			"greedy, then sampled at temperatures 0.2 to 1.4; code prompts; with 16-bit and with 8-bit weights",
 		Matrix: Matrix{
 			Weights: []string{"f16", "q8_0"}, Temperatures: []float32{0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4},
@@ -52,7 +52,7 @@ var Presets = []Preset{
 	{
 		Name: "leviathan",
 		About: "Speculative decoding (Leviathan et al. 2023): constant drafts of 1 to 10 tokens; greedy at temperature 0, rejection " +
-			"sampling at 1; the speed-up measured beside the one that the paper's formula gives for the acceptance",
+			"sampling at 1; the measured speedup beside the one that the paper's formula gives for the acceptance",
 		Matrix: Matrix{
 			Weights: []string{""}, Temperatures: []float32{0},
 			Drafters: []string{"model"}, Schedules: []string{"constant"}, Verifiers: []string{"greedy"},

@@ -24,7 +24,7 @@ type Report struct {
 	Broken   []string `json:"broken_promises"` // texts that differ from plain decoding's and must not
 }
 
-// Row is one setting on one set of prompts. Times leave the prompt out. Counts are of one run over
+// Row is one setting on one set of prompts. Times leave prefill out. Counts are of one run over
 // the whole set: the median of the repeats.
 type Row struct {
 	Prompts     string  `json:"prompts"`
@@ -47,11 +47,11 @@ type Row struct {
 	SpeedupLow    float64        `json:"speedup_low"`    // quartiles
 	SpeedupHigh   float64        `json:"speedup_high"`
 	ByPrompt      []PromptResult `json:"by_prompt"`
-	Formula       float64        `json:"formula_speedup"` // Leviathan's, for the acceptance measured: a pass that verifies costs what a plain pass costs
+	Formula       float64        `json:"formula_speedup"` // Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
 	AgainstFirst  float64        `json:"speedup_over_first_weights"`
 
 	Acceptance    float64 `json:"acceptance"` // accepted of drafted
-	Alpha         float64 `json:"alpha"`      // accepted of those that were looked at: up to the first rejected one
+	Alpha         float64 `json:"alpha"`      // accepted of those that were verified: up to the first rejected one
 	TokensPerPass float64 `json:"tokens_per_target_pass"`
 	Drafted       int     `json:"n_drafted"`
 	Accepted      int     `json:"n_accepted"`
@@ -65,7 +65,7 @@ type Row struct {
 	BLEU          float64       `json:"bleu"`       // against plain decoding
 	BLEUFirst     float64       `json:"bleu_first"` // plain decoding against plain decoding with the first weights
 	Promised      bool          `json:"identity_promised"`
-	Same          bool          `json:"identical"` // every run wrote what plain decoding wrote
+	Same          bool          `json:"identical"` // every run generated plain decoding's text
 	Lengths       []LengthRound `json:"draft_length_by_round"`
 	RunSeconds    []float64     `json:"run_seconds"` // every run, in order
 	setting       Setting
@@ -82,7 +82,7 @@ type PromptResult struct {
 	Same    bool    `json:"identical"`
 }
 
-// LengthRound tells how many tokens were drafted in the n-th rounds of the texts that had one.
+// LengthRound is how many tokens were drafted in the n-th rounds of the texts that had one.
 type LengthRound struct {
 	Round int     `json:"round"` // from 1
 	Texts int     `json:"n_texts"`
@@ -96,7 +96,7 @@ func (r *Report) Err() error {
 	if len(r.Broken) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d texts differ from plain decoding's although their rule promises the same: %s", len(r.Broken), r.Broken[0])
+	return fmt.Errorf("%d texts differ from plain decoding's although their verifier promises the same: %s", len(r.Broken), r.Broken[0])
 }
 
 func (x *experiment) report() *Report {
@@ -125,7 +125,7 @@ func (x *experiment) report() *Report {
 	return r
 }
 
-// row sums up what is known of a setting on a set.
+// row summarizes the runs of a setting on a set.
 func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 	prompts := x.plan.Sets[set].Prompts
 	row := Row{
@@ -255,7 +255,7 @@ func (row *Row) counts(totals map[int]*total) {
 	})
 }
 
-// oracles fills in what other rows know: the oracle's passes, and plain decoding with the first
+// oracles fills in what other rows hold: the oracle's passes, and plain decoding with the first
 // weights.
 func (x *experiment) oracles(r *Report) {
 	at := map[key]*Row{}
@@ -287,7 +287,7 @@ func (x *experiment) oracles(r *Report) {
 	}
 }
 
-// difference says where two texts part.
+// difference describes the first token at which two texts differ.
 func difference(s Setting, p Prompt, got, want []int32) string {
 	i := 0
 	for i < min(len(got), len(want)) && got[i] == want[i] {

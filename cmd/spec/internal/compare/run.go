@@ -10,7 +10,7 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// A Pair is a target model with those who may draft for it, opened with one type of weights.
+// A Pair is a target model with its drafters, opened with one type of weights.
 type Pair struct {
 	Target    speculative.Sequence
 	Tokenizer *bpe.Tokenizer
@@ -25,13 +25,13 @@ type Lab struct {
 }
 
 // plainEvery is how many settings are run between two runs of plain decoding, with whose mean they
-// are compared: so few that a machine that slows down slows down both.
+// are compared: few, so that a machine that slows down slows down both.
 const plainEvery = 2
 
 // run is one text.
 type run struct {
 	repeat   int
-	seconds  float64 // of decoding: all but the prompt
+	seconds  float64 // of decoding: prefill left out
 	plain    float64 // of the plain runs around it, per token
 	ids      []int32
 	text     string
@@ -106,7 +106,7 @@ func (x *experiment) temperatures(weights string) (list []float32) {
 }
 
 // settings lists what is run at a temperature, without plain decoding. An oracle for each drafter,
-// which tells how few passes there could have been, is added where the plan has none.
+// whose passes are the lower bound, is added where the plan has none.
 func (x *experiment) settings(weights string, temperature float32) (list []Setting) {
 	for _, s := range x.plan.Settings {
 		if s.Weights == weights && s.Temperature == temperature && s.Drafter != Plain {
@@ -152,7 +152,7 @@ func (x *experiment) weights(ctx context.Context, weights string) error {
 }
 
 // cycle runs every setting once on every prompt, one after the other. A setting's decoder lives as
-// long as that: what its schedule learned from one prompt serves the next, as it would in use. A
+// long as that: its schedule keeps what it measured from one prompt to the next, as in use. A
 // negative repeat is a warm-up on the first prompt.
 func (x *experiment) cycle(ctx context.Context, pair *Pair, weights string, t float32, settings []Setting, repeat int) error {
 	base := Setting{Weights: weights, Temperature: t, Drafter: Plain}
@@ -238,7 +238,7 @@ func (x *experiment) record(k key, repeat int, r *run) {
 	x.cells[k].runs = append(x.cells[k].runs, *r)
 }
 
-// subject is a decoder at work with one setting.
+// subject is a decoder with one setting.
 type subject struct {
 	setting Setting
 	plan    Plan
@@ -293,7 +293,7 @@ func (x *subject) options(schedule speculative.Schedule, verify speculative.Veri
 	}
 }
 
-// run writes one text; plain is what plain decoding wrote, for the oracle.
+// run generates one text; plain is plain decoding's, for the oracle.
 func (x *subject) run(ctx context.Context, prompt, plain []int32) (*run, error) {
 	if x.setting.Schedule == oracle {
 		if err := x.start(slices.Concat(prompt, plain)); err != nil {

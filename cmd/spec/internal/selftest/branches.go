@@ -6,8 +6,8 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// branches drafts trees: at every level a wrong token and then the one of the record, which in every
-// fourth place is left out. It stands for several drafts at once.
+// branches drafts trees: at every level a wrong token and then the recorded one, which is left out at
+// every fourth position.
 type branches struct {
 	record []int32
 	prompt int

@@ -17,7 +17,7 @@ func ChiSquared(counts []int, p []float64, n int) (statistic, pValue float64, ok
 		expected := float64(pi * float64(n))
 		switch {
 		case pi <= 0 && counts[i] > 0:
-			return math.Inf(1), 0, true // what cannot happen did
+			return math.Inf(1), 0, true // an impossible outcome occurred
 		case expected < few:
 			rest += expected
 			restCount += counts[i]

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	vocabTokens   = 48   // tokens of the vocabulary that the chi-squared tests speak
+	vocabTokens   = 48   // the most likely tokens of the vocabulary, to which the chi-squared tests are restricted
 	countedTokens = 3    // tokens of a text that are counted
-	drawnTokens   = 5    // tokens of a text, so that drafts go on behind the counted ones
-	topK          = 4    // top-k: countedTokens texts fall into kept^countedTokens cells
-	leastPValue   = 1e-5 // p-value below which a rule has failed: once in some thousand runs by bad luck
+	drawnTokens   = 5    // tokens of a text: drafts go on after the counted ones
+	topK          = 4    // top-k: texts fall into topK^countedTokens cells
+	leastPValue   = 1e-5 // p-value below which a verifier has failed: a false alarm once in some thousand runs
 )
 
-// chances draws many short texts with every rule and compares how often each occurred with its
-// probability, computed from the target's logits.
+// distributions draws many short texts with every verifier and compares how often each occurred with
+// its probability, computed from the target's logits.
 func (t *test) distributions(ctx context.Context, _ reference) error {
 	prompt := t.prompts[0]
 	s, err := t.target.NewSession(engine.SessionOptions{})
@@ -40,7 +40,7 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 	}
 
 	drafters := map[string]func() speculative.Drafter{
-		"certain": func() speculative.Drafter {
+		"replay": func() speculative.Drafter {
 			return speculative.Replay(speculative.ReplayOptions{Tokens: []int32{0, 1, 2, 0, 1}})
 		},
 		"tree": func() speculative.Drafter { return &branches{record: []int32{0, 1, 2, 0, 1}} },
@@ -54,18 +54,18 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 		draft := newMemo(ds, prompt, ids)
 		drafters["model"] = func() speculative.Drafter { return speculative.Model(draft) }
 	} else {
-		// The target itself, asked about another prompt, is a model that is often wrong.
+		// The target itself, after another prompt, is a model that is often wrong.
 		ds, err := t.target.NewSession(engine.SessionOptions{})
 		if err != nil {
 			return err
 		}
 		defer ds.Close()
 		draft := newMemo(ds, t.prompts[len(t.prompts)-1], ids)
-		drafters["astray"] = func() speculative.Drafter { return speculative.Model(draft) }
+		drafters["other prompt"] = func() speculative.Drafter { return speculative.Model(draft) }
 	}
 	plans := map[string]func() speculative.Schedule{
 		"": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 3}) },
-		", trimming": func() speculative.Schedule {
+		", min. confidence": func() speculative.Schedule {
 			return speculative.Constant(speculative.ConstantOptions{Length: 3, MinConfidence: 0.3})
 		},
 	}
@@ -79,8 +79,8 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 		}
 		for _, by := range slices.Sorted(maps.Keys(drafters)) {
 			for _, plan := range slices.Sorted(maps.Keys(plans)) {
-				if plan != "" && (by == "certain" || by == "tree") {
-					continue // they are sure of everything
+				if plan != "" && (by == "replay" || by == "tree") {
+					continue // their confidence does not vary
 				}
 				if err := t.chiSquared(ctx, name+", "+by+plan, target, exact, drafters[by], plans[plan], verifier, sampling); err != nil {
 					return err
@@ -91,7 +91,7 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 	return nil
 }
 
-// drawn is one chi-squared test.
+// chiSquared makes one test.
 func (t *test) chiSquared(ctx context.Context, what string, target *memo, exact []float64, by func() speculative.Drafter, plan func() speculative.Schedule, verifier func() speculative.Verifier, sampling engine.Sampling) error {
 	return t.check(ctx, distribution, what, func(c *Check) (string, error) {
 		o := speculative.Options{MaxTokens: drawnTokens}
@@ -118,7 +118,7 @@ func (t *test) chiSquared(ctx context.Context, what string, target *memo, exact 
 		}
 		x, p, ok := ChiSquared(counts, exact, t.Draws)
 		if !ok {
-			c.Detail = "the model is too sure of itself here: one text takes it all"
+			c.Detail = "nothing to compare: one text has all the probability"
 			return "", nil
 		}
 		c.PValue = &p
@@ -160,7 +160,7 @@ func (t *test) exact(ctx context.Context, target *memo, s engine.Sampling) ([]fl
 	return p, fill("\x00", 0, 0, 1)
 }
 
-// mostLikely are the n tokens of the greatest logits.
+// mostLikely returns the n tokens of the greatest logits.
 func mostLikely(logits []float32, n int) []int32 {
 	ids := make([]int32, len(logits))
 	for i := range ids {

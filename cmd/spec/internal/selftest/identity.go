@@ -10,7 +10,7 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// write writes t.Tokens tokens after a prompt; ends of text do not end it.
+// write generates t.Tokens tokens after a prompt; end-of-text tokens do not end it.
 func (t *test) write(ctx context.Context, prompt []int32, d speculative.Drafter, o speculative.Options, s engine.Sampling) ([]int32, error) {
 	session, err := t.target.NewSession(engine.SessionOptions{})
 	if err != nil {
@@ -28,8 +28,8 @@ func (t *test) write(ctx context.Context, prompt []int32, d speculative.Drafter,
 	return ids, nil
 }
 
-// confirm computes whole texts in one pass, where they were written token by token: the most likely
-// token at every position must be the one that was written. Speculation rests on it.
+// confirm computes in one pass whole texts that were generated token by token: the most likely token at
+// every position must be the generated one. Verification depends on it.
 func (t *test) confirm(ctx context.Context, _ reference) error {
 	return t.check(ctx, confirmation, "one pass over a greedy text", func(c *Check) (string, error) {
 		n := 0
@@ -50,7 +50,7 @@ func (t *test) confirm(ctx context.Context, _ reference) error {
 			vocab := t.target.Config().Vocab
 			for j := len(prompt) - 1; j < len(text)-1; j++ {
 				if id := sampler.Pick(logits[j*vocab:(j+1)*vocab], nil); id != text[j+1] {
-					return fmt.Sprintf("prompt %d, position %d: token %d was written, the pass says %d", i+1, j+1, text[j+1], id), nil
+					return fmt.Sprintf("prompt %d, position %d: token %d was generated, the pass gives %d", i+1, j+1, text[j+1], id), nil
 				}
 				n++
 			}
@@ -61,7 +61,7 @@ func (t *test) confirm(ctx context.Context, _ reference) error {
 }
 
 // greedy compares texts with and without drafts at temperature 0: all drafters and schedules with
-// the greedy rule, then the other rules.
+// the greedy verifier, then the other verifiers.
 func (t *test) greedy(ctx context.Context, _ reference) error {
 	sampling := func(int) engine.Sampling { return engine.Sampling{} }
 	plain, err := t.plain(ctx, sampling)
@@ -76,7 +76,7 @@ func (t *test) greedy(ctx context.Context, _ reference) error {
 	return t.verifiers(ctx, "greedy, ", plain, sampling, func(speculative.Verifier) bool { return true })
 }
 
-// match compares sampled texts of the same seeds.
+// match compares texts sampled with the same seeds.
 func (t *test) match(ctx context.Context, _ reference) error {
 	sampling := func(i int) engine.Sampling {
 		return engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: uint64(i + 1)}
@@ -86,7 +86,7 @@ func (t *test) match(ctx context.Context, _ reference) error {
 		return err
 	}
 	for _, d := range t.drafters() {
-		if err := t.identical(ctx, "match, "+d.name, plain, d, t.Schedules, nil, sampling); err != nil {
+		if err := t.identical(ctx, "sampled, "+d.name, plain, d, t.Schedules, nil, sampling); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (t *test) plain(ctx context.Context, sampling func(int) engine.Sampling) (t
 	return texts, nil
 }
 
-// rules checks every rule that promises the same text, with the draft model if there is one.
+// verifiers checks every verifier that promises the same text, with the draft model if there is one.
 func (t *test) verifiers(ctx context.Context, prefix string, plain [][]int32, sampling func(int) engine.Sampling, promises func(speculative.Verifier) bool) error {
 	drafters := t.drafters()
 	d := drafters[max(0, slices.IndexFunc(drafters, func(d drafter) bool { return d.name == "model" }))]
@@ -113,7 +113,7 @@ func (t *test) verifiers(ctx context.Context, prefix string, plain [][]int32, sa
 			continue // greedy refuses a temperature
 		}
 		plan := map[string]func() speculative.Schedule{"constant": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 4}) }}
-		if err := t.identical(ctx, prefix+"rule "+name, plain, d, plan, t.Verifiers[name], sampling); err != nil {
+		if err := t.identical(ctx, prefix+"verifier "+name, plain, d, plan, t.Verifiers[name], sampling); err != nil {
 			return err
 		}
 	}

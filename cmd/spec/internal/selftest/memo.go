@@ -8,10 +8,10 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// memo is a session that remembers what it computed, so that thousands of short texts after one
-// prompt cost a few hundred passes. It speaks only a few tokens of the model's vocabulary, ids,
-// and calls them 0, 1, 2, ...; its text's first token stands for the whole prompt. That changes the
-// distribution, of target and draft alike, and not what a rule has to do with it.
+// memo is a session that caches the logits after every text, so that thousands of short texts after one
+// prompt cost a few hundred passes. Its vocabulary is a few tokens of the model's, ids, renumbered from 0;
+// the first token of its text stands for the whole prompt. That changes the distribution, of target and
+// draft alike, but not what a verifier must do with it.
 type memo struct {
 	session *engine.Session
 	prompt  []int32
@@ -34,7 +34,7 @@ func (m *memo) MaxTree() int { return 64 }
 
 func (m *memo) Truncate(n int) error {
 	if n < 0 || n > len(m.text) {
-		return errors.New("truncating to what is not there")
+		return errors.New("truncated beyond the end")
 	}
 	m.text, m.tree = m.text[:n], nil
 	return nil
@@ -79,7 +79,7 @@ func (m *memo) Eval(ctx context.Context, tokens, parents []int32, want engine.Ro
 	return engine.Logits{Vocab: len(m.ids), Data: m.data}, nil
 }
 
-// row is what follows a text.
+// row returns the logits after a text.
 func (m *memo) row(ctx context.Context, text string) ([]float32, error) {
 	if row, ok := m.rows[text]; ok {
 		return row, nil
@@ -101,7 +101,7 @@ func (m *memo) row(ctx context.Context, text string) ([]float32, error) {
 	return row, nil
 }
 
-// after is what s says after text; what it has of text is not fed again.
+// after returns the logits after text; what the session holds of it is not fed again.
 func after(ctx context.Context, s *engine.Session, text []int32) ([]float32, error) {
 	n, have := 0, s.Tokens()
 	for n < len(have) && n < len(text)-1 && have[n] == text[n] {

@@ -8,7 +8,7 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// reference is a text and what the model says at each of its positions, fed as one chunk.
+// reference is a sequence and its logits at each position, fed as one chunk.
 type reference struct {
 	ids    []int32
 	logits []float32
@@ -48,7 +48,7 @@ func feed(ctx context.Context, s *engine.Session, ids []int32, chunk int, out []
 	return out, nil
 }
 
-// same says where two arrays of logits differ in a bit, "" if nowhere.
+// same describes where two arrays of logits first differ in a bit, "" if nowhere.
 func same(got, want []float32, vocab int) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("%d logits instead of %d", len(got), len(want))
@@ -61,7 +61,7 @@ func same(got, want []float32, vocab int) string {
 	return ""
 }
 
-// ways feeds the same text in every way there is.
+// passes feeds the same sequence split into passes in every way.
 func (t *test) passes(ctx context.Context, want reference) error {
 	ids := want.ids
 	bits := func(what string, f func() ([]float32, error)) error {
@@ -98,7 +98,7 @@ func (t *test) passes(ctx context.Context, want reference) error {
 // other is a token that is not id.
 func (t *test) other(id int32) int32 { return (id + 1) % int32(t.target.Config().Vocab) }
 
-// batch lets three other texts of other lengths share the passes.
+// batch shares the passes with three other sequences of other lengths.
 func (t *test) batch(ctx context.Context, ids []int32) (out []float32, err error) {
 	var s [4]*engine.Session
 	for i := range s {
@@ -160,7 +160,7 @@ func (t *test) tree(ctx context.Context, ids []int32) (out []float32, err error)
 	return out, nil
 }
 
-// truncated feeds wrong tokens after every piece and takes them back.
+// truncated feeds wrong tokens after every chunk and truncates them.
 func (t *test) truncated(ctx context.Context, ids []int32) (out []float32, err error) {
 	s, err := t.target.NewSession(engine.SessionOptions{})
 	if err != nil {
@@ -183,7 +183,7 @@ func (t *test) truncated(ctx context.Context, ids []int32) (out []float32, err e
 	return out, nil
 }
 
-// machines opens the model again with other numbers of threads and with every set of kernels.
+// kernelSets opens the model again with other numbers of threads and with every set of kernels.
 func (t *test) kernelSets(ctx context.Context, want reference) error {
 	compare := func(what, simd string, threads int) error {
 		return t.check(ctx, oneAnswer, what, func(c *Check) (wrong string, err error) {

@@ -1,7 +1,6 @@
-// Package selftest proves the promises of speculation on the model and the machine at hand: that
-// the logits depend on the text and on nothing else, bit for bit; that drafts do not change a text;
-// and that rules which promise no more than the target's distribution keep it, by a chi-squared
-// test of each.
+// Package selftest checks the promises of speculation on the model and the machine at hand: that
+// the logits depend on the sequence and on nothing else, bit for bit; that drafts do not change a text;
+// and that verifiers keep the target's distribution, by a chi-squared test of each.
 package selftest
 
 import (
@@ -28,14 +27,14 @@ type Config struct {
 	Verifiers     map[string]func() speculative.Verifier
 
 	Prompts []string // nil: a few built in
-	Tokens  int      // written after each
+	Tokens  int      // generated after each
 	Draws   int      // texts in each chi-squared test
-	Quick   bool     // less of everything
+	Quick   bool     // fewer prompts, tokens and draws
 
 	Report func(Check) // called after each check; may be nil
 }
 
-// Check is one line of the verdict.
+// Check is the outcome of one check.
 type Check struct {
 	Promise string   `json:"promise"`
 	What    string   `json:"what"`
@@ -45,18 +44,18 @@ type Check struct {
 	Seconds float64  `json:"seconds"`
 }
 
-// Result is the whole verdict.
+// Result is the outcome of all checks.
 type Result struct {
 	Schema  int      `json:"schema"`
 	Model   string   `json:"model"`
-	Kernels []string `json:"kernels"` // the best, which everything else is compared with, comes first
+	Kernels []string `json:"kernels"` // the default set, with which the others are compared, comes first
 	Threads int      `json:"n_threads"`
 	Checks  []Check  `json:"checks"`
 	Failed  int      `json:"n_failed"`
 	Seconds float64  `json:"total_seconds"`
 }
 
-// The promises, as the table names them.
+// The promises, as the report names them.
 const (
 	oneAnswer    = "one answer"
 	confirmation = "confirmation"
@@ -73,7 +72,7 @@ var builtIn = []string{
 	"To bake bread, take",
 }
 
-// test is a run under way.
+// test is the state of a run.
 type test struct {
 	Config
 	target, draft *engine.Model
@@ -82,10 +81,10 @@ type test struct {
 	result        Result
 }
 
-// kernels are all names there are; the ones that the machine lacks are passed over.
+// kernels are all names of kernel sets; those that the machine lacks are skipped.
 var kernels = []string{"scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"}
 
-// Run makes all checks. A check that fails is no error: the result says it.
+// Run makes all checks. A check that fails is not an error: it is in the result.
 func Run(ctx context.Context, c Config) (Result, error) {
 	begin := time.Now()
 	t := &test{Config: c, result: Result{Schema: 1, Checks: []Check{}}}
@@ -150,7 +149,7 @@ func (t *test) with(ctx context.Context, simd string, threads int, f func() erro
 	return f()
 }
 
-// read makes ids of the prompts; for a model without a tokenizer any will do.
+// read encodes the prompts; a model without a tokenizer gets arbitrary ids.
 func (t *test) read() error {
 	texts, tok := t.Prompts, t.target.Tokenizer()
 	if len(texts) == 0 {
@@ -180,7 +179,7 @@ func (t *test) read() error {
 	return nil
 }
 
-// check makes one check: f returns what there is to say, and what was wrong, if anything.
+// check makes one check: f fills in the detail, and returns what was wrong, if anything.
 func (t *test) check(ctx context.Context, promise, what string, f func(c *Check) (wrong string, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -203,15 +202,15 @@ func (t *test) check(ctx context.Context, promise, what string, f func(c *Check)
 	return nil
 }
 
-// drafter is somebody who drafts, fresh for every text.
+// drafter makes a drafter, a new one for every text.
 type drafter struct {
 	name string
 	make func(target []int32) (d speculative.Drafter, release func(), err error)
 }
 
-// drafters lists all there are, and two that know what the target will write: one repeats it with
-// every third token wrong, one draws trees around it, so that there is something to accept and
-// something to roll back whatever the model.
+// drafters lists all drafters, and two that know the target's text: one repeats it with every third
+// token wrong, one drafts trees around it, so that whatever the model something is accepted and
+// something is rolled back.
 func (t *test) drafters() (list []drafter) {
 	nothing := func() {}
 	list = append(list, drafter{"replay", func(record []int32) (speculative.Drafter, func(), error) {

@@ -160,7 +160,7 @@ func TestBrokenRulesAreCaught(t *testing.T) {
 		}
 		caught[x.Promise+" "+x.What] = true
 	}
-	for _, want := range []string{"same text greedy, rule acceptsAll", "same text sampled, rule acceptsAll", "distribution acceptsAll, model", "distribution redrawsFromP, model"} {
+	for _, want := range []string{"same text greedy, verifier acceptsAll", "same text sampled, verifier acceptsAll", "distribution acceptsAll, model", "distribution redrawsFromP, model"} {
 		if !caught[want] {
 			t.Errorf("not caught: %s", want)
 		}

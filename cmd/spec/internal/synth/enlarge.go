@@ -22,7 +22,7 @@ const (
 // writes the stream writes all copies, every matrix that reads it reads the first copy and has zeros for the others. Added
 // heads, units of the feed-forward and layers hold random weights, and zeros where their outputs come together. A tied
 // output matrix becomes one of its own, for it would add up the copies. Blocks of 32 weights stay whole, so a small model
-// in Q8_0 has the very same weights afterwards.
+// in Q8_0 has the same weights afterwards.
 //
 // Of the shape HiddenSize, Layers, Heads, KVHeads and FeedForward count; the rest stays as it is. Every one must be able to
 // hold the small model's, and heads keep their size.

@@ -8,9 +8,9 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// Shape is the size of a model in every direction.
+// Shape is the hyperparameters of a model.
 type Shape struct {
-	Name         string // as people know it, lower case
+	Name         string // lower case
 	Architecture string // llama or gpt2
 	Context      int    // tokens
 	Vocab        int    // tokens
@@ -49,7 +49,7 @@ var types = []struct {
 	{gguf.F32, gguf.F32, 0},
 }
 
-// Shapes lists the names of the shapes there are.
+// Shapes lists the names of the known shapes.
 func Shapes() (names []string) {
 	for _, s := range shapes {
 		names = append(names, s.Name)
