@@ -29,10 +29,7 @@ func avx2() Kernels {
 	k.MatMul[F32] = floatMatMul(f32AVX2, 64, 6)
 	k.MatMul[F16] = floatMatMul(f16AVX2, 32, 6)
 	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
-	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVX2, 8)
-	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVX2, 8)
-	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX2, tileDSum, 1, 8)
-	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX2, tileHalf, 2, 8)
+	integerAVX2(&k)
 	k.Pass[F32], k.Pass[F16], k.Pass[BF16] = 6, 6, 6
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
@@ -56,10 +53,7 @@ func avxvnni() Kernels {
 	k := avx2()
 	k.Name = "avxvnni"
 	k.Offset = true
-	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVXVNNI, 8)
-	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVXVNNI, 8)
-	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVXVNNI, tileDSum, 1, 8)
-	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVXVNNI, tileHalf, 2, 8)
+	integerAVXVNNI(&k)
 	return k
 }
 
@@ -71,12 +65,9 @@ func avx512() Kernels {
 	k.MatMul[F32] = floatMatMul(f32AVX512, 64, 8)
 	k.MatMul[F16] = floatMatMul(f16AVX512, 32, 8)
 	k.MatMul[BF16] = floatMatMul(bf16AVX512, 32, 8)
-	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8AVX512, 8)
-	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4AVX512, 8)
+	integerAVX512(&k)
 	k.MatMulPair[Q8_0] = blockMatMulPair(Q8_0, q8PairAVX512)
 	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)
-	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kAVX512, tileDSum, 1, 8)
-	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kAVX512, tileHalf, 2, 8)
 	clear(k.Pass[:])
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, geluAVX512
 	k.ReadSum = readSumAVX512

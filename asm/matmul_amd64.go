@@ -20,3 +20,23 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 		kernel(&panels[0], panel, &x.Q[0], &x.D[0], &x.Bias[0], blocks, &out[0], stride, ahead.From, ahead.Step)
 	}
 }
+
+// integerMatMul makes a MatMul of a kernel of integer weights. of gives the tile's sums that the type takes.
+func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) MatMul {
+	units, perToken := f.BlockWeights(), 1
+	if formats[f].sums == halfSums {
+		perToken = 2
+	}
+	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
+		if x.Cols < units {
+			clearTile(x, out, stride)
+			return
+		}
+		sums, last := of(x), x.Cols/BlockSize*x.Tokens-1
+		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
+		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
+		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, ahead.From, ahead.Step)
+	}
+}
+
+func tileBias(x *Tile) []int32 { return x.Bias }

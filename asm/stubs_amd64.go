@@ -15,17 +15,64 @@ package asm
 //go:noescape
 func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
-// q4AVX512 is
+// q6kAVX512 is
+//
+//	for t < n, r < 16:
+//		for b < 8*supers:                       // weights are unsigned: w+32
+//			isum0, isum1 := half[b][t][0], half[b][t][1]
+//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
+//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//
+//go:noescape
+func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q51AVX512 is
 //
 //	for t < n, r < 16:
 //		for b < blocks:
-//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
-//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
-//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q51AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q5kAVX512 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d, dmin are the super-block's
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
+//			acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
+//			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
+//
+//go:noescape
+func q5kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q50AVX512 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 3
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//
+//go:noescape
+func q50AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q41AVX512 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 15
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//			acc = fma(m(b, r), dsum[b][t], acc)
+//
+//go:noescape
+func q41AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kAVX512 is
 //
@@ -39,17 +86,65 @@ func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, 
 //go:noescape
 func q4kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
-// q6kAVX512 is
+// iq4nlAVX512 is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
-//			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//		for b < blocks:
+//			isum := bias[b][t]
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+128
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//
+//go:noescape
+func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4AVX512 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
+//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
+//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
+//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//
+//go:noescape
+func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// mxfp4AVX512 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 3
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
+//			acc = fma(float(isum), power(e[b][r])*d[b][t], acc)
+//
+//go:noescape
+func mxfp4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q3kAVX512 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // weights are unsigned: w+4
+//			isum0, isum1 := half[b][t][0] >> 3, half[b][t][1] >> 3
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q3kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q2kAVX512 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // sc and mn are of 16 weights; half is -32*sum
+//			isum0, isum1 := 0, 0
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
+//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//			u := mn[b][0][r]*sum0[b][t] + mn[b][1][r]*sum1[b][t]
+//			acc = fma(-float(u), dmin[r]*d[b][t], acc)
+//
+//go:noescape
+func q2kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q8PairAVX512 is
 //
@@ -76,17 +171,64 @@ func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks i
 //go:noescape
 func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
-// q4AVXVNNI is
+// q6kAVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < 8*supers:                       // weights are unsigned: w+32
+//			isum0, isum1 := half[b][t][0], half[b][t][1]
+//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
+//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//
+//go:noescape
+func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q51AVXVNNI is
 //
 //	for t < n, r < 16:
 //		for b < blocks:
-//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
-//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
-//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q51AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q5kAVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d, dmin are the super-block's
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
+//			acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
+//			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
+//
+//go:noescape
+func q5kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q50AVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 3
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//
+//go:noescape
+func q50AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q41AVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 15
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//			acc = fma(m(b, r), dsum[b][t], acc)
+//
+//go:noescape
+func q41AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kAVXVNNI is
 //
@@ -100,17 +242,65 @@ func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //go:noescape
 func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
-// q6kAVXVNNI is
+// iq4nlAVXVNNI is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
-//			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//		for b < blocks:
+//			isum := bias[b][t]
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+128
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//
+//go:noescape
+func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4AVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
+//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
+//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
+//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//
+//go:noescape
+func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// mxfp4AVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 3
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
+//			acc = fma(float(isum), power(e[b][r])*d[b][t], acc)
+//
+//go:noescape
+func mxfp4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q3kAVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // weights are unsigned: w+4
+//			isum0, isum1 := half[b][t][0] >> 3, half[b][t][1] >> 3
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q2kAVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // sc and mn are of 16 weights; half is -32*sum
+//			isum0, isum1 := 0, 0
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
+//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//			u := mn[b][0][r]*sum0[b][t] + mn[b][1][r]*sum1[b][t]
+//			acc = fma(-float(u), dmin[r]*d[b][t], acc)
+//
+//go:noescape
+func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // q8AVX2 is
 //
@@ -123,17 +313,64 @@ func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //go:noescape
 func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
-// q4AVX2 is
+// q6kAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*supers:                       // weights are unsigned: w+32
+//			isum0, isum1 := half[b][t][0], half[b][t][1]
+//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
+//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//
+//go:noescape
+func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q51AVX2 is
 //
 //	for t < n, r < 16:
 //		for b < blocks:
-//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
-//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
-//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q51AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q5kAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d, dmin are the super-block's
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
+//			acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
+//			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
+//
+//go:noescape
+func q5kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q50AVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 3
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//
+//go:noescape
+func q50AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q41AVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 15
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//			acc = fma(m(b, r), dsum[b][t], acc)
+//
+//go:noescape
+func q41AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // q4kAVX2 is
 //
@@ -147,17 +384,65 @@ func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //go:noescape
 func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
-// q6kAVX2 is
+// iq4nlAVX2 is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
-//			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//		for b < blocks:
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // -127 to 113
+//			acc = fma(float(isum), d(b, r)*d[b][t], acc)
+//
+//go:noescape
+func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4AVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
+//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
+//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
+//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//
+//go:noescape
+func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// mxfp4AVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 3
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
+//			acc = fma(float(isum), power(e[b][r])*d[b][t], acc)
+//
+//go:noescape
+func mxfp4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q3kAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // weights are unsigned: w+4
+//			isum0, isum1 := half[b][t][0] >> 3, half[b][t][1] >> 3
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q2kAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // sc and mn are of 16 weights; half is -32*sum
+//			isum0, isum1 := 0, 0
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
+//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//			u := mn[b][0][r]*sum0[b][t] + mn[b][1][r]*sum1[b][t]
+//			acc = fma(-float(u), dmin[r]*d[b][t], acc)
+//
+//go:noescape
+func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // f32AVX512 is
 //

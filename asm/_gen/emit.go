@@ -180,15 +180,28 @@ func (f *file) textf(format string, a ...any) {
 // constant defines 32 bytes of read-only memory that repeat v, and names them.
 func (f *file) constant(name string, v uint32) string { return f.table(name, v, v, v, v, v, v, v, v) }
 
-// lanes256 names 32 bytes that repeat v, and defines them where the file has none yet.
+// lanes256 names 32 bytes that repeat v.
 func (f *file) lanes256(v uint32) string {
-	name := fmt.Sprintf("x%08x", v)
+	return f.once(fmt.Sprintf("x%08x", v), v, v, v, v, v, v, v, v)
+}
+
+// once is table where the file has none of that name yet.
+func (f *file) once(name string, v ...uint32) string {
 	for _, p := range f.parts {
 		if p.table != nil && p.table.name == name {
 			return name + "<>(SB)"
 		}
 	}
-	return f.constant(name, v)
+	return f.table(name, v...)
+}
+
+// lookup names a table of 16 bytes, for VPSHUFB.
+func (f *file) lookup(name string, bytes [16]int) string {
+	var v [4]uint32
+	for i, b := range bytes {
+		v[i/4] |= uint32(uint8(b)) << (i % 4 * 8)
+	}
+	return f.once(name, v[:]...)
 }
 
 // table defines read-only memory of an even number of values, and names it.

@@ -55,7 +55,10 @@ func run(dir string, check bool) error {
 	if err := writeAll(dir, "stubs_arm64.go", outputsARM64, check); err != nil {
 		return err
 	}
-	return writeAll(dir, "stubs_amd64.go", outputs, check)
+	if err := writeAll(dir, "stubs_amd64.go", outputs, check); err != nil {
+		return err
+	}
+	return putGo(filepath.Join(dir, "integer_amd64.go"), setters(), check)
 }
 
 // writeAll writes assembly files and the Go declarations of their functions.
@@ -69,11 +72,16 @@ func writeAll(dir, stubsName string, outputs []output, check bool) error {
 			return err
 		}
 	}
-	src, err := format.Source(stubs.Bytes())
+	return putGo(filepath.Join(dir, stubsName), stubs.Bytes(), check)
+}
+
+// putGo formats a Go file and writes or compares it.
+func putGo(name string, text []byte, check bool) error {
+	src, err := format.Source(text)
 	if err != nil {
 		return err
 	}
-	return put(filepath.Join(dir, stubsName), src, check)
+	return put(name, src, check)
 }
 
 // put writes a file, or in a check compares it.

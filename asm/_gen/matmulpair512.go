@@ -17,7 +17,7 @@ func (f *file) pair512(w *weights, block func(off, line int)) {
 	f.load("w", "AX", "panel", "R8", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI")
 	f.load("ahead", "R15")
 	f.ins("ADDQ", "AX", "R15")
-	f.beginPairs(w)
+	f.beginRun(w)
 	f.ins("MOVQ", imm(4*pairTokens), "R13")
 	for i := 16; i < 32; i++ {
 		f.ins("VPXORD", z(i), z(i), z(i))
@@ -48,7 +48,7 @@ func (f *file) pair512(w *weights, block func(off, line int)) {
 			}
 		}
 	}
-	f.nextPairBlock(w)
+	f.nextBlock(w)
 	f.nextActivations(w)
 	f.stepAhead()
 	f.ins("DECQ", "DI")

@@ -25,11 +25,12 @@ type parts256 struct {
 	phases int
 	dual   bool
 	extra  bool // R12 points at rows too
-	whole  bool // groups are not looped over, for not all of their bytes lie 64 bytes apart
+	flat   bool // groups are not looped over, for not all of their bytes lie 64 bytes apart
 
 	scales   func(f *file, phase, h, reg int) // the block's, as floats; Y11 is free
 	minimums func(f *file, phase, h, reg int)
-	integers func(f *file, phase, c, reg int) // pairs: the scales of 16 weights, as int32
+	integers func(f *file, phase, c, reg int) // pairs: the scales of 16 weights, as int32; Y11 is free
+	factor   func(f *file, reg int)           // pairs with minimums: what these, in 16 bits, are multiplied with
 }
 
 // tile256 is what is in registers at once: n tokens with one half of the rows or both.
@@ -53,7 +54,10 @@ func (u tile256) each(do func(t, h, sum int)) {
 }
 
 // wide reports whether AVX2 sums products in 32 bits, pairs of groups at a time.
-func (u tile256) wide() bool { return !u.vnni && (u.w.pairs || !u.w.signed && u.w.groups < 8) }
+func (u tile256) wide() bool { return !u.vnni && u.w.half() }
+
+// half reports whether kernels hold one half of the rows in registers.
+func (w *weights) half() bool { return w.pairs || !w.signed && !w.small }
 
 // outAt is the address of token t's row, half h.
 func outAt(t, h int) string {
@@ -112,7 +116,7 @@ func (f *file) nest256(w *weights, vnni bool) {
 		p.super(f)
 	}
 	halves := 2
-	if w.pairs || (tile256{w: w, vnni: vnni}).wide() {
+	if w.half() {
 		halves = 1
 	}
 	whole := w.whole && !vnni
@@ -166,7 +170,7 @@ func (f *file) halveStep() {
 // nextUnit256 moves on to the next unit and jumps to label loop, or falls through at the end.
 func (f *file) nextUnit256(w *weights, loop string) {
 	if w.super == 0 {
-		f.nextPairBlock(w)
+		f.nextBlock(w)
 	} else {
 		w.vec256.next(f)
 		if w.vec256.units() < 8 {
@@ -266,7 +270,7 @@ func (f *file) unit256(u tile256) {
 		f.ins("ADDQ", imm(32*sign), "AX")
 		f.ins("ADDQ", imm(32*sign), "R10")
 		if w.super == 0 {
-			f.ins("SUBQ", imm(16*sign), "BX")
+			f.ins("SUBQ", imm((32-8*w.scaleBytes)*sign), "BX")
 			return
 		}
 		f.ins("ADDQ", imm(8*sign), "BX")
@@ -316,7 +320,7 @@ func (f *file) block256(u tile256, phase int) {
 		every = 1
 	}
 	step := groups
-	if !p.whole && (u.n > 2 || p.dual && u.n > 1) {
+	if !p.flat && (u.n > 2 || p.dual && u.n > 1) {
 		step = 2
 		if u.n > 4 && w.super == 0 || p.dual && every == 1 {
 			step = 1
@@ -445,7 +449,9 @@ func (f *file) wide256(u tile256, phase int) {
 			f.ins("VPBLENDW", "$0xAA", y(13), y(12), y(12))
 		}
 		for g := 4 * c; g < 4*c+4; g += 2 {
-			f.readAhead(g / 2)
+			if g/2 < lines {
+				f.readAhead(g / 2)
+			}
 			for j := range 2 {
 				if p.dual {
 					p.unpack(f, false, phase, (g+j)%4, c, 0, 8+j)
@@ -473,17 +479,15 @@ func (f *file) wide256(u tile256, phase int) {
 		f.scale256(u, phase)
 		return
 	}
-	if w.shift >= 0 {
-		for c := range 2 {
-			p.integers(f, phase, c, 8)
-			for t := range u.n {
-				f.ins("VPBROADCASTD", w.sumsAt(t, c), y(10))
-				if w.shift > 0 {
-					f.ins("VPSRAD", imm(w.shift), y(10), y(10))
-				}
-				f.ins("VPMULLD", y(8), y(10), y(10))
-				f.ins("VPADDD", y(10), y(t), y(t))
-			}
+	if !w.zero { // half is -32 times the sums, and weights are stored plus 32 >> shift
+		p.integers(f, phase, 0, 8)
+		p.integers(f, phase, 1, 9)
+		f.pair16(8, 9)
+		f.ins("VPSLLW", imm(5-w.shift), y(8), y(8))
+		for t := range u.n {
+			f.halfSums(w, t)
+			f.ins("VPMADDWD", y(8), y(10), y(10))
+			f.ins("VPADDD", y(10), y(t), y(t))
 		}
 	}
 	for t := range u.n {
@@ -512,7 +516,7 @@ func (f *file) pairs256(u tile256, phase int) {
 			}
 		}
 		for g := 4 * c; g < 4*c+4; g++ {
-			if g%2 == 0 {
+			if g%2 == 0 && g/2 < lines {
 				f.readAhead(g / 2)
 			}
 			p.unpack(f, true, phase, g, 0, 0, 8)
@@ -543,8 +547,40 @@ func (f *file) scalePairs256(u tile256, phase int) {
 		f.ins("VBROADCASTSS", at("DX", 4*t), y(10))
 		f.ins("VMULPS", y(10), y(12), y(10))
 		f.ins("VFMADD213PS", outAt(t, 0), y(10), y(t))
+		if !u.w.min {
+			f.ins("VMOVUPS", y(t), outAt(t, 0))
+		}
+	}
+	if !u.w.min {
+		return
+	}
+	// fma(float(-u), dmin*dx, ...), u = mn0*sum0 + mn1*sum1
+	u.w.vec256.minimums(f, phase, 0, 8)
+	u.w.vec256.minimums(f, phase, 1, 9)
+	f.pair16(8, 9)
+	u.w.vec256.factor(f, 12)
+	for t := range u.n {
+		f.halfSums(u.w, t)
+		f.ins("VPMADDWD", y(8), y(10), y(10))
+		f.ins("VCVTDQ2PS", y(10), y(10))
+		f.ins("VBROADCASTSS", at("DX", 4*t), y(11))
+		f.ins("VMULPS", y(11), y(12), y(11))
+		f.ins("VFMADD231PS", y(11), y(10), y(t))
 		f.ins("VMOVUPS", y(t), outAt(t, 0))
 	}
+}
+
+// pair16 makes pairs of 16 bits of the int32 numbers in two registers, in the first one.
+func (f *file) pair16(first, second int) {
+	f.ins("VPSLLD", "$16", y(second), y(second))
+	f.ins("VPBLENDW", "$0xAA", y(second), y(first), y(first))
+}
+
+// halfSums makes Y10 the pair of 16 bits -sum0, -sum1 of a token's halves, of which Tile.Half is 32 times as much.
+func (f *file) halfSums(w *weights, t int) {
+	f.ins("VPBROADCASTQ", w.sumsAt(t, 0), y(10))
+	f.ins("VPSRAD", "$5", y(10), y(10))
+	f.ins("VPACKSSDW", y(10), y(10), y(10))
 }
 
 // minOp256 adds the minimum times dsum.

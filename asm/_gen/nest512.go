@@ -20,7 +20,7 @@ type parts512 struct {
 	dual   bool
 
 	// scales reads the scales of a block: Z8 and the minimums in Z9, or those of pairs in Z24 and Z25. minimums reads those of
-	// pairs there, and their factor to Z26.
+	// pairs, as pairs of 16 bits, to Z24; their factor is Z28.
 	scales   func(f *file, phase int)
 	minimums func(f *file, phase int)
 }
@@ -50,7 +50,7 @@ func (f *file) nest512(w *weights) {
 		f.label(fmt.Sprintf("loop%d", T))
 		if w.super == 0 {
 			f.block512(w, T, 0)
-			f.nextPairBlock(w)
+			f.nextBlock(w)
 		} else {
 			f.super512(w, T)
 		}
@@ -214,6 +214,20 @@ func (f *file) pairs512(w *weights, T, phase int) {
 		f.ins("VFMADD231PS", z(25), z(8+t), z(t))
 		f.ins("VMULPS.BCST", at("DX", 4*t), z(27), z(26))
 		f.ins("VFMADD231PS", z(26), z(t), z(16+t))
+	}
+	if !w.min {
+		return
+	}
+	// acc = fma(float(-u), dmin*dx, acc), u = mn0*sum0 + mn1*sum1: half is -32 times the sums
+	w.vec512.minimums(f, phase)
+	for t := range T {
+		f.ins("VPBROADCASTQ", w.sumsAt(t, 0), z(25))
+		f.ins("VPSRAD", "$5", z(25), z(25))
+		f.ins("VPACKSSDW", z(25), z(25), z(25))
+		f.ins("VPMADDWD", z(24), z(25), z(25))
+		f.ins("VCVTDQ2PS", z(25), z(25))
+		f.ins("VMULPS.BCST", at("DX", 4*t), z(28), z(26))
+		f.ins("VFMADD231PS", z(26), z(25), z(16+t))
 	}
 }
 

@@ -10,10 +10,10 @@ const q4kDoc = `for t < n, r < 16:
 // Q4_K: super-blocks of nibbles: low ones of a byte are of an even block, high ones of the next; then d 2048, dmin 2080, sc 2112,
 // mn 2240.
 var q4k = weights{
-	name:  "q4k",
-	doc:   q4kDoc,
-	super: q4kBytes, quants: 2048,
-	sums: "dsum", zero: true, min: true, groups: 8, whole: true,
+	name:   "q4k",
+	doc:    q4kDoc,
+	format: "Q4_K", super: q4kBytes, quants: 2048,
+	sums: "dsum", zero: true, min: true, small: true, whole: true,
 	vec512: parts512{
 		constants: nibbleMask512,
 		super:     func(f *file) { f.super512K(2048) },
@@ -31,8 +31,8 @@ var q4k = weights{
 		},
 		unpack:   func(f *file, _ bool, phase, g, _, h, reg int) { f.nibbles256(phase, at("AX", 64*g+32*h), reg) },
 		phases:   2,
-		scales:   func(f *file, phase, h, reg int) { f.scale256K(2048+16*h, 16*phase+8*h, reg) },
-		minimums: func(f *file, phase, h, reg int) { f.scale256K(2080+16*h, 128+16*phase+8*h, reg) },
+		scales:   func(f *file, phase, h, reg int) { f.scale256K("VPMOVZXBD", 2048+16*h, 16*phase+8*h, reg) },
+		minimums: func(f *file, phase, h, reg int) { f.scale256K("VPMOVZXBD", 2080+16*h, 128+16*phase+8*h, reg) },
 	},
 }
 
@@ -72,9 +72,9 @@ func (f *file) nextNibbles512(phase, scales int) {
 }
 
 // scale256K is the product of a super-block's number, at R14+super, and a block's, a byte at BX+block. Y11 is used.
-func (f *file) scale256K(super, block, reg int) {
+func (f *file) scale256K(widen string, super, block, reg int) {
 	f.ins("VCVTPH2PS", at("R14", super), y(11))
-	f.ins("VPMOVZXBD", at("BX", block), y(reg))
+	f.ins(widen, at("BX", block), y(reg))
 	f.ins("VCVTDQ2PS", y(reg), y(reg))
 	f.ins("VMULPS", y(11), y(reg), y(reg))
 }

@@ -9,9 +9,9 @@ const q6kDoc = `for t < n, r < 16:
 
 // Q6_K: super-blocks of weights w+32: nibbles as Q4_K; pairs of bits 2048, block 4n+i of a half n at bits 2i; sc 3072, d 3328.
 var q6k = weights{
-	name:  "q6k",
-	doc:   q6kDoc,
-	super: q6kBytes, quants: 2048,
+	name:   "q6k",
+	doc:    q6kDoc,
+	format: "Q6_K", super: q6kBytes, quants: 2048,
 	sums: "half", pairs: true,
 	vec512: parts512{
 		constants: func(f *file) {

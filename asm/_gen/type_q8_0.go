@@ -17,7 +17,7 @@ var q8 = weights{
 	name:      "q8",
 	doc:       q8Doc,
 	signedDoc: q8SignedDoc,
-	header:    64, quants: 512,
+	format:    "Q8_0", per: 2, header: 64, scaleBytes: 2, quants: 512,
 	sums: "bias", signed: true, whole: true,
 	vec512: parts512{
 		unpack: func(f *file, _, g int) { f.ins("VMOVDQU8", at("AX", 64*g), z(24)) },

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // weights describes a type of integer weights to the loop nests. What differs between types beyond numbers are the functions
 // that unpack and scale; they are in the type's own file.
@@ -13,9 +16,12 @@ type weights struct {
 
 	signedDoc string // where AVX2 without VNNI has another one
 
-	// Blocks in pairs: the scales of both (header bytes), then the quants of each. Super-blocks of 8 blocks: bytes of one.
-	header, quants int
-	super          int
+	format string // its name in package asm
+
+	// Runs of per blocks, 1, 2 or 4: header bytes with the scales of all, scaleBytes a row, then the quants of each, as many bytes.
+	// Super-blocks of 8 blocks: bytes of one, and of its quants, which come first.
+	per, header, scaleBytes, quants int
+	super                           int
 
 	// What the sums of a block start at: bias and half are shifted right by shift, with dsum they start at 0.
 	sums  string
@@ -26,11 +32,11 @@ type weights struct {
 	min   bool // acc = fma(minimum, dsum, acc) follows
 	plus  bool // the minimum is added, not taken away
 
-	// signed are weights that AVX2 without VNNI multiplies as signed bytes; otherwise groups is how many groups' products of
-	// w < 2^bits fit into 16 bits: 8, 4 or 2.
-	signed bool
-	groups int
-	whole  bool // AVX2 without VNNI: kernels of 5 to 8 tokens that unpack weights once
+	// AVX2 without VNNI: signed are weights that are multiplied as signed bytes; of small ones the sums of a block fit into 16 bits.
+	// Neither of both makes kernels that hold one half of the rows in registers, also with VNNI: where unpacking takes longer than
+	// loading activations, nothing is lost by loading them twice.
+	signed, small bool
+	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
 	vec512 parts512
 	vec256 parts256
@@ -41,7 +47,7 @@ func (w *weights) blockBytes() int {
 	if w.super > 0 {
 		return w.super / 8
 	}
-	return w.header/2 + w.quants
+	return w.header/w.per + w.quants
 }
 
 // minOp adds the minimum times dsum.
@@ -56,7 +62,7 @@ func (w *weights) minOp() string {
 func (w *weights) lines() int { return (w.blockBytes() + 63) / 64 }
 
 // allWeights are the types of integer weights, in the order of package asm's formats.
-var allWeights = []*weights{&q8, &q4, &q4k, &q6k}
+var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &mxfp4, &q3k, &q2k}
 
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
 //
@@ -81,6 +87,21 @@ func (w *weights) count() string {
 	return "blocks"
 }
 
+// setters is a Go file of functions that put the kernels into a set.
+func setters() []byte {
+	var b bytes.Buffer
+	b.WriteString(header + "package asm\n")
+	for _, set := range []string{"AVX2", "AVXVNNI", "AVX512"} {
+		fmt.Fprintf(&b, "\n// integer%s sets the products with integer weights.\nfunc integer%[1]s(k *Kernels) {\n", set)
+		for _, w := range allWeights {
+			fmt.Fprintf(&b, "\tk.MatMul[%s] = integerMatMul(%[1]s, %s%s, tile%s)\n", w.format, w.name, set, map[string]string{
+				"bias": "Bias", "half": "Half", "dsum": "DSum"}[w.sums])
+		}
+		b.WriteString("}\n")
+	}
+	return b.Bytes()
+}
+
 // The same for the generator of arm64's kernels.
 var (
 	blockParams  = q8.params()
@@ -101,13 +122,13 @@ func (f *file) arguments(w *weights) {
 	f.load("ahead", "R15")
 	f.ins("ADDQ", "AX", "R15")
 	if w.super == 0 {
-		f.beginPairs(w)
+		f.beginRun(w)
 	}
 }
 
-// beginPairs makes AX, BX and R14 what they are in the first block of a pair, for AX at its scales: BX is what to add to AX for
-// the block's scales, R14 what to skip after its quants.
-func (f *file) beginPairs(w *weights) {
+// beginRun makes AX, BX and R14 what they are in the first block of a run, for AX at its scales: BX is what to add to AX for the
+// block's scales; R14 what to skip after its quants, or the number of the block in a run of 4.
+func (f *file) beginRun(w *weights) {
 	f.ins("ADDQ", imm(w.header), "AX")
 	f.ins("MOVQ", imm(-w.header), "BX")
 	f.ins("XORQ", "R14", "R14")
@@ -116,11 +137,27 @@ func (f *file) beginPairs(w *weights) {
 // blockScales is the memory of a block's scales, off bytes further.
 func blockScales(off int) string { return atx("AX", "BX", 1, off) }
 
-// nextPairBlock moves AX to the next block, whose quants follow at once if it is the second of its pair.
-func (f *file) nextPairBlock(w *weights) {
-	f.ins("LEAQ", atx("AX", "R14", 1, w.quants), "AX")
-	f.ins("XORQ", imm(w.header), "R14")
-	f.ins("XORQ", imm(-w.header^-(w.quants+w.header-32)), "BX")
+// nextBlock moves AX to the next block, whose quants follow at once if it is not the last of its run.
+func (f *file) nextBlock(w *weights) {
+	switch w.per {
+	case 1:
+		f.ins("ADDQ", imm(w.quants+w.header), "AX")
+	case 2:
+		f.ins("LEAQ", atx("AX", "R14", 1, w.quants), "AX")
+		f.ins("XORQ", imm(w.header), "R14")
+		f.ins("XORQ", imm(-w.header^-(w.quants+w.header-32)), "BX")
+	case 4:
+		f.loops++
+		same := fmt.Sprintf("run%d", f.loops)
+		f.ins("ADDQ", imm(w.quants), "AX")
+		f.ins("SUBQ", imm(w.quants-16*w.scaleBytes), "BX")
+		f.ins("INCQ", "R14")
+		f.ins("TESTQ", "$3", "R14")
+		f.ins("JNE", same)
+		f.ins("ADDQ", imm(w.header), "AX")
+		f.ins("MOVQ", imm(-w.header), "BX")
+		f.label(same)
+	}
 }
 
 // nextActivations moves the pointers to the next block of activations.

@@ -1,0 +1,76 @@
+package main
+
+// Q3_K: super-blocks of weights w+4: crumbs, then a vector of bits 2, of 8 blocks; sc 1536, d 1792.
+var q3k = weights{
+	name: "q3k", doc: `for t < n, r < 16:
+	for b < 8*blocks:                       // weights are unsigned: w+4
+		isum0, isum1 := half[b][t][0] >> 3, half[b][t][1] >> 3
+		for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+		for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
+		acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)`,
+	format: "Q3_K", super: 1856, quants: 1536,
+	sums: "half", shift: 3, pairs: true,
+	vec512: parts512{
+		constants: func(f *file) {
+			f.broadcast512(0x03030303, 31)
+			f.broadcast512(0x04040404, 30)
+		},
+		super: func(f *file) {
+			f.ins("VCVTPH2PS", at("AX", 1792), z(27))
+			f.ins("LEAQ", at("AX", 1536), "BX")
+		},
+		before: func(f *file) { f.ins("VMOVDQU8", at("AX", 128), z(26)) },
+		unpack: func(f *file, _, g int) {
+			f.crumbs512(g)
+			switch from := (g + 4) % 8; {
+			case from < 2:
+				f.ins("VPSLLW", imm(2-from), z(26), z(28))
+			default:
+				f.ins("VPSRLW", imm(from-2), z(26), z(28))
+			}
+			f.ins("VPTERNLOGD", "$0xF8", z(28), z(30), z(24)) // crumbs | (mask & bits)
+		},
+		scales: func(f *file, _ int) {
+			for c := range 2 {
+				f.ins("VPMOVSXBD", at("BX", 16*c), z(24+c))
+				f.ins("VCVTDQ2PS", z(24+c), z(24+c))
+			}
+		},
+		next: func(f *file, _ int) { f.nextOfSuper(192, 32) },
+	},
+	vec256: parts256{
+		constants: func(f *file, _ bool) {
+			f.ins("VMOVDQU", f.lanes256(0x03030303), y(14))
+			f.ins("VMOVDQU", f.lanes256(0x04040404), y(15))
+		},
+		super: func(f *file) { f.ins("LEAQ", at("AX", 1536), "BX") },
+		next:  func(f *file) { f.nextOfSuper(192, 32) },
+		unpack: func(f *file, _ bool, _, g, _, _, reg int) {
+			f.crumbs256(g, reg)
+			f.ins("VMOVDQU", at("AX", 128), y(13))
+			f.shiftTo(2, (g+4)%8, 13)
+			f.ins("VPAND", y(15), y(13), y(13))
+			f.ins("VPOR", y(13), y(reg), y(reg))
+		},
+		scales:   func(f *file, _, h, reg int) { f.ins("VCVTPH2PS", at("R14", 1792+16*h), y(reg)) },
+		integers: func(f *file, _, c, reg int) { f.ins("VPMOVSXBD", at("BX", 16*c), y(reg)) },
+	},
+}
+
+// crumbs512 reads group g, bits 2i of a vector of 4 groups, to Z24. Z25 keeps the vector; Z31 is the mask.
+func (f *file) crumbs512(g int) {
+	if g%4 == 0 {
+		f.ins("VMOVDQU8", at("AX", 64*(g/4)), z(25))
+		f.ins("VPANDD", z(31), z(25), z(24))
+		return
+	}
+	f.ins("VPSRLW", imm(2*(g%4)), z(25), z(24))
+	f.ins("VPANDD", z(31), z(24), z(24))
+}
+
+// crumbs256 reads group g of one half of the rows; Y14 is the mask.
+func (f *file) crumbs256(g, reg int) {
+	f.ins("VMOVDQU", at("AX", 64*(g/4)), y(reg))
+	f.shiftTo(0, 2*(g%4), reg)
+	f.ins("VPAND", y(14), y(reg), y(reg))
+}
