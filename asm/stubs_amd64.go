@@ -109,6 +109,17 @@ func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens in
 //go:noescape
 func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
+// iq4xsAVX512 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := bias[b][t]
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+128
+//			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
+//
+//go:noescape
+func iq4xsAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
 // mxfp4AVX512 is
 //
 //	for t < n, r < 16:
@@ -265,6 +276,17 @@ func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens i
 //go:noescape
 func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
+// iq4xsAVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := bias[b][t]
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+128
+//			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
+//
+//go:noescape
+func iq4xsAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
 // mxfp4AVXVNNI is
 //
 //	for t < n, r < 16:
@@ -406,6 +428,17 @@ func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //
 //go:noescape
 func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// iq4xsAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := 0
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // -127 to 113
+//			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
+//
+//go:noescape
+func iq4xsAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // mxfp4AVX2 is
 //

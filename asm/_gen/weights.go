@@ -62,7 +62,7 @@ func (w *weights) minOp() string {
 func (w *weights) lines() int { return (w.blockBytes() + 63) / 64 }
 
 // allWeights are the types of integer weights, in the order of package asm's formats.
-var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &mxfp4, &q3k, &q2k}
+var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &iq4xs, &mxfp4, &q3k, &q2k}
 
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
 //
