@@ -33,13 +33,14 @@ type encoder interface {
 
 // scratch is what one Encode works with; it is reused.
 type scratch struct {
-	ids       []int32    // the result so far
-	symbols   []symbol   // the word being merged
-	queue     []uint64   // its candidate merges, a heap
-	text      []byte     // SentencePiece: the text with spaces escaped,
-	word      []byte     // and the part of it being merged
-	fragments []fragment // the text cut at special tokens
-	spare     []fragment
+	ids       []int32        // the result so far
+	symbols   []symbol       // the word being merged
+	queue     []uint64       // its candidate merges, a heap
+	text      []byte         // SentencePiece: the text with spaces escaped,
+	word      []byte         // and the part of it being merged
+	fragments []fragment     // the text cut at special tokens
+	found     []fragment     // special tokens of a cluster, and
+	taken     []uint64       // the bytes that they cover, a bit each
 	ends      []int          // where each part of the text ends
 	barred    map[int32]bool // tokens that the fragment must not become, nil for none
 	split     splitState
