@@ -1,9 +1,7 @@
 package bpe
 
 import (
-	"fmt"
 	"maps"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -11,53 +9,26 @@ import (
 // bytes and is merged by rank.
 type byteLevel struct {
 	pre    pretokenizer
-	bytes  [256]int32       // token of each byte, -1 if the vocabulary has none
-	merges map[uint64]merge // by left<<32 | right
+	bytes  [256]int32 // token of each byte, -1 if the vocabulary has none
+	merges mergeTable
 	whole  map[string]int32 // words that are tokens and are not merged, by their bytes; nil: every word is merged
 	unk    int32
 }
-
-type merge struct {
-	rank uint32
-	id   int32
-}
-
-func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
 
 func newByteLevel(t *Tokenizer, pre string, merges []string) (*byteLevel, error) {
 	p, err := findPretokenizer(pre)
 	if err != nil {
 		return nil, err
 	}
-	b := &byteLevel{pre: p, merges: make(map[uint64]merge, len(merges)), unk: t.unk}
+	b := &byteLevel{pre: p, unk: t.unk}
+	if b.merges, err = newMergeTable(t, merges); err != nil {
+		return nil, err
+	}
 	for i := range b.bytes {
 		b.bytes[i] = -1
 		if id, ok := t.ids[string(byteRunes[i])]; ok && t.isText(id) {
 			b.bytes[i] = id
 		}
-	}
-	for rank, line := range merges {
-		// A token is never empty, so neither is what stands before the space.
-		sep := -1
-		if line != "" {
-			sep = strings.IndexByte(line[1:], ' ') + 1
-		}
-		if sep <= 0 {
-			return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s is not two tokens with a space between", rank, quote(line))
-		}
-		left, right := line[:sep], line[sep+1:]
-		var id [3]int32
-		for k, s := range [3]string{left, right, left + right} {
-			var ok bool
-			if id[k], ok = t.ids[s]; !ok {
-				return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s needs the token %s, which is not in the vocabulary", rank, quote(line), quote(s))
-			}
-		}
-		key := pairKey(id[0], id[1])
-		if _, ok := b.merges[key]; ok || !t.isText(id[2]) {
-			continue // the first of two counts; text makes no control token
-		}
-		b.merges[key] = merge{uint32(rank), id[2]}
 	}
 	if p.ignoreMerges {
 		b.whole = make(map[string]int32, len(t.tokens))
@@ -91,7 +62,7 @@ func (b *byteLevel) word(s *scratch, word string) {
 		s.symbols = append(s.symbols, symbol{prev: int32(i) - 1, next: int32(i) + 1, id: b.bytes[word[i]], priority: never})
 	}
 	s.symbols[len(word)-1].next = -1
-	s.merge(b)
+	s.merge(b.merges)
 	for i := int32(0); i >= 0; i = s.symbols[i].next {
 		id := s.symbols[i].id
 		if id < 0 {
@@ -101,13 +72,6 @@ func (b *byteLevel) word(s *scratch, word string) {
 			s.ids = append(s.ids, id)
 		}
 	}
-}
-
-func (b *byteLevel) pair(s *scratch, left, right *symbol) (int32, uint32) {
-	if m, ok := b.merges[pairKey(left.id, right.id)]; ok && !s.barred[m.id] {
-		return m.id, m.rank
-	}
-	return -1, never
 }
 
 func (b *byteLevel) equal(other encoder) bool {

@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -12,7 +13,7 @@ func (t *Tokenizer) Equal(other *Tokenizer) bool {
 		slices.Equal(t.tokens, other.tokens) && slices.Equal(t.types, other.types) &&
 		t.bos == other.bos && t.eos == other.eos && t.unk == other.unk &&
 		t.addBOS == other.addBOS && t.addEOS == other.addEOS && t.spacePrefix == other.spacePrefix &&
-		slices.Equal(t.eog, other.eog) && t.encoder.equal(other.encoder)
+		maps.Equal(t.stripAfter, other.stripAfter) && slices.Equal(t.eog, other.eog) && t.encoder.equal(other.encoder)
 }
 
 // Compatible returns nil if the ids of t and other stand for the same tokens,

@@ -27,18 +27,26 @@ var ErrUnsupported = errors.New("not supported")
 // Config is a vocabulary and its rules, in the words of a GGUF file's metadata
 // (tokenizer.ggml.*). Ids of -1 mean that there is no such token.
 type Config struct {
-	Model  string    // "gpt2" (byte-level BPE) or "llama" (SentencePiece-style BPE)
-	Pre    string    // pre-tokenizer of a gpt2 model; "" is "default"
+	Model  string    // "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE) or "gemma4" (BPE by merges on characters)
+	Pre    string    // pre-tokenizer of a gpt2 model; "" is "default", "gemma4" makes it a gemma4 model
 	Tokens []string  // spelling of each id; an empty one is never found in text
 	Types  []int32   // type of each id; nil: all normal
 	Scores []float32 // of each id; a llama model merges the pair that makes the highest first
-	Merges []string  // of a gpt2 model, "left right", most important first
+	Merges []string  // of a gpt2 or gemma4 model, "left right", in the order of rank
 
 	BOS, EOS, UNK int32
 	EOG           []int32 // ids that end a generation, beside EOS and the well-known chat marks
 
 	AddBOS, AddEOS bool // what AddSpecial adds
 	AddSpacePrefix bool // a llama model's text begins with a space, after a special token too
+
+	// StripAfter are special tokens that take the white space behind them (ASCII's)
+	// with them where they are found in a text.
+	StripAfter []int32
+
+	// RemoveExtraWhitespaces makes one space of each run of spaces in a llama model's
+	// text, and none of those at its ends.
+	RemoveExtraWhitespaces bool
 }
 
 // Defaults returns what holds for a tokenizer model and pre-tokenizer as long
@@ -51,16 +59,37 @@ func Defaults(model, pre string) Config {
 		c.AddBOS, c.AddSpacePrefix = true, true
 	case "gpt2":
 		p, _ := findPretokenizer(pre)
-		c.AddBOS = p.addBOS
+		c.AddBOS = p.addBOS || isGemma4(model, pre)
+	case "gemma4":
+		c.AddBOS = true
 	}
 	return c
 }
 
-// endMarks are spellings that end an assistant's turn or a text, whatever a
-// file says of their type. Files exist that call them normal tokens.
-var endMarks = []string{
-	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>",
-	"<end_of_turn>", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+// isGemma4 says whether a file has a vocabulary of the gemma4 kind, which its model
+// or its pre-tokenizer may say.
+func isGemma4(model, pre string) bool { return model == "gemma4" || model == "gpt2" && pre == "gemma4" }
+
+// unsupportedModels are kinds of tokenizers that other engines know.
+var unsupportedModels = map[string]string{
+	"bert": "WordPiece", "t5": "unigram", "rwkv": "RWKV", "plamo2": "PLaMo-2", "plamo3": "PLaMo-3",
+	"hybriddna": "DNA k-mers", "whitespace": "words",
+}
+
+// checkModel checks the kind of the tokenizer.
+func checkModel(c *Config) error {
+	if isGemma4(c.Model, c.Pre) {
+		c.Model = "gemma4"
+	}
+	switch c.Model {
+	case "gpt2", "llama", "gemma4":
+		return nil
+	}
+	kind := ""
+	if name, ok := unsupportedModels[c.Model]; ok {
+		kind = " (" + name + ")"
+	}
+	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: gemma4, gpt2, llama)", quote(c.Model), kind, ErrUnsupported)
 }
 
 // New checks c and prepares a tokenizer. Errors name the metadata key and the
@@ -74,8 +103,8 @@ func New(c Config) (*Tokenizer, error) {
 }
 
 func newTokenizer(c Config) (*Tokenizer, error) {
-	if c.Model != "gpt2" && c.Model != "llama" {
-		return nil, fmt.Errorf("tokenizer.ggml.model: %s is %w (known: gpt2, llama)", quote(c.Model), ErrUnsupported)
+	if err := checkModel(&c); err != nil {
+		return nil, err
 	}
 	if err := checkIDs(&c); err != nil {
 		return nil, err
@@ -99,27 +128,24 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		}
 		t.ids[s] = int32(i)
 	}
-	if t.eos >= 0 {
-		t.eog = append(t.eog, t.eos)
-	}
-	t.eog = append(t.eog, c.EOG...)
-	for _, s := range endMarks {
-		if id, ok := t.ids[s]; ok {
-			t.types[id] = TypeControl
-			t.eog = append(t.eog, id)
+	t.findEnds(c.EOG)
+	for _, id := range c.StripAfter {
+		if t.stripAfter == nil {
+			t.stripAfter = make(map[int32]bool)
 		}
+		t.stripAfter[id] = true
 	}
-	slices.Sort(t.eog)
-	t.eog = slices.Compact(t.eog)
-
 	if t.bytes, err = t.makeTokenBytes(); err != nil {
 		return nil, err
 	}
 	t.special = newSpecials(t.tokens, t.types)
-	if c.Model == "llama" {
+	switch c.Model {
+	case "llama":
 		t.spacePrefix = c.AddSpacePrefix
-		t.encoder, err = newSentencePiece(t, c.Scores)
-	} else {
+		t.encoder, err = newSentencePiece(t, c.Scores, c.RemoveExtraWhitespaces)
+	case "gemma4":
+		t.encoder, err = newCharLevel(t, c.Merges)
+	default:
 		t.encoder, err = newByteLevel(t, c.Pre, c.Merges)
 	}
 	if err != nil {
@@ -148,6 +174,11 @@ func checkIDs(c *Config) error {
 	for i, id := range c.EOG {
 		if id < 0 || int(id) >= n {
 			return fmt.Errorf("end-of-generation token %d of %d: %d is outside the vocabulary of %d tokens", i, len(c.EOG), id, n)
+		}
+	}
+	for i, id := range c.StripAfter {
+		if id < 0 || int(id) >= n {
+			return fmt.Errorf("token %d of %d that strip white space: %d is outside the vocabulary of %d tokens", i, len(c.StripAfter), id, n)
 		}
 	}
 	if c.AddBOS && c.BOS < 0 {

@@ -22,7 +22,7 @@ func (t *Tokenizer) makeTokenBytes() ([]string, error) {
 		case TypeUserDefined:
 			all = append(all, text...)
 		default:
-			if t.model == "llama" {
+			if t.model != "gpt2" {
 				all = append(all, strings.ReplaceAll(text, spaceMark, " ")...)
 			} else {
 				all = appendUnspelled(all, text)

@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -30,7 +31,9 @@ func FuzzByteLevel(f *testing.F) {
 	f.Add("<s>hello</s><tool><|im_start|>", true)
 	toks := map[string]*Tokenizer{}
 	for name := range expressions {
-		toks[name] = must(f, tinyByteLevel(name))
+		if name != "gemma4" { // of characters, not bytes
+			toks[name] = must(f, tinyByteLevel(name))
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string, special bool) {
 		for name, tok := range toks {
@@ -83,6 +86,31 @@ func FuzzSentencePiece(f *testing.F) {
 	})
 }
 
+// FuzzCharLevel: valid text comes back, and merges are those of the definition.
+func FuzzCharLevel(f *testing.F) {
+	for _, s := range awkward {
+		f.Add(s)
+	}
+	f.Add("the<tool> the▁x ▁▁\n\n\n\n")
+	tok, whole := must(f, tinyCharLevel()), must(f, tinyCharLevel())
+	whole.encoder.(*charLevel).wordByWord = false
+	f.Fuzz(func(t *testing.T, text string) {
+		ids := tok.Encode(text, EncodeOptions{})
+		want := string([]rune(strings.ReplaceAll(text, spaceMark, " ")))
+		if got := tok.Decode(ids); got != want || stream(t, tok, ids) != want {
+			t.Fatalf("%q decodes to %q", text, got)
+		}
+		if other := whole.Encode(text, EncodeOptions{}); !slices.Equal(ids, other) {
+			t.Fatalf("%q: %q by words, %q as a whole", text, tokenStrings(tok, ids), tokenStrings(whole, other))
+		}
+		if len(text) < 200 && !strings.Contains(text, "<tool>") {
+			if got, want := tokenStrings(tok, ids), charLevelByDefinition(tok, text); !slices.Equal(got, want) {
+				t.Fatalf("%q: got %q, want %q", text, got, want)
+			}
+		}
+	})
+}
+
 // FuzzDecode: any ids stream to the text that they decode to.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0xe6, 0, 0x97, 0, 0xa5, 0})
@@ -107,9 +135,10 @@ func FuzzDecode(f *testing.F) {
 func FuzzNew(f *testing.F) {
 	f.Add("gpt2", "gpt-2", "a\nb\nab\n<s>", "\x01\x01\x01\x03", "a b", int32(3), "aab<s>")
 	f.Add("llama", "", "<unk>\n<0x41>\na\nb\nab\n▁", "\x02\x06\x01\x01\x01\x01", "", int32(0), "Aab ab")
+	f.Add("gemma4", "", "<unk>\n<0x41>\na\nb\nab\n▁\n▁ab", "\x02\x06\x01\x01\x01\x01\x01", "a b\n▁ ab", int32(0), "Aab ab")
 	f.Add("llama", "", "<unk>\n<0x23>\na", "\x02\x03\x01", "", int32(0), "a#")
 	f.Fuzz(func(t *testing.T, model, pre, tokens, types, merges string, id int32, text string) {
-		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, EOG: []int32{id}, AddBOS: true, AddSpacePrefix: true}
+		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, EOG: []int32{id}, AddBOS: true, AddSpacePrefix: true, RemoveExtraWhitespaces: id == 0}
 		for i := range len(types) {
 			c.Types = append(c.Types, int32(int8(types[i])))
 		}

@@ -1,7 +1,6 @@
 package bpe
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -9,17 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// spaceMark is how SentencePiece vocabularies write a space: U+2581.
-const spaceMark = "▁"
-
 // sentencePiece is SentencePiece-style BPE: text starts as its characters, and
 // of all neighbours that make a token those with the highest score go first.
 type sentencePiece struct {
 	tokens     map[string]scored // what text may become
 	longest    int               // bytes of the longest of them
-	bytes      [256]int32        // fallback, -1 if the vocabulary has none
-	unk        int32
+	bytes      byteFallback
 	wordByWord bool // no token has a space mark after another character
+	squeeze    bool // Config.RemoveExtraWhitespaces
 }
 
 type scored struct {
@@ -27,28 +23,18 @@ type scored struct {
 	priority uint32 // the higher the score, the lower
 }
 
-func newSentencePiece(t *Tokenizer, scores []float32) (*sentencePiece, error) {
-	sp := &sentencePiece{tokens: make(map[string]scored, len(t.tokens)), unk: t.unk, wordByWord: true}
+func newSentencePiece(t *Tokenizer, scores []float32, squeeze bool) (*sentencePiece, error) {
+	sp := &sentencePiece{tokens: make(map[string]scored, len(t.tokens)), bytes: t.byteFallback(), wordByWord: true, squeeze: squeeze}
 	for i, text := range t.tokens {
 		if !t.isText(int32(i)) {
 			continue
 		}
 		sp.tokens[text] = scored{int32(i), priorityOf(scores[i])}
 		sp.longest = max(sp.longest, len(text))
-		if strings.Contains(strings.TrimLeft(text, spaceMark), spaceMark) {
-			sp.wordByWord = false
-		}
+		sp.wordByWord = sp.wordByWord && !markInside(text)
 	}
 	if sp.longest >= maxWord {
 		return nil, fmt.Errorf("tokenizer.ggml.tokens: a token of %d bytes", sp.longest)
-	}
-	for i := range sp.bytes {
-		sp.bytes[i] = -1
-		if id, ok := t.ids[fmt.Sprintf("<0x%02X>", i)]; ok && (t.types[id] == TypeByte || t.isText(id)) {
-			sp.bytes[i] = id
-		} else if id, ok := t.ids[string([]byte{byte(i)})]; ok && t.isText(id) {
-			sp.bytes[i] = id
-		}
 	}
 	return sp, nil
 }
@@ -64,41 +50,37 @@ func priorityOf(score float32) uint32 {
 
 // encode is called with the space prefix, if there is to be one, in s.text.
 func (sp *sentencePiece) encode(s *scratch, text string) {
-	for {
-		before, after, found := strings.Cut(text, " ")
-		s.text = append(s.text, before...)
-		if !found {
-			break
+	if sp.squeeze {
+		text = squeezeSpaces(text, s.begins)
+		if text == "" {
+			return
 		}
-		s.text = append(s.text, spaceMark...)
-		text = after
 	}
+	s.text = appendMarked(s.text, text)
 	for all := s.text; len(all) > 0; {
-		n := sp.cut(all)
+		n := wordEnd(all, sp.wordByWord)
 		sp.word(s, all[:n])
 		all = all[n:]
 	}
 }
 
-// cut returns the length of the stretch to merge next. No merge crosses the
-// front of a word if no token does, so words can go one by one.
-func (sp *sentencePiece) cut(text []byte) int {
-	n := min(len(text), maxWord)
-	if sp.wordByWord {
-		mark, i := []byte(spaceMark), 0
-		for i < n && bytes.HasPrefix(text[i:n], mark) {
-			i += len(mark)
-		}
-		if k := bytes.Index(text[i:n], mark); k >= 0 {
-			return i + k
+// squeezeSpaces makes one space of each run of spaces, and none of those at the end
+// and, where begins is set, at the beginning.
+func squeezeSpaces(text string, begins bool) string {
+	if begins {
+		text = strings.TrimLeft(text, " ")
+	}
+	text = strings.TrimRight(text, " ")
+	if !strings.Contains(text, "  ") {
+		return text
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		if text[i] != ' ' || i == 0 || text[i-1] != ' ' {
+			b.WriteByte(text[i])
 		}
 	}
-	for k := n; k < len(text) && k > n-utf8.UTFMax; k-- {
-		if utf8.RuneStart(text[k]) {
-			return k
-		}
-	}
-	return n
+	return b.String()
 }
 
 func (sp *sentencePiece) word(s *scratch, word []byte) {
@@ -119,7 +101,7 @@ func (sp *sentencePiece) word(s *scratch, word []byte) {
 		if sym := &s.symbols[i]; sym.id >= 0 {
 			s.ids = append(s.ids, sym.id)
 		} else {
-			sp.fallback(s, word[sym.start:sym.end])
+			sp.bytes.encode(s, word[sym.start:sym.end])
 		}
 	}
 }
@@ -134,24 +116,7 @@ func (sp *sentencePiece) pair(s *scratch, left, right *symbol) (int32, uint32) {
 	return -1, never
 }
 
-// fallback spells a character that is not in the vocabulary in bytes, or calls
-// it unknown if the vocabulary lacks one of them.
-func (sp *sentencePiece) fallback(s *scratch, char []byte) {
-	before := len(s.ids)
-	for _, b := range char {
-		id := sp.bytes[b]
-		if id < 0 {
-			s.ids = s.ids[:before]
-			if sp.unk >= 0 {
-				s.ids = append(s.ids, sp.unk)
-			}
-			return
-		}
-		s.ids = append(s.ids, id)
-	}
-}
-
 func (sp *sentencePiece) equal(other encoder) bool {
 	o, ok := other.(*sentencePiece)
-	return ok && sp.bytes == o.bytes && maps.Equal(sp.tokens, o.tokens)
+	return ok && sp.bytes == o.bytes && sp.squeeze == o.squeeze && maps.Equal(sp.tokens, o.tokens)
 }

@@ -3,8 +3,10 @@ package bpe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // tinyWords are what the tiny vocabularies can say in one token, in the order
@@ -92,6 +94,72 @@ func tinySentencePiece() Config {
 	}
 	add("<tool>", TypeUserDefined, 0)
 	return c
+}
+
+// tinyCharLevel is the like for the gemma4 kind, with all splits of a word as merges.
+func tinyCharLevel() Config {
+	c := Defaults("gemma4", "")
+	add := func(text string, kind int32) {
+		c.Tokens, c.Types = append(c.Tokens, text), append(c.Types, kind)
+	}
+	add("<pad>", TypeControl)
+	add("<eos>", TypeControl)
+	add("<bos>", TypeControl)
+	add("<unk>", TypeUnknown)
+	for b := range 256 {
+		add(fmt.Sprintf("<0x%02X>", b), TypeByte)
+	}
+	known := map[string]bool{}
+	for _, r := range spaceMark + "abcdefghijklmnopqrstuvwxyz<>/0'!12\n日本é" {
+		known[string(r)] = true
+		add(string(r), TypeNormal)
+	}
+	for _, w := range append(slices.Clone(tinyWords), "\n\n\n") {
+		w = strings.ReplaceAll(w, " ", spaceMark)
+		for i := 1; i < len(w); i++ {
+			if known[w[:i]] && known[w[i:]] {
+				c.Merges = append(c.Merges, w[:i]+" "+w[i:])
+			}
+		}
+		if !known[w] {
+			known[w] = true
+			add(w, TypeNormal)
+		}
+	}
+	add("<tool>", TypeUserDefined)
+	c.BOS, c.EOS, c.UNK = 2, 1, 3
+	return c
+}
+
+// charLevelByDefinition encodes text without special tokens.
+func charLevelByDefinition(tok *Tokenizer, text string) (list []string) {
+	for _, line := range cutAt([]string{strings.ReplaceAll(text, " ", spaceMark)}, rule(`[^\n]+|[\n]+`)) {
+		if id, ok := tok.ID(line); ok && tok.isText(id) && strings.Trim(line, "\n") == "" {
+			list = append(list, line)
+			continue
+		}
+		var chars []string
+		for i := 0; i < len(line); {
+			_, n := utf8.DecodeRuneInString(line[i:])
+			chars = append(chars, line[i:i+n])
+			i += n
+		}
+		for _, s := range naiveMerge(chars, func(l, r string) (float64, bool) {
+			left, ok := tok.ID(l)
+			right, ok2 := tok.ID(r)
+			m, ok3 := tok.encoder.(*charLevel).merges[pairKey(left, right)]
+			return float64(m.rank), ok && ok2 && ok3
+		}) {
+			if id, ok := tok.ID(s); ok && tok.isText(id) {
+				list = append(list, s)
+				continue
+			}
+			for i := range len(s) {
+				list = append(list, fmt.Sprintf("<0x%02X>", s[i]))
+			}
+		}
+	}
+	return list
 }
 
 func must(t testing.TB, c Config) *Tokenizer {

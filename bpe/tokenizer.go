@@ -21,6 +21,7 @@ type Tokenizer struct {
 	eog            []int32 // ascending
 	addBOS, addEOS bool
 	spacePrefix    bool
+	stripAfter     map[int32]bool // special tokens that take the white space behind them
 
 	scratch sync.Pool // of *scratch
 }
@@ -43,6 +44,7 @@ type scratch struct {
 	taken     []uint64       // the bytes that they cover, a bit each
 	ends      []int          // where each part of the text ends
 	barred    map[int32]bool // tokens that the fragment must not become, nil for none
+	begins    bool           // the fragment begins a text or follows a special token
 	split     splitState
 	read      int // characters that splitters have looked at, roughly: tests hold it against the text's length
 }
@@ -99,12 +101,22 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 	if o.AddSpecial && t.addBOS {
 		s.ids = append(s.ids, t.bos)
 	}
-	prefix := t.spacePrefix && !o.NoSpacePrefix
+	s.begins = !o.NoSpacePrefix
+	strip := false
 	for _, f := range t.special.cut(s, text, parts) {
 		if f.id >= 0 {
 			s.ids = append(s.ids, f.id)
-			prefix = t.spacePrefix
+			s.begins = true
+			strip = t.stripAfter[f.id]
 			continue
+		}
+		if strip {
+			for f.start < f.end && asciiSpace(text[f.start]) {
+				f.start++
+			}
+			if strip = f.start == f.end; strip {
+				continue
+			}
 		}
 		s.barred = nil
 		if t.special.barred != nil {
@@ -113,11 +125,11 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 			}
 		}
 		s.text = s.text[:0]
-		if prefix {
+		if s.begins && t.spacePrefix {
 			s.text = append(s.text, spaceMark...)
 		}
 		t.encoder.encode(s, text[f.start:f.end])
-		prefix = false
+		s.begins = false
 	}
 	if o.AddSpecial && t.addEOS {
 		s.ids = append(s.ids, t.eos)
@@ -126,6 +138,8 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 	t.scratch.Put(s)
 	return ids
 }
+
+func asciiSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // Size returns the number of ids: 0 to Size-1 are in the vocabulary.
 func (t *Tokenizer) Size() int { return len(t.tokens) }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
@@ -28,6 +29,7 @@ func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
 		return nil, err
 	}
 	c := bpe.Defaults(model, pre)
+	gemma4 := model == "gemma4" || model == "gpt2" && pre == "gemma4"
 	if c.Tokens, err = f.Strings(prefix + "tokens"); err != nil {
 		return nil, err
 	}
@@ -43,7 +45,7 @@ func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
 	}
 	read(f, prefix+"token_type", f.Int32s, &c.Types, &err)
 	read(f, prefix+"scores", f.Float32s, &c.Scores, &err)
-	if model == "gpt2" && err == nil { // without merges every text would fall into bytes
+	if (model == "gpt2" || model == "gemma4") && err == nil { // without merges every text would fall into bytes
 		c.Merges, err = f.Strings(prefix + "merges")
 	}
 	read(f, prefix+"bos_token_id", id, &c.BOS, &err)
@@ -52,6 +54,10 @@ func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
 	read(f, prefix+"add_bos_token", f.Bool, &c.AddBOS, &err)
 	read(f, prefix+"add_eos_token", f.Bool, &c.AddEOS, &err)
 	read(f, prefix+"add_space_prefix", f.Bool, &c.AddSpacePrefix, &err)
+	read(f, prefix+"remove_extra_whitespaces", f.Bool, &c.RemoveExtraWhitespaces, &err)
+	if gemma4 { // the first files say false, which is wrong, and the reference engine ignores it
+		c.AddBOS = true
+	}
 	for _, key := range []string{"eot_token_id", "eom_token_id"} {
 		end := int32(-1)
 		read(f, prefix+key, id, &end, &err)
@@ -62,11 +68,35 @@ func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.StripAfter = stripAfter(f, &c)
 	t, err := bpe.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	return t, nil
+}
+
+// stripAfter returns the special tokens of Phi-3's vocabulary that take the white space behind them.
+// No key says which: the reference engine goes by the model's name, and so does this.
+func stripAfter(f *gguf.File, c *bpe.Config) (ids []int32) {
+	name, _ := f.String("general.name")
+	name = strings.ToLower(name)
+	if !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
+		return nil
+	}
+	for i, token := range c.Tokens {
+		special := i < len(c.Types) && (c.Types[i] == bpe.TypeControl || c.Types[i] == bpe.TypeUserDefined || c.Types[i] == bpe.TypeUnknown)
+		switch token {
+		case "<unk>", "<s>", "<|endoftext|>":
+			special = false
+		case "</s>":
+			special = true
+		}
+		if special {
+			ids = append(ids, int32(i))
+		}
+	}
+	return ids
 }
 
 // read sets *v to the value of a key, if the file has it and nothing has failed before.

@@ -3,9 +3,11 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -13,26 +15,17 @@ import (
 // there is no such token.
 func TestTokenizerIDs(t *testing.T) {
 	read := func(key string, id gguf.Value) error {
-		var b bytes.Buffer
-		if err := gguf.Write(&b, []gguf.KV{
-			{Key: "tokenizer.ggml.model", Value: "gpt2"},
-			{Key: "tokenizer.ggml.tokens", Value: []string{"a", "b", "</s>"}},
-			{Key: "tokenizer.ggml.merges", Value: []string{}},
-			{Key: key, Value: id},
-		}, nil); err != nil {
-			t.Fatal(err)
-		}
-		f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "ids.gguf")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = ReadTokenizer(f)
+		_, err := ReadTokenizer(openKeys(t,
+			gguf.KV{Key: "tokenizer.ggml.model", Value: "gpt2"},
+			gguf.KV{Key: "tokenizer.ggml.tokens", Value: []string{"a", "b", "</s>"}},
+			gguf.KV{Key: "tokenizer.ggml.merges", Value: []string{}},
+			gguf.KV{Key: key, Value: id}))
 		return err
 	}
 	for _, name := range []string{"bos", "eos", "unknown", "eot", "eom"} {
 		key := "tokenizer.ggml." + name + "_token_id"
 		for _, id := range []gguf.Value{uint32(3), int32(-2), uint64(1 << 32), int64(1 << 40)} {
-			want := fmt.Sprintf("ids.gguf: key %q: %v is outside the vocabulary of 3 tokens", key, id)
+			want := fmt.Sprintf("keys.gguf: key %q: %v is outside the vocabulary of 3 tokens", key, id)
 			if err := read(key, id); err == nil || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -42,8 +35,83 @@ func TestTokenizerIDs(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := read(key, "2"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("ids.gguf: key %q: wrong type", key)) {
+		if err := read(key, "2"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("keys.gguf: key %q: wrong type", key)) {
 			t.Error(err)
+		}
+	}
+}
+
+// openKeys opens a file of nothing but metadata.
+func openKeys(t *testing.T, kvs ...gguf.KV) *gguf.File {
+	t.Helper()
+	var b bytes.Buffer
+	if err := gguf.Write(&b, kvs, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "keys.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestTokenizerKinds: kinds that are not implemented are refused by name, whatever keys they have.
+func TestTokenizerKinds(t *testing.T) {
+	tokens := gguf.KV{Key: "tokenizer.ggml.tokens", Value: []string{"a", "b"}}
+	for _, c := range []struct{ model, want string }{
+		{"bert", "\"bert\" (WordPiece) is not supported"}, {"t5", "\"t5\" (unigram) is not supported"},
+		{"rwkv", "\"rwkv\" (RWKV) is not supported"}, {"gpt2", "tokenizer.ggml.merges"}, {"gemma4", "tokenizer.ggml.merges"},
+	} {
+		_, err := ReadTokenizer(openKeys(t, gguf.KV{Key: "tokenizer.ggml.model", Value: c.model}, tokens))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "keys.gguf") {
+			t.Errorf("%s: %v", c.model, err)
+		}
+	}
+}
+
+// TestTokenizerGemma4: a gemma4 text begins with BOS even where the file denies it.
+func TestTokenizerGemma4(t *testing.T) {
+	for _, kind := range [][2]string{{"gemma4", ""}, {"gpt2", "gemma4"}} {
+		tok, err := ReadTokenizer(openKeys(t,
+			gguf.KV{Key: "tokenizer.ggml.model", Value: kind[0]}, gguf.KV{Key: "tokenizer.ggml.pre", Value: kind[1]},
+			gguf.KV{Key: "tokenizer.ggml.tokens", Value: []string{"<bos>", "a", "\u2581", "\u2581a"}},
+			gguf.KV{Key: "tokenizer.ggml.token_type", Value: []int32{3, 1, 1, 1}},
+			gguf.KV{Key: "tokenizer.ggml.merges", Value: []string{"\u2581 a"}},
+			gguf.KV{Key: "tokenizer.ggml.bos_token_id", Value: uint32(0)}, gguf.KV{Key: "tokenizer.ggml.add_bos_token", Value: false}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.Encode("a a", bpe.EncodeOptions{AddSpecial: true}); !slices.Equal(got, []int32{0, 1, 3}) {
+			t.Errorf("%q: got %v", kind, got)
+		}
+	}
+}
+
+// TestTokenizerExtraWhitespace: one key, and one model name, take white space away.
+func TestTokenizerExtraWhitespace(t *testing.T) {
+	for _, c := range []struct {
+		kv   gguf.KV
+		want []int32 // of "<s> a  a"
+	}{
+		{gguf.KV{Key: "general.name", Value: "other"}, []int32{1, 3, 5, 3, 5}},
+		{gguf.KV{Key: "tokenizer.ggml.remove_extra_whitespaces", Value: true}, []int32{1, 5, 5}},
+		{gguf.KV{Key: "general.name", Value: "My Phi-3 mini"}, []int32{1, 3, 5, 3, 5}}, // not after <s>
+	} {
+		tok, err := ReadTokenizer(tokenizerFile(t, c.kv))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.Encode("<s> a  a", bpe.EncodeOptions{ParseSpecial: true}); !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %v, want %v", c.kv, got, c.want)
+		}
+	}
+	for name, want := range map[string][]int32{"phi3": {7, 5, 2, 5}, "phi": {7, 3, 5, 2, 3, 5}} {
+		tok, err := ReadTokenizer(tokenizerFile(t, gguf.KV{Key: "general.name", Value: name}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.Encode("<message> a</s> a", bpe.EncodeOptions{ParseSpecial: true}); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestTokenizerKeys(t *testing.T) {
 		{[]gguf.KV{key("add_bos_token", false)}, []int32{5}, []int32{2}},
 		{[]gguf.KV{key("add_eos_token", true)}, []int32{1, 5, 2}, []int32{2}},
 		{[]gguf.KV{key("bos_token_id", uint32(6))}, []int32{6, 5}, []int32{2}},
-		{[]gguf.KV{key("eos_token_id", uint32(7)), key("add_eos_token", true)}, []int32{1, 5, 7}, []int32{7}},
+		{[]gguf.KV{key("eos_token_id", uint32(7)), key("add_eos_token", true)}, []int32{1, 5, 7}, []int32{2, 7}}, // </s> is a control token and ends a text too
 		{[]gguf.KV{key("eot_token_id", uint32(6))}, []int32{1, 5}, []int32{2, 6}},
 		{[]gguf.KV{key("eom_token_id", uint32(7))}, []int32{1, 5}, []int32{2, 7}},
 		{[]gguf.KV{key("eom_token_id", uint32(0))}, []int32{1, 5}, []int32{0, 2}},

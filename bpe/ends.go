@@ -1,0 +1,47 @@
+package bpe
+
+import "slices"
+
+// endMarks are tokens that end a generation, whatever a file says of their type:
+// files exist that call them normal tokens. They become control tokens.
+var endMarks = []string{
+	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>",
+	"<|calls|>", "<|flush|>", "<end_of_turn>", "<turn|>", "<|tool_response>", "<end_of_utterance>",
+	"<｜end▁of▁sentence｜>",
+}
+
+// controlEndMarks end a generation where the file says that they are control tokens.
+// Elsewhere they are text: "</s>" is HTML.
+var controlEndMarks = []string{"</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"}
+
+// findEnds sets t.eog: EOS, the ids that the configuration names, and the well-known
+// marks.
+func (t *Tokenizer) findEnds(configured []int32) {
+	if t.eos >= 0 {
+		t.eog = append(t.eog, t.eos)
+	}
+	t.eog = append(t.eog, configured...)
+	for _, s := range endMarks {
+		if id, ok := t.ids[s]; ok {
+			t.types[id] = TypeControl
+			if s == "<|end|>" && t.harmony() && id != t.eos && !slices.Contains(configured, id) {
+				continue
+			}
+			t.eog = append(t.eog, id)
+		}
+	}
+	for _, s := range controlEndMarks {
+		if id, ok := t.ids[s]; ok && t.types[id] == TypeControl {
+			t.eog = append(t.eog, id)
+		}
+	}
+	slices.Sort(t.eog)
+	t.eog = slices.Compact(t.eog)
+}
+
+// harmony says whether the vocabulary has the marks of the harmony format (gpt-oss),
+// where <|end|> ends a message and the turn goes on with the next.
+func (t *Tokenizer) harmony() bool {
+	has := func(s string) bool { _, ok := t.ids[s]; return ok }
+	return (has("<|call|>") || has("<|calls|>")) && (has("<|return|>") || has("<|flush|>"))
+}
