@@ -26,17 +26,17 @@ var codecs = [...]codec{
 	BF16:   {decodeBF16, encodeBF16, BF16},
 	Q8_0:   {decodeQ8_0, encodeQ8_0, Q8_0},
 	Q6_K:   {decodeQ6_K, encodeQ6_K, Q8_0},
-	Q5_1:   {decodeQ5_1, nil, Q5_1},
-	Q5_K:   {decodeQ5_K, nil, Q5_K},
-	Q5_0:   {decodeQ5_0, nil, Q5_0},
-	Q4_1:   {decodeQ4_1, nil, Q4_1},
-	Q4_K:   {decodeQ4_K, encodeQ4_K, Q4_0},
-	IQ4_NL: {decodeIQ4_NL, nil, IQ4_NL},
+	Q5_1:   {decodeQ5_1, encodeQ5_1, Q5_1},
+	Q5_K:   {decodeQ5_K, encodeQ5_K, Q5_1},
+	Q5_0:   {decodeQ5_0, encodeQ5_0, Q5_0},
+	Q4_1:   {decodeQ4_1, encodeQ4_1, Q4_1},
+	Q4_K:   {decodeQ4_K, encodeQ4_K, Q5_0},
+	IQ4_NL: {decodeIQ4_NL, encodeIQ4_NL, IQ4_NL},
 	Q4_0:   {decodeQ4_0, encodeQ4_0, Q4_0},
-	IQ4_XS: {decodeIQ4_XS, nil, IQ4_XS},
+	IQ4_XS: {decodeIQ4_XS, nil, IQ4_NL},
 	MXFP4:  {decodeMXFP4, nil, MXFP4},
-	Q3_K:   {decodeQ3_K, nil, Q3_K},
-	Q2_K:   {decodeQ2_K, nil, Q2_K},
+	Q3_K:   {decodeQ3_K, nil, Q4_0},
+	Q2_K:   {decodeQ2_K, nil, Q4_0},
 }
 
 // Encodable lists the types that [Encode] can write, the one with the most bits per weight first.
@@ -81,7 +81,7 @@ func Decode(t Type, dst []float32, raw []byte) error {
 }
 
 // Fitting returns the type that stands in for t where rows of cols numbers are not whole blocks of it: t itself if they
-// are, else Q4_0 for Q4_K and Q8_0 for Q6_K. ok is false if not even that fits.
+// are, else what llama.cpp takes: Q5_0 for Q4_K, Q5_1 for Q5_K, Q8_0 for Q6_K. ok is false if not even that fits.
 func Fitting(t Type, cols int) (fit Type, ok bool) {
 	if cols%t.BlockWeights() != 0 {
 		t = codecs[t].fallback

@@ -1,6 +1,10 @@
 package tensor
 
-import "github.com/specgo/spec/asm"
+import (
+	"math"
+
+	"github.com/specgo/spec/asm"
+)
 
 // tableIQ4 are the weights that the nibbles of IQ4_NL and IQ4_XS stand for.
 var tableIQ4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
@@ -16,6 +20,57 @@ func decodeIQ4_NL(dst []float32, row []byte) {
 			dst[16+i] = d * tableIQ4[b>>4]
 		}
 	}
+}
+
+func encodeIQ4_NL(row []byte, x []float32) error { return encodeBlocks(IQ4_NL, row, x, blockIQ4_NL) }
+
+// blockIQ4_NL: x = d*tableIQ4[q]. The number of greatest magnitude stands near one end of the table or the other.
+func blockIQ4_NL(block []byte, x []float32) (d float32) {
+	if amax := greatest(x); amax >= maxK {
+		return amax
+	}
+	var w, u [32]float32
+	weigh(w[:], x)
+	if top := greatestSigned(x); abs32(top) >= minK {
+		least := float32(math.MaxFloat32)
+		for _, end := range []float32{tableIQ4[0], tableIQ4[15]} {
+			for step := range 17 {
+				// The end is what the greatest magnitude becomes, or up to a fifth more or less before it is clipped.
+				s := top / float32(end*(0.8+float32(0.025*float32(step))))
+				lookUp(u[:], x, reciprocal(s))
+				s = solveScale(x, w[:], u[:], s)
+				lookUp(u[:], x, reciprocal(s))
+				if e := rangeError(x, w[:], u[:], s, 0); e < least {
+					least, d = e, s
+				}
+			}
+		}
+	}
+	h := asm.ToF16(d)
+	le.PutUint16(block, h)
+	inverse := reciprocal(asm.FromF16(h))
+	for i := range 16 {
+		block[2+i] = byte(nearestIQ4(x[i]*inverse) | nearestIQ4(x[16+i]*inverse)<<4)
+	}
+	return d
+}
+
+// lookUp sets q to the numbers of tableIQ4 nearest to x*inverse.
+func lookUp(q, x []float32, inverse float32) {
+	for i, v := range x {
+		q[i] = tableIQ4[nearestIQ4(v*inverse)]
+	}
+}
+
+// nearestIQ4 is the index of the number of tableIQ4 nearest to v, the greater of two.
+func nearestIQ4(v float32) int {
+	i := 0
+	for step := 8; step > 0; step /= 2 {
+		if j := i + step; v >= (tableIQ4[j-1]+tableIQ4[j])/2 {
+			i = j
+		}
+	}
+	return i
 }
 
 // IQ4_XS: a super-block of 256 weights is d binary16, 16 bits with the high 2 bits of 8 scales, 4 bytes with their low 4 bits,

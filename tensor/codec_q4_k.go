@@ -46,50 +46,62 @@ func encodeScales(p []byte, sc, mn *[8]int) {
 
 func encodeQ4_K(row []byte, x []float32) error { return encodeBlocks(Q4_K, row, x, blockQ4_K) }
 
-// blockQ4_K: x = d*scale*q - dmin*minimum with q in 0 … 15 and, for each 32 numbers, scale and minimum in 0 … 63.
+// blockQ4_K: x = d*scale*q - dmin*minimum with q in 0 … 15.
 func blockQ4_K(block []byte, x []float32) (d float32) {
+	var q [256]byte
+	d = encodeRanges(block[:16], q[:], x, 15)
+	for j := range 4 {
+		for i := range 32 {
+			block[16+32*j+i] = q[64*j+i] | q[64*j+32+i]<<4
+		}
+	}
+	return d
+}
+
+// encodeRanges encodes a super-block of Q4_K or Q5_K: x = d*scale*q - dmin*minimum with q in 0 … most and, for each 32 numbers, scale
+// and minimum in 0 … 63. It writes what the two types begin with, and q. If a scale exceeds binary16 it returns that scale.
+func encodeRanges(header, q []byte, x []float32, most float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
 	var (
-		scales, minima [8]float32
-		sc, mn         [8]int
-		weights        [256]float32
-		q              [32]float32
+		scales, minimums [8]float32
+		sc, mn           [8]int
+		weights          [256]float32
+		u                [32]float32
 	)
 	var top, bottom float32
 	for j := range 8 {
 		sub, w := x[32*j:][:32], weights[32*j:][:32]
 		weigh(w, sub)
-		scales[j], minima[j] = fitRange(sub, w, q[:])
-		top, bottom = max(top, scales[j]), max(bottom, minima[j])
+		scales[j], minimums[j] = fitRange(sub, w, u[:], most, false)
+		top, bottom = max(top, scales[j]), max(bottom, minimums[j])
 	}
 	hd, hm := asm.ToF16(top/63), asm.ToF16(bottom/63)
 	d, dmin := asm.FromF16(hd), asm.FromF16(hm)
-	le.PutUint16(block, hd)
-	le.PutUint16(block[2:], hm)
+	le.PutUint16(header, hd)
+	le.PutUint16(header[2:], hm)
 	if d > math.MaxFloat32 || dmin > math.MaxFloat32 {
 		return max(top, bottom) / 63
 	}
-	clear(block[4:])
 	for j := range 8 {
 		sub, w := x[32*j:][:32], weights[32*j:][:32]
-		s0, m0 := nearest(scales[j], d), nearest(minima[j], dmin)
+		s0, m0 := nearest(scales[j], d), nearest(minimums[j], dmin)
 		least := float32(math.MaxFloat32)
-		for _, s := range neighbours(s0, 0, 63) {
-			for _, m := range neighbours(m0, 0, 63) {
+		for _, s := range neighbors(s0, 0, 63) {
+			for _, m := range neighbors(m0, 0, 63) {
 				scale, minimum := float32(d*float32(s)), float32(dmin*float32(m))
-				round15(q[:], sub, reciprocal(scale), minimum)
-				if e := rangeError(sub, w, q[:], scale, minimum); e < least {
+				roundUnsigned(u[:], sub, reciprocal(scale), minimum, most)
+				if e := rangeError(sub, w, u[:], scale, minimum); e < least {
 					least, sc[j], mn[j] = e, s, m
 				}
 			}
 		}
-		round15(q[:], sub, reciprocal(d*float32(sc[j])), float32(dmin*float32(mn[j])))
-		for i, v := range q {
-			block[16+j/2*32+i] |= byte(v) << (j % 2 * 4)
+		roundUnsigned(u[:], sub, reciprocal(d*float32(sc[j])), float32(dmin*float32(mn[j])), most)
+		for i, v := range u {
+			q[32*j+i] = byte(v)
 		}
 	}
-	encodeScales(block[4:16], &sc, &mn)
+	encodeScales(header[4:16], &sc, &mn)
 	return d
 }

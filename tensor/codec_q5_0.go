@@ -14,3 +14,36 @@ func decodeQ5_0(dst []float32, row []byte) {
 		}
 	}
 }
+
+func encodeQ5_0(row []byte, x []float32) error { return encodeBlocks(Q5_0, row, x, blockQ5_0) }
+
+// blockQ5_0: x = d*q with q in -16 … 15.
+func blockQ5_0(block []byte, x []float32) (d float32) {
+	if amax := greatest(x); amax >= maxK {
+		return amax
+	}
+	var w, u [32]float32
+	weigh(w[:], x)
+	d = fitScale(x, w[:], u[:], 16)
+	h := asm.ToF16(d)
+	le.PutUint16(block, h)
+	roundSigned(u[:], x, reciprocal(asm.FromF16(h)), 16)
+	var q [32]byte
+	for i, v := range u {
+		q[i] = byte(int32(v) + 16)
+	}
+	putFiveBits(block[2:], &q)
+	return d
+}
+
+// putFiveBits writes 32 weights as Q5_0 and Q5_1 store them: high bits, then nibbles.
+func putFiveBits(p []byte, q *[32]byte) {
+	var high uint32
+	for i, v := range q {
+		high |= uint32(v>>4) << i
+	}
+	le.PutUint32(p, high)
+	for i := range 16 {
+		p[4+i] = q[i]&15 | q[16+i]<<4
+	}
+}

@@ -18,3 +18,24 @@ func decodeQ5_K(dst []float32, row []byte) {
 		}
 	}
 }
+
+func encodeQ5_K(row []byte, x []float32) error { return encodeBlocks(Q5_K, row, x, blockQ5_K) }
+
+// blockQ5_K: x = d*scale*q - dmin*minimum with q in 0 … 31.
+func blockQ5_K(block []byte, x []float32) (d float32) {
+	var q [256]byte
+	d = encodeRanges(block[:16], q[:], x, 31)
+	high := block[16:48]
+	clear(high)
+	for j := range 8 {
+		for i := range 32 {
+			high[i] |= q[32*j+i] >> 4 << j
+		}
+	}
+	for j := range 4 {
+		for i := range 32 {
+			block[48+32*j+i] = q[64*j+i]&15 | q[64*j+32+i]<<4
+		}
+	}
+	return d
+}

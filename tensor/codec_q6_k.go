@@ -38,7 +38,7 @@ func blockQ6_K(block []byte, x []float32) (d float32) {
 	for j := range 16 {
 		sub, w := x[16*j:][:16], weights[16*j:][:16]
 		weigh(w, sub)
-		scales[j] = fitScale(sub, w, q[:])
+		scales[j] = fitScale(sub, w, q[:], 32)
 		if abs32(scales[j]) > abs32(top) {
 			top = scales[j]
 		}
@@ -55,15 +55,15 @@ func blockQ6_K(block []byte, x []float32) (d float32) {
 		sub, w := x[16*j:][:16], weights[16*j:][:16]
 		s0 := nearest(scales[j], d)
 		least, best := float32(math.MaxFloat32), 0
-		for _, s := range neighbours(s0, -128, 127) {
+		for _, s := range neighbors(s0, -128, 127) {
 			scale := float32(d * float32(s))
-			round31(q[:], sub, reciprocal(scale))
+			roundSigned(q[:], sub, reciprocal(scale), 32)
 			if e := rangeError(sub, w, q[:], scale, 0); e < least {
 				least, best = e, s
 			}
 		}
 		bytes[j] = byte(int8(best))
-		round31(q[:], sub, reciprocal(d*float32(best)))
+		roundSigned(q[:], sub, reciprocal(d*float32(best)), 32)
 		half, run := j/8, j/2%4 // each half of the block has four runs of 32
 		for i, v := range q {
 			k, u := j%2*16+i, byte(int32(v)+32)
@@ -72,48 +72,4 @@ func blockQ6_K(block []byte, x []float32) (d float32) {
 		}
 	}
 	return d
-}
-
-// fitScale finds the scale for x = scale*q with q in -32 … 31. The number of greatest magnitude is on the side of -32. q is
-// scratch.
-func fitScale(x, w, q []float32) (scale float32) {
-	top := greatestSigned(x)
-	if abs32(top) < minK {
-		return 0
-	}
-	least := float32(math.MaxFloat32)
-	for step := range 9 {
-		span := 30 + float32(0.5*float32(step)) // 30 … 34: the integer that stands for the greatest magnitude, before it is clipped
-		round31(q, x, -span/top)
-		var sxq, sqq float32
-		for i, v := range x {
-			wq := float32(w[i] * q[i])
-			sxq += float32(wq * v)
-			sqq += float32(wq * q[i])
-		}
-		s := top / -span
-		if sqq > 0 && sxq != 0 {
-			s = sxq / sqq
-		}
-		round31(q, x, reciprocal(s))
-		if e := rangeError(x, w, q, s, 0); e < least {
-			least, scale = e, s
-		}
-	}
-	return scale
-}
-
-// round31 sets q to the integers in -32 … 31 nearest to x*inverse, halves up.
-func round31(q, x []float32, inverse float32) {
-	q = q[:len(x)]
-	for i, v := range x {
-		u := float32(v * inverse)
-		switch {
-		case u < -32:
-			u = -32
-		case u > 31:
-			u = 31
-		}
-		q[i] = float32(int32(u+32.5) - 32)
-	}
 }

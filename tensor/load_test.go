@@ -51,9 +51,10 @@ func TestEncodeByHand(t *testing.T) {
 
 func TestEncodeErrors(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
-	x := make([]float32, 64)
-	for _, f := range []Type{F32, F16, BF16, Q8_0, Q4_0} {
-		dst := make([]byte, f.RowBytes(64))
+	x := make([]float32, 256)
+	for _, f := range Encodable() {
+		x := x[:max(64, f.BlockWeights())]
+		dst := make([]byte, f.RowBytes(len(x)))
 		for _, bad := range []float32{nan, inf} {
 			x[40] = bad
 			if err := Encode(f, dst, x); !errors.Is(err, ErrNotFinite) {
@@ -69,16 +70,22 @@ func TestEncodeErrors(t *testing.T) {
 		}
 	}
 	x[40] = 1e30
-	for _, f := range []Type{F16, Q8_0, Q4_0} {
-		if err := Encode(f, make([]byte, f.RowBytes(64)), x); !errors.Is(err, ErrNotFinite) {
+	for _, f := range Encodable() {
+		if f == F32 || f == BF16 {
+			continue
+		}
+		if err := Encode(f, make([]byte, f.RowBytes(256)), x); !errors.Is(err, ErrNotFinite) {
 			t.Errorf("%v of 1e30: %v", f, err)
 		}
 	}
 	x[40] = 1e-40 // too small for a scale, or for its inverse: zeros
-	for _, f := range []Type{F16, Q8_0, Q4_0} {
-		dst := make([]byte, f.RowBytes(64))
+	for _, f := range Encodable() {
+		if f == F32 || f == BF16 {
+			continue
+		}
+		dst := make([]byte, f.RowBytes(256))
 		ok(t, Encode(f, dst, x))
-		back := make([]float32, 64)
+		back := make([]float32, 256)
 		ok(t, Decode(f, back, dst))
 		for i, v := range back {
 			if v != 0 {

@@ -2,41 +2,45 @@ package tensor
 
 import "math"
 
-// The K types store the scales of their sub-blocks as small integers, so the best scales are not simply those that span
-// the numbers. Both encoders look for them in three steps: for each sub-block alone, the best of a few scales that use
-// more or less of the range (the numbers that fall outside are clipped), each improved by least squares for the integers
-// it gives; then the common scales, from the greatest; then for each sub-block the best of the neighbouring integers.
-// Errors are squared and weighted: a greater weight counts for more, as it does in a sum of products.
+// The best scale of a block is not simply the one that spans its numbers. The encoders search: for each block alone, the best of
+// a few scales that use more or less of the range (the numbers that fall outside are clipped), each improved by least squares
+// for the integers it gives. The K types store the scales of their sub-blocks as small integers; for them the common scales
+// come next, from the greatest, and then for each sub-block the best of the neighboring integers. Errors are squared and
+// weighted: a greater number counts for more, as it does in a sum of products.
 //
 // Every operation is one rounding in a fixed order, so the bytes are the same on every machine.
 
-// What is greater than maxK is more than the K types can hold; what is less has squares that float32 can sum. What is less
+// What is greater than maxK is more than these types can hold; what is less has squares that float32 can sum. What is less
 // than minK is zero in them, and its reciprocal might overflow.
 const (
 	maxK = 0x1p28
 	minK = 0x1p-60
 )
 
-// fitRange finds scale and minimum, neither negative, for x = scale*q - minimum with q in 0 … 15. q is scratch.
-func fitRange(x, w, q []float32) (scale, minimum float32) {
+// fitRange finds the scale and minimum for x = scale*q - minimum with q in 0 … most; the scale is not negative, nor is the
+// minimum where signed is false. q is scratch.
+func fitRange(x, w, q []float32, most float32, signed bool) (scale, minimum float32) {
 	var low, high float32
+	if signed {
+		low, high = x[0], x[0]
+	}
 	for _, v := range x {
 		low, high = min(low, v), max(high, v)
 	}
 	if high-low < minK {
-		return 0, 0
+		return 0, -low
 	}
-	scale, minimum = (high-low)/15, -low
-	round15(q, x, reciprocal(scale), minimum)
+	scale, minimum = (high-low)/most, -low
+	roundUnsigned(q, x, reciprocal(scale), minimum, most)
 	least := rangeError(x, w, q, scale, minimum)
 	for step := range 11 {
-		span := 11 + float32(0.5*float32(step)) // 11 … 16: how many steps the range is divided in
-		round15(q, x, span/(high-low), -low)
-		s, m := solveRange(x, w, q)
+		span := most - 4 + float32(0.5*float32(step)) // how many steps the range is divided in
+		roundUnsigned(q, x, span/(high-low), -low, most)
+		s, m := solveRange(x, w, q, signed)
 		if s <= 0 {
 			continue
 		}
-		round15(q, x, reciprocal(s), m)
+		roundUnsigned(q, x, reciprocal(s), m, most)
 		if e := rangeError(x, w, q, s, m); e < least {
 			least, scale, minimum = e, s, m
 		}
@@ -44,18 +48,53 @@ func fitRange(x, w, q []float32) (scale, minimum float32) {
 	return scale, minimum
 }
 
-// round15 sets q to the integers in 0 … 15 nearest to (x + minimum)*inverse, halves up.
-func round15(q, x []float32, inverse, minimum float32) {
+// roundUnsigned sets q to the integers in 0 … most nearest to (x + minimum)*inverse, halves up.
+func roundUnsigned(q, x []float32, inverse, minimum, most float32) {
 	q = q[:len(x)]
 	for i, v := range x {
 		u := float32((v + minimum) * inverse)
 		switch {
 		case u < 0:
 			u = 0
-		case u > 15:
-			u = 15
+		case u > most:
+			u = most
 		}
 		q[i] = float32(int32(u + 0.5))
+	}
+}
+
+// fitScale finds the scale for x = scale*q with q in -half … half-1. The number of greatest magnitude is on the side of -half. q
+// is scratch.
+func fitScale(x, w, q []float32, half float32) (scale float32) {
+	top := greatestSigned(x)
+	if abs32(top) < minK {
+		return 0
+	}
+	least := float32(math.MaxFloat32)
+	for step := range 9 {
+		span := half - 2 + float32(0.5*float32(step)) // the integer that stands for the greatest magnitude, before it is clipped
+		roundSigned(q, x, -span/top, half)
+		s := solveScale(x, w, q, top/-span)
+		roundSigned(q, x, reciprocal(s), half)
+		if e := rangeError(x, w, q, s, 0); e < least {
+			least, scale = e, s
+		}
+	}
+	return scale
+}
+
+// roundSigned sets q to the integers in -half … half-1 nearest to x*inverse, halves up.
+func roundSigned(q, x []float32, inverse, half float32) {
+	q = q[:len(x)]
+	for i, v := range x {
+		u := float32(v * inverse)
+		switch {
+		case u < -half:
+			u = -half
+		case u > half-1:
+			u = half - 1
+		}
+		q[i] = float32(int32(u+half+0.5)) - half
 	}
 }
 
@@ -68,8 +107,23 @@ func rangeError(x, w, q []float32, scale, minimum float32) (sum float32) {
 	return sum
 }
 
-// solveRange is the weighted least squares solution of x = scale*q - minimum with a minimum that is not negative.
-func solveRange(x, w, q []float32) (scale, minimum float32) {
+// solveScale is the weighted least squares solution of x = scale*q, or otherwise if there is none.
+func solveScale(x, w, q []float32, otherwise float32) float32 {
+	var sxq, sqq float32
+	w, q = w[:len(x)], q[:len(x)]
+	for i, v := range x {
+		wq := float32(w[i] * q[i])
+		sxq += float32(wq * v)
+		sqq += float32(wq * q[i])
+	}
+	if sqq > 0 && sxq != 0 {
+		return sxq / sqq
+	}
+	return otherwise
+}
+
+// solveRange is the weighted least squares solution of x = scale*q - minimum, with a minimum that is not negative unless signed.
+func solveRange(x, w, q []float32, signed bool) (scale, minimum float32) {
 	var sw, sx, sq, sqq, sxq float32
 	w, q = w[:len(x)], q[:len(x)]
 	for i, v := range x {
@@ -84,7 +138,7 @@ func solveRange(x, w, q []float32) (scale, minimum float32) {
 		scale = (float32(sw*sxq) - float32(sq*sx)) / det
 		minimum = (float32(sq*sxq) - float32(sqq*sx)) / det
 	}
-	if minimum <= 0 && sqq > 0 {
+	if !signed && minimum <= 0 && sqq > 0 {
 		return sxq / sqq, 0
 	}
 	return scale, minimum
@@ -106,8 +160,8 @@ func weigh(w, x []float32) {
 // unless d is subnormal in binary16: then it may be up to twice that.
 func nearest(x, d float32) int { return int(math.Round(float64(x * reciprocal(d)))) }
 
-// neighbours are n and the integers beside it, no less than low and no more than high; n comes first, to win ties.
-func neighbours(n, low, high int) [3]int {
+// neighbors are n and the integers beside it, no less than low and no more than high; n comes first, to win ties.
+func neighbors(n, low, high int) [3]int {
 	clamp := func(n int) int { return min(max(n, low), high) }
 	return [3]int{clamp(n), clamp(n - 1), clamp(n + 1)}
 }

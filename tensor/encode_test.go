@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -66,8 +68,8 @@ func checkBlock(t *testing.T, f Type, x []float32, want string) {
 	}
 }
 
-// kError is the root of the mean square of what Encode loses, over that of x.
-func kError(t *testing.T, f Type, x []float32) float64 {
+// encodeError is the root of the mean square of what Encode loses, over that of x.
+func encodeError(t *testing.T, f Type, x []float32) float64 {
 	t.Helper()
 	raw, back := make([]byte, f.RowBytes(len(x))), make([]float32, len(x))
 	ok(t, Encode(f, raw, x))
@@ -80,7 +82,7 @@ func kError(t *testing.T, f Type, x []float32) float64 {
 	return math.Sqrt(e / all)
 }
 
-func TestEncodeKError(t *testing.T) {
+func TestEncodeError(t *testing.T) {
 	shifted := normal(8, 1<<14)
 	for i := range shifted {
 		shifted[i] += 2
@@ -109,7 +111,7 @@ func TestEncodeKError(t *testing.T) {
 		{"one positive number, of the greatest", positive, 0.001, 0.001},
 	} {
 		for f, limit := range map[Type]float64{Q4_K: c.q4, Q6_K: c.q6} {
-			if got := kError(t, f, c.x); !(got <= limit) {
+			if got := encodeError(t, f, c.x); !(got <= limit) {
 				t.Errorf("%s in %v: error %.5f, at most %v", c.name, f, got, limit)
 			} else {
 				t.Logf("%s in %v: error %.5f", c.name, f, got)
@@ -118,30 +120,53 @@ func TestEncodeKError(t *testing.T) {
 	}
 }
 
-// TestEncodeKEverywhere: the same bytes on every machine, from numbers that are exact there.
-func TestEncodeKEverywhere(t *testing.T) {
+// TestEncodeNormal: the error of each type for normally distributed numbers, which it stays within.
+func TestEncodeNormal(t *testing.T) {
+	limits := map[Type]float64{F32: 0, F16: 0.00022, BF16: 0.0017, Q8_0: 0.0054, Q6_K: 0.017, Q5_1: 0.0335, Q5_K: 0.0346, Q5_0: 0.0404,
+		Q4_1: 0.0707, Q4_K: 0.0707, IQ4_NL: 0.074, Q4_0: 0.0865}
+	x := normal(7, 1<<14)
+	for _, f := range Encodable() {
+		if got := encodeError(t, f, x); !(got <= limits[f]) {
+			t.Errorf("%v: error %.5f, at most %v", f, got, limits[f])
+		}
+	}
+}
+
+// TestEncodeEverywhere: the same bytes on every machine, from numbers that are exact there.
+func TestEncodeEverywhere(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x := make([]float32, 1<<13)
 	for i := range x {
 		x[i] = float32(int32(r.Uint32())) * 0x1p-34 * float32(1+i/512)
 	}
-	for f, want := range map[Type]string{
-		Q4_K: "6872a00d99ef8c991dd746542d2ce0b4ccf49311308dba765ffa79b5854ccb8a",
-		Q6_K: "bc336bd66db8e99e8754af14d2d688875c0b7496549823fd28bf9fbaf45d75a1",
-	} {
+	hashes := map[Type]string{
+		F32:    "d91816d882f42be9d34ee0e8808cab05bf47fecc0ed06a4ba46e0e848246dead",
+		F16:    "6e07d9211d577c1ee013b8745af575c6ed4d5c03865670f519887a42f679e8dc",
+		BF16:   "531459a3d3fc3f068de57d45baa03f3a041e28c6b6bff7a0dfc19b2142038da6",
+		Q8_0:   "51a27dc8aadd80965c6eff5a0b028589727d4a2890709967c8631d70c6013549",
+		Q5_1:   "15b33e6d3e732427fbc3d4d7adda87aba71ad659c84ef597daa7ff5297579d9a",
+		Q5_K:   "0241fcecd882fde02f92db0694d77df4b8db2215c4599d8f1c4149bad65df6a8",
+		Q5_0:   "0588c87cd4100b4db8717b0de73cb6a4fe04033c0f57527e73eccaeba259ea87",
+		Q4_1:   "53a843aa9a49c0a23ec2bda35b06633d7e45c9f43c67216f12e332fe9b7512e2",
+		IQ4_NL: "eeedd751474f8cbdf6b8237dbbd0b419c88e61cd97cc13b8384ba6a31a26c59e",
+		Q4_0:   "df246075d13305e105df687422dc7f62486694b1b6b9a010bc2c768287af0041",
+		Q4_K:   "6872a00d99ef8c991dd746542d2ce0b4ccf49311308dba765ffa79b5854ccb8a",
+		Q6_K:   "bc336bd66db8e99e8754af14d2d688875c0b7496549823fd28bf9fbaf45d75a1",
+	}
+	for _, f := range Encodable() {
 		raw := make([]byte, f.RowBytes(len(x)))
 		ok(t, Encode(f, raw, x))
-		if got := fmt.Sprintf("%x", sha256.Sum256(raw)); got != want {
-			t.Errorf("%v: %s, want %s", f, got, want)
+		if got := fmt.Sprintf("%x", sha256.Sum256(raw)); got != hashes[f] {
+			t.Errorf("%v: %s, want %s", f, got, hashes[f])
 		}
 	}
 }
 
-// TestEncodeKPacked: encoded, packed and read from the panel is encoded and decoded.
-func TestEncodeKPacked(t *testing.T) {
+// TestEncodePacked: encoded, packed and read from the panel is encoded and decoded.
+func TestEncodePacked(t *testing.T) {
 	const rows, cols = 19, 768
 	rt, x := runtimeOf(t, 2), normal(10, rows*cols)
-	for _, f := range []Type{Q4_K, Q6_K} {
+	for _, f := range Encodable() {
 		raw, want, got := make([]byte, f.RowBytes(cols)), make([]float32, cols), make([]float32, cols)
 		m, err := FromFloats(rt, f, rows, cols, x)
 		ok(t, err)
@@ -154,6 +179,44 @@ func TestEncodeKPacked(t *testing.T) {
 	}
 }
 
+// TestEncodeReference: rows are no further off than as the reference quantizes them.
+func TestEncodeReference(t *testing.T) {
+	dir := filepath.Join("..", "..", "shared", "families", "quants")
+	input, err := os.ReadFile(filepath.Join(dir, "input.f32"))
+	if err != nil {
+		t.Skip("reference values are not at hand: ", err)
+	}
+	x := make([]float32, len(input)/4)
+	ok(t, Decode(F32, x, input))
+	for _, f := range Encodable() {
+		if f == F32 {
+			continue
+		}
+		values, err := os.ReadFile(filepath.Join(dir, f.String()+".f32"))
+		ok(t, err)
+		reference, got, raw := make([]float32, len(x)), make([]float32, len(x)), make([]byte, f.RowBytes(len(x)))
+		ok(t, Decode(F32, reference, values))
+		ok(t, Encode(f, raw, x))
+		ok(t, Decode(f, got, raw))
+		var ours, theirs float64
+		for row := range 32 { // each of its own size
+			var a, b, all float64
+			for i := row * 512; i < row*512+512; i++ {
+				a += math.Pow(float64(got[i])-float64(x[i]), 2)
+				b += math.Pow(float64(reference[i])-float64(x[i]), 2)
+				all += math.Pow(float64(x[i]), 2)
+			}
+			if all > 0 {
+				ours, theirs = ours+a/all, theirs+b/all
+			}
+		}
+		t.Logf("%v: error %.5f, the reference's %.5f", f, math.Sqrt(ours/31), math.Sqrt(theirs/31))
+		if !(ours <= 1.001*theirs) {
+			t.Errorf("%v: error %.5f, the reference's %.5f", f, math.Sqrt(ours/31), math.Sqrt(theirs/31))
+		}
+	}
+}
+
 func TestFitting(t *testing.T) {
 	for _, c := range []struct {
 		t    Type
@@ -161,8 +224,8 @@ func TestFitting(t *testing.T) {
 		want Type
 		ok   bool
 	}{
-		{Q4_K, 512, Q4_K, true}, {Q6_K, 512, Q6_K, true}, {Q4_K, 96, Q4_0, true}, {Q6_K, 96, Q8_0, true},
-		{Q4_K, 20, Q4_0, false}, {Q8_0, 20, Q8_0, false}, {F16, 20, F16, true},
+		{Q4_K, 512, Q4_K, true}, {Q6_K, 512, Q6_K, true}, {Q4_K, 96, Q5_0, true}, {Q5_K, 96, Q5_1, true}, {Q6_K, 96, Q8_0, true},
+		{IQ4_XS, 96, IQ4_NL, true}, {Q4_K, 20, Q5_0, false}, {Q8_0, 20, Q8_0, false}, {F16, 20, F16, true},
 	} {
 		if got, ok := Fitting(c.t, c.cols); got != c.want || ok != c.ok {
 			t.Errorf("%d columns of %v: %v, %v", c.cols, c.t, got, ok)
@@ -170,8 +233,8 @@ func TestFitting(t *testing.T) {
 	}
 }
 
-// FuzzEncodeK: whatever the numbers, there is an error or a block of finite numbers that are no further off than zeros.
-func FuzzEncodeK(f *testing.F) {
+// FuzzEncode: whatever the numbers, there is an error or a block of finite numbers that are no further off than zeros.
+func FuzzEncode(f *testing.F) {
 	f.Add(uint64(0), []byte{0, 0, 0x80, 0x3f})
 	f.Add(uint64(1), []byte{1, 0, 0, 0, 1, 0, 0, 0x80, 0xff, 0xff, 0x7f, 0})    // subnormal
 	f.Add(uint64(2), []byte{0xff, 0xff, 0x7f, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0x80}) // the greatest; zeros
@@ -187,10 +250,13 @@ func FuzzEncodeK(f *testing.F) {
 				x[i] = x[r.IntN(i)] * float32(r.Float32())
 			}
 		}
-		for _, f := range []Type{Q4_K, Q6_K} {
-			raw := make([]byte, f.BlockBytes())
+		for _, f := range Encodable() {
+			if f.BlockWeights() == 1 {
+				continue
+			}
+			raw := make([]byte, f.RowBytes(len(x)))
 			if err := Encode(f, raw, x); err != nil {
-				if !errors.Is(err, ErrNotFinite) || greatest(x) < 1e6 {
+				if !errors.Is(err, ErrNotFinite) || greatest(x) < maxF16 {
 					t.Fatalf("%v: %v", f, err)
 				}
 				continue
@@ -200,7 +266,7 @@ func FuzzEncodeK(f *testing.F) {
 				t.Fatalf("%v: number %d is %v, was %v", f, i, back[i], x[i])
 			}
 			if amax := greatest(x); amax > 0x1p-10 {
-				if e := kError(t, f, x); !(e < 1) {
+				if e := encodeError(t, f, x); !(e < 1) {
 					t.Fatalf("%v: error %v", f, e)
 				}
 			}
@@ -210,7 +276,7 @@ func FuzzEncodeK(f *testing.F) {
 
 func BenchmarkEncode(b *testing.B) {
 	x := normal(11, 1<<12)
-	for _, f := range []Type{Q8_0, Q4_0, Q4_K, Q6_K} {
+	for _, f := range Encodable() {
 		b.Run(f.String(), func(b *testing.B) {
 			raw := make([]byte, f.RowBytes(len(x)))
 			b.SetBytes(int64(len(x))) // one byte per weight
