@@ -263,12 +263,12 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestWeightsK: matrices whose rows are no multiple of 256 get Q4_0 or Q8_0 instead.
+// TestWeightsK: matrices whose rows are no multiple of 256 get another type instead.
 func TestWeightsK(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	v := smallLlama() // rows of 64 and, in ffn_down, of ff
 	ids := randomTokens(20, v.vocab, 3)
-	for name, instead := range map[string]string{"q4_k": "q4_0", "q6_k": "q8_0"} {
+	for name, instead := range map[string]string{"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"} {
 		a, b := v.open(t, rt, Options{Weights: name}), v.open(t, rt, Options{Weights: instead})
 		sameBits(t, name, eval(t, newSession(t, a, SessionOptions{}), ids, nil, All), eval(t, newSession(t, b, SessionOptions{}), ids, nil, All))
 		if a.WeightTypes() != instead {

@@ -16,8 +16,8 @@ import (
 type Options struct {
 	// Weights converts the matrices while loading, to one of WeightNames; "" leaves them as they are
 	// in the file. Norms, biases and positions stay float32. Matrices whose rows are not whole blocks
-	// become Q4_0 instead of Q4_K and Q8_0 instead of Q6_K; if those do not fit either, they stay as
-	// they are. Model.WeightTypes lists the types that result.
+	// become Q5_0 instead of Q4_K, Q5_1 instead of Q5_K and Q8_0 instead of Q6_K; if those do not fit
+	// either, they stay as they are. Model.WeightTypes lists the types that result.
 	Weights string
 
 	Name string // of the file, for error messages; Open uses the path

@@ -137,7 +137,7 @@ func TestBadInput(t *testing.T) {
 		"empty file name":          {run("-m", ""), exitUsage, []string{"-m", "file"}},
 		"flag nearly known":        {run("--tepm", "1"), exitUsage, []string{"did you mean --temp?"}},
 		"command nearly known":     {[]string{"quantise"}, exitUsage, []string{"did you mean quantize?"}},
-		"type nearly known":        {[]string{"quantize", "a", "b", "q4_k_m"}, exitUsage, []string{"q4_k_m", "q4_k"}},
+		"type nearly known":        {[]string{"quantize", "a", "b", "q4_k_x"}, exitUsage, []string{"q4_k_x", "q4_k_m"}},
 		"quantize four operands":   {[]string{"quantize", "a", "b", "q8_0", "4"}, exitUsage, []string{"4", "IN OUT TYPE"}},
 		"quantize and a flag":      {[]string{"quantize", "-m", "a", "x", "b", "q8_0"}, exitUsage, []string{"one of"}},
 		"cache types that differ":  {run("-ctk", "f16", "-ctv", "q8_0"), exitUsage, []string{"-ctk f16", "-ctv q8_0", "--kv"}},

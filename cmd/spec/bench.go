@@ -265,7 +265,7 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 		case !wide(t):
 			sum += 4 * int64(t.Elements())
 		default:
-			typ, err := tensorType(t.Type)
+			typ, err := tensor.ParseType(strings.ToLower(t.Type.String()))
 			if err != nil {
 				return 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
 			}
@@ -281,6 +281,12 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 		}
 	}
 	return sum, nil
+}
+
+// wide reports whether a tensor is a matrix, as most of the bytes are.
+func wide(t gguf.Tensor) bool {
+	return len(t.Dims) >= 2 && strings.HasSuffix(t.Name, ".weight") &&
+		!strings.HasSuffix(t.Name, "norm.weight") && !strings.HasPrefix(t.Name, "position_embd")
 }
 
 // measure runs the passes, under a profile if one is wanted.

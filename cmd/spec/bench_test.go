@@ -120,7 +120,7 @@ func TestWeightBytes(t *testing.T) {
 		{"llama-1b", "q8_0", "", 1313e6},
 		{"llama-1b", "q8_0", "q4_0", 695e6},
 		{"llama-1b", "q8_0", "q4_k", 714e6},
-		{"smollm2-135m", "q8_0", "q4_k", 76.1e6}, // rows of 576 in Q4_0, of 1536 in Q4_K
+		{"smollm2-135m", "q8_0", "q4_k", 89.7e6}, // rows of 576 in Q5_0, of 1536 in Q4_K
 		{"llama-8b", "q8_0", "", (8030e6 - 128256*4096) * 34 / 32},
 		{"gpt2-124m", "f16", "", 2 * 123.7e6},
 	} {

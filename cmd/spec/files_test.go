@@ -160,7 +160,7 @@ func TestQuantizeThereAndBack(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	_, stderr, code = spec(t, "", "generate", "-m", draft, "--weights", "q4_k", "-p", ring, "-n", "2")
-	if code != 0 || !strings.Contains(stderr, draft+": not all rows are whole blocks of q4_k; the weights are in q4_0, q4_k") {
+	if code != 0 || !strings.Contains(stderr, draft+": not all rows are whole blocks of q4_k; the weights are in q5_0, q4_k") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*.part"))

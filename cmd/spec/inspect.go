@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
@@ -75,13 +78,27 @@ func inspectText(w io.Writer, f *gguf.File) {
 	}
 	fmt.Fprintln(w)
 	weights, bytes := uint64(0), int64(0)
+	type total struct {
+		tensors int
+		bytes   int64
+	}
+	ofType := map[gguf.Type]total{}
 	for _, t := range f.Tensors {
 		weights += t.Elements()
 		bytes += t.Size
+		ofType[t.Type] = total{ofType[t.Type].tensors + 1, ofType[t.Type].bytes + t.Size}
 		dims := strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Dims), "[]"), " ", " x ")
 		fmt.Fprintf(w, "%-42s %-6v %18s %14d bytes at %d\n", terminal.Line(t.Name, longestName), t.Type, dims, t.Size, t.Offset)
 	}
-	fmt.Fprintf(w, "\n%d tensors, %d weights, %d bytes\n", len(f.Tensors), weights, bytes)
+	fmt.Fprintln(w)
+	types := slices.Collect(maps.Keys(ofType))
+	slices.SortFunc(types, func(a, b gguf.Type) int {
+		return cmp.Or(cmp.Compare(ofType[b].bytes, ofType[a].bytes), cmp.Compare(a, b))
+	})
+	for _, t := range types {
+		fmt.Fprintf(w, "%-6v %5d tensors %14d bytes\n", t, ofType[t].tensors, ofType[t].bytes)
+	}
+	fmt.Fprintf(w, "%d tensors, %d weights, %d bytes\n", len(f.Tensors), weights, bytes)
 }
 
 // brief shows a value on one line: the first elements of an array, the first characters of a text.

@@ -11,32 +11,19 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/output"
+	mix "github.com/specgo/spec/cmd/spec/internal/quantize"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
-	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
-
-// quantizations are the types that weights can be written in, with the number that the metadata
-// key general.file_type gives to a file that is mostly of this type.
-var quantizations = map[string]struct {
-	typ      gguf.Type
-	fileType uint32
-}{
-	"f32":  {gguf.F32, 0},
-	"f16":  {gguf.F16, 1},
-	"q4_0": {gguf.Q4_0, 2},
-	"q8_0": {gguf.Q8_0, 7},
-	"q4_k": {gguf.Q4_K, 14},
-	"q6_k": {gguf.Q6_K, 18},
-	"bf16": {gguf.BF16, 32},
-}
 
 var quantizeCommand = command{
 	name:  "quantize",
 	does:  "convert the weights of a GGUF file to another type",
 	usage: "IN OUT TYPE, or -m IN -o OUT --type TYPE",
-	about: `Writes IN again with its matrices in another type. Norms, biases and position embeddings stay in F32. Matrices whose rows are no multiple of 256 long become Q4_0 instead of Q4_K and Q8_0 instead of Q6_K; where they are no multiple of 32 either, they stay in F32 too.
+	about: `Writes IN again with its matrices in another type. TYPE is llama.cpp's name, in any case: most matrices get the type it is named after, the output matrix Q6_K or Q8_0, and with q4_k_m and q5_k_m also half of attn_v and ffn_down Q6_K; q4_k and q5_k are these two. With --pure all get the type itself. Norms, biases, position embeddings and other small tensors stay in F32.
+
+Where rows are no multiple of 256 long, Q4_K becomes Q5_0, Q5_K Q5_1 and Q6_K Q8_0; where they are no multiple of 32 either, F16.
 
 OUT appears when it is whole; until then a file of that name stays as it is. An existing file keeps its permissions. OUT may be a device, a named pipe, or - for standard output.`,
 	new: func() job { return &quantize{} },
@@ -45,6 +32,7 @@ OUT appears when it is whole; until then a file of that name stays as it is. An 
 // quantize is the command's options.
 type quantize struct {
 	in, out, typ string
+	pure         bool
 	operands     []string
 }
 
@@ -52,8 +40,32 @@ func (q *quantize) flags() []flag {
 	return []flag{
 		fileFlag("-m, --model", &q.in, "IN", "the file to read"),
 		fileFlag("-o, --output", &q.out, "OUT", "the file to write"),
-		choiceFlag("--type", &q.typ, engine.WeightNames(), "type of the weights in OUT"),
+		valueFlag("--type", "TYPE", "type of the weights in OUT: "+strings.Join(quantizations(), ", "), func(v string) (err error) {
+			q.typ, err = choose(quantizations(), v)
+			return err
+		}),
+		switchFlag("--pure", &q.pure, true, "the same type for all matrices"),
 	}
+}
+
+// quantizations are the names of the types to write, llama.cpp's.
+func quantizations() (list []string) {
+	for _, name := range mix.Names() {
+		list = append(list, strings.ToLower(name))
+	}
+	return append(list, "q4_k", "q5_k")
+}
+
+// mixture says which tensor gets which type.
+func (q *quantize) mixture() (mix.Mixture, error) {
+	if !q.pure {
+		return mix.Find(q.typ)
+	}
+	m, err := mix.Pure(q.typ)
+	if err != nil {
+		return m, usagef("--pure: %s is not a single type", q.typ)
+	}
+	return m, nil
 }
 
 func (q *quantize) operand(v string) error {
@@ -72,7 +84,7 @@ func (q *quantize) check() (err error) {
 		}
 		v := q.operands[0]
 		if p == &q.typ {
-			if v, err = choose(engine.WeightNames(), v); err != nil {
+			if v, err = choose(quantizations(), v); err != nil {
 				return usagef("%s: %v", shown(q.operands[0]), err)
 			}
 		}
@@ -86,9 +98,10 @@ func (q *quantize) check() (err error) {
 	case q.out == "":
 		return usagef("OUT is missing (-o): the file to write")
 	case q.typ == "":
-		return usagef("TYPE is missing (--type): %s", strings.Join(engine.WeightNames(), ", "))
+		return usagef("TYPE is missing (--type): %s", strings.Join(quantizations(), ", "))
 	}
-	return nil
+	_, err = q.mixture()
+	return err
 }
 
 func (q *quantize) run(ctx context.Context, p *program) error {
@@ -103,7 +116,11 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	if q.out == "-" && terminal.Is(p.stdout) {
 		return fmt.Errorf("-o -: standard output is a terminal, not a file or pipe")
 	}
-	sources, count, bytes, err := q.plan(f)
+	mixture, err := q.mixture()
+	if err != nil {
+		return err
+	}
+	sources, count, bytes, err := conversions(f, mixture)
 	if err != nil {
 		return err
 	}
@@ -115,17 +132,20 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	defer file.Abort()
 	bar := terminal.NewBar(p.stderr, filepath.Base(q.out))
 	defer bar.Clear()
-	c := converter{ctx: ctx, file: f}
+	var read, total int64
 	for _, t := range f.Tensors {
-		c.total += t.Size
+		total += t.Size
 	}
-	c.done = func(n int64) { bar.Set(n, c.total, "") }
+	progress := func(n int64) {
+		read += n
+		bar.Set(read, total, "")
+	}
 	tensors := make([]gguf.TensorSource, len(sources))
 	for i, s := range sources {
 		tensors[i] = gguf.TensorSource{Name: s.Name, Type: s.to, Dims: s.Dims,
-			Write: func(w io.Writer) error { return c.convert(w, s.Tensor, s.to) }}
+			Write: func(w io.Writer) error { return mix.Convert(ctx, w, f, s.Tensor, s.to, progress) }}
 	}
-	if err := gguf.Write(file, metadata(f, q.typ), tensors); err != nil {
+	if err := gguf.Write(file, metadata(f, mixture.FileType), tensors); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -136,13 +156,13 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	}
 	bar.Clear()
 	var counts []string
-	for _, name := range engine.WeightNames() {
-		if n := count[quantizations[name].typ]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d in %s", n, name))
+	for _, t := range tensor.Encodable() {
+		if n := count[t.String()]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d in %v", n, t))
 		}
 	}
 	_, err = fmt.Fprintf(p.stderr, "%s: %d tensors, %s; %d bytes of weights, %d before\n",
-		terminal.Line(q.out, 0), len(f.Tensors), strings.Join(counts, ", "), bytes, c.total)
+		terminal.Line(q.out, 0), len(f.Tensors), strings.Join(counts, ", "), bytes, total)
 	return err
 }
 
@@ -152,53 +172,30 @@ type conversion struct {
 	to gguf.Type
 }
 
-// plan chooses the types, and counts the tensors of each and the bytes of all.
-func (q *quantize) plan(f *gguf.File) (list []conversion, count map[gguf.Type]int, bytes int64, err error) {
-	count = map[gguf.Type]int{}
+// conversions chooses the types, and counts the tensors of each and the bytes of all.
+func conversions(f *gguf.File, m mix.Mixture) (list []conversion, count map[string]int, bytes int64, err error) {
+	count = map[string]int{}
+	model := mix.ModelOf(f)
 	for _, t := range f.Tensors {
-		to := gguf.F32
-		if wide(t) {
-			if to, err = fitting(t, q.typ); err != nil {
-				return nil, nil, 0, err
-			}
+		if err := mix.Readable(f, t); err != nil {
+			return nil, nil, 0, err
 		}
-		if _, err := tensorType(t.Type); err != nil {
-			return nil, nil, 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
-		}
+		to := m.Type(t.Name, t.Dims, model)
 		size, err := to.Size(t.Dims...)
 		if err != nil {
 			return nil, nil, 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
 		}
-		count[to]++
+		count[strings.ToLower(to.String())]++
 		bytes += size
 		list = append(list, conversion{t, to})
 	}
 	return list, count, bytes, nil
 }
 
-// wide reports whether a tensor is a matrix, as most of the bytes are; the others are needed in full precision.
-func wide(t gguf.Tensor) bool {
-	return len(t.Dims) >= 2 && strings.HasSuffix(t.Name, ".weight") &&
-		!strings.HasSuffix(t.Name, "norm.weight") && !strings.HasPrefix(t.Name, "position_embd")
-}
-
-// fitting is the type that a matrix gets when typ is asked for.
-func fitting(t gguf.Tensor, typ string) (gguf.Type, error) {
-	to, err := tensor.ParseType(typ)
-	if err != nil {
-		return 0, err
-	}
-	fit, ok := tensor.Fitting(to, int(t.Dims[0]))
-	if !ok {
-		return gguf.F32, nil
-	}
-	return quantizations[fit.String()].typ, nil
-}
-
 // metadata is f's own, but for the keys that state the type.
-func metadata(f *gguf.File, typ string) (kvs []gguf.KV) {
+func metadata(f *gguf.File, fileType uint32) (kvs []gguf.KV) {
 	own := []gguf.KV{
-		{Key: "general.file_type", Value: quantizations[typ].fileType},
+		{Key: "general.file_type", Value: fileType},
 		{Key: "general.quantization_version", Value: uint32(2)},
 	}
 	for key := range f.Keys() {
@@ -208,63 +205,4 @@ func metadata(f *gguf.File, typ string) (kvs []gguf.KV) {
 		}
 	}
 	return append(kvs, own...)
-}
-
-// A converter reads tensors and writes them in another type, a few rows at a time.
-type converter struct {
-	ctx         context.Context
-	file        *gguf.File
-	read, total int64
-	done        func(int64)
-}
-
-func (c *converter) convert(w io.Writer, t gguf.Tensor, to gguf.Type) error {
-	from, err := tensorType(t.Type)
-	if err != nil {
-		return fmt.Errorf("%s: tensor %q: %w", c.file.Name, t.Name, err)
-	}
-	into, err := tensorType(to)
-	if err != nil {
-		return err
-	}
-	const chunk = 1 << 18 // weights
-	cols := uint64(1)
-	if len(t.Dims) > 0 {
-		cols = t.Dims[0]
-	}
-	if cols == 0 {
-		return nil
-	}
-	rows := t.Elements() / cols
-	step := max(1, chunk/cols)
-	x := make([]float32, step*cols)
-	for at := uint64(0); at < rows; at += step {
-		if err := c.ctx.Err(); err != nil {
-			return err
-		}
-		n := min(step, rows-at) * cols
-		oldBytes, _ := t.Type.Size(n)
-		newBytes, _ := to.Size(n)
-		old, enc := make([]byte, oldBytes), make([]byte, newBytes)
-		first, _ := t.Type.Size(at * cols)
-		if _, err := c.file.Reader().ReadAt(old, t.Offset+first); err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", c.file.Name, t.Name, err)
-		}
-		if err := tensor.Decode(from, x[:n], old); err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", c.file.Name, t.Name, err)
-		}
-		if err := tensor.Encode(into, enc, x[:n]); err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", c.file.Name, t.Name, err)
-		}
-		if _, err := w.Write(enc); err != nil {
-			return err
-		}
-		c.read += oldBytes
-		c.done(c.read)
-	}
-	return nil
-}
-
-func tensorType(t gguf.Type) (tensor.Type, error) {
-	return tensor.ParseType(strings.ToLower(t.String()))
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/cmd/spec/internal/synth"
+	"github.com/specgo/spec/engine"
+)
+
+// TestQuantizeMixture: a model with rows of 576, as SmolLM2-135M has, in Q4_K_M has the types that llama.cpp gives it, and runs.
+func TestQuantizeMixture(t *testing.T) {
+	dir := t.TempDir()
+	r, err := synth.Random(synth.Shape{Name: "small", Architecture: "llama", Context: 64, Vocab: 96, HiddenSize: 576, Layers: 3, Heads: 9, KVHeads: 3,
+		FeedForward: 1536, Tied: true, RopeBase: 10000}, "f16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, r.Size())
+	if _, err := r.ReadAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	in, out := filepath.Join(dir, "f16.gguf"), filepath.Join(dir, "Q4_K_M.gguf")
+	if err := os.WriteFile(in, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := spec(t, "", "quantize", in, out, "q4_k_m")
+	// 3 layers: all of attn_v (rows of 576) and ffn_down (of 1536) in layer 2 have more bits, the others fewer.
+	if code != 0 || !strings.Contains(stderr, "7 in f32, 2 in q8_0, 1 in q6_k, 17 in q5_0, 2 in q4_k") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	text := done(t, "", "inspect", out)
+	for _, line := range []string{"blk.0.attn_q.weight Q5_0 576 x 576", "blk.2.attn_v.weight Q8_0 576 x 192", "blk.0.ffn_down.weight Q4_K 1536 x 576",
+		"blk.2.ffn_down.weight Q6_K 1536 x 576", "token_embd.weight Q8_0 576 x 96", "Q4_K 2 tensors 995328 bytes", "general.file_type uint32 15"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+	m := openModel(t, out)
+	s, err := m.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Eval(context.Background(), []int32{3, 1, 4, 1, 5}, nil, engine.All); err != nil {
+		t.Error(err)
+	}
+	if got := m.WeightTypes(); got != "q5_0, q4_k, q6_k, q8_0" {
+		t.Errorf("the weights are in %s", got)
+	}
+	if _, stderr, code := spec(t, "", "quantize", "--pure", in, out, "q4_k_m"); code != exitUsage || !strings.Contains(stderr, "--pure") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	_, stderr, code = spec(t, "", "quantize", "--pure", in, out, "q4_k")
+	if code != 0 || !strings.Contains(stderr, "7 in f32, 19 in q5_0, 3 in q4_k") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func openModel(t *testing.T, path string) *engine.Model {
+	t.Helper()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	m, err := engine.Open(context.Background(), rt, path, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
