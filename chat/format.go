@@ -1,6 +1,9 @@
 package chat
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Syntax is how a model writes tool calls.
 type Syntax int
@@ -92,4 +95,15 @@ func (f *Format) Marks() []string {
 		out = append(out, strings.TrimSpace(strings.TrimSuffix(f.ThinkStart, "thought\n")), f.ThinkEnd)
 	}
 	return append(out, toolMarks[f.Syntax]...)
+}
+
+// Spell returns the spelling of a token that is one of the format's marks, or
+// "" if it is none: a tokenizer's decoder leaves control tokens out, and a
+// [Parser] needs to see these.
+func (f *Format) Spell(t interface{ Token(id int32) string }, id int32) string {
+	s := t.Token(id)
+	if s != "" && slices.Contains(f.Marks(), s) {
+		return s
+	}
+	return ""
 }

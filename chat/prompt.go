@@ -52,6 +52,17 @@ func (p *Prompt) Text() string {
 	return b.String()
 }
 
+// InReasoning says whether the answer begins inside of a reasoning section,
+// which the template has opened.
+func (p *Prompt) InReasoning() bool {
+	mark := strings.TrimSpace(p.format.ThinkStart)
+	if mark == "" || len(p.Spans) == 0 {
+		return false
+	}
+	last := p.Spans[len(p.Spans)-1]
+	return last.Origin == FromTemplate && strings.HasSuffix(strings.TrimSpace(last.Text), mark)
+}
+
 // IDs returns the prompt's token ids. Control and user-defined tokens are
 // found in what the template wrote; in an assistant's text user-defined ones
 // and the marks of the template's format; elsewhere none. BOS is put in front

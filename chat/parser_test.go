@@ -1,0 +1,148 @@
+package chat
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const weatherCall = `{"city": "Zürich", "n": [1, -2.5e3, {"a": "}\"]"}], "z": null}`
+
+// answers are texts as models write them, with what they say.
+var answers = []struct {
+	name   string
+	format Format
+	o      ParserOptions
+	text   string
+	want   string // one event a line, as show writes them
+}{
+	{"plain text", Format{}, ParserOptions{}, " Hello\n there. \n", "content: \" Hello\\n there. \\n\""},
+	{"json without tools", Format{}, ParserOptions{}, `{"name": "f", "arguments": {}}`, `content: "{\"name\": \"f\", \"arguments\": {}}"`},
+	{"empty", Format{ThinkStart: "<think>", ThinkEnd: "</think>"}, ParserOptions{Tools: true}, "", ""},
+	{"white space", Format{ThinkStart: "<think>", ThinkEnd: "</think>"}, ParserOptions{Tools: true}, " \n ", `content: " \n "`},
+	{"qwen3", Format{SyntaxHermes, "<think>", "</think>"}, ParserOptions{Tools: true},
+		"<think>\nHm, weather.\n\n</think>\n\nLet me look.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": " + weatherCall + "}\n</tool_call>\n<tool_call>\n{\"name\": \"f\"}\n</tool_call>",
+		"reasoning: \"Hm, weather.\"\ncontent: \"Let me look.\"\nstart 0: get_weather \nargs 0: " + weatherCall + "\nend 0:  <nil>\nstart 1: f \nargs 1: {}\nend 1:  <nil>"},
+	{"reasoning opened by the prompt", Format{SyntaxHermes, "<think>", "</think>"}, ParserOptions{Reasoning: true},
+		"\n so </thin </think>\n\n 4 </think>", "reasoning: \"so </thin\"\ncontent: \"4 </think>\""},
+	{"reasoning without an end", Format{SyntaxHermes, "<think>", "</think>"}, ParserOptions{}, "<think>\na b \n", `reasoning: "a b"`},
+	{"reasoning only at the start", Format{SyntaxHermes, "<think>", "</think>"}, ParserOptions{}, "The mark <think> opens.", `content: "The mark <think> opens."`},
+	{"hermes without tools", Format{Syntax: SyntaxHermes}, ParserOptions{}, "<tool_call>\n{\"name\": \"f\"}", `content: "<tool_call>\n{\"name\": \"f\"}"`},
+	{"hermes, arguments first", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"arguments": {"a": 1}, "x": [{}], "name": "f", "id": "c1"}</tool_call> done`,
+		"start 0: f c1\nargs 0: {\"a\": 1}\nend 0: c1 <nil>\ncontent: \"done\""},
+	{"hermes, arguments as text", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": "f", "arguments": "{\"a\": \"é\"}"}</tool_call>`,
+		"start 0: f \nargs 0: {\"a\": \"é\"}\nend 0:  <nil>"},
+	{"hermes, no call", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, "a <tool_call> is <tool_call>{\"x\": 1} and {\"name\": 3}", `content: "a <tool_call> is <tool_call>{\"x\": 1} and {\"name\": 3}"`},
+	{"hermes, no name", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": 3}</tool_call>`, `content: "<tool_call>{\"name\": 3}</tool_call>"`},
+	{"hermes, cut off", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": "f", "arguments": {"a": `, "start 0: f \nargs 0: {\"a\": \nend 0:  chat: malformed or incomplete tool call"},
+	{"hermes, cut off early", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call> {"name": "f", "argu`, `content: "<tool_call> {\"name\": \"f\", \"argu"`},
+	{"hermes, malformed", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": "f", "arguments": {"a" 1}} x`, "start 0: f \nargs 0: {\"a\" \nend 0:  chat: malformed or incomplete tool call\ncontent: \"1}} x\""},
+	{"llama3", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: true}, `{"name": "f", "parameters": {"a": 1}}; {"type": "function", "name": "g", "parameters": {}}`,
+		"start 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>\nstart 1: g \nargs 1: {}\nend 1:  <nil>"},
+	{"llama3, tag", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: true}, `I look. <|python_tag|>{"name": "f", "parameters": {}}`, "content: \"I look.\"\nstart 0: f \nargs 0: {}\nend 0:  <nil>"},
+	{"llama3, an object that is no call", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: true}, ` {"a": 1} `, `content: " {\"a\": 1} "`},
+	{"json list", Format{}, ParserOptions{Tools: true}, `[{"name": "f", "arguments": {"a": 10}, "n": 1}, {"n": 12 ,"name": "g"}]`,
+		"start 0: f \nargs 0: {\"a\": 10}\nend 0:  <nil>\nstart 1: g \nargs 1: {}\nend 1:  <nil>"},
+	{"json, a list of numbers", Format{}, ParserOptions{Tools: true}, `[1, 2]`, `content: "[1, 2]"`},
+	{"mistral, old", Format{Syntax: SyntaxMistral}, ParserOptions{Tools: true}, `[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abc123456"}]`, "start 0: f \nargs 0: {\"a\": 1}\nend 0: abc123456 <nil>"},
+	{"mistral", Format{SyntaxMistral, "[THINK]", "[/THINK]"}, ParserOptions{Tools: true}, `[THINK]so[/THINK]ok[TOOL_CALLS]get_weather[ARGS]` + weatherCall + `[TOOL_CALLS]g[CALL_ID]id0000001[ARGS]{}`,
+		"reasoning: \"so\"\ncontent: \"ok\"\nstart 0: get_weather \nargs 0: " + weatherCall + "\nend 0:  <nil>\nstart 1: g id0000001\nargs 1: {}\nend 1:  <nil>"},
+	{"mistral, no call", Format{Syntax: SyntaxMistral}, ParserOptions{Tools: true}, "the [TOOL_CALLS] mark", `content: "the [TOOL_CALLS] mark"`},
+	{"granite", Format{Syntax: SyntaxGranite}, ParserOptions{Tools: true}, `<|tool_call|>[{"name": "f", "arguments": {}}, {"name": "g", "arguments": {"a": []}}]`,
+		"start 0: f \nargs 0: {}\nend 0:  <nil>\nstart 1: g \nargs 1: {\"a\": []}\nend 1:  <nil>"},
+	{"deepseek r1", Format{SyntaxDeepSeek, "<think>", "</think>"}, ParserOptions{Tools: true, Reasoning: true},
+		"hm</think>\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜> x",
+		"reasoning: \"hm\"\nstart 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>\nstart 1: g \nargs 1: {}\nend 1:  <nil>\ncontent: \"x\""},
+	{"deepseek v3.1", Format{Syntax: SyntaxDeepSeek}, ParserOptions{Tools: true}, "I see.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+		"content: \"I see.\"\nstart 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>"},
+	{"deepseek, no call", Format{Syntax: SyntaxDeepSeek}, ParserOptions{Tools: true}, "<｜tool▁calls▁begin｜> a <｜tool▁", `content: "<｜tool▁calls▁begin｜> a <｜tool▁"`},
+	{"harmony", Format{Syntax: SyntaxHarmony}, ParserOptions{Tools: true},
+		"<|channel|>analysis<|message|>Think. <|end|><|start|>assistant<|channel|>commentary<|message|>Looking.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>",
+		"reasoning: \"Think. \"\ncontent: \"Looking.\"\nstart 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>"},
+	{"harmony, recipient first", Format{Syntax: SyntaxHarmony}, ParserOptions{Tools: true}, " to=functions.g<|channel|>commentary json<|message|>{\"a\": <|call|>",
+		"start 0: g \nargs 0: {\"a\": \nend 0:  chat: malformed or incomplete tool call"},
+	{"harmony, final", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "<|channel|>final<|message|>Hello <|world.<|return|>", `content: "Hello <|world."`},
+	{"harmony, no channel", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "Hello world.", `content: "Hello world."`},
+	{"harmony, cut off", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "<|channel|>analysis<|message|>I ", `reasoning: "I "`},
+}
+
+// merge joins texts of one kind in a row.
+func merge(all, events []Event) []Event {
+	for _, e := range events {
+		if n := len(all) - 1; n >= 0 && (e.Kind <= ReasoningEvent || e.Kind == ToolCallArgs) && all[n].Kind == e.Kind && all[n].Call == e.Call {
+			all[n].Text += e.Text
+			continue
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func show(events []Event) string {
+	var out []string
+	for _, e := range events {
+		switch e.Kind {
+		case ContentEvent:
+			out = append(out, fmt.Sprintf("content: %q", e.Text))
+		case ReasoningEvent:
+			out = append(out, fmt.Sprintf("reasoning: %q", e.Text))
+		case ToolCallStart:
+			out = append(out, fmt.Sprintf("start %d: %s %s", e.Call, e.Name, e.ID))
+		case ToolCallArgs:
+			out = append(out, fmt.Sprintf("args %d: %s", e.Call, e.Text))
+		case ToolCallEnd:
+			out = append(out, fmt.Sprintf("end %d: %s %v", e.Call, e.ID, e.Err))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func parse(f Format, o ParserOptions, pieces ...string) []Event {
+	p := NewParser(f, o)
+	var all []Event
+	for _, s := range pieces {
+		all = merge(all, p.Push(s))
+	}
+	return merge(all, p.Close())
+}
+
+// TestParser: whole, in two pieces at every cut, and byte by byte.
+func TestParser(t *testing.T) {
+	for _, a := range answers {
+		whole := parse(a.format, a.o, a.text)
+		if got := show(whole); got != a.want {
+			t.Errorf("%s:\n got %s\nwant %s", a.name, got, a.want)
+		}
+		for i := range len(a.text) {
+			if got := parse(a.format, a.o, a.text[:i], a.text[i:]); !reflect.DeepEqual(got, whole) {
+				t.Errorf("%s, cut at %d:\n%s", a.name, i, show(got))
+			}
+			for j := i + 1 + i%5; j < len(a.text); j += 5 {
+				if got := parse(a.format, a.o, a.text[:i], a.text[i:j], a.text[j:]); !reflect.DeepEqual(got, whole) {
+					t.Fatalf("%s, cut at %d and %d:\n%s", a.name, i, j, show(got))
+				}
+			}
+		}
+		if got := parse(a.format, a.o, strings.Split(a.text, "")...); !reflect.DeepEqual(got, whole) {
+			t.Errorf("%s, character by character:\n%s", a.name, show(got))
+		}
+	}
+}
+
+// TestParserStreams: text and arguments come out as soon as they are read.
+func TestParserStreams(t *testing.T) {
+	p := NewParser(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true})
+	for _, c := range []struct{ text, want string }{
+		{"Hello <to", `content: "Hello"`},
+		{"m>", `content: " <tom>"`},
+		{`<tool_call>{"name": "f", "arguments": {"a`, "start 0: f \nargs 0: {\"a"},
+		{`": 1`, `args 0: ": 1`},
+		{`}`, `args 0: }`},
+		{`}`, `end 0:  <nil>`},
+	} {
+		if got := show(p.Push(c.text)); got != c.want {
+			t.Errorf("after %q:\n got %s\nwant %s", c.text, got, c.want)
+		}
+	}
+}
