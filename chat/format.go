@@ -107,3 +107,12 @@ func (f *Format) Spell(t interface{ Token(id int32) string }, id int32) string {
 	}
 	return ""
 }
+
+// EndMarks returns marks that end an answer beside the tokenizer's own ends of
+// generation.
+func (f *Format) EndMarks() []string {
+	if f.Syntax == SyntaxHarmony {
+		return []string{"<|return|>", "<|call|>"}
+	}
+	return nil
+}

@@ -72,22 +72,22 @@ func forGoldens(t *testing.T, f func(t *testing.T, name string, tmpl *Template, 
 	}
 }
 
-func TestGoldens(t *testing.T) {
-	forGoldens(t, func(t *testing.T, _ string, tmpl *Template, g *goldenFile) {
-		for _, c := range g.Cases {
-			p, err := tmpl.Render(c.conversation())
-			switch {
-			case c.Error != "":
-				if err == nil {
-					t.Errorf("%s: no error, the reference has: %s", c.Name, c.Error)
-				}
-			case err != nil:
-				t.Errorf("%s: %v", c.Name, err)
-			case p.Text() != c.Text:
-				t.Errorf("%s: %s", c.Name, firstDifference(p.Text(), c.Text))
+func TestGoldens(t *testing.T) { forGoldens(t, checkGoldens) }
+
+func checkGoldens(t *testing.T, name string, tmpl *Template, g *goldenFile) {
+	for _, c := range g.Cases {
+		p, err := tmpl.Render(c.conversation())
+		switch {
+		case c.Error != "":
+			if err == nil {
+				t.Errorf("%s, %s: no error, the reference has: %s", name, c.Name, c.Error)
 			}
+		case err != nil:
+			t.Errorf("%s, %s: %v", name, c.Name, err)
+		case p.Text() != c.Text:
+			t.Errorf("%s, %s: %s", name, c.Name, firstDifference(p.Text(), c.Text))
 		}
-	})
+	}
 }
 
 func firstDifference(got, want string) string {

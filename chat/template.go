@@ -97,14 +97,14 @@ func (t *Template) Tools() bool { return t.toolsHandled }
 
 // Render renders a conversation. Errors wrap one of the sentinel errors.
 func (t *Template) Render(c Conversation) (*Prompt, error) {
-	text, err := t.render(&c, t.textArgs, t.typed)
+	text, err := t.render(&c, t.textArgs, t.typed, jinja.Limits{Steps: t.o.MaxSteps, Bytes: t.o.MaxBytes})
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
 	return newPrompt(text, t), nil
 }
 
-func (t *Template) render(c *Conversation, textArgs, typed bool) (jinja.Text, error) {
+func (t *Template) render(c *Conversation, textArgs, typed bool, limits jinja.Limits) (jinja.Text, error) {
 	vars := &jinja.Dict{}
 	set := func(key string, v jinja.Value) { vars.Set(jinja.NewText(key, FromTemplate), v) }
 	messages := &jinja.List{}
@@ -138,17 +138,20 @@ func (t *Template) render(c *Conversation, textArgs, typed bool) (jinja.Text, er
 	set("add_generation_prompt", c.AddGenerationPrompt)
 	set("bos_token", jinja.NewText(t.o.BOS, FromTemplate))
 	set("eos_token", jinja.NewText(t.o.EOS, FromTemplate))
-	return t.program.Render(jinja.Context{
-		Vars: vars, Clock: t.o.Clock,
-		Limits: jinja.Limits{Steps: t.o.MaxSteps, Bytes: t.o.MaxBytes},
-	})
+	return t.program.Render(jinja.Context{Vars: vars, Clock: t.o.Clock, Limits: limits})
 }
+
+// Bounds of one probe, which has at most two short messages.
+const (
+	probeSteps = 100_000
+	probeBytes = 8 << 20
+)
 
 // probe finds out by small conversations what the template takes.
 func (t *Template) probe() {
 	const word = "qzprobe7"
 	has := func(c Conversation, textArgs, typed bool) (bool, error) {
-		text, err := t.render(&c, textArgs, typed)
+		text, err := t.render(&c, textArgs, typed, jinja.Limits{Steps: probeSteps, Bytes: probeBytes})
 		return err == nil && strings.Contains(text.String(), word), err
 	}
 	user := func(s string) Message { return Message{Role: "user", Content: s} }

@@ -1,0 +1,245 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// builtinGoldens is what Jinja2 renders for the package's own templates.
+func builtinGoldens(t *testing.T) map[string]*goldenFile {
+	t.Helper()
+	data, err := os.ReadFile("testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]*goldenFile
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func mustNew(t *testing.T, source string, o Options) *Template {
+	t.Helper()
+	tmpl, err := New(source, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tmpl
+}
+
+func builtin(t *testing.T, name string, o Options) *Template {
+	t.Helper()
+	source, ok := Builtin(name)
+	if !ok {
+		t.Fatalf("no template %s", name)
+	}
+	return mustNew(t, source, o)
+}
+
+func TestBuiltins(t *testing.T) {
+	goldens := builtinGoldens(t)
+	if len(goldens) != len(BuiltinNames()) {
+		t.Errorf("%d templates, %d of them with goldens", len(BuiltinNames()), len(goldens))
+	}
+	for name, g := range goldens {
+		tmpl := builtin(t, name, Options{BOS: g.BOS, EOS: g.EOS, Clock: fixedClock, Arguments: ArgumentsObject})
+		checkGoldens(t, name, tmpl, g)
+		if !tmpl.SystemRole() {
+			t.Errorf("%s: no system role", name)
+		}
+		if want := map[string]bool{"chatml": true, "llama3": true, "mistral": true, "granite": true}[name]; tmpl.Tools() != want {
+			t.Errorf("%s: Tools() = %v", name, tmpl.Tools())
+		}
+	}
+	if _, ok := Builtin("../templates/chatml"); ok {
+		t.Error("a path is no name")
+	}
+	if _, ok := Builtin(""); ok {
+		t.Error("the empty name is one")
+	}
+}
+
+func TestDetectFormat(t *testing.T) {
+	for name, want := range map[string]Syntax{
+		"chatml": SyntaxHermes, "llama3": SyntaxLlama3, "mistral": SyntaxMistral, "granite": SyntaxGranite, "plain": SyntaxJSON,
+	} {
+		source, _ := Builtin(name)
+		if got := DetectFormat(source); got.Syntax != want {
+			t.Errorf("%s: %v", name, got.Syntax)
+		}
+	}
+	for name, want := range map[string]Format{
+		"Qwen-Qwen3-0.6B":                               {SyntaxHermes, "<think>", "</think>"},
+		"Qwen-Qwen2.5-7B-Instruct":                      {Syntax: SyntaxHermes},
+		"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": {Syntax: SyntaxHermes},
+		"meta-llama-Llama-3.1-8B-Instruct":              {Syntax: SyntaxLlama3},
+		"mistralai-Ministral-3-14B-Reasoning-2512":      {SyntaxMistral, "[THINK]", "[/THINK]"},
+		"Mistral-Small-3.2-24B-Instruct-2506":           {Syntax: SyntaxMistral},
+		"ibm-granite-granite-3.3-2B-Instruct":           {SyntaxGranite, "<think>", "</think>"},
+		"ibm-granite-granite-4.1":                       {Syntax: SyntaxHermes},
+		"openai-gpt-oss-120b":                           {Syntax: SyntaxHarmony},
+		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B":      {SyntaxDeepSeek, "<think>", "</think>"},
+		"google-gemma-2-2b-it":                          {},
+		"Qwen3-Coder":                                   {},
+		"GLM-4.6":                                       {SyntaxJSON, "<think>", "</think>"},
+		"deepseek-ai-DeepSeek-V3.2":                     {SyntaxJSON, "<think>", "</think>"},
+	} {
+		source, err := os.ReadFile(sharedChat + "/templates/" + name + ".jinja")
+		if err != nil {
+			t.Skip("no templates in " + sharedChat)
+		}
+		if got := DetectFormat(string(source)); *got != want {
+			t.Errorf("%s: %v, want %v", name, *got, want)
+		}
+	}
+}
+
+// TestProbe: what a template takes is found by trying.
+func TestProbe(t *testing.T) {
+	read := func(name string) string {
+		data, err := os.ReadFile("testdata/" + name + ".jinja")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	p, err := mustNew(t, read("typed"), Options{}).Render(Conversation{Messages: []Message{{Role: "user", Content: "hi"}}})
+	if err != nil || p.Text() != "<user>hi" {
+		t.Errorf("typed content: %v, %v", p, err)
+	}
+	call := Conversation{Messages: []Message{{Role: "user", Content: "a"}, {Role: "assistant", ToolCalls: []ToolCall{{Name: "f", Arguments: `{"a":1}`}}}}}
+	p, err = mustNew(t, read("textargs"), Options{}).Render(call)
+	if err != nil || p.Text() != `<user>a<assistant><call>f {"a":1}` {
+		t.Errorf("arguments as text: %v, %v", p, err)
+	}
+	if _, err = mustNew(t, read("textargs"), Options{Arguments: ArgumentsObject}).Render(call); !errors.Is(err, ErrFailed) {
+		t.Errorf("arguments as an object: %v", err)
+	}
+	p, err = builtin(t, "chatml", Options{Arguments: ArgumentsText}).Render(call)
+	if err != nil || !strings.Contains(p.Text(), `"arguments": "{\"a\":1}"`) {
+		t.Errorf("arguments as text by choice: %v, %v", p, err)
+	}
+	noSystem := mustNew(t, `{% for m in messages %}{{ raise_exception("no system") if m.role == "system" }}{{ m.content }}{% endfor %}`, Options{})
+	if noSystem.SystemRole() || noSystem.Tools() {
+		t.Error("a template without system role or tools has them")
+	}
+}
+
+func TestMergeSystem(t *testing.T) {
+	u, s, a := Message{Role: "user", Content: "u"}, Message{Role: "system", Content: "s"}, Message{Role: "assistant", Content: "a"}
+	for _, c := range []struct {
+		in   []Message
+		want string
+	}{
+		{[]Message{s, u, a, u}, "user:s\n\nu assistant:a user:u"},
+		{[]Message{a, s, u, s}, "assistant:a user:s\n\ns\n\nu"},
+		{[]Message{s}, "user:s"},
+		{[]Message{u}, "user:u"},
+	} {
+		var got []string
+		for _, m := range MergeSystem(c.in) {
+			got = append(got, m.Role+":"+m.Content)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("got %q, want %q", strings.Join(got, " "), c.want)
+		}
+	}
+	if u.Content != "u" {
+		t.Error("the argument was changed")
+	}
+}
+
+func TestMessageJSON(t *testing.T) {
+	in := `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+		{"role":"assistant","content":null,"reasoning_content":"r","tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}},{"function":{"name":"g","arguments":{"b": 2}}}]},
+		{"role":"tool","tool_call_id":"i","name":"f","content":"c"}]`
+	var messages []Message
+	if err := json.Unmarshal([]byte(in), &messages); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"role":"user","content":"ab"},{"role":"assistant","content":"","reasoning_content":"r","tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}},{"type":"function","function":{"name":"g","arguments":"{\"b\": 2}"}}]},{"role":"tool","content":"c","tool_call_id":"i","name":"f"}]`
+	if string(out) != want {
+		t.Errorf("got %s", out)
+	}
+	for _, bad := range []string{
+		`{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":3}`,
+		`{"role":"user","content":[{"type":"text"}]}`, `{"role":"a","tool_calls":[{"type":"custom","function":{}}]}`,
+	} {
+		var m Message
+		if err := json.Unmarshal([]byte(bad), &m); err == nil {
+			t.Errorf("accepted: %s", bad)
+		}
+	}
+	var m Message
+	if err := json.Unmarshal([]byte(`{"role":"user","content":[{"type":"image_url"}]}`), &m); !errors.Is(err, ErrContent) {
+		t.Errorf("an image: %v", err)
+	}
+}
+
+// TestErrors: errors are told apart and say the line.
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		source string
+		kind   error
+		text   string
+	}{
+		{"a\n{{ 1 +", ErrSyntax, "line 2"},
+		{"a\n\n{% include 'x' %}", ErrUnsupported, "line 3: the tag {% include %}"},
+		{"{{ x | urlize }}", ErrUnsupported, `the filter "urlize"`},
+		{"{{ x is nosuch }}", ErrUnsupported, `the test "nosuch"`},
+		{"{% if x %}", ErrSyntax, "endif"},
+		{"{{" + strings.Repeat("(", 1000) + "1" + strings.Repeat(")", 1000) + "}}", ErrLimit, "nested"},
+		{strings.Repeat("{% if x %}", 1000), ErrLimit, "nested"},
+		{"{{ 1" + strings.Repeat("+1", 1000) + " }}", ErrLimit, "operators"},
+		{strings.Repeat(" ", 1<<20) + "x", ErrLimit, "bytes of template"},
+	} {
+		_, err := New(c.source, Options{})
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%.30q: %v", c.source, err)
+		}
+	}
+	for _, c := range []struct {
+		source string
+		kind   error
+		text   string
+	}{
+		{"\n{{ raise_exception('no ' ~ messages[0].role) }}", ErrRefused, "line 2: no user"},
+		{"{{ messages.x.y }}", ErrFailed, "line 1"},
+		{"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", ErrLimit, "steps"},
+		{"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", ErrLimit, "nested"},
+		{"{{ 'a' * 100000000000 }}", ErrLimit, "bytes"},
+		{"{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", ErrLimit, "bytes"},
+		{"{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}", ErrLimit, ""},
+		{"{{ 2 ** 70 }}", ErrLimit, "64 bits"},
+		{"{{ range(1000000) }}", ErrLimit, "range"},
+		{"{{ 'ab'.replace('', 'x' * 1000000) * 1000 }}", ErrLimit, "bytes"},
+	} {
+		_, err := mustNew(t, c.source, Options{}).Render(Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%.40q: %v", c.source, err)
+		}
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("%.40q: no *Error", c.source)
+		}
+	}
+	tmpl := builtin(t, "chatml", Options{})
+	for _, c := range []Conversation{
+		{Tools: []json.RawMessage{[]byte(`{"a"`)}},
+		{Tools: []json.RawMessage{[]byte(strings.Repeat("[", 1000) + strings.Repeat("]", 1000))}},
+		{Extra: map[string]any{"x": struct{}{}}},
+		{Messages: []Message{{Role: "assistant", ToolCalls: []ToolCall{{Name: "f", Arguments: "{"}}}}},
+	} {
+		if _, err := tmpl.Render(c); err == nil {
+			t.Errorf("accepted: %+v", c)
+		}
+	}
+}
