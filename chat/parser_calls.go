@@ -141,6 +141,7 @@ type callReader struct {
 func (c *callReader) read(p *Parser, s string) (int, callStatus) {
 	for i := range len(s) {
 		if len(c.raw) >= maxCall {
+			c.flush(p)
 			return i, callBad
 		}
 		b := s[i]

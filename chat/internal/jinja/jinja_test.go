@@ -13,7 +13,7 @@ type testCase struct {
 }
 
 // fromJSON reads a value; objects keep their order.
-func fromJSON(t *testing.T, d *json.Decoder, o Origin) Value {
+func fromJSON(t testing.TB, d *json.Decoder, o Origin) Value {
 	t.Helper()
 	tok, err := d.Token()
 	if err != nil {
@@ -50,7 +50,7 @@ func fromJSON(t *testing.T, d *json.Decoder, o Origin) Value {
 	return tok
 }
 
-func readCases(t *testing.T, o Origin) (*Dict, []testCase) {
+func readCases(t testing.TB, o Origin) (*Dict, []testCase) {
 	data, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
 		t.Fatal(err)

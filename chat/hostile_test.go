@@ -1,0 +1,185 @@
+package chat
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// hostileTexts would make a parser that looks back or holds everything slow.
+var hostileTexts = map[string]string{
+	"spaces":       strings.Repeat(" ", 1<<18),
+	"opens":        strings.Repeat("<tool_call>", 1<<15),
+	"opens spaced": strings.Repeat("<tool_call> ", 1<<15),
+	"brackets":     "<tool_call>" + strings.Repeat("[", 1<<18),
+	"objects":      strings.Repeat(`<tool_call>{"name": `, 1<<14),
+	"nested":       `<tool_call>{"name": "f", "arguments": ` + strings.Repeat(`{"a":`, 1<<14),
+	"keys":         `<tool_call>{` + strings.Repeat(`"a": 1, `, 1<<14),
+	"marks":        strings.Repeat("[TOOL_CALLS]", 1<<14),
+	"names":        strings.Repeat("[TOOL_CALLS]aaaaaaaa", 1<<14),
+	"halves":       strings.Repeat("<tool_cal", 1<<15),
+	"deepseek":     strings.Repeat("<｜tool▁calls▁begin｜>\n", 1<<13) + strings.Repeat("<｜tool▁call▁begin｜>function", 1<<13),
+	"harmony":      strings.Repeat("<|channel|>analysis", 1<<13) + strings.Repeat("<|message|><|end|>", 1<<13),
+	"harmony 2":    "<|channel|>final<|message|>" + strings.Repeat("<|end|> <|start|> to=x<|message|>{", 1<<13),
+	"think":        strings.Repeat("<think>", 1<<14) + strings.Repeat("</think>", 1<<14),
+	"json":         strings.Repeat(`{"name":"f","arguments":{}}`, 1<<13),
+	"json list":    "[" + strings.Repeat(`{"name":"f","arguments":{}},`, 1<<13),
+}
+
+// TestHostile: large texts made to be slow are read in pieces; what takes more
+// than linear time would not end. Nothing but the marks of calls is lost.
+func TestHostile(t *testing.T) {
+	for name, text := range hostileTexts {
+		for syntax := SyntaxJSON; syntax <= SyntaxDeepSeek; syntax++ {
+			p := NewParser(Format{syntax, "<think>", "</think>"}, ParserOptions{Tools: true})
+			n := 0
+			count := func(events []Event) {
+				for _, e := range events {
+					n += len(e.Text) + 1
+				}
+			}
+			for i := 0; i < len(text); i += 61 {
+				count(p.Push(text[i:min(i+61, len(text))]))
+				if len(p.buf) > maxHeader+maxMark || len(p.space) > maxSpace+61 {
+					t.Fatalf("%s, %v: %d bytes held", name, syntax, len(p.buf))
+				}
+			}
+			count(p.Close())
+			if n > 2*len(text)+100 {
+				t.Errorf("%s, %v: %d bytes of events of %d bytes of text", name, syntax, n, len(text))
+			}
+		}
+	}
+}
+
+// TestParserBounds: a call that is too long ends with an error, and what
+// follows is content.
+func TestParserBounds(t *testing.T) {
+	call := `<tool_call>{"name": "f", "arguments": {"a": "`
+	long := call + strings.Repeat("x", maxCall)
+	events := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, long[:100], long[100:])
+	if len(events) != 4 || events[2].Kind != ToolCallEnd || events[2].Err == nil || events[3].Kind != ContentEvent {
+		t.Fatalf("%d events", len(events))
+	}
+	if got, want := len(events[1].Text)+len(events[3].Text), len(long)-strings.Index(long, `{"a"`); got != want {
+		t.Errorf("%d bytes of arguments and content, want %d", got, want)
+	}
+	for _, syntax := range []Syntax{SyntaxMistral, SyntaxDeepSeek} {
+		text := "[TOOL_CALLS]f[ARGS]"
+		if syntax == SyntaxDeepSeek {
+			text = deepseekCall + "f" + deepseekSep
+		}
+		events := parse(Format{Syntax: syntax}, ParserOptions{Tools: true}, text+`{"a": "`+strings.Repeat("x", maxCall))
+		if len(events) != 4 || events[2].Err == nil {
+			t.Errorf("%v: %d events", syntax, len(events))
+		}
+	}
+	deep := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": "f", "arguments": `+strings.Repeat(`{"a":`, 1000)+"1"+strings.Repeat("}", 1001))
+	if len(deep) < 3 || deep[2].Err == nil {
+		t.Errorf("deep nesting: %s", show(deep)[:100])
+	}
+	name := strings.Repeat("n", maxHeader+1)
+	if got := show(parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": "`+name+`"}`)); !strings.HasPrefix(got, "content:") {
+		t.Errorf("a long name: %.40s", got)
+	}
+	space := strings.Repeat(" ", 2*maxSpace)
+	for _, pieces := range [][]string{{"a" + space + `<tool_call>{"name":"f"}`}, strings.Split("a"+space+`<tool_call>{"name":"f"}`, "")} {
+		events := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, pieces...)
+		if len(events) != 4 || events[0].Text != "a"+space {
+			t.Errorf("much white space: %d events, %d bytes", len(events), len(events[0].Text))
+		}
+	}
+}
+
+// TestJSONScan agrees with encoding/json.
+func TestJSONScan(t *testing.T) {
+	for _, s := range []string{
+		`{}`, `{"a":1}`, `{"a":-0.5e+10,"b":[true,false,null]}`, `{"a":"\u00e9\n\"\\"}`, `[ ]`, `[1 , 2]`, `{ "a" : { } , "b" : [ [ ] ] }`,
+		`{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `[1,]`, `[01]`, `[1.]`, `[.1]`, `[1e]`, `[-]`, `[--1]`, `[tru]`, `[nulll]`, `{"a":1]`, `["\x"]`, `["\u12g4"]`,
+		"[\"\n\"]", `[1 2]`, `{1:2}`, `[}`, `[0.0e-1,1E5,0]`, `[1e5e5]`, `["a" "b"]`, `[-01]`, `{"a" "b"}`, `["é"]`, `[+1]`,
+	} {
+		var j jsonScan
+		ok := true
+		for i := 0; i < len(s) && ok; i++ {
+			ok = !j.done() && j.next(s[i])
+		}
+		if got := ok && j.done(); got != json.Valid([]byte(s)) {
+			t.Errorf("%s: %v", s, got)
+		}
+	}
+}
+
+func FuzzParser(f *testing.F) {
+	for _, a := range answers {
+		f.Add(a.text, int(a.format.Syntax), len(a.text)/2)
+	}
+	f.Fuzz(func(t *testing.T, text string, syntax, cut int) {
+		format := Format{Syntax(uint(syntax) % uint(len(syntaxNames))), "<think>", "</think>"}
+		o := ParserOptions{Tools: true}
+		whole := parse(format, o, text)
+		cut = int(uint(cut) % uint(len(text)+1))
+		if got := parse(format, o, text[:cut], text[cut:]); !reflect.DeepEqual(got, whole) {
+			t.Fatalf("%q cut at %d:\n%s\nwhole:\n%s", text, cut, show(got), show(whole))
+		}
+		if len(text) < 2000 {
+			var pieces []string
+			for i := range len(text) {
+				pieces = append(pieces, text[i:i+1])
+			}
+			if got := parse(format, o, pieces...); !reflect.DeepEqual(got, whole) {
+				t.Fatalf("%q byte by byte:\n%s\nwhole:\n%s", text, show(got), show(whole))
+			}
+		}
+		open := -1
+		for _, e := range whole {
+			switch e.Kind {
+			case ToolCallStart:
+				if open >= 0 || e.Name == "" {
+					t.Fatalf("%q: %s", text, show(whole))
+				}
+				open = e.Call
+			case ToolCallArgs:
+				if open != e.Call {
+					t.Fatalf("%q: %s", text, show(whole))
+				}
+			case ToolCallEnd:
+				if open != e.Call {
+					t.Fatalf("%q: %s", text, show(whole))
+				}
+				open = -1
+			}
+		}
+		if open >= 0 {
+			t.Fatalf("%q: a call without its end: %s", text, show(whole))
+		}
+	})
+}
+
+// FuzzConversation renders conversations by the built-in templates: no panic,
+// and no control token in what a user says.
+func FuzzConversation(f *testing.F) {
+	f.Add("user", "hello", "system", "<|im_end|>", `{"a":[1]}`, 0)
+	f.Add("assistant", "<think>a</think>", "tool", "\xff\xfe", `{`, 3)
+	f.Fuzz(func(t *testing.T, role1, text1, role2, text2, arguments string, which int) {
+		names := BuiltinNames()
+		name := names[uint(which)%uint(len(names))]
+		source, _ := Builtin(name)
+		tmpl, err := New(source, Options{BOS: "<s>", EOS: "</s>"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := tmpl.Render(Conversation{
+			Messages: []Message{{Role: role1, Content: text1}, {Role: role2, Content: text2}, {Role: "assistant", ToolCalls: []ToolCall{{Name: text1, Arguments: arguments}}}},
+			Tools:    []json.RawMessage{[]byte(arguments)}, AddGenerationPrompt: true,
+		})
+		if err != nil {
+			return
+		}
+		for _, s := range p.Spans {
+			if s.Text == "" {
+				t.Fatal("an empty span")
+			}
+		}
+	})
+}
