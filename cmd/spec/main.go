@@ -63,6 +63,7 @@ func commands() []command {
 		compareCommand,
 		planCommand,
 		quantizeCommand,
+		convertCommand,
 		selftestCommand,
 		versionCommand,
 	}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/specgo/spec/cmd/spec/internal/convert"
+	"github.com/specgo/spec/cmd/spec/internal/output"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/engine"
+)
+
+var convertCommand = command{
+	name:  "convert",
+	does:  "make a GGUF file of a Hugging Face model folder",
+	usage: "DIR OUT [--type TYPE]",
+	about: `Reads DIR/config.json, the safetensors files and the tokenizer (tokenizer.model or tokenizer.json), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory.
+
+What cannot be converted is refused by name: a class of config.json that is not known, a key that may change what the model computes, a tensor that has no place. Classes: ` + strings.Join(convert.Classes(), ", ") + `.
+
+OUT appears when it is whole. For mixtures of types, such as Q4_K_M, convert to f16 and then use quantize.`,
+	new: func() job { return &converting{typ: "f16"} },
+}
+
+// converting is the options of convert.
+type converting struct {
+	dir, out, typ string
+}
+
+func (c *converting) flags() []flag {
+	return []flag{
+		fileFlag("-o, --output", &c.out, "OUT", "the file to write"),
+		choiceFlag("--type", &c.typ, engine.WeightNames(), "type of the matrices in OUT"),
+	}
+}
+
+func (c *converting) operand(v string) error {
+	switch {
+	case c.dir == "":
+		c.dir = v
+	case c.out == "":
+		c.out = v
+	default:
+		return errors.New("one argument too many: DIR OUT")
+	}
+	return nil
+}
+
+func (c *converting) check() error {
+	switch {
+	case c.dir == "":
+		return usagef("DIR is missing: the folder with config.json")
+	case c.out == "":
+		return usagef("OUT is missing: the file to write")
+	}
+	return nil
+}
+
+func (c *converting) run(ctx context.Context, p *program) error {
+	m, err := convert.Open(c.dir)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if c.out == "-" && terminal.Is(p.stdout) {
+		return fmt.Errorf("-o -: standard output is a terminal, not a file or pipe")
+	}
+	stdout, _ := p.stdout.(*os.File)
+	file, err := output.Create(ctx, c.out, stdout)
+	if err != nil {
+		return err
+	}
+	defer file.Abort()
+	bar := terminal.NewBar(p.stderr, filepath.Base(c.out))
+	defer bar.Clear()
+	if err := m.Write(ctx, file, convert.Options{Type: c.typ, Progress: func(done, total int64) { bar.Set(done, total, "") }}); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := file.Commit(); err != nil {
+		return err
+	}
+	bar.Clear()
+	for _, n := range m.Notes {
+		fmt.Fprintf(p.stderr, "note: %s\n", n)
+	}
+	_, err = fmt.Fprintf(p.stderr, "%s: %s, %s\n", shown(c.out), m.Arch, c.typ)
+	return err
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestConvertOptions(t *testing.T) {
+	for line, want := range map[string]converting{
+		"a b":                {dir: "a", out: "b", typ: "f16"},
+		"a -o b --type Q8_0": {dir: "a", out: "b", typ: "q8_0"},
+	} {
+		if got := options[*converting](t, append([]string{"convert"}, strings.Fields(line)...)...); !reflect.DeepEqual(*got, want) {
+			t.Errorf("%s: %+v, want %+v", line, *got, want)
+		}
+	}
+}
+
+// What the published form of a model is converted to runs, and a refusal leaves nothing behind.
+func TestConvert(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	if _, stderr, code := spec(t, "", "convert", t.TempDir(), out); code != 1 || !strings.Contains(stderr, "config.json") {
+		t.Errorf("an empty folder: exit code %d, %q", code, stderr)
+	}
+	if _, _, code := spec(t, "", "convert", "x"); code != 2 {
+		t.Errorf("no OUT: exit code %d", code)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(out)); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	const dir = "../../../shared/families/papers/hf/llama"
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("%s is not here: %v", dir, err)
+	}
+	if _, stderr, code := spec(t, "", "convert", dir, out, "--type", "q8_0"); code != 0 || !strings.Contains(stderr, "llama, q8_0") {
+		t.Fatalf("exit code %d, %q", code, stderr)
+	}
+	if _, stderr, code := spec(t, "", "generate", "-m", out, "-p", "of the", "-n", "4", "--temp", "0"); code != 0 || !strings.Contains(stderr, "4 tokens") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}

@@ -1,0 +1,302 @@
+// Package convert turns a model in Hugging Face's layout (config.json, safetensors, tokenizer files) into a GGUF file.
+//
+// Every member of config.json is either used, known not to change what the model computes, or refused by name; so is every
+// tensor. Weights are read one tensor at a time.
+package convert
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// Options of [Model.Write].
+type Options struct {
+	Type     string                  // of the matrices: f32, f16 (the default), bf16, q8_0 …; what does not divide into blocks becomes f16
+	Progress func(done, total int64) // called with the elements written and all elements; may be nil
+}
+
+// Model is a model that can be converted.
+type Model struct {
+	Arch  string   // GGUF's architecture
+	Notes []string // what the GGUF file cannot say and leaves out
+
+	weights *weights
+	kvs     []gguf.KV
+	targets []target
+}
+
+// target is a tensor of the GGUF file.
+type target struct {
+	name       string
+	from       string // the source's tensor
+	rows, cols int    // rows 0: a vector of cols numbers
+	order      []int  // row i of the target is row order[i] of the source; nil: i
+	transpose  bool   // the source is [cols][rows]
+	float      bool   // stays float32 whatever the type asked for is
+	add        float32
+	values     []float32 // computed: there is no source
+}
+
+// Open reads everything but the weights of the model in dir. Errors name the file and the key or tensor.
+func Open(dir string) (*Model, error) {
+	c, err := readConfig(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	f, err := familyOf(c)
+	if err != nil {
+		return nil, err
+	}
+	w, err := openWeights(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{arch: f.arch, config: c, weights: w, used: map[string]bool{}}
+	b.vocab = c.integer("vocab_size")
+	b.kvs = []gguf.KV{{Key: "general.architecture", Value: f.arch}, {Key: "general.name", Value: nameOf(dir)}}
+	b.size("vocab_size", b.vocab)
+	f.build(b)
+	c.rest()
+	if *c.err == nil {
+		err = b.finish()
+	} else {
+		err = *c.err
+	}
+	var words []gguf.KV
+	if err == nil {
+		words, err = readTokenizer(dir, c, b.vocab)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return &Model{Arch: f.arch, Notes: b.notes, weights: w, kvs: append(b.kvs, words...), targets: b.targets}, nil
+}
+
+// nameOf is the folder's name.
+func nameOf(dir string) string {
+	if full, err := filepath.Abs(dir); err == nil {
+		dir = full
+	}
+	return filepath.Base(dir)
+}
+
+// Close closes the source's files.
+func (m *Model) Close() { m.weights.close() }
+
+// builder collects the keys and tensors of a GGUF file.
+type builder struct {
+	arch    string
+	config  *config
+	weights *weights
+	vocab   int
+	kvs     []gguf.KV
+	targets []target
+	used    map[string]bool // tensors of the source
+	notes   []string
+}
+
+func (b *builder) note(format string, args ...any) {
+	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+}
+
+// set writes a key of the architecture; a later value replaces an earlier one.
+func (b *builder) set(key string, v gguf.Value) {
+	key = b.arch + "." + key
+	b.kvs = slices.DeleteFunc(b.kvs, func(kv gguf.KV) bool { return kv.Key == key })
+	b.kvs = append(b.kvs, gguf.KV{Key: key, Value: v})
+}
+
+func (b *builder) size(key string, n int)     { b.set(key, uint32(n)) }
+func (b *builder) real(key string, x float64) { b.set(key, float32(x)) }
+
+func (b *builder) add(t target) {
+	b.used[t.from] = true
+	b.targets = append(b.targets, t)
+}
+
+func (b *builder) matrix(name, from string, rows, cols int) {
+	b.add(target{name: name, from: from, rows: rows, cols: cols})
+}
+
+// vector adds a vector of n float32 numbers; add is added to each.
+func (b *builder) vector(name, from string, n int, add float32) {
+	b.add(target{name: name, from: from, cols: n, float: true, add: add})
+}
+
+// values adds a vector that the source does not hold.
+func (b *builder) values(name string, x []float32) {
+	b.targets = append(b.targets, target{name: name, cols: len(x), float: true, values: x})
+}
+
+// linear adds a matrix and, where the source has one, its bias.
+func (b *builder) linear(name, from string, rows, cols int, order []int) {
+	b.add(target{name: name + ".weight", from: from + ".weight", rows: rows, cols: cols, order: order})
+	if _, ok := b.weights.tensors[from+".bias"]; ok {
+		b.add(target{name: name + ".bias", from: from + ".bias", cols: rows, order: order, float: true})
+	}
+}
+
+// head adds the output matrix, unless the embedding serves for it.
+func (b *builder) head(from string, width int) {
+	if _, ok := b.weights.tensors[from]; !ok || b.config.boolOr("tie_word_embeddings", false) {
+		b.skip(from)
+		return
+	}
+	b.matrix("output.weight", from, b.vocab, width)
+}
+
+// skip names tensors that hold no weights.
+func (b *builder) skip(names ...string) {
+	for _, n := range names {
+		b.used[n] = true
+	}
+}
+
+// finish checks the tensors against the source.
+func (b *builder) finish() error {
+	if b.config.err != nil && *b.config.err != nil {
+		return *b.config.err
+	}
+	for _, t := range b.targets {
+		if t.values != nil {
+			continue
+		}
+		s, ok := b.weights.tensors[t.from]
+		if !ok {
+			return fmt.Errorf("%s: tensor %s is missing", filepath.Dir(b.config.file), t.from)
+		}
+		rows, cols := s.rowsCols()
+		want := [2]int{max(t.rows, 1), t.cols}
+		if t.transpose {
+			want[0], want[1] = want[1], want[0]
+		}
+		if rows != want[0] || cols != want[1] {
+			return fmt.Errorf("%s: tensor %s: shape %v, %v expected by config.json", s.file.Name(), t.from, s.shape, want)
+		}
+		if _, ok := elementBytes[s.dtype]; !ok {
+			return fmt.Errorf("%s: tensor %s: elements of type %q are not supported", s.file.Name(), t.from, s.dtype)
+		}
+	}
+	for _, name := range b.weights.names {
+		if !b.used[name] {
+			return fmt.Errorf("%s: tensor %s is not part of a %s model as it is known here", b.weights.tensors[name].file.Name(), gguf.Printable(name, 80), b.arch)
+		}
+	}
+	return nil
+}
+
+// fileType is the file's number for a type of weights: the names are the same.
+func fileType(t tensor.Type) (gguf.Type, error) {
+	for i := range gguf.Type(256) {
+		if strings.EqualFold(i.String(), t.String()) {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("GGUF has no type %v", t)
+}
+
+// fileTypes is general.file_type of the types that a whole file can have; others have none.
+var fileTypes = map[string]uint32{"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "bf16": 32}
+
+// Write writes the GGUF file. It holds at most one tensor of the source and the same in float32 in memory.
+func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
+	if o.Type == "" {
+		o.Type = "f16"
+	}
+	typ, err := tensor.ParseType(strings.ToLower(o.Type))
+	if err != nil {
+		return err
+	}
+	kvs := slices.Clone(m.kvs)
+	if n, ok := fileTypes[typ.String()]; ok {
+		kvs = append(kvs, gguf.KV{Key: "general.file_type", Value: n})
+	}
+	if typ.BlockWeights() > 1 {
+		kvs = append(kvs, gguf.KV{Key: "general.quantization_version", Value: uint32(2)})
+	}
+	var done, total int64
+	for _, t := range m.targets {
+		total += int64(max(t.rows, 1)) * int64(t.cols)
+	}
+	var list []gguf.TensorSource
+	for _, t := range m.targets {
+		to := tensor.F32
+		if !t.float {
+			to = typ
+			if t.cols%to.BlockWeights() != 0 {
+				to = tensor.F16
+			}
+		}
+		as, err := fileType(to)
+		if err != nil {
+			return err
+		}
+		dims := []uint64{uint64(t.cols)}
+		if t.rows > 0 {
+			dims = append(dims, uint64(t.rows))
+		}
+		list = append(list, gguf.TensorSource{Name: t.name, Type: as, Dims: dims, Write: func(w io.Writer) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := m.write(w, t, to); err != nil {
+				return fmt.Errorf("from %s: %w", t.from, err)
+			}
+			if done += int64(max(t.rows, 1)) * int64(t.cols); o.Progress != nil {
+				o.Progress(done, total)
+			}
+			return nil
+		}})
+	}
+	return gguf.Write(w, kvs, list)
+}
+
+// write writes a tensor's rows.
+func (m *Model) write(w io.Writer, t target, to tensor.Type) error {
+	x := t.values
+	if x == nil {
+		var err error
+		if x, err = m.weights.tensors[t.from].read(); err != nil {
+			return err
+		}
+	}
+	rows, cols := max(t.rows, 1), t.cols
+	if t.rows == 0 && t.order != nil { // a bias moves element by element
+		rows, cols = t.cols, 1
+	}
+	row := make([]float32, cols)
+	raw := make([]byte, to.RowBytes(cols))
+	for r := range rows {
+		from := r
+		if t.order != nil {
+			from = t.order[r]
+		}
+		if t.transpose {
+			for i := range row {
+				row[i] = x[i*rows+r]
+			}
+		} else {
+			copy(row, x[from*cols:])
+		}
+		if t.add != 0 {
+			for i := range row {
+				row[i] += t.add
+			}
+		}
+		if err := tensor.Encode(to, raw, row); err != nil {
+			return fmt.Errorf("row %d: %w", r, err)
+		}
+		if _, err := w.Write(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package convert
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+)
+
+// readSentencePiece reads tokenizer.model: a protocol buffer, ModelProto, of which these fields matter:
+//
+//	1 pieces           repeated: 1 piece (text), 2 score (float), 3 type (1 by default)
+//	2 trainer_spec     3 model_type (1 unigram, 2 BPE)
+//	3 normalizer_spec  3 add_dummy_prefix (true by default)
+func readSentencePiece(file string) (*words, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	w, err := parseSentencePiece(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return w, nil
+}
+
+func parseSentencePiece(data []byte) (*words, error) {
+	w := &words{model: "llama", pre: "default", scores: []float32{}}
+	kind, prefix := uint64(1), true
+	err := fields(data, func(number int, value uint64, text []byte) error {
+		switch number {
+		case 1:
+			piece, score, typ := "", float32(0), int32(typeNormal)
+			err := fields(text, func(number int, value uint64, text []byte) error {
+				switch number {
+				case 1:
+					piece = string(text)
+				case 2:
+					score = math.Float32frombits(uint32(value))
+				case 3:
+					typ = int32(value)
+				}
+				return nil
+			})
+			if err == nil && (typ < typeNormal || typ > typeByte || score != score || piece == "") {
+				err = fmt.Errorf("piece %d: %q, score %v, type %d", len(w.tokens), piece, score, typ)
+			}
+			w.tokens, w.scores, w.types = append(w.tokens, piece), append(w.scores, score), append(w.types, typ)
+			return err
+		case 2:
+			return fields(text, func(number int, value uint64, _ []byte) error {
+				if number == 3 {
+					kind = value
+				}
+				return nil
+			})
+		case 3:
+			return fields(text, func(number int, value uint64, _ []byte) error {
+				if number == 3 {
+					prefix = value != 0
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(w.tokens) == 0 || len(w.tokens) > largest:
+		return nil, fmt.Errorf("a vocabulary of %d pieces", len(w.tokens))
+	case kind != 2:
+		return nil, fmt.Errorf("model_type %d is not supported (2, BPE, is)", kind)
+	}
+	w.addPrefix = &prefix
+	return w, nil
+}
+
+var errProtobuf = errors.New("not a SentencePiece model: a field is cut off or has an unknown wire type")
+
+// fields calls use for each field of a protocol buffer message: with its value if it is a number, else with its bytes.
+func fields(data []byte, use func(number int, value uint64, text []byte) error) error {
+	for len(data) > 0 {
+		tag, n := binary.Uvarint(data)
+		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
+			return errProtobuf
+		}
+		data = data[n:]
+		var value uint64
+		var text []byte
+		switch tag & 7 {
+		case 0:
+			if value, n = binary.Uvarint(data); n <= 0 {
+				return errProtobuf
+			}
+			data = data[n:]
+		case 1:
+			if len(data) < 8 {
+				return errProtobuf
+			}
+			value, data = binary.LittleEndian.Uint64(data), data[8:]
+		case 2:
+			size, n := binary.Uvarint(data)
+			if n <= 0 || size > uint64(len(data)-n) {
+				return errProtobuf
+			}
+			text, data = data[n:n+int(size)], data[n+int(size):]
+		case 5:
+			if len(data) < 4 {
+				return errProtobuf
+			}
+			value, data = uint64(binary.LittleEndian.Uint32(data)), data[4:]
+		default:
+			return errProtobuf
+		}
+		if err := use(int(tag>>3), value, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,451 @@
+package convert
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// Token types, as in tokenizer.ggml.token_type and in SentencePiece's own files.
+const (
+	typeNormal  = 1
+	typeUnknown = 2
+	typeControl = 3
+	typeUser    = 4
+	typeUnused  = 5
+	typeByte    = 6
+)
+
+// words is a tokenizer on its way into a GGUF file.
+type words struct {
+	model, pre string
+	tokens     []string
+	types      []int32
+	scores     []float32
+	merges     []string
+	ids        map[string]int32
+	addBOS     *bool
+	addPrefix  *bool
+	unk        string
+}
+
+// addedToken is an entry of added_tokens or added_tokens_decoder.
+type addedToken struct {
+	ID      int32  `json:"id"`
+	Content string `json:"content"`
+	Special bool   `json:"special"`
+}
+
+// readTokenizer makes the keys tokenizer.* of the files in dir: tokenizer.model (SentencePiece) where there is one, else
+// tokenizer.json (byte-level BPE). vocab is how many rows the embedding has; ids without a token are named [PADid].
+func readTokenizer(dir string, c *config, vocab int) ([]gguf.KV, error) {
+	var w *words
+	var err error
+	settings, err := readSettings(dir)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "tokenizer.model")
+	if _, statErr := os.Stat(file); statErr == nil {
+		w, err = readSentencePiece(file)
+	} else {
+		file = filepath.Join(dir, "tokenizer.json")
+		w, err = readTokenizerJSON(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for id, t := range settings.added {
+		if err := w.place(file, id, t); err != nil {
+			return nil, err
+		}
+	}
+	if len(w.tokens) > vocab {
+		return nil, fmt.Errorf("%s: %d tokens, vocab_size in config.json is %d", file, len(w.tokens), vocab)
+	}
+	for id := range vocab {
+		if id == len(w.tokens) {
+			w.tokens, w.types = append(w.tokens, ""), append(w.types, typeUnused)
+			if w.scores != nil {
+				w.scores = append(w.scores, -10000)
+			}
+		}
+		if w.tokens[id] == "" {
+			w.tokens[id], w.types[id] = fmt.Sprintf("[PAD%d]", id), typeUnused
+		}
+	}
+	kvs := []gguf.KV{{Key: "tokenizer.ggml.model", Value: w.model}}
+	add := func(key string, v gguf.Value) { kvs = append(kvs, gguf.KV{Key: "tokenizer.ggml." + key, Value: v}) }
+	if w.pre != "" {
+		add("pre", w.pre)
+	}
+	add("tokens", w.tokens)
+	if w.scores != nil {
+		add("scores", w.scores)
+	}
+	add("token_type", w.types)
+	if w.merges != nil {
+		add("merges", w.merges)
+	}
+	w.ids = map[string]int32{}
+	for id, t := range w.tokens {
+		w.ids[t] = int32(id)
+	}
+	ends := idsOf(c, "eos_token_id")
+	for _, mark := range []struct{ key, name string }{{"bos", "bos_token"}, {"eos", "eos_token"}, {"unknown", "unk_token"}, {"padding", "pad_token"}} {
+		id := int32(-1)
+		if text := settings.text(mark.name); text != "" {
+			var ok bool
+			if id, ok = w.ids[text]; !ok {
+				return nil, fmt.Errorf("%s: %s %s is not in the vocabulary", settings.file, mark.name, gguf.Printable(text, 40))
+			}
+		} else if list := idsOf(c, strings.TrimSuffix(mark.name, "_token")+"_token_id"); len(list) > 0 {
+			id = list[0]
+		}
+		if id >= int32(vocab) {
+			return nil, fmt.Errorf("%s: %s_id %d, the vocabulary has %d tokens", c.file, mark.name, id, vocab)
+		}
+		if id >= 0 {
+			add(mark.key+"_token_id", uint32(id))
+		}
+		if mark.key == "eos" {
+			ends = slices.DeleteFunc(ends, func(e int32) bool { return e == id })
+		}
+	}
+	// More ends of text than one: GGUF has a key for the end of a turn and one for the end of a message.
+	for i, key := range []string{"eot_token_id", "eom_token_id"} {
+		if i < len(ends) && ends[i] >= 0 && int(ends[i]) < vocab {
+			add(key, uint32(ends[i]))
+		}
+	}
+	if on := settings.flag("add_bos_token", w.addBOS); on != nil {
+		add("add_bos_token", *on)
+	}
+	if on := settings.flag("add_eos_token", nil); on != nil {
+		add("add_eos_token", *on)
+	}
+	if w.addPrefix != nil {
+		add("add_space_prefix", *w.addPrefix)
+	}
+	if settings.template != "" {
+		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
+	}
+	return kvs, nil
+}
+
+// idsOf reads a token id, or a list of them, of config.json.
+func idsOf(c *config, key string) (ids []int32) {
+	list, ok := c.values[key].([]any)
+	if !ok {
+		list = []any{c.values[key]}
+	}
+	for _, v := range list {
+		n, _ := v.(json.Number)
+		if id, err := n.Int64(); err == nil && id >= 0 && id < largest {
+			ids = append(ids, int32(id))
+		}
+	}
+	return ids
+}
+
+// place puts an added token where it belongs.
+func (w *words) place(file string, id int32, t addedToken) error {
+	if id < 0 || id >= largest {
+		return fmt.Errorf("%s: added token %s: id %d", file, gguf.Printable(t.Content, 40), id)
+	}
+	for int(id) >= len(w.tokens) {
+		w.tokens, w.types = append(w.tokens, ""), append(w.types, typeUnused)
+		if w.scores != nil {
+			w.scores = append(w.scores, -1000)
+		}
+	}
+	w.tokens[id] = t.Content
+	switch {
+	case t.Special && w.types[id] != typeUnknown:
+		w.types[id] = typeControl
+	case !t.Special && w.types[id] != typeByte && w.types[id] != typeControl:
+		w.types[id] = typeUser
+	}
+	return nil
+}
+
+// settings is what tokenizer_config.json says, and the chat template.
+type settings struct {
+	file     string
+	values   map[string]any
+	added    map[int32]addedToken
+	template string
+}
+
+func readSettings(dir string) (*settings, error) {
+	s := &settings{file: filepath.Join(dir, "tokenizer_config.json"), added: map[int32]addedToken{}}
+	data, err := os.ReadFile(s.file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return s, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &s.values); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.file, err)
+	}
+	var more struct {
+		Added map[string]addedToken `json:"added_tokens_decoder"`
+	}
+	if err := json.Unmarshal(data, &more); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.file, err)
+	}
+	for key, t := range more.Added {
+		var id int32
+		if _, err := fmt.Sscanf(key, "%d", &id); err != nil {
+			return nil, fmt.Errorf("%s: added_tokens_decoder: %q is no id", s.file, gguf.Printable(key, 40))
+		}
+		s.added[id] = t
+	}
+	switch t := s.values["chat_template"].(type) {
+	case string:
+		s.template = t
+	case []any: // several, by name
+		for _, e := range t {
+			m, _ := e.(map[string]any)
+			if text, ok := m["template"].(string); ok && m["name"] == "default" {
+				s.template = text
+			}
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja")); err == nil {
+		s.template = string(data)
+	}
+	return s, nil
+}
+
+// text is a token that is given as a text or as an object with its content.
+func (s *settings) text(key string) string {
+	switch v := s.values[key].(type) {
+	case string:
+		return v
+	case map[string]any:
+		text, _ := v["content"].(string)
+		return text
+	}
+	return ""
+}
+
+func (s *settings) flag(key string, absent *bool) *bool {
+	if b, ok := s.values[key].(bool); ok {
+		return &b
+	}
+	return absent
+}
+
+// tokenizerJSON is the part of tokenizer.json that is understood.
+type tokenizerJSON struct {
+	Added         []addedToken    `json:"added_tokens"`
+	Normalizer    json.RawMessage `json:"normalizer"`
+	PreTokenizer  *step           `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage `json:"post_processor"`
+	Model         struct {
+		Type         string            `json:"type"`
+		Vocab        json.RawMessage   `json:"vocab"`
+		Merges       []json.RawMessage `json:"merges"`
+		ByteFallback bool              `json:"byte_fallback"`
+		IgnoreMerges bool              `json:"ignore_merges"`
+		Prefix       *string           `json:"continuing_subword_prefix"`
+		Suffix       *string           `json:"end_of_word_suffix"`
+		Dropout      *float64          `json:"dropout"`
+	} `json:"model"`
+}
+
+// step is one pre-tokenizer.
+type step struct {
+	Type           string `json:"type"`
+	Steps          []step `json:"pretokenizers"`
+	AddPrefixSpace bool   `json:"add_prefix_space"`
+	UseRegex       *bool  `json:"use_regex"`
+	Individual     bool   `json:"individual_digits"`
+	Behavior       string `json:"behavior"`
+	Invert         bool   `json:"invert"`
+	Pattern        struct {
+		Regex  *string `json:"Regex"`
+		String *string `json:"String"`
+	} `json:"pattern"`
+}
+
+// signature writes a pre-tokenizer as one text: the key of preTokenizers.
+func (s *step) signature() string {
+	switch s.Type {
+	case "Sequence":
+		var all []string
+		for i := range s.Steps {
+			if t := s.Steps[i].signature(); t != "" {
+				all = append(all, t)
+			}
+		}
+		return strings.Join(all, " | ")
+	case "ByteLevel":
+		if s.AddPrefixSpace {
+			return "ByteLevel with a prefix space"
+		}
+		if s.UseRegex == nil || *s.UseRegex {
+			return "gpt-2"
+		}
+		return "" // bytes to characters only
+	case "Digits":
+		if s.Individual {
+			return "digits"
+		}
+		return "Digits"
+	case "Split":
+		if s.Pattern.Regex == nil {
+			return "Split by a text"
+		}
+		behavior := ""
+		if s.Behavior != "Isolated" && !(s.Behavior == "Removed" && s.Invert) {
+			behavior = " " + s.Behavior
+		}
+		return *s.Pattern.Regex + behavior
+	}
+	return s.Type
+}
+
+const (
+	contractions = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
+	upper        = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
+	lower        = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+	tail         = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	caseTail     = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	llama3Rule   = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}` + tail
+	qwen2Rule    = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tail
+	qwen35Rule   = contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	tekkenRule   = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*|\p{N}` + caseTail
+	gpt4oRule    = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+` + contractions + `?|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*` + contractions + `?|\p{N}{1,3}` + caseTail
+)
+
+// preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule has two names: whole words that are tokens are
+// not merged (ignore_merges) under one of them.
+var preTokenizers = map[string]string{
+	"gpt-2":          "gpt-2",
+	"digits | gpt-2": "smollm",
+	llama3Rule:       "dbrx",
+	qwen2Rule:        "qwen2",
+	qwen35Rule:       "qwen35",
+	tekkenRule:       "tekken",
+	gpt4oRule:        "gpt-4o",
+}
+
+// readTokenizerJSON reads a byte-level BPE.
+func readTokenizerJSON(file string) (*words, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("no tokenizer: %w", err)
+	}
+	fail := func(format string, args ...any) (*words, error) {
+		return nil, fmt.Errorf("%s: %s", file, fmt.Sprintf(format, args...))
+	}
+	var t tokenizerJSON
+	if err := json.Unmarshal(data, &t); err != nil {
+		return fail("%v", err)
+	}
+	if t.Model.Type != "BPE" {
+		return fail("model.type %q is not supported (BPE is)", gguf.Printable(t.Model.Type, 40))
+	}
+	var vocab map[string]int32
+	if err := json.Unmarshal(t.Model.Vocab, &vocab); err != nil {
+		return fail("model.vocab: %v", err)
+	}
+	if t.Model.ByteFallback {
+		return fail("model.byte_fallback: this is a SentencePiece vocabulary without its scores; put its tokenizer.model beside it")
+	}
+	for name, text := range map[string]*string{"continuing_subword_prefix": t.Model.Prefix, "end_of_word_suffix": t.Model.Suffix} {
+		if text != nil && *text != "" {
+			return fail("model.%s %q is not supported", name, gguf.Printable(*text, 40))
+		}
+	}
+	if t.Model.Dropout != nil && *t.Model.Dropout != 0 {
+		return fail("model.dropout is not supported")
+	}
+	if n := strings.TrimSpace(string(t.Normalizer)); n != "" && n != "null" && !strings.Contains(n, `"NFC"`) {
+		return fail("normalizer %s is not supported", gguf.Printable(n, 80))
+	}
+	if t.PreTokenizer == nil {
+		return fail("no pre_tokenizer")
+	}
+	signature := t.PreTokenizer.signature()
+	pre, ok := preTokenizers[signature]
+	if !ok {
+		return fail("pre_tokenizer %s is not known", gguf.Printable(signature, 200))
+	}
+	if t.Model.IgnoreMerges {
+		if pre != "dbrx" {
+			return fail("model.ignore_merges with pre-tokenizer %s is not supported", pre)
+		}
+		pre = "llama-bpe"
+	}
+	w := &words{model: "gpt2", pre: pre, merges: []string{}}
+	size := int32(0)
+	for text, id := range vocab {
+		if id < 0 || id >= largest {
+			return fail("model.vocab: %s has id %d", gguf.Printable(text, 40), id)
+		}
+		size = max(size, id+1)
+	}
+	w.tokens, w.types = make([]string, size), make([]int32, size)
+	for text, id := range vocab {
+		if w.tokens[id] != "" {
+			return fail("model.vocab: %s and %s have one id, %d", gguf.Printable(text, 40), gguf.Printable(w.tokens[id], 40), id)
+		}
+		w.tokens[id], w.types[id] = text, typeNormal
+	}
+	for i, raw := range t.Model.Merges {
+		var text string
+		var pair []string
+		switch {
+		case json.Unmarshal(raw, &text) == nil:
+		case json.Unmarshal(raw, &pair) == nil && len(pair) == 2 && !strings.Contains(pair[0]+pair[1], " "):
+			text = pair[0] + " " + pair[1]
+		default:
+			return fail("model.merges[%d]: a pair of tokens expected", i)
+		}
+		w.merges = append(w.merges, text)
+	}
+	for _, a := range t.Added {
+		if err := w.place(file, a.ID, a); err != nil {
+			return nil, err
+		}
+	}
+	w.addBOS = templateBOS(t.PostProcessor)
+	return w, nil
+}
+
+// templateBOS reports whether a post-processor puts one special token in front of a text; nil if it does not say.
+func templateBOS(raw json.RawMessage) *bool {
+	type processor struct {
+		Type       string `json:"type"`
+		Processors []json.RawMessage
+		Single     []struct {
+			SpecialToken *struct {
+				ID string `json:"id"`
+			} `json:"SpecialToken"`
+		} `json:"single"`
+	}
+	var p processor
+	if json.Unmarshal(raw, &p) != nil {
+		return nil
+	}
+	for _, sub := range p.Processors {
+		if on := templateBOS(sub); on != nil {
+			return on
+		}
+	}
+	if p.Type != "TemplateProcessing" || len(p.Single) == 0 {
+		return nil
+	}
+	on := p.Single[0].SpecialToken != nil
+	return &on
+}
