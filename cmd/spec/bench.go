@@ -68,7 +68,10 @@ func newBenchmark() *benchmark {
 func (b *benchmark) flags() []flag {
 	list := append(b.modelFlags.flags(),
 		choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
-		choiceFlag("--type", &b.typ, synth.Types(), "how these weights are stored (default q8_0)"),
+		valueFlag("--type", "TYPE", "how these weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "), func(v string) (err error) {
+			b.typ, err = choose(synth.Types(), v)
+			return err
+		}),
 		countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none (default 16,128,512)"),
 		intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat (default 32)"),
 		valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded (default 0,2048, or what the model's context holds)", func(v string) error {

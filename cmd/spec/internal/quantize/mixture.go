@@ -70,20 +70,32 @@ func Find(name string) (Mixture, error) {
 	return Mixture{}, fmt.Errorf("no type %q to write (there are %s)", name, strings.Join(Names(), ", "))
 }
 
-// Pure is the mixture that is none: all matrices get the type of that name, in any case.
+// Pure is the mixture of nothing but the type of that name, in any case, which is one that can be written.
 func Pure(name string) (Mixture, error) {
 	for _, t := range tensor.Encodable() {
-		if !strings.EqualFold(t.String(), name) {
-			continue
-		}
-		for _, m := range mixtures {
-			if m.base == t && m.moreBits == 0 { // Q4_K_S stands for Q4_K
-				return Mixture{Name: strings.ToUpper(name), FileType: m.FileType, base: t, pure: true}, nil
-			}
+		if strings.EqualFold(t.String(), name) {
+			return Uniform(t), nil
 		}
 	}
 	return Mixture{}, fmt.Errorf("no type %q to write", name)
 }
+
+// Uniform is the mixture of nothing but t.
+func Uniform(t tensor.Type) Mixture {
+	m := Mixture{Name: strings.ToUpper(t.String()), base: t, pure: true}
+	for _, known := range mixtures {
+		if known.base == t && known.moreBits == 0 { // Q4_K_S stands for Q4_K
+			m.FileType = known.FileType
+		}
+	}
+	if n, ok := readOnly[t]; ok {
+		m.FileType = n
+	}
+	return m
+}
+
+// readOnly has the file types of what can be read but not written.
+var readOnly = map[tensor.Type]uint32{tensor.Q2_K: 10, tensor.Q3_K: 11, tensor.IQ4_XS: 30, tensor.MXFP4: 38}
 
 // Model is what a mixture must know of a model.
 type Model struct {

@@ -258,7 +258,7 @@ func (e *enlarger) rename(name, from string, rows, cols int, row, col index) {
 	if layer, ok := layerOf(name); ok && layer >= e.small.Layers {
 		// A new layer adds nothing to the residual stream.
 		if !strings.HasSuffix(name, "attn_output.weight") && !strings.HasSuffix(name, "ffn_down.weight") {
-			e.list = append(e.list, patterns[gguf.Q8_0].tensor(name, gguf.Q8_0, cols, rows))
+			e.list = append(e.list, patternOf(gguf.Q8_0).tensor(name, gguf.Q8_0, cols, rows))
 			return
 		}
 		e.list = append(e.list, zeros.tensor(name, gguf.Q8_0, cols, rows))
@@ -268,7 +268,7 @@ func (e *enlarger) rename(name, from string, rows, cols int, row, col index) {
 	if e.err != nil {
 		return
 	}
-	noise := patterns[gguf.Q8_0].tensor(name, gguf.Q8_0, cols, rows)
+	noise := patternOf(gguf.Q8_0).tensor(name, gguf.Q8_0, cols, rows)
 	m := &enlarged{data: data, rowBytes: int64(cols / blockWeights * blockBytes), smallRow: smallCols / blockWeights * blockBytes, row: row, noise: noise.fill}
 	for j := 0; j < cols; j += blockWeights {
 		at := -1

@@ -2,8 +2,11 @@ package synth
 
 import (
 	"encoding/binary"
+	"math"
+	"strings"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
 )
 
 // pattern makes valid weights out of random bits: 64-bit words are masked, then single bytes of each block. A byte
@@ -19,19 +22,22 @@ type patch struct {
 	and, or byte
 }
 
-// patterns are the types that noise can have. In the masks of binary16 numbers the exponent's five bits begin at bit 10,
-// which is bit 2 of the upper byte; a normal number 2^(e-15) has exponent e.
+// patterns are those of some types. In the masks of binary16 numbers the exponent's five bits begin at bit 10, which is bit 2 of
+// the upper byte; a normal number 2^(e-15) has exponent e.
 var patterns = map[gguf.Type]*pattern{
-	gguf.F32: {and: 0x80ffffff_80ffffff, or: 0x3c000000_3c000000}, // 2^-7 <= |w| < 2^-5
-	gguf.F16: {and: 0x87ff87ff_87ff87ff, or: 0x20002000_20002000}, // the same
+	gguf.F32:  {and: 0x80ffffff_80ffffff, or: 0x3c000000_3c000000}, // 2^-7 <= |w| < 2^-5
+	gguf.F16:  {and: 0x87ff87ff_87ff87ff, or: 0x20002000_20002000}, // the same
+	gguf.BF16: {and: 0x80ff80ff_80ff80ff, or: 0x3c003c00_3c003c00}, // the same
 	// block_q8_0: scale, 32 quants. Scale 2^-13 to 2^-11.
 	gguf.Q8_0: {and: ^uint64(0), block: 34, patches: []patch{{1, 0x07, 2 << 2}}},
 	// block_q4_0: scale, 16 bytes of quants. Scale 2^-8 to 2^-7.
 	gguf.Q4_0: {and: ^uint64(0), block: 18, patches: []patch{{1, 0x03, 7 << 2}}},
-	// block_q4_K: scale of the scales 2^-13 to 2^-12, scale of the minima 2^-10 to 2^-9, 12 bytes of both, quants.
+	// block_q4_K: scale of the scales 2^-13 to 2^-12, scale of the minimums 2^-10 to 2^-9, 12 bytes of both, quants.
 	gguf.Q4_K: {and: ^uint64(0), block: 144, patches: []patch{{1, 0x03, 2 << 2}, {3, 0x03, 5 << 2}}},
 	// block_q6_K: 192 bytes of quants, 16 scales, their scale 2^-14 to 2^-13: scales of 8 to 15, so that it is a normal number.
 	gguf.Q6_K: {and: ^uint64(0), block: 210, patches: q6kPatches()},
+	// block_mxfp4: a power of two, 2^-8 or 2^-7 of numbers up to 12, and 16 bytes of quants.
+	gguf.MXFP4: {and: ^uint64(0), block: 17, patches: []patch{{0, 0x01, 120}}},
 }
 
 func q6kPatches() []patch {
@@ -40,6 +46,59 @@ func q6kPatches() []patch {
 		list = append(list, patch{192 + i, 0x07, 8})
 	}
 	return list
+}
+
+// patternOf is the pattern of a type that the engine runs. One that has no pattern of its own is random but for its binary16
+// scales: the first so large that the weights are a few hundredths in size, the second, which minimums have, so that they are
+// about as often negative as positive.
+func patternOf(typ gguf.Type) *pattern {
+	if n := patterns[typ]; n != nil {
+		return n
+	}
+	t, err := tensor.ParseType(strings.ToLower(typ.String()))
+	if err != nil {
+		panic(err) // mixtures have no other types
+	}
+	n := &pattern{and: ^uint64(0), block: int64(t.BlockBytes())}
+	first, size := meanOf(t, 0)
+	exponent := func(x float64) byte { return byte(min(max(0, math.Ilogb(x)+15), 30)) << 2 }
+	const typical = 0.04
+	for i, at := range t.Scales() {
+		scale, sign := typical/size, byte(0)
+		if i == 1 {
+			second, _ := meanOf(t, 1)
+			if scale *= math.Abs(first / second); first > 0 == (second > 0) {
+				sign = 0x80
+			}
+		}
+		n.patches = append(n.patches, patch{at + 1, 0x03, sign | exponent(scale)})
+	}
+	return n
+}
+
+// meanOf is the mean of random weights, and of their magnitudes, where one of the type's scales is 1 and the other 0.
+func meanOf(t tensor.Type, which int) (mean, magnitude float64) {
+	const blocks = 64
+	noise := &pattern{and: ^uint64(0)}
+	raw, x := make([]byte, blocks*t.BlockBytes()), make([]float32, blocks*t.BlockWeights())
+	noise.fill(raw, 0, 1)
+	for b := range blocks {
+		for i, at := range t.Scales() {
+			one := uint16(0)
+			if i == which {
+				one = 0x3c00
+			}
+			binary.LittleEndian.PutUint16(raw[b*t.BlockBytes()+at:], one)
+		}
+	}
+	if err := tensor.Decode(t, x, raw); err != nil {
+		panic(err) // the sizes are right
+	}
+	for _, v := range x {
+		mean += float64(v) / float64(len(x))
+		magnitude += math.Abs(float64(v)) / float64(len(x))
+	}
+	return mean, magnitude
 }
 
 // constant is a pattern of one number.

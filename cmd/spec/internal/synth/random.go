@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/specgo/spec/cmd/spec/internal/quantize"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
 )
 
 // Shape is the hyperparameters of a model.
@@ -35,20 +37,6 @@ var shapes = []Shape{
 	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0},
 }
 
-// types are what the matrices of a random model can be stored in. The second type is for matrices whose rows are not whole
-// blocks of the first.
-var types = []struct {
-	typ, fallback gguf.Type
-	fileType      uint32 // value of general.file_type
-}{
-	{gguf.Q8_0, gguf.F16, 7},
-	{gguf.Q4_0, gguf.F16, 2},
-	{gguf.Q4_K, gguf.Q4_0, 14},
-	{gguf.Q6_K, gguf.Q8_0, 18},
-	{gguf.F16, gguf.F16, 1},
-	{gguf.F32, gguf.F32, 0},
-}
-
 // Shapes lists the names of the known shapes.
 func Shapes() (names []string) {
 	for _, s := range shapes {
@@ -57,12 +45,29 @@ func Shapes() (names []string) {
 	return names
 }
 
-// Types lists the names of the types that [Random] knows.
+// Types lists the types that the matrices of [Random] can be stored in: those that the engine runs, and the mixtures of them
+// that llama.cpp's quantizer makes.
 func Types() (names []string) {
-	for _, t := range types {
-		names = append(names, strings.ToLower(t.typ.String()))
+	for t := tensor.Type(0); t.Valid(); t++ {
+		names = append(names, t.String())
+	}
+	for _, name := range quantize.Names() {
+		if _, err := tensor.ParseType(strings.ToLower(name)); err != nil {
+			names = append(names, strings.ToLower(name))
+		}
 	}
 	return names
+}
+
+// mixtureOf is the mixture of that name, or the one that has nothing but the type of that name.
+func mixtureOf(name string) (quantize.Mixture, error) {
+	if !slices.Contains(Types(), name) {
+		return quantize.Mixture{}, fmt.Errorf("no random weights of type %q (there are %s)", name, strings.Join(Types(), ", "))
+	}
+	if t, err := tensor.ParseType(name); err == nil {
+		return quantize.Uniform(t), nil
+	}
+	return quantize.Find(name)
 }
 
 // FindShape finds a shape by its name.
@@ -74,32 +79,29 @@ func FindShape(name string) (Shape, error) {
 	return shapes[i], nil
 }
 
-// Random is a model of random weights, stored in the given type where the rows divide into its blocks. Norms are 1, biases 0.
-// It has no tokenizer.
+// Random is a model of random weights, stored in one of [Types]; where rows are not whole blocks another type stands in, as when
+// a model is quantized. Norms are 1, biases 0. It has no tokenizer.
 func Random(s Shape, typ string) (*File, error) {
-	i := slices.Index(Types(), typ)
-	if i < 0 {
-		return nil, fmt.Errorf("no random weights of type %q (there are %s)", typ, strings.Join(Types(), ", "))
+	mixture, err := mixtureOf(typ)
+	if err != nil {
+		return nil, err
 	}
 	if s.Heads < 1 || s.KVHeads < 1 || s.HiddenSize%s.Heads != 0 || s.Heads%s.KVHeads != 0 {
 		return nil, fmt.Errorf("a width of %d and %d heads, %d of keys, make no model", s.HiddenSize, s.Heads, s.KVHeads)
 	}
-	t := types[i]
+	facts := quantize.Model{Architecture: s.Architecture, Layers: s.Layers, Heads: s.Heads, KVHeads: s.KVHeads, Tied: s.Tied}
 	kvs := []gguf.KV{
 		{Key: "general.architecture", Value: s.Architecture},
 		{Key: "general.name", Value: s.Name + ", random weights"},
-		{Key: "general.file_type", Value: t.fileType},
+		{Key: "general.file_type", Value: mixture.FileType},
 		{Key: "tokenizer.ggml.model", Value: "no_vocab"},
 		{Key: s.Architecture + ".context_length", Value: uint32(s.Context)},
 		{Key: s.Architecture + ".vocab_size", Value: uint32(s.Vocab)},
 	}
 	kvs = append(kvs, s.sizes()...)
 	matrix := func(name string, rows, cols int) source {
-		typ := t.typ
-		if cols%typ.BlockWeights() != 0 {
-			typ = t.fallback
-		}
-		return patterns[typ].tensor(name, typ, cols, rows)
+		typ := mixture.Type(name, []uint64{uint64(cols), uint64(rows)}, facts)
+		return patternOf(typ).tensor(name, typ, cols, rows)
 	}
 	norm := func(name string) source { return ones.tensor(name, gguf.F32, s.HiddenSize) }
 	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
@@ -131,7 +133,7 @@ func Random(s Shape, typ string) (*File, error) {
 	case "gpt2":
 		kvs = append(kvs, gguf.KV{Key: "gpt2.attention.layer_norm_epsilon", Value: float32(1e-5)})
 		list = append(list, bias("output_norm.bias", s.HiddenSize),
-			patterns[gguf.F32].tensor("position_embd.weight", gguf.F32, s.HiddenSize, s.Context))
+			patternOf(gguf.F32).tensor("position_embd.weight", gguf.F32, s.HiddenSize, s.Context))
 		for l := range s.Layers {
 			b := fmt.Sprintf("blk.%d.", l)
 			list = append(list,

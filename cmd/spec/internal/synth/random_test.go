@@ -146,7 +146,7 @@ func BenchmarkFill(b *testing.B) {
 		b.Run(typ.String(), func(b *testing.B) {
 			b.SetBytes(int64(len(p)))
 			for i := 0; b.Loop(); i++ {
-				patterns[typ].fill(p, int64(i)<<20, 1)
+				patternOf(typ).fill(p, int64(i)<<20, 1)
 			}
 		})
 	}
