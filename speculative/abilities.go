@@ -25,6 +25,13 @@ type (
 		SetClock(now func() time.Duration)
 	}
 
+	// Choosing is a [Schedule] that decides which drafters of a [Merge] draft. Begin is called before each one, numbered from
+	// 0 however merges nest; tokens is the number of tokens that the ones before it drafted. Without it all draft.
+	Choosing interface {
+		Schedule
+		Begin(lane, tokens int) bool
+	}
+
 	// Evaluator is a [Verifier] that computes the logits of a chain in its own way, as [Stairs] does. When Evaluate is
 	// called, target holds sequence without its last token. It returns a row for the last token and one for each token of
 	// the draft, and leaves sequence and the whole draft in target. Trees are evaluated by the decoder.

@@ -1,244 +1,244 @@
 package speculative
 
 import (
-	"math"
 	"slices"
 	"time"
 )
 
-// Auto measures and decides: it estimates the time of a draft step, of a verify pass of each length,
-// and from a drafted token's confidence how likely it is to be accepted. A token is drafted as long
-// as what it is expected to add to the text is worth its time, at the tokens per second that the
-// whole brings: the rule by which a rate of returns is greatest. When drafts do not pay, decoding is
-// plain, and a draft is tried now and then, as long as all such trials together stay within a small
-// share of the time.
-func Auto(AutoOptions) Schedule {
-	return &auto{now: monotonic(), pool: rate{1.4, 2}, promised: rate{1.4, 2}}
+// Auto measures and decides. A cost model estimates the time of a pass over any number of tokens and of drafting one; an
+// acceptance model estimates from a token's confidence how likely it is to be accepted. The policy drafts a token as long
+// as the tokens that it is expected to bring are worth its time at the tokens per second that the whole brings, which is
+// the rule by which a rate of returns is greatest (docs/SCHEDULE.md). Where drafts do not pay for themselves, decoding is
+// plain, and one token is drafted now and then; all such trials together take a bounded share of the time.
+//
+// Auto keeps what it learned from text to text. It needs no options; Costs spares it the first rounds' measurements.
+func Auto(o AutoOptions) Schedule {
+	a := &auto{now: monotonic(), lanes: 1}
+	a.acceptance.reset()
+	a.cost.given(o.Costs)
+	return a
 }
 
-// AutoOptions configure [Auto]. There is nothing to choose yet.
-type AutoOptions struct{}
+// AutoOptions configure [Auto].
+type AutoOptions struct {
+	Costs PassCosts // measured times of the target's passes; empty: learned from the first rounds
+}
 
+// Parameters of the policy.
 const (
-	firstRounds = 4     // in which a draft stays in one tile: it is not known what passes beyond it cost
-	benefit     = 0.6   // tokens that drafts may fall short before they are given up: the benefit of the doubt
-	trialShare  = 0.015 // of the time may be lost to trials
-	plainFirst  = 24    // rounds after which plain decoding is measured, if drafts do well
-	plainStale  = 100   // rounds after which it is measured again
-	forget      = 32    // rounds after which a time is no longer believed: it may have been an accident, or another speed of the memory
-	farthest    = 64    // verify lengths that are told apart
-	lanes       = 4     // drafters that are told apart
-	ahead       = 8     // tokens that are looked ahead, as a pass's time rises in steps
-	tile        = 8     // tokens that this engine verifies for little more than one
+	unknownLength = 2     // tokens of the first draft where nothing is known of costs
+	lookAhead     = 8     // tokens that are looked ahead: a pass's time may rise in steps
+	trialShare    = 0.012 // of the time that trials of drafts that do not pay for themselves may take
+	modelRounds   = 32    // rounds that the predicted rate counts as beside the rounds that were seen
+	plainAfter    = 1     // rounds after which a plain pass is measured if none was
+	plainStale    = 150   // rounds after which it is measured again
 )
 
 type auto struct {
-	now func() time.Duration
+	cost       costModel
+	acceptance acceptanceModel
 
-	step            [lanes]timing    // a drafted token, by drafter: there may be several in a round
-	verify          [farthest]timing // a pass that verifies k drafted tokens
-	seen            [farthest]int    // round of its last measurement
-	calibration     [chanceBins]rate // acceptance by confidence
-	pool            rate             // acceptance of all drafted tokens that were looked at
-	promised        rate             // what their confidence said
-	whole, drafting pace             // of all rounds, and of those with a draft
+	pace pace // of all rounds, its seconds in units of a plain pass at that time
 
 	rounds    int
-	lastPlain int     // round in which plain decoding was measured last
+	lastPlain int     // round of the last plain pass
 	elapsed   float64 // seconds in rounds
-	lost      float64 // seconds that trials took beyond what plain decoding takes for the same tokens
-	gain      float64 // tokens per second that a token's time must be worth
-	mark      time.Duration
-	catchUp   bool      // the last round did not draft: a drafter may have more to feed first
-	reach     []float64 // by drafted token: the chance that the text comes to it
-	asked     int
-	lane      int  // the drafter at work
-	trying    bool // the round is a trial
+	lost      float64 // seconds that trials took beyond plain decoding of the same tokens
+
+	now       func() time.Duration
+	mark      time.Duration // when the present token's drafting began
+	rate      float64       // tokens per second that a token's time must be worth
+	requested int
+	trial     int            // lane whose draft is a trial, -1: none
+	lanes     int            // seen so far
+	drafted   [maxLanes]bool // lanes that drafted in this round
+	reach     []float64      // by drafted token of the present lane: probability that the text reaches it
 }
 
-// SetClock is called by the decoder: schedule and decoder read the same one.
+// SetClock is called by the decoder: schedule and decoder read the same clock.
 func (a *auto) SetClock(now func() time.Duration) { a.now = now }
 
 func (a *auto) NeedsConfidence() bool { return true }
 
 func (a *auto) Length(int) int {
-	a.mark, a.asked, a.reach, a.lane, a.trying = a.now(), farthest-1, a.reach[:0], 0, false
-	plain := 1 / a.pass(0)
+	a.mark, a.requested, a.trial, a.drafted = a.now(), maxVerify-1, -1, [maxLanes]bool{}
 	switch {
-	case a.rounds == 0:
-		a.asked = tile / 2
+	case !a.cost.known:
+		a.requested = unknownLength
+		return a.requested
 	case a.plainDue():
-		a.asked = 0
-	case a.drafting.rate(plain, benefit) >= plain:
-		a.gain = max(plain, a.whole.rate(plain, 0))
-	case a.lost+a.trial() <= trialShare*a.elapsed:
-		a.gain, a.trying = plain, true
-	default:
-		a.asked = 0
+		a.requested = 0
+		return 0
 	}
-	if a.rounds < firstRounds {
-		a.asked = min(a.asked, tile-1)
+	a.requested = min(a.requested, 2*a.cost.longest()+unknownLength) // the price of a length that is not known is bounded
+	a.rate = a.bestRate()
+	for lane := range a.lanes {
+		if a.starts(lane, 0) {
+			return a.requested
+		}
 	}
-	return a.asked
-}
-
-// trial is the time that a drafted token by each drafter costs.
-func (a *auto) trial() float64 {
-	t := a.pass(1) - a.pass(0)
-	for i := range a.step {
-		t += a.step[i].mean
+	lane := a.rounds % a.lanes
+	if a.affordable(lane) {
+		a.trial, a.requested = lane, 1
+		return 1
 	}
-	return t
+	a.requested = 0
+	return 0
 }
 
 // plainDue reports whether plain decoding is to be measured.
 func (a *auto) plainDue() bool {
-	if a.verify[0].n > 0 {
-		return a.rounds-a.lastPlain > plainStale
+	if a.cost.length[0].n == 0 {
+		return a.rounds >= plainAfter
 	}
-	return a.rounds >= plainFirst || a.drafting.tokens < 1.5*a.drafting.rounds
+	return a.rounds-a.lastPlain > plainStale
 }
 
-// pass is the time to verify k tokens: measured, else from the measured lengths around it.
-func (a *auto) pass(k int) float64 {
-	k = min(k, farthest-1)
-	lo, hi := k, k
-	for lo >= 0 && a.verify[lo].n == 0 {
-		lo--
-	}
-	for hi < farthest && a.verify[hi].n == 0 {
-		hi++
-	}
-	switch {
-	case lo == k:
-		return a.verify[k].mean
-	case lo < 0 && hi == farthest:
-		return 1
-	case lo < 0:
-		return a.verify[hi].mean * usual(k) / usual(hi)
-	}
-	guess := a.verify[lo].mean * usual(k) / usual(lo)
-	if hi == farthest {
-		return guess
-	}
-	low, high := a.verify[lo].mean, max(a.verify[lo].mean, a.verify[hi].mean)
-	share := (usual(k) - usual(lo)) / (usual(hi) - usual(lo))
-	return low + float64((high-low)*share)
+// affordable reports whether a trial of a drafter fits the share of time that trials may take.
+func (a *auto) affordable(lane int) bool {
+	return a.lost+a.cost.firstStep(lane)+a.cost.pass(1)-a.cost.pass(0) <= trialShare*a.elapsed
 }
 
-// timed learns from a pass over k drafted tokens. Memory may be faster from one moment to the next: a pass of
-// fewer tokens would have taken no longer than this one. What was measured long ago is forgotten: a length that
-// looked dear by accident would never be tried again.
-func (a *auto) timed(k int, took float64) {
-	a.verify[k].add(took)
-	a.seen[k] = a.rounds
-	for i := range a.verify[1:] {
-		if a.rounds-a.seen[1+i] > forget {
-			a.verify[1+i] = timing{}
-		}
+// Begin decides which drafters of a merge draft.
+func (a *auto) Begin(lane, tokens int) bool {
+	lane = min(lane, maxLanes-1)
+	a.lanes = max(a.lanes, lane+1)
+	a.mark = a.now()
+	if !a.cost.known || a.requested == 0 {
+		return true
 	}
-	for i := range a.verify[:k] {
-		if v := &a.verify[i]; v.mean > took {
-			v.mean += float64(0.25 * (took - v.mean))
-		}
+	if a.trial >= 0 {
+		return a.trial == lane
 	}
-}
-
-// usual is a pass's time as it is expected before it was measured, of plain decoding's.
-func usual(k int) float64 {
-	return 1 + float64(0.015*float64(k)) + float64(0.02*float64(max(0, k+1-tile)))
-}
-
-// worth reports whether, after k drafted tokens of which the last is reached with chance p, some
-// number of further ones pays: their expected tokens against their time at the rate of the whole.
-// In a ranked tree the next token is reached with nearly the same chance; in a chain it must be right, too.
-func (a *auto) worth(k int, p float64, ranked bool) bool {
-	next := 0.8
-	if !ranked {
-		next = a.pool.p()
+	if a.starts(lane, tokens) {
+		return true
 	}
-	tokens, base := 0.0, a.pass(k)
-	for i := 1; i <= ahead; i++ {
-		p = float64(p * next)
-		tokens += p
-		if tokens > float64(a.gain*(a.pass(k+i)-base+float64(float64(i)*a.step[a.lane].mean))) {
-			return true
-		}
+	if a.affordable(lane) {
+		a.trial = lane
+		return true
 	}
 	return false
 }
 
-// chance is the probability that token i is accepted, if those before it are.
-func (a *auto) chance(d *Draft, i int) float64 {
-	if d.Calibrated {
-		return float64(d.Confidence[i])
+// bestRate is the tokens per second that can be had: of the best constant length by the models, and of the rounds seen.
+func (a *auto) bestRate() float64 {
+	plain := a.cost.pass(0)
+	tokens, time := 1.0, plain
+	for lane := range a.lanes {
+		l := &a.acceptance.lanes[lane]
+		sum, reach, draft := 1.0, l.first(), a.cost.firstStep(lane)
+		for k := 1; k < maxVerify && reach > 0.01; k++ {
+			sum += reach
+			if t := a.cost.pass(k) + draft; sum*time > tokens*t {
+				tokens, time = sum, t
+			}
+			reach *= l.next()
+			draft += a.cost.nextStep(lane)
+		}
 	}
-	guess := min(0.99, promise(d, i)*a.pool.p()/a.promised.p())
-	return a.calibration[chanceBin(d.Confidence[i])].after(guess)
+	seen := max(a.pace.seconds, 1e-9) * plain
+	tokens, time = float64(modelRounds*tokens)+a.pace.tokens, float64(modelRounds*time)+seen
+	return max(1/plain, tokens/time)
 }
 
-// promise is what a token's confidence says of its chance. Models of one kind agree on a token more
-// often than by its probability: about by the root of it, up to a factor that is learned.
-func promise(d *Draft, i int) float64 { return math.Sqrt(float64(d.Confidence[i])) }
+// starts reports whether a drafter's draft is worth beginning after so many tokens of other drafters.
+func (a *auto) starts(lane, tokens int) bool {
+	l := &a.acceptance.lanes[lane]
+	return a.worth(lane, tokens, l.first(), a.cost.firstStep(lane))
+}
+
+// worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached
+// with probability reach and takes step seconds to draft.
+func (a *auto) worth(lane, k int, reach, step float64) bool {
+	next, later := a.acceptance.lanes[lane].next(), a.cost.nextStep(lane)
+	tokens, draft, base := 0.0, step, a.cost.pass(k)
+	for i := 1; i <= lookAhead; i++ {
+		tokens += reach
+		if tokens > float64(a.rate*(a.cost.pass(k+i)-base+draft)) {
+			return true
+		}
+		reach = float64(reach * next)
+		draft += later
+	}
+	return false
+}
 
 func (a *auto) Stop(d *Draft) bool {
 	now := a.now()
-	n := d.Len()
-	took := (now - a.mark).Seconds()
+	took := seconds(now - a.mark)
 	a.mark = now
-	if n <= len(a.reach) { // another drafter begins
-		a.reach, a.lane = a.reach[:0], min(a.lane+1, lanes-1)
+	lane, n := min(d.lane, maxLanes-1), d.Len()
+	l := &a.acceptance.lanes[lane]
+	a.drafted[lane] = true
+	if n <= len(a.reach) || n == 1 {
+		a.reach = a.reach[:0]
 	}
-	if n > 1 || !a.catchUp {
-		a.step[a.lane].smooth(min(took, a.pass(0)))
+	if added := n - len(a.reach); added > 0 {
+		a.cost.drafted(lane, len(a.reach) == 0, took/float64(added))
 	}
+	l.ranked, l.calibrated = d.Ranked, d.Calibrated
 	for i := len(a.reach); i < n; i++ {
-		p := a.chance(d, i)
+		p := l.chance(d, i)
 		if before := d.Parent(i); before >= 0 {
 			p = float64(p * a.reach[before])
 		}
+		if d.Ranked && i > 0 && a.reach[i-1] > 0 {
+			l.ratio.add(min(1, p/a.reach[i-1]))
+		}
 		a.reach = append(a.reach, p)
 	}
-	switch {
-	case n >= a.asked:
+	if d.before+n >= a.requested || a.trial == lane {
 		return true
-	case a.rounds == 0: // nothing is known yet
+	}
+	if !a.cost.known {
 		return false
 	}
-	return !a.worth(n, a.reach[n-1], d.Ranked)
+	return !a.worth(lane, d.before+n, float64(a.reach[n-1]*l.next()), a.cost.nextStep(lane))
 }
 
 func (a *auto) Observe(r *Round) {
 	a.rounds++
 	k := r.Drafted()
-	took := (r.Drafting + r.Verifying).Seconds()
+	drafting, verifying := seconds(r.Drafting), seconds(r.Verifying)
 	tokens := float64(len(r.Path) + 1)
-	a.elapsed += took
-	a.timed(min(k, farthest-1), r.Verifying.Seconds())
-	a.whole.add(tokens, took)
-	a.catchUp = k == 0
+	a.cost.verified(k, verifying, a.rounds)
+	plain := a.cost.pass(0)
+	a.elapsed += drafting + verifying
+	a.pace.add(tokens, (drafting+verifying)/plain)
 	if k == 0 {
 		a.lastPlain = a.rounds
+		if drafting > 0.01*plain { // a drafter that took its time for nothing
+			a.cost.drafted(0, true, drafting)
+			a.acceptance.lanes[0].lead.add(0)
+		}
 		return
 	}
-	a.drafting.add(tokens, took)
+	for lane := range a.lanes {
+		a.acceptance.lanes[lane].age()
+	}
+	var led [maxLanes]bool
+	trialHits := 0.0
 	for i := range k {
+		lane := min(r.Draft.laneOf(i), maxLanes-1)
+		lead := !led[lane]
+		led[lane] = true
 		before := r.Draft.Parent(i)
 		if before >= 0 && !slices.Contains(r.Path, int32(before)) {
 			continue
 		}
-		accepted := 0.0
-		if slices.Contains(r.Path, int32(i)) {
-			accepted = 1
-		}
-		a.pool.add(accepted)
-		if !r.Draft.Calibrated {
-			a.promised.add(promise(r.Draft, i))
-			a.calibration[chanceBin(r.Draft.Confidence[i])].add(accepted)
+		accepted := slices.Contains(r.Path, int32(i))
+		a.acceptance.lanes[lane].learn(r.Draft, i, lead, accepted)
+		if accepted && lane == a.trial {
+			trialHits++
 		}
 	}
-	if a.trying {
-		loss := took - float64(a.pass(0)*tokens)
+	for lane := range a.lanes {
+		if a.drafted[lane] && !led[lane] { // it drafted what others had drafted
+			a.acceptance.lanes[lane].lead.add(0)
+		}
+	}
+	if a.trial >= 0 {
+		loss := a.cost.firstStep(a.trial) + a.cost.pass(k) - a.cost.pass(k-1) - trialHits/max(a.rate, 1/plain)
 		a.lost = max(0, a.lost+loss)
 	}
 }

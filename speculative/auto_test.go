@@ -1,6 +1,8 @@
 package speculative
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -113,21 +115,60 @@ func TestDynamicAdapts(t *testing.T) {
 	}
 }
 
-// Times are believed for a while only, and never against what a longer pass took.
-func TestAutoTimes(t *testing.T) {
-	a := Auto(AutoOptions{}).(*auto)
-	a.timed(0, 0.026)
-	a.timed(12, 0.5) // an accident
-	for range forget + 1 {
-		a.rounds++
-		a.timed(7, 0.020) // memory is faster now
+// A length that seems expensive by accident is tried again, an interruption is no measurement, and the machine's speed is
+// that of all lengths.
+func TestCostModel(t *testing.T) {
+	near := func(what string, got, want, within float64) {
+		t.Helper()
+		if math.Abs(got-want) > within*want {
+			t.Errorf("%s: %.4f s, want %.4f", what, got, want)
+		}
 	}
-	if x := a.pass(12); x > 0.1 {
-		t.Errorf("a pass over 12 drafted tokens that took long once is expected to take %.3f s for ever", x)
+	curve := func(k int) float64 { return 0.020 + 0.001*float64(k) }
+	c := &costModel{}
+	round := 0
+	pass := func(k int, seconds float64) { round++; c.verified(k, seconds, round) }
+	pass(2, curve(2))
+	near("one length known", c.pass(2), curve(2), 1e-9)
+	near("fewer tokens", c.pass(0), curve(0), 0.1)
+	for i := range 20 {
+		pass([]int{0, 2, 5, 9}[i%4], curve([]int{0, 2, 5, 9}[i%4]))
 	}
-	if x := a.pass(0); x > 0.021 {
-		t.Errorf("plain decoding is expected to take %.4f s where 7 more tokens take 0.020", x)
+	for k := range 13 {
+		near(fmt.Sprint("known curve, ", k), c.pass(k), curve(k), 0.03)
 	}
+	pass(5, 0.5) // an interruption
+	near("after an interruption", c.pass(5), curve(5), 0.25)
+	near("others after it", c.pass(0), curve(0), 0.25)
+	for range 6 {
+		pass(2, curve(2))
+	}
+	near("some rounds later", c.pass(5), curve(5), 0.08)
+	for range 8 {
+		pass(2, 2*curve(2)) // another speed of the whole machine
+	}
+	near("half the speed, as measured", c.pass(2), 2*curve(2), 0.05)
+	near("half the speed, other lengths", c.pass(9), 2*curve(9), 0.12)
+	pass(20, 0.2) // a length that was never measured, by accident
+	near("an accident", c.pass(20), 0.2, 0.1)
+	for range 300 {
+		pass(2, 2*curve(2))
+	}
+	near("an accident is forgotten", c.pass(20), 2*curve(20), 0.25)
+	pass(30, 40) // to measure this again would take too long
+	for range 300 {
+		pass(2, 2*curve(2))
+	}
+	near("a length that is really expensive", c.pass(30), 40, 0.2)
+	for k := range maxVerify - 1 {
+		if c.pass(k) > c.pass(k+1) {
+			t.Errorf("%d tokens take longer than %d", k, k+1)
+		}
+	}
+	c.verified(3, math.NaN(), 1)
+	c.verified(3, -1, 1)
+	c.verified(3, math.Inf(1), 1)
+	near("what is no time", c.pass(2), 2*curve(2), 0.05)
 }
 
 // P3 in virtual time: a drafter that is never right costs little, whatever the machine, in one long text and in

@@ -53,7 +53,10 @@ type Draft struct {
 	// as the drafter learned it from what became of earlier drafts. Schedules then use it as it is.
 	Calibrated bool
 
-	depth     []int // of each token, from 1
+	depth     []int  // of each token, from 1
+	lanes     []int8 // of each token: the drafter of a merge that added it
+	lane      int    // of the drafter at work
+	before    int    // tokens of the merged draft before this one
 	parents   []int32
 	nodes     int // most tokens
 	treeMax   int // most tokens of a tree
@@ -76,7 +79,7 @@ func (d *Draft) alloc(n int) {
 	}
 	d.Tokens, d.parents = make([]int32, 0, n), make([]int32, 0, n)
 	d.Confidence, d.Probs = make([]float32, 0, n), make([][]engine.Prob, 0, n)
-	d.depth = make([]int, 0, n)
+	d.depth, d.lanes = make([]int, 0, n), make([]int8, 0, n)
 }
 
 // reset empties the draft and bounds the next one.
@@ -84,6 +87,7 @@ func (d *Draft) reset(nodes, treeMax, maxDepth int) {
 	d.Tokens, d.Parents, d.parents = d.Tokens[:0], nil, d.parents[:0]
 	d.Confidence, d.Probs, d.depth = d.Confidence[:0], d.Probs[:0], d.depth[:0]
 	d.nodes, d.treeMax, d.maxDepth = nodes, treeMax, maxDepth
+	d.lanes, d.lane, d.before = d.lanes[:0], 0, 0
 	d.Passes, d.ended, d.Ranked, d.Calibrated = 0, false, false, false
 }
 
@@ -150,6 +154,7 @@ func (d *Draft) AddChild(parent int, id int32, confidence float32, q []engine.Pr
 	d.Tokens = append(d.Tokens, id)
 	d.parents = append(d.parents, int32(parent))
 	d.depth = append(d.depth, depth)
+	d.lanes = append(d.lanes, int8(min(d.lane, maxLanes-1)))
 	d.Confidence = append(d.Confidence, confidence)
 	d.Probs = append(d.Probs, q)
 	if !last {
@@ -165,6 +170,14 @@ func (d *Draft) Parent(i int) int { return int(d.parents[i]) }
 
 // Depth is the place of token i on its path, from 1. i must be less than Len.
 func (d *Draft) Depth(i int) int { return d.depth[i] }
+
+// laneOf is the drafter of a merge that added token i first.
+func (d *Draft) laneOf(i int) int {
+	if i < len(d.lanes) {
+		return int(d.lanes[i])
+	}
+	return 0
+}
 
 // Child returns the index of the child of node (-1: the end of the sequence) that is token id, or -1.
 func (d *Draft) Child(node int, id int32) int {

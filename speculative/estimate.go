@@ -53,7 +53,7 @@ func (p *pace) rate(plain, more float64) float64 {
 type rate struct{ hits, trials float64 }
 
 func (r *rate) add(x float64) {
-	const keep = 0.985
+	const keep = 0.99
 	r.hits, r.trials = float64(r.hits*keep)+x, float64(r.trials*keep)+1
 }
 
@@ -66,6 +66,11 @@ const priorWeight = 4.0
 // after is the share if prior is believed as much as a few trials are.
 func (r *rate) after(prior float64) float64 {
 	return (r.hits + float64(priorWeight*prior)) / (r.trials + priorWeight)
+}
+
+// weighted is the share if prior is believed as much as so many trials.
+func (r *rate) weighted(prior, trials float64) float64 {
+	return (r.hits + float64(trials*prior)) / (r.trials + trials)
 }
 
 // chanceBins is how many chances are told apart.

@@ -46,6 +46,19 @@ func chains(d Drafter) int {
 	return 1
 }
 
+// leaves is the number of drafters in a drafter.
+func leaves(d Drafter) int {
+	m, ok := d.(*merge)
+	if !ok {
+		return 1
+	}
+	n := 0
+	for _, d := range m.drafters {
+		n += leaves(d)
+	}
+	return n
+}
+
 // laneSet gives each drafter of nested merges a lane of its own.
 type laneSet struct{ taken []int }
 
@@ -94,14 +107,23 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	own := &m.draft
 	own.vocab, own.isEnd, own.schedule, own.minTokens, own.Round = d.vocab, d.isEnd, d.schedule, d.minTokens, d.Round
+	base := d.lane
+	defer func() { d.lane = base }()
+	lane := base
 	for i, drafter := range m.drafters {
 		own.reset(min(d.Room(), nodes(d.maxDepth, m.branches[i], d.treeMax)), d.treeMax, d.maxDepth)
+		own.lane, own.before, d.lane = lane, d.before+d.Len(), lane
+		lane += leaves(drafter)
+		if c, ok := d.schedule.(Choosing); ok && leaves(drafter) == 1 && !c.Begin(own.lane, own.before) {
+			continue
+		}
 		if err := drafter.Draft(ctx, sequence, own); err != nil {
 			return err
 		}
 		d.Passes += own.Passes
 		m.at = m.at[:0]
 		for i, id := range own.Tokens {
+			d.lane = own.laneOf(i)
 			node, next := -1, -1
 			if before := own.Parent(i); before >= 0 {
 				if node = m.at[before]; node < 0 {

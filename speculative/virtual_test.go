@@ -1,8 +1,8 @@
 package speculative
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -56,108 +56,84 @@ func (m *machine) cost(tokens int) float64 {
 
 func (m *machine) spend(ms float64) { m.clock += time.Duration(ms * 1e6) }
 
-// on is a sequence whose passes take the machine's time.
-type on struct {
-	Sequence
-	spend func(tokens int)
-}
-
-func (o on) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
-	o.spend(len(tokens))
-	return o.Sequence.Eval(ctx, tokens, parents, want)
-}
-
-// Over a set of texts auto is as good as the best constant length, for every drafter and machine; a
-// drafter that is never right costs next to nothing, even in a single short text.
-//
-// Trees write more texts: a draft that happens to be long moves what follows it by percents. Where the machine
-// changes auto may lose more, as does one that begins anew with each text: it pays for what it learns.
+// Real texts on machines, in virtual time: the target's tokens are recorded once and the draft model's logits once for each
+// sequence, so that a machine costs no passes of models. Auto against the best constant length of a sweep for several
+// drafters, at temperature 0 and 0.8, warm and begun anew with each text. Merged drafters against the best of them alone.
 func TestAutoOnText(t *testing.T) {
+	n, curves := 12, costCurves
 	if testing.Short() {
-		t.Skip("writes some 100,000 tokens")
+		n, curves = 4, costCurves[2:3]
 	}
-	const n, few, tokens = 24, 8, 64
+	const tokens = 64
 	texts := prompts(t, "prompts-code.jsonl", n)
 	big, small := pair(t)
-	target, draft, other := session(t, big, 0), session(t, small, 0), session(t, small, 0)
-	var ids [][]int32
-	for _, text := range texts {
-		ids = append(ids, big.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true}))
-	}
+	target, draft := session(t, big, 0), session(t, small, 0)
+	rows := map[uint64][]float32{}
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}} {
-		var want [][]int32
-		for _, p := range ids {
-			got, _ := collect(t, New(target, nil, Options{MaxTokens: tokens}), p, s)
-			want = append(want, got)
+		if s.Temperature > 0 {
+			if testing.Short() {
+				break
+			}
+			curves = []costCurve{costCurves[0], costCurves[1], costCurves[2], costCurves[7], costCurves[8]}
 		}
-		for i := range machines {
-			m := &machines[i]
-			t.Run(fmt.Sprintf("%s, temperature %v", m.name, s.Temperature), func(t *testing.T) {
-				one := on{target, func(n int) { m.spend(m.cost(n)) }}
-				two := on{draft, func(n int) {
-					if n == 1 {
-						m.spend(m.step)
-					} else {
-						m.spend(m.again)
-					}
-				}}
-				expensive := on{other, func(n int) { m.spend(5) }}
-				// run is the time for n texts. A fresh schedule and drafter has learned nothing from the texts before.
-				run := func(n int, drafter func() Drafter, schedule func() Schedule, fresh bool) (total float64) {
-					var d *Decoder
-					m.clock = 0
-					for i, p := range ids[:n] {
-						if d == nil || fresh {
-							d = New(one, drafter(), Options{Schedule: schedule(), MaxTokens: tokens})
-							d.now = func() time.Duration { return m.clock }
-						}
-						if got, _ := collect(t, d, p, s); !slices.Equal(got, want[i]) {
-							t.Fatal("other text")
-						}
-						total += d.Stats().Draft + d.Stats().Verify
-					}
-					return total
+		sim := &simulation{vocab: target.Vocab(), sampling: s}
+		for _, text := range texts {
+			prompt := big.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
+			got, _ := collect(t, New(target, nil, Options{MaxTokens: tokens}), prompt, s)
+			sim.texts, sim.prompt = append(sim.texts, slices.Concat(prompt, got)), append(sim.prompt, len(prompt))
+		}
+		for i := range curves {
+			c := &curves[i]
+			sim.curve = c
+			model := func(share float64) Sequence { // a draft model whose pass takes a share of the target's
+				return &memo{Session: draft, rows: rows, spend: func(n int) { sim.spend(c.one * share * (1 + 0.1*float64(n-1))) }}
+			}
+			least, leastFresh := c.least()
+			auto := func() Schedule { return Auto(AutoOptions{}) }
+			given := func() Schedule { return Auto(AutoOptions{Costs: c.costs()}) }
+			sum, sumFresh, cases := 0.0, 0.0, 0.0
+			alone := math.Inf(1) // the best of those that are merged
+			for _, drafter := range []struct {
+				name   string
+				greedy bool // at temperature 0 only
+				merged bool // is one of those that are merged
+				make   func() Drafter
+			}{
+				{"model", false, true, func() Drafter { return Model(model(0.01)) }},
+				{"model, expensive", true, false, func() Drafter { return Model(model(0.11)) }},
+				{"tree", false, false, func() Drafter { return Tree(model(0.01), TreeOptions{}) }},
+				{"splice", true, false, func() Drafter { return Splice(model(0.01), TreeOptions{}) }},
+				{"ngram", false, true, func() Drafter { return NGram(NGramOptions{}) }},
+				{"suffix", true, false, func() Drafter { return Suffix(SuffixOptions{}) }},
+			} {
+				if drafter.greedy && (s.Temperature > 0 || testing.Short()) {
+					continue
 				}
-				plain := func(n int) float64 { return run(n, func() Drafter { return nil }, newAuto, false) }
-				for _, drafter := range []struct {
-					name  string
-					texts int
-					make  func() Drafter
-				}{
-					{"model", few, func() Drafter { return Model(two) }},
-					{"tree", n, func() Drafter { return Tree(two, TreeOptions{}) }},
-					{"merge", few, func() Drafter { return Merge(Model(two), Model(expensive)) }},
-					{"ngram", few, func() Drafter { return NGram(NGramOptions{}) }},
-				} {
-					base := plain(drafter.texts)
-					best, length := math.Inf(1), 0
-					for _, k := range []int{2, 3, 5, 7, 11} {
-						if x := run(drafter.texts, drafter.make, func() Schedule { return Constant(ConstantOptions{Length: k}) }, false); x < best {
-							best, length = x, k
-						}
-					}
-					auto, fresh := run(drafter.texts, drafter.make, newAuto, false), run(drafter.texts, drafter.make, newAuto, true)
-					both := run(drafter.texts, drafter.make, func() Schedule { return Constant(ConstantOptions{Length: length}) }, true)
-					t.Logf("%-6s of plain: the best constant, %d, %.2f, auto %.2f; fresh for each text %.2f, %.2f",
-						drafter.name, length, base/best, base/auto, base/both, base/fresh)
-					least := 0.97
-					if m.phases != nil {
-						least = 0.95
-					}
-					if best/auto < least || both/fresh < least-0.04 {
-						t.Errorf("%s: auto has %.3f of the best constant length's speed, fresh for each text %.3f", drafter.name, best/auto, both/fresh)
-					}
+				sim.keep = drafter.make
+				best, length := sim.best(t, nil)
+				warm, fresh := sim.run(t, nil, auto, true), sim.run(t, nil, given, false)
+				both := best // a constant length without a drafter that learns is the same begun anew
+				if _, learns := drafter.make().(*tree); learns {
+					both = sim.run(t, nil, func() Schedule { return Constant(ConstantOptions{Length: cmp.Or(length, -1)}) }, false)
 				}
-				base := plain(few)
-				for _, cost := range []float64{0.17, 2, 8} {
-					wrong := func() Drafter { return &useless{spend: func() { m.spend(cost) }} }
-					auto, fresh := run(few, wrong, newAuto, false), run(few, wrong, newAuto, true)
-					t.Logf("useless drafts of %v ms a token: auto %.3f of plain, a fresh auto for each text %.3f", cost, base/auto, base/fresh)
-					if base/auto < 0.97 || base/fresh < 0.95 {
-						t.Errorf("useless drafts of %v ms: auto has %.3f and %.3f of plain decoding's speed", cost, base/auto, base/fresh)
-					}
+				t.Logf("temperature %.1f, %-22s %-16s best constant %2d; auto %.3f of it, begun anew %.3f", s.Temperature, c.name, drafter.name, length, best/warm, both/fresh)
+				sum, sumFresh, cases = sum+math.Log(best/warm), sumFresh+math.Log(both/fresh), cases+1
+				if best/warm < least-0.03 || both/fresh < leastFresh-0.03 {
+					t.Errorf("temperature %.1f, %s, %s: auto has %.3f of the best constant length's speed, begun anew %.3f", s.Temperature, c.name, drafter.name, best/warm, both/fresh)
 				}
-			})
+				if drafter.merged {
+					alone = min(alone, warm)
+				}
+			}
+			if mean, meanFresh := math.Exp(sum/cases), math.Exp(sumFresh/cases); mean < least || meanFresh < leastFresh {
+				t.Errorf("temperature %.1f, %s: auto has %.3f of the best constant lengths' speed, begun anew %.3f", s.Temperature, c.name, mean, meanFresh)
+			}
+			sim.keep = func() Drafter { return Merge(Model(model(0.01)), NGram(NGramOptions{}), Model(model(0.25))) }
+			merged := sim.run(t, nil, auto, true)
+			t.Logf("temperature %.1f, %-22s %-16s auto %.3f of the best drafter alone", s.Temperature, c.name, "merged", alone/merged)
+			if alone/merged < least-0.01 {
+				t.Errorf("temperature %.1f, %s: merged drafters have %.3f of the speed of the best alone", s.Temperature, c.name, alone/merged)
+			}
 		}
 	}
 }

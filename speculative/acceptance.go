@@ -1,0 +1,97 @@
+package speculative
+
+import "math"
+
+// Parameters of the acceptance model.
+const (
+	priorAcceptance = 0.7 // of a drafted token before anything is known
+	firstWeight     = 2.0 // trials that the prior is worth
+	promiseWeight   = 8.0 // trials that the drafter's confidence, read as promise does, is worth
+	doubt           = 0.6 // nothing is believed to be more certain than 1 - doubt/(trials+doubtTrials) before there is evidence
+	doubtTrials     = 4.0
+	depthGroups     = 3 // tokens at depth 1, 2 and further down are counted separately
+	maxAcceptance   = 0.99
+	followWeight    = 3.0   // trials that the acceptance of first tokens is worth for further ones
+	followKeep      = 0.995 // share of what is known of further tokens that is kept from round to round
+)
+
+// acceptanceModel estimates the probability that a drafted token is accepted if those before it on its path are, by
+// drafter, confidence and depth. Estimates are shares of past tokens that forget (rate), each with the coarser one as prior:
+// confidence alone, then confidence at a depth.
+type acceptanceModel struct {
+	lanes [maxLanes]laneAcceptance
+}
+
+type laneAcceptance struct {
+	lead               rate                          // a draft's first token is accepted
+	follow             rate                          // a further token of a chain is accepted
+	ratio              rate                          // in a ranked tree: a token's probability of being reached, of that before it
+	all                rate                          // every token that the text came to
+	promised           rate                          // what the confidence of these tokens promised
+	bins               [chanceBins]rate              // by confidence
+	deepBins           [depthGroups][chanceBins]rate // by confidence and depth
+	calibrated, ranked bool
+}
+
+func (a *acceptanceModel) reset() {
+	for i := range a.lanes {
+		a.lanes[i] = laneAcceptance{
+			all: rate{promiseWeight * priorAcceptance, promiseWeight}, promised: rate{promiseWeight * priorAcceptance, promiseWeight},
+		}
+	}
+}
+
+// first is the probability that a draft's first token is accepted.
+func (l *laneAcceptance) first() float64 { return l.lead.weighted(priorAcceptance, firstWeight) }
+
+// next is the probability that the text reaches one more token, of that it reaches the last one, before the token is known.
+func (l *laneAcceptance) next() float64 {
+	if l.ranked {
+		return l.ratio.weighted(0.8, firstWeight)
+	}
+	return l.follow.weighted(l.first(), followWeight)
+}
+
+// age forgets a little of what follows a draft's first token: where drafts of one token do, it would never be tried again.
+func (l *laneAcceptance) age() {
+	l.follow.hits *= followKeep
+	l.follow.trials *= followKeep
+}
+
+// promise is the acceptance that a confidence promises before it is known how the drafter's confidence is to be read. Two
+// models of one kind agree more often than by probability: about by its root, up to a factor that is learned.
+func promise(confidence float32) float64 { return math.Sqrt(float64(confidence)) }
+
+// chance is the probability that token i is accepted if those before it are.
+func (l *laneAcceptance) chance(d *Draft, i int) float64 {
+	if d.Calibrated {
+		return float64(d.Confidence[i])
+	}
+	c := d.Confidence[i]
+	prior := min(maxAcceptance, promise(c)*l.all.p()/l.promised.p())
+	bin := chanceBin(c)
+	return min(l.deepBins[depthGroup(d.Depth(i))][bin].after(l.bins[bin].after(prior)), 1-doubt/(l.all.trials-promiseWeight+2+doubtTrials))
+}
+
+func depthGroup(depth int) int { return min(depth, depthGroups) - 1 }
+
+// learn is told whether token i, which the text came to, was accepted. lead: it is the first of its drafter.
+func (l *laneAcceptance) learn(d *Draft, i int, lead, accepted bool) {
+	hit := 0.0
+	if accepted {
+		hit = 1
+	}
+	switch {
+	case lead:
+		l.lead.add(hit)
+	case d.Depth(i) > 1:
+		l.follow.add(hit)
+	}
+	l.all.add(hit)
+	if !d.Calibrated {
+		c := d.Confidence[i]
+		l.promised.add(promise(c))
+		l.bins[chanceBin(c)].add(hit)
+		l.deepBins[depthGroup(d.Depth(i))][chanceBin(c)].add(hit)
+	}
+}

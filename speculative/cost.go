@@ -1,0 +1,237 @@
+package speculative
+
+import (
+	"math"
+	"time"
+)
+
+// Parameters of the cost model. None describes a particular CPU.
+const (
+	maxVerify = 64 // lengths of verify passes that are told apart; longer drafts count as this long
+	maxLanes  = 8  // drafters of a merge that are told apart
+
+	passNoise     = 0.04  // standard deviation of a pass's time around its mean, relative
+	speedDrift    = 0.03  // standard deviation of the change of the machine's speed from round to round, relative
+	lengthUnknown = 0.30  // standard deviation of the time of a length that was never measured, relative to the curve
+	mostStale     = 0.1   // a length is taken for faster the longer it was not used, up to this: so it is tried again
+	lengthDrift   = 0.005 // standard deviation of the change of a length's time beside the machine's speed, per round
+	outlier       = 3.0   // deviations beyond which a time is cut: an interruption is no measurement
+	doubtful      = 3     // measurements up to which a length is forgotten that was not used for doubtfulAge rounds
+	doubtfulAge   = 48
+	farLength     = 0.15 // lengths less certain than this are taken as measured at first
+	forgetShare   = 0.02 // of the time may go into measuring lengths again
+	unknownSlope  = 0.02 // time of one more token, relative to a pass, where one length is known
+
+	stepWeight = 0.1 // of a new measurement in a draft step's mean time
+)
+
+// costModel estimates the time of a pass that verifies k drafted tokens, and of drafting a token. A pass's time is
+// the machine's present speed times a curve over k. Both are estimated from every pass by a Kalman filter on logarithms:
+// the speed may change from one moment to the next (memory of virtual machines, shared CPUs), the curve hardly does.
+type costModel struct {
+	speed, speedVar float64 // logarithm
+	age             float64 // seconds since a length was forgotten
+	jump            float64 // how far the last pass was off, if it was cut
+	length          [maxVerify]lengthCost
+	curve           [maxVerify]float64 // seconds, all lengths; rises with k
+	round           int                // of the last pass
+	known           bool               // a pass was measured or its time is given
+
+	first, step [maxLanes]timing // time of the first and of each further token of a draft, by drafter
+}
+
+// lengthCost is the time of one length: the logarithm of seconds at speed 0, and its variance.
+type lengthCost struct {
+	log, variance float64
+	n             int // measurements
+	seen          int // round of the last one
+}
+
+// given sets a measured curve: seconds[i] for lengths[i] tokens in a pass.
+func (c *costModel) given(p PassCosts) {
+	for i, n := range p.Tokens {
+		if k := n - 1; k >= 0 && k < maxVerify && i < len(p.Seconds) && p.Seconds[i] > 0 {
+			c.length[k] = lengthCost{log: math.Log(p.Seconds[i]), variance: passNoise * passNoise / 4, n: doubtful + 1}
+			c.known = true
+		}
+	}
+	c.speedVar = passNoise * passNoise
+	c.rebuild()
+}
+
+// pass is the time of a pass that verifies k drafted tokens, in seconds.
+func (c *costModel) pass(k int) float64 { return c.curve[min(k, maxVerify-1)] }
+
+// verified learns from a pass over k drafted tokens in a round.
+func (c *costModel) verified(k int, seconds float64, round int) {
+	k = min(k, maxVerify-1)
+	if !(seconds > 0) || math.IsInf(seconds, 1) {
+		return
+	}
+	x, l := math.Log(seconds), &c.length[k]
+	c.speedVar += speedDrift * speedDrift
+	c.age += seconds
+	if unsure := c.unsure(k); l.n == 0 && unsure > farLength {
+		*l = lengthCost{log: x - c.speed, variance: passNoise*passNoise + c.speedVar}
+		if !c.known {
+			c.speedVar = passNoise * passNoise
+		}
+	} else {
+		if l.n == 0 {
+			*l = lengthCost{log: math.Log(c.curve[k]) - c.speed, variance: unsure * unsure}
+		} else {
+			l.variance += lengthDrift * lengthDrift * float64(round-l.seen)
+		}
+		c.filter(l, x-c.speed-l.log)
+	}
+	l.n, l.seen, c.known, c.round = l.n+1, round, true, round
+	c.forget(round)
+	c.rebuild()
+}
+
+// unsure is the standard deviation of the curve at a length that was not measured: half the difference of the lengths
+// around it, and beyond the others more the farther it is from them.
+func (c *costModel) unsure(k int) float64 {
+	lo, hi := k, k
+	for lo >= 0 && c.length[lo].n == 0 {
+		lo--
+	}
+	for hi < maxVerify && c.length[hi].n == 0 {
+		hi++
+	}
+	switch {
+	case lo < 0 && hi == maxVerify:
+		return passNoise + lengthUnknown
+	case lo >= 0 && hi < maxVerify:
+		return passNoise + math.Abs(c.length[hi].log-c.length[lo].log)/2
+	case lo < 0:
+		lo = k
+	default:
+		hi = k
+	}
+	return passNoise + float64(lengthUnknown*float64(hi-lo)/float64(hi+1))
+}
+
+// filter learns from a pass of a length whose logarithm is off by so much.
+func (c *costModel) filter(l *lengthCost, off float64) {
+	total := c.speedVar + l.variance + passNoise*passNoise
+	bound := outlier * math.Sqrt(total)
+	switch {
+	case math.Abs(off) <= bound:
+		c.jump = 0
+	case c.jump*off > 0: // twice in a row: not an interruption but another speed
+		c.speedVar, c.jump = c.speedVar+float64(off*off), 0
+		total = c.speedVar + l.variance + passNoise*passNoise
+	default:
+		c.jump = off
+		return
+	}
+	c.speed += float64(c.speedVar / total * off)
+	l.log += float64(l.variance / total * off)
+	c.speedVar -= c.speedVar * c.speedVar / total
+	l.variance -= l.variance * l.variance / total
+}
+
+// forget drops a length that was measured seldom and long ago: it may have been an accident, and a length that seems expensive
+// is not tried again. To measure it once more takes at most a small share of the time since the last one was dropped.
+func (c *costModel) forget(round int) {
+	oldest := 0
+	for i := 1; i < maxVerify; i++ {
+		l := &c.length[i]
+		if l.n > 0 && l.n <= doubtful && round-l.seen > doubtfulAge && (oldest == 0 || l.seen < c.length[oldest].seen) {
+			oldest = i
+		}
+	}
+	if oldest > 0 && c.curve[oldest] <= forgetShare*c.age {
+		c.length[oldest], c.age = lengthCost{}, 0
+	}
+}
+
+// longest is the longest length that is known.
+func (c *costModel) longest() int {
+	for k := maxVerify - 1; k > 0; k-- {
+		if c.length[k].n > 0 {
+			return k
+		}
+	}
+	return 0
+}
+
+// rebuild computes the curve: measured lengths, straight lines between them, and the last slope beyond. A pass of fewer
+// tokens takes no longer than one of more.
+func (c *costModel) rebuild() {
+	last, slope := -1, 0.0
+	for k := range c.length {
+		if c.length[k].n == 0 {
+			continue
+		}
+		stale := min(mostStale, float64(lengthDrift*math.Sqrt(float64(c.round-c.length[k].seen))))
+		c.curve[k] = math.Exp(c.length[k].log + c.speed - stale)
+		if last < 0 {
+			for i := range k {
+				c.curve[i] = c.curve[k] / (1 + unknownSlope*float64(k-i))
+			}
+			slope = unknownSlope * c.curve[k]
+		} else {
+			slope = (c.curve[k] - c.curve[last]) / float64(k-last)
+			for i := last + 1; i < k; i++ {
+				c.curve[i] = c.curve[last] + float64(slope*float64(i-last))
+			}
+		}
+		last = k
+	}
+	if last < 0 {
+		return
+	}
+	// The last piece may be short and noisy, or flat by accident: the slope beyond is at least that of the whole.
+	if whole := (c.curve[last] - c.curve[0]) / float64(max(last, 1)); last > 0 {
+		slope = max(slope, whole, 0)
+	}
+	for k := last + 1; k < maxVerify; k++ {
+		c.curve[k] = c.curve[last] + float64(slope*float64(k-last))
+	}
+	for k := maxVerify - 2; k >= 0; k-- {
+		c.curve[k] = min(c.curve[k], c.curve[k+1])
+	}
+}
+
+// drafted learns the time of a drafted token. After rounds without a draft the first one may take longer, as the drafter
+// has more to feed.
+func (c *costModel) drafted(lane int, first bool, seconds float64) {
+	t := &c.step[lane]
+	if first {
+		t = &c.first[lane]
+	}
+	if t.n > doubtful {
+		seconds = min(seconds, 4*t.mean+float64(0.05*c.curve[0])) // an interruption
+	}
+	if t.n++; t.n == 1 {
+		t.mean = seconds
+	}
+	t.mean += float64(stepWeight * (seconds - t.mean))
+}
+
+// firstStep and nextStep are the times of a draft's first and of each further token.
+func (c *costModel) firstStep(lane int) float64 {
+	if c.first[lane].n == 0 {
+		return c.step[lane].mean
+	}
+	return c.first[lane].mean
+}
+
+func (c *costModel) nextStep(lane int) float64 {
+	if c.step[lane].n == 0 {
+		return c.first[lane].mean
+	}
+	return c.step[lane].mean
+}
+
+// PassCosts are the times of passes of the target: Seconds[i] for a pass of Tokens[i] tokens with logits for all of
+// them. [MeasureCosts] measures them once for a model and a runtime; all decoders of both may share them.
+type PassCosts struct {
+	Tokens  []int     `json:"tokens"`
+	Seconds []float64 `json:"seconds"`
+}
+
+// seconds is a duration in seconds.
+func seconds(d time.Duration) float64 { return d.Seconds() }
