@@ -1,7 +1,9 @@
 package bpe
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +38,51 @@ func TestReference(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// gemma4 makes a vocabulary of the gemma4 kind from Llama 2's, as converters do: a
+// merge for every way to make a token from two others, the best token first.
+func gemma4(t testing.TB) *Tokenizer {
+	t.Helper()
+	from := config(t, shared(t, "tokenizers/llama-spm.gguf"))
+	c := Defaults("gemma4", "")
+	c.Tokens, c.Types, c.BOS, c.EOS, c.UNK = from.Tokens, from.Types, from.BOS, from.EOS, from.UNK
+	text := map[string]bool{}
+	var order []int
+	for i, s := range c.Tokens {
+		if c.Types[i] == TypeNormal {
+			text[s] = true
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(from.Scores[b], from.Scores[a]) })
+	for _, i := range order {
+		s := c.Tokens[i]
+		for k := range s {
+			if k > 0 && text[s[:k]] && text[s[k:]] {
+				c.Merges = append(c.Merges, s[:k]+" "+s[k:])
+			}
+		}
+	}
+	return must(t, c)
+}
+
+// TestGemma4 compares the two kinds of merging: by score and by rank, on a book. The
+// merges say the same, so the ids are the same.
+func TestGemma4(t *testing.T) {
+	book := read(t, shared(t, "text/war-and-peace.txt"))
+	byRank, byScore := gemma4(t), open(t, shared(t, "tokenizers/llama-spm.gguf"))
+	got, want := byRank.Encode(book, EncodeOptions{}), byScore.Encode(book, EncodeOptions{NoSpacePrefix: true})
+	if !slices.Equal(got, want) {
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("id %d: got %q, want %q", i, tokenStrings(byRank, got[i:i+8]), tokenStrings(byScore, want[i:i+8]))
+			}
+		}
+	}
+	if byRank.Decode(got) != book {
+		t.Error("comes back changed")
 	}
 }
 
@@ -105,10 +152,21 @@ func BenchmarkEncode(b *testing.B) {
 		{"tokenizers/gpt-2", "text/war-and-peace.txt"},
 		{"tokenizers/llama-bpe", "text/war-and-peace.txt"},
 		{"tokenizers/deepseek-coder", "text/war-and-peace.txt"},
+		{"tokenizers/gpt-2", "text/go-heldout.txt"},
+		{"tokenizers/llama-bpe", "text/go-heldout.txt"},
+		{"tokenizers/deepseek-coder", "text/go-heldout.txt"},
 		{"tokenizers/llama-spm", "text/war-and-peace.txt"},
+		{"tokenizers/llama-spm", "text/go-heldout.txt"},
+		{"gemma4", "text/war-and-peace.txt"},
+		{"gemma4", "text/go-heldout.txt"},
 	} {
 		b.Run(c.vocabulary+"/"+c.text, func(b *testing.B) {
-			tok := open(b, shared(b, c.vocabulary+".gguf"))
+			var tok *Tokenizer
+			if c.vocabulary == "gemma4" {
+				tok = gemma4(b)
+			} else {
+				tok = open(b, shared(b, c.vocabulary+".gguf"))
+			}
 			text := read(b, shared(b, c.text))
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
@@ -116,6 +174,25 @@ func BenchmarkEncode(b *testing.B) {
 				tok.Encode(text, EncodeOptions{})
 			}
 		})
+	}
+}
+
+// BenchmarkSplit measures the pre-tokenizers alone.
+func BenchmarkSplit(b *testing.B) {
+	for _, name := range []string{"text/war-and-peace.txt", "text/go-heldout.txt"} {
+		text := read(b, shared(b, name))
+		for _, rule := range slices.Sorted(maps.Keys(rules)) {
+			b.Run(rule+"/"+name, func(b *testing.B) {
+				b.SetBytes(int64(len(text)))
+				var s scratch
+				for b.Loop() {
+					s.split = splitState{}
+					for i := 0; i < len(text); {
+						i = rules[rule].next(&s, text, i)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -35,6 +35,11 @@ func read(t testing.TB, path string) string {
 // open makes a tokenizer of a GGUF file's metadata.
 func open(t testing.TB, path string) *Tokenizer {
 	t.Helper()
+	return must(t, config(t, path))
+}
+
+func config(t testing.TB, path string) Config {
+	t.Helper()
 	f, err := gguf.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +57,7 @@ func open(t testing.TB, path string) *Tokenizer {
 	c.AddBOS = get(t, f.Bool, "add_bos_token", c.AddBOS)
 	c.AddEOS = get(t, f.Bool, "add_eos_token", c.AddEOS)
 	c.AddSpacePrefix = get(t, f.Bool, "add_space_prefix", c.AddSpacePrefix)
-	return must(t, c)
+	return c
 }
 
 // get returns a key's value, or otherwise if the file leaves it out.
