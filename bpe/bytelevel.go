@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// byteLevel is byte-level BPE: each word of the pre-tokenizer starts as its
-// bytes and is merged by rank.
+// byteLevel is byte-level BPE: each word of the pre-tokenizer starts as its bytes,
+// and pairs are merged by rank.
 type byteLevel struct {
 	pre    pretokenizer
 	bytes  [256]int32 // token of each byte, -1 if the vocabulary has none

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Equal says whether t and other turn every text into the same ids and back.
+// Equal reports whether t and other encode every text and decode every id alike.
 func (t *Tokenizer) Equal(other *Tokenizer) bool {
 	return t == other || t.model == other.model &&
 		slices.Equal(t.tokens, other.tokens) && slices.Equal(t.types, other.types) &&
@@ -16,9 +16,10 @@ func (t *Tokenizer) Equal(other *Tokenizer) bool {
 		maps.Equal(t.stripAfter, other.stripAfter) && slices.Equal(t.eog, other.eog) && t.encoder.equal(other.encoder)
 }
 
-// Compatible returns nil if the ids of t and other stand for the same tokens,
-// so that one may draft for the other; either may have more ids at the end if
-// they are padding. Otherwise the error says what differs first.
+// Compatible returns nil if the ids of t and other stand for the same tokens, so that
+// a model of one may draft for a model of the other. Either vocabulary may have
+// padding at its end that the other lacks. Otherwise the error names the first
+// difference.
 func (t *Tokenizer) Compatible(other *Tokenizer) error {
 	if t == other {
 		return nil
@@ -44,7 +45,7 @@ func (t *Tokenizer) Compatible(other *Tokenizer) error {
 	return nil
 }
 
-// padding says whether id only fills up the vocabulary.
+// padding reports whether id is an unused token that fills up the vocabulary.
 func (t *Tokenizer) padding(id int32) bool {
 	s := t.tokens[id]
 	return t.types[id] == TypeUnused || s == "" || strings.HasPrefix(s, "[PAD")

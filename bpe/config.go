@@ -14,28 +14,28 @@ const (
 	TypeUndefined   = 0 // treated as normal
 	TypeNormal      = 1
 	TypeUnknown     = 2 // stands for text that the vocabulary cannot express
-	TypeControl     = 3 // marks structure, is not text
-	TypeUserDefined = 4 // text with an id of its own, found before anything else
+	TypeControl     = 3 // marks structure and has no text
+	TypeUserDefined = 4 // text that is always this token, found before any merge
 	TypeUnused      = 5 // padding
 	TypeByte        = 6 // one byte, spelled <0x00> to <0xFF>
 )
 
-// ErrUnsupported is what [New] wraps when a tokenizer model or pre-tokenizer
-// is unknown to it.
+// ErrUnsupported is wrapped by the error of [New] if the tokenizer model or the
+// pre-tokenizer is not implemented.
 var ErrUnsupported = errors.New("not supported")
 
-// Config is a vocabulary and its rules, in the words of a GGUF file's metadata
-// (tokenizer.ggml.*). Ids of -1 mean that there is no such token.
+// Config is a vocabulary and its rules. The fields correspond to the keys
+// tokenizer.ggml.* of a GGUF file. An id of -1 means that there is no such token.
 type Config struct {
 	Model  string    // "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE) or "gemma4" (BPE by merges on characters)
 	Pre    string    // pre-tokenizer of a gpt2 model; "" is "default", "gemma4" makes it a gemma4 model
-	Tokens []string  // spelling of each id; an empty one is never found in text
-	Types  []int32   // type of each id; nil: all normal
+	Tokens []string  // of each id; an empty one is never found in text
+	Types  []int32   // of each id, TypeNormal and so on; nil: all normal
 	Scores []float32 // of each id; a llama model merges the pair that makes the highest first
 	Merges []string  // of a gpt2 or gemma4 model, "left right", in the order of rank
 
 	BOS, EOS, UNK int32
-	EOG           []int32 // ids that end a generation, beside EOS and the well-known chat marks
+	EOG           []int32 // more ids that end a generation, beside EOS and the well-known tokens
 
 	AddBOS, AddEOS bool // what AddSpecial adds
 	AddSpacePrefix bool // a llama model's text begins with a space, after a special token too
@@ -49,8 +49,8 @@ type Config struct {
 	RemoveExtraWhitespaces bool
 }
 
-// Defaults returns what holds for a tokenizer model and pre-tokenizer as long
-// as the file does not say otherwise: no vocabulary, but the ids and flags.
+// Defaults returns the ids and flags that a tokenizer model and pre-tokenizer have
+// where the file does not give them. The vocabulary is empty.
 func Defaults(model, pre string) Config {
 	c := Config{Model: model, Pre: pre, BOS: -1, EOS: -1, UNK: -1}
 	switch model {
@@ -92,8 +92,8 @@ func checkModel(c *Config) error {
 	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: gemma4, gpt2, llama)", quote(c.Model), kind, ErrUnsupported)
 }
 
-// New checks c and prepares a tokenizer. Errors name the metadata key and the
-// index that is wrong. c's slices may be changed afterwards.
+// New returns the tokenizer that c describes. Errors name the metadata key and the
+// index that is wrong. New does not keep c's slices.
 func New(c Config) (*Tokenizer, error) {
 	t, err := newTokenizer(c)
 	if err != nil {
@@ -190,7 +190,7 @@ func checkIDs(c *Config) error {
 	return nil
 }
 
-// checkTypes checks types and scores and returns the types in little space.
+// checkTypes checks types and scores and returns the types as bytes.
 func checkTypes(c *Config) ([]uint8, error) {
 	n := len(c.Tokens)
 	if c.Types != nil && len(c.Types) != n {

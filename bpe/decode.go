@@ -54,8 +54,8 @@ func parseByte(s string) (b byte, ok bool) {
 	return b, true
 }
 
-// Bytes returns the bytes that id stands for: none for control and unknown
-// tokens and outside the vocabulary.
+// Bytes returns the bytes of text that id stands for: none for control and unknown
+// tokens and for ids outside the vocabulary.
 func (t *Tokenizer) Bytes(id int32) []byte { return []byte(t.bytesOf(id)) }
 
 func (t *Tokenizer) bytesOf(id int32) string {
@@ -65,9 +65,9 @@ func (t *Tokenizer) bytesOf(id int32) string {
 	return t.bytes[id]
 }
 
-// Decode returns the text of ids; bytes that make no character become U+FFFD.
-// It undoes Encode: the space that a SentencePiece vocabulary puts in front of
-// a text is taken away. To decode the continuation of a text, use a [Decoder].
+// Decode returns the text of ids. Bytes that are part of no character become U+FFFD.
+// It is the inverse of Encode: the space prefix of a llama model is removed. To decode
+// the continuation of a text, use a [Decoder].
 func (t *Tokenizer) Decode(ids []int32) string {
 	var all strings.Builder
 	afterSpecial := t.spacePrefix
@@ -93,19 +93,19 @@ func valid(s string) string {
 	return string([]rune(s))
 }
 
-// Decoder decodes ids one by one into text that never splits a character. It
-// belongs to one goroutine; make one for each text with [Tokenizer.NewDecoder].
+// Decoder decodes a stream of ids into text, in whole characters. It is not safe for
+// concurrent use. Make one for each stream with [Tokenizer.NewDecoder].
 type Decoder struct {
 	t    *Tokenizer
-	held []byte // the beginning of a character
+	held []byte // the first bytes of an incomplete character
 }
 
-// NewDecoder returns a decoder for the continuation of a text: what its strings
-// add up to is Decode of the same ids, but for a leading space, which stays.
+// NewDecoder returns a decoder for the continuation of a text. The concatenation of
+// what it returns is Decode of the same ids, except that a leading space is kept.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Next returns the text that id completes: the empty string while a character
-// is incomplete.
+// Next returns the text up to the last character that id completes: the empty string
+// while a character is incomplete.
 func (d *Decoder) Next(id int32) string {
 	text := d.t.bytesOf(id)
 	if len(d.held) == 0 && utf8.ValidString(text) {
@@ -118,7 +118,7 @@ func (d *Decoder) Next(id int32) string {
 	return s
 }
 
-// Flush ends the text: it returns U+FFFD for each byte still held back.
+// Flush ends the stream. It returns U+FFFD for each byte of an incomplete character.
 func (d *Decoder) Flush() string {
 	s := valid(string(d.held))
 	d.held = d.held[:0]

@@ -2,8 +2,9 @@ package bpe
 
 import "math"
 
-// symbol is a stretch of the word being merged. Symbols form a linked list in
-// the order of the text; merging two drops the right one.
+// symbol is a token, or a character without one, in the word being merged. The
+// symbols form a linked list in the order of the text. Merging two removes the right
+// one.
 type symbol struct {
 	start, end int32  // bytes of the word; not kept for byte-level BPE
 	prev, next int32  // -1 at the edges
@@ -14,19 +15,19 @@ type symbol struct {
 
 const never = math.MaxUint32
 
-// maxWord bounds the bytes merged at once, and with them the scratch memory.
-// Longer words are cut there.
+// maxWord bounds the bytes of a word, and with them the scratch memory (about 50
+// times as much). A longer word is encoded as several.
 const maxWord = 1 << 20
 
-// pairer looks up what two neighbouring symbols of s make.
+// pairer looks up the token that two adjacent symbols make.
 type pairer interface {
 	pair(s *scratch, left, right *symbol) (id int32, priority uint32)
 }
 
-// merge joins neighbours in s.symbols, the pair of lowest priority value first
-// and of equal ones the leftmost, until no pair makes a token. The queue is a
-// heap of priority<<32 | left, in which out-of-date entries are skipped when
-// they come up, so a word of n symbols takes O(n log n).
+// merge merges adjacent pairs in s.symbols, the one with the lowest priority value
+// first and of equal ones the leftmost, until no pair makes a token. The queue is a
+// heap of priority<<32 | left. Outdated entries are skipped when they reach the top,
+// so a word of n symbols takes O(n log n) time.
 func (s *scratch) merge(p pairer) {
 	word := s.symbols
 	queue := s.queue[:0]

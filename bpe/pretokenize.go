@@ -16,15 +16,16 @@ import (
 // expressions applies each to the words that the one before has made, and an
 // expression sees nothing but its word: the end of the word is the end of the text.
 //
-// Here they are scanners: no backtracking, and in one pass, since a regular
-// expression engine would cost more than all the rest. Each file split_*.go holds a
-// family and quotes the expressions. One difference is intended: (?i) folds ASCII
-// only, as in llama.cpp.
+// Here they are written by hand, without backtracking, because a regular expression
+// engine would take most of the time of encoding. Each file split_*.go holds a family
+// of rules and quotes their expressions. One difference is intended: (?i) folds ASCII
+// only, as in llama.cpp. Character classes are those of Go's Unicode version; newer
+// characters count as unassigned.
 type splitter interface {
 	next(s *scratch, text string, i int) int
 }
 
-// splitState is what a splitter of several expressions keeps between words.
+// splitState is what a splitter of several expressions keeps from word to word.
 type splitState struct {
 	end    int // of the word that the first expression has made
 	inner  int // of the word that the second expression has made

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// sentencePiece is SentencePiece-style BPE: text starts as its characters, and
-// of all neighbours that make a token those with the highest score go first.
+// sentencePiece is SentencePiece-style BPE: a text starts as its characters, and of
+// all adjacent pairs that make a token the one with the highest score is merged first.
 type sentencePiece struct {
 	tokens     map[string]scored // what text may become
 	longest    int               // bytes of the longest of them

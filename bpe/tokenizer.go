@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// Tokenizer is a vocabulary, ready for use. It is immutable and safe for
+// Tokenizer encodes text as token ids and decodes ids. It is immutable and safe for
 // concurrent use.
 type Tokenizer struct {
 	model   string
-	tokens  []string // [id] the vocabulary's own spelling
+	tokens  []string // [id] as the vocabulary spells them
 	types   []uint8  // [id]
-	bytes   []string // [id] the bytes an id stands for
+	bytes   []string // [id] the bytes of text that they stand for
 	ids     map[string]int32
 	special specials
 	encoder encoder
@@ -32,13 +32,13 @@ type encoder interface {
 	equal(other encoder) bool
 }
 
-// scratch is what one Encode works with; it is reused.
+// scratch is the working memory of one call of Encode. It is reused.
 type scratch struct {
-	ids       []int32        // the result so far
+	ids       []int32        // the result
 	symbols   []symbol       // the word being merged
 	queue     []uint64       // its candidate merges, a heap
-	text      []byte         // SentencePiece: the text with spaces escaped,
-	word      []byte         // and the part of it being merged
+	text      []byte         // of the kinds that mark spaces: the text with marks,
+	word      []byte         // and the word being merged
 	fragments []fragment     // the text cut at special tokens
 	found     []fragment     // special tokens of a cluster, and
 	taken     []uint64       // the bytes that they cover, a bit each
@@ -62,27 +62,29 @@ type EncodeOptions struct {
 	NoSpacePrefix bool
 }
 
-// Part is a piece of a text of mixed origin, as a chat template makes it.
+// Part is a section of a text whose sections have different origins, such as a chat
+// template and the messages that it is filled with.
 type Part struct {
 	Text         string
-	ParseSpecial bool // control tokens that lie wholly inside the part become their ids
+	ParseSpecial bool // control tokens that lie inside the part become their ids
 
-	// Plain says that the part is nothing but text: no user-defined token that
-	// touches it is found, and no merge of a word that touches it makes one.
-	// User-defined white space and single characters stay what they are.
+	// Plain says that the part is text and nothing else: no user-defined token that
+	// overlaps it is found, and no merge in a stretch of text that overlaps it makes
+	// one. User-defined tokens of white space, or of one character, are found as always.
 	Plain bool
 }
 
-// Encode returns the ids of text. It takes O(n log n) time for text of n bytes,
-// however long its words; a word of more than 1 MiB is cut. Invalid UTF-8 is
-// encoded byte for byte.
+// Encode returns the ids of text. It takes O(n log n) time for text of n bytes. A
+// word of more than 1 MiB is encoded as several. Invalid UTF-8 is encoded byte for
+// byte.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
 	return t.encode(text, []Part{{Text: text, ParseSpecial: o.ParseSpecial}}, o)
 }
 
-// EncodeParts encodes the concatenation of parts, so that words run across
-// their edges as they do when a template is filled in, but control and
-// user-defined tokens are found only in the parts that allow them.
+// EncodeParts returns the ids of the concatenation of parts. Words continue from one
+// part to the next, as in the filled-in template, but control and user-defined tokens
+// are found only in the parts that allow them. addSpecial is
+// [EncodeOptions].AddSpecial.
 func (t *Tokenizer) EncodeParts(parts []Part, addSpecial bool) []int32 {
 	var all strings.Builder
 	for _, p := range parts {
@@ -141,7 +143,7 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 
 func asciiSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// Size returns the number of ids: 0 to Size-1 are in the vocabulary.
+// Size returns the number of tokens in the vocabulary. Their ids are 0 to Size-1.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
 // ID returns the id of a token, given as the vocabulary spells it.
@@ -160,28 +162,28 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.tokens[id]
 }
 
-// BOS returns the id that begins a text, -1 if there is none.
+// BOS returns the id of the token that begins a text, -1 if there is none.
 func (t *Tokenizer) BOS() int32 { return t.bos }
 
-// EOS returns the id that ends a text, -1 if there is none.
+// EOS returns the id of the token that ends a text, -1 if there is none.
 func (t *Tokenizer) EOS() int32 { return t.eos }
 
-// AddsBOS says whether the vocabulary asks for BOS in front of a text.
+// AddsBOS reports whether [EncodeOptions].AddSpecial puts BOS in front of a text.
 func (t *Tokenizer) AddsBOS() bool { return t.addBOS }
 
-// IsEOG says whether id ends a generation: EOS, the configured ends, and the
-// well-known marks that end a turn of a chat.
+// IsEOG reports whether id ends a generation: EOS, [Config].EOG, and the well-known
+// tokens that end a turn of a chat, such as <|im_end|>.
 func (t *Tokenizer) IsEOG(id int32) bool {
 	_, ok := slices.BinarySearch(t.eog, id)
 	return ok
 }
 
-// IsControl says whether id marks structure and is not text.
+// IsControl reports whether id is a control token: it marks structure and has no text.
 func (t *Tokenizer) IsControl(id int32) bool { return t.has(id) && t.types[id] == TypeControl }
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.tokens) }
 
-// isText says whether ordinary text may become the token.
+// isText reports whether text without special tokens may become the token.
 func (t *Tokenizer) isText(id int32) bool {
 	switch t.types[id] {
 	case TypeControl, TypeUnknown, TypeByte:
