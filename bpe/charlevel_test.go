@@ -19,7 +19,8 @@ func TestCharLevel(t *testing.T) {
 		{text: "the\n the", want: "the \n ▁the"},
 		{text: "\n\n", want: "\n\n"},
 		{text: "\n\n\n", want: "\n\n\n"},
-		{text: "\n\n\n\n", want: "\n\n \n\n"}, // no token as a whole: merged
+		{text: "\n\n\n\n", want: "\n\n \n\n"},    // no token as a whole: merged
+		{text: "\n\n\n\n\n", want: "\n\n\n\n\n"}, // a token that no merge makes
 		{text: "€x", want: "<0xE2> <0x82> <0xAC> x"},
 		{text: "\xff\t", want: "<0xFF> <0x09>"},
 		{text: "<bos>", want: "< b o s >"},

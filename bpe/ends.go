@@ -24,10 +24,9 @@ func (t *Tokenizer) findEnds(configured []int32) {
 	for _, s := range endMarks {
 		if id, ok := t.ids[s]; ok {
 			t.types[id] = TypeControl
-			if s == "<|end|>" && t.harmony() && id != t.eos && !slices.Contains(configured, id) {
-				continue
+			if s != "<|end|>" || !t.harmony() {
+				t.eog = append(t.eog, id)
 			}
-			t.eog = append(t.eog, id)
 		}
 	}
 	for _, s := range controlEndMarks {

@@ -123,7 +123,7 @@ var awkward = []string{
 	"\xff", "a\xffb", "\xe2\x82", " \xc3(", "\x00\x01", "ʰ ª º ǅ", "नमस्ते", "កាន់តែ",
 	"HTTPServer camelCase ABʰCD ABCʰ ʰABC ǅungla \u0301ABC \u0301Abc !\u0301AB iPhone's THEY'RE",
 	"//\n/ /\r\n! \n/", "a b  c d\u0301 e1 f", " \u200b\u200bx\u0001y \u0002 z", "!abc !é ?aé #x\u0301", "12²3456 1234567 ٣٤٥٦ ⅧⅧ1234Ⅷ123",
-	"漢字かなカナABC。", "か\u3040ー・゛x", "a, b! c|d ؟ ।", ",  a", "\n\n \n", "٣٤٥٦٧٨٩1",
+	"漢字かなカナABC。", "か\u3040ー・゛x", "a, b! c|d ؟ ।", ",  a", "a  1 \n 2  3", "\nabc \r\nx\n\nyz", "\n\n \n", "٣٤٥٦٧٨٩1",
 	"func (r *Ring) Push(v int) {\n\tif r.n == len(r.buf) {\n\t\treturn\n\t}\n}\n",
 }
 

@@ -24,7 +24,7 @@ func (r cased) next(s *scratch, text string, i int) int {
 	if c&number != 0 {
 		return s.numbers(text, i, r.digits)
 	}
-	if end := r.word(s, text, i, c, n); end >= 0 {
+	if end := s.prefixedCasedWord(text, i, c, n); end >= 0 {
 		if r.contractions {
 			end += contraction(text, end, true)
 		}
@@ -43,31 +43,23 @@ func (r cased) next(s *scratch, text string, i int) int {
 	return end
 }
 
-// word returns the end of the word at text[i], a character of class c and length n,
-// or -1 if there is none. Of the two alternatives for words the first is tried with
-// and without the character in front, then the second.
-func (r cased) word(s *scratch, text string, i int, c classes, n int) int {
-	prefix := c&letter == 0 && !lineBreak(text[i])
-	after := -1 // end of the word behind the character in front
-	var lowered bool
-	if prefix {
-		if after, lowered = s.casedWord(text, i+n); lowered {
-			return after
-		}
+// prefixedCasedWord returns the end of the word at text[i], a character of class c
+// and length n, or -1 if there is none. (A mark may stand in front of a word, but it
+// may begin one too, and the words are the same.)
+func (s *scratch) prefixedCasedWord(text string, i int, c classes, n int) int {
+	switch {
+	case c&(letter|mark) != 0:
+		return s.casedWord(text, i)
+	case lineBreak(text[i]):
+		return -1
 	}
-	if c&(letter|mark) != 0 {
-		end, lowered := s.casedWord(text, i)
-		if lowered || after < 0 {
-			return end
-		}
-	}
-	return after
+	return s.casedWord(text, i+n)
 }
 
-// casedWord returns the end of U*L+ at text[i], and true; or else the end of U+, and
-// false; -1 if there is neither. U* takes all that it can and gives back one
-// character if L+ has no other: the last one that is in both.
-func (s *scratch) casedWord(text string, i int) (end int, lowered bool) {
+// casedWord returns the end of U*L+ at text[i], or else of U+; -1 if there is
+// neither. U* takes all that it can and gives back one character if L+ has no other:
+// the last one that is in both.
+func (s *scratch) casedWord(text string, i int) int {
 	start, both := i, -1
 	for i < len(text) {
 		c, n := classAt(text, i)
@@ -82,11 +74,11 @@ func (s *scratch) casedWord(text string, i int) (end int, lowered bool) {
 	s.read += i - start + 1
 	switch end := s.skip(text, i, lowerSet); {
 	case end > i:
-		return end, true
+		return end
 	case both >= 0:
-		return both, true
+		return both
 	case i > start:
-		return i, false
+		return i
 	}
-	return -1, false
+	return -1
 }

@@ -126,6 +126,7 @@ func tinyCharLevel() Config {
 			add(w, TypeNormal)
 		}
 	}
+	add(strings.Repeat("\n", 5), TypeNormal)
 	add("<tool>", TypeUserDefined)
 	c.BOS, c.EOS, c.UNK = 2, 1, 3
 	return c

@@ -116,7 +116,7 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 			for f.start < f.end && asciiSpace(text[f.start]) {
 				f.start++
 			}
-			if strip = f.start == f.end; strip {
+			if f.start == f.end {
 				continue
 			}
 		}
