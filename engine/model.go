@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,6 +99,9 @@ var architectures = map[string]func(*loader, *Config) (network, *tensor.Matrix){
 	"llama": loadLlama,
 }
 
+// Architectures lists the names of general.architecture that [Open] knows, in alphabetical order.
+func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
+
 func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, error) {
 	if rt == nil {
 		return nil, fmt.Errorf("%s: %w: no runtime", f.Name, ErrUsage)
@@ -108,7 +112,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	}
 	build, ok := architectures[arch]
 	if !ok {
-		return nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (there are: gpt2, llama)", f.Name, ErrArchitecture, arch)
+		return nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
 	}
 	tokenizer, err := ReadTokenizer(f)
 	if err != nil {

@@ -268,7 +268,7 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 		case !wide(t):
 			sum += 4 * int64(t.Elements())
 		default:
-			typ, err := tensor.ParseType(strings.ToLower(t.Type.String()))
+			typ, err := tensorType(t.Type)
 			if err != nil {
 				return 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
 			}
@@ -279,8 +279,7 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 					}
 				}
 			}
-			const panelRows = 16
-			sum += int64((t.Dims[1]+panelRows-1)/panelRows) * int64(typ.PanelBytes(int(t.Dims[0])))
+			sum += packedBytes(typ, t.Dims[0], t.Dims[1])
 		}
 	}
 	return sum, nil

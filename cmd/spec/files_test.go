@@ -29,7 +29,7 @@ func embedded(t *testing.T) string {
 }
 
 func TestInspect(t *testing.T) {
-	text := done(t, "", "inspect")
+	text := done(t, "", "inspect", "--tensors")
 	for _, part := range []string{"GGUF version 3", "general.architecture", `"llama"`, "blk.5.ffn_down.weight", "Q8_0", "768 x 256", "tokenizer.ggml.tokens", "string[4096]"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
@@ -144,7 +144,7 @@ func TestQuantizeThereAndBack(t *testing.T) {
 	for _, typ := range []string{"f16", "bf16", "q4_0", "q4_k", "q6_k"} {
 		out := filepath.Join(dir, typ)
 		done(t, "", "quantize", wide, out, strings.ToUpper(typ))
-		if text := done(t, "", "inspect", "-m", out); !strings.Contains(text, strings.ToUpper(typ)+" ") {
+		if text := done(t, "", "inspect", "--tensors", "-m", out); !strings.Contains(text, strings.ToUpper(typ)+" ") {
 			t.Errorf("no %s in\n%s", typ, text)
 		}
 		done(t, "", "generate", "-m", out, "-p", ring, "-n", "2")

@@ -2,14 +2,11 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
@@ -18,22 +15,24 @@ import (
 
 var inspectCommand = command{
 	name:  "inspect",
-	does:  "what a GGUF file contains: metadata and tensors",
-	usage: "[FILE] [--json]",
-	about: "Prints a file's metadata and its table of tensors. Reads the header only; any GGUF file will do. Without FILE it is the target inside this program.",
+	does:  "what a GGUF file is, what it needs, and whether it runs",
+	usage: "[FILE] [--tensors] [--json]",
+	about: `Prints what a GGUF file is and whether it runs here, its metadata, and with --tensors its table of tensors. Reads the header only: "runs" is what the header tells. Any GGUF file will do. Without FILE it is the target inside this program.`,
 	new:   func() job { return &inspect{} },
 }
 
 // inspect is the command's options.
 type inspect struct {
-	file string
-	json bool
+	file    string
+	tensors bool
+	json    bool
 }
 
 func (x *inspect) flags() []flag {
 	return []flag{
 		fileFlag("-m, --model", &x.file, "FILE", "the file, also without the flag"),
-		switchFlag("--json", &x.json, true, "write JSON, with every array in full"),
+		switchFlag("--tensors", &x.tensors, true, "list the tensors as well"),
+		switchFlag("--json", &x.json, true, "write JSON, with every array and all tensors"),
 	}
 }
 
@@ -55,7 +54,7 @@ func (x *inspect) run(_ context.Context, p *program) error {
 	if x.json {
 		err = inspectJSON(w, f)
 	} else {
-		inspectText(w, f)
+		inspectText(w, f, x.tensors, terminal.Width(p.stdout))
 	}
 	if err != nil {
 		return err
@@ -65,8 +64,12 @@ func (x *inspect) run(_ context.Context, p *program) error {
 
 const longestName = 100 // characters of a key or a tensor's name that are shown
 
-func inspectText(w io.Writer, f *gguf.File) {
+func inspectText(w io.Writer, f *gguf.File, tensors bool, width int) {
 	fmt.Fprintf(w, "%s: GGUF version %d, alignment %d, data at %d\n\n", terminal.Line(f.Name, 0), f.Version, f.Alignment, f.DataOffset)
+	for _, line := range summarize(f).lines() {
+		io.WriteString(w, terminal.Columns(line[0], terminal.Line(line[1], 0), 16, width))
+	}
+	fmt.Fprintln(w)
 	for key := range f.Keys() {
 		v, _ := f.Value(key)
 		t, elem, n, _ := gguf.TypeOf(v)
@@ -76,29 +79,80 @@ func inspectText(w io.Writer, f *gguf.File) {
 		}
 		fmt.Fprintf(w, "%-42s %-14s %s\n", terminal.Line(key, longestName), kind, brief(v, n))
 	}
-	fmt.Fprintln(w)
-	weights, bytes := uint64(0), int64(0)
-	type total struct {
-		tensors int
-		bytes   int64
+	if tensors {
+		fmt.Fprintln(w)
+		for _, t := range f.Tensors {
+			dims := strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Dims), "[]"), " ", " x ")
+			fmt.Fprintf(w, "%-42s %-6v %18s %14d bytes at %d\n", terminal.Line(t.Name, longestName), t.Type, dims, t.Size, t.Offset)
+		}
 	}
-	ofType := map[gguf.Type]total{}
-	for _, t := range f.Tensors {
-		weights += t.Elements()
-		bytes += t.Size
-		ofType[t.Type] = total{ofType[t.Type].tensors + 1, ofType[t.Type].bytes + t.Size}
-		dims := strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Dims), "[]"), " ", " x ")
-		fmt.Fprintf(w, "%-42s %-6v %18s %14d bytes at %d\n", terminal.Line(t.Name, longestName), t.Type, dims, t.Size, t.Offset)
+}
+
+// lines are the summary for people: a heading and its text.
+func (s *summary) lines() (list [][2]string) {
+	add := func(head, format string, a ...any) { list = append(list, [2]string{head, fmt.Sprintf(format, a...)}) }
+	add("kind", "%s", s.Kind)
+	add("architecture", "%s", terminal.Line(s.Architecture, longestName))
+	if s.Name != "" {
+		add("name", "%s", terminal.Line(s.Name, longestName))
 	}
-	fmt.Fprintln(w)
-	types := slices.Collect(maps.Keys(ofType))
-	slices.SortFunc(types, func(a, b gguf.Type) int {
-		return cmp.Or(cmp.Compare(ofType[b].bytes, ofType[a].bytes), cmp.Compare(a, b))
-	})
-	for _, t := range types {
-		fmt.Fprintf(w, "%-6v %5d tensors %14d bytes\n", t, ofType[t].tensors, ofType[t].bytes)
+	if s.Layers > 0 {
+		shape := fmt.Sprintf("%d layers, hidden size %d, %d heads, %d of keys and values, head size %d, feed-forward %d", s.Layers, s.HiddenSize, s.Heads, s.KVHeads, s.HeadDim, s.FeedForward)
+		if s.Experts > 0 {
+			shape += fmt.Sprintf(", %d experts, %d used", s.Experts, s.ExpertsUsed)
+		}
+		add("shape", "%s", shape)
 	}
-	fmt.Fprintf(w, "%d tensors, %d weights, %d bytes\n", len(f.Tensors), weights, bytes)
+	if s.Context > 0 {
+		add("context", "%d tokens", s.Context)
+	}
+	if s.Parameters > 0 {
+		var types []string
+		for _, t := range s.Types {
+			types = append(types, fmt.Sprintf("%s in %d of type %s", size(t.Bytes), t.Tensors, t.Type))
+		}
+		add("weights", "%.4g M parameters: %s", float64(s.Parameters)/1e6, strings.Join(types, ", "))
+	}
+	switch {
+	case s.Tokenizer == "":
+		add("tokenizer", "none")
+	case s.Pre == "":
+		add("tokenizer", "%s, %d tokens", terminal.Line(s.Tokenizer, 40), s.Vocab)
+	default:
+		add("tokenizer", "%s, pre-tokenizer %s, %d tokens", terminal.Line(s.Tokenizer, 40), terminal.Line(s.Pre, 40), s.Vocab)
+	}
+	if s.Template > 0 {
+		add("chat template", "%d bytes", s.Template)
+	} else {
+		add("chat template", "none")
+	}
+	memory := "not known for these types"
+	if s.WeightBytes > 0 {
+		memory = size(s.WeightBytes) + " of weights"
+	}
+	if s.KVBytes > 0 {
+		memory += fmt.Sprintf("; %s of keys and values per 1,000 tokens (f16, %s with --kv q8_0)", size(int64(1000*s.KVBytes)), size(int64(1000*s.KVBytes*bytesPerValue("q8_0")/bytesPerValue("f16"))))
+	}
+	if s.Parameters > 0 {
+		add("memory", "%s", memory)
+	}
+	if s.Runs {
+		add("runs", "yes, as far as the header tells")
+	} else {
+		add("runs", "no: %s", s.Reason)
+	}
+	return list
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	switch x := float64(bytes); {
+	case x >= 1e9:
+		return fmt.Sprintf("%.2f GB", x/1e9)
+	case x >= 1e6:
+		return fmt.Sprintf("%.1f MB", x/1e6)
+	}
+	return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
 }
 
 // brief shows a value on one line: the first elements of an array, the first characters of a text.
@@ -136,9 +190,10 @@ func inspectJSON(w io.Writer, f *gguf.File) error {
 		File      string                `json:"file"`
 		Version   uint32                `json:"version"`
 		Alignment int64                 `json:"alignment"`
+		Summary   *summary              `json:"summary"`
 		Metadata  map[string]gguf.Value `json:"metadata"`
 		Tensors   []tensor              `json:"tensors"`
-	}{1, f.Name, uint32(f.Version), int64(f.Alignment), map[string]gguf.Value{}, []tensor{}}
+	}{1, f.Name, uint32(f.Version), int64(f.Alignment), summarize(f), map[string]gguf.Value{}, []tensor{}}
 	for key := range f.Keys() {
 		v, _ := f.Value(key)
 		out.Metadata[key] = printable(v)

@@ -1,7 +1,5 @@
 package main
 
-import "github.com/specgo/spec/tensor"
-
 // kvTypes are how keys and values can be stored.
 var kvTypes = []string{"f16", "f32", "q8_0"}
 
@@ -65,10 +63,4 @@ func ignoredFlags() (list []flag) {
 		list = append(list, flag{names: names(n), arg: "VALUE", help: "without effect", ignored: true, set: nothing})
 	}
 	return append(list, flag{names: names("-fa, --flash-attn"), arg: "VALUE", optional: true, help: "without effect", ignored: true, set: nothing})
-}
-
-// tensorTypeOf is a weight type by its name.
-func tensorTypeOf(name string) (tensor.Type, bool) {
-	t, err := tensor.ParseType(name)
-	return t, err == nil
 }

@@ -32,9 +32,9 @@ func TestQuantizeMixture(t *testing.T) {
 	if code != 0 || !strings.Contains(stderr, "7 in f32, 2 in q8_0, 1 in q6_k, 17 in q5_0, 2 in q4_k") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
-	text := done(t, "", "inspect", out)
+	text := done(t, "", "inspect", "--tensors", out)
 	for _, line := range []string{"blk.0.attn_q.weight Q5_0 576 x 576", "blk.2.attn_v.weight Q8_0 576 x 192", "blk.0.ffn_down.weight Q4_K 1536 x 576",
-		"blk.2.ffn_down.weight Q6_K 1536 x 576", "token_embd.weight Q8_0 576 x 96", "Q4_K 2 tensors 995328 bytes", "general.file_type uint32 15"} {
+		"blk.2.ffn_down.weight Q6_K 1536 x 576", "token_embd.weight Q8_0 576 x 96", "995.3 kB in 2 of type Q4_K", "general.file_type uint32 15"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), line) {
 			t.Errorf("no %q in\n%s", line, text)
 		}

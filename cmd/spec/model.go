@@ -65,7 +65,9 @@ func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, p
 	if path == "" {
 		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
 	} else if err = regularFile(path); err == nil {
-		model, err = engine.Open(ctx, rt, path, o)
+		if model, err = engine.Open(ctx, rt, path, o); err != nil && !isInterrupt(err) {
+			err = explain(path, err)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -164,7 +164,7 @@ func TestControlCharactersInFiles(t *testing.T) {
 		tensors[3].Name = "tensor" + evil
 		kvs[len(kvs)-1] = gguf.KV{Key: "key" + evil, Value: []string{"value" + evil, strings.Repeat("x", 500)}}
 	})
-	for _, args := range [][]string{{"inspect", path}, {"generate", "-m", path, "-p", "x"}, {"bench", "-m", path, "--quick"}, {"tokenize", "-m", path, "-p", "a" + evil}} {
+	for _, args := range [][]string{{"inspect", "--tensors", path}, {"generate", "-m", path, "-p", "x"}, {"bench", "-m", path, "--quick"}, {"tokenize", "-m", path, "-p", "a" + evil}} {
 		out, errs, _ := spec(t, "", args...)
 		for _, r := range strings.ReplaceAll(out+errs, "\n", "") {
 			if r < ' ' || r == '\u202e' {

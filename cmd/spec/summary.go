@@ -1,0 +1,257 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// Kinds of GGUF files. Only a model can run.
+const (
+	kindModel      = "model"
+	kindVocabulary = "vocabulary without weights"
+	kindEncDec     = "encoder-decoder model"
+	kindEncoder    = "encoder (embedding model)"
+	kindAdapter    = "LoRA adapter"
+	kindProjector  = "projector of a multimodal model (mmproj)"
+	kindControl    = "control vector"
+	kindImatrix    = "importance matrix"
+	kindDraftHead  = "EAGLE-3 draft head"
+	kindPart       = "part of a split model"
+)
+
+// notDecoders are architectures of other kinds than decoder-only language models, by general.architecture.
+var notDecoders = map[string]string{
+	"t5": kindEncDec, "t5encoder": kindEncoder,
+	"bert": kindEncoder, "modern-bert": kindEncoder, "neo-bert": kindEncoder, "nomic-bert": kindEncoder, "nomic-bert-moe": kindEncoder,
+	"jina-bert-v2": kindEncoder, "jina-bert-v3": kindEncoder, "eurobert": kindEncoder, "gemma-embedding": kindEncoder,
+	"clip": kindProjector, "controlvector": kindControl, "eagle3": kindDraftHead,
+}
+
+// kindOf tells what a file is.
+func kindOf(f *gguf.File) string {
+	arch, _ := f.String("general.architecture")
+	typ, _ := f.String("general.type")
+	switch typ {
+	case "adapter":
+		return kindAdapter
+	case "mmproj":
+		return kindProjector
+	case "imatrix":
+		return kindImatrix
+	}
+	if kind, ok := notDecoders[arch]; ok {
+		return kind
+	}
+	switch parts, err := integerOf(f, "split.count"); {
+	case f.Has("adapter.type"):
+		return kindAdapter
+	case err == nil && parts > 1:
+		return kindPart
+	case len(f.Tensors) == 0:
+		return kindVocabulary
+	}
+	return kindModel
+}
+
+// summary is what a file's header says of the model in it. Sizes that the header does not give are 0.
+type summary struct {
+	Kind         string      `json:"kind"`
+	Architecture string      `json:"architecture"`
+	Name         string      `json:"name,omitempty"`
+	Parameters   uint64      `json:"n_parameters"`
+	Types        []typeShare `json:"types"` // by bytes, the largest first
+	Context      int64       `json:"n_context"`
+	Layers       int64       `json:"n_layers"`
+	HiddenSize   int64       `json:"hidden_size"`
+	Heads        int64       `json:"n_heads"`
+	KVHeads      int64       `json:"n_kv_heads"` // of the layer that has most
+	HeadDim      int64       `json:"head_size"`
+	FeedForward  int64       `json:"feed_forward_size"`
+	Experts      int64       `json:"n_experts"`
+	ExpertsUsed  int64       `json:"n_experts_used"`
+	Vocab        int         `json:"n_vocabulary"`
+	Tokenizer    string      `json:"tokenizer,omitempty"`     // tokenizer.ggml.model
+	Pre          string      `json:"pre_tokenizer,omitempty"` // tokenizer.ggml.pre
+	Template     int         `json:"chat_template_bytes"`
+	WeightBytes  int64       `json:"weight_memory_bytes"`       // in memory; 0 where a type is not supported
+	KVBytes      float64     `json:"kv_bytes_per_token"`        // in f16, of a full window; 0 where the header does not give it
+	Runs         bool        `json:"runs"`                      // as far as the header tells
+	Reason       string      `json:"runs_not_reason,omitempty"` // why it does not run
+}
+
+// typeShare is the tensors of one type.
+type typeShare struct {
+	Type    string `json:"type"`
+	Tensors int    `json:"n_tensors"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// integerOf is the value of an integer key, the greatest one of an array with a value for each layer.
+func integerOf(f *gguf.File, key string) (int64, error) {
+	if n, err := f.Int64(key); err == nil {
+		return n, nil
+	}
+	list, err := f.Int32s(key)
+	if err != nil || len(list) == 0 {
+		return 0, fmt.Errorf("%s: no number", key)
+	}
+	return int64(slices.Max(list)), nil
+}
+
+// summarize reads a header.
+func summarize(f *gguf.File) *summary {
+	s := &summary{Kind: kindOf(f)}
+	s.Architecture, _ = f.String("general.architecture")
+	s.Name, _ = f.String("general.name")
+	number := func(key string) int64 {
+		n, _ := integerOf(f, s.Architecture+"."+key)
+		return max(0, n)
+	}
+	s.Context, s.Layers, s.HiddenSize = number("context_length"), number("block_count"), number("embedding_length")
+	s.Heads, s.KVHeads, s.HeadDim = number("attention.head_count"), number("attention.head_count_kv"), number("attention.key_length")
+	s.FeedForward, s.Experts, s.ExpertsUsed = number("feed_forward_length"), number("expert_count"), number("expert_used_count")
+	if s.KVHeads == 0 {
+		s.KVHeads = s.Heads
+	}
+	if s.HeadDim == 0 && s.Heads > 0 {
+		s.HeadDim = s.HiddenSize / s.Heads
+	}
+	if tokens, err := f.Strings("tokenizer.ggml.tokens"); err == nil {
+		s.Vocab = len(tokens)
+	}
+	s.Tokenizer, _ = f.String("tokenizer.ggml.model")
+	s.Pre, _ = f.String("tokenizer.ggml.pre")
+	if template, err := f.String("tokenizer.chat_template"); err == nil {
+		s.Template = len(template)
+	}
+	s.types(f)
+	s.KVBytes = kvBytesPerToken(f, s)
+	s.WeightBytes = memoryOfWeights(f)
+	s.Reason = s.refusal(f)
+	s.Runs = s.Reason == ""
+	return s
+}
+
+// types counts parameters, and tensors and bytes by type.
+func (s *summary) types(f *gguf.File) {
+	for _, t := range f.Tensors {
+		s.Parameters += t.Elements()
+		i := slices.IndexFunc(s.Types, func(x typeShare) bool { return x.Type == t.Type.String() })
+		if i < 0 {
+			i = len(s.Types)
+			s.Types = append(s.Types, typeShare{Type: t.Type.String()})
+		}
+		s.Types[i].Tensors++
+		s.Types[i].Bytes += t.Size
+	}
+	slices.SortFunc(s.Types, func(a, b typeShare) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Type, b.Type))
+	})
+}
+
+// refusal is why the engine does not run the file, "" if the header gives no reason.
+func (s *summary) refusal(f *gguf.File) string {
+	switch {
+	case s.Kind == kindPart:
+		n, _ := integerOf(f, "split.count")
+		return fmt.Sprintf("it is one of %d parts of a split model, which are not supported: merge them first", n)
+	case s.Kind != kindModel:
+		return fmt.Sprintf("it is not a language model: %s", s.Kind)
+	case !slices.Contains(engine.Architectures(), s.Architecture):
+		return fmt.Sprintf("architecture %q is not supported (known: %s)", s.Architecture, strings.Join(engine.Architectures(), ", "))
+	}
+	for _, t := range f.Tensors {
+		if _, err := tensorType(t.Type); err != nil {
+			return fmt.Sprintf("tensor %q: type %v is not supported (known: %s)", t.Name, t.Type, strings.Join(knownTypes(), ", "))
+		}
+	}
+	if _, err := engine.ReadTokenizer(f); err != nil {
+		return strings.TrimPrefix(err.Error(), f.Name+": ")
+	}
+	return ""
+}
+
+// knownTypes lists the weight types that the engine computes with, as GGUF files name them.
+func knownTypes() (names []string) {
+	const numbers = 64 // more than there are
+	for t := range gguf.Type(numbers) {
+		if _, err := tensorType(t); err == nil && t.BlockWeights() > 0 {
+			names = append(names, t.String())
+		}
+	}
+	return names
+}
+
+// tensorType is the engine's type for one of the file format.
+func tensorType(t gguf.Type) (tensor.Type, error) {
+	return tensor.ParseType(strings.ToLower(t.String()))
+}
+
+// memoryOfWeights is the memory that a model's weights take as they are packed: all tensors, also those
+// that a pass does not read.
+func memoryOfWeights(f *gguf.File) (sum int64) {
+	for _, t := range f.Tensors {
+		if !wide(t) {
+			sum += 4 * int64(t.Elements())
+			continue
+		}
+		typ, err := tensorType(t.Type)
+		if err != nil {
+			return 0
+		}
+		matrices := int64(1)
+		for _, d := range t.Dims[2:] {
+			matrices *= int64(d)
+		}
+		sum += matrices * packedBytes(typ, t.Dims[0], t.Dims[1])
+	}
+	return sum
+}
+
+// packedBytes is the size of a matrix in panels of 16 rows.
+func packedBytes(typ tensor.Type, cols, rows uint64) int64 {
+	const panelRows = 16
+	return int64((rows+panelRows-1)/panelRows) * int64(typ.PanelBytes(int(cols)))
+}
+
+// kvBytesPerToken is the memory of a token's keys and values in f16, over all layers. It is 0 where the
+// header does not give it: without attention in every layer, or with compressed keys and values.
+func kvBytesPerToken(f *gguf.File, s *summary) float64 {
+	for kv := range f.Keys() {
+		key, ok := strings.CutPrefix(kv, s.Architecture+".")
+		if ok && (strings.HasPrefix(key, "ssm.") || strings.HasPrefix(key, "wkv.") || strings.HasPrefix(key, "shortconv.") || key == "attention.kv_lora_rank") {
+			return 0
+		}
+	}
+	values := s.HeadDim
+	if n, err := integerOf(f, s.Architecture+".attention.value_length"); err == nil {
+		values = n
+	}
+	heads := s.Layers * s.KVHeads
+	if list, err := f.Int32s(s.Architecture + ".attention.head_count_kv"); err == nil {
+		heads = 0
+		for _, n := range list {
+			heads += int64(n)
+		}
+	}
+	return float64(heads) * float64(s.HeadDim+values) * bytesPerValue("f16")
+}
+
+// explain replaces the error of a file that is no language model by one that says what the file is.
+func explain(path string, err error) error {
+	f, open := gguf.OpenFile(path)
+	if open != nil {
+		return err
+	}
+	defer f.Close()
+	if kind := kindOf(f); kind != kindModel {
+		return fmt.Errorf("%s: %s", path, (&summary{Kind: kind}).refusal(f))
+	}
+	return err
+}
