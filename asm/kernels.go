@@ -48,6 +48,15 @@ type Kernels struct {
 	// out[t*stride+r] and out[t*stride+PanelRows+r]. It does more in a cycle, and reads two panels at a time.
 	MatMulPair [formatCount]MatMul
 
+	// MatMulTiles, where it is not nil, is MatMul of one panel for several tiles, of which all but the last have TileTokens tokens:
+	// the products of tile i begin at out[i*TileTokens*stride]. It expands the panel, some columns at a time, into buffer,
+	// ExpandedBytes that no one else uses meanwhile. It is faster than MatMul from TilesFrom tokens on.
+	MatMulTiles [formatCount]func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, ahead Ahead)
+	TilesFrom   [formatCount]int
+
+	// Widen, where it is not nil, fills a quantized tile's Words and Cross, which MatMulTiles of Q8_0 takes.
+	Widen func(x *Tile)
+
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
 	// leaving the token undefined, if one of them is NaN or infinite.
 	Quantize func(v []float32, x *Tile, t int) bool

@@ -23,10 +23,7 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 
 // integerMatMul makes a MatMul of a kernel of integer weights. of gives the tile's sums that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) MatMul {
-	units, perToken := f.BlockWeights(), 1
-	if formats[f].sums == halfSums {
-		perToken = 2
-	}
+	units, perToken := f.BlockWeights(), f.sumsPerToken()
 	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
 		if x.Cols < units {
 			clearTile(x, out, stride)
@@ -37,6 +34,14 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) M
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
 		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, ahead.From, ahead.Step)
 	}
+}
+
+// sumsPerToken is how many sums of a block and token a type takes.
+func (f Format) sumsPerToken() int {
+	if formats[f].sums == halfSums {
+		return 2
+	}
+	return 1
 }
 
 func tileBias(x *Tile) []int32 { return x.Bias }

@@ -477,6 +477,90 @@ func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //go:noescape
 func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
+// widenAVX2 is
+//
+//	for b < blocks:
+//		for g < 8: words[b][g] = q[b][4*g], q[b][4*g+2], q[b][4*g+1], q[b][4*g+3]
+//		cross[b] = -(sum of q[b][2*i]*q[b][2*i+1], i < 16)
+//
+//go:noescape
+func widenAVX2(q *int8, words *int16, cross *int32, blocks int)
+
+// q8ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 1152 bytes
+//
+//go:noescape
+func q8ExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+
+// q8BufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := 0
+//			for k < 32: isum += int(int8(w[b][k/4][r][k%4])) * int(q[b][t][k])
+//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//
+//go:noescape
+func q8BufferAVX2(w *byte, q *int16, d *float32, cross *int32, blocks, n, tokens int, out *float32, stride int)
+
+// q4ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 576 bytes
+//
+//go:noescape
+func q4ExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+
+// q4BufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:
+//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
+//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
+//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
+//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//
+//go:noescape
+func q4BufferAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+
+// q4kExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 640 bytes
+//
+//go:noescape
+func q4kExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+
+// q4kBufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*supers:                       // d, dmin are the super-block's
+//			isum := 0
+//			for k < 32: isum += nibble(w[b][k/4][r][k%4]) * int(q[b][t][k])
+//			acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
+//			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
+//
+//go:noescape
+func q4kBufferAVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride int)
+
+// q6kExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 704 bytes
+//
+//go:noescape
+func q6kExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+
+// q6kBufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*supers:                       // weights are unsigned: w+32
+//			isum0, isum1 := half[b][t][0], half[b][t][1]
+//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
+//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//
+//go:noescape
+func q6kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens int, out *float32, stride int)
+
 // f32AVX512 is
 //
 //	for t < n, r < 16:

@@ -14,6 +14,10 @@ type Tile struct {
 	DSum []float32 // [block][token] dx*float32(sum), for types with a minimum per 32 weights
 	Half []int32   // [block][token][2] -32*sum of q 0..15 and of q 16..31, for types with a scale per 16 weights; >>3 gives -4*sum
 
+	// Where a kernel set has Widen:
+	Words []int16 // [block][token][8 groups] quants x0 x2 x1 x3 of every 4
+	Cross []int32 // [block][token]     sum of -x0*x1 over all pairs of neighbors
+
 	F []float32 // [k][token] float32 activations
 }
 
@@ -49,3 +53,9 @@ func resize[T any](s []T, n int) []T {
 	}
 	return s[:n]
 }
+
+// ExpandedBytes is the size of the buffer of [Kernels].MatMulTiles: expandedBlocks of Q8_0, which takes most.
+const ExpandedBytes = expandedBlocks * (1024 + 128)
+
+// expandedBlocks is how many blocks of a panel are expanded at once: a super-block, which in the buffer stays in the first cache.
+const expandedBlocks = SuperBlock / BlockSize

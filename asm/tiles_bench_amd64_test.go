@@ -16,7 +16,7 @@ func BenchmarkTilesCycles(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, f := range []Format{Q8_0, Q4_0, Q4_K, F16} {
+		for _, f := range []Format{Q8_0, Q4_0, Q4_K, Q6_K, F16} {
 			for _, cols := range []int{2048, 8192} {
 				for _, n := range []int{1, 16} {
 					b.Run(fmt.Sprintf("%s/%s/%d/%dtiles", f, name, cols, n), func(b *testing.B) {
@@ -28,15 +28,25 @@ func BenchmarkTilesCycles(b *testing.B) {
 						tiles := make([]Tile, n)
 						for i := range tiles {
 							x, _ := newTile(b, &k, newRand(2), TileTokens, cols)
+							if k.Widen != nil {
+								k.Widen(x)
+							}
 							tiles[i] = *x
 						}
 						out := make([]float32, n*TileTokens*16*PanelRows)
+						buffer := alignedBytes(ExpandedBytes)
+						tiled := k.MatMulTiles[f] != nil && n*TileTokens >= k.TilesFrom[f]
 						best := time.Hour
 						for b.Loop() {
 							for p := 0; p < 16; p += 2 {
 								t := time.Now()
 								two := panels[p*len(one):][:2*len(one)]
 								for i := range tiles {
+									if tiled {
+										k.MatMulTiles[f](two[:len(one)], tiles, out[p*PanelRows:], 16*PanelRows, buffer, Ahead{8 << 10, len(one) / f.Steps(cols)})
+										k.MatMulTiles[f](two[len(one):], tiles, out[(p+1)*PanelRows:], 16*PanelRows, buffer, Ahead{8 << 10, len(one) / f.Steps(cols)})
+										break
+									}
 									out := out[i*TileTokens*16*PanelRows+p*PanelRows:]
 									if k.MatMulPair[f] != nil && i > 0 {
 										k.MatMulPair[f](two, &tiles[i], out, 16*PanelRows, Ahead{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})

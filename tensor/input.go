@@ -16,12 +16,13 @@ type Input struct {
 	tiles        []asm.Tile // of 8 tokens, the last one of the rest
 	quantized    bool
 	floats       bool
+	wide         bool
 	bad          atomic.Int64 // the first token that is not finite
 }
 
 // Set makes in stand for x [tokens][cols]. x is not copied: it must not change before the last MatMul with it.
 func (in *Input) Set(rt *Runtime, x []float32, tokens, cols int) error {
-	in.x, in.tokens, in.cols, in.quantized, in.floats = nil, 0, 0, false, false
+	in.x, in.tokens, in.cols, in.quantized, in.floats, in.wide = nil, 0, 0, false, false, false
 	if tokens < 1 || cols < 1 || len(x)/tokens != cols || len(x)%tokens != 0 {
 		return shapeError("%d activations for %d tokens of %d", len(x), tokens, cols)
 	}
@@ -45,6 +46,7 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 		made, unit = &in.quantized, rt.matmul.quantizeUnit
 	}
 	if *made {
+		in.widen(rt, t)
 		return nil
 	}
 	in.bad.Store(int64(in.tokens))
@@ -54,7 +56,16 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 		return fmt.Errorf("token %d: activation %d is %v: %w", i, k, in.x[i*in.cols+k], ErrNotFinite)
 	}
 	*made = true
+	in.widen(rt, t)
 	return nil
+}
+
+// widen makes the form of quantized tiles that some kernels of Q8_0 for several tiles take.
+func (in *Input) widen(rt *Runtime, t Type) {
+	if t == Q8_0 && rt.k.Widen != nil && len(in.tiles) > 1 && !in.wide {
+		rt.pool.run(len(in.tiles), rt.matmul.widenUnit)
+		in.wide = true
+	}
 }
 
 // tile is the i-th tile and its number of tokens.

@@ -32,10 +32,12 @@ type matmulJob struct {
 	shares       []share
 	step         uint32    // items to claim at a time
 	cache        int       // bytes of the second cache
+	buffers      []byte    // [thread][asm.ExpandedBytes], where kernels take one
 	edges        []float32 // [thread][tokens][16 rows]: outputs of panels that are not full
 	unit         func(worker, unit int)
 	quantizeUnit func(worker, unit int)
 	floatUnit    func(worker, unit int)
+	widenUnit    func(worker, unit int)
 }
 
 // productItems is a product and its items: all panels with the first group of tiles, then with the next one.
@@ -79,9 +81,13 @@ func (j *matmulJob) init(rt *Runtime) {
 	j.cache = cmp.Or(asm.CPU().L2, 512<<10)
 	j.shares = make([]share, rt.Threads())
 	j.edges = make([]float32, rt.Threads()*maxGroup*asm.TileTokens*asm.PanelRows)
+	if rt.k.Widen != nil {
+		j.buffers = make([]byte, rt.Threads()*asm.ExpandedBytes)
+	}
 	j.unit = j.work
 	j.quantizeUnit = func(_, unit int) { j.in.quantizeTile(&rt.k, unit) }
 	j.floatUnit = func(_, unit int) { j.in.floatTile(unit) }
+	j.widenUnit = func(_, unit int) { rt.k.Widen(&j.in.tiles[unit]) }
 }
 
 // MatMul computes out[token][row] = sum over cols of w[row][col]*x[token][col], plus the bias, for all products, in one
@@ -194,10 +200,10 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	out := p.Out[firstTile*asm.TileTokens*rows+row:]
 	tokens := (len(tiles)-1)*asm.TileTokens + tiles[len(tiles)-1].Tokens
 	if n >= asm.PanelRows {
-		j.kernel(w, panel, count, tiles, out, rows, r)
+		j.kernel(worker, w, panel, count, tiles, out, rows, r)
 	} else {
 		edge := j.edges[worker*maxGroup*asm.TileTokens*asm.PanelRows:]
-		j.kernel(w, panel, count, tiles, edge, asm.PanelRows, r)
+		j.kernel(worker, w, panel, count, tiles, edge, asm.PanelRows, r)
 		for t := range tokens {
 			copy(out[t*rows:][:n], edge[t*asm.PanelRows:])
 		}
@@ -221,9 +227,17 @@ func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
 
 // kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two at once pays where arithmetic is
 // what all wait for: with at least two whole tiles.
-func (j *matmulJob) kernel(w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int, r *reader) {
+func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int, r *reader) {
 	k := &j.rt.k
-	one, two := k.MatMul[w.t], k.MatMulPair[w.t]
+	one, two, many := k.MatMul[w.t], k.MatMulPair[w.t], k.MatMulTiles[w.t]
+	if many != nil && (len(tiles)-1)*asm.TileTokens+tiles[len(tiles)-1].Tokens >= k.TilesFrom[w.t] {
+		buffer := j.buffers[worker*asm.ExpandedBytes:][:asm.ExpandedBytes]
+		for p := range count {
+			many(w.panelData(panel+p, 1), tiles, out[p*asm.PanelRows:], stride, buffer, asm.Ahead{From: readAhead, Step: w.step})
+			safepoint()
+		}
+		return
+	}
 	if j.onePass(w, tiles) {
 		for p := range count {
 			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride, asm.Ahead{From: readAhead, Step: w.step})

@@ -27,10 +27,11 @@ type parts256 struct {
 	extra  bool // R12 points at rows too
 	flat   bool // groups are not looped over, for not all of their bytes lie 64 bytes apart
 
-	scales   func(f *file, phase, h, reg int) // the block's, as floats; Y11 is free
-	minimums func(f *file, phase, h, reg int)
-	integers func(f *file, phase, c, reg int) // pairs: the scales of 16 weights, as int32; Y11 is free
-	factor   func(f *file, reg int)           // pairs with minimums: what these, in 16 bits, are multiplied with
+	scales     func(f *file, phase, h, reg int) // the block's, as floats; Y11 is free
+	minimums   func(f *file, phase, h, reg int)
+	integers   func(f *file, phase, c, reg int) // pairs: the scales of 16 weights, as int32; Y11 is free
+	scalePairs func(f *file, c, reg int)        // in place of integers: in 16 bits, twice in 32
+	factor     func(f *file, reg int)           // pairs with minimums: what these, in 16 bits, are multiplied with
 }
 
 // tile256 is what is in registers at once: n tokens with one half of the rows or both.
@@ -102,15 +103,9 @@ func (f *file) nest256(w *weights, vnni bool) {
 	if p.constants != nil {
 		p.constants(f, vnni)
 	}
-	f.ins("VPXOR", y(0), y(0), y(0))
-	f.ins("MOVQ", "R10", "R9")
-	f.ins("MOVQ", "R8", "R12")
-	f.label("zero")
-	f.ins("VMOVUPS", y(0), at("R9", 0))
-	f.ins("VMOVUPS", y(0), at("R9", 32))
-	f.ins("ADDQ", "R11", "R9")
-	f.ins("DECQ", "R12")
-	f.ins("JNZ", "zero")
+	if !w.buffer {
+		f.zeroOut256()
+	}
 	if w.super > 0 {
 		f.ins("MOVQ", "AX", "R14")
 		p.super(f)
@@ -131,7 +126,7 @@ func (f *file) nest256(w *weights, vnni bool) {
 		f.ins("JGT", "parts")
 	}
 	if halves == 1 {
-		f.halveStep()
+		f.halveStep(w)
 	}
 	f.ins("MOVQ", "R8", "DI")
 	f.ins("LEAQ", "(R11)(R11*2)", "R8")
@@ -141,7 +136,7 @@ func (f *file) nest256(w *weights, vnni bool) {
 		h := halves
 		if n > 4 {
 			h = 1
-			f.halveStep()
+			f.halveStep(w)
 			f.ins("LEAQ", "(R11)(R11*4)", "R9")
 			f.ins("LEAQ", "(R8)(R11*4)", "R12")
 		}
@@ -159,8 +154,24 @@ func (f *file) nest256(w *weights, vnni bool) {
 	}
 }
 
+// zeroOut256 clears R8 tokens' sums in out.
+func (f *file) zeroOut256() {
+	f.ins("VPXOR", y(0), y(0), y(0))
+	f.ins("MOVQ", "R10", "R9")
+	f.ins("MOVQ", "R8", "R12")
+	f.label("zero")
+	f.ins("VMOVUPS", y(0), at("R9", 0))
+	f.ins("VMOVUPS", y(0), at("R9", 32))
+	f.ins("ADDQ", "R11", "R9")
+	f.ins("DECQ", "R12")
+	f.ins("JNZ", "zero")
+}
+
 // halveStep makes the bytes to read ahead with a block half as many: both halves of the rows, or both parts, read.
-func (f *file) halveStep() {
+func (f *file) halveStep(w *weights) {
+	if w.buffer {
+		return
+	}
 	f.ins("MOVQ", f.arg("step"), "DI")
 	f.ins("INCQ", "DI")
 	f.ins("SHRQ", "$1", "DI")
@@ -190,9 +201,9 @@ func (f *file) nextUnit256(w *weights, loop string) {
 func (f *file) parts256(w *weights, halves int) {
 	units := w.vec256.units()
 	f.label("parts")
-	f.halveStep()
+	f.halveStep(w)
 	if halves == 1 {
-		f.halveStep()
+		f.halveStep(w)
 	}
 	f.ins("MOVQ", "$0", f.arg(slotPart))
 	f.ins("LEAQ", "1(R8)", "R9") // the first part: (n+1)/2 tokens
@@ -213,7 +224,7 @@ func (f *file) parts256(w *weights, halves int) {
 
 	f.label("part") // a part is done
 	f.ins("ADDQ", "R9", "DX")
-	f.ins("LEAQ", "(CX)(R9*8)", "CX")
+	f.moveQuants(w, "R9")
 	if w.sums == "half" {
 		f.ins("LEAQ", "(SI)(R9*2)", "SI")
 	} else {
@@ -253,6 +264,8 @@ func (f *file) unit256(u tile256) {
 	}
 	for phase := range w.vec256.units() {
 		switch {
+		case w.words:
+			f.words256(u)
 		case w.pairs && u.vnni:
 			f.pairs256(u, phase)
 		case u.wide():
@@ -261,7 +274,9 @@ func (f *file) unit256(u tile256) {
 			f.block256(u, phase)
 		}
 		f.nextActivations(w)
-		f.stepAhead()
+		if !w.buffer {
+			f.stepAhead()
+		}
 	}
 	if u.halves == 2 {
 		return
@@ -285,7 +300,7 @@ func (f *file) unit256(u tile256) {
 	f.ins("XORQ", "DI", "DI")
 	f.backBy(w.vec256.units(), "DI")
 	f.ins("ADDQ", "DI", "DX")
-	f.ins("LEAQ", "(CX)(DI*8)", "CX")
+	f.moveQuants(w, "DI")
 	if w.sums == "half" {
 		f.ins("LEAQ", "(SI)(DI*2)", "SI")
 	} else {
@@ -300,11 +315,6 @@ func (f *file) unit256(u tile256) {
 // or weights are signed.
 func (f *file) block256(u tile256, phase int) {
 	w, p := u.w, &u.w.vec256
-	if u.vnni && !w.zero {
-		f.bias256(u)
-	} else {
-		u.each(func(_, _, sum int) { f.zero(avx2, sum) })
-	}
 	if p.before != nil {
 		p.before(f, u.vnni)
 	}
@@ -322,7 +332,9 @@ func (f *file) block256(u tile256, phase int) {
 	step := groups
 	if !p.flat && (u.n > 2 || p.dual && u.n > 1) {
 		step = 2
-		if u.n > 4 && w.super == 0 || p.dual && every == 1 {
+		if u.n > 4 && w.super > 0 {
+			step = 4
+		} else if u.n > 4 || p.dual && every == 1 {
 			step = 1
 			every = 1
 		}
@@ -330,6 +342,16 @@ func (f *file) block256(u tile256, phase int) {
 	nibbles := 1
 	if p.dual {
 		nibbles = 2
+	}
+	if w.buffer {
+		every, lines = 0, 0
+	}
+	starts := !u.vnni && w.small && step >= groups // the first products start the sums
+	switch {
+	case u.vnni && !w.zero:
+		f.bias256(u)
+	case !starts:
+		u.each(func(_, _, sum int) { f.zero(avx2, sum) })
 	}
 	f.groupLoop("DI", groups, step, 0, every, func(g int) {
 		for v := range nibbles {
@@ -339,10 +361,12 @@ func (f *file) block256(u tile256, phase int) {
 					f.ins("VPABSB", y(8+h), y(13+h))
 				}
 			}
-			f.dots256(u, g, 16*v+4*g)
+			f.dots256(u, g, 16*v+4*g, starts && g+v == 0)
 		}
 	})
-	f.linesAfter(groups/every, lines)
+	if every > 0 {
+		f.linesAfter(groups/every, lines)
+	}
 	if !u.vnni && !w.signed {
 		u.each(func(t, h, sum int) {
 			f.ins("VPMADDWD", ones, y(sum), y(sum))
@@ -373,8 +397,8 @@ func (f *file) bias256(u tile256) {
 	})
 }
 
-// dots256 multiplies the weights in Y8 and Y9 with the 4 activations of each token at offset off.
-func (f *file) dots256(u tile256, g, off int) {
+// dots256 multiplies the weights in Y8 and Y9 with the 4 activations of each token at offset off, and adds or starts sums.
+func (f *file) dots256(u tile256, g, off int, start bool) {
 	u.each(func(t, h, sum int) {
 		switch {
 		case h > 0:
@@ -395,6 +419,8 @@ func (f *file) dots256(u tile256, g, off int) {
 			f.ins("VPMADDUBSW", y(11), y(13+h), y(11))
 			f.ins("VPMADDWD", y(15), y(11), y(11))
 			f.ins("VPADDD", y(11), y(sum), y(sum))
+		case start:
+			f.ins("VPMADDUBSW", y(10), y(8+h), y(sum))
 		default:
 			f.ins("VPMADDUBSW", y(10), y(8+h), y(11))
 			f.ins("VPADDW", y(11), y(sum), y(sum))
@@ -443,13 +469,11 @@ func (f *file) wide256(u tile256, phase int) {
 	}
 	lines := (w.lines() + 1) / 2
 	for c := range 2 {
-		if w.pairs { // the scale of 16 weights, twice in 32 bits
-			p.integers(f, phase, c, 12)
-			f.ins("VPSLLD", "$16", y(12), y(13))
-			f.ins("VPBLENDW", "$0xAA", y(13), y(12), y(12))
+		if w.pairs {
+			f.scalePair256(w, phase, c, 12)
 		}
 		for g := 4 * c; g < 4*c+4; g += 2 {
-			if g/2 < lines {
+			if g/2 < lines && !w.buffer {
 				f.readAhead(g / 2)
 			}
 			for j := range 2 {
@@ -474,15 +498,23 @@ func (f *file) wide256(u tile256, phase int) {
 			}
 		}
 	}
-	f.linesAfter(4, lines)
+	if !w.buffer {
+		f.linesAfter(4, lines)
+	}
 	if !w.pairs {
 		f.scale256(u, phase)
 		return
 	}
 	if !w.zero { // half is -32 times the sums, and weights are stored plus 32 >> shift
-		p.integers(f, phase, 0, 8)
-		p.integers(f, phase, 1, 9)
-		f.pair16(8, 9)
+		if p.scalePairs != nil {
+			p.scalePairs(f, 0, 8)
+			p.scalePairs(f, 1, 9)
+			f.ins("VPBLENDW", "$0xAA", y(9), y(8), y(8))
+		} else {
+			p.integers(f, phase, 0, 8)
+			p.integers(f, phase, 1, 9)
+			f.pair16(8, 9)
+		}
 		f.ins("VPSLLW", imm(5-w.shift), y(8), y(8))
 		for t := range u.n {
 			f.halfSums(w, t)

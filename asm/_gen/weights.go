@@ -38,6 +38,9 @@ type weights struct {
 	signed, small bool
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
+	// Expanded by AVX2: out is added to, and nothing is read ahead; words are weights and activations of 16 bits.
+	buffer, words bool
+
 	vec512 parts512
 	vec256 parts256
 }
@@ -75,7 +78,14 @@ const aheadParams = ", ahead, step int"
 
 // params is a kernel's list of parameters.
 func (w *weights) params() string {
-	kind := map[string]string{"bias": "int32", "half": "int32", "dsum": "float32"}[w.sums]
+	kind := map[string]string{"bias": "int32", "half": "int32", "cross": "int32", "dsum": "float32"}[w.sums]
+	if w.buffer {
+		q := "*int8"
+		if w.words {
+			q = "*int16"
+		}
+		return fmt.Sprintf("w *byte, q %s, d *float32, %s *%s, blocks, n, tokens int, out *float32, stride int", q, w.sums, kind)
+	}
 	return fmt.Sprintf("w *byte, q *int8, d *float32, %s *%s, %s%s", w.sums, kind, w.count(), integerParams)
 }
 
@@ -119,8 +129,10 @@ func (f *file) arguments(w *weights) {
 	f.load("w", "AX", "q", "CX", "d", "DX", w.sums, "SI", w.count(), "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
-	f.load("ahead", "R15")
-	f.ins("ADDQ", "AX", "R15")
+	if !w.buffer {
+		f.load("ahead", "R15")
+		f.ins("ADDQ", "AX", "R15")
+	}
 	if w.super == 0 {
 		f.beginRun(w)
 	}
@@ -162,12 +174,20 @@ func (f *file) nextBlock(w *weights) {
 
 // nextActivations moves the pointers to the next block of activations.
 func (f *file) nextActivations(w *weights) {
-	f.ins("LEAQ", atx("CX", "R13", 8, 0), "CX")
+	f.moveQuants(w, "R13")
 	f.ins("ADDQ", "R13", "DX")
 	if w.sums == "half" {
 		f.ins("LEAQ", atx("SI", "R13", 2, 0), "SI")
 	} else {
 		f.ins("ADDQ", "R13", "SI")
+	}
+}
+
+// moveQuants moves the pointer to activations by as many blocks and tokens as a register is bytes of d.
+func (f *file) moveQuants(w *weights, reg string) {
+	f.ins("LEAQ", atx("CX", reg, 8, 0), "CX")
+	if w.words {
+		f.ins("LEAQ", atx("CX", reg, 8, 0), "CX")
 	}
 }
 
@@ -191,7 +211,7 @@ func (f *file) stepAhead() { f.ins("ADDQ", f.arg("step"), "R15") }
 // is read ahead, from line first on, for which R15 moves on too.
 func (f *file) groupLoop(counter string, n, step, first, every int, body func(g int)) {
 	one := func(g int) {
-		if g%every == 0 {
+		if every > 0 && g%every == 0 {
 			f.readAhead(first + g/every)
 		}
 		body(g)

@@ -1,0 +1,70 @@
+//go:build !purego
+
+package asm
+
+// expandKernel writes blocks of a panel into a buffer.
+type expandKernel func(w *byte, blocks int, buffer *byte, ahead, step int)
+
+// bufferKernel multiplies blocks in a buffer with a tile, and adds to out. q are its quants, or words.
+type bufferKernel[Q, S any] func(w *byte, q *Q, d *float32, sums *S, blocks, n, tokens int, out *float32, stride int)
+
+// matMulTiles makes a MatMulTiles. of gives a tile's quants and sums.
+func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S], of func(*Tile) ([]Q, []S)) func([]byte, []Tile, []float32, int, []byte, Ahead) {
+	perToken := f.sumsPerToken()
+	panelBytes := formats[f].panelBytes * BlockSize
+	return func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, ahead Ahead) {
+		blocks := tiles[0].Cols / BlockSize
+		for i := range tiles {
+			x := &tiles[i]
+			clearTile(x, out[i*TileTokens*stride:], stride)
+			q, sums := of(x)
+			_, _, _ = q[blocks*x.Tokens*BlockSize-1], x.D[blocks*x.Tokens-1], sums[blocks*x.Tokens*perToken-1]
+		}
+		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[ExpandedBytes-1]
+		for from := 0; from < blocks; from += expandedBlocks {
+			n := min(expandedBlocks, blocks-from)
+			expand(&panel[from*panelBytes/f.BlockWeights()], n, &buffer[0], ahead.From, ahead.Step)
+			for i := range tiles {
+				x := &tiles[i]
+				q, sums := of(x)
+				at := from * x.Tokens
+				kernel(&buffer[0], &q[at*BlockSize], &x.D[at], &sums[at*perToken], n, x.Tokens, x.Tokens, &out[i*TileTokens*stride], stride)
+			}
+		}
+	}
+}
+
+func tileQBias(x *Tile) ([]int8, []int32)   { return x.Q, x.Bias }
+func tileQDSum(x *Tile) ([]int8, []float32) { return x.Q, x.DSum }
+func tileQHalf(x *Tile) ([]int8, []int32)   { return x.Q, x.Half }
+func tileWords(x *Tile) ([]int16, []int32)  { return x.Words, x.Cross }
+
+// widen256 is Widen.
+func widen256(x *Tile) {
+	n := x.Cols / BlockSize * x.Tokens
+	x.Words, x.Cross = resize(x.Words, n*BlockSize), resize(x.Cross, n)
+	if n > 0 {
+		_ = x.Q[n*BlockSize-1]
+		widenAVX2(&x.Q[0], &x.Words[0], &x.Cross[0], n)
+	}
+}
+
+// tilesAVX2 sets what multiplies several tiles with an expanded panel.
+func tilesAVX2(k *Kernels) {
+	k.Widen = widen256
+	k.MatMulTiles[Q8_0] = matMulTiles(Q8_0, q8ExpandAVX2, q8BufferAVX2, tileWords)
+	k.MatMulTiles[Q4_0] = matMulTiles(Q4_0, q4ExpandAVX2, q4BufferAVX2, tileQBias)
+	k.MatMulTiles[Q4_K] = matMulTiles(Q4_K, q4kExpandAVX2, q4kBufferAVX2, tileQDSum)
+	k.MatMulTiles[Q6_K] = matMulTiles(Q6_K, q6kExpandAVX2, q6kBufferAVX2, tileQHalf)
+	for f := range k.TilesFrom {
+		k.TilesFrom[f] = TileTokens + 1
+	}
+	k.TilesFrom[Q6_K] = 5
+}
+
+// noTiles takes it away: VNNI multiplies from the panel.
+func noTiles(k *Kernels) {
+	k.Widen = nil
+	clear(k.MatMulTiles[:])
+	clear(k.TilesFrom[:])
+}
