@@ -69,6 +69,7 @@ type Model struct {
 	bytes       int64
 	parameters  int64
 	weightTypes string
+	metadata    map[string]gguf.Value // but for arrays
 }
 
 // Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed. The error names the file and the key
@@ -122,7 +123,12 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer}
+	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer, metadata: map[string]gguf.Value{}}
+	for _, kv := range f.KVs {
+		if t, _, _, ok := gguf.TypeOf(kv.Value); ok && t != gguf.ValueArray {
+			m.metadata[kv.Key] = kv.Value
+		}
+	}
 	c := &m.config
 	c.Architecture, c.Name = arch, f.Name
 	if f.Has("general.name") {
@@ -176,6 +182,18 @@ func (m *Model) Config() Config { return m.config }
 
 // Tokenizer is the file's tokenizer, nil if it has none.
 func (m *Model) Tokenizer() *bpe.Tokenizer { return m.tokenizer }
+
+// Metadata is the value of a key of the file's metadata. Arrays are not kept.
+func (m *Model) Metadata(key string) (value gguf.Value, ok bool) {
+	value, ok = m.metadata[key]
+	return value, ok
+}
+
+// ChatTemplate is the source of the file's chat template, "" if it has none. Package chat executes it.
+func (m *Model) ChatTemplate() string {
+	s, _ := m.metadata["tokenizer.chat_template"].(string)
+	return s
+}
 
 // Runtime is where the model runs.
 func (m *Model) Runtime() *Runtime { return m.rt }
