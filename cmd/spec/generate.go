@@ -45,6 +45,7 @@ type generate struct {
 	seed      int64
 
 	speculation
+	chatFlags
 
 	json, logprobs bool
 	trace          bool
@@ -98,6 +99,7 @@ func (g *generate) flags() []flag {
 		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text (default -1: another each time)", g.setSeed),
 	)
 	list = append(list, g.speculation.flags()...)
+	list = append(list, g.chatFlags.flags()...)
 	list = append(list,
 		switchFlag("--json", &g.json, true, "write one JSON object at the end: text, token_ids, stats"),
 		flag{names: names("--trace"), arg: "FILE", optional: true, set: g.setTrace,
@@ -156,6 +158,9 @@ func (g *generate) check() error {
 	}
 	if g.logprobs && !g.json {
 		return usagef("--logprobs needs --json")
+	}
+	if err := g.chatFlags.check(g); err != nil {
+		return err
 	}
 	return g.speculation.check(g.model, g.sampling.Temperature)
 }
@@ -217,6 +222,9 @@ func (g *generate) decoderOptions(tok *bpe.Tokenizer, context int) speculative.O
 }
 
 func (g *generate) run(ctx context.Context, p *program) error {
+	if g.conversation {
+		return g.converse(ctx, p)
+	}
 	source, err := g.prompt.open(ctx, p)
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func bytesPerValue(kv string) float64 {
 // there is no choice of here. They are accepted so that scripts keep running.
 func ignoredFlags() (list []flag) {
 	nothing := func(string) error { return nil }
-	for _, n := range []string{"--mlock", "--no-mmap", "--mmap", "-no-cnv, --no-conversation", "-st, --single-turn", "--no-perf", "--perf",
+	for _, n := range []string{"--mlock", "--no-mmap", "--mmap", "-no-cnv, --no-conversation", "--no-perf", "--perf",
 		"--no-warmup", "--simple-io", "--log-disable", "-nkvo, --no-kv-offload"} {
 		list = append(list, flag{names: names(n), help: "without effect", ignored: true, set: nothing})
 	}

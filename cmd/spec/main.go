@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 )
@@ -27,6 +28,9 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(string) string
+
+	// interrupted, if set, is asked at each Ctrl-C whether that is all it should do.
+	interrupted atomic.Pointer[func() bool]
 }
 
 // A command is one word after "spec".
@@ -56,6 +60,8 @@ func commands() []command {
 	return []command{
 		demoCommand,
 		generateCommand,
+		chatCommand,
+		runCommand,
 		benchCommand,
 		inspectCommand,
 		tokenizeCommand,
@@ -77,13 +83,30 @@ func main() {
 			caught = append(caught, s)
 		}
 	}
-	ctx, stop := context.Background(), context.CancelFunc(func() {})
+	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
+	ctx := context.Background()
 	if len(caught) > 0 {
-		ctx, stop = signal.NotifyContext(ctx, caught...)
+		ctx = p.listen(ctx, caught)
 	}
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv}
 	os.Exit(p.main(ctx, os.Args[1:]))
+}
+
+// listen returns a context that the first of the signals cancels; a second one ends the program at once.
+func (p *program) listen(ctx context.Context, signals []os.Signal) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, signals...)
+	go func() {
+		for s := range caught {
+			if handle := p.interrupted.Load(); handle != nil && s == os.Interrupt && (*handle)() {
+				continue
+			}
+			signal.Stop(caught)
+			cancel()
+			return
+		}
+	}()
+	return ctx
 }
 
 // longestMessage is the most characters of an error message: names from files and arguments may be long.

@@ -1,0 +1,407 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+var chatCommand = command{
+	name:  "chat",
+	does:  "hold a conversation with a model",
+	usage: "[FILE | -m FILE] [-md FILE] [-sys TEXT] [flags]",
+	about: chatAbout,
+	new:   func() job { return newConverse() },
+}
+
+var runCommand = command{
+	name:  "run",
+	does:  "the same as chat",
+	usage: "FILE [-md FILE] [-sys TEXT] [flags]",
+	about: chatAbout,
+	new:   func() job { return newConverse() },
+}
+
+const chatAbout = `Reads messages from standard input and writes the model's answers to standard output, by the chat template in the model's file. One line is one message; a line that ends in a backslash goes on in the next, and lines between """ and """ are one message. A line that begins with a slash is a command: /help lists them.
+
+Ctrl-C stops an answer; at the prompt, twice in a row, it ends the program. What earlier turns have in common with the next prompt is not computed again.`
+
+// converse is the command's options: generate's, with the conversation on.
+type converse struct{ generate }
+
+func newConverse() *converse {
+	c := &converse{*newGenerate()}
+	c.conversation = true
+	return c
+}
+
+// flags are generate's, without those of one text and its report.
+func (c *converse) flags() []flag {
+	return slices.DeleteFunc(c.generate.flags(), func(f flag) bool {
+		switch f.names[0] {
+		case "--json", "--trace", "--logprobs", "--display-prompt", "--no-display-prompt", "-cnv":
+			return true
+		}
+		return false
+	})
+}
+
+func (c *converse) operand(file string) error {
+	if c.model != "" {
+		return errors.New("a second model")
+	}
+	c.model = file
+	return nil
+}
+
+// chatFlags are what a conversation takes beside what a text takes.
+type chatFlags struct {
+	conversation, singleTurn bool
+	system                   string
+	systemGiven              bool
+	template, templateFile   string
+	variables                map[string]any
+	whenFull                 string // "" is to ask on a terminal, else to stop
+	hideReasoning            bool
+	history                  string // file to load
+}
+
+// What to do when the context is full.
+const (
+	fullAsk  = "ask"
+	fullDrop = "drop"
+	fullStop = "stop"
+)
+
+func (f *chatFlags) flags() []flag {
+	return []flag{
+		switchFlag("-cnv, --conversation", &f.conversation, true, "hold a conversation, as spec chat does; -p is the first message"),
+		switchFlag("-st, --single-turn", &f.singleTurn, true, "end after the first answer of a conversation"),
+		valueFlag("-sys, --system-prompt", "TEXT", "the system message of a conversation", func(v string) error {
+			f.system, f.systemGiven = v, true
+			return nil
+		}),
+		textFlag("--chat-template", &f.template, "NAME|FILE", "chat template: the name of a built-in one ("+strings.Join(chat.BuiltinNames(), ", ")+") or a file (default: the template in the model's file)"),
+		fileFlag("--chat-template-file", &f.templateFile, "FILE", "chat template from a file"),
+		valueFlag("--chat-template-kwargs", "JSON", `variables for the chat template, as in {"enable_thinking": false}`, func(v string) error {
+			if json.Unmarshal([]byte(v), &f.variables) != nil || f.variables == nil {
+				return errors.New("not a JSON object")
+			}
+			return nil
+		}),
+		valueFlag("--jinja", "", "execute the chat template, as is always done", func(string) error { return nil }),
+		choiceFlag("--when-full", &f.whenFull, []string{fullAsk, fullDrop, fullStop}, "when the conversation fills the context: ask; drop the oldest turns; stop (default: ask on a terminal, else stop)"),
+		switchFlag("--hide-reasoning", &f.hideReasoning, true, "do not show the model's reasoning (default: faint)"),
+		fileFlag("--load", &f.history, "FILE", "begin with the conversation that /save wrote"),
+	}
+}
+
+func (f *chatFlags) check(g *generate) error {
+	switch {
+	case f.template != "" && f.templateFile != "":
+		return usagef("--chat-template and --chat-template-file exclude each other")
+	case !f.conversation && (f.systemGiven || f.template != "" || f.templateFile != "" || f.history != "" || f.variables != nil):
+		return usagef("-sys, --chat-template and --load need a conversation: -cnv, or spec chat")
+	case !f.conversation:
+		return nil
+	case g.json || g.trace:
+		return usagef("--json and --trace are for single texts, not for a conversation")
+	case g.prompt.file == "-":
+		return usagef("-f -: standard input is for the conversation's messages")
+	}
+	return nil
+}
+
+// templateSource finds the template and the stop strings that belong to it.
+func (f *chatFlags) templateSource(m *engine.Model, name string) (source string, stops []string, err error) {
+	file := f.templateFile
+	switch {
+	case file != "":
+	case f.template != "":
+		if source, ok := chat.Builtin(f.template); ok {
+			return source, chat.BuiltinStops(f.template), nil
+		}
+		if strings.Contains(f.template, "{{") || strings.Contains(f.template, "{%") { // llama.cpp takes the text too
+			return f.template, nil, nil
+		}
+		file = f.template
+	default:
+		if source = m.ChatTemplate(); source == "" {
+			return "", nil, fmt.Errorf("%s has no chat template, so how it was trained to converse is unknown; choose one with --chat-template (%s, or a file)",
+				name, strings.Join(chat.BuiltinNames(), ", "))
+		}
+		return source, nil, nil
+	}
+	const longest = 1 << 20 // bytes
+	info, err := os.Stat(file)
+	if err != nil && f.templateFile == "" && errors.Is(err, os.ErrNotExist) {
+		return "", nil, fmt.Errorf("--chat-template %s: neither a file nor one of %s", shown(file), strings.Join(chat.BuiltinNames(), ", "))
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > longest {
+		return "", nil, fmt.Errorf("%s: a chat template must be a regular file of at most %d bytes", file, longest)
+	}
+	data, err := os.ReadFile(file)
+	return string(data), nil, err
+}
+
+// newTemplate parses the conversation's template.
+func (g *generate) newTemplate(m *engine.Model) (*chat.Template, []string, error) {
+	source, stops, err := g.templateSource(m, g.name())
+	if err != nil {
+		return nil, nil, err
+	}
+	tok := m.Tokenizer()
+	t, err := chat.New(source, chat.Options{BOS: tok.Token(tok.BOS()), EOS: tok.Token(tok.EOS())})
+	return t, stops, err
+}
+
+// converse runs a conversation.
+func (g *generate) converse(ctx context.Context, p *program) error {
+	first, err := g.firstMessage(ctx, p)
+	if err != nil {
+		return err
+	}
+	rt, err := g.runtime(p)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	target, err := g.target(ctx, p, rt)
+	if err != nil {
+		return err
+	}
+	tok := target.Tokenizer()
+	if tok == nil {
+		return fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", g.name())
+	}
+	template, stops, err := g.newTemplate(target)
+	if err != nil {
+		return err
+	}
+	how, err := g.sessionOptions(target)
+	if err != nil {
+		return err
+	}
+	sampling, err := g.samplingOptions(tok)
+	if err != nil {
+		return err
+	}
+	session, err := target.NewSession(how)
+	if err != nil {
+		return err
+	}
+	drafter, err := g.newDrafter(ctx, p, rt, session)
+	if err != nil {
+		return err
+	}
+	d := &dialog{
+		p: p, tok: tok, template: template, sampling: sampling, predict: g.predict, variables: g.variables,
+		context: how.Context, whenFull: g.whenFull, showReasoning: !g.hideReasoning, singleTurn: g.singleTurn,
+		typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p), showDrafts: g.color == colorAlways,
+	}
+	if d.whenFull == "" {
+		if d.whenFull = fullStop; d.typed {
+			d.whenFull = fullAsk
+		}
+	}
+	o := g.decoderOptions(tok, how.Context)
+	o.MaxTokens = 0 // the dialog counts: /set may change the number
+	o.Stop = append(o.Stop, stops...)
+	o.EOG = endOfAnswer(tok, template.Format(), g.ignoreEOS)
+	o.Trace = func(r *speculative.Round) { d.estimate.round(r) }
+	var sequence speculative.Sequence = session
+	if bar := terminal.NewBar(p.stderr, "prompt"); bar != nil {
+		d.prefill = &watched{session, bar, 0}
+		sequence = d.prefill
+	}
+	d.decoder = speculative.New(sequence, drafter, o)
+	if g.systemGiven {
+		system := g.system
+		if !g.prompt.verbatim {
+			system = unescape(system)
+		}
+		d.setSystem(system)
+	}
+	if g.history != "" {
+		if err := d.load(g.history); err != nil {
+			return err
+		}
+	}
+	return d.run(ctx, first)
+}
+
+// firstMessage is the text of -p or -f.
+func (g *generate) firstMessage(ctx context.Context, p *program) (string, error) {
+	if !g.prompt.given && g.prompt.file == "" {
+		if g.singleTurn && terminal.Is(p.stdin) {
+			return "", usagef("-st needs a message: -p or -f")
+		}
+		return "", nil
+	}
+	source, err := g.prompt.open(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	text, err := source.read(ctx, longestMessageText)
+	if errors.Is(err, errTooLong) {
+		return "", fmt.Errorf("the message has more than %d bytes", longestMessageText)
+	}
+	return text, err
+}
+
+// endOfAnswer reports which tokens end an answer: the vocabulary's ends of text and the format's marks.
+func endOfAnswer(tok *bpe.Tokenizer, f *chat.Format, ignoreEOS bool) func(int32) bool {
+	ends := map[int32]bool{}
+	for _, mark := range f.EndMarks() {
+		if id, ok := tok.ID(mark); ok {
+			ends[id] = true
+		}
+	}
+	return func(id int32) bool { return !ignoreEOS && (tok.IsEOG(id) || ends[id]) }
+}
+
+// A dialog is a conversation under way.
+type dialog struct {
+	p        *program
+	tok      *bpe.Tokenizer
+	template *chat.Template
+	decoder  *speculative.Decoder
+	prefill  *watched // shows the progress of a long prompt; nil: does not
+
+	sampling      engine.Sampling
+	predict       int // most tokens of an answer; negative: until it ends
+	variables     map[string]any
+	context       int // tokens
+	whenFull      string
+	showReasoning bool
+	singleTurn    bool
+	typed         bool // messages are typed on a terminal
+	shown         bool // answers are written to one
+	color         bool
+	showDrafts    bool
+
+	messages []chat.Message
+	estimate estimate
+	last     turn // the last answer's figures
+	lines    *lineReader
+	stop     stopper
+	noted    map[string]bool // notes that were given once
+}
+
+// turn is what is known of an answer.
+type turn struct {
+	stats     speculative.Stats
+	generated int
+	took      time.Duration
+	prompt    int // tokens
+}
+
+// errEnd ends the conversation without being an error.
+var errEnd = errors.New("end of the conversation")
+
+// run reads messages and answers them.
+func (d *dialog) run(ctx context.Context, first string) error {
+	d.lines = newLineReader(d.p.stdin)
+	defer close(d.lines.wanted)
+	d.stop.waiting = make(chan struct{}, 1)
+	handle := d.stop.interrupt
+	d.p.interrupted.Store(&handle)
+	defer d.p.interrupted.Store(nil)
+	if d.typed && first == "" {
+		d.note("spec chat: /help lists the commands, Ctrl-D ends")
+	}
+	if first != "" {
+		if d.shown {
+			d.print("> "+first+"\n", colorPrompt)
+		}
+		if err := d.turnOrNote(ctx, func() error { return d.say(ctx, first) }); err != nil || d.singleTurn {
+			return err
+		}
+	}
+	for {
+		text, err := d.read(ctx)
+		if errors.Is(err, io.EOF) {
+			if d.typed && d.shown {
+				d.print("\n", "")
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			continue
+		}
+		err = d.turnOrNote(ctx, func() error {
+			if command, ok := strings.CutPrefix(text, "/"); ok && !strings.HasPrefix(command, "/") {
+				return d.command(ctx, command)
+			} else if ok {
+				text = command // two slashes: a message that begins with one
+			}
+			return d.say(ctx, text)
+		})
+		if errors.Is(err, errEnd) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if d.singleTurn && len(d.messages) > 0 {
+			return nil
+		}
+	}
+}
+
+// turnOrNote runs f. On a terminal its error is told and the conversation goes on.
+func (d *dialog) turnOrNote(ctx context.Context, f func() error) error {
+	err := f()
+	if err == nil || errors.Is(err, errEnd) || !d.typed || ctx.Err() != nil {
+		return err
+	}
+	d.note("%s", message(err))
+	return nil
+}
+
+// note writes a line to standard error.
+func (d *dialog) note(format string, a ...any) { fmt.Fprintf(d.p.stderr, format+"\n", a...) }
+
+// once gives a note the first time.
+func (d *dialog) once(text string) {
+	if d.noted == nil {
+		d.noted = map[string]bool{}
+	}
+	if !d.noted[text] {
+		d.noted[text] = true
+		d.note("%s", text)
+	}
+}
+
+// print writes to standard output; neither a person nor a model controls the terminal.
+func (d *dialog) print(text, color string) error {
+	if text == "" {
+		return nil
+	}
+	if d.shown {
+		text = terminal.Text(text)
+	}
+	if d.color && color != "" {
+		text = color + text + colorOff
+	}
+	_, err := io.WriteString(d.p.stdout, text)
+	return err
+}

@@ -1,0 +1,396 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/chat"
+)
+
+// greedyChat is a conversation with the embedded pair that always says the same.
+var greedyChat = []string{"chat", "--chat-template", "plain", "--temp", "0", "-n", "16"}
+
+func with(args []string, more ...string) []string {
+	return append(append([]string{}, args...), more...)
+}
+
+func savedMessages(t *testing.T, path string) []chat.Message {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved savedChat
+	if err := json.Unmarshal(data, &saved); err != nil || saved.Schema != 1 {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return saved.Messages
+}
+
+// A scripted session: answers are what generate writes for the same prompt, turns follow each other, and
+// drafts change nothing.
+func TestChatSession(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chat.json")
+	script := "func main() {\n/save " + file + "\nfunc Add(a, b int) int {\n/stats\n"
+	stdout, stderr, code := spec(t, script, greedyChat...)
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	messages := savedMessages(t, file)
+	if len(messages) != 2 || messages[0].Content != "func main() {" || messages[1].Role != "assistant" || messages[1].Content == "" {
+		t.Fatalf("saved %+v", messages)
+	}
+	first, _, code := spec(t, "", "generate", "-p", "User: func main() {\nAssistant:", "--no-escape", "--temp", "0", "-n", "16", "--stop", "\nUser:")
+	if code != exitDone || !strings.HasPrefix(stdout, first) || messages[1].Content != first {
+		t.Errorf("the first answer is %q, generate writes %q", messages[1].Content, first)
+	}
+	second, _, _ := spec(t, "", "generate", "-p", "User: func main() {\nAssistant:"+first+"\nUser: func Add(a, b int) int {\nAssistant:", "--no-escape", "--temp", "0", "-n", "16", "--stop", "\nUser:")
+	if !strings.Contains(stdout[len(first):], second) || second == "" {
+		t.Errorf("the second answer is not %q: %q", second, stdout)
+	}
+	plain, _, _ := spec(t, script, with(greedyChat, "--drafter", "none")...)
+	if plain != stdout {
+		t.Errorf("without drafts:\n%q\nwith:\n%q", plain, stdout)
+	}
+	if !strings.Contains(stderr, "drafted tokens accepted") {
+		t.Errorf("no drafts: %s", stderr)
+	}
+	run, _, _ := spec(t, script, with([]string{"run"}, greedyChat[1:]...)...)
+	generate, _, _ := spec(t, script, with([]string{"generate", "-cnv"}, greedyChat[1:]...)...)
+	if run != stdout || generate != stdout {
+		t.Error("run or generate -cnv writes something else than chat")
+	}
+}
+
+// The second turn computes only what is new.
+func TestChatReuse(t *testing.T) {
+	_, stderr, code := spec(t, "func main() {\n/stats\nfunc Add(a, b int) int {\n/stats\n", greedyChat...)
+	found := regexp.MustCompile(`prompt of (\d+) tokens, (\d+) of them reused.*, (\d+) used`).FindAllStringSubmatch(stderr, -1)
+	if code != exitDone || len(found) != 2 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	number := func(turn, i int) int {
+		n, _ := strconv.Atoi(found[turn][i])
+		return n
+	}
+	if number(0, 2) != 0 {
+		t.Errorf("the first prompt is reused: %s", stderr)
+	}
+	// All of the first turn but at most the answer's last token, which is never fed, and its neighbor.
+	if used, reused := number(0, 3), number(1, 2); reused < used-2 || reused <= number(0, 1) {
+		t.Errorf("%d tokens of the first turn's %d are reused: %s", reused, used, stderr)
+	}
+}
+
+func TestChatCommands(t *testing.T) {
+	dir := t.TempDir()
+	a, b, c, e := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json"), filepath.Join(dir, "c.json"), filepath.Join(dir, "e.json")
+	script := strings.Join([]string{
+		"/system You write Go.", "/system", "one\\", "two", `"""three`, "", `four"""`, "//five", "/save " + a,
+		"/undo", "/save " + b, "/set temp 0.9", "/set seed 7", "six", "/regen", "/save " + c, "/load " + a, "/clear", "/save " + e, "/set", "/help", "/quit", "never",
+	}, "\n")
+	_, stderr, code := spec(t, script, greedyChat...)
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	users := func(path string) string {
+		var all []string
+		for _, m := range savedMessages(t, path) {
+			if m.Role != "assistant" {
+				all = append(all, m.Content)
+			}
+		}
+		return strings.Join(all, "|")
+	}
+	for path, want := range map[string]string{
+		a: "You write Go.|one\ntwo|three\n\nfour|/five", b: "You write Go.|one\ntwo|three\n\nfour", c: "You write Go.|one\ntwo|three\n\nfour|six", e: "You write Go.",
+	} {
+		if got := users(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if n := len(savedMessages(t, c)); n != 7 {
+		t.Errorf("%d messages after /regen, want 7", n)
+	}
+	for _, want := range []string{"You write Go.\n", "(saved 7 messages", "(loaded 7 messages)", "temp             0.9", "seed             8", "/regen", "when-full        stop"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("standard error lacks %q: %s", want, stderr)
+		}
+	}
+	if _, stderr, code := spec(t, "/save "+e+"\n", with(greedyChat, "--load", a)...); code != exitDone || users(e) != users(a) {
+		t.Errorf("--load: exit %d: %s", code, stderr)
+	}
+}
+
+// /regen draws anew, the same line typed again does not.
+func TestChatRegen(t *testing.T) {
+	args := []string{"chat", "--chat-template", "plain", "-n", "12", "-s", "3"}
+	stdout, _, _ := spec(t, "func main() {\n/regen\n", args...)
+	once, _, _ := spec(t, "func main() {\n", args...)
+	again, _, _ := spec(t, "func main() {\n/undo\nfunc main() {\n", args...)
+	if !strings.HasPrefix(stdout, once) || stdout == once+once {
+		t.Errorf("regenerated: %q", stdout)
+	}
+	if again != once+once {
+		t.Errorf("undone and said again: %q, want %q twice", again, once)
+	}
+}
+
+func TestChatMistakes(t *testing.T) {
+	dir := t.TempDir()
+	bad, template := filepath.Join(dir, "bad.json"), filepath.Join(dir, "t.jinja")
+	os.WriteFile(bad, []byte(`{"messages":[]}`), 0o666)
+	os.WriteFile(template, []byte("a\n{{ b | nosuchfilter }}"), 0o666)
+	for _, c := range []struct {
+		stdin, want string
+		code        int
+		args        []string
+	}{
+		{"", "no chat template", exitFailed, []string{"chat"}},
+		{"", "neither a file nor one of", exitFailed, []string{"chat", "--chat-template", "nosuch"}},
+		{"", "line 2: the filter", exitFailed, []string{"chat", "--chat-template", template}},
+		{"", "line 2: the filter", exitFailed, []string{"chat", "--chat-template-file", template}},
+		{"", "-cnv", exitUsage, []string{"generate", "-sys", "x"}},
+		{"", "-cnv", exitUsage, []string{"generate", "--chat-template", "plain"}},
+		{"", "exclude each other", exitUsage, []string{"chat", "--chat-template", "plain", "--chat-template-file", template}},
+		{"", "--json", exitUsage, []string{"generate", "-cnv", "--json"}},
+		{"", "unknown flag --json", exitUsage, []string{"chat", "--json"}},
+		{"", "a second model", exitUsage, []string{"run", "a", "b"}},
+		{"", "not a JSON object", exitUsage, []string{"chat", "--chat-template-kwargs", "3"}},
+		{"", "standard input", exitUsage, []string{"chat", "-f", "-"}},
+		{"", "schema", exitFailed, with(greedyChat, "--load", bad)},
+		{"/nosuch\n", "unknown command /nosuch", exitFailed, greedyChat},
+		{"/sav\n", "did you mean save?", exitFailed, greedyChat},
+		{"/undo\n", "no message", exitFailed, greedyChat},
+		{"/regen\n", "no message", exitFailed, greedyChat},
+		{"/stats\n", "no answer", exitFailed, greedyChat},
+		{"/set nosuch 3\n", "no setting", exitFailed, greedyChat},
+		{"/set top-p 3\n", "not between 0 and 1", exitFailed, greedyChat},
+		{"/undo now\n", "takes no argument", exitFailed, greedyChat},
+		{"/load " + bad + "\n", "schema", exitFailed, greedyChat},
+		{`"""open`, "does not end", exitFailed, greedyChat},
+		{"hello\n", "refused", exitFailed, []string{"chat", "--chat-template", "{{ raise_exception('never') }}"}},
+	} {
+		_, stderr, code := spec(t, c.stdin, c.args...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q %v: exit %d: %s", c.stdin, c.args, code, stderr)
+		}
+	}
+}
+
+// A full context: the conversation stops, or goes on without its oldest turns.
+func TestChatFull(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chat.json")
+	line := strings.Repeat("x := y + z; ", 4)
+	script := "/system S\n" + strings.Repeat(line+"\n", 8)
+	args := with(greedyChat, "-c", "200")
+	if _, stderr, code := spec(t, script, args...); code != exitFailed || !strings.Contains(stderr, "the context holds 200") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	_, stderr, code := spec(t, script+"/save "+file+"\n", with(args, "--when-full", "drop")...)
+	if code != exitDone || !strings.Contains(stderr, "oldest of") {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	messages := savedMessages(t, file)
+	if n := len(messages); n < 3 || n >= 17 || messages[0].Content != "S" || messages[1].Role != "user" || messages[n-1].Role != "assistant" {
+		t.Errorf("%d messages left: %+v", n, messages)
+	}
+	if _, stderr, code := spec(t, strings.Repeat(line, 20)+"\n", with(args, "--when-full", "drop")...); code != exitFailed || !strings.Contains(stderr, "the message makes a prompt of") {
+		t.Errorf("one long message: exit %d: %s", code, stderr)
+	}
+}
+
+// -p is the first message, -st ends after its answer, -sys is the system message.
+func TestChatFirstMessage(t *testing.T) {
+	one, _, code := spec(t, "", with(greedyChat, "-p", "func main() {", "-st")...)
+	if code != exitDone || one == "" {
+		t.Fatalf("exit %d: %q", code, one)
+	}
+	both, _, _ := spec(t, "more\n", with(greedyChat, "-p", "func main() {")...)
+	if !strings.HasPrefix(both, one) || both == one {
+		t.Errorf("%q does not go on from %q", both, one)
+	}
+	single, _, _ := spec(t, "func main() {\nmore\n", with(greedyChat, "-st")...)
+	if single != one {
+		t.Errorf("-st: %q", single)
+	}
+	system, _, _ := spec(t, "/system\n", with(greedyChat, "-sys", `a\tb`)...)
+	_, stderr, _ := spec(t, "/system\n", with(greedyChat, "-sys", `a\tb`)...)
+	if system != "" || stderr != "a\tb\n" {
+		t.Errorf("-sys: %q", stderr)
+	}
+	// A template without a system role: its text goes in front of the first message.
+	bare := `{% for m in messages %}{{ raise_exception("no") if m.role == "system" }}{{ m.content }}{% endfor %}`
+	got, stderr, _ := spec(t, "b\n", "chat", "--chat-template", bare, "-sys", "a", "--temp", "0", "-n", "8")
+	want, _, _ := spec(t, "a\\\n\\\nb\n", "chat", "--chat-template", bare, "--temp", "0", "-n", "8")
+	if got != want || got == "" || !strings.Contains(stderr, "no system message") {
+		t.Errorf("without a system role: %q, want %q: %s", got, want, stderr)
+	}
+	kwargs, _, _ := spec(t, "b\n", "chat", "--chat-template", "{{ x }}", "--chat-template-kwargs", `{"x": "func main() {"}`, "--temp", "0", "-n", "8")
+	want, _, _ = spec(t, "", "generate", "-p", "func main() {", "--temp", "0", "-n", "8")
+	if kwargs != want+"\n" {
+		t.Errorf("--chat-template-kwargs: %q, want %q", kwargs, want)
+	}
+}
+
+// Ctrl-C stops the answer and not the program; where nobody types, at the prompt it ends it.
+func TestChatInterrupt(t *testing.T) {
+	needSignals(t)
+	in, script, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer script.Close()
+	cmd, stdout, stderr := start(t, in, "chat", "--chat-template", "plain", "--ignore-eos", "--drafter", "none", "--no-kv-cache")
+	text := &firstByte{Writer: stdout, given: make(chan struct{})}
+	cmd.Stdout = text
+	launch(t, cmd)
+	in.Close()
+	fmt.Fprintln(script, "func main() {")
+	<-text.given
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "chat.json")
+	fmt.Fprintln(script, "/save "+file) // read when the answer has been stopped
+	script.Close()
+	if code := finish(t, cmd, stderr); code != exitDone {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	if !strings.HasPrefix(stderr.String(), "(stopped)\n") {
+		t.Errorf("standard error: %s", stderr)
+	}
+	if messages := savedMessages(t, file); len(messages) != 2 || messages[1].Content == "" {
+		t.Errorf("saved %+v", messages)
+	}
+}
+
+// newDialog is a dialog in which somebody types.
+func newDialog(stdin string) (d *dialog, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	d = &dialog{p: &program{stdin: strings.NewReader(stdin), stdout: stdout, stderr: stderr}, typed: true, shown: true, showReasoning: true}
+	d.lines = newLineReader(d.p.stdin)
+	d.stop.waiting = make(chan struct{}, 1)
+	return d, stdout, stderr
+}
+
+func TestChatRead(t *testing.T) {
+	d, stdout, _ := newDialog("a\n\n  \nb\\\nc\n\"\"\"d\ne\n\"\"\" tail\r\nf\r\n\"\"\"g\"\"\"\nlast\\")
+	var got []string
+	for {
+		text, err := d.read(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, text)
+	}
+	if want := `["a" "" "" "b\nc" "d\ne\n" "f" "g" "last"]`; fmt.Sprintf("%q", got) != want {
+		t.Errorf("got %q, want %s", got, want)
+	}
+	if !strings.HasPrefix(stdout.String(), "> > > > . > . . > ") {
+		t.Errorf("prompts: %q", stdout)
+	}
+	d, _, _ = newDialog(strings.Repeat("x", longestMessageText+1) + "\n")
+	if _, err := d.read(t.Context()); !errors.Is(err, errLongLine) {
+		t.Errorf("a line that is too long: %v", err)
+	}
+}
+
+// Ctrl-C at the prompt once drops what was typed, twice it ends; during an answer it stops that.
+func TestChatStopper(t *testing.T) {
+	d, _, stderr := newDialog("")
+	pr, pw := io.Pipe()
+	defer pw.Close()
+	d.lines = newLineReader(pr)
+	done := make(chan error)
+	go func() {
+		_, err := d.read(t.Context())
+		done <- err
+	}()
+	d.stop.interrupt()
+	for len(d.stop.waiting) > 0 { // the first must be taken before the second counts
+		runtime.Gosched()
+	}
+	d.stop.interrupt()
+	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(stderr.String(), "once more") {
+		t.Errorf("%v: %s", err, stderr)
+	}
+	ctx, finish := d.stop.answering(t.Context())
+	if d.stop.interrupt(); ctx.Err() == nil || !d.stop.stopped() || len(d.stop.waiting) > 0 {
+		t.Error("Ctrl-C does not stop an answer")
+	}
+	finish()
+	_, finish = d.stop.answering(t.Context())
+	if d.stop.stopped() {
+		t.Error("an answer is stopped by the Ctrl-C before it")
+	}
+	finish()
+	if d.stop.interrupt(); len(d.stop.waiting) != 1 {
+		t.Error("Ctrl-C behind an answer is lost")
+	}
+}
+
+// Reasoning is faint, or marked where nothing can be faint, or hidden; it is kept apart from the answer.
+func TestChatReasoning(t *testing.T) {
+	events := []chat.Event{{Kind: chat.ReasoningEvent, Text: "hm"}, {Kind: chat.ReasoningEvent, Text: " so"}, {Kind: chat.ContentEvent, Text: "4"}, {Kind: chat.ContentEvent, Text: "2\x1b"}}
+	for _, c := range []struct {
+		color, show bool
+		want        string
+	}{
+		{true, true, "\x1b[2mhm\x1b[0m\x1b[2m so\x1b[0m\n\n42\\x1b\n"},
+		{false, true, "[reasoning]\nhm so\n[answer]\n42\\x1b\n"},
+		{true, false, "42\\x1b\n"},
+		{false, false, "42\\x1b\n"},
+	} {
+		d, stdout, _ := newDialog("")
+		d.color, d.showReasoning = c.color, c.show
+		a := &answerWriter{d: d}
+		for _, e := range events {
+			if err := a.write([]chat.Event{e}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.end(); err != nil {
+			t.Fatal(err)
+		}
+		if stdout.String() != c.want || a.message.Reasoning != "hm so" || a.message.Content != "42\x1b" {
+			t.Errorf("%+v: %q, %+v", c, stdout, a.message)
+		}
+	}
+}
+
+// On a terminal a full context is a question.
+func TestChatAsksWhenFull(t *testing.T) {
+	for answer, dropped := range map[string]bool{"d\n": true, "Drop\n": true, "s\n": false, "\n": false} {
+		d, _, stderr := newDialog(answer)
+		d.tok = target(t).Tokenizer()
+		source, _ := chat.Builtin("plain")
+		var err error
+		if d.template, err = chat.New(source, chat.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		d.context, d.whenFull = 100, fullAsk
+		for range 10 {
+			d.messages = append(d.messages, chat.Message{Role: "user", Content: "x := y + z; x := y + z"}, chat.Message{Role: "assistant", Content: "ok"})
+		}
+		d.messages = append(d.messages, chat.Message{Role: "user", Content: "last"})
+		_, ids, err := d.fit(t.Context())
+		if dropped != (err == nil) || dropped && (len(ids) > 50 || d.messages[len(d.messages)-1].Content != "last") || !dropped && len(d.messages) != 21 {
+			t.Errorf("%q: %d ids, %d messages, %v: %s", answer, len(ids), len(d.messages), err, stderr)
+		}
+	}
+}
