@@ -23,10 +23,7 @@ func neon() Kernels {
 	k.MatMul[F32] = floatMatMul(f32NEON, 64, 6)
 	k.MatMul[F16] = floatMatMul(f16NEON, 32, 6)
 	k.MatMul[BF16] = floatMatMul(bf16NEON, 32, 6)
-	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8NEON, 2)
-	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4NEON, 2)
-	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kNEON, tileDSum, 1, 2)
-	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kNEON, tileHalf, 2, 2)
+	integerNEON(&k)
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresNEON, rmsNormNEON, layerNormNEON
 	k.Add, k.Blend = addNEON, blendNEON
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expNEON, expSumNEON, siluMulNEON, geluNEON
@@ -47,10 +44,7 @@ func neon() Kernels {
 func dotprod() Kernels {
 	k := neon()
 	k.Name = "dotprod"
-	k.MatMul[Q8_0] = blockMatMul(Q8_0, q8Dotprod, 4)
-	k.MatMul[Q4_0] = blockMatMul(Q4_0, q4Dotprod, 4)
-	k.MatMul[Q4_K] = superMatMul(Q4_K, q4kDotprod, tileDSum, 1, 4)
-	k.MatMul[Q6_K] = superMatMul(Q6_K, q6kDotprod, tileHalf, 2, 4)
+	integerDotprod(&k)
 	return k
 }
 
@@ -58,18 +52,6 @@ func dotprod() Kernels {
 func i8mm() Kernels {
 	k := dotprod()
 	k.Name = "i8mm"
-	k.MatMul[Q8_0] = wholeTiles(blockMatMul(Q8_0, q8I8MM, TileTokens), k.MatMul[Q8_0])
-	k.MatMul[Q4_0] = wholeTiles(blockMatMul(Q4_0, q4I8MM, TileTokens), k.MatMul[Q4_0])
+	integerI8MM(&k)
 	return k
-}
-
-// wholeTiles takes one of two MatMuls: for TileTokens tokens, or for fewer.
-func wholeTiles(whole, fewer MatMul) MatMul {
-	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
-		if x.Tokens == TileTokens {
-			whole(panel, x, out, stride, ahead)
-		} else {
-			fewer(panel, x, out, stride, ahead)
-		}
-	}
 }

@@ -2,51 +2,9 @@
 
 package asm
 
-// blockKernel multiplies a panel of blocks of 32 weights with n of a tile's tokens; see stubs_*.go.
-type blockKernel func(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
-
-// blockMatMul makes a MatMul of a blockKernel that takes up to most tokens at once.
-func blockMatMul(f Format, kernel blockKernel, most int) MatMul {
-	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
-		blocks := x.Cols / BlockSize
-		if blocks == 0 {
-			clearTile(x, out, stride)
-			return
-		}
-		last, n := blocks*x.Tokens-1, 0
-		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.Bias[last]
-		_, _ = x.D[last], out[(x.Tokens-1)*stride+PanelRows-1]
-		for t := 0; t < x.Tokens; t += n {
-			n = part(x.Tokens-t, most)
-			from, step := ahead.part(t, n, x.Tokens, blocks)
-			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], blocks, n, x.Tokens, &out[t*stride], stride, from, step)
-		}
-	}
-}
-
-// superKernel multiplies a panel of super-blocks with n of a tile's tokens. sums is what the format takes of a tile besides
-// quants and their scales.
-type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, supers, n, tokens int, out *float32, stride, ahead, step int)
-
-// superMatMul makes a MatMul of a superKernel that takes up to most tokens at once. of gives the tile's sums, perToken to a
-// token.
-func superMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, perToken, most int) MatMul {
-	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
-		supers, n := x.Cols/SuperBlock, 0
-		if supers == 0 {
-			clearTile(x, out, stride)
-			return
-		}
-		sums, last := of(x), supers*8*x.Tokens-1
-		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
-		_, _ = sums[(last+1)*perToken-1], out[(x.Tokens-1)*stride+PanelRows-1]
-		for t := 0; t < x.Tokens; t += n {
-			n = part(x.Tokens-t, most)
-			from, step := ahead.part(t, n, x.Tokens, 8*supers)
-			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &sums[t*perToken], supers, n, x.Tokens, &out[t*stride], stride, from, step)
-		}
-	}
-}
+// superKernel multiplies a panel of blocks or super-blocks with n of a tile's tokens. sums is what the format takes of a tile
+// besides quants and their scales.
+type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 func tileDSum(x *Tile) []float32 { return x.DSum }
 func tileHalf(x *Tile) []int32   { return x.Half }

@@ -23,6 +23,14 @@
 #define MUL4(m,n,d) WORD $(0x4EA09C00 | (m)<<16 | (n)<<5 | (d))
 // mla vd.4s, vn.4s, vm.4s
 #define MLA4(m,n,d) WORD $(0x4EA09400 | (m)<<16 | (n)<<5 | (d))
+// neg vd.4s, vn.4s
+#define NEG4(n,d) WORD $(0x6EA0B800 | (n)<<5 | (d))
+// smax vd.4s, vn.4s, vm.4s
+#define SMAX4(m,n,d) WORD $(0x4EA06400 | (m)<<16 | (n)<<5 | (d))
+// mul vd.4s, vn.4s, vm.s[i]
+#define MULI(i,m,n,d) WORD $(0x4F808000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d))
+// mla vd.4s, vn.4s, vm.s[i]
+#define MLAI(i,m,n,d) WORD $(0x6F800000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d))
 // sshr vd.4s, vn.4s, #s
 #define SSHR4(s,n,d) WORD $(0x4F000400 | (64-(s))<<16 | (n)<<5 | (d))
 // sshll vd.8h, vn.8b, #0

@@ -6,120 +6,255 @@ package asm
 
 // q8NEON is
 //
-//	for t < n, r < 16:
-//		for b < blocks:
-//			isum := 0
-//			for k < 32: isum += int(int8(w[b][k/4][r][k%4])) * int(q[b][t][k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//	matMulQ8_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
 //
 //go:noescape
 func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
-// q4NEON is
-//
-//	for t < n, r < 16:
-//		for b < blocks:
-//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
-//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
-//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
-//
-//go:noescape
-func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
-
-// q8Dotprod is
-//
-//	for t < n, r < 16:
-//		for b < blocks:
-//			isum := 0
-//			for k < 32: isum += int(int8(w[b][k/4][r][k%4])) * int(q[b][t][k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
-//
-//go:noescape
-func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
-
-// q4Dotprod is
-//
-//	for t < n, r < 16:
-//		for b < blocks:
-//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
-//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
-//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
-//
-//go:noescape
-func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
-
-// q8I8MM is
-//
-//	for t < n, r < 16:
-//		for b < blocks:
-//			isum := 0
-//			for k < 32: isum += int(int8(w[b][k/4][r][k%4])) * int(q[b][t][k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
-//
-//go:noescape
-func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
-
-// q4I8MM is
-//
-//	for t < n, r < 16:
-//		for b < blocks:
-//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
-//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
-//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
-//
-//go:noescape
-func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
-
-// q4kNEON is
-//
-//	for t < n, r < 16:
-//		for b < 8*supers:                       // d, dmin are the super-block's
-//			isum := 0
-//			for k < 32: isum += nibble(w[b][k/4][r][k%4]) * int(q[b][t][k])
-//			acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
-//			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
-//
-//go:noescape
-func q4kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
-
 // q6kNEON is
 //
-//	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
-//			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
-//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//	matMulQ6_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
 //
 //go:noescape
 func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
+// q51NEON is
+//
+//	matMulQ5_1 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q51NEON(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q5kNEON is
+//
+//	matMulQ5_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q5kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q50NEON is
+//
+//	matMulQ5_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q50NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q41NEON is
+//
+//	matMulQ4_1 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q41NEON(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4kNEON is
+//
+//	matMulQ4_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q4kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// iq4nlNEON is
+//
+//	matMulIQ4_NL for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func iq4nlNEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4NEON is
+//
+//	matMulQ4_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// iq4xsNEON is
+//
+//	matMulIQ4_XS for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func iq4xsNEON(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// mxfp4NEON is
+//
+//	matMulMXFP4 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func mxfp4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q3kNEON is
+//
+//	matMulQ3_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q3kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q2kNEON is
+//
+//	matMulQ2_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q2kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q8Dotprod is
+//
+//	matMulQ8_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q6kDotprod is
+//
+//	matMulQ6_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q51Dotprod is
+//
+//	matMulQ5_1 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q51Dotprod(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q5kDotprod is
+//
+//	matMulQ5_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q5kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q50Dotprod is
+//
+//	matMulQ5_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q50Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q41Dotprod is
+//
+//	matMulQ4_1 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q41Dotprod(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
 // q4kDotprod is
 //
-//	for t < n, r < 16:
-//		for b < 8*supers:                       // d, dmin are the super-block's
-//			isum := 0
-//			for k < 32: isum += nibble(w[b][k/4][r][k%4]) * int(q[b][t][k])
-//			acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
-//			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
+//	matMulQ4_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
 //
 //go:noescape
 func q4kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
-// q6kDotprod is
+// iq4nlDotprod is
 //
-//	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
-//			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
-//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//	matMulIQ4_NL for n tokens of a tile of tokens; what to read ahead is the kernel's own
 //
 //go:noescape
-func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func iq4nlDotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4Dotprod is
+//
+//	matMulQ4_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// iq4xsDotprod is
+//
+//	matMulIQ4_XS for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func iq4xsDotprod(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// mxfp4Dotprod is
+//
+//	matMulMXFP4 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func mxfp4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q3kDotprod is
+//
+//	matMulQ3_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q3kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q2kDotprod is
+//
+//	matMulQ2_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q2kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q8I8MM is
+//
+//	matMulQ8_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q51I8MM is
+//
+//	matMulQ5_1 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q51I8MM(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q5kI8MM is
+//
+//	matMulQ5_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q5kI8MM(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q50I8MM is
+//
+//	matMulQ5_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q50I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q41I8MM is
+//
+//	matMulQ4_1 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q41I8MM(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4kI8MM is
+//
+//	matMulQ4_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q4kI8MM(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// iq4nlI8MM is
+//
+//	matMulIQ4_NL for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func iq4nlI8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q4I8MM is
+//
+//	matMulQ4_0 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// iq4xsI8MM is
+//
+//	matMulIQ4_XS for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func iq4xsI8MM(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// mxfp4I8MM is
+//
+//	matMulMXFP4 for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func mxfp4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
 // f32NEON is
 //

@@ -53,6 +53,9 @@ func run(dir string, check bool) error {
 	if err := put(filepath.Join(dir, "neon_arm64.h"), neonHeader(), check); err != nil {
 		return err
 	}
+	if err := put(filepath.Join(dir, "integer_arm64.go"), neonSetters(), check); err != nil {
+		return err
+	}
 	if err := writeAll(dir, "stubs_arm64.go", outputsARM64, check); err != nil {
 		return err
 	}

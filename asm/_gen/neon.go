@@ -31,6 +31,10 @@ var instructions = []instruction{
 	{"SADALP", "n, d", "0x4E606800" + dn, "sadalp v{d}.4s, v{n}.8h"},
 	{"MUL4", "m, n, d", "0x4EA09C00" + dnm, "mul v{d}.4s, v{n}.4s, v{m}.4s"},
 	{"MLA4", "m, n, d", "0x4EA09400" + dnm, "mla v{d}.4s, v{n}.4s, v{m}.4s"},
+	{"NEG4", "n, d", "0x6EA0B800" + dn, "neg v{d}.4s, v{n}.4s"},
+	{"SMAX4", "m, n, d", "0x4EA06400" + dnm, "smax v{d}.4s, v{n}.4s, v{m}.4s"},
+	{"MULI", "i, m, n, d", "0x4F808000" + lane + dnm, "mul v{d}.4s, v{n}.4s, v{m}.s[{i}]"},
+	{"MLAI", "i, m, n, d", "0x6F800000" + lane + dnm, "mla v{d}.4s, v{n}.4s, v{m}.s[{i}]"},
 	{"SSHR4", "s, n, d", "0x4F000400 | (64-(s))<<16" + dn, "sshr v{d}.4s, v{n}.4s, #{s}"},
 	{"SXTL8", "n, d", "0x0F08A400" + dn, "sshll v{d}.8h, v{n}.8b, #0"},
 	{"SXTL8H", "n, d", "0x4F08A400" + dn, "sshll2 v{d}.8h, v{n}.16b, #0"},
@@ -207,7 +211,7 @@ func (r *registers) take(n int) int {
 	first := r.next
 	r.next += n
 	if r.next > 32 {
-		panic("out of vector registers")
+		panic(errRegisters)
 	}
 	return first
 }

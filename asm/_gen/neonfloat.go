@@ -18,30 +18,34 @@ func neonMatMulFloat(f neonFile) {
 		f.strides()
 		f.choose("R6", most)
 		for T := most; T > 0; T-- {
-			k := &tile{T: T, quads: 4}
-			k.facc = k.free.take(4 * T)
-			w := k.free.take(4)
+			var free registers
+			facc, w := free.take(4*T), free.take(4) // float sums [T][4], a column
 			f.label(fmt.Sprintf("t%d", T))
 			f.ins("MOVD", "R8", "R10")
 			for t := range T {
-				f.loadVectors("R10", 0, k.float(t, 0), 4)
+				f.loadVectors("R10", 0, facc+4*t, 4)
 				f.ins("ADD", "R9", "R10")
 			}
 			f.label(fmt.Sprintf("loop%d", T))
 			f.prefetch(0, bytes)
-			x, _ := f.words("R2", 0, T, k.free.next)
+			x, _ := f.words("R2", 0, T, free.next)
 			f.floats(format, "R0", 0, w)
 			for t := range T {
 				lane, reg := x(t)
 				for i := range 4 {
-					f.op("FMLAI", lane, reg, w+i, k.float(t, i))
+					f.op("FMLAI", lane, reg, w+i, facc+4*t+i)
 				}
 			}
 			f.ins("ADD", imm(bytes), "R0")
 			f.ins("ADD", "R7", "R2")
 			f.ins("SUB", "$1", "R5")
 			f.ins("CBNZ", "R5", fmt.Sprintf("loop%d", T))
-			f.store(k)
+			for t := range T {
+				f.storeVectors("R8", 0, facc+4*t, 4)
+				if t < T-1 {
+					f.ins("ADD", "R9", "R8")
+				}
+			}
 			f.done()
 		}
 	}

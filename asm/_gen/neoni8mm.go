@@ -1,106 +1,67 @@
 package main
 
 // Kernels for whole tiles of eight tokens with SMMLA, the product of two rows of 8 bytes with two columns: of two tokens with two
-// rows of the panel. ZIP makes rows of 8 weights of the panel's groups of 4, which pays from about six tokens on.
+// rows of the panel. ZIP makes rows of 8 weights of the panel's groups of 4, which is worth it from about six tokens on. The loops
+// and registers are those of neonnest.go; float sums always lie on the stack, because loads cost nothing here.
 //
-//	R0 weights  R1 scales  R2 activations  R3 their scales  R4 bias  R5 blocks  R7 tokens*4  R8 out  R9 stride  R10 tokens*32
-//	R11 what to skip after a block
-//	R13 on the stack, because loads cost nothing here: [pair of tokens][quad of rows][2] float sums, vectors of 2 tokens x 2 rows;
-//	    512: what integer sums start from, [pair]; 576: scales of activations, [pair]
-//	V0..V15 activations [pair][8 weights]  V16..V23 integer sums [pair][2]  V31 3<<22
+//	R23 [quad of rows][pair of tokens][2] float sums, vectors of 2 tokens x 2 rows; then, per pair: what integer sums start from,
+//	    scales of activations, what minimums are multiplied with
+//	V0..V15 activations [pair][8 weights]  V16..V23 integer sums [pair][2]
 const (
+	mmPairs  = 4
 	mmSums   = 16
-	mmW      = 24 // and the next two
-	mmScales = 27 // of two rows, twice; and of the other two
-	mmTmp    = 29
-	mmDx     = 30
+	mmOut    = 24 // weights of a group; the next one is unpacking's
+	mmSecond = 26 // weights of the next group
+	mmRaw    = 27
+	mmHigh   = 28
+	mmMask   = 29
+	mmMask2  = 30
 	mmMagic  = 31
+
+	mmStarts = 512 // on the stack
+	mmScales = mmStarts + 16*mmPairs
+	mmDSum   = mmScales + 16*mmPairs
+	mmFrame  = 8 + mmDSum + 16*mmPairs // 8: as in product
 )
 
 func neonI8MM(f neonFile) {
-	f.eight("q8I8MM", q8SignedDoc, 512, false)
-	f.eight("q4I8MM", q4Doc, 256, true)
+	f.tables(false)
+	for _, w := range allWeights {
+		if !w.pairs {
+			f.eight(newNeonWeights(w))
+		}
+	}
 }
 
-func (f neonFile) eight(name, doc string, blockBytes int, nibbles bool) {
-	const pairs = 4
-	f.function(name, 8+512+64+64, blockParams, doc)
-	f.blockArgs()
-	f.ins("ADD", "$16", "RSP", "R13")
+// eight writes a type's kernel.
+func (f neonFile) eight(w *neonWeights) {
+	f.function(w.name+"I8MM", mmFrame, w.params(), neonDoc(w.weights))
+	f.args("w", "R0", "q", "R2", "d", "R3", w.sums, "R4", w.count(), "R5", "tokens", "R7", "out", "R8", "stride", "R9")
+	f.strides()
+	f.ins("ADD", "$16", "RSP", "R23")
+	w.begin(f)
+	k := &nest{neonFile: f, plan: plan{Q: 1, loop: true}, w: w, isa: dotprod, T: 8, magic: mmMagic, d: -1}
+	k.unpacked = unpacked{mask: mmMask, mask2: mmMask2, raw: mmRaw, high: mmHigh, out: mmOut}
 	f.magic(mmMagic)
 	f.clear(0, 2)
-	for i := 0; i < 512; i += 32 {
-		f.ins("FSTPQ", pair(0), at("R13", i))
+	for i := 0; i < mmStarts; i += 32 {
+		f.ins("FSTPQ", pair(0), at("R23", i))
 	}
-	if !nibbles {
-		for p := range pairs {
-			f.ins("FMOVQ", q(mmMagic), at("R13", 512+16*p))
-		}
-	}
-	f.label("loop")
-	f.prefetch(0, blockBytes)
-	if nibbles {
-		f.loadVectors("R4", 0, mmW, 2)
-		for i := mmW; i < mmW+2; i++ {
-			f.op("SSHR4", 4, i, i)
-			f.ins("VADD", v(mmMagic, "S4"), v(i, "S4"), v(i, "S4"))
-		}
-		f.spread(512)
-	}
-	f.loadVectors("R3", 0, mmW, 2)
-	f.spread(576)
-	for p := range pairs {
-		for half := range 2 {
-			for t := range 2 {
-				f.ins("FMOVQ", at("R2", 32*(2*p+t)+16*half), q(mmW+t))
-			}
-			for i, zip := range []string{"VZIP1", "VZIP2"} {
-				f.ins(zip, v(mmW+1, "D2"), v(mmW, "D2"), v(4*p+2*half+i, "D2"))
-			}
+	if w.start < 0 {
+		for p := range mmPairs {
+			f.ins("FMOVQ", q(mmMagic), at("R23", mmStarts+16*p))
 		}
 	}
-	for quad := range 4 {
-		for i := range 8 {
-			f.ins("FMOVQ", at("R13", 512+16*(i/2)), q(mmSums+i))
+	k.walk(func() {
+		for k.c = range w.copies {
+			k.tile()
+			k.advance("R2", "R3", "R4")
 		}
-		if nibbles { // the mask, for now
-			f.ins("VMOVI", "$15", v(mmTmp, "B16"))
-		}
-		for h := range 4 {
-			for g := range 2 {
-				if nibbles {
-					f.nibbles((2*h+g)%4*64+16*quad, 1, h >= 2, mmTmp, mmW+g)
-				} else {
-					f.ins("FMOVQ", at("R0", 64*(2*h+g)+16*quad), q(mmW+g))
-				}
-			}
-			f.ins("VZIP1", v(mmW+1, "S4"), v(mmW, "S4"), v(mmW+2, "S4"))
-			f.ins("VZIP2", v(mmW+1, "S4"), v(mmW, "S4"), v(mmW+1, "S4"))
-			for p := range pairs {
-				f.op("SMMLA", mmW+2, 4*p+h, mmSums+2*p)
-				f.op("SMMLA", mmW+1, 4*p+h, mmSums+2*p+1)
-			}
-		}
-		f.halves("R1", 8*quad, 1, mmW)
-		f.ins("VZIP1", v(mmW, "D2"), v(mmW, "D2"), v(mmScales, "D2"))
-		f.ins("VZIP2", v(mmW, "D2"), v(mmW, "D2"), v(mmScales+1, "D2"))
-		for p := range pairs {
-			f.ins("FMOVQ", at("R13", 576+16*p), q(mmDx))
-			for i := range 2 {
-				sum, off := mmSums+2*p+i, 32*(4*p+quad)+16*i
-				f.op("FSUB4", mmMagic, sum, sum)
-				f.op("FMUL4", mmDx, mmScales+i, mmTmp)
-				f.ins("FMOVQ", at("R13", off), q(mmW))
-				f.ins("VFMLA", v(mmTmp, "S4"), v(sum, "S4"), v(mmW, "S4"))
-				f.ins("FMOVQ", q(mmW), at("R13", off))
-			}
-		}
-	}
-	f.nextNEON(blockBytes, "loop")
-	for p := range pairs {
+	})
+	for p := range mmPairs {
 		f.ins("ADD", "R9", "R8", "R11")
 		for quad := range 4 {
-			f.loadVectors("R13", 32*(4*p+quad), 0, 2)
+			f.loadVectors("R23", 128*quad+32*p, 0, 2)
 			f.ins("VZIP1", v(1, "D2"), v(0, "D2"), v(2, "D2"))
 			f.ins("VZIP2", v(1, "D2"), v(0, "D2"), v(3, "D2"))
 			f.ins("FMOVQ", q(2), at("R8", 16*quad))
@@ -111,11 +72,96 @@ func (f neonFile) eight(name, doc string, blockBytes int, nibbles bool) {
 	f.done()
 }
 
-// spread stores the numbers of eight tokens as a vector for each pair of them: a, a, b, b.
-func (f neonFile) spread(off int) {
-	for p := range 4 {
-		from := mmW + p/2
-		f.ins([]string{"VZIP1", "VZIP2"}[p%2], v(from, "S4"), v(from, "S4"), v(mmTmp, "S4"))
-		f.ins("FMOVQ", q(mmTmp), at("R13", off+16*p))
+// tile multiplies one sub-block.
+func (k *nest) tile() {
+	w := k.w
+	if w.sumsUsed() {
+		k.loadVectors("R4", 0, mmOut, 2)
+		for i := mmOut; i < mmOut+2; i++ {
+			w.prepare(k, i)
+		}
+		if w.start >= 0 {
+			k.spread(mmStarts)
+		} else {
+			k.spread(mmDSum)
+		}
+	}
+	k.loadVectors("R3", 0, mmOut, 2)
+	k.spread(mmScales)
+	for p := range mmPairs {
+		for half := range 2 {
+			for t := range 2 {
+				k.ins("FMOVQ", at("R2", 32*(2*p+t)+16*half), q(mmOut+t))
+			}
+			for i, zip := range []string{"VZIP1", "VZIP2"} {
+				k.ins(zip, v(mmOut+1, "D2"), v(mmOut, "D2"), v(4*p+2*half+i, "D2"))
+			}
+		}
+	}
+	again := k.quads()
+	k.loaded = -1
+	w.constants(k.neonFile, &k.unpacked) // scaling takes their registers
+	for i := range 2 * mmPairs {
+		k.ins("FMOVQ", at("R23", mmStarts+16*(i/2)), q(mmSums+i))
+	}
+	for h := range 4 {
+		w.unpack(k, k.c, 2*h, mmOut)
+		w.unpack(k, k.c, 2*h+1, mmSecond)
+		k.ins("VZIP1", v(mmSecond, "S4"), v(mmOut, "S4"), v(mmOut+1, "S4"))
+		k.ins("VZIP2", v(mmSecond, "S4"), v(mmOut, "S4"), v(mmSecond, "S4"))
+		for p := range mmPairs {
+			k.op("SMMLA", mmOut+1, 4*p+h, mmSums+2*p)
+			k.op("SMMLA", mmSecond, 4*p+h, mmSums+2*p+1)
+		}
+	}
+	k.scaleTile()
+	again(128, 0)
+}
+
+// scaleTile scales and adds the sums of one quad of rows.
+func (k *nest) scaleTile() {
+	const dw, dw2, m, m2, dx = mmOut + 1, mmOut + 2, mmOut + 4, mmOut + 5, mmOut + 6
+	k.weightScales(0, 1, mmOut, dw)
+	twice := func(from, to int) {
+		k.ins("VZIP2", v(from, "D2"), v(from, "D2"), v(to+1, "D2"))
+		k.ins("VZIP1", v(from, "D2"), v(from, "D2"), v(to, "D2"))
+	}
+	switch k.w.minimum {
+	case minimumBlock:
+		k.halves("R15", 32, 1, m)
+		twice(m, m)
+	case minimumK:
+		k.scaled(32, minimumsAt, false, 0, 1, m, dw)
+		twice(m, m)
+	}
+	twice(mmOut, dw)
+	const tmp, acc = mmOut, mmRaw
+	for p := range mmPairs {
+		k.ins("FMOVQ", at("R23", mmScales+16*p), q(dx))
+		for i := range 2 {
+			sum := mmSums + 2*p + i
+			k.toFloat(sum)
+			k.op("FMUL4", dx, dw+i, tmp)
+			k.ins("FMOVQ", at("R17", 32*p+16*i), q(acc))
+			k.ins("VFMLA", v(tmp, "S4"), v(sum, "S4"), v(acc, "S4"))
+			if k.w.minimum != noMinimum {
+				add := "VFMLA"
+				if k.w.minimum == minimumK {
+					add = "VFMLS"
+				}
+				k.ins("FMOVQ", at("R23", mmDSum+16*p), q(tmp))
+				k.ins(add, v(tmp, "S4"), v(m+i, "S4"), v(acc, "S4"))
+			}
+			k.ins("FMOVQ", q(acc), at("R17", 32*p+16*i))
+		}
+	}
+}
+
+// spread stores the numbers of eight tokens, in two registers, as a vector for each pair of them: a, a, b, b.
+func (k *nest) spread(off int) {
+	for p := range mmPairs {
+		from := mmOut + p/2
+		k.ins([]string{"VZIP1", "VZIP2"}[p%2], v(from, "S4"), v(from, "S4"), v(mmRaw, "S4"))
+		k.ins("FMOVQ", q(mmRaw), at("R23", off+16*p))
 	}
 }

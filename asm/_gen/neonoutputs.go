@@ -4,8 +4,6 @@ var outputsARM64 = []output{
 	{"matmul_neon_arm64.s", neonMatMul(baseline)},
 	{"matmul_dotprod_arm64.s", neonMatMul(dotprod)},
 	{"matmul_i8mm_arm64.s", neon(neonI8MM)},
-	{"matmulk_neon_arm64.s", neonMatMulK(baseline)},
-	{"matmulk_dotprod_arm64.s", neonMatMulK(dotprod)},
 	{"matmulfloat_neon_arm64.s", neon(neonMatMulFloat)},
 	{"exp_neon_arm64.s", neon(neonExponentials)},
 	{"norm_neon_arm64.s", neon(neonNorms)},

@@ -27,6 +27,7 @@ var iq4nl = weights{
 		dual:      true,
 		scales:    blockScales256,
 	},
+	neon: neonLookup(iq4Table, 2),
 }
 
 var iq4Weights = [16]int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}

@@ -38,4 +38,5 @@ var iq4xs = weights{
 		dual:      true,
 		scales:    func(f *file, _, h, reg int) { f.scale256K("VPMOVSXBD", 2176+16*h, 8*h, reg) },
 	},
+	neon: neonLookup(iq4Table, 2).at(2176),
 }

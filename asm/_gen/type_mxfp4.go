@@ -46,6 +46,7 @@ var mxfp4 = weights{
 			f.ins("VPMAXSD", y(11), y(reg), y(reg))
 		},
 	},
+	neon: neonLookup(mxfp4Table, 8),
 }
 
 var mxfp4Weights = [16]int{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}

@@ -56,4 +56,5 @@ var q2k = weights{
 		},
 		factor: func(f *file, reg int) { f.ins("VCVTPH2PS", at("R14", 1312), y(reg)) },
 	},
+	neon: neonType{dAt: 1280, unpack: (*nest).crumbs, constants: neonMasks(3), masks: 1, order: naturally, raw: 1, fit: 4},
 }

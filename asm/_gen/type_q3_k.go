@@ -55,6 +55,10 @@ var q3k = weights{
 		scales:   func(f *file, _, h, reg int) { f.ins("VCVTPH2PS", at("R14", 1792+16*h), y(reg)) },
 		integers: func(f *file, _, c, reg int) { f.ins("VPMOVSXBD", at("BX", 16*c), y(reg)) },
 	},
+	neon: neonType{
+		dAt:    1792,
+		unpack: (*nest).threeBits, constants: neonMasks(3, 4), masks: 2, order: naturally, raw: 1, high: 1, spare: 1, fit: 4,
+	},
 }
 
 // crumbs512 reads group g, bits 2i of a vector of 4 groups, to Z24. Z25 keeps the vector; Z31 is the mask.

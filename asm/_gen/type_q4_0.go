@@ -25,6 +25,7 @@ var q4 = weights{
 		dual:      true,
 		scales:    blockScales256,
 	},
+	neon: neonNibbles,
 }
 
 // bothNibbles512 reads the low nibbles at mem to Z24 and the high ones to Z25; Z31 is their mask.

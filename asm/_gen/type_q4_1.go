@@ -23,6 +23,7 @@ var q41 = weights{
 		scales:    blockScales256,
 		minimums:  blockMinimums256,
 	},
+	neon: neonNibbles,
 }
 
 // scalesAndMinimums512 reads float16 d to Z8 and m, which lies behind it, to Z9.

@@ -34,6 +34,10 @@ var q4k = weights{
 		scales:   func(f *file, phase, h, reg int) { f.scale256K("VPMOVZXBD", 2048+16*h, 16*phase+8*h, reg) },
 		minimums: func(f *file, phase, h, reg int) { f.scale256K("VPMOVZXBD", 2080+16*h, 128+16*phase+8*h, reg) },
 	},
+	neon: neonType{
+		copies: 2, dAt: 2048,
+		unpack: (*nest).pairedNibbles, constants: neonMasks(15), masks: 1, order: naturally, fit: 8,
+	},
 }
 
 // super512K reads d and dmin at offset to Z12 and Z13, and points BX at the scales behind them.

@@ -23,6 +23,7 @@ var q50 = weights{
 		flat:      true,
 		scales:    blockScales256,
 	},
+	neon: neonFiveBits,
 }
 
 // fiveBits512 fills Z31 and Z30 with the masks of nibbles and of bit 4.

@@ -25,4 +25,5 @@ var q51 = weights{
 		scales:    blockScales256,
 		minimums:  blockMinimums256,
 	},
+	neon: neonFiveBits,
 }

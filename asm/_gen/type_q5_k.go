@@ -29,6 +29,7 @@ var q5k = weights{
 		scales:    func(f *file, _, h, reg int) { f.scale256K("VPMOVZXBD", 2560+16*h, 8*h, reg) },
 		minimums:  func(f *file, _, h, reg int) { f.scale256K("VPMOVZXBD", 2592+16*h, 128+8*h, reg) },
 	},
+	neon: neonFiveBits.at(2560),
 }
 
 // nextOfSuper goes on to the next block: some bytes of quants and of scales further.

@@ -58,6 +58,10 @@ var q6k = weights{
 		scales:   func(f *file, _, h, reg int) { f.ins("VCVTPH2PS", at("R14", 3328+16*h), y(reg)) },
 		integers: func(f *file, phase, c, reg int) { f.ins("VPMOVSXBD", at("BX", 32*phase+16*c), y(reg)) },
 	},
+	neon: neonType{
+		copies: 4, dAt: 3328, highAt: 2048,
+		unpack: (*nest).sixBits, constants: neonMasks(63), masks: 1, order: naturally, spare: 1, fit: 4,
+	},
 }
 
 func q6kUnpack512(f *file, phase, g int) {

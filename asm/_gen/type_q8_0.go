@@ -32,4 +32,5 @@ var q8 = weights{
 		unpack: func(f *file, _ bool, _, g, _, h, reg int) { f.ins("VMOVDQU", at("AX", 64*g+32*h), y(reg)) },
 		scales: blockScales256,
 	},
+	neon: neonType{unpack: (*nest).bytes8, constants: noConstants, order: naturally, fromZero: true, fit: 2},
 }

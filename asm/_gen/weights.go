@@ -43,6 +43,7 @@ type weights struct {
 
 	vec512 parts512
 	vec256 parts256
+	neon   neonType
 }
 
 // blockBytes is what a block takes in memory.
@@ -111,13 +112,6 @@ func setters() []byte {
 	}
 	return b.Bytes()
 }
-
-// The same for the generator of arm64's kernels.
-var (
-	blockParams  = q8.params()
-	superParams  = q4k.params()
-	superParams6 = q6k.params()
-)
 
 const (
 	q4kBytes = 2368

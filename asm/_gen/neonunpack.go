@@ -1,0 +1,159 @@
+package main
+
+// How weights of 32 columns become bytes: each of these leaves group g, 4 weights of each of 4 rows, of Q quads in registers from
+// out on.
+
+func noConstants(neonFile, *unpacked) {}
+
+// neonMasks makes constants of which every byte is the same.
+func neonMasks(values ...int) func(neonFile, *unpacked) {
+	return func(f neonFile, u *unpacked) {
+		for i, e := range values {
+			f.ins("VMOVI", imm(e), v([]int{u.mask, u.mask2}[i], "B16"))
+		}
+	}
+}
+
+// lookupTable makes a mask for nibbles and a table of the weights they stand for.
+func lookupTable(name string) func(neonFile, *unpacked) {
+	return func(f neonFile, u *unpacked) {
+		f.ins("VMOVI", "$15", v(u.mask, "B16"))
+		f.ins("MOVD", "$"+name+"<>(SB)", "R22")
+		f.ins("FMOVQ", at("R22", 0), q(u.mask2))
+	}
+}
+
+// load fills Q registers with the vectors of Q quads.
+func (k *nest) load(off, reg int) {
+	base, at := k.weights("R14", off, 16)
+	k.loadVectors(base, at, reg, k.Q)
+}
+
+// once loads vectors that serve several groups, unless the registers still hold them, and returns where. What serves one group only
+// goes to out at once.
+func (k *nest) once(off, out int) int {
+	if k.shared() {
+		k.load(off, out)
+		return out
+	}
+	if k.loaded != off {
+		k.load(off, k.raw)
+		k.loaded = off
+	}
+	return k.raw
+}
+
+func (k *nest) bytes8(_, g, out int) { k.load(64*g, out) }
+
+// nibbles4 is for groups 0 … 3 in low nibbles, 4 … 7 in high ones.
+func (k *nest) nibbles4(_, g, out int) {
+	raw := k.once(g%4*64, out)
+	for i := range k.Q {
+		if g < 4 {
+			k.ins("VAND", v(k.mask, "B16"), v(raw+i, "B16"), v(out+i, "B16"))
+		} else {
+			k.ins("VUSHR", "$4", v(raw+i, "B16"), v(out+i, "B16"))
+		}
+	}
+}
+
+// pairedNibbles is for two sub-blocks, one in low nibbles and one in high ones.
+func (k *nest) pairedNibbles(c, g, out int) {
+	k.load(64*g, out)
+	for i := range k.Q {
+		if c == 0 {
+			k.ins("VAND", v(k.mask, "B16"), v(out+i, "B16"), v(out+i, "B16"))
+		} else {
+			k.ins("VUSHR", "$4", v(out+i, "B16"), v(out+i, "B16"))
+		}
+	}
+}
+
+// lookup is for nibbles that stand for a table's weights.
+func (k *nest) lookup(c, g, out int) {
+	k.nibbles4(c, g, out)
+	for i := range k.Q {
+		k.ins("VTBL", v(out+i, "B16"), "["+v(k.mask2, "B16")+"]", v(out+i, "B16"))
+	}
+}
+
+// insert puts the bit of group g, of the vector of bits at off, at bit to of the weights in out.
+func (k *nest) insert(g, to, off, out int) {
+	if g == 0 {
+		k.load(off, k.high)
+	}
+	spare := k.out + k.Q
+	for i := range k.Q {
+		bit := k.high + i
+		if shift := (g+4)%8 - to; shift > 0 {
+			k.ins("VUSHR", imm(shift), v(bit, "B16"), v(spare, "B16"))
+			bit = spare
+		} else if shift < 0 {
+			k.ins("VSHL", imm(-shift), v(bit, "B16"), v(spare, "B16"))
+			bit = spare
+		}
+		k.ins("VBIT", v(k.mask2, "B16"), v(bit, "B16"), v(out+i, "B16"))
+	}
+}
+
+// fiveBits is nibbles and, behind them, their fifth bits.
+func (k *nest) fiveBits(c, g, out int) {
+	k.nibbles4(c, g, out)
+	k.insert(g, 4, 256, out)
+}
+
+// crumbs is for 2 bits, four groups in a vector.
+func (k *nest) crumbs(_, g, out int) {
+	raw := k.once(g/4*64, out)
+	for i := range k.Q {
+		from := raw + i
+		if g%4 > 0 {
+			k.ins("VUSHR", imm(g%4*2), v(from, "B16"), v(out+i, "B16"))
+			from = out + i
+		}
+		if g%4 < 3 {
+			k.ins("VAND", v(k.mask, "B16"), v(from, "B16"), v(out+i, "B16"))
+		}
+	}
+}
+
+// threeBits is crumbs and, behind them, their third bits.
+func (k *nest) threeBits(c, g, out int) {
+	k.crumbs(c, g, out)
+	k.insert(g, 2, 128, out)
+}
+
+// sixBits is for four sub-blocks: 4 bits as in pairedNibbles, and 2 bits of all four in a byte elsewhere. Where registers are many,
+// quads are unpacked side by side.
+func (k *nest) sixBits(c, g, out int) {
+	n := min(k.Q, k.spare())
+	high := k.out + k.Q
+	for i := 0; i < k.Q; i += n {
+		for j := range n {
+			k.ins("FMOVQ", at(k.weights("R14", c/2*512+64*g+16*(i+j), 16)), q(out+i+j))
+			k.ins("FMOVQ", at(k.weights("R21", 64*g+16*(i+j), 16)), q(high+j))
+		}
+		for j := range n {
+			if c%2 == 1 {
+				k.ins("VUSHR", "$4", v(out+i+j, "B16"), v(out+i+j, "B16"))
+			}
+			if c > 0 {
+				k.ins("VUSHR", imm(2*c), v(high+j, "B16"), v(high+j, "B16"))
+			}
+		}
+		for j := range n {
+			k.ins("VSLI", "$4", v(high+j, "B16"), v(out+i+j, "B16"))
+			if c < 3 {
+				k.ins("VAND", v(k.mask, "B16"), v(out+i+j, "B16"), v(out+i+j, "B16"))
+			}
+		}
+	}
+}
+
+// spare is how many registers unpacking needs besides.
+func (k *nest) spare() int {
+	if k.w.spare > 0 && k.w.copies > 2 && k.T == 2 && k.isa.sdot {
+		return 2
+	}
+	return k.w.spare
+}
