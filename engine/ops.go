@@ -86,7 +86,7 @@ func (p *pass) attend(out []float32, layer, heads int, scale float32, q, k, v []
 		p.fail(p.t.StoreKV(layer, k, v, p.segments))
 	}
 	if p.err == nil {
-		p.fail(p.t.Attention(out, q, layer, heads, scale, 0, p.segments))
+		p.fail(p.t.Attention(out, q, tensor.AttentionOptions{Layer: layer, Heads: heads, Scale: scale}, p.segments))
 	}
 }
 

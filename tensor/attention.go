@@ -19,11 +19,9 @@ const groupTokens = 8
 type attendJob struct {
 	k             *asm.Kernels
 	out, q        []float32 // [token][heads*group][dim]
-	layer         int
+	o             AttentionOptions
 	heads, group  int // KV heads, query heads for each
 	dim           int
-	scale         float32
-	window        int
 	segs          []segment
 	depths        []int32
 	partials      []float32 // [segment][head][chunk]{m [rows], l [rows], o [rows][dim]}
@@ -76,10 +74,9 @@ func (j *attendJob) init(rt *Runtime) {
 }
 
 // Attention computes, for every token of the segments and every query head h, softmax(scale * q·K) V over the keys and
-// values the token sees in the segment's cache, of KV head h / (qHeads/heads). q and out are [token][qHeads][headDim]; the
-// tokens' own keys and values are in the cache already ([Runtime.StoreKV]). With window > 0 a token sees its last window
-// positions, itself included.
-func (rt *Runtime) Attention(out, q []float32, layer, qHeads int, scale float32, window int, segs []AttentionSegment) error {
+// values the token sees in the segment's cache, of KV head h / (o.Heads/heads). q and out are [token][o.Heads][headDim]; the
+// tokens' own keys and values are in the cache already ([Runtime.StoreKV]).
+func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []AttentionSegment) error {
 	if len(segs) == 0 {
 		return nil
 	}
@@ -87,21 +84,27 @@ func (rt *Runtime) Attention(out, q []float32, layer, qHeads int, scale float32,
 		return shapeError("segment 0: no cache")
 	}
 	shape := segs[0].KV.shape
-	width := qHeads * shape.HeadDim
-	if qHeads < 1 || qHeads%shape.Heads != 0 || window < 0 {
-		return shapeError("%d query heads for %d key-value heads, window %d", qHeads, shape.Heads, window)
+	width := o.Heads * shape.HeadDim
+	if o.Heads < 1 || o.Heads%shape.Heads != 0 || o.Window < 0 {
+		return shapeError("%d query heads for %d key-value heads, window %d", o.Heads, shape.Heads, o.Window)
+	}
+	if n := len(o.Slopes); n != 0 && n != o.Heads {
+		return shapeError("%d slopes for %d query heads", n, o.Heads)
+	}
+	if n := len(o.Sinks); n != 0 && n != o.Heads {
+		return shapeError("%d sinks for %d query heads", n, o.Heads)
 	}
 	if len(out) != len(q) || len(q)%width != 0 {
 		return shapeError("%d outputs, %d queries for rows of %d", len(out), len(q), width)
 	}
-	if err := checkSegments(segs, layer, len(q)/width); err != nil {
+	if err := checkSegments(segs, o.Layer, len(q)/width); err != nil {
 		return err
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	j := &rt.attend
-	j.out, j.q, j.layer, j.scale, j.window = out, q, layer, scale, window
-	j.heads, j.group, j.dim = shape.Heads, qHeads/shape.Heads, shape.HeadDim
+	j.out, j.q, j.o = out, q, o
+	j.heads, j.group, j.dim = shape.Heads, o.Heads/shape.Heads, shape.HeadDim
 	units := j.plan(segs)
 	for i := range j.threads {
 		j.threads[i].held = heldQueries{}
@@ -111,7 +114,7 @@ func (rt *Runtime) Attention(out, q []float32, layer, qHeads int, scale float32,
 		rt.pool.run(len(j.segs)*j.heads, j.combine)
 	}
 	clear(j.segs)
-	j.out, j.q = nil, nil
+	j.out, j.q, j.o = nil, nil, AttentionOptions{}
 	return nil
 }
 
@@ -140,8 +143,8 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 			}
 			s.depths = j.depths[at:]
 		}
-		if j.window > 0 {
-			s.low = max(0, lowest+1-j.window) / asm.Page
+		if j.o.Window > 0 {
+			s.low = max(0, lowest+1-j.o.Window) / asm.Page
 		}
 		s.chunks = highest/asm.Page + 1 - s.low
 		if s.Tokens <= groupTokens && s.chunks > 1 {
@@ -248,7 +251,7 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 	rows, keys, lowest := n*j.group, 0, asm.Page
 	same := true // all tokens that see something begin at the same key
 	for t := range n {
-		from, to := visible(s.position(first+t), j.window, c)
+		from, to := visible(s.position(first+t), j.o.Window, c)
 		if from < to {
 			same = same && (keys == 0 || from == lowest)
 			keys, lowest = max(keys, to), min(lowest, from)
@@ -258,21 +261,25 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 		return false
 	}
 	kind := s.KV.shape.Type
-	j.k.Scores[kind](w.scores, w.q, s.KV.keys(c, j.layer, head), j.dim, rows, keys, j.scale)
+	j.k.Scores[kind](w.scores, w.q, s.KV.keys(c, j.o.Layer, head), j.dim, rows, keys, j.o.Scale)
 	safepoint()
-	values, kernel := s.KV.values(c, j.layer, head), j.k.Values[kind]
+	values, kernel := s.KV.values(c, j.o.Layer, head), j.k.Values[kind]
 	done := lowest // keys whose values have been added for all tokens from here on that see them
 	for t := range n {
-		from, to := visible(s.position(first+t), j.window, c)
+		from, to := visible(s.position(first+t), j.o.Window, c)
 		if from >= to {
 			continue
 		}
 		for r := t * j.group; r < (t+1)*j.group; r++ {
-			w.part.m[r], w.part.l[r] = j.k.ExpSum(w.scores[r*asm.Page:][from:to])
+			scores := w.scores[r*asm.Page:][from:to]
+			if j.o.adjusts() {
+				j.o.adjust(scores, head*j.group+r-t*j.group, s.position(first+t), c*asm.Page+from)
+			}
+			w.part.m[r], w.part.l[r] = j.k.ExpSum(scores)
 		}
 	}
 	for t := range n {
-		from, to := visible(s.position(first+t), j.window, c)
+		from, to := visible(s.position(first+t), j.o.Window, c)
 		row, count := t*j.group, j.group
 		if from >= to {
 			continue
@@ -297,7 +304,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n in
 	for page := firstPage; page*asm.Page < end; page++ {
 		keys := min(asm.Page, end-page*asm.Page)
 		out := w.scores[(page-firstPage)*rows*asm.Page:]
-		j.k.Scores[kind](out, w.q, s.KV.keys(page, j.layer, head), j.dim, rows, keys, j.scale)
+		j.k.Scores[kind](out, w.q, s.KV.keys(page, j.o.Layer, head), j.dim, rows, keys, j.o.Scale)
 		safepoint()
 	}
 	seen := false
@@ -312,6 +319,11 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n in
 			for _, p := range w.spans {
 				line = append(line, w.scores[((p.page-firstPage)*rows+r)*asm.Page:][p.from:p.to]...)
 			}
+			if j.o.adjusts() {
+				pos := s.position(first + t)
+				from, _ := visible(pos, j.o.Window, c)
+				j.o.adjust(line, head*j.group+r-t*j.group, pos, c*asm.Page+from)
+			}
 			w.part.m[r], w.part.l[r] = j.k.ExpSum(line)
 			for _, p := range w.spans {
 				line = line[copy(w.scores[((p.page-firstPage)*rows+r)*asm.Page:][p.from:p.to], line):]
@@ -319,7 +331,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n in
 		}
 		for _, p := range w.spans {
 			j.k.Values[kind](w.part.o[t*j.group*j.dim:], w.scores[((p.page-firstPage)*rows+t*j.group)*asm.Page:],
-				s.KV.values(p.page, j.layer, head), j.dim, j.group, p.from, p.to)
+				s.KV.values(p.page, j.o.Layer, head), j.dim, j.group, p.from, p.to)
 		}
 		safepoint()
 	}
@@ -330,7 +342,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n in
 func (j *attendJob) locate(w *attendScratch, s *segment, c, t int) (keys int) {
 	base := c * asm.Page
 	pos := s.position(t)
-	from, to := visible(pos, j.window, c)
+	from, to := visible(pos, j.o.Window, c)
 	w.spans = w.spans[:0]
 	if from >= to {
 		return 0
@@ -386,6 +398,9 @@ func (j *attendJob) add(w *attendScratch, sum, part attendParts) {
 
 // write stores the attention of n tokens.
 func (j *attendJob) write(s *segment, head, first, n int, sum attendParts) {
+	if j.o.Sinks != nil {
+		j.sink(sum, head, n)
+	}
 	for t := range n {
 		out := j.out[((s.Row+first+t)*j.heads+head)*j.group*j.dim:]
 		for r := t * j.group; r < (t+1)*j.group; r++ {

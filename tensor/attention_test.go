@@ -48,9 +48,22 @@ const testScale = 0.158
 // attention of one segment with its own buffers.
 func attention(t testing.TB, rt *Runtime, q []float32, window int, s AttentionSegment) []float32 {
 	t.Helper()
+	return attentionWith(t, rt, q, AttentionOptions{Window: window}, s)
+}
+
+// attentionWith is attention of the test's layer with options.
+func attentionWith(t testing.TB, rt *Runtime, q []float32, o AttentionOptions, s AttentionSegment) []float32 {
+	t.Helper()
 	out := make([]float32, len(q))
-	ok(t, rt.Attention(out, q, 1, testHeads*testGroup, testScale, window, []AttentionSegment{s}))
+	o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
+	ok(t, rt.Attention(out, q, o, []AttentionSegment{s}))
 	return out
+}
+
+// testOptions are all that changes scores, apart and together.
+var testOptions = []AttentionOptions{
+	{}, {Window: 90}, {Window: 300}, {Cap: 1.5}, {Slopes: ALiBiSlopes(testHeads*testGroup, 8)}, {Sinks: []float32{1, -1, 3, 0.5, -30, 5}},
+	{Window: 270, Cap: 2, Slopes: ALiBiSlopes(testHeads*testGroup, 0.1), Sinks: []float32{1, 9, 3, 2, -3, 0}},
 }
 
 // naive is attention in float64, of one query row over tokens path[...] of the sequence.
@@ -113,15 +126,15 @@ func TestAttention(t *testing.T) {
 
 // ruled is attention of one query row over the first n tokens of a sequence with a float32 cache, operation by operation
 // as the numeric specification says (DESIGN.md 3, rule 6).
-func (s *sequence) ruled(q []float32, n, window int) []float32 {
+func (s *sequence) ruled(q []float32, n int, opt AttentionOptions) []float32 {
 	out := make([]float32, len(q))
 	for h := range testHeads * testGroup {
 		at, o := h/testGroup*testDim, out[h*testDim:][:testDim]
 		m, l := float32(0), float32(-1)
 		for chunk := 0; chunk < n; chunk += asm.Page {
 			from := chunk
-			if window > 0 {
-				from = max(from, n-window)
+			if opt.Window > 0 {
+				from = max(from, n-opt.Window)
 			}
 			var p []float32
 			for j := from; j < min(chunk+asm.Page, n); j++ {
@@ -129,7 +142,14 @@ func (s *sequence) ruled(q []float32, n, window int) []float32 {
 				for d := range testDim {
 					dot = asm.FMA(q[h*testDim+d], s.k[j*testWidth+at+d], dot)
 				}
-				p = append(p, dot*testScale)
+				score := dot * testScale
+				if opt.Cap > 0 {
+					score = opt.Cap * asm.Tanh32(score/opt.Cap)
+				}
+				if opt.Slopes != nil {
+					score -= float32(opt.Slopes[h] * float32(n-1-j))
+				}
+				p = append(p, score)
 			}
 			if len(p) == 0 {
 				continue
@@ -163,6 +183,14 @@ func (s *sequence) ruled(q []float32, n, window int) []float32 {
 				o[d] = asm.FMA(o[d], a, float32(part[d]*b))
 			}
 		}
+		if opt.Sinks != nil {
+			both := max(m, opt.Sinks[h])
+			a, b := asm.Exp32(m-both), asm.Exp32(opt.Sinks[h]-both)
+			l = asm.FMA(l, a, b)
+			for d := range o {
+				o[d] *= a
+			}
+		}
 		for d := range o {
 			o[d] /= l
 		}
@@ -174,13 +202,13 @@ func (s *sequence) ruled(q []float32, n, window int) []float32 {
 func TestAttentionRule(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	s := newSequence(t, KVF32, 10, 700)
-	for _, window := range []int{0, 90, 300} {
+	for _, o := range testOptions {
 		for _, c := range [][2]int{{0, 30}, {250, 20}, {530, 3}, {560, 40}, {699, 1}} {
 			start, n := c[0], c[1]
 			q := queries(20, n)
-			out, size := attention(t, rt, q, window, AttentionSegment{KV: s.kv, Start: start, Tokens: n}), len(q)/n
+			out, size := attentionWith(t, rt, q, o, AttentionSegment{KV: s.kv, Start: start, Tokens: n}), len(q)/n
 			for i := range n {
-				sameBits(t, fmt.Sprintf("window %d, tokens %d+%d", window, start, i), out[i*size:][:size], s.ruled(q[i*size:][:size], start+i+1, window))
+				sameBits(t, fmt.Sprintf("%+v, tokens %d+%d", o, start, i), out[i*size:][:size], s.ruled(q[i*size:][:size], start+i+1, o))
 			}
 		}
 	}
@@ -213,7 +241,7 @@ func TestAttentionOneAnswer(t *testing.T) {
 				// Between segments of another sequence, rows not in order.
 				batch := slices.Concat(q[:5*size], q[550*size:], queries(7, 9))
 				out := make([]float32, len(batch))
-				ok(t, rt.Attention(out, batch, 1, testHeads*testGroup, testScale, window, []AttentionSegment{
+				ok(t, rt.Attention(out, batch, AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Window: window}, []AttentionSegment{
 					{KV: other.kv, Row: 55, Start: 100, Tokens: 9},
 					{KV: s.kv, Row: 5, Start: 550, Tokens: 50},
 					{KV: other.kv, Row: 0, Start: 290, Tokens: 5},
@@ -232,13 +260,16 @@ func TestAttentionTree(t *testing.T) {
 	parents := []int32{-1, 0, 0, 1, -1, 3, 2, 5, 7, 4, 8}
 	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
 		for _, start := range []int{0, 1, 17, 248, 250, 252, 255, 256, 500, 510} {
-			for _, window := range []int{0, 4, 254} {
-				what := fmt.Sprint(typ, " start ", start, " window ", window)
+			for _, o := range append([]AttentionOptions{{Window: 4}, {Window: 254}}, testOptions...) {
+				if one := (o.Window > 5) != (o.Cap > 0); testing.Short() && (one || o.Sinks == nil) && o.Window != 4 && o.Window != 254 {
+					continue // all together are there
+				}
+				what := fmt.Sprintf("%v start %d %+v", typ, start, o)
 				all := newSequence(t, typ, 40, start+len(parents))
 				q := queries(41, len(parents))
 				size := len(q) / len(parents)
 				tree := AttentionSegment{KV: all.kv, Start: start, Tokens: len(parents), Parents: parents}
-				got := attention(t, rt, q, window, tree)
+				got := attentionWith(t, rt, q, o, tree)
 				for node := range parents {
 					var path []int
 					for i := node; i >= 0; i = int(parents[i]) {
@@ -253,7 +284,7 @@ func TestAttentionTree(t *testing.T) {
 						ok(t, chain.store(start+p, start+i))
 						pathQ = append(pathQ, q[p*size:][:size]...)
 					}
-					want := attention(t, rt, pathQ, window, AttentionSegment{KV: fork, Start: start, Tokens: len(path)})
+					want := attentionWith(t, rt, pathQ, o, AttentionSegment{KV: fork, Start: start, Tokens: len(path)})
 					sameBits(t, fmt.Sprint(what, " node ", node), got[node*size:][:size], want[len(want)-size:])
 					if node != len(parents)-1 {
 						continue
@@ -261,7 +292,7 @@ func TestAttentionTree(t *testing.T) {
 					for i, p := range path {
 						ok(t, all.kv.Move(start+p, start+i))
 					}
-					moved := attention(t, rt, pathQ, window, AttentionSegment{KV: all.kv, Start: start, Tokens: len(path)})
+					moved := attentionWith(t, rt, pathQ, o, AttentionSegment{KV: all.kv, Start: start, Tokens: len(path)})
 					sameBits(t, what+" moved", moved, want)
 				}
 			}
@@ -281,7 +312,7 @@ func TestAttentionErrors(t *testing.T) {
 	call := func(layer, heads, window int, change func(*AttentionSegment)) error {
 		seg := good
 		change(&seg)
-		return rt.Attention(out, q, layer, heads, 1, window, []AttentionSegment{good, seg}[1:])
+		return rt.Attention(out, q, AttentionOptions{Layer: layer, Heads: heads, Scale: 1, Window: window}, []AttentionSegment{good, seg}[1:])
 	}
 	same := func(*AttentionSegment) {}
 	ok(t, call(1, 6, 0, same))
@@ -300,7 +331,7 @@ func TestAttentionErrors(t *testing.T) {
 		"parents":         call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-1} }),
 		"parent later":    call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-1, 1, 0, 0} }),
 		"parent below":    call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-2, 0, 0, 0} }),
-		"output":          rt.Attention(out[1:], q, 1, 6, 1, 0, []AttentionSegment{good}),
+		"output":          rt.Attention(out[1:], q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1}, []AttentionSegment{good}),
 		"keys and values": rt.StoreKV(1, q[:testWidth], q[:2*testWidth], []AttentionSegment{good}),
 	} {
 		if !errors.Is(err, ErrShape) {
@@ -310,7 +341,7 @@ func TestAttentionErrors(t *testing.T) {
 	if err := call(1, 6, 0, func(s *AttentionSegment) { s.KV = closed.kv }); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
-	ok(t, rt.Attention(nil, nil, 0, 6, 1, 0, nil))
+	ok(t, rt.Attention(nil, nil, AttentionOptions{Heads: 6, Scale: 1}, nil))
 }
 
 func TestAttentionAllocatesNothing(t *testing.T) {
@@ -324,7 +355,7 @@ func TestAttentionAllocatesNothing(t *testing.T) {
 		{KV: s.kv, Row: 25, Start: 580, Tokens: 5},
 	}
 	step := func() {
-		if err := rt.Attention(out, q, 1, testHeads*testGroup, testScale, 0, segs); err != nil {
+		if err := rt.Attention(out, q, AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Window: 0}, segs); err != nil {
 			t.Error(err)
 		}
 		if err := rt.StoreKV(1, s.k[:30*testWidth], s.v[:30*testWidth], segs[1:2]); err != nil {
@@ -354,7 +385,7 @@ func BenchmarkAttention(b *testing.B) {
 			segs := []AttentionSegment{{KV: kv, Start: c.start, Tokens: c.tokens}}
 			b.SetBytes(int64(n) * heads * dim * 4)
 			for b.Loop() {
-				ok(b, rt.Attention(out, q, 0, heads*group, 0.125, 0, segs))
+				ok(b, rt.Attention(out, q, AttentionOptions{Heads: heads * group, Scale: 0.125}, segs))
 			}
 		})
 	}

@@ -114,7 +114,7 @@ func ExampleRuntime_Attention() {
 	}
 	segment[0].Start, segment[0].Tokens = 2, 1
 	out := make([]float32, 2)
-	if err := rt.Attention(out, []float32{1, 1}, 0, 1, 0.7, 0, segment); err != nil {
+	if err := rt.Attention(out, []float32{1, 1}, tensor.AttentionOptions{Heads: 1, Scale: 0.7}, segment); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(out)

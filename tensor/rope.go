@@ -43,13 +43,26 @@ type RopeOptions struct {
 	// Magnitude multiplies cosines and sines; 0 is 1.
 	Magnitude float64
 
+	// Alpha > 0 multiplies Base by Alpha^(Dims/(Dims-2)).
+	Alpha float64
+
 	// Yarn, where Original > 0, applies Scale to slow pairs only (YaRN, Peng et al. 2023, arXiv:2309.00071, section 3.2).
 	Yarn Yarn
 }
 
 // Yarn says which pairs are scaled: none of those that turn more than Fast times in Original positions, all of those that
-// turn less than Slow times, and a linear share of those between.
-type Yarn struct{ Original, Fast, Slow float64 }
+// turn less than Slow times, and a linear share of those between. It multiplies Magnitude by 1 + 0.1 ln s (section 3.4), where
+// s = 1/Scale > 1; with a LogMultiplier m that is divided by 1 + 0.1 m ln s.
+type Yarn struct{ Original, Fast, Slow, LogMultiplier float64 }
+
+// magnitude is the factor of RopeOptions.Magnitude.
+func (y *Yarn) magnitude(scale float64) float64 {
+	if y.Original == 0 || scale >= 1 {
+		return 1
+	}
+	log := -asm.Log64(scale)
+	return (1 + float64(0.1*log)) / (1 + float64(0.1*y.LogMultiplier*log))
+}
 
 // keeps gives, for every pair, the share of its frequency that is not scaled.
 func (o *RopeOptions) keeps() []float64 {
@@ -82,10 +95,15 @@ func NewRopeTable(o RopeOptions) (*RopeTable, error) {
 		return nil, shapeError("%d frequency factors for %d dimensions", len(o.Factors), o.Dims)
 	case !positive(o.Base) || !positive(o.Scale) || !positive(o.Magnitude):
 		return nil, shapeError("rotary embedding with base %v, scale %v, magnitude %v", o.Base, o.Scale, o.Magnitude)
+	case o.Alpha != 0 && (!positive(o.Alpha) || o.Dims < 4):
+		return nil, shapeError("rotary embedding of %d dimensions with alpha %v", o.Dims, o.Alpha)
 	case y.Original != 0 && !(positive(y.Original) && positive(y.Fast) && positive(y.Slow) && o.Base > 1):
 		return nil, shapeError("rotary embedding with base %v, YaRN over %v positions, %v to %v turns", o.Base, y.Original, y.Slow, y.Fast)
 	}
-	t := &RopeTable{freqs: make([]float64, o.Dims/2), magnitude: o.Magnitude}
+	if o.Alpha > 0 {
+		o.Base *= asm.Pow(o.Alpha, float64(o.Dims)/float64(o.Dims-2))
+	}
+	t := &RopeTable{freqs: make([]float64, o.Dims/2), magnitude: o.Magnitude * y.magnitude(o.Scale)}
 	var keep []float64
 	if y.Original != 0 {
 		keep = o.keeps()

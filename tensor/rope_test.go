@@ -19,6 +19,7 @@ func TestRopeYarn(t *testing.T) {
 	if low < 1 || high > dims/2-2 || high-low < 4 {
 		t.Fatalf("pairs %v to %v: no pairs of all three kinds", low, high)
 	}
+	magnitude := 1.5 * (0.1*math.Log(factor) + 1)
 	for _, position := range []int{1, 300, 5000} {
 		cos, sin := table.At(position)
 		var want []float64
@@ -26,7 +27,7 @@ func TestRopeYarn(t *testing.T) {
 			theta := float64(position) * math.Pow(base, -2*float64(i)/dims)
 			share := 1 - math.Min(1, math.Max(0, (float64(i)-low)/(high-low)))
 			angle := theta*share + theta/factor*(1-share)
-			want = append(want, 1.5*math.Cos(angle), 1.5*math.Sin(angle))
+			want = append(want, magnitude*math.Cos(angle), magnitude*math.Sin(angle))
 		}
 		var got []float32
 		for i := range cos {

@@ -39,6 +39,7 @@ type Runtime struct {
 	rope     ropeJob
 	attend   attendJob
 	store    storeJob
+	element  elementJob
 
 	single  Input     // Quantize
 	loading sync.Pool // *loadScratch
@@ -65,6 +66,7 @@ func NewRuntime(o Options) (*Runtime, error) {
 	rt.rope.init(rt)
 	rt.attend.init(rt)
 	rt.store.init(rt)
+	rt.element.init(rt)
 	return rt, nil
 }
 
