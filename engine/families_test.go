@@ -11,7 +11,11 @@ import (
 
 // families are the models of ../shared/families/models whose architecture is implemented.
 var families = []string{
-	"llama-tied", "llama-bias", "llama31", "llama-linear", "llama-factor", "llama-scalelinear", "gpt2",
+	"llama-tied", "llama-bias", "llama31", "llama-linear", "llama-factor", "llama-scalelinear", "llama-yarn", "llama-moe",
+	"mistral3", "smollm3", "ernie4-5", "hunyuan-dense", "exaone4", "minicpm", "granite", "arcee",
+	"qwen2", "qwen2moe", "qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "olmo", "olmo2", "olmoe",
+	"phi2", "phi3-short", "gptneox", "gpt2", "starcoder", "starcoder2", "falcon", "mpt", "bloom", "stablelm", "nemotron",
+	"command-r", "cohere2", "gpt-oss",
 }
 
 // TestFamilies: tiny models of every architecture against the logits of an independent engine, with F32 weights and cache. Its own
@@ -33,7 +37,7 @@ func TestFamilies(t *testing.T) {
 			if err := json.Unmarshal(data, &g); err != nil {
 				t.Fatal(err)
 			}
-			m, err := Open(context.Background(), rt, shared(t, "families/models/"+name+".gguf"), Options{})
+			m, err := Open(context.Background(), rt, shared(t, "families/models/"+name+".gguf"), Options{RopeContext: 256})
 			if err != nil {
 				t.Fatal(err)
 			}

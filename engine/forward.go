@@ -153,7 +153,7 @@ func (m *Model) project(p *pass) {
 			out = sized(&p.logits, n*c.Vocab)
 		}
 		p.projected = w[:n]
-		p.matmul(h, c.HiddenSize, product{m.head, nil, out})
+		m.net.logits(p, out, h)
 		p.projected = nil
 		p.deliver(out, w[:n], alone < n)
 		w = w[n:]

@@ -23,6 +23,7 @@ type loader struct {
 	t        *tensor.Runtime
 	f        *gguf.File
 	arch     string // prefix of the hyperparameters' keys
+	ropeFor  int    // Options.RopeContext
 	convert  bool
 	to       tensor.Type // what matrices become if convert is set
 	progress *progress
@@ -38,7 +39,7 @@ type loader struct {
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
-	l := &loader{ctx: ctx, t: rt.t, f: f, arch: arch, keys: map[string]bool{}, tensors: map[string]bool{}}
+	l := &loader{ctx: ctx, t: rt.t, f: f, arch: arch, ropeFor: o.RopeContext, keys: map[string]bool{}, tensors: map[string]bool{}}
 	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
 		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
@@ -144,6 +145,26 @@ func (l *loader) float(key string) float32 {
 		l.fail(key, ErrValue, "%v", x)
 	}
 	return x
+}
+
+// positive is a float that must be above 0; absent 0 says that it must be there.
+func (l *loader) positive(key string, absent float32) float32 {
+	x := absent
+	if absent == 0 || l.has(key) {
+		x = l.float(key)
+	}
+	if !(x > 0) {
+		l.fail(key, ErrValue, "%v", x)
+	}
+	return x
+}
+
+// bool is a hyperparameter that must be there.
+func (l *loader) bool(key string) bool {
+	l.keys[key] = true
+	b, err := l.f.Bool(l.arch + "." + key)
+	l.keep(err)
+	return b
 }
 
 func (l *loader) floatOr(key string, absent float32) float32 {
@@ -259,9 +280,23 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 	for _, n := range rows {
 		all += n
 	}
-	t, from, ok := l.tensor(name, cols, all)
+	return l.cut(name, []int{cols, all}, rows)
+}
+
+// stack reads a tensor of n matrices [rows][cols] that lie one after the other.
+func (l *loader) stack(name string, n, rows, cols int) []*tensor.Matrix {
+	return l.cut(name, []int{cols, rows, n}, slices.Repeat([]int{rows}, n))
+}
+
+// cut reads a tensor of the given shape, columns first, as matrices of so many rows each.
+func (l *loader) cut(name string, dims, rows []int) []*tensor.Matrix {
+	t, from, ok := l.tensor(name, dims...)
 	if !ok {
 		return nil
+	}
+	cols, all := dims[0], 1
+	for _, n := range dims[1:] {
+		all *= n
 	}
 	to := from
 	if l.convert {
@@ -351,14 +386,6 @@ func (l *loader) embedding(c *Config) *tensor.Matrix {
 		}
 	}
 	return l.matrix(name, c.Vocab, c.HiddenSize)
-}
-
-// head reads the output matrix [vocabulary][hidden size]; without one, the embedding serves for it.
-func (l *loader) head(c *Config, embedding *tensor.Matrix) *tensor.Matrix {
-	if _, ok := l.find("output.weight"); !ok {
-		return embedding
-	}
-	return l.matrix("output.weight", c.Vocab, c.HiddenSize)
 }
 
 // firstNotFinite is the index of the first NaN or infinity in x, which has one.

@@ -21,6 +21,10 @@ type Options struct {
 	// either, they stay as they are. Model.WeightTypes lists the types that result.
 	Weights string
 
+	// RopeContext decides between the two tables of rotary angles of longrope models: the one for long contexts is used for all
+	// positions if it exceeds the context that the model was first trained with. 0 is the model's context length.
+	RopeContext int
+
 	Name string // of the file, for error messages; Open uses the path
 
 	// Progress is called with the number of bytes of weights read so far and in all, by one goroutine at a time.
@@ -49,6 +53,9 @@ type Config struct {
 	HeadDim      int    // d: numbers in a head
 	FeedForward  int    // F: numbers inside the feed-forward
 
+	Experts     int // E: feed-forwards that a token chooses from in each layer; 0 without a mixture of experts
+	ExpertsUsed int // those that it is sent to
+
 	Epsilon  float32 // of the norms
 	RopeDims int     // numbers of a head that are rotated; 0 without rotary position embeddings
 	RopeBase float32
@@ -61,8 +68,7 @@ type Model struct {
 	config    Config
 	tokenizer *bpe.Tokenizer
 
-	net  network
-	head *tensor.Matrix // [vocabulary][hidden size]; the embedding itself where the two are tied
+	net network
 
 	matrices    []*tensor.Matrix
 	closed      bool // guarded by rt.t.Lock
@@ -93,11 +99,47 @@ func New(ctx context.Context, rt *Runtime, r io.ReaderAt, size int64, o Options)
 	return load(ctx, rt, f, o)
 }
 
-// architectures are the forward passes that there are, by general.architecture. Each function
-// completes the configuration and returns the network and its output matrix.
-var architectures = map[string]func(*loader, *Config) (network, *tensor.Matrix){
-	"gpt2":  loadGPT2,
-	"llama": loadLlama,
+// architectures are those that there are, by general.architecture. Each function reads what is particular to it and says which
+// parts a model has; see family.
+var architectures = map[string]func(*loader, *Config) family{
+	"arcee":         arcee,
+	"bloom":         bloom,
+	"cohere2":       cohere2,
+	"command-r":     commandR,
+	"ernie4_5":      plainLlama,
+	"exaone":        exaone,
+	"exaone4":       exaone4,
+	"falcon":        falcon,
+	"gemma":         gemma,
+	"gemma2":        gemma2,
+	"gemma3":        gemma3,
+	"glm4":          glm4,
+	"gpt-oss":       gptOSS,
+	"gpt2":          gpt2,
+	"gptneox":       gptNeoX,
+	"granite":       granite,
+	"granitemoe":    graniteMoE,
+	"hunyuan-dense": hunyuanDense,
+	"internlm2":     plainLlama,
+	"llama":         llama,
+	"minicpm":       minicpm,
+	"mistral3":      mistral3,
+	"mpt":           mpt,
+	"nemotron":      nemotron,
+	"olmo":          olmo,
+	"olmo2":         olmo2,
+	"olmoe":         olmoE,
+	"phi2":          phi2,
+	"phi3":          phi3,
+	"qwen2":         qwen2,
+	"qwen2moe":      qwen2MoE,
+	"qwen3":         qwen3,
+	"qwen3moe":      qwen3MoE,
+	"qwen3vl":       qwen3VL,
+	"smollm3":       smollm3,
+	"stablelm":      stableLM,
+	"starcoder":     starcoder,
+	"starcoder2":    starcoder2,
 }
 
 // Architectures lists the names of general.architecture that [Open] knows, in alphabetical order.
@@ -150,7 +192,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		c.Vocab = l.integer("vocab_size")
 	}
 	if l.ok() {
-		m.net, m.head = build(l, c)
+		m.net = l.decoder(c, build(l, c))
 		l.unread()
 	}
 	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()

@@ -37,12 +37,14 @@ func (p *pass) addPositions(x, embeddings []float32) {
 	}
 }
 
-// product is a matrix [rows][cols] that takes part in a matmul: out [n][rows] = x Wᵀ + bias.
+// product is a linear map that takes part in a matmul: out [n][rows] = x Wᵀ + bias.
 type product struct {
-	w    *tensor.Matrix
-	bias []float32 // nil: none
-	out  []float32
+	linear
+	out []float32
 }
+
+// times is the product of a linear map and the input of a matmul.
+func (l linear) times(out []float32) product { return product{l, out} }
 
 // matmul multiplies x [n][cols] with several matrices in one parallel phase.
 func (p *pass) matmul(x []float32, cols int, products ...product) {
@@ -51,7 +53,7 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	}
 	p.products = p.products[:0]
 	for _, m := range products {
-		p.products = append(p.products, tensor.Product{W: m.w, Bias: m.bias, Out: m.out})
+		p.products = append(p.products, tensor.Product{W: m.w, Bias: m.b, Out: m.out})
 	}
 	err := p.in.Set(p.t, x, len(x)/cols, cols)
 	if err == nil {
@@ -80,34 +82,57 @@ func (p *pass) reject(x []float32, cols int) (found bool) {
 }
 
 // attend stores the round's keys and values in the caches and computes attention:
-// out [rows][heads][head size] = softmax(q Kᵀ scale) V, every row on its own path.
-func (p *pass) attend(out []float32, layer, heads int, scale float32, q, k, v []float32) {
+// out [rows][H][d] = softmax(q Kᵀ scale) V, every row on its own path.
+func (p *pass) attend(out []float32, o tensor.AttentionOptions, q, k, v []float32) {
 	if p.err == nil {
-		p.fail(p.t.StoreKV(layer, k, v, p.segments))
+		p.fail(p.t.StoreKV(o.Layer, k, v, p.segments))
 	}
 	if p.err == nil {
-		p.fail(p.t.Attention(out, q, tensor.AttentionOptions{Layer: layer, Heads: heads, Scale: scale}, p.segments))
-	}
-}
-
-// rope rotates every head of x [rows][heads][head size] by the angles of its row's position.
-func (p *pass) rope(x []float32, heads, headDim int, t *tensor.RopeTable) {
-	if p.err == nil {
-		p.fail(p.t.Rope(tensor.RopeInterleaved, x, heads, headDim, t, p.positions))
+		p.fail(p.t.Attention(out, q, o, p.segments))
 	}
 }
 
-// rmsNorm normalizes the rows of x [n][hidden size] into dst.
-func (p *pass) rmsNorm(dst, x, w []float32, eps float32) {
+// rope rotates every head of x [rows][heads][d] by the angles of its row's position.
+func (p *pass) rope(x []float32, heads, headDim int, l *attention) {
 	if p.err == nil {
-		p.fail(p.t.RMSNorm(dst, x, w, eps))
+		p.fail(p.t.Rope(l.style, x, heads, headDim, l.rope, p.positions))
 	}
 }
 
-// layerNorm normalizes the rows of x [n][hidden size] into dst.
-func (p *pass) layerNorm(dst, x []float32, n norm, eps float32) {
-	if p.err == nil {
-		p.fail(p.t.LayerNorm(dst, x, n.w, n.b, eps))
+// normKind is a kind of normalization.
+type normKind uint8
+
+const (
+	noNorm    normKind = iota
+	rmsNorm            // Zhang and Sennrich 2019, arXiv:1910.07467
+	layerNorm          // Ba, Kiros and Hinton 2016, arXiv:1607.06450
+)
+
+// norm normalizes rows of len(w) numbers.
+type norm struct {
+	kind normKind
+	w, b []float32
+	eps  float32
+	own  []float32 // weights of several rows, one after the other, that w is too short for: those of each head
+}
+
+// norm normalizes the rows of x into dst, which may be x. Without a norm it copies.
+func (p *pass) norm(dst, x []float32, n norm) {
+	if p.err != nil {
+		return
+	}
+	switch n.kind {
+	case rmsNorm:
+		p.fail(p.t.RMSNorm(dst, x, n.w, n.eps))
+	case layerNorm:
+		p.fail(p.t.LayerNorm(dst, x, n.w, n.b, n.eps))
+	default:
+		if &dst[0] != &x[0] {
+			copy(dst, x)
+		}
+	}
+	if n.own != nil && p.err == nil {
+		p.fail(p.t.MulWeights(dst, n.own))
 	}
 }
 
@@ -118,16 +143,89 @@ func (p *pass) add(dst, x []float32) {
 	}
 }
 
-// siluMul is dst = gate / (1 + exp(-gate)) * up.
-func (p *pass) siluMul(dst, gate, up []float32) {
-	if p.err == nil {
-		p.fail(p.t.SiLUMul(dst, gate, up))
+// scale is x *= s; 0 and 1 leave x as it is.
+func (p *pass) scale(x []float32, s float32) {
+	if p.err == nil && s != 0 && s != 1 {
+		p.fail(p.t.Scale(x, s))
 	}
 }
 
-// gelu is dst = GELU(x), the tanh form.
-func (p *pass) gelu(dst, x []float32) {
+// mulRows multiplies row i of x by s[i].
+func (p *pass) mulRows(x, s []float32) {
 	if p.err == nil {
-		p.fail(p.t.GELU(dst, x))
+		p.fail(p.t.MulRows(x, s))
+	}
+}
+
+// clamp limits x to -limit … limit.
+func (p *pass) clamp(x []float32, limit float32) {
+	if p.err == nil {
+		p.fail(p.t.Clamp(x, limit))
+	}
+}
+
+// cap limits x to -limit … limit by a tanh; 0 leaves it as it is.
+func (p *pass) cap(x []float32, limit float32) {
+	if p.err == nil && limit != 0 {
+		p.fail(p.t.SoftCap(x, limit))
+	}
+}
+
+// temperature makes attention sharper far from the beginning: q *= 1 + scale * ln(floor(position/original) + 1).
+type temperature struct {
+	scale    float32 // 0: none
+	original int     // positions
+}
+
+// temper applies a temperature to q [rows][H][d].
+func (p *pass) temper(q []float32, t temperature) {
+	if t.scale == 0 || p.err != nil {
+		return
+	}
+	s := p.matrix(&p.factors, 1)
+	for i, position := range p.positions {
+		s[i] = 1 + float32(t.scale*tensor.Log(float32(int(position)/t.original+1)))
+	}
+	p.mulRows(q, s)
+}
+
+// activation is the nonlinearity of a feed-forward.
+type activation uint8
+
+const (
+	silu        activation = iota // Shazeer 2020, arXiv:2002.05202 (with a gate: SwiGLU)
+	gelu                          // the tanh form (with a gate: GEGLU)
+	reluSquared                   // So et al. 2021, arXiv:2109.08668
+	clampedSiLU                   // gpt-oss, with a gate only
+)
+
+// activate is x = act(x).
+func (p *pass) activate(x []float32, act activation) {
+	switch {
+	case p.err != nil:
+	case act == gelu:
+		p.fail(p.t.GELU(x, x))
+	case act == reluSquared:
+		p.fail(p.t.ReLUSquared(x))
+	default:
+		p.fail(errors.New("an activation that needs a gate"))
+	}
+}
+
+// gateMul is gate = act(gate) ∘ up.
+func (p *pass) gateMul(gate, up []float32, act activation) {
+	if p.err != nil {
+		return
+	}
+	if act == silu {
+		p.fail(p.t.SiLUMul(gate, gate, up))
+		return
+	}
+	if act == clampedSiLU {
+		p.fail(p.t.ClampedSwiGLU(gate, up, 1.702, 7))
+		return
+	}
+	if p.activate(gate, act); p.err == nil {
+		p.fail(p.t.Mul(gate, up))
 	}
 }

@@ -16,8 +16,10 @@ const (
 type network interface {
 	// forward embeds the round's tokens into p.x [rows][hidden size] and takes them through all layers.
 	forward(p *pass)
-	// finalNorm normalizes x [n][hidden size] in place, as the output matrix wants it.
+	// finalNorm normalizes x [n][hidden size] in place, as logits takes it.
 	finalNorm(p *pass, x []float32)
+	// logits computes out [n][vocabulary] of x [n][hidden size].
+	logits(p *pass, out, x []float32)
 }
 
 // chunk is consecutive tokens of one session in a pass.
@@ -67,7 +69,10 @@ type pass struct {
 	current int   // layer
 	err     error // the first failure; the operations after it do nothing
 
-	x, h, q, k, v, a, gate, up []float32 // activations; the networks say their shapes
+	x, h, y, q, k, v, a, gate, up []float32 // activations; the networks say their shapes
+	factors                       []float32 // [rows]
+	routing                       routing   // of experts
+	part                          []int32   // the rows that an expert computes; nil: all
 
 	logits []float32 // [rows][vocabulary] where several sessions share a reading of the head
 	work   rowWork
@@ -93,7 +98,7 @@ func (p *pass) end() {
 	clear(p.wanted)
 	clear(p.products)
 	p.chunks, p.segments, p.wanted, p.products, p.ctx = p.chunks[:0], p.segments[:0], p.wanted[:0], p.products[:0], nil
-	p.results, p.projected = nil, nil
+	p.results, p.projected, p.part = nil, nil, nil
 }
 
 func (p *pass) push(c chunk) {
@@ -166,6 +171,9 @@ func (p *pass) failRow(i int, err error) {
 	if p.projected != nil {
 		segment = p.projected[i].segment
 	} else {
+		if p.part != nil {
+			i = int(p.part[i])
+		}
 		segment = p.owner[i]
 	}
 	if r := &p.results[segment]; r.Err == nil {
@@ -173,8 +181,13 @@ func (p *pass) failRow(i int, err error) {
 	}
 }
 
-// rows is the number of rows of this round.
-func (p *pass) rows() int { return len(p.tokens) }
+// rows is the number of rows of this round, or of the part of them that an expert computes.
+func (p *pass) rows() int {
+	if p.part != nil {
+		return len(p.part)
+	}
+	return len(p.tokens)
+}
 
 // matrix gives *s the shape [rows][cols], keeping its memory where it suffices.
 func (p *pass) matrix(s *[]float32, cols int) []float32 { return sized(s, p.rows()*cols) }

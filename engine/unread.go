@@ -80,6 +80,15 @@ func neutral(key string, v gguf.Value) bool {
 	return false
 }
 
+// ignoreRope ignores the keys of rotary position embeddings in a model without them.
+func (l *loader) ignoreRope() {
+	for _, kv := range l.f.KVs {
+		if key, ok := strings.CutPrefix(kv.Key, l.arch+"."); ok && strings.HasPrefix(key, "rope.") {
+			l.keys[key] = true
+		}
+	}
+}
+
 // ignored are keys that change nothing, or that the reference engine does not read either, with the reason. A key "*.x" holds
 // for every architecture.
 var ignored = map[string]string{
@@ -92,6 +101,7 @@ var ignored = map[string]string{
 	"*.attention.layer_norm_rms_epsilon":     "likewise",
 	"*.attention.group_norm_epsilon":         "likewise",
 	"*.expert_used_count":                    "without experts it says nothing; with them it is asked for",
+	"stablelm.use_parallel_residual":         "the reference tells by the tensors whether the block is parallel",
 	"llama.attention.sliding_window":         "Mistral 7B 0.1: the reference engine runs these files with full attention",
 }
 

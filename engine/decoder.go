@@ -1,0 +1,163 @@
+package engine
+
+import "github.com/specgo/spec/tensor"
+
+// decoder is a decoder-only transformer (Vaswani et al. 2017, arXiv:1706.03762, without the encoder). Most architectures are this
+// one with other parts left out: a part that a model does not have is a zero value here. doc.go lists them, and family.go reads
+// them from a file.
+//
+// Shapes: D hidden size, H query heads, K KV heads, d head size, F feed-forward size, V vocabulary; rows are the tokens of a round.
+type decoder struct {
+	c              *Config
+	embedding      *tensor.Matrix // [V][D]
+	embeddingScale float32        // 0: none
+	positions      []float32      // [context][D] learned position embeddings
+	embeddingNorm  norm
+	blocks         []block
+	outputNorm     norm
+	output         linear  // [V][D]; the embedding where the two are tied
+	logitScale     float32 // 0: none
+	logitCap       float32 // 0: none
+}
+
+// block is one layer.
+type block struct {
+	attnNorm      norm // of the attention's input
+	attention     attention
+	attnPostNorm  norm // of the attention's output
+	ffnNorm       norm // of the feed-forward's input; in a parallel block without one it reads the attention's
+	ffn           feedForward
+	experts       *experts // instead of ffn
+	ffnPostNorm   norm     // of the feed-forward's output
+	parallel      bool     // both sublayers read the block's input
+	residualScale float32  // of what is added to the residual stream; 0: none
+}
+
+// attention is grouped-query attention (Ainslie et al. 2023, arXiv:2305.13245).
+type attention struct {
+	q            linear // [H*d][D]
+	k, v         linear // [K*d][D]
+	o            linear // [D][H*d]
+	clamp        float32
+	qNorm, kNorm norm // over a head, or over all heads at once
+	normLast     bool // after the rotation instead of before
+	rope         *tensor.RopeTable
+	style        tensor.RopeStyle
+	temperature  temperature
+	scores       tensor.AttentionOptions
+}
+
+// feedForward is act(gate x) ∘ (up x), or act(up x) without a gate, then down.
+type feedForward struct {
+	gate, up linear // [F][D]
+	down     linear // [D][F]
+	act      activation
+}
+
+// linear is a matrix [rows][cols] and a bias [rows], nil where there is none.
+type linear struct {
+	w *tensor.Matrix
+	b []float32
+}
+
+func (m *decoder) forward(p *pass) {
+	x := p.matrix(&p.x, m.c.HiddenSize) // [rows][D] the residual stream
+	p.embed(x, m.embedding)
+	p.scale(x, m.embeddingScale)
+	if m.positions != nil {
+		p.addPositions(x, m.positions)
+	}
+	p.norm(x, x, m.embeddingNorm)
+	for i := range m.blocks {
+		if !p.layer(i) {
+			return
+		}
+		m.blocks[i].forward(p, m.c, x)
+	}
+}
+
+// forward adds what the block computes to the residual stream x [rows][D].
+func (b *block) forward(p *pass, c *Config, x []float32) {
+	h := p.matrix(&p.h, c.HiddenSize) // [rows][D] what a sublayer reads
+	y := p.matrix(&p.y, c.HiddenSize) // [rows][D] what it computes
+
+	p.norm(h, x, b.attnNorm)
+	b.attention.forward(p, c, y, h)
+	if b.parallel { // x + attention(norm(x)) + ffn(norm(x))
+		if b.ffnNorm.kind != noNorm {
+			p.norm(h, x, b.ffnNorm)
+		}
+		p.add(x, y)
+		b.ffn.forward(p, c, y, h)
+		p.add(x, y)
+		return
+	}
+	p.norm(y, y, b.attnPostNorm)
+	p.scale(y, b.residualScale)
+	p.add(x, y)
+
+	p.norm(h, x, b.ffnNorm)
+	if b.experts != nil {
+		b.experts.forward(p, c, y, h)
+	} else {
+		b.ffn.forward(p, c, y, h)
+	}
+	p.norm(y, y, b.ffnPostNorm)
+	p.scale(y, b.residualScale)
+	p.add(x, y)
+}
+
+// forward computes y [rows][D] of h [rows][D]: softmax(q Kᵀ scale) V of every head, every row on its own path.
+func (l *attention) forward(p *pass, c *Config, y, h []float32) {
+	q := p.matrix(&p.q, c.Heads*c.HeadDim)   // [rows][H][d]
+	k := p.matrix(&p.k, c.KVHeads*c.HeadDim) // [rows][K][d]
+	v := p.matrix(&p.v, c.KVHeads*c.HeadDim)
+	a := p.matrix(&p.a, c.Heads*c.HeadDim)
+
+	p.matmul(h, c.HiddenSize, l.q.times(q), l.k.times(k), l.v.times(v))
+	if l.clamp > 0 {
+		p.clamp(q, l.clamp)
+		p.clamp(k, l.clamp)
+		p.clamp(v, l.clamp)
+	}
+	if !l.normLast {
+		p.norm(q, q, l.qNorm)
+		p.norm(k, k, l.kNorm)
+	}
+	if l.rope != nil {
+		p.rope(q, c.Heads, c.HeadDim, l)
+		p.rope(k, c.KVHeads, c.HeadDim, l)
+	}
+	if l.normLast {
+		p.norm(q, q, l.qNorm)
+		p.norm(k, k, l.kNorm)
+	}
+	p.temper(q, l.temperature)
+	p.attend(a, l.scores, q, k, v)
+	p.matmul(a, c.Heads*c.HeadDim, l.o.times(y))
+}
+
+// forward computes y [rows][D] of h [rows][D].
+func (l *feedForward) forward(p *pass, c *Config, y, h []float32) {
+	f := l.up.w.Rows()
+	up := p.matrix(&p.up, f)
+	if l.gate.w == nil {
+		p.matmul(h, c.HiddenSize, l.up.times(up))
+		p.activate(up, l.act)
+		p.matmul(up, f, l.down.times(y))
+		return
+	}
+	gate := p.matrix(&p.gate, f)
+	p.matmul(h, c.HiddenSize, l.gate.times(gate), l.up.times(up))
+	p.gateMul(gate, up, l.act)
+	p.matmul(gate, f, l.down.times(y))
+}
+
+func (m *decoder) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+
+// logits computes out [n][V] of the normalized x [n][D].
+func (m *decoder) logits(p *pass, out, x []float32) {
+	p.matmul(x, m.c.HiddenSize, m.output.times(out))
+	p.scale(out, m.logitScale)
+	p.cap(out, m.logitCap)
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// experts is a mixture of experts (Shazeer et al. 2017, arXiv:1701.06538; Fedus et al. 2021, arXiv:2101.03961): of E feed-forwards
+// every token is sent to those that its router ranks highest. What a token gets does not depend on the others in the pass: its
+// experts are added in ascending order.
+type experts struct {
+	router    linear        // [E][D]
+	choice    []float32     // [E] added to the probabilities for the choice only; nil: none
+	each      []feedForward // [E]
+	used      int           // experts for each token
+	gating    gating
+	normalize bool    // the weights of the chosen sum to 1
+	scale     float32 // of the weights; 0: none
+
+	shared     *feedForward // of every token; nil: none
+	sharedGate linear       // [1][D]: the shared one is multiplied by the sigmoid of this
+}
+
+// gating says how the router's logits become weights; the numbers are those of the key expert_gating_func.
+type gating int
+
+const (
+	gateSoftmax       gating = 1 // softmax over all experts
+	gateSigmoid       gating = 2
+	gateSoftmaxChosen gating = 3 // softmax over the chosen experts' logits
+)
+
+// routing is the scratch of a pass for experts.
+type routing struct {
+	logits, weights []float32 // [rows][E] of all, [rows][used] of the chosen
+	chosen          []int32   // [rows][used] ascending
+	order           []int32   // [E] scratch of one row
+	p               []float32 // [E] scratch of one row
+	rows            []int32   // that an expert is chosen for
+	x, y            []float32 // [rows][D] of one expert
+	gate            []float32 // [rows] of the shared expert
+}
+
+func (e *experts) forward(p *pass, c *Config, y, h []float32) {
+	r, n, d := &p.routing, p.rows(), c.HiddenSize
+	logits := p.matrix(&r.logits, len(e.each))
+	p.matmul(h, d, e.router.times(logits))
+	if p.err != nil {
+		return
+	}
+	sized(&r.chosen, n*e.used)
+	sized(&r.weights, n*e.used)
+	for i := range n {
+		e.choose(r, i)
+	}
+	clear(y)
+	for expert := range e.each {
+		r.rows = r.rows[:0]
+		for i := range n {
+			if slices.Contains(r.chosen[i*e.used:(i+1)*e.used], int32(expert)) {
+				r.rows = append(r.rows, int32(i))
+			}
+		}
+		if len(r.rows) == 0 {
+			continue
+		}
+		x, out := sized(&r.x, len(r.rows)*d), sized(&r.y, len(r.rows)*d)
+		for j, i := range r.rows {
+			copy(x[j*d:(j+1)*d], h[int(i)*d:])
+		}
+		p.part = r.rows
+		e.each[expert].forward(p, c, out, x)
+		p.part = nil
+		for j, i := range r.rows {
+			at := int(i) * e.used
+			w := r.weights[at+slices.Index(r.chosen[at:at+e.used], int32(expert))]
+			tensor.MulAdd(y[int(i)*d:(int(i)+1)*d], out[j*d:(j+1)*d], w)
+		}
+	}
+	if e.shared != nil {
+		out := p.matrix(&r.y, d)
+		e.shared.forward(p, c, out, h)
+		if e.sharedGate.w != nil {
+			gate := p.matrix(&r.gate, 1)
+			p.matmul(h, d, e.sharedGate.times(gate))
+			for i, z := range gate {
+				gate[i] = tensor.Sigmoid(z)
+			}
+			p.mulRows(out, gate)
+		}
+		p.add(y, out)
+	}
+}
+
+// choose fills r.chosen and r.weights of row i from r.logits. Ties go to the lower expert.
+func (e *experts) choose(r *routing, i int) {
+	n := len(e.each)
+	p, order := sized(&r.p, n), sized(&r.order, n)
+	copy(p, r.logits[i*n:])
+	switch e.gating {
+	case gateSoftmax:
+		tensor.Softmax(p)
+	case gateSigmoid:
+		for j, z := range p {
+			p[j] = tensor.Sigmoid(z)
+		}
+	}
+	rank := p
+	if e.choice != nil {
+		rank = r.logits[i*n : (i+1)*n]
+		for j := range rank {
+			rank[j] = p[j] + e.choice[j]
+		}
+	}
+	for j := range order {
+		order[j] = int32(j)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a, b))
+	})
+	chosen, weights := r.chosen[i*e.used:(i+1)*e.used], r.weights[i*e.used:(i+1)*e.used]
+	copy(chosen, order)
+	slices.Sort(chosen)
+	for j, expert := range chosen {
+		weights[j] = p[expert]
+	}
+	if e.gating == gateSoftmaxChosen {
+		most, sum := slices.Max(weights), float32(0)
+		for j, z := range weights {
+			weights[j] = tensor.Exp(z - most)
+			sum += weights[j]
+		}
+		for j := range weights {
+			weights[j] /= sum
+		}
+	}
+	if e.normalize {
+		sum := float32(0)
+		for _, w := range weights {
+			sum += w
+		}
+		sum = max(sum, 1.0/(1<<14))
+		for j := range weights {
+			weights[j] /= sum
+		}
+	}
+	if e.scale != 0 {
+		for j := range weights {
+			weights[j] *= e.scale
+		}
+	}
+}

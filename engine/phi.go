@@ -1,0 +1,19 @@
+package engine
+
+// phi2 is Phi-1, 1.5 and 2: attention and feed-forward read the same norm.
+func phi2(*loader, *Config) family {
+	return family{norm: layerNorm, parallel: true, rotation: halves, activation: gelu, head: headRequired, outputBias: true}
+}
+
+// phi3 is Phi-3, 3.5 and 4 (Abdin et al. 2024, arXiv:2404.14219): longrope, the gate in the matrix of the feed-forward's input. The reference
+// engine runs its windows as full attention.
+func phi3(l *loader, _ *Config) family {
+	l.has("attention.sliding_window")
+	l.has("attention.sliding_window_pattern")
+	return family{norm: rmsNorm, rotation: halves, phi3: true, gateInUp: true}
+}
+
+// glm4 is GLM-4 9B: norms before and after the sublayers.
+func glm4(*loader, *Config) family {
+	return family{norm: rmsNorm, output: true, rotation: pairs, gateInUp: true}
+}

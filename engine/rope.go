@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// ropes are what a model's layers know of positions.
+type ropes struct {
+	full, window *tensor.RopeTable // of layers without and with a window; nil: not rotated
+	slopes       []float32         // ALiBi; nil: none
+}
+
+// ropes makes the tables of rotary position embeddings (Su et al. 2021, arXiv:2104.09864): rope.dimension_count numbers of each head are
+// rotated, pair i by position * base^(-2i/n) / factor_i radians, with the scaling of rope.scaling.*.
+func (l *loader) ropes(c *Config, f family) (r ropes) {
+	if f.alibi > 0 {
+		r.slopes = tensor.ALiBiSlopes(c.Heads, float64(f.alibi))
+	}
+	if f.rotation == none {
+		return r
+	}
+	c.RopeDims = l.integerOr("rope.dimension_count", c.HeadDim)
+	c.RopeBase = l.floatOr("rope.freq_base", 10000)
+	if c.RopeDims < 2 || c.RopeDims > c.HeadDim || c.RopeDims%2 != 0 {
+		l.fail("rope.dimension_count", ErrValue, "%d of a head's %d dimensions", c.RopeDims, c.HeadDim)
+	}
+	o := tensor.RopeOptions{Dims: c.RopeDims, Base: float64(c.RopeBase)}
+	if o.Magnitude = float64(l.floatOr("rope.scaling.attn_factor", 1)); o.Magnitude == 0 {
+		l.fail("rope.scaling.attn_factor", ErrValue, "%v", o.Magnitude)
+	}
+	factors := l.ropeScaling(c, f, &o)
+	if f.alphaKey {
+		o.Alpha = float64(l.floatOr("rope.scaling.alpha", 0))
+	}
+	if !l.ok() {
+		return r
+	}
+	if _, err := tensor.NewRopeTable(o); err != nil {
+		l.fail("rope.freq_base", ErrValue, "%v: %v", c.RopeBase, err)
+		return r
+	}
+	if factors != "" {
+		o.Factors = l.optional(factors, c.RopeDims/2)
+	}
+	if !l.ok() {
+		return r
+	}
+	table := func(o tensor.RopeOptions) *tensor.RopeTable {
+		t, err := tensor.NewRopeTable(o)
+		if err != nil {
+			l.keep(fmt.Errorf("%s: tensor %q: %w: %w", l.f.Name, factors, ErrDamaged, err))
+		}
+		return t
+	}
+	r.full = table(o)
+	r.window = r.full
+	if f.windowed != nil {
+		if f.windowRope {
+			o.Scale, o.Magnitude, o.Yarn = 1, 1, tensor.Yarn{}
+		}
+		base := f.windowBase
+		if base == 0 {
+			base = c.RopeBase
+		}
+		o.Base = float64(l.floatOr("rope.freq_base_swa", base))
+		r.window = table(o)
+	}
+	return r
+}
+
+// ropeScaling reads rope.scaling.* into o and returns the name of the tensor of frequency factors, "" if there is none. A factor
+// without a type is linear; without a factor there is no scaling.
+func (l *loader) ropeScaling(c *Config, f family, o *tensor.RopeOptions) (factors string) {
+	if f.factors {
+		factors = "rope_freqs.weight"
+	}
+	key := "rope.scaling.factor" // of the factor
+	factor, old := l.floatOr(key, 0), l.floatOr("rope.scale_linear", 0)
+	if factor == 0 && old != 0 {
+		factor, key = old, "rope.scale_linear"
+	}
+	if factor == 0 {
+		factor = 1
+	}
+	if factor < 1e-3 || factor > 1e6 {
+		l.fail(key, ErrValue, "%v", factor)
+		return ""
+	}
+	o.Scale = 1 / float64(factor)
+	kind := l.stringOr("rope.scaling.type", "linear")
+	original := c.Context
+	if kind == "yarn" || kind == "longrope" || f.phi3 {
+		original = l.integerOr("rope.scaling.original_context_length", c.Context)
+	}
+	switch {
+	case kind == "none":
+		o.Scale = 1
+	case kind == "linear":
+	case kind == "yarn":
+		o.Yarn = tensor.Yarn{Original: float64(original), Fast: 32, Slow: 1}
+		if f.yarnKeys {
+			o.Yarn.Fast = float64(l.floatOr("rope.scaling.yarn_beta_fast", 32))
+			o.Yarn.Slow = float64(l.floatOr("rope.scaling.yarn_beta_slow", 1))
+			o.Yarn.LogMultiplier = float64(l.floatOr("rope.scaling.yarn_log_multiplier", 0))
+		}
+	case kind == "longrope" && (f.longrope || f.phi3):
+	default:
+		l.fail("rope.scaling.type", ErrUnsupported, "%q", kind)
+	}
+	if f.phi3 || kind == "longrope" {
+		long, short := "rope_factors_long.weight", "rope_factors_short.weight"
+		l.find(long)
+		l.find(short)
+		context := l.ropeFor
+		if context == 0 {
+			context = c.Context
+		}
+		if factors = short; context > original {
+			factors = long
+		}
+	}
+	return factors
+}
