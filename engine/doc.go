@@ -10,6 +10,37 @@
 // was cut into passes, on what else shared a pass, on the number of threads, or on the kernels
 // chosen. They are equal bit for bit. That is what makes speculative decoding exact.
 //
+// # Architectures
+//
+// Almost every decoder-only model is one block with other parts left out (decoder.go). With x the residual stream of a token:
+//
+//	h = norm(x)                       attn_norm; none: h = x
+//	q, k, v = Wq h, Wk h, Wv h        biases, limits; q and k normalized over a head or all heads, before or after
+//	q, k = rotate(q), rotate(k)       pairs or halves, part of a head or none; one table for layers with a window, one for the others
+//	s = q·k * scale                   soft cap, ALiBi, window; one sink per head
+//	y = norm(Wo softmax(s) v)         post norm
+//	x = x + y * scale
+//	h = norm(x)                       ffn_norm; a parallel block reads the x from before attention
+//	y = Wdown act(Wgate h) ∘ (Wup h)  or without a gate; or the sum of the experts that a router chooses, and a shared one
+//	x = x + norm(y) * scale           post norm
+//
+// Before the blocks: the embedding, scaled or normalized, and learned positions. After them: a norm, the output matrix, a scale and a
+// soft cap of logits. An architecture is a function that says which of these parts its models have and where a file keeps them
+// (type family); family.go reads them, and rope.go makes the tables of angles. A new one is such a function, a line in the table of
+// model.go, and its model among those of families_test.go:
+//
+//	// gemma2 is Gemma 2: norms before and after the sublayers, windows in every other layer, soft caps.
+//	func gemma2(l *loader, c *Config) family {
+//		f := gemma(l, c)
+//		f.output = true
+//		f.window, f.windowed = l.integerOr("attention.sliding_window", 4096), l.window(2)
+//		f.cap, f.logitCap = l.floatOr("attn_logit_softcapping", 50), l.floatOr("final_logit_softcapping", 30)
+//		...
+//
+// What a function asks the loader for counts as known: it need not list what it does not have. A model whose block is another one
+// (recurrent layers, layers that share a cache) implements the interface network by itself, from the same parts: attention,
+// feedForward, experts and norm are values with a forward of their own.
+//
 // # Refused files
 //
 // A file whose architecture, weight types or options are not implemented is refused by an error that names the key or
