@@ -1,0 +1,564 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// reference computes a model from its GGUF file in float64, by the formulas of the papers, with naive loops. It shares
+// nothing with the engine but the parser of the file.
+type reference struct {
+	f    *gguf.File
+	arch string
+	t    map[string][]float64
+}
+
+func newReference(tb testing.TB, file []byte) *reference {
+	tb.Helper()
+	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "reference.gguf")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := &reference{f: f, t: map[string][]float64{}}
+	if r.arch, err = f.String("general.architecture"); err != nil {
+		tb.Fatal(err)
+	}
+	for _, t := range f.Tensors {
+		raw := make([]byte, t.Size)
+		if _, err := io.ReadFull(io.NewSectionReader(f.Reader(), t.Offset, t.Size), raw); err != nil {
+			tb.Fatal(err)
+		}
+		x := make([]float64, t.Elements())
+		switch t.Type {
+		case gguf.F32:
+			for i := range x {
+				x[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+			}
+		case gguf.Q8_0: // blocks of a half-precision scale and 32 bytes
+			for i := range x {
+				block := raw[i/32*34:]
+				x[i] = half(binary.LittleEndian.Uint16(block)) * float64(int8(block[2+i%32]))
+			}
+		default:
+			tb.Fatalf("%s: the reference does not read %v", t.Name, t.Type)
+		}
+		r.t[t.Name] = x
+	}
+	return r
+}
+
+// half is the value of a binary16 number that is finite.
+func half(bits uint16) float64 {
+	exponent, fraction, sign := int(bits>>10&31), float64(bits&1023)/1024, 1-2*float64(bits>>15)
+	if exponent == 0 {
+		return sign * math.Ldexp(fraction, -14)
+	}
+	return sign * math.Ldexp(1+fraction, exponent-15)
+}
+
+// number is the value of a hyperparameter, or absent where the file has no such key.
+func (r *reference) number(key string, absent float64) float64 {
+	switch v, _ := r.f.Value(r.arch + "." + key); v := v.(type) {
+	case uint32:
+		return float64(v)
+	case float32:
+		return float64(v)
+	}
+	return absent
+}
+
+func (r *reference) integer(key string, absent int) int { return int(r.number(key, float64(absent))) }
+
+// flag is the value of a bool, or absent where the file has no such key.
+func (r *reference) flag(key string, absent bool) bool {
+	if v, ok := r.f.Value(r.arch + "." + key); ok {
+		return v.(bool)
+	}
+	return absent
+}
+
+// is reports whether the model is of one of these architectures.
+func (r *reference) is(archs ...string) bool { return slices.Contains(archs, r.arch) }
+
+// linear is W x + b for the tensors name.weight [rows][len(x)] and, if there, name.bias [rows].
+func (r *reference) linear(name string, x []float64) []float64 {
+	return r.matrix(r.t[name+".weight"], r.t[name+".bias"], x)
+}
+
+func (r *reference) matrix(w, b, x []float64) []float64 {
+	y := make([]float64, len(w)/len(x))
+	for i := range y {
+		for j, v := range x {
+			y[i] += w[i*len(x)+j] * v
+		}
+	}
+	addTo(y, b)
+	return y
+}
+
+// expert is linear for matrix e of n that lie one after the other.
+func (r *reference) expert(name string, e, n int, x []float64) []float64 {
+	w, b := r.t[name+".weight"], r.t[name+".bias"]
+	return r.matrix(w[e*len(w)/n:(e+1)*len(w)/n], b[e*len(b)/n:(e+1)*len(b)/n], x)
+}
+
+func (r *reference) layerNorms() bool {
+	return r.is("phi2", "gptneox", "gpt2", "starcoder", "starcoder2", "falcon", "mpt", "bloom", "stablelm", "command-r", "cohere2", "nemotron", "olmo")
+}
+
+// norm is LayerNorm or RMSNorm over len(x) numbers, with the weights and biases that there are; w, b may be those of several x.
+func (r *reference) normalize(x, w, b []float64) []float64 {
+	n := float64(len(x))
+	mean, variance, eps := 0.0, 0.0, r.number("attention.layer_norm_rms_epsilon", 0)
+	if r.layerNorms() {
+		eps = r.number("attention.layer_norm_epsilon", 0)
+		for _, v := range x {
+			mean += v / n
+		}
+	}
+	for _, v := range x {
+		variance += (v - mean) * (v - mean) / n
+	}
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = (v - mean) / math.Sqrt(variance+eps)
+		if w != nil {
+			y[i] *= w[i]
+		}
+	}
+	addTo(y, b)
+	return y
+}
+
+func (r *reference) norm(name string, x []float64) []float64 {
+	return r.normalize(x, r.t[name+".weight"], r.t[name+".bias"])
+}
+
+// headNorm normalizes q or k: every head with the weights that all share or with its own, or all heads at once.
+func (r *reference) headNorm(name string, x []float64, headDim int) []float64 {
+	w := r.t[name+".weight"]
+	switch {
+	case w == nil:
+		return x
+	case len(w) == len(x) && !r.is("stablelm", "command-r"):
+		return r.normalize(x, w, r.t[name+".bias"])
+	}
+	var y []float64
+	for h := 0; h < len(x); h += headDim {
+		at := h % len(w)
+		y = append(y, r.normalize(x[h:h+headDim], w[at:at+headDim], nil)...)
+	}
+	return y
+}
+
+// windowed reports whether a layer has a sliding window.
+func (r *reference) windowed(layer int) bool {
+	period, ok := map[string]int{"gemma2": 2, "gemma3": 6, "cohere2": 4, "gpt-oss": 2, "olmo2": 4}[r.arch]
+	if !ok || r.number("attention.sliding_window", 0) == 0 && r.arch != "gemma2" {
+		return false
+	}
+	if v, ok := r.f.Value(r.arch + ".attention.sliding_window_pattern"); ok {
+		if list, ok := v.([]bool); ok {
+			return list[layer]
+		}
+	}
+	period = r.integer("attention.sliding_window_pattern", period)
+	return period == 0 || layer%period < period-1
+}
+
+// rotated reports whether a layer's queries and keys are rotated.
+func (r *reference) rotated(layer int) bool {
+	switch r.arch {
+	case "gpt2", "starcoder", "mpt", "bloom":
+		return false
+	case "smollm3":
+		return (layer+1)%4 != 0
+	case "cohere2":
+		return r.windowed(layer)
+	case "granite", "granitemoe":
+		return r.flag("rope.scaling.finetuned", true)
+	}
+	return true
+}
+
+// ropeContext is the Options.RopeContext of the tests.
+const ropeContext = 256
+
+// rotate rotates the pairs of every head of x by the angles of a position.
+func (r *reference) rotate(x []float64, headDim, position, layer int) {
+	n := r.integer("rope.dimension_count", headDim)
+	base, scale, magnitude := r.number("rope.freq_base", 10000), 1.0, r.number("rope.scaling.attn_factor", 1)
+	if factor := r.number("rope.scaling.factor", 0); factor != 0 {
+		scale = factor
+	} else if old := r.number("rope.scale_linear", 0); old != 0 {
+		scale = old
+	}
+	kind, _ := r.f.String(r.arch + ".rope.scaling.type")
+	if alpha := r.number("rope.scaling.alpha", 0); alpha > 0 {
+		base *= math.Pow(alpha, float64(n)/float64(n-2))
+	}
+	window := r.windowed(layer)
+	if window {
+		other := base
+		if r.arch == "gemma3" {
+			other = 10000
+		}
+		base = r.number("rope.freq_base_swa", other)
+	}
+	if window && r.is("gemma3", "olmo2") {
+		scale, magnitude, kind = 1, 1, "none"
+	}
+	if kind == "none" {
+		scale = 1
+	}
+	original := r.number("rope.scaling.original_context_length", r.number("context_length", 0))
+	factors := r.t["rope_freqs.weight"]
+	if r.t["rope_factors_long.weight"] != nil {
+		factors = r.t["rope_factors_short.weight"]
+		if ropeContext > original {
+			factors = r.t["rope_factors_long.weight"]
+		}
+	}
+	low, high := 0.0, 0.0
+	if kind == "yarn" {
+		fast, slow, multiplier := 32.0, 1.0, 0.0
+		if r.arch == "mistral3" {
+			fast, slow = r.number("rope.scaling.yarn_beta_fast", 32), r.number("rope.scaling.yarn_beta_slow", 1)
+			multiplier = r.number("rope.scaling.yarn_log_multiplier", 0)
+		}
+		pair := func(turns float64) float64 {
+			return float64(n) * math.Log(original/(turns*2*math.Pi)) / (2 * math.Log(base))
+		}
+		low, high = math.Max(0, math.Floor(pair(fast))), math.Min(float64(n-1), math.Ceil(pair(slow)))
+		if scale > 1 {
+			magnitude *= (1 + 0.1*math.Log(scale)) / (1 + 0.1*multiplier*math.Log(scale))
+		}
+	}
+	halves := r.is("qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3vl", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gptneox", "starcoder2", "falcon", "stablelm",
+		"nemotron", "olmo2", "olmoe", "exaone", "exaone4", "gpt-oss", "hunyuan-dense")
+	for h := 0; h < len(x); h += headDim {
+		for i := range n / 2 {
+			angle := float64(position) * math.Pow(base, -2*float64(i)/float64(n))
+			if factors != nil {
+				angle /= factors[i]
+			}
+			keep := 0.0
+			if kind == "yarn" {
+				keep = 1 - math.Min(math.Max((float64(i)-low)/math.Max(0.001, high-low), 0), 1)
+			}
+			angle = angle*keep + angle/scale*(1-keep)
+			first, second := h+2*i, h+2*i+1
+			if halves {
+				first, second = h+i, h+i+n/2
+			}
+			sin, cos := math.Sincos(angle)
+			a, b := x[first], x[second]
+			x[first], x[second] = (a*cos-b*sin)*magnitude, (a*sin+b*cos)*magnitude
+		}
+	}
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// activate is the feed-forward's nonlinearity.
+func (r *reference) activate(x float64) float64 {
+	switch {
+	case r.is("arcee", "nemotron"):
+		return math.Max(x, 0) * math.Max(x, 0)
+	case r.is("gemma", "gemma2", "gemma3") || r.layerNorms() && !r.is("stablelm", "command-r", "cohere2", "olmo"):
+		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}
+	return x * sigmoid(x)
+}
+
+// gated is act(gate) * up.
+func (r *reference) gated(gate, up []float64) []float64 {
+	y := make([]float64, len(up))
+	for i, g := range gate {
+		if r.arch == "gpt-oss" {
+			g = math.Min(g, 7)
+			y[i] = g * sigmoid(1.702*g) * (math.Min(math.Max(up[i], -7), 7) + 1)
+		} else {
+			y[i] = r.activate(g) * up[i]
+		}
+	}
+	return y
+}
+
+func (r *reference) feedForward(b, suffix string, h []float64) []float64 {
+	up := r.linear(b+"ffn_up"+suffix, h)
+	switch {
+	case r.is("phi3", "glm4"):
+		up = r.gated(up[:len(up)/2], up[len(up)/2:])
+	case r.t[b+"ffn_gate"+suffix+".weight"] != nil:
+		up = r.gated(r.linear(b+"ffn_gate"+suffix, h), up)
+	default:
+		for i, v := range up {
+			up[i] = r.activate(v)
+		}
+	}
+	return r.linear(b+"ffn_down"+suffix, up)
+}
+
+func softmax(x []float64) []float64 {
+	y, sum := make([]float64, len(x)), 0.0
+	for i, v := range x {
+		y[i] = math.Exp(v - slices.Max(x))
+		sum += y[i]
+	}
+	for i := range y {
+		y[i] /= sum
+	}
+	return y
+}
+
+func (r *reference) experts(b string, h []float64) []float64 {
+	logits, n, used := r.linear(b+"ffn_gate_inp", h), r.integer("expert_count", 0), r.integer("expert_used_count", 0)
+	p := logits
+	if r.arch != "gpt-oss" {
+		p = softmax(logits)
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[j], p[i]) })
+	var w []float64
+	for _, e := range order[:used] {
+		w = append(w, p[e])
+	}
+	if r.arch == "gpt-oss" {
+		w = softmax(w)
+	}
+	if !r.is("olmoe", "qwen2moe", "gpt-oss") {
+		sum := 0.0
+		for _, v := range w {
+			sum += v
+		}
+		for i := range w {
+			w[i] /= math.Max(sum, 1.0/(1<<14))
+		}
+	}
+	scale := r.number("expert_weights_scale", 0)
+	if scale == 0 {
+		scale = 1
+	}
+	y := make([]float64, len(h))
+	for i, e := range order[:used] {
+		inner := r.gated(r.expert(b+"ffn_gate_exps", e, n, h), r.expert(b+"ffn_up_exps", e, n, h))
+		for j, v := range r.expert(b+"ffn_down_exps", e, n, inner) {
+			y[j] += w[i] * scale * v
+		}
+	}
+	if r.t[b+"ffn_up_shexp.weight"] != nil {
+		gate := 1.0
+		if g := r.t[b+"ffn_gate_inp_shexp.weight"]; g != nil {
+			gate = sigmoid(r.matrix(g, nil, h)[0])
+		}
+		for j, v := range r.feedForward(b, "_shexp", h) {
+			y[j] += gate * v
+		}
+	}
+	return y
+}
+
+// logits are those after every token of ids.
+func (r *reference) logits(ids []int32) []float64 {
+	layers, width, heads := r.integer("block_count", 0), r.integer("embedding_length", 0), r.integer("attention.head_count", 0)
+	kvHeads, headDim := r.integer("attention.head_count_kv", heads), r.integer("attention.key_length", width/heads)
+	keys, values := make([][][]float64, layers), make([][][]float64, layers) // [layer][position][KV heads * head size]
+	post := r.is("gemma2", "gemma3", "olmo2", "exaone4", "glm4")
+	noInput := r.is("olmo2", "exaone4")
+	residual := r.number("residual_scale", 0)
+	if residual == 0 {
+		residual = 1
+		if r.arch == "minicpm" {
+			residual = 1.4 / math.Sqrt(float64(layers))
+		}
+	}
+	attentionScale := r.number("attention.scale", 0)
+	if attentionScale == 0 {
+		attentionScale = 1 / math.Sqrt(float64(headDim))
+	}
+	alibi := 0.0
+	if r.arch == "bloom" {
+		alibi = 8
+	} else if r.arch == "mpt" {
+		alibi = r.number("attention.max_alibi_bias", 0)
+	}
+	var out []float64
+	for position, id := range ids {
+		x := append([]float64(nil), r.t["token_embd.weight"][int(id)*width:][:width]...)
+		scale := r.number("embedding_scale", 0)
+		switch {
+		case r.is("gemma", "gemma2", "gemma3"):
+			scale = math.Sqrt(float64(width))
+		case scale == 0 && r.arch == "minicpm":
+			scale = 12
+		case scale == 0:
+			scale = 1
+		}
+		for i := range x {
+			x[i] *= scale
+		}
+		if p := r.t["position_embd.weight"]; p != nil {
+			addTo(x, p[position*width:][:width])
+		}
+		if r.t["token_embd_norm.weight"] != nil {
+			x = r.norm("token_embd_norm", x)
+		}
+		for l := range layers {
+			b := fmt.Sprintf("blk.%d.", l)
+			h := x
+			if !noInput {
+				h = r.norm(b+"attn_norm", x)
+			}
+			ffnInput := h // of a parallel block
+			if r.t[b+"attn_norm_2.weight"] != nil {
+				h = r.norm(b+"attn_norm_2", x)
+			}
+			var q, k, v []float64
+			if r.t[b+"attn_qkv.weight"] != nil {
+				qkv := r.linear(b+"attn_qkv", h)
+				q, k, v = qkv[:heads*headDim], qkv[heads*headDim:(heads+kvHeads)*headDim], qkv[(heads+kvHeads)*headDim:]
+			} else {
+				q, k, v = r.linear(b+"attn_q", h), r.linear(b+"attn_k", h), r.linear(b+"attn_v", h)
+			}
+			if limit := r.number("attention.clamp_kqv", 0); limit > 0 {
+				for _, x := range [][]float64{q, k, v} {
+					for i := range x {
+						x[i] = math.Min(math.Max(x[i], -limit), limit)
+					}
+				}
+			}
+			if r.arch != "hunyuan-dense" {
+				q, k = r.headNorm(b+"attn_q_norm", q, headDim), r.headNorm(b+"attn_k_norm", k, headDim)
+			}
+			if r.rotated(l) {
+				r.rotate(q, headDim, position, l)
+				r.rotate(k, headDim, position, l)
+			}
+			if r.arch == "hunyuan-dense" {
+				q, k = r.headNorm(b+"attn_q_norm", q, headDim), r.headNorm(b+"attn_k_norm", k, headDim)
+			}
+			if t := r.number("attention.temperature_scale", 0); t != 0 {
+				original := r.number("rope.scaling.original_context_length", r.number("context_length", 0))
+				for i := range q {
+					q[i] *= 1 + t*math.Log(math.Floor(float64(position)/original)+1)
+				}
+			}
+			keys[l], values[l] = append(keys[l], k), append(values[l], v)
+			first := 0
+			if r.windowed(l) {
+				first = max(0, position+1-r.integer("attention.sliding_window", 4096))
+			}
+			a := make([]float64, heads*headDim)
+			for head := range heads {
+				at := head / (heads / kvHeads) * headDim
+				var p []float64
+				for j := first; j <= position; j++ {
+					s := 0.0
+					for d := range headDim {
+						s += q[head*headDim+d] * keys[l][j][at+d]
+					}
+					s *= attentionScale
+					if r.arch == "gemma2" {
+						limit := r.number("attn_logit_softcapping", 50)
+						s = limit * math.Tanh(s/limit)
+					}
+					if alibi > 0 {
+						n := math.Pow(2, math.Floor(math.Log2(float64(heads))))
+						slope := math.Pow(2, -alibi/n*float64(head+1))
+						if float64(head) >= n {
+							slope = math.Pow(2, -alibi/(2*n)*(2*(float64(head)-n)+1))
+						}
+						s -= slope * float64(position-j)
+					}
+					p = append(p, s)
+				}
+				if sinks := r.t[b+"attn_sinks.weight"]; sinks != nil {
+					p = append(p, sinks[head])
+				}
+				p = softmax(p)
+				for j := first; j <= position; j++ {
+					for d := range headDim {
+						a[head*headDim+d] += p[j-first] * values[l][j][at+d]
+					}
+				}
+			}
+			y := r.linear(b+"attn_output", a)
+			ffn := func(h []float64) []float64 {
+				if r.t[b+"ffn_gate_inp.weight"] != nil {
+					return r.experts(b, h)
+				}
+				return r.feedForward(b, "", h)
+			}
+			parallel := r.is("phi2", "falcon", "command-r", "cohere2") || r.arch == "stablelm" && r.t[b+"ffn_norm.weight"] == nil
+			if r.flag("use_parallel_residual", false) && r.arch == "gptneox" {
+				parallel, ffnInput = true, r.norm(b+"ffn_norm", x)
+			}
+			if parallel {
+				addTo(x, y)
+				addTo(x, ffn(ffnInput))
+				continue
+			}
+			if post {
+				y = r.norm(b+"post_attention_norm", y)
+			}
+			for i, v := range y {
+				x[i] += v * residual
+			}
+			if h = x; r.arch == "gpt-oss" {
+				h = r.norm(b+"post_attention_norm", x)
+			} else if !noInput {
+				h = r.norm(b+"ffn_norm", x)
+			}
+			y = ffn(h)
+			if post {
+				y = r.norm(b+"post_ffw_norm", y)
+			}
+			for i, v := range y {
+				x[i] += v * residual
+			}
+		}
+		head := r.t["output.weight"]
+		if head == nil {
+			head = r.t["token_embd.weight"]
+		}
+		y := r.matrix(head, r.t["output.bias"], r.norm("output_norm", x))
+		logitScale, limit := r.number("logit_scale", 0), r.number("final_logit_softcapping", 0)
+		if logitScale == 0 {
+			logitScale = 1
+			if r.arch == "minicpm" {
+				logitScale = 256 / float64(width)
+			}
+		}
+		if !r.is("command-r", "cohere2") {
+			logitScale = 1 / logitScale
+		}
+		if limit == 0 && r.arch == "gemma2" {
+			limit = 30
+		}
+		for i := range y {
+			if y[i] *= logitScale; limit > 0 {
+				y[i] = limit * math.Tanh(y[i]/limit)
+			}
+		}
+		out = append(out, y...)
+	}
+	return out
+}
+
+func addTo(x, y []float64) {
+	for i, v := range y {
+		x[i] += v
+	}
+}
