@@ -75,7 +75,11 @@ func (r recipe) file(tb testing.TB) []byte {
 		}})
 	}
 	matrix := func(name string, bias bool, rows, cols int, more ...int) {
-		add(name+".weight", 0, 1.3/math.Sqrt(float64(cols)), append([]int{cols, rows}, more...)...)
+		spread := 1.3 / math.Sqrt(float64(cols))
+		if has("hot") && strings.Contains(name, "ffn_") { // activations beyond the limits of a clamped gate
+			spread *= 3
+		}
+		add(name+".weight", 0, spread, append([]int{cols, rows}, more...)...)
 		if bias {
 			add(name+".bias", 0, 0.3, append([]int{rows}, more...)...)
 		}
@@ -225,7 +229,7 @@ func recipes() map[string]recipe {
 		"gemma3 pattern":          {arch: "gemma3", parts: "gate post qkhead", keys: keys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(2), "final_logit_softcapping": float32(3)}},
 		"olmo":                    {arch: "olmo", parts: "gate plain", keys: keys{"attention.clamp_kqv": float32(0.5)}},
 		"olmo2":                   {arch: "olmo2", parts: "gate noinput post qktoken untied"},
-		"olmo2 windows":           {arch: "olmo2", parts: "gate noinput post qktoken untied", keys: yarn(keys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{true, false, true, true}})},
+		"olmo2 windows":           {arch: "olmo2", parts: "gate noinput post qktoken untied", keys: yarn(keys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{true, false, true, true}, "rope.scaling.attn_factor": float32(1.2)})},
 		"olmoe":                   {arch: "olmoe", parts: "gate qktoken experts", keys: used(nil)},
 		"phi2":                    {arch: "phi2", parts: "ln fused bias noffnnorm untied outbias", keys: keys{"rope.dimension_count": uint32(8)}},
 		"phi3 short":              {arch: "phi3", parts: "fused up2 longshort untied", keys: keys{"rope.scaling.attn_factor": float32(1.2), "rope.scaling.original_context_length": uint32(400), "attention.sliding_window": uint32(5)}},
@@ -245,7 +249,7 @@ func recipes() map[string]recipe {
 		"nemotron":                {arch: "nemotron", parts: "ln untied bias", keys: keys{"rope.dimension_count": uint32(8)}},
 		"command-r":               {arch: "command-r", parts: "lnw gate noffnnorm", keys: keys{"logit_scale": float32(0.3)}},
 		"cohere2":                 {arch: "cohere2", parts: "lnw gate noffnnorm", keys: keys{"logit_scale": float32(0.3), "attention.sliding_window": uint32(9)}},
-		"gpt-oss":                 {arch: "gpt-oss", parts: "gate bias ffnpost sinks experts untied", keys: used(yarn(keys{"attention.sliding_window": uint32(9), "expert_feed_forward_length": uint32(32)}))},
+		"gpt-oss":                 {arch: "gpt-oss", parts: "gate bias ffnpost sinks experts hot untied", keys: used(yarn(keys{"attention.sliding_window": uint32(9), "expert_feed_forward_length": uint32(32)}))},
 		"falcon key_length given": {arch: "falcon", parts: "ln fused noffnnorm", keys: keys{"attention.key_length": uint32(recipeDim), "attention.value_length": uint32(recipeDim)}},
 	}
 }

@@ -189,7 +189,7 @@ func TestBadInput(t *testing.T) {
 			if out != "" {
 				t.Errorf("standard output: %q", out)
 			}
-			if strings.Count(errs, "\n") != 1 || !strings.HasSuffix(errs, "\n") || !strings.HasPrefix(errs, "spec") || len(errs) > 400 {
+			if strings.Count(errs, "\n") != 1 || !strings.HasSuffix(errs, "\n") || !strings.HasPrefix(errs, "spec") || len(errs) > 600 {
 				t.Errorf("standard error is not one clear line: %q", errs)
 			}
 			for _, part := range c.says {
