@@ -132,6 +132,36 @@ func TestEncodeNormal(t *testing.T) {
 	}
 }
 
+// TestEncodeMinimum: numbers far from zero are as exact in the types with a minimum as they are around zero, and a minimum that
+// exceeds binary16 is refused.
+func TestEncodeMinimum(t *testing.T) {
+	around, above := normal(14, 1<<14), make([]float32, 1<<14)
+	for i, v := range around {
+		above[i] = v + 8
+	}
+	for _, f := range []Type{Q4_1, Q5_1} {
+		lost := func(x []float32) (sum float64) {
+			raw, back := make([]byte, f.RowBytes(len(x))), make([]float32, len(x))
+			ok(t, Encode(f, raw, x))
+			ok(t, Decode(f, back, raw))
+			for i := range x {
+				sum += math.Pow(float64(back[i]-x[i]), 2)
+			}
+			return sum
+		}
+		if a, b := lost(around), lost(above); !(b < 1.03*a) {
+			t.Errorf("%v: squared errors add up to %.4f around zero and %.4f above", f, a, b)
+		}
+		x := make([]float32, 32)
+		for i := range x {
+			x[i] = 70000
+		}
+		if err := Encode(f, make([]byte, f.RowBytes(32)), x); !errors.Is(err, ErrNotFinite) {
+			t.Errorf("%v of 70000: %v", f, err)
+		}
+	}
+}
+
 // TestEncodeEverywhere: the same bytes on every machine, from numbers that are exact there.
 func TestEncodeEverywhere(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
