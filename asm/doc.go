@@ -2,8 +2,8 @@
 // every kernel a scalar twin in Go.
 //
 // The scalar set is the specification. A kernel's comment is its Go loop, and every other set gives the same results bit
-// for bit (payloads of NaN apart, the floating-point unit in its default mode), so that what a model answers does not depend
-// on the machine. Three rules make that cheap:
+// for bit (payloads of NaN apart, the floating-point unit in its default mode), so that a model's results do not depend on the
+// machine. Three rules make that possible at little cost:
 //
 //   - Every operation is one IEEE binary32 rounding to nearest even, subnormals kept. A fused multiply-add is used where the
 //     loop says [FMA] and nowhere else: the compiler may fuse a*b+c by itself, so Go code here writes float32(a*b)+c.
@@ -11,8 +11,8 @@
 //     a vector use 16 lanes: element i goes to lane i mod 16, ascending; then lane j += lane j+8, then 4, 2, 1.
 //   - Transcendental functions are the package's own: package math's differ between machines.
 //
-// Weights lie in panels of [PanelRows] output rows; see [Format]. Activations lie in a [Tile]. A [Kernels] value is chosen by
-// [Select], once, by whoever owns the memory it works on; nothing here is global.
+// Weights lie in panels of [PanelRows] output rows; see [Format]. Activations lie in a [Tile]. [Select]
+// chooses a [Kernels] value; the caller keeps it, and nothing here is global.
 //
 // # Caveats
 //

@@ -25,7 +25,7 @@ func part(n, most int) int {
 	return (n + parts - 1) / parts
 }
 
-// Kernels is one instruction set's kernels: a value, chosen once by [Select] and then only read. The scalar set is complete
+// Kernels is the kernels of one instruction set: a value, chosen once by [Select] and then only read. The scalar set is complete
 // and is the specification; the others replace fields of a copy of it.
 //
 // "lanes" below is the sum of doc.go: 16 lanes, element i in lane i mod 16. fma is [FMA]. Slices that are written do not
@@ -41,11 +41,11 @@ type Kernels struct {
 	// a set without a kernel for the format uses.
 	MatMul [formatCount]MatMul
 
-	// Pass is how many tokens MatMul takes at most in one pass over a panel, 0 for a whole tile.
+	// Pass is the most tokens that MatMul takes in one pass over a panel, 0 for a whole tile.
 	Pass [formatCount]int
 
 	// MatMulPair, where it is not nil, is MatMul for two consecutive panels and a tile of TileTokens tokens:
-	// out[t*stride+r] and out[t*stride+PanelRows+r]. It does more in a cycle, and reads two panels at a time.
+	// out[t*stride+r] and out[t*stride+PanelRows+r]. It multiplies more per cycle and reads two panels at a time.
 	MatMulPair [formatCount]MatMul
 
 	// MatMulTiles, where it is not nil, is MatMul of one panel for several tiles, of which all but the last have TileTokens tokens:
@@ -96,7 +96,7 @@ type Kernels struct {
 	// Exp: dst[i] = Exp32(x[i]). dst may be x.
 	Exp func(dst, x []float32)
 
-	// ExpSum is the heart of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there is none);
+	// ExpSum is the numerator and denominator of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there is none);
 	// s[i] = Exp32(s[i]-m); l = lanes(s).
 	ExpSum func(s []float32) (m, l float32)
 
@@ -115,8 +115,8 @@ type Kernels struct {
 	// fraction of the time of their noise, and tells how much of that there can be: see [MostNoise].
 	MaxHash func(n int, first uint32, key uint64) uint32
 
-	// ReadSum is the sum of the little-endian 64-bit words of b, the last one padded with zeros. It reads, and does little
-	// else: a ruler for memory. With ahead > 0 assembly prefetches that many bytes in advance, past the end of b too.
+	// ReadSum is the sum of the little-endian 64-bit words of b, the last one padded with zeros. It does little but
+	// read, to measure memory bandwidth. With ahead > 0 assembly prefetches that many bytes in advance, past the end of b too.
 	ReadSum func(b []byte, ahead int) uint64
 
 	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale.

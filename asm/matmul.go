@@ -57,7 +57,7 @@ func (p *pack3) set(x *Tile, b, t int) {
 // sums3 are the 16 rows' sums for three tokens, still packed.
 type sums3 [PanelRows]int64
 
-// next takes the sums of the next token out, for each row.
+// next removes the sums of the next token, one for each row.
 func (s *sums3) next(isum *[PanelRows]int32) {
 	for r, v := range s {
 		n := v << 43 >> 43

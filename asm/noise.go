@@ -21,7 +21,7 @@ func hashOf(key uint64, id uint32) uint32 {
 }
 
 // MostNoise returns a number that the noise of a hash up to most does not exceed; see Kernels.MaxHash. Noise grows with its hash
-// but for roundings; -log(1-u) is more than -log(-log(u)), by little where it is great; 2^-10 is many times what rounding adds.
+// but for roundings; -log(1-u) is more than -log(-log(u)), by little where it is large; 2^-10 is many times what rounding adds.
 func MostNoise(most uint32) float32 {
 	return float32(32*math.Ln2-Log64(float64(^most)+0.5)) + 0x1p-10
 }

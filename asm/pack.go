@@ -28,8 +28,8 @@ func Pack(f Format, offset bool, panel, raw []byte, rows, cols int) {
 	}
 }
 
-// packCols is how many columns are packed of all rows before the next ones, so that the panel's lines, each of which holds a bit
-// of every row, stay in the first cache meanwhile. It is a multiple of every type's BlockWeights.
+// packCols is how many columns of all rows are packed before the next ones, so that the cache lines of the panel, each of which
+// holds weights of every row, stay in the first-level cache. It is a multiple of every type's BlockWeights.
 const packCols = SuperBlock
 
 // Row reads row r of a panel back as float32, exactly what the format says its weights are. cols is len(dst).
@@ -40,7 +40,7 @@ func Row(f Format, offset bool, panel []byte, r int, dst []float32) {
 // column4 is from the first to the last of 4 groups of 4 weights of a row.
 const column4 = 3*64 + 4
 
-// put4 puts 16 bytes of a row in their places, 64 bytes apart.
+// put4 writes 16 bytes of a row to their places in a panel, 4 each, 64 bytes apart.
 func put4(panel *[column4]byte, row *[16]byte, flip uint32) {
 	le.PutUint32(panel[0:], le.Uint32(row[0:])^flip)
 	le.PutUint32(panel[64:], le.Uint32(row[4:])^flip)
@@ -56,8 +56,8 @@ func pairedBlock(b, quantBytes int) (scales, quants int) {
 	return pair + b%2*2*PanelRows, pair + 4*PanelRows + b%2*quantBytes
 }
 
-// putNibbles puts 16 bytes of a row, in the order of a Q4_0 block, in their places among a block's nibbles. panel begins with
-// the row's lane.
+// putNibbles writes 16 bytes of a row, in the order of a Q4_0 block, to the nibbles of a panel's block. panel begins with the row's
+// lane.
 func putNibbles(panel, row []byte) { put4((*[column4]byte)(panel), (*[16]byte)(row), 0) }
 
 // putHalves is putNibbles for 32 bytes of a row that have a block's weights, in order, in their low nibbles, or after a shift

@@ -15,7 +15,7 @@ type codec struct {
 	// encode writes x, whole blocks of finite numbers, as a row.
 	encode func(row []byte, x []float32) error
 
-	// fallback is the type that stands in where rows are not whole blocks, itself if there is none.
+	// fallback is the type used instead where rows are not whole blocks; the type itself if there is none.
 	fallback Type
 }
 
@@ -56,7 +56,7 @@ func encodable(t Type) bool { return t.Valid() && codecs[t].encode != nil }
 // Encode writes x as a GGUF row of type t into dst, whose length is t.RowBytes(len(x)). len(x) is a multiple of
 // t.BlockWeights(); t is one of [Encodable]. The bytes of F32, F16, BF16, Q8_0 and Q4_0 are those of ggml's reference
 // quantizers; the other types search for scales with a small error in their own way. The bytes are the same on every
-// machine. A number that is NaN or infinite, or too great for a binary16 number or scale, gives ErrNotFinite.
+// machine. A number that is NaN or infinite, or too large for a binary16 number or scale, gives ErrNotFinite.
 func Encode(t Type, dst []byte, x []float32) error {
 	if err := checkRow(t, len(dst), len(x)); err != nil {
 		return err
@@ -80,8 +80,9 @@ func Decode(t Type, dst []float32, raw []byte) error {
 	return nil
 }
 
-// Fitting returns the type that stands in for t where rows of cols numbers are not whole blocks of it: t itself if they
-// are, else what llama.cpp takes: Q5_0 for Q4_K, Q5_1 for Q5_K, Q8_0 for Q6_K. ok is false if not even that fits.
+// Fitting returns the type that rows of cols numbers are stored in when t is asked for: t itself if the rows are whole blocks of
+// it, else the fallback that llama.cpp uses, such as Q5_0 for Q4_K, Q5_1 for Q5_K and Q8_0 for Q6_K. ok is false if the
+// rows are not whole blocks of the fallback either.
 func Fitting(t Type, cols int) (fit Type, ok bool) {
 	if cols%t.BlockWeights() != 0 {
 		t = codecs[t].fallback

@@ -136,7 +136,7 @@ func Gumbel(dst []float32, first uint32, key uint64) {
 	}
 }
 
-// MostNoise bounds the Noise of the tokens first … first+n-1: all of it is less, though not by much where it is great. It takes
+// MostNoise bounds the Noise of the tokens first … first+n-1: none exceeds it, and for large noise the bound is close. It takes
 // a fraction of the time of Gumbel.
 func MostNoise(n int, first uint32, key uint64) float32 {
 	return asm.MostNoise(anyKernels().MaxHash(n, first, key))

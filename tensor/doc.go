@@ -1,8 +1,8 @@
 // Package tensor multiplies quantized matrices and attends over paged key-value caches on ordinary CPUs, in pure Go.
 //
-// It is the arithmetic of a transformer without the transformer: a [Matrix] is packed once, an [Input] holds the
-// activations of some tokens, and [Runtime.MatMul] multiplies one with the other on a pool of workers. Nothing here knows
-// of files or of model architectures.
+// It has the operations of a transformer's forward pass, and knows neither files nor model architectures. A [Matrix] is weights,
+// packed once for the kernels of the machine; an [Input] is the activations of one or more tokens; [Runtime.MatMul]
+// multiplies them on a pool of workers.
 //
 //	rt, err := tensor.NewRuntime(tensor.Options{})
 //	w, err := tensor.FromFloats(rt, tensor.Q8_0, rows, cols, weights)
@@ -12,8 +12,8 @@
 //
 // # One answer
 //
-// What comes out for a token depends on that token's numbers alone: not on how many tokens, products or sequences share a
-// call, not on the number of threads, and not on the kernels of the machine, bit for bit. The order of operations is fixed:
+// The result for a token depends on that token's numbers alone, bit for bit: not on how many tokens, products or sequences share
+// a call, not on the number of threads, and not on the kernels of the machine. The order of operations is fixed:
 //
 //   - A product with integer weights takes activations quantized per block of 32 ([Runtime.Quantize]); one with float
 //     weights takes them as they are. Sums run over blocks, or columns, ascending; biases are added last.
@@ -22,12 +22,12 @@
 //
 // # Errors
 //
-// Wrong shapes, short buffers and numbers that are NaN or infinite give errors (see [ErrShape] and its neighbours), never
+// Wrong shapes, short buffers and numbers that are NaN or infinite give errors (see [ErrShape] and the variables beside it), never
 // panics.
 //
 // # Caveats
 //
 // A Runtime's operations may be called from several goroutines; they run one after the other, since each uses all workers.
-// Matrices and KV pages, but for very small ones, live outside Go's heap on Linux: they count as memory of the process but not
-// in runtime.MemStats, and they are given back when their owner is closed or collected.
+// Matrices and KV pages, except very small ones, are allocated outside Go's heap on Linux: they count as memory of the process but
+// not in runtime.MemStats, and they are freed when their owner is closed or collected.
 package tensor

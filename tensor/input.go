@@ -7,9 +7,9 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// Input is the activations of some tokens, as a [Runtime.MatMul] wants them. Its zero value is empty. The forms that
-// matrices need, quantized for integer weights and float32 tiles for float weights, are made by the first MatMul that needs
-// them and then shared. An Input keeps its memory for the next Set; it belongs to one goroutine.
+// Input is the activations of one or more tokens, the right-hand side of a [Runtime.MatMul]. Its zero value is empty. The first
+// MatMul that needs them makes the forms that kernels take: quantized for integer weights, float32 tiles for float weights;
+// later ones share them. An Input keeps its memory for the next Set; it belongs to one goroutine.
 type Input struct {
 	x            []float32
 	tokens, cols int
@@ -20,7 +20,7 @@ type Input struct {
 	bad          atomic.Int64 // the first token that is not finite
 }
 
-// Set makes in stand for x [tokens][cols]. x is not copied: it must not change before the last MatMul with it.
+// Set makes x [tokens][cols] the contents of in. x is not copied: it must not change before the last MatMul with it.
 func (in *Input) Set(rt *Runtime, x []float32, tokens, cols int) error {
 	in.x, in.tokens, in.cols, in.quantized, in.floats, in.wide = nil, 0, 0, false, false, false
 	if tokens < 1 || cols < 1 || len(x)/tokens != cols || len(x)%tokens != 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// loadBytes is about how much is read from a file at once, per thread: it waits in the second cache until it is packed.
+// loadBytes is about how much is read from a file at once, per thread: it stays in the second-level cache until it is packed.
 const loadBytes = 256 << 10
 
 // Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes. A weight that is NaN or infinite gives
@@ -29,9 +29,9 @@ func Pack(rt *Runtime, t Type, rows, cols int, raw []byte) (*Matrix, error) {
 }
 
 // Read makes a matrix of type to from GGUF rows of type from, which begin at byte off of r. Where the types differ the
-// weights are decoded and encoded again, as [Decode] and [Encode] do. Every thread reads for itself, about 256 KB at a
-// time, so r.ReadAt is called concurrently. An error names the offset it happened at. When ctx ends, so does Read, with
-// its error, after the reads in progress.
+// weights are decoded and encoded again, as [Decode] and [Encode] do. Every thread reads about 256 KB at a time
+// through r.ReadAt, which must allow concurrent calls. A read error names its offset. When ctx is done, Read returns its
+// error after the reads in progress.
 func Read(ctx context.Context, rt *Runtime, r io.ReaderAt, off int64, from Type, rows, cols int, to Type) (*Matrix, error) {
 	if err := checkMatrix(from, rows, cols); err != nil {
 		return nil, err
@@ -80,15 +80,15 @@ func encodeRows(t Type, dst []byte, x []float32, first, cols int) error {
 	return nil
 }
 
-// loadScratch is what a thread needs to load; it grows to 256 KB or one panel, whichever is more, and is kept.
+// loadScratch is the buffers of a loading thread; they grow to 256 KB or one panel, whichever is more, and are reused.
 type loadScratch struct {
 	raw     []byte    // rows as they come
 	floats  []float32 // a row, decoded
 	encoded []byte    // a panel's rows in another type
 }
 
-// load fills a matrix of type to, on goroutines of its own rather than the pool's: who loads waits for a disk, and a
-// Runtime has other users. source gives n rows of type from, beginning with row.
+// load fills a matrix of type to, on its own goroutines rather than the pool's: loading waits for a disk, and a Runtime has
+// other users. source gives n rows of type from, beginning with row.
 func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type, source func(s *loadScratch, row, n int) ([]byte, error)) (*Matrix, error) {
 	if from != to && !encodable(to) {
 		return nil, fmt.Errorf("cannot encode %v: %w", to, ErrType)

@@ -16,15 +16,16 @@ type Product struct {
 	Out  []float32 // [tokens][rows], overwritten; shares no memory with other products' or the input
 }
 
-// claimBytes is about how many bytes of weights, counted once per tile of tokens, are worth claiming.
+// claimBytes is about how many bytes of weights, counted once per tile of tokens, a thread claims at least: fewer would make the
+// atomic operation's cost visible.
 const claimBytes = 16 << 10
 
 // maxGroup is the most tiles of an item.
 const maxGroup = 32
 
 // matmulJob is a MatMul at work. An item of work is a panel and a group of tiles. The items, in the order of memory, are cut
-// into one share for each thread, which goes through its own from the front, because reading ahead pays only where the same
-// thread reads on; whoever is done takes from the backs of the others'.
+// into one share for each thread, which goes through its own from the front, because prefetching helps only where the same
+// thread continues; a thread that is done takes items from the backs of the others' shares.
 type matmulJob struct {
 	rt           *Runtime
 	in           *Input
@@ -151,7 +152,7 @@ func (j *matmulJob) add(p Product, first int) int {
 	return panels * ((tiles + u.tiles - 1) / u.tiles)
 }
 
-// work does a share, and then what is left of the others.
+// work does the items of a share, and then those left in the other shares.
 func (j *matmulJob) work(worker, unit int) {
 	var r reader
 	n := min(len(j.shares), j.items())
@@ -169,14 +170,14 @@ func (j *matmulJob) work(worker, unit int) {
 	}
 }
 
-// items is their number.
+// items is the number of items of all products.
 func (j *matmulJob) items() int {
 	p := &j.products[len(j.products)-1]
 	return p.first + p.panels*((len(j.in.tiles)+p.tiles-1)/p.tiles)
 }
 
-// multiply does an item, or whole panels next to each other: as many as there are, at most most, if they are read once; else two,
-// where they and what is read ahead fit into the second cache. It returns how many.
+// multiply does an item, or several adjacent whole panels at once, and returns how many: at most most if panels are read once; else
+// two, where they and what is prefetched fit into the second-level cache.
 func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	i := len(j.products) - 1
 	for j.products[i].first > item {
@@ -220,13 +221,13 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	return count
 }
 
-// onePass reports whether a panel is read once: nothing then needs to be kept in a cache, and the pass reads on as it goes.
+// onePass reports whether a panel is read only once: then nothing has to stay in a cache, and the pass prefetches what follows.
 func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
 	return len(tiles) == 1 && j.rt.k.FirstPass(w.t, tiles[0].Tokens) == tiles[0].Tokens
 }
 
-// kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two at once pays where arithmetic is
-// what all wait for: with at least two whole tiles.
+// kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two panels is faster where arithmetic is
+// the limit: with at least two whole tiles.
 func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int, r *reader) {
 	k := &j.rt.k
 	one, two, many := k.MatMul[w.t], k.MatMulPair[w.t], k.MatMulTiles[w.t]
@@ -261,7 +262,7 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.
 	}
 }
 
-// forget drops the references to what belongs to the caller, and keeps the matrices' memory mapped until then.
+// forget drops the references to the caller's memory; until then the matrices stay mapped.
 func (j *matmulJob) forget() {
 	for i := range j.products {
 		runtime.KeepAlive(j.products[i].W)

@@ -63,11 +63,12 @@ func (m *Matrix) Cols() int { return m.cols }
 // Type is the type of the weights.
 func (m *Matrix) Type() Type { return m.t }
 
-// Bytes is the memory of the packed weights: about that of the GGUF rows, up to 15 zero rows more.
+// Bytes is the memory of the packed weights: the size of the GGUF rows, plus up to 6 % for the padding of some types and up to
+// 15 zero rows.
 func (m *Matrix) Bytes() int64 { return int64(m.panels()) * int64(m.panel) }
 
-// Close frees the memory now; otherwise it is freed when m is collected. No operation may be using m. Operations that come
-// later fail with ErrClosed.
+// Close frees the memory now; otherwise it is freed when m is collected. No operation may be using m. Later operations
+// fail with ErrClosed.
 func (m *Matrix) Close() { m.memory.free() }
 
 // Row writes row i, dequantized, into dst [cols]: the embedding of token i.

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// TestWeightTypes: every type of the format either runs, with the sizes that the format gives it, or is refused by name with the
+// tensor's.
+func TestWeightTypes(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	refused := map[string]bool{}
+	for _, name := range strings.Fields("Q8_1 Q8_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S I8 I16 I32 I64 F64 TQ1_0 TQ2_0 NVFP4 Q1_0 Q2_0") {
+		refused[name] = true
+	}
+	runs := 0
+	for typ := gguf.Type(0); typ < 64; typ++ {
+		if typ.BlockWeights() == 0 {
+			continue
+		}
+		s := smallLlama()
+		s.ff = 256
+		const name = "blk.1.ffn_down.weight"
+		s.types = map[string]gguf.Type{name: typ}
+		to, err := tensor.ParseType(strings.ToLower(typ.String()))
+		if refused[typ.String()] {
+			file := s.file(t)
+			_, openErr := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
+			if err == nil || !errors.Is(openErr, ErrWeightType) || !strings.Contains(openErr.Error(), typ.String()) || !strings.Contains(openErr.Error(), name) {
+				t.Errorf("%v: %v", typ, openErr)
+			}
+			continue
+		}
+		runs++
+		if err != nil || to.BlockWeights() != typ.BlockWeights() || to.BlockBytes() != typ.BlockBytes() {
+			t.Errorf("%v: %v, blocks of %d weights in %d bytes, the format says %d in %d", typ, err, to.BlockWeights(), to.BlockBytes(), typ.BlockWeights(), typ.BlockBytes())
+		}
+	}
+	for to := tensor.Type(0); to.Valid(); to++ {
+		runs--
+	}
+	if runs != 0 {
+		t.Errorf("%d more types of files than of tensors", runs)
+	}
+}
