@@ -73,7 +73,7 @@ func TestGolden(t *testing.T) {
 			}
 
 			// The greedy continuation, and its forward confirmation: one pass over the whole text, without
-			// a cache, foretells every token of it.
+			// a cache, predicts every token of it.
 			next := greatest(got[len(got)-m.config.Vocab:])
 			var written []int32
 			for len(written) < len(g.Greedy) {
@@ -99,7 +99,7 @@ func confirm(t *testing.T, m *Model, x []int32, prompt int) {
 	sameBits(t, "without a cache", uncached, cached[prompt*v:])
 	for i := prompt - 1; i < len(x)-1; i++ {
 		if got := greatest(cached[i*v : (i+1)*v]); got != x[i+1] {
-			t.Fatalf("position %d foretells %d, the text has %d", i, got, x[i+1])
+			t.Fatalf("position %d predicts %d, the text has %d", i, got, x[i+1])
 		}
 	}
 }
