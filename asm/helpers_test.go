@@ -144,3 +144,17 @@ func newTile(t testing.TB, k *Kernels, r *rand.Rand, tokens, cols int) (*Tile, [
 	}
 	return x, v
 }
+
+// dirtyStack leaves numbers where the next call's local memory will be, so that a kernel that forgets to clear its own is noticed.
+//
+//go:noinline
+func dirtyStack() (sum int) {
+	var mem [4096]int8
+	for i := range mem {
+		mem[i] = int8(i%7 + 0x41)
+	}
+	for i := range mem {
+		sum += int(mem[(i*31)%len(mem)])
+	}
+	return sum
+}

@@ -41,6 +41,7 @@ func integerDotprod(k *Kernels) {
 // integerI8MM sets the products of integer weights with whole tiles.
 func integerI8MM(k *Kernels) {
 	k.MatMul[Q8_0] = wholeTiles(integerMatMul(Q8_0, q8I8MM, tileBias, TileTokens), k.MatMul[Q8_0])
+	k.MatMul[Q6_K] = wholeTiles(integerMatMul(Q6_K, q6kI8MM, tileHalf, TileTokens), k.MatMul[Q6_K])
 	k.MatMul[Q5_1] = wholeTiles(integerMatMul(Q5_1, q51I8MM, tileDSum, TileTokens), k.MatMul[Q5_1])
 	k.MatMul[Q5_K] = wholeTiles(integerMatMul(Q5_K, q5kI8MM, tileDSum, TileTokens), k.MatMul[Q5_K])
 	k.MatMul[Q5_0] = wholeTiles(integerMatMul(Q5_0, q50I8MM, tileBias, TileTokens), k.MatMul[Q5_0])
@@ -50,4 +51,6 @@ func integerI8MM(k *Kernels) {
 	k.MatMul[Q4_0] = wholeTiles(integerMatMul(Q4_0, q4I8MM, tileBias, TileTokens), k.MatMul[Q4_0])
 	k.MatMul[IQ4_XS] = wholeTiles(integerMatMul(IQ4_XS, iq4xsI8MM, tileBias, TileTokens), k.MatMul[IQ4_XS])
 	k.MatMul[MXFP4] = wholeTiles(integerMatMul(MXFP4, mxfp4I8MM, tileBias, TileTokens), k.MatMul[MXFP4])
+	k.MatMul[Q3_K] = wholeTiles(integerMatMul(Q3_K, q3kI8MM, tileHalf, TileTokens), k.MatMul[Q3_K])
+	k.MatMul[Q2_K] = wholeTiles(integerMatMul(Q2_K, q2kI8MM, tileHalf, TileTokens), k.MatMul[Q2_K])
 }

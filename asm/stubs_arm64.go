@@ -193,6 +193,13 @@ func q2kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //go:noescape
 func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
 
+// q6kI8MM is
+//
+//	matMulQ6_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q6kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
 // q51I8MM is
 //
 //	matMulQ5_1 for n tokens of a tile of tokens; what to read ahead is the kernel's own
@@ -255,6 +262,20 @@ func iq4xsI8MM(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int,
 //
 //go:noescape
 func mxfp4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+
+// q3kI8MM is
+//
+//	matMulQ3_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q3kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+
+// q2kI8MM is
+//
+//	matMulQ2_K for n tokens of a tile of tokens; what to read ahead is the kernel's own
+//
+//go:noescape
+func q2kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
 
 // f32NEON is
 //

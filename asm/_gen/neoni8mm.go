@@ -27,15 +27,17 @@ const (
 func neonI8MM(f neonFile) {
 	f.tables(false)
 	for _, w := range allWeights {
-		if !w.pairs {
-			f.eight(newNeonWeights(w))
-		}
+		f.eight(newNeonWeights(w))
 	}
 }
 
 // eight writes a type's kernel.
 func (f neonFile) eight(w *neonWeights) {
-	f.function(w.name+"I8MM", mmFrame, w.params(), neonDoc(w.weights))
+	frame := mmFrame
+	if w.pairs {
+		frame = mmFrame2
+	}
+	f.function(w.name+"I8MM", frame, w.params(), neonDoc(w.weights))
 	f.args("w", "R0", "q", "R2", "d", "R3", w.sums, "R4", w.count(), "R5", "tokens", "R7", "out", "R8", "stride", "R9")
 	f.strides()
 	f.ins("ADD", "$16", "RSP", "R23")
@@ -47,14 +49,18 @@ func (f neonFile) eight(w *neonWeights) {
 	for i := 0; i < mmStarts; i += 32 {
 		f.ins("FSTPQ", pair(0), at("R23", i))
 	}
-	if w.start < 0 {
+	if w.start < 0 && !w.pairs {
 		for p := range mmPairs {
 			f.ins("FMOVQ", q(mmMagic), at("R23", mmStarts+16*p))
 		}
 	}
 	k.walk(func() {
 		for k.c = range w.copies {
-			k.tile()
+			if w.pairs {
+				k.tileHalves()
+			} else {
+				k.tile()
+			}
 			k.advance("R2", "R3", "R4")
 		}
 	})
@@ -90,12 +96,7 @@ func (k *nest) tile() {
 	k.spread(mmScales)
 	for p := range mmPairs {
 		for half := range 2 {
-			for t := range 2 {
-				k.ins("FMOVQ", at("R2", 32*(2*p+t)+16*half), q(mmOut+t))
-			}
-			for i, zip := range []string{"VZIP1", "VZIP2"} {
-				k.ins(zip, v(mmOut+1, "D2"), v(mmOut, "D2"), v(4*p+2*half+i, "D2"))
-			}
+			k.rowsOf8(p, half, 4*p+2*half)
 		}
 	}
 	again := k.quads()
@@ -105,10 +106,7 @@ func (k *nest) tile() {
 		k.ins("FMOVQ", at("R23", mmStarts+16*(i/2)), q(mmSums+i))
 	}
 	for h := range 4 {
-		w.unpack(k, k.c, 2*h, mmOut)
-		w.unpack(k, k.c, 2*h+1, mmSecond)
-		k.ins("VZIP1", v(mmSecond, "S4"), v(mmOut, "S4"), v(mmOut+1, "S4"))
-		k.ins("VZIP2", v(mmSecond, "S4"), v(mmOut, "S4"), v(mmSecond, "S4"))
+		k.rowsOfWeights(2 * h)
 		for p := range mmPairs {
 			k.op("SMMLA", mmOut+1, 4*p+h, mmSums+2*p)
 			k.op("SMMLA", mmSecond, 4*p+h, mmSums+2*p+1)
@@ -122,19 +120,15 @@ func (k *nest) tile() {
 func (k *nest) scaleTile() {
 	const dw, dw2, m, m2, dx = mmOut + 1, mmOut + 2, mmOut + 4, mmOut + 5, mmOut + 6
 	k.weightScales(0, 1, mmOut, dw)
-	twice := func(from, to int) {
-		k.ins("VZIP2", v(from, "D2"), v(from, "D2"), v(to+1, "D2"))
-		k.ins("VZIP1", v(from, "D2"), v(from, "D2"), v(to, "D2"))
-	}
 	switch k.w.minimum {
 	case minimumBlock:
 		k.halves("R15", 32, 1, m)
-		twice(m, m)
+		k.twice(m, m)
 	case minimumK:
 		k.scaled(32, minimumsAt, false, 0, 1, m, dw)
-		twice(m, m)
+		k.twice(m, m)
 	}
-	twice(mmOut, dw)
+	k.twice(mmOut, dw)
 	const tmp, acc = mmOut, mmRaw
 	for p := range mmPairs {
 		k.ins("FMOVQ", at("R23", mmScales+16*p), q(dx))
@@ -155,6 +149,30 @@ func (k *nest) scaleTile() {
 			k.ins("FMOVQ", q(acc), at("R17", 32*p+16*i))
 		}
 	}
+}
+
+// rowsOf8 makes two vectors, from reg on, of 16 activations of a pair of tokens: 8 of each, and the next 8 of each.
+func (k *nest) rowsOf8(p, half, reg int) {
+	for t := range 2 {
+		k.ins("FMOVQ", at("R2", 32*(2*p+t)+16*half), q(mmOut+t))
+	}
+	for i, zip := range []string{"VZIP1", "VZIP2"} {
+		k.ins(zip, v(mmOut+1, "D2"), v(mmOut, "D2"), v(reg+i, "D2"))
+	}
+}
+
+// rowsOfWeights makes two vectors of groups g and g+1 of a quad: 8 weights of each of two rows, and of the other two.
+func (k *nest) rowsOfWeights(g int) {
+	k.w.unpack(k, k.c, g, mmOut)
+	k.w.unpack(k, k.c, g+1, mmSecond)
+	k.ins("VZIP1", v(mmSecond, "S4"), v(mmOut, "S4"), v(mmOut+1, "S4"))
+	k.ins("VZIP2", v(mmSecond, "S4"), v(mmOut, "S4"), v(mmSecond, "S4"))
+}
+
+// twice makes two vectors of four rows' numbers: the first two twice, and the last two.
+func (k *nest) twice(from, to int) {
+	k.ins("VZIP2", v(from, "D2"), v(from, "D2"), v(to+1, "D2"))
+	k.ins("VZIP1", v(from, "D2"), v(from, "D2"), v(to, "D2"))
 }
 
 // spread stores the numbers of eight tokens, in two registers, as a vector for each pair of them: a, a, b, b.

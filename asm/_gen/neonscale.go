@@ -121,7 +121,8 @@ func (k *nest) scaleHalves() {
 		d, dmin, u = r.take(n), r.take(n), r.take(1)
 	}
 	for from := 0; from < k.Q; from += n {
-		k.halfScales(from, n, sc0, sc1, false)
+		k.halfScale(0, from, n, sc0, false)
+		k.halfScale(1, from, n, sc1, false)
 		for t := range k.T {
 			for i := range n {
 				sum := k.isum(0, t, from+i)
@@ -139,7 +140,8 @@ func (k *nest) scaleHalves() {
 		}
 		low := dmin
 		if k.w.minimum != noMinimum {
-			k.halfScales(from, n, sc0, sc1, true)
+			k.halfScale(0, from, n, sc0, true)
+			k.halfScale(1, from, n, sc1, true)
 			if k.d >= 0 {
 				low = k.superScale(true, from)
 			} else {
@@ -168,15 +170,13 @@ func (k *nest) scaleHalves() {
 	}
 }
 
-// halfScales leaves the scales, or the minimums, of a sub-block's halves as integers, for n quads.
-func (k *nest) halfScales(from, n, sc0, sc1 int, minimums bool) {
-	for half, to := range []int{sc0, sc1} {
-		base, off := k.weights("R16", k.c*k.w.scalesStep+16*half+4*from, 4)
-		if k.w.minimum == minimumHalves {
-			k.nibbleBytes(base, off, n, minimums, to)
-		} else {
-			k.bytes(base, off, n, to)
-		}
+// halfScale leaves the scales, or the minimums, of half a sub-block as integers, for n quads.
+func (k *nest) halfScale(half, from, n, to int, minimums bool) {
+	base, off := k.weights("R16", k.c*k.w.scalesStep+16*half+4*from, 4)
+	if k.w.minimum == minimumHalves {
+		k.nibbleBytes(base, off, n, minimums, to)
+	} else {
+		k.bytes(base, off, n, to)
 	}
 }
 

@@ -228,10 +228,8 @@ func neonSetters() []byte {
 	}
 	b.WriteString("\n// integerI8MM sets the products of integer weights with whole tiles.\nfunc integerI8MM(k *Kernels) {\n")
 	for _, w := range allWeights {
-		if !w.pairs {
-			fmt.Fprintf(&b, "\tk.MatMul[%s] = wholeTiles(integerMatMul(%[1]s, %sI8MM, tile%s, TileTokens), k.MatMul[%[1]s])\n",
-				w.format, w.name, tileSums[w.sums])
-		}
+		fmt.Fprintf(&b, "\tk.MatMul[%s] = wholeTiles(integerMatMul(%[1]s, %sI8MM, tile%s, TileTokens), k.MatMul[%[1]s])\n",
+			w.format, w.name, tileSums[w.sums])
 	}
 	b.WriteString("}\n")
 	return b.Bytes()
