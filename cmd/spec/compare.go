@@ -76,8 +76,9 @@ func (c *comparison) flags() []flag {
 	for i, p := range compare.Presets {
 		presets[i] = p.Name
 	}
-	list := []flag{c.modelFlag(), c.threadsFlag(),
+	list := []flag{c.modelFlag(), c.hubFlag(), c.threadsFlag(),
 		filesFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and merge verifies their drafts together"),
+		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { c.drafts = append(c.drafts, path) }, "a draft model"),
 		choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
 		filesFlag("--prompts", &c.prompts, "FILE", `lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
 		intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),

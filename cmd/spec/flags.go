@@ -136,9 +136,16 @@ func filesFlag(n string, p *[]string, arg, help string) flag {
 	})
 }
 
+// longestArg is the most characters of choices that the help shows in the place of a value.
+const longestArg = 60
+
 // choiceFlag takes one of the choices, in any case of letters.
 func choiceFlag(n string, p *string, choices []string, help string) flag {
-	return valueFlag(n, strings.Join(choices, "|"), help, func(v string) (err error) {
+	arg := strings.Join(choices, "|")
+	if len(arg) > longestArg {
+		arg, help = "NAME", help+"; one of "+strings.Join(choices, ", ")
+	}
+	return valueFlag(n, arg, help, func(v string) (err error) {
 		*p, err = choose(choices, v)
 		return err
 	})

@@ -53,6 +53,9 @@ type job interface {
 type (
 	operandTaker interface{ operand(string) error } // takes arguments that are no flags
 	checker      interface{ check() error }         // refuses combinations of flags
+	resolver     interface {                        // finds the files that options name otherwise
+		resolve(context.Context, *program) error
+	}
 )
 
 // commands is a function because help lists all of them.
@@ -71,6 +74,9 @@ func commands() []command {
 		quantizeCommand,
 		convertCommand,
 		selftestCommand,
+		pullCommand,
+		listCommand,
+		removeCommand,
 		versionCommand,
 	}
 }
@@ -168,6 +174,11 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 	}
 	if len(ignored) > 0 {
 		fmt.Fprintf(p.stderr, "spec %s: without effect here: %s\n", c.name, terminal.Line(strings.Join(ignored, " "), 200))
+	}
+	if r, ok := j.(resolver); ok {
+		if err := r.resolve(ctx, p); err != nil {
+			return c.name, err
+		}
 	}
 	return c.name, j.run(ctx, p)
 }

@@ -21,13 +21,23 @@ type modelFlags struct {
 }
 
 func (m *modelFlags) flags() []flag {
-	return []flag{m.modelFlag(), m.threadsFlag(),
+	return []flag{m.modelFlag(), m.hubFlag(), m.threadsFlag(),
 		choiceFlag("--weights", &m.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
 	}
 }
 
 func (m *modelFlags) modelFlag() flag {
 	return fileFlag("-m, --model", &m.model, "FILE", "the model, a GGUF file (default: the pair inside this program)")
+}
+
+func (m *modelFlags) hubFlag() flag {
+	return hubFlag("-hf, -hfr, --hf-repo", func(path string) { m.model = path }, "the model")
+}
+
+// resolve finds the file of a model that -hf names.
+func (m *modelFlags) resolve(ctx context.Context, p *program) (err error) {
+	m.model, err = localPath(ctx, p, m.model)
+	return err
 }
 
 func (m *modelFlags) threadsFlag() flag {
@@ -50,6 +60,10 @@ func (m *modelFlags) runtime(p *program) (*engine.Runtime, error) {
 
 // open loads the model of one file, or an embedded one where path is "".
 func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, path, what string, embedded *strings.Reader) (*engine.Model, error) {
+	path, err := localPath(ctx, p, path)
+	if err != nil {
+		return nil, err
+	}
 	name := path
 	if path == "" {
 		name = "embedded " + what
@@ -61,7 +75,6 @@ func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, p
 		o.Progress = bar.Progress
 	}
 	var model *engine.Model
-	var err error
 	if path == "" {
 		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
 	} else if err = regularFile(path); err == nil {

@@ -49,6 +49,7 @@ func newPlanning() *planning {
 func (x *planning) flags() []flag {
 	c := &x.config
 	list := append(x.modelFlags.flags(), fileFlag("-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"))
+	list = append(list, hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { x.draft = path }, "the draft model"))
 	text := x.text.flags("a prompt")
 	text[0].help = "a prompt (default: three, built in)"
 	list = append(append(list, text...),

@@ -44,6 +44,7 @@ func (x *selfTest) flags() []flag {
 	c := &x.config
 	list := append(x.modelFlags.flags(),
 		fileFlag("-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"),
+		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { x.draft = path }, "the draft model"),
 		fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line (default: six, built in)`),
 		intFlag("-n, --predict, --n-predict", &c.Tokens, 1, 1<<20, "tokens generated after each prompt (default 48, with --quick 24)"),
 		intFlag("--draws", &c.Draws, 100, 1<<30, "texts drawn in each chi-squared test (default 20000, with --quick 4000)"),

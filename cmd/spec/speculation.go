@@ -83,6 +83,7 @@ func or(n, otherwise int) int {
 func (s *speculation) flags() []flag {
 	return []flag{
 		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are verified together, as a tree"),
+		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { s.drafts = append(s.drafts, path) }, "a draft model"),
 		choiceFlag("--drafter", &s.drafter, drafterNames(),
 			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, else ngram; model for the embedded pair)"),
 		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes (default: a third)"),

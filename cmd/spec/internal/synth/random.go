@@ -2,6 +2,7 @@ package synth
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,8 +30,18 @@ type Shape struct {
 var shapes = []Shape{
 	// Llama 3.2 1B (config.json of meta-llama/Llama-3.2-1B)
 	{"llama-1b", "llama", 131072, 128256, 2048, 16, 32, 8, 8192, true, 500000},
+	// Llama 3.2 3B (meta-llama/Llama-3.2-3B)
+	{"llama-3.2-3b", "llama", 131072, 128256, 3072, 28, 24, 8, 8192, true, 500000},
 	// SmolLM2 135M (HuggingFaceTB/SmolLM2-135M)
 	{"smollm2-135m", "llama", 8192, 49152, 576, 30, 9, 3, 1536, true, 100000},
+	// SmolLM2 360M (HuggingFaceTB/SmolLM2-360M)
+	{"smollm2-360m", "llama", 8192, 49152, 960, 32, 15, 5, 2560, true, 100000},
+	// SmolLM2 1.7B (HuggingFaceTB/SmolLM2-1.7B)
+	{"smollm2-1.7b", "llama", 8192, 49152, 2048, 24, 32, 32, 8192, true, 130000},
+	// TinyLlama 1.1B (TinyLlama/TinyLlama-1.1B-Chat-v1.0)
+	{"tinyllama-1.1b", "llama", 2048, 32000, 2048, 22, 32, 4, 5632, false, 10000},
+	// Mistral 7B v0.3 (mistralai/Mistral-7B-v0.3)
+	{"mistral-7b", "llama", 32768, 32768, 4096, 32, 32, 8, 14336, false, 1000000},
 	// Llama 3.1 8B (meta-llama/Llama-3.1-8B)
 	{"llama-8b", "llama", 131072, 128256, 4096, 32, 32, 8, 14336, false, 500000},
 	// GPT-2 (openai-community/gpt2)
@@ -42,7 +53,7 @@ func Shapes() (names []string) {
 	for _, s := range shapes {
 		names = append(names, s.Name)
 	}
-	return names
+	return append(names, slices.Sorted(maps.Keys(aliases))...)
 }
 
 // Types lists the types that the matrices of [Random] can be stored in: those that the engine runs, and the mixtures of them
@@ -70,8 +81,14 @@ func mixtureOf(name string) (quantize.Mixture, error) {
 	return quantize.Find(name)
 }
 
+// aliases are other names of shapes.
+var aliases = map[string]string{"llama-3.2-1b": "llama-1b", "llama-3.1-8b": "llama-8b"}
+
 // FindShape finds a shape by its name.
 func FindShape(name string) (Shape, error) {
+	if known, ok := aliases[name]; ok {
+		name = known
+	}
 	i := slices.IndexFunc(shapes, func(s Shape) bool { return s.Name == name })
 	if i < 0 {
 		return Shape{}, fmt.Errorf("no shape %q (there are %s)", name, strings.Join(Shapes(), ", "))

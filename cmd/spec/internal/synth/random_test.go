@@ -66,6 +66,34 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// A shape has as many parameters as the published model.
+func TestParameters(t *testing.T) {
+	for name, want := range map[string]uint64{
+		"llama-1b": 1235814400, "llama-3.2-1b": 1235814400, "llama-3.2-3b": 3212749824, "llama-8b": 8030261248, "smollm2-135m": 134515008, "smollm2-360m": 361821120,
+		"smollm2-1.7b": 1711376384, "tinyllama-1.1b": 1100048384, "mistral-7b": 7248023552, "gpt2-124m": 124439808,
+	} {
+		s, err := FindShape(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Random(s, "f16")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := gguf.Open(r, r.Size(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := uint64(0)
+		for _, x := range f.Tensors {
+			got += x.Elements()
+		}
+		if got != want {
+			t.Errorf("%s: %d parameters, published %d", name, got, want)
+		}
+	}
+}
+
 // logits are all rows for a chain of tokens.
 func logits(t *testing.T, rt *engine.Runtime, f *File, weights string, tokens []int32) []float32 {
 	t.Helper()

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/specgo/spec/cmd/spec/internal/pull"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
+)
+
+var pullCommand = command{
+	name:  "pull",
+	does:  "download a model from the Hugging Face Hub",
+	usage: "OWNER/NAME[:QUANTIZATION]",
+	about: `Downloads a GGUF model into the cache that Hugging Face's own tools use, and prints its path. Without a quantization it takes Q4_K_M if there is one, else the next best; the name of a file works too. An interrupted download is continued. Checksums are verified.
+
+The environment variables HF_TOKEN (for models that need an account), HF_ENDPOINT (another server), HF_HUB_CACHE and HF_HOME (the folder) are those of Hugging Face's tools.`,
+	new: func() job { return &pulling{} },
+}
+
+var listCommand = command{
+	name:  "list",
+	does:  "the models that were downloaded",
+	usage: "[--json]",
+	about: "Lists the GGUF files in the cache of the Hugging Face Hub.",
+	new:   func() job { return &listing{} },
+}
+
+var removeCommand = command{
+	name:  "rm",
+	does:  "delete downloaded models",
+	usage: "OWNER/NAME[:QUANTIZATION]",
+	about: "Deletes a model's GGUF files from the cache of the Hugging Face Hub: those of a quantization, or all. Contents that another version still uses stay.",
+	new:   func() job { return &removing{} },
+}
+
+// hubModel is the operand of commands about one model of the Hub.
+type hubModel struct{ name string }
+
+func (h *hubModel) flags() []flag { return nil }
+
+func (h *hubModel) operand(v string) error {
+	if h.name != "" {
+		return errors.New("one model at a time")
+	}
+	_, err := pull.ParseReference(v)
+	h.name = v
+	return err
+}
+
+func (h *hubModel) check() error {
+	if h.name == "" {
+		return usagef("the model is missing: OWNER/NAME[:QUANTIZATION]")
+	}
+	return nil
+}
+
+// pulling is the options of spec pull.
+type pulling struct{ hubModel }
+
+func (x *pulling) run(ctx context.Context, p *program) error {
+	paths, err := download(ctx, p, x.name)
+	for _, path := range paths {
+		fmt.Fprintln(p.stdout, terminal.Line(path, 0))
+	}
+	return err
+}
+
+// download brings a model of the Hub into the cache.
+func download(ctx context.Context, p *program, name string) ([]string, error) {
+	r, err := pull.ParseReference(name)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := pull.DefaultCache(p.env)
+	if err != nil {
+		return nil, err
+	}
+	c := pull.Client{Cache: cache, Endpoint: p.env("HF_ENDPOINT"), Token: p.env("HF_TOKEN")}
+	if bar := terminal.NewBar(p.stderr, r.Repo()); bar != nil {
+		now := ""
+		c.Progress = func(file string, done, total int64) {
+			if file != now {
+				bar.Restart(filepath.Base(file))
+				now = file
+			}
+			bar.Set(done, total, size(done)+" of "+size(total))
+		}
+		defer bar.Clear()
+	}
+	return c.Pull(ctx, r)
+}
+
+// hubScheme begins a path that is a model of the Hub, as -hf gives it.
+const hubScheme = "hf://"
+
+// hubFlag is llama.cpp's -hf: it sets a model by its name on the Hub.
+func hubFlag(n string, set func(string), what string) flag {
+	return valueFlag(n, "OWNER/NAME[:QUANT]", what+" from the Hugging Face Hub; downloaded where it is not in the cache", func(v string) error {
+		_, err := pull.ParseReference(v)
+		set(hubScheme + v)
+		return err
+	})
+}
+
+// localPath is the path itself, or that of the model of the Hub that it names: from the cache, else downloaded.
+func localPath(ctx context.Context, p *program, path string) (string, error) {
+	name, ok := strings.CutPrefix(path, hubScheme)
+	if !ok {
+		return path, nil
+	}
+	r, err := pull.ParseReference(name)
+	if err != nil {
+		return "", err
+	}
+	cache, err := pull.DefaultCache(p.env)
+	if err != nil {
+		return "", err
+	}
+	paths, err := cache.Find(r)
+	if err == nil && len(paths) == 0 {
+		paths, err = download(ctx, p, name)
+	}
+	if err != nil {
+		return "", err
+	}
+	return paths[0], nil
+}
+
+// listing is the options of spec list.
+type listing struct{ json bool }
+
+func (x *listing) flags() []flag {
+	return []flag{switchFlag("--json", &x.json, true, "write JSON")}
+}
+
+func (x *listing) run(_ context.Context, p *program) error {
+	cache, err := pull.DefaultCache(p.env)
+	if err != nil {
+		return err
+	}
+	list, err := cache.List()
+	if err != nil {
+		return err
+	}
+	if x.json {
+		type entry struct {
+			Repo   string `json:"repo"`
+			File   string `json:"file"`
+			Commit string `json:"commit"`
+			Path   string `json:"path"`
+			Bytes  int64  `json:"bytes"`
+		}
+		out := struct {
+			Schema int     `json:"schema"`
+			Models []entry `json:"models"`
+		}{1, []entry{}}
+		for _, e := range list {
+			out.Models = append(out.Models, entry{e.Repo, e.File, e.Commit, e.Path, e.Bytes})
+		}
+		return printJSON(p.stdout, out)
+	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintf(p.stdout, "no models in %s\n", terminal.Line(cache.Dir, 0))
+		return err
+	}
+	table := terminal.Table{Columns: []terminal.Column{{Head: "model", Left: true}, {Head: "file", Left: true}, {Head: "size"}, {Head: "version", Left: true, Drop: 1}}}
+	for _, e := range list {
+		table.Rows = append(table.Rows, []string{terminal.Line(e.Repo, 60), terminal.Line(e.File, 80), size(e.Bytes), e.Commit[:8]})
+	}
+	text, _ := table.String(terminal.Width(p.stdout))
+	_, err = io.WriteString(p.stdout, text)
+	return err
+}
+
+// removing is the options of spec rm.
+type removing struct{ hubModel }
+
+func (x *removing) run(_ context.Context, p *program) error {
+	r, err := pull.ParseReference(x.name)
+	if err != nil {
+		return err
+	}
+	cache, err := pull.DefaultCache(p.env)
+	if err != nil {
+		return err
+	}
+	removed, err := cache.Remove(r)
+	for _, e := range removed {
+		fmt.Fprintf(p.stdout, "removed %s %s (%s)\n", e.Repo, terminal.Line(e.File, 0), size(e.Bytes))
+	}
+	if err == nil && len(removed) == 0 {
+		return fmt.Errorf("%s is not in the cache (spec list shows what is)", r)
+	}
+	return err
+}
