@@ -1,7 +1,6 @@
 package bpe
 
 import (
-	"maps"
 	"unicode/utf8"
 )
 
@@ -10,7 +9,7 @@ import (
 type byteLevel struct {
 	pre    pretokenizer
 	bytes  [256]int32 // token of each byte, -1 if the vocabulary has none
-	merges mergeTable
+	merges *mergeTable
 	whole  map[string]int32 // words that are tokens and are not merged, by their bytes; nil: every word is merged
 	unk    int32
 }
@@ -76,7 +75,7 @@ func (b *byteLevel) word(s *scratch, word string) {
 
 func (b *byteLevel) equal(other encoder) bool {
 	o, ok := other.(*byteLevel)
-	return ok && b.pre.rule == o.pre.rule && b.pre.ignoreMerges == o.pre.ignoreMerges && b.bytes == o.bytes && maps.Equal(b.merges, o.merges)
+	return ok && b.pre.rule == o.pre.rule && b.pre.ignoreMerges == o.pre.ignoreMerges && b.bytes == o.bytes && b.merges.equal(o.merges)
 }
 
 // byteRunes is GPT-2's alphabet: how a byte is spelled in a vocabulary.

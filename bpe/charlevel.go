@@ -12,7 +12,7 @@ import (
 type charLevel struct {
 	tokens     map[string]int32 // characters and runs of line breaks
 	ascii      [utf8.RuneSelf]int32
-	merges     mergeTable
+	merges     *mergeTable
 	bytes      byteFallback
 	wordByWord bool // no merge makes a token with a space mark after another character
 }
@@ -23,7 +23,7 @@ func newCharLevel(t *Tokenizer, merges []string) (*charLevel, error) {
 	if c.merges, err = newMergeTable(t, merges); err != nil {
 		return nil, err
 	}
-	for _, m := range c.merges {
+	for m := range c.merges.all() {
 		c.wordByWord = c.wordByWord && !markInside(t.tokens[m.id])
 	}
 	for i := range c.ascii {
@@ -115,5 +115,5 @@ func (c *charLevel) word(s *scratch, word []byte) {
 
 func (c *charLevel) equal(other encoder) bool {
 	o, ok := other.(*charLevel)
-	return ok && c.bytes == o.bytes && maps.Equal(c.merges, o.merges) && maps.Equal(c.tokens, o.tokens)
+	return ok && c.bytes == o.bytes && c.merges.equal(o.merges) && maps.Equal(c.tokens, o.tokens)
 }

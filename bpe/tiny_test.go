@@ -148,8 +148,8 @@ func charLevelByDefinition(tok *Tokenizer, text string) (list []string) {
 		for _, s := range naiveMerge(chars, func(l, r string) (float64, bool) {
 			left, ok := tok.ID(l)
 			right, ok2 := tok.ID(r)
-			m, ok3 := tok.encoder.(*charLevel).merges[pairKey(left, right)]
-			return float64(m.rank), ok && ok2 && ok3
+			m := tok.encoder.(*charLevel).merges.find(pairKey(left, right))
+			return float64(m.rank), ok && ok2 && m.rank != never
 		}) {
 			if id, ok := tok.ID(s); ok && tok.isText(id) {
 				list = append(list, s)
