@@ -8,8 +8,9 @@ import (
 )
 
 // mergeTable holds the merges of a vocabulary by the pair of tokens that they join.
-// It is a hash table with linear probing, at most half full. Looking pairs up is most
-// of the work of encoding; this takes half the time of a Go map.
+// It is a hash table with linear probing, at most half full. With a Go map in its
+// place BenchmarkEncode/gemma4 on prose falls from 22.0 to 18.3 MB/s (medians of 5
+// runs each, one Zen 5 core).
 type mergeTable struct {
 	slots      []merge // a power of two
 	shift      int     // 64 - log2(len(slots))

@@ -109,6 +109,26 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// TestRoundTrips takes prose and code there and back by every rule.
+func TestRoundTrips(t *testing.T) {
+	c := config(t, shared(t, "tokenizers/gpt-2.gguf"))
+	texts := []string{read(t, shared(t, "text/war-and-peace.txt")), read(t, shared(t, "text/go-heldout.txt"))}
+	for rule := range rules {
+		c.Pre = ruleNames[rule][0]
+		var tok *Tokenizer
+		if rule == "lines" { // of characters
+			tok = gemma4(t)
+		} else {
+			tok = must(t, c)
+		}
+		for i, text := range texts {
+			if tok.Decode(tok.Encode(text, EncodeOptions{})) != text {
+				t.Errorf("%s: text %d comes back changed", rule, i)
+			}
+		}
+	}
+}
+
 // TestGolden compares with the prompts of the models' reference outputs.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"go-target", "go-draft", "stories260K"} {
