@@ -185,6 +185,28 @@ func TestControlCharactersInFiles(t *testing.T) {
 	}
 }
 
+// A named pipe is no model: opening it would wait for a writer.
+func TestPipeAsModel(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if mkfifo(fifo) != nil {
+		t.Skip("no named pipes here")
+	}
+	for _, args := range [][]string{{"generate", "-p", "x", "-m", fifo}, {"inspect", fifo}, {"bench", "-m", fifo}, {"generate", "-p", "x", "-md", fifo}, {"quantize", fifo, fifo + "x", "f16"}} {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if _, errs, code := spec(t, "", args...); code != exitFailed || !strings.Contains(errs, "regular file") || strings.Count(errs, "\n") != 1 {
+				t.Errorf("%v: exit %d, %q", args, code, errs)
+			}
+		}()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%v waits for a writer", args)
+		}
+	}
+}
+
 // --trace FILE has a JSON object for each round, which add up to the text.
 func TestTraceFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")

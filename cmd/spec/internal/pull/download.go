@@ -122,9 +122,6 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 		}
 	case resp.StatusCode == http.StatusOK: // all of it, from the beginning
 		have = 0
-		if err := part.Truncate(0); err != nil {
-			return 0, &finalError{err}
-		}
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
 		return have, failure(resp)
 	default:
