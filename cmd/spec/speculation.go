@@ -54,10 +54,10 @@ var schedules = map[string]func(length int, threshold float32) speculative.Sched
 		return speculative.Heuristic(speculative.HeuristicOptions{Length: min(or(length, 5), 5), MinConfidence: max(threshold, 0)})
 	},
 	"dynamic": func(length int, threshold float32) speculative.Schedule {
-		switch {
-		case threshold < 0:
+		if threshold < 0 {
 			threshold = 0.4
-		case threshold == 0:
+		}
+		if threshold == 0 {
 			threshold = -1 // the schedule takes 0 for its default
 		}
 		return speculative.Dynamic(speculative.DynamicOptions{Length: or(length, 20), MinConfidence: threshold})
