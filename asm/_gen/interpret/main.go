@@ -107,7 +107,7 @@ func (o *overlay) build() error {
 		case strings.HasSuffix(name, ".s"):
 			o.delete(name)
 		case !strings.HasSuffix(name, ".go"):
-		case strings.HasPrefix(name, "guard_") || arch != nil && (arch[1] != "amd64" || arch[2] != ""):
+		case strings.HasPrefix(name, "guard_") || arch != nil && arch[1] != "amd64":
 			o.delete(name)
 		default:
 			if err := o.source(name, arch != nil); err != nil {
