@@ -34,7 +34,7 @@ func matMulIQ4_NL(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		readF16(d[:], panel[scales:])
 		w.nibbles(panel[quants:])
 		w.lookup(&tableIQ4)
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 0)
 	}
 	acc.store(x.Tokens, out, stride)
 }

@@ -59,7 +59,7 @@ func matMulIQ4_XS(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		}
 		w.nibbles(super[i*nibbleBytes:])
 		w.lookup(&tableIQ4)
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 0)
 	}
 	acc.store(x.Tokens, out, stride)
 }

@@ -82,7 +82,7 @@ func matMulMXFP4(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		}
 		w.nibbles(panel[quants:])
 		w.lookup(&tableMXFP4)
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 0)
 	}
 	acc.store(x.Tokens, out, stride)
 }

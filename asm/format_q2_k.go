@@ -63,7 +63,7 @@ func matMulQ2_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 			sc[k/PanelRows][k%PanelRows], mn[k/PanelRows][k%PanelRows] = int32(v&15), int32(v>>4)
 		}
 		w.crumbs(super[i*crumbBytes:])
-		acc.halves(x, b, &w, &sc, &d)
+		acc.halves(x, b, &w, &sc, &d, 0)
 		for t := range x.Tokens {
 			at := b*x.Tokens + t
 			var u, m perRow

@@ -61,8 +61,7 @@ func matMulQ3_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		readF16(d[:], scales[256:])
 		w.crumbs(quants)
 		w.bits(quants[crumbBytes:], 2)
-		w.minus(4)
-		acc.halves(x, b, &w, signedScales(scales[32*i:]), &d)
+		acc.halves(x, b, &w, signedScales(scales[32*i:]), &d, 4)
 	}
 	acc.store(x.Tokens, out, stride)
 }

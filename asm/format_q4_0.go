@@ -46,8 +46,7 @@ func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		var d perRow
 		readF16(d[:], panel[scales:])
 		w.nibbles(panel[quants:])
-		w.minus(8)
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 8)
 	}
 	acc.store(x.Tokens, out, stride)
 }

@@ -40,7 +40,7 @@ func matMulQ4_1(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		readF16(d[:], part)
 		readF16(m[:], part[32:])
 		w.nibbles(part[64:])
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 0)
 		acc.minimum(x, b, &m)
 	}
 	acc.store(x.Tokens, out, stride)

@@ -72,7 +72,7 @@ func matMulQ4_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		for at := 0; at < len(w); at += 4 {
 			le.PutUint32(w[at:], le.Uint32(quants[at:])>>shift&0x0f0f0f0f)
 		}
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 0)
 		acc.minimum(x, b, &m)
 	}
 	acc.store(x.Tokens, out, stride)

@@ -45,8 +45,7 @@ func matMulQ5_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		readF16(d[:], panel[scales:])
 		w.nibbles(panel[quants:])
 		w.bits(panel[quants+nibbleBytes:], 4)
-		w.minus(16)
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 16)
 	}
 	acc.store(x.Tokens, out, stride)
 }

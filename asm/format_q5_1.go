@@ -43,7 +43,7 @@ func matMulQ5_1(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		readF16(m[:], part[32:])
 		w.nibbles(part[64:])
 		w.bits(part[64+nibbleBytes:], 4)
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 0)
 		acc.minimum(x, b, &m)
 	}
 	acc.store(x.Tokens, out, stride)

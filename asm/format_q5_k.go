@@ -66,7 +66,7 @@ func matMulQ5_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		scaleRows(&d, &m, (*[PanelRows]byte)(scales[64+16*i:]), (*[PanelRows]byte)(scales[192+16*i:]))
 		w.nibbles(quants)
 		w.bits(quants[nibbleBytes:], 4)
-		acc.block(x, b, &w, &d)
+		acc.block(x, b, &w, &d, 0)
 		acc.minimum(x, b, &m)
 	}
 	acc.store(x.Tokens, out, stride)

@@ -74,8 +74,7 @@ func matMulQ6_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		for at := 0; at < len(w); at += 4 {
 			le.PutUint32(w[at:], le.Uint32(low[at:])>>nibble&0x0f0f0f0f|le.Uint32(high[at:])>>pair&0x03030303<<4)
 		}
-		w.minus(32)
-		acc.halves(x, b, &w, signedScales(super[3072+32*i:]), &d)
+		acc.halves(x, b, &w, signedScales(super[3072+32*i:]), &d, 32)
 	}
 	acc.store(x.Tokens, out, stride)
 }

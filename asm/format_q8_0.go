@@ -53,7 +53,7 @@ func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
 		scales, quants := pairedBlock(b, 512)
 		var d perRow
 		readF16(d[:], panel[scales:])
-		acc.block(x, b, (*weights)(panel[quants:]), &d)
+		acc.block(x, b, (*weights)(panel[quants:]), &d, 0)
 	}
 	acc.store(x.Tokens, out, stride)
 }

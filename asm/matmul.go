@@ -78,8 +78,8 @@ func (s *sums3) dot(w *[256]byte, q *[BlockSize / 2]int64) {
 	}
 }
 
-// block adds block b: acc = fma(float(isum), dw*dx, acc), isum = sum over the block of w*q.
-func (acc *accumulators) block(x *Tile, b int, w *weights, dw *perRow) {
+// block adds block b: acc = fma(float(isum), dw*dx, acc), isum = sum over the block of (w-offset)*q.
+func (acc *accumulators) block(x *Tile, b int, w *weights, dw *perRow, offset int32) {
 	for t0 := 0; t0 < x.Tokens; t0 += 3 {
 		var q pack3
 		q.set(x, b, t0)
@@ -89,10 +89,10 @@ func (acc *accumulators) block(x *Tile, b int, w *weights, dw *perRow) {
 		for t := t0; t < min(t0+3, x.Tokens); t++ {
 			var isum [PanelRows]int32
 			s.next(&isum)
-			dx := x.D[b*x.Tokens+t]
+			dx, start := x.D[b*x.Tokens+t], x.Bias[b*x.Tokens+t]/128*offset // Bias is -128 times the sum of q
 			var n, d perRow
 			for r, i := range isum {
-				n[r] = float32(i)
+				n[r] = float32(start + i)
 				d[r] = dw[r] * dx
 			}
 			fmaRows(&acc[t], &n, &d)
@@ -108,8 +108,8 @@ func (acc *accumulators) minimum(x *Tile, b int, m *perRow) {
 }
 
 // halves adds block b of a type with a scale per 16 weights: acc = fma(float(sc0*isum0 + sc1*isum1), dw*dx, acc), the integer
-// exact, isum0 and isum1 the sums over the block's halves.
-func (acc *accumulators) halves(x *Tile, b int, w *weights, sc *[2][PanelRows]int32, dw *perRow) {
+// exact, isum0 and isum1 the sums over the block's halves of (w-offset)*q.
+func (acc *accumulators) halves(x *Tile, b int, w *weights, sc *[2][PanelRows]int32, dw *perRow, offset int32) {
 	for t0 := 0; t0 < x.Tokens; t0 += 3 {
 		var q pack3
 		q.set(x, b, t0)
@@ -120,10 +120,11 @@ func (acc *accumulators) halves(x *Tile, b int, w *weights, sc *[2][PanelRows]in
 			var s0, s1 [PanelRows]int32
 			s[0].next(&s0)
 			s[1].next(&s1)
-			dx := x.D[b*x.Tokens+t]
+			at := b*x.Tokens + t
+			dx, start0, start1 := x.D[at], x.Half[2*at]/32*offset, x.Half[2*at+1]/32*offset // Half is -32 times the sums of q
 			var n, d perRow
 			for r := range n {
-				n[r] = float32(sc[0][r]*s0[r] + sc[1][r]*s1[r])
+				n[r] = float32(sc[0][r]*(start0+s0[r]) + sc[1][r]*(start1+s1[r]))
 				d[r] = dw[r] * dx
 			}
 			fmaRows(&acc[t], &n, &d)
@@ -166,14 +167,6 @@ func (w *weights) bits(p []byte, to int) {
 		for i := 0; i < len(in); i += 4 {
 			le.PutUint32(out[i:], le.Uint32(out[i:])|le.Uint32(in[i:])>>((g+4)%8)&0x01010101<<to)
 		}
-	}
-}
-
-// minus subtracts offset from weights less than 128.
-func (w *weights) minus(offset byte) {
-	for i := 0; i < len(w); i += 4 {
-		v := le.Uint32(w[i:])
-		le.PutUint32(w[i:], (v|0x80808080-uint32(offset)*0x01010101)^0x80808080) // no byte borrows of the next
 	}
 }
 
