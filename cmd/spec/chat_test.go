@@ -342,6 +342,44 @@ func TestChatStopper(t *testing.T) {
 	if d.stop.interrupt(); len(d.stop.waiting) != 1 {
 		t.Error("Ctrl-C behind an answer is lost")
 	}
+	// Where nobody types, one at the prompt is enough.
+	d.typed = false
+	d.lines = newLineReader(pr)
+	if _, err := d.read(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("without a terminal: %v", err)
+	}
+}
+
+// A turn that fails on a terminal is told, and its message is taken back.
+func TestChatFailedTurn(t *testing.T) {
+	d, stdout, stderr := newDialog("one\n/save\n")
+	d.tok = target(t).Tokenizer()
+	var err error
+	if d.template, err = chat.New("{{ raise_exception('not today') }}", chat.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.run(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.messages) != 0 || !strings.Contains(stderr.String(), "not today") || !strings.Contains(stderr.String(), "/save needs") {
+		t.Errorf("%d messages, %q, %q", len(d.messages), stdout, stderr)
+	}
+}
+
+// The oldest turn goes with its answers; system messages stay.
+func TestChatDropTurn(t *testing.T) {
+	d := &dialog{}
+	for _, role := range []string{"system", "assistant", "user", "assistant", "system", "tool", "user", "assistant"} {
+		d.messages = append(d.messages, chat.Message{Role: role})
+	}
+	d.dropTurn()
+	var roles []string
+	for _, m := range d.messages {
+		roles = append(roles, m.Role)
+	}
+	if got := strings.Join(roles, " "); got != "system assistant system user assistant" {
+		t.Errorf("left: %s", got)
+	}
 }
 
 // Reasoning is faint, or marked where nothing can be faint, or hidden; it is kept apart from the answer.

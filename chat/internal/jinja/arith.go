@@ -1,0 +1,181 @@
+package jinja
+
+import (
+	"math"
+	"strings"
+)
+
+func (e *binaryExpr) eval(m *machine, sc *scope) Value {
+	x, y := m.eval(e.x, sc), m.eval(e.y, sc)
+	m.line = e.line
+	return m.arith(e.op, x, y)
+}
+
+// arith computes x op y.
+func (m *machine) arith(op string, x, y Value) Value {
+	m.defined(x)
+	m.defined(y)
+	xi, xf, xInt, xok := number(x)
+	yi, yf, yInt, yok := number(y)
+	if xok && yok {
+		if xInt && yInt && op != "/" && !(op == "**" && yi < 0) {
+			return m.integers(op, xi, yi)
+		}
+		return m.floats(op, xf, yf)
+	}
+	switch x := x.(type) {
+	case Text:
+		switch op {
+		case "+":
+			if y, ok := y.(Text); ok {
+				return m.concat(x, y)
+			}
+		case "%":
+			return m.percent(x, y)
+		case "*":
+			if yInt {
+				return m.repeat(x, yi)
+			}
+		}
+	case *List:
+		if y, ok := y.(*List); ok && op == "+" && x.tuple == y.tuple {
+			items := make([]Value, 0, len(x.Items)+len(y.Items))
+			l := m.list(append(append(items, x.Items...), y.Items...))
+			l.tuple = x.tuple
+			return l
+		}
+		if yInt && op == "*" {
+			return m.repeat(x, yi)
+		}
+	}
+	if xInt && op == "*" {
+		switch y.(type) {
+		case Text, *List:
+			return m.repeat(y, xi)
+		}
+	}
+	m.fail(ErrRuntime, "the operator %s does not take %s and %s", op, typeName(x), typeName(y))
+	return nil
+}
+
+// concat is x + y of texts; a safe one escapes the other.
+func (m *machine) concat(x, y Text) Text {
+	safe := x.safe || y.safe
+	if safe && !x.safe {
+		x = escapeText(x)
+	}
+	if safe && !y.safe {
+		y = escapeText(y)
+	}
+	m.spend(len(x.s) + len(y.s))
+	return Text{s: x.s + y.s, o: x.o + y.o, safe: safe}
+}
+
+func (m *machine) repeat(v Value, n int64) Value {
+	n = max(n, 0)
+	size := 0
+	switch v := v.(type) {
+	case Text:
+		size = len(v.s)
+	case *List:
+		size = len(v.Items) * valueBytes
+	}
+	if size == 0 {
+		return v
+	}
+	if n > int64(m.limits.Bytes/size) {
+		m.fail(ErrLimit, "more than %d bytes of strings", m.limits.Bytes)
+	}
+	m.spend(int(n) * size)
+	if t, ok := v.(Text); ok {
+		return Text{s: strings.Repeat(t.s, int(n)), o: strings.Repeat(t.o, int(n)), safe: t.safe}
+	}
+	l := v.(*List)
+	items := make([]Value, 0, int(n)*len(l.Items))
+	for range n {
+		items = append(items, l.Items...)
+	}
+	return &List{Items: items, tuple: l.tuple}
+}
+
+func (m *machine) integers(op string, x, y int64) Value {
+	overflow := false
+	var z int64
+	switch op {
+	case "+":
+		z = x + y
+		overflow = (z > x) != (y > 0) && y != 0
+	case "-":
+		z = x - y
+		overflow = (z < x) != (y > 0) && y != 0
+	case "*":
+		z = x * y
+		overflow = x != 0 && (z/x != y || x == -1 && y == math.MinInt64)
+	case "//", "%":
+		if y == 0 {
+			m.fail(ErrRuntime, "division by zero")
+		}
+		if overflow = x == math.MinInt64 && y == -1; overflow {
+			break
+		}
+		q, r := x/y, x%y
+		if r != 0 && (r < 0) != (y < 0) {
+			q, r = q-1, r+y
+		}
+		if z = q; op == "%" {
+			z = r
+		}
+	case "**":
+		z = 1
+		for range min(y, 64) {
+			if z != 0 && x != 0 && (z*x/x != z) {
+				overflow = true
+			}
+			z *= x
+		}
+		if y > 64 {
+			switch {
+			case x == -1 && y%2 != 0:
+				z = -1
+			case x != 0 && x != 1 && x != -1:
+				overflow = true
+			}
+		}
+	}
+	if overflow {
+		m.fail(ErrLimit, "an integer of more than 64 bits")
+	}
+	return z
+}
+
+func (m *machine) floats(op string, x, y float64) Value {
+	if y == 0 && (op == "/" || op == "//" || op == "%") {
+		m.fail(ErrRuntime, "division by zero")
+	}
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	case "/":
+		return x / y
+	case "//":
+		return math.Floor(x / y)
+	case "%":
+		r := math.Mod(x, y)
+		if r != 0 && (r < 0) != (y < 0) {
+			r += y
+		}
+		return r
+	}
+	if x == 0 && y < 0 {
+		m.fail(ErrRuntime, "division by zero")
+	}
+	z := math.Pow(x, y)
+	if z != z && x == x && y == y {
+		m.fail(ErrRuntime, "a power that is no real number")
+	}
+	return z
+}
