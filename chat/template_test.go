@@ -243,3 +243,16 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestJSONDepth: values that nest too deeply are refused before a template sees them.
+func TestJSONDepth(t *testing.T) {
+	for depth, good := range map[int]bool{maxJSONDepth: true, maxJSONDepth + 1: false, 5000: false} {
+		for _, pair := range []string{"[]", `{"a":}`} {
+			open, close := pair[:len(pair)-1], pair[len(pair)-1:]
+			_, err := jsonValue([]byte(strings.Repeat(open, depth)+"1"+strings.Repeat(close, depth)), FromMessage)
+			if (err == nil) != good {
+				t.Errorf("%d times %s: %v", depth, pair, err)
+			}
+		}
+	}
+}
