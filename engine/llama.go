@@ -19,7 +19,7 @@ func plainLlama(*loader, *Config) family {
 func mistral3(l *loader, c *Config) family {
 	return family{
 		norm: rmsNorm, rotation: pairs, factors: true, longrope: true, yarnKeys: true, gated: true,
-		warmth: temperature{l.floatOr("attention.temperature_scale", 0), max(1, l.integerOr("rope.scaling.original_context_length", c.Context))},
+		warmth: temperature{l.floatOr("attention.temperature_scale", 0), l.originalContext(c)},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -54,6 +55,9 @@ func (r recipe) file(tb testing.TB) []byte {
 	maps.Copy(keys, r.keys)
 	kvs := []gguf.KV{{Key: "general.architecture", Value: r.arch}}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if keys[k] == nil {
+			continue
+		}
 		kvs = append(kvs, gguf.KV{Key: r.arch + "." + k, Value: keys[k]})
 	}
 	var tensors []gguf.TensorSource
@@ -276,6 +280,65 @@ func TestReferenceFamilies(t *testing.T) {
 	for _, arch := range Architectures() {
 		if !tested[arch] {
 			t.Errorf("%s has no recipe", arch)
+		}
+	}
+}
+
+// TestBadFamilies: what an architecture does not have, or a key that contradicts it, is refused by name.
+func TestBadFamilies(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	type keys = map[string]gguf.Value
+	all := recipes()
+	for _, c := range []struct {
+		recipe string
+		parts  string // added
+		keys   keys   // changed; nil values are left out
+		want   error
+		names  string
+	}{
+		{"qwen3", "factors", nil, ErrUnsupported, "rope_freqs.weight"},
+		{"qwen3", "sinks", nil, ErrUnsupported, "blk.0.attn_sinks.weight"},
+		{"qwen3", "", keys{"attention.sliding_window": uint32(8)}, ErrUnsupported, "qwen3.attention.sliding_window"},
+		{"qwen3", "", keys{"attention.value_length": uint32(8)}, ErrUnsupported, "qwen3.attention.value_length"},
+		{"qwen2", "qkhead", nil, ErrUnsupported, "blk.0.attn_q_norm.weight"},
+		{"gemma", "untied", nil, ErrUnsupported, "output.weight"},
+		{"gemma2", "qkhead", nil, ErrUnsupported, "blk.0.attn_q_norm.weight"},
+		{"gemma3", "", keys{"attn_logit_softcapping": float32(50)}, ErrUnsupported, "gemma3.attn_logit_softcapping"},
+		{"cohere2", "", keys{"attention.sliding_window": nil}, gguf.ErrMissing, "cohere2.attention.sliding_window"},
+		{"cohere2", "", keys{"logit_scale": nil}, gguf.ErrMissing, "cohere2.logit_scale"},
+		{"granite", "", keys{"logit_scale": float32(0)}, ErrValue, "granite.logit_scale"},
+		{"granite", "", keys{"logit_scale": nil}, gguf.ErrMissing, "granite.logit_scale"},
+		{"gptneox", "", keys{"use_parallel_residual": nil}, gguf.ErrMissing, "gptneox.use_parallel_residual"},
+		{"llama experts", "", keys{"expert_used_count": uint32(7)}, ErrValue, "llama.expert_used_count"},
+		{"llama experts", "", keys{"expert_used_count": uint32(0)}, ErrValue, "llama.expert_used_count"},
+		{"llama experts", "", keys{"expert_count": uint32(1 << 20)}, ErrValue, "llama.expert_count"},
+		{"llama experts", "", keys{"expert_count": uint32(5)}, ErrShape, "blk.0.ffn_gate_inp.weight"},
+		{"llama experts", "", keys{"expert_gating_func": uint32(2)}, ErrUnsupported, "llama.expert_gating_func"},
+		{"llama experts", "", keys{"expert_weights_norm": false}, ErrUnsupported, "llama.expert_weights_norm"},
+		{"llama experts", "sharedgate", nil, ErrUnsupported, "blk.0.ffn_gate_inp_shexp.weight"},
+		{"llama experts", "", keys{"expert_count": uint32(0)}, ErrMissing, "blk.0.ffn_gate.weight"},
+		{"llama yarn", "", keys{"rope.scaling.original_context_length": uint32(0)}, ErrValue, "llama.rope.scaling.original_context_length"},
+		{"mistral3", "", keys{"rope.scaling.yarn_beta_fast": float32(0)}, ErrValue, "mistral3.rope.scaling.yarn_beta_fast"},
+		{"qwen2", "", keys{"rope.scaling.type": "longrope", "rope.scaling.factor": float32(4)}, ErrUnsupported, "qwen2.rope.scaling.type"},
+		{"olmo2 windows", "", keys{"attention.sliding_window_pattern": []bool{true, false}}, ErrValue, "olmo2.attention.sliding_window_pattern"},
+		{"olmo2 windows", "", keys{"attention.sliding_window_pattern": "all"}, gguf.ErrType, "olmo2.attention.sliding_window_pattern"},
+		{"falcon", "", keys{"rope.dimension_count": uint32(18)}, ErrValue, "falcon.rope.dimension_count"},
+		{"mpt", "", keys{"attention.scale": float32(0.5)}, ErrUnsupported, "mpt.attention.scale"},
+		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 96, 96, 96}}, gguf.ErrType, "llama.feed_forward_length"},
+	} {
+		r := all[c.recipe]
+		r.parts += " " + c.parts
+		r.keys = maps.Clone(r.keys)
+		if r.keys == nil {
+			r.keys = keys{}
+		}
+		maps.Copy(r.keys, c.keys)
+		file := r.file(t)
+		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s with %q, %v: %v, expected %v", c.recipe, c.parts, c.keys, err, c.want)
+		} else if !strings.Contains(err.Error(), "bad.gguf") || !strings.Contains(err.Error(), c.names) {
+			t.Errorf("the message does not name bad.gguf and %s: %v", c.names, err)
 		}
 	}
 }

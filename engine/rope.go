@@ -70,6 +70,17 @@ func (l *loader) ropes(c *Config, f family) (r ropes) {
 	return r
 }
 
+// originalContext is the context that a model was trained with before its positions were scaled.
+func (l *loader) originalContext(c *Config) int {
+	const key = "rope.scaling.original_context_length"
+	n := l.integerOr(key, c.Context)
+	if n < 1 {
+		l.fail(key, ErrValue, "%d", n)
+		return 1
+	}
+	return n
+}
+
 // ropeScaling reads rope.scaling.* into o and returns the name of the tensor of frequency factors, "" if there is none. A factor
 // without a type is linear; without a factor there is no scaling.
 func (l *loader) ropeScaling(c *Config, f family, o *tensor.RopeOptions) (factors string) {
@@ -92,7 +103,7 @@ func (l *loader) ropeScaling(c *Config, f family, o *tensor.RopeOptions) (factor
 	kind := l.stringOr("rope.scaling.type", "linear")
 	original := c.Context
 	if kind == "yarn" || kind == "longrope" || f.phi3 {
-		original = l.integerOr("rope.scaling.original_context_length", c.Context)
+		original = l.originalContext(c)
 	}
 	switch {
 	case kind == "none":
@@ -101,8 +112,8 @@ func (l *loader) ropeScaling(c *Config, f family, o *tensor.RopeOptions) (factor
 	case kind == "yarn":
 		o.Yarn = tensor.Yarn{Original: float64(original), Fast: 32, Slow: 1}
 		if f.yarnKeys {
-			o.Yarn.Fast = float64(l.floatOr("rope.scaling.yarn_beta_fast", 32))
-			o.Yarn.Slow = float64(l.floatOr("rope.scaling.yarn_beta_slow", 1))
+			o.Yarn.Fast = float64(l.positive("rope.scaling.yarn_beta_fast", 32))
+			o.Yarn.Slow = float64(l.positive("rope.scaling.yarn_beta_slow", 1))
 			o.Yarn.LogMultiplier = float64(l.floatOr("rope.scaling.yarn_log_multiplier", 0))
 		}
 	case kind == "longrope" && (f.longrope || f.phi3):
