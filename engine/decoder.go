@@ -79,7 +79,10 @@ func (m *decoder) forward(p *pass) {
 // forward adds what the block computes to the residual stream x [rows][D].
 func (b *block) forward(p *pass, c *Config, x []float32) {
 	h := p.matrix(&p.h, c.HiddenSize) // [rows][D] what a sublayer reads
-	y := p.matrix(&p.y, c.HiddenSize) // [rows][D] what it computes
+	y := h                            // [rows][D] what it computes, in the same memory where h is not needed any more by then
+	if b.parallel || b.experts != nil {
+		y = p.matrix(&p.y, c.HiddenSize)
+	}
 
 	p.norm(h, x, b.attnNorm)
 	b.attention.forward(p, c, y, h)
