@@ -91,7 +91,7 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 			p.norm(h, x, b.ffnNorm)
 		}
 		p.add(x, y)
-		b.ffn.forward(p, c, y, h)
+		b.feed(p, c, y, h)
 		p.add(x, y)
 		return
 	}
@@ -100,14 +100,19 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 	p.add(x, y)
 
 	p.norm(h, x, b.ffnNorm)
+	b.feed(p, c, y, h)
+	p.norm(y, y, b.ffnPostNorm)
+	p.scale(y, b.residualScale)
+	p.add(x, y)
+}
+
+// feed computes y [rows][D] of h [rows][D]: the feed-forward, or the experts.
+func (b *block) feed(p *pass, c *Config, y, h []float32) {
 	if b.experts != nil {
 		b.experts.forward(p, c, y, h)
 	} else {
 		b.ffn.forward(p, c, y, h)
 	}
-	p.norm(y, y, b.ffnPostNorm)
-	p.scale(y, b.residualScale)
-	p.add(x, y)
 }
 
 // forward computes y [rows][D] of h [rows][D]: softmax(q Kᵀ scale) V of every head, every row on its own path.
