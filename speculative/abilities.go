@@ -48,6 +48,15 @@ type (
 		Tokens() []int32
 	}
 
+	// Metered is a [Sequence] that accounts for the time of its own passes, such as one whose passes wait in a queue or are
+	// shared with other users'. Spent is the total so far; what it grows by in an Eval is the cost of that Eval. Schedules and
+	// drafters are then told this time, by their clock and in [Round], instead of the time on the clock. It holds for the
+	// target and for the sequences of this package's drafters.
+	Metered interface {
+		Sequence
+		Spent() time.Duration
+	}
+
 	// Modeled is a [Sequence] whose model is known. Drafters check by it that target and draft have the same vocabulary;
 	// without it that is up to the caller. [*engine.Session] is Modeled.
 	Modeled interface {

@@ -156,3 +156,54 @@ func TestTreeSources(t *testing.T) {
 		break
 	}
 }
+
+// queued is a sequence whose passes wait for others': half of the time that they take is not its own.
+type queued struct {
+	*fake
+	clock *time.Duration
+	spent time.Duration
+}
+
+func (q *queued) Spent() time.Duration { return q.spent }
+func (q *queued) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	begin := *q.clock
+	l, err := q.fake.Eval(ctx, tokens, parents, want)
+	q.spent += *q.clock - begin
+	*q.clock += time.Duration(mix64(uint64(*q.clock))%100) * time.Millisecond // in the queue
+	return l, err
+}
+
+// Schedules and drafters see what a metered sequence's passes cost, whatever the clock says: they decide as if it were alone.
+func TestMeteredSequences(t *testing.T) {
+	model := loops(80)
+	for name, drafter := range map[string]func(Sequence) Drafter{
+		"model": Model,
+		"tree":  func(s Sequence) Drafter { return Tree(s, TreeOptions{}) },
+		"merge": func(s Sequence) Drafter { return Merge(NGram(NGramOptions{}), Tree(s, TreeOptions{})) },
+	} {
+		for _, verifier := range []func() Verifier{Match, Rejection, func() Verifier { return Stairs(StairsOptions{Recompute: true}) }} {
+			write := func(shared bool) (drafts [][]int32, total time.Duration) {
+				var clock time.Duration
+				target, draft := newFake(t, matrixVocab, 800, model), newFake(t, matrixVocab, 800, noisy(model, 0.5))
+				target.spend = func(n int) { clock += 20*time.Millisecond + time.Duration(n)*time.Millisecond }
+				draft.spend = func(n int) { clock += 2 * time.Millisecond }
+				var one, two Sequence = target, draft
+				if shared {
+					one, two = &queued{fake: target, clock: &clock}, &queued{fake: draft, clock: &clock}
+				}
+				d := New(one, drafter(two), Options{Verifier: verifier(), MaxTokens: 300, Trace: func(r *Round) { drafts = append(drafts, slices.Clone(r.Draft.Tokens)) }})
+				d.now = func() time.Duration { return clock }
+				collect(t, d, matrixPrompt, engine.Sampling{})
+				return drafts, clock
+			}
+			alone, took := write(false)
+			shared, longer := write(true)
+			if !slices.EqualFunc(alone, shared, slices.Equal) {
+				t.Errorf("%s, %T: other drafts where passes wait in a queue", name, verifier())
+			}
+			if longer < took+time.Second {
+				t.Errorf("%s: the queue took no time", name)
+			}
+		}
+	}
+}

@@ -72,6 +72,7 @@ type Decoder struct {
 	treeMax      int // most tokens of a draft that is a tree: the pass has the last token of the sequence too
 
 	now   func() time.Duration
+	clock costClock // what schedule and drafter see
 	stats Stats
 	times
 }
@@ -180,9 +181,11 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
 		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
+	d.clock = costClock{wall: d.now}
+	d.target.clock, setup.clock = &d.clock, &d.clock
 	for _, part := range []any{d.schedule, d.drafter} {
 		if p, ok := part.(Clocked); ok {
-			p.SetClock(d.now)
+			p.SetClock(d.clock.now)
 		}
 	}
 	if err := d.verifier.Start(setup); err != nil {
@@ -215,11 +218,11 @@ func (d *Decoder) step(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	begin := d.now()
+	begin, beginCost := d.now(), d.clock.now()
 	if err := d.propose(ctx); err != nil {
 		return err
 	}
-	drafted := d.now()
+	drafted, draftedCost := d.now(), d.clock.now()
 	d.drafting += drafted - begin
 
 	logits, err := d.evaluate(ctx)
@@ -231,7 +234,7 @@ func (d *Decoder) step(ctx context.Context) error {
 	d.verifier.Verify(v)
 	d.emitRound(v)
 	err = d.commit(v.Path)
-	verified := d.now()
+	verified, verifiedCost := d.now(), d.clock.now()
 	d.verifying += verified - drafted
 	if err == nil && v.Next < 0 && d.stats.End == "" {
 		err = ErrNoToken
@@ -242,7 +245,7 @@ func (d *Decoder) step(ctx context.Context) error {
 
 	d.stats.Rounds++
 	d.round.Draft, d.round.Path, d.round.Next = &d.draft, v.Path, v.Next
-	d.round.Drafting, d.round.Verifying = drafted-begin, verified-drafted
+	d.round.Drafting, d.round.Verifying = draftedCost-beginCost, verifiedCost-draftedCost
 	if d.drafter != nil {
 		d.schedule.Observe(&d.round)
 		d.drafter.Observe(&d.round)
@@ -291,7 +294,7 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 	d.fed = append(append(d.fed[:0], d.sequence[len(d.sequence)-1]), d.draft.Tokens...)
 	d.stats.TargetPasses++
 	if own, ok := d.verifier.(Evaluator); ok && d.draft.Parents == nil {
-		logits, err := own.Evaluate(ctx, d.target.Sequence, d.sequence, &d.draft)
+		logits, err := own.Evaluate(ctx, meteredTarget(&d.target), d.sequence, &d.draft)
 		if err != nil {
 			d.target.tokens = nil // what it holds is not known
 			return engine.Logits{}, err
@@ -307,7 +310,7 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 	for _, p := range d.draft.Parents {
 		d.parent = append(d.parent, p+1)
 	}
-	return d.target.Eval(ctx, d.fed, d.parent, want)
+	return d.target.eval(ctx, d.fed, d.parent, want)
 }
 
 // commit rolls the target's cache back to the accepted path. The last token of the sequence stays to be fed.

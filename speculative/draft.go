@@ -34,7 +34,8 @@ type Setup struct {
 
 	Lane int // different for drafters that draft side by side: they need different random numbers
 
-	lanes *laneSet // nil outside merges
+	lanes *laneSet   // nil outside merges
+	clock *costClock // of the decoder
 }
 
 // A Draft is a chain or a tree of proposed tokens.

@@ -29,6 +29,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if err := m.seq.open(); err != nil {
 		return err
 	}
+	m.seq.clock = s.clock
 	m.vocab, m.known = min(s.Vocab, m.seq.Vocab()), 0
 	if err := m.picker.start(s); err != nil {
 		return err

@@ -21,9 +21,9 @@ type Round struct {
 	Position  int // of the round's first token: the length of the sequence before the round
 	Requested int // tokens that the schedule asked for, before the bounds of token budget and context
 	Draft     *Draft
-	Path      []int32 // indices in Draft of the accepted tokens
-	Next      int32   // the target's own token after them
-	Drafting  time.Duration
+	Path      []int32       // indices in Draft of the accepted tokens
+	Next      int32         // the target's own token after them
+	Drafting  time.Duration // of drafting; of Metered sequences the cost of their passes, here and below
 	Verifying time.Duration // of the target's pass and the verifier
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/specgo/spec/engine"
 )
@@ -47,7 +48,46 @@ func absent(s Sequence) bool {
 // is that of the last one.
 type cachedSequence struct {
 	Sequence
-	tokens []int32 // tokens[:Len()] are cached
+	tokens []int32    // tokens[:Len()] are cached
+	clock  *costClock // nil: nobody measures
+}
+
+// costClock is a clock that counts the cost of passes of [Metered] sequences instead of the time that they take.
+type costClock struct {
+	wall   func() time.Duration
+	excess time.Duration // of passes beyond their cost
+}
+
+func (c *costClock) now() time.Duration { return c.wall() - c.excess }
+
+// eval is Eval, with the clock set to the cost of the pass.
+func (t *cachedSequence) eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	m, ok := t.Sequence.(Metered)
+	if !ok || t.clock == nil {
+		return t.Eval(ctx, tokens, parents, want)
+	}
+	began, spent := t.clock.wall(), m.Spent()
+	logits, err := t.Eval(ctx, tokens, parents, want)
+	t.clock.excess += t.clock.wall() - began - (m.Spent() - spent)
+	return logits, err
+}
+
+// evaluated is a metered sequence in the hands of an [Evaluator].
+type evaluated struct {
+	Sequence
+	t *cachedSequence
+}
+
+func (e evaluated) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	return e.t.eval(ctx, tokens, parents, want)
+}
+
+// meteredTarget is t's sequence, wrapped if its passes are metered.
+func meteredTarget(t *cachedSequence) Sequence {
+	if _, ok := t.Sequence.(Metered); ok {
+		return evaluated{t.Sequence, t}
+	}
+	return t.Sequence
 }
 
 // open begins a text. Others may have fed the sequence since the last one: what it holds is asked for, or dropped if that
@@ -88,7 +128,7 @@ func (t *cachedSequence) cut(n int) error {
 
 // chain feeds tokens as a chain.
 func (t *cachedSequence) chain(ctx context.Context, tokens []int32, want engine.Rows) (engine.Logits, error) {
-	logits, err := t.Eval(ctx, tokens, nil, want)
+	logits, err := t.eval(ctx, tokens, nil, want)
 	if err == nil {
 		t.tokens = append(t.tokens, tokens...)
 	}
