@@ -32,6 +32,13 @@ type (
 		Begin(lane, tokens int) bool
 	}
 
+	// Learning is a [Schedule] or [Drafter] that can save what it learned, for another process. Restore takes what Save
+	// returned; anything else is refused with an error that wraps [ErrState].
+	Learning interface {
+		Save() ([]byte, error)
+		Restore(state []byte) error
+	}
+
 	// Evaluator is a [Verifier] that computes the logits of a chain in its own way, as [Stairs] does. When Evaluate is
 	// called, target holds sequence without its last token. It returns a row for the last token and one for each token of
 	// the draft, and leaves sequence and the whole draft in target. Trees are evaluated by the decoder.

@@ -328,3 +328,63 @@ func TestStopStrings(t *testing.T) {
 		}
 	}
 }
+
+// Every verifier ends texts as plain decoding does: an end-of-text token inside a draft, the token budget, a full context, a
+// stop string, a draft of fewer or more tokens than the target has, and log-probabilities of accepted tokens.
+func TestEveryVerifierEndsTexts(t *testing.T) {
+	words := letters(t)
+	write := ids("abcdefghijklmnopqrstu.vw")
+	narrow := func(text []int32, row []float32) {
+		long := make([]float32, 64)
+		script(1, write...)(text, long)
+		copy(row, long)
+	}
+	for name, verifier := range map[string]func() Verifier{
+		"greedy": Greedy, "match": Match, "rejection": Rejection, "block": Block,
+		"stairs": func() Verifier { return Stairs(StairsOptions{Recompute: true}) },
+	} {
+		for kind, drafter := range map[string]func() Drafter{
+			"chain": func() Drafter { return Replay(ReplayOptions{Tokens: write}) },
+			"wrong": func() Drafter { return Replay(ReplayOptions{Tokens: write, ErrorEvery: 4}) },
+			"tree":  func() Drafter { return &outsider{record: write, branches: 3} },
+			"merged": func() Drafter {
+				return Merge(Replay(ReplayOptions{Tokens: write, ErrorEvery: 3}), Replay(ReplayOptions{Tokens: write}))
+			},
+			"smaller": func() Drafter { return Model(newFake(t, 50, 100, narrow)) },
+			"larger":  func() Drafter { return Model(newFake(t, 80, 100, script(1, write...))) },
+			"shorter": func() Drafter { return Model(newFake(t, 64, 9, script(1, write...))) },
+		} {
+			for _, c := range []struct {
+				o       Options
+				context int
+				n       int
+				end     End
+			}{
+				{Options{}, 100, 22, EndOfText},
+				{Options{MaxTokens: 7}, 100, 7, EndLength},
+				{Options{}, 9, 9, EndContext},
+				{Options{Stop: []string{"fgh"}}, 100, 8, EndStop},
+				{Options{Stop: []string{"u"}, MaxTokens: 21}, 100, 21, EndStop},
+			} {
+				for _, k := range []int{1, 3, 8, 30} {
+					o := c.o
+					o.Schedule, o.Verifier, o.Tokenizer, o.LogProbs = Constant(ConstantOptions{Length: k}), verifier(), words, true
+					d := New(newFake(t, 64, c.context, script(1, write...)), drafter(), o)
+					n := 0
+					for tok, err := range d.Generate(context.Background(), []int32{1}, engine.Sampling{}) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						if tok.ID != write[n] || math.Abs(float64(tok.LogProb)) > 0.01 {
+							t.Fatalf("%s, %s, drafts of %d, %+v: token %d is %d, log-probability %v", name, kind, k, c.o, n, tok.ID, tok.LogProb)
+						}
+						n++
+					}
+					if n != c.n || d.Stats().End != c.end {
+						t.Errorf("%s, %s, drafts of %d, %+v: %d tokens, %s, want %d, %s", name, kind, k, c.o, n, d.Stats().End, c.n, c.end)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package speculative
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// What a decoder learned is as good in another one: its first text goes as the next one would have gone.
+func TestSaveAndRestore(t *testing.T) {
+	model := random(81)
+	var clock time.Duration
+	sequence := func(m func([]int32, []float32), ms int) *fake {
+		f := newFake(t, matrixVocab, 600, m)
+		f.spend = func(n int) { clock += time.Duration(ms*1000+200*n) * time.Microsecond }
+		return f
+	}
+	make := func() *Decoder {
+		d := New(sequence(model, 20), Merge(NGram(NGramOptions{}), Tree(sequence(noisy(model, 0.1), 1), TreeOptions{})), Options{MaxTokens: 64})
+		d.now = func() time.Duration { return clock }
+		return d
+	}
+	text := func(d *Decoder, i int32) time.Duration {
+		collect(t, d, append(slices.Clone(matrixPrompt), i), engine.Sampling{})
+		s := d.Stats()
+		return time.Duration((s.Draft + s.Verify) * 1e9)
+	}
+	d := make()
+	var cold, went, restored time.Duration
+	for i := range int32(12) {
+		text(d, i)
+	}
+	state, err := d.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int32(12) {
+		cold += text(make(), 20+i)
+		again := make()
+		if err := again.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		if same, _ := again.Save(); len(same) < len(state)/2 {
+			t.Fatalf("saved %d bytes, restored and saved again %d", len(state), len(same))
+		}
+		restored += text(again, 20+i)
+		went += text(d, 20+i)
+	}
+	t.Logf("12 texts: %v by one that goes on, %v restored for each, %v begun anew; %d bytes", went, restored, cold, len(state))
+	if float64(restored) > 1.03*float64(went) || restored >= cold {
+		t.Errorf("12 texts: %v by one that goes on, %v restored for each, %v begun anew", went, restored, cold)
+	}
+	for _, bad := range []string{
+		"", "null", "{}", "[]", `{"version":2}`, strings.Replace(string(state), `"passes":`, `"passes":-`, 1),
+		strings.Replace(string(state), `"rates":[[`, `"rates":[[5e9,5e9],[`, 1), strings.Replace(string(state), `"rates":[[`, `"rates":[[-1,2],[`, 1),
+		strings.Replace(string(state), `"drafter":[null,[`, `"drafter":[null,[[2,1],`, 1), strings.Replace(string(state), `"drafter":[null,`, `"drafter":[null,null,`, 1),
+		strings.Replace(string(state), `"seconds":0`, `"seconds":-0`, 1), strings.Replace(string(state), `"first_seconds":[`, `"first_seconds":[1,`, 1),
+	} {
+		if bad == string(state) {
+			t.Fatal("nothing was damaged")
+		}
+		if err := make().Restore([]byte(bad)); !errors.Is(err, ErrState) {
+			t.Errorf("%.60q is restored: %v", bad, err)
+		}
+	}
+}
