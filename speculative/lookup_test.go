@@ -115,3 +115,29 @@ func TestSpliceChooses(t *testing.T) {
 		t.Errorf("%d target and %d draft passes for %d tokens", s.TargetPasses, s.DraftPasses, s.Generated)
 	}
 }
+
+// The confidence of lookups is learned: matches that mislead lose it and matches that hold gain it, in merges too, so that
+// a schedule that stops at a low confidence drafts less of the former.
+func TestLookupConfidence(t *testing.T) {
+	write := func(model func([]int32, []float32), drafter Drafter) (confidence float32, share float64) {
+		d := New(newFake(t, 8, 2000, model), drafter, Options{Schedule: Dynamic(DynamicOptions{}), MaxTokens: 600, Trace: func(r *Round) {
+			if r.Drafted() > 0 {
+				confidence = r.Draft.Confidence[0]
+			}
+		}})
+		collect(t, d, []int32{1, 2, 3}, engine.Sampling{})
+		s := d.Stats()
+		return confidence, float64(s.Drafted-s.Accepted) / float64(s.Rounds)
+	}
+	for name, make := range map[string]func() Drafter{
+		"ngram":  func() Drafter { return NGram(NGramOptions{}) },
+		"suffix": func() Drafter { return Suffix(SuffixOptions{}) },
+		"merged": func() Drafter { return Merge(Suffix(SuffixOptions{MinMatch: 500}), NGram(NGramOptions{})) },
+	} {
+		low, wasted := write(random(5), make()) // 8 tokens at random: every match is an accident
+		high, _ := write(loops(5), make())
+		if low > 0.3 || high < 0.9 || wasted > 2 {
+			t.Errorf("%s: confidence %.2f where matches mislead, %.2f tokens wasted a round; %.2f where they hold", name, low, wasted, high)
+		}
+	}
+}

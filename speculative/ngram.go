@@ -4,7 +4,8 @@ import "context"
 
 // NGram looks the last tokens of the sequence up in the sequence itself (prompt lookup decoding, Saxena 2023). It copies
 // what followed the longest match, the latest of equally long ones. A copy that reaches the end of the sequence continues
-// with its own draft, so a repetition is drafted to any length. The tokens' confidence is n/(n+1) for a match of n.
+// with its own draft, so a repetition is drafted to any length. A token's confidence is how often tokens after a match of
+// that length were right so far, n/(n+3) for a match of n before anything is known.
 func NGram(o NGramOptions) Drafter { return newNGram(o) }
 
 func newNGram(o NGramOptions) *ngram {
@@ -24,11 +25,15 @@ type NGramOptions struct {
 	MaxMatch int // tokens of the longest match that is looked for; 0: 3, or MinMatch if that is more
 }
 
-type ngram struct{ least, most int }
+type ngram struct {
+	least, most int
+	matches
+}
 
 func (g *ngram) Start(context.Context, Setup) error { return nil }
 
 func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
+	g.begin()
 	if !d.More() {
 		return nil
 	}
@@ -36,17 +41,17 @@ func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	if from < 0 {
 		return nil
 	}
-	confidence := float32(n) / float32(n+1)
-	for i := from; d.More(); i++ {
+	for i := from; d.More(); i, n = i+1, n+1 {
 		id := int32(0)
 		if i < len(sequence) {
 			id = sequence[i]
 		} else {
 			id = d.Tokens[i-len(sequence)]
 		}
-		if !d.Add(id, confidence, nil) {
+		if !d.Add(id, g.confidence(n), nil) {
 			break
 		}
+		g.drafted(id, n)
 	}
 	return nil
 }
@@ -67,4 +72,4 @@ func (g *ngram) lookup(sequence []int32) (from, best int) {
 	return from, best
 }
 
-func (g *ngram) Observe(*Round) {}
+func (g *ngram) Observe(r *Round) { g.observe(r) }

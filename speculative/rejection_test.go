@@ -259,6 +259,9 @@ func TestBlockKeepsTheDistribution(t *testing.T)     { testDistribution(t, Block
 
 func testDistribution(t *testing.T, verifier func() Verifier) {
 	t.Helper()
+	if !testing.Short() {
+		t.Parallel()
+	}
 	const texts = 1000
 	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
 	draft := func(vocab int) Drafter { return Model(newFake(t, vocab, 32, tiny(8))) }

@@ -3,7 +3,7 @@ package speculative
 import "context"
 
 // Suffix drafts like [NGram], with the longest match of any length: it keeps a suffix automaton (Blumer et al. 1985) of
-// the sequence, in which each new or drafted token is one step. A token's confidence is n/(n+1) for a match of n.
+// the sequence, in which each new or drafted token is one step. The confidence is that of NGram.
 func Suffix(o SuffixOptions) Drafter { return newSuffix(o) }
 
 // SuffixOptions configure [Suffix] and [SuffixSource].
@@ -20,6 +20,7 @@ func newSuffix(o SuffixOptions) *suffix {
 
 type suffix struct {
 	least int
+	matches
 
 	sequence []int32 // what the automaton has read
 	states   []suffixState
@@ -144,7 +145,7 @@ func (s *suffix) predict(d *Draft, base int) (id int32, confidence float32, ok b
 		return 0, 0, false
 	}
 	i := int(s.states[s.at].end)
-	confidence = float32(s.length) / float32(s.length+1)
+	confidence = s.confidence(int(s.length))
 	if i < len(s.sequence) {
 		return s.sequence[i], confidence, true
 	}
@@ -188,15 +189,17 @@ func (s *suffix) advance(id int32) {
 
 func (s *suffix) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	s.begin(sequence)
+	s.matches.begin()
 	base := d.Len()
 	for d.More() {
 		id, confidence, ok := s.predict(d, base)
 		if !ok || !d.Add(id, confidence, nil) {
 			break
 		}
+		s.drafted(id, int(s.length))
 		s.advance(id)
 	}
 	return nil
 }
 
-func (s *suffix) Observe(*Round) {}
+func (s *suffix) Observe(r *Round) { s.observe(r) }

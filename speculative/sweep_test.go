@@ -271,6 +271,9 @@ func (c *costCurve) least() (warm, fresh float64) {
 // constant or changing along the text, known to the drafter or not, drafts cheap and expensive. The bounds hold for the mean
 // over a machine's cases; a single case, whose best length is the luckiest of 14 over some 1,000 rounds, may be lower.
 func TestAutoOnMachines(t *testing.T) {
+	if !testing.Short() {
+		t.Parallel()
+	}
 	const tokens = 64
 	texts, curves, acceptances := 32, costCurves, []float64{0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95}
 	if testing.Short() {

@@ -45,7 +45,7 @@ const (
 	priorOnlyShort   = 0.1  // a short match's token that the model does not list, as a share of the mass it leaves
 	priorOnlyLong    = 0.35 // likewise for a long match
 	priorSecond      = 0.4  // at temperature 0 the first candidate is right with the root of its probability, the second with this share of the root
-	priorMatchOdds   = 3.0  // a match of n tokens is right with probability n/(n+priorMatchOdds)
+	priorMatchOdds   = 3    // a match of n tokens is right with probability n/(n+priorMatchOdds)
 
 	modelCorrects = 3 // one in so many wrong source tokens would have been corrected by the model
 

@@ -60,6 +60,9 @@ func (m *machine) spend(ms float64) { m.clock += time.Duration(ms * 1e6) }
 // sequence, so that a machine costs no passes of models. Auto against the best constant length of a sweep for several
 // drafters, at temperature 0 and 0.8, warm and begun anew with each text. Merged drafters against the best of them alone.
 func TestAutoOnText(t *testing.T) {
+	if !testing.Short() {
+		t.Parallel()
+	}
 	n, curves := 10, costCurves[1:]
 	if testing.Short() {
 		n, curves = 4, costCurves[2:3]

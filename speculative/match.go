@@ -1,0 +1,45 @@
+package speculative
+
+import "math/bits"
+
+// matches learns how often what followed a match is right, by the length of the match: the confidence of lookups. Drafts of
+// a lookup continue one match, which grows by each token.
+type matches struct {
+	tokens  []int32 // of the last draft
+	lengths []int32 // of the match before each
+	right   [bits.UintSize]rate
+}
+
+func (m *matches) begin() { m.tokens, m.lengths = m.tokens[:0], m.lengths[:0] }
+
+// confidence is the probability that the token after a match of n tokens is right, if the tokens before it are.
+func (m *matches) confidence(n int) float32 {
+	return float32(m.right[bits.Len(uint(n))].after(float64(n) / float64(n+priorMatchOdds)))
+}
+
+// drafted notes a token that was drafted after a match of n tokens.
+func (m *matches) drafted(id int32, n int) {
+	m.tokens, m.lengths = append(m.tokens, id), append(m.lengths, int32(n))
+}
+
+// observe learns from the last draft, which may have been merged with others: its tokens are right as long as they are those
+// that the text continued with.
+func (m *matches) observe(r *Round) {
+	defer m.begin() // in a round without a draft there is nothing to learn
+	for i, id := range m.tokens {
+		next := r.Next
+		if i < len(r.Path) {
+			next = r.Draft.Tokens[r.Path[i]]
+		} else if i > len(r.Path) {
+			return
+		}
+		hit := 0.0
+		if id == next {
+			hit = 1
+		}
+		m.right[bits.Len(uint(m.lengths[i]))].add(hit)
+		if id != next {
+			return
+		}
+	}
+}
