@@ -287,7 +287,7 @@ func TestAutoOnMachines(t *testing.T) {
 		c := &curves[i]
 		sim.curve = c
 		worst, worstFresh, at, atFresh := 9.0, 9.0, "", ""
-		sum, sumFresh, n := 0.0, 0.0, 0.0
+		sum, sumFresh, sumUnknown, n := 0.0, 0.0, 0.0, 0.0
 		for _, step := range []float64{0.01, 0.11} { // of a pass
 			for _, a := range acceptances {
 				for _, kind := range []string{"constant", "blind", "known"} {
@@ -304,6 +304,7 @@ func TestAutoOnMachines(t *testing.T) {
 					name := fmt.Sprintf("step %v, acceptance %v %s, best %d", step, a, kind, length)
 					warm := best / sim.run(t, drafter, func() Schedule { return Auto(AutoOptions{}) }, true)
 					fresh := best / sim.run(t, drafter, func() Schedule { return Auto(AutoOptions{Costs: c.costs()}) }, false)
+					sumUnknown += math.Log(best / sim.run(t, drafter, func() Schedule { return Auto(AutoOptions{}) }, false))
 					if warm < worst {
 						worst, at = warm, name
 					}
@@ -314,8 +315,8 @@ func TestAutoOnMachines(t *testing.T) {
 				}
 			}
 		}
-		mean, meanFresh := math.Exp(sum/n), math.Exp(sumFresh/n)
-		t.Logf("%-22s warm: mean %.3f, least %.3f (%s); begun anew: mean %.3f, least %.3f (%s)", c.name, mean, worst, at, meanFresh, worstFresh, atFresh)
+		mean, meanFresh, meanUnknown := math.Exp(sum/n), math.Exp(sumFresh/n), math.Exp(sumUnknown/n)
+		t.Logf("%-22s warm: mean %.3f, least %.3f (%s); begun anew: mean %.3f, least %.3f (%s), with costs unknown: mean %.3f", c.name, mean, worst, at, meanFresh, worstFresh, atFresh, meanUnknown)
 		least, leastFresh := c.least()
 		if mean < least || meanFresh < leastFresh {
 			t.Errorf("%s: auto has %.3f of the best constant length's speed, begun anew %.3f", c.name, mean, meanFresh)
