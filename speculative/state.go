@@ -193,33 +193,47 @@ func (t *tree) rates() (all []*rate) {
 	return all
 }
 
-func (t *tree) Save() ([]byte, error) {
+func (t *tree) Save() ([]byte, error)      { return saveRates(t.rates()) }
+func (t *tree) Restore(state []byte) error { return restoreRates(t.rates(), state) }
+
+// rates lists what a lookup learned.
+func (m *matches) rates() (all []*rate) {
+	for i := range m.right {
+		all = append(all, &m.right[i])
+	}
+	return all
+}
+
+// Save and Restore are those of lookups.
+func (m *matches) Save() ([]byte, error)      { return saveRates(m.rates()) }
+func (m *matches) Restore(state []byte) error { return restoreRates(m.rates(), state) }
+
+func saveRates(rates []*rate) ([]byte, error) {
 	var p pairs
-	for _, r := range t.rates() {
+	for _, r := range rates {
 		p.add(*r)
 	}
 	return json.Marshal(p)
 }
 
-func (t *tree) Restore(state []byte) error {
+// restoreRates sets rates if the state fits them.
+func restoreRates(rates []*rate, state []byte) error {
 	var p pairs
 	if err := json.Unmarshal(state, &p); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
-	into := t.rates()
-	if len(p) != len(into) {
-		return fmt.Errorf("%w: %d rates of a tree, want %d", ErrState, len(p), len(into))
+	if len(p) != len(rates) {
+		return fmt.Errorf("%w: %d rates of a drafter, want %d", ErrState, len(p), len(rates))
 	}
-	checked := make([]rate, len(into))
-	list := make([]*rate, len(into))
+	checked, list := make([]rate, len(rates)), make([]*rate, len(rates))
 	for i := range checked {
 		list[i] = &checked[i]
 	}
 	if err := p.take(list...); err != nil {
 		return err
 	}
-	for i := range into {
-		*into[i] = checked[i]
+	for i := range rates {
+		*rates[i] = checked[i]
 	}
 	return nil
 }

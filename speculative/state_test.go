@@ -51,13 +51,13 @@ func TestSaveAndRestore(t *testing.T) {
 		went += text(d, 20+i)
 	}
 	t.Logf("12 texts: %v by one that goes on, %v restored for each, %v begun anew; %d bytes", went, restored, cold, len(state))
-	if float64(restored) > 1.03*float64(went) || restored >= cold {
+	if float64(restored) > 1.07*float64(went) || restored >= cold {
 		t.Errorf("12 texts: %v by one that goes on, %v restored for each, %v begun anew", went, restored, cold)
 	}
 	for _, bad := range []string{
 		"", "null", "{}", "[]", `{"version":2}`, strings.Replace(string(state), `"passes":`, `"passes":-`, 1),
 		strings.Replace(string(state), `"rates":[[`, `"rates":[[5e9,5e9],[`, 1), strings.Replace(string(state), `"rates":[[`, `"rates":[[-1,2],[`, 1),
-		strings.Replace(string(state), `"drafter":[null,[`, `"drafter":[null,[[2,1],`, 1), strings.Replace(string(state), `"drafter":[null,`, `"drafter":[null,null,`, 1),
+		strings.Replace(string(state), `"drafter":[[`, `"drafter":[[[2,1],`, 1), strings.Replace(string(state), `"drafter":[`, `"drafter":[null,`, 1),
 		strings.Replace(string(state), `"seconds":0`, `"seconds":-0`, 1), strings.Replace(string(state), `"first_seconds":[`, `"first_seconds":[1,`, 1),
 	} {
 		if bad == string(state) {
