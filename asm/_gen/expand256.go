@@ -160,7 +160,11 @@ func (f *file) words256(u tile256) {
 			f.ins("VPADDD", blockScales(64+32*h), y(12), y(u.sum(t, h)))
 		}
 	}
-	for g := range 8 {
+	f.loops++
+	label := fmt.Sprintf("words%d", f.loops)
+	f.ins("MOVQ", "$4", "DI")
+	f.label(label)
+	for g := range 2 {
 		for i := range 4 {
 			f.ins("VMOVDQU", at("AX", 128*g+32*i), y(8+i))
 		}
@@ -175,6 +179,12 @@ func (f *file) words256(u tile256) {
 			}
 		}
 	}
+	f.ins("ADDQ", "$256", "AX")
+	f.ins("ADDQ", "$16", "CX")
+	f.ins("DECQ", "DI")
+	f.ins("JNZ", label)
+	f.ins("SUBQ", "$1024", "AX")
+	f.ins("SUBQ", "$64", "CX")
 	f.scale256(u, 0)
 }
 

@@ -12,6 +12,7 @@ type parts512 struct {
 	super     func(f *file)            // at the beginning of a super-block
 	next      func(f *file, phase int) // after a block of a super-block
 	before    func(f *file)            // before the groups of a block
+	half      func(f *file, c int)     // pairs: before the groups of a half
 
 	// unpack writes a group's weights to Z24, with dual also those of group g+4 to Z25, from AX+64*g. phase is the block's place
 	// among the phases blocks that are written out, because they differ.
@@ -99,8 +100,11 @@ func (f *file) block512(w *weights, T, phase int) {
 		}
 		for c := range 2 {
 			step := 4
-			if p.phases > 1 && T > 2 {
+			if p.phases > 1 && T > 2 || T > 4 {
 				step = 2
+			}
+			if p.half != nil {
+				p.half(f, c)
 			}
 			f.groupLoop("R12", 4, step, 4*c/every, every, func(g int) {
 				p.unpack(f, phase, 4*c+g)
@@ -113,7 +117,10 @@ func (f *file) block512(w *weights, T, phase int) {
 		f.pairs512(w, T, phase)
 	case p.dual:
 		step := 4
-		if T > 4 {
+		switch {
+		case T > 4:
+			step = 1
+		case T > 2:
 			step = 2
 		}
 		f.groupLoop("R12", 4, step, 0, 1, func(g int) {

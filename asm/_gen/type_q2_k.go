@@ -22,7 +22,8 @@ var q2k = weights{
 			f.ins("VCVTPH2PS", at("AX", 1312), z(28))
 			f.ins("LEAQ", at("AX", 1024), "BX")
 		},
-		unpack: func(f *file, _, g int) { f.crumbs512(g) },
+		half:   func(f *file, c int) { f.ins("VMOVDQU8", at("AX", 64*c), z(25)) },
+		unpack: func(f *file, _, _ int) { f.crumbs512() },
 		scales: func(f *file, _ int) {
 			for c := range 2 {
 				f.ins("VPMOVZXBD", at("BX", 16*c), z(24+c))

@@ -20,15 +20,14 @@ var q3k = weights{
 			f.ins("LEAQ", at("AX", 1536), "BX")
 		},
 		before: func(f *file) { f.ins("VMOVDQU8", at("AX", 128), z(26)) },
-		unpack: func(f *file, _, g int) {
-			f.crumbs512(g)
-			switch from := (g + 4) % 8; {
-			case from < 2:
-				f.ins("VPSLLW", imm(2-from), z(26), z(28))
-			default:
-				f.ins("VPSRLW", imm(from-2), z(26), z(28))
-			}
+		half: func(f *file, c int) { // the bits of group 4*c move to bit 2
+			f.ins("VMOVDQU8", at("AX", 64*c), z(25))
+			f.ins([]string{"VPSRLW", "VPSLLW"}[c], "$2", z(26), z(28))
+		},
+		unpack: func(f *file, _, _ int) {
+			f.crumbs512()
 			f.ins("VPTERNLOGD", "$0xF8", z(28), z(30), z(24)) // crumbs | (mask & bits)
+			f.ins("VPSRLW", "$1", z(28), z(28))
 		},
 		scales: func(f *file, _ int) {
 			for c := range 2 {
@@ -61,15 +60,10 @@ var q3k = weights{
 	},
 }
 
-// crumbs512 reads group g, bits 2i of a vector of 4 groups, to Z24. Z25 keeps the vector; Z31 is the mask.
-func (f *file) crumbs512(g int) {
-	if g%4 == 0 {
-		f.ins("VMOVDQU8", at("AX", 64*(g/4)), z(25))
-		f.ins("VPANDD", z(31), z(25), z(24))
-		return
-	}
-	f.ins("VPSRLW", imm(2*(g%4)), z(25), z(24))
-	f.ins("VPANDD", z(31), z(24), z(24))
+// crumbs512 takes the next group, bits 0 and 1, from a vector of 4 groups in Z25 to Z24; Z31 is the mask.
+func (f *file) crumbs512() {
+	f.ins("VPANDD", z(31), z(25), z(24))
+	f.ins("VPSRLW", "$2", z(25), z(25))
 }
 
 // crumbs256 reads group g of one half of the rows; Y14 is the mask.
