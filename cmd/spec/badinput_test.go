@@ -209,6 +209,21 @@ func TestUnknownKernels(t *testing.T) {
 	}
 }
 
+// The table of flags fits the width, but for names that are longer alone.
+func TestHelpWidths(t *testing.T) {
+	for _, width := range []int{60, 80, 110} {
+		for _, c := range commands() {
+			var b strings.Builder
+			printFlags(&b, c.new().flags(), width)
+			for _, line := range strings.Split(b.String(), "\n") {
+				if utf8.RuneCountInString(line) > width {
+					t.Errorf("help of %s at %d: %s", c.name, width, line)
+				}
+			}
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	list := done(t, "", "help")
 	for _, c := range commands() {

@@ -137,7 +137,7 @@ func filesFlag(n string, p *[]string, arg, help string) flag {
 }
 
 // longestArg is the most characters of choices that the help shows in the place of a value.
-const longestArg = 60
+const longestArg = 45
 
 // choiceFlag takes one of the choices, in any case of letters.
 func choiceFlag(n string, p *string, choices []string, help string) flag {

@@ -29,8 +29,11 @@ The environment variable SPEC_SIMD selects the kernels; a set that this machine 
 		return err
 	}
 	io.WriteString(w, terminal.Columns("usage: spec "+c.name+" ", c.usage, len("usage: spec "+c.name+" "), width)+"\n")
-	io.WriteString(w, terminal.Wrap(c.about, width)+"\n")
-	printFlags(w, c.new().flags(), width)
+	io.WriteString(w, terminal.Wrap(c.about, width))
+	if flags := c.new().flags(); len(flags) > 0 {
+		io.WriteString(w, "\n")
+		printFlags(w, flags, width)
+	}
 	return w.Flush()
 }
 
