@@ -63,6 +63,7 @@ var answers = []struct {
 	{"harmony, recipient first", Format{Syntax: SyntaxHarmony}, ParserOptions{Tools: true}, " to=functions.g<|channel|>commentary json<|message|>{\"a\": <|call|>",
 		"start 0: g \nargs 0: {\"a\": \nend 0:  chat: malformed or incomplete tool call"},
 	{"harmony, final", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "<|channel|>final<|message|>Hello <|world.<|return|>", `content: "Hello <|world."`},
+	{"harmony, no tools offered", Format{Syntax: SyntaxHarmony}, ParserOptions{}, " to=functions.g<|channel|>commentary<|message|>{}<|call|>", `content: "{}"`},
 	{"harmony, no channel", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "Hello world.", `content: "Hello world."`},
 	{"harmony, cut off", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "<|channel|>analysis<|message|>I ", `reasoning: "I "`},
 }

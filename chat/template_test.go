@@ -72,6 +72,9 @@ func TestDetectFormat(t *testing.T) {
 			t.Errorf("%s: %v", name, got.Syntax)
 		}
 	}
+	if got := DetectFormat("{{ '<tool_call>' }}"); got.Syntax != SyntaxJSON {
+		t.Errorf("a mark without arguments: %v", got.Syntax)
+	}
 	for name, want := range map[string]Format{
 		"Qwen-Qwen3-0.6B":                               {SyntaxHermes, "<think>", "</think>"},
 		"Qwen-Qwen2.5-7B-Instruct":                      {Syntax: SyntaxHermes},
@@ -246,10 +249,14 @@ func TestErrors(t *testing.T) {
 
 // TestJSONDepth: values that nest too deeply are refused before a template sees them.
 func TestJSONDepth(t *testing.T) {
-	for depth, good := range map[int]bool{maxJSONDepth: true, maxJSONDepth + 1: false, 5000: false} {
+	for depth, good := range map[int]bool{maxJSONDepth - 1: true, maxJSONDepth + 1: false, 5000: false} {
 		for _, pair := range []string{"[]", `{"a":}`} {
 			open, close := pair[:len(pair)-1], pair[len(pair)-1:]
-			_, err := jsonValue([]byte(strings.Repeat(open, depth)+"1"+strings.Repeat(close, depth)), FromMessage)
+			middle := "1"
+			if open == "[" {
+				middle = "[]" // no scalar, whose depth is checked apart
+			}
+			_, err := jsonValue([]byte(strings.Repeat(open, depth)+middle+strings.Repeat(close, depth)), FromMessage)
 			if (err == nil) != good {
 				t.Errorf("%d times %s: %v", depth, pair, err)
 			}

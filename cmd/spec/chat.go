@@ -219,10 +219,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			d.whenFull = fullAsk
 		}
 	}
-	o := g.decoderOptions(tok, how.Context)
-	o.MaxTokens = 0 // the dialog counts: /set may change the number
-	o.Stop = append(o.Stop, stops...)
-	o.EOG = endOfAnswer(tok, template.Format(), g.ignoreEOS)
+	o := g.answerOptions(tok, how.Context, template, stops)
 	o.Trace = func(r *speculative.Round) { d.estimate.round(r) }
 	var sequence speculative.Sequence = session
 	if bar := terminal.NewBar(p.stderr, "prompt"); bar != nil {
@@ -243,6 +240,15 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		}
 	}
 	return d.run(ctx, first)
+}
+
+// answerOptions are the decoder's options for a conversation.
+func (g *generate) answerOptions(tok *bpe.Tokenizer, context int, t *chat.Template, stops []string) speculative.Options {
+	o := g.decoderOptions(tok, context)
+	o.MaxTokens = 0 // the dialog counts: /set may change the number
+	o.Stop = append(o.Stop, stops...)
+	o.EOG = endOfAnswer(tok, t.Format(), g.ignoreEOS)
+	return o
 }
 
 // firstMessage is the text of -p or -f.

@@ -133,6 +133,27 @@ func TestChatCommands(t *testing.T) {
 	}
 }
 
+// A template brings the texts that begin the user's turn: they end an answer, beside those of --stop.
+func TestChatTemplateStops(t *testing.T) {
+	m := target(t)
+	for name, want := range map[string]string{"plain": "[x \nUser:]", "vicuna": "[x \nUSER:]", "alpaca": "[x \n### Instruction:]", "chatml": "[x]"} {
+		g := options[*converse](t, "chat", "--chat-template", name, "--stop", "x", "-n", "5")
+		template, stops, err := g.newTemplate(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := g.answerOptions(m.Tokenizer(), 100, template, stops)
+		if got := fmt.Sprint(o.Stop); got != want || o.MaxTokens != 0 {
+			t.Errorf("%s: %q, %d tokens", name, got, o.MaxTokens)
+		}
+		for id := range int32(m.Tokenizer().Size()) {
+			if o.EOG(id) != m.Tokenizer().IsEOG(id) {
+				t.Errorf("%s: token %d", name, id)
+			}
+		}
+	}
+}
+
 // /regen draws anew, the same line typed again does not.
 func TestChatRegen(t *testing.T) {
 	args := []string{"chat", "--chat-template", "plain", "-n", "12", "-s", "3"}

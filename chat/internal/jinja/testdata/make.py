@@ -90,6 +90,7 @@ E = """
 {% for i in l %}{{ i }}{{ "," if not loop.last }}{% endfor %} {% for i in [] %}x{% else %}none{% endfor %} {% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %} {% for c in "abc" %}{{ c }}.{% endfor %} {% for k in d %}{{ k }}{% endfor %}
 {% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.cycle("a", "b") }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.depth }}{{ loop.changed(i > 1) }};{% endfor %}
 {% for i in l if i > 1 %}{{ loop.index }}{{ i }} {% endfor %}{% for i in l if i > 5 %}x{% else %}no{% endfor %}
+{% for i in l if i > 1 %}{% endfor %}{{ i is defined }}{% for i in l if i > 5 %}{% else %}{{ i is defined }}{% endfor %}
 {% for n in tree recursive %}{{ loop.depth }}{{ n.v }}[{{ loop(n.c) }}]{% endfor %}
 {% for i in range(10) %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 5 %}{% break %}{% endif %}{{ i }}{% endfor %} {% for i in range(3) %}{% for j in range(3) %}{% if j == 1 %}{% break %}{% endif %}{{ i }}{{ j }} {% endfor %}{% endfor %} {{ range(2, 8, 3) | list }} {{ range(5, 0, -2) | list }} {{ range(3) | list }}
 {% for i in range(3) %}{% break %}{% else %}e{% endfor %}|
