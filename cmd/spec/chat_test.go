@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -297,6 +296,30 @@ func TestChatInterrupt(t *testing.T) {
 	}
 }
 
+// Ctrl-C at the prompt ends the program with its own exit code and without a message.
+func TestChatInterruptPrompt(t *testing.T) {
+	in, script := io.Pipe()
+	defer script.Close()
+	var stderr bytes.Buffer
+	p := &program{stdin: in, stdout: io.Discard, stderr: &stderr, env: func(string) string { return "" }}
+	done := make(chan int)
+	go func() { done <- p.main(t.Context(), greedyChat) }()
+	var handle *func() bool
+	for handle == nil {
+		handle = p.interrupted.Load()
+		runtime.Gosched()
+	}
+	if !(*handle)() {
+		t.Error("a conversation does not take Ctrl-C")
+	}
+	if code := <-done; code != exitInterrupted || stderr.Len() > 0 {
+		t.Errorf("exit %d: %s", code, &stderr)
+	}
+	if p.interrupted.Load() != nil {
+		t.Error("Ctrl-C is still taken when the conversation is over")
+	}
+}
+
 // newDialog is a dialog in which somebody types.
 func newDialog(stdin string) (d *dialog, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
@@ -347,7 +370,7 @@ func TestChatStopper(t *testing.T) {
 		runtime.Gosched()
 	}
 	d.stop.interrupt()
-	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(stderr.String(), "once more") {
+	if err := <-done; !errors.Is(err, errInterrupted) || !strings.Contains(stderr.String(), "once more") {
 		t.Errorf("%v: %s", err, stderr)
 	}
 	ctx, finish := d.stop.answering(t.Context())
@@ -366,7 +389,7 @@ func TestChatStopper(t *testing.T) {
 	// Where nobody types, one at the prompt is enough.
 	d.typed = false
 	d.lines = newLineReader(pr)
-	if _, err := d.read(t.Context()); !errors.Is(err, context.Canceled) {
+	if _, err := d.read(t.Context()); !errors.Is(err, errInterrupted) {
 		t.Errorf("without a terminal: %v", err)
 	}
 }

@@ -136,7 +136,7 @@ func (d *dialog) read(ctx context.Context) (string, error) {
 			return text, err
 		}
 		if interrupts++; interrupts > 1 || !d.typed {
-			return "", context.Canceled
+			return "", errInterrupted
 		}
 		if d.shown {
 			d.print("\n", "")

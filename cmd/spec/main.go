@@ -128,7 +128,7 @@ func (p *program) main(ctx context.Context, args []string) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case ctx.Err() != nil && errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		return exitInterrupted
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.stderr, "spec%s: %s (try: spec help%s)\n", name, message(err), name)
