@@ -128,7 +128,7 @@ func (c *cluster) add(i int, lo, hi int32) {
 	if k < 0 {
 		return
 	}
-	if i >= c.end || i-c.start >= maxCluster {
+	if i >= c.end || int64(i-c.start) >= maxCluster {
 		c.resolve()
 		c.start = max(i, c.end)
 		if i < c.start {

@@ -136,7 +136,7 @@ func (a *auto) bestRate() float64 {
 			draft += a.cost.nextStep(lane)
 		}
 	}
-	seen := max(a.pace.seconds, 1e-9) * plain
+	seen := float64(max(a.pace.seconds, 1e-9) * plain)
 	tokens, time = float64(modelRounds*tokens)+a.pace.tokens, float64(modelRounds*time)+seen
 	return max(1/plain, tokens/time)
 }

@@ -249,7 +249,7 @@ func TestMeasureCosts(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	// Costs that cannot be are left out.
-	a := Auto(AutoOptions{Costs: PassCosts{Tokens: []int{1, 0, -5, 1 << 40, 4, 8}, Seconds: []float64{0.02, 1, 1, 1, math.NaN()}}}).(*auto)
+	a := Auto(AutoOptions{Costs: PassCosts{Tokens: []int{1, 0, -5, math.MaxInt, 4, 8}, Seconds: []float64{0.02, 1, 1, 1, math.NaN()}}}).(*auto)
 	if got := a.cost.pass(0); math.Abs(got-0.02) > 1e-9 || a.cost.longest() != 0 {
 		t.Errorf("a pass takes %v s, %d lengths", got, a.cost.longest())
 	}

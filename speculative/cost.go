@@ -80,7 +80,7 @@ func (c *costModel) verified(k int, seconds float64, round int) {
 		if l.n == 0 {
 			*l = lengthCost{log: math.Log(c.curve[k]) - c.speed, variance: unsure * unsure}
 		} else {
-			l.variance += lengthDrift * lengthDrift * float64(round-l.seen)
+			l.variance += float64(lengthDrift * lengthDrift * float64(round-l.seen))
 		}
 		c.filter(l, x-c.speed-l.log)
 	}
@@ -103,7 +103,7 @@ func (c *costModel) unsure(k int) float64 {
 	case lo < 0 && hi == maxVerify:
 		return passNoise + lengthUnknown
 	case lo >= 0 && hi < maxVerify:
-		return passNoise + math.Abs(c.length[hi].log-c.length[lo].log)/2
+		return passNoise + float64(math.Abs(c.length[hi].log-c.length[lo].log)/2)
 	case lo < 0:
 		lo = k
 	default:
@@ -169,7 +169,7 @@ func (c *costModel) rebuild() {
 		c.curve[k] = math.Exp(c.length[k].log + c.speed - stale)
 		if last < 0 {
 			for i := range k {
-				c.curve[i] = c.curve[k] / (1 + unknownSlope*float64(k-i))
+				c.curve[i] = c.curve[k] / (1 + float64(unknownSlope*float64(k-i)))
 			}
 			slope = unknownSlope * c.curve[k]
 		} else {
@@ -203,7 +203,7 @@ func (c *costModel) drafted(lane int, first bool, seconds float64) {
 		t = &c.first[lane]
 	}
 	if t.n > doubtful {
-		seconds = min(seconds, 4*t.mean+float64(0.05*c.curve[0])) // an interruption
+		seconds = min(seconds, float64(4*t.mean)+float64(0.05*c.curve[0])) // an interruption
 	}
 	if t.n++; t.n == 1 {
 		t.mean = seconds
