@@ -73,6 +73,9 @@ func TestInterruptJSON(t *testing.T) {
 	}
 }
 
+// killed is os/exec's exit code of a process that a signal ended.
+const killed = -1
+
 // The first Ctrl-C ends a command that waits for a pipe to say something, or for a FIFO to be opened.
 func TestInterruptWaiting(t *testing.T) {
 	needSignals(t)
@@ -100,20 +103,24 @@ func TestInterruptWaiting(t *testing.T) {
 			}
 			defer in.Close()
 			defer silent.Close()
-			cmd, _, stderr := start(t, in, args...)
-			launch(t, cmd)
-			done := make(chan int, 1)
-			go func() { done <- finish(t, cmd, stderr) }()
-			for { // a signal before the program listens kills it: then it is not the one that is wanted
-				time.Sleep(300 * time.Millisecond)
+			// A signal before the program listens kills it; on a busy machine that takes time, so the next attempt waits longer.
+			for delay := 300 * time.Millisecond; ; delay *= 2 {
+				cmd, _, stderr := start(t, in, args...)
+				launch(t, cmd)
+				done := make(chan int, 1)
+				go func() { done <- finish(t, cmd, stderr) }()
+				time.Sleep(delay)
 				cmd.Process.Signal(syscall.SIGINT)
 				select {
 				case code := <-done:
+					if code == killed && delay < 10*time.Second {
+						continue
+					}
 					if code != exitInterrupted || stderr.Len() > 0 {
 						t.Errorf("exit %d: %s", code, stderr)
 					}
 					return
-				case <-time.After(20 * time.Second):
+				case <-time.After(60 * time.Second):
 					cmd.Process.Kill()
 					<-done
 					t.Fatal("the first Ctrl-C did not end the command")
