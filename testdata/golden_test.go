@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 			}
 		}
 		for _, weights := range engine.WeightNames() {
-			same(t, name, weights, want.Greedy[0].IDs, want.Logits[name][weights])
+			t.Run(name+"/"+weights, func(t *testing.T) { same(t, name, weights, want.Greedy[0].IDs, want.Logits[name][weights]) })
 		}
 	}
 	if *update {
