@@ -12,13 +12,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/specgo/spec/cmd/spec/internal/quantize"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
 
 // Options of [Model.Write].
 type Options struct {
-	Type     string                  // of the matrices: f32, f16 (the default), bf16, q8_0 …; what does not divide into blocks becomes f16
+	Type     string                  // of the matrices: f32, f16 (the default), bf16, q8_0 …; where rows are not whole blocks another stands in, as in package quantize
 	Progress func(done, total int64) // called with the elements written and all elements; may be nil
 }
 
@@ -193,55 +194,35 @@ func (b *builder) finish() error {
 	return nil
 }
 
-// fileType is the file's number for a type of weights: the names are the same.
-func fileType(t tensor.Type) (gguf.Type, error) {
-	for i := range gguf.Type(256) {
-		if strings.EqualFold(i.String(), t.String()) {
-			return i, nil
-		}
-	}
-	return 0, fmt.Errorf("GGUF has no type %v", t)
-}
-
-// fileTypes is general.file_type of the types that a whole file can have; others have none.
-var fileTypes = map[string]uint32{"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "bf16": 32}
-
 // Write writes the GGUF file. It holds at most one tensor of the source and the same in float32 in memory.
 func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 	if o.Type == "" {
 		o.Type = "f16"
 	}
-	typ, err := tensor.ParseType(strings.ToLower(o.Type))
+	mixture, err := quantize.Pure(o.Type)
 	if err != nil {
 		return err
 	}
-	kvs := slices.Clone(m.kvs)
-	if n, ok := fileTypes[typ.String()]; ok {
-		kvs = append(kvs, gguf.KV{Key: "general.file_type", Value: n})
-	}
-	if typ.BlockWeights() > 1 {
-		kvs = append(kvs, gguf.KV{Key: "general.quantization_version", Value: uint32(2)})
-	}
+	kvs := append(slices.Clone(m.kvs),
+		gguf.KV{Key: "general.file_type", Value: mixture.FileType},
+		gguf.KV{Key: "general.quantization_version", Value: uint32(2)})
 	var done, total int64
 	for _, t := range m.targets {
 		total += int64(max(t.rows, 1)) * int64(t.cols)
 	}
 	var list []gguf.TensorSource
 	for _, t := range m.targets {
-		to := tensor.F32
-		if !t.float {
-			to = typ
-			if t.cols%to.BlockWeights() != 0 {
-				to = tensor.F16
-			}
-		}
-		as, err := fileType(to)
-		if err != nil {
-			return err
-		}
 		dims := []uint64{uint64(t.cols)}
 		if t.rows > 0 {
 			dims = append(dims, uint64(t.rows))
+		}
+		as := gguf.F32
+		if !t.float {
+			as = mixture.Type(t.name, dims, quantize.Model{})
+		}
+		to, err := tensor.ParseType(strings.ToLower(as.String()))
+		if err != nil {
+			return err
 		}
 		list = append(list, gguf.TensorSource{Name: t.name, Type: as, Dims: dims, Write: func(w io.Writer) error {
 			if err := ctx.Err(); err != nil {

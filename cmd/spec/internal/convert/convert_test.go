@@ -88,6 +88,12 @@ func TestGoldens(t *testing.T) {
 			}
 			compareLogits(t, raw, shared+"models/golden/"+names.Golden)
 			converted(t, dir, Options{Type: "Q8_0"})
+			// Rows of 64 are no super-blocks: the fallback is the one of quantize.
+			if f, _ := converted(t, dir, Options{Type: "q4_k"}); f != nil {
+				if w, _ := f.Tensor("blk.0.ffn_up.weight"); w.Type != gguf.Q5_0 {
+					t.Errorf("rows of %d in Q4_K are %v, want Q5_0", w.Dims[0], w.Type)
+				}
+			}
 			converted(t, dir, Options{})
 		})
 	}
