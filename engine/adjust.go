@@ -5,10 +5,12 @@ import (
 	"slices"
 )
 
-// adjust fills s.x with the logits after penalties, bias and bans. It returns nil where there are
-// none, so that the logits themselves will do.
+// adjust fills s.x with the logits after penalties, bias, bans and the constraint. It returns nil where
+// there are none, so that the logits themselves will do. Where the constraint leaves no token, s.err says why
+// and all of s.x is -Inf.
 func (s *Sampler) adjust(logits []float32, history []int32) []float32 {
-	if !s.o.penalizes() && len(s.biases)+len(s.o.Banned)+len(s.o.BannedSequences) == 0 {
+	s.err = nil
+	if !s.o.penalizes() && s.o.Constraint == nil && len(s.biases)+len(s.o.Banned)+len(s.o.BannedSequences) == 0 {
 		return nil
 	}
 	n := min(len(logits), s.vocab)
@@ -32,6 +34,9 @@ func (s *Sampler) adjust(logits []float32, history []int32) []float32 {
 		if at := len(history) - len(before); int(last) < n && at >= 0 && slices.Equal(history[at:], before) {
 			x[last] = negInf
 		}
+	}
+	if s.o.Constraint != nil {
+		s.constrain(x, history)
 	}
 	return x
 }

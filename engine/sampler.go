@@ -20,8 +20,10 @@ type Sampler struct {
 	o      Sampling
 	vocab  int
 	biases []bias
+	path   constraintPath
+	err    error // of the last call's constraint
 
-	x       []float32   // [vocab] logits after penalties, bias and bans
+	x       []float32   // [vocab] logits after penalties, bias, bans and the constraint
 	p       []float32   // [vocab] scratch: probabilities or noise
 	count   []int32     // [vocab] how often a token occurred recently; all zero between calls
 	heap    []candidate // scratch of the filters
@@ -43,8 +45,9 @@ func NewSampler(vocab int, o Sampling) (*Sampler, error) {
 // Pick chooses the token at position len(history), the history being the whole sequence so far. At
 // temperature 0 that is the greatest logit, else argmax(x/T + noise), where the noise of a token is
 // Gumbel distributed and depends on (seed, position, id) only: the Gumbel-max trick, which draws
-// from softmax(x/T). The lower id wins ties. It returns -1 if every token is banned. logits are not
-// changed; if there are fewer of them than the vocabulary has tokens, the rest are never chosen.
+// from softmax(x/T). The lower id wins ties. It returns -1 if every token is banned, or the constraint
+// leaves none: [Sampler.Err] says why. logits are not changed; if there are fewer of them than the
+// vocabulary has tokens, the rest are never chosen.
 //
 // The Gumbel-max trick is from Maddison, Tarlow and Minka 2014 (A* sampling, arXiv:1411.0030).
 func (s *Sampler) Pick(logits []float32, history []int32) int32 {

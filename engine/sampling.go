@@ -8,8 +8,8 @@ import (
 )
 
 // Sampling says how the next token is chosen from the logits. The zero value is greedy decoding;
-// every zero field switches its filter off. The order is llama.cpp's: penalties, bias, bans,
-// top-k, top-p, min-p, temperature.
+// every zero field switches its filter off. The order is llama.cpp's: penalties, bias, bans and the
+// constraint, top-k, top-p, min-p, temperature.
 type Sampling struct {
 	Temperature float32 // 0 is greedy: the greatest logit, the lower id on a tie
 	TopK        int     // keep the k most probable tokens
@@ -24,6 +24,9 @@ type Sampling struct {
 	LogitBias       map[int32]float32 // added to the logits of these tokens, -1e6 to 1e6; -Inf bans
 	Banned          []int32           // tokens that are never chosen
 	BannedSequences [][]int32         // the last token of each is never chosen where the others precede it
+
+	Constraint     Constraint // which tokens may follow each other in the generated text; nil: all
+	ConstraintFrom int        // position of the first generated token: the prompt's length. speculative sets it
 
 	Seed uint64 // of the noise; the same seed gives the same tokens
 }
@@ -67,6 +70,9 @@ func (o *Sampling) check(vocab int) error {
 	}
 	if o.PenaltyLastN < -1 {
 		return fmt.Errorf("%w: penalty window of %d tokens", ErrSampling, o.PenaltyLastN)
+	}
+	if o.ConstraintFrom < 0 {
+		return fmt.Errorf("%w: constraint from position %d", ErrSampling, o.ConstraintFrom)
 	}
 	inside := func(what string, id int32) error {
 		if id < 0 || int(id) >= vocab {

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Constraint says which tokens may follow each other in generated text. A state stands for everything that the constraint
+// knows of the text so far: a number ≥ 0 that means the same for ever, so that every node of a tree of drafted tokens can have
+// one. A Constraint that sessions share must be safe for concurrent use. [*grammar.Constraint] is one.
+//
+// Errors mean that the answer is not known: limits of the constraint's machine.
+type Constraint interface {
+	// Start is the state before the first generated token.
+	Start() int32
+	// Next is the state after token id; false if id is not allowed in this state.
+	Next(state, id int32) (next int32, ok bool, err error)
+	// Mask is the tokens that are allowed in a state: bit id%64 of word id/64. Tokens beyond the last word are not allowed. The
+	// caller must not change it.
+	Mask(state int32) ([]uint64, error)
+	// Forced is the tokens that are certain in a state, in order; none if there is a choice. The caller must not change them.
+	Forced(state int32) ([]int32, error)
+	// Final reports whether the text may end in a state.
+	Final(state int32) bool
+}
+
+var (
+	// ErrConstraint is returned where a constraint leaves no token to choose, refuses a token of the history, or fails.
+	ErrConstraint = errors.New("constraint")
+	// ErrComplete says that the constrained text is complete and that no end-of-text token can be chosen after it: the
+	// vocabulary has none, or all are banned. It is the end of the text, not a failure.
+	ErrComplete = errors.New("the constrained text is complete")
+)
+
+// constraintPath follows a constraint along a history. It keeps the states of the last one, so that a history that
+// continues it, or branches off it, costs its new tokens and a comparison.
+type constraintPath struct {
+	tokens []int32 // generated part of the last history
+	states []int32 // before each of tokens, and after the last
+}
+
+// comparedTokens is how many tokens are compared at once: arrays compare as memory does.
+const comparedTokens = 64
+
+// state is the constraint's state after history, whose generated part begins at from.
+func (p *constraintPath) state(c Constraint, history []int32, from int) (int32, error) {
+	if len(history) < from {
+		return 0, fmt.Errorf("%w: a history of %d tokens, but generated text begins at %d", ErrConstraint, len(history), from)
+	}
+	generated := history[from:]
+	if len(p.states) == 0 {
+		p.states = append(p.states, c.Start())
+	}
+	n, both := 0, min(len(generated), len(p.tokens))
+	for n+comparedTokens <= both && [comparedTokens]int32(generated[n:]) == [comparedTokens]int32(p.tokens[n:]) {
+		n += comparedTokens
+	}
+	for n < both && generated[n] == p.tokens[n] {
+		n++
+	}
+	p.tokens, p.states = p.tokens[:n], p.states[:n+1]
+	for i, id := range generated[n:] {
+		next, ok, err := c.Next(p.states[n+i], id)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("%w: %w", ErrConstraint, err)
+		case !ok:
+			return 0, fmt.Errorf("%w: token %d at position %d is not allowed", ErrConstraint, id, from+n+i)
+		}
+		p.tokens, p.states = append(p.tokens, id), append(p.states, next)
+	}
+	return p.states[len(generated)], nil
+}
+
+// constrain sets the logits of tokens that the constraint forbids after history to -Inf. If none is left it sets s.err.
+func (s *Sampler) constrain(x []float32, history []int32) {
+	c := s.o.Constraint
+	state, err := s.path.state(c, history, s.o.ConstraintFrom)
+	var mask []uint64
+	if err == nil {
+		if mask, err = c.Mask(state); err != nil {
+			err = fmt.Errorf("%w: %w", ErrConstraint, err)
+		}
+	}
+	if err != nil {
+		s.err, mask = err, nil
+	}
+	left := false // a token that may be chosen; NaN counts, that is another error
+	for first := 0; first < len(x); first += 64 {
+		word := uint64(0)
+		if first/64 < len(mask) {
+			word = mask[first/64]
+		}
+		chunk := x[first:min(first+64, len(x))]
+		if word == 0 {
+			for i := range chunk {
+				chunk[i] = negInf
+			}
+			continue
+		}
+		for i := range chunk {
+			if word>>i&1 == 0 {
+				chunk[i] = negInf
+			} else if chunk[i] != negInf {
+				left = true
+			}
+		}
+	}
+	switch {
+	case left || s.err != nil:
+	case c.Final(state):
+		s.err = ErrComplete
+	default:
+		s.err = fmt.Errorf("%w: no token is allowed at position %d", ErrConstraint, len(history))
+	}
+}
+
+// Err is why the last call chose no token, if that is the constraint's doing: [ErrComplete], or an error that wraps
+// [ErrConstraint]. It is nil if a token was chosen.
+func (s *Sampler) Err() error { return s.err }
