@@ -38,6 +38,7 @@ func (b *block) try(v *Verification, sequence []int32, node int, w float64) bool
 	}
 	p := b.sampler.AppendDistribution(b.p[depth][:0], v.row(node), sequence)
 	b.p[depth] = p
+	err := b.sampler.Err()
 	for i := node + 1; i < d.Len() && w > 0; i++ {
 		if d.Parent(i) != node {
 			continue
@@ -60,6 +61,6 @@ func (b *block) try(v *Verification, sequence []int32, node int, w float64) bool
 	if node >= 0 && b.random.uniform(len(sequence), forAccept, d.Round, node+1) >= w {
 		return false
 	}
-	v.Next = draw(p, b.random.uniform(len(sequence), forResidual, d.Round, 0))
+	v.Next, v.Err = draw(p, b.random.uniform(len(sequence), forResidual, d.Round, 0)), err
 	return true
 }

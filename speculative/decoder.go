@@ -33,7 +33,7 @@ type Options struct {
 
 // Token is one generated token.
 type Token struct {
-	ID       int32
+	ID       int32   // -1: no token, the text that was held back when a constrained text turned out complete
 	Position int     // in the sequence; the prompt's first token has position 0
 	Text     string  // text that became certain with this token: may be empty, or belong to earlier tokens
 	Drafted  bool    // an accepted draft token; otherwise the target's own
@@ -60,6 +60,7 @@ type Decoder struct {
 	verifier Verifier // of this text
 
 	sequence     []int32 // prompt and output
+	constraint   constraintState
 	draft        Draft
 	verification Verification
 	fed          []int32 // tokens and parents of the target's pass
@@ -177,6 +178,8 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	d.stats.Prompt = len(prompt)
 	d.stats.DraftedAt, d.stats.AcceptedAt = make([]int, longest), make([]int, longest)
 
+	s.ConstraintFrom = len(prompt)
+	d.constraint.start(s)
 	setup := Setup{
 		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
 		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
@@ -230,14 +233,16 @@ func (d *Decoder) step(ctx context.Context) error {
 		return err
 	}
 	v := &d.verification
-	v.Sequence, v.Draft, v.Logits, v.Path = d.sequence, &d.draft, logits, v.Path[:0]
+	v.Sequence, v.Draft, v.Logits, v.Path, v.Err = d.sequence, &d.draft, logits, v.Path[:0], nil
 	d.verifier.Verify(v)
-	d.emitRound(v)
-	err = d.commit(v.Path)
+	err = d.emitRound(v)
+	if failed := d.commit(v.Path); err == nil {
+		err = failed
+	}
 	verified, verifiedCost := d.now(), d.clock.now()
 	d.verifying += verified - drafted
 	if err == nil && v.Next < 0 && d.stats.End == "" {
-		err = ErrNoToken
+		err = d.noToken(v.Err)
 	}
 	if err != nil {
 		return err
@@ -328,24 +333,28 @@ func (d *Decoder) commit(path []int32) error {
 }
 
 // emitRound appends the accepted tokens and the target's own token to the sequence, until the text ends.
-func (d *Decoder) emitRound(v *Verification) {
+func (d *Decoder) emitRound(v *Verification) error {
 	node := -1
 	for _, i := range v.Path {
 		t := Token{ID: v.Draft.Tokens[i], Drafted: true}
 		d.stats.AcceptedAt[len(d.out)]++
 		d.stats.Accepted++
-		if d.emit(t, v.row(node)); d.stats.End != "" {
-			return
+		if err := d.emit(t, v.row(node)); err != nil || d.stats.End != "" {
+			return err
 		}
 		node = int(i)
 	}
 	if v.Next >= 0 {
-		d.emit(Token{ID: v.Next}, v.row(node))
+		return d.emit(Token{ID: v.Next}, v.row(node))
 	}
+	return nil
 }
 
 // emit appends a token to the sequence. row is the logits that predicted it.
-func (d *Decoder) emit(t Token, row []float32) {
+func (d *Decoder) emit(t Token, row []float32) error {
+	if err := d.constraint.next(t.ID); err != nil {
+		return err
+	}
 	t.Position = len(d.sequence)
 	d.sequence = append(d.sequence, t.ID)
 	d.stats.Generated++
@@ -363,10 +372,15 @@ func (d *Decoder) emit(t Token, row []float32) {
 			d.stats.End = EndLength
 		} else if len(d.sequence) > d.target.Context() {
 			d.stats.End = EndContext
+		} else if complete, err := d.constraint.complete(); err != nil {
+			return err
+		} else if complete {
+			d.stats.End = EndComplete
 		}
 	}
 	if d.stats.End != "" && !stop {
 		t.Text += d.print.rest()
 	}
 	d.out = append(d.out, t)
+	return nil
 }

@@ -46,7 +46,7 @@ func (r *rejection) Verify(v *Verification) {
 			}
 		}
 		if kept < 0 {
-			v.Next = draw(r.p, r.random.uniform(len(sequence), forResidual, d.Round, 0))
+			v.Next, v.Err = draw(r.p, r.random.uniform(len(sequence), forResidual, d.Round, 0)), r.sampler.Err()
 			return
 		}
 		sequence, node = v.accept(sequence, kept), kept

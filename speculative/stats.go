@@ -6,12 +6,13 @@ import "time"
 type End string
 
 const (
-	EndOfText  End = "eog"     // the model wrote an end-of-text token
-	EndStop    End = "stop"    // a stop string
-	EndLength  End = "length"  // the token budget
-	EndContext End = "context" // no room for another token
-	EndCancel  End = "cancel"  // the context was cancelled, or the consumer left the loop
-	EndError   End = "error"
+	EndOfText   End = "eog"      // the model wrote an end-of-text token
+	EndStop     End = "stop"     // a stop string
+	EndLength   End = "length"   // the token budget
+	EndContext  End = "context"  // no room for another token
+	EndComplete End = "complete" // the constraint allows no more text, and no end-of-text token
+	EndCancel   End = "cancel"   // the context was cancelled, or the consumer left the loop
+	EndError    End = "error"
 )
 
 // Stats are the figures of one text. Times are in seconds.

@@ -25,6 +25,7 @@ type Verification struct {
 
 	Path []int32 // result: indices of the accepted tokens, from the root down
 	Next int32   // result: the token after them; -1: none can be chosen
+	Err  error   // result: why none can be chosen, as [engine.Sampler.Err] has it; nil: not known
 }
 
 // row is the target's logits after node; -1 is the end of the sequence.
@@ -66,6 +67,7 @@ func (m *match) Verify(v *Verification) {
 	for {
 		v.Next = m.sampler.Pick(v.row(node), sequence)
 		if node = v.Draft.Child(node, v.Next); node < 0 {
+			v.Err = m.sampler.Err()
 			return
 		}
 		sequence = v.accept(sequence, node)
