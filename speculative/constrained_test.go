@@ -152,4 +152,3 @@ func TestConstraintFails(t *testing.T) {
 		}
 	}
 }
-
