@@ -20,6 +20,12 @@ type Segment struct {
 	Parents []int32
 
 	Logits Rows
+
+	// Hidden says for which positions hidden states are wanted, as Logits does for logits, and Layers of which layers: k is the
+	// input of layer k, so 0 is the embeddings; the session's number of layers ([Session.Layers]) is the output of the last one;
+	// [FinalNorm] is that after the final norm.
+	Hidden Rows
+	Layers []int
 }
 
 // Batch is what one pass over the weights computes. Its sessions are distinct and belong to one model.
@@ -27,7 +33,8 @@ type Batch []Segment
 
 // Result is what a pass gives for one segment.
 type Result struct {
-	Logits Logits // the rows that the segment asked for; none if Err is set
+	Logits Logits       // the rows that the segment asked for; none if Err is set
+	Hidden HiddenStates // likewise
 
 	// Err says why the segment failed: no room in the context, a token outside the vocabulary, activations that are not finite.
 	// Its session has not moved. The other segments of the batch are not affected.

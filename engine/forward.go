@@ -41,6 +41,8 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 	}
 	for p.fill() {
 		m.net.forward(p)
+		p.keep(p.layers)
+		p.keepNormed(m.net)
 		m.project(p)
 		if p.err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, p.err)
@@ -58,6 +60,7 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 			s.parents = append(s.parents, b[i].Parents...)
 		}
 		r.Logits = Logits{Vocab: m.config.Vocab, Data: s.logits}
+		r.Hidden = HiddenStates{Size: m.config.HiddenSize, Layers: b[i].Layers, Data: s.hidden}
 	}
 	return p.results, nil
 }
@@ -117,6 +120,10 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if rows < 0 || rows > n {
 		return fmt.Errorf("%w: logits of %d positions wanted, %d tokens", ErrUsage, rows, n)
 	}
+	states, err := m.admitHidden(g, n)
+	if err != nil {
+		return err
+	}
 	if err := s.kv.Grow(len(s.tokens) + n); err != nil {
 		return err
 	}
@@ -125,7 +132,7 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if s.noCache {
 		p.push(chunk{s: s, segment: i, tokens: s.tokens, wanted: len(s.tokens)})
 	}
-	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows})
+	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n - states, states: g.Layers})
 	return nil
 }
 

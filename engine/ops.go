@@ -16,7 +16,11 @@ func (p *pass) layer(i int) bool {
 		p.err = p.ctx.Err()
 	}
 	p.current = i
-	return p.err == nil && i < p.layers
+	if p.err != nil || i >= p.layers {
+		return false
+	}
+	p.keep(i)
+	return true
 }
 
 // fail keeps the first error, with the layer that it came from.

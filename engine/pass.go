@@ -30,6 +30,8 @@ type chunk struct {
 	tokens  []int32 //
 	parents []int32 // nil: a chain
 	wanted  int     // the first token whose logits are wanted
+	hidden  int     // the first token whose hidden states are wanted
+	states  []int   // of these layers
 }
 
 // wantedRow is a row whose logits are wanted, and where they go: row index of s.logits.
@@ -58,6 +60,7 @@ type pass struct {
 	positions []int32                   // [rows] position on the row's own path
 	segments  []tensor.AttentionSegment // whose rows they are
 	wanted    []wantedRow               // ascending
+	hidden    []hiddenRow               // ascending
 	owner     []int                     // [rows] the batch's segment that a row belongs to
 	projected []wantedRow               // the rows that are multiplied with the output matrix; nil: all rows of the round
 	layers    int                       // that they go through
@@ -96,8 +99,10 @@ func (p *pass) end() {
 	clear(p.chunks)
 	clear(p.segments)
 	clear(p.wanted)
+	clear(p.hidden)
 	clear(p.products)
 	p.chunks, p.segments, p.wanted, p.products, p.ctx = p.chunks[:0], p.segments[:0], p.wanted[:0], p.products[:0], nil
+	p.hidden = p.hidden[:0]
 	p.results, p.projected, p.part = nil, nil, nil
 }
 
@@ -111,7 +116,7 @@ func (p *pass) push(c chunk) {
 // when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.segments, p.wanted = p.tokens[:0], p.positions[:0], p.segments[:0], p.wanted[:0]
-	p.owner = p.owner[:0]
+	p.owner, p.hidden = p.owner[:0], p.hidden[:0]
 	for p.at < len(p.chunks) && len(p.tokens) < passRows {
 		c := &p.chunks[p.at]
 		if p.results[c.segment].Err != nil { // in an earlier round
@@ -138,6 +143,9 @@ func (p *pass) fill() bool {
 			p.owner = append(p.owner, c.segment)
 			if j := p.done + i - c.wanted; j >= 0 {
 				p.wanted = append(p.wanted, wantedRow{row + i, c.segment, c.s, j})
+			}
+			if j := p.done + i - c.hidden; j >= 0 && len(c.states) > 0 {
+				p.hidden = append(p.hidden, hiddenRow{row + i, c.segment, c.s, j, c.states})
 			}
 		}
 		if p.done += n; p.done == len(c.tokens) {

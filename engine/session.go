@@ -36,6 +36,7 @@ type Session struct {
 	parents []int32 // their parents
 
 	logits  []float32  // what the last pass returned
+	hidden  []float32  // likewise
 	one     [1]Segment // Eval's batch
 	results []Result   // Forward's answer, where this session is the first of the batch
 	serial  uint64     // of the last pass that held this session
