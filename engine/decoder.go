@@ -44,6 +44,7 @@ type attention struct {
 	rope         *tensor.RopeTable
 	style        tensor.RopeStyle
 	temperature  temperature
+	cache        int // of the model's caches
 	scores       tensor.AttentionOptions
 }
 
@@ -141,7 +142,7 @@ func (l *attention) forward(p *pass, c *Config, y, h []float32) {
 		p.norm(k, k, l.kNorm)
 	}
 	p.temper(q, l.temperature)
-	p.attend(a, l.scores, q, k, v)
+	p.attend(a, l.cache, l.scores, q, k, v)
 	p.matmul(a, c.Heads*c.HeadDim, l.o.times(y))
 }
 

@@ -78,7 +78,7 @@ func TestEarlyExitCache(t *testing.T) {
 	one, all := newSession(t, m, SessionOptions{Layers: 1}), newSession(t, m, SessionOptions{})
 	eval(t, one, randomTokens(10, s.vocab, 1), nil, None)
 	eval(t, all, randomTokens(10, s.vocab, 1), nil, None)
-	if 4*one.kv.Bytes() != all.kv.Bytes() {
-		t.Errorf("%d bytes for one layer, %d for four", one.kv.Bytes(), all.kv.Bytes())
+	if 4*one.Bytes() != all.Bytes() {
+		t.Errorf("%d bytes for one layer, %d for four", one.Bytes(), all.Bytes())
 	}
 }

@@ -168,7 +168,7 @@ func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 	case ownHead:
 		a.qNorm, a.kNorm = l.headNorm(c, f, n+"attn_q_norm", c.Heads), l.headNorm(c, f, n+"attn_k_norm", c.KVHeads)
 	}
-	a.scores = tensor.AttentionOptions{Layer: i, Heads: c.Heads, Scale: f.scale, Cap: f.cap, Slopes: ropes.slopes}
+	a.scores = tensor.AttentionOptions{Heads: c.Heads, Scale: f.scale, Cap: f.cap, Slopes: ropes.slopes}
 	if a.scores.Scale == 0 {
 		a.scores.Scale = headScale(c.HeadDim)
 	}
@@ -179,6 +179,8 @@ func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 	if window {
 		a.scores.Window = f.window
 	}
+	at := l.place(i, c.KVHeads, c.HeadDim, a.scores.Window)
+	a.cache, a.scores.Layer = at.cache, at.layer
 	if f.rotation != none && (f.rotates == nil || f.rotates(i)) {
 		a.style = tensor.RopeInterleaved
 		if f.rotation == halves {

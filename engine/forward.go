@@ -53,8 +53,14 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 		if r.Err != nil {
 			continue
 		}
+		if !s.noCache {
+			s.valid = len(s.tokens)
+		}
 		if b[i].Parents == nil {
 			s.tokens = append(s.tokens, b[i].Tokens...)
+			if !s.noCache {
+				s.valid = len(s.tokens)
+			}
 		} else {
 			s.nodes = append(s.nodes, b[i].Tokens...)
 			s.parents = append(s.parents, b[i].Parents...)
@@ -124,13 +130,20 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if err != nil {
 		return err
 	}
-	if err := s.kv.Grow(len(s.tokens) + n); err != nil {
+	if err := s.roomForAll(len(s.tokens) + n); err != nil {
 		return err
 	}
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	sized(&s.logits, rows*m.config.Vocab)
-	if s.noCache {
-		p.push(chunk{s: s, segment: i, tokens: s.tokens, wanted: len(s.tokens)})
+	// What is known and not in the caches is recomputed first, like a prompt.
+	known := 0
+	if !s.noCache {
+		known = s.Restorable(len(s.tokens))
+	}
+	s.rewind(known)
+	again := s.tokens[known:]
+	if n > 0 {
+		p.push(chunk{s: s, segment: i, start: known, tokens: again, wanted: len(again)})
 	}
 	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n - states, states: g.Layers})
 	return nil

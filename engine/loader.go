@@ -33,6 +33,8 @@ type loader struct {
 	tensors map[string]bool // tensors that were asked for
 	layers  int             // blocks that are the model's layers; those after them predict tokens further ahead
 
+	caches []cache // of the layers that have been read
+
 	matrices   []*tensor.Matrix
 	bytes      int64
 	parameters int64

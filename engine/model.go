@@ -68,7 +68,8 @@ type Model struct {
 	config    Config
 	tokenizer *bpe.Tokenizer
 
-	net network
+	net    network
+	caches []cache // of its layers' keys and values
 
 	matrices    []*tensor.Matrix
 	closed      bool // guarded by rt.t.Lock
@@ -195,6 +196,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		m.net = l.decoder(c, build(l, c))
 		l.unread()
 	}
+	m.caches = l.caches
 	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()
 	if !l.ok() {
 		m.Close()

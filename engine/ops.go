@@ -85,14 +85,14 @@ func (p *pass) reject(x []float32, cols int) (found bool) {
 	return found
 }
 
-// attend stores the round's keys and values in the caches and computes attention:
+// attend stores the round's keys and values in a cache and computes attention:
 // out [rows][H][d] = softmax(q Kᵀ scale) V, every row on its own path.
-func (p *pass) attend(out []float32, o tensor.AttentionOptions, q, k, v []float32) {
+func (p *pass) attend(out []float32, cache int, o tensor.AttentionOptions, q, k, v []float32) {
 	if p.err == nil {
-		p.fail(p.t.StoreKV(o.Layer, k, v, p.segments))
+		p.fail(p.t.StoreKV(o.Layer, k, v, p.segments[cache]))
 	}
 	if p.err == nil {
-		p.fail(p.t.Attention(out, q, o, p.segments))
+		p.fail(p.t.Attention(out, q, o, p.segments[cache]))
 	}
 }
 

@@ -56,14 +56,14 @@ type pass struct {
 	done   int // tokens of it that are done
 
 	// The rows of this round.
-	tokens    []int32                   // [rows]
-	positions []int32                   // [rows] position on the row's own path
-	segments  []tensor.AttentionSegment // whose rows they are
-	wanted    []wantedRow               // ascending
-	hidden    []hiddenRow               // ascending
-	owner     []int                     // [rows] the batch's segment that a row belongs to
-	projected []wantedRow               // the rows that are multiplied with the output matrix; nil: all rows of the round
-	layers    int                       // that they go through
+	tokens    []int32                     // [rows]
+	positions []int32                     // [rows] position on the row's own path
+	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
+	wanted    []wantedRow                 // ascending
+	hidden    []hiddenRow                 // ascending
+	owner     []int                       // [rows] the batch's segment that a row belongs to
+	projected []wantedRow                 // the rows that are multiplied with the output matrix; nil: all rows of the round
+	layers    int                         // that they go through
 
 	depth    []int32 // scratch of depths
 	in       tensor.Input
@@ -97,11 +97,14 @@ func (p *pass) begin(ctx context.Context, results []Result) {
 // end drops the references to what belongs to callers.
 func (p *pass) end() {
 	clear(p.chunks)
-	clear(p.segments)
+	for i := range p.segments {
+		clear(p.segments[i])
+		p.segments[i] = p.segments[i][:0]
+	}
 	clear(p.wanted)
 	clear(p.hidden)
 	clear(p.products)
-	p.chunks, p.segments, p.wanted, p.products, p.ctx = p.chunks[:0], p.segments[:0], p.wanted[:0], p.products[:0], nil
+	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
 	p.hidden = p.hidden[:0]
 	p.results, p.projected, p.part = nil, nil, nil
 }
@@ -115,8 +118,11 @@ func (p *pass) push(c chunk) {
 // fill takes up to passRows rows off the chunks, all of which go through as many layers. It reports false
 // when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
-	p.tokens, p.positions, p.segments, p.wanted = p.tokens[:0], p.positions[:0], p.segments[:0], p.wanted[:0]
+	p.tokens, p.positions, p.wanted = p.tokens[:0], p.positions[:0], p.wanted[:0]
 	p.owner, p.hidden = p.owner[:0], p.hidden[:0]
+	for i := range p.segments {
+		p.segments[i] = p.segments[i][:0]
+	}
 	for p.at < len(p.chunks) && len(p.tokens) < passRows {
 		c := &p.chunks[p.at]
 		if p.results[c.segment].Err != nil { // in an earlier round
@@ -127,9 +133,20 @@ func (p *pass) fill() bool {
 		if c.parents != nil && n < len(c.tokens) || len(p.tokens) > 0 && c.s.layers != p.layers {
 			break
 		}
+		row, start := len(p.tokens), c.start+p.done
+		if err := c.s.room(start, n, c.parents != nil); err != nil {
+			p.results[c.segment].Err = err
+			continue
+		}
 		p.layers = c.s.layers
-		row := len(p.tokens)
-		p.segments = append(p.segments, tensor.AttentionSegment{KV: c.s.kv, Row: row, Start: c.start + p.done, Tokens: n, Parents: c.parents})
+		for len(p.segments) < len(c.s.kv) {
+			p.segments = append(p.segments, nil)
+		}
+		for i, kv := range c.s.kv {
+			if kv != nil {
+				p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row, Start: start, Tokens: n, Parents: c.parents})
+			}
+		}
 		p.tokens = append(p.tokens, c.tokens[p.done:p.done+n]...)
 		if c.parents != nil {
 			p.depths(c.parents) // checked when it was admitted

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -25,13 +26,14 @@ type SessionOptions struct {
 // Session is a sequence of tokens with the KV cache that a model has computed for it. It belongs to one goroutine.
 type Session struct {
 	m       *Model
-	kv      *tensor.KV
+	kv      []*tensor.KV // one for each of the model's caches; nil where none of its layers is computed
 	layers  int
 	context int
 	noCache bool
 	closed  bool
 
 	tokens  []int32 // the sequence
+	valid   int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
 	nodes   []int32 // tokens of a tree that waits for Commit; they follow the sequence in the cache
 	parents []int32 // their parents
 
@@ -70,10 +72,9 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Branches of a tree take slots beyond the sequence that they continue.
-	kv, err := tensor.NewKV(tensor.KVShape{Layers: o.Layers, Heads: c.KVHeads, HeadDim: c.HeadDim, Type: t, Context: o.Context + maxTree})
+	kv, err := m.newCaches(o.Layers, o.Context, t)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.name, err)
+		return nil, err
 	}
 	return &Session{m: m, kv: kv, layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
 }
@@ -115,11 +116,27 @@ func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) 
 	return out[0].Logits, out[0].Err
 }
 
-// Truncate shortens the sequence to its first n tokens and drops a waiting tree.
+// Restorable is the greatest length n' <= n that the sequence can be cut to so that the next pass has nothing, or little, to
+// recompute before its own tokens. Models whose layers all see the whole text restore every length. Layers with a window keep
+// their window's keys and values and 512 positions more.
+func (s *Session) Restorable(n int) int {
+	n = max(0, min(n, len(s.tokens)))
+	if s.noCache {
+		return n
+	}
+	if n = min(n, s.valid); !s.reaches(n) {
+		return 0
+	}
+	return n
+}
+
+// Truncate shortens the sequence to its first n tokens and drops a waiting tree. If n is not [Session.Restorable], the next pass
+// recomputes the tokens between the nearest restorable length and n, as a prefill does.
 func (s *Session) Truncate(n int) error {
 	if n < 0 || n > len(s.tokens) {
 		return fmt.Errorf("%w: Truncate(%d) of %d tokens", ErrUsage, n, len(s.tokens))
 	}
+	s.valid = min(s.valid, n)
 	s.tokens = s.tokens[:n]
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	return nil
@@ -137,12 +154,18 @@ func (s *Session) Commit(path []int32) error {
 	}
 	start := len(s.tokens)
 	for i, j := range path { // a parent precedes its children, so i <= j and nothing is overwritten before it is moved
-		if int(j) != i && !s.noCache {
-			if err := s.kv.Move(start+int(j), start+i); err != nil {
+		for _, kv := range s.kv {
+			if int(j) == i || s.noCache || kv == nil {
+				continue
+			}
+			if err := kv.Move(start+int(j), start+i); err != nil {
 				s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 				return err
 			}
 		}
+	}
+	if s.valid == start && !s.noCache {
+		s.valid += len(path)
 	}
 	for _, j := range path {
 		s.tokens = append(s.tokens, s.nodes[j])
@@ -154,22 +177,33 @@ func (s *Session) Commit(path []int32) error {
 // Fork makes a second session with the same sequence. Whole pages of the cache are shared until one of
 // the two writes to them. A waiting tree stays with s.
 func (s *Session) Fork() (*Session, error) {
-	n := len(s.tokens)
-	if s.noCache {
-		n = 0
+	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens)}
+	if !s.noCache {
+		f.valid = s.Restorable(len(s.tokens))
 	}
-	kv, err := s.kv.Fork(n)
-	if err != nil {
-		return nil, err
+	for i, kv := range s.kv {
+		if kv == nil {
+			continue
+		}
+		var err error
+		if f.kv[i], err = kv.Fork(f.valid); err != nil {
+			f.Close()
+			return nil, err
+		}
 	}
-	return &Session{m: s.m, kv: kv, layers: s.layers, context: s.context, noCache: s.noCache, tokens: append([]int32(nil), s.tokens...)}, nil
+	return f, nil
 }
 
 // Close frees the cache now instead of when the Session is collected. Passes with the session fail afterwards, with ErrClosed;
 // its forks are not affected.
 func (s *Session) Close() {
-	if s != nil && s.kv != nil {
-		s.closed = true
-		s.kv.Close()
+	if s == nil {
+		return
+	}
+	s.closed = true
+	for _, kv := range s.kv {
+		if kv != nil {
+			kv.Close()
+		}
 	}
 }

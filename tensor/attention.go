@@ -100,6 +100,15 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	if err := checkSegments(segs, o.Layer, len(q)/width); err != nil {
 		return err
 	}
+	for i := range segs {
+		low := 0
+		if o.Window > 0 {
+			low = max(0, segs[i].Start+1-o.Window)
+		}
+		if low/asm.Page < segs[i].KV.first {
+			return shapeError("segment %d: slot %d is given up, the first is %d", i, low, segs[i].KV.First())
+		}
+	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	j := &rt.attend

@@ -18,6 +18,11 @@ type KVShape struct {
 	Context int // the most slots
 }
 
+// SlotBytes is the memory of one slot, in bytes.
+func (s KVShape) SlotBytes() int64 {
+	return int64(s.Layers) * int64(s.Heads) * int64((asm.KPageBytes(s.Type, s.HeadDim)+asm.VPageBytes(s.Type, s.HeadDim))/asm.Page)
+}
+
 // KV is the key-value cache of one sequence: numbered slots, each of which holds the keys and values of one token for all
 // layers and heads. Memory comes in pages of 256 slots, as needed; forks share whole pages until one of them writes. A KV
 // belongs to one goroutine; its forks may belong to others.
@@ -25,7 +30,9 @@ type KV struct {
 	shape  KVShape
 	kBytes int // keys of one head in a page
 	vBytes int
-	pages  []*kvPage
+	pages  []*kvPage // nil: given up by Discard
+	first  int       // the pages before are given up
+	spare  *kvPage   // given up by Discard, for the next one needed; nil: none
 	closed bool
 }
 
@@ -56,19 +63,54 @@ func NewKV(s KVShape) (*KV, error) {
 func (kv *KV) Shape() KVShape { return kv.shape }
 
 // Bytes is the memory of the cache's pages, shared ones included.
-func (kv *KV) Bytes() int64 { return int64(len(kv.pages)) * int64(kv.pageBytes()) }
+func (kv *KV) Bytes() int64 {
+	n := len(kv.pages) - kv.first
+	if kv.spare != nil {
+		n++
+	}
+	return int64(n) * int64(kv.pageBytes())
+}
 
-// Slots is the number of slots there is memory for.
+// First is the first slot that there is memory for, 0 unless Discard has given up others.
+func (kv *KV) First() int { return kv.first * asm.Page }
+
+// Slots is the end of the slots that there is memory for: those from First to Slots-1.
 func (kv *KV) Slots() int { return min(len(kv.pages)*asm.Page, kv.shape.Context) }
 
 func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
 
 // Close gives up the pages; those without another owner are freed now. Otherwise they are freed when kv is collected.
 func (kv *KV) Close() {
-	for _, p := range kv.pages {
+	kv.Reset()
+	if kv.spare != nil {
+		kv.spare.drop()
+	}
+	kv.pages, kv.spare, kv.closed = nil, nil, true
+}
+
+// Reset gives up all slots: First and Slots are 0.
+func (kv *KV) Reset() {
+	for i := kv.first; i < len(kv.pages); i++ {
+		kv.giveUp(i)
+	}
+	kv.pages, kv.first = kv.pages[:0], 0
+}
+
+// Discard gives up the memory of whole pages before a slot, for layers whose tokens do not look further back than that.
+func (kv *KV) Discard(before int) {
+	for ; kv.first < min(before/asm.Page, len(kv.pages)); kv.first++ {
+		kv.giveUp(kv.first)
+	}
+}
+
+// giveUp drops page i, or keeps its memory for the page that is needed next.
+func (kv *KV) giveUp(i int) {
+	if p := kv.pages[i]; kv.spare == nil && p.owners.Load() == 1 {
+		kv.spare = p
+	} else {
 		p.drop()
 	}
-	kv.pages, kv.closed = nil, true
+	kv.pages[i] = nil
 }
 
 func (p *kvPage) drop() {
@@ -96,6 +138,10 @@ func (kv *KV) Grow(slots int) error {
 }
 
 func (kv *KV) newPage() (*kvPage, error) {
+	if p := kv.spare; p != nil {
+		kv.spare = nil
+		return p, nil
+	}
 	p := new(kvPage)
 	p.owners.Store(1)
 	if err := p.memory.allocate(kv.pageBytes()); err != nil {
@@ -109,8 +155,8 @@ func (kv *KV) own(from, to int) error {
 	if kv.closed {
 		return fmt.Errorf("cache: %w", ErrClosed)
 	}
-	if from < 0 || from > to || to > kv.Slots() {
-		return shapeError("slots %d to %d of %d", from, to, kv.Slots())
+	if from < kv.First() || from > to || to > kv.Slots() {
+		return shapeError("slots %d to %d of %d to %d", from, to, kv.First(), kv.Slots())
 	}
 	for i := from / asm.Page; i*asm.Page < to; i++ {
 		old := kv.pages[i]
@@ -163,8 +209,8 @@ func (kv *KV) storeHead(layer, head, slot int, k, v []float32) {
 
 // Move copies what slot from holds to slot to, for all layers and heads, bit for bit.
 func (kv *KV) Move(from, to int) error {
-	if from < 0 || from >= kv.Slots() {
-		return shapeError("slot %d of %d", from, kv.Slots())
+	if from < kv.First() || from >= kv.Slots() {
+		return shapeError("slot %d of %d to %d", from, kv.First(), kv.Slots())
 	}
 	if err := kv.own(to, to+1); err != nil || from == to {
 		return err
@@ -179,19 +225,22 @@ func (kv *KV) Move(from, to int) error {
 	return nil
 }
 
-// Fork makes a cache that holds the first n slots. It shares the whole pages among them, which the first to write copies,
-// and copies the rest.
+// Fork makes a cache that holds the first n slots, but for those that are given up. It shares the whole pages among them, which the
+// first to write copies, and copies the rest.
 func (kv *KV) Fork(n int) (*KV, error) {
 	if kv.closed {
 		return nil, fmt.Errorf("cache: %w", ErrClosed)
 	}
-	if n < 0 || n > kv.Slots() {
-		return nil, shapeError("fork of %d slots of %d", n, kv.Slots())
+	if n < 0 || n > kv.Slots() || n > 0 && n < kv.First() {
+		return nil, shapeError("fork of %d slots of %d to %d", n, kv.First(), kv.Slots())
 	}
 	fork := &KV{shape: kv.shape, kBytes: kv.kBytes, vBytes: kv.vBytes}
 	whole := n / asm.Page
+	fork.first = min(kv.first, whole)
 	for _, p := range kv.pages[:whole] {
-		p.owners.Add(1)
+		if p != nil {
+			p.owners.Add(1)
+		}
 		fork.pages = append(fork.pages, p)
 	}
 	if n%asm.Page != 0 {

@@ -189,3 +189,80 @@ func TestStoreKV(t *testing.T) {
 		}
 	}
 }
+
+// TestKVDiscard: a cache without its first pages gives the attention of one that has them, where the window does not reach them, and
+// refuses one that looks at them.
+func TestKVDiscard(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	const tokens, window = 900, 100
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+		whole, s := newSequence(t, typ, 10, tokens), newSequence(t, typ, 10, tokens)
+		s.kv.Discard(767)
+		if s.kv.First() != 512 || s.kv.Slots() != whole.kv.Slots() || s.kv.Bytes() != whole.kv.Bytes()-whole.kv.Bytes()/4 {
+			t.Errorf("the first slot is %d, of %d, %d bytes; 512 slots are given up, one page kept for later", s.kv.First(), s.kv.Slots(), s.kv.Bytes())
+		}
+		q := queries(1, 40)
+		look := func(kv *KV, start int, parents []int32) []float32 {
+			n := 40
+			return attention(t, rt, q, window, AttentionSegment{KV: kv, Start: start, Tokens: n, Parents: parents})
+		}
+		parents := make([]int32, 40)
+		for i := range parents {
+			parents[i] = int32(i-1) / 2
+		}
+		parents[0] = -1
+		for _, start := range []int{512 + window - 1, 700, tokens - 40} {
+			sameBits(t, "chain", look(s.kv, start, nil), look(whole.kv, start, nil))
+			sameBits(t, "tree", look(s.kv, start, parents), look(whole.kv, start, parents))
+		}
+		for _, w := range []int{0, window} {
+			o := AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: 1, Window: w}
+			seg := AttentionSegment{KV: s.kv, Start: 512 + window - 2, Tokens: 40}
+			if err := rt.Attention(make([]float32, len(q)), q, o, []AttentionSegment{seg}); !errors.Is(err, ErrShape) {
+				t.Errorf("window %d: what is given up is looked at: %v", w, err)
+			}
+		}
+		if _, err := s.kv.Fork(511); !errors.Is(err, ErrShape) {
+			t.Errorf("fork of what is given up: %v", err)
+		}
+		if err := s.kv.Move(511, 600); !errors.Is(err, ErrShape) {
+			t.Errorf("move of what is given up: %v", err)
+		}
+		if err := s.store(0, 511); !errors.Is(err, ErrShape) {
+			t.Errorf("store to what is given up: %v", err)
+		}
+		fork, err := s.kv.Fork(tokens)
+		ok(t, err)
+		page := fork.pages[2]
+		s.kv.Discard(1000)
+		if page.owners.Load() != 1 {
+			t.Errorf("%d owners of a page that the fork alone holds", page.owners.Load())
+		}
+		sameBits(t, "fork", look(fork, 700, nil), look(whole.kv, 700, nil))
+		// Pages that a fork has too are not written again.
+		shared := newSequence(t, typ, 10, tokens)
+		other, err := shared.kv.Fork(tokens)
+		ok(t, err)
+		shared.kv.Reset()
+		ok(t, shared.kv.Grow(tokens))
+		for i := range tokens {
+			ok(t, shared.store(tokens-1-i, i))
+		}
+		sameBits(t, "fork of what is written anew", look(other, 700, nil), look(whole.kv, 700, nil))
+		other.Close()
+		shared.kv.Close()
+		// From the beginning again: the pages come back with other contents.
+		s.kv.Reset()
+		if s.kv.First() != 0 || s.kv.Slots() != 0 {
+			t.Errorf("after Reset: slots %d to %d", s.kv.First(), s.kv.Slots())
+		}
+		ok(t, s.kv.Grow(tokens))
+		for i := range tokens {
+			ok(t, s.store(i, i))
+		}
+		sameBits(t, "again", look(s.kv, 0, nil), look(whole.kv, 0, nil))
+		fork.Close()
+		s.kv.Close()
+		s.kv.Close()
+	}
+}
