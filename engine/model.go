@@ -56,9 +56,10 @@ type Config struct {
 	Experts     int // E: feed-forwards that a token chooses from in each layer; 0 without a mixture of experts
 	ExpertsUsed int // those that it is sent to
 
-	Epsilon  float32 // of the norms
-	RopeDims int     // numbers of a head that are rotated; 0 without rotary position embeddings
-	RopeBase float32
+	Epsilon     float32 // of the norms
+	RopeDims    int     // numbers of a head that are rotated; 0 without rotary position embeddings
+	RopeBase    float32 // of the angles
+	RopeFactors string  // the tensor of frequency factors in use, as Options.RopeContext decides; "" without
 }
 
 // Model is the weights of one file. It does not change and is safe for concurrent use.
@@ -76,6 +77,7 @@ type Model struct {
 	bytes       int64
 	parameters  int64
 	weightTypes string
+	weights     string                // Options.Weights
 	metadata    map[string]gguf.Value // but for arrays
 }
 
@@ -166,7 +168,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer, metadata: map[string]gguf.Value{}}
+	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}}
 	for _, kv := range f.KVs {
 		if t, _, _, ok := gguf.TypeOf(kv.Value); ok && t != gguf.ValueArray {
 			m.metadata[kv.Key] = kv.Value
@@ -250,6 +252,9 @@ func (m *Model) Parameters() int64 { return m.parameters }
 
 // WeightTypes names the storage types of the matrices, the one with the most bytes first: "q4_k, q6_k".
 func (m *Model) WeightTypes() string { return m.weightTypes }
+
+// Weights is the Options.Weights that the model was loaded with.
+func (m *Model) Weights() string { return m.weights }
 
 // typeNames lists the matrices' types by size.
 func (l *loader) typeNames() string {

@@ -42,7 +42,9 @@ func (l *loader) ropes(c *Config, f family) (r ropes) {
 		return r
 	}
 	if factors != "" {
-		o.Factors = l.optional(factors, c.RopeDims/2)
+		if o.Factors = l.optional(factors, c.RopeDims/2); o.Factors != nil {
+			c.RopeFactors = factors
+		}
 	}
 	if !l.ok() {
 		return r

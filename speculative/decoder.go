@@ -58,6 +58,7 @@ type Decoder struct {
 	schedule Schedule
 	o        Options
 	verifier Verifier // of this text
+	sampling engine.Sampling
 
 	sequence     []int32 // prompt and output
 	constraint   constraintState
@@ -161,6 +162,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if d.drafter == nil {
 		longest = 0
 	}
+	d.sampling = s
 	d.branches = chains(d.drafter)
 	d.treeMax = max(0, d.target.MaxTree()-1)
 	nodes := nodes(longest, d.branches, d.treeMax)

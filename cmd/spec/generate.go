@@ -50,6 +50,7 @@ type generate struct {
 	json, logprobs bool
 	trace          bool
 	traceFile      string
+	receipt        string
 	color          string
 }
 
@@ -104,6 +105,7 @@ func (g *generate) flags() []flag {
 		switchFlag("--json", &g.json, true, "write one JSON object at the end: text, token_ids, stats"),
 		flag{names: names("--trace"), arg: "FILE", optional: true, set: g.setTrace,
 			help: "record each round: drafted, accepted, the model's own token, times; lines on standard error, or JSON lines in FILE"},
+		fileFlag("--receipt", &g.receipt, "FILE", "write what determines the text, for spec verify: hashes of the model, prompt, sampling parameters, seed, tokens"),
 		switchFlag("--logprobs", &g.logprobs, true, "with --json: the log-probability of each token under the model"),
 		colorFlag(&g.color),
 	)
@@ -160,6 +162,9 @@ func (g *generate) check() error {
 		return usagef("--logprobs needs --json")
 	}
 	if err := g.chatFlags.check(g); err != nil {
+		return err
+	}
+	if err := g.checkReceipt(); err != nil {
 		return err
 	}
 	return g.speculation.check(g.model, g.sampling.Temperature)
@@ -235,6 +240,13 @@ func (g *generate) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer trace.close()
+	receipt, err := g.createReceipt(ctx, p)
+	if err != nil {
+		return err
+	}
+	if receipt != nil {
+		defer receipt.Abort()
+	}
 	rt, err := g.runtime(p)
 	if err != nil {
 		return err
@@ -295,7 +307,11 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	}
 	sequence, bar := watch(p, session, len(ids))
 	out.bar = bar
-	return g.write(ctx, out, speculative.New(sequence, drafter, o), ids, sampling)
+	decoder := speculative.New(sequence, drafter, o)
+	if err := g.write(ctx, out, decoder, ids, sampling); err != nil {
+		return err
+	}
+	return g.writeReceipt(ctx, p, receipt, decoder)
 }
 
 // write streams what the decoder generates and ends with the figures. An error is all that is told,

@@ -63,6 +63,7 @@ func commands() []command {
 	return []command{
 		demoCommand,
 		generateCommand,
+		verifyCommand,
 		chatCommand,
 		runCommand,
 		benchCommand,

@@ -18,6 +18,8 @@ type modelFlags struct {
 	model   string // "" is the embedded target
 	threads int    // 0 or less is the engine's choice
 	weights string // "" is as in the file
+
+	ropeContext int // engine.Options.RopeContext; no flag
 }
 
 func (m *modelFlags) flags() []flag {
@@ -68,7 +70,7 @@ func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, p
 	if path == "" {
 		name = "embedded " + what
 	}
-	o := engine.Options{Weights: m.weights, Name: name}
+	o := engine.Options{Weights: m.weights, Name: name, RopeContext: m.ropeContext}
 	bar := terminal.NewBar(p.stderr, filepath.Base(name))
 	defer bar.Clear()
 	if bar != nil {

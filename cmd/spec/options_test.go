@@ -83,6 +83,7 @@ func TestGenerateOptions(t *testing.T) {
 		"--draft-p-min 0.25":                  func(g *generate) { g.threshold = 0.25 },
 		"--verify block":                      func(g *generate) { g.verify = "block" },
 		"--json --logprobs":                   func(g *generate) { g.json, g.logprobs = true, true },
+		"--receipt a":                         func(g *generate) { g.receipt = "a" },
 		"--trace":                             func(g *generate) { g.trace = true },
 		"--trace -n 3":                        func(g *generate) { g.trace, g.predict = true, 3 },
 		"--trace file":                        func(g *generate) { g.trace, g.traceFile = true, "file" },
@@ -307,6 +308,7 @@ func TestOptions(t *testing.T) {
 	check("inspect a", &inspect{file: "a"})
 	check("inspect -m a --json", &inspect{file: "a", json: true})
 	check("tokenize --ids --no-bos --parse-special", &tokenize{ids: true, noSpecial: true, parse: true})
+	check("verify a --json -m b -t 3", &verification{modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
 	check("perplexity", &perplexity{chunk: 512, chunks: -1})
 	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{text: promptFlags{file: "a"}, chunk: 64, chunks: 3})
 	bench := newBenchmark()

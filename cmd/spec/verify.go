@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/specgo/spec/cmd/spec/internal/output"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+var verifyCommand = command{
+	name:  "verify",
+	does:  "prove that a model wrote a text, from its receipt",
+	usage: "[-m FILE] RECEIPT",
+	about: `Checks a receipt that "spec generate --receipt" wrote: the model's file, each token of the text, where and why it ends. It computes prompt and text once, at the speed of prefill; the text may have been written on another CPU, by other kernels, with or without drafts. If something differs, it names the first position that does, and what should be there.
+
+A receipt is a claim, not a signature: one that was changed is confirmed if what it says now is true.`,
+	new: func() job { return &verification{} },
+}
+
+// verification is the command's options.
+type verification struct {
+	modelFlags
+	receipt string
+	json    bool
+}
+
+func (v *verification) flags() []flag {
+	return []flag{v.modelFlag(), v.hubFlag(), v.threadsFlag(),
+		switchFlag("--json", &v.json, true, "write JSON")}
+}
+
+func (v *verification) operand(name string) error {
+	if v.receipt != "" {
+		return errors.New("one receipt at a time")
+	}
+	v.receipt = name
+	return nil
+}
+
+func (v *verification) check() error {
+	if v.receipt == "" {
+		return usagef("the receipt is missing")
+	}
+	return nil
+}
+
+// verdict is what "spec verify --json" prints.
+type verdict struct {
+	Schema    int     `json:"schema"`
+	Confirmed bool    `json:"confirmed"`
+	Tokens    int     `json:"n_tokens"` // that were checked
+	Passes    int     `json:"n_passes"`
+	Seconds   float64 `json:"verify_seconds"`
+
+	Field      string `json:"differs,omitempty"`
+	Position   *int   `json:"position,omitempty"`
+	WrittenID  *int32 `json:"written_token_id,omitempty"`
+	ExpectedID *int32 `json:"expected_token_id,omitempty"`
+	Written    string `json:"written,omitempty"`
+	Expected   string `json:"expected,omitempty"`
+}
+
+func (v *verification) run(ctx context.Context, p *program) error {
+	const limit = 64 << 20 // bytes: a receipt of millions of tokens
+	file, err := openInput(ctx, v.receipt)
+	if err != nil {
+		return err
+	}
+	text, err := readInput(ctx, file, limit)
+	if err != nil {
+		return fmt.Errorf("%s: %w", v.receipt, err)
+	}
+	r, err := speculative.ReadReceipt(strings.NewReader(string(text)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", v.receipt, err)
+	}
+	c, took, err := v.confirm(ctx, p, r)
+	var differs *speculative.Mismatch
+	if err != nil && !errors.As(err, &differs) {
+		return err
+	}
+	if v.json {
+		d := verdict{Schema: 1, Confirmed: err == nil, Tokens: c.Tokens, Passes: c.Passes, Seconds: took.Seconds()}
+		if differs != nil {
+			d.Field, d.Written, d.Expected = differs.Field, differs.Written, differs.Expected
+			if differs.Position >= 0 {
+				d.Position, d.WrittenID, d.ExpectedID = &differs.Position, &differs.WrittenID, &differs.ExpectedID
+			}
+		}
+		return errors.Join(printJSON(p.stdout, d), err)
+	}
+	if err != nil {
+		return err
+	}
+	how := "greedy"
+	if r.Sampling.Temperature > 0 {
+		how = fmt.Sprintf("temperature %g, seed %d", r.Sampling.Temperature, r.Sampling.Seed)
+	}
+	_, err = fmt.Fprintf(p.stdout, "confirmed: %s wrote these %d tokens after the prompt's %d (%s; end: %s), checked in %d passes and %.2f s\n",
+		v.name(), c.Tokens, len(r.Prompt), how, r.End, c.Passes, took.Seconds())
+	return err
+}
+
+// confirm loads the model as the receipt says and checks the text. The time is that of the passes.
+func (v *verification) confirm(ctx context.Context, p *program, r *speculative.Receipt) (c speculative.Confirmation, took time.Duration, err error) {
+	file, err := v.fingerprint(ctx, p)
+	if err != nil {
+		return c, 0, err
+	}
+	if err := r.Matches(file); err != nil {
+		return c, 0, err
+	}
+	v.weights, v.ropeContext = r.Model.Weights, ropeContexts[r.Model.Rope]
+	rt, err := v.runtime(p)
+	if err != nil {
+		return c, 0, err
+	}
+	defer rt.Close()
+	m, err := v.target(ctx, p, rt)
+	if err != nil {
+		return c, 0, err
+	}
+	defer m.Close()
+	begin := time.Now()
+	c, err = speculative.Confirm(ctx, m, file, r)
+	return c, time.Since(begin), err
+}
+
+// ropeContexts are Options.RopeContext by the tensor of frequency factors that it is to choose, for models that have two.
+var ropeContexts = map[string]int{"rope_factors_short.weight": 1, "rope_factors_long.weight": math.MaxInt32}
+
+// fingerprint reads the model's file.
+func (m *modelFlags) fingerprint(ctx context.Context, p *program) (engine.Fingerprint, error) {
+	path, err := localPath(ctx, p, m.model)
+	if err != nil {
+		return engine.Fingerprint{}, err
+	}
+	var f *gguf.File
+	if path == "" {
+		r := testdata.Target()
+		f, err = gguf.Open(r, r.Size(), "embedded target")
+	} else if err = regularFile(path); err == nil {
+		f, err = gguf.OpenFile(path)
+	}
+	if err != nil {
+		return engine.Fingerprint{}, err
+	}
+	defer f.Close()
+	return engine.ReadFingerprint(ctx, f)
+}
+
+// checkReceipt refuses options whose text no receipt can hold, before any work is done.
+func (g *generate) checkReceipt() error {
+	switch {
+	case g.receipt == "":
+		return nil
+	case g.conversation:
+		return usagef("--receipt is for one text, not for a conversation")
+	case g.verify == "rejection" || g.verify == "block":
+		return usagef("--receipt: --verify %s writes a text that depends on the drafts, which cannot be confirmed; greedy, match and stairs can", g.verify)
+	case g.predict == 0:
+		return usagef("--receipt: -n 0 writes no text")
+	}
+	return nil
+}
+
+// createReceipt opens the output of --receipt; nil without it.
+func (g *generate) createReceipt(ctx context.Context, p *program) (*output.File, error) {
+	if g.receipt == "" {
+		return nil, nil
+	}
+	stdout, _ := p.stdout.(*os.File)
+	return output.Create(ctx, g.receipt, stdout)
+}
+
+// writeReceipt writes the receipt of the decoder's text.
+func (g *generate) writeReceipt(ctx context.Context, p *program, to *output.File, decoder *speculative.Decoder) error {
+	if to == nil {
+		return nil
+	}
+	file, err := g.fingerprint(ctx, p)
+	if err != nil {
+		return err
+	}
+	kv, err := g.cache.kvType()
+	if err != nil {
+		return err
+	}
+	r, err := decoder.Receipt(speculative.ReceiptOptions{Fingerprint: file, KV: kv})
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(to)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(r); err != nil {
+		return err
+	}
+	return to.Commit()
+}

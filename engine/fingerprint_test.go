@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/testdata"
+)
+
+// fingerprintOf writes a file and reads its fingerprint.
+func fingerprintOf(t *testing.T, kvs []gguf.KV, tensors []gguf.TensorSource) Fingerprint {
+	t.Helper()
+	var file bytes.Buffer
+	if err := gguf.Write(&file, kvs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(file.Bytes()), int64(file.Len()), "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := ReadFingerprint(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestFingerprint(t *testing.T) {
+	kvs := []gguf.KV{
+		{Key: "general.architecture", Value: "llama"}, {Key: "general.name", Value: "a"}, {Key: "llama.rope.freq_base", Value: float32(10000)},
+		{Key: "tokenizer.ggml.model", Value: "gpt2"}, {Key: "tokenizer.ggml.tokens", Value: []string{"a", "b"}}, {Key: "tokenizer.chat_template", Value: "x"},
+	}
+	tensor := func(name string, typ gguf.Type, dims []uint64, b ...byte) gguf.TensorSource {
+		return gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error { _, err := w.Write(b); return err }}
+	}
+	tensors := []gguf.TensorSource{
+		tensor("a", gguf.F32, []uint64{2, 1}, 1, 2, 3, 4, 5, 6, 7, 8), tensor("b", gguf.F16, []uint64{2}, 1, 2, 3, 4),
+	}
+	base := fingerprintOf(t, kvs, tensors)
+	with := func(key string, value gguf.Value) []gguf.KV {
+		other := slices.DeleteFunc(slices.Clone(kvs), func(kv gguf.KV) bool { return kv.Key == key })
+		return append(other, gguf.KV{Key: key, Value: value})
+	}
+	swapped := []gguf.TensorSource{tensors[1], tensors[0]}
+	for name, same := range map[string]Fingerprint{
+		"other name":          fingerprintOf(t, with("general.name", "b"), tensors),
+		"other template":      fingerprintOf(t, with("tokenizer.chat_template", "y"), tensors),
+		"other order":         fingerprintOf(t, with("llama.rope.freq_base", float32(10000)), swapped),
+		"another alignment":   fingerprintOf(t, with("general.alignment", uint32(64)), tensors),
+		"of no meaning to it": fingerprintOf(t, with("gpt2.rope.freq_base", float32(1)), tensors),
+	} {
+		if same != base {
+			t.Errorf("%s: %v, was %v", name, same, base)
+		}
+	}
+	for name, other := range map[string]Fingerprint{
+		"hyperparameter":     fingerprintOf(t, with("llama.rope.freq_base", float32(10001)), tensors),
+		"one more":           fingerprintOf(t, with("llama.rope.scaling.factor", float32(2)), tensors),
+		"a byte of a tensor": fingerprintOf(t, kvs, []gguf.TensorSource{tensors[0], tensor("b", gguf.F16, []uint64{2}, 1, 2, 3, 5)}),
+		"a tensor's name":    fingerprintOf(t, kvs, []gguf.TensorSource{tensors[0], tensor("c", gguf.F16, []uint64{2}, 1, 2, 3, 4)}),
+		"a tensor's type":    fingerprintOf(t, kvs, []gguf.TensorSource{tensors[0], tensor("b", gguf.BF16, []uint64{2}, 1, 2, 3, 4)}),
+		"a tensor's shape":   fingerprintOf(t, kvs, []gguf.TensorSource{tensor("a", gguf.F32, []uint64{1, 2}, 1, 2, 3, 4, 5, 6, 7, 8), tensors[1]}),
+		"one tensor fewer":   fingerprintOf(t, kvs, tensors[:1]),
+	} {
+		if other.Model == base.Model || other.Tokenizer != base.Tokenizer {
+			t.Errorf("%s: not noticed, or as a change of the tokenizer", name)
+		}
+	}
+	if other := fingerprintOf(t, with("tokenizer.ggml.tokens", []string{"a", "c"}), tensors); other.Tokenizer == base.Tokenizer || other.Model != base.Model {
+		t.Error("a token: not noticed, or as a change of the model")
+	}
+}
+
+// The fingerprint of the embedded target, as receipts name it: it must not change with the program.
+func TestFingerprintGolden(t *testing.T) {
+	r := testdata.Target()
+	f, err := gguf.Open(r, r.Size(), "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Fingerprint{
+		Model:     "2b9adbcfd913542fa4c883ff7c5dfb2b56ccdf30e6bdb2b4fb27550f1960eb34",
+		Tokenizer: "4f5fb18d826a5f4ff25ca590281f8df831b524bb4e42733d130103a6e9724966",
+	}
+	if got, err := ReadFingerprint(t.Context(), f); err != nil || got != want {
+		t.Errorf("%v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ReadFingerprint(ctx, f); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	cut, err := gguf.Open(&short{r, r.Size() - 1000}, r.Size(), "cut")
+	if err == nil {
+		_, err = ReadFingerprint(t.Context(), cut)
+	}
+	if err == nil {
+		t.Error("a file that ends early has a fingerprint")
+	}
+}
+
+// short is a file that ends early.
+type short struct {
+	io.ReaderAt
+	size int64
+}
+
+func (s *short) ReadAt(b []byte, at int64) (int, error) {
+	if at+int64(len(b)) > s.size {
+		return 0, io.EOF
+	}
+	return s.ReaderAt.ReadAt(b, at)
+}
+
+// A longrope model says which of its tables it was loaded with.
+func TestRopeFactorsInUse(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	for context, want := range map[int]string{1: "rope_factors_short.weight", 1 << 30: "rope_factors_long.weight"} {
+		m, err := Open(t.Context(), rt, shared(t, "families/models/phi3-short.gguf"), Options{RopeContext: context, Weights: "q8_0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Config().RopeFactors; got != want || m.Weights() != "q8_0" {
+			t.Errorf("for a context of %d: factors %q, weights %q", context, got, m.Weights())
+		}
+		m.Close()
+	}
+}

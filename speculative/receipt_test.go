@@ -1,0 +1,450 @@
+package speculative
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/testdata"
+)
+
+// targetFile is the fingerprint of the embedded target.
+func targetFile(t testing.TB) engine.Fingerprint {
+	t.Helper()
+	r := testdata.Target()
+	f, err := gguf.Open(r, r.Size(), "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := engine.ReadFingerprint(context.Background(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// openTarget opens the embedded target with some kernels.
+func openTarget(t testing.TB, simd, weights string) *engine.Model {
+	t.Helper()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1, SIMD: simd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	r := testdata.Target()
+	m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: "target", Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// everyPenalty is a Sampling with every option on, in a way that each of them decides some token of the test's text.
+func everyPenalty() engine.Sampling {
+	return engine.Sampling{
+		Temperature: 0.9, TopK: 30, TopP: 0.93, MinP: 0.01, RepeatPenalty: 1.15, FrequencyPenalty: 0.1, PresencePenalty: 0.2, PenaltyLastN: 24,
+		LogitBias: map[int32]float32{8: 4, 11: float32(math.Inf(-1))}, Banned: []int32{15, 16}, BannedSequences: [][]int32{{264, 13}}, Seed: 1 << 63,
+	}
+}
+
+const receiptPrompt = "// Max returns the greater of two numbers.\nfunc Max(a, b int) int {\n"
+
+// receiptCases are texts of the embedded pair, by what is particular to them.
+var receiptCases = []struct {
+	name     string
+	sampling engine.Sampling
+	kv       string
+	end      End
+	drafts   bool
+	options  func(o *Options)
+}{
+	{"greedy", engine.Sampling{}, "", EndLength, false, nil},
+	{"greedy with drafts", engine.Sampling{RepeatPenalty: 1.2, BannedSequences: [][]int32{{198, 263}}}, "q8_0", EndLength, true, nil},
+	{"match", engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, Seed: 3}, "f16", EndLength, true, nil},
+	{"everything", everyPenalty(), "f32", EndLength, true, nil},
+	{"stop string", engine.Sampling{Temperature: 0.8, Seed: 4}, "", EndStop, true, func(o *Options) { o.Stop, o.MaxTokens = []string{"}\n"}, 0 }},
+	{"end of text", engine.Sampling{Temperature: 0.8, Seed: 5}, "", EndOfText, true, func(o *Options) {
+		o.EOG, o.MaxTokens = func(id int32) bool { return id == 198 || id == 266 }, 0
+	}},
+	{"context", engine.Sampling{Temperature: 0.8, Seed: 6}, "", EndContext, true, func(o *Options) { o.MaxTokens = 0 }},
+	{"stairs", engine.Sampling{}, "", EndLength, true, func(o *Options) {
+		o.Verifier, o.Schedule = Stairs(StairsOptions{}), Constant(ConstantOptions{Length: 4})
+	}},
+}
+
+// writeReceipts writes the texts of receiptCases on some kernels, and their receipts.
+func writeReceipts(t *testing.T, simd string) (all []*Receipt) {
+	t.Helper()
+	m, file := openTarget(t, simd, ""), targetFile(t)
+	r := testdata.Draft()
+	draft, err := engine.New(t.Context(), m.Runtime(), r, r.Size(), engine.Options{Name: "draft"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range receiptCases {
+		how := engine.SessionOptions{KV: c.kv}
+		if c.end == EndContext {
+			how.Context = 90
+		}
+		s, err := m.NewSession(how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{MaxTokens: 70, Tokenizer: m.Tokenizer()}
+		if c.options != nil {
+			c.options(&o)
+		}
+		var drafter Drafter
+		if c.drafts {
+			drafter = Tree(session(t, draft, 0), TreeOptions{})
+		}
+		d := New(s, drafter, o)
+		ids, text := collect(t, d, m.Tokenizer().Encode(receiptPrompt, bpe.EncodeOptions{AddSpecial: true}), c.sampling)
+		x, err := d.Receipt(ReceiptOptions{Fingerprint: file, KV: c.kv})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if x.End != c.end || !slices.Equal(x.Tokens, ids) || x.Text != text {
+			t.Fatalf("%s: end %s, tokens %v, text %q; written were %v, %q", c.name, x.End, x.Tokens, x.Text, ids, text)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// read is the receipt after a journey as JSON.
+func read(t *testing.T, r *Receipt) *Receipt {
+	t.Helper()
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ReadReceipt(bytes.NewReader(data))
+	if err != nil || !reflect.DeepEqual(r, back) {
+		t.Fatalf("read back: %+v, was %+v: %v", back, r, err)
+	}
+	return back
+}
+
+// What one set of kernels writes every other confirms, in few passes.
+func TestReceiptsAcrossKernels(t *testing.T) {
+	sets := asm.Available()
+	written := writeReceipts(t, sets[len(sets)-1])
+	file := targetFile(t)
+	for _, simd := range sets {
+		m := openTarget(t, simd, "")
+		for i, r := range written {
+			c, err := Confirm(t.Context(), m, file, read(t, r))
+			passes := (len(r.Prompt)-2)/prefillChunk + 1 + (len(r.Tokens)-1)/confirmRows + 1
+			if err != nil || c.Tokens != len(r.Tokens) || c.Passes > passes {
+				t.Errorf("%s on %s: %d of %d tokens in %d passes, most %d: %v", receiptCases[i].name, simd, c.Tokens, len(r.Tokens), c.Passes, passes, err)
+			}
+		}
+	}
+}
+
+var updateReceipts = flag.Bool("update-receipts", false, "write testdata/receipt-*.json")
+
+// The committed receipts were written on amd64 with AVX-512 kernels and drafts; every machine confirms them. A failure on
+// a change of arithmetic or of sampling means: engine.NumericRules is to be raised, and the receipts written again.
+func TestCommittedReceipts(t *testing.T) {
+	names := map[string]string{"greedy with drafts": "greedy", "everything": "match"}
+	if *updateReceipts {
+		for i, r := range writeReceipts(t, "avx512") {
+			if name := names[receiptCases[i].name]; name != "" {
+				data, _ := json.MarshalIndent(r, "", " ")
+				if err := os.WriteFile("testdata/receipt-"+name+".json", append(data, '\n'), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	m, file := openTarget(t, "", ""), targetFile(t)
+	for _, name := range names {
+		data, err := os.ReadFile("testdata/receipt-" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := ReadReceipt(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := Confirm(t.Context(), m, file, r); err != nil || c.Tokens != 70 {
+			t.Errorf("%s: %d tokens: %v", name, c.Tokens, err)
+		}
+	}
+}
+
+// Every kind of tampering is noticed, and named.
+func TestReceiptTampering(t *testing.T) {
+	written, file := writeReceipts(t, ""), targetFile(t)
+	m := openTarget(t, "", "")
+	index := func(name string) *Receipt {
+		for i := range receiptCases {
+			if receiptCases[i].name == name {
+				return written[i]
+			}
+		}
+		t.Fatal(name)
+		return nil
+	}
+	tamper := func(of, what, field string, at int, change func(r *Receipt)) {
+		t.Helper()
+		r := read(t, index(of))
+		change(r)
+		_, err := Confirm(t.Context(), m, file, r)
+		var d *Mismatch
+		if !errors.As(err, &d) || !errors.Is(err, ErrNotConfirmed) || d.Field != field || at >= 0 && d.Position != at {
+			t.Errorf("%s, %s: %v, want a mismatch of %s at %d", of, what, err, field, at)
+			return
+		}
+		if field == "token_ids" && d.Position >= 0 {
+			if d.Position < len(r.Prompt) || d.WrittenID != r.Tokens[d.Position-len(r.Prompt)] || d.ExpectedID == d.WrittenID {
+				t.Errorf("%s, %s: %+v", of, what, d)
+			}
+			if was := index(of).Tokens[d.Position-len(r.Prompt)]; at >= 0 && d.ExpectedID != was {
+				t.Errorf("%s, %s: should have been %d, was %d", of, what, d.ExpectedID, was)
+			}
+		}
+	}
+	for i, c := range receiptCases { // one token, anywhere
+		for _, at := range []int{0, 1, len(written[i].Tokens) / 2, len(written[i].Tokens) - 1} {
+			tamper(c.name, fmt.Sprint("token ", at), "token_ids", len(written[i].Prompt)+at, func(r *Receipt) { r.Tokens[at] = (r.Tokens[at] + 1) % 4096 })
+		}
+		tamper(c.name, "a token outside the vocabulary", "token_ids", len(written[i].Prompt)+2, func(r *Receipt) { r.Tokens[2] = 4096 * 4096 })
+		tamper(c.name, "prompt", "token_ids", -1, func(r *Receipt) { r.Prompt[len(r.Prompt)-2] = 40 })
+		tamper(c.name, "a token less", "end_reason", -1, func(r *Receipt) { r.Tokens = r.Tokens[:len(r.Tokens)-1] })
+		tamper(c.name, "text", "text", -1, func(r *Receipt) { r.Text += "x" })
+		tamper(c.name, "end", "end_reason", -1, func(r *Receipt) { r.End = EndCancel })
+		for _, end := range []End{EndLength, EndOfText, EndContext, EndStop, "never"} {
+			if end != c.end {
+				tamper(c.name, "end "+string(end), "end_reason", -1, func(r *Receipt) { r.End = end })
+			}
+		}
+	}
+	tamper("match", "seed", "token_ids", -1, func(r *Receipt) { r.Sampling.Seed++ })
+	for what, change := range map[string]func(s *ReceiptSampling){
+		"seed":               func(s *ReceiptSampling) { s.Seed-- },
+		"temperature":        func(s *ReceiptSampling) { s.Temperature = 0.5 },
+		"greedy":             func(s *ReceiptSampling) { s.Temperature = 0 },
+		"top-k":              func(s *ReceiptSampling) { s.TopK = 2 },
+		"top-p":              func(s *ReceiptSampling) { s.TopP = 0.3 },
+		"min-p":              func(s *ReceiptSampling) { s.MinP = 0.5 },
+		"repeat penalty":     func(s *ReceiptSampling) { s.RepeatPenalty = 1 },
+		"frequency penalty":  func(s *ReceiptSampling) { s.FrequencyPenalty = 2 },
+		"presence penalty":   func(s *ReceiptSampling) { s.PresencePenalty = 3 },
+		"penalty window":     func(s *ReceiptSampling) { s.PenaltyLastN = -1 },
+		"bias":               func(s *ReceiptSampling) { s.LogitBias[0].Bias = 9 },
+		"no bias":            func(s *ReceiptSampling) { s.LogitBias = nil },
+		"no banned sequence": func(s *ReceiptSampling) { s.BannedSequences = nil },
+		"another ban":        func(s *ReceiptSampling) { s.Banned = append(s.Banned, index("everything").Tokens[60]) },
+		"no bans":            func(s *ReceiptSampling) { s.Banned = nil },
+	} {
+		tamper("everything", what, "token_ids", -1, func(r *Receipt) { change(&r.Sampling) })
+	}
+	tamper("greedy with drafts", "banned sequence", "token_ids", -1, func(r *Receipt) { r.Sampling.BannedSequences = nil })
+	tamper("greedy with drafts", "penalty", "token_ids", -1, func(r *Receipt) { r.Sampling.RepeatPenalty = 1 })
+	tamper("match", "budget", "end_reason", -1, func(r *Receipt) { r.Max++ })
+	tamper("match", "smaller budget", "token_ids", -1, func(r *Receipt) { r.Max-- })
+	tamper("stop string", "other stop string", "end_reason", -1, func(r *Receipt) { r.Stop = []string{"never"} })
+	tamper("stop string", "earlier stop string", "token_ids", -1, func(r *Receipt) { r.Stop = append(r.Stop, r.Text[:3]) })
+	tamper("end of text", "end tokens", "end_reason", -1, func(r *Receipt) { r.EOG = []int32{4095} })
+	tamper("end of text", "more end tokens", "token_ids", -1, func(r *Receipt) { r.EOG = append(r.EOG, r.Tokens[1]) })
+	tamper("context", "larger context", "end_reason", -1, func(r *Receipt) { r.Context++ })
+	tamper("greedy", "model", "model_sha256", -1, func(r *Receipt) { r.Model.Model = "0" + r.Model.Model[1:] })
+	tamper("greedy", "tokenizer", "tokenizer_sha256", -1, func(r *Receipt) { r.Model.Tokenizer = "0" + r.Model.Tokenizer[1:] })
+	tamper("greedy", "weights", "weights", -1, func(r *Receipt) { r.Model.Weights = "q4_0" })
+	tamper("greedy", "types", "weight_types", -1, func(r *Receipt) { r.Model.Types = "q4_0" })
+	tamper("greedy", "factors", "rope_factors", -1, func(r *Receipt) { r.Model.Rope = "rope_factors_long.weight" })
+
+	// One more token than the text has, and the model's own at that.
+	r := read(t, index("end of text"))
+	longer := New(session(t, m, 0), nil, Options{MaxTokens: len(r.Tokens) + 1, Tokenizer: m.Tokenizer(), EOG: func(int32) bool { return false }})
+	s, _ := r.Sampling.sampling()
+	ids, _ := collect(t, longer, r.Prompt, s)
+	tamper("end of text", "a token more", "token_ids", -1, func(r *Receipt) { r.Tokens = ids })
+
+	// Another storage of the cache, or weights converted, give other logits somewhere.
+	tamper("greedy with drafts", "cache", "token_ids", -1, func(r *Receipt) { // its text and this one's differ where two logits are close
+		x := New(session(t, m, 0), nil, Options{MaxTokens: r.Max})
+		s, _ := r.Sampling.sampling()
+		if ids, _ := collect(t, x, r.Prompt, s); slices.Equal(ids, r.Tokens) { // q8_0 and f16 agree on this text: any token will do
+			r.Tokens[9]++
+		}
+		r.Model.KV = "f16"
+	})
+	if c, err := Confirm(t.Context(), openTarget(t, "", "q4_0"), file, index("greedy")); !errors.Is(err, ErrNotConfirmed) {
+		t.Errorf("converted weights: %v, %v", c, err)
+	}
+}
+
+// A model of which one byte differs is refused by its fingerprint, and by its tokens where the fingerprint is forged.
+func TestReceiptOfATamperedModel(t *testing.T) {
+	written := writeReceipts(t, "")
+	data, err := os.ReadFile("../testdata/go-target.q8_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(data), int64(len(data)), "tampered")
+	if err != nil {
+		t.Fatal(err)
+	}
+	norm, ok := f.Tensor("output_norm.weight")
+	if !ok {
+		t.Fatal("no output_norm.weight")
+	}
+	data[norm.Offset+4*100+3] ^= 0x80 // the sign of one weight
+	file, err := engine.ReadFingerprint(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := engine.New(t.Context(), openTarget(t, "", "").Runtime(), bytes.NewReader(data), int64(len(data)), engine.Options{Name: "tampered"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d *Mismatch
+	if _, err := Confirm(t.Context(), m, file, written[0]); !errors.As(err, &d) || d.Field != "model_sha256" {
+		t.Errorf("another model: %v", err)
+	}
+	forged := *written[3]
+	forged.Model.Model, forged.Model.Tokenizer = file.Model, file.Tokenizer
+	if _, err := Confirm(t.Context(), m, file, &forged); !errors.As(err, &d) || d.Field != "token_ids" {
+		t.Errorf("another model, hash forged: %v", err)
+	}
+}
+
+// Every field of engine.Sampling is part of a receipt, or refused by its name.
+func TestReceiptHoldsEveryOption(t *testing.T) {
+	s := everyPenalty()
+	delete(s.LogitBias, 11) // -Inf becomes a ban
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		name, one := v.Type().Field(i).Name, engine.Sampling{}
+		if v.Field(i).IsZero() {
+			continue // TestReceiptRefusals has it
+		}
+		reflect.ValueOf(&one).Elem().Field(i).Set(v.Field(i))
+		r, err := newReceiptSampling(one)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		data, _ := json.Marshal(r)
+		var back ReceiptSampling
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		got, err := back.sampling()
+		if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", one) {
+			t.Errorf("%s: %+v became %+v, %v", name, one, got, err)
+		}
+	}
+}
+
+// foreignVerifier is one from outside.
+type foreignVerifier struct{ Verifier }
+
+func TestReceiptRefusals(t *testing.T) {
+	m, file := openTarget(t, "", ""), targetFile(t)
+	prompt := m.Tokenizer().Encode(receiptPrompt, bpe.EncodeOptions{AddSpecial: true})
+	part, err := m.NewSession(engine.SessionOptions{Layers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *Receipt
+	for want, x := range map[string]struct {
+		target Sequence
+		o      Options
+	}{
+		"rejection verification":   {session(t, m, 0), Options{Verifier: Rejection()}},
+		"block verification":       {session(t, m, 0), Options{Verifier: Block()}},
+		"foreignVerifier":          {session(t, m, 0), Options{Verifier: foreignVerifier{Match()}}},
+		"2 of the model's 6":       {part, Options{}},
+		"not the model's":          {session(t, m, 0), Options{Tokenizer: openTarget(t, "", "").Tokenizer()}},
+		"whose model is not known": {newFake(t, 4096, 100, random(1)), Options{}},
+	} {
+		x.o.MaxTokens = 4
+		d := New(x.target, nil, x.o)
+		if r, err := d.Receipt(ReceiptOptions{Fingerprint: file}); r != nil || !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), "no text") {
+			t.Errorf("before a text: %v, %v", r, err)
+		}
+		collect(t, d, prompt, engine.Sampling{Temperature: 0.5})
+		if refused, err = d.Receipt(ReceiptOptions{Fingerprint: file}); refused != nil || !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", want, refused, err)
+		}
+	}
+
+	good := writeReceipts(t, "")[0]
+	data, err := json.Marshal(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"nothing": "", "no JSON": "x", "two": string(data) + string(data), "unknown field": strings.Replace(string(data), `"schema"`, `"more":1,"schema"`, 1),
+		"schema": strings.Replace(string(data), `"schema":1`, `"schema":2`, 1), "numeric rules": strings.Replace(string(data), `"numeric_rules":1`, `"numeric_rules":7`, 1),
+		"no prompt": `{"schema":1,"numeric_rules":1,"n_context":5}`, "cut": string(data[:len(data)/2]),
+	} {
+		if r, err := ReadReceipt(strings.NewReader(text)); !errors.Is(err, ErrReceipt) {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	for name, change := range map[string]func(r *Receipt){
+		"prompt":        func(r *Receipt) { r.Prompt[3] = -1 },
+		"context":       func(r *Receipt) { r.Context = len(r.Prompt) + len(r.Tokens) - 2 },
+		"too large":     func(r *Receipt) { r.Context = 1 << 30 },
+		"budget":        func(r *Receipt) { r.Max = -1 },
+		"stop":          func(r *Receipt) { r.Stop = []string{""} },
+		"cache":         func(r *Receipt) { r.Model.KV = "f8" },
+		"temperature":   func(r *Receipt) { r.Sampling.Temperature = -1 },
+		"banned":        func(r *Receipt) { r.Sampling.Banned = []int32{1 << 30} },
+		"two biases":    func(r *Receipt) { r.Sampling.LogitBias = []TokenBias{{1, 1}, {1, 2}} },
+		"schema":        func(r *Receipt) { r.Schema = 0 },
+		"numeric rules": func(r *Receipt) { r.NumericRules++ },
+	} {
+		r := read(t, good)
+		change(r)
+		if _, err := Confirm(t.Context(), m, file, r); !errors.Is(err, ErrReceipt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Confirm(ctx, m, file, good); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := Confirm(t.Context(), nil, file, good); !errors.Is(err, ErrOptions) {
+		t.Errorf("no model: %v", err)
+	}
+}
+
+// A text that was cut short has a receipt too: what was written is the model's.
+func TestReceiptOfACutText(t *testing.T) {
+	m, file := openTarget(t, "", ""), targetFile(t)
+	d := New(session(t, m, 0), nil, Options{MaxTokens: 50, Tokenizer: m.Tokenizer()})
+	n := 0
+	for range d.Generate(t.Context(), m.Tokenizer().Encode(receiptPrompt, bpe.EncodeOptions{AddSpecial: true}), engine.Sampling{Temperature: 1, Seed: 2}) {
+		if n++; n == 12 {
+			break
+		}
+	}
+	r, err := d.Receipt(ReceiptOptions{Fingerprint: file})
+	if err != nil || r.End != EndCancel || len(r.Tokens) != 12 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if c, err := Confirm(t.Context(), m, file, read(t, r)); err != nil || c.Tokens != 12 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
