@@ -81,6 +81,9 @@ type TokenBias struct {
 
 // newReceiptSampling refuses what a receipt does not hold, by name.
 func newReceiptSampling(s engine.Sampling) (ReceiptSampling, error) {
+	if s.Constraint == nil {
+		s.ConstraintFrom = 0 // has no meaning then
+	}
 	r := ReceiptSampling{
 		Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, MinP: s.MinP,
 		RepeatPenalty: s.RepeatPenalty, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty, PenaltyLastN: s.PenaltyLastN,

@@ -354,6 +354,9 @@ func TestReceiptHoldsEveryOption(t *testing.T) {
 	}
 }
 
+// anything is a constraint.
+type anything struct{ engine.Constraint }
+
 // foreignVerifier is one from outside.
 type foreignVerifier struct{ Verifier }
 
@@ -385,6 +388,13 @@ func TestReceiptRefusals(t *testing.T) {
 		if refused, err = d.Receipt(ReceiptOptions{Fingerprint: file}); refused != nil || !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", want, refused, err)
 		}
+	}
+
+	if _, err := newReceiptSampling(engine.Sampling{Constraint: anything{}}); !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), "Sampling.Constraint ") {
+		t.Errorf("a constraint: %v", err)
+	}
+	if _, err := newReceiptSampling(engine.Sampling{ConstraintFrom: 3}); err != nil {
+		t.Errorf("the beginning of no constraint: %v", err)
 	}
 
 	good := writeReceipts(t, "")[0]
