@@ -18,10 +18,10 @@ func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, 
 // q6kAVX512 is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
+//		for b < 8*blocks:                       // weights are unsigned: w+32
 //			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
@@ -185,10 +185,10 @@ func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 // q6kAVXVNNI is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
+//		for b < 8*blocks:                       // weights are unsigned: w+32
 //			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
@@ -338,10 +338,10 @@ func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 // q6kAVX2 is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
+//		for b < 8*blocks:                       // weights are unsigned: w+32
 //			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
@@ -552,10 +552,10 @@ func q6kExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
 // q6kBufferAVX2 is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // weights are unsigned: w+32
+//		for b < 8*blocks:                       // weights are unsigned: w+32
 //			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w[b][r][k] * int(q[b][t][k])
-//			for k < 16: isum1 += w[b][r][16+k] * int(q[b][t][16+k])
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape

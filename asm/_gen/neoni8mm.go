@@ -27,7 +27,7 @@ const (
 func neonI8MM(f neonFile) {
 	f.tables(false)
 	for _, w := range allWeights {
-		f.eight(newNeonWeights(w))
+		f.eight(newNeonWeights(w, true))
 	}
 }
 

@@ -18,8 +18,8 @@ import "fmt"
 //	R0 quants  R1 scales  R2 activations  R3 their scales  R4 bias, sums  R5 blocks or super-blocks  R6 n
 //	R7 tokens*4  R8 out  R9 stride in bytes  R10 tokens*32
 //	R11 scales of sub-blocks, or how far in a section of scales  R12 sub-blocks left  R13 the constant magic (with SDOT)
-//	R14 R15 R16 R17 R21 a turn's quants, scales, scales of sub-blocks, float sums, high bits
-//	R19 turns of the loop over quads left  R20 high bits  R22 scratch  R23 float sums  R24 R25 R26 a turn's R2 R3 R4
+//	R14 R15 R16 R17 a turn's quants, scales, scales of sub-blocks, float sums
+//	R19 turns of the loop over quads left  R22 scratch  R23 float sums  R24 R25 R26 a turn's R2 R3 R4
 
 // neonISA is a way to multiply bytes.
 type neonISA struct {
@@ -125,9 +125,6 @@ func (k *nest) walk(block func()) {
 	k.label("loop")
 	if w.super > 0 {
 		rest := w.scalesAt()
-		if w.highAt > 0 {
-			rest = w.highAt
-		}
 		k.prefetch(rest, w.super-rest)
 		k.superPointers()
 		k.ins("MOVD", imm(8/w.copies), "R12")
@@ -152,9 +149,6 @@ func (k *nest) walk(block func()) {
 func (k *nest) superPointers() {
 	k.ins("ADD", imm(k.w.dAt), "R0", "R1")
 	k.ins("ADD", imm(k.w.scalesAt()), "R0", "R11")
-	if k.w.highAt > 0 {
-		k.ins("ADD", imm(k.w.highAt), "R0", "R20")
-	}
 }
 
 // block multiplies the sub-blocks that share bytes.
@@ -205,9 +199,6 @@ func (k *nest) walkQuads() {
 	k.copies("R24", "R25", "R26")
 	k.ins("ADD", imm(w.bytes), "R14")
 	k.ins("ADD", imm(w.copies*w.scalesStep), "R16")
-	if w.highAt > 0 {
-		k.ins("ADD", "$512", "R21")
-	}
 	k.ins("SUB", "$1", "R12")
 	k.branch("CBNZ", "R12", "sub")
 	k.acc(k.storeVectors)
@@ -263,9 +254,6 @@ func (k *nest) quads() (again func(bytes, steps int)) {
 		k.ins("MOVD", "R11", "R16")
 	}
 	k.ins("MOVD", "R23", "R17")
-	if w.highAt > 0 {
-		k.ins("MOVD", "R20", "R21")
-	}
 	k.ins("MOVD", imm(4/k.Q), "R19")
 	k.neonFile.label(name)
 	return func(bytes, steps int) {
@@ -275,9 +263,6 @@ func (k *nest) quads() (again func(bytes, steps int)) {
 			k.add(4*k.Q-steps*w.copies*w.scalesStep, "R16")
 		}
 		k.add(bytes, "R17")
-		if w.highAt > 0 {
-			k.add(16*k.Q-steps*512, "R21")
-		}
 		k.ins("SUB", "$1", "R19")
 		k.ins("CBNZ", "R19", name)
 	}

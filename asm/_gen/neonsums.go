@@ -30,7 +30,7 @@ func (k *nest) part() {
 		k.raw = r.take(w.raw * k.Q)
 	}
 	k.out = r.take(k.Q)
-	r.take(k.spare()) // behind it
+	r.take(w.spare) // behind it
 	k.loaded = -1
 	if k.isa.sdot {
 		k.dot()
@@ -85,7 +85,7 @@ func (k *nest) weights(reg string, off, quad int) (base string, at int) {
 	if k.loop {
 		return reg, off
 	}
-	return map[string]string{"R14": "R0", "R15": "R1", "R16": "R11", "R21": "R20"}[reg], off + quad*k.quad
+	return map[string]string{"R14": "R0", "R15": "R1", "R16": "R11"}[reg], off + quad*k.quad
 }
 
 // wordRegisters is how many registers words takes for n numbers, up to 4.

@@ -9,7 +9,6 @@ import (
 type neonType struct {
 	copies int // sub-blocks that share bytes; 0 is 1
 	dAt    int // of super-blocks: where d begins, then dmin
-	highAt int // … where high bits begin that do not lie with a sub-block's weights, 512 bytes per 4 sub-blocks, or 0
 
 	unpack    func(k *nest, c, g, out int) // leaves group g of sub-block c of those that share bytes in Q registers
 	constants func(f neonFile, u *unpacked)
@@ -20,6 +19,8 @@ type neonType struct {
 
 	fromZero bool // unpacked weights are signed: products start at 0
 	fit      int  // groups whose products fit into 16 bits
+
+	plain *neonType // in place of this one where there is no SDOT
 }
 
 var (
@@ -68,8 +69,12 @@ const (
 // minimumsAt is from a sub-block's scale bytes to its minimums.
 const minimumsAt = 8 * 16
 
-func newNeonWeights(w *weights) *neonWeights {
-	n := &neonWeights{weights: w, neonType: w.neon, bytes: w.quants, dBytes: 16 * w.scaleBytes, start: w.shift}
+func newNeonWeights(w *weights, sdot bool) *neonWeights {
+	kind := w.neon
+	if kind.plain != nil && !sdot {
+		kind = *kind.plain
+	}
+	n := &neonWeights{weights: w, neonType: kind, bytes: w.quants, dBytes: 16 * w.scaleBytes, start: w.shift}
 	n.copies = max(n.copies, 1)
 	if w.super > 0 {
 		n.bytes, n.dBytes, n.scalesStep = w.quants/8*n.copies, 32, 16
@@ -97,14 +102,10 @@ func (w *neonWeights) sumsUsed() bool { return w.start >= 0 || w.minimum != noMi
 
 // scalesAt is where in a super-block the scales of sub-blocks begin: before d and dmin, or after them.
 func (w *neonWeights) scalesAt() int {
-	end := w.quants
-	if w.highAt > 0 {
-		end += 1024
+	if w.dAt == w.quants {
+		return w.quants + 64
 	}
-	if w.dAt == end {
-		return end + 64
-	}
-	return end
+	return w.quants
 }
 
 // superScales is how many registers hold a super-block's scales of all quads.
@@ -135,9 +136,6 @@ func (w *neonWeights) next(f neonFile, loop func()) {
 	f.ins("ADD", imm(w.bytes), "R0")
 	switch {
 	case w.super > 0:
-		if w.highAt > 0 {
-			f.ins("ADD", "$512", "R20")
-		}
 		f.ins("SUB", "$1", "R12")
 		loop()
 		f.ins("ADD", imm(w.super-8/w.copies*w.bytes), "R0")
@@ -177,7 +175,7 @@ func neonMatMul(s neonISA) func(*file) {
 	return neon(func(f neonFile) {
 		f.tables(s.sdot)
 		for _, w := range allWeights {
-			if n := newNeonWeights(w); w == &q8 && !s.sdot {
+			if n := newNeonWeights(w, s.sdot); w == &q8 && !s.sdot {
 				f.q8Pairs(s, n)
 			} else {
 				f.product(s, n)

@@ -123,37 +123,57 @@ func (k *nest) threeBits(c, g, out int) {
 	k.insert(g, 2, 128, out)
 }
 
-// sixBits is for four sub-blocks: 4 bits as in pairedNibbles, and 2 bits of all four in a byte elsewhere. Where registers are many,
-// quads are unpacked side by side.
-func (k *nest) sixBits(c, g, out int) {
-	n := min(k.Q, k.spare())
-	high := k.out + k.Q
-	for i := 0; i < k.Q; i += n {
-		for j := range n {
-			k.ins("FMOVQ", at(k.weights("R14", c/2*512+64*g+16*(i+j), 16)), q(out+i+j))
-			k.ins("FMOVQ", at(k.weights("R21", 64*g+16*(i+j), 16)), q(high+j))
+// sixBits is nibbles and, behind them, bits 4 and 5: crumbs of which those of a vector's first group are at their place.
+func (k *nest) sixBits(_, g, out int) {
+	if g == 0 {
+		k.load(0, k.raw)
+	}
+	if g%4 == 0 {
+		k.load(256+16*g, k.high)
+	}
+	spare := k.out + k.Q
+	for i := range k.Q {
+		if g < 4 {
+			k.ins("VAND", v(k.mask, "B16"), v(k.raw+i, "B16"), v(out+i, "B16"))
+		} else {
+			k.ins("VUSHR", "$4", v(k.raw+i, "B16"), v(out+i, "B16"))
 		}
-		for j := range n {
-			if c%2 == 1 {
-				k.ins("VUSHR", "$4", v(out+i+j, "B16"), v(out+i+j, "B16"))
-			}
-			if c > 0 {
-				k.ins("VUSHR", imm(2*c), v(high+j, "B16"), v(high+j, "B16"))
-			}
+	}
+	if g < 7 {
+		k.load(64*((g+1)%4), k.raw) // the next group's, early
+	}
+	for i := range k.Q {
+		crumbs := k.high + i
+		if g%4 > 0 {
+			op, shift := []string{"", "VUSHR", "VSHL", "VSHL"}[g%4], []int{0, 2, 4, 2}[g%4]
+			k.ins(op, imm(shift), v(crumbs, "B16"), v(spare, "B16"))
+			crumbs = spare
 		}
-		for j := range n {
-			k.ins("VSLI", "$4", v(high+j, "B16"), v(out+i+j, "B16"))
-			if c < 3 {
-				k.ins("VAND", v(k.mask, "B16"), v(out+i+j, "B16"), v(out+i+j, "B16"))
-			}
-		}
+		k.ins("VBIT", v(k.mask2, "B16"), v(crumbs, "B16"), v(out+i, "B16"))
 	}
 }
 
-// spare is how many registers unpacking needs besides.
-func (k *nest) spare() int {
-	if k.w.spare > 0 && k.w.copies > 2 && k.T == 2 && k.isa.sdot {
-		return 2
+// sixBitsShifted is sixBits for cores where VBIT is slow, with fewer registers. Quads are unpacked side by side.
+func (k *nest) sixBitsShifted(_, g, out int) {
+	high, n := k.out+k.Q, min(k.Q, k.w.spare)
+	for first := 0; first < k.Q; first += n {
+		for j := range n {
+			k.ins("FMOVQ", at(k.weights("R14", 64*(g%4)+16*(first+j), 16)), q(out+first+j))
+			k.ins("FMOVQ", at(k.weights("R14", 256+64*(g/4)+16*(first+j), 16)), q(high+j))
+		}
+		for j := range n {
+			if g > 3 {
+				k.ins("VUSHR", "$4", v(out+first+j, "B16"), v(out+first+j, "B16"))
+			}
+			if shift := (2*g + 4) % 8; shift > 0 {
+				k.ins("VUSHR", imm(shift), v(high+j, "B16"), v(high+j, "B16"))
+			}
+		}
+		for j := range n {
+			k.ins("VSLI", "$4", v(high+j, "B16"), v(out+first+j, "B16"))
+			if g%4 != 1 {
+				k.ins("VAND", v(k.mask, "B16"), v(out+first+j, "B16"), v(out+first+j, "B16"))
+			}
+		}
 	}
-	return k.w.spare
 }

@@ -24,7 +24,6 @@ type parts256 struct {
 	unpack func(f *file, vnni bool, phase, g, v, h, reg int)
 	phases int
 	dual   bool
-	extra  bool // R12 points at rows too
 	flat   bool // groups are not looped over, for not all of their bytes lie 64 bytes apart
 
 	scales     func(f *file, phase, h, reg int) // the block's, as floats; Y11 is free
@@ -290,9 +289,6 @@ func (f *file) unit256(u tile256) {
 		}
 		f.ins("ADDQ", imm(8*sign), "BX")
 		f.ins("ADDQ", imm(16*sign), "R14")
-		if w.vec256.extra {
-			f.ins("ADDQ", imm(32*sign), "R12")
-		}
 	}
 	move(1)
 	f.ins("XORQ", "$1", f.arg(slotHalf))

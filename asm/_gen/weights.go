@@ -113,11 +113,6 @@ func setters() []byte {
 	return b.Bytes()
 }
 
-const (
-	q4kBytes = 2368
-	q6kBytes = 3392
-)
-
 // arguments loads the parameters.
 func (f *file) arguments(w *weights) {
 	f.load("w", "AX", "q", "CX", "d", "DX", w.sums, "SI", w.count(), "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
