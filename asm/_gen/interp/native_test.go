@@ -256,7 +256,7 @@ func TestInstructions(t *testing.T) {
 		switch got := digest(answers[f.text]); known[f.text] {
 		case got:
 		case "":
-			t.Errorf("%s: nothing recorded: run go test -record ./interp in asm/_gen on a machine with AVX-512 and AVX-VNNI", f.text)
+			t.Errorf("%s: nothing recorded: run go test ./interp -record in asm/_gen on a machine with AVX-512 and AVX-VNNI", f.text)
 		default:
 			t.Errorf("%s: digest %s, recorded %s", f.text, got, known[f.text])
 		}
