@@ -22,6 +22,10 @@ func TestMatMulPair(t *testing.T) {
 				cols := blocks * f.BlockWeights()
 				t.Run(fmt.Sprintf("%s/%v/%d", name, f, cols), func(t *testing.T) {
 					x, _ := newTile(t, &scalar, newRand(uint64(cols)), TileTokens, cols)
+					extreme := blocks > 66
+					if extreme {
+						setExtremes(&scalar, x)
+					}
 					size := f.PanelBytes(cols)
 					const stride = 2*PanelRows + 3
 					panels, plain := tail[byte](t, 2*size), make([]byte, size)
@@ -34,6 +38,9 @@ func TestMatMulPair(t *testing.T) {
 					}
 					for p := range 2 {
 						raw := randomRows(newRand(uint64(cols+p)), f, PanelRows, cols)
+						if extreme {
+							raw = extremeRows(f, cols)
+						}
 						Pack(f, k.Offset, panels[p*size:], raw, PanelRows, cols)
 						Pack(f, scalar.Offset, plain, raw, PanelRows, cols)
 						scalar.MatMul[f](plain, x, want[p*PanelRows:], stride, Ahead{})

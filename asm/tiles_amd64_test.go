@@ -21,11 +21,15 @@ func TestMatMulTiles(t *testing.T) {
 				continue
 			}
 			tested++
-			for blocks := 1; blocks <= 19; blocks++ {
+			for blocks := 1; blocks <= 24; blocks++ {
 				cols := blocks * f.BlockWeights()
 				r := newRand(uint64(40 + blocks))
 				n, last := 1+blocks%3, 1+blocks%TileTokens
+				extreme := blocks > 16 // greatest and least quants of both factors, which 16-bit sums must hold; every number of tokens of the last tile
 				raw := randomRows(r, f, PanelRows, cols)
+				if extreme {
+					raw = extremeRows(f, cols)
+				}
 				panel, plain := tail[byte](t, f.PanelBytes(cols)), make([]byte, f.PanelBytes(cols))
 				Pack(f, k.Offset, panel, raw, PanelRows, cols)
 				Pack(f, false, plain, raw, PanelRows, cols)
@@ -42,6 +46,9 @@ func TestMatMulTiles(t *testing.T) {
 						count = last
 					}
 					x, _ := newTile(t, &k, r, count, cols)
+					if extreme {
+						setExtremes(&k, x)
+					}
 					if k.Widen != nil {
 						x.Words, x.Cross = tail[int16](t, len(x.Q)), tail[int32](t, len(x.D))
 						k.Widen(x)
