@@ -53,6 +53,10 @@ func (s *Sampler) penalize(x []float32, recent []int32) {
 		if id < 0 || int(id) >= len(x) || count[id] == 0 {
 			continue // outside, or done already
 		}
+		if x[id] == negInf { // it stays impossible
+			count[id] = 0
+			continue
+		}
 		if r := s.o.RepeatPenalty; r == 0 {
 			// off
 		} else if x[id] > 0 {

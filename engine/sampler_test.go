@@ -400,3 +400,16 @@ func TestPickAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A penalty leaves a token that the model rules out impossible.
+func TestPenaltyOfAnImpossibleToken(t *testing.T) {
+	for _, o := range []Sampling{{RepeatPenalty: 1.5}, {PresencePenalty: -5}} {
+		s, err := NewSampler(2, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id := s.Pick([]float32{negInf, negInf}, []int32{0, 1}); id != -1 {
+			t.Errorf("%+v: token %d", o, id)
+		}
+	}
+}

@@ -25,6 +25,19 @@ type (
 		SetClock(now func() time.Duration)
 	}
 
+	// Continuing is a [Drafter] that can continue a draft which begins with tokens that a constraint forces: a chain of
+	// [Draft.Prefix] tokens. Without it, a drafter is not asked in rounds that begin with a longer run of forced tokens.
+	Continuing interface {
+		Drafter
+		Continues() bool
+	}
+
+	// Forcing is a [Schedule] that decides how many of n forced tokens the pass of a round verifies. Without it all are.
+	Forcing interface {
+		Schedule
+		Force(n int) int
+	}
+
 	// Choosing is a [Schedule] that decides which drafters of a [Merge] draft. Begin is called before each one, numbered from
 	// 0 however merges nest; tokens is the number of tokens that the ones before it drafted. Without it all draft.
 	Choosing interface {

@@ -70,7 +70,7 @@ func (l *laneAcceptance) chance(d *Draft, i int) float64 {
 	c := d.Confidence[i]
 	prior := min(maxAcceptance, promise(c)*l.all.p()/l.promised.p())
 	bin := chanceBin(c)
-	return min(l.deepBins[depthGroup(d.Depth(i))][bin].after(l.bins[bin].after(prior)), 1-doubt/(l.all.trials-promiseWeight+2+doubtTrials))
+	return min(l.deepBins[depthGroup(d.ownDepth(i))][bin].after(l.bins[bin].after(prior)), 1-doubt/(l.all.trials-promiseWeight+2+doubtTrials))
 }
 
 func depthGroup(depth int) int { return min(depth, depthGroups) - 1 }
@@ -84,7 +84,7 @@ func (l *laneAcceptance) learn(d *Draft, i int, lead, accepted bool) {
 	switch {
 	case lead:
 		l.lead.add(hit)
-	case d.Depth(i) > 1:
+	case d.ownDepth(i) > 1:
 		l.follow.add(hit)
 	}
 	l.all.add(hit)
@@ -92,6 +92,6 @@ func (l *laneAcceptance) learn(d *Draft, i int, lead, accepted bool) {
 		c := d.Confidence[i]
 		l.promised.add(promise(c))
 		l.bins[chanceBin(c)].add(hit)
-		l.deepBins[depthGroup(d.Depth(i))][chanceBin(c)].add(hit)
+		l.deepBins[depthGroup(d.ownDepth(i))][chanceBin(c)].add(hit)
 	}
 }

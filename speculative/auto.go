@@ -1,6 +1,7 @@
 package speculative
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -53,6 +54,9 @@ type auto struct {
 	lanes     int            // seen so far
 	drafted   [maxLanes]bool // lanes that drafted in this round
 	reach     []float64      // by drafted token of the present lane: probability that the text reaches it
+
+	forced     int  // tokens that the constraint forces at the beginning of the draft
+	forcedRate rate // how often a forced token is accepted if those before it are
 }
 
 // SetClock is called by the decoder: schedule and decoder read the same clock.
@@ -61,7 +65,7 @@ func (a *auto) SetClock(now func() time.Duration) { a.now = now }
 func (a *auto) NeedsConfidence() bool { return true }
 
 func (a *auto) Length(int) int {
-	a.mark, a.requested, a.trial, a.drafted = a.now(), maxVerify-1, -1, [maxLanes]bool{}
+	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
 	switch {
 	case !a.cost.known:
 		a.requested = unknownLength
@@ -73,7 +77,7 @@ func (a *auto) Length(int) int {
 	a.requested = min(a.requested, 2*a.cost.longest()+unknownLength) // the price of a length that is not known is bounded
 	a.rate = a.bestRate()
 	for lane := range a.lanes {
-		if a.starts(lane, 0) {
+		if a.starts(lane, a.forced) {
 			return a.requested
 		}
 	}
@@ -103,14 +107,14 @@ func (a *auto) affordable(lane int) bool {
 func (a *auto) Begin(lane, tokens int) bool {
 	lane = min(lane, maxLanes-1)
 	a.lanes = max(a.lanes, lane+1)
-	a.mark = a.now()
+	a.mark, a.reach = a.now(), a.reach[:0]
 	if !a.cost.known || a.requested == 0 {
 		return true
 	}
 	if a.trial >= 0 {
 		return a.trial == lane
 	}
-	if a.starts(lane, tokens) {
+	if a.starts(lane, tokens+a.forced) {
 		return true
 	}
 	if a.affordable(lane) {
@@ -144,7 +148,7 @@ func (a *auto) bestRate() float64 {
 // starts reports whether a drafter's draft is worth beginning after so many tokens of other drafters.
 func (a *auto) starts(lane, tokens int) bool {
 	l := &a.acceptance.lanes[lane]
-	return a.worth(lane, tokens, l.first(), a.cost.firstStep(lane))
+	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))), a.cost.firstStep(lane))
 }
 
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached
@@ -173,21 +177,30 @@ func (a *auto) Stop(d *Draft) bool {
 	if n <= len(a.reach) || n == 1 {
 		a.reach = a.reach[:0]
 	}
-	if added := n - len(a.reach); added > 0 {
+	added := 0 // by the drafter
+	for i := len(a.reach); i < n; i++ {
+		if !d.isForced(i) {
+			added++
+		}
+	}
+	if added > 0 {
 		a.cost.drafted(lane, len(a.reach) == 0, took/float64(added))
 	}
 	l.ranked, l.calibrated = d.Ranked, d.Calibrated
 	for i := len(a.reach); i < n; i++ {
-		p := l.chance(d, i)
+		p := a.forcedChance()
+		if !d.isForced(i) {
+			p = l.chance(d, i)
+		}
 		if before := d.Parent(i); before >= 0 {
 			p = float64(p * a.reach[before])
 		}
-		if d.Ranked && i > 0 && a.reach[i-1] > 0 {
+		if d.Ranked && i > 0 && a.reach[i-1] > 0 && !d.isForced(i) {
 			l.ratio.add(min(1, p/a.reach[i-1]))
 		}
 		a.reach = append(a.reach, p)
 	}
-	if d.before+n >= a.requested || a.trial == lane {
+	if d.before+n-d.forced >= a.requested || a.trial == lane {
 		return true
 	}
 	if !a.cost.known {
@@ -198,16 +211,19 @@ func (a *auto) Stop(d *Draft) bool {
 
 func (a *auto) Observe(r *Round) {
 	a.rounds++
-	k := r.Drafted()
+	k := r.Draft.Len()
 	drafting, verifying := seconds(r.Drafting), seconds(r.Verifying)
-	tokens := float64(len(r.Path) + 1)
+	tokens := float64(r.Accepted() + 1) // forced ones come whatever is drafted
 	a.cost.verified(k, verifying, a.rounds)
 	plain := a.cost.pass(0)
 	a.elapsed += drafting + verifying
 	a.pace.add(tokens, (drafting+verifying)/plain)
+	a.observeForced(r)
 	if k == 0 {
 		a.lastPlain = a.rounds
-		if drafting > 0.01*plain { // a drafter that took its time for nothing
+	}
+	if r.Drafted() == 0 {
+		if r.Requested > 0 && drafting > 0.01*plain { // a drafter that took its time for nothing
 			a.cost.drafted(0, true, drafting)
 			a.acceptance.lanes[0].lead.add(0)
 		}
@@ -219,6 +235,9 @@ func (a *auto) Observe(r *Round) {
 	var led [maxLanes]bool
 	trialHits := 0.0
 	for i := range k {
+		if r.Draft.isForced(i) {
+			continue
+		}
 		lane := min(r.Draft.laneOf(i), maxLanes-1)
 		lead := !led[lane]
 		led[lane] = true

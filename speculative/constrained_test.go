@@ -19,6 +19,8 @@ type ruled struct {
 	final  func(state int32) bool
 	vocab  int
 	fails  func(state int32) error
+
+	forcedErr func(state int32) error
 }
 
 func (r *ruled) Start() int32 { return 0 }
@@ -46,6 +48,9 @@ func (r *ruled) Mask(state int32) ([]uint64, error) {
 	return mask, nil
 }
 func (r *ruled) Forced(state int32) ([]int32, error) {
+	if r.forcedErr != nil {
+		return nil, r.forcedErr(state)
+	}
 	if r.forced == nil {
 		return nil, nil
 	}

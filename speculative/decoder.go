@@ -37,6 +37,7 @@ type Token struct {
 	Position int     // in the sequence; the prompt's first token has position 0
 	Text     string  // text that became certain with this token: may be empty, or belong to earlier tokens
 	Drafted  bool    // an accepted draft token; otherwise the target's own
+	Source   Source  // who wrote it
 	LogProb  float32 // log-softmax of the target's raw logits, if Options.LogProbs
 }
 
@@ -163,9 +164,13 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		longest = 0
 	}
 	d.sampling = s
+	mostForced := 0
+	if s.Constraint != nil {
+		mostForced = forcedMost
+	}
 	d.branches = chains(d.drafter)
 	d.treeMax = max(0, d.target.MaxTree()-1)
-	nodes := nodes(longest, d.branches, d.treeMax)
+	nodes := nodes(longest, d.branches, d.treeMax) + mostForced
 	final := room // length of the sequence; one more token may follow that is not fed
 	if d.o.MaxTokens > 0 && d.o.MaxTokens < room-len(prompt) {
 		final = len(prompt) + d.o.MaxTokens
@@ -173,12 +178,14 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	d.sequence = append(slices.Grow(d.sequence[:0], final+nodes+2), prompt...)
 	d.draft.alloc(nodes)
 	d.draft.vocab, d.draft.isEnd, d.draft.schedule, d.draft.minTokens = d.target.Vocab(), d.o.EOG, d.schedule, d.o.DraftMin
+	d.draft.rules = s.Constraint
 	d.draft.reset(0, 0, 0)
 	d.fed, d.parent = slices.Grow(d.fed[:0], nodes+1), slices.Grow(d.parent[:0], nodes+1)
-	d.path, d.verification.Path = slices.Grow(d.path[:0], longest+1), slices.Grow(d.verification.Path[:0], longest+1)
-	d.out = slices.Grow(d.out[:0], longest+1)
+	path := longest + mostForced + 1
+	d.path, d.verification.Path = slices.Grow(d.path[:0], path), slices.Grow(d.verification.Path[:0], path)
+	d.out = slices.Grow(d.out[:0], path)
 	d.stats.Prompt = len(prompt)
-	d.stats.DraftedAt, d.stats.AcceptedAt = make([]int, longest), make([]int, longest)
+	d.stats.DraftedAt, d.stats.AcceptedAt = make([]int, path), make([]int, path)
 
 	s.ConstraintFrom = len(prompt)
 	d.constraint.start(s)
@@ -207,7 +214,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if err := d.target.rewind(prompt, 0); err != nil {
 		return err
 	}
-	d.target.reserve(final + longest + 1)
+	d.target.reserve(final + path)
 	d.stats.Reused = len(d.target.tokens)
 	passes, err := d.target.prefill(ctx, prompt[:len(prompt)-1])
 	d.stats.PrefillPasses = passes
@@ -253,8 +260,10 @@ func (d *Decoder) step(ctx context.Context) error {
 	d.stats.Rounds++
 	d.round.Draft, d.round.Path, d.round.Next = &d.draft, v.Path, v.Next
 	d.round.Drafting, d.round.Verifying = draftedCost-beginCost, verifiedCost-draftedCost
-	if d.drafter != nil {
+	if d.drafter != nil || d.draft.rules != nil {
 		d.schedule.Observe(&d.round)
+	}
+	if d.drafter != nil {
 		d.drafter.Observe(&d.round)
 	}
 	if d.o.Trace != nil {
@@ -269,26 +278,36 @@ func (d *Decoder) propose(ctx context.Context) error {
 	d.round.Position, d.round.Requested = len(d.sequence), 0
 	d.draft.Round = d.stats.Rounds
 	d.draft.reset(0, 0, 0)
-	if d.drafter == nil {
-		return nil
-	}
-	d.round.Requested = d.schedule.Length(len(d.sequence))
-	n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, d.target.Context()-len(d.sequence))
+	room := d.target.Context() - len(d.sequence)
 	if d.o.MaxTokens > 0 {
-		n = min(n, d.o.MaxTokens-d.stats.Generated-1)
+		room = min(room, d.o.MaxTokens-d.stats.Generated-1)
 	}
-	if n <= 0 {
+	if room <= 0 {
 		return nil
 	}
-	d.draft.reset(min(nodes(n, d.branches, d.treeMax), d.target.Context()-len(d.sequence)), d.treeMax, n)
-	if err := d.drafter.Draft(ctx, d.sequence, &d.draft); err != nil {
-		return fmt.Errorf("drafting: %w", err)
+	askDrafter := d.force(room)
+	if d.drafter != nil && askDrafter {
+		d.round.Requested = d.schedule.Length(len(d.sequence))
+		n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, room-d.draft.prefix)
+		if n > 0 {
+			d.draft.extend(min(nodes(n, d.branches, d.treeMax), d.target.Context()-len(d.sequence)-d.draft.prefix), d.treeMax, n)
+			if err := d.drafter.Draft(ctx, d.sequence, &d.draft); err != nil {
+				return fmt.Errorf("drafting: %w", err)
+			}
+			if d.draft.Parents == nil {
+				d.draft.Extend(d.draft.Len() - 1)
+			}
+		}
 	}
-	d.stats.Drafted += d.draft.Len()
+	if err := d.draft.err; err != nil {
+		return fmt.Errorf("drafting: %w: %w", engine.ErrConstraint, err)
+	}
+	d.stats.Drafted += d.draft.Len() - d.draft.forced
+	d.stats.Forced += d.draft.forced
 	d.stats.DraftPasses += d.draft.Passes
 	deepest := 0
 	for i := range d.draft.Len() {
-		deepest = max(deepest, d.draft.Depth(i))
+		deepest = max(deepest, d.draft.own[i])
 	}
 	for i := range deepest {
 		d.stats.DraftedAt[i]++
@@ -338,16 +357,20 @@ func (d *Decoder) commit(path []int32) error {
 func (d *Decoder) emitRound(v *Verification) error {
 	node := -1
 	for _, i := range v.Path {
-		t := Token{ID: v.Draft.Tokens[i], Drafted: true}
-		d.stats.AcceptedAt[len(d.out)]++
-		d.stats.Accepted++
+		t := Token{ID: v.Draft.Tokens[i], Drafted: true, Source: v.Draft.Sources[i]}
+		if t.Source == SourceGrammar {
+			d.stats.ForcedAccepted++
+		} else {
+			d.stats.AcceptedAt[v.Draft.own[i]-1]++
+			d.stats.Accepted++
+		}
 		if err := d.emit(t, v.row(node)); err != nil || d.stats.End != "" {
 			return err
 		}
 		node = int(i)
 	}
 	if v.Next >= 0 {
-		return d.emit(Token{ID: v.Next}, v.row(node))
+		return d.emit(Token{ID: v.Next, Source: SourceTarget}, v.row(node))
 	}
 	return nil
 }

@@ -44,8 +44,12 @@ type Draft struct {
 	Parents    []int32         // index of each token's parent in Tokens, -1: the end of the sequence; nil for a chain
 	Confidence []float32       // softmax of the drafter's raw logits at the token, before penalties, temperature and filters; 1 when not needed or not known
 	Probs      [][]engine.Prob // the distribution q that the token was sampled from, by ascending id; nil: the token was certain
+	Sources    []Source        // who wrote the token
 	Passes     int             // forward passes that the drafter made
 	Round      int             // of the text, from 0
+
+	// Source is who writes the tokens that are added next. It is SourceDraft when a draft begins.
+	Source Source
 
 	// Ranked says that the draft is a tree whose tokens come in descending order of the probability that the text reaches
 	// them. Schedules then compare a token with the next token of the tree, not with its child.
@@ -67,6 +71,8 @@ type Draft struct {
 	ended     bool
 	isEnd     func(int32) bool
 	schedule  Schedule
+
+	constrained
 }
 
 // reserved is how many tokens of a draft memory is reserved for; longer drafts are rare and grow.
@@ -81,6 +87,7 @@ func (d *Draft) alloc(n int) {
 	d.Tokens, d.parents = make([]int32, 0, n), make([]int32, 0, n)
 	d.Confidence, d.Probs = make([]float32, 0, n), make([][]engine.Prob, 0, n)
 	d.depth, d.lanes = make([]int, 0, n), make([]int8, 0, n)
+	d.Sources, d.states, d.own = make([]Source, 0, n), make([]int32, 0, n), make([]int, 0, n)
 }
 
 // reset empties the draft and bounds the next one.
@@ -90,6 +97,8 @@ func (d *Draft) reset(nodes, treeMax, maxDepth int) {
 	d.nodes, d.treeMax, d.maxDepth = nodes, treeMax, maxDepth
 	d.lanes, d.lane, d.before = d.lanes[:0], 0, 0
 	d.Passes, d.ended, d.Ranked, d.Calibrated = 0, false, false, false
+	d.Sources, d.Source = d.Sources[:0], SourceDraft
+	d.constrained.reset()
 }
 
 // nodes is the most tokens of a draft of so many chains of n: a chain of n, or a tree of at most treeMax tokens.
@@ -120,24 +129,25 @@ func (d *Draft) Vocab() int { return d.vocab }
 func (d *Draft) More() bool {
 	n := len(d.Tokens)
 	switch {
-	case d.ended, n >= d.limit(), n > 0 && d.depth[n-1] >= d.maxDepth && d.Parents == nil:
+	case d.ended, d.err != nil, n >= d.limit(), n > 0 && d.depth[n-1] >= d.maxDepth && d.Parents == nil:
 		return false
-	case n == 0, n < d.minTokens, d.schedule == nil:
+	case n == d.forced, n-d.forced < d.minTokens, d.schedule == nil:
 		return true
 	}
 	return !d.schedule.Stop(d)
 }
 
 // Add appends a token to the chain, with its confidence and the distribution q it was sampled from (nil when it was
-// certain). It reports whether the token was taken: a token outside the target's vocabulary, or beyond the draft's
-// bounds, is refused and ends the draft.
+// certain). It reports whether the token was taken: a token outside the target's vocabulary, beyond the draft's
+// bounds, or that the constraint forbids is refused and ends the draft.
 func (d *Draft) Add(id int32, confidence float32, q []engine.Prob) bool {
 	return d.AddChild(len(d.Tokens)-1, id, confidence, q)
 }
 
 // AddChild adds a token after token parent (-1: after the sequence), which may turn the draft into a tree. In a tree a
 // refused token ends only its own branch. Also refused are a parent that is not in the draft, and a branch when the
-// draft already has as many tokens as a tree of the target may have.
+// draft already has as many tokens as a tree of the target may have. A token that the constraint forbids and that was
+// sampled from some q is taken all the same, since leaving it out would change the distribution; its branch ends with it.
 func (d *Draft) AddChild(parent int, id int32, confidence float32, q []engine.Prob) bool {
 	n := len(d.Tokens)
 	if parent < -1 || parent >= n {
@@ -148,8 +158,15 @@ func (d *Draft) AddChild(parent int, id int32, confidence float32, q []engine.Pr
 		depth = d.depth[parent] + 1
 	}
 	last := parent == n-1 && d.Parents == nil // the end of a chain
-	if d.ended && last || id < 0 || int(id) >= d.vocab || n >= d.nodes || !last && n >= d.treeMax || depth > d.maxDepth {
+	state, allowed := d.after(parent, id)
+	if d.forcing { // forced tokens do not take the place of drafted ones
+		d.nodes, d.maxDepth = d.nodes+1, d.maxDepth+1
+	}
+	if d.ended && last || id < 0 || int(id) >= d.vocab || !allowed && (q == nil || d.dead(parent)) || n >= d.nodes || !last && n >= d.treeMax || depth > d.maxDepth {
 		d.ended = d.ended || last
+		if d.forcing {
+			d.nodes, d.maxDepth = d.nodes-1, d.maxDepth-1
+		}
 		return false
 	}
 	d.Tokens = append(d.Tokens, id)
@@ -158,9 +175,11 @@ func (d *Draft) AddChild(parent int, id int32, confidence float32, q []engine.Pr
 	d.lanes = append(d.lanes, int8(min(d.lane, maxLanes-1)))
 	d.Confidence = append(d.Confidence, confidence)
 	d.Probs = append(d.Probs, q)
+	d.Sources = append(d.Sources, d.Source)
+	d.note(parent, state)
 	if !last {
 		d.Parents = d.parents // from now on a tree
-	} else if d.isEnd != nil && d.isEnd(id) {
+	} else if !allowed || d.isEnd != nil && d.isEnd(id) {
 		d.ended = true
 	}
 	return true

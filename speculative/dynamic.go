@@ -46,9 +46,12 @@ func (s *dynamic) Observe(r *Round) {
 		s.seen, s.sorted = make([]outcome, 0, 2*outcomeWindow), make([]outcome, 0, 2*outcomeWindow)
 	}
 	for _, i := range r.Path {
+		if r.Draft.isForced(int(i)) {
+			continue
+		}
 		s.seen = append(s.seen, outcome{r.Draft.Confidence[i], true})
 	}
-	if i := r.rejected(); i >= 0 {
+	if i := r.rejected(); i >= 0 && !r.Draft.isForced(i) {
 		s.seen = append(s.seen, outcome{r.Draft.Confidence[i], false})
 	}
 	if extra := len(s.seen) - outcomeWindow; extra > 0 {

@@ -77,6 +77,9 @@ func (x *intersect) Draft(ctx context.Context, sequence []int32, d *Draft) error
 			return nil
 		}
 		own := x.toDraft[id]
+		if own < 0 {
+			return nil // not shared: nothing else is allowed
+		}
 		d.Add(id, x.confidence(row, own), q)
 		x.extend(own)
 		sequence = append(sequence, id)

@@ -7,19 +7,22 @@ import "math/bits"
 type matches struct {
 	tokens  []int32 // of the last draft
 	lengths []int32 // of the match before each
+	depths  []int32 // index in the draft, which is a chain of these and forced tokens
 	right   [bits.UintSize]rate
 }
 
-func (m *matches) begin() { m.tokens, m.lengths = m.tokens[:0], m.lengths[:0] }
+func (m *matches) begin() {
+	m.tokens, m.lengths, m.depths = m.tokens[:0], m.lengths[:0], m.depths[:0]
+}
 
 // confidence is the probability that the token after a match of n tokens is right, if the tokens before it are.
 func (m *matches) confidence(n int) float32 {
 	return float32(m.right[bits.Len(uint(n))].after(float64(n) / float64(n+priorMatchOdds)))
 }
 
-// drafted notes a token that was drafted after a match of n tokens.
-func (m *matches) drafted(id int32, n int) {
-	m.tokens, m.lengths = append(m.tokens, id), append(m.lengths, int32(n))
+// drafted notes token at of a chain, that was drafted after a match of n tokens.
+func (m *matches) drafted(id int32, n, at int) {
+	m.tokens, m.lengths, m.depths = append(m.tokens, id), append(m.lengths, int32(n)), append(m.depths, int32(at))
 }
 
 // observe learns from the last draft, which may have been merged with others: its tokens are right as long as they are those
@@ -27,10 +30,10 @@ func (m *matches) drafted(id int32, n int) {
 func (m *matches) observe(r *Round) {
 	defer m.begin() // in a round without a draft there is nothing to learn
 	for i, id := range m.tokens {
-		next := r.Next
-		if i < len(r.Path) {
-			next = r.Draft.Tokens[r.Path[i]]
-		} else if i > len(r.Path) {
+		next, at := r.Next, int(m.depths[i])
+		if at < len(r.Path) {
+			next = r.Draft.Tokens[r.Path[at]]
+		} else if at > len(r.Path) {
 			return
 		}
 		hit := 0.0

@@ -72,7 +72,7 @@ func (l *laneSet) take(n int) int {
 }
 
 func (m *merge) Start(ctx context.Context, s Setup) error {
-	m.draft.alloc(s.Longest)
+	m.draft.alloc(s.Longest + forcedMost)
 	m.separate, m.branches = s.NeedsProbs, m.branches[:0]
 	own := make([]int, len(m.drafters)) // all taken before a nested merge takes its own
 	outer := s.lanes == nil
@@ -107,12 +107,18 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	own := &m.draft
 	own.vocab, own.isEnd, own.schedule, own.minTokens, own.Round = d.vocab, d.isEnd, d.schedule, d.minTokens, d.Round
+	own.rules, own.root = d.rules, d.root
 	base := d.lane
 	defer func() { d.lane = base }()
 	lane := base
 	for i, drafter := range m.drafters {
-		own.reset(min(d.Room(), nodes(d.maxDepth, m.branches[i], d.treeMax)), d.treeMax, d.maxDepth)
-		own.lane, own.before, d.lane = lane, d.before+d.Len(), lane
+		if d.prefix > 0 && !continues(drafter) {
+			lane += leaves(drafter)
+			continue
+		}
+		own.begin(d)
+		own.extend(min(d.Room(), nodes(d.maxDepth-d.prefix, m.branches[i], d.treeMax)), d.treeMax, d.maxDepth-d.prefix)
+		own.lane, own.before, d.lane = lane, d.before+d.Len()-d.prefix, lane
 		lane += leaves(drafter)
 		if c, ok := d.schedule.(Choosing); ok && leaves(drafter) == 1 && !c.Begin(own.lane, own.before) {
 			continue
@@ -121,9 +127,16 @@ func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 			return err
 		}
 		d.Passes += own.Passes
+		if d.err = own.err; d.err != nil {
+			return nil
+		}
 		m.at = m.at[:0]
 		for i, id := range own.Tokens {
-			d.lane = own.laneOf(i)
+			if i < d.prefix {
+				m.at = append(m.at, i)
+				continue
+			}
+			d.lane, d.Source, d.forcing = own.laneOf(i), own.Sources[i], own.isForced(i)
 			node, next := -1, -1
 			if before := own.Parent(i); before >= 0 {
 				if node = m.at[before]; node < 0 {
@@ -139,9 +152,13 @@ func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 			}
 			m.at = append(m.at, next)
 		}
+		d.Source, d.forcing = SourceDraft, false
 	}
 	return nil
 }
+
+// Continues reports whether one of the drafters continues forced tokens.
+func (m *merge) Continues() bool { return slices.ContainsFunc(m.drafters, continues) }
 
 func (m *merge) Observe(r *Round) {
 	for _, d := range m.drafters {

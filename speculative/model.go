@@ -57,22 +57,26 @@ func (m *modelDrafter) knows(tokens []int32) bool {
 
 func (m *modelDrafter) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	written := len(sequence)
+	sequence = append(sequence, d.Tokens...) // what a constraint forces
+	m.begin()
 	for d.More() {
+		n := d.Len()
 		ok, err := m.next(ctx, sequence, written, d)
 		if !ok || err != nil {
 			return err
 		}
-		sequence = append(sequence, d.Tokens[d.Len()-1])
+		d.Extend(n)
+		sequence = append(sequence, d.Tokens[n:]...)
 	}
 	return nil
 }
 
+// Continues says that the model continues forced tokens.
+func (m *modelDrafter) Continues() bool { return true }
+
 // next drafts the token after sequence, of which the first written tokens are not drafted. It feeds what the cache
 // lacks.
 func (m *modelDrafter) next(ctx context.Context, sequence []int32, written int, d *Draft) (bool, error) {
-	if d.Len() == 0 {
-		m.begin()
-	}
 	row, err := m.logits(ctx, sequence, written, d)
 	if row == nil || err != nil {
 		return false, err

@@ -37,24 +37,32 @@ func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	if !d.More() {
 		return nil
 	}
-	from, n := g.lookup(sequence)
+	path := append(sequence, d.Tokens...)
+	from, n := g.lookup(path)
 	if from < 0 {
 		return nil
 	}
+	d.Source = SourceLookup
 	for i := from; d.More(); i, n = i+1, n+1 {
-		id := int32(0)
-		if i < len(sequence) {
-			id = sequence[i]
-		} else {
-			id = d.Tokens[i-len(sequence)]
-		}
+		at := d.Len()
+		id := path[i]
 		if !d.Add(id, g.confidence(n), nil) {
 			break
 		}
-		g.drafted(id, n)
+		g.drafted(id, n, at)
+		d.Extend(at)
+		if path = append(path, d.Tokens[at:]...); d.Len() > at+1 { // forced tokens: what they match is looked up anew
+			if i, n = g.lookup(path); i < 0 {
+				break
+			}
+			i, n = i-1, n-1
+		}
 	}
 	return nil
 }
+
+// Continues says that the lookup continues forced tokens.
+func (g *ngram) Continues() bool { return true }
 
 // lookup returns the index of the token after the best match, -1 if there is none, and the match's
 // length.

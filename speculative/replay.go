@@ -25,7 +25,7 @@ func (p *replay) Start(_ context.Context, s Setup) error {
 }
 
 func (p *replay) Draft(_ context.Context, sequence []int32, d *Draft) error {
-	for i := len(sequence) - p.prompt; i < len(p.record) && d.More(); i++ {
+	for i := len(sequence) - p.prompt + d.Len(); i < len(p.record) && d.More(); i++ {
 		id := p.record[i]
 		if p.every > 0 && (i+1)%p.every == 0 {
 			id = (id + 1) % int32(d.Vocab())
@@ -36,5 +36,8 @@ func (p *replay) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	}
 	return nil
 }
+
+// Continues says that the record continues forced tokens.
+func (p *replay) Continues() bool { return true }
 
 func (p *replay) Observe(*Round) {}

@@ -27,11 +27,25 @@ type Round struct {
 	Verifying time.Duration // of the target's pass and the verifier
 }
 
-// Drafted is the number of drafted tokens.
-func (r *Round) Drafted() int { return r.Draft.Len() }
+// Drafted is the number of tokens that drafters drafted.
+func (r *Round) Drafted() int { return r.Draft.Len() - r.Draft.forced }
 
-// Accepted is the number of drafted tokens that were accepted.
-func (r *Round) Accepted() int { return len(r.Path) }
+// Accepted is the number of these that were accepted.
+func (r *Round) Accepted() int { return len(r.Path) - r.ForcedAccepted() }
+
+// Forced is the number of tokens of the draft that a constraint forced.
+func (r *Round) Forced() int { return r.Draft.forced }
+
+// ForcedAccepted is the number of these that were accepted.
+func (r *Round) ForcedAccepted() int {
+	n := 0
+	for _, i := range r.Path {
+		if r.Draft.isForced(int(i)) {
+			n++
+		}
+	}
+	return n
+}
 
 // rejected is the index of the first token that was not accepted, -1 if a whole branch was.
 func (r *Round) rejected() int {
@@ -74,7 +88,11 @@ func (c *constant) Observe(*Round)        {}
 
 // below reports whether the last token's confidence is under the threshold.
 func below(d *Draft, threshold float32) bool {
-	return d.Confidence[d.Len()-1] < threshold
+	i := d.Len() - 1
+	for i > 0 && d.isForced(i) {
+		i--
+	}
+	return d.Confidence[i] < threshold
 }
 
 // Heuristic asks for two tokens more after each round in which all the tokens it asked for were accepted, otherwise for
@@ -110,27 +128,30 @@ type oracle struct {
 	sequence []int32
 	at       int
 	right    int // index of the last right token
+	seen     int // tokens of the draft
 }
 
 // oracleWrong is how many wrong tokens in a row end a ranked tree: later ones are less likely still.
 const oracleWrong = 8
 
 func (o *oracle) Length(n int) int {
-	o.at = n
+	o.at, o.seen, o.right = n, 0, -1
 	return max(0, len(o.sequence)-n)
 }
 
 func (o *oracle) Stop(d *Draft) bool {
 	last := d.Len() - 1
-	if last == 0 {
-		o.right = -1
+	if last < o.seen || last == 0 { // another draft
+		o.seen, o.right = 0, -1
 	}
-	i := o.at + d.Depth(last) - 1
-	if i+1 >= len(o.sequence) {
-		return true
-	}
-	if d.Parent(last) == o.right && o.sequence[i] == d.Tokens[last] {
-		o.right = last
+	for ; o.seen <= last; o.seen++ {
+		i := o.at + d.Depth(o.seen) - 1
+		if i+1 >= len(o.sequence) {
+			return true
+		}
+		if d.Parent(o.seen) == o.right && o.sequence[i] == d.Tokens[o.seen] {
+			o.right = o.seen
+		}
 	}
 	if d.Ranked {
 		return last-o.right >= oracleWrong

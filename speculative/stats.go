@@ -17,24 +17,26 @@ const (
 
 // Stats are the figures of one text. Times are in seconds.
 type Stats struct {
-	Prompt        int     `json:"n_prompt"`
-	Reused        int     `json:"n_prompt_reused"` // prompt tokens that were in the target's cache
-	Generated     int     `json:"n_generated"`     // accepted tokens and the target's own
-	Rounds        int     `json:"n_rounds"`
-	Drafted       int     `json:"n_drafted"`
-	Accepted      int     `json:"n_accepted"` // those that became part of the text
-	TargetPasses  int     `json:"n_target_passes"`
-	DraftPasses   int     `json:"n_draft_passes"`
-	PrefillPasses int     `json:"n_prefill_passes"` // of the target over the prompt, not counted in n_target_passes
-	Prefill       float64 `json:"prefill_seconds"`
-	Draft         float64 `json:"draft_seconds"`
-	Verify        float64 `json:"verify_seconds"`
-	Other         float64 `json:"other_seconds"` // the rest, with the time that the caller took
-	Total         float64 `json:"total_seconds"`
-	TokensPerPass float64 `json:"tokens_per_target_pass"`
-	DraftedAt     []int   `json:"drafted_per_position"`  // rounds that drafted a 1st, 2nd, ... token
-	AcceptedAt    []int   `json:"accepted_per_position"` // rounds that accepted it
-	End           End     `json:"end_reason"`
+	Prompt         int     `json:"n_prompt"`
+	Reused         int     `json:"n_prompt_reused"` // prompt tokens that were in the target's cache
+	Generated      int     `json:"n_generated"`     // accepted and forced tokens and the target's own
+	Rounds         int     `json:"n_rounds"`
+	Drafted        int     `json:"n_drafted"`
+	Accepted       int     `json:"n_accepted"`        // those that became part of the text
+	Forced         int     `json:"n_forced"`          // tokens that a constraint left no choice about, verified as drafts; not counted in n_drafted
+	ForcedAccepted int     `json:"n_forced_accepted"` // those that became part of the text; not counted in n_accepted
+	TargetPasses   int     `json:"n_target_passes"`
+	DraftPasses    int     `json:"n_draft_passes"`
+	PrefillPasses  int     `json:"n_prefill_passes"` // of the target over the prompt, not counted in n_target_passes
+	Prefill        float64 `json:"prefill_seconds"`
+	Draft          float64 `json:"draft_seconds"`
+	Verify         float64 `json:"verify_seconds"`
+	Other          float64 `json:"other_seconds"` // the rest, with the time that the caller took
+	Total          float64 `json:"total_seconds"`
+	TokensPerPass  float64 `json:"tokens_per_target_pass"`
+	DraftedAt      []int   `json:"drafted_per_position"`  // rounds that drafted a 1st, 2nd, ... token
+	AcceptedAt     []int   `json:"accepted_per_position"` // rounds that accepted it
+	End            End     `json:"end_reason"`
 }
 
 // Stats returns the figures of the current or last text.

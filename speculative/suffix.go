@@ -140,7 +140,7 @@ func (s *suffix) begin(sequence []int32) {
 }
 
 // predict is the token that followed the longest match, with its confidence.
-func (s *suffix) predict(d *Draft, base int) (id int32, confidence float32, ok bool) {
+func (s *suffix) predict(d *Draft) (id int32, confidence float32, ok bool) {
 	if int(s.length) < s.least {
 		return 0, 0, false
 	}
@@ -149,7 +149,7 @@ func (s *suffix) predict(d *Draft, base int) (id int32, confidence float32, ok b
 	if i < len(s.sequence) {
 		return s.sequence[i], confidence, true
 	}
-	if i -= len(s.sequence) - base; i < d.Len() {
+	if i -= len(s.sequence); i < d.Len() {
 		return d.Tokens[i], confidence, true // a repetition continues in the draft
 	}
 	return 0, 0, false
@@ -190,16 +190,26 @@ func (s *suffix) advance(id int32) {
 func (s *suffix) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	s.begin(sequence)
 	s.matches.begin()
-	base := d.Len()
+	for _, id := range d.Tokens { // what a constraint forces
+		s.advance(id)
+	}
+	d.Source = SourceLookup
 	for d.More() {
-		id, confidence, ok := s.predict(d, base)
+		n := d.Len()
+		id, confidence, ok := s.predict(d)
 		if !ok || !d.Add(id, confidence, nil) {
 			break
 		}
-		s.drafted(id, int(s.length))
-		s.advance(id)
+		s.drafted(id, int(s.length), n)
+		d.Extend(n)
+		for _, id := range d.Tokens[n:] {
+			s.advance(id)
+		}
 	}
 	return nil
 }
+
+// Continues says that the lookup continues forced tokens.
+func (s *suffix) Continues() bool { return true }
 
 func (s *suffix) Observe(r *Round) { s.observe(r) }

@@ -143,10 +143,14 @@ func (t *tree) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	t.model.begin()
 	t.sources.begin(sequence)
 	d.Ranked, d.Calibrated = !t.chain, true
-	t.push(growth{1, -1, -1})
+	root := float32(1)
+	for n := range d.Prefix() { // what a constraint forces
+		t.forced(n, root)
+	}
+	t.push(growth{root, int32(d.Prefix() - 1), -1})
 	for d.More() {
 		for n := d.Len(); n == d.Len(); {
-			if len(t.frontier) == 0 {
+			if len(t.frontier) == 0 || d.err != nil {
 				return nil
 			}
 			g := t.pop()
@@ -156,7 +160,7 @@ func (t *tree) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 				}
 			} else if t.model.needsProbs {
 				t.drawChild(len(sequence), d, g)
-			} else if c := &t.candidates[g.what]; d.AddChild(int(g.node), c.id, c.chance, nil) {
+			} else if c := &t.candidates[g.what]; t.add(d, g.node, c) {
 				t.mayExpand(d, n, g.reach)
 			}
 		}
@@ -175,7 +179,17 @@ func (t *tree) mayExpand(d *Draft, node int, reach float32) {
 func (t *tree) expand(ctx context.Context, sequence []int32, d *Draft, g growth) error {
 	depth, reach := 0, float32(1)
 	if g.node >= 0 {
-		depth, reach = d.Depth(int(g.node)), g.reach/float32(t.first.p())
+		depth = d.Depth(int(g.node))
+	}
+	if int(g.node) >= d.Prefix() {
+		reach = g.reach / float32(t.first.p())
+		if n := d.Len(); d.Extend(int(g.node)) != int(g.node) { // forced tokens are the only candidates
+			for ; n < d.Len(); n++ {
+				t.forced(n, reach)
+			}
+			t.mayExpand(d, n-1, reach)
+			return nil
+		}
 	}
 	t.path = slices.Grow(append(t.path[:0], sequence...), depth+1)[:len(sequence)+depth]
 	for i, node := len(t.path)-1, int(g.node); node >= 0; i, node = i-1, d.Parent(node) {
@@ -183,6 +197,9 @@ func (t *tree) expand(ctx context.Context, sequence []int32, d *Draft, g growth)
 	}
 	from := len(t.candidates)
 	found, match := t.sources.next(t.path, depth)
+	if match > 0 && !d.Allows(int(g.node), found) {
+		match = 0
+	}
 	if t.model.needsProbs {
 		return t.expandSampled(ctx, len(sequence), d, place{node: g.node, found: found, match: int32(match), reach: reach})
 	}
@@ -271,6 +288,24 @@ func (t *tree) askModel(ctx context.Context, written int, d *Draft, found int32,
 	}
 	return nil
 }
+
+// add adds a candidate after a node.
+func (t *tree) add(d *Draft, node int32, c *candidate) bool {
+	if d.Source = SourceDraft; c.kind == bySource || c.kind%kinds >= onlyShort {
+		d.Source = SourceLookup
+	}
+	return d.AddChild(int(node), c.id, c.chance, nil)
+}
+
+// forced notes that token n of the draft is forced, and that the text reaches the node before it with probability reach.
+func (t *tree) forced(n int, reach float32) {
+	if t.model.needsProbs {
+		t.nodes = append(t.nodes[:n], nodeChance{reach, 1})
+	}
+}
+
+// Continues says that the tree continues forced tokens.
+func (t *tree) Continues() bool { return true }
 
 func (t *tree) push(g growth) {
 	t.frontier = append(t.frontier, g)
