@@ -57,7 +57,7 @@ func TestInstallByVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	tmp := t.TempDir()
-	serve(t, root, filepath.Join(tmp, "proxy"), module, version)
+	serveModule(t, root, filepath.Join(tmp, "proxy"), module, version)
 
 	// Dependencies come from what this build has already downloaded, so no network is needed.
 	cache, err := exec.Command(goTool, "env", "GOMODCACHE").Output()
@@ -99,8 +99,8 @@ func TestInstallByVersion(t *testing.T) {
 	}
 }
 
-// serve lays a version of the module in root out as the module proxy protocol wants it.
-func serve(t *testing.T, root, proxy, module, version string) {
+// serveModule lays a version of the module in root out as the module proxy protocol wants it.
+func serveModule(t *testing.T, root, proxy, module, version string) {
 	t.Helper()
 	dir := filepath.Join(proxy, filepath.FromSlash(module), "@v")
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))

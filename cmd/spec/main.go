@@ -66,6 +66,7 @@ func commands() []command {
 		verifyCommand,
 		chatCommand,
 		runCommand,
+		serveCommand,
 		benchCommand,
 		inspectCommand,
 		tokenizeCommand,

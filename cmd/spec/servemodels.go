@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/serve"
+	"github.com/specgo/spec/testdata"
+)
+
+// load loads a model with its draft.
+func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f servedFile) (m *serve.Model, err error) {
+	flags := modelFlags{model: f.target, weights: s.weights}
+	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
+	if err != nil {
+		return nil, err
+	}
+	m = &serve.Model{Target: target, Close: target.Close}
+	if f.draft != "" || f.target == "" {
+		draft, err := flags.open(ctx, p, rt, f.draft, "draft", testdata.Draft())
+		if err != nil {
+			target.Close()
+			return nil, err
+		}
+		m.Draft, m.Close = draft, func() { target.Close(); draft.Close() }
+	}
+	if f.target == "" && s.schedule == "" && s.drafter == "" { // so small that auto would stop drafting: the pair shows drafts at work
+		m.Speculation = serve.Speculation{Drafter: "model", Schedule: "heuristic"}
+	}
+	if s.template != "" || s.templateFile != "" {
+		c := chatFlags{template: s.template, templateFile: s.templateFile}
+		if m.Template, m.Stops, err = c.templateSource(target, flags.name()); err != nil {
+			m.Close()
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+const modelSuffix, draftSuffix = ".gguf", ".draft.gguf"
+
+// modelName is what a file's model is called: the file's name without its end.
+func modelName(file string) string { return strings.TrimSuffix(filepath.Base(file), modelSuffix) }
+
+// modelsOf are the models of a folder.
+func modelsOf(dir string) (list []servedFile, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	drafts := map[string]string{}
+	for _, e := range entries {
+		if base, ok := strings.CutSuffix(e.Name(), draftSuffix); ok {
+			drafts[base] = filepath.Join(dir, e.Name())
+		}
+	}
+	for _, e := range entries {
+		base, ok := strings.CutSuffix(e.Name(), modelSuffix)
+		if !ok || strings.HasSuffix(e.Name(), draftSuffix) || e.IsDir() {
+			continue
+		}
+		list = append(list, servedFile{filepath.Join(dir, e.Name()), drafts[base]})
+		delete(drafts, base)
+	}
+	for base := range drafts {
+		return nil, fmt.Errorf("%s drafts for %s%s, which is not there", drafts[base], base, modelSuffix)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: no GGUF files", dir)
+	}
+	return list, nil
+}
+
+func (s *serving) flags() []flag {
+	add := func(file string) error {
+		if file == "" {
+			return errors.New("no name of a file")
+		}
+		s.models = append(s.models, servedFile{target: file})
+		return nil
+	}
+	draft := func(file string) error {
+		n := len(s.models) - 1
+		switch {
+		case file == "":
+			return errors.New("no name of a file")
+		case n < 0:
+			return errors.New("a draft model follows the model that it drafts for: -m FILE -md FILE")
+		case s.models[n].draft != "":
+			return errors.New("a second draft model for one model")
+		}
+		s.models[n].draft = file
+		return nil
+	}
+	x := &s.sampling
+	list := []flag{
+		valueFlag("-m, --model", "FILE", "a model, a GGUF file; may be repeated, the first is the default (default: the pair inside this program)", add),
+		hubFlag("-hf, -hfr, --hf-repo", func(path string) { add(path) }, "a model"),
+		valueFlag("-md, --model-draft, --spec-draft-model", "FILE", "the draft model of the -m before it", draft),
+		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { draft(path) }, "the draft model of the -m before it"),
+		fileFlag("--models-dir", &s.dir, "DIR", "offer the GGUF files of a folder; NAME.draft.gguf drafts for NAME.gguf; loaded when asked for"),
+		valueFlag("--models-memory", "SIZE", "bytes that models may take, as in 16G: idle ones are unloaded for others (default: no bound)", func(v string) (err error) {
+			s.memory, err = byteSize(v)
+			return err
+		}),
+		valueFlag("-a, --alias", "NAME", "the name of a model in requests; may be repeated, in the order of -m (default: the file's name)", func(v string) error {
+			if v == "" {
+				return errors.New("an empty name")
+			}
+			s.aliases = append(s.aliases, v)
+			return nil
+		}),
+		intFlag("-t, --threads", &s.threads, -1, 1024, "threads (default 0: the physical cores this process may use)"),
+		choiceFlag("--weights", &s.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
+		intFlag("-c, --ctx-size", &s.context, 0, math.MaxInt32, "most tokens of a prompt with its answer, for each request (default 0: the model's)"),
+	}
+	list = append(list, s.cache.flags()...)
+	list = append(list,
+		textFlag("--host", &s.host, "ADDRESS", "address to listen on (default 127.0.0.1; others need an API key)"),
+		intFlag("--port", &s.port, 0, 65535, "port to listen on (default 8080; 0: a free one)"),
+		valueFlag("--api-key", "KEY[,KEY...]", "keys, one of which every request must have", func(v string) error {
+			for k := range strings.SplitSeq(v, ",") {
+				if k == "" {
+					return errors.New("an empty key")
+				}
+				s.keys = append(s.keys, k)
+			}
+			return nil
+		}),
+		fileFlag("--api-key-file", &s.keyFile, "FILE", "keys from a file, one a line"),
+		fileFlag("--ssl-cert-file", &s.cert, "FILE", "certificate for TLS"),
+		fileFlag("--ssl-key-file", &s.key, "FILE", "its private key"),
+		listFlag("--allowed-host", &s.hosts, "NAME", "a name by which browsers may address the server, beside localhost and addresses in numbers; may be repeated; * allows all"),
+		listFlag("--cors", &s.origins, "ORIGIN", "an origin whose pages may use the server, as in https://chat.example.org; may be repeated; * allows all"),
+		switchFlag("--no-webui, --no-ui", &s.page, false, "no page at /"),
+		intFlag("-np, --parallel", &s.parallel, 1, 1024, "answers computed at once (default 4)"),
+		intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429 (default 256)"),
+		intFlag("-n, --predict, --n-predict", &s.predict, -1, math.MaxInt32, "most tokens of an answer (default -1: the context)"),
+		valueFlag("--max-body", "SIZE", "most bytes of a request (default 16M)", func(v string) (err error) {
+			s.maxBody, err = byteSize(v)
+			return err
+		}),
+		intFlag("-to, --timeout", &s.timeout, 1, 1<<20, "seconds for a client to send its request, or to take a piece of an answer (default 30)"),
+		intFlag("--request-timeout", &s.requestTimeout, 0, 1<<20, "most seconds of a request (default 0: no bound)"),
+		intFlag("--shutdown-timeout", &s.shutdown, 0, 1<<20, "seconds in which requests may finish after SIGTERM or Ctrl-C (default 30)"),
+		intFlag("--max-connections", &s.connections, 1, 1<<20, "connections at once; more wait (default 1024)"),
+		choiceFlag("--log-format", &s.logFormat, []string{"text", "json", "off"}, "one line on standard error for each request, without texts (default text)"),
+		switchFlag("--log-prompts", &s.logPrompts, true, "log prompts and answers too"),
+		choiceFlag("--pooling", &s.pooling, []string{serve.PoolMean, serve.PoolLast}, "how hidden states become an embedding (default mean)"),
+		textFlag("--chat-template", &s.template, "NAME|FILE", "chat template of all models: a built-in one ("+strings.Join(chat.BuiltinNames(), ", ")+") or a file (default: the template in the model's file)"),
+		fileFlag("--chat-template-file", &s.templateFile, "FILE", "chat template from a file"),
+
+		floatFlag("--temp, --temperature", &x.Temperature, 0, 1e6, "temperature of requests that give none (default 0.8)"),
+		intFlag("--top-k", &x.TopK, 0, math.MaxInt32, "the same of top_k (default 40; 0 is off)"),
+		floatFlag("--top-p", &x.TopP, 0, 1, "of top_p (default 0.95; 1 is off)"),
+		floatFlag("--min-p", &x.MinP, 0, 1, "of min_p (default 0.05; 0 is off)"),
+		floatFlag("--repeat-penalty", &x.RepeatPenalty, 1e-6, 1e6, "of repeat_penalty (default 1: off)"),
+		floatFlag("--frequency-penalty", &x.FrequencyPenalty, -1e6, 1e6, "of frequency_penalty (default 0)"),
+		floatFlag("--presence-penalty", &x.PresencePenalty, -1e6, 1e6, "of presence_penalty (default 0)"),
+		intFlag("--repeat-last-n", &x.PenaltyLastN, -1, math.MaxInt32, "of repeat_last_n (default 64)"),
+		valueFlag("-s, --seed", "N", "seed of requests that give none (default -1: another each time)", func(v string) (err error) {
+			s.seed, err = strconv.ParseInt(v, 10, 64)
+			if err != nil || s.seed < -1 {
+				return fmt.Errorf("not between -1 and %d", int64(math.MaxInt64))
+			}
+			return nil
+		}),
+	)
+	for _, f := range s.speculation.flags() {
+		switch f.names[0] {
+		case "--drafter", "--schedule", "--draft-max", "--draft-min", "--verify":
+			list = append(list, f)
+		}
+	}
+	nothing := func(string) error { return nil }
+	for _, n := range []string{"--metrics", "--slots", "--props", "--jinja", "--embedding, --embeddings", "-cb, --cont-batching", "-nocb, --no-cont-batching", "--no-slots"} {
+		list = append(list, flag{names: names(n), help: "without effect", ignored: true, set: nothing})
+	}
+	list = append(list, flag{names: names("--threads-http"), arg: "N", help: "without effect", ignored: true, set: nothing})
+	return append(list, slices.DeleteFunc(ignoredFlags(), func(f flag) bool {
+		return f.names[0] == "-no-cnv" || f.names[0] == "--simple-io"
+	})...)
+}
+
+// listFlag collects texts.
+func listFlag(n string, p *[]string, arg, help string) flag {
+	return valueFlag(n, arg, help, func(v string) error {
+		if v == "" {
+			return errors.New("an empty text")
+		}
+		*p = append(*p, v)
+		return nil
+	})
+}
+
+// byteSize reads a number of bytes, in units of 1,024: 16G, 512M, 64K.
+func byteSize(v string) (int64, error) {
+	text, unit := strings.ToUpper(strings.TrimSuffix(strings.ToUpper(v), "B")), int64(1)
+	for i, u := range []string{"K", "M", "G", "T"} {
+		if base, ok := strings.CutSuffix(text, u); ok {
+			text, unit = base, 1<<(10*(i+1))
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64/unit {
+		return 0, errors.New("not a number of bytes, as in 512M")
+	}
+	return n * unit, nil
+}
+
+// limited is a listener with at most n connections at once: more wait to be accepted.
+func limited(l net.Listener, n int) net.Listener {
+	return &limitedListener{l, make(chan struct{}, n)}
+}
+
+type limitedListener struct {
+	net.Listener
+	places chan struct{}
+}
+
+func (l *limitedListener) Accept() (net.Conn, error) {
+	l.places <- struct{}{}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &limitedConn{c, sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+type limitedConn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *limitedConn) Close() error {
+	err := c.Conn.Close()
+	c.leave()
+	return err
+}

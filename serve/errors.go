@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Error is a refused or failed request, in the terms of OpenAI's API.
+type Error struct {
+	Status  int    // of HTTP
+	Type    string // invalid_request_error, authentication_error, not_found_error, rate_limit_error, unavailable_error, server_error
+	Param   string // the field that is wrong, as in "messages[2].content"; "" if it is none
+	Code    string // for programs; "" if there is none
+	Message string // for people; it names the field
+	Cause   error  // what the server's log tells and clients are not told; nil: nothing more
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns Cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Types of errors.
+const (
+	typeInvalid     = "invalid_request_error"
+	typeAuth        = "authentication_error"
+	typeForbidden   = "permission_error"
+	typeNotFound    = "not_found_error"
+	typeBusy        = "rate_limit_error"
+	typeUnavailable = "unavailable_error"
+	typeServer      = "server_error"
+)
+
+// statusGone is the status of a request whose client has left. Nobody reads it; logs and metrics do (nginx's number).
+const statusGone = 499
+
+// badField is a 400 that names a field.
+func badField(param, format string, a ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: param, Message: param + ": " + fmt.Sprintf(format, a...)}
+}
+
+// badRequest is a 400 about the body as a whole.
+func badRequest(format string, a ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Message: fmt.Sprintf(format, a...)}
+}
+
+func unavailable(format string, a ...any) *Error {
+	return &Error{Status: http.StatusServiceUnavailable, Type: typeUnavailable, Message: fmt.Sprintf(format, a...)}
+}
+
+// asError is any error as the API tells it. Errors that are not the request's are told without their text, which may
+// name files of the server.
+func asError(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, errSlowReader):
+		return &Error{Status: statusGone, Type: typeServer, Code: "slow_reader", Message: "the answer was not read fast enough"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Status: http.StatusGatewayTimeout, Type: typeServer, Code: "timeout", Message: "the request took longer than this server allows"}
+	case errors.Is(err, context.Canceled):
+		return &Error{Status: statusGone, Type: typeServer, Code: "cancelled", Message: "the request was cancelled"}
+	}
+	return &Error{Status: http.StatusInternalServerError, Type: typeServer, Message: "internal error; the server's log has the details"}
+}
+
+// wireError is an error in OpenAI's shape, with llama.cpp's numeric code where there is no other.
+type wireError struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    any     `json:"code"`
+}
+
+func (e *Error) wire() any {
+	w := wireError{Message: e.Message, Type: e.Type}
+	if e.Param != "" {
+		w.Param = &e.Param
+	}
+	if e.Code != "" {
+		w.Code = e.Code
+	}
+	return struct {
+		Error wireError `json:"error"`
+	}{w}
+}

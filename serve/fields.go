@@ -1,0 +1,281 @@
+package serve
+
+import (
+	"math"
+	"strings"
+)
+
+// kind says what becomes of a field. What is in no table is refused by name.
+type kind int
+
+const (
+	honored  kind = iota // the answer depends on it as documented
+	accepted             // read for its type or not at all: the answer does not depend on it
+)
+
+func (k kind) String() string { return [...]string{"honored", "accepted"}[k] }
+
+// forms are the forms of bodies, as a set.
+type forms uint
+
+const (
+	formChat forms = 1 << iota
+	formCompletion
+	formResponses
+	formEmbeddings
+	formTokenize
+	formDetokenize
+	formTemplate
+	formOllamaChat
+	formOllamaGenerate
+	formOllamaEmbed
+	formOllamaEmbeddings
+	formOllamaShow
+	formOllamaOptions // the object "options" of Ollama's bodies
+
+	formOpenAI = formChat | formCompletion | formResponses
+	formText   = formChat | formCompletion // with llama.cpp's sampling fields beside OpenAI's
+	formOllama = formOllamaChat | formOllamaGenerate
+	formAll    = formOllamaOptions - 1
+)
+
+// formNames are the paths of the forms, in the order of their bits.
+var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template",
+	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show", "options of /api/…"}
+
+func (f forms) String() string {
+	var list []string
+	for i, n := range formNames {
+		if f&(1<<i) != 0 {
+			list = append(list, n)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// field is one line of the table: what a body of some forms may hold. read puts it into the request; nil reads nothing.
+type field struct {
+	name string
+	kind kind
+	in   forms
+	doc  string
+	read func(r *request, v value) *Error
+}
+
+// fields is every field that this server knows. The documentation's table is made of it.
+var fields = append([]field{
+	{"model", honored, formAll, "name of the model; with one model loaded any name is accepted", func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
+
+	{"messages", honored, formChat | formTemplate | formOllamaChat, "the conversation; content is text, or a list of parts of type text", readMessages},
+	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
+	{"tools", honored, formResponses, "functions, in the flat form of this API; other types of tools are refused", readFlatTools},
+	{"tool_choice", honored, formChat | formResponses, `"auto", "none", "required", or one function`, readToolChoice},
+	{"chat_template_kwargs", honored, formChat | formTemplate, "variables for the chat template, as {\"enable_thinking\": false}", readKwargs},
+	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name", func(r *request, v value) *Error {
+		s, err := v.text()
+		r.setKwarg("reasoning_effort", s)
+		return err
+	}},
+	{"add_generation_prompt", honored, formTemplate, "false: the text does not end where an answer begins", func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); return }},
+
+	{"prompt", honored, formCompletion, "a text, token ids, or an array of texts or of arrays of ids", readPrompts},
+	{"suffix", honored, formCompletion | formOllamaGenerate, "only empty: there is no fill-in-the-middle", onlyText("")},
+	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt", func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
+	{"best_of", honored, formCompletion, "only 1", onlyNumber(1)},
+
+	{"input", honored, formResponses, "a text, or a list of messages, function_call and function_call_output items", readResponsesInput},
+	{"instructions", honored, formResponses, "the system message", func(r *request, v value) (e *Error) { r.instructions, e = v.text(); return }},
+	{"text", honored, formResponses, "format: text, json_object or json_schema", readResponsesText},
+	{"max_output_tokens", honored, formResponses, "most tokens of the answer", func(r *request, v value) *Error { return r.setMax(v, false) }},
+	{"truncation", honored, formResponses, "only \"disabled\"", onlyText("disabled")},
+	{"background", honored, formResponses, "only false", onlyFalse},
+	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort", readReasoning},
+
+	{"input", honored, formEmbeddings | formOllamaEmbed, "a text or an array of texts; here also token ids", readInputs},
+	{"encoding_format", honored, formEmbeddings, `"float" or "base64"`, func(r *request, v value) *Error {
+		s, err := v.oneOf("float", "base64")
+		r.base64 = s == "base64"
+		return err
+	}},
+	{"pooling", honored, formEmbeddings | formOllamaEmbed | formOllamaEmbeddings, `how hidden states become one vector: "mean" or "last" (default: the server's)`, func(r *request, v value) (e *Error) {
+		r.pooling, e = v.oneOf(PoolMean, PoolLast)
+		return
+	}},
+	{"truncate", honored, formOllamaEmbed, "only false, or true for texts that fit: a text that does not fit the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
+
+	{"stream", honored, formOpenAI | formOllama, "true: the answer comes piece by piece (Ollama's default)", func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
+	{"stream_options", honored, formText, "include_usage: a last chunk with usage", readStreamOptions},
+	{"max_tokens", honored, formText, "most tokens of the answer; -1 is as many as fit", func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"max_completion_tokens", honored, formChat, "the same", func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"n_predict", honored, formText, "the same, llama.cpp's name", func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"n", honored, formText, "answers; answer i has the seed + i", func(r *request, v value) *Error {
+		n, err := v.whole(1, maxChoices)
+		r.n = int(n)
+		return err
+	}},
+	{"stop", honored, formText | formOllamaOptions, "a text or up to 16 that end the answer, and are not part of it", readStop},
+	{"logprobs", honored, formChat, "true: the log-probability of each token under the model", func(r *request, v value) (e *Error) { r.logprobs, e = v.boolean(); return }},
+	{"top_logprobs", honored, formChat, "alternatives of each token, up to 20; needs logprobs", func(r *request, v value) *Error {
+		n, err := v.whole(0, maxTop)
+		r.top, r.topField = int(n), v.path
+		return err
+	}},
+	{"logprobs", honored, formCompletion, "log-probabilities of each token and of so many alternatives, up to 20", func(r *request, v value) *Error {
+		n, err := v.whole(0, maxTop)
+		r.logprobs, r.top = true, int(n)
+		return err
+	}},
+	{"logit_bias", honored, formText, "added to the logits of token ids; false bans one", readBias},
+	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen", func(r *request, v value) (e *Error) { r.ignoreEOS, e = v.boolean(); return }},
+
+	{"response_format", honored, formChat, "text, json_object, or json_schema with a schema", readResponseFormat},
+	{"grammar", honored, formText, "a grammar in GBNF that the answer follows", readGrammar},
+	{"json_schema", honored, formText, "a JSON Schema that the answer follows, llama.cpp's name", readSchema},
+
+	{"speculation", honored, formText | formResponses | formOllama, "drafter, schedule, max, min, verify, off, trace: see Speculation", readSpeculation},
+	{"timings_per_token", honored, formText, "true: each chunk has timings", func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},
+
+	// Ollama.
+	{"prompt", honored, formOllamaGenerate | formOllamaEmbeddings, "a text", readPrompt},
+	{"system", honored, formOllamaGenerate | formOllamaShow, "the system message", func(r *request, v value) (e *Error) { r.system, e = v.text(); return }},
+	{"raw", honored, formOllamaGenerate, "true: the prompt is not put into the chat template", func(r *request, v value) (e *Error) { r.raw, e = v.boolean(); return }},
+	{"template", honored, formOllamaGenerate | formOllamaShow, "only empty: templates are Jinja and belong to models", onlyText("")},
+	{"context", honored, formOllamaGenerate, "only empty: /api/chat continues conversations", onlyEmptyList},
+	{"images", honored, formOllamaGenerate, "only empty", onlyEmptyList},
+	{"format", honored, formOllama, `"json" or a JSON Schema`, readOllamaFormat},
+	{"think", honored, formOllama, "given to the chat template as enable_thinking; a text also as reasoning_effort", readThink},
+	{"options", honored, formOllama | formOllamaEmbed | formOllamaEmbeddings, "sampling: the fields below", readOllamaOptions},
+	{"num_predict", honored, formOllamaOptions, "most tokens of the answer; -1 and -2 are as many as fit", func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"name", honored, formOllamaShow, "older name of model", func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
+	{"verbose", accepted, formOllamaShow, "tensors and vocabularies are never listed", nil},
+	{"keep_alive", accepted, formOllama | formOllamaEmbed | formOllamaEmbeddings, "models are unloaded when memory is needed", nil},
+	{"num_ctx", accepted, formOllamaOptions, "the context is the server's; a prompt that does not fit is refused, never cut", nil},
+	{"num_keep", accepted, formOllamaOptions, "prompts are never cut", nil},
+	{"num_batch", accepted, formOllamaOptions, "the answer does not depend on passes", nil},
+	{"num_gpu", accepted, formOllamaOptions, "there is none", nil},
+	{"main_gpu", accepted, formOllamaOptions, "there is none", nil},
+	{"num_thread", accepted, formOllamaOptions, "the answer does not depend on threads", nil},
+	{"use_mmap", accepted, formOllamaOptions, "weights are read into memory", nil},
+	{"numa", accepted, formOllamaOptions, "without effect", nil},
+	{"dimensions", honored, formOllamaEmbed | formEmbeddings, "only the model's own number", readDimensions},
+
+	// Tokens.
+	{"content", honored, formTokenize, "the text", func(r *request, v value) (e *Error) { r.content, e = v.text(); return }},
+	{"add_special", honored, formTokenize, "true: with the tokens that the vocabulary asks for (default false)", func(r *request, v value) (e *Error) { r.special, e = v.boolean(); return }},
+	{"parse_special", honored, formTokenize, "true: control tokens in the text become their ids (default true)", func(r *request, v value) (e *Error) { r.parse, e = v.boolean(); return }},
+	{"with_pieces", honored, formTokenize, "true: ids with their texts", func(r *request, v value) (e *Error) { r.pieces, e = v.boolean(); return }},
+	{"tokens", honored, formDetokenize, "token ids", func(r *request, v value) (e *Error) { r.tokens, e = v.ids(); return }},
+
+	// Of no effect on the answer.
+	{"user", accepted, formOpenAI | formEmbeddings, "who asks", nil},
+	{"safety_identifier", accepted, formChat | formResponses, "who asks", nil},
+	{"metadata", accepted, formChat, "nothing is stored", nil},
+	{"metadata", honored, formResponses, "comes back in the answer", func(r *request, v value) *Error {
+		if !v.isObject() {
+			return v.bad("must be an object")
+		}
+		r.metadata = v.raw
+		return nil
+	}},
+	{"store", accepted, formChat | formResponses, "nothing is stored", nil},
+	{"service_tier", accepted, formChat | formResponses, "there is one", nil},
+	{"parallel_tool_calls", accepted, formChat | formResponses, "the model decides how many calls it writes", nil},
+	{"prompt_cache_key", accepted, formChat | formResponses, "common beginnings of prompts are found without it", nil},
+	{"prompt_cache_retention", accepted, formChat | formResponses, "the same", nil},
+	{"prediction", accepted, formChat, "a hint of speed; drafters find repetitions in the prompt", nil},
+	{"cache_prompt", accepted, formText, "the answer does not depend on what is cached", nil},
+	{"id_slot", accepted, formText, "the server chooses", nil},
+	{"return_tokens", honored, formText, "only false", onlyFalse},
+	{"modalities", honored, formChat, `only ["text"]`, readModalities},
+	{"stream_options", accepted, formResponses, "include_obfuscation: there is none", nil},
+	{"include", honored, formResponses, "only empty", onlyEmptyList},
+}, samplingFields(formText|formOllamaOptions)...)
+
+// samplingFields are those that say how a token is chosen, with llama.cpp's names, which Ollama has too.
+func samplingFields(in forms) []field {
+	number := func(low, high float64, set func(r *request, x float32)) func(*request, value) *Error {
+		return func(r *request, v value) *Error {
+			x, err := v.number(low, high)
+			if err == nil {
+				set(r, x)
+			}
+			return err
+		}
+	}
+	temperature := number(0, maxSampling, func(r *request, x float32) { r.sampling.Temperature = x })
+	topP := number(0, 1, func(r *request, x float32) { r.sampling.TopP, r.greedy = x, x == 0 })
+	off := func(name string, x float64, in forms) field {
+		return field{name, honored, in, "only the value that switches it off", onlyNumber(x)}
+	}
+	return []field{
+		{"temperature", honored, in | formResponses, "0 is greedy", temperature},
+		{"top_p", honored, in | formResponses, "keep the most likely tokens of this total probability; 1 is off, 0 is greedy", topP},
+		{"top_k", honored, in, "keep the k most likely tokens; 0 is off", func(r *request, v value) *Error {
+			n, err := v.whole(-1, anyNumber)
+			r.sampling.TopK = int(max(n, 0))
+			return err
+		}},
+		{"min_p", honored, in, "drop tokens below this share of the most likely one's probability; 0 is off", number(0, 1, func(r *request, x float32) { r.sampling.MinP = x })},
+		{"repeat_penalty", honored, in, "divides the logits of recent tokens; 1 is off", number(1e-6, maxSampling, func(r *request, x float32) { r.sampling.RepeatPenalty = x })},
+		{"repeat_last_n", honored, in, "tokens that count as recent; 0 is off, -1 is all", func(r *request, v value) *Error {
+			n, err := v.whole(-1, anyNumber)
+			r.sampling.PenaltyLastN, r.window = int(n), n == 0
+			return err
+		}},
+		{"frequency_penalty", honored, in, "subtracted for each recent occurrence", number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.FrequencyPenalty = x })},
+		{"presence_penalty", honored, in, "subtracted once for a recent token", number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.PresencePenalty = x })},
+		{"seed", honored, in, "the same seed gives the same answer; -1 is another each time", func(r *request, v value) *Error {
+			n, err := v.whole(math.MinInt64, math.MaxInt64)
+			r.sampling.Seed, r.seeded = uint64(n), n != -1
+			return err
+		}},
+		off("typical_p", 1, in), off("tfs_z", 1, in), off("mirostat", 0, in), off("xtc_probability", 0, in), off("dry_multiplier", 0, in), off("dynatemp_range", 0, in),
+		{"mirostat_tau", accepted, in, "mirostat is off", nil}, {"mirostat_eta", accepted, in, "mirostat is off", nil},
+		{"penalize_newline", honored, formOllamaOptions, "only true", onlyTrue},
+	}
+}
+
+// maxTop is the most alternatives of a token, and maxChoices the most answers to a request, as in OpenAI's API.
+const (
+	maxTop     = 20
+	maxChoices = 128
+)
+
+// tables are the fields by form and name.
+type tables map[forms]map[string]*field
+
+func newTables() tables {
+	out := tables{}
+	for i := range formNames {
+		f := forms(1) << i
+		out[f] = map[string]*field{}
+		for j := range fields {
+			if fields[j].in&f != 0 {
+				out[f][fields[j].name] = &fields[j]
+			}
+		}
+	}
+	return out
+}
+
+// read reads the object at v by the table of a form.
+func (t tables) read(form forms, r *request, v value) *Error {
+	members, err := split(v.path, v.raw)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		at := value{join(v.path, m.name), m.raw}
+		f := t[form][m.name]
+		switch {
+		case f == nil:
+			return unknownField(at.path)
+		case at.null() || f.read == nil:
+		default:
+			if err := f.read(r, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

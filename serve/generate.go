@@ -1,0 +1,219 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+// piece is what a decoder tells about one token, or about its end.
+type piece struct {
+	index int // of the answer
+	token speculative.Token
+	text  string        // the token's, with the spelling of marks
+	top   []engine.Prob // alternatives: P is the logarithm of the probability
+	from  source
+	round *round             // that the token is the first of
+	stats *speculative.Stats // so far, if asked for
+	last  bool
+	end   speculative.End
+	err   error
+}
+
+// source says who proposed a token.
+type source string
+
+const (
+	fromTarget  source = "target"
+	fromDraft   source = "draft"
+	fromLookup  source = "lookup"
+	fromGrammar source = "grammar"
+)
+
+// round is what a chunk tells about a round of speculation.
+type round struct {
+	Drafted  int     `json:"n_draft"`
+	Accepted int     `json:"n_accept"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// run computes the plan's answers, at most places at a time, and calls take with what the decoders bring, on this goroutine.
+// An error of take ends the decoders. run returns when all of them have ended.
+func (p *plan) run(ctx context.Context, places int, take func([]piece) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	b := newBuffer(p.m.server.o.StreamBuffer, len(p.tasks))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	next := make(chan int, len(p.tasks))
+	for i := range p.tasks {
+		next <- i
+	}
+	close(next)
+	for range min(places, len(p.tasks)) {
+		running.Go(func() {
+			for i := range next {
+				b.close(p.answer(ctx, i, b))
+			}
+		})
+	}
+	var pieces []piece
+	for {
+		var more bool
+		var err error
+		if pieces, more, err = b.take(ctx, pieces); err != nil || !more {
+			return err
+		}
+		if err := take(pieces); err != nil {
+			return err
+		}
+	}
+}
+
+// answer computes one answer and returns its last piece. A panic ends this answer alone.
+func (p *plan) answer(ctx context.Context, index int, b *buffer) (last piece) {
+	last = piece{index: index, last: true}
+	defer func() {
+		if x := recover(); x != nil {
+			p.m.server.metrics.panics.Add(1)
+			p.m.server.o.Log.Error("panic in a request", "panic", fmt.Sprint(x), "stack", string(debug.Stack()))
+			last = piece{index: index, last: true, err: fmt.Errorf("panic: %v", x)}
+		}
+	}()
+	t := &p.tasks[index]
+	g := &generation{plan: p, task: t, index: index}
+	if err := g.open(ctx); err != nil {
+		last.err = err
+		return last
+	}
+	defer g.close()
+	overflow := false
+	for token, err := range g.decoder.Generate(ctx, t.prompt, t.sampling) {
+		if err != nil {
+			if last.err = err; token.Text != "" {
+				b.put(piece{index: index, token: token, text: token.Text})
+			}
+			break
+		}
+		if overflow = !b.put(g.piece(token)); overflow {
+			break
+		}
+	}
+	stats := g.decoder.Stats()
+	last.stats, last.end = &stats, stats.End
+	if overflow {
+		last.err = errSlowReader
+	}
+	return last
+}
+
+// generation is a task under way.
+type generation struct {
+	*plan
+	task    *task
+	index   int
+	decoder *speculative.Decoder
+	key     string // of what is learned
+	closers []func()
+
+	round   *round // waits for its first token
+	lookups *lookups
+	rows    *rowTap
+}
+
+// open makes the decoder: sequences, drafter, and what was learned from earlier texts.
+func (g *generation) open(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	m, t := g.m, g.task
+	target, err := m.target.open(ctx, t.prompt)
+	if err != nil {
+		return err
+	}
+	g.closers = append(g.closers, target.Close)
+	if g.trace {
+		g.lookups = &lookups{}
+	}
+	drafter, done, err := m.newDrafter(ctx, g.spec, t.prompt, g.lookups)
+	if err != nil {
+		return err
+	}
+	g.closers = append(g.closers, done)
+	o := g.decoderOptions(t)
+	if g.logprobs && g.top > 0 {
+		g.rows = &rowTap{top: g.top}
+		o.Verifier = g.rows.tap(o.Verifier)
+	}
+	if g.trace {
+		o.Trace = func(r *speculative.Round) {
+			g.round = &round{r.Drafted(), r.Accepted(), (r.Drafting + r.Verifying).Seconds()}
+		}
+	}
+	g.decoder = speculative.New(target, drafter, o)
+	g.key = fmt.Sprint(g.spec.Drafter, " ", g.spec.Schedule, " ", g.spec.Max)
+	if state := m.learned.get(g.key); state != nil {
+		// A state that does not fit would be this package's mistake; the decoder then learns anew.
+		if err := g.decoder.Restore(state); err != nil {
+			m.server.o.Log.Warn("learned state refused", "model", m.name, "error", err)
+		}
+	}
+	return nil
+}
+
+// close keeps what was learned and gives the sequences back.
+func (g *generation) close() {
+	if g.decoder != nil && g.spec.Drafter != "none" {
+		if state, err := g.decoder.Save(); err == nil {
+			g.m.learned.put(g.key, state)
+		}
+	}
+	for _, f := range g.closers {
+		f()
+	}
+	g.closers = nil
+}
+
+// piece tells about a token.
+func (g *generation) piece(t speculative.Token) piece {
+	p := piece{index: g.index, token: t, text: t.Text, from: fromTarget}
+	if g.format != nil && g.m.tok.IsControl(t.ID) { // decoders leave control tokens out, and the parser needs the marks
+		p.text += g.format.Spell(g.m.tok, t.ID)
+	}
+	if g.rows != nil {
+		p.top = g.rows.next()
+	}
+	if t.Drafted {
+		p.from = g.source(t)
+	}
+	if g.trace {
+		p.round, g.round = g.round, nil
+	}
+	if g.wantTimings {
+		s := g.decoder.Stats()
+		p.stats = &s
+	}
+	return p
+}
+
+// source says who proposed an accepted token. Where the draft model and a lookup proposed the same, it is the lookup's.
+func (g *generation) source(t speculative.Token) source {
+	switch g.spec.Drafter {
+	case "ngram", "suffix":
+		return fromLookup
+	}
+	if g.lookups != nil && g.lookups.said[place{t.Position, t.ID}] {
+		return fromLookup
+	}
+	return fromDraft
+}
+
+// seconds is a duration in milliseconds, as timings have it.
+func milliseconds(seconds float64) float64 { return seconds * float64(time.Second/time.Millisecond) }

@@ -1,0 +1,306 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"log/slog"
+)
+
+// record is what the log and the metrics tell about one request.
+type record struct {
+	id     string
+	asked  time.Time
+	status int
+	model  string
+	queued time.Duration
+	err    error
+	stats  []slog.Attr
+}
+
+type recordKey struct{}
+
+func recordOf(ctx context.Context) *record {
+	if r, ok := ctx.Value(recordKey{}).(*record); ok {
+		return r
+	}
+	return &record{}
+}
+
+func (l *record) plan(p *plan, queued time.Duration) { l.model, l.queued = p.m.name, queued }
+
+func (l *record) failed(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// answered notes the figures of answers, complete or not.
+func (l *record) answered(r *reading) {
+	t := r.totals()
+	l.stats = append(l.stats, slog.Int("prompt_tokens", t.Prompt), slog.Int("tokens", t.Generated), slog.Int("drafted", t.Drafted), slog.Int("accepted", t.Accepted))
+	if r.server().o.LogPrompts {
+		for i := range r.answers {
+			l.stats = append(l.stats, slog.String("prompt", r.m.tok.Decode(r.tasks[i].prompt)), slog.String("answer", r.answers[i].reasoning+r.answers[i].content))
+		}
+	}
+}
+
+// watched notes the status that a handler writes.
+type watched struct {
+	http.ResponseWriter
+	log   *record
+	wrote bool
+}
+
+func (w *watched) WriteHeader(status int) {
+	if !w.wrote {
+		w.wrote, w.log.status = true, status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// fail answers with an error.
+func (s *Server) fail(w http.ResponseWriter, log *record, shape func(*Error) any, err error) {
+	log.failed(err)
+	e := asError(err)
+	if e.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(s.retryAfter()))
+	}
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	if ww, ok := w.(*watched); ok && ww.wrote {
+		panic(http.ErrAbortHandler) // the answer has begun: the connection ends without its end, which clients notice
+	}
+	if e.Status == statusGone {
+		log.status = statusGone
+		if e.Code == "cancelled" {
+			return // nobody listens
+		}
+	}
+	writeJSON(w, e.Status, shape(e))
+	log.status = e.Status
+}
+
+// retryAfter is in how many seconds a place may be free: the time that recent answers took, shared by the places.
+func (s *Server) retryAfter() int {
+	_, waiting := s.queue.load()
+	each := s.metrics.meanAnswer()
+	seconds := int(each*float64(waiting+1)/float64(s.o.Parallel)) + 1
+	return min(seconds, 300)
+}
+
+// recovered turns a panic into an error of the request.
+func (s *Server) recovered(err *error) {
+	x := recover()
+	if x == nil {
+		return
+	}
+	if x == http.ErrAbortHandler {
+		panic(x)
+	}
+	s.metrics.panics.Add(1)
+	s.o.Log.Error("panic in a request", "panic", fmt.Sprint(x), "stack", string(debug.Stack()))
+	*err = fmt.Errorf("panic: %v", x)
+}
+
+// shapeOf is the shape of errors of a path.
+func shapeOf(path string) func(*Error) any {
+	if strings.HasPrefix(path, "/api/") {
+		return ollamaError
+	}
+	return openAIError
+}
+
+// guard wraps the endpoints in what concerns every request: its id, its log line, who may ask, from where.
+func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
+	cross := http.NewCrossOriginProtection()
+	for _, o := range s.o.Origins {
+		if o == "*" {
+			continue
+		}
+		if err := cross.AddTrustedOrigin(o); err != nil {
+			return nil, fmt.Errorf("%w: Origins: %w", ErrOptions, err)
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := s.now()
+		log := &record{id: s.requestID(r), asked: begun}
+		ww := &watched{ResponseWriter: w, log: log}
+		h := ww.Header()
+		h.Set("X-Request-Id", log.id)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Server", "spec")
+		r = r.WithContext(context.WithValue(r.Context(), recordKey{}, log))
+		defer func() { s.logged(r, log, begun) }()
+		var err error
+		func() {
+			defer s.recovered(&err)
+			var done bool
+			if done, err = s.allow(ww, r, cross); err == nil && !done {
+				s.dispatch(mux, ww, r, log)
+			}
+		}()
+		if err != nil {
+			s.fail(ww, log, shapeOf(r.URL.Path), err)
+		}
+	}), nil
+}
+
+// dispatch calls the handler of a path; a path or method that there is not gets an error in the API's shape.
+func (s *Server) dispatch(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, log *record) {
+	if _, pattern := mux.Handler(r); pattern != "" {
+		mux.ServeHTTP(w, r)
+		return
+	}
+	e := &Error{Status: http.StatusNotFound, Type: typeNotFound, Message: fmt.Sprintf("no endpoint %s %s", r.Method, clip(r.URL.Path))}
+	probe := r.Clone(r.Context())
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		probe.Method = method
+		if _, pattern := mux.Handler(probe); pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		e.Status, e.Type, e.Message = http.StatusMethodNotAllowed, typeInvalid, fmt.Sprintf("%s takes %s, not %s", clip(r.URL.Path), strings.Join(allowed, " and "), r.Method)
+	}
+	s.fail(w, log, shapeOf(r.URL.Path), e)
+}
+
+// requestID is the client's, if it is a plain one, else a new one.
+func (s *Server) requestID(r *http.Request) string {
+	const longest = 64
+	id := r.Header.Get("X-Request-Id")
+	plain := id != "" && len(id) <= longest
+	for i := range len(id) {
+		c := id[i]
+		plain = plain && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.')
+	}
+	if plain {
+		return id
+	}
+	return s.newID("req_")
+}
+
+// allow says whether a request may be answered. done is true for requests that it has answered itself.
+func (s *Server) allow(w http.ResponseWriter, r *http.Request, cross *http.CrossOriginProtection) (done bool, err error) {
+	if !s.hostAllowed(r.Host) {
+		return false, &Error{Status: http.StatusForbidden, Type: typeForbidden, Code: "host", Message: fmt.Sprintf("the host %q is not one of this server's names", clip(r.Host))}
+	}
+	origin := r.Header.Get("Origin")
+	all := slices.Contains(s.o.Origins, "*")
+	if len(s.o.Origins) > 0 {
+		w.Header().Add("Vary", "Origin")
+	}
+	if origin != "" && (all || slices.Contains(s.o.Origins, origin)) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After")
+		if r.Method == http.MethodOptions {
+			h.Set("Access-Control-Allow-Methods", "GET, POST, HEAD, OPTIONS")
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Api-Key")
+			h.Set("Access-Control-Max-Age", "600")
+			w.WriteHeader(http.StatusNoContent)
+			return true, nil
+		}
+	}
+	if !all {
+		if err := cross.Check(r); err != nil {
+			return false, &Error{Status: http.StatusForbidden, Type: typeForbidden, Code: "cross_origin", Message: "requests from pages of other origins are refused"}
+		}
+	}
+	if !s.keyed(r) {
+		return false, &Error{Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key", Message: "the API key is missing or wrong"}
+	}
+	return false, nil
+}
+
+// hostAllowed reports whether a browser may reach the server by a name. Addresses in numbers cannot be rebound.
+func (s *Server) hostAllowed(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name) != nil {
+		return true
+	}
+	return slices.ContainsFunc(s.o.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, name) })
+}
+
+// keyed reports whether a request has one of the keys, or needs none.
+func (s *Server) keyed(r *http.Request) bool {
+	if len(s.o.Keys) == 0 {
+		return true
+	}
+	switch r.URL.Path {
+	case "/health", "/livez", "/readyz":
+		return true
+	}
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && s.isPage(r.URL.Path) {
+		return true
+	}
+	key := r.Header.Get("X-Api-Key")
+	if scheme, k, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		key = strings.TrimSpace(k)
+	}
+	given, ok := sha256.Sum256([]byte(key)), 0
+	for _, k := range s.o.Keys {
+		want := sha256.Sum256([]byte(k))
+		ok |= subtle.ConstantTimeCompare(given[:], want[:])
+	}
+	return ok == 1
+}
+
+// logged writes a request's line.
+func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
+	if log.status == 0 {
+		log.status = http.StatusOK
+	}
+	path := r.URL.Path
+	s.metrics.request(path, log.status)
+	level := slog.LevelInfo
+	if log.status >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	if !s.o.Log.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("id", log.id), slog.String("method", r.Method), slog.String("path", clip(path)), slog.Int("status", log.status),
+		slog.Float64("seconds", s.now().Sub(begun).Seconds())}
+	if log.model != "" {
+		attrs = append(attrs, slog.String("model", log.model), slog.Float64("queued_seconds", log.queued.Seconds()))
+	}
+	attrs = append(attrs, log.stats...)
+	if log.err != nil {
+		// An error of the request may quote it: of those only the field is logged.
+		if e := asError(log.err); e.Status >= http.StatusInternalServerError && e.Status != http.StatusServiceUnavailable {
+			attrs = append(attrs, slog.String("error", log.err.Error()))
+		} else {
+			attrs = append(attrs, slog.String("error_type", e.Type), slog.String("error_param", e.Param), slog.String("error_code", e.Code))
+		}
+	}
+	s.o.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
+}

@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/specgo/spec/bpe"
+)
+
+// Endpoints of llama.cpp's server, and those that balancers ask.
+
+// tokenize answers /tokenize.
+func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ids := m.tok.Encode(r.content, bpe.EncodeOptions{AddSpecial: r.special, ParseSpecial: r.parse})
+	if ids == nil {
+		ids = []int32{}
+	}
+	if !r.pieces {
+		return struct {
+			Tokens []int32 `json:"tokens"`
+		}{ids}, nil
+	}
+	type piece struct {
+		ID    int32 `json:"id"`
+		Piece any   `json:"piece"` // the text, or its bytes where it is no text by itself
+	}
+	list := make([]piece, len(ids))
+	for i, id := range ids {
+		text, b := tokenText(m.tok, id)
+		list[i] = piece{id, text}
+		if !utf8.Valid(b) {
+			list[i].Piece = ints(b)
+		}
+	}
+	return struct {
+		Tokens []piece `json:"tokens"`
+	}{list}, nil
+}
+
+// detokenize answers /detokenize.
+func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for i, id := range r.tokens {
+		if int(id) >= m.tok.Size() {
+			return nil, badField(fmt.Sprintf("tokens[%d]", i), "the vocabulary has the ids 0 to %d, not %d", m.tok.Size()-1, id)
+		}
+	}
+	return struct {
+		Content string `json:"content"`
+	}{m.tok.Decode(r.tokens)}, nil
+}
+
+// applyTemplate answers /apply-template.
+func (s *Server) applyTemplate(ctx context.Context, r *request) (any, error) {
+	if e := needMessages(s, r); e != nil {
+		return nil, e
+	}
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	p, err := m.render(r, r.genTail)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Prompt string `json:"prompt"`
+	}{p.Text()}, nil
+}
+
+// live answers /livez: the process serves requests.
+func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// ready answers /readyz: new requests are welcome. While the server shuts down they are not.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		s.fail(w, recordOf(r.Context()), openAIError, unavailable("the server is shutting down"))
+		return
+	}
+	s.live(w, r)
+}
+
+// health answers /health, llama.cpp's readyz.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) { s.ready(w, r) }
+
+// slots answers /slots: what is computed, without any text.
+func (s *Server) slots(w http.ResponseWriter, _ *http.Request) {
+	type slot struct {
+		ID         int  `json:"id"`
+		Context    int  `json:"n_ctx"`
+		Processing bool `json:"is_processing"`
+	}
+	busy, _ := s.queue.load()
+	context := s.o.Context
+	if list := s.models.resident(); len(list) > 0 {
+		context = list[0].context
+	}
+	list := make([]slot, s.o.Parallel)
+	for i := range list {
+		list[i] = slot{i, context, i < busy}
+	}
+	writeJSON(w, http.StatusOK, list)
+}
+
+// props answers /props: what the page must know of a model.
+func (s *Server) props(w http.ResponseWriter, r *http.Request) {
+	m, release, err := s.models.acquire(r.Context(), r.URL.Query().Get("model"))
+	if err != nil {
+		s.fail(w, recordOf(r.Context()), openAIError, err)
+		return
+	}
+	defer release()
+	def, e := m.speculation(Speculation{}, 0)
+	if e != nil {
+		s.fail(w, recordOf(r.Context()), openAIError, e)
+		return
+	}
+	type choices struct {
+		Drafters  []string `json:"drafters"`
+		Schedules []string `json:"schedules"`
+		Verifiers []string `json:"verifiers"`
+		Drafter   string   `json:"drafter"`
+		Schedule  string   `json:"schedule"`
+		Max       int      `json:"max"`
+	}
+	out := struct {
+		Model       string  `json:"model"`
+		Context     int     `json:"n_ctx"`
+		Slots       int     `json:"total_slots"`
+		HasTemplate bool    `json:"chat_template"`
+		Build       string  `json:"build_info"`
+		Speculation choices `json:"speculation"`
+	}{m.name, m.context, s.o.Parallel, m.template != nil, "spec " + s.o.Version,
+		choices{m.drafters(), Schedules(), Verifiers(), def.Drafter, def.Schedule, max(def.Max, 0)}}
+	writeJSON(w, http.StatusOK, out)
+}
+
+// drafters are the names that requests may use with a model.
+func (m *loaded) drafters() (list []string) {
+	for _, name := range drafterNames {
+		if _, e := m.speculation(Speculation{Drafter: name}, 0); e == nil {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// modelObject is a model in OpenAI's lists.
+type modelObject struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Owner   string `json:"owned_by"`
+}
+
+func (s *Server) modelObject(e *slot) modelObject {
+	at := e.Modified
+	if at.IsZero() {
+		at = s.started
+	}
+	return modelObject{e.Name, "model", at.Unix(), "spec"}
+}
+
+// listModels answers /v1/models.
+func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+	list := []modelObject{}
+	for _, e := range s.models.slots {
+		list = append(list, s.modelObject(e))
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Object string        `json:"object"`
+		Data   []modelObject `json:"data"`
+	}{"list", list})
+}
+
+// showModel answers /v1/models/NAME. A name here is a model's own, also when there is one model.
+func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	for _, e := range s.models.slots {
+		if e.Name == name {
+			writeJSON(w, http.StatusOK, s.modelObject(e))
+			return
+		}
+	}
+	s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
+}
+
+func noModel(name string) *Error {
+	return &Error{Status: http.StatusNotFound, Type: typeNotFound, Param: "model", Code: "model_not_found",
+		Message: fmt.Sprintf("model: there is no model %q here; /v1/models lists them", clip(strings.TrimSpace(name)))}
+}

@@ -1,0 +1,200 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// metrics are counted since the server was made.
+type metrics struct {
+	panics atomic.Int64
+
+	mu       sync.Mutex
+	requests map[requestLabel]int64
+
+	prompt, cached, predicted, drafted, accepted, passes int64
+	promptSeconds, predictedSeconds                      float64
+	answers                                              int64
+	answerSeconds                                        float64
+
+	firstToken, perToken histogram
+}
+
+type requestLabel struct {
+	path   string
+	status int
+}
+
+// Bounds of the histograms in seconds.
+var (
+	firstTokenBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+	perTokenBounds   = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}
+)
+
+// histogram counts observations, as Prometheus has it.
+type histogram struct {
+	counts []int64 // one for each bound, and those beyond
+	sum    float64
+	n      int64
+}
+
+func (h *histogram) observe(bounds []float64, x float64) {
+	if h.counts == nil {
+		h.counts = make([]int64, len(bounds)+1)
+	}
+	at, _ := slices.BinarySearch(bounds, x)
+	h.counts[at]++
+	h.sum += x
+	h.n++
+}
+
+// labeledPaths are the paths that metrics tell apart: a label must not have as many values as clients can think of.
+func labeledPath(path string) string {
+	for _, p := range append([]string{"/tokenize", "/detokenize", "/apply-template", "/v1/embeddings", "/v1/models", "/health", "/livez", "/readyz", "/metrics", "/slots", "/props", "/"}, ollamaPaths...) {
+		if path == p {
+			return path
+		}
+	}
+	for _, ep := range endpoints {
+		if path == ep.path {
+			return path
+		}
+	}
+	return "other"
+}
+
+func (m *metrics) request(path string, status int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.requests == nil {
+		m.requests = map[requestLabel]int64{}
+	}
+	m.requests[requestLabel{labeledPath(path), status}]++
+}
+
+// answered counts a request's answers, complete or not.
+func (m *metrics) answered(r *reading) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range r.answers {
+		s := &r.answers[i].stats
+		m.prompt += int64(s.Prompt - s.Reused)
+		m.cached += int64(s.Reused)
+		m.predicted += int64(s.Generated)
+		m.drafted += int64(s.Drafted)
+		m.accepted += int64(s.Accepted)
+		m.passes += int64(s.TargetPasses)
+		m.promptSeconds += s.Prefill
+		m.predictedSeconds += s.Total - s.Prefill
+		m.answers++
+		m.answerSeconds += s.Total
+		if s.Generated > 0 {
+			m.perToken.observe(perTokenBounds, (s.Total-s.Prefill)/float64(s.Generated))
+		}
+	}
+	if !r.first.IsZero() && !r.asked.IsZero() {
+		m.firstToken.observe(firstTokenBounds, r.first.Sub(r.asked).Seconds())
+	}
+}
+
+// meanAnswer is the mean time of an answer in seconds.
+func (m *metrics) meanAnswer() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.answers == 0 {
+		return 0
+	}
+	return m.answerSeconds / float64(m.answers)
+}
+
+// writeMetrics answers /metrics: Prometheus' text format, with the names of llama.cpp's server where it has them.
+func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
+	var b strings.Builder
+	busy, waiting := s.queue.load()
+	m := &s.metrics
+	m.mu.Lock()
+	one := func(name, kind, help string, x float64) {
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s %s\n", name, help, name, kind, name, number(x))
+	}
+	rate := func(n int64, seconds float64) float64 {
+		if seconds == 0 {
+			return 0
+		}
+		return float64(n) / seconds
+	}
+	one("llamacpp:prompt_tokens_total", "counter", "Prompt tokens that were computed.", float64(m.prompt))
+	one("llamacpp:prompt_seconds_total", "counter", "Time of computing prompts.", m.promptSeconds)
+	one("llamacpp:tokens_predicted_total", "counter", "Generated tokens.", float64(m.predicted))
+	one("llamacpp:tokens_predicted_seconds_total", "counter", "Time of generating, summed over answers.", m.predictedSeconds)
+	one("llamacpp:n_decode_total", "counter", "Passes that verified and generated, summed over answers.", float64(m.passes))
+	one("llamacpp:prompt_tokens_seconds", "gauge", "Prompt tokens per second, of each answer by itself.", rate(m.prompt, m.promptSeconds))
+	one("llamacpp:predicted_tokens_seconds", "gauge", "Generated tokens per second, of each answer by itself.", rate(m.predicted, m.predictedSeconds))
+	one("llamacpp:requests_processing", "gauge", "Answers that are computed.", float64(busy))
+	one("llamacpp:requests_deferred", "gauge", "Answers that wait for a place.", float64(waiting))
+	one("spec_prompt_tokens_cached_total", "counter", "Prompt tokens that were in a cache.", float64(m.cached))
+	one("spec_tokens_drafted_total", "counter", "Drafted tokens.", float64(m.drafted))
+	one("spec_tokens_accepted_total", "counter", "Drafted tokens that became part of an answer.", float64(m.accepted))
+	one("spec_answers_total", "counter", "Answers, complete or not.", float64(m.answers))
+	one("spec_places", "gauge", "Answers that may be computed at once.", float64(s.o.Parallel))
+	one("spec_queue_capacity", "gauge", "Answers that may wait.", float64(s.o.Queue))
+	one("spec_panics_total", "counter", "Requests that ended by a panic.", float64(m.panics.Load()))
+	fmt.Fprintf(&b, "# HELP spec_requests_total Requests by path and status.\n# TYPE spec_requests_total counter\n")
+	for _, k := range slices.SortedFunc(maps.Keys(m.requests), func(a, b requestLabel) int {
+		if c := strings.Compare(a.path, b.path); c != 0 {
+			return c
+		}
+		return a.status - b.status
+	}) {
+		fmt.Fprintf(&b, "spec_requests_total{path=%q,status=\"%d\"} %d\n", k.path, k.status, m.requests[k])
+	}
+	m.firstToken.write(&b, "spec_time_to_first_token_seconds", "Time from a request's arrival to its first token.", firstTokenBounds)
+	m.perToken.write(&b, "spec_time_per_token_seconds", "Time of an answer without its prompt, per token.", perTokenBounds)
+	m.mu.Unlock()
+	s.writeModelMetrics(&b)
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	io.WriteString(w, b.String())
+}
+
+// writeModelMetrics writes what is known of the models in memory.
+func (s *Server) writeModelMetrics(b *strings.Builder) {
+	fmt.Fprintf(b, "# HELP spec_model_bytes Memory of a model's weights, with its draft.\n# TYPE spec_model_bytes gauge\n")
+	for _, m := range s.models.resident() {
+		bytes := m.Target.Bytes()
+		if m.Draft != nil {
+			bytes += m.Draft.Bytes()
+		}
+		fmt.Fprintf(b, "spec_model_bytes{model=%s} %d\n", label(m.name), bytes)
+	}
+}
+
+// label quotes a label's value.
+func label(v string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(v) + `"`
+}
+
+func (h *histogram) write(b *strings.Builder, name, help string, bounds []float64) {
+	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name)
+	total := int64(0)
+	for i, bound := range append(slices.Clone(bounds), math.Inf(1)) {
+		if h.counts != nil {
+			total += h.counts[i]
+		}
+		fmt.Fprintf(b, "%s_bucket{le=%q} %d\n", name, number(bound), total)
+	}
+	fmt.Fprintf(b, "%s_sum %s\n%s_count %d\n", name, number(h.sum), name, h.n)
+}
+
+func number(x float64) string {
+	if math.IsInf(x, 1) {
+		return "+Inf"
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}

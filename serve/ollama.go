@@ -1,0 +1,299 @@
+package serve
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/specgo/spec/chat"
+)
+
+// The API of Ollama: JSON lines, streams unless told otherwise, errors {"error": "…"}.
+
+// ollamaPaths are its paths.
+var ollamaPaths = []string{"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/ps", "/api/show", "/api/version"}
+
+func ollamaError(e *Error) any {
+	return struct {
+		Error string `json:"error"`
+	}{e.Message}
+}
+
+func needOllamaPrompt(_ *Server, r *request) *Error {
+	if r.prompts == nil {
+		return badField("prompt", "missing")
+	}
+	r.wrap = !r.raw
+	return nil
+}
+
+// ollamaAnswer is a line of /api/chat or /api/generate.
+type ollamaAnswer struct {
+	Model    string         `json:"model"`
+	Created  string         `json:"created_at"`
+	Message  *ollamaMessage `json:"message,omitempty"`
+	Response *string        `json:"response,omitempty"`
+	Thinking string         `json:"thinking,omitempty"`
+	Done     bool           `json:"done"`
+	Reason   string         `json:"done_reason,omitempty"`
+
+	// In nanoseconds.
+	Total      int64 `json:"total_duration,omitempty"`
+	Load       int64 `json:"load_duration,omitempty"`
+	Prompt     int   `json:"prompt_eval_count,omitempty"`
+	PromptTime int64 `json:"prompt_eval_duration,omitempty"`
+	Eval       int   `json:"eval_count,omitempty"`
+	EvalTime   int64 `json:"eval_duration,omitempty"`
+
+	Timings     *timings     `json:"timings,omitempty"`
+	Speculation *speculation `json:"speculation,omitempty"`
+}
+
+type ollamaMessage struct {
+	Role     string       `json:"role"`
+	Content  string       `json:"content"`
+	Thinking string       `json:"thinking,omitempty"`
+	Calls    []ollamaCall `json:"tool_calls,omitempty"`
+}
+
+type ollamaCall struct {
+	ID       string         `json:"id,omitempty"`
+	Function ollamaFunction `json:"function"`
+}
+
+type ollamaFunction struct {
+	Index     int             `json:"index"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// ollamaForm writes answers of both endpoints.
+type ollamaForm struct {
+	*reading
+	chat bool
+}
+
+func newOllamaChatForm(r *reading) form     { return &ollamaForm{r, true} }
+func newOllamaGenerateForm(r *reading) form { return &ollamaForm{r, false} }
+
+func (f *ollamaForm) line(content, thinking string) *ollamaAnswer {
+	a := &ollamaAnswer{Model: f.m.name, Created: f.server().now().UTC().Format(time.RFC3339Nano)}
+	if f.thinkGiven && !f.think {
+		thinking = ""
+	}
+	if f.chat {
+		a.Message = &ollamaMessage{Role: "assistant", Content: content, Thinking: thinking}
+	} else {
+		a.Response, a.Thinking = &content, thinking
+	}
+	return a
+}
+
+// finish makes a line the last one.
+func (f *ollamaForm) finish(a *ollamaAnswer) *ollamaAnswer {
+	s := f.totals()
+	a.Done, a.Reason = true, f.answers[0].finish
+	if a.Reason == "tool_calls" {
+		a.Reason = "stop"
+	}
+	ns := func(seconds float64) int64 { return int64(seconds * float64(time.Second)) }
+	a.Total, a.Prompt, a.PromptTime, a.Eval, a.EvalTime = ns(s.Total), s.Prompt, ns(s.Prefill), s.Generated, ns(s.Total-s.Prefill)
+	a.Timings = newTimings(&s)
+	return a
+}
+
+func (f *ollamaForm) calls() (list []ollamaCall) {
+	for i, c := range f.answers[0].calls {
+		arguments := json.RawMessage(c.Arguments)
+		if !json.Valid(arguments) {
+			arguments = encode(c.Arguments) // cut off: the text is told as it is
+		}
+		list = append(list, ollamaCall{c.ID, ollamaFunction{i, c.Name, arguments}})
+	}
+	return list
+}
+
+func (f *ollamaForm) whole() any {
+	a := &f.answers[0]
+	line := f.line(a.content, a.reasoning)
+	if f.chat {
+		line.Message.Calls = f.calls()
+	}
+	return f.finish(line)
+}
+
+func (f *ollamaForm) begin(to sink) {
+	for _, d := range f.reading.begin(0) {
+		f.delta(to, &d)
+	}
+}
+
+func (f *ollamaForm) delta(to sink, d *delta) {
+	if d.content != "" || d.reasoning != "" || d.tokens != nil {
+		line := f.line(d.content, d.reasoning)
+		if d.tokens != nil {
+			line.Speculation = &speculation{d.tokens, d.rounds}
+			if d.rounds == nil {
+				line.Speculation.Rounds = []round{}
+			}
+		}
+		to.event("", line)
+	}
+	if d.finish != "" && f.chat && len(f.answers[0].calls) > 0 { // calls come whole
+		line := f.line("", "")
+		line.Message.Calls = f.calls()
+		to.event("", line)
+	}
+}
+
+func (f *ollamaForm) end(to sink) { to.event("", f.finish(f.line("", ""))) }
+
+func (f *ollamaForm) fail(to sink, e *Error) { to.event("", ollamaError(e)) }
+
+// ollamaRoutes are the endpoints that generate no text; the others are among endpoints.
+func (s *Server) ollamaRoutes(mux *http.ServeMux) {
+	post := func(path string, f func(http.ResponseWriter, *http.Request, []byte, *record) (any, error)) {
+		mux.HandleFunc("POST "+path, s.withBody(ollamaError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+			v, err := f(w, r, body, log)
+			if err == nil {
+				writeJSON(w, http.StatusOK, v)
+			}
+			return err
+		}))
+	}
+	embed := func(form forms, one bool) func(http.ResponseWriter, *http.Request, []byte, *record) (any, error) {
+		return func(_ http.ResponseWriter, r *http.Request, body []byte, log *record) (any, error) {
+			q, e := s.parse(form, body)
+			if e != nil {
+				return nil, e
+			}
+			begun := s.now()
+			out, err := s.embed(r.Context(), q, true, log)
+			if err != nil {
+				return nil, err
+			}
+			if one {
+				return map[string]any{"embedding": out.vectors[0]}, nil
+			}
+			return struct {
+				Model   string      `json:"model"`
+				Vectors [][]float32 `json:"embeddings"`
+				Total   int64       `json:"total_duration"`
+				Load    int64       `json:"load_duration"`
+				Prompt  int         `json:"prompt_eval_count"`
+			}{out.model, out.vectors, s.now().Sub(begun).Nanoseconds(), 0, out.tokens}, nil
+		}
+	}
+	post("/api/embed", embed(formOllamaEmbed, false))
+	post("/api/embeddings", embed(formOllamaEmbeddings, true))
+	post("/api/show", s.ollamaShow)
+	mux.HandleFunc("GET /api/tags", func(w http.ResponseWriter, r *http.Request) { s.ollamaList(w, false) })
+	mux.HandleFunc("GET /api/ps", func(w http.ResponseWriter, r *http.Request) { s.ollamaList(w, true) })
+	mux.HandleFunc("GET /api/version", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"version": s.o.Version})
+	})
+}
+
+// ollamaDetails describe a model; of one that is not loaded only the format is known.
+type ollamaDetails struct {
+	Parent       string   `json:"parent_model"`
+	Format       string   `json:"format"`
+	Family       string   `json:"family"`
+	Families     []string `json:"families"`
+	Parameters   string   `json:"parameter_size"`
+	Quantization string   `json:"quantization_level"`
+}
+
+func details(m *loaded) ollamaDetails {
+	d := ollamaDetails{Format: "gguf", Families: []string{}}
+	if m != nil {
+		d.Family = m.Target.Config().Architecture
+		d.Families, d.Parameters, d.Quantization = []string{d.Family}, parameterSize(m.Target.Parameters()), m.Target.WeightTypes()
+	}
+	return d
+}
+
+// parameterSize is a number of parameters as people write it: 7.2B.
+func parameterSize(n int64) string {
+	for _, u := range []struct {
+		unit float64
+		name string
+	}{{1e9, "B"}, {1e6, "M"}, {1e3, "K"}} {
+		if float64(n) >= u.unit {
+			return number(float64(int64(float64(n)/u.unit*10))/10) + u.name
+		}
+	}
+	return number(float64(n))
+}
+
+// ollamaList answers /api/tags, all models, and /api/ps, those in memory.
+func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
+	type entry struct {
+		Name     string        `json:"name"`
+		Model    string        `json:"model"`
+		Modified string        `json:"modified_at,omitempty"`
+		Size     int64         `json:"size"`
+		Digest   string        `json:"digest"`
+		Details  ollamaDetails `json:"details"`
+		Expires  string        `json:"expires_at,omitempty"`
+		VRAM     *int64        `json:"size_vram,omitempty"`
+	}
+	loaded := map[string]*loaded{}
+	for _, m := range s.models.resident() {
+		loaded[m.name] = m
+	}
+	list := []entry{}
+	for _, e := range s.models.slots {
+		m := loaded[e.Name]
+		one := entry{Name: e.Name, Model: e.Name, Size: e.Bytes, Details: details(m)}
+		if resident {
+			if m == nil {
+				continue
+			}
+			one.VRAM, one.Expires = new(int64), m.since.AddDate(1, 0, 0).UTC().Format(time.RFC3339) // no model expires
+		} else {
+			one.Modified = time.Unix(s.modelObject(e).Created, 0).UTC().Format(time.RFC3339)
+		}
+		list = append(list, one)
+	}
+	writeJSON(w, http.StatusOK, map[string][]entry{"models": list})
+}
+
+// ollamaShow answers /api/show.
+func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte, log *record) (any, error) {
+	q, e := s.parse(formOllamaShow, body)
+	if e != nil {
+		return nil, e
+	}
+	m, release, err := s.models.acquire(r.Context(), q.model)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	log.model = m.name
+	c := m.Target.Config()
+	a := c.Architecture
+	out := struct {
+		Modelfile    string         `json:"modelfile"`
+		Parameters   string         `json:"parameters"`
+		Template     string         `json:"template"`
+		Details      ollamaDetails  `json:"details"`
+		Info         map[string]any `json:"model_info"`
+		Capabilities []string       `json:"capabilities"`
+		Modified     string         `json:"modified_at"`
+	}{Details: details(m), Capabilities: []string{"completion", "embedding"}, Modified: m.since.UTC().Format(time.RFC3339)}
+	out.Info = map[string]any{
+		"general.architecture": a, "general.parameter_count": m.Target.Parameters(), a + ".context_length": m.context, a + ".block_count": c.Layers,
+		a + ".embedding_length": c.HiddenSize, a + ".attention.head_count": c.Heads, a + ".attention.head_count_kv": c.KVHeads,
+	}
+	if m.template != nil {
+		out.Template = m.template.Source()
+		if m.template.Tools() {
+			out.Capabilities = append(out.Capabilities, "tools")
+		}
+		if m.template.Format().ThinkStart != "" || m.template.Format().Syntax == chat.SyntaxHarmony {
+			out.Capabilities = append(out.Capabilities, "thinking")
+		}
+	}
+	return out, nil
+}

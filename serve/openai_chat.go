@@ -1,0 +1,256 @@
+package serve
+
+import (
+	"encoding/json"
+)
+
+// chatAnswer is the object of /v1/chat/completions, whole or a chunk.
+type chatAnswer struct {
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Fingerprint string       `json:"system_fingerprint"`
+	Choices     []any        `json:"choices"`
+	Usage       *usage       `json:"usage,omitempty"`
+	Timings     *timings     `json:"timings,omitempty"`
+	Speculation *speculation `json:"speculation,omitempty"`
+}
+
+// speculation is what a chunk tells about who wrote it.
+type speculation struct {
+	Tokens []tracedToken `json:"tokens"`
+	Rounds []round       `json:"rounds"`
+}
+
+type chatChoice struct {
+	Index    int          `json:"index"`
+	Message  *chatMessage `json:"message"`
+	Logprobs *chatLogprob `json:"logprobs"`
+	Finish   string       `json:"finish_reason"`
+}
+
+type chatMessage struct {
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"`
+	Refusal   *string    `json:"refusal"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	Calls     []chatCall `json:"tool_calls,omitempty"`
+}
+
+type chatChunk struct {
+	Index    int          `json:"index"`
+	Delta    chatDelta    `json:"delta"`
+	Logprobs *chatLogprob `json:"logprobs"`
+	Finish   *string      `json:"finish_reason"`
+}
+
+type chatDelta struct {
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	Calls     []chatCall `json:"tool_calls,omitempty"`
+}
+
+type chatCall struct {
+	Index    *int         `json:"index,omitempty"`
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type,omitempty"`
+	Function chatFunction `json:"function"`
+}
+
+type chatFunction struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
+type chatLogprob struct {
+	Content []chatToken `json:"content"`
+}
+
+type chatToken struct {
+	Token   string       `json:"token"`
+	Logprob jsonFloat    `json:"logprob"`
+	Bytes   []int        `json:"bytes"`
+	Top     *[]chatToken `json:"top_logprobs,omitempty"`
+}
+
+// usage counts tokens. Accepted and rejected predictions are drafted tokens.
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+
+	PromptDetails struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionDetails struct {
+		Reasoning int `json:"reasoning_tokens"`
+		Accepted  int `json:"accepted_prediction_tokens"`
+		Rejected  int `json:"rejected_prediction_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+// fingerprint names the arithmetic: it does not depend on machine or load.
+const fingerprint = "spec"
+
+func (r *reading) usage() *usage {
+	var u usage
+	for i := range r.answers {
+		a := &r.answers[i]
+		if i == 0 || !sameTokens(r.tasks[i].prompt, r.tasks[i-1].prompt) {
+			u.Prompt += len(r.tasks[i].prompt) // one prompt with several answers counts once
+			u.PromptDetails.Cached += a.stats.Reused
+		}
+		u.Completion += a.stats.Generated
+		u.CompletionDetails.Reasoning += min(a.reasoned, a.stats.Generated)
+		u.CompletionDetails.Accepted += a.stats.Accepted
+		u.CompletionDetails.Rejected += a.stats.Drafted - a.stats.Accepted
+	}
+	u.Total = u.Prompt + u.Completion
+	return &u
+}
+
+// sameTokens reports whether two prompts are one.
+func sameTokens(a, b []int32) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// chatForm writes answers of /v1/chat/completions.
+type chatForm struct {
+	*reading
+	head chatAnswer
+	open int // answers that have not ended
+}
+
+func newChatForm(r *reading) form {
+	s := r.server()
+	f := &chatForm{reading: r, open: len(r.answers)}
+	f.head = chatAnswer{ID: s.newID("chatcmpl-"), Object: "chat.completion", Created: s.now().Unix(), Model: r.m.name, Fingerprint: fingerprint}
+	return f
+}
+
+func (f *chatForm) whole() any {
+	out := f.head
+	for i := range f.answers {
+		a := &f.answers[i]
+		m := &chatMessage{Role: "assistant", Reasoning: a.reasoning}
+		if a.content != "" || len(a.calls) == 0 {
+			m.Content = &a.content
+		}
+		for _, c := range a.calls {
+			m.Calls = append(m.Calls, chatCall{ID: c.ID, Type: "function", Function: chatFunction{c.Name, c.Arguments}})
+		}
+		c := chatChoice{Index: i, Message: m, Finish: a.finish}
+		if f.logprobs {
+			c.Logprobs = &chatLogprob{[]chatToken{}}
+			for j := range a.logprobs {
+				c.Logprobs.Content = append(c.Logprobs.Content, f.chatToken(&a.logprobs[j]))
+			}
+		}
+		out.Choices = append(out.Choices, c)
+	}
+	total := f.totals()
+	out.Usage, out.Timings = f.usage(), newTimings(&total)
+	return out
+}
+
+func (f *chatForm) begin(to sink) {
+	f.head.Object = "chat.completion.chunk"
+	empty := ""
+	for i := range f.answers {
+		f.chunk(to, chatChunk{Index: i, Delta: chatDelta{Role: "assistant", Content: &empty}}, nil)
+		for _, d := range f.reading.begin(i) {
+			f.delta(to, &d)
+		}
+	}
+}
+
+func (f *chatForm) chunk(to sink, c chatChunk, change func(*chatAnswer)) {
+	out := f.head
+	out.Choices = []any{c}
+	if change != nil {
+		change(&out)
+	}
+	to.event("", out)
+}
+
+func (f *chatForm) delta(to sink, d *delta) {
+	c := chatChunk{Index: d.index, Delta: chatDelta{Reasoning: d.reasoning}}
+	if d.content != "" {
+		c.Delta.Content = &d.content
+	}
+	for _, p := range d.calls {
+		call := chatCall{Index: &p.call, Function: chatFunction{p.name, p.arguments}}
+		if p.id != "" {
+			call.ID, call.Type = p.id, "function"
+		}
+		c.Delta.Calls = append(c.Delta.Calls, call)
+	}
+	if d.logprob != nil {
+		c.Logprobs = &chatLogprob{[]chatToken{f.chatToken(d.logprob)}}
+	}
+	if d.finish != "" { // text that the end released comes before the reason
+		if c.Delta.Content != nil || c.Delta.Reasoning != "" || c.Delta.Calls != nil {
+			f.chunk(to, c, nil)
+		}
+		f.open--
+		f.chunk(to, chatChunk{Index: d.index, Finish: &d.finish}, func(out *chatAnswer) {
+			if f.open == 0 && !f.wantUsage {
+				total := f.totals()
+				out.Timings = newTimings(&total)
+			}
+		})
+		return
+	}
+	f.chunk(to, c, func(out *chatAnswer) {
+		if d.tokens != nil {
+			out.Speculation = &speculation{d.tokens, d.rounds}
+			if d.rounds == nil {
+				out.Speculation.Rounds = []round{}
+			}
+		}
+		if f.wantTimings && d.stats != nil {
+			out.Timings = newTimings(d.stats)
+		}
+	})
+}
+
+func (f *chatForm) end(to sink) {
+	if f.wantUsage {
+		out, total := f.head, f.totals()
+		out.Choices, out.Usage, out.Timings = []any{}, f.usage(), newTimings(&total)
+		to.event("", out)
+	}
+	to.raw("[DONE]")
+}
+
+func (f *chatForm) fail(to sink, e *Error) { to.event("", e.wire()) }
+
+func (r *reading) chatToken(t *tokenLogprob) chatToken {
+	out := chatToken{Token: t.text, Logprob: jsonFloat(t.p), Bytes: ints(t.bytes), Top: &[]chatToken{}}
+	for _, p := range t.top {
+		text, b := tokenText(r.m.tok, p.ID)
+		*out.Top = append(*out.Top, chatToken{Token: text, Logprob: jsonFloat(p.P), Bytes: ints(b)})
+	}
+	return out
+}
+
+func ints(b []byte) []int {
+	out := make([]int, len(b))
+	for i, c := range b {
+		out[i] = int(c)
+	}
+	return out
+}
+
+// jsonFloat is a number that JSON can hold: infinite ones become OpenAI's -9999.
+type jsonFloat float32
+
+func (x jsonFloat) MarshalJSON() ([]byte, error) {
+	if x < -9999 {
+		x = -9999
+	}
+	if x != x || x > 9999 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float32(x))
+}

@@ -1,0 +1,120 @@
+package serve
+
+// completionAnswer is the object of /v1/completions, whole or a chunk.
+type completionAnswer struct {
+	ID          string             `json:"id"`
+	Object      string             `json:"object"`
+	Created     int64              `json:"created"`
+	Model       string             `json:"model"`
+	Fingerprint string             `json:"system_fingerprint"`
+	Choices     []completionChoice `json:"choices"`
+	Usage       *usage             `json:"usage,omitempty"`
+	Timings     *timings           `json:"timings,omitempty"`
+	Speculation *speculation       `json:"speculation,omitempty"`
+}
+
+type completionChoice struct {
+	Text     string             `json:"text"`
+	Index    int                `json:"index"`
+	Logprobs *completionLogprob `json:"logprobs"`
+	Finish   *string            `json:"finish_reason"`
+}
+
+// completionLogprob is the older form of log-probabilities.
+type completionLogprob struct {
+	Tokens  []string               `json:"tokens"`
+	Each    []jsonFloat            `json:"token_logprobs"`
+	Top     []map[string]jsonFloat `json:"top_logprobs"`
+	Offsets []int                  `json:"text_offset"`
+}
+
+func (l *completionLogprob) add(r *reading, t *tokenLogprob) {
+	l.Tokens = append(l.Tokens, t.text)
+	l.Each = append(l.Each, jsonFloat(t.p))
+	l.Offsets = append(l.Offsets, t.at)
+	top := map[string]jsonFloat{}
+	for _, p := range t.top {
+		text, _ := tokenText(r.m.tok, p.ID)
+		if _, ok := top[text]; !ok { // of tokens with one text the more likely
+			top[text] = jsonFloat(p.P)
+		}
+	}
+	l.Top = append(l.Top, top)
+}
+
+// completionForm writes answers of /v1/completions.
+type completionForm struct {
+	*reading
+	head completionAnswer
+	open int
+}
+
+func newCompletionForm(r *reading) form {
+	s := r.server()
+	return &completionForm{reading: r, open: len(r.answers),
+		head: completionAnswer{ID: s.newID("cmpl-"), Object: "text_completion", Created: s.now().Unix(), Model: r.m.name, Fingerprint: fingerprint}}
+}
+
+func (f *completionForm) whole() any {
+	out := f.head
+	for i := range f.answers {
+		a := &f.answers[i]
+		c := completionChoice{Text: a.content, Index: i, Finish: &a.finish}
+		if f.logprobs {
+			c.Logprobs = &completionLogprob{Tokens: []string{}, Each: []jsonFloat{}, Top: []map[string]jsonFloat{}, Offsets: []int{}}
+			for j := range a.logprobs {
+				c.Logprobs.add(f.reading, &a.logprobs[j])
+			}
+		}
+		out.Choices = append(out.Choices, c)
+	}
+	total := f.totals()
+	out.Usage, out.Timings = f.usage(), newTimings(&total)
+	return out
+}
+
+func (f *completionForm) begin(to sink) {
+	for i := range f.answers {
+		for _, d := range f.reading.begin(i) {
+			f.delta(to, &d)
+		}
+	}
+}
+
+func (f *completionForm) delta(to sink, d *delta) {
+	out := f.head
+	c := completionChoice{Text: d.content, Index: d.index}
+	if d.logprob != nil {
+		c.Logprobs = &completionLogprob{}
+		c.Logprobs.add(f.reading, d.logprob)
+	}
+	if d.tokens != nil {
+		out.Speculation = &speculation{d.tokens, d.rounds}
+		if d.rounds == nil {
+			out.Speculation.Rounds = []round{}
+		}
+	}
+	if f.wantTimings && d.stats != nil {
+		out.Timings = newTimings(d.stats)
+	}
+	if d.finish != "" {
+		c.Finish = &d.finish
+		if f.open--; f.open == 0 && !f.wantUsage {
+			total := f.totals()
+			out.Timings = newTimings(&total)
+		}
+	}
+	out.Choices = []completionChoice{c}
+	to.event("", out)
+}
+
+func (f *completionForm) end(to sink) {
+	if f.wantUsage {
+		out, total := f.head, f.totals()
+		out.Choices, out.Usage, out.Timings = []completionChoice{}, f.usage(), newTimings(&total)
+		to.event("", out)
+	}
+	to.raw("[DONE]")
+}
+
+func (f *completionForm) fail(to sink, e *Error) { to.event("", e.wire()) }

@@ -1,0 +1,173 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Options configure a [Server]. Models is needed; every other field has a useful zero value.
+type Options struct {
+	Models []Entry // the first is the default
+
+	// Memory bounds the bytes of loaded models, by what their entries say: models that nobody uses are unloaded, the one
+	// unused for longest first. 0 is no bound.
+	Memory int64
+
+	Context  int             // most tokens of a sequence, prompt and answer; 0 is the model's
+	KV       string          // storage of KV caches, as engine.SessionOptions has it
+	Sampling engine.Sampling // where a request does not say otherwise; a zero Seed is another for each request
+
+	Speculation Speculation // where neither a request nor its model says otherwise
+
+	Parallel  int // answers computed at once; 0 is DefaultParallel
+	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none
+	MaxTokens int // most tokens of an answer; 0 is no bound but the context
+
+	MaxBody      int64         // bytes of a body; 0 is DefaultMaxBody
+	BodyTimeout  time.Duration // for a body to arrive; 0 is DefaultBodyTimeout
+	WriteTimeout time.Duration // for a client to take a piece of an answer; 0 is DefaultWriteTimeout
+	RequestTime  time.Duration // for a request in all; 0 is no bound
+	StreamBuffer int           // tokens that wait for a slow client before its request is cancelled; 0 is DefaultStreamBuffer
+
+	// Keys are the API keys, one of which every request must have, except for health checks and the page's files. None: all
+	// requests are answered.
+	Keys []string
+	// Hosts are the names by which browsers may address the server, beside localhost and addresses in numbers: other names are
+	// refused, because a page could point its own name here (DNS rebinding). "*" allows all.
+	Hosts []string
+	// Origins are the web origins whose pages may use the server (CORS), such as "https://chat.example.org"; "*" allows all.
+	Origins []string
+
+	Pooling string // of embeddings: PoolMean or PoolLast; "" is PoolMean
+
+	Log        *slog.Logger // one line per request, without texts; nil: none
+	LogPrompts bool         // with the texts of prompts and answers
+
+	Version string // for /api/version; "" is "0.0.0"
+	Page    bool   // serve the page at /
+}
+
+// Defaults of Options.
+const (
+	DefaultParallel     = 4
+	DefaultQueue        = 256
+	DefaultMaxBody      = 16 << 20
+	DefaultBodyTimeout  = 30 * time.Second
+	DefaultWriteTimeout = 30 * time.Second
+	DefaultStreamBuffer = 4096
+)
+
+// Ways in which hidden states become an embedding.
+const (
+	PoolMean = "mean" // of all tokens
+	PoolLast = "last" // the last token's
+)
+
+// Entry is a model that can be loaded.
+type Entry struct {
+	Name     string    // by which requests choose it
+	Bytes    int64     // of memory, once loaded, with its draft; 0: not known
+	Modified time.Time // for lists
+	// Load loads it. It is called when a request needs the model and it is not there; its errors go to the log, and to
+	// clients as 503 without their text.
+	Load func(ctx context.Context) (*Model, error)
+}
+
+// Model is a loaded model with its draft.
+type Model struct {
+	Target *engine.Model
+	Draft  *engine.Model // nil: none
+
+	Template string   // the chat template; "" is that of the target's file
+	Stops    []string // texts that end an answer under Template, which are no tokens
+
+	Speculation Speculation // where a request does not say otherwise
+	Close       func()      // frees the models; nil: nothing to do
+}
+
+// Speculation says who drafts, how much, and how drafts are verified. The zero value of a field is a default: that of
+// the model, then that of the server, then the one named here.
+type Speculation struct {
+	Drafter  string // see Drafters; "" is tree with a draft model, else ngram
+	Schedule string // see Schedules; "" is auto
+	Verify   string // see Verifiers; "" is greedy at temperature 0, else match. rejection and block change the text, not its distribution
+	Max      int    // most tokens of a draft; 0 is the schedule's own
+	Min      int    // tokens before which a schedule does not end a draft
+	Off      bool   // no drafts
+}
+
+// MaxDraft is the greatest draft length that may be asked for.
+const MaxDraft = 64
+
+// ErrOptions is wrapped by the errors of [New].
+var ErrOptions = errors.New("serve: options")
+
+// check fills in defaults.
+func (o *Options) check() error {
+	if len(o.Models) == 0 {
+		return fmt.Errorf("%w: no models", ErrOptions)
+	}
+	seen := map[string]bool{}
+	for i, e := range o.Models {
+		switch {
+		case e.Load == nil || e.Name == "":
+			return fmt.Errorf("%w: Models[%d] has no name or no Load", ErrOptions, i)
+		case seen[e.Name]:
+			return fmt.Errorf("%w: two models are called %s", ErrOptions, e.Name)
+		}
+		seen[e.Name] = true
+	}
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"Memory", o.Memory}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)}, {"MaxBody", o.MaxBody},
+		{"BodyTimeout", int64(o.BodyTimeout)}, {"WriteTimeout", int64(o.WriteTimeout)}, {"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
+		if n.n < 0 {
+			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)
+		}
+	}
+	if err := o.Speculation.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if o.Pooling == "" {
+		o.Pooling = PoolMean
+	}
+	if o.Pooling != PoolMean && o.Pooling != PoolLast {
+		return fmt.Errorf("%w: Pooling %q", ErrOptions, o.Pooling)
+	}
+	for _, k := range o.Keys {
+		if k == "" {
+			return fmt.Errorf("%w: an empty key", ErrOptions)
+		}
+	}
+	orInt := func(p *int, n int) {
+		if *p == 0 {
+			*p = n
+		}
+	}
+	orInt(&o.Parallel, DefaultParallel)
+	orInt(&o.Queue, DefaultQueue)
+	orInt(&o.StreamBuffer, DefaultStreamBuffer)
+	o.Queue = max(o.Queue, 0)
+	if o.MaxBody == 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if o.BodyTimeout == 0 {
+		o.BodyTimeout = DefaultBodyTimeout
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = DefaultWriteTimeout
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Version == "" {
+		o.Version = "0.0.0"
+	}
+	return nil
+}

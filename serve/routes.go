@@ -1,0 +1,116 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+)
+
+// routes are the endpoints. A request that has come this far is allowed to.
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, ep := range endpoints {
+		mux.HandleFunc("POST "+ep.path, s.withBody(ep.error, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+			return s.generate(w, r, ep, body, log)
+		}))
+	}
+	answer := func(path string, form forms, f func(context.Context, *request) (any, error)) {
+		mux.HandleFunc("POST "+path, s.withBody(openAIError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+			q, e := s.parse(form, body)
+			if e != nil {
+				return e
+			}
+			v, err := f(r.Context(), q)
+			if err == nil {
+				writeJSON(w, http.StatusOK, v)
+			}
+			return err
+		}))
+	}
+	answer("/tokenize", formTokenize, s.tokenize)
+	answer("/detokenize", formDetokenize, s.detokenize)
+	answer("/apply-template", formTemplate, s.applyTemplate)
+	mux.HandleFunc("POST /v1/embeddings", s.withBody(openAIError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+		v, err := s.embeddings(r.Context(), formEmbeddings, body, true, log)
+		if err == nil {
+			writeJSON(w, http.StatusOK, v)
+		}
+		return err
+	}))
+	get := func(path string, f func(http.ResponseWriter, *http.Request)) { mux.HandleFunc("GET "+path, f) }
+	get("/v1/models", s.listModels)
+	get("/v1/models/{name...}", s.showModel)
+	get("/health", s.health)
+	get("/livez", s.live)
+	get("/readyz", s.ready)
+	get("/metrics", s.writeMetrics)
+	get("/slots", s.slots)
+	get("/props", s.props)
+	s.ollamaRoutes(mux)
+	s.pageRoutes(mux)
+	return mux
+}
+
+// withBody reads the body of a request and answers with the error of f. It bounds how many bodies are inside.
+func (s *Server) withBody(shape func(*Error) any, f func(http.ResponseWriter, *http.Request, []byte, *record) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		log := recordOf(r.Context())
+		most := int64(s.o.Parallel + s.o.Queue + spareRequests)
+		defer s.inside.Add(-1)
+		if s.inside.Add(1) > most {
+			s.fail(w, log, shape, errBusy())
+			return
+		}
+		ctx, cancel := s.joined(r.Context())
+		defer cancel()
+		r = r.WithContext(ctx)
+		var err error
+		func() {
+			defer s.recovered(&err)
+			var body []byte
+			if body, err = s.readBody(w, r); err == nil {
+				err = f(w, r, body, log)
+			}
+		}()
+		if err != nil {
+			s.fail(w, log, shape, err)
+		}
+	}
+}
+
+// spareRequests is how many bodies may be read beside those of requests that are answered or wait.
+const spareRequests = 64
+
+// generate answers a request of an endpoint that generates text.
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, body []byte, log *record) error {
+	q := s.newRequest()
+	q.stream = ep.stream
+	if e := checkJSON(body); e != nil {
+		return e
+	}
+	if e := s.tables.read(ep.form, q, value{raw: body}); e != nil {
+		return e
+	}
+	ctx := r.Context()
+	j, err := s.prepare(ctx, ep, q, true, log)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	defer func() {
+		s.metrics.answered(j.reading)
+		log.answered(j.reading)
+	}()
+	if !q.stream {
+		v, err := s.whole(ctx, ep, j)
+		if err == nil {
+			writeJSON(w, http.StatusOK, v)
+		}
+		return err
+	}
+	begun, err := s.stream(ctx, ep, j, s.newLines(w, ep.sse))
+	if begun && err != nil {
+		log.failed(err) // it was told in the stream, if anybody listened
+		return nil
+	}
+	return err
+}

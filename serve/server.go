@@ -1,0 +1,278 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var zeroTime time.Time
+
+// Server answers requests. It is an [http.Handler], safe for concurrent use.
+type Server struct {
+	o       Options
+	tables  tables
+	models  *pool
+	queue   queue
+	metrics metrics
+	handler http.Handler
+
+	base     context.Context // ends when the server is closed
+	cancel   context.CancelFunc
+	work     sync.WaitGroup // loads under way
+	inside   atomic.Int64   // requests with a body
+	draining atomic.Bool
+	started  time.Time
+
+	now   func() time.Time
+	newID func(prefix string) string
+}
+
+// New makes a server. It loads no model: the first request does, or [Server.Load].
+func New(o Options) (*Server, error) {
+	o.Models, o.Keys, o.Hosts, o.Origins = slices.Clone(o.Models), slices.Clone(o.Keys), slices.Clone(o.Hosts), slices.Clone(o.Origins)
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, tables: newTables(), now: time.Now, newID: randomID}
+	s.started = s.now()
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.queue = queue{most: o.Parallel, longest: o.Queue}
+	s.models = newPool(s)
+	handler, err := s.guard(s.routes())
+	if err != nil {
+		return nil, err
+	}
+	s.handler = handler
+	return s, nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Load loads a model now instead of at the first request for it; "" is the default one.
+func (s *Server) Load(ctx context.Context, name string) error {
+	_, release, err := s.models.acquire(ctx, name)
+	if err == nil {
+		release()
+	}
+	return err
+}
+
+// Drain makes /readyz answer 503 from now on, so that balancers send no more requests. Requests are still answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Cancel ends what is under way. Clients are told, where they still listen.
+func (s *Server) Cancel() { s.Drain(); s.cancel() }
+
+// Close cancels what is under way and frees the models. The program's http.Server must accept no more requests:
+// Close waits for those that are inside.
+func (s *Server) Close() {
+	s.Cancel()
+	for s.inside.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.work.Wait()
+	s.models.close()
+}
+
+// randomID is an id with a prefix, as "chatcmpl-…".
+func randomID(prefix string) string { return prefix + rand.Text() }
+
+// endpoint is one that generates text.
+type endpoint struct {
+	path   string
+	form   forms
+	make   func(*reading) form
+	sse    bool                           // streams are server-sent events, else JSON lines
+	stream bool                           // unless the body says otherwise
+	check  func(*Server, *request) *Error // what the body must have
+	error  func(*Error) any
+}
+
+func openAIError(e *Error) any { return e.wire() }
+
+var endpoints = []*endpoint{
+	{path: "/v1/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages, error: openAIError},
+	{path: "/v1/completions", form: formCompletion, make: newCompletionForm, sse: true, check: needPrompt, error: openAIError},
+	{path: "/v1/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput, error: openAIError},
+	{path: "/api/chat", form: formOllamaChat, make: newOllamaChatForm, stream: true, check: needMessages, error: ollamaError},
+	{path: "/api/generate", form: formOllamaGenerate, make: newOllamaGenerateForm, stream: true, check: needOllamaPrompt, error: ollamaError},
+}
+
+func needMessages(_ *Server, r *request) *Error {
+	if r.messages == nil {
+		return badField("messages", "missing")
+	}
+	return nil
+}
+
+func needPrompt(_ *Server, r *request) *Error {
+	if r.prompts == nil {
+		return badField("prompt", "missing")
+	}
+	return nil
+}
+
+// parse reads a body.
+func (s *Server) parse(form forms, body []byte) (*request, *Error) {
+	if err := checkJSON(body); err != nil {
+		return nil, err
+	}
+	r := s.newRequest()
+	if err := s.tables.read(form, r, value{raw: body}); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// job is a request with what it holds while it is answered.
+type job struct {
+	*reading
+	places int
+	leave  []func()
+}
+
+func (j *job) close() {
+	for _, f := range slices.Backward(j.leave) {
+		f()
+	}
+}
+
+// prepare binds a body to its model and waits for places. The job must be closed.
+func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded bool, log *record) (*job, error) {
+	if err := ep.check(s, r); err != nil {
+		return nil, err
+	}
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{leave: []func(){release}}
+	p, err := m.plan(r)
+	if err != nil {
+		j.close()
+		return nil, err
+	}
+	begun := s.now()
+	places, leave, err := s.queue.enter(ctx, len(p.tasks), bounded)
+	if err != nil {
+		j.close()
+		return nil, err
+	}
+	j.reading, j.places, j.leave = p.newReading(), places, append(j.leave, leave)
+	j.asked = log.asked
+	log.plan(p, s.now().Sub(begun))
+	return j, nil
+}
+
+// whole answers a job in one piece.
+func (s *Server) whole(ctx context.Context, ep *endpoint, j *job) (any, error) {
+	f := ep.make(j.reading)
+	for i := range j.answers {
+		j.begin(i)
+	}
+	if err := j.run(ctx, j.places, func(list []piece) error {
+		for _, p := range list {
+			j.read(p)
+		}
+		return j.err()
+	}); err != nil {
+		return nil, err
+	}
+	return f.whole(), nil
+}
+
+// stream answers a job piece by piece. An error before anything was sent is returned; a later one is told in the stream
+// and returned too.
+func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (begun bool, err error) {
+	f := ep.make(j.reading)
+	err = j.run(ctx, j.places, func(list []piece) error {
+		for _, p := range list {
+			if p.err != nil && !begun {
+				return p.err
+			}
+			if !begun {
+				begun = true
+				f.begin(to)
+			}
+			if d, ok := j.read(p); ok {
+				f.delta(to, &d)
+			}
+			if p.err != nil {
+				return p.err
+			}
+		}
+		return to.flush()
+	})
+	if err == nil {
+		f.end(to)
+		return begun, to.flush()
+	}
+	if begun {
+		f.fail(to, asError(err))
+		to.flush() // the client may be gone: err is what is told
+	}
+	return begun, err
+}
+
+// Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the answer is
+// what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499.
+func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, answer []byte) {
+	s.inside.Add(1)
+	defer s.inside.Add(-1)
+	ctx, cancel := s.joined(ctx)
+	defer cancel()
+	log := &record{asked: s.now()}
+	v, err := s.do(ctx, path, body, log)
+	if err != nil {
+		e := asError(err)
+		s.metrics.request(path, e.Status)
+		return e.Status, encode(e.wire())
+	}
+	s.metrics.request(path, http.StatusOK)
+	return http.StatusOK, encode(v)
+}
+
+func (s *Server) do(ctx context.Context, path string, body []byte, log *record) (v any, err error) {
+	defer s.recovered(&err)
+	if path == "/v1/embeddings" {
+		return s.embeddings(ctx, formEmbeddings, body, false, log)
+	}
+	for _, ep := range endpoints {
+		if ep.path != path || !ep.sse {
+			continue
+		}
+		r, e := s.parse(ep.form, body)
+		if e != nil {
+			return nil, e
+		}
+		if r.stream {
+			return nil, badField("stream", "answers of a batch are not streamed")
+		}
+		j, err := s.prepare(ctx, ep, r, false, log)
+		if err != nil {
+			return nil, err
+		}
+		defer j.close()
+		defer func() { s.metrics.answered(j.reading) }()
+		return s.whole(ctx, ep, j)
+	}
+	return nil, &Error{Status: http.StatusNotFound, Type: typeNotFound, Message: fmt.Sprintf("no endpoint %s", clip(path))}
+}
+
+// joined is a context that also ends with the server, and by the time that a request may take.
+func (s *Server) joined(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.base, cancel)
+	timeout := func() {}
+	if s.o.RequestTime > 0 {
+		ctx, timeout = context.WithTimeout(ctx, s.o.RequestTime)
+	}
+	return ctx, func() { stop(); timeout(); cancel() }
+}

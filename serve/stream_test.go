@@ -1,0 +1,200 @@
+package serve
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// stable replaces what differs from run to run: times, ids and what was cached and drafted.
+func stable(text string) string {
+	for _, r := range []struct{ from, to string }{
+		{`"timings":\{[^}]*\}`, `"timings":{}`},
+		{`"seconds":[0-9.e+-]+`, `"seconds":0`},
+		{`"(created|created_at)":[0-9]+`, `"$1":0`},
+		{`"created_at":"[^"]*"`, `"created_at":""`},
+		{`(chatcmpl-|cmpl-|resp_|msg_|call_|fc_|rs_)[0-9]+`, `${1}N`},
+		{`"(cached_tokens|accepted_prediction_tokens|rejected_prediction_tokens)":[0-9]+`, `"$1":0`},
+		{`"(total_duration|prompt_eval_duration|eval_duration)":[0-9]+`, `"$1":0`},
+	} {
+		text = regexp.MustCompile(r.from).ReplaceAllString(text, r.to)
+	}
+	return text
+}
+
+// The bytes of streams, with times and ids replaced.
+func TestStreamBytes(t *testing.T) {
+	s := newTester(t, nil)
+	const head = `{"id":"chatcmpl-N","object":"chat.completion.chunk","created":0,"model":"go","system_fingerprint":"spec","choices":[`
+	const cut = `{"id":"cmpl-N","object":"text_completion","created":0,"model":"go","system_fingerprint":"spec","choices":[`
+	for name, c := range map[string]struct{ path, body, want string }{
+		"chat": {"/v1/chat/completions", `{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":3,"stream":true,"stream_options":{"include_usage":true}}`,
+			"data: " + head + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+				"data: " + head + `{"index":0,"delta":{"content":"\n//"},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+				"data: " + head + `{"index":0,"delta":{"content":" A"},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+				"data: " + head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}]}` + "\n\n" +
+				"data: " + head + `],"usage":{"prompt_tokens":39,"completion_tokens":3,"total_tokens":42,"prompt_tokens_details":{"cached_tokens":0},` +
+				`"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"timings":{}}` + "\n\n" +
+				"data: [DONE]\n\n"},
+		"completion": {"/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":3,"stream":true}`,
+			"data: " + cut + `{"text":"c","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+				"data: " + cut + `{"text":" *","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+				"data: " + cut + `{"text":"uint","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+				"data: " + cut + `{"text":"","index":0,"logprobs":null,"finish_reason":"length"}],"timings":{}}` + "\n\n" +
+				"data: [DONE]\n\n"},
+	} {
+		status, text, h := s.do("POST", c.path, c.body)
+		if got := stable(text); got != c.want || status != 200 || h.Get("Content-Type") != "text/event-stream; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %v\n%s\nwant\n%s", name, status, h, got, c.want)
+		}
+	}
+}
+
+// A chunk says who wrote its tokens, and the tokens are the text.
+func TestTrace(t *testing.T) {
+	s := newTester(t, nil)
+	for drafter, want := range map[string]source{"model": fromDraft, "suffix": fromLookup, "ngram": fromLookup, "none": fromTarget, "tree": fromDraft} {
+		body := `{"prompt":"for i := 0; i < n; i++ {\n\tfor i := 0; i < n; i++ {\n\tfor i := 0;","max_tokens":40,"temperature":0,"stream":true,"timings_per_token":true,` +
+			`"speculation":{"trace":true,"drafter":"` + drafter + `","schedule":"constant","max":4}}`
+		seen := map[string]int{}
+		text, traced, drafted, accepted, last := "", "", 0.0, 0.0, object(nil)
+		list := events(t, s.post("/v1/completions", body, 200))
+		for _, e := range list[:len(list)-1] {
+			o := decode(t, e)
+			last = o
+			text += o.get(t, "choices", 0, "text").(string)
+			if o["speculation"] == nil {
+				continue
+			}
+			if o.get(t, "timings", "predicted_n").(float64) < 1 {
+				t.Error("no timings with a token")
+			}
+			for _, tok := range o.get(t, "speculation", "tokens").([]any) {
+				seen[tok.(map[string]any)["source"].(string)]++
+				traced += tok.(map[string]any)["text"].(string)
+			}
+			for _, r := range o.get(t, "speculation", "rounds").([]any) {
+				drafted += r.(map[string]any)["n_draft"].(float64)
+				accepted += r.(map[string]any)["n_accept"].(float64)
+			}
+		}
+		if text != traced {
+			t.Errorf("%s: the tokens are %q, the text %q", drafter, traced, text)
+		}
+		if seen[string(want)] == 0 || drafter == "none" && len(seen) > 1 {
+			t.Errorf("%s: sources %v", drafter, seen)
+		}
+		if n := last.get(t, "timings", "draft_n"); n != drafted {
+			t.Errorf("%s: rounds drafted %v tokens, timings say %v", drafter, drafted, n)
+		}
+		if n := last.get(t, "timings", "draft_n_accepted"); n.(float64) > accepted {
+			t.Errorf("%s: rounds accepted %v tokens, timings say %v", drafter, accepted, n)
+		}
+	}
+}
+
+// A client that does not read ends its own request, and nothing else: the decoder does not wait for it.
+func TestSlowReader(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.StreamBuffer = 4; o.Parallel = 1 })
+	m, release, err := s.models.acquire(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	r := s.newRequest()
+	r.prompts, r.maxTokens = []prompt{{text: "func"}}, 200
+	p, err := m.plan(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	m.target = &hooked{sequences: m.target, closed: func() { close(ended) }}
+	err = p.run(t.Context(), 1, func(list []piece) error {
+		<-ended // the decoder fills the buffer meanwhile, and must not wait
+		return nil
+	})
+	if err != errSlowReader {
+		t.Errorf("error %v", err)
+	}
+	m.target = m.target.(*hooked).sequences
+	s.post("/v1/completions", `{"prompt":"func","max_tokens":3}`, 200)
+}
+
+// n answers have the seeds that follow each other, in the stream and whole.
+func TestChoices(t *testing.T) {
+	s := newTester(t, nil)
+	const body = `{"prompt":"func ","max_tokens":12,"temperature":1,"seed":@SEED,"n":@N@MORE}`
+	ask := func(seed, n, more string) string {
+		return s.post("/v1/completions", strings.NewReplacer("@SEED", seed, "@N", n, "@MORE", more).Replace(body), 200)
+	}
+	o := decode(t, ask("7", "6", ""))
+	texts := map[any]bool{}
+	for i := range 6 {
+		c := o.get(t, "choices", i).(map[string]any)
+		one := decode(t, ask(strconv.Itoa(7+i), "1", ""))
+		if want := one.get(t, "choices", 0, "text"); c["text"] != want || c["index"] != float64(i) {
+			t.Errorf("answer %d is %q, with its own seed %q", i, c["text"], want)
+		}
+		texts[c["text"]] = true
+	}
+	if len(texts) < 3 {
+		t.Errorf("the answers are alike: %v", texts)
+	}
+	streamed := make([]string, 6)
+	list := events(t, ask("7", "6", `,"stream":true`))
+	for _, e := range list[:len(list)-1] {
+		c := decode(t, e).get(t, "choices", 0).(map[string]any)
+		streamed[int(c["index"].(float64))] += c["text"].(string)
+	}
+	for i, text := range streamed {
+		if text != o.get(t, "choices", i, "text") {
+			t.Errorf("answer %d streamed is %q", i, text)
+		}
+	}
+	// Several prompts: the answers of each in a row.
+	o = decode(t, s.post("/v1/completions", `{"prompt":["func (r *Ring) Push(",[1,2,3]],"max_tokens":3,"n":2,"echo":true}`, 200))
+	if len(o["choices"].([]any)) != 4 || o.get(t, "choices", 1, "text") != "func (r *Ring) Push(c *uint" {
+		t.Errorf("%v", o["choices"])
+	}
+	if n := o.get(t, "usage", "completion_tokens"); n != 12.0 {
+		t.Errorf("usage %v", o["usage"])
+	}
+}
+
+// hooked are sequences that tell a test what becomes of them.
+type hooked struct {
+	sequences
+	closed func() // after a sequence's Close
+	eval   func() // before an Eval
+}
+
+type hookedSequence struct {
+	sequence
+	h *hooked
+}
+
+func (h *hooked) open(ctx context.Context, prompt []int32) (sequence, error) {
+	s, err := h.sequences.open(ctx, prompt)
+	if err != nil {
+		return nil, err
+	}
+	return &hookedSequence{s, h}, nil
+}
+
+func (s *hookedSequence) Close() {
+	s.sequence.Close()
+	if s.h.closed != nil {
+		s.h.closed()
+	}
+}
+
+func (s *hookedSequence) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	if s.h.eval != nil {
+		s.h.eval()
+	}
+	return s.sequence.Eval(ctx, tokens, parents, want)
+}
