@@ -31,7 +31,7 @@ func compareAbout() string {
 	var b strings.Builder
 	b.WriteString(`Runs every combination of the drafters, schedules, verifiers, temperatures and weights that are listed, and plain decoding in between, on the same prompts. Lists are separated by commas.
 
-  speedup     plain decoding's time per token over the setting's, prefill left out: each run is compared with the runs of plain decoding around it, medians of the repeats, then all prompts together; quartiles are over the prompts
+  speedup     plain decoding's time per token over the setting's, prefill left out: each run is compared with the runs of plain decoding around it, at most the formula's; medians of the repeats, then over the prompts, with the 95 % interval of that (bootstrap)
   formula     the speedup if a verification pass took no longer than decoding a token, for the drafts accepted and the time drafting took
   oracle      the passes of target and draft if every draft ended at its first wrong token
   BLEU        against plain decoding's text

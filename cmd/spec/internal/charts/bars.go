@@ -34,7 +34,7 @@ func (b *Bars) SVG() string {
 			high = max(high, x.Value, x.High)
 		}
 	}
-	marks := ticks(0, high*1.001, 4)
+	marks := ticks(0, high*1.001, 4, false)
 	s := scale{0, max(high*1.02, marks[len(marks)-2]), left, width - right}
 	height := 4.0
 	for _, g := range b.Groups {

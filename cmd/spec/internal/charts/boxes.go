@@ -35,7 +35,7 @@ func (b *Boxes) SVG() string {
 	if low > high {
 		return c.done(20, b.Label)
 	}
-	marks := ticks(low, high, 5)
+	marks := ticks(low, high, 5, false)
 	s := scale{marks[0], marks[len(marks)-1], left, width - right}
 	height := (row+gap)*float64(len(b.Boxes)) + 6
 	for _, m := range marks {

@@ -79,7 +79,7 @@ func TestTicks(t *testing.T) {
 		low, high float64
 		n         int
 	}{{0, 1, 4}, {0, 3.7, 4}, {2, 9.8, 5}, {0.4016, 0.4853, 5}, {0, 0, 4}, {0, 1e6, 4}} {
-		list := ticks(c.low, c.high, c.n)
+		list := ticks(c.low, c.high, c.n, false)
 		if len(list) < 2 || len(list) > 2*c.n+2 || list[0] > c.low || list[len(list)-1] < c.high {
 			t.Errorf("ticks from %v to %v: %v", c.low, c.high, list)
 		}

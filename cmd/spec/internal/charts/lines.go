@@ -38,13 +38,13 @@ func (l *Lines) SVG() string {
 	var c canvas
 	var entries []entry
 	var xs []float64
-	highY := l.Base
+	highY, whole := l.Base, true // Y are integers
 	for i := range l.Curves {
 		v := &l.Curves[i]
 		v.Points = slices.DeleteFunc(slices.Clone(v.Points), func(p Point) bool { return math.IsNaN(p.Y) || math.IsInf(p.Y, 0) })
 		entries = append(entries, entry{v.Name, v.Color, v.Dashed, v.Spots})
 		for _, p := range v.Points {
-			highY = max(highY, p.Y, p.High)
+			highY, whole = max(highY, p.Y, p.High), whole && isWhole(p.Y)
 			if !slices.Contains(xs, p.X) {
 				xs = append(xs, p.X)
 			}
@@ -60,7 +60,7 @@ func (l *Lines) SVG() string {
 	top := c.legend(entries) + 28
 	c.text("soft", "start", 0, top-13, l.Y)
 
-	marksY := ticks(0, highY, 4)
+	marksY := ticks(0, highY, 4, whole)
 	sy := scale{0, marksY[len(marksY)-1], top + body, top}
 	for _, m := range marksY {
 		c.line("grid", left, sy.at(m), width-right, sy.at(m))
@@ -70,7 +70,7 @@ func (l *Lines) SVG() string {
 	spots := !slices.ContainsFunc(l.Curves, func(v Curve) bool { return !v.Spots })
 	marksX := xs
 	if spots { // both axes are counts
-		marksX = ticks(0, xs[len(xs)-1]*1.02, 5)
+		marksX = ticks(0, xs[len(xs)-1]*1.02, 5, isWhole(xs...))
 		sx.from, sx.to = 0, marksX[len(marksX)-1]
 	}
 	place := sx.at
@@ -80,7 +80,7 @@ func (l *Lines) SVG() string {
 	}
 	last := -100.0
 	if !l.Wide && !spots {
-		marksX = ticks(xs[0], xs[len(xs)-1], 6)
+		marksX = ticks(xs[0], xs[len(xs)-1], 6, isWhole(xs...))
 		if len(xs) <= 12 {
 			marksX = xs
 		}
@@ -134,7 +134,7 @@ func (v *Curve) draw(c *canvas, x func(float64) float64, y scale, l *Lines) {
 	if !v.Spots && len(points) > 1 {
 		c.path(class, points, false)
 	}
-	size := 2.6
+	size := 3.6
 	if v.Spots {
 		size = 6
 	}
@@ -143,6 +143,10 @@ func (v *Curve) draw(c *canvas, x func(float64) float64, y scale, l *Lines) {
 		if tip == "" {
 			tip = fmt.Sprintf("%s: %.2f%s at %s%s", v.Name, p.Y, l.YUnit, label(p.X), l.XUnit)
 		}
-		c.dot(fill(v.Color), points[i].x, points[i].y, size, tip)
+		if v.Dashed {
+			c.dot(fill(v.Color), points[i].x, points[i].y, 1.6, tip)
+			continue
+		}
+		c.marker(v.Color, points[i].x, points[i].y, size, tip)
 	}
 }

@@ -37,12 +37,52 @@ func (c *canvas) dot(class string, x, y, r float64, tip string) {
 	fmt.Fprintf(&c.b, "<circle class=\"%s\" cx=\"%s\" cy=\"%s\" r=\"%s\">%s</circle>\n", class, num(x), num(y), num(r), title(tip))
 }
 
+// marker draws the shape of a color: shape and color say the same, so that a chart can be read without colors.
+func (c *canvas) marker(color int, x, y, r float64, tip string) {
+	class := fill(color)
+	turned := func(corners int, first float64) {
+		var list []point
+		for i := range corners {
+			a := first + 2*math.Pi*float64(i)/float64(corners)
+			list = append(list, point{x + 1.2*float64(r*math.Cos(a)), y + 1.2*float64(r*math.Sin(a))})
+		}
+		c.shape(class, list, tip)
+	}
+	switch color % Colors {
+	case 1:
+		c.rect(class, x-r*0.9, y-r*0.9, 1.8*r, 1.8*r, 0, tip)
+	case 2:
+		turned(3, -math.Pi/2)
+	case 3:
+		turned(4, 0)
+	case 5:
+		turned(3, math.Pi/2)
+	case 6:
+		turned(6, 0)
+	case 7: // a cross
+		a, b := 1.2*r, 0.4*r
+		c.shape(class, []point{{x - a, y - b}, {x - b, y - b}, {x - b, y - a}, {x + b, y - a}, {x + b, y - b}, {x + a, y - b},
+			{x + a, y + b}, {x + b, y + b}, {x + b, y + a}, {x - b, y + a}, {x - b, y + b}, {x - a, y + b}}, tip)
+	default:
+		c.dot(class, x, y, r, tip)
+	}
+}
+
+// shape fills a polygon.
+func (c *canvas) shape(class string, corners []point, tip string) {
+	fmt.Fprintf(&c.b, "<path class=\"%s\" d=\"%s\">%s</path>\n", class, outline(corners, true), title(tip))
+}
+
 // text writes s; anchor is start, middle or end.
 func (c *canvas) text(class, anchor string, x, y float64, s string) {
 	fmt.Fprintf(&c.b, "<text class=\"%s\" text-anchor=\"%s\" x=\"%s\" y=\"%s\">%s</text>\n", class, anchor, num(x), num(y), html.EscapeString(s))
 }
 
 func (c *canvas) path(class string, points []point, closed bool) {
+	fmt.Fprintf(&c.b, "<path class=\"%s\" d=\"%s\"/>\n", class, outline(points, closed))
+}
+
+func outline(points []point, closed bool) string {
 	var d strings.Builder
 	for i, p := range points {
 		letter := "L"
@@ -54,7 +94,7 @@ func (c *canvas) path(class string, points []point, closed bool) {
 	if closed {
 		d.WriteString("Z")
 	}
-	fmt.Fprintf(&c.b, "<path class=\"%s\" d=\"%s\"/>\n", class, d.String())
+	return d.String()
 }
 
 type point struct{ x, y float64 }
@@ -88,14 +128,18 @@ func (s scale) at(x float64) float64 {
 }
 
 // ticks are about n round numbers that cover 0 or low up to high; the last is at least high.
-func ticks(low, high float64, n int) (list []float64) {
+// Of whole values the steps are whole.
+func ticks(low, high float64, n int, whole bool) (list []float64) {
 	if !(high > low) {
 		high = low + 1
 	}
 	raw := (high - low) / float64(n)
+	if whole {
+		raw = max(1, raw)
+	}
 	step := math.Pow(10, math.Floor(math.Log10(raw)))
 	for _, m := range []float64{1, 2, 2.5, 5, 10} {
-		if step*m >= raw {
+		if step*m >= raw && (!whole || step*m == math.Trunc(step*m)) {
 			step *= m
 			break
 		}
@@ -106,6 +150,16 @@ func ticks(low, high float64, n int) (list []float64) {
 			return list
 		}
 	}
+}
+
+// isWhole reports whether all values are integers.
+func isWhole(values ...float64) bool {
+	for _, v := range values {
+		if v != math.Trunc(v) {
+			return false
+		}
+	}
+	return true
 }
 
 // label writes a value as an axis shows it.
@@ -123,10 +177,11 @@ func (c *canvas) legend(entries []entry) float64 {
 		if e.dashed {
 			class += " dash"
 		}
-		if e.spot {
-			c.dot(fill(e.color), x+7, y-4, 4.5, "")
-		} else {
+		if !e.spot {
 			c.line(class, x+1, y-4, x+14, y-4)
+		}
+		if !e.dashed {
+			c.marker(e.color, x+7.5, y-4, 4, "")
 		}
 		c.text("", "start", x+19, y, e.name)
 		x += w + 10

@@ -26,55 +26,75 @@ func (r *Report) Page(w io.Writer) error {
 	add(r.distributions())
 	p.Notes = []string{
 		"Speedup is plain decoding's time per token over the setting's, prefill left out. Each run is compared with the mean of the runs of plain decoding around it; " +
-			"a prompt's figure is the median of its repeats; whiskers and bands are the quartiles over the prompts.",
+			"a prompt's figure is the median of its repeats, and the speedup the median over the prompts; whiskers and bands are its 95 % interval (bootstrap over the prompts; of a single prompt over its runs).",
+		"A ratio is capped by the formula's, which no run can exceed unless the machine became faster in between. † fewer than 5 prompts; ‡ an interval wider than a quarter of the value.",
 		"The oracle ends every draft at its first wrong token, which no schedule can know: it is the lower bound on the passes with a drafter. " +
 			"The formula's speedup assumes that a verification pass takes as long as decoding a token.",
 	}
 	return p.Write(w)
 }
 
-// color of a schedule, the same in all charts.
-func color(name string) int {
-	switch name {
-	case "constant", "rejection":
-		return 1
-	case "heuristic", "block":
-		return 2
-	case "dynamic":
-		return 3
-	case "auto", "match", "greedy":
-		return 4
-	case "adaptive", "stairs", "stairs-faithful":
-		return 5
-	case oracle:
-		return 6
+// The hues of schedules and of verifiers, the same in all charts. A chart tells apart the one or the other.
+var (
+	scheduleHues = map[string]int{"constant": 1, "heuristic": 2, "dynamic": 3, "auto": 4, "adaptive": 5, oracle: 6}
+	verifierHues = map[string]int{"greedy": 4, "match": 3, "rejection": 1, "block": 2, "stairs": 5, "stairs-faithful": 7}
+)
+
+// hues says how the rows of a chart are colored: by verifier where they differ in that, else by schedule.
+func hues(rows []*Row) func(*Row) int {
+	byVerifier := map[string]bool{}
+	for _, row := range rows {
+		byVerifier[row.Verify] = true
 	}
-	return 0
+	if len(byVerifier) > 1 {
+		return func(row *Row) int { return verifierHues[row.Verify] }
+	}
+	return func(row *Row) int { return scheduleHues[row.Schedule] }
 }
 
-// best is the row of the greatest speedup, the oracle excepted.
+// best is the row of the greatest median speedup, the oracle excepted.
 func (r *Report) best() *Row {
 	var best *Row
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Drafter != Plain && row.Schedule != oracle && (best == nil || row.Speedup > best.Speedup) {
+		if row.Drafter != Plain && row.Schedule != oracle && (best == nil || row.Estimate.Value > best.Estimate.Value) {
 			best = row
 		}
 	}
 	return best
 }
 
+// headline names what was compared and on what, not its largest figure.
 func (r *Report) headline() string {
-	best := r.best()
-	switch {
-	case best == nil:
-		return "Nothing was compared"
-	case best.Speedup < 1:
-		return fmt.Sprintf("No speedup here: %.2fx at best", best.Speedup)
-	case best.Promised && len(r.Broken) == 0:
-		return fmt.Sprintf("The same text, %.1fx faster", best.Speedup)
+	var drafters, prompts, temperatures []string
+	add := func(list *[]string, name string) {
+		if !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
 	}
-	return fmt.Sprintf("%.1fx faster", best.Speedup)
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Drafter != Plain {
+			add(&drafters, row.Drafter)
+		}
+		add(&prompts, row.Prompts)
+		add(&temperatures, temperatureName(row.Temperature))
+	}
+	if len(drafters) == 0 {
+		return "Speculative decoding: nothing was compared"
+	}
+	if len(temperatures) > 2 {
+		temperatures = []string{fmt.Sprintf("%d temperatures", len(temperatures))}
+	}
+	return fmt.Sprintf("Speculative decoding: drafter %s; %s prompts; %s", enumerate(drafters), enumerate(prompts), enumerate(temperatures))
+}
+
+// enumerate writes "a", "a and b", "a, b and c".
+func enumerate(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
 func (r *Report) lead() string {
@@ -98,8 +118,9 @@ func (r *Report) tiles() (list []charts.Tile) {
 		return nil
 	}
 	list = append(list,
-		charts.Tile{Figure: fmt.Sprintf("%.2fx", best.Speedup), Label: fmt.Sprintf("best: %s, %s", best.name(), best.Prompts)},
-		charts.Tile{Figure: fmt.Sprintf("%.0f tok/s", best.TokensPerSecond), Label: fmt.Sprintf("plain decoding: %.0f", best.TokensPerSecond/best.Speedup)},
+		charts.Tile{Figure: fmt.Sprintf("%.2fx%s", best.Estimate.Value, best.Estimate.Flag()),
+			Label: fmt.Sprintf("greatest median speedup: %s, %s; 95 %% interval %.2f to %.2f", best.name(), best.Prompts, best.Estimate.Low, best.Estimate.High)},
+		charts.Tile{Figure: fmt.Sprintf("%.0f tok/s", best.TokensPerSecond), Label: fmt.Sprintf("there; plain decoding: %.0f", best.TokensPerSecond/best.Speedup)},
 		charts.Tile{Figure: fmt.Sprintf("%.2f", best.TokensPerPass), Label: fmt.Sprintf("tokens per pass of the target, %.0f %% of drafts accepted", 100*best.Acceptance)},
 	)
 	same, promised := 0, 0
@@ -182,15 +203,13 @@ func (r *Report) bySchedule() charts.Section {
 	}
 	for _, g := range r.groups(false) {
 		b := charts.Bars{Unit: "x", Base: 1, Label: "Speedup by drafter and schedule, " + g.caption()}
-		rows := r.rows(g)
+		rows := slices.DeleteFunc(r.rows(g), r.isSwept)
 		kinds := map[string]bool{}
 		for _, row := range rows {
 			kinds[row.Verify] = true
 		}
+		color := hues(rows)
 		for _, row := range rows {
-			if r.isSwept(row) {
-				continue
-			}
 			name := row.setting.Limits()
 			if len(kinds) > 1 {
 				name += " " + row.Verify
@@ -201,8 +220,8 @@ func (r *Report) bySchedule() charts.Section {
 				last++
 			}
 			b.Groups[last].Bars = append(b.Groups[last].Bars, charts.Bar{
-				Name: name, Value: row.Speedup, Low: row.SpeedupLow, High: row.SpeedupHigh, Color: color(row.Schedule),
-				Tip: fmt.Sprintf("%s, %s: %.2fx, quartiles %.2f to %.2f; %.0f %% accepted, %.2f tokens per pass", row.name(), row.Verify, row.Speedup, row.SpeedupLow, row.SpeedupHigh, 100*row.Acceptance, row.TokensPerPass),
+				Name: name, Value: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High, Color: color(row),
+				Tip: fmt.Sprintf("%s, %s: %s; %d prompts; %.0f %% accepted, %.2f tokens per pass", row.name(), row.Verify, row.Estimate, row.NPrompts, 100*row.Acceptance, row.TokensPerPass),
 			})
 		}
 		if len(b.Groups) > 0 && (len(b.Groups) > 1 || len(b.Groups[0].Bars) > 1) {
@@ -216,7 +235,7 @@ func (r *Report) bySchedule() charts.Section {
 func (r *Report) byLength() charts.Section {
 	s := charts.Section{
 		Title: "Speedup by draft length",
-		Text:  "Measured, with quartiles over the prompts; dotted: the formula's value for the measured acceptance. For stairs the batch has one row more than a draft has tokens.",
+		Text:  "Measured: the median over the prompts with its 95 % interval; dotted: the formula's value for the measured acceptance. For stairs the batch has one row more than a draft has tokens.",
 	}
 	for _, g := range r.groups(true) {
 		var done []*Row
@@ -236,13 +255,12 @@ func (r *Report) byLength() charts.Section {
 				caption = fmt.Sprintf("%s, %s, %s", row.Drafter, row.Verify, g.caption())
 			}
 			l.Label = "Speedup by " + l.X + ": " + caption
-			measured := charts.Curve{Name: "measured", Color: color(row.Verify)}
+			measured := charts.Curve{Name: "measured, median and 95 % interval", Color: verifierHues[row.Verify]}
 			formula := charts.Curve{Name: "formula", Color: 0, Dashed: true}
 			slices.SortFunc(sweep, func(a, b *Row) int { return a.DraftMax - b.DraftMax })
 			for _, x := range sweep {
 				at := float64(x.DraftMax) + stairs
-				low, high := x.spread()
-				measured.Points = append(measured.Points, charts.Point{X: at, Y: x.Speedup, Low: low, High: high})
+				measured.Points = append(measured.Points, charts.Point{X: at, Y: x.Estimate.Value, Low: x.Estimate.Low, High: x.Estimate.High})
 				formula.Points = append(formula.Points, charts.Point{X: at, Y: x.Formula})
 			}
 			l.Curves = []charts.Curve{measured, formula}
@@ -250,15 +268,6 @@ func (r *Report) byLength() charts.Section {
 		}
 	}
 	return s
-}
-
-// spread is the quartiles over prompts, or, of a single prompt, over its runs.
-func (row *Row) spread() (low, high float64) {
-	if row.NPrompts != 1 || len(row.RunSeconds) < 3 {
-		return row.SpeedupLow, row.SpeedupHigh
-	}
-	slow, mid, quick := quartiles(row.RunSeconds)
-	return row.Speedup * mid / quick, row.Speedup * mid / slow
 }
 
 func (r *Report) byTemperature() charts.Section {
@@ -298,15 +307,15 @@ func (r *Report) byTemperature() charts.Section {
 				byDrafter[n.drafter] = l
 				drafters = append(drafters, n.drafter)
 			}
-			c := charts.Curve{Name: n.verify + ", " + n.schedule, Color: color(n.verify)}
+			c := charts.Curve{Name: n.verify + ", " + n.schedule, Color: verifierHues[n.verify]}
 			if len(kinds) == 1 {
-				c = charts.Curve{Name: n.schedule, Color: color(n.schedule)}
+				c = charts.Curve{Name: n.schedule, Color: scheduleHues[n.schedule]}
 			}
 			for i := range r.Rows {
 				row := &r.Rows[i]
 				fits := row.Prompts == g.prompts && row.Weights == g.weights && row.Drafter == n.drafter && row.Schedule == n.schedule && row.DraftMax == 0 && row.Confidence == 0
 				if fits && (row.Verify == n.verify || row.Temperature == 0 && row.Verify == "greedy") {
-					c.Points = append(c.Points, charts.Point{X: float64(row.Temperature), Y: row.Speedup, Low: row.SpeedupLow, High: row.SpeedupHigh})
+					c.Points = append(c.Points, charts.Point{X: float64(row.Temperature), Y: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High})
 				}
 			}
 			slices.SortFunc(c.Points, func(a, b charts.Point) int {
@@ -342,7 +351,7 @@ func roundTemperatures(l *charts.Lines) *charts.Lines {
 func (r *Report) draftLengths() charts.Section {
 	s := charts.Section{
 		Title: "Tokens drafted, round by round",
-		Text:  "The mean over the prompts that had such a round; the band is between the quartiles of the oracle's drafts. A good schedule follows the oracle, which drafts what will be accepted and one token more.",
+		Text:  "The mean over the prompts that had such a round, where there are at least 5; the band is between the quartiles of the oracle's drafts. A good schedule follows the oracle, which drafts what will be accepted and one token more.",
 	}
 	for _, g := range r.groups(false) {
 		rows := r.rows(g)
@@ -355,12 +364,12 @@ func (r *Report) draftLengths() charts.Section {
 		for _, d := range drafters {
 			l := charts.Lines{X: "round", Y: "tokens drafted", Label: "Tokens drafted by round, " + g.caption()}
 			for _, row := range rows {
-				if row.Drafter != d || r.isSwept(row) || row.NPrompts < 2 {
+				if row.Drafter != d || r.isSwept(row) {
 					continue
 				}
-				c := charts.Curve{Name: row.setting.Limits(), Color: color(row.Schedule), Dashed: row.Schedule == oracle}
+				c := charts.Curve{Name: row.setting.Limits(), Color: scheduleHues[row.Schedule], Dashed: row.Schedule == oracle}
 				for _, at := range row.Lengths {
-					if at.Texts < max(2, row.NPrompts/3) {
+					if at.Texts < fewPrompts { // the rest is of a few long texts
 						break
 					}
 					p := charts.Point{X: float64(at.Round), Y: at.Mean, Tip: fmt.Sprintf("%s, round %d: %.1f tokens over %d prompts, quartiles %.1f to %.1f", row.Schedule, at.Round, at.Mean, at.Texts, at.Low, at.High)}
@@ -389,7 +398,9 @@ func (r *Report) passes() charts.Section {
 	}
 	for _, g := range r.groups(false) {
 		l := charts.Lines{X: "passes of the draft model", Y: "passes of the target", Label: "Passes of target and draft, " + g.caption()}
-		for _, row := range r.rows(g) {
+		rows := r.rows(g)
+		color := hues(rows)
+		for _, row := range rows {
 			if row.Drafter != "model" || r.isSwept(row) || row.DraftPasses == 0 || strings.HasPrefix(row.Verify, "stairs") {
 				continue
 			}
@@ -397,7 +408,7 @@ func (r *Report) passes() charts.Section {
 			if row.Verify != "greedy" && row.Verify != "match" {
 				name += " " + row.Verify
 			}
-			l.Curves = append(l.Curves, charts.Curve{Name: name, Color: color(row.Schedule), Spots: true, Points: []charts.Point{{
+			l.Curves = append(l.Curves, charts.Curve{Name: name, Color: color(row), Spots: true, Points: []charts.Point{{
 				X: float64(row.DraftPasses), Y: float64(row.TargetPasses), Tip: fmt.Sprintf("%s: %d passes of the target, %d of the draft", name, row.TargetPasses, row.DraftPasses),
 			}}})
 		}
@@ -429,9 +440,9 @@ func (r *Report) distributions() charts.Section {
 			case row.Drafter == Plain:
 				add(row, "plain", 0)
 			case stairs && row.DraftMax == 6:
-				add(row, "stairs, batch 7", color(row.Verify))
+				add(row, row.Verify+", batch 7", verifierHues[row.Verify])
 			case !stairs && !r.isSwept(row):
-				add(row, row.Drafter+" "+row.Schedule, color(row.Schedule))
+				add(row, row.Drafter+" "+row.Schedule, scheduleHues[row.Schedule])
 			}
 		}
 		if len(b.Boxes) > 1 {

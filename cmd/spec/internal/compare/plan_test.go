@@ -86,8 +86,8 @@ func TestBrokenPromise(t *testing.T) {
 		plan:  Plan{Sets: []Set{{"code", []Prompt{{"p1", "x"}}}}, Settings: []Setting{s}},
 		cells: map[key]*cell{},
 	}
-	x.record(key{s.plain(), 0, 0}, 0, &run{ids: []int32{1, 2, 3}, seconds: 3, plain: 1})
-	x.record(key{s, 0, 0}, 0, &run{ids: []int32{1, 5, 3}, seconds: 1, plain: 1})
+	x.record(key{s.plain(), 0, 0}, 0, &Timed{IDs: []int32{1, 2, 3}, Seconds: 3, Before: 1, After: 1})
+	x.record(key{s, 0, 0}, 0, &Timed{IDs: []int32{1, 5, 3}, Seconds: 1, Before: 1, After: 1})
 	r := x.report()
 	err := r.Err()
 	if err == nil || len(r.Broken) != 1 || !strings.Contains(err.Error(), "prompt p1, model auto greedy at temperature 0: token 2 is 5, plain decoding has 2") {

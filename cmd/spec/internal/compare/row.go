@@ -46,6 +46,7 @@ type Row struct {
 	SpeedupMedian float64        `json:"speedup_median"` // over the prompts, each the median of its pairs of runs
 	SpeedupLow    float64        `json:"speedup_low"`    // quartiles
 	SpeedupHigh   float64        `json:"speedup_high"`
+	Estimate      Estimate       `json:"speedup_estimate"` // the median over the prompts with its 95 % interval; of a single prompt over its runs
 	ByPrompt      []PromptResult `json:"by_prompt"`
 	Formula       float64        `json:"formula_speedup"` // Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
 	AgainstFirst  float64        `json:"speedup_over_first_weights"`
@@ -134,7 +135,7 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 		Promised: Identical(s.Verify), Same: true, setting: s, set: set,
 		ByPrompt: []PromptResult{}, Lengths: []LengthRound{}, RunSeconds: []float64{},
 	}
-	var speedups, lengths []float64
+	var speedups, lengths, single []float64
 	var plainTime, plainTokens, weights, share float64
 	var score bleu
 	totals := map[int]*total{}
@@ -147,13 +148,13 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 		var seconds, ratios, base []float64
 		result := PromptResult{ID: prompt.ID, Same: true}
 		for n, r := range c.runs {
-			seconds = append(seconds, r.seconds)
-			ratios = append(ratios, r.plain/r.perToken())
-			base = append(base, r.plain)
-			result.Tokens = len(r.ids)
-			if !slices.Equal(r.ids, plain.runs[0].ids) {
+			seconds = append(seconds, r.Seconds)
+			ratios = append(ratios, r.Speedup())
+			base = append(base, r.Plain())
+			result.Tokens = len(r.IDs)
+			if !slices.Equal(r.IDs, plain.runs[0].IDs) {
 				if result.Same && row.Promised {
-					report.Broken = append(report.Broken, difference(s, prompt, r.ids, plain.runs[0].ids))
+					report.Broken = append(report.Broken, difference(s, prompt, r.IDs, plain.runs[0].IDs))
 				}
 				result.Same, row.Same = false, false
 			}
@@ -163,21 +164,22 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 			if n == 0 || c.runs[n-1].repeat != r.repeat { // plain decoding is run several times in a repeat
 				totals[r.repeat].add(r)
 			}
-			row.RunSeconds = append(row.RunSeconds, r.seconds)
+			row.RunSeconds = append(row.RunSeconds, r.Seconds)
 		}
 		row.NPrompts++
 		row.NRuns += len(c.runs)
 		row.NTokens += result.Tokens
 		result.Seconds, result.Speedup = median(seconds), median(ratios)
+		single = ratios
 		row.ByPrompt = append(row.ByPrompt, result)
 		row.Seconds += result.Seconds
 		speedups = append(speedups, result.Speedup)
-		plainTime += median(base) * float64(len(plain.runs[0].ids))
-		plainTokens += float64(len(plain.runs[0].ids))
+		plainTime += median(base) * float64(len(plain.runs[0].IDs))
+		plainTokens += float64(len(plain.runs[0].IDs))
 		weight := plain.median()
 		weights, share = weights+weight, share+weight/result.Speedup
-		score.add(c.runs[0].text, plain.runs[0].text)
-		for i, n := range c.runs[0].lengths {
+		score.add(c.runs[0].Text, plain.runs[0].Text)
+		for i, n := range c.runs[0].Lengths {
 			byRound[i] = append(byRound[i], float64(n))
 			lengths = append(lengths, float64(n))
 		}
@@ -190,6 +192,11 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 	row.plainPerToken = plainTime / max(1, plainTokens)
 	row.TokensPerSecond, row.Speedup = 1/perToken, weights/share
 	row.SpeedupLow, row.SpeedupMedian, row.SpeedupHigh = quartiles(speedups)
+	row.Estimate = EstimateOf(speedups)
+	if row.NPrompts == 1 {
+		row.Estimate = EstimateOf(single)
+		row.Estimate.N = 1
+	}
 	row.counts(totals)
 	if s.Drafter == Plain {
 		row.Speedup, row.Formula = 1, 1
@@ -206,7 +213,7 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 func (c *cell) median() float64 {
 	var list []float64
 	for i := range c.runs {
-		list = append(list, c.runs[i].seconds)
+		list = append(list, c.runs[i].Seconds)
 	}
 	return median(list)
 }
@@ -217,17 +224,17 @@ type total struct {
 	drafting, verifying                                        float64
 }
 
-func (t *total) add(r run) {
-	s := r.stats
+func (t *total) add(r Timed) {
+	s := r.Stats
 	t.target += s.TargetPasses
 	t.draft += s.DraftPasses
 	t.drafted += s.Drafted
 	t.accepted += s.Accepted
 	t.rounds += s.Rounds
-	t.tokens += len(r.ids)
+	t.tokens += len(r.IDs)
 	t.drafting += s.Draft
 	t.verifying += s.Verify
-	t.rejected += r.rejected
+	t.rejected += r.Rejected
 }
 
 func (row *Row) counts(totals map[int]*total) {
@@ -280,7 +287,7 @@ func (x *experiment) oracles(r *Report) {
 		for j := range x.plan.Sets[row.set].Prompts {
 			a, b := x.cells[key{row.setting.plain(), row.set, j}], x.cells[key{base, row.set, j}]
 			if a != nil && b != nil {
-				score.add(a.runs[0].text, b.runs[0].text)
+				score.add(a.runs[0].Text, b.runs[0].Text)
 			}
 		}
 		row.BLEUFirst = score.score()
@@ -314,26 +321,4 @@ func mean(list []float64) (m float64) {
 		m += x / float64(len(list))
 	}
 	return m
-}
-
-func median(list []float64) float64 {
-	_, m, _ := quartiles(list)
-	return m
-}
-
-// quartiles interpolates between the sorted values.
-func quartiles(list []float64) (low, mid, high float64) {
-	if len(list) == 0 {
-		return 0, 0, 0
-	}
-	list = slices.Sorted(slices.Values(list))
-	at := func(q float64) float64 {
-		place := q * float64(len(list)-1)
-		i := int(place)
-		if i+1 == len(list) {
-			return list[i]
-		}
-		return list[i] + (place-float64(i))*(list[i+1]-list[i])
-	}
-	return at(0.25), at(0.5), at(0.75)
 }

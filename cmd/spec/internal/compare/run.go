@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/speculative"
@@ -24,27 +23,8 @@ type Lab struct {
 	Progress func(done, total int, now string) // may be nil
 }
 
-// plainEvery is how many settings are run between two runs of plain decoding, with whose mean they
-// are compared: few, so that a machine that slows down slows down both.
-const plainEvery = 2
-
-// run is one text.
-type run struct {
-	repeat   int
-	seconds  float64 // of decoding: prefill left out
-	plain    float64 // of the plain runs around it, per token
-	ids      []int32
-	text     string
-	rejected int // rounds in which a token was rejected
-	stats    speculative.Stats
-	lengths  []int // tokens drafted, by round
-}
-
-// perToken is the run's time for a token, in seconds.
-func (r *run) perToken() float64 { return r.seconds / float64(max(1, len(r.ids))) }
-
 // cell holds the runs of one setting on one prompt.
-type cell struct{ runs []run }
+type cell struct{ runs []Timed }
 
 // Run carries the plan out. When it is interrupted or fails, it returns the error with a report of
 // what was measured by then, which is nil when nothing was.
@@ -155,24 +135,26 @@ func (x *experiment) weights(ctx context.Context, weights string) error {
 // long as that: its schedule keeps what it measured from one prompt to the next, as in use. A
 // negative repeat is a warm-up on the first prompt.
 func (x *experiment) cycle(ctx context.Context, pair *Pair, weights string, t float32, settings []Setting, repeat int) error {
-	base := Setting{Weights: weights, Temperature: t, Drafter: Plain}
-	plain, err := newSubject(pair, base, x.plan)
+	bench, err := NewBench(pair, settings, x.plan)
 	if err != nil {
 		return err
-	}
-	subjects := map[Setting]*subject{}
-	for _, s := range settings {
-		if subjects[s], err = newSubject(pair, s, x.plan); err != nil {
-			return err
-		}
 	}
 	for i, set := range x.plan.Sets {
 		for j, prompt := range set.Prompts {
 			if repeat < 0 && (i > 0 || j > 0) {
 				return nil
 			}
-			ids := pair.Tokenizer.Encode(prompt.Text, bpe.EncodeOptions{AddSpecial: true})
-			if err := x.round(ctx, subjects, settings, plain, ids, key{base, i, j}, repeat); err != nil {
+			wanted := func(s Setting) bool {
+				if repeat >= x.repeats(s) {
+					return false
+				}
+				if x.lab.Progress != nil {
+					x.lab.Progress(x.done, x.total, fmt.Sprintf("%s, %s", prompt.ID, s))
+				}
+				return true
+			}
+			err := bench.Round(ctx, prompt.Text, wanted, func(s Setting, r *Timed) { x.record(key{s, i, j}, repeat, r) })
+			if err != nil {
 				return fmt.Errorf("prompt %s, %w", prompt.ID, err)
 			}
 		}
@@ -180,51 +162,7 @@ func (x *experiment) cycle(ctx context.Context, pair *Pair, weights string, t fl
 	return nil
 }
 
-// round runs all settings on one prompt: plain, two of them, plain, two more, and so on to plain.
-func (x *experiment) round(ctx context.Context, subjects map[Setting]*subject, settings []Setting, plain *subject, ids []int32, at key, repeat int) error {
-	base := func() (*run, error) {
-		r, err := plain.run(ctx, ids, nil)
-		if err != nil {
-			return nil, fmt.Errorf("plain: %w", err)
-		}
-		r.plain = r.perToken()
-		x.record(at, repeat, r)
-		return r, nil
-	}
-	before, err := base()
-	if err != nil {
-		return err
-	}
-	for group := range slices.Chunk(settings, plainEvery) {
-		runs := map[Setting]*run{}
-		for _, s := range group {
-			if repeat >= x.repeats(s) {
-				continue
-			}
-			if x.lab.Progress != nil {
-				x.lab.Progress(x.done, x.total, fmt.Sprintf("%s, %s", x.plan.Sets[at.set].Prompts[at.prompt].ID, s))
-			}
-			if runs[s], err = subjects[s].run(ctx, ids, before.ids); err != nil {
-				return fmt.Errorf("%s: %w", s, err)
-			}
-		}
-		if len(runs) == 0 {
-			continue
-		}
-		after, err := base()
-		if err != nil {
-			return err
-		}
-		for s, r := range runs {
-			r.plain = (before.plain + after.plain) / 2
-			x.record(key{s, at.set, at.prompt}, repeat, r)
-		}
-		before = after
-	}
-	return nil
-}
-
-func (x *experiment) record(k key, repeat int, r *run) {
+func (x *experiment) record(k key, repeat int, r *Timed) {
 	if repeat < 0 {
 		return
 	}
@@ -236,83 +174,4 @@ func (x *experiment) record(k key, repeat int, r *run) {
 	}
 	r.repeat = repeat
 	x.cells[k].runs = append(x.cells[k].runs, *r)
-}
-
-// subject is a decoder with one setting.
-type subject struct {
-	setting Setting
-	plan    Plan
-	pair    *Pair
-	drafter speculative.Drafter
-	decoder *speculative.Decoder
-	now     *run
-}
-
-func newSubject(pair *Pair, s Setting, plan Plan) (*subject, error) {
-	x := &subject{setting: s, plan: plan, pair: pair}
-	if s.Drafter == Plain {
-		x.decoder = speculative.New(pair.Target, nil, x.options(nil, nil))
-		return x, nil
-	}
-	var err error
-	if x.drafter, err = pair.Drafter(s.Drafter); err != nil {
-		return nil, err
-	}
-	if s.Schedule == oracle {
-		return x, nil // made anew for each text
-	}
-	return x, x.start(nil)
-}
-
-func (x *subject) start(text []int32) error {
-	schedule, err := x.setting.schedule(text)
-	if err != nil {
-		return err
-	}
-	verify, err := x.setting.verifier()
-	if err != nil {
-		return err
-	}
-	x.decoder = speculative.New(x.pair.Target, x.drafter, x.options(schedule, verify))
-	return nil
-}
-
-func (x *subject) options(schedule speculative.Schedule, verify speculative.Verifier) speculative.Options {
-	longest := max(DraftLongest, x.setting.DraftMax)
-	if x.setting.Schedule == oracle {
-		longest = max(longest, x.plan.Tokens)
-	}
-	return speculative.Options{
-		Schedule: schedule, Verifier: verify, DraftMax: longest, MaxTokens: x.plan.Tokens, Tokenizer: x.pair.Tokenizer,
-		Trace: func(r *speculative.Round) {
-			x.now.lengths = append(x.now.lengths, r.Drafted())
-			if r.Accepted() < r.Drafted() {
-				x.now.rejected++
-			}
-		},
-	}
-}
-
-// run generates one text; plain is plain decoding's, for the oracle.
-func (x *subject) run(ctx context.Context, prompt, plain []int32) (*run, error) {
-	if x.setting.Schedule == oracle {
-		if err := x.start(slices.Concat(prompt, plain)); err != nil {
-			return nil, err
-		}
-	}
-	sampling := x.plan.Sampling
-	sampling.Temperature = x.setting.Temperature
-	x.now = &run{ids: make([]int32, 0, x.plan.Tokens), lengths: make([]int, 0, x.plan.Tokens)}
-	var text strings.Builder
-	for token, err := range x.decoder.Generate(ctx, prompt, sampling) {
-		if err != nil {
-			return nil, err
-		}
-		x.now.ids = append(x.now.ids, token.ID)
-		text.WriteString(token.Text)
-	}
-	x.now.text = text.String()
-	x.now.stats = x.decoder.Stats()
-	x.now.seconds = x.now.stats.Total - x.now.stats.Prefill
-	return x.now, nil
 }

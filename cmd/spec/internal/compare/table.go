@@ -12,7 +12,7 @@ import (
 // columns of the table. Those left out first, where there is no room, have the greatest Drop.
 var columns = []terminal.Column{
 	{Head: "drafter", Left: true}, {Head: "schedule", Left: true}, {Head: "verify", Left: true, Drop: 1},
-	{Head: "speedup"}, {Head: "quartiles", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3}, {Head: "accepted", Drop: 2},
+	{Head: "speedup"}, {Head: "95 %", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3}, {Head: "accepted", Drop: 2},
 	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10}, {Head: "oracle draft", Drop: 11},
 	{Head: "BLEU", Drop: 8}, {Head: "same text", Left: true},
 }
@@ -46,11 +46,31 @@ func (r *Report) Table(w io.Writer, width int) error {
 	if len(dropped) > 0 {
 		b.WriteString("\n" + terminal.Wrap("Columns left out at this width: "+strings.Join(dropped, ", ")+".", width))
 	}
+	if few, noisy := r.flags(); few || noisy {
+		note := ""
+		if few {
+			note += " † fewer than 5 prompts."
+		}
+		if noisy {
+			note += " ‡ the interval is wider than a quarter of the value."
+		}
+		b.WriteString("\n" + terminal.Wrap(note[1:], width))
+	}
 	for _, text := range r.Broken {
 		b.WriteString("\n" + terminal.Wrap("BROKEN PROMISE: "+terminal.Line(text, 0), width))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// flags reports whether a speedup carries the mark of few prompts, or of a wide interval.
+func (r *Report) flags() (few, noisy bool) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Drafter != Plain {
+			few, noisy = few || row.Estimate.Few(), noisy || row.Estimate.Noisy()
+		}
+	}
+	return few, noisy
 }
 
 // title describes a group of rows.
@@ -94,7 +114,7 @@ func (row *Row) cells() []string {
 	}
 	return []string{
 		row.Drafter, row.setting.Limits(), row.Verify,
-		fmt.Sprintf("%.2f", row.Speedup), fmt.Sprintf("%.2f-%.2f", row.SpeedupLow, row.SpeedupHigh), fmt.Sprintf("%.2f", row.Formula), rate,
+		fmt.Sprintf("%.2f%s", row.Estimate.Value, row.Estimate.Flag()), fmt.Sprintf("%.2f-%.2f", row.Estimate.Low, row.Estimate.High), fmt.Sprintf("%.2f", row.Formula), rate,
 		fmt.Sprintf("%.0f %%", 100*row.Acceptance), fmt.Sprintf("%.2f", row.TokensPerPass),
 		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
 		fmt.Sprintf("%.0f", row.BLEU), same,
