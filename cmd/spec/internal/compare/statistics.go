@@ -71,24 +71,23 @@ func (e Estimate) String() string {
 	return fmt.Sprintf("%.2f%s (%.2f-%.2f)", e.Value, e.Flag(), e.Low, e.High)
 }
 
-// Speedup is the run's speedup over plain decoding around it. It is capped by the formula of Leviathan et al. for the passes that
-// it took and the time that its drafting took: a verification pass that reads all weights takes no less time than decoding a
-// token, so a greater ratio means that the machine became faster between the runs.
+// Speedup is the run's speedup over plain decoding around it, capped as [Capped] says.
 func (r *Timed) Speedup() float64 {
-	ratio := r.Plain() / r.PerToken()
-	if most := r.Formula(); most > 0 {
-		return min(ratio, most)
-	}
+	ratio, _ := Capped(r.Plain(), r.Seconds, len(r.IDs), r.Stats.Rounds, r.Stats.Draft)
 	return ratio
 }
 
-// Formula is the speedup if every verification pass took as long as decoding a token. 0 without rounds.
-func (r *Timed) Formula() float64 {
-	if r.Stats.Rounds == 0 || r.Plain() <= 0 {
-		return 0
+// Capped is the speedup of a text over plain decoding, and the formula's (Leviathan et al. 2023, theorem 3.8) for the rounds that it
+// took and the seconds of its drafting: what it would be if every verification pass took as long as decoding a token. The
+// speedup is at most that: a verification pass reads all weights too, so a greater ratio means that the machine became faster between the
+// runs. plain is in seconds per token. Without rounds there is no formula, and nothing is capped.
+func Capped(plain, seconds float64, tokens, rounds int, drafting float64) (speedup, formula float64) {
+	speedup = float64(plain*float64(tokens)) / seconds
+	if rounds == 0 || plain <= 0 {
+		return speedup, 0
 	}
-	passes := float64(r.Plain() * float64(r.Stats.Rounds))
-	return float64(r.Plain()*float64(len(r.IDs))) / (passes + r.Stats.Draft)
+	formula = float64(plain*float64(tokens)) / (float64(plain*float64(rounds)) + drafting)
+	return min(speedup, formula), formula
 }
 
 // Median of the values, the mean of the middle two of an even number; 0 of none.

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/specgo/spec/cmd/spec/internal/bench"
+	"github.com/specgo/spec/cmd/spec/internal/compare"
+)
+
+// sampling lists the verifiers of sampled text.
+var sampling = []string{"match", "rejection", "block"}
+
+// verifiers compares them by the clock.
+func (r *report) verifiers() string {
+	m := markdown{head: []string{"kernels", "temperature"}}
+	for _, s := range sampling {
+		m.head = append(m.head, s+": speedup", "tokens in a pass")
+	}
+	n := 0
+	for _, v := range r.with("verifiers") {
+		for _, t := range experimentOf("verifiers").temps {
+			cells, found := []string{r.name(v), fmt.Sprint(t)}, false
+			for _, s := range sampling {
+				x, ok := v.row("verifiers", code, t, settingName("model", "auto", s, 0))
+				if !ok {
+					cells = append(cells, "", "")
+					continue
+				}
+				found, n = true, max(n, x.N)
+				cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.perPass()))
+			}
+			if found {
+				m.add(cells...)
+			}
+		}
+	}
+	return notes(m.String(), prompts(n)+", code, 64 tokens after each, drafts of the draft model, auto.")
+}
+
+// verifierAt is the verifier that a setting has at a temperature: at 0 all are greedy.
+func verifierAt(verify string, temperature float32) string {
+	if temperature == 0 {
+		return "greedy"
+	}
+	return verify
+}
+
+// temperatures are the tokens in a pass by temperature, the same on every machine.
+func (r *report) temperatures() string {
+	v, ok := r.first("temperatures")
+	if !ok {
+		return ""
+	}
+	m := markdown{head: []string{"tokens in a pass, temperature"}}
+	for _, t := range sampled {
+		m.head = append(m.head, fmt.Sprint(t))
+	}
+	for _, s := range sampling {
+		cells := []string{s}
+		for _, t := range sampled {
+			x, ok := v.row("temperatures", code, t, settingName("model", "constant", verifierAt(s, t), 5))
+			if cells = append(cells, ""); ok {
+				cells[len(cells)-1] = x.perPassEstimate().String()
+			}
+		}
+		m.add(cells...)
+	}
+	return notes(m.String(), "30 code prompts, 64 tokens after each, drafts of 5 tokens; the median over the prompts with its 95 % interval.")
+}
+
+// stairs by batch size.
+func (r *report) stairs() string {
+	m := markdown{head: []string{"rows of the batch"}}
+	for _, b := range batches {
+		m.head = append(m.head, fmt.Sprint(b))
+	}
+	m.head = append(m.head, "heuristic")
+	for _, v := range r.with("stairs") {
+		speedups, passes := []string{r.name(v) + ": speedup"}, []string{"passes of the target / of the draft model"}
+		for _, b := range append(slices.Clone(batches), 0) {
+			name := settingName("model", "constant", "stairs", b-1)
+			if b == 0 {
+				name = settingName("model", "heuristic", "greedy", 0)
+			}
+			x, ok := v.row("stairs", code, 0, name)
+			if !ok {
+				speedups, passes = append(speedups, ""), append(passes, "")
+				continue
+			}
+			speedups = append(speedups, fmt.Sprintf("%.2f (%.2f-%.2f)", x.Value, x.Low, x.High))
+			passes = append(passes, fmt.Sprintf("%d / %d", x.runs[0].Target, x.runs[0].Draft))
+		}
+		m.add(speedups...)
+		m.add(passes...)
+	}
+	return notes(m.String(), "One prompt, 32 tokens, as in the paper; the interval is over the runs.")
+}
+
+// stairsTimes are seconds, as the paper gives them.
+func (r *report) stairsTimes() string {
+	m := markdown{head: []string{"seconds", "plain", "heuristic", "stairs, batch 7", "runs"}}
+	m.add("published, T5-large", "0.4853", "0.4568", "0.4016", "1000")
+	m.add("published, T5-3B", "1.2232", "0.9517", "1.1059", "100")
+	for _, v := range r.with("stairs-times") {
+		for _, set := range []string{code, paper} {
+			cells, runs := []string{r.name(v) + ", " + setNames[set] + " prompt"}, 0
+			for _, name := range []string{"plain", settingName("model", "heuristic", "greedy", 0), settingName("model", "constant", "stairs", 6)} {
+				x, ok := v.row("stairs-times", set, 0, name)
+				if cells = append(cells, ""); ok {
+					e := compare.EstimateOf(x.seconds)
+					runs = e.N
+					cells[len(cells)-1] = fmt.Sprintf("%.3f (%.3f-%.3f)", e.Value, e.Low, e.High)
+				}
+			}
+			if runs > 0 {
+				m.add(append(cells, fmt.Sprint(runs))...)
+			}
+		}
+	}
+	return m.String()
+}
+
+// sizes of the draft model.
+func (r *report) sizes() string {
+	m := markdown{head: []string{"draft model"}}
+	for _, size := range sizes {
+		m.head = append(m.head, fmt.Sprintf("%s (1/%.0f)", size, targetMillions/millions(size)))
+	}
+	n := 0
+	for i, v := range r.views {
+		for _, s := range experimentOf("size-" + sizes[0]).at(0) {
+			name := s.String()
+			cells, found := []string{r.name(v) + ": " + s.Limits()}, false
+			for _, size := range sizes {
+				x, ok := r.views[i].row("size-"+size, code, 0, name)
+				if cells = append(cells, ""); ok {
+					found, n = true, max(n, x.N)
+					cells[len(cells)-1] = x.Estimate.String()
+				}
+			}
+			if found {
+				m.add(cells...)
+			}
+		}
+	}
+	if len(m.rows) == 0 {
+		return ""
+	}
+	return notes(m.String(), fmt.Sprintf("%s, code, 48 tokens after each; in parentheses the share of the target's %.0f M parameters.", prompts(n), targetMillions))
+}
+
+// targetMillions are the enlarged target's parameters in millions.
+const targetMillions = 980.0
+
+func millions(size string) float64 {
+	var x float64
+	fmt.Sscanf(size, "%gM", &x)
+	return x
+}
+
+// weights compares assistance on 16-bit and on 8-bit weights.
+func (r *report) weights() string {
+	m := markdown{head: []string{"kernels", "weights", "temperature", "plain, tokens/s", "assisted: speedup over plain", "over plain f16", "accepted"}}
+	n := 0
+	for _, v := range r.views {
+		for _, t := range experimentOf("weights-f16").temps {
+			base := 0.0
+			for _, w := range []string{"f16", "q8_0"} {
+				x, ok := v.row("weights-"+w, code, t, settingName("model", "heuristic", verifierAt("match", t), 0))
+				if !ok {
+					continue
+				}
+				n = max(n, x.N)
+				over := ""
+				if w == "f16" {
+					base = x.plain
+				}
+				if base > 0 {
+					over = fmt.Sprintf("%.2f", x.plain*x.Value/base)
+				}
+				m.add(r.name(v), w, fmt.Sprint(t), fmt.Sprintf("%.1f", x.plain), x.Estimate.String(), over, fmt.Sprintf("%.0f %%", 100*x.acceptance()))
+			}
+		}
+	}
+	if len(m.rows) == 0 {
+		return ""
+	}
+	return notes(m.String(), prompts(n)+", code, 48 tokens after each, heuristic schedule.")
+}
+
+// plan compares predictions with measurements on prompts that they were not fitted on.
+func (r *report) plan() string {
+	m := markdown{head: []string{"tokens in a draft"}}
+	for _, k := range lengths {
+		m.head = append(m.head, fmt.Sprint(k))
+	}
+	m.head = append(m.head, "auto")
+	set := promptSet(code)
+	var fitted []string
+	for _, p := range set[len(set)-planPrompts:] {
+		fitted = append(fitted, p.ID)
+	}
+	n := 0
+	for _, v := range r.with("plan") {
+		for _, c := range v.cells {
+			if c.Plan == nil || c.Column != v.column {
+				continue
+			}
+			predicted, measured := []string{r.name(v) + ": predicted"}, []string{"measured"}
+			for _, k := range append(slices.Clone(lengths), 0) {
+				name, value := settingName("model", "constant", "greedy", k), 0.0
+				for _, l := range c.Plan.Lengths {
+					if l.Length == k {
+						value = l.Speedup
+					}
+				}
+				if k == 0 {
+					name, value = settingName("model", "auto", "greedy", 0), c.Plan.Auto
+				}
+				predicted = append(predicted, fmt.Sprintf("%.2f", value))
+				x, ok := v.rowOf("length", code, 0, name, fitted)
+				if measured = append(measured, ""); ok {
+					n = max(n, x.N)
+					measured[len(measured)-1] = x.Estimate.String()
+				}
+			}
+			m.add(predicted...)
+			m.add(measured...)
+		}
+	}
+	return notes(m.String(), fmt.Sprintf("Predicted from %d seconds of measuring on %d prompts, measured on %d others.", planSeconds, planPrompts, n))
+}
+
+// passes are the rows of the experiment "costs": medians over its repeats, by kind and tokens.
+func (v view) passes() (list []bench.Row) {
+	all := map[bench.Row][]bench.Row{}
+	var order []bench.Row
+	for _, c := range v.cells {
+		if c.Experiment != "costs" || c.Column != v.column {
+			continue
+		}
+		for _, row := range c.Rows {
+			k := bench.Row{Kind: row.Kind, Tokens: row.Tokens, Context: row.Context}
+			if all[k] == nil {
+				order = append(order, k)
+			}
+			all[k] = append(all[k], row)
+		}
+	}
+	for _, k := range order {
+		middle := func(f func(bench.Row) float64) float64 {
+			var x []float64
+			for _, row := range all[k] {
+				x = append(x, f(row))
+			}
+			return compare.Median(x)
+		}
+		k2 := all[k][0]
+		k2.TokensPerSecond = middle(func(r bench.Row) float64 { return r.TokensPerSecond })
+		k2.PassSeconds = middle(func(r bench.Row) float64 { return r.PassSeconds })
+		k2.RatioToDecode = middle(func(r bench.Row) float64 { return r.RatioToDecode })
+		list = append(list, k2)
+	}
+	return list
+}
+
+// gigabytes that a pass of the enlarged target reads: its weights.
+const gigabytes = 1.05
+
+// costs of passes, relative to decoding.
+func (r *report) costs() string {
+	m := markdown{head: []string{"kernels, threads", "decode, tokens/s", "weights read, GB/s"}}
+	for _, k := range verified {
+		m.head = append(m.head, fmt.Sprint("verify ", k))
+	}
+	m.head = append(m.head, "prefill of 128, tokens/s", "over decode")
+	for _, v := range r.with("costs") {
+		cells := []string{r.name(v)}
+		for _, row := range v.passes() {
+			switch row.Kind {
+			case "decode":
+				cells = append(cells, fmt.Sprintf("%.1f", row.TokensPerSecond), fmt.Sprintf("%.0f", gigabytes/row.PassSeconds))
+			case "verify":
+				cells = append(cells, fmt.Sprintf("%.2f", row.RatioToDecode))
+			case "prefill":
+				cells = append(cells, fmt.Sprintf("%.0f", row.TokensPerSecond), fmt.Sprintf("%.1f", row.RatioToDecode))
+			}
+		}
+		m.add(cells...)
+	}
+	return m.String()
+}
+
+// batches of sequences.
+func (r *report) batches() string {
+	m := markdown{head: []string{"sequences"}}
+	for _, n := range []int{1, 4, 16, 64} {
+		m.head = append(m.head, fmt.Sprint(n))
+	}
+	for _, v := range r.with("costs") {
+		cells := []string{r.name(v) + ": tokens/s in total"}
+		for _, row := range v.passes() {
+			if row.Kind == "batch" {
+				cells = append(cells, fmt.Sprintf("%.0f", row.TokensPerSecond))
+			}
+		}
+		m.add(cells...)
+	}
+	return m.String()
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/specgo/spec/cmd/spec/internal/compare"
+	"github.com/specgo/spec/cmd/spec/internal/synth"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+// targetShape is what the embedded target is enlarged to: 0.98 billion parameters, 1.05 GB as Q8_0.
+var targetShape = synth.Shape{HiddenSize: 2048, Layers: 16, Heads: 32, KVHeads: 8, FeedForward: 8192}
+
+// draftShapes are what the embedded draft model is enlarged to, by their parameters. Its heads keep their size of 64.
+var draftShapes = map[string]synth.Shape{
+	"5M":   {HiddenSize: 256, Layers: 4, Heads: 4, FeedForward: 1024},
+	"14M":  {HiddenSize: 384, Layers: 6, Heads: 6, FeedForward: 1536},
+	"50M":  {HiddenSize: 640, Layers: 9, Heads: 10, FeedForward: 2560},
+	"91M":  {HiddenSize: 768, Layers: 12, Heads: 12, FeedForward: 3072},
+	"246M": {HiddenSize: 1280, Layers: 12, Heads: 20, FeedForward: 5120},
+}
+
+// usualDraft is the draft model of all experiments but the one about its size.
+const usualDraft = "14M"
+
+// pairKey says which pair an experiment runs on.
+type pairKey struct {
+	small   bool   // the embedded pair as it is
+	weights string // of the target, converted while loading; "": Q8_0
+	draft   string // one of draftShapes; of the small pair ""
+}
+
+// models are an opened pair.
+type models struct {
+	target, draft *engine.Model
+	pair          *compare.Pair
+}
+
+// context of all sessions, in tokens: the embedded pair's.
+const context1 = 1024
+
+// openPair makes a pair on the runtime. The enlarged models compute what the embedded ones compute, at the cost of their size.
+func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, err error) {
+	m = &models{}
+	var sessions []*engine.Session
+	closeAll := func() {
+		for _, s := range sessions {
+			s.Close()
+		}
+		if m.draft != nil {
+			m.draft.Close()
+		}
+		if m.target != nil {
+			m.target.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+		}
+	}()
+	large, small := targetShape, synth.Shape{}
+	if k.small {
+		large = synth.Shape{}
+	} else {
+		s, ok := draftShapes[k.draft]
+		if !ok {
+			return nil, fmt.Errorf("no draft model of size %q", k.draft)
+		}
+		small = s
+	}
+	if m.target, err = enlarge(ctx, rt, testdata.Target(), large, engine.Options{Name: "target", Weights: k.weights}); err != nil {
+		return nil, err
+	}
+	if m.draft, err = enlarge(ctx, rt, testdata.Draft(), small, engine.Options{Name: "draft"}); err != nil {
+		return nil, err
+	}
+	for _, model := range []*engine.Model{m.target, m.draft} {
+		s, err := model.NewSession(engine.SessionOptions{Context: context1})
+		if err != nil {
+			return nil, err
+		}
+		sessions = append(sessions, s)
+	}
+	target, draft := sessions[0], sessions[1]
+	var early speculative.Drafter // one for all runs: it has a cache of its own
+	m.pair = &compare.Pair{Target: target, Tokenizer: m.target.Tokenizer(), Close: closeAll, Drafter: func(name string) (speculative.Drafter, error) {
+		switch name {
+		case "model":
+			return speculative.Model(draft), nil
+		case "ngram":
+			return speculative.NGram(speculative.NGramOptions{}), nil
+		case "suffix":
+			return speculative.Suffix(speculative.SuffixOptions{}), nil
+		case "splice":
+			return speculative.Splice(draft, speculative.TreeOptions{}), nil
+		case "tree":
+			return speculative.Tree(draft, speculative.TreeOptions{}), nil
+		case "early-exit":
+			if early == nil {
+				var err error
+				if early, err = speculative.EarlyExit(m.target, engine.SessionOptions{Context: context1}); err != nil {
+					return nil, err
+				}
+			}
+			return early, nil
+		}
+		return nil, fmt.Errorf("no drafter is called %q", name)
+	}}
+	return m, nil
+}
+
+// enlarge opens an embedded model at a larger size; of a shape without a width as it is.
+func enlarge(ctx context.Context, rt *engine.Runtime, file *strings.Reader, shape synth.Shape, o engine.Options) (*engine.Model, error) {
+	small := io.NewSectionReader(file, 0, file.Size())
+	if shape.HiddenSize == 0 {
+		return engine.New(ctx, rt, small, small.Size(), o)
+	}
+	f, err := gguf.Open(small, small.Size(), o.Name)
+	if err != nil {
+		return nil, err
+	}
+	large, err := synth.Enlarge(f, shape)
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(ctx, rt, large, large.Size(), o)
+}

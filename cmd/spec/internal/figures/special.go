@@ -1,0 +1,138 @@
+package main
+
+import (
+	"math"
+	"slices"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/bench"
+	"github.com/specgo/spec/cmd/spec/internal/plan"
+	"github.com/specgo/spec/engine"
+)
+
+// verified are the tokens in a pass whose cost is measured.
+var verified = []int{2, 3, 4, 5, 6, 8, 11, 16}
+
+// measureCosts measures what a pass of the target costs: decoding, verification of several tokens, prefill, batches.
+func measureCosts(l *lab, _ *experiment, c *cell) error {
+	m := l.models.target
+	rows, _, err := bench.Run(l.ctx, m, bench.Options{
+		Prefill: []int{128}, Contexts: []int{0}, Verify: verified, Batches: []int{1, 4, 16, 64},
+		Decode: 16, Sampled: 8, Repeats: 3, Weights: m.Bytes(),
+	}, func(bench.Row) {})
+	for i := range rows {
+		for _, x := range []*float64{&rows[i].TokensPerSecond, &rows[i].PassSeconds, &rows[i].StdDev, &rows[i].RatioToDecode, &rows[i].BandwidthFraction} {
+			*x = digits(*x)
+		}
+	}
+	c.Rows = rows
+	return err
+}
+
+const (
+	planSeconds = 12 // of measuring, as in the command
+	planTokens  = 64
+	planPrompts = 6 // the last ones of the code set: the experiment "length" begins with the first
+)
+
+// predict predicts the speedup from a few seconds of measuring on prompts of its own.
+func predict(l *lab, _ *experiment, c *cell) error {
+	var prompts [][]int32
+	set := promptSet(code)
+	for _, p := range set[len(set)-planPrompts:] {
+		prompts = append(prompts, l.models.pair.Tokenizer.Encode(p.Text, bpe.EncodeOptions{AddSpecial: true}))
+	}
+	p, err := plan.Run(l.ctx, plan.Config{Target: l.models.target, Draft: l.models.draft, Prompts: prompts, Tokens: planTokens, Context: context1, Seconds: planSeconds,
+		Sampling: engine.Sampling{Seed: seed}})
+	for i := range p.Lengths {
+		x := &p.Lengths[i]
+		x.Draft, x.Verify, x.Formula, x.Speedup = digits(x.Draft), digits(x.Verify), digits(x.Formula), digits(x.Speedup)
+	}
+	c.Plan = &p
+	return err
+}
+
+const (
+	shownTokens  = 6   // of a distribution
+	leastSurplus = 0.3 // a position where the models differ by this much, and
+	mostSurplus  = 0.6 // not more, shows what is accepted and what is redistributed
+)
+
+// redistribute finds the first position of the code prompts at which target and draft model differ visibly, and keeps the tokens
+// that either finds likely, at temperature 1.
+func redistribute(l *lab, _ *experiment, c *cell) error {
+	tok := l.models.pair.Tokenizer
+	for _, prompt := range promptSet(code) {
+		ids := tok.Encode(prompt.Text, bpe.EncodeOptions{AddSpecial: true})
+		p, err := l.distributions(l.models.target, ids)
+		if err != nil {
+			return err
+		}
+		q, err := l.distributions(l.models.draft, ids)
+		if err != nil {
+			return err
+		}
+		for i := range p {
+			surplus := 0.0
+			order := make([]int, len(p[i]))
+			for t := range p[i] {
+				surplus += max(0, p[i][t]-q[i][t])
+				order[t] = t
+			}
+			if surplus < leastSurplus || surplus > mostSurplus {
+				continue
+			}
+			slices.SortStableFunc(order, func(a, b int) int {
+				x, y := max(p[i][a], q[i][a]), max(p[i][b], q[i][b])
+				switch {
+				case x > y:
+					return -1
+				case x < y:
+					return 1
+				}
+				return 0
+			})
+			if least := order[shownTokens-1]; max(p[i][least], q[i][least]) < 0.03 { // too few tokens to show
+				continue
+			}
+			c.Prompt = "" // the key stays
+			for _, t := range order[:shownTokens] {
+				c.Chances = append(c.Chances, chance{tok.Decode([]int32{int32(t)}), digits(p[i][t]), digits(q[i][t])})
+			}
+			rest := chance{Text: "all others"}
+			for _, t := range order[shownTokens:] {
+				rest.P, rest.Q = rest.P+p[i][t], rest.Q+q[i][t]
+			}
+			c.Chances = append(c.Chances, chance{rest.Text, digits(rest.P), digits(rest.Q)})
+			return nil
+		}
+	}
+	return nil
+}
+
+// distributions are a model's probabilities after each token, at temperature 1.
+func (l *lab) distributions(m *engine.Model, ids []int32) (list [][]float64, err error) {
+	s, err := m.NewSession(engine.SessionOptions{Context: context1})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	logits, err := s.Eval(l.ctx, ids, nil, engine.All)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ids {
+		row := logits.Row(i)
+		most := slices.Max(row)
+		p, sum := make([]float64, len(row)), 0.0
+		for t, x := range row {
+			p[t] = math.Exp(float64(x - most))
+			sum += p[t]
+		}
+		for t := range p {
+			p[t] /= sum
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
