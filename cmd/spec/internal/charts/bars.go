@@ -1,6 +1,9 @@
 package charts
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Bars are horizontal bars in groups, each with its value at its end.
 type Bars struct {
@@ -26,7 +29,7 @@ type Bar struct {
 
 // SVG draws the bars.
 func (b *Bars) SVG() string {
-	const left, right, thick, step, head = 118.0, 44.0, 15.0, 21.0, 24.0
+	const left, right, thick, step, head = 118.0, 50.0, 15.0, 21.0, 24.0
 	var c canvas
 	high := b.Base
 	for _, g := range b.Groups {
@@ -50,10 +53,13 @@ func (b *Bars) SVG() string {
 		c.line("grid", s.at(m), 0, s.at(m), height)
 		c.text("soft", "middle", s.at(m), height+15, label(m)+b.Unit)
 	}
+	if b.Base > 0 {
+		c.line("base", s.at(b.Base), 0, s.at(b.Base), height)
+	}
 	y := 4.0
 	for _, g := range b.Groups {
 		if g.Name != "" {
-			c.text("strong", "start", 0, y+15, g.Name)
+			c.text("strong halo", "start", 0, y+15, g.Name)
 			y += head
 		}
 		for _, x := range g.Bars {
@@ -67,12 +73,20 @@ func (b *Bars) SVG() string {
 				c.line("whisker", s.at(x.High), mid-3, s.at(x.High), mid+3)
 				end = max(end, s.at(x.High))
 			}
-			c.text("strong halo", "start", end+5, y+12, fmt.Sprintf("%.2f%s", x.Value, b.Unit))
+			c.text("strong halo", "start", end+5, y+12, value(x.Value)+b.Unit)
 			y += step
 		}
 	}
-	if b.Base > 0 {
-		c.line("base", s.at(b.Base), 0, s.at(b.Base), height)
-	}
 	return c.done(height+22, b.Label)
+}
+
+// value writes two decimals of values below 10, one below 100.
+func value(x float64) string {
+	switch {
+	case math.Abs(x) < 10:
+		return fmt.Sprintf("%.2f", x)
+	case math.Abs(x) < 100:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
 }

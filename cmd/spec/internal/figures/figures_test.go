@@ -1,0 +1,417 @@
+package main
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/cmd/spec/internal/bench"
+	"github.com/specgo/spec/cmd/spec/internal/compare"
+	"github.com/specgo/spec/cmd/spec/internal/plan"
+)
+
+var testColumns = []column{{"avx512", 2}, {"avx2", 2}}
+
+// made is a results file with made-up figures for all cells of a mode: time does not run in it, so that what is rendered
+// is always the same.
+func made(t *testing.T, name string, h header, full bool) {
+	t.Helper()
+	j, err := openJournal(name, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	rng := rand.New(rand.NewPCG(3, 4))
+	list := experiments()
+	for i, c := range testColumns {
+		if err := j.write(line{Memory: &memory{c.String(), "before", 48, "2026-01-02 03:04"}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range cells(list, c, i == 0, full) {
+			if err := j.add(madeCell(rng, k, float64(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.write(line{Memory: &memory{c.String(), "after", 50, "2026-01-02 03:14"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func madeCell(rng *rand.Rand, k key, slower float64) cell {
+	c := cell{key: k}
+	switch k.Experiment {
+	case "costs":
+		c.Rows = []bench.Row{{Kind: "decode", Tokens: 1, PassSeconds: 0.02, TokensPerSecond: 50, RatioToDecode: 1}}
+		for _, n := range verified {
+			ratio := 1 + 0.01*float64(n)*(1+8*slower)
+			c.Rows = append(c.Rows, bench.Row{Kind: "verify", Tokens: n, PassSeconds: 0.02 * ratio, RatioToDecode: ratio})
+		}
+		c.Rows = append(c.Rows, bench.Row{Kind: "prefill", Tokens: 128, TokensPerSecond: 600, RatioToDecode: 12})
+		for _, n := range []int{1, 4, 16, 64} {
+			c.Rows = append(c.Rows, bench.Row{Kind: "batch", Tokens: n, Context: 8, TokensPerSecond: 10 * float64(n)})
+		}
+		return c
+	case "plan":
+		c.Plan = &plan.Prediction{Auto: 2.25}
+		for _, n := range plan.Lengths {
+			c.Plan.Lengths = append(c.Plan.Lengths, plan.Length{Length: n, Speedup: 1.5 + 0.0625*float64(n)})
+		}
+		return c
+	case "redistribution":
+		c.Chances = []chance{{"\n", 0.5, 0.25}, {" x", 0.125, 0.5}, {"(", 0.25, 0.125}, {"all others", 0.125, 0.125}}
+		return c
+	}
+	const tokens = 64
+	x := experimentOf(k.Experiment)
+	c.Runs = []run{{Setting: "plain", Tokens: tokens, Seconds: 0.02 * tokens, Before: 0.02, After: 0.02, Rounds: tokens, Target: tokens}}
+	for i, s := range x.at(k.Temperature) {
+		rounds := 20 + i + rng.IntN(12)
+		one := run{Setting: s.String(), Tokens: tokens, Before: 0.02, After: 0.02, Rounds: rounds, Target: rounds, Draft: 4 * rounds, Drafted: 4 * rounds, Accepted: tokens - rounds,
+			Drafting: digits(0.001 * float64(rounds)), Verifying: digits(0.02 * float64(rounds) * (1.05 + 0.5*slower))}
+		one.Seconds = digits(one.Drafting + one.Verifying + 0.002)
+		if x.counts {
+			one.Seconds, one.Before, one.After, one.Drafting, one.Verifying = 0, 0, 0, 0, 0
+			for at := range rounds {
+				one.Lengths = append(one.Lengths, 1+(at+i)%7)
+			}
+			for at := range byPosition {
+				one.DraftedAt, one.AcceptedAt = append(one.DraftedAt, rounds), append(one.AcceptedAt, rounds/(at+2))
+			}
+		}
+		c.Runs = append(c.Runs, one)
+	}
+	return c
+}
+
+var testHeader = header{Schema: schema, Commit: "abc1234", CPU: "A CPU (family 1, model 2)", Cores: 2, System: "linux/amd64", Go: "go1.26", Machine: "a machine", Date: "2026-01-02"}
+
+// All tables and charts of the full mode are there and well-formed, and no cell of a table says NaN.
+func TestRender(t *testing.T) {
+	dir := os.Getenv("FIGURES_OUT") // to look at them
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	folder := filepath.Join(dir, "docs", "figures")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	made(t, filepath.Join(folder, "results-a.jsonl"), testHeader, true)
+	files, err := readAll(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReport(files)
+	var text strings.Builder
+	for name, table := range r.tables() {
+		if table == "" || strings.Contains(table, "NaN") || strings.Contains(table, "Inf") {
+			t.Errorf("table %s: %q", name, table)
+		}
+		for _, l := range strings.Split(table, "\n") {
+			if strings.HasPrefix(l, "|") && strings.Count(l, "|") != strings.Count(table[:strings.Index(table, "\n")], "|") {
+				t.Errorf("table %s: the line %q has other columns than the head", name, l)
+			}
+		}
+		fmt.Fprintf(&text, "## %s\n%s%s -->\nold\n%s\n\n", name, beginMark, name, endMark)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "docs", "PAPERS.md"), []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := renderAll(filepath.Join(dir, "docs"), folder); err != nil {
+		t.Fatal(err)
+	}
+	filled, err := os.ReadFile(filepath.Join(dir, "docs", "PAPERS.md"))
+	if err != nil || strings.Contains(string(filled), "old") || !strings.Contains(string(filled), "| AVX-512, 2 threads: speedup |") {
+		t.Errorf("%v\n%s", err, filled)
+	}
+	pictures, err := filepath.Glob(filepath.Join(folder, "*.svg"))
+	if err != nil || len(pictures) != 11 {
+		t.Errorf("%d pictures: %v", len(pictures), err)
+	}
+	for _, name := range pictures {
+		svg, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := xml.NewDecoder(strings.NewReader(string(svg)))
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "http") && strings.Count(string(svg), "http") != strings.Count(string(svg), "http://www.w3.org/2000/svg") {
+			t.Errorf("%s: not a number, or something from elsewhere", name)
+		}
+	}
+}
+
+// The table by draft length, worked by hand: two prompts, both of 2 measured, the latter capped at 1.6 by its 40 passes'
+// formula.
+func TestLengthTable(t *testing.T) {
+	text := func(seconds float64, rounds int) run {
+		return run{Setting: settingName("model", "constant", "greedy", 3), Tokens: 64, Seconds: seconds, Before: 0.0625, After: 0.0625, Rounds: rounds, Target: rounds}
+	}
+	r := newReport([]*results{{header: testHeader, cells: []cell{
+		{key: key{Experiment: "length", Column: "avx2/1", Set: code, Prompt: "a"}, Runs: []run{text(2, 16)}},
+		{key: key{Experiment: "length", Column: "avx2/1", Set: code, Prompt: "b"}, Runs: []run{text(2, 40)}},
+		{key: key{Experiment: "length", Column: "avx2/1", Set: copied, Prompt: "c"}, Runs: []run{text(9, 40)}},
+		{key: key{Experiment: "length", Column: "avx2/2", Set: code, Prompt: "c"}, Runs: []run{text(9, 40)}},
+	}}})
+	table := strings.Split(r.length(), "\n")
+	// 64 tokens of 62.5 ms are 4 s of plain decoding: 2 s are a speedup of 2; 40 passes allow 64/40 = 1.6 at most, and 16 passes 4.
+	want := []string{
+		"| tokens in a draft | 1 | 2 | 3 | 4 | 5 | 7 | 10 | auto |",
+		"|---|---|---|---|---|---|---|---|---|",
+		"| AVX2, 1 thread: speedup |  |  | 1.80† (1.60-2.00) |  |  |  |  |  |",
+		"| formula |  |  | 2.80 |  |  |  |  |  |",
+		"| tokens in a pass of the target |  |  | 2.29 |  |  |  |  |  |",
+	}
+	if !slices.Equal(table[:len(want)], want) {
+		t.Errorf("got\n%s", strings.Join(table, "\n"))
+	}
+}
+
+func TestFill(t *testing.T) {
+	tables := map[string]string{"a": "A\n", "none": ""}
+	got, err := fill("x\n<!-- figures: a -->\nold\n<!-- end of figures -->\ny\n<!-- figures: none -->\n<!-- end of figures -->", tables)
+	if want := "x\n<!-- figures: a -->\nA\n<!-- end of figures -->\ny\n<!-- figures: none -->\nNot measured.\n<!-- end of figures -->"; got != want || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if again, err := fill(got, tables); again != got || err != nil {
+		t.Errorf("again: %q, %v", again, err)
+	}
+	for _, bad := range []string{"<!-- figures: a -->\nold", "<!-- figures: b -->\n<!-- end of figures -->"} {
+		if _, err := fill(bad, tables); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// A kill in the middle of a line loses that cell and nothing else; what is there is not measured again.
+func TestResume(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results.jsonl")
+	made(t, name, testHeader, false)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := whole[:len(whole)*2/3] // within a line, as the next byte shows
+	if cut[len(cut)-1] == '\n' {
+		t.Fatal("choose another place")
+	}
+	if err := os.WriteFile(name, cut, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j, err := openJournal(name, testHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, all := len(j.done), 0
+	missing := []key{}
+	for i, c := range testColumns {
+		for _, k := range cells(experiments(), c, i == 0, false) {
+			if all++; !j.done[k] {
+				missing = append(missing, k)
+			}
+		}
+	}
+	if kept+len(missing) != all || len(missing) == 0 || kept == 0 {
+		t.Fatalf("%d cells kept, %d missing, of %d", kept, len(missing), all)
+	}
+	for _, k := range missing {
+		if err := j.add(cell{key: k}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.add(cell{key: missing[0]}); err == nil {
+		t.Error("a cell is added twice")
+	}
+	j.close()
+	r, err := readResults(name)
+	if err != nil || len(r.cells) != all {
+		t.Fatalf("%d cells of %d: %v", len(r.cells), all, err)
+	}
+}
+
+// Results of another commit, CPU, number of cores, system or Go release are not mixed, neither in a file nor in a folder.
+func TestOtherCommit(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "results-a.jsonl")
+	made(t, name, testHeader, false)
+	for _, change := range []func(*header){
+		func(h *header) { h.Commit = "def5678" }, func(h *header) { h.CPU = "another" }, func(h *header) { h.Cores = 3 },
+		func(h *header) { h.System = "linux/arm64" }, func(h *header) { h.Go = "go1.27" },
+	} {
+		h := testHeader
+		change(&h)
+		if _, err := openJournal(name, h); !errors.Is(err, errOther) {
+			t.Errorf("%+v: %v", h, err)
+		}
+	}
+	h := testHeader
+	h.Date = "2026-01-03" // continued the next day
+	j, err := openJournal(name, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.close()
+	h.CPU = "another"
+	made(t, filepath.Join(dir, "results-b.jsonl"), h, false)
+	if _, err := readAll(dir); err != nil {
+		t.Errorf("another CPU beside the first: %v", err)
+	}
+	h.Commit = "def5678"
+	made(t, filepath.Join(dir, "results-c.jsonl"), h, false)
+	if _, err := readAll(dir); !errors.Is(err, errOther) {
+		t.Errorf("another commit beside the first: %v", err)
+	}
+}
+
+func TestBadResults(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results.jsonl")
+	for _, text := range []string{"{}\n", "x\n", `{"cell":{"x":"length"}}` + "\n", `{"results":{"schema":99}}` + "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readResults(name); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+// The quick mode's cells are among the full mode's, each once, and every headline table has 30 prompts there.
+func TestModes(t *testing.T) {
+	list := experiments()
+	full := cells(list, testColumns[0], true, true)
+	count := map[key]int{}
+	for _, k := range full {
+		count[k]++
+	}
+	for k, n := range count {
+		if n != 1 {
+			t.Errorf("%+v is run %d times", k, n)
+		}
+	}
+	for _, x := range list {
+		all := x.keys(x.full, "c", true)
+		for _, k := range x.keys(x.quick, "c", true) {
+			if !slices.Contains(all, k) {
+				t.Errorf("%+v is run by the quick mode only", k)
+			}
+		}
+	}
+	prompts := map[string]map[string]bool{}
+	for _, k := range full {
+		name := k.Experiment + " " + k.Set
+		if prompts[name] == nil {
+			prompts[name] = map[string]bool{}
+		}
+		prompts[name][k.Prompt] = true
+	}
+	for _, x := range []string{"length code", "drafters code", "drafters copy", "drafters open", "schedules code", "verifiers code", "counts open"} {
+		if len(prompts[x]) < 30 {
+			t.Errorf("%s: %d prompts", x, len(prompts[x]))
+		}
+	}
+}
+
+// What is counted is measured for real, on the embedded pair, until the time is used up; then the rest.
+func TestMeasure(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results.jsonl")
+	now := time.Unix(0, 0)
+	start := func() *lab {
+		j, err := openJournal(name, testHeader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { j.close() })
+		return &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{},
+			now: func() time.Time { now = now.Add(10 * time.Second); return now }, measure: func(*lab, column) (float64, error) { return 12.5, nil }}
+	}
+	x := *experimentOf("counts")
+	x.settings, x.tokens = x.settings[2:4], 8 // dynamic and the oracle
+	x.quick = amount{prompts: 2, sets: []string{code}}
+	special := *experimentOf("redistribution")
+	list := []experiment{x, special}
+	l := start()
+	l.deadline = now.Add(75 * time.Second) // a session needs 30 seconds, and each look at the clock takes 10
+	if err := l.run(list, false); !errors.Is(err, errBudget) {
+		t.Fatal(err)
+	}
+	first := len(l.journal.done)
+	if first == 0 || first == 3 {
+		t.Fatalf("%d cells before the time was used up", first)
+	}
+	l = start()
+	if err := l.run(list, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.report(); err != nil {
+		t.Error(err)
+	}
+	r, err := readResults(name)
+	if err != nil || len(r.cells) != 3 || len(r.memory) != 4 || r.memory[1].When != "after" || r.memory[1].GBps != 12.5 {
+		t.Fatalf("%d cells, memory %+v: %v", len(r.cells), r.memory, err)
+	}
+	for _, c := range r.cells {
+		if c.Experiment == "redistribution" {
+			var p, q float64
+			for _, x := range c.Chances {
+				p, q = p+x.P, q+x.Q
+			}
+			if math.Abs(p-1) > 0.01 || math.Abs(q-1) > 0.01 {
+				t.Errorf("the probabilities %+v add up to %v and %v", c.Chances, p, q)
+			}
+			continue
+		}
+		if len(c.Runs) != 3 || c.Runs[0].Setting != "plain" || c.Runs[0].Target != 8 || c.Runs[2].Target > c.Runs[1].Target || len(c.Runs[2].Lengths) == 0 || c.Runs[1].Seconds != 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	l = start()
+	if err := l.run(list, false); err != nil || len(l.benches) != 0 {
+		t.Errorf("what is measured is measured again: %v", err)
+	}
+}
+
+// A text that differs although its verifier promises plain decoding's is an error.
+func TestDiffers(t *testing.T) {
+	l := &lab{broken: []string{"length, model constant 1 greedy, prompt a"}}
+	if err := l.report(); err == nil || !strings.Contains(err.Error(), "prompt a") {
+		t.Error(err)
+	}
+}
+
+func TestPrompts(t *testing.T) {
+	for _, name := range allSets {
+		ids := map[string]bool{}
+		texts := map[string]bool{}
+		for _, p := range promptSet(name) {
+			ids[p.ID], texts[p.Text] = true, true
+		}
+		if n := len(promptSet(name)); n < 30 || len(ids) != n || len(texts) != n {
+			t.Errorf("%s: %d prompts, %d names, %d texts", name, n, len(ids), len(texts))
+		}
+	}
+	if x := compare.Median([]float64{3, 1, 2}); x != 2 {
+		t.Error(x)
+	}
+}
+
+func TestFileName(t *testing.T) {
+	if got := fileName("AMD EPYC (family 26, model 2)"); got != "amd-epyc-family-26-model-2" {
+		t.Error(got)
+	}
+}
