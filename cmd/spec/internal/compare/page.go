@@ -301,13 +301,17 @@ func (r *Report) byTemperature() charts.Section {
 			kinds[n.verify] = true
 		}
 		for _, n := range lines {
-			l := byDrafter[n.drafter]
-			if l == nil {
-				l = &charts.Lines{X: "temperature", Y: "speedup", YUnit: "x", Base: 1, Wide: true, Label: "Speedup by temperature with drafter " + n.drafter}
-				byDrafter[n.drafter] = l
-				drafters = append(drafters, n.drafter)
+			name := n.drafter
+			if len(kinds) > 1 { // hues tell verifiers apart, so each schedule has a chart of its own
+				name += ", " + n.schedule
 			}
-			c := charts.Curve{Name: n.verify + ", " + n.schedule, Color: verifierHues[n.verify]}
+			l := byDrafter[name]
+			if l == nil {
+				l = &charts.Lines{X: "temperature", Y: "speedup", YUnit: "x", Base: 1, Wide: true, Label: "Speedup by temperature with " + name}
+				byDrafter[name] = l
+				drafters = append(drafters, name)
+			}
+			c := charts.Curve{Name: n.verify, Color: verifierHues[n.verify]}
 			if len(kinds) == 1 {
 				c = charts.Curve{Name: n.schedule, Color: scheduleHues[n.schedule]}
 			}
@@ -364,7 +368,7 @@ func (r *Report) draftLengths() charts.Section {
 		for _, d := range drafters {
 			l := charts.Lines{X: "round", Y: "tokens drafted", Label: "Tokens drafted by round, " + g.caption()}
 			for _, row := range rows {
-				if row.Drafter != d || r.isSwept(row) {
+				if row.Drafter != d || r.isSwept(row) || row.Verify != defaultVerifier(row.Temperature) {
 					continue
 				}
 				c := charts.Curve{Name: row.setting.Limits(), Color: scheduleHues[row.Schedule], Dashed: row.Schedule == oracle}
