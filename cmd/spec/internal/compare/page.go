@@ -463,7 +463,7 @@ func (r *Report) pageTable() charts.Table {
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		name := row.Prompts + ", " + temperatureName(row.Temperature)
+		name := row.Prompts + ", " + strings.Replace(temperatureName(row.Temperature), "temperature", "T", 1)
 		if row.Weights != "" {
 			name += ", " + row.Weights
 		}
