@@ -23,10 +23,10 @@ import (
 var benchCommand = command{
 	name:  "bench",
 	does:  "tokens per second on this machine, beside what its memory allows",
-	usage: "[-m FILE | --shape NAME --type TYPE] [-p N,N] [-n N] [-t N] [-r N] [--quick] [-o FORMAT]",
+	usage: "[-m FILE | --shape NAME --type TYPE [--layers N]] [-p N,N] [-n N] [-t N] [-r N] [--quick] [-o FORMAT]",
 	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, and batches of sequences. Times are medians; prompts are random tokens; batches are sampled at temperature 0.8.
 
-"of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they are packed (an embedding only where it serves as the output matrix), and the keys and values of earlier positions. "vs decode" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by the tokens per second.
+"of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they are packed (an embedding only where it serves as the output matrix; of experts those of one token), and the keys and values of earlier positions. "vs decode" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by the tokens per second.
 
 With --shape the weights are random and made in memory: the speed of a model of that shape, before its download.`,
 	new: func() job { return newBenchmark() },
@@ -46,6 +46,7 @@ type benchmark struct {
 	o           bench.Options
 	deep        bool // -d was given
 	shape, typ  string
+	layers      int // of the shape; 0: all
 	quick, json bool
 	format      string
 	profile     string
@@ -72,6 +73,7 @@ func (b *benchmark) flags() []flag {
 			b.typ, err = choose(synth.Types(), v)
 			return err
 		}),
+		intFlag("--layers", &b.layers, 1, math.MaxInt32, "only so many layers of the shape: a model that is larger than memory"),
 		countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none (default 16,128,512)"),
 		intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat (default 32)"),
 		valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded (default 0,2048, or what the model's context holds)", func(v string) error {
@@ -97,6 +99,8 @@ func (b *benchmark) check() (err error) {
 		return usagef("-m and --shape exclude each other")
 	case b.typ != "" && b.shape == "":
 		return usagef("--type goes with --shape")
+	case b.layers > 0 && b.shape == "":
+		return usagef("--layers goes with --shape")
 	}
 	if b.quick {
 		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16}, []int{1, 16}, 20, 2
@@ -247,6 +251,13 @@ func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*
 	if b.typ == "" {
 		b.typ = "q8_0"
 	}
+	if b.layers > s.Layers {
+		return nil, nil, usagef("--layers %d: %s has %d", b.layers, b.shape, s.Layers)
+	}
+	if b.layers > 0 {
+		s.Layers = b.layers
+		s.Name = fmt.Sprintf("%s, %d layers", s.Name, s.Layers)
+	}
 	r, err := synth.Random(s, b.typ)
 	if err != nil {
 		return nil, nil, err
@@ -259,8 +270,11 @@ func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*
 	return m, f, err
 }
 
-// weightBytes is what a pass reads of a model whose matrices are in the given type, or as in the file.
+// weightBytes is what a pass of one token reads of a model whose matrices are in the given type, or as in the file.
+// A tensor of three dimensions holds a matrix for each expert, and a token reads those that it is sent to.
 func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
+	arch, _ := f.String("general.architecture")
+	used, _ := f.Uint64(arch + ".expert_used_count") // 0 where there are none
 	_, untied := f.Tensor("output.weight")
 	for _, t := range f.Tensors {
 		switch {
@@ -279,7 +293,11 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 					}
 				}
 			}
-			sum += packedBytes(typ, t.Dims[0], t.Dims[1])
+			matrices := int64(1)
+			if len(t.Dims) == 3 {
+				matrices = int64(min(used, t.Dims[2]))
+			}
+			sum += matrices * packedBytes(typ, t.Dims[0], t.Dims[1])
 		}
 	}
 	return sum, nil

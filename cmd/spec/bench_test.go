@@ -123,6 +123,8 @@ func TestWeightBytes(t *testing.T) {
 		{"smollm2-135m", "q8_0", "q4_k", 89.7e6}, // rows of 576 in Q5_0, of 1536 in Q4_K
 		{"llama-8b", "q8_0", "", (8030e6 - 128256*4096) * 34 / 32},
 		{"gpt2-124m", "f16", "", 2 * 123.7e6},
+		// 3.35 billion parameters of a token (published: 3.3), less the embedding of 151936 x 2048; routers of 48 x 128 x 2048 in F32.
+		{"qwen3-30b-a3b", "q8_0", "", (3354e6-151936*2048)*34/32 + 48*128*2048*3},
 	} {
 		s, err := synth.FindShape(c.shape)
 		if err != nil {

@@ -14,18 +14,20 @@ import (
 // Shape is the hyperparameters of a model.
 type Shape struct {
 	Name         string // lower case
-	Architecture string // llama, qwen3, gemma3, phi3, granite or gpt2
+	Architecture string // llama, qwen3, qwen3moe, gemma3, phi3, granite or gpt2
 	Context      int    // tokens
 	Vocab        int    // tokens
 	HiddenSize   int    // of the residual stream
 	Layers       int
 	Heads        int // of queries
 	KVHeads      int // heads of keys and values; as many as Heads in gpt2
-	FeedForward  int // width of the feed-forward's inside
+	FeedForward  int // width of the feed-forward's inside; of one expert's, where there are experts
 	Tied         bool
 	RopeBase     float32
 	HeadDim      int // numbers of a head; 0: HiddenSize/Heads
 	RopeDims     int // numbers of a head that are rotated; 0: all
+	Experts      int // in each layer; 0: one feed-forward
+	ExpertsUsed  int // for each token
 }
 
 // head is the numbers of a head.
@@ -39,33 +41,35 @@ func (s Shape) head() int {
 // shapes are published models.
 var shapes = []Shape{
 	// Llama 3.2 1B (config.json of meta-llama/Llama-3.2-1B)
-	{"llama-1b", "llama", 131072, 128256, 2048, 16, 32, 8, 8192, true, 500000, 0, 0},
+	{"llama-1b", "llama", 131072, 128256, 2048, 16, 32, 8, 8192, true, 500000, 0, 0, 0, 0},
 	// Llama 3.2 3B (meta-llama/Llama-3.2-3B)
-	{"llama-3.2-3b", "llama", 131072, 128256, 3072, 28, 24, 8, 8192, true, 500000, 0, 0},
+	{"llama-3.2-3b", "llama", 131072, 128256, 3072, 28, 24, 8, 8192, true, 500000, 0, 0, 0, 0},
 	// SmolLM2 135M (HuggingFaceTB/SmolLM2-135M)
-	{"smollm2-135m", "llama", 8192, 49152, 576, 30, 9, 3, 1536, true, 100000, 0, 0},
+	{"smollm2-135m", "llama", 8192, 49152, 576, 30, 9, 3, 1536, true, 100000, 0, 0, 0, 0},
 	// SmolLM2 360M (HuggingFaceTB/SmolLM2-360M)
-	{"smollm2-360m", "llama", 8192, 49152, 960, 32, 15, 5, 2560, true, 100000, 0, 0},
+	{"smollm2-360m", "llama", 8192, 49152, 960, 32, 15, 5, 2560, true, 100000, 0, 0, 0, 0},
 	// SmolLM2 1.7B (HuggingFaceTB/SmolLM2-1.7B)
-	{"smollm2-1.7b", "llama", 8192, 49152, 2048, 24, 32, 32, 8192, true, 130000, 0, 0},
+	{"smollm2-1.7b", "llama", 8192, 49152, 2048, 24, 32, 32, 8192, true, 130000, 0, 0, 0, 0},
 	// TinyLlama 1.1B (TinyLlama/TinyLlama-1.1B-Chat-v1.0)
-	{"tinyllama-1.1b", "llama", 2048, 32000, 2048, 22, 32, 4, 5632, false, 10000, 0, 0},
+	{"tinyllama-1.1b", "llama", 2048, 32000, 2048, 22, 32, 4, 5632, false, 10000, 0, 0, 0, 0},
 	// Mistral 7B v0.3 (mistralai/Mistral-7B-v0.3)
-	{"mistral-7b", "llama", 32768, 32768, 4096, 32, 32, 8, 14336, false, 1000000, 0, 0},
+	{"mistral-7b", "llama", 32768, 32768, 4096, 32, 32, 8, 14336, false, 1000000, 0, 0, 0, 0},
 	// Llama 3.1 8B (meta-llama/Llama-3.1-8B)
-	{"llama-8b", "llama", 131072, 128256, 4096, 32, 32, 8, 14336, false, 500000, 0, 0},
+	{"llama-8b", "llama", 131072, 128256, 4096, 32, 32, 8, 14336, false, 500000, 0, 0, 0, 0},
 	// Qwen 3 (Qwen/Qwen3-0.6B, -1.7B, -4B)
-	{"qwen3-0.6b", "qwen3", 40960, 151936, 1024, 28, 16, 8, 3072, true, 1000000, 128, 0},
-	{"qwen3-1.7b", "qwen3", 40960, 151936, 2048, 28, 16, 8, 6144, true, 1000000, 128, 0},
-	{"qwen3-4b", "qwen3", 40960, 151936, 2560, 36, 32, 8, 9728, true, 1000000, 128, 0},
+	{"qwen3-0.6b", "qwen3", 40960, 151936, 1024, 28, 16, 8, 3072, true, 1000000, 128, 0, 0, 0},
+	{"qwen3-1.7b", "qwen3", 40960, 151936, 2048, 28, 16, 8, 6144, true, 1000000, 128, 0, 0, 0},
+	{"qwen3-4b", "qwen3", 40960, 151936, 2560, 36, 32, 8, 9728, true, 1000000, 128, 0, 0, 0},
+	// Qwen 3 30B, 128 experts (Qwen/Qwen3-30B-A3B)
+	{"qwen3-30b-a3b", "qwen3moe", 40960, 151936, 2048, 48, 32, 4, 768, false, 1000000, 128, 0, 128, 8},
 	// Gemma 3 1B (google/gemma-3-1b-it)
-	{"gemma-3-1b", "gemma3", 32768, 262144, 1152, 26, 4, 1, 6912, true, 1000000, 256, 0},
+	{"gemma-3-1b", "gemma3", 32768, 262144, 1152, 26, 4, 1, 6912, true, 1000000, 256, 0, 0, 0},
 	// Phi-4-mini (microsoft/Phi-4-mini-instruct), without its factors for long texts
-	{"phi-4-mini", "phi3", 4096, 200064, 3072, 32, 24, 8, 8192, true, 10000, 0, 96},
+	{"phi-4-mini", "phi3", 4096, 200064, 3072, 32, 24, 8, 8192, true, 10000, 0, 96, 0, 0},
 	// Granite 4.0 1B, dense (ibm-granite/granite-4.0-1b)
-	{"granite-4-1b", "granite", 131072, 100352, 2048, 40, 16, 4, 4096, true, 10000000, 0, 0},
+	{"granite-4-1b", "granite", 131072, 100352, 2048, 40, 16, 4, 4096, true, 10000000, 0, 0, 0, 0},
 	// GPT-2 (openai-community/gpt2)
-	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0, 0, 0},
+	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0},
 }
 
 // Shapes lists the names of the known shapes.
@@ -123,7 +127,7 @@ func Random(s Shape, typ string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Heads < 1 || s.KVHeads < 1 || s.HeadDim == 0 && s.HiddenSize%s.Heads != 0 || s.Heads%s.KVHeads != 0 {
+	if s.Heads < 1 || s.KVHeads < 1 || s.HeadDim == 0 && s.HiddenSize%s.Heads != 0 || s.Heads%s.KVHeads != 0 || s.ExpertsUsed > s.Experts {
 		return nil, fmt.Errorf("a width of %d and %d heads, %d of keys, make no model", s.HiddenSize, s.Heads, s.KVHeads)
 	}
 	facts := quantize.Model{Architecture: s.Architecture, Layers: s.Layers, Heads: s.Heads, KVHeads: s.KVHeads, Tied: s.Tied}
@@ -141,6 +145,10 @@ func Random(s Shape, typ string) (*File, error) {
 		return patternOf(typ).tensor(name, typ, cols, rows)
 	}
 	norm := func(name string) source { return ones.tensor(name, gguf.F32, s.HiddenSize) }
+	experts := func(name string, rows, cols int) source {
+		typ := mixture.Type(name, []uint64{uint64(cols), uint64(rows), uint64(s.Experts)}, facts)
+		return patternOf(typ).tensor(name, typ, cols, rows, s.Experts)
+	}
 	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
 
 	list := []source{matrix("token_embd.weight", s.Vocab, s.HiddenSize), norm("output_norm.weight")}
@@ -148,7 +156,7 @@ func Random(s Shape, typ string) (*File, error) {
 		list = append(list, matrix("output.weight", s.Vocab, s.HiddenSize))
 	}
 	switch s.Architecture {
-	case "llama", "qwen3", "gemma3", "phi3", "granite":
+	case "llama", "qwen3", "qwen3moe", "gemma3", "phi3", "granite":
 		kvs = append(kvs, s.rmsKeys()...)
 		head := s.head()
 		heads, kv := s.Heads*head, s.KVHeads*head
@@ -164,11 +172,9 @@ func Random(s Shape, typ string) (*File, error) {
 				list = append(list,
 					matrix(b+"attn_q.weight", heads, s.HiddenSize),
 					matrix(b+"attn_k.weight", kv, s.HiddenSize),
-					matrix(b+"attn_v.weight", kv, s.HiddenSize),
-					matrix(b+"ffn_gate.weight", s.FeedForward, s.HiddenSize),
-					matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize))
+					matrix(b+"attn_v.weight", kv, s.HiddenSize))
 			}
-			if s.Architecture == "qwen3" || s.Architecture == "gemma3" {
+			if s.Architecture == "qwen3" || s.Architecture == "qwen3moe" || s.Architecture == "gemma3" {
 				list = append(list, headNorm(b+"attn_q_norm.weight"), headNorm(b+"attn_k_norm.weight"))
 			}
 			if s.Architecture == "gemma3" {
@@ -176,8 +182,18 @@ func Random(s Shape, typ string) (*File, error) {
 			}
 			list = append(list,
 				matrix(b+"attn_output.weight", s.HiddenSize, heads),
-				norm(b+"ffn_norm.weight"),
-				matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
+				norm(b+"ffn_norm.weight"))
+			if s.Experts > 0 {
+				list = append(list, patternOf(gguf.F32).tensor(b+"ffn_gate_inp.weight", gguf.F32, s.HiddenSize, s.Experts),
+					experts(b+"ffn_gate_exps.weight", s.FeedForward, s.HiddenSize),
+					experts(b+"ffn_up_exps.weight", s.FeedForward, s.HiddenSize),
+					experts(b+"ffn_down_exps.weight", s.HiddenSize, s.FeedForward))
+				continue
+			}
+			if s.Architecture != "phi3" {
+				list = append(list, matrix(b+"ffn_gate.weight", s.FeedForward, s.HiddenSize), matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize))
+			}
+			list = append(list, matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
 		}
 	case "gpt2":
 		kvs = append(kvs, gguf.KV{Key: "gpt2.attention.layer_norm_epsilon", Value: float32(1e-5)})
@@ -238,6 +254,9 @@ func (s Shape) sizes() []gguf.KV {
 	}
 	if s.Architecture != "gpt2" {
 		kvs = append(kvs, key("attention.head_count_kv", s.KVHeads))
+	}
+	if s.Experts > 0 {
+		kvs = append(kvs, key("expert_count", s.Experts), key("expert_used_count", s.ExpertsUsed), key("expert_feed_forward_length", s.FeedForward))
 	}
 	return kvs
 }

@@ -72,6 +72,7 @@ func TestParameters(t *testing.T) {
 		"llama-1b": 1235814400, "llama-3.2-1b": 1235814400, "llama-3.2-3b": 3212749824, "llama-8b": 8030261248, "smollm2-135m": 134515008, "smollm2-360m": 361821120,
 		"smollm2-1.7b": 1711376384, "tinyllama-1.1b": 1100048384, "mistral-7b": 7248023552, "gpt2-124m": 124439808,
 		"qwen3-0.6b": 596049920, "qwen3-1.7b": 1720574976, "qwen3-4b": 4022468096, "gemma-3-1b": 999885952, "phi-4-mini": 3836021760,
+		"qwen3-30b-a3b": 30532122624,
 	} {
 		s, err := FindShape(name)
 		if err != nil {

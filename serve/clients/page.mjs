@@ -1,0 +1,102 @@
+// A conversation with the page in a real browser: node page.mjs URL [FOLDER FOR SCREENSHOTS]. Needs Chromium (CHROMIUM names another place).
+// Fails on a script error, a violation of the content security policy, markup from the model, sideways scrolling, an axe violation,
+// or where speculation is not visible.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import fs from "node:fs";
+import puppeteer from "puppeteer-core";
+
+const [url, shots] = process.argv.slice(2);
+const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const minutes = 60_000;
+const browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"], headless: true });
+const problems = [];
+
+const idle = (page) => page.waitForFunction(() => !document.getElementById("send").hidden, { timeout: 2 * minutes });
+async function ask(page, text) {
+  await page.type("#prompt", text);
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => !document.getElementById("stop").hidden || !document.getElementById("error").hidden);
+  await idle(page);
+}
+
+try {
+  for (const [name, width, height, scheme] of [["light", 1280, 860, "light"], ["dark", 1280, 860, "dark"], ["phone", 400, 860, "light"]]) {
+    const context = await browser.createBrowserContext();
+    const page = await context.newPage();
+    page.on("console", (m) => { if (["error", "warning", "warn"].includes(m.type())) problems.push(`${name}: ${m.text()}`); });
+    page.on("pageerror", (e) => problems.push(`${name}: ${e.message}`));
+    page.on("dialog", (d) => { problems.push(`${name}: dialog ${d.message()}`); d.dismiss(); });
+    await page.setViewport({ width, height });
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    await page.goto(url);
+    await page.waitForFunction(() => !document.getElementById("model").disabled);
+
+    // Settings by the keyboard alone.
+    await page.focus("#settings-open");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#settings[open]");
+    await page.type("#max_tokens", "96");
+    await page.type("#temperature", "0");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !document.getElementById("settings").open);
+
+    // Text that would be markup if the page took it for that.
+    await ask(page, "func <img src=x onerror=alert(1)> main() {");
+    const text = await page.$eval(".message.assistant .body", (e) => e.textContent);
+    assert.ok(text.length > 20, "an answer is shown");
+    assert.equal(await page.$$eval("#log script, #log img, #log iframe", (l) => l.length), 0, "no markup from the model or the user");
+    assert.ok(await page.$$eval(".marked .s-draft, .marked .s-lookup", (l) => l.length) > 0, "drafted tokens are marked");
+    for (const id of ["rate", "acceptance", "perpass"]) assert.notEqual(await page.$eval("#" + id, (e) => e.textContent), "–", id + " is shown");
+    assert.ok(await page.$$eval("#chart rect.accepted", (l) => l.length) > 0, "the chart has bars");
+
+    // The same request without drafts gives the same text (temperature 0).
+    await page.select("#drafter", "off");
+    await page.click("#again");
+    await page.waitForFunction(() => !document.getElementById("stop").hidden);
+    await idle(page);
+    assert.equal(await page.$eval(".message.assistant .body", (e) => e.textContent), text, "speculation changes nothing but the speed");
+    assert.equal(await page.$eval("#acceptance", (e) => e.textContent), "–", "no drafts when they are off");
+    await page.select("#drafter", "");
+
+    if (name === "light") {
+      await page.click("#measure");
+      await page.waitForFunction(() => document.getElementById("speedup").textContent.includes("×"), { timeout: 4 * minutes });
+    }
+    await page.evaluate(() => document.getElementById("log").focus());
+    if (shots) await page.screenshot({ path: `${shots}/page-${name}.png` });
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + " does not scroll sideways");
+
+    // Esc stops an answer and keeps what came.
+    await page.type("#prompt", "// a long comment");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => !document.getElementById("stop").hidden);
+    await page.keyboard.press("Escape");
+    await idle(page);
+
+    // Conversations survive a reload and can be deleted.
+    await page.reload();
+    await page.waitForSelector("#conversations li:nth-child(2)");
+    if (width < 680) await page.click("#menu");
+    await page.click("#conversations li:nth-child(2) .open");
+    assert.ok((await page.$eval("#log", (e) => e.textContent)).includes(text.slice(0, 20)), "the conversation is kept");
+    await page.click("#conversations li:nth-child(2) button:not(.open)");
+    assert.equal(await page.$$eval("#conversations li", (l) => l.length), 1, "the conversation is deleted");
+
+    await page.close();
+    const again = await context.newPage();
+    await again.setBypassCSP(true); // axe is injected; the page itself was used with its policy above
+    await again.setViewport({ width, height });
+    await again.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    await again.goto(url);
+    await again.waitForFunction(() => !document.getElementById("model").disabled);
+    await ask(again, "func main() {");
+    await again.evaluate(axe);
+    for (const v of (await again.evaluate(() => axe.run())).violations) problems.push(`${name}: axe ${v.id}: ${v.help}: ${v.nodes[0].html.slice(0, 120)}`);
+    await context.close();
+    console.log(`${name} ${width} px: ok`);
+  }
+} finally {
+  await browser.close();
+}
+assert.deepEqual(problems, []);
