@@ -26,6 +26,11 @@ type Segment struct {
 	// [FinalNorm] is that after the final norm.
 	Hidden Rows
 	Layers []int
+
+	// States are the hidden states that a draft head takes beside each token ([Model.TargetLayers]): if FromTarget is set,
+	// the target's, one after the other; otherwise what the head itself computed for the token before, the output of its last layer.
+	States     []float32
+	FromTarget bool
 }
 
 // Batch is what one pass over the weights computes. Its sessions are distinct and belong to one model.

@@ -123,7 +123,7 @@ func (l *attention) forward(p *pass, c *Config, y, h []float32) {
 	v := p.matrix(&p.v, c.KVHeads*c.HeadDim)
 	a := p.matrix(&p.a, c.Heads*c.HeadDim)
 
-	p.matmul(h, c.HiddenSize, l.q.times(q), l.k.times(k), l.v.times(v))
+	p.matmul(h, l.q.w.Cols(), l.q.times(q), l.k.times(k), l.v.times(v))
 	if l.clamp > 0 {
 		p.clamp(q, l.clamp)
 		p.clamp(k, l.clamp)

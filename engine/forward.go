@@ -34,6 +34,7 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 	p := m.rt.pass
 	p.begin(ctx, m.results(b))
 	defer p.end()
+	p.masked = m.head != nil && m.head.masked()
 	for i := range b {
 		if err := m.admit(p, i, &b[i]); err != nil {
 			p.results[i].Err = fmt.Errorf("%s: %w", m.name, err)
@@ -126,6 +127,9 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if rows < 0 || rows > n {
 		return fmt.Errorf("%w: logits of %d positions wanted, %d tokens", ErrUsage, rows, n)
 	}
+	if err := m.admitStates(g, n); err != nil {
+		return err
+	}
 	states, err := m.admitHidden(g, n)
 	if err != nil {
 		return err
@@ -145,7 +149,7 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if n > 0 {
 		p.push(chunk{s: s, segment: i, start: known, tokens: again, wanted: len(again)})
 	}
-	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n - states, states: g.Layers})
+	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n - states, states: g.Layers, fed: g.States, fromTarget: g.FromTarget})
 	return nil
 }
 

@@ -25,6 +25,10 @@ type Options struct {
 	// positions if it exceeds the context that the model was first trained with. 0 is the model's context length.
 	RopeContext int
 
+	// Target is the model that a draft head drafts for: the head may share its embeddings and its output matrix. It must not be
+	// closed before the head. Other models do without.
+	Target *Model
+
 	Name string // of the file, for error messages; Open uses the path
 
 	// Progress is called with the number of bytes of weights read so far and in all, by one goroutine at a time.
@@ -70,6 +74,7 @@ type Model struct {
 	tokenizer *bpe.Tokenizer
 
 	net    network
+	head   *eagle  // net, if the model is a draft head
 	caches []cache // of its layers' keys and values
 
 	matrices    []*tensor.Matrix
@@ -157,7 +162,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		return nil, err
 	}
 	build, ok := architectures[arch]
-	if !ok {
+	if !ok && arch != eagleArch {
 		return nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
 	}
 	tokenizer, err := ReadTokenizer(f)
@@ -195,7 +200,12 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		c.Vocab = l.integer("vocab_size")
 	}
 	if l.ok() {
-		m.net = l.decoder(c, build(l, c))
+		if arch == eagleArch {
+			m.head = l.eagle(c, o.Target)
+			m.net = m.head
+		} else {
+			m.net = l.decoder(c, build(l, c))
+		}
 		l.unread()
 	}
 	m.caches = l.caches

@@ -32,6 +32,9 @@ type chunk struct {
 	wanted  int     // the first token whose logits are wanted
 	hidden  int     // the first token whose hidden states are wanted
 	states  []int   // of these layers
+
+	fed        []float32 // hidden states that go in beside the tokens; nil but for draft heads
+	fromTarget bool
 }
 
 // wantedRow is a row whose logits are wanted, and where they go: row index of s.logits.
@@ -61,6 +64,8 @@ type pass struct {
 	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
 	wanted    []wantedRow                 // ascending
 	hidden    []hiddenRow                 // ascending
+	fed       []fedStates                 // what goes into the rows beside the tokens
+	masked    bool                        // the model's logits may be -Inf
 	owner     []int                       // [rows] the batch's segment that a row belongs to
 	projected []wantedRow                 // the rows that are multiplied with the output matrix; nil: all rows of the round
 	layers    int                         // that they go through
@@ -72,10 +77,10 @@ type pass struct {
 	current int   // layer
 	err     error // the first failure; the operations after it do nothing
 
-	x, h, y, q, k, v, a, gate, up []float32 // activations; the networks say their shapes
-	factors                       []float32 // [rows]
-	routing                       routing   // of experts
-	part                          []int32   // the rows that an expert computes; nil: all
+	x, h, y, q, k, v, a, gate, up, wide []float32 // activations; the networks say their shapes
+	factors                             []float32 // [rows]
+	routing                             routing   // of experts
+	part                                []int32   // the rows that an expert computes; nil: all
 
 	logits []float32 // [rows][vocabulary] where several sessions share a reading of the head
 	work   rowWork
@@ -103,9 +108,10 @@ func (p *pass) end() {
 	}
 	clear(p.wanted)
 	clear(p.hidden)
+	clear(p.fed)
 	clear(p.products)
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
-	p.hidden = p.hidden[:0]
+	p.hidden, p.fed = p.hidden[:0], p.fed[:0]
 	p.results, p.projected, p.part = nil, nil, nil
 }
 
@@ -119,7 +125,7 @@ func (p *pass) push(c chunk) {
 // when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.wanted = p.tokens[:0], p.positions[:0], p.wanted[:0]
-	p.owner, p.hidden = p.owner[:0], p.hidden[:0]
+	p.owner, p.hidden, p.fed = p.owner[:0], p.hidden[:0], p.fed[:0]
 	for i := range p.segments {
 		p.segments[i] = p.segments[i][:0]
 	}
@@ -148,6 +154,10 @@ func (p *pass) fill() bool {
 			}
 		}
 		p.tokens = append(p.tokens, c.tokens[p.done:p.done+n]...)
+		if c.fed != nil {
+			size := len(c.fed) / len(c.tokens)
+			p.fed = append(p.fed, fedStates{row, n, c.fed[p.done*size : (p.done+n)*size], c.fromTarget})
+		}
 		if c.parents != nil {
 			p.depths(c.parents) // checked when it was admitted
 		}

@@ -65,6 +65,9 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if o.Layers == 0 {
 		o.Layers = c.Layers
 	}
+	if o.NoCache && m.head != nil {
+		return nil, fmt.Errorf("%s: %w: a draft head without a cache", m.name, ErrUsage)
+	}
 	if o.KV == "" {
 		o.KV = "f16"
 	}

@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// eagleArch is the architecture of EAGLE-3 draft heads (Li et al. 2025, arXiv:2503.01840).
+const eagleArch = "eagle3"
+
+// eagle is an EAGLE-3 head: one block that continues a target model's hidden states. It has its own KV cache. The input at position p
+// is the token at p+1 and g, which is made of the target's hidden states at p, or, where the target has not been yet, is what the head
+// computed one step before. What its block computes takes the place of g in the next step.
+//
+//	g = fc [x_k1; x_k2; x_k3]
+//	a = [norm(embedding of the token); norm(g)]
+//	y = r + attention(a), r = g or norm(g);  y = y + ffn(norm(y))
+//	logits = output norm(y), of the tokens that the head knows; those of all others are -Inf
+//
+// Shapes: D hidden size, T the target's, V vocabulary, W tokens that the head knows.
+type eagle struct {
+	c            *Config
+	embedding    *tensor.Matrix // [V][D]
+	fc           linear         // [D][3T]
+	targetNorm   norm           // [3T]; noNorm where there is none
+	tokenNorm    norm           // [D]
+	stateNorm    norm           // [D]
+	normResidual bool           // r = norm(g)
+	attention    attention      // q [H*d][2D]; k, v [K*d][2D]
+	ffnNorm      norm
+	ffn          feedForward
+	outputNorm   norm
+	output       linear  // [W][D]
+	ids          []int32 // [W] the target's ids of the tokens that the head knows; nil: all, in order
+
+	targetLayers []int
+	targetSize   int // 3T
+}
+
+// fedStates are the hidden states that go into rows of a round beside the tokens.
+type fedStates struct {
+	row, n     int
+	x          []float32 // [n][3T] or [n][D]
+	fromTarget bool
+}
+
+func (m *eagle) forward(p *pass) {
+	d := m.c.HiddenSize
+	g := p.matrix(&p.x, d) // [rows][D]
+	m.states(p, g)
+	if !p.layer(0) {
+		return
+	}
+	token, state := p.matrix(&p.h, d), p.matrix(&p.y, d)
+	p.embed(token, m.embedding)
+	p.norm(token, token, m.tokenNorm)
+	p.norm(state, g, m.stateNorm)
+	a := p.matrix(&p.wide, 2*d) // [rows][2D]
+	for i := range p.rows() {
+		copy(a[2*i*d:], token[i*d:(i+1)*d])
+		copy(a[(2*i+1)*d:], state[i*d:(i+1)*d])
+	}
+	if m.normResidual {
+		copy(g, state)
+	}
+	h, y := token, state // their memory is free
+	m.attention.forward(p, m.c, y, a)
+	p.add(g, y)
+	p.norm(h, g, m.ffnNorm)
+	m.ffn.forward(p, m.c, y, h)
+	p.add(g, y)
+}
+
+// states computes g [rows][D].
+func (m *eagle) states(p *pass, g []float32) {
+	d, r := m.c.HiddenSize, &p.routing
+	r.rows = r.rows[:0]
+	for _, f := range p.fed {
+		if !f.fromTarget {
+			copy(g[f.row*d:(f.row+f.n)*d], f.x)
+			continue
+		}
+		for i := range f.n {
+			r.rows = append(r.rows, int32(f.row+i))
+		}
+	}
+	if len(r.rows) == 0 {
+		return
+	}
+	x, at := sized(&r.x, len(r.rows)*m.targetSize), 0
+	for _, f := range p.fed {
+		if f.fromTarget {
+			at += copy(x[at:], f.x)
+		}
+	}
+	p.part = r.rows
+	p.norm(x, x, m.targetNorm)
+	y := p.matrix(&r.y, d)
+	p.matmul(x, m.targetSize, m.fc.times(y))
+	p.part = nil
+	for i, row := range r.rows {
+		copy(g[int(row)*d:(int(row)+1)*d], y[i*d:])
+	}
+}
+
+func (m *eagle) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+
+// logits computes out [n][V] of the normalized x [n][D].
+func (m *eagle) logits(p *pass, out, x []float32) {
+	if m.ids == nil {
+		p.matmul(x, m.c.HiddenSize, m.output.times(out))
+		return
+	}
+	n, w, v := len(x)/m.c.HiddenSize, len(m.ids), m.c.Vocab
+	known := sized(&p.gate, n*w)
+	p.matmul(x, m.c.HiddenSize, m.output.times(known))
+	for i := range n {
+		row, to := known[i*w:(i+1)*w], out[i*v:(i+1)*v]
+		if !tensor.Finite(row) {
+			p.failRow(i, fmt.Errorf("logits: %w", ErrNotFinite))
+		}
+		for j := range to {
+			to[j] = negInf
+		}
+		for j, id := range m.ids {
+			to[id] = row[j]
+		}
+	}
+}
+
+// masked reports whether logits are -Inf on purpose.
+func (m *eagle) masked() bool { return m.ids != nil }
+
+// admitStates checks the hidden states that go into segment g of n tokens.
+func (m *Model) admitStates(g *Segment, n int) error {
+	switch {
+	case m.head == nil && (len(g.States) > 0 || g.FromTarget):
+		return fmt.Errorf("%w: hidden states go into draft heads only", ErrUsage)
+	case m.head == nil:
+		return nil
+	}
+	size := m.config.HiddenSize
+	if g.FromTarget {
+		size = m.head.targetSize
+	}
+	if len(g.States) != n*size {
+		return fmt.Errorf("%w: a draft head takes a hidden state of %d numbers with each token: %d for %d tokens", ErrUsage, size, len(g.States), n)
+	}
+	return nil
+}
+
+// TargetLayers are the layers of the target whose hidden states a draft head takes, one after the other, as [Segment].States: what
+// the target's pass gives for these [Segment].Layers. It is nil for models that are not draft heads.
+func (m *Model) TargetLayers() []int {
+	if m == nil || m.head == nil {
+		return nil
+	}
+	return m.head.targetLayers
+}
+
+// eagle reads an EAGLE-3 head. What it shares with its target is target's.
+func (l *loader) eagle(c *Config, target *Model) *eagle {
+	f := family{norm: rmsNorm, rotation: pairs, factors: true, longrope: true, gated: true}
+	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
+	if l.ok() && c.Layers != 1 {
+		l.fail("block_count", ErrUnsupported, "%d blocks of an EAGLE-3 head, there is one", c.Layers)
+	}
+	d, t := c.HiddenSize, l.integer("target_hidden_size")
+	m := &eagle{c: c, targetLayers: l.targetLayers(), targetSize: 3 * t, normResidual: l.boolOr("norm_before_residual", false)}
+	if l.ok() && target != nil && target.config.HiddenSize != t {
+		l.fail("target_hidden_size", ErrValue, "%d, the target has %d", t, target.config.HiddenSize)
+	}
+	if l.ok() && target != nil {
+		for _, k := range m.targetLayers {
+			if k > target.config.Layers {
+				l.fail("target_layers", ErrValue, "layer %d, the target has %d", k, target.config.Layers)
+			}
+		}
+	}
+	ropes := l.ropes(c, f)
+	if l.holds("token_embd.weight") {
+		m.embedding = l.embedding(c)
+	} else {
+		m.embedding = l.targetEmbedding(c, target)
+	}
+	if !l.ok() {
+		return m
+	}
+	m.fc = linear{w: l.matrix("fc.weight", d, m.targetSize)}
+	if l.boolOr("norm_before_fc", false) {
+		m.targetNorm = l.norm(c, f, "enc.output_norm", m.targetSize)
+	}
+	n := l.block(0)
+	m.tokenNorm, m.stateNorm = l.norm(c, f, n+"attn_norm", d), l.norm(c, f, n+"attn_norm_2", d)
+	m.attention = l.eagleAttention(c, ropes)
+	m.ffnNorm = l.norm(c, f, n+"ffn_norm", d)
+	m.ffn = l.feedForward(f, n, "", c.FeedForward, d)
+	m.outputNorm = l.norm(c, f, "output_norm", d)
+	m.output, m.ids = l.eagleOutput(c, target)
+	return m
+}
+
+func (l *loader) targetLayers() (layers []int) {
+	const key = "target_layers"
+	l.keys[key] = true
+	v, _ := l.f.Value(l.arch + "." + key)
+	switch v := v.(type) {
+	case []int32:
+		for _, k := range v {
+			layers = append(layers, int(k))
+		}
+	case []uint32:
+		for _, k := range v {
+			layers = append(layers, int(k))
+		}
+	default:
+		l.fail(key, ErrValue, "not there, or no array of integers of 32 bits")
+		return nil
+	}
+	for _, k := range layers {
+		if k < 0 || k > largest {
+			l.fail(key, ErrValue, "layer %d", k)
+		}
+	}
+	if len(layers) != 3 {
+		l.fail(key, ErrValue, "%d layers, an EAGLE-3 head reads three", len(layers))
+	}
+	return layers
+}
+
+// targetEmbedding is the embedding of a head that has none of its own.
+func (l *loader) targetEmbedding(c *Config, target *Model) *tensor.Matrix {
+	wrong := func(kind error, format string, args ...any) *tensor.Matrix {
+		l.keep(fmt.Errorf("%s: tensor %q: %s: %w", l.f.Name, "token_embd.weight", fmt.Sprintf(format, args...), kind))
+		return nil
+	}
+	if target == nil {
+		return wrong(ErrMissing, "not in the file: the head shares it with its target, which is not given")
+	}
+	net, ok := target.net.(*decoder)
+	if !ok || net.embeddingScale != 0 && net.embeddingScale != 1 || net.positions != nil || net.embeddingNorm.kind != noNorm {
+		return wrong(ErrUnsupported, "not in the file, and a %s model's embeddings are not plain", target.config.Architecture)
+	}
+	if c.Vocab == 0 {
+		c.Vocab = target.config.Vocab
+	}
+	if target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab {
+		return wrong(ErrShape, "not in the file, and the target's are %d of %d numbers, expected %d of %d", target.config.Vocab, target.config.HiddenSize, c.Vocab, c.HiddenSize)
+	}
+	return net.embedding
+}
+
+// eagleAttention is attention that reads 2D numbers.
+func (l *loader) eagleAttention(c *Config, ropes ropes) attention {
+	n, d, heads, kvHeads := l.block(0), c.HiddenSize, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	at := l.place(0, c.KVHeads, c.HeadDim, 0)
+	return attention{
+		q: l.linear(n+"attn_q", heads, 2*d), k: l.linear(n+"attn_k", kvHeads, 2*d), v: l.linear(n+"attn_v", kvHeads, 2*d), o: l.linear(n+"attn_output", d, heads),
+		rope: ropes.full, style: tensor.RopeInterleaved, cache: at.cache, scores: tensor.AttentionOptions{Layer: at.layer, Heads: c.Heads, Scale: headScale(c.HeadDim)},
+	}
+}
+
+// eagleOutput reads the output matrix [W][D] and the tokens [W] that its rows are.
+func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32) {
+	const name, list = "output.weight", "d2t"
+	t, ok := l.f.Tensor(name)
+	if !ok {
+		net, plain := (*decoder)(nil), false
+		if target != nil {
+			net, plain = target.net.(*decoder)
+		}
+		switch {
+		case l.holds(list):
+			l.keep(fmt.Errorf("%s: tensor %q: not in the file, but %q is: %w", l.f.Name, name, list, ErrMissing))
+		case !plain || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
+			l.keep(fmt.Errorf("%s: tensor %q: not in the file: the head shares it with its target, which is not given or has another shape: %w", l.f.Name, name, ErrMissing))
+		default:
+			return linear{w: net.output.w}, nil
+		}
+		return out, nil
+	}
+	w := c.Vocab
+	if l.holds(list) && len(t.Dims) == 2 && t.Dims[1] <= uint64(c.Vocab) {
+		w = int(t.Dims[1])
+	}
+	out.w = l.matrix(name, w, c.HiddenSize)
+	if !l.holds(list) {
+		return out, nil
+	}
+	known := make([]bool, c.Vocab)
+	for i, id := range l.integers(list, w) {
+		if id < 0 || id >= int64(c.Vocab) || known[id] {
+			l.keep(fmt.Errorf("%s: tensor %q: element %d is %d, of a vocabulary of %d, or there twice: %w", l.f.Name, list, i, id, c.Vocab, ErrValue))
+			return out, nil
+		}
+		known[id] = true
+		ids = append(ids, int32(id))
+	}
+	return out, ids
+}
+
+// integers reads a vector of type I64.
+func (l *loader) integers(name string, n int) []int64 {
+	t, ok := l.find(name)
+	if !l.ok() {
+		return nil
+	}
+	switch {
+	case !ok:
+		l.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", l.f.Name, name, ErrMissing))
+	case t.Type.String() != "I64":
+		l.keep(fmt.Errorf("%s: tensor %q: %v, expected I64: %w", l.f.Name, name, t.Type, ErrWeightType))
+	case t.Elements() != uint64(n) || n > math.MaxInt/8:
+		l.keep(fmt.Errorf("%s: tensor %q: %d, expected %d: %w", l.f.Name, name, t.Dims, n, ErrShape))
+	}
+	if !l.ok() {
+		return nil
+	}
+	raw := make([]byte, 8*n)
+	if k, err := l.progress.ReadAt(raw, t.Offset); k < len(raw) {
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
+		return nil
+	}
+	all := make([]int64, n)
+	for i := range all {
+		all[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
+	}
+	return all
+}

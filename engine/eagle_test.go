@@ -1,0 +1,405 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/gguf"
+)
+
+// TestEagleGolden: an EAGLE-3 head step by step against an independent engine: what fc makes of the target's states, the logits at the
+// positions of a prompt, and a chain of five drafted tokens.
+func TestEagleGolden(t *testing.T) {
+	data, err := os.ReadFile(shared(t, "families/models/golden/draft-eagle3.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		Draft, Target string
+		IDs           []int32
+		Next          int32
+		Fed, Logits   map[string][]float64
+		Chain         []struct {
+			ID     int32
+			Logits []float64
+		}
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	rt := newRuntime(t, RuntimeOptions{})
+	open := func(name string, o Options) *Model {
+		m, err := Open(context.Background(), rt, shared(t, "families/models/"+name), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		return m
+	}
+	target := open(g.Target, Options{})
+	head := open(g.Draft, Options{Target: target})
+	if layers := head.TargetLayers(); !slices.Equal(layers, []int{0, 1, 2}) || target.TargetLayers() != nil {
+		t.Fatalf("target layers %d", layers)
+	}
+	out, err := newSession(t, target, SessionOptions{KV: "f32"}).EvalSegment(context.Background(), Segment{Tokens: g.IDs, Logits: Last, Hidden: All, Layers: head.TargetLayers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := greatest(out.Logits.Row(0)); next != g.Next {
+		t.Fatalf("the target goes on with %d, expected %d", next, g.Next)
+	}
+	s := newSession(t, head, SessionOptions{KV: "f32"})
+	tokens := append(slices.Clone(g.IDs[1:]), g.Next)
+	steps, err := s.EvalSegment(context.Background(), Segment{Tokens: tokens, States: out.Hidden.Data, FromTarget: true, Logits: All, Hidden: All, Layers: []int{0, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := head.head.ids
+	compare := func(what string, row []float32, want []float64) {
+		t.Helper()
+		inDraftIDs := []float32(nil)
+		for _, id := range known {
+			inDraftIDs = append(inDraftIDs, row[id])
+		}
+		if worst := difference(t, inDraftIDs, want); !(worst < 1e-4) {
+			t.Errorf("%s: the logits are off by %g", what, worst)
+		}
+		others := 0
+		for _, x := range row {
+			if x == negInf {
+				others++
+			}
+		}
+		if others != len(row)-len(known) {
+			t.Errorf("%s: %d of %d logits are -Inf, the head knows %d tokens", what, others, len(row), len(known))
+		}
+	}
+	if len(g.Fed) != 4 || len(g.Logits) != 4 || len(g.Chain) != 5 {
+		t.Fatal("the golden is not what it should be")
+	}
+	for key, want := range g.Fed {
+		i, _ := strconv.Atoi(key)
+		if worst := difference(t, steps.Hidden.At(i, 0), want); !(worst < 1e-4) {
+			t.Errorf("position %s: the fed state is off by %g", key, worst)
+		}
+	}
+	for key, want := range g.Logits {
+		i, _ := strconv.Atoi(key)
+		compare("position "+key, steps.Logits.Row(i), want)
+	}
+	row, y := slices.Clone(steps.Logits.Row(39)), slices.Clone(steps.Hidden.At(39, 1))
+	for i, step := range g.Chain {
+		compare(fmt.Sprint("step ", i), row, step.Logits)
+		id := greatest(row)
+		if id != step.ID {
+			t.Fatalf("step %d drafts %d, expected %d", i, id, step.ID)
+		}
+		next, err := s.EvalSegment(context.Background(), Segment{Tokens: []int32{id}, States: y, Logits: Last, Hidden: Last, Layers: []int{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, y = slices.Clone(next.Logits.Row(0)), slices.Clone(next.Hidden.Row(0))
+	}
+}
+
+// eagleFile is a small random head for a target of smallLlama's width and vocabulary.
+type eagleFile struct {
+	own     bool                  // embedding and output matrix, 40 tokens of which it knows
+	norms   bool                  // norm_before_fc and norm_before_residual
+	keys    map[string]gguf.Value // replaced, added; nil values are left out
+	d2t     []int64
+	without string
+	more    string
+	targetD int
+}
+
+func (e eagleFile) bytes(tb testing.TB) []byte {
+	tb.Helper()
+	const d, h, kv, hd, ff, v = 64, 4, 2, 16, 96, 70
+	t := 64
+	if e.targetD != 0 {
+		t = e.targetD
+	}
+	keys := map[string]gguf.Value{
+		"context_length": uint32(512), "embedding_length": uint32(d), "block_count": uint32(1), "feed_forward_length": uint32(ff), "attention.head_count": uint32(h),
+		"attention.head_count_kv": uint32(kv), "attention.layer_norm_rms_epsilon": float32(1e-5), "target_layers": []int32{0, 2, 1}, "target_hidden_size": uint32(t), "vocab_size": uint32(v),
+	}
+	if e.norms {
+		keys["norm_before_fc"], keys["norm_before_residual"] = true, true
+	}
+	for k, x := range e.keys {
+		keys[k] = x
+	}
+	kvs := []gguf.KV{{Key: "general.architecture", Value: "eagle3"}}
+	for k, x := range keys {
+		if x != nil {
+			kvs = append(kvs, gguf.KV{Key: "eagle3." + k, Value: x})
+		}
+	}
+	var tensors []gguf.TensorSource
+	add := func(name string, mean, spread float64, dims ...int) { // columns first
+		if name == e.without {
+			return
+		}
+		hash := fnv.New64()
+		hash.Write([]byte(name))
+		rng := rand.New(rand.NewPCG(5, hash.Sum64()))
+		n, all := 1, []uint64(nil)
+		for _, k := range dims {
+			n *= k
+			all = append(all, uint64(k))
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(mean + spread*rng.NormFloat64())
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+	}
+	matrix := func(name string, rows, cols int) { add(name, 0, 1/math.Sqrt(float64(cols)), cols, rows) }
+	matrix("fc.weight", d, 3*t)
+	if e.norms {
+		add("enc.output_norm.weight", 1, 0.2, 3*t)
+	}
+	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight", "output_norm.weight"} {
+		add(name, 1, 0.2, d)
+	}
+	matrix("blk.0.attn_q.weight", h*hd, 2*d)
+	matrix("blk.0.attn_k.weight", kv*hd, 2*d)
+	matrix("blk.0.attn_v.weight", kv*hd, 2*d)
+	matrix("blk.0.attn_output.weight", d, h*hd)
+	matrix("blk.0.ffn_gate.weight", ff, d)
+	matrix("blk.0.ffn_up.weight", ff, d)
+	matrix("blk.0.ffn_down.weight", d, ff)
+	if e.more != "" {
+		add(e.more, 0, 1, d)
+	}
+	if e.own {
+		add("token_embd.weight", 0, 0.7, d, v)
+		add("output.weight", 0, 0.3, d, 40)
+		ids := e.d2t
+		if ids == nil {
+			for i := range int64(40) {
+				ids = append(ids, (i*9+3)%v)
+			}
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))}, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
+	}
+	var b bytes.Buffer
+	if err := gguf.Write(&b, kvs, tensors); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func (e eagleFile) open(tb testing.TB, rt *Runtime, o Options) (*Model, error) {
+	tb.Helper()
+	file := e.bytes(tb)
+	o.Name = "head.gguf"
+	m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
+	if err == nil {
+		tb.Cleanup(m.Close)
+	}
+	return m, err
+}
+
+// states is the target's hidden states for a head, for ids.
+func statesFor(tb testing.TB, target, head *Model, ids []int32) []float32 {
+	tb.Helper()
+	return evalHidden(tb, newSession(tb, target, SessionOptions{}), Segment{Tokens: ids, Hidden: All, Layers: head.TargetLayers()})
+}
+
+// TestEagleOneAnswer: promise P1 for heads, with and without norms, a vocabulary and weights of their own: states of the target and of
+// the head's own in chunks, batches of both and trees, on all kernels and threads.
+func TestEagleOneAnswer(t *testing.T) {
+	for name, e := range map[string]eagleFile{"plain": {}, "own": {own: true, norms: true}} {
+		for _, weights := range []string{"f32", "q8_0"} {
+			var want, own []float32
+			for i, simd := range asm.Available() {
+				rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
+				target := smallLlama().open(t, rt, Options{Weights: weights})
+				head, err := e.open(t, rt, Options{Target: target, Weights: weights})
+				if err != nil {
+					t.Fatal(err)
+				}
+				const n, d, v = 290, 64, 70
+				ids := randomTokens(n+1, v, 3)
+				states, layers := statesFor(t, target, head, ids[:n]), []int{0, 1}
+				row := func(r Result, i int) []float32 { return append(slices.Clone(r.Logits.Row(i)), r.Hidden.Row(i)...) }
+				rows := func(r Result) (all []float32) {
+					for i := range r.Logits.Rows() {
+						all = append(all, row(r, i)...)
+					}
+					return all
+				}
+				segment := func(s *Session, from, to int) Segment {
+					return Segment{Session: s, Tokens: ids[from+1 : to+1], States: states[from*3*d : to*3*d], FromTarget: true, Logits: All, Hidden: All, Layers: layers}
+				}
+				if want == nil {
+					s := newSession(t, head, SessionOptions{})
+					want = rows(forward(t, head, Batch{segment(s, 0, n)})[0])
+					// Then a chain on its own states, one token at a time.
+					y := want[len(want)-d:]
+					for j := range int32(5) {
+						out := forward(t, head, Batch{{Session: s, Tokens: []int32{j}, States: y, Logits: All, Hidden: All, Layers: layers}})
+						own = append(own, rows(out[0])...)
+						y = own[len(own)-d:]
+					}
+				}
+				width := v + 2*d
+				for _, size := range []int{1, 13, 290} {
+					s, other := newSession(t, head, SessionOptions{}), newSession(t, head, SessionOptions{})
+					var got []float32
+					for from := 0; from < n; from += size {
+						to := min(n, from+size)
+						b := Batch{segment(other, 0, 1), segment(s, from, to)}
+						if from%2 == 1 { // states of both kinds in one pass
+							b[0].States, b[0].FromTarget = want[len(want)-d:], false
+						}
+						got = append(got, rows(forward(t, head, b)[1])...)
+						if err := other.Truncate(0); err != nil {
+							t.Fatal(err)
+						}
+					}
+					sameBits(t, fmt.Sprint(name, " ", weights, " ", simd, ", chunks of ", size), got, want)
+				}
+				// The chain as the last path of a tree, level by level: each token after a wrong sibling that has the same parent.
+				s := newSession(t, head, SessionOptions{})
+				forward(t, head, Batch{segment(s, 0, n)})
+				var tokens, parents, path []int32
+				var fed []float32
+				parent, y := int32(-1), want[len(want)-d:]
+				for j := range int32(5) {
+					tokens, parents = append(tokens, j+9, j), append(parents, parent, parent)
+					fed = append(append(fed, y...), y...)
+					parent = int32(len(tokens) - 1)
+					path = append(path, parent)
+					out := forward(t, head, Batch{{Session: s, Tokens: tokens, Parents: parents, States: fed, Logits: All, Hidden: All, Layers: layers}})[0]
+					at := int(j) * width
+					sameBits(t, fmt.Sprint(name, " ", weights, " ", simd, ", tree, depth ", j), row(out, int(parent)), own[at:at+width])
+					y = own[at+width-d : at+width]
+				}
+				if err := s.Commit(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestEagleOptions: every option moves the logits, and a head with the target's matrices copied into it is the head that shares them.
+func TestEagleOptions(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	target := smallLlama().open(t, rt, Options{})
+	ids := randomTokens(20, 70, 1)
+	logits := func(e eagleFile) []float32 {
+		m, err := e.open(t, rt, Options{Target: target})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := newSession(t, m, SessionOptions{}).EvalSegment(context.Background(), Segment{Tokens: ids, States: statesFor(t, target, m, ids), FromTarget: true, Logits: Last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(out.Logits.Data)
+	}
+	seen := map[string]string{}
+	for name, e := range map[string]eagleFile{
+		"plain": {}, "own": {own: true}, "both norms": {norms: true}, "norm before residual": {keys: map[string]gguf.Value{"norm_before_residual": true}},
+		"other layers": {keys: map[string]gguf.Value{"target_layers": []uint32{0, 1, 2}}}, "base": {keys: map[string]gguf.Value{"rope.freq_base": float32(100)}},
+		"epsilon": {keys: map[string]gguf.Value{"attention.layer_norm_rms_epsilon": float32(0.1)}},
+	} {
+		key := fmt.Sprint(logits(e))
+		if seen[key] != "" {
+			t.Errorf("%s and %s give the same logits", name, seen[key])
+		}
+		seen[key] = name
+	}
+}
+
+func TestEagleRefused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	target := smallLlama().open(t, rt, Options{})
+	wide := smallLlama()
+	wide.width = 96
+	other := wide.open(t, rt, Options{})
+	gpt := smallGPT2().open(t, rt, Options{})
+	key := func(k string, v gguf.Value) eagleFile { return eagleFile{keys: map[string]gguf.Value{k: v}} }
+	for name, c := range map[string]struct {
+		e      eagleFile
+		target *Model
+		want   error
+		says   string
+	}{
+		"no target":             {eagleFile{}, nil, ErrMissing, "token_embd.weight"},
+		"another width":         {eagleFile{}, other, ErrValue, "target_hidden_size"},
+		"positions":             {eagleFile{}, gpt, ErrUnsupported, "token_embd.weight"},
+		"no layers":             {key("target_layers", nil), target, ErrValue, "target_layers"},
+		"two layers":            {key("target_layers", []int32{0, 1}), target, ErrValue, "target_layers"},
+		"layer beyond":          {key("target_layers", []int32{0, 1, 3}), target, ErrValue, "target_layers"},
+		"negative layer":        {key("target_layers", []int32{0, -1, 2}), target, ErrValue, "target_layers"},
+		"two blocks":            {key("block_count", uint32(2)), target, ErrValue, "block_count"},
+		"unknown key":           {key("attention.sliding_window", uint32(9)), target, ErrUnsupported, "sliding_window"},
+		"no hidden size":        {key("target_hidden_size", nil), target, gguf.ErrMissing, "target_hidden_size"},
+		"unknown tensor":        {eagleFile{more: "blk.0.attn_q_norm.weight"}, target, ErrUnsupported, "attn_q_norm"},
+		"no fc":                 {eagleFile{without: "fc.weight"}, target, ErrMissing, "fc.weight"},
+		"d2t beyond":            {eagleFile{own: true, d2t: append(make([]int64, 39), 70)}, target, ErrValue, "d2t"},
+		"d2t twice":             {eagleFile{own: true, d2t: make([]int64, 40)}, target, ErrValue, "d2t"},
+		"d2t too short":         {eagleFile{own: true, d2t: make([]int64, 39)}, target, ErrShape, "d2t"},
+		"d2t without output":    {eagleFile{own: true, without: "output.weight"}, target, ErrMissing, "output.weight"},
+		"own, without a target": {eagleFile{own: true}, nil, nil, ""},
+	} {
+		_, err := c.e.open(t, rt, Options{Target: c.target})
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, expected %v that names %s", name, err, c.want, c.says)
+		}
+	}
+	head, err := eagleFile{}.open(t, rt, Options{Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := head.NewSession(SessionOptions{NoCache: true}); !errors.Is(err, ErrUsage) {
+		t.Errorf("no cache: %v", err)
+	}
+	s, plain := newSession(t, head, SessionOptions{}), newSession(t, target, SessionOptions{})
+	for _, g := range []Segment{
+		{Tokens: []int32{1}}, {Tokens: []int32{1}, States: make([]float32, 63)}, {Tokens: []int32{1, 2}, States: make([]float32, 64)},
+		{Tokens: []int32{1}, States: make([]float32, 64), FromTarget: true}, {Tokens: []int32{1}, States: make([]float32, 192)},
+	} {
+		if _, err := s.EvalSegment(context.Background(), g); !errors.Is(err, ErrUsage) {
+			t.Errorf("%d states for %d tokens: %v", len(g.States), len(g.Tokens), err)
+		}
+	}
+	if _, err := plain.EvalSegment(context.Background(), Segment{Tokens: []int32{1}, States: make([]float32, 64)}); !errors.Is(err, ErrUsage) {
+		t.Errorf("states for a model that is no head: %v", err)
+	}
+	// States that are not finite fail their segment alone.
+	bad := make([]float32, 192)
+	bad[5] = float32(math.Inf(1))
+	for _, fromTarget := range []bool{true, false} {
+		n := 64
+		if fromTarget {
+			n = 192
+		}
+		good := newSession(t, head, SessionOptions{})
+		out, err := head.Forward(context.Background(), Batch{
+			{Session: good, Tokens: []int32{1, 2}, States: make([]float32, 128), Logits: Last}, {Session: s, Tokens: []int32{1}, States: bad[:n], FromTarget: fromTarget, Logits: Last},
+		})
+		if err != nil || out[0].Err != nil || !errors.Is(out[1].Err, ErrNotFinite) || s.Len() != 0 {
+			t.Errorf("states that are not finite: %v, %+v", err, out)
+		}
+	}
+}
