@@ -84,3 +84,42 @@ type (
 		Model() *engine.Model
 	}
 )
+
+// Hidden states that drafters need.
+type (
+	// Segmented is a [Sequence] whose passes give and take hidden states. [*engine.Session] is Segmented.
+	Segmented interface {
+		Sequence
+		// EvalSegment is Eval of the segment's tokens; its Session is not used.
+		EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error)
+	}
+
+	// Attentive is a [Drafter] that needs hidden states of the target, which must then be [Segmented]. The decoder also finds those
+	// within a [Merge].
+	Attentive interface {
+		Drafter
+		// HiddenLayers are the layers whose states the drafter needs, as in [engine.Segment]; none: it needs no states.
+		HiddenLayers(target Sequence) []int
+		// Known is called before the prompt is fed, and so before Start. It returns for how many tokens at its beginning the
+		// states need not come again.
+		Known(prompt []int32) (int, error)
+		// Hidden is called after each pass of the target with the states of its tokens, which follow the first position tokens of the
+		// text; parents is nil for a chain. Passes before Start feed the prompt, each of the others a sequence's last token and the
+		// draft after it. States may come again. s is valid during the call. It has the layers that all drafters need.
+		Hidden(ctx context.Context, position int, tokens, parents []int32, s engine.HiddenStates) error
+	}
+)
+
+// attentive lists the drafters that need hidden states.
+func attentive(d Drafter, target Sequence) (all []Attentive) {
+	if m, ok := d.(*merge); ok {
+		for _, x := range m.drafters {
+			all = append(all, attentive(x, target)...)
+		}
+		return all
+	}
+	if a, ok := d.(Attentive); ok && len(a.HiddenLayers(target)) > 0 {
+		return []Attentive{a}
+	}
+	return nil
+}

@@ -214,6 +214,16 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if err := d.target.rewind(prompt, 0); err != nil {
 		return err
 	}
+	var listeners []Attentive
+	if longest > 0 {
+		listeners = attentive(d.drafter, d.target.Sequence)
+	}
+	if _, ok := d.verifier.(Evaluator); ok && len(listeners) > 0 {
+		return fmt.Errorf("%w: a verifier that evaluates drafts by itself gives no hidden states, which the drafter needs", ErrOptions)
+	}
+	if err := d.target.attend(listeners, prompt); err != nil {
+		return err
+	}
 	d.target.reserve(final + path)
 	d.stats.Reused = len(d.target.tokens)
 	passes, err := d.target.prefill(ctx, prompt[:len(prompt)-1])

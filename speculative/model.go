@@ -10,13 +10,56 @@ import (
 // Model drafts with a smaller model of the same vocabulary. It samples with the target's settings and seed, hence with the
 // same noise, so that it predicts what will be sampled and not only what is likely. Its cache is rolled back to what was
 // accepted and never recomputed. When the sequence is longer than its context it drafts nothing.
-func Model(seq Sequence) Drafter { return &modelDrafter{seq: cachedSequence{Sequence: seq}} }
+func Model(seq Sequence) Drafter {
+	m := newModelDrafter(seq)
+	return &m
+}
+
+func newModelDrafter(seq Sequence) modelDrafter {
+	m := modelDrafter{seq: cachedSequence{Sequence: seq}}
+	return m
+}
 
 type modelDrafter struct {
 	picker
 	seq   cachedSequence
 	vocab int // ids that both models know
 	known int // the cache agrees with the sequence up to here
+	head  *head
+}
+
+// heading is the drafter's head, nil if the sequence is that of a model by itself.
+func (m *modelDrafter) heading() *head {
+	if m.head == nil {
+		m.head = newHead(&m.seq)
+	}
+	return m.head
+}
+
+// HiddenLayers are those of a draft head.
+func (m *modelDrafter) HiddenLayers(target Sequence) []int {
+	h := m.heading()
+	if h == nil {
+		return nil
+	}
+	h.attendTo(target)
+	return h.layers
+}
+
+// Known is part of [Attentive].
+func (m *modelDrafter) Known(prompt []int32) (int, error) { return m.head.known(prompt) }
+
+// Hidden is part of [Attentive].
+func (m *modelDrafter) Hidden(ctx context.Context, position int, tokens, _ []int32, s engine.HiddenStates) error {
+	return m.head.hidden(ctx, position, tokens, s)
+}
+
+// begin begins a draft.
+func (m *modelDrafter) begin() {
+	m.picker.begin()
+	if m.head != nil {
+		m.head.begin()
+	}
 }
 
 func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
@@ -26,12 +69,16 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if err := compatible(s.Target, m.seq.Sequence); err != nil {
 		return err
 	}
-	if err := m.seq.open(); err != nil {
-		return err
-	}
 	m.seq.clock = s.clock
 	m.vocab, m.known = min(s.Vocab, m.seq.Vocab()), 0
 	if err := m.picker.start(s); err != nil {
+		return err
+	}
+	if m.heading() != nil {
+		m.head.verifying = true
+		return nil
+	}
+	if err := m.seq.open(); err != nil {
 		return err
 	}
 	if s.Longest == 0 || len(s.Prompt) > m.seq.Context() || !m.knows(s.Prompt) {
@@ -87,6 +134,13 @@ func (m *modelDrafter) next(ctx context.Context, sequence []int32, written int, 
 
 // logits returns the logits after sequence, nil where the model cannot compute them.
 func (m *modelDrafter) logits(ctx context.Context, sequence []int32, written int, d *Draft) ([]float32, error) {
+	if m.head != nil {
+		if !m.knows(sequence[written-1:]) {
+			return nil, nil
+		}
+		row, err := m.head.logits(ctx, sequence, written, d)
+		return row[:min(len(row), m.vocab)], err
+	}
 	if len(sequence) > m.seq.Context() {
 		return nil, nil
 	}
@@ -112,7 +166,11 @@ func (m *modelDrafter) logits(ctx context.Context, sequence []int32, written int
 	return logits.Row(0)[:m.vocab], nil
 }
 
-func (m *modelDrafter) Observe(*Round) {}
+func (m *modelDrafter) Observe(r *Round) {
+	if m.head != nil {
+		m.head.accept(r.Path)
+	}
+}
 
 // picker chooses tokens from a draft model's logits.
 type picker struct {

@@ -50,6 +50,9 @@ type cachedSequence struct {
 	Sequence
 	tokens []int32    // tokens[:Len()] are cached
 	clock  *costClock // nil: nobody measures
+
+	listeners []Attentive // who is given the hidden states of passes
+	layers    []int       // of these layers
 }
 
 // costClock is a clock that counts the cost of passes of [Metered] sequences instead of the time that they take.
@@ -62,14 +65,64 @@ func (c *costClock) now() time.Duration { return c.wall() - c.excess }
 
 // eval is Eval, with the clock set to the cost of the pass.
 func (t *cachedSequence) eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	if len(t.listeners) > 0 {
+		r, err := t.segment(ctx, engine.Segment{Tokens: tokens, Parents: parents, Logits: want, Hidden: engine.All, Layers: t.layers})
+		for _, a := range t.listeners {
+			if err == nil {
+				err = a.Hidden(ctx, len(t.tokens), tokens, parents, r.Hidden)
+			}
+		}
+		return r.Logits, err
+	}
+	done := t.meter()
+	logits, err := t.Eval(ctx, tokens, parents, want)
+	done()
+	return logits, err
+}
+
+// segment is EvalSegment, with the clock set to the cost of the pass. The sequence is Segmented.
+func (t *cachedSequence) segment(ctx context.Context, g engine.Segment) (engine.Result, error) {
+	done := t.meter()
+	r, err := t.Sequence.(Segmented).EvalSegment(ctx, g)
+	done()
+	return r, err
+}
+
+// meter begins a pass; the function that it returns ends it.
+func (t *cachedSequence) meter() (done func()) {
 	m, ok := t.Sequence.(Metered)
 	if !ok || t.clock == nil {
-		return t.Eval(ctx, tokens, parents, want)
+		return func() {}
 	}
 	began, spent := t.clock.wall(), m.Spent()
-	logits, err := t.Eval(ctx, tokens, parents, want)
-	t.clock.excess += t.clock.wall() - began - (m.Spent() - spent)
-	return logits, err
+	return func() { t.clock.excess += t.clock.wall() - began - (m.Spent() - spent) }
+}
+
+// attend makes the passes give hidden states to the drafters that need them, and drops what the cache holds of the prompt for which
+// they do not have the states.
+func (t *cachedSequence) attend(all []Attentive, prompt []int32) error {
+	t.listeners, t.layers = all, t.layers[:0]
+	if len(all) == 0 {
+		return nil
+	}
+	if _, ok := t.Sequence.(Segmented); !ok {
+		return fmt.Errorf("%w: the drafter needs hidden states, which the target's sequence does not give", ErrOptions)
+	}
+	for _, a := range all {
+		for _, k := range a.HiddenLayers(t.Sequence) {
+			if !slices.Contains(t.layers, k) {
+				t.layers = append(t.layers, k)
+			}
+		}
+		n, err := a.Known(prompt)
+		if err == nil {
+			err = t.cut(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // evaluated is a metered sequence in the hands of an [Evaluator].

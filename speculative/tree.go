@@ -57,7 +57,7 @@ func newTree(seq Sequence, o TreeOptions, chain bool) *tree {
 		o.Sources = []CandidateSource{SuffixSource(SuffixOptions{})}
 	}
 	return &tree{
-		model: modelDrafter{seq: cachedSequence{Sequence: seq}}, sources: o.Sources, chain: chain,
+		model: newModelDrafter(seq), sources: o.Sources, chain: chain,
 		now: monotonic(), first: rate{firstHits, firstTrials},
 	}
 }
@@ -83,6 +83,17 @@ type tree struct {
 	now  func() time.Duration
 	step timing // of the model's pass
 	pace pace   // of all rounds
+}
+
+// HiddenLayers are those of a draft head.
+func (t *tree) HiddenLayers(target Sequence) []int { return t.model.HiddenLayers(target) }
+
+// Known is part of [Attentive].
+func (t *tree) Known(prompt []int32) (int, error) { return t.model.Known(prompt) }
+
+// Hidden is part of [Attentive].
+func (t *tree) Hidden(ctx context.Context, position int, tokens, parents []int32, s engine.HiddenStates) error {
+	return t.model.Hidden(ctx, position, tokens, parents, s)
 }
 
 // SetClock is called by the decoder.
@@ -342,6 +353,7 @@ func (t *tree) pop() growth {
 
 // Observe learns from every candidate after a node that the text reached, drafted or not.
 func (t *tree) Observe(r *Round) {
+	t.model.Observe(r)
 	t.pace.add(float64(len(r.Path)+1), (r.Drafting + r.Verifying).Seconds())
 	node := int32(-1)
 	for n := 0; n <= len(r.Path); n++ {

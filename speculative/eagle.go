@@ -1,0 +1,313 @@
+package speculative
+
+import (
+	"context"
+	"slices"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Eagle drafts with an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues the target's own hidden states, a
+// session of a model with [engine.Model.TargetLayers]. The target's passes give the states. The head's cache holds what it made of
+// the target's states for the accepted text; what it made of its own for a draft is dropped after the draft.
+//
+// [Model], [Tree] and [Splice] take heads too: Eagle is these with other defaults.
+func Eagle(head Sequence, o EagleOptions) Drafter {
+	sources := o.Sources
+	if sources == nil {
+		sources = []CandidateSource{}
+	}
+	switch {
+	case o.Tree:
+		return Tree(head, TreeOptions{Sources: sources})
+	case len(sources) > 0:
+		return Splice(head, TreeOptions{Sources: sources})
+	}
+	return Model(head)
+}
+
+// EagleOptions configure [Eagle].
+type EagleOptions struct {
+	Tree    bool              // drafts are best-first trees (EAGLE-2, Li et al. 2024, arXiv:2406.16858); otherwise chains
+	Sources []CandidateSource // of candidates beside the head's; nil: none
+}
+
+// head is a draft head's part of a drafter: which states it has, and which positions its cache holds.
+//
+// The pair at position p of the head is (token p+1, the target's state at p). Of a text of n tokens the target has been fed n-1, so
+// the head can compute positions 0 to n-2, and the logits there predict token n. A drafted token follows with the head's own output.
+type head struct {
+	seq    *cachedSequence // its tokens are those of the text from the second one on
+	layers []int           // of the target
+	width  int             // numbers of the target's states for a position
+
+	text    []int32   // tokens whose states came, from the first one on
+	cached  int       // positions that the cache holds of the target's states; those after them are drafted
+	waiting []float32 // states of positions cached to len(text)-1
+
+	lost      bool      // the text has a token that the head does not know
+	verifying bool      // states are those of a draft, of which Observe will say what is accepted
+	fed       []int32   // tokens of the draft's pass
+	states    []float32 // their states
+
+	// Of this draft: nodes that the head has computed. nodes[0] is the end of the text.
+	nodes []headNode
+	y     []float32 // [nodes][hidden size] what the head computed there
+	pass  []float32 // states that go into a pass
+}
+
+type headNode struct{ parent, token int32 }
+
+// newHead is the head of a sequence, nil if it is no head's.
+func newHead(seq *cachedSequence) *head {
+	if absent(seq.Sequence) {
+		return nil
+	}
+	if m, ok := seq.Sequence.(Modeled); ok && m.Model().TargetLayers() != nil {
+		return &head{seq: seq}
+	}
+	return nil
+}
+
+// attendTo sets the layers of the target that the head reads. Of some architectures the state after the last layer is the one
+// after the final norm, as their own draft heads take it.
+func (h *head) attendTo(target Sequence) {
+	h.layers = append(h.layers[:0], h.seq.Sequence.(Modeled).Model().TargetLayers()...)
+	m, ok := target.(Modeled)
+	if !ok {
+		return
+	}
+	switch c := m.Model().Config(); c.Architecture {
+	case "qwen35", "qwen35moe", "qwen3next":
+		for i, k := range h.layers {
+			if k == c.Layers {
+				h.layers[i] = engine.FinalNorm
+			}
+		}
+	}
+}
+
+// known begins a text: it keeps what the head has of the prompt and returns for how many of its tokens the states need not come
+// again. The last state before the prompt's last token always comes again: the first draft begins with it.
+func (h *head) known(prompt []int32) (int, error) {
+	h.verifying, h.lost, h.nodes, h.fed = false, false, h.nodes[:0], h.fed[:0]
+	if err := h.seq.open(); err != nil {
+		return 0, err
+	}
+	if len(h.seq.tokens) < h.cached { // others have changed it
+		h.cached, h.text, h.waiting = 0, h.text[:0], h.waiting[:0]
+	}
+	same := 0
+	for same < min(len(h.text), len(prompt)) && h.text[same] == prompt[same] {
+		same++
+	}
+	keep := min(h.cached, max(0, len(prompt)-2))
+	for p := range keep {
+		if p >= same || h.seq.tokens[p] != prompt[p+1] {
+			keep = p
+			break
+		}
+	}
+	if keep < h.cached { // the states of the positions after these are gone
+		h.cached, same = keep, keep
+	}
+	h.text = h.text[:min(max(same, h.cached), len(prompt)-1)]
+	h.waiting = h.waiting[:(len(h.text)-h.cached)*h.width]
+	return min(len(h.text), max(0, len(prompt)-2)), h.seq.cut(h.cached)
+}
+
+// hidden takes the states of a pass of the target that begins at a position of the text.
+func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engine.HiddenStates) error {
+	for _, id := range tokens {
+		h.lost = h.lost || int(id) >= h.seq.Vocab() && !h.verifying
+	}
+	if h.lost {
+		return nil
+	}
+	columns := make([]int, 0, 8)
+	for _, k := range h.layers {
+		columns = append(columns, slices.Index(s.Layers, k))
+	}
+	h.width = len(columns) * s.Size
+	if h.verifying {
+		h.fed, h.states = append(h.fed[:0], tokens...), h.states[:0]
+		for i := range tokens {
+			h.states = h.appendStates(h.states, s, i, columns)
+		}
+		if len(h.waiting) >= prefillChunk*h.width { // nothing has been drafted for long
+			return h.feed(ctx, h.text[h.cached+1:])
+		}
+		return nil
+	}
+	for i, id := range tokens {
+		if position+i == len(h.text) {
+			h.text = append(h.text, id)
+			h.waiting = h.appendStates(h.waiting, s, i, columns)
+		}
+	}
+	if h.cached >= len(h.text) {
+		return nil
+	}
+	return h.feed(ctx, h.text[h.cached+1:])
+}
+
+func (h *head) appendStates(dst []float32, s engine.HiddenStates, row int, columns []int) []float32 {
+	for _, j := range columns {
+		dst = append(dst, s.At(row, j)...)
+	}
+	return dst
+}
+
+// accept is told, by the paths' indices, which of the draft's pass is part of the text.
+func (h *head) accept(path []int32) {
+	if !h.verifying || len(h.fed) == 0 {
+		return
+	}
+	take := func(row int32) {
+		h.lost = h.lost || int(h.fed[row]) >= h.seq.Vocab()
+		h.text = append(h.text, h.fed[row])
+		h.waiting = append(h.waiting, h.states[int(row)*h.width:int(row+1)*h.width]...)
+	}
+	take(0)
+	for _, i := range path {
+		take(i + 1)
+	}
+	h.fed = h.fed[:0]
+}
+
+// feed computes positions from the first that is not cached on: tokens are those that come after them.
+func (h *head) feed(ctx context.Context, tokens []int32) error {
+	for len(tokens) > 0 {
+		n := min(len(tokens), prefillChunk, h.seq.Context()-h.cached)
+		if n <= 0 {
+			return nil
+		}
+		if _, err := h.step(ctx, tokens[:n], h.waiting[:n*h.width], true, false); err != nil {
+			return err
+		}
+		h.advance(n)
+		tokens = tokens[n:]
+	}
+	return nil
+}
+
+// advance says that n waiting positions have been computed.
+func (h *head) advance(n int) {
+	h.cached += n
+	h.waiting = h.waiting[:copy(h.waiting, h.waiting[n*h.width:])]
+}
+
+// step is a pass of the head.
+func (h *head) step(ctx context.Context, tokens []int32, states []float32, fromTarget, last bool) (engine.Result, error) {
+	if fromTarget {
+		if err := h.seq.cut(h.cached); err != nil {
+			return engine.Result{}, err
+		}
+	}
+	g := engine.Segment{Tokens: tokens, States: states, FromTarget: fromTarget}
+	if last {
+		g.Logits, g.Hidden, g.Layers = engine.Last, engine.All, headOutput
+		if fromTarget {
+			g.Hidden = engine.Last
+		}
+	}
+	r, err := h.seq.segment(ctx, g)
+	if err == nil {
+		h.seq.tokens = append(h.seq.tokens, tokens...)
+	}
+	return r, err
+}
+
+// headOutput is the layer whose state a head is fed in its next step: the output of its only block.
+var headOutput = []int{1}
+
+// begin begins a draft.
+func (h *head) begin() { h.nodes, h.y = h.nodes[:0], h.y[:0] }
+
+// logits returns the logits after path, the first written tokens of which are not drafted; nil where the head cannot compute them.
+func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) ([]float32, error) {
+	if h.lost || len(path)-1 > h.seq.Context() || len(h.text) != written-1 || h.cached >= written-1 && len(h.nodes) == 0 {
+		return nil, nil
+	}
+	var row []float32
+	if len(h.nodes) == 0 { // the target's states of what was accepted
+		if written-1-h.cached > prefillChunk {
+			if err := h.feed(ctx, path[h.cached+1:written-1]); err != nil {
+				return nil, err
+			}
+		}
+		r, err := h.step(ctx, path[h.cached+1:written], h.waiting, true, true)
+		if err != nil {
+			return nil, err
+		}
+		h.advance(written - 1 - h.cached)
+		h.keep(-1, path[written-1], r.Hidden.Row(r.Hidden.Rows()-1))
+		row = r.Logits.Row(0)
+		d.Passes++
+	}
+	// The branch: drafted token i of it is at position written-1+i, and goes in with what the head computed before it.
+	branch, cached := path[written:], h.seq.tokens[h.cached:]
+	same := 0
+	for same < min(len(branch), len(cached)) && branch[same] == cached[same] {
+		same++
+	}
+	same = min(same, max(0, len(branch)-1)) // the last one's logits are wanted
+	if len(branch) > 0 {
+		if err := h.seq.cut(h.cached + same); err != nil {
+			return nil, err
+		}
+	}
+	for same < len(branch) {
+		// As many tokens as have a node before them.
+		node, to := h.find(branch[:same]), same
+		h.pass = h.pass[:0]
+		for at := node; to < len(branch) && at >= 0; to++ {
+			h.pass = append(h.pass, h.at(at)...)
+			at = h.child(at, branch[to])
+		}
+		r, err := h.step(ctx, branch[same:to], h.pass, false, true)
+		if err != nil {
+			return nil, err
+		}
+		for i := range to - same {
+			next := h.child(node, branch[same+i])
+			if next < 0 {
+				next = h.keep(int32(node), branch[same+i], r.Hidden.Row(i))
+			}
+			node = next
+		}
+		same, row = to, r.Logits.Row(0)
+		d.Passes++
+	}
+	return row, nil
+}
+
+// keep adds a node.
+func (h *head) keep(parent, token int32, y []float32) int {
+	h.nodes, h.y = append(h.nodes, headNode{parent, token}), append(h.y, y...)
+	return len(h.nodes) - 1
+}
+
+// at is what the head computed at a node.
+func (h *head) at(node int) []float32 {
+	n := len(h.y) / len(h.nodes)
+	return h.y[node*n : (node+1)*n]
+}
+
+// child is the node after a node with that token, -1 if there is none.
+func (h *head) child(node int, token int32) int {
+	for i := node + 1; i < len(h.nodes); i++ {
+		if h.nodes[i] == (headNode{int32(node), token}) {
+			return i
+		}
+	}
+	return -1
+}
+
+// find is the node at the end of a branch. The tokens of a branch that the cache holds have nodes.
+func (h *head) find(branch []int32) (node int) {
+	for _, id := range branch {
+		node = h.child(node, id)
+	}
+	return node
+}

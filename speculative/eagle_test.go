@@ -1,0 +1,326 @@
+package speculative
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+)
+
+// randomHead is an EAGLE-3 head with random weights for randomModel.
+func randomHead(t testing.TB, rt *engine.Runtime, target *engine.Model) *engine.Model {
+	t.Helper()
+	const width, heads, kv, ff, vocab = 64, 4, 2, 96, 96
+	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "eagle3." + k, Value: v} }
+	kvs := []gguf.KV{
+		{Key: "general.architecture", Value: "eagle3"}, key("vocab_size", uint32(vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(width)),
+		key("block_count", uint32(1)), key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)), key("attention.head_count_kv", uint32(kv)),
+		key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("target_layers", []int32{0, 1, 2}), key("target_hidden_size", uint32(width)),
+	}
+	rng := rand.New(rand.NewPCG(7, 8))
+	var tensors []gguf.TensorSource
+	add := func(name string, mean, spread float64, dims ...uint64) {
+		n := 1
+		for _, d := range dims {
+			n *= int(d)
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(mean + spread*rng.NormFloat64())
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: dims, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+	}
+	matrix := func(name string, rows, cols uint64) { add(name, 0, 1/math.Sqrt(float64(cols)), cols, rows) }
+	matrix("fc.weight", width, 3*width)
+	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight", "output_norm.weight"} {
+		add(name, 1, 0.2, width)
+	}
+	matrix("blk.0.attn_q.weight", width, 2*width)
+	matrix("blk.0.attn_k.weight", width*kv/heads, 2*width)
+	matrix("blk.0.attn_v.weight", width*kv/heads, 2*width)
+	matrix("blk.0.attn_output.weight", width, width)
+	matrix("blk.0.ffn_gate.weight", ff, width)
+	matrix("blk.0.ffn_up.weight", ff, width)
+	matrix("blk.0.ffn_down.weight", width, ff)
+	var file bytes.Buffer
+	if err := gguf.Write(&file, kvs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	m, err := engine.New(context.Background(), rt, bytes.NewReader(file.Bytes()), int64(file.Len()), engine.Options{Name: "head", Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// headRow computes the head's logits after text and branch from nothing: one pass of the target over the text but its last token,
+// one of the head over all pairs, then token by token on the head's own states.
+func headRow(t *testing.T, target, head *engine.Model, text, branch []int32) []float32 {
+	t.Helper()
+	n := len(text)
+	states, err := session(t, target, 0).EvalSegment(context.Background(), engine.Segment{Tokens: text[:n-1], Hidden: engine.All, Layers: head.TargetLayers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := session(t, head, 0)
+	r, err := s.EvalSegment(context.Background(), engine.Segment{
+		Tokens: text[1:], States: states.Hidden.Data, FromTarget: true, Logits: engine.Last, Hidden: engine.Last, Layers: []int{1},
+	})
+	for _, id := range branch {
+		if err != nil {
+			break
+		}
+		r, err = s.EvalSegment(context.Background(), engine.Segment{
+			Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last, Layers: []int{1},
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(r.Logits.Row(0))
+}
+
+// witness is a drafter that looks at another one's chains: each token must be the one that the head picks when it computes
+// everything anew.
+type witness struct {
+	Attentive
+	t            *testing.T
+	target, head *engine.Model
+	sampling     engine.Sampling
+	drafted      int
+}
+
+func (w *witness) Draft(ctx context.Context, sequence []int32, d *Draft) error {
+	text := slices.Clone(sequence)
+	before := d.Len()
+	if err := w.Attentive.Draft(ctx, sequence, d); err != nil {
+		return err
+	}
+	if len(text) < 2 {
+		return nil
+	}
+	sampler, err := engine.NewSampler(w.target.Config().Vocab, w.sampling)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	own := d.Tokens[before:]
+	for i, id := range own {
+		if i > 0 && i < len(own)-1 {
+			continue // the last one depends on all
+		}
+		row := headRow(w.t, w.target, w.head, text, own[:i])
+		if want := sampler.Pick(row, append(slices.Clone(text), own[:i]...)); want != id {
+			w.t.Errorf("after %d tokens, drafted token %d is %d, computed anew it is %d", len(text), i, id, want)
+		}
+		w.drafted++
+	}
+	if len(own) == 0 {
+		w.t.Errorf("nothing drafted after %d tokens", len(text))
+	}
+	return nil
+}
+
+// TestEagleStates: whatever is accepted, a head's drafts are those that it makes of the whole text at once, with its cache and its
+// states kept from round to round and from text to text.
+func TestEagleStates(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target := randomModel(t, rt, 0)
+	head := randomHead(t, rt, target)
+	one := session(t, target, 0)
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
+		w := &witness{Attentive: Eagle(session(t, head, 0), EagleOptions{}).(Attentive), t: t, target: target, head: head, sampling: s}
+		prompt := matrixPrompt
+		for text := range 8 {
+			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 30}), prompt, s)
+			// A record that is wrong now and then makes the rounds accept 0 to 4 tokens.
+			for _, drafter := range []Drafter{w, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})), Merge(Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), w)} {
+				d := New(one, drafter, Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 30})
+				got, _ := collect(t, d, prompt, s)
+				if !slices.Equal(got, want) {
+					t.Fatalf("text %d: got %v, want %v", text, got, want)
+				}
+				if text == 1 { // others use the target in between
+					if err := one.Truncate(3); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			all := append(slices.Clone(prompt), want...)
+			prompt = [][]int32{all, all[:len(all)-1], append(slices.Clone(all[:20]), 90, 91), append(slices.Clone(all[:3]), 91), {5, 4, 3, 2, 1}, {5, 4, 3, 2, 1}, {7}, {7}}[text]
+		}
+		if w.drafted < 100 {
+			t.Errorf("%d drafted tokens were looked at", w.drafted)
+		}
+	}
+}
+
+// TestEagleTreeStates: likewise for every node of a tree.
+func TestEagleTreeStates(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target := randomModel(t, rt, 0)
+	head := randomHead(t, rt, target)
+	nodes, aside := 0, 0
+	var lastText []int32
+	for _, o := range []EagleOptions{{Tree: true}, {Tree: true, Sources: []CandidateSource{SuffixSource(SuffixOptions{})}}} {
+		d := New(session(t, target, 0), Eagle(session(t, head, 0), o), Options{
+			Schedule: Constant(ConstantOptions{Length: 24}), MaxTokens: 20,
+			Trace: func(r *Round) {
+				// The candidates after a node are its most likely tokens: the first of the model's children is the likeliest.
+				if len(o.Sources) > 0 {
+					return
+				}
+				text := slices.Clone(lastText[:r.Position])
+				for i := range r.Draft.Len() {
+					if r.Draft.firstChild(r.Draft.Parent(i)) != i {
+						continue
+					}
+					var branch []int32
+					for at := r.Draft.Parent(i); at >= 0; at = r.Draft.Parent(at) {
+						branch = slices.Insert(branch, 0, r.Draft.Tokens[at])
+					}
+					if at := r.Draft.Parent(i); at >= 0 && r.Draft.firstChild(r.Draft.Parent(at)) != at {
+						aside++
+					}
+					row := headRow(t, target, head, text, branch)
+					if want := int32(argmax(row)); want != r.Draft.Tokens[i] {
+						t.Errorf("round at %d, after %d: drafted %d, computed anew it is %d", r.Position, branch, r.Draft.Tokens[i], want)
+					}
+					nodes++
+				}
+			},
+		})
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{})
+		lastText = append(slices.Clone(matrixPrompt), want...)
+		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if nodes < 40 || aside < 10 {
+		t.Errorf("%d nodes were looked at, %d after a second choice", nodes, aside)
+	}
+}
+
+func argmax(x []float32) (best int) {
+	for i := range x {
+		if x[i] > x[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// TestEagleIdentity: promise P2 with a head, for all verifiers that keep it, schedules and shapes of drafts.
+func TestEagleIdentity(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target := randomModel(t, rt, 0)
+	head := randomHead(t, rt, target)
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1}, {Temperature: 1, RepeatPenalty: 1.2, Seed: 2}} {
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, s)
+		for name, make := range map[string]func() Drafter{
+			"chain":  func() Drafter { return Eagle(session(t, head, 0), EagleOptions{}) },
+			"splice": func() Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
+			"tree":   func() Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
+			"short":  func() Drafter { return Eagle(session(t, head, 25), EagleOptions{}) },
+			"merged": func() Drafter {
+				return Merge(Eagle(session(t, head, 0), EagleOptions{Tree: true}), NGram(NGramOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+			},
+		} {
+			for _, schedule := range matrixSchedules(5) {
+				d := New(session(t, target, 0), make(), Options{Schedule: schedule.make(), MaxTokens: 40})
+				for range 2 {
+					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
+						t.Errorf("%+v, %s, %s:\n got %v\nwant %v", s, name, schedule.name, got, want)
+					}
+				}
+				if d.Stats().Drafted == 0 && schedule.name != "auto" { // auto finds out that random weights draft nothing of use
+					t.Errorf("%s, %s: nothing was drafted", name, schedule.name)
+				}
+			}
+		}
+		if s.Temperature == 0 {
+			continue
+		}
+		for _, verifier := range []Verifier{Rejection(), Block()} { // the texts are others; the head must follow them
+			for _, tree := range []bool{false, true} {
+				d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
+				if got, _ := collect(t, d, matrixPrompt, s); len(got) != 40 || d.Stats().Drafted < 40 {
+					t.Errorf("%d tokens, %+v", len(got), d.Stats())
+				}
+			}
+		}
+	}
+}
+
+func TestEagleRefused(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target := randomModel(t, rt, 0)
+	head := session(t, randomHead(t, rt, target), 0)
+	failed := func(seq Sequence, o Options) (err error) {
+		for _, e := range New(seq, Eagle(head, EagleOptions{}), o).Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
+			err = e
+		}
+		return err
+	}
+	if err := failed(newFake(t, 96, 100, random(1)), Options{}); !errors.Is(err, ErrOptions) {
+		t.Errorf("a target without hidden states: %v", err)
+	}
+	if err := failed(session(t, target, 0), Options{Verifier: Stairs(StairsOptions{Recompute: true})}); !errors.Is(err, ErrOptions) {
+		t.Errorf("a verifier that evaluates by itself: %v", err)
+	}
+	if _, ok := Eagle((*engine.Session)(nil), EagleOptions{}).(Attentive); !ok {
+		t.Error("no session")
+	}
+}
+
+// A round with a head allocates nothing.
+func TestEagleRoundsAllocateNothing(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target := randomModel(t, rt, 0)
+	head := randomHead(t, rt, target)
+	for _, tree := range []bool{false, true} {
+		d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4})})
+		ctx := context.Background()
+		if err := d.start(ctx, matrixPrompt, engine.Sampling{}); err != nil {
+			t.Fatal(err)
+		}
+		round := func() {
+			if err := d.step(ctx); err != nil || d.stats.End != "" {
+				t.Fatal(err, d.stats.End)
+			}
+		}
+		for len(d.sequence) < 257 {
+			round()
+		}
+		if n := testing.AllocsPerRun(10, round); n > 0 {
+			t.Errorf("tree %v: %v allocations a round", tree, n)
+		}
+	}
+}
