@@ -221,6 +221,7 @@ function busy(controller) {
   $("stop").hidden = !controller;
   $("model").disabled = !!controller;
   $("log").setAttribute("aria-busy", controller ? "true" : "false");
+  if (!controller) document.body.dataset.requests = Number(document.body.dataset.requests || 0) + 1; // that ended; tests wait for it
   $("again").disabled = !!controller || !state.current.messages.some((m) => m.role === "assistant");
 }
 
@@ -284,17 +285,17 @@ async function answer() {
     else m.note = "Stopped.";
   }
   clearTimeout(timer);
-  busy(null);
   if (a.finish === "length") m.note = "The answer was cut at the most tokens allowed.";
   state.last = { path, body };
   show();
+  busy(null);
   delete m.who;
   delete m.open;
   m.runs = pack(a.who);
-  if (a.content === "" && a.reasoning === "") { box.remove(); drawFigures(); return false; }
-  state.current.messages.push(m);
-  busy(null);
   drawFigures();
+  if (a.content === "" && a.reasoning === "") { box.remove(); return false; }
+  state.current.messages.push(m);
+  $("again").disabled = false;
   return true;
 }
 
