@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"unicode/utf8"
 )
@@ -191,7 +192,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	switch {
 	case errors.As(err, &long):
 		return nil, too
-	case err != nil && r.Context().Err() != nil:
+	case err != nil && r.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, r.Context().Err()
 	case err != nil:
 		return nil, &Error{Status: http.StatusRequestTimeout, Type: typeInvalid, Code: "body_incomplete", Message: "the body did not arrive whole and in time"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -81,6 +82,9 @@ func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, log *record, shape func(*Error) any, err error) {
+	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
+		err = unavailable("the server is shutting down")
+	}
 	log.failed(err)
 	e := asError(err)
 	if e.Status == http.StatusTooManyRequests {
@@ -95,7 +99,7 @@ func (s *Server) fail(w http.ResponseWriter, log *record, shape func(*Error) any
 	if e.Status == statusGone {
 		log.status = statusGone
 		if e.Code == "cancelled" {
-			return // nobody listens
+			panic(http.ErrAbortHandler) // nobody listens
 		}
 	}
 	writeJSON(w, e.Status, shape(e))

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -230,6 +231,9 @@ func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, 
 	defer cancel()
 	log := &record{asked: s.now()}
 	v, err := s.do(ctx, path, body, log)
+	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
+		err = unavailable("the server is shutting down")
+	}
 	if err != nil {
 		e := asError(err)
 		s.metrics.request(path, e.Status)
