@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+const weather = `[{"type":"function","function":{"name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc","local"]}},"required":["zone"]}}},` +
+	`{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"place":{"type":"string","maxLength":6},"days":{"type":"integer","minimum":1,"maximum":9}},"required":["place","days"]}}}]`
+
+// A required call is one, by its schema, in every form, streamed and whole.
+func TestRequiredCall(t *testing.T) {
+	s := newTester(t, nil)
+	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":120,"temperature":1,"seed":%,"tools":` + weather
+	names := map[string]bool{}
+	for _, seed := range []string{"1", "2", "3", "4", "5", "6"} {
+		body := strings.Replace(head, "%", seed, 1)
+		o := decode(t, s.post("/v1/chat/completions", body+`,"tool_choice":"required"}`, 200))
+		if o.get(t, "choices", 0, "finish_reason") != "tool_calls" {
+			t.Fatalf("%v", o)
+		}
+		m := object(o.get(t, "choices", 0, "message").(map[string]any))
+		name, arguments := m.get(t, "tool_calls", 0, "function", "name").(string), m.get(t, "tool_calls", 0, "function", "arguments").(string)
+		names[name] = true
+		var got map[string]any
+		if err := json.Unmarshal([]byte(arguments), &got); err != nil || m["content"] != nil || m.get(t, "tool_calls", 0, "type") != "function" || m.get(t, "tool_calls", 0, "id") == "" {
+			t.Errorf("%v: %v", err, m)
+		}
+		switch {
+		case name == "clock" && (got["zone"] == "utc" || got["zone"] == "local"):
+		case name == "weather" && got["days"].(float64) >= 1 && got["days"].(float64) <= 9:
+		default:
+			t.Errorf("%s %s", name, arguments)
+		}
+		// The stream brings the same call in pieces.
+		streamedName, streamed, finish := "", "", ""
+		list := events(t, s.post("/v1/chat/completions", body+`,"tool_choice":"required","stream":true}`, 200))
+		for _, e := range list[:len(list)-1] {
+			c := decode(t, e).get(t, "choices", 0).(map[string]any)
+			if f, ok := c["finish_reason"].(string); ok {
+				finish = f
+			}
+			calls, _ := c["delta"].(map[string]any)["tool_calls"].([]any)
+			for _, call := range calls {
+				f := call.(map[string]any)["function"].(map[string]any)
+				if n, ok := f["name"].(string); ok {
+					streamedName += n
+				}
+				streamed += f["arguments"].(string)
+			}
+		}
+		if streamedName != name || streamed != arguments || finish != "tool_calls" {
+			t.Errorf("streamed %s(%s), %s; whole %s(%s)", streamedName, streamed, finish, name, arguments)
+		}
+	}
+	if len(names) < 2 {
+		t.Errorf("of two functions only %v are called", names)
+	}
+	body := strings.Replace(head, "%", "1", 1)
+	for range 3 {
+		o := decode(t, s.post("/v1/chat/completions", body+`,"tool_choice":{"type":"function","function":{"name":"weather"}}}`, 200))
+		if o.get(t, "choices", 0, "message", "tool_calls", 0, "function", "name") != "weather" {
+			t.Errorf("%v", o)
+		}
+	}
+	// Reasoning that the template opens is closed before the call.
+	o := decode(t, s.post("/v1/chat/completions", body+`,"tool_choice":"required","chat_template_kwargs":{"enable_thinking":true}}`, 200))
+	o.get(t, "choices", 0, "message", "tool_calls", 0)
+	// The other forms.
+	flat := `[{"type":"function","name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc"]}},"required":["zone"]}}]`
+	o = decode(t, s.post("/v1/responses", `{"input":"func","max_output_tokens":120,"tools":`+flat+`,"tool_choice":"required"}`, 200))
+	if o.get(t, "output", 0, "type") != "function_call" || o.get(t, "output", 0, "name") != "clock" || o.get(t, "output", 0, "arguments") != `{"zone":"utc"}` || o.get(t, "status") != "completed" {
+		t.Errorf("%v", o)
+	}
+	text := s.post("/v1/responses", `{"input":"func","max_output_tokens":120,"stream":true,"tools":`+flat+`,"tool_choice":{"type":"function","name":"clock"}}`, 200)
+	arguments, number := "", 0.0
+	for _, e := range events(t, text) {
+		o := decode(t, e)
+		if o.get(t, "sequence_number") != number {
+			t.Errorf("event %v has the number %v", number, o["sequence_number"])
+		}
+		number++
+		if o["type"] == "response.function_call_arguments.delta" {
+			arguments += o.get(t, "delta").(string)
+		}
+		if o["type"] == "response.function_call_arguments.done" && o.get(t, "arguments") != arguments {
+			t.Errorf("%s and %v", arguments, o)
+		}
+	}
+	if arguments != `{"zone":"utc"}` || !strings.Contains(text, "event: response.completed\n") {
+		t.Errorf("%s\n%s", arguments, text)
+	}
+}
+
+// An answer with reasoning is told apart.
+func TestReasoning(t *testing.T) {
+	s := newTester(t, nil)
+	// A bias makes the small model write the mark: the tokens of </think> are forced by a grammar.
+	const more = `"max_tokens":30,"grammar":"root ::= \"first \" [a-c]{3} \"</think>\\n\\nthen \" [d-f]{2}"`
+	body := `{"messages":[{"role":"user","content":"func"}],"chat_template_kwargs":{"enable_thinking":true},` + more + `}`
+	o := decode(t, s.post("/v1/chat/completions", body, 200))
+	reasoning, content := o.get(t, "choices", 0, "message", "reasoning_content").(string), o.get(t, "choices", 0, "message", "content").(string)
+	if !strings.HasPrefix(reasoning, "first ") || strings.Contains(reasoning, "<") || !strings.HasPrefix(content, "then ") || len(content) != 7 {
+		t.Errorf("reasoning %q, content %q", reasoning, content)
+	}
+	if n := o.get(t, "usage", "completion_tokens_details", "reasoning_tokens").(float64); n < 2 || n >= o.get(t, "usage", "completion_tokens").(float64) {
+		t.Errorf("%v", o["usage"])
+	}
+	a, b := "", ""
+	list := events(t, s.post("/v1/chat/completions", strings.TrimSuffix(body, "}")+`,"stream":true}`, 200))
+	for _, e := range list[:len(list)-1] {
+		d := decode(t, e).get(t, "choices", 0, "delta").(map[string]any)
+		if x, ok := d["reasoning_content"].(string); ok {
+			a += x
+		}
+		if x, ok := d["content"].(string); ok {
+			b += x
+		}
+	}
+	if a != reasoning || b != content {
+		t.Errorf("streamed %q and %q", a, b)
+	}
+	// Ollama's name for it, and its absence where it is not wanted.
+	o = decode(t, s.post("/api/chat", `{"messages":[{"role":"user","content":"func"}],"think":true,"stream":false,"options":{"num_predict":5}}`, 200))
+	if o.get(t, "message", "thinking") == "" || o.get(t, "message", "content") != "" {
+		t.Errorf("%v", o)
+	}
+}
+
+// Structured output: the text is of the grammar, and forced text is accepted from drafts without a draft model.
+func TestStructured(t *testing.T) {
+	s := newTester(t, nil)
+	const schema = `{"type":"object","properties":{"a_long_name_of_a_field":{"enum":["x","y"]},"another_long_name":{"type":"boolean"}},"required":["a_long_name_of_a_field","another_long_name"]}`
+	for _, c := range []struct{ path, body string }{
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + schema + `}}`},
+		{"/v1/completions", `{"prompt":"func","max_tokens":100,"json_schema":` + schema},
+		{"/v1/responses", `{"input":"func","max_output_tokens":100,"text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}`},
+		{"/api/generate", `{"prompt":"func","stream":false,"options":{"num_predict":100},"format":` + schema},
+	} {
+		for _, spec := range []string{`"off":true`, `"drafter":"tree"`, `"drafter":"model"`, `"drafter":"suffix"`} {
+			text := s.post(c.path, c.body+`,"speculation":{`+spec+`}}`, 200)
+			o := decode(t, text)
+			at := map[string][]any{"/v1/chat/completions": {"choices", 0, "message", "content"}, "/v1/completions": {"choices", 0, "text"},
+				"/v1/responses": {"output", 0, "content", 0, "text"}, "/api/generate": {"response"}}[c.path]
+			var got struct {
+				A string `json:"a_long_name_of_a_field"`
+				B *bool  `json:"another_long_name"`
+			}
+			if err := json.Unmarshal([]byte(o.get(t, at...).(string)), &got); err != nil || got.A != "x" && got.A != "y" || got.B == nil {
+				t.Errorf("%s %s: %v", c.path, spec, o.get(t, at...))
+			}
+		}
+	}
+	o := decode(t, s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],"max_tokens":60,"response_format":{"type":"json_object"}}`, 200))
+	text := o.get(t, "choices", 0, "message", "content").(string)
+	if !strings.HasPrefix(text, "{") || o.get(t, "choices", 0, "finish_reason") == "stop" && !json.Valid([]byte(text)) {
+		t.Errorf("%q", text)
+	}
+	for _, bad := range []string{`"tool_choice":"required","tools":` + weather + `,"response_format":{"type":"json_object"}`, `"grammar":"root ::= \"a\"","json_schema":{}`} {
+		s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],`+bad+`}`, 400)
+	}
+}
