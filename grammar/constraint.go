@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 )
@@ -8,7 +9,8 @@ import (
 // Vocabulary is what a constraint must know of a tokenizer; [*bpe.Tokenizer] is one.
 type Vocabulary interface {
 	Size() int             // ids are 0 … Size-1
-	Bytes(id int32) []byte // the bytes that id stands for; none for control tokens, which a grammar never allows
+	Bytes(id int32) []byte // the bytes that id stands for; none for control tokens
+	Token(id int32) string // its name; a grammar allows a control token where it names it, see [ControlToken]
 	IsEOG(id int32) bool   // id ends the text: allowed where the grammar's text may end
 }
 
@@ -34,6 +36,7 @@ type Constraint struct {
 	end     []int32  // end-of-generation tokens
 	isEnd   map[int32]bool
 	encode  func(string) []int32
+	control map[string]int32 // control tokens by their spelling in grammars
 
 	// Guarded by machine.mu.
 	masks  map[int32][]uint64
@@ -48,6 +51,9 @@ const ended = 1<<31 - 1
 
 // Bind binds the grammar to a vocabulary. It takes time in proportion to the vocabulary's bytes.
 func (g *Grammar) Bind(v Vocabulary, o Options) (*Constraint, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
 	m, start := newMachine(g)
 	switch start {
 	case dead:
@@ -56,7 +62,7 @@ func (g *Grammar) Bind(v Vocabulary, o Options) (*Constraint, error) {
 		return nil, fmt.Errorf("before the first character: %w", ErrLimit)
 	}
 	c := &Constraint{machine: m, start: start, size: v.Size(), encode: o.Encode, most: o.Masks,
-		masks: map[int32][]uint64{}, forced: map[int32][]int32{}, isEnd: map[int32]bool{}}
+		control: map[string]int32{}, masks: map[int32][]uint64{}, forced: map[int32][]int32{}, isEnd: map[int32]bool{}}
 	if c.most <= 0 {
 		c.most = 1024
 	}
@@ -67,7 +73,15 @@ func (g *Grammar) Bind(v Vocabulary, o Options) (*Constraint, error) {
 			c.isEnd[id] = true
 			continue
 		}
-		c.bytes[id] = v.Bytes(id)
+		text := v.Bytes(id)
+		switch name := v.Token(id); {
+		case len(text) == 0 && name != "":
+			text = []byte(ControlToken(name))
+			c.control[string(text)] = id
+		case bytes.Contains(text, []byte(controlMark)):
+			text = nil // part of no text, and it would be taken for part of a control token's name
+		}
+		c.bytes[id] = text
 	}
 	c.trie = newTrie(c.size, func(id int32) []byte { return c.bytes[id] })
 	c.path = make([]int32, c.trie.depth+1)
@@ -280,9 +294,29 @@ func (c *Constraint) Forced(state int32) ([]int32, error) {
 	return ids, nil
 }
 
+// encodeText is the tokens of text, in which control tokens are spelled as in grammars.
+func (c *Constraint) encodeText(text []byte) (ids []int32) {
+	for len(text) > 0 {
+		i := bytes.IndexByte(text, controlMark[0])
+		if i < 0 {
+			return append(ids, c.encode(string(text))...)
+		}
+		if i > 0 {
+			ids = append(ids, c.encode(string(text[:i]))...)
+		}
+		n := bytes.IndexByte(text[i+1:], controlMark[0])
+		id, ok := c.control[string(text[i:i+n+2])]
+		if n < 0 || !ok {
+			return ids
+		}
+		ids, text = append(ids, id), text[i+n+2:]
+	}
+	return ids
+}
+
 // spell is the tokenizer's spelling of text up to the token that free text behind it could change.
 func (c *Constraint) spell(text []byte, states []int32) []int32 {
-	ids := c.encode(string(text))
+	ids := c.encodeText(text)
 	from := 0
 	for i, id := range ids {
 		if id < 0 || int(id) >= c.size || from+len(c.bytes[id]) > len(text) || len(c.bytes[id]) == 0 ||

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// bytesVocabulary has the 256 bytes, then words, then an end token.
+// bytesVocabulary has the 256 bytes, then words, then an end token. Words such as <|x|> are control tokens.
 type bytesVocabulary struct{ words []string }
 
 func (v bytesVocabulary) Size() int { return 256 + len(v.words) + 1 }
@@ -14,10 +14,19 @@ func (v bytesVocabulary) Bytes(id int32) []byte {
 	switch {
 	case id < 256:
 		return []byte{byte(id)}
-	case int(id) < 256+len(v.words):
+	case int(id) < 256+len(v.words) && !strings.HasPrefix(v.words[id-256], "<|"):
 		return []byte(v.words[id-256])
 	}
 	return nil
+}
+func (v bytesVocabulary) Token(id int32) string {
+	switch {
+	case id < 256:
+		return "byte"
+	case int(id) < 256+len(v.words):
+		return v.words[id-256]
+	}
+	return "<|end|>"
 }
 func (v bytesVocabulary) IsEOG(id int32) bool { return int(id) == v.Size()-1 }
 

@@ -20,6 +20,7 @@ const (
 type Grammar struct {
 	code  []instruction
 	start int32 // first instruction
+	err   error // of a grammar that was made of others: Bind returns it
 }
 
 // instruction is one step of a thread.
@@ -63,7 +64,9 @@ type compiler struct {
 	code   []instruction
 	starts []int32 // by rule
 	calls  []int32 // opCall instructions whose other is still a rule's index
-	err    error
+
+	included map[*Grammar]int32 // where the code of other grammars begins
+	err      error
 }
 
 // compile makes a grammar of rules; the text is rule first.
@@ -76,11 +79,11 @@ func compile(names []string, bodies []expression, first int) (*Grammar, error) {
 		end := c.emit(instruction{op: opReturn})
 		c.starts[i] = c.expression(b, end)
 	}
-	for _, i := range c.calls {
-		c.code[i].other = c.starts[c.code[i].other]
-	}
 	if c.err != nil {
 		return nil, c.err
+	}
+	for _, i := range c.calls {
+		c.code[i].other = c.starts[c.code[i].other]
 	}
 	return &Grammar{code: c.code, start: c.starts[first]}, nil
 }
@@ -123,6 +126,10 @@ func (c *compiler) expression(x expression, next int32) int32 {
 		return i
 	case repeat:
 		return c.repeat(x, next)
+	case *Grammar:
+		return c.include(x, next)
+	case seek:
+		return c.seek(x, next)
 	}
 	panic(fmt.Sprintf("grammar: expression %T", x)) // a bug of this package: sources are parsed to the types above
 }

@@ -13,6 +13,8 @@ import (
 type SchemaOptions struct {
 	// Blanks allows one space or line break with indentation between JSON tokens, as a model likes. Without it the text has no blanks at all, and more of it is certain ([Constraint.Forced]).
 	Blanks bool
+	// Spaces writes one space behind each colon and comma between JSON tokens, as Python's json does and most models with it; it is fixed as well.
+	Spaces bool
 }
 
 // ParseSchema compiles a JSON Schema (2020-12, and what older drafts spell alike). Every text of the grammar is valid by the schema; not
@@ -26,10 +28,13 @@ type SchemaOptions struct {
 // Annotations (title, description, default, examples and the like) are ignored. Every other keyword is an error that names it and its place: it would not be enforced.
 func ParseSchema(source []byte, o SchemaOptions) (*Grammar, error) {
 	v, err := parseJSON(source)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case o.Blanks && o.Spaces:
+		return nil, fmt.Errorf("%w: Blanks and Spaces exclude each other", ErrGrammar)
 	}
-	s := &schema{root: v, refs: map[string]rule{}, builtin: map[string]rule{}, blanks: o.Blanks}
+	s := &schema{root: v, refs: map[string]rule{}, builtin: map[string]rule{}, blanks: o.Blanks, spaces: o.Spaces}
 	root := s.value(v, "#", 0)
 	if s.err != nil {
 		return nil, s.err
@@ -51,6 +56,7 @@ type schema struct {
 	refs    map[string]rule // rules of $refs, by JSON pointer
 	builtin map[string]rule // rules of JSON itself
 	blanks  bool
+	spaces  bool
 	err     error
 }
 

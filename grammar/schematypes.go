@@ -32,8 +32,15 @@ func (s *schema) blank() expression {
 }
 
 // comma and colon with the blanks around them; after an opening and before a closing bracket there may be blanks too.
-func (s *schema) comma() expression { return sequence{s.blank(), literal(","), s.blank()} }
-func (s *schema) colon() expression { return sequence{s.blank(), literal(":"), s.blank()} }
+func (s *schema) comma() expression { return s.separator(",") }
+func (s *schema) colon() expression { return s.separator(":") }
+
+func (s *schema) separator(mark string) expression {
+	if s.spaces {
+		return literal(mark + " ")
+	}
+	return sequence{s.blank(), literal(mark), s.blank()}
+}
 
 func (s *schema) brackets(open, close string, inside expression) expression {
 	return sequence{literal(open), s.blank(), inside, s.blank(), literal(close)}
