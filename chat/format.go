@@ -16,9 +16,15 @@ const (
 	SyntaxGranite                // <|tool_call|>[{…}, …]
 	SyntaxHarmony                // channels: gpt-oss
 	SyntaxDeepSeek               // <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>…
+	SyntaxQwenXML                // <tool_call><function=f><parameter=a>…</parameter></function></tool_call>: Qwen3-Coder, Nemotron, Seed
+	SyntaxGLM                    // <tool_call>f<arg_key>a</arg_key><arg_value>…</arg_value></tool_call>: GLM 4.5 and later
+	SyntaxKimi                   // <|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}: Kimi K2
+	SyntaxDSML                   // <｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="true">…: DeepSeek V3.2, V4
+	SyntaxGemma4                 // <|tool_call>call:f{a:<|"|>…<|"|>}<tool_call|>
+	SyntaxLFM2                   // <|tool_call_start|>[f(a="…")]<|tool_call_end|>
 )
 
-var syntaxNames = [...]string{"json", "hermes", "llama3", "mistral", "granite", "harmony", "deepseek"}
+var syntaxNames = [...]string{"json", "hermes", "llama3", "mistral", "granite", "harmony", "deepseek", "qwen-xml", "glm", "kimi", "dsml", "gemma4", "lfm2"}
 
 func (s Syntax) String() string {
 	if s < 0 || int(s) >= len(syntaxNames) {
@@ -34,6 +40,13 @@ type Format struct {
 	// ThinkStart and ThinkEnd enclose reasoning; "" if the format has none.
 	// Harmony has channels instead.
 	ThinkStart, ThinkEnd string
+
+	// Bare says that the model writes the shorter of a syntax's two forms: a name and arguments without a list and names of
+	// keys (Mistral with [ARGS], DeepSeek since V3.1), no line ends between tags (GLM since 4.7). Both forms are read.
+	Bare bool
+	// Open is the mark around calls where a syntax has several: <seed:tool_call> of SyntaxQwenXML, <｜DSML｜tool_calls> and
+	// <｜DSML｜function_calls> of SyntaxDSML. All are read.
+	Open string
 }
 
 // thinkMarks are the marks of reasoning that are known.
@@ -54,10 +67,28 @@ func DetectFormat(source string) *Format {
 	case has("<|channel|>") && has("<|message|>"):
 		f.Syntax = SyntaxHarmony
 		return f
+	case has(dsml):
+		f.Syntax, f.Open = SyntaxDSML, "<"+dsml+"tool_calls>"
+		if has("function_calls") {
+			f.Open = "<" + dsml + "function_calls>"
+		}
 	case has("<｜tool▁calls▁begin｜>"):
-		f.Syntax = SyntaxDeepSeek
+		f.Syntax, f.Bare = SyntaxDeepSeek, !has("```json")
 	case has("[TOOL_CALLS]"):
-		f.Syntax = SyntaxMistral
+		f.Syntax, f.Bare = SyntaxMistral, has("[ARGS]")
+	case has(kimiCalls):
+		f.Syntax = SyntaxKimi
+	case has("<|tool_call>"):
+		f.Syntax = SyntaxGemma4
+	case has("<|tool_list_start|>") || has("<|tool_call_start|>") || has("List of tools: "):
+		f.Syntax = SyntaxLFM2
+	case has("<arg_key>"):
+		f.Syntax, f.Bare = SyntaxGLM, has("</arg_key><arg_value>")
+	case has("<function=") && has("<parameter="):
+		f.Syntax = SyntaxQwenXML
+		if has("<seed:tool_call>") {
+			f.Open = "<seed:tool_call>"
+		}
 	case has("<|start_of_role|>") && has("<|tool_call|>"):
 		f.Syntax = SyntaxGranite
 	case has("<tool_call>") && has(`"arguments"`) && !has("<arg_key>") && !has("<function="):
@@ -84,6 +115,12 @@ var toolMarks = map[Syntax][]string{
 	SyntaxDeepSeek: {
 		"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>",
 	},
+	SyntaxQwenXML: {"<tool_call>", "</tool_call>", "<seed:tool_call>", "</seed:tool_call>"},
+	SyntaxGLM:     {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"},
+	SyntaxKimi:    {kimiCalls, kimiCall, kimiArgs, kimiCallEnd, kimiEnd},
+	SyntaxDSML:    {dsml},
+	SyntaxGemma4:  {"<|tool_call>", "<tool_call|>", gemmaQuote},
+	SyntaxLFM2:    {"<|tool_call_start|>", "<|tool_call_end|>"},
 }
 
 // Marks returns the marks of reasoning and tool calls. A model may write them

@@ -32,7 +32,7 @@ var hostileTexts = map[string]string{
 func TestHostile(t *testing.T) {
 	for name, text := range hostileTexts {
 		for syntax := SyntaxJSON; syntax <= SyntaxDeepSeek; syntax++ {
-			p := NewParser(Format{syntax, "<think>", "</think>"}, ParserOptions{Tools: true})
+			p := NewParser(Format{Syntax: syntax, ThinkStart: "<think>", ThinkEnd: "</think>"}, ParserOptions{Tools: true})
 			n := 0
 			count := func(events []Event) {
 				for _, e := range events {
@@ -115,7 +115,7 @@ func FuzzParser(f *testing.F) {
 		f.Add(a.text, int(a.format.Syntax), len(a.text)/2)
 	}
 	f.Fuzz(func(t *testing.T, text string, syntax, cut int) {
-		format := Format{Syntax(uint(syntax) % uint(len(syntaxNames))), "<think>", "</think>"}
+		format := Format{Syntax: Syntax(uint(syntax) % uint(len(syntaxNames))), ThinkStart: "<think>", ThinkEnd: "</think>"}
 		o := ParserOptions{Tools: true}
 		whole := parse(format, o, text)
 		cut = int(uint(cut) % uint(len(text)+1))

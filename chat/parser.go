@@ -30,8 +30,9 @@ var ErrToolCall = errors.New("chat: malformed or incomplete tool call")
 
 // ParserOptions are the options of [NewParser].
 type ParserOptions struct {
-	Tools     bool // tools were offered: look for calls
-	Reasoning bool // the prompt ends inside of reasoning, see [Prompt.InReasoning]
+	Tools     bool   // tools were offered: look for calls
+	Offered   []Tool // their schemas: formats that write arguments as text (SyntaxQwenXML, SyntaxGLM) tell strings from other values by them
+	Reasoning bool   // the prompt ends inside of reasoning, see [Prompt.InReasoning]
 }
 
 // Bounds of a [Parser]. What exceeds them is content.
@@ -60,13 +61,15 @@ type Parser struct {
 	space []byte // white space at the end of the text so far
 	run   int    // its length, also where it was too long to be held back
 
-	calls   int // begun so far
-	started bool
-	call    *callReader
-	array   bool   // calls are items of a list
-	raw     string // what to fall back to: the mark in front of a call, the white space behind it
-	header  string // harmony
-	body    EventKind
+	calls    int // begun so far
+	started  bool
+	call     *callReader
+	array    bool   // calls are items of a list
+	raw      string // what to fall back to: the mark in front of a call, the white space behind it
+	header   string // harmony
+	body     EventKind
+	tagged   taggedReader
+	searched int // bytes of buf in which an end tag was not found
 }
 
 // NewParser returns a parser for one answer.
@@ -270,6 +273,20 @@ var openMarks = map[Syntax][]string{
 	SyntaxMistral:  {"[TOOL_CALLS]"},
 	SyntaxGranite:  {"<|tool_call|>", "<tool_call>"},
 	SyntaxDeepSeek: {deepseekCalls, deepseekCall},
+	SyntaxQwenXML:  {"<tool_call>", "<seed:tool_call>", "<function="},
+	SyntaxGLM:      {"<tool_call>"},
+	SyntaxKimi:     {kimiCalls, kimiCall},
+	SyntaxDSML:     {"<" + dsml + "function_calls>", "<" + dsml + "tool_calls>"},
+	SyntaxGemma4:   {"<|tool_call>"},
+	SyntaxLFM2:     {"<|tool_call_start|>"},
+}
+
+// openMarks are the marks at which calls of a format begin.
+func (f *Format) openMarks() []string {
+	if f.Syntax == SyntaxMistral || f.Open == "" {
+		return openMarks[f.Syntax]
+	}
+	return []string{f.Open}
 }
 
 const (
@@ -297,6 +314,15 @@ func (p *Parser) content() bool {
 		p.state = (*Parser).deepseekBetween
 	case m == deepseekCall:
 		p.state = (*Parser).deepseekHeader
+	case p.f.Syntax == SyntaxQwenXML || p.f.Syntax == SyntaxGLM || p.f.Syntax == SyntaxDSML:
+		p.tagged.begin(p, m)
+	case p.f.Syntax == SyntaxKimi:
+		p.state = (*Parser).kimiBetween
+		if m == kimiCall {
+			p.state = (*Parser).kimiHeader
+		}
+	case p.f.Syntax == SyntaxGemma4 || p.f.Syntax == SyntaxLFM2:
+		p.state = (*Parser).wholeCall
 	default:
 		p.state = (*Parser).calls0
 	}

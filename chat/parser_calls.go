@@ -291,8 +291,12 @@ func (p *Parser) bareEnd(n int, err error) bool {
 	p.buf = p.buf[n:]
 	p.call = nil
 	p.state = (*Parser).content
-	if p.f.Syntax == SyntaxDeepSeek && err == nil {
+	switch {
+	case err != nil:
+	case p.f.Syntax == SyntaxDeepSeek:
 		p.state = (*Parser).deepseekBetween
+	case p.f.Syntax == SyntaxKimi:
+		p.state = (*Parser).kimiBetween
 	}
 	return true
 }

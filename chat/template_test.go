@@ -76,20 +76,27 @@ func TestDetectFormat(t *testing.T) {
 		t.Errorf("a mark without arguments: %v", got.Syntax)
 	}
 	for name, want := range map[string]Format{
-		"Qwen-Qwen3-0.6B":                               {SyntaxHermes, "<think>", "</think>"},
+		"Qwen-Qwen3-0.6B":                               {Syntax: SyntaxHermes, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		"Qwen-Qwen2.5-7B-Instruct":                      {Syntax: SyntaxHermes},
 		"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": {Syntax: SyntaxHermes},
 		"meta-llama-Llama-3.1-8B-Instruct":              {Syntax: SyntaxLlama3},
-		"mistralai-Ministral-3-14B-Reasoning-2512":      {SyntaxMistral, "[THINK]", "[/THINK]"},
-		"Mistral-Small-3.2-24B-Instruct-2506":           {Syntax: SyntaxMistral},
-		"ibm-granite-granite-3.3-2B-Instruct":           {SyntaxGranite, "<think>", "</think>"},
+		"mistralai-Ministral-3-14B-Reasoning-2512":      {Syntax: SyntaxMistral, ThinkStart: "[THINK]", ThinkEnd: "[/THINK]", Bare: true},
+		"Mistral-Small-3.2-24B-Instruct-2506":           {Syntax: SyntaxMistral, Bare: true},
+		"ibm-granite-granite-3.3-2B-Instruct":           {Syntax: SyntaxGranite, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		"ibm-granite-granite-4.1":                       {Syntax: SyntaxHermes},
 		"openai-gpt-oss-120b":                           {Syntax: SyntaxHarmony},
-		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B":      {SyntaxDeepSeek, "<think>", "</think>"},
+		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B":      {Syntax: SyntaxDeepSeek, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		"google-gemma-2-2b-it":                          {},
-		"Qwen3-Coder":                                   {},
-		"GLM-4.6":                                       {SyntaxJSON, "<think>", "</think>"},
-		"deepseek-ai-DeepSeek-V3.2":                     {SyntaxJSON, "<think>", "</think>"},
+		"Qwen3-Coder":                                   {Syntax: SyntaxQwenXML},
+		"ByteDance-Seed-OSS":                            {Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Open: "<seed:tool_call>"},
+		"GLM-4.7-Flash":                                 {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
+		"moonshotai-Kimi-K2":                            {Syntax: SyntaxKimi},
+		"google-gemma-4-31B-it-interleaved":             {Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought\n", ThinkEnd: "<channel|>"},
+		"LFM2-8B-A1B":                                   {Syntax: SyntaxLFM2},
+		"LFM2.5-Instruct":                               {Syntax: SyntaxLFM2, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		"deepseek-ai-DeepSeek-V4":                       {Syntax: SyntaxDSML, ThinkStart: "<think>", ThinkEnd: "</think>", Open: "<｜DSML｜tool_calls>"},
+		"GLM-4.6":                                       {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		"deepseek-ai-DeepSeek-V3.2":                     {Syntax: SyntaxDSML, ThinkStart: "<think>", ThinkEnd: "</think>", Open: "<｜DSML｜function_calls>"},
 	} {
 		source, err := os.ReadFile(sharedChat + "/templates/" + name + ".jinja")
 		if err != nil {

@@ -44,6 +44,7 @@ type generate struct {
 	sampling  engine.Sampling
 	seed      int64
 
+	grammarFlags
 	speculation
 	chatFlags
 
@@ -99,6 +100,7 @@ func (g *generate) flags() []flag {
 		valueFlag("-l, --logit-bias", "ID(+|-)X", "add X to a token's logit, as in 15043-1; -inf bans it; may be repeated", g.bias),
 		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text (default -1: another each time)", g.setSeed),
 	)
+	list = append(list, g.grammarFlags.flags()...)
 	list = append(list, g.speculation.flags()...)
 	list = append(list, g.chatFlags.flags()...)
 	list = append(list,
@@ -160,6 +162,9 @@ func (g *generate) check() error {
 	}
 	if g.logprobs && !g.json {
 		return usagef("--logprobs needs --json")
+	}
+	if err := g.checkGrammar(); err != nil {
+		return err
 	}
 	if err := g.chatFlags.check(g); err != nil {
 		return err
@@ -266,6 +271,13 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	}
 	sampling, err := g.samplingOptions(tok)
 	if err != nil {
+		return err
+	}
+	rules, err := g.grammarFlags.parse()
+	if err != nil {
+		return err
+	}
+	if sampling.Constraint, err = bindGrammar(rules, tok); err != nil {
 		return err
 	}
 	text, err := source.read(ctx, longestPrompt(tok, how.Context))

@@ -65,9 +65,11 @@ func (w *writer) prompt(text string) error { return w.print(text, colorPrompt) }
 
 // token takes one more token of the text.
 func (w *writer) token(t speculative.Token, logprobs bool) error {
-	w.result.TokenIDs = append(w.result.TokenIDs, t.ID)
-	if logprobs {
-		w.result.LogProbs = append(w.result.LogProbs, t.LogProb)
+	if t.ID >= 0 {
+		w.result.TokenIDs = append(w.result.TokenIDs, t.ID)
+		if logprobs {
+			w.result.LogProbs = append(w.result.LogProbs, t.LogProb)
+		}
 	}
 	color := ""
 	if t.Drafted {
@@ -128,6 +130,9 @@ func (w *writer) figures(took time.Duration) {
 	line := fmt.Sprintf("%d tokens in %.2f s (%.1f/s), %d target passes", n, took.Seconds(), float64(n)/took.Seconds(), s.TargetPasses)
 	if s.Drafted > 0 {
 		line += fmt.Sprintf(", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted, 100*float64(s.Accepted)/float64(s.Drafted))
+	}
+	if s.Forced > 0 {
+		line += fmt.Sprintf(", %d of %d forced tokens accepted", s.ForcedAccepted, s.Forced)
 	}
 	if x := w.estimate.speedup(s); !math.IsNaN(x) {
 		line += fmt.Sprintf(", estimated speedup %.2fx", x)
