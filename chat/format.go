@@ -42,7 +42,7 @@ type Format struct {
 	ThinkStart, ThinkEnd string
 
 	// Bare says that the model writes the shorter of a syntax's two forms: a name and arguments without a list and names of
-	// keys (Mistral with [ARGS], DeepSeek since V3.1), no line ends between tags (GLM since 4.7). Both forms are read.
+	// keys (Mistral with [ARGS], DeepSeek since V3.1), no line ends between tags (GLM since 4.7) or around values (Seed). Both forms are read.
 	Bare bool
 	// Open is the mark around calls where a syntax has several: <seed:tool_call> of SyntaxQwenXML, <｜DSML｜tool_calls> and
 	// <｜DSML｜function_calls> of SyntaxDSML. All are read.
@@ -87,7 +87,7 @@ func DetectFormat(source string) *Format {
 	case has("<function=") && has("<parameter="):
 		f.Syntax = SyntaxQwenXML
 		if has("<seed:tool_call>") {
-			f.Open = "<seed:tool_call>"
+			f.Open, f.Bare = "<seed:tool_call>", true
 		}
 	case has("<|start_of_role|>") && has("<|tool_call|>"):
 		f.Syntax = SyntaxGranite

@@ -50,6 +50,9 @@ func (o *GrammarOptions) mark(s string) string {
 	return s
 }
 
+// spell is how a grammar spells a text with DeepSeek's mark inside of its tags.
+func (o *GrammarOptions) spell(s string) string { return strings.ReplaceAll(s, dsml, o.mark(dsml)) }
+
 // blanks are the white space that models write between sections, at most so many bytes.
 func blanks(most int) *grammar.Grammar {
 	return grammar.Repeat(grammar.Choice(grammar.Text("\n"), grammar.Text(" ")), 0, most)
@@ -225,7 +228,7 @@ func (f *Format) callsGrammar(call *grammar.Grammar, o *ToolGrammarOptions) *gra
 	case SyntaxKimi:
 		open, end = o.mark(kimiCalls), o.mark(kimiEnd)
 	case SyntaxDSML:
-		open, between, end = f.Open+"\n", "\n", "\n</"+strings.TrimPrefix(f.Open, "<")
+		open, between, end = o.spell(f.Open+"\n"), "\n", o.spell("\n</"+strings.TrimPrefix(f.Open, "<"))
 	case SyntaxJSON:
 		if o.Parallel {
 			return grammar.Choice(call, several(call, "[", ", ", "]", o))
@@ -254,7 +257,10 @@ func (f *Format) sleeping(calls *grammar.Grammar, o *ToolGrammarOptions) *gramma
 	}
 	var marks []string
 	for _, m := range f.openMarks() {
-		marks = append(marks, o.mark(m))
+		if m = o.mark(m); f.Syntax == SyntaxDSML {
+			m = o.spell(m)
+		}
+		marks = append(marks, m)
 	}
 	// The mark is part of calls: text that ends in front of it, and then a call.
 	text := grammar.Without(marks...)

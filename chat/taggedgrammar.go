@@ -69,9 +69,13 @@ func (f *Format) taggedCall(name string, o *ToolGrammarOptions) (begin, end stri
 	case SyntaxGLM:
 		return o.mark("<tool_call>") + name + f.newline(), o.mark("</tool_call>")
 	case SyntaxDSML:
-		return "<" + dsml + `invoke name="` + name + "\">\n", "</" + dsml + "invoke>"
+		return o.spell("<" + dsml + `invoke name="` + name + "\">\n"), o.spell("</" + dsml + "invoke>")
 	}
-	return o.mark("<tool_call>") + "\n<function=" + name + ">\n", "</function>\n" + o.mark("</tool_call>")
+	open := f.Open
+	if open == "" {
+		open = "<tool_call>"
+	}
+	return o.mark(open) + "\n<function=" + name + ">\n", "</function>\n" + o.mark("</"+open[1:])
 }
 
 // newline is the line end behind a tag, in formats of which some have none.
@@ -94,10 +98,10 @@ func (f *Format) taggedArgument(name string, schema json.RawMessage, o *ToolGram
 		begin = o.mark("<arg_key>") + name + o.mark("</arg_key>") + f.newline() + o.mark("<arg_value>")
 		end = o.mark("</arg_value>")
 	case SyntaxDSML:
-		begin = fmt.Sprintf(`<%sparameter name="%s" string="%v">`, dsml, name, text)
-		end = "</" + dsml + "parameter>"
+		begin = o.spell(fmt.Sprintf(`<%sparameter name="%s" string="%v">`, dsml, name, text))
+		end = o.spell("</" + dsml + "parameter>")
 	default:
-		begin, end = "<parameter="+name+">\n", "\n</parameter>"
+		begin, end = "<parameter="+name+">"+f.newline(), f.newline()+"</parameter>"
 	}
 	behind := "\n"
 	if f.Syntax == SyntaxGLM {

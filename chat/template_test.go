@@ -88,7 +88,7 @@ func TestDetectFormat(t *testing.T) {
 		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B":      {Syntax: SyntaxDeepSeek, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		"google-gemma-2-2b-it":                          {},
 		"Qwen3-Coder":                                   {Syntax: SyntaxQwenXML},
-		"ByteDance-Seed-OSS":                            {Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Open: "<seed:tool_call>"},
+		"ByteDance-Seed-OSS":                            {Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Bare: true, Open: "<seed:tool_call>"},
 		"GLM-4.7-Flash":                                 {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
 		"moonshotai-Kimi-K2":                            {Syntax: SyntaxKimi},
 		"google-gemma-4-31B-it-interleaved":             {Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought\n", ThinkEnd: "<channel|>"},

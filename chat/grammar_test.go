@@ -1,0 +1,292 @@
+package chat
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/grammar"
+)
+
+// byteTokens are the 256 bytes, then marks that are control tokens, then an end token.
+type byteTokens []string
+
+func (v byteTokens) Size() int { return 256 + len(v) + 1 }
+func (v byteTokens) Bytes(id int32) []byte {
+	if id < 256 {
+		return []byte{byte(id)}
+	}
+	return nil
+}
+func (v byteTokens) Token(id int32) string {
+	switch {
+	case id < 256:
+		return ""
+	case int(id) < 256+len(v):
+		return v[id-256]
+	}
+	return "<end>"
+}
+func (v byteTokens) IsEOG(id int32) bool { return int(id) == v.Size()-1 }
+func (v byteTokens) ID(token string) (int32, bool) {
+	for i, m := range v {
+		if m == token {
+			return int32(256 + i), true
+		}
+	}
+	return 0, false
+}
+
+// ids are the tokens of text, its marks as control tokens.
+func (v byteTokens) ids(text string) (ids []int32) {
+next:
+	for text != "" {
+		for i, m := range v {
+			if strings.HasPrefix(text, m) {
+				ids, text = append(ids, int32(256+i)), text[len(m):]
+				continue next
+			}
+		}
+		ids, text = append(ids, int32(text[0])), text[1:]
+	}
+	return ids
+}
+
+// follows reports how many tokens of text a grammar allows, of how many, and whether the text may end there.
+func follows(t *testing.T, g *grammar.Grammar, v byteTokens, text string) (n, of int, final bool) {
+	t.Helper()
+	c, err := g.Bind(v, grammar.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, ids := c.Start(), v.ids(text)
+	for i, id := range ids {
+		next, ok, err := c.Next(state, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return i, len(ids), false
+		}
+		state = next
+	}
+	return len(ids), len(ids), c.Final(state)
+}
+
+var weatherTools = []Tool{
+	{Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"unit":{"type":"string","enum":["C","F"]},"days":{"type":"integer","minimum":1}},"required":["city"],"additionalProperties":false}`)},
+	{Name: "now"},
+}
+
+// toolTexts are answers that grammars of calls allow, and changes that make them invalid.
+var toolTexts = []struct {
+	format  Format
+	control []string // marks that are control tokens
+	text    string   // two calls, or one where a format has no more
+	change  [2]string
+}{
+	{Format{Syntax: SyntaxHermes}, nil, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Zürich\", \"days\": 3}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>", [2]string{"3", "0"}},
+	{Format{Syntax: SyntaxHermes}, []string{"<tool_call>", "</tool_call>"}, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"\"}}\n</tool_call>", [2]string{"</tool_call>", "</tool_cal"}},
+	{Format{}, nil, `[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x", "unit": "C"}}]`, [2]string{"C", "K"}},
+	{Format{Syntax: SyntaxLlama3}, nil, `{"name": "now", "parameters": {}}; {"name": "get_weather", "parameters": {"city": "x"}}`, [2]string{"city", "town"}},
+	{Format{Syntax: SyntaxMistral}, []string{"[TOOL_CALLS]"}, `[TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`, [2]string{`"now"`, `"then"`}},
+	{Format{Syntax: SyntaxMistral, Bare: true}, []string{"[TOOL_CALLS]", "[ARGS]"}, `[TOOL_CALLS]now[ARGS]{}[TOOL_CALLS]get_weather[ARGS]{"city": "x"}`, [2]string{`"x"`, `3`}},
+	{Format{Syntax: SyntaxGranite}, nil, `<|tool_call|>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`, [2]string{`now`, `nov`}},
+	{Format{Syntax: SyntaxDeepSeek, Bare: true}, []string{deepseekCalls, deepseekCall, deepseekSep, deepseekCallEnd, deepseekEnd},
+		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{`{"city"`, `{"City"`}},
+	{Format{Syntax: SyntaxDeepSeek}, nil,
+		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"x\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{"function", "tool"}},
+	{Format{Syntax: SyntaxHarmony}, []string{"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|endmessage|>"},
+		"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"x\"}", [2]string{"get_weather", "get"}},
+	{Format{Syntax: SyntaxQwenXML}, nil, "<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich </x>\n</parameter>\n<parameter=unit>\nF\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>", [2]string{"F", "K"}},
+	{Format{Syntax: SyntaxGLM}, nil, "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>", [2]string{"2", "two"}},
+	{Format{Syntax: SyntaxKimi}, []string{kimiCalls, kimiCall, kimiArgs, kimiCallEnd, kimiEnd},
+		"<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{\"city\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>", [2]string{":1", ":x"}},
+	{Format{Syntax: SyntaxDSML, Open: "<｜DSML｜function_calls>"}, []string{dsml},
+		"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"true\">x</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", [2]string{"false\">2", "false\">x"}},
+}
+
+// TestToolGrammar: each format's grammar allows calls as the format's parser reads them, refuses others, sleeps until the mark of a
+// call where calls are not required, and leaves reasoning free.
+func TestToolGrammar(t *testing.T) {
+	for _, x := range toolTexts {
+		v := byteTokens(x.control)
+		bad := strings.Replace(x.text, x.change[0], x.change[1], 1)
+		o := ToolGrammarOptions{Required: true, Parallel: true, GrammarOptions: GrammarOptions{Control: ControlMarks(v)}}
+		name := x.format.Syntax.String()
+		g, err := x.format.ToolGrammar(weatherTools, o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if n, of, final := follows(t, g, v, x.text); n < of || !final {
+			t.Errorf("%s: %d of %d tokens of %q, final %v", name, n, of, x.text, final)
+		}
+		if n, of, final := follows(t, g, v, bad); n == of && final {
+			t.Errorf("%s: %q is allowed", name, bad)
+		}
+		if n, _, final := follows(t, g, v, "Hello."); n > 0 || final {
+			t.Errorf("%s: text is allowed where a call is required", name)
+		}
+		p := NewParser(x.format, ParserOptions{Tools: true, Offered: weatherTools})
+		calls := 0
+		for _, e := range append(append([]Event(nil), p.Push(x.text)...), p.Close()...) {
+			switch {
+			case e.Kind == ToolCallEnd && e.Err == nil:
+				calls++
+			case e.Kind == ContentEvent || e.Kind == ToolCallEnd:
+				t.Errorf("%s: parsed %+v", name, e)
+			}
+		}
+		if want := strings.Count(x.text, "now") + strings.Count(x.text, "get_weather"); calls != want {
+			t.Errorf("%s: %d calls, want %d", name, calls, want)
+		}
+		single := o
+		single.Parallel = false
+		if g, err = x.format.ToolGrammar(weatherTools, single); err != nil {
+			t.Fatal(err)
+		}
+		if n, of, final := follows(t, g, v, x.text); (n == of && final) != (calls == 1) {
+			t.Errorf("%s: %d calls where one is allowed", name, calls)
+		}
+
+		o.Required = false
+		if g, err = x.format.ToolGrammar(weatherTools, o); x.format.Syntax == SyntaxHarmony {
+			if !errors.Is(err, ErrTool) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		texts := []string{x.text, "Hello < [ {there}.", ""}
+		if x.format.Syntax != SyntaxJSON && x.format.Syntax != SyntaxLlama3 {
+			texts = append(texts, "I look: "+x.text+" Done.")
+		}
+		for _, text := range texts {
+			if n, of, final := follows(t, g, v, text); n < of || !final {
+				t.Errorf("%s: not required: %d of %d tokens of %q, final %v", name, n, of, text, final)
+			}
+		}
+		if n, of, final := follows(t, g, v, bad); n == of && final {
+			t.Errorf("%s: not required: %q is allowed", name, bad)
+		}
+	}
+}
+
+// TestToolGrammarReasoning: reasoning is free before calls and content, and calls in it are none.
+func TestToolGrammarReasoning(t *testing.T) {
+	f := Format{Syntax: SyntaxHermes, ThinkStart: "<think>", ThinkEnd: "</think>"}
+	call := "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"
+	for text, in := range map[string]bool{"<think>a <tool_call> b</think>\n\n" + call: false, "a <tool_call> b</think>\n\n" + call: true} {
+		for _, required := range []bool{true, false} {
+			g, err := f.ToolGrammar(weatherTools, ToolGrammarOptions{Required: required, GrammarOptions: GrammarOptions{Reasoning: in}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, of, final := follows(t, g, nil, text); n < of || !final {
+				t.Errorf("%d of %d tokens of %q", n, of, text)
+			}
+			if n, of, final := follows(t, g, nil, strings.Replace(text, "now", "no", 1)); n == of && final {
+				t.Errorf("another tool is allowed behind reasoning")
+			}
+		}
+	}
+	object, err := grammar.ParseSchema([]byte(`{"const":1}`), grammar.SchemaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"<think>2</think>\n1": true, "1": true, "2": false, "<think>1": false} {
+		if n, of, final := follows(t, f.AnswerGrammar(object, GrammarOptions{}), nil, text); (n == of && final) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+	h := Format{Syntax: SyntaxHarmony}
+	v := byteTokens{"<|channel|>", "<|message|>", "<|end|>", "<|start|>"}
+	for text, want := range map[string]bool{
+		"<|channel|>final<|message|>1": true, "<|channel|>analysis<|message|>so<|end|><|start|>assistant<|channel|>final<|message|>1": true, "1": false, "<|channel|>final<|message|>2": false,
+	} {
+		if n, of, final := follows(t, h.AnswerGrammar(object, GrammarOptions{Control: ControlMarks(v)}), v, text); (n == of && final) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+// TestToolGrammarRefuses: what a format cannot express is refused by name.
+func TestToolGrammarRefuses(t *testing.T) {
+	tool := func(parameters string) []Tool { return []Tool{{"f", []byte(parameters)}} }
+	for _, x := range []struct {
+		syntax Syntax
+		tools  []Tool
+		names  string
+	}{
+		{SyntaxHermes, nil, "none"}, {SyntaxHermes, []Tool{{Name: ""}}, "name"}, {SyntaxHermes, []Tool{{Name: `a"b`}}, "name"},
+		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "not"}, {SyntaxHermes, tool(`{"type":"array"}`), "object"}, {SyntaxHermes, tool(`[`), "parameters"},
+		{SyntaxGemma4, tool(""), "gemma4"}, {SyntaxLFM2, tool(""), "lfm2"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), "pattern"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{}}}`), "type"}, {SyntaxGLM, tool(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`), "strings"},
+		{SyntaxDSML, tool(`{"type":"object","$defs":{}}`), "$defs"}, {SyntaxDSML, tool(`{"type":"object","properties":{"a<":{"type":"null"}}}`), "a<"},
+		{SyntaxGLM, tool(`{"type":"object","required":["a"]}`), "required"}, {SyntaxGLM, tool(`{"type":"object","additionalProperties":true}`), "additionalProperties"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
+	} {
+		f := Format{Syntax: x.syntax}
+		if _, err := f.ToolGrammar(x.tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) || !strings.Contains(err.Error(), x.names) {
+			t.Errorf("%s, %s: %v", x.syntax, x.tools, err)
+		}
+	}
+}
+
+// TestToolGrammarOfTemplates: what real templates render for a call in the conversation is what the grammar allows.
+func TestToolGrammarOfTemplates(t *testing.T) {
+	seen := 0
+	tools := []Tool{{"get_weather", []byte(`{"type":"object","properties":{"city":{"type":"string"},"unit":{"type":"string","enum":["C","F"]}},"required":["city"]}`)}}
+	forGoldens(t, func(t *testing.T, name string, tmpl *Template, golden *goldenFile) {
+		source, err := os.ReadFile(sharedChat + "/templates/" + name + ".jinja")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := DetectFormat(string(source))
+		g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true, Parallel: true})
+		if err != nil {
+			return // no grammar for the format
+		}
+		f.ThinkStart, f.ThinkEnd = "", "" // a call alone
+		if g, err = f.ToolGrammar(tools, ToolGrammarOptions{Required: true, Parallel: true}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range golden.Cases {
+			if c.Name != "tool-call" || c.Text == "" || f.Syntax == SyntaxJSON || f.Syntax == SyntaxHarmony {
+				continue
+			}
+			marks := f.openMarks()
+			if f.Syntax == SyntaxLlama3 {
+				marks = []string{`{"name": "get_weather", "parameters"`}
+			}
+			best := 0
+			for _, m := range marks {
+				from := strings.LastIndex(c.Text, m)
+				if from < 0 {
+					continue
+				}
+				for to := from; to <= len(c.Text); to++ { // the call ends somewhere
+					if n, of, final := follows(t, g, nil, c.Text[from:to]); n == of && final {
+						best = to - from
+						break
+					} else if n < of {
+						break
+					}
+				}
+			}
+			if best > 0 {
+				seen++
+			} else {
+				t.Logf("%s (%s): no call of the template is in the grammar", name, f.Syntax)
+			}
+		}
+	})
+	if t.Logf("%d templates", seen); seen < 25 {
+		t.Errorf("calls of %d templates are in their format's grammar, 25 were", seen)
+	}
+}
