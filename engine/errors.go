@@ -21,4 +21,6 @@ var (
 	ErrSampling    = errors.New("sampling option out of range")
 	ErrClosed      = errors.New("already closed") // the Model, its Runtime or the Session
 	ErrUsage       = errors.New("call not allowed here")
+	ErrPanic       = errors.New("panic in a pass")                  // of a Scheduler; the process goes on
+	ErrKVBudget    = errors.New("larger than the KV memory budget") // a sequence of a Scheduler, by itself
 )

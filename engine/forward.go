@@ -28,6 +28,11 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 	}
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
+	return m.forward(ctx, b)
+}
+
+// forward is Forward for those who hold the runtime's lock.
+func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 	if m.closed || m.rt.closed {
 		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
 	}

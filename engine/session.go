@@ -179,10 +179,13 @@ func (s *Session) Commit(path []int32) error {
 
 // Fork makes a second session with the same sequence. Whole pages of the cache are shared until one of
 // the two writes to them. A waiting tree stays with s.
-func (s *Session) Fork() (*Session, error) {
-	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens)}
+func (s *Session) Fork() (*Session, error) { return s.forkAt(len(s.tokens)) }
+
+// forkAt is Fork of the first n tokens.
+func (s *Session) forkAt(n int) (*Session, error) {
+	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n])}
 	if !s.noCache {
-		f.valid = s.Restorable(len(s.tokens))
+		f.valid = s.Restorable(n)
 	}
 	for i, kv := range s.kv {
 		if kv == nil {

@@ -11,6 +11,14 @@ import (
 // decoder finds them by type assertion, so those from outside the project have them too. A drafter that wraps
 // another one should pass them on.
 type (
+	// Announcing is a [Sequence] whose passes wait for others', such as [*engine.SharedSession]. After an Eval it is expected
+	// to have another one soon. Announce(false) says that none follows for now, Announce(true) that one is on its way. The
+	// decoder calls it for the target when a text ends, and for the sequences of this package's drafters around each draft.
+	Announcing interface {
+		Sequence
+		Announce(will bool)
+	}
+
 	// Branching is a [Drafter] whose drafts are trees. Branches is the number of chains of full length that a draft
 	// may hold; a draft has room for that many, within what the target's trees hold ([Sequence].MaxTree). Without it a
 	// drafter has room for one chain of tokens, in any shape.
@@ -75,6 +83,21 @@ type (
 	Metered interface {
 		Sequence
 		Spent() time.Duration
+	}
+
+	// Priced is a [Sequence] that knows what its next Eval would cost, such as one that shares passes with others, whose number
+	// changes. PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them, by the measure of
+	// [Metered]. It reports false, and fills nothing, where that is not known, or is what a sequence alone would measure.
+	Priced interface {
+		Sequence
+		PassCosts(seconds []float64) bool
+	}
+
+	// Pricing is a [Schedule] that uses the prices of a [Priced] target. The decoder calls SetPrices before each text, with nil
+	// where the target is not Priced. [Auto] is Pricing.
+	Pricing interface {
+		Schedule
+		SetPrices(costs func(seconds []float64) bool)
 	}
 
 	// Modeled is a [Sequence] whose model is known. Drafters check by it that target and draft have the same vocabulary;

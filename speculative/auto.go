@@ -46,6 +46,10 @@ type auto struct {
 	elapsed   float64 // seconds in rounds
 	lost      float64 // seconds that trials took beyond plain decoding of the same tokens
 
+	prices  func([]float64) bool // of the target, nil: none
+	priced  bool                 // they hold in this round
+	longest int                  // draft verified in such rounds
+
 	now       func() time.Duration
 	mark      time.Duration // when the present token's drafting began
 	rate      float64       // tokens per second that a token's time must be worth
@@ -62,11 +66,22 @@ type auto struct {
 // SetClock is called by the decoder: schedule and decoder read the same clock.
 func (a *auto) SetClock(now func() time.Duration) { a.now = now }
 
+// SetPrices is called by the decoder.
+func (a *auto) SetPrices(costs func([]float64) bool) { a.prices = costs }
+
 func (a *auto) NeedsConfidence() bool { return true }
 
 func (a *auto) Length(int) int {
 	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
+	priced := a.prices != nil && a.prices(a.cost.curve[:])
+	if a.priced && !priced {
+		a.cost.rebuild() // from what was measured
+	}
+	a.priced = priced
+	longest := a.cost.longest()
 	switch {
+	case priced:
+		longest = a.longest
 	case !a.cost.known:
 		a.requested = unknownLength
 		return a.requested
@@ -74,7 +89,7 @@ func (a *auto) Length(int) int {
 		a.requested = 0
 		return 0
 	}
-	a.requested = min(a.requested, 2*a.cost.longest()+unknownLength) // the price of a length that is not known is bounded
+	a.requested = min(a.requested, 2*longest+unknownLength) // the price of a length that is not known is bounded
 	a.rate = a.bestRate()
 	for lane := range a.lanes {
 		if a.starts(lane, a.forced) {
@@ -89,6 +104,9 @@ func (a *auto) Length(int) int {
 	a.requested = 0
 	return 0
 }
+
+// known reports whether something is known of the costs of passes.
+func (a *auto) known() bool { return a.priced || a.cost.known }
 
 // plainDue reports whether plain decoding is to be measured.
 func (a *auto) plainDue() bool {
@@ -108,7 +126,7 @@ func (a *auto) Begin(lane, tokens int) bool {
 	lane = min(lane, maxLanes-1)
 	a.lanes = max(a.lanes, lane+1)
 	a.mark, a.reach = a.now(), a.reach[:0]
-	if !a.cost.known || a.requested == 0 {
+	if !a.known() || a.requested == 0 {
 		return true
 	}
 	if a.trial >= 0 {
@@ -203,7 +221,7 @@ func (a *auto) Stop(d *Draft) bool {
 	if d.before+n-d.forced >= a.requested || a.trial == lane {
 		return true
 	}
-	if !a.cost.known {
+	if !a.known() {
 		return false
 	}
 	return !a.worth(lane, d.before+n, float64(a.reach[n-1]*l.next()), a.cost.nextStep(lane))
@@ -214,7 +232,11 @@ func (a *auto) Observe(r *Round) {
 	k := r.Draft.Len()
 	drafting, verifying := seconds(r.Drafting), seconds(r.Verifying)
 	tokens := float64(r.Accepted() + 1) // forced ones come whatever is drafted
-	a.cost.verified(k, verifying, a.rounds)
+	if a.priced { // by more passes than this decoder's
+		a.longest = max(a.longest, k)
+	} else {
+		a.cost.verified(k, verifying, a.rounds)
+	}
 	plain := a.cost.pass(0)
 	a.elapsed += drafting + verifying
 	a.pace.add(tokens, (drafting+verifying)/plain)

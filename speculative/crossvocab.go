@@ -127,7 +127,7 @@ func (f *crossVocab) start(ctx context.Context, s Setup) error {
 	if err := f.seq.open(); err != nil {
 		return err
 	}
-	f.seq.clock = s.clock
+	f.seq.enlist(s.clock)
 	f.text, f.ends, f.own = f.text[:0], f.ends[:0], encoding{}
 	if s.Longest == 0 {
 		return nil

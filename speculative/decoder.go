@@ -132,6 +132,9 @@ func (d *Decoder) finish(end End) {
 		d.stats.End = end
 	}
 	d.total = d.now() - d.begun
+	if s, ok := d.target.Sequence.(Announcing); ok && !absent(s) {
+		s.Announce(false)
+	}
 }
 
 // start checks prompt and options, makes buffers and feeds the prompt without its last token.
@@ -193,12 +196,19 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
 		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
-	d.clock = costClock{wall: d.now}
+	d.clock = costClock{wall: d.now, announced: d.clock.announced[:0]}
 	d.target.clock, setup.clock = &d.clock, &d.clock
 	for _, part := range []any{d.schedule, d.drafter} {
 		if p, ok := part.(Clocked); ok {
 			p.SetClock(d.clock.now)
 		}
+	}
+	if p, ok := d.schedule.(Pricing); ok {
+		var costs func([]float64) bool
+		if t, ok := d.target.Sequence.(Priced); ok {
+			costs = t.PassCosts
+		}
+		p.SetPrices(costs)
 	}
 	if err := d.verifier.Start(setup); err != nil {
 		return err
@@ -230,6 +240,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	d.stats.PrefillPasses = passes
 	if err == nil && d.drafter != nil {
 		err = d.drafter.Start(ctx, setup)
+		d.clock.announce(false)
 	}
 	return err
 }
@@ -301,7 +312,10 @@ func (d *Decoder) propose(ctx context.Context) error {
 		n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, room-d.draft.prefix)
 		if n > 0 {
 			d.draft.extend(min(nodes(n, d.branches, d.treeMax), d.target.Context()-len(d.sequence)-d.draft.prefix), d.treeMax, n)
-			if err := d.drafter.Draft(ctx, d.sequence, &d.draft); err != nil {
+			d.clock.announce(true)
+			err := d.drafter.Draft(ctx, d.sequence, &d.draft)
+			d.clock.announce(false)
+			if err != nil {
 				return fmt.Errorf("drafting: %w", err)
 			}
 			if d.draft.Parents == nil {

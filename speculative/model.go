@@ -69,7 +69,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if err := compatible(s.Target, m.seq.Sequence); err != nil {
 		return err
 	}
-	m.seq.clock = s.clock
+	m.seq.enlist(s.clock)
 	m.vocab, m.known = min(s.Vocab, m.seq.Vocab()), 0
 	if err := m.picker.start(s); err != nil {
 		return err

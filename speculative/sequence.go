@@ -59,9 +59,26 @@ type cachedSequence struct {
 type costClock struct {
 	wall   func() time.Duration
 	excess time.Duration // of passes beyond their cost
+
+	announced []Announcing // sequences of drafters
 }
 
 func (c *costClock) now() time.Duration { return c.wall() - c.excess }
+
+// announce tells the drafters' sequences whether a draft begins or has ended.
+func (c *costClock) announce(drafting bool) {
+	for _, s := range c.announced {
+		s.Announce(drafting)
+	}
+}
+
+// enlist adds a drafter's sequence to those that are told.
+func (t *cachedSequence) enlist(c *costClock) {
+	t.clock = c
+	if s, ok := t.Sequence.(Announcing); ok && c != nil {
+		c.announced = append(c.announced, s)
+	}
+}
 
 // eval is Eval, with the clock set to the cost of the pass.
 func (t *cachedSequence) eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {

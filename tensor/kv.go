@@ -34,11 +34,13 @@ type KV struct {
 	first  int       // the pages before are given up
 	spare  *kvPage   // given up by Discard, for the next one needed; nil: none
 	closed bool
+	used   *atomic.Int64 // nil: nobody counts
 }
 
 // kvPage is [layer][head]{keys, values}.
 type kvPage struct {
 	owners atomic.Int32 // caches that hold the page; it is only written by its one owner
+	used   *atomic.Int64
 	memory memory
 }
 
@@ -79,6 +81,25 @@ func (kv *KV) Slots() int { return min(len(kv.pages)*asm.Page, kv.shape.Context)
 
 func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
 
+// Meter adds the bytes of pages to used as they are allocated, from now on, and takes them off as they are freed. Forks made
+// later inherit it; a page that several of them share counts once.
+func (kv *KV) Meter(used *atomic.Int64) { kv.used = used }
+
+// Need is the number of bytes that writing slots from … to-1 will allocate: for pages that are not there, and for copies of
+// those that a fork shares.
+func (kv *KV) Need(from, to int) int64 {
+	pages := 0
+	for i := max(from/asm.Page, kv.first); i*asm.Page < to; i++ {
+		if i >= len(kv.pages) || kv.pages[i].owners.Load() > 1 {
+			pages++
+		}
+	}
+	if kv.spare != nil && pages > 0 {
+		pages--
+	}
+	return int64(pages) * int64(kv.pageBytes())
+}
+
 // Close gives up the pages; those without another owner are freed now. Otherwise they are freed when kv is collected.
 func (kv *KV) Close() {
 	kv.Reset()
@@ -115,6 +136,9 @@ func (kv *KV) giveUp(i int) {
 
 func (p *kvPage) drop() {
 	if p.owners.Add(-1) == 0 {
+		if p.used != nil {
+			p.used.Add(-int64(len(p.memory.data)))
+		}
 		p.memory.free()
 	}
 }
@@ -146,6 +170,9 @@ func (kv *KV) newPage() (*kvPage, error) {
 	p.owners.Store(1)
 	if err := p.memory.allocate(kv.pageBytes()); err != nil {
 		return nil, fmt.Errorf("page of the key-value cache: %w", err)
+	}
+	if p.used = kv.used; p.used != nil {
+		p.used.Add(int64(len(p.memory.data)))
 	}
 	return p, nil
 }
@@ -234,7 +261,7 @@ func (kv *KV) Fork(n int) (*KV, error) {
 	if n < 0 || n > kv.Slots() || n > 0 && n < kv.First() {
 		return nil, shapeError("fork of %d slots of %d to %d", n, kv.First(), kv.Slots())
 	}
-	fork := &KV{shape: kv.shape, kBytes: kv.kBytes, vBytes: kv.vBytes}
+	fork := &KV{shape: kv.shape, kBytes: kv.kBytes, vBytes: kv.vBytes, used: kv.used}
 	whole := n / asm.Page
 	fork.first = min(kv.first, whole)
 	for _, p := range kv.pages[:whole] {

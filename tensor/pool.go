@@ -30,6 +30,8 @@ type pool struct {
 	waiting atomic.Bool // the caller sleeps until done == n
 	_       [63]byte
 
+	panicked atomic.Pointer[any] // value of the job's first panic
+
 	n   int64                  // units of the job
 	job func(worker, unit int) // worker < threads numbers the thread
 
@@ -53,7 +55,8 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// run calls job for units 0 … n-1, ascending as they are claimed. One run at a time.
+// run calls job for units 0 … n-1, ascending as they are claimed. One run at a time. A panic of the job is the caller's, on
+// whichever thread it happened, when all units have ended.
 func (p *pool) run(n int, job func(worker, unit int)) {
 	if n <= 1 || p.threads == 1 || p.closed {
 		for i := range n {
@@ -67,22 +70,38 @@ func (p *pool) run(n int, job func(worker, unit int)) {
 	p.wakeUp(int64(min(n, p.threads) - 1))
 	p.work(0)
 	p.await(int64(n))
+	if v := p.panicked.Swap(nil); v != nil {
+		panic(*v)
+	}
 }
 
 // work claims units until there are none.
 func (p *pool) work(worker int) {
 	var mine, n int64
-	for {
-		left := p.tickets.Add(-1)
-		if left < 0 {
-			break
-		}
-		n = p.n
-		p.job(worker, int(n-1-left))
-		mine++
+	for !p.units(worker, &mine, &n) {
 	}
 	if mine > 0 && p.done.Add(mine) == n && p.waiting.CompareAndSwap(true, false) {
 		p.finish <- struct{}{}
+	}
+}
+
+// units claims units and adds their number to mine; n is that of the job. It reports false after a panic of the job, which
+// counts as the end of its unit.
+func (p *pool) units(worker int, mine, n *int64) (none bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			first := v // allocated here, not when there is none
+			p.panicked.CompareAndSwap(nil, &first)
+		}
+	}()
+	for {
+		left := p.tickets.Add(-1)
+		if left < 0 {
+			return true
+		}
+		*n = p.n
+		*mine++
+		p.job(worker, int(*n-1-left))
 	}
 }
 

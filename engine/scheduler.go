@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Scheduler lets sessions of many goroutines share passes over one model's weights. Each [SharedSession] behaves like a
+// [Session] of its own: what shares a pass does not change logits. A target and its draft model each have a Scheduler.
+//
+// A pass starts when every session that is waited for has submitted its tokens, or when the bound Wait has passed. A session
+// is waited for from the moment that it is expected to submit until it has done so: from its last result on (decoders go
+// on), unless [SharedSession.Announce] says otherwise. One that misses the bound is not waited for until it has submitted
+// within the bound of a result again. So a reader that is slow, or a decoder that is busy with its drafts, holds up nobody
+// for more than one bound.
+//
+// Passes run on the goroutines of the sessions that are in them, under the Scheduler's own context: when a caller's context
+// ends, the pass goes on and only its own result is dropped. A pass that panics fails its segments with [ErrPanic]. A Scheduler
+// without submissions runs nothing.
+//
+// Long prompts are cut into chunks, one for each pass, so that sessions that generate keep their pace. What the beginning of
+// a sequence has in common with another one's, or with one that has ended, is not computed again; see
+// [SchedulerOptions].Prefixes. When the memory budget for keys and values is used up, the youngest sequence gives up its
+// memory and is computed again later.
+type Scheduler struct {
+	m      *Model
+	o      SchedulerOptions
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	sessions []*SharedSession
+	pending  []*SharedSession // that have submitted and have no result, in order of submission
+	missing  int              // sessions that are waited for
+	waiting  []*admission     // NewSession calls, in order
+	held     int              // of them, those that may go on and have not yet
+	serial   uint64           // of sessions
+	closed   bool
+
+	running bool // a pass runs, or the session that leads it has been told to
+	ended   sync.Cond
+	blocked bool // nothing pending fits in memory until something changes
+	armed   bool // the timer runs
+	since   time.Time
+	timer   *time.Timer
+
+	batch Batch // of the pass that runs
+	taken []*SharedSession
+	order []*SharedSession
+	cost  passCost
+
+	panics   atomic.Int64
+	used     atomic.Int64 // bytes of pages
+	planned  int64        // that the next pass will allocate
+	prefixes []*prefix    // the one used last comes last
+	empty    int64        // bytes of the first page of a session
+
+	stats   SchedulerStats
+	prepare func(Batch) time.Duration // tests: called before each pass; what it takes longer for that
+}
+
+// SchedulerOptions configure a [Scheduler]. The zero value is a good choice but for limits, of which it has none.
+type SchedulerOptions struct {
+	// Wait is how long a pass waits at most for sessions that are expected. 0 is the mean time of a pass, within minWait and
+	// maxWait: to wait longer costs more than the pass that it may save. A negative Wait is none.
+	Wait time.Duration
+
+	// Delay is how much longer than without it a pass may take for chunks of long prompts while others generate, in passes
+	// without a chunk; 0 is 2. It is aimed at by measured times.
+	Delay float64
+
+	Sessions int   // most sessions at a time; further ones wait in NewSession. 0: any number
+	KVBytes  int64 // most memory for keys and values of all sessions and kept prefixes; 0: any amount
+
+	// Prefixes is how many sequences are kept when their session is closed, for sessions that begin alike; the ones that were
+	// used longest ago are dropped first, also for memory. 0 is defaultPrefixes with KVBytes and none without; a negative
+	// number is none, and then sequences of open sessions are not shared either.
+	Prefixes int
+
+	// Panicked, if set, is told the value and the stack of a panic in a pass.
+	Panicked func(value any, stack []byte)
+}
+
+const (
+	minWait         = time.Millisecond
+	maxWait         = 100 * time.Millisecond
+	defaultDelay    = 2
+	defaultPrefixes = 16
+)
+
+// SchedulerStats count since the Scheduler was made; the second group says how things are now.
+type SchedulerStats struct {
+	Passes       int64         // over the weights
+	Segments     int64         // parts of sessions in them
+	Tokens       int64         // computed, prompts included
+	PromptTokens int64         // those that were fed without wanting logits of them
+	PassTime     time.Duration // of all passes
+	Late         int64         // times that a session missed the bound
+	PrefixHits   int64         // times that a sequence went on from another's state
+	PrefixTokens int64         // tokens that were not computed for that reason
+	Preemptions  int64         // times that a sequence gave up its memory
+	Recomputed   int64         // tokens that were computed again for that reason
+	Cancelled    int64         // results that nobody waited for
+	Panics       int64         // passes
+
+	Sessions int   // open
+	Waiting  int   // NewSession calls that wait
+	Queued   int   // sessions that have submitted and wait for their result
+	Prefixes int   // sequences that are kept
+	KVBytes  int64 // memory of keys and values
+	KVBudget int64 // SchedulerOptions.KVBytes
+}
+
+// NewScheduler makes a Scheduler. Its sessions fail if m is nil.
+func NewScheduler(m *Model, o SchedulerOptions) *Scheduler {
+	if o.Delay <= 0 {
+		o.Delay = defaultDelay
+	}
+	if o.Prefixes == 0 && o.KVBytes > 0 {
+		o.Prefixes = defaultPrefixes
+	}
+	c := &Scheduler{m: m, o: o}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ended.L = &c.mu
+	c.timer = time.AfterFunc(time.Hour, c.bound)
+	c.timer.Stop()
+	return c
+}
+
+// admission is a NewSession that waits.
+type admission struct {
+	ready   chan struct{}
+	granted bool
+}
+
+// NewSession begins an empty sequence, which belongs to one goroutine at a time. It waits until there is room: less than
+// SchedulerOptions.Sessions sessions, and memory for a first page without taking it from another session.
+func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*SharedSession, error) {
+	if c.m == nil {
+		return nil, fmt.Errorf("%w: no model", ErrUsage)
+	}
+	s, err := c.newShared(o)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.empty == 0 {
+		c.empty = s.session.need(1)
+	}
+	if len(c.waiting) > 0 || !c.room() {
+		a := &admission{ready: make(chan struct{})}
+		c.waiting = append(c.waiting, a)
+		c.mu.Unlock()
+		select {
+		case <-a.ready:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+		if !a.granted {
+			c.waiting = slices.DeleteFunc(c.waiting, func(w *admission) bool { return w == a })
+			s.session.Close()
+			c.admit()
+			if c.closed {
+				return nil, errSchedulerClosed
+			}
+			return nil, ctx.Err()
+		}
+		c.held--
+	}
+	if c.closed {
+		s.session.Close()
+		return nil, errSchedulerClosed
+	}
+	c.serial++
+	s.serial = c.serial
+	c.sessions = append(c.sessions, s)
+	return s, nil
+}
+
+// newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a sequence can
+// go on from the state of any other; the memory comes as it is needed.
+func (c *Scheduler) newShared(o SessionOptions) (*SharedSession, error) {
+	own := o
+	session, err := c.m.NewSession(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &SharedSession{c: c, context: session.context, options: own, wake: make(chan struct{}, 1)}
+	session.Close()
+	s.options.Context, s.options.Layers = 0, session.layers
+	if s.session, err = c.newEngineSession(s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c *Scheduler) newEngineSession(s *SharedSession) (*Session, error) {
+	session, err := c.m.NewSession(s.options)
+	if err == nil {
+		session.meter(&c.used)
+	}
+	return session, err
+}
+
+// Stats are the counts so far.
+func (c *Scheduler) Stats() SchedulerStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	s.Sessions, s.Waiting, s.Queued, s.Prefixes = len(c.sessions), len(c.waiting), len(c.pending), len(c.prefixes)
+	s.Panics = c.panics.Load()
+	s.KVBytes, s.KVBudget = c.used.Load(), c.o.KVBytes
+	return s
+}
+
+// Model is the model whose weights the sessions share.
+func (c *Scheduler) Model() *Model { return c.m }
+
+// Close ends the pass that runs, closes all sessions and frees what was kept. Calls that wait, and later ones, fail with
+// ErrClosed.
+func (c *Scheduler) Close() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.cancel()
+	c.disarm()
+	for _, a := range c.waiting {
+		close(a.ready)
+	}
+	c.waiting = nil
+	for c.running {
+		c.ended.Wait()
+	}
+	for len(c.pending) > 0 {
+		c.pending[0].complete(Result{}, errSchedulerClosed)
+	}
+	for _, s := range c.sessions {
+		s.drop()
+		s.closed = true
+	}
+	c.sessions = nil
+	for c.evict() {
+	}
+}
+
+var errSchedulerClosed = fmt.Errorf("scheduler: %w", ErrClosed)

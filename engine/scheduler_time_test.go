@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inTime runs a test in virtual time: the passes of its Scheduler take fixed and row for each token, and nothing else takes
+// any.
+func inTime(t *testing.T, o SchedulerOptions, fixed, row time.Duration, test func(t *testing.T, c *Scheduler, passes *[]Batch)) {
+	shape := smallLlama()
+	shape.context = 2048
+	m := shape.open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{}) // without workers, which do not belong to the bubble
+	synctest.Test(t, func(t *testing.T) {
+		c := NewScheduler(m, o)
+		defer c.Close()
+		var passes []Batch
+		c.prepare = func(b Batch) time.Duration {
+			rows := 0
+			for i := range b {
+				rows += len(b[i].Tokens)
+			}
+			passes = append(passes, slices.Clone(b))
+			cost := fixed + time.Duration(rows)*row
+			time.Sleep(cost)
+			return cost
+		}
+		test(t, c, &passes)
+	})
+}
+
+func sharedSession(t *testing.T, c *Scheduler) *SharedSession {
+	t.Helper()
+	s, err := c.NewSession(context.Background(), SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// feed is an Eval of random tokens that must succeed.
+func feed(t *testing.T, s *SharedSession, n int, want Rows) {
+	if _, err := s.Eval(context.Background(), randomTokens(n, 70, s.serial<<20+uint64(s.Len())), nil, want); err != nil {
+		t.Error(err)
+	}
+}
+
+// Sessions whose owners take a while between their Evals, and not the same, share every pass.
+func TestSchedulerShares(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		const sessions, rounds = 8, 30
+		var wait sync.WaitGroup
+		begin := time.Now()
+		for i := range sessions {
+			s := sharedSession(t, c)
+			wait.Go(func() {
+				for j := range rounds {
+					feed(t, s, 1, Last)
+					time.Sleep(time.Duration((i*7+j*3)%10) * time.Millisecond)
+				}
+				s.Close()
+			})
+		}
+		wait.Wait()
+		if n := len(*passes); n > rounds+2 {
+			t.Errorf("%d passes for %d rounds", n, rounds)
+		}
+		if took := time.Since(begin); took > (rounds+2)*(20+9)*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A session that is slow, or never comes back, costs the others one bound, not one each time.
+func TestSchedulerWaitsOnce(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		var wait sync.WaitGroup
+		stop := make(chan bool)
+		slow := sharedSession(t, c)
+		wait.Go(func() {
+			for {
+				feed(t, slow, 1, Last)
+				select {
+				case <-stop:
+					return
+				case <-time.After(77 * time.Millisecond):
+				}
+			}
+		})
+		gone := sharedSession(t, c)
+		feed(t, gone, 1, Last)
+		quick := sharedSession(t, c)
+		begin := time.Now()
+		const rounds = 50
+		for range rounds {
+			feed(t, quick, 1, Last)
+		}
+		// It may have to wait for the end of a pass that the slow one has begun.
+		if took := time.Since(begin); took > (2*rounds+3)*20*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		if n := c.Stats().Late; n > 2 {
+			t.Errorf("bounds were missed %d times", n)
+		}
+		close(stop)
+		wait.Wait()
+	})
+}
+
+// A session that has said that it will not submit is not waited for, and one that announces itself is.
+func TestSchedulerAnnounce(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		a, b := sharedSession(t, c), sharedSession(t, c)
+		feed(t, a, 1, Last)
+		a.Announce(false)
+		begin := time.Now()
+		for range 10 {
+			feed(t, b, 1, Last)
+		}
+		if took := time.Since(begin); took != 10*20*time.Millisecond {
+			t.Errorf("10 passes of 20 ms took %v", took)
+		}
+		a.Announce(true)
+		n := len(*passes)
+		var wait sync.WaitGroup
+		wait.Go(func() { feed(t, b, 1, Last) })
+		time.Sleep(5 * time.Millisecond)
+		feed(t, a, 1, Last)
+		wait.Wait()
+		if len(*passes) != n+1 {
+			t.Errorf("%d passes instead of one", len(*passes)-n)
+		}
+		if c.Stats().Late != 0 {
+			t.Error("a bound was missed")
+		}
+	})
+}
+
+// While another session generates, chunks of a long prompt delay it by about twice the time of its passes, or as asked.
+func TestSchedulerChunks(t *testing.T) {
+	for _, delay := range []float64{0, 0.8, 5} {
+		const fixed, row = 20 * time.Millisecond, 500 * time.Microsecond
+		inTime(t, SchedulerOptions{Delay: delay}, fixed, row, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+			feed(t, sharedSession(t, c), 1000, Last)
+			if len(*passes) != 4 {
+				t.Errorf("a prompt of 1000 tokens alone: %d passes", len(*passes))
+			}
+			generator := sharedSession(t, c)
+			stop, longest := make(chan bool), time.Duration(0)
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				defer generator.Close()
+				for {
+					begin := time.Now()
+					feed(t, generator, 1, Last)
+					longest = max(longest, time.Since(begin))
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			})
+			time.Sleep(400 * time.Millisecond)
+			longest = 0
+			n := len(*passes)
+			feed(t, sharedSession(t, c), 1500, Last)
+			n = len(*passes) - n
+			close(stop)
+			wait.Wait()
+			if delay == 0 {
+				delay = 2
+			}
+			bound := time.Duration((1+1.1*delay)*float64(fixed+row)) + row
+			t.Logf("delay %v: %d passes, at most %v between tokens, bound %v", delay, n, longest, bound)
+			if longest > bound {
+				t.Errorf("delay %v: %v between two tokens", delay, longest)
+			}
+			if least := 1500 * row / time.Duration(delay*float64(fixed+row)); n > 2*int(least)+4 {
+				t.Errorf("delay %v: %d passes", delay, n)
+			}
+		})
+	}
+}
+
+// A caller who leaves is free at the end of the pass in progress, also from a long prompt, and its session can go on.
+func TestSchedulerLeave(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		s := sharedSession(t, c)
+		feed(t, s, 5, Last)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_, err := s.Eval(ctx, randomTokens(1500, 70, 1), nil, Last)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took != 40*time.Millisecond { // the second of six passes
+			t.Errorf("free after %v", took)
+		}
+		if s.Len() != 5 {
+			t.Errorf("%d tokens", s.Len())
+		}
+		if n := c.Stats(); n.Queued != 0 || n.Cancelled != 1 {
+			t.Errorf("%+v", n)
+		}
+		feed(t, s, 1, Last)
+	})
+}
+
+// Sequences that begin alike at the same time are computed once up to where they differ.
+func TestSchedulerSharesPrompts(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		const sessions, common, own = 6, 700, 30
+		var wait sync.WaitGroup
+		var reused atomic.Int64
+		for i := range sessions {
+			s := sharedSession(t, c)
+			wait.Go(func() {
+				ids := slices.Concat(randomTokens(common, 70, 1), randomTokens(own, 70, uint64(100+i)))
+				for len(ids) > 0 { // as decoders feed prompts
+					n := min(256, len(ids))
+					if _, err := s.Eval(context.Background(), ids[:n], nil, None); err != nil {
+						t.Error(err)
+					}
+					ids = ids[n:]
+				}
+				if s.Reused() >= common-256-leastShared { // its first chunk may have been in the first pass
+					reused.Add(1)
+				}
+			})
+		}
+		wait.Wait()
+		if reused.Load() < sessions-1 {
+			t.Errorf("%d sessions have gone on from others'", reused.Load())
+		}
+		if st := c.Stats(); st.Tokens > common+sessions*(own+leastShared) {
+			t.Errorf("%d tokens computed", st.Tokens)
+		}
+	})
+}
+
+// Budgets: when memory runs out the youngest sequence waits, and the oldest goes on as if it were alone.
+func TestSchedulerYoungestYields(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	page := newSession(t, m, SessionOptions{}).need(1)
+	inTime(t, SchedulerOptions{KVBytes: 5 * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		var wait sync.WaitGroup
+		var ended [3]time.Duration
+		begin := time.Now()
+		for i := range ended {
+			s := sharedSession(t, c)
+			wait.Go(func() {
+				for range 900 / 50 {
+					feed(t, s, 50, All)
+				}
+				ended[i] = time.Since(begin)
+				s.Close()
+			})
+		}
+		wait.Wait()
+		if !(ended[0] < ended[1] && ended[1] < ended[2]) {
+			t.Errorf("ended after %v", ended)
+		}
+		if limit := (900/50 + 1) * 20 * time.Millisecond; ended[0] > limit { // one pass may have begun before its first
+			t.Errorf("the oldest took %v, at most %v expected", ended[0], limit)
+		}
+		if n := c.Stats().Preemptions; n == 0 || n > 4 {
+			t.Errorf("%d preemptions", n)
+		}
+	})
+}
+
+// What passes cost is divided among their sessions without rest, and a plain session pays less than one that drafts.
+func TestSchedulerShareOfTime(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		a, b := sharedSession(t, c), sharedSession(t, c)
+		prices := make([]float64, 12)
+		if a.PassCosts(prices) {
+			t.Error("costs are known before the first pass")
+		}
+		for n := range 8 { // passes of several sizes
+			feed(t, a, n+1, All)
+		}
+		if a.PassCosts(prices) {
+			t.Error("a session alone is told prices")
+		}
+		sum := a.Spent() + b.Spent()
+		if diff := sum - c.Stats().PassTime; diff.Abs() > time.Microsecond {
+			t.Errorf("shares of %v, passes of %v", sum, c.Stats().PassTime)
+		}
+		a1, b1 := a.Spent(), b.Spent()
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			for range 20 {
+				feed(t, a, 7, All)
+			}
+		})
+		for range 20 {
+			feed(t, b, 1, All)
+		}
+		wait.Wait()
+		ofA, ofB := (a.Spent()-a1).Seconds()/20, (b.Spent()-b1).Seconds()/20
+		if ofA < 0.0155 || ofA > 0.018 || ofB < 0.010 || ofB > 0.0125 { // 10 ms each and 1 ms per row
+			t.Errorf("shares of a pass of 28 ms: %v and %v", ofA, ofB)
+		}
+		if !b.PassCosts(prices) {
+			t.Fatal("no prices")
+		}
+		if step := (prices[7] - prices[0]) / 7; step < 0.0008 || step > 0.0012 || prices[0] < 0.010 || prices[0] > 0.0125 {
+			t.Errorf("prices %v", prices)
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"math"
+	"time"
+)
+
+// Parameters of the cost model. None describes a particular CPU.
+const (
+	speedWeight  = 0.1  // of a pass in the estimate of the machine's present speed
+	bucketWeight = 0.2  // of a pass in the estimate of its number of rows
+	rowWeight    = 0.3  // of a chunk in the estimate of a prompt token's time
+	loadWeight   = 0.25 // of a pass in a session's mean of what else is in its passes
+	mostOff      = 1.0  // logarithm beyond which a time is cut: an interruption is no measurement
+	rowSlope     = 0.02 // time of one more row, relative to a pass, where one number of rows is known
+	firstChunk   = 32   // prompt tokens of a chunk where nothing is known
+	doubtedBelow = 4    // measurements below which a number of rows is forgotten that was not seen for doubtedFor passes
+	doubtedFor   = 500
+	leastShare   = 1.5 // sessions in a pass from which it counts as shared
+)
+
+// passCost estimates the time of a pass over so many rows, all with logits: the machine's present speed times a curve.
+type passCost struct {
+	speed  float64               // logarithm
+	bucket [40]rowCost           // by number of rows
+	curve  [passRows + 1]float64 // seconds, by rows; rises
+	known  bool
+	passes int
+	mean   float64 // seconds of a pass with logits
+	row    float64 // seconds that a prompt token adds to a pass
+}
+
+// rowCost is the logarithm of seconds at speed 0.
+type rowCost struct {
+	log  float64
+	n    int // measurements
+	seen int // the last of the passes that measured it
+}
+
+// shares is what a session knows of its passes.
+type shares struct {
+	spent  time.Duration
+	others float64 // mean number of the other sessions' rows
+	peers  float64 // mean number of sessions, itself included
+}
+
+// bucketOf is the index of the bucket of a number of rows: each one up to 16, by 4 up to 64, by 16 up to passRows.
+func bucketOf(rows int) int {
+	switch {
+	case rows <= 16:
+		return rows - 1
+	case rows <= 64:
+		return 16 + (rows-17)/4
+	default:
+		return 28 + (min(rows, passRows)-65)/16
+	}
+}
+
+// rowsOf is the greatest number of rows of a bucket.
+func rowsOf(bucket int) int {
+	switch {
+	case bucket < 16:
+		return bucket + 1
+	case bucket < 28:
+		return 16 + 4*(bucket-15)
+	default:
+		return 64 + 16*(bucket-27)
+	}
+}
+
+// learn takes the time of a pass whose rows all have logits.
+func (c *passCost) learn(rows int, seconds float64) {
+	if rows < 1 || rows > passRows || !(seconds > 0) {
+		return
+	}
+	c.passes++
+	if c.mean == 0 {
+		c.mean = seconds
+	}
+	c.mean += bucketWeight * (seconds - c.mean)
+	b := &c.bucket[bucketOf(rows)]
+	x := math.Log(seconds) - c.speed
+	if b.n == 0 {
+		b.log = x
+	} else {
+		off := min(max(x-b.log, -mostOff), mostOff)
+		c.speed += speedWeight * off
+		b.log += (1 - speedWeight) * max(bucketWeight, 1/float64(b.n+1)) * off
+	}
+	b.n, b.seen, c.known = b.n+1, c.passes, true
+	c.rebuild()
+}
+
+// rebuild makes the curve: straight lines between what was measured.
+func (c *passCost) rebuild() {
+	last, slope := 0, 0.0 // rows
+	for i := range c.bucket {
+		b := &c.bucket[i]
+		if b.n > 0 && b.n < doubtedBelow && c.passes-b.seen > doubtedFor {
+			*b = rowCost{}
+		}
+		if b.n == 0 {
+			continue
+		}
+		rows, t := rowsOf(i), math.Exp(b.log+c.speed)
+		c.curve[rows] = t
+		if last == 0 {
+			for r := range rows {
+				c.curve[r] = t / (1 + rowSlope*float64(rows-r))
+			}
+			slope = rowSlope * t
+		} else {
+			slope = (t - c.curve[last]) / float64(rows-last)
+			for r := last + 1; r < rows; r++ {
+				c.curve[r] = c.curve[last] + slope*float64(r-last)
+			}
+		}
+		last = rows
+	}
+	if last > 1 {
+		slope = max(slope, (c.curve[last]-c.curve[1])/float64(last-1), 0)
+	}
+	for r := last + 1; r <= passRows; r++ {
+		c.curve[r] = c.curve[last] + slope*float64(r-last)
+	}
+	for r := passRows - 1; r >= 0; r-- {
+		c.curve[r] = min(c.curve[r], c.curve[r+1])
+	}
+}
+
+// time is that of a pass of so many rows.
+func (c *passCost) time(rows float64) float64 {
+	i := min(max(int(rows), 0), passRows-1)
+	return c.curve[i] + (c.curve[i+1]-c.curve[i])*(rows-float64(i))
+}
+
+// split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope there.
+func (c *passCost) split(rows float64) (fixed, row float64) {
+	if !c.known || rows <= 0 {
+		return 0, 0
+	}
+	near := max(2, rows/4)
+	from, to := max(1, rows-near), rows+near
+	t := c.time(rows)
+	row = min(max(0, (c.time(to)-c.time(from))/(to-from)), t/rows)
+	return t - row*rows, row
+}
+
+func (c *passCost) meanTime() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
+
+// chunk is the number of prompt tokens that make a pass of so many rows longer by delay times its time.
+func (c *passCost) chunk(rows int, delay float64) int {
+	if c.row == 0 || !c.known {
+		return firstChunk
+	}
+	return max(leastRows, int(min(delay*c.time(float64(max(rows, 1)))/c.row, passRows)))
+}
+
+// prompt takes the time that a chunk of a prompt added to a pass.
+func (c *passCost) prompt(rows int, seconds float64) {
+	t := max(seconds, 0) / float64(rows)
+	if c.row == 0 {
+		c.row = t
+	}
+	c.row += rowWeight * (t - c.row)
+}
+
+// prices fills seconds[i] with what a session pays for i+1 rows beside what else is in its passes: an equal part of the
+// pass's own time, and the time of its rows at the slope that the curve has there. Over all sessions of a pass that sums up
+// to its time, and what a further row costs a session is what it costs all of them.
+func (c *passCost) prices(s *shares, seconds []float64) bool {
+	if !c.known || s.peers < leastShare {
+		return false
+	}
+	last := 0.0
+	for i := range seconds {
+		rows := float64(i + 1)
+		fixed, row := c.split(s.others + rows)
+		last = max(last, fixed/s.peers+row*rows)
+		seconds[i] = last
+	}
+	return true
+}
+
+// account learns from a pass and charges its time to the sessions in it.
+func (c *Scheduler) account(took time.Duration, err error) {
+	rows, prompts, sessions := 0, 0, 0
+	for i, s := range c.taken {
+		n := len(c.batch[i].Tokens)
+		if s.chunked {
+			prompts += n
+		} else {
+			rows += n
+			sessions++
+		}
+		c.stats.Tokens += int64(n)
+		c.stats.PromptTokens += int64(n)
+		if w := int64(c.batch[i].Logits); w > 0 {
+			c.stats.PromptTokens -= w
+		} else if w < 0 {
+			c.stats.PromptTokens -= int64(n)
+		}
+	}
+	c.stats.Passes++
+	c.stats.Segments += int64(len(c.taken))
+	c.stats.PassTime += took
+	seconds := took.Seconds()
+	usual := seconds // of the rows that are not prompts'
+	switch {
+	case err != nil:
+		return
+	case prompts == 0:
+		c.cost.learn(rows, seconds)
+	default:
+		usual = min(usual, c.cost.time(float64(rows)))
+		if rows == 0 {
+			usual = 0
+		}
+		c.cost.prompt(prompts, seconds-usual)
+	}
+	fixed, row := c.cost.split(float64(rows))
+	scale := 0.0
+	if sum := fixed + row*float64(rows); sum > 0 {
+		scale = usual / sum
+	}
+	for i, s := range c.taken {
+		n := len(c.batch[i].Tokens)
+		if s.chunked {
+			s.cost.spend((seconds - usual) * float64(n) / float64(prompts))
+			continue
+		}
+		s.cost.spend(scale * (fixed/float64(sessions) + row*float64(n)))
+		if s.cost.peers == 0 {
+			s.cost.others, s.cost.peers = float64(rows-n), float64(sessions)
+		}
+		s.cost.others += loadWeight * (float64(rows-n) - s.cost.others)
+		s.cost.peers += loadWeight * (float64(sessions) - s.cost.peers)
+	}
+}
+
+func (s *shares) spend(seconds float64) {
+	s.spent += time.Duration(seconds * float64(time.Second))
+}

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+const (
+	shortRows = 8  // tokens without logits up to which a submission is not cut: what a decoder feeds before it drafts
+	lately    = 10 // times maxWait: how long after a result a session counts as one that generates
+	leastRows = 16 // of a chunk of a prompt, whatever it delays
+)
+
+// wait is the bound: how long a pass waits for those that are expected.
+func (c *Scheduler) wait() time.Duration {
+	if c.o.Wait != 0 {
+		return max(c.o.Wait, 0)
+	}
+	return min(max(c.cost.meanTime(), minWait), maxWait)
+}
+
+// expect has passes wait for s, unless it was late the last time.
+func (c *Scheduler) expect(s *SharedSession) {
+	s.expectAt = time.Now()
+	if !s.expected && !s.late {
+		s.expected = true
+		c.missing++
+	}
+}
+
+func (c *Scheduler) unexpect(s *SharedSession) {
+	if s.expected {
+		s.expected = false
+		c.missing--
+	}
+}
+
+// kick has a pass begin if it is time: it tells one of the sessions in it to run it. It is called after every change that may
+// be the one that passes wait for.
+func (c *Scheduler) kick() {
+	if c.running || c.closed || len(c.pending) == 0 {
+		c.disarm()
+		return
+	}
+	if c.missing > 0 {
+		now := time.Now()
+		if !c.armed {
+			c.armed, c.since = true, now
+			c.timer.Reset(c.wait())
+		}
+		if now.Sub(c.since) < c.wait() {
+			return
+		}
+		for _, s := range c.sessions {
+			if s.expected {
+				c.unexpect(s)
+				s.late = true
+				c.stats.Late++
+			}
+		}
+		c.blocked = false // they may have to give up memory now
+	}
+	c.disarm()
+	if c.blocked {
+		return
+	}
+	c.running = true
+	leader := c.pending[0]
+	leader.lead = true
+	select {
+	case leader.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Scheduler) disarm() {
+	if c.armed {
+		c.armed = false
+		c.timer.Stop()
+	}
+}
+
+// bound is called by the timer.
+func (c *Scheduler) bound() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.armed {
+		return // the pass began meanwhile
+	}
+	if left := c.wait() - time.Since(c.since); left > 0 { // the bound of an earlier pass, or it has grown
+		c.timer.Reset(left)
+		return
+	}
+	c.kick()
+}
+
+// pass runs one pass. c.mu is held, but not during the pass itself.
+func (c *Scheduler) pass() {
+	c.build()
+	if len(c.batch) > 0 {
+		c.mu.Unlock()
+		results, took, err := c.compute()
+		c.mu.Lock()
+		c.account(took, err)
+		for i, s := range c.taken {
+			var r Result
+			if err == nil {
+				r = results[i]
+			}
+			s.taken = false
+			s.advance(r, err)
+		}
+		clear(c.batch)
+		clear(c.taken)
+		c.batch, c.taken = c.batch[:0], c.taken[:0]
+	}
+	c.running, c.planned = false, 0
+	c.ended.Broadcast()
+	c.admit()
+	c.kick()
+}
+
+// compute is the pass itself, and how long it took without the wait for other models' passes.
+func (c *Scheduler) compute() (results []Result, took time.Duration, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.panics.Add(1)
+			if c.o.Panicked != nil {
+				c.o.Panicked(v, debug.Stack())
+			}
+			results, err = nil, fmt.Errorf("%s: %w: %v", c.m.name, ErrPanic, v)
+		}
+	}()
+	if c.prepare != nil {
+		took = c.prepare(c.batch)
+	}
+	c.m.rt.t.Lock()
+	defer c.m.rt.t.Unlock()
+	begin := time.Now()
+	results, err = c.m.forward(c.ctx, c.batch)
+	return results, took + time.Since(begin), err
+}
+
+// advance takes a session's result: the submission ends, or goes on with its next chunk.
+func (s *SharedSession) advance(r Result, err error) {
+	c := s.c
+	if err == nil {
+		err = r.Err
+	}
+	switch {
+	case s.abandoned:
+		s.complete(Result{}, s.err)
+	case c.closed:
+		s.complete(Result{}, errSchedulerClosed)
+	case err != nil:
+		s.complete(Result{}, err)
+	case s.left() == 0:
+		s.complete(r, nil)
+	}
+}
+
+// left is the number of tokens that have to be computed until the submission is.
+func (s *SharedSession) left() int {
+	have := 0
+	if s.session != nil {
+		have = s.session.Len() + len(s.session.nodes)
+	}
+	return len(s.tokens) + len(s.segment.Tokens) - have
+}
+
+// build chooses the segments of the next pass among what is pending, the oldest session first.
+func (c *Scheduler) build() {
+	c.planned = 0
+	c.order = append(c.order[:0], c.pending...)
+	slices.SortFunc(c.order, func(a, b *SharedSession) int { return cmp.Compare(a.serial, b.serial) })
+	rows, prompts := 0, 0
+	for _, s := range c.order {
+		if n := s.left(); s.prompt() {
+			prompts++
+		} else if c.take(s, n) {
+			rows += n
+		}
+	}
+	if prompts > 0 {
+		room := c.chunk(rows)
+		for _, s := range c.order {
+			if s.taken || s.state != submitted || !s.prompt() {
+				continue
+			}
+			if room <= 0 {
+				break
+			}
+			share := max(room/prompts, leastRows)
+			prompts--
+			if c.goOn(s) {
+				continue
+			}
+			n := s.left()
+			if n == 0 {
+				s.complete(Result{Logits: Logits{Vocab: c.m.config.Vocab}}, nil)
+				continue
+			}
+			if m := s.missing(); m > 0 {
+				n = min(share, m)
+			} else if n-s.rows > share {
+				n = share
+			}
+			if c.take(s, n) {
+				room -= n
+			}
+		}
+	}
+	clear(c.order)
+	c.blocked = len(c.batch) == 0 && len(c.pending) > 0
+}
+
+// missing is the number of tokens of the sequence itself that the engine's session lacks: it gave up its memory.
+func (s *SharedSession) missing() int {
+	if s.session == nil {
+		return len(s.tokens)
+	}
+	return len(s.tokens) - s.session.Len()
+}
+
+// prompt reports whether so much is left that chunks are cut.
+func (s *SharedSession) prompt() bool { return s.missing() > 0 || s.long && s.left()-s.rows > 0 }
+
+// take adds the next n tokens of a submission to the batch, if there is memory for them.
+func (c *Scheduler) take(s *SharedSession, n int) bool {
+	if s.session == nil {
+		var err error
+		if s.session, err = c.newEngineSession(s); err != nil {
+			s.complete(Result{}, err)
+			return false
+		}
+	}
+	if !c.reserve(s, s.session.need(n)) {
+		return false
+	}
+	g := s.segment
+	g.Session = s.session
+	if m := s.missing(); m > 0 {
+		have := s.session.Len()
+		g.Tokens, g.Parents, g.Logits = s.tokens[have:have+n], nil, None
+		c.stats.Recomputed += int64(max(0, min(have+n, s.computed)-have))
+	} else if g.Parents == nil {
+		at := s.session.Len() - len(s.tokens)
+		g.Tokens = g.Tokens[at : at+n]
+		if at+n < len(s.segment.Tokens) {
+			g.Logits = None
+		}
+	}
+	s.taken, s.chunked = true, s.long || s.missing() > 0
+	c.batch = append(c.batch, g)
+	c.taken = append(c.taken, s)
+	return true
+}
+
+// chunk is the number of prompt tokens that may join a pass of so many rows.
+func (c *Scheduler) chunk(rows int) int {
+	for _, s := range c.sessions {
+		if s.decoding && (s.state != submitted || !s.prompt()) && time.Since(s.expectAt) < lately*maxWait {
+			return min(c.cost.chunk(rows, c.o.Delay), max(passRows-rows, leastRows))
+		}
+	}
+	return passRows
+}

@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// SharedSession is a sequence of tokens whose passes a [Scheduler] shares among sessions. It belongs to one goroutine at a
+// time, like a [Session], while other sessions belong to others. Its methods mean what those of Session mean.
+type SharedSession struct {
+	c       *Scheduler
+	options SessionOptions // of the engine's sessions
+	context int
+	serial  uint64 // the order of admission
+	wake    chan struct{}
+
+	// Guarded by c.mu. The engine's session computes; while a pass with it runs (taken), nobody else touches it. It holds the
+	// first tokens of the sequence: all of them but after it gave up its memory.
+	session *Session // nil: it gave up its memory
+	tokens  []int32
+	nodes   []int32 // of a tree that waits for Commit
+	parents []int32
+	closed  bool
+
+	segment   Segment // submitted
+	rows      int     // wanted of it, at its end
+	state     sharedState
+	taken     bool // in the pass that runs
+	long      bool // the submission is cut into chunks
+	chunked   bool // what the pass that runs has of it is part of a prompt
+	lead      bool // this session's goroutine is to run the next pass
+	abandoned bool // nobody waits for the result
+	result    Result
+	err       error
+
+	expected bool      // waited for
+	late     bool      // missed the bound
+	expectAt time.Time // since when it has been, or would have been, waited for
+	decoding bool      // its last submission was no prompt
+
+	computed int // tokens of the sequence that it has computed before, for Recomputed
+	reused   int // tokens taken from other sequences
+	cost     shares
+}
+
+type sharedState uint8
+
+const (
+	idle sharedState = iota
+	submitted
+	answered
+)
+
+// Len is the number of tokens of the sequence.
+func (s *SharedSession) Len() int { return len(s.tokens) }
+
+// Context is the most tokens that the sequence can have.
+func (s *SharedSession) Context() int { return s.context }
+
+// MaxTree is the most tokens that one Eval takes with parents.
+func (s *SharedSession) MaxTree() int { return maxTree }
+
+// Vocab is the number of logits in a row.
+func (s *SharedSession) Vocab() int { return s.c.m.config.Vocab }
+
+// Layers is the number of the model's layers that compute the session.
+func (s *SharedSession) Layers() int { return s.options.Layers }
+
+// Model is the session's model.
+func (s *SharedSession) Model() *Model { return s.c.m }
+
+// Tokens is the sequence, valid until the session's next call. It must not be changed.
+func (s *SharedSession) Tokens() []int32 { return s.tokens }
+
+// Reused is the number of tokens so far that were not computed because another sequence began alike.
+func (s *SharedSession) Reused() int {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.reused
+}
+
+// Eval feeds tokens to the session, as [Session.Eval] does. It waits for the pass that computes them. If ctx ends meanwhile, Eval
+// fails with its error, after the pass in progress if that has the session's tokens; the session has not moved then.
+func (s *SharedSession) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
+	if s == nil {
+		return Logits{}, fmt.Errorf("%w: no session", ErrUsage)
+	}
+	r, err := s.submit(ctx, Segment{Tokens: tokens, Parents: parents, Logits: want})
+	return r.Logits, err
+}
+
+// Announce says whether the session's next Eval is on its way, so that passes wait for it, or not. After a result it is
+// taken to be.
+func (s *SharedSession) Announce(will bool) {
+	if s == nil {
+		return
+	}
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case s.state == submitted || s.closed:
+	case !will:
+		s.state = idle
+		s.decoding = false
+		c.unexpect(s)
+		c.blocked = false // it may have to give up memory now
+		c.kick()
+	case s.state == idle:
+		s.state = answered
+		c.expect(s)
+	}
+}
+
+// Spent is the session's share of the time of its passes so far. The shares of a pass sum up to its time.
+func (s *SharedSession) Spent() time.Duration {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.cost.spent
+}
+
+// PassCosts fills seconds[i] with what Spent is expected to grow by in an Eval of i+1 tokens with logits, in the passes that the
+// session shares at present. What a further token costs is the time that it adds to the pass. It reports false while the
+// session is alone, or nothing is known.
+func (s *SharedSession) PassCosts(seconds []float64) bool {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.c.cost.prices(&s.cost, seconds)
+}
+
+// Truncate shortens the sequence to its first n tokens and drops a waiting tree.
+func (s *SharedSession) Truncate(n int) error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	if n < 0 || n > len(s.tokens) {
+		return fmt.Errorf("%w: Truncate(%d) of %d tokens", ErrUsage, n, len(s.tokens))
+	}
+	s.tokens = s.tokens[:n]
+	s.computed = min(s.computed, n)
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
+	return s.cut()
+}
+
+// cut drops what the engine's session holds beyond the sequence, and a tree that waits there.
+func (s *SharedSession) cut() error {
+	if s.session == nil {
+		return nil
+	}
+	return s.session.Truncate(min(s.session.Len(), len(s.tokens)))
+}
+
+// Commit appends a path of the waiting tree to the sequence and drops the rest of the tree.
+func (s *SharedSession) Commit(path []int32) error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	parent := int32(-1)
+	for i, j := range path {
+		if j < 0 || int(j) >= len(s.nodes) || s.parents[j] != parent {
+			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)", ErrUsage, i, j, parent, len(s.nodes))
+		}
+		parent = j
+	}
+	var err error
+	if s.session != nil && len(s.session.nodes) > 0 {
+		err = s.session.Commit(path)
+	}
+	if err == nil {
+		for _, j := range path {
+			s.tokens = append(s.tokens, s.nodes[j])
+		}
+		s.computed = len(s.tokens)
+	}
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
+	return err
+}
+
+// usable fails for a session that is closed, or has an Eval in another goroutine.
+func (s *SharedSession) usable() error {
+	switch {
+	case s.closed:
+		return fmt.Errorf("session: %w", ErrClosed)
+	case s.state == submitted:
+		return fmt.Errorf("%w: an Eval of the session has not ended", ErrUsage)
+	}
+	return nil
+}
+
+// Close ends the session. Its sequence may be kept for others that begin alike.
+func (s *SharedSession) Close() {
+	if s == nil {
+		return
+	}
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.closed || s.state == submitted {
+		return
+	}
+	s.closed = true
+	c.unexpect(s)
+	c.sessions = slices.DeleteFunc(c.sessions, func(o *SharedSession) bool { return o == s })
+	c.keep(s)
+	s.drop()
+	c.blocked = false
+	c.admit()
+	c.kick()
+}
+
+// submit hands a segment to the scheduler and waits for its result.
+func (s *SharedSession) submit(ctx context.Context, g Segment) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	c := s.c
+	c.mu.Lock()
+	if err := s.begin(g); err != nil {
+		c.mu.Unlock()
+		return Result{}, err
+	}
+	c.kick()
+	done := ctx.Done()
+	for s.state == submitted {
+		if err := ctx.Err(); err != nil && !s.abandoned {
+			s.abandon(err)
+			done = nil
+			continue
+		}
+		if s.lead {
+			s.lead = false
+			c.pass()
+			continue
+		}
+		c.mu.Unlock()
+		select {
+		case <-s.wake:
+		case <-done:
+		}
+		c.mu.Lock()
+	}
+	r, err := s.result, s.err
+	s.result, s.err, s.segment = Result{}, nil, Segment{}
+	c.mu.Unlock()
+	return r, err
+}
+
+// begin checks a segment and adds it to those that wait for a pass.
+func (s *SharedSession) begin(g Segment) error {
+	c := s.c
+	if c.closed {
+		return errSchedulerClosed
+	}
+	if err := s.usable(); err != nil {
+		return err
+	}
+	depth := len(g.Tokens)
+	if g.Parents != nil {
+		depth = depthOf(g.Parents)
+	}
+	if len(s.tokens)+depth > s.context {
+		return fmt.Errorf("%s: %w: %d tokens and %d more, room for %d", c.m.name, ErrContextFull, len(s.tokens), depth, s.context)
+	}
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
+	if err := s.cut(); err != nil {
+		return err
+	}
+	if s.rows = int(g.Logits); g.Logits == All {
+		s.rows = len(g.Tokens)
+	}
+	s.segment, s.abandoned = g, false
+	s.long = g.Parents == nil && len(g.Tokens)-s.rows > shortRows
+	if s.late && time.Since(s.expectAt) <= c.wait() {
+		s.late = false
+	}
+	c.unexpect(s)
+	s.state = submitted
+	c.pending = append(c.pending, s)
+	c.blocked = false
+	return nil
+}
+
+// depthOf is the number of levels of a tree whose parents come first, as far as they do.
+func depthOf(parents []int32) int {
+	var depth [maxTree]int
+	most := 0
+	for i, p := range parents[:min(len(parents), maxTree)] {
+		d := 1
+		if p >= 0 && int(p) < i {
+			d += depth[p]
+		}
+		depth[i] = d
+		most = max(most, d)
+	}
+	return most
+}
+
+// abandon ends a submission whose caller has left: at once, or after the pass that has it.
+func (s *SharedSession) abandon(err error) {
+	c := s.c
+	c.stats.Cancelled++
+	s.abandoned, s.err = true, err
+	if s.taken {
+		return
+	}
+	if s.lead { // another one leads
+		s.lead = false
+		c.running = false
+	}
+	s.complete(Result{}, err)
+	c.kick()
+}
+
+// complete ends a submission. If it failed, the session is as it was before.
+func (s *SharedSession) complete(r Result, err error) {
+	c := s.c
+	c.pending = slices.DeleteFunc(c.pending, func(o *SharedSession) bool { return o == s })
+	s.state, s.result, s.err = answered, r, err
+	c.blocked = false
+	g := &s.segment
+	switch {
+	case err != nil:
+		s.state = idle
+		if cut := s.cut(); cut != nil {
+			s.drop() // it is computed again
+		}
+	case g.Parents != nil:
+		s.nodes = append(s.nodes, g.Tokens...)
+		s.parents = append(s.parents, g.Parents...)
+	default:
+		s.tokens = append(s.tokens, g.Tokens...)
+		s.computed = len(s.tokens)
+	}
+	if err == nil {
+		s.decoding = !s.long
+		c.expect(s)
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drop gives up the memory.
+func (s *SharedSession) drop() {
+	if s.session != nil {
+		s.session.Close()
+		s.session = nil
+	}
+}
