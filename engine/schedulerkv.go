@@ -8,23 +8,24 @@ import (
 
 // What the Scheduler knows of a session's memory.
 
-// meter counts the bytes that the session allocates from now on in used.
-func (s *Session) meter(used *atomic.Int64) { s.kv.Meter(used) }
-
-// need is the number of bytes that a pass over n more tokens will allocate.
-func (s *Session) need(n int) int64 { return s.kv.Need(len(s.tokens), len(s.tokens)+n) }
-
-// forkAt is [Session.Fork] of the first n tokens.
-func (s *Session) forkAt(n int) (*Session, error) {
-	kv, err := s.kv.Fork(n)
-	if err != nil {
-		return nil, err
+// meter counts the bytes of keys and values that the session allocates from now on in used.
+func (s *Session) meter(used *atomic.Int64) {
+	for _, kv := range s.kv {
+		if kv != nil {
+			kv.Meter(used)
+		}
 	}
-	return &Session{m: s.m, kv: kv, layers: s.layers, context: s.context, noCache: s.noCache, tokens: append([]int32(nil), s.tokens[:n]...)}, nil
 }
 
-// restorable is the greatest number of tokens, at most n, that the session can be cut to without computing any again.
-func (s *Session) restorable(n int) int { return n }
+// need is the number of bytes that a pass over n more tokens allocates at most.
+func (s *Session) need(n int) (bytes int64) {
+	for _, kv := range s.kv {
+		if kv != nil {
+			bytes += kv.Need(s.Restorable(len(s.tokens)), len(s.tokens)+n)
+		}
+	}
+	return bytes
+}
 
 // leastShared is the number of tokens from which the state of another sequence is used. A copy of a page costs about as much.
 const leastShared = 16
@@ -34,6 +35,10 @@ type prefix struct {
 	session *Session
 	options SessionOptions
 }
+
+// recomputes reports whether tokens alone say what a session holds. Draft heads are also fed the target's hidden states, so their
+// sessions keep their memory.
+func (c *Scheduler) recomputes() bool { return c.m.head == nil }
 
 // room reports whether a new session may begin.
 func (c *Scheduler) room() bool {
@@ -86,7 +91,7 @@ func (c *Scheduler) reserve(s *SharedSession, bytes int64) bool {
 		}
 		alone := c.planned == 0
 		for _, o := range c.sessions {
-			alone = alone && (o == s || o.session == nil || o.session.kv.Bytes() == 0)
+			alone = alone && (o == s || o.session == nil || o.session.Bytes() == 0)
 		}
 		if alone {
 			s.complete(Result{}, fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d", c.m.name, ErrKVBudget, c.used.Load(), bytes, c.o.KVBytes))
@@ -101,8 +106,11 @@ func (c *Scheduler) reserve(s *SharedSession, bytes int64) bool {
 // of those that are younger than s.
 func (c *Scheduler) victim(s *SharedSession) *SharedSession {
 	var young, still *SharedSession
+	if !c.recomputes() {
+		return nil
+	}
 	for _, o := range c.sessions {
-		if o == s || o.taken || o.session == nil || o.session.kv.Bytes() == 0 {
+		if o == s || o.taken || o.session == nil || o.session.Bytes() == 0 {
 			continue
 		}
 		if o.state != submitted && !o.expected && (still == nil || o.serial > still.serial) {
@@ -120,7 +128,7 @@ func (c *Scheduler) victim(s *SharedSession) *SharedSession {
 
 // keep keeps the sequence of a session that ends. A sequence that is the beginning of another one is not kept.
 func (c *Scheduler) keep(s *SharedSession) {
-	if c.o.Prefixes <= 0 || c.closed || s.session == nil || s.session.Len() < leastShared || s.options.NoCache {
+	if c.o.Prefixes <= 0 || c.closed || !c.recomputes() || s.session == nil || s.session.Len() < leastShared || s.options.NoCache {
 		return
 	}
 	if s.cut() != nil {
@@ -161,7 +169,7 @@ func (c *Scheduler) evict() bool {
 // goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports true if s
 // is to wait, since an older session is computing the same tokens.
 func (c *Scheduler) goOn(s *SharedSession) bool {
-	if c.o.Prefixes < 0 || s.options.NoCache {
+	if c.o.Prefixes < 0 || s.options.NoCache || !c.recomputes() {
 		return false
 	}
 	most := len(s.tokens)
@@ -179,7 +187,7 @@ func (c *Scheduler) goOn(s *SharedSession) bool {
 	kept, n, soon := -1, have+leastShared-1, 0
 	for i, p := range c.prefixes {
 		if p.options == s.options {
-			if k := p.session.restorable(s.shares(p.session.Tokens(), most)); k > n {
+			if k := p.session.Restorable(s.shares(p.session.Tokens(), most)); k > n {
 				from, kept, n = p.session, i, k
 			}
 		}
@@ -189,7 +197,7 @@ func (c *Scheduler) goOn(s *SharedSession) bool {
 			continue
 		}
 		if o.session != nil {
-			if k := o.session.restorable(s.shares(o.session.Tokens(), most)); k > n {
+			if k := o.session.Restorable(s.shares(o.session.Tokens(), most)); k > n {
 				from, kept, n = o.session, -1, k
 			}
 		}

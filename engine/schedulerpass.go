@@ -193,7 +193,7 @@ func (c *Scheduler) build() {
 			if room <= 0 {
 				break
 			}
-			share := max(room/prompts, leastRows)
+			share := max(room/max(prompts, 1), leastRows) // more may be prompts by now: they gave up their memory
 			prompts--
 			if c.goOn(s) {
 				continue
@@ -244,13 +244,13 @@ func (c *Scheduler) take(s *SharedSession, n int) bool {
 	g.Session = s.session
 	if m := s.missing(); m > 0 {
 		have := s.session.Len()
-		g.Tokens, g.Parents, g.Logits = s.tokens[have:have+n], nil, None
+		g = Segment{Session: s.session, Tokens: s.tokens[have : have+n]}
 		c.stats.Recomputed += int64(max(0, min(have+n, s.computed)-have))
 	} else if g.Parents == nil {
 		at := s.session.Len() - len(s.tokens)
 		g.Tokens = g.Tokens[at : at+n]
 		if at+n < len(s.segment.Tokens) {
-			g.Logits = None
+			g.Logits, g.Hidden, g.Layers = None, None, nil
 		}
 	}
 	s.taken, s.chunked = true, s.long || s.missing() > 0

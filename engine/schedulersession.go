@@ -25,7 +25,7 @@ type SharedSession struct {
 	closed  bool
 
 	segment   Segment // submitted
-	rows      int     // wanted of it, at its end
+	rows      int     // of it, at its end, of which something is wanted
 	state     sharedState
 	taken     bool // in the pass that runs
 	long      bool // the submission is cut into chunks
@@ -89,6 +89,14 @@ func (s *SharedSession) Eval(ctx context.Context, tokens, parents []int32, want 
 	}
 	r, err := s.submit(ctx, Segment{Tokens: tokens, Parents: parents, Logits: want})
 	return r.Logits, err
+}
+
+// EvalSegment is Eval of a segment, as [Session.EvalSegment]. Its Session is not looked at.
+func (s *SharedSession) EvalSegment(ctx context.Context, g Segment) (Result, error) {
+	if s == nil {
+		return Result{}, fmt.Errorf("%w: no session", ErrUsage)
+	}
+	return s.submit(ctx, g)
 }
 
 // Announce says whether the session's next Eval is on its way, so that passes wait for it, or not. After a result it is
@@ -271,11 +279,11 @@ func (s *SharedSession) begin(g Segment) error {
 	if err := s.cut(); err != nil {
 		return err
 	}
-	if s.rows = int(g.Logits); g.Logits == All {
+	if s.rows = max(int(g.Logits), int(g.Hidden)); g.Logits == All || g.Hidden == All {
 		s.rows = len(g.Tokens)
 	}
 	s.segment, s.abandoned = g, false
-	s.long = g.Parents == nil && len(g.Tokens)-s.rows > shortRows
+	s.long = g.Parents == nil && g.States == nil && len(g.Tokens)-s.rows > shortRows
 	if s.late && time.Since(s.expectAt) <= c.wait() {
 		s.late = false
 	}

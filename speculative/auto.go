@@ -232,7 +232,7 @@ func (a *auto) Observe(r *Round) {
 	k := r.Draft.Len()
 	drafting, verifying := seconds(r.Drafting), seconds(r.Verifying)
 	tokens := float64(r.Accepted() + 1) // forced ones come whatever is drafted
-	if a.priced { // by more passes than this decoder's
+	if a.priced {                       // by more passes than this decoder's
 		a.longest = max(a.longest, k)
 	} else {
 		a.cost.verified(k, verifying, a.rounds)

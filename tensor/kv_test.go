@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -264,5 +265,47 @@ func TestKVDiscard(t *testing.T) {
 		fork.Close()
 		s.kv.Close()
 		s.kv.Close()
+	}
+}
+
+// TestKVMeter: bytes are counted once for each page that is there, and Need says beforehand how many a write will add.
+func TestKVMeter(t *testing.T) {
+	var used atomic.Int64
+	kv, err := NewKV(KVShape{Layers: 2, Heads: 2, HeadDim: 8, Context: 2000})
+	ok(t, err)
+	kv.Meter(&used)
+	page := int64(kv.pageBytes())
+	write := func(kv *KV, from, to int) {
+		t.Helper()
+		before, need := used.Load(), kv.Need(from, to)
+		ok(t, kv.Grow(to))
+		x := make([]float32, 16)
+		for i := from; i < to; i++ {
+			ok(t, kv.Store(0, i, x, x))
+		}
+		if got := used.Load() - before; got != need {
+			t.Errorf("slots %d to %d: %d bytes more, Need said %d", from, to, got, need)
+		}
+	}
+	write(kv, 0, 1)
+	write(kv, 1, 256)
+	write(kv, 256, 700)
+	if used.Load() != 3*page {
+		t.Errorf("%d bytes for 3 pages of %d", used.Load(), page)
+	}
+	fork, err := kv.Fork(600)
+	ok(t, err)
+	if used.Load() != 4*page { // two pages are shared, one is copied
+		t.Errorf("%d bytes with a fork", used.Load())
+	}
+	write(fork, 600, 800)
+	write(fork, 100, 101) // copies
+	write(kv, 100, 101)   // is the only owner now
+	kv.Close()
+	kv.Close()
+	write(fork, 300, 301)
+	fork.Close()
+	if used.Load() != 0 {
+		t.Errorf("%d bytes are left", used.Load())
 	}
 }

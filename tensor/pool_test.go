@@ -168,3 +168,35 @@ func BenchmarkParallel(b *testing.B) {
 		})
 	}
 }
+
+// TestParallelPanic: a panic of a job is its caller's, on whichever thread it happened, after all other units; the next job
+// is not affected.
+func TestParallelPanic(t *testing.T) {
+	for _, threads := range []int{1, 2, 5} {
+		rt := runtimeOf(t, threads)
+		for bad := range 40 {
+			var ran atomic.Int64
+			func() {
+				defer func() {
+					if v := recover(); v != bad {
+						t.Fatalf("%d threads: recovered %v, want %d", threads, v, bad)
+					}
+				}()
+				rt.Parallel(40, func(i int) {
+					ran.Add(1)
+					if i == bad {
+						panic(bad)
+					}
+				})
+			}()
+			if n := ran.Load(); threads > 1 && n != 40 {
+				t.Fatalf("%d threads: %d units ran", threads, n)
+			}
+			ran.Store(0)
+			rt.Parallel(40, func(int) { ran.Add(1) })
+			if n := ran.Load(); n != 40 {
+				t.Fatalf("%d threads: %d units of the next job ran", threads, n)
+			}
+		}
+	}
+}

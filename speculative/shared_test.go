@@ -1,0 +1,116 @@
+package speculative
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+)
+
+var (
+	_ Announcing = (*engine.SharedSession)(nil)
+	_ Listed     = (*engine.SharedSession)(nil)
+	_ Metered    = (*engine.SharedSession)(nil)
+	_ Modeled    = (*engine.SharedSession)(nil)
+	_ Priced     = (*engine.SharedSession)(nil)
+)
+
+// Decoders of many goroutines share the passes of target and draft: each text is the one that plain decoding writes alone, for
+// several drafters, schedules and verifiers, with little memory and with callers that leave.
+func TestSharedPairIdentity(t *testing.T) {
+	decoders, tokens := 12, 40
+	if testing.Short() {
+		decoders, tokens = 6, 16
+	}
+	target, draft := pair(t)
+	texts := prompts(t, "prompts-code.jsonl", 3)
+	type job struct {
+		prompt, want []int32
+		sampling     engine.Sampling
+	}
+	jobs := make([]job, decoders)
+	one := session(t, target, 0)
+	for i := range jobs {
+		j := &jobs[i]
+		j.prompt = target.Tokenizer().Encode(texts[i%len(texts)], bpe.EncodeOptions{AddSpecial: true})
+		if i%3 == 2 {
+			j.sampling = engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: uint64(i)}
+		}
+		j.want, _ = collect(t, New(one, nil, Options{MaxTokens: tokens}), j.prompt, j.sampling)
+	}
+	drafters := []func(Sequence) Drafter{
+		Model,
+		func(s Sequence) Drafter { return Tree(s, TreeOptions{}) },
+		func(Sequence) Drafter { return NGram(NGramOptions{}) },
+		func(s Sequence) Drafter { return Merge(Splice(s, TreeOptions{}), NGram(NGramOptions{})) },
+		func(Sequence) Drafter { return nil },
+	}
+	schedules := []func() Schedule{
+		func() Schedule { return Auto(AutoOptions{}) },
+		func() Schedule { return Heuristic(HeuristicOptions{Length: 5}) },
+		func() Schedule { return Constant(ConstantOptions{Length: 7}) },
+	}
+	page := engine.NewScheduler(target, engine.SchedulerOptions{})
+	s, err := page.NewSession(context.Background(), engine.SessionOptions{})
+	if err == nil {
+		_, err = s.Eval(context.Background(), []int32{1}, nil, engine.None)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := page.Stats().KVBytes
+	page.Close()
+	for name, o := range map[string]engine.SchedulerOptions{
+		"no limit":      {},
+		"little memory": {KVBytes: 4 * bytes},
+	} {
+		targets, drafts := engine.NewScheduler(target, o), engine.NewScheduler(draft, engine.SchedulerOptions{Sessions: decoders})
+		var wait sync.WaitGroup
+		for i := range jobs {
+			j := &jobs[i]
+			wait.Go(func() {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				a, err1 := targets.NewSession(ctx, engine.SessionOptions{})
+				b, err2 := drafts.NewSession(ctx, engine.SessionOptions{})
+				if err := errors.Join(err1, err2); err != nil {
+					t.Error(err)
+					return
+				}
+				defer a.Close()
+				defer b.Close()
+				o := Options{Schedule: schedules[i%len(schedules)](), MaxTokens: tokens}
+				if i == 4 {
+					o.Verifier = Stairs(StairsOptions{})
+				}
+				d := New(a, drafters[i%len(drafters)](b), o)
+				if i%4 == 1 { // leaves in the middle of a text, and comes back
+					n := 0
+					for _, err := range d.Generate(ctx, j.prompt, j.sampling) {
+						if n++; n == 5 {
+							cancel()
+						}
+						if err != nil && !errors.Is(err, context.Canceled) {
+							t.Error(err)
+						}
+					}
+				}
+				if got, _ := collect(t, d, j.prompt, j.sampling); !slices.Equal(got, j.want) {
+					t.Errorf("%s, decoder %d:\n got %v\nwant %v", name, i, got, j.want)
+				}
+			})
+		}
+		wait.Wait()
+		t.Logf("%s: target %+v", name, targets.Stats())
+		t.Logf("%s: draft %+v", name, drafts.Stats())
+		targets.Close()
+		drafts.Close()
+		if n := targets.Stats().KVBytes + drafts.Stats().KVBytes; n != 0 {
+			t.Errorf("%s: %d bytes are left", name, n)
+		}
+	}
+}
