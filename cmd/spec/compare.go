@@ -115,7 +115,7 @@ func (c *comparison) check() error {
 
 // compareDrafters are the drafters by name; model2 and so on are the second draft model and so on,
 // reencode and intersect draft with a model of another vocabulary.
-var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "merge", "early-exit", "reencode", "intersect"}
+var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", "merge", "early-exit", "reencode", "intersect"}
 
 // chosenFlag reads a list of names separated by commas.
 func chosenFlag(n string, p *[]string, choices []string, help string) flag {

@@ -55,10 +55,15 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 
 	files := c.drafts
 	if len(files) == 0 && c.drafting() {
-		files = []string{""}
+		files = []string{"", embeddedHead}
 	}
+	team := &team{context: size, kv: kv, target: session}
 	for _, file := range files {
-		draft, err := c.open(ctx, p, rt, file, "draft", testdata.Draft())
+		embedded := testdata.Draft()
+		if file == embeddedHead {
+			file, embedded = "", testdata.Head()
+		}
+		draft, err := c.openDraft(ctx, p, rt, target, file, "draft", embedded)
 		if err != nil {
 			return nil, "", err
 		}
@@ -71,17 +76,25 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 			return nil, "", err
 		}
 		c.sequences = append(c.sequences, s)
+		if draft.TargetLayers() != nil {
+			team.heads = append(team.heads, s)
+		} else {
+			team.drafts = append(team.drafts, s)
+		}
 	}
-	team := &team{context: size, kv: kv, target: session, drafts: c.sequences[1:]}
 	return &compare.Pair{Target: session, Tokenizer: tok, Close: closeAll, Drafter: team.drafter}, target.WeightTypes(), nil
 }
+
+// embeddedHead stands for the embedded head in a list of files.
+const embeddedHead = "embedded head"
 
 // team is the drafters that a target may have.
 type team struct {
 	context int
 	kv      string
 	target  *engine.Session
-	drafts  []*engine.Session
+	drafts  []*engine.Session   // of draft models
+	heads   []*engine.Session   // of draft heads
 	early   speculative.Drafter // one for all runs: it has a cache of its own
 }
 
@@ -98,6 +111,12 @@ func (t *team) drafter(name string) (speculative.Drafter, error) {
 			}
 		}
 		return t.early, nil
+	}
+	if headDrafters[name] != nil {
+		if len(t.heads) == 0 {
+			return nil, fmt.Errorf("no draft head for drafter %s", name)
+		}
+		return headDrafters[name](t.heads[0]), nil
 	}
 	n, _ := draftNumber(name)
 	if n >= len(t.drafts) {

@@ -62,6 +62,11 @@ func (m *modelFlags) runtime(p *program) (*engine.Runtime, error) {
 
 // open loads the model of one file, or an embedded one where path is "".
 func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, path, what string, embedded *strings.Reader) (*engine.Model, error) {
+	return m.openDraft(ctx, p, rt, nil, path, what, embedded)
+}
+
+// openDraft is open for a model that drafts for target: it may be a draft head.
+func (m *modelFlags) openDraft(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model, path, what string, embedded *strings.Reader) (*engine.Model, error) {
 	path, err := localPath(ctx, p, path)
 	if err != nil {
 		return nil, err
@@ -70,7 +75,7 @@ func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, p
 	if path == "" {
 		name = "embedded " + what
 	}
-	o := engine.Options{Weights: m.weights, Name: name, RopeContext: m.ropeContext}
+	o := engine.Options{Weights: m.weights, Name: name, RopeContext: m.ropeContext, Target: target}
 	bar := terminal.NewBar(p.stderr, filepath.Base(name))
 	defer bar.Clear()
 	if bar != nil {
@@ -81,11 +86,15 @@ func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, p
 		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
 	} else if err = regularFile(path); err == nil {
 		if model, err = engine.Open(ctx, rt, path, o); err != nil && !isInterrupt(err) {
-			err = explain(path, err)
+			err = explain(path, target != nil, err)
 		}
 	}
 	if err != nil {
 		return nil, err
+	}
+	if target == nil && model.TargetLayers() != nil {
+		model.Close()
+		return nil, fmt.Errorf("%s: a draft head, which is no model by itself: -md gives it to the model that it drafts for", name)
 	}
 	if types := model.WeightTypes(); m.weights != "" && types != m.weights {
 		bar.Clear()

@@ -28,7 +28,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	m = &serve.Model{Target: target, Close: target.Close}
 	if f.draft != "" || f.target == "" {
-		draft, err := flags.open(ctx, p, rt, f.draft, "draft", testdata.Draft())
+		draft, err := flags.openDraft(ctx, p, rt, target, f.draft, "draft", testdata.Draft())
 		if err != nil {
 			target.Close()
 			return nil, err

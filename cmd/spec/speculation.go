@@ -19,7 +19,8 @@ type speculation struct {
 	threshold                 float32 // negative: the schedule's default
 }
 
-// Drafters by name, but for early exit. Those of a draft model are given a session of it; those of a model
+// Drafters by name, but for early exit. Those of a draft model are given a session of it, which may be a draft head's; those of a head
+// need one; those of a model
 // with another vocabulary the tokenizers too.
 var (
 	modelDrafters = map[string]func(speculative.Sequence) speculative.Drafter{
@@ -30,6 +31,14 @@ var (
 			return speculative.Splice(s, speculative.TreeOptions{})
 		},
 		"model": speculative.Model,
+	}
+	headDrafters = map[string]func(speculative.Sequence) speculative.Drafter{
+		"eagle": func(s speculative.Sequence) speculative.Drafter {
+			return speculative.Eagle(s, speculative.EagleOptions{})
+		},
+		"eagle-tree": func(s speculative.Sequence) speculative.Drafter {
+			return speculative.Eagle(s, speculative.EagleOptions{Tree: true, Sources: []speculative.CandidateSource{speculative.SuffixSource(speculative.SuffixOptions{})}})
+		},
 	}
 	foreignDrafters = map[string]func(draft speculative.Sequence, t speculative.Tokenizers) speculative.Drafter{
 		"reencode":  speculative.Reencode,
@@ -85,7 +94,7 @@ func (s *speculation) flags() []flag {
 		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are verified together, as a tree"),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { s.drafts = append(s.drafts, path) }, "a draft model"),
 		choiceFlag("--drafter", &s.drafter, drafterNames(),
-			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, else ngram; model for the embedded pair)"),
+			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; eagle, a chain of an EAGLE-3 head, and eagle-tree, a tree of its candidates and the lookup's (-md recognizes heads; model, splice and tree take them too); early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, else ngram; model for the embedded pair)"),
 		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes (default: a third)"),
 		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
 			"draft length: auto, what is measured to be fastest; constant, always 5 tokens; heuristic, 5 at first, +2 after a fully accepted draft, else -1; dynamic, until the draft model's confidence is low (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
@@ -102,7 +111,7 @@ const maxDraft = 1024
 
 // drafterNames lists the drafters.
 func drafterNames() []string {
-	return []string{"model", "ngram", "suffix", "splice", "tree", earlyExit, "reencode", "intersect", "none"}
+	return []string{"model", "ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", earlyExit, "reencode", "intersect", "none"}
 }
 
 // check refuses combinations of flags that cannot mean anything.
@@ -110,7 +119,7 @@ func (s *speculation) check(model string, temperature float32) error {
 	switch {
 	case s.verify == "greedy" && temperature > 0:
 		return usagef("--verify greedy needs --temp 0: at another temperature it would change the distribution")
-	case (modelDrafters[s.drafter] != nil || foreignDrafters[s.drafter] != nil) && len(s.drafts) == 0 && model != "":
+	case (modelDrafters[s.drafter] != nil || headDrafters[s.drafter] != nil || foreignDrafters[s.drafter] != nil) && len(s.drafts) == 0 && model != "":
 		return usagef("--drafter %s needs a draft model: -md FILE", s.drafter)
 	case (textDrafters[s.drafter] != nil || s.drafter == earlyExit) && len(s.drafts) > 0:
 		return usagef("--drafter %s does not use the draft model of -md", s.drafter)
@@ -197,9 +206,21 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 
 // newModelDrafter makes the named drafter of one draft model.
 func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, name, file string) (speculative.Drafter, error) {
-	draft, err := g.open(ctx, p, rt, file, "draft", testdata.Draft())
+	what, embedded, shown := "draft", testdata.Draft(), "-md "+file
+	if headDrafters[name] != nil {
+		what, embedded = "head", testdata.Head()
+	}
+	draft, err := g.openDraft(ctx, p, rt, target.Model(), file, what, embedded)
 	if err != nil {
 		return nil, err
+	}
+	switch isHead := draft.TargetLayers() != nil; {
+	case headDrafters[name] != nil && !isHead:
+		return nil, fmt.Errorf("%s: not a draft head, which --drafter %s needs", shown, name)
+	case foreignDrafters[name] != nil && isHead:
+		return nil, fmt.Errorf("%s: a draft head, which cannot be --drafter %s", shown, name)
+	case isHead && g.noCache:
+		return nil, fmt.Errorf("%s: a draft head, which needs its cache: not with --no-cache", shown)
 	}
 	tok, own := target.Model().Tokenizer(), draft.Tokenizer()
 	if own == nil {
@@ -224,6 +245,9 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 	session, err := draft.NewSession(o)
 	if err != nil {
 		return nil, err
+	}
+	if make := headDrafters[name]; make != nil {
+		return make(session), nil
 	}
 	return modelDrafters[name](session), nil
 }

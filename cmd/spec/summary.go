@@ -161,6 +161,8 @@ func (s *summary) refusal(f *gguf.File) string {
 	case s.Kind == kindPart:
 		n, _ := integerOf(f, "split.count")
 		return fmt.Sprintf("it is one of %d parts of a split model, which are not supported: merge them first", n)
+	case s.Kind == kindDraftHead:
+		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
 	case s.Kind != kindModel:
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
 	case !slices.Contains(engine.Architectures(), s.Architecture):
@@ -243,14 +245,15 @@ func kvBytesPerToken(f *gguf.File, s *summary) float64 {
 	return float64(heads) * float64(s.HeadDim+values) * bytesPerValue("f16")
 }
 
-// explain replaces the error of a file that is no language model by one that says what the file is.
-func explain(path string, err error) error {
+// explain replaces the error of a file that is no language model by one that says what the file is. A file that is to draft may be a
+// draft head.
+func explain(path string, drafts bool, err error) error {
 	f, open := gguf.OpenFile(path)
 	if open != nil {
 		return err
 	}
 	defer f.Close()
-	if kind := kindOf(f); kind != kindModel {
+	if kind := kindOf(f); kind != kindModel && !(drafts && kind == kindDraftHead) {
 		return fmt.Errorf("%s: %s", path, (&summary{Kind: kind}).refusal(f))
 	}
 	return err

@@ -39,6 +39,7 @@ type pairKey struct {
 // models are an opened pair.
 type models struct {
 	target, draft *engine.Model
+	head          *engine.Model // nil until a drafter needs it
 	pair          *compare.Pair
 }
 
@@ -55,6 +56,9 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 		}
 		if m.draft != nil {
 			m.draft.Close()
+		}
+		if m.head != nil {
+			m.head.Close()
 		}
 		if m.target != nil {
 			m.target.Close()
@@ -90,6 +94,7 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 	}
 	target, draft := sessions[0], sessions[1]
 	var early speculative.Drafter // one for all runs: it has a cache of its own
+	var head *engine.Session      // likewise
 	m.pair = &compare.Pair{Target: target, Tokenizer: m.target.Tokenizer(), Close: closeAll, Drafter: func(name string) (speculative.Drafter, error) {
 		switch name {
 		case "model":
@@ -110,10 +115,33 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 				}
 			}
 			return early, nil
+		case "eagle", "eagle-tree":
+			if m.head == nil {
+				var err error
+				if m.head, err = enlargeHead(ctx, rt, m.target, large); err != nil {
+					return nil, err
+				}
+				if head, err = m.head.NewSession(engine.SessionOptions{Context: context1}); err != nil {
+					return nil, err
+				}
+				sessions = append(sessions, head)
+			}
+			if name == "eagle" {
+				return speculative.Eagle(head, speculative.EagleOptions{}), nil
+			}
+			return speculative.Tree(head, speculative.TreeOptions{}), nil
 		}
 		return nil, fmt.Errorf("no drafter is called %q", name)
 	}}
 	return m, nil
+}
+
+// enlargeHead opens the embedded head for a target of that shape.
+func enlargeHead(ctx context.Context, rt *engine.Runtime, target *engine.Model, shape synth.Shape) (*engine.Model, error) {
+	if shape.HiddenSize > 0 {
+		shape.Layers = 1
+	}
+	return enlarge(ctx, rt, testdata.Head(), shape, engine.Options{Name: "head", Target: target})
 }
 
 // enlarge opens an embedded model at a larger size; of a shape without a width as it is.

@@ -24,6 +24,8 @@ const (
 // output matrix becomes one of its own, for it would add up the copies. Blocks of 32 weights stay whole, so a small model
 // in Q8_0 has the same weights afterwards.
 //
+// An EAGLE-3 head is enlarged for a target of the same HiddenSize, with one layer.
+//
 // Of the shape HiddenSize, Layers, Heads, KVHeads and FeedForward count; the rest stays as it is. Every one must be able to
 // hold the small model's, and heads keep their size.
 func Enlarge(small *gguf.File, s Shape) (*File, error) {
@@ -36,6 +38,8 @@ func Enlarge(small *gguf.File, s Shape) (*File, error) {
 		e.llama()
 	case "gpt2":
 		e.gpt2()
+	case "eagle3":
+		e.eagle()
 	default:
 		e.fail("architecture %q", e.big.Architecture)
 	}
@@ -88,6 +92,12 @@ func newEnlarger(f *gguf.File, s Shape) (*enlarger, error) {
 	if t, ok := f.Tensor("token_embd.weight"); ok && len(t.Dims) == 2 {
 		small.Vocab = int(t.Dims[1])
 	}
+	if arch == "eagle3" {
+		small.Vocab = number("vocab_size")
+		if n := number("target_hidden_size"); n != small.HiddenSize && e.err == nil {
+			e.err = fmt.Errorf("a head of width %d for a target of width %d", small.HiddenSize, n)
+		}
+	}
 	if e.err != nil {
 		return nil, e.err
 	}
@@ -115,6 +125,12 @@ func newEnlarger(f *gguf.File, s Shape) (*enlarger, error) {
 		}
 	}
 	own := big.sizes()
+	if arch == "eagle3" {
+		if big.Layers != 1 {
+			return nil, fmt.Errorf("%d layers of a draft head, it has one", big.Layers)
+		}
+		own = append(own, gguf.KV{Key: "eagle3.target_hidden_size", Value: uint32(big.HiddenSize)})
+	}
 	for _, kv := range f.KVs {
 		if kv.Key != "general.file_type" && kv.Key != "general.alignment" && !slices.ContainsFunc(own, func(o gguf.KV) bool { return o.Key == kv.Key }) {
 			e.kvs = append(e.kvs, kv)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/testdata"
+)
+
+// TestEagle: a draft head, embedded or of a file, writes plain decoding's text; -md recognizes it.
+func TestEagle(t *testing.T) {
+	dir := t.TempDir()
+	target, head, draft := filepath.Join(dir, "target.gguf"), filepath.Join(dir, "head.gguf"), filepath.Join(dir, "draft.gguf")
+	for path, r := range map[string]io.Reader{target: testdata.Target(), head: testdata.Head(), draft: testdata.Draft()} {
+		data, err := io.ReadAll(r)
+		if err == nil {
+			err = os.WriteFile(path, data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := []string{"generate", "-p", "func (b *Buffer) Write(", "-n", "30", "--seed", "4"}
+	for _, temperature := range []string{"0", "0.8"} {
+		plain := done(t, "", append(base, "--temp", temperature, "--drafter", "none")...)
+		for _, args := range [][]string{
+			{"--drafter", "eagle"}, {"--drafter", "eagle-tree"}, {"-m", target, "-md", head}, {"-m", target, "-md", head, "--drafter", "eagle"},
+			{"-m", target, "-md", head, "--drafter", "splice"}, {"-m", target, "-md", head, "-md", draft}, {"-m", target, "-md", head, "--weights", "q4_0", "--drafter", "none"},
+		} {
+			if args[len(args)-1] == "none" {
+				args = args[:4] // of another model's weights than plain
+				converted := done(t, "", append(base, "--temp", temperature, "-m", target, "--weights", "q4_0", "--drafter", "none")...)
+				if got := done(t, "", append(append(base, "--temp", temperature, "--weights", "q4_0"), args...)...); got != converted {
+					t.Errorf("--temp %s %s --weights q4_0: %q, plain %q", temperature, args, got, converted)
+				}
+				continue
+			}
+			if got := done(t, "", append(append(base, "--temp", temperature), args...)...); got != plain {
+				t.Errorf("--temp %s %s: %q, plain %q", temperature, args, got, plain)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no head":         {[]string{"-m", target, "-md", draft, "--drafter", "eagle"}, "not a draft head"},
+		"a head as model": {[]string{"-m", head}, "draft head"},
+		"across":          {[]string{"-m", target, "-md", head, "--drafter", "reencode"}, "cannot be --drafter reencode"},
+		"another's head":  {[]string{"-m", draft, "-md", head}, "target_hidden_size"},
+		"no cache":        {[]string{"-m", target, "-md", head, "--no-cache"}, "cache"},
+		"no draft":        {[]string{"-m", target, "--drafter", "eagle"}, "-md FILE"},
+	} {
+		if _, errs, code := spec(t, "", append(base, c.args...)...); code == 0 || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: exit code %d, %s", name, code, errs)
+		}
+	}
+	out := done(t, "", "compare", "--drafter", "model,eagle,eagle-tree", "--schedule", "constant", "--draft-max", "5", "-n", "16", "--max-prompts", "1", "-r", "1", "--warmup", "0")
+	for _, name := range []string{"eagle", "eagle-tree"} {
+		if !strings.Contains(out, name) {
+			t.Errorf("compare does not show %s:\n%s", name, out)
+		}
+	}
+}
