@@ -129,6 +129,9 @@ func (s *Session) rewind(n int) {
 			kv.Reset()
 		}
 	}
+	if s.rec != nil {
+		s.rec.rewind(n)
+	}
 }
 
 // room makes room in the caches for n more tokens after the first start ones. Windowed caches give up positions that are far from
@@ -166,12 +169,16 @@ func (s *Session) roomForAll(n int) error {
 	return nil
 }
 
-// Bytes is the memory of the session's caches, in bytes. Pages that forks share count for each of them.
+// Bytes is the memory of the session's keys and values and of its recurrent layers, in bytes. Pages that forks share count for each of
+// them.
 func (s *Session) Bytes() (n int64) {
 	for _, kv := range s.kv {
 		if kv != nil {
 			n += kv.Bytes()
 		}
+	}
+	if s.rec != nil {
+		n += s.rec.bytes()
 	}
 	return n
 }

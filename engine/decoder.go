@@ -23,7 +23,7 @@ type decoder struct {
 // block is one layer.
 type block struct {
 	attnNorm      norm // of the attention's input
-	attention     attention
+	mixer         mixer
 	attnPostNorm  norm // of the attention's output
 	ffnNorm       norm // of the feed-forward's input; in a parallel block without one it reads the attention's
 	ffn           feedForward
@@ -33,14 +33,24 @@ type block struct {
 	residualScale float32  // of what is added to the residual stream; 0: none
 }
 
+// mixer is the sublayer that moves information from token to token: attention, or a recurrent layer. It computes y [rows][D] of
+// h [rows][D], which may be the same memory.
+type mixer interface {
+	forward(p *pass, c *Config, y, h []float32)
+}
+
 // attention is grouped-query attention (Ainslie et al. 2023, arXiv:2305.13245).
 type attention struct {
-	q            linear // [H*d][D]
+	heads        int    // H: of queries
+	kvHeads      int    // K: of keys and values
+	headDim      int    // d
+	q            linear // [H*d][D]; with gates [H*2d][D]: a head's queries, then its gates
 	k, v         linear // [K*d][D]
 	o            linear // [D][H*d]
 	clamp        float32
 	qNorm, kNorm norm // over a head, or over all heads at once
 	normLast     bool // after the rotation instead of before
+	gated        bool // the result is multiplied by the sigmoid of gates
 	rope         *tensor.RopeTable
 	style        tensor.RopeStyle
 	temperature  temperature
@@ -86,7 +96,7 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 	}
 
 	p.norm(h, x, b.attnNorm)
-	b.attention.forward(p, c, y, h)
+	b.mixer.forward(p, c, y, h)
 	if b.parallel { // x + attention(norm(x)) + ffn(norm(x))
 		if b.ffnNorm.kind != noNorm {
 			p.norm(h, x, b.ffnNorm)
@@ -118,12 +128,20 @@ func (b *block) feed(p *pass, c *Config, y, h []float32) {
 
 // forward computes y [rows][D] of h [rows][D]: softmax(q Kᵀ scale) V of every head, every row on its own path.
 func (l *attention) forward(p *pass, c *Config, y, h []float32) {
-	q := p.matrix(&p.q, c.Heads*c.HeadDim)   // [rows][H][d]
-	k := p.matrix(&p.k, c.KVHeads*c.HeadDim) // [rows][K][d]
-	v := p.matrix(&p.v, c.KVHeads*c.HeadDim)
-	a := p.matrix(&p.a, c.Heads*c.HeadDim)
+	q := p.matrix(&p.q, l.heads*l.headDim)   // [rows][H][d]
+	k := p.matrix(&p.k, l.kvHeads*l.headDim) // [rows][K][d]
+	v := p.matrix(&p.v, l.kvHeads*l.headDim)
+	a := p.matrix(&p.a, l.heads*l.headDim)
+	gates := p.gate[:0]
 
-	p.matmul(h, l.q.w.Cols(), l.q.times(q), l.k.times(k), l.v.times(v))
+	if l.gated {
+		both := p.matrix(&p.up, 2*l.heads*l.headDim) // [rows][H][2][d]
+		gates = p.matrix(&p.gate, l.heads*l.headDim)
+		p.matmul(h, l.q.w.Cols(), l.q.times(both), l.k.times(k), l.v.times(v))
+		p.unzip(q, gates, both, l.headDim)
+	} else {
+		p.matmul(h, l.q.w.Cols(), l.q.times(q), l.k.times(k), l.v.times(v))
+	}
 	if l.clamp > 0 {
 		p.clamp(q, l.clamp)
 		p.clamp(k, l.clamp)
@@ -134,8 +152,8 @@ func (l *attention) forward(p *pass, c *Config, y, h []float32) {
 		p.norm(k, k, l.kNorm)
 	}
 	if l.rope != nil {
-		p.rope(q, c.Heads, c.HeadDim, l)
-		p.rope(k, c.KVHeads, c.HeadDim, l)
+		p.rope(q, l.heads, l.headDim, l)
+		p.rope(k, l.kvHeads, l.headDim, l)
 	}
 	if l.normLast {
 		p.norm(q, q, l.qNorm)
@@ -143,7 +161,10 @@ func (l *attention) forward(p *pass, c *Config, y, h []float32) {
 	}
 	p.temper(q, l.temperature)
 	p.attend(a, l.cache, l.scores, q, k, v)
-	p.matmul(a, c.Heads*c.HeadDim, l.o.times(y))
+	if l.gated {
+		p.sigmoidMul(a, gates)
+	}
+	p.matmul(a, l.heads*l.headDim, l.o.times(y))
 }
 
 // forward computes y [rows][D] of h [rows][D].

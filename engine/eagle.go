@@ -259,6 +259,7 @@ func (l *loader) eagleAttention(c *Config, ropes ropes) attention {
 	n, d, heads, kvHeads := l.block(0), c.HiddenSize, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	at := l.place(0, c.KVHeads, c.HeadDim, 0)
 	return attention{
+		heads: c.Heads, kvHeads: c.KVHeads, headDim: c.HeadDim,
 		q: l.linear(n+"attn_q", heads, 2*d), k: l.linear(n+"attn_k", kvHeads, 2*d), v: l.linear(n+"attn_v", kvHeads, 2*d), o: l.linear(n+"attn_output", d, heads),
 		rope: ropes.full, style: tensor.RopeInterleaved, cache: at.cache, scores: tensor.AttentionOptions{Layer: at.layer, Heads: c.Heads, Scale: headScale(c.HeadDim)},
 	}

@@ -16,6 +16,8 @@ type family struct {
 	noInput   bool   // sublayers read the residual stream as it is
 	output    bool   // sublayers' outputs are normalized: b.post_attention_norm, b.post_ffw_norm
 	ffnNorm   string // the name of the feed-forward's norm, where it is another
+	finalNorm string // likewise the final norm's
+	bareNorm  bool   // the feed-forward's norm is called b.ffn_norm, without .weight
 	parallel  bool   // both sublayers read the block's input
 	qkNorm    qkNorm
 	qkLast    bool // q and k are normalized after the rotation
@@ -40,13 +42,18 @@ type family struct {
 	cap        float32
 	clamp      float32
 	sinks      bool
+	gates      bool // attn_q has gates of the result beside the queries
 	warmth     temperature
+
+	mixer  func(layer int) mixer // a layer's, instead of attention; nil, or a nil one: attention
+	beside func(layer int) mixer // a layer's, added to attention; nil: none
 
 	// Feed-forward.
 	activation activation
 	gated      bool // ffn_gate beside ffn_up
 	gateInUp   bool // the first half of ffn_up's rows is the gate
 	experts    *expertOptions
+	dense      int // the first blocks that have no experts
 
 	// Ends.
 	embeddingNorm                                       bool
@@ -102,7 +109,11 @@ func (l *loader) decoder(c *Config, f family) network {
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		m.blocks = append(m.blocks, l.decoderBlock(c, f, i, ropes))
 	}
-	m.outputNorm = l.norm(c, f, "output_norm", c.HiddenSize)
+	finalNorm := "output_norm"
+	if f.finalNorm != "" {
+		finalNorm = f.finalNorm
+	}
+	m.outputNorm = l.norm(c, f, finalNorm, c.HiddenSize)
 	m.output = linear{w: m.embedding}
 	if f.head == headRequired || f.head == headOptional && l.holds("output.weight") {
 		m.output.w = l.matrix("output.weight", c.Vocab, c.HiddenSize)
@@ -122,7 +133,10 @@ func (l *loader) decoderBlock(c *Config, f family, i int, ropes ropes) block {
 	}
 	if !f.noInput {
 		b.attnNorm = l.norm(c, f, n+"attn_norm", d)
-		if !f.parallel || l.holds(ffnNorm+".weight") {
+		switch {
+		case f.bareNorm:
+			b.ffnNorm = norm{kind: f.norm, eps: c.Epsilon, w: l.vector(ffnNorm, d)}
+		case !f.parallel || l.holds(ffnNorm+".weight"):
 			b.ffnNorm = l.norm(c, f, ffnNorm, d)
 		}
 		if f.parallel && l.holds(n+"attn_norm_2.weight") {
@@ -132,20 +146,33 @@ func (l *loader) decoderBlock(c *Config, f family, i int, ropes ropes) block {
 	if f.output {
 		b.attnPostNorm, b.ffnPostNorm = l.norm(c, f, n+"post_attention_norm", d), l.norm(c, f, n+"post_ffw_norm", d)
 	}
-	b.attention = l.attention(c, f, i, ropes)
-	if f.experts != nil {
+	if f.mixer != nil {
+		b.mixer = f.mixer(i)
+	}
+	if b.mixer == nil {
+		a := l.attention(c, f, i, ropes)
+		b.mixer = &a
+		if f.beside != nil {
+			b.mixer = &sideBySide{a, f.beside(i)}
+		}
+	}
+	if f.experts != nil && i >= f.dense {
 		b.experts = l.expertBlock(c, f, n)
 	} else {
-		b.ffn = l.feedForward(f, n, "", c.FeedForward, d)
+		b.ffn = l.feedForward(f, n, "", l.ffn[i], d)
 	}
 	return b
 }
 
 func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 	n, d := l.block(i), c.HiddenSize
-	heads, kvHeads := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	a := attention{clamp: f.clamp, normLast: f.qkLast, temperature: f.warmth}
-	if l.holds(n + "attn_qkv.weight") {
+	a := attention{heads: l.queryHeads[i], kvHeads: l.kvHeads[i], headDim: c.HeadDim, clamp: f.clamp, normLast: f.qkLast, gated: f.gates, temperature: f.warmth}
+	if l.ok() && (a.kvHeads < 1 || a.heads%a.kvHeads != 0) {
+		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", a.heads, a.kvHeads)
+		return a
+	}
+	heads, kvHeads := a.heads*a.headDim, a.kvHeads*a.headDim
+	if l.holds(n+"attn_qkv.weight") && !f.gates {
 		qkv, bias := l.split(n+"attn_qkv.weight", d, heads, kvHeads, kvHeads), l.optional(n+"attn_qkv.bias", heads+2*kvHeads)
 		if !l.ok() {
 			return a
@@ -155,7 +182,11 @@ func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 			a.q.b, a.k.b, a.v.b = bias[:heads], bias[heads:heads+kvHeads], bias[heads+kvHeads:]
 		}
 	} else {
-		a.q = l.linear(n+"attn_q", heads, d)
+		queries := heads
+		if f.gates {
+			queries *= 2
+		}
+		a.q = l.linear(n+"attn_q", queries, d)
 		a.k = l.linear(n+"attn_k", kvHeads, d)
 		a.v = l.linear(n+"attn_v", kvHeads, d)
 	}
@@ -166,20 +197,20 @@ func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 	case perToken:
 		a.qNorm, a.kNorm = l.norm(c, f, n+"attn_q_norm", heads), l.norm(c, f, n+"attn_k_norm", kvHeads)
 	case ownHead:
-		a.qNorm, a.kNorm = l.headNorm(c, f, n+"attn_q_norm", c.Heads), l.headNorm(c, f, n+"attn_k_norm", c.KVHeads)
+		a.qNorm, a.kNorm = l.headNorm(c, f, n+"attn_q_norm", a.heads), l.headNorm(c, f, n+"attn_k_norm", a.kvHeads)
 	}
-	a.scores = tensor.AttentionOptions{Heads: c.Heads, Scale: f.scale, Cap: f.cap, Slopes: ropes.slopes}
+	a.scores = tensor.AttentionOptions{Heads: a.heads, Scale: f.scale, Cap: f.cap, Slopes: ropes.slopes}
 	if a.scores.Scale == 0 {
 		a.scores.Scale = headScale(c.HeadDim)
 	}
 	if f.sinks {
-		a.scores.Sinks = l.vector(n+"attn_sinks.weight", c.Heads)
+		a.scores.Sinks = l.vector(n+"attn_sinks.weight", a.heads)
 	}
 	window := f.windowed != nil && f.windowed(i)
 	if window {
 		a.scores.Window = f.window
 	}
-	at := l.place(i, c.KVHeads, c.HeadDim, a.scores.Window)
+	at := l.place(i, a.kvHeads, a.headDim, a.scores.Window)
 	a.cache, a.scores.Layer = at.cache, at.layer
 	if f.rotation != none && (f.rotates == nil || f.rotates(i)) {
 		a.style = tensor.RopeInterleaved

@@ -50,6 +50,7 @@ func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 		p.keep(p.layers)
 		p.keepNormed(m.net)
 		m.project(p)
+		p.settle()
 		if p.err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, p.err)
 		}
@@ -152,6 +153,9 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	s.rewind(known)
 	again := s.tokens[known:]
 	if n > 0 {
+		if !s.noCache {
+			s.again += len(again)
+		}
 		p.push(chunk{s: s, segment: i, start: known, tokens: again, wanted: len(again)})
 	}
 	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n - states, states: g.Layers, fed: g.States, fromTarget: g.FromTarget})

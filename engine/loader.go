@@ -33,7 +33,10 @@ type loader struct {
 	tensors map[string]bool // tensors that were asked for
 	layers  int             // blocks that are the model's layers; those after them predict tokens further ahead
 
-	caches []cache // of the layers that have been read
+	queryHeads, kvHeads, ffn []int // [layers] H, K and F; K is 0 in layers without attention
+
+	caches    []cache          // of the layers that have been read
+	recurrent []recurrentLayer // likewise
 
 	matrices   []*tensor.Matrix
 	bytes      int64
@@ -138,6 +141,37 @@ func (l *loader) integerOr(key string, absent int) int {
 	return int(min(n, largest))
 }
 
+// perLayer is a hyperparameter with a value for every layer: an array with one for each block, or a number for all.
+func (l *loader) perLayer(key string) []int {
+	if !l.ok() {
+		return []int{1}
+	}
+	values := slices.Repeat([]int{1}, l.layers)
+	v, _ := l.f.Value(l.arch + "." + key)
+	if t, _, _, _ := gguf.TypeOf(v); t != gguf.ValueArray {
+		n := l.integer(key)
+		for i := range values {
+			values[i] = n
+		}
+		return values
+	}
+	l.keys[key] = true
+	list, err := l.f.Uint32s(l.arch + "." + key)
+	l.keep(err)
+	if l.ok() && len(list) < l.layers {
+		l.fail(key, ErrValue, "%d values for %d blocks", len(list), l.layers)
+	}
+	for i := range values {
+		if l.ok() && list[i] > largest {
+			l.fail(key, ErrValue, "%d", list[i])
+		}
+		if l.ok() {
+			values[i] = int(list[i])
+		}
+	}
+	return values
+}
+
 // float is a hyperparameter that must be there: a finite number, not negative.
 func (l *loader) float(key string) float32 {
 	l.keys[key] = true
@@ -216,8 +250,24 @@ func (l *loader) layerCount() int {
 
 // heads reads the numbers and the size of the attention heads.
 func (l *loader) heads(c *Config) {
-	c.Heads = l.integer("attention.head_count")
-	c.KVHeads = l.integerOr("attention.head_count_kv", c.Heads)
+	l.queryHeads = l.perLayer("attention.head_count")
+	c.Heads = slices.Max(l.queryHeads)
+	l.kvHeads = slices.Clone(l.queryHeads)
+	if l.has("attention.head_count_kv") {
+		l.kvHeads = l.perLayer("attention.head_count_kv")
+	}
+	c.KVHeads = slices.Max(l.kvHeads)
+	l.ffn = l.perLayer("feed_forward_length")
+	c.FeedForward = slices.Max(l.ffn)
+	if l.ok() && slices.Min(l.queryHeads) < 1 {
+		l.fail("attention.head_count", ErrValue, "%d", slices.Min(l.queryHeads))
+	}
+	if l.ok() && slices.Min(l.ffn) < 1 {
+		l.fail("feed_forward_length", ErrValue, "%d", slices.Min(l.ffn))
+	}
+	if !l.ok() {
+		return
+	}
 	c.HeadDim = l.integerOr("attention.key_length", c.HiddenSize/c.Heads)
 	if !l.ok() {
 		return
@@ -227,7 +277,7 @@ func (l *loader) heads(c *Config) {
 		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.HiddenSize, c.Heads)
 	case n != c.HeadDim:
 		l.fail("attention.value_length", ErrUnsupported, "values of %d dimensions, keys of %d", n, c.HeadDim)
-	case c.KVHeads < 1 || c.Heads%c.KVHeads != 0:
+	case c.KVHeads < 1 || slices.Min(l.kvHeads) == c.KVHeads && c.Heads%c.KVHeads != 0:
 		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
 	}
 }

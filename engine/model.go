@@ -73,9 +73,10 @@ type Model struct {
 	config    Config
 	tokenizer *bpe.Tokenizer
 
-	net    network
-	head   *eagle  // net, if the model is a draft head
-	caches []cache // of its layers' keys and values
+	net       network
+	head      *eagle           // net, if the model is a draft head
+	caches    []cache          // of its layers' keys and values
+	recurrent []recurrentLayer // ascending by layer
 
 	matrices    []*tensor.Matrix
 	closed      bool // guarded by rt.t.Lock
@@ -118,6 +119,7 @@ var architectures = map[string]func(*loader, *Config) family{
 	"exaone":        exaone,
 	"exaone4":       exaone4,
 	"falcon":        falcon,
+	"falcon-h1":     falconH1,
 	"gemma":         gemma,
 	"gemma2":        gemma2,
 	"gemma3":        gemma3,
@@ -126,9 +128,12 @@ var architectures = map[string]func(*loader, *Config) family{
 	"gpt2":          gpt2,
 	"gptneox":       gptNeoX,
 	"granite":       granite,
+	"granitehybrid": graniteHybrid,
 	"granitemoe":    graniteMoE,
 	"hunyuan-dense": hunyuanDense,
 	"internlm2":     plainLlama,
+	"lfm2":          lfm2,
+	"lfm2moe":       lfm2MoE,
 	"llama":         llama,
 	"minicpm":       minicpm,
 	"mistral3":      mistral3,
@@ -142,6 +147,7 @@ var architectures = map[string]func(*loader, *Config) family{
 	"qwen2":         qwen2,
 	"qwen2moe":      qwen2MoE,
 	"qwen3":         qwen3,
+	"qwen35":        qwen35,
 	"qwen3moe":      qwen3MoE,
 	"qwen3vl":       qwen3VL,
 	"smollm3":       smollm3,
@@ -188,7 +194,6 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	c.Context = l.integer("context_length")
 	c.Layers = l.layerCount()
 	c.HiddenSize = l.integer("embedding_length")
-	c.FeedForward = l.integer("feed_forward_length")
 	l.heads(c)
 	if !l.boolOr("attention.causal", true) {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
@@ -208,7 +213,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		}
 		l.unread()
 	}
-	m.caches = l.caches
+	m.caches, m.recurrent = l.caches, l.recurrent
 	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()
 	if !l.ok() {
 		m.Close()

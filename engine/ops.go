@@ -161,6 +161,28 @@ func (p *pass) mulRows(x, s []float32) {
 	}
 }
 
+// unzip takes both [n][2][width] apart into a and b [n][width].
+func (p *pass) unzip(a, b, both []float32, width int) {
+	for i := 0; i < len(a) && p.err == nil; i += width {
+		copy(a[i:i+width], both[2*i:])
+		copy(b[i:i+width], both[2*i+width:])
+	}
+}
+
+// mul is dst ∘= x.
+func (p *pass) mul(dst, x []float32) {
+	if p.err == nil {
+		p.fail(p.t.Mul(dst, x))
+	}
+}
+
+// sigmoidMul is dst ∘= sigmoid(x).
+func (p *pass) sigmoidMul(dst, x []float32) {
+	if p.err == nil {
+		p.fail(p.t.SigmoidMul(dst, x))
+	}
+}
+
 // clamp limits x to -limit … limit.
 func (p *pass) clamp(x []float32, limit float32) {
 	if p.err == nil {

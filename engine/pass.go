@@ -62,6 +62,7 @@ type pass struct {
 	tokens    []int32                     // [rows]
 	positions []int32                     // [rows] position on the row's own path
 	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
+	scans     []scan                      // of sessions with recurrent layers
 	wanted    []wantedRow                 // ascending
 	hidden    []hiddenRow                 // ascending
 	fed       []fedStates                 // what goes into the rows beside the tokens
@@ -78,17 +79,20 @@ type pass struct {
 	err     error // the first failure; the operations after it do nothing
 
 	x, h, y, q, k, v, a, gate, up, wide []float32 // activations; the networks say their shapes
+	other                               []float32 // of a mixer beside attention
 	factors                             []float32 // [rows]
 	routing                             routing   // of experts
 	part                                []int32   // the rows that an expert computes; nil: all
 
-	logits []float32 // [rows][vocabulary] where several sessions share a reading of the head
-	work   rowWork
+	logits   []float32 // [rows][vocabulary] where several sessions share a reading of the head
+	work     rowWork
+	scanning scanWork
 }
 
 func newPass(t *tensor.Runtime) *pass {
 	p := &pass{t: t}
 	p.work.init(p)
+	p.scanning.init(p)
 	return p
 }
 
@@ -147,6 +151,10 @@ func (p *pass) fill() bool {
 		p.layers = c.s.layers
 		for len(p.segments) < len(c.s.kv) {
 			p.segments = append(p.segments, nil)
+		}
+		if c.s.rec != nil {
+			p.scans = append(p.scans, scan{r: c.s.rec, segment: c.segment, row: row, start: start, tokens: n, parents: c.parents})
+			c.s.rec.plan(&p.scans[len(p.scans)-1], p.done+n-c.wanted)
 		}
 		for i, kv := range c.s.kv {
 			if kv != nil {

@@ -121,15 +121,61 @@ func (r recipe) file(tb testing.TB) []byte {
 			norm(b+"attn_norm_2", recipeWidth)
 		}
 		q, k := recipeHeads*recipeDim, kv*recipeDim
-		if has("fused") {
+		recurrent := (has("shortconv") || has("mamba")) && i%2 == 0 && !has("beside")
+		if has("delta") {
+			recurrent = (i+1)%4 != 0
+			if list, ok := r.keys["attention.recurrent_layers"].([]bool); ok && i < len(list) {
+				recurrent = list[i]
+			}
+		}
+		if has("shortconv") && recurrent {
+			matrix(b+"shortconv.in_proj", false, 3*recipeWidth, recipeWidth)
+			add(b+"shortconv.conv.weight", 0, 0.7, recipeTaps, recipeWidth)
+			matrix(b+"shortconv.out_proj", false, recipeWidth, recipeWidth)
+		}
+		if has("mamba") && (recurrent || has("beside")) {
+			conv := recipeMambaInner + 2*recipeGroups*recipeState
+			matrix(b+"ssm_in", false, recipeMambaInner+conv+recipeMambaHeads, recipeWidth)
+			add(b+"ssm_conv1d.weight", 0, 0.7, recipeTaps, conv)
+			add(b+"ssm_conv1d.bias", 0, 0.3, conv)
+			add(b+"ssm_dt.bias", 0, 0.7, recipeMambaHeads)
+			add(b+"ssm_a", -0.5, 0.1, 1, recipeMambaHeads)
+			add(b+"ssm_d", 0, 1, 1, recipeMambaHeads)
+			if has("mambanorm") {
+				add(b+"ssm_norm.weight", 1, 0.3, recipeMambaInner/recipeGroups, recipeGroups)
+			}
+			matrix(b+"ssm_out", false, recipeWidth, recipeMambaInner)
+		}
+		if has("delta") && recurrent {
+			conv, values := recipeState*(2*recipeGroups+recipeDeltaHeads), recipeState*recipeDeltaHeads
+			matrix(b+"attn_qkv", false, conv, recipeWidth)
+			matrix(b+"attn_gate", false, values, recipeWidth)
+			matrix(b+"ssm_alpha", false, recipeDeltaHeads, recipeWidth)
+			matrix(b+"ssm_beta", false, recipeDeltaHeads, recipeWidth)
+			add(b+"ssm_conv1d.weight", 0, 0.7, recipeTaps, conv)
+			add(b+"ssm_dt.bias", 0, 0.7, recipeDeltaHeads)
+			add(b+"ssm_a", -0.5, 0.1, recipeDeltaHeads)
+			add(b+"ssm_norm.weight", 1, 0.3, recipeState)
+			matrix(b+"ssm_out", false, recipeWidth, values)
+		}
+		switch {
+		case recurrent:
+		case has("gates"):
+			matrix(b+"attn_q", false, 2*q, recipeWidth)
+			matrix(b+"attn_k", false, k, recipeWidth)
+			matrix(b+"attn_v", false, k, recipeWidth)
+		case has("fused"):
 			matrix(b+"attn_qkv", has("bias"), q+2*k, recipeWidth)
-		} else {
+		default:
 			matrix(b+"attn_q", has("bias") || has("qkvbias"), q, recipeWidth)
 			matrix(b+"attn_k", has("bias") || has("qkvbias"), k, recipeWidth)
 			matrix(b+"attn_v", has("bias") || has("qkvbias"), k, recipeWidth)
 		}
-		matrix(b+"attn_output", has("bias"), recipeWidth, q)
+		if !recurrent {
+			matrix(b+"attn_output", has("bias"), recipeWidth, q)
+		}
 		switch {
+		case recurrent:
 		case has("qkhead"):
 			norm(b+"attn_q_norm", recipeDim)
 			norm(b+"attn_k_norm", recipeDim)
@@ -143,6 +189,9 @@ func (r recipe) file(tb testing.TB) []byte {
 		if has("sinks") {
 			add(b+"attn_sinks.weight", 0, 2, recipeHeads)
 		}
+		if has("barenorm") {
+			add(b+"ffn_norm", 1, 0.3, recipeWidth)
+		}
 		switch {
 		case has("ffnpost"):
 			norm(b+"post_attention_norm", recipeWidth)
@@ -150,7 +199,7 @@ func (r recipe) file(tb testing.TB) []byte {
 			norm(b+"post_attention_norm", recipeWidth)
 			norm(b+"post_ffw_norm", recipeWidth)
 		}
-		if !has("noinput") && !has("noffnnorm") && !has("ffnpost") {
+		if !has("noinput") && !has("noffnnorm") && !has("ffnpost") && !has("barenorm") {
 			norm(b+"ffn_norm", recipeWidth)
 		}
 		feedForward := func(suffix string, inner int, n ...int) {
@@ -164,7 +213,7 @@ func (r recipe) file(tb testing.TB) []byte {
 			matrix(b+"ffn_up"+suffix, has("bias"), up, recipeWidth, n...)
 			matrix(b+"ffn_down"+suffix, has("bias"), recipeWidth, inner, n...)
 		}
-		if !has("experts") {
+		if n, ok := r.keys["leading_dense_block_count"].(uint32); !has("experts") || ok && i < int(n) {
 			feedForward("", recipeInner)
 			continue
 		}
@@ -176,6 +225,9 @@ func (r recipe) file(tb testing.TB) []byte {
 			inner = int(n.(uint32))
 		}
 		matrix(b+"ffn_gate_inp", has("bias"), recipeExperts, recipeWidth)
+		if has("choice") {
+			add(b+"exp_probs_b.bias", 0, 0.2, recipeExperts)
+		}
 		feedForward("_exps", inner, recipeExperts)
 		if n, ok := widths["expert_shared_feed_forward_length"]; ok {
 			feedForward("_shexp", int(n.(uint32)))
@@ -184,7 +236,11 @@ func (r recipe) file(tb testing.TB) []byte {
 			add(b+"ffn_gate_inp_shexp.weight", 0, 0.3, recipeWidth)
 		}
 	}
-	norm("output_norm", recipeWidth)
+	if has("embfinal") {
+		norm("token_embd_norm", recipeWidth)
+	} else {
+		norm("output_norm", recipeWidth)
+	}
 	if has("untied") {
 		matrix("output", has("outbias"), recipeVocab, recipeWidth)
 	}
@@ -209,7 +265,7 @@ func recipes() map[string]recipe {
 		return all
 	}
 	granite := keys{"embedding_scale": float32(3), "residual_scale": float32(0.5), "attention.scale": float32(0.15), "logit_scale": float32(2)}
-	return map[string]recipe{
+	all := map[string]recipe{
 		"llama yarn":              {arch: "llama", parts: "gate factors", keys: yarn(nil)},
 		"llama longrope long":     {arch: "llama", parts: "gate longshort", keys: keys{"rope.scaling.type": "longrope", "rope.scaling.original_context_length": uint32(128)}},
 		"llama experts":           {arch: "llama", parts: "gate experts", keys: used(keys{"expert_weights_scale": float32(1.5)})},
@@ -261,6 +317,8 @@ func recipes() map[string]recipe {
 		"gpt-oss":                 {arch: "gpt-oss", parts: "gate bias ffnpost sinks experts hot untied", keys: used(yarn(keys{"attention.sliding_window": uint32(9), "expert_feed_forward_length": uint32(32)}))},
 		"falcon key_length given": {arch: "falcon", parts: "ln fused noffnnorm", keys: keys{"attention.key_length": uint32(recipeDim), "attention.value_length": uint32(recipeDim)}},
 	}
+	maps.Copy(all, hybridRecipes())
+	return all
 }
 
 // TestReferenceFamilies: every architecture against the reference, on random models.
@@ -329,7 +387,25 @@ func TestBadFamilies(t *testing.T) {
 		{"olmo2 windows", "", keys{"attention.sliding_window_pattern": "all"}, gguf.ErrType, "olmo2.attention.sliding_window_pattern"},
 		{"falcon", "", keys{"rope.dimension_count": uint32(18)}, ErrValue, "falcon.rope.dimension_count"},
 		{"mpt", "", keys{"attention.scale": float32(0.5)}, ErrUnsupported, "mpt.attention.scale"},
-		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 96, 96, 96}}, gguf.ErrType, "llama.feed_forward_length"},
+		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 96, 96}}, ErrValue, "llama.feed_forward_length"},
+		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 0, 96, 96}}, ErrValue, "llama.feed_forward_length"},
+		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 96, 80, 96}}, ErrShape, "blk.2.ffn_gate.weight"},
+		{"llama yarn", "", keys{"attention.head_count_kv": []uint32{2, 2, 0, 2}}, ErrValue, "llama.attention.head_count_kv"},
+		{"llama yarn", "", keys{"attention.head_count_kv": []uint32{2, 2, 1, 2}}, ErrShape, "blk.2.attn_k.weight"},
+		{"lfm2", "", keys{"shortconv.l_cache": nil}, gguf.ErrMissing, "lfm2.shortconv.l_cache"},
+		{"lfm2", "", keys{"shortconv.l_cache": uint32(1)}, ErrValue, "lfm2.shortconv.l_cache"},
+		{"lfm2", "", keys{"shortconv.l_cache": uint32(4)}, ErrShape, "blk.0.shortconv.conv.weight"},
+		{"lfm2", "", keys{"attention.head_count_kv": []uint32{0, 0, 0, 0}}, ErrValue, "lfm2.attention.head_count_kv"},
+		{"lfm2", "", keys{"attention.head_count_kv": []uint32{0, 2, 2, 2}}, ErrMissing, "blk.2.attn_q.weight"},
+		{"granitehybrid", "", keys{"ssm.inner_size": uint32(64)}, ErrValue, "granitehybrid.ssm.inner_size"},
+		{"granitehybrid", "", keys{"ssm.time_step_rank": uint32(3)}, ErrValue, "granitehybrid.ssm.time_step_rank"},
+		{"granitehybrid", "", keys{"ssm.group_count": uint32(3)}, ErrValue, "granitehybrid.ssm.group_count"},
+		{"granitehybrid", "", keys{"ssm.state_size": uint32(1 << 24)}, ErrValue, "granitehybrid.ssm.state_size"},
+		{"granitehybrid", "", keys{"ssm.dt_b_c_rms": true}, ErrUnsupported, "granitehybrid.ssm.dt_b_c_rms"},
+		{"qwen35", "", keys{"ssm.inner_size": uint32(40)}, ErrValue, "qwen35.ssm."},
+		{"qwen35", "", keys{"full_attention_interval": uint32(0)}, ErrValue, "qwen35.full_attention_interval"},
+		{"qwen35", "", keys{"full_attention_interval": uint32(2)}, ErrMissing, "blk.1.attn_q.weight"},
+		{"qwen35 a list", "", keys{"attention.recurrent_layers": []uint32{1, 0, 1, 1}}, ErrValue, "qwen35.attention.recurrent_layers"},
 	} {
 		r := all[c.recipe]
 		r.parts += " " + c.parts

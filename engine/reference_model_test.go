@@ -216,14 +216,23 @@ func softmax(x []float64) []float64 {
 func (r *reference) experts(b string, h []float64) []float64 {
 	logits, n, used := r.linear(b+"ffn_gate_inp", h), r.integer("expert_count", 0), r.integer("expert_used_count", 0)
 	p := logits
-	if r.arch != "gpt-oss" {
+	switch r.arch {
+	case "gpt-oss":
+	case "lfm2moe":
+		p = slices.Clone(logits)
+		for i, z := range p {
+			p[i] = sigmoid(z)
+		}
+	default:
 		p = softmax(logits)
 	}
+	rank := slices.Clone(p)
+	addTo(rank, r.t[b+"exp_probs_b.bias"])
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[j], p[i]) })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(rank[j], rank[i]) })
 	var w []float64
 	for _, e := range order[:used] {
 		w = append(w, p[e])
@@ -268,6 +277,10 @@ func (r *reference) logits(ids []int32) []float64 {
 	layers, width, heads := r.integer("block_count", 0), r.integer("embedding_length", 0), r.integer("attention.head_count", 0)
 	kvHeads, headDim := r.integer("attention.head_count_kv", heads), r.integer("attention.key_length", width/heads)
 	keys, values := make([][][]float64, layers), make([][][]float64, layers) // [layer][position][KV heads * head size]
+	pasts := make([]past, layers)
+	if list, err := r.f.Uint32s(r.arch + ".attention.head_count_kv"); err == nil {
+		kvHeads = int(slices.Max(list))
+	}
 	post := r.is("gemma2", "gemma3", "olmo2", "exaone4", "glm4")
 	noInput := r.is("olmo2", "exaone4")
 	residual := r.number("residual_scale", 0)
@@ -305,7 +318,7 @@ func (r *reference) logits(ids []int32) []float64 {
 		if p := r.t["position_embd.weight"]; p != nil {
 			addTo(x, p[position*width:][:width])
 		}
-		if r.t["token_embd_norm.weight"] != nil {
+		if r.t["token_embd_norm.weight"] != nil && !r.is("lfm2", "lfm2moe") {
 			x = r.norm("token_embd_norm", x)
 		}
 		for l := range layers {
@@ -318,76 +331,97 @@ func (r *reference) logits(ids []int32) []float64 {
 			if r.t[b+"attn_norm_2.weight"] != nil {
 				h = r.norm(b+"attn_norm_2", x)
 			}
-			var q, k, v []float64
-			if r.t[b+"attn_qkv.weight"] != nil {
-				qkv := r.linear(b+"attn_qkv", h)
-				q, k, v = qkv[:heads*headDim], qkv[heads*headDim:(heads+kvHeads)*headDim], qkv[(heads+kvHeads)*headDim:]
-			} else {
-				q, k, v = r.linear(b+"attn_q", h), r.linear(b+"attn_k", h), r.linear(b+"attn_v", h)
-			}
-			if limit := r.number("attention.clamp_kqv", 0); limit > 0 {
-				for _, x := range [][]float64{q, k, v} {
-					for i := range x {
-						x[i] = math.Min(math.Max(x[i], -limit), limit)
-					}
-				}
-			}
-			if r.arch != "hunyuan-dense" {
-				q, k = r.headNorm(b+"attn_q_norm", q, headDim), r.headNorm(b+"attn_k_norm", k, headDim)
-			}
-			if r.rotated(l) {
-				r.rotate(q, headDim, position, l)
-				r.rotate(k, headDim, position, l)
-			}
-			if r.arch == "hunyuan-dense" {
-				q, k = r.headNorm(b+"attn_q_norm", q, headDim), r.headNorm(b+"attn_k_norm", k, headDim)
-			}
-			if t := r.number("attention.temperature_scale", 0); t != 0 {
-				original := r.number("rope.scaling.original_context_length", r.number("context_length", 0))
-				for i := range q {
-					q[i] *= 1 + t*math.Log(math.Floor(float64(position)/original)+1)
-				}
-			}
-			keys[l], values[l] = append(keys[l], k), append(values[l], v)
-			first := 0
-			if r.windowed(l) {
-				first = max(0, position+1-r.integer("attention.sliding_window", 4096))
-			}
-			a := make([]float64, heads*headDim)
-			for head := range heads {
-				at := head / (heads / kvHeads) * headDim
-				var p []float64
-				for j := first; j <= position; j++ {
-					s := 0.0
-					for d := range headDim {
-						s += q[head*headDim+d] * keys[l][j][at+d]
-					}
-					s *= attentionScale
-					if r.arch == "gemma2" {
-						limit := r.number("attn_logit_softcapping", 50)
-						s = limit * math.Tanh(s/limit)
-					}
-					if alibi > 0 {
-						n := math.Pow(2, math.Floor(math.Log2(float64(heads))))
-						slope := math.Pow(2, -alibi/n*float64(head+1))
-						if float64(head) >= n {
-							slope = math.Pow(2, -alibi/(2*n)*(2*(float64(head)-n)+1))
+			attention := func() []float64 {
+				var q, k, v, gates []float64
+				if r.t[b+"attn_qkv.weight"] != nil {
+					qkv := r.linear(b+"attn_qkv", h)
+					q, k, v = qkv[:heads*headDim], qkv[heads*headDim:(heads+kvHeads)*headDim], qkv[(heads+kvHeads)*headDim:]
+				} else {
+					q, k, v = r.linear(b+"attn_q", h), r.linear(b+"attn_k", h), r.linear(b+"attn_v", h)
+					if r.arch == "qwen35" { // head by head, queries and gates
+						var queries []float64
+						for at := 0; at < len(q); at += 2 * headDim {
+							queries, gates = append(queries, q[at:at+headDim]...), append(gates, q[at+headDim:at+2*headDim]...)
 						}
-						s -= slope * float64(position-j)
-					}
-					p = append(p, s)
-				}
-				if sinks := r.t[b+"attn_sinks.weight"]; sinks != nil {
-					p = append(p, sinks[head])
-				}
-				p = softmax(p)
-				for j := first; j <= position; j++ {
-					for d := range headDim {
-						a[head*headDim+d] += p[j-first] * values[l][j][at+d]
+						q = queries
 					}
 				}
+				if limit := r.number("attention.clamp_kqv", 0); limit > 0 {
+					for _, x := range [][]float64{q, k, v} {
+						for i := range x {
+							x[i] = math.Min(math.Max(x[i], -limit), limit)
+						}
+					}
+				}
+				if r.arch != "hunyuan-dense" {
+					q, k = r.headNorm(b+"attn_q_norm", q, headDim), r.headNorm(b+"attn_k_norm", k, headDim)
+				}
+				if r.rotated(l) {
+					r.rotate(q, headDim, position, l)
+					r.rotate(k, headDim, position, l)
+				}
+				if r.arch == "hunyuan-dense" {
+					q, k = r.headNorm(b+"attn_q_norm", q, headDim), r.headNorm(b+"attn_k_norm", k, headDim)
+				}
+				if t := r.number("attention.temperature_scale", 0); t != 0 {
+					original := r.number("rope.scaling.original_context_length", r.number("context_length", 0))
+					for i := range q {
+						q[i] *= 1 + t*math.Log(math.Floor(float64(position)/original)+1)
+					}
+				}
+				keys[l], values[l] = append(keys[l], k), append(values[l], v)
+				first := 0
+				if r.windowed(l) {
+					first = max(0, position+1-r.integer("attention.sliding_window", 4096))
+				}
+				a := make([]float64, heads*headDim)
+				for head := range heads {
+					at := head / (heads / kvHeads) * headDim
+					var p []float64
+					for j := first; j <= position; j++ {
+						s := 0.0
+						for d := range headDim {
+							s += q[head*headDim+d] * keys[l][j][at+d]
+						}
+						s *= attentionScale
+						if r.arch == "gemma2" {
+							limit := r.number("attn_logit_softcapping", 50)
+							s = limit * math.Tanh(s/limit)
+						}
+						if alibi > 0 {
+							n := math.Pow(2, math.Floor(math.Log2(float64(heads))))
+							slope := math.Pow(2, -alibi/n*float64(head+1))
+							if float64(head) >= n {
+								slope = math.Pow(2, -alibi/(2*n)*(2*(float64(head)-n)+1))
+							}
+							s -= slope * float64(position-j)
+						}
+						p = append(p, s)
+					}
+					if sinks := r.t[b+"attn_sinks.weight"]; sinks != nil {
+						p = append(p, sinks[head])
+					}
+					p = softmax(p)
+					for j := first; j <= position; j++ {
+						for d := range headDim {
+							a[head*headDim+d] += p[j-first] * values[l][j][at+d]
+						}
+					}
+				}
+				for i, g := range gates {
+					a[i] *= sigmoid(g)
+				}
+				return r.linear(b+"attn_output", a)
 			}
-			y := r.linear(b+"attn_output", a)
+			var y []float64
+			if r.recurrentLayer(l) {
+				y = r.recurrent(b, h, &pasts[l])
+			} else {
+				y = attention()
+			}
+			if r.arch == "falcon-h1" {
+				addTo(y, r.recurrent(b, h, &pasts[l]))
+			}
 			ffn := func(h []float64) []float64 {
 				if r.t[b+"ffn_gate_inp.weight"] != nil {
 					return r.experts(b, h)
@@ -409,8 +443,10 @@ func (r *reference) logits(ids []int32) []float64 {
 			for i, v := range y {
 				x[i] += v * residual
 			}
-			if h = x; r.arch == "gpt-oss" {
+			if h = x; r.is("gpt-oss", "qwen35") {
 				h = r.norm(b+"post_attention_norm", x)
+			} else if r.arch == "falcon-h1" {
+				h = r.normalize(x, r.t[b+"ffn_norm"], nil)
 			} else if !noInput {
 				h = r.norm(b+"ffn_norm", x)
 			}
@@ -426,7 +462,11 @@ func (r *reference) logits(ids []int32) []float64 {
 		if head == nil {
 			head = r.t["token_embd.weight"]
 		}
-		y := r.matrix(head, r.t["output.bias"], r.norm("output_norm", x))
+		final := "output_norm"
+		if r.is("lfm2", "lfm2moe") {
+			final = "token_embd_norm"
+		}
+		y := r.matrix(head, r.t["output.bias"], r.norm(final, x))
 		logitScale, limit := r.number("logit_scale", 0), r.number("final_logit_softcapping", 0)
 		if logitScale == 0 {
 			logitScale = 1

@@ -6,6 +6,9 @@ import (
 
 // windowed reports whether a layer has a sliding window.
 func (r *reference) windowed(layer int) bool {
+	if r.is("lfm2", "lfm2moe") {
+		return r.number("attention.sliding_window", 0) > 0
+	}
 	period, ok := map[string]int{"gemma2": 2, "gemma3": 6, "cohere2": 4, "gpt-oss": 2, "olmo2": 4}[r.arch]
 	if !ok || r.number("attention.sliding_window", 0) == 0 && r.arch != "gemma2" {
 		return false
@@ -28,7 +31,7 @@ func (r *reference) rotated(layer int) bool {
 		return (layer+1)%4 != 0
 	case "cohere2":
 		return r.windowed(layer)
-	case "granite", "granitemoe":
+	case "granite", "granitemoe", "granitehybrid":
 		return r.flag("rope.scaling.finetuned", true)
 	}
 	return true
@@ -88,7 +91,7 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 		}
 	}
 	halves := r.is("qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3vl", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gptneox", "starcoder2", "falcon", "stablelm",
-		"nemotron", "olmo2", "olmoe", "exaone", "exaone4", "gpt-oss", "hunyuan-dense")
+		"nemotron", "olmo2", "olmoe", "exaone", "exaone4", "gpt-oss", "hunyuan-dense", "lfm2", "lfm2moe", "falcon-h1", "qwen35")
 	for h := 0; h < len(x); h += headDim {
 		for i := range n / 2 {
 			angle := float64(position) * math.Pow(base, -2*float64(i)/float64(n))

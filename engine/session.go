@@ -32,6 +32,8 @@ type Session struct {
 	noCache bool
 	closed  bool
 
+	rec *recurrent // of its recurrent layers; nil: none
+
 	tokens  []int32 // the sequence
 	valid   int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
 	nodes   []int32 // tokens of a tree that waits for Commit; they follow the sequence in the cache
@@ -41,6 +43,7 @@ type Session struct {
 	hidden  []float32  // likewise
 	one     [1]Segment // Eval's batch
 	results []Result   // Forward's answer, where this session is the first of the batch
+	again   int        // tokens that passes have recomputed
 	serial  uint64     // of the last pass that held this session
 }
 
@@ -79,7 +82,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: m, kv: kv, layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
+	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers), layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -121,17 +124,25 @@ func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) 
 
 // Restorable is the greatest length n' <= n that the sequence can be cut to so that the next pass has nothing, or little, to
 // recompute before its own tokens. Models whose layers all see the whole text restore every length. Layers with a window keep
-// their window's keys and values and 512 positions more.
+// their window's keys and values and 512 positions more. Recurrent layers can go back by 64 tokens at least, or by those of the last
+// pass whose logits were asked for (at most 192), and to some points further back.
 func (s *Session) Restorable(n int) int {
 	n = max(0, min(n, len(s.tokens)))
 	if s.noCache {
 		return n
 	}
-	if n = min(n, s.valid); !s.reaches(n) {
+	if n = min(n, s.valid); s.rec != nil {
+		n = s.rec.restorable(n)
+	}
+	if !s.reaches(n) {
 		return 0
 	}
 	return n
 }
+
+// Recomputed is the number of tokens that passes have computed again because the sequence had been cut to a length that was not
+// restorable.
+func (s *Session) Recomputed() int { return s.again }
 
 // Truncate shortens the sequence to its first n tokens and drops a waiting tree. If n is not [Session.Restorable], the next pass
 // recomputes the tokens between the nearest restorable length and n, as a prefill does.
@@ -169,6 +180,9 @@ func (s *Session) Commit(path []int32) error {
 	}
 	if s.valid == start && !s.noCache {
 		s.valid += len(path)
+		if s.rec != nil {
+			s.rec.commit(start, path)
+		}
 	}
 	for _, j := range path {
 		s.tokens = append(s.tokens, s.nodes[j])
@@ -197,6 +211,9 @@ func (s *Session) forkAt(n int) (*Session, error) {
 			return nil, err
 		}
 	}
+	if s.rec != nil {
+		f.rec = s.rec.fork(f.valid)
+	}
 	return f, nil
 }
 
@@ -212,4 +229,5 @@ func (s *Session) Close() {
 			kv.Close()
 		}
 	}
+	s.rec = nil
 }

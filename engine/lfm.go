@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"github.com/specgo/spec/tensor"
+)
+
+// lfm2 is LFM 2 (Liquid AI 2025, arXiv:2511.23404): short convolutions in the layers without keys and values.
+func lfm2(l *loader, c *Config) family {
+	f := family{norm: rmsNorm, rotation: halves, qkNorm: perHead, gated: true, finalNorm: "token_embd_norm"}
+	if f.window = l.integerOr("attention.sliding_window", 0); f.window > 0 {
+		f.windowed = func(int) bool { return true }
+	}
+	taps := l.integer("shortconv.l_cache")
+	if l.ok() && taps < 2 {
+		l.fail("shortconv.l_cache", ErrValue, "%d", taps)
+	}
+	l.tooLarge("shortconv.l_cache", c.HiddenSize, taps)
+	f.mixer = func(i int) mixer {
+		if !l.ok() || l.kvHeads[i] > 0 {
+			return nil
+		}
+		return l.shortConv(c, i, taps)
+	}
+	return f
+}
+
+// lfm2MoE is LFM 2 with experts.
+func lfm2MoE(l *loader, c *Config) family {
+	f := lfm2(l, c)
+	f.dense = l.integerOr("leading_dense_block_count", 0)
+	f.experts = l.experts(c, expertOptions{width: l.integerOr("expert_feed_forward_length", c.FeedForward), gating: gateSigmoid, normalize: true})
+	return f
+}
+
+// shortConv is a gated short convolution: out(C ∘ conv(B ∘ X)), a causal filter for each channel.
+type shortConv struct {
+	b, c, x linear // [D][D]
+	out     linear // [D][D]
+	id      int    // of the model's recurrent layers
+}
+
+func (l *loader) shortConv(c *Config, i, taps int) *shortConv {
+	n, d := l.block(i)+"shortconv.", c.HiddenSize
+	s := &shortConv{}
+	parts := l.split(n+"in_proj.weight", d, d, d, d)
+	bias := l.optional(n+"in_proj.bias", 3*d)
+	w := l.filters(n+"conv.weight", taps, d)
+	s.out = l.linear(n+"out_proj", d, d)
+	if !l.ok() {
+		return s
+	}
+	s.b.w, s.c.w, s.x.w = parts[0], parts[1], parts[2]
+	if bias != nil {
+		s.b.b, s.c.b, s.x.b = bias[:d], bias[d:2*d], bias[2*d:]
+	}
+	s.id = l.recur(i, newConvolution(w, taps, d))
+	return s
+}
+
+func (s *shortConv) forward(p *pass, c *Config, y, h []float32) {
+	b, gate, x := p.matrix(&p.q, c.HiddenSize), p.matrix(&p.k, c.HiddenSize), p.matrix(&p.v, c.HiddenSize)
+	out := p.matrix(&p.a, c.HiddenSize)
+	p.matmul(h, c.HiddenSize, s.b.times(b), s.c.times(gate), s.x.times(x))
+	p.mul(b, x)
+	p.recur(s.id, out, b)
+	p.mul(out, gate)
+	p.matmul(out, c.HiddenSize, s.out.times(y))
+}
+
+// filters reads the filters of a causal convolution, [channels][taps] in the file, as [taps][channels].
+func (l *loader) filters(name string, taps, channels int) []float32 {
+	x := l.floats(name, taps, channels)
+	if !l.ok() {
+		return nil
+	}
+	w := make([]float32, len(x))
+	for i, v := range x {
+		w[i%taps*channels+i/taps] = v
+	}
+	return w
+}
+
+// convolution is a causal convolution as a recurrence: the state is the last inputs.
+type convolution struct {
+	w                     []float32 // [units][taps][channels/units]
+	taps, channels, units int
+}
+
+// unitsOf is the number of parts that independent channels are cut into for the threads.
+func unitsOf(channels int) int {
+	for _, n := range []int{16, 8, 4, 2} {
+		if channels%(16*n) == 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+// newConvolution makes the recurrence of filters w [taps][channels].
+func newConvolution(w []float32, taps, channels int) *convolution {
+	v := &convolution{taps: taps, channels: channels, units: unitsOf(channels)}
+	n := channels / v.units
+	for u := range v.units {
+		for tap := range taps {
+			v.w = append(v.w, w[tap*channels+u*n:][:n]...)
+		}
+	}
+	return v
+}
+
+func (v *convolution) shape() recurrentShape {
+	return recurrentShape{units: v.units, state: (v.taps - 1) * v.channels / v.units, input: v.channels, output: v.channels}
+}
+
+func (v *convolution) step(t *tensor.Runtime, unit int, state, in, out, _ []float32) {
+	n := v.channels / v.units
+	if out != nil {
+		out = out[unit*n : (unit+1)*n]
+	}
+	t.ConvStep(out, state, in[unit*n:(unit+1)*n], v.w[unit*v.taps*n:(unit+1)*v.taps*n])
+}

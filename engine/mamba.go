@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// graniteHybrid is IBM Granite 4 H: granite with Mamba-2 in the layers without keys and values.
+func graniteHybrid(l *loader, c *Config) family {
+	f := graniteMoE(l, c)
+	s := l.mambaSizes()
+	if l.ok() && s.inner != 2*c.HiddenSize {
+		l.fail("ssm.inner_size", ErrValue, "%d, twice the hidden size is %d", s.inner, 2*c.HiddenSize)
+	}
+	f.mixer = func(i int) mixer {
+		if !l.ok() || l.kvHeads[i] > 0 {
+			return nil
+		}
+		return l.mamba2(c, f, i, s)
+	}
+	return f
+}
+
+// falconH1 is Falcon-H1 (Zuo et al. 2025, arXiv:2507.22448): attention and Mamba-2 side by side in every layer.
+func falconH1(l *loader, c *Config) family {
+	f := family{norm: rmsNorm, rotation: halves, gated: true, bareNorm: true}
+	l.find("rope_freqs.weight") // the reference takes files with it and does not use it
+	s := l.mambaSizes()
+	f.beside = func(i int) mixer {
+		if !l.ok() {
+			return nil
+		}
+		return l.mamba2(c, f, i, s)
+	}
+	return f
+}
+
+// sideBySide is attention and another mixer of the same input, added.
+type sideBySide struct {
+	attention attention
+	other     mixer
+}
+
+func (s *sideBySide) forward(p *pass, c *Config, y, h []float32) {
+	other := p.matrix(&p.other, c.HiddenSize)
+	s.other.forward(p, c, other, h)
+	s.attention.forward(p, c, y, h)
+	p.add(y, other)
+}
+
+// mambaSizes are the hyperparameters of Mamba-2. A head has inner/heads numbers; heads/groups heads share b and c.
+type mambaSizes struct {
+	inner  int // I
+	state  int // S: of each number of a head
+	heads  int // N
+	groups int // G
+	taps   int // of the convolution
+}
+
+func (l *loader) mambaSizes() mambaSizes {
+	s := mambaSizes{l.integer("ssm.inner_size"), l.integer("ssm.state_size"), l.integer("ssm.time_step_rank"), l.integer("ssm.group_count"), l.integer("ssm.conv_kernel")}
+	switch {
+	case !l.ok():
+	case s.inner%s.heads != 0:
+		l.fail("ssm.time_step_rank", ErrValue, "%d numbers cannot be shared by %d heads", s.inner, s.heads)
+	case s.heads%s.groups != 0:
+		l.fail("ssm.group_count", ErrValue, "%d heads cannot be shared by %d groups", s.heads, s.groups)
+	}
+	l.tooLarge("ssm.state_size", s.inner, s.state)
+	l.tooLarge("ssm.conv_kernel", s.inner+2*s.groups*s.state, s.taps)
+	return s
+}
+
+// tooLarge refuses a state of so many numbers that it cannot be meant: a session has several of each layer.
+func (l *loader) tooLarge(key string, a, b int) {
+	if l.ok() && (a > largest || a*b > largest) {
+		l.fail(key, ErrValue, "a state of %d times %d numbers", a, b)
+	}
+}
+
+// mamba2 is a Mamba-2 layer (Dao and Gu 2024, arXiv:2405.21060).
+type mamba2 struct {
+	gate  linear // [I][D] z
+	in    linear // [I+2GS+N][D] x, b, c before the convolution, and dt
+	norm  norm   // over a group; or none
+	out   linear // [D][I]
+	inner int
+	width int // I+2GS+N
+	id    int // of the model's recurrent layers
+}
+
+func (l *loader) mamba2(c *Config, f family, i int, s mambaSizes) *mamba2 {
+	n, conv := l.block(i), s.inner+2*s.groups*s.state
+	m := &mamba2{inner: s.inner, width: conv + s.heads}
+	parts := l.split(n+"ssm_in.weight", c.HiddenSize, s.inner, m.width)
+	r := &mambaHeads{mambaSizes: s, dim: s.inner / s.heads}
+	filters := l.filters(n+"ssm_conv1d.weight", s.taps, conv)
+	bias := l.vector(n+"ssm_conv1d.bias", conv)
+	r.dtBias = l.vector(n+"ssm_dt.bias", s.heads)
+	r.a = l.floats(n+"ssm_a", 1, s.heads)
+	r.skip = l.floats(n+"ssm_d", 1, s.heads)
+	if l.holds(n + "ssm_norm.weight") {
+		group := s.inner / s.groups
+		m.norm = norm{kind: rmsNorm, eps: c.Epsilon, w: slices.Repeat([]float32{1}, group), own: l.floats(n+"ssm_norm.weight", group, s.groups)}
+	}
+	m.out = l.linear(n+"ssm_out", c.HiddenSize, s.inner)
+	if !l.ok() {
+		return m
+	}
+	m.gate.w, m.in.w = parts[0], parts[1]
+	r.arrange(filters, bias)
+	m.id = l.recur(i, r)
+	return m
+}
+
+func (m *mamba2) forward(p *pass, c *Config, y, h []float32) {
+	z, in, out := p.matrix(&p.gate, m.inner), p.matrix(&p.q, m.width), p.matrix(&p.a, m.inner)
+	p.matmul(h, c.HiddenSize, m.gate.times(z), m.in.times(in))
+	p.recur(m.id, out, in)
+	p.gateMul(z, out, silu)
+	p.norm(z, z, m.norm)
+	p.matmul(z, m.inner, m.out.times(y))
+}
+
+// mambaHeads is Mamba-2 as a recurrence. A unit is a few heads of a group; it has the convolution of its x and of the group's b and c.
+// Its state is the last taps-1 inputs of the convolution, and [each][S][dim].
+type mambaHeads struct {
+	mambaSizes
+	dim             int // P = I/N
+	each            int // heads of a unit
+	filters, biases []float32
+	dtBias, a, skip []float32 // [N]
+}
+
+// unitHeads is how many heads a unit has at most: they share the convolution of b and c.
+const unitHeads = 8
+
+// arrange cuts the filters [taps][channels] and biases of the convolution into units.
+func (m *mambaHeads) arrange(filters, biases []float32) {
+	m.each = 1
+	for n := unitHeads; n > 1; n /= 2 {
+		if m.heads/m.groups%n == 0 && m.heads/n >= min(m.heads, 4) {
+			m.each = n
+			break
+		}
+	}
+	channels := m.inner + 2*m.groups*m.state
+	for u := range m.heads / m.each {
+		for tap := range m.taps {
+			m.filters = m.gather(m.filters, u, filters[tap*channels:(tap+1)*channels])
+		}
+		m.biases = m.gather(m.biases, u, biases)
+	}
+}
+
+// channels is the number of a unit's channels.
+func (m *mambaHeads) channels() int { return m.each*m.dim + 2*m.state }
+
+// gather appends what a unit has of all channels: its heads' x, its group's b and c.
+func (m *mambaHeads) gather(dst []float32, unit int, all []float32) []float32 {
+	n, group := m.each*m.dim, unit*m.each/(m.heads/m.groups)
+	dst = append(dst, all[unit*n:(unit+1)*n]...)
+	b := all[m.inner+group*m.state:]
+	c := all[m.inner+(m.groups+group)*m.state:]
+	return append(append(dst, b[:m.state]...), c[:m.state]...)
+}
+
+func (m *mambaHeads) shape() recurrentShape {
+	n := m.channels()
+	return recurrentShape{units: m.heads / m.each, state: (m.taps-1)*n + m.each*m.state*m.dim,
+		input: m.inner + 2*m.groups*m.state + m.heads, output: m.inner, scratch: 2*n + m.dim}
+}
+
+func (m *mambaHeads) step(t *tensor.Runtime, unit int, state, in, out, scratch []float32) {
+	n := m.channels()
+	raw, x, scaled := scratch[:0:n], scratch[n:2*n], scratch[2*n:]
+	raw = m.gather(raw, unit, in)
+	history, heads := state[:(m.taps-1)*n], state[(m.taps-1)*n:]
+	t.ConvStep(x, history, raw, m.filters[unit*m.taps*n:(unit+1)*m.taps*n])
+	for i, b := range m.biases[unit*n : (unit+1)*n] {
+		x[i] += b
+	}
+	tensor.SiLU(x)
+	b, c := x[m.each*m.dim:][:m.state], x[m.each*m.dim+m.state:]
+	for i := range m.each {
+		h := unit*m.each + i
+		dt := tensor.Softplus(in[len(in)-m.heads+h] + m.dtBias[h])
+		var y []float32
+		if out != nil {
+			y = out[h*m.dim : (h+1)*m.dim]
+		}
+		t.Mamba2Step(y, heads[i*m.state*m.dim:(i+1)*m.state*m.dim], x[i*m.dim:(i+1)*m.dim], b, c, dt, tensor.Exp(dt*m.a[h]), m.skip[h], scaled)
+	}
+}

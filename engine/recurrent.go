@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// A recurrent layer folds the text into a state of a fixed size, token by token: what a token adds cannot be taken out again. A session
+// keeps, besides the state, copies of it at a few earlier points, and a journal of what the latest tokens gave the layers. From a point
+// and the journal every state since the point is recomputed by the same steps, without the weights.
+//
+// A draft's chain moves the state on; Truncate makes the next pass begin at the nearest point and take the steps again that remain. A
+// tree leaves the state where it is: each node's path is walked from there, and Commit moves the path's journal entries together,
+// which the next pass steps through first.
+
+// recurrence is the recurrent part of a layer. Its units (heads, or groups of channels) do not depend on each other.
+type recurrence interface {
+	shape() recurrentShape
+	// step takes a unit by one token: it changes its state and writes its part of out. out may be nil: then only the state moves
+	// on. in is the token's inputs of all units.
+	step(t *tensor.Runtime, unit int, state, in, out, scratch []float32)
+}
+
+// recurrentShape is the sizes of a recurrence, in float32 numbers.
+type recurrentShape struct {
+	units   int
+	state   int // of a unit; zeros before the first token
+	input   int // of a token: what the journal keeps
+	output  int // of a token
+	scratch int // of a unit's step
+}
+
+// recurrentLayer is a layer of a model with a recurrence.
+type recurrentLayer struct {
+	recurrence
+	recurrentShape
+	layer int
+}
+
+// recur adds a recurrence to the model and returns its number.
+func (l *loader) recur(layer int, r recurrence) int {
+	l.recurrent = append(l.recurrent, recurrentLayer{r, r.shape(), layer})
+	return len(l.recurrent) - 1
+}
+
+const (
+	journalTokens = 128               // that a journal has room for at first; a longer draft makes it longer
+	journalMost   = 256               // tokens of a longer one; the nodes of a tree come on top
+	pointStep     = journalTokens / 2 // tokens between points; a session can always be cut back by about as many
+	replayMost    = 8                 // tokens whose steps a pass takes again before it makes a point to save that the next time
+	nearPoints    = 4                 // most points that the journal leads on from
+
+	// keptBytes is the memory for points further back, by which a session's beginning can be used again. They lie 256 tokens apart, or
+	// twice as many as often as is needed to stay within the budget.
+	keptBytes = 64 << 20
+	keptMost  = 64
+	keptStep  = 256
+)
+
+// point is the states of all recurrent layers after a number of tokens.
+type point struct {
+	at     int
+	state  []float32
+	shared bool // by a fork
+}
+
+// recurrent is the state of a session's recurrent layers.
+type recurrent struct {
+	layers []recurrentLayer // of the model, those that the session computes
+	size   int              // numbers of all layers' states
+	first  []int            // of a layer in them
+
+	state []float32 // after at tokens
+	at    int       // -1: not known
+
+	points []point // ascending
+	spare  []point // whose memory is free
+	step   int     // tokens between points that the journal does not reach
+
+	journal  [][]float32 // [layers][capacity][input]; token i is at i mod capacity
+	capacity int
+	from, n  int // the journal has the inputs of tokens from … from+n-1
+}
+
+// newRecurrent is the state of an empty session; nil if the model's first layers have none.
+func (m *Model) newRecurrent(layers int) *recurrent {
+	r := &recurrent{step: keptStep}
+	for i, l := range m.recurrent {
+		if l.layer < layers {
+			r.layers = m.recurrent[:i+1]
+			r.first = append(r.first, r.size)
+			r.size += l.units * l.state
+		}
+	}
+	if r.size == 0 {
+		return nil
+	}
+	r.state = make([]float32, r.size)
+	r.grow(journalTokens)
+	return r
+}
+
+// grow makes room for so many tokens in the journal.
+func (r *recurrent) grow(capacity int) {
+	if capacity <= r.capacity {
+		return
+	}
+	old, oldCapacity := r.journal, r.capacity
+	r.journal, r.capacity = make([][]float32, len(r.layers)), capacity
+	for l := range r.layers {
+		r.journal[l] = make([]float32, capacity*r.layers[l].input)
+		for i := r.from; i < r.from+r.n; i++ {
+			n := r.layers[l].input
+			copy(r.entry(l, i), old[l][i%oldCapacity*n:][:n])
+		}
+	}
+}
+
+// entry is the inputs of token i of layer l in the journal.
+func (r *recurrent) entry(l, i int) []float32 {
+	n := r.layers[l].input
+	at := i % r.capacity * n
+	return r.journal[l][at : at+n : at+n]
+}
+
+// unit is a unit's part of the states of all layers.
+func (r *recurrent) unit(state []float32, l, u int) []float32 {
+	n := r.layers[l].state
+	at := r.first[l] + u*n
+	return state[at : at+n : at+n]
+}
+
+// last is the index of the last point at or before n, -1 for the beginning of the text.
+func (r *recurrent) last(n int) int {
+	for i := len(r.points) - 1; i >= 0; i-- {
+		if r.points[i].at <= n {
+			return i
+		}
+	}
+	return -1
+}
+
+// restorable is the greatest number of tokens, at most n, that the state is there for, or can be stepped to.
+func (r *recurrent) restorable(n int) int {
+	at := 0
+	if i := r.last(n); i >= 0 {
+		at = r.points[i].at
+	}
+	if r.at >= 0 && r.at <= n {
+		at = max(at, r.at)
+	}
+	if end := r.from + r.n; at >= r.from && end > at {
+		return min(n, end)
+	}
+	return at
+}
+
+// rewind forgets what comes after n tokens, which is restorable.
+func (r *recurrent) rewind(n int) {
+	if r.at > n {
+		r.at = -1
+	}
+	for len(r.points) > 0 && r.points[len(r.points)-1].at > n {
+		r.drop(len(r.points) - 1)
+	}
+	r.n = max(0, min(r.n, n-r.from))
+}
+
+// drop gives up a point.
+func (r *recurrent) drop(i int) {
+	if p := r.points[i]; !p.shared && len(r.spare) < 2 {
+		r.spare = append(r.spare, p)
+	}
+	r.points = slices.Delete(r.points, i, i+1)
+}
+
+// room is memory for a point.
+func (r *recurrent) room() []float32 {
+	if n := len(r.spare); n > 0 {
+		p := r.spare[n-1]
+		r.spare = r.spare[:n-1]
+		return p.state
+	}
+	return make([]float32, r.size)
+}
+
+// reach makes from the first token of the journal, and decides what becomes of the points before it.
+func (r *recurrent) reach(from int) {
+	if from <= r.from {
+		return
+	}
+	r.n = max(0, r.n-(from-r.from))
+	r.from = from
+	most := min(keptMost, keptBytes/(4*r.size))
+	for near := r.thin(r.last(from-1) + 1); near > most; near = r.thin(near) {
+		r.step *= 2
+	}
+}
+
+// thin drops those of the first n points that are less than a step from the one before, and returns how many remain.
+func (r *recurrent) thin(n int) int {
+	kept, before := 0, 0
+	for range n {
+		if p := r.points[kept]; p.at-before >= r.step {
+			kept, before = kept+1, p.at
+		} else {
+			r.drop(kept)
+		}
+	}
+	return kept
+}
+
+// add adds a point, which is the last one, and drops the one among those near it that its neighbours make up for best.
+func (r *recurrent) add(p point) {
+	r.points = append(r.points, p)
+	first := r.last(r.from-1) + 1
+	if len(r.points)-first <= nearPoints {
+		return
+	}
+	least := first + 1
+	for i := least + 1; i < len(r.points)-1; i++ {
+		if r.points[i+1].at-r.points[i-1].at < r.points[least+1].at-r.points[least-1].at {
+			least = i
+		}
+	}
+	r.drop(least)
+}
+
+// commit moves the journal's entries of a path of a tree, which follows the first start tokens, together.
+func (r *recurrent) commit(start int, path []int32) {
+	if r.from+r.n != start {
+		return // nothing was computed
+	}
+	for i, j := range path {
+		if int(j) != i {
+			for l := range r.layers {
+				copy(r.entry(l, start+i), r.entry(l, start+int(j)))
+			}
+		}
+	}
+	r.n += len(path)
+}
+
+// fork is a copy for a session of the first n tokens, which is restorable.
+func (r *recurrent) fork(n int) *recurrent {
+	f := &recurrent{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, capacity: r.capacity, from: r.from, n: r.n}
+	f.state = slices.Clone(r.state)
+	for i := range r.points {
+		r.points[i].shared = true
+	}
+	f.points = slices.Clone(r.points)
+	for _, j := range r.journal {
+		f.journal = append(f.journal, slices.Clone(j))
+	}
+	f.rewind(n)
+	return f
+}
+
+// bytes is the memory of states, points and journal.
+func (r *recurrent) bytes() int64 {
+	n := len(r.state)
+	for _, p := range r.points {
+		n += len(p.state)
+	}
+	for _, p := range r.spare {
+		n += len(p.state)
+	}
+	for _, j := range r.journal {
+		n += len(j)
+	}
+	return 4 * int64(n)
+}

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"math"
+	"slices"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// The recurrent layers of the reference: sums over the whole text where the engine keeps a state.
+
+// recurrentSizes are those of recipes with recurrent layers.
+const (
+	recipeTaps, recipeState, recipeGroups = 3, 8, 2
+	recipeMambaHeads, recipeMambaInner    = 4, 128
+	recipeDeltaHeads                      = 6
+)
+
+// recurrentLayer reports whether a layer has no attention.
+func (r *reference) recurrentLayer(l int) bool {
+	if r.arch == "qwen35" {
+		if list, ok := r.f.Value(r.arch + ".attention.recurrent_layers"); ok {
+			return list.([]bool)[l]
+		}
+		return (l+1)%r.integer("full_attention_interval", 4) != 0
+	}
+	list, err := r.f.Uint32s(r.arch + ".attention.head_count_kv")
+	return err == nil && list[l] == 0
+}
+
+// past is what a recurrent layer's tokens have left: the inputs of the convolution, and what the rest of the layer made of each.
+type past struct{ raw, seen [][]float64 }
+
+// convolved is the causal convolution of the last raw inputs, [channels][taps] by w.
+func (p *past) convolved(w []float64) []float64 {
+	n := len(p.raw[0])
+	taps := len(w) / n
+	y := make([]float64, n)
+	for c := range y {
+		for tap := range taps {
+			if at := len(p.raw) - taps + tap; at >= 0 {
+				y[c] += w[c*taps+tap] * p.raw[at][c]
+			}
+		}
+	}
+	return y
+}
+
+func softplus64(x float64) float64 { return math.Log1p(math.Exp(x)) }
+
+func siluEach(x []float64) {
+	for i, v := range x {
+		x[i] = v * sigmoid(v)
+	}
+}
+
+func (r *reference) shortConv(b string, h []float64, p *past) []float64 {
+	in := r.linear(b+"shortconv.in_proj", h)
+	d := len(h)
+	y := make([]float64, d)
+	for i := range y {
+		y[i] = in[i] * in[2*d+i]
+	}
+	p.raw = append(p.raw, y)
+	z := p.convolved(r.t[b+"shortconv.conv.weight"])
+	for i := range z {
+		z[i] *= in[d+i]
+	}
+	return r.linear(b+"shortconv.out_proj", z)
+}
+
+// mamba2 is the sum over the earlier tokens: token j's x, b and dt, decayed by every token after it, and seen by this one's c.
+func (r *reference) mamba2(b string, h []float64, p *past) []float64 {
+	inner, state, heads, groups := r.integer("ssm.inner_size", 0), r.integer("ssm.state_size", 0), r.integer("ssm.time_step_rank", 0), r.integer("ssm.group_count", 0)
+	dim := inner / heads
+	in := r.linear(b+"ssm_in", h)
+	z, raw, dt := in[:inner], in[inner:2*inner+2*groups*state], slices.Clone(in[2*inner+2*groups*state:])
+	p.raw = append(p.raw, raw)
+	conv := p.convolved(r.t[b+"ssm_conv1d.weight"])
+	addTo(conv, r.t[b+"ssm_conv1d.bias"])
+	siluEach(conv)
+	for i := range dt {
+		dt[i] = softplus64(dt[i] + r.t[b+"ssm_dt.bias"][i])
+	}
+	p.seen = append(p.seen, append(conv, dt...))
+	y := make([]float64, inner)
+	for head := range heads {
+		a, group := r.t[b+"ssm_a"][head], head/(heads/groups)
+		c := conv[inner+(groups+group)*state:]
+		decay := 0.0
+		for j := len(p.seen) - 1; j >= 0; j-- {
+			x, dt := p.seen[j], p.seen[j][len(p.seen[j])-heads+head]
+			bc := 0.0
+			for s := range state {
+				bc += x[inner+group*state+s] * c[s]
+			}
+			for i := range dim {
+				y[head*dim+i] += math.Exp(decay) * bc * dt * x[head*dim+i]
+			}
+			decay += dt * a
+		}
+		for i := range dim {
+			y[head*dim+i] += r.t[b+"ssm_d"][head] * conv[head*dim+i]
+		}
+	}
+	for i, v := range z {
+		y[i] *= v * sigmoid(v)
+	}
+	if w := r.t[b+"ssm_norm.weight"]; w != nil {
+		var normed []float64
+		for g := 0; g < inner; g += inner / groups {
+			normed = append(normed, r.normalize(y[g:g+inner/groups], w[g:g+inner/groups], nil)...)
+		}
+		y = normed
+	}
+	return r.linear(b+"ssm_out", y)
+}
+
+// delta is a gated delta net: the state is made anew from all tokens each time.
+func (r *reference) delta(b string, h []float64, p *past) []float64 {
+	s, nk, nv := r.integer("ssm.state_size", 0), r.integer("ssm.group_count", 0), r.integer("ssm.time_step_rank", 0)
+	p.raw = append(p.raw, r.linear(b+"attn_qkv", h))
+	conv := p.convolved(r.t[b+"ssm_conv1d.weight"])
+	siluEach(conv)
+	eps := r.number("attention.layer_norm_rms_epsilon", 0)
+	for at := 0; at < 2*nk*s; at += s {
+		sum := 0.0
+		for _, v := range conv[at : at+s] {
+			sum += v * v
+		}
+		for i := range s {
+			conv[at+i] /= math.Max(math.Sqrt(sum), eps)
+		}
+	}
+	alpha, beta := r.linear(b+"ssm_alpha", h), r.linear(b+"ssm_beta", h)
+	for i := range nv {
+		alpha[i] = math.Exp(r.t[b+"ssm_a"][i] * softplus64(alpha[i]+r.t[b+"ssm_dt.bias"][i]))
+		beta[i] = sigmoid(beta[i])
+	}
+	p.seen = append(p.seen, slices.Concat(conv, alpha, beta))
+	z := r.linear(b+"attn_gate", h)
+	var y []float64
+	for head := range nv {
+		m := make([][]float64, s)
+		for i := range m {
+			m[i] = make([]float64, s)
+		}
+		for _, x := range p.seen {
+			k, v := x[(nk+head%nk)*s:][:s], x[(2*nk+head)*s:][:s]
+			g, beta := x[len(conv)+head], x[len(conv)+nv+head]
+			for j := range s {
+				u := 0.0
+				for i := range s {
+					m[i][j] *= g
+					u += k[i] * m[i][j]
+				}
+				for i := range s {
+					m[i][j] += k[i] * beta * (v[j] - u)
+				}
+			}
+		}
+		out := make([]float64, s)
+		for j := range s {
+			for i := range s {
+				out[j] += conv[head%nk*s+i] * m[i][j] / math.Sqrt(float64(s))
+			}
+		}
+		y = append(y, r.normalize(out, r.t[b+"ssm_norm.weight"], nil)...)
+	}
+	for i, v := range z {
+		y[i] *= v * sigmoid(v)
+	}
+	return r.linear(b+"ssm_out", y)
+}
+
+// recurrent is a recurrent layer, or what is beside the attention of falcon-h1.
+func (r *reference) recurrent(b string, h []float64, p *past) []float64 {
+	switch r.arch {
+	case "lfm2", "lfm2moe":
+		return r.shortConv(b, h, p)
+	case "qwen35":
+		return r.delta(b, h, p)
+	}
+	return r.mamba2(b, h, p)
+}
+
+// hybridRecipes are models with recurrent layers.
+func hybridRecipes() map[string]recipe {
+	type keys = map[string]gguf.Value
+	kv := []uint32{0, 2, 0, 2}
+	mamba := func(more keys) keys {
+		all := keys{"ssm.conv_kernel": uint32(recipeTaps), "ssm.inner_size": uint32(recipeMambaInner), "ssm.state_size": uint32(recipeState),
+			"ssm.time_step_rank": uint32(recipeMambaHeads), "ssm.group_count": uint32(recipeGroups)}
+		for k, v := range more {
+			all[k] = v
+		}
+		return all
+	}
+	delta := keys{"ssm.inner_size": uint32(recipeState * recipeDeltaHeads), "ssm.time_step_rank": uint32(recipeDeltaHeads), "rope.dimension_count": uint32(8),
+		"rope.dimension_sections": []int32{2, 1, 1, 0}}
+	deltaList := mamba(delta)
+	deltaList["attention.recurrent_layers"] = []bool{true, false, true, true}
+	granite := keys{"attention.head_count_kv": kv, "embedding_scale": float32(3), "residual_scale": float32(0.5), "logit_scale": float32(2), "rope.scaling.finetuned": false}
+	return map[string]recipe{
+		"lfm2":         {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps)}},
+		"lfm2 windows": {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps), "attention.sliding_window": uint32(9)}},
+		"lfm2moe": {arch: "lfm2moe", parts: "gate qkhead shortconv embfinal experts choice", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps),
+			"leading_dense_block_count": uint32(1), "expert_count": uint32(recipeExperts), "expert_used_count": uint32(3), "expert_gating_func": uint32(2), "expert_feed_forward_length": uint32(32)}},
+		"granitehybrid": {arch: "granitehybrid", parts: "gate mamba mambanorm", keys: mamba(granite)},
+		"granitehybrid experts": {arch: "granitehybrid", parts: "gate mamba experts", keys: mamba(keys{"attention.head_count_kv": kv, "logit_scale": float32(2),
+			"expert_count": uint32(recipeExperts), "expert_used_count": uint32(3), "expert_shared_feed_forward_length": uint32(32)})},
+		"falcon-h1":     {arch: "falcon-h1", parts: "gate mamba beside barenorm", keys: mamba(nil)},
+		"qwen35":        {arch: "qwen35", parts: "gate qkhead delta ffnpost gates", keys: mamba(delta)},
+		"qwen35 a list": {arch: "qwen35", parts: "gate qkhead delta ffnpost gates untied", keys: deltaList},
+	}
+}
