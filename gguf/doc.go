@@ -13,6 +13,8 @@
 //	t, ok := f.Tensor("output_norm.weight")
 //	r := io.NewSectionReader(f.Reader(), t.Offset, t.Size)
 //
+// [OpenFile] joins the parts of a split model: offsets are then into the files one after the other.
+//
 // # Guarantees
 //
 // Files are untrusted input. Every length and count is checked against the bytes

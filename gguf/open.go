@@ -69,9 +69,11 @@ type File struct {
 	DataOffset int64  // of the tensor data, from the start of the file; at or past its end if there are no tensors
 	KVs        []KV   // the metadata in the file's order
 	Tensors    []Tensor
+	Parts      int // files that the model was split into and this File reads, 1 if it is not split
 
 	keys, tensors map[string]int // indices into KVs and Tensors
 	src           io.ReaderAt
+	size          int64
 	closer        io.Closer
 }
 
@@ -92,7 +94,7 @@ func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 		return nil, fmt.Errorf("%s: %w: it starts with %s", fileName(name), ErrNotGGUF, describeStart(start[:min(len(start), 16)]))
 	}
 	h.next(len(magic))
-	f := &File{Name: name, Version: h.uint32(), Alignment: alignment, src: r}
+	f := &File{Name: name, Version: h.uint32(), Alignment: alignment, Parts: 1, src: r, size: size}
 	switch v := f.Version; {
 	case v == 2 || v == 3 || h.err != nil:
 	case v == 1:
@@ -121,8 +123,23 @@ func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 	return f, nil
 }
 
-// OpenFile opens the named GGUF file. The caller must call [File.Close].
+// OpenFile opens the named GGUF file. If it is a part of a split model, NAME-00001-of-0000N.gguf, it opens the other parts beside it
+// too: the File is the whole model. Parts that are missing or do not belong together give [ErrSplit]. The caller must call
+// [File.Close].
 func OpenFile(name string) (*File, error) {
+	f, err := openOne(name)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := f.openParts()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return whole, nil
+}
+
+// openOne opens a file by itself.
+func openOne(name string) (*File, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
