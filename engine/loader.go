@@ -20,7 +20,7 @@ import (
 // it, so that the architectures can list what they need. Every error names the file and the key or tensor.
 type loader struct {
 	ctx      context.Context
-	t        *tensor.Runtime
+	t        *tensor.Runtime // nil: no weights are read, to describe the file
 	f        *gguf.File
 	arch     string // prefix of the hyperparameters' keys
 	ropeFor  int    // Options.RopeContext
@@ -44,7 +44,10 @@ type loader struct {
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
-	l := &loader{ctx: ctx, t: rt.t, f: f, arch: arch, ropeFor: o.RopeContext, keys: map[string]bool{}, tensors: map[string]bool{}}
+	l := &loader{ctx: ctx, f: f, arch: arch, ropeFor: o.RopeContext, keys: map[string]bool{}, tensors: map[string]bool{}}
+	if rt != nil {
+		l.t = rt.t
+	}
 	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
 		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
@@ -356,6 +359,10 @@ func (l *loader) cut(name string, dims, rows []int) []*tensor.Matrix {
 			to = fit
 		}
 	}
+	if l.t == nil {
+		l.parameters += int64(t.Elements())
+		return make([]*tensor.Matrix, len(rows))
+	}
 	var parts []*tensor.Matrix
 	offset, rowBytes := t.Offset, t.Size/int64(all)
 	for _, n := range rows {
@@ -396,6 +403,9 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 	if t.Size > math.MaxInt/8 {
 		l.keep(fmt.Errorf("%s: tensor %q: %d bytes are too many for this machine: %w", l.f.Name, name, t.Size, tensor.ErrMemory))
 		return nil
+	}
+	if l.t == nil {
+		return make([]float32, t.Elements())
 	}
 	raw := make([]byte, t.Size)
 	x := make([]float32, t.Elements())

@@ -163,21 +163,35 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	if rt == nil {
 		return nil, fmt.Errorf("%s: %w: no runtime", f.Name, ErrUsage)
 	}
-	arch, err := f.String("general.architecture")
+	l, m, err := newModel(ctx, rt, f, o)
 	if err != nil {
 		return nil, err
 	}
-	build, ok := architectures[arch]
-	if !ok && arch != eagleArch {
-		return nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
+	m.read(l, o)
+	if !l.ok() {
+		m.Close()
+		return nil, l.err
+	}
+	l.progress.finish()
+	return m, nil
+}
+
+// newModel is a model of which nothing but the tokenizer has been read, and what reads the rest. Without a Runtime it reads no weights.
+func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loader, *Model, error) {
+	arch, err := f.String("general.architecture")
+	if err != nil {
+		return nil, nil, err
+	}
+	if architectures[arch] == nil && arch != eagleArch {
+		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
 	}
 	tokenizer, err := ReadTokenizer(f)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l, err := newLoader(ctx, rt, f, o, arch)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}}
 	for _, kv := range f.KVs {
@@ -185,9 +199,16 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 			m.metadata[kv.Key] = kv.Value
 		}
 	}
+	return l, m, nil
+}
+
+// read reads the model's hyperparameters and tensors. The loader has the error.
+func (m *Model) read(l *loader, o Options) {
+	f, arch := l.f, l.arch
 	c := &m.config
 	c.Architecture, c.Name = arch, f.Name
 	if f.Has("general.name") {
+		var err error
 		c.Name, err = f.String("general.name")
 		l.keep(err)
 	}
@@ -199,8 +220,8 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
 	}
 	switch {
-	case tokenizer != nil:
-		c.Vocab = tokenizer.Size()
+	case m.tokenizer != nil:
+		c.Vocab = m.tokenizer.Size()
 	case f.Has(arch + ".vocab_size"):
 		c.Vocab = l.integer("vocab_size")
 	}
@@ -209,18 +230,12 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 			m.head = l.eagle(c, o.Target)
 			m.net = m.head
 		} else {
-			m.net = l.decoder(c, build(l, c))
+			m.net = l.decoder(c, architectures[arch](l, c))
 		}
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent
 	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()
-	if !l.ok() {
-		m.Close()
-		return nil, l.err
-	}
-	l.progress.finish()
-	return m, nil
 }
 
 // Close frees the weights now instead of when the Model is collected. It waits for the

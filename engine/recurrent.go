@@ -50,6 +50,7 @@ const (
 	pointStep     = journalTokens / 2 // tokens between points; a session can always be cut back by about as many
 	replayMost    = 8                 // tokens whose steps a pass takes again before it makes a point to save that the next time
 	nearPoints    = 4                 // most points that the journal leads on from
+	sparePoints   = 2                 // most points whose memory is kept for others
 
 	// keptBytes is the memory for points further back, by which a session's beginning can be used again. They lie 256 tokens apart, or
 	// twice as many as often as is needed to stay within the budget.
@@ -169,7 +170,7 @@ func (r *recurrent) rewind(n int) {
 
 // drop gives up a point.
 func (r *recurrent) drop(i int) {
-	if p := r.points[i]; !p.shared && len(r.spare) < 2 {
+	if p := r.points[i]; !p.shared && len(r.spare) < sparePoints {
 		r.spare = append(r.spare, p)
 	}
 	r.points = slices.Delete(r.points, i, i+1)

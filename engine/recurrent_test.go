@@ -295,7 +295,7 @@ func TestRecurrentPoints(t *testing.T) {
 			if back := max(0, n-20); r.restorable(back) != back {
 				t.Fatalf("%d tokens, 20 fewer: restorable is %d; points %d, journal %d to %d", n, r.restorable(back), at(r.points), r.from, r.from+r.n)
 			}
-			if len(r.points) > most+nearPoints || len(r.points)+len(r.spare) > most+nearPoints+2 {
+			if len(r.points) > most+nearPoints || len(r.points)+len(r.spare) > most+nearPoints+sparePoints {
 				t.Fatalf("%d tokens: %d points and %d more, %d may be kept", n, len(r.points), len(r.spare), most)
 			}
 			if !slices.IsSortedFunc(r.points, func(a, b point) int { return a.at - b.at }) {

@@ -133,8 +133,17 @@ func (s *summary) lines() (list [][2]string) {
 	if s.KVBytes > 0 {
 		memory += fmt.Sprintf("; %s of keys and values per 1,000 tokens (f16, %s with --kv q8_0)", size(int64(1000*s.KVBytes)), size(int64(1000*s.KVBytes*bytesPerValue("q8_0")/bytesPerValue("f16"))))
 	}
+	if s.WindowBytes > 0 {
+		memory += fmt.Sprintf("; at most %s of those in layers with a window, which keep %d tokens", size(s.WindowBytes), s.Window)
+	}
+	if s.StateBytes > 0 {
+		memory += fmt.Sprintf("; %s of recurrent state, up to %s with what a session keeps to go back", size(s.StateBytes), size(s.StateMost))
+	}
 	if s.Parameters > 0 {
 		add("memory", "%s", memory)
+	}
+	if s.Files > 1 {
+		add("files", "%d", s.Files)
 	}
 	if s.Runs {
 		add("runs", "yes, as far as the header tells")

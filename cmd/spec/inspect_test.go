@@ -91,7 +91,6 @@ func TestKinds(t *testing.T) {
 		"typed projector": {header(t, "x", gguf.F16, arch("x"), typ("mmproj")), []string{"mmproj"}},
 		"imatrix":         {header(t, "x", gguf.F32, arch("llama"), typ("imatrix")), []string{"importance matrix"}},
 		"draft head":      {header(t, "x", gguf.F16, arch("eagle3")), []string{"EAGLE-3"}},
-		"split":           {header(t, "x", gguf.F16, arch("llama"), gguf.KV{Key: "split.count", Value: uint16(3)}), []string{"3 parts"}},
 		"vocabulary":      {header(t, "x", none, arch("llama")), []string{"vocabulary"}},
 		"architecture":    {header(t, "x", gguf.F16, arch("rwkv9")), []string{`"rwkv9"`, "known: ", "llama", "gpt2"}},
 	} {
@@ -117,6 +116,113 @@ func TestKinds(t *testing.T) {
 	}
 	if names := knownTypes(); !slices.Contains(names, "Q4_K") || !slices.Contains(names, "BF16") || slices.Contains(names, "I8") || slices.Contains(names, "IQ1_S") {
 		t.Errorf("known types %v", names)
+	}
+}
+
+// A part of a split model without the others, and a model whose parts are all there.
+func TestSplitModel(t *testing.T) {
+	r := testdata.Target()
+	f, err := gguf.Open(r, r.Size(), "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	const parts = 3
+	var first string
+	for i := range parts {
+		var kvs []gguf.KV
+		if i == 0 {
+			kvs = append(kvs, f.KVs...)
+		}
+		kvs = append(kvs, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(parts)}, gguf.KV{Key: "split.tensors.count", Value: int32(len(f.Tensors))})
+		var tensors []gguf.TensorSource
+		for _, x := range f.Tensors[i*len(f.Tensors)/parts : (i+1)*len(f.Tensors)/parts] {
+			tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
+				_, err := io.Copy(w, io.NewSectionReader(f.Reader(), x.Offset, x.Size))
+				return err
+			}})
+		}
+		var b bytes.Buffer
+		if err := gguf.Write(&b, kvs, tensors); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, fmt.Sprintf("m-%05d-of-%05d.gguf", i+1, parts))
+		if i == 0 {
+			first = path
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if i == parts-1 {
+			break
+		}
+		for _, args := range [][]string{{"inspect", first}, {"generate", "-m", first, "-p", "x"}} {
+			_, errs, code := spec(t, "", args...)
+			if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, fmt.Sprintf("part %d of 3, m-%05d-of-00003.gguf", i+2, i+2)) {
+				t.Errorf("%s of %d parts: exit %d, %q", args[0], i+1, code, errs)
+			}
+		}
+	}
+	words := strings.Join(strings.Fields(done(t, "", "inspect", first)), " ")
+	for _, part := range []string{"files 3", "runs yes", "shape 6 layers"} {
+		if !strings.Contains(words, part) {
+			t.Errorf("no %q in %q", part, words)
+		}
+	}
+	whole, split := done(t, "", "generate", "-p", "func ", "-n", "20", "--temp", "0"), done(t, "", "generate", "-m", first, "-p", "func ", "-n", "20", "--temp", "0")
+	if whole != split {
+		t.Errorf("the whole model writes %q, the split one %q", whole, split)
+	}
+}
+
+// The memory of sessions with windows and recurrent layers, against what a session takes.
+func TestSessionMemory(t *testing.T) {
+	shared := filepath.Join("..", "..", "..", "shared", "families", "models")
+	if _, err := os.Stat(shared); err != nil {
+		t.Skip("needs ../shared/families beside the checkout")
+	}
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for name, says := range map[string]string{
+		"gemma3": "at most", "gpt-oss": "at most", "lfm2": "recurrent state", "qwen35": "recurrent state", "falcon-h1": "recurrent state", "qwen3": "per 1,000 tokens",
+	} {
+		path := filepath.Join(shared, name+".gguf")
+		f, err := gguf.OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := summarize(f)
+		f.Close()
+		if !s.Runs {
+			t.Errorf("%s does not run: %s", name, s.Reason)
+		}
+		m, err := engine.Open(t.Context(), rt, path, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, c := m.Describe(), m.Config()
+		session, err := m.NewSession(engine.SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := min(c.Context, 512)
+		for range n {
+			if _, err := session.Eval(t.Context(), []int32{7}, nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := int64(s.KVBytes*float64(n)) + min(s.WindowBytes, int64(n)*s.WindowBytes/max(1, int64(s.Window)))
+		if got := session.Bytes() - want; got < d.Recurrent.State || got > s.StateMost {
+			t.Errorf("%s: a session of %d tokens takes %d bytes, %d of them beside keys and values; predicted %d to %d", name, n, session.Bytes(), got, d.Recurrent.State, s.StateMost)
+		}
+		if words := strings.Join(strings.Fields(done(t, "", "inspect", path)), " "); !strings.Contains(words, says) {
+			t.Errorf("%s: no %q in %q", name, says, words)
+		}
+		session.Close()
+		m.Close()
 	}
 }
 

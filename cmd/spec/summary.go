@@ -51,7 +51,7 @@ func kindOf(f *gguf.File) string {
 	switch parts, err := integerOf(f, "split.count"); {
 	case f.Has("adapter.type"):
 		return kindAdapter
-	case err == nil && parts > 1:
+	case err == nil && parts > int64(f.Parts):
 		return kindPart
 	case len(f.Tensors) == 0:
 		return kindVocabulary
@@ -80,7 +80,12 @@ type summary struct {
 	Pre          string      `json:"pre_tokenizer,omitempty"` // tokenizer.ggml.pre
 	Template     int         `json:"chat_template_bytes"`
 	WeightBytes  int64       `json:"weight_memory_bytes"`       // in memory; 0 where a type is not supported
-	KVBytes      float64     `json:"kv_bytes_per_token"`        // in f16, of a full window; 0 where the header does not give it
+	KVBytes      float64     `json:"kv_bytes_per_token"`        // in f16, of the layers that keep the whole text; 0 where the header does not give it
+	WindowBytes  int64       `json:"window_bytes"`              // in f16, the most that layers with a window keep, but for the rest of a page
+	Window       int         `json:"n_window,omitempty"`        // tokens that they keep: their window's and 512 more
+	StateBytes   int64       `json:"state_bytes"`               // of recurrent layers
+	StateMost    int64       `json:"state_bytes_most"`          // with the copies and the journal that a session may have
+	Files        int         `json:"n_files"`                   // that the model is split into
 	Runs         bool        `json:"runs"`                      // as far as the header tells
 	Reason       string      `json:"runs_not_reason,omitempty"` // why it does not run
 }
@@ -131,11 +136,31 @@ func summarize(f *gguf.File) *summary {
 		s.Template = len(template)
 	}
 	s.types(f)
-	s.KVBytes = kvBytesPerToken(f, s)
+	s.KVBytes, s.Files = kvBytesPerToken(f, s), f.Parts
+	if d, err := engine.Describe(f); err == nil {
+		s.memory(d)
+	}
 	s.WeightBytes = memoryOfWeights(f)
 	s.Reason = s.refusal(f)
 	s.Runs = s.Reason == ""
 	return s
+}
+
+// memory is what a session takes.
+func (s *summary) memory(d *engine.Description) {
+	s.KVBytes, s.StateBytes, s.StateMost = 0, d.Recurrent.State, d.Recurrent.Most()
+	for _, c := range d.Caches {
+		bytes, err := c.Bytes("f16")
+		if err != nil {
+			continue
+		}
+		if c.Window == 0 {
+			s.KVBytes += float64(bytes)
+			continue
+		}
+		n := c.Most(int(s.Context))
+		s.WindowBytes, s.Window = s.WindowBytes+int64(n)*bytes, max(s.Window, n)
+	}
 }
 
 // types counts parameters, and tensors and bytes by type.
@@ -160,7 +185,7 @@ func (s *summary) refusal(f *gguf.File) string {
 	switch {
 	case s.Kind == kindPart:
 		n, _ := integerOf(f, "split.count")
-		return fmt.Sprintf("it is one of %d parts of a split model, which are not supported: merge them first", n)
+		return fmt.Sprintf("it is one of the %d parts of a split model, and the others are not beside it", n)
 	case s.Kind == kindDraftHead:
 		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
 	case s.Kind != kindModel:
@@ -174,6 +199,9 @@ func (s *summary) refusal(f *gguf.File) string {
 		}
 	}
 	if _, err := engine.ReadTokenizer(f); err != nil {
+		return strings.TrimPrefix(err.Error(), f.Name+": ")
+	}
+	if _, err := engine.Describe(f); err != nil {
 		return strings.TrimPrefix(err.Error(), f.Name+": ")
 	}
 	return ""

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// Description is what a model's file says of its memory, as far as that is not its weights.
+type Description struct {
+	Config    Config
+	Caches    []CacheShape
+	Recurrent RecurrentSize
+}
+
+// RecurrentSize is the memory of the recurrent layers of a session, in bytes. The zero value is that of a model without any.
+type RecurrentSize struct {
+	Layers int
+	State  int64 // all layers' states; a session has a few copies
+	Token  int64 // what the journal keeps of a token
+}
+
+// Most is the most that a session takes for its recurrent layers unless drafts are longer than 64 tokens: the state, copies to go back
+// to, and the journal.
+func (r RecurrentSize) Most() int64 {
+	if r.Layers == 0 {
+		return 0
+	}
+	copies := int64(1+nearPoints+sparePoints) + min(keptMost, keptBytes/max(1, r.State))
+	return copies*r.State + journalTokens*r.Token
+}
+
+// Describe reads a file's header as [Open] does, and no weights. Its error is that of Open: a key or a tensor that is not
+// supported. Draft heads cannot be described without their target.
+func Describe(f *gguf.File) (*Description, error) {
+	l, m, err := newModel(context.Background(), nil, f, Options{})
+	if err == nil {
+		m.read(l, Options{})
+		err = l.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.Describe(), nil
+}
+
+// Describe describes the model.
+func (m *Model) Describe() *Description {
+	d := &Description{Config: m.config, Caches: m.Caches(0)}
+	for _, r := range m.recurrent {
+		d.Recurrent.Layers++
+		d.Recurrent.State += 4 * int64(r.units*r.state)
+		d.Recurrent.Token += 4 * int64(r.input)
+	}
+	return d
+}

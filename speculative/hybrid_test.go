@@ -1,0 +1,98 @@
+package speculative_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+// TestHybrids: promise P2 with recurrent layers in the target and in the draft: the same tokens as without speculation, with chains, trees
+// and lookups, greedy and sampled. The draft is the target with its weights rounded, so that some of its tokens are accepted.
+func TestHybrids(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, name := range []string{"lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma3"} {
+		path := "../../shared/families/models/" + name + ".gguf"
+		if _, err := os.Stat(path); err != nil {
+			t.Skip("needs ../shared/families beside the checkout")
+		}
+		open := func(weights string) *engine.Model {
+			m, err := engine.Open(context.Background(), rt, path, engine.Options{Weights: weights})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Close)
+			return m
+		}
+		target, rounded := open(""), open("q8_0")
+		begin := func(m *engine.Model) *engine.Session {
+			s, err := m.NewSession(engine.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Close)
+			return s
+		}
+		prompt := []int32{5, 80, 33, 5, 80, 33, 120, 5, 80}
+		const tokens = 90
+		for _, sampling := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 7}} {
+			var want []int32
+			for what, drafter := range map[string]speculative.Drafter{
+				"": nil, "model": speculative.Model(begin(rounded)), "tree": speculative.Tree(begin(rounded), speculative.TreeOptions{}),
+				"splice": speculative.Splice(begin(rounded), speculative.TreeOptions{}), "n-gram": speculative.NGram(speculative.NGramOptions{}),
+			} {
+				d := speculative.New(begin(target), drafter, speculative.Options{MaxTokens: tokens, Schedule: speculative.Constant(speculative.ConstantOptions{Length: 5})})
+				for turn := range 2 { // the second text begins as the first one
+					var got []int32
+					for token, err := range d.Generate(context.Background(), prompt[:len(prompt)-turn], sampling) {
+						if err != nil {
+							t.Fatalf("%s, %q: %v", name, what, err)
+						}
+						got = append(got, token.ID)
+					}
+					if turn > 0 {
+						continue
+					}
+					alone := plain(t, begin(target), prompt, sampling, tokens)
+					if want == nil {
+						want = alone
+					}
+					if !slices.Equal(got, want) {
+						t.Errorf("%s, drafter %q, temperature %v: %d, expected %d", name, what, sampling.Temperature, got, want)
+					}
+				}
+				if s := d.Stats(); what == "model" && s.Accepted == 0 {
+					t.Errorf("%s: no drafted token is accepted: this shows little", name)
+				}
+			}
+		}
+	}
+}
+
+// plain is decoding with a sampler and nothing else.
+func plain(t *testing.T, s *engine.Session, prompt []int32, o engine.Sampling, n int) (out []int32) {
+	t.Helper()
+	sampler, err := engine.NewSampler(s.Vocab(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := slices.Clone(prompt)
+	next := prompt
+	for range n {
+		logits, err := s.Eval(context.Background(), next, nil, engine.Last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := sampler.Pick(logits.Row(0), text)
+		text, out = append(text, id), append(out, id)
+		next = []int32{id}
+	}
+	return out
+}
