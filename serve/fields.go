@@ -3,6 +3,8 @@ package serve
 import (
 	"math"
 	"strings"
+
+	"github.com/specgo/spec/chat"
 )
 
 // kind says what becomes of a field. What is in no table is refused by name.
@@ -66,7 +68,14 @@ type field struct {
 var fields = append([]field{
 	{"model", honored, formAll, "name of the model; with one model loaded any name is accepted", func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
 
-	{"messages", honored, formChat | formTemplate | formOllamaChat, "the conversation; content is text, or a list of parts of type text", readMessages},
+	{"messages", honored, formChat | formTemplate, "the conversation; content is text, or a list of parts of type text", readMessages},
+	{"messages", honored, formOllamaChat, "the conversation; none only loads the model", func(r *request, v value) *Error {
+		if list, err := v.list(); err == nil && len(list) == 0 {
+			r.messages = []chat.Message{}
+			return nil
+		}
+		return readMessages(r, v)
+	}},
 	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
 	{"tools", honored, formResponses, "functions, in the flat form of this API; other types of tools are refused", readFlatTools},
 	{"tool_choice", honored, formChat | formResponses, `"auto", "none", "required", or one function`, readToolChoice},
@@ -136,7 +145,8 @@ var fields = append([]field{
 	{"timings_per_token", honored, formText, "true: each chunk has timings", func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},
 
 	// Ollama.
-	{"prompt", honored, formOllamaGenerate | formOllamaEmbeddings, "a text", readPrompt},
+	{"prompt", honored, formOllamaGenerate, "a text; none only loads the model", readPrompt},
+	{"prompt", honored, formOllamaEmbeddings, "a text", readPrompt},
 	{"system", honored, formOllamaGenerate | formOllamaShow, "the system message", func(r *request, v value) (e *Error) { r.system, e = v.text(); return }},
 	{"raw", honored, formOllamaGenerate, "true: the prompt is not put into the chat template", func(r *request, v value) (e *Error) { r.raw, e = v.boolean(); return }},
 	{"template", honored, formOllamaGenerate | formOllamaShow, "only empty: templates are Jinja and belong to models", onlyText("")},

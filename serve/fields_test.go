@@ -187,6 +187,9 @@ func TestFields(t *testing.T) {
 				continue
 			}
 			for _, v := range sample.bad {
+				if v == "[]" && form == formOllamaChat {
+					continue // loads the model
+				}
 				status, text, _ := s.do("POST", pathOf(i), bodyWith(form, name, v))
 				if status != 400 || !strings.Contains(text, name) {
 					t.Errorf("%s: %s %s: %d %s", formNames[i], name, v, status, text)

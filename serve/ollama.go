@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -20,11 +21,26 @@ func ollamaError(e *Error) any {
 }
 
 func needOllamaPrompt(_ *Server, r *request) *Error {
-	if r.prompts == nil {
-		return badField("prompt", "missing")
-	}
 	r.wrap = !r.raw
 	return nil
+}
+
+// loads reports whether a request asks for nothing but that the model is loaded.
+func loads(r *request) bool {
+	return len(r.messages) == 0 && (len(r.prompts) == 0 || len(r.prompts) == 1 && !r.prompts[0].given && r.prompts[0].text == "")
+}
+
+// ollamaLoad answers such a request.
+func (s *Server) ollamaLoad(ctx context.Context, r *request, chat bool) (any, error) {
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	f := ollamaForm{reading: &reading{plan: &plan{request: r, m: m}}, chat: chat}
+	line := f.line("", "")
+	line.Done, line.Reason = true, "load"
+	return line, nil
 }
 
 // ollamaAnswer is a line of /api/chat or /api/generate.

@@ -91,6 +91,13 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, 
 		return e
 	}
 	ctx := r.Context()
+	if !ep.sse && (ep.form == formOllamaGenerate || q.messages != nil) && loads(q) {
+		v, err := s.ollamaLoad(ctx, q, ep.form == formOllamaChat)
+		if err == nil {
+			writeJSON(w, http.StatusOK, v)
+		}
+		return err
+	}
 	j, err := s.prepare(ctx, ep, q, true, log)
 	if err != nil {
 		return err
