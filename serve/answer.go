@@ -32,8 +32,8 @@ type callDelta struct {
 
 // tracedToken is a token with who proposed it.
 type tracedToken struct {
-	Text   string `json:"text"`
-	Source source `json:"source"`
+	Text   string             `json:"text"`
+	Source speculative.Source `json:"source"`
 }
 
 // tokenLogprob is a token with its probability, and its alternatives.
@@ -92,11 +92,6 @@ func (r *reading) begin(index int) (list []delta) {
 		a.content, a.length = echo, len(echo)
 		list = append(list, delta{index: index, content: echo})
 	}
-	if r.prefix != "" {
-		if d := (delta{index: index}); a.read(a.parser.Push(r.prefix), &d, r.server()) {
-			list = append(list, d)
-		}
-	}
 	return list
 }
 
@@ -118,7 +113,7 @@ func (r *reading) read(p piece) (d delta, ok bool) {
 	}
 	a.length += len(p.text)
 	if r.trace {
-		d.tokens = []tracedToken{{p.text, p.from}}
+		d.tokens = []tracedToken{{p.text, p.token.Source}}
 		if p.round != nil {
 			d.rounds = []round{*p.round}
 		}
@@ -236,6 +231,8 @@ func addStats(all, s *speculative.Stats) {
 	all.Generated += s.Generated
 	all.Drafted += s.Drafted
 	all.Accepted += s.Accepted
+	all.Forced += s.Forced
+	all.ForcedAccepted += s.ForcedAccepted
 	all.TargetPasses += s.TargetPasses
 	all.Prefill += s.Prefill
 	all.Draft += s.Draft
@@ -256,11 +253,12 @@ type timings struct {
 	PredictedPerSecond float64 `json:"predicted_per_second"`
 	Drafted            int     `json:"draft_n"`
 	Accepted           int     `json:"draft_n_accepted"`
+	Forced             int     `json:"forced_n,omitempty"` // tokens that a grammar left no choice about; not counted as drafted
 }
 
 func newTimings(s *speculative.Stats) *timings {
 	t := &timings{Cached: s.Reused, Prompt: s.Prompt - s.Reused, PromptMS: milliseconds(s.Prefill), Predicted: s.Generated,
-		PredictedMS: milliseconds(s.Total - s.Prefill), Drafted: s.Drafted, Accepted: s.Accepted}
+		PredictedMS: milliseconds(s.Total - s.Prefill), Drafted: s.Drafted, Accepted: s.Accepted, Forced: s.ForcedAccepted}
 	rate := func(n int, ms float64, each, perSecond *float64) {
 		if n > 0 && ms > 0 {
 			*each, *perSecond = ms/float64(n), float64(n)/ms*1000

@@ -1,7 +1,8 @@
 package serve
 
 import (
-	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/specgo/spec/bpe"
@@ -10,66 +11,114 @@ import (
 	"github.com/specgo/spec/grammar"
 )
 
-// constrain binds the request's grammar, or that of a required call, to the model's vocabulary.
+// constrain binds the grammar that the answer must follow to the model's vocabulary: that of the request's format, that of
+// tool calls where they are required or strict, or both.
 func (p *plan) constrain(s *engine.Sampling) error {
-	source := p.constraint
-	switch p.choice.mode {
-	case "required":
-		if source.kind != "" {
-			return badField("tool_choice", "a required call and %s exclude each other", source.field)
-		}
-		var err error
-		if source, err = p.requiredCall(); err != nil {
-			return err
-		}
-	case "none", "auto", "":
-	}
-	if source.kind == "" {
+	content, calls := p.constraint, p.callsConstraint()
+	switch {
+	case p.choice.mode == "required" && content.kind != "":
+		return badField("tool_choice", "a required call and %s exclude each other", content.field)
+	case p.choice.mode == "required" && calls.tools == nil && p.choice.name != "":
+		return badField("tool_choice", "there is no tool %q", clip(p.choice.name))
+	case p.choice.mode == "required" && calls.tools == nil:
+		return badField("tool_choice", "a call is required, and there are no tools")
+	case content.kind == "" && calls.tools == nil:
 		return nil
 	}
-	c, err := p.m.grammars.bind(p.m.tok, source)
+	field := content.field
+	if field == "" {
+		field = calls.field
+	}
+	key := fmt.Sprintf("%s %q %v %v %s", content.kind, content.source, p.reasoning, p.format != nil, calls.key())
+	c, err := p.m.grammars.bind(key, p.m.tok, func() (*grammar.Grammar, error) {
+		if content.kind == "" {
+			return p.callGrammar(calls)
+		}
+		g, err := content.parse()
+		if err != nil || p.format == nil || content.kind == "gbnf" { // a grammar in GBNF is that of the whole answer
+			return g, err
+		}
+		g = p.format.AnswerGrammar(g, p.grammarOptions())
+		if calls.tools == nil {
+			return g, nil
+		}
+		calls.required = true // a call, or an answer in the format
+		other, err := p.callGrammar(calls)
+		if err != nil {
+			return nil, err
+		}
+		return grammar.Choice(g, other), nil
+	})
 	if err != nil {
-		return badField(source.field, "%v", err)
+		return badField(field, "%v", err)
 	}
 	s.Constraint = c
 	return nil
 }
 
-// requiredCall makes the answer a tool call: the mark in front of calls goes into the prompt, and what follows is JSON by
-// the functions' schemas. Reasoning that the template has opened is closed.
-func (p *plan) requiredCall() (c constraintSource, err error) {
-	const field = "tool_choice"
-	tools := p.tools
-	if p.choice.name != "" {
-		tools = nil
+// callsConstraint says which calls must be well formed.
+type callsConstraint struct {
+	tools    []tool
+	required bool
+	parallel bool
+	field    string
+}
+
+func (c *callsConstraint) key() string {
+	if c.tools == nil {
+		return ""
+	}
+	key := fmt.Sprint(c.required, c.parallel)
+	for _, t := range c.tools {
+		key += fmt.Sprintf(" %q %q", t.name, t.parameters)
+	}
+	return key
+}
+
+// callsConstraint is the request's: of required calls, strict tools, calls that may not be several, and calls beside a format.
+func (p *plan) callsConstraint() callsConstraint {
+	c := callsConstraint{parallel: !p.single, field: "tools"}
+	if p.format == nil || !p.offered {
+		return c
+	}
+	strict := slices.ContainsFunc(p.tools, func(t tool) bool { return t.strict })
+	switch {
+	case p.choice.mode == "required" && p.choice.name != "":
+		c.required = true
 		for _, t := range p.tools {
 			if t.name == p.choice.name {
-				tools = []tool{t}
+				c.tools = []tool{t}
 			}
 		}
-		if tools == nil {
-			return c, badField(field, "there is no tool %q", clip(p.choice.name))
-		}
+	case p.choice.mode == "required":
+		c.required, c.tools = true, p.tools
+	case strict, p.single, p.constraint.kind != "" && p.constraint.kind != "gbnf":
+		c.tools = p.tools
 	}
-	if len(tools) == 0 {
-		return c, badField(field, "a call is required, and there are no tools")
+	return c
+}
+
+func (p *plan) grammarOptions() chat.GrammarOptions {
+	return chat.GrammarOptions{Reasoning: p.reasoning, Control: chat.ControlMarks(p.m.tok)}
+}
+
+func (p *plan) callGrammar(c callsConstraint) (*grammar.Grammar, error) {
+	var tools []chat.Tool
+	for _, t := range c.tools {
+		tools = append(tools, chat.Tool{Name: t.name, Parameters: t.parameters})
 	}
-	mark, arguments := "", "arguments"
-	switch p.format.Syntax {
-	case chat.SyntaxJSON:
-	case chat.SyntaxHermes:
-		mark = "<tool_call>\n"
-	case chat.SyntaxLlama3:
-		arguments = "parameters"
-	default:
-		return c, badField(field, "a required call is not supported for the format of %s (%s)", p.m.name, p.format.Syntax)
+	return p.format.ToolGrammar(tools, chat.ToolGrammarOptions{GrammarOptions: p.grammarOptions(), Required: c.required, Parallel: c.parallel})
+}
+
+// parse compiles the request's grammar.
+func (s *constraintSource) parse() (*grammar.Grammar, error) {
+	switch s.kind {
+	case "json":
+		return grammar.ParseJSON(grammar.SchemaOptions{Blanks: true})
+	case "schema":
+		return grammar.ParseSchema(s.source, grammar.SchemaOptions{Spaces: true})
 	}
-	if p.reasoning {
-		mark = p.format.ThinkEnd + "\n\n" + mark
-	}
-	p.prefix = mark
-	schema, err := callSchema(tools, arguments)
-	return constraintSource{"schema", schema, "tools"}, err
+	return grammar.ParseGBNF(string(s.source))
 }
 
 // grammars keeps the constraints of a model: the masks that one request computed serve the next.
@@ -79,29 +128,19 @@ type grammars struct {
 }
 
 type keptGrammar struct {
-	kind, source string
-	constraint   *grammar.Constraint
+	key        string
+	constraint *grammar.Constraint
 }
 
 // maxGrammars is how many constraints are kept for a model.
 const maxGrammars = 32
 
-func (g *grammars) bind(tok *bpe.Tokenizer, s constraintSource) (*grammar.Constraint, error) {
-	if c := g.find(s); c != nil {
+// bind is the constraint of a key, from an earlier request or made now.
+func (g *grammars) bind(key string, tok *bpe.Tokenizer, parse func() (*grammar.Grammar, error)) (*grammar.Constraint, error) {
+	if c := g.find(key); c != nil {
 		return c, nil
 	}
-	var parsed *grammar.Grammar
-	var err error
-	switch s.kind {
-	case "json":
-		parsed, err = grammar.ParseJSON(grammar.SchemaOptions{Blanks: true})
-	case "schema":
-		parsed, err = grammar.ParseSchema(s.source, grammar.SchemaOptions{})
-	case "gbnf":
-		parsed, err = grammar.ParseGBNF(string(s.source))
-	default:
-		err = errors.New("no grammar")
-	}
+	parsed, err := parse()
 	if err != nil {
 		return nil, err
 	}
@@ -116,15 +155,15 @@ func (g *grammars) bind(tok *bpe.Tokenizer, s constraintSource) (*grammar.Constr
 	if len(g.kept) == maxGrammars {
 		g.kept = append(g.kept[:0], g.kept[1:]...)
 	}
-	g.kept = append(g.kept, keptGrammar{s.kind, string(s.source), c})
+	g.kept = append(g.kept, keptGrammar{key, c})
 	return c, nil
 }
 
-func (g *grammars) find(s constraintSource) *grammar.Constraint {
+func (g *grammars) find(key string) *grammar.Constraint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, k := range g.kept {
-		if k.kind == s.kind && k.source == string(s.source) {
+		if k.key == key {
 			g.kept = append(append(g.kept[:i], g.kept[i+1:]...), k)
 			return k.constraint
 		}

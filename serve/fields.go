@@ -189,7 +189,11 @@ var fields = append([]field{
 	}},
 	{"store", accepted, formChat | formResponses, "nothing is stored", nil},
 	{"service_tier", accepted, formChat | formResponses, "there is one", nil},
-	{"parallel_tool_calls", accepted, formChat | formResponses, "the model decides how many calls it writes", nil},
+	{"parallel_tool_calls", honored, formChat | formResponses, "false: at most one call", func(r *request, v value) *Error {
+		several, err := v.boolean()
+		r.single = !several
+		return err
+	}},
 	{"prompt_cache_key", accepted, formChat | formResponses, "common beginnings of prompts are found without it", nil},
 	{"prompt_cache_retention", accepted, formChat | formResponses, "the same", nil},
 	{"prediction", accepted, formChat, "a hint of speed; drafters find repetitions in the prompt", nil},

@@ -120,6 +120,7 @@ var samples = map[string]sample{
 	"parse_special":         {good: []string{`false`}, bad: []string{`1`}},
 	"with_pieces":           {good: []string{`true`}, bad: []string{`1`}},
 	"tokens":                {good: []string{`[1]`, `[]`}, bad: []string{`"x"`, `[-1]`, `[99999999]`, `[1.5]`}},
+	"parallel_tool_calls":   {good: []string{`true`, `false`}, bad: []string{`1`}},
 	"metadata":              {good: []string{`{"a":"b"}`}, bad: []string{`1`}},
 	"return_tokens":         {good: []string{`false`}, bad: []string{`true`}, same: true},
 	"modalities":            {good: []string{`["text"]`}, bad: []string{`["audio"]`}, same: true},

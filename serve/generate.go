@@ -15,25 +15,14 @@ import (
 type piece struct {
 	index int // of the answer
 	token speculative.Token
-	text  string        // the token's, with the spelling of marks
-	top   []engine.Prob // alternatives: P is the logarithm of the probability
-	from  source
+	text  string             // the token's, with the spelling of marks
+	top   []engine.Prob      // alternatives: P is the logarithm of the probability
 	round *round             // that the token is the first of
 	stats *speculative.Stats // so far, if asked for
 	last  bool
 	end   speculative.End
 	err   error
 }
-
-// source says who proposed a token.
-type source string
-
-const (
-	fromTarget  source = "target"
-	fromDraft   source = "draft"
-	fromLookup  source = "lookup"
-	fromGrammar source = "grammar"
-)
 
 // round is what a chunk tells about a round of speculation.
 type round struct {
@@ -121,9 +110,8 @@ type generation struct {
 	key     string // of what is learned
 	closers []func()
 
-	round   *round // waits for its first token
-	lookups *lookups
-	rows    *rowTap
+	round *round // waits for its first token
+	rows  *rowTap
 }
 
 // open makes the decoder: sequences, drafter, and what was learned from earlier texts.
@@ -139,10 +127,7 @@ func (g *generation) open(ctx context.Context) (err error) {
 		return err
 	}
 	g.closers = append(g.closers, target.Close)
-	if g.trace {
-		g.lookups = &lookups{}
-	}
-	drafter, done, err := m.newDrafter(ctx, g.spec, t.prompt, g.lookups)
+	drafter, done, err := m.newDrafter(ctx, g.spec, t.prompt)
 	if err != nil {
 		return err
 	}
@@ -183,15 +168,12 @@ func (g *generation) close() {
 
 // piece tells about a token.
 func (g *generation) piece(t speculative.Token) piece {
-	p := piece{index: g.index, token: t, text: t.Text, from: fromTarget}
+	p := piece{index: g.index, token: t, text: t.Text}
 	if g.format != nil && g.m.tok.IsControl(t.ID) { // decoders leave control tokens out, and the parser needs the marks
 		p.text += g.format.Spell(g.m.tok, t.ID)
 	}
 	if g.rows != nil {
 		p.top = g.rows.next()
-	}
-	if t.Drafted {
-		p.from = g.source(t)
 	}
 	if g.trace {
 		p.round, g.round = g.round, nil
@@ -201,18 +183,6 @@ func (g *generation) piece(t speculative.Token) piece {
 		p.stats = &s
 	}
 	return p
-}
-
-// source says who proposed an accepted token. Where the draft model and a lookup proposed the same, it is the lookup's.
-func (g *generation) source(t speculative.Token) source {
-	switch g.spec.Drafter {
-	case "ngram", "suffix":
-		return fromLookup
-	}
-	if g.lookups != nil && g.lookups.said[place{t.Position, t.ID}] {
-		return fromLookup
-	}
-	return fromDraft
 }
 
 // seconds is a duration in milliseconds, as timings have it.

@@ -20,10 +20,10 @@ type metrics struct {
 	mu       sync.Mutex
 	requests map[requestLabel]int64
 
-	prompt, cached, predicted, drafted, accepted, passes int64
-	promptSeconds, predictedSeconds                      float64
-	answers                                              int64
-	answerSeconds                                        float64
+	prompt, cached, predicted, drafted, accepted, forced, passes int64
+	promptSeconds, predictedSeconds                              float64
+	answers                                                      int64
+	answerSeconds                                                float64
 
 	firstToken, perToken histogram
 }
@@ -91,6 +91,7 @@ func (m *metrics) answered(r *reading) {
 		m.predicted += int64(s.Generated)
 		m.drafted += int64(s.Drafted)
 		m.accepted += int64(s.Accepted)
+		m.forced += int64(s.ForcedAccepted)
 		m.passes += int64(s.TargetPasses)
 		m.promptSeconds += s.Prefill
 		m.predictedSeconds += s.Total - s.Prefill
@@ -142,6 +143,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("spec_prompt_tokens_cached_total", "counter", "Prompt tokens that were in a cache.", float64(m.cached))
 	one("spec_tokens_drafted_total", "counter", "Drafted tokens.", float64(m.drafted))
 	one("spec_tokens_accepted_total", "counter", "Drafted tokens that became part of an answer.", float64(m.accepted))
+	one("spec_tokens_forced_total", "counter", "Tokens that a grammar left no choice about, verified as drafts.", float64(m.forced))
 	one("spec_answers_total", "counter", "Answers, complete or not.", float64(m.answers))
 	one("spec_places", "gauge", "Answers that may be computed at once.", float64(s.o.Parallel))
 	one("spec_queue_capacity", "gauge", "Answers that may wait.", float64(s.o.Queue))

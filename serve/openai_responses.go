@@ -94,7 +94,7 @@ func newResponsesForm(r *reading) form {
 
 // object is the response with what it holds so far.
 func (f *responsesForm) object(status string) *responseObject {
-	o := &responseObject{ID: f.id, Object: "response", Created: f.created, Status: status, Model: f.m.name, Output: f.items, Parallel: true,
+	o := &responseObject{ID: f.id, Object: "response", Created: f.created, Status: status, Model: f.m.name, Output: f.items, Parallel: !f.single,
 		Temperature: f.sampling.Temperature, TopP: f.sampling.TopP, ToolChoice: f.choiceWire(), Tools: []json.RawMessage{}, Truncation: "disabled", Metadata: f.metadata}
 	if o.TopP == 0 && !f.greedy {
 		o.TopP = 1

@@ -17,6 +17,7 @@ type request struct {
 	messages []chat.Message
 	tools    []tool
 	choice   toolChoice
+	single   bool // at most one call
 	kwargs   map[string]any
 	prompts  []prompt
 	wrap     bool   // of Ollama's generate: the prompt is a message, if the model has a template

@@ -43,15 +43,18 @@ func template(t testing.TB, name string) string {
 	return source
 }
 
-// hermes is chatml with tools in the style of Hermes and Qwen, and with reasoning.
+// hermes is chatml with tools in the style of Hermes and Qwen.
 const hermes = `{%- if tools %}<|im_start|>system
 {% for t in tools %}{{ t | tojson }}
 {% endfor %}Answer with <tool_call>{"name": ..., "arguments": ...}</tool_call><|im_end|>
 {% endif %}{%- for m in messages %}<|im_start|>{{ m.role }}
 {{ m.content }}{% if m.tool_calls %}{% for c in m.tool_calls %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}{% endif %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% if enable_thinking %}<think>
-{% endif %}{% endif %}{# </think> "arguments" #}`
+{% endif %}{# "arguments" #}`
+
+// thinking is hermes with reasoning, which the template opens.
+const thinking = hermes + `{% if add_generation_prompt and enable_thinking %}<think>
+{% endif %}{# </think> #}`
 
 // entry offers the embedded pair under a name.
 func entry(t testing.TB, name string) Entry {

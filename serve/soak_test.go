@@ -36,7 +36,7 @@ func mixed(n int) (list []asked) {
 		case 3:
 			list = append(list, asked{"/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":60,"temperature":0.8,"seed":%d,"json_schema":{"type":"object","properties":{"identifier":{"enum":["alpha","beta"]},"n":{"type":"integer","minimum":0,"maximum":99}},"required":["identifier","n"]},%s}`, prompt, i, spec)})
 		case 4:
-			list = append(list, asked{"/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%s}],"max_tokens":60,"seed":%d,"temperature":0.7,"tools":%s,"tool_choice":"required",%s}`, prompt, i,
+			list = append(list, asked{"/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%s}],"max_tokens":60,"seed":%d,"temperature":0.7,"tools":%s,"tool_choice":"required","parallel_tool_calls":false,%s}`, prompt, i,
 				`[{"type":"function","function":{"name":"look_up","parameters":{"type":"object","properties":{"deep":{"type":"boolean"}},"required":["deep"]}}}]`, spec)})
 		case 5:
 			list = append(list, asked{"/v1/embeddings", fmt.Sprintf(`{"input":%s}`, prompt)})

@@ -116,8 +116,8 @@ func newVerifier(s Speculation, temperature float32) speculative.Verifier {
 	return speculative.Match()
 }
 
-// newDrafter makes the drafter of a text and what must be closed after it. seen, if set, is told what lookups propose.
-func (m *loaded) newDrafter(ctx context.Context, s Speculation, prompt []int32, seen *lookups) (d speculative.Drafter, done func(), err error) {
+// newDrafter makes the drafter of a text and what must be closed after it.
+func (m *loaded) newDrafter(ctx context.Context, s Speculation, prompt []int32) (d speculative.Drafter, done func(), err error) {
 	nothing := func() {}
 	switch s.Drafter {
 	case "none":
@@ -134,16 +134,12 @@ func (m *loaded) newDrafter(ctx context.Context, s Speculation, prompt []int32, 
 	if err != nil {
 		return nil, nil, err
 	}
-	sources := speculative.TreeOptions{}
-	if seen != nil {
-		sources.Sources = []speculative.CandidateSource{seen.watch(speculative.SuffixSource(speculative.SuffixOptions{}))}
-	}
 	both := speculative.Tokenizers{Target: m.tok, Draft: m.Draft.Tokenizer()}
 	switch s.Drafter {
 	case "tree":
-		d = speculative.Tree(seq, sources)
+		d = speculative.Tree(seq, speculative.TreeOptions{})
 	case "splice":
-		d = speculative.Splice(seq, sources)
+		d = speculative.Splice(seq, speculative.TreeOptions{})
 	case "model":
 		d = speculative.Model(seq)
 	case "reencode":
@@ -152,29 +148,4 @@ func (m *loaded) newDrafter(ctx context.Context, s Speculation, prompt []int32, 
 		d = speculative.Intersect(seq, both)
 	}
 	return d, seq.Close, nil
-}
-
-// lookups remembers what a lookup proposed as the next token, by the place in the sequence.
-type lookups struct {
-	speculative.CandidateSource
-	said map[place]bool
-}
-
-// place is a token at a position.
-type place struct {
-	position int
-	id       int32
-}
-
-func (l *lookups) watch(s speculative.CandidateSource) speculative.CandidateSource {
-	l.CandidateSource, l.said = s, map[place]bool{}
-	return l
-}
-
-func (l *lookups) Next(path []int32, branch int) (int32, int) {
-	id, match := l.CandidateSource.Next(path, branch)
-	if match > 0 {
-		l.said[place{len(path), id}] = true
-	}
-	return id, match
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 )
 
 // stable replaces what differs from run to run: times, ids and what was cached and drafted.
@@ -57,7 +58,7 @@ func TestStreamBytes(t *testing.T) {
 // A chunk says who wrote its tokens, and the tokens are the text.
 func TestTrace(t *testing.T) {
 	s := newTester(t, nil)
-	for drafter, want := range map[string]source{"model": fromDraft, "suffix": fromLookup, "ngram": fromLookup, "none": fromTarget, "tree": fromDraft} {
+	for drafter, want := range map[string]speculative.Source{"model": speculative.SourceDraft, "suffix": speculative.SourceLookup, "ngram": speculative.SourceLookup, "none": speculative.SourceTarget, "tree": speculative.SourceDraft} {
 		body := `{"prompt":"for i := 0; i < n; i++ {\n\tfor i := 0; i < n; i++ {\n\tfor i := 0;","max_tokens":40,"temperature":0,"stream":true,"timings_per_token":true,` +
 			`"speculation":{"trace":true,"drafter":"` + drafter + `","schedule":"constant","max":4}}`
 		seen := map[string]int{}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -24,7 +23,6 @@ type plan struct {
 	format    *chat.Format // of a conversation's answers; nil: they are plain text
 	offered   bool         // tools are: the answer may hold calls
 	reasoning bool         // the answer begins inside of reasoning
-	prefix    string       // text of the answer that the prompt holds already: the mark in front of a required call
 }
 
 // task is one answer: token ids in, token ids out.
@@ -254,26 +252,4 @@ func (p *plan) isEnd() func(int32) bool {
 		}
 	}
 	return func(id int32) bool { return ends[id] || p.m.tok.IsEOG(id) }
-}
-
-// callSchema is the JSON Schema of a call of one of the tools.
-func callSchema(tools []tool, arguments string) ([]byte, error) {
-	var any []json.RawMessage
-	for _, t := range tools {
-		name, err := json.Marshal(t.name)
-		if err != nil {
-			return nil, err
-		}
-		parameters := t.parameters
-		if parameters == nil {
-			parameters = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		one := fmt.Sprintf(`{"type":"object","properties":{"name":{"const":%s},%q:%s},"required":["name",%q]}`, name, arguments, parameters, arguments)
-		any = append(any, json.RawMessage(one))
-	}
-	if len(any) == 1 {
-		return any[0], nil
-	}
-	list, err := json.Marshal(any)
-	return append(append([]byte(`{"anyOf":`), list...), '}'), err
 }

@@ -59,7 +59,7 @@ test("n, seed, logprobs", async () => {
 });
 
 test("tools", async () => {
-  const ask = { model, messages, tools, tool_choice: "required", max_tokens: 100 };
+  const ask = { model, messages, tools, tool_choice: "required", parallel_tool_calls: false, max_tokens: 100 };
   const answer = await client.chat.completions.create(ask);
   assert.equal(answer.choices[0].finish_reason, "tool_calls");
   const call = answer.choices[0].message.tool_calls[0];
@@ -94,7 +94,7 @@ test("responses", async () => {
   assert.equal(text, answer.output_text);
   assert.equal(last.type, "response.incomplete");
   const flat = [{ type: "function", name: "look_up", parameters: tools[0].function.parameters, strict: true }];
-  const call = await client.responses.create({ model, input: "func main", tools: flat, tool_choice: "required", max_output_tokens: 100 });
+  const call = await client.responses.create({ model, input: "func main", tools: flat, tool_choice: "required", parallel_tool_calls: false, max_output_tokens: 100 });
   assert.equal(call.output[0].type, "function_call");
   await client.responses.create({ model, tools: flat, max_output_tokens: 4, input: [{ role: "user", content: "func main" }, call.output[0], { type: "function_call_output", call_id: call.output[0].call_id, output: "42" }] });
 });
