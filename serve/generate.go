@@ -69,8 +69,7 @@ func (p *plan) answer(ctx context.Context, index int, b *buffer) (last piece) {
 	last = piece{index: index, last: true}
 	defer func() {
 		if x := recover(); x != nil {
-			p.m.server.metrics.panics.Add(1)
-			p.m.server.o.Log.Error("panic in a request", "panic", fmt.Sprint(x), "stack", string(debug.Stack()))
+			p.m.server.panicked(x, debug.Stack())
 			last = piece{index: index, last: true, err: fmt.Errorf("panic: %v", x)}
 		}
 	}()
@@ -84,7 +83,7 @@ func (p *plan) answer(ctx context.Context, index int, b *buffer) (last piece) {
 	overflow := false
 	for token, err := range g.decoder.Generate(ctx, t.prompt, t.sampling) {
 		if err != nil {
-			if last.err = err; token.Text != "" {
+			if last.err = kvError(err); token.Text != "" {
 				b.put(piece{index: index, token: token, text: token.Text})
 			}
 			break
@@ -93,7 +92,7 @@ func (p *plan) answer(ctx context.Context, index int, b *buffer) (last piece) {
 			break
 		}
 	}
-	stats := g.decoder.Stats()
+	stats := g.stats()
 	last.stats, last.end = &stats, stats.End
 	if overflow {
 		last.err = errSlowReader
@@ -106,6 +105,7 @@ type generation struct {
 	*plan
 	task    *task
 	index   int
+	target  sequence
 	decoder *speculative.Decoder
 	key     string // of what is learned
 	closers []func()
@@ -122,12 +122,13 @@ func (g *generation) open(ctx context.Context) (err error) {
 		}
 	}()
 	m, t := g.m, g.task
-	target, err := m.target.open(ctx, t.prompt)
+	target, err := m.target.open(ctx)
 	if err != nil {
 		return err
 	}
+	g.target = target
 	g.closers = append(g.closers, target.Close)
-	drafter, done, err := m.newDrafter(ctx, g.spec, t.prompt)
+	drafter, done, err := m.newDrafter(ctx, g.spec)
 	if err != nil {
 		return err
 	}
@@ -166,6 +167,13 @@ func (g *generation) close() {
 	g.closers = nil
 }
 
+// stats are the text's figures so far.
+func (g *generation) stats() speculative.Stats {
+	s := g.decoder.Stats()
+	s.Reused = min(s.Reused+g.target.Reused(), s.Prompt)
+	return s
+}
+
 // piece tells about a token.
 func (g *generation) piece(t speculative.Token) piece {
 	p := piece{index: g.index, token: t, text: t.Text}
@@ -179,7 +187,7 @@ func (g *generation) piece(t speculative.Token) piece {
 		p.round, g.round = g.round, nil
 	}
 	if g.wantTimings {
-		s := g.decoder.Stats()
+		s := g.stats()
 		p.stats = &s
 	}
 	return p

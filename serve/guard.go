@@ -123,9 +123,14 @@ func (s *Server) recovered(err *error) {
 	if x == http.ErrAbortHandler {
 		panic(x)
 	}
-	s.metrics.panics.Add(1)
-	s.o.Log.Error("panic in a request", "panic", fmt.Sprint(x), "stack", string(debug.Stack()))
+	s.panicked(x, debug.Stack())
 	*err = fmt.Errorf("panic: %v", x)
+}
+
+// panicked counts and logs a panic that ended a request.
+func (s *Server) panicked(v any, stack []byte) {
+	s.metrics.panics.Add(1)
+	s.o.Log.Error("panic in a request", "panic", fmt.Sprint(v), "stack", string(stack))
 }
 
 // shapeOf is the shape of errors of a path.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/specgo/spec/engine"
 )
 
 // metrics are counted since the server was made.
@@ -135,7 +137,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("llamacpp:prompt_seconds_total", "counter", "Time of computing prompts.", m.promptSeconds)
 	one("llamacpp:tokens_predicted_total", "counter", "Generated tokens.", float64(m.predicted))
 	one("llamacpp:tokens_predicted_seconds_total", "counter", "Time of generating, summed over answers.", m.predictedSeconds)
-	one("llamacpp:n_decode_total", "counter", "Passes that verified and generated, summed over answers.", float64(m.passes))
+	one("spec_answer_passes_total", "counter", "Passes of the target, summed over answers: those that share one count it each.", float64(m.passes))
 	one("llamacpp:prompt_tokens_seconds", "gauge", "Prompt tokens per second, of each answer by itself.", rate(m.prompt, m.promptSeconds))
 	one("llamacpp:predicted_tokens_seconds", "gauge", "Generated tokens per second, of each answer by itself.", rate(m.predicted, m.predictedSeconds))
 	one("llamacpp:requests_processing", "gauge", "Answers that are computed.", float64(busy))
@@ -165,15 +167,41 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, b.String())
 }
 
+// modelGauges are what is known of a model in memory: of its target's scheduler.
+var modelGauges = []struct {
+	name, kind, help string
+	value            func(m *loaded, s engine.SchedulerStats) float64
+}{
+	{"llamacpp:n_decode_total", "counter", "Passes over the target's weights.", func(_ *loaded, s engine.SchedulerStats) float64 { return float64(s.Passes) }},
+	{"llamacpp:n_busy_slots_per_decode", "gauge", "Sequences that share a pass, on average.", func(_ *loaded, s engine.SchedulerStats) float64 {
+		return float64(s.Segments) / float64(max(s.Passes, 1))
+	}},
+	{"llamacpp:kv_cache_usage_ratio", "gauge", "Memory of keys and values, of what there may be; 0 without a bound.", func(_ *loaded, s engine.SchedulerStats) float64 {
+		return float64(s.KVBytes) / float64(max(s.KVBudget, 1)) * min(float64(s.KVBudget), 1)
+	}},
+	{"spec_kv_bytes", "gauge", "Memory of the target's keys and values.", func(_ *loaded, s engine.SchedulerStats) float64 { return float64(s.KVBytes) }},
+	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.", func(_ *loaded, s engine.SchedulerStats) float64 { return float64(s.Preemptions) }},
+	{"spec_model_bytes", "gauge", "Memory of the weights, with those of the draft.", func(m *loaded, _ engine.SchedulerStats) float64 {
+		n := m.Target.Bytes()
+		if m.Draft != nil {
+			n += m.Draft.Bytes()
+		}
+		return float64(n)
+	}},
+}
+
 // writeModelMetrics writes what is known of the models in memory.
 func (s *Server) writeModelMetrics(b *strings.Builder) {
-	fmt.Fprintf(b, "# HELP spec_model_bytes Memory of a model's weights, with its draft.\n# TYPE spec_model_bytes gauge\n")
-	for _, m := range s.models.resident() {
-		bytes := m.Target.Bytes()
-		if m.Draft != nil {
-			bytes += m.Draft.Bytes()
+	models := s.models.resident()
+	for _, g := range modelGauges {
+		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", g.name, g.help, g.name, g.kind)
+		for _, m := range models {
+			var stats engine.SchedulerStats
+			if c, ok := m.target.(*shared); ok {
+				stats = c.Stats()
+			}
+			fmt.Fprintf(b, "%s{model=%s} %s\n", g.name, label(m.name), number(g.value(m, stats)))
 		}
-		fmt.Fprintf(b, "spec_model_bytes{model=%s} %d\n", label(m.name), bytes)
 	}
 }
 

@@ -255,7 +255,7 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		}
 	}
 	o := engine.SessionOptions{Context: m.context, KV: s.o.KV}
-	m.target = &private{m: got.Target, o: o, keep: s.o.Parallel}
+	m.target = s.newShared(got.Target, o)
 	if got.Draft != nil {
 		own := got.Draft.Tokenizer()
 		if own == nil {
@@ -266,7 +266,7 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		if m.foreign != nil {
 			o.Context = got.Draft.Config().Context // its tokens are others
 		}
-		m.draft = &private{m: got.Draft, o: o, keep: s.o.Parallel}
+		m.draft = s.newShared(got.Draft, o)
 	}
 	source := got.Template
 	if source == "" {

@@ -24,6 +24,13 @@ type Options struct {
 
 	Speculation Speculation // where neither a request nor its model says otherwise
 
+	// KVBytes bounds the memory of keys and values, of each target and of each draft by itself; a sequence that finds none is
+	// computed again later, with the same text. 0 is no bound but Parallel sequences of Context tokens and as many kept ones.
+	KVBytes int64
+	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate; 0 is
+	// the engine's choice, 2.
+	PromptDelay float64
+
 	Parallel  int // answers computed at once; 0 is DefaultParallel
 	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none
 	MaxTokens int // most tokens of an answer; 0 is no bound but the context
@@ -125,7 +132,7 @@ func (o *Options) check() error {
 	for _, n := range []struct {
 		name string
 		n    int64
-	}{{"Memory", o.Memory}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)}, {"MaxBody", o.MaxBody},
+	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)}, {"MaxBody", o.MaxBody},
 		{"BodyTimeout", int64(o.BodyTimeout)}, {"WriteTimeout", int64(o.WriteTimeout)}, {"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
 		if n.n < 0 {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)

@@ -2,7 +2,8 @@ package serve
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"net/http"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
@@ -13,85 +14,50 @@ type sequence interface {
 	speculative.Sequence
 	Tokens() []int32
 	Model() *engine.Model
+	Reused() int // tokens that were computed for another sequence
 	Close()
 }
 
-// sequences makes sequences of one model. prompt is what will be fed first: one that begins like it is preferred.
+// sequences makes sequences of one model.
 type sequences interface {
-	open(ctx context.Context, prompt []int32) (sequence, error)
+	open(ctx context.Context) (sequence, error)
 	close()
 }
 
-// private sequences are sessions of their own: each pass serves one of them. Closed ones are kept with their caches for
-// prompts that begin alike.
-type private struct {
-	m    *engine.Model
-	o    engine.SessionOptions
-	keep int // sessions
-
-	mu     sync.Mutex
-	idle   []*engine.Session // the one that was used last at the end
-	closed bool
+// shared sequences are sessions of a scheduler: those that are in use share passes, and what prompts have in common.
+type shared struct {
+	*engine.Scheduler
+	o engine.SessionOptions
 }
 
-// lent is a private sequence in use.
-type lent struct {
-	*engine.Session
-	from *private
+// newShared makes the scheduler of a model.
+func (s *Server) newShared(m *engine.Model, o engine.SessionOptions) *shared {
+	return &shared{engine.NewScheduler(m, engine.SchedulerOptions{
+		KVBytes: s.o.KVBytes, Delay: s.o.PromptDelay, Prefixes: max(s.o.Parallel, minPrefixes),
+		Panicked: func(v any, stack []byte) { s.panicked(v, stack) },
+	}), o}
 }
 
-func (p *private) open(_ context.Context, prompt []int32) (sequence, error) {
-	p.mu.Lock()
-	best, longest := -1, 0
-	for i, s := range p.idle {
-		if n := common(s.Tokens(), prompt); n > longest {
-			best, longest = i, n
-		}
-	}
-	if best < 0 && len(p.idle) >= p.keep && p.keep > 0 {
-		best = 0
-	}
-	if best >= 0 {
-		s := p.idle[best]
-		p.idle = append(p.idle[:best], p.idle[best+1:]...)
-		p.mu.Unlock()
-		return &lent{s, p}, nil
-	}
-	p.mu.Unlock()
-	s, err := p.m.NewSession(p.o)
+// minPrefixes is how many finished sequences are kept at least for prompts that begin alike.
+const minPrefixes = 4
+
+func (s *shared) open(ctx context.Context) (sequence, error) {
+	session, err := s.NewSession(ctx, s.o)
 	if err != nil {
 		return nil, err
 	}
-	return &lent{s, p}, nil
+	return sharedSequence{session}, nil
 }
 
-// Close keeps the session for another text, or closes it.
-func (l *lent) Close() {
-	p := l.from
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= p.keep {
-		l.Session.Close()
-		return
-	}
-	p.idle = append(p.idle, l.Session)
-}
+func (s *shared) close() { s.Close() }
 
-func (p *private) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for _, s := range p.idle {
-		s.Close()
-	}
-	p.idle = nil
-}
+// sharedSequence has a scheduler's session's abilities, which speculative looks for.
+type sharedSequence struct{ *engine.SharedSession }
 
-// common is the length of the common beginning.
-func common(a, b []int32) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
+// kvError is the error of a sequence that alone needs more memory than there is.
+func kvError(err error) error {
+	if !errors.Is(err, engine.ErrKVBudget) {
+		return err
 	}
-	return n
+	return &Error{Status: http.StatusServiceUnavailable, Type: typeUnavailable, Code: "kv_memory", Message: "this server has not enough memory for keys and values of so many tokens", Cause: err}
 }

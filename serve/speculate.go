@@ -117,7 +117,7 @@ func newVerifier(s Speculation, temperature float32) speculative.Verifier {
 }
 
 // newDrafter makes the drafter of a text and what must be closed after it.
-func (m *loaded) newDrafter(ctx context.Context, s Speculation, prompt []int32) (d speculative.Drafter, done func(), err error) {
+func (m *loaded) newDrafter(ctx context.Context, s Speculation) (d speculative.Drafter, done func(), err error) {
 	nothing := func() {}
 	switch s.Drafter {
 	case "none":
@@ -130,7 +130,7 @@ func (m *loaded) newDrafter(ctx context.Context, s Speculation, prompt []int32) 
 		d, err := speculative.EarlyExit(m.Target, engine.SessionOptions{Context: m.context, KV: m.server.o.KV})
 		return d, nothing, err
 	}
-	seq, err := m.draft.open(ctx, prompt)
+	seq, err := m.draft.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

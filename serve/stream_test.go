@@ -178,8 +178,8 @@ type hookedSequence struct {
 	h *hooked
 }
 
-func (h *hooked) open(ctx context.Context, prompt []int32) (sequence, error) {
-	s, err := h.sequences.open(ctx, prompt)
+func (h *hooked) open(ctx context.Context) (sequence, error) {
+	s, err := h.sequences.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -146,6 +146,10 @@ func (s *serving) flags() []flag {
 		switchFlag("--no-webui, --no-ui", &s.page, false, "no page at /"),
 		intFlag("-np, --parallel", &s.parallel, 1, 1024, "answers computed at once (default 4)"),
 		intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429 (default 256)"),
+		valueFlag("--kv-memory", "SIZE", "most bytes of keys and values, of a target and of a draft each, as in 4G (default: no bound)", func(v string) (err error) {
+			s.kvBytes, err = byteSize(v)
+			return err
+		}),
 		intFlag("-n, --predict, --n-predict", &s.predict, -1, math.MaxInt32, "most tokens of an answer (default -1: the context)"),
 		valueFlag("--max-body", "SIZE", "most bytes of a request (default 16M)", func(v string) (err error) {
 			s.maxBody, err = byteSize(v)
