@@ -2,7 +2,9 @@ package speculative
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
@@ -62,4 +64,52 @@ func TestEaglePair(t *testing.T) {
 			t.Errorf("temperature %v: %.3f tokens per pass with the head, %.3f with the draft model", temperature, perPass["eagle"], perPass["model"])
 		}
 	}
+}
+
+// TestSharedEagle: decoders of several goroutines share the passes of target and head.
+func TestSharedEagle(t *testing.T) {
+	texts := prompts(t, "prompts-code.jsonl", 3)
+	target, _ := pair(t)
+	targets := engine.NewScheduler(target, engine.SchedulerOptions{})
+	defer targets.Close()
+	head := pairHead(t, target)
+	heads := engine.NewScheduler(head, engine.SchedulerOptions{})
+	defer heads.Close()
+	one := session(t, target, 0)
+	var wait sync.WaitGroup
+	for i := range 6 {
+		s := engine.Sampling{Temperature: float32(i%2) * 0.8, Seed: uint64(i)}
+		prompt := target.Tokenizer().Encode(texts[i%3], bpe.EncodeOptions{AddSpecial: true})
+		want, _ := collect(t, New(one, nil, Options{MaxTokens: 24}), prompt, s)
+		alone := New(one, Eagle(session(t, head, 0), EagleOptions{Tree: i >= 3}), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
+		collect(t, alone, prompt, s)
+		wait.Go(func() {
+			a, err1 := targets.NewSession(context.Background(), engine.SessionOptions{})
+			b, err2 := heads.NewSession(context.Background(), engine.SessionOptions{})
+			if err := errors.Join(err1, err2); err != nil {
+				t.Error(err)
+				return
+			}
+			defer a.Close()
+			defer b.Close()
+			d := New(a, Eagle(b, EagleOptions{Tree: i >= 3}), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
+			for range 2 {
+				var got []int32
+				for token, err := range d.Generate(context.Background(), prompt, s) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got = append(got, token.ID)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("decoder %d: got %v, want %v", i, got, want)
+				}
+				if i < 3 && d.Stats().Accepted != alone.Stats().Accepted { // a tree's order depends on time
+					t.Errorf("decoder %d: %d tokens accepted, alone %d", i, d.Stats().Accepted, alone.Stats().Accepted)
+				}
+			}
+		})
+	}
+	wait.Wait()
 }
