@@ -214,3 +214,40 @@ func TestHiddenAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestHiddenFamilies: likewise for other kinds of blocks, recurrent ones among them: states come whole, in chunks, and after a tree and
+// a step back.
+func TestHiddenFamilies(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, name := range []string{"qwen35", "lfm2", "granitehybrid", "falcon-h1", "gemma3", "qwen3moe", "gpt-oss"} {
+		m, err := Open(context.Background(), rt, shared(t, "families/models/"+name+".gguf"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		layers := []int{0, 1, m.config.Layers, FinalNorm}
+		n, ids := len(layers)*m.config.HiddenSize, randomTokens(40, m.config.Vocab, 2)
+		want := evalHidden(t, newSession(t, m, SessionOptions{}), Segment{Tokens: ids, Hidden: All, Layers: layers})
+		s := newSession(t, m, SessionOptions{})
+		var got []float32
+		for i, size := range []int{1, 12, 7, 20} {
+			at := s.Len()
+			got = append(got, evalHidden(t, s, Segment{Tokens: ids[at : at+size], Hidden: All, Layers: layers})...)
+			if i == 1 { // wrong tokens are taken back
+				eval(t, s, randomTokens(5, m.config.Vocab, 9), nil, Last)
+				if err := s.Truncate(13); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		sameBits(t, name, got, want)
+		s = newSession(t, m, SessionOptions{})
+		eval(t, s, ids[:30], nil, None)
+		tree := evalHidden(t, s, Segment{Tokens: []int32{(ids[30] + 1) % 256, ids[30], ids[31]}, Parents: []int32{-1, -1, 1}, Hidden: All, Layers: layers})
+		sameBits(t, name+", tree", tree[n:3*n], want[30*n:32*n])
+		if err := s.Commit([]int32{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		sameBits(t, name+", after the tree", evalHidden(t, s, Segment{Tokens: ids[32:], Hidden: All, Layers: layers}), want[32*n:])
+	}
+}
