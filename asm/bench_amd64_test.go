@@ -99,7 +99,7 @@ func BenchmarkStream(b *testing.B) {
 			for i := 0; i < len(memory); i += len(panel) {
 				copy(memory[i:], panel)
 			}
-			for _, tokens := range []int{1, 4, 8} {
+			for _, tokens := range []int{1, 2, 4, 8} {
 				for threads := 1; threads <= 2; threads++ {
 					b.Run(fmt.Sprintf("%s/%s/T%d/%dthread", f, name, tokens, threads), func(b *testing.B) {
 						x, _ := newTile(b, &k, newRand(2), tokens, cols)

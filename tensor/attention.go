@@ -243,8 +243,10 @@ func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
 	for t := range n {
 		row := j.q[((s.Row+first+t)*j.heads+head)*j.group*j.dim:]
 		for g := range j.group {
-			for d, v := range row[g*j.dim:][:j.dim] {
-				w.q[d*rows+t*j.group+g] = v
+			q, at := w.q[t*j.group+g:], 0
+			for _, v := range row[g*j.dim:][:j.dim] {
+				q[at] = v
+				at += rows
 			}
 		}
 	}
