@@ -117,10 +117,30 @@ func (k *nest) crumbs(_, g, out int) {
 	}
 }
 
-// threeBits is crumbs and, behind them, their third bits.
-func (k *nest) threeBits(c, g, out int) {
-	k.crumbs(c, g, out)
-	k.insert(g, 2, 128, out)
+// threeBits is for two groups in a vector, 3 bits each, and two more groups in the bits that are left of three vectors.
+func (k *nest) threeBits(_, g, out int) {
+	if g > 5 {
+		raw := k.once(128*(g-6), out)
+		if g == 6 {
+			k.load(64, k.high)
+		}
+		spare := k.out + k.Q
+		for i := range k.Q {
+			k.ins("VUSHR", "$6", v(raw+i, "B16"), v(out+i, "B16"))
+			k.ins("VUSHR", imm(g-2), v(k.high+i, "B16"), v(spare, "B16"))
+			k.ins("VBIT", v(k.mask2, "B16"), v(spare, "B16"), v(out+i, "B16"))
+		}
+		return
+	}
+	raw := k.once(64*(g/2), out)
+	for i := range k.Q {
+		from := raw + i
+		if g%2 == 1 {
+			k.ins("VUSHR", "$3", v(from, "B16"), v(out+i, "B16"))
+			from = out + i
+		}
+		k.ins("VAND", v(k.mask, "B16"), v(from, "B16"), v(out+i, "B16"))
+	}
 }
 
 // sixBits is nibbles and, behind them, bits 4 and 5: crumbs of which those of a vector's first group are at their place.

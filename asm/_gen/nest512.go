@@ -19,6 +19,7 @@ type parts512 struct {
 	unpack func(f *file, phase, g int)
 	phases int
 	dual   bool
+	flat   bool // groups are not looped over
 
 	// scales reads the scales of a block: Z8 and the minimums in Z9, or those of pairs in Z24 and Z25. minimums reads those of
 	// pairs, as pairs of 16 bits, to Z24; their factor is Z28.
@@ -100,7 +101,7 @@ func (f *file) block512(w *weights, T, phase int) {
 		}
 		for c := range 2 {
 			step := 4
-			if p.phases > 1 && T > 2 || T > 4 {
+			if !p.flat && (p.phases > 1 && T > 2 || T > 4) {
 				step = 2
 			}
 			if p.half != nil {

@@ -1,6 +1,7 @@
 package main
 
-// Q3_K: super-blocks of weights w+4: crumbs, then a vector of bits 2, of 8 blocks; sc 1536, d 1792.
+// Q3_K: super-blocks of weights w+4 in three vectors a block: vector i has group 2i in bits 0 to 2 and 2i+1 in bits 3 to 5; group 6 has
+// bits 6 and 7 of vector 0 and bit 6 of vector 1; group 7 those of vector 2 and bit 7 of vector 1. sc 1536, d 1792.
 var q3k = weights{
 	name: "q3k", doc: `for t < n, r < 16:
 	for b < 8*blocks:                       // weights are unsigned: w+4
@@ -12,23 +13,15 @@ var q3k = weights{
 	sums: "half", shift: 3, pairs: true,
 	vec512: parts512{
 		constants: func(f *file) {
-			f.broadcast512(0x03030303, 31)
+			f.broadcast512(0x07070707, 31)
 			f.broadcast512(0x04040404, 30)
 		},
 		super: func(f *file) {
 			f.ins("VCVTPH2PS", at("AX", 1792), z(27))
 			f.ins("LEAQ", at("AX", 1536), "BX")
 		},
-		before: func(f *file) { f.ins("VMOVDQU8", at("AX", 128), z(26)) },
-		half: func(f *file, c int) { // the bits of group 4*c move to bit 2
-			f.ins("VMOVDQU8", at("AX", 64*c), z(25))
-			f.ins([]string{"VPSRLW", "VPSLLW"}[c], "$2", z(26), z(28))
-		},
-		unpack: func(f *file, _, _ int) {
-			f.crumbs512()
-			f.ins("VPTERNLOGD", "$0xF8", z(28), z(30), z(24)) // crumbs | (mask & bits)
-			f.ins("VPSRLW", "$1", z(28), z(28))
-		},
+		unpack: q3kUnpack512,
+		flat:   true,
 		scales: func(f *file, _ int) {
 			for c := range 2 {
 				f.ins("VPMOVSXBD", at("BX", 16*c), z(24+c))
@@ -39,25 +32,53 @@ var q3k = weights{
 	},
 	vec256: parts256{
 		constants: func(f *file, _ bool) {
-			f.ins("VMOVDQU", f.lanes256(0x03030303), y(14))
+			f.ins("VMOVDQU", f.lanes256(0x07070707), y(14))
 			f.ins("VMOVDQU", f.lanes256(0x04040404), y(15))
 		},
-		super: func(f *file) { f.ins("LEAQ", at("AX", 1536), "BX") },
-		next:  func(f *file) { f.nextOfSuper(192, 32) },
-		unpack: func(f *file, _ bool, _, g, _, _, reg int) {
-			f.crumbs256(g, reg)
-			f.ins("VMOVDQU", at("AX", 128), y(13))
-			f.shiftTo(2, (g+4)%8, 13)
-			f.ins("VPAND", y(15), y(13), y(13))
-			f.ins("VPOR", y(13), y(reg), y(reg))
-		},
+		super:    func(f *file) { f.ins("LEAQ", at("AX", 1536), "BX") },
+		next:     func(f *file) { f.nextOfSuper(192, 32) },
+		unpack:   q3kUnpack256,
 		scales:   func(f *file, _, h, reg int) { f.ins("VCVTPH2PS", at("R14", 1792+16*h), y(reg)) },
 		integers: func(f *file, _, c, reg int) { f.ins("VPMOVSXBD", at("BX", 16*c), y(reg)) },
 	},
 	neon: neonType{
 		dAt:    1792,
-		unpack: (*nest).threeBits, constants: neonMasks(3, 4), masks: 2, order: naturally, raw: 1, high: 1, spare: 1, fit: 4,
+		unpack: (*nest).threeBits, constants: neonMasks(7, 4), masks: 2, order: naturally, raw: 1, high: 1, spare: 1, fit: 4,
 	},
+}
+
+func q3kUnpack512(f *file, _, g int) {
+	switch {
+	case g > 5: // bits 0 and 1, and bit 2 of the middle vector
+		f.ins("VPSRLW", "$6", at("AX", 128*(g-6)), z(24))
+		f.ins("VPSRLW", imm(g-2), at("AX", 64), z(25))
+		f.ins("VPTERNLOGD", "$0xB8", z(25), z(30), z(24)) // the mask chooses
+		f.ins("VPANDD", z(31), z(24), z(24))
+	case g%2 == 0:
+		f.ins("VPANDD", at("AX", 32*g), z(31), z(24))
+	default:
+		f.ins("VPSRLW", "$3", at("AX", 64*(g/2)), z(24))
+		f.ins("VPANDD", z(31), z(24), z(24))
+	}
+}
+
+func q3kUnpack256(f *file, _ bool, _, g, _, h, reg int) {
+	switch {
+	case g > 5:
+		f.ins("VMOVDQU", at("AX", 128*(g-6)+32*h), y(reg))
+		f.ins("VMOVDQU", at("AX", 64+32*h), y(13))
+		f.ins("VPSRLW", "$6", y(reg), y(reg))
+		f.ins("VPSRLW", imm(g-2), y(13), y(13))
+		f.ins("VPAND", f.lanes256(0x03030303), y(reg), y(reg))
+		f.ins("VPAND", y(15), y(13), y(13))
+		f.ins("VPOR", y(13), y(reg), y(reg))
+	case g%2 == 0:
+		f.ins("VPAND", at("AX", 32*g+32*h), y(14), y(reg))
+	default:
+		f.ins("VMOVDQU", at("AX", 64*(g/2)+32*h), y(reg))
+		f.ins("VPSRLW", "$3", y(reg), y(reg))
+		f.ins("VPAND", y(14), y(reg), y(reg))
+	}
 }
 
 // crumbs512 takes the next group, bits 0 and 1, from a vector of 4 groups in Z25 to Z24; Z31 is the mask.
