@@ -75,6 +75,7 @@ func commands() []command {
 		planCommand,
 		quantizeCommand,
 		convertCommand,
+		synthCommand,
 		selftestCommand,
 		pullCommand,
 		listCommand,

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/cmd/spec/internal/compare"
+	"github.com/specgo/spec/cmd/spec/internal/synth"
 )
 
 // An experiment is what is run in one table: all its settings on prompts, in turn with plain decoding.
@@ -44,7 +45,6 @@ var (
 	batches  = []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 11} // rows of stairs
 	sampled  = []float32{0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 2, 5}
 	drafting = []string{"model", "ngram", "splice", "tree"} // the drafters compared by the clock
-	sizes    = []string{"5M", "14M", "50M", "91M", "246M"}
 )
 
 // setting with its own draft length where length is 0.
@@ -84,6 +84,9 @@ func experiments() (list []experiment) {
 		{name: "stairs-times", pair: large, sets: []string{code, paper}, tokens: 32,
 			settings: []compare.Setting{setting("model", "heuristic", "greedy", 0), setting("model", "constant", "stairs", 6)},
 			quick:    amount{prompts: 1, repeats: 5}, full: amount{prompts: 1, repeats: 100}},
+		{name: "stairs-paper", pair: large, sets: []string{code}, tokens: 32, // every row from its first token on
+			settings: []compare.Setting{setting("model", "constant", "stairs-faithful", 6)},
+			quick:    one, full: amount{prompts: 1, repeats: 10}},
 		{name: "plan", pair: large, special: predict, quick: one, full: one},
 		{name: "counts", pair: small, sets: allSets, tokens: 96, counts: true,
 			settings: append(each([]string{"constant", "heuristic", "dynamic", "oracle"}, func(s string) compare.Setting { return setting("model", s, "greedy", 0) }),
@@ -100,12 +103,20 @@ func experiments() (list []experiment) {
 			settings: []compare.Setting{setting("model", "heuristic", "", 0)},
 			quick:    amount{prompts: 5, temps: greedy}, full: amount{prompts: 30}})
 	}
-	for _, size := range sizes {
-		list = append(list, experiment{name: "size-" + size, pair: pairKey{draft: size}, sets: []string{code}, tokens: 48,
+	for _, size := range sizes() {
+		list = append(list, experiment{name: size, pair: pairKey{draft: size}, sets: []string{code}, tokens: 48,
 			settings: []compare.Setting{setting("model", "constant", "greedy", 3), setting("model", "auto", "greedy", 0)},
 			quick:    amount{prompts: 5}, full: amount{prompts: 30}})
 	}
 	return list
+}
+
+// sizes are the names of the draft models, and of the experiments with them.
+func sizes() (names []string) {
+	for _, s := range synth.LargeDrafts {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // weightName is how the type of weights is called.

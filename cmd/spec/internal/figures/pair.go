@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/compare"
@@ -14,26 +15,14 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// targetShape is what the embedded target is enlarged to: 0.98 billion parameters, 1.05 GB as Q8_0.
-var targetShape = synth.Shape{HiddenSize: 2048, Layers: 16, Heads: 32, KVHeads: 8, FeedForward: 8192}
-
-// draftShapes are what the embedded draft model is enlarged to, by their parameters. Its heads keep their size of 64.
-var draftShapes = map[string]synth.Shape{
-	"5M":   {HiddenSize: 256, Layers: 4, Heads: 4, FeedForward: 1024},
-	"14M":  {HiddenSize: 384, Layers: 6, Heads: 6, FeedForward: 1536},
-	"50M":  {HiddenSize: 640, Layers: 9, Heads: 10, FeedForward: 2560},
-	"91M":  {HiddenSize: 768, Layers: 12, Heads: 12, FeedForward: 3072},
-	"246M": {HiddenSize: 1280, Layers: 12, Heads: 20, FeedForward: 5120},
-}
-
 // usualDraft is the draft model of all experiments but the one about its size.
-const usualDraft = "14M"
+const usualDraft = "draft-14m"
 
 // pairKey says which pair an experiment runs on.
 type pairKey struct {
 	small   bool   // the embedded pair as it is
 	weights string // of the target, converted while loading; "": Q8_0
-	draft   string // one of draftShapes; of the small pair ""
+	draft   string // one of synth.LargeDrafts; of the small pair ""
 }
 
 // models are an opened pair.
@@ -69,15 +58,15 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 			closeAll()
 		}
 	}()
-	large, small := targetShape, synth.Shape{}
+	large, small := synth.LargeTarget, synth.Shape{}
 	if k.small {
 		large = synth.Shape{}
 	} else {
-		s, ok := draftShapes[k.draft]
-		if !ok {
-			return nil, fmt.Errorf("no draft model of size %q", k.draft)
+		i := slices.IndexFunc(synth.LargeDrafts, func(s synth.Shape) bool { return s.Name == k.draft })
+		if i < 0 {
+			return nil, fmt.Errorf("no draft model is called %q", k.draft)
 		}
-		small = s
+		small = synth.LargeDrafts[i]
 	}
 	if m.target, err = enlarge(ctx, rt, testdata.Target(), large, engine.Options{Name: "target", Weights: k.weights}); err != nil {
 		return nil, err

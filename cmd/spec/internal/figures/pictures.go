@@ -274,8 +274,8 @@ func (r *report) sizesChart() string {
 	l := charts.Lines{X: "parameters of the draft model, millions", Y: "speedup", YUnit: "x", Base: 1, Wide: true, Label: "Speedup by size of the draft model"}
 	for i, v := range r.views {
 		curve := charts.Curve{Name: r.name(v), Color: viewHues[i%len(viewHues)]}
-		for _, size := range sizes {
-			if x, ok := v.row("size-"+size, code, 0, settingName("model", "auto", "greedy", 0)); ok {
+		for _, size := range sizes() {
+			if x, ok := v.row(size, code, 0, settingName("model", "auto", "greedy", 0)); ok {
 				curve.Points = append(curve.Points, point(millions(size), x.Estimate))
 			}
 		}
