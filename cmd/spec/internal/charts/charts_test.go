@@ -3,8 +3,11 @@ package charts
 import (
 	"encoding/xml"
 	"errors"
+	"flag"
 	"io"
 	"math"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -71,6 +74,68 @@ func TestPageStandsAlone(t *testing.T) {
 		if strings.Contains(strings.ReplaceAll(page, `xmlns="http://www.w3.org/2000/svg"`, ""), bad) {
 			t.Errorf("the page has %q", bad)
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// A chart of its own is what it was, to the byte: look at it before writing it anew.
+func TestStandaloneGolden(t *testing.T) {
+	for name, svg := range map[string]string{
+		"lines": (&Lines{Label: "Speedup by draft length", X: "tokens in a draft", Y: "speedup", YUnit: "x", Base: 1, Curves: []Curve{
+			{Name: "AVX-512", Color: 1, Points: []Point{{X: 1, Y: 1.5, Low: 1.25, High: 1.75}, {X: 3, Y: 2, Low: 1.75, High: 2.25}}},
+			{Name: "AVX2", Color: 2, Points: []Point{{X: 1, Y: 1.25}, {X: 3, Y: 1}}},
+			{Name: "formula", Dashed: true, Points: []Point{{X: 1, Y: 1.625}, {X: 3, Y: 2.5}}},
+		}}).SVG(),
+		"stacks": (&Stacks{Label: "Where the time goes", Unit: " ms", X: "milliseconds", Parts: []string{"reading", "drafting"}, Bars: []Stack{{"plain", []float64{20, 0}, ""}, {"model", []float64{8, 2}, " (2.0x)"}}}).SVG(),
+	} {
+		got, err := Standalone(svg, "A heading that is so long that it takes two lines, at this width", "A note.")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wellFormed(t, name, got)
+		file := "testdata/" + name + ".svg"
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil || got != string(want) {
+			t.Errorf("%s differs from %s: %v", name, file, err)
+		}
+	}
+	if _, err := Standalone("<svg>", "no box"); err == nil {
+		t.Error("a chart without a box")
+	}
+}
+
+// No two colors have the same marker, so that curves can be told apart without seeing colors.
+func TestMarkers(t *testing.T) {
+	class := regexp.MustCompile(`class="[^"]*"`)
+	seen := map[string]int{}
+	for color := range Colors {
+		var c canvas
+		c.marker(color, 10, 10, 4, "")
+		shape := class.ReplaceAllString(c.b.String(), "")
+		if other, ok := seen[shape]; ok {
+			t.Errorf("colors %d and %d have the same marker", other, color)
+		}
+		seen[shape] = color
+	}
+}
+
+// Integers have integer marks.
+func TestWholeTicks(t *testing.T) {
+	for _, high := range []float64{1, 2, 3, 5, 7, 11, 30, 99, 1234} {
+		for _, m := range ticks(0, high, 4, true) {
+			if m != math.Trunc(m) {
+				t.Errorf("up to %v: %v", high, m)
+			}
+		}
+	}
+	if list := ticks(0, 3, 6, false); isWhole(list...) {
+		t.Errorf("up to 3: %v", list)
 	}
 }
 

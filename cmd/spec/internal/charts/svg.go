@@ -49,6 +49,8 @@ func (c *canvas) marker(color int, x, y, r float64, tip string) {
 		c.shape(class, list, tip)
 	}
 	switch color % Colors {
+	case 0:
+		c.rect(class, x-1.3*r, y-0.5*r, 2.6*r, r, 0, tip)
 	case 1:
 		c.rect(class, x-r*0.9, y-r*0.9, 1.8*r, 1.8*r, 0, tip)
 	case 2:

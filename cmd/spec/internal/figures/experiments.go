@@ -97,6 +97,7 @@ func experiments() (list []experiment) {
 			settings: each([]string{"match", "rejection", "block"}, func(v string) compare.Setting { return setting("model", "constant", v, 5) }),
 			quick:    amount{prompts: 30}, full: amount{prompts: 30}},
 		{name: "redistribution", pair: small, special: redistribute, quick: one, full: one},
+		{name: "frequency", pair: small, special: agree, quick: one, full: one},
 	}
 	for _, weights := range []string{"f16", ""} {
 		list = append(list, experiment{name: "weights-" + weightName(weights), pair: pairKey{weights: weights, draft: usualDraft}, sets: []string{code}, tokens: 48, temps: []float32{0, 0.8},

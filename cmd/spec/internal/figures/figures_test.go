@@ -68,6 +68,9 @@ func madeCell(rng *rand.Rand, k key, slower float64) cell {
 			c.Plan.Lengths = append(c.Plan.Lengths, plan.Length{Length: n, Speedup: 1.5 + 0.0625*float64(n)})
 		}
 		return c
+	case "frequency":
+		c.Groups = []group{{10, 50, 40}, {100, 30, 15}, {0, 20, 5}}
+		return c
 	case "redistribution":
 		c.Chances = []chance{{"\n", 0.5, 0.25}, {" x", 0.125, 0.5}, {"(", 0.25, 0.125}, {"all others", 0.125, 0.125}}
 		return c
@@ -407,6 +410,19 @@ func TestPrompts(t *testing.T) {
 	}
 	if x := compare.Median([]float64{3, 1, 2}); x != 2 {
 		t.Error(x)
+	}
+}
+
+// Twelve tokens: ten that occur twice, then two that occur once.
+func TestGrouped(t *testing.T) {
+	count, same := map[int]int{}, map[int]int{}
+	for i := range 10 {
+		count[100-i], same[100-i] = 2, 1
+	}
+	count[1], count[2], same[2] = 1, 1, 1
+	want := []group{{10, 20, 10}, {100, 2, 1}, {0, 0, 0}}
+	if got := grouped(count, same); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -315,3 +315,31 @@ func (r *report) batches() string {
 	}
 	return m.String()
 }
+
+// frequency is how often both models choose the same token, by how frequent it is.
+func (r *report) frequency() string {
+	v, ok := r.first("frequency")
+	if !ok {
+		return ""
+	}
+	m := markdown{head: []string{"tokens by frequency", "share of the text", "draft model chooses the same"}}
+	for _, c := range v.cells {
+		all := 0
+		for _, g := range c.Groups {
+			all += g.Tokens
+		}
+		before := 0
+		for _, g := range c.Groups {
+			name := fmt.Sprintf("the %d most frequent", g.Most)
+			switch {
+			case g.Most == 0:
+				name = "all others"
+			case before > 0:
+				name = fmt.Sprintf("the next %d", g.Most-before)
+			}
+			before = g.Most
+			m.add(name, fmt.Sprintf("%.0f %%", 100*ratio(g.Tokens, all)), fmt.Sprintf("%.0f %%", 100*ratio(g.Agrees, g.Tokens)))
+		}
+	}
+	return m.String()
+}

@@ -59,6 +59,7 @@ type cell struct {
 	Rows    []bench.Row      `json:"rows,omitempty"`
 	Plan    *plan.Prediction `json:"plan,omitempty"`
 	Chances []chance         `json:"chances,omitempty"`
+	Groups  []group          `json:"groups,omitempty"`
 }
 
 // key identifies a cell.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -95,7 +96,6 @@ func redistribute(l *lab, _ *experiment, c *cell) error {
 			if least := order[shownTokens-1]; max(p[i][least], q[i][least]) < 0.03 { // too few tokens to show
 				continue
 			}
-			c.Prompt = "" // the key stays
 			for _, t := range order[:shownTokens] {
 				c.Chances = append(c.Chances, chance{tok.Decode([]int32{int32(t)}), digits(p[i][t]), digits(q[i][t])})
 			}
@@ -135,4 +135,64 @@ func (l *lab) distributions(m *engine.Model, ids []int32) (list [][]float64, err
 		list = append(list, p)
 	}
 	return list, nil
+}
+
+// frequencyGroups are the ranks by which tokens are grouped: the 10 most frequent ones, the next 90, and the others.
+var frequencyGroups = []int{10, 100}
+
+// group is how often the draft model chose the target's token, of tokens of about one frequency.
+type group struct {
+	Most   int `json:"most"` // rank of the rarest; 0: all others
+	Tokens int `json:"n"`    // positions at which the target chose one of them
+	Agrees int `json:"y"`    // and the draft model the same
+}
+
+// agree compares the tokens that both models find likeliest at each position of all prompts, by how often the target chooses them.
+func agree(l *lab, _ *experiment, c *cell) error {
+	count, same := map[int]int{}, map[int]int{}
+	for _, set := range allSets {
+		for _, prompt := range promptSet(set) {
+			ids := l.models.pair.Tokenizer.Encode(prompt.Text, bpe.EncodeOptions{AddSpecial: true})
+			p, err := l.distributions(l.models.target, ids)
+			if err != nil {
+				return err
+			}
+			q, err := l.distributions(l.models.draft, ids)
+			if err != nil {
+				return err
+			}
+			for i := range p {
+				t := slices.Index(p[i], slices.Max(p[i]))
+				count[t]++
+				if q[i][t] == slices.Max(q[i]) {
+					same[t]++
+				}
+			}
+		}
+	}
+	c.Groups = grouped(count, same)
+	return nil
+}
+
+// grouped sorts tokens by their count and sums the groups.
+func grouped(count, same map[int]int) []group {
+	tokens := slices.SortedFunc(maps.Keys(count), func(a, b int) int {
+		if count[a] != count[b] {
+			return count[b] - count[a]
+		}
+		return a - b
+	})
+	groups := make([]group, len(frequencyGroups)+1)
+	for i, most := range frequencyGroups {
+		groups[i].Most = most
+	}
+	for rank, t := range tokens {
+		i := 0
+		for i < len(frequencyGroups) && rank >= frequencyGroups[i] {
+			i++
+		}
+		groups[i].Tokens += count[t]
+		groups[i].Agrees += same[t]
+	}
+	return groups
 }

@@ -83,6 +83,8 @@ func (r *report) tables() map[string]string {
 		"costs":        r.costs(),
 		"batches":      r.batches(),
 		"counts":       r.counts(),
+		"frequency":    r.frequency(),
+		"claims":       r.claims(),
 	}
 }
 

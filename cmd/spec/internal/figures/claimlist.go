@@ -1,0 +1,81 @@
+package main
+
+// The verdicts.
+const (
+	yes    = "yes"
+	partly = "partly"
+	no     = "no"
+	notRun = "not run"
+)
+
+// claimList follows the publications: A assisted generation (Gante 2023), B dynamic speculation lookahead (Mamou et al. 2024), C stairs
+// (Grigaliunas and Lukosevicius 2024), D speculative sampling (Leviathan et al. 2023, Chen et al. 2023).
+var claimList = []claim{
+	{"A1", "A pass is limited by reading weights", "decoding, beside the measured memory bandwidth",
+		passCost("decode", 1, "weights read at %.0f GB/s", func(_ view, _, seconds, _ float64) float64 { return gigabytes / seconds }), yes,
+		"the bandwidth of each session is in the first table"},
+	{"A2", "Batching raises throughput: 39x with 64 sequences", "1 and 64 sequences, sampled",
+		onEach(func(v view) string {
+			var one, many float64
+			for _, row := range v.passes() {
+				switch {
+				case row.Kind == "batch" && row.Tokens == 1:
+					one = row.TokensPerSecond
+				case row.Kind == "batch" && row.Tokens == 64:
+					many = row.TokensPerSecond
+				}
+			}
+			if one == 0 {
+				return ""
+			}
+			return twoDigits(many/one) + "x"
+		}), partly, "two cores reach the limit of arithmetic at about 16 sequences; a GPU has more arithmetic for its bandwidth"},
+	{"A3", "INT8 weights lower latency; tensor parallelism too (1.5x on 4 GPUs)", "plain decoding, Q8_0 and f16", overF16, partly, "half the bytes, as claimed; tensor parallelism is out of scope: one machine's cores share each matrix by rows"},
+	{"A4", "One pass over prompt and output returns the output", "`spec verify` confirms texts in one pass", nil, yes, "tests of `speculative.Confirm`"},
+	{"A5", "Without a cache, logits come for all positions", "`engine.All`; the logits are the same bit for bit", nil, yes, "golden tests"},
+	{"A6", "A free assistant that is wrong once in ten tokens: ten times faster", "a thought experiment", nil, notRun, "the formula allows at most 1 / (1 - 0.9) = 10 tokens in a pass"},
+	{"A7", "The loop with +2 and -1", "heuristic schedule, code", speedup("schedules", code, 0, settingName("model", "heuristic", "greedy", 0)), yes, "as published"},
+	{"A8", "The assistant must share the tokenizer", "other tokenizers are refused", nil, yes, "`reencode` and `intersect` lift the requirement (B7)"},
+	{"A9", "At least ten times smaller; the smaller the better", "five sizes of one function, auto", bySize, partly, "only the cost side: larger drafts would be accepted more often"},
+	{"A10", "Up to 3x with INT8, 2x otherwise; 10x when offloading", "heuristic, Q8_0 and f16", overF16, no, "assistance gains about the same with both; offloading was not run"},
+	{"A11", "Tasks that repeat their input gain most", "tree, three kinds of prompts", bySet, partly, "the small target hardly copies its prompt, but repeats itself on every kind"},
+	{"A12", "The gain falls as the temperature rises", "`match`, drafts of 5 tokens", perPassAt("match", 0, 0.4, 0.8, 1.2, 5), partly, "up to about 1.2; drafts that share the noise agree again at very high temperatures, greedy drafts (as published) were not run"},
+	{"A13", "Logits can be changed before the choice", "penalties, bans and constraints advance with each drafted position", nil, yes, "tests of identity with each of them"},
+	{"A14", "Output with assistance is the same", "every text of the tables above whose verifier promises it", identical, yes, ""},
+	{"B1", "The best lookahead varies strongly between rounds", "oracle, 30 code prompts", lengthsOfOracle, yes, ""},
+	{"B2", "One example: static 5 38 / 192 passes, oracle 27 / 129", "static 5, oracle: all code prompts", totals("constant", "oracle"), yes, "the same direction; other models and prompts"},
+	{"B3", "Average oracle lookahead by round", "the picture above", nil, yes, "on other prompts (Alpaca was not at hand)"},
+	{"B4", "A draft ends after a token of confidence below 0.4, at most 20", "`speculative.Dynamic`", nil, yes, "as published; the last token is still verified"},
+	{"B5", "Heuristic / dynamic on code: 0.89 / 1.09 and 1.09 / 1.15", "heuristic / dynamic, code",
+		speedup("schedules", code, 0, settingName("model", "heuristic", "greedy", 0), settingName("model", "dynamic", "greedy", 0)), partly, "greater speedups: this draft model is far cheaper"},
+	{"B6", "Dynamic is better than heuristic in all tests", "as B5; passes heuristic, dynamic", totals("heuristic", "dynamic"), no,
+		"dynamic saves passes of the draft model, which are nearly free here, and needs more of the target"},
+	{"B7", "Any target with any assistant", "`reencode`, `intersect`", nil, yes, "tests of identity across vocabularies"},
+	{"C1", "B rows in one pass, each predicts one token", "`speculative.Stairs`", nil, yes, "rows share their prefixes in the cache, or each is computed anew"},
+	{"C2", "Validation row by row", "the same rule", nil, yes, "equal to `match`, tested"},
+	{"C3", "Best batch 7 (T5-large), 6 (T5-3B); up to a factor of 2 between sizes", "2 to 11 rows", bestBatch, partly, "depends on acceptance and costs; the spread is smaller"},
+	{"C4", "T5-large: stairs 17 % faster, assisted 6 %", "the first code prompt, heuristic / stairs with 7 rows", speedup("stairs-times", code, 0, settingName("model", "heuristic", "greedy", 0), settingName("model", "constant", "stairs", 6)), partly,
+		"faster, and by more, because common prefixes are computed once"},
+	{"C5", "T5-3B: assisted 22 %, stairs 10 %", "the paper's prompt, the same", speedup("stairs-times", paper, 0, settingName("model", "heuristic", "greedy", 0), settingName("model", "constant", "stairs", 6)), partly, "as C4; the models know no German"},
+	{"C6", "BLEU 75 to 100 against plain output", "as A14", identical, yes, "100: the texts are identical"},
+	{"C7", "Cited speedups of others, 1.4 to 2x", "", nil, notRun, "T5 and Chinchilla were not at hand"},
+	{"C8", "Future work: sampling, several assistants", "`match` with rows at any temperature; `merge`", nil, yes, "tests"},
+	{"D1", "Several inputs for one reading are nearly free", "a pass over 8 tokens, relative to one", passCost("verify", 8, "%.2f", func(_ view, ratio, _, _ float64) float64 { return ratio }), partly, "with AVX-512; not with AVX2 kernels"},
+	{"D2", "Accept with min(1, p/q), else draw from the positive part of p - q", "`speculative.Rejection`; the picture above", nil, yes, "tests of the distribution"},
+	{"D3", "Frequent words are what drafts get right", "agreement by frequency, 90 prompts", func(r *report) string {
+		v, ok := r.first("frequency")
+		if !ok {
+			return ""
+		}
+		s := ""
+		for _, c := range v.cells {
+			for i, g := range c.Groups {
+				if i > 0 {
+					s += ", "
+				}
+				s += []string{"the 10 most frequent ", "the next 90 ", "others "}[min(i, 2)] + percent(g.Agrees, g.Tokens)
+			}
+		}
+		return s
+	}, yes, ""},
+}
