@@ -72,7 +72,7 @@ func madeCell(rng *rand.Rand, k key, slower float64) cell {
 		c.Groups = []group{{10, 50, 40}, {100, 30, 15}, {0, 20, 5}}
 		return c
 	case "redistribution":
-		c.Chances = []chance{{"\n", 0.5, 0.25}, {" x", 0.125, 0.5}, {"(", 0.25, 0.125}, {"all others", 0.125, 0.125}}
+		c.Chances = []chance{{"\n", 0.5, 0.25, 0.5}, {" x", 0.125, 0.5, 0}, {"(", 0.25, 0.125, 0.25}, {"all others", 0.125, 0.125, 0.25}}
 		return c
 	}
 	const tokens = 64
@@ -370,12 +370,12 @@ func TestMeasure(t *testing.T) {
 	}
 	for _, c := range r.cells {
 		if c.Experiment == "redistribution" {
-			var p, q float64
+			var p, q, residual float64
 			for _, x := range c.Chances {
-				p, q = p+x.P, q+x.Q
+				p, q, residual = p+x.P, q+x.Q, residual+x.Residual
 			}
-			if math.Abs(p-1) > 0.01 || math.Abs(q-1) > 0.01 {
-				t.Errorf("the probabilities %+v add up to %v and %v", c.Chances, p, q)
+			if math.Abs(p-1) > 0.01 || math.Abs(q-1) > 0.01 || math.Abs(residual-1) > 0.01 {
+				t.Errorf("the probabilities %+v add up to %v, %v and %v", c.Chances, p, q, residual)
 			}
 			continue
 		}

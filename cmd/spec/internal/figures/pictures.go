@@ -317,17 +317,16 @@ func (r *report) redistributionChart() string {
 	if i < 0 {
 		return ""
 	}
-	list := v.cells[i].Chances
-	surplus := 0.0
-	for _, c := range list[:len(list)-1] {
-		surplus += max(0, c.P-c.Q)
-	}
 	b := charts.Bars{Unit: " %", Label: "Target, draft and residual distributions at one position"}
-	for _, c := range list[:len(list)-1] {
-		b.Groups = append(b.Groups, charts.Group{Name: fmt.Sprintf("token %q", c.Text), Bars: []charts.Bar{
+	for j, c := range v.cells[i].Chances {
+		name := fmt.Sprintf("token %q", c.Text)
+		if j == len(v.cells[i].Chances)-1 {
+			name = c.Text
+		}
+		b.Groups = append(b.Groups, charts.Group{Name: name, Bars: []charts.Bar{
 			{Name: "target p", Value: 100 * c.P, Color: 4},
 			{Name: "draft q", Value: 100 * c.Q, Color: 1},
-			{Name: "residual", Value: 100 * max(0, c.P-c.Q) / surplus, Color: 2},
+			{Name: "residual", Value: 100 * c.Residual, Color: 2},
 		}})
 	}
 	return b.SVG()

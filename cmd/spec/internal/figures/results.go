@@ -93,11 +93,13 @@ type run struct {
 	Lengths    []int `json:"len,omitempty"` // tokens drafted, by round
 }
 
-// chance is a token with its probability in the target's and the draft model's distribution.
+// chance is a token with its probability in the target's and the draft model's distribution, and in what is drawn from after a
+// rejection: the positive part of p - q, divided by its sum over all tokens.
 type chance struct {
-	Text string  `json:"text"`
-	P    float64 `json:"p"`
-	Q    float64 `json:"q"`
+	Text     string  `json:"text"`
+	P        float64 `json:"p"`
+	Q        float64 `json:"q"`
+	Residual float64 `json:"residual"`
 }
 
 // runOf keeps four digits of the times; of experiments that only count none, but what was drafted by position and round.

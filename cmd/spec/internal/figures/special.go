@@ -97,13 +97,13 @@ func redistribute(l *lab, _ *experiment, c *cell) error {
 				continue
 			}
 			for _, t := range order[:shownTokens] {
-				c.Chances = append(c.Chances, chance{tok.Decode([]int32{int32(t)}), digits(p[i][t]), digits(q[i][t])})
+				c.Chances = append(c.Chances, chance{tok.Decode([]int32{int32(t)}), digits(p[i][t]), digits(q[i][t]), digits(max(0, p[i][t]-q[i][t]) / surplus)})
 			}
 			rest := chance{Text: "all others"}
 			for _, t := range order[shownTokens:] {
-				rest.P, rest.Q = rest.P+p[i][t], rest.Q+q[i][t]
+				rest.P, rest.Q, rest.Residual = rest.P+p[i][t], rest.Q+q[i][t], rest.Residual+max(0, p[i][t]-q[i][t])/surplus
 			}
-			c.Chances = append(c.Chances, chance{rest.Text, digits(rest.P), digits(rest.Q)})
+			c.Chances = append(c.Chances, chance{rest.Text, digits(rest.P), digits(rest.Q), digits(rest.Residual)})
 			return nil
 		}
 	}
