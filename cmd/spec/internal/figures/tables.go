@@ -90,7 +90,7 @@ func (r *report) tables() map[string]string {
 
 // machines says where and when the results were measured.
 func (r *report) machines() string {
-	m := markdown{head: []string{"machine", "CPU", "kernels, threads", "memory before and after each session, GB/s", "Go", "commit", "date"}}
+	m := markdown{head: []string{"machine", "CPU", "kernels, threads", "memory before and after each session, GB/s", "runs left out", "Go", "commit", "date"}}
 	for _, v := range r.views {
 		var speeds []string
 		for _, x := range v.memory {
@@ -102,7 +102,8 @@ func (r *report) machines() string {
 		for p := range slices.Chunk(speeds, 2) {
 			pairs = append(pairs, strings.Join(p, "-"))
 		}
-		m.add(v.Machine, v.CPU, v.name(1), strings.Join(pairs, ", "), v.Go+" "+v.System, v.Commit, v.Date)
+		all, out := v.unsteady()
+		m.add(v.Machine, v.CPU, v.name(1), strings.Join(pairs, ", "), fmt.Sprintf("%d of %d", out, all), v.Go+" "+v.System, v.Commit, v.Date)
 	}
 	return m.String()
 }

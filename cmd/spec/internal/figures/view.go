@@ -103,7 +103,7 @@ func (v view) rowOf(experiment, set string, temperature float32, setting string,
 				x.runs = append(x.runs, r)
 			}
 			x.seconds = append(x.seconds, r.Seconds)
-			if r.Seconds > 0 {
+			if r.Seconds > 0 && r.steady() {
 				ratio, formula := r.speedup()
 				ratios[c.Prompt], formulas[c.Prompt] = append(ratios[c.Prompt], ratio), append(formulas[c.Prompt], formula)
 				plain[c.Prompt] = append(plain[c.Prompt], 2/(r.Before+r.After))
@@ -122,6 +122,30 @@ func (v view) rowOf(experiment, set string, temperature float32, setting string,
 		x.Estimate.N = 1
 	}
 	return x, len(prompts) > 0
+}
+
+// steadyWithin is the ratio of plain decoding's times before and after a run up to which the run counts. A virtual machine's memory changes its
+// speed by half from one moment to the next: then nobody knows at which speed a run was made.
+const steadyWithin = 1.2
+
+// steady reports whether plain decoding took about as long after the run as before it. That does not depend on the run's own time, so it favors no setting.
+func (r *run) steady() bool {
+	return max(r.Before, r.After) <= steadyWithin*min(r.Before, r.After)
+}
+
+// unsteady counts the timed runs of a view, and those that are left out.
+func (v view) unsteady() (all, out int) {
+	for _, c := range v.cells {
+		for _, r := range c.Runs {
+			if c.Column == v.column && r.Seconds > 0 && r.Setting != "plain" {
+				all++
+				if !r.steady() {
+					out++
+				}
+			}
+		}
+	}
+	return all, out
 }
 
 // perPass is the tokens in a pass of the target, for all prompts together.
