@@ -99,6 +99,9 @@ func (r *report) timeChart() string {
 			const ms = 1e3
 			var plain, reading, drafting, verifying, seconds, tokens float64
 			for _, r := range x.runs {
+				if !r.steady() {
+					continue
+				}
 				one := (r.Before + r.After) / 2
 				plain += one * float64(r.Tokens)
 				reading += one * float64(r.Target)
