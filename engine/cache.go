@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -43,6 +44,24 @@ func (l *loader) place(layer, heads, headDim, window int) place {
 	}
 	l.caches = append(l.caches, cache{heads, headDim, window, []int{layer}})
 	return place{len(l.caches) - 1, 0}
+}
+
+// source is where layer i finds the keys and values that it shares: those of the last layer of its kind that has some of its own, of the
+// last two.
+func (l *loader) source(f family, i, heads, headDim, window int) (cache, layer int) {
+	from := l.layers - f.sharing - 1
+	if window > 0 {
+		from--
+	}
+	for at, c := range l.caches {
+		if j := slices.Index(c.layers, from); j >= 0 && c.heads == heads && c.headDim == headDim && c.window == window {
+			return at, j
+		}
+	}
+	if l.ok() {
+		l.fail("attention.shared_kv_layers", ErrValue, "layer %d cannot use the keys and values of layer %d, which is of another kind", i, from)
+	}
+	return 0, 0
 }
 
 // upTo is the number of the cache's layers among the first n of the model.

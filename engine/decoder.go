@@ -13,6 +13,7 @@ type decoder struct {
 	embeddingScale float32        // 0: none
 	positions      []float32      // [context][D] learned position embeddings
 	embeddingNorm  norm
+	inputs         *layerInputs // of the layers; nil: none
 	blocks         []block
 	outputNorm     norm
 	output         linear  // [V][D]; the embedding where the two are tied
@@ -27,10 +28,12 @@ type block struct {
 	attnPostNorm  norm // of the attention's output
 	ffnNorm       norm // of the feed-forward's input; in a parallel block without one it reads the attention's
 	ffn           feedForward
-	experts       *experts // instead of ffn
-	ffnPostNorm   norm     // of the feed-forward's output
-	parallel      bool     // both sublayers read the block's input
-	residualScale float32  // of what is added to the residual stream; 0: none
+	experts       *experts    // instead of ffn
+	ffnPostNorm   norm        // of the feed-forward's output
+	parallel      bool        // both sublayers read the block's input
+	input         *layerInput // what a token gives the layer besides the residual stream; nil: nothing
+	outputScale   float32     // of the block's output; 0: none
+	residualScale float32     // of what is added to the residual stream; 0: none
 }
 
 // mixer is the sublayer that moves information from token to token: attention, or a recurrent layer. It computes y [rows][D] of
@@ -50,6 +53,9 @@ type attention struct {
 	clamp        float32
 	qNorm, kNorm norm // over a head, or over all heads at once
 	normLast     bool // after the rotation instead of before
+	vNorm        norm // of values
+	shared       bool // it has no keys and values of its own: cache and layer are another layer's
+	keysAsValues bool // values are the keys before their norm
 	gated        bool // the result is multiplied by the sigmoid of gates
 	rope         *tensor.RopeTable
 	style        tensor.RopeStyle
@@ -79,6 +85,9 @@ func (m *decoder) forward(p *pass) {
 		p.addPositions(x, m.positions)
 	}
 	p.norm(x, x, m.embeddingNorm)
+	if m.inputs != nil {
+		m.inputs.forward(p, m.c, x)
+	}
 	for i := range m.blocks {
 		if !p.layer(i) {
 			return
@@ -115,6 +124,10 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 	p.norm(y, y, b.ffnPostNorm)
 	p.scale(y, b.residualScale)
 	p.add(x, y)
+	if b.input != nil {
+		b.input.forward(p, c, x)
+	}
+	p.scale(x, b.outputScale)
 }
 
 // feed computes y [rows][D] of h [rows][D]: the feed-forward, or the experts.
@@ -134,12 +147,18 @@ func (l *attention) forward(p *pass, c *Config, y, h []float32) {
 	a := p.matrix(&p.a, l.heads*l.headDim)
 	gates := p.gate[:0]
 
-	if l.gated {
+	switch {
+	case l.shared:
+		p.matmul(h, l.q.w.Cols(), l.q.times(q))
+	case l.keysAsValues:
+		p.matmul(h, l.q.w.Cols(), l.q.times(q), l.k.times(k))
+		copy(v, k)
+	case l.gated:
 		both := p.matrix(&p.up, 2*l.heads*l.headDim) // [rows][H][2][d]
 		gates = p.matrix(&p.gate, l.heads*l.headDim)
 		p.matmul(h, l.q.w.Cols(), l.q.times(both), l.k.times(k), l.v.times(v))
 		p.unzip(q, gates, both, l.headDim)
-	} else {
+	default:
 		p.matmul(h, l.q.w.Cols(), l.q.times(q), l.k.times(k), l.v.times(v))
 	}
 	if l.clamp > 0 {
@@ -153,13 +172,19 @@ func (l *attention) forward(p *pass, c *Config, y, h []float32) {
 	}
 	if l.rope != nil {
 		p.rope(q, l.heads, l.headDim, l)
-		p.rope(k, l.kvHeads, l.headDim, l)
+		if !l.shared {
+			p.rope(k, l.kvHeads, l.headDim, l)
+		}
 	}
 	if l.normLast {
 		p.norm(q, q, l.qNorm)
 		p.norm(k, k, l.kNorm)
 	}
+	p.norm(v, v, l.vNorm)
 	p.temper(q, l.temperature)
+	if l.shared {
+		k, v = nil, nil
+	}
 	p.attend(a, l.cache, l.scores, q, k, v)
 	if l.gated {
 		p.sigmoidMul(a, gates)

@@ -38,8 +38,23 @@
 //		...
 //
 // What a function asks the loader for counts as known: it need not list what it does not have. A model whose block is another one
-// (recurrent layers, layers that share a cache) implements the interface network by itself, from the same parts: attention,
-// feedForward, experts and norm are values with a forward of their own.
+// implements the interface network by itself, from the same parts: attention, feedForward, experts and norm are values with a
+// forward of their own.
+//
+// # State
+//
+// Layers that keep keys and values of the same shape share a cache (cache.go). One of layers with a window keeps the window and 512
+// positions more. A layer may have another mixer than attention: short convolutions, Mamba-2 and gated delta nets are recurrences
+// (recurrent.go), a state of a fixed size and a step that takes it on by one token:
+//
+//	type recurrence interface {
+//		shape() recurrentShape // of a unit's state, of a token's inputs and outputs
+//		step(t *tensor.Runtime, unit int, state, in, out, scratch []float32)
+//	}
+//
+// A step cannot be undone. So a session keeps copies of the states at a few points and a journal of the latest tokens' inputs, and
+// goes back by taking the steps again from the nearest point; [Session.Restorable] says how far back that reaches. What is further
+// back is recomputed by the next pass.
 //
 // # Refused files
 //

@@ -15,7 +15,7 @@ var families = []string{
 	"mistral3", "smollm3", "ernie4-5", "hunyuan-dense", "exaone4", "minicpm", "granite", "arcee",
 	"qwen2", "qwen2moe", "qwen3", "qwen3moe", "gemma", "gemma2", "gemma3", "olmo", "olmo2", "olmoe",
 	"phi2", "phi3-short", "gptneox", "gpt2", "starcoder", "starcoder2", "falcon", "mpt", "bloom", "stablelm", "nemotron",
-	"command-r", "cohere2", "gpt-oss", "lfm2", "granitehybrid", "falcon-h1", "qwen35",
+	"command-r", "cohere2", "gpt-oss", "lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma4",
 	// families/models/make.py writes these, and ref.py computes their goldens; they are not in the folder.
 	"llama-swakey", "qwen3vl", "olmo3", "phi3-long", "falcon-40b", "stablelm-12b", "lfm2moe", "granitemoe", "minicpm-old", "gptneox-seq",
 }
@@ -81,7 +81,7 @@ func TestFamilies(t *testing.T) {
 
 // kinds are models of which each has a kind of block or a part that the others do not have.
 var kinds = []string{
-	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2", "stablelm", "gptneox", "minicpm", "hunyuan-dense", "arcee", "lfm2", "granitehybrid", "falcon-h1", "qwen35",
+	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2", "stablelm", "gptneox", "minicpm", "hunyuan-dense", "arcee", "lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma4",
 }
 
 // TestFamiliesOneAnswer: promise P1 for every kind of block: however the sequence is cut, whatever shares the pass, with trees, forks,

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -38,12 +39,20 @@ type family struct {
 	windowed   func(layer int) bool // nil: no layer
 	windowBase float32              // rope.freq_base of windowed layers; 0: that of the others
 	windowRope bool                 // windowed layers are rotated without scaling
-	scale      float32              // 0: 1/sqrt(d)
-	cap        float32
-	clamp      float32
-	sinks      bool
-	gates      bool // attn_q has gates of the result beside the queries
-	warmth     temperature
+	windowDim  int                  // a head's size in windowed layers; 0: that of the others
+
+	windowRopeDims int  // rotated numbers of a windowed layer's heads; 0: those of the others
+	plainWindow    bool // factors of frequencies are for the layers without a window
+	valueNorm      bool // values are normalized, without weights; without attn_v they are the keys before their norm
+	sharing        int  // the last layers use the keys and values of the last ones before them of their kind
+	layerInput     int  // P: numbers that a token gives each layer besides the residual stream; 0: none
+
+	scale  float32 // 0: 1/sqrt(d)
+	cap    float32
+	clamp  float32
+	sinks  bool
+	gates  bool // attn_q has gates of the result beside the queries
+	warmth temperature
 
 	mixer  func(layer int) mixer // a layer's, instead of attention; nil, or a nil one: attention
 	beside func(layer int) mixer // a layer's, added to attention; nil: none
@@ -106,6 +115,7 @@ func (l *loader) decoder(c *Config, f family) network {
 	if f.embeddingNorm {
 		m.embeddingNorm = l.norm(c, f, "token_embd_norm", c.HiddenSize)
 	}
+	m.inputs = l.layerInputs(c, f)
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		m.blocks = append(m.blocks, l.decoderBlock(c, f, i, ropes))
 	}
@@ -156,6 +166,15 @@ func (l *loader) decoderBlock(c *Config, f family, i int, ropes ropes) block {
 			b.mixer = &sideBySide{a, f.beside(i)}
 		}
 	}
+	if f.layerInput > 0 {
+		b.input = l.layerInput(c, f, i)
+		if w := l.optional(n+"layer_output_scale.weight", 1); w != nil {
+			b.outputScale = w[0]
+			if l.ok() && b.outputScale == 0 {
+				l.keep(fmt.Errorf("%s: tensor %q: %w: 0", l.f.Name, n+"layer_output_scale.weight", ErrDamaged))
+			}
+		}
+	}
 	if f.experts != nil && i >= f.dense {
 		b.experts = l.expertBlock(c, f, n)
 	} else {
@@ -167,12 +186,27 @@ func (l *loader) decoderBlock(c *Config, f family, i int, ropes ropes) block {
 func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 	n, d := l.block(i), c.HiddenSize
 	a := attention{heads: l.queryHeads[i], kvHeads: l.kvHeads[i], headDim: c.HeadDim, clamp: f.clamp, normLast: f.qkLast, gated: f.gates, temperature: f.warmth}
+	window := f.windowed != nil && f.windowed(i)
+	if window && f.windowDim > 0 {
+		a.headDim = f.windowDim
+	}
+	a.shared = i >= l.layers-f.sharing
 	if l.ok() && (a.kvHeads < 1 || a.heads%a.kvHeads != 0) {
 		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", a.heads, a.kvHeads)
 		return a
 	}
 	heads, kvHeads := a.heads*a.headDim, a.kvHeads*a.headDim
-	if l.holds(n+"attn_qkv.weight") && !f.gates {
+	switch {
+	case f.valueNorm:
+		a.q = l.linear(n+"attn_q", heads, d)
+		if !a.shared {
+			a.k = l.linear(n+"attn_k", kvHeads, d)
+			if a.keysAsValues = !l.holds(n + "attn_v.weight"); !a.keysAsValues {
+				a.v = l.linear(n+"attn_v", kvHeads, d)
+			}
+			a.vNorm = norm{kind: rmsNorm, eps: c.Epsilon, w: slices.Repeat([]float32{1}, a.headDim)}
+		}
+	case l.holds(n+"attn_qkv.weight") && !f.gates:
 		qkv, bias := l.split(n+"attn_qkv.weight", d, heads, kvHeads, kvHeads), l.optional(n+"attn_qkv.bias", heads+2*kvHeads)
 		if !l.ok() {
 			return a
@@ -181,7 +215,7 @@ func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 		if bias != nil {
 			a.q.b, a.k.b, a.v.b = bias[:heads], bias[heads:heads+kvHeads], bias[heads+kvHeads:]
 		}
-	} else {
+	default:
 		queries := heads
 		if f.gates {
 			queries *= 2
@@ -193,7 +227,10 @@ func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 	a.o = l.linear(n+"attn_output", d, heads)
 	switch f.qkNorm {
 	case perHead:
-		a.qNorm, a.kNorm = l.norm(c, f, n+"attn_q_norm", c.HeadDim), l.norm(c, f, n+"attn_k_norm", c.HeadDim)
+		a.qNorm = l.norm(c, f, n+"attn_q_norm", a.headDim)
+		if !a.shared {
+			a.kNorm = l.norm(c, f, n+"attn_k_norm", a.headDim)
+		}
 	case perToken:
 		a.qNorm, a.kNorm = l.norm(c, f, n+"attn_q_norm", heads), l.norm(c, f, n+"attn_k_norm", kvHeads)
 	case ownHead:
@@ -201,17 +238,20 @@ func (l *loader) attention(c *Config, f family, i int, ropes ropes) attention {
 	}
 	a.scores = tensor.AttentionOptions{Heads: a.heads, Scale: f.scale, Cap: f.cap, Slopes: ropes.slopes}
 	if a.scores.Scale == 0 {
-		a.scores.Scale = headScale(c.HeadDim)
+		a.scores.Scale = headScale(a.headDim)
 	}
 	if f.sinks {
 		a.scores.Sinks = l.vector(n+"attn_sinks.weight", a.heads)
 	}
-	window := f.windowed != nil && f.windowed(i)
 	if window {
 		a.scores.Window = f.window
 	}
-	at := l.place(i, a.kvHeads, a.headDim, a.scores.Window)
-	a.cache, a.scores.Layer = at.cache, at.layer
+	if a.shared {
+		a.cache, a.scores.Layer = l.source(f, i, a.kvHeads, a.headDim, a.scores.Window)
+	} else {
+		at := l.place(i, a.kvHeads, a.headDim, a.scores.Window)
+		a.cache, a.scores.Layer = at.cache, at.layer
+	}
 	if f.rotation != none && (f.rotates == nil || f.rotates(i)) {
 		a.style = tensor.RopeInterleaved
 		if f.rotation == halves {

@@ -123,6 +123,7 @@ var architectures = map[string]func(*loader, *Config) family{
 	"gemma":         gemma,
 	"gemma2":        gemma2,
 	"gemma3":        gemma3,
+	"gemma4":        gemma4,
 	"glm4":          glm4,
 	"gpt-oss":       gptOSS,
 	"gpt2":          gpt2,

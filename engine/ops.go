@@ -85,10 +85,10 @@ func (p *pass) reject(x []float32, cols int) (found bool) {
 	return found
 }
 
-// attend stores the round's keys and values in a cache and computes attention:
+// attend stores the round's keys and values in a cache, unless they are nil, and computes attention:
 // out [rows][H][d] = softmax(q Kᵀ scale) V, every row on its own path.
 func (p *pass) attend(out []float32, cache int, o tensor.AttentionOptions, q, k, v []float32) {
-	if p.err == nil {
+	if p.err == nil && k != nil {
 		p.fail(p.t.StoreKV(o.Layer, k, v, p.segments[cache]))
 	}
 	if p.err == nil {

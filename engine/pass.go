@@ -80,6 +80,7 @@ type pass struct {
 
 	x, h, y, q, k, v, a, gate, up, wide []float32 // activations; the networks say their shapes
 	other                               []float32 // of a mixer beside attention
+	inputs                              []float32 // [rows][layers][P] of a layer besides the residual stream
 	factors                             []float32 // [rows]
 	routing                             routing   // of experts
 	part                                []int32   // the rows that an expert computes; nil: all

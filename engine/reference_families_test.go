@@ -112,6 +112,12 @@ func (r recipe) file(tb testing.TB) []byte {
 		add("rope_factors_long.weight", 2, 0.4, recipeDim/2)
 		add("rope_factors_short.weight", 3, 0.4, recipeDim/2)
 	}
+	if has("gemma4") {
+		add("rope_freqs.weight", 2, 0.4, recipeDim)
+		add("per_layer_token_embd.weight", 0, 0.5, recipeLayerInput*layers, recipeVocab)
+		matrix("per_layer_model_proj", false, recipeLayerInput*layers, recipeWidth)
+		norm("per_layer_proj_norm", recipeLayerInput)
+	}
 	for i := range layers {
 		b := fmt.Sprintf("blk.%d.", i)
 		if !has("noinput") {
@@ -158,8 +164,31 @@ func (r recipe) file(tb testing.TB) []byte {
 			add(b+"ssm_norm.weight", 1, 0.3, recipeState)
 			matrix(b+"ssm_out", false, recipeWidth, values)
 		}
+		inner := recipeInner
+		if has("gemma4") {
+			dim, kv := 2*recipeDim, 1
+			if i != 3 && i != 5 {
+				dim, kv = recipeDim, 2
+			}
+			if q, k = recipeHeads*dim, kv*dim; i > 3 {
+				inner = 64
+			}
+			if norm(b+"attn_q_norm", dim); i < 4 {
+				norm(b+"attn_k_norm", dim)
+				matrix(b+"attn_k", false, k, recipeWidth)
+			}
+			if i < 3 {
+				matrix(b+"attn_v", false, k, recipeWidth)
+			}
+			matrix(b+"inp_gate", false, recipeLayerInput, recipeWidth)
+			matrix(b+"proj", false, recipeWidth, recipeLayerInput)
+			norm(b+"post_norm", recipeWidth)
+			add(b+"layer_output_scale.weight", 0.8, 0.1, 1)
+		}
 		switch {
 		case recurrent:
+		case has("gemma4"):
+			matrix(b+"attn_q", false, q, recipeWidth)
 		case has("gates"):
 			matrix(b+"attn_q", false, 2*q, recipeWidth)
 			matrix(b+"attn_k", false, k, recipeWidth)
@@ -214,10 +243,10 @@ func (r recipe) file(tb testing.TB) []byte {
 			matrix(b+"ffn_down"+suffix, has("bias"), recipeWidth, inner, n...)
 		}
 		if n, ok := r.keys["leading_dense_block_count"].(uint32); !has("experts") || ok && i < int(n) {
-			feedForward("", recipeInner)
+			feedForward("", inner)
 			continue
 		}
-		inner, widths := recipeInner, r.keys
+		widths := r.keys
 		if r.widths != nil {
 			widths = r.widths
 		}
@@ -392,6 +421,14 @@ func TestBadFamilies(t *testing.T) {
 		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 96, 80, 96}}, ErrShape, "blk.2.ffn_gate.weight"},
 		{"llama yarn", "", keys{"attention.head_count_kv": []uint32{2, 2, 0, 2}}, ErrValue, "llama.attention.head_count_kv"},
 		{"llama yarn", "", keys{"attention.head_count_kv": []uint32{2, 2, 1, 2}}, ErrShape, "blk.2.attn_k.weight"},
+		{"gemma4", "", keys{"attention.sliding_window_pattern": uint32(6)}, ErrValue, "gemma4.attention.sliding_window_pattern"},
+		{"gemma4", "", keys{"attention.shared_kv_layers": uint32(5)}, ErrValue, "gemma4.attention.shared_kv_layers"},
+		{"gemma4", "", keys{"attention.shared_kv_layers": uint32(3)}, ErrValue, "gemma4.attention.shared_kv_layers"},
+		{"gemma4", "", keys{"attention.shared_kv_layers": uint32(1)}, ErrMissing, "blk.4.attn_k.weight"},
+		{"gemma4", "", keys{"attention.value_length_swa": uint32(8)}, ErrUnsupported, "gemma4.attention.value_length_swa"},
+		{"gemma4", "", keys{"rope.dimension_count_swa": uint32(18)}, ErrValue, "gemma4.rope.dimension_count_swa"},
+		{"gemma4", "", keys{"embedding_length_per_layer_input": nil}, ErrUnsupported, "per_layer_"},
+		{"gemma4", "", keys{"embedding_length_per_layer_input": uint32(4)}, ErrShape, "per_layer_token_embd.weight"},
 		{"lfm2", "", keys{"shortconv.l_cache": nil}, gguf.ErrMissing, "lfm2.shortconv.l_cache"},
 		{"lfm2", "", keys{"shortconv.l_cache": uint32(1)}, ErrValue, "lfm2.shortconv.l_cache"},
 		{"lfm2", "", keys{"shortconv.l_cache": uint32(4)}, ErrShape, "blk.0.shortconv.conv.weight"},

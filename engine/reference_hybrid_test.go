@@ -184,6 +184,59 @@ func (r *reference) recurrent(b string, h []float64, p *past) []float64 {
 	return r.mamba2(b, h, p)
 }
 
+// gemma4Layer is the size of a layer's heads, the number of those of keys and values, and the layer whose keys and values it uses.
+func (r *reference) gemma4Layer(l, layers int) (headDim, kvHeads, source int) {
+	headDim, source = r.integer("attention.key_length", 0), l
+	if r.windowed(l) {
+		headDim = r.integer("attention.key_length_swa", headDim)
+	}
+	list, _ := r.f.Uint32s(r.arch + ".attention.head_count_kv")
+	if own := layers - r.integer("attention.shared_kv_layers", 0); l >= own {
+		if source = own - 1; r.windowed(l) {
+			source = own - 2
+		}
+	}
+	return headDim, int(list[l]), source
+}
+
+// layerInputs is what a token gives each layer besides the residual stream x.
+func (r *reference) layerInputs(x []float64, id, layers int) [][]float64 {
+	inputs := make([][]float64, layers)
+	p := r.integer("embedding_length_per_layer_input", 0)
+	if p == 0 {
+		return inputs
+	}
+	made := r.linear("per_layer_model_proj", x)
+	for i := range made {
+		made[i] /= math.Sqrt(float64(len(x)))
+	}
+	for l := range inputs {
+		inputs[l] = r.norm("per_layer_proj_norm", made[l*p:(l+1)*p])
+		for i := range p {
+			e := r.t["per_layer_token_embd.weight"][id*layers*p+l*p+i] * math.Sqrt(float64(p))
+			inputs[l][i] = (inputs[l][i] + e) / math.Sqrt2
+		}
+	}
+	return inputs
+}
+
+// layerInput adds what a layer makes of it to x.
+func (r *reference) layerInput(b string, x, input []float64) {
+	if input == nil {
+		return
+	}
+	y := r.linear(b+"proj", r.gated(r.linear(b+"inp_gate", x), input))
+	addTo(x, r.norm(b+"post_norm", y))
+	if s := r.t[b+"layer_output_scale.weight"]; s != nil {
+		for i := range x {
+			x[i] *= s[0]
+		}
+	}
+}
+
+// recipeLayerInput is P of recipes of gemma4.
+const recipeLayerInput = 8
+
 // hybridRecipes are models with recurrent layers.
 func hybridRecipes() map[string]recipe {
 	type keys = map[string]gguf.Value
@@ -201,7 +254,12 @@ func hybridRecipes() map[string]recipe {
 	deltaList := mamba(delta)
 	deltaList["attention.recurrent_layers"] = []bool{true, false, true, true}
 	granite := keys{"attention.head_count_kv": kv, "embedding_scale": float32(3), "residual_scale": float32(0.5), "logit_scale": float32(2), "rope.scaling.finetuned": false}
+	gemma4 := keys{"attention.head_count_kv": []uint32{2, 2, 2, 1, 2, 1}, "feed_forward_length": []uint32{96, 96, 96, 96, 64, 64}, "attention.sliding_window": uint32(9),
+		"attention.sliding_window_pattern": []bool{true, true, true, false, true, false}, "attention.shared_kv_layers": uint32(2), "attention.key_length": uint32(2 * recipeDim),
+		"attention.value_length": uint32(2 * recipeDim), "attention.key_length_swa": uint32(recipeDim), "attention.value_length_swa": uint32(recipeDim), "rope.dimension_count_swa": uint32(recipeDim),
+		"embedding_length_per_layer_input": uint32(recipeLayerInput), "final_logit_softcapping": float32(3), "rope.freq_base": float32(1e5)}
 	return map[string]recipe{
+		"gemma4":       {arch: "gemma4", parts: "gate post gemma4", layers: 6, keys: gemma4},
 		"lfm2":         {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps)}},
 		"lfm2 windows": {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps), "attention.sliding_window": uint32(9)}},
 		"lfm2moe": {arch: "lfm2moe", parts: "gate qkhead shortconv embfinal experts choice", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps),

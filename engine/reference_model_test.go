@@ -166,7 +166,7 @@ func (r *reference) activate(x float64) float64 {
 	switch {
 	case r.is("arcee", "nemotron"):
 		return math.Max(x, 0) * math.Max(x, 0)
-	case r.is("gemma", "gemma2", "gemma3") || r.layerNorms() && !r.is("stablelm", "command-r", "cohere2", "olmo"):
+	case r.is("gemma", "gemma2", "gemma3", "gemma4") || r.layerNorms() && !r.is("stablelm", "command-r", "cohere2", "olmo"):
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}
 	return x * sigmoid(x)
@@ -281,7 +281,7 @@ func (r *reference) logits(ids []int32) []float64 {
 	if list, err := r.f.Uint32s(r.arch + ".attention.head_count_kv"); err == nil {
 		kvHeads = int(slices.Max(list))
 	}
-	post := r.is("gemma2", "gemma3", "olmo2", "exaone4", "glm4")
+	post := r.is("gemma2", "gemma3", "gemma4", "olmo2", "exaone4", "glm4")
 	noInput := r.is("olmo2", "exaone4")
 	residual := r.number("residual_scale", 0)
 	if residual == 0 {
@@ -305,7 +305,7 @@ func (r *reference) logits(ids []int32) []float64 {
 		x := append([]float64(nil), r.t["token_embd.weight"][int(id)*width:][:width]...)
 		scale := r.number("embedding_scale", 0)
 		switch {
-		case r.is("gemma", "gemma2", "gemma3"):
+		case r.is("gemma", "gemma2", "gemma3", "gemma4"):
 			scale = math.Sqrt(float64(width))
 		case scale == 0 && r.arch == "minicpm":
 			scale = 12
@@ -321,8 +321,14 @@ func (r *reference) logits(ids []int32) []float64 {
 		if r.t["token_embd_norm.weight"] != nil && !r.is("lfm2", "lfm2moe") {
 			x = r.norm("token_embd_norm", x)
 		}
+		inputs := r.layerInputs(x, int(id), layers)
 		for l := range layers {
 			b := fmt.Sprintf("blk.%d.", l)
+			headDim, kvHeads, attentionScale, source := headDim, kvHeads, attentionScale, l
+			if r.arch == "gemma4" {
+				headDim, kvHeads, source = r.gemma4Layer(l, layers)
+				attentionScale = 1
+			}
 			h := x
 			if !noInput {
 				h = r.norm(b+"attn_norm", x)
@@ -345,6 +351,16 @@ func (r *reference) logits(ids []int32) []float64 {
 						}
 						q = queries
 					}
+				}
+				if r.arch == "gemma4" {
+					if len(v) == 0 {
+						v = slices.Clone(k)
+					}
+					var normed []float64
+					for at := 0; at < len(v); at += headDim {
+						normed = append(normed, r.normalize(v[at:at+headDim], nil, nil)...)
+					}
+					v = normed
 				}
 				if limit := r.number("attention.clamp_kqv", 0); limit > 0 {
 					for _, x := range [][]float64{q, k, v} {
@@ -369,7 +385,9 @@ func (r *reference) logits(ids []int32) []float64 {
 						q[i] *= 1 + t*math.Log(math.Floor(float64(position)/original)+1)
 					}
 				}
-				keys[l], values[l] = append(keys[l], k), append(values[l], v)
+				if source == l {
+					keys[l], values[l] = append(keys[l], k), append(values[l], v)
+				}
 				first := 0
 				if r.windowed(l) {
 					first = max(0, position+1-r.integer("attention.sliding_window", 4096))
@@ -381,7 +399,7 @@ func (r *reference) logits(ids []int32) []float64 {
 					for j := first; j <= position; j++ {
 						s := 0.0
 						for d := range headDim {
-							s += q[head*headDim+d] * keys[l][j][at+d]
+							s += q[head*headDim+d] * keys[source][j][at+d]
 						}
 						s *= attentionScale
 						if r.arch == "gemma2" {
@@ -404,7 +422,7 @@ func (r *reference) logits(ids []int32) []float64 {
 					p = softmax(p)
 					for j := first; j <= position; j++ {
 						for d := range headDim {
-							a[head*headDim+d] += p[j-first] * values[l][j][at+d]
+							a[head*headDim+d] += p[j-first] * values[source][j][at+d]
 						}
 					}
 				}
@@ -457,6 +475,7 @@ func (r *reference) logits(ids []int32) []float64 {
 			for i, v := range y {
 				x[i] += v * residual
 			}
+			r.layerInput(b, x, inputs[l])
 		}
 		head := r.t["output.weight"]
 		if head == nil {

@@ -9,7 +9,7 @@ func (r *reference) windowed(layer int) bool {
 	if r.is("lfm2", "lfm2moe") {
 		return r.number("attention.sliding_window", 0) > 0
 	}
-	period, ok := map[string]int{"gemma2": 2, "gemma3": 6, "cohere2": 4, "gpt-oss": 2, "olmo2": 4}[r.arch]
+	period, ok := map[string]int{"gemma2": 2, "gemma3": 6, "cohere2": 4, "gpt-oss": 2, "olmo2": 4, "gemma4": 6}[r.arch]
 	if !ok || r.number("attention.sliding_window", 0) == 0 && r.arch != "gemma2" {
 		return false
 	}
@@ -43,6 +43,9 @@ const ropeContext = 256
 // rotate rotates the pairs of every head of x by the angles of a position.
 func (r *reference) rotate(x []float64, headDim, position, layer int) {
 	n := r.integer("rope.dimension_count", headDim)
+	if r.windowed(layer) {
+		n = r.integer("rope.dimension_count_swa", n)
+	}
 	base, scale, magnitude := r.number("rope.freq_base", 10000), 1.0, r.number("rope.scaling.attn_factor", 1)
 	if factor := r.number("rope.scaling.factor", 0); factor != 0 {
 		scale = factor
@@ -56,12 +59,12 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 	window := r.windowed(layer)
 	if window {
 		other := base
-		if r.arch == "gemma3" {
+		if r.is("gemma3", "gemma4") {
 			other = 10000
 		}
 		base = r.number("rope.freq_base_swa", other)
 	}
-	if window && r.is("gemma3", "olmo2") {
+	if window && r.is("gemma3", "gemma4", "olmo2") {
 		scale, magnitude, kind = 1, 1, "none"
 	}
 	if kind == "none" {
@@ -69,6 +72,9 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 	}
 	original := r.number("rope.scaling.original_context_length", r.number("context_length", 0))
 	factors := r.t["rope_freqs.weight"]
+	if window && r.arch == "gemma4" {
+		factors = nil
+	}
 	if r.t["rope_factors_long.weight"] != nil {
 		factors = r.t["rope_factors_short.weight"]
 		if ropeContext > original {
@@ -91,7 +97,7 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 		}
 	}
 	halves := r.is("qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3vl", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gptneox", "starcoder2", "falcon", "stablelm",
-		"nemotron", "olmo2", "olmoe", "exaone", "exaone4", "gpt-oss", "hunyuan-dense", "lfm2", "lfm2moe", "falcon-h1", "qwen35")
+		"nemotron", "olmo2", "olmoe", "exaone", "exaone4", "gpt-oss", "hunyuan-dense", "lfm2", "lfm2moe", "falcon-h1", "qwen35", "gemma4")
 	for h := 0; h < len(x); h += headDim {
 		for i := range n / 2 {
 			angle := float64(position) * math.Pow(base, -2*float64(i)/float64(n))

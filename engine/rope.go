@@ -67,6 +67,15 @@ func (l *loader) ropes(c *Config, f family) (r ropes) {
 			base = c.RopeBase
 		}
 		o.Base = float64(l.floatOr("rope.freq_base_swa", base))
+		if f.plainWindow {
+			o.Factors = nil
+		}
+		if f.windowRopeDims > 0 {
+			if o.Dims = f.windowRopeDims; o.Dims < 2 || o.Dims > max(f.windowDim, 2) || o.Dims%2 != 0 {
+				l.fail("rope.dimension_count_swa", ErrValue, "%d of a head's %d dimensions", o.Dims, f.windowDim)
+				return r
+			}
+		}
 		r.window = table(o)
 	}
 	return r
