@@ -18,7 +18,7 @@ func TestHybrids(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	for _, name := range []string{"lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma3"} {
+	for _, name := range []string{"lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma3", "gemma4"} {
 		path := "../../shared/families/models/" + name + ".gguf"
 		if _, err := os.Stat(path); err != nil {
 			t.Skip("needs ../shared/families beside the checkout")
