@@ -129,12 +129,12 @@ func (m *deltaHeads) gather(dst []float32, unit int, all []float32) []float32 {
 func (m *deltaHeads) shape() recurrentShape {
 	n := m.channels()
 	return recurrentShape{units: m.groups, state: (m.taps-1)*n + m.each*m.state*m.state,
-		input: m.state*(2*m.groups+m.heads) + 2*m.heads, output: m.inner, scratch: 2*n + m.state}
+		input: m.state*(2*m.groups+m.heads) + 2*m.heads, output: m.inner, scratch: 2 * n}
 }
 
-func (m *deltaHeads) step(t *tensor.Runtime, unit int, state, in, out, scratch []float32) {
+func (m *deltaHeads) step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch) {
 	n, s := m.channels(), m.state
-	raw, x, u := scratch[:0:n], scratch[n:2*n], scratch[2*n:]
+	raw, x := scratch.numbers[:0:n], scratch.numbers[n:2*n]
 	raw = m.gather(raw, unit, in)
 	history, heads := state[:(m.taps-1)*n], state[(m.taps-1)*n:]
 	t.ConvStep(x, history, raw, m.filters[unit*m.taps*n:(unit+1)*m.taps*n])
@@ -149,7 +149,7 @@ func (m *deltaHeads) step(t *tensor.Runtime, unit int, state, in, out, scratch [
 		if out != nil {
 			y = out[h*s : (h+1)*s]
 		}
-		t.DeltaStep(y, heads[i*s*s:(i+1)*s*s], q, k, v[i*s:(i+1)*s], decay[h], beta[h], u)
+		t.DeltaStep(y, heads[i*s*s:(i+1)*s*s], q, k, v[i*s:(i+1)*s], decay[h], beta[h], &scratch.step)
 		for j := range y {
 			y[j] *= m.scale
 		}

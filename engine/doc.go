@@ -49,7 +49,7 @@
 //
 //	type recurrence interface {
 //		shape() recurrentShape // of a unit's state, of a token's inputs and outputs
-//		step(t *tensor.Runtime, unit int, state, in, out, scratch []float32)
+//		step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch)
 //	}
 //
 // A step cannot be undone. So a session keeps copies of the states at a few points and a journal of the latest tokens' inputs, and

@@ -112,7 +112,7 @@ func (v *convolution) shape() recurrentShape {
 	return recurrentShape{units: v.units, state: (v.taps - 1) * v.channels / v.units, input: v.channels, output: v.channels}
 }
 
-func (v *convolution) step(t *tensor.Runtime, unit int, state, in, out, _ []float32) {
+func (v *convolution) step(t *tensor.Runtime, unit int, state, in, out []float32, _ *stepScratch) {
 	n := v.channels / v.units
 	if out != nil {
 		out = out[unit*n : (unit+1)*n]

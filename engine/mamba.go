@@ -169,12 +169,12 @@ func (m *mambaHeads) gather(dst []float32, unit int, all []float32) []float32 {
 func (m *mambaHeads) shape() recurrentShape {
 	n := m.channels()
 	return recurrentShape{units: m.heads / m.each, state: (m.taps-1)*n + m.each*m.state*m.dim,
-		input: m.inner + 2*m.groups*m.state + m.heads, output: m.inner, scratch: 2*n + m.dim}
+		input: m.inner + 2*m.groups*m.state + m.heads, output: m.inner, scratch: 2 * n}
 }
 
-func (m *mambaHeads) step(t *tensor.Runtime, unit int, state, in, out, scratch []float32) {
+func (m *mambaHeads) step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch) {
 	n := m.channels()
-	raw, x, scaled := scratch[:0:n], scratch[n:2*n], scratch[2*n:]
+	raw, x := scratch.numbers[:0:n], scratch.numbers[n:2*n]
 	raw = m.gather(raw, unit, in)
 	history, heads := state[:(m.taps-1)*n], state[(m.taps-1)*n:]
 	t.ConvStep(x, history, raw, m.filters[unit*m.taps*n:(unit+1)*m.taps*n])
@@ -190,6 +190,6 @@ func (m *mambaHeads) step(t *tensor.Runtime, unit int, state, in, out, scratch [
 		if out != nil {
 			y = out[h*m.dim : (h+1)*m.dim]
 		}
-		t.Mamba2Step(y, heads[i*m.state*m.dim:(i+1)*m.state*m.dim], x[i*m.dim:(i+1)*m.dim], b, c, dt, tensor.Exp(dt*m.a[h]), m.skip[h], scaled)
+		t.Mamba2Step(y, heads[i*m.state*m.dim:(i+1)*m.state*m.dim], x[i*m.dim:(i+1)*m.dim], b, c, dt, tensor.Exp(dt*m.a[h]), m.skip[h], &scratch.step)
 	}
 }

@@ -19,7 +19,7 @@ type recurrence interface {
 	shape() recurrentShape
 	// step takes a unit by one token: it changes its state and writes its part of out. out may be nil: then only the state moves
 	// on. in is the token's inputs of all units.
-	step(t *tensor.Runtime, unit int, state, in, out, scratch []float32)
+	step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch)
 }
 
 // recurrentShape is the sizes of a recurrence, in float32 numbers.
@@ -29,6 +29,12 @@ type recurrentShape struct {
 	input   int // of a token: what the journal keeps
 	output  int // of a token
 	scratch int // of a unit's step
+}
+
+// stepScratch is the memory of a unit's step.
+type stepScratch struct {
+	numbers []float32 // as many as the shape says
+	step    tensor.StepScratch
 }
 
 // recurrentLayer is a layer of a model with a recurrence.

@@ -264,7 +264,7 @@ func (w wide) shape() recurrentShape {
 	return recurrentShape{units: 1, state: w.size, input: 1, output: 1}
 }
 
-func (w wide) step(_ *tensor.Runtime, _ int, state, in, out, _ []float32) { state[0]++ }
+func (w wide) step(_ *tensor.Runtime, _ int, state, in, out []float32, _ *stepScratch) { state[0]++ }
 
 // TestRecurrentPoints: however a text is cut into passes, a session can be cut back by pointStep tokens, has points all over the
 // text, and keeps within its budget.

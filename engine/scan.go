@@ -24,7 +24,8 @@ type scanWork struct {
 	in, out []float32
 	groups  []int // the first scan of each session, and the end
 	scratch []float32
-	size    int // of a unit's scratch
+	size    int           // of a unit's scratch
+	each    []stepScratch // of units
 	one     func(i int)
 }
 
@@ -106,8 +107,12 @@ func (p *pass) recur(l int, out, in []float32) {
 	}
 	layer := &p.scans[0].r.layers[l]
 	w.size = layer.scratch + layer.state
-	sized(&w.scratch, (len(w.groups)-1)*layer.units*w.size)
-	p.t.Parallel((len(w.groups)-1)*layer.units, w.one)
+	n := (len(w.groups) - 1) * layer.units
+	sized(&w.scratch, n*w.size)
+	for len(w.each) < n {
+		w.each = append(w.each, stepScratch{})
+	}
+	p.t.Parallel(n, w.one)
 	for i := range p.scans {
 		w.write(&p.scans[i])
 	}
@@ -118,14 +123,15 @@ func (p *pass) recur(l int, out, in []float32) {
 func (w *scanWork) unit(i int) {
 	layer := &w.p.scans[0].r.layers[w.layer]
 	group, u := i/layer.units, i%layer.units
-	scratch := w.scratch[i*w.size : (i+1)*w.size]
+	numbers, scratch := w.scratch[i*w.size:(i+1)*w.size], &w.each[i]
+	scratch.numbers = numbers[:layer.scratch]
 	for j := w.groups[group]; j < w.groups[group+1]; j++ {
-		w.scan(&w.p.scans[j], layer, u, scratch[:layer.scratch], scratch[layer.scratch:])
+		w.scan(&w.p.scans[j], layer, u, scratch, numbers[layer.scratch:])
 	}
 }
 
 // scan takes unit u through a scan. branch is room for a state.
-func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch, branch []float32) {
+func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *stepScratch, branch []float32) {
 	t, r := w.p.t, s.r
 	state := r.unit(r.state, w.layer, u)
 	if !s.stay {
@@ -165,7 +171,7 @@ func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch, branch [
 }
 
 // walk steps branch, a unit's state before a tree, to a node.
-func (w *scanWork) walk(s *scan, layer *recurrentLayer, u int, node int32, branch, scratch []float32) {
+func (w *scanWork) walk(s *scan, layer *recurrentLayer, u int, node int32, branch []float32, scratch *stepScratch) {
 	if node < 0 {
 		return
 	}

@@ -1,7 +1,9 @@
 package tensor
 
 import (
+	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"github.com/specgo/spec/asm"
 )
@@ -40,63 +42,88 @@ func mulAddEach(dst, a, b []float32) {
 	}
 }
 
-// Mamba2Step is one step of a head of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060). state [len(b)][len(x)] holds the head's state, transposed so
-// that a lane is an element of x:
+// StepScratch is the memory of a step. The zero value is ready; several threads need one each.
+type StepScratch struct {
+	tile asm.Tile
+	u    []float32 // [values]
+}
+
+// A head's state, a matrix [keys][values], lies in panels of 16 columns as float32 weights do, so that a kernel multiplies it:
+// [values/16][keys][16]. The last panel is narrower if the values are not a multiple of 16.
+
+// product is out[j] = sum over i of p[i]*state[i][j], by fma from +0, i ascending.
+func (rt *Runtime) product(out, state, p []float32, s *StepScratch) {
+	for n := len(out); n > 0; n = len(out) {
+		width := min(n, asm.PanelRows)
+		panel := state[:len(p)*width]
+		if width == asm.PanelRows && littleEndian && len(p) > 0 {
+			s.tile.Tokens, s.tile.Cols, s.tile.F = 1, len(p), p
+			rt.k.MatMul[asm.F32](bytesOf(panel), &s.tile, out[:width], width, asm.Ahead{})
+			s.tile.F = nil
+		} else {
+			clear(out[:width])
+			for i, x := range p {
+				MulAdd(out[:width], panel[i*width:(i+1)*width], x)
+			}
+		}
+		out, state = out[width:], state[len(panel):]
+	}
+}
+
+// update is state[i][j] = fma(state[i][j], decay, u[j]*k[i]).
+func (rt *Runtime) update(state, u, k []float32, decay float32) {
+	for len(u) > 0 {
+		width := min(len(u), asm.PanelRows)
+		for i, x := range k {
+			rt.k.Blend(state[i*width:(i+1)*width], u[:width], decay, x)
+		}
+		u, state = u[width:], state[len(k)*width:]
+	}
+}
+
+// littleEndian says that float32 numbers lie in memory as in panels of weights.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// bytesOf is the memory of x.
+func bytesOf(x []float32) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x)) }
+
+// Mamba2Step is one step of a head of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060). state [len(b)][len(x)], in panels, holds the head's
+// state, transposed so that a lane is an element of x:
 //
 //	state[i][j] = fma(state[i][j], decay, (x[j]*dt)*b[i])
 //	out[j] = fma(skip, x[j], sum over i of c[i]*state[i][j]), the sum by fma from +0, i ascending
 //
-// decay is exp(dt*A). out may be nil: then only the state moves on. scaled has room for len(x) numbers.
-func (rt *Runtime) Mamba2Step(out, state, x, b, c []float32, dt, decay, skip float32, scaled []float32) {
-	n := len(x)
-	scaled = scaled[:n]
+// decay is exp(dt*A). out may be nil: then only the state moves on.
+func (rt *Runtime) Mamba2Step(out, state, x, b, c []float32, dt, decay, skip float32, s *StepScratch) {
+	s.u = grow(s.u, len(x))
 	for j, v := range x {
-		scaled[j] = v * dt
+		s.u[j] = v * dt
 	}
+	rt.update(state, s.u, b, decay)
 	if out != nil {
-		out = out[:n]
-		clear(out)
-	}
-	for i, v := range b {
-		row := state[i*n : (i+1)*n]
-		rt.k.Blend(row, scaled, decay, v)
-		if out != nil {
-			MulAdd(out, row, c[i])
-		}
-	}
-	if out != nil {
-		MulAdd(out, x, skip)
+		rt.product(out[:len(x)], state, c, s)
+		MulAdd(out[:len(x)], x, skip)
 	}
 }
 
-// DeltaStep is one step of a head of a gated delta net (Yang et al. 2024, arXiv:2412.06464). state [len(k)][len(v)] maps keys to values:
+// DeltaStep is one step of a head of a gated delta net (Yang et al. 2024, arXiv:2412.06464). state [len(k)][len(v)], in panels, maps
+// keys to values:
 //
 //	u[j] = sum over i of k[i]*state[i][j], by fma from +0, i ascending
 //	u[j] = (v[j] - u[j]*decay)*beta
 //	state[i][j] = fma(state[i][j], decay, u[j]*k[i])
 //	out[j] = sum over i of q[i]*state[i][j], likewise
 //
-// out may be nil: then only the state moves on. u has room for len(v) numbers.
-func (rt *Runtime) DeltaStep(out, state, q, k, v []float32, decay, beta float32, u []float32) {
-	n := len(v)
-	u = u[:n]
-	clear(u)
-	for i, x := range k {
-		MulAdd(u, state[i*n:(i+1)*n], x)
-	}
+// out may be nil: then only the state moves on.
+func (rt *Runtime) DeltaStep(out, state, q, k, v []float32, decay, beta float32, s *StepScratch) {
+	s.u = grow(s.u, len(v))
+	rt.product(s.u, state, k, s)
 	for j, x := range v {
-		u[j] = (x - float32(u[j]*decay)) * beta
+		s.u[j] = (x - float32(s.u[j]*decay)) * beta
 	}
+	rt.update(state, s.u, k, decay)
 	if out != nil {
-		out = out[:n]
-		clear(out)
-	}
-	for i, x := range k {
-		row := state[i*n : (i+1)*n]
-		rt.k.Blend(row, u, decay, x)
-		if out != nil {
-			MulAdd(out, row, q[i])
-		}
+		rt.product(out[:len(v)], state, q, s)
 	}
 }
 

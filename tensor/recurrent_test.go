@@ -17,7 +17,7 @@ func TestRecurrentSteps(t *testing.T) {
 			for _, keys := range []int{1, 5, 32} {
 				what := fmt.Sprintf("%s, %d keys, %d values", simd, keys, n)
 				state := normal(1, keys*n)
-				q, k, v, u := normal(2, keys), normal(3, keys), normal(4, n), make([]float32, n)
+				q, k, v, u := normal(2, keys), normal(3, keys), normal(4, n), new(StepScratch)
 				decay, beta := float32(0.93), float32(0.7)
 
 				want, out := make([]float32, keys*n), make([]float32, n)
@@ -32,13 +32,13 @@ func TestRecurrentSteps(t *testing.T) {
 						out[j] = asm.FMA(q[i], want[i*n+j], out[j])
 					}
 				}
-				got, gotOut := append([]float32(nil), state...), normal(9, n)
+				got, gotOut := panels(state, keys, n), normal(9, n)
 				rt.DeltaStep(gotOut, got, q, k, v, decay, beta, u)
-				sameBits(t, what+", delta, state", got, want)
+				sameBits(t, what+", delta, state", got, panels(want, keys, n))
 				sameBits(t, what+", delta, out", gotOut, out)
-				copy(got, state)
+				copy(got, panels(state, keys, n))
 				rt.DeltaStep(nil, got, q, k, v, decay, beta, u)
-				sameBits(t, what+", delta without an output", got, want)
+				sameBits(t, what+", delta without an output", got, panels(want, keys, n))
 
 				dt, skip := float32(0.4), float32(-1.3)
 				for j := range n {
@@ -49,13 +49,13 @@ func TestRecurrentSteps(t *testing.T) {
 					}
 					out[j] = asm.FMA(skip, v[j], sum)
 				}
-				copy(got, state)
+				copy(got, panels(state, keys, n))
 				rt.Mamba2Step(gotOut, got, v, k, q, dt, decay, skip, u)
-				sameBits(t, what+", mamba2, state", got, want)
+				sameBits(t, what+", mamba2, state", got, panels(want, keys, n))
 				sameBits(t, what+", mamba2, out", gotOut, out)
-				copy(got, state)
+				copy(got, panels(state, keys, n))
 				rt.Mamba2Step(nil, got, v, k, q, dt, decay, skip, u)
-				sameBits(t, what+", mamba2 without an output", got, want)
+				sameBits(t, what+", mamba2 without an output", got, panels(want, keys, n))
 
 				// A convolution of keys+1 taps.
 				w, x := normal(5, (keys+1)*n), normal(6, n)
@@ -76,6 +76,16 @@ func TestRecurrentSteps(t *testing.T) {
 			}
 		}
 	}
+}
+
+// panels is a matrix [keys][n] as steps take it.
+func panels(x []float32, keys, n int) (out []float32) {
+	for j := 0; j < n; j += asm.PanelRows {
+		for i := range keys {
+			out = append(out, x[i*n+j:i*n+min(n, j+asm.PanelRows)]...)
+		}
+	}
+	return out
 }
 
 // TestSoftplus: within 4 units in the last place of ln(1+exp(x)), also where exp(x) is small beside 1.
@@ -133,7 +143,7 @@ func BenchmarkRecurrentSteps(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer rt.Close()
-		state, q, k, v, u, out := normal(1, 128*128), normal(2, 128), normal(3, 128), normal(4, 128), make([]float32, 128), make([]float32, 128)
+		state, q, k, v, u, out := normal(1, 128*128), normal(2, 128), normal(3, 128), normal(4, 128), new(StepScratch), make([]float32, 128)
 		L2Norm(k, 1e-6)
 		b.Run("delta/"+simd, func(b *testing.B) {
 			for range b.N {
