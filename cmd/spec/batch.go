@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/specgo/spec/cmd/spec/internal/batch"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/serve"
+)
+
+var batchCommand = command{
+	name:  "batch",
+	does:  "answer a file of requests in OpenAI's batch format",
+	usage: "[-m FILE [-md FILE]] -i IN.jsonl -o OUT.jsonl [--shard I/N]",
+	about: `Answers the requests of a file, several at once, as "spec serve" would, and writes the answers to another file as they are ready. A line of the input is {"custom_id": "…", "method": "POST", "url": "/v1/chat/completions", "body": {…}}; the url may be /v1/completions, /v1/responses or /v1/embeddings too. A line of the output is {"id": …, "custom_id": "…", "response": {"status_code": 200, "request_id": …, "body": {…}}, "error": null}; a request that is wrong has the status and the error that the server would send.
+
+The whole input is checked first. If the output exists, its answers are kept and the others added: work that was interrupted, by Ctrl-C, kill -9 or a power failure, goes on where it was when the same command is given again.
+
+--shard I/N answers every Nth request from the Ith on (the first is 0), so that N machines share the work, each with an output of its own.
+
+A report follows at the end, on standard output.`,
+	new: func() job { return newBatching() },
+}
+
+// batching is the command's options: those of a server, but for its connections.
+type batching struct {
+	serving
+	input, output string
+	shard, shards int
+	json          bool
+}
+
+// batchParallel is how many requests are answered at once: they share passes over the weights.
+const batchParallel = 8
+
+func newBatching() *batching {
+	b := &batching{serving: *newServing()}
+	b.parallel, b.logFormat, b.page = batchParallel, "off", false
+	return b
+}
+
+// serverOnly are the flags of connections and of people who wait.
+var serverOnly = []string{"--host", "--port", "--api-key", "--api-key-file", "--ssl-cert-file", "--ssl-key-file", "--allowed-host", "--cors", "--no-webui", "--queue",
+	"--max-body", "-to", "--shutdown-timeout", "--max-connections", "--log-format", "--log-prompts", "-np",
+	"--metrics", "--slots", "--props", "--no-slots", "--threads-http"}
+
+func (b *batching) flags() []flag {
+	list := []flag{
+		fileFlag("-i, --input", &b.input, "FILE", "the requests, one JSON object a line"),
+		fileFlag("-o, --output", &b.output, "FILE", "the answers; if the file exists, those that are missing are added"),
+		valueFlag("--shard", "I/N", "answer only requests I, I+N, I+2N and so on; the first is 0", func(v string) error {
+			first, all, ok := strings.Cut(v, "/")
+			i, err1 := strconv.Atoi(first)
+			n, err2 := strconv.Atoi(all)
+			if !ok || err1 != nil || err2 != nil || n < 1 || i < 0 || i >= n {
+				return fmt.Errorf("want I/N with I from 0 to N-1")
+			}
+			b.shard, b.shards = i, n
+			return nil
+		}),
+		intFlag("-np, --parallel", &b.parallel, 1, 1024, fmt.Sprintf("requests answered at once (default %d)", batchParallel)),
+		switchFlag("--json", &b.json, true, "write the report as JSON"),
+	}
+	return append(list, slices.DeleteFunc(b.serving.flags(), func(f flag) bool { return slices.Contains(serverOnly, f.names[0]) })...)
+}
+
+func (b *batching) check() error {
+	switch {
+	case b.input == "":
+		return usagef("-i is missing: the file of requests")
+	case b.output == "":
+		return usagef("-o is missing: the file for the answers")
+	}
+	return b.serving.check()
+}
+
+// batchReport is the report as JSON.
+type batchReport struct {
+	Schema int    `json:"schema"`
+	Input  string `json:"input"`
+	Output string `json:"output"`
+	batch.Report
+	TokensPerSecond float64 `json:"tokens_per_second"` // generated
+}
+
+func (b *batching) run(ctx context.Context, p *program) error {
+	models := modelFlags{threads: b.threads, weights: b.weights}
+	rt, err := models.runtime(p)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	entries, err := b.entries(p, rt)
+	if err != nil {
+		return err
+	}
+	o, err := b.options(p, entries)
+	if err != nil {
+		return err
+	}
+	server, err := serve.New(o)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if err := server.Load(ctx, entries[0].Name); err != nil {
+		return b.loadError(err)
+	}
+	bar := terminal.NewBar(p.stderr, "batch")
+	defer bar.Clear()
+	r, err := batch.Run(ctx, batch.Options{
+		Input: b.input, Output: b.output, Shard: b.shard, Shards: b.shards, Parallel: b.parallel, Do: server.Do,
+		Progress: func(r batch.Report) {
+			bar.Set(int64(r.Done), int64(r.Requests-r.Before), fmt.Sprintf("%d of %d, %.1f tokens/s", r.Before+r.Done, r.Requests, perSecond(r)))
+		},
+	})
+	bar.Clear()
+	if err != nil {
+		if r.Requests > 0 {
+			fmt.Fprintf(p.stderr, "spec batch: %d of %d requests answered; the same command goes on\n", r.Before+r.Done, r.Requests)
+		}
+		return err
+	}
+	if b.json {
+		e := json.NewEncoder(p.stdout)
+		return e.Encode(batchReport{1, b.input, b.output, r, perSecond(r)})
+	}
+	fmt.Fprintf(p.stdout, "%d requests, %d answered before, %d now", r.Requests, r.Before, r.Done)
+	if r.Failed > 0 {
+		fmt.Fprintf(p.stdout, ", %d of them with an error", r.Failed)
+	}
+	fmt.Fprintf(p.stdout, "\n%d prompt tokens, %d generated in %.1f s (%.1f tokens/s)\n", r.PromptTokens, r.CompletionTokens, r.Seconds, perSecond(r))
+	if r.Drafted > 0 {
+		fmt.Fprintf(p.stdout, "%d tokens drafted, %d accepted (%.0f %%)\n", r.Drafted, r.Accepted, 100*float64(r.Accepted)/float64(r.Drafted))
+	}
+	return nil
+}
+
+// perSecond is the number of tokens generated in a second.
+func perSecond(r batch.Report) float64 {
+	if r.Seconds <= 0 {
+		return 0
+	}
+	return float64(r.CompletionTokens) / r.Seconds
+}

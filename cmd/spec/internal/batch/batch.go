@@ -1,0 +1,204 @@
+// Package batch answers the requests of a file, as OpenAI's batch API defines them, so that work which was interrupted at any
+// moment goes on where it was: no request is lost, and none is answered twice.
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options of Run.
+type Options struct {
+	Input  string // file of requests, one JSON object a line
+	Output string // file of answers, one JSON object a line, in the order in which they are ready; continued if it exists
+
+	Shard, Shards int // answer only the requests whose place in the file (from 0) leaves Shard when divided by Shards; 0: all
+	Parallel      int // requests at once, at least 1
+
+	// Do answers one request: path is that of an endpoint, as "/v1/chat/completions". The answer is JSON. A request that Do gives
+	// up on since ctx has ended may have any answer: it is dropped.
+	Do func(ctx context.Context, path string, body []byte) (status int, answer []byte)
+
+	Progress func(Report)     // called after each answer, by one goroutine at a time; nil: none
+	Now      func() time.Time // nil: time.Now
+}
+
+// Report says what Run has done.
+type Report struct {
+	Requests int `json:"n_requests"` // of the shard
+	Before   int `json:"n_before"`   // answered by earlier runs
+	Done     int `json:"n_done"`     // answered by this one
+	Failed   int `json:"n_failed"`   // of Done: with another status than 200
+
+	PromptTokens     int64 `json:"n_prompt_tokens"`
+	CachedTokens     int64 `json:"n_cached_tokens"` // of PromptTokens: not computed, since another text began alike
+	CompletionTokens int64 `json:"n_completion_tokens"`
+	Drafted          int64 `json:"n_drafted"`
+	Accepted         int64 `json:"n_accepted"`
+
+	Seconds float64 `json:"wall_seconds"`
+}
+
+var (
+	// ErrInput is of a line of the input that is no request.
+	ErrInput = errors.New("not a batch of requests")
+	// ErrOutput is of an output file that does not belong to the input, or is in use.
+	ErrOutput = errors.New("not the answers to these requests")
+)
+
+// answered is a line of the output.
+type answered struct {
+	ID       string    `json:"id"`
+	CustomID string    `json:"custom_id"`
+	Response *response `json:"response"`
+	Error    any       `json:"error"` // null: an answer with an error has the status and the body that HTTP would have
+}
+
+type response struct {
+	Status    int             `json:"status_code"`
+	RequestID string          `json:"request_id"`
+	Body      json.RawMessage `json:"body"`
+}
+
+// Run answers all requests of the shard that have no answer yet. It checks the whole input first, so that a mistake in its last
+// line is not found after hours. When ctx ends, Run drops the requests under way and returns its error; a later Run goes on.
+func Run(ctx context.Context, o Options) (r Report, err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Shards > 0 && (o.Shard < 0 || o.Shard >= o.Shards) {
+		return r, fmt.Errorf("shard %d of %d: the first is 0", o.Shard, o.Shards)
+	}
+	begin := o.Now()
+	in, err := openInput(o.Input)
+	if err != nil {
+		return r, err
+	}
+	defer in.close()
+	out, err := openOutput(o.Output, o.Input)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, out.close()) }()
+
+	var todo []int // places in the input
+	for i := range in.requests {
+		if o.Shards > 0 && i%o.Shards != o.Shard {
+			continue
+		}
+		r.Requests++
+		if id := in.requests[i].id; out.done[id] {
+			r.Before++
+			delete(out.done, id)
+		} else {
+			todo = append(todo, i)
+		}
+	}
+	if len(out.done) > 0 {
+		id := slices.Sorted(keys(out.done))[0]
+		return r, fmt.Errorf("%s: %w: %s has no custom_id %q, or another shard has it", o.Output, ErrOutput, o.Input, id)
+	}
+
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	places := make(chan int)
+	var (
+		wait  sync.WaitGroup
+		mu    sync.Mutex // of r, the output and the first error
+		first error
+	)
+	for range min(max(o.Parallel, 1), len(todo)) {
+		wait.Go(func() {
+			for i := range places {
+				path, body, err := in.read(i)
+				var status int
+				var answer []byte
+				if err == nil {
+					status, answer = o.Do(work, path, body)
+				}
+				mu.Lock()
+				switch {
+				case first != nil || work.Err() != nil: // this answer may not be one
+				case err != nil:
+					first = err
+				case status == http.StatusServiceUnavailable:
+					first = fmt.Errorf("request %q: %s", in.requests[i].id, answer)
+				default:
+					if first = out.write(in.requests[i].id, status, answer); first == nil {
+						r.count(status, answer)
+						r.Seconds = o.Now().Sub(begin).Seconds()
+						if o.Progress != nil {
+							o.Progress(r)
+						}
+					}
+				}
+				if first != nil {
+					cancel()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+feed:
+	for _, i := range todo {
+		select {
+		case places <- i:
+		case <-work.Done():
+			break feed
+		}
+	}
+	close(places)
+	wait.Wait()
+	r.Seconds = o.Now().Sub(begin).Seconds()
+	if first == nil {
+		first = ctx.Err()
+	}
+	return r, first
+}
+
+// count adds an answer to the report.
+func (r *Report) count(status int, answer []byte) {
+	r.Done++
+	if status != http.StatusOK {
+		r.Failed++
+	}
+	var a struct {
+		Usage struct {
+			Prompt     int64 `json:"prompt_tokens"`
+			Input      int64 `json:"input_tokens"` // of /v1/responses
+			Completion int64 `json:"completion_tokens"`
+			Output     int64 `json:"output_tokens"`
+			Details    struct {
+				Cached int64 `json:"cached_tokens"`
+			} `json:"prompt_tokens_details"`
+		} `json:"usage"`
+		Timings struct {
+			Drafted  int64 `json:"draft_n"`
+			Accepted int64 `json:"draft_n_accepted"`
+		} `json:"timings"`
+	}
+	if json.Unmarshal(answer, &a) != nil {
+		return
+	}
+	r.PromptTokens += a.Usage.Prompt + a.Usage.Input
+	r.CachedTokens += a.Usage.Details.Cached
+	r.CompletionTokens += a.Usage.Completion + a.Usage.Output
+	r.Drafted += a.Timings.Drafted
+	r.Accepted += a.Timings.Accepted
+}
+
+func keys(m map[string]bool) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}

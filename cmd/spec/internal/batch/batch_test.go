@@ -1,0 +1,410 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// requests is an input of n requests.
+func requests(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"custom_id": "id-%d", "method": "POST", "url": %q, "body": {"n": %d, "text": "%s"}}`+"\n", i, Paths[i%len(Paths)], i, strings.Repeat("x<", i%7))
+	}
+	return b.String()
+}
+
+// echo answers with the body; every fifth request is wrong.
+func echo(_ context.Context, path string, body []byte) (int, []byte) {
+	var b struct{ N int }
+	if err := json.Unmarshal(body, &b); err != nil || path != Paths[b.N%len(Paths)] {
+		return 400, []byte(`{"error": "not the request"}`)
+	}
+	if b.N%5 == 4 {
+		return 400, []byte(`{"error": {"message": "wrong"}}`)
+	}
+	return 200, fmt.Appendf(nil, `{"n": %d, "usage": {"prompt_tokens": 2, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}}, "timings": {"draft_n": 5, "draft_n_accepted": 4}}`, b.N)
+}
+
+func files(t *testing.T, input string) Options {
+	t.Helper()
+	dir := t.TempDir()
+	o := Options{Input: filepath.Join(dir, "in.jsonl"), Output: filepath.Join(dir, "out.jsonl"), Parallel: 3, Do: echo}
+	write(t, o.Input, input)
+	return o
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// answers checks an output and returns how often each request is answered.
+func answers(t *testing.T, text string) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for line := range strings.Lines(text) {
+		var a struct {
+			ID, CustomID string
+			Custom       string `json:"custom_id"`
+			Response     struct {
+				Status    int    `json:"status_code"`
+				RequestID string `json:"request_id"`
+				Body      struct{ N int }
+			}
+			Error *string
+		}
+		if err := json.Unmarshal([]byte(line), &a); err != nil || !strings.HasSuffix(line, "}\n") {
+			t.Fatalf("%q: %v", line, err)
+		}
+		i := strings.TrimPrefix(a.Custom, "id-")
+		good := a.Response.Status == 200 && fmt.Sprint(a.Response.Body.N) == i
+		wrong := a.Response.Status == 400 && strings.Contains(line, `"wrong"`) && strings.HasSuffix(i, "4") || strings.HasSuffix(i, "9")
+		if !good && !wrong || a.Error != nil || a.ID == "" || a.Response.RequestID == "" {
+			t.Errorf("%s", line)
+		}
+		n[a.Custom]++
+	}
+	return n
+}
+
+func once(t *testing.T, got map[string]int, n int) {
+	t.Helper()
+	if len(got) != n {
+		t.Fatalf("%d requests answered, want %d", len(got), n)
+	}
+	for id, k := range got {
+		if k != 1 {
+			t.Errorf("%s is answered %d times", id, k)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	const n = 40
+	o := files(t, requests(n))
+	var seen []Report
+	o.Progress = func(r Report) { seen = append(seen, r) }
+	clock := time.Unix(0, 0)
+	o.Now = func() time.Time { clock = clock.Add(time.Second); return clock }
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once(t, answers(t, read(t, o.Output)), n)
+	want := Report{Requests: n, Done: n, Failed: 8, PromptTokens: 64, CachedTokens: 32, CompletionTokens: 96, Drafted: 160, Accepted: 128, Seconds: n + 1}
+	if r != want {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+	if len(seen) != n || seen[n-1].Done != n || seen[0].Done != 1 {
+		t.Errorf("%d reports of progress", len(seen))
+	}
+	// Again: nothing is left to do.
+	before := read(t, o.Output)
+	o.Do = func(context.Context, string, []byte) (int, []byte) {
+		t.Error("answered again")
+		return 200, []byte("{}")
+	}
+	if r, err = Run(context.Background(), o); err != nil || r.Before != n || r.Done != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if read(t, o.Output) != before {
+		t.Error("the output has changed")
+	}
+}
+
+// An output that ends anywhere, as a killed program or a full disk leaves it, is completed: each request has one answer.
+func TestResume(t *testing.T) {
+	const n = 6
+	o := files(t, requests(n))
+	if _, err := Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	whole := read(t, o.Output)
+	step := 1
+	if testing.Short() {
+		step = 23
+	}
+	for cut := 0; cut < len(whole); cut += step {
+		write(t, o.Output, whole[:cut])
+		calls := atomic.Int64{}
+		o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+			calls.Add(1)
+			return echo(ctx, path, body)
+		}
+		r, err := Run(context.Background(), o)
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		kept := strings.Count(whole[:cut], "\n")
+		if r.Before != kept || int(calls.Load()) != n-kept {
+			t.Fatalf("cut at %d, %d whole lines: %+v, %d calls", cut, kept, r, calls.Load())
+		}
+		once(t, answers(t, read(t, o.Output)), n)
+	}
+}
+
+// TestKilled kills a program that answers, again and again, until all is done.
+func TestKilled(t *testing.T) {
+	if name := os.Getenv("BATCH_TEST_DIR"); name != "" {
+		o := Options{Input: filepath.Join(name, "in.jsonl"), Output: filepath.Join(name, "out.jsonl"), Parallel: 4}
+		o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+			time.Sleep(time.Millisecond)
+			return echo(ctx, path, body)
+		}
+		if _, err := Run(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	n := 400
+	if testing.Short() {
+		n = 100
+	}
+	o := files(t, requests(n))
+	kills := 0
+	for {
+		c := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+		c.Env = append(os.Environ(), "BATCH_TEST_DIR="+filepath.Dir(o.Input))
+		var out bytes.Buffer
+		c.Stdout, c.Stderr = &out, &out
+		before := 0
+		if b, err := os.ReadFile(o.Output); err == nil {
+			before = bytes.Count(b, []byte("\n"))
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		err := error(nil)
+	wait:
+		for {
+			select {
+			case err = <-ended:
+				break wait
+			default:
+				if b, _ := os.ReadFile(o.Output); bytes.Count(b, []byte("\n")) >= before+n/4 {
+					c.Process.Kill()
+					err = <-ended
+					break wait
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if err == nil {
+			break
+		}
+		if kills++; kills > 20 || len(out.String()) > 0 {
+			t.Fatalf("killed %d times: %s", kills, &out)
+		}
+	}
+	if kills == 0 {
+		t.Error("never killed")
+	}
+	once(t, answers(t, read(t, o.Output)), n)
+}
+
+func TestShards(t *testing.T) {
+	const n, shards = 25, 4
+	all := map[string]int{}
+	o := files(t, requests(n))
+	dir := filepath.Dir(o.Output)
+	o.Shards = shards
+	for i := range shards {
+		o.Shard, o.Output = i, filepath.Join(dir, fmt.Sprint(i))
+		if _, err := Run(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		got := answers(t, read(t, o.Output))
+		if len(got) < n/shards || len(got) > n/shards+1 {
+			t.Errorf("shard %d answers %d requests", i, len(got))
+		}
+		for id, k := range got {
+			all[id] += k
+		}
+	}
+	once(t, all, n)
+	o.Shard = 0 // with the output of the last one
+	if _, err := Run(context.Background(), o); !errors.Is(err, ErrOutput) {
+		t.Errorf("the output of another shard: %v", err)
+	}
+	o.Shard = shards
+	if _, err := Run(context.Background(), o); err == nil {
+		t.Error("a shard beyond the last is taken")
+	}
+}
+
+// Requests under way when ctx ends have no answer; a later run answers them.
+func TestCancelled(t *testing.T) {
+	const n = 30
+	o := files(t, requests(n))
+	ctx, cancel := context.WithCancel(context.Background())
+	var calls atomic.Int64
+	o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+		if calls.Add(1) > 10 {
+			cancel()
+			<-ctx.Done()
+			return 499, []byte(`{"error": "gone"}`)
+		}
+		return echo(ctx, path, body)
+	}
+	r, err := Run(ctx, o)
+	if !errors.Is(err, context.Canceled) || r.Done > 10 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	o.Do = echo
+	if _, err := Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	once(t, answers(t, read(t, o.Output)), n)
+
+	o = files(t, requests(n)) // a server that cannot answer ends the work, without an answer
+	o.Do = func(context.Context, string, []byte) (int, []byte) { return 503, []byte(`{"error": "no memory"}`) }
+	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "no memory") {
+		t.Errorf("503: %v", err)
+	}
+	if text := read(t, o.Output); text != "" {
+		t.Errorf("503: %s", text)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	good := `{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {}}`
+	for text, want := range map[string]string{
+		"x\n":              "line 1",
+		good + "\n[]\n":    "line 2",
+		good + "\n" + good: "that of line 1",
+		`{"method": "POST", "url": "/v1/completions", "body": {}}`:                                "custom_id",
+		`{"custom_id": "", "url": "/v1/completions", "body": {}}`:                                 "custom_id",
+		`{"custom_id": 5, "url": "/v1/completions", "body": {}}`:                                  "custom_id",
+		`{"custom_id": "` + strings.Repeat("x", 600) + `", "url": "/v1/completions", "body": {}}`: "custom_id",
+		`{"custom_id": "a", "method": "GET", "url": "/v1/completions", "body": {}}`:               "GET",
+		`{"custom_id": "a", "url": "/v1/models", "body": {}}`:                                     "/v1/models",
+		`{"custom_id": "a", "body": {}}`:                                                          "url",
+		`{"custom_id": "a", "url": "/v1/completions"}`:                                            "body",
+		`{"custom_id": "a", "url": "/v1/completions", "body": 3}`:                                 "body",
+		`{"custom_id": "a", "url": "/v1/completions", "body": {}, "tenant": 1}`:                   "tenant",
+		good + good: "more than one",
+	} {
+		o := files(t, text)
+		if _, err := Run(context.Background(), o); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want it to name %s", text, err, want)
+		}
+		if _, err := os.Stat(o.Output); err == nil {
+			t.Errorf("%.80s: an output was made", text)
+		}
+	}
+	answer := `{"id": "x", "custom_id": "a", "response": {"status_code": 200, "request_id": "x", "body": {}}, "error": null}` + "\n"
+	for text, want := range map[string]string{
+		"what is this\n":                         "line 1",
+		`{"custom_id": "a"}` + "\n":              "line 1",
+		answer + answer:                          "second answer",
+		strings.Replace(answer, `"a"`, `"b"`, 1): `"b"`,
+	} {
+		o := files(t, good)
+		write(t, o.Output, text)
+		if _, err := Run(context.Background(), o); !errors.Is(err, ErrOutput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want it to name %s", text, err, want)
+		}
+		if read(t, o.Output) != text {
+			t.Errorf("%.80s: the file has changed", text)
+		}
+	}
+	o := files(t, good+"\n\n")
+	o.Output = o.Input
+	if _, err := Run(context.Background(), o); !errors.Is(err, ErrOutput) {
+		t.Errorf("the input as output: %v", err)
+	}
+	if _, err := Run(context.Background(), Options{Input: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no input: %v", err)
+	}
+}
+
+// Two programs do not write one output.
+func TestLocked(t *testing.T) {
+	o := files(t, requests(3))
+	f, err := os.Create(o.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unlock, err := lock(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.OpenFile(o.Output, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if again, err := lock(second); err == nil {
+		again()
+		t.Skip("files cannot be locked here")
+	}
+	if _, err := Run(context.Background(), o); !errors.Is(err, ErrOutput) {
+		t.Errorf("a file in use: %v", err)
+	}
+	unlock()
+	if _, err := Run(context.Background(), o); err != nil {
+		t.Error(err)
+	}
+}
+
+// Requests run at the same time, as many as asked for.
+func TestParallel(t *testing.T) {
+	o := files(t, requests(20))
+	o.Parallel = 5
+	var mu sync.Mutex
+	inside, most := 0, 0
+	all := make(chan bool)
+	o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+		mu.Lock()
+		inside++
+		if most = max(most, inside); inside == o.Parallel && most == inside {
+			select {
+			case <-all:
+			default:
+				close(all)
+			}
+		}
+		mu.Unlock()
+		<-all // until all places are taken once
+		mu.Lock()
+		inside--
+		mu.Unlock()
+		return echo(ctx, path, body)
+	}
+	if _, err := Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	if most != o.Parallel {
+		t.Errorf("%d at once", most)
+	}
+	if n := strings.Count(read(t, o.Output), "\n"); n != 20 || !slices.Contains(Paths, "/v1/embeddings") {
+		t.Errorf("%d answers", n)
+	}
+}

@@ -1,0 +1,142 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Paths are the endpoints that a request may be for.
+var Paths = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"}
+
+const (
+	longestLine = 64 << 20 // bytes of a request
+	longestID   = 512      // bytes of a custom_id, which are kept in memory
+)
+
+// input is a file of requests. Only where they are is kept in memory.
+type input struct {
+	file     *os.File
+	name     string
+	requests []request
+}
+
+type request struct {
+	id     string // custom_id
+	offset int64
+	length int
+}
+
+// line is a request as the file has it.
+type line struct {
+	CustomID *string         `json:"custom_id"`
+	Method   *string         `json:"method"`
+	URL      *string         `json:"url"`
+	Body     json.RawMessage `json:"body"`
+}
+
+// openInput checks every line of a file.
+func openInput(name string) (*input, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{file: f, name: name}
+	if err := in.scan(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+func (in *input) close() { in.file.Close() }
+
+// scan finds the requests. Empty lines do not count.
+func (in *input) scan() error {
+	seen := map[string]int{}
+	r := bufio.NewReaderSize(in.file, 1<<20)
+	for offset, number := int64(0), 1; ; number++ {
+		text, err := readLine(r)
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("%s: line %d: %w", in.name, number, err)
+		}
+		if len(bytes.TrimSpace(text)) > 0 {
+			l, err := parseLine(text)
+			if err != nil {
+				return fmt.Errorf("%s: line %d: %w: %w", in.name, number, ErrInput, err)
+			}
+			id := strings.Clone(*l.CustomID)
+			if before, ok := seen[id]; ok {
+				return fmt.Errorf("%s: line %d: %w: custom_id %q is that of line %d too", in.name, number, ErrInput, id, before)
+			}
+			seen[id] = number
+			in.requests = append(in.requests, request{id, offset, len(text)})
+		}
+		if err == io.EOF {
+			return nil
+		}
+		offset += int64(len(text))
+	}
+}
+
+// readLine reads a line with its end, of bounded length. The last one may lack its end; then err is io.EOF.
+func readLine(r *bufio.Reader) (text []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(text)+len(part) > longestLine {
+			return nil, fmt.Errorf("longer than %d bytes", longestLine)
+		}
+		text = append(text, part...)
+		if err != bufio.ErrBufferFull {
+			return text, err
+		}
+	}
+}
+
+// parseLine reads a request. What it does not know it refuses.
+func parseLine(text []byte) (*line, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var l line
+	if err := d.Decode(&l); err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("more than one JSON value")
+	}
+	switch {
+	case l.CustomID == nil || *l.CustomID == "":
+		return nil, errors.New("custom_id: missing")
+	case len(*l.CustomID) > longestID:
+		return nil, fmt.Errorf("custom_id: %d bytes, at most %d", len(*l.CustomID), longestID)
+	case l.Method != nil && *l.Method != "POST":
+		return nil, fmt.Errorf("method: %q, only POST is answered", *l.Method)
+	case l.URL == nil:
+		return nil, errors.New("url: missing")
+	case !slices.Contains(Paths, *l.URL):
+		return nil, fmt.Errorf("url: %q, not one of %s", *l.URL, strings.Join(Paths, ", "))
+	case len(l.Body) == 0 || l.Body[0] != '{':
+		return nil, errors.New("body: missing, or no object")
+	}
+	return &l, nil
+}
+
+// read reads a request again. Several goroutines may call it.
+func (in *input) read(i int) (path string, body []byte, err error) {
+	r := in.requests[i]
+	text := make([]byte, r.length)
+	if _, err := in.file.ReadAt(text, r.offset); err != nil && err != io.EOF {
+		return "", nil, err
+	}
+	l, err := parseLine(text)
+	if err != nil || *l.CustomID != r.id {
+		return "", nil, fmt.Errorf("%s: request %q is no longer where it was: the file has changed", in.name, r.id)
+	}
+	return *l.URL, l.Body, nil
+}

@@ -1,0 +1,121 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// output is a file of answers. An answer is there when its line has its end.
+type output struct {
+	file   *os.File
+	name   string
+	unlock func()
+	done   map[string]bool // custom_ids
+	line   bytes.Buffer
+	broken bool // a line may be there in part
+	end    int64
+}
+
+// openOutput opens or makes a file of answers, and cuts a last line that was not written to its end.
+func openOutput(name, input string) (*output, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	out := &output{file: f, name: name, done: map[string]bool{}}
+	if err := out.open(input); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+func (out *output) open(input string) (err error) {
+	info, err := out.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: a pipe or device: answers are written to a regular file, which is read to go on", out.name)
+	}
+	if in, err := os.Stat(input); err == nil && os.SameFile(in, info) {
+		return fmt.Errorf("%s: %w: it is the input", out.name, ErrOutput)
+	}
+	if out.unlock, err = lock(out.file); err != nil {
+		return fmt.Errorf("%s: %w: another program writes it: %w", out.name, ErrOutput, err)
+	}
+	r := bufio.NewReaderSize(out.file, 1<<20)
+	for number := 1; ; number++ {
+		text, err := readLine(r)
+		if err == io.EOF {
+			break // what follows the last whole line
+		}
+		var a answered
+		if err == nil {
+			err = json.Unmarshal(text, &a)
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: line %d: %w: %w", out.name, number, ErrOutput, err)
+		case a.CustomID == "" || a.Response == nil:
+			return fmt.Errorf("%s: line %d: %w: no answer with a custom_id", out.name, number, ErrOutput)
+		case out.done[a.CustomID]:
+			return fmt.Errorf("%s: line %d: %w: a second answer to %q", out.name, number, ErrOutput, a.CustomID)
+		}
+		out.done[a.CustomID] = true
+		out.end += int64(len(text))
+	}
+	return out.cut()
+}
+
+// cut drops what follows the last whole line.
+func (out *output) cut() error {
+	if err := out.file.Truncate(out.end); err != nil {
+		return err
+	}
+	_, err := out.file.Seek(out.end, io.SeekStart)
+	return err
+}
+
+// write adds an answer, with one call of the operating system: a program that is killed leaves a whole line, a part of one,
+// which the next run cuts, or none.
+func (out *output) write(id string, status int, answer []byte) error {
+	sum := sha256.Sum256([]byte(id))
+	name := hex.EncodeToString(sum[:12])
+	out.line.Reset()
+	e := json.NewEncoder(&out.line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(answered{ID: "batch_req_" + name, CustomID: id, Response: &response{status, "req_" + name, answer}}); err != nil {
+		return fmt.Errorf("answer to %q: %w", id, err)
+	}
+	if _, err := out.file.Write(out.line.Bytes()); err != nil {
+		out.broken = true
+		return err
+	}
+	out.end += int64(out.line.Len())
+	return nil
+}
+
+// close makes sure that the answers are on the disk.
+func (out *output) close() error {
+	var err error
+	if out.broken { // a full disk
+		err = out.cut()
+	}
+	if e := out.file.Sync(); err == nil {
+		err = e
+	}
+	if out.unlock != nil {
+		out.unlock()
+	}
+	if e := out.file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
