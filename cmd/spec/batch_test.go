@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// spec batch answers with what a completion of the same prompt alone is, goes on where an output ends, and says what it did.
+func TestBatch(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
+	var lines strings.Builder
+	prompts := []string{"func main() {\n", "package main\n\nimport", "// Copy copies"}
+	for i, prompt := range prompts {
+		fmt.Fprintf(&lines, `{"custom_id": "r%d", "method": "POST", "url": "/v1/completions", "body": {"prompt": %q, "max_tokens": 12, "temperature": 0}}`+"\n", i, prompt)
+	}
+	lines.WriteString(`{"custom_id": "bad", "url": "/v1/completions", "body": {"prompt": "x", "max_token": 3}}` + "\n")
+	if err := os.WriteFile(in, []byte(lines.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var r batchReport
+	if err := json.Unmarshal([]byte(done(t, "", "batch", "-i", in, "-o", out, "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Requests != 4 || r.Done != 4 || r.Failed != 1 || r.CompletionTokens != 36 || r.Schema != 1 {
+		t.Errorf("%+v", r)
+	}
+	texts := func() map[string]string {
+		data, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := map[string]string{}
+		for line := range strings.Lines(string(data)) {
+			var a struct {
+				ID       string `json:"custom_id"`
+				Response struct {
+					Status int `json:"status_code"`
+					Body   struct {
+						Choices []struct{ Text string }
+						Error   struct{ Message, Param string }
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(line), &a); err != nil {
+				t.Fatal(err)
+			}
+			if m[a.ID] != "" {
+				t.Errorf("%s is answered twice", a.ID)
+			}
+			if m[a.ID] = a.Response.Body.Error.Param; a.Response.Status == 200 {
+				m[a.ID] = a.Response.Body.Choices[0].Text
+			}
+		}
+		return m
+	}
+	first := texts()
+	for i, prompt := range prompts {
+		want := done(t, "", "generate", "-p", prompt, "-n", "12", "--temp", "0", "--no-display-prompt")
+		if id := fmt.Sprintf("r%d", i); strings.TrimSuffix(want, "\n") != strings.TrimSuffix(first[id], "\n") || first[id] == "" {
+			t.Errorf("%s: %q, spec generate writes %q", id, first[id], want)
+		}
+	}
+	if first["bad"] != "max_token" {
+		t.Errorf("the error of a wrong request names %q", first["bad"])
+	}
+	// A part of it again.
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(out, data[:len(data)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if report := done(t, "", "batch", "-i", in, "-o", out); !strings.Contains(report, "4 requests") || !strings.Contains(report, "tokens/s") {
+		t.Errorf("%q", report)
+	}
+	for id, text := range texts() {
+		if text != first[id] {
+			t.Errorf("%s: %q the second time, %q before", id, text, first[id])
+		}
+	}
+	for want, args := range map[string][]string{
+		"-i is missing":     {"-o", out},
+		"-o is missing":     {"-i", in},
+		"want I/N":          {"-i", in, "-o", out, "--shard", "4/4"},
+		"unknown flag":      {"-i", in, "-o", out, "--host", "::"},
+		"--shard x":         {"-i", in, "-o", out, "--shard", "x"},
+		"-np, --parallel 0": {"-i", in, "-o", out, "-np", "0"},
+	} {
+		_, errs, code := spec(t, "", append([]string{"batch"}, args...)...)
+		if code != exitUsage || !strings.Contains(errs, strings.TrimPrefix(want, "-np, --parallel 0")) {
+			t.Errorf("%q: exit %d, %q", args, code, errs)
+		}
+	}
+	if _, errs, code := spec(t, "", "batch", "-i", filepath.Join(dir, "none"), "-o", out); code != exitFailed || !strings.Contains(errs, "none") {
+		t.Errorf("no input: exit %d, %q", code, errs)
+	}
+}

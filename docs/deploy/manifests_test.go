@@ -1,0 +1,165 @@
+package deploy
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// documents are the parts of a YAML file.
+func documents(t *testing.T, name string) (all [][]byte) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := utilyaml.NewYAMLReader(bufio.NewReader(f))
+	for {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(bytes.TrimSpace(doc)) > 0 {
+			all = append(all, doc)
+		}
+	}
+}
+
+type meta struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+// Every document is of a published type, and has no field that the type lacks.
+func TestManifests(t *testing.T) {
+	containers := 0
+	check := func(spec *corev1.PodSpec) {
+		for i := range spec.Containers {
+			containers++
+			checkArguments(t, spec.Containers[i].Args)
+			checkMounts(t, spec, &spec.Containers[i])
+		}
+	}
+	for _, name := range []string{"deployment.yaml", "batch-job.yaml"} {
+		for i, doc := range documents(t, name) {
+			var m meta
+			if err := yaml.Unmarshal(doc, &m); err != nil {
+				t.Fatal(err)
+			}
+			var to any
+			switch m {
+			case meta{"apps/v1", "Deployment"}:
+				to = new(appsv1.Deployment)
+			case meta{"batch/v1", "Job"}:
+				to = new(batchv1.Job)
+			case meta{"v1", "Service"}:
+				to = new(corev1.Service)
+			case meta{"v1", "Secret"}:
+				to = new(corev1.Secret)
+			case meta{"v1", "PersistentVolumeClaim"}:
+				to = new(corev1.PersistentVolumeClaim)
+			case meta{"autoscaling/v2", "HorizontalPodAutoscaler"}:
+				to = new(autoscalingv2.HorizontalPodAutoscaler)
+			case meta{"policy/v1", "PodDisruptionBudget"}:
+				to = new(policyv1.PodDisruptionBudget)
+			default:
+				t.Errorf("%s, document %d: unknown type %v", name, i, m)
+				continue
+			}
+			if err := yaml.UnmarshalStrict(doc, to); err != nil {
+				t.Errorf("%s, document %d: %v", name, i, err)
+			}
+			switch o := to.(type) {
+			case *appsv1.Deployment:
+				check(&o.Spec.Template.Spec)
+			case *batchv1.Job:
+				check(&o.Spec.Template.Spec)
+				if *o.Spec.CompletionMode != batchv1.IndexedCompletion || *o.Spec.Completions != *o.Spec.Parallelism || *o.Spec.Completions != 4 {
+					t.Error("the job's completions are not its shards")
+				}
+			case *autoscalingv2.HorizontalPodAutoscaler:
+				if len(o.Spec.Metrics) != 1 || o.Spec.Metrics[0].Pods == nil {
+					t.Error("the autoscaler has no metric of pods")
+				}
+			}
+		}
+	}
+	for _, doc := range documents(t, "kserve.yaml") {
+		var runtime struct {
+			meta
+			Spec struct {
+				Containers []any `json:"containers"`
+				Volumes    []any `json:"volumes"`
+			} `json:"spec"`
+		}
+		if err := yaml.Unmarshal(doc, &runtime); err != nil {
+			t.Fatal(err)
+		}
+		if runtime.Kind != "ServingRuntime" {
+			continue
+		}
+		part, err := yaml.Marshal(runtime.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pod corev1.PodSpec // which KServe takes these fields from
+		if err := yaml.UnmarshalStrict(part, &pod); err != nil {
+			t.Errorf("kserve.yaml: %v", err)
+		}
+		check(&pod)
+	}
+	if containers != 3 {
+		t.Errorf("%d containers checked", containers)
+	}
+}
+
+// checkMounts finds the volume of every mount.
+func checkMounts(t *testing.T, spec *corev1.PodSpec, c *corev1.Container) {
+	for _, m := range c.VolumeMounts {
+		found := false
+		for _, v := range spec.Volumes {
+			found = found || v.Name == m.Name
+		}
+		if !found {
+			t.Errorf("no volume %s", m.Name)
+		}
+	}
+}
+
+// checkArguments looks every flag up in the sources of the command.
+func checkArguments(t *testing.T, args []string) {
+	t.Helper()
+	var source strings.Builder
+	for _, name := range []string{"batch.go", "servemodels.go", "serve.go", "speculation.go"} {
+		text, err := os.ReadFile("../../cmd/spec/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	if len(args) == 0 || args[0] != "serve" && args[0] != "batch" {
+		t.Fatalf("arguments %q", args)
+	}
+	for _, a := range args[1:] {
+		flag, _, _ := strings.Cut(a, "=")
+		if !strings.HasPrefix(flag, "--") || !strings.Contains(source.String(), flag+`"`) && !strings.Contains(source.String(), flag+`, `) {
+			t.Errorf("spec %s has no flag %s", args[0], flag)
+		}
+	}
+}
