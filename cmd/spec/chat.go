@@ -15,6 +15,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -201,6 +202,10 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	rules, err := g.grammarFlags.parse()
+	if err != nil {
+		return err
+	}
 	session, err := target.NewSession(how)
 	if err != nil {
 		return err
@@ -210,7 +215,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		return err
 	}
 	d := &dialog{
-		p: p, tok: tok, template: template, sampling: sampling, predict: g.predict, variables: g.variables,
+		p: p, tok: tok, template: template, rules: rules, sampling: sampling, predict: g.predict, variables: g.variables,
 		context: how.Context, whenFull: g.whenFull, showReasoning: !g.hideReasoning, singleTurn: g.singleTurn,
 		typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p), showDrafts: g.color == colorAlways,
 	}
@@ -289,6 +294,8 @@ type dialog struct {
 	decoder  *speculative.Decoder
 	prefill  *watched // shows the progress of a long prompt; nil: does not
 
+	rules         *grammar.Grammar     // of the answers' content; nil: none
+	constraints   [2]engine.Constraint // rules bound to the vocabulary: for prompts that end outside and inside of reasoning
 	sampling      engine.Sampling
 	predict       int // most tokens of an answer; negative: until it ends
 	variables     map[string]any

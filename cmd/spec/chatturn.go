@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -40,16 +41,22 @@ func (d *dialog) answer(ctx context.Context) error {
 	format := d.template.Format()
 	a := &answerWriter{d: d}
 	parser := chat.NewParser(*format, chat.ParserOptions{Reasoning: prompt.InReasoning()})
+	sampling := d.sampling
+	if sampling.Constraint, err = d.constraint(format, prompt.InReasoning()); err != nil {
+		return err
+	}
 	start, generated := time.Now(), 0
 	var failed error
 	if d.predict != 0 {
-		for token, err := range d.decoder.Generate(ctx, ids, d.sampling) {
+		for token, err := range d.decoder.Generate(ctx, ids, sampling) {
 			if err != nil {
 				failed = errors.Join(err, a.write(parser.Push(token.Text), false))
 				break
 			}
-			generated++
 			text := token.Text
+			if token.ID >= 0 {
+				generated++
+			}
 			if d.tok.IsControl(token.ID) { // the decoder leaves out control tokens
 				text += format.Spell(d.tok, token.ID)
 			}
@@ -229,4 +236,21 @@ func (d *dialog) dropTurn() {
 		}
 	}
 	d.messages = kept
+}
+
+// constraint is the grammar of an answer, with reasoning left free; nil if there is none.
+func (d *dialog) constraint(f *chat.Format, inReasoning bool) (engine.Constraint, error) {
+	i := 0
+	if inReasoning {
+		i = 1
+	}
+	if d.rules != nil && d.constraints[i] == nil {
+		g := f.AnswerGrammar(d.rules, chat.GrammarOptions{Reasoning: inReasoning, Control: chat.ControlMarks(d.tok)})
+		c, err := bindGrammar(g, d.tok)
+		if err != nil {
+			return nil, err
+		}
+		d.constraints[i] = c
+	}
+	return d.constraints[i], nil
 }

@@ -169,6 +169,9 @@ func (g *generate) check() error {
 	if err := g.chatFlags.check(g); err != nil {
 		return err
 	}
+	if names := g.given(); g.receipt != "" && len(names) > 0 {
+		return usagef("--receipt does not cover %s: a receipt names everything that the text depends on, and no grammar yet", names[0])
+	}
 	if err := g.checkReceipt(); err != nil {
 		return err
 	}
