@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 )
 
 // Constraint says which tokens may follow each other in generated text. A state stands for everything that the constraint
@@ -72,6 +73,17 @@ func (p *constraintPath) state(c Constraint, history []int32, from int) (int32, 
 	return p.states[len(generated)], nil
 }
 
+// sparseWord is the most allowed tokens of 64 that are kept one by one while all are overwritten; of more, the others are.
+const sparseWord = 24
+
+// forbidden is the logits of 64 tokens that are not allowed.
+var forbidden = func() (x [64]float32) {
+	for i := range x {
+		x[i] = negInf
+	}
+	return x
+}()
+
 // constrain sets the logits of tokens that the constraint forbids after history to -Inf. If none is left it sets s.err.
 func (s *Sampler) constrain(x []float32, history []int32) {
 	c := s.o.Constraint
@@ -92,18 +104,27 @@ func (s *Sampler) constrain(x []float32, history []int32) {
 			word = mask[first/64]
 		}
 		chunk := x[first:min(first+64, len(x))]
-		if word == 0 {
-			for i := range chunk {
-				chunk[i] = negInf
+		word &= 1<<len(chunk) - 1 // of 64, 1<<64 is 0 and the mask all ones
+		for rest := word; rest != 0 && !left; rest &= rest - 1 {
+			left = chunk[bits.TrailingZeros64(rest)] != negInf
+		}
+		if bits.OnesCount64(word) > sparseWord {
+			for not := ^word & (1<<len(chunk) - 1); not != 0; not &= not - 1 {
+				chunk[bits.TrailingZeros64(not)] = negInf
 			}
 			continue
 		}
-		for i := range chunk {
-			if word>>i&1 == 0 {
-				chunk[i] = negInf
-			} else if chunk[i] != negInf {
-				left = true
-			}
+		var kept [sparseWord]float32
+		n := 0
+		for rest := word; rest != 0; rest &= rest - 1 {
+			kept[n] = chunk[bits.TrailingZeros64(rest)]
+			n++
+		}
+		copy(chunk, forbidden[:])
+		n = 0
+		for rest := word; rest != 0; rest &= rest - 1 {
+			chunk[bits.TrailingZeros64(rest)] = kept[n]
+			n++
 		}
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -158,3 +159,62 @@ func TestConstraintLongHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestConstrainWords: the mask of a random constraint, sparse, dense and full, with vocabularies that do not end with a word.
+func TestConstrainWords(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, vocab := range []int{1, 63, 64, 65, 127, 200, 320} {
+		for _, share := range []float64{0, 0.02, 0.3, 0.38, 0.5, 0.98, 1} {
+			allowed := map[int32]int32{}
+			for id := range int32(vocab) {
+				if random.Float64() < share {
+					allowed[id] = 0
+				}
+			}
+			s, err := NewSampler(vocab, Sampling{Temperature: 1, Constraint: &wideTable{allowed, (vocab + 63) / 64, vocab}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			logits := make([]float32, vocab)
+			for i := range logits {
+				logits[i] = float32(i)
+			}
+			x := s.adjust(logits, nil)
+			for id := range int32(vocab) {
+				if _, ok := allowed[id]; ok != (x[id] == float32(id)) || !ok && x[id] != negInf {
+					t.Fatalf("vocabulary %d, share %v: token %d is %v, allowed %v", vocab, share, id, x[id], ok)
+				}
+			}
+			if (s.Err() == nil) != (len(allowed) > 0) {
+				t.Fatalf("vocabulary %d: %d allowed, %v", vocab, len(allowed), s.Err())
+			}
+		}
+	}
+}
+
+// wideTable allows the same tokens in one state, with a mask whose last word has bits beyond the vocabulary.
+type wideTable struct {
+	allowed map[int32]int32
+	words   int
+	vocab   int
+}
+
+func (c *wideTable) Start() int32 { return 0 }
+func (c *wideTable) Next(_, id int32) (int32, bool, error) {
+	_, ok := c.allowed[id]
+	return 0, ok, nil
+}
+func (c *wideTable) Mask(int32) ([]uint64, error) {
+	mask := make([]uint64, c.words)
+	for i := range int32(64 * c.words) {
+		if _, ok := c.allowed[i]; ok {
+			mask[i/64] |= 1 << (i % 64)
+		}
+	}
+	if c.vocab%64 != 0 {
+		mask[c.words-1] |= 1 << 63 // beyond the vocabulary
+	}
+	return mask, nil
+}
+func (c *wideTable) Forced(int32) ([]int32, error) { return nil, nil }
+func (c *wideTable) Final(int32) bool              { return false }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 	"unicode"
 )
 
@@ -16,7 +17,11 @@ var lineEnds = newClass(runeRange{'\n', '\n'}, runeRange{'\r', '\r'}, runeRange{
 // jsonPattern is the inside of a JSON string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in the
 // text unless it is anchored). Characters that JSON must escape are written as their shortest escape.
 func jsonPattern(pattern string) (expression, error) {
-	re, err := syntax.Parse(unicodeEscape.ReplaceAllString(pattern, `\x{$1}`), syntax.Perl)
+	source, ok := ecmaSpaces(unicodeEscape.ReplaceAllString(pattern, `\x{$1}`))
+	if !ok {
+		return nil, fmt.Errorf("regular expression %.60q: \\S inside of brackets is not supported", pattern)
+	}
+	re, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
 		return nil, fmt.Errorf("regular expression %.60q: %w", pattern, err)
 	}
@@ -138,4 +143,40 @@ func jsonClass(c class) expression {
 		return all[0]
 	}
 	return all
+}
+
+// ecmaSpace is what \s matches in ECMA-262, WhiteSpace and LineTerminator; Go's is smaller, so what it is not would be larger.
+const ecmaSpace = `\t\n\x0b\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
+
+// ecmaSpaces writes \s and \S out. ok is false for \S inside of brackets.
+func ecmaSpaces(pattern string) (out string, ok bool) {
+	var b strings.Builder
+	inside := false
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		switch {
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			switch e := pattern[i]; {
+			case e == 'S' && inside:
+				return "", false
+			case e == 'S':
+				b.WriteString("[^" + ecmaSpace + "]")
+			case e == 's' && inside:
+				b.WriteString(ecmaSpace)
+			case e == 's':
+				b.WriteString("[" + ecmaSpace + "]")
+			default:
+				b.WriteByte(c)
+				b.WriteByte(e)
+			}
+			continue
+		case c == '[':
+			inside = true
+		case c == ']':
+			inside = false
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
 }

@@ -71,6 +71,8 @@ func TestSchema(t *testing.T) {
 			[]string{`{"v":1}`, `{"left":{"left":{"v":1},"v":2},"v":3}`}, []string{`{"left":{}}`}},
 		{`{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"]}`, []string{`{"next":null}`, `{"next":{"next":null}}`}, []string{`{}`}},
 		{`{"$ref":"#/$defs/a~1b%20c","$defs":{"a/b c":{"const":1}}}`, []string{`1`}, []string{`2`}},
+		{`{"pattern":"^\\S+[^\\sx]\\s$"}`, []string{`"ab "`, `"ab\t"`, `"ab\u000b"`}, []string{`"a\u000bb "`, `"ax "`, "\"a\u00a0b \"", `"abc"`}},
+		{`{"format":"hostname"}`, []string{`"a-b.example"`}, []string{`"xn--x"`, `"a-.b"`, `"-a"`}},
 		{`{"type":"integer","multipleOf":1}`, []string{`3`}, []string{`1.5`}},
 		{`{"title":"t","description":"d","default":1,"type":"integer"}`, []string{`1`}, []string{`"t"`}},
 	} {
@@ -122,6 +124,7 @@ func TestSchemaErrors(t *testing.T) {
 		`{"pattern":"(?=a)b"}`:                                               `#/pattern`,
 		`{"pattern":"(a)\\1"}`:                                               `#/pattern`,
 		`{"pattern":"a\\bc"}`:                                                `#/pattern`,
+		`{"pattern":"[\\S]"}`:                                                `brackets`,
 		`{"pattern":"a^b"}`:                                                  `#/pattern`,
 		`{"type":"string","pattern":"a","minLength":1}`:                      `one at a time`,
 		`{"type":"string","format":"regex"}`:                                 `"regex" is not supported`,

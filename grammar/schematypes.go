@@ -382,6 +382,6 @@ const (
 	datePattern  = `\d{4}-((01|03|05|07|08|10|12)-(0[1-9]|[12]\d|3[01])|(04|06|09|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))`
 	timePattern  = `([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
 	clockPattern = `(\d{1,3}H(\d{1,3}M(\d{1,3}S)?)?|\d{1,3}M(\d{1,3}S)?|\d{1,3}S)`
-	hostPattern  = `[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?){0,4}`
+	hostPattern  = `[A-Za-z0-9](-?[A-Za-z0-9]){0,15}(\.[A-Za-z0-9](-?[A-Za-z0-9]){0,15}){0,4}` // no --, hence no xn--: what follows that must be valid Punycode
 	octetPattern = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
 )
