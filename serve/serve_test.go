@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/testdata"
@@ -303,6 +305,33 @@ func TestEmbeddings(t *testing.T) {
 	}
 	// The last state of a text does not depend on chunks; of a text longer than one chunk it is the last chunk's.
 	long := strings.Repeat("x = y + 1\n", 100)
+	m := s.models.resident()[0]
+	ids := m.tok.Encode(long, bpe.EncodeOptions{AddSpecial: true})
+	session, err := m.Target.NewSession(engine.SessionOptions{})
+	if err != nil || len(ids) <= embedChunk {
+		t.Fatal(err, len(ids))
+	}
+	whole, err := session.EvalSegment(t.Context(), engine.Segment{Tokens: ids, Layers: []int{engine.FinalNorm}, Hidden: engine.All})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pooling := range []string{PoolMean, PoolLast} {
+		got := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": long, "pooling": pooling})), 200)).get(t, "data", 0, "embedding").([]any)
+		dot, length := 0.0, 0.0
+		for j := range got {
+			x := 0.0
+			for i := range ids {
+				if pooling == PoolMean || i == len(ids)-1 {
+					x += float64(whole.Hidden.At(i, 0)[j])
+				}
+			}
+			dot += x * got[j].(float64)
+			length += x * x
+		}
+		if dot/math.Sqrt(length) < 0.999999 {
+			t.Errorf("%s of a long text: cosine %v with that of one pass", pooling, dot/math.Sqrt(length))
+		}
+	}
 	o = decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": long, "pooling": "last", "encoding_format": "base64"})), 200))
 	if text := o.get(t, "data", 0, "embedding").(string); len(text) != (4*256+2)/3*4 {
 		t.Errorf("base64 of %d characters", len(text))

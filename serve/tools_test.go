@@ -166,3 +166,49 @@ func TestStructured(t *testing.T) {
 		s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],`+bad+`}`, 400)
 	}
 }
+
+// Calls beside a format, strict ones, and the source of what a grammar fixes.
+func TestCallsBesideText(t *testing.T) {
+	s := newTester(t, nil)
+	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":150,"temperature":1,"parallel_tool_calls":false,"tools":` + weather
+	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"answer":{"type":"boolean"}},"required":["answer"]}}}`
+	kinds := map[string]int{}
+	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
+		o := decode(t, s.post("/v1/chat/completions", head+format+`,"seed":`+seed+`}`, 200))
+		c := object(o.get(t, "choices", 0).(map[string]any))
+		kinds[c["finish_reason"].(string)]++
+		switch c["finish_reason"] {
+		case "stop":
+			var got struct{ Answer *bool }
+			if err := json.Unmarshal([]byte(c.get(t, "message", "content").(string)), &got); err != nil || got.Answer == nil {
+				t.Errorf("%v: %v", err, c)
+			}
+		case "tool_calls":
+			c.get(t, "message", "tool_calls", 0, "function", "name")
+		default:
+			t.Errorf("%v", c)
+		}
+	}
+	if len(kinds) != 2 {
+		t.Errorf("of calls and answers only %v", kinds)
+	}
+	// A strict function: text is free, and a bias towards the mark makes calls, which are well formed.
+	strict := strings.ReplaceAll(head, `"parameters"`, `"strict":true,"parameters"`)
+	if o := decode(t, s.post("/v1/chat/completions", strict+`,"seed":1}`, 200)); o.get(t, "choices", 0, "finish_reason") == "" {
+		t.Error(o)
+	}
+	s.post("/v1/chat/completions", strings.Replace(strict, `"minimum":1`, `"multipleOf":7`, 1)+`}`, 400) // a keyword that cannot be enforced
+	// Keys of a schema are the grammar's.
+	seen := map[string]bool{}
+	for _, e := range events(t, s.post("/v1/completions", `{"prompt":"func","max_tokens":60,"stream":true,"speculation":{"trace":true,"drafter":"none"},"json_schema":{"type":"object","properties":{"a_long_name":{"type":"boolean"}},"required":["a_long_name"]}}`, 200)) {
+		if strings.Contains(e, `"source":"grammar"`) {
+			seen["grammar"] = true
+		}
+		if strings.Contains(e, `"forced_n":`) {
+			seen["forced"] = true
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("no token is the grammar's: %v", seen)
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/specgo/spec/serve"
+	"github.com/specgo/spec/testdata"
+)
+
+// Each flag changes its own option and nothing else.
+func TestServeOptions(t *testing.T) {
+	for line, change := range map[string]func(s *serving){
+		"-m a.gguf":                             func(s *serving) { s.models = []servedFile{{"a.gguf", ""}} },
+		"-m a -md b -m c --model-draft d":       func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", "d"}} },
+		"-m a -a x":                             func(s *serving) { s.models, s.aliases = []servedFile{{"a", ""}}, []string{"x"} },
+		"--models-dir d --models-memory 2G":     func(s *serving) { s.dir, s.memory = "d", 2<<30 },
+		"-c 512":                                func(s *serving) { s.context = 512 },
+		"-np 7 --queue 0":                       func(s *serving) { s.parallel, s.queue = 7, 0 },
+		"--kv-memory 64M":                       func(s *serving) { s.kvBytes = 64 << 20 },
+		"--host 0.0.0.0 --api-key a,b":          func(s *serving) { s.host, s.keys = "0.0.0.0", []string{"a", "b"} },
+		"--host ::1 --port 9":                   func(s *serving) { s.host, s.port = "::1", 9 },
+		"--ssl-cert-file c --ssl-key-file k":    func(s *serving) { s.cert, s.key = "c", "k" },
+		"--cors https://a.org --allowed-host b": func(s *serving) { s.origins, s.hosts = []string{"https://a.org"}, []string{"b"} },
+		"--no-webui":                            func(s *serving) { s.page = false },
+		"-n 9 --max-body 1K":                    func(s *serving) { s.predict, s.maxBody = 9, 1024 },
+		"-to 3 --request-timeout 4":             func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
+		"--shutdown-timeout 0":                  func(s *serving) { s.shutdown = 0 },
+		"--temp 0 --top-k 3":                    func(s *serving) { s.sampling.Temperature, s.sampling.TopK = 0, 3 },
+		"--drafter suffix --draft-max 9":        func(s *serving) { s.drafter, s.draftMax = "suffix", 9 },
+		"--log-format json --log-prompts":       func(s *serving) { s.logFormat, s.logPrompts = "json", true },
+		"--metrics --jinja -ngl 99 --slots -cb": func(s *serving) {},
+		"--pooling last --chat-template chatml": func(s *serving) { s.pooling, s.template = "last", "chatml" },
+	} {
+		got, want := options[*serving](t, append([]string{"serve"}, strings.Fields(line)...)...), newServing()
+		change(want)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", line, got, want)
+		}
+	}
+	for line, says := range map[string]string{
+		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE", "-m a -md b -md c": "second draft", "-m a -a x -a y": "more names than models",
+		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 65": "at most 64", "--models-memory x": "bytes", "--max-body 99999999999T": "bytes", "-np 0": "between", "--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
+	} {
+		var usage usageError
+		_, _, _, err := serveCommand.parse(strings.Fields(line))
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", line, err, says)
+		}
+	}
+}
+
+// started runs spec serve until the function is called, which tells its error.
+func started(t *testing.T, args ...string) (url string, stop func() (string, error)) {
+	t.Helper()
+	j, _, _, err := serveCommand.parse(append([]string{"--port", "0"}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := j.(*serving)
+	ready, done := make(chan net.Addr, 1), make(chan error, 1)
+	s.listening = func(a net.Addr) { ready <- a }
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var log bytes.Buffer
+	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &guarded{&mu, &log}, env: func(string) string { return "" }}
+	go func() { done <- s.run(ctx, p) }()
+	text := func() string { mu.Lock(); defer mu.Unlock(); return log.String() }
+	select {
+	case a := <-ready:
+		url = "http://" + a.String()
+	case err := <-done:
+		cancel()
+		t.Fatalf("%v\n%s", err, text())
+	}
+	once := sync.OnceValues(func() (string, error) { cancel(); err := <-done; return text(), err })
+	t.Cleanup(func() { once() })
+	return url, once
+}
+
+type guarded struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (g *guarded) Write(p []byte) (int, error) { g.mu.Lock(); defer g.mu.Unlock(); return g.w.Write(p) }
+
+func ask(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	answer, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// The command serves the embedded pair, with its own defaults, and ends without an error when it is told to.
+func TestServe(t *testing.T) {
+	url, stop := started(t, "--temp", "0", "--log-format", "text", "-t", "1")
+	status, text := ask(t, url+"/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":24}`)
+	if status != 200 || !strings.Contains(text, `"text":"c *uint64, n *uint64) {\n\tif n.nn != 0 {\n\t\treturn"`) || !strings.Contains(text, `"model":"embedded"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text = ask(t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`); status != 400 || !strings.Contains(text, "chat template") {
+		t.Errorf("a model without a template: %d %s", status, text)
+	}
+	log, err := stop()
+	if err != nil || !strings.Contains(log, "path=/v1/completions status=200") || !strings.Contains(log, "shutting down") {
+		t.Errorf("%v\n%s", err, log)
+	}
+	if _, err := net.Dial("tcp", strings.TrimPrefix(url, "http://")); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+// Models of a folder are there when asked for, with their drafts.
+func TestServeFolder(t *testing.T) {
+	dir := t.TempDir()
+	for name, from := range map[string]io.Reader{"big.gguf": testdata.Target(), "big.draft.gguf": testdata.Draft(), "small.gguf": testdata.Draft(), "notes.txt": strings.NewReader("x")} {
+		data, err := io.ReadAll(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	url, stop := started(t, "--models-dir", dir, "--models-memory", "10M", "--log-format", "off", "-t", "1")
+	for _, c := range []struct{ body, want string }{
+		{`{"model":"small","prompt":"func","max_tokens":3}`, `"model":"small"`}, {`{"model":"big","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`, `"model":"big"`},
+		{`{"model":"small","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`, `needs a draft model`}, {`{"model":"none","prompt":"func"}`, `model_not_found`},
+	} {
+		if _, text := ask(t, url+"/v1/completions", c.body); !strings.Contains(text, c.want) {
+			t.Errorf("%s: %s", c.body, text)
+		}
+	}
+	if log, err := stop(); err != nil {
+		t.Errorf("%v\n%s", err, log)
+	}
+	if _, err := modelsOf(t.TempDir()); err == nil {
+		t.Error("a folder without models")
+	}
+	os.Remove(filepath.Join(dir, "big.gguf"))
+	if _, err := modelsOf(dir); err == nil || !strings.Contains(err.Error(), "big.gguf") {
+		t.Errorf("a draft without its model: %v", err)
+	}
+}
+
+// A model that cannot be loaded is told at once, as by other commands.
+func TestServeBadModel(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.gguf")
+	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, _, _, err := serveCommand.parse([]string{"--port", "0", "-m", file, "--log-format", "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+	var served *serve.Error
+	if err := j.run(t.Context(), p); err == nil || errors.As(err, &served) || !strings.Contains(err.Error(), "x.gguf") {
+		t.Errorf("%v", err)
+	}
+}
