@@ -1,4 +1,4 @@
-// Tests of the page's modules without a browser: node --test. The document below has what they use, and records every node.
+// Tests of the page's modules without a browser: node --test (with Node.js alone). The document below has what they use, and records every node.
 import assert from "node:assert/strict";
 import test from "node:test";
 
