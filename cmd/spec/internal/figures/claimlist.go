@@ -38,7 +38,7 @@ var claimList = []claim{
 	{"A8", "The assistant must share the tokenizer", "other tokenizers are refused", nil, yes, "`reencode` and `intersect` lift the requirement (B7)"},
 	{"A9", "At least ten times smaller; the smaller the better", "five sizes of one function, auto", bySize, partly, "only the cost side: larger drafts would be accepted more often"},
 	{"A10", "Up to 3x with INT8, 2x otherwise; 10x when offloading", "heuristic, Q8_0 and f16", overF16, no, "assistance gains no more with 8 bits than with 16, within the intervals; offloading was not run"},
-	{"A11", "Tasks that repeat their input gain most", "tree, three kinds of prompts", bySet, partly, "the small target hardly copies its prompt, but repeats itself on every kind"},
+	{"A11", "Tasks that repeat their input gain most", "tree, three kinds of prompts", bySet, no, "the small target hardly copies its prompt; it repeats itself, most of all after the short open-ended prompts"},
 	{"A12", "The gain falls as the temperature rises", "`match`, drafts of 5 tokens", perPassAt("match", 0, 0.4, 0.8, 1.2, 5), partly, "up to about 1.2; drafts that share the noise agree again at very high temperatures, greedy drafts (as published) were not run"},
 	{"A13", "Logits can be changed before the choice", "penalties, bans and constraints advance with each drafted position", nil, yes, "tests of identity with each of them"},
 	{"A14", "Output with assistance is the same", "every text of the tables above whose verifier promises it", identical, yes, ""},
