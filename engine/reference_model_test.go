@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -209,65 +208,6 @@ func softmax(x []float64) []float64 {
 	}
 	for i := range y {
 		y[i] /= sum
-	}
-	return y
-}
-
-func (r *reference) experts(b string, h []float64) []float64 {
-	logits, n, used := r.linear(b+"ffn_gate_inp", h), r.integer("expert_count", 0), r.integer("expert_used_count", 0)
-	p := logits
-	switch r.arch {
-	case "gpt-oss":
-	case "lfm2moe":
-		p = slices.Clone(logits)
-		for i, z := range p {
-			p[i] = sigmoid(z)
-		}
-	default:
-		p = softmax(logits)
-	}
-	rank := slices.Clone(p)
-	addTo(rank, r.t[b+"exp_probs_b.bias"])
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(rank[j], rank[i]) })
-	var w []float64
-	for _, e := range order[:used] {
-		w = append(w, p[e])
-	}
-	if r.arch == "gpt-oss" {
-		w = softmax(w)
-	}
-	if !r.is("olmoe", "qwen2moe", "gpt-oss") {
-		sum := 0.0
-		for _, v := range w {
-			sum += v
-		}
-		for i := range w {
-			w[i] /= math.Max(sum, 1.0/(1<<14))
-		}
-	}
-	scale := r.number("expert_weights_scale", 0)
-	if scale == 0 {
-		scale = 1
-	}
-	y := make([]float64, len(h))
-	for i, e := range order[:used] {
-		inner := r.gated(r.expert(b+"ffn_gate_exps", e, n, h), r.expert(b+"ffn_up_exps", e, n, h))
-		for j, v := range r.expert(b+"ffn_down_exps", e, n, inner) {
-			y[j] += w[i] * scale * v
-		}
-	}
-	if r.t[b+"ffn_up_shexp.weight"] != nil {
-		gate := 1.0
-		if g := r.t[b+"ffn_gate_inp_shexp.weight"]; g != nil {
-			gate = sigmoid(r.matrix(g, nil, h)[0])
-		}
-		for j, v := range r.feedForward(b, "_shexp", h) {
-			y[j] += gate * v
-		}
 	}
 	return y
 }

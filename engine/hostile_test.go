@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// TestHostileKeys: whatever a hyperparameter says, the model opens and answers with numbers, or there is an error; nothing panics and
+// nothing is allocated by a number that the file does not back.
+func TestHostileKeys(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	all := recipes()
+	names := slices.Sorted(maps.Keys(all))
+	var opened, refused int
+	for i, name := range names {
+		r := all[name]
+		r.layers = 2
+		keys := maps.Clone(r.keys)
+		for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv",
+			"attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count", "rope.freq_base", "rope.freq_base_swa", "rope.scaling.factor",
+			"rope.scaling.original_context_length", "rope.scaling.attn_factor", "nextn_predict_layers", "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"} {
+			if keys == nil {
+				keys = map[string]gguf.Value{}
+			}
+			if _, ok := keys[key]; !ok {
+				keys[key] = uint32(0)
+			}
+		}
+		for j, key := range slices.Sorted(maps.Keys(keys)) {
+			for k, v := range []gguf.Value{
+				uint32(0), uint32(1), uint32(3), uint32(1 << 24), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64), float32(0), float32(-1), float32(1e-38), float32(3e38), nan, inf,
+				"x", true, []uint32{}, []bool{}, []bool{true},
+			} {
+				if testing.Short() && (i+3*j+k)%19 != 0 {
+					continue
+				}
+				hostile := r
+				hostile.keys = maps.Clone(r.keys)
+				if hostile.keys == nil {
+					hostile.keys = map[string]gguf.Value{}
+				}
+				hostile.keys[key], hostile.widths = v, r.keys
+				file := hostile.file(t)
+				m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "hostile.gguf"})
+				if err != nil {
+					refused++
+					if !strings.Contains(err.Error(), "hostile.gguf") {
+						t.Errorf("%s, %s = %v: the message does not name the file: %v", name, key, v, err)
+					}
+					continue
+				}
+				opened++
+				s, err := m.NewSession(SessionOptions{Context: min(8, m.config.Context)})
+				if err != nil {
+					t.Errorf("%s, %s = %v: %v", name, key, v, err)
+					continue
+				}
+				out, err := s.Eval(context.Background(), []int32{1}, nil, All)
+				if err != nil && !errors.Is(err, ErrNotFinite) {
+					t.Errorf("%s, %s = %v: %v", name, key, v, err)
+				}
+				if !tensor.Finite(out.Data) {
+					t.Errorf("%s, %s = %v: logits that are not finite", name, key, v)
+				}
+				s.Close()
+				m.Close()
+			}
+		}
+	}
+	t.Logf("%d opened, %d refused", opened, refused)
+	if opened < 100 || refused < 500 {
+		t.Error("the values are not of both kinds: this shows little")
+	}
+}
