@@ -202,7 +202,7 @@ func (a *auto) Stop(d *Draft) bool {
 		}
 	}
 	if added > 0 {
-		a.cost.drafted(lane, len(a.reach) == 0, took/float64(added))
+		a.cost.drafted(lane, len(a.reach) == 0, took/float64(added), a.priced)
 	}
 	l.ranked, l.calibrated = d.Ranked, d.Calibrated
 	for i := len(a.reach); i < n; i++ {
@@ -246,7 +246,7 @@ func (a *auto) Observe(r *Round) {
 	}
 	if r.Drafted() == 0 {
 		if r.Requested > 0 && drafting > 0.01*plain { // a drafter that took its time for nothing
-			a.cost.drafted(0, true, drafting)
+			a.cost.drafted(0, true, drafting, a.priced)
 			a.acceptance.lanes[0].lead.add(0)
 		}
 		return
@@ -279,7 +279,11 @@ func (a *auto) Observe(r *Round) {
 		}
 	}
 	if a.trial >= 0 {
-		loss := a.cost.firstStep(a.trial) + a.cost.pass(k) - a.cost.pass(k-1) - trialHits/max(a.rate, 1/plain)
+		took := a.cost.firstStep(a.trial)
+		if a.priced { // and what the drafter had to catch up with
+			took = max(took, drafting)
+		}
+		loss := took + a.cost.pass(k) - a.cost.pass(k-1) - trialHits/max(a.rate, 1/plain)
 		a.lost = max(0, a.lost+loss)
 	}
 }

@@ -22,7 +22,9 @@ const (
 	forgetShare   = 0.02 // of the time may go into measuring lengths again
 	unknownSlope  = 0.02 // time of one more token, relative to a pass, where one length is known
 
-	stepWeight = 0.1 // of a new measurement in a draft step's mean time
+	stepWeight    = 0.1 // of a new measurement in a draft step's mean time
+	meteredWeight = 0.3 // likewise where passes are shared: a share changes with the load, and has no interruptions in it
+	meteredRise   = 0.7 // likewise for a share that is greater than expected: drafts that turn out expensive end soon
 )
 
 // costModel estimates the time of a pass that verifies k drafted tokens, and of drafting a token. A pass's time is
@@ -196,19 +198,23 @@ func (c *costModel) rebuild() {
 }
 
 // drafted learns the time of a drafted token. After rounds without a draft the first one may take longer, as the drafter
-// has more to feed.
-func (c *costModel) drafted(lane int, first bool, seconds float64) {
-	t := &c.step[lane]
+// has more to feed. metered says that the time is a share of shared passes.
+func (c *costModel) drafted(lane int, first bool, seconds float64, metered bool) {
+	t, weight := &c.step[lane], stepWeight
 	if first {
 		t = &c.first[lane]
 	}
-	if t.n > doubtful {
+	if metered {
+		if weight = meteredWeight; seconds > t.mean {
+			weight = meteredRise
+		}
+	} else if t.n > doubtful {
 		seconds = min(seconds, float64(4*t.mean)+float64(0.05*c.curve[0])) // an interruption
 	}
 	if t.n++; t.n == 1 {
 		t.mean = seconds
 	}
-	t.mean += float64(stepWeight * (seconds - t.mean))
+	t.mean += float64(weight * (seconds - t.mean))
 }
 
 // firstStep and nextStep are the times of a draft's first and of each further token.
