@@ -132,9 +132,6 @@ func (m *eagle) logits(p *pass, out, x []float32) {
 	}
 }
 
-// masked reports whether logits are -Inf on purpose.
-func (m *eagle) masked() bool { return m.ids != nil }
-
 // admitStates checks the hidden states that go into segment g of n tokens.
 func (m *Model) admitStates(g *Segment, n int) error {
 	switch {
@@ -153,13 +150,33 @@ func (m *Model) admitStates(g *Segment, n int) error {
 	return nil
 }
 
-// TargetLayers are the layers of the target whose hidden states a draft head takes, one after the other, as [Segment].States: what
-// the target's pass gives for these [Segment].Layers. It is nil for models that are not draft heads.
+// Head says how a draft head is fed.
+type Head struct {
+	// TargetLayers are the layers of the target whose hidden states the head takes, one after the other, as [Segment].States: what the
+	// target's pass gives for these [Segment].Layers.
+	TargetLayers []int
+
+	Output     int  // the layer of the head whose state goes in with the next token, where there is none of the target
+	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second one
+
+	targetSize int  // numbers of the target's states for a token
+	masked     bool // logits may be -Inf
+}
+
+// Head is how the model is fed if it is a draft head; nil if it is not.
+func (m *Model) Head() *Head {
+	if m == nil {
+		return nil
+	}
+	return m.head
+}
+
+// TargetLayers are those of the model's [Head], nil for models that are no draft heads.
 func (m *Model) TargetLayers() []int {
 	if m == nil || m.head == nil {
 		return nil
 	}
-	return m.head.targetLayers
+	return m.head.TargetLayers
 }
 
 // eagle reads an EAGLE-3 head. What it shares with its target is target's.

@@ -68,7 +68,7 @@ func TestEagleGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := head.head.ids
+	known := head.net.(*eagle).ids
 	compare := func(what string, row []float32, want []float64) {
 		t.Helper()
 		inDraftIDs := []float32(nil)

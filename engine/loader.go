@@ -31,6 +31,7 @@ type loader struct {
 
 	keys    map[string]bool // hyperparameters that were asked for, without the prefix
 	tensors map[string]bool // tensors that were asked for
+	first   int             // block that is layer 0; not 0 where the MTP block is read as a model of its own
 	layers  int             // blocks that are the model's layers; those after them predict tokens further ahead
 
 	queryHeads, kvHeads, ffn []int // [layers] H, K and F; K is 0 in layers without attention
@@ -286,7 +287,7 @@ func (l *loader) heads(c *Config) {
 }
 
 // block is what the names of layer i's tensors begin with.
-func (l *loader) block(i int) string { return fmt.Sprintf("blk.%d.", i) }
+func (l *loader) block(i int) string { return fmt.Sprintf("blk.%d.", l.first+i) }
 
 // tensor finds a tensor and checks its shape, columns first, and its type.
 func (l *loader) tensor(name string, dims ...int) (gguf.Tensor, tensor.Type, bool) {

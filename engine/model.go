@@ -29,6 +29,10 @@ type Options struct {
 	// closed before the head. Other models do without.
 	Target *Model
 
+	// MTP loads, instead of the model, the block of the file that predicts tokens further ahead (multi-token prediction, NextN): a draft
+	// head for Target, which is the model.
+	MTP bool
+
 	Name string // of the file, for error messages; Open uses the path
 
 	// Progress is called with the number of bytes of weights read so far and in all, by one goroutine at a time.
@@ -74,7 +78,7 @@ type Model struct {
 	tokenizer *bpe.Tokenizer
 
 	net       network
-	head      *eagle           // net, if the model is a draft head
+	head      *Head            // nil: the model is no draft head
 	caches    []cache          // of its layers' keys and values
 	recurrent []recurrentLayer // ascending by layer
 
@@ -214,9 +218,16 @@ func (m *Model) read(l *loader, o Options) {
 		l.keep(err)
 	}
 	c.Context = l.integer("context_length")
-	c.Layers = l.layerCount()
+	if o.MTP {
+		c.Layers = l.mtpOnly()
+	} else {
+		c.Layers = l.layerCount()
+	}
 	c.HiddenSize = l.integer("embedding_length")
 	l.heads(c)
+	if o.MTP {
+		l.onlyLast()
+	}
 	if !l.boolOr("attention.causal", true) {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
 	}
@@ -227,10 +238,13 @@ func (m *Model) read(l *loader, o Options) {
 		c.Vocab = l.integer("vocab_size")
 	}
 	if l.ok() {
-		if arch == eagleArch {
-			m.head = l.eagle(c, o.Target)
-			m.net = m.head
-		} else {
+		switch {
+		case arch == eagleArch:
+			e := l.eagle(c, o.Target)
+			m.net, m.head = e, &Head{TargetLayers: e.targetLayers, Output: 1, targetSize: e.targetSize, masked: e.ids != nil}
+		case o.MTP:
+			m.net, m.head = l.mtp(c, architectures[arch](l, c), o.Target), &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: c.HiddenSize}
+		default:
 			m.net = l.decoder(c, architectures[arch](l, c))
 		}
 		l.unread()

@@ -13,13 +13,16 @@ import (
 // unread refuses tensors that nobody asked for, and keys that change the arithmetic and that nobody asked for.
 func (l *loader) unread() {
 	for _, t := range l.f.Tensors {
+		if i, ok := blockIndex(t.Name); l.first > 0 && !(ok && i == l.first) {
+			continue // the target's, which was read without complaint
+		}
 		if l.ok() && !l.tensors[t.Name] && !l.skips(t.Name) {
 			l.keep(fmt.Errorf("%s: tensor %q: an unknown part of a %s model: %w", l.f.Name, t.Name, l.arch, ErrUnsupported))
 		}
 	}
 	for _, kv := range l.f.KVs {
 		key, ok := strings.CutPrefix(kv.Key, l.arch+".")
-		if l.ok() && ok && !l.keys[key] && changesResult(key) && !neutral(key, kv.Value) && !l.ignores(key) {
+		if l.first == 0 && l.ok() && ok && !l.keys[key] && changesResult(key) && !neutral(key, kv.Value) && !l.ignores(key) {
 			l.fail(key, ErrUnsupported, "%v", kv.Value)
 		}
 	}
@@ -29,7 +32,7 @@ func (l *loader) unread() {
 // which come after the model's own and only draft.
 func (l *loader) skips(tensor string) bool {
 	i, ok := blockIndex(tensor)
-	return ok && i >= l.layers
+	return ok && i >= l.layers && l.first == 0
 }
 
 // blockIndex is N of a tensor's name blk.N.… .

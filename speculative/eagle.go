@@ -26,7 +26,11 @@ func Eagle(head Sequence, o EagleOptions) Drafter {
 	return Model(head)
 }
 
-// EagleOptions configure [Eagle].
+// MTP drafts with a model's own multi-token-prediction block: a session of its file opened with [engine.Options].MTP. Several tokens are
+// drafted by that one block, each on what it computed before.
+func MTP(head Sequence, o EagleOptions) Drafter { return Eagle(head, o) }
+
+// EagleOptions configure [Eagle] and [MTP].
 type EagleOptions struct {
 	Tree    bool              // drafts are best-first trees (EAGLE-2, Li et al. 2024, arXiv:2406.16858); otherwise chains
 	Sources []CandidateSource // of candidates beside the head's; nil: none
@@ -36,8 +40,11 @@ type EagleOptions struct {
 //
 // The pair at position p of the head is (token p+1, the target's state at p). Of a text of n tokens the target has been fed n-1, so
 // the head can compute positions 0 to n-2, and the logits there predict token n. A drafted token follows with the head's own output.
+// An MTP block has one more pair before these: the first token, with zeros.
 type head struct {
-	seq    *cachedSequence // its tokens are those of the text from the second one on
+	seq    *cachedSequence // its tokens are those of the text from the second one on, or from the first one on
+	lead   int             // 1: from the first one on
+	output []int           // the layer whose state goes in with a drafted token
 	layers []int           // of the target
 	width  int             // numbers of the target's states for a position
 
@@ -63,10 +70,19 @@ func newHead(seq *cachedSequence) *head {
 	if absent(seq.Sequence) {
 		return nil
 	}
-	if m, ok := seq.Sequence.(Modeled); ok && m.Model().TargetLayers() != nil {
-		return &head{seq: seq}
+	m, ok := seq.Sequence.(Modeled)
+	if !ok {
+		return nil
 	}
-	return nil
+	o := m.Model().Head()
+	if o == nil {
+		return nil
+	}
+	h := &head{seq: seq, output: []int{o.Output}}
+	if o.FirstToken {
+		h.lead = 1
+	}
+	return h
 }
 
 // attendTo sets the layers of the target that the head reads. Of some architectures the state after the last layer is the one
@@ -94,7 +110,7 @@ func (h *head) known(prompt []int32) (int, error) {
 	if err := h.seq.open(); err != nil {
 		return 0, err
 	}
-	if len(h.seq.tokens) < h.cached { // others have changed it
+	if len(h.seq.tokens) < h.length() { // others have changed it
 		h.cached, h.text, h.waiting = 0, h.text[:0], h.waiting[:0]
 	}
 	same := 0
@@ -103,7 +119,7 @@ func (h *head) known(prompt []int32) (int, error) {
 	}
 	keep := min(h.cached, max(0, len(prompt)-2))
 	for p := range keep {
-		if p >= same || h.seq.tokens[p] != prompt[p+1] {
+		if p >= same || h.seq.tokens[p+h.lead] != prompt[p+1] {
 			keep = p
 			break
 		}
@@ -113,7 +129,7 @@ func (h *head) known(prompt []int32) (int, error) {
 	}
 	h.text = h.text[:min(max(same, h.cached), len(prompt)-1)]
 	h.waiting = h.waiting[:(len(h.text)-h.cached)*h.width]
-	return min(len(h.text), max(0, len(prompt)-2)), h.seq.cut(h.cached)
+	return min(len(h.text), max(0, len(prompt)-2)), h.seq.cut(h.length())
 }
 
 // hidden takes the states of a pass of the target that begins at a position of the text.
@@ -178,7 +194,7 @@ func (h *head) accept(path []int32) {
 // feed computes positions from the first that is not cached on: tokens are those that come after them.
 func (h *head) feed(ctx context.Context, tokens []int32) error {
 	for len(tokens) > 0 {
-		n := min(len(tokens), prefillChunk, h.seq.Context()-h.cached)
+		n := min(len(tokens), prefillChunk, h.seq.Context()-h.cached-h.lead)
 		if n <= 0 {
 			return nil
 		}
@@ -200,13 +216,21 @@ func (h *head) advance(n int) {
 // step is a pass of the head.
 func (h *head) step(ctx context.Context, tokens []int32, states []float32, fromTarget, last bool) (engine.Result, error) {
 	if fromTarget {
-		if err := h.seq.cut(h.cached); err != nil {
+		if err := h.seq.cut(h.length()); err != nil {
 			return engine.Result{}, err
+		}
+		if len(h.seq.tokens) < h.lead {
+			h.pass = slices.Grow(h.pass[:0], h.width)[:h.width]
+			clear(h.pass)
+			if _, err := h.seq.segment(ctx, engine.Segment{Tokens: h.text[:1], States: h.pass, FromTarget: true}); err != nil {
+				return engine.Result{}, err
+			}
+			h.seq.tokens = append(h.seq.tokens, h.text[0])
 		}
 	}
 	g := engine.Segment{Tokens: tokens, States: states, FromTarget: fromTarget}
 	if last {
-		g.Logits, g.Hidden, g.Layers = engine.Last, engine.All, headOutput
+		g.Logits, g.Hidden, g.Layers = engine.Last, engine.All, h.output
 		if fromTarget {
 			g.Hidden = engine.Last
 		}
@@ -218,15 +242,20 @@ func (h *head) step(ctx context.Context, tokens []int32, states []float32, fromT
 	return r, err
 }
 
-// headOutput is the layer whose state a head is fed in its next step: the output of its only block.
-var headOutput = []int{1}
+// length is how many tokens the cache holds with the target's states.
+func (h *head) length() int {
+	if h.cached == 0 {
+		return 0
+	}
+	return h.cached + h.lead
+}
 
 // begin begins a draft.
 func (h *head) begin() { h.nodes, h.y = h.nodes[:0], h.y[:0] }
 
 // logits returns the logits after path, the first written tokens of which are not drafted; nil where the head cannot compute them.
 func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) ([]float32, error) {
-	if h.lost || len(path)-1 > h.seq.Context() || len(h.text) != written-1 || h.cached >= written-1 && len(h.nodes) == 0 {
+	if h.lost || len(path)-1+h.lead > h.seq.Context() || len(h.text) != written-1 || h.cached >= written-1 && len(h.nodes) == 0 {
 		return nil, nil
 	}
 	var row []float32
@@ -246,14 +275,14 @@ func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) 
 		d.Passes++
 	}
 	// The branch: drafted token i of it is at position written-1+i, and goes in with what the head computed before it.
-	branch, cached := path[written:], h.seq.tokens[h.cached:]
+	branch, cached := path[written:], h.seq.tokens[h.cached+h.lead:]
 	same := 0
 	for same < min(len(branch), len(cached)) && branch[same] == cached[same] {
 		same++
 	}
 	same = min(same, max(0, len(branch)-1)) // the last one's logits are wanted
 	if len(branch) > 0 {
-		if err := h.seq.cut(h.cached + same); err != nil {
+		if err := h.seq.cut(h.cached + h.lead + same); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -70,16 +71,20 @@ func headRow(t *testing.T, target, head *engine.Model, text, branch []int32) []f
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := session(t, head, 0)
+	s, tokens, fed := session(t, head, 0), text[1:], states.Hidden.Data
+	output := []int{head.Head().Output}
+	if head.Head().FirstToken {
+		tokens, fed = text, append(make([]float32, head.Config().HiddenSize), fed...)
+	}
 	r, err := s.EvalSegment(context.Background(), engine.Segment{
-		Tokens: text[1:], States: states.Hidden.Data, FromTarget: true, Logits: engine.Last, Hidden: engine.Last, Layers: []int{1},
+		Tokens: tokens, States: fed, FromTarget: true, Logits: engine.Last, Hidden: engine.Last, Layers: output,
 	})
 	for _, id := range branch {
 		if err != nil {
 			break
 		}
 		r, err = s.EvalSegment(context.Background(), engine.Segment{
-			Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last, Layers: []int{1},
+			Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last, Layers: output,
 		})
 	}
 	if err != nil {
@@ -137,7 +142,48 @@ func TestEagleStates(t *testing.T) {
 	}
 	defer rt.Close()
 	target := randomModel(t, rt, 0)
-	head := randomHead(t, rt, target)
+	testHeadStates(t, target, randomHead(t, rt, target))
+}
+
+// TestMTPStates: likewise for the MTP block of a model with recurrent layers.
+func TestMTPStates(t *testing.T) {
+	const file = "../../shared/families/models/qwen35.gguf"
+	if _, err := os.Stat(file); err != nil {
+		t.Skip("no ../shared/families beside the project")
+	}
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target, err := engine.Open(context.Background(), rt, file, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := engine.Open(context.Background(), rt, file, engine.Options{MTP: true, Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testHeadStates(t, target, head)
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 2}} {
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, s)
+		for _, tree := range []bool{false, true} {
+			for _, context := range []int{0, 25} {
+				d := New(session(t, target, 0), MTP(session(t, head, context), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 40})
+				for range 2 {
+					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
+						t.Errorf("%+v, tree %v: got %v, want %v", s, tree, got, want)
+					}
+				}
+				if st := d.Stats(); st.Drafted < 20 || context == 0 && st.Reused != len(matrixPrompt)-2 {
+					t.Errorf("%+v", st)
+				}
+			}
+		}
+	}
+}
+
+func testHeadStates(t *testing.T, target, head *engine.Model) {
 	one := session(t, target, 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
 		w := &witness{Attentive: Eagle(session(t, head, 0), EagleOptions{}).(Attentive), t: t, target: target, head: head, sampling: s}

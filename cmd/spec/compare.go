@@ -115,7 +115,7 @@ func (c *comparison) check() error {
 
 // compareDrafters are the drafters by name; model2 and so on are the second draft model and so on,
 // reencode and intersect draft with a model of another vocabulary.
-var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", "merge", "early-exit", "reencode", "intersect"}
+var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", "mtp", "merge", "early-exit", "reencode", "intersect"}
 
 // chosenFlag reads a list of names separated by commas.
 func chosenFlag(n string, p *[]string, choices []string, help string) flag {
@@ -226,7 +226,7 @@ func (c *comparison) drafting() bool { return c.model == "" || len(c.drafts) > 0
 // draftNumber tells which draft model a drafter needs, counted from 0.
 func draftNumber(drafter string) (int, bool) {
 	switch drafter {
-	case "ngram", "suffix", "early-exit", compare.Plain:
+	case "ngram", "suffix", "early-exit", "mtp", compare.Plain:
 		return 0, false
 	case "model2":
 		return 1, true

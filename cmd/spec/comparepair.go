@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/specgo/spec/cmd/spec/internal/compare"
 	"github.com/specgo/spec/engine"
@@ -58,6 +59,17 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 		files = []string{"", embeddedHead}
 	}
 	team := &team{context: size, kv: kv, target: session}
+	if slices.Contains(c.matrix.Drafters, mtp) {
+		head, err := c.openMTP(ctx, p, rt, target)
+		if err != nil {
+			return nil, "", err
+		}
+		models = append(models, head)
+		if team.mtp, err = head.NewSession(engine.SessionOptions{Context: size, KV: kv}); err != nil {
+			return nil, "", err
+		}
+		c.sequences = append(c.sequences, team.mtp)
+	}
 	for _, file := range files {
 		embedded := testdata.Draft()
 		if file == embeddedHead {
@@ -95,6 +107,7 @@ type team struct {
 	target  *engine.Session
 	drafts  []*engine.Session   // of draft models
 	heads   []*engine.Session   // of draft heads
+	mtp     *engine.Session     // of the target's MTP block; nil if no drafter needs it
 	early   speculative.Drafter // one for all runs: it has a cache of its own
 }
 
@@ -111,6 +124,12 @@ func (t *team) drafter(name string) (speculative.Drafter, error) {
 			}
 		}
 		return t.early, nil
+	}
+	if name == mtp {
+		if t.mtp == nil {
+			return nil, fmt.Errorf("no MTP block for drafter %s", name)
+		}
+		return speculative.MTP(t.mtp, speculative.EagleOptions{}), nil
 	}
 	if headDrafters[name] != nil {
 		if len(t.heads) == 0 {

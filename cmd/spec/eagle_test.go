@@ -51,7 +51,7 @@ func TestEagle(t *testing.T) {
 		"a head as model": {[]string{"-m", head}, "draft head"},
 		"across":          {[]string{"-m", target, "-md", head, "--drafter", "reencode"}, "cannot be --drafter reencode"},
 		"another's head":  {[]string{"-m", draft, "-md", head}, "target_hidden_size"},
-		"no cache":        {[]string{"-m", target, "-md", head, "--no-cache"}, "cache"},
+		"no cache":        {[]string{"-m", target, "-md", head, "--no-kv-cache"}, "cache"},
 		"no draft":        {[]string{"-m", target, "--drafter", "eagle"}, "-md FILE"},
 	} {
 		if _, errs, code := spec(t, "", append(base, c.args...)...); code == 0 || !strings.Contains(errs, c.says) {
@@ -62,6 +62,28 @@ func TestEagle(t *testing.T) {
 	for _, name := range []string{"eagle", "eagle-tree"} {
 		if !strings.Contains(out, name) {
 			t.Errorf("compare does not show %s:\n%s", name, out)
+		}
+	}
+}
+
+// TestMTP: a model's own MTP block, by default and by name, writes plain decoding's text; files without one are refused.
+func TestMTP(t *testing.T) {
+	file := filepath.Join("..", "..", "..", "shared", "families", "models", "qwen35.gguf")
+	if _, err := os.Stat(file); err != nil {
+		t.Skip("no ../shared/families beside the project")
+	}
+	for _, temperature := range []string{"0", "0.8"} {
+		base := []string{"generate", "-m", file, "-p", "func main", "-n", "40", "--seed", "4", "--temp", temperature}
+		plain := done(t, "", append(base, "--drafter", "none")...)
+		for _, args := range [][]string{nil, {"--drafter", "mtp"}, {"--no-kv-cache"}} {
+			if got := done(t, "", append(base, args...)...); got != plain {
+				t.Errorf("--temp %s %s: %q, plain %q", temperature, args, got, plain)
+			}
+		}
+	}
+	for _, args := range [][]string{{"--drafter", "mtp"}, {"-m", file, "--drafter", "mtp", "-md", file}, {"-m", file, "--drafter", "mtp", "--no-kv-cache"}} {
+		if _, errs, code := spec(t, "", append([]string{"generate", "-p", "x"}, args...)...); code == 0 || errs == "" {
+			t.Errorf("%s: exit code %d, %s", args, code, errs)
 		}
 	}
 }

@@ -62,11 +62,23 @@ func (m *modelFlags) runtime(p *program) (*engine.Runtime, error) {
 
 // open loads the model of one file, or an embedded one where path is "".
 func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, path, what string, embedded *strings.Reader) (*engine.Model, error) {
-	return m.openDraft(ctx, p, rt, nil, path, what, embedded)
+	return m.openWith(ctx, p, rt, engine.Options{}, path, what, embedded)
 }
 
 // openDraft is open for a model that drafts for target: it may be a draft head.
 func (m *modelFlags) openDraft(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model, path, what string, embedded *strings.Reader) (*engine.Model, error) {
+	return m.openWith(ctx, p, rt, engine.Options{Target: target}, path, what, embedded)
+}
+
+// openMTP loads the block of the target's own file that predicts tokens further ahead.
+func (m *modelFlags) openMTP(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model) (*engine.Model, error) {
+	if m.model == "" {
+		return nil, errors.New("the embedded model has no MTP block")
+	}
+	return m.openWith(ctx, p, rt, engine.Options{Target: target, MTP: true}, m.model, "MTP block", nil)
+}
+
+func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtime, o engine.Options, path, what string, embedded *strings.Reader) (*engine.Model, error) {
 	path, err := localPath(ctx, p, path)
 	if err != nil {
 		return nil, err
@@ -75,7 +87,7 @@ func (m *modelFlags) openDraft(ctx context.Context, p *program, rt *engine.Runti
 	if path == "" {
 		name = "embedded " + what
 	}
-	o := engine.Options{Weights: m.weights, Name: name, RopeContext: m.ropeContext, Target: target}
+	o.Weights, o.Name, o.RopeContext = m.weights, name, m.ropeContext
 	bar := terminal.NewBar(p.stderr, filepath.Base(name))
 	defer bar.Clear()
 	if bar != nil {
@@ -86,13 +98,13 @@ func (m *modelFlags) openDraft(ctx context.Context, p *program, rt *engine.Runti
 		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
 	} else if err = regularFile(path); err == nil {
 		if model, err = engine.Open(ctx, rt, path, o); err != nil && !isInterrupt(err) {
-			err = explain(path, target != nil, err)
+			err = explain(path, o.Target != nil, err)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if target == nil && model.TargetLayers() != nil {
+	if o.Target == nil && model.TargetLayers() != nil {
 		model.Close()
 		return nil, fmt.Errorf("%s: a draft head, which is no model by itself: -md gives it to the model that it drafts for", name)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -51,7 +52,7 @@ var (
 	}
 )
 
-const earlyExit = "early-exit"
+const earlyExit, mtp = "early-exit", "mtp"
 
 // Schedules by name. Each takes a length, 0 for its own default, and a threshold, negative for its own.
 var schedules = map[string]func(length int, threshold float32) speculative.Schedule{
@@ -94,7 +95,7 @@ func (s *speculation) flags() []flag {
 		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are verified together, as a tree"),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { s.drafts = append(s.drafts, path) }, "a draft model"),
 		choiceFlag("--drafter", &s.drafter, drafterNames(),
-			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; eagle, a chain of an EAGLE-3 head, and eagle-tree, a tree of its candidates and the lookup's (-md recognizes heads; model, splice and tree take them too); early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, else ngram; model for the embedded pair)"),
+			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; mtp, a chain of the multi-token-prediction block in the model's own file; eagle, a chain of an EAGLE-3 head, and eagle-tree, a tree of its candidates and the lookup's (-md recognizes heads; model, splice and tree take them too); early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, a tree of MTP block and lookup where the file has such a block, else ngram; model for the embedded pair)"),
 		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes (default: a third)"),
 		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
 			"draft length: auto, what is measured to be fastest; constant, always 5 tokens; heuristic, 5 at first, +2 after a fully accepted draft, else -1; dynamic, until the draft model's confidence is low (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
@@ -111,7 +112,7 @@ const maxDraft = 1024
 
 // drafterNames lists the drafters.
 func drafterNames() []string {
-	return []string{"model", "ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", earlyExit, "reencode", "intersect", "none"}
+	return []string{"model", "ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", mtp, earlyExit, "reencode", "intersect", "none"}
 }
 
 // check refuses combinations of flags that cannot mean anything.
@@ -121,7 +122,7 @@ func (s *speculation) check(model string, temperature float32) error {
 		return usagef("--verify greedy needs --temp 0: at another temperature it would change the distribution")
 	case (modelDrafters[s.drafter] != nil || headDrafters[s.drafter] != nil || foreignDrafters[s.drafter] != nil) && len(s.drafts) == 0 && model != "":
 		return usagef("--drafter %s needs a draft model: -md FILE", s.drafter)
-	case (textDrafters[s.drafter] != nil || s.drafter == earlyExit) && len(s.drafts) > 0:
+	case (textDrafters[s.drafter] != nil || s.drafter == earlyExit || s.drafter == mtp) && len(s.drafts) > 0:
 		return usagef("--drafter %s does not use the draft model of -md", s.drafter)
 	case s.exitLayer > 0 && s.drafter != earlyExit:
 		return usagef("--exit-layer needs --drafter early-exit")
@@ -170,6 +171,13 @@ func (g *generate) drafterName() string {
 // newDrafter makes the drafter that the flags ask for; nil is plain decoding.
 func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (speculative.Drafter, error) {
 	name := g.drafterName()
+	if g.drafter == "" && len(g.drafts) == 0 && g.model != "" && !g.noCache && target.Model().HasMTP() {
+		kv, err := g.cache.kvType()
+		if err != nil {
+			return nil, err
+		}
+		return g.newMTP(ctx, p, rt, target, kv, true)
+	}
 	if drafter := textDrafters[name]; drafter != nil {
 		return drafter(), nil
 	}
@@ -182,6 +190,9 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 			return nil, fmt.Errorf("--exit-layer %d: %s has %d layers", g.exitLayer, g.name(), most)
 		}
 		return speculative.EarlyExit(target.Model(), engine.SessionOptions{Context: target.Context(), KV: kv, NoCache: g.noCache, Layers: g.exitLayer})
+	}
+	if name == mtp {
+		return g.newMTP(ctx, p, rt, target, kv, false)
 	}
 	files := g.drafts
 	if len(files) == 0 {
@@ -204,6 +215,25 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 	return all[0], nil
 }
 
+// newMTP makes the drafter of the model's own MTP block: a chain, or a tree of its candidates and a lookup's.
+func (g *generate) newMTP(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, kv string, tree bool) (speculative.Drafter, error) {
+	if g.noCache {
+		return nil, errors.New("--drafter mtp needs a cache: not with --no-kv-cache")
+	}
+	head, err := g.openMTP(ctx, p, rt, target.Model())
+	if err != nil {
+		return nil, err
+	}
+	session, err := head.NewSession(engine.SessionOptions{KV: kv, Context: target.Context()})
+	if err != nil {
+		return nil, err
+	}
+	if tree {
+		return speculative.Tree(session, speculative.TreeOptions{}), nil
+	}
+	return speculative.MTP(session, speculative.EagleOptions{}), nil
+}
+
 // newModelDrafter makes the named drafter of one draft model.
 func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, name, file string) (speculative.Drafter, error) {
 	what, embedded, shown := "draft", testdata.Draft(), "-md "+file
@@ -220,7 +250,7 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 	case foreignDrafters[name] != nil && isHead:
 		return nil, fmt.Errorf("%s: a draft head, which cannot be --drafter %s", shown, name)
 	case isHead && g.noCache:
-		return nil, fmt.Errorf("%s: a draft head, which needs its cache: not with --no-cache", shown)
+		return nil, fmt.Errorf("%s: a draft head, which needs its cache: not with --no-kv-cache", shown)
 	}
 	tok, own := target.Model().Tokenizer(), draft.Tokenizer()
 	if own == nil {

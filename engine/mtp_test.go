@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// TestMTPGolden: the MTP block of a model's file step by step against an independent engine: the target's states that go in, the
+// logits at the positions of a prompt, and a chain of five drafted tokens. The states come whole or in pieces, with other kernels.
+func TestMTPGolden(t *testing.T) {
+	data, err := os.ReadFile(shared(t, "families/models/golden/draft-mtp.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		Target      string
+		IDs         []int32
+		Next        int32
+		Fed, Logits map[string][]float64
+		Chain       []struct {
+			ID     int32
+			Logits []float64
+		}
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Fed) != 4 || len(g.Logits) != 4 || len(g.Chain) != 5 {
+		t.Fatal("the golden is not what it should be")
+	}
+	ctx := context.Background()
+	var first []float32
+	for _, simd := range []string{"", "scalar"} {
+		rt := newRuntime(t, RuntimeOptions{SIMD: simd})
+		open := func(o Options) *Model {
+			m, err := Open(ctx, rt, shared(t, "families/models/"+g.Target), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Close)
+			return m
+		}
+		target := open(Options{})
+		head := open(Options{MTP: true, Target: target})
+		h := head.Head()
+		if !target.HasMTP() || head.HasMTP() || target.Head() != nil || h == nil || !slices.Equal(h.TargetLayers, []int{FinalNorm}) || h.Output != FinalNorm || !h.FirstToken || head.Config().Layers != 1 {
+			t.Fatalf("%+v, %+v", h, head.Config())
+		}
+		out, err := newSession(t, target, SessionOptions{KV: "f32"}).EvalSegment(ctx, Segment{Tokens: g.IDs, Logits: Last, Hidden: All, Layers: h.TargetLayers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range g.Fed {
+			i, _ := strconv.Atoi(key)
+			if worst := difference(t, out.Hidden.Row(i), want); !(worst < 1e-4) {
+				t.Errorf("position %s: the fed state is off by %g", key, worst)
+			}
+		}
+		if next := greatest(out.Logits.Row(0)); next != g.Next {
+			t.Fatalf("the target goes on with %d, expected %d", next, g.Next)
+		}
+		d := head.Config().HiddenSize
+		tokens := append(slices.Clone(g.IDs), g.Next)
+		states := append(make([]float32, d), out.Hidden.Data...)
+		whole := newSession(t, head, SessionOptions{KV: "f32"})
+		steps, err := whole.EvalSegment(ctx, Segment{Tokens: tokens, States: states, FromTarget: true, Logits: All, Hidden: Last, Layers: []int{h.Output}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := slices.Clone(steps.Logits.Data)
+		for key, want := range g.Logits {
+			i, _ := strconv.Atoi(key)
+			if worst := difference(t, steps.Logits.Row(i), want); !(worst < 1e-4) {
+				t.Errorf("position %s: the logits are off by %g", key, worst)
+			}
+		}
+		row, y := slices.Clone(steps.Logits.Row(len(g.IDs))), slices.Clone(steps.Hidden.Row(0))
+		for i, step := range g.Chain {
+			if worst := difference(t, row, step.Logits); !(worst < 1e-4) {
+				t.Errorf("step %d: the logits are off by %g", i, worst)
+			}
+			id := greatest(row)
+			if id != step.ID {
+				t.Fatalf("step %d drafts %d, expected %d", i, id, step.ID)
+			}
+			next, err := whole.EvalSegment(ctx, Segment{Tokens: []int32{id}, States: y, Logits: Last, Hidden: Last, Layers: []int{h.Output}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			row, y = slices.Clone(next.Logits.Row(0)), slices.Clone(next.Hidden.Row(0))
+			all = append(all, row...)
+		}
+		if first == nil {
+			first = all
+		}
+		sameBits(t, "kernels "+simd, all, first)
+		for _, size := range []int{1, 6, 13} {
+			s, v := newSession(t, head, SessionOptions{KV: "f32"}), head.Config().Vocab
+			var got []float32
+			for from := 0; from < len(tokens); from += size {
+				to := min(len(tokens), from+size)
+				r, err := s.EvalSegment(ctx, Segment{Tokens: tokens[from:to], States: states[from*d : to*d], Logits: All})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, r.Logits.Data...)
+			}
+			sameBits(t, fmt.Sprint("chunks of ", size), got, all[:len(tokens)*v])
+		}
+	}
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, name := range []string{"llama-tied", "qwen3"} {
+		if _, err := Open(ctx, rt, shared(t, "families/models/"+name+".gguf"), Options{MTP: true}); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Open(ctx, rt, shared(t, "families/models/"+g.Target), Options{MTP: true}); !errors.Is(err, ErrMissing) {
+		t.Errorf("no target: %v", err)
+	}
+}
