@@ -51,9 +51,13 @@ type lengthCost struct {
 
 // given sets a measured curve: seconds[i] for lengths[i] tokens in a pass.
 func (c *costModel) given(p PassCosts) {
+	spread := p.Spread
+	if !(spread > 0) || math.IsInf(spread, 1) {
+		spread = passNoise / 2
+	}
 	for i, n := range p.Tokens {
 		if k := n - 1; k >= 0 && k < maxVerify && i < len(p.Seconds) && p.Seconds[i] > 0 {
-			c.length[k] = lengthCost{log: math.Log(p.Seconds[i]), variance: passNoise * passNoise / 4, n: doubtful + 1}
+			c.length[k] = lengthCost{log: math.Log(p.Seconds[i]), variance: spread * spread, n: doubtful + 1}
 			c.known = true
 		}
 	}
@@ -233,10 +237,11 @@ func (c *costModel) nextStep(lane int) float64 {
 }
 
 // PassCosts are the times of passes of the target: Seconds[i] for a pass of Tokens[i] tokens with logits for all of
-// them. [MeasureCosts] measures them once for a model and a runtime; all decoders of both may share them.
+// them. [MeasureCosts] and [EstimateCosts] find them for a model and a runtime; all decoders of both may share them.
 type PassCosts struct {
 	Tokens  []int     `json:"tokens"`
 	Seconds []float64 `json:"seconds"`
+	Spread  float64   `json:"spread,omitempty"` // relative standard deviation of Seconds; 0: 2 %
 }
 
 // seconds is a duration in seconds.

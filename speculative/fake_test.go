@@ -24,9 +24,10 @@ type fake struct {
 	parents []int32
 	data    []float32
 	path    []int32
-	passes  int // that gave logits
-	fed     int // tokens
-	widest  int // most tokens of a pass
+	passes  int  // that gave logits
+	fed     int  // tokens
+	widest  int  // most tokens of a pass
+	wanted  bool // the pass gives logits
 }
 
 // fakeTree is the most tokens of a tree, as in a session.
@@ -93,6 +94,7 @@ func (f *fake) Eval(ctx context.Context, tokens, parents []int32, want engine.Ro
 			return engine.Logits{}, engine.ErrVocabulary
 		}
 	}
+	f.wanted = want != engine.None
 	if f.spend != nil {
 		f.spend(len(tokens))
 	}

@@ -224,6 +224,11 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			d.whenFull = fullAsk
 		}
 	}
+	learned, err := g.learn(ctx, target, drafter)
+	if err != nil {
+		return err
+	}
+	defer learned.abort()
 	o := g.answerOptions(tok, how.Context, template, stops)
 	o.Trace = func(r *speculative.Round) { d.estimate.round(r) }
 	var sequence speculative.Sequence = session
@@ -232,6 +237,9 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		sequence = d.prefill
 	}
 	d.decoder = speculative.New(sequence, drafter, o)
+	if err := learned.restore(d.decoder); err != nil {
+		return err
+	}
 	if g.systemGiven {
 		system := g.system
 		if !g.prompt.verbatim {
@@ -244,7 +252,10 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			return err
 		}
 	}
-	return d.run(ctx, first)
+	if err := d.run(ctx, first); err != nil {
+		return err
+	}
+	return learned.keep(d.decoder)
 }
 
 // answerOptions are the decoder's options for a conversation.

@@ -304,6 +304,11 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	learned, err := g.learn(ctx, target, drafter)
+	if err != nil {
+		return err
+	}
+	defer learned.abort()
 	out := &writer{
 		p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: int64(sampling.Seed)},
 		json: g.json, color: colored(g.color, p), terminal: terminal.Is(p.stdout), sampled: sampling.Temperature > 0,
@@ -323,7 +328,13 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	sequence, bar := watch(p, session, len(ids))
 	out.bar = bar
 	decoder := speculative.New(sequence, drafter, o)
+	if err := learned.restore(decoder); err != nil {
+		return err
+	}
 	if err := g.write(ctx, out, decoder, ids, sampling); err != nil {
+		return err
+	}
+	if err := learned.keep(decoder); err != nil {
 		return err
 	}
 	return g.writeReceipt(ctx, p, receipt, decoder)

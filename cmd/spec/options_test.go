@@ -87,6 +87,7 @@ func TestGenerateOptions(t *testing.T) {
 		"--draft-p-min 0.25":                  func(g *generate) { g.threshold = 0.25 },
 		"--verify block":                      func(g *generate) { g.verify = "block" },
 		"--json --logprobs":                   func(g *generate) { g.json, g.logprobs = true, true },
+		"--learned a":                         func(g *generate) { g.learned = "a" },
 		"--receipt a":                         func(g *generate) { g.receipt = "a" },
 		"--trace":                             func(g *generate) { g.trace = true },
 		"--trace -n 3":                        func(g *generate) { g.trace, g.predict = true, 3 },

@@ -18,6 +18,9 @@ type speculation struct {
 	draftMax, draftMin        int
 	exitLayer                 int     // 0: the default
 	threshold                 float32 // negative: the schedule's default
+	learned                   string  // file of what schedule and drafter learned
+
+	costs speculative.PassCosts // of the target, for auto
 }
 
 // Drafters by name, but for early exit. Those of a draft model are given a session of it, which may be a draft head's; those of a head
@@ -102,6 +105,7 @@ func (s *speculation) flags() []flag {
 		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &s.draftMax, 1, maxDraft, "most tokens in a draft (default: the schedule's)"),
 		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &s.draftMin, 0, maxDraft, "tokens before which a schedule does not end a draft (default 0)"),
 		floatFlag("--draft-p-min, --spec-draft-p-min", &s.threshold, 0, 1, "end a draft after a token of lower confidence (default 0; dynamic 0.4)"),
+		fileFlag("--learned", &s.learned, "FILE", "begin with what an earlier run with these models on this machine learned of pass times and acceptance, and keep there what this one learns; without effect on the text"),
 		choiceFlag("--verify", &s.verify, []string{"greedy", "match", "rejection", "block", "stairs"},
 			"how drafts are verified; greedy, match and stairs give the same text as no drafts, rejection and block one of the same distribution (default: greedy at --temp 0, else match)"),
 	}
@@ -143,6 +147,9 @@ func (s *speculation) newSchedule(embedded bool) speculative.Schedule {
 		name = "heuristic"
 	case name == "":
 		name = "auto"
+	}
+	if name == "auto" {
+		return speculative.Auto(speculative.AutoOptions{Costs: s.costs})
 	}
 	return schedules[name](s.draftMax, s.threshold)
 }

@@ -90,13 +90,15 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 	if o.Width >= narrow && o.Height >= short {
 		page = newScreen(o.Out, o.Width, o.Height, o.Color)
 	}
-	write := func(name string, drafter speculative.Drafter) ([]int32, speculative.Stats, error) {
+	write := func(name string, drafter speculative.Drafter, costs speculative.PassCosts) ([]int32, speculative.Stats, error) {
 		s, err := target.NewSession(engine.SessionOptions{})
 		if err != nil {
 			return nil, speculative.Stats{}, err
 		}
 		defer s.Close()
-		decoder := speculative.New(s, drafter, speculative.Options{Verifier: speculative.Match(), Tokenizer: tok, MaxTokens: o.Tokens})
+		decoder := speculative.New(s, drafter, speculative.Options{
+			Schedule: speculative.Auto(speculative.AutoOptions{Costs: costs}), Verifier: speculative.Match(), Tokenizer: tok, MaxTokens: o.Tokens,
+		})
 		page.begin(name, o.Prompt)
 		var ids []int32
 		for t, err := range decoder.Generate(ctx, prompt, o.Sampling) {
@@ -111,7 +113,7 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 		return ids, decoder.Stats(), nil
 	}
 	var r Result
-	want, stats, err := write("plain", nil)
+	want, stats, err := write("plain", nil, speculative.PassCosts{})
 	if err != nil {
 		return r, err
 	}
@@ -121,11 +123,19 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 		return r, err
 	}
 	defer d.Close()
-	got, stats, err := write("speculative", speculative.Tree(d, speculative.TreeOptions{}))
+	begin = time.Now()
+	costs, err := speculative.EstimateCosts(ctx, target, engine.SessionOptions{})
+	if err != nil {
+		return r, err
+	}
+	estimating := time.Since(begin).Seconds()
+	got, stats, err := write("speculative", speculative.Tree(d, speculative.TreeOptions{}), costs)
 	if err != nil {
 		return r, err
 	}
 	r.Speculated = stats
+	r.Speculated.Total += estimating // is part of what speculation takes
+	r.Speculated.Other += estimating
 	r.Ratio = writing(r.Plain) / writing(r.Speculated)
 	if !slices.Equal(got, want) {
 		return r, ErrDiffers
