@@ -20,6 +20,8 @@ type Options struct {
 	Schedule Schedule // how many tokens to draft; nil: Auto
 	Verifier Verifier // which drafted tokens to keep; nil: Greedy at temperature 0, Match above
 
+	DraftSampling DraftSampling // how drafts are sampled at a temperature above 0
+
 	DraftMax int // most tokens on a path of a draft; 0: DefaultDraftMax
 	DraftMin int // the schedule may not end a draft before so many tokens
 
@@ -64,6 +66,8 @@ type Decoder struct {
 	sequence     []int32 // prompt and output
 	constraint   constraintState
 	draft        Draft
+	whole        Draft // before an oracle trimmed it
+	kept         []int // nodes of whole that draft has; nil: not trimmed
 	verification Verification
 	fed          []int32 // tokens and parents of the target's pass
 	parent       []int32
@@ -196,8 +200,12 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
 		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
+	drafting, err := d.o.DraftSampling.drafting(setup)
+	if err != nil {
+		return err
+	}
 	d.clock = costClock{wall: d.now, announced: d.clock.announced[:0]}
-	d.target.clock, setup.clock = &d.clock, &d.clock
+	d.target.clock, drafting.clock = &d.clock, &d.clock
 	for _, part := range []any{d.schedule, d.drafter} {
 		if p, ok := part.(Clocked); ok {
 			p.SetClock(d.clock.now)
@@ -239,7 +247,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	passes, err := d.target.prefill(ctx, prompt[:len(prompt)-1])
 	d.stats.PrefillPasses = passes
 	if err == nil && d.drafter != nil {
-		err = d.drafter.Start(ctx, setup)
+		err = d.drafter.Start(ctx, drafting)
 		d.clock.announce(false)
 	}
 	return err
@@ -284,7 +292,11 @@ func (d *Decoder) step(ctx context.Context) error {
 	if d.drafter != nil || d.draft.rules != nil {
 		d.schedule.Observe(&d.round)
 	}
-	if d.drafter != nil {
+	if o, ok := d.schedule.(*oracle); ok && d.kept != nil {
+		whole := o.observed(&d.round, &d.whole, d.kept)
+		d.drafter.Observe(&whole)
+		d.kept = nil
+	} else if d.drafter != nil {
 		d.drafter.Observe(&d.round)
 	}
 	if d.o.Trace != nil {
@@ -325,6 +337,9 @@ func (d *Decoder) propose(ctx context.Context) error {
 	}
 	if err := d.draft.err; err != nil {
 		return fmt.Errorf("drafting: %w: %w", engine.ErrConstraint, err)
+	}
+	if o, ok := d.schedule.(*oracle); ok && d.drafter != nil && d.draft.rules == nil { // forced tokens stay
+		d.whole, d.kept = o.trim(&d.draft)
 	}
 	d.stats.Drafted += d.draft.Len() - d.draft.forced
 	d.stats.Forced += d.draft.forced

@@ -214,8 +214,9 @@ func (g *generate) samplingOptions(tok *bpe.Tokenizer) (engine.Sampling, error) 
 
 // decoderOptions are the decoder's, but for the trace.
 func (g *generate) decoderOptions(tok *bpe.Tokenizer, context int) speculative.Options {
+	drafts, _ := speculative.ParseDraftSampling(g.draftSampling) // the flag takes no other names
 	o := speculative.Options{
-		Schedule: g.newSchedule(g.model == ""), Verifier: g.newVerifier(),
+		DraftSampling: drafts, Schedule: g.newSchedule(g.model == ""), Verifier: g.newVerifier(),
 		DraftMax: g.draftMax, DraftMin: g.draftMin,
 		MaxTokens: g.predict, Tokenizer: tok, LogProbs: g.logprobs,
 	}

@@ -87,6 +87,7 @@ func TestGenerateOptions(t *testing.T) {
 		"--draft-p-min 0.25":                  func(g *generate) { g.threshold = 0.25 },
 		"--verify block":                      func(g *generate) { g.verify = "block" },
 		"--json --logprobs":                   func(g *generate) { g.json, g.logprobs = true, true },
+		"--draft-sampling Greedy":             func(g *generate) { g.draftSampling = "greedy" },
 		"--learned a":                         func(g *generate) { g.learned = "a" },
 		"--receipt a":                         func(g *generate) { g.receipt = "a" },
 		"--trace":                             func(g *generate) { g.trace = true },
@@ -166,6 +167,9 @@ func TestGenerateBuilds(t *testing.T) {
 
 	const context = 1024
 	decoder := func(line string) speculative.Options { return parse(line).decoderOptions(tok, context) }
+	if got := decoder("--draft-sampling q").DraftSampling; got != speculative.DraftFromQ {
+		t.Errorf("--draft-sampling q: %v", got)
+	}
 	if got, want := decoder(""), (speculative.Options{Schedule: schedules["heuristic"](0, -1), MaxTokens: -1, Tokenizer: tok}); !reflect.DeepEqual(got, want) {
 		t.Errorf("defaults: %+v, want %+v", got, want)
 	}

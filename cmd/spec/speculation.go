@@ -18,6 +18,7 @@ type speculation struct {
 	draftMax, draftMin        int
 	exitLayer                 int     // 0: the default
 	threshold                 float32 // negative: the schedule's default
+	draftSampling             string  // of drafts; "": as the verifier needs it
 	learned                   string  // file of what schedule and drafter learned
 
 	costs speculative.PassCosts // of the target, for auto
@@ -105,6 +106,8 @@ func (s *speculation) flags() []flag {
 		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &s.draftMax, 1, maxDraft, "most tokens in a draft (default: the schedule's)"),
 		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &s.draftMin, 0, maxDraft, "tokens before which a schedule does not end a draft (default 0)"),
 		floatFlag("--draft-p-min, --spec-draft-p-min", &s.threshold, 0, 1, "end a draft after a token of lower confidence (default 0; dynamic 0.4)"),
+		choiceFlag("--draft-sampling", &s.draftSampling, []string{"greedy", "shared", "q"},
+			"how a draft model samples: greedy, its most likely token; shared, with the model's own noise; q, by itself (default: shared, but q for --verify rejection and block)"),
 		fileFlag("--learned", &s.learned, "FILE", "begin with what an earlier run with these models on this machine learned of pass times and acceptance, and keep there what this one learns; without effect on the text"),
 		choiceFlag("--verify", &s.verify, []string{"greedy", "match", "rejection", "block", "stairs"},
 			"how drafts are verified; greedy, match and stairs give the same text as no drafts, rejection and block one of the same distribution (default: greedy at --temp 0, else match)"),

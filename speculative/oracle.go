@@ -1,0 +1,146 @@
+package speculative
+
+import (
+	"math"
+	"slices"
+)
+
+// Oracle knows the sequence that the target will generate, with its prompt: it is an upper bound of what a schedule can reach with a
+// drafter, and no schedule for use. A draft holds the tokens that will be accepted and no others: of a tree, the
+// right path alone is verified (drafts of constrained text stay as they are). So no schedule takes fewer passes of the target. (The published oracle, Mamou et al. 2024, drafts
+// and verifies the first wrong token too: the same passes, one drafted token more in each.)
+func Oracle(sequence []int32) Schedule { return OracleOf(OracleOptions{Sequence: sequence}) }
+
+// OracleOptions configure [OracleOf].
+type OracleOptions struct {
+	Sequence []int32 // that the target will generate, with its prompt
+
+	// Costs and Step bound the speed instead of the passes: where a pass over many tokens takes longer, accepting as many as
+	// possible is not fastest. A stretch of right tokens is cut into the drafts that take the least time together. What
+	// the drafter gets right after a position is learned when the text is written for the first time; the bound holds from
+	// the second time on, for drafters whose draft goes on the same way after a part of it was accepted, as a model's does.
+	Costs PassCosts
+	Step  float64 // seconds to draft a token
+}
+
+// OracleOf is [Oracle] with options.
+func OracleOf(o OracleOptions) Schedule {
+	x := &oracle{sequence: o.Sequence, step: o.Step, known: map[int]int{}}
+	x.cost.given(o.Costs)
+	return x
+}
+
+type oracle struct {
+	sequence []int32
+	cost     costModel
+	step     float64
+	known    map[int]int // by position: right tokens that the drafter has after it
+
+	at   int
+	want int   // right tokens that this draft is to have; -1: as many as there are
+	path []int // right tokens of the draft
+}
+
+func (o *oracle) Length(n int) int {
+	o.at, o.want = n, -1
+	left := max(0, len(o.sequence)-n)
+	right, ok := o.known[n]
+	if !ok || !o.cost.known {
+		return left
+	}
+	o.want = o.first(min(right, left)+1) - 1
+	for i := range o.want + 1 { // the draft goes on the same way
+		if _, ok := o.known[n+i]; !ok {
+			o.known[n+i] = right - i
+		}
+	}
+	if after := n + o.want + 1; o.want < right {
+		if _, ok := o.known[after]; !ok {
+			o.known[after] = right - o.want - 1
+		}
+	}
+	if o.want == 0 {
+		return 0
+	}
+	return left
+}
+
+// first is the number of tokens that the first of the passes brings which bring n tokens in the least time: a pass that verifies k
+// right tokens brings k+1.
+func (o *oracle) first(n int) int {
+	least, part := make([]float64, n+1), make([]int, n+1)
+	for i := 1; i <= n; i++ {
+		least[i] = math.Inf(1)
+		for j := 1; j <= min(i, maxVerify); j++ {
+			if t := o.cost.pass(j-1) + float64(o.step*float64(j-1)) + least[i-j]; t < least[i] {
+				least[i], part[i] = t, j
+			}
+		}
+	}
+	return part[n]
+}
+
+// follow finds the right path of the draft.
+func (o *oracle) follow(d *Draft) {
+	o.path = o.path[:0]
+	for node, i := -1, o.at; i < len(o.sequence); i++ {
+		if node = d.Child(node, o.sequence[i]); node < 0 {
+			return
+		}
+		o.path = append(o.path, node)
+	}
+}
+
+func (o *oracle) Stop(d *Draft) bool {
+	o.follow(d)
+	last, right := d.Len()-1, -1
+	if n := len(o.path); n > 0 {
+		right = o.path[n-1]
+	}
+	switch {
+	case o.want >= 0 && len(o.path) >= o.want, o.at+len(o.path)+1 >= len(o.sequence):
+		return true
+	case d.Ranked: // a later node may be right
+		return false
+	}
+	return last != right
+}
+
+// trim keeps the right path of a draft. It returns the draft as it was, with the indices of what was kept.
+func (o *oracle) trim(d *Draft) (whole Draft, kept []int) {
+	o.follow(d)
+	if o.want >= 0 {
+		o.path = o.path[:min(len(o.path), o.want)]
+	} else {
+		o.known[o.at] = len(o.path)
+	}
+	whole = *d
+	whole.Tokens, whole.Confidence, whole.Probs, whole.Sources = slices.Clone(d.Tokens), slices.Clone(d.Confidence), slices.Clone(d.Probs), slices.Clone(d.Sources)
+	whole.parents, whole.depth, whole.lanes = slices.Clone(d.parents), slices.Clone(d.depth), slices.Clone(d.lanes)
+	whole.own, whole.states = slices.Clone(d.own), slices.Clone(d.states)
+	if d.Parents != nil {
+		whole.Parents = whole.parents
+	}
+	for i, node := range o.path {
+		d.Tokens[i], d.Confidence[i], d.Probs[i], d.lanes[i] = d.Tokens[node], d.Confidence[node], d.Probs[node], d.lanes[node]
+		d.Sources[i], d.parents[i], d.depth[i], d.own[i] = d.Sources[node], int32(i-1), i+1, i+1
+	}
+	n := len(o.path)
+	d.Tokens, d.Confidence, d.Probs, d.lanes = d.Tokens[:n], d.Confidence[:n], d.Probs[:n], d.lanes[:n]
+	d.Sources, d.parents, d.depth, d.Parents = d.Sources[:n], d.parents[:n], d.depth[:n], nil
+	d.own, d.states = d.own[:n], d.states[:n]
+	return whole, slices.Clone(o.path)
+}
+
+// observed is the round as the drafter knows it: with the draft before it was trimmed.
+func (o *oracle) observed(r *Round, whole *Draft, kept []int) Round {
+	full := *r
+	full.Draft, full.Path = whole, nil
+	for _, i := range r.Path {
+		full.Path = append(full.Path, int32(kept[i]))
+	}
+	return full
+}
+
+func (o *oracle) NeedsConfidence() bool { return false }
+func (o *oracle) Observe(*Round)        {}
