@@ -357,9 +357,13 @@ func (d *Decoder) propose(ctx context.Context) error {
 // evaluate feeds the last token of the sequence and the draft in one pass.
 func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 	d.fed = append(append(d.fed[:0], d.sequence[len(d.sequence)-1]), d.draft.Tokens...)
-	d.stats.TargetPasses++
 	if own, ok := d.verifier.(Evaluator); ok && d.draft.Parents == nil {
 		logits, err := own.Evaluate(ctx, meteredTarget(&d.target), d.sequence, &d.draft)
+		passes, tokens := 1, len(d.fed)
+		if s, ok := own.(*stairs); ok {
+			passes, tokens = s.work()
+		}
+		d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+passes, d.stats.TargetTokens+tokens
 		if err != nil {
 			d.target.tokens = nil // what it holds is not known
 			return engine.Logits{}, err
@@ -367,6 +371,7 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 		d.target.tokens = append(append(d.target.tokens[:0], d.sequence...), d.draft.Tokens...)
 		return logits, nil
 	}
+	d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+1, d.stats.TargetTokens+len(d.fed)
 	want := engine.Rows(len(d.fed))
 	if d.draft.Parents == nil {
 		return d.target.chain(ctx, d.fed, want)

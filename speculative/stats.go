@@ -26,6 +26,7 @@ type Stats struct {
 	Forced         int     `json:"n_forced"`          // tokens that a constraint left no choice about, verified as drafts; not counted in n_drafted
 	ForcedAccepted int     `json:"n_forced_accepted"` // those that became part of the text; not counted in n_accepted
 	TargetPasses   int     `json:"n_target_passes"`
+	TargetTokens   int     `json:"n_target_tokens"` // in these passes
 	DraftPasses    int     `json:"n_draft_passes"`
 	PrefillPasses  int     `json:"n_prefill_passes"` // of the target over the prompt, not counted in n_target_passes
 	Prefill        float64 `json:"prefill_seconds"`

@@ -37,7 +37,7 @@ func (r *Report) Page(w io.Writer) error {
 // The hues of schedules and of verifiers, the same in all charts. A chart tells apart the one or the other.
 var (
 	scheduleHues = map[string]int{"constant": 1, "heuristic": 2, "dynamic": 3, "auto": 4, "adaptive": 5, oracle: 6}
-	verifierHues = map[string]int{"greedy": 4, "match": 3, "rejection": 1, "block": 2, "stairs": 5, "stairs-faithful": 7}
+	verifierHues = map[string]int{"greedy": 4, "match": 3, "rejection": 1, "block": 2, "stairs": 5, "stairs-batch": 6, "stairs-faithful": 7}
 )
 
 // hues says how the rows of a chart are colored: by verifier where they differ in that, else by schedule.

@@ -105,7 +105,7 @@ func (s Setting) valid() bool {
 // Identical reports whether a verifier promises the tokens of plain decoding.
 func Identical(verify string) bool {
 	switch verify {
-	case "", "greedy", "match", "stairs", "stairs-faithful":
+	case "", "greedy", "match", "stairs", "stairs-batch", "stairs-faithful":
 		return true
 	}
 	return false
@@ -187,7 +187,9 @@ func (s Setting) verifier() (speculative.Verifier, error) {
 	case "stairs":
 		return speculative.Stairs(speculative.StairsOptions{}), nil
 	case "stairs-faithful":
-		return speculative.Stairs(speculative.StairsOptions{Recompute: true}), nil
+		return speculative.Stairs(speculative.StairsOptions{Batch: true, Recompute: true}), nil
+	case "stairs-batch":
+		return speculative.Stairs(speculative.StairsOptions{Batch: true}), nil
 	}
 	return nil, fmt.Errorf("no verifier is called %q", s.Verify)
 }
@@ -195,5 +197,5 @@ func (s Setting) verifier() (speculative.Verifier, error) {
 // Schedules and Verifiers are the known names.
 var (
 	Schedules = []string{"constant", "heuristic", "dynamic", "adaptive", "auto", oracle}
-	Verifiers = []string{"greedy", "match", "rejection", "block", "stairs", "stairs-faithful"}
+	Verifiers = []string{"greedy", "match", "rejection", "block", "stairs", "stairs-batch", "stairs-faithful"}
 )
