@@ -292,7 +292,7 @@ func (d *Decoder) step(ctx context.Context) error {
 	if d.drafter != nil || d.draft.rules != nil {
 		d.schedule.Observe(&d.round)
 	}
-	if o, ok := d.schedule.(*oracle); ok && d.kept != nil {
+	if o, ok := d.schedule.(*oracle); ok && d.kept != nil && len(attentive(d.drafter, d.target.Sequence)) == 0 { // those know the pass
 		whole := o.observed(&d.round, &d.whole, d.kept)
 		d.drafter.Observe(&whole)
 		d.kept = nil

@@ -262,7 +262,7 @@ func random32(seed uint64, n int, vocab int32) (ids []int32) {
 // least is what auto must reach of the best constant length's speed: warm, and begun anew with each text of 64 tokens.
 func (c *costCurve) least() (warm, fresh float64) {
 	if c.changes() {
-		return 0.95, 0.92
+		return 0.95, 0.95
 	}
 	return 0.97, 0.95
 }
