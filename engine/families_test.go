@@ -26,56 +26,71 @@ func TestFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range families {
 		t.Run(name, func(t *testing.T) {
-			data, err := os.ReadFile(shared(t, "families/models/golden/"+name+".json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var g struct {
-				IDs    []int32              `json:"ids"`
-				Logits map[string][]float64 `json:"logits"`
-				Greedy []int32              `json:"greedy"`
-				RMS    float64              `json:"rms"`
-			}
-			if err := json.Unmarshal(data, &g); err != nil {
-				t.Fatal(err)
-			}
-			m, err := Open(context.Background(), rt, shared(t, "families/models/"+name+".gguf"), Options{RopeContext: 256})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer m.Close()
-			s := newSession(t, m, SessionOptions{KV: "f32"})
-			got := eval(t, s, g.IDs, nil, All)
-			vocab, worst := m.Config().Vocab, 0.0
-			if len(g.Logits) == 0 {
-				t.Fatal("no logits in the golden")
-			}
-			for key, want := range g.Logits {
-				position, err := strconv.Atoi(key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				row := got[position*vocab : (position+1)*vocab]
-				if len(row) != len(want) {
-					t.Fatalf("%d logits, expected %d", len(row), len(want))
-				}
-				for i, x := range row {
-					worst = max(worst, max(float64(x)-want[i], want[i]-float64(x)))
-				}
-			}
-			t.Logf("greatest difference %.2g of the root mean square", worst/g.RMS)
-			if !(worst < 1e-4*g.RMS) {
-				t.Errorf("the logits are off by %.2g of their root mean square", worst/g.RMS)
-			}
-			next, written := greatest(got[len(got)-vocab:]), []int32(nil)
-			for range g.Greedy {
-				written = append(written, next)
-				next = greatest(eval(t, s, []int32{next}, nil, Last))
-			}
-			if !slices.Equal(written, g.Greedy) {
-				t.Errorf("greedy continuation %d, expected %d", written, g.Greedy)
-			}
+			answersLike(t, rt, shared(t, "families/models/"+name+".gguf"), shared(t, "families/models/golden/"+name+".json"))
 		})
+	}
+}
+
+// TestCommittedFamilies: the same for the few of them that testdata holds, their matrices in F16, which holds their values exactly.
+func TestCommittedFamilies(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	const folder = "../testdata/families/"
+	for _, name := range []string{"gemma2", "llama-moe", "mpt"} {
+		t.Run(name, func(t *testing.T) { answersLike(t, rt, folder+name+".f16.gguf", folder+name+".json") })
+	}
+}
+
+// answersLike compares a model's logits and greedy continuation with what an independent engine computed.
+func answersLike(t *testing.T, rt *Runtime, file, golden string) {
+	t.Helper()
+	data, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		IDs    []int32              `json:"ids"`
+		Logits map[string][]float64 `json:"logits"`
+		Greedy []int32              `json:"greedy"`
+		RMS    float64              `json:"rms"`
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(context.Background(), rt, file, Options{RopeContext: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := newSession(t, m, SessionOptions{KV: "f32"})
+	got := eval(t, s, g.IDs, nil, All)
+	vocab, worst := m.Config().Vocab, 0.0
+	if len(g.Logits) == 0 {
+		t.Fatal("no logits in the golden")
+	}
+	for key, want := range g.Logits {
+		position, err := strconv.Atoi(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := got[position*vocab : (position+1)*vocab]
+		if len(row) != len(want) {
+			t.Fatalf("%d logits, expected %d", len(row), len(want))
+		}
+		for i, x := range row {
+			worst = max(worst, max(float64(x)-want[i], want[i]-float64(x)))
+		}
+	}
+	t.Logf("greatest difference %.2g of the root mean square", worst/g.RMS)
+	if !(worst < 1e-4*g.RMS) {
+		t.Errorf("the logits are off by %.2g of their root mean square", worst/g.RMS)
+	}
+	next, written := greatest(got[len(got)-vocab:]), []int32(nil)
+	for range g.Greedy {
+		written = append(written, next)
+		next = greatest(eval(t, s, []int32{next}, nil, Last))
+	}
+	if !slices.Equal(written, g.Greedy) {
+		t.Errorf("greedy continuation %d, expected %d", written, g.Greedy)
 	}
 }
 
