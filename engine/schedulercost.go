@@ -77,15 +77,15 @@ func (c *passCost) learn(rows int, seconds float64) {
 	if c.mean == 0 {
 		c.mean = seconds
 	}
-	c.mean += bucketWeight * (seconds - c.mean)
+	c.mean += float64(bucketWeight * (seconds - c.mean))
 	b := &c.bucket[bucketOf(rows)]
 	x := math.Log(seconds) - c.speed
 	if b.n == 0 {
 		b.log = x
 	} else {
 		off := min(max(x-b.log, -mostOff), mostOff)
-		c.speed += speedWeight * off
-		b.log += (1 - speedWeight) * max(bucketWeight, 1/float64(b.n+1)) * off
+		c.speed += float64(speedWeight * off)
+		b.log += float64((1 - speedWeight) * max(bucketWeight, 1/float64(b.n+1)) * off)
 	}
 	b.n, b.seen, c.known = b.n+1, c.passes, true
 	c.rebuild()
@@ -106,13 +106,13 @@ func (c *passCost) rebuild() {
 		c.curve[rows] = t
 		if last == 0 {
 			for r := range rows {
-				c.curve[r] = t / (1 + rowSlope*float64(rows-r))
+				c.curve[r] = t / (1 + float64(rowSlope*float64(rows-r)))
 			}
 			slope = rowSlope * t
 		} else {
 			slope = (t - c.curve[last]) / float64(rows-last)
 			for r := last + 1; r < rows; r++ {
-				c.curve[r] = c.curve[last] + slope*float64(r-last)
+				c.curve[r] = c.curve[last] + float64(slope*float64(r-last))
 			}
 		}
 		last = rows
@@ -121,7 +121,7 @@ func (c *passCost) rebuild() {
 		slope = max(slope, (c.curve[last]-c.curve[1])/float64(last-1), 0)
 	}
 	for r := last + 1; r <= passRows; r++ {
-		c.curve[r] = c.curve[last] + slope*float64(r-last)
+		c.curve[r] = c.curve[last] + float64(slope*float64(r-last))
 	}
 	for r := passRows - 1; r >= 0; r-- {
 		c.curve[r] = min(c.curve[r], c.curve[r+1])
@@ -131,7 +131,7 @@ func (c *passCost) rebuild() {
 // time is that of a pass of so many rows.
 func (c *passCost) time(rows float64) float64 {
 	i := min(max(int(rows), 0), passRows-1)
-	return c.curve[i] + (c.curve[i+1]-c.curve[i])*(rows-float64(i))
+	return c.curve[i] + float64((c.curve[i+1]-c.curve[i])*(rows-float64(i)))
 }
 
 // split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope there.
@@ -143,7 +143,7 @@ func (c *passCost) split(rows float64) (fixed, row float64) {
 	from, to := max(1, rows-near), rows+near
 	t := c.time(rows)
 	row = min(max(0, (c.time(to)-c.time(from))/(to-from)), t/rows)
-	return t - row*rows, row
+	return t - float64(row*rows), row
 }
 
 func (c *passCost) meanTime() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
@@ -162,7 +162,7 @@ func (c *passCost) prompt(rows int, seconds float64) {
 	if c.row == 0 {
 		c.row = t
 	}
-	c.row += rowWeight * (t - c.row)
+	c.row += float64(rowWeight * (t - c.row))
 }
 
 // prices fills seconds[i] with what a session pays for i+1 rows beside what else is in its passes: an equal part of the
@@ -176,7 +176,7 @@ func (c *passCost) prices(s *shares, seconds []float64) bool {
 	for i := range seconds {
 		rows := float64(i + 1)
 		fixed, row := c.split(s.others + rows)
-		last = max(last, fixed/s.peers+row*rows)
+		last = max(last, fixed/s.peers+float64(row*rows))
 		seconds[i] = last
 	}
 	return true
@@ -220,7 +220,7 @@ func (c *Scheduler) account(took time.Duration, err error) {
 	}
 	fixed, row := c.cost.split(float64(rows))
 	scale := 0.0
-	if sum := fixed + row*float64(rows); sum > 0 {
+	if sum := fixed + float64(row*float64(rows)); sum > 0 {
 		scale = usual / sum
 	}
 	for i, s := range c.taken {
@@ -229,12 +229,12 @@ func (c *Scheduler) account(took time.Duration, err error) {
 			s.cost.spend((seconds - usual) * float64(n) / float64(prompts))
 			continue
 		}
-		s.cost.spend(scale * (fixed/float64(sessions) + row*float64(n)))
+		s.cost.spend(scale * (fixed/float64(sessions) + float64(row*float64(n))))
 		if s.cost.peers == 0 {
 			s.cost.others, s.cost.peers = float64(rows-n), float64(sessions)
 		}
-		s.cost.others += loadWeight * (float64(rows-n) - s.cost.others)
-		s.cost.peers += loadWeight * (float64(sessions) - s.cost.peers)
+		s.cost.others += float64(loadWeight * (float64(rows-n) - s.cost.others))
+		s.cost.peers += float64(loadWeight * (float64(sessions) - s.cost.peers))
 	}
 }
 
