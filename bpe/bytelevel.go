@@ -7,11 +7,12 @@ import (
 // byteLevel is byte-level BPE: each word of the pre-tokenizer starts as its bytes,
 // and pairs are merged by rank.
 type byteLevel struct {
-	pre    pretokenizer
-	bytes  [256]int32 // token of each byte, -1 if the vocabulary has none
-	merges *mergeTable
-	whole  map[string]int32 // words that are tokens and are not merged, by their bytes; nil: every word is merged
-	unk    int32
+	pre      pretokenizer
+	bytes    [256]int32 // token of each byte, -1 if the vocabulary has none
+	merges   *mergeTable
+	whole    map[string]int32 // words that are tokens and are not merged, by their bytes; nil: every word is merged
+	unk      int32
+	segments segmenter
 }
 
 func newByteLevel(t *Tokenizer, pre string, merges []string) (*byteLevel, error) {
@@ -23,6 +24,7 @@ func newByteLevel(t *Tokenizer, pre string, merges []string) (*byteLevel, error)
 	if b.merges, err = newMergeTable(t, merges); err != nil {
 		return nil, err
 	}
+	b.segments = newSegmenter(t, b.merges)
 	for i := range b.bytes {
 		b.bytes[i] = -1
 		if id, ok := t.ids[string(byteRunes[i])]; ok && t.isText(id) {
@@ -56,21 +58,58 @@ func (b *byteLevel) word(s *scratch, word string) {
 			return
 		}
 	}
-	s.symbols = s.symbols[:0]
-	for i := range len(word) {
-		s.symbols = append(s.symbols, symbol{prev: int32(i) - 1, next: int32(i) + 1, id: b.bytes[word[i]], priority: never})
+	before := len(s.ids)
+	if len(word) <= shortWord {
+		b.merge(s, word, never)
+	} else {
+		for rest := word; len(rest) > 0; {
+			n := b.segments.next(rest)
+			b.merge(s, rest[:n], b.segments.limit)
+			rest = rest[n:]
+		}
+		if b.segments.limit < never {
+			s.symbols = s.symbols[:0]
+			for _, id := range s.ids[before:] {
+				s.addSymbol(id)
+			}
+			s.ids = s.ids[:before]
+			b.finish(s, never)
+		}
 	}
-	s.symbols[len(word)-1].next = -1
-	s.merge(b.merges)
-	for i := int32(0); i >= 0; i = s.symbols[i].next {
-		id := s.symbols[i].id
+	kept := s.ids[:before]
+	for _, id := range s.ids[before:] {
 		if id < 0 {
 			id = b.unk
 		}
 		if id >= 0 {
-			s.ids = append(s.ids, id)
+			kept = append(kept, id)
 		}
 	}
+	s.ids = kept
+}
+
+// merge appends what the bytes of text become by the merges of rank below limit: ids,
+// and -1 for a byte without a token.
+func (b *byteLevel) merge(s *scratch, text string, limit uint32) {
+	s.symbols = s.symbols[:0]
+	for i := range len(text) {
+		s.addSymbol(b.bytes[text[i]])
+	}
+	b.finish(s, limit)
+}
+
+// finish appends what s.symbols become.
+func (b *byteLevel) finish(s *scratch, limit uint32) {
+	s.symbols[len(s.symbols)-1].next = -1
+	s.merge(b.merges, limit)
+	for i := int32(0); i >= 0; i = s.symbols[i].next {
+		s.ids = append(s.ids, s.symbols[i].id)
+	}
+}
+
+func (s *scratch) addSymbol(id int32) {
+	i := int32(len(s.symbols))
+	s.symbols = append(s.symbols, symbol{prev: i - 1, next: i + 1, id: id, priority: never})
 }
 
 func (b *byteLevel) equal(other encoder) bool {

@@ -103,7 +103,7 @@ func (c *charLevel) word(s *scratch, word []byte) {
 		s.symbols = append(s.symbols, sym)
 	}
 	s.symbols[len(s.symbols)-1].next = -1
-	s.merge(c.merges)
+	s.merge(c.merges, never)
 	for i := int32(0); i >= 0; i = s.symbols[i].next {
 		if sym := &s.symbols[i]; sym.id >= 0 {
 			s.ids = append(s.ids, sym.id)

@@ -27,13 +27,14 @@ type pairer interface {
 // merge merges adjacent pairs in s.symbols, the one with the lowest priority value
 // first and of equal ones the leftmost, until no pair makes a token. The queue is a
 // heap of priority<<32 | left. Outdated entries are skipped when they reach the top,
-// so a word of n symbols takes O(n log n) time.
-func (s *scratch) merge(p pairer) {
+// so a word of n symbols takes O(n log n) time. It stops before the first merge of
+// priority limit or later; with never it does them all.
+func (s *scratch) merge(p pairer, limit uint32) {
 	word := s.symbols
 	queue := s.queue[:0]
 	for i := range len(word) - 1 {
 		l := &word[i]
-		if l.merged, l.priority = p.pair(s, l, &word[i+1]); l.priority != never {
+		if l.merged, l.priority = p.pair(s, l, &word[i+1]); l.priority < limit {
 			queue = append(queue, uint64(l.priority)<<32|uint64(i))
 		}
 	}
@@ -58,13 +59,13 @@ func (s *scratch) merge(p pairer) {
 		l.priority = never
 		if l.next >= 0 {
 			word[l.next].prev = at
-			if l.merged, l.priority = p.pair(s, l, &word[l.next]); l.priority != never {
+			if l.merged, l.priority = p.pair(s, l, &word[l.next]); l.priority < limit {
 				queue = push(queue, uint64(l.priority)<<32|uint64(at))
 			}
 		}
 		if l.prev >= 0 {
 			k := &word[l.prev]
-			if k.merged, k.priority = p.pair(s, k, l); k.priority != never {
+			if k.merged, k.priority = p.pair(s, k, l); k.priority < limit {
 				queue = push(queue, uint64(k.priority)<<32|uint64(l.prev))
 			}
 		}

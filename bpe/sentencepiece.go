@@ -96,7 +96,7 @@ func (sp *sentencePiece) word(s *scratch, word []byte) {
 		i += n
 	}
 	s.symbols[len(s.symbols)-1].next = -1
-	s.merge(sp)
+	s.merge(sp, never)
 	for i := int32(0); i >= 0; i = s.symbols[i].next {
 		if sym := &s.symbols[i]; sym.id >= 0 {
 			s.ids = append(s.ids, sym.id)

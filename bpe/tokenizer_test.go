@@ -281,8 +281,8 @@ func TestDefinition(t *testing.T) {
 // TestLongWords would take days if merging a word took quadratic time.
 func TestLongWords(t *testing.T) {
 	n := maxWord + 5
-	for _, tok := range []*Tokenizer{must(t, tinyByteLevel("gpt-2")), must(t, tinyByteLevel("llama-bpe")), must(t, tinySentencePiece())} {
-		for _, unit := range []string{"abc", "日本", " "} {
+	for _, tok := range []*Tokenizer{must(t, tinyByteLevel("gpt-2")), must(t, tinyByteLevel("llama-bpe")), must(t, tinyByteLevel("superbpe")), must(t, tinySentencePiece())} {
+		for _, unit := range []string{"abc", "日本", " ", "the world "} {
 			text := strings.Repeat(unit, n/len(unit)+1)
 			ids := tok.Encode(text, EncodeOptions{})
 			if got, want := tok.Decode(ids), valid(text); got != want {
