@@ -152,14 +152,14 @@ func TestSchedulerChunks(t *testing.T) {
 				t.Errorf("a prompt of 1000 tokens alone: %d passes", len(*passes))
 			}
 			generator := sharedSession(t, c)
-			stop, longest := make(chan bool), time.Duration(0)
+			stop, longest := make(chan bool), atomic.Int64{} // nanoseconds between two tokens
 			var wait sync.WaitGroup
 			wait.Go(func() {
 				defer generator.Close()
 				for {
 					begin := time.Now()
 					feed(t, generator, 1, Last)
-					longest = max(longest, time.Since(begin))
+					longest.Store(max(longest.Load(), int64(time.Since(begin))))
 					select {
 					case <-stop:
 						return
@@ -168,19 +168,19 @@ func TestSchedulerChunks(t *testing.T) {
 				}
 			})
 			time.Sleep(400 * time.Millisecond)
-			longest = 0
-			n := len(*passes)
+			longest.Store(0)
+			before := c.Stats().Passes
 			feed(t, sharedSession(t, c), 1500, Last)
-			n = len(*passes) - n
+			n := int(c.Stats().Passes - before)
 			close(stop)
 			wait.Wait()
 			if delay == 0 {
 				delay = 2
 			}
 			bound := time.Duration((1+1.1*delay)*float64(fixed+row)) + row
-			t.Logf("delay %v: %d passes, at most %v between tokens, bound %v", delay, n, longest, bound)
-			if longest > bound {
-				t.Errorf("delay %v: %v between two tokens", delay, longest)
+			t.Logf("delay %v: %d passes, at most %v between tokens, bound %v", delay, n, time.Duration(longest.Load()), bound)
+			if time.Duration(longest.Load()) > bound {
+				t.Errorf("delay %v: %v between two tokens", delay, time.Duration(longest.Load()))
 			}
 			if least := 1500 * row / time.Duration(delay*float64(fixed+row)); n > 2*int(least)+4 {
 				t.Errorf("delay %v: %d passes", delay, n)
@@ -231,14 +231,13 @@ func TestSchedulerSharesPrompts(t *testing.T) {
 					}
 					ids = ids[n:]
 				}
-				if s.Reused() >= common-256-leastShared { // its first chunk may have been in the first pass
-					reused.Add(1)
-				}
+				reused.Add(int64(s.Reused()))
 			})
 		}
 		wait.Wait()
-		if reused.Load() < sessions-1 {
-			t.Errorf("%d sessions have gone on from others'", reused.Load())
+		// Two may take turns: each then computes some of what they share.
+		if least := int64((sessions - 1) * (common - leastShared)); reused.Load() < least {
+			t.Errorf("%d tokens taken from other sequences, expected at least %d", reused.Load(), least)
 		}
 		if st := c.Stats(); st.Tokens > common+sessions*(own+leastShared) {
 			t.Errorf("%d tokens computed", st.Tokens)
@@ -271,7 +270,7 @@ func TestSchedulerYoungestYields(t *testing.T) {
 		if limit := (900/50 + 1) * 20 * time.Millisecond; ended[0] > limit { // one pass may have begun before its first
 			t.Errorf("the oldest took %v, at most %v expected", ended[0], limit)
 		}
-		if n := c.Stats().Preemptions; n == 0 || n > 4 {
+		if n := c.Stats().Preemptions; n == 0 || n > 8 { // 3 or 4, seldom 5, by the order in which they begin; taking turns would make dozens
 			t.Errorf("%d preemptions", n)
 		}
 	})
