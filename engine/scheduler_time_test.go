@@ -177,7 +177,8 @@ func TestSchedulerChunks(t *testing.T) {
 			if delay == 0 {
 				delay = 2
 			}
-			bound := time.Duration((1+1.1*delay)*float64(fixed+row)) + row
+			// A token may also just miss the beginning of a pass, and then waits for that one.
+			bound := time.Duration((2+1.1*delay)*float64(fixed+row)) + row
 			t.Logf("delay %v: %d passes, at most %v between tokens, bound %v", delay, n, time.Duration(longest.Load()), bound)
 			if time.Duration(longest.Load()) > bound {
 				t.Errorf("delay %v: %v between two tokens", delay, time.Duration(longest.Load()))
