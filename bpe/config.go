@@ -27,26 +27,31 @@ var ErrUnsupported = errors.New("not supported")
 // Config is a vocabulary and its rules. The fields correspond to the keys
 // tokenizer.ggml.* of a GGUF file. An id of -1 means that there is no such token.
 type Config struct {
-	Model  string    // "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE) or "gemma4" (BPE by merges on characters)
+	Model  string    // "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE), "gemma4" (BPE by merges on characters) or "t5" (unigram)
 	Pre    string    // pre-tokenizer of a gpt2 model; "" is "default", "gemma4" makes it a gemma4 model
 	Tokens []string  // of each id; an empty one is never found in text
 	Types  []int32   // of each id, TypeNormal and so on; nil: all normal
-	Scores []float32 // of each id; a llama model merges the pair that makes the highest first
+	Scores []float32 // of each id; a llama model merges the pair that makes the highest first, a t5 model takes the highest sum
 	Merges []string  // of a gpt2 or gemma4 model, "left right", in the order of rank
 
 	BOS, EOS, UNK int32
 	EOG           []int32 // more ids that end a generation, beside EOS and the well-known tokens
 
 	AddBOS, AddEOS bool // what AddSpecial adds
-	AddSpacePrefix bool // a llama model's text begins with a space, after a special token too
+	AddSpacePrefix bool // a llama or t5 model's text begins with a space, after a special token too
 
 	// StripAfter are special tokens that take the white space behind them (ASCII's)
 	// with them where they are found in a text.
 	StripAfter []int32
 
-	// RemoveExtraWhitespaces makes one space of each run of spaces in a llama model's
-	// text, and none of those at its ends.
+	// RemoveExtraWhitespaces makes one space of each run of spaces in a llama or t5
+	// model's text, and none of those at its ends. In a t5 model's text a space then
+	// begins every word, the first one too.
 	RemoveExtraWhitespaces bool
+
+	// Charsmap is the normalization of a t5 model's text, as SentencePiece compiles it
+	// (precompiled_charsmap); nil: none.
+	Charsmap []byte
 }
 
 // Defaults returns the ids and flags that a tokenizer model and pre-tokenizer have
@@ -62,6 +67,9 @@ func Defaults(model, pre string) Config {
 		c.AddBOS = p.addBOS || isGemma4(model, pre)
 	case "gemma4":
 		c.AddBOS = true
+	case "t5":
+		c.EOS, c.UNK = 1, 2
+		c.AddEOS = true
 	}
 	return c
 }
@@ -72,7 +80,7 @@ func isGemma4(model, pre string) bool { return model == "gemma4" || model == "gp
 
 // unsupportedModels are kinds of tokenizers that other engines know.
 var unsupportedModels = map[string]string{
-	"bert": "WordPiece", "t5": "unigram", "rwkv": "RWKV", "plamo2": "PLaMo-2", "plamo3": "PLaMo-3",
+	"bert": "WordPiece", "rwkv": "RWKV", "plamo2": "PLaMo-2", "plamo3": "PLaMo-3",
 	"hybriddna": "DNA k-mers", "whitespace": "words",
 }
 
@@ -82,14 +90,14 @@ func checkModel(c *Config) error {
 		c.Model = "gemma4"
 	}
 	switch c.Model {
-	case "gpt2", "llama", "gemma4":
+	case "gpt2", "llama", "gemma4", "t5":
 		return nil
 	}
 	kind := ""
 	if name, ok := unsupportedModels[c.Model]; ok {
 		kind = " (" + name + ")"
 	}
-	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: gemma4, gpt2, llama)", quote(c.Model), kind, ErrUnsupported)
+	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: gemma4, gpt2, llama, t5)", quote(c.Model), kind, ErrUnsupported)
 }
 
 // New returns the tokenizer that c describes. Errors name the metadata key and the
@@ -145,6 +153,9 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		t.encoder, err = newSentencePiece(t, c.Scores, c.RemoveExtraWhitespaces)
 	case "gemma4":
 		t.encoder, err = newCharLevel(t, c.Merges)
+	case "t5":
+		t.spacePrefix = c.AddSpacePrefix
+		t.encoder, err = newUnigram(t, &c)
 	default:
 		t.encoder, err = newByteLevel(t, c.Pre, c.Merges)
 	}
@@ -196,7 +207,7 @@ func checkTypes(c *Config) ([]uint8, error) {
 	if c.Types != nil && len(c.Types) != n {
 		return nil, fmt.Errorf("tokenizer.ggml.token_type: %d entries for %d tokens", len(c.Types), n)
 	}
-	if (c.Scores != nil || c.Model == "llama") && len(c.Scores) != n {
+	if (c.Scores != nil || c.Model == "llama" || c.Model == "t5") && len(c.Scores) != n {
 		return nil, fmt.Errorf("tokenizer.ggml.scores: %d entries for %d tokens", len(c.Scores), n)
 	}
 	for i, s := range c.Scores {

@@ -21,12 +21,12 @@ func (t *Tokenizer) makeTokenBytes() ([]string, error) {
 			all = append(all, b)
 		case TypeUserDefined:
 			all = append(all, text...)
-		default:
-			if t.model != "gpt2" {
-				all = append(all, strings.ReplaceAll(text, spaceMark, " ")...)
-			} else {
-				all = appendUnspelled(all, text)
+		case TypeUnused:
+			if t.model != "t5" {
+				all = t.appendText(all, text)
 			}
+		default:
+			all = t.appendText(all, text)
 		}
 		ends[i] = len(all)
 	}
@@ -37,6 +37,14 @@ func (t *Tokenizer) makeTokenBytes() ([]string, error) {
 		start = end
 	}
 	return tokens, nil
+}
+
+// appendText appends the text that a normal token spells.
+func (t *Tokenizer) appendText(dst []byte, token string) []byte {
+	if t.model == "gpt2" {
+		return appendUnspelled(dst, token)
+	}
+	return append(dst, strings.ReplaceAll(token, spaceMark, " ")...)
 }
 
 // parseByte reads the spelling <0xHH>.
@@ -66,14 +74,22 @@ func (t *Tokenizer) bytesOf(id int32) string {
 }
 
 // Decode returns the text of ids. Bytes that are part of no character become U+FFFD.
-// It is the inverse of Encode: the space prefix of a llama model is removed. To decode
-// the continuation of a text, use a [Decoder].
+// It is the inverse of Encode: the space prefix of a llama model is removed, after
+// each special token too, and that of a t5 model from the first id. (A t5 model's text
+// comes back as it was normalized.) To decode the continuation of a text, use a
+// [Decoder].
 func (t *Tokenizer) Decode(ids []int32) string {
 	var all strings.Builder
 	afterSpecial := t.spacePrefix
 	for _, id := range ids {
 		text := t.bytesOf(id)
-		if t.spacePrefix && t.has(id) {
+		switch {
+		case t.model == "t5":
+			if afterSpecial {
+				text = strings.TrimPrefix(text, " ")
+			}
+			afterSpecial = false
+		case t.spacePrefix && t.has(id):
 			special := t.types[id] == TypeControl || t.types[id] == TypeUserDefined
 			if afterSpecial && !special {
 				text = strings.TrimPrefix(text, " ")
@@ -96,18 +112,27 @@ func valid(s string) string {
 // Decoder decodes a stream of ids into text, in whole characters. It is not safe for
 // concurrent use. Make one for each stream with [Tokenizer.NewDecoder].
 type Decoder struct {
-	t    *Tokenizer
-	held []byte // the first bytes of an incomplete character
+	t      *Tokenizer
+	held   []byte // the first bytes of an incomplete character
+	begins bool   // nothing has been decoded, and a space goes from the beginning
 }
 
 // NewDecoder returns a decoder for the continuation of a text. The concatenation of
-// what it returns is Decode of the same ids, except that a leading space is kept.
-func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
+// what it returns is Decode of the same ids, except that a leading space is kept. A t5
+// model's output is a text of its own and continues none, so that there the leading
+// space goes as in Decode.
+func (t *Tokenizer) NewDecoder() *Decoder {
+	return &Decoder{t: t, begins: t.model == "t5" && t.spacePrefix}
+}
 
 // Next returns the text up to the last character that id completes: the empty string
 // while a character is incomplete.
 func (d *Decoder) Next(id int32) string {
 	text := d.t.bytesOf(id)
+	if d.begins {
+		d.begins = false
+		text = strings.TrimPrefix(text, " ")
+	}
 	if len(d.held) == 0 && utf8.ValidString(text) {
 		return text
 	}

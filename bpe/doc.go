@@ -1,6 +1,6 @@
 // Package bpe converts text to token ids and back, for the vocabularies of GGUF
-// language models. It implements three kinds of byte-pair encoding (BPE), named as in
-// tokenizer.ggml.model:
+// language models. It implements three kinds of byte-pair encoding (BPE) and one other
+// tokenizer, named as in tokenizer.ggml.model:
 //
 //   - gpt2: byte-level BPE. A pre-tokenizer splits the text into words; the bytes of
 //     each are merged by a ranked list of pairs. Radford et al., "Language Models are
@@ -11,8 +11,11 @@
 //     Richardson, "SentencePiece" (2018).
 //   - gemma4: BPE on characters, with spaces written as U+2581, merged by a ranked
 //     list of pairs, with the same fallback to bytes.
+//   - t5: unigram. The text is normalized, and of all ways to cut it into tokens the
+//     one with the highest sum of scores is taken. Kudo, "Subword Regularization"
+//     (2018), section 3.2.
 //
-// Other kinds (WordPiece, unigram) are an error that names them. Where files leave a
+// Other kinds (WordPiece, RWKV) are an error that names them. Where files leave a
 // choice open, ids agree with llama.cpp's.
 //
 // A [Tokenizer] is immutable and safe for concurrent use. The package does not read
@@ -31,8 +34,9 @@
 //
 // Byte-level BPE keeps every byte: the concatenated [Tokenizer.Bytes] of the encoding
 // are the text, valid UTF-8 or not, unless the vocabulary lacks a token for one of the
-// bytes. The other two kinds decode U+2581 as a space, and drop spaces if
-// [Config].RemoveExtraWhitespaces is set. [Tokenizer.Decode] and [Decoder] always
+// bytes. The other kinds decode U+2581 as a space, and drop spaces if
+// [Config].RemoveExtraWhitespaces is set. A t5 text comes back as it was normalized,
+// without the characters that the vocabulary lacks. [Tokenizer.Decode] and [Decoder] always
 // return valid UTF-8: each byte that is part of no character becomes U+FFFD, as when a
 // Go program ranges over a string.
 package bpe

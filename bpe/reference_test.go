@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,6 +130,23 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
+// largeUnigram makes a vocabulary of T5's size and kind from Llama 2's tokens and the
+// normalization that T5 has. Scores are logarithms of Zipf's law for the order of the
+// tokens.
+func largeUnigram(t testing.TB) *Tokenizer {
+	t.Helper()
+	from := config(t, shared(t, "tokenizers/llama-spm.gguf"))
+	c := Defaults("t5", "")
+	c.Tokens, c.Types = from.Tokens, from.Types
+	c.Charsmap = []byte(read(t, shared(t, "families/papers/models/charsmap-nmt_nfkc.bin")))
+	c.EOS, c.UNK = from.EOS, from.UNK
+	c.AddSpacePrefix, c.RemoveExtraWhitespaces = true, true
+	for i := range c.Tokens {
+		c.Scores = append(c.Scores, -float32(math.Log(float64(i+10))))
+	}
+	return must(t, c)
+}
+
 // TestGolden compares with the prompts of the models' reference outputs.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"go-target", "go-draft", "stories260K"} {
@@ -179,12 +197,17 @@ func BenchmarkEncode(b *testing.B) {
 		{"tokenizers/llama-spm", "text/go-heldout.txt"},
 		{"gemma4", "text/war-and-peace.txt"},
 		{"gemma4", "text/go-heldout.txt"},
+		{"t5", "text/war-and-peace.txt"},
+		{"t5", "text/go-heldout.txt"},
 	} {
 		b.Run(c.vocabulary+"/"+c.text, func(b *testing.B) {
 			var tok *Tokenizer
-			if c.vocabulary == "gemma4" {
+			switch c.vocabulary {
+			case "gemma4":
 				tok = gemma4(b)
-			} else {
+			case "t5":
+				tok = largeUnigram(b)
+			default:
 				tok = open(b, shared(b, c.vocabulary+".gguf"))
 			}
 			text := read(b, shared(b, c.text))

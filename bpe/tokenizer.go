@@ -37,6 +37,7 @@ type scratch struct {
 	ids       []int32        // the result
 	symbols   []symbol       // the word being merged
 	queue     []uint64       // its candidate merges, a heap
+	paths     []path         // the best ways to cut it, of a t5 model
 	text      []byte         // of the kinds that mark spaces: the text with marks,
 	word      []byte         // and the word being merged
 	fragments []fragment     // the text cut at special tokens

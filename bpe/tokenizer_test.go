@@ -391,8 +391,7 @@ func TestErrors(t *testing.T) {
 		want   string
 		change func(*Config)
 	}{
-		{`tokenizer.ggml.model: "bert" (WordPiece) is not supported (known: gemma4, gpt2, llama)`, func(c *Config) { c.Model = "bert" }},
-		{`tokenizer.ggml.model: "t5" (unigram) is not supported`, func(c *Config) { c.Model = "t5" }},
+		{`tokenizer.ggml.model: "bert" (WordPiece) is not supported (known: gemma4, gpt2, llama, t5)`, func(c *Config) { c.Model = "bert" }},
 		{`tokenizer.ggml.model: "wordy" is not supported (known`, func(c *Config) { c.Model = "wordy" }},
 		{`tokenizer.ggml.pre: pre-tokenizer "tekkan" is not supported (known: a.x-4.0, `, func(c *Config) { c.Pre = "tekkan" }},
 		{`tokenizer.ggml.pre: pre-tokenizer "` + strings.Repeat("\\x1b", 60) + `"... is not`, func(c *Config) { c.Pre = strings.Repeat("\x1b", 1<<20) }},

@@ -57,6 +57,10 @@ func config(t testing.TB, path string) Config {
 	c.AddBOS = get(t, f.Bool, "add_bos_token", c.AddBOS)
 	c.AddEOS = get(t, f.Bool, "add_eos_token", c.AddEOS)
 	c.AddSpacePrefix = get(t, f.Bool, "add_space_prefix", c.AddSpacePrefix)
+	c.RemoveExtraWhitespaces = get(t, f.Bool, "remove_extra_whitespaces", c.RemoveExtraWhitespaces)
+	if v, ok := f.Value("tokenizer.ggml.precompiled_charsmap"); ok {
+		c.Charsmap = v.([]uint8)
+	}
 	return c
 }
 

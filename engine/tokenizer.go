@@ -55,6 +55,9 @@ func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
 	read(f, prefix+"add_eos_token", f.Bool, &c.AddEOS, &err)
 	read(f, prefix+"add_space_prefix", f.Bool, &c.AddSpacePrefix, &err)
 	read(f, prefix+"remove_extra_whitespaces", f.Bool, &c.RemoveExtraWhitespaces, &err)
+	if model == "t5" {
+		read(f, prefix+"precompiled_charsmap", func(key string) ([]byte, error) { return byteArray(f, key) }, &c.Charsmap, &err)
+	}
 	if gemma4 { // the first files say false, which is wrong, and the reference engine ignores it
 		c.AddBOS = true
 	}
@@ -97,6 +100,22 @@ func stripAfter(f *gguf.File, c *bpe.Config) (ids []int32) {
 		}
 	}
 	return ids
+}
+
+// byteArray returns an array of bytes, which files have as unsigned or as signed ones.
+func byteArray(f *gguf.File, key string) ([]byte, error) {
+	switch v, _ := f.Value(key); v := v.(type) {
+	case []uint8:
+		return v, nil
+	case []int8:
+		b := make([]byte, len(v))
+		for i, x := range v {
+			b[i] = byte(x)
+		}
+		return b, nil
+	default:
+		return nil, fmt.Errorf("%s: key %q: %w: %T where an array of bytes is needed", f.Name, key, gguf.ErrType, v)
+	}
 }
 
 // read sets *v to the value of a key, if the file has it and nothing has failed before.

@@ -2,7 +2,11 @@ package engine
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
@@ -70,5 +74,64 @@ func TestTokenizerKeys(t *testing.T) {
 		if !slices.Equal(ends, c.ends) {
 			t.Errorf("%v: the text ends at %d, expected %d", c.kv, ends, c.ends)
 		}
+	}
+}
+
+// TestTokenizerUnigramKeys: the keys of a t5 tokenizer and their defaults.
+func TestTokenizerUnigramKeys(t *testing.T) {
+	key := func(name string, v gguf.Value) gguf.KV { return gguf.KV{Key: "tokenizer.ggml." + name, Value: v} }
+	// A map with the one rule that a becomes b: the state 256 has an edge to 512.
+	units := make([]uint32, 1024)
+	units[0], units[256^'a'], units[512] = 256<<10, 'a'|1<<8|(256^'a'^512)<<10, 1<<31
+	charsmap := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))
+	for _, u := range units {
+		charsmap = binary.LittleEndian.AppendUint32(charsmap, u)
+	}
+	charsmap = append(charsmap, "b\x00"...)
+	signed := make([]int8, len(charsmap))
+	for i, b := range charsmap {
+		signed[i] = int8(b)
+	}
+	special := bpe.EncodeOptions{AddSpecial: true}
+	for _, c := range []struct {
+		kv   []gguf.KV
+		want []int32 // "a  a" with BOS and EOS where the file asks for them
+	}{
+		{nil, []int32{4, 3, 5, 1}},
+		{[]gguf.KV{key("add_space_prefix", true)}, []int32{5, 3, 5, 1}},
+		{[]gguf.KV{key("remove_extra_whitespaces", true)}, []int32{5, 5, 1}},
+		{[]gguf.KV{key("add_eos_token", false)}, []int32{4, 3, 5}},
+		{[]gguf.KV{key("add_bos_token", true), key("bos_token_id", uint32(0))}, []int32{0, 4, 3, 5, 1}},
+		{[]gguf.KV{key("eos_token_id", uint32(0))}, []int32{4, 3, 5, 0}},
+		{[]gguf.KV{key("precompiled_charsmap", charsmap)}, []int32{6, 3, 3, 6, 1}},
+		{[]gguf.KV{key("precompiled_charsmap", signed)}, []int32{6, 3, 3, 6, 1}},
+		{[]gguf.KV{key("precompiled_charsmap", charsmap), key("tokens", []string{"<pad>", "</s>", "<unk>", "▁", "a", "▁a", "x"})}, []int32{2, 3, 3, 2, 1}},
+		{[]gguf.KV{key("precompiled_charsmap", charsmap), key("unknown_token_id", uint32(0)), key("tokens", []string{"<pad>", "</s>", "<unk>", "▁", "a", "▁a", "x"})}, []int32{0, 3, 3, 0, 1}},
+	} {
+		kvs := map[string]gguf.Value{
+			"tokenizer.ggml.model":      "t5",
+			"tokenizer.ggml.tokens":     []string{"<pad>", "</s>", "<unk>", "▁", "a", "▁a", "b"},
+			"tokenizer.ggml.scores":     []float32{0, 0, 0, -1, -1, -1, -1},
+			"tokenizer.ggml.token_type": []int32{3, 3, 2, 1, 1, 1, 1},
+		}
+		for _, kv := range c.kv {
+			kvs[kv.Key] = kv.Value
+		}
+		var list []gguf.KV
+		for _, k := range slices.Sorted(maps.Keys(kvs)) {
+			list = append(list, gguf.KV{Key: k, Value: kvs[k]})
+		}
+		tok, err := ReadTokenizer(openKeys(t, list...))
+		if err != nil {
+			t.Errorf("%v: %v", c.kv, err)
+			continue
+		}
+		if got := tok.Encode("a  a", special); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %d, expected %d", c.kv, got, c.want)
+		}
+	}
+	bad := openKeys(t, key("model", "t5"), key("tokens", []string{"a", "b", "c"}), key("scores", make([]float32, 3)), key("precompiled_charsmap", []uint32{1, 2}))
+	if _, err := ReadTokenizer(bad); !errors.Is(err, gguf.ErrType) || !strings.Contains(err.Error(), "tokenizer.ggml.precompiled_charsmap") {
+		t.Errorf("a map of uint32: %v", err)
 	}
 }
