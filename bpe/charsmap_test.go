@@ -99,7 +99,7 @@ func compileCharsmap(t testing.TB, rules map[string]string, far bool) []byte {
 // control characters, and rules that are beginnings of one another.
 var tinyRules = map[string]string{
 	"\t": " ", "\n": " ", "\u00a0": " ", "\u3000": " ", "\u200b": "", "\u00ad": "", "ﬁ": "fi", "½": "1/2", "e\u0301": "é", "e\u0301\u0323": "ẹ́",
-	"…": "...", "Ａ": "A", "q": "k", "qq": " k k ", "qqqq": "!",
+	"…": "...", "Ａ": "A", "q": "k", "qq": " k k ", "qqqq": "!", "①": "<x1>", "②": "ay",
 }
 
 func TestCharsmap(t *testing.T) {

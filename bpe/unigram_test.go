@@ -74,6 +74,7 @@ func TestUnigram(t *testing.T) {
 		{"yay ay", [4]string{"y ▁a y ▁a y", "y ▁a y ▁a y", "y ▁a y ▁ ▁a y", "y a y ▁a y"}, "y ▁a y ▁a y </s>"},
 		{"[PAD70] Ａ", [4]string{"▁ <unk> A <unk> ▁ A", "▁ <unk> A <unk> ▁ <unk>", "▁ <unk> A <unk> ▁ A", "<unk> A <unk> ▁ A"}, "▁ <unk> A <unk> ▁ A </s>"},
 		{" 😀", [4]string{"▁ 😀", "▁ 😀", "▁▁ 😀", "▁ 😀"}, "▁ 😀 </s>"},
+		{"①a②", [4]string{"▁ <x1> a a y", "▁ <unk> a <unk>", "▁ <x1> a a y", "<x1> a a y"}, "▁ <x1> a a y </s>"},
 	} {
 		for i, tok := range toks {
 			if got := strings.Join(tokenStrings(tok, tok.Encode(c.text, EncodeOptions{})), " "); got != c.want[i] {
@@ -177,7 +178,7 @@ func unigramByDefinition(c Config, text string, begins bool) (list []int32) {
 // scores, marks inside tokens and broken characters, with the definition.
 func TestUnigramDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	alphabet := []string{"a", "b", "c", "z", "zz", "the", "hello", "q", "qq", " ", "  ", "▁", "日本", "日", "é", "\xff", "\xe2\x96", "\xc3", "X", "\u3000", "e\u0301", "\t", "本", "\u00ad"}
+	alphabet := []string{"a", "b", "c", "z", "zz", "the", "hello", "q", "qq", " ", "  ", "▁", "日本", "日", "é", "\xff", "\xe2\x96", "\xc3", "X", "\u3000", "e\u0301", "\t", "本", "\u00ad", "①", "②"}
 	words := 0
 	for range 2000 {
 		c := tinyUnigram(t)
@@ -185,7 +186,6 @@ func TestUnigramDefinition(t *testing.T) {
 			c.Charsmap = nil
 		}
 		c.RemoveExtraWhitespaces, c.AddSpacePrefix = rng.IntN(2) == 0, rng.IntN(2) == 0
-		c.Types[slices.Index(c.Tokens, "y")] = TypeNormal // found in text: nothing to cut out
 		for i := range c.Scores {
 			switch rng.IntN(8) {
 			case 0:
@@ -204,6 +204,9 @@ func TestUnigramDefinition(t *testing.T) {
 			if rng.IntN(6) == 0 {
 				c.Tokens, c.Types, c.Scores = append(c.Tokens, more), append(c.Types, TypeNormal), append(c.Scores, -float32(rng.IntN(20)))
 			}
+		}
+		for _, more := range []string{"ay", "Xb", "本c"} { // against the scores of user-defined and unknown tokens
+			c.Tokens, c.Types, c.Scores = append(c.Tokens, more), append(c.Types, TypeUnused), append(c.Scores, -float32(rng.IntN(50)))
 		}
 		c.UNK = int32(rng.IntN(4)) - 1
 		tok := must(t, c)
@@ -243,6 +246,8 @@ func TestUnigramSpecial(t *testing.T) {
 		{[]Part{{Text: "</s>the<pad>", ParseSpecial: true}}, true, "</s> ▁the <pad> </s>"},
 		{[]Part{{Text: "the<x1>the", Plain: true}}, false, "▁the <unk> 1 <unk> the"},
 		{[]Part{{Text: "the<x 2>", Plain: true}}, false, "▁the <unk> ▁ 2 <unk>"},
+		{[]Part{{Text: "①②"}}, false, "▁ <x1> a y"}, // normalization may make them
+		{[]Part{{Text: "①②", Plain: true}}, false, "▁ <unk> 1 <unk> a y"},
 		{[]Part{{Text: "ay", Plain: true}}, false, "▁a y"},
 		{[]Part{{Text: "", Plain: true}}, true, "</s>"},
 		{[]Part{{Text: "<x1>"}, {Text: " the<x1>", Plain: true}}, false, "<x1> ▁the <unk> 1 <unk>"},
@@ -372,13 +377,12 @@ func FuzzUnigram(f *testing.F) {
 		if i&4 != 0 {
 			c.Charsmap = nil
 		}
-		c.Types[slices.Index(c.Tokens, "y")] = TypeNormal
 		configs, toks = append(configs, c), append(toks, must(f, c))
 	}
 	f.Fuzz(func(t *testing.T, text string, continues bool) {
 		for i, tok := range toks {
 			ids := tok.Encode(text, EncodeOptions{NoSpacePrefix: continues})
-			if len(text) < 1000 && !strings.Contains(text, "<x") {
+			if len(text) < 1000 && !strings.Contains(text, "<x") && !strings.Contains(text, "y") {
 				if want := unigramByDefinition(configs[i], text, !continues); !slices.Equal(ids, want) {
 					t.Fatalf("%d: %q: got %v, want %v", i, text, ids, want)
 				}
