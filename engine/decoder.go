@@ -28,12 +28,13 @@ type block struct {
 	attnPostNorm  norm // of the attention's output
 	ffnNorm       norm // of the feed-forward's input; in a parallel block without one it reads the attention's
 	ffn           feedForward
-	experts       *experts    // instead of ffn
-	ffnPostNorm   norm        // of the feed-forward's output
-	parallel      bool        // both sublayers read the block's input
-	input         *layerInput // what a token gives the layer besides the residual stream; nil: nothing
-	outputScale   float32     // of the block's output; 0: none
-	residualScale float32     // of what is added to the residual stream; 0: none
+	experts       *experts       // instead of ffn
+	beside        *expertsBeside // beside ffn; nil: none
+	ffnPostNorm   norm           // of the feed-forward's output
+	parallel      bool           // both sublayers read the block's input
+	input         *layerInput    // what a token gives the layer besides the residual stream; nil: nothing
+	outputScale   float32        // of the block's output; 0: none
+	residualScale float32        // of what is added to the residual stream; 0: none
 }
 
 // mixer is the sublayer that moves information from token to token: attention, or a recurrent layer. It computes y [rows][D] of
@@ -100,7 +101,7 @@ func (m *decoder) forward(p *pass) {
 func (b *block) forward(p *pass, c *Config, x []float32) {
 	h := p.matrix(&p.h, c.HiddenSize) // [rows][D] what a sublayer reads
 	y := h                            // [rows][D] what it computes, in the same memory where h is not needed any more by then
-	if b.parallel || b.experts != nil {
+	if b.parallel || b.experts != nil || b.beside != nil {
 		y = p.matrix(&p.y, c.HiddenSize)
 	}
 
@@ -121,6 +122,9 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 
 	p.norm(h, x, b.ffnNorm)
 	b.feed(p, c, y, h)
+	if b.beside != nil {
+		b.beside.forward(p, c, y, x)
+	}
 	p.norm(y, y, b.ffnPostNorm)
 	p.scale(y, b.residualScale)
 	p.add(x, y)

@@ -25,6 +25,19 @@ func qwen35(l *loader, c *Config) family {
 	return f
 }
 
+// qwen35MoE is Qwen 3.5 with experts: a choice of them, and a further one that a gate decides about.
+func qwen35MoE(l *loader, c *Config) family {
+	f := qwen35(l, c)
+	f.experts = l.experts(c, expertOptions{
+		width:  l.integerOr("expert_feed_forward_length", c.FeedForward/max(1, l.integerOr("expert_used_count", 1))),
+		shared: l.integerOr("expert_shared_feed_forward_length", c.FeedForward), sharedGate: true, normalize: true,
+	})
+	if l.ok() && f.experts == nil {
+		l.fail("expert_count", ErrValue, "0")
+	}
+	return f
+}
+
 // recurrentLayers says which layers of qwen35 are recurrent: attention.recurrent_layers, or all but every n-th.
 func (l *loader) recurrentLayers() func(layer int) bool {
 	const key = "attention.recurrent_layers"

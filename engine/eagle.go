@@ -258,8 +258,9 @@ func (l *loader) targetEmbedding(c *Config, target *Model) *tensor.Matrix {
 	if target == nil {
 		return wrong(ErrMissing, "not in the file: the head shares it with its target, which is not given")
 	}
+	// A head normalizes embeddings, so it takes those of the matrix, whatever factor the target multiplies them by.
 	net, ok := target.net.(*decoder)
-	if !ok || net.embeddingScale != 0 && net.embeddingScale != 1 || net.positions != nil || net.embeddingNorm.kind != noNorm {
+	if !ok || net.positions != nil || net.embeddingNorm.kind != noNorm {
 		return wrong(ErrUnsupported, "not in the file, and a %s model's embeddings are not plain", target.config.Architecture)
 	}
 	if c.Vocab == 0 {

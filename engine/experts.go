@@ -19,6 +19,8 @@ type experts struct {
 	normalize bool    // the weights of the chosen sum to 1
 	scale     float32 // of the weights; 0: none
 
+	downScale []float32 // [E] of what an expert gives; nil: none
+
 	shared     *feedForward // of every token; nil: none
 	sharedGate linear       // [1][D]: the shared one is multiplied by the sigmoid of this
 }
@@ -43,10 +45,13 @@ type routing struct {
 	gate            []float32 // [rows] of the shared expert
 }
 
-func (e *experts) forward(p *pass, c *Config, y, h []float32) {
+func (e *experts) forward(p *pass, c *Config, y, h []float32) { e.routed(p, c, y, h, h) }
+
+// routed is forward with another input of the router [rows][D].
+func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
 	r, n, d := &p.routing, p.rows(), c.HiddenSize
 	logits := p.matrix(&r.logits, len(e.each))
-	p.matmul(h, d, e.router.times(logits))
+	p.matmul(by, d, e.router.times(logits))
 	if p.err != nil {
 		return
 	}
@@ -73,6 +78,11 @@ func (e *experts) forward(p *pass, c *Config, y, h []float32) {
 		p.part = r.rows
 		e.each[expert].forward(p, c, out, x)
 		p.part = nil
+		if e.downScale != nil {
+			for j, v := range out {
+				out[j] = v * e.downScale[expert]
+			}
+		}
 		for j, i := range r.rows {
 			at := int(i) * e.used
 			w := r.weights[at+slices.Index(r.chosen[at:at+e.used], int32(expert))]

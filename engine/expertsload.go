@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // expertOptions say how an architecture uses experts.
 type expertOptions struct {
 	count, used int
@@ -53,8 +55,13 @@ func (l *loader) expertBlock(c *Config, f family, n string) *experts {
 	}
 	l.convert = convert
 	e.choice = l.optional(n+"exp_probs_b.bias", o.count)
-	gate := l.linears(n+"ffn_gate_exps", o.count, o.width, d)
-	up := l.linears(n+"ffn_up_exps", o.count, o.width, d)
+	var gate, up []linear
+	if l.holds(n + "ffn_gate_up_exps.weight") {
+		gate, up = l.gatesAndUps(n+"ffn_gate_up_exps.weight", o.count, o.width, d)
+	} else {
+		gate = l.linears(n+"ffn_gate_exps", o.count, o.width, d)
+		up = l.linears(n+"ffn_up_exps", o.count, o.width, d)
+	}
 	down := l.linears(n+"ffn_down_exps", o.count, d, o.width)
 	if !l.ok() {
 		return e
@@ -67,6 +74,18 @@ func (l *loader) expertBlock(c *Config, f family, n string) *experts {
 		e.shared = &shared
 	}
 	return e
+}
+
+// gatesAndUps reads a tensor of n matrices [2*rows][cols]: the rows of a gate, then those of what it multiplies.
+func (l *loader) gatesAndUps(name string, n, rows, cols int) (gate, up []linear) {
+	both := l.cut(name, []int{cols, 2 * rows, n}, slices.Repeat([]int{rows}, 2*n))
+	if !l.ok() {
+		return nil, nil
+	}
+	for i := range n {
+		gate, up = append(gate, linear{w: both[2*i]}), append(up, linear{w: both[2*i+1]})
+	}
+	return gate, up
 }
 
 // linears reads n matrices and, if there, n biases from one tensor each.

@@ -62,7 +62,10 @@ type family struct {
 	gated      bool // ffn_gate beside ffn_up
 	gateInUp   bool // the first half of ffn_up's rows is the gate
 	experts    *expertOptions
-	dense      int // the first blocks that have no experts
+	besideFFN  *expertOptions // experts beside the feed-forward
+
+	outputScale bool // layer_output_scale, a factor of a block's output, is known
+	dense       int  // the first blocks that have no experts
 
 	// Ends.
 	embeddingNorm                                       bool
@@ -168,6 +171,8 @@ func (l *loader) decoderBlock(c *Config, f family, i int, ropes ropes) block {
 	}
 	if f.layerInput > 0 {
 		b.input = l.layerInput(c, f, i)
+	}
+	if f.outputScale {
 		if w := l.optional(n+"layer_output_scale.weight", 1); w != nil {
 			b.outputScale = w[0]
 			if l.ok() && b.outputScale == 0 {
@@ -175,6 +180,7 @@ func (l *loader) decoderBlock(c *Config, f family, i int, ropes ropes) block {
 			}
 		}
 	}
+	b.beside = l.expertsBeside(c, f, n)
 	if f.experts != nil && i >= f.dense {
 		b.experts = l.expertBlock(c, f, n)
 	} else {

@@ -6,12 +6,12 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// gemma4 is Gemma 4 (dense): as gemma3, with other heads in layers with a window, values that are normalized, layers at the end that use
-// the keys and values of earlier ones, and embeddings for each layer.
+// gemma4 is Gemma 4: as gemma3, with other heads in layers with a window, values that are normalized, layers at the end that use
+// the keys and values of earlier ones, and, in some models, embeddings for each layer, or experts beside the feed-forward.
 func gemma4(l *loader, c *Config) family {
 	f := gemma(l, c)
 	f.output, f.qkNorm, f.head, f.valueNorm, f.scale = true, perHead, headOptional, true, 1
-	f.factors, f.plainWindow = true, true
+	f.factors, f.plainWindow, f.outputScale = true, true, true
 	f.window, f.windowed = l.integer("attention.sliding_window"), l.windows()
 	f.windowBase, f.windowRope = 10000, true
 	f.windowDim = l.integerOr("attention.key_length_swa", c.HeadDim)
@@ -25,6 +25,7 @@ func gemma4(l *loader, c *Config) family {
 	}
 	f.layerInput = l.integerOr("embedding_length_per_layer_input", 0)
 	f.logitCap = l.floatOr("final_logit_softcapping", 0)
+	f.besideFFN = l.experts(c, expertOptions{width: l.integerOr("expert_feed_forward_length", c.FeedForward), normalize: true})
 	return f
 }
 
@@ -80,6 +81,43 @@ func (in *layerInputs) forward(p *pass, c *Config, x []float32) {
 	p.norm(made, made, in.norm)
 	p.add(u, made)
 	p.scale(u, float32(1/math.Sqrt2))
+}
+
+// expertsBeside are experts that read the residual stream beside the feed-forward: norm(ffn(norm(x))) + norm(experts(norm(x))). The
+// router reads the normalized residual stream, times 1/sqrt(D) and a factor for each of its numbers.
+type expertsBeside struct {
+	experts    *experts
+	input      norm
+	router     norm // its weights are the factors
+	ffnOutput  norm
+	expertsOut norm
+}
+
+// expertsBeside reads those of a block, nil if it has none.
+func (l *loader) expertsBeside(c *Config, f family, n string) *expertsBeside {
+	if f.besideFFN == nil || !l.holds(n+"ffn_gate_inp.weight") {
+		return nil
+	}
+	d := c.HiddenSize
+	f.experts = f.besideFFN
+	m := &expertsBeside{experts: l.expertBlock(c, f, n), input: l.norm(c, f, n+"pre_ffw_norm_2", d),
+		router:    norm{kind: f.norm, eps: c.Epsilon, w: l.vector(n+"ffn_gate_inp.scale", d)},
+		ffnOutput: l.norm(c, f, n+"post_ffw_norm_1", d), expertsOut: l.norm(c, f, n+"post_ffw_norm_2", d)}
+	m.experts.downScale = l.optional(n+"ffn_down_exps.scale", f.besideFFN.count)
+	return m
+}
+
+// forward adds what the experts make of x [rows][D] to the feed-forward's y [rows][D].
+func (m *expertsBeside) forward(p *pass, c *Config, y, x []float32) {
+	d := c.HiddenSize
+	h, by, out := p.matrix(&p.h, d), p.matrix(&p.a, d), p.matrix(&p.other, d)
+	p.norm(y, y, m.ffnOutput)
+	p.norm(h, x, m.input)
+	p.norm(by, x, m.router)
+	p.scale(by, float32(1/math.Sqrt(float64(d))))
+	m.experts.routed(p, c, out, h, by)
+	p.norm(out, out, m.expertsOut)
+	p.add(y, out)
 }
 
 func (l *loader) layerInput(c *Config, f family, i int) *layerInput {

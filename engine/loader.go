@@ -32,6 +32,7 @@ type loader struct {
 	keys    map[string]bool // hyperparameters that were asked for, without the prefix
 	tensors map[string]bool // tensors that were asked for
 	first   int             // block that is layer 0; not 0 where the MTP block is read as a model of its own
+	alone   bool            // the file has nothing but that block
 	layers  int             // blocks that are the model's layers; those after them predict tokens further ahead
 
 	queryHeads, kvHeads, ffn []int // [layers] H, K and F; K is 0 in layers without attention
@@ -261,7 +262,11 @@ func (l *loader) heads(c *Config) {
 		l.kvHeads = l.perLayer("attention.head_count_kv")
 	}
 	c.KVHeads = slices.Max(l.kvHeads)
-	l.ffn = l.perLayer("feed_forward_length")
+	if ffn := "feed_forward_length"; l.has(ffn) || !l.has("expert_feed_forward_length") {
+		l.ffn = l.perLayer(ffn)
+	} else {
+		l.ffn = l.perLayer("expert_feed_forward_length") // of a model without any other feed-forward
+	}
 	c.FeedForward = slices.Max(l.ffn)
 	if l.ok() && slices.Min(l.queryHeads) < 1 {
 		l.fail("attention.head_count", ErrValue, "%d", slices.Min(l.queryHeads))

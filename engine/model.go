@@ -30,7 +30,7 @@ type Options struct {
 	Target *Model
 
 	// MTP loads, instead of the model, the block of the file that predicts tokens further ahead (multi-token prediction, NextN): a draft
-	// head for Target, which is the model.
+	// head for Target, which is the model. Of a file that has nothing else the block is loaded in any case.
 	MTP bool
 
 	Name string // of the file, for error messages; Open uses the path
@@ -153,6 +153,7 @@ var architectures = map[string]func(*loader, *Config) family{
 	"qwen2moe":      qwen2MoE,
 	"qwen3":         qwen3,
 	"qwen35":        qwen35,
+	"qwen35moe":     qwen35MoE,
 	"qwen3moe":      qwen3MoE,
 	"qwen3vl":       qwen3VL,
 	"smollm3":       smollm3,
@@ -163,6 +164,12 @@ var architectures = map[string]func(*loader, *Config) family{
 
 // Architectures lists the names of general.architecture that [Open] knows, in alphabetical order.
 func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
+
+// refusedHeads are draft heads that are not supported, and why.
+var refusedHeads = map[string]string{
+	"gemma4-assistant": "a draft head without keys and values of its own, which would attend to the target's cache; sequences of different models share none here",
+	"dflash":           "a draft head that drafts blocks of tokens at once",
+}
 
 func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, error) {
 	if rt == nil {
@@ -186,6 +193,9 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 	arch, err := f.String("general.architecture")
 	if err != nil {
 		return nil, nil, err
+	}
+	if reason := refusedHeads[arch]; reason != "" {
+		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, reason)
 	}
 	if architectures[arch] == nil && arch != eagleArch {
 		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
@@ -218,6 +228,13 @@ func (m *Model) read(l *loader, o Options) {
 		l.keep(err)
 	}
 	c.Context = l.integer("context_length")
+	l.alone = MTPAlone(f)
+	switch {
+	case l.alone && o.Target == nil:
+		l.keep(fmt.Errorf("%s: %w: MTP blocks without the model that they belong to: a draft head, which is given beside its target", f.Name, ErrUnsupported))
+	case l.alone:
+		o.MTP = true
+	}
 	if o.MTP {
 		c.Layers = l.mtpOnly()
 	} else {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -49,10 +50,18 @@ func (m *mtp) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
 
 func (m *mtp) logits(p *pass, out, x []float32) { p.matmul(x, m.c.HiddenSize, m.output.times(out)) }
 
-// mtp reads the one MTP block of a model's file. f is the model's family, whose blocks with attention it has.
+// withMTP are the architectures whose MTP blocks are known. Of others files may have some, which are skipped.
+var withMTP = []string{"qwen35", "qwen35moe"}
+
+// mtp reads the one MTP block of a model's file, or of a file that has nothing but the block, the embeddings and what makes logits. f is
+// the model's family, whose blocks with attention it has.
 func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
-	if l.arch != "qwen35" {
+	if !slices.Contains(withMTP, l.arch) {
 		l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
+		return nil
+	}
+	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize) {
+		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name, ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
 		return nil
 	}
 	eps := "attention.layer_norm_rms_epsilon"
@@ -60,7 +69,11 @@ func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
 	f.mixer = nil
 	m, d := &mtp{c: c}, c.HiddenSize
 	ropes := l.ropes(c, f)
-	m.embedding = l.targetEmbedding(c, target)
+	if l.alone {
+		m.embedding = l.embedding(c)
+	} else {
+		m.embedding = l.targetEmbedding(c, target)
+	}
 	if !l.ok() {
 		return m
 	}
@@ -71,8 +84,15 @@ func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
 		m.embedding = l.matrix(n+"nextn.embed_tokens.weight", c.Vocab, d)
 	}
 	m.block = l.decoderBlock(c, f, 0, ropes)
-	net := target.net.(*decoder) // by targetEmbedding
-	m.outputNorm, m.output = net.outputNorm, linear{w: net.output.w}
+	if l.alone {
+		m.outputNorm, m.output = l.norm(c, f, "output_norm", d), linear{w: m.embedding}
+		if l.holds("output.weight") {
+			m.output.w = l.matrix("output.weight", c.Vocab, d)
+		}
+	} else {
+		net := target.net.(*decoder) // by targetEmbedding
+		m.outputNorm, m.output = net.outputNorm, linear{w: net.output.w}
+	}
 	if l.holds(n + "nextn.shared_head_norm.weight") {
 		m.outputNorm = l.norm(c, f, n+"nextn.shared_head_norm", d)
 	}
@@ -85,7 +105,19 @@ func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
 // HasMTP reports whether the model's file has an MTP block that [Options].MTP loads.
 func (m *Model) HasMTP() bool {
 	v, _ := m.metadata[m.config.Architecture+".nextn_predict_layers"]
-	return m.config.Architecture == "qwen35" && m.head == nil && fmt.Sprint(v) == "1"
+	return slices.Contains(withMTP, m.config.Architecture) && m.head == nil && fmt.Sprint(v) == "1"
+}
+
+// MTPAlone reports whether a file has multi-token-prediction blocks without the model that they belong to: it is a draft head.
+func MTPAlone(f *gguf.File) bool {
+	arch, err := f.String("general.architecture")
+	if err != nil {
+		return false
+	}
+	_, model := f.Tensor("blk.0.attn_norm.weight")
+	n, err := f.Uint32(arch + ".nextn_predict_layers")
+	blocks, err2 := f.Uint32(arch + ".block_count")
+	return !model && err == nil && err2 == nil && n > 0 && n < blocks
 }
 
 // mtpOnly makes the loader read the MTP block as if it were the model's only one. It returns its number of layers.
@@ -96,7 +128,7 @@ func (l *loader) mtpOnly() int {
 	case n == 0:
 		l.keep(fmt.Errorf("%s: %w: no MTP block in the file", l.f.Name, ErrUnsupported))
 	case n > 1:
-		l.fail("nextn_predict_layers", ErrUnsupported, "%d MTP blocks", n)
+		l.fail("nextn_predict_layers", ErrUnsupported, "%d MTP blocks, of which each would draft another token: one is", n)
 	case blocks < 2:
 		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks", n, blocks)
 	}

@@ -26,7 +26,7 @@ func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 }
 
 // hybrids have a kind of recurrent layer each, one of them windows as well, and one experts; gemma4 has layers that share keys and values.
-var hybrids = []string{"gemma4", "lfm2", "lfm2 windows", "lfm2moe", "granitehybrid", "falcon-h1", "qwen35"}
+var hybrids = []string{"gemma4", "gemma4 experts", "qwen35moe", "lfm2", "lfm2 windows", "lfm2moe", "granitehybrid", "falcon-h1", "qwen35"}
 
 // TestRecurrentOneAnswer: promise P1 on every kind of recurrent layer: all ways to feed a text, kernel sets, thread counts, caches.
 func TestRecurrentOneAnswer(t *testing.T) {

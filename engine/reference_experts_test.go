@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// experts is a mixture of experts: the sum of those that the router ranks highest, and a shared one.
-func (r *reference) experts(b string, h []float64) []float64 {
-	logits, n, used := r.linear(b+"ffn_gate_inp", h), r.integer("expert_count", 0), r.integer("expert_used_count", 0)
+// experts is a mixture of experts: the sum of those that the router ranks highest by what it reads, and a shared one.
+func (r *reference) experts(b string, h, by []float64) []float64 {
+	logits, n, used := r.linear(b+"ffn_gate_inp", by), r.integer("expert_count", 0), r.integer("expert_used_count", 0)
 	p := logits
 	switch r.arch {
 	case "gpt-oss":
@@ -49,9 +49,17 @@ func (r *reference) experts(b string, h []float64) []float64 {
 	}
 	y := make([]float64, len(h))
 	for i, e := range order[:used] {
-		inner := r.gated(r.expert(b+"ffn_gate_exps", e, n, h), r.expert(b+"ffn_up_exps", e, n, h))
-		for j, v := range r.expert(b+"ffn_down_exps", e, n, inner) {
-			y[j] += w[i] * scale * v
+		gate, up := r.expert(b+"ffn_gate_exps", e, n, h), r.expert(b+"ffn_up_exps", e, n, h)
+		if r.t[b+"ffn_gate_up_exps.weight"] != nil {
+			both := r.expert(b+"ffn_gate_up_exps", e, n, h)
+			gate, up = both[:len(both)/2], both[len(both)/2:]
+		}
+		down := 1.0
+		if s := r.t[b+"ffn_down_exps.scale"]; s != nil {
+			down = s[e]
+		}
+		for j, v := range r.expert(b+"ffn_down_exps", e, n, r.gated(gate, up)) {
+			y[j] += w[i] * scale * down * v
 		}
 	}
 	if r.t[b+"ffn_up_shexp.weight"] != nil {

@@ -113,6 +113,8 @@ func (r recipe) file(tb testing.TB) []byte {
 	}
 	if has("gemma4") {
 		add("rope_freqs.weight", 2, 0.4, recipeDim)
+	}
+	if has("gemma4") && !has("beside") {
 		add("per_layer_token_embd.weight", 0, 0.5, recipeLayerInput*layers, recipeVocab)
 		matrix("per_layer_model_proj", false, recipeLayerInput*layers, recipeWidth)
 		norm("per_layer_proj_norm", recipeLayerInput)
@@ -179,9 +181,11 @@ func (r recipe) file(tb testing.TB) []byte {
 			if i < 3 {
 				matrix(b+"attn_v", false, k, recipeWidth)
 			}
-			matrix(b+"inp_gate", false, recipeLayerInput, recipeWidth)
-			matrix(b+"proj", false, recipeWidth, recipeLayerInput)
-			norm(b+"post_norm", recipeWidth)
+			if !has("beside") {
+				matrix(b+"inp_gate", false, recipeLayerInput, recipeWidth)
+				matrix(b+"proj", false, recipeWidth, recipeLayerInput)
+				norm(b+"post_norm", recipeWidth)
+			}
 			add(b+"layer_output_scale.weight", 0.8, 0.1, 1)
 		}
 		switch {
@@ -238,12 +242,26 @@ func (r recipe) file(tb testing.TB) []byte {
 			if has("up2") {
 				up *= 2
 			}
+			if has("gateups") && suffix == "_exps" {
+				tensors = tensors[:len(tensors)-1] // without the gate
+				matrix(b+"ffn_gate_up_exps", false, 2*inner, recipeWidth, n...)
+				matrix(b+"ffn_down_exps", false, recipeWidth, inner, n...)
+				return
+			}
 			matrix(b+"ffn_up"+suffix, has("bias"), up, recipeWidth, n...)
 			matrix(b+"ffn_down"+suffix, has("bias"), recipeWidth, inner, n...)
 		}
 		if n, ok := r.keys["leading_dense_block_count"].(uint32); !has("experts") || ok && i < int(n) {
 			feedForward("", inner)
 			continue
+		}
+		if has("gemma4") {
+			feedForward("", inner)
+			norm(b+"pre_ffw_norm_2", recipeWidth)
+			norm(b+"post_ffw_norm_1", recipeWidth)
+			norm(b+"post_ffw_norm_2", recipeWidth)
+			add(b+"ffn_gate_inp.scale", 8, 3, recipeWidth)
+			add(b+"ffn_down_exps.scale", 1.5, 0.5, recipeExperts)
 		}
 		widths := r.keys
 		if r.widths != nil {
@@ -428,6 +446,9 @@ func TestBadFamilies(t *testing.T) {
 		{"gemma4", "", keys{"rope.dimension_count_swa": uint32(18)}, ErrValue, "gemma4.rope.dimension_count_swa"},
 		{"gemma4", "", keys{"embedding_length_per_layer_input": nil}, ErrUnsupported, "per_layer_"},
 		{"gemma4", "", keys{"embedding_length_per_layer_input": uint32(4)}, ErrShape, "per_layer_token_embd.weight"},
+		{"gemma4 experts", "", keys{"expert_used_count": uint32(9)}, ErrValue, "gemma4.expert_used_count"},
+		{"gemma4 experts", "", keys{"expert_count": uint32(0)}, ErrUnsupported, "blk.0."},
+		{"qwen35moe", "", keys{"expert_count": uint32(0)}, ErrValue, "qwen35moe.expert_count"},
 		{"lfm2", "", keys{"shortconv.l_cache": nil}, gguf.ErrMissing, "lfm2.shortconv.l_cache"},
 		{"lfm2", "", keys{"shortconv.l_cache": uint32(1)}, ErrValue, "lfm2.shortconv.l_cache"},
 		{"lfm2", "", keys{"shortconv.l_cache": uint32(4)}, ErrShape, "blk.0.shortconv.conv.weight"},

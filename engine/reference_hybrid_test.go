@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -18,7 +19,7 @@ const (
 
 // recurrentLayer reports whether a layer has no attention.
 func (r *reference) recurrentLayer(l int) bool {
-	if r.arch == "qwen35" {
+	if r.is("qwen35", "qwen35moe") {
 		if list, ok := r.f.Value(r.arch + ".attention.recurrent_layers"); ok {
 			return list.([]bool)[l]
 		}
@@ -178,7 +179,7 @@ func (r *reference) recurrent(b string, h []float64, p *past) []float64 {
 	switch r.arch {
 	case "lfm2", "lfm2moe":
 		return r.shortConv(b, h, p)
-	case "qwen35":
+	case "qwen35", "qwen35moe":
 		return r.delta(b, h, p)
 	}
 	return r.mamba2(b, h, p)
@@ -222,16 +223,26 @@ func (r *reference) layerInputs(x []float64, id, layers int) [][]float64 {
 
 // layerInput adds what a layer makes of it to x.
 func (r *reference) layerInput(b string, x, input []float64) {
-	if input == nil {
-		return
+	if input != nil {
+		y := r.linear(b+"proj", r.gated(r.linear(b+"inp_gate", x), input))
+		addTo(x, r.norm(b+"post_norm", y))
 	}
-	y := r.linear(b+"proj", r.gated(r.linear(b+"inp_gate", x), input))
-	addTo(x, r.norm(b+"post_norm", y))
 	if s := r.t[b+"layer_output_scale.weight"]; s != nil {
 		for i := range x {
 			x[i] *= s[0]
 		}
 	}
+}
+
+// gemma4Experts is what experts make of the residual stream x beside the feed-forward's y.
+func (r *reference) gemma4Experts(b string, y, x []float64) []float64 {
+	by := r.normalize(x, r.t[b+"ffn_gate_inp.scale"], nil)
+	for i := range by {
+		by[i] /= math.Sqrt(float64(len(x)))
+	}
+	y = r.norm(b+"post_ffw_norm_1", y)
+	addTo(y, r.norm(b+"post_ffw_norm_2", r.experts(b, r.norm(b+"pre_ffw_norm_2", x), by)))
+	return y
 }
 
 // recipeLayerInput is P of recipes of gemma4.
@@ -258,7 +269,18 @@ func hybridRecipes() map[string]recipe {
 		"attention.sliding_window_pattern": []bool{true, true, true, false, true, false}, "attention.shared_kv_layers": uint32(2), "attention.key_length": uint32(2 * recipeDim),
 		"attention.value_length": uint32(2 * recipeDim), "attention.key_length_swa": uint32(recipeDim), "attention.value_length_swa": uint32(recipeDim), "rope.dimension_count_swa": uint32(recipeDim),
 		"embedding_length_per_layer_input": uint32(recipeLayerInput), "final_logit_softcapping": float32(3), "rope.freq_base": float32(1e5)}
+	used := func(all keys, more keys) keys {
+		all = maps.Clone(all)
+		all["expert_count"], all["expert_used_count"], all["expert_feed_forward_length"] = uint32(recipeExperts), uint32(3), uint32(32)
+		maps.Copy(all, more)
+		return all
+	}
 	return map[string]recipe{
+		"gemma4 experts":               {arch: "gemma4", parts: "gate post gemma4 experts beside gateups", layers: 6, keys: used(gemma4, keys{"embedding_length_per_layer_input": nil})},
+		"gemma4 experts, two matrices": {arch: "gemma4", parts: "gate post gemma4 experts beside", layers: 6, keys: used(gemma4, keys{"embedding_length_per_layer_input": nil})},
+		"qwen35moe":                    {arch: "qwen35moe", parts: "gate qkhead delta ffnpost gates experts sharedgate", keys: used(mamba(delta), keys{"expert_shared_feed_forward_length": uint32(64)})},
+		"qwen35moe gates and ups": {arch: "qwen35moe", parts: "gate qkhead delta ffnpost gates experts sharedgate gateups untied",
+			keys: used(deltaList, keys{"expert_shared_feed_forward_length": uint32(32), "feed_forward_length": nil})},
 		"gemma4":       {arch: "gemma4", parts: "gate post gemma4", layers: 6, keys: gemma4},
 		"lfm2":         {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps)}},
 		"lfm2 windows": {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps), "attention.sliding_window": uint32(9)}},

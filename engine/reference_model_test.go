@@ -284,7 +284,7 @@ func (r *reference) logits(ids []int32) []float64 {
 					q, k, v = qkv[:heads*headDim], qkv[heads*headDim:(heads+kvHeads)*headDim], qkv[(heads+kvHeads)*headDim:]
 				} else {
 					q, k, v = r.linear(b+"attn_q", h), r.linear(b+"attn_k", h), r.linear(b+"attn_v", h)
-					if r.arch == "qwen35" { // head by head, queries and gates
+					if r.is("qwen35", "qwen35moe") { // head by head, queries and gates
 						var queries []float64
 						for at := 0; at < len(q); at += 2 * headDim {
 							queries, gates = append(queries, q[at:at+headDim]...), append(gates, q[at+headDim:at+2*headDim]...)
@@ -381,10 +381,13 @@ func (r *reference) logits(ids []int32) []float64 {
 				addTo(y, r.recurrent(b, h, &pasts[l]))
 			}
 			ffn := func(h []float64) []float64 {
-				if r.t[b+"ffn_gate_inp.weight"] != nil {
-					return r.experts(b, h)
+				switch {
+				case r.t[b+"ffn_gate_inp.weight"] == nil:
+					return r.feedForward(b, "", h)
+				case r.arch == "gemma4":
+					return r.gemma4Experts(b, r.feedForward(b, "", h), x)
 				}
-				return r.feedForward(b, "", h)
+				return r.experts(b, h, h)
 			}
 			parallel := r.is("phi2", "falcon", "command-r", "cohere2") || r.arch == "stablelm" && r.t[b+"ffn_norm.weight"] == nil
 			if r.flag("use_parallel_residual", false) && r.arch == "gptneox" {
@@ -401,7 +404,7 @@ func (r *reference) logits(ids []int32) []float64 {
 			for i, v := range y {
 				x[i] += v * residual
 			}
-			if h = x; r.is("gpt-oss", "qwen35") {
+			if h = x; r.is("gpt-oss", "qwen35", "qwen35moe") {
 				h = r.norm(b+"post_attention_norm", x)
 			} else if r.arch == "falcon-h1" {
 				h = r.normalize(x, r.t[b+"ffn_norm"], nil)

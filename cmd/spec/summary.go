@@ -22,6 +22,7 @@ const (
 	kindControl    = "control vector"
 	kindImatrix    = "importance matrix"
 	kindDraftHead  = "EAGLE-3 draft head"
+	kindMTPHead    = "MTP draft head"
 	kindPart       = "part of a split model"
 )
 
@@ -47,6 +48,9 @@ func kindOf(f *gguf.File) string {
 	}
 	if kind, ok := notDecoders[arch]; ok {
 		return kind
+	}
+	if engine.MTPAlone(f) {
+		return kindMTPHead
 	}
 	switch parts, err := integerOf(f, "split.count"); {
 	case f.Has("adapter.type"):
@@ -188,6 +192,8 @@ func (s *summary) refusal(f *gguf.File) string {
 		return fmt.Sprintf("it is one of the %d parts of a split model, and the others are not beside it", n)
 	case s.Kind == kindDraftHead:
 		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
+	case s.Kind == kindMTPHead:
+		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which they draft for (-md)"
 	case s.Kind != kindModel:
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
 	case !slices.Contains(engine.Architectures(), s.Architecture):
@@ -281,7 +287,7 @@ func explain(path string, drafts bool, err error) error {
 		return err
 	}
 	defer f.Close()
-	if kind := kindOf(f); kind != kindModel && !(drafts && kind == kindDraftHead) {
+	if kind := kindOf(f); kind != kindModel && !(drafts && (kind == kindDraftHead || kind == kindMTPHead)) {
 		return fmt.Errorf("%s: %s", path, (&summary{Kind: kind}).refusal(f))
 	}
 	return err

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// aloneFile is the MTP block of a model's file by itself, as an mtp-… file has it: keys, embeddings, final norm, and the tensors of the
+// last block; without those named, and with more.
+func aloneFile(t *testing.T, path string, without []string, more ...gguf.TensorSource) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(raw), int64(len(raw)), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensors := more
+	for _, x := range f.Tensors {
+		if i, ok := blockIndex(x.Name); ok && i < 4 || slices.Contains(without, x.Name) {
+			continue
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
+			_, err := w.Write(raw[x.Offset : x.Offset+x.Size])
+			return err
+		}})
+	}
+	var b bytes.Buffer
+	if err := gguf.Write(&b, f.KVs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestMTPAlone: a file that has nothing but the MTP block is recognized, and computes what the block in the model's file does; also with
+// an output matrix of its own. What it lacks, what is not known in it, and targets that it is not for, are refused by name.
+func TestMTPAlone(t *testing.T) {
+	path := shared(t, "families/models/qwen35.gguf")
+	rt := newRuntime(t, RuntimeOptions{})
+	ctx := context.Background()
+	target, err := Open(ctx, rt, path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	inside, err := Open(ctx, rt, path, Options{MTP: true, Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(inside.Close)
+	open := func(file []byte, o Options) (*Model, error) {
+		o.Name = "mtp-x.gguf"
+		m, err := New(ctx, rt, bytes.NewReader(file), int64(len(file)), o)
+		if err == nil {
+			t.Cleanup(m.Close)
+		}
+		return m, err
+	}
+	file := aloneFile(t, path, nil)
+	alone, err := open(file, Options{Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := alone.Head(); h == nil || !h.FirstToken || alone.HasMTP() || !slices.Equal(h.TargetLayers, []int{FinalNorm}) {
+		t.Fatalf("%+v", alone.Head())
+	}
+	ids := randomTokens(9, target.config.Vocab, 3)
+	states := append(make([]float32, 64), statesFor(t, target, alone, ids[:8])...)
+	logits := func(m *Model) []float32 {
+		r, err := newSession(t, m, SessionOptions{}).EvalSegment(ctx, Segment{Tokens: ids, States: states, FromTarget: true, Logits: All})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(r.Logits.Data)
+	}
+	want := logits(inside)
+	sameBits(t, "the block by itself", logits(alone), want)
+	zeros := gguf.TensorSource{Name: "output.weight", Type: gguf.F32, Dims: []uint64{64, uint64(target.config.Vocab)}, Write: func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 4*64*target.config.Vocab))
+		return err
+	}}
+	own, err := open(aloneFile(t, path, nil, zeros), Options{Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, "its own output matrix", logits(own), make([]float32, len(want)))
+
+	llama := smallLlama().open(t, rt, Options{})
+	unknown := zeros
+	unknown.Name = "blk.4.attn_sinks.weight"
+	for what, c := range map[string]struct {
+		file []byte
+		o    Options
+		want error
+		says string
+	}{
+		"no target":       {file, Options{}, ErrUnsupported, "without the model"},
+		"another model":   {file, Options{Target: llama}, ErrShape, "the target is llama"},
+		"no embeddings":   {aloneFile(t, path, []string{"token_embd.weight"}), Options{Target: target}, ErrMissing, "token_embd.weight"},
+		"no norm":         {aloneFile(t, path, []string{"output_norm.weight"}), Options{Target: target}, ErrMissing, "output_norm.weight"},
+		"no projection":   {aloneFile(t, path, []string{"blk.4.nextn.eh_proj.weight"}), Options{Target: target}, ErrMissing, "eh_proj"},
+		"unknown tensor":  {aloneFile(t, path, nil, unknown), Options{Target: target}, ErrUnsupported, "attn_sinks"},
+		"part of a block": {aloneFile(t, path, []string{"blk.4.attn_k.weight"}), Options{Target: target}, ErrMissing, "blk.4.attn_k.weight"},
+	} {
+		if _, err := open(c.file, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "mtp-x.gguf") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestRefusedHeads: draft heads that are not supported are refused by name, with the reason.
+func TestRefusedHeads(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for arch, says := range map[string]string{"gemma4-assistant": "target's cache", "dflash": "blocks of tokens"} {
+		var b bytes.Buffer
+		if err := gguf.Write(&b, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err := New(context.Background(), rt, bytes.NewReader(b.Bytes()), int64(b.Len()), Options{Name: "head.gguf"})
+		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), arch) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", arch, err)
+		}
+	}
+}
