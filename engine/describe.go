@@ -20,13 +20,13 @@ type RecurrentSize struct {
 	Token  int64 // what the journal keeps of a token
 }
 
-// Most is the most that a session takes for its recurrent layers unless drafts are longer than 64 tokens: the state, copies to go back
-// to, and the journal.
-func (r RecurrentSize) Most() int64 {
+// Most is the most that a session with a budget of [SessionOptions].StateBytes takes for its recurrent layers unless drafts are longer
+// than 64 tokens: the state, copies to go back to, and the journal.
+func (r RecurrentSize) Most(budget int64) int64 {
 	if r.Layers == 0 {
 		return 0
 	}
-	copies := int64(1+nearPoints+sparePoints) + min(keptMost, keptBytes/max(1, r.State))
+	copies := 1 + nearPoints + sparePoints + keptPoints(budget, r.State)
 	return copies*r.State + journalTokens*r.Token
 }
 

@@ -58,8 +58,8 @@ const (
 	nearPoints    = 4                 // most points that the journal leads on from
 	sparePoints   = 2                 // most points whose memory is kept for others
 
-	// keptBytes is the memory for points further back, by which a session's beginning can be used again. They lie 256 tokens apart, or
-	// twice as many as often as is needed to stay within the budget.
+	// keptBytes is the memory for points further back, by which a session's beginning can be used again, unless
+	// SessionOptions.StateBytes says otherwise. They lie 256 tokens apart, or twice as many as often as is needed to stay within it.
 	keptBytes = 64 << 20
 	keptMost  = 64
 	keptStep  = 256
@@ -84,14 +84,25 @@ type recurrent struct {
 	points []point // ascending
 	spare  []point // whose memory is free
 	step   int     // tokens between points that the journal does not reach
+	most   int     // of those points
 
 	journal  [][]float32 // [layers][capacity][input]; token i is at i mod capacity
 	capacity int
 	from, n  int // the journal has the inputs of tokens from … from+n-1
 }
 
+// keptPoints is the most points further back than the journal, where states take size bytes and all copies may take budget; 0 is the
+// default budget.
+func keptPoints(budget, size int64) int64 {
+	n := keptBytes / max(1, size)
+	if budget != 0 {
+		n = budget/max(1, size) - nearPoints - sparePoints
+	}
+	return min(keptMost, max(0, n))
+}
+
 // newRecurrent is the state of an empty session; nil if the model's first layers have none.
-func (m *Model) newRecurrent(layers int) *recurrent {
+func (m *Model) newRecurrent(layers int, budget int64) *recurrent {
 	r := &recurrent{step: keptStep}
 	for i, l := range m.recurrent {
 		if l.layer < layers {
@@ -103,6 +114,7 @@ func (m *Model) newRecurrent(layers int) *recurrent {
 	if r.size == 0 {
 		return nil
 	}
+	r.most = int(keptPoints(budget, 4*int64(r.size)))
 	r.state = make([]float32, r.size)
 	r.grow(journalTokens)
 	return r
@@ -199,8 +211,7 @@ func (r *recurrent) reach(from int) {
 	}
 	r.n = max(0, r.n-(from-r.from))
 	r.from = from
-	most := min(keptMost, keptBytes/(4*r.size))
-	for near := r.thin(r.last(from-1) + 1); near > most; near = r.thin(near) {
+	for far := r.thin(r.last(from-1) + 1); far > r.most; far = r.thin(far) {
 		r.step *= 2
 	}
 }
@@ -251,7 +262,7 @@ func (r *recurrent) commit(start int, path []int32) {
 
 // fork is a copy for a session of the first n tokens, which is restorable.
 func (r *recurrent) fork(n int) *recurrent {
-	f := &recurrent{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, capacity: r.capacity, from: r.from, n: r.n}
+	f := &recurrent{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, most: r.most, capacity: r.capacity, from: r.from, n: r.n}
 	f.state = slices.Clone(r.state)
 	for i := range r.points {
 		r.points[i].shared = true

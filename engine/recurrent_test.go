@@ -122,7 +122,7 @@ func TestRecurrentWalk(t *testing.T) {
 		m := openRecipe(t, rt, name)
 		v := m.config.Vocab
 		rng := rand.New(rand.NewPCG(uint64(i), 8))
-		s := newSession(t, m, SessionOptions{})
+		s := newSession(t, m, SessionOptions{StateBytes: int64(i % 2)}) // every other one with the least memory
 		var text []int32
 		check := func(what string, got []float32, path []int32) { // got: the logits after the last tokens of text and path
 			t.Helper()
@@ -269,12 +269,17 @@ func (w wide) step(_ *tensor.Runtime, _ int, state, in, out []float32, _ *stepSc
 // TestRecurrentPoints: however a text is cut into passes, a session can be cut back by pointStep tokens, has points all over the
 // text, and keeps within its budget.
 func TestRecurrentPoints(t *testing.T) {
-	for _, size := range []int{1 << 10, 1 << 20, 1 << 24} {
+	for _, c := range []struct {
+		size   int
+		budget int64
+		most   int
+	}{{1 << 10, 0, 64}, {1 << 20, 0, 16}, {1 << 24, 0, 1}, {1 << 25, 0, 0}, {1 << 20, 40 << 20, 4}, {1 << 20, 28 << 20, 1}, {1 << 20, 1, 0}, {1 << 10, 1 << 40, 64}} {
+		size := c.size
 		l := loader{}
 		l.recur(0, wide{size})
 		m := &Model{recurrent: l.recurrent}
-		r := m.newRecurrent(1)
-		most := min(keptMost, keptBytes/(4*size))
+		r := m.newRecurrent(1, c.budget)
+		most, bound := c.most, m.Describe().Recurrent.Most(c.budget)
 		n, rng := 0, rand.New(rand.NewPCG(3, 3))
 		for n < 20000 {
 			tokens := []int{1, 1, 1, 5, 256, 100}[rng.IntN(6)]
@@ -297,6 +302,9 @@ func TestRecurrentPoints(t *testing.T) {
 			}
 			if len(r.points) > most+nearPoints || len(r.points)+len(r.spare) > most+nearPoints+sparePoints {
 				t.Fatalf("%d tokens: %d points and %d more, %d may be kept", n, len(r.points), len(r.spare), most)
+			}
+			if r.bytes() > bound+4*256 { // the journal of this test's long drafts
+				t.Fatalf("%d tokens: %d bytes, the bound is %d", n, r.bytes(), bound)
 			}
 			if !slices.IsSortedFunc(r.points, func(a, b point) int { return a.at - b.at }) {
 				t.Fatalf("points %d", at(r.points))

@@ -84,6 +84,10 @@ func (c *Scheduler) reserve(s *SharedSession, bytes int64) bool {
 		if c.evict() {
 			continue
 		}
+		if !c.recomputes() { // none gives up its memory for another, so waiting for it could last for ever
+			s.complete(Result{}, fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d", c.m.name, ErrKVBudget, c.used.Load(), bytes, c.o.KVBytes))
+			return false
+		}
 		if v := c.victim(s); v != nil {
 			v.drop()
 			c.stats.Preemptions++
@@ -173,7 +177,7 @@ func (c *Scheduler) goOn(s *SharedSession) bool {
 		return false
 	}
 	most := len(s.tokens)
-	if s.segment.Parents == nil {
+	if s.segment.Parents == nil && !s.gathers {
 		most += len(s.segment.Tokens) - s.rows
 	}
 	have := 0

@@ -157,8 +157,14 @@ func (s *SharedSession) advance(r Result, err error) {
 		s.complete(Result{}, errSchedulerClosed)
 	case err != nil:
 		s.complete(Result{}, err)
-	case s.left() == 0:
-		s.complete(r, nil)
+	default:
+		if s.gathers && len(r.Hidden.Layers) > 0 {
+			s.gathered = append(s.gathered, r.Hidden.Data...)
+			r.Hidden.Data = s.gathered
+		}
+		if s.left() == 0 {
+			s.complete(r, nil)
+		}
 	}
 }
 
@@ -249,8 +255,18 @@ func (c *Scheduler) take(s *SharedSession, n int) bool {
 	} else if g.Parents == nil {
 		at := s.session.Len() - len(s.tokens)
 		g.Tokens = g.Tokens[at : at+n]
+		if len(g.States) > 0 && n < len(s.segment.Tokens) {
+			size := len(g.States) / len(s.segment.Tokens)
+			g.States = g.States[at*size : (at+n)*size]
+		}
 		if at+n < len(s.segment.Tokens) {
-			g.Logits, g.Hidden, g.Layers = None, None, nil
+			g.Logits = None
+			if !s.gathers {
+				g.Hidden, g.Layers = None, nil
+			}
+		}
+		if s.gathers { // it may have given up its memory after some chunks
+			s.gathered = s.gathered[:min(len(s.gathered), at*c.m.config.HiddenSize*len(g.Layers))]
 		}
 	}
 	s.taken, s.chunked = true, s.long || s.missing() > 0

@@ -26,6 +26,8 @@ type SharedSession struct {
 
 	segment   Segment // submitted
 	rows      int     // of it, at its end, of which something is wanted
+	gathers   bool    // of a prompt's chunks the hidden states of all tokens are wanted: gathered
+	gathered  []float32
 	state     sharedState
 	taken     bool // in the pass that runs
 	long      bool // the submission is cut into chunks
@@ -279,11 +281,12 @@ func (s *SharedSession) begin(g Segment) error {
 	if err := s.cut(); err != nil {
 		return err
 	}
-	if s.rows = max(int(g.Logits), int(g.Hidden)); g.Logits == All || g.Hidden == All {
+	s.gathers, s.gathered = g.Parents == nil && g.Hidden == All && g.Logits != All, s.gathered[:0]
+	if s.rows = max(int(g.Logits), int(g.Hidden)); g.Logits == All || g.Hidden == All && !s.gathers {
 		s.rows = len(g.Tokens)
 	}
 	s.segment, s.abandoned = g, false
-	s.long = g.Parents == nil && g.States == nil && len(g.Tokens)-s.rows > shortRows
+	s.long = g.Parents == nil && len(g.Tokens)-s.rows > shortRows
 	if s.late && time.Since(s.expectAt) <= c.wait() {
 		s.late = false
 	}

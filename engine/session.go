@@ -18,6 +18,11 @@ type SessionOptions struct {
 	// itself (early exit, arXiv:2309.08168).
 	Layers int
 
+	// StateBytes is the most memory for copies of the states of recurrent layers at earlier points of the text, by which a session
+	// goes back without computing the text again. Six copies, by which drafts are taken back, are kept in any case
+	// ([RecurrentSize.Most]). 0 is those and 64 MB.
+	StateBytes int64
+
 	// NoCache recomputes the whole sequence in every pass. The logits are the same bit for bit; only
 	// the time differs. Tests use it to check that.
 	NoCache bool
@@ -68,6 +73,9 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if o.Layers == 0 {
 		o.Layers = c.Layers
 	}
+	if o.StateBytes < 0 {
+		return nil, fmt.Errorf("%s: %w: %d bytes for states", m.name, ErrUsage, o.StateBytes)
+	}
 	if o.NoCache && m.head != nil {
 		return nil, fmt.Errorf("%s: %w: a draft head without a cache", m.name, ErrUsage)
 	}
@@ -82,7 +90,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers), layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
+	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.

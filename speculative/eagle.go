@@ -2,6 +2,7 @@ package speculative
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/specgo/spec/engine"
@@ -151,7 +152,7 @@ func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engin
 			h.states = h.appendStates(h.states, s, i, columns)
 		}
 		if len(h.waiting) >= prefillChunk*h.width { // nothing has been drafted for long
-			return h.feed(ctx, h.text[h.cached+1:])
+			return h.spent(h.feed(ctx, h.text[h.cached+1:]))
 		}
 		return nil
 	}
@@ -164,7 +165,7 @@ func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engin
 	if h.cached >= len(h.text) {
 		return nil
 	}
-	return h.feed(ctx, h.text[h.cached+1:])
+	return h.spent(h.feed(ctx, h.text[h.cached+1:]))
 }
 
 func (h *head) appendStates(dst []float32, s engine.HiddenStates, row int, columns []int) []float32 {
@@ -189,6 +190,15 @@ func (h *head) accept(path []int32) {
 		take(i + 1)
 	}
 	h.fed = h.fed[:0]
+}
+
+// spent ends drafting for this text where there is no more memory for the head's cache: the text goes on without. Other errors stay.
+func (h *head) spent(err error) error {
+	if errors.Is(err, engine.ErrKVBudget) {
+		h.lost = true
+		return nil
+	}
+	return err
 }
 
 // feed computes positions from the first that is not cached on: tokens are those that come after them.
@@ -262,12 +272,12 @@ func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) 
 	if len(h.nodes) == 0 { // the target's states of what was accepted
 		if written-1-h.cached > prefillChunk {
 			if err := h.feed(ctx, path[h.cached+1:written-1]); err != nil {
-				return nil, err
+				return nil, h.spent(err)
 			}
 		}
 		r, err := h.step(ctx, path[h.cached+1:written], h.waiting, true, true)
 		if err != nil {
-			return nil, err
+			return nil, h.spent(err)
 		}
 		h.advance(written - 1 - h.cached)
 		h.keep(-1, path[written-1], r.Hidden.Row(r.Hidden.Rows()-1))
@@ -296,7 +306,7 @@ func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) 
 		}
 		r, err := h.step(ctx, branch[same:to], h.pass, false, true)
 		if err != nil {
-			return nil, err
+			return nil, h.spent(err)
 		}
 		for i := range to - same {
 			next := h.child(node, branch[same+i])

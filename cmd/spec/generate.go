@@ -74,6 +74,7 @@ func (g *generate) flags() []flag {
 	list := g.modelFlags.flags()
 	list = append(list, intFlag("-c, --ctx-size", &g.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"))
 	list = append(list, g.cache.flags()...)
+	list = append(list, stateFlag(&g.stateBytes))
 	list = append(list, switchFlag("--no-kv-cache", &g.noCache, true, "recompute the whole sequence for every token: the same text, slowly"))
 	list = append(list, g.prompt.flags("the prompt")...)
 	list = append(list,
@@ -180,7 +181,7 @@ func (g *generate) check() error {
 
 // sessionOptions are those of the target's session.
 func (g *generate) sessionOptions(m *engine.Model) (o engine.SessionOptions, err error) {
-	o = engine.SessionOptions{NoCache: g.noCache}
+	o = engine.SessionOptions{NoCache: g.noCache, StateBytes: g.stateBytes}
 	if o.KV, err = g.cache.kvType(); err != nil {
 		return o, err
 	}

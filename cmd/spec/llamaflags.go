@@ -17,6 +17,14 @@ func (k *kvFlags) flags() []flag {
 	}
 }
 
+// stateFlag bounds the memory of a session's recurrent layers.
+func stateFlag(p *int64) flag {
+	return valueFlag("--state-memory", "SIZE", "most bytes of a sequence's copies of recurrent state, by which a text that changes is not computed anew, as in 256M; spec inspect names the least (default: that and 64M)", func(v string) (err error) {
+		*p, err = byteSize(v)
+		return err
+	})
+}
+
 // kvType is the cache type that the flags ask for.
 func (k *kvFlags) kvType() (string, error) {
 	const standard = "f16"

@@ -152,7 +152,7 @@ func summarize(f *gguf.File) *summary {
 
 // memory is what a session takes.
 func (s *summary) memory(d *engine.Description) {
-	s.KVBytes, s.StateBytes, s.StateMost = 0, d.Recurrent.State, d.Recurrent.Most()
+	s.KVBytes, s.StateBytes, s.StateMost = 0, d.Recurrent.State, d.Recurrent.Most(0)
 	for _, c := range d.Caches {
 		bytes, err := c.Bytes("f16")
 		if err != nil {
