@@ -254,14 +254,16 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 			m.ends = append(m.ends, id)
 		}
 	}
-	o := engine.SessionOptions{Context: m.context, KV: s.o.KV}
+	o := engine.SessionOptions{Context: m.context, KV: s.o.KV, StateBytes: s.o.StateBytes}
 	m.target = s.newShared(got.Target, o)
 	if got.Draft != nil {
 		own := got.Draft.Tokenizer()
 		if own == nil {
 			return nil, errors.New("the draft model's file has no tokenizer, so nothing shows what its tokens mean")
 		}
-		m.foreign = m.tok.Compatible(own)
+		if m.foreign = m.tok.Compatible(own); m.foreign != nil && got.Draft.Head() != nil {
+			return nil, fmt.Errorf("the draft head is for another model: %w", m.foreign)
+		}
 		o.Context = min(m.context, got.Draft.Config().Context)
 		if m.foreign != nil {
 			o.Context = got.Draft.Config().Context // its tokens are others

@@ -27,6 +27,8 @@ type Options struct {
 	// KVBytes bounds the memory of keys and values, of each target and of each draft by itself; a sequence that finds none is
 	// computed again later, with the same text. 0 is no bound but Parallel sequences of Context tokens and as many kept ones.
 	KVBytes int64
+	// StateBytes bounds the copies of recurrent layers' states that a sequence keeps, as engine.SessionOptions has it.
+	StateBytes int64
 	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate; 0 is
 	// the engine's choice, 2.
 	PromptDelay float64
@@ -88,7 +90,7 @@ type Entry struct {
 // Model is a loaded model with its draft.
 type Model struct {
 	Target *engine.Model
-	Draft  *engine.Model // nil: none
+	Draft  *engine.Model // a draft model, or a draft head for Target: EAGLE-3, or its own MTP block; nil: none
 
 	Template string   // the chat template; "" is that of the target's file
 	Stops    []string // texts that end an answer under Template, which are no tokens
@@ -132,7 +134,7 @@ func (o *Options) check() error {
 	for _, n := range []struct {
 		name string
 		n    int64
-	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)}, {"MaxBody", o.MaxBody},
+	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {"StateBytes", o.StateBytes}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)}, {"MaxBody", o.MaxBody},
 		{"BodyTimeout", int64(o.BodyTimeout)}, {"WriteTimeout", int64(o.WriteTimeout)}, {"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
 		if n.n < 0 {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)

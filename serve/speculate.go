@@ -12,7 +12,7 @@ import (
 
 // Names that [Speculation] and requests use. The default comes first.
 var (
-	drafterNames  = []string{"tree", "splice", "model", "ngram", "suffix", "early-exit", "reencode", "intersect", "none"}
+	drafterNames  = []string{"tree", "splice", "model", "eagle", "eagle-tree", "mtp", "ngram", "suffix", "early-exit", "reencode", "intersect", "none"}
 	scheduleNames = []string{"auto", "constant", "heuristic", "dynamic"}
 	verifierNames = []string{"greedy", "match", "rejection", "block", "stairs"}
 )
@@ -66,9 +66,16 @@ func (m *loaded) speculation(s Speculation, temperature float32) (Speculation, *
 		if m.foreign != nil {
 			return s, badField(at+"drafter", "%s needs a draft model of the same vocabulary; reencode and intersect do not", s.Drafter)
 		}
+	case "eagle", "eagle-tree", "mtp":
+		if head := m.Draft.Head(); head == nil || head.FirstToken != (s.Drafter == "mtp") {
+			return s, badField(at+"drafter", "%s needs a draft head of that kind, and %s has none", s.Drafter, m.name)
+		}
 	case "reencode", "intersect":
 		if m.Draft == nil {
 			return s, badField(at+"drafter", "%s needs a draft model, and %s has none", s.Drafter, m.name)
+		}
+		if m.Draft.Head() != nil {
+			return s, badField(at+"drafter", "%s needs a draft model, and %s has a draft head, which knows its tokens only", s.Drafter, m.name)
 		}
 	}
 	if s.Schedule == "" {
@@ -142,6 +149,10 @@ func (m *loaded) newDrafter(ctx context.Context, s Speculation) (d speculative.D
 		d = speculative.Splice(seq, speculative.TreeOptions{})
 	case "model":
 		d = speculative.Model(seq)
+	case "eagle", "mtp":
+		d = speculative.Eagle(seq, speculative.EagleOptions{})
+	case "eagle-tree":
+		d = speculative.Eagle(seq, speculative.EagleOptions{Tree: true, Sources: []speculative.CandidateSource{speculative.SuffixSource(speculative.SuffixOptions{})}})
 	case "reencode":
 		d = speculative.Reencode(seq, both)
 	case "intersect":

@@ -95,7 +95,7 @@ func (h *head) attendTo(target Sequence) {
 		return
 	}
 	switch c := m.Model().Config(); c.Architecture {
-	case "qwen35", "qwen35moe", "qwen3next":
+	case "qwen35", "qwen35moe", "gemma4":
 		for i, k := range h.layers {
 			if k == c.Layers {
 				h.layers[i] = engine.FinalNorm

@@ -34,6 +34,7 @@ type generate struct {
 	prompt        promptFlags
 	cache         kvFlags
 	context       int
+	stateBytes    int64
 	noCache       bool
 	displayPrompt bool
 	noDisplay     bool

@@ -39,6 +39,7 @@ type serving struct {
 	dir     string
 	memory  int64
 	kvBytes int64
+	states  int64
 	aliases []string
 	threads int
 	weights string
@@ -149,7 +150,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		queue = -1 // the option takes 0 for its default
 	}
 	o := serve.Options{
-		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
+		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
 		MaxBody: s.maxBody, BodyTimeout: seconds(s.timeout), WriteTimeout: seconds(s.timeout), RequestTime: seconds(s.requestTimeout),
 		Keys: keys, Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
 		Speculation: serve.Speculation{Drafter: s.drafter, Schedule: s.schedule, Verify: s.verify, Max: s.draftMax, Min: s.draftMin},

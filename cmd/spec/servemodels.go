@@ -28,12 +28,23 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	m = &serve.Model{Target: target, Close: target.Close}
 	if f.draft != "" || f.target == "" {
-		draft, err := flags.openDraft(ctx, p, rt, target, f.draft, "draft", testdata.Draft())
+		what, embedded := "draft", testdata.Draft()
+		if headDrafters[s.drafter] != nil {
+			what, embedded = "head", testdata.Head()
+		}
+		draft, err := flags.openDraft(ctx, p, rt, target, f.draft, what, embedded)
 		if err != nil {
 			target.Close()
 			return nil, err
 		}
 		m.Draft, m.Close = draft, func() { target.Close(); draft.Close() }
+	} else if target.HasMTP() {
+		head, err := flags.openMTP(ctx, p, rt, target)
+		if err != nil {
+			target.Close()
+			return nil, err
+		}
+		m.Draft, m.Close = head, func() { target.Close(); head.Close() }
 	}
 	if f.target == "" && s.schedule == "" && s.drafter == "" { // so small that auto would stop drafting: the pair shows drafts at work
 		m.Speculation = serve.Speculation{Drafter: "model", Schedule: "heuristic"}
@@ -125,7 +136,7 @@ func (s *serving) flags() []flag {
 		choiceFlag("--weights", &s.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
 		intFlag("-c, --ctx-size", &s.context, 0, math.MaxInt32, "most tokens of a prompt with its answer, for each request (default 0: the model's)"),
 	}
-	list = append(list, s.cache.flags()...)
+	list = append(append(list, s.cache.flags()...), stateFlag(&s.states))
 	list = append(list,
 		textFlag("--host", &s.host, "ADDRESS", "address to listen on (default 127.0.0.1; others need an API key)"),
 		intFlag("--port", &s.port, 0, 65535, "port to listen on (default 8080; 0: a free one)"),
