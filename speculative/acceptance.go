@@ -9,7 +9,8 @@ const (
 	promiseWeight   = 8.0 // trials that the drafter's confidence, read as promise does, is worth
 	doubt           = 0.6 // nothing is believed to be more certain than 1 - doubt/(trials+doubtTrials) before there is evidence
 	doubtTrials     = 4.0
-	depthGroups     = 3 // tokens at depth 1, 2 and further down are counted separately
+	virtualTrials   = 2.0 // independent trials for each that is remembered: sums that forget by 1 % vary as those of twice as many trials
+	depthGroups     = 3   // tokens at depth 1, 2 and further down are counted separately
 	maxAcceptance   = 0.99
 	followWeight    = 3.0   // trials that the acceptance of first tokens is worth for further ones
 	followKeep      = 0.995 // share of what is known of further tokens that is kept from round to round
@@ -70,7 +71,19 @@ func (l *laneAcceptance) chance(d *Draft, i int) float64 {
 	c := d.Confidence[i]
 	prior := min(maxAcceptance, promise(c)*l.all.p()/l.promised.p())
 	bin := chanceBin(c)
-	return min(l.deepBins[depthGroup(d.ownDepth(i))][bin].after(l.bins[bin].after(prior)), 1-doubt/(l.all.trials-promiseWeight+2+doubtTrials))
+	p := l.deepBins[depthGroup(d.ownDepth(i))][bin].after(l.bins[bin].after(prior))
+	return min(l.given(p, d.ownDepth(i)-1), 1-doubt/(l.all.trials-promiseWeight+2+doubtTrials))
+}
+
+// given is the probability that a token is accepted, given that so many tokens before it in the draft are: each of them counts as one more
+// success. (Of a Beta distribution the mean of p^k is greater than the k-th power of the mean: where little is known, long drafts are worth more
+// than the mean acceptance says.)
+func (l *laneAcceptance) given(p float64, before int) float64 {
+	if l.ranked || l.calibrated {
+		return p
+	}
+	n := float64(virtualTrials * l.all.trials)
+	return (float64(p*n) + float64(before)) / (n + float64(before))
 }
 
 func depthGroup(depth int) int { return min(depth, depthGroups) - 1 }

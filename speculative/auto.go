@@ -90,6 +90,9 @@ func (a *auto) Length(int) int {
 		return 0
 	}
 	a.requested = min(a.requested, 2*longest+unknownLength) // the price of a length that is not known is bounded
+	if !priced {
+		a.requested = min(a.requested, a.cost.trusted())
+	}
 	a.rate = a.bestRate()
 	for lane := range a.lanes {
 		if a.starts(lane, a.forced) {
@@ -172,14 +175,15 @@ func (a *auto) starts(lane, tokens int) bool {
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached
 // with probability reach and takes step seconds to draft.
 func (a *auto) worth(lane, k int, reach, step float64) bool {
-	next, later := a.acceptance.lanes[lane].next(), a.cost.nextStep(lane)
+	l, later := &a.acceptance.lanes[lane], a.cost.nextStep(lane)
+	next, depth := l.next(), len(a.reach)
 	tokens, draft, base := 0.0, step, a.cost.pass(k)
 	for i := 1; i <= lookAhead; i++ {
 		tokens += reach
 		if tokens > float64(a.rate*(a.cost.pass(k+i)-base+draft)) {
 			return true
 		}
-		reach = float64(reach * next)
+		reach = float64(reach * l.given(next, depth+i))
 		draft += later
 	}
 	return false
@@ -265,6 +269,9 @@ func (a *auto) Observe(r *Round) {
 		led[lane] = true
 		before := r.Draft.Parent(i)
 		if before >= 0 && !slices.Contains(r.Path, int32(before)) {
+			if lead && !r.Draft.isForced(before) { // what other drafters drafted before it was wrong
+				a.acceptance.lanes[lane].lead.add(0)
+			}
 			continue
 		}
 		accepted := slices.Contains(r.Path, int32(i))

@@ -173,6 +173,127 @@ func TestCostModel(t *testing.T) {
 	near("what is no time", c.pass(2), 2*curve(2), 0.05)
 }
 
+// The machine's speed halves in the pass that is the first of its length. The next pass, of a known length, tells that it was the speed:
+// the length is not taken for twice as expensive, and the schedule asks for a known length there.
+func TestSpeedChangesWithNewLength(t *testing.T) {
+	curve := func(k int) float64 { return 0.020 + 0.0005*float64(k) }
+	learned := func() *costModel {
+		c := &costModel{}
+		for i := range 30 {
+			c.verified([]int{0, 2, 4}[i%3], curve([]int{0, 2, 4}[i%3]), i+1)
+		}
+		return c
+	}
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 0.08*want {
+			t.Errorf("%s: %.4f s, want %.4f", what, got, want)
+		}
+	}
+	c := learned()
+	if c.trusted() != maxVerify {
+		t.Errorf("drafts of at most %d tokens although nothing was unexpected", c.trusted())
+	}
+	c.verified(20, 2*curve(20), 31)
+	if c.trusted() != 4 {
+		t.Errorf("after an unexpected length, drafts of at most %d tokens, want the longest known length, 4", c.trusted())
+	}
+	c.verified(4, 2*curve(4), 32)
+	near("half the speed", c.pass(4), 2*curve(4))
+	near("half the speed, plain", c.pass(0), 2*curve(0))
+	near("the new length, from the others", c.pass(20), 2*curve(20))
+	for i := range 3 {
+		c.verified(2, curve(2), 33+i)
+	}
+	near("full speed again", c.pass(20), curve(20))
+
+	c = learned() // it is the length that is expensive
+	c.verified(20, 3*curve(20), 31)
+	c.verified(4, curve(4), 32)
+	near("an expensive length", c.pass(20), 3*curve(20))
+	near("the others", c.pass(4), curve(4))
+	if c.trusted() != maxVerify {
+		t.Errorf("drafts of at most %d tokens although the length was confirmed", c.trusted())
+	}
+}
+
+// A known length that was measured at another speed is corrected when it is off twice, though the others are as expected; a single time is an
+// interruption.
+func TestLengthIsCorrected(t *testing.T) {
+	c := &costModel{}
+	for i := range 60 {
+		k, slow := []int{0, 5, 9}[i%3], 1.0
+		if k == 9 {
+			slow = 2
+		}
+		c.verified(k, slow*(0.020+0.0005*float64(k)), i+1)
+	}
+	right := 0.020 + 0.0005*9
+	for i, want := range []float64{2 * right, right} {
+		c.verified(9, right, 61+4*i)
+		for j := range 3 {
+			c.verified(5, 0.0225, 62+4*i+j)
+		}
+		if got := c.pass(9); math.Abs(got-want) > 0.08*want {
+			t.Errorf("after %d passes at the right time: %.4f s, want %.4f", i+1, got, want)
+		}
+	}
+	if got := c.pass(5); math.Abs(got-0.0225) > 0.002 {
+		t.Errorf("the others: %.4f s", got)
+	}
+	for i, x := range []struct { // twice the machine halves its speed in a pass of this length, and not the length is corrected
+		k    int
+		slow float64
+	}{{9, 2}, {5, 2}, {5, 2}, {5, 1}, {5, 1}, {5, 1}, {9, 2}, {5, 2}, {5, 2}} {
+		c.verified(x.k, x.slow*(0.020+0.0005*float64(x.k)), 70+i)
+	}
+	if got := c.pass(9) / c.pass(5); math.Abs(got-right/0.0225) > 0.08 {
+		t.Errorf("after changes of speed the length takes %.2f times as long as the other, want %.2f", got, right/0.0225)
+	}
+}
+
+// A drafter whose tokens follow those of another is worth drafting as often as the text reaches its first one, not only as often as that is right
+// where the text does.
+func TestLeadCountsWhatIsReached(t *testing.T) {
+	a := Auto(AutoOptions{}).(*auto)
+	a.lanes = 2
+	for range 40 {
+		r := &Round{Draft: &Draft{vocab: 100}, Requested: 4}
+		r.Draft.alloc(8)
+		r.Draft.reset(8, 8, 8)
+		r.Draft.AddChild(-1, 1, 0.5, nil)
+		r.Draft.lane = 1
+		r.Draft.AddChild(0, 2, 0.5, nil) // right, but the text does not reach it
+		a.Observe(r)
+	}
+	if p := a.acceptance.lanes[1].first(); p > 0.1 {
+		t.Errorf("the second drafter's first token is said to be accepted with probability %.2f, and never was", p)
+	}
+}
+
+// Where little is known, several accepted tokens make the next one likelier; where much is known, hardly.
+func TestAcceptanceGivenEarlierTokens(t *testing.T) {
+	a := &acceptanceModel{}
+	a.reset()
+	l := &a.lanes[0]
+	if p := l.given(0.5, 0); p != 0.5 {
+		t.Errorf("without tokens before: %v", p)
+	}
+	if few := l.given(0.5, 8); math.Abs(few-2./3) > 1e-12 { // 8 of 16 trials, and 8 more successes
+		t.Errorf("eight tokens before, of %v trials: %v", l.all.trials, few)
+	}
+	for range 1000 {
+		l.all.add(0.5)
+	}
+	if many := l.given(0.5, 8); many < 0.5 || many > 0.53 {
+		t.Errorf("eight tokens before, many trials: %v", many)
+	}
+	l.calibrated = true
+	if p := l.given(0.5, 8); p != 0.5 {
+		t.Errorf("a drafter that knows: %v", p)
+	}
+}
+
 // P3 in virtual time: a drafter that is never right costs little, whatever the machine, in one long text and in
 // short ones that each begin anew.
 func TestUselessDraftsCostLittle(t *testing.T) {

@@ -19,6 +19,7 @@ const (
 	doubtful      = 3     // measurements up to which a length is forgotten that was not used for doubtfulAge rounds
 	doubtfulAge   = 48
 	farLength     = 0.15 // lengths less certain than this are taken as measured at first
+	oddLength     = 0.25 // logarithm by which the first pass of a length must be off for the next pass to tell whether the speed changed
 	forgetShare   = 0.02 // of the time may go into measuring lengths again
 	unknownSlope  = 0.02 // time of one more token, relative to a pass, where one length is known
 
@@ -34,6 +35,8 @@ type costModel struct {
 	speed, speedVar float64 // logarithm
 	age             float64 // seconds since a length was forgotten
 	jump            float64 // how far the last pass was off, if it was cut
+	odd             int     // length whose first pass was the last one, if that was far from what was expected; 0: none
+	oddOff          float64 // how far
 	length          [maxVerify]lengthCost
 	curve           [maxVerify]float64 // seconds, all lengths; rises with k
 	round           int                // of the last pass
@@ -45,8 +48,9 @@ type costModel struct {
 // lengthCost is the time of one length: the logarithm of seconds at speed 0, and its variance.
 type lengthCost struct {
 	log, variance float64
-	n             int // measurements
-	seen          int // round of the last one
+	n             int     // measurements
+	seen          int     // round of the last one
+	off           float64 // how far its last pass was off, if that was taken for an interruption
 }
 
 // given sets a measured curve: seconds[i] for lengths[i] tokens in a pass.
@@ -77,7 +81,12 @@ func (c *costModel) verified(k int, seconds float64, round int) {
 	x, l := math.Log(seconds), &c.length[k]
 	c.speedVar += speedDrift * speedDrift
 	c.age += seconds
+	odd := c.odd
+	c.odd = 0
 	if unsure := c.unsure(k); l.n == 0 && unsure > farLength {
+		if off := x - math.Log(c.curve[k]); c.known && k > 0 && math.Abs(off) > oddLength {
+			c.odd, c.oddOff = k, off
+		}
 		*l = lengthCost{log: x - c.speed, variance: passNoise*passNoise + c.speedVar}
 		if !c.known {
 			c.speedVar = passNoise * passNoise
@@ -88,7 +97,12 @@ func (c *costModel) verified(k int, seconds float64, round int) {
 		} else {
 			l.variance += float64(lengthDrift * lengthDrift * float64(round-l.seen))
 		}
-		c.filter(l, x-c.speed-l.log)
+		off := x - c.speed - l.log
+		if odd > 0 && odd != k && off*c.oddOff > 0 && math.Abs(off) > outlier*math.Sqrt(c.speedVar+l.variance+float64(passNoise*passNoise)) {
+			// Not that length was unexpected, but the machine's speed changed with it.
+			c.length[odd], c.jump = lengthCost{}, off
+		}
+		c.filter(l, off)
 	}
 	l.n, l.seen, c.known, c.round = l.n+1, round, true, round
 	c.forget(round)
@@ -124,14 +138,21 @@ func (c *costModel) filter(l *lengthCost, off float64) {
 	bound := outlier * math.Sqrt(total)
 	switch {
 	case math.Abs(off) <= bound:
-		c.jump = 0
+		c.jump, l.off = 0, 0
 	case c.jump*off > 0: // twice in a row: not an interruption but another speed
 		c.speedVar, c.jump = c.speedVar+float64(off*off), 0
+		for i := range c.length {
+			c.length[i].off = 0
+		}
 		total = c.speedVar + l.variance + passNoise*passNoise
+	case l.off*off > 0: // again, though other lengths were as expected: the length was measured when the speed had just changed
+		l.log, l.variance, l.off, c.jump = float64(l.log+off), float64(passNoise*passNoise)+c.speedVar, 0, 0
+		return
 	default:
-		c.jump = off
+		c.jump, l.off = off, off
 		return
 	}
+	l.off = 0
 	c.speed += float64(c.speedVar / total * off)
 	l.log += float64(l.variance / total * off)
 	c.speedVar -= c.speedVar * c.speedVar / total
@@ -151,6 +172,20 @@ func (c *costModel) forget(round int) {
 	if oldest > 0 && c.curve[oldest] <= forgetShare*c.age {
 		c.length[oldest], c.age = lengthCost{}, 0
 	}
+}
+
+// trusted is the longest draft that may be made after one whose time was unexpected: a shorter one, of a length that was measured. If that
+// is off too, the machine's speed changed.
+func (c *costModel) trusted() int {
+	if c.odd == 0 {
+		return maxVerify
+	}
+	for k := c.odd - 1; k > 0; k-- {
+		if c.length[k].n > 0 {
+			return k
+		}
+	}
+	return 0
 }
 
 // longest is the longest length that is known.

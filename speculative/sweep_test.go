@@ -268,8 +268,8 @@ func (c *costCurve) least() (warm, fresh float64) {
 }
 
 // Auto against the best constant length of a sweep, in virtual time on measured machines: acceptance from 0.1 to 0.95,
-// constant or changing along the text, known to the drafter or not, drafts cheap and expensive. The bounds hold for the mean
-// over a machine's cases; a single case, whose best length is the luckiest of 14 over some 1,000 rounds, may be lower.
+// constant or changing along the text, known to the drafter or not, drafts cheap and expensive. Warm, the bounds hold for each
+// case; begun anew for the mean over a machine's cases: where a text is three to five rounds, the first ones are shorter than they should be.
 func TestAutoOnMachines(t *testing.T) {
 	if !testing.Short() {
 		t.Parallel()
@@ -321,7 +321,7 @@ func TestAutoOnMachines(t *testing.T) {
 		if mean < least || meanFresh < leastFresh {
 			t.Errorf("%s: auto has %.3f of the best constant length's speed, begun anew %.3f", c.name, mean, meanFresh)
 		}
-		if worst < least-0.06 || worstFresh < leastFresh-0.07 {
+		if worst < least || worstFresh < leastFresh-0.05 {
 			t.Errorf("%s: auto has %.3f of the best constant length's speed (%s), begun anew %.3f (%s)", c.name, worst, at, worstFresh, atFresh)
 		}
 	}

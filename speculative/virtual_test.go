@@ -121,7 +121,7 @@ func TestAutoOnText(t *testing.T) {
 				}
 				t.Logf("temperature %.1f, %-22s %-16s best constant %2d; auto %.3f of it, begun anew %.3f", s.Temperature, c.name, drafter.name, length, best/warm, both/fresh)
 				sum, sumFresh, cases = sum+math.Log(best/warm), sumFresh+math.Log(both/fresh), cases+1
-				if best/warm < least-0.03 || both/fresh < leastFresh-0.03 {
+				if best/warm < least-0.01 || both/fresh < leastFresh-0.01 {
 					t.Errorf("temperature %.1f, %s, %s: auto has %.3f of the best constant length's speed, begun anew %.3f", s.Temperature, c.name, drafter.name, best/warm, both/fresh)
 				}
 				if drafter.merged {
@@ -134,10 +134,7 @@ func TestAutoOnText(t *testing.T) {
 			sim.keep = func() Drafter { return Merge(Model(model(0.01)), NGram(NGramOptions{}), Model(model(0.25))) }
 			merged := sim.run(t, nil, auto, true)
 			t.Logf("temperature %.1f, %-22s %-16s auto %.3f of the best drafter alone", s.Temperature, c.name, "merged", alone/merged)
-			if c.changes() {
-				least -= 0.04 // three drafters' costs change at once
-			}
-			if alone/merged < least-0.01 {
+			if alone/merged < 0.97 {
 				t.Errorf("temperature %.1f, %s: merged drafters have %.3f of the speed of the best alone", s.Temperature, c.name, alone/merged)
 			}
 		}
