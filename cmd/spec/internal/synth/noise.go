@@ -107,8 +107,9 @@ func constant(word uint32) *pattern {
 }
 
 var (
-	ones  = constant(0x3f800000) // 1.0
-	zeros = constant(0)
+	ones      = constant(0x3f800000) // 1.0
+	zeros     = constant(0)
+	minusOnes = constant(0xbf800000)
 )
 
 // fill writes the bytes [at, at+len(p)) of an endless tensor.

@@ -14,7 +14,7 @@ import (
 // Shape is the hyperparameters of a model.
 type Shape struct {
 	Name         string // lower case
-	Architecture string // llama, qwen3, qwen3moe, gemma3, phi3, granite or gpt2
+	Architecture string // llama, qwen3, qwen3moe, qwen35, gemma3, phi3, granite or gpt2
 	Context      int    // tokens
 	Vocab        int    // tokens
 	HiddenSize   int    // of the residual stream
@@ -68,6 +68,8 @@ var shapes = []Shape{
 	{"phi-4-mini", "phi3", 4096, 200064, 3072, 32, 24, 8, 8192, true, 10000, 0, 96, 0, 0},
 	// Granite 4.0 1B, dense (ibm-granite/granite-4.0-1b)
 	{"granite-4-1b", "granite", 131072, 100352, 2048, 40, 16, 4, 4096, true, 10000000, 0, 0, 0, 0},
+	// Qwen 3.5 0.8B, its text model without the MTP block (text_config of Qwen/Qwen3.5-0.8B)
+	{"qwen3.5-0.8b", "qwen35", 262144, 248320, 1024, 24, 8, 2, 3584, true, 10000000, 256, 64, 0, 0},
 	// GPT-2 (openai-community/gpt2)
 	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0},
 }
@@ -194,6 +196,12 @@ func Random(s Shape, typ string) (*File, error) {
 				list = append(list, matrix(b+"ffn_gate.weight", s.FeedForward, s.HiddenSize), matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize))
 			}
 			list = append(list, matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
+		}
+	case "qwen35":
+		kvs = append(kvs, s.rmsKeys()...)
+		kvs = append(kvs, deltaKeys()...)
+		for l := range s.Layers {
+			list = append(list, s.qwen35Block(l, matrix)...)
 		}
 	case "gpt2":
 		kvs = append(kvs, gguf.KV{Key: "gpt2.attention.layer_norm_epsilon", Value: float32(1e-5)})

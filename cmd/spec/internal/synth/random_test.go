@@ -45,7 +45,7 @@ func TestRandom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	for _, arch := range []string{"llama", "gpt2"} {
+	for _, arch := range []string{"llama", "gpt2", "qwen35"} {
 		for _, typ := range Types() {
 			f, err := Random(tiny(arch), typ)
 			if err != nil {
@@ -73,6 +73,7 @@ func TestParameters(t *testing.T) {
 		"smollm2-1.7b": 1711376384, "tinyllama-1.1b": 1100048384, "mistral-7b": 7248023552, "gpt2-124m": 124439808,
 		"qwen3-0.6b": 596049920, "qwen3-1.7b": 1720574976, "qwen3-4b": 4022468096, "gemma-3-1b": 999885952, "phi-4-mini": 3836021760,
 		"qwen3-30b-a3b": 30532122624,
+		"qwen3.5-0.8b":  752393024, // without the vision tower and the MTP block
 	} {
 		s, err := FindShape(name)
 		if err != nil {
