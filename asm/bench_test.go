@@ -94,3 +94,35 @@ func BenchmarkAttention(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkScans: a head of Qwen 3.5 0.8B (128 keys and values), and of Granite 4 H (state 128, 64 numbers), 1 and 4 tokens at once.
+func BenchmarkScans(b *testing.B) {
+	r := newRand(1)
+	numbers := func(n int) []float32 {
+		x := make([]float32, n)
+		normal(r, x, 0.01)
+		return x
+	}
+	state, x, out := numbers(128*128), numbers(4*384), make([]float32, 4*128)
+	each := []float32{0.9, 0.9, 0.9, 0.9}
+	for _, name := range Available() {
+		k, err := Select(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, tokens := range []int{1, 4} {
+			delta := &DeltaTokens{Out: out, OutStride: 128, Q: x, K: x[128:], V: x[256:], Stride: 384, Decay: each, Beta: each, Scale: 1, Tokens: tokens}
+			mamba := &Mamba2Tokens{Out: out, OutStride: 64, X: x, B: x[64:], C: x[192:], Stride: 320, Step: each, Decay: each, Skip: 1, Tokens: tokens}
+			b.Run(fmt.Sprintf("delta/%s/%d", name, tokens), func(b *testing.B) {
+				for b.Loop() {
+					k.DeltaScan(state, 128, 128, delta)
+				}
+			})
+			b.Run(fmt.Sprintf("mamba2/%s/%d", name, tokens), func(b *testing.B) {
+				for b.Loop() {
+					k.Mamba2Scan(state[:128*64], 128, 64, mamba)
+				}
+			})
+		}
+	}
+}

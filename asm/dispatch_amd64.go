@@ -40,6 +40,8 @@ func avx2() Kernels {
 	k.ArgMax, k.Finite = argMax256, finite256
 	k.Gumbel, k.MaxHash = gumbel256, maxHash256
 	k.ReadSum = readSumAVX2
+	k.Divide, k.Conv = divideAVX2, convOf(convAVX2)
+	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanAVX2, nil, 0), mamba2ScanOf(mamba2ScanAVX2, nil, 0)
 	k.Scores[KVF16] = scoresOf(scoresF16AVX2, KVF16, 6)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX2, KVF32, 6)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX2, KVQ8_0, 6)
@@ -74,6 +76,7 @@ func avx512() Kernels {
 	clear(k.Pass[:])
 	k.Exp, k.ExpSum, k.SiLUMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, geluAVX512
 	k.ReadSum = readSumAVX512
+	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanAVX2, deltaScanAVX512, 4), mamba2ScanOf(mamba2ScanAVX2, mamba2ScanAVX512, 4)
 	k.Scores[KVF16] = scoresOf(scoresF16AVX512, KVF16, 8)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX512, KVF32, 8)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX512, KVQ8_0, 8)

@@ -80,6 +80,9 @@ type Kernels struct {
 	// Blend: dst[i] = fma(dst[i], a, x[i]*b).
 	Blend func(dst, x []float32, a, b float32)
 
+	// Divide: x[i] = x[i] / d.
+	Divide func(x []float32, d float32)
+
 	// SiLUMul: dst[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i]. dst may be gate or up.
 	SiLUMul func(dst, gate, up []float32)
 
@@ -126,4 +129,26 @@ type Kernels struct {
 	// Values: for r < rows, d < dim, j = from .. to-1 ascending: o[r*dim+d] = fma(p[r*Page+j], v[j][d], o[r*dim+d]).
 	// o is [rows][dim] and is added to, p is [rows][Page], v one page of V.
 	Values [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int)
+
+	// Conv is a causal convolution over time with a filter for each channel: out[t][c] = sum over i of w[i][c]*x[t+i][c], by fma from +0,
+	// i ascending. w is [taps][channels], out [tokens][channels], x [taps-1+tokens][channels].
+	Conv func(out, x, w []float32, channels int)
+
+	// DeltaScan is the gated delta rule (Yang et al. 2024, arXiv:2412.06464) of one head, token by token:
+	//
+	//	u[j] = sum over i of k[i]*state[i][j]
+	//	u[j] = (v[j] - u[j]*decay)*beta
+	//	state[i][j] = fma(state[i][j], decay, u[j]*k[i])
+	//	out[j] = (sum over i of q[i]*state[i][j])*scale
+	//
+	// Sums run by fma from +0, i ascending. state is [keys][values], in panels of 16 values ([values/16][keys][16]), of which the last one is
+	// narrower if values is not a multiple of 16. out shares no memory with what is read.
+	DeltaScan func(state []float32, keys, values int, x *DeltaTokens)
+
+	// Mamba2Scan is the recurrence of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060) of one head, token by token; state as in DeltaScan, transposed
+	// so that a lane is an element of x:
+	//
+	//	state[i][j] = fma(state[i][j], decay, (x[j]*step)*b[i])
+	//	out[j] = fma(skip, x[j], sum over i of c[i]*state[i][j])
+	Mamba2Scan func(state []float32, keys, values int, x *Mamba2Tokens)
 }

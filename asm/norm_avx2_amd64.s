@@ -362,6 +362,45 @@ loopDone:
 	VZEROUPPER
 	RET
 
+// func divideAVX2(x []float32, d float32)
+TEXT ·divideAVX2(SB), NOSPLIT, $0-28
+	VBROADCASTSS d+24(FP), Y2
+	VBROADCASTSS d+24(FP), Y3
+	MOVQ x_base+0(FP), AX
+	MOVQ x_len+8(FP), DI
+	SUBQ $16, DI
+	JLT loopTail
+
+loop:
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VDIVPS Y2, Y0, Y0
+	VDIVPS Y3, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ $64, AX
+	SUBQ $16, DI
+	JGE loop
+
+loopTail:
+	ADDQ $16, DI
+	JEQ loopDone
+	LEAQ tails<>+64(SB), R13
+	SHLQ $2, DI
+	SUBQ DI, R13
+	VMOVUPS (R13), Y14
+	VMOVUPS 32(R13), Y15
+	VMASKMOVPS (AX), Y14, Y0
+	VMASKMOVPS 32(AX), Y15, Y1
+	VDIVPS Y2, Y0, Y0
+	VDIVPS Y3, Y1, Y1
+	VMASKMOVPS Y0, Y14, (AX)
+	VMASKMOVPS Y1, Y15, 32(AX)
+
+loopDone:
+	VZEROUPPER
+	RET
+
 DATA magnitude<>+0(SB)/8, $0x7fffffff7fffffff
 DATA magnitude<>+8(SB)/8, $0x7fffffff7fffffff
 DATA magnitude<>+16(SB)/8, $0x7fffffff7fffffff

@@ -618,6 +618,71 @@ loopOut0:
 loopDone:
 	RET
 
+// func divideNEON(x []float32, d float32)
+TEXT ·divideNEON(SB), 0, $256-28
+	FMOVS d+24(FP), F0
+	VDUP V0.S[0], V27.S4
+	MOVD x_base+0(FP), R0
+	MOVD x_len+8(FP), R5
+	SUBS $16, R5
+	BLT loopRest
+
+loop:
+	FLDPQ (R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	FDIV4(27, 0, 0)
+	FDIV4(27, 1, 1)
+	FDIV4(27, 2, 2)
+	FDIV4(27, 3, 3)
+	FSTPQ (F0, F1), (R0)
+	FSTPQ (F2, F3), 32(R0)
+	ADD $64, R0
+	SUBS $16, R5
+	BGE loop
+
+loopRest:
+	ADDS $16, R5
+	BEQ loopDone
+	MOVD $tails<>+64(SB), R16
+	LSL $2, R5, R17
+	SUB R17, R16
+	MOVD RSP, R13
+	ADD $8, R13, R13
+	STP (ZR, ZR), (R13)
+	STP (ZR, ZR), 16(R13)
+	STP (ZR, ZR), 32(R13)
+	STP (ZR, ZR), 48(R13)
+	MOVD ZR, R11
+
+loopIn0:
+	MOVWU (R0)(R11<<2), R12
+	MOVW R12, (R13)(R11<<2)
+	ADD $1, R11
+	CMP R5, R11
+	BLT loopIn0
+	MOVD R0, R14
+	MOVD R13, R0
+	ADD $64, R13
+	FLDPQ (R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	FDIV4(27, 0, 0)
+	FDIV4(27, 1, 1)
+	FDIV4(27, 2, 2)
+	FDIV4(27, 3, 3)
+	FSTPQ (F0, F1), (R0)
+	FSTPQ (F2, F3), 32(R0)
+	MOVD ZR, R11
+
+loopOut0:
+	MOVWU (R0)(R11<<2), R12
+	MOVW R12, (R14)(R11<<2)
+	ADD $1, R11
+	CMP R5, R11
+	BLT loopOut0
+
+loopDone:
+	RET
+
 // func greatestNEON(x []float32) (bits int)
 TEXT ·greatestNEON(SB), 0, $256-32
 	MOVD x_base+0(FP), R0

@@ -11,6 +11,7 @@ func Scalar() Kernels {
 		Finite:          finite,
 		Add:             add,
 		Blend:           blend,
+		Divide:          divide,
 		SiLUMul:         siluMul,
 		GELU:            gelu,
 		RopeInterleaved: ropeInterleaved,
@@ -23,6 +24,9 @@ func Scalar() Kernels {
 		Gumbel:          gumbel,
 		MaxHash:         maxHash,
 		ReadSum:         readSum,
+		Conv:            conv,
+		DeltaScan:       deltaScan,
+		Mamba2Scan:      mamba2Scan,
 		Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32){
 			KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0,
 		},

@@ -823,6 +823,13 @@ func layerNormAVX2(dst, x, w, b []float32, eps float32)
 //go:noescape
 func addAVX2(dst, x []float32)
 
+// divideAVX2 is
+//
+//	for i: x[i] /= d
+//
+//go:noescape
+func divideAVX2(x []float32, d float32)
+
 // greatestAVX2 is
 //
 //	bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still
@@ -894,6 +901,57 @@ func maxHashAVX2(n int, first, key0, key1 uint32) (most int)
 //
 //go:noescape
 func gumbelAVX2(dst []float32, first, key0, key1 uint32)
+
+// deltaScanAVX512 is
+//
+//	panels of state are [keys][16]; strides are bytes
+//	for t < tokens:
+//	  u[j] = sum over i of k[t][i]*state[i][j]
+//	  u[j] = (v[t][j] - u[j]*decay[t])*beta[t]
+//	  state[i][j] = fma(state[i][j], decay[t], u[j]*k[t][i])
+//	  out[t][j] = (sum over i of q[t][i]*state[i][j])*scale
+//
+//go:noescape
+func deltaScanAVX512(state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32, tokens int, out *float32, outStride int)
+
+// mamba2ScanAVX512 is
+//
+//	panels of state are [keys][16]; strides are bytes
+//	for t < tokens:
+//	  state[i][j] = fma(state[i][j], decay[t], (x[t][j]*step[t])*b[t][i])
+//	  out[t][j] = fma(skip, x[t][j], sum over i of c[t][i]*state[i][j])
+//
+//go:noescape
+func mamba2ScanAVX512(state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32, tokens int, out *float32, outStride int)
+
+// deltaScanAVX2 is
+//
+//	panels of state are [keys][16]; strides are bytes
+//	for t < tokens:
+//	  u[j] = sum over i of k[t][i]*state[i][j]
+//	  u[j] = (v[t][j] - u[j]*decay[t])*beta[t]
+//	  state[i][j] = fma(state[i][j], decay[t], u[j]*k[t][i])
+//	  out[t][j] = (sum over i of q[t][i]*state[i][j])*scale
+//
+//go:noescape
+func deltaScanAVX2(state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32, tokens int, out *float32, outStride int)
+
+// mamba2ScanAVX2 is
+//
+//	panels of state are [keys][16]; strides are bytes
+//	for t < tokens:
+//	  state[i][j] = fma(state[i][j], decay[t], (x[t][j]*step[t])*b[t][i])
+//	  out[t][j] = fma(skip, x[t][j], sum over i of c[t][i]*state[i][j])
+//
+//go:noescape
+func mamba2ScanAVX2(state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32, tokens int, out *float32, outStride int)
+
+// convAVX2 is
+//
+//	for t < tokens, c < 16*sixteens: out[t][c] = sum over i < taps of w[i][c]*x[t+i][c]; rows are rowBytes
+//
+//go:noescape
+func convAVX2(out, x, w *float32, sixteens, taps, tokens, rowBytes int)
 
 // sumAVX512 is
 //

@@ -374,6 +374,13 @@ func layerNormNEON(dst, x, w, b []float32, eps float32)
 //go:noescape
 func addNEON(dst, x []float32)
 
+// divideNEON is
+//
+//	for i: x[i] /= d
+//
+//go:noescape
+func divideNEON(x []float32, d float32)
+
 // greatestNEON is
 //
 //	bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still
@@ -503,3 +510,32 @@ func valuesF32NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 //
 //go:noescape
 func valuesQ8NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+
+// deltaScanNEON is
+//
+//	panels of state are [keys][16]; strides are bytes
+//	for t < tokens:
+//	  u[j] = sum over i of k[t][i]*state[i][j]
+//	  u[j] = (v[t][j] - u[j]*decay[t])*beta[t]
+//	  state[i][j] = fma(state[i][j], decay[t], u[j]*k[t][i])
+//	  out[t][j] = (sum over i of q[t][i]*state[i][j])*scale
+//
+//go:noescape
+func deltaScanNEON(state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32, tokens int, out *float32, outStride int)
+
+// mamba2ScanNEON is
+//
+//	panels of state are [keys][16]; strides are bytes
+//	for t < tokens:
+//	  state[i][j] = fma(state[i][j], decay[t], (x[t][j]*step[t])*b[t][i])
+//	  out[t][j] = fma(skip, x[t][j], sum over i of c[t][i]*state[i][j])
+//
+//go:noescape
+func mamba2ScanNEON(state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32, tokens int, out *float32, outStride int)
+
+// convNEON is
+//
+//	for t < tokens, c < 16*sixteens: out[t][c] = sum over i < taps of w[i][c]*x[t+i][c]; rows are rowBytes
+//
+//go:noescape
+func convNEON(out, x, w *float32, sixteens, taps, tokens, rowBytes int)

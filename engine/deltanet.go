@@ -82,7 +82,7 @@ func (l *loader) deltaNet(c *Config, i int, s mambaSizes) *deltaNet {
 	if !l.ok() {
 		return m
 	}
-	r := &deltaHeads{mambaSizes: s, each: s.heads / s.groups, eps: c.Epsilon, scale: float32(1 / math.Sqrt(float64(s.state)))}
+	r := &deltaHeads{mambaSizes: s, each: s.heads / s.groups, eps: c.Epsilon, scale: float32(1 / math.Sqrt(float64(s.state))), dtBias: m.dtBias, a: m.a}
 	for u := range s.groups {
 		for tap := range s.taps {
 			r.filters = r.gather(r.filters, u, filters[tap*conv:(tap+1)*conv])
@@ -97,32 +97,22 @@ func (m *deltaNet) forward(p *pass, c *Config, y, h []float32) {
 	conv := s.state * (2*s.groups + s.heads)
 	qkv, z := p.matrix(&p.q, conv), p.matrix(&p.gate, s.inner)
 	alpha, beta := p.matrix(&p.k, s.heads), p.matrix(&p.v, s.heads)
-	in, out := p.matrix(&p.up, conv+2*s.heads), p.matrix(&p.a, s.inner)
+	out := p.matrix(&p.a, s.inner)
 	p.matmul(h, c.HiddenSize, m.qkv.times(qkv), m.gate.times(z), m.alpha.times(alpha), m.beta.times(beta))
-	if p.err != nil {
-		return
-	}
-	for i := range p.rows() { // what the recurrence takes: q, k, v, the decay g and beta
-		row := in[i*(conv+2*s.heads):][:conv+2*s.heads]
-		copy(row, qkv[i*conv:(i+1)*conv])
-		for j := range s.heads {
-			dt := tensor.Softplus(alpha[i*s.heads+j] + m.dtBias[j])
-			row[conv+j] = tensor.Exp(m.a[j] * dt)
-			row[conv+s.heads+j] = tensor.Sigmoid(beta[i*s.heads+j])
-		}
-	}
-	p.recur(m.id, out, in)
+	p.recur(m.id, out, qkv, alpha, beta)
 	p.norm(out, out, m.norm)
 	p.gateMul(z, out, silu)
 	p.matmul(z, s.inner, m.out.times(y))
 }
 
 // deltaHeads is a gated delta net as a recurrence. A unit is a head of queries and keys and the heads of values that use it: head h uses
-// h mod NK. Its state is the last taps-1 inputs of the convolution, and [each][S keys][S values].
+// h mod NK. Its state is the last taps-1 inputs of the convolution, and [each][S keys][S values]. A token's input is q, k and v before the
+// convolution, alpha and beta.
 type deltaHeads struct {
 	mambaSizes
 	each       int // heads of values
 	filters    []float32
+	dtBias, a  []float32 // [NV]
 	eps, scale float32
 }
 
@@ -142,29 +132,31 @@ func (m *deltaHeads) gather(dst []float32, unit int, all []float32) []float32 {
 func (m *deltaHeads) shape() recurrentShape {
 	n := m.channels()
 	return recurrentShape{units: m.groups, state: (m.taps-1)*n + m.each*m.state*m.state,
-		input: m.state*(2*m.groups+m.heads) + 2*m.heads, output: m.inner, scratch: 2 * n}
+		inputs: [inputParts]int{m.state * (2*m.groups + m.heads), m.heads, m.heads}, output: m.inner,
+		scratch: convolved(n, m.taps) + 2*scanTokens + m.state}
 }
 
-func (m *deltaHeads) step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch) {
+func (m *deltaHeads) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch) {
 	n, s := m.channels(), m.state
-	raw, x := scratch.numbers[:0:n], scratch.numbers[n:2*n]
-	raw = m.gather(raw, unit, in)
-	history, heads := state[:(m.taps-1)*n], state[(m.taps-1)*n:]
-	t.ConvStep(x, history, raw, m.filters[unit*m.taps*n:(unit+1)*m.taps*n])
-	tensor.SiLU(x)
-	q, k, v := x[:s], x[s:2*s], x[2*s:]
-	tensor.L2Norm(q, m.eps)
-	tensor.L2Norm(k, m.eps)
-	decay, beta := in[len(in)-2*m.heads:], in[len(in)-m.heads:]
+	heads := state[(m.taps-1)*n:]
+	x, rest := scratch.convolve(t, in, func(dst []float32, all []float32) []float32 { return m.gather(dst, unit, all) },
+		state[:(m.taps-1)*n], m.filters[unit*m.taps*n:(unit+1)*m.taps*n], nil, n)
+	for i := range in {
+		t.L2Norm(x[i*n:][:s], m.eps)
+		t.L2Norm(x[i*n+s:][:s], m.eps)
+	}
+	decay, beta, discarded := rest[:len(in)], rest[scanTokens:][:len(in)], rest[2*scanTokens:][:s]
+	d := &scratch.delta
 	for i := range m.each {
 		h := unit + i*m.groups
-		var y []float32
+		for j := range in {
+			decay[j] = tensor.Exp(m.a[h] * tensor.Softplus(in[j][1][h]+m.dtBias[h]))
+			beta[j] = tensor.Sigmoid(in[j][2][h])
+		}
+		*d = tensor.DeltaTokens{Out: discarded, Q: x, K: x[s:], V: x[(2+i)*s:], Stride: n, Decay: decay, Beta: beta, Scale: m.scale, Tokens: len(in)}
 		if out != nil {
-			y = out[h*s : (h+1)*s]
+			d.Out, d.OutStride = out[h*s:], m.inner
 		}
-		t.DeltaStep(y, heads[i*s*s:(i+1)*s*s], q, k, v[i*s:(i+1)*s], decay[h], beta[h], &scratch.step)
-		for j := range y {
-			y[j] *= m.scale
-		}
+		t.DeltaScan(heads[i*s*s:(i+1)*s*s], s, s, d)
 	}
 }

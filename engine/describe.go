@@ -50,7 +50,7 @@ func (m *Model) Describe() *Description {
 	for _, r := range m.recurrent {
 		d.Recurrent.Layers++
 		d.Recurrent.State += 4 * int64(r.units*r.state)
-		d.Recurrent.Token += 4 * int64(r.input)
+		d.Recurrent.Token += 4 * int64(r.input())
 	}
 	return d
 }

@@ -109,13 +109,19 @@ func newConvolution(w []float32, taps, channels int) *convolution {
 }
 
 func (v *convolution) shape() recurrentShape {
-	return recurrentShape{units: v.units, state: (v.taps - 1) * v.channels / v.units, input: v.channels, output: v.channels}
+	n := v.channels / v.units
+	return recurrentShape{units: v.units, state: (v.taps - 1) * n, inputs: [inputParts]int{v.channels}, output: v.channels, scratch: convolved(n, v.taps)}
 }
 
-func (v *convolution) step(t *tensor.Runtime, unit int, state, in, out []float32, _ *stepScratch) {
+func (v *convolution) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch) {
 	n := v.channels / v.units
-	if out != nil {
-		out = out[unit*n : (unit+1)*n]
+	x, _ := scratch.shift(in, func(dst, all []float32) []float32 { return append(dst, all[unit*n:(unit+1)*n]...) }, state, n)
+	if out == nil {
+		return
 	}
-	t.ConvStep(out, state, in[unit*n:(unit+1)*n], v.w[unit*v.taps*n:(unit+1)*v.taps*n])
+	y := scratch.numbers[len(x):][:len(in)*n]
+	t.Conv(y, x, v.w[unit*v.taps*n:(unit+1)*v.taps*n], n)
+	for i := range in {
+		copy(out[i*v.channels+unit*n:], y[i*n:(i+1)*n])
+	}
 }

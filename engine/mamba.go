@@ -169,27 +169,28 @@ func (m *mambaHeads) gather(dst []float32, unit int, all []float32) []float32 {
 func (m *mambaHeads) shape() recurrentShape {
 	n := m.channels()
 	return recurrentShape{units: m.heads / m.each, state: (m.taps-1)*n + m.each*m.state*m.dim,
-		input: m.inner + 2*m.groups*m.state + m.heads, output: m.inner, scratch: 2 * n}
+		inputs: [inputParts]int{m.inner + 2*m.groups*m.state + m.heads}, output: m.inner, scratch: convolved(n, m.taps) + 2*scanTokens + m.dim}
 }
 
-func (m *mambaHeads) step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch) {
+func (m *mambaHeads) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch) {
 	n := m.channels()
-	raw, x := scratch.numbers[:0:n], scratch.numbers[n:2*n]
-	raw = m.gather(raw, unit, in)
-	history, heads := state[:(m.taps-1)*n], state[(m.taps-1)*n:]
-	t.ConvStep(x, history, raw, m.filters[unit*m.taps*n:(unit+1)*m.taps*n])
-	for i, b := range m.biases[unit*n : (unit+1)*n] {
-		x[i] += b
-	}
-	tensor.SiLU(x)
-	b, c := x[m.each*m.dim:][:m.state], x[m.each*m.dim+m.state:]
+	heads := state[(m.taps-1)*n:]
+	x, rest := scratch.convolve(t, in, func(dst []float32, all []float32) []float32 { return m.gather(dst, unit, all) },
+		state[:(m.taps-1)*n], m.filters[unit*m.taps*n:(unit+1)*m.taps*n], m.biases[unit*n:(unit+1)*n], n)
+	step, decay, discarded := rest[:len(in)], rest[scanTokens:][:len(in)], rest[2*scanTokens:][:m.dim]
+	d := &scratch.mamba
 	for i := range m.each {
 		h := unit*m.each + i
-		dt := tensor.Softplus(in[len(in)-m.heads+h] + m.dtBias[h])
-		var y []float32
-		if out != nil {
-			y = out[h*m.dim : (h+1)*m.dim]
+		for j := range in {
+			dt := in[j][0][len(in[j][0])-m.heads+h]
+			step[j] = tensor.Softplus(dt + m.dtBias[h])
+			decay[j] = tensor.Exp(step[j] * m.a[h])
 		}
-		t.Mamba2Step(y, heads[i*m.state*m.dim:(i+1)*m.state*m.dim], x[i*m.dim:(i+1)*m.dim], b, c, dt, tensor.Exp(dt*m.a[h]), m.skip[h], &scratch.step)
+		*d = tensor.Mamba2Tokens{Out: discarded, X: x[i*m.dim:], B: x[m.each*m.dim:], C: x[m.each*m.dim+m.state:], Stride: n,
+			Step: step, Decay: decay, Skip: m.skip[h], Tokens: len(in)}
+		if out != nil {
+			d.Out, d.OutStride = out[h*m.dim:], m.inner
+		}
+		t.Mamba2Scan(heads[i*m.state*m.dim:(i+1)*m.state*m.dim], m.state, m.dim, d)
 	}
 }

@@ -17,24 +17,64 @@ import (
 // recurrence is the recurrent part of a layer. Its units (heads, or groups of channels) do not depend on each other.
 type recurrence interface {
 	shape() recurrentShape
-	// step takes a unit by one token: it changes its state and writes its part of out. out may be nil: then only the state moves
-	// on. in is the token's inputs of all units.
-	step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch)
+	// scan takes a unit by up to scanTokens tokens, of inputs in: it changes its state and writes its part of out [tokens][output]. out
+	// may be nil: then only the state moves on.
+	scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch)
 }
+
+const (
+	inputParts = 3 // of a token's input, at most
+	scanTokens = 8 // most tokens of a scan: kernels keep a head's state in the first caches over them
+)
+
+// tokenInput is a token's inputs of all units, in parts that come from different matrices.
+type tokenInput [inputParts][]float32
 
 // recurrentShape is the sizes of a recurrence, in float32 numbers.
 type recurrentShape struct {
 	units   int
-	state   int // of a unit; zeros before the first token
-	input   int // of a token: what the journal keeps
-	output  int // of a token
-	scratch int // of a unit's step
+	state   int             // of a unit; zeros before the first token
+	inputs  [inputParts]int // of a token: what the journal keeps
+	output  int             // of a token
+	scratch int             // of a unit's scan
 }
 
-// stepScratch is the memory of a unit's step.
-type stepScratch struct {
+// input is the numbers of a token's input.
+func (s recurrentShape) input() int { return s.inputs[0] + s.inputs[1] + s.inputs[2] }
+
+// scanScratch is the memory of a unit's scan.
+type scanScratch struct {
 	numbers []float32 // as many as the shape says
-	step    tensor.StepScratch
+	in      [scanTokens]tokenInput
+	path    []int32 // of a tree
+	delta   tensor.DeltaTokens
+	mamba   tensor.Mamba2Tokens
+}
+
+// convolved is the scratch memory of convolve.
+func convolved(channels, taps int) int { return (taps - 1 + 2*scanTokens) * channels }
+
+// shift puts a unit's channels of the tokens in, which gather appends, behind those of the tokens before, which history holds, and moves
+// history on. It returns the rows of both [taps-1+tokens][channels], at the beginning of numbers, and the rest of numbers.
+func (s *scanScratch) shift(in []tokenInput, gather func(dst, all []float32) []float32, history []float32, channels int) (x, rest []float32) {
+	x = append(s.numbers[:0], history...)
+	for i := range in {
+		x = gather(x, in[i][0])
+	}
+	copy(history, x[len(in)*channels:])
+	return x, s.numbers[len(x):]
+}
+
+// convolve is silu(conv(x) + bias) [tokens][channels] of shift's x.
+func (s *scanScratch) convolve(t *tensor.Runtime, in []tokenInput, gather func(dst, all []float32) []float32, history, filters, bias []float32, channels int) (y, rest []float32) {
+	x, rest := s.shift(in, gather, history, channels)
+	y, rest = rest[:len(in)*channels], rest[len(in)*channels:]
+	t.Conv(y, x, filters, channels)
+	for i := 0; i < len(y) && bias != nil; i += channels {
+		t.AddRow(y[i:i+channels], bias)
+	}
+	t.SiLU(y)
+	return y, rest
 }
 
 // recurrentLayer is a layer of a model with a recurrence.
@@ -128,9 +168,9 @@ func (r *recurrent) grow(capacity int) {
 	old, oldCapacity := r.journal, r.capacity
 	r.journal, r.capacity = make([][]float32, len(r.layers)), capacity
 	for l := range r.layers {
-		r.journal[l] = make([]float32, capacity*r.layers[l].input)
+		n := r.layers[l].input()
+		r.journal[l] = make([]float32, capacity*n)
 		for i := r.from; i < r.from+r.n; i++ {
-			n := r.layers[l].input
 			copy(r.entry(l, i), old[l][i%oldCapacity*n:][:n])
 		}
 	}
@@ -138,9 +178,18 @@ func (r *recurrent) grow(capacity int) {
 
 // entry is the inputs of token i of layer l in the journal.
 func (r *recurrent) entry(l, i int) []float32 {
-	n := r.layers[l].input
+	n := r.layers[l].input()
 	at := i % r.capacity * n
 	return r.journal[l][at : at+n : at+n]
+}
+
+// input is the parts of an entry.
+func (r *recurrent) input(l, i int) (in tokenInput) {
+	entry := r.entry(l, i)
+	for part, n := range r.layers[l].inputs {
+		in[part], entry = entry[:n], entry[n:]
+	}
+	return in
 }
 
 // unit is a unit's part of the states of all layers.

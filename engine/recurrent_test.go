@@ -261,10 +261,12 @@ func TestRecurrentFailure(t *testing.T) {
 type wide struct{ size int }
 
 func (w wide) shape() recurrentShape {
-	return recurrentShape{units: 1, state: w.size, input: 1, output: 1}
+	return recurrentShape{units: 1, state: w.size, inputs: [inputParts]int{1}, output: 1}
 }
 
-func (w wide) step(_ *tensor.Runtime, _ int, state, in, out []float32, _ *stepScratch) { state[0]++ }
+func (w wide) scan(_ *tensor.Runtime, _ int, state []float32, in []tokenInput, _ []float32, _ *scanScratch) {
+	state[0] += float32(len(in))
+}
 
 // TestRecurrentPoints: however a text is cut into passes, a session can be cut back by pointStep tokens, has points all over the
 // text, and keeps within its budget.

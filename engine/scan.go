@@ -21,11 +21,12 @@ type scan struct {
 type scanWork struct {
 	p       *pass
 	layer   int // of the recurrent ones
-	in, out []float32
+	in      [inputParts][]float32
+	out     []float32
 	groups  []int // the first scan of each session, and the end
 	scratch []float32
 	size    int           // of a unit's scratch
-	each    []stepScratch // of units
+	each    []scanScratch // of units
 	one     func(i int)
 }
 
@@ -88,13 +89,14 @@ func ceilPower(n int) int {
 	return p
 }
 
-// recur takes the round's rows through recurrent layer l: out [rows][output] of in [rows][input].
-func (p *pass) recur(l int, out, in []float32) {
+// recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each [rows][…].
+func (p *pass) recur(l int, out []float32, in ...[]float32) {
 	if p.err != nil {
 		return
 	}
 	w := &p.scanning
-	w.layer, w.in, w.out = l, in, out
+	w.layer, w.out = l, out
+	copy(w.in[:], in)
 	w.groups = w.groups[:0]
 	for i := range p.scans {
 		if i == 0 || p.scans[i].r != p.scans[i-1].r {
@@ -110,13 +112,24 @@ func (p *pass) recur(l int, out, in []float32) {
 	n := (len(w.groups) - 1) * layer.units
 	sized(&w.scratch, n*w.size)
 	for len(w.each) < n {
-		w.each = append(w.each, stepScratch{})
+		w.each = append(w.each, scanScratch{})
 	}
 	p.t.Parallel(n, w.one)
 	for i := range p.scans {
-		w.write(&p.scans[i])
+		if s := &p.scans[i]; !w.journaled(i) {
+			w.write(s, 0, 1)
+		}
 	}
-	w.in, w.out = nil, nil
+	clear(w.in[:])
+	w.out = nil
+}
+
+// journaled reports whether the units write scan i's inputs to the journal, each a share: if nothing that a unit may still read is
+// overwritten.
+func (w *scanWork) journaled(i int) bool {
+	s, scans := &w.p.scans[i], w.p.scans
+	alone := (i == 0 || scans[i-1].r != s.r) && (i+1 == len(scans) || scans[i+1].r != s.r)
+	return alone && s.start+s.tokens-s.replay <= s.r.capacity
 }
 
 // unit does one unit of one session's scans.
@@ -124,15 +137,18 @@ func (w *scanWork) unit(i int) {
 	layer := &w.p.scans[0].r.layers[w.layer]
 	group, u := i/layer.units, i%layer.units
 	numbers, scratch := w.scratch[i*w.size:(i+1)*w.size], &w.each[i]
-	scratch.numbers = numbers[:layer.scratch]
+	scratch.numbers = numbers[:layer.scratch:layer.scratch]
 	for j := w.groups[group]; j < w.groups[group+1]; j++ {
 		w.scan(&w.p.scans[j], layer, u, scratch, numbers[layer.scratch:])
+		if w.journaled(j) {
+			w.write(&w.p.scans[j], u, layer.units)
+		}
 	}
 }
 
 // scan takes unit u through a scan. branch is room for a state.
-func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *stepScratch, branch []float32) {
-	t, r := w.p.t, s.r
+func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *scanScratch, branch []float32) {
+	r := s.r
 	state := r.unit(r.state, w.layer, u)
 	if !s.stay {
 		if s.base == nil {
@@ -141,49 +157,91 @@ func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *stepScra
 			copy(state, r.unit(s.base, w.layer, u))
 		}
 	}
-	for i := s.replay; i < s.start; i++ {
-		layer.step(t, u, state, r.entry(w.layer, i), nil, scratch)
+	for i := s.replay; i < s.start; i += scanTokens {
+		n := min(scanTokens, s.start-i)
+		for j := range n {
+			scratch.in[j] = r.input(w.layer, i+j)
+		}
+		layer.scan(w.p.t, u, state, scratch.in[:n], nil, scratch)
 	}
 	if s.saveAt == 0 {
 		copy(r.unit(s.save, w.layer, u), state)
 	}
-	in := func(i int) []float32 { return w.in[(s.row+i)*layer.input:][:layer.input] }
-	out := func(i int) []float32 { return w.out[(s.row+i)*layer.output:][:layer.output] }
 	if s.parents == nil {
-		for i := range s.tokens {
-			layer.step(t, u, state, in(i), out(i), scratch)
-			if s.saveAt == i+1 {
-				copy(r.unit(s.save, w.layer, u), state)
-			}
+		if s.saveAt > 0 {
+			w.chain(s, layer, u, state, 0, s.saveAt, scratch)
+			copy(r.unit(s.save, w.layer, u), state)
 		}
+		w.chain(s, layer, u, state, max(0, s.saveAt), s.tokens, scratch)
 		return
 	}
 	at := int32(-1) // the node that branch is the state after
 	copy(branch, state)
-	for i := range s.tokens {
+	for i := 0; i < s.tokens; {
 		if parent := s.parents[i]; parent != at {
 			copy(branch, state)
 			w.walk(s, layer, u, parent, branch, scratch)
 		}
-		layer.step(t, u, branch, in(i), out(i), scratch)
-		at = int32(i)
+		end := i + 1
+		for end < s.tokens && int(s.parents[end]) == end-1 {
+			end++
+		}
+		w.chain(s, layer, u, branch, i, end, scratch)
+		at, i = int32(end-1), end
 	}
 }
 
-// walk steps branch, a unit's state before a tree, to a node.
-func (w *scanWork) walk(s *scan, layer *recurrentLayer, u int, node int32, branch []float32, scratch *stepScratch) {
-	if node < 0 {
-		return
+// input is the input of token i of a scan.
+func (w *scanWork) input(s *scan, layer *recurrentLayer, i int) (in tokenInput) {
+	for part, n := range layer.inputs {
+		if n > 0 {
+			in[part] = w.in[part][(s.row+i)*n:][:n]
+		}
 	}
-	w.walk(s, layer, u, s.parents[node], branch, scratch)
-	layer.step(w.p.t, u, branch, w.in[(s.row+int(node))*layer.input:][:layer.input], nil, scratch)
+	return in
 }
 
-// write writes a scan's inputs to the journal: those of a tree's nodes after the sequence's, for Commit.
-func (w *scanWork) write(s *scan) {
-	n := s.r.layers[w.layer].input
+// chain takes a unit through tokens from, …, to-1 of a scan, each of which follows the one before.
+func (w *scanWork) chain(s *scan, layer *recurrentLayer, u int, state []float32, from, to int, scratch *scanScratch) {
+	for ; from < to; from += scanTokens {
+		n := min(scanTokens, to-from)
+		for i := range n {
+			scratch.in[i] = w.input(s, layer, from+i)
+		}
+		layer.scan(w.p.t, u, state, scratch.in[:n], w.out[(s.row+from)*layer.output:][:n*layer.output], scratch)
+	}
+}
+
+// walk takes branch, a unit's state before a tree, to a node.
+func (w *scanWork) walk(s *scan, layer *recurrentLayer, u int, node int32, branch []float32, scratch *scanScratch) {
+	path := scratch.path[:0]
+	for ; node >= 0; node = s.parents[node] {
+		path = append(path, node)
+	}
+	scratch.path = path
+	for len(path) > 0 { // its end is the root
+		n := min(scanTokens, len(path))
+		for i := range n {
+			scratch.in[i] = w.input(s, layer, int(path[len(path)-1-i]))
+		}
+		layer.scan(w.p.t, u, branch, scratch.in[:n], nil, scratch)
+		path = path[:len(path)-n]
+	}
+}
+
+// write writes a share, one of several, of a scan's inputs to the journal: those of a tree's nodes after the sequence's, for Commit.
+func (w *scanWork) write(s *scan, share, shares int) {
+	layer := &s.r.layers[w.layer]
+	n := layer.input()
+	from, to := share*n/shares, (share+1)*n/shares
 	for i := max(0, s.tokens-s.r.capacity); i < s.tokens; i++ {
-		copy(s.r.entry(w.layer, s.start+i), w.in[(s.row+i)*n:][:n])
+		entry, at := s.r.entry(w.layer, s.start+i), 0
+		for _, part := range w.input(s, layer, i) {
+			if lo, hi := max(from-at, 0), min(to-at, len(part)); lo < hi {
+				copy(entry[at+lo:], part[lo:hi])
+			}
+			at += len(part)
+		}
 	}
 }
 

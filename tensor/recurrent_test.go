@@ -8,77 +8,73 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// TestRecurrentSteps: the steps of recurrent layers are their formulas, one rounding for each operation, with every kernel set; without an
-// output the state is the same.
-func TestRecurrentSteps(t *testing.T) {
+// TestScans: the recurrences and the convolution are their formulas, one rounding for each operation, with every kernel set.
+func TestScans(t *testing.T) {
+	const tokens = 3
 	for _, simd := range asm.Available() {
 		rt := runtimeWith(t, Options{Threads: 1, SIMD: simd})
 		for _, n := range []int{1, 3, 15, 16, 17, 64, 100} { // numbers of a head
 			for _, keys := range []int{1, 5, 32} {
 				what := fmt.Sprintf("%s, %d keys, %d values", simd, keys, n)
-				state := normal(1, keys*n)
-				q, k, v, u := normal(2, keys), normal(3, keys), normal(4, n), new(StepScratch)
-				decay, beta := float32(0.93), float32(0.7)
+				stride := 2*keys + n
+				x, state := normal(2, tokens*stride), normal(1, keys*n)
+				decay, beta := []float32{0.93, 0.5, 0.99}, []float32{0.7, 0.2, 1}
+				q, k, v := x, x[keys:], x[2*keys:]
 
-				want, out := make([]float32, keys*n), make([]float32, n)
-				for j := range n {
-					sum := float32(0)
-					for i := range keys {
-						sum = asm.FMA(k[i], state[i*n+j], sum)
-					}
-					d := (v[j] - float32(sum*decay)) * beta
-					for i := range keys {
-						want[i*n+j] = asm.FMA(state[i*n+j], decay, float32(d*k[i]))
-						out[j] = asm.FMA(q[i], want[i*n+j], out[j])
+				want, wantOut := append([]float32(nil), state...), make([]float32, tokens*n)
+				for i := range tokens {
+					for j := range n {
+						u := float32(0)
+						for d := range keys {
+							u = asm.FMA(k[i*stride+d], want[d*n+j], u)
+						}
+						u = (v[i*stride+j] - float32(u*decay[i])) * beta[i]
+						sum := float32(0)
+						for d := range keys {
+							want[d*n+j] = asm.FMA(want[d*n+j], decay[i], float32(u*k[i*stride+d]))
+							sum = asm.FMA(q[i*stride+d], want[d*n+j], sum)
+						}
+						wantOut[i*n+j] = sum * 0.25
 					}
 				}
-				got, gotOut := panels(state, keys, n), normal(9, n)
-				rt.DeltaStep(gotOut, got, q, k, v, decay, beta, u)
+				got, out := panels(state, keys, n), normal(9, tokens*n)
+				rt.DeltaScan(got, keys, n, &DeltaTokens{Out: out, OutStride: n, Q: q, K: k, V: v, Stride: stride, Decay: decay, Beta: beta, Scale: 0.25, Tokens: tokens})
 				sameBits(t, what+", delta, state", got, panels(want, keys, n))
-				sameBits(t, what+", delta, out", gotOut, out)
-				copy(got, panels(state, keys, n))
-				rt.DeltaStep(nil, got, q, k, v, decay, beta, u)
-				sameBits(t, what+", delta without an output", got, panels(want, keys, n))
+				sameBits(t, what+", delta, out", out, wantOut)
 
-				dt, skip := float32(0.4), float32(-1.3)
-				for j := range n {
-					sum := float32(0)
-					for i := range keys {
-						want[i*n+j] = asm.FMA(state[i*n+j], decay, float32(float32(v[j]*dt)*k[i]))
-						sum = asm.FMA(q[i], want[i*n+j], sum)
+				const skip = -1.3
+				copy(want, state)
+				for i := range tokens {
+					for j := range n {
+						u, sum := float32(v[i*stride+j]*beta[i]), float32(0)
+						for d := range keys {
+							want[d*n+j] = asm.FMA(want[d*n+j], decay[i], float32(u*k[i*stride+d]))
+							sum = asm.FMA(q[i*stride+d], want[d*n+j], sum)
+						}
+						wantOut[i*n+j] = asm.FMA(skip, v[i*stride+j], sum)
 					}
-					out[j] = asm.FMA(skip, v[j], sum)
 				}
-				copy(got, panels(state, keys, n))
-				rt.Mamba2Step(gotOut, got, v, k, q, dt, decay, skip, u)
+				got = panels(state, keys, n)
+				rt.Mamba2Scan(got, keys, n, &Mamba2Tokens{Out: out, OutStride: n, X: v, B: k, C: q, Stride: stride, Step: beta, Decay: decay, Skip: skip, Tokens: tokens})
 				sameBits(t, what+", mamba2, state", got, panels(want, keys, n))
-				sameBits(t, what+", mamba2, out", gotOut, out)
-				copy(got, panels(state, keys, n))
-				rt.Mamba2Step(nil, got, v, k, q, dt, decay, skip, u)
-				sameBits(t, what+", mamba2 without an output", got, panels(want, keys, n))
+				sameBits(t, what+", mamba2, out", out, wantOut)
 
-				// A convolution of keys+1 taps.
-				w, x := normal(5, (keys+1)*n), normal(6, n)
-				for c := range n {
-					out[c] = 0
-					for tap := range keys {
-						out[c] = asm.FMA(w[tap*n+c], state[tap*n+c], out[c])
+				taps := keys // of a convolution of n channels
+				w, in := normal(5, taps*n), normal(6, (taps-1+tokens)*n)
+				clear(wantOut)
+				for i := range wantOut {
+					for tap := range taps {
+						wantOut[i] = asm.FMA(w[tap*n+i%n], in[tap*n+i], wantOut[i])
 					}
-					out[c] = asm.FMA(w[keys*n+c], x[c], out[c])
 				}
-				copy(got, state)
-				rt.ConvStep(gotOut, got, x, w)
-				sameBits(t, what+", convolution", gotOut, out)
-				sameBits(t, what+", convolution, history", got, append(append([]float32(nil), state[n:]...), x...))
-				copy(got, state)
-				rt.ConvStep(nil, got, x, w)
-				sameBits(t, what+", convolution without an output", got, append(append([]float32(nil), state[n:]...), x...))
+				rt.Conv(out, in, w, n)
+				sameBits(t, what+", convolution", out, wantOut)
 			}
 		}
 	}
 }
 
-// panels is a matrix [keys][n] as steps take it.
+// panels is a matrix [keys][n] as scans take it.
 func panels(x []float32, keys, n int) (out []float32) {
 	for j := 0; j < n; j += asm.PanelRows {
 		for i := range keys {
@@ -112,48 +108,28 @@ func TestSoftplus(t *testing.T) {
 }
 
 func TestL2NormAndSiLU(t *testing.T) {
-	x := normal(1, 37)
-	y, sum := append([]float32(nil), x...), 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	L2Norm(y, 1e-6)
-	z := append([]float32(nil), x...)
-	SiLU(z)
-	for i, v := range x {
-		if want := float64(v) / math.Sqrt(sum); math.Abs(float64(y[i])-want) > 1e-6*math.Abs(want) {
-			t.Errorf("%v, expected %v", y[i], want)
-		}
-		if want := float64(v) / (1 + math.Exp(-float64(v))); math.Abs(float64(z[i])-want) > 1e-6*math.Abs(want) {
-			t.Errorf("%v, expected %v", z[i], want)
-		}
-	}
-	small := []float32{3e-4, -4e-4}
-	L2Norm(small, 1e-3) // shorter than eps
-	if small[0] != float32(3e-4)/1e-3 || small[1] != float32(-4e-4)/1e-3 {
-		t.Errorf("%v", small)
-	}
-}
-
-// BenchmarkRecurrentSteps: a head of Qwen 3.5 0.8B (128 keys and values), and one of Granite 4 H 1B (state 128, 64 numbers).
-func BenchmarkRecurrentSteps(b *testing.B) {
 	for _, simd := range asm.Available() {
-		rt, err := NewRuntime(Options{Threads: 1, SIMD: simd})
-		if err != nil {
-			b.Fatal(err)
+		rt := runtimeWith(t, Options{Threads: 1, SIMD: simd})
+		x := normal(1, 300) // more than SiLU takes at once
+		y, sum := append([]float32(nil), x...), 0.0
+		for _, v := range x {
+			sum += float64(v) * float64(v)
 		}
-		defer rt.Close()
-		state, q, k, v, u, out := normal(1, 128*128), normal(2, 128), normal(3, 128), normal(4, 128), new(StepScratch), make([]float32, 128)
-		L2Norm(k, 1e-6)
-		b.Run("delta/"+simd, func(b *testing.B) {
-			for range b.N {
-				rt.DeltaStep(out, state, q, k, v, 0.9, 0.5, u)
+		rt.L2Norm(y, 1e-6)
+		z := append([]float32(nil), x...)
+		rt.SiLU(z)
+		for i, v := range x {
+			if want := float64(v) / math.Sqrt(sum); math.Abs(float64(y[i])-want) > 1e-6*math.Abs(want) {
+				t.Errorf("%s: %v, expected %v", simd, y[i], want)
 			}
-		})
-		b.Run("mamba2/"+simd, func(b *testing.B) {
-			for range b.N {
-				rt.Mamba2Step(out[:64], state[:128*64], v[:64], k, q, 0.1, 0.9, 1, u)
+			if want := v / (1 + asm.Exp32(-v)); z[i] != want {
+				t.Errorf("%s: %v, expected %v", simd, z[i], want)
 			}
-		})
+		}
+		small := []float32{3e-4, -4e-4}
+		rt.L2Norm(small, 1e-3) // shorter than eps
+		if small[0] != float32(3e-4)/1e-3 || small[1] != float32(-4e-4)/1e-3 {
+			t.Errorf("%s: %v", simd, small)
+		}
 	}
 }

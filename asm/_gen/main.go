@@ -35,6 +35,8 @@ var outputs = []output{
 	{"norm_avx2_amd64.s", func(f *file) { norms(f, avx2) }},
 	{"quantize_avx2_amd64.s", quantize},
 	{"gumbel_avx2_amd64.s", gumbel},
+	{"scan_avx512_amd64.s", func(f *file) { scans(f, avx512) }},
+	{"scan_avx2_amd64.s", func(f *file) { scans(f, avx2) }},
 	{"stream_avx512_amd64.s", func(f *file) { stream(f, avx512) }},
 	{"stream_avx2_amd64.s", func(f *file) { stream(f, avx2) }},
 	{"cycles_amd64.s", cycles},

@@ -68,6 +68,17 @@ func neonNorms(f neonFile) {
 	})
 	v.done()
 
+	v.function("divideNEON", vectorFrame, "x []float32, d float32", "for i: x[i] /= d")
+	v.ins("FMOVS", v.arg("d"), q(0))
+	v.ins("VDUP", vlane(0, 0), v4(int(spare1), "S4"))
+	v.args("x_base", "R0", "x_len", "R5")
+	v.loop("loop", "R5", 1, []string{"R0"}, func() {
+		v.load("R0", 0)
+		v.do("FDIV4", spare1, 0, 0)
+		v.store("R0", 0)
+	})
+	v.done()
+
 	v.function("greatestNEON", vectorFrame, "x []float32 -> bits int",
 		"bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still")
 	v.args("x_base", "R0", "x_len", "R5")

@@ -11,4 +11,5 @@ var outputsARM64 = []output{
 	{"gumbel_neon_arm64.s", neon(neonGumbel)},
 	{"scores_neon_arm64.s", neon(neonScores)},
 	{"values_neon_arm64.s", neon(neonValues)},
+	{"scan_neon_arm64.s", neon(neonScans)},
 }

@@ -72,6 +72,16 @@ func norms(f *file, s isa) {
 	})
 	v.ret()
 
+	v.function("divide"+s.name, 0, "x []float32, d float32", "for i: x[i] /= d")
+	v.fill(v.arg("d"), 1)
+	v.file.load("x_base", "AX", "x_len", "DI")
+	v.loop("loop", "DI", []string{"AX"}, func() {
+		v.load("AX", 0)
+		v.do("VDIVPS", 1, 0, 0)
+		v.store(0, "AX")
+	})
+	v.ret()
+
 	v.defineBits("magnitude", 1<<31-1)
 	v.function("greatest"+s.name, 0, "x []float32 -> bits int", "bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still")
 	v.file.load("x_base", "AX", "x_len", "DI")
