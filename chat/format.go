@@ -56,8 +56,11 @@ var thinkMarks = [...][2]string{
 	{"<seed:think>", "</seed:think>"},
 	{"<|START_THINKING|>", "<|END_THINKING|>"},
 	{"<|inner_prefix|>", "<|inner_suffix|>"},
-	{"<|channel>thought\n", "<channel|>"},
+	{"<|channel>" + thoughtChannel, "<channel|>"},
 }
+
+// thoughtChannel stands behind Gemma's mark of a channel.
+const thoughtChannel = "thought\n"
 
 // DetectFormat tells the format by what a template's source contains.
 func DetectFormat(source string) *Format {
@@ -78,9 +81,9 @@ func DetectFormat(source string) *Format {
 		f.Syntax, f.Bare = SyntaxMistral, has("[ARGS]")
 	case has(kimiCalls):
 		f.Syntax = SyntaxKimi
-	case has("<|tool_call>"):
+	case has(gemmaCall):
 		f.Syntax = SyntaxGemma4
-	case has("<|tool_list_start|>") || has("<|tool_call_start|>") || has("List of tools: "):
+	case has("<|tool_list_start|>") || has(lfmCalls) || has("List of tools: "):
 		f.Syntax = SyntaxLFM2
 	case has("<arg_key>"):
 		f.Syntax, f.Bare = SyntaxGLM, has("</arg_key><arg_value>")
@@ -119,8 +122,8 @@ var toolMarks = map[Syntax][]string{
 	SyntaxGLM:     {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"},
 	SyntaxKimi:    {kimiCalls, kimiCall, kimiArgs, kimiCallEnd, kimiEnd},
 	SyntaxDSML:    {dsml},
-	SyntaxGemma4:  {"<|tool_call>", "<tool_call|>", gemmaQuote},
-	SyntaxLFM2:    {"<|tool_call_start|>", "<|tool_call_end|>"},
+	SyntaxGemma4:  {gemmaCall, gemmaCallEnd, gemmaQuote},
+	SyntaxLFM2:    {lfmCalls, lfmEnd},
 }
 
 // Marks returns the marks of reasoning and tool calls. A model may write them
@@ -129,7 +132,7 @@ var toolMarks = map[Syntax][]string{
 func (f *Format) Marks() []string {
 	var out []string
 	if f.ThinkStart != "" {
-		out = append(out, strings.TrimSpace(strings.TrimSuffix(f.ThinkStart, "thought\n")), f.ThinkEnd)
+		out = append(out, strings.TrimSpace(strings.TrimSuffix(f.ThinkStart, thoughtChannel)), f.ThinkEnd)
 	}
 	return append(out, toolMarks[f.Syntax]...)
 }

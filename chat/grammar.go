@@ -76,7 +76,12 @@ func (f *Format) afterReasoning(g *grammar.Grammar, o GrammarOptions) *grammar.G
 	if o.Reasoning {
 		return thought
 	}
-	return grammar.Choice(g, grammar.Sequence(grammar.Text(o.mark(f.ThinkStart)), thought))
+	start, line := strings.CutSuffix(f.ThinkStart, thoughtChannel) // Gemma's mark, and a line of text behind it
+	begin := o.mark(start)
+	if line {
+		begin += thoughtChannel
+	}
+	return grammar.Choice(g, grammar.Sequence(grammar.Text(begin), thought))
 }
 
 // harmonyGrammar is messages of reasoning and then one that is a text of g.
@@ -150,13 +155,24 @@ func schemaOf(t Tool) (json.RawMessage, error) {
 	return json.RawMessage(s), nil
 }
 
-// argumentsGrammar is the arguments as a JSON object.
-func argumentsGrammar(t Tool) (*grammar.Grammar, error) {
+// notation is how the format writes arguments. Gemma's template sorts their names, so its models do.
+func (f *Format) notation(o *GrammarOptions) grammar.SchemaOptions {
+	switch f.Syntax {
+	case SyntaxGemma4:
+		return grammar.SchemaOptions{Notation: grammar.Notation{Quote: o.mark(gemmaQuote), Names: true, Sorted: true}}
+	case SyntaxLFM2:
+		return grammar.SchemaOptions{Spaces: true, Notation: grammar.Notation{Python: true, Call: true}}
+	}
+	return grammar.SchemaOptions{Spaces: true}
+}
+
+// argumentsGrammar is the arguments as one object.
+func argumentsGrammar(t Tool, o grammar.SchemaOptions) (*grammar.Grammar, error) {
 	schema, err := schemaOf(t)
 	if err != nil {
 		return nil, err
 	}
-	g, err := grammar.ParseSchema(schema, grammar.SchemaOptions{Spaces: true})
+	g, err := grammar.ParseSchema(schema, o)
 	if err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
@@ -168,10 +184,8 @@ func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 	switch f.Syntax {
 	case SyntaxQwenXML, SyntaxGLM, SyntaxDSML:
 		return f.taggedGrammar(t, o)
-	case SyntaxGemma4, SyntaxLFM2:
-		return nil, fmt.Errorf("calls in the format %s have no grammar yet", f.Syntax)
 	}
-	args, err := argumentsGrammar(t)
+	args, err := argumentsGrammar(t, f.notation(&o.GrammarOptions))
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +194,10 @@ func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 	}
 	key := "arguments"
 	switch f.Syntax {
+	case SyntaxGemma4:
+		return around(o.mark(gemmaCall)+"call:"+t.Name, o.mark(gemmaCallEnd)), nil
+	case SyntaxLFM2:
+		return around(t.Name+"(", ")"), nil
 	case SyntaxLlama3:
 		key = "parameters"
 	case SyntaxMistral:
@@ -207,6 +225,8 @@ func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 func (f *Format) callsGrammar(call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 	open, between, end := "", "", ""
 	switch f.Syntax {
+	case SyntaxHarmony:
+		return call // its end mark ends the answer
 	case SyntaxHermes:
 		call = grammar.Sequence(grammar.Text(o.mark("<tool_call>")+"\n"), call, grammar.Text("\n"+o.mark("</tool_call>")))
 		between = "\n"
@@ -227,6 +247,8 @@ func (f *Format) callsGrammar(call *grammar.Grammar, o *ToolGrammarOptions) *gra
 		}
 	case SyntaxKimi:
 		open, end = o.mark(kimiCalls), o.mark(kimiEnd)
+	case SyntaxLFM2:
+		open, between, end = o.mark(lfmCalls)+"[", ", ", "]"+o.mark(lfmEnd)
 	case SyntaxDSML:
 		open, between, end = o.spell(f.Open+"\n"), "\n", o.spell("\n</"+strings.TrimPrefix(f.Open, "<"))
 	case SyntaxJSON:

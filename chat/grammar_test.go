@@ -105,6 +105,10 @@ var toolTexts = []struct {
 		"<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{\"city\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>", [2]string{":1", ":x"}},
 	{Format{Syntax: SyntaxDSML, Open: "<｜DSML｜function_calls>"}, []string{dsml},
 		"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"true\">x</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", [2]string{"false\">2", "false\">x"}},
+	{Format{Syntax: SyntaxGemma4}, []string{gemmaCall, gemmaCallEnd, gemmaQuote}, `<|tool_call>call:get_weather{city:<|"|>Zürich "x" \y<|"|>,days:2,unit:<|"|>C<|"|>}<tool_call|><|tool_call>call:now{}<tool_call|>`, [2]string{"days:2", "days:0"}},
+	{Format{Syntax: SyntaxGemma4}, nil, `<|tool_call>call:get_weather{city:<|"|>Zürich<|"|>,unit:<|"|>F<|"|>}<tool_call|>`, [2]string{`<|"|>F`, `"F`}},
+	{Format{Syntax: SyntaxLFM2}, []string{lfmCalls, lfmEnd}, `<|tool_call_start|>[get_weather(city="Zü\"r", unit="C", days=2), now()]<|tool_call_end|>`, [2]string{"days=2", "days=2.5"}},
+	{Format{Syntax: SyntaxLFM2}, nil, `<|tool_call_start|>[now(), now(any=None, b={"c": [True, 1.5]})]<|tool_call_end|>`, [2]string{"True", "true"}},
 }
 
 // TestToolGrammar: each format's grammar allows calls as the format's parser reads them, refuses others, sleeps until the mark of a
@@ -224,7 +228,9 @@ func TestToolGrammarRefuses(t *testing.T) {
 	}{
 		{SyntaxHermes, nil, "none"}, {SyntaxHermes, []Tool{{Name: ""}}, "name"}, {SyntaxHermes, []Tool{{Name: `a"b`}}, "name"},
 		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "not"}, {SyntaxHermes, tool(`{"type":"array"}`), "object"}, {SyntaxHermes, tool(`[`), "parameters"},
-		{SyntaxGemma4, tool(""), "gemma4"}, {SyntaxLFM2, tool(""), "lfm2"},
+		{SyntaxGemma4, tool(`{"type":"object","properties":{"a b":{}}}`), "a b"}, {SyntaxLFM2, tool(`{"type":"object","properties":{"a=b":{}}}`), "a=b"},
+		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), "pattern"}, {SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","maxLength":3}}}`), "length"},
+		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"const":"<|\"|>"}}}`), "quote"}, {SyntaxLFM2, tool(`{"type":"object","enum":[{}]}`), "call"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), "pattern"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{}}}`), "type"}, {SyntaxGLM, tool(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`), "strings"},
 		{SyntaxDSML, tool(`{"type":"object","$defs":{}}`), "$defs"}, {SyntaxDSML, tool(`{"type":"object","properties":{"a<":{"type":"null"}}}`), "a<"},

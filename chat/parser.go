@@ -277,8 +277,8 @@ var openMarks = map[Syntax][]string{
 	SyntaxGLM:      {"<tool_call>"},
 	SyntaxKimi:     {kimiCalls, kimiCall},
 	SyntaxDSML:     {"<" + dsml + "function_calls>", "<" + dsml + "tool_calls>"},
-	SyntaxGemma4:   {"<|tool_call>"},
-	SyntaxLFM2:     {"<|tool_call_start|>"},
+	SyntaxGemma4:   {gemmaCall},
+	SyntaxLFM2:     {lfmCalls},
 }
 
 // openMarks are the marks at which calls of a format begin.

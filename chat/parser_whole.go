@@ -8,13 +8,19 @@ import (
 
 // Formats whose arguments are neither JSON nor texts between tags: a call is read when it is complete.
 
-const gemmaQuote = `<|"|>`
+const (
+	gemmaQuote   = `<|"|>`
+	gemmaCall    = "<|tool_call>"
+	gemmaCallEnd = "<tool_call|>"
+	lfmCalls     = "<|tool_call_start|>"
+	lfmEnd       = "<|tool_call_end|>"
+)
 
 // wholeCall reads calls up to their end mark.
 func (p *Parser) wholeCall() bool {
-	end := "<tool_call|>"
+	end := gemmaCallEnd
 	if p.f.Syntax == SyntaxLFM2 {
-		end = "<|tool_call_end|>"
+		end = lfmEnd
 	}
 	from := max(0, p.searched-len(end))
 	i := strings.Index(p.buf[min(from, len(p.buf)):], end)

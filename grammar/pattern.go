@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -14,9 +15,22 @@ var unicodeEscape = regexp.MustCompile(`\\u([0-9a-fA-F]{4})`)
 // lineEnds is what ECMA 262's "." leaves out.
 var lineEnds = newClass(runeRange{'\n', '\n'}, runeRange{'\r', '\r'}, runeRange{0x2028, 0x2029})
 
-// jsonPattern is the inside of a JSON string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in the
-// text unless it is anchored). Characters that JSON must escape are written as their shortest escape.
-func jsonPattern(pattern string) (expression, error) {
+// pattern is a string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in the text unless it is anchored).
+func (s *schema) pattern(pattern string) (expression, error) {
+	if s.Quote == "" {
+		x, err := insidePattern(pattern, false)
+		return sequence{literal(`"`), x, literal(`"`)}, err
+	}
+	if !strings.HasPrefix(s.Quote, controlMark) {
+		return nil, errors.New("not supported between quotes that are text")
+	}
+	x, err := insidePattern(pattern, true)
+	return sequence{literal(s.Quote), x, literal(s.Quote)}, err
+}
+
+// insidePattern is the inside of a string: a JSON string's, where characters that JSON must escape are written as their shortest escape, or
+// with raw one without escapes.
+func insidePattern(pattern string, raw bool) (expression, error) {
 	source, ok := ecmaSpaces(unicodeEscape.ReplaceAllString(pattern, `\x{$1}`))
 	if !ok {
 		return nil, fmt.Errorf("regular expression %.60q: \\S inside of brackets is not supported", pattern)
@@ -25,7 +39,7 @@ func jsonPattern(pattern string) (expression, error) {
 	if err != nil {
 		return nil, fmt.Errorf("regular expression %.60q: %w", pattern, err)
 	}
-	p := &patterns{}
+	p := &patterns{raw: raw}
 	x := p.anchored(re)
 	if p.err != nil {
 		return nil, fmt.Errorf("regular expression %.60q: %w", pattern, p.err)
@@ -33,7 +47,10 @@ func jsonPattern(pattern string) (expression, error) {
 	return x, nil
 }
 
-type patterns struct{ err error }
+type patterns struct {
+	raw bool // characters have no escapes
+	err error
+}
 
 func (p *patterns) fail(format string, args ...any) expression {
 	if p.err == nil {
@@ -62,6 +79,9 @@ func (p *patterns) anchored(re *syntax.Regexp) expression {
 		parts = re.Sub
 	}
 	from, to := expression(anything), expression(anything)
+	if p.raw {
+		from, to = repeat{anyRune, 0, -1}, repeat{anyRune, 0, -1}
+	}
 	for len(parts) > 0 && parts[0].Op == syntax.OpBeginText {
 		from, parts = sequence{}, parts[1:]
 	}
@@ -97,7 +117,7 @@ func (p *patterns) expression(re *syntax.Regexp) expression {
 				}
 				c = newClass(c...)
 			}
-			all = append(all, jsonClass(c))
+			all = append(all, p.class(c))
 		}
 		return all
 	case syntax.OpCharClass:
@@ -105,11 +125,11 @@ func (p *patterns) expression(re *syntax.Regexp) expression {
 		for i := 0; i < len(re.Rune); i += 2 {
 			ranges = append(ranges, runeRange{re.Rune[i], re.Rune[i+1]})
 		}
-		return jsonClass(newClass(ranges...))
+		return p.class(newClass(ranges...))
 	case syntax.OpAnyCharNotNL:
-		return jsonClass(anyRune.minus(lineEnds))
+		return p.class(anyRune.minus(lineEnds))
 	case syntax.OpAnyChar:
-		return jsonClass(anyRune)
+		return p.class(anyRune)
 	case syntax.OpCapture:
 		return p.expression(re.Sub[0])
 	case syntax.OpStar:
@@ -126,6 +146,14 @@ func (p *patterns) expression(re *syntax.Regexp) expression {
 		return choice(subs())
 	}
 	return p.fail("%v is supported at the beginning or the end only", re)
+}
+
+// class is one character of c, as it is written inside of a string.
+func (p *patterns) class(c class) expression {
+	if p.raw {
+		return c
+	}
+	return jsonClass(c)
 }
 
 // jsonClass is one character of c, written inside a JSON string.

@@ -15,6 +15,8 @@ type SchemaOptions struct {
 	Blanks bool
 	// Spaces writes one space behind each colon and comma between JSON tokens, as Python's json does and most models with it; it is fixed as well.
 	Spaces bool
+	// Notation is how values are written where that is not JSON; it excludes Blanks.
+	Notation Notation
 }
 
 // ParseSchema compiles a JSON Schema (2020-12, and what older drafts spell alike). Every text of the grammar is valid by the schema; not
@@ -33,9 +35,14 @@ func ParseSchema(source []byte, o SchemaOptions) (*Grammar, error) {
 		return nil, err
 	case o.Blanks && o.Spaces:
 		return nil, fmt.Errorf("%w: Blanks and Spaces exclude each other", ErrGrammar)
+	case o.Blanks && o.Notation != (Notation{}):
+		return nil, fmt.Errorf("%w: Blanks and a Notation exclude each other", ErrGrammar)
 	}
-	s := &schema{root: v, refs: map[string]rule{}, builtin: map[string]rule{}, blanks: o.Blanks, spaces: o.Spaces}
+	s := &schema{Notation: o.Notation, root: v, refs: map[string]rule{}, builtin: map[string]rule{}, blanks: o.Blanks, spaces: o.Spaces}
 	root := s.value(v, "#", 0)
+	if s.Call && !s.called {
+		s.fail("#", "the arguments of a call are an object, whose schema says so itself")
+	}
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -50,6 +57,8 @@ func ParseJSON(o SchemaOptions) (*Grammar, error) {
 
 // schema turns a JSON Schema into rules.
 type schema struct {
+	Notation
+	called  bool // the arguments of a call were written
 	root    any
 	names   []string
 	bodies  []expression
@@ -200,9 +209,9 @@ func (s *schema) typed(o object, path string, depth int, known *[]string) expres
 		case "number", "integer":
 			all = append(all, s.number(o, path, name == "integer"))
 		case "boolean":
-			all = append(all, choice{literal("true"), literal("false")})
+			all = append(all, choice{literal(s.constant(true)), literal(s.constant(false))})
 		case "null":
-			all = append(all, literal("null"))
+			all = append(all, literal(s.constant(nil)))
 		}
 	}
 	if len(all) == 1 {
@@ -228,7 +237,11 @@ func (s *schema) constants(o object, path string, values []any) expression {
 		if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return n == typeOf(v) || n == "number" && typeOf(v) == "integer" }) {
 			continue
 		}
-		all = append(all, literal(appendJSON(nil, v)))
+		if s.Notation == (Notation{}) {
+			all = append(all, literal(appendJSON(nil, v)))
+		} else {
+			all = append(all, literal(s.write(v, path)))
+		}
 	}
 	if len(all) == 0 {
 		return s.fail(path, "no value of const or enum has the type %q", names)

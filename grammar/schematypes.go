@@ -66,14 +66,23 @@ func (s *schema) list(x expression, least, most int) expression {
 func (s *schema) any() expression {
 	return s.shared("value", func() expression {
 		v := s.builtin["value"]
-		return choice{s.anyObject(), s.brackets("[", "]", s.list(v, 0, -1)), s.anyString(), s.anyNumber(), literal("true"), literal("false"), literal("null")}
+		return choice{s.anyObject(), s.brackets("[", "]", s.list(v, 0, -1)), s.anyString(), s.anyNumber(), literal(s.constant(true)), literal(s.constant(false)), literal(s.constant(nil))}
 	})
 }
 
 func (s *schema) anyObject() expression {
 	return s.shared("object", func() expression {
-		return s.brackets("{", "}", s.list(sequence{s.anyString(), s.colon(), s.any()}, 0, -1))
+		return s.brackets("{", "}", s.list(s.anyMember(false), 0, -1))
 	})
+}
+
+// anyMember is a member of any object.
+func (s *schema) anyMember(call bool) expression {
+	name := s.anyString()
+	if s.Names || call {
+		name = s.otherName(nil, "", call)
+	}
+	return sequence{name, s.assign(call), s.any()}
 }
 
 var (
@@ -101,6 +110,9 @@ func (s *schema) character() expression {
 
 func (s *schema) anyString() expression {
 	return s.shared("string", func() expression {
+		if s.Quote != "" {
+			return s.quoted(0, -1, "")
+		}
 		return sequence{literal(`"`), repeat{s.character(), 0, -1}, literal(`"`)}
 	})
 }
@@ -245,16 +257,21 @@ func (s *schema) object(o object, path string, depth int) expression {
 			required[name] = true
 		}
 	}
+	call := s.isCall(path, depth)
+	s.called = s.called || call
 	if len(properties) == 0 && (!asked || additional == true) && !listed {
+		if call {
+			return s.list(s.anyMember(call), 0, -1)
+		}
 		return s.anyObject()
 	}
-	for _, p := range properties {
+	for _, p := range s.sorted(properties) {
 		if p.value == false && !required[p.key] {
 			continue // a member that must not be there
 		}
 		where := path + "/properties/" + p.key
-		key := literal(quote(p.key))
-		list = append(list, property{p.key, s.add(where, sequence{key, s.colon(), s.value(p.value, where, depth+1)}), required[p.key]})
+		key := literal(s.name(p.key, where, call))
+		list = append(list, property{p.key, s.add(where, sequence{key, s.assign(call), s.value(p.value, where, depth+1)}), required[p.key]})
 	}
 	// Other members, behind the listed ones.
 	var other expression
@@ -263,8 +280,12 @@ func (s *schema) object(o object, path string, depth int) expression {
 		for _, p := range properties {
 			names = append(names, p.key)
 		}
-		key := sequence{literal(`"`), except(names), literal(`"`)}
-		other = s.add(path+"/additionalProperties", sequence{key, s.colon(), s.value(additional, path+"/additionalProperties", depth+1)})
+		where := path + "/additionalProperties"
+		key := s.otherName(names, where, call)
+		other = s.add(where, sequence{key, s.assign(call), s.value(additional, where, depth+1)})
+	}
+	if call {
+		return s.members(path, list, other)
 	}
 	return s.brackets("{", "}", s.members(path, list, other))
 }
@@ -290,8 +311,8 @@ func (s *schema) members(path string, list []property, other expression) express
 	return first
 }
 
-// except is a string of plain characters that is none of names.
-func except(names []string) expression {
+// except is a string of characters of set that is none of names.
+func except(names []string, set class) expression {
 	var following []string // the rests of the names, by their first character
 	var heads []rune
 	isName := false
@@ -301,7 +322,7 @@ func except(names []string) expression {
 			continue
 		}
 		r, _ := utf8.DecodeRuneInString(n)
-		if plain.has(r) && !slices.Contains(heads, r) {
+		if set.has(r) && !slices.Contains(heads, r) {
 			heads = append(heads, r)
 		}
 	}
@@ -309,7 +330,7 @@ func except(names []string) expression {
 	if !isName {
 		all = append(all, sequence{})
 	}
-	others := plain
+	others := set
 	for _, head := range heads {
 		following = following[:0]
 		for _, n := range names {
@@ -318,9 +339,9 @@ func except(names []string) expression {
 			}
 		}
 		others = others.minus(class{{head, head}})
-		all = append(all, sequence{class{{head, head}}, except(following)})
+		all = append(all, sequence{class{{head, head}}, except(following, set)})
 	}
-	return append(all, sequence{others, repeat{plain, 0, -1}})
+	return append(all, sequence{others, repeat{set, 0, -1}})
 }
 
 func (s *schema) string(o object, path string) expression {
@@ -339,11 +360,11 @@ func (s *schema) string(o object, path string) expression {
 		if !ok {
 			return s.fail(path+"/pattern", "a regular expression expected")
 		}
-		x, err := jsonPattern(text)
+		x, err := s.pattern(text)
 		if err != nil {
 			return s.fail(path+"/pattern", "%v", err)
 		}
-		return sequence{literal(`"`), x, literal(`"`)}
+		return x
 	case hasFormat:
 		name, _ := format.(string)
 		text, ok := formats[name]
@@ -351,14 +372,16 @@ func (s *schema) string(o object, path string) expression {
 			return s.fail(path+"/format", "%.40q is not supported", name)
 		}
 		return s.shared("format "+name, func() expression {
-			x, err := jsonPattern("^(" + text + ")$")
+			x, err := s.pattern("^(" + text + ")$")
 			if err != nil {
 				return s.fail(path+"/format", "%v", err)
 			}
-			return sequence{literal(`"`), x, literal(`"`)}
+			return x
 		})
 	case !bounded:
 		return s.anyString()
+	case s.Quote != "":
+		return s.quoted(least, most, path)
 	}
 	return sequence{literal(`"`), repeat{s.character(), least, most}, literal(`"`)}
 }
