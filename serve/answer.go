@@ -18,6 +18,7 @@ type delta struct {
 	logprob   *tokenLogprob
 	finish    string // reason, at the end
 
+	ids    []int32 // of the token, if asked for
 	tokens []tracedToken
 	rounds []round
 	stats  *speculative.Stats // so far, or at the end
@@ -54,7 +55,8 @@ type answer struct {
 	finish    string
 	calls     []chat.ToolCall
 	logprobs  []tokenLogprob
-	reasoned  int // tokens of reasoning
+	ids       []int32 // if asked for
+	reasoned  int     // tokens of reasoning
 	err       error
 	done      bool
 	stats     speculative.Stats
@@ -111,6 +113,10 @@ func (r *reading) read(p piece) (d delta, ok bool) {
 		d.logprob = r.logprob(p, a.length)
 		a.logprobs = append(a.logprobs, *d.logprob)
 	}
+	if r.wantTokens && p.token.ID >= 0 && !r.isEnd()(p.token.ID) {
+		d.ids = []int32{p.token.ID}
+		a.ids = append(a.ids, p.token.ID)
+	}
 	a.length += len(p.text)
 	if r.trace {
 		d.tokens = []tracedToken{{p.text, p.token.Source}}
@@ -121,7 +127,7 @@ func (r *reading) read(p piece) (d delta, ok bool) {
 	if a.parser == nil {
 		a.content += p.text
 		d.content = p.text
-		return d, p.text != "" || d.logprob != nil || d.tokens != nil
+		return d, p.text != "" || d.logprob != nil || d.tokens != nil || d.ids != nil
 	}
 	before := len(a.reasoning)
 	shown := a.read(a.parser.Push(p.text), &d, r.server())

@@ -10,7 +10,7 @@ import (
 // Error is a refused or failed request, in the terms of OpenAI's API.
 type Error struct {
 	Status  int    // of HTTP
-	Type    string // invalid_request_error, authentication_error, not_found_error, rate_limit_error, unavailable_error, server_error
+	Type    string // invalid_request_error, authentication_error, not_found_error, rate_limit_error, unavailable_error, not_supported_error, server_error
 	Param   string // the field that is wrong, as in "messages[2].content"; "" if it is none
 	Code    string // for programs; "" if there is none
 	Message string // for people; it names the field
@@ -31,6 +31,8 @@ const (
 	typeBusy        = "rate_limit_error"
 	typeUnavailable = "unavailable_error"
 	typeServer      = "server_error"
+
+	typeNotSupported = "not_supported_error"
 )
 
 // statusGone is the status of a request whose client has left. Nobody reads it; logs and metrics do (nginx's number).

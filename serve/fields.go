@@ -28,6 +28,8 @@ const (
 	formTokenize
 	formDetokenize
 	formTemplate
+	formNative // of llama.cpp's /completion
+	formInfill
 	formOllamaChat
 	formOllamaGenerate
 	formOllamaEmbed
@@ -36,13 +38,14 @@ const (
 	formOllamaOptions // the object "options" of Ollama's bodies
 
 	formOpenAI = formChat | formCompletion | formResponses
-	formText   = formChat | formCompletion // with llama.cpp's sampling fields beside OpenAI's
+	formLlama  = formNative | formInfill
+	formText   = formChat | formCompletion | formLlama // with llama.cpp's sampling fields
 	formOllama = formOllamaChat | formOllamaGenerate
 	formAll    = formOllamaOptions - 1
 )
 
 // formNames are the paths of the forms, in the order of their bits.
-var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template",
+var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
 	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show", "options of /api/…"}
 
 func (f forms) String() string {
@@ -87,8 +90,25 @@ var fields = append([]field{
 	}},
 	{"add_generation_prompt", honored, formTemplate, "false: the text does not end where an answer begins", func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); return }},
 
-	{"prompt", honored, formCompletion, "a text, token ids, or an array of texts or of arrays of ids", readPrompts},
-	{"suffix", honored, formCompletion | formOllamaGenerate, "only empty: there is no fill-in-the-middle", onlyText("")},
+	{"prompt", honored, formCompletion | formNative, "a text, token ids, or an array of texts or of arrays of ids", readPrompts},
+	{"suffix", honored, formCompletion | formOllamaGenerate, "the text behind the gap that the answer fills, for models trained for it", func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
+	{"prompt", honored, formInfill, "the beginning of the line of the gap, behind input_prefix", readPrompt},
+	{"input_prefix", honored, formInfill, "the text in front of the gap", func(r *request, v value) (e *Error) { r.inputPrefix, e = v.text(); return }},
+	{"input_suffix", honored, formInfill, "the text behind it", func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
+	{"input_extra", honored, formInfill, "texts of other files: filename and text", readExtra},
+	{"n_probs", honored, formLlama, "log-probabilities of each token and of so many alternatives, up to 20; 0 is off", func(r *request, v value) *Error {
+		n, err := v.whole(0, maxTop)
+		r.logprobs, r.top = n > 0, int(n)
+		return err
+	}},
+	{"post_sampling_probs", honored, formLlama, "only false", onlyFalse},
+	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has", func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
+	{"n_keep", accepted, formLlama, "prompts are never cut", nil},
+	{"n_discard", accepted, formLlama, "prompts are never cut", nil},
+	{"min_keep", honored, formLlama, "only 0", onlyNumber(0)},
+	{"n_indent", honored, formLlama, "only 0", onlyNumber(0)},
+	{"t_max_predict_ms", honored, formLlama, "only 0", onlyNumber(0)},
+	{"t_max_prompt_ms", honored, formLlama, "only 0", onlyNumber(0)},
 	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt", func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
 	{"best_of", honored, formCompletion, "only 1", onlyNumber(1)},
 
@@ -112,12 +132,12 @@ var fields = append([]field{
 	}},
 	{"truncate", honored, formOllamaEmbed, "only false, or true for texts that fit: a text that does not fit the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
-	{"stream", honored, formOpenAI | formOllama, "true: the answer comes piece by piece (Ollama's default)", func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
-	{"stream_options", honored, formText, "include_usage: a last chunk with usage", readStreamOptions},
-	{"max_tokens", honored, formText, "most tokens of the answer; -1 is as many as fit", func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"stream", honored, formOpenAI | formLlama | formOllama, "true: the answer comes piece by piece (Ollama's default)", func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
+	{"stream_options", honored, formChat | formCompletion, "include_usage: a last chunk with usage", readStreamOptions},
+	{"max_tokens", honored, formChat | formCompletion, "most tokens of the answer; -1 is as many as fit", func(r *request, v value) *Error { return r.setMax(v, true) }},
 	{"max_completion_tokens", honored, formChat, "the same", func(r *request, v value) *Error { return r.setMax(v, true) }},
 	{"n_predict", honored, formText, "the same, llama.cpp's name", func(r *request, v value) *Error { return r.setMax(v, true) }},
-	{"n", honored, formText, "answers; answer i has the seed + i", func(r *request, v value) *Error {
+	{"n", honored, formChat | formCompletion, "answers; answer i has the seed + i", func(r *request, v value) *Error {
 		n, err := v.whole(1, maxChoices)
 		r.n = int(n)
 		return err
@@ -199,7 +219,7 @@ var fields = append([]field{
 	{"prediction", accepted, formChat, "a hint of speed; drafters find repetitions in the prompt", nil},
 	{"cache_prompt", accepted, formText, "the answer does not depend on what is cached", nil},
 	{"id_slot", accepted, formText, "the server chooses", nil},
-	{"return_tokens", honored, formText, "only false", onlyFalse},
+	{"return_tokens", honored, formChat | formCompletion, "only false", onlyFalse},
 	{"modalities", honored, formChat, `only ["text"]`, readModalities},
 	{"stream_options", accepted, formResponses, "include_obfuscation: there is none", nil},
 	{"include", honored, formResponses, "only empty", onlyEmptyList},

@@ -19,6 +19,8 @@ var base = map[forms]map[string]string{
 	formTokenize:         {"content": `"func main"`},
 	formDetokenize:       {"tokens": `[5,6,7]`},
 	formTemplate:         {"messages": `[{"role":"user","content":"func main"}]`},
+	formNative:           {"prompt": `"func main"`, "n_predict": "4"},
+	formInfill:           {"input_prefix": `"func main"`, "n_predict": "4"},
 	formOllamaChat:       {"messages": `[{"role":"user","content":"func main"}]`, "options": `{"num_predict":4}`, "stream": "false"},
 	formOllamaGenerate:   {"prompt": `"func main"`, "options": `{"num_predict":4}`, "stream": "false"},
 	formOllamaEmbed:      {"input": `"func main"`},
@@ -75,7 +77,7 @@ var samples = map[string]sample{
 	"reasoning_effort":      {good: []string{`"low"`}, bad: []string{`1`}},
 	"add_generation_prompt": {good: []string{`false`}, bad: []string{`0`}},
 	"prompt":                {good: []string{`"x"`}, bad: []string{`1`, `{}`}},
-	"suffix":                {good: []string{`""`}, bad: []string{`"x"`}, same: true},
+	"suffix":                {good: []string{`""`}, bad: []string{`1`, `["x"]`}, same: true},
 	"echo":                  {good: []string{`true`}, bad: []string{`1`}},
 	"best_of":               {good: []string{`1`}, bad: []string{`2`, `"1"`}, same: true},
 	"input":                 {good: []string{`"x"`}, bad: []string{`{}`, `7`, `[{}]`}},
@@ -122,7 +124,16 @@ var samples = map[string]sample{
 	"tokens":                {good: []string{`[1]`, `[]`}, bad: []string{`"x"`, `[-1]`, `[99999999]`, `[1.5]`}},
 	"parallel_tool_calls":   {good: []string{`true`, `false`}, bad: []string{`1`}},
 	"metadata":              {good: []string{`{"a":"b"}`}, bad: []string{`1`}},
-	"return_tokens":         {good: []string{`false`}, bad: []string{`true`}, same: true},
+	"return_tokens":         {good: []string{`false`}, bad: []string{`1`}, same: true},
+	"n_probs":               {good: []string{`0`, `3`}, bad: []string{`-1`, `21`, `true`}},
+	"post_sampling_probs":   {good: []string{`false`}, bad: []string{`true`}, same: true},
+	"min_keep":              {good: []string{`0`}, bad: []string{`1`}, same: true},
+	"n_indent":              {good: []string{`0`}, bad: []string{`4`}, same: true},
+	"t_max_predict_ms":      {good: []string{`0`}, bad: []string{`500`}, same: true},
+	"t_max_prompt_ms":       {good: []string{`0`}, bad: []string{`500`}, same: true},
+	"input_prefix":          {good: []string{`"x"`, `""`}, bad: []string{`1`}},
+	"input_suffix":          {good: []string{`"x"`, `""`}, bad: []string{`1`}},
+	"input_extra":           {good: []string{`[]`, `[{"filename":"a.go","text":"package a"}]`, `[{"text":"x"}]`}, bad: []string{`{}`, `[{}]`, `[{"filename":"a"}]`, `[{"filename":1,"text":"x"}]`, `[{"filename":"a","text":1}]`, `["x"]`}},
 	"modalities":            {good: []string{`["text"]`}, bad: []string{`["audio"]`}, same: true},
 	"include":               {good: []string{`[]`}, bad: []string{`["x"]`}, same: true},
 	"temperature":           {good: []string{`0`, `1.5`}, bad: []string{`-1`, `1e30`, `"hot"`, `1e999`}},
@@ -146,6 +157,7 @@ var samples = map[string]sample{
 // Every field of every form: what it takes, what it refuses by its name, and that null is absence.
 func TestFields(t *testing.T) {
 	s := newTester(t, nil)
+	withInfill(t, s)
 	for i := range formNames {
 		form := forms(1) << i
 		plain := ""

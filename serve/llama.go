@@ -142,12 +142,43 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Model       string  `json:"model"`
 		Context     int     `json:"n_ctx"`
 		Slots       int     `json:"total_slots"`
-		HasTemplate bool    `json:"chat_template"`
+		HasTemplate bool    `json:"has_chat_template"`
+		Template    string  `json:"chat_template"` // its source, "" if there is none that can be used
+		BOS         string  `json:"bos_token"`
+		EOS         string  `json:"eos_token"`
+		Infill      bool    `json:"has_infill"`
 		Build       string  `json:"build_info"`
+		Settings    any     `json:"default_generation_settings"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.context, s.o.Parallel, m.template != nil, "spec " + s.o.Version,
+	}{m.name, m.context, s.o.Parallel, m.template != nil, m.source, m.tok.Token(m.tok.BOS()), m.tok.Token(m.tok.EOS()), m.infills(), "spec " + s.o.Version, s.defaults(m),
 		choices{m.drafters(), Schedules(), Verifiers(), def.Drafter, def.Schedule, max(def.Max, 0)}}
 	writeJSON(w, http.StatusOK, out)
+}
+
+// infills reports whether the model can fill a gap.
+func (m *loaded) infills() bool {
+	_, e := m.infillPrompt("", nil, "", "")
+	return e == nil
+}
+
+// defaults are the settings of a request that says nothing, in llama.cpp's form.
+func (s *Server) defaults(m *loaded) any {
+	type params struct {
+		Temperature float32 `json:"temperature"`
+		TopK        int     `json:"top_k"`
+		TopP        float32 `json:"top_p"`
+		MinP        float32 `json:"min_p"`
+		Predict     int     `json:"n_predict"`
+	}
+	most := s.o.MaxTokens
+	if most == 0 {
+		most = -1
+	}
+	o := s.o.Sampling
+	return struct {
+		Context int    `json:"n_ctx"`
+		Params  params `json:"params"`
+	}{m.context, params{o.Temperature, o.TopK, o.TopP, o.MinP, most}}
 }
 
 // drafters are the names that requests may use with a model.

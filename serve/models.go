@@ -23,6 +23,7 @@ type loaded struct {
 
 	template    *chat.Template // nil: none
 	templateErr error          // why not
+	source      string         // of the template
 
 	foreign  error     // why the draft model's vocabulary is another one; nil if it is the same
 	target   sequences // of the target
@@ -286,7 +287,7 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 			Message: fmt.Sprintf("messages: the chat template of %s is not one that this server can execute: %v", name, err)}
 		return m, nil
 	}
-	m.template = t
+	m.template, m.source = t, source
 	return m, nil
 }
 

@@ -31,7 +31,12 @@ type request struct {
 	pooling  string
 	base64   bool
 	dims     int
-	genTail  bool // of apply-template: end where the answer begins
+	suffix   string // the text behind a gap: fill-in-the-middle
+	infill   bool   // of /infill, also with an empty suffix
+
+	inputPrefix string // of /infill, in front of the prompt
+	extra       []snippet
+	genTail     bool // of apply-template: end where the answer begins
 
 	// How much, and in which form.
 	stream, wantUsage bool
@@ -44,6 +49,8 @@ type request struct {
 	top               int // alternatives of each token
 	topField          string
 	echo              bool
+	wantTokens        bool // ids with the texts
+	returnTokens      bool // in the whole answer too
 	think             bool // reasoning is told apart in Ollama's answers
 	thinkGiven        bool
 	wantTimings       bool // with each chunk

@@ -45,6 +45,9 @@ func (s *Server) routes() *http.ServeMux {
 	get("/metrics", s.writeMetrics)
 	get("/slots", s.slots)
 	get("/props", s.props)
+	get("/models", s.listModels)
+	get("/v1/health", s.health)
+	s.refusedRoutes(mux)
 	s.ollamaRoutes(mux)
 	s.pageRoutes(mux)
 	return mux

@@ -411,7 +411,7 @@ func TestLists(t *testing.T) {
 	if status, _, h := s.do("GET", "/v1/chat/completions", ""); status != 405 || h.Get("Allow") != "POST" {
 		t.Errorf("GET of a POST: %d %v", status, h)
 	}
-	if status, text, _ := s.do("POST", "/api/pull", `{}`); status != 404 || !strings.HasPrefix(text, `{"error":"`) {
+	if status, text, _ := s.do("POST", "/api/none", `{}`); status != 404 || !strings.HasPrefix(text, `{"error":"`) {
 		t.Errorf("an endpoint of Ollama that is not there: %d %s", status, text)
 	}
 	var slots []object

@@ -102,6 +102,10 @@ var endpoints = []*endpoint{
 	{path: "/v1/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages, error: openAIError},
 	{path: "/v1/completions", form: formCompletion, make: newCompletionForm, sse: true, check: needPrompt, error: openAIError},
 	{path: "/v1/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput, error: openAIError},
+	{path: "/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages, error: openAIError}, // for clients whose base URL lacks /v1
+	{path: "/completion", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
+	{path: "/completions", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
+	{path: "/infill", form: formInfill, make: newNativeForm, sse: true, check: needInfill, error: openAIError},
 	{path: "/api/chat", form: formOllamaChat, make: newOllamaChatForm, stream: true, check: needMessages, error: ollamaError},
 	{path: "/api/generate", form: formOllamaGenerate, make: newOllamaGenerateForm, stream: true, check: needOllamaPrompt, error: ollamaError},
 }

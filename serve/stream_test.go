@@ -19,6 +19,7 @@ func stable(text string) string {
 		{`"(created|created_at)":[0-9]+`, `"$1":0`},
 		{`"created_at":"[^"]*"`, `"created_at":""`},
 		{`(chatcmpl-|cmpl-|resp_|msg_|call_|fc_|rs_)[0-9]+`, `${1}N`},
+		{`"generation_settings":\{[^}]*\}`, `"generation_settings":{}`},
 		{`"(cached_tokens|accepted_prediction_tokens|rejected_prediction_tokens)":[0-9]+`, `"$1":0`},
 		{`"(total_duration|prompt_eval_duration|eval_duration)":[0-9]+`, `"$1":0`},
 	} {

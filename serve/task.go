@@ -116,6 +116,12 @@ type ready struct {
 // prompts are the request's in token ids.
 func (p *plan) prompts() ([]ready, error) {
 	r, m := p.request, p.m
+	if r.suffix != "" {
+		if r.system != "" {
+			return nil, badField("system", "there is none in fill-in-the-middle")
+		}
+		r.wrap = false
+	}
 	if r.wrap && m.template != nil {
 		r.messages = []chat.Message{{Role: "user", Content: r.prompts[0].text}}
 		if r.system != "" {
@@ -131,6 +137,9 @@ func (p *plan) prompts() ([]ready, error) {
 		}
 		return []ready{{ids: rendered, field: "messages"}}, nil
 	}
+	if r.infill && len(r.prompts) == 0 {
+		r.prompts = []prompt{{}}
+	}
 	if len(r.prompts) == 0 {
 		return nil, badField("prompt", "missing")
 	}
@@ -141,7 +150,15 @@ func (p *plan) prompts() ([]ready, error) {
 			field = fmt.Sprintf("prompt[%d]", i)
 		}
 		ids := q.ids
-		if !q.given {
+		switch {
+		case q.given && r.suffix != "":
+			return nil, badField("suffix", "needs a prompt that is a text")
+		case r.infill || r.suffix != "":
+			var e *Error
+			if ids, e = p.infillIDs(q.text); e != nil {
+				return nil, e
+			}
+		case !q.given:
 			ids = m.tok.Encode(q.text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 		}
 		one := ready{ids: ids, field: field}

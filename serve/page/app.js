@@ -64,7 +64,7 @@ function report(message) {
 
 // --- conversations
 
-const chatting = () => !state.props || state.props.chat_template !== false;
+const chatting = () => !state.props || state.props.has_chat_template !== false;
 
 function newConversation() {
   const empty = state.conversations.find((c) => c.messages.length === 0);

@@ -1,0 +1,180 @@
+package serve
+
+import (
+	"strings"
+
+	"github.com/specgo/spec/speculative"
+)
+
+// nativeAnswer is the object of /completion and /infill, whole or a piece of a stream, under llama.cpp's names.
+type nativeAnswer struct {
+	Index      int             `json:"index"`
+	Content    string          `json:"content"`
+	Tokens     []int32         `json:"tokens"`
+	Slot       int             `json:"id_slot"` // always -1: answers have no fixed place
+	Stop       bool            `json:"stop"`
+	Model      string          `json:"model,omitempty"`
+	Predicted  int             `json:"tokens_predicted"`
+	Evaluated  int             `json:"tokens_evaluated"`
+	Settings   *nativeSettings `json:"generation_settings,omitempty"`
+	Prompt     *string         `json:"prompt,omitempty"`
+	NewLine    *bool           `json:"has_new_line,omitempty"`
+	Truncated  *bool           `json:"truncated,omitempty"`
+	StopType   string          `json:"stop_type,omitempty"`
+	StopWord   *string         `json:"stopping_word,omitempty"`
+	Cached     *int            `json:"tokens_cached,omitempty"`
+	Probs      []nativeProb    `json:"completion_probabilities,omitempty"`
+	Timings    *timings        `json:"timings,omitempty"`
+	Speculated *speculation    `json:"speculation,omitempty"`
+}
+
+// nativeSettings are the sampling that an answer had.
+type nativeSettings struct {
+	Predict          int      `json:"n_predict"`
+	Context          int      `json:"n_ctx"`
+	Seed             uint64   `json:"seed"`
+	Temperature      float32  `json:"temperature"`
+	TopK             int      `json:"top_k"`
+	TopP             float32  `json:"top_p"`
+	MinP             float32  `json:"min_p"`
+	RepeatPenalty    float32  `json:"repeat_penalty"`
+	RepeatLastN      int      `json:"repeat_last_n"`
+	PresencePenalty  float32  `json:"presence_penalty"`
+	FrequencyPenalty float32  `json:"frequency_penalty"`
+	Stop             []string `json:"stop"`
+	IgnoreEOS        bool     `json:"ignore_eos"`
+	Probs            int      `json:"n_probs"`
+}
+
+// nativeProb is a token with its log-probability and alternatives.
+type nativeProb struct {
+	ID    int32        `json:"id"`
+	Token string       `json:"token"`
+	Bytes []int        `json:"bytes"`
+	P     jsonFloat    `json:"logprob"`
+	Top   []nativeProb `json:"top_logprobs,omitempty"`
+}
+
+func (r *reading) nativeProb(t *tokenLogprob) nativeProb {
+	p := nativeProb{ID: t.id, Token: t.text, Bytes: ints(t.bytes), P: jsonFloat(t.p)}
+	for _, x := range t.top {
+		text, b := tokenText(r.m.tok, x.ID)
+		p.Top = append(p.Top, nativeProb{ID: x.ID, Token: text, Bytes: ints(b), P: jsonFloat(x.P)})
+	}
+	return p
+}
+
+// nativeForm writes answers of /completion and /infill: an object, or an array where there were several prompts. A stream has no [DONE].
+type nativeForm struct{ *reading }
+
+func newNativeForm(r *reading) form { return &nativeForm{r} }
+
+func needNative(s *Server, r *request) *Error {
+	r.wantTokens = true
+	return needPrompt(s, r)
+}
+
+func needInfill(_ *Server, r *request) *Error {
+	r.wantTokens, r.infill = true, true
+	if len(r.prompts) > 1 || len(r.prompts) == 1 && r.prompts[0].given {
+		return badField("prompt", "must be a text")
+	}
+	return nil
+}
+
+// last is the object that tells the end of an answer.
+func (f *nativeForm) last(i int) nativeAnswer {
+	a, t := &f.answers[i], &f.tasks[i]
+	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.stats.Generated, Evaluated: a.stats.Prompt, Timings: newTimings(&a.stats)}
+	prompt, newLine, truncated, word, cached := f.m.tok.Decode(t.prompt), strings.Contains(a.content, "\n"), false, "", a.stats.Prompt+a.stats.Generated
+	out.Prompt, out.NewLine, out.Truncated, out.StopWord, out.Cached = &prompt, &newLine, &truncated, &word, &cached
+	switch a.stats.End {
+	case speculative.EndStop:
+		out.StopType, word = "word", f.stopWord(a)
+	case speculative.EndLength, speculative.EndContext:
+		out.StopType = "limit"
+	default:
+		out.StopType = "eos"
+	}
+	s := t.sampling
+	out.Settings = &nativeSettings{Predict: f.maxTokens, Context: f.m.context, Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, RepeatPenalty: s.RepeatPenalty,
+		RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty, FrequencyPenalty: s.FrequencyPenalty, Stop: f.stop, IgnoreEOS: f.ignoreEOS, Probs: f.top}
+	if s.TopP == 0 {
+		out.Settings.TopP = 1
+	}
+	if s.RepeatPenalty == 0 {
+		out.Settings.RepeatPenalty = 1
+	}
+	if f.maxTokens == 0 {
+		out.Settings.Predict = -1
+	}
+	if out.Settings.Stop == nil {
+		out.Settings.Stop = []string{}
+	}
+	return out
+}
+
+// stopWord is the stop string behind the answer.
+func (f *nativeForm) stopWord(a *answer) string {
+	rest := strings.TrimPrefix(f.m.tok.Decode(a.ids), a.content)
+	best := ""
+	for _, s := range f.stop {
+		if strings.HasPrefix(rest, s) && len(s) > len(best) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (f *nativeForm) whole() any {
+	var list []nativeAnswer
+	for i := range f.answers {
+		a := &f.answers[i]
+		out := f.last(i)
+		out.Content = a.content
+		if f.returnTokens && a.ids != nil {
+			out.Tokens = a.ids
+		}
+		for j := range a.logprobs {
+			out.Probs = append(out.Probs, f.nativeProb(&a.logprobs[j]))
+		}
+		list = append(list, out)
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return list
+}
+
+func (f *nativeForm) begin(sink) {}
+
+func (f *nativeForm) delta(to sink, d *delta) {
+	a := &f.answers[d.index]
+	if d.finish != "" {
+		out := f.last(d.index)
+		out.Content = d.content
+		to.event("", out)
+		return
+	}
+	out := nativeAnswer{Index: d.index, Content: d.content, Tokens: d.ids, Slot: -1, Predicted: len(a.ids), Evaluated: len(f.tasks[d.index].prompt)}
+	if out.Tokens == nil {
+		out.Tokens = []int32{}
+	}
+	if d.logprob != nil {
+		out.Probs = []nativeProb{f.nativeProb(d.logprob)}
+	}
+	if f.wantTimings && d.stats != nil {
+		out.Timings = newTimings(d.stats)
+	}
+	if d.tokens != nil {
+		out.Speculated = &speculation{d.tokens, d.rounds}
+		if d.rounds == nil {
+			out.Speculated.Rounds = []round{}
+		}
+	}
+	to.event("", out)
+}
+
+func (f *nativeForm) end(sink) {}
+
+func (f *nativeForm) fail(to sink, e *Error) { to.event("", e.wire()) }

@@ -1,0 +1,257 @@
+package serve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/testdata"
+)
+
+// infillNames are the marks that withInfill gives the last ids of the vocabulary.
+var infillNames = []string{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>"}
+
+// page is the body of a GET.
+func (s *tester) page(path string) string {
+	s.t.Helper()
+	status, text, _ := s.do("GET", path, "")
+	if status != 200 {
+		s.t.Fatalf("%s: %d %s", path, status, text)
+	}
+	return text
+}
+
+// withInfill gives the model of a server a vocabulary with the marks of fill-in-the-middle in the place of rare tokens.
+func withInfill(t testing.TB, s *tester) *loaded {
+	t.Helper()
+	f, err := gguf.Open(testdata.Target(), testdata.Target().Size(), "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := bpe.Defaults("gpt2", "gpt-2")
+	if c.Tokens, err = f.Strings("tokenizer.ggml.tokens"); err != nil {
+		t.Fatal(err)
+	}
+	if c.Merges, err = f.Strings("tokenizer.ggml.merges"); err != nil {
+		t.Fatal(err)
+	}
+	m, release, err := s.models.acquire(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	c.Types = make([]int32, len(c.Tokens))
+	for i := range c.Types {
+		c.Types[i] = bpe.TypeNormal
+		if m.tok.IsControl(int32(i)) {
+			c.Types[i] = bpe.TypeControl
+		}
+	}
+	c.BOS, c.EOS, c.AddBOS = m.tok.BOS(), m.tok.EOS(), m.tok.AddsBOS()
+	used := map[string]bool{}
+	for _, l := range c.Merges {
+		for _, part := range strings.Split(l, " ") {
+			used[part] = true
+		}
+	}
+	id := len(c.Tokens) - 1
+	for _, name := range infillNames {
+		for used[c.Tokens[id]] || len(c.Tokens[id]) < 4 || m.tok.IsControl(int32(id)) {
+			id--
+		}
+		c.Merges = slices.DeleteFunc(c.Merges, func(l string) bool { return strings.Replace(l, " ", "", 1) == c.Tokens[id] })
+		c.Tokens[id], c.Types[id] = name, bpe.TypeControl
+		id--
+	}
+	if m.tok, err = bpe.New(c); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// The native form of llama.cpp's /completion: its fields, several prompts, why an answer ended, and the same text as OpenAI's form.
+func TestNativeCompletion(t *testing.T) {
+	s := newTester(t, nil)
+	want := decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":12}`, 200)).get(t, "choices", 0, "text").(string)
+	o := decode(t, s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"return_tokens":true,"seed":7}`, 200))
+	if got := o.get(t, "content"); got != want {
+		t.Errorf("%q, OpenAI's form has %q", got, want)
+	}
+	m, release, err := s.models.acquire(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	var ids []int32
+	for _, x := range o.get(t, "tokens").([]any) {
+		ids = append(ids, int32(x.(float64)))
+	}
+	if m.tok.Decode(ids) != want {
+		t.Errorf("tokens %v are %q", ids, m.tok.Decode(ids))
+	}
+	for name, want := range map[string]any{"stop": true, "stop_type": "limit", "stopping_word": "", "tokens_predicted": 12.0, "truncated": false, "index": 0.0, "prompt": "func (r *Ring) Push(", "has_new_line": strings.Contains(want, "\n"), "model": "go"} {
+		if got := o.get(t, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	n := float64(len(m.tok.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))
+	if got := o.get(t, "tokens_evaluated"); got != n || o.get(t, "timings", "prompt_n").(float64)+o.get(t, "timings", "cache_n").(float64) != n {
+		t.Errorf("%v tokens of the prompt, want %v; timings %v", got, n, o.get(t, "timings"))
+	}
+	if o.get(t, "generation_settings", "seed") != 7.0 || o.get(t, "generation_settings", "n_predict") != 12.0 {
+		t.Errorf("settings %v", o.get(t, "generation_settings"))
+	}
+	if o := decode(t, s.post("/completion", `{"prompt":"func","n_predict":2}`, 200)); len(o.get(t, "tokens").([]any)) != 0 {
+		t.Errorf("tokens that were not asked for: %v", o)
+	}
+	stop := want[len(want)/2:][:3]
+	o = decode(t, s.post("/completions", string(encode(map[string]any{"prompt": "func (r *Ring) Push(", "n_predict": 24, "stop": []string{"zzzz", stop}})), 200))
+	if o.get(t, "stop_type") != "word" || o.get(t, "stopping_word") != stop || o.get(t, "content") != want[:strings.Index(want, stop)] {
+		t.Errorf("stop %q: %v", stop, o)
+	}
+	text := s.post("/completion", fmt.Sprintf(`{"prompt":["func (r *Ring) Push(",%s],"n_predict":12}`, string(encode(m.tok.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))), 200)
+	if text[0] != '[' || strings.Count(text, string(encode(want))) != 2 {
+		t.Errorf("two prompts, an array of two answers with the text %q: %s", want, text)
+	}
+	text = s.post("/completion", `{"prompt":"func","n_predict":3,"n_probs":4}`, 200)
+	probs := decode(t, text).get(t, "completion_probabilities").([]any)
+	if len(probs) != 3 {
+		t.Fatalf("%d probabilities of 3 tokens: %s", len(probs), text)
+	}
+	for _, p := range probs {
+		p := object(p.(map[string]any))
+		if top := p.get(t, "top_logprobs").([]any); len(top) != 4 || object(top[0].(map[string]any)).get(t, "id") != p.get(t, "id") || p.get(t, "logprob").(float64) > 0 {
+			t.Errorf("%v", p)
+		}
+	}
+}
+
+// A native stream: pieces with text and ids, the last with the figures, no [DONE].
+func TestNativeStream(t *testing.T) {
+	s := newTester(t, nil)
+	want := decode(t, s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"return_tokens":true,"n_probs":1}`, 200))
+	text, content, ids, stops := s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"stream":true,"n_probs":1}`, 200), "", []any{}, 0
+	if strings.Contains(text, "[DONE]") {
+		t.Error("llama.cpp's native streams have no [DONE]")
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		line, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		o := decode(t, line)
+		content += o.get(t, "content").(string)
+		ids = append(ids, o.get(t, "tokens").([]any)...)
+		if o.get(t, "stop") == true {
+			if stops++; o.get(t, "stop_type") != "limit" || o.get(t, "timings", "predicted_n") != 12.0 {
+				t.Errorf("last piece %v", o)
+			}
+		} else if len(o.get(t, "completion_probabilities").([]any)) != 1 {
+			t.Errorf("piece %v", o)
+		}
+	}
+	if stops != 1 || content != want.get(t, "content") || !slices.Equal(ids, want.get(t, "tokens").([]any)) {
+		t.Errorf("%d ends, %q, %v; whole %v", stops, content, ids, want)
+	}
+}
+
+// Fill-in-the-middle: the prompt that a model gets, and who refuses.
+func TestInfill(t *testing.T) {
+	s := newTester(t, nil)
+	for path, body := range map[string]string{"/infill": `{"input_prefix":"a","input_suffix":"b","n_predict":2}`, "/v1/completions": `{"prompt":"a","suffix":"b","max_tokens":2}`, "/api/generate": `{"prompt":"a","suffix":"b"}`} {
+		if text := s.post(path, body, 400); !strings.Contains(text, "fill-in-the-middle") {
+			t.Errorf("%s of a model that cannot: %s", path, text)
+		}
+	}
+	m := withInfill(t, s)
+	if got := decode(t, s.page("/props")).get(t, "has_infill"); got != true {
+		t.Errorf("has_infill %v", got)
+	}
+	mark := func(i int) int32 { id, _ := m.tok.ID(infillNames[i]); return id }
+	plain := func(text string) []int32 { return m.tok.Encode(text, bpe.EncodeOptions{}) }
+	var begin []int32
+	if m.tok.AddsBOS() {
+		begin = []int32{m.tok.BOS()}
+	}
+	join := func(parts ...[]int32) string { return m.tok.Decode(slices.Concat(parts...)) + fmt.Sprint(slices.Concat(parts...)) }
+	short := slices.Concat(begin, []int32{mark(0)}, plain("func Min(a, b int) int {\n\tif"), []int32{mark(1)}, plain("}\n"), []int32{mark(2)})
+	long := slices.Concat(begin, []int32{mark(4)}, plain("repository\n"), []int32{mark(3)}, plain("max.go\nfunc Max()"), []int32{mark(3)}, plain("file\n"), short[len(begin):])
+	for _, x := range []struct {
+		path, body string
+		want       []int32
+	}{
+		{"/infill", `{"input_prefix":"func Min(a, b int) int {\n","prompt":"\tif","input_suffix":"}\n","n_predict":6,"temperature":0}`, short},
+		{"/infill", `{"input_extra":[{"filename":"max.go","text":"func Max()"}],"input_prefix":"func Min(a, b int) int {\n","prompt":"\tif","input_suffix":"}\n","n_predict":6}`, long},
+		{"/v1/completions", `{"prompt":"func Min(a, b int) int {\n\tif","suffix":"}\n","max_tokens":6}`, short},
+		{"/api/generate", `{"prompt":"func Min(a, b int) int {\n\tif","suffix":"}\n","stream":false,"options":{"num_predict":6}}`, short},
+	} {
+		status, text, _ := s.do("POST", x.path, x.body)
+		if status != 200 {
+			t.Fatalf("%s: %d %s", x.path, status, text)
+		}
+		want := decode(t, s.post("/completion", string(encode(map[string]any{"prompt": x.want, "n_predict": 6})), 200)).get(t, "content")
+		o := decode(t, text)
+		got := o["content"]
+		switch x.path {
+		case "/v1/completions":
+			got = o.get(t, "choices", 0, "text")
+		case "/api/generate":
+			got = o.get(t, "response")
+		default:
+			if n := o.get(t, "tokens_evaluated"); n != float64(len(x.want)) {
+				t.Errorf("a prompt of %v tokens, want %d: %s", n, len(x.want), join(x.want))
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, the prompt's own answer is %q", x.path, got, want)
+		}
+	}
+	for body, names := range map[string]string{`{"prompt":[1,2],"suffix":"b"}`: "suffix", `{"prompt":["a","b"],"input_suffix":"b"}`: "prompt"} {
+		path := "/v1/completions"
+		if names == "prompt" {
+			path = "/infill"
+		}
+		if text := s.post(path, body, 400); !strings.Contains(text, names) {
+			t.Errorf("%s: %s", body, text)
+		}
+	}
+	if text := s.post("/api/generate", `{"prompt":"a","suffix":"b","system":"c"}`, 400); !strings.Contains(text, "system") {
+		t.Errorf("%s", text)
+	}
+}
+
+// Endpoints that other servers have are refused with the reason, in the shape of their API.
+func TestRefusedEndpoints(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Keys = []string{"k"} })
+	for _, x := range refusedPaths {
+		path := strings.ReplaceAll(x.path, "{id}", "0")
+		status, text, _ := s.do(x.method, path, "{}", "Authorization", "Bearer k")
+		if status != 501 || !strings.Contains(text, x.reason) || strings.HasPrefix(path, "/api/") != (decode(t, text)["error"] == fmt.Sprintf("%s %s is not supported: %s", x.method, path, x.reason)) {
+			t.Errorf("%s %s: %d %s", x.method, path, status, text)
+		}
+		if status, _, _ := s.do(x.method, path, "{}"); status != 401 {
+			t.Errorf("%s %s without a key: %d", x.method, path, status)
+		}
+	}
+}
+
+// Paths that clients use whose base URL lacks /v1 are the same endpoints.
+func TestAliases(t *testing.T) {
+	s := newTester(t, nil)
+	for path, alias := range map[string]string{"/v1/models": "/models", "/health": "/v1/health"} {
+		if a, b := s.page(path), s.page(alias); a != b {
+			t.Errorf("%s: %s\n%s: %s", path, a, alias, b)
+		}
+	}
+	body := `{"messages":[{"role":"user","content":"x"}],"max_tokens":4,"temperature":0}`
+	if a, b := stable(s.post("/v1/chat/completions", body, 200)), stable(s.post("/chat/completions", body, 200)); a != b {
+		t.Errorf("%s\n%s", a, b)
+	}
+	o := decode(t, s.page("/props"))
+	if o.get(t, "default_generation_settings", "n_ctx") != 1024.0 || o.get(t, "has_chat_template") != true || o.get(t, "chat_template") != hermes || o.get(t, "has_infill") != false {
+		t.Errorf("props %v", o)
+	}
+}

@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// refusedPaths are endpoints of llama.cpp's server and of APIs beside it that clients may ask for and this server does not have, with the reason.
+var refusedPaths = []struct{ method, path, reason string }{
+	{"POST", "/v1/messages", "there is no Anthropic API; /v1/chat/completions and /v1/responses are the same conversations"},
+	{"POST", "/v1/messages/count_tokens", "there is no Anthropic API; /apply-template and /tokenize count tokens"},
+	{"POST", "/rerank", "models that rank documents are not supported"},
+	{"POST", "/v1/rerank", "models that rank documents are not supported"},
+	{"POST", "/reranking", "models that rank documents are not supported"},
+	{"POST", "/v1/reranking", "models that rank documents are not supported"},
+	{"POST", "/embedding", "/v1/embeddings has the vectors, in OpenAI's form"},
+	{"POST", "/embeddings", "/v1/embeddings has the vectors, in OpenAI's form"},
+	{"GET", "/lora-adapters", "adapters are not supported; merge them into the model's file"},
+	{"POST", "/lora-adapters", "adapters are not supported; merge them into the model's file"},
+	{"POST", "/slots/{id}", "slots have no state to save, restore or erase; prompts that begin alike share it by themselves"},
+	{"POST", "/props", "the properties of a running server cannot be changed"},
+	{"POST", "/models/load", "models are loaded when a request names them"},
+	{"POST", "/models/unload", "models are unloaded when memory is needed"},
+	{"POST", "/v1/audio/transcriptions", "only text is supported"},
+	{"POST", "/v1/audio/speech", "only text is supported"},
+	{"POST", "/v1/images/generations", "only text is supported"},
+	{"POST", "/v1/moderations", "there is no such model"},
+	{"POST", "/v1/files", "nothing is stored; spec batch works through files"},
+	{"POST", "/v1/batches", "nothing is stored; spec batch works through files"},
+	{"GET", "/v1/responses/{id}", "nothing is stored"},
+	{"POST", "/api/pull", "spec pull downloads models"},
+	{"POST", "/api/push", "models are not published from here"},
+	{"POST", "/api/create", "models are files; spec quantize and spec convert make them"},
+	{"POST", "/api/copy", "models are files"},
+	{"DELETE", "/api/delete", "spec rm deletes what spec pull has downloaded"},
+	{"POST", "/tools", "the server runs no tools; clients do"},
+}
+
+// refusedRoutes answer them: a 501 that says why.
+func (s *Server) refusedRoutes(mux *http.ServeMux) {
+	for _, x := range refusedPaths {
+		mux.HandleFunc(x.method+" "+x.path, func(w http.ResponseWriter, r *http.Request) {
+			s.fail(w, recordOf(r.Context()), shapeOf(r.URL.Path), &Error{Status: http.StatusNotImplemented, Type: typeNotSupported, Code: "not_supported",
+				Message: fmt.Sprintf("%s %s is not supported: %s", r.Method, clip(r.URL.Path), x.reason)})
+		})
+	}
+}
