@@ -176,7 +176,9 @@ func TestInfill(t *testing.T) {
 	if m.tok.AddsBOS() {
 		begin = []int32{m.tok.BOS()}
 	}
-	join := func(parts ...[]int32) string { return m.tok.Decode(slices.Concat(parts...)) + fmt.Sprint(slices.Concat(parts...)) }
+	join := func(parts ...[]int32) string {
+		return m.tok.Decode(slices.Concat(parts...)) + fmt.Sprint(slices.Concat(parts...))
+	}
 	short := slices.Concat(begin, []int32{mark(0)}, plain("func Min(a, b int) int {\n\tif"), []int32{mark(1)}, plain("}\n"), []int32{mark(2)})
 	long := slices.Concat(begin, []int32{mark(4)}, plain("repository\n"), []int32{mark(3)}, plain("max.go\nfunc Max()"), []int32{mark(3)}, plain("file\n"), short[len(begin):])
 	for _, x := range []struct {
