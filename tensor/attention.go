@@ -100,8 +100,14 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	if err := checkSegments(segs, o.Layer, len(q)/width); err != nil {
 		return err
 	}
+	if n := len(o.Bias); n != 0 && (n%o.Heads != 0 || n/o.Heads%2 == 0) {
+		return shapeError("%d biases for %d query heads", n, o.Heads)
+	}
 	for i := range segs {
 		low := 0
+		if segs[i].Keys > 0 && o.Window > 0 {
+			return shapeError("segment %d: a window of %d in front of %d keys that every token sees", i, o.Window, segs[i].Keys)
+		}
 		if o.Window > 0 {
 			low = max(0, segs[i].Start+1-o.Window)
 		}
@@ -154,6 +160,9 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 		}
 		if j.o.Window > 0 {
 			s.low = max(0, lowest+1-j.o.Window) / asm.Page
+		}
+		if s.Keys > 0 {
+			highest = s.Keys - 1
 		}
 		s.chunks = highest/asm.Page + 1 - s.low
 		if s.Tokens <= groupTokens && s.chunks > 1 {
@@ -262,7 +271,7 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 	rows, keys, lowest := n*j.group, 0, asm.Page
 	same := true // all tokens that see something begin at the same key
 	for t := range n {
-		from, to := visible(s.position(first+t), j.o.Window, c)
+		from, to := s.visible(first+t, j.o.Window, c)
 		if from < to {
 			same = same && (keys == 0 || from == lowest)
 			keys, lowest = max(keys, to), min(lowest, from)
@@ -277,7 +286,7 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 	values, kernel := s.KV.values(c, j.o.Layer, head), j.k.Values[kind]
 	done := lowest // keys whose values have been added for all tokens from here on that see them
 	for t := range n {
-		from, to := visible(s.position(first+t), j.o.Window, c)
+		from, to := s.visible(first+t, j.o.Window, c)
 		if from >= to {
 			continue
 		}
@@ -290,7 +299,7 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 		}
 	}
 	for t := range n {
-		from, to := visible(s.position(first+t), j.o.Window, c)
+		from, to := s.visible(first+t, j.o.Window, c)
 		row, count := t*j.group, j.group
 		if from >= to {
 			continue

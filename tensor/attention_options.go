@@ -15,14 +15,18 @@ type AttentionOptions struct {
 	// key position j. nil: none.
 	Slopes []float32
 
+	// Bias [Heads][2*n+1] is added to the scores by distance (Raffel et al. 2020, arXiv:1910.10683, section 2.1):
+	// s += Bias[h][n+r], r = j-i limited to -n … n, for query position i and key position j. nil: none.
+	Bias []float32
+
 	// Sinks, one per query head, are scores of a further key whose value is zero (gpt-oss). nil: none.
 	Sinks []float32
 }
 
 // adjusts reports whether scores change after Scale.
-func (o *AttentionOptions) adjusts() bool { return o.Cap > 0 || o.Slopes != nil }
+func (o *AttentionOptions) adjusts() bool { return o.Cap > 0 || o.Slopes != nil || o.Bias != nil }
 
-// adjust applies cap and slope to the scores of query head h at position pos for consecutive key positions, the first of which is
+// adjust applies cap, slope and bias to the scores of query head h at position pos for consecutive key positions, the first of which is
 // key.
 func (o *AttentionOptions) adjust(scores []float32, h, pos, key int) {
 	if o.Cap > 0 {
@@ -32,6 +36,13 @@ func (o *AttentionOptions) adjust(scores []float32, h, pos, key int) {
 		slope := o.Slopes[h]
 		for i := range scores {
 			scores[i] -= float32(slope * float32(pos-key-i))
+		}
+	}
+	if o.Bias != nil {
+		width := len(o.Bias) / o.Heads
+		bias, n := o.Bias[h*width:(h+1)*width], width/2
+		for i := range scores {
+			scores[i] += bias[n+min(max(key+i-pos, -n), n)]
 		}
 	}
 }

@@ -60,10 +60,14 @@ func attentionWith(t testing.TB, rt *Runtime, q []float32, o AttentionOptions, s
 	return out
 }
 
+// testReach is the greatest distance with a bias of its own.
+const testReach = 70
+
 // testOptions are all that changes scores, apart and together.
 var testOptions = []AttentionOptions{
 	{}, {Window: 90}, {Window: 300}, {Cap: 1.5}, {Slopes: ALiBiSlopes(testHeads*testGroup, 8)}, {Sinks: []float32{1, -1, 3, 0.5, -30, 5}},
-	{Window: 270, Cap: 2, Slopes: ALiBiSlopes(testHeads*testGroup, 0.1), Sinks: []float32{1, 9, 3, 2, -3, 0}},
+	{Bias: normal(60, testHeads*testGroup*(2*testReach+1))},
+	{Window: 270, Cap: 2, Bias: normal(61, testHeads*testGroup*(2*testReach+1)), Slopes: ALiBiSlopes(testHeads*testGroup, 0.1), Sinks: []float32{1, 9, 3, 2, -3, 0}},
 }
 
 // naive is attention in float64, of one query row over tokens path[...] of the sequence.
@@ -124,9 +128,14 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// ruled is attention of one query row over the first n tokens of a sequence with a float32 cache, operation by operation
-// as the numeric specification says (DESIGN.md 3, rule 6).
+// ruled is attention of one query row over the first n tokens of a sequence, of which it is the last.
 func (s *sequence) ruled(q []float32, n int, opt AttentionOptions) []float32 {
+	return s.ruledAt(q, n-1, n, opt)
+}
+
+// ruledAt is attention of one query row at position pos over the first n tokens of a sequence with a float32 cache, operation by operation
+// as the numeric specification says (DESIGN.md 3, rule 6).
+func (s *sequence) ruledAt(q []float32, pos, n int, opt AttentionOptions) []float32 {
 	out := make([]float32, len(q))
 	for h := range testHeads * testGroup {
 		at, o := h/testGroup*testDim, out[h*testDim:][:testDim]
@@ -147,7 +156,16 @@ func (s *sequence) ruled(q []float32, n int, opt AttentionOptions) []float32 {
 					score = opt.Cap * asm.Tanh32(score/opt.Cap)
 				}
 				if opt.Slopes != nil {
-					score -= float32(opt.Slopes[h] * float32(n-1-j))
+					score -= float32(opt.Slopes[h] * float32(pos-j))
+				}
+				if opt.Bias != nil {
+					far := j - pos
+					if far > testReach {
+						far = testReach
+					} else if far < -testReach {
+						far = -testReach
+					}
+					score += opt.Bias[h*(2*testReach+1)+testReach+far]
 				}
 				p = append(p, score)
 			}
@@ -209,6 +227,29 @@ func TestAttentionRule(t *testing.T) {
 			out, size := attentionWith(t, rt, q, o, AttentionSegment{KV: s.kv, Start: start, Tokens: n}), len(q)/n
 			for i := range n {
 				sameBits(t, fmt.Sprintf("%+v, tokens %d+%d", o, start, i), out[i*size:][:size], s.ruled(q[i*size:][:size], start+i+1, o))
+			}
+		}
+	}
+}
+
+// TestAttentionKeys: tokens that all see the same keys, before and behind them, and biases by distance: every bit is what the
+// specification's operations give, with every kernel set, few and many tokens, one, two and three chunks, beside a segment that sees
+// only what is before it.
+func TestAttentionKeys(t *testing.T) {
+	s := newSequence(t, KVF32, 10, 700)
+	bias := AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Bias: normal(62, testHeads*testGroup*(2*testReach+1))}
+	for _, name := range asm.Available() {
+		rt := runtimeWith(t, Options{Threads: 2, SIMD: name})
+		for _, o := range []AttentionOptions{bias, {Layer: 1, Heads: testHeads * testGroup, Scale: testScale}} {
+			for _, c := range [][3]int{{0, 30, 30}, {0, 3, 1}, {10, 5, 12}, {250, 20, 700}, {690, 4, 300}, {5000, 9, 257}, {3, 2, 512}} {
+				start, n, keys := c[0], c[1], c[2]
+				q := queries(20, n+2)
+				out, size := make([]float32, len(q)), len(q)/(n+2)
+				ok(t, rt.Attention(out, q, o, []AttentionSegment{{KV: s.kv, Start: start, Tokens: n, Keys: keys}, {KV: s.kv, Row: n, Start: 300, Tokens: 2}}))
+				for i := range n {
+					sameBits(t, fmt.Sprintf("%s, bias %v, %d tokens at %d, token %d of %d keys", name, o.Bias != nil, n, start, i, keys), out[i*size:][:size], s.ruledAt(q[i*size:][:size], start+i, keys, o))
+				}
+				sameBits(t, "beside it", out[(n+1)*size:], s.ruled(q[(n+1)*size:], 302, o))
 			}
 		}
 	}
@@ -331,6 +372,11 @@ func TestAttentionErrors(t *testing.T) {
 		"parents":         call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-1} }),
 		"parent later":    call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-1, 1, 0, 0} }),
 		"parent below":    call(1, 6, 0, func(s *AttentionSegment) { s.Parents = []int32{-2, 0, 0, 0} }),
+		"keys":            call(1, 6, 0, func(s *AttentionSegment) { s.Keys = 257 }),
+		"keys below":      call(1, 6, 0, func(s *AttentionSegment) { s.Keys = -1 }),
+		"keys and tree":   call(1, 6, 0, func(s *AttentionSegment) { s.Keys, s.Parents = 4, []int32{-1, 0, 0, 0} }),
+		"keys and window": call(1, 6, 3, func(s *AttentionSegment) { s.Keys = 4 }),
+		"biases":          rt.Attention(out, q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1, Bias: make([]float32, 12)}, []AttentionSegment{good}),
 		"output":          rt.Attention(out[1:], q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1}, []AttentionSegment{good}),
 		"keys and values": rt.StoreKV(1, q[:testWidth], q[:2*testWidth], []AttentionSegment{good}),
 	} {

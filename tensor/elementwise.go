@@ -143,6 +143,17 @@ func mulRowsRow(j *elementJob, dst, _ []float32, row int) {
 	}
 }
 
+// ReLU is max(x, 0) (Nair and Hinton 2010). Zeros of either sign, and what is below, become +0.
+func (rt *Runtime) ReLU(x []float32) error {
+	return rt.each(elementJob{f: reluRow, dst: x, width: rowWidth(len(x))})
+}
+
+func reluRow(_ *elementJob, dst, _ []float32, _ int) {
+	for i, v := range dst {
+		dst[i] = max(v, 0)
+	}
+}
+
 // ReLUSquared is max(x, 0)² (So et al. 2021, Primer, arXiv:2109.08668).
 func (rt *Runtime) ReLUSquared(x []float32) error {
 	return rt.each(elementJob{f: reluSquaredRow, dst: x, width: rowWidth(len(x))})

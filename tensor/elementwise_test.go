@@ -23,6 +23,7 @@ func TestElementwise(t *testing.T) {
 			"cap":   {func(x, _ []float32) error { return rt.SoftCap(x, 0.7) }, func(x, _ float64, _ int) float64 { return 0.7 * math.Tanh(x/0.7) }},
 			"mul":   {rt.Mul, func(x, y float64, _ int) float64 { return x * y }},
 			"relu²": {func(x, _ []float32) error { return rt.ReLUSquared(x) }, func(x, _ float64, _ int) float64 { return math.Max(x, 0) * math.Max(x, 0) }},
+			"relu":  {func(x, _ []float32) error { return rt.ReLU(x) }, func(x, _ float64, _ int) float64 { return math.Max(x, 0) }},
 			"swiglu": {func(x, y []float32) error { return rt.ClampedSwiGLU(x, y, 1.702, 0.8) }, func(x, y float64, _ int) float64 {
 				x = math.Min(x, 0.8)
 				return x * sigmoid(1.702*x) * (clamp(y, 0.8) + 1)

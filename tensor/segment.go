@@ -17,6 +17,10 @@ type AttentionSegment struct {
 	Start   int     // slots before it
 	Tokens  int     //
 	Parents []int32 // tree: each token's parent in the segment, which comes before it, or -1: slot Start-1. nil: a chain
+
+	// Keys, if not 0, says that every token of a chain sees the first Keys slots, whatever its own position Start+j, which only
+	// biases depend on: an encoder, or attention to one (Vaswani et al. 2017, arXiv:1706.03762). Without a window.
+	Keys int
 }
 
 // segment is an AttentionSegment in the course of an operation.
@@ -38,6 +42,14 @@ func (s *segment) position(t int) int {
 	return s.Start + int(s.depths[t])
 }
 
+// visible is the part of chunk c that token t sees, counted from the chunk's first position.
+func (s *segment) visible(t, window, c int) (from, to int) {
+	if s.Keys > 0 {
+		return 0, min(s.Keys-c*asm.Page, asm.Page)
+	}
+	return visible(s.position(t), window, c)
+}
+
 // checkSegments checks the segments against each other, the layer and the rows [width] of the buffers.
 func checkSegments(segs []AttentionSegment, layer, rows int) error {
 	for i := range segs {
@@ -56,7 +68,9 @@ func checkSegments(segs []AttentionSegment, layer, rows int) error {
 			return shapeError("segment %d: %d heads of %d beside %d of %d", i, a.Heads, a.HeadDim, b.Heads, b.HeadDim)
 		case s.Tokens < 1 || s.Row < 0 || s.Row > rows-s.Tokens:
 			return shapeError("segment %d: tokens %d+%d of %d", i, s.Row, s.Tokens, rows)
-		case s.Start < 0 || s.Start > s.KV.Slots()-s.Tokens:
+		case s.Keys < 0 || s.Keys > s.KV.Slots() || s.Keys > 0 && s.Parents != nil:
+			return shapeError("segment %d: %d keys of %d slots, %d parents", i, s.Keys, s.KV.Slots(), len(s.Parents))
+		case s.Start < 0 || s.Keys == 0 && s.Start > s.KV.Slots()-s.Tokens:
 			return shapeError("segment %d: slots %d+%d of %d", i, s.Start, s.Tokens, s.KV.Slots())
 		case s.Parents != nil && len(s.Parents) != s.Tokens:
 			return shapeError("segment %d: %d parents of %d tokens", i, len(s.Parents), s.Tokens)
