@@ -188,13 +188,16 @@ func (s *Session) roomForAll(n int) error {
 	return nil
 }
 
-// Bytes is the memory of the session's keys and values and of its recurrent layers, in bytes. Pages that forks share count for each of
-// them.
+// Bytes is the memory of the session's keys and values, of the encoder's input as well, and of its recurrent layers, in bytes. What forks
+// share counts for each of them.
 func (s *Session) Bytes() (n int64) {
 	for _, kv := range s.kv {
 		if kv != nil {
 			n += kv.Bytes()
 		}
+	}
+	if s.input != nil {
+		n += s.input.kv.Bytes()
 	}
 	if s.rec != nil {
 		n += s.rec.bytes()

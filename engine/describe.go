@@ -11,6 +11,7 @@ type Description struct {
 	Config    Config
 	Caches    []CacheShape
 	Recurrent RecurrentSize
+	Input     CacheShape // what is kept of every token of the encoder's input; the zero value without an encoder
 }
 
 // RecurrentSize is the memory of the recurrent layers of a session, in bytes. The zero value is that of a model without any.
@@ -47,6 +48,9 @@ func Describe(f *gguf.File) (*Description, error) {
 // Describe describes the model.
 func (m *Model) Describe() *Description {
 	d := &Description{Config: m.config, Caches: m.Caches(0)}
+	if m.encoder != nil {
+		d.Input = CacheShape{Layers: m.config.Layers, Heads: m.config.Heads, HeadDim: m.config.HeadDim}
+	}
 	for _, r := range m.recurrent {
 		d.Recurrent.Layers++
 		d.Recurrent.State += 4 * int64(r.units*r.state)

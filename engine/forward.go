@@ -108,6 +108,9 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if s.closed {
 		return fmt.Errorf("session: %w", ErrClosed)
 	}
+	if m.encoder != nil && s.input == nil {
+		return fmt.Errorf("%w: a %s model reads one before it writes (Encode)", ErrInput, m.config.Architecture)
+	}
 	for j, id := range g.Tokens {
 		if id < 0 || int(id) >= m.config.Vocab {
 			return fmt.Errorf("token %d: %w: id %d of %d", j, ErrVocabulary, id, m.config.Vocab)

@@ -54,7 +54,7 @@ type Config struct {
 	Name         string // general.name of the file
 	Context      int    // tokens
 	Vocab        int    // tokens
-	Layers       int    // L: decoder blocks
+	Layers       int    // L: decoder blocks; 0 of an encoder alone
 	HiddenSize   int    // D: numbers in the residual stream of a token
 	Heads        int    // H: of queries
 	KVHeads      int    // K: of keys and values; Heads/KVHeads query heads share one
@@ -63,6 +63,8 @@ type Config struct {
 
 	Experts     int // E: feed-forwards that a token chooses from in each layer; 0 without a mixture of experts
 	ExpertsUsed int // those that it is sent to
+
+	EncoderLayers int // blocks of an encoder-decoder model's encoder; 0 without one
 
 	Epsilon     float32 // of the norms
 	RopeDims    int     // numbers of a head that are rotated; 0 without rotary position embeddings
@@ -79,6 +81,8 @@ type Model struct {
 
 	net       network
 	head      *Head            // nil: the model is no draft head
+	encoder   encoder          // nil: the model is decoder-only
+	start     int32            // DecoderStart
 	caches    []cache          // of its layers' keys and values
 	recurrent []recurrentLayer // ascending by layer
 
@@ -163,7 +167,9 @@ var architectures = map[string]func(*loader, *Config) family{
 }
 
 // Architectures lists the names of general.architecture that [Open] knows, in alphabetical order.
-func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
+func Architectures() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(architectures)), t5Arch, t5EncoderArch)))
+}
 
 // refusedHeads are draft heads that are not supported, and why.
 var refusedHeads = map[string]string{
@@ -197,7 +203,7 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 	if reason := refusedHeads[arch]; reason != "" {
 		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, reason)
 	}
-	if architectures[arch] == nil && arch != eagleArch {
+	if architectures[arch] == nil && arch != eagleArch && arch != t5Arch && arch != t5EncoderArch {
 		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
 	}
 	tokenizer, err := ReadTokenizer(f)
@@ -208,7 +214,7 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}}
+	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}, start: -1}
 	for _, kv := range f.KVs {
 		if t, _, _, ok := gguf.TypeOf(kv.Value); ok && t != gguf.ValueArray {
 			m.metadata[kv.Key] = kv.Value
@@ -235,9 +241,12 @@ func (m *Model) read(l *loader, o Options) {
 	case l.alone:
 		o.MTP = true
 	}
-	if o.MTP {
+	switch {
+	case o.MTP:
 		c.Layers = l.mtpOnly()
-	} else {
+	case arch == t5Arch || arch == t5EncoderArch:
+		c.Layers = l.t5Layers(c)
+	default:
 		c.Layers = l.layerCount()
 	}
 	c.HiddenSize = l.integer("embedding_length")
@@ -259,6 +268,12 @@ func (m *Model) read(l *loader, o Options) {
 		case arch == eagleArch:
 			e := l.eagle(c, o.Target)
 			m.net, m.head = e, &Head{TargetLayers: e.targetLayers, Output: 1, targetSize: e.targetSize, masked: e.ids != nil}
+		case arch == t5Arch || arch == t5EncoderArch:
+			network, start := l.t5(c)
+			m.net, m.encoder, m.start = network, network, start
+			if start < 0 && m.tokenizer != nil {
+				m.start = m.tokenizer.BOS()
+			}
 		case o.MTP:
 			m.net, m.head = l.mtp(c, architectures[arch](l, c), o.Target), &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: c.HiddenSize}
 		default:

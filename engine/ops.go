@@ -223,6 +223,7 @@ const (
 	gelu                          // the tanh form (with a gate: GEGLU)
 	reluSquared                   // So et al. 2021, arXiv:2109.08668
 	clampedSiLU                   // gpt-oss, with a gate only
+	relu                          // Nair and Hinton 2010
 )
 
 // activate is x = act(x).
@@ -233,6 +234,8 @@ func (p *pass) activate(x []float32, act activation) {
 		p.fail(p.t.GELU(x, x))
 	case act == reluSquared:
 		p.fail(p.t.ReLUSquared(x))
+	case act == relu:
+		p.fail(p.t.ReLU(x))
 	default:
 		p.fail(errors.New("an activation that needs a gate"))
 	}

@@ -62,6 +62,7 @@ type pass struct {
 	tokens    []int32                     // [rows]
 	positions []int32                     // [rows] position on the row's own path
 	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
+	crossed   []tensor.AttentionSegment   // the encoder inputs of the rows, in encoder-decoder models
 	scans     []scan                      // of sessions with recurrent layers
 	wanted    []wantedRow                 // ascending
 	hidden    []hiddenRow                 // ascending
@@ -111,13 +112,14 @@ func (p *pass) end() {
 		clear(p.segments[i])
 		p.segments[i] = p.segments[i][:0]
 	}
+	clear(p.crossed)
 	clear(p.wanted)
 	clear(p.hidden)
 	clear(p.fed)
 	clear(p.products)
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
 	p.hidden, p.fed = p.hidden[:0], p.fed[:0]
-	p.results, p.projected, p.part = nil, nil, nil
+	p.results, p.projected, p.part, p.crossed = nil, nil, nil, p.crossed[:0]
 }
 
 func (p *pass) push(c chunk) {
@@ -130,7 +132,7 @@ func (p *pass) push(c chunk) {
 // when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.wanted = p.tokens[:0], p.positions[:0], p.wanted[:0]
-	p.owner, p.hidden, p.fed = p.owner[:0], p.hidden[:0], p.fed[:0]
+	p.owner, p.hidden, p.fed, p.crossed = p.owner[:0], p.hidden[:0], p.fed[:0], p.crossed[:0]
 	for i := range p.segments {
 		p.segments[i] = p.segments[i][:0]
 	}
@@ -161,6 +163,9 @@ func (p *pass) fill() bool {
 			if kv != nil {
 				p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row, Start: start, Tokens: n, Parents: c.parents})
 			}
+		}
+		if in := c.s.input; in != nil {
+			p.crossed = append(p.crossed, tensor.AttentionSegment{KV: in.kv, Row: row, Tokens: n, Keys: len(in.ids)})
 		}
 		p.tokens = append(p.tokens, c.tokens[p.done:p.done+n]...)
 		if c.fed != nil {

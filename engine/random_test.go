@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
@@ -240,8 +241,15 @@ func newSession(tb testing.TB, m *Model, o SessionOptions) *Session {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.Close)
+	if input, ok := testInputs.Load(m); ok {
+		encode(tb, s, input.([]int32))
+	}
 	return s
 }
+
+// testInputs are the encoder's inputs that newSession gives to the sessions of a model: tests of decoders then test those of
+// encoder-decoder models too.
+var testInputs sync.Map // of *Model: []int32
 
 // eval feeds tokens and copies the logits.
 func eval(tb testing.TB, s *Session, tokens, parents []int32, want Rows) []float32 {

@@ -185,6 +185,9 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*SharedSe
 // newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a sequence can
 // go on from the state of any other; the memory comes as it is needed.
 func (c *Scheduler) newShared(o SessionOptions) (*SharedSession, error) {
+	if c.m.Encodes() {
+		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)", c.m.name, ErrUnsupported, c.m.config.Architecture)
+	}
 	own := o
 	session, err := c.m.NewSession(o)
 	if err != nil {

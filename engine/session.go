@@ -39,6 +39,9 @@ type Session struct {
 
 	rec *recurrent // of its recurrent layers; nil: none
 
+	input   *input        // of the encoder; nil: none yet, or no encoder
+	storage tensor.KVType // of keys and values
+
 	tokens  []int32 // the sequence
 	valid   int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
 	nodes   []int32 // tokens of a tree that waits for Commit; they follow the sequence in the cache
@@ -61,6 +64,9 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, fmt.Errorf("%w: no model", ErrUsage)
 	}
 	c := m.config
+	if c.Layers == 0 {
+		return nil, fmt.Errorf("%s: %w: a %s model is an encoder alone, which writes no text", m.name, ErrUsage, c.Architecture)
+	}
 	if o.Context < 0 || o.Context > c.Context {
 		return nil, fmt.Errorf("%s: %w: a context of %d tokens, the model has %d", m.name, ErrUsage, o.Context, c.Context)
 	}
@@ -90,7 +96,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache}, nil
+	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, storage: t}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -205,7 +211,7 @@ func (s *Session) Fork() (*Session, error) { return s.forkAt(len(s.tokens)) }
 
 // forkAt is Fork of the first n tokens.
 func (s *Session) forkAt(n int) (*Session, error) {
-	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n])}
+	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n]), storage: s.storage, input: s.input.share()}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}
@@ -238,4 +244,6 @@ func (s *Session) Close() {
 		}
 	}
 	s.rec = nil
+	s.input.drop()
+	s.input = nil
 }

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// TestRelativeBuckets: where the buckets begin, by the published formula, and that no distance is beyond them.
+func TestRelativeBuckets(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		both bool
+		from []int // first distances of the buckets of one direction
+	}{
+		{32, true, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}},
+		{32, false, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113}},
+	} {
+		want := 0
+		for a := range 1000 {
+			if want+1 < len(c.from) && a == c.from[want+1] {
+				want++
+			}
+			left, right := relativeBucket(-a, c.n, c.both), relativeBucket(a, c.n, c.both)
+			behind := want + c.n/2
+			if !c.both || a == 0 {
+				behind = 0 // what comes later is not seen
+			}
+			if left != want || right != behind {
+				t.Errorf("%d buckets, both sides %v: distance %d is in %d and %d, expected %d and %d", c.n, c.both, a, left, right, want, behind)
+			}
+		}
+	}
+	for n := minBuckets; n <= maxBuckets; n += 2 {
+		for r := -300; r <= 300; r++ {
+			for _, both := range []bool{true, false} {
+				if b := relativeBucket(r, n, both); b < 0 || b >= n || r < -farthest && b != relativeBucket(-farthest, n, both) || r > farthest && b != relativeBucket(farthest, n, both) {
+					t.Fatalf("%d buckets, both sides %v: distance %d is in %d", n, both, r, b)
+				}
+			}
+		}
+	}
+}
+
+// TestT5Refused: what a file lacks, has too much of, or says that cannot be, is an error that names it.
+func TestT5Refused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	key := func(k string, v gguf.Value) func(*t5Shape) {
+		return func(s *t5Shape) { s.kvs = append(s.kvs, gguf.KV{Key: "t5." + k, Value: v}) }
+	}
+	drop := func(name string) func(*t5Shape) { return func(s *t5Shape) { s.drop = name } }
+	dims := func(name string, d ...int) func(*t5Shape) {
+		return func(s *t5Shape) { s.dims = map[string][]int{name: d} }
+	}
+	more := func(name string, d ...int) func(*t5Shape) {
+		return func(s *t5Shape) { s.more = map[string][]int{name: d} }
+	}
+	for name, c := range map[string]struct {
+		change func(*t5Shape)
+		names  string // in the message; "": the file opens
+		kind   error
+	}{
+		"as it is":                    {func(*t5Shape) {}, "", nil},
+		"fewer decoder blocks":        {func(s *t5Shape) { s.decoders = 1 }, "", nil},
+		"more decoder blocks":         {func(s *t5Shape) { s.decoders = 3 }, "", nil},
+		"cross bias":                  {more("dec.blk.0.cross_attn_rel_b.weight", 3, 32), "", nil},
+		"untied":                      {func(s *t5Shape) { s.untied = true }, "", nil},
+		"decoder_block_count above":   {key("decoder_block_count", uint32(3)), "t5.decoder_block_count", ErrValue},
+		"decoder_block_count below":   {key("decoder_block_count", uint32(1)), "t5.decoder_block_count", ErrValue},
+		"no decoder":                  {key("decoder_block_count", uint32(0)), "t5.decoder_block_count", ErrValue},
+		"absent decoder_block_count":  {func(s *t5Shape) { s.decoders = 3; key("decoder_block_count", nil)(s) }, "t5.decoder_block_count", ErrValue},
+		"block_count above":           {key("block_count", uint32(3)), "t5.block_count", ErrValue},
+		"block_count below":           {key("block_count", uint32(1)), "t5.block_count", ErrValue},
+		"no buckets":                  {key("attention.relative_buckets_count", nil), "t5.attention.relative_buckets_count", nil},
+		"few buckets":                 {key("attention.relative_buckets_count", uint32(2)), "t5.attention.relative_buckets_count", ErrUnsupported},
+		"odd buckets":                 {key("attention.relative_buckets_count", uint32(31)), "t5.attention.relative_buckets_count", ErrUnsupported},
+		"many buckets":                {key("attention.relative_buckets_count", uint32(256)), "t5.attention.relative_buckets_count", ErrUnsupported},
+		"other buckets":               {key("attention.relative_buckets_count", uint32(16)), "enc.blk.0.attn_rel_b.weight", ErrShape},
+		"no epsilon":                  {key("attention.layer_norm_rms_epsilon", nil), "t5.attention.layer_norm_rms_epsilon", nil},
+		"start":                       {key("decoder_start_token_id", uint32(70)), "t5.decoder_start_token_id", ErrValue},
+		"KV heads":                    {key("attention.head_count_kv", uint32(1)), "t5.attention.head_count_kv", ErrUnsupported},
+		"values":                      {key("attention.value_length", uint32(8)), "t5.attention.value_length", ErrUnsupported},
+		"no key_length":               {key("attention.key_length", nil), "attention.head_count", ErrValue},
+		"scale":                       {key("attention.scale", float32(0.125)), "t5.attention.scale", ErrUnsupported},
+		"rope":                        {key("rope.freq_base", float32(10000)), "t5.rope.freq_base", ErrUnsupported},
+		"no bias":                     {drop("enc.blk.0.attn_rel_b.weight"), "enc.blk.0.attn_rel_b.weight", ErrMissing},
+		"no decoder bias":             {drop("dec.blk.0.attn_rel_b.weight"), "dec.blk.0.attn_rel_b.weight", ErrMissing},
+		"no cross-attention":          {drop("dec.blk.1.cross_attn_k.weight"), "dec.blk.1.cross_attn_k.weight", ErrMissing},
+		"no encoder norm":             {drop("enc.output_norm.weight"), "enc.output_norm.weight", ErrMissing},
+		"no up":                       {drop("enc.blk.1.ffn_up.weight"), "enc.blk.1.ffn_up.weight", ErrMissing},
+		"bias of q":                   {more("dec.blk.0.attn_q.bias.weight", 48), "dec.blk.0.attn_q.bias", ErrUnsupported},
+		"a tensor too many":           {more("enc.blk.0.attn_sinks.weight", 3), "enc.blk.0.attn_sinks.weight", ErrUnsupported},
+		"cross-attention in encoder":  {more("enc.blk.0.cross_attn_norm.weight", 64), "enc.blk.0.cross_attn_norm.weight", ErrUnsupported},
+		"a decoder-only model's norm": {more("output_norm.weight", 64), "output_norm.weight", ErrUnsupported},
+		"another shape":               {dims("dec.blk.0.cross_attn_o.weight", 64, 64), "dec.blk.0.cross_attn_o.weight", ErrShape},
+		"bias turned":                 {dims("enc.blk.0.attn_rel_b.weight", 32, 3), "enc.blk.0.attn_rel_b.weight", ErrShape},
+		"not finite": {func(s *t5Shape) {
+			s.edit = func(name string, x []float32) {
+				if name == "dec.blk.1.cross_attn_v.weight" {
+					x[5] = float32(math.NaN())
+				}
+			}
+		}, "dec.blk.1.cross_attn_v.weight", ErrDamaged},
+	} {
+		v := smallT5()
+		c.change(&v)
+		m, err := v.load(rt, t, Options{})
+		switch {
+		case c.names == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.names != "" && (err == nil || !strings.Contains(err.Error(), c.names) || !strings.Contains(err.Error(), "random.gguf") || c.kind != nil && !errors.Is(err, c.kind)):
+			t.Errorf("%s: %v, expected %v that names %s", name, err, c.kind, c.names)
+		}
+		m.Close()
+	}
+}
+
+// TestT5HostileKeys: whatever a hyperparameter says, the model opens and answers with numbers, or there is an error that names the file.
+func TestT5HostileKeys(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	opened, refused := 0, 0
+	for i, key := range []string{"context_length", "embedding_length", "block_count", "decoder_block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv",
+		"attention.key_length", "attention.value_length", "attention.relative_buckets_count", "attention.layer_norm_rms_epsilon", "decoder_start_token_id", "vocab_size", "nextn_predict_layers"} {
+		for k, v := range []gguf.Value{uint32(0), uint32(1), uint32(3), uint32(48), uint32(1 << 24), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64), float32(-1), float32(1e-38),
+			float32(3e38), float32(math.NaN()), "x", true, []uint32{}, []uint32{3, 3}, []int32{-1, 1}, []bool{true}} {
+			if testing.Short() && (i+k)%5 != 0 {
+				continue
+			}
+			s := smallT5()
+			s.kvs = []gguf.KV{{Key: "t5." + key, Value: v}}
+			m, err := s.load(rt, t, Options{})
+			if err != nil {
+				refused++
+				if !strings.Contains(err.Error(), "random.gguf") {
+					t.Errorf("%s = %v: the message does not name the file: %v", key, v, err)
+				}
+				continue
+			}
+			opened++
+			session := newSession(t, m, SessionOptions{Context: 1})
+			err = session.Encode(context.Background(), []int32{1, 2})
+			if err == nil {
+				var out Logits
+				if out, err = session.Eval(context.Background(), []int32{1}, nil, All); err == nil && !tensor.Finite(out.Data) {
+					t.Errorf("%s = %v: logits that are not finite", key, v)
+				}
+			}
+			if err != nil && !errors.Is(err, ErrNotFinite) {
+				t.Errorf("%s = %v: %v", key, v, err)
+			}
+			m.Close()
+		}
+	}
+	if opened < 5 || refused < 30 {
+		t.Errorf("%d opened, %d refused: this shows little", opened, refused)
+	}
+}
+
+// TestT5Describe: what a file says of memory, without its weights.
+func TestT5Describe(t *testing.T) {
+	file := flanT5().file(t)
+	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "random.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := CacheShape{Layers: 3, Heads: 2, HeadDim: 48}
+	if d.Input != want || len(d.Caches) != 1 || d.Caches[0] != want || d.Config.EncoderLayers != 2 || d.Config.Layers != 3 {
+		t.Errorf("%+v", d)
+	}
+	if !slices.Contains(Architectures(), "t5") || !slices.Contains(Architectures(), "t5encoder") {
+		t.Errorf("%v", Architectures())
+	}
+}

@@ -1,0 +1,328 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// t5Shape is a small encoder-decoder model of random weights, written as a GGUF file into memory.
+type t5Shape struct {
+	encoders, decoders, width, heads, headDim, ff, vocab, buckets int
+	gated, untied, everyBias                                      bool
+	weights                                                       gguf.Type
+	seed                                                          uint64
+
+	scale float32          // of the output matrix; 0: 1
+	drop  string           // this tensor is left out
+	more  map[string][]int // these are added, with these dims
+	dims  map[string][]int // these tensors have another shape than they should
+	edit  func(name string, x []float32)
+	kvs   []gguf.KV // replaced, added, or left out (nil)
+}
+
+// smallT5 is like T5 1.0: tied, without gates, as many blocks in both stacks; H*d is not D.
+func smallT5() t5Shape {
+	return t5Shape{encoders: 2, decoders: 2, width: 64, heads: 3, headDim: 16, ff: 96, vocab: 70, buckets: 32, weights: gguf.F32, seed: 3}
+}
+
+// flanT5 is like T5 1.1: not tied, gated, with other numbers of blocks and a bias in every block, as UMT5 has.
+func flanT5() t5Shape {
+	return t5Shape{encoders: 2, decoders: 3, width: 64, heads: 2, headDim: 48, ff: 96, vocab: 70, buckets: 16, gated: true, untied: true, everyBias: true, weights: gguf.Q8_0, seed: 4}
+}
+
+func (s t5Shape) file(tb testing.TB) []byte {
+	tb.Helper()
+	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "t5." + k, Value: v} }
+	kvs := []gguf.KV{
+		{Key: "general.architecture", Value: "t5"}, {Key: "general.name", Value: "random"}, {Key: "tokenizer.ggml.model", Value: "no_vocab"},
+		key("vocab_size", uint32(s.vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(s.width)),
+		key("block_count", uint32(s.encoders)), key("decoder_block_count", uint32(s.decoders)), key("feed_forward_length", uint32(s.ff)),
+		key("attention.head_count", uint32(s.heads)), key("attention.key_length", uint32(s.headDim)), key("attention.value_length", uint32(s.headDim)),
+		key("attention.layer_norm_epsilon", float32(1e-6)), key("attention.layer_norm_rms_epsilon", float32(1e-6)),
+		key("attention.relative_buckets_count", uint32(s.buckets)), key("decoder_start_token_id", uint32(0)),
+	}
+	var tensors []gguf.TensorSource
+	add := func(name string, typ gguf.Type, mean, spread float32, dims ...int) {
+		if name += ".weight"; name == s.drop {
+			return
+		}
+		if d := s.dims[name]; d != nil {
+			dims = d
+		}
+		n, shape := 1, []uint64(nil)
+		for _, d := range dims {
+			n *= d
+			shape = append(shape, uint64(d))
+		}
+		if typ.BlockWeights() > 1 && dims[0]%typ.BlockWeights() != 0 {
+			typ = gguf.F32
+		}
+		h := fnv.New64()
+		h.Write([]byte(name))
+		rng := rand.New(rand.NewPCG(s.seed, h.Sum64()))
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = mean + spread*float32(rng.NormFloat64())
+		}
+		if s.edit != nil {
+			s.edit(name, x)
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: name, Type: typ, Dims: shape, Write: func(w io.Writer) error {
+			if typ == gguf.F32 {
+				return binary.Write(w, binary.LittleEndian, x)
+			}
+			size, err := typ.Size(shape...)
+			if err != nil {
+				return err
+			}
+			raw := make([]byte, size)
+			to, err := tensor.ParseType(strings.ToLower(typ.String()))
+			if err == nil {
+				err = tensor.Encode(to, raw, x)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = w.Write(raw)
+			return err
+		}})
+	}
+	matrix := func(name string, rows, cols int, gain float64) {
+		add(name, s.weights, 0, float32(gain/math.Sqrt(float64(cols))), cols, rows)
+	}
+	norm := func(name string) { add(name, gguf.F32, 1, 0.2, s.width) }
+	attention := func(name string) {
+		inner := s.heads * s.headDim
+		matrix(name+"_q", inner, s.width, 0.7) // scores are not divided by sqrt(d)
+		matrix(name+"_k", inner, s.width, 0.7)
+		matrix(name+"_v", inner, s.width, 1.5)
+		matrix(name+"_o", s.width, inner, 1.5)
+	}
+	add("token_embd", s.weights, 0, 0.7, s.width, s.vocab)
+	for _, stack := range []struct {
+		name   string
+		blocks int
+	}{{"enc", s.encoders}, {"dec", s.decoders}} {
+		for i := range stack.blocks {
+			b := fmt.Sprintf("%s.blk.%d.", stack.name, i)
+			norm(b + "attn_norm")
+			attention(b + "attn")
+			if i == 0 || s.everyBias {
+				add(b+"attn_rel_b", gguf.F32, 0, 1, s.heads, s.buckets)
+			}
+			if stack.name == "dec" {
+				norm(b + "cross_attn_norm")
+				attention(b + "cross_attn")
+			}
+			norm(b + "ffn_norm")
+			if s.gated {
+				matrix(b+"ffn_gate", s.ff, s.width, 1.5)
+			}
+			matrix(b+"ffn_up", s.ff, s.width, 1.5)
+			matrix(b+"ffn_down", s.width, s.ff, 1.5)
+		}
+		norm(stack.name + ".output_norm")
+	}
+	if s.untied {
+		matrix("output", s.vocab, s.width, 1.5)
+	}
+	for name, dims := range s.more {
+		add(strings.TrimSuffix(name, ".weight"), gguf.F32, 1, 0.1, dims...)
+	}
+	for _, kv := range s.kvs {
+		switch i := slices.IndexFunc(kvs, func(k gguf.KV) bool { return k.Key == kv.Key }); {
+		case i < 0:
+			kvs = append(kvs, kv)
+		case kv.Value == nil:
+			kvs = slices.Delete(kvs, i, i+1)
+		default:
+			kvs[i] = kv
+		}
+	}
+	var file bytes.Buffer
+	if err := gguf.Write(&file, kvs, tensors); err != nil {
+		tb.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func (s t5Shape) load(rt *Runtime, tb testing.TB, o Options) (*Model, error) {
+	tb.Helper()
+	file := s.file(tb)
+	o.Name = "random.gguf"
+	return New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
+}
+
+func (s t5Shape) open(tb testing.TB, rt *Runtime, o Options) *Model {
+	tb.Helper()
+	m, err := s.load(rt, tb, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(m.Close)
+	return m
+}
+
+// t5Reference computes a model in float64 by the formulas of the paper, with naive loops.
+type t5Reference struct {
+	*reference
+	heads, dim, width int
+	eps               float64
+}
+
+func newT5Reference(tb testing.TB, file []byte) *t5Reference {
+	r := &t5Reference{reference: newReference(tb, file)}
+	r.heads, r.dim, r.width = r.integer("attention.head_count", 0), r.integer("attention.key_length", 0), r.integer("embedding_length", 0)
+	r.eps = r.number("attention.layer_norm_rms_epsilon", 0)
+	return r
+}
+
+func (r *t5Reference) norm(x []float64, name string) []float64 {
+	squares := 0.0
+	for _, v := range x {
+		squares += v * v
+	}
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = v / math.Sqrt(squares/float64(len(x))+r.eps) * r.t[name+".weight"][i]
+	}
+	return y
+}
+
+// bucket is the published formula, with logarithms.
+func (r *t5Reference) bucket(distance int, both bool) int {
+	n := r.integer("attention.relative_buckets_count", 0)
+	base, a := 0, max(0, -distance)
+	if both {
+		if n /= 2; distance > 0 {
+			base = n
+		}
+		a = max(distance, -distance)
+	}
+	exact := n / 2
+	if a < exact {
+		return base + a
+	}
+	far := math.Log(float64(a)/float64(exact)) / math.Log(128/float64(exact)) * float64(n-exact)
+	return base + min(n-1, exact+int(far+1e-12)) // the exact powers of two are on the border
+}
+
+// attend is attention of the rows x to the rows y. stack is "enc" or "dec" for attention with biases, "" for cross-attention.
+func (r *t5Reference) attend(name string, x, y [][]float64, stack string) [][]float64 {
+	project := func(part string, rows [][]float64) (out [][]float64) {
+		for _, row := range rows {
+			out = append(out, r.linear(name+part, row))
+		}
+		return out
+	}
+	q, k, v := project("_q", x), project("_k", y), project("_v", y)
+	var bias []float64
+	if stack != "" {
+		if bias = r.t[name+"_rel_b.weight"]; bias == nil {
+			bias = r.t[stack+".blk.0.attn_rel_b.weight"]
+		}
+	}
+	out := make([][]float64, len(x))
+	for i := range x {
+		all := make([]float64, r.heads*r.dim)
+		for h := range r.heads {
+			var scores []float64
+			for j := range y {
+				if stack == "dec" && j > i {
+					break
+				}
+				s := 0.0
+				for d := h * r.dim; d < (h+1)*r.dim; d++ {
+					s += q[i][d] * k[j][d]
+				}
+				if bias != nil {
+					s += bias[r.bucket(j-i, stack == "enc")*r.heads+h]
+				}
+				scores = append(scores, s)
+			}
+			most, sum := slices.Max(scores), 0.0
+			for j, s := range scores {
+				scores[j] = math.Exp(s - most)
+				sum += scores[j]
+			}
+			for j, p := range scores {
+				for d := h * r.dim; d < (h+1)*r.dim; d++ {
+					all[d] += p / sum * v[j][d]
+				}
+			}
+		}
+		out[i] = r.linear(name+"_o", all)
+	}
+	return out
+}
+
+// stack is the blocks of "enc" or "dec"; states are the encoder's, for the decoder.
+func (r *t5Reference) stack(name string, blocks int, ids []int32, states [][]float64) [][]float64 {
+	var x [][]float64
+	for _, id := range ids {
+		x = append(x, slices.Clone(r.t["token_embd.weight"][int(id)*r.width:(int(id)+1)*r.width]))
+	}
+	normed := func(n string) (h [][]float64) {
+		for _, row := range x {
+			h = append(h, r.norm(row, n))
+		}
+		return h
+	}
+	add := func(y [][]float64) {
+		for i := range x {
+			addTo(x[i], y[i])
+		}
+	}
+	for i := range blocks {
+		b := fmt.Sprintf("%s.blk.%d.", name, i)
+		h := normed(b + "attn_norm")
+		add(r.attend(b+"attn", h, h, name))
+		if states != nil {
+			add(r.attend(b+"cross_attn", normed(b+"cross_attn_norm"), states, ""))
+		}
+		for j, h := range normed(b + "ffn_norm") {
+			up := r.linear(b+"ffn_up", h)
+			if r.t[b+"ffn_gate.weight"] != nil {
+				for k, g := range r.linear(b+"ffn_gate", h) {
+					up[k] *= 0.5 * g * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g)))
+				}
+			} else {
+				for k := range up {
+					up[k] = math.Max(up[k], 0)
+				}
+			}
+			addTo(x[j], r.linear(b+"ffn_down", up))
+		}
+	}
+	return normed(name + ".output_norm")
+}
+
+func (r *t5Reference) encode(ids []int32) [][]float64 {
+	return r.stack("enc", r.integer("block_count", 0), ids, nil)
+}
+
+func (r *t5Reference) logits(input, ids []int32) (out []float64) {
+	blocks := r.integer("decoder_block_count", r.integer("block_count", 0))
+	for _, y := range r.stack("dec", blocks, ids, r.encode(input)) {
+		if r.t["output.weight"] != nil {
+			out = append(out, r.linear("output", y)...)
+			continue
+		}
+		for _, logit := range r.linear("token_embd", y) {
+			out = append(out, logit/math.Sqrt(float64(r.width)))
+		}
+	}
+	return out
+}

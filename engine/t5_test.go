@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/gguf"
+)
+
+// encoderStates are the encoder's states of an input.
+func encoderStates(t *testing.T, m *Model, ids []int32) []float32 {
+	t.Helper()
+	states, err := m.EncoderStates(context.Background(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states
+}
+
+func encode(t testing.TB, s *Session, ids []int32) {
+	t.Helper()
+	if err := s.Encode(context.Background(), ids); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// t5Golden is what an independent engine computed.
+type t5Golden struct {
+	Cases []struct {
+		EncoderIDs []int32              `json:"encoder_ids"`
+		Encoder    map[string][]float64 `json:"encoder"`
+		IDs        []int32              `json:"ids"`
+		Logits     map[string][]float64 `json:"logits"`
+		Greedy     []int32              `json:"greedy"`
+		RMS        float64              `json:"rms"`
+	} `json:"cases"`
+	RMS float64 `json:"rms"`
+}
+
+// t5Models are the models of ../shared/families/papers/models.
+var t5Models = []string{"t5-v10", "t5-v11"}
+
+// TestT5: tiny models against an independent engine: the encoder's states, the logits, the greedy continuation, with F32 weights and
+// cache. Leaving out a part moves them by 0.5 to 10 times their root mean square.
+func TestT5(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, name := range append([]string{"t5-encoder"}, t5Models...) {
+		data, err := os.ReadFile(shared(t, "families/papers/models/golden/"+name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g t5Golden
+		if err := json.Unmarshal(data, &g); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(context.Background(), rt, shared(t, "families/papers/models/"+name+".gguf"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		var s *Session
+		if m.config.Layers > 0 {
+			s = newSession(t, m, SessionOptions{KV: "f32"})
+		} else if _, err := m.NewSession(SessionOptions{}); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: a session of an encoder alone: %v", name, err)
+		}
+		for _, c := range g.Cases {
+			states := encoderStates(t, m, c.EncoderIDs)
+			compareRows(t, name+": states", states, c.Encoder)
+			if s == nil {
+				continue
+			}
+			encode(t, s, c.EncoderIDs)
+			if c.IDs[0] != m.DecoderStart() {
+				t.Errorf("%s: the decoder starts with %d, expected %d", name, m.DecoderStart(), c.IDs[0])
+			}
+			got := eval(t, s, c.IDs, nil, All)
+			compareRows(t, name+": logits", got, c.Logits)
+			next, written := greatest(got[len(got)-m.config.Vocab:]), []int32(nil)
+			for range c.Greedy {
+				written = append(written, next)
+				next = greatest(eval(t, s, []int32{next}, nil, Last))
+			}
+			if !slices.Equal(written, c.Greedy) {
+				t.Errorf("%s: greedy continuation %d, expected %d", name, written, c.Greedy)
+			}
+		}
+	}
+}
+
+// compareRows compares rows of got with those of a golden, by position.
+func compareRows(t *testing.T, what string, got []float32, want map[string][]float64) {
+	t.Helper()
+	if len(want) == 0 {
+		t.Fatal("no rows in the golden")
+	}
+	var ours []float32
+	var theirs []float64
+	for key, row := range want {
+		position, err := strconv.Atoi(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs = append(ours, got[position*len(row):(position+1)*len(row)]...), append(theirs, row...)
+	}
+	d := difference(t, ours, theirs)
+	t.Logf("%s: greatest difference %.2g of the root mean square", what, d)
+	if !(d < 1e-4) {
+		t.Errorf("%s: off by %.2g of the root mean square", what, d)
+	}
+}
+
+// TestT5Reference: random models against float64 loops over the paper's formulas, with inputs of one and of several chunks. Every part
+// moves the logits by far more than the bound: those that a shape leaves out are compared with those that have it.
+func TestT5Reference(t *testing.T) {
+	const bound = 1e-4
+	rt := newRuntime(t, RuntimeOptions{})
+	float := flanT5()
+	float.weights = gguf.F32
+	ungated, plainHead, noCount, oneEach := float, float, smallT5(), smallT5()
+	ungated.gated, plainHead.untied = false, false
+	noCount.kvs = []gguf.KV{{Key: "t5.decoder_block_count"}}
+	oneEach.encoders, oneEach.decoders, oneEach.heads, oneEach.buckets = 1, 1, 1, 64
+	few := smallT5()
+	few.buckets = 8
+	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": float, "ungated": ungated, "tied": plainHead, "no decoder_block_count": noCount, "one each": oneEach, "8 buckets": few} {
+		file := v.file(t)
+		r := newT5Reference(t, file)
+		m := v.open(t, rt, Options{})
+		s := newSession(t, m, SessionOptions{KV: "f32"})
+		for _, n := range [][2]int{{1, 1}, {7, 30}, {150, 145}, {300, 20}} {
+			if testing.Short() && n[0] > 100 && name != "small" && name != "flan" {
+				continue
+			}
+			input, ids := randomTokens(n[0], v.vocab, 1), randomTokens(n[1], v.vocab, 2)
+			var states []float64
+			for _, row := range r.encode(input) {
+				states = append(states, row...)
+			}
+			encode(t, s, input)
+			if d := difference(t, encoderStates(t, m, input), states); !(d < bound) {
+				t.Errorf("%s, %d: the encoder's states are off by %.2g of their root mean square", name, n, d)
+			}
+			if d := difference(t, eval(t, s, ids, nil, All), r.logits(input, ids)); !(d < bound) {
+				t.Errorf("%s, %d: the logits are off by %.2g of their root mean square", name, n, d)
+			}
+		}
+	}
+}
+
+// t5Eval is the logits of ids after an input.
+func t5Eval(t *testing.T, m *Model, o SessionOptions, input, ids []int32) []float32 {
+	t.Helper()
+	s := newSession(t, m, o)
+	encode(t, s, input)
+	return eval(t, s, ids, nil, All)
+}
+
+// TestT5OneAnswer is promise P1 of the decoder: the same bits however its tokens are cut, batched with sequences of other inputs, drafted
+// as trees, taken back and forked, with all kernels and numbers of threads.
+func TestT5OneAnswer(t *testing.T) {
+	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": flanT5()} {
+		for _, kv := range []string{"f16", "f32", "q8_0"} {
+			if testing.Short() && kv == "f32" {
+				continue
+			}
+			o := SessionOptions{KV: kv}
+			input, ids := randomTokens(300, v.vocab, 1), randomTokens(290, v.vocab, 4)
+			var want []float32
+			for _, simd := range asm.Available() {
+				for _, threads := range []int{1, 2, 5} {
+					if testing.Short() && threads == 5 {
+						continue
+					}
+					m := v.open(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), Options{})
+					got := t5Eval(t, m, o, input, ids)
+					if want == nil {
+						want = got
+					}
+					sameBits(t, fmt.Sprintf("%s, KV %s, %s, %d threads", name, kv, simd, threads), got, want)
+					m.Close()
+				}
+			}
+			m := v.open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+			testInputs.Store(m, input)
+			defer testInputs.Delete(m)
+			for i, way := range ways {
+				if testing.Short() && kv != "f16" && i%3 != 0 {
+					continue
+				}
+				sameBits(t, fmt.Sprintf("%s, KV %s, %s", name, kv, way.name), way.feed(t, m, o, ids), want)
+			}
+		}
+	}
+}
