@@ -60,6 +60,14 @@ type (
 		Restore(state []byte) error
 	}
 
+	// Encoding is a [Sequence] of an encoder-decoder model, such as an [*engine.Session] of one. Encode sets the encoder's input
+	// and empties the sequence; Input is what was set last, nil before that.
+	Encoding interface {
+		Sequence
+		Encode(ctx context.Context, ids []int32) error
+		Input() []int32
+	}
+
 	// Evaluator is a [Verifier] that computes the logits of a chain in its own way, as [Stairs] does. When Evaluate is
 	// called, target holds sequence without its last token. It returns a row for the last token and one for each token of
 	// the draft, and leaves sequence and the whole draft in target. Trees are evaluated by the decoder.

@@ -41,7 +41,7 @@ func (e *Mismatch) Unwrap() error { return ErrNotConfirmed }
 
 // Confirm checks that a model wrote a receipt's text, with its settings: model and file agree with the receipt, each
 // token is the one that plain decoding chooses there, and the text ends where and why it says. It makes one pass over
-// prompt and text at the speed of prefill, in a session of its own; whoever wrote the text may have used other kernels,
+// prompt and text at the speed of prefill, in a session of its own, after the encoder's input where there is one; whoever wrote the text may have used other kernels,
 // threads, pass sizes and drafts. file is the fingerprint of the file that m was loaded from, with the Options.Weights and
 // the rotary table of the receipt.
 //
@@ -81,6 +81,16 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 		return c, fmt.Errorf("%w: %w", ErrReceipt, err)
 	}
 	defer session.Close()
+	switch {
+	case m.Encodes() && len(r.Input) == 0:
+		return c, fmt.Errorf("%w: no encoder_token_ids, and the model has an encoder", ErrReceipt)
+	case !m.Encodes() && len(r.Input) > 0:
+		return c, fmt.Errorf("%w: encoder_token_ids, and the model has no encoder", ErrReceipt)
+	case m.Encodes():
+		if err := session.Encode(ctx, r.Input); err != nil {
+			return c, fmt.Errorf("%w: %w", ErrReceipt, err)
+		}
+	}
 
 	sequence := append(slices.Clone(r.Prompt), r.Tokens...)
 	last, end := len(r.Prompt)-1, len(sequence)-1 // the row of last predicts the first token of the text

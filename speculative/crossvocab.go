@@ -124,6 +124,9 @@ func (f *crossVocab) start(ctx context.Context, s Setup) error {
 	if n := f.draft.Size(); n > f.seq.Vocab() {
 		return fmt.Errorf("draft model: %w: its tokenizer has %d tokens, its output %d", engine.ErrVocabulary, n, f.seq.Vocab())
 	}
+	if f.seq.encoderOf() != nil {
+		return fmt.Errorf("draft model: %w: an encoder-decoder model of another vocabulary: its input would have to be encoded anew, which is not implemented", ErrOptions)
+	}
 	if err := f.seq.open(); err != nil {
 		return err
 	}

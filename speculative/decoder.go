@@ -64,6 +64,7 @@ type Decoder struct {
 	sampling engine.Sampling
 
 	sequence     []int32 // prompt and output
+	input        []int32 // of the encoder, as Encode set it; nil: what the target has
 	constraint   constraintState
 	draft        Draft
 	whole        Draft // before an oracle trimmed it
@@ -97,6 +98,12 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 	}
 	return &Decoder{target: cachedSequence{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
 }
+
+// Encode sets the encoder's input of the texts to come, for an encoder-decoder model as target: ids, to which the text's end is
+// the caller's to append. Target and draft models encode it, each for itself, when a text begins, unless they have it already. The prompt
+// of Generate is then the beginning of what the decoder writes: [engine.Model.DecoderStart] at least. Drafters that look tokens up see
+// prompt and output, not the input. Without a call the input is the one that the target was given ([engine.Session.Encode]).
+func (d *Decoder) Encode(ids []int32) { d.input = slices.Clone(ids) }
 
 // Generate continues the prompt and yields each token when it is verified. An end-of-text token is yielded last,
 // without text. The iteration ends where the text ends ([Stats].End is the reason), or with one error; its Token has ID -1 and
@@ -196,8 +203,12 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 
 	s.ConstraintFrom = len(prompt)
 	d.constraint.start(s)
+	input, err := d.encoderInput()
+	if err != nil {
+		return err
+	}
 	setup := Setup{
-		Target: d.target.Sequence, Prompt: prompt, Sampling: s, Vocab: d.target.Vocab(),
+		Target: d.target.Sequence, Prompt: prompt, Input: input, Sampling: s, Vocab: d.target.Vocab(),
 		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
 	drafting, err := d.o.DraftSampling.drafting(setup)
@@ -226,6 +237,9 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	}
 	begin := d.now()
 	defer func() { d.prefill = d.now() - begin }()
+	if err := d.target.encode(ctx, input); err != nil {
+		return err
+	}
 	if err := d.target.open(); err != nil {
 		return err
 	}
@@ -251,6 +265,22 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		d.clock.announce(false)
 	}
 	return err
+}
+
+// encoderInput is the encoder's input of the text, nil for a target without an encoder.
+func (d *Decoder) encoderInput() ([]int32, error) {
+	switch e := d.target.encoderOf(); {
+	case e == nil && d.input != nil:
+		return nil, fmt.Errorf("%w: an encoder's input, and a target without an encoder", ErrOptions)
+	case e == nil:
+		return nil, nil
+	case d.input != nil:
+		return d.input, nil
+	case e.Input() == nil:
+		return nil, fmt.Errorf("%w: the target is an encoder-decoder model: Encode sets its input", engine.ErrInput)
+	default:
+		return e.Input(), nil
+	}
 }
 
 // step is one round: draft, evaluate, verify, commit.

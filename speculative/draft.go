@@ -25,6 +25,7 @@ type Drafter interface {
 type Setup struct {
 	Target   Sequence
 	Prompt   []int32 // valid during the call
+	Input    []int32 // of the target's encoder, valid during the call; nil: it has none
 	Sampling engine.Sampling
 	Vocab    int // of the target
 	Longest  int // most tokens on a path of a draft; 0: nothing will be drafted

@@ -69,6 +69,9 @@ const (
 	estimateSpread = 0.06
 )
 
+// measuredInput is the tokens of an encoder's input that passes are measured with: those of a sentence. They cost little beside the weights.
+const measuredInput = 32
+
 // estimateLengths are the tokens of the passes of EstimateCosts; the first is repeated, as a first pass meets cold memory.
 var estimateLengths = []int{1, 1, 2, 3, 4, 8, 16}
 
@@ -87,6 +90,11 @@ func EstimateCosts(ctx context.Context, m *engine.Model, o engine.SessionOptions
 		return PassCosts{}, fmt.Errorf("estimating costs: %w", err)
 	}
 	defer part.Close()
+	if m.Encodes() {
+		if err := part.Encode(ctx, differentTokens(measuredInput, part.Vocab())); err != nil {
+			return PassCosts{}, fmt.Errorf("estimating costs: %w", err)
+		}
+	}
 	return estimateCosts(ctx, part, float64(all)/float64(o.Layers), monotonic())
 }
 

@@ -78,6 +78,9 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 		m.head.verifying = true
 		return nil
 	}
+	if err := m.encode(ctx, s); err != nil {
+		return err
+	}
 	if err := m.seq.open(); err != nil {
 		return err
 	}
@@ -90,6 +93,20 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	m.seq.reserve(min(m.seq.Context(), len(s.Prompt)+prefillChunk))
 	_, err := m.seq.prefill(ctx, s.Prompt[:len(s.Prompt)-1])
 	return err
+}
+
+// encode gives a draft model with an encoder the target's input.
+func (m *modelDrafter) encode(ctx context.Context, s Setup) error {
+	switch {
+	case m.seq.encoderOf() == nil || s.Longest == 0:
+		return nil
+	case s.Input == nil:
+		return fmt.Errorf("draft model: %w: an encoder-decoder model, and the target has no encoder", ErrOptions)
+	}
+	if err := m.seq.encode(ctx, s.Input); err != nil {
+		return fmt.Errorf("draft model: %w", err)
+	}
+	return nil
 }
 
 // knows reports whether the draft model has all these tokens.

@@ -40,6 +40,7 @@ type Receipt struct {
 	EOG      []int32         `json:"end_token_ids"` // tokens that end the text
 	Sampling ReceiptSampling `json:"sampling"`
 
+	Input  []int32 `json:"encoder_token_ids,omitempty"` // of an encoder-decoder model's encoder
 	Prompt []int32 `json:"prompt_token_ids"`
 	Tokens []int32 `json:"token_ids"`
 	Text   string  `json:"text"` // of the tokens; "" without a tokenizer
@@ -157,6 +158,10 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 	if d.stats.Prompt == 0 || len(d.sequence) < d.stats.Prompt {
 		return nil, fmt.Errorf("%w: no text was written", ErrReceipt)
 	}
+	var input []int32
+	if e := d.target.encoderOf(); e != nil {
+		input = slices.Clone(e.Input())
+	}
 	s, err := newReceiptSampling(d.sampling)
 	if err != nil {
 		return nil, err
@@ -168,7 +173,7 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 			Weights: m.Weights(), Types: m.WeightTypes(), KV: o.KV, Rope: m.Config().RopeFactors,
 		},
 		Context: d.target.Context(), Max: max(0, d.o.MaxTokens), Stop: append([]string{}, d.o.Stop...), EOG: []int32{}, Sampling: s,
-		Prompt: slices.Clone(d.sequence[:d.stats.Prompt]), Tokens: append([]int32{}, d.sequence[d.stats.Prompt:]...), End: d.stats.End,
+		Input: input, Prompt: slices.Clone(d.sequence[:d.stats.Prompt]), Tokens: append([]int32{}, d.sequence[d.stats.Prompt:]...), End: d.stats.End,
 	}
 	if r.Model.KV == "" {
 		r.Model.KV = defaultKV

@@ -225,6 +225,27 @@ func (t *cachedSequence) reserve(n int) {
 	}
 }
 
+// encoderOf is t's sequence if its model has an encoder, else nil.
+func (t *cachedSequence) encoderOf() Encoding {
+	e, ok := t.Sequence.(Encoding)
+	if m, known := t.Sequence.(Modeled); !ok || known && !m.Model().Encodes() {
+		return nil
+	}
+	return e
+}
+
+// encode gives the encoder its input, unless it has it already: then what the cache holds of a text with this input stays.
+func (t *cachedSequence) encode(ctx context.Context, ids []int32) error {
+	e := t.encoderOf()
+	if e == nil || slices.Equal(e.Input(), ids) {
+		return nil
+	}
+	t.tokens = t.tokens[:0]
+	done := t.meter()
+	defer done()
+	return e.Encode(ctx, ids)
+}
+
 // compatible checks that draft has the vocabulary of target, if both are known. They may differ by padding at their end.
 func compatible(target, draft Sequence) error {
 	t, ok1 := target.(Modeled)
