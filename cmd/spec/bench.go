@@ -127,7 +127,7 @@ func (b *benchmark) fit(c engine.Config) error {
 		return over("-n", b.o.Decode)
 	}
 	for _, n := range b.o.Prefill {
-		if n > c.Context {
+		if n > c.Context && c.EncoderLayers == 0 {
 			return over("-p", n)
 		}
 	}
@@ -200,7 +200,7 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	if err := b.fit(m.Config()); err != nil {
 		return err
 	}
-	if b.o.Weights, err = weightBytes(file, b.weights); err != nil {
+	if b.o.Weights, b.o.Encoder, err = weightBytes(file, b.weights); err != nil {
 		return err
 	}
 	// Its own workers sleep while the model's run, and the other way round.
@@ -270,21 +270,26 @@ func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*
 	return m, f, err
 }
 
-// weightBytes is what a pass of one token reads of a model whose matrices are in the given type, or as in the file.
+// weightBytes is what a pass of one token reads of a model whose matrices are in the given type, or as in the file; of an
+// encoder-decoder model one of the decoder, and what the encoder reads for an input.
 // A tensor of three dimensions holds a matrix for each expert, and a token reads those that it is sent to.
-func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
+func weightBytes(f *gguf.File, weights string) (pass, encoder int64, err error) {
 	arch, _ := f.String("general.architecture")
 	used, _ := f.Uint64(arch + ".expert_used_count") // 0 where there are none
 	_, untied := f.Tensor("output.weight")
 	for _, t := range f.Tensors {
+		sum := &pass
+		if strings.HasPrefix(t.Name, "enc.") || strings.HasSuffix(t.Name, ".cross_attn_k.weight") || strings.HasSuffix(t.Name, ".cross_attn_v.weight") {
+			sum = &encoder
+		}
 		switch {
 		case strings.HasPrefix(t.Name, "position_embd"), t.Name == "token_embd.weight" && untied:
 		case !wide(t):
-			sum += 4 * int64(t.Elements())
+			*sum += 4 * int64(t.Elements())
 		default:
 			typ, err := tensorType(t.Type)
 			if err != nil {
-				return 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
+				return 0, 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
 			}
 			if weights != "" {
 				if to, err := tensor.ParseType(weights); err == nil {
@@ -297,10 +302,10 @@ func weightBytes(f *gguf.File, weights string) (sum int64, err error) {
 			if len(t.Dims) == 3 {
 				matrices = int64(min(used, t.Dims[2]))
 			}
-			sum += matrices * packedBytes(typ, t.Dims[0], t.Dims[1])
+			*sum += matrices * packedBytes(typ, t.Dims[0], t.Dims[1])
 		}
 	}
-	return sum, nil
+	return pass, encoder, nil
 }
 
 // wide reports whether a tensor is a matrix, as most of the bytes are.

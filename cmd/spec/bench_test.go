@@ -138,7 +138,7 @@ func TestWeightBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := weightBytes(f, c.weights)
+		got, _, err := weightBytes(f, c.weights)
 		if err != nil || math.Abs(float64(got)/c.want-1) > 0.01 {
 			t.Errorf("%+v: %d, %v", c, got, err)
 		}

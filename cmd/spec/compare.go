@@ -203,6 +203,9 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 	sets := c.prompts
 	if len(sets) == 0 {
 		sets = fallback.Sets
+		if c.model != "" && encodes(c.model) { // the others are beginnings of texts
+			sets = []string{compare.Translation}
+		}
 	}
 	if c.most == 0 && len(c.prompts) == 0 {
 		c.most = fallback.Prompts

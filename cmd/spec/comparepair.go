@@ -94,7 +94,13 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 			team.drafts = append(team.drafts, s)
 		}
 	}
-	return &compare.Pair{Target: session, Tokenizer: tok, Close: closeAll, Drafter: team.drafter}, target.WeightTypes(), nil
+	pair = &compare.Pair{Target: session, Tokenizer: tok, Close: closeAll, Drafter: team.drafter}
+	if target.Encodes() {
+		if _, pair.Start, err = promptOf(target, nil, c.name()); err != nil {
+			return nil, "", err
+		}
+	}
+	return pair, target.WeightTypes(), nil
 }
 
 // embeddedHead stands for the embedded head in a list of files.

@@ -286,13 +286,20 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	if sampling.Constraint, err = bindGrammar(rules, tok); err != nil {
 		return err
 	}
-	text, err := source.read(ctx, longestPrompt(tok, how.Context))
-	if errors.Is(err, errTooLong) {
+	limit := longestPrompt(tok, how.Context)
+	if target.Encodes() { // the context is the decoder's
+		limit = textLimit
+	}
+	text, err := source.read(ctx, limit)
+	if errors.Is(err, errTooLong) && !target.Encodes() {
 		return fmt.Errorf("the prompt is longer than a context of %d tokens can hold (-c)", how.Context)
 	} else if err != nil {
 		return err
 	}
-	ids := tok.Encode(text, bpe.EncodeOptions{AddSpecial: true})
+	input, ids, err := promptOf(target, tok.Encode(text, bpe.EncodeOptions{AddSpecial: true}), g.name())
+	if err != nil {
+		return err
+	}
 	if len(ids) == 0 {
 		return fmt.Errorf("the prompt is empty, and %s begins no text by itself", g.name())
 	}
@@ -323,6 +330,9 @@ func (g *generate) run(ctx context.Context, p *program) error {
 			out.fail(trace.round(out, tok, r))
 		}
 	}
+	if input != nil {
+		text += "\n" // the output does not continue it
+	}
 	if !g.json && !g.noDisplay && (g.displayPrompt || out.terminal) {
 		if err := out.prompt(text); err != nil {
 			return err
@@ -331,6 +341,9 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	sequence, bar := watch(p, session, len(ids))
 	out.bar = bar
 	decoder := speculative.New(sequence, drafter, o)
+	if input != nil {
+		decoder.Encode(input)
+	}
 	if err := learned.restore(decoder); err != nil {
 		return err
 	}

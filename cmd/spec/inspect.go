@@ -101,6 +101,9 @@ func (s *summary) lines() (list [][2]string) {
 		if s.Experts > 0 {
 			shape += fmt.Sprintf(", %d experts, %d used", s.Experts, s.ExpertsUsed)
 		}
+		if s.EncLayers > 0 {
+			shape = fmt.Sprintf("%d layers of an encoder and ", s.EncLayers) + strings.Replace(shape, " layers,", " of a decoder,", 1)
+		}
 		add("shape", "%s", shape)
 	}
 	if s.Context > 0 {
@@ -121,6 +124,9 @@ func (s *summary) lines() (list [][2]string) {
 	default:
 		add("tokenizer", "%s, pre-tokenizer %s, %d tokens", terminal.Line(s.Tokenizer, 40), terminal.Line(s.Pre, 40), s.Vocab)
 	}
+	if s.EncLayers > 0 {
+		add("prompts", "are what the encoder reads; there is no chat format")
+	}
 	if s.Template > 0 {
 		add("chat template", "%d bytes", s.Template)
 	} else {
@@ -132,6 +138,9 @@ func (s *summary) lines() (list [][2]string) {
 	}
 	if s.KVBytes > 0 {
 		memory += fmt.Sprintf("; %s of keys and values per 1,000 tokens (f16, %s with --kv q8_0)", size(int64(1000*s.KVBytes)), size(int64(1000*s.KVBytes*bytesPerValue("q8_0")/bytesPerValue("f16"))))
+	}
+	if s.InputBytes > 0 {
+		memory += fmt.Sprintf("; %s more per 1,000 tokens of the encoder's input", size(int64(1000*s.InputBytes)))
 	}
 	if s.WindowBytes > 0 {
 		memory += fmt.Sprintf("; at most %s of those in layers with a window, which keep %d tokens", size(s.WindowBytes), s.Window)

@@ -104,6 +104,10 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	if err != nil {
 		return nil, err
 	}
+	if model.Config().Layers == 0 {
+		model.Close()
+		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text", name, model.Config().Architecture)
+	}
 	if o.Target == nil && model.TargetLayers() != nil {
 		model.Close()
 		return nil, fmt.Errorf("%s: a draft head, which is no model by itself: -md gives it to the model that it drafts for", name)

@@ -62,6 +62,9 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 	if tok == nil {
 		return fmt.Errorf("%s: no tokenizer in the file", x.name())
 	}
+	if err := decoderOnly(model, x.name(), "it predicts an output from an input, and perplexity is of a text by itself"); err != nil {
+		return err
+	}
 	if _, err := contextSize(x.chunk, model, x.name()); err != nil {
 		return err
 	}

@@ -91,6 +91,9 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	if c.Target, err = x.target(ctx, p, rt); err != nil {
 		return err
 	}
+	if err := decoderOnly(c.Target, x.name(), "plan does not measure pairs of them; spec compare does"); err != nil {
+		return err
+	}
 	if c.Context, err = contextSize(c.Context, c.Target, x.name()); err != nil {
 		return err
 	}

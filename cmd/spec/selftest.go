@@ -69,7 +69,17 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 		}
 		return engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads})
 	}
-	c.Target = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) { return x.target(ctx, p, rt) }
+	c.Target = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
+		m, err := x.target(ctx, p, rt)
+		if err != nil {
+			return nil, err
+		}
+		if err := decoderOnly(m, x.name(), "the checks feed texts to decoders"); err != nil {
+			m.Close()
+			return nil, err
+		}
+		return m, nil
+	}
 	if x.draft != "" || x.model == "" {
 		c.Draft = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
 			return x.open(ctx, p, rt, x.draft, "draft", testdata.Draft())

@@ -26,6 +26,10 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	if err != nil {
 		return nil, err
 	}
+	if err := decoderOnly(target, flags.name(), "passes that several requests share are for decoders so far; spec generate runs it"); err != nil {
+		target.Close()
+		return nil, err
+	}
 	m = &serve.Model{Target: target, Close: target.Close}
 	if f.draft != "" || f.target == "" {
 		what, embedded := "draft", testdata.Draft()

@@ -71,7 +71,8 @@ type summary struct {
 	Parameters   uint64      `json:"n_parameters"`
 	Types        []typeShare `json:"types"` // by bytes, the largest first
 	Context      int64       `json:"n_context"`
-	Layers       int64       `json:"n_layers"`
+	Layers       int64       `json:"n_layers"` // of the decoder
+	EncLayers    int64       `json:"n_encoder_layers,omitempty"`
 	HiddenSize   int64       `json:"hidden_size"`
 	Heads        int64       `json:"n_heads"`
 	KVHeads      int64       `json:"n_kv_heads"` // of the layer that has most
@@ -83,15 +84,16 @@ type summary struct {
 	Tokenizer    string      `json:"tokenizer,omitempty"`     // tokenizer.ggml.model
 	Pre          string      `json:"pre_tokenizer,omitempty"` // tokenizer.ggml.pre
 	Template     int         `json:"chat_template_bytes"`
-	WeightBytes  int64       `json:"weight_memory_bytes"`       // in memory; 0 where a type is not supported
-	KVBytes      float64     `json:"kv_bytes_per_token"`        // in f16, of the layers that keep the whole text; 0 where the header does not give it
-	WindowBytes  int64       `json:"window_bytes"`              // in f16, the most that layers with a window keep, but for the rest of a page
-	Window       int         `json:"n_window,omitempty"`        // tokens that they keep: their window's and 512 more
-	StateBytes   int64       `json:"state_bytes"`               // of recurrent layers
-	StateMost    int64       `json:"state_bytes_most"`          // with the copies and the journal that a session may have
-	Files        int         `json:"n_files"`                   // that the model is split into
-	Runs         bool        `json:"runs"`                      // as far as the header tells
-	Reason       string      `json:"runs_not_reason,omitempty"` // why it does not run
+	WeightBytes  int64       `json:"weight_memory_bytes"`                // in memory; 0 where a type is not supported
+	KVBytes      float64     `json:"kv_bytes_per_token"`                 // in f16, of the layers that keep the whole text; 0 where the header does not give it
+	WindowBytes  int64       `json:"window_bytes"`                       // in f16, the most that layers with a window keep, but for the rest of a page
+	InputBytes   float64     `json:"input_kv_bytes_per_token,omitempty"` // in f16, of a token of the encoder's input
+	Window       int         `json:"n_window,omitempty"`                 // tokens that they keep: their window's and 512 more
+	StateBytes   int64       `json:"state_bytes"`                        // of recurrent layers
+	StateMost    int64       `json:"state_bytes_most"`                   // with the copies and the journal that a session may have
+	Files        int         `json:"n_files"`                            // that the model is split into
+	Runs         bool        `json:"runs"`                               // as far as the header tells
+	Reason       string      `json:"runs_not_reason,omitempty"`          // why it does not run
 }
 
 // typeShare is the tensors of one type.
@@ -123,6 +125,11 @@ func summarize(f *gguf.File) *summary {
 		return max(0, n)
 	}
 	s.Context, s.Layers, s.HiddenSize = number("context_length"), number("block_count"), number("embedding_length")
+	if s.Kind == kindEncDec {
+		if s.EncLayers = s.Layers; f.Has(s.Architecture + ".decoder_block_count") {
+			s.Layers = number("decoder_block_count")
+		}
+	}
 	s.Heads, s.KVHeads, s.HeadDim = number("attention.head_count"), number("attention.head_count_kv"), number("attention.key_length")
 	s.FeedForward, s.Experts, s.ExpertsUsed = number("feed_forward_length"), number("expert_count"), number("expert_used_count")
 	if s.KVHeads == 0 {
@@ -153,6 +160,9 @@ func summarize(f *gguf.File) *summary {
 // memory is what a session takes.
 func (s *summary) memory(d *engine.Description) {
 	s.KVBytes, s.StateBytes, s.StateMost = 0, d.Recurrent.State, d.Recurrent.Most(0)
+	if bytes, err := d.Input.Bytes("f16"); err == nil && d.Input.Layers > 0 {
+		s.InputBytes = float64(bytes)
+	}
 	for _, c := range d.Caches {
 		bytes, err := c.Bytes("f16")
 		if err != nil {
@@ -194,7 +204,7 @@ func (s *summary) refusal(f *gguf.File) string {
 		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
 	case s.Kind == kindMTPHead:
 		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which they draft for (-md)"
-	case s.Kind != kindModel:
+	case s.Kind != kindModel && s.Kind != kindEncDec:
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
 	case !slices.Contains(engine.Architectures(), s.Architecture):
 		return fmt.Sprintf("architecture %q is not supported (known: %s)", s.Architecture, strings.Join(engine.Architectures(), ", "))
@@ -287,7 +297,7 @@ func explain(path string, drafts bool, err error) error {
 		return err
 	}
 	defer f.Close()
-	if kind := kindOf(f); kind != kindModel && !(drafts && (kind == kindDraftHead || kind == kindMTPHead)) {
+	if kind := kindOf(f); kind != kindModel && kind != kindEncDec && !(drafts && (kind == kindDraftHead || kind == kindMTPHead)) {
 		return fmt.Errorf("%s: %s", path, (&summary{Kind: kind}).refusal(f))
 	}
 	return err

@@ -29,14 +29,15 @@ type Options struct {
 	// because on a shared machine it changes from second to second. nil leaves it out.
 	Memory func() (float64, error)
 
-	Weights int64  // bytes of weights that a pass reads
+	Weights int64  // bytes of weights that a pass reads; of an encoder-decoder model, one of the decoder
+	Encoder int64  // that an encoder reads for its input; 0 without one
 	KV      string // storage of the cache, as in engine.SessionOptions
 }
 
 // Row is one measurement.
 type Row struct {
-	Kind    string `json:"kind"`     // prefill, decode, verify or batch
-	Tokens  int    `json:"n_tokens"` // in a pass: of the prompt, 1, those verified, or one of each sequence
+	Kind    string `json:"kind"`     // prefill, encode (of an encoder-decoder model, instead of prefill), decode, verify or batch
+	Tokens  int    `json:"n_tokens"` // in a pass: of the prompt or the encoder's input, 1, those verified, or one of each sequence
 	Context int    `json:"context"`  // tokens before them
 	Repeats int    `json:"repeats"`  // passes timed
 
@@ -85,8 +86,12 @@ func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (row
 	if err := add(r.passes()); err != nil {
 		return rows, bandwidth, err
 	}
+	prompts := r.prefill
+	if m.Encodes() {
+		prompts = r.encode
+	}
 	for _, n := range o.Prefill {
-		if err := add(r.prefill(n)); err != nil {
+		if err := add(prompts(n)); err != nil {
 			return rows, bandwidth, err
 		}
 	}
@@ -138,12 +143,21 @@ func (r *runner) tokens(n int) []int32 {
 	return ids
 }
 
+// encoderInput is the tokens of the encoder's input that an encoder-decoder model's decoder is measured with: those of a sentence.
+const encoderInput = 32
+
 // session returns a session for n tokens, or an error that names what does not fit.
 func (r *runner) session(what string, n int) (*engine.Session, error) {
 	if most := r.m.Config().Context; n > most {
 		return nil, fmt.Errorf("%s needs a context of %d tokens, the model has %d", what, n, most)
 	}
-	return r.m.NewSession(engine.SessionOptions{Context: n, KV: r.o.KV})
+	s, err := r.m.NewSession(engine.SessionOptions{Context: n, KV: r.o.KV})
+	if err == nil && r.m.Encodes() {
+		if err = s.Encode(r.ctx, r.tokens(encoderInput)); err != nil {
+			s.Close()
+		}
+	}
+	return s, err
 }
 
 // timed runs a pass and returns its seconds.

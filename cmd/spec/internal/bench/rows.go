@@ -127,6 +127,33 @@ func (r *runner) prefill(n int) ([]Row, error) {
 	return []Row{r.summary("prefill", n, 0, 0, seconds)}, nil
 }
 
+// encode measures an encoder's input of n tokens, with the keys and values that the decoder looks at.
+func (r *runner) encode(n int) ([]Row, error) {
+	s, err := r.session(fmt.Sprintf("an input of %d", n), 1)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	ids := r.tokens(n)
+	var seconds []float64
+	spent := 0.0
+	for i := range r.o.Repeats + 1 {
+		t, err := timed(func() error { return s.Encode(r.ctx, ids) })
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // the first one allocates
+			seconds = append(seconds, t)
+		}
+		if spent += t; r.o.Budget > 0 && spent > r.o.Budget.Seconds() && i > 0 {
+			break
+		}
+	}
+	row := r.summary("encode", n, 0, 0, seconds)
+	row.Bytes = float64(r.o.Encoder)
+	return []Row{row}, nil
+}
+
 // BatchPrompt is how many tokens a sequence of a batch begins with.
 const BatchPrompt = 8
 

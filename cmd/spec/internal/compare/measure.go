@@ -69,9 +69,12 @@ func NewBench(pair *Pair, settings []Setting, plan Plan) (b *Bench, err error) {
 // Round runs all wanted settings on one prompt: plain, two of them, plain, two more, and so on to plain. A nil wanted is
 // all. Every run is handed to record, plain decoding's first and after each group.
 func (b *Bench) Round(ctx context.Context, prompt string, wanted func(Setting) bool, record func(Setting, *Timed)) error {
-	ids := b.pair.Tokenizer.Encode(prompt, bpe.EncodeOptions{AddSpecial: true})
+	ids, input := b.pair.Tokenizer.Encode(prompt, bpe.EncodeOptions{AddSpecial: true}), []int32(nil)
+	if b.pair.Start != nil {
+		ids, input = b.pair.Start, ids
+	}
 	base := func() (*Timed, error) {
-		r, err := b.plain.run(ctx, ids, nil)
+		r, err := b.plain.run(ctx, input, ids, nil)
 		if err != nil {
 			return nil, fmt.Errorf("plain: %w", err)
 		}
@@ -90,7 +93,7 @@ func (b *Bench) Round(ctx context.Context, prompt string, wanted func(Setting) b
 			if wanted != nil && !wanted(s) {
 				continue
 			}
-			if runs[s], err = b.subjects[s].run(ctx, ids, before.IDs); err != nil {
+			if runs[s], err = b.subjects[s].run(ctx, input, ids, before.IDs); err != nil {
 				return fmt.Errorf("%s: %w", s, err)
 			}
 		}
@@ -167,12 +170,15 @@ func (x *subject) options(schedule speculative.Schedule, verify speculative.Veri
 	}
 }
 
-// run generates one text; plain is plain decoding's, for the oracle.
-func (x *subject) run(ctx context.Context, prompt, plain []int32) (*Timed, error) {
+// run generates one text; input is the encoder's, nil without one; plain is plain decoding's, for the oracle.
+func (x *subject) run(ctx context.Context, input, prompt, plain []int32) (*Timed, error) {
 	if x.setting.Schedule == oracle {
 		if err := x.start(slices.Concat(prompt, plain)); err != nil {
 			return nil, err
 		}
+	}
+	if input != nil {
+		x.decoder.Encode(input)
 	}
 	sampling := x.plan.Sampling
 	sampling.Temperature = x.setting.Temperature

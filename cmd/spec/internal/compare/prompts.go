@@ -22,12 +22,15 @@ type Set struct {
 }
 
 // The built-in sets were written for this project. They are Go, as the embedded pair writes it:
-// functions to complete, functions to repeat, and files to begin.
+// functions to complete, functions to repeat, and files to begin; and sentences for models that translate.
 //
 //go:embed prompts/*.jsonl
 var builtin embed.FS
 
-// Builtin returns the built-in set of that name: code, copy or open.
+// Translation is the built-in set for encoder-decoder models. Its first prompt is that of the publication on stairs.
+const Translation = "translation"
+
+// Builtin returns the built-in set of that name: code, copy, open or translation.
 func Builtin(name string) (Set, bool) {
 	text, err := builtin.ReadFile("prompts/" + name + ".jsonl")
 	if err != nil {

@@ -15,6 +15,8 @@ type Pair struct {
 	Tokenizer *bpe.Tokenizer
 	Drafter   func(name string) (speculative.Drafter, error) // a fresh one; they may share sequences
 	Close     func()
+
+	Start []int32 // of an encoder-decoder model: what the decoder begins with, and the prompts are the encoder's input; nil: none
 }
 
 // Lab is what a plan runs on.

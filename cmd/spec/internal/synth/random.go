@@ -14,7 +14,7 @@ import (
 // Shape is the hyperparameters of a model.
 type Shape struct {
 	Name         string // lower case
-	Architecture string // llama, qwen3, qwen3moe, qwen35, gemma3, phi3, granite or gpt2
+	Architecture string // llama, qwen3, qwen3moe, qwen35, gemma3, phi3, granite, gpt2 or t5
 	Context      int    // tokens
 	Vocab        int    // tokens
 	HiddenSize   int    // of the residual stream
@@ -72,6 +72,12 @@ var shapes = []Shape{
 	{"qwen3.5-0.8b", "qwen35", 262144, 248320, 1024, 24, 8, 2, 3584, true, 10000000, 256, 64, 0, 0},
 	// GPT-2 (openai-community/gpt2)
 	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0},
+	// T5 1.0 (google-t5/t5-small, t5-large), as many layers in encoder and decoder
+	{"t5-small", "t5", 512, 32128, 512, 6, 8, 8, 2048, true, 0, 64, 0, 0, 0},
+	{"t5-large", "t5", 512, 32128, 1024, 24, 16, 16, 4096, true, 0, 64, 0, 0, 0},
+	// Flan-T5 (google/flan-t5-small, -large)
+	{"flan-t5-small", "t5", 512, 32128, 512, 8, 6, 6, 1024, false, 0, 64, 0, 0, 0},
+	{"flan-t5-large", "t5", 512, 32128, 1024, 24, 16, 16, 2816, false, 0, 64, 0, 0, 0},
 }
 
 // Shapes lists the names of the known shapes.
@@ -153,7 +159,10 @@ func Random(s Shape, typ string) (*File, error) {
 	}
 	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
 
-	list := []source{matrix("token_embd.weight", s.Vocab, s.HiddenSize), norm("output_norm.weight")}
+	list := []source{matrix("token_embd.weight", s.Vocab, s.HiddenSize)}
+	if s.Architecture != "t5" {
+		list = append(list, norm("output_norm.weight"))
+	}
 	if !s.Tied {
 		list = append(list, matrix("output.weight", s.Vocab, s.HiddenSize))
 	}
@@ -217,6 +226,9 @@ func Random(s Shape, typ string) (*File, error) {
 				matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize), bias(b+"ffn_up.bias", s.FeedForward),
 				matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward), bias(b+"ffn_down.bias", s.HiddenSize))
 		}
+	case "t5":
+		kvs = append(kvs, s.t5Keys()...)
+		list = append(list, s.t5Tensors(matrix, norm)...)
 	default:
 		return nil, fmt.Errorf("no models of architecture %q", s.Architecture)
 	}
@@ -260,7 +272,7 @@ func (s Shape) sizes() []gguf.KV {
 		key("feed_forward_length", s.FeedForward),
 		key("attention.head_count", s.Heads),
 	}
-	if s.Architecture != "gpt2" {
+	if s.Architecture != "gpt2" && s.Architecture != "t5" {
 		kvs = append(kvs, key("attention.head_count_kv", s.KVHeads))
 	}
 	if s.Experts > 0 {
