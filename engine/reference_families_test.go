@@ -371,7 +371,7 @@ func recipes() map[string]recipe {
 func TestReferenceFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	ids := randomTokens(30, recipeVocab, 5)
-	tested := map[string]bool{"gpt2": true} // by TestReference
+	tested := map[string]bool{"gpt2": true, "t5": true, "t5encoder": true} // by TestReference, TestT5Reference and TestT5
 	for name, r := range recipes() {
 		tested[r.arch] = true
 		file := r.file(t)

@@ -116,15 +116,18 @@ func TestWeightBytes(t *testing.T) {
 	for _, c := range []struct {
 		shape, typ, weights string
 		want                float64
+		encoder             float64
 	}{
-		{"llama-1b", "q8_0", "", 1313e6},
-		{"llama-1b", "q8_0", "q4_0", 695e6},
-		{"llama-1b", "q8_0", "q4_k", 714e6},
-		{"smollm2-135m", "q8_0", "q4_k", 89.7e6}, // rows of 576 in Q5_0, of 1536 in Q4_K
-		{"llama-8b", "q8_0", "", (8030e6 - 128256*4096) * 34 / 32},
-		{"gpt2-124m", "f16", "", 2 * 123.7e6},
+		{"llama-1b", "q8_0", "", 1313e6, 0},
+		{"llama-1b", "q8_0", "q4_0", 695e6, 0},
+		{"llama-1b", "q8_0", "q4_k", 714e6, 0},
+		{"smollm2-135m", "q8_0", "q4_k", 89.7e6, 0}, // rows of 576 in Q5_0, of 1536 in Q4_K
+		{"llama-8b", "q8_0", "", (8030e6 - 128256*4096) * 34 / 32, 0},
+		{"gpt2-124m", "f16", "", 2 * 123.7e6, 0},
 		// 3.35 billion parameters of a token (published: 3.3), less the embedding of 151936 x 2048; routers of 48 x 128 x 2048 in F32.
-		{"qwen3-30b-a3b", "q8_0", "", (3354e6-151936*2048)*34/32 + 48*128*2048*3},
+		{"qwen3-30b-a3b", "q8_0", "", (3354e6-151936*2048)*34/32 + 48*128*2048*3, 0},
+		// Of the decoder 6 blocks of 6 matrices 512 x 512 and two 512 x 2048, and the embedding; of the encoder 6 blocks of 4 and two, and cross-attention's keys and values.
+		{"t5-small", "q8_0", "", (6*(6*512*512+2*512*2048) + 32128*512) * 34 / 32, 6 * (4*512*512 + 2*512*2048 + 2*512*512) * 34 / 32},
 	} {
 		s, err := synth.FindShape(c.shape)
 		if err != nil {
@@ -138,9 +141,9 @@ func TestWeightBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := weightBytes(f, c.weights)
-		if err != nil || math.Abs(float64(got)/c.want-1) > 0.01 {
-			t.Errorf("%+v: %d, %v", c, got, err)
+		got, encoder, err := weightBytes(f, c.weights)
+		if err != nil || math.Abs(float64(got)/c.want-1) > 0.01 || math.Abs(float64(encoder)-c.encoder) > 0.01*c.encoder {
+			t.Errorf("%+v: %d, %d, %v", c, got, encoder, err)
 		}
 	}
 }
