@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -69,7 +70,8 @@ type File struct {
 	DataOffset int64  // of the tensor data, from the start of the file; at or past its end if there are no tensors
 	KVs        []KV   // the metadata in the file's order
 	Tensors    []Tensor
-	Parts      int // files that the model was split into and this File reads, 1 if it is not split
+	Parts      int       // files that the model was split into and this File reads, 1 if it is not split
+	Modified   time.Time // when the file was last written, or the last of its parts; zero where OpenFile did not open it
 
 	keys, tensors map[string]int // indices into KVs and Tensors
 	src           io.ReaderAt
@@ -159,7 +161,7 @@ func openOne(name string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	f.closer = file
+	f.closer, f.Modified = file, info.ModTime()
 	return f, nil
 }
 
@@ -174,6 +176,9 @@ func (f *File) Close() error {
 // Reader returns the source that the file is read from. [Tensor].Offset is an
 // offset into it.
 func (f *File) Reader() io.ReaderAt { return f.src }
+
+// Size is the bytes of the file, or of all parts together.
+func (f *File) Size() int64 { return f.size }
 
 // Keys yields the metadata keys in the file's order.
 func (f *File) Keys() iter.Seq[string] {

@@ -106,6 +106,9 @@ func join(parts []*File) (*File, error) {
 			whole.tensors[t.Name] = len(whole.Tensors)
 			whole.Tensors = append(whole.Tensors, t)
 		}
+		if p.Modified.After(whole.Modified) {
+			whole.Modified = p.Modified
+		}
 		src.parts, src.ends, src.closers = append(src.parts, p.src), append(src.ends, base+p.size), append(src.closers, p)
 	}
 	if want, err := whole.Uint64(splitTensors); err != nil {

@@ -19,6 +19,7 @@ type Matrix struct {
 	steps      int  // asm.Format.Steps of a panel
 	step       int  // bytes of a panel at each of them
 	memory     memory
+	owner      any // of a view; nil: the matrix has its own memory
 }
 
 // newMatrix allocates a matrix without contents.

@@ -36,6 +36,9 @@ type pool struct {
 	job func(worker, unit int) // worker < threads numbers the thread
 
 	threads int
+	limit   atomic.Int64 // threads that take part, at most threads; changed between jobs only
+	changed sync.Cond    // the limit was changed, or the pool closed: workers beyond the limit wait for it
+	over    bool         // closed; guarded by changed.L
 	spin    time.Duration
 	wake    chan struct{} // one token per worker to wake
 	finish  chan struct{} // one token when the caller's job ends
@@ -48,6 +51,8 @@ func newPool(threads int) *pool {
 	if threads <= runtime.GOMAXPROCS(0) {
 		p.spin = spinTime // otherwise who spins keeps another worker from running
 	}
+	p.limit.Store(int64(threads))
+	p.changed.L = new(sync.Mutex)
 	p.exited.Add(threads - 1)
 	for w := 1; w < threads; w++ {
 		go p.worker(w)
@@ -58,7 +63,7 @@ func newPool(threads int) *pool {
 // run calls job for units 0 … n-1, ascending as they are claimed. One run at a time. A panic of the job is the caller's, on
 // whichever thread it happened, when all units have ended.
 func (p *pool) run(n int, job func(worker, unit int)) {
-	if n <= 1 || p.threads == 1 || p.closed {
+	if n <= 1 || p.limit.Load() == 1 || p.closed {
 		for i := range n {
 			job(0, i)
 		}
@@ -67,7 +72,7 @@ func (p *pool) run(n int, job func(worker, unit int)) {
 	p.n, p.job = int64(n), job
 	p.done.Store(0)
 	p.tickets.Swap(int64(n)) // publishes n and job
-	p.wakeUp(int64(min(n, p.threads) - 1))
+	p.wakeUp(min(int64(n), p.limit.Load()) - 1)
 	p.work(0)
 	p.await(int64(n))
 	if v := p.panicked.Swap(nil); v != nil {
@@ -138,6 +143,9 @@ func (p *pool) spinUntil(v *atomic.Int64, n int64) bool {
 func (p *pool) worker(w int) {
 	defer p.exited.Done()
 	for {
+		if int64(w) >= p.limit.Load() && p.rest(w) {
+			return
+		}
 		for !p.spinUntil(&p.tickets, 1) {
 			p.parked.Add(1)
 			if p.tickets.Load() > 0 && p.take(&p.parked, 1) == 1 {
@@ -149,6 +157,24 @@ func (p *pool) worker(w int) {
 		}
 		p.work(w)
 	}
+}
+
+// setLimit changes how many threads take part in later jobs. Workers beyond the limit that are asleep may take part in one more.
+func (p *pool) setLimit(n int) {
+	p.changed.L.Lock()
+	defer p.changed.L.Unlock()
+	p.limit.Store(int64(max(1, min(n, p.threads))))
+	p.changed.Broadcast()
+}
+
+// rest keeps worker w from jobs as long as it is beyond the limit. It reports whether the pool was closed.
+func (p *pool) rest(w int) (closed bool) {
+	p.changed.L.Lock()
+	defer p.changed.L.Unlock()
+	for int64(w) >= p.limit.Load() && !p.over {
+		p.changed.Wait()
+	}
+	return p.over
 }
 
 // wakeUp wakes at most n sleeping workers.
@@ -178,6 +204,10 @@ func (p *pool) close() {
 	}
 	p.closed = true
 	close(p.wake)
+	p.changed.L.Lock()
+	p.over = true
+	p.changed.Broadcast()
+	p.changed.L.Unlock()
 	p.exited.Wait()
 }
 
