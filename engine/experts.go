@@ -61,6 +61,7 @@ func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
 		e.choose(r, i)
 	}
 	clear(y)
+	next := p.chosen(e, r.chosen)
 	for expert := range e.each {
 		r.rows = r.rows[:0]
 		for i := range n {
@@ -71,6 +72,8 @@ func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
 		if len(r.rows) == 0 {
 			continue
 		}
+		p.expect(e, next)
+		next = next[min(1, len(next)):]
 		x, out := sized(&r.x, len(r.rows)*d), sized(&r.y, len(r.rows)*d)
 		for j, i := range r.rows {
 			copy(x[j*d:(j+1)*d], h[int(i)*d:])

@@ -40,6 +40,10 @@ type loader struct {
 	caches    []cache          // of the layers that have been read
 	recurrent []recurrentLayer // likewise
 
+	list     *panelMap // matrices are listed, not read
+	stream   *stream   // matrices are those of a panel file
+	nextView int       // of its parts
+
 	matrices   []*tensor.Matrix
 	bytes      int64
 	parameters int64
@@ -341,16 +345,16 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 	for _, n := range rows {
 		all += n
 	}
-	return l.cut(name, []int{cols, all}, rows)
+	return l.cut(name, []int{cols, all}, rows, false)
 }
 
 // stack reads a tensor of n matrices [rows][cols] that lie one after the other.
 func (l *loader) stack(name string, n, rows, cols int) []*tensor.Matrix {
-	return l.cut(name, []int{cols, rows, n}, slices.Repeat([]int{rows}, n))
+	return l.cut(name, []int{cols, rows, n}, slices.Repeat([]int{rows}, n), true)
 }
 
-// cut reads a tensor of the given shape, columns first, as matrices of so many rows each.
-func (l *loader) cut(name string, dims, rows []int) []*tensor.Matrix {
+// cut reads a tensor of the given shape, columns first, as matrices of so many rows each; stacked says that a token needs some of them only.
+func (l *loader) cut(name string, dims, rows []int, stacked bool) []*tensor.Matrix {
 	t, from, ok := l.tensor(name, dims...)
 	if !ok {
 		return nil
@@ -365,9 +369,18 @@ func (l *loader) cut(name string, dims, rows []int) []*tensor.Matrix {
 			to = fit
 		}
 	}
-	if l.t == nil {
+	switch {
+	case l.list != nil:
+		l.note(t, from, to, rows, cols, stacked)
+		return make([]*tensor.Matrix, len(rows))
+	case l.t == nil:
 		l.parameters += int64(t.Elements())
 		return make([]*tensor.Matrix, len(rows))
+	case l.stream != nil:
+		l.parameters += int64(t.Elements())
+		list := l.views(name, rows)
+		l.matrices = append(l.matrices, list...)
+		return list
 	}
 	var parts []*tensor.Matrix
 	offset, rowBytes := t.Offset, t.Size/int64(all)
@@ -410,7 +423,7 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 		l.keep(fmt.Errorf("%s: tensor %q: %d bytes are too many for this machine: %w", l.f.Name, name, t.Size, tensor.ErrMemory))
 		return nil
 	}
-	if l.t == nil {
+	if l.t == nil && l.list == nil {
 		return make([]float32, t.Elements())
 	}
 	raw := make([]byte, t.Size)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
@@ -32,6 +34,20 @@ type Options struct {
 	// MTP loads, instead of the model, the block of the file that predicts tokens further ahead (multi-token prediction, NextN): a draft
 	// head for Target, which is the model. Of a file that has nothing else the block is loaded in any case.
 	MTP bool
+
+	// Memory is the most bytes that the weights and the activations of a pass may take; 0: no limit. Of a model that needs more, only a part is
+	// kept in memory: the rest is read from disk in every pass, from a panel file in the directory Cache. The logits are the same.
+	// Sessions come on top. A limit that is too low for that is an error that names the least one and wraps tensor.ErrMemory.
+	Memory int64
+
+	// Cache is the directory of panel files: copies of models' matrices as the kernels read them. One is written where Memory does not
+	// suffice, or where KeepPanels asks for it. A model that has one is loaded from it, which takes about as long as reading it. A panel file belongs
+	// to one state of the model's file: its size, its time and its header. "": none.
+	Cache      string
+	KeepPanels bool
+
+	// Announce is called before a panel file is written, with its name and size in bytes.
+	Announce func(file string, bytes int64)
 
 	Name string // of the file, for error messages; Open uses the path
 
@@ -87,7 +103,10 @@ type Model struct {
 	recurrent []recurrentLayer // ascending by layer
 
 	matrices    []*tensor.Matrix
-	closed      bool // guarded by rt.t.Lock
+	stream      *stream // of a model with a panel file
+	memory      MemoryPlan
+	target      *Model // of a draft head, whose weights it may share
+	closed      bool   // guarded by rt.t.Lock
 	bytes       int64
 	parameters  int64
 	weightTypes string
@@ -185,10 +204,26 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	if err != nil {
 		return nil, err
 	}
+	var a *arrangement
+	if l.stream, a, err = l.openStream(rt, m, o); err != nil {
+		return nil, err
+	}
+	if m.stream = l.stream; m.stream != nil {
+		runtime.AddCleanup(m, func(s *stream) { s.close() }, m.stream)
+	}
+	m.target = o.Target
 	m.read(l, o)
+	if l.ok() && l.stream != nil && l.nextView != len(l.stream.parts) {
+		l.keep(fmt.Errorf("%s: %d of %d matrices were read: %w", f.Name, l.nextView, len(l.stream.parts), ErrUnsupported))
+	}
 	if !l.ok() {
 		m.Close()
 		return nil, l.err
+	}
+	m.memory = MemoryPlan{Limit: o.Memory, Weights: m.bytes, Resident: m.bytes, Rows: passRows}
+	if a != nil {
+		m.memory = a.MemoryPlan
+		m.bytes = a.Resident + a.Buffers
 	}
 	l.progress.finish()
 	return m, nil
@@ -298,6 +333,7 @@ func (m *Model) Close() {
 		w.Close()
 	}
 	m.matrices = nil
+	m.stream.close()
 }
 
 // Config is the model's shape.
@@ -321,8 +357,22 @@ func (m *Model) ChatTemplate() string {
 // Runtime is where the model runs.
 func (m *Model) Runtime() *Runtime { return m.rt }
 
-// Bytes is the memory that the weights take, in bytes.
+// Bytes is the memory that the weights take, in bytes; where some are read from disk, with the buffers for that.
 func (m *Model) Bytes() int64 { return m.bytes }
+
+// Memory says where the weights are.
+func (m *Model) Memory() MemoryPlan { return m.memory }
+
+// Disk is what was read from disk for products, in all, and how long passes waited for it.
+func (m *Model) Disk() (bytes int64, waited time.Duration) {
+	if m.stream == nil {
+		return 0, 0
+	}
+	return m.stream.read.Load(), time.Duration(m.stream.waited.Load())
+}
+
+// rows is the most rows that go through the layers together.
+func (m *Model) rows() int { return max(passRows, m.memory.Rows) }
 
 // Parameters is the number of weights.
 func (m *Model) Parameters() int64 { return m.parameters }

@@ -55,6 +55,16 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	if p.err != nil {
 		return
 	}
+	if p.fetch(products) {
+		for _, m := range products {
+			p.matmul(x, cols, m)
+		}
+		return
+	}
+	defer p.unfetch()
+	if p.err != nil {
+		return
+	}
 	p.products = p.products[:0]
 	for _, m := range products {
 		p.products = append(p.products, tensor.Product{W: m.w, Bias: m.b, Out: m.out})

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	passRows = 256 // most rows (tokens) that go through the layers together; bounds the scratch memory
+	passRows = 256 // most rows (tokens) that go through the layers together, unless weights are read from disk; bounds the scratch memory
 	headRows = 64  // most rows that go through the output matrix together
 )
 
@@ -71,6 +71,10 @@ type pass struct {
 	owner     []int                       // [rows] the batch's segment that a row belongs to
 	projected []wantedRow                 // the rows that are multiplied with the output matrix; nil: all rows of the round
 	layers    int                         // that they go through
+	most      int                         // rows of a round
+	fetched   []*streamed                 // matrices from disk that a product uses at present
+	expected  []*diskExpert               // scratch
+	choice    []int32                     // scratch of the experts that a round needs
 
 	depth    []int32 // scratch of depths
 	in       tensor.Input
@@ -128,7 +132,7 @@ func (p *pass) push(c chunk) {
 	}
 }
 
-// fill takes up to passRows rows off the chunks, all of which go through as many layers. It reports false
+// fill takes up to p.most rows off the chunks, all of which go through as many layers. It reports false
 // when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.wanted = p.tokens[:0], p.positions[:0], p.wanted[:0]
@@ -136,13 +140,13 @@ func (p *pass) fill() bool {
 	for i := range p.segments {
 		p.segments[i] = p.segments[i][:0]
 	}
-	for p.at < len(p.chunks) && len(p.tokens) < passRows {
+	for p.at < len(p.chunks) && len(p.tokens) < p.most {
 		c := &p.chunks[p.at]
 		if p.results[c.segment].Err != nil { // in an earlier round
 			p.at, p.done = p.at+1, 0
 			continue
 		}
-		n := min(len(c.tokens)-p.done, passRows-len(p.tokens))
+		n := min(len(c.tokens)-p.done, p.most-len(p.tokens))
 		if c.parents != nil && n < len(c.tokens) || len(p.tokens) > 0 && c.s.layers != p.layers {
 			break
 		}

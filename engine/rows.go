@@ -56,6 +56,9 @@ func (p *pass) embed(x []float32, m *tensor.Matrix) {
 
 func (w *rowWork) embedRow(i int) error {
 	width := w.embedding.Cols()
+	if x := onDisk(w.embedding); x != nil {
+		return x.stream.row(x, int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
+	}
 	return w.embedding.Row(int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
 }
 

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/specgo/spec/tensor"
+import (
+	"sync"
+
+	"github.com/specgo/spec/tensor"
+)
 
 // RuntimeOptions configure a [Runtime]. The zero value is the fastest choice for the machine.
 type RuntimeOptions struct {
@@ -15,6 +19,9 @@ type Runtime struct {
 	pass *pass // guarded by t.Lock, like what follows
 
 	closed bool
+
+	streamsMu sync.Mutex
+	streams   int // models whose weights are read from disk
 }
 
 // NewRuntime starts the workers. It fails if the kernels asked for are unknown or not available here.

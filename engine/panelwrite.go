@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// packBytes is how much of a matrix is packed at a time: it bounds the memory of writing a panel file.
+const packBytes = 16 << 20
+
+// panelWriter writes a panel file. Tests replace create.
+type panelWriter struct {
+	create func(dir, pattern string) (panelOutput, error)
+}
+
+// panelOutput is what a panel file is written to.
+type panelOutput interface {
+	Name() string
+	WriteAt(b []byte, off int64) (int, error)
+	Sync() error
+	Close() error
+}
+
+func createTemporary(dir, pattern string) (panelOutput, error) { return os.CreateTemp(dir, pattern) }
+
+// write makes the panel file of a model: under a temporary name, which becomes the file's name when everything has been written. So
+// processes that write the same file at once do not disturb each other, and what has the name is complete.
+func (w panelWriter) write(ctx context.Context, rt *tensor.Runtime, f *gguf.File, dir string, id *panelIdentity, m *panelMap, tell *progress) (err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	m.place(len(id.text))
+	out, err := w.create(dir, id.name+temporaryExt+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			out.Close()
+			os.Remove(out.Name())
+		}
+	}()
+	sums := make([]uint32, m.sums)
+	for i := range m.parts {
+		p := &m.parts[i]
+		if err := packPart(ctx, rt, f, p, out, sums, tell); err != nil {
+			return err
+		}
+	}
+	last := m.parts[len(m.parts)-1]
+	if rest := m.size - last.offset - last.bytes; rest > 0 { // the last page is whole
+		if _, err := out.WriteAt(make([]byte, rest), last.offset+last.bytes); err != nil {
+			return err
+		}
+	}
+	if _, err := out.WriteAt(encodeHeader(id, m, sums), 0); err != nil {
+		return err
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, id.name)
+	if err := os.Rename(out.Name(), name); err != nil {
+		if have, e := openPanelFile(name, id, m); e == nil { // another process was first, on a system that does not replace files in use
+			os.Remove(out.Name())
+			return have.file.Close()
+		}
+		return err
+	}
+	return nil
+}
+
+// packPart packs a matrix and writes its panels and their checksums.
+func packPart(ctx context.Context, rt *tensor.Runtime, f *gguf.File, p *panelPart, out panelOutput, sums []uint32, tell *progress) error {
+	rowBytes := int64(p.from.RowBytes(p.cols))
+	step := int(max(1, packBytes/(16*max(rowBytes, int64(p.to.RowBytes(p.cols)))))) * 16
+	done := int64(0) // bytes of panels
+	for row := 0; row < p.rows; row += step {
+		n := min(step, p.rows-row)
+		w, err := tensor.Read(ctx, rt, tell, p.source+int64(row)*rowBytes, p.from, n, p.cols, p.to)
+		if errors.Is(err, tensor.ErrNotFinite) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: tensor %q: from row %d on: %w", f.Name, p.name, row, err)
+		}
+		data := w.Panels()
+		_, err = out.WriteAt(data, p.offset+done)
+		if p.looked {
+			for i := range len(data) / p.panel {
+				sums[p.firstPanel+row/16+i] = crc32.Checksum(data[i*p.panel:(i+1)*p.panel], castagnoli)
+			}
+		}
+		for len(data) > 0 {
+			i := done / panelPiece
+			k := min(int64(len(data)), (i+1)*panelPiece-done)
+			sums[p.first+int(i)] = crc32.Update(sums[p.first+int(i)], castagnoli, data[:k])
+			data, done = data[k:], done+k
+		}
+		w.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if done != p.bytes {
+		return fmt.Errorf("%s: tensor %q: %d bytes of panels, expected %d: %w", f.Name, p.name, done, p.bytes, ErrShape)
+	}
+	return nil
+}
+
+// panelError says that a panel file could not be written, and what helps.
+func panelError(dir string, bytes int64, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("writing a panel file of %d MB in %s, for weights that do not fit into the memory: %w", bytes>>20, cmp.Or(dir, "."), err)
+}

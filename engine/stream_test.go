@@ -1,0 +1,576 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+const (
+	targetFile = "../testdata/go-target.q8_0.gguf"
+	moeFile    = "../testdata/families/llama-moe.f16.gguf"
+	gemma2File = "../testdata/families/gemma2.f16.gguf"
+)
+
+// planOf is the memory plan of a file under a limit.
+func planOf(tb testing.TB, file string, o Options) *MemoryPlan {
+	tb.Helper()
+	f, err := gguf.OpenFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	p, err := PlanMemory(f, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// limits are limits of memory between the least one and one that suffices for all but a little.
+func limits(tb testing.TB, file string, o Options) []int64 {
+	p := planOf(tb, file, o)
+	whole := p.Weights + p.Buffers
+	return []int64{p.Least, (p.Least + whole) / 2, whole - 4096}
+}
+
+func openModel(tb testing.TB, rt *Runtime, file string, o Options) *Model {
+	tb.Helper()
+	m, err := Open(context.Background(), rt, file, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(m.Close)
+	return m
+}
+
+// TestStreamed: logits of models whose weights are read from disk are those of the same models in memory, bit for bit, however the text is
+// fed.
+func TestStreamed(t *testing.T) {
+	for _, threads := range []int{1, 3} {
+		rt := newRuntime(t, RuntimeOptions{Threads: threads})
+		for _, file := range []string{targetFile, moeFile, gemma2File} {
+			whole := openModel(t, rt, file, Options{})
+			ids := randomTokens(90, whole.config.Vocab, 1)
+			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
+			cache := t.TempDir()
+			for _, limit := range limits(t, file, Options{}) {
+				announced := 0
+				m := openModel(t, rt, file, Options{Memory: limit, Cache: cache, Announce: func(string, int64) { announced++ }})
+				if m.stream == nil || m.Bytes() > limit {
+					t.Fatalf("%s: %d bytes under a limit of %d", file, m.Bytes(), limit)
+				}
+				for _, w := range ways {
+					sameBits(t, fmt.Sprintf("%s, %d threads, %d bytes, %s", filepath.Base(file), threads, limit, w.name), w.feed(t, m, SessionOptions{}, ids), want)
+				}
+				read, _ := m.Disk()
+				if p := m.Memory(); p.Streams() && read < p.PerPass {
+					t.Errorf("%s: %d bytes were read, a pass reads %d", file, read, p.PerPass)
+				}
+				m.Close()
+				if limit != limits(t, file, Options{})[0] && announced != 0 {
+					t.Errorf("%s: the panel file was written again", file)
+				}
+			}
+		}
+	}
+}
+
+// TestStreamedVariants: the same for all that the forward passes distinguish, and early exits.
+func TestStreamedVariants(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for name, v := range variants() {
+		file := filepath.Join(t.TempDir(), name+".gguf")
+		if err := os.WriteFile(file, v.file(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		whole := openModel(t, rt, file, Options{})
+		m := openModel(t, rt, file, Options{Memory: planOf(t, file, Options{}).Least, Cache: t.TempDir()})
+		ids := randomTokens(40, whole.config.Vocab, 1)
+		a, b := newSession(t, whole, SessionOptions{}), newSession(t, m, SessionOptions{})
+		early := SessionOptions{Layers: 1}
+		e, f := newSession(t, whole, early), newSession(t, m, early)
+		for n := range 3 { // sessions that end after a layer change what follows what
+			sameBits(t, name, eval(t, b, ids[n*10:][:10], nil, All), eval(t, a, ids[n*10:][:10], nil, All))
+			sameBits(t, name+", one layer", eval(t, f, ids[n*10:][:10], nil, Last), eval(t, e, ids[n*10:][:10], nil, Last))
+		}
+	}
+}
+
+// TestStreamedFamilies: the same for every architecture.
+func TestStreamedFamilies(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for _, name := range families {
+		t.Run(name, func(t *testing.T) {
+			file := shared(t, "families/models/"+name+".gguf")
+			whole := openModel(t, rt, file, Options{})
+			m := openModel(t, rt, file, Options{Memory: planOf(t, file, Options{}).Least, Cache: t.TempDir()})
+			ids := randomTokens(min(300, whole.config.Context), whole.config.Vocab, 1)
+			a, b := newSession(t, whole, SessionOptions{}), newSession(t, m, SessionOptions{})
+			sameBits(t, "prompt", eval(t, b, ids[:len(ids)-9], nil, Last), eval(t, a, ids[:len(ids)-9], nil, Last))
+			for _, n := range []int{1, 8} {
+				sameBits(t, "more", eval(t, b, ids[:n], nil, All), eval(t, a, ids[:n], nil, All))
+			}
+			if m.stream == nil {
+				t.Error("all weights are in memory")
+			}
+		})
+	}
+}
+
+// TestStreamedTypes: the same with converted weights, and every set of kernels.
+func TestStreamedTypes(t *testing.T) {
+	for _, simd := range []string{"scalar", ""} {
+		rt := newRuntime(t, RuntimeOptions{Threads: 2, SIMD: simd})
+		cache := t.TempDir()
+		for _, weights := range []string{"q4_0", "q4_k", "f16"} {
+			o := Options{Weights: weights}
+			whole := openModel(t, rt, targetFile, o)
+			o.Memory, o.Cache = planOf(t, targetFile, o).Least, cache
+			m := openModel(t, rt, targetFile, o)
+			ids := randomTokens(20, whole.config.Vocab, 1)
+			sameBits(t, weights, eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All))
+			if m.WeightTypes() != whole.WeightTypes() {
+				t.Errorf("types %s and %s", m.WeightTypes(), whole.WeightTypes())
+			}
+		}
+		if list, err := PanelFiles(cache); err != nil || len(list) != 3 {
+			t.Errorf("%d panel files: %v", len(list), err)
+		}
+	}
+}
+
+// TestPanelFileKept: with enough memory a model is loaded from a panel file that is there, whole, and one is written only if it is asked for.
+func TestPanelFileKept(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	ids := []int32{1, 2, 3, 4, 5}
+	want := eval(t, newSession(t, openModel(t, rt, targetFile, Options{}), SessionOptions{}), ids, nil, All)
+	cache := t.TempDir()
+	m := openModel(t, rt, targetFile, Options{Cache: cache})
+	if list, _ := PanelFiles(cache); len(list) != 0 || m.stream != nil {
+		t.Fatal("a panel file without need")
+	}
+	announced := ""
+	m = openModel(t, rt, targetFile, Options{Cache: cache, KeepPanels: true, Announce: func(name string, n int64) { announced = fmt.Sprint(name, " ", n) }})
+	list, err := PanelFiles(cache)
+	if err != nil || len(list) != 1 || announced != fmt.Sprint(list[0].Name, " ", list[0].Bytes) || !strings.Contains(list[0].Text, "go-target.q8_0.gguf") || !list[0].Complete() {
+		t.Fatalf("%v, announced %s: %v", list, announced, err)
+	}
+	for _, o := range []Options{{Cache: cache}, {Cache: cache, Memory: 1 << 40}} {
+		if m = openModel(t, rt, targetFile, o); m.stream == nil || m.Memory().Streams() {
+			t.Error("not loaded from the panel file")
+		}
+		sameBits(t, "from the panel file", eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), want)
+	}
+	// Another time of the model's file: another panel file.
+	file := filepath.Join(t.TempDir(), "m.gguf")
+	data, err := os.ReadFile(targetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{time.Unix(1000, 0), time.Unix(2000, 0)} {
+		if err := errors.Join(os.WriteFile(file, data, 0o600), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := PanelFiles(cache)
+		m = openModel(t, rt, file, Options{Cache: cache, KeepPanels: true})
+		if after, _ := PanelFiles(cache); len(after) != len(before)+1 {
+			t.Error("an old panel file was used")
+		}
+	}
+}
+
+// TestPanelFileDamaged: whatever is wrong with a panel file when a model is opened, it is written again or not used.
+func TestPanelFileDamaged(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	ids := []int32{1, 2, 3, 4, 5}
+	want := eval(t, newSession(t, openModel(t, rt, targetFile, Options{}), SessionOptions{}), ids, nil, All)
+	limit := limits(t, targetFile, Options{})[1]
+	for name, damage := range map[string]func(b []byte) []byte{
+		"empty":          func(b []byte) []byte { return nil },
+		"cut":            func(b []byte) []byte { return b[:len(b)-4096] },
+		"header cut":     func(b []byte) []byte { return b[:100] },
+		"longer":         func(b []byte) []byte { return append(b, make([]byte, 4096)...) },
+		"magic":          func(b []byte) []byte { b[0]++; return b },
+		"version":        func(b []byte) []byte { b[16]++; return b },
+		"text length":    func(b []byte) []byte { b[20]++; return b },
+		"text too long":  func(b []byte) []byte { b[23] = 255; return b },
+		"header length":  func(b []byte) []byte { b[24]++; return b },
+		"identity":       func(b []byte) []byte { b[40]++; return b },
+		"text":           func(b []byte) []byte { b[70]++; return b },
+		"checksum":       func(b []byte) []byte { b[4096-200]++; return b },
+		"resident bytes": func(b []byte) []byte { flipResident(t, b, limit); return b },
+	} {
+		for _, keep := range []bool{false, true} {
+			cache := t.TempDir()
+			o := Options{Cache: cache, Memory: limit}
+			openModel(t, rt, targetFile, o).Close()
+			list, _ := PanelFiles(cache)
+			data, err := os.ReadFile(list[0].Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(list[0].Name, damage(slices.Clone(data)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			announced := 0
+			o.Announce = func(string, int64) { announced++ }
+			if !keep {
+				o.Memory = 0 // everything fits: it may be left alone
+			}
+			m := openModel(t, rt, targetFile, o)
+			sameBits(t, name, eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), want)
+			if again, _ := os.ReadFile(list[0].Name); keep && (announced != 1 || !slices.Equal(again, data)) {
+				t.Errorf("%s: not written again: announced %d times", name, announced)
+			}
+			m.Close()
+		}
+	}
+}
+
+// flipResident changes a byte of a matrix that stays in memory under the limit.
+func flipResident(t *testing.T, b []byte, limit int64) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	m := openModel(t, rt, targetFile, Options{Cache: t.TempDir(), Memory: limit})
+	for _, x := range m.stream.parts {
+		if x.bound {
+			b[x.part.offset+x.part.bytes/2]++
+			return
+		}
+	}
+	t.Fatal("nothing stays in memory")
+}
+
+// failing is a file whose reads fail, end early or give other bytes, after some that do not.
+type failing struct {
+	directFile
+	mu   sync.Mutex
+	good int
+	how  func(b []byte, n int) (int, error)
+}
+
+func (f *failing) ReadAt(b []byte, off int64) (int, error) {
+	n, err := f.directFile.ReadAt(b, off)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.good--; f.good < 0 && f.how != nil {
+		return f.how(b, n)
+	}
+	return n, err
+}
+
+// TestStreamFailures: a read that fails or brings other bytes fails the pass and names the file; no session moves; what follows is right again
+// if the disk is.
+func TestStreamFailures(t *testing.T) {
+	broken := errors.New("input/output error")
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for _, file := range []string{targetFile, moeFile} {
+		whole := openModel(t, rt, file, Options{})
+		m := openModel(t, rt, file, Options{Memory: planOf(t, file, Options{}).Least, Cache: t.TempDir()})
+		a, b := newSession(t, whole, SessionOptions{}), newSession(t, m, SessionOptions{})
+		for name, x := range map[string]struct {
+			how  func(b []byte, n int) (int, error)
+			want error
+		}{
+			"error":   {func([]byte, int) (int, error) { return 0, broken }, broken},
+			"short":   {func(b []byte, n int) (int, error) { return n / 2, io.EOF }, io.ErrUnexpectedEOF},
+			"changed": {func(b []byte, n int) (int, error) { b[0]++; return n, nil }, ErrDamaged},
+		} {
+			for good := range 12 {
+				ids := randomTokens(3, whole.config.Vocab, uint64(good))
+				sameBits(t, name, eval(t, b, ids, nil, All), eval(t, a, ids, nil, All))
+				disk := m.stream.file.file
+				f := &failing{directFile: disk, good: good, how: x.how}
+				setFile(m.stream, f)
+				err := error(nil)
+				for range 8 { // what was read before suffices for a while
+					before := b.Len()
+					if _, err = b.Eval(context.Background(), []int32{5}, nil, Last); err != nil {
+						if b.Len() != before {
+							t.Fatalf("%s: a failed pass moved the session", name)
+						}
+						break
+					}
+					eval(t, a, []int32{5}, nil, Last)
+				}
+				if !errors.Is(err, x.want) || !strings.Contains(err.Error(), m.stream.file.name) {
+					t.Fatalf("%s after %d reads: %v", name, good, err)
+				}
+				setFile(m.stream, disk)
+				// Reads that failed ahead of their use may still fail a pass.
+				for range 3 * len(m.stream.parts) {
+					if _, err = b.Eval(context.Background(), []int32{6}, nil, Last); err == nil {
+						break
+					}
+				}
+				if err != nil {
+					t.Fatalf("%s: %v on a good disk", name, err)
+				}
+				eval(t, a, []int32{6}, nil, Last)
+				if err := errors.Join(a.Truncate(0), b.Truncate(0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// setFile changes what a stream reads from, when nothing is being read.
+func setFile(s *stream, f directFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.reading() {
+		s.ready.Wait()
+	}
+	s.file.file = f
+}
+
+// reading reports whether anything is being read, or about to be.
+func (s *stream) reading() bool {
+	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.unissued() || !e.idle() }) ||
+		slices.ContainsFunc(s.slots, func(t *expertSlot) bool { return t.load != nil && (t.load.unissued() || !t.load.idle()) })
+}
+
+// TestStreamCancel: a pass that waits for a disk ends when its context does, and moves nothing; the next one is right. Close waits for a pass.
+func TestStreamCancel(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for _, file := range []string{targetFile, moeFile} {
+		whole := openModel(t, rt, file, Options{})
+		m := openModel(t, rt, file, Options{Memory: planOf(t, file, Options{}).Least, Cache: t.TempDir()})
+		b := newSession(t, m, SessionOptions{})
+		ctx, cancel := context.WithCancel(context.Background())
+		gate := make(chan struct{})
+		disk := m.stream.file.file
+		// The first read of weights, after that of the token's row, ends the context and then waits.
+		setFile(m.stream, &failing{directFile: disk, good: 1, how: func(_ []byte, n int) (int, error) {
+			cancel()
+			return n, nil
+		}})
+		slow := m.stream.file.file
+		setFile(m.stream, waiting{slow, gate})
+		go func() { <-ctx.Done(); time.Sleep(time.Millisecond); close(gate) }()
+		go cancel()
+		if _, err := b.Eval(ctx, []int32{1}, nil, Last); !errors.Is(err, context.Canceled) || b.Len() != 0 {
+			t.Errorf("%v, %d tokens", err, b.Len())
+		}
+		<-gate
+		setFile(m.stream, disk)
+		ids := []int32{1, 2, 3}
+		sameBits(t, "after it", eval(t, b, ids, nil, All), eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All))
+
+		started := make(chan struct{})
+		done := make(chan error)
+		go func() {
+			close(started)
+			var err error
+			for err == nil {
+				_, err = b.Eval(context.Background(), []int32{1}, nil, Last)
+			}
+			done <- err
+		}()
+		<-started
+		m.Close()
+		if err := <-done; !errors.Is(err, ErrClosed) && !errors.Is(err, ErrContextFull) {
+			t.Error(err)
+		}
+		if _, err := b.Eval(context.Background(), []int32{1}, nil, Last); !errors.Is(err, ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	}
+}
+
+// waiting is a file whose reads wait for a gate.
+type waiting struct {
+	directFile
+	gate chan struct{}
+}
+
+func (f waiting) ReadAt(b []byte, off int64) (int, error) {
+	<-f.gate
+	return f.directFile.ReadAt(b, off)
+}
+
+// TestPanelFileRefused: full disks and directories that cannot be written are errors, and nothing stays behind; a model that fits is loaded
+// all the same.
+func TestPanelFileRefused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	limit := planOf(t, targetFile, Options{}).Least
+	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit}); !errors.Is(err, tensor.ErrMemory) {
+		t.Errorf("no cache: %v", err)
+	}
+	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit - 1, Cache: t.TempDir()}); !errors.Is(err, tensor.ErrMemory) {
+		t.Errorf("too little: %v", err)
+	}
+	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: -1}); !errors.Is(err, ErrUsage) {
+		t.Errorf("negative: %v", err)
+	}
+	data, err := os.ReadFile(targetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(context.Background(), rt, strings.NewReader(string(data)), int64(len(data)), Options{Memory: limit, Cache: t.TempDir()}); !errors.Is(err, tensor.ErrMemory) {
+		t.Errorf("no file: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(file, "cache") // not a directory, for root too
+	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit, Cache: dir}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("no directory: %v", err)
+	}
+	openModel(t, rt, targetFile, Options{Memory: 1 << 40, Cache: dir}).Close()
+
+	// A disk that is full after some writes.
+	full := errors.New("no space left on device")
+	for room := range 5 {
+		cache := t.TempDir()
+		f, err := gguf.OpenFile(targetFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		l, m, err := newModel(context.Background(), rt, f, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := mapPanels(l, m, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := identify(f, rt.t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := panelWriter{func(dir, pattern string) (panelOutput, error) {
+			out, err := os.CreateTemp(dir, pattern)
+			return &fullDisk{out, 10 * room, full}, err
+		}}
+		if err := w.write(context.Background(), rt.t, f, cache, id, list, &progress{r: f.Reader()}); !errors.Is(err, full) {
+			t.Errorf("full disk: %v", err)
+		}
+		if left, _ := os.ReadDir(cache); len(left) != 0 {
+			t.Errorf("%s was left", left[0].Name())
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := (panelWriter{createTemporary}).write(ctx, rt.t, f, cache, id, list, &progress{r: f.Reader()}); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if left, _ := os.ReadDir(cache); len(left) != 0 {
+			t.Errorf("%s was left", left[0].Name())
+		}
+	}
+}
+
+// fullDisk is a file that takes so many writes.
+type fullDisk struct {
+	*os.File
+	room int
+	err  error
+}
+
+func (f *fullDisk) WriteAt(b []byte, off int64) (int, error) {
+	if f.room--; f.room < 0 {
+		return 0, f.err
+	}
+	return f.File.WriteAt(b, off)
+}
+
+// TestPanelFileTogether: several that open a model for the first time do not disturb each other.
+func TestPanelFileTogether(t *testing.T) {
+	cache, ids := t.TempDir(), []int32{1, 2, 3}
+	limit := planOf(t, targetFile, Options{}).Least
+	var wait sync.WaitGroup
+	var got [4][]float32
+	for i := range got {
+		wait.Go(func() {
+			rt, err := NewRuntime(RuntimeOptions{Threads: 1})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer rt.Close()
+			m, err := Open(context.Background(), rt, targetFile, Options{Memory: limit, Cache: cache})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer m.Close()
+			s, err := m.NewSession(SessionOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			out, err := s.Eval(context.Background(), ids, nil, All)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got[i] = slices.Clone(out.Data)
+		})
+	}
+	wait.Wait()
+	for i := range got {
+		sameBits(t, "together", got[i], got[0])
+	}
+	if left, _ := os.ReadDir(cache); len(left) != 1 {
+		t.Errorf("%d files", len(left))
+	}
+}
+
+// TestPanelNames: only our own files are listed.
+func TestPanelNames(t *testing.T) {
+	const stem = "0123456789abcdef0123456789abcdef"
+	for name, ours := range map[string]bool{stem + ".panels": true, stem + ".panel": false, stem[1:] + ".panels": false, "g" + stem[1:] + ".panels": false, stem + ".panels.tmp-1": false, stem + ".panelsx": false} {
+		if panelName(name) != ours {
+			t.Errorf("%s: %v", name, !ours)
+		}
+	}
+	for name, ours := range map[string]bool{stem + ".panels.tmp-12": true, stem + ".panels.tmp-": false, stem + ".panels.tmp-1x": false, "x.tmp-1": false, stem + ".panels": false} {
+		if temporaryPanelName(name) != ours {
+			t.Errorf("%s: %v", name, !ours)
+		}
+	}
+	dir := t.TempDir()
+	for _, name := range []string{stem + ".panels", "notes.txt", stem + ".panels.tmp-7"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("something else"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := PanelFiles(dir)
+	if err != nil || len(list) != 1 || list[0].Complete() || filepath.Base(list[0].Name) != stem+".panels.tmp-7" {
+		t.Errorf("%v, %v", list, err)
+	}
+	if list, err := PanelFiles(filepath.Join(dir, "none")); err != nil || list != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// TestStreamLimitsThreads: as long as a model is read from disk a processor is left over.
+func TestStreamLimitsThreads(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: runtime.GOMAXPROCS(0)})
+	o := Options{Memory: planOf(t, targetFile, Options{}).Least, Cache: t.TempDir()}
+	one, two := openModel(t, rt, targetFile, o), openModel(t, rt, targetFile, o)
+	if rt.streams != 2 {
+		t.Errorf("%d streams", rt.streams)
+	}
+	one.Close()
+	one.Close()
+	two.Close()
+	if rt.streams != 0 {
+		t.Errorf("%d streams after the end", rt.streams)
+	}
+}
