@@ -77,10 +77,14 @@ var estimateLengths = []int{1, 1, 2, 3, 4, 8, 16}
 
 // EstimateCosts estimates the times of a model's passes from eight passes over its first layers, as few as read more weights
 // than a cache holds. For a model of many layers that takes less time than one token. The estimates are within some 5 % on a quiet
-// machine, and taken for less certain than those of [MeasureCosts].
+// machine, and taken for less certain than those of [MeasureCosts]. Of a model whose weights are read from disk it says nothing, as the time
+// of its layers depends on what was read before: a schedule learns these costs from its first rounds.
 func EstimateCosts(ctx context.Context, m *engine.Model, o engine.SessionOptions) (PassCosts, error) {
 	if m == nil {
 		return PassCosts{}, fmt.Errorf("%w: no model", ErrOptions)
+	}
+	if m.Memory().Streams() {
+		return PassCosts{}, nil
 	}
 	all := m.Config().Layers
 	o.Layers = min(all, 1+int(int64(all)*estimateBytes/max(m.Bytes(), 1)))

@@ -76,7 +76,7 @@ func (c *comparison) flags() []flag {
 	for i, p := range compare.Presets {
 		presets[i] = p.Name
 	}
-	list := []flag{c.modelFlag(), c.hubFlag(), c.threadsFlag(),
+	list := []flag{c.modelFlag(), c.hubFlag(), c.threadsFlag(), c.memoryFlag(),
 		filesFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and merge verifies their drafts together"),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { c.drafts = append(c.drafts, path) }, "a draft model"),
 		choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),

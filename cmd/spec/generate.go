@@ -263,6 +263,8 @@ func (g *generate) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer rt.Close()
+	g.beside, g.contextHint = g.drafts, g.context
+	g.kvHint, _ = g.cache.kvType() // checked
 	target, err := g.target(ctx, p, rt)
 	if err != nil {
 		return err

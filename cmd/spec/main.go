@@ -79,6 +79,7 @@ func commands() []command {
 		synthCommand,
 		selftestCommand,
 		pullCommand,
+		cacheCommand,
 		listCommand,
 		removeCommand,
 		versionCommand,

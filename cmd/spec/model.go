@@ -20,11 +20,19 @@ type modelFlags struct {
 	weights string // "" is as in the file
 
 	ropeContext int // engine.Options.RopeContext; no flag
+
+	memory      int64    // --memory; 0: what the machine has
+	loaded      int64    // bytes of the models that were opened before
+	beside      []string // files of models that will be loaded beside the target
+	contextHint int      // tokens of a session; 0: not known
+	kvHint      string   // its type of keys and values
+	keepPanels  bool     // engine.Options.KeepPanels
 }
 
 func (m *modelFlags) flags() []flag {
 	return []flag{m.modelFlag(), m.hubFlag(), m.threadsFlag(),
 		choiceFlag("--weights", &m.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
+		m.memoryFlag(),
 	}
 }
 
@@ -97,6 +105,14 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	if path == "" {
 		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
 	} else if err = regularFile(path); err == nil {
+		var beside []string
+		if o.Target == nil {
+			beside = m.beside
+		}
+		if err = m.setMemory(p, &o, path, beside); err != nil {
+			return nil, err
+		}
+		o.KeepPanels = m.keepPanels
 		if model, err = engine.Open(ctx, rt, path, o); err != nil && !isInterrupt(err) {
 			err = explain(path, o.Target != nil, err)
 		}
@@ -112,6 +128,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 		model.Close()
 		return nil, fmt.Errorf("%s: a draft head, which is no model by itself: -md gives it to the model that it drafts for", name)
 	}
+	m.loaded += model.Bytes()
 	if types := model.WeightTypes(); m.weights != "" && types != m.weights {
 		bar.Clear()
 		fmt.Fprintf(p.stderr, "%s: not all rows are whole blocks of %s; the weights are in %s\n", terminal.Line(name, 0), m.weights, types)
@@ -121,6 +138,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 
 // target loads the model that -m names.
 func (m *modelFlags) target(ctx context.Context, p *program, rt *engine.Runtime) (*engine.Model, error) {
+	m.loaded = 0
 	return m.open(ctx, p, rt, m.model, "target", testdata.Target())
 }
 

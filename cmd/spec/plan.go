@@ -88,6 +88,7 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	}
 	defer rt.Close()
 	c := x.config
+	x.beside, x.contextHint = []string{x.draft}, c.Context
 	if c.Target, err = x.target(ctx, p, rt); err != nil {
 		return err
 	}

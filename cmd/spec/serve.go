@@ -59,6 +59,7 @@ type serving struct {
 	timeout         int // seconds
 	requestTimeout  int
 	shutdown        int
+	weightMemory    int64 // --memory
 	connections     int
 	logFormat       string
 	logPrompts      bool

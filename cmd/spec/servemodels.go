@@ -21,7 +21,7 @@ import (
 
 // load loads a model with its draft.
 func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f servedFile) (m *serve.Model, err error) {
-	flags := modelFlags{model: f.target, weights: s.weights}
+	flags := modelFlags{model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft}, contextHint: s.context}
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {
 		return nil, err
@@ -137,6 +137,10 @@ func (s *serving) flags() []flag {
 			return nil
 		}),
 		intFlag("-t, --threads", &s.threads, -1, 1024, "threads (default 0: the physical cores this process may use)"),
+		valueFlag("--memory", "SIZE", "memory for one model with its draft and its keys and values, as in 8GiB; weights that do not fit are read from disk in every pass (default: 7/8 of the machine's)", func(v string) (err error) {
+			s.weightMemory, err = memorySize(v)
+			return err
+		}),
 		choiceFlag("--weights", &s.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
 		intFlag("-c, --ctx-size", &s.context, 0, math.MaxInt32, "most tokens of a prompt with its answer, for each request (default 0: the model's)"),
 	}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+)
+
+const (
+	// memoryShare is the part of the machine's memory, in eighths, that models may take where --memory does not say how much.
+	memoryShare = 7
+	// keptTokens are the tokens of context whose keys and values are counted where -c does not say how many there are.
+	keptTokens = 2048
+)
+
+// memoryFlag is --memory.
+func (m *modelFlags) memoryFlag() flag {
+	return valueFlag("--memory", "SIZE", "memory for weights, activations and keys and values, as in 2GiB; weights that do not fit are read from disk in every pass (default: 7/8 of the machine's)", func(v string) (err error) {
+		m.memory, err = memorySize(v)
+		return err
+	})
+}
+
+// memorySize reads a number of bytes in units of 1,024: 2GiB, 2G, 512M.
+func memorySize(v string) (int64, error) {
+	upper := strings.ToUpper(v)
+	if base, ok := strings.CutSuffix(upper, "IB"); ok && base != "" && strings.ContainsAny(base[len(base)-1:], "KMGT") {
+		upper = base
+	}
+	return byteSize(upper)
+}
+
+// memoryLimit is the most bytes that all models may take together; 0: not known.
+func (m *modelFlags) memoryLimit() int64 {
+	if m.memory > 0 {
+		return m.memory
+	}
+	return machineMemory() / 8 * memoryShare
+}
+
+// setMemory says how much of the memory the model of a file may take, and where what does not fit goes. beside are files that are loaded
+// later and stay in memory.
+func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, beside []string) error {
+	var err error
+	if o.Cache, err = panelCache(p); err != nil {
+		o.Cache = "" // no home directory: models that fit need no cache
+	}
+	o.Announce = func(file string, bytes int64) {
+		fmt.Fprintf(p.stderr, "%s does not fit into the memory: writing %s once, to %s (spec cache clean deletes it)\n", terminal.Line(filepath.Base(path), 60), size(bytes), terminal.Line(file, 0))
+	}
+	limit := m.memoryLimit()
+	if limit == 0 {
+		return nil
+	}
+	limit -= m.loaded
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if m.memory == 0 && info.Size() < limit/2 {
+		o.Memory = limit // no need to look closer
+		return nil
+	}
+	for _, file := range beside {
+		if info, err := os.Stat(file); err == nil {
+			limit -= info.Size()
+		}
+	}
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	limit -= m.sessionBytes(f)
+	plan, err := engine.PlanMemory(f, engine.Options{Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext})
+	if err != nil {
+		return nil // loading it says what is wrong
+	}
+	if limit < plan.Least && m.memory > 0 {
+		return fmt.Errorf("--memory %s: not enough for %s: with what else is needed, the least is %s", size(m.memory), terminal.Line(path, 60), size(m.memory-limit+plan.Least+1<<20))
+	}
+	o.Memory = max(limit, 1)
+	return nil
+}
+
+// sessionBytes is what a session's keys and values take, for the tokens that -c says or for keptTokens.
+func (m *modelFlags) sessionBytes(f *gguf.File) int64 {
+	d, err := engine.Describe(f)
+	if err != nil {
+		return 0
+	}
+	tokens := cmp.Or(m.contextHint, min(keptTokens, d.Config.Context))
+	n := d.Recurrent.Most()
+	for _, c := range d.Caches {
+		if one, err := c.Bytes(m.kvHint); err == nil {
+			n += one * int64(c.Most(tokens))
+		}
+	}
+	return n
+}
+
+// panelCache is the directory of panel files: that of SPEC_CACHE, or spec in the user's cache directory.
+func panelCache(p *program) (string, error) {
+	if dir := p.env("SPEC_CACHE"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "spec"), nil
+}
+
+var cacheCommand = command{
+	name:  "cache",
+	does:  "the copies of weights that are read from disk",
+	usage: "[build -m FILE | clean] [flags]",
+	about: `A model that does not fit into the memory (--memory) has a copy of its weights in the cache directory, arranged as the kernels read them. Without a word, "spec cache" lists these files. "clean" deletes them; they are written again when they are needed. "build" writes the one of a model, which makes loading it as fast as reading it, also where it fits into the memory.
+
+The directory is spec in the user's cache directory, or the one that the environment variable SPEC_CACHE names.`,
+	new: func() job { return &caching{} },
+}
+
+// caching is the command's options.
+type caching struct {
+	modelFlags
+	what string
+	json bool
+}
+
+func (x *caching) flags() []flag {
+	return append(x.modelFlags.flags(), switchFlag("--json", &x.json, true, "write JSON"))
+}
+
+func (x *caching) operand(v string) error {
+	if x.what != "" || v != "clean" && v != "build" {
+		return errors.New("expected clean or build")
+	}
+	x.what = v
+	return nil
+}
+
+func (x *caching) check() error {
+	if x.what == "build" && x.model == "" {
+		return usagef("build -m FILE: which model?")
+	}
+	if x.what != "build" && (x.model != "" || x.weights != "" || x.memory > 0) {
+		return usagef("-m, --weights and --memory go with build")
+	}
+	return nil
+}
+
+func (x *caching) run(ctx context.Context, p *program) error {
+	dir, err := panelCache(p)
+	if err != nil {
+		return err
+	}
+	if x.what == "build" {
+		return x.build(ctx, p)
+	}
+	list, err := engine.PanelFiles(dir)
+	if err != nil {
+		return err
+	}
+	if x.what == "clean" {
+		return cleanPanels(p, list)
+	}
+	if x.json {
+		type entry struct {
+			File     string `json:"file"`
+			Bytes    int64  `json:"bytes"`
+			About    string `json:"about"`
+			Complete bool   `json:"complete"`
+		}
+		out := struct {
+			Schema int     `json:"schema"`
+			Dir    string  `json:"dir"`
+			Files  []entry `json:"files"`
+		}{1, dir, []entry{}}
+		for _, f := range list {
+			out.Files = append(out.Files, entry{f.Name, f.Bytes, f.Text, f.Complete()})
+		}
+		return printJSON(p.stdout, out)
+	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintf(p.stdout, "no weights in %s\n", terminal.Line(dir, 0))
+		return err
+	}
+	for _, f := range list {
+		about := strings.ReplaceAll(strings.TrimSpace(f.Text), "\n", "; ")
+		if _, err := fmt.Fprintf(p.stdout, "%10s  %s\n            %s\n", size(f.Bytes), terminal.Line(f.Name, 0), terminal.Line(about, 300)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build writes a model's panel file.
+func (x *caching) build(ctx context.Context, p *program) error {
+	rt, err := x.runtime(p)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	x.keepPanels = true
+	m, err := x.target(ctx, p, rt)
+	if err != nil {
+		return err
+	}
+	m.Close()
+	return nil
+}
+
+// beingWritten is how long ago a file that is not complete was last written to, at most, if a run may still be at work on it.
+const beingWritten = 10 * time.Minute
+
+// cleanPanels deletes panel files, and says which.
+func cleanPanels(p *program, list []engine.PanelFileInfo) error {
+	var all int64
+	deleted := 0
+	for _, f := range list {
+		if info, err := os.Stat(f.Name); err == nil && !f.Complete() && time.Since(info.ModTime()) < beingWritten {
+			fmt.Fprintf(p.stdout, "%s is being written\n", terminal.Line(f.Name, 0))
+			continue
+		}
+		if err := os.Remove(f.Name); err != nil {
+			return err
+		}
+		all += f.Bytes
+		deleted++
+		fmt.Fprintf(p.stdout, "deleted %s\n", terminal.Line(f.Name, 0))
+	}
+	_, err := fmt.Fprintf(p.stdout, "%d files, %s\n", deleted, size(all))
+	return err
+}
