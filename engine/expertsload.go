@@ -78,7 +78,7 @@ func (l *loader) expertBlock(c *Config, f family, n string) *experts {
 
 // gatesAndUps reads a tensor of n matrices [2*rows][cols]: the rows of a gate, then those of what it multiplies.
 func (l *loader) gatesAndUps(name string, n, rows, cols int) (gate, up []linear) {
-	both := l.cut(name, []int{cols, 2 * rows, n}, slices.Repeat([]int{rows}, 2*n))
+	both := l.cut(name, []int{cols, 2 * rows, n}, slices.Repeat([]int{rows}, 2*n), 2)
 	if !l.ok() {
 		return nil, nil
 	}

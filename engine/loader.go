@@ -345,16 +345,16 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 	for _, n := range rows {
 		all += n
 	}
-	return l.cut(name, []int{cols, all}, rows, false)
+	return l.cut(name, []int{cols, all}, rows, 0)
 }
 
 // stack reads a tensor of n matrices [rows][cols] that lie one after the other.
 func (l *loader) stack(name string, n, rows, cols int) []*tensor.Matrix {
-	return l.cut(name, []int{cols, rows, n}, slices.Repeat([]int{rows}, n), true)
+	return l.cut(name, []int{cols, rows, n}, slices.Repeat([]int{rows}, n), 1)
 }
 
-// cut reads a tensor of the given shape, columns first, as matrices of so many rows each; stacked says that a token needs some of them only.
-func (l *loader) cut(name string, dims, rows []int, stacked bool) []*tensor.Matrix {
+// cut reads a tensor of the given shape, columns first, as matrices of so many rows each; each is how many of them, one after the other, are an expert's, 0 where a token needs them all.
+func (l *loader) cut(name string, dims, rows []int, each int) []*tensor.Matrix {
 	t, from, ok := l.tensor(name, dims...)
 	if !ok {
 		return nil
@@ -371,7 +371,7 @@ func (l *loader) cut(name string, dims, rows []int, stacked bool) []*tensor.Matr
 	}
 	switch {
 	case l.list != nil:
-		l.note(t, from, to, rows, cols, stacked)
+		l.note(t, from, to, rows, cols, each)
 		return make([]*tensor.Matrix, len(rows))
 	case l.t == nil:
 		l.parameters += int64(t.Elements())

@@ -281,7 +281,7 @@ func alignedBytes(n int) []byte {
 var rowsLooked = map[string]bool{"token_embd.weight": true, "per_layer_token_embd.weight": true}
 
 // note lists the matrices of a tensor instead of reading them.
-func (l *loader) note(t gguf.Tensor, from, to tensor.Type, rows []int, cols int, stacked bool) {
+func (l *loader) note(t gguf.Tensor, from, to tensor.Type, rows []int, cols, each int) {
 	all := 0
 	for _, n := range rows {
 		all += n
@@ -291,8 +291,8 @@ func (l *loader) note(t gguf.Tensor, from, to tensor.Type, rows []int, cols int,
 	for i, n := range rows {
 		p := panelPart{name: t.Name, rows: n, cols: cols, from: from, to: to, source: offset, stacked: -1, looked: looked}
 		p.rowsOnly = looked && (t.Name != "token_embd.weight" || l.holds("output.weight"))
-		if stacked {
-			p.stacked = i
+		if each > 0 {
+			p.stacked = i / each
 		}
 		l.list.parts = append(l.list.parts, p)
 		offset += int64(n) * rowBytes
