@@ -99,7 +99,7 @@ func (m *modelFlags) sessionBytes(f *gguf.File) int64 {
 		return 0
 	}
 	tokens := cmp.Or(m.contextHint, min(keptTokens, d.Config.Context))
-	n := d.Recurrent.Most()
+	n := d.Recurrent.Most(0)
 	for _, c := range d.Caches {
 		if one, err := c.Bytes(m.kvHint); err == nil {
 			n += one * int64(c.Most(tokens))
