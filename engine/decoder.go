@@ -9,7 +9,9 @@ import "github.com/specgo/spec/tensor"
 // Shapes: D hidden size, H query heads, K KV heads, d head size, F feed-forward size, V vocabulary; rows are the tokens of a round.
 type decoder struct {
 	c              *Config
-	embedding      *tensor.Matrix // [V][D]
+	embedding      *tensor.Matrix // [V][D], or [V][W] with projections
+	projectIn      *tensor.Matrix // [D][W] makes hidden states of token embeddings; nil: they are
+	projectOut     *tensor.Matrix // [W][D] what the output matrix multiplies; nil: hidden states
 	embeddingScale float32        // 0: none
 	positions      []float32      // [context][D] learned position embeddings
 	embeddingNorm  norm
@@ -26,6 +28,8 @@ type block struct {
 	attnNorm      norm // of the attention's input
 	mixer         mixer
 	attnPostNorm  norm // of the attention's output
+	attnAfter     norm // of the residual stream after attention
+	ffnAfter      norm // likewise after the feed-forward
 	ffnNorm       norm // of the feed-forward's input; in a parallel block without one it reads the attention's
 	ffn           feedForward
 	experts       *experts       // instead of ffn
@@ -80,7 +84,13 @@ type linear struct {
 
 func (m *decoder) forward(p *pass) {
 	x := p.matrix(&p.x, m.c.HiddenSize) // [rows][D] the residual stream
-	p.embed(x, m.embedding)
+	if m.projectIn == nil {
+		p.embed(x, m.embedding)
+	} else {
+		e := p.matrix(&p.up, m.embedding.Cols()) // [rows][W]
+		p.embed(e, m.embedding)
+		p.matmul(e, m.embedding.Cols(), linear{w: m.projectIn}.times(x))
+	}
 	p.scale(x, m.embeddingScale)
 	if m.positions != nil {
 		p.addPositions(x, m.positions)
@@ -119,6 +129,7 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 	p.norm(y, y, b.attnPostNorm)
 	p.scale(y, b.residualScale)
 	p.add(x, y)
+	p.norm(x, x, b.attnAfter)
 
 	p.norm(h, x, b.ffnNorm)
 	b.feed(p, c, y, h)
@@ -128,6 +139,7 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 	p.norm(y, y, b.ffnPostNorm)
 	p.scale(y, b.residualScale)
 	p.add(x, y)
+	p.norm(x, x, b.ffnAfter)
 	if b.input != nil {
 		b.input.forward(p, c, x)
 	}
@@ -216,7 +228,13 @@ func (m *decoder) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *decoder) logits(p *pass, out, x []float32) {
-	p.matmul(x, m.c.HiddenSize, m.output.times(out))
+	cols := m.c.HiddenSize
+	if m.projectOut != nil {
+		e := sized(&p.up, len(x)/cols*m.projectOut.Rows()) // [n][W]
+		p.matmul(x, cols, linear{w: m.projectOut}.times(e))
+		x, cols = e, m.projectOut.Rows()
+	}
+	p.matmul(x, cols, m.output.times(out))
 	p.scale(out, m.logitScale)
 	p.cap(out, m.logitCap)
 }

@@ -295,7 +295,7 @@ func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32)
 		switch {
 		case l.holds(list):
 			l.keep(fmt.Errorf("%s: tensor %q: not in the file, but %q is: %w", l.f.Name, name, list, ErrMissing))
-		case !plain || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
+		case !plain || net.projectOut != nil || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
 			l.keep(fmt.Errorf("%s: tensor %q: not in the file: the head shares it with its target, which is not given or has another shape: %w", l.f.Name, name, ErrMissing))
 		default:
 			return linear{w: net.output.w}, nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +31,18 @@ func TestFamilies(t *testing.T) {
 		})
 	}
 }
+
+// TestPaperFamilies: the same for the models of ../shared/families/papers, whose goldens another program computed in float64.
+func TestPaperFamilies(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, name := range []string{"opt", "opt-post", "gptj", "codegen"} {
+		t.Run(name, func(t *testing.T) {
+			answersLike(t, rt, shared(t, papers+name+".gguf"), shared(t, papers+"golden/"+name+".json"))
+		})
+	}
+}
+
+const papers = "families/papers/models/"
 
 // TestCommittedFamilies: the same for the few of them that testdata holds, their matrices in F16, which holds their values exactly.
 func TestCommittedFamilies(t *testing.T) {
@@ -97,6 +110,15 @@ func answersLike(t *testing.T, rt *Runtime, file, golden string) {
 // kinds are models of which each has a kind of block or a part that the others do not have.
 var kinds = []string{
 	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2", "stablelm", "gptneox", "minicpm", "hunyuan-dense", "arcee", "lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma4",
+	"opt", "opt-post", "codegen",
+}
+
+// kindFile is the file of a kind.
+func kindFile(tb testing.TB, name string) string {
+	if strings.HasPrefix(name, "opt") || name == "codegen" {
+		return shared(tb, papers+name+".gguf")
+	}
+	return shared(tb, "families/models/"+name+".gguf")
 }
 
 // TestFamiliesOneAnswer: promise P1 for every kind of block: however the sequence is cut, whatever shares the pass, with trees, forks,
@@ -107,7 +129,7 @@ func TestFamiliesOneAnswer(t *testing.T) {
 	for i, name := range kinds {
 		t.Run(name, func(t *testing.T) {
 			open := func(rt *Runtime, weights string) *Model {
-				m, err := Open(context.Background(), rt, shared(t, "families/models/"+name+".gguf"), Options{RopeContext: 256, Weights: weights})
+				m, err := Open(context.Background(), rt, kindFile(t, name), Options{RopeContext: 256, Weights: weights})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +154,7 @@ func TestFamiliesOneAnswer(t *testing.T) {
 func TestFamiliesAllocateNothing(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, name := range kinds {
-		m, err := Open(context.Background(), rt, shared(t, "families/models/"+name+".gguf"), Options{})
+		m, err := Open(context.Background(), rt, kindFile(t, name), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

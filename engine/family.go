@@ -16,6 +16,8 @@ type family struct {
 	noWeights bool   // norms have no weights
 	noInput   bool   // sublayers read the residual stream as it is
 	output    bool   // sublayers' outputs are normalized: b.post_attention_norm, b.post_ffw_norm
+	after     bool   // with noInput: the residual stream is normalized after each sublayer, by b.attn_norm and b.ffn_norm
+	noFinal   bool   // there is no final norm
 	ffnNorm   string // the name of the feed-forward's norm, where it is another
 	finalNorm string // likewise the final norm's
 	bareNorm  bool   // the feed-forward's norm is called b.ffn_norm, without .weight
@@ -68,6 +70,7 @@ type family struct {
 	dense       int  // the first blocks that have no experts
 
 	// Ends.
+	embeddingSize                                       int // W of token embeddings, which project_in and project_out make hidden states of and back; 0: the hidden size
 	embeddingNorm                                       bool
 	embeddingScale, residualScale, logitScale, logitCap float32
 	head                                                headKind
@@ -111,7 +114,14 @@ func (l *loader) decoder(c *Config, f family) network {
 	c.Epsilon = l.float(eps)
 	m := &decoder{c: c, embeddingScale: f.embeddingScale, logitScale: f.logitScale, logitCap: f.logitCap}
 	ropes := l.ropes(c, f)
-	m.embedding = l.embedding(c)
+	width := c.HiddenSize
+	if f.embeddingSize > 0 {
+		width = f.embeddingSize
+	}
+	m.embedding = l.embeddingOf(c, width)
+	if width != c.HiddenSize {
+		m.projectIn, m.projectOut = l.matrix("project_in.weight", c.HiddenSize, width), l.matrix("project_out.weight", width, c.HiddenSize)
+	}
 	if f.positions {
 		m.positions = l.floats("position_embd.weight", c.HiddenSize, c.Context)
 	}
@@ -126,7 +136,9 @@ func (l *loader) decoder(c *Config, f family) network {
 	if f.finalNorm != "" {
 		finalNorm = f.finalNorm
 	}
-	m.outputNorm = l.norm(c, f, finalNorm, c.HiddenSize)
+	if !f.noFinal {
+		m.outputNorm = l.norm(c, f, finalNorm, c.HiddenSize)
+	}
 	m.output = linear{w: m.embedding}
 	if f.head == headRequired || f.head == headOptional && l.holds("output.weight") {
 		m.output.w = l.matrix("output.weight", c.Vocab, c.HiddenSize)
@@ -155,6 +167,9 @@ func (l *loader) decoderBlock(c *Config, f family, i int, ropes ropes) block {
 		if f.parallel && l.holds(n+"attn_norm_2.weight") {
 			b.attnNorm, b.ffnNorm = l.norm(c, f, n+"attn_norm_2", d), b.attnNorm
 		}
+	}
+	if f.after {
+		b.attnAfter, b.ffnAfter = l.norm(c, f, n+"attn_norm", d), l.norm(c, f, ffnNorm, d)
 	}
 	if f.output {
 		b.attnPostNorm, b.ffnPostNorm = l.norm(c, f, n+"post_attention_norm", d), l.norm(c, f, n+"post_ffw_norm", d)

@@ -1,5 +1,7 @@
 package engine
 
+import "fmt"
+
 // gpt2 is GPT-2 (Radford et al. 2019): LayerNorm, learned position embeddings, GELU.
 func gpt2(l *loader, c *Config) family {
 	return family{norm: layerNorm, positions: true, activation: gelu}
@@ -16,6 +18,30 @@ func starcoder2(*loader, *Config) family {
 // gptNeoX is GPT-NeoX and Pythia (Black et al. 2022, arXiv:2204.06745): a parallel block with a norm for each sublayer, or a sequential one.
 func gptNeoX(l *loader, _ *Config) family {
 	return family{norm: layerNorm, parallel: l.bool("use_parallel_residual"), rotation: halves, activation: gelu, head: headRequired}
+}
+
+// gptJ is GPT-J (Wang and Komatsuzaki 2021) and CodeGen (Nijkamp et al. 2022, arXiv:2203.13474): a parallel block, in which one norm feeds
+// both sublayers.
+func gptJ(l *loader, _ *Config) family {
+	if name := l.block(0) + "attn_qkv.weight"; l.holds(name) { // CodeGen has them fused in groups of q, v, k
+		l.keep(fmt.Errorf("%s: tensor %q: queries, keys and values in one matrix: %w", l.f.Name, name, ErrUnsupported))
+	}
+	return family{norm: layerNorm, parallel: true, rotation: pairs, activation: gelu, head: headRequired, outputBias: true}
+}
+
+// opt is OPT (Zhang et al. 2022, arXiv:2205.01068). The model of 350 million parameters normalizes the residual stream after each
+// sublayer, and its token embeddings are smaller than hidden states.
+func opt(l *loader, c *Config) family {
+	f := family{norm: layerNorm, positions: true, activation: relu, head: headTied}
+	if l.has("word_embedding_length") {
+		f.embeddingSize = l.integer("word_embedding_length")
+	}
+	if before := l.boolOr("norm_before", true); before {
+		f.noFinal = !l.holds("output_norm.weight")
+	} else {
+		f.noInput, f.after, f.noFinal = true, true, true
+	}
+	return f
 }
 
 // falcon is Falcon (Almazrouei et al. 2023, arXiv:2311.16867): a parallel block; the larger models have a norm for attention, attn_norm_2,

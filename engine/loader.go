@@ -450,12 +450,15 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 
 // embedding reads the token embeddings [vocabulary][hidden size]. Where the file has no vocabulary, its
 // size is the number of rows.
-func (l *loader) embedding(c *Config) *tensor.Matrix {
+func (l *loader) embedding(c *Config) *tensor.Matrix { return l.embeddingOf(c, c.HiddenSize) }
+
+// embeddingOf is embedding for token embeddings of another size than hidden states.
+func (l *loader) embeddingOf(c *Config, width int) *tensor.Matrix {
 	const name = "token_embd.weight"
 	if t, ok := l.f.Tensor(name); ok && len(t.Dims) == 2 {
 		// Where the tensors agree with each other, the key is to blame.
 		norm, ok := l.f.Tensor("output_norm.weight")
-		if cols := t.Dims[0]; ok && cols != uint64(c.HiddenSize) && len(norm.Dims) == 1 && norm.Dims[0] == cols {
+		if cols := t.Dims[0]; ok && width == c.HiddenSize && cols != uint64(c.HiddenSize) && len(norm.Dims) == 1 && norm.Dims[0] == cols {
 			l.fail("embedding_length", ErrValue, "%d, the tensors have %d columns", c.HiddenSize, cols)
 		}
 		rows := t.Dims[1]
@@ -466,7 +469,7 @@ func (l *loader) embedding(c *Config) *tensor.Matrix {
 			l.keep(fmt.Errorf("%s: tensor %q: rows for %d tokens, the vocabulary has %d: %w", l.f.Name, name, rows, c.Vocab, ErrShape))
 		}
 	}
-	return l.matrix(name, c.Vocab, c.HiddenSize)
+	return l.matrix(name, c.Vocab, width)
 }
 
 // firstNotFinite is the index of the first NaN or infinity in x, which has one.

@@ -140,6 +140,7 @@ func New(ctx context.Context, rt *Runtime, r io.ReaderAt, size int64, o Options)
 var architectures = map[string]func(*loader, *Config) family{
 	"arcee":         arcee,
 	"bloom":         bloom,
+	"codegen":       gptJ,
 	"cohere2":       cohere2,
 	"command-r":     commandR,
 	"ernie4_5":      plainLlama,
@@ -154,6 +155,7 @@ var architectures = map[string]func(*loader, *Config) family{
 	"glm4":          glm4,
 	"gpt-oss":       gptOSS,
 	"gpt2":          gpt2,
+	"gptj":          gptJ,
 	"gptneox":       gptNeoX,
 	"granite":       granite,
 	"granitehybrid": graniteHybrid,
@@ -170,6 +172,7 @@ var architectures = map[string]func(*loader, *Config) family{
 	"olmo":          olmo,
 	"olmo2":         olmo2,
 	"olmoe":         olmoE,
+	"opt":           opt,
 	"phi2":          phi2,
 	"phi3":          phi3,
 	"qwen2":         qwen2,

@@ -22,7 +22,7 @@ import (
 type recipe struct {
 	arch, parts string
 	keys        map[string]gguf.Value // without the prefix
-	widths      map[string]gguf.Value // the keys that the tensors of experts follow; nil: keys
+	widths      map[string]gguf.Value // the keys that the tensors of experts and embeddings follow; nil: keys
 	layers      int                   // 0: 4
 	kv          int                   // 0: 2
 }
@@ -97,7 +97,17 @@ func (r recipe) file(tb testing.TB) []byte {
 			add(name+".bias", 0, 0.3, n...)
 		}
 	}
-	add("token_embd.weight", 0, 0.7, recipeWidth, recipeVocab)
+	widths := r.keys
+	if r.widths != nil {
+		widths = r.widths
+	}
+	if w, ok := widths["word_embedding_length"].(uint32); ok && int(w) != recipeWidth {
+		add("token_embd.weight", 0, 0.7, int(w), recipeVocab)
+		matrix("project_in", false, recipeWidth, int(w))
+		matrix("project_out", false, int(w), recipeWidth)
+	} else {
+		add("token_embd.weight", 0, 0.7, recipeWidth, recipeVocab)
+	}
 	if has("learned") {
 		add("position_embd.weight", 0, 0.3, recipeWidth, 512)
 	}
@@ -248,8 +258,8 @@ func (r recipe) file(tb testing.TB) []byte {
 				matrix(b+"ffn_down_exps", false, recipeWidth, inner, n...)
 				return
 			}
-			matrix(b+"ffn_up"+suffix, has("bias"), up, recipeWidth, n...)
-			matrix(b+"ffn_down"+suffix, has("bias"), recipeWidth, inner, n...)
+			matrix(b+"ffn_up"+suffix, has("bias") || has("ffnbias"), up, recipeWidth, n...)
+			matrix(b+"ffn_down"+suffix, has("bias") || has("ffnbias"), recipeWidth, inner, n...)
 		}
 		if n, ok := r.keys["leading_dense_block_count"].(uint32); !has("experts") || ok && i < int(n) {
 			feedForward("", inner)
@@ -262,10 +272,6 @@ func (r recipe) file(tb testing.TB) []byte {
 			norm(b+"post_ffw_norm_2", recipeWidth)
 			add(b+"ffn_gate_inp.scale", 8, 3, recipeWidth)
 			add(b+"ffn_down_exps.scale", 1.5, 0.5, recipeExperts)
-		}
-		widths := r.keys
-		if r.widths != nil {
-			widths = r.widths
 		}
 		if n, ok := widths["expert_feed_forward_length"]; ok {
 			inner = int(n.(uint32))
@@ -282,9 +288,11 @@ func (r recipe) file(tb testing.TB) []byte {
 			add(b+"ffn_gate_inp_shexp.weight", 0, 0.3, recipeWidth)
 		}
 	}
-	if has("embfinal") {
+	switch {
+	case has("nofinal"):
+	case has("embfinal"):
 		norm("token_embd_norm", recipeWidth)
-	} else {
+	default:
 		norm("output_norm", recipeWidth)
 	}
 	if has("untied") {
@@ -348,6 +356,12 @@ func recipes() map[string]recipe {
 		"glm4":                    {arch: "glm4", parts: "post up2 qkvbias", keys: keys{"rope.dimension_count": uint32(8)}},
 		"gptneox":                 {arch: "gptneox", parts: "ln fused bias untied", keys: keys{"use_parallel_residual": true, "rope.dimension_count": uint32(4)}},
 		"gptneox sequential":      {arch: "gptneox", parts: "ln fused bias untied", keys: keys{"use_parallel_residual": false}},
+		"gptj":                    {arch: "gptj", parts: "ln ffnbias noffnnorm untied outbias", kv: 4, keys: keys{"rope.dimension_count": uint32(8), "attention.head_count_kv": nil}},
+		"codegen":                 {arch: "codegen", parts: "ln ffnbias noffnnorm untied outbias", kv: 4, keys: keys{"attention.head_count_kv": nil}},
+		"opt":                     {arch: "opt", parts: "ln bias learned", kv: 4, keys: keys{"attention.head_count_kv": nil}},
+		"opt post-norm":           {arch: "opt", parts: "ln bias learned nofinal", kv: 4, keys: keys{"attention.head_count_kv": nil, "norm_before": false, "word_embedding_length": uint32(40)}},
+		"opt projected":           {arch: "opt", parts: "ln bias learned", kv: 4, keys: keys{"norm_before": true, "word_embedding_length": uint32(80)}, widths: keys{"word_embedding_length": uint32(80)}},
+		"opt without final norm":  {arch: "opt", parts: "ln bias learned nofinal", kv: 4, keys: keys{"word_embedding_length": uint32(recipeWidth)}},
 		"starcoder":               {arch: "starcoder", parts: "ln fused bias learned", kv: 1},
 		"starcoder2":              {arch: "starcoder2", parts: "ln bias"},
 		"falcon":                  {arch: "falcon", parts: "ln fused noffnnorm", kv: 1},
@@ -459,6 +473,12 @@ func TestBadFamilies(t *testing.T) {
 		{"granitehybrid", "", keys{"ssm.group_count": uint32(3)}, ErrValue, "granitehybrid.ssm.group_count"},
 		{"granitehybrid", "", keys{"ssm.state_size": uint32(1 << 24)}, ErrValue, "granitehybrid.ssm.state_size"},
 		{"granitehybrid", "", keys{"ssm.dt_b_c_rms": true}, ErrUnsupported, "granitehybrid.ssm.dt_b_c_rms"},
+		{"opt projected", "", keys{"word_embedding_length": nil}, ErrShape, "token_embd.weight"},
+		{"opt", "untied", nil, ErrUnsupported, "output.weight"},
+		{"opt", "", keys{"rope.freq_base": float32(500)}, ErrUnsupported, "opt.rope.freq_base"},
+		{"gptj", "", keys{"rope.dimension_count": uint32(18)}, ErrValue, "gptj.rope.dimension_count"},
+		{"codegen", "fused", nil, ErrUnsupported, "blk.0.attn_qkv.weight"},
+		{"opt post-norm", "", keys{"norm_before": "no"}, gguf.ErrType, "opt.norm_before"},
 		{"qwen35", "", keys{"ssm.inner_size": uint32(40)}, ErrValue, "qwen35.ssm."},
 		{"qwen35", "", keys{"full_attention_interval": uint32(0)}, ErrValue, "qwen35.full_attention_interval"},
 		{"qwen35", "", keys{"full_attention_interval": uint32(2)}, ErrMissing, "blk.1.attn_q.weight"},

@@ -110,7 +110,7 @@ func (r *reference) expert(name string, e, n int, x []float64) []float64 {
 }
 
 func (r *reference) layerNorms() bool {
-	return r.is("phi2", "gptneox", "gpt2", "starcoder", "starcoder2", "falcon", "mpt", "bloom", "stablelm", "command-r", "cohere2", "nemotron", "olmo")
+	return r.is("phi2", "gptneox", "gpt2", "starcoder", "starcoder2", "falcon", "mpt", "bloom", "stablelm", "command-r", "cohere2", "nemotron", "olmo", "gptj", "codegen", "opt")
 }
 
 // norm is LayerNorm or RMSNorm over len(x) numbers, with the weights and biases that there are; w, b may be those of several x.
@@ -165,6 +165,8 @@ func (r *reference) activate(x float64) float64 {
 	switch {
 	case r.is("arcee", "nemotron"):
 		return math.Max(x, 0) * math.Max(x, 0)
+	case r.is("opt"):
+		return math.Max(x, 0)
 	case r.is("gemma", "gemma2", "gemma3", "gemma4") || r.layerNorms() && !r.is("stablelm", "command-r", "cohere2", "olmo"):
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}
@@ -222,7 +224,8 @@ func (r *reference) logits(ids []int32) []float64 {
 		kvHeads = int(slices.Max(list))
 	}
 	post := r.is("gemma2", "gemma3", "gemma4", "olmo2", "exaone4", "glm4")
-	noInput := r.is("olmo2", "exaone4")
+	after := !r.flag("norm_before", true) // Vaswani et al. 2017: LayerNorm(x + Sublayer(x))
+	noInput := r.is("olmo2", "exaone4") || after
 	residual := r.number("residual_scale", 0)
 	if residual == 0 {
 		residual = 1
@@ -242,7 +245,11 @@ func (r *reference) logits(ids []int32) []float64 {
 	}
 	var out []float64
 	for position, id := range ids {
-		x := append([]float64(nil), r.t["token_embd.weight"][int(id)*width:][:width]...)
+		wide := r.integer("word_embedding_length", width)
+		x := append([]float64(nil), r.t["token_embd.weight"][int(id)*wide:][:wide]...)
+		if wide != width {
+			x = r.linear("project_in", x)
+		}
 		scale := r.number("embedding_scale", 0)
 		switch {
 		case r.is("gemma", "gemma2", "gemma3", "gemma4"):
@@ -389,7 +396,7 @@ func (r *reference) logits(ids []int32) []float64 {
 				}
 				return r.experts(b, h, h)
 			}
-			parallel := r.is("phi2", "falcon", "command-r", "cohere2") || r.arch == "stablelm" && r.t[b+"ffn_norm.weight"] == nil
+			parallel := r.is("phi2", "falcon", "command-r", "cohere2", "gptj", "codegen") || r.arch == "stablelm" && r.t[b+"ffn_norm.weight"] == nil
 			if r.flag("use_parallel_residual", false) && r.arch == "gptneox" {
 				parallel, ffnInput = true, r.norm(b+"ffn_norm", x)
 			}
@@ -403,6 +410,9 @@ func (r *reference) logits(ids []int32) []float64 {
 			}
 			for i, v := range y {
 				x[i] += v * residual
+			}
+			if after {
+				x = r.norm(b+"attn_norm", x)
 			}
 			if h = x; r.is("gpt-oss", "qwen35", "qwen35moe") {
 				h = r.norm(b+"post_attention_norm", x)
@@ -418,6 +428,9 @@ func (r *reference) logits(ids []int32) []float64 {
 			for i, v := range y {
 				x[i] += v * residual
 			}
+			if after {
+				x = r.norm(b+"ffn_norm", x)
+			}
 			r.layerInput(b, x, inputs[l])
 		}
 		head := r.t["output.weight"]
@@ -428,7 +441,13 @@ func (r *reference) logits(ids []int32) []float64 {
 		if r.is("lfm2", "lfm2moe") {
 			final = "token_embd_norm"
 		}
-		y := r.matrix(head, r.t["output.bias"], r.norm(final, x))
+		if r.t[final+".weight"] != nil || !r.is("opt") {
+			x = r.norm(final, x)
+		}
+		if wide != width {
+			x = r.linear("project_out", x)
+		}
+		y := r.matrix(head, r.t["output.bias"], x)
 		logitScale, limit := r.number("logit_scale", 0), r.number("final_logit_softcapping", 0)
 		if logitScale == 0 {
 			logitScale = 1

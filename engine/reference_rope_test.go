@@ -25,7 +25,7 @@ func (r *reference) windowed(layer int) bool {
 // rotated reports whether a layer's queries and keys are rotated.
 func (r *reference) rotated(layer int) bool {
 	switch r.arch {
-	case "gpt2", "starcoder", "mpt", "bloom":
+	case "gpt2", "starcoder", "mpt", "bloom", "opt":
 		return false
 	case "smollm3":
 		return (layer+1)%4 != 0
