@@ -39,6 +39,7 @@ type target struct {
 	from       string // the source's tensor
 	rows, cols int    // rows 0: a vector of cols numbers
 	order      []int  // row i of the target is row order[i] of the source; nil: i
+	sourceRows int    // rows of the source where order leaves some out; 0: rows
 	transpose  bool   // the source is [cols][rows]
 	float      bool   // stays float32 whatever the type asked for is
 	add        float32
@@ -72,7 +73,7 @@ func Open(dir string) (*Model, error) {
 	}
 	var words []gguf.KV
 	if err == nil {
-		words, err = readTokenizer(dir, c, b.vocab)
+		words, err = readTokenizer(dir, b)
 	}
 	if err != nil {
 		w.close()
@@ -102,6 +103,9 @@ type builder struct {
 	targets []target
 	used    map[string]bool // tensors of the source
 	notes   []string
+
+	addBOS  bool // a text begins with BOS unless the tokenizer's files say otherwise
+	unigram bool // the tokenizer may be a unigram one
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -175,7 +179,7 @@ func (b *builder) finish() error {
 			return fmt.Errorf("%s: tensor %s is missing", filepath.Dir(b.config.file), t.from)
 		}
 		rows, cols := s.rowsCols()
-		want := [2]int{max(t.rows, 1), t.cols}
+		want := [2]int{max(t.rows, t.sourceRows, 1), t.cols}
 		if t.transpose {
 			want[0], want[1] = want[1], want[0]
 		}

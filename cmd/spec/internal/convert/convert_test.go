@@ -407,23 +407,23 @@ func sentencePieceFile(kind byte, pieces ...string) []byte {
 }
 
 func TestSentencePiece(t *testing.T) {
-	w, err := parseSentencePiece(sentencePieceFile(2, "a", "<unk>", "<s>", "u", "x", "<0x41>"))
+	w, err := parseSentencePiece(sentencePieceFile(2, "a", "<unk>", "<s>", "u", "x", "<0x41>"), true)
 	if err != nil || !slices.Equal(w.tokens, []string{"a", "<unk>", "<s>", "u", "x", "<0x41>"}) || !slices.Equal(w.types, []int32{1, 2, 3, 4, 5, 6}) ||
 		w.scores[3] != -3 || *w.addPrefix {
 		t.Errorf("%+v, %v", w, err)
 	}
-	if _, err := parseSentencePiece(sentencePieceFile(1, "a")); err == nil || !strings.Contains(err.Error(), "model_type 1") {
+	if _, err := parseSentencePiece(sentencePieceFile(1, "a"), false); err == nil || !strings.Contains(err.Error(), "model_type 1") {
 		t.Errorf("unigram: %v", err)
 	}
 	good := sentencePieceFile(2, "a", "b")
 	for n := range len(good) {
-		parseSentencePiece(good[:n]) // no panic
+		parseSentencePiece(good[:n], true) // no panic
 	}
 }
 
 func FuzzSentencePiece(f *testing.F) {
 	f.Add(sentencePieceFile(2, "a", "<unk>", "<s>"))
-	f.Fuzz(func(t *testing.T, data []byte) { parseSentencePiece(data) })
+	f.Fuzz(func(t *testing.T, data []byte) { parseSentencePiece(data, true) })
 }
 
 // FuzzFolder reads damaged files of each kind.

@@ -30,6 +30,12 @@ var families = []family{
 	{"Phi3ForCausalLM", "phi3", phi3},
 	{"GPT2LMHeadModel", "gpt2", gpt2},
 	{"GPTNeoXForCausalLM", "gptneox", gptneox},
+	{"GPTJForCausalLM", "gptj", gptj},
+	{"CodeGenForCausalLM", "codegen", codegen},
+	{"OPTForCausalLM", "opt", opt},
+	{"T5ForConditionalGeneration", "t5", t5},
+	{"MT5ForConditionalGeneration", "t5", t5},
+	{"UMT5ForConditionalGeneration", "t5", t5},
 }
 
 // Classes lists the classes of config.json that can be converted.

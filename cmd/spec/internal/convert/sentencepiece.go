@@ -8,26 +8,28 @@ import (
 	"os"
 )
 
-// readSentencePiece reads tokenizer.model: a protocol buffer, ModelProto, of which these fields matter:
+// readSentencePiece reads tokenizer.model, or T5's spiece.model: a protocol buffer, ModelProto, of which these fields matter:
 //
 //	1 pieces           repeated: 1 piece (text), 2 score (float), 3 type (1 by default)
-//	2 trainer_spec     3 model_type (1 unigram, 2 BPE)
-//	3 normalizer_spec  3 add_dummy_prefix (true by default)
-func readSentencePiece(file string) (*words, error) {
+//	2 trainer_spec     3 model_type (1 unigram, 2 BPE), 24 treat_whitespace_as_suffix
+//	3 normalizer_spec  2 precompiled_charsmap, and, true by default, 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces
+//
+// Of a BPE model only the prefix counts; a unigram model is read where unigram is set.
+func readSentencePiece(file string, unigram bool) (*words, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	w, err := parseSentencePiece(data)
+	w, err := parseSentencePiece(data, unigram)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return w, nil
 }
 
-func parseSentencePiece(data []byte) (*words, error) {
+func parseSentencePiece(data []byte, unigram bool) (*words, error) {
 	w := &words{model: "llama", pre: "default", scores: []float32{}}
-	kind, prefix := uint64(1), true
+	kind, suffix, prefix, squeeze, escape := uint64(1), false, true, true, true
 	err := fields(data, func(number int, value uint64, text []byte) error {
 		switch number {
 		case 1:
@@ -50,15 +52,25 @@ func parseSentencePiece(data []byte) (*words, error) {
 			return err
 		case 2:
 			return fields(text, func(number int, value uint64, _ []byte) error {
-				if number == 3 {
+				switch number {
+				case 3:
 					kind = value
+				case 24:
+					suffix = value != 0
 				}
 				return nil
 			})
 		case 3:
-			return fields(text, func(number int, value uint64, _ []byte) error {
-				if number == 3 {
+			return fields(text, func(number int, value uint64, text []byte) error {
+				switch number {
+				case 2:
+					w.charsmap = text
+				case 3:
 					prefix = value != 0
+				case 4:
+					squeeze = value != 0
+				case 5:
+					escape = value != 0
 				}
 				return nil
 			})
@@ -70,9 +82,16 @@ func parseSentencePiece(data []byte) (*words, error) {
 		return nil, err
 	case len(w.tokens) == 0 || len(w.tokens) > largest:
 		return nil, fmt.Errorf("a vocabulary of %d pieces", len(w.tokens))
+	case kind == 1 && unigram && (!prefix || !squeeze):
+		return nil, fmt.Errorf("normalizer_spec: add_dummy_prefix %v, remove_extra_whitespaces %v: GGUF's t5 writes spaces as this tokenizer does only if both are true", prefix, squeeze)
+	case kind == 1 && unigram && (!escape || suffix):
+		return nil, errors.New("normalizer_spec: spaces that are not marks in front of words are not supported")
+	case kind == 1 && unigram:
+		return w, w.makeUnigram()
 	case kind != 2:
 		return nil, fmt.Errorf("model_type %d is not supported (2, BPE, is)", kind)
 	}
+	w.charsmap = nil
 	w.addPrefix = &prefix
 	return w, nil
 }

@@ -31,8 +31,11 @@ type words struct {
 	merges     []string
 	ids        map[string]int32
 	addBOS     *bool
+	addEOS     *bool
 	addPrefix  *bool
-	unk        string
+	squeeze    *bool  // remove_extra_whitespaces
+	charsmap   []byte // of a unigram model
+	pieces     int    // of a unigram model, before tokens were added
 }
 
 // addedToken is an entry of added_tokens or added_tokens_decoder.
@@ -42,29 +45,33 @@ type addedToken struct {
 	Special bool   `json:"special"`
 }
 
-// readTokenizer makes the keys tokenizer.* of the files in dir: tokenizer.model (SentencePiece) where there is one, else
-// tokenizer.json (byte-level BPE). vocab is how many rows the embedding has; ids without a token are named [PADid].
-func readTokenizer(dir string, c *config, vocab int) ([]gguf.KV, error) {
-	var w *words
-	var err error
+// readTokenizer makes the keys tokenizer.* of the first of these files that is in dir: tokenizer.model or spiece.model
+// (SentencePiece), tokenizer.json, vocab.json with merges.txt. Ids without a token are named [PADid].
+func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
+	c, vocab := b.config, b.vocab
 	settings, err := readSettings(dir)
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "tokenizer.model")
-	if _, statErr := os.Stat(file); statErr == nil {
-		w, err = readSentencePiece(file)
-	} else {
-		file = filepath.Join(dir, "tokenizer.json")
-		w, err = readTokenizerJSON(file)
-	}
+	w, file, err := readWords(dir, b.unigram)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.addFile(filepath.Join(dir, "added_tokens.json")); err != nil {
 		return nil, err
 	}
 	for id, t := range settings.added {
 		if err := w.place(file, id, t); err != nil {
 			return nil, err
 		}
+	}
+	if w.model == "t5" {
+		if err := w.extraIDs(settings); err != nil {
+			return nil, err
+		}
+	}
+	if b.addBOS && w.addBOS == nil {
+		w.addBOS = &b.addBOS
 	}
 	if len(w.tokens) > vocab {
 		return nil, fmt.Errorf("%s: %d tokens, vocab_size in config.json is %d", file, len(w.tokens), vocab)
@@ -73,11 +80,14 @@ func readTokenizer(dir string, c *config, vocab int) ([]gguf.KV, error) {
 		if id == len(w.tokens) {
 			w.tokens, w.types = append(w.tokens, ""), append(w.types, typeUnused)
 			if w.scores != nil {
-				w.scores = append(w.scores, -10000)
+				w.scores = append(w.scores, 0)
 			}
 		}
 		if w.tokens[id] == "" {
 			w.tokens[id], w.types[id] = fmt.Sprintf("[PAD%d]", id), typeUnused
+			if w.scores != nil {
+				w.scores[id] = unusedScore
+			}
 		}
 	}
 	kvs := []gguf.KV{{Key: "tokenizer.ggml.model", Value: w.model}}
@@ -127,11 +137,17 @@ func readTokenizer(dir string, c *config, vocab int) ([]gguf.KV, error) {
 	if on := settings.flag("add_bos_token", w.addBOS); on != nil {
 		add("add_bos_token", *on)
 	}
-	if on := settings.flag("add_eos_token", nil); on != nil {
+	if on := settings.flag("add_eos_token", w.addEOS); on != nil {
 		add("add_eos_token", *on)
 	}
 	if w.addPrefix != nil {
 		add("add_space_prefix", *w.addPrefix)
+	}
+	if w.squeeze != nil {
+		add("remove_extra_whitespaces", *w.squeeze)
+	}
+	if len(w.charsmap) > 0 {
+		add("precompiled_charsmap", w.charsmap)
 	}
 	if settings.template != "" {
 		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
@@ -162,8 +178,12 @@ func (w *words) place(file string, id int32, t addedToken) error {
 	for int(id) >= len(w.tokens) {
 		w.tokens, w.types = append(w.tokens, ""), append(w.types, typeUnused)
 		if w.scores != nil {
-			w.scores = append(w.scores, -1000)
+			w.scores = append(w.scores, addedScore)
 		}
+	}
+	if w.model == "t5" && w.types[id] == typeUnused && w.tokens[id] == "" {
+		w.tokens[id], w.types[id] = t.Content, typeUser // <extra_id_0> is text of the training data
+		return nil
 	}
 	w.tokens[id] = t.Content
 	switch {
@@ -259,6 +279,7 @@ type tokenizerJSON struct {
 		Prefix       *string           `json:"continuing_subword_prefix"`
 		Suffix       *string           `json:"end_of_word_suffix"`
 		Dropout      *float64          `json:"dropout"`
+		UnkID        *int32            `json:"unk_id"` // of a unigram model, whose vocab is a list of pairs
 	} `json:"model"`
 }
 
@@ -267,6 +288,8 @@ type step struct {
 	Type           string `json:"type"`
 	Steps          []step `json:"pretokenizers"`
 	AddPrefixSpace bool   `json:"add_prefix_space"`
+	PrependScheme  string `json:"prepend_scheme"`
+	Replacement    string `json:"replacement"`
 	UseRegex       *bool  `json:"use_regex"`
 	Individual     bool   `json:"individual_digits"`
 	Behavior       string `json:"behavior"`
@@ -339,8 +362,8 @@ var preTokenizers = map[string]string{
 	gpt4oRule:        "gpt-4o",
 }
 
-// readTokenizerJSON reads a byte-level BPE.
-func readTokenizerJSON(file string) (*words, error) {
+// readTokenizerJSON reads a byte-level BPE or, where unigram is set, a unigram model.
+func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("no tokenizer: %w", err)
@@ -351,6 +374,13 @@ func readTokenizerJSON(file string) (*words, error) {
 	var t tokenizerJSON
 	if err := json.Unmarshal(data, &t); err != nil {
 		return fail("%v", err)
+	}
+	if t.Model.Type == "Unigram" && unigram {
+		w, err := t.unigram(file)
+		if err != nil {
+			return fail("%v", err)
+		}
+		return w, nil
 	}
 	if t.Model.Type != "BPE" {
 		return fail("model.type %q is not supported (BPE is)", gguf.Printable(t.Model.Type, 40))
@@ -388,19 +418,8 @@ func readTokenizerJSON(file string) (*words, error) {
 		pre = "llama-bpe"
 	}
 	w := &words{model: "gpt2", pre: pre, merges: []string{}}
-	size := int32(0)
-	for text, id := range vocab {
-		if id < 0 || id >= largest {
-			return fail("model.vocab: %s has id %d", gguf.Printable(text, 40), id)
-		}
-		size = max(size, id+1)
-	}
-	w.tokens, w.types = make([]string, size), make([]int32, size)
-	for text, id := range vocab {
-		if w.tokens[id] != "" {
-			return fail("model.vocab: %s and %s have one id, %d", gguf.Printable(text, 40), gguf.Printable(w.tokens[id], 40), id)
-		}
-		w.tokens[id], w.types[id] = text, typeNormal
+	if err := w.setVocabulary(vocab); err != nil {
+		return fail("model.vocab: %v", err)
 	}
 	for i, raw := range t.Model.Merges {
 		var text string
@@ -421,6 +440,25 @@ func readTokenizerJSON(file string) (*words, error) {
 	}
 	w.addBOS = templateBOS(t.PostProcessor)
 	return w, nil
+}
+
+// setVocabulary sets the tokens of a byte-level vocabulary.
+func (w *words) setVocabulary(vocab map[string]int32) error {
+	size := int32(0)
+	for text, id := range vocab {
+		if id < 0 || id >= largest {
+			return fmt.Errorf("%s has id %d", gguf.Printable(text, 40), id)
+		}
+		size = max(size, id+1)
+	}
+	w.tokens, w.types = make([]string, size), make([]int32, size)
+	for text, id := range vocab {
+		if w.tokens[id] != "" {
+			return fmt.Errorf("%s and %s have one id, %d", gguf.Printable(text, 40), gguf.Printable(w.tokens[id], 40), id)
+		}
+		w.tokens[id], w.types[id] = text, typeNormal
+	}
+	return nil
 }
 
 // templateBOS reports whether a post-processor puts one special token in front of a text; nil if it does not say.

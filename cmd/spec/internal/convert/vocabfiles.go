@@ -1,0 +1,88 @@
+package convert
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// readWords reads the first tokenizer file that is in dir, and returns its name.
+func readWords(dir string, unigram bool) (w *words, file string, err error) {
+	for _, f := range []struct {
+		name string
+		read func(file string) (*words, error)
+	}{
+		{"tokenizer.model", func(file string) (*words, error) { return readSentencePiece(file, unigram) }},
+		{"spiece.model", func(file string) (*words, error) { return readSentencePiece(file, unigram) }},
+		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, unigram) }},
+		{"vocab.json", readVocabulary},
+	} {
+		file = filepath.Join(dir, f.name)
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		w, err = f.read(file)
+		return w, file, err
+	}
+	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json and vocab.json is there", dir)
+}
+
+// readVocabulary reads vocab.json and the merges.txt beside it: GPT-2's own files, which OPT has too.
+func readVocabulary(file string) (*words, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var vocab map[string]int32
+	if err := json.Unmarshal(data, &vocab); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	w := &words{model: "gpt2", pre: "gpt-2", merges: []string{}}
+	if err := w.setVocabulary(vocab); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	list := filepath.Join(filepath.Dir(file), "merges.txt")
+	if data, err = os.ReadFile(list); err != nil {
+		return nil, err
+	}
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if i == 0 && strings.HasPrefix(line, "#version") || line == "" {
+			continue
+		}
+		if strings.Count(line, " ") != 1 {
+			return nil, fmt.Errorf("%s: line %d: a pair of tokens expected, not %s", list, i+1, gguf.Printable(line, 40))
+		}
+		w.merges = append(w.merges, line)
+	}
+	return w, nil
+}
+
+// addFile adds the tokens of added_tokens.json, {token: id}, which are text with an id of its own, where the vocabulary has none.
+func (w *words) addFile(file string) error {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var added map[string]int32
+	if err := json.Unmarshal(data, &added); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for text, id := range added {
+		if id >= 0 && int(id) < len(w.tokens) && w.tokens[id] != "" {
+			continue
+		}
+		if err := w.place(file, id, addedToken{ID: id, Content: text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
