@@ -121,6 +121,7 @@ type subject struct {
 	plan    Plan
 	pair    *Pair
 	drafter speculative.Drafter
+	drafts  speculative.DraftSampling
 	decoder *speculative.Decoder
 	now     *Timed
 }
@@ -132,6 +133,9 @@ func newSubject(pair *Pair, s Setting, plan Plan) (*subject, error) {
 		return x, nil
 	}
 	var err error
+	if x.drafts, err = speculative.ParseDraftSampling(s.Drafts); err != nil {
+		return nil, err
+	}
 	if x.drafter, err = pair.Drafter(s.Drafter); err != nil {
 		return nil, err
 	}
@@ -160,7 +164,7 @@ func (x *subject) options(schedule speculative.Schedule, verify speculative.Veri
 		longest = max(longest, x.plan.Tokens)
 	}
 	return speculative.Options{
-		Schedule: schedule, Verifier: verify, DraftMax: longest, MaxTokens: x.plan.Tokens, Tokenizer: x.pair.Tokenizer,
+		Schedule: schedule, Verifier: verify, DraftSampling: x.drafts, DraftMax: longest, MaxTokens: x.plan.Tokens, Tokenizer: x.pair.Tokenizer,
 		Trace: func(r *speculative.Round) {
 			x.now.Lengths = append(x.now.Lengths, r.Drafted())
 			if r.Accepted() < r.Drafted() {

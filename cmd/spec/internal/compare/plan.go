@@ -23,6 +23,7 @@ type Setting struct {
 	Verify      string
 	DraftMax    int     // 0: the schedule's own
 	Confidence  float32 // below which constant, heuristic and dynamic end a draft; 0: the schedule's own
+	Drafts      string  // how drafts are sampled at a temperature above 0: "greedy", "shared", "q"; "": as suits the verifier
 }
 
 // Names with a special meaning.
@@ -62,7 +63,7 @@ func (m Matrix) Settings() (list []Setting) {
 					for _, s := range m.Schedules {
 						for _, k := range m.DraftMax {
 							for _, c := range m.Confidence {
-								x := Setting{w, t, d, s, v, k, c}
+								x := Setting{Weights: w, Temperature: t, Drafter: d, Schedule: s, Verify: v, DraftMax: k, Confidence: c}
 								if x.Verify == "" {
 									x.Verify = defaultVerifier(t)
 								}
@@ -118,7 +119,7 @@ func (s Setting) plain() Setting {
 
 // oracle is the oracle for the setting's drafter.
 func (s Setting) oracle() Setting {
-	return Setting{s.Weights, s.Temperature, s.Drafter, oracle, defaultVerifier(s.Temperature), 0, 0}
+	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: s.Drafter, Schedule: oracle, Verify: defaultVerifier(s.Temperature), Drafts: s.Drafts}
 }
 
 // String is a short name of the setting.
@@ -126,7 +127,11 @@ func (s Setting) String() string {
 	if s.Drafter == Plain {
 		return "plain"
 	}
-	return s.Drafter + " " + s.Limits() + " " + s.Verify
+	name := s.Drafter + " " + s.Limits() + " " + s.Verify
+	if s.Drafts != "" {
+		name += " drafts " + s.Drafts
+	}
+	return name
 }
 
 // Limits is the schedule's name with its draft length and confidence, where they are not its own.

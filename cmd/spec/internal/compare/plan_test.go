@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 	if len(seen) != 3*3+2+2*3+1 {
 		t.Errorf("%d settings", len(seen))
 	}
-	if seen[Setting{"", 1, "model", "constant", "greedy", 3, 0}] || !seen[Setting{"", 1, "model", "auto", "match", 0, 0}] {
+	if seen[Setting{"", 1, "model", "constant", "greedy", 3, 0, ""}] || !seen[Setting{"", 1, "model", "auto", "match", 0, 0, ""}] {
 		t.Error("wrong settings")
 	}
 }

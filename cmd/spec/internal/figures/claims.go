@@ -11,20 +11,23 @@ import (
 // A claim is one that a publication makes. The result is the measured part; whether it is reproduced is a judgment of the results in the repository, to
 // be read again when they are measured anew.
 type claim struct {
-	id, text, run string
+	id, text, run string // the id as in shared/papers.md: its letter is the publication's
 	result        func(*report) string
 	verdict, why  string
 }
 
+// sources are the publications by the letter of their claims.
+var sources = map[byte]string{'A': "Gante 2023", 'B': "Mamou et al. 2024", 'C': "Grigaliunas, Lukosevicius 2024", 'D': "Leviathan et al., Chen et al. 2023"}
+
 // claims of the publications, with what was run here.
 func (r *report) claims() string {
-	m := markdown{head: []string{"claim", "run here", "result", "reproduced", "why"}}
+	m := markdown{head: []string{"claim", "source", "run here", "result", "reproduced", "why"}}
 	for _, c := range claimList {
 		result := ""
 		if c.result != nil {
 			result = c.result(r)
 		}
-		m.add("**"+c.id+"** "+c.text, c.run, result, c.verdict, c.why)
+		m.add("**"+c.id+"** "+c.text, sources[c.id[0]], c.run, result, c.verdict, c.why)
 	}
 	return m.String()
 }
@@ -86,21 +89,57 @@ func totals(names ...string) func(*report) string {
 	}
 }
 
-// perPassAt are tokens in a pass at temperatures.
-func perPassAt(verify string, temperatures ...float32) func(*report) string {
+// perPassAt are tokens in a pass at temperatures, with greedy drafts and with drafts that share the noise.
+func perPassAt(temperatures ...float32) func(*report) string {
 	return func(r *report) string {
 		v, ok := r.first("temperatures")
 		if !ok {
 			return ""
 		}
-		var list []string
-		for _, t := range temperatures {
-			if x, ok := v.row("temperatures", code, t, settingName("model", "constant", verifierAt(verify, t), 5)); ok {
-				list = append(list, fmt.Sprintf("%v: %s", t, x.perPassEstimate()))
+		s := "tokens in a pass at temperature " + strings.Trim(fmt.Sprint(temperatures), "[]")
+		for _, how := range studied[:2] {
+			var list []string
+			for _, t := range temperatures {
+				if x, ok := v.row("temperatures", code, t, studiedName(how, t)); ok {
+					list = append(list, x.perPassEstimate().String())
+				}
+			}
+			if len(list) > 0 {
+				s += "; " + studiedText(how) + ": " + strings.Join(list, ", ")
 			}
 		}
-		return "tokens in a pass at temperature " + strings.Join(list, ", ")
+		return s
 	}
+}
+
+// confirmed is how a receipt was checked.
+func confirmed(r *report) string {
+	return onEach(func(v view) string {
+		for _, c := range v.cells {
+			if x := c.Receipt; x != nil && c.Column == v.column && c.Disturbed == "" && x.Confirm > 0 {
+				return fmt.Sprintf("%d sampled tokens in %d passes, %.1f times as fast as writing; %d of %d changed texts refused", x.Tokens, x.Passes, x.Writing/x.Confirm, x.Refused, x.Tampered)
+			}
+		}
+		return ""
+	})(r)
+}
+
+// stairsGain are the changes of the time to plain decoding with the heuristic schedule and with stairs in its forms.
+func stairsGain(r *report) string {
+	return onEach(func(v view) string {
+		plain := compare.Median(v.timesOf("stairs-times", "plain").seconds)
+		var list []string
+		for i, text := range []string{"", "heuristic ", "stairs, prefixes once ", "rows as one batch ", "every row anew "} {
+			experiment := "stairs-times"
+			if i == 4 {
+				experiment = "stairs-paper"
+			}
+			if e := compare.EstimateOf(v.timesOf(experiment, stairsTimed[i]).seconds); i > 0 && e.N > 0 && plain > 0 {
+				list = append(list, fmt.Sprintf("%s%+.0f %% (%+.0f to %+.0f)", text, 100*(e.Value/plain-1), 100*(e.Low/plain-1), 100*(e.High/plain-1)))
+			}
+		}
+		return strings.Join(list, ", ")
+	})(r)
 }
 
 // identical counts the texts that had to be plain decoding's.
@@ -109,13 +148,22 @@ func identical(r *report) string {
 	for _, f := range r.files {
 		for _, c := range f.cells {
 			for _, x := range c.Runs {
-				verify := x.Setting[strings.LastIndexByte(x.Setting, ' ')+1:]
+				name, _, _ := strings.Cut(x.Setting, " drafts ")
+				verify := name[strings.LastIndexByte(name, ' ')+1:]
 				if x.Setting == "plain" || !compare.Identical(verify) {
 					continue
 				}
 				all++
 				if !x.Differs {
 					same++
+				}
+			}
+			for _, x := range c.Series {
+				if x.Setting != "plain" {
+					all += len(x.Seconds)
+					if !x.Differs {
+						same += len(x.Seconds)
+					}
 				}
 			}
 		}
@@ -126,21 +174,24 @@ func identical(r *report) string {
 // bestBatch is the number of rows with the greatest speedup.
 func bestBatch(r *report) string {
 	return onEach(func(v view) string {
-		best, most, least := 0, 0.0, 0.0
-		for _, b := range batches {
-			if x, ok := v.row("stairs", code, 0, settingName("model", "constant", "stairs", b-1)); ok {
-				if x.Value > most {
-					best, most = b, x.Value
-				}
-				if least == 0 || x.Value < least {
-					least = x.Value
+		var list []string
+		for i, form := range stairsForms {
+			best, most, least := 0, 0.0, 0.0
+			for _, b := range batches {
+				if x, ok := v.row("stairs", code, 0, settingName("model", "constant", form, b-1)); ok {
+					if x.Value > most {
+						best, most = b, x.Value
+					}
+					if least == 0 || x.Value < least {
+						least = x.Value
+					}
 				}
 			}
+			if best > 0 {
+				list = append(list, fmt.Sprintf("%s: best %d rows (%.2f), least %.2f", stairsTexts[i], best, most, least))
+			}
 		}
-		if best == 0 {
-			return ""
-		}
-		return fmt.Sprintf("best %d rows (%.2f); least %.2f", best, most, least)
+		return strings.Join(list, "; ")
 	})(r)
 }
 

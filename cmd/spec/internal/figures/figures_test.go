@@ -24,7 +24,7 @@ var testColumns = []column{{"avx512", 2}, {"avx2", 2}}
 
 // made is a results file with made-up figures for all cells of a mode: time does not run in it, so that what is rendered
 // is always the same.
-func made(t *testing.T, name string, h header, full bool) {
+func made(t *testing.T, name string, h header, m mode) {
 	t.Helper()
 	j, err := openJournal(name, h)
 	if err != nil {
@@ -34,10 +34,18 @@ func made(t *testing.T, name string, h header, full bool) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	list := experiments()
 	for i, c := range testColumns {
+		keys := cells(list, c, i == 0, m)
+		if m == fullMode {
+			for _, k := range cells(list, c, i == 0, sweepMode) {
+				if !slices.Contains(keys, k) {
+					keys = append(keys, k)
+				}
+			}
+		}
 		if err := j.write(line{Memory: &memory{c.String(), "before", 48, "2026-01-02 03:04"}}); err != nil {
 			t.Fatal(err)
 		}
-		for _, k := range cells(list, c, i == 0, full) {
+		for _, k := range keys {
 			if err := j.add(madeCell(rng, k, float64(i))); err != nil {
 				t.Fatal(err)
 			}
@@ -77,8 +85,24 @@ func madeCell(rng *rand.Rand, k key, slower float64) cell {
 	}
 	const tokens = 64
 	x := experimentOf(k.Experiment)
+	settings := x.at(k.Temperature)
+	switch {
+	case k.Experiment == "receipt":
+		c.Receipt = &receipt{Tokens: 192, Writing: 4, Drafted: 2, Confirm: 0.5, Passes: 4, Tampered: 8, Refused: 8, Positions: 8}
+		return c
+	case k.Experiment == sweep:
+		settings = []compare.Setting{settingAt(k, 0), settingAt(k, 2), settingAt(k, 3), settingAt(k, 4)}
+	case k.Experiment == rank:
+		settings = nil
+	case x.inner > 0:
+		c.Series = []series{{Setting: "plain", Tokens: 8, Target: 8, Seconds: []float64{0.12, 0.125, 0.13}}}
+		for i, s := range settings {
+			c.Series = append(c.Series, series{Setting: s.String(), Tokens: 8, Target: 3, Draft: 12, Seconds: []float64{0.06 + 0.001*float64(i), 0.061 + 0.001*float64(i)}})
+		}
+		return c
+	}
 	c.Runs = []run{{Setting: "plain", Tokens: tokens, Seconds: 0.02 * tokens, Before: 0.02, After: 0.02, Rounds: tokens, Target: tokens}}
-	for i, s := range x.at(k.Temperature) {
+	for i, s := range settings {
 		rounds := 20 + i + rng.IntN(12)
 		one := run{Setting: s.String(), Tokens: tokens, Before: 0.02, After: 0.02, Rounds: rounds, Target: rounds, Draft: 4 * rounds, Drafted: 4 * rounds, Accepted: tokens - rounds,
 			Drafting: digits(0.001 * float64(rounds)), Verifying: digits(0.02 * float64(rounds) * (1.05 + 0.5*slower))}
@@ -109,7 +133,7 @@ func TestRender(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	made(t, filepath.Join(folder, "results-a.jsonl"), testHeader, true)
+	made(t, filepath.Join(folder, "results-a.jsonl"), testHeader, fullMode)
 	files, err := readAll(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +235,7 @@ func TestFill(t *testing.T) {
 // A kill in the middle of a line loses that cell and nothing else; what is there is not measured again.
 func TestResume(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results.jsonl")
-	made(t, name, testHeader, false)
+	made(t, name, testHeader, quickMode)
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +254,7 @@ func TestResume(t *testing.T) {
 	kept, all := len(j.done), 0
 	missing := []key{}
 	for i, c := range testColumns {
-		for _, k := range cells(experiments(), c, i == 0, false) {
+		for _, k := range cells(experiments(), c, i == 0, quickMode) {
 			if all++; !j.done[k] {
 				missing = append(missing, k)
 			}
@@ -258,7 +282,7 @@ func TestResume(t *testing.T) {
 func TestOtherCommit(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "results-a.jsonl")
-	made(t, name, testHeader, false)
+	made(t, name, testHeader, quickMode)
 	for _, change := range []func(*header){
 		func(h *header) { h.Commit = "def5678" }, func(h *header) { h.CPU = "another" }, func(h *header) { h.Cores = 3 },
 		func(h *header) { h.System = "linux/arm64" }, func(h *header) { h.Go = "go1.27" },
@@ -277,12 +301,12 @@ func TestOtherCommit(t *testing.T) {
 	}
 	j.close()
 	h.CPU = "another"
-	made(t, filepath.Join(dir, "results-b.jsonl"), h, false)
+	made(t, filepath.Join(dir, "results-b.jsonl"), h, quickMode)
 	if _, err := readAll(dir); err != nil {
 		t.Errorf("another CPU beside the first: %v", err)
 	}
 	h.Commit = "def5678"
-	made(t, filepath.Join(dir, "results-c.jsonl"), h, false)
+	made(t, filepath.Join(dir, "results-c.jsonl"), h, quickMode)
 	if _, err := readAll(dir); !errors.Is(err, errOther) {
 		t.Errorf("another commit beside the first: %v", err)
 	}
@@ -303,7 +327,7 @@ func TestBadResults(t *testing.T) {
 // The quick mode's cells are among the full mode's, each once, and every headline table has 30 prompts there.
 func TestModes(t *testing.T) {
 	list := experiments()
-	full := cells(list, testColumns[0], true, true)
+	full := cells(list, testColumns[0], true, fullMode)
 	count := map[key]int{}
 	for _, k := range full {
 		count[k]++
@@ -347,7 +371,7 @@ func TestMeasure(t *testing.T) {
 		}
 		t.Cleanup(func() { j.close() })
 		return &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{},
-			now: func() time.Time { now = now.Add(10 * time.Second); return now }, measure: func(*lab, column) (float64, error) { return 12.5, nil }}
+			now: func() time.Time { now = now.Add(10 * time.Second); return now }, load: func() load { return load{} }, measure: func(*lab, column) (float64, error) { return 12.5, nil }}
 	}
 	x := *experimentOf("counts")
 	x.settings, x.tokens = x.settings[2:4], 8 // dynamic and the oracle
@@ -356,7 +380,7 @@ func TestMeasure(t *testing.T) {
 	list := []experiment{x, special}
 	l := start()
 	l.deadline = now.Add(75 * time.Second) // a session needs 30 seconds, and each look at the clock takes 10
-	if err := l.run(list, false); !errors.Is(err, errBudget) {
+	if err := l.run(list, quickMode); !errors.Is(err, errBudget) {
 		t.Fatal(err)
 	}
 	first := len(l.journal.done)
@@ -364,7 +388,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("%d cells before the time was used up", first)
 	}
 	l = start()
-	if err := l.run(list, false); err != nil {
+	if err := l.run(list, quickMode); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.report(); err != nil {
@@ -390,7 +414,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	l = start()
-	if err := l.run(list, false); err != nil || len(l.benches) != 0 {
+	if err := l.run(list, quickMode); err != nil || len(l.benches) != 0 {
 		t.Errorf("what is measured is measured again: %v", err)
 	}
 }

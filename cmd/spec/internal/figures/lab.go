@@ -35,6 +35,7 @@ type lab struct {
 	log      io.Writer
 	now      func() time.Time
 	measure  func(*lab, column) (float64, error) // memory bandwidth in GB/s
+	load     func() load                         // what the CPUs spent
 
 	// What is open now.
 	rt      *engine.Runtime
@@ -46,12 +47,30 @@ type lab struct {
 	broken []string                 // texts that differ from plain decoding's although identity is promised
 }
 
-// cells lists what the modes run on a column: all of the first, then what the second adds.
-func cells(list []experiment, c column, first, full bool) (keys []key) {
+// mode is how much is measured.
+type mode int
+
+const (
+	quickMode mode = iota
+	fullMode
+	sweepMode // the experiments that test the schedule auto on the clock
+)
+
+// cells lists what a mode runs on a column. The full mode's begin with the quick mode's.
+func cells(list []experiment, c column, first bool, m mode) (keys []key) {
+	if m == sweepMode {
+		for _, x := range list {
+			if x.sweep {
+				keys = append(keys, x.keys(x.quick, c.String(), first)...)
+			}
+		}
+		return keys
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(x experiment) bool { return x.sweep && x.name != costs })
 	for _, x := range list {
 		keys = append(keys, x.keys(x.quick, c.String(), first)...)
 	}
-	if full {
+	if m == fullMode {
 		for _, x := range list {
 			for _, k := range x.keys(x.full, c.String(), first) {
 				if !slices.Contains(keys, k) {
@@ -63,14 +82,15 @@ func cells(list []experiment, c column, first, full bool) (keys []key) {
 	return keys
 }
 
-// run measures what the journal lacks: the quick mode's cells of every column first, then the full mode's.
-func (l *lab) run(list []experiment, full bool) error {
+// run measures what the journal lacks: the quick mode's cells of every column first, then the full mode's. Cells that are to be
+// measured again because something disturbed them come last.
+func (l *lab) run(list []experiment, m mode) error {
 	if l.only != nil {
 		list = slices.DeleteFunc(slices.Clone(list), func(x experiment) bool { return !slices.Contains(l.only, x.name) })
 	}
-	stages := []bool{false}
-	if full {
-		stages = append(stages, true)
+	stages := []mode{m}
+	if m == fullMode {
+		stages = []mode{quickMode, fullMode}
 	}
 	for _, stage := range stages {
 		for i, c := range l.columns {
@@ -83,6 +103,7 @@ func (l *lab) run(list []experiment, full bool) error {
 			if len(missing) == 0 {
 				continue
 			}
+			slices.SortStableFunc(missing, func(a, b key) int { return min(1, l.journal.tries[a]) - min(1, l.journal.tries[b]) })
 			if err := l.session(list, c, missing); err != nil {
 				return err
 			}
@@ -149,16 +170,14 @@ func (l *lab) bandwidth(when string) error {
 	return l.journal.write(line{Memory: &memory{Column: l.column.String(), When: when, GBps: digits(gbps), Date: l.date()}})
 }
 
-// memoryBytes is what the bandwidth is measured with: far more than caches hold.
-const memoryBytes = 1 << 30
-
+// readBandwidth measures with far more than caches hold.
 func readBandwidth(_ *lab, c column) (float64, error) {
 	rt, err := tensor.NewRuntime(tensor.Options{Threads: c.threads})
 	if err != nil {
 		return 0, err
 	}
 	defer rt.Close()
-	return rt.ReadBandwidth(memoryBytes)
+	return rt.ReadBandwidth(quietBytes)
 }
 
 func (l *lab) date() string { return l.now().UTC().Format("2006-01-02 15:04") }
@@ -174,31 +193,6 @@ func (l *lab) ready(takes time.Duration) error {
 	return nil
 }
 
-// cell measures one cell.
-func (l *lab) cell(x *experiment, k key) error {
-	// The first cell of an experiment makes its decoders and warms them up, so it may take twice as long as the others.
-	if err := l.ready(l.took[x.name]*5/4 + time.Second); err != nil {
-		return err
-	}
-	start := l.now()
-	c := cell{key: k}
-	var err error
-	if x.special != nil {
-		err = x.special(l, x, &c)
-	} else {
-		err = l.texts(x, &c)
-	}
-	if err != nil {
-		return fmt.Errorf("%s, %s, prompt %q: %w", x.name, k.Column, k.Prompt, err)
-	}
-	if err := l.journal.add(c); err != nil {
-		return err
-	}
-	l.took[x.name] = l.now().Sub(start)
-	fmt.Fprintf(l.log, "%s  %-12s %-10s %-5s %-14s T %-3v repeat %d  %.1f s\n", l.date(), x.name, k.Column, k.Set, k.Prompt, k.Temperature, k.Repeat, l.took[x.name].Seconds())
-	return nil
-}
-
 // seed of all sampling.
 const seed = 1
 
@@ -210,12 +204,20 @@ func (l *lab) texts(x *experiment, c *cell) error {
 		return fmt.Errorf("no such prompt in the set %s", c.Set)
 	}
 	kind := key{Experiment: x.name, Temperature: c.Temperature}
+	settings := x.at(c.Temperature)
+	if x.choose != nil {
+		kind.Drafter, kind.Set = c.Drafter, c.Set
+		var err error
+		if settings, err = x.choose(l, c.key); err != nil {
+			return err
+		}
+	}
 	b := l.benches[kind]
 	if b == nil {
 		p := compare.Plan{Tokens: x.tokens}
 		p.Sampling.Seed, p.Sampling.Temperature = seed, c.Temperature
 		var err error
-		if b, err = compare.NewBench(l.models.pair, x.at(c.Temperature), p); err != nil {
+		if b, err = compare.NewBench(l.models.pair, settings, p); err != nil {
 			return err
 		}
 		l.benches[kind] = b
@@ -225,13 +227,16 @@ func (l *lab) texts(x *experiment, c *cell) error {
 			return err
 		}
 	}
+	if x.inner > 0 {
+		return l.series(x, c, b, set[i].Text)
+	}
 	var plain []*compare.Timed
 	err := b.Round(l.ctx, set[i].Text, nil, func(s compare.Setting, r *compare.Timed) {
 		if s.Drafter == compare.Plain {
 			plain = append(plain, r)
 			return
 		}
-		out := runOf(s, r, x.counts)
+		out := runOf(s, r, x)
 		if compare.Identical(s.Verify) && !slices.Equal(r.IDs, plain[0].IDs) {
 			out.Differs = true
 			l.broken = append(l.broken, fmt.Sprintf("%s, %s, prompt %s", x.name, s, c.Prompt))
@@ -241,7 +246,7 @@ func (l *lab) texts(x *experiment, c *cell) error {
 	if err != nil {
 		return err
 	}
-	first := runOf(compare.Setting{Drafter: compare.Plain}, plain[0], x.counts)
+	first := runOf(compare.Setting{Drafter: compare.Plain}, plain[0], x)
 	if !x.counts {
 		var seconds []float64
 		for _, r := range plain {
@@ -250,6 +255,38 @@ func (l *lab) texts(x *experiment, c *cell) error {
 		first.Seconds = digits(compare.Median(seconds))
 	}
 	c.Runs = append([]run{first}, c.Runs...)
+	return nil
+}
+
+// series runs all settings on a prompt x.inner times and keeps the seconds of every run, and the counts of the first.
+func (l *lab) series(x *experiment, c *cell, b *compare.Bench, prompt string) error {
+	all := map[string]*series{}
+	var order []*series
+	for i := range x.inner {
+		var plain []int32
+		err := b.Round(l.ctx, prompt, nil, func(s compare.Setting, r *compare.Timed) {
+			if s.Drafter == compare.Plain && plain == nil {
+				plain = r.IDs
+			}
+			y := all[s.String()]
+			if y == nil {
+				y = &series{Setting: s.String(), Target: r.Stats.TargetPasses, Draft: r.Stats.DraftPasses, Tokens: len(r.IDs)}
+				all[y.Setting] = y
+				order = append(order, y)
+			}
+			if compare.Identical(s.Verify) && !slices.Equal(r.IDs, plain) {
+				y.Differs = true
+				l.broken = append(l.broken, fmt.Sprintf("%s, %s, prompt %s, run %d", x.name, s, c.Prompt, i))
+			}
+			y.Seconds = append(y.Seconds, digits(r.Seconds))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, y := range order {
+		c.Series = append(c.Series, *y)
+	}
 	return nil
 }
 

@@ -1,11 +1,12 @@
 // Command figures measures the experiments that docs/PAPERS.md and docs/BENCHMARKS.md report, and renders their tables and charts:
 //
-//	go run ./cmd/spec/internal/figures [-quick|-full] [-out DIR] [-results FILE]
+//	go run ./cmd/spec/internal/figures [-quick|-full|-sweep|-plan] [-out DIR] [-results FILE]
 //
 // It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, and appends every result
 // to DIR/figures/results-MACHINE.jsonl as soon as it is there; called again it continues. Then it renders all results files of DIR/figures
 // that are of one commit: charts to DIR/figures, tables between the marks in DIR/PAPERS.md, DIR/BENCHMARKS.md and README.md beside DIR.
-// -render only renders. Neither git nor Go is needed where the binary was built with
+// -render only renders, -plan prints what the modes would measure and how long that takes. A cell during which other processes took more than 5 % of the CPUs
+// is measured again, up to three times; then it is kept, marked, and left out of the tables. -budget 100s measures what fits 100 seconds. Neither git nor Go is needed where the binary was built with
 //
 //	go build -ldflags "-X main.commit=$(git log -1 --format=%h -- asm tensor engine speculative)" ./cmd/spec/internal/figures
 package main
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -36,8 +38,10 @@ func main() {
 
 func command(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("figures", flag.ContinueOnError)
-	quick := f.Bool("quick", false, "measure about 10 minutes (the default)")
+	quick := f.Bool("quick", false, "measure at most 10 minutes (the default)")
 	full := f.Bool("full", false, "measure at most 120 minutes: 30 prompts")
+	sweeping := f.Bool("sweep", false, "measure the schedule auto against constant lengths, at most 60 minutes")
+	planning := f.Bool("plan", false, "print what the modes measure and how long it takes, and measure nothing")
 	render := f.Bool("render", false, "measure nothing")
 	out := f.String("out", "docs", "the documentation's folder")
 	file := f.String("results", "", "the results file (default OUT/figures/results-MACHINE.jsonl)")
@@ -49,8 +53,21 @@ func command(ctx context.Context, args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	if f.NArg() > 0 || *quick && *full {
-		return fmt.Errorf("usage: figures [-quick|-full|-render] [flags]; not %q", args)
+	modes := 0
+	for _, on := range []bool{*quick, *full, *sweeping, *planning, *render} {
+		if on {
+			modes++
+		}
+	}
+	if f.NArg() > 0 || modes > 1 {
+		return fmt.Errorf("usage: figures [-quick|-full|-sweep|-plan|-render] [flags]; not %q", args)
+	}
+	m := quickMode
+	switch {
+	case *full:
+		m = fullMode
+	case *sweeping:
+		m = sweepMode
 	}
 	folder := filepath.Join(*out, "figures")
 	if !*render {
@@ -61,17 +78,31 @@ func command(ctx context.Context, args []string) error {
 		if *file == "" {
 			*file = filepath.Join(folder, "results-"+fileName(h.Machine)+".jsonl")
 		}
+		if *planning {
+			columns, err := columnsOf(*simd, *threads)
+			if err != nil {
+				return err
+			}
+			old, err := readResults(*file)
+			if errors.Is(err, fs.ErrNotExist) {
+				old, err = &results{}, nil
+			}
+			if err != nil {
+				return err
+			}
+			return printPlan(os.Stdout, experiments(), columns, old.cells)
+		}
 		if err := os.MkdirAll(filepath.Dir(*file), 0o755); err != nil {
 			return err
 		}
-		l := &lab{ctx: ctx, log: os.Stderr, now: time.Now, measure: readBandwidth, took: map[string]time.Duration{}}
+		l := &lab{ctx: ctx, log: os.Stderr, now: time.Now, measure: readBandwidth, load: readLoad, took: map[string]time.Duration{}}
 		if *only != "" {
 			l.only = strings.Split(*only, ",")
 		}
 		if *budget > 0 {
 			l.deadline = time.Now().Add(*budget)
-		} else if *full {
-			l.deadline = time.Now().Add(120 * time.Minute)
+		} else if m != quickMode {
+			l.deadline = time.Now().Add(bounds[m])
 		}
 		if l.columns, err = columnsOf(*simd, *threads); err != nil {
 			return err
@@ -80,7 +111,7 @@ func command(ctx context.Context, args []string) error {
 			return err
 		}
 		defer l.journal.close()
-		err = l.run(experiments(), *full)
+		err = l.run(experiments(), m)
 		switch {
 		case errors.Is(err, errBudget):
 			fmt.Fprintln(os.Stderr, "figures:", err, "(call again to continue)")

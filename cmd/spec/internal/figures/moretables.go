@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/bench"
 	"github.com/specgo/spec/cmd/spec/internal/compare"
@@ -46,6 +47,28 @@ func verifierAt(verify string, temperature float32) string {
 	return verify
 }
 
+// studiedName is the setting of the temperature study: at 0 all are greedy.
+func studiedName(how [2]string, t float32) string {
+	s := drafted(setting("model", "constant", verifierAt(how[0], t), 5), how[1])
+	if t == 0 {
+		s.Drafts = ""
+	}
+	return s.String()
+}
+
+// studiedText is how tables and legends call it.
+func studiedText(how [2]string) string {
+	switch how[1] {
+	case "greedy":
+		return how[0] + ", greedy drafts"
+	case "shared":
+		return how[0] + ", drafts share the noise"
+	case "q":
+		return how[0] + ", drafts sampled by themselves"
+	}
+	return how[0]
+}
+
 // temperatures are the tokens in a pass by temperature, the same on every machine.
 func (r *report) temperatures() string {
 	v, ok := r.first("temperatures")
@@ -56,20 +79,77 @@ func (r *report) temperatures() string {
 	for _, t := range sampled {
 		m.head = append(m.head, fmt.Sprint(t))
 	}
-	for _, s := range sampling {
-		cells := []string{s}
+	n := 0
+	for _, how := range studied {
+		cells := []string{studiedText(how)}
 		for _, t := range sampled {
-			x, ok := v.row("temperatures", code, t, settingName("model", "constant", verifierAt(s, t), 5))
+			x, ok := v.row("temperatures", code, t, studiedName(how, t))
 			if cells = append(cells, ""); ok {
-				cells[len(cells)-1] = x.perPassEstimate().String()
+				e := x.perPassEstimate()
+				n = max(n, e.N)
+				cells[len(cells)-1] = e.String()
 			}
 		}
 		m.add(cells...)
 	}
-	return notes(m.String(), "30 code prompts, 64 tokens after each, drafts of 5 tokens; the median over the prompts with its 95 % interval.")
+	return notes(m.String(), fmt.Sprintf("%d code prompts, 64 tokens after each, drafts of 5 tokens; the median over the prompts with its 95 %% interval.", n))
 }
 
-// stairs by batch size.
+// assisted is the published setup by the clock: seconds for a token by temperature.
+func (r *report) assisted() string {
+	m := markdown{head: []string{"temperature"}}
+	for _, t := range assisted {
+		m.head = append(m.head, fmt.Sprint(t))
+	}
+	n := 0
+	for _, v := range r.with("assisted") {
+		for _, how := range []string{"greedy", "shared"} {
+			cells := []string{r.name(v) + ": " + studiedText([2]string{"match", how})}
+			for _, t := range assisted {
+				x, ok := v.row("assisted", code, t, assistedName(how, t))
+				if cells = append(cells, ""); ok {
+					n = max(n, x.N)
+					cells[len(cells)-1] = x.Estimate.String()
+				}
+			}
+			m.add(cells...)
+		}
+	}
+	return notes(m.String(), prompts(n)+", code, 48 tokens after each, heuristic schedule; speedup over plain decoding.")
+}
+
+func assistedName(how string, t float32) string {
+	s := drafted(setting("model", "heuristic", verifierAt("match", t), 0), how)
+	if t == 0 {
+		s.Drafts = ""
+	}
+	return s.String()
+}
+
+// heads compares the draft model with the EAGLE-3 head.
+func (r *report) heads() string {
+	m := markdown{head: []string{"kernels"}}
+	for _, d := range heads {
+		m.head = append(m.head, d+": speedup", "tokens in a pass", "accepted", "drafting, share of the time")
+	}
+	n := 0
+	for _, v := range r.with("heads") {
+		cells := []string{r.name(v)}
+		for _, d := range heads {
+			x, ok := v.row("heads", code, 0, settingName(d, "auto", "greedy", 0))
+			if !ok {
+				cells = append(cells, "", "", "", "")
+				continue
+			}
+			n = max(n, x.N)
+			cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.perPass()), fmt.Sprintf("%.0f %%", 100*x.acceptance()), fmt.Sprintf("%.0f %%", 100*x.share(func(r run) float64 { return r.Drafting })))
+		}
+		m.add(cells...)
+	}
+	return notes(m.String(), prompts(n)+", code, 64 tokens after each, greedy, auto.")
+}
+
+// stairs by batch size, of a setting on one prompt, in both forms.
 func (r *report) stairs() string {
 	m := markdown{head: []string{"rows of the batch"}}
 	for _, b := range batches {
@@ -77,55 +157,116 @@ func (r *report) stairs() string {
 	}
 	m.head = append(m.head, "heuristic")
 	for _, v := range r.with("stairs") {
-		speedups, passes := []string{r.name(v) + ": speedup"}, []string{"passes of the target / of the draft model"}
-		for _, b := range append(slices.Clone(batches), 0) {
-			name := settingName("model", "constant", "stairs", b-1)
-			if b == 0 {
-				name = settingName("model", "heuristic", "greedy", 0)
+		for i, form := range stairsForms {
+			speedups, passes := []string{r.name(v) + ": " + stairsTexts[i] + ", speedup"}, []string{"passes of the target / of the draft model"}
+			for _, b := range append(slices.Clone(batches), 0) {
+				name := settingName("model", "constant", form, b-1)
+				if b == 0 {
+					name = settingName("model", "heuristic", "greedy", 0)
+				}
+				x, ok := v.row("stairs", code, 0, name)
+				if !ok {
+					speedups, passes = append(speedups, ""), append(passes, "")
+					continue
+				}
+				speedups = append(speedups, fmt.Sprintf("%.2f (%.2f-%.2f)", x.Value, x.Low, x.High))
+				passes = append(passes, fmt.Sprintf("%d / %d", x.runs[0].Target, x.runs[0].Draft))
 			}
-			x, ok := v.row("stairs", code, 0, name)
-			if !ok {
-				speedups, passes = append(speedups, ""), append(passes, "")
-				continue
+			if i > 0 {
+				passes = nil // the same
 			}
-			speedups = append(speedups, fmt.Sprintf("%.2f (%.2f-%.2f)", x.Value, x.Low, x.High))
-			passes = append(passes, fmt.Sprintf("%d / %d", x.runs[0].Target, x.runs[0].Draft))
+			if slices.ContainsFunc(speedups[1:], func(s string) bool { return s != "" }) {
+				m.add(speedups...)
+				if passes != nil {
+					m.add(passes...)
+				}
+			}
 		}
-		m.add(speedups...)
-		m.add(passes...)
 	}
-	return notes(m.String(), "One prompt, 32 tokens, as in the paper; the interval is over the runs.")
+	for _, v := range r.with("stairs-short") {
+		for i, form := range stairsForms {
+			cells, n := []string{""}, 0
+			plain := v.timesOf("stairs-short", "plain")
+			for _, b := range append(slices.Clone(batches), 0) {
+				name := settingName("model", "constant", form, b-1)
+				if b == 0 {
+					name = settingName("model", "heuristic", "greedy", 0)
+				}
+				e := compare.EstimateOf(v.timesOf("stairs-short", name).seconds)
+				if cells = append(cells, ""); e.N > 0 {
+					n = e.N
+					base := compare.Median(plain.seconds)
+					cells[len(cells)-1] = fmt.Sprintf("%.2f (%.2f-%.2f)", base/e.Value, base/e.High, base/e.Low)
+				}
+			}
+			cells[0] = fmt.Sprintf("%s: %s, the paper's prompt, %d tokens, %d runs", r.name(v), stairsTexts[i], paperTokens, n)
+			m.add(cells...)
+		}
+	}
+	return notes(m.String(), fmt.Sprintf("The first code prompt, %d tokens, and the paper's prompt; greedy; the interval is over the runs.", stairsTokens))
+}
+
+// stairsTexts are the forms of stairs for people.
+var stairsTexts = []string{"common prefixes computed once", "rows as one batch"}
+
+// timed are all times of a setting of an experiment that keeps times only.
+type timed struct {
+	seconds []float64
+	target  int // passes
+	tokens  int
+}
+
+func (v view) timesOf(experiment, setting string) (t timed) {
+	for _, c := range v.cells {
+		if c.Experiment != experiment || c.Column != v.column || c.Disturbed != "" {
+			continue
+		}
+		for _, s := range c.Series {
+			if s.Setting == setting {
+				t.seconds, t.target, t.tokens = append(t.seconds, s.Seconds...), s.Target, s.Tokens
+			}
+		}
+	}
+	return t
 }
 
 // stairsTimes are seconds, as the paper gives them.
 func (r *report) stairsTimes() string {
-	m := markdown{head: []string{"seconds", "plain", "heuristic", "stairs, batch 7, common prefixes computed once", "stairs, batch 7, every row computed anew", "runs"}}
-	m.add("published, T5-large", "0.4853", "0.4568", "", "0.4016", "1000")
-	m.add("published, T5-3B", "1.2232", "0.9517", "", "1.1059", "100")
+	m := markdown{head: []string{"seconds", "plain", "heuristic", "stairs, batch 7, common prefixes computed once", "rows as one batch", "every row computed anew", "runs"}}
+	m.add("published, T5-large", "0.4853", "0.4568 (-6 %)", "", "", "0.4016 (-17 %)", "1000")
+	m.add("published, T5-3B", "1.2232", "0.9517 (-22 %)", "", "", "1.1059 (-10 %)", "100")
 	for _, v := range r.with("stairs-times") {
-		for _, set := range []string{code, paper} {
-			cells, runs := []string{r.name(v) + ", " + setNames[set] + " prompt"}, 0
-			for _, name := range []string{"plain", settingName("model", "heuristic", "greedy", 0), settingName("model", "constant", "stairs", 6)} {
-				x, ok := v.row("stairs-times", set, 0, name)
-				if cells = append(cells, ""); ok {
-					e := compare.EstimateOf(x.seconds)
-					runs = e.N
-					cells[len(cells)-1] = fmt.Sprintf("%.3f (%.3f-%.3f)", e.Value, e.Low, e.High)
-				}
+		plain := compare.Median(v.timesOf("stairs-times", "plain").seconds)
+		cells, runs := []string{r.name(v)}, 0
+		for _, name := range stairsTimed {
+			experiment := "stairs-times"
+			if name == stairsFaithful {
+				experiment = "stairs-paper"
 			}
-			if runs > 0 {
-				faithful := ""
-				if x, ok := v.row("stairs-paper", set, 0, settingName("model", "constant", "stairs-faithful", 6)); ok {
-					e := compare.EstimateOf(x.seconds)
-					faithful = fmt.Sprintf("%.3f (runs: %d)", e.Value, e.N)
+			x := v.timesOf(experiment, name)
+			e := compare.EstimateOf(x.seconds)
+			if cells = append(cells, ""); e.N > 0 {
+				cells[len(cells)-1] = fmt.Sprintf("%.4f (%.4f-%.4f)", e.Value, e.Low, e.High)
+				if name != "plain" {
+					cells[len(cells)-1] += fmt.Sprintf(", %+.0f %%", 100*(e.Value/plain-1))
 				}
-				cells = append(cells, faithful)
-				m.add(append(cells, fmt.Sprint(runs))...)
+				if name == stairsFaithful {
+					cells[len(cells)-1] += fmt.Sprintf(", %d runs", e.N)
+				} else if name != "plain" {
+					runs = e.N
+				}
 			}
 		}
+		m.add(append(cells, fmt.Sprint(runs))...)
 	}
-	return m.String()
+	return notes(m.String(), fmt.Sprintf("The paper's prompt, %d tokens; the median over the runs with its 95 %% interval.", paperTokens))
 }
+
+// The settings of the times, as their runs name them.
+var (
+	stairsFaithful = settingName("model", "constant", "stairs-faithful", 6)
+	stairsTimed    = []string{"plain", settingName("model", "heuristic", "greedy", 0), settingName("model", "constant", "stairs", 6), settingName("model", "constant", "stairs-batch", 6), stairsFaithful}
+)
 
 // sizes of the draft model.
 func (r *report) sizes() string {
@@ -167,7 +308,7 @@ func millions(size string) float64 {
 
 // weights compares assistance on 16-bit and on 8-bit weights.
 func (r *report) weights() string {
-	m := markdown{head: []string{"kernels", "weights", "temperature", "plain, tokens/s", "assisted: speedup over plain", "over plain f16", "accepted"}}
+	m := markdown{head: []string{"kernels", "weights", "temperature", "plain, tokens/s", "assisted: speedup over plain", "over plain f16", "accepted", "a verification pass, over a plain one", "drafting, share of the time"}}
 	n := 0
 	for _, v := range r.views {
 		for _, t := range experimentOf("weights-f16").temps {
@@ -185,7 +326,8 @@ func (r *report) weights() string {
 				if base > 0 {
 					over = fmt.Sprintf("%.2f", x.plain*x.Value/base)
 				}
-				m.add(r.name(v), w, fmt.Sprint(t), fmt.Sprintf("%.1f", x.plain), x.Estimate.String(), over, fmt.Sprintf("%.0f %%", 100*x.acceptance()))
+				m.add(r.name(v), w, fmt.Sprint(t), fmt.Sprintf("%.1f", x.plain), x.Estimate.String(), over, fmt.Sprintf("%.0f %%", 100*x.acceptance()),
+					fmt.Sprintf("%.2f", x.verification()), fmt.Sprintf("%.0f %%", 100*x.share(func(r run) float64 { return r.Drafting })))
 			}
 		}
 	}
@@ -243,7 +385,7 @@ func (v view) passes() (list []bench.Row) {
 	all := map[bench.Row][]bench.Row{}
 	var order []bench.Row
 	for _, c := range v.cells {
-		if c.Experiment != "costs" || c.Column != v.column {
+		if c.Experiment != costs || c.Column != v.column || c.Disturbed != "" {
 			continue
 		}
 		for _, row := range c.Rows {
@@ -276,19 +418,26 @@ const gigabytes = 1.05
 
 // costs of passes, relative to decoding.
 func (r *report) costs() string {
-	m := markdown{head: []string{"kernels, threads", "decode, tokens/s", "weights read, GB/s"}}
+	m := markdown{head: []string{"kernels, threads", "memory, GB/s", "decode, tokens/s", "weights read, GB/s"}}
 	for _, k := range verified {
 		m.head = append(m.head, fmt.Sprint("verify ", k))
 	}
 	m.head = append(m.head, "prefill of 128, tokens/s", "over decode")
 	for _, v := range r.with("costs") {
-		cells := []string{r.name(v)}
+		cells := []string{r.name(v), v.memoryAtCosts()}
+		at := map[int]string{}
+		for _, row := range v.passes() {
+			if row.Kind == "verify" {
+				at[row.Tokens] = fmt.Sprintf("%.2f", row.RatioToDecode)
+			}
+		}
 		for _, row := range v.passes() {
 			switch row.Kind {
 			case "decode":
 				cells = append(cells, fmt.Sprintf("%.1f", row.TokensPerSecond), fmt.Sprintf("%.0f", gigabytes/row.PassSeconds))
-			case "verify":
-				cells = append(cells, fmt.Sprintf("%.2f", row.RatioToDecode))
+				for _, k := range verified {
+					cells = append(cells, at[k])
+				}
 			case "prefill":
 				cells = append(cells, fmt.Sprintf("%.0f", row.TokensPerSecond), fmt.Sprintf("%.1f", row.RatioToDecode))
 			}
@@ -296,6 +445,17 @@ func (r *report) costs() string {
 		m.add(cells...)
 	}
 	return m.String()
+}
+
+// memoryAtCosts is the bandwidth that was measured between the passes, by repeat of the experiment.
+func (v view) memoryAtCosts() string {
+	var list []string
+	for _, c := range v.cells {
+		if c.Experiment == costs && c.Column == v.column && c.Disturbed == "" && c.GBps > 0 {
+			list = append(list, fmt.Sprintf("%.0f", c.GBps))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // batches of sequences.

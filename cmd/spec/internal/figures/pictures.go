@@ -235,10 +235,10 @@ func (r *report) temperaturesChart() string {
 		return ""
 	}
 	l := charts.Lines{X: "temperature", Y: "tokens in a pass", Wide: true, Label: "Tokens in a pass by temperature"}
-	for i, s := range sampling {
-		curve := charts.Curve{Name: s, Color: []int{3, 1, 2}[i]}
+	for i, how := range studied {
+		curve := charts.Curve{Name: studiedText(how), Color: viewHues[i]}
 		for _, t := range sampled {
-			if x, ok := v.row("temperatures", code, t, settingName("model", "constant", verifierAt(s, t), 5)); ok {
+			if x, ok := v.row("temperatures", code, t, studiedName(how, t)); ok {
 				p := point(float64(t), x.perPassEstimate())
 				p.X = digits(p.X) // 0.2, not 0.20000000298
 				curve.Points = append(curve.Points, p)
@@ -253,18 +253,23 @@ func (r *report) temperaturesChart() string {
 func (r *report) stairsChart() string {
 	l := charts.Lines{X: "rows of the batch", Y: "speedup", YUnit: "x", Base: 1, Label: "Stairs: speedup by batch size"}
 	for i, v := range r.with("stairs") {
-		curve := charts.Curve{Name: "stairs, " + r.name(v), Color: viewHues[i%len(viewHues)]}
 		heuristic := charts.Curve{Name: "heuristic, " + r.name(v), Dashed: true}
 		h, ok := v.row("stairs", code, 0, settingName("model", "heuristic", "greedy", 0))
-		for _, b := range batches {
-			if x, found := v.row("stairs", code, 0, settingName("model", "constant", "stairs", b-1)); found {
-				curve.Points = append(curve.Points, point(float64(b), x.Estimate))
-				if ok {
-					heuristic.Points = append(heuristic.Points, charts.Point{X: float64(b), Y: h.Value})
+		for j, form := range stairsForms {
+			curve := charts.Curve{Name: stairsTexts[j] + ", " + r.name(v), Color: viewHues[(2*i+j)%len(viewHues)]}
+			for _, b := range batches {
+				if x, found := v.row("stairs", code, 0, settingName("model", "constant", form, b-1)); found {
+					curve.Points = append(curve.Points, point(float64(b), x.Estimate))
+					if ok && j == 0 {
+						heuristic.Points = append(heuristic.Points, charts.Point{X: float64(b), Y: h.Value})
+					}
 				}
 			}
+			if len(curve.Points) > 0 {
+				l.Curves = append(l.Curves, curve)
+			}
 		}
-		l.Curves = append(l.Curves, curve, heuristic)
+		l.Curves = append(l.Curves, heuristic)
 	}
 	if len(l.Curves) == 0 {
 		return ""

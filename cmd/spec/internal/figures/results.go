@@ -60,6 +60,24 @@ type cell struct {
 	Plan    *plan.Prediction `json:"plan,omitempty"`
 	Chances []chance         `json:"chances,omitempty"`
 	Groups  []group          `json:"groups,omitempty"`
+	Series  []series         `json:"series,omitempty"`
+	Receipt *receipt         `json:"receipt,omitempty"`
+	GBps    float64          `json:"gbps,omitempty"` // memory, measured between the passes of Rows
+
+	Took      float64 `json:"took,omitempty"` // seconds
+	Quiet     *quiet  `json:"quiet,omitempty"`
+	Disturbed string  `json:"disturbed,omitempty"` // why its times do not count; "": they do
+	Tries     int     `json:"tries,omitempty"`
+}
+
+// series are the times of many runs of one setting on one prompt, in seconds. The passes are the first run's.
+type series struct {
+	Setting string    `json:"s"`
+	Tokens  int       `json:"n"`
+	Target  int       `json:"tp,omitempty"`
+	Draft   int       `json:"dp,omitempty"`
+	Differs bool      `json:"differs,omitempty"`
+	Seconds []float64 `json:"t"`
 }
 
 // key identifies a cell.
@@ -69,6 +87,7 @@ type key struct {
 	Temperature float32 `json:"temp,omitempty"`
 	Set         string  `json:"set,omitempty"`
 	Prompt      string  `json:"prompt,omitempty"`
+	Drafter     string  `json:"drafter,omitempty"`
 	Repeat      int     `json:"rep,omitempty"`
 }
 
@@ -91,6 +110,7 @@ type run struct {
 	DraftedAt  []int `json:"dat,omitempty"` // rounds that drafted a 1st, 2nd, ... token
 	AcceptedAt []int `json:"yat,omitempty"` // rounds that accepted it
 	Lengths    []int `json:"len,omitempty"` // tokens drafted, by round
+	Drafts     []int `json:"h,omitempty"`   // rounds that drafted 0, 1, 2, ... tokens
 }
 
 // chance is a token with its probability in the target's and the draft model's distribution, and in what is drawn from after a
@@ -103,19 +123,28 @@ type chance struct {
 }
 
 // runOf keeps four digits of the times; of experiments that only count none, but what was drafted by position and round.
-func runOf(s compare.Setting, r *compare.Timed, counts bool) run {
+func runOf(s compare.Setting, r *compare.Timed, x *experiment) run {
 	out := run{
 		Setting: s.String(), Tokens: len(r.IDs), Seconds: digits(r.Seconds), Before: digits(r.Before), After: digits(r.After),
 		Rounds: r.Stats.Rounds, Target: r.Stats.TargetPasses, Draft: r.Stats.DraftPasses, Drafted: r.Stats.Drafted, Accepted: r.Stats.Accepted,
 		Drafting: digits(r.Stats.Draft), Verifying: digits(r.Stats.Verify),
 	}
-	if counts {
+	if x.counts {
 		out.Seconds, out.Before, out.After, out.Drafting, out.Verifying = 0, 0, 0, 0, 0
 		if s.Schedule == "oracle" {
 			out.Lengths = r.Lengths
 		}
 		if s.DraftMax >= byPosition {
 			out.DraftedAt, out.AcceptedAt = r.Stats.DraftedAt, r.Stats.AcceptedAt
+		}
+		if x.name == rank {
+			out.DraftedAt, out.AcceptedAt = nil, nil
+			for _, n := range r.Lengths {
+				for len(out.Drafts) <= n {
+					out.Drafts = append(out.Drafts, 0)
+				}
+				out.Drafts[n]++
+			}
 		}
 	}
 	return out
@@ -173,7 +202,7 @@ func readResults(name string) (*results, error) {
 		case l.Memory != nil && n > 1:
 			r.memory = append(r.memory, *l.Memory)
 		case l.Cell != nil && n > 1:
-			r.cells = append(r.cells, *l.Cell)
+			r.put(*l.Cell)
 		default:
 			return nil, fmt.Errorf("%s: line %d: neither a first line, nor memory, nor a cell", name, n)
 		}
@@ -187,10 +216,21 @@ func readResults(name string) (*results, error) {
 	return r, nil
 }
 
+// put adds a cell. One that was disturbed is replaced by a later measurement of the same.
+func (r *results) put(c cell) {
+	if i := slices.IndexFunc(r.cells, func(old cell) bool { return old.key == c.key }); i >= 0 {
+		r.cells[i] = c
+		return
+	}
+	r.cells = append(r.cells, c)
+}
+
 // journal appends to a results file.
 type journal struct {
-	file *os.File
-	done map[key]bool
+	file  *os.File
+	done  map[key]bool
+	tries map[key]int // of cells that were disturbed each time, and are to be measured again
+	cells []cell
 }
 
 // openJournal continues the file, or begins it. A file of another commit, CPU, system or Go release is refused.
@@ -215,9 +255,9 @@ func openJournal(name string, h header) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &journal{file: f, done: map[key]bool{}}
+	j := &journal{file: f, done: map[key]bool{}, tries: map[key]int{}}
 	for _, c := range old.cells {
-		j.done[c.key] = true
+		j.note(c)
 	}
 	err = f.Truncate(old.whole)
 	if err == nil {
@@ -248,8 +288,17 @@ func (j *journal) add(c cell) error {
 	if j.done[c.key] {
 		return fmt.Errorf("cell %+v is measured twice", c.key)
 	}
-	j.done[c.key] = true
+	j.note(c)
 	return j.write(line{Cell: &c})
+}
+
+// note marks a cell as done, or as one that was disturbed.
+func (j *journal) note(c cell) {
+	j.cells = append(slices.DeleteFunc(j.cells, func(old cell) bool { return old.key == c.key }), c)
+	if j.tries[c.key] = c.Tries; c.Disturbed == "" || c.Tries >= mostTries {
+		j.done[c.key] = true
+		delete(j.tries, c.key)
+	}
 }
 
 func (j *journal) close() error { return j.file.Close() }

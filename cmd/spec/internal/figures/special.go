@@ -11,16 +11,34 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
+// draftKind is the row of the draft model's decoding pass.
+const draftKind = "draft"
+
 // verified are the tokens in a pass whose cost is measured.
-var verified = []int{2, 3, 4, 5, 6, 8, 11, 16}
+var verified = []int{2, 3, 4, 5, 6, 8, 11, 12, 16, 24}
 
 // measureCosts measures what a pass of the target costs: decoding, verification of several tokens, prefill, batches.
 func measureCosts(l *lab, _ *experiment, c *cell) error {
 	m := l.models.target
-	rows, _, err := bench.Run(l.ctx, m, bench.Options{
+	memory := func() (float64, error) {
+		gbps, err := l.measure(l, l.column)
+		return gbps * 1e9, err
+	}
+	rows, bandwidth, err := bench.Run(l.ctx, m, bench.Options{
 		Prefill: []int{128}, Contexts: []int{0}, Verify: verified, Batches: []int{1, 4, 16, 64},
-		Decode: 16, Sampled: 8, Repeats: 3, Weights: m.Bytes(),
+		Decode: 16, Sampled: 8, Repeats: 3, Weights: m.Bytes(), Memory: memory,
 	}, func(bench.Row) {})
+	if err != nil {
+		return err
+	}
+	c.GBps = digits(bandwidth / 1e9)
+	draft, _, err := bench.Run(l.ctx, l.models.draft, bench.Options{Contexts: []int{0}, Decode: 64, Repeats: 3, Weights: l.models.draft.Bytes()}, func(bench.Row) {})
+	for _, r := range draft {
+		if r.Kind == "decode" {
+			r.Kind, r.RatioToDecode = draftKind, 0
+			rows = append(rows, r)
+		}
+	}
 	for i := range rows {
 		for _, x := range []*float64{&rows[i].TokensPerSecond, &rows[i].PassSeconds, &rows[i].StdDev, &rows[i].RatioToDecode, &rows[i].BandwidthFraction} {
 			*x = digits(*x)

@@ -85,6 +85,10 @@ func (r *report) tables() map[string]string {
 		"counts":       r.counts(),
 		"frequency":    r.frequency(),
 		"claims":       r.claims(),
+		"assisted":     r.assisted(),
+		"heads":        r.heads(),
+		"receipts":     r.receipts(),
+		"sweep":        r.sweepTable(),
 	}
 }
 

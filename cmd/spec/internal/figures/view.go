@@ -95,7 +95,7 @@ func (v view) rowOf(experiment, set string, temperature float32, setting string,
 			continue
 		}
 		for _, r := range c.Runs {
-			if r.Setting != setting {
+			if r.Setting != setting || c.Disturbed != "" {
 				continue
 			}
 			if !slices.Contains(prompts, c.Prompt) {
@@ -139,7 +139,7 @@ func (v view) unsteady() (all, out int) {
 		for _, r := range c.Runs {
 			if c.Column == v.column && r.Seconds > 0 && r.Setting != "plain" {
 				all++
-				if !r.steady() {
+				if !r.steady() || c.Disturbed != "" {
 					out++
 				}
 			}
@@ -156,6 +156,29 @@ func (x *row) perPass() float64 {
 // acceptance is the share of drafted tokens that were accepted.
 func (x *row) acceptance() float64 {
 	return ratio(x.sum(func(r run) int { return r.Accepted }), x.sum(func(r run) int { return r.Drafted }))
+}
+
+// share is a part of the runs' time.
+func (x *row) share(part func(run) float64) float64 {
+	var some, all float64
+	for _, r := range x.runs {
+		some, all = some+part(r), all+r.Seconds
+	}
+	if all == 0 {
+		return 0
+	}
+	return some / all
+}
+
+// verification is the time of a verification pass over that of a plain one: the median over the runs.
+func (x *row) verification() float64 {
+	var list []float64
+	for _, r := range x.runs {
+		if r.Rounds > 0 && r.Before > 0 && r.steady() {
+			list = append(list, r.Verifying/float64(r.Rounds)/((r.Before+r.After)/2))
+		}
+	}
+	return compare.Median(list)
 }
 
 func (x *row) sum(f func(run) int) (n int) {
