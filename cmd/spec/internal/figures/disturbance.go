@@ -58,8 +58,8 @@ func parseLoad(stat, self string) (l load) {
 		}
 		l.stolen = seconds(f[8])
 	}
-	if _, rest, ok := strings.Cut(self, ") "); ok {
-		if f := strings.Fields(rest); len(f) > 12 {
+	if end := strings.LastIndex(self, ") "); end >= 0 {
+		if f := strings.Fields(self[end+1:]); len(f) > 12 {
 			l.own = seconds(f[11]) + seconds(f[12])
 		}
 	}

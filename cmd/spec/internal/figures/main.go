@@ -40,7 +40,7 @@ func command(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("figures", flag.ContinueOnError)
 	quick := f.Bool("quick", false, "measure at most 10 minutes (the default)")
 	full := f.Bool("full", false, "measure at most 120 minutes: 30 prompts")
-	sweeping := f.Bool("sweep", false, "measure the schedule auto against constant lengths, at most 60 minutes")
+	sweeping := f.Bool("sweep", false, "measure the schedule auto against constant lengths, at most 75 minutes")
 	planning := f.Bool("plan", false, "print what the modes measure and how long it takes, and measure nothing")
 	render := f.Bool("render", false, "measure nothing")
 	out := f.String("out", "docs", "the documentation's folder")

@@ -58,13 +58,13 @@ func studiedName(how [2]string, t float32) string {
 
 // studiedText is how tables and legends call it.
 func studiedText(how [2]string) string {
-	switch how[1] {
-	case "greedy":
+	switch {
+	case how[1] == "greedy":
 		return how[0] + ", greedy drafts"
-	case "shared":
-		return how[0] + ", drafts share the noise"
-	case "q":
+	case how[1] == "q":
 		return how[0] + ", drafts sampled by themselves"
+	case how[0] == "match":
+		return how[0] + ", drafts share the noise"
 	}
 	return how[0]
 }
@@ -81,16 +81,18 @@ func (r *report) temperatures() string {
 	}
 	n := 0
 	for _, how := range studied {
-		cells := []string{studiedText(how)}
+		cells, found := []string{studiedText(how)}, false
 		for _, t := range sampled {
 			x, ok := v.row("temperatures", code, t, studiedName(how, t))
 			if cells = append(cells, ""); ok {
 				e := x.perPassEstimate()
 				n = max(n, e.N)
-				cells[len(cells)-1] = e.String()
+				cells[len(cells)-1], found = e.String(), found || t > 0
 			}
 		}
-		m.add(cells...)
+		if found {
+			m.add(cells...)
+		}
 	}
 	return notes(m.String(), fmt.Sprintf("%d code prompts, 64 tokens after each, drafts of 5 tokens; the median over the prompts with its 95 %% interval.", n))
 }
@@ -103,7 +105,7 @@ func (r *report) assisted() string {
 	}
 	n := 0
 	for _, v := range r.with("assisted") {
-		for _, how := range []string{"greedy", "shared"} {
+		for _, how := range []string{"greedy", ""} {
 			cells := []string{r.name(v) + ": " + studiedText([2]string{"match", how})}
 			for _, t := range assisted {
 				x, ok := v.row("assisted", code, t, assistedName(how, t))
@@ -148,125 +150,6 @@ func (r *report) heads() string {
 	}
 	return notes(m.String(), prompts(n)+", code, 64 tokens after each, greedy, auto.")
 }
-
-// stairs by batch size, of a setting on one prompt, in both forms.
-func (r *report) stairs() string {
-	m := markdown{head: []string{"rows of the batch"}}
-	for _, b := range batches {
-		m.head = append(m.head, fmt.Sprint(b))
-	}
-	m.head = append(m.head, "heuristic")
-	for _, v := range r.with("stairs") {
-		for i, form := range stairsForms {
-			speedups, passes := []string{r.name(v) + ": " + stairsTexts[i] + ", speedup"}, []string{"passes of the target / of the draft model"}
-			for _, b := range append(slices.Clone(batches), 0) {
-				name := settingName("model", "constant", form, b-1)
-				if b == 0 {
-					name = settingName("model", "heuristic", "greedy", 0)
-				}
-				x, ok := v.row("stairs", code, 0, name)
-				if !ok {
-					speedups, passes = append(speedups, ""), append(passes, "")
-					continue
-				}
-				speedups = append(speedups, fmt.Sprintf("%.2f (%.2f-%.2f)", x.Value, x.Low, x.High))
-				passes = append(passes, fmt.Sprintf("%d / %d", x.runs[0].Target, x.runs[0].Draft))
-			}
-			if i > 0 {
-				passes = nil // the same
-			}
-			if slices.ContainsFunc(speedups[1:], func(s string) bool { return s != "" }) {
-				m.add(speedups...)
-				if passes != nil {
-					m.add(passes...)
-				}
-			}
-		}
-	}
-	for _, v := range r.with("stairs-short") {
-		for i, form := range stairsForms {
-			cells, n := []string{""}, 0
-			plain := v.timesOf("stairs-short", "plain")
-			for _, b := range append(slices.Clone(batches), 0) {
-				name := settingName("model", "constant", form, b-1)
-				if b == 0 {
-					name = settingName("model", "heuristic", "greedy", 0)
-				}
-				e := compare.EstimateOf(v.timesOf("stairs-short", name).seconds)
-				if cells = append(cells, ""); e.N > 0 {
-					n = e.N
-					base := compare.Median(plain.seconds)
-					cells[len(cells)-1] = fmt.Sprintf("%.2f (%.2f-%.2f)", base/e.Value, base/e.High, base/e.Low)
-				}
-			}
-			cells[0] = fmt.Sprintf("%s: %s, the paper's prompt, %d tokens, %d runs", r.name(v), stairsTexts[i], paperTokens, n)
-			m.add(cells...)
-		}
-	}
-	return notes(m.String(), fmt.Sprintf("The first code prompt, %d tokens, and the paper's prompt; greedy; the interval is over the runs.", stairsTokens))
-}
-
-// stairsTexts are the forms of stairs for people.
-var stairsTexts = []string{"common prefixes computed once", "rows as one batch"}
-
-// timed are all times of a setting of an experiment that keeps times only.
-type timed struct {
-	seconds []float64
-	target  int // passes
-	tokens  int
-}
-
-func (v view) timesOf(experiment, setting string) (t timed) {
-	for _, c := range v.cells {
-		if c.Experiment != experiment || c.Column != v.column || c.Disturbed != "" {
-			continue
-		}
-		for _, s := range c.Series {
-			if s.Setting == setting {
-				t.seconds, t.target, t.tokens = append(t.seconds, s.Seconds...), s.Target, s.Tokens
-			}
-		}
-	}
-	return t
-}
-
-// stairsTimes are seconds, as the paper gives them.
-func (r *report) stairsTimes() string {
-	m := markdown{head: []string{"seconds", "plain", "heuristic", "stairs, batch 7, common prefixes computed once", "rows as one batch", "every row computed anew", "runs"}}
-	m.add("published, T5-large", "0.4853", "0.4568 (-6 %)", "", "", "0.4016 (-17 %)", "1000")
-	m.add("published, T5-3B", "1.2232", "0.9517 (-22 %)", "", "", "1.1059 (-10 %)", "100")
-	for _, v := range r.with("stairs-times") {
-		plain := compare.Median(v.timesOf("stairs-times", "plain").seconds)
-		cells, runs := []string{r.name(v)}, 0
-		for _, name := range stairsTimed {
-			experiment := "stairs-times"
-			if name == stairsFaithful {
-				experiment = "stairs-paper"
-			}
-			x := v.timesOf(experiment, name)
-			e := compare.EstimateOf(x.seconds)
-			if cells = append(cells, ""); e.N > 0 {
-				cells[len(cells)-1] = fmt.Sprintf("%.4f (%.4f-%.4f)", e.Value, e.Low, e.High)
-				if name != "plain" {
-					cells[len(cells)-1] += fmt.Sprintf(", %+.0f %%", 100*(e.Value/plain-1))
-				}
-				if name == stairsFaithful {
-					cells[len(cells)-1] += fmt.Sprintf(", %d runs", e.N)
-				} else if name != "plain" {
-					runs = e.N
-				}
-			}
-		}
-		m.add(append(cells, fmt.Sprint(runs))...)
-	}
-	return notes(m.String(), fmt.Sprintf("The paper's prompt, %d tokens; the median over the runs with its 95 %% interval.", paperTokens))
-}
-
-// The settings of the times, as their runs name them.
-var (
-	stairsFaithful = settingName("model", "constant", "stairs-faithful", 6)
-	stairsTimed    = []string{"plain", settingName("model", "heuristic", "greedy", 0), settingName("model", "constant", "stairs", 6), settingName("model", "constant", "stairs-batch", 6), stairsFaithful}
-)
 
 // sizes of the draft model.
 func (r *report) sizes() string {

@@ -244,7 +244,9 @@ func (r *report) temperaturesChart() string {
 				curve.Points = append(curve.Points, p)
 			}
 		}
-		l.Curves = append(l.Curves, curve)
+		if len(curve.Points) > 1 {
+			l.Curves = append(l.Curves, curve)
+		}
 	}
 	return l.SVG()
 }

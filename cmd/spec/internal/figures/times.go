@@ -11,7 +11,7 @@ import (
 )
 
 // The bounds of the modes, for all columns of a machine together.
-var bounds = map[mode]time.Duration{quickMode: 10 * time.Minute, fullMode: 120 * time.Minute, sweepMode: 60 * time.Minute}
+var bounds = map[mode]time.Duration{quickMode: 10 * time.Minute, fullMode: 120 * time.Minute, sweepMode: 75 * time.Minute}
 
 var modeNames = map[mode]string{quickMode: "-quick", fullMode: "-full", sweepMode: "-sweep"}
 
@@ -19,7 +19,11 @@ const opening = 6.0 // seconds to enlarge and open a pair and measure memory, fo
 
 // usualSeconds is what a cell takes: measured on two cores of a Zen 5 server (AVX-512 and AVX2; memory at 50 to 80 GB/s), for machines whose results do not have
 // the experiment yet.
-var usualSeconds = map[string]float64{}
+var usualSeconds = map[string]float64{
+	costs: 23, rank: 0.3, sweep: 8.1, "length": 12, "drafters": 5.5, "schedules": 6.7, "heads": 4.8, "verifiers": 5.7, "assisted": 2.4,
+	"stairs": 14.5, "stairs-short": 60, "stairs-times": 14.7, "stairs-paper": 4.8, "plan": 12.5, "receipt": 6, "counts": 0.4, "temperatures": 0.4, "redistribution": 0.5, "frequency": 1,
+	"weights-f16": 3.9, "weights-q8_0": 2.4, "draft-5m": 2, "draft-14m": 2, "draft-50m": 2.6, "draft-91m": 2.6, "draft-246m": 3.3,
+}
 
 // planTime is what an experiment takes on a column.
 type planTime struct {

@@ -241,7 +241,7 @@ func renderAll(out, folder string) error {
 			return err
 		}
 	}
-	for _, name := range []string{filepath.Join(out, "PAPERS.md"), filepath.Join(out, "BENCHMARKS.md"), filepath.Join(filepath.Dir(filepath.Clean(out)), "README.md")} {
+	for _, name := range []string{filepath.Join(out, "PAPERS.md"), filepath.Join(out, "BENCHMARKS.md"), filepath.Join(out, "SCHEDULE.md"), filepath.Join(filepath.Dir(filepath.Clean(out)), "README.md")} {
 		text, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
