@@ -18,7 +18,7 @@ var convertCommand = command{
 	name:  "convert",
 	does:  "make a GGUF file of a Hugging Face model folder",
 	usage: "DIR OUT [--type TYPE]",
-	about: `Reads DIR/config.json, the safetensors files and the tokenizer (tokenizer.model or tokenizer.json), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory.
+	about: `Reads DIR/config.json, the safetensors files (one, or those that model.safetensors.index.json lists; F32, F16, BF16, F64) and the tokenizer (the first of tokenizer.model, spiece.model, tokenizer.json, vocab.json with merges.txt), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory.
 
 What cannot be converted is refused by name: a class of config.json that is not known, a key that may change what the model computes, a tensor that has no place. Classes: ` + strings.Join(convert.Classes(), ", ") + `.
 
@@ -90,6 +90,10 @@ func (c *converting) run(ctx context.Context, p *program) error {
 	for _, n := range m.Notes {
 		fmt.Fprintf(p.stderr, "note: %s\n", n)
 	}
-	_, err = fmt.Fprintf(p.stderr, "%s: %s, %s\n", shown(c.out), m.Arch, c.typ)
+	line := fmt.Sprintf("%s: %s, %s, %.4g M parameters in %d tensors", shown(c.out), m.Arch, c.typ, float64(m.Parameters())/1e6, m.Tensors())
+	if info, err := os.Stat(c.out); c.out != "-" && err == nil {
+		line += ", " + size(info.Size())
+	}
+	_, err = fmt.Fprintln(p.stderr, line)
 	return err
 }

@@ -31,14 +31,16 @@ func TestConvert(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Dir(out)); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	const dir = "../../../shared/families/papers/hf/llama"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("%s is not here: %v", dir, err)
+	const folder = "../../../shared/families/papers/hf/"
+	if _, err := os.Stat(folder); err != nil {
+		t.Skipf("%s is not here: %v", folder, err)
 	}
-	if _, stderr, code := spec(t, "", "convert", dir, out, "--type", "q8_0"); code != 0 || !strings.Contains(stderr, "llama, q8_0") {
-		t.Fatalf("exit code %d, %q", code, stderr)
-	}
-	if _, stderr, code := spec(t, "", "generate", "-m", out, "-p", "of the", "-n", "4", "--temp", "0"); code != 0 || !strings.Contains(stderr, "4 tokens") {
-		t.Errorf("exit code %d, %q", code, stderr)
+	for name, said := range map[string]string{"llama": "llama, q8_0, ", "qwen2": "qwen2, q8_0, ", "codegen": "codegen, q8_0, 0.1832 M parameters in 25 tensors, ", "opt-post": "opt, q8_0, ", "t5-v11": "t5, q8_0, 0.2921 M parameters in 61 tensors, "} {
+		if _, stderr, code := spec(t, "", "convert", folder+name, out, "--type", "q8_0"); code != 0 || !strings.Contains(stderr, said) {
+			t.Fatalf("%s: exit code %d, %q", name, code, stderr)
+		}
+		if _, stderr, code := spec(t, "", "generate", "-m", out, "-p", "of the", "-n", "4", "--temp", "0"); code != 0 || !strings.Contains(stderr, "4 tokens") {
+			t.Errorf("%s: exit code %d, %q", name, code, stderr)
+		}
 	}
 }

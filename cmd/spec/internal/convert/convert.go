@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,6 +49,11 @@ type target struct {
 
 // Open reads everything but the weights of the model in dir. Errors name the file and the key or tensor.
 func Open(dir string) (*Model, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s: not a folder: the one with config.json is needed", dir)
+	}
 	c, err := readConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, err
@@ -89,6 +95,19 @@ func nameOf(dir string) string {
 	}
 	return filepath.Base(dir)
 }
+
+// Tensors is the number of tensors of the GGUF file.
+func (m *Model) Tensors() int { return len(m.targets) }
+
+// Parameters is the number of weights.
+func (m *Model) Parameters() (n int64) {
+	for _, t := range m.targets {
+		n += t.elements()
+	}
+	return n
+}
+
+func (t target) elements() int64 { return int64(max(t.rows, 1)) * int64(t.cols) }
 
 // Close closes the source's files.
 func (m *Model) Close() { m.weights.close() }
@@ -210,10 +229,7 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 	kvs := append(slices.Clone(m.kvs),
 		gguf.KV{Key: "general.file_type", Value: mixture.FileType},
 		gguf.KV{Key: "general.quantization_version", Value: uint32(2)})
-	var done, total int64
-	for _, t := range m.targets {
-		total += int64(max(t.rows, 1)) * int64(t.cols)
-	}
+	done, total := int64(0), m.Parameters()
 	var list []gguf.TensorSource
 	for _, t := range m.targets {
 		dims := []uint64{uint64(t.cols)}
@@ -235,7 +251,7 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 			if err := m.write(w, t, to); err != nil {
 				return fmt.Errorf("from %s: %w", t.from, err)
 			}
-			if done += int64(max(t.rows, 1)) * int64(t.cols); o.Progress != nil {
+			if done += t.elements(); o.Progress != nil {
 				o.Progress(done, total)
 			}
 			return nil

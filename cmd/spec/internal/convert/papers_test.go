@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -56,9 +57,7 @@ func TestPaperGoldens(t *testing.T) {
 			if err != nil || !a.Equal(b) {
 				t.Errorf("the tokenizers differ: %v", err)
 			}
-			if !strings.HasPrefix(name, "t5") {
-				compareLogits(t, raw, shared+"papers/models/golden/"+name+".json")
-			}
+			compareLogits(t, raw, shared+"papers/models/golden/"+name+".json")
 			converted(t, dir, Options{Type: "q8_0"})
 		})
 	}
@@ -504,6 +503,41 @@ func TestPapersRefused(t *testing.T) {
 	}
 }
 
+// TestFolders: what is wrong with a folder, and what to do about it.
+func TestFolders(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *source)
+		want   []string
+	}{
+		"no weights":    {func(s *source) {}, []string{"neither model.safetensors nor"}},
+		"other weights": {func(s *source) { s.file("pytorch_model.bin", "") }, []string{"pytorch_model.bin is, which is not read", "safe_serialization"}},
+		"a file of two": {func(s *source) {
+			s.file("model.safetensors.index.json", map[string]any{"weight_map": map[string]string{"a": "model-2.safetensors", "b": "model-2.safetensors"}})
+		}, []string{"model-2.safetensors is not there", "index.json lists 2 tensors"}},
+		"no tokenizer": {func(s *source) { s.weights(); os.Remove(s.dir + "/vocab.json") }, []string{"no tokenizer: none of tokenizer.model, spiece.model"}},
+		"no merges":    {func(s *source) { s.weights(); os.Remove(s.dir + "/merges.txt") }, []string{"merges.txt"}},
+	} {
+		s, config := small(t, "GPTJForCausalLM")
+		s.file("config.json", config)
+		c.change(s)
+		m, err := Open(s.dir)
+		if err == nil {
+			m.Close()
+			t.Errorf("%s: accepted", name)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v: does not name %q", name, err, want)
+			}
+		}
+	}
+	s, _ := small(t, "GPTJForCausalLM")
+	if _, err := Open(s.dir + "/vocab.json"); err == nil || !strings.Contains(err.Error(), "not a folder") {
+		t.Errorf("a file: %v", err)
+	}
+}
+
 // FuzzUnigramJSON: any tokenizer.json is refused or makes a tokenizer.
 func FuzzUnigramJSON(f *testing.F) {
 	good, err := json.Marshal(unigramJSON())
@@ -516,4 +550,22 @@ func FuzzUnigramJSON(f *testing.F) {
 		s.file("tokenizer.json", string(data))
 		readTokenizerJSON(s.dir+"/tokenizer.json", true)
 	})
+}
+
+// TestElements: the types of elements in safetensors files, and one that holds no weights.
+func TestElements(t *testing.T) {
+	for dtype, raw := range map[string][]byte{
+		"F32":  {0, 0, 0xc0, 0x3f, 0, 0, 0, 0x80},
+		"F16":  {0, 0x3e, 0, 0x80},
+		"BF16": {0xc0, 0x3f, 0, 0x80},
+		"F64":  {0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0x80},
+	} {
+		x, err := decodeElements(dtype, raw)
+		if err != nil || len(x) != 2 || x[0] != 1.5 || math.Float32bits(x[1]) != 1<<31 {
+			t.Errorf("%s: %v, %v; want 1.5 and -0", dtype, x, err)
+		}
+	}
+	if _, err := decodeElements("I8", []byte{1}); err == nil || !strings.Contains(err.Error(), `"I8"`) {
+		t.Errorf("I8: %v", err)
+	}
 }

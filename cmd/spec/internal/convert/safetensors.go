@@ -47,7 +47,7 @@ func openWeights(dir string) (*weights, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		name := filepath.Join(dir, "model.safetensors")
 		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("%s: neither model.safetensors nor model.safetensors.index.json is there", dir)
+			return nil, noWeights(dir)
 		}
 		return w, w.closeOn(w.add(name, nil))
 	}
@@ -73,11 +73,25 @@ func openWeights(dir string) (*weights, error) {
 	}
 	slices.Sort(files)
 	for _, file := range files {
+		if _, err := os.Stat(filepath.Join(dir, file)); errors.Is(err, os.ErrNotExist) {
+			return nil, w.closeOn(fmt.Errorf("%s: %s is not there: %s lists %d tensors in it", dir, file, filepath.Base(index), len(byFile[file])))
+		}
 		if err := w.closeOn(w.add(filepath.Join(dir, file), byFile[file])); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
+}
+
+// noWeights says what is wrong with a folder without safetensors files, and what to do about other formats of weights.
+func noWeights(dir string) error {
+	const missing = "neither model.safetensors nor model.safetensors.index.json is there"
+	for _, other := range []string{"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"} {
+		if _, err := os.Stat(filepath.Join(dir, other)); err == nil {
+			return fmt.Errorf("%s: %s; %s is, which is not read: save the model as safetensors (in Python, save_pretrained(DIR, safe_serialization=True)), or take a revision that has them", dir, missing, other)
+		}
+	}
+	return fmt.Errorf("%s: %s", dir, missing)
 }
 
 func (w *weights) closeOn(err error) error {
