@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -78,6 +80,34 @@ func sameTensors(t *testing.T, got, want *gguf.File) {
 		if a, b := floats(t, got, g), floats(t, want, w); !slices.Equal(a, b) {
 			t.Errorf("%s differs", w.Name)
 		}
+	}
+}
+
+// runs checks that the engine runs a file: that every key and tensor is there and none too many.
+func runs(t *testing.T, file []byte) {
+	t.Helper()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	m, err := engine.New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), engine.Options{Name: "converted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if m.Encodes() {
+		if err := s.Encode(context.Background(), []int32{3, 4, 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Eval(context.Background(), []int32{0, 3, 5}, nil, engine.All); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -233,7 +263,8 @@ func TestSmallPapers(t *testing.T) {
 		t.Helper()
 		s.file("config.json", config)
 		s.weights()
-		f, _ := converted(t, s.dir, Options{Type: "f32"})
+		f, raw := converted(t, s.dir, Options{Type: "f32"})
+		runs(t, raw)
 		return f
 	}
 	row := func(f *gguf.File, tensor string, row int) []float32 {
@@ -359,6 +390,15 @@ func TestSmallPapers(t *testing.T) {
 	}
 	tokens(f, "A  a<extra_id_0>b", "▁a|▁a|<extra_id_0>|▁|b|</s>")
 	fromPieces := f
+
+	// mT5's tokens for bytes.
+	s.file("spiece.model", strings.Replace(unigramFile(nil), protobuf(2, []byte{3 << 3, 1}), protobuf(1, []byte(protobuf(1, []byte("<0x41>"))+string([]byte{3 << 3, 6})))+protobuf(2, []byte{3 << 3, 1}), 1))
+	s.file("config.json", config)
+	if m, err := Open(s.dir); err != nil {
+		t.Error(err)
+	} else if m.Close(); len(m.Notes) != 1 || !strings.Contains(m.Notes[0], "single bytes") {
+		t.Errorf("notes %q", m.Notes)
+	}
 
 	// The same tokenizer as tokenizer.json.
 	if err := os.Remove(s.dir + "/spiece.model"); err != nil {

@@ -36,6 +36,7 @@ type words struct {
 	squeeze    *bool  // remove_extra_whitespaces
 	charsmap   []byte // of a unigram model
 	pieces     int    // of a unigram model, before tokens were added
+	note       string // what is left out; "" if nothing is
 }
 
 // addedToken is an entry of added_tokens or added_tokens_decoder.
@@ -69,6 +70,9 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		if err := w.extraIDs(settings); err != nil {
 			return nil, err
 		}
+	}
+	if w.note != "" {
+		b.note("%s", w.note)
 	}
 	if b.addBOS && w.addBOS == nil {
 		w.addBOS = &b.addBOS

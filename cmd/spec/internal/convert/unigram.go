@@ -23,13 +23,13 @@ const (
 
 // makeUnigram checks the pieces of a unigram model, whose text is words with a mark in front of each, and sets its flags.
 func (w *words) makeUnigram() error {
-	for i, typ := range w.types {
-		switch {
-		case typ == typeByte:
-			return fmt.Errorf("piece %d: %q: GGUF's t5 has no tokens for single bytes", i, w.tokens[i])
-		case math.IsInf(float64(w.scores[i]), 0):
-			return fmt.Errorf("piece %d: %q, score %v", i, w.tokens[i], w.scores[i])
+	for i, x := range w.scores {
+		if math.IsInf(float64(x), 0) {
+			return fmt.Errorf("piece %d: %q, score %v", i, w.tokens[i], x)
 		}
+	}
+	if slices.Contains(w.types, typeByte) {
+		w.note = "the tokens for single bytes are left unused: GGUF's t5 has one unknown token for characters that the vocabulary lacks"
 	}
 	if n := slices.Index(w.types, typeUnknown); n < 0 || slices.Contains(w.types[n+1:], typeUnknown) {
 		return errors.New("not one unknown piece")
@@ -72,7 +72,7 @@ func (t *tokenizerJSON) unigram(file string) (*words, error) {
 		return nil, fmt.Errorf("model.vocab: %w", err)
 	}
 	if t.Model.ByteFallback {
-		return nil, errors.New("model.byte_fallback: GGUF's t5 has no tokens for single bytes")
+		return nil, errors.New("model.byte_fallback: which tokens stand for bytes is not read from here; put spiece.model beside it")
 	}
 	w := &words{pre: "default", scores: []float32{}}
 	for i, pair := range list {
