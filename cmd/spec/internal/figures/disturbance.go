@@ -173,7 +173,7 @@ func (l *lab) cell(x *experiment, k key) error {
 			c.Quiet = &quiet
 		}
 		fmt.Fprintf(l.log, "%s  %-12s %-10s %-5s %-14s %-6s T %-3v repeat %d  %.1f s  %s\n", l.date(), x.name, k.Column, k.Set, k.Prompt, k.Drafter, k.Temperature, k.Repeat, took, why)
-		if best == nil || best.Quiet.worse(c.Quiet) {
+		if best == nil || why == "" || best.Quiet.worse(c.Quiet) {
 			best = c
 		}
 		best.Tries = tries

@@ -180,12 +180,23 @@ func TestSeries(t *testing.T) {
 	defer j.close()
 	x := *experimentOf("stairs-times")
 	x.pair, x.inner, x.tokens, x.quick = pairKey{small: true}, 3, 4, amount{prompts: 1}
-	l := &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{}, now: time.Now,
-		load: func() load { return load{} }, measure: func(*lab, column) (float64, error) { return 12.5, nil }}
+	now, loads, speeds := time.Unix(0, 0), 0, 0
+	l := &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{}, now: func() time.Time { now = now.Add(time.Second); return now },
+		load: func() load { // others take half of the CPUs during the first measurement
+			loads++
+			return load{cpus: 2, busy: min(1, float64(loads-1))}
+		},
+		measure: func(*lab, column) (float64, error) { // and memory becomes faster during the second
+			speeds++
+			return []float64{0, 50, 50, 50, 50, 90, 90}[min(speeds, 6)], nil
+		}}
 	if err := l.run([]experiment{x}, quickMode); err != nil || l.report() != nil || len(j.cells) != 1 {
 		t.Fatalf("%v, %v, %d cells", err, l.report(), len(j.cells))
 	}
 	c := j.cells[0]
+	if c.Tries != 2 || c.Disturbed != "" || c.Quiet.Others != 0 {
+		t.Errorf("an undisturbed measurement of runs that are compared with their neighbors is not kept: tries %d, %q, %+v", c.Tries, c.Disturbed, c.Quiet)
+	}
 	if len(c.Series) != 4 || c.Series[0].Setting != "plain" || len(c.Runs) > 0 {
 		t.Fatalf("%+v", c)
 	}
@@ -196,6 +207,26 @@ func TestSeries(t *testing.T) {
 	}
 	if got := c.Series[3].Setting; got != settingName("model", "constant", "stairs-batch", 6) {
 		t.Error(got)
+	}
+}
+
+// A receipt for real, of the embedded pair: it is confirmed in passes of 64 tokens, and each changed token is found where it is.
+func TestReceipt(t *testing.T) {
+	j, err := openJournal(filepath.Join(t.TempDir(), "results.jsonl"), testHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	x := *experimentOf("receipt")
+	x.pair = pairKey{small: true}
+	l := &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{}, now: time.Now,
+		load: func() load { return load{} }, measure: func(*lab, column) (float64, error) { return 12.5, nil }}
+	if err := l.run([]experiment{x}, quickMode); err != nil || l.report() != nil || len(j.cells) != 1 || j.cells[0].Receipt == nil {
+		t.Fatalf("%v, %v, %+v", err, l.report(), j.cells)
+	}
+	r := j.cells[0].Receipt
+	if r.Tokens != receiptTokens || r.Refused != tampering || r.Positions != tampering || r.Passes < receiptTokens/64 || r.Passes > receiptTokens/64+2 || r.Writing <= 0 || r.Confirm <= 0 {
+		t.Errorf("%+v", *r)
 	}
 }
 

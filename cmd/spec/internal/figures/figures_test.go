@@ -211,8 +211,11 @@ func TestLengthTable(t *testing.T) {
 	if all, out := r.views[0].unsteady(); all != 4 || out != 1 {
 		t.Errorf("%d of %d runs are left out", out, all)
 	}
-	if !slices.Equal(table[:len(want)], want) {
+	if !slices.Equal(table[:len(want)], want) || !strings.Contains(r.length(), "AVX2, 1 thread: 2 prompts") {
 		t.Errorf("got\n%s", strings.Join(table, "\n"))
+	}
+	if chart, _ := r.lengthChart(); !strings.Contains(chart, "AVX2, 1 thread (2 prompts)") {
+		t.Errorf("the legend does not say how many prompts: %s", chart)
 	}
 }
 

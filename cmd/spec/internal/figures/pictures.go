@@ -31,11 +31,11 @@ func (r *report) pictures() (list []picture) {
 		}
 	}
 	pair := "A target of 0.98 B parameters and a draft model of 14 M, enlarged from a small pair that was trained on Go; Q8_0."
-	chart, n := r.lengthChart()
-	add("length", "Speedup by draft length", chart, pair, fmt.Sprintf("Greedy, %s of code, 64 tokens after each, prompt not counted. Median over the prompts; band: its 95 %% interval. Dotted: the formula, if every verification pass took as long as decoding a token.", prompts(n)))
+	chart, _ := r.lengthChart()
+	add("length", "Speedup by draft length", chart, pair, "Greedy, code, 64 tokens after each prompt, prompt not counted. Median over the prompts; band: its 95 % interval. Curves of different prompts are not to be compared point by point. Dotted: the formula, if every verification pass took as long as decoding a token.")
 	add("time", "Where the time of a token goes", r.timeChart(), pair, "Code prompts, greedy, schedule auto. Reading the weights: the time of plain decoding's pass, shared by the tokens that a pass yields. More tokens in a pass: what verification takes beyond that.")
 	add("acceptance", "Accepted drafts by position", r.acceptanceChart(), "Share of the rounds in which the draft model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, 30 prompts of each kind. Median over the prompts; band: its 95 % interval. The same on every machine.")
-	chart, n = r.draftersChart()
+	chart, n := r.draftersChart()
 	add("drafters", "Speedup by drafter and kind of prompt", chart, pair, fmt.Sprintf("Greedy, schedule auto, up to %s of each kind, 64 tokens after each. Median over the prompts; whiskers: its 95 %% interval.", prompts(n)))
 	chart, n = r.schedulesChart()
 	add("schedules", "Speedup by schedule", chart, pair, fmt.Sprintf("Greedy, draft model, %s of code, 64 tokens after each. The oracle knows which token will be rejected and ends the draft before it.", prompts(n)))
@@ -63,17 +63,20 @@ func (r *report) lengthChart() (svg string, n int) {
 	formula := charts.Curve{Name: "formula", Dashed: true}
 	for i, v := range r.with("length") {
 		curve := charts.Curve{Name: r.name(v), Color: viewHues[i%len(viewHues)]}
+		own := 0
 		for _, k := range lengths {
 			x, ok := v.row("length", code, 0, settingName("model", "constant", "greedy", k))
 			if !ok || x.N < 1 {
 				continue
 			}
-			n = max(n, x.N)
+			own = max(own, x.N)
 			curve.Points = append(curve.Points, point(float64(k), x.Estimate))
 			if i == 0 {
 				formula.Points = append(formula.Points, charts.Point{X: float64(k), Y: x.formula})
 			}
 		}
+		curve.Name += " (" + prompts(own) + ")"
+		n = max(n, own)
 		l.Curves = append(l.Curves, curve)
 	}
 	l.Curves = append(l.Curves, formula)

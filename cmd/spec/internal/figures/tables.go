@@ -149,9 +149,10 @@ func (r *report) length() string {
 		m.head = append(m.head, fmt.Sprint(k))
 	}
 	m.head = append(m.head, "auto")
-	n := 0
+	var counted []string
 	for _, v := range r.with("length") {
 		var measured, formula, passes []string
+		n := 0
 		for _, k := range append(slices.Clone(lengths), 0) {
 			name := settingName("model", "constant", "greedy", k)
 			if k == 0 {
@@ -165,11 +166,12 @@ func (r *report) length() string {
 			n = max(n, x.N)
 			measured, formula, passes = append(measured, x.Estimate.String()), append(formula, fmt.Sprintf("%.2f", x.formula)), append(passes, fmt.Sprintf("%.2f", x.perPass()))
 		}
+		counted = append(counted, r.name(v)+": "+prompts(n))
 		m.add(append([]string{r.name(v) + ": speedup"}, measured...)...)
 		m.add(append([]string{"formula"}, formula...)...)
 		m.add(append([]string{"tokens in a pass of the target"}, passes...)...)
 	}
-	return notes(m.String(), prompts(n)+", 64 tokens after each.")
+	return notes(m.String(), "64 tokens after each prompt. "+strings.Join(counted, "; ")+".")
 }
 
 // drafters on all sets, with the default schedule.
