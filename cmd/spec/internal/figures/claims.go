@@ -25,7 +25,9 @@ func (r *report) claims() string {
 	for _, c := range claimList {
 		result := ""
 		if c.result != nil {
-			result = c.result(r)
+			if result = c.result(r); result == "" {
+				result = "not in these results"
+			}
 		}
 		m.add("**"+c.id+"** "+c.text, sources[c.id[0]], c.run, result, c.verdict, c.why)
 	}
@@ -96,15 +98,15 @@ func perPassAt(temperatures ...float32) func(*report) string {
 		if !ok {
 			return ""
 		}
-		s := "tokens in a pass at temperature " + strings.Trim(fmt.Sprint(temperatures), "[]")
+		s := "tokens in a pass by temperature"
 		for _, how := range studied[:2] {
 			var list []string
 			for _, t := range temperatures {
 				if x, ok := v.row("temperatures", code, t, studiedName(how, t)); ok {
-					list = append(list, x.perPassEstimate().String())
+					list = append(list, fmt.Sprintf("%v: %s", t, x.perPassEstimate()))
 				}
 			}
-			if len(list) > 0 {
+			if len(list) > 1 { // at 0 all are the same
 				s += "; " + studiedText(how) + ": " + strings.Join(list, ", ")
 			}
 		}

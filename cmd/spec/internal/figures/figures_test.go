@@ -184,6 +184,14 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// A claim whose experiment is not in the results says so.
+func TestClaimsWithoutResults(t *testing.T) {
+	table := newReport([]*results{{header: testHeader}}).claims()
+	if n := strings.Count(table, "| not in these results |"); n < 10 || strings.Count(table, "\n") != len(claimList)+2 {
+		t.Errorf("%d claims say that they are not in the results:\n%s", n, table)
+	}
+}
+
 // The table by draft length, worked by hand: two prompts, both of 2 measured, the latter capped at 1.6 by its 40 passes'
 // formula.
 func TestLengthTable(t *testing.T) {
