@@ -220,7 +220,7 @@ func (r *report) sweepTable() string {
 			if s.length > 0 {
 				length = fmt.Sprint(s.length, ": ", s.constant)
 			}
-			if s.ratio.High < leastShare {
+			if s.ratio.High < leastShare && !s.ratio.Few() {
 				mark, below = "below", below+1
 			}
 			m.add(r.name(v), fmt.Sprint(s.Temperature), setNames[s.Set], s.Drafter, s.auto.String(), length, s.ratio.String(), mark)
@@ -233,7 +233,7 @@ func (r *report) sweepTable() string {
 	if len(m.rows) == 0 {
 		return ""
 	}
-	return notes(m.String(), fmt.Sprintf("Speedup over plain decoding, 64 tokens after each prompt, up to %d prompts of each kind. \"below\": the whole interval of the ratio is below %.2f.", sweepPrompts, leastShare))
+	return notes(m.String(), fmt.Sprintf("Speedup over plain decoding, 64 tokens after each prompt, up to %d prompts of each kind. \"below\": the whole interval of the ratio is below %.2f, on at least 5 prompts.", sweepPrompts, leastShare))
 }
 
 const (

@@ -115,8 +115,11 @@ func TestSweepTable(t *testing.T) {
 		t.Errorf("got\n%s", strings.Join(table, "\n"))
 	}
 	slow := text(0, 0.9) // plain decoding is better than any draft
-	r = newReport([]*results{{header: testHeader, cells: []cell{on("a", "", slow, text(3, 0.5), text(2, 0.6))}}})
-	if got := r.sweepTable(); !strings.Contains(got, "| plain | 0.90† (0.90-0.90) | below |") {
-		t.Errorf("got\n%s", got)
+	var cells []cell
+	for i, want := range []string{"| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90 (0.90-0.90) | below |"} {
+		cells = append(cells, on(string(rune('a'+i)), "", slow, text(3, 0.5), text(2, 0.6)))
+		if got := newReport([]*results{{header: testHeader, cells: cells}}).sweepTable(); !strings.Contains(got, want) {
+			t.Errorf("%d prompts: got\n%s", i+1, got)
+		}
 	}
 }
