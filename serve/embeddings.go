@@ -58,7 +58,7 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 		case len(ids) == 0:
 			return nil, badField(field, "has no tokens")
 		case len(ids) > m.context:
-			return nil, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: field, Code: "context_length_exceeded",
+			return nil, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: field, Code: "context_length_exceeded", Tokens: len(ids), Context: m.context,
 				Message: fmt.Sprintf("%s: %d tokens; the context holds %d", field, len(ids), m.context)}
 		}
 		out.tokens += len(ids)

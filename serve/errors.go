@@ -14,6 +14,8 @@ type Error struct {
 	Param   string // the field that is wrong, as in "messages[2].content"; "" if it is none
 	Code    string // for programs; "" if there is none
 	Message string // for people; it names the field
+	Tokens  int    // of a prompt that is too long, and
+	Context int    // what the context holds
 	Cause   error  // what the server's log tells and clients are not told; nil: nothing more
 }
 
@@ -75,10 +77,12 @@ type wireError struct {
 	Type    string  `json:"type"`
 	Param   *string `json:"param"`
 	Code    any     `json:"code"`
+	Tokens  int     `json:"n_prompt_tokens,omitempty"` // as llama.cpp's server has it
+	Context int     `json:"n_ctx,omitempty"`
 }
 
 func (e *Error) wire() any {
-	w := wireError{Message: e.Message, Type: e.Type}
+	w := wireError{Message: e.Message, Type: e.Type, Tokens: e.Tokens, Context: e.Context}
 	if e.Param != "" {
 		w.Param = &e.Param
 	}

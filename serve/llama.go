@@ -62,6 +62,27 @@ func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
 	}{m.tok.Decode(r.tokens)}, nil
 }
 
+// inputTokens answers /v1/chat/completions/input_tokens and /v1/responses/input_tokens: the length of the prompt that a request would have.
+func (s *Server) inputTokens(ctx context.Context, ep *endpoint, r *request) (any, error) {
+	if e := ep.check(s, r); e != nil {
+		return nil, e
+	}
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	r.n = 1
+	p, err := m.plan(r)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Object string `json:"object"`
+		Tokens int    `json:"input_tokens"`
+	}{"response.input_tokens", len(p.tasks[0].prompt)}, nil
+}
+
 // applyTemplate answers /apply-template.
 func (s *Server) applyTemplate(ctx context.Context, r *request) (any, error) {
 	if e := needMessages(s, r); e != nil {

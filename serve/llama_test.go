@@ -257,3 +257,45 @@ func TestAliases(t *testing.T) {
 		t.Errorf("props %v", o)
 	}
 }
+
+// A prompt that is too long is refused with both lengths, streamed or not; it is never cut.
+func TestContextExceeded(t *testing.T) {
+	s := newTester(t, nil)
+	long := strings.Repeat("x y ", 2000)
+	for path, body := range map[string]string{"/v1/completions": `"prompt":"` + long + `"`, "/completion": `"prompt":"` + long + `"`, "/v1/chat/completions": `"messages":[{"role":"user","content":"` + long + `"}]`, "/v1/embeddings": `"input":"` + long + `"`} {
+		for _, stream := range []string{"", `,"stream":true`} {
+			if stream != "" && path == "/v1/embeddings" {
+				continue
+			}
+			o := decode(t, s.post(path, "{"+body+stream+"}", 400))
+			if n := o.get(t, "error", "n_prompt_tokens").(float64); n < 4000 || o.get(t, "error", "n_ctx") != 1024.0 || o.get(t, "error", "code") != "context_length_exceeded" {
+				t.Errorf("%s: %v", path, o)
+			}
+		}
+	}
+	o := decode(t, s.post("/completion", `{"prompt":"`+long[:4*240]+`","ignore_eos":true}`, 200)) // to the end of the context
+	if o.get(t, "stop_type") != "limit" || o.get(t, "truncated") != false || o.get(t, "tokens_evaluated").(float64)+o.get(t, "tokens_predicted").(float64) < 1024 {
+		t.Errorf("%v", o)
+	}
+}
+
+// The length of a prompt without its answer is what usage tells of the answer.
+func TestInputTokens(t *testing.T) {
+	s := newTester(t, nil)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"messages":[{"role":"system","content":"Book"},{"role":"user","content":"func main"}],"max_tokens":1,"n":2,"tools":` + aTool + `}`,
+		"/v1/responses":        `{"input":"func main","instructions":"Book","max_output_tokens":1}`,
+	} {
+		usage := decode(t, s.post(path, body, 200)).get(t, "usage").(map[string]any)
+		want := usage["prompt_tokens"]
+		if want == nil {
+			want = usage["input_tokens"]
+		}
+		o := decode(t, s.post(path+"/input_tokens", body, 200))
+		if got := o.get(t, "input_tokens"); got != want || o.get(t, "object") != "response.input_tokens" {
+			t.Errorf("%s: %v, usage says %v", path, o, want)
+		}
+	}
+	s.post("/v1/chat/completions/input_tokens", `{"max_tokens":1}`, 400)
+	s.post("/v1/responses/input_tokens", `{"input":"x","nonsense":1}`, 400)
+}

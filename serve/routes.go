@@ -29,6 +29,11 @@ func (s *Server) routes() *http.ServeMux {
 	answer("/tokenize", formTokenize, s.tokenize)
 	answer("/detokenize", formDetokenize, s.detokenize)
 	answer("/apply-template", formTemplate, s.applyTemplate)
+	for _, ep := range endpoints {
+		if ep.form == formChat || ep.form == formResponses {
+			answer(ep.path+"/input_tokens", ep.form, func(ctx context.Context, r *request) (any, error) { return s.inputTokens(ctx, ep, r) })
+		}
+	}
 	mux.HandleFunc("POST /v1/embeddings", s.withBody(openAIError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
 		v, err := s.embeddings(r.Context(), formEmbeddings, body, true, log)
 		if err == nil {

@@ -224,7 +224,7 @@ func (p *plan) task(prompt ready, s engine.Sampling) (task, *Error) {
 		return task{}, badField(prompt.field, "has no tokens")
 	}
 	if len(prompt.ids) >= m.context {
-		return task{}, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: prompt.field, Code: "context_length_exceeded",
+		return task{}, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: prompt.field, Code: "context_length_exceeded", Tokens: len(prompt.ids), Context: m.context,
 			Message: fmt.Sprintf("%s: %d tokens; the context holds %d, with the answer", prompt.field, len(prompt.ids), m.context)}
 	}
 	t := task{prompt: prompt.ids, echo: prompt.echo, sampling: s, max: r.maxTokens}

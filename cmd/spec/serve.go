@@ -36,6 +36,7 @@ Only this machine can reach the server, unless --host says otherwise, and then a
 // serving is the command's options.
 type serving struct {
 	models  []servedFile
+	early   string // a draft model in front of the first model
 	dir     string
 	memory  int64
 	kvBytes int64
@@ -96,6 +97,8 @@ func (s *serving) check() error {
 	switch {
 	case !loopback && len(s.keys) == 0 && s.keyFile == "":
 		return usagef("--host %s can be reached by others: give --api-key or --api-key-file", s.host)
+	case s.early != "":
+		return usagef("-md %s: there is no model that it drafts for: -m FILE -md FILE", s.early)
 	case (s.cert == "") != (s.key == ""):
 		return usagef("--ssl-cert-file and --ssl-key-file belong together")
 	case s.template != "" && s.templateFile != "":

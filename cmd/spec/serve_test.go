@@ -23,6 +23,7 @@ func TestServeOptions(t *testing.T) {
 	for line, change := range map[string]func(s *serving){
 		"-m a.gguf":                             func(s *serving) { s.models = []servedFile{{"a.gguf", ""}} },
 		"-m a -md b -m c --model-draft d":       func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", "d"}} },
+		"-md b -m a -m c":                       func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", ""}} },
 		"-m a -a x":                             func(s *serving) { s.models, s.aliases = []servedFile{{"a", ""}}, []string{"x"} },
 		"--models-dir d --models-memory 2G":     func(s *serving) { s.dir, s.memory = "d", 2<<30 },
 		"-c 512":                                func(s *serving) { s.context = 512 },
@@ -49,7 +50,7 @@ func TestServeOptions(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE", "-m a -md b -md c": "second draft", "-m a -a x -a y": "more names than models",
+		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE", "-m a -md b -md c": "second draft", "-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft", "-m a -a x -a y": "more names than models",
 		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 65": "at most 64", "--models-memory x": "bytes", "--max-body 99999999999T": "bytes", "-np 0": "between", "--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
 	} {
 		var usage usageError

@@ -102,7 +102,8 @@ func (s *serving) flags() []flag {
 		if file == "" {
 			return errors.New("no name of a file")
 		}
-		s.models = append(s.models, servedFile{target: file})
+		s.models = append(s.models, servedFile{target: file, draft: s.early})
+		s.early = ""
 		return nil
 	}
 	draft := func(file string) error {
@@ -110,8 +111,11 @@ func (s *serving) flags() []flag {
 		switch {
 		case file == "":
 			return errors.New("no name of a file")
+		case n < 0 && s.early == "":
+			s.early = file
+			return nil
 		case n < 0:
-			return errors.New("a draft model follows the model that it drafts for: -m FILE -md FILE")
+			return errors.New("a second draft model, and no model yet that it drafts for: -m FILE -md FILE")
 		case s.models[n].draft != "":
 			return errors.New("a second draft model for one model")
 		}
@@ -122,7 +126,7 @@ func (s *serving) flags() []flag {
 	list := []flag{
 		valueFlag("-m, --model", "FILE", "a model, a GGUF file; may be repeated, the first is the default (default: the pair inside this program)", add),
 		hubFlag("-hf, -hfr, --hf-repo", func(path string) { add(path) }, "a model"),
-		valueFlag("-md, --model-draft, --spec-draft-model", "FILE", "the draft model of the -m before it", draft),
+		valueFlag("-md, --model-draft, --spec-draft-model", "FILE", "the draft model of the -m before it, or of the first", draft),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { draft(path) }, "the draft model of the -m before it"),
 		fileFlag("--models-dir", &s.dir, "DIR", "offer the GGUF files of a folder; NAME.draft.gguf drafts for NAME.gguf; loaded when asked for"),
 		valueFlag("--models-memory", "SIZE", "bytes that models may take, as in 16G: idle ones are unloaded for others (default: no bound)", func(v string) (err error) {

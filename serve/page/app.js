@@ -10,12 +10,25 @@ const $ = (id) => document.getElementById(id);
 const drawEvery = 80;        // milliseconds between drawings of a streaming answer
 const storeKey = "spec.conversations", settingsKey = "spec.settings", secretKey = "spec.key";
 const measuredTokens = 128;  // of one run of "Measure speedup"
-const measuredPairs = 2;     // runs without and with drafts, taken in turn
+const measuredPairs = 3;     // runs without and with drafts, taken in turn
+const fewTokens = 32;        // a run of fewer is too short for a figure
 const titleLength = 60;
 const off = "off";           // the choice of drafter that stands for plain decoding
 
 const legend = {
-  target: "target model alone", draft: "draft model, accepted", lookup: "lookup, accepted", grammar: "grammar, forced",
+  target: "target model alone", draft: "draft model or head, accepted", lookup: "lookup, accepted", grammar: "grammar, forced",
+};
+
+// What drafters and schedules are, for the line below the choices.
+const explained = {
+  tree: "a tree of the best candidates of draft model and lookup", splice: "the more confident of draft model and lookup, at each token",
+  model: "the draft model alone", ngram: "a lookup of the last tokens in the text so far", suffix: "a lookup of any length in the text so far",
+  "early-exit": "the first layers of the model itself", reencode: "a draft model of another vocabulary, by way of text",
+  intersect: "a draft model of another vocabulary, in the tokens that both have", eagle: "a draft head on the model's hidden states",
+  "eagle-tree": "a tree of the candidates of a draft head and a lookup", mtp: "the model's own block that predicts several tokens",
+  none: "no drafts", off: "no drafts: plain decoding",
+  auto: "measures as it goes, and stops drafting where it does not pay", constant: "drafts of one length", heuristic: "longer after full acceptance, shorter after a rejection",
+  dynamic: "ends a draft where the draft model is unsure",
 };
 
 const state = {
@@ -119,8 +132,21 @@ function button(text, action) {
 
 function drawLog() {
   $("log").replaceChildren(...state.current.messages.map(messageElement));
+  if (state.current.messages.length === 0) $("log").append(emptyHint());
   $("again").disabled = !!state.running || !state.current.messages.some((m) => m.role === "assistant");
   scroll(true);
+}
+
+// emptyHint is what an empty conversation shows: what to do here, and an example for models that continue text.
+function emptyHint() {
+  const box = document.createElement("div"), text = document.createElement("p");
+  box.className = "empty";
+  text.textContent = chatting()
+    ? "Write a message below. While the answer comes, its tokens are marked by who proposed them."
+    : "This model continues text. Write the beginning of one below; the tokens of the continuation are marked by who proposed them.";
+  box.append(text);
+  if (!chatting()) box.append(button("Try an example", () => { $("prompt").value = "func (r *Ring) Push(v int) {\n"; $("prompt").focus(); }));
+  return box;
 }
 
 function messageElement(m) {
@@ -192,6 +218,16 @@ function drawLegend() {
   }));
 }
 
+// explain says what the chosen drafter and schedule are.
+function explain() {
+  const s = (state.props && state.props.speculation) || {};
+  const drafter = $("drafter").value || s.drafter, schedule = $("schedule").value || s.schedule;
+  const lines = [];
+  if (explained[drafter]) lines.push(`${drafter}: ${explained[drafter]}.`);
+  if (drafter !== off && drafter !== "none" && explained[schedule]) lines.push(`${schedule}: ${explained[schedule]}.`);
+  $("explained").textContent = lines.join(" ");
+}
+
 // --- requests
 
 function speculation() {
@@ -261,6 +297,7 @@ async function answer() {
   const a = new Answer();
   const m = { role: "assistant", content: "", who: a.who, plain: !chatting() || undefined };
   const box = messageElement(m);
+  document.querySelectorAll("#log .empty").forEach((e) => e.remove());
   const controller = new AbortController();
   busy(controller);
   state.answer = a;
@@ -306,24 +343,33 @@ async function measure() {
   busy(controller);
   report("");
   const rates = { plain: [], fast: [] };
+  let tokens = 0;
   const run = async (kind, spec) => {
     const a = new Answer();
     const most = Math.min(measuredTokens, state.last.body.max_tokens || measuredTokens);
     const body = { ...state.last.body, max_tokens: most, speculation: { ...spec, trace: true } };
     for await (const event of stream(state.last.path, body, { key: $("key").value, signal: controller.signal })) a.take(event);
-    if (a.timings) rates[kind].push(a.timings.predicted_per_second);
+    if (!a.timings) return;
+    rates[kind].push(a.timings.predicted_per_second);
+    tokens = a.timings.predicted_n;
   };
   try {
     for (let i = 1; i <= measuredPairs; i++) {
-      $("speedup").textContent = `run ${2 * i - 1} of ${2 * measuredPairs}`;
-      await run("plain", { off: true });
-      $("speedup").textContent = `run ${2 * i} of ${2 * measuredPairs}`;
-      await run("fast", speculation());
+      // The order changes from pair to pair, so that a machine that warms up or slows down favors neither.
+      const pair = [["plain", { off: true }], ["fast", speculation()]];
+      if (i % 2 === 0) pair.reverse();
+      for (const [k, [kind, spec]] of pair.entries()) {
+        $("speedup").textContent = `run ${2 * i - 1 + k} of ${2 * measuredPairs}`;
+        await run(kind, spec);
+      }
     }
-    const mean = (r) => r.reduce((x, y) => x + y, 0) / r.length;
-    const plain = mean(rates.plain), fast = mean(rates.fast);
-    $("speedup").textContent = plain > 0 && fast > 0 ? `${(fast / plain).toFixed(2)}×` : "–";
-    $("measure-note").textContent = `${fast.toFixed(1)} against ${plain.toFixed(1)} tokens per second; ${measuredPairs} runs of each, ${measuredTokens} tokens at most.`;
+    const ratios = rates.fast.map((x, i) => x / rates.plain[i]).sort((x, y) => x - y);
+    const median = (r) => [...r].sort((x, y) => x - y)[Math.floor(r.length / 2)];
+    const ok = ratios.length === measuredPairs && ratios.every((x) => Number.isFinite(x));
+    $("speedup").textContent = ok ? `${median(ratios).toFixed(2)}×` : "–";
+    $("measure-note").textContent = !ok ? "The answer was too short to measure." :
+      `${median(rates.fast).toFixed(1)} against ${median(rates.plain).toFixed(1)} tokens per second. Median of ${measuredPairs} pairs of runs of ${tokens} tokens; the pairs are between ${ratios[0].toFixed(2)}× and ${ratios.at(-1).toFixed(2)}×.` +
+      (tokens < fewTokens ? " So few tokens give no reliable figure." : "");
   } catch (e) {
     $("speedup").textContent = "–";
     if (e.name !== "AbortError") report(e.message);
@@ -352,6 +398,8 @@ async function readProps() {
   choices($("drafter"), [...(s.drafters || []).filter((d) => d !== off), off], s.drafter ? `default (${s.drafter})` : "default");
   choices($("schedule"), s.schedules || [], s.schedule ? `default (${s.schedule})` : "default");
   $("prompt-label").textContent = chatting() ? "Message" : "Text to continue (this model has no chat template)";
+  if (state.current && state.current.messages.length === 0 && !state.running) drawLog();
+  explain();
   drawFigures();
 }
 
@@ -390,7 +438,7 @@ $("settings-open").addEventListener("click", () => $("settings").showModal());
 $("settings").addEventListener("close", () => { saveSettings(); connect(); });
 $("model").addEventListener("change", () => readProps().catch((e) => report(e.message)));
 $("sources").addEventListener("change", () => { saveSettings(); if (!state.running) drawLog(); });
-for (const f of ["drafter", "schedule", "max"]) $(f).addEventListener("change", () => { saveSettings(); drawFigures(); });
+for (const f of ["drafter", "schedule", "max"]) $(f).addEventListener("change", () => { saveSettings(); explain(); drawFigures(); });
 window.addEventListener("resize", drawFigures);
 
 drawLegend();
