@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -242,5 +244,54 @@ func TestTimingsOfStreams(t *testing.T) {
 				t.Errorf("%s%s: %v", path, usage, o)
 			}
 		}
+	}
+}
+
+// deadlines is a connection that notes until when it may be written to.
+type deadlines struct {
+	http.ResponseWriter
+	set []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.set = append(d.set, t); return nil }
+func (d *deadlines) FlushError() error                  { return nil }
+
+// Each piece of a stream must be taken within the time that a client may take: the deadline is set anew for each.
+func TestWriteDeadline(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.WriteTimeout = 7 * time.Second })
+	clock := time.Unix(1700000000, 0)
+	s.now = func() time.Time { clock = clock.Add(time.Minute); return clock }
+	d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+	l := s.newLines(d, true)
+	var want []time.Time
+	for range 3 {
+		l.raw("x")
+		if err := l.flush(); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, clock.Add(7*time.Second))
+	}
+	if !slices.EqualFunc(d.set, want, time.Time.Equal) {
+		t.Errorf("deadlines %v, want %v", d.set, want)
+	}
+}
+
+// Idle waits for requests that are under way.
+func TestIdle(t *testing.T) {
+	s := newTester(t, nil)
+	if err := s.Idle(t.Context()); err != nil {
+		t.Error(err)
+	}
+	release, h := s.hold()
+	go s.do("POST", "/v1/completions", small)
+	<-h.entered
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.Idle(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while a request is under way: %v", err)
+	}
+	release()
+	if err := s.Idle(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

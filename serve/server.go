@@ -68,6 +68,24 @@ func (s *Server) Load(ctx context.Context, name string) error {
 // Drain makes /readyz answer 503 from now on, so that balancers send no more requests. Requests are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
+// Idle waits until no request with a body is under way. A server that shuts down calls it between Drain and the end of listening, so that
+// balancers see /readyz answer 503 while streams finish.
+func (s *Server) Idle(ctx context.Context) error {
+	tick := time.NewTicker(idlePoll)
+	defer tick.Stop()
+	for s.inside.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// idlePoll is how often Idle looks.
+const idlePoll = 5 * time.Millisecond
+
 // Cancel ends what is under way. Clients are told, where they still listen.
 func (s *Server) Cancel() { s.Drain(); s.cancel() }
 
@@ -218,6 +236,9 @@ func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (beg
 	if err == nil {
 		f.end(to)
 		return begun, to.flush()
+	}
+	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
+		err = unavailable("the server is shutting down")
 	}
 	if begun {
 		f.fail(to, asError(err))

@@ -200,6 +200,7 @@ const (
 	headerTimeout  = 10 * time.Second // for a request's header to arrive
 	idleTimeout    = 2 * time.Minute  // of a connection between requests
 	maxHeaderBytes = 64 << 10
+	tellTimeout    = 2 * time.Second // for clients whose requests are cut off to be told
 )
 
 func (s *serving) run(ctx context.Context, p *program) error {
@@ -267,15 +268,22 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	return s.stop(p, web, server)
 }
 
-// stop lets requests that are under way finish, as long as --shutdown-timeout says, and cancels the rest.
+// stop lets requests that are under way finish, as long as --shutdown-timeout says, and cancels the rest. For at most half of that time the
+// server still listens and /readyz answers 503, so that balancers send requests elsewhere before connections are refused.
 func (s *serving) stop(p *program, web *http.Server, server *serve.Server) error {
 	fmt.Fprintln(p.stderr, "spec serve: shutting down")
 	server.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), seconds(s.shutdown))
 	defer cancel()
+	listening, done := context.WithTimeout(ctx, seconds(s.shutdown)/2)
+	server.Idle(listening) // an error is the end of that time
+	done()
 	if err := web.Shutdown(ctx); err != nil {
 		fmt.Fprintf(p.stderr, "spec serve: requests cut off after %d seconds\n", s.shutdown)
 		server.Cancel()
+		told, done := context.WithTimeout(context.Background(), tellTimeout)
+		defer done()
+		server.Idle(told) // clients are told in their streams, where they read
 		return web.Close()
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -126,6 +127,58 @@ func TestServe(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(url, "http://")); err == nil {
 		t.Error("it still listens")
+	}
+}
+
+// While streams finish /readyz answers 503; those that take longer than allowed are told why they end.
+func TestServeStops(t *testing.T) {
+	const long = `{"prompt":"func","max_tokens":900,"n":128,"stream":true,"ignore_eos":true}`
+	begin := func(url string) *bufio.Reader {
+		answer, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(long))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { answer.Body.Close() })
+		r := bufio.NewReader(answer.Body)
+		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: {") {
+			t.Fatalf("%q %v", line, err)
+		}
+		return r
+	}
+	url, stop := started(t, "--shutdown-timeout", "0", "--log-format", "off", "-t", "1")
+	r := begin(url)
+	ended := make(chan error, 1)
+	go func() { _, err := stop(); ended <- err }()
+	text, err := io.ReadAll(r)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if last := lines[len(lines)-1]; err != nil || !strings.Contains(last, `"error"`) || !strings.Contains(last, "shutting down") {
+		t.Errorf("the last event is %q: %v", last, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+
+	url, stop = started(t, "--shutdown-timeout", "600", "--log-format", "off", "-t", "1")
+	left, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, err := stop(); ended <- err }()
+	status := 200
+	for status == 200 {
+		answer, err := http.Get(url + "/readyz")
+		if err != nil {
+			t.Fatalf("while a stream runs: %v", err)
+		}
+		status = answer.StatusCode
+		answer.Body.Close()
+	}
+	if status != 503 {
+		t.Errorf("readyz %d", status)
+	}
+	left.Body.Close() // nothing is left to wait for
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
