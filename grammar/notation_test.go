@@ -24,6 +24,7 @@ func TestNotation(t *testing.T) {
 		{gemma, `{"type":"object","properties":{"b":{"type":"string"},"A":{"type":["integer","null"]}},"required":["b"]}`,
 			[]string{"{b:" + q + q + "}", "{A:1,b:" + q + "a\"\\\n{" + q + "}", "{A:null,b:" + q + q + "}"},
 			[]string{"{}", "{b:" + q + q + ",A:1}", `{b:""}`, "{A:1, b:" + q + q + "}", "{b:" + q + "\xff" + q + "}", `{"b":` + q + q + "}", "{A:None,b:" + q + q + "}"}},
+		{gemma, `{"type":"object","properties":{"c":{},"B":{},"a":{}},"required":["a","B","c"]}`, []string{"{a:1,B:2,c:3}"}, []string{"{B:2,a:1,c:3}", "{c:3,B:2,a:1}"}},
 		{gemma, `{"type":"object"}`, []string{"{}", "{a:[1,{b_2:true}],c:" + q + "x" + q + "}"}, []string{"{:1}", "{a:[1, 2]}", "{a b:1}", "{" + q + "a" + q + ":1}"}},
 		{gemma, `{"enum":["a\"b",[1,{"z":2,"B":"x"}],false]}`, []string{q + `a"b` + q, "[1,{B:" + q + "x" + q + ",z:2}]", "false"}, []string{`"a\"b"`, "[1,{z:2,B:" + q + "x" + q + "}]", "False"}},
 		{gemma, `{"type":"string","minLength":2,"maxLength":3}`, []string{q + `\"` + q, q + "äöü" + q}, []string{q + "a" + q, q + "abcd" + q}},

@@ -452,3 +452,19 @@ func TestDo(t *testing.T) {
 		t.Errorf("cancelled: %d", status)
 	}
 }
+
+// The prompt of /api/generate is a message in the chat template, and with raw the text as it is.
+func TestRawPrompt(t *testing.T) {
+	s := newTester(t, nil)
+	generate := func(more string) any {
+		return decode(t, s.post("/api/generate", `{"prompt":"func (r *Ring) Push(","stream":false,"options":{"num_predict":12}`+more+`}`, 200)).get(t, "response")
+	}
+	raw := decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":12}`, 200)).get(t, "choices", 0, "text")
+	wrapped := decode(t, s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":12}`, 200)).get(t, "choices", 0, "message", "content")
+	if got := generate(`,"raw":true`); got != raw || raw == wrapped {
+		t.Errorf("raw: %q, the completion is %q and the conversation %q", got, raw, wrapped)
+	}
+	if got := generate(``); got != wrapped {
+		t.Errorf("%q, the conversation is %q", got, wrapped)
+	}
+}

@@ -27,7 +27,7 @@ const explained = {
   intersect: "a draft model of another vocabulary, in the tokens that both have", eagle: "a draft head on the model's hidden states",
   "eagle-tree": "a tree of the candidates of a draft head and a lookup", mtp: "the model's own block that predicts several tokens",
   none: "no drafts", off: "no drafts: plain decoding",
-  auto: "measures as it goes, and stops drafting where it does not pay", constant: "drafts of one length", heuristic: "longer after full acceptance, shorter after a rejection",
+  auto: "measures as it goes, and stops drafting where that saves no time", constant: "drafts of one length", heuristic: "longer after full acceptance, shorter after a rejection",
   dynamic: "ends a draft where the draft model is unsure",
 };
 
