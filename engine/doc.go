@@ -1,4 +1,4 @@
-// Package engine runs decoder-only language models from GGUF files on CPUs.
+// Package engine runs language models from GGUF files on CPUs: decoder-only ones, and T5's encoder-decoder models.
 //
 // A [Runtime] owns the worker threads and is shared by every model of a program. A [Model] is the
 // immutable weights of one file; it is safe for concurrent use. A [Session] is one sequence of tokens with its
@@ -6,7 +6,7 @@
 // one pass over the weights and returns logits; [Session.Eval] is the same for one session. A [Sampler] chooses
 // the next token from logits.
 //
-// The logits at a position depend on the tokens up to it and on nothing else: not on how the sequence
+// The logits at a position depend on the tokens up to it (and on the encoder's input, where there is one) and on nothing else: not on how the sequence
 // was cut into passes, on what else shared a pass, on the number of threads, or on the kernels
 // chosen. They are equal bit for bit. That is what makes speculative decoding exact.
 //
@@ -40,6 +40,19 @@
 // What a function asks the loader for counts as known: it need not list what it does not have. A model whose block is another one
 // implements the interface network by itself, from the same parts: attention, feedForward, experts and norm are values with a
 // forward of their own.
+//
+// # Encoders
+//
+// An encoder-decoder model (t5.go: T5, Flan-T5, mT5, UMT5) reads an input with its encoder, and its decoder writes the output. A session of one
+// is given the input first, and begins with the token that [Model.DecoderStart] names:
+//
+//	err := s.Encode(ctx, tok.Encode("translate English to German: My dog is cute.", bpe.EncodeOptions{AddSpecial: true}))
+//	out, err := s.Eval(ctx, []int32{m.DecoderStart()}, nil, engine.Last)
+//
+// Every position of the input sees all others, so that each layer of the encoder takes the whole input, in rounds of rows, before the next
+// one begins. Of its states, every layer of the decoder keeps the keys and values of cross-attention; they are computed once, and forks
+// share them. Passes of such sessions are batches, trees and chains as all others are; those of a [Scheduler] are not supported yet.
+// [Model.EncoderStates] returns the states, also those of an encoder alone (architecture t5encoder), which has no sessions.
 //
 // # State
 //

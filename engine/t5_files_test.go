@@ -38,8 +38,8 @@ func TestRelativeBuckets(t *testing.T) {
 			}
 		}
 	}
-	for n := minBuckets; n <= maxBuckets; n += 2 {
-		for r := -300; r <= 300; r++ {
+	for _, n := range []int{minBuckets, 6, 8, 16, 32, 64, 100, maxBuckets} {
+		for r := -farthest - 9; r <= farthest+9; r++ {
 			for _, both := range []bool{true, false} {
 				if b := relativeBucket(r, n, both); b < 0 || b >= n || r < -farthest && b != relativeBucket(-farthest, n, both) || r > farthest && b != relativeBucket(farthest, n, both) {
 					t.Fatalf("%d buckets, both sides %v: distance %d is in %d", n, both, r, b)

@@ -78,9 +78,9 @@ func randomT5(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model {
 	return m
 }
 
-// t5Inputs are inputs of different lengths, the second of several pages.
+// t5Inputs are different inputs, two of the same length, one of several pages.
 func t5Inputs() [][]int32 {
-	return [][]int32{{5, 9, 17, 1}, differentTokens(300, 96), {5, 9, 17, 2, 1}}
+	return [][]int32{{5, 9, 17, 1}, differentTokens(300, 96), {5, 9, 2, 1}}
 }
 
 // TestT5Identity is promise P2 with encoder-decoder models: plain decoding's text with all kinds of drafters and verifiers that keep it,
@@ -132,9 +132,8 @@ func TestT5Identity(t *testing.T) {
 				for l, schedule := range []Schedule{Constant(ConstantOptions{Length: 5}), Auto(AutoOptions{})} {
 					d := New(session(t, target, 0), drafter.make(), Options{MaxTokens: tokens, Schedule: schedule, Verifier: verifier.make()})
 					accepted := 0
-					for k, input := range append(t5Inputs(), t5Inputs()[1], t5Inputs()[0]) {
-						k = []int{0, 1, 2, 1, 0}[k]
-						d.Encode(input)
+					for _, k := range []int{0, 2, 1, 0, 0} {
+						d.Encode(t5Inputs()[k])
 						got, _ := collect(t, d, start, s)
 						if !slices.Equal(got, want[k]) {
 							t.Fatalf("%s, %s, temperature %v, input %d: %d, expected %d", drafter.name, verifier.name, s.Temperature, k, got, want[k])

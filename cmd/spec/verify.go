@@ -106,8 +106,12 @@ func (v *verification) run(ctx context.Context, p *program) error {
 	if r.Sampling.Temperature > 0 {
 		how = fmt.Sprintf("temperature %g, seed %d", r.Sampling.Temperature, r.Sampling.Seed)
 	}
-	_, err = fmt.Fprintf(p.stdout, "confirmed: %s wrote these %d tokens after the prompt's %d (%s; end: %s), checked in %d passes and %.2f s\n",
-		v.name(), c.Tokens, len(r.Prompt), how, r.End, c.Passes, took.Seconds())
+	after := fmt.Sprintf("after the prompt's %d", len(r.Prompt))
+	if r.Input != nil {
+		after = fmt.Sprintf("for an input of %d", len(r.Input))
+	}
+	_, err = fmt.Fprintf(p.stdout, "confirmed: %s wrote these %d tokens %s (%s; end: %s), checked in %d passes and %.2f s\n",
+		v.name(), c.Tokens, after, how, r.End, c.Passes, took.Seconds())
 	return err
 }
 
