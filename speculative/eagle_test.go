@@ -16,15 +16,21 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// randomHead is an EAGLE-3 head with random weights for randomModel.
+// randomHead is an EAGLE-3 head with random weights for a target.
 func randomHead(t testing.TB, rt *engine.Runtime, target *engine.Model) *engine.Model {
+	return randomHeadOf(t, rt, target, []int32{0, 1, 2}, false)
+}
+
+// randomHeadOf is a random head that reads these layers of its target. With few it knows a third of the target's tokens only.
+func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers []int32, few bool) *engine.Model {
 	t.Helper()
-	const width, heads, kv, ff, vocab = 64, 4, 2, 96, 96
+	const heads, kv, ff = 4, 2, 96
+	width, vocab := uint64(target.Config().HiddenSize), uint64(target.Config().Vocab)
 	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "eagle3." + k, Value: v} }
 	kvs := []gguf.KV{
 		{Key: "general.architecture", Value: "eagle3"}, key("vocab_size", uint32(vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(width)),
 		key("block_count", uint32(1)), key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)), key("attention.head_count_kv", uint32(kv)),
-		key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("target_layers", []int32{0, 1, 2}), key("target_hidden_size", uint32(width)),
+		key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("target_layers", layers), key("target_hidden_size", uint32(width)),
 	}
 	rng := rand.New(rand.NewPCG(7, 8))
 	var tensors []gguf.TensorSource
@@ -51,6 +57,14 @@ func randomHead(t testing.TB, rt *engine.Runtime, target *engine.Model) *engine.
 	matrix("blk.0.ffn_gate.weight", ff, width)
 	matrix("blk.0.ffn_up.weight", ff, width)
 	matrix("blk.0.ffn_down.weight", width, ff)
+	if few {
+		var ids []int64
+		for id := int64(1); id < int64(vocab); id += 3 {
+			ids = append(ids, id)
+		}
+		matrix("output.weight", uint64(len(ids)), width)
+		tensors = append(tensors, gguf.TensorSource{Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))}, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
+	}
 	var file bytes.Buffer
 	if err := gguf.Write(&file, kvs, tensors); err != nil {
 		t.Fatal(err)
@@ -66,8 +80,13 @@ func randomHead(t testing.TB, rt *engine.Runtime, target *engine.Model) *engine.
 // one of the head over all pairs, then token by token on the head's own states.
 func headRow(t *testing.T, target, head *engine.Model, text, branch []int32) []float32 {
 	t.Helper()
-	n := len(text)
-	states, err := session(t, target, 0).EvalSegment(context.Background(), engine.Segment{Tokens: text[:n-1], Hidden: engine.All, Layers: head.TargetLayers()})
+	n, layers := len(text), slices.Clone(head.TargetLayers())
+	for i, k := range layers { // of these architectures heads take the final norm's output for that of the last layer
+		if c := target.Config(); k == c.Layers && slices.Contains([]string{"qwen35", "qwen35moe", "gemma4"}, c.Architecture) {
+			layers[i] = engine.FinalNorm
+		}
+	}
+	states, err := session(t, target, 0).EvalSegment(context.Background(), engine.Segment{Tokens: text[:n-1], Hidden: engine.All, Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}
