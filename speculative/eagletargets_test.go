@@ -31,7 +31,7 @@ func TestEagleTargets(t *testing.T) {
 			defer target.Close()
 			last := int32(target.Config().Layers)
 			// In every second one the state after the last layer, and a head that knows some of the tokens.
-			head := randomHeadOf(t, rt, target, []int32{1, 0, last - int32(i%2)}, i%2 == 0)
+			head := randomHeadOf(t, rt, target, []int32{1, 0, last - int32((i+1)%2)}, i%2 == 0)
 			defer head.Close()
 			if !testing.Short() || i == 3 || i == 5 {
 				testHeadStates(t, target, head)
