@@ -23,10 +23,12 @@ var planPrompts = []string{
 
 var planCommand = command{
 	name:  "plan",
-	does:  "predict the speedup that a draft model gives",
-	usage: "-m TARGET -md DRAFT [-p TEXT | -f FILE | --prompts FILE] [flags]",
-	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take, and how often the two agree on your prompts. From that it predicts the speedup of each draft length: by the formula of Leviathan et al., which takes acceptances to be independent, and over the measured texts, where they come in clusters. It advises whether to use the draft model.`,
-	new:   func() job { return newPlanning() },
+	does:  "predict the speedup that a draft model or a draft head gives",
+	usage: "-m TARGET [-md DRAFT] [-p TEXT | -f FILE | --prompts FILE] [flags]",
+	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take, and how often the two agree on your prompts. From that it predicts the speedup of each draft length: by the formula of Leviathan et al., which takes acceptances to be independent, and over the measured texts, where they come in clusters. It advises whether to use the draft model.
+
+-md may be a draft head; without -md, a model that has an MTP block in its file is tried with that.`,
+	new: func() job { return newPlanning() },
 }
 
 // planning is the command's options.
@@ -65,9 +67,6 @@ func (x *planning) flags() []flag {
 }
 
 func (x *planning) check() error {
-	if x.model != "" && x.draft == "" {
-		return usagef("a pair needs a draft model: -md FILE")
-	}
 	if (x.text.given || x.text.file != "") && x.prompts != "" {
 		return usagef("--prompts excludes -p and -f")
 	}
@@ -101,7 +100,15 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	if c.KV, err = x.cache.kvType(); err != nil {
 		return err
 	}
-	if c.Draft, err = x.open(ctx, p, rt, x.draft, "draft", testdata.Draft()); err != nil {
+	switch {
+	case x.model == "" || x.draft != "":
+		c.Draft, err = x.openDraft(ctx, p, rt, c.Target, x.draft, "draft", testdata.Draft())
+	case c.Target.HasMTP():
+		c.Draft, err = x.openMTP(ctx, p, rt, c.Target)
+	default:
+		err = usagef("a pair needs a draft model or head: -md FILE")
+	}
+	if err != nil {
 		return err
 	}
 	tok := c.Target.Tokenizer()
@@ -157,12 +164,16 @@ var planAcceptances = []float64{0.5, 0.6, 0.7, 0.8, 0.9}
 
 func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 	const ms = 1e3
+	draft := "draft model"
+	if r.Head {
+		draft = "draft head"
+	}
 	size := func(m *engine.Model) string {
 		return fmt.Sprintf("%.3g M weights, %.3g MB", float64(m.Parameters())/1e6, float64(m.Bytes())/1e6)
 	}
 	for _, line := range [][2]string{
 		{"target", fmt.Sprintf("%s, %.2f ms per token", size(c.Target), ms*r.Plain)},
-		{"draft model", fmt.Sprintf("%s, %.2f ms per token, %.1f times smaller", size(c.Draft), ms*r.Step, r.SizeRatio)},
+		{draft, fmt.Sprintf("%s, %.2f ms per token, %.1f times smaller", size(c.Draft), ms*r.Step, r.SizeRatio)},
 		{"acceptance", fmt.Sprintf("%.2f over %d tokens, each after the target's own text", r.Acceptance, r.Tokens)},
 	} {
 		io.WriteString(w, terminal.Columns(line[0], line[1], 14, width))

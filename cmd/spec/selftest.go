@@ -24,7 +24,7 @@ var selftestCommand = command{
 
   one answer     the logits depend on the sequence alone, bit for bit: not on how it is split into passes, the number of threads, or the set of kernels
   confirmation   a generated sequence, computed again in one pass, gives the same tokens
-  same text      every drafter and schedule gives the text of plain decoding, greedy and sampled
+  same text      every drafter and schedule, those of a draft head among them, gives the text of plain decoding, greedy and sampled
   distribution   every verifier keeps the model's distribution, by a chi-squared test with its p-value
 
 The exit code is 1 if a check fails. Without -m the embedded pair is tested.`,
@@ -81,10 +81,22 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 		return m, nil
 	}
 	if x.draft != "" || x.model == "" {
-		c.Draft = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
-			return x.open(ctx, p, rt, x.draft, "draft", testdata.Draft())
+		c.Draft = func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error) {
+			return x.openDraft(ctx, p, rt, target, x.draft, "draft", testdata.Draft())
 		}
 	}
+	if x.draft == "" {
+		c.Head = func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error) {
+			switch {
+			case x.model == "":
+				return x.openDraft(ctx, p, rt, target, "", "head", testdata.Head())
+			case target.HasMTP():
+				return x.openMTP(ctx, p, rt, target)
+			}
+			return nil, nil
+		}
+	}
+	c.HeadDrafters = headDrafters
 	c.ModelDrafters, c.TextDrafters, c.Verifiers = modelDrafters, map[string]func() speculative.Drafter{}, verifiers
 	for name, drafter := range textDrafters {
 		if name != "none" {

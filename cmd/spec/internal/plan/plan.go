@@ -47,6 +47,7 @@ type Prediction struct {
 	BestGain   float64  `json:"best_speedup"`
 	Advice     string   `json:"advice"`
 	Warning    string   `json:"warning,omitempty"`
+	Head       bool     `json:"draft_head"` // the draft model is a draft head
 	Seconds    float64  `json:"total_seconds"`
 }
 
@@ -83,16 +84,49 @@ func (c *cycle) Stop(*speculative.Draft) bool { return false }
 func (c *cycle) NeedsConfidence() bool        { return false }
 func (c *cycle) Observe(*speculative.Round)   {}
 
-// sample is one text and what the draft model predicted for each of its tokens.
+// sample is one text and what was drafted for its tokens.
 type sample struct {
 	agrees     []bool    // the draft model chose the same token
 	confidence []float32 // in its choice
+
+	// Of a draft head, whose later tokens follow from its own states and not from the target's: the drafts from each token on, up to the
+	// first that is not the text's. Instead of the above.
+	chains [][]step
+}
+
+// step is a drafted token.
+type step struct {
+	agrees     bool
+	confidence float32
+}
+
+// tokens is the number of the text's tokens.
+func (s *sample) tokens() int {
+	if s.chains != nil {
+		return len(s.chains)
+	}
+	return len(s.agrees)
+}
+
+// at is the n-th token, from 0, of a draft that begins at token i. What a head drafts after a wrong token is wrong as well, with the same
+// confidence.
+func (s *sample) at(i, n int) step {
+	if s.chains == nil {
+		return step{s.agrees[i+n], s.confidence[i+n]}
+	}
+	chain := s.chains[i]
+	if len(chain) == 0 {
+		return step{}
+	}
+	x := chain[min(n, len(chain)-1)]
+	x.agrees = x.agrees && n < len(chain)
+	return x
 }
 
 // Run measures and predicts.
 func Run(ctx context.Context, c Config) (Prediction, error) {
 	begin := time.Now()
-	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Bytes()) / float64(c.Draft.Bytes())}
+	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Bytes()) / float64(c.Draft.Bytes()), Head: c.Draft.Head() != nil}
 	var draft, verify [Longest + 1][]float64
 	var samples []sample
 	over := func() bool { return time.Since(begin).Seconds() >= c.Seconds }
@@ -174,6 +208,10 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 		return s, nil
 	}
 	text = text[:min(len(text), draft.Context())]
+	if c.Draft.Head() != nil {
+		s.chains, err = c.chains(ctx, target, draft, text, len(prompt))
+		return s, err
+	}
 	if err := draft.Truncate(0); err != nil {
 		return s, err
 	}
@@ -249,6 +287,14 @@ func median(x []float64) float64 {
 func (p *Prediction) predict(c costs, samples []sample) {
 	agreed := 0
 	for _, s := range samples {
+		for _, chain := range s.chains {
+			p.Tokens += len(chain)
+			for _, x := range chain {
+				if x.agrees {
+					agreed++
+				}
+			}
+		}
 		p.Tokens += len(s.agrees)
 		for _, ok := range s.agrees {
 			if ok {
@@ -282,16 +328,16 @@ func (p *Prediction) predict(c costs, samples []sample) {
 func replay(c costs, samples []sample, k int, threshold float32) float64 {
 	spent, tokens := 0.0, 0
 	for _, s := range samples {
-		for i := 0; i < len(s.agrees); {
+		for i := 0; i < s.tokens(); {
 			n := 0
-			for n < k && i+n+1 < len(s.agrees) { // the target adds one to every draft
+			for n < k && i+n+1 < s.tokens() { // the target adds one to every draft
 				n++
-				if s.confidence[i+n-1] < threshold {
+				if s.at(i, n-1).confidence < threshold {
 					break
 				}
 			}
 			accepted := 0
-			for accepted < n && s.agrees[i+accepted] {
+			for accepted < n && s.at(i, accepted).agrees {
 				accepted++
 			}
 			spent += c.draft[n] + c.verify[n]
@@ -316,7 +362,7 @@ func (p *Prediction) advise() {
 	default:
 		p.Advice = "do not use it: no speedup is predicted on such texts (--schedule auto turns drafting off by itself)"
 	}
-	if p.SizeRatio < 10 {
+	if p.SizeRatio < 10 && !p.Head {
 		p.Warning = fmt.Sprintf("the draft model is only %.1f times smaller than the target; less than ten times is seldom faster", p.SizeRatio)
 	}
 }

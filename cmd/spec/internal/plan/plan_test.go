@@ -3,11 +3,13 @@ package plan
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -36,8 +38,69 @@ func TestReplay(t *testing.T) {
 	near(t, "drafts of two", replay(c, s, 2, 0), 4*10/(12+10.0))
 	near(t, "by confidence", replay(c, s, 2, 0.5), 4*10/(11+11+10.0))
 	near(t, "drafts of one", replay(c, s, 1, 0), 4*10/(11+11+10.0))
-	near(t, "nobody agrees", replay(c, []sample{{[]bool{false, false}, []float32{1, 1}}}, 1, 0), 2*10/(11+10.0))
+	near(t, "nobody agrees", replay(c, []sample{{agrees: []bool{false, false}, confidence: []float32{1, 1}}}, 1, 0), 2*10/(11+10.0))
 	near(t, "nothing", replay(c, nil, 1, 0), 1)
+	// A head's draft from the first token has two right, one from the second none. After a wrong token nothing is right.
+	yes, no := step{true, 0.9}, step{false, 0.4}
+	heads := []sample{{chains: [][]step{{yes, yes, no}, {no}, {yes, no}, {no}, {yes}}}}
+	near(t, "a head's drafts of two", replay(c, heads, 2, 0), 5*10/(12+11+10.0))
+	near(t, "a head's drafts by confidence", replay(c, heads, 2, 0.5), 5*10/(12+11+10.0))
+	near(t, "a head's drafts of one", replay(c, heads, 1, 0), 5*10/(11+11+10.0))
+	near(t, "unknown", replay(c, []sample{{chains: [][]step{nil, nil}}}, 1, 0), 2*10/(11+10.0))
+}
+
+// The rounds that are predicted of a text with a draft head are those that decoding it takes.
+func TestHead(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target := open(t, rt, true)
+	head, err := engine.New(context.Background(), rt, testdata.Head(), testdata.Head().Size(), engine.Options{Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := target.Tokenizer().Encode("func main() {\n", bpe.EncodeOptions{AddSpecial: true})
+	ctx := context.Background()
+	const tokens = 60
+	for _, sampling := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 2}} {
+		c := Config{Target: target, Draft: head, Prompts: [][]int32{prompt}, Tokens: tokens, Sampling: sampling, Seconds: 0.2}
+		for _, k := range []int{1, 4} {
+			s, err := target.NewSession(engine.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := head.NewSession(engine.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := slices.Clone(prompt)
+			d := speculative.New(s, speculative.Model(h), speculative.Options{Schedule: speculative.Constant(speculative.ConstantOptions{Length: k}), MaxTokens: tokens})
+			for token, err := range d.Generate(ctx, prompt, sampling) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = append(text, token.ID)
+			}
+			chains, err := c.chains(ctx, s, h, text, len(prompt))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var one costs // every pass costs one, and drafts nothing
+			for i := range one.verify {
+				one.verify[i] = 1
+			}
+			near(t, "tokens per pass", replay(one, []sample{{chains: chains}}, k, 0), float64(tokens)/float64(d.Stats().TargetPasses))
+			if st := d.Stats(); st.Accepted < tokens/4 {
+				t.Errorf("%d tokens accepted: this shows little", st.Accepted)
+			}
+		}
+		p, err := Run(ctx, c)
+		if err != nil || p.Acceptance < 0.4 || p.Acceptance > 0.95 || !p.Head || p.Warning != "" || p.Tokens < 16 || len(p.Lengths) != Longest {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
 }
 
 func TestCosts(t *testing.T) {

@@ -63,6 +63,16 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 		draft := newMemo(ds, t.prompts[len(t.prompts)-1], ids)
 		drafters["other prompt"] = func() speculative.Drafter { return speculative.Model(draft) }
 	}
+	if t.head != nil && slices.Max(prompt) < int32(t.head.Config().Vocab) && slices.Max(ids) < int32(t.head.Config().Vocab) {
+		h, err := newHeadMemo(t.target, t.head)
+		if err != nil {
+			return err
+		}
+		defer h.close()
+		draft := newMemo(nil, prompt, ids)
+		draft.after = h.after
+		drafters["head"] = func() speculative.Drafter { return speculative.Model(draft) }
+	}
 	plans := map[string]func() speculative.Schedule{
 		"": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 3}) },
 		", min. confidence": func() speculative.Schedule {

@@ -104,10 +104,10 @@ func (t *test) plain(ctx context.Context, sampling func(int) engine.Sampling) (t
 	return texts, nil
 }
 
-// verifiers checks every verifier that promises the same text, with the draft model if there is one.
+// verifiers checks every verifier that promises the same text, with the draft model if there is one, or the draft head.
 func (t *test) verifiers(ctx context.Context, prefix string, plain [][]int32, sampling func(int) engine.Sampling, promises func(speculative.Verifier) bool) error {
 	drafters := t.drafters()
-	d := drafters[max(0, slices.IndexFunc(drafters, func(d drafter) bool { return d.name == "model" }))]
+	d := drafters[max(0, slices.IndexFunc(drafters, func(d drafter) bool { return d.name == "model" || d.name == "head, model" }))]
 	for _, name := range slices.Sorted(maps.Keys(t.Verifiers)) {
 		if v := t.Verifiers[name](); !promises(v) || v.Start(speculative.Setup{Sampling: sampling(0), Vocab: t.target.Config().Vocab}) != nil {
 			continue // greedy refuses a temperature

@@ -19,9 +19,12 @@ import (
 type Config struct {
 	Runtime func(simd string, threads int) (*engine.Runtime, error)
 	Target  func(context.Context, *engine.Runtime) (*engine.Model, error)
-	Draft   func(context.Context, *engine.Runtime) (*engine.Model, error) // nil: there is none
 
-	ModelDrafters map[string]func(speculative.Sequence) speculative.Drafter
+	// Draft opens the draft model of a target, or a draft head for it; Head a draft head beside that one. nil: there is none.
+	Draft, Head func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error)
+
+	ModelDrafters map[string]func(speculative.Sequence) speculative.Drafter // of draft models and heads
+	HeadDrafters  map[string]func(speculative.Sequence) speculative.Drafter // of heads only
 	TextDrafters  map[string]func() speculative.Drafter
 	Schedules     map[string]func() speculative.Schedule
 	Verifiers     map[string]func() speculative.Verifier
@@ -75,10 +78,10 @@ var builtIn = []string{
 // test is the state of a run.
 type test struct {
 	Config
-	target, draft *engine.Model
-	rt            *engine.Runtime
-	prompts       [][]int32
-	result        Result
+	target, draft, head *engine.Model
+	rt                  *engine.Runtime
+	prompts             [][]int32
+	result              Result
 }
 
 // kernels are all names of kernel sets; those that the machine lacks are skipped.
@@ -107,13 +110,23 @@ func (t *test) run(ctx context.Context) error {
 		if err := t.read(); err != nil {
 			return err
 		}
-		if t.Draft != nil {
-			draft, err := t.Draft(ctx, t.rt)
+		for _, open := range []func(context.Context, *engine.Runtime, *engine.Model) (*engine.Model, error){t.Draft, t.Head} {
+			if open == nil {
+				continue
+			}
+			draft, err := open(ctx, t.rt, t.target)
 			if err != nil {
 				return err
 			}
+			if draft == nil {
+				continue
+			}
 			defer draft.Close()
-			t.draft = draft
+			if draft.Head() != nil {
+				t.head = draft
+			} else {
+				t.draft = draft
+			}
 		}
 		var err error
 		if best, err = t.refer(ctx); err != nil {
@@ -124,7 +137,7 @@ func (t *test) run(ctx context.Context) error {
 				return err
 			}
 		}
-		t.draft = nil
+		t.draft, t.head = nil, nil
 		return nil
 	})
 	if err != nil {
@@ -224,17 +237,23 @@ func (t *test) drafters() (list []drafter) {
 			return t.TextDrafters[name](), nothing, nil
 		}})
 	}
-	if t.draft == nil {
-		return list
+	of := func(m *engine.Model, prefix string, all map[string]func(speculative.Sequence) speculative.Drafter) {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			list = append(list, drafter{prefix + name, func([]int32) (speculative.Drafter, func(), error) {
+				s, err := m.NewSession(engine.SessionOptions{})
+				if err != nil {
+					return nil, nil, err
+				}
+				return all[name](s), s.Close, nil
+			}})
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.ModelDrafters)) {
-		list = append(list, drafter{name, func([]int32) (speculative.Drafter, func(), error) {
-			s, err := t.draft.NewSession(engine.SessionOptions{})
-			if err != nil {
-				return nil, nil, err
-			}
-			return t.ModelDrafters[name](s), s.Close, nil
-		}})
+	if t.draft != nil {
+		of(t.draft, "", t.ModelDrafters)
+	}
+	if t.head != nil {
+		of(t.head, "head, ", t.ModelDrafters)
+		of(t.head, "", t.HeadDrafters)
 	}
 	return list
 }

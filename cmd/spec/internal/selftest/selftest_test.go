@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -61,7 +62,7 @@ func config(t *testing.T) Config {
 		Target: func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
 			return engine.New(ctx, rt, testdata.Target(), testdata.Target().Size(), engine.Options{Name: "target"})
 		},
-		Draft: func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
+		Draft: func(ctx context.Context, rt *engine.Runtime, _ *engine.Model) (*engine.Model, error) {
 			return engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
 		},
 		ModelDrafters: map[string]func(speculative.Sequence) speculative.Drafter{"model": speculative.Model},
@@ -98,6 +99,50 @@ func TestEverythingHolds(t *testing.T) {
 		}
 		if r.Failed != 0 || seen[oneAnswer] < 9 || seen[confirmation] != 1 || seen[sameText] < 6 || seen[distribution] < 7 {
 			t.Errorf("%s: %v, %d failed", name, seen, r.Failed)
+		}
+	}
+}
+
+// A draft head's drafts are checked for the same text and for the distribution, beside the draft model's and without one.
+func TestHeadHolds(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		if alone && testing.Short() {
+			continue
+		}
+		c := config(t)
+		c.Tokens, c.Verifiers = 12, map[string]func() speculative.Verifier{"rejection": speculative.Rejection, "match": speculative.Match}
+		open := func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error) {
+			return engine.New(ctx, rt, testdata.Head(), testdata.Head().Size(), engine.Options{Name: "head", Target: target})
+		}
+		if c.Head = open; alone { // as -md gives it
+			c.Draft, c.Head = open, nil
+		}
+		c.HeadDrafters = map[string]func(speculative.Sequence) speculative.Drafter{"eagle": func(s speculative.Sequence) speculative.Drafter {
+			return speculative.Eagle(s, speculative.EagleOptions{})
+		}}
+		r, err := Run(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted := map[string]float64{}
+		for _, x := range r.Checks {
+			if !x.Passed {
+				t.Errorf("%s, %s: %s", x.Promise, x.What, x.Detail)
+			}
+			var n, of int
+			if at := strings.LastIndex(x.Detail, ", "); at >= 0 {
+				fmt.Sscanf(x.Detail[at:], ", %d of %d drafted accepted", &n, &of)
+			}
+			accepted[x.What] = float64(n) / float64(max(1, of))
+		}
+		for _, what := range []string{"greedy, eagle", "greedy, head, model", "sampled, eagle", "rejection, head", "match, head"} {
+			if accepted[what] < 0.25 {
+				t.Errorf("%s: %.2f of what was drafted is accepted", what, accepted[what])
+			}
+			t.Logf("%s: %.2f", what, accepted[what])
+		}
+		if !alone && accepted["rejection, head"] < accepted["rejection, model"] {
+			t.Errorf("rejection accepts %.2f of the head's tokens, %.2f of the draft model's", accepted["rejection, head"], accepted["rejection, model"])
 		}
 	}
 }
