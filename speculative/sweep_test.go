@@ -181,6 +181,7 @@ type simulation struct {
 	vocab  int
 
 	sampling engine.Sampling // of the drafters
+	target   *replayed       // of the run
 	keep     func() Drafter  // makes a drafter for all texts, or for each text if it begins anew
 }
 
@@ -203,6 +204,7 @@ func (s *simulation) runFrom(t *testing.T, begin time.Duration, drafter func(tex
 	t.Helper()
 	s.clock = begin
 	target := &replayed{vocab: s.vocab, spend: func(n int) { s.spend(s.curve.at(n, s.clock)) }}
+	s.target = target
 	var d *Decoder
 	var plan Schedule
 	var kept Drafter

@@ -24,7 +24,7 @@ var synthCommand = command{
 	about: `Writes a GGUF file. WHAT is one of
 
   ` + strings.Join(enlargements(), ", ") + `
-      an embedded model enlarged to about that many parameters, in Q8_0: it computes what the embedded one computes, at the cost of its size, so a pair of them has the acceptance rate of the embedded pair
+      an embedded model enlarged to about that many parameters, in Q8_0: it computes what the embedded one computes, at the cost of its size, so a pair of them has the acceptance rate of the embedded pair; ` + largeHead + ` is the draft head for ` + synth.LargeTarget.Name + `
   ` + strings.Join(synth.Shapes(), ", ") + `
       random weights in the shape of that model, in TYPE, without a tokenizer
 
@@ -38,8 +38,11 @@ func enlargements() []string {
 	for _, s := range synth.LargeDrafts {
 		names = append(names, s.Name)
 	}
-	return names
+	return append(names, largeHead)
 }
+
+// largeHead is the embedded head, enlarged for the enlarged target.
+const largeHead = "head-1b"
 
 // synthesis is the options of synth.
 type synthesis struct {
@@ -99,7 +102,11 @@ func (s *synthesis) make() (*synth.File, error) {
 		return synth.Random(shape, s.typ)
 	}
 	file, shape := testdata.Target(), synth.LargeTarget
-	if i > 0 {
+	switch {
+	case s.what == largeHead:
+		file = testdata.Head()
+		shape.Layers, shape.Name = 1, largeHead
+	case i > 0:
 		file, shape = testdata.Draft(), synth.LargeDrafts[i-1]
 	}
 	small, err := gguf.Open(file, file.Size(), "the embedded model")
