@@ -60,7 +60,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 		files = []string{"", embeddedHead}
 	}
 	team := &team{context: size, kv: kv, target: session}
-	if slices.Contains(c.matrix.Drafters, mtp) {
+	if slices.Contains(c.matrix.Drafters, mtp) && (target.HasMTP() || len(c.drafts) == 0) {
 		head, err := c.openMTP(ctx, p, rt, target)
 		if err != nil {
 			return nil, "", err
@@ -89,9 +89,12 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 			return nil, "", err
 		}
 		c.sequences = append(c.sequences, s)
-		if draft.TargetLayers() != nil {
+		switch head := draft.Head(); {
+		case head != nil && head.FirstToken:
+			team.mtp = s
+		case head != nil:
 			team.heads = append(team.heads, s)
-		} else {
+		default:
 			team.drafts = append(team.drafts, s)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,9 +128,9 @@ func (s *speculation) check(model string, temperature float32) error {
 	switch {
 	case s.verify == "greedy" && temperature > 0:
 		return usagef("--verify greedy needs --temp 0: at another temperature it would change the distribution")
-	case (modelDrafters[s.drafter] != nil || headDrafters[s.drafter] != nil || foreignDrafters[s.drafter] != nil) && len(s.drafts) == 0 && model != "":
+	case (modelDrafters[s.drafter] != nil && !takesMTP(s.drafter) || headDrafters[s.drafter] != nil || foreignDrafters[s.drafter] != nil) && len(s.drafts) == 0 && model != "":
 		return usagef("--drafter %s needs a draft model: -md FILE", s.drafter)
-	case (textDrafters[s.drafter] != nil || s.drafter == earlyExit || s.drafter == mtp) && len(s.drafts) > 0:
+	case (textDrafters[s.drafter] != nil || s.drafter == earlyExit) && len(s.drafts) > 0:
 		return usagef("--drafter %s does not use the draft model of -md", s.drafter)
 	case s.exitLayer > 0 && s.drafter != earlyExit:
 		return usagef("--exit-layer needs --drafter early-exit")
@@ -138,6 +139,9 @@ func (s *speculation) check(model string, temperature float32) error {
 	}
 	return nil
 }
+
+// takesMTP reports whether a drafter of draft models takes the MTP block in the model's own file where there is no -md.
+func takesMTP(drafter string) bool { return drafter == "tree" || drafter == "splice" }
 
 // newSchedule makes the schedule asked for. The embedded target is so small that auto would soon stop
 // drafting; the pair is there to show drafting at work.
@@ -181,12 +185,14 @@ func (g *generate) drafterName() string {
 // newDrafter makes the drafter that the flags ask for; nil is plain decoding.
 func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (speculative.Drafter, error) {
 	name := g.drafterName()
-	if g.drafter == "" && len(g.drafts) == 0 && g.model != "" && !g.noCache && target.Model().HasMTP() {
+	if own := len(g.drafts) == 0 && g.model != ""; own && (g.drafter == "" && !g.noCache || takesMTP(g.drafter)) && target.Model().HasMTP() {
 		kv, err := g.cache.kvType()
 		if err != nil {
 			return nil, err
 		}
-		return g.newMTP(ctx, p, rt, target, kv, true)
+		return g.newMTP(ctx, p, rt, target, kv, modelDrafters[cmp.Or(g.drafter, "tree")])
+	} else if own && takesMTP(g.drafter) {
+		return nil, usagef("--drafter %s needs a draft model: -md FILE", g.drafter)
 	}
 	if drafter := textDrafters[name]; drafter != nil {
 		return drafter(), nil
@@ -201,8 +207,8 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 		}
 		return speculative.EarlyExit(target.Model(), engine.SessionOptions{Context: target.Context(), KV: kv, NoCache: g.noCache, Layers: g.exitLayer})
 	}
-	if name == mtp {
-		return g.newMTP(ctx, p, rt, target, kv, false)
+	if name == mtp && len(g.drafts) == 0 {
+		return g.newMTP(ctx, p, rt, target, kv, speculative.Model)
 	}
 	files := g.drafts
 	if len(files) == 0 {
@@ -225,10 +231,10 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 	return all[0], nil
 }
 
-// newMTP makes the drafter of the model's own MTP block: a chain, or a tree of its candidates and a lookup's.
-func (g *generate) newMTP(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, kv string, tree bool) (speculative.Drafter, error) {
+// newMTP makes a drafter of the model's own MTP block.
+func (g *generate) newMTP(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, kv string, drafter func(speculative.Sequence) speculative.Drafter) (speculative.Drafter, error) {
 	if g.noCache {
-		return nil, errors.New("--drafter mtp needs a cache: not with --no-kv-cache")
+		return nil, errors.New("an MTP block needs its cache: not with --no-kv-cache")
 	}
 	head, err := g.openMTP(ctx, p, rt, target.Model())
 	if err != nil {
@@ -238,10 +244,7 @@ func (g *generate) newMTP(ctx context.Context, p *program, rt *engine.Runtime, t
 	if err != nil {
 		return nil, err
 	}
-	if tree {
-		return speculative.Tree(session, speculative.TreeOptions{}), nil
-	}
-	return speculative.MTP(session, speculative.EagleOptions{}), nil
+	return drafter(session), nil
 }
 
 // newModelDrafter makes the named drafter of one draft model.
@@ -254,7 +257,11 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 	if err != nil {
 		return nil, err
 	}
-	switch isHead := draft.TargetLayers() != nil; {
+	switch isHead, isMTP := draft.Head() != nil, draft.Head() != nil && draft.Head().FirstToken; {
+	case name == mtp && !isMTP:
+		return nil, fmt.Errorf("%s: no MTP block by itself, which --drafter mtp takes", shown)
+	case headDrafters[name] != nil && isMTP:
+		return nil, fmt.Errorf("%s: an MTP block, which --drafter mtp takes, not %s", shown, name)
 	case headDrafters[name] != nil && !isHead:
 		return nil, fmt.Errorf("%s: not a draft head, which --drafter %s needs", shown, name)
 	case foreignDrafters[name] != nil && isHead:
@@ -285,6 +292,9 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 	session, err := draft.NewSession(o)
 	if err != nil {
 		return nil, err
+	}
+	if name == mtp {
+		return speculative.MTP(session, speculative.EagleOptions{}), nil
 	}
 	if make := headDrafters[name]; make != nil {
 		return make(session), nil
