@@ -163,6 +163,9 @@ type Head struct {
 	masked     bool // logits may be -Inf
 }
 
+// TargetStates is the number of numbers of the target's states that go in with a token.
+func (h *Head) TargetStates() int { return h.targetSize }
+
 // Head is how the model is fed if it is a draft head; nil if it is not.
 func (m *Model) Head() *Head {
 	if m == nil {

@@ -24,7 +24,7 @@ var benchCommand = command{
 	name:  "bench",
 	does:  "tokens per second on this machine, beside what its memory allows",
 	usage: "[-m FILE | --shape NAME --type TYPE [--layers N]] [-p N,N] [-n N] [-t N] [-r N] [--quick] [-o FORMAT]",
-	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, and batches of sequences. Times are medians; prompts are random tokens; batches are sampled at temperature 0.8.
+	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, batches of sequences, and with -md the steps of a draft model or head. Times are medians; prompts are random tokens; batches are sampled at temperature 0.8.
 
 "of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they are packed (an embedding only where it serves as the output matrix; of experts those of one token), and the keys and values of earlier positions. "vs decode" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by the tokens per second.
 
@@ -50,6 +50,7 @@ type benchmark struct {
 	quick, json bool
 	format      string
 	profile     string
+	draft       string
 	memory      int // bytes to measure the memory with
 }
 
@@ -68,6 +69,7 @@ func newBenchmark() *benchmark {
 
 func (b *benchmark) flags() []flag {
 	list := append(b.modelFlags.flags(),
+		fileFlag("-md, --model-draft, --spec-draft-model", &b.draft, "FILE", "a draft model or head, whose steps are measured too (default: the MTP block in the model's file, if it has one)"),
 		choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
 		valueFlag("--type", "TYPE", "how these weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "), func(v string) (err error) {
 			b.typ, err = choose(synth.Types(), v)
@@ -197,6 +199,16 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer m.Close()
+	switch {
+	case b.draft != "":
+		b.o.Draft, err = b.openDraft(ctx, p, rt, m, b.draft, "draft", nil)
+	case b.model != "" && m.HasMTP():
+		b.o.Draft, err = b.openMTP(ctx, p, rt, m)
+	}
+	if err != nil {
+		return err
+	}
+	defer b.o.Draft.Close()
 	if err := b.fit(m.Config()); err != nil {
 		return err
 	}

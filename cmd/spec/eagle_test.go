@@ -60,6 +60,26 @@ func TestEagle(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", name, code, errs)
 		}
 	}
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"draft head", []string{"plan", "-m", target, "-md", head, "--seconds", "0.1", "-n", "24", "-p", "func main"}},
+		{"draft  ", []string{"bench", "-m", target, "-md", head, "--quick", "-p", "0", "--verify", "2", "--batch", "0", "-d", "0", "-n", "4"}},
+		{"greedy, eagle-tree", []string{"selftest", "-m", target, "-md", head, "--quick", "-n", "6", "--draws", "100"}},
+	} {
+		if out := done(t, "", c.args...); !strings.Contains(out, c.says) {
+			t.Errorf("%s: no %q in\n%s", c.args, c.says, out)
+		}
+	}
+	requests, answers := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
+	line := `{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"func (b *Buffer) Read(","max_tokens":30,"temperature":0,"speculation":{"drafter":"eagle","schedule":"constant"}}}`
+	if err := os.WriteFile(requests, []byte(line), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out := done(t, "", "batch", "-m", target, "-md", head, "-i", requests, "-o", answers); !strings.Contains(out, "tokens drafted") {
+		t.Errorf("batch drafts nothing:\n%s", out)
+	}
 	out := done(t, "", "compare", "--drafter", "model,eagle,eagle-tree", "--schedule", "constant", "--draft-max", "5", "-n", "16", "--max-prompts", "1", "-r", "1", "--warmup", "0")
 	for _, name := range []string{"eagle", "eagle-tree"} {
 		if !strings.Contains(out, name) {

@@ -29,6 +29,8 @@ type Options struct {
 	// because on a shared machine it changes from second to second. nil leaves it out.
 	Memory func() (float64, error)
 
+	Draft *engine.Model // the draft model or head whose steps are measured too; nil: none
+
 	Weights int64  // bytes of weights that a pass reads; of an encoder-decoder model, one of the decoder
 	Encoder int64  // that an encoder reads for its input; 0 without one
 	KV      string // storage of the cache, as in engine.SessionOptions
@@ -36,7 +38,7 @@ type Options struct {
 
 // Row is one measurement.
 type Row struct {
-	Kind    string `json:"kind"`     // prefill, encode (of an encoder-decoder model, instead of prefill), decode, verify or batch
+	Kind    string `json:"kind"`     // prefill, encode (of an encoder-decoder model, instead of prefill), decode, verify, draft or batch
 	Tokens  int    `json:"n_tokens"` // in a pass: of the prompt or the encoder's input, 1, those verified, or one of each sequence
 	Context int    `json:"context"`  // tokens before them
 	Repeats int    `json:"repeats"`  // passes timed
@@ -48,7 +50,7 @@ type Row struct {
 	// BandwidthFraction is Bytes / PassSeconds over the memory's bandwidth.
 	BandwidthFraction float64 `json:"bandwidth_fraction"`
 
-	// RatioToDecode compares with decoding at an empty context: for decode and verify the time of a pass over that of a
+	// RatioToDecode compares with decoding at an empty context: for decode, draft and verify the time of a pass over that of a
 	// decoding pass (the cost of verification), for prefill and batch the tokens per second over those of decoding.
 	RatioToDecode float64 `json:"ratio_to_decode"`
 
@@ -86,6 +88,11 @@ func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (row
 	if err := add(r.passes()); err != nil {
 		return rows, bandwidth, err
 	}
+	if o.Draft != nil {
+		if err := add(r.draft()); err != nil {
+			return rows, bandwidth, err
+		}
+	}
 	prompts := r.prefill
 	if m.Encodes() {
 		prompts = r.encode
@@ -111,7 +118,7 @@ func (r *runner) finish(row *Row, bandwidth float64) {
 	}
 	switch {
 	case r.decode == 0:
-	case row.Kind == "decode" || row.Kind == "verify":
+	case row.Kind == "decode" || row.Kind == "verify" || row.Kind == "draft":
 		row.RatioToDecode = row.PassSeconds / r.decode
 	default:
 		row.RatioToDecode = row.TokensPerSecond * r.decode

@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/specgo/spec/engine"
+)
+
+// draft measures the steps of the draft model, or of the draft head: passes of one token with logits, in chains. A head is fed random hidden
+// states, the first time as if they were the target's.
+func (r *runner) draft() ([]Row, error) {
+	m := r.o.Draft
+	n := max(1, min(r.o.Decode, m.Config().Context-1))
+	s, err := m.NewSession(engine.SessionOptions{KV: r.o.KV})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	random := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.rng.NormFloat64())
+		}
+		return x
+	}
+	var seconds []float64
+	spent := 0.0
+	for repeat := range r.o.Repeats {
+		if err := s.Truncate(0); err != nil {
+			return nil, err
+		}
+		for i := range n + 1 {
+			g := engine.Segment{Tokens: []int32{r.rng.Int32N(int32(m.Config().Vocab))}, Logits: engine.Last}
+			if h := m.Head(); h != nil {
+				g.Hidden, g.Layers = engine.Last, []int{h.Output}
+				g.States = random(m.Config().HiddenSize)
+				if g.FromTarget = i == 0; g.FromTarget {
+					g.States = random(h.TargetStates())
+				}
+			}
+			took, err := timed(func() error {
+				_, err := s.EvalSegment(r.ctx, g)
+				return err
+			})
+			if err != nil {
+				return nil, fmt.Errorf("drafting: %w", err)
+			}
+			if i > 0 { // the first one meets cold memory
+				seconds = append(seconds, took)
+			}
+			spent += took
+		}
+		if repeat > 0 && r.o.Budget > 0 && spent > r.o.Budget.Seconds() {
+			break
+		}
+	}
+	row := r.summary("draft", 1, 0, 0, seconds)
+	row.Bytes = 0 // a head reads weights of its target too
+	return []Row{row}, nil
+}
