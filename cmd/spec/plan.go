@@ -11,6 +11,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/plan"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -67,6 +68,9 @@ func (x *planning) flags() []flag {
 }
 
 func (x *planning) check() error {
+	if x.model != "" && x.draft == "" && !hasMTP(x.model) {
+		return usagef("a pair needs a draft model or head: -md FILE")
+	}
 	if (x.text.given || x.text.file != "") && x.prompts != "" {
 		return usagef("--prompts excludes -p and -f")
 	}
@@ -103,10 +107,8 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	switch {
 	case x.model == "" || x.draft != "":
 		c.Draft, err = x.openDraft(ctx, p, rt, c.Target, x.draft, "draft", testdata.Draft())
-	case c.Target.HasMTP():
-		c.Draft, err = x.openMTP(ctx, p, rt, c.Target)
 	default:
-		err = usagef("a pair needs a draft model or head: -md FILE")
+		c.Draft, err = x.openMTP(ctx, p, rt, c.Target)
 	}
 	if err != nil {
 		return err
@@ -141,6 +143,18 @@ func (x *planning) run(ctx context.Context, p *program) error {
 		return printJSON(p.stdout, r)
 	}
 	return printPlan(p.stdout, c, r, terminal.Width(p.stdout))
+}
+
+// hasMTP reports whether a model's file says that it has an MTP block.
+func hasMTP(path string) bool {
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	arch, _ := f.String("general.architecture")
+	n, err := f.Uint32(arch + ".nextn_predict_layers")
+	return err == nil && n > 0
 }
 
 // texts are the prompts, wherever they come from.
