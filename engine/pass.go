@@ -121,6 +121,11 @@ func (p *pass) end() {
 	clear(p.hidden)
 	clear(p.fed)
 	clear(p.products)
+	for i := range p.scans { // of a round that a panic ended
+		p.scans[i].r.at = -1
+	}
+	clear(p.scans)
+	p.scans = p.scans[:0]
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
 	p.hidden, p.fed = p.hidden[:0], p.fed[:0]
 	p.results, p.projected, p.part, p.crossed = nil, nil, nil, p.crossed[:0]

@@ -52,12 +52,13 @@ type Scheduler struct {
 	taken []*SharedSession
 	order []*SharedSession
 	cost  passCost
+	steps passSteps
 
 	panics   atomic.Int64
 	used     atomic.Int64 // bytes of pages
 	planned  int64        // that the next pass will allocate
 	prefixes []*prefix    // the one used last comes last
-	empty    int64        // bytes of the first page of a session
+	empty    int64        // bytes of a session with one token
 
 	stats   SchedulerStats
 	prepare func(Batch) time.Duration // tests: called before each pass; what it takes longer for that
@@ -74,7 +75,7 @@ type SchedulerOptions struct {
 	Delay float64
 
 	Sessions int   // most sessions at a time; further ones wait in NewSession. 0: any number
-	KVBytes  int64 // most memory for keys and values of all sessions and kept prefixes; 0: any amount
+	KVBytes  int64 // most memory for keys, values and recurrent state of all sessions and kept prefixes; 0: any amount
 
 	// Prefixes is how many sequences are kept when their session is closed, for sessions that begin alike; the ones that were
 	// used longest ago are dropped first, also for memory. 0 is defaultPrefixes with KVBytes and none without; a negative
@@ -111,7 +112,7 @@ type SchedulerStats struct {
 	Waiting  int   // NewSession calls that wait
 	Queued   int   // sessions that have submitted and wait for their result
 	Prefixes int   // sequences that are kept
-	KVBytes  int64 // memory of keys and values
+	KVBytes  int64 // memory of keys, values and recurrent state
 	KVBudget int64 // SchedulerOptions.KVBytes
 }
 
@@ -126,6 +127,7 @@ func NewScheduler(m *Model, o SchedulerOptions) *Scheduler {
 	c := &Scheduler{m: m, o: o}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
+	c.steps.build, c.steps.settle = c.build, c.settle
 	c.timer = time.AfterFunc(time.Hour, c.bound)
 	c.timer.Stop()
 	return c
@@ -149,9 +151,6 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*SharedSe
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.empty == 0 {
-		c.empty = s.session.need(1)
-	}
 	if len(c.waiting) > 0 || !c.room() {
 		a := &admission{ready: make(chan struct{})}
 		c.waiting = append(c.waiting, a)
@@ -163,7 +162,6 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*SharedSe
 		c.mu.Lock()
 		if !a.granted {
 			c.waiting = slices.DeleteFunc(c.waiting, func(w *admission) bool { return w == a })
-			s.session.Close()
 			c.admit()
 			if c.closed {
 				return nil, errSchedulerClosed
@@ -173,7 +171,6 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*SharedSe
 		c.held--
 	}
 	if c.closed {
-		s.session.Close()
 		return nil, errSchedulerClosed
 	}
 	c.serial++
@@ -194,20 +191,14 @@ func (c *Scheduler) newShared(o SessionOptions) (*SharedSession, error) {
 		return nil, err
 	}
 	s := &SharedSession{c: c, context: session.context, options: own, wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	if c.empty == 0 {
+		c.empty = session.Bytes() + session.need(1, 1)
+	}
+	c.mu.Unlock()
 	session.Close()
 	s.options.Context, s.options.Layers = 0, session.layers
-	if s.session, err = c.newEngineSession(s); err != nil {
-		return nil, err
-	}
 	return s, nil
-}
-
-func (c *Scheduler) newEngineSession(s *SharedSession) (*Session, error) {
-	session, err := c.m.NewSession(s.options)
-	if err == nil {
-		session.meter(&c.used)
-	}
-	return session, err
 }
 
 // Stats are the counts so far.

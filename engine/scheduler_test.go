@@ -101,7 +101,7 @@ func TestSchedulerIdentity(t *testing.T) {
 	var page int64
 	for i := range walks {
 		s := newSession(t, m, SessionOptions{})
-		page = s.need(1)
+		page = s.need(1, 1)
 		out, err := walk(s, shape.vocab, steps, uint64(i), once)
 		if err != nil {
 			t.Fatal(err)
@@ -316,7 +316,7 @@ func TestSchedulerRefused(t *testing.T) {
 // A sequence that does not fit in the budget by itself fails by name; others go on.
 func TestSchedulerBudgetTooSmall(t *testing.T) {
 	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	page := newSession(t, m, SessionOptions{}).need(1)
+	page := newSession(t, m, SessionOptions{}).need(1, 1)
 	c := NewScheduler(m, SchedulerOptions{KVBytes: page})
 	defer c.Close()
 	ctx := context.Background()

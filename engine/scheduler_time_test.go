@@ -249,7 +249,7 @@ func TestSchedulerSharesPrompts(t *testing.T) {
 // Budgets: when memory runs out the youngest sequence waits, and the oldest goes on as if it were alone.
 func TestSchedulerYoungestYields(t *testing.T) {
 	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	page := newSession(t, m, SessionOptions{}).need(1)
+	page := newSession(t, m, SessionOptions{}).need(1, 1)
 	inTime(t, SchedulerOptions{KVBytes: 5 * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
 		var wait sync.WaitGroup
 		var ended [3]time.Duration

@@ -8,23 +8,79 @@ import (
 
 // What the Scheduler knows of a session's memory.
 
-// meter counts the bytes of keys and values that the session allocates from now on in used.
+// meter counts in used the bytes of keys and values that the session allocates from now on, and those of its recurrent layers as of
+// the last count. Forks inherit it.
 func (s *Session) meter(used *atomic.Int64) {
 	for _, kv := range s.kv {
 		if kv != nil {
 			kv.Meter(used)
 		}
 	}
+	s.used = used
+	s.count()
 }
 
-// need is the number of bytes that a pass over n more tokens allocates at most.
-func (s *Session) need(n int) (bytes int64) {
+// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that forks share counts
+// for each of them.
+func (s *Session) count() {
+	if s.used == nil {
+		return
+	}
+	n := int64(0)
+	if s.rec != nil {
+		n = s.rec.bytes()
+	}
+	s.used.Add(n - s.counted)
+	s.counted = n
+}
+
+// need is the number of bytes that a pass over n more tokens allocates at most. back is the number of them in a tree, or at the end of a
+// chain, whose logits are wanted: those may be cut back.
+func (s *Session) need(n, back int) (bytes int64) {
+	known := s.Restorable(len(s.tokens))
 	for _, kv := range s.kv {
 		if kv != nil {
-			bytes += kv.Need(s.Restorable(len(s.tokens)), len(s.tokens)+n)
+			bytes += kv.Need(known, len(s.tokens)+n)
 		}
 	}
+	if s.rec != nil {
+		bytes += s.rec.need(known, len(s.tokens), len(s.tokens)+n, back)
+	}
 	return bytes
+}
+
+// need is the number of bytes that a pass adds at most to the states' memory: it steps from known tokens to start, and over the tokens
+// from there to end.
+func (r *recurrent) need(known, start, end, back int) int64 {
+	numbers := 0
+	if tokens := ceilPower(pointStep + max(pointStep, back)); tokens > r.capacity {
+		for _, l := range r.layers {
+			numbers += (tokens - r.capacity) * l.input
+		}
+	}
+	before, replay := 0, known
+	if i := r.last(known); i >= 0 {
+		before = r.points[i].at
+	}
+	if replay -= before; r.at >= before && r.at <= known {
+		replay = known - r.at
+	}
+	if end-before > pointStep || replay > replayMost { // a point for each round of the pass
+		parts := 1 + (end-start+passRows-2)/passRows
+		if start > known {
+			parts += 1 + (start-known+passRows-2)/passRows
+		}
+		numbers += max(0, parts-len(r.spare)) * r.size
+	}
+	return 4 * int64(numbers)
+}
+
+// forkBytes is the memory that a fork has of its own at most, before its first pass.
+func (s *Session) forkBytes() int64 {
+	if s.rec == nil {
+		return 0
+	}
+	return s.rec.bytes()
 }
 
 // leastShared is the number of tokens from which the state of another sequence is used. A copy of a page costs about as much.
@@ -75,6 +131,38 @@ func (c *Scheduler) admit() {
 		c.held++
 		close(a.ready)
 	}
+}
+
+// memory gives s the engine's session that it lacks, and makes sure of memory for n more tokens; see reserve.
+func (c *Scheduler) memory(s *SharedSession, n int) bool {
+	if s.session != nil {
+		return c.reserve(s, s.session.need(n, s.back(n)))
+	}
+	session, err := c.m.NewSession(s.options)
+	if err != nil {
+		s.complete(Result{}, err)
+		return false
+	}
+	fixed := session.Bytes()
+	if !c.reserve(s, fixed+session.need(n, s.back(n))) {
+		session.Close()
+		return false
+	}
+	session.meter(&c.used)
+	c.planned -= min(fixed, c.planned) // it is in use now
+	s.session = session
+	return true
+}
+
+// back is the number of the submission's next n tokens that may be cut back.
+func (s *SharedSession) back(n int) int {
+	switch {
+	case s.missing() > 0 || n < s.left():
+		return 0
+	case s.segment.Parents != nil:
+		return n
+	}
+	return min(s.rows, n, journalMost-pointStep)
 }
 
 // reserve makes sure of memory for s: it drops sequences that are kept, then has others give up theirs. It reports false if s
@@ -213,7 +301,7 @@ func (c *Scheduler) goOn(s *SharedSession) bool {
 			soon = max(soon, k)
 		}
 	}
-	if from != nil && (c.o.KVBytes == 0 || c.used.Load()+c.planned+c.empty <= c.o.KVBytes) {
+	if from != nil && (c.o.KVBytes == 0 || c.used.Load()+c.planned+c.empty+from.forkBytes() <= c.o.KVBytes) {
 		if kept >= 0 { // used last
 			p := c.prefixes[kept]
 			c.prefixes = append(slices.Delete(c.prefixes, kept, kept+1), p)

@@ -99,20 +99,30 @@ func (c *Scheduler) bound() {
 
 // pass runs one pass. c.mu is held, but not during the pass itself.
 func (c *Scheduler) pass() {
-	c.build()
+	if err := c.guard(c.steps.build); err != nil { // what is wrong with which of them is not known
+		for _, s := range c.order {
+			if s.state == submitted {
+				c.fail(s, err)
+			}
+		}
+		clear(c.order)
+		clear(c.batch)
+		clear(c.taken)
+		c.batch, c.taken = c.batch[:0], c.taken[:0]
+	}
 	if len(c.batch) > 0 {
 		c.mu.Unlock()
-		results, took, err := c.compute()
+		done := &c.steps
+		done.results, done.took, done.err = c.compute()
 		c.mu.Lock()
-		c.account(took, err)
-		for i, s := range c.taken {
-			var r Result
-			if err == nil {
-				r = results[i]
+		if err := c.guard(c.steps.settle); err != nil {
+			for _, s := range c.taken {
+				if s.taken {
+					c.fail(s, err)
+				}
 			}
-			s.taken = false
-			s.advance(r, err)
 		}
+		done.results, done.err = nil, nil
 		clear(c.batch)
 		clear(c.taken)
 		c.batch, c.taken = c.batch[:0], c.taken[:0]
@@ -123,15 +133,70 @@ func (c *Scheduler) pass() {
 	c.kick()
 }
 
+// passSteps is what a pass gave, and what happens before and after it, as functions: to make them anew would allocate.
+type passSteps struct {
+	results []Result
+	took    time.Duration
+	err     error
+
+	build, settle func()
+}
+
+// settle hands out what a pass gave.
+func (c *Scheduler) settle() {
+	p := &c.steps
+	c.account(p.took, p.err)
+	for i, s := range c.taken {
+		var r Result
+		if p.err == nil {
+			r = p.results[i]
+		}
+		s.session.count()
+		s.advance(r, p.err)
+		s.taken = false
+	}
+}
+
+// fail ends a submission after a panic. The session's memory, whose state is not known, is given up.
+func (c *Scheduler) fail(s *SharedSession, err error) {
+	s.taken = false
+	_ = c.guard(s.drop)
+	s.session = nil
+	if s.state == submitted {
+		s.complete(Result{}, err)
+	}
+}
+
+// guard calls f, which has c.mu, and returns an error if it panics.
+func (c *Scheduler) guard(f func()) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			stack := debug.Stack()
+			c.mu.Unlock()
+			defer c.mu.Lock()
+			err = c.panicked(v, stack)
+		}
+	}()
+	f()
+	return nil
+}
+
+// panicked is the error of a panic, which it tells.
+func (c *Scheduler) panicked(v any, stack []byte) (err error) {
+	c.panics.Add(1)
+	err = fmt.Errorf("%s: %w: %v", c.m.name, ErrPanic, v)
+	if c.o.Panicked != nil {
+		defer func() { _ = recover() }() // a panic of Panicked itself ends nothing
+		c.o.Panicked(v, stack)
+	}
+	return err
+}
+
 // compute is the pass itself, and how long it took without the wait for other models' passes.
 func (c *Scheduler) compute() (results []Result, took time.Duration, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.panics.Add(1)
-			if c.o.Panicked != nil {
-				c.o.Panicked(v, debug.Stack())
-			}
-			results, err = nil, fmt.Errorf("%s: %w: %v", c.m.name, ErrPanic, v)
+			results, err = nil, c.panicked(v, debug.Stack())
 		}
 	}()
 	if c.prepare != nil {
@@ -236,14 +301,7 @@ func (s *SharedSession) prompt() bool { return s.missing() > 0 || s.long && s.le
 
 // take adds the next n tokens of a submission to the batch, if there is memory for them.
 func (c *Scheduler) take(s *SharedSession, n int) bool {
-	if s.session == nil {
-		var err error
-		if s.session, err = c.newEngineSession(s); err != nil {
-			s.complete(Result{}, err)
-			return false
-		}
-	}
-	if !c.reserve(s, s.session.need(n)) {
+	if !c.memory(s, n) {
 		return false
 	}
 	g := s.segment

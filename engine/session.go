@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -52,7 +53,10 @@ type Session struct {
 	one     [1]Segment // Eval's batch
 	results []Result   // Forward's answer, where this session is the first of the batch
 	again   int        // tokens that passes have recomputed
-	serial  uint64     // of the last pass that held this session
+
+	used    *atomic.Int64 // a Scheduler's count of memory; nil: none
+	counted int64         // bytes of the recurrent layers in it
+	serial  uint64        // of the last pass that held this session
 }
 
 // maxTree is the most nodes of a tree: a tree is computed in one round.
@@ -228,6 +232,8 @@ func (s *Session) forkAt(n int) (*Session, error) {
 	if s.rec != nil {
 		f.rec = s.rec.fork(f.valid)
 	}
+	f.used = s.used
+	f.count()
 	return f, nil
 }
 
@@ -244,6 +250,7 @@ func (s *Session) Close() {
 		}
 	}
 	s.rec = nil
+	s.count()
 	s.input.drop()
 	s.input = nil
 }

@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// breaking is a network that panics in the middle of a pass, when its last layer is done: now and then.
+type breaking struct {
+	network
+	passes, every int64
+}
+
+func (b *breaking) forward(p *pass) {
+	b.network.forward(p)
+	if b.passes++; b.passes%b.every == 0 {
+		panic("injected into a pass")
+	}
+}
+
+// Sessions of models with recurrent layers and windows share passes, what prompts have in common, and a budget that counts their states:
+// each has the logits that it has alone, bit for bit, also where passes panic between the layers.
+func TestSchedulerIdentityOfHybrids(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	const walks = 8
+	names, steps := []string{"qwen35", "lfm2 windows", "falcon-h1", "gemma4"}, 20
+	if testing.Short() {
+		names, steps = names[:2], 10
+	}
+	var hits, preempted int64 // how often depends on how goroutines run
+	for _, name := range names {
+		m := openRecipe(t, rt, name)
+		var want [walks][]float32
+		var one int64 // bytes of a session with a long text
+		for i := range walks {
+			s := newSession(t, m, SessionOptions{})
+			out, err := walk(s, m.config.Vocab, steps, uint64(i), once)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[i] = out
+			one = max(one, s.Bytes())
+		}
+		for _, c := range []struct {
+			name   string
+			o      SchedulerOptions
+			panics int64
+		}{
+			{"plain", SchedulerOptions{}, 0},
+			{"prefixes", SchedulerOptions{Prefixes: 6, Sessions: 3}, 0},
+			{"budget", SchedulerOptions{KVBytes: 5 * one / 2, Wait: -1}, 0},
+			{"panics", SchedulerOptions{KVBytes: 4 * one, Sessions: 6}, 9},
+		} {
+			sched := NewScheduler(m, c.o)
+			var most int64
+			sched.prepare = func(Batch) time.Duration {
+				most = max(most, sched.used.Load())
+				return 0
+			}
+			net := m.net
+			if c.panics > 0 {
+				m.net = &breaking{network: net, every: c.panics}
+			}
+			eval := func(s sequence, tokens, parents []int32, want Rows) ([]float32, error) {
+				for n := s.Len(); ; {
+					l, err := s.Eval(context.Background(), tokens, parents, want)
+					if !errors.Is(err, ErrPanic) {
+						return slices.Clone(l.Data), err
+					}
+					if s.Len() != n {
+						return nil, fmt.Errorf("a failed Eval moved the session from %d to %d tokens", n, s.Len())
+					}
+				}
+			}
+			var wait sync.WaitGroup
+			for i := range walks {
+				wait.Go(func() {
+					s, err := sched.NewSession(context.Background(), SessionOptions{})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer s.Close()
+					out, err := walk(s, m.config.Vocab, steps, uint64(i), eval)
+					if err != nil {
+						t.Errorf("%s, %s, walk %d: %v", name, c.name, i, err)
+					} else if !slices.Equal(out, want[i]) {
+						t.Errorf("%s, %s, walk %d: other logits than alone", name, c.name, i)
+					}
+				})
+			}
+			wait.Wait()
+			m.net = net
+			st := sched.Stats()
+			t.Logf("%s, %s: %+v", name, c.name, st)
+			hits, preempted = hits+st.PrefixHits, preempted+st.Preemptions
+			if c.o.KVBytes > 0 && most > c.o.KVBytes {
+				t.Errorf("%s, %s: %d bytes in use, budget of %d", name, c.name, most, c.o.KVBytes)
+			}
+			if c.panics > 0 && st.Panics == 0 {
+				t.Errorf("%s, %s: no pass panicked", name, c.name)
+			}
+			sched.Close()
+			if n := sched.used.Load(); n != 0 {
+				t.Errorf("%s, %s: %d bytes are left", name, c.name, n)
+			}
+		}
+	}
+	if hits == 0 || preempted == 0 {
+		t.Errorf("%d sequences went on from others', %d gave up their memory", hits, preempted)
+	}
+}
+
+// The memory of recurrent layers counts as soon as a session has it, as it grows, and until it is given up; what is reserved for a pass
+// suffices for it.
+func TestSchedulerCountsStates(t *testing.T) {
+	m := openRecipe(t, newRuntime(t, RuntimeOptions{Threads: 1}), "qwen35")
+	c := NewScheduler(m, SchedulerOptions{Prefixes: 4})
+	defer c.Close()
+	var reserved, before int64
+	c.prepare = func(Batch) time.Duration {
+		reserved, before = c.planned, c.used.Load()
+		return 0
+	}
+	s := sharedSession(t, c)
+	if n := c.used.Load(); n != 0 {
+		t.Errorf("%d bytes of a session without tokens", n)
+	}
+	for i, n := range []int{1, 3, 70, 200, 200, 1, 1, 90} {
+		want := None
+		if i%2 == 1 {
+			want = All
+		}
+		if _, err := s.Eval(context.Background(), randomTokens(n, m.config.Vocab, uint64(i)), nil, want); err != nil {
+			t.Fatal(err)
+		}
+		bytes := s.session.Bytes()
+		if used := c.used.Load(); used < bytes || s.session.rec.bytes() == 0 {
+			t.Errorf("after %d more tokens: %d bytes counted, the session has %d", n, used, bytes)
+		}
+		if used := c.used.Load(); n <= passRows && used > before+reserved {
+			t.Errorf("a pass of %d tokens took %d bytes, %d were reserved", n, used-before, reserved)
+		}
+		if err := s.Truncate(s.Len() - n/3); err != nil {
+			t.Fatal(err)
+		}
+		if n%3 == 0 { // a tree
+			if _, err := s.Eval(context.Background(), randomTokens(80, m.config.Vocab, 9), make80(), All); err != nil {
+				t.Fatal(err)
+			}
+			if used := c.used.Load(); used > before+reserved {
+				t.Errorf("a tree took %d bytes, %d were reserved", used-before, reserved)
+			}
+		}
+	}
+	s.Close()
+	if c.used.Load() == 0 {
+		t.Error("the kept sequence does not count")
+	}
+	for c.evict() {
+	}
+	if n := c.used.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+// make80 is the parents of a tree of 80 nodes, two chains.
+func make80() []int32 {
+	p := make([]int32, 80)
+	for i := range p {
+		p[i] = int32(i) - 2
+	}
+	p[0], p[1] = -1, -1
+	return p
+}
+
+// A panic while a pass is put together, or while its results are handed out, fails its submissions by name; the lock is free, others go
+// on, and the owners of the sessions too.
+func TestSchedulerPanicsOutsideOfPasses(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	var told atomic.Int64
+	var c *Scheduler
+	c = NewScheduler(m, SchedulerOptions{Panicked: func(any, []byte) {
+		told.Add(1)
+		c.Stats() // the lock is not held
+		panic("the callback's own")
+	}})
+	defer c.Close()
+	ids := randomTokens(20, 70, 1)
+	want, err := once(newSession(t, m, SessionOptions{}), ids, nil, Last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, damage := range []func(s *SharedSession){
+		func(s *SharedSession) { s.session.m = nil }, // need
+		func(s *SharedSession) { // settle
+			c.prepare = func(Batch) time.Duration {
+				c.batch, c.prepare = c.batch[:0], nil
+				return 0
+			}
+		},
+	} {
+		s, other := sharedSession(t, c), sharedSession(t, c)
+		if _, err := once(s, ids[:10], nil, None); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			_, err := once(other, ids[:10], nil, None)
+			done <- err
+		}()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		other.Announce(false)
+		before := told.Load()
+		c.mu.Lock()
+		damage(s)
+		c.mu.Unlock()
+		if _, err := once(s, ids[10:], nil, Last); !errors.Is(err, ErrPanic) {
+			t.Errorf("fault %d: %v", i, err)
+		}
+		if told.Load() == before {
+			t.Errorf("fault %d: nobody was told", i)
+		}
+		if s.Len() != 10 {
+			t.Errorf("fault %d: %d tokens", i, s.Len())
+		}
+		for _, s := range []*SharedSession{s, other} {
+			got, err := once(s, ids[10:], nil, Last)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("fault %d, afterwards: %v", i, err)
+			}
+			s.Close()
+		}
+		if st := c.Stats(); st.Sessions != 0 || st.Queued != 0 {
+			t.Errorf("fault %d: left behind: %+v", i, st)
+		}
+	}
+}
