@@ -45,7 +45,7 @@ type Scheduler struct {
 	ended   sync.Cond
 	blocked bool // nothing pending fits in memory until something changes
 	armed   bool // the timer runs
-	since   time.Time
+	since   moment
 	timer   *time.Timer
 
 	batch Batch // of the pass that runs
@@ -58,6 +58,7 @@ type Scheduler struct {
 	used     atomic.Int64 // bytes of pages
 	planned  int64        // that the next pass will allocate
 	prefixes []*prefix    // the one used last comes last
+	common   map[any]any  // see SharedSession.Common
 	empty    int64        // bytes of a session with one token
 
 	stats   SchedulerStats

@@ -16,7 +16,11 @@ const (
 	firstChunk   = 32   // prompt tokens of a chunk where nothing is known
 	doubtedBelow = 4    // measurements below which a number of rows is forgotten that was not seen for doubtedFor passes
 	doubtedFor   = 500
-	leastShare   = 1.5 // sessions in a pass from which it counts as shared
+	longChunk    = 32   // rows at whose slope a prompt token's time is estimated where no prompt was measured
+	nearRows     = 1.25 // numbers of rows whose passes take about as long
+	measuredFor  = 300  // passes for which a measurement of about as many rows is recent
+	leastShare   = 1.5  // sessions in a pass from which it counts as shared
+	generates    = 4    // passes without a session after which it no longer counts as one that generates
 )
 
 // passCost estimates the time of a pass over so many rows, all with logits: the machine's present speed times a curve.
@@ -80,6 +84,9 @@ func (c *passCost) learn(rows int, seconds float64) {
 	c.mean += float64(bucketWeight * (seconds - c.mean))
 	b := &c.bucket[bucketOf(rows)]
 	x := math.Log(seconds) - c.speed
+	if at, top := c.curve[rows], c.curve[rowsOf(bucketOf(rows))]; at > 0 && top > at { // as if it had the bucket's greatest number of rows
+		x += math.Log(top / at)
+	}
 	if b.n == 0 {
 		b.log = x
 	} else {
@@ -146,6 +153,19 @@ func (c *passCost) split(rows float64) (fixed, row float64) {
 	return t - float64(row*rows), row
 }
 
+// measured reports whether passes of about so many rows, or of fewer and of more, were measured lately.
+func (c *passCost) measured(rows int) bool {
+	less, more := false, false
+	for i := range c.bucket {
+		if b := &c.bucket[i]; b.n > 0 && c.passes-b.seen <= measuredFor {
+			at, top := float64(rows), float64(rowsOf(i))
+			less = less || top <= at && float64(top*nearRows) >= at
+			more = more || top >= at && top <= float64(at*nearRows)
+		}
+	}
+	return less && more || rows > passRows || c.bucket[bucketOf(max(rows, 1))].n > 0 && c.passes-c.bucket[bucketOf(max(rows, 1))].seen <= measuredFor
+}
+
 func (c *passCost) meanTime() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
 
 // chunk is the number of prompt tokens that make a pass of so many rows longer by delay times its time.
@@ -187,6 +207,7 @@ func (c *Scheduler) account(took time.Duration, err error) {
 	rows, prompts, sessions := 0, 0, 0
 	for i, s := range c.taken {
 		n := len(c.batch[i].Tokens)
+		s.pass = c.stats.Passes + 1
 		if s.chunked {
 			prompts += n
 		} else {

@@ -110,7 +110,7 @@ func TestSchedulerHeads(t *testing.T) {
 	}
 	sameBits(t, "a head's prompt", row(r), want)
 	a.Close()
-	page := b.session.need(1)
+	page := c.empty
 	a = sharedSession(t, c)
 	c.mu.Lock()
 	c.o.KVBytes = 2*page - 1

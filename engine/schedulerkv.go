@@ -55,7 +55,7 @@ func (r *recurrent) need(known, start, end, back int) int64 {
 	numbers := 0
 	if tokens := ceilPower(pointStep + max(pointStep, back)); tokens > r.capacity {
 		for _, l := range r.layers {
-			numbers += (tokens - r.capacity) * l.input
+			numbers += (tokens - r.capacity) * l.input()
 		}
 	}
 	before, replay := 0, known

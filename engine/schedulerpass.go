@@ -12,6 +12,7 @@ const (
 	shortRows = 8  // tokens without logits up to which a submission is not cut: what a decoder feeds before it drafts
 	lately    = 10 // times maxWait: how long after a result a session counts as one that generates
 	leastRows = 16 // of a chunk of a prompt, whatever it delays
+	mostWaits = 4  // times the bound: how long a pass waits at most while the runtime computes other models' passes
 )
 
 // wait is the bound: how long a pass waits for those that are expected.
@@ -22,9 +23,32 @@ func (c *Scheduler) wait() time.Duration {
 	return min(max(c.cost.meanTime(), minWait), maxWait)
 }
 
+// moment is a time, and how much the runtime had worked by then.
+type moment struct {
+	at     time.Time
+	worked int64
+}
+
+func (c *Scheduler) now() moment { return moment{time.Now(), c.m.rt.worked.Load()} }
+
+// left is how long it is until the bound, counted from a moment, has passed; 0 if it has. The time that the runtime spends on passes of
+// other models, such as those of drafts, does not count: to wait for what they are for costs nothing. But it ends at mostWaits bounds.
+func (c *Scheduler) left(from moment) time.Duration {
+	bound, since := c.wait(), time.Since(from.at)
+	most := mostWaits*bound - since
+	if most <= 0 || bound == 0 {
+		return 0
+	}
+	left := bound - since + time.Duration(c.m.rt.worked.Load()-from.worked)
+	if left < minWait && c.m.rt.working.Load() > 0 {
+		left = minWait
+	}
+	return min(max(left, 0), most)
+}
+
 // expect has passes wait for s, unless it was late the last time.
 func (c *Scheduler) expect(s *SharedSession) {
-	s.expectAt = time.Now()
+	s.expectAt = c.now()
 	if !s.expected && !s.late {
 		s.expected = true
 		c.missing++
@@ -46,12 +70,11 @@ func (c *Scheduler) kick() {
 		return
 	}
 	if c.missing > 0 {
-		now := time.Now()
 		if !c.armed {
-			c.armed, c.since = true, now
+			c.armed, c.since = true, c.now()
 			c.timer.Reset(c.wait())
 		}
-		if now.Sub(c.since) < c.wait() {
+		if c.left(c.since) > 0 {
 			return
 		}
 		for _, s := range c.sessions {
@@ -90,7 +113,7 @@ func (c *Scheduler) bound() {
 	if !c.armed {
 		return // the pass began meanwhile
 	}
-	if left := c.wait() - time.Since(c.since); left > 0 { // the bound of an earlier pass, or it has grown
+	if left := c.left(c.since); left > 0 { // the bound of an earlier pass, or it has grown
 		c.timer.Reset(left)
 		return
 	}
@@ -114,6 +137,7 @@ func (c *Scheduler) pass() {
 		c.mu.Unlock()
 		done := &c.steps
 		done.results, done.took, done.err = c.compute()
+		c.lead(done)
 		c.mu.Lock()
 		if err := c.guard(c.steps.settle); err != nil {
 			for _, s := range c.taken {
@@ -131,6 +155,15 @@ func (c *Scheduler) pass() {
 	c.ended.Broadcast()
 	c.admit()
 	c.kick()
+}
+
+// lead announces the sequences that follow the sessions of a pass, before any of them goes on: so their passes wait for all.
+func (c *Scheduler) lead(p *passSteps) {
+	for i, s := range c.taken {
+		if s.follower != nil && !s.chunked && p.err == nil && p.results[i].Err == nil {
+			s.follower.Announce(true)
+		}
+	}
 }
 
 // passSteps is what a pass gave, and what happens before and after it, as functions: to make them anew would allocate.
@@ -199,11 +232,17 @@ func (c *Scheduler) compute() (results []Result, took time.Duration, err error) 
 			results, err = nil, c.panicked(v, debug.Stack())
 		}
 	}()
+	rt := c.m.rt
+	rt.working.Add(1)
+	defer func() {
+		rt.worked.Add(int64(took))
+		rt.working.Add(-1)
+	}()
 	if c.prepare != nil {
 		took = c.prepare(c.batch)
 	}
-	c.m.rt.t.Lock()
-	defer c.m.rt.t.Unlock()
+	rt.t.Lock()
+	defer rt.t.Unlock()
 	begin := time.Now()
 	results, err = c.m.forward(c.ctx, c.batch)
 	return results, took + time.Since(begin), err
@@ -336,7 +375,7 @@ func (c *Scheduler) take(s *SharedSession, n int) bool {
 // chunk is the number of prompt tokens that may join a pass of so many rows.
 func (c *Scheduler) chunk(rows int) int {
 	for _, s := range c.sessions {
-		if s.decoding && (s.state != submitted || !s.prompt()) && time.Since(s.expectAt) < lately*maxWait {
+		if s.decoding && (s.state != submitted || !s.prompt()) && time.Since(s.expectAt.at) < lately*maxWait {
 			return min(c.cost.chunk(rows, c.o.Delay), max(passRows-rows, leastRows))
 		}
 	}

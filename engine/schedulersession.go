@@ -37,10 +37,12 @@ type SharedSession struct {
 	result    Result
 	err       error
 
-	expected bool      // waited for
-	late     bool      // missed the bound
-	expectAt time.Time // since when it has been, or would have been, waited for
-	decoding bool      // its last submission was no prompt
+	expected bool     // waited for
+	late     bool     // missed the bound
+	expectAt moment   // since when it has been, or would have been, waited for
+	decoding bool     // its last submission was no prompt
+	pass     int64    // the last one that it was in
+	follower Follower // nil: none
 
 	computed int // tokens of the sequence that it has computed before, for Recomputed
 	reused   int // tokens taken from other sequences
@@ -122,6 +124,67 @@ func (s *SharedSession) Announce(will bool) {
 		s.state = answered
 		c.expect(s)
 	}
+}
+
+// Follower is told before a session goes on after a pass that something of its own is now on its way, such as a draft.
+type Follower interface {
+	Announce(will bool)
+}
+
+// Follow has f announced at the end of each pass with tokens of the session, before any session goes on; nil ends that. The session's
+// owner tells f if nothing comes. A draft's sequence that follows the target's is waited for by the first draft pass after a pass of the
+// target, so that all drafts share it. f must not belong to the session's Scheduler.
+func (s *SharedSession) Follow(f Follower) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.state != submitted {
+		s.follower = f
+	}
+}
+
+// Common is a value that the sessions of the Scheduler have in common under a key; create makes it when it is first asked for. It lives
+// as long as the Scheduler and has to be safe for concurrent use.
+func (s *SharedSession) Common(key any, create func() any) any {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.common[key]
+	if !ok {
+		v = create()
+		if c.common == nil {
+			c.common = map[any]any{}
+		}
+		c.common[key] = v
+	}
+	return v
+}
+
+// Load is how busy a [Scheduler] is.
+type Load struct {
+	Sessions int     // that generate at present
+	Token    float64 // seconds that each of them pays, by the measure of [SharedSession.Spent], for a pass with one token of each; 0: not known
+	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
+	Prompt   float64 // seconds of a token of a prompt; 0: not known
+}
+
+// Load is the load of the Scheduler. The session itself counts.
+func (s *SharedSession) Load() (l Load) {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.sessions {
+		if o == s || o.decoding && (o.state == submitted || c.stats.Passes-o.pass <= generates) {
+			l.Sessions++
+		}
+	}
+	if c.cost.known {
+		l.Token = c.cost.time(float64(l.Sessions)) / float64(l.Sessions)
+		l.Measured = c.cost.measured(l.Sessions)
+		if l.Prompt = c.cost.row; l.Prompt == 0 {
+			_, l.Prompt = c.cost.split(longChunk)
+		}
+	}
+	return l
 }
 
 // Spent is the session's share of the time of its passes so far. The shares of a pass sum up to its time.
@@ -287,7 +350,7 @@ func (s *SharedSession) begin(g Segment) error {
 	}
 	s.segment, s.abandoned = g, false
 	s.long = g.Parents == nil && len(g.Tokens)-s.rows > shortRows
-	if s.late && time.Since(s.expectAt) <= c.wait() {
+	if s.late && c.left(s.expectAt) > 0 {
 		s.late = false
 	}
 	c.unexpect(s)

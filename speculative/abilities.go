@@ -101,6 +101,21 @@ type (
 		PassCosts(seconds []float64) bool
 	}
 
+	// Grouped is a [Sequence] whose passes are shared with others, such as [*engine.SharedSession]. Common keeps values for all of them:
+	// decoders share by it what [Auto] learns. Load is the load of the scheduler, by the measure of [Metered].
+	Grouped interface {
+		Sequence
+		Common(key any, create func() any) any
+		Load() engine.Load
+	}
+
+	// Leading is a [Sequence] at the end of whose passes others may be announced, before any decoder goes on: a draft's passes then wait for
+	// all drafts that begin.
+	Leading interface {
+		Sequence
+		Follow(f engine.Follower)
+	}
+
 	// Pricing is a [Schedule] that uses the prices of a [Priced] target. The decoder calls SetPrices before each text, with nil
 	// where the target is not Priced. [Auto] is Pricing.
 	Pricing interface {

@@ -32,6 +32,8 @@ type laneAcceptance struct {
 	bins               [chanceBins]rate              // by confidence
 	deepBins           [depthGroups][chanceBins]rate // by confidence and depth
 	calibrated, ranked bool
+
+	common *laneAcceptance // what others' texts have shown; nil: nothing
 }
 
 func (a *acceptanceModel) reset() {
@@ -43,10 +45,20 @@ func (a *acceptanceModel) reset() {
 }
 
 // first is the probability that a draft's first token is accepted.
-func (l *laneAcceptance) first() float64 { return l.lead.weighted(priorAcceptance, firstWeight) }
+func (l *laneAcceptance) first() float64 {
+	if l.common != nil {
+		return l.lead.weighted(l.common.first(), groupWeight)
+	}
+	return l.lead.weighted(priorAcceptance, firstWeight)
+}
 
 // next is the probability that the text reaches one more token, of that it reaches the last one, before the token is known.
 func (l *laneAcceptance) next() float64 {
+	if c := l.common; c != nil && l.ranked {
+		return l.ratio.weighted(c.next(), groupWeight)
+	} else if c != nil {
+		return l.follow.weighted(c.next(), groupWeight)
+	}
 	if l.ranked {
 		return l.ratio.weighted(0.8, firstWeight)
 	}
@@ -69,10 +81,13 @@ func (l *laneAcceptance) chance(d *Draft, i int) float64 {
 		return float64(d.Confidence[i])
 	}
 	c := d.Confidence[i]
-	prior := min(maxAcceptance, promise(c)*l.all.p()/l.promised.p())
+	prior, most := min(maxAcceptance, promise(c)*l.all.p()/l.promised.p()), l.all.trials-promiseWeight
+	if l.common != nil {
+		prior, most = l.common.chance(d, i), max(most, l.common.all.trials-promiseWeight)
+	}
 	bin := chanceBin(c)
 	p := l.deepBins[depthGroup(d.ownDepth(i))][bin].after(l.bins[bin].after(prior))
-	return min(l.given(p, d.ownDepth(i)-1), 1-doubt/(l.all.trials-promiseWeight+2+doubtTrials))
+	return min(l.given(p, d.ownDepth(i)-1), 1-doubt/(most+2+doubtTrials))
 }
 
 // given is the probability that a token is accepted, given that so many tokens before it in the draft are: each of them counts as one more
@@ -83,6 +98,9 @@ func (l *laneAcceptance) given(p float64, before int) float64 {
 		return p
 	}
 	n := float64(virtualTrials * l.all.trials)
+	if l.common != nil {
+		n = max(n, float64(virtualTrials*l.common.all.trials))
+	}
 	return (float64(p*n) + float64(before)) / (n + float64(before))
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
 // Auto measures and decides. A cost model estimates the time of a pass over any number of tokens and of drafting one; an
@@ -59,6 +61,17 @@ type auto struct {
 	drafted   [maxLanes]bool // lanes that drafted in this round
 	reach     []float64      // by drafted token of the present lane: probability that the text reaches it
 
+	group    *group             // what decoders under one scheduler share; nil: none
+	load     func() engine.Load // of the target's scheduler
+	drafting func() engine.Load // of the drafter's; nil: not known
+	sessions float64            // that generate
+	plain    float64            // seconds of a token of each of them without drafts
+	common   [maxLanes]laneAcceptance
+	lag      [maxLanes]timing // seconds of a token that a drafter lags behind
+	fed      [maxLanes]int    // tokens of the text when the drafter was last in step
+	position int              // of this round
+	seen     int              // trial of the group
+
 	forced     int  // tokens that the constraint forces at the beginning of the draft
 	forcedRate rate // how often a forced token is accepted if those before it are
 }
@@ -71,13 +84,22 @@ func (a *auto) SetPrices(costs func([]float64) bool) { a.prices = costs }
 
 func (a *auto) NeedsConfidence() bool { return true }
 
-func (a *auto) Length(int) int {
+func (a *auto) Length(n int) int {
+	if a.position = n; a.fed[0] == 0 { // drafters have the prompt
+		for lane := range a.fed {
+			a.fed[lane] = n - 1
+		}
+	}
 	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
 	priced := a.prices != nil && a.prices(a.cost.curve[:])
 	if a.priced && !priced {
 		a.cost.rebuild() // from what was measured
 	}
 	a.priced = priced
+	if a.group != nil && !a.join() {
+		a.requested = 0
+		return 0
+	}
 	longest := a.cost.longest()
 	switch {
 	case priced:
@@ -100,6 +122,14 @@ func (a *auto) Length(int) int {
 		}
 	}
 	lane := a.rounds % a.lanes
+	if a.group != nil && priced {
+		if a.tryTogether(lane, n) {
+			a.trial, a.requested = lane, 1
+		} else {
+			a.requested = 0
+		}
+		return a.requested
+	}
 	if a.affordable(lane) {
 		a.trial, a.requested = lane, 1
 		return 1
@@ -121,7 +151,7 @@ func (a *auto) plainDue() bool {
 
 // affordable reports whether a trial of a drafter fits the share of time that trials may take.
 func (a *auto) affordable(lane int) bool {
-	return a.lost+a.cost.firstStep(lane)+a.cost.pass(1)-a.cost.pass(0) <= trialShare*a.elapsed
+	return a.lost+a.cost.firstStep(lane)+a.catchUp(lane, a.position)+a.cost.pass(1)-a.cost.pass(0) <= trialShare*a.elapsed
 }
 
 // Begin decides which drafters of a merge draft.
@@ -138,7 +168,7 @@ func (a *auto) Begin(lane, tokens int) bool {
 	if a.starts(lane, tokens+a.forced) {
 		return true
 	}
-	if a.affordable(lane) {
+	if (a.group == nil || !a.priced) && a.affordable(lane) {
 		a.trial = lane
 		return true
 	}
@@ -163,13 +193,17 @@ func (a *auto) bestRate() float64 {
 	}
 	seen := float64(max(a.pace.seconds, 1e-9) * plain)
 	tokens, time = float64(modelRounds*tokens)+a.pace.tokens, float64(modelRounds*time)+seen
-	return max(1/plain, tokens/time)
+	if rate := max(1/plain, tokens/time); a.group == nil || !a.priced {
+		return rate
+	} else {
+		return a.groupRate(rate)
+	}
 }
 
 // starts reports whether a drafter's draft is worth beginning after so many tokens of other drafters.
 func (a *auto) starts(lane, tokens int) bool {
 	l := &a.acceptance.lanes[lane]
-	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))), a.cost.firstStep(lane))
+	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))), a.cost.firstStep(lane)+a.catchUp(lane, a.position)/entryRounds)
 }
 
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached
@@ -206,7 +240,7 @@ func (a *auto) Stop(d *Draft) bool {
 		}
 	}
 	if added > 0 {
-		a.cost.drafted(lane, len(a.reach) == 0, took/float64(added), a.priced)
+		a.stepped(lane, len(a.reach) == 0, took/float64(added))
 	}
 	l.ranked, l.calibrated = d.Ranked, d.Calibrated
 	for i := len(a.reach); i < n; i++ {
@@ -243,6 +277,7 @@ func (a *auto) Observe(r *Round) {
 	}
 	plain := a.cost.pass(0)
 	a.elapsed += drafting + verifying
+	a.learned(tokens, drafting+verifying, k)
 	a.pace.add(tokens, (drafting+verifying)/plain)
 	a.observeForced(r)
 	if k == 0 {
@@ -250,8 +285,8 @@ func (a *auto) Observe(r *Round) {
 	}
 	if r.Drafted() == 0 {
 		if r.Requested > 0 && drafting > 0.01*plain { // a drafter that took its time for nothing
-			a.cost.drafted(0, true, drafting, a.priced)
-			a.acceptance.lanes[0].lead.add(0)
+			a.stepped(0, true, drafting)
+			a.missed(0)
 		}
 		return
 	}
@@ -275,21 +310,24 @@ func (a *auto) Observe(r *Round) {
 			continue
 		}
 		accepted := slices.Contains(r.Path, int32(i))
-		a.acceptance.lanes[lane].learn(r.Draft, i, lead, accepted)
+		a.accepted(lane, r.Draft, i, lead, accepted)
 		if accepted && lane == a.trial {
 			trialHits++
 		}
 	}
 	for lane := range a.lanes {
 		if a.drafted[lane] && !led[lane] { // it drafted what others had drafted
-			a.acceptance.lanes[lane].lead.add(0)
+			a.missed(lane)
+		}
+	}
+	for lane := range a.lanes {
+		if a.drafted[lane] {
+			a.fed[lane] = r.Position + len(r.Path)
 		}
 	}
 	if a.trial >= 0 {
 		took := a.cost.firstStep(a.trial)
-		if a.priced { // and what the drafter had to catch up with
-			took = max(took, drafting)
-		}
+		took = max(took, drafting) // with what the drafter had to catch up with
 		loss := took + a.cost.pass(k) - a.cost.pass(k-1) - trialHits/max(a.rate, 1/plain)
 		a.lost = max(0, a.lost+loss)
 	}

@@ -81,7 +81,9 @@ type Decoder struct {
 
 	now   func() time.Duration
 	clock costClock // what schedule and drafter see
-	stats Stats
+
+	following bool // drafts are announced at the end of the target's passes
+	stats     Stats
 	times
 }
 
@@ -145,6 +147,23 @@ func (d *Decoder) finish(end End) {
 	d.total = d.now() - d.begun
 	if s, ok := d.target.Sequence.(Announcing); ok && !absent(s) {
 		s.Announce(false)
+	}
+	if d.following {
+		d.clock.announce(false)
+		d.follow(false)
+	}
+}
+
+// follow has drafts announced at the end of the target's passes, or not any more.
+func (d *Decoder) follow(drafts bool) {
+	t, ok := d.target.Sequence.(Leading)
+	if !ok || drafts == d.following || absent(t) {
+		return
+	}
+	if d.following = drafts && len(d.clock.announced) > 0; d.following {
+		t.Follow(&d.clock)
+	} else {
+		t.Follow(nil)
 	}
 }
 
@@ -229,6 +248,10 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		}
 		p.SetPrices(costs)
 	}
+	if a, ok := d.schedule.(*auto); ok && d.drafter != nil {
+		t, _ := d.target.Sequence.(Grouped)
+		a.setGroup(t, d.drafter, s)
+	}
 	if err := d.verifier.Start(setup); err != nil {
 		return err
 	}
@@ -263,6 +286,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if err == nil && d.drafter != nil {
 		err = d.drafter.Start(ctx, drafting)
 		d.clock.announce(false)
+		d.follow(true)
 	}
 	return err
 }
@@ -364,6 +388,9 @@ func (d *Decoder) propose(ctx context.Context) error {
 				d.draft.Extend(d.draft.Len() - 1)
 			}
 		}
+	}
+	if d.following && d.round.Requested == 0 {
+		d.clock.announce(false)
 	}
 	if err := d.draft.err; err != nil {
 		return fmt.Errorf("drafting: %w: %w", engine.ErrConstraint, err)

@@ -65,6 +65,9 @@ type costClock struct {
 
 func (c *costClock) now() time.Duration { return c.wall() - c.excess }
 
+// Announce announces drafts. The target's scheduler calls it at the end of a pass.
+func (c *costClock) Announce(will bool) { c.announce(will) }
+
 // announce tells the drafters' sequences whether a draft begins or has ended.
 func (c *costClock) announce(drafting bool) {
 	for _, s := range c.announced {

@@ -1,0 +1,202 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+// loaded is decoders with scripted texts and drafts that share passes in virtual time. What a decoder does between passes happens at an
+// instant of its own, so that the order of events does not depend on how goroutines run.
+type loaded struct {
+	target, draft *engine.Model
+	cost, step    passTimes // of a pass of the target, and of the draft model, by rows
+	accepted      float64   // probability that a drafted token is right
+	decoders      int
+	schedule      func() speculative.Schedule // nil: no drafts
+	length        time.Duration
+}
+
+// told is what came of it.
+type told struct {
+	all, late      float64 // tokens per second: in the whole time, and without its first quarter
+	rows, segments float64 // of a pass
+	share          float64 // of the draft model's passes in the time
+}
+
+// written is the token of a decoder's text at a position.
+func written(decoder, at int) int32 { return int32(mixed(uint64(decoder)<<32|uint64(at)) % 70) }
+
+func mixed(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// scripted is a decoder's sequence of the target.
+type scripted struct {
+	*engine.SharedSession
+	decoder int
+}
+
+func (s scripted) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	l, err := s.SharedSession.Eval(ctx, tokens, parents, want)
+	time.Sleep(time.Duration(s.decoder + 1))
+	return l, err
+}
+
+// guess is a decoder's sequence of the draft model: it predicts the decoder's text as often as it is to, and knows how often.
+type guess struct {
+	scripted
+	accepted float64
+	row      []float32
+}
+
+func (s *guess) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	l, err := s.scripted.Eval(ctx, tokens, parents, want)
+	if err != nil || want == engine.None {
+		return l, err
+	}
+	at := s.Len()
+	id := written(s.decoder, at)
+	if float64(mixed(uint64(s.decoder+1)<<40|uint64(at))>>11)/(1<<53) >= s.accepted {
+		id = (id + 1) % int32(l.Vocab)
+	}
+	q := max(s.accepted*s.accepted, 0.03)
+	if s.row == nil {
+		s.row = make([]float32, l.Vocab)
+	}
+	for i := range s.row {
+		s.row[i] = float32(math.Log((1 - q) / float64(l.Vocab-1)))
+	}
+	s.row[id] = float32(math.Log(q))
+	return engine.Logits{Vocab: l.Vocab, Data: s.row}, nil
+}
+
+// known verifies against a decoder's text.
+type known int
+
+func (known) Start(speculative.Setup) error { return nil }
+func (known) NeedsProbs() bool              { return false }
+func (k known) Verify(v *speculative.Verification) {
+	for node, at := -1, len(v.Sequence); ; at++ {
+		v.Next = written(int(k), at)
+		if node = v.Draft.Child(node, v.Next); node < 0 {
+			return
+		}
+		v.Path = append(v.Path, int32(node))
+	}
+}
+
+func (l loaded) run(t *testing.T) (r told) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cpu := make(chan bool, 1) // passes of both models run one after the other
+		share := func(m *engine.Model, p passTimes) *engine.Scheduler {
+			s := engine.NewScheduler(m, engine.SchedulerOptions{Prefixes: -1})
+			s.SetPrepare(func(b engine.Batch) time.Duration {
+				rows := 0
+				for i := range b {
+					rows += len(b[i].Tokens)
+				}
+				cpu <- true
+				time.Sleep(p.of(rows))
+				<-cpu
+				return p.of(rows)
+			})
+			return s
+		}
+		targets, drafts := share(l.target, l.cost), share(l.draft, l.step)
+		defer targets.Close()
+		defer drafts.Close()
+		begin := time.Now()
+		ctx, cancel := context.WithDeadline(context.Background(), begin.Add(l.length))
+		defer cancel()
+		var wait sync.WaitGroup
+		var lock sync.Mutex
+		var all, late int
+		for i := range l.decoders {
+			wait.Go(func() {
+				time.Sleep(time.Duration(i + 1))
+				a, err1 := targets.NewSession(context.Background(), engine.SessionOptions{Layers: 1})
+				b, err2 := drafts.NewSession(context.Background(), engine.SessionOptions{Layers: 1})
+				if err1 != nil || err2 != nil {
+					t.Error(err1, err2)
+					return
+				}
+				defer a.Close()
+				defer b.Close()
+				o := speculative.Options{Verifier: known(i)}
+				var d speculative.Drafter
+				if l.schedule != nil {
+					d, o.Schedule = speculative.Model(&guess{scripted: scripted{b, i}, accepted: l.accepted}), l.schedule()
+				}
+				prompt := []int32{written(i, 0), written(i, 1), written(i, 2)}
+				at := len(prompt)
+				for tok, err := range speculative.New(scripted{a, i}, d, o).Generate(ctx, prompt, engine.Sampling{}) {
+					if err != nil {
+						break // the time is over
+					}
+					if tok.ID != written(i, at) {
+						t.Errorf("token %d of decoder %d is %d", at, i, tok.ID)
+					}
+					at++
+					lock.Lock()
+					if all++; time.Since(begin) > l.length/4 {
+						late++
+					}
+					lock.Unlock()
+				}
+			})
+		}
+		wait.Wait()
+		st := targets.Stats()
+		r = told{float64(all) / l.length.Seconds(), float64(late) / (l.length * 3 / 4).Seconds(),
+			float64(st.Tokens-st.PromptTokens) / float64(st.Passes), float64(st.Segments) / float64(st.Passes), drafts.Stats().PassTime.Seconds() / l.length.Seconds()}
+	})
+	return r
+}
+
+func TestAutoUnderScriptedLoad(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	l := loaded{target: engine.SmallModel(t, rt), draft: engine.SmallModel(t, rt)}
+	cheap, expensive := passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}, passTimes{{1, 9}, {8, 10}, {256, 200}}
+	const rounds = 400
+	for _, c := range []struct {
+		name       string
+		cost, step passTimes
+	}{
+		{"fast memory", passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, cheap},
+		{"flat", passTimes{{1, 18}, {512, 36}}, cheap},
+		{"linear", passTimes{{1, 10}, {256, 2000}}, cheap},
+		{"fast memory, expensive drafts", passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, expensive},
+		{"flat, expensive drafts", passTimes{{1, 18}, {512, 36}}, expensive},
+		{"linear, expensive drafts", passTimes{{1, 10}, {256, 2000}}, passTimes{{1, 5}, {256, 1000}}},
+	} {
+		for _, l.decoders = range []int{1, 2, 4, 8, 16, 32} {
+			l.cost, l.step, l.length = c.cost, c.step, rounds*c.cost.of(l.decoders)
+			l.schedule = nil
+			plain := l.run(t)
+			var line strings.Builder
+			for _, l.accepted = range []float64{0.1, 0.5, 0.8, 0.95} {
+				l.schedule = func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }
+				r := l.run(t)
+				fmt.Fprintf(&line, " | %.2f: %.3f late %.3f %.1f rows %.1f seg %.2f draft", l.accepted, r.all/plain.all, r.late/plain.late, r.rows, r.segments, r.share)
+			}
+			t.Logf("%-20s %2d %s", c.name, l.decoders, &line)
+		}
+	}
+}
