@@ -29,11 +29,10 @@ func (p passTimes) of(rows int) time.Duration {
 	return time.Duration(1e6 * (a[1] + (b[1]-a[1])*(float64(rows)-a[0])/(b[0]-a[0])))
 }
 
-// Auto under load, in virtual time: decoders of the embedded pair share passes on machines whose passes of target and draft take
-// what was measured with a target of 1 B. There drafts cost at most 3 % of the tokens per second without them at every load, and
-// are worth much at low load. Where every row costs as much as a pass, or drafts take half as long as the target and have to catch up
-// with what was decoded plainly, the first 250 rounds cost more: up to 13 % were seen in 8 runs of the former (4 decoders), 17 % of the
-// latter (8 decoders). The first quarter of the time is not counted. Texts are the same.
+// Auto under load, in virtual time, on real texts: decoders of the embedded pair share passes on machines whose passes of target and draft take
+// what was measured with a target of 1 B, on one where every row costs as much as a pass, and with drafts that take half as long as the target.
+// Drafts cost at most 3 % of the tokens per second without them at every load, and are worth much at low load. The first quarter of the time is
+// not counted. Texts are the same.
 func TestAutoUnderLoad(t *testing.T) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
 	if err != nil {
@@ -68,8 +67,8 @@ func TestAutoUnderLoad(t *testing.T) {
 	}{
 		{"fast memory", passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, cheap, 1.3, 0.97},
 		{"slow memory", passTimes{{1, 26.2}, {8, 28.3}, {12, 28.5}, {16, 29.5}, {24, 42.4}, {32, 55.6}, {512, 900}}, cheap, 1.5, 0.97},
-		{"expensive rows", passTimes{{1, 10}, {256, 2000}}, cheap, 0.95, 0.8},
-		{"expensive drafts", passTimes{{1, 18}, {8, 20.2}, {16, 31.2}, {32, 61.1}, {512, 900}}, passTimes{{1, 9}, {8, 10}, {256, 200}}, 0.97, 0.75},
+		{"expensive rows", passTimes{{1, 10}, {256, 2000}}, cheap, 0.97, 0.97},
+		{"expensive drafts", passTimes{{1, 18}, {8, 20.2}, {16, 31.2}, {32, 61.1}, {512, 900}}, passTimes{{1, 9}, {8, 10}, {256, 200}}, 1.1, 0.97},
 	} {
 		var want [8][]int32
 		run := func(n int, drafts bool) (rate, rows float64) {

@@ -187,6 +187,17 @@ func (s *SharedSession) Load() (l Load) {
 	return l
 }
 
+// Together is the seconds that each of so many sessions pays, by the measure of [SharedSession.Spent], for a pass with one token of each;
+// 0 where nothing is known.
+func (s *SharedSession) Together(sessions int) float64 {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if !s.c.cost.known || sessions < 1 {
+		return 0
+	}
+	return s.c.cost.time(float64(sessions)) / float64(sessions)
+}
+
 // Spent is the session's share of the time of its passes so far. The shares of a pass sum up to its time.
 func (s *SharedSession) Spent() time.Duration {
 	s.c.mu.Lock()

@@ -102,11 +102,13 @@ type (
 	}
 
 	// Grouped is a [Sequence] whose passes are shared with others, such as [*engine.SharedSession]. Common keeps values for all of them:
-	// decoders share by it what [Auto] learns. Load is the load of the scheduler, by the measure of [Metered].
+	// decoders share by it what [Auto] learns. Load is the load of the scheduler, and Together what each of so many sequences pays for a pass with one token of
+	// each, by the measure of [Metered].
 	Grouped interface {
 		Sequence
 		Common(key any, create func() any) any
 		Load() engine.Load
+		Together(sequences int) float64
 	}
 
 	// Leading is a [Sequence] at the end of whose passes others may be announced, before any decoder goes on: a draft's passes then wait for

@@ -63,7 +63,7 @@ type auto struct {
 
 	group    *group             // what decoders under one scheduler share; nil: none
 	load     func() engine.Load // of the target's scheduler
-	drafting func() engine.Load // of the drafter's; nil: not known
+	drafting Grouped            // the drafter's sequence; nil: it has none, or several
 	sessions float64            // that generate
 	plain    float64            // seconds of a token of each of them without drafts
 	common   [maxLanes]laneAcceptance
@@ -71,6 +71,7 @@ type auto struct {
 	fed      [maxLanes]int    // tokens of the text when the drafter was last in step
 	position int              // of this round
 	seen     int              // trial of the group
+	together bool             // this round's draft is one of all decoders at once
 
 	forced     int  // tokens that the constraint forces at the beginning of the draft
 	forcedRate rate // how often a forced token is accepted if those before it are
@@ -116,6 +117,9 @@ func (a *auto) Length(n int) int {
 		a.requested = min(a.requested, a.cost.trusted())
 	}
 	a.rate = a.bestRate()
+	if a.group != nil && priced && a.draftTogether() {
+		return a.requested
+	}
 	for lane := range a.lanes {
 		if a.starts(lane, a.forced) {
 			return a.requested

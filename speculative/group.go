@@ -11,14 +11,17 @@ import (
 
 // Parameters of what the auto schedules of a scheduler share.
 const (
-	groupWeight  = 6.0  // trials that what all texts have shown is worth for one of them
-	lossShare    = 0.01 // of the time that drafts may lose in comparison to none
-	firstLosses  = 2.0  // passes without drafts that they may lose at first, when nothing is known
-	mostLosses   = 6.0  // and at most, however long the scheduler has been in use
-	entryRounds  = 16   // rounds of drafting over which it has to make up for what the drafter has to catch up with
-	lagged       = 8    // tokens that a drafter lags behind from which the time to catch up is measured
-	lagWeight    = 0.5  // of a new measurement in it
-	priorLagStep = 0.1  // of a draft step's time that a token to catch up with takes where that is not known
+	groupWeight   = 6.0  // trials that what all texts have shown is worth for one of them
+	lossShare     = 0.01 // of the time that drafts may lose in comparison to none
+	firstLosses   = 2.0  // passes without drafts that they may lose at first, when nothing is known
+	mostLosses    = 6.0  // and at most, however long the scheduler has been in use
+	entryRounds   = 16   // rounds of drafting over which it has to make up for what the drafter has to catch up with
+	muchLess      = 0.8  // of what drafts cost at present: drafting together is worth a try if it is expected to cost less
+	togetherAgain = 32   // passes after which drafting together is tried again
+	lagged        = 8    // tokens that a drafter lags behind from which the time to catch up is measured
+	stepShare     = 0.5  // of a new measurement in a draft step's mean time: shares of passes have no interruptions in them
+	lagWeight     = 0.5  // of a new measurement in it
+	priorLagStep  = 0.1  // of a draft step's time that a token to catch up with takes where that is not known
 )
 
 // group is what the auto schedules of decoders whose passes a scheduler shares know together. A text's own acceptance counts
@@ -35,8 +38,9 @@ type group struct {
 	lost       float64 // seconds, at least 0
 	pace       pace    // its seconds in units of a plain token at that time
 
-	trial int // number of the trial that is under way
-	takes int // decoders that may still take part in it
+	together float64 // elapsed when drafts were last tried because they would be worth it if all drafted
+	trial    int     // number of the trial that is under way
+	takes    int     // decoders that may still take part in it
 }
 
 func newGroup() any {
@@ -79,7 +83,7 @@ func (a *auto) setGroup(t Grouped, d Drafter, s engine.Sampling) {
 	a.group, a.load = t.Common(groupKey(d, s), newGroup).(*group), t.Load
 	if m, ok := d.(interface{ drafting() Sequence }); ok {
 		if own, ok := m.drafting().(Grouped); ok && !absent(own) {
-			a.drafting = own.Load
+			a.drafting = own
 		}
 	}
 }
@@ -109,6 +113,44 @@ func (a *auto) join() (may bool) {
 func (a *auto) allowed(passes float64) float64 {
 	pass := a.plain * a.sessions
 	return min(float64(lossShare*a.elapsed), mostLosses*pass) + float64(passes*pass)
+}
+
+// draftTogether reports whether the decoder drafts although it would cost too much by itself: since all others do now, and passes of all
+// drafts cost each of them less.
+func (a *auto) draftTogether() bool {
+	if a.together = false; a.drafting == nil {
+		return false
+	}
+	each := a.drafting.Together(int(a.sessions))
+	if !(each > 0) || each >= float64(muchLess*max(a.cost.firstStep(0), a.cost.nextStep(0))) {
+		return false
+	}
+	first, step := a.cost.first[0], a.cost.step[0]
+	a.cost.first[0].mean, a.cost.step[0] = each, timing{each, 1}
+	if a.together = a.starts(0, a.forced) && a.takePart(); a.together {
+		return true
+	}
+	a.cost.first[0], a.cost.step[0] = first, step
+	return false
+}
+
+// takePart reports whether the decoder takes part in drafting together, which begins anew only now and then.
+func (a *auto) takePart() bool {
+	g := a.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.takes > 0 && a.seen != g.trial {
+		g.takes--
+		a.seen = g.trial
+		return true
+	}
+	if g.together > 0 && g.elapsed-g.together < float64(togetherAgain*a.plain*a.sessions) || g.lost > a.allowed(firstLosses/2) {
+		return false
+	}
+	g.together = g.elapsed
+	g.trial++
+	g.takes, a.seen = int(a.sessions)-1, g.trial
+	return true
 }
 
 // tryTogether reports whether the decoder drafts a token on trial, as all others do now: together, drafts cost each of them least.
@@ -141,7 +183,7 @@ func (a *auto) catchUp(lane, n int) float64 {
 	each := a.lag[lane].mean
 	if a.lag[lane].n == 0 {
 		if each = priorLagStep * a.cost.nextStep(lane); a.drafting != nil {
-			each = max(each, a.drafting().Prompt)
+			each = max(each, a.drafting.Load().Prompt)
 		}
 	}
 	return float64(lag * each)
@@ -161,7 +203,14 @@ func (a *auto) stepped(lane int, first bool, seconds float64) {
 	if g := a.group; g != nil && a.priced {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.cost.drafted(lane, first, seconds, true)
+		t := &g.cost.step[lane]
+		if first {
+			t = &g.cost.first[lane]
+		}
+		if t.n++; t.n == 1 || a.together { // what was known was of other passes
+			t.mean = seconds
+		}
+		t.mean += float64(stepShare * (seconds - t.mean))
 	}
 }
 
