@@ -55,6 +55,7 @@ type Scheduler struct {
 	steps passSteps
 
 	panics   atomic.Int64
+	worked   atomic.Int64 // nanoseconds of passes
 	used     atomic.Int64 // bytes of pages
 	planned  int64        // that the next pass will allocate
 	prefixes []*prefix    // the one used last comes last

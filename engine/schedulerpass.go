@@ -23,13 +23,15 @@ func (c *Scheduler) wait() time.Duration {
 	return min(max(c.cost.meanTime(), minWait), maxWait)
 }
 
-// moment is a time, and how much the runtime had worked by then.
+// moment is a time, and for how many nanoseconds the runtime had computed other Schedulers' passes by then.
 type moment struct {
 	at     time.Time
 	worked int64
 }
 
-func (c *Scheduler) now() moment { return moment{time.Now(), c.m.rt.worked.Load()} }
+func (c *Scheduler) now() moment { return moment{time.Now(), c.others()} }
+
+func (c *Scheduler) others() int64 { return c.m.rt.worked.Load() - c.worked.Load() }
 
 // left is how long it is until the bound, counted from a moment, has passed; 0 if it has. The time that the runtime spends on passes of
 // other models, such as those of drafts, does not count: to wait for what they are for costs nothing. But it ends at mostWaits bounds.
@@ -39,8 +41,12 @@ func (c *Scheduler) left(from moment) time.Duration {
 	if most <= 0 || bound == 0 {
 		return 0
 	}
-	left := bound - since + time.Duration(c.m.rt.worked.Load()-from.worked)
-	if left < minWait && c.m.rt.working.Load() > 0 {
+	left := bound - since + time.Duration(c.others()-from.worked)
+	working := c.m.rt.working.Load()
+	if c.running { // that one is its own
+		working--
+	}
+	if left < minWait && working > 0 {
 		left = minWait
 	}
 	return min(max(left, 0), most)
@@ -236,6 +242,7 @@ func (c *Scheduler) compute() (results []Result, took time.Duration, err error) 
 	rt.working.Add(1)
 	defer func() {
 		rt.worked.Add(int64(took))
+		c.worked.Add(int64(took))
 		rt.working.Add(-1)
 	}()
 	if c.prepare != nil {
