@@ -207,7 +207,7 @@ func (a *auto) bestRate() float64 {
 // starts reports whether a drafter's draft is worth beginning after so many tokens of other drafters.
 func (a *auto) starts(lane, tokens int) bool {
 	l := &a.acceptance.lanes[lane]
-	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))), a.cost.firstStep(lane)+a.catchUp(lane, a.position)/entryRounds)
+	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))), a.cost.firstStep(lane)+float64(a.catchUp(lane, a.position)/entryRounds))
 }
 
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached
