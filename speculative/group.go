@@ -111,7 +111,7 @@ func (a *auto) join() (may bool) {
 
 // allowed is the time that drafts may have lost, with so many passes beyond the share of the time.
 func (a *auto) allowed(passes float64) float64 {
-	pass := a.plain * a.sessions
+	pass := float64(a.plain * a.sessions)
 	return min(float64(lossShare*a.elapsed), float64(mostLosses*pass)) + float64(passes*pass)
 }
 
