@@ -146,7 +146,7 @@ func (s *summary) lines() (list [][2]string) {
 		memory += fmt.Sprintf("; at most %s of those in layers with a window, which keep %d tokens", size(s.WindowBytes), s.Window)
 	}
 	if s.StateBytes > 0 {
-		memory += fmt.Sprintf("; %s of recurrent state, up to %s with what a session keeps to go back", size(s.StateBytes), size(s.StateMost))
+		memory += fmt.Sprintf("; %s of recurrent state, up to %s with what a session keeps to go back (at least %s, with --state-memory 1)", size(s.StateBytes), size(s.StateMost), size(s.StateLeast))
 	}
 	if s.Parameters > 0 {
 		add("memory", "%s", memory)

@@ -222,6 +222,18 @@ func TestSessionMemory(t *testing.T) {
 			t.Errorf("%s: no %q in %q", name, says, words)
 		}
 		session.Close()
+		if session, err = m.NewSession(engine.SessionOptions{StateBytes: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			if _, err := session.Eval(t.Context(), []int32{7}, nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := session.Bytes() - want; got > s.StateLeast || s.StateBytes > 0 && s.StateLeast >= s.StateMost {
+			t.Errorf("%s: %d bytes beside keys and values with the least memory for states; predicted at most %d", name, got, s.StateLeast)
+		}
+		session.Close()
 		m.Close()
 	}
 }

@@ -91,6 +91,7 @@ type summary struct {
 	Window       int         `json:"n_window,omitempty"`                 // tokens that they keep: their window's and 512 more
 	StateBytes   int64       `json:"state_bytes"`                        // of recurrent layers
 	StateMost    int64       `json:"state_bytes_most"`                   // with the copies and the journal that a session may have
+	StateLeast   int64       `json:"state_bytes_least"`                  // the same with the least --state-memory
 	Files        int         `json:"n_files"`                            // that the model is split into
 	Runs         bool        `json:"runs"`                               // as far as the header tells
 	Reason       string      `json:"runs_not_reason,omitempty"`          // why it does not run
@@ -160,6 +161,7 @@ func summarize(f *gguf.File) *summary {
 // memory is what a session takes.
 func (s *summary) memory(d *engine.Description) {
 	s.KVBytes, s.StateBytes, s.StateMost = 0, d.Recurrent.State, d.Recurrent.Most(0)
+	s.StateLeast = d.Recurrent.Most(1)
 	if bytes, err := d.Input.Bytes("f16"); err == nil && d.Input.Layers > 0 {
 		s.InputBytes = float64(bytes)
 	}
