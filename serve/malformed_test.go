@@ -118,7 +118,7 @@ func FuzzBody(f *testing.F) {
 	}
 	f.Cleanup(s.Close)
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"} {
+		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/completion", "/infill"} {
 			status, answer := s.Do(t.Context(), path, []byte(body))
 			o := decode(t, string(answer))
 			switch {
