@@ -10,9 +10,10 @@ import (
 // keeps, besides the state, copies of it at a few earlier points, and a journal of what the latest tokens gave the layers. From a point
 // and the journal every state since the point is recomputed by the same steps, without the weights.
 //
-// A draft's chain moves the state on; Truncate makes the next pass begin at the nearest point and take the steps again that remain. A
-// tree leaves the state where it is: each node's path is walked from there, and Commit moves the path's journal entries together,
-// which the next pass steps through first.
+// A verification leaves the state where it is: of a tree, each node's path is walked from there. The next pass first takes the state by
+// the journal's inputs of the tokens that were accepted, while it has the state in the cache anyway; Commit moves those of a tree's path
+// together. A long chain moves the state on, and so does a draft's chain of single tokens; Truncate then makes the next pass begin at
+// the nearest point.
 
 // recurrence is the recurrent part of a layer. Its units (heads, or groups of channels) do not depend on each other.
 type recurrence interface {

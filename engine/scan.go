@@ -12,6 +12,7 @@ type scan struct {
 
 	base   []float32 // the states to begin with; nil: zeros
 	stay   bool      // the session's own states are to begin with
+	hold   bool      // the session's own states do not move beyond start
 	replay int       // the journal's tokens from replay to start-1 come first
 	saveAt int       // tokens of the scan after which the states are saved; -1: they are not
 	save   []float32
@@ -25,9 +26,9 @@ type scanWork struct {
 	out     []float32
 	groups  []int // the first scan of each session, and the end
 	scratch []float32
-	size    int           // of a unit's scratch
-	each    []scanScratch // of units
-	one     func(i int)
+	size    int           // of a thread's scratch
+	each    []scanScratch // of threads
+	one     func(thread, i int)
 }
 
 func (w *scanWork) init(p *pass) {
@@ -39,7 +40,7 @@ func (w *scanWork) init(p *pass) {
 // segment, up to the scan's last, are asked for: that many may be cut back.
 func (r *recurrent) plan(s *scan, wanted int) {
 	end := s.start + s.tokens
-	if s.parents != nil {
+	if s.hold = s.parents != nil || wanted > 1 && s.tokens <= scanTokens; s.hold {
 		end = s.start
 	}
 	// Where to begin: at the state if it is not beyond, or at the nearest point.
@@ -76,7 +77,10 @@ func (r *recurrent) plan(s *scan, wanted int) {
 		}
 	}
 	r.at = end
-	r.n = end - r.from
+	r.n = s.start - r.from
+	if s.parents == nil {
+		r.n += s.tokens
+	}
 	r.reach(s.start + s.tokens - r.capacity) // the scan writes to the journal when it has read what it replays
 }
 
@@ -110,11 +114,12 @@ func (p *pass) recur(l int, out []float32, in ...[]float32) {
 	layer := &p.scans[0].r.layers[l]
 	w.size = layer.scratch + layer.state
 	n := (len(w.groups) - 1) * layer.units
-	sized(&w.scratch, n*w.size)
-	for len(w.each) < n {
+	threads := p.t.Threads()
+	sized(&w.scratch, threads*w.size)
+	for len(w.each) < threads {
 		w.each = append(w.each, scanScratch{})
 	}
-	p.t.Parallel(n, w.one)
+	p.t.ParallelThreads(n, w.one)
 	for i := range p.scans {
 		if s := &p.scans[i]; !w.journaled(i) {
 			w.write(s, 0, 1)
@@ -133,10 +138,10 @@ func (w *scanWork) journaled(i int) bool {
 }
 
 // unit does one unit of one session's scans.
-func (w *scanWork) unit(i int) {
+func (w *scanWork) unit(thread, i int) {
 	layer := &w.p.scans[0].r.layers[w.layer]
 	group, u := i/layer.units, i%layer.units
-	numbers, scratch := w.scratch[i*w.size:(i+1)*w.size], &w.each[i]
+	numbers, scratch := w.scratch[thread*w.size:(thread+1)*w.size], &w.each[thread]
 	scratch.numbers = numbers[:layer.scratch:layer.scratch]
 	for j := w.groups[group]; j < w.groups[group+1]; j++ {
 		w.scan(&w.p.scans[j], layer, u, scratch, numbers[layer.scratch:])
@@ -167,7 +172,7 @@ func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *scanScra
 	if s.saveAt == 0 {
 		copy(r.unit(s.save, w.layer, u), state)
 	}
-	if s.parents == nil {
+	if !s.hold {
 		if s.saveAt > 0 {
 			w.chain(s, layer, u, state, 0, s.saveAt, scratch)
 			copy(r.unit(s.save, w.layer, u), state)
@@ -175,8 +180,12 @@ func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *scanScra
 		w.chain(s, layer, u, state, max(0, s.saveAt), s.tokens, scratch)
 		return
 	}
-	at := int32(-1) // the node that branch is the state after
 	copy(branch, state)
+	if s.parents == nil {
+		w.chain(s, layer, u, branch, 0, s.tokens, scratch)
+		return
+	}
+	at := int32(-1) // the node that branch is the state after
 	for i := 0; i < s.tokens; {
 		if parent := s.parents[i]; parent != at {
 			copy(branch, state)

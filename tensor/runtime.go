@@ -100,3 +100,11 @@ func (rt *Runtime) Parallel(n int, f func(i int)) {
 	rt.pool.run(n, rt.userUnit)
 	rt.user = nil
 }
+
+// ParallelThreads is [Runtime.Parallel] for an f that has memory for each thread: thread is 0 … Threads()-1, and a thread makes its calls
+// one after the other.
+func (rt *Runtime) ParallelThreads(n int, f func(thread, i int)) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.pool.run(n, f)
+}
