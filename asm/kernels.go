@@ -86,6 +86,9 @@ type Kernels struct {
 	// SiLUMul: dst[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i]. dst may be gate or up.
 	SiLUMul func(dst, gate, up []float32)
 
+	// SigmoidMul: dst[i] = dst[i] * (1 / (1 + exp(-x[i]))).
+	SigmoidMul func(dst, x []float32)
+
 	// GELU: dst[i] = x / (1 + exp(x*fma(x*x, geluCubic, geluLinear))), the tanh form. dst may be x.
 	GELU func(dst, x []float32)
 

@@ -244,6 +244,9 @@ func TestVectorSets(t *testing.T) {
 			return nil
 		})
 	})
+	t.Run("SigmoidMul", func(t *testing.T) {
+		vectorTest(t, 2, true, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.SigmoidMul(dst, in[1]); return nil })
+	})
 	t.Run("Divide", func(t *testing.T) {
 		vectorTest(t, 1, true, func(k *Kernels, dst []float32, _ [][]float32) []float32 { k.Divide(dst, 0.37); return nil })
 	})

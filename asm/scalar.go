@@ -13,6 +13,7 @@ func Scalar() Kernels {
 		Blend:           blend,
 		Divide:          divide,
 		SiLUMul:         siluMul,
+		SigmoidMul:      sigmoidMul,
 		GELU:            gelu,
 		RopeInterleaved: ropeInterleaved,
 		RopeHalves:      ropeHalves,

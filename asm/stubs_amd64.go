@@ -737,6 +737,13 @@ func expAVX512(dst, x []float32)
 //go:noescape
 func siluMulAVX512(dst, gate, up []float32)
 
+// sigmoidMulAVX512 is
+//
+//	for i: dst[i] *= 1 / (1 + Exp32(-x[i]))
+//
+//go:noescape
+func sigmoidMulAVX512(dst, x []float32)
+
 // geluAVX512 is
 //
 //	for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))
@@ -766,6 +773,13 @@ func expAVX2(dst, x []float32)
 //
 //go:noescape
 func siluMulAVX2(dst, gate, up []float32)
+
+// sigmoidMulAVX2 is
+//
+//	for i: dst[i] *= 1 / (1 + Exp32(-x[i]))
+//
+//go:noescape
+func sigmoidMulAVX2(dst, x []float32)
 
 // geluAVX2 is
 //

@@ -318,6 +318,13 @@ func expNEON(dst, x []float32)
 //go:noescape
 func siluMulNEON(dst, gate, up []float32)
 
+// sigmoidMulNEON is
+//
+//	for i: dst[i] *= 1 / (1 + Exp32(-x[i]))
+//
+//go:noescape
+func sigmoidMulNEON(dst, x []float32)
+
 // geluNEON is
 //
 //	for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))

@@ -91,6 +91,13 @@ func siluMul(dst, gate, up []float32) {
 	}
 }
 
+func sigmoidMul(dst, x []float32) {
+	dst = dst[:len(x)]
+	for i, e := range x {
+		dst[i] *= Sigmoid32(e)
+	}
+}
+
 func gelu(dst, x []float32) {
 	dst = dst[:len(x)]
 	for i, e := range x {

@@ -103,20 +103,6 @@ func mulRow(_ *elementJob, dst, x []float32, _ int) {
 	}
 }
 
-// SigmoidMul multiplies by gates: dst[i] *= 1/(1+exp(-x[i])).
-func (rt *Runtime) SigmoidMul(dst, x []float32) error {
-	if len(dst) != len(x) {
-		return shapeError("%d *= sigmoid of %d numbers", len(dst), len(x))
-	}
-	return rt.each(elementJob{f: sigmoidMulRow, dst: dst, x: x, width: rowWidth(len(x))})
-}
-
-func sigmoidMulRow(_ *elementJob, dst, x []float32, _ int) {
-	for i, v := range x {
-		dst[i] *= asm.Sigmoid32(v)
-	}
-}
-
 // MulWeights multiplies every row of x [rows][len(w)] by w.
 func (rt *Runtime) MulWeights(x, w []float32) error {
 	return rt.each(elementJob{f: mulWeightsRow, dst: x, w: w, width: len(w)})

@@ -22,6 +22,7 @@ type vectorOp uint8
 const (
 	opAdd vectorOp = iota
 	opSiLUMul
+	opSigmoidMul
 	opGELU
 	opRMSNorm
 	opLayerNorm
@@ -43,6 +44,8 @@ func (j *vectorJob) apply(from, to int) {
 		j.k.Add(dst, a)
 	case opSiLUMul:
 		j.k.SiLUMul(dst, a, j.b[from:to])
+	case opSigmoidMul:
+		j.k.SigmoidMul(dst, a)
 	case opGELU:
 		j.k.GELU(dst, a)
 	default:
@@ -85,6 +88,14 @@ func (rt *Runtime) SiLUMul(dst, gate, up []float32) error {
 		return shapeError("%d = silu(%d) * %d numbers", len(dst), len(gate), len(up))
 	}
 	return rt.do(vectorJob{op: opSiLUMul, dst: dst, a: gate, b: up, width: 1})
+}
+
+// SigmoidMul multiplies by gates: dst[i] *= 1/(1+exp(-x[i])).
+func (rt *Runtime) SigmoidMul(dst, x []float32) error {
+	if len(dst) != len(x) {
+		return shapeError("%d *= sigmoid of %d numbers", len(dst), len(x))
+	}
+	return rt.do(vectorJob{op: opSigmoidMul, dst: dst, a: x, width: 1})
 }
 
 // GELU is the Gaussian error linear unit in its tanh form (Hendrycks and Gimpel, 2016). dst may be x.

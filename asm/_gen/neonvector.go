@@ -252,6 +252,22 @@ func neonExponentials(f neonFile) {
 	})
 	v.done()
 
+	v.function("sigmoidMulNEON", vectorFrame, "dst, x []float32", "for i: dst[i] *= 1 / (1 + Exp32(-x[i]))")
+	v.args("dst_base", "R0", "x_base", "R1", "x_len", "R5")
+	v.loadConstants()
+	v.loop("loop", "R5", 1, []string{"R0", "R1"}, func() {
+		v.load("R1", 3)
+		v.do("FNEG4", 3, 0)
+		v.exp(0, 1, 2)
+		v.do("FADD4", unit, 2, 2)
+		v.native("VMOV", "B16", unit, 3)
+		v.do("FDIV4", 2, 3, 3)
+		v.load("R0", 0)
+		v.do("FMUL4", 0, 3, 3)
+		v.store("R0", 3)
+	})
+	v.done()
+
 	v.function("geluNEON", vectorFrame, "dst, x []float32", "for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))")
 	v.args("dst_base", "R0", "x_base", "R1", "x_len", "R5")
 	v.loadConstants()

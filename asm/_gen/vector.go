@@ -267,6 +267,21 @@ func exponentials(f *file, s isa) {
 	})
 	v.ret()
 
+	v.function("sigmoidMul"+s.name, 0, "dst, x []float32", "for i: dst[i] *= 1 / (1 + Exp32(-x[i]))")
+	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
+	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
+		v.load("BX", 4)
+		v.do("VXORPS", "signBit", 4, 0)
+		v.exp(0, 1, 2, 3, math.Inf(1))
+		v.do("VADDPS", "one", 3, 3)
+		v.set("one", 4)
+		v.do("VDIVPS", 3, 4, 4)
+		v.load("AX", 0)
+		v.do("VMULPS", 0, 4, 4)
+		v.store(4, "AX")
+	})
+	v.ret()
+
 	v.function("gelu"+s.name, 0, "dst, x []float32", "for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))")
 	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
 	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
