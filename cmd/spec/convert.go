@@ -18,7 +18,7 @@ var convertCommand = command{
 	name:  "convert",
 	does:  "make a GGUF file of a Hugging Face model folder",
 	usage: "DIR OUT [--type TYPE]",
-	about: `Reads DIR/config.json, the safetensors files (one, or those that model.safetensors.index.json lists; F32, F16, BF16, F64) and the tokenizer (the first of tokenizer.model, spiece.model, tokenizer.json, vocab.json with merges.txt), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory.
+	about: `Reads DIR/config.json, the weights (model.safetensors or, where there is none, pytorch_model.bin; one file, or those that its .index.json lists; F32, F16, BF16, F64) and the tokenizer (the first of tokenizer.model, spiece.model, tokenizer.json, vocab.json with merges.txt), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory. Of a PyTorch file only the list of tensors is interpreted; nothing in it is executed, and other objects than tensors are refused.
 
 What cannot be converted is refused by name: a class of config.json that is not known, a key that may change what the model computes, a tensor that has no place. Classes: ` + strings.Join(convert.Classes(), ", ") + `.
 
@@ -94,6 +94,6 @@ func (c *converting) run(ctx context.Context, p *program) error {
 	if info, err := os.Stat(c.out); c.out != "-" && err == nil {
 		line += ", " + size(info.Size())
 	}
-	_, err = fmt.Fprintln(p.stderr, line)
+	_, err = fmt.Fprintln(p.stderr, line+", from "+m.From)
 	return err
 }

@@ -1,4 +1,4 @@
-// Package convert turns a model in Hugging Face's layout (config.json, safetensors, tokenizer files) into a GGUF file.
+// Package convert turns a model in Hugging Face's layout (config.json, safetensors or PyTorch files, tokenizer files) into a GGUF file.
 //
 // Every member of config.json is either used, known not to change what the model computes, or refused by name; so is every
 // tensor. Weights are read one tensor at a time.
@@ -27,6 +27,7 @@ type Options struct {
 // Model is a model that can be converted.
 type Model struct {
 	Arch  string   // GGUF's architecture
+	From  string   // the file of weights that was read, or the index of several
 	Notes []string // what the GGUF file cannot say and leaves out
 
 	weights *weights
@@ -85,7 +86,7 @@ func Open(dir string) (*Model, error) {
 		w.close()
 		return nil, err
 	}
-	return &Model{Arch: f.arch, Notes: b.notes, weights: w, kvs: append(b.kvs, words...), targets: b.targets}, nil
+	return &Model{Arch: f.arch, From: w.from, Notes: b.notes, weights: w, kvs: append(b.kvs, words...), targets: b.targets}, nil
 }
 
 // nameOf is the folder's name.
@@ -207,6 +208,9 @@ func (b *builder) finish() error {
 		}
 		if _, ok := elementBytes[s.dtype]; !ok {
 			return fmt.Errorf("%s: tensor %s: elements of type %q are not supported", s.file.Name(), t.from, s.dtype)
+		}
+		if s.problem != "" {
+			return fmt.Errorf("%s: tensor %s: %s", s.file.Name(), t.from, s.problem)
 		}
 	}
 	for _, name := range b.weights.names {

@@ -549,8 +549,8 @@ func TestFolders(t *testing.T) {
 		change func(s *source)
 		want   []string
 	}{
-		"no weights":    {func(s *source) {}, []string{"neither model.safetensors nor"}},
-		"other weights": {func(s *source) { s.file("pytorch_model.bin", "") }, []string{"pytorch_model.bin is, which is not read", "safe_serialization"}},
+		"no weights":    {func(s *source) {}, []string{"no weights: none of model.safetensors.index.json, model.safetensors, pytorch_model.bin.index.json, pytorch_model.bin is there"}},
+		"other weights": {func(s *source) { s.file("tf_model.h5", "") }, []string{"tf_model.h5 is, which is not read", "safe_serialization"}},
 		"a file of two": {func(s *source) {
 			s.file("model.safetensors.index.json", map[string]any{"weight_map": map[string]string{"a": "model-2.safetensors", "b": "model-2.safetensors"}})
 		}, []string{"model-2.safetensors is not there", "index.json lists 2 tensors"}},
