@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +182,14 @@ func TestTorchFolders(t *testing.T) {
 			s.file("pytorch_model-00001-of-00003.bin", "version https://git-lfs.github.com/spec/v1\n")
 		}, []string{"00001-of-00003.bin", "git lfs pull"}},
 		"text": {func(s *source) { s.file("pytorch_model-00001-of-00003.bin", "weights") }, []string{"00001-of-00003.bin", "neither a zip archive nor"}},
+		"expanded": {func(s *source) {
+			s.weights()
+			s.torchFiles(2, 3, func(t *torchTensor) {
+				if t.name == "model.decoder.layers.0.fc1.weight" {
+					t.count, t.strides = 8, []int{0, 1}
+				}
+			})
+		}, []string{"layers.0.fc1.weight", "share bytes"}},
 	} {
 		s, config := small(t, "OPTForCausalLM")
 		s.file("config.json", config)
@@ -286,6 +295,8 @@ func TestTorchHostile(t *testing.T) {
 		"encrypted":        {entry(func(e *zipEntry) { e.flags = 1 }), "entry a/data/0: encrypted"},
 		"beyond the end":   {entry(func(e *zipEntry) { e.packed, e.size = 1<<20, 1<<20 }), "entry a/data/0: 1048576 bytes from"},
 		"far beyond":       {entry(func(e *zipEntry) { e.packed, e.size, e.large = math.MinInt64, math.MinInt64, true }), "entry a/data/0: 9223372036854775808 bytes"},
+		"just beyond":      {entry(func(e *zipEntry) { e.packed, e.size = 300, 300 }), "entry a/data/0: 300 bytes from"},
+		"all ones":         {entry(func(e *zipEntry) { e.packed, e.size, e.large = -1, -1, true }), "entry a/data/0: 18446744073709551615 bytes"},
 		"entry twice":      {file(state, data, data), "a/data/0 is in the archive twice"},
 		"two lists":        {file(state, data, zipEntry{name: "b/data.pkl", data: state}), "two lists of tensors"},
 		"no list":          {zipFile(data), "no NAME/data.pkl"},
@@ -351,6 +362,43 @@ func TestZipDirectory(t *testing.T) {
 	}
 	if _, err := r.ReadAt(make([]byte, 1), 4); err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestPickleValues: what single opcodes stand for.
+func TestPickleValues(t *testing.T) {
+	for pickle, want := range map[string]any{
+		"K\xff":             int64(255),
+		"M\xff\xff":         int64(65535),
+		"J\xfe\xff\xff\xff": int64(-2),
+		"J\x00\x00\x01\x00": int64(65536),
+		"\x8a\x00":          int64(0),
+		"\x8a\x01\xfe":      int64(-2),
+		"\x8a\x02\xff\x00":  int64(255),
+		"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f": int64(math.MaxInt64),
+		"G\x3f\xf8\x00\x00\x00\x00\x00\x00":        1.5,
+		"N":                                        nil,
+		"\x88":                                     true,
+		"\x89":                                     false,
+		"X\x02\x00\x00\x00\xc3\xa9":                "é",
+		"\x8c\x01a":                                "a",
+		"\x8d\x01\x00\x00\x00\x00\x00\x00\x00a":    "a",
+		"(K\x01K\x02t":                             tuple{int64(1), int64(2)},
+		"K\x01K\x02K\x03\x87":                      tuple{int64(1), int64(2), int64(3)},
+		"NK\x01K\x02\x86\x86":                      tuple{nil, tuple{int64(1), int64(2)}},
+		"](K\x01K\x02eK\x03a":                      &list{[]any{int64(1), int64(2), int64(3)}},
+		"}(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00bK\x02uX\x01\x00\x00\x00cNs": &dict{map[string]any{"a": int64(1), "b": int64(2), "c": nil}},
+		"K\x07\x94\x88\x94h\x00\x87": tuple{int64(7), true, int64(7)},
+	} {
+		u := &unpickler{r: bufio.NewReader(strings.NewReader("\x80\x04" + pickle + "."))}
+		got, err := u.load()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, %v; want %v", pickle, got, err, want)
+		}
+	}
+	u := &unpickler{r: bufio.NewReader(strings.NewReader("\x80\x02NNNN.")), at: maxPickle - 4}
+	if _, err := u.load(); err == nil || !strings.Contains(err.Error(), "more than 67108864 bytes") {
+		t.Errorf("a long pickle: %v", err)
 	}
 }
 

@@ -250,8 +250,9 @@ func zipEnd(directory string, entries int, at int64) string {
 	return directory + string(b) + "\x00\x00"
 }
 
-// torchFiles writes the folder's safetensors tensors as PyTorch files instead, as many as asked for; several have an index.
-func (s *source) torchFiles(protocol byte, files int) {
+// torchFiles writes the folder's safetensors tensors as PyTorch files instead, as many as asked for; several have an index. A change of a
+// tensor's count of elements shortens its storage too.
+func (s *source) torchFiles(protocol byte, files int, changes ...func(t *torchTensor)) {
 	s.t.Helper()
 	w, err := openWeights(s.dir)
 	if err != nil {
@@ -280,8 +281,12 @@ func (s *source) torchFiles(protocol byte, files int) {
 				s.t.Fatal(err)
 			}
 			key, kind := fmt.Sprint(k), storageKinds[global(classes[t.dtype])]
-			tensors = append(tensors, torchTensor{name: tensor, class: classes[t.dtype], key: key, count: len(raw) / int(kind.width), shape: t.shape, strides: inRows(t.shape), parameter: k%3 == 0})
-			entries = append(entries, zipEntry{name: "archive/data/" + key, data: string(raw), large: k%2 == 0})
+			tt := torchTensor{name: tensor, class: classes[t.dtype], key: key, count: len(raw) / int(kind.width), shape: t.shape, strides: inRows(t.shape), parameter: k%3 == 0}
+			for _, change := range changes {
+				change(&tt)
+			}
+			tensors = append(tensors, tt)
+			entries = append(entries, zipEntry{name: "archive/data/" + key, data: string(raw[:tt.count*int(kind.width)]), large: k%2 == 0})
 			index[tensor] = name
 		}
 		entries[0].data = statePickle(protocol, tensors...)
