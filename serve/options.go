@@ -111,7 +111,7 @@ type Speculation struct {
 }
 
 // MaxDraft is the greatest draft length that may be asked for.
-const MaxDraft = 64
+const MaxDraft = 255
 
 // ErrOptions is wrapped by the errors of [New].
 var ErrOptions = errors.New("serve: options")

@@ -7,8 +7,8 @@ import (
 
 // Parameters of the cost model. None describes a particular CPU.
 const (
-	maxVerify = 64 // lengths of verify passes that are told apart; longer drafts count as this long
-	maxLanes  = 8  // drafters of a merge that are told apart
+	maxVerify = 256 // lengths of verify passes that are told apart; longer drafts count as this long
+	maxLanes  = 8   // drafters of a merge that are told apart
 
 	passNoise     = 0.04  // standard deviation of a pass's time around its mean, relative
 	speedDrift    = 0.03  // standard deviation of the change of the machine's speed from round to round, relative

@@ -16,8 +16,8 @@ import (
 var inspectCommand = command{
 	name:  "inspect",
 	does:  "what a GGUF file is, what it needs, and whether it runs",
-	usage: "[FILE] [--tensors] [--json]",
-	about: `Prints what a GGUF file is and whether it runs here, its metadata, and with --tensors its table of tensors. Reads the header only: "runs" is what the header tells. Any GGUF file will do. Without FILE it is the target inside this program.`,
+	usage: "[FILE] [--tensors] [--memory SIZE] [--json]",
+	about: `Prints what a GGUF file is and whether it runs here, its metadata, and with --tensors its table of tensors. Reads the header only: "runs" is what the header tells. With --memory it also says where the weights would be under that limit, and how fast they could be read from the disk, of which it measures a part of the file. Any GGUF file will do. Without FILE it is the target inside this program.`,
 	new:   func() job { return &inspect{} },
 }
 
@@ -26,14 +26,26 @@ type inspect struct {
 	file    string
 	tensors bool
 	json    bool
+	memory  int64 // 0: no limit is asked about
 }
 
 func (x *inspect) flags() []flag {
 	return []flag{
 		fileFlag("-m, --model", &x.file, "FILE", "the file, also without the flag"),
 		switchFlag("--tensors", &x.tensors, true, "list the tensors as well"),
+		valueFlag("--memory", "SIZE", "how fast the model is with so much memory for weights and activations, as in 2GiB", func(v string) (err error) {
+			x.memory, err = memorySize(v)
+			return err
+		}),
 		switchFlag("--json", &x.json, true, "write JSON, with every array and all tensors"),
 	}
+}
+
+func (x *inspect) check() error {
+	if x.json && x.memory > 0 {
+		return usagef("--memory goes with text, not with --json")
+	}
+	return nil
 }
 
 func (x *inspect) operand(v string) error {
@@ -44,7 +56,7 @@ func (x *inspect) operand(v string) error {
 	return nil
 }
 
-func (x *inspect) run(_ context.Context, p *program) error {
+func (x *inspect) run(ctx context.Context, p *program) error {
 	f, err := openGGUF(x.file)
 	if err != nil {
 		return err
@@ -55,6 +67,12 @@ func (x *inspect) run(_ context.Context, p *program) error {
 		err = inspectJSON(w, f)
 	} else {
 		inspectText(w, f, x.tensors, terminal.Width(p.stdout))
+		if x.memory > 0 {
+			var line string
+			if line, err = memoryLine(ctx, f, x.memory); err == nil {
+				io.WriteString(w, "\n"+terminal.Columns("under the limit", line, 16, terminal.Width(p.stdout)))
+			}
+		}
 	}
 	if err != nil {
 		return err

@@ -108,6 +108,32 @@ func (m *modelFlags) sessionBytes(f *gguf.File) int64 {
 	return n
 }
 
+// measuredBytes are read to measure a disk.
+const measuredBytes = 512 << 20
+
+// memoryLine says where a model's weights are under a limit, and how fast the disk lets it be.
+func memoryLine(ctx context.Context, f *gguf.File, limit int64) (string, error) {
+	plan, err := engine.PlanMemory(f, engine.Options{Memory: limit})
+	if err != nil {
+		return "", err
+	}
+	return placement(ctx, *plan, f.Name)
+}
+
+// placement says where weights are, and how fast the disk of a file lets passes be.
+func placement(ctx context.Context, m engine.MemoryPlan, file string) (string, error) {
+	if !m.Streams() {
+		return fmt.Sprintf("%s of %s of weights stay in memory; a pass reads none from disk", size(m.Resident), size(m.Weights)), nil
+	}
+	speed, err := engine.ReadSpeed(ctx, file, measuredBytes)
+	if err != nil {
+		return "", err
+	}
+	seconds := float64(m.PerPass) / speed
+	return fmt.Sprintf("%s of %s of weights stay in memory, %s are buffers; every pass reads up to %s from disk, at %.2f GB/s (measured on this file now): at least %.3g s, so at most %.3g tokens per second without drafts. A pass that verifies drafted tokens reads as much",
+		size(m.Resident), size(m.Weights), size(m.Buffers), size(m.PerPass), speed/1e9, seconds, 1/seconds), nil
+}
+
 // panelCache is the directory of panel files: that of SPEC_CACHE, or spec in the user's cache directory.
 func panelCache(p *program) (string, error) {
 	if dir := p.env("SPEC_CACHE"); dir != "" {

@@ -134,6 +134,12 @@ func (x *planning) run(ctx context.Context, p *program) error {
 		const whole = 1 << 20
 		bar.Set(int64(share*whole), whole, "")
 	}
+	disk := ""
+	if m := c.Target.Memory(); m.Streams() && x.model != "" {
+		if disk, err = placement(ctx, m, x.model); err != nil {
+			return err
+		}
+	}
 	r, err := plan.Run(ctx, c)
 	if err != nil {
 		return err
@@ -141,6 +147,9 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	bar.Clear()
 	if x.json {
 		return printJSON(p.stdout, r)
+	}
+	if disk != "" {
+		io.WriteString(p.stdout, terminal.Columns("disk", disk, 14, terminal.Width(p.stdout)))
 	}
 	return printPlan(p.stdout, c, r, terminal.Width(p.stdout))
 }

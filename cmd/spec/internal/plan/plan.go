@@ -126,7 +126,7 @@ func (s *sample) at(i, n int) step {
 // Run measures and predicts.
 func Run(ctx context.Context, c Config) (Prediction, error) {
 	begin := time.Now()
-	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Bytes()) / float64(c.Draft.Bytes()), Head: c.Draft.Head() != nil}
+	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Memory().Weights) / float64(c.Draft.Memory().Weights), Head: c.Draft.Head() != nil}
 	var draft, verify [Longest + 1][]float64
 	var samples []sample
 	over := func() bool { return time.Since(begin).Seconds() >= c.Seconds }

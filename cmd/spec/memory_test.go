@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+func TestMemorySize(t *testing.T) {
+	for v, want := range map[string]int64{"2GiB": 2 << 30, "2gib": 2 << 30, "2G": 2 << 30, "2GB": 2 << 30, "512M": 512 << 20, "100": 100, "64KiB": 64 << 10} {
+		if n, err := memorySize(v); err != nil || n != want {
+			t.Errorf("%s: %d, %v", v, n, err)
+		}
+	}
+	for _, v := range []string{"", "iB", "GiB", "0", "-1", "1.5G", "10iB"} {
+		if n, err := memorySize(v); err == nil {
+			t.Errorf("%q: %d", v, n)
+		}
+	}
+}
+
+// runWith runs the program with a cache directory.
+func runWith(t *testing.T, cache string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: func(key string) string {
+		if key == "SPEC_CACHE" {
+			return cache
+		}
+		return ""
+	}}
+	code = p.main(context.Background(), args)
+	return code, out.String(), errs.String()
+}
+
+// TestMemory: a model under a limit writes the same text, its panel file is announced, listed, used again, and deleted by spec cache clean,
+// which leaves everything else alone.
+func TestMemory(t *testing.T) {
+	const file = "../../testdata/go-target.q8_0.gguf"
+	cache := filepath.Join(t.TempDir(), "cache")
+	generate := []string{"generate", "-m", file, "--temp", "0", "-p", "func main() {", "-n", "12", "-c", "64", "--drafter", "none"}
+	code, want, stderr := runWith(t, cache, generate...)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	if list, _ := engine.PanelFiles(cache); len(list) != 0 {
+		t.Fatal("a panel file of a model that fits")
+	}
+	f, err := openGGUF(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	plan, err := engine.PlanMemory(f, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := "--memory=" + strconv.FormatInt(plan.Least+512<<10, 10)
+	for i := range 2 {
+		code, got, stderr := runWith(t, cache, append(generate, limit)...)
+		if code != 0 || got != want {
+			t.Fatalf("%q, expected %q: %s", got, want, stderr)
+		}
+		if announced := strings.Contains(stderr, "does not fit into the memory"); announced != (i == 0) {
+			t.Errorf("run %d announced %v: %s", i, announced, stderr)
+		}
+	}
+	if code, _, stderr := runWith(t, cache, append(generate, "--memory=1M")...); code != exitFailed || !strings.Contains(stderr, "the least is") {
+		t.Errorf("%d: %s", code, stderr)
+	}
+	if code, out, _ := runWith(t, cache, "inspect", file, limit); code != 0 || !strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
+		t.Errorf("inspect: %s", out)
+	}
+	for _, name := range []string{"notes.txt", "0123456789abcdef0123456789abcdef.panels"} { // the second is called like ours and is not
+		if err := os.WriteFile(filepath.Join(cache, name), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, out, _ := runWith(t, cache, "cache"); code != 0 || !strings.Contains(out, "go-target.q8_0.gguf") || strings.Contains(out, "notes.txt") {
+		t.Errorf("cache: %s", out)
+	}
+	if code, out, _ := runWith(t, cache, "cache", "clean"); code != 0 || !strings.Contains(out, "1 files") {
+		t.Errorf("clean: %s", out)
+	}
+	if left, _ := os.ReadDir(cache); len(left) != 2 {
+		t.Errorf("%d files are left, expected the two that are not ours", len(left))
+	}
+	if code, _, stderr := runWith(t, cache, "cache", "build", "-m", file); code != 0 {
+		t.Error(stderr)
+	}
+	if list, _ := engine.PanelFiles(cache); len(list) != 1 || !list[0].Complete() {
+		t.Errorf("built %v", list)
+	}
+	for _, args := range [][]string{{"cache", "build"}, {"cache", "clean", "-m", file}, {"cache", "other"}} {
+		if code, _, _ := runWith(t, cache, args...); code != exitUsage {
+			t.Errorf("%v: %d", args, code)
+		}
+	}
+}
