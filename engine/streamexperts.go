@@ -17,7 +17,6 @@ type expertSlot struct {
 	expert *diskExpert // nil: free
 	load   *reading    // of the expert
 	used   int64       // when it was last used, or last expected to be
-	owned  bool        // by a pass
 }
 
 // place gives an expert a slot and begins to read it: a free one, or that of the expert which was used longest ago, before the given
@@ -25,7 +24,7 @@ type expertSlot struct {
 func (s *stream) place(x *diskExpert, before int64) *expertSlot {
 	var best *expertSlot
 	for _, t := range s.slots {
-		busy := t.owned || t.load != nil && !t.load.idle()
+		busy := t.load != nil && !t.load.idle()
 		if !busy && (t.expert == nil || t.used < before) && (best == nil || t.used < best.used) {
 			best = t
 		}
@@ -82,7 +81,7 @@ func (s *stream) acquireExpert(ctx context.Context, x *diskExpert, group []*stre
 		return err
 	}
 	s.clock++
-	x.slot.owned, x.slot.used = true, s.clock
+	x.slot.used = s.clock
 	for _, m := range group {
 		i := slices.Index(x.parts, m)
 		if err := m.w.Bind(x.slot.load.at[i][:m.part.bytes]); err != nil {
@@ -92,13 +91,11 @@ func (s *stream) acquireExpert(ctx context.Context, x *diskExpert, group []*stre
 	return nil
 }
 
-// releaseExpert gives back what acquireExpert has bound.
-func (s *stream) releaseExpert(x *diskExpert, group []*streamed) {
+// releaseExpert gives back what acquireExpert has bound. The expert stays: only the next call of the pass may take its slot.
+func (s *stream) releaseExpert(group []*streamed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range group {
 		_ = m.w.Bind(nil)
 	}
-	x.slot.owned = false
-	s.ready.Broadcast()
 }

@@ -53,9 +53,7 @@ func (l *loader) openStream(rt *Runtime, m *Model, o Options) (*stream, *arrange
 	}
 	whole := a.Resident == a.Weights
 	switch {
-	case whole && !exists && !keep:
-		return nil, nil, nil
-	case id == nil && whole:
+	case whole && (id == nil || !exists && !keep):
 		return nil, nil, nil
 	case id == nil && o.Cache == "":
 		return nil, nil, fmt.Errorf("%s: its weights, %d MB, do not fit into %d MB, and there is no Options.Cache to keep them in: %w", f.Name, a.Weights>>20, o.Memory>>20, tensor.ErrMemory)

@@ -54,9 +54,9 @@ func (p *pass) unfetch() {
 	if len(p.fetched) == 0 {
 		return
 	}
-	s, expert := p.fetched[0].stream, p.fetched[0].expert
-	if expert != nil {
-		s.releaseExpert(expert, p.fetched)
+	s := p.fetched[0].stream
+	if p.fetched[0].expert != nil {
+		s.releaseExpert(p.fetched)
 	} else {
 		s.release(p.fetched)
 	}
