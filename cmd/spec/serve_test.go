@@ -52,7 +52,7 @@ func TestServeOptions(t *testing.T) {
 	}
 	for line, says := range map[string]string{
 		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE", "-m a -md b -md c": "second draft", "-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft", "-m a -a x -a y": "more names than models",
-		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 65": "at most 64", "--models-memory x": "bytes", "--max-body 99999999999T": "bytes", "-np 0": "between", "--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
+		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes", "--max-body 99999999999T": "bytes", "-np 0": "between", "--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
 	} {
 		var usage usageError
 		_, _, _, err := serveCommand.parse(strings.Fields(line))
