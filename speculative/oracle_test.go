@@ -9,6 +9,11 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
+// fixedTree is a tree that learns nothing: what it drafts at a position does not depend on the drafts before.
+type fixedTree struct{ *tree }
+
+func (t fixedTree) Observe(r *Round) { t.model.Observe(r) }
+
 // No schedule takes fewer passes than the oracle, whatever drafts: chains, trees, lookups, merged drafts.
 func TestOracleBoundsPasses(t *testing.T) {
 	const tokens, vocab = 80, 16
@@ -19,7 +24,9 @@ func TestOracleBoundsPasses(t *testing.T) {
 			want := plain(t, vocab, model, matrixPrompt, tokens, s)
 			for _, drafter := range []named[Drafter]{
 				{"model", func() Drafter { return Model(newFake(t, vocab, 300, noisy(model, 0.3))) }},
-				{"tree", func() Drafter { return Tree(newFake(t, vocab, 300, noisy(model, 0.3)), TreeOptions{}) }},
+				{"tree", func() Drafter {
+					return fixedTree{newTree(newFake(t, vocab, 300, noisy(model, 0.3)), TreeOptions{}, false)}
+				}},
 				{"ngram", func() Drafter { return NGram(NGramOptions{}) }},
 				{"suffix", func() Drafter { return Suffix(SuffixOptions{}) }},
 				{"merged", func() Drafter {
