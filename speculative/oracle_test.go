@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/specgo/spec/engine"
 )
@@ -35,8 +34,6 @@ func TestOracleBoundsPasses(t *testing.T) {
 			} {
 				run := func(schedule Schedule) Stats {
 					d := New(newFake(t, vocab, 400, model), drafter.make(), Options{Schedule: schedule, MaxTokens: tokens, DraftMax: tokens})
-					var clock time.Duration // the shape of trees depends on it
-					d.now = func() time.Duration { clock += time.Millisecond; return clock }
 					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
 						t.Fatalf("%s: other text", drafter.name)
 					}

@@ -169,6 +169,17 @@ func TestSplitModel(t *testing.T) {
 			t.Errorf("no %q in %q", part, words)
 		}
 	}
+	// A server's folder has it once, with the bytes of all parts.
+	if bytes, _, err := modelBytes(first); err != nil || bytes < r.Size() || bytes > r.Size()+parts<<10 {
+		t.Errorf("%d bytes of %d, %v", bytes, r.Size(), err)
+	}
+	draft := filepath.Join(dir, "m.draft.gguf")
+	if err := os.WriteFile(draft, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := modelsOf(dir); err != nil || !slices.Equal(list, []servedFile{{first, draft}}) || modelName(first) != "m" {
+		t.Errorf("a folder of parts has %v, %v; the model is called %q", list, err, modelName(first))
+	}
 	whole, split := done(t, "", "generate", "-p", "func ", "-n", "20", "--temp", "0"), done(t, "", "generate", "-m", first, "-p", "func ", "-n", "20", "--temp", "0")
 	if whole != split {
 		t.Errorf("the whole model writes %q, the split one %q", whole, split)

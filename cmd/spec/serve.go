@@ -311,12 +311,12 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 			if file == "" {
 				continue
 			}
-			info, err := os.Stat(file)
+			bytes, modified, err := modelBytes(file)
 			if err != nil {
 				return err
 			}
-			if e.Bytes += info.Size(); e.Modified.IsZero() {
-				e.Modified = info.ModTime()
+			if e.Bytes += bytes; e.Modified.IsZero() {
+				e.Modified = modified
 			}
 		}
 		list = append(list, e)

@@ -8,13 +8,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/serve"
 	"github.com/specgo/spec/testdata"
 )
@@ -65,10 +68,32 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 
 const modelSuffix, draftSuffix = ".gguf", ".draft.gguf"
 
-// modelName is what a file's model is called: the file's name without its end.
-func modelName(file string) string { return strings.TrimSuffix(filepath.Base(file), modelSuffix) }
+// splitSuffix is the end of the name of a part of a split model.
+var splitSuffix = regexp.MustCompile(`-(\d{5})-of-\d{5}$`)
 
-// modelsOf are the models of a folder.
+// modelName is what a file's model is called: the file's name without its end, nor that of a part.
+func modelName(file string) string {
+	return splitSuffix.ReplaceAllString(strings.TrimSuffix(filepath.Base(file), modelSuffix), "")
+}
+
+// modelBytes is the size of a model's file, or of all its parts, and the time of the file.
+func modelBytes(file string) (int64, time.Time, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	if !splitSuffix.MatchString(strings.TrimSuffix(file, modelSuffix)) {
+		return info.Size(), info.ModTime(), nil
+	}
+	f, err := gguf.OpenFile(file)
+	if err != nil {
+		return info.Size(), info.ModTime(), nil // loading it says what is wrong
+	}
+	defer f.Close()
+	return f.Size(), info.ModTime(), nil
+}
+
+// modelsOf are the models of a folder. Of a split model it is the first part.
 func modelsOf(dir string) (list []servedFile, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -85,8 +110,12 @@ func modelsOf(dir string) (list []servedFile, err error) {
 		if !ok || strings.HasSuffix(e.Name(), draftSuffix) || e.IsDir() {
 			continue
 		}
-		list = append(list, servedFile{filepath.Join(dir, e.Name()), drafts[base]})
-		delete(drafts, base)
+		if part := splitSuffix.FindStringSubmatch(base); part != nil && part[1] != "00001" {
+			continue // the first part opens them all
+		}
+		name := modelName(e.Name())
+		list = append(list, servedFile{filepath.Join(dir, e.Name()), drafts[name]})
+		delete(drafts, name)
 	}
 	for base := range drafts {
 		return nil, fmt.Errorf("%s drafts for %s%s, which is not there", drafts[base], base, modelSuffix)
