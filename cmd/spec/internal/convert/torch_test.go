@@ -133,11 +133,17 @@ func TestTorchModels(t *testing.T) {
 			if _, got := converted(t, s.dir, Options{Type: "f32"}); !bytes.Equal(got, want) {
 				t.Error("another GGUF file from three files")
 			}
+			m, err := Open(s.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Close(); m.From != "pytorch_model.bin.index.json (files: 3)" {
+				t.Errorf("read from %s", m.From)
+			}
 			// safetensors come first, whatever is beside them.
 			s.weights()
 			s.file("pytorch_model.bin.index.json", "no index")
-			m, err := Open(s.dir)
-			if err != nil {
+			if m, err = Open(s.dir); err != nil {
 				t.Fatal(err)
 			}
 			if m.Close(); m.From != "model.safetensors" {

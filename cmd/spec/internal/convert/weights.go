@@ -103,7 +103,7 @@ func (w *weights) shards(dir, index string, data []byte, read func(*weights, *os
 			return err
 		}
 	}
-	w.from = fmt.Sprintf("%s (%d files)", index, len(files))
+	w.from = fmt.Sprintf("%s (files: %d)", index, len(files))
 	return nil
 }
 
