@@ -44,7 +44,7 @@ func BenchmarkCycles(b *testing.B) {
 					for b.Loop() {
 						t := time.Now()
 						for range 8 {
-							k.MatMul[f](panel, x, out, PanelRows, Ahead{8 << 10, len(panel) / f.Steps(x.Cols)})
+							k.MatMul[f](panel, x, out, PanelRows, Prefetch{8 << 10, len(panel) / f.Steps(x.Cols)})
 						}
 						best = min(best, time.Since(t)/8)
 					}
@@ -112,7 +112,7 @@ func BenchmarkStream(b *testing.B) {
 								wait.Go(func() {
 									out := make([]float32, tokens*PanelRows)
 									for part := memory[i*share:][:share]; len(part) > 0; part = part[len(panel):] {
-										k.MatMul[f](part[:len(panel)], x, out, PanelRows, Ahead{8 << 10, len(panel) / f.Steps(x.Cols)})
+										k.MatMul[f](part[:len(panel)], x, out, PanelRows, Prefetch{8 << 10, len(panel) / f.Steps(x.Cols)})
 									}
 								})
 							}

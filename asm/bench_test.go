@@ -31,7 +31,7 @@ func BenchmarkMatMul(b *testing.B) {
 					b.SetBytes(int64(len(panel)))
 					b.ReportAllocs()
 					for b.Loop() {
-						k.MatMul[f](panel, x, out, PanelRows, Ahead{})
+						k.MatMul[f](panel, x, out, PanelRows, Prefetch{})
 					}
 				})
 			})

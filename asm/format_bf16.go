@@ -17,7 +17,7 @@ func rowBF16(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulBF16: for k ascending: acc = fma(w[k], x[k], acc).
-func matMulBF16(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulBF16(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w perRow
 	for k := range x.Cols {

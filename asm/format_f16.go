@@ -24,7 +24,7 @@ func rowF16(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulF16: for k ascending: acc = fma(w[k], x[k], acc).
-func matMulF16(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulF16(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w perRow
 	for k := range x.Cols {

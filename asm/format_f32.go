@@ -25,7 +25,7 @@ func rowF32(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulF32: for k ascending: acc = fma(w[k], x[k], acc).
-func matMulF32(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulF32(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w perRow
 	for k := range x.Cols {

@@ -25,7 +25,7 @@ func rowIQ4_NL(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulIQ4_NL: for blocks ascending: acc = fma(float(isum), d*dx, acc), isum = sum of q*qx.
-func matMulIQ4_NL(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulIQ4_NL(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

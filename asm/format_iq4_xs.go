@@ -46,7 +46,7 @@ func rowIQ4_XS(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulIQ4_XS: for sub-blocks ascending: acc = fma(float(isum), (d*float(ls))*dx, acc), isum = sum of q*qx.
-func matMulIQ4_XS(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulIQ4_XS(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

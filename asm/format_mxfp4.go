@@ -71,7 +71,7 @@ func rowMXFP4(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulMXFP4: for blocks ascending: acc = fma(float(isum), d*dx, acc), isum = sum of q*qx.
-func matMulMXFP4(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulMXFP4(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

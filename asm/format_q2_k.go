@@ -49,7 +49,7 @@ func rowQ2_K(panel []byte, r int, dst []float32, _ bool) {
 // matMulQ2_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc);
 // acc = fma(-float(mn0*sum0 + mn1*sum1), dmin*dx, acc), the integers exact, of the two halves of 16 weights, isum = sum of q*qx,
 // sum = sum of qx.
-func matMulQ2_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulQ2_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

@@ -62,7 +62,7 @@ func rowQ3_K(panel []byte, r int, dst []float32, _ bool) {
 
 // matMulQ3_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc), the integer exact, of the two
 // halves of 16 weights, isum = sum of q*qx.
-func matMulQ3_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulQ3_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

@@ -38,7 +38,7 @@ func rowQ4_0(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulQ4_0: for blocks ascending: acc = fma(float(isum), d*dx, acc), isum = sum of q*qx.
-func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

@@ -31,7 +31,7 @@ func rowQ4_1(panel []byte, r int, dst []float32, _ bool) {
 
 // matMulQ4_1: for blocks ascending: acc = fma(float(isum), d*dx, acc); acc = fma(m, dx*float(sum), acc),
 // isum = sum of q*qx, sum = sum of qx.
-func matMulQ4_1(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulQ4_1(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

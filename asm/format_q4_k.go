@@ -59,7 +59,7 @@ func rowQ4_K(panel []byte, r int, dst []float32, _ bool) {
 
 // matMulQ4_K: for sub-blocks ascending: acc = fma(float(isum), (d*float(sc))*dx, acc);
 // acc = fma(-(dmin*float(mn)), dx*float(sum), acc), isum = sum of q*qx, sum = sum of qx.
-func matMulQ4_K(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulQ4_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

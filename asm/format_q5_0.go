@@ -36,7 +36,7 @@ func rowQ5_0(panel []byte, r int, dst []float32, _ bool) {
 }
 
 // matMulQ5_0: for blocks ascending: acc = fma(float(isum), d*dx, acc), isum = sum of q*qx.
-func matMulQ5_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulQ5_0(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
 	for b := range x.Cols / BlockSize {

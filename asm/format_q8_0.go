@@ -47,7 +47,7 @@ func rowQ8_0(panel []byte, r int, dst []float32, offset bool) {
 }
 
 // matMulQ8_0: for blocks ascending: acc = fma(float(isum), d*dx, acc), isum = sum of q*qx.
-func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int, _ Ahead) {
+func matMulQ8_0(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	for b := range x.Cols / BlockSize {
 		scales, quants := pairedBlock(b, 512)

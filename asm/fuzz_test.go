@@ -64,7 +64,7 @@ func FuzzMatMul(f *testing.F) {
 			panel := make([]byte, fm.PanelBytes(cols))
 			Pack(fm, k.Offset, panel, weights, rows, cols)
 			out := make([]float32, (n-1)*stride+PanelRows)
-			k.MatMul[fm](panel, x, out, stride, anyAhead(r))
+			k.MatMul[fm](panel, x, out, stride, anyPrefetch(r))
 			if want == nil {
 				want = out
 			}

@@ -9,9 +9,9 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 42)) }
 
-// anyAhead is something for a kernel to prefetch: nothing, nearby, or where no memory is. Results do not depend on it.
-func anyAhead(r *rand.Rand) Ahead {
-	return []Ahead{
+// anyPrefetch is something for a kernel to prefetch: nothing, nearby, or where no memory is. Results do not depend on it.
+func anyPrefetch(r *rand.Rand) Prefetch {
+	return []Prefetch{
 		{},
 		{From: 1 << 12, Step: r.IntN(1 << 12)},
 		{From: -1 << 12, Step: r.IntN(1 << 12)},

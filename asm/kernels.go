@@ -1,12 +1,12 @@
 package asm
 
 // MatMul is a product of a panel and a tile; see [Kernels].
-type MatMul func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead)
+type MatMul func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch)
 
-// Ahead is what a [MatMul] prefetches, evenly while it multiplies: Step bytes at each of its [Format.Steps], the first of them
+// Prefetch is what a [MatMul] prefetches, evenly while it multiplies: Step bytes at each of its [Format.Steps], the first of them
 // From bytes after the panel's. They may lie anywhere and need not be mapped. Scalar kernels ignore it, and so do those for
 // arm64, which prefetch what they read themselves.
-type Ahead struct{ From, Step int }
+type Prefetch struct{ From, Step int }
 
 // FirstPass is how many of a tile's tokens MatMul takes in its first pass over a panel: in every pass about as many.
 func (k *Kernels) FirstPass(f Format, tokens int) int {
@@ -51,7 +51,7 @@ type Kernels struct {
 	// MatMulTiles, where it is not nil, is MatMul of one panel for several tiles, of which all but the last have TileTokens tokens:
 	// the products of tile i begin at out[i*TileTokens*stride]. It expands the panel, some columns at a time, into buffer,
 	// ExpandedBytes that no one else uses meanwhile. It is faster than MatMul from TilesFrom tokens on.
-	MatMulTiles [formatCount]func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, ahead Ahead)
+	MatMulTiles [formatCount]func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch)
 	TilesFrom   [formatCount]int
 
 	// Widen, where it is not nil, fills a quantized tile's Words and Cross, which MatMulTiles of Q8_0 takes.
@@ -122,8 +122,8 @@ type Kernels struct {
 	MaxHash func(n int, first uint32, key uint64) uint32
 
 	// ReadSum is the sum of the little-endian 64-bit words of b, the last one padded with zeros. It does little but
-	// read, to measure memory bandwidth. With ahead > 0 assembly prefetches that many bytes in advance, past the end of b too.
-	ReadSum func(b []byte, ahead int) uint64
+	// read, to measure memory bandwidth. If distance > 0, assembly prefetches what lies distance bytes after each read, also past the end of b.
+	ReadSum func(b []byte, distance int) uint64
 
 	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale.
 	// q is [dim][rows], k one page of K, out [rows][Page], keys <= Page. It may write out up to the next multiple of 16 keys.

@@ -82,7 +82,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 				x.ResizeFloat(2, 256)
 				x.ResizeQuantized(2, 256)
 				k.Quantize(out[:256], &x, 1)
-				k.MatMul[f](panel, &x, out, PanelRows, Ahead{})
+				k.MatMul[f](panel, &x, out, PanelRows, Prefetch{})
 			}); n != 0 {
 				t.Errorf("MatMul of %v allocates %v times", f, n)
 			}
@@ -131,10 +131,10 @@ func TestMatMulSets(t *testing.T) {
 						for i := range got { // what lies between is not to be touched
 							got[i], want[i] = 7, 7
 						}
-						ahead := anyAhead(r)
+						prefetch := anyPrefetch(r)
 						dirtyStack()
-						k.MatMul[f](mine, x, got, stride, ahead)
-						scalar.MatMul[f](theirs, x, want, stride, Ahead{})
+						k.MatMul[f](mine, x, got, stride, prefetch)
+						scalar.MatMul[f](theirs, x, want, stride, Prefetch{})
 						wantSame(t, f.String(), got, want)
 					}
 				}

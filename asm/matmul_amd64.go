@@ -3,11 +3,11 @@
 package asm
 
 // pairKernel multiplies two panels, panel bytes from one to the next, with a whole tile; see stubs_amd64.go.
-type pairKernel func(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, ahead, step int)
+type pairKernel func(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
 
 // blockMatMulPair makes a MatMulPair of a pairKernel.
 func blockMatMulPair(f Format, kernel pairKernel) MatMul {
-	return func(panels []byte, x *Tile, out []float32, stride int, ahead Ahead) {
+	return func(panels []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		blocks, panel := x.Cols/BlockSize, f.PanelBytes(x.Cols)
 		if blocks == 0 {
 			clearTile(x, out, stride)
@@ -17,14 +17,14 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 		last := blocks*TileTokens - 1
 		_, _, _ = panels[2*panel-1], x.Q[last*BlockSize+31], x.Bias[last]
 		_, _ = x.D[last], out[(TileTokens-1)*stride+2*PanelRows-1]
-		kernel(&panels[0], panel, &x.Q[0], &x.D[0], &x.Bias[0], blocks, &out[0], stride, ahead.From, ahead.Step)
+		kernel(&panels[0], panel, &x.Q[0], &x.D[0], &x.Bias[0], blocks, &out[0], stride, prefetch.From, prefetch.Step)
 	}
 }
 
 // integerMatMul makes a MatMul of a kernel of integer weights. of gives the tile's sums that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) MatMul {
 	units, perToken := f.BlockWeights(), f.sumsPerToken()
-	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
+	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		if x.Cols < units {
 			clearTile(x, out, stride)
 			return
@@ -32,7 +32,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) M
 		sums, last := of(x), x.Cols/BlockSize*x.Tokens-1
 		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
-		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, ahead.From, ahead.Step)
+		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, prefetch.From, prefetch.Step)
 	}
 }
 

@@ -9,7 +9,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, m
 	if formats[f].sums == halfSums {
 		perToken = 2
 	}
-	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
+	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		if x.Cols < units {
 			clearTile(x, out, stride)
 			return
@@ -19,7 +19,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, m
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)
-			from, step := ahead.part(t, n, x.Tokens, x.Cols/BlockSize)
+			from, step := prefetch.part(t, n, x.Tokens, x.Cols/BlockSize)
 			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &sums[t*perToken], x.Cols/units, n, x.Tokens, &out[t*stride], stride, from, step)
 		}
 	}
@@ -29,11 +29,11 @@ func tileBias(x *Tile) []int32 { return x.Bias }
 
 // wholeTiles takes one of two MatMuls: for TileTokens tokens, or for fewer.
 func wholeTiles(whole, fewer MatMul) MatMul {
-	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
+	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		if x.Tokens == TileTokens {
-			whole(panel, x, out, stride, ahead)
+			whole(panel, x, out, stride, prefetch)
 		} else {
-			fewer(panel, x, out, stride, ahead)
+			fewer(panel, x, out, stride, prefetch)
 		}
 	}
 }

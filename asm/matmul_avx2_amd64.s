@@ -16,7 +16,7 @@ DATA ones<>+16(SB)/8, $0x0001000100010001
 DATA ones<>+24(SB)/8, $0x0001000100010001
 GLOBL ones<>(SB), RODATA|NOPTR, $32
 
-// func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q8AVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -29,7 +29,7 @@ TEXT ·q8AVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -1213,7 +1213,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q6kAVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -1226,7 +1226,7 @@ TEXT ·q6kAVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x30303030<>(SB), Y15
@@ -2105,7 +2105,7 @@ DATA x30303030<>+16(SB)/8, $0x3030303030303030
 DATA x30303030<>+24(SB)/8, $0x3030303030303030
 GLOBL x30303030<>(SB), RODATA|NOPTR, $32
 
-// func q51AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q51AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q51AVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -2118,7 +2118,7 @@ TEXT ·q51AVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -2909,7 +2909,7 @@ DATA x10101010<>+16(SB)/8, $0x1010101010101010
 DATA x10101010<>+24(SB)/8, $0x1010101010101010
 GLOBL x10101010<>(SB), RODATA|NOPTR, $32
 
-// func q5kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q5kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q5kAVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -2922,7 +2922,7 @@ TEXT ·q5kAVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
@@ -3773,7 +3773,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q50AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q50AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q50AVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -3786,7 +3786,7 @@ TEXT ·q50AVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -4567,7 +4567,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q41AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q41AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q41AVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -4580,7 +4580,7 @@ TEXT ·q41AVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -5138,7 +5138,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4kAVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -5151,7 +5151,7 @@ TEXT ·q4kAVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VPXOR Y0, Y0, Y0
@@ -7886,7 +7886,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4nlAVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -7899,7 +7899,7 @@ TEXT ·iq4nlAVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -8575,7 +8575,7 @@ DATA iq4signed<>+0(SB)/8, $0xf6eaddcfbfad9881
 DATA iq4signed<>+8(SB)/8, $0x7159453526190d01
 GLOBL iq4signed<>(SB), RODATA|NOPTR, $16
 
-// func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4AVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -8588,7 +8588,7 @@ TEXT ·q4AVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -9728,7 +9728,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func iq4xsAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4xsAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4xsAVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -9741,7 +9741,7 @@ TEXT ·iq4xsAVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU ones<>(SB), Y15
 	VPXOR Y0, Y0, Y0
@@ -10461,7 +10461,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func mxfp4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func mxfp4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -10474,7 +10474,7 @@ TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -11229,7 +11229,7 @@ DATA x00800000<>+16(SB)/8, $0x0080000000800000
 DATA x00800000<>+24(SB)/8, $0x0080000000800000
 GLOBL x00800000<>(SB), RODATA|NOPTR, $32
 
-// func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q3kAVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -11242,7 +11242,7 @@ TEXT ·q3kAVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x07070707<>(SB), Y14
 	VMOVDQU x04040404<>(SB), Y15
@@ -12069,7 +12069,7 @@ DATA x03030303<>+16(SB)/8, $0x0303030303030303
 DATA x03030303<>+24(SB)/8, $0x0303030303030303
 GLOBL x03030303<>(SB), RODATA|NOPTR, $32
 
-// func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q2kAVX2(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -12082,7 +12082,7 @@ TEXT ·q2kAVX2(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x03030303<>(SB), Y14
 	VPXOR Y0, Y0, Y0

@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q8AVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -17,7 +17,7 @@ TEXT ·q8AVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -762,7 +762,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q6kAVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -775,7 +775,7 @@ TEXT ·q6kAVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	MOVL $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z31
@@ -1889,7 +1889,7 @@ blocks1:
 	VZEROUPPER
 	RET
 
-// func q51AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q51AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q51AVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -1902,7 +1902,7 @@ TEXT ·q51AVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -2673,7 +2673,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q5kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q5kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q5kAVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -2686,7 +2686,7 @@ TEXT ·q5kAVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	MOVL $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z31
@@ -3566,7 +3566,7 @@ blocks1:
 	VZEROUPPER
 	RET
 
-// func q50AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q50AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q50AVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -3579,7 +3579,7 @@ TEXT ·q50AVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -4322,7 +4322,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q41AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q41AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q41AVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -4335,7 +4335,7 @@ TEXT ·q41AVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -5016,7 +5016,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func q4kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4kAVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -5029,7 +5029,7 @@ TEXT ·q4kAVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	MOVL $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z31
@@ -6449,7 +6449,7 @@ blocks1:
 	VZEROUPPER
 	RET
 
-// func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4nlAVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -6462,7 +6462,7 @@ TEXT ·iq4nlAVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -7152,7 +7152,7 @@ DATA iq4unsigned<>+0(SB)/8, $0x766a5d4f3f2d1801
 DATA iq4unsigned<>+8(SB)/8, $0xf1d9c5b5a6998d81
 GLOBL iq4unsigned<>(SB), RODATA|NOPTR, $16
 
-// func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4AVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -7165,7 +7165,7 @@ TEXT ·q4AVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -7818,7 +7818,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func iq4xsAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4xsAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4xsAVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -7831,7 +7831,7 @@ TEXT ·iq4xsAVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	MOVL $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z31
@@ -8586,7 +8586,7 @@ blocks1:
 	VZEROUPPER
 	RET
 
-// func mxfp4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func mxfp4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·mxfp4AVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -8599,7 +8599,7 @@ TEXT ·mxfp4AVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -9381,7 +9381,7 @@ DATA mxfp4<>+0(SB)/8, $0x1c18161413121110
 DATA mxfp4<>+8(SB)/8, $0x04080a0c0d0e0f10
 GLOBL mxfp4<>(SB), RODATA|NOPTR, $16
 
-// func q3kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q3kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q3kAVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -9394,7 +9394,7 @@ TEXT ·q3kAVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	MOVL $0x07070707, R9
 	VPBROADCASTD R9, Z31
@@ -10468,7 +10468,7 @@ blocks1:
 	VZEROUPPER
 	RET
 
-// func q2kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q2kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q2kAVX512(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -10481,7 +10481,7 @@ TEXT ·q2kAVX512(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	MOVL $0x03030303, R9
 	VPBROADCASTD R9, Z31
@@ -11831,7 +11831,7 @@ blocks1:
 	VZEROUPPER
 	RET
 
-// func q8PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, ahead, step int)
+// func q8PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
 TEXT ·q8PairAVX512(SB), NOSPLIT, $0-80
 	MOVQ w+0(FP), AX
 	MOVQ panel+8(FP), R8
@@ -11839,7 +11839,7 @@ TEXT ·q8PairAVX512(SB), NOSPLIT, $0-80
 	MOVQ d+24(FP), DX
 	MOVQ bias+32(FP), SI
 	MOVQ blocks+40(FP), DI
-	MOVQ ahead+64(FP), R15
+	MOVQ prefetch+64(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -12212,7 +12212,7 @@ loop:
 	VZEROUPPER
 	RET
 
-// func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, ahead, step int)
+// func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
 TEXT ·q4PairAVX512(SB), NOSPLIT, $0-80
 	MOVL $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z15
@@ -12222,7 +12222,7 @@ TEXT ·q4PairAVX512(SB), NOSPLIT, $0-80
 	MOVQ d+24(FP), DX
 	MOVQ bias+32(FP), SI
 	MOVQ blocks+40(FP), DI
-	MOVQ ahead+64(FP), R15
+	MOVQ prefetch+64(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX

@@ -10,7 +10,7 @@ DATA nibbles<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA nibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL nibbles<>(SB), RODATA|NOPTR, $32
 
-// func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q8AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -23,7 +23,7 @@ TEXT ·q8AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -488,7 +488,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q6kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -501,7 +501,7 @@ TEXT ·q6kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x30303030<>(SB), Y15
@@ -1222,7 +1222,7 @@ DATA x30303030<>+16(SB)/8, $0x3030303030303030
 DATA x30303030<>+24(SB)/8, $0x3030303030303030
 GLOBL x30303030<>(SB), RODATA|NOPTR, $32
 
-// func q51AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q51AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q51AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -1235,7 +1235,7 @@ TEXT ·q51AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -1906,7 +1906,7 @@ DATA x10101010<>+16(SB)/8, $0x1010101010101010
 DATA x10101010<>+24(SB)/8, $0x1010101010101010
 GLOBL x10101010<>(SB), RODATA|NOPTR, $32
 
-// func q5kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q5kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q5kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -1919,7 +1919,7 @@ TEXT ·q5kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
@@ -2650,7 +2650,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q50AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q50AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q50AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -2663,7 +2663,7 @@ TEXT ·q50AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -3324,7 +3324,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q41AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q41AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q41AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -3337,7 +3337,7 @@ TEXT ·q41AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -3827,7 +3827,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -3840,7 +3840,7 @@ TEXT ·q4kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VPXOR Y0, Y0, Y0
@@ -4936,7 +4936,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4nlAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -4949,7 +4949,7 @@ TEXT ·iq4nlAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -5424,7 +5424,7 @@ DATA iq4unsigned<>+0(SB)/8, $0x766a5d4f3f2d1801
 DATA iq4unsigned<>+8(SB)/8, $0xf1d9c5b5a6998d81
 GLOBL iq4unsigned<>(SB), RODATA|NOPTR, $16
 
-// func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -5437,7 +5437,7 @@ TEXT ·q4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -5889,7 +5889,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func iq4xsAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4xsAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4xsAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -5902,7 +5902,7 @@ TEXT ·iq4xsAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VBROADCASTI128 iq4unsigned<>(SB), Y15
@@ -6421,7 +6421,7 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func mxfp4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func mxfp4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·mxfp4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -6434,7 +6434,7 @@ TEXT ·mxfp4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -6991,7 +6991,7 @@ DATA x00800000<>+16(SB)/8, $0x0080000000800000
 DATA x00800000<>+24(SB)/8, $0x0080000000800000
 GLOBL x00800000<>(SB), RODATA|NOPTR, $32
 
-// func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q3kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -7004,7 +7004,7 @@ TEXT ·q3kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x07070707<>(SB), Y14
 	VMOVDQU x04040404<>(SB), Y15
@@ -7693,7 +7693,7 @@ DATA x03030303<>+16(SB)/8, $0x0303030303030303
 DATA x03030303<>+24(SB)/8, $0x0303030303030303
 GLOBL x03030303<>(SB), RODATA|NOPTR, $32
 
-// func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q2kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
@@ -7706,7 +7706,7 @@ TEXT ·q2kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ stride+64(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+72(FP), R15
+	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x03030303<>(SB), Y14
 	VPXOR Y0, Y0, Y0

@@ -19,7 +19,7 @@ DATA mxfp4<>+0(SB)/8, $0x0c08060403020100
 DATA mxfp4<>+8(SB)/8, $0xf4f8fafcfdfeff00
 GLOBL mxfp4<>(SB), RODATA|NOPTR, $16
 
-// func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q8Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q8Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -801,7 +801,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q6kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q6kDotprod(SB), 0, $264-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -1803,7 +1803,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q51Dotprod(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q51Dotprod(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q51Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -3059,7 +3059,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q5kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q5kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q5kDotprod(SB), 0, $264-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -4149,7 +4149,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q50Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q50Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q50Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -5373,7 +5373,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q41Dotprod(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q41Dotprod(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q41Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -6299,7 +6299,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kDotprod(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4kDotprod(SB), 0, $264-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -7753,7 +7753,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func iq4nlDotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4nlDotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4nlDotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -8806,7 +8806,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -9715,7 +9715,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func iq4xsDotprod(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4xsDotprod(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4xsDotprod(SB), 0, $264-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -10626,7 +10626,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func mxfp4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func mxfp4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·mxfp4Dotprod(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -11801,7 +11801,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q3kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q3kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q3kDotprod(SB), 0, $264-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -12689,7 +12689,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q2kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q2kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q2kDotprod(SB), 0, $264-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2

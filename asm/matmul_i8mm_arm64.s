@@ -13,7 +13,7 @@ DATA mxfp4<>+0(SB)/8, $0x0c08060403020100
 DATA mxfp4<>+8(SB)/8, $0xf4f8fafcfdfeff00
 GLOBL mxfp4<>(SB), RODATA|NOPTR, $16
 
-// func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q8I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q8I8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -319,7 +319,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q6kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q6kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q6kI8MM(SB), 0, $1032-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -720,7 +720,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q51I8MM(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q51I8MM(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q51I8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -1074,7 +1074,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q5kI8MM(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q5kI8MM(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q5kI8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -1447,7 +1447,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q50I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q50I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q50I8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -1787,7 +1787,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q41I8MM(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q41I8MM(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q41I8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -2123,7 +2123,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q4kI8MM(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kI8MM(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4kI8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -2689,7 +2689,7 @@ quads8b:
 	ADD R9, R11, R8
 	RET
 
-// func iq4nlI8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4nlI8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4nlI8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -3012,7 +3012,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4I8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -3334,7 +3334,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func iq4xsI8MM(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4xsI8MM(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4xsI8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -3665,7 +3665,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func mxfp4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func mxfp4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·mxfp4I8MM(SB), 0, $712-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -3996,7 +3996,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q3kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q3kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q3kI8MM(SB), 0, $1032-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -4389,7 +4389,7 @@ quads8a:
 	ADD R9, R11, R8
 	RET
 
-// func q2kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q2kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q2kI8MM(SB), 0, $1032-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2

@@ -13,7 +13,7 @@ DATA mxfp4<>+0(SB)/8, $0x0c08060403020100
 DATA mxfp4<>+8(SB)/8, $0xf4f8fafcfdfeff00
 GLOBL mxfp4<>(SB), RODATA|NOPTR, $16
 
-// func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q8NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q8NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -648,7 +648,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q6kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q6kNEON(SB), 0, $136-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -1357,7 +1357,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q51NEON(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q51NEON(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q51NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -1989,7 +1989,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q5kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q5kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q5kNEON(SB), 0, $136-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -2578,7 +2578,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q50NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q50NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q50NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -3223,7 +3223,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q41NEON(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q41NEON(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q41NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -3727,7 +3727,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q4kNEON(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4kNEON(SB), 0, $136-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -4579,7 +4579,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func iq4nlNEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4nlNEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4nlNEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -5206,7 +5206,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q4NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -5723,7 +5723,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func iq4xsNEON(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func iq4xsNEON(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·iq4xsNEON(SB), 0, $136-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -6272,7 +6272,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func mxfp4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+// func mxfp4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·mxfp4NEON(SB), NOSPLIT, $0-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -6887,7 +6887,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q3kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q3kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q3kNEON(SB), 0, $136-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2
@@ -7472,7 +7472,7 @@ sub1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func q2kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+// func q2kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·q2kNEON(SB), 0, $136-88
 	MOVD w+0(FP), R0
 	MOVD q+8(FP), R2

@@ -4,23 +4,23 @@ package asm
 
 // superKernel multiplies a panel of blocks or super-blocks with n of a tile's tokens. sums is what the format takes of a tile
 // besides quants and their scales.
-type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride, ahead, step int)
+type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 func tileDSum(x *Tile) []float32 { return x.DSum }
 func tileHalf(x *Tile) []int32   { return x.Half }
 
 // floatKernel multiplies k columns of a panel with n of a tile's tokens, and adds to out.
-type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
 // floatMatMul makes a MatMul of a floatKernel that takes up to most tokens at once; a column of a panel has columnBytes.
 func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
-	return func(panel []byte, x *Tile, out []float32, stride int, ahead Ahead) {
+	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		clearTile(x, out, stride)
 		for f := x.F[:x.Cols*x.Tokens]; len(f) > 0; {
 			cols := min(len(f)/x.Tokens, floatColumns)
-			kernel.tile(panel[:cols*columnBytes], f[:cols*x.Tokens], cols, most, x.Tokens, out, stride, ahead)
+			kernel.tile(panel[:cols*columnBytes], f[:cols*x.Tokens], cols, most, x.Tokens, out, stride, prefetch)
 			panel, f = panel[cols*columnBytes:], f[cols*x.Tokens:]
-			ahead.From += cols * (ahead.Step - columnBytes)
+			prefetch.From += cols * (prefetch.Step - columnBytes)
 		}
 	}
 }
@@ -32,19 +32,19 @@ const floatColumns = 8192
 // tile multiplies some columns with a tile. Being called for them, it also looks whether a garbage collection waits.
 //
 //go:noinline
-func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int, out []float32, stride int, ahead Ahead) {
+func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int, out []float32, stride int, prefetch Prefetch) {
 	_ = out[(tokens-1)*stride+PanelRows-1]
 	n := 0
 	for t := 0; t < tokens; t += n {
 		n = part(tokens-t, most)
-		from, step := ahead.part(t, n, tokens, cols)
+		from, step := prefetch.part(t, n, tokens, cols)
 		kernel(&panel[0], &x[t], cols, n, tokens, &out[t*stride], stride, from, step)
 	}
 }
 
 // part is what n of the tokens, from t on, are to prefetch: where to begin, and how many bytes at each of the steps. There is a
 // bit more of it rather than a gap.
-func (a Ahead) part(t, n, tokens, steps int) (from, step int) {
+func (a Prefetch) part(t, n, tokens, steps int) (from, step int) {
 	if n == tokens {
 		return a.From, a.Step
 	}

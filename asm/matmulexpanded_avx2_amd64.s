@@ -56,12 +56,12 @@ loop:
 	VZEROUPPER
 	RET
 
-// func q8ExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+// func q8ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 TEXT ·q8ExpandAVX2(SB), NOSPLIT, $0-40
 	MOVQ w+0(FP), AX
 	MOVQ blocks+8(FP), DI
 	MOVQ buffer+16(FP), R10
-	MOVQ ahead+24(FP), R15
+	MOVQ prefetch+24(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -753,12 +753,12 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q4ExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+// func q4ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 TEXT ·q4ExpandAVX2(SB), NOSPLIT, $0-40
 	MOVQ w+0(FP), AX
 	MOVQ blocks+8(FP), DI
 	MOVQ buffer+16(FP), R10
-	MOVQ ahead+24(FP), R15
+	MOVQ prefetch+24(FP), R15
 	ADDQ AX, R15
 	ADDQ $64, AX
 	MOVQ $-64, BX
@@ -1563,12 +1563,12 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q4kExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+// func q4kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 TEXT ·q4kExpandAVX2(SB), NOSPLIT, $0-40
 	MOVQ w+0(FP), AX
 	MOVQ blocks+8(FP), DI
 	MOVQ buffer+16(FP), R10
-	MOVQ ahead+24(FP), R15
+	MOVQ prefetch+24(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 
@@ -2493,12 +2493,12 @@ choose:
 	JGT loop4
 	JMP loop2
 
-// func q6kExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+// func q6kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 TEXT ·q6kExpandAVX2(SB), NOSPLIT, $0-40
 	MOVQ w+0(FP), AX
 	MOVQ blocks+8(FP), DI
 	MOVQ buffer+16(FP), R10
-	MOVQ ahead+24(FP), R15
+	MOVQ prefetch+24(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x30303030<>(SB), Y15

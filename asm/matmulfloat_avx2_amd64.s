@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·f32AVX2(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ x+8(FP), CX
@@ -15,7 +15,7 @@ TEXT ·f32AVX2(SB), NOSPLIT, $0-72
 	MOVQ stride+48(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+56(FP), R15
+	MOVQ prefetch+56(FP), R15
 	MOVQ step+64(FP), R12
 	ADDQ AX, R15
 	CMPQ R8, $6
@@ -303,7 +303,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·f16AVX2(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ x+8(FP), CX
@@ -314,7 +314,7 @@ TEXT ·f16AVX2(SB), NOSPLIT, $0-72
 	MOVQ stride+48(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+56(FP), R15
+	MOVQ prefetch+56(FP), R15
 	MOVQ step+64(FP), R12
 	ADDQ AX, R15
 	CMPQ R8, $6
@@ -602,7 +602,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·bf16AVX2(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ x+8(FP), CX
@@ -613,7 +613,7 @@ TEXT ·bf16AVX2(SB), NOSPLIT, $0-72
 	MOVQ stride+48(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+56(FP), R15
+	MOVQ prefetch+56(FP), R15
 	MOVQ step+64(FP), R12
 	ADDQ AX, R15
 	CMPQ R8, $6

@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·f32AVX512(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ x+8(FP), CX
@@ -15,7 +15,7 @@ TEXT ·f32AVX512(SB), NOSPLIT, $0-72
 	MOVQ stride+48(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+56(FP), R15
+	MOVQ prefetch+56(FP), R15
 	MOVQ step+64(FP), R12
 	ADDQ AX, R15
 	CMPQ R8, $8
@@ -318,7 +318,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·f16AVX512(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ x+8(FP), CX
@@ -329,7 +329,7 @@ TEXT ·f16AVX512(SB), NOSPLIT, $0-72
 	MOVQ stride+48(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+56(FP), R15
+	MOVQ prefetch+56(FP), R15
 	MOVQ step+64(FP), R12
 	ADDQ AX, R15
 	CMPQ R8, $8
@@ -632,7 +632,7 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·bf16AVX512(SB), NOSPLIT, $0-72
 	MOVQ w+0(FP), AX
 	MOVQ x+8(FP), CX
@@ -643,7 +643,7 @@ TEXT ·bf16AVX512(SB), NOSPLIT, $0-72
 	MOVQ stride+48(FP), R11
 	SHLQ $2, R11
 	SHLQ $2, R13
-	MOVQ ahead+56(FP), R15
+	MOVQ prefetch+56(FP), R15
 	MOVQ step+64(FP), R12
 	ADDQ AX, R15
 	CMPQ R8, $8

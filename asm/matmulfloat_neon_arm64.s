@@ -5,7 +5,7 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func f32NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·f32NEON(SB), NOSPLIT, $0-72
 	MOVD w+0(FP), R0
 	MOVD x+8(FP), R2
@@ -320,7 +320,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func f16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·f16NEON(SB), NOSPLIT, $0-72
 	MOVD w+0(FP), R0
 	MOVD x+8(FP), R2
@@ -659,7 +659,7 @@ loop1:
 	FSTPQ (F2, F3), 32(R8)
 	RET
 
-// func bf16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+// func bf16NEON(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 TEXT ·bf16NEON(SB), NOSPLIT, $0-72
 	MOVD w+0(FP), R0
 	MOVD x+8(FP), R2

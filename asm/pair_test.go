@@ -43,9 +43,9 @@ func TestMatMulPair(t *testing.T) {
 						}
 						Pack(f, k.Offset, panels[p*size:], raw, PanelRows, cols)
 						Pack(f, scalar.Offset, plain, raw, PanelRows, cols)
-						scalar.MatMul[f](plain, x, want[p*PanelRows:], stride, Ahead{})
+						scalar.MatMul[f](plain, x, want[p*PanelRows:], stride, Prefetch{})
 					}
-					k.MatMulPair[f](panels, x, got, stride, anyAhead(newRand(uint64(cols))))
+					k.MatMulPair[f](panels, x, got, stride, anyPrefetch(newRand(uint64(cols))))
 					for i := range got {
 						if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
 							t.Fatalf("token %d, row %d: %v, want %v", i/stride, i%stride, got[i], want[i])

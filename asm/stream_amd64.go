@@ -4,18 +4,18 @@ package asm
 
 const streamStep = 256 // bytes that a turn of the assembly loops reads
 
-func readSumAVX2(b []byte, ahead int) (sum uint64) {
+func readSumAVX2(b []byte, distance int) (sum uint64) {
 	n := len(b) &^ (streamStep - 1)
 	if n > 0 {
-		sumAVX2(&b[0], n, ahead, &sum)
+		sumAVX2(&b[0], n, distance, &sum)
 	}
-	return sum + readSum(b[n:], ahead)
+	return sum + readSum(b[n:], distance)
 }
 
-func readSumAVX512(b []byte, ahead int) (sum uint64) {
+func readSumAVX512(b []byte, distance int) (sum uint64) {
 	n := len(b) &^ (streamStep - 1)
 	if n > 0 {
-		sumAVX512(&b[0], n, ahead, &sum)
+		sumAVX512(&b[0], n, distance, &sum)
 	}
-	return sum + readSum(b[n:], ahead)
+	return sum + readSum(b[n:], distance)
 }

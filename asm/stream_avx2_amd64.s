@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func sumAVX2(b *byte, n, ahead int, sum *uint64)
+// func sumAVX2(b *byte, n, distance int, sum *uint64)
 TEXT ·sumAVX2(SB), NOSPLIT, $0-32
 	MOVQ b+0(FP), AX
 	MOVQ n+8(FP), CX
-	MOVQ ahead+16(FP), DX
+	MOVQ distance+16(FP), DX
 	MOVQ sum+24(FP), BX
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -17,7 +17,7 @@ TEXT ·sumAVX2(SB), NOSPLIT, $0-32
 	TESTQ DX, DX
 	JEQ plain
 
-ahead:
+prefetch:
 	PREFETCHT0 (AX)(DX*1)
 	VPADDQ (AX), Y0, Y0
 	VPADDQ 32(AX), Y1, Y1
@@ -32,7 +32,7 @@ ahead:
 	VPADDQ 224(AX), Y3, Y3
 	ADDQ $256, AX
 	SUBQ $256, CX
-	JNE ahead
+	JNE prefetch
 	JMP done
 
 plain:

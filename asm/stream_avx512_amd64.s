@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func sumAVX512(b *byte, n, ahead int, sum *uint64)
+// func sumAVX512(b *byte, n, distance int, sum *uint64)
 TEXT ·sumAVX512(SB), NOSPLIT, $0-32
 	MOVQ b+0(FP), AX
 	MOVQ n+8(FP), CX
-	MOVQ ahead+16(FP), DX
+	MOVQ distance+16(FP), DX
 	MOVQ sum+24(FP), BX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
@@ -17,7 +17,7 @@ TEXT ·sumAVX512(SB), NOSPLIT, $0-32
 	TESTQ DX, DX
 	JEQ plain
 
-ahead:
+prefetch:
 	PREFETCHT0 (AX)(DX*1)
 	VPADDQ (AX), Z0, Z0
 	PREFETCHT0 64(AX)(DX*1)
@@ -28,7 +28,7 @@ ahead:
 	VPADDQ 192(AX), Z3, Z3
 	ADDQ $256, AX
 	SUBQ $256, CX
-	JNE ahead
+	JNE prefetch
 	JMP done
 
 plain:

@@ -22,9 +22,9 @@ func TestReadSum(t *testing.T) {
 			for i := 0; i < len(padded); i += 8 {
 				want += binary.LittleEndian.Uint64(padded[i:])
 			}
-			for _, ahead := range []int{0, 4096} {
-				if got := k.ReadSum(b, ahead); got != want {
-					t.Fatalf("%s: %d bytes, %d ahead: %x, want %x", k.Name, n, ahead, got, want)
+			for _, distance := range []int{0, 4096} {
+				if got := k.ReadSum(b, distance); got != want {
+					t.Fatalf("%s: %d bytes, prefetch distance %d: %x, want %x", k.Name, n, distance, got, want)
 				}
 			}
 		}

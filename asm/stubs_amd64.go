@@ -13,7 +13,7 @@ package asm
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q6kAVX512 is
 //
@@ -25,7 +25,7 @@ func q8AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, 
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q51AVX512 is
 //
@@ -37,7 +37,7 @@ func q6kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int,
 //			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q51AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q51AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q5kAVX512 is
 //
@@ -49,7 +49,7 @@ func q51AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens in
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q5kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q5kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q50AVX512 is
 //
@@ -60,7 +60,7 @@ func q5kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens in
 //			acc = fma(float(isum), d(b, r)*d[b][t], acc)
 //
 //go:noescape
-func q50AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q50AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q41AVX512 is
 //
@@ -72,7 +72,7 @@ func q50AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q41AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q41AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q4kAVX512 is
 //
@@ -84,7 +84,7 @@ func q41AVX512(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens in
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // iq4nlAVX512 is
 //
@@ -95,7 +95,7 @@ func q4kAVX512(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens in
 //			acc = fma(float(isum), d(b, r)*d[b][t], acc)
 //
 //go:noescape
-func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q4AVX512 is
 //
@@ -107,7 +107,7 @@ func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens in
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // iq4xsAVX512 is
 //
@@ -118,7 +118,7 @@ func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, 
 //			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
 //
 //go:noescape
-func iq4xsAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func iq4xsAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // mxfp4AVX512 is
 //
@@ -129,7 +129,7 @@ func iq4xsAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens in
 //			acc = fma(float(isum), power(e[b][r])*d[b][t], acc)
 //
 //go:noescape
-func mxfp4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func mxfp4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q3kAVX512 is
 //
@@ -141,7 +141,7 @@ func mxfp4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens in
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q3kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q3kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q2kAVX512 is
 //
@@ -155,21 +155,21 @@ func q3kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int,
 //			acc = fma(-float(u), dmin[r]*d[b][t], acc)
 //
 //go:noescape
-func q2kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q2kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q8PairAVX512 is
 //
 //	for p < 2: the kernel of one panel, with w[p*panel:], 8 tokens of 8, and out[p*16:]
 //
 //go:noescape
-func q8PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, ahead, step int)
+func q8PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
 
 // q4PairAVX512 is
 //
 //	for p < 2: the kernel of one panel, with w[p*panel:], 8 tokens of 8, and out[p*16:]
 //
 //go:noescape
-func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, ahead, step int)
+func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
 
 // q8AVXVNNI is
 //
@@ -180,7 +180,7 @@ func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks i
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q6kAVXVNNI is
 //
@@ -192,7 +192,7 @@ func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q51AVXVNNI is
 //
@@ -204,7 +204,7 @@ func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q51AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q51AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q5kAVXVNNI is
 //
@@ -216,7 +216,7 @@ func q51AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens i
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q5kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q5kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q50AVXVNNI is
 //
@@ -227,7 +227,7 @@ func q5kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens i
 //			acc = fma(float(isum), d(b, r)*d[b][t], acc)
 //
 //go:noescape
-func q50AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q50AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q41AVXVNNI is
 //
@@ -239,7 +239,7 @@ func q50AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int
 //			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q41AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q41AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q4kAVXVNNI is
 //
@@ -251,7 +251,7 @@ func q41AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens i
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // iq4nlAVXVNNI is
 //
@@ -262,7 +262,7 @@ func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens i
 //			acc = fma(float(isum), d(b, r)*d[b][t], acc)
 //
 //go:noescape
-func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q4AVXVNNI is
 //
@@ -274,7 +274,7 @@ func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens i
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // iq4xsAVXVNNI is
 //
@@ -285,7 +285,7 @@ func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
 //
 //go:noescape
-func iq4xsAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func iq4xsAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // mxfp4AVXVNNI is
 //
@@ -296,7 +296,7 @@ func iq4xsAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens i
 //			acc = fma(float(isum), power(e[b][r])*d[b][t], acc)
 //
 //go:noescape
-func mxfp4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func mxfp4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q3kAVXVNNI is
 //
@@ -308,7 +308,7 @@ func mxfp4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens i
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q2kAVXVNNI is
 //
@@ -322,7 +322,7 @@ func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //			acc = fma(-float(u), dmin[r]*d[b][t], acc)
 //
 //go:noescape
-func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q8AVX2 is
 //
@@ -333,7 +333,7 @@ func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q6kAVX2 is
 //
@@ -345,7 +345,7 @@ func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q51AVX2 is
 //
@@ -357,7 +357,7 @@ func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q51AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q51AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q5kAVX2 is
 //
@@ -369,7 +369,7 @@ func q51AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int,
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q5kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q5kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q50AVX2 is
 //
@@ -380,7 +380,7 @@ func q5kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int,
 //			acc = fma(float(isum), d(b, r)*d[b][t], acc)
 //
 //go:noescape
-func q50AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q50AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q41AVX2 is
 //
@@ -392,7 +392,7 @@ func q50AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, o
 //			acc = fma(m(b, r), dsum[b][t], acc)
 //
 //go:noescape
-func q41AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q41AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q4kAVX2 is
 //
@@ -404,7 +404,7 @@ func q41AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int,
 //			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
 //
 //go:noescape
-func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // iq4nlAVX2 is
 //
@@ -415,7 +415,7 @@ func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int,
 //			acc = fma(float(isum), d(b, r)*d[b][t], acc)
 //
 //go:noescape
-func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q4AVX2 is
 //
@@ -427,7 +427,7 @@ func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
 //
 //go:noescape
-func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // iq4xsAVX2 is
 //
@@ -438,7 +438,7 @@ func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, ou
 //			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
 //
 //go:noescape
-func iq4xsAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func iq4xsAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // mxfp4AVX2 is
 //
@@ -449,7 +449,7 @@ func iq4xsAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int,
 //			acc = fma(float(isum), power(e[b][r])*d[b][t], acc)
 //
 //go:noescape
-func mxfp4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, ahead, step int)
+func mxfp4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q3kAVX2 is
 //
@@ -461,7 +461,7 @@ func mxfp4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 //
 //go:noescape
-func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q2kAVX2 is
 //
@@ -475,7 +475,7 @@ func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //			acc = fma(-float(u), dmin[r]*d[b][t], acc)
 //
 //go:noescape
-func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, ahead, step int)
+func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // widenAVX2 is
 //
@@ -491,7 +491,7 @@ func widenAVX2(q *int8, words *int16, cross *int32, blocks int)
 //	for b < blocks: buffer[b] = block b of w, 1152 bytes
 //
 //go:noescape
-func q8ExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+func q8ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 
 // q8BufferAVX2 is
 //
@@ -509,7 +509,7 @@ func q8BufferAVX2(w *byte, q *int16, d *float32, cross *int32, blocks, n, tokens
 //	for b < blocks: buffer[b] = block b of w, 576 bytes
 //
 //go:noescape
-func q4ExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+func q4ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 
 // q4BufferAVX2 is
 //
@@ -528,7 +528,7 @@ func q4BufferAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens i
 //	for b < blocks: buffer[b] = block b of w, 640 bytes
 //
 //go:noescape
-func q4kExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+func q4kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 
 // q4kBufferAVX2 is
 //
@@ -547,7 +547,7 @@ func q4kBufferAVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, token
 //	for b < blocks: buffer[b] = block b of w, 704 bytes
 //
 //go:noescape
-func q6kExpandAVX2(w *byte, blocks int, buffer *byte, ahead, step int)
+func q6kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 
 // q6kBufferAVX2 is
 //
@@ -568,7 +568,7 @@ func q6kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens 
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
 // f16AVX512 is
 //
@@ -577,7 +577,7 @@ func f32AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahea
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
 // bf16AVX512 is
 //
@@ -586,7 +586,7 @@ func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahea
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
 // f32AVX2 is
 //
@@ -595,7 +595,7 @@ func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahe
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
 // f16AVX2 is
 //
@@ -604,7 +604,7 @@ func f32AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead,
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
 // bf16AVX2 is
 //
@@ -613,7 +613,7 @@ func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead,
 //		for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)
 //
 //go:noescape
-func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, ahead, step int)
+func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
 // scoresF16AVX512 is
 //
@@ -970,18 +970,18 @@ func convAVX2(out, x, w *float32, sixteens, taps, tokens, rowBytes int)
 // sumAVX512 is
 //
 //	for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
-//	if ahead > 0: prefetch the bytes at b+i+ahead
+//	if distance > 0: prefetch the bytes at b+i+distance
 //
 //go:noescape
-func sumAVX512(b *byte, n, ahead int, sum *uint64)
+func sumAVX512(b *byte, n, distance int, sum *uint64)
 
 // sumAVX2 is
 //
 //	for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
-//	if ahead > 0: prefetch the bytes at b+i+ahead
+//	if distance > 0: prefetch the bytes at b+i+distance
 //
 //go:noescape
-func sumAVX2(b *byte, n, ahead int, sum *uint64)
+func sumAVX2(b *byte, n, distance int, sum *uint64)
 
 // spinCycles is
 //

@@ -3,16 +3,16 @@
 package asm
 
 // expandKernel writes blocks of a panel into a buffer.
-type expandKernel func(w *byte, blocks int, buffer *byte, ahead, step int)
+type expandKernel func(w *byte, blocks int, buffer *byte, prefetch, step int)
 
 // bufferKernel multiplies blocks in a buffer with a tile, and adds to out. q are its quants, or words.
 type bufferKernel[Q, S any] func(w *byte, q *Q, d *float32, sums *S, blocks, n, tokens int, out *float32, stride int)
 
 // matMulTiles makes a MatMulTiles. of gives a tile's quants and sums.
-func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S], of func(*Tile) ([]Q, []S)) func([]byte, []Tile, []float32, int, []byte, Ahead) {
+func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S], of func(*Tile) ([]Q, []S)) func([]byte, []Tile, []float32, int, []byte, Prefetch) {
 	perToken := f.sumsPerToken()
 	panelBytes := formats[f].panelBytes * BlockSize
-	return func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, ahead Ahead) {
+	return func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch) {
 		blocks := tiles[0].Cols / BlockSize
 		for i := range tiles {
 			x := &tiles[i]
@@ -23,7 +23,7 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[ExpandedBytes-1]
 		for from := 0; from < blocks; from += expandedBlocks {
 			n := min(expandedBlocks, blocks-from)
-			expand(&panel[from*panelBytes/f.BlockWeights()], n, &buffer[0], ahead.From, ahead.Step)
+			expand(&panel[from*panelBytes/f.BlockWeights()], n, &buffer[0], prefetch.From, prefetch.Step)
 			for i := range tiles {
 				x := &tiles[i]
 				q, sums := of(x)

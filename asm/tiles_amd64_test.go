@@ -54,9 +54,9 @@ func TestMatMulTiles(t *testing.T) {
 						k.Widen(x)
 					}
 					tiles[i] = *x
-					scalar.MatMul[f](plain, x, want[i*TileTokens*stride:], stride, Ahead{})
+					scalar.MatMul[f](plain, x, want[i*TileTokens*stride:], stride, Prefetch{})
 				}
-				k.MatMulTiles[f](panel, tiles, got, stride, tail[byte](t, ExpandedBytes), anyAhead(r))
+				k.MatMulTiles[f](panel, tiles, got, stride, tail[byte](t, ExpandedBytes), anyPrefetch(r))
 				for i := range got {
 					if i%stride >= PanelRows {
 						want[i] = 7 // between the rows of out nothing is written

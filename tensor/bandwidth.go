@@ -39,15 +39,15 @@ func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 			b[j] = byte(i + j>>6)
 		}
 	})
-	ways := []int{0, 2048, 8192} // bytes prefetched ahead
+	ways := []int{0, 2048, 8192} // prefetch distances in bytes; 0: none
 	times := make([][]time.Duration, len(ways))
 	for range bandwidthPasses {
-		for w, ahead := range ways {
+		for w, distance := range ways {
 			start := time.Now()
 			rt.Parallel(units, func(i int) {
 				// A call ends within 50 µs, and the garbage collector waits no longer.
 				for b := unit(i); len(b) > 0; b = b[bandwidthUnit/8:] {
-					k.ReadSum(b[:bandwidthUnit/8], ahead)
+					k.ReadSum(b[:bandwidthUnit/8], distance)
 					safepoint()
 				}
 			})

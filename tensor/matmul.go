@@ -234,14 +234,14 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.
 	if many != nil && (len(tiles)-1)*asm.TileTokens+tiles[len(tiles)-1].Tokens >= k.TilesFrom[w.t] {
 		buffer := j.buffers[worker*asm.ExpandedBytes:][:asm.ExpandedBytes]
 		for p := range count {
-			many(w.panelData(panel+p, 1), tiles, out[p*asm.PanelRows:], stride, buffer, asm.Ahead{From: readAhead, Step: w.step})
+			many(w.panelData(panel+p, 1), tiles, out[p*asm.PanelRows:], stride, buffer, asm.Prefetch{From: prefetchDistance, Step: w.step})
 			safepoint()
 		}
 		return
 	}
 	if j.onePass(w, tiles) {
 		for p := range count {
-			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride, asm.Ahead{From: readAhead, Step: w.step})
+			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride, asm.Prefetch{From: prefetchDistance, Step: w.step})
 			safepoint()
 		}
 		return
@@ -251,12 +251,12 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.
 	for i := range tiles {
 		x, out := &tiles[i], out[i*asm.TileTokens*stride:]
 		if together && x.Tokens == asm.TileTokens && !(cold && i == 0) {
-			two(w.panelData(panel, 2), x, out, stride, r.ahead(panel, 2, i, x.Tokens))
+			two(w.panelData(panel, 2), x, out, stride, r.prefetch(panel, 2, i, x.Tokens))
 			safepoint()
 			continue
 		}
 		for p := range count {
-			one(w.panelData(panel+p, 1), x, out[p*asm.PanelRows:], stride, r.ahead(panel+p, 1, i, x.Tokens))
+			one(w.panelData(panel+p, 1), x, out[p*asm.PanelRows:], stride, r.prefetch(panel+p, 1, i, x.Tokens))
 			safepoint()
 		}
 	}

@@ -7,7 +7,7 @@ import "fmt"
 // this file's types multiply from there; see integerTiles in package asm. A block in the buffer is float32 scales of 16
 // rows, and what else there is for a row, then the weights of 8 groups.
 
-const expandParams = "w *byte, blocks int, buffer *byte" + aheadParams
+const expandParams = "w *byte, blocks int, buffer *byte" + prefetchParams
 
 // expanded are the types that AVX2 expands.
 var expanded = []*weights{&q8, &q4, &q4k, &q6k}
@@ -46,7 +46,7 @@ func (w *weights) inBuffer() *weights {
 func (f *file) expand256(w *weights) {
 	p := &w.vec256
 	f.function(w.name+"ExpandAVX2", 0, expandParams, fmt.Sprintf("for b < blocks: buffer[b] = block b of w, %d bytes", w.inBuffer().blockBytes()))
-	f.load("w", "AX", "blocks", "DI", "buffer", "R10", "ahead", "R15")
+	f.load("w", "AX", "blocks", "DI", "buffer", "R10", "prefetch", "R15")
 	f.ins("ADDQ", "AX", "R15")
 	if w.super == 0 {
 		f.beginRun(w)
@@ -89,7 +89,7 @@ func (f *file) expandBlock256(w *weights, phase int) {
 		f.zero(avx2, 1)
 	}
 	for g := range groups {
-		f.readAhead(g)
+		f.prefetchLine(g)
 		for v := range nibbles {
 			for h := range 2 {
 				p.unpack(f, false, phase, g, v, h, 8+h)
@@ -109,7 +109,7 @@ func (f *file) expandBlock256(w *weights, phase int) {
 		}
 	}
 	f.linesAfter(groups, w.lines())
-	f.stepAhead()
+	f.prefetchNext()
 	for h := range 2 {
 		p.scales(f, phase, h, 12)
 		f.ins("VMOVUPS", y(12), at("R10", 32*h))

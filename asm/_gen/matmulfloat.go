@@ -7,7 +7,7 @@ import "fmt"
 //	AX weights  CX activations  DI columns  R8 n  R10 out  R9 a token of it  R11 stride in bytes  R13 tokens*4
 //	R15 what to read ahead  R12 how much of it with a column
 func matmulFloat(f *file, s isa) {
-	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride" + aheadParams
+	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride" + prefetchParams
 	w, tmp, most := 12, 14, 6 // 256 bits: sums of 6 tokens, two halves of weights, an activation
 	if s.halves == 1 {
 		w, most = 15, 8
@@ -21,7 +21,7 @@ func matmulFloat(f *file, s isa) {
 		f.load("w", "AX", "x", "CX", "k", "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 		f.ins("SHLQ", "$2", "R11")
 		f.ins("SHLQ", "$2", "R13")
-		f.load("ahead", "R15", "step", "R12")
+		f.load("prefetch", "R15", "step", "R12")
 		f.ins("ADDQ", "AX", "R15")
 		f.dispatch("R8", most)
 		for T := most; T >= 1; T-- {
@@ -40,7 +40,7 @@ func matmulFloat(f *file, s isa) {
 			}
 			sums(func(mem, reg string) { f.ins("VMOVUPS", mem, reg) })
 			f.label(fmt.Sprintf("loop%d", T))
-			f.readAhead(0)
+			f.prefetchLine(0)
 			for h := range s.halves {
 				f.loadFloats(s, format, at("AX", h*s.lanes()*bytes), w+h)
 			}

@@ -8,14 +8,14 @@ package main
 //	Z16..23, Z24..31 float sums
 //
 // Other registers are as for one panel, but R8 is the bytes from a panel to the next, R9 what to add for the second one's scales.
-const pairParams = "w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride" + aheadParams
+const pairParams = "w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride" + prefetchParams
 
 const pairTokens = 8
 
 // pair512 writes a loop over DI pairs of blocks. block multiplies the weights of one with 4 activations from CX+off on.
 func (f *file) pair512(w *weights, block func(off, line int)) {
 	f.load("w", "AX", "panel", "R8", "q", "CX", "d", "DX", "bias", "SI", "blocks", "DI")
-	f.load("ahead", "R15")
+	f.load("prefetch", "R15")
 	f.ins("ADDQ", "AX", "R15")
 	f.beginRun(w)
 	f.ins("MOVQ", imm(4*pairTokens), "R13")
@@ -37,7 +37,7 @@ func (f *file) pair512(w *weights, block func(off, line int)) {
 		}
 		line := first / 4 * (groups + 1)
 		block(32*first, line)
-		f.readAhead(line + groups)
+		f.prefetchLine(line + groups)
 		f.ins("VCVTPH2PS", "(AX)(BX*1)", z(12))
 		f.ins("VCVTPH2PS", "(AX)(R9*1)", z(13))
 		for t := range 4 {
@@ -50,7 +50,7 @@ func (f *file) pair512(w *weights, block func(off, line int)) {
 	}
 	f.nextBlock(w)
 	f.nextActivations(w)
-	f.stepAhead()
+	f.prefetchNext()
 	f.ins("DECQ", "DI")
 	f.ins("JNZ", "loop")
 	f.load("out", "R10", "stride", "R11")
@@ -79,7 +79,7 @@ func q8Pair512(f *file) {
 		for g := range 8 {
 			f.ins("VMOVDQU8", at("AX", 64*g), z(8))
 			f.ins("VMOVDQU8", atx("AX", "R8", 1, 64*g), z(9))
-			f.readAhead(line + g)
+			f.prefetchLine(line + g)
 			f.pairDots(off + 4*g)
 		}
 	})
@@ -90,7 +90,7 @@ func q4Pair512(f *file) {
 	f.broadcast512(0x0f0f0f0f, 15)
 	f.pair512(&q4, func(off, line int) {
 		for g := range 4 {
-			f.readAhead(line + g)
+			f.prefetchLine(line + g)
 			for nibble := range 2 {
 				for p, mem := range []string{at("AX", 64*g), atx("AX", "R8", 1, 64*g)} {
 					if nibble == 0 {

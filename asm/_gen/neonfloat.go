@@ -13,7 +13,7 @@ func neonMatMulFloat(f neonFile) {
 		if format == "f32" {
 			bytes = 64
 		}
-		f.function(format+"NEON", 0, "w *byte, x *float32, k, n, tokens int, out *float32, stride"+aheadParams, floatDoc)
+		f.function(format+"NEON", 0, "w *byte, x *float32, k, n, tokens int, out *float32, stride"+prefetchParams, floatDoc)
 		f.args("w", "R0", "x", "R2", "k", "R5", "n", "R6", "tokens", "R7", "out", "R8", "stride", "R9")
 		f.strides()
 		f.choose("R6", most)

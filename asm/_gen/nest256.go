@@ -274,7 +274,7 @@ func (f *file) unit256(u tile256) {
 		}
 		f.nextActivations(w)
 		if !w.buffer {
-			f.stepAhead()
+			f.prefetchNext()
 		}
 	}
 	if u.halves == 2 {
@@ -470,7 +470,7 @@ func (f *file) wide256(u tile256, phase int) {
 		}
 		for g := 4 * c; g < 4*c+4; g += 2 {
 			if g/2 < lines && !w.buffer {
-				f.readAhead(g / 2)
+				f.prefetchLine(g / 2)
 			}
 			for j := range 2 {
 				if p.dual {
@@ -545,7 +545,7 @@ func (f *file) pairs256(u tile256, phase int) {
 		}
 		for g := 4 * c; g < 4*c+4; g++ {
 			if g%2 == 0 && g/2 < lines {
-				f.readAhead(g / 2)
+				f.prefetchLine(g / 2)
 			}
 			p.unpack(f, true, phase, g, 0, 0, 8)
 			for t := range u.n {

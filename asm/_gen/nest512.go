@@ -152,13 +152,13 @@ func (f *file) block512(w *weights, T, phase int) {
 		f.scale512(w, T, phase)
 	}
 	f.nextActivations(w)
-	f.stepAhead()
+	f.prefetchNext()
 }
 
 // linesAfter reads ahead the lines that were not read among the groups.
 func (f *file) linesAfter(done, lines int) {
 	for i := done; i < lines; i++ {
-		f.readAhead(i)
+		f.prefetchLine(i)
 	}
 }
 

@@ -1,23 +1,23 @@
 package main
 
 const streamDoc = `for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
-if ahead > 0: prefetch the bytes at b+i+ahead`
+if distance > 0: prefetch the bytes at b+i+distance`
 
 // stream writes the loop that does nothing but read: n is a multiple of 256, all of it adds up in four registers.
 //
-//	AX b  CX n  DX ahead  BX sum
+//	AX b  CX n  DX distance  BX sum
 func stream(f *file, s isa) {
-	f.function("sum"+s.name, 0, "b *byte, n, ahead int, sum *uint64", streamDoc)
-	f.load("b", "AX", "n", "CX", "ahead", "DX", "sum", "BX")
+	f.function("sum"+s.name, 0, "b *byte, n, distance int, sum *uint64", streamDoc)
+	f.load("b", "AX", "n", "CX", "distance", "DX", "sum", "BX")
 	for i := range 4 {
 		f.zero(s, i)
 	}
 	f.ins("TESTQ", "DX", "DX")
 	f.ins("JEQ", "plain")
-	for _, loop := range []string{"ahead", "plain"} {
+	for _, loop := range []string{"prefetch", "plain"} {
 		f.label(loop)
 		for off := 0; off < 256; off += s.size() {
-			if off%64 == 0 && loop == "ahead" {
+			if off%64 == 0 && loop == "prefetch" {
 				f.ins("PREFETCHT0", atx("AX", "DX", 1, off))
 			}
 			acc := s.reg(off / s.size() % 4)
@@ -26,7 +26,7 @@ func stream(f *file, s isa) {
 		f.ins("ADDQ", "$256", "AX")
 		f.ins("SUBQ", "$256", "CX")
 		f.ins("JNE", loop)
-		if loop == "ahead" {
+		if loop == "prefetch" {
 			f.ins("JMP", "done")
 		}
 	}

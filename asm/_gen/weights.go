@@ -72,10 +72,10 @@ var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4
 //
 //	AX weights  BX scales  CX activations  DX their scales  SI bias, half or dsum  DI blocks or super-blocks left
 //	R10 out  R11 stride in bytes  R13 tokens*4  R14 see pairs  R15 what to read ahead
-const integerParams = ", n, tokens int, out *float32, stride" + aheadParams
+const integerParams = ", n, tokens int, out *float32, stride" + prefetchParams
 
-// aheadParams: while a kernel multiplies, it prefetches from ahead bytes after its weights on, step bytes for every block.
-const aheadParams = ", ahead, step int"
+// prefetchParams: while a kernel multiplies, it prefetches from ahead bytes after its weights on, step bytes for every block.
+const prefetchParams = ", prefetch, step int"
 
 // params is a kernel's list of parameters.
 func (w *weights) params() string {
@@ -119,7 +119,7 @@ func (f *file) arguments(w *weights) {
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
 	if !w.buffer {
-		f.load("ahead", "R15")
+		f.load("prefetch", "R15")
 		f.ins("ADDQ", "AX", "R15")
 	}
 	if w.super == 0 {
@@ -188,12 +188,12 @@ func (w *weights) sumsAt(t, c int) string {
 	return at("SI", 4*t)
 }
 
-// readAhead prefetches a cache line, the i-th of those that are to be read ahead with a block. They are read in ascending order,
+// prefetchLine prefetches a cache line, the i-th of those that are to be read ahead with a block. They are read in ascending order,
 // or the hardware's own prefetchers lose the thread (a tenth of the speed).
-func (f *file) readAhead(i int) { f.ins("PREFETCHT0", at("R15", 64*i)) }
+func (f *file) prefetchLine(i int) { f.ins("PREFETCHT0", at("R15", 64*i)) }
 
-// stepAhead goes on to what is to be read ahead with the next block.
-func (f *file) stepAhead() { f.ins("ADDQ", f.arg("step"), "R15") }
+// prefetchNext goes on to what is to be read ahead with the next block.
+func (f *file) prefetchNext() { f.ins("ADDQ", f.arg("step"), "R15") }
 
 // groupLoop is a loop over n groups of a block, unrolled step times; with step = n it is none. body finds the weights of group g
 // at AX and its activations at CX, 64 and 4 bytes a group; both are where they were when all is done. Every so many groups a line
@@ -201,7 +201,7 @@ func (f *file) stepAhead() { f.ins("ADDQ", f.arg("step"), "R15") }
 func (f *file) groupLoop(counter string, n, step, first, every int, body func(g int)) {
 	one := func(g int) {
 		if every > 0 && g%every == 0 {
-			f.readAhead(first + g/every)
+			f.prefetchLine(first + g/every)
 		}
 		body(g)
 	}

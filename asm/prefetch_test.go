@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// TestAheadPart: the parts of a tile prefetch one after the other, without gaps and hardly more than the whole.
-func TestAheadPart(t *testing.T) {
+// TestPrefetchPart: the parts of a tile prefetch one after the other, without gaps and hardly more than the whole.
+func TestPrefetchPart(t *testing.T) {
 	r := newRand(30)
 	for range 1000 {
-		a := Ahead{From: r.IntN(1<<20) - 1<<19, Step: r.IntN(1000)}
+		a := Prefetch{From: r.IntN(1<<20) - 1<<19, Step: r.IntN(1000)}
 		tokens, most, steps := 1+r.IntN(TileTokens), 1+r.IntN(TileTokens), 1+r.IntN(3000)
 		upto, n := a.From, 0
 		for i := 0; i < tokens; i += n {
@@ -32,10 +32,10 @@ func TestAheadPart(t *testing.T) {
 func TestFloatPieces(t *testing.T) {
 	const tokens, cols, bytes = 8, 3*floatColumns + 5, 32
 	panel, out := make([]byte, cols*bytes), make([]float32, tokens*PanelRows)
-	a := Ahead{From: 1 << 13, Step: 29}
+	a := Prefetch{From: 1 << 13, Step: 29}
 	upto, calls := a.From, 0
-	kernel := floatKernel(func(w *byte, _ *float32, k, _, _ int, _ *float32, _, ahead, step int) {
-		from := int(uintptr(unsafe.Pointer(w))-uintptr(unsafe.Pointer(&panel[0]))) + ahead
+	kernel := floatKernel(func(w *byte, _ *float32, k, _, _ int, _ *float32, _, prefetch, step int) {
+		from := int(uintptr(unsafe.Pointer(w))-uintptr(unsafe.Pointer(&panel[0]))) + prefetch
 		if k > floatColumns || from > upto {
 			t.Fatalf("call %d: %d columns, prefetch from %d after %d", calls, k, from, upto)
 		}

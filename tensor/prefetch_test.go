@@ -8,9 +8,9 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// TestReadAhead follows what kernels prefetch: all of a matrix in one stream without gaps, and, but for the first panels, each
+// TestPrefetch follows what kernels prefetch: all of a matrix in one stream without gaps, and, but for the first panels, each
 // byte before the first pass over its panel comes there.
-func TestReadAhead(t *testing.T) {
+func TestPrefetch(t *testing.T) {
 	const cols, panels = 2048, 33
 	for _, pair := range []bool{false, true} {
 		for _, most := range []int{0, 6} {
@@ -21,7 +21,7 @@ func TestReadAhead(t *testing.T) {
 			rt.matmul.cache = 1 << 20
 			var calls, reached, seen int
 			follow := func(n int) asm.MatMul {
-				return func(data []byte, x *asm.Tile, _ []float32, _ int, a asm.Ahead) {
+				return func(data []byte, x *asm.Tile, _ []float32, _ int, a asm.Prefetch) {
 					at := int(uintptr(unsafe.Pointer(&data[0])) - uintptr(unsafe.Pointer(&w.memory.data[0])))
 					calls++
 					if a.Step < 0 || calls > 1 && at+a.From > reached {
@@ -32,7 +32,7 @@ func TestReadAhead(t *testing.T) {
 						firsts := rt.k.FirstPass(Q8_0, x.Tokens)
 						ends := max(reached, at+a.From+a.Step*w.steps*firsts/x.Tokens)
 						begins := max(reached, at+a.From)
-						if at >= 2*w.panel && (begins < at+(n-1)*w.panel+readAhead || ends < seen+readAhead) {
+						if at >= 2*w.panel && (begins < at+(n-1)*w.panel+prefetchDistance || ends < seen+prefetchDistance) {
 							t.Fatalf("call %d: %d panels of %d at %d: read when it begins %d, when it ends %d", calls, n, w.panel, at, begins, ends)
 						}
 					}
@@ -49,7 +49,7 @@ func TestReadAhead(t *testing.T) {
 					var in Input
 					ok(t, in.Set(rt, make([]float32, tokens*cols), tokens, cols))
 					ok(t, rt.MatMul(&in, Product{W: w, Out: make([]float32, tokens*w.rows)}))
-					if wasted := reached - panels*w.panel - readAhead; wasted < 0 || wasted > 2*w.panel {
+					if wasted := reached - panels*w.panel - prefetchDistance; wasted < 0 || wasted > 2*w.panel {
 						t.Errorf("%d panels of %d: read %d", panels, w.panel, reached)
 					}
 				})

@@ -2,12 +2,12 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// readAhead is how many bytes before their use weights are read: more than what is multiplied while memory answers.
-const readAhead = 8 << 10
+// prefetchDistance is how many bytes before their use weights are read: more than what is multiplied while memory answers.
+const prefetchDistance = 8 << 10
 
-// readingTiles is how many tiles at most share the reading. What is read too early makes room for activations again, and a tile
+// prefetchTiles is how many tiles at most share the reading. What is read too early makes room for activations again, and a tile
 // that need not read can bring the panel from the second cache to the first.
-const readingTiles = 4
+const prefetchTiles = 4
 
 // reader is how far a thread has read ahead. A panel passes the kernels several times, once for each tile or part of one. If
 // it were read in the first pass, memory would be idle in the others; so the last tiles share in reading what follows, each
@@ -27,7 +27,7 @@ type reader struct {
 func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together bool, tiles []asm.Tile) (cold bool) {
 	cold = r.w != w || r.next != panel
 	r.w, r.next, r.done = w, panel+count, 0
-	r.first = max(0, len(tiles)-readingTiles)
+	r.first = max(0, len(tiles)-prefetchTiles)
 	r.tokens = (len(tiles)-1-r.first)*asm.TileTokens + tiles[len(tiles)-1].Tokens
 	lead := w.panel * count
 	if r.first == 0 {
@@ -37,7 +37,7 @@ func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together boo
 			lead = max(lead, w.panel) // where the second one begins
 		}
 	}
-	r.start = panel*w.panel + lead + readAhead
+	r.start = panel*w.panel + lead + prefetchDistance
 	if cold && r.first > 0 {
 		r.reached = r.start // by the first tiles, as they go
 	} else if cold {
@@ -48,13 +48,13 @@ func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together boo
 
 // ahead is what to read while n panels are multiplied with a tile; those before the first that share it read on in the panels,
 // which are in the second cache by now.
-func (r *reader) ahead(panel, n, tile, tokens int) asm.Ahead {
+func (r *reader) prefetch(panel, n, tile, tokens int) asm.Prefetch {
 	if tile < r.first {
-		return asm.Ahead{From: readAhead, Step: n * r.w.step}
+		return asm.Prefetch{From: prefetchDistance, Step: n * r.w.step}
 	}
 	at := panel * r.w.panel
-	from := max(r.reached, at+readAhead)
+	from := max(r.reached, at+prefetchDistance)
 	r.done += n * tokens
 	r.reached = max(from, r.start+r.w.panel*r.done/r.tokens)
-	return asm.Ahead{From: from - at, Step: (r.reached - from + r.w.steps - 1) / r.w.steps}
+	return asm.Prefetch{From: from - at, Step: (r.reached - from + r.w.steps - 1) / r.w.steps}
 }
