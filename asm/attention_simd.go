@@ -7,7 +7,7 @@ import "math"
 // scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_*.go. scales is for 8-bit keys.
 type scoresKernel func(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
-// scoresOf makes a Scores of a scoresKernel that takes up to most rows at once.
+// scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once.
 func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32) {
 	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
 		blocks := (keys + 15) / 16
@@ -31,8 +31,8 @@ func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []
 // valuesKernel adds count values to 16*blocks dimensions of n rows.
 type valuesKernel func(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 
-// valuesOf makes a Values of a valuesKernel that takes up to most rows at once. Dimensions past the last multiple of 16 are
-// left to Go.
+// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once. Dimensions past the last multiple of 16 are
+// computed in Go.
 func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int) {
 	return func(o, p []float32, v []byte, dim, rows, from, to int) {
 		if dim == 0 || rows == 0 || from >= to {

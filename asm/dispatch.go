@@ -13,7 +13,7 @@ var (
 	ErrUnavailable = errors.New("kernel set not available on this machine")
 )
 
-// names are all kernel sets there are, on any machine.
+// names are all kernel sets, of all processors.
 var names = []string{"scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"}
 
 // Select returns the kernel set of that name, or the best one of this machine if name is empty. The error wraps

@@ -6,8 +6,8 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run -C _gen .
 
-// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu decides: its flags include the operating
-// system's consent to the registers.
+// sets returns the kernel sets this machine can run, best last. Which features there are says golang.org/x/sys/cpu: its
+// flags also require that the operating system saves the registers.
 func sets() []Kernels {
 	all := []Kernels{Scalar()}
 	if x := &cpu.X86; x.HasAVX2 && x.HasFMA && x.HasF16C {
@@ -22,7 +22,7 @@ func sets() []Kernels {
 	return all
 }
 
-// avx2 needs AVX2, FMA and F16C: what most machines have.
+// avx2 needs AVX2, FMA and F16C, all part of x86-64-v3.
 func avx2() Kernels {
 	k := Scalar()
 	k.Name = "avx2"
@@ -51,7 +51,7 @@ func avx2() Kernels {
 	return k
 }
 
-// avxvnni is avx2 with the dot products of 8-bit integers that small cores have (VEX encoded).
+// avxvnni is avx2 with AVX-VNNI: VEX-encoded dot products of 8-bit integers, for processors without AVX-512.
 func avxvnni() Kernels {
 	k := avx2()
 	k.Name = "avxvnni"
@@ -61,7 +61,7 @@ func avxvnni() Kernels {
 	return k
 }
 
-// avx512 needs the foundation, byte, length and quadword parts, and VNNI.
+// avx512 needs AVX-512 F, BW, VL, DQ and VNNI.
 func avx512() Kernels {
 	k := avx2()
 	k.Name = "avx512"

@@ -4,7 +4,7 @@ package asm
 
 import "golang.org/x/sys/cpu"
 
-// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu decides; NEON itself every arm64 has.
+// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu says which features there are; every arm64 has NEON.
 func sets() []Kernels {
 	all := []Kernels{Scalar(), neon()}
 	if cpu.ARM64.HasASIMDDP {
@@ -16,7 +16,7 @@ func sets() []Kernels {
 	return all
 }
 
-// neon needs what all arm64 processors have.
+// neon needs NEON only, which every arm64 processor has.
 func neon() Kernels {
 	k := Scalar()
 	k.Name = "neon"

@@ -5,7 +5,7 @@ import "math"
 // FMA returns x*y + z with one rounding, in binary32.
 //
 // The product of two binary32 numbers is exact in binary64, so only the sum is rounded there. Rounding it once more, to
-// binary32, is right unless the first rounding moved the sum onto a middle between two binary32 numbers; see [hard].
+// binary32, is right unless the first rounding moved the sum onto a midpoint of two binary32 numbers; see [hard].
 func FMA(x, y, z float32) float32 {
 	p := float64(x) * float64(y)
 	s := float64(p) + float64(z)
@@ -15,14 +15,15 @@ func FMA(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// hard reports whether s may be a middle between two neighbouring binary32 numbers, or the exact sum's rounding to one: the low
-// 29 bits of such a middle are 1 0000…, except among subnormal results, which are all taken for hard.
+// hard reports whether rounding s to binary32 may differ from rounding the exact sum: whether s is a midpoint of two neighboring
+// binary32 numbers. The low 29 bits of a midpoint are 1 0000…, except among subnormal results, which are all reported as hard.
 func hard(s float64) bool {
 	b := math.Float64bits(s)
 	return b&(1<<29-1) == 1<<28 || b<<1 < 2*(1023-126)<<52
 }
 
-// fmaOdd rounds p+z to odd in binary64, which keeps what the second rounding needs to know, and then to binary32.
+// fmaOdd is p+z rounded to binary32 once: it rounds to odd in binary64, which preserves on which side of a midpoint the sum is, and
+// then to binary32.
 //
 //go:noinline
 func fmaOdd(p float64, z float32) float32 {

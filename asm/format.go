@@ -10,7 +10,7 @@ const (
 )
 
 // Format is a weight type: how weights are stored in a GGUF row and in a panel. The names are GGUF's; the order of bytes in
-// a panel is this package's.
+// a panel is this package's own.
 //
 // A panel holds [PanelRows] rows of cols weights, little endian, and takes a multiple of 64 bytes. Everything that differs
 // between types is one entry of the table formats and one file, format_<type>.go, which describes the block and the panel,
@@ -19,7 +19,7 @@ const (
 // Rows past the end of a matrix are zero rows, whose products are 0.
 //
 // The panels of most integer types are built of the same parts, for a block or sub-block of 32 weights of 16 rows, so that a
-// kernel is composed of parts too. Lane r of a vector of 32-bit lanes is row r; its 4 bytes are 4 weights side by side in the
+// kernel is composed of parts, too. Lane r of a vector of 32-bit lanes is row r; its 4 bytes are 4 weights side by side in the
 // row, a group. Groups 0 … 3 are weights 0 … 15, groups 4 … 7 weights 16 … 31:
 //
 //	bytes    [8 groups][16 rows][4 weights], 512 bytes
@@ -81,7 +81,7 @@ type format struct {
 	blockBytes   int  // bytes per block of a GGUF row
 	panelBytes   int  // bytes per block of a panel, all sections together
 	offset       bool // the panel's bytes depend on Kernels.Offset
-	sums         sums // what products take of a tile besides quants and scales
+	sums         sums // which sums of a tile the products take, besides quants and scales
 
 	// scales says where a block has its binary16 scales: if they are finite, so are its weights. Types without such scales
 	// have notFinite, which looks at the weights of a row themselves.
@@ -148,7 +148,8 @@ func (f Format) PanelBytes(cols int) int {
 	return align64(cols / formats[f].blockWeights * formats[f].panelBytes)
 }
 
-// Steps is how many steps of a [MatMul] cols columns are: blocks of 32, or single columns of floating-point numbers.
+// Steps is the number of steps of a [MatMul] with cols columns, the unit of [Prefetch].Step: a step is a block of 32 columns of integer
+// weights, or one column of float weights.
 func (f Format) Steps(cols int) int {
 	if f.Integer() {
 		return cols / BlockSize

@@ -10,7 +10,7 @@ var formatIQ4_NL = format{
 	sums: biasSums, scales: []int{0}, pack: packQ4_0, row: rowIQ4_NL, matMul: matMulIQ4_NL,
 }
 
-// tableIQ4 are the weights that the nibbles of IQ4_NL and IQ4_XS stand for.
+// tableIQ4 maps the nibbles of IQ4_NL and IQ4_XS to weights.
 var tableIQ4 = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 // rowIQ4_NL: dst = d*q.

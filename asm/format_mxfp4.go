@@ -18,7 +18,7 @@ var formatMXFP4 = format{
 	sums: biasSums, notFinite: notFiniteMXFP4, pack: packMXFP4, row: rowMXFP4, matMul: matMulMXFP4,
 }
 
-// tableMXFP4 are the weights that nibbles stand for.
+// tableMXFP4 maps nibbles to weights: twice the E2M1 numbers.
 var tableMXFP4 = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 // powerMXFP4 is 2^(e-128).
@@ -27,7 +27,7 @@ func powerMXFP4(e byte) float32 {
 	return math.Float32frombits(uint32(bits))
 }
 
-// notFiniteMXFP4 looks at the weights of blocks with large powers: the others do not overflow.
+// notFiniteMXFP4 checks the weights of blocks with e > 252; the others cannot overflow.
 func notFiniteMXFP4(row []byte) int {
 	for b := 0; b < len(row)/17; b++ {
 		block := row[b*17:][:17]

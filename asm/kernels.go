@@ -1,14 +1,14 @@
 package asm
 
-// MatMul is a product of a panel and a tile; see [Kernels].
+// MatMul multiplies a panel with a tile: the type of [Kernels].MatMul, which has the contract.
 type MatMul func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch)
 
-// Prefetch is what a [MatMul] prefetches, evenly while it multiplies: Step bytes at each of its [Format.Steps], the first of them
-// From bytes after the panel's. They may lie anywhere and need not be mapped. Scalar kernels ignore it, and so do those for
-// arm64, which prefetch what they read themselves.
+// Prefetch is the range of weights that a [MatMul] prefetches, spread evenly over its work: Step bytes at each of its [Format.Steps].
+// The range begins From bytes after the beginning of the panel; it need not be mapped memory, and results do not depend on it.
+// Scalar kernels ignore it; so do those for arm64, which prefetch their own panel at a fixed distance.
 type Prefetch struct{ From, Step int }
 
-// FirstPass is how many of a tile's tokens MatMul takes in its first pass over a panel: in every pass about as many.
+// FirstPass is how many of a tile's tokens MatMul multiplies in its first pass over a panel. The passes have about equally many.
 func (k *Kernels) FirstPass(f Format, tokens int) int {
 	if most := k.Pass[f]; most > 0 {
 		return part(tokens, most)
@@ -16,7 +16,7 @@ func (k *Kernels) FirstPass(f Format, tokens int) int {
 	return tokens
 }
 
-// part is how many of n tokens to take next so that the parts, each at most most, are about equal.
+// part is the size of the next part of n tokens, when n is divided into as few parts of at most most as suffice, about equal.
 func part(n, most int) int {
 	if n <= most {
 		return n
@@ -25,11 +25,11 @@ func part(n, most int) int {
 	return (n + parts - 1) / parts
 }
 
-// Kernels is the kernels of one instruction set: a value, chosen once by [Select] and then only read. The scalar set is complete
-// and is the specification; the others replace fields of a copy of it.
+// Kernels is a kernel set: the kernels of one instruction set. It is a value, chosen once by [Select] and then only read. The
+// scalar set is complete and is the specification; every other set is a copy of it with some fields replaced.
 //
-// "lanes" below is the sum of doc.go: 16 lanes, element i in lane i mod 16. fma is [FMA]. Slices that are written do not
-// overlap slices that are read unless they are the same slice.
+// "lanes" below is the sum over 16 lanes of the package comment: element i in lane i mod 16. fma is [FMA]. A slice that is
+// written does not overlap one that is read, unless the comment says that they may be the same slice.
 type Kernels struct {
 	Name string // scalar avx2 avxvnni avx512 neon dotprod i8mm
 
@@ -41,20 +41,21 @@ type Kernels struct {
 	// a set without a kernel for the format uses.
 	MatMul [formatCount]MatMul
 
-	// Pass is the most tokens that MatMul takes in one pass over a panel, 0 for a whole tile.
+	// Pass is the most tokens that MatMul multiplies in one pass over a panel; 0: all tokens of a tile.
 	Pass [formatCount]int
 
 	// MatMulPair, where it is not nil, is MatMul for two consecutive panels and a tile of TileTokens tokens:
-	// out[t*stride+r] and out[t*stride+PanelRows+r]. It multiplies more per cycle and reads two panels at a time.
+	// out[t*stride+r] and out[t*stride+PanelRows+r]. A load of an activation serves both panels, so it is faster than MatMul where
+	// arithmetic is the limit; it reads two streams of weights.
 	MatMulPair [formatCount]MatMul
 
 	// MatMulTiles, where it is not nil, is MatMul of one panel for several tiles, of which all but the last have TileTokens tokens:
 	// the products of tile i begin at out[i*TileTokens*stride]. It expands the panel, some columns at a time, into buffer,
-	// ExpandedBytes that no one else uses meanwhile. It is faster than MatMul from TilesFrom tokens on.
+	// which has ExpandedBytes and is not shared during the call. It is faster than MatMul from TilesFrom tokens on.
 	MatMulTiles [formatCount]func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch)
 	TilesFrom   [formatCount]int
 
-	// Widen, where it is not nil, fills a quantized tile's Words and Cross, which MatMulTiles of Q8_0 takes.
+	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which MatMulTiles[Q8_0] reads.
 	Widen func(x *Tile)
 
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
@@ -92,7 +93,7 @@ type Kernels struct {
 	// GELU: dst[i] = x / (1 + exp(x*fma(x*x, geluCubic, geluLinear))), the tanh form. dst may be x.
 	GELU func(dst, x []float32)
 
-	// RopeInterleaved turns one head in place: pairs (2i, 2i+1); y0 = fma(x0, cos[i], -(x1*sin[i]));
+	// RopeInterleaved rotates one head x in place: pairs (2i, 2i+1); y0 = fma(x0, cos[i], -(x1*sin[i]));
 	// y1 = fma(x1, cos[i], x0*sin[i]). len(cos) = len(sin) = len(x)/2.
 	RopeInterleaved func(x, cos, sin []float32)
 
@@ -117,12 +118,12 @@ type Kernels struct {
 	// Gumbel: dst[i] = Noise(key, first+i).
 	Gumbel func(dst []float32, first uint32, key uint64)
 
-	// MaxHash is the greatest of the hashes that Noise makes numbers of, of the tokens first … first+n-1; 0 if n is 0. It takes a
-	// fraction of the time of their noise, and tells how much of that there can be: see [MostNoise].
+	// MaxHash is the greatest of the hashes from which Noise computes the noise of tokens first … first+n-1; 0 if n is 0. [MostNoise]
+	// turns it into an upper bound of that noise, in a fraction of the time of Gumbel.
 	MaxHash func(n int, first uint32, key uint64) uint32
 
-	// ReadSum is the sum of the little-endian 64-bit words of b, the last one padded with zeros. It does little but
-	// read, to measure memory bandwidth. If distance > 0, assembly prefetches what lies distance bytes after each read, also past the end of b.
+	// ReadSum is the sum of the little-endian 64-bit words of b, modulo 2^64, the last one padded with zeros. It serves to measure
+	// memory bandwidth. If distance > 0, assembly prefetches what lies distance bytes after each read, also past the end of b.
 	ReadSum func(b []byte, distance int) uint64
 
 	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale.

@@ -2,7 +2,7 @@ package asm
 
 import "math"
 
-// KV says how keys and values are stored in the cache. Pages belong to one head and hold [Page] positions:
+// KV is a storage type of keys and values in the cache. Pages belong to one head and hold [Page] positions:
 //
 //	KVF16 KVF32  K [dim][Page], V [Page][dim]
 //	KVQ8_0       K int8 [dim][Page], then float16 scales [groups][Page];
@@ -41,7 +41,7 @@ func KPageBytes(t KV, dim int) int { return Page * positionBytes(t, dim) }
 // VPageBytes is the size of a page of values of one head of dim dimensions.
 func VPageBytes(t KV, dim int) int { return Page * positionBytes(t, dim) }
 
-// positionBytes is what one position of one head takes, in K as in V.
+// positionBytes is the size of one position of one head, the same in K and in V.
 func positionBytes(t KV, dim int) int {
 	switch t {
 	case KVF32:

@@ -19,13 +19,13 @@ func (acc *accumulators) store(tokens int, out []float32, stride int) {
 	}
 }
 
-// The integer types. Per block of 32 weights the sum of products, isum, is exact, and only then floating point begins, blocks
-// ascending. A type unpacks a block into signed bytes and says how isum is scaled.
+// The integer types. For each block of 32 weights, isum, the sum of the products, is an exact integer; it is then converted to
+// float32, scaled and added, blocks ascending. A type unpacks a block into signed bytes and says how isum is scaled.
 //
 // Three tokens share one multiplication: their quants, 21 bits apart, make one 64-bit number, so that one product and one sum
-// serve all three. A sum stays below 32*128*127 < 2^20 in magnitude, so it is found again exactly.
+// serve all three. Each sum is below 32*128*127 < 2^20 in magnitude, so that all three can be extracted exactly.
 
-// weights are a block's, for all rows of a panel: [8 groups][16 rows][4 weights] int8.
+// weights are the unpacked weights of one block, for all rows of a panel: [8 groups][16 rows][4 weights] int8.
 type weights [8 * PanelRows * 4]byte
 
 // pack3 holds the quants of up to three tokens for the 32 weights of a block.
@@ -57,7 +57,7 @@ func (p *pack3) set(x *Tile, b, t int) {
 // sums3 are the 16 rows' sums for three tokens, still packed.
 type sums3 [PanelRows]int64
 
-// next removes the sums of the next token, one for each row.
+// next extracts and removes the sums of the next token, one for each row.
 func (s *sums3) next(isum *[PanelRows]int32) {
 	for r, v := range s {
 		n := v << 43 >> 43
@@ -100,7 +100,7 @@ func (acc *accumulators) block(x *Tile, b int, w *weights, dw *perRow, offset in
 	}
 }
 
-// minimum adds what block b has for its minimum: acc = fma(m, dx*float(sum), acc), sum = sum over the block of q.
+// minimum adds the term of block b's minimum: acc = fma(m, dx*float(sum), acc), sum = sum over the block of q.
 func (acc *accumulators) minimum(x *Tile, b int, m *perRow) {
 	for t, dsum := range x.DSum[b*x.Tokens:][:x.Tokens] {
 		axpy(acc[t][:], dsum, m[:])
@@ -170,7 +170,7 @@ func (w *weights) bits(p []byte, to int) {
 	}
 }
 
-// lookup replaces weights of 4 bits by a table's.
+// lookup replaces 4-bit weights by the entries of a table.
 func (w *weights) lookup(table *[16]int8) {
 	for i, v := range w {
 		w[i] = byte(table[v&15])

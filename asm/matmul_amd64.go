@@ -2,7 +2,7 @@
 
 package asm
 
-// pairKernel multiplies two panels, panel bytes from one to the next, with a whole tile; see stubs_amd64.go.
+// pairKernel multiplies two panels, which begin panel bytes apart, with a whole tile; see stubs_amd64.go.
 type pairKernel func(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
 
 // blockMatMulPair makes a MatMulPair of a pairKernel.
@@ -21,7 +21,7 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 	}
 }
 
-// integerMatMul makes a MatMul of a kernel of integer weights. of gives the tile's sums that the type takes.
+// integerMatMul makes a MatMul of a kernel of integer weights. of returns the sums of the tile that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) MatMul {
 	units, perToken := f.BlockWeights(), f.sumsPerToken()
 	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
@@ -36,7 +36,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) M
 	}
 }
 
-// sumsPerToken is how many sums of a block and token a type takes.
+// sumsPerToken is how many sums a type takes per block and token.
 func (f Format) sumsPerToken() int {
 	if formats[f].sums == halfSums {
 		return 2

@@ -2,8 +2,8 @@
 
 package asm
 
-// integerMatMul makes a MatMul of a kernel of integer weights that takes up to most tokens at once. of gives the tile's sums that
-// the type takes.
+// integerMatMul makes a MatMul of a kernel of integer weights that multiplies up to most tokens at once. of returns the sums
+// of the tile that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, most int) MatMul {
 	units, perToken := f.BlockWeights(), 1
 	if formats[f].sums == halfSums {
@@ -27,7 +27,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, m
 
 func tileBias(x *Tile) []int32 { return x.Bias }
 
-// wholeTiles takes one of two MatMuls: for TileTokens tokens, or for fewer.
+// wholeTiles is a MatMul that calls whole for TileTokens tokens and fewer for fewer.
 func wholeTiles(whole, fewer MatMul) MatMul {
 	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		if x.Tokens == TileTokens {

@@ -2,8 +2,8 @@
 
 package asm
 
-// superKernel multiplies a panel of blocks or super-blocks with n of a tile's tokens. sums is what the format takes of a tile
-// besides quants and their scales.
+// superKernel multiplies a panel of blocks or super-blocks with n of a tile's tokens. sums are the sums of the tile that the
+// format takes, besides quants and scales.
 type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
 func tileDSum(x *Tile) []float32 { return x.DSum }
@@ -12,7 +12,7 @@ func tileHalf(x *Tile) []int32   { return x.Half }
 // floatKernel multiplies k columns of a panel with n of a tile's tokens, and adds to out.
 type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
-// floatMatMul makes a MatMul of a floatKernel that takes up to most tokens at once; a column of a panel has columnBytes.
+// floatMatMul makes a MatMul of a floatKernel that multiplies up to most tokens at once; a column of a panel has columnBytes.
 func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
 	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		clearTile(x, out, stride)
@@ -25,11 +25,11 @@ func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
 	}
 }
 
-// floatColumns is how many columns of floating-point numbers are multiplied at once, in some 20 µs: a garbage collection
-// waits for the end of a kernel.
+// floatColumns is the most columns of float weights that one call of a kernel multiplies, in some 20 µs: assembly cannot be
+// preempted, so a garbage collection waits for the end of the call.
 const floatColumns = 8192
 
-// tile multiplies some columns with a tile. Being called for them, it also looks whether a garbage collection waits.
+// tile multiplies some columns with a tile. It is not inlined: its prologue is a preemption point between calls of the kernel.
 //
 //go:noinline
 func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int, out []float32, stride int, prefetch Prefetch) {
@@ -42,8 +42,8 @@ func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int
 	}
 }
 
-// part is what n of the tokens, from t on, are to prefetch: where to begin, and how many bytes at each of the steps. There is a
-// bit more of it rather than a gap.
+// part is the share of a that n of the tokens, from t on, prefetch: where it begins, and its bytes at each of the steps. Shares are
+// rounded up, so that they leave no gaps.
 func (a Prefetch) part(t, n, tokens, steps int) (from, step int) {
 	if n == tokens {
 		return a.From, a.Step
@@ -51,7 +51,7 @@ func (a Prefetch) part(t, n, tokens, steps int) (from, step int) {
 	return a.From + a.Step*steps*t/tokens, (a.Step*n + tokens - 1) / tokens
 }
 
-// clearTile is the product with a matrix of no columns.
+// clearTile sets the products with a matrix that has no columns: zeros.
 func clearTile(x *Tile, out []float32, stride int) {
 	for t := range x.Tokens {
 		clear(out[t*stride:][:PanelRows])

@@ -10,18 +10,18 @@ import "math"
 //	else { w = (float(2^32-1-h)+0.5) * 2^-32, which is 1-u; l = w < 1-sqrt(1/2) ? logReduced(-w, 0) : logReduced(1-(w+w), -1) }
 //	result = -Log32(-l)
 //
-// In both branches the arguments are exact but for the rounding of float() and of its sum with 0.5.
+// In both branches the arguments are exact except for the rounding of float() and of its sum with 0.5.
 func Noise(key uint64, id uint32) float32 {
 	return noiseOf(hashOf(key, id))
 }
 
-// hashOf is what Noise makes a number of: uniform in all 32 bits.
+// hashOf is the hash from which Noise computes a number: uniform over 32 bits.
 func hashOf(key uint64, id uint32) uint32 {
 	return mix32(mix32(id^uint32(key)) ^ uint32(key>>32))
 }
 
-// MostNoise returns a number that the noise of a hash up to most does not exceed; see Kernels.MaxHash. Noise grows with its hash
-// but for roundings; -log(1-u) is more than -log(-log(u)), by little where it is large; 2^-10 is many times what rounding adds.
+// MostNoise is an upper bound of the noise of all hashes <= most; see Kernels.MaxHash. Noise grows with its hash, up to rounding;
+// -log(1-u) is greater than -log(-log(u)), and close to it where it is large; 2^-10 is many times the rounding error.
 func MostNoise(most uint32) float32 {
 	return float32(32*math.Ln2-Log64(float64(^most)+0.5)) + 0x1p-10
 }
@@ -52,7 +52,7 @@ func mix32(x uint32) uint32 {
 	return x
 }
 
-// mix64 is mix32's larger sister (splitmix64's finalizer, G. Steele et al.).
+// mix64 is a bijection of 64-bit numbers, as mix32 is of 32: splitmix64's finalizer (G. Steele et al.).
 func mix64(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

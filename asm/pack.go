@@ -37,7 +37,7 @@ func Row(f Format, offset bool, panel []byte, r int, dst []float32) {
 	formats[f].row(panel, r, dst, offset)
 }
 
-// column4 is from the first to the last of 4 groups of 4 weights of a row.
+// column4 is the bytes from the first to the last of 4 groups of 4 weights of a row.
 const column4 = 3*64 + 4
 
 // put4 writes 16 bytes of a row to their places in a panel, 4 each, 64 bytes apart.
@@ -98,7 +98,7 @@ func putBits32(panel []byte, bits uint32) {
 	le.PutUint32(panel, v)
 }
 
-// exponents is the index of the first number of a row, of size bytes, whose exponent has all bits set: NaN or infinite; or -1.
+// exponents is the index of the first number of a row that is NaN or infinite (all bits of its exponent set), or -1; a number has size bytes.
 // mask has the exponents of the numbers in 64 bits, ones their lowest bits: adding these carries into the sign bits.
 func exponents(row []byte, size int, mask, ones uint64) int {
 	at := 0

@@ -4,7 +4,7 @@ import "math"
 
 // quantize turns activations into signed bytes, block by block:
 //
-//	amax = greatest |v|; if amax is Inf or NaN, give up
+//	amax = greatest |v|; if amax is Inf or NaN, return false
 //	if amax < 2^-100 { q = 0, d = 0 } else {
 //	    d = amax/127; inv = 127/amax
 //	    q[i] = v[i]*inv rounded half to even, clamped to ±127

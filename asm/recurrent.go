@@ -1,7 +1,7 @@
 package asm
 
-// DeltaTokens is what [Kernels.DeltaScan] takes tokens of one head by. Row t of a matrix begins at t*stride; only whole rows' elements are
-// read and written.
+// DeltaTokens are the operands of [Kernels].DeltaScan for the tokens of one head. Row t of a matrix begins at t*stride; elements
+// between rows are neither read nor written.
 type DeltaTokens struct {
 	Out       []float32 // [Tokens][values]
 	OutStride int       // 0: every token overwrites the same row
@@ -13,7 +13,7 @@ type DeltaTokens struct {
 	Tokens    int       // at least 1
 }
 
-// Mamba2Tokens is what [Kernels.Mamba2Scan] takes tokens of one head by. Rows are those of [DeltaTokens].
+// Mamba2Tokens are the operands of [Kernels].Mamba2Scan for the tokens of one head, in rows as those of [DeltaTokens].
 type Mamba2Tokens struct {
 	Out       []float32 // [Tokens][values]
 	OutStride int       // 0: every token overwrites the same row

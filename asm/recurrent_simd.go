@@ -2,14 +2,14 @@
 
 package asm
 
-// deltaKernel and mamba2Kernel take tokens of a head by some whole panels; see stubs_*.go. Strides are in bytes.
+// deltaKernel and mamba2Kernel compute the tokens of a head for some whole panels of its state; see stubs_*.go. Strides are in bytes.
 type (
 	deltaKernel  func(state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32, tokens int, out *float32, outStride int)
 	mamba2Kernel func(state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32, tokens int, out *float32, outStride int)
 )
 
 // deltaScanOf makes a DeltaScan of a kernel for one panel, and of one for several, which may be nil. Values past the last multiple of 16
-// are left to Go.
+// are computed in Go.
 func deltaScanOf(one, several deltaKernel, panels int) func([]float32, int, int, *DeltaTokens) {
 	return func(state []float32, keys, values int, x *DeltaTokens) {
 		at, last := 0, x.Tokens-1
@@ -47,7 +47,7 @@ func mamba2ScanOf(one, several mamba2Kernel, panels int) func([]float32, int, in
 	}
 }
 
-// convOf makes a Conv of a kernel for whole sixteens of channels, whose strides are rowBytes. Channels past them are left to Go.
+// convOf makes a Conv of a kernel for multiples of 16 channels, whose strides are rowBytes. The other channels are computed in Go.
 func convOf(kernel func(out, x, w *float32, sixteens, taps, tokens, rowBytes int)) func([]float32, []float32, []float32, int) {
 	return func(out, x, w []float32, channels int) {
 		n := channels / PanelRows

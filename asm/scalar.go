@@ -1,6 +1,6 @@
 package asm
 
-// Scalar returns the kernels in plain Go: complete, on every machine, and the specification of all others.
+// Scalar returns the scalar set: plain Go, complete, available on every machine. It is the specification of all other sets.
 func Scalar() Kernels {
 	k := Kernels{
 		Name:            "scalar",

@@ -2,7 +2,7 @@
 
 package asm
 
-const streamStep = 256 // bytes that a turn of the assembly loops reads
+const streamStep = 256 // bytes that one iteration of the assembly loops reads
 
 func readSumAVX2(b []byte, distance int) (sum uint64) {
 	n := len(b) &^ (streamStep - 1)

@@ -2,7 +2,7 @@
 
 package asm
 
-// Kernels of 256 bits whose assembly wants whole registers or other arguments. What is left over is the scalar set's.
+// Kernels of 256 bits whose assembly takes whole registers only, or other arguments. The scalar kernel computes the remaining elements.
 
 func quantize256(v []float32, x *Tile, t int) bool {
 	blocks := x.Cols / BlockSize
@@ -43,7 +43,7 @@ func ropeInterleaved256(x, cos, sin []float32) {
 	ropeInterleaved(x[2*n:], cos[n:], sin[n:])
 }
 
-// argMax256 finds the greatest element, and then where it is first.
+// argMax256 finds the greatest element, then the first index that has it.
 func argMax256(x []float32) int {
 	if len(x) == 0 {
 		return 0

@@ -2,7 +2,7 @@
 
 package asm
 
-// The kernels below work on whole sixteens; what is left is Go's.
+// The assembly below computes multiples of 16 elements; the scalar kernel computes the remaining ones.
 
 func quantizeARM64(v []float32, x *Tile, t int) bool {
 	blocks := x.Cols / BlockSize
@@ -60,7 +60,7 @@ func gumbelARM64(dst []float32, first uint32, key uint64) {
 	gumbel(dst[n:], first+uint32(n), key)
 }
 
-// argMaxARM64 looks for the greatest element and then for its first place.
+// argMaxARM64 finds the greatest element, then the first index that has it.
 func argMaxARM64(x []float32) int {
 	n := len(x) / 16
 	m := maximumNEON(x)

@@ -4,7 +4,7 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// groupTokens is how many tokens share a unit of work where a segment has many.
+// groupTokens is the number of tokens in a unit of work where a segment has many.
 const groupTokens = 8
 
 // attendJob is one layer's attention.
@@ -43,7 +43,7 @@ type attendScratch struct {
 	scales []float32 // [2][rows] what two parts are multiplied with before they are added
 }
 
-// heldQueries are those of one head of a segment's tokens from first on.
+// heldQueries identifies the queries of one head, of a segment's tokens from first on.
 type heldQueries struct {
 	s           *segment
 	head, first int
@@ -52,7 +52,7 @@ type heldQueries struct {
 // span is a run of slots in one page, for a run of positions.
 type span struct{ page, from, to int }
 
-// attendParts is what is known of some rows after some chunks: o/l is the attention. l < 0: no key seen yet.
+// attendParts is the partial result of some rows after some chunks: o/l is the attention. l < 0: no key seen yet.
 type attendParts struct{ m, l, o []float32 }
 
 func (p attendParts) clear() {
@@ -133,7 +133,7 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	return nil
 }
 
-// plan cuts the segments into units and makes room for what they need.
+// plan divides the segments into units and allocates their memory.
 func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 	j.segs, j.depths = j.segs[:0], j.depths[:0]
 	total := 0
@@ -179,7 +179,7 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 	return units
 }
 
-// attend is a unit of the first phase.
+// attend computes one unit of the first phase.
 func (j *attendJob) attend(worker, unit int) {
 	i := len(j.segs) - 1
 	for j.segs[i].first > unit {
@@ -207,7 +207,7 @@ func (j *attendJob) attend(worker, unit int) {
 	j.write(s, head, first, n, w.sum)
 }
 
-// finish combines the chunks of one head of a segment that was cut by chunks.
+// finish combines the chunks of one head of a segment that was divided by chunks.
 func (j *attendJob) finish(worker, unit int) {
 	w := &j.threads[worker]
 	s, head := &j.segs[unit/j.heads], unit%j.heads
@@ -221,7 +221,7 @@ func (j *attendJob) finish(worker, unit int) {
 	j.write(s, head, 0, s.Tokens, sum)
 }
 
-// partOf is the place for the results of a unit of a segment that is cut by chunks.
+// partOf is the memory for the results of a unit of a segment that is divided by chunks.
 func (j *attendJob) partOf(s *segment, unit int) attendParts {
 	rows := s.Tokens * j.group
 	return parts(j.partials[s.partial+unit*rows*(j.dim+2):], rows, j.dim)

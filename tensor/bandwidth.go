@@ -11,13 +11,14 @@ import (
 
 const (
 	bandwidthUnit   = 1 << 20 // bytes that a thread reads at a time
-	bandwidthPasses = 3       // times each way of reading is timed: the median counts, as lucky moments say little
+	bandwidthPasses = 3       // passes per prefetch distance, of which the median counts: the best would overstate
 )
 
-// ReadBandwidth measures how fast this machine's memory can be read by all threads together, in GB/s (10^9 bytes per
-// second): the best of plain and prefetched reads of the given number of bytes, each the median of several, with the machine's widest registers whatever
-// kernels the Runtime has. That is the ceiling of everything that reads each weight once. Give it a gigabyte or more,
-// far more than the caches hold; it allocates that much and frees it. Other operations wait meanwhile.
+// ReadBandwidth measures how fast all threads together read this machine's memory, in GB/s (10^9 bytes per second). It reads the
+// given number of bytes with and without prefetching, takes the median time of several passes of each, and returns the best. It uses
+// the widest registers of the machine, whatever kernels the Runtime has. The result bounds every operation that reads each weight
+// once. bytes should be a gigabyte or more, far more than the caches hold; the memory is allocated and freed. Other operations wait
+// meanwhile.
 func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 	units := bytes / bandwidthUnit
 	if units < 1 {

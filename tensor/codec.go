@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// codec is how GGUF rows of a type become numbers and, where encode is not nil, numbers become rows. Each type has a file,
+// codec decodes GGUF rows of a type to numbers and, where encode is not nil, encodes numbers as rows. Each type has a file,
 // codec_<type>.go.
 type codec struct {
 	// decode writes the weights of a row, whose length is RowBytes(len(dst)), exactly: each is rounded once.

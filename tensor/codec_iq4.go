@@ -6,7 +6,7 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// tableIQ4 are the weights that the nibbles of IQ4_NL and IQ4_XS stand for.
+// tableIQ4 maps the nibbles of IQ4_NL and IQ4_XS to weights.
 var tableIQ4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 // IQ4_NL: a block of 32 weights is d binary16 and 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles are
@@ -24,7 +24,7 @@ func decodeIQ4_NL(dst []float32, row []byte) {
 
 func encodeIQ4_NL(row []byte, x []float32) error { return encodeBlocks(IQ4_NL, row, x, blockIQ4_NL) }
 
-// blockIQ4_NL: x = d*tableIQ4[q]. The number of greatest magnitude stands near one end of the table or the other.
+// blockIQ4_NL: x = d*tableIQ4[q]. The number of greatest magnitude is mapped near one end of the table or the other.
 func blockIQ4_NL(block []byte, x []float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax

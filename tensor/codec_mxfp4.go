@@ -2,7 +2,7 @@ package tensor
 
 import "math"
 
-// tableMXFP4 are the weights that the nibbles of MXFP4 stand for, in halves.
+// tableMXFP4 maps the nibbles of MXFP4 to weights, in units of 1/2.
 var tableMXFP4 = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 // MXFP4: a block of 32 weights is e, the exponent of a power of two, and 16 bytes whose low nibbles are weights 0 … 15 and

@@ -7,9 +7,9 @@ import (
 )
 
 // The functions of a distribution over a vocabulary: softmax, its normalizer, and random numbers. They run on the caller's
-// goroutine and need no Runtime, so that what samples can be used by itself.
+// goroutine and need no Runtime, so that sampling can be used without one.
 
-// anyKernels are this machine's kernels. All sets give the same bits, so it is of no consequence which one this is.
+// anyKernels is a kernel set of this machine. All sets give the same bits, so results do not depend on which one it is.
 var anyKernels = sync.OnceValue(func() *asm.Kernels {
 	k, err := asm.Select("")
 	if err != nil {

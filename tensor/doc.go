@@ -10,7 +10,7 @@
 //	err = in.Set(rt, x, tokens, cols)
 //	err = rt.MatMul(&in, tensor.Product{W: w, Out: out})
 //
-// # One answer
+// # Reproducible results
 //
 // The result for a token depends on that token's numbers alone, bit for bit: not on how many tokens, products or sequences share
 // a call, not on the number of threads, and not on the kernels of the machine. The order of operations is fixed:
@@ -30,4 +30,23 @@
 // A Runtime's operations may be called from several goroutines; they run one after the other, since each uses all workers.
 // Matrices and KV pages, except very small ones, are allocated outside Go's heap on Linux: they count as memory of the process but
 // not in runtime.MemStats, and they are freed when their owner is closed or collected.
+//
+// # Reading the code
+//
+// Package asm has the kernels: the arithmetic of one panel, page or row. This package checks shapes, cuts an operation into units
+// of work, and runs the kernels on its workers. Start with runtime.go, then vector.go, the simplest operations, then matmul.go.
+//
+//   - runtime.go, pool.go, cores_*.go: the Runtime, its workers, and how many there are.
+//   - types.go, matrix.go, view.go, load.go, memory*.go: weights, how they are read and packed, and where they are stored.
+//   - codec.go and codec_<type>.go: a GGUF row to numbers and back; scales.go: how the encoders choose scales. Start with
+//     codec_q8_0.go.
+//   - input.go, matmul.go, prefetch.go: products: activations, the division of the work, and which weights a kernel prefetches.
+//   - kv.go, segment.go, attention.go, attention_options.go, rope.go: the key-value cache, tokens in chains and trees,
+//     attention, position embeddings.
+//   - vector.go, elementwise.go, recurrent.go, distribution.go: norms and activation functions, recurrent layers, sampling's
+//     softmax and noise. bandwidth.go measures memory.
+//
+// The kernel set is chosen once, in [NewRuntime], by Options.SIMD. The tests compare products, attention and recurrent layers
+// with plain loops over the numeric rules, with every kernel set of the machine, and one division of the work with another, bit for
+// bit.
 package tensor

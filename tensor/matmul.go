@@ -16,14 +16,14 @@ type Product struct {
 	Out  []float32 // [tokens][rows], overwritten; shares no memory with other products' or the input
 }
 
-// claimBytes is about how many bytes of weights, counted once per tile of tokens, a thread claims at least: fewer would make the
-// atomic operation's cost visible.
+// claimBytes is about the fewest bytes of weights, counted once per tile of tokens, that a thread claims at a time: with fewer the
+// cost of the atomic operation would be measurable.
 const claimBytes = 16 << 10
 
-// maxGroup is the most tiles of an item.
+// maxGroup is the most tiles in an item.
 const maxGroup = 32
 
-// matmulJob is a MatMul at work. An item of work is a panel and a group of tiles. The items, in the order of memory, are cut
+// matmulJob is the state of a MatMul. An item of work is a panel and a group of tiles. The items, in the order of memory, are cut
 // into one share for each thread, which goes through its own from the front, because prefetching helps only where the same
 // thread continues; a thread that is done takes items from the backs of the others' shares.
 type matmulJob struct {
@@ -32,8 +32,8 @@ type matmulJob struct {
 	products     []productItems
 	shares       []share
 	step         uint32    // items to claim at a time
-	cache        int       // bytes of the second cache
-	buffers      []byte    // [thread][asm.ExpandedBytes], where kernels take one
+	cache        int       // bytes of the L2 cache
+	buffers      []byte    // [thread][asm.ExpandedBytes], for kernels that take a buffer
 	edges        []float32 // [thread][tokens][16 rows]: outputs of panels that are not full
 	unit         func(worker, unit int)
 	quantizeUnit func(worker, unit int)

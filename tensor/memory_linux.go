@@ -28,7 +28,7 @@ func allocate(n int) (data []byte, release func(), err error) {
 	}
 	skip := -int(uintptr(unsafe.Pointer(&whole[0]))) & (hugePage - 1)
 	data = whole[skip : skip+n : skip+n]
-	_ = unix.Madvise(data, unix.MADV_HUGEPAGE) // a wish: kernels without huge pages refuse
+	_ = unix.Madvise(data, unix.MADV_HUGEPAGE) // a hint: kernels without huge pages return an error
 	return data, func() { _ = unix.Munmap(whole) }, nil
 }
 

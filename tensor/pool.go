@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// spinTime is how long a worker looks for the next job, and a caller for the end of its own, before sleeping. Waking a
-// sleeper costs 10 to 20 µs; the gaps between the operations of a forward pass are shorter than that.
+// spinTime is how long a worker polls for the next job, and a caller for the end of its own, before it sleeps. Waking a
+// sleeping thread takes 10 to 20 µs; the gaps between the operations of a forward pass are shorter than that.
 const spinTime = 40 * time.Microsecond
 
 // pool runs jobs of many units on persistent workers. The caller works too; a job ends when its last unit has.
 //
-// tickets is the whole hand-over: it holds the number of units nobody has claimed. Whoever decrements it to i >= 0 owns a
-// unit of the current job, which therefore cannot end, nor its fields change, before that unit is counted in done. Whoever
-// finds less than zero owns nothing and touches nothing. So a worker that the operating system delays never holds up a
-// job it has no unit of, and one that comes late simply takes part in the next job.
+// tickets synchronizes workers and jobs: it is the number of unclaimed units. A thread that decrements it to i >= 0 owns a
+// unit of the current job, which therefore cannot end, nor its fields change, before that unit is counted in done. A thread that
+// finds less than zero owns nothing and touches nothing. So a worker that the operating system delays never delays a
+// job of which it has no unit; when it runs again, it takes part in the next job.
 //
-// Sleeping is announced and then reconsidered: one side writes a and reads b, the other writes b and reads a, and one of them must
-// see the other's write. So these writes are swaps: with plain atomic stores a wake-up was lost for ever under qemu-user.
+// A thread announces that it will sleep, then checks once more for work: one side writes a and reads b, the other writes b and reads
+// a, and at least one must see the other's write. So these writes are swaps: with plain atomic stores a wake-up was lost under
+// qemu-user.
 type pool struct {
 	tickets atomic.Int64
 	_       [56]byte
@@ -49,7 +50,7 @@ type pool struct {
 func newPool(threads int) *pool {
 	p := &pool{threads: threads, wake: make(chan struct{}, threads), finish: make(chan struct{}, 1)}
 	if threads <= runtime.GOMAXPROCS(0) {
-		p.spin = spinTime // otherwise who spins keeps another worker from running
+		p.spin = spinTime // with more threads than that, a spinning thread keeps another worker from running
 	}
 	p.limit.Store(int64(threads))
 	p.changed.L = new(sync.Mutex)
@@ -110,8 +111,8 @@ func (p *pool) units(worker int, mine, n *int64) (none bool) {
 	}
 }
 
-// await returns when all n units have returned. A token in finish may be late, from a worker that saw the end of the job
-// before; so it only means: look again.
+// await returns when all n units have returned. A token in finish may be from the end of an earlier
+// job; so after each token the condition is checked again.
 func (p *pool) await(n int64) {
 	for !p.spinUntil(&p.done, n) {
 		p.waiting.Swap(true)
@@ -149,7 +150,7 @@ func (p *pool) worker(w int) {
 		for !p.spinUntil(&p.tickets, 1) {
 			p.parked.Add(1)
 			if p.tickets.Load() > 0 && p.take(&p.parked, 1) == 1 {
-				break // a job came meanwhile and no token is on its way
+				break // a job came meanwhile, and no token was sent to this worker
 			}
 			if _, open := <-p.wake; !open {
 				return
@@ -211,8 +212,8 @@ func (p *pool) close() {
 	p.exited.Wait()
 }
 
-// safepoint lets the garbage collector stop this goroutine. Assembly cannot be interrupted, and a loop that calls nothing
-// else never looks whether it should: the prologue of a function that calls another one does.
+// safepoint is a preemption point, at which the garbage collector can stop this goroutine. Assembly cannot be preempted, and a loop
+// that only calls assembly has no preemption point: the prologue of a Go function that calls another one is one.
 //
 //go:noinline
 func safepoint() { safepointCallee() }

@@ -2,28 +2,29 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// prefetchDistance is how many bytes before their use weights are read: more than what is multiplied while memory answers.
+// prefetchDistance is how many bytes of weights are prefetched before their use: more than a thread multiplies within the latency of
+// memory.
 const prefetchDistance = 8 << 10
 
-// prefetchTiles is how many tiles at most share the reading. What is read too early makes room for activations again, and a tile
-// that need not read can bring the panel from the second cache to the first.
+// prefetchTiles is the most tiles that share the prefetching of the next panels. Lines prefetched too early are evicted by activations,
+// and a tile that does not prefetch the next panels can bring the current ones from the L2 to the L1 cache.
 const prefetchTiles = 4
 
-// reader is how far a thread has read ahead. A panel passes the kernels several times, once for each tile or part of one. If
-// it were read in the first pass, memory would be idle in the others; so the last tiles share in reading what follows, each
-// by its tokens.
+// reader is the state of one thread's prefetching: how far the weights have been requested from memory. A panel is read by several
+// kernel calls, one for each tile or part of one. If the next panel were prefetched during one call only, memory would be idle
+// during the others; so the last tiles share the prefetching of the next panels, each in proportion to its tokens.
 type reader struct {
 	w       *Matrix
 	next    int // panel after those that are being multiplied
-	first   int // of the tiles that share the reading
-	tokens  int // of theirs
-	start   int // bytes of w that are to have been read when the first of them begins
-	reached int // that have been
-	done    int // products of their tokens with a panel
+	first   int // index of the first tile that shares the prefetching
+	tokens  int // tokens of these tiles
+	start   int // bytes of w that must have been prefetched when the first of them begins
+	reached int // bytes of w that have been prefetched
+	done    int // products of these tiles' tokens with a panel so far
 }
 
-// begin goes on to count panels, which are multiplied together or one after the other. It reports whether nothing of them has
-// been read, for the thread comes from elsewhere.
+// begin moves on to count panels from panel on, which are multiplied together or one after the other. cold reports that none of them
+// has been prefetched, because the thread's last panels were not those just before these.
 func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together bool, tiles []asm.Tile) (cold bool) {
 	cold = r.w != w || r.next != panel
 	r.w, r.next, r.done = w, panel+count, 0
@@ -31,7 +32,8 @@ func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together boo
 	r.tokens = (len(tiles)-1-r.first)*asm.TileTokens + tiles[len(tiles)-1].Tokens
 	lead := w.panel * count
 	if r.first == 0 {
-		// The first pass needs all of the panels, but reads only so much of the next ones: the rest must have been read.
+		// The first pass needs all of these panels, while it prefetches only its share of the next ones: the rest of these must have
+		// been prefetched before.
 		lead -= w.panel * count * k.FirstPass(w.t, tiles[0].Tokens) / r.tokens
 		if together {
 			lead = max(lead, w.panel) // where the second one begins
@@ -39,15 +41,15 @@ func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together boo
 	}
 	r.start = panel*w.panel + lead + prefetchDistance
 	if cold && r.first > 0 {
-		r.reached = r.start // by the first tiles, as they go
+		r.reached = r.start // by the first tiles, while they multiply
 	} else if cold {
 		r.reached = 0
 	}
 	return cold
 }
 
-// ahead is what to read while n panels are multiplied with a tile; those before the first that share it read on in the panels,
-// which are in the second cache by now.
+// prefetch is the range to prefetch while n panels are multiplied with a tile. The tiles before r.first prefetch the weights of the
+// panels themselves.
 func (r *reader) prefetch(panel, n, tile, tokens int) asm.Prefetch {
 	if tile < r.first {
 		return asm.Prefetch{From: prefetchDistance, Step: n * r.w.step}

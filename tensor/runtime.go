@@ -8,7 +8,7 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// Options of a Runtime. The zero value is a good choice.
+// Options of a Runtime. The zero value uses the cores that the process may use, and the best kernels.
 type Options struct {
 	// Threads is how many threads work on an operation, the caller's included. 0 is as many as this process may use
 	// physical cores (by its affinity and its cgroups' quota), at most GOMAXPROCS. More threads than cores work, slower.

@@ -2,7 +2,7 @@ package tensor
 
 import "math"
 
-// The best scale of a block is not simply the one that spans its numbers. The encoders search: for each block alone, the best of
+// The scale that spans a block's numbers is not the one with the least error. The encoders search: for each block alone, the best of
 // a few scales that use more or less of the range (the numbers that fall outside are clipped), each improved by least squares
 // for the integers it gives. The K types store the scales of their sub-blocks as small integers; for them the common scales
 // come next, from the greatest, and then for each sub-block the best of the neighboring integers. Errors are squared and
@@ -10,8 +10,8 @@ import "math"
 //
 // Every operation is one rounding in a fixed order, so the bytes are the same on every machine.
 
-// What is greater than maxK is more than these types can hold; what is less has squares that float32 can sum. What is less
-// than minK is zero in them, and its reciprocal might overflow.
+// Numbers above maxK exceed the range of these types; squares of numbers up to maxK can be summed in float32. Numbers below minK are
+// zero in these types, and their reciprocals might overflow.
 const (
 	maxK = 0x1p28
 	minK = 0x1p-60

@@ -2,7 +2,7 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// vectorUnit is how many numbers make a unit of work. Less than two units is done by the caller alone.
+// vectorUnit is the number of elements in a unit of work. The caller alone does less than two units.
 const vectorUnit = 4096
 
 // vectorJob applies a kernel to rows of width numbers, or, with width 1, to numbers one by one.
@@ -36,7 +36,7 @@ func (j *vectorJob) init(rt *Runtime) {
 	}
 }
 
-// apply does the numbers from … to-1, which are whole rows.
+// apply computes elements from … to-1, which are whole rows.
 func (j *vectorJob) apply(from, to int) {
 	dst, a := j.dst[from:to], j.a[from:to]
 	switch j.op {

@@ -8,9 +8,9 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// NewView is a matrix without memory of its own: [Matrix.Bind] says where its panels lie, and may say so again and again. So the panels
-// can be read from a file in time for a product, into memory that another matrix used before. owner is what [Matrix.Owner] returns. Products
-// with a view that is not bound fail with ErrClosed.
+// NewView makes a view: a matrix without memory of its own. [Matrix.Bind] sets the memory of its panels, any number of times, so that they
+// can be read from a file just before a product, into memory that another view has used. owner is what [Matrix.Owner] returns.
+// Products with a view that is not bound fail with ErrClosed.
 func NewView(rt *Runtime, t Type, rows, cols int, owner any) (*Matrix, error) {
 	if err := checkMatrix(t, rows, cols); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func NewView(rt *Runtime, t Type, rows, cols int, owner any) (*Matrix, error) {
 // Owner is what the view was made with; nil for other matrices.
 func (m *Matrix) Owner() any { return m.owner }
 
-// Bind makes panels the memory of a view; nil takes it away. It must begin at a multiple of 64 bytes, be m.Bytes() long, hold the panels as
+// Bind makes panels the memory of a view; nil unbinds it. panels must begin at a multiple of 64 bytes, be m.Bytes() long, hold the panels as
 // the Runtime's kernels read them, and live as long as the view is bound. No operation may be using m.
 func (m *Matrix) Bind(panels []byte) error {
 	switch {
@@ -62,8 +62,7 @@ func (m *Matrix) PanelRow(panel []byte, i int, dst []float32) error {
 	return nil
 }
 
-// PanelLayout names the way in which the Runtime's kernels want panels: those of two Runtimes with the same name hold the same bytes for the
-// same weights.
+// PanelLayout names the layout of the Runtime's panels: two Runtimes with the same name have the same bytes for the same weights.
 func (rt *Runtime) PanelLayout() string {
 	if rt.k.Offset {
 		return "offset"

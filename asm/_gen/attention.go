@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// The kernels of attention take a page of 256 positions of one head. kvFormats are the ways its numbers are stored.
+// The kernels of attention work on one page of one head: 256 positions. kvFormats are the storage types of its numbers.
 var kvFormats = []struct {
 	name  string
 	bytes int
@@ -10,7 +10,7 @@ var kvFormats = []struct {
 
 const page = 256
 
-// loadKV widens one register's worth of numbers of the cache; 8-bit ones are multiplied with the register scale.
+// loadKV loads numbers of the cache into one register as float32; 8-bit ones are multiplied with the register scale.
 func (f *file) loadKV(s isa, format, mem string, reg, scale int) {
 	switch format {
 	case "F16":
@@ -27,9 +27,9 @@ func (f *file) loadKV(s isa, format, mem string, reg, scale int) {
 // scoresKernel multiplies n rows of queries with 16*blocks keys. A lane is a position.
 //
 //	SI keys  DI their scales  R8 queries  R10 out  R11 blocks  R12 dim  R9 rows*4
-//	AX CX BX walk down a column of keys: one row of the page per dimension; DX dimensions left  R13 of this group of 32
+//	AX CX BX advance along a column of keys: one row of the page per dimension; DX dimensions left  R13 of this group of 32
 func scoresKernel(f *file, s isa) {
-	// wide[n] is how many blocks of 16 keys n rows take at once: enough sums to hide the latency of the additions.
+	// wide[n] is how many blocks of 16 keys are multiplied at once with n rows: enough sums to hide the latency of the additions.
 	wide := []int{0, 4, 4, 2, 2, 2, 2, 2, 2}
 	if s.halves == 2 {
 		wide = []int{0, 2, 2, 1, 1, 1, 1}
@@ -130,9 +130,9 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 //
 //	SI values  DI their scales  R8 probabilities  R10 out  R11 blocks left  R9 bytes of a row of out  R12 count
 //	R13 bytes of a value  R14 bytes of its scales  R15 what to add to DI after a single block: 0, then 2, …
-//	AX CX BX walk down a column of values: one row of the page per position; DX positions left
+//	AX CX BX advance along a column of values: one row of the page per position; DX positions left
 func valuesKernel(f *file, s isa) {
-	// wide[n] is how many blocks of 16 dimensions n rows take at once.
+	// wide[n] is how many blocks of 16 dimensions are added at once for n rows.
 	wide := []int{0, 4, 4, 4, 4, 4, 4}
 	if s.halves == 2 {
 		wide = []int{0, 4, 2, 1, 1}

@@ -1,6 +1,6 @@
 package main
 
-// cycles writes the ruler of the benchmarks.
+// cycles writes a loop of known duration, n cycles, by which the benchmarks measure the clock frequency.
 func cycles(f *file) {
 	f.function("spinCycles", 0, "n int", `for n > 0: n--  // one cycle each: a chain of additions`)
 	f.load("n", "AX")

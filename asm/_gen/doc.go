@@ -1,6 +1,6 @@
 package main
 
-// The Go loops that are the kernels' comments. r is a row of the panel, t a token; acc begins at 0 and ends in
+// The Go loops that become the comments of the kernels' declarations. r is a row of the panel, t a token; acc begins at 0 and ends in
 // out[t*stride+r].
 
 const floatDoc = `for t < n, r < 16:

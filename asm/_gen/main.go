@@ -1,7 +1,24 @@
-// Command _gen writes the assembly of package asm: few kernels, each for every tile of 1 to 8 tokens.
+// Command _gen writes the assembly of package asm, and the Go files that declare it and put it into kernel sets. A product kernel
+// has code for each number of tokens in a tile, 1 to 8; loop nests and the parts of a weight type are written separately and
+// composed here.
 //
 //	go run .          # in asm/_gen: writes ../*_amd64.s, ../*_arm64.s, and their declarations ../stubs_*.go
 //	go run . -check   # exits 1 if one of them is not what this program would write
+//	go run ./interpret # runs package asm's tests with the amd64 assembly interpreted
+//
+// The parts:
+//
+//   - emit.go, vector.go (amd64) and neon.go, neonvector.go (arm64): instructions, registers, constants; loops over slices.
+//   - doc.go: the Go loops that become the comments of the declarations.
+//   - weights.go and type_<type>.go: what a weight type is to the loop nests, how its weights are unpacked and its sums scaled.
+//     Start with type_q8_0.go.
+//   - nest512.go (AVX-512), matmulpair512.go (two panels), nest256.go (AVX2, AVX-VNNI), expand256.go (AVX2, several tiles): the loop
+//     nests of products with integer weights. matmulfloat.go: with float weights.
+//   - attention.go, norm.go, quantize.go, noise.go, scan.go, stream.go, bench.go: the other kernels for amd64.
+//   - neonnest.go, neonplan.go, neonsums.go, neonscale.go, neonunpack.go, neontypes.go, neonq8.go: the loop nest for NEON and SDOT;
+//     neoni8mm*.go: for SMMLA; the other neon*.go files are named as those for amd64.
+//
+// A kernel's comment begins with its register assignment.
 package main
 
 import (
@@ -18,7 +35,7 @@ type output struct {
 	write func(*file)
 }
 
-// outputs lists the assembly files for amd64 and what writes them; outputsARM64 those for arm64.
+// outputs lists the assembly files for amd64 and the functions that write them; outputsARM64 those for arm64.
 var outputs = []output{
 	{"matmul_avx512_amd64.s", matmul512},
 	{"matmul_avxvnni_amd64.s", func(f *file) { matmul256(f, true) }},
@@ -90,7 +107,7 @@ func putGo(name string, text []byte, check bool) error {
 	return put(name, src, check)
 }
 
-// put writes a file, or in a check compares it.
+// put writes a file, or with check compares it.
 func put(name string, text []byte, check bool) error {
 	if !check {
 		return os.WriteFile(name, text, 0o644)

@@ -5,7 +5,7 @@ import "fmt"
 // matmulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of each row:
 //
 //	AX weights  CX activations  DI columns  R8 n  R10 out  R9 a token of it  R11 stride in bytes  R13 tokens*4
-//	R15 what to read ahead  R12 how much of it with a column
+//	R15 the next line to prefetch  R12 bytes to prefetch per column
 func matmulFloat(f *file, s isa) {
 	const params = "w *byte, x *float32, k, n, tokens int, out *float32, stride" + prefetchParams
 	w, tmp, most := 12, 14, 6 // 256 bits: sums of 6 tokens, two halves of weights, an activation

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// cached widens 16 numbers of the cache into four registers; 8-bit ones are multiplied with the registers that scale gives.
+// cached loads 16 numbers of the cache into four registers as float32; 8-bit ones are multiplied with the registers that scale returns.
 func (f neonFile) cached(format, base string, off, reg int, scale func(i int) int) {
 	switch format {
 	case "F16":
@@ -27,7 +27,7 @@ func (f neonFile) cached(format, base string, off, reg int, scale func(i int) in
 // neonScores multiplies n rows of queries with 16*blocks keys. A lane is a position.
 //
 //	R0 keys  R1 their scales  R2 queries  R8 out  R5 blocks  R6 n  R11 dim  R7 rows*4  V31 scale
-//	R12 R13 R14 walk down a column of keys: keys, scales, queries; R15 dimensions left  R16 of this group of 32
+//	R12 R13 R14 advance along a column of keys: keys, scales, queries; R15 dimensions left  R16 of this group of 32
 func neonScores(f neonFile) {
 	const most = 4
 	for _, kv := range kvFormats {
@@ -117,7 +117,7 @@ func (f neonFile) scoresColumns(format string, bytes, n, w int, here, next strin
 //
 //	R0 values  R1 their scales  R2 probabilities  R8 out  R5 blocks left  R6 n  R9 bytes of a row of out  R11 count
 //	R7 bytes of a value  R10 bytes of its scales  R16 what to add to R1 after a single block: 0, then 2, …
-//	R12 R13 R14 walk down a column of values: values, scales, probabilities; R15 positions left
+//	R12 R13 R14 advance along a column of values: values, scales, probabilities; R15 positions left
 func neonValues(f neonFile) {
 	const most = 4
 	for _, kv := range kvFormats {

@@ -10,16 +10,16 @@ import "fmt"
 //				for quads of rows:                     written out; where that is long, at run time and around sub-blocks
 //					sums of products of 8 groups of 4 weights; scale them; add
 //
-// A type is how its groups are unpacked (neonunpack.go) and how its sums are scaled (neonscale.go); neontypes.go says how panels are
-// walked. A vector
-// holds 4 rows, a quad. The sums of floating-point numbers stay in registers where quads are written out. Where the loop over
-// quads turns at run time they lie on the stack, [quad][token], and one turn loads and stores its own.
+// "Written out" is unrolled by the generator. A type defines how its groups are unpacked (neonunpack.go) and how its sums are scaled
+// (neonscale.go); neontypes.go has the layouts of panels. A vector holds 4 rows, a quad. Where quads are written out, float sums
+// stay in registers. Where the loop over quads is a loop at run time, they are on the stack, [quad][token], and each iteration
+// loads and stores its own.
 //
 //	R0 quants  R1 scales  R2 activations  R3 their scales  R4 bias, sums  R5 blocks or super-blocks  R6 n
 //	R7 tokens*4  R8 out  R9 stride in bytes  R10 tokens*32
 //	R11 scales of sub-blocks, or how far in a section of scales  R12 sub-blocks left  R13 the constant magic (with SDOT)
-//	R14 R15 R16 R17 a turn's quants, scales, scales of sub-blocks, float sums
-//	R19 turns of the loop over quads left  R22 scratch  R23 float sums  R24 R25 R26 a turn's R2 R3 R4
+//	R14 R15 R16 R17 an iteration's quants, scales, scales of sub-blocks, float sums
+//	R19 iterations of the loop over quads left  R22 scratch  R23 float sums  R24 R25 R26 an iteration's R2 R3 R4
 
 // neonISA is a way to multiply bytes.
 type neonISA struct {
@@ -118,8 +118,8 @@ func (k *nest) faccRegisters() int {
 	return 4 * k.T
 }
 
-// walk turns over blocks, or super-blocks and their sub-blocks, and calls block for those that share bytes. It leaves the
-// activations' registers at the next ones.
+// walk writes the loop over blocks, or over super-blocks and their sub-blocks, and calls block for sub-blocks that share bytes. It
+// leaves the registers of the activations at the next ones.
 func (k *nest) walk(block func()) {
 	w := k.w
 	k.label("loop")
@@ -218,8 +218,8 @@ func (k *nest) acc(move func(base string, off, first, n int)) {
 	}
 }
 
-// load24 makes copies of the pointers to activations for one turn of the loop over quads; store24 ends the loop with what the last
-// turn made of them.
+// load24 copies the pointers to activations for one iteration of the loop over quads; store24 copies back those of the last
+// iteration.
 func (k *nest) load24() {
 	for i := range 3 {
 		k.ins("MOVD", fmt.Sprintf("R%d", 2+i), fmt.Sprintf("R%d", 24+i))
@@ -243,8 +243,8 @@ func (k *nest) advance(x, d, sums string) {
 	}
 }
 
-// quads begins a loop over quads at run time, and returns what ends it: float sums are bytes from one turn's to the next one's, and a
-// turn has gone on to the next sub-blocks that share bytes so many times.
+// quads begins a loop over quads at run time, and returns the function that ends it. The float sums of consecutive iterations are bytes
+// apart; an iteration has advanced to the next sub-blocks that share bytes so many times.
 func (k *nest) quads() (again func(bytes, steps int)) {
 	w := k.w
 	name := fmt.Sprintf("quads%d%c", k.T, 'a'+k.c)
@@ -306,11 +306,11 @@ func (f neonFile) strides() {
 	f.ins("LSL", "$2", "R7", "R7")
 }
 
-// neonPrefetch is how far ahead of the weights to read, in bytes: 8 blocks of 30 cycles, about what memory takes to answer.
+// neonPrefetch is the prefetch distance in bytes: 8 blocks of 30 cycles, about the latency of memory.
 const neonPrefetch = 4096
 
-// prefetch reads ahead of the weights, n bytes from off on: every other line, because loads are few and the hardware's own
-// prefetchers follow.
+// prefetch prefetches n bytes of weights, from off on, at the distance neonPrefetch: every other line, because load slots are scarce
+// and the hardware prefetchers fetch the lines between.
 func (f neonFile) prefetch(off, n int) {
 	for i := 0; i < n; i += 128 {
 		f.ins("PRFM", at("R0", off+neonPrefetch+i), "PLDL1KEEP")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// neonType is what the NEON nest needs to know of a type besides weights: how a sub-block of 32 columns is unpacked.
+// neonType describes a type to the NEON nest, in addition to weights: how a sub-block of 32 columns is unpacked.
 type neonType struct {
 	copies int // sub-blocks that share bytes; 0 is 1
 	dAt    int // of super-blocks: where d begins, then dmin
@@ -46,7 +46,7 @@ var (
 	byNibbles = []int{0, 4, 1, 5, 2, 6, 3, 7}
 )
 
-// neonWeights is a type as the NEON nest walks through it.
+// neonWeights is a type with the sizes and offsets that the NEON nest uses.
 type neonWeights struct {
 	*weights
 	neonType
@@ -210,7 +210,7 @@ func signedBytes(b ...int8) []uint32 {
 
 // neonDoc is a kernel's comment.
 func neonDoc(w *weights) string {
-	return fmt.Sprintf("matMul%s for n tokens of a tile of tokens; what to read ahead is the kernel's own", w.format)
+	return fmt.Sprintf("matMul%s for n tokens of a tile of tokens; prefetch and step are not used", w.format)
 }
 
 // neonSetters is a Go file of functions that put the kernels into a set.

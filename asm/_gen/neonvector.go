@@ -115,7 +115,7 @@ func (v *neonVectors) dup(from one, lane, reg int) {
 func (v *neonVectors) load(base string, reg int)  { v.loadVectors(base, 0, 4*reg, 4) }
 func (v *neonVectors) store(base string, reg int) { v.storeVectors(base, 0, 4*reg, 4) }
 
-// only clears the lanes of reg that the incomplete 16 have not; tmp is used.
+// only clears the lanes of reg past the end of the slice; tmp is used.
 func (v *neonVectors) only(reg, tmp int) {
 	if v.rest {
 		v.load("R16", tmp)
@@ -123,7 +123,8 @@ func (v *neonVectors) only(reg, tmp int) {
 	}
 }
 
-// loop calls body for 16 elements at a time: count elements (a register that is used up), pointers ahead by 64 bytes each time.
+// loop writes a loop over count elements, 16 at a time: body is one iteration, after which pointers advance by 64 bytes. The register
+// count is destroyed.
 // The first written pointers are of slices that are written.
 func (v *neonVectors) loop(name, count string, written int, pointers []string, body func()) {
 	v.ins("SUBS", "$16", count)
@@ -222,7 +223,7 @@ func (v *neonVectors) exp(a, z, p int) {
 	}
 }
 
-// neonExponentials writes the kernels that spend their time in exp.
+// neonExponentials writes the kernels that consist mostly of exp.
 func neonExponentials(f neonFile) {
 	v := &neonVectors{neonFile: f}
 	v.constants()

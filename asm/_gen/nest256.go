@@ -78,7 +78,7 @@ func outAt(t, h int) string {
 // units is the number of blocks in a unit.
 func (p *parts256) units() int { return max(1, p.phases) }
 
-// Where a kernel keeps what has no register: in its parameters.
+// Values that have no register are kept in the memory of parameters that are no longer used.
 const (
 	slotHalf  = "w" // 1 in the second half
 	slotPart  = "q" // 1 in the second part
@@ -166,7 +166,7 @@ func (f *file) zeroOut256() {
 	f.ins("JNZ", "zero")
 }
 
-// halveStep makes the bytes to read ahead with a block half as many: both halves of the rows, or both parts, read.
+// halveStep halves the bytes to prefetch per block: the code of each half of the rows, or of each part of the tokens, prefetches half.
 func (f *file) halveStep(w *weights) {
 	if w.buffer {
 		return

@@ -155,7 +155,7 @@ func (f *file) block512(w *weights, T, phase int) {
 	f.prefetchNext()
 }
 
-// linesAfter reads ahead the lines that were not read among the groups.
+// linesAfter prefetches the lines of a block that were not prefetched between its groups.
 func (f *file) linesAfter(done, lines int) {
 	for i := done; i < lines; i++ {
 		f.prefetchLine(i)
@@ -182,9 +182,9 @@ func (f *file) start512(w *weights, T int) {
 	}
 }
 
-// product512 adds the products of group g's weights and token t's activations. For few tokens loads are the limit, two a cycle:
-// there one loads the first token's first 16 activations, and shuffles repeat them. More of that would gain on Zen 5 and lose on
-// cores that multiply and shuffle in the same two places.
+// product512 adds the products of group g's weights and token t's activations. For few tokens loads are the limit, two per cycle:
+// there one load takes the first token's first 16 activations, and shuffles broadcast them. More shuffles would be faster on Zen 5
+// and slower on cores that multiply and shuffle on the same two ports.
 func (f *file) product512(w *weights, T, t, g int) {
 	if w.super > 0 || T > 4 || t > 0 || g >= 4 {
 		f.ins("VPDPBUSD.BCST", at("CX", 32*t+4*g), z(24), z(t))

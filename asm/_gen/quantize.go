@@ -2,8 +2,8 @@ package main
 
 import "math"
 
-// quantize writes the quantization of activations and the conversions of halves, with 256-bit registers for all sets: they
-// take little of a pass.
+// quantize writes the quantization of activations and the conversions of binary16, with 256-bit registers for all sets: they
+// are a small part of a pass.
 func quantize(f *file) {
 	abs := f.constant("abs", 0x7fffffff)
 	small := f.constant("small", math.Float32bits(0x1p-100)-1)

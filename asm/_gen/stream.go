@@ -3,7 +3,7 @@ package main
 const streamDoc = `for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
 if distance > 0: prefetch the bytes at b+i+distance`
 
-// stream writes the loop that does nothing but read: n is a multiple of 256, all of it adds up in four registers.
+// stream writes the loop that measures reading: n is a multiple of 256, the sums are in four registers.
 //
 //	AX b  CX n  DX distance  BX sum
 func stream(f *file, s isa) {

@@ -66,7 +66,7 @@ func (v *vectors) set(name string, reg int) {
 	}
 }
 
-// fill fills a virtual register with the float32 in an X register.
+// fill broadcasts the float32 in an X register to a virtual register.
 func (v *vectors) fill(from string, reg int) {
 	for h := range v.halves {
 		v.ins("VBROADCASTSS", from, v.operand(reg, h))
@@ -107,7 +107,7 @@ func (v *vectors) store(reg int, ptr string) {
 	}
 }
 
-// only clears the lanes of reg that a tail has not.
+// only clears the lanes of reg past the end of the slice.
 func (v *vectors) only(reg int) {
 	if !v.tail {
 		return
@@ -119,7 +119,7 @@ func (v *vectors) only(reg int) {
 	v.do("VANDPS", maskReg, reg, reg)
 }
 
-// max is m = max(m, e), e's NaN ignored, and the lanes of e that a tail has not.
+// max is m = max(m, e), without e's NaN and the lanes of e past the end of the slice.
 func (v *vectors) max(e, m int) {
 	switch {
 	case !v.tail:
@@ -134,8 +134,8 @@ func (v *vectors) max(e, m int) {
 	}
 }
 
-// loop calls body for 16 elements at a time: count (a register that is used up) elements, pointers ahead by 64 bytes each time.
-// R13 is used.
+// loop writes a loop over count elements, 16 at a time: body is one iteration, after which pointers advance by 64 bytes. The register
+// count is destroyed, R13 is used.
 func (v *vectors) loop(name, count string, pointers []string, body func()) {
 	v.ins("SUBQ", "$16", count)
 	v.ins("JLT", name+"Tail")
@@ -234,7 +234,7 @@ func (v *vectors) expConstants() {
 	v.defineBits("bias", 127)
 }
 
-// exponentials writes the kernels that spend their time in exp.
+// exponentials writes the kernels that consist mostly of exp.
 func exponentials(f *file, s isa) {
 	v := newVectors(f, s)
 	v.expConstants()

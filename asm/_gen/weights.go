@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// weights describes a type of integer weights to the loop nests. What differs between types beyond numbers are the functions
-// that unpack and scale; they are in the type's own file.
+// weights describes a type of integer weights to the loop nests: sizes and offsets, and in vec512, vec256 and neon the functions that
+// unpack weights and scale sums. Each type has a file, type_<type>.go.
 //
 // Weights reach the multiplication as unsigned bytes w+offset, 4 of each of 16 rows: a group of 64 bytes. A block of 32
 // weights is 8 groups. Two layouts exist; see Format in package asm.
@@ -18,8 +18,8 @@ type weights struct {
 
 	format string // its name in package asm
 
-	// Runs of per blocks, 1, 2 or 4: header bytes with the scales of all, scaleBytes a row, then the quants of each, as many bytes.
-	// Super-blocks of 8 blocks: bytes of one, and of its quants, which come first.
+	// The panel's layout. Runs of per blocks, 1, 2 or 4: header bytes with the scales of all, scaleBytes a row, then the quants of
+	// each block, quants bytes. Or super-blocks of 8 blocks: super bytes, of which the first quants bytes are the quants.
 	per, header, scaleBytes, quants int
 	super                           int
 
@@ -32,13 +32,14 @@ type weights struct {
 	min   bool // acc = fma(minimum, dsum, acc) follows
 	plus  bool // the minimum is added, not taken away
 
-	// AVX2 without VNNI: signed are weights that are multiplied as signed bytes; of small ones the sums of a block fit into 16 bits.
-	// Neither of both makes kernels that hold one half of the rows in registers, also with VNNI: where unpacking takes longer than
-	// loading activations, nothing is lost by loading them twice.
+	// AVX2 without VNNI: signed: weights are multiplied as signed bytes; small: the sums of a block fit into 16 bits. If neither is
+	// set, kernels hold one half of the rows in registers, also with VNNI, and load activations twice: for these types unpacking,
+	// not loading activations, is the limit.
 	signed, small bool
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
-	// Expanded by AVX2: out is added to, and nothing is read ahead; words are weights and activations of 16 bits.
+	// buffer: the weights are in the buffer of expand256.go; kernels add to out and do not prefetch. words: weights and activations are
+	// 16 bits.
 	buffer, words bool
 
 	vec512 parts512
@@ -46,7 +47,7 @@ type weights struct {
 	neon   neonType
 }
 
-// blockBytes is what a block takes in memory.
+// blockBytes is the size of a block.
 func (w *weights) blockBytes() int {
 	if w.super > 0 {
 		return w.super / 8
@@ -62,7 +63,7 @@ func (w *weights) minOp() string {
 	return "VFNMADD231PS.BCST"
 }
 
-// lines is how many cache lines are read ahead with a block.
+// lines is how many cache lines are prefetched per block.
 func (w *weights) lines() int { return (w.blockBytes() + 63) / 64 }
 
 // allWeights are the types of integer weights, in the order of package asm's formats.
@@ -71,10 +72,10 @@ var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
 //
 //	AX weights  BX scales  CX activations  DX their scales  SI bias, half or dsum  DI blocks or super-blocks left
-//	R10 out  R11 stride in bytes  R13 tokens*4  R14 see pairs  R15 what to read ahead
+//	R10 out  R11 stride in bytes  R13 tokens*4  R14 see pairs  R15 the next line to prefetch
 const integerParams = ", n, tokens int, out *float32, stride" + prefetchParams
 
-// prefetchParams: while a kernel multiplies, it prefetches from ahead bytes after its weights on, step bytes for every block.
+// prefetchParams are the parameters of prefetching: a kernel prefetches step bytes per block, beginning prefetch bytes after its weights.
 const prefetchParams = ", prefetch, step int"
 
 // params is a kernel's list of parameters.
@@ -127,7 +128,7 @@ func (f *file) arguments(w *weights) {
 	}
 }
 
-// beginRun makes AX, BX and R14 what they are in the first block of a run, for AX at its scales: BX is what to add to AX for the
+// beginRun sets AX, BX and R14 for the first block of a run, when AX points to its scales: BX is what to add to AX for the
 // block's scales; R14 what to skip after its quants, or the number of the block in a run of 4.
 func (f *file) beginRun(w *weights) {
 	f.ins("ADDQ", imm(w.header), "AX")
@@ -188,16 +189,16 @@ func (w *weights) sumsAt(t, c int) string {
 	return at("SI", 4*t)
 }
 
-// prefetchLine prefetches a cache line, the i-th of those that are to be read ahead with a block. They are read in ascending order,
-// or the hardware's own prefetchers lose the thread (a tenth of the speed).
+// prefetchLine prefetches the i-th of the cache lines that belong to a block. Lines are prefetched in ascending order: the
+// hardware prefetchers do not follow another order.
 func (f *file) prefetchLine(i int) { f.ins("PREFETCHT0", at("R15", 64*i)) }
 
-// prefetchNext goes on to what is to be read ahead with the next block.
+// prefetchNext moves R15 to the lines that belong to the next block.
 func (f *file) prefetchNext() { f.ins("ADDQ", f.arg("step"), "R15") }
 
-// groupLoop is a loop over n groups of a block, unrolled step times; with step = n it is none. body finds the weights of group g
-// at AX and its activations at CX, 64 and 4 bytes a group; both are where they were when all is done. Every so many groups a line
-// is read ahead, from line first on, for which R15 moves on too.
+// groupLoop is a loop over n groups of a block, unrolled step times; step = n unrolls it entirely. body reads the weights of group g
+// from AX on and its activations from CX on, 64 and 4 bytes per group. One line per every groups is prefetched, from line first on.
+// AX, CX and R15 advance in the loop and have their first values at its end.
 func (f *file) groupLoop(counter string, n, step, first, every int, body func(g int)) {
 	one := func(g int) {
 		if every > 0 && g%every == 0 {
