@@ -144,7 +144,7 @@ func newStream(ctx context.Context, rt *Runtime, file *panelFile, a *arrangement
 		s.parts = append(s.parts, x)
 	}
 	if resident > 0 {
-		if s.resident, err = tensor.NewBuffer(int(resident)); err != nil {
+		if s.resident, err = tensor.NewBuffer(resident); err != nil {
 			return nil, err
 		}
 		if err = s.fillResident(ctx, tell); err != nil {
@@ -152,13 +152,13 @@ func newStream(ctx context.Context, rt *Runtime, file *panelFile, a *arrangement
 		}
 	}
 	if a.ring > 0 {
-		if s.ring, err = tensor.NewBuffer(int(a.ring)); err != nil {
+		if s.ring, err = tensor.NewBuffer(a.ring); err != nil {
 			return nil, err
 		}
 	}
 	s.link()
 	if len(a.units) > a.slots || a.slots > 0 {
-		if s.slotData, err = tensor.NewBuffer(a.slots * int(a.slot)); err != nil {
+		if s.slotData, err = tensor.NewBuffer(int64(a.slots) * a.slot); err != nil {
 			return nil, err
 		}
 		for i := range a.slots {

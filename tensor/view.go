@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"unsafe"
 
@@ -80,16 +81,19 @@ type Buffer struct {
 }
 
 // NewBuffer makes a buffer of n bytes, which are zero.
-func NewBuffer(n int) (*Buffer, error) {
+func NewBuffer(n int64) (*Buffer, error) {
 	b := new(Buffer)
-	if n < 1 || n > 1<<62 {
+	if n < 1 {
 		return nil, shapeError("a buffer of %d bytes", n)
 	}
-	if err := b.memory.allocate(n + PageBytes); err != nil {
+	if n > math.MaxInt-PageBytes { // on 32-bit processors
+		return nil, fmt.Errorf("buffer of %d bytes: %w", n, ErrMemory)
+	}
+	if err := b.memory.allocate(int(n) + PageBytes); err != nil {
 		return nil, fmt.Errorf("buffer: %w", err)
 	}
 	skip := -int(uintptr(unsafe.Pointer(&b.memory.data[0]))) & (PageBytes - 1)
-	b.Data = b.memory.data[skip : skip+n : skip+n]
+	b.Data = b.memory.data[skip:][:n:n]
 	return b, nil
 }
 

@@ -43,7 +43,7 @@ func TestView(t *testing.T) {
 	if _, err := product(v); !errors.Is(err, ErrClosed) {
 		t.Errorf("not bound: %v", err)
 	}
-	memory, err := NewBuffer(int(v.Bytes()))
+	memory, err := NewBuffer(v.Bytes())
 	ok(t, err)
 	defer memory.Close()
 	for _, m := range []*Matrix{a, b, a} {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"maps"
 	"os"
 	"slices"
@@ -277,7 +278,7 @@ func (t tensorRef) in(at int64) (stored, error) {
 	elements, last, ordered, empty := int64(1), t.offset, true, slices.Contains(t.shape, 0)
 	for i := len(t.shape) - 1; i >= 0; i-- {
 		d, stride := t.shape[i], t.stride[i]
-		const largest = 1 << 31
+		const largest = math.MaxInt32 // an int on every processor
 		if d < 0 || d > largest || stride < 0 {
 			return s, fmt.Errorf("shape %v, strides %v: negative or too large", t.shape, t.stride)
 		}
@@ -287,6 +288,9 @@ func (t tensorRef) in(at int64) (stored, error) {
 		}
 		if stride > 0 && d-1 > (count-1-last)/stride {
 			return s, outside
+		}
+		if stride > largest {
+			return s, fmt.Errorf("shape %v, strides %v: negative or too large", t.shape, t.stride)
 		}
 		s.strides[i] = int(stride)
 		last += (d - 1) * stride
