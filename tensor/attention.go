@@ -29,7 +29,7 @@ type attendJob struct {
 	unit, combine func(worker, unit int)
 }
 
-// attendScratch is one thread's. rows = tokens of the unit * query heads per KV head; row = token*group + query head.
+// attendScratch is the scratch memory of one thread. rows = tokens of the unit * query heads per KV head; row = token*group + query head.
 type attendScratch struct {
 	q      []float32   // [dim][rows]
 	held   heldQueries // whose queries q holds
@@ -40,7 +40,7 @@ type attendScratch struct {
 	part   attendParts // of one chunk
 	sum    attendParts // of all chunks so far
 	memory []float32
-	scales []float32 // [2][rows] what two parts are multiplied with before they are added
+	scales []float32 // [2][rows] factors of two parts before they are added
 }
 
 // heldQueries identifies the queries of one head, of a segment's tokens from first on.

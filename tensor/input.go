@@ -60,7 +60,7 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 	return nil
 }
 
-// widen makes the form of quantized tiles that some kernels of Q8_0 for several tiles take.
+// widen fills the form of quantized tiles that [asm.Kernels].MatMulTiles of Q8_0 reads, where the kernel set has one.
 func (in *Input) widen(rt *Runtime, t Type) {
 	if t == Q8_0 && rt.k.Widen != nil && len(in.tiles) > 1 && !in.wide {
 		rt.pool.run(len(in.tiles), rt.matmul.widenUnit)
@@ -96,7 +96,7 @@ func (in *Input) floatTile(i int) {
 	}
 }
 
-// reject notes that a token is not finite; the first one counts.
+// reject records that a token is not finite; the first such token is kept.
 func (in *Input) reject(token int) {
 	for {
 		first := in.bad.Load()

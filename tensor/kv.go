@@ -30,11 +30,11 @@ type KV struct {
 	shape  KVShape
 	kBytes int // keys of one head in a page
 	vBytes int
-	pages  []*kvPage // nil: given up by Discard
-	first  int       // the pages before are given up
-	spare  *kvPage   // given up by Discard, for the next one needed; nil: none
+	pages  []*kvPage // nil: freed by Discard
+	first  int       // the first page that is not freed
+	spare  *kvPage   // a page that Discard has freed, kept for the next page that is needed; nil: none
 	closed bool
-	used   *atomic.Int64 // nil: nobody counts
+	used   *atomic.Int64 // set by Meter; nil: not counted
 }
 
 // kvPage is [layer][head]{keys, values}.
@@ -73,10 +73,10 @@ func (kv *KV) Bytes() int64 {
 	return int64(n) * int64(kv.pageBytes())
 }
 
-// First is the first slot that there is memory for, 0 unless Discard has given up others.
+// First is the first slot that has memory: 0 unless Discard has freed slots before it.
 func (kv *KV) First() int { return kv.first * asm.Page }
 
-// Slots is the end of the slots that there is memory for: those from First to Slots-1.
+// Slots is the end of the slots that have memory: First … Slots-1.
 func (kv *KV) Slots() int { return min(len(kv.pages)*asm.Page, kv.shape.Context) }
 
 func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
@@ -100,7 +100,7 @@ func (kv *KV) Need(from, to int) int64 {
 	return int64(pages) * int64(kv.pageBytes())
 }
 
-// Close gives up the pages; those without another owner are freed now. Otherwise they are freed when kv is collected.
+// Close releases the pages: those without another owner are freed now. Without Close they are freed when kv is collected.
 func (kv *KV) Close() {
 	kv.Reset()
 	if kv.spare != nil {
@@ -109,7 +109,7 @@ func (kv *KV) Close() {
 	kv.pages, kv.spare, kv.closed = nil, nil, true
 }
 
-// Reset gives up all slots: First and Slots are 0.
+// Reset frees all slots: First and Slots are 0 afterwards.
 func (kv *KV) Reset() {
 	for i := kv.first; i < len(kv.pages); i++ {
 		kv.giveUp(i)
@@ -117,14 +117,14 @@ func (kv *KV) Reset() {
 	kv.pages, kv.first = kv.pages[:0], 0
 }
 
-// Discard gives up the memory of whole pages before a slot, for layers whose tokens do not look further back than that.
+// Discard frees the whole pages before a slot. No layer of this cache may read them again: use it where attention has a window.
 func (kv *KV) Discard(before int) {
 	for ; kv.first < min(before/asm.Page, len(kv.pages)); kv.first++ {
 		kv.giveUp(kv.first)
 	}
 }
 
-// giveUp drops page i, or keeps its memory for the page that is needed next.
+// giveUp drops page i, or keeps its memory as the spare page.
 func (kv *KV) giveUp(i int) {
 	if p := kv.pages[i]; kv.spare == nil && p.owners.Load() == 1 {
 		kv.spare = p
@@ -252,8 +252,8 @@ func (kv *KV) Move(from, to int) error {
 	return nil
 }
 
-// Fork makes a cache that holds the first n slots, but for those that are given up. It shares the whole pages among them, which the
-// first to write copies, and copies the rest.
+// Fork makes a cache that holds the first n slots, except those that Discard has freed. Whole pages are shared, and copied by whichever
+// cache writes to them first; the slots of an incomplete page are copied now.
 func (kv *KV) Fork(n int) (*KV, error) {
 	if kv.closed {
 		return nil, fmt.Errorf("cache: %w", ErrClosed)

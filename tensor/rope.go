@@ -126,7 +126,7 @@ func NewRopeTable(o RopeOptions) (*RopeTable, error) {
 	return t, nil
 }
 
-// Dim is the number of dimensions turned.
+// Dim is the number of dimensions that are rotated.
 func (t *RopeTable) Dim() int { return 2 * len(t.freqs) }
 
 // At gives the cosines and sines [dim/2] of a position; nil for a negative one or one beyond 2^26.
@@ -189,7 +189,7 @@ func (j *ropeJob) init(*Runtime) {
 	}
 }
 
-// Rope turns the first table.Dim() numbers of every head of x [len(positions)][heads][headDim], in place, by the angles of
+// Rope rotates the first table.Dim() numbers of every head of x [len(positions)][heads][headDim], in place, by the angles of
 // the tokens' positions.
 func (rt *Runtime) Rope(style RopeStyle, x []float32, heads, headDim int, table *RopeTable, positions []int32) error {
 	switch {

@@ -23,7 +23,7 @@ type AttentionSegment struct {
 	Keys int
 }
 
-// segment is an AttentionSegment in the course of an operation.
+// segment is the state of an AttentionSegment during an operation.
 type segment struct {
 	AttentionSegment
 	depths  []int32 // tree: tokens between the prefix and each token; nil: a chain

@@ -22,7 +22,7 @@ const (
 
 const gumbelDoc = `for i < 16*whole: dst[i] = Noise(key, first+i)`
 
-// neonGumbel writes the noise of sampling: an integer hash, and the logarithm of a logarithm.
+// neonGumbel writes the kernels of Gumbel noise: an integer hash, and the logarithm of a logarithm.
 func neonGumbel(f neonFile) {
 	v := &neonVectors{neonFile: f}
 	words := []uint32{}

@@ -1,6 +1,6 @@
 package main
 
-// neonNorms writes sums along vectors and what is made of them, and small elementwise kernels.
+// neonNorms writes the kernels that sum along vectors, RMSNorm and LayerNorm among them, and small elementwise kernels.
 func neonNorms(f neonFile) {
 	v := &neonVectors{neonFile: f}
 	v.masks()
@@ -155,7 +155,7 @@ func neonNorms(f neonFile) {
 	v.done()
 }
 
-// rope turns pairs: virtual register 4 = fma(a, cos, -(b*sin)), sin = fma(b, cos, a*sin).
+// rope rotates pairs: virtual register 4 = fma(a, cos, -(b*sin)), sin = fma(b, cos, a*sin).
 func (v *neonVectors) rope(a, b, cos, sin int) {
 	v.do("FMUL4", sin, b, 4)
 	v.do("FNEG4", 4, 4)

@@ -2,16 +2,16 @@ package main
 
 import "slices"
 
-// plan is what a nest keeps in registers.
+// plan says which values a nest keeps in registers.
 type plan struct {
 	Q         int  // quads at a time
-	naturally bool // groups in their order, so that only half of the activations is needed at once
-	scales    bool // a super-block's scales stay
-	starts    bool // what products start from stays for all quads
-	loop      bool // quads at run time
+	naturally bool // groups in ascending order, so that only half of the activations is in registers at once
+	scales    bool // a super-block's scales stay in registers
+	starts    bool // the initial values of the sums stay in registers, for all quads
+	loop      bool // quads are a loop at run time
 }
 
-// plans are tried in this order until one fits: the more quads at a time, the more often a register of activations is used.
+// plans are tried in this order until one fits into the registers. More quads at a time use a register of activations more often.
 func (w *neonWeights) plans(T int) (all []plan) {
 	for _, loop := range []bool{false, true} {
 		for _, Q := range []int{4, 2, 1} {
@@ -41,7 +41,7 @@ type nest struct {
 	deep  int // [T][Q][2] sums of 16 bits, without SDOT
 	magic int // 3<<22, whose low bits sums are added to, so that a subtraction makes floats of them; else -1
 	d     int // [4] or [8] scales of a super-block; else -1
-	start int // what products start from, if it stays
+	start int // the initial values of the sums, if plan.starts
 	fixed int // the first register after all these
 
 	// The current sub-block of those that share bytes, and quads.
@@ -53,7 +53,7 @@ type nest struct {
 	free registers
 }
 
-// unpacked is where weights are unpacked.
+// unpacked has the registers in which weights are unpacked.
 type unpacked struct {
 	mask, mask2 int // constants of the type
 	raw, high   int // [Q] as loaded, and high bits
@@ -61,10 +61,10 @@ type unpacked struct {
 	loaded      int // what raw holds: an offset, or -1
 }
 
-// errRegisters is the panic of a plan that does not fit.
+// errRegisters is the panic value when a plan needs too many registers.
 const errRegisters = "out of vector registers"
 
-// newNest gives out the registers that live as long as the loop over blocks.
+// newNest allocates the registers whose values are kept over the whole loop over blocks.
 func newNest(f neonFile, w *neonWeights, s neonISA, T int, p plan) *nest {
 	k := &nest{neonFile: f, plan: p, w: w, isa: s, T: T, magic: -1, d: -1}
 	r := &k.free
@@ -91,7 +91,7 @@ func newNest(f neonFile, w *neonWeights, s neonISA, T int, p plan) *nest {
 	return k
 }
 
-// scaleRegisters is how many hold a super-block's scales: of all quads, or of the current ones.
+// scaleRegisters is the number of registers for a super-block's scales: of all quads, or of the current ones.
 func (k *nest) scaleRegisters() int {
 	if k.loop {
 		return k.w.superScales() / 4 * k.Q
@@ -99,7 +99,7 @@ func (k *nest) scaleRegisters() int {
 	return k.w.superScales()
 }
 
-// superScale is where those of quad i of the current ones are, d or dmin.
+// superScale is the register of d or dmin of quad i of the current ones.
 func (k *nest) superScale(dmin bool, i int) int {
 	if !k.loop {
 		i += k.quad

@@ -12,7 +12,7 @@ const quantizeDoc = `for b < blocks:
 	      bias = -128*(s0+s1); dsum = d*float(s0+s1); half = -32*s0, -32*s1
 return blocks`
 
-// neonQuantize writes the kernels that make integers of floats.
+// neonQuantize writes the quantization of activations and the conversions of binary16.
 //
 //	R0 v  R1 q  R2 d  R3 bias  R4 dsum  R6 half  R5 blocks left  R7 tokens*4
 func neonQuantize(f neonFile) {
@@ -139,7 +139,7 @@ func neonQuantize(f neonFile) {
 	f.done()
 }
 
-// nextWhole ends a loop over whole sixteens, and the function.
+// nextWhole ends a loop over groups of 16 elements, and the function.
 func (f neonFile) nextWhole(dst string, dstBytes int, src string, srcBytes int) {
 	f.ins("ADD", imm(dstBytes), dst)
 	f.ins("ADD", imm(srcBytes), src)

@@ -1,10 +1,10 @@
 package main
 
-// How a sub-block's integer sums are scaled and added. Registers after those of the sums are scratch: unpacking is over. Two quads
-// are done at a time.
+// How a sub-block's integer sums are scaled and added. Registers after those of the sums are scratch, since the weights are no longer
+// needed. Two quads are scaled at a time.
 
-// scaleBlock: acc = fma(float(isum), dw*dx, acc), and what the minimum adds. All that is alike for tokens and quads is written in
-// batches, so that a core that takes instructions in order waits less.
+// scaleBlock: acc = fma(float(isum), dw*dx, acc), and the term of the minimum. The same instruction for several tokens and quads is
+// written in batches, so that an in-order core stalls less.
 func (k *nest) scaleBlock() {
 	r := registers{k.chunk}
 	numbers := r.take(wordRegisters(k.T))
@@ -88,7 +88,7 @@ func (k *nest) scaled(off, bytes int, signed bool, from, n, dst, work int) {
 	}
 }
 
-// powers is 2^(e-128) of bytes e: the greater of (e-1)<<23 and (e+1)<<21 as the bits of a float32. It takes two registers for work.
+// powers is 2^(e-128) of bytes e: the greater of (e-1)<<23 and (e+1)<<21 as the bits of a float32. It uses two scratch registers.
 func (k *nest) powers(from, n, dw, work int) {
 	one, small := work, work+1
 	k.ins("VMOVI", "$1", v(one, "B16"))
@@ -105,7 +105,7 @@ func (k *nest) powers(from, n, dw, work int) {
 	}
 }
 
-// scaleHalves: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc), and what the minimum adds.
+// scaleHalves: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc), and the term of the minimum.
 func (k *nest) scaleHalves() {
 	r := registers{k.chunk}
 	dx := k.words4("R3", &r)
@@ -180,7 +180,7 @@ func (k *nest) halfScale(half, from, n, to int, minimums bool) {
 	}
 }
 
-// nibbleBytes makes integers of the low or high nibbles of n*4 bytes.
+// nibbleBytes converts the low or high nibbles of n*4 bytes to integers.
 func (k *nest) nibbleBytes(base string, off, n int, high bool, reg int) {
 	if n == 1 {
 		k.ins("FMOVS", at(base, off), q(reg))
@@ -214,7 +214,7 @@ func (f neonFile) bytes(base string, off, n, reg int) {
 	f.op("SXTL4", reg, reg)
 }
 
-// smalls makes n*4 float32s of unsigned bytes: added to 3<<22, and that subtracted.
+// smalls converts n*4 unsigned bytes to float32: by adding them to the bits of 3<<22, and subtracting that number.
 func (f neonFile) smalls(base string, off, n, magic, reg int) {
 	if n == 1 {
 		f.ins("FMOVS", at(base, off), q(reg))

@@ -1,6 +1,6 @@
 package main
 
-// Sums of products of a sub-block, for Q quads.
+// The integer sums of products of a sub-block, for Q quads.
 
 // part multiplies one sub-block's rows of Q quads.
 func (k *nest) part() {
@@ -44,10 +44,10 @@ func (k *nest) part() {
 	}
 }
 
-// both says that all activations of a sub-block are needed at once.
+// both reports whether all activations of a sub-block are in registers at once.
 func (k *nest) both() bool { return !k.naturally && k.w.order[1] > 3 }
 
-// shared says that what is loaded serves one group only, and becomes its weights where it lies.
+// shared reports whether each loaded vector serves one group only, so that it is unpacked in place.
 func (k *nest) shared() bool { return k.naturally && k.w.order[1] > 3 }
 
 func (k *nest) order() []int {
@@ -71,7 +71,7 @@ func (k *nest) activations(n int) func(g, t int) int {
 	return func(_, t int) int { return k.x + t }
 }
 
-// act is the register that leads to activations, or to numbers that go with them.
+// act is the register that points to activations, or to their scales or sums.
 func (k *nest) act(reg string) string {
 	if k.loop {
 		return map[string]string{"R2": "R24", "R3": "R25", "R4": "R26"}[reg]
@@ -79,8 +79,8 @@ func (k *nest) act(reg string) string {
 	return reg
 }
 
-// weights is the memory at a register that leads to weights or their scales, off bytes on, and quad more for each of the quads
-// before the current ones.
+// weights is the memory off bytes after a register that points to weights or their scales, and quad bytes more for each quad before
+// the current ones.
 func (k *nest) weights(reg string, off, quad int) (base string, at int) {
 	if k.loop {
 		return reg, off
@@ -91,7 +91,7 @@ func (k *nest) weights(reg string, off, quad int) (base string, at int) {
 // wordRegisters is how many registers words takes for n numbers, up to 4.
 func wordRegisters(n int) int { return 1 + n/3 - n/4 }
 
-// words4 loads a number for each token, or two.
+// words4 loads one number for each token, or two.
 func (k *nest) words4(reg string, r *registers) func(i int) (lane, reg int) {
 	n := k.T
 	if reg == "R4" && k.w.pairs {
@@ -108,7 +108,7 @@ func (k *nest) words4(reg string, r *registers) func(i int) (lane, reg int) {
 	return lane
 }
 
-// half says to which sum a group belongs.
+// half is the index of the sum to which a group belongs.
 func (k *nest) half(g int) int {
 	if k.w.pairs {
 		return g / 4
@@ -116,7 +116,7 @@ func (k *nest) half(g int) int {
 	return 0
 }
 
-// startSums fills the registers of sums with what products start from.
+// startSums sets the registers of the sums to their initial values.
 func (k *nest) startSums() {
 	w := k.w
 	halves := 1
@@ -164,7 +164,7 @@ func (k *nest) dot() {
 	}
 }
 
-// multiply is startSums and dot without SDOT. Products are 16-bit numbers: as many groups are added as are sure to fit.
+// multiply is startSums and dot without SDOT. Products are 16-bit numbers, of which as many groups are added as cannot overflow.
 func (k *nest) multiply() {
 	w := k.w
 	r := k.free
@@ -196,7 +196,7 @@ func (k *nest) multiply() {
 	}
 }
 
-// reduce adds neighbours of the deep sums, of 16 bits or already of 32, and what products start from.
+// reduce adds pairs of neighboring deep sums, of 16 or 32 bits, and the initial values.
 func (k *nest) reduce(half int, narrow bool) {
 	if k.w.start >= 0 {
 		r := registers{k.out} // they are not needed now
@@ -256,7 +256,7 @@ func (k *nest) multiplyPairs(xs int, r registers) {
 	k.reduce(0, false)
 }
 
-// toFloat makes a float32 of an integer sum.
+// toFloat converts an integer sum to float32.
 func (k *nest) toFloat(sum int) {
 	if k.isa.sdot && !k.w.pairs {
 		k.op("FSUB4", k.magic, sum, sum)

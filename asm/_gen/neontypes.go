@@ -30,7 +30,7 @@ var (
 	neonNibbles = neonType{unpack: (*nest).nibbles4, constants: neonMasks(15), masks: 1, order: byNibbles, raw: 1, fit: 8}
 )
 
-// neonLookup is for nibbles that stand for a table's signed weights.
+// neonLookup is for nibbles that a table maps to signed weights.
 func neonLookup(table string, fit int) neonType {
 	return neonType{unpack: (*nest).lookup, constants: lookupTable(table), masks: 2, order: byNibbles, raw: 1, fromZero: true, fit: fit}
 }
@@ -97,7 +97,7 @@ func newNeonWeights(w *weights, sdot bool) *neonWeights {
 	return n
 }
 
-// sumsUsed says that a kernel reads the sums it is given.
+// sumsUsed reports whether a kernel reads the parameter sums.
 func (w *neonWeights) sumsUsed() bool { return w.start >= 0 || w.minimum != noMinimum }
 
 // scalesAt is where in a super-block the scales of sub-blocks begin: before d and dmin, or after them.
@@ -116,7 +116,7 @@ func (w *neonWeights) superScales() int {
 	return 4
 }
 
-// long says that quads are not written out: a super-block's float sums and scales are loaded once per quad.
+// long reports whether quads are a loop at run time: a super-block's float sums and scales are loaded once per quad.
 func (w *neonWeights) long(T int) bool { return w.super > 0 && T > 1 }
 
 // begin sets the registers for the first block.
@@ -131,7 +131,7 @@ func (w *neonWeights) begin(f neonFile) {
 	}
 }
 
-// next goes on to the next block or super-block; in a super-block loop ends the loop over sub-blocks.
+// next advances to the next block or super-block; in a super-block loop ends the loop over sub-blocks.
 func (w *neonWeights) next(f neonFile, loop func()) {
 	f.ins("ADD", imm(w.bytes), "R0")
 	switch {
@@ -153,7 +153,7 @@ func (w *neonWeights) next(f neonFile, loop func()) {
 	}
 }
 
-// prepare makes sums of a tile, once loaded, what products start from, or what minimums are multiplied with.
+// prepare converts loaded sums of a tile to the initial values of sums of products, or to the factors of minimums.
 func (w *neonWeights) prepare(k *nest, reg int) {
 	if w.minimum == minimumHalves {
 		k.op("SSHR4", 5, reg, reg) // half is -32 times the sum

@@ -1,11 +1,11 @@
 package main
 
-// How weights of 32 columns become bytes: each of these leaves group g, 4 weights of each of 4 rows, of Q quads in registers from
-// out on.
+// The functions that unpack the weights of 32 columns to bytes. Each writes group g, 4 weights of each of 4 rows, of Q quads to the
+// registers from out on.
 
 func noConstants(neonFile, *unpacked) {}
 
-// neonMasks makes constants of which every byte is the same.
+// neonMasks sets registers to constants of 16 equal bytes.
 func neonMasks(values ...int) func(neonFile, *unpacked) {
 	return func(f neonFile, u *unpacked) {
 		for i, e := range values {
@@ -14,7 +14,7 @@ func neonMasks(values ...int) func(neonFile, *unpacked) {
 	}
 }
 
-// lookupTable makes a mask for nibbles and a table of the weights they stand for.
+// lookupTable loads a mask for nibbles and the table that maps them to weights.
 func lookupTable(name string) func(neonFile, *unpacked) {
 	return func(f neonFile, u *unpacked) {
 		f.ins("VMOVI", "$15", v(u.mask, "B16"))
@@ -29,8 +29,8 @@ func (k *nest) load(off, reg int) {
 	k.loadVectors(base, at, reg, k.Q)
 }
 
-// once loads vectors that serve several groups, unless the registers still hold them, and returns where. What serves one group only
-// goes to out at once.
+// once loads vectors that serve several groups, unless the registers still hold them, and returns their first register. Vectors that
+// serve one group only are loaded to out.
 func (k *nest) once(off, out int) int {
 	if k.shared() {
 		k.load(off, out)
@@ -69,7 +69,7 @@ func (k *nest) pairedNibbles(c, g, out int) {
 	}
 }
 
-// lookup is for nibbles that stand for a table's weights.
+// lookup is for nibbles that a table maps to weights.
 func (k *nest) lookup(c, g, out int) {
 	k.nibbles4(c, g, out)
 	for i := range k.Q {
@@ -96,13 +96,13 @@ func (k *nest) insert(g, to, off, out int) {
 	}
 }
 
-// fiveBits is nibbles and, behind them, their fifth bits.
+// fiveBits is for nibbles followed by the fifth bits.
 func (k *nest) fiveBits(c, g, out int) {
 	k.nibbles4(c, g, out)
 	k.insert(g, 4, 256, out)
 }
 
-// crumbs is for 2 bits, four groups in a vector.
+// crumbs is for weights of 2 bits, four groups in a vector.
 func (k *nest) crumbs(_, g, out int) {
 	raw := k.once(g/4*64, out)
 	for i := range k.Q {
@@ -117,7 +117,7 @@ func (k *nest) crumbs(_, g, out int) {
 	}
 }
 
-// threeBits is for two groups in a vector, 3 bits each, and two more groups in the bits that are left of three vectors.
+// threeBits is for weights of 3 bits: two groups in each of three vectors, and two more groups in the vectors' remaining bits.
 func (k *nest) threeBits(_, g, out int) {
 	if g > 5 {
 		raw := k.once(128*(g-6), out)

@@ -11,7 +11,7 @@ import "fmt"
 //	AX quants  BX scales: relative to AX in pairs  DI counts groups  R14 the super-block  R12 the type's
 //	R9 from one part's activations to the next one's, as many bytes of d; 0 with a single part
 //
-// There is no room for the float sums of 8 tokens, so they lie in out itself, at R10 + R11 * {0, 1, 2, 4}, + R8 (3 strides) * {1, 2},
+// There are too few registers for the float sums of 8 tokens, so they are kept in out itself, at R10 + R11 * {0, 1, 2, 4}, + R8 (3 strides) * {1, 2},
 // and in kernels for a whole tile + R9 (5 strides), + R12 (7 strides).
 type parts256 struct {
 	constants func(f *file, vnni bool) // fills registers once
@@ -19,7 +19,7 @@ type parts256 struct {
 	next      func(f *file)            // moves AX, BX, and R12, to the next unit of a super-block
 	before    func(f *file, vnni bool) // before the groups of a block
 
-	// unpack writes a group's weights of half h to Y(reg), from AX+64*g+32*h; with dual, of nibble v. phase is the block's place
+	// unpack unpacks a group's weights, of half h of the rows, to Y(reg), from AX+64*g+32*h; with dual, of nibble v. phase is the block's place
 	// in the unit. Y13 is free, and Y11 before the activations.
 	unpack func(f *file, vnni bool, phase, g, v, h, reg int)
 	phases int
@@ -33,7 +33,7 @@ type parts256 struct {
 	factor     func(f *file, reg int)           // pairs with minimums: what these, in 16 bits, are multiplied with
 }
 
-// tile256 is what is in registers at once: n tokens with one half of the rows or both.
+// tile256 is the part of a product that is in registers at once: n tokens with one half of the rows or both.
 type tile256 struct {
 	w      *weights
 	vnni   bool
@@ -196,7 +196,7 @@ func (f *file) nextUnit256(w *weights, loop string) {
 	f.ins("JNZ", loop)
 }
 
-// parts256 begins with 5 to 8 tokens in R8, and changes from one part of them to the other after each of a unit.
+// parts256 divides 5 to 8 tokens, whose number is in R8, into two parts, and alternates between them within each unit.
 func (f *file) parts256(w *weights, halves int) {
 	units := w.vec256.units()
 	f.label("parts")
@@ -246,14 +246,14 @@ func (f *file) parts256(w *weights, halves int) {
 	f.ins("JMP", "loop2")
 }
 
-// backBy takes the d of a unit's blocks from a register.
+// backBy subtracts the size of a unit's d from a register.
 func (f *file) backBy(units int, reg string) {
 	for range units {
 		f.ins("SUBQ", "R13", reg)
 	}
 }
 
-// unit256 multiplies and adds a unit, and moves on in the activations, but not in the weights.
+// unit256 multiplies a unit, adds the products, and advances the pointers to activations, but not those to weights.
 func (f *file) unit256(u tile256) {
 	w := u.w
 	f.loops++
@@ -307,7 +307,7 @@ func (f *file) unit256(u tile256) {
 	move(-2)
 }
 
-// block256 multiplies and adds one block of weights that have one scale. Without VNNI, sums of a block's products fit into 16 bits,
+// block256 multiplies one block of weights that have one scale, and adds the products. Without VNNI, sums of a block's products fit into 16 bits,
 // or weights are signed.
 func (f *file) block256(u tile256, phase int) {
 	w, p := u.w, &u.w.vec256
@@ -448,7 +448,7 @@ func (f *file) scale256(u tile256, phase int) {
 	})
 }
 
-// wide256 multiplies and adds one block, one half of the rows, without VNNI: the products of two groups are summed in 16 bits, and
+// wide256 multiplies one block, one half of the rows, and adds the products, without VNNI: the products of two groups are summed in 16 bits, and
 // VPMADDWD multiplies the sums with ones, or with the scale of 16 weights, on the way to 32.
 func (f *file) wide256(u tile256, phase int) {
 	w, p := u.w, &u.w.vec256
@@ -598,7 +598,7 @@ func (f *file) scalePairs256(u tile256, phase int) {
 	}
 }
 
-// pair16 makes pairs of 16 bits of the int32 numbers in two registers, in the first one.
+// pair16 packs the int32 numbers of two registers into pairs of 16 bits, in the first one.
 func (f *file) pair16(first, second int) {
 	f.ins("VPSLLD", "$16", y(second), y(second))
 	f.ins("VPBLENDW", "$0xAA", y(second), y(first), y(first))

@@ -2,7 +2,7 @@ package main
 
 import "math"
 
-// gumbel writes the noise of sampling.
+// gumbel writes the kernels of Gumbel noise, which sampling adds to logits.
 func gumbel(f *file) {
 	v := newVectors(f, avx2)
 	f.table("iota", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -84,7 +84,7 @@ func (v *vectors) ids(id int) {
 	}
 }
 
-// hash makes the hashes of 16 token ids and moves on to the next ids.
+// hash computes the hashes of 16 token ids and advances to the next ids.
 func (v *vectors) hash(id, a, t int) {
 	v.do("VMOVDQA", id, a)
 	v.do("VPADDD", "sixteen", id, id)
@@ -103,7 +103,7 @@ func (v *vectors) hash(id, a, t int) {
 	}
 }
 
-// logParts splits a normal, positive a: 1+f in [sqrt(1/2), sqrt(2)) and e, the power of 2.
+// logParts splits a normal, positive a = (1+f) * 2^e with 1+f in [sqrt(1/2), sqrt(2)).
 func (v *vectors) logParts(a, e, f int) {
 	v.do("VPSUBD", "rootHalf", a, e)
 	v.do("VPSRAD", "$23", e, e)
@@ -113,7 +113,7 @@ func (v *vectors) logParts(a, e, f int) {
 	v.do("VSUBPS", "one", f, f)
 }
 
-// logReduced is logReduced of math32.go, into f.
+// logReduced is the function of that name in package asm; the result is in f.
 func (v *vectors) logReduced(f, e, z, p int) {
 	v.do("VMULPS", f, f, z)
 	v.set("log0", p)

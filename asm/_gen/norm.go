@@ -1,6 +1,6 @@
 package main
 
-// norms writes sums along vectors and what is made of them, and small elementwise kernels.
+// norms writes the kernels that sum along vectors, RMSNorm and LayerNorm among them, and small elementwise kernels.
 func norms(f *file, s isa) {
 	v := newVectors(f, s)
 	v.define("one", 1)
