@@ -96,7 +96,7 @@ func mapPanels(l *loader, m *Model, o Options) (*panelMap, error) {
 		return nil, l.err
 	}
 	list.vectors, list.hidden, list.used = l.bytes, m.config.HiddenSize, m.config.ExpertsUsed
-	wide := map[int]int64{} // numbers that a block's matrices give a row
+	wide := map[string]int64{} // numbers that a block's matrices give a row
 	for i := range list.parts {
 		p := &list.parts[i]
 		p.panel = p.to.PanelBytes(p.cols)
@@ -109,8 +109,8 @@ func mapPanels(l *loader, m *Model, o Options) (*panelMap, error) {
 		if list.sums > math.MaxInt32 || p.bytes < 1 {
 			return nil, fmt.Errorf("%s: tensor %q: %d rows of %d: %w", l.f.Name, p.name, p.rows, p.cols, ErrShape)
 		}
-		if n, ok := blockIndex(p.name); ok && p.stacked < 1 {
-			wide[n] += int64(p.rows)
+		if block := blockOf(p.name); block != "" && p.stacked < 1 {
+			wide[block] += int64(p.rows)
 		}
 	}
 	most := int64(0)
