@@ -12,8 +12,11 @@ import (
 // costLengths are the tokens of the passes that MeasureCosts measures.
 var costLengths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32}
 
+// diskLengths are those of a model whose weights are read from disk: its passes are slow, and nearly alike.
+var diskLengths = []int{1, 16, 64}
+
 // MeasureCosts measures the time of passes of a few lengths, each several times: some 30 passes, or about as long as 60
-// tokens take to decode. The sequence is left as it was. What was measured holds for its model and runtime; it can be
+// tokens take to decode; nine passes where weights are read from disk. The sequence is left as it was. What was measured holds for its model and runtime; it can be
 // kept in a file.
 func MeasureCosts(ctx context.Context, target Sequence) (PassCosts, error) {
 	return measureCosts(ctx, target, monotonic())
@@ -25,8 +28,12 @@ func measureCosts(ctx context.Context, target Sequence, now func() time.Duration
 	}
 	const repeats = 3
 	begin, room := target.Len(), target.Context()-target.Len()
-	tokens := differentTokens(costLengths[len(costLengths)-1], target.Vocab())
-	for _, n := range costLengths {
+	lengths := costLengths
+	if s, ok := target.(interface{ Model() *engine.Model }); ok && s.Model() != nil && s.Model().Memory().Streams() {
+		lengths = diskLengths
+	}
+	tokens := differentTokens(lengths[len(lengths)-1], target.Vocab())
+	for _, n := range lengths {
 		if n > room {
 			break
 		}

@@ -43,7 +43,9 @@ type diskBound struct {
 	clock *time.Duration
 }
 
-func (d diskBound) spend(tokens int) { *d.clock += 200*time.Millisecond + time.Duration(tokens)*200*time.Microsecond }
+func (d diskBound) spend(tokens int) {
+	*d.clock += 200*time.Millisecond + time.Duration(tokens)*200*time.Microsecond
+}
 
 func (d diskBound) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
 	d.spend(len(tokens))
@@ -94,6 +96,9 @@ func TestStreamedIdentity(t *testing.T) {
 				t.Errorf("sampling %d, %s: no draft beyond 63 tokens, the longest has %d", i, c.name, longest)
 			}
 		}
+	}
+	if p, err := MeasureCosts(context.Background(), one); err != nil || !slices.Equal(p.Tokens, diskLengths) {
+		t.Errorf("passes of %d tokens were measured: %v", p.Tokens, err)
 	}
 	if read, _ := target.Disk(); read == 0 {
 		t.Error("nothing was read")

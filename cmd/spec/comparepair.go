@@ -28,7 +28,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 			closeAll()
 		}
 	}()
-	c.beside, c.contextHint = c.drafts, c.context
+	c.beside, c.contextHint, c.logitRows = c.drafts, c.context, treeRows
 	target, err := c.target(ctx, p, rt)
 	if err != nil {
 		return nil, "", err

@@ -265,6 +265,7 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	defer rt.Close()
 	g.beside, g.contextHint = g.drafts, g.context
 	g.kvHint, _ = g.cache.kvType() // checked
+	g.logitRows = g.verifyRows(g.model)
 	target, err := g.target(ctx, p, rt)
 	if err != nil {
 		return err

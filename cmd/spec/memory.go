@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/speculative"
 )
 
 const (
@@ -20,6 +21,8 @@ const (
 	memoryShare = 7
 	// keptTokens are the tokens of context whose keys and values are counted where -c does not say how many there are.
 	keptTokens = 2048
+	// treeRows are the most tokens of a tree of drafts, with the one that it begins after: a pass over it has as many rows of logits.
+	treeRows = 256
 )
 
 // memoryFlag is --memory.
@@ -80,26 +83,44 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 		return err
 	}
 	defer f.Close()
-	limit -= m.sessionBytes(f)
+	limit -= m.besideWeights(f)
 	plan, err := engine.PlanMemory(f, engine.Options{Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext})
 	if err != nil {
 		return nil // loading it says what is wrong
 	}
 	if limit < plan.Least && m.memory > 0 {
-		return fmt.Errorf("--memory %s: not enough for %s: with what else is needed, the least is %s", size(m.memory), terminal.Line(path, 60), size(m.memory-limit+plan.Least+1<<20))
+		return notEnough(m.memory, m.memory-limit+plan.Least, path)
 	}
 	o.Memory = max(limit, 1)
 	return nil
 }
 
-// sessionBytes is what a session's keys and values take, for the tokens that -c says or for keptTokens.
-func (m *modelFlags) sessionBytes(f *gguf.File) int64 {
+// notEnough is the error of a limit that is too low.
+func notEnough(limit, least int64, path string) error {
+	return fmt.Errorf("--memory %s: not enough for %s: with what else is needed, the least is %s", size(limit), terminal.Line(path, 60), size(least+1<<20))
+}
+
+// verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more. model is the target's file.
+func (s *speculation) verifyRows(model string) int {
+	chain := 1 + cmp.Or(s.draftMax, speculative.DefaultDraftMax)
+	switch {
+	case s.drafter == "none":
+		return 1
+	case len(s.drafts) > 1, s.drafter == "tree", s.drafter == "eagle-tree", s.drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model)):
+		return max(chain, treeRows)
+	}
+	return chain
+}
+
+// besideWeights is what a session takes beside weights and activations: its keys and values, for the tokens that -c says or for keptTokens,
+// and the logits of a pass.
+func (m *modelFlags) besideWeights(f *gguf.File) int64 {
 	d, err := engine.Describe(f)
 	if err != nil {
 		return 0
 	}
 	tokens := cmp.Or(m.contextHint, min(keptTokens, d.Config.Context))
-	n := d.Recurrent.Most(0)
+	n := d.Recurrent.Most(0) + int64(cmp.Or(m.logitRows, 1))*int64(d.Config.Vocab)*4
 	for _, c := range d.Caches {
 		if one, err := c.Bytes(m.kvHint); err == nil {
 			n += one * int64(c.Most(tokens))
@@ -111,13 +132,24 @@ func (m *modelFlags) sessionBytes(f *gguf.File) int64 {
 // measuredBytes are read to measure a disk.
 const measuredBytes = 512 << 20
 
-// memoryLine says where a model's weights are under a limit, and how fast the disk lets it be.
+// memoryLine says where a model's weights are under a limit, and how fast the disk lets it be. It counts what spec generate does without flags.
 func memoryLine(ctx context.Context, f *gguf.File, limit int64) (string, error) {
-	plan, err := engine.PlanMemory(f, engine.Options{Memory: limit})
+	var usual speculation
+	flags := modelFlags{logitRows: usual.verifyRows(f.Name)}
+	beside := flags.besideWeights(f)
+	all, err := engine.PlanMemory(f, engine.Options{})
 	if err != nil {
 		return "", err
 	}
-	return placement(ctx, *plan, f.Name)
+	if limit < beside+all.Least {
+		return "", notEnough(limit, beside+all.Least, f.Name)
+	}
+	plan, err := engine.PlanMemory(f, engine.Options{Memory: limit - beside})
+	if err != nil {
+		return "", err
+	}
+	line, err := placement(ctx, *plan, f.Name)
+	return fmt.Sprintf("%s are for keys and values and the logits of a pass; %s", size(beside), line), err
 }
 
 // placement says where weights are, and how fast the disk of a file lets passes be.

@@ -38,6 +38,51 @@ func runWith(t *testing.T, cache string, args ...string) (code int, stdout, stde
 	return code, out.String(), errs.String()
 }
 
+// TestVerifyRows: the rows of logits that are counted.
+func TestVerifyRows(t *testing.T) {
+	for _, c := range []struct {
+		s    speculation
+		want int
+	}{
+		{speculation{}, 33}, {speculation{drafter: "none", draftMax: 255}, 1}, {speculation{draftMax: 255}, 256}, {speculation{drafter: "model", drafts: []string{"d"}}, 33},
+		{speculation{drafts: []string{"d"}}, 256}, {speculation{drafter: "model", drafts: []string{"d", "e"}}, 256}, {speculation{drafter: "tree", drafts: []string{"d"}, draftMax: 300}, 301},
+	} {
+		if n := c.s.verifyRows("absent.gguf"); n != c.want {
+			t.Errorf("%+v: %d rows, expected %d", c.s, n, c.want)
+		}
+	}
+}
+
+// TestBatchMemory: spec batch under a limit writes the answers of the model in memory.
+func TestBatchMemory(t *testing.T) {
+	const file = "../../testdata/go-target.q8_0.gguf"
+	dir := t.TempDir()
+	in, cache := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "cache")
+	line := `{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "func main() {", "max_tokens": 12, "temperature": 0}}` + "\n"
+	if err := os.WriteFile(in, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	texts := [2]string{}
+	for i, memory := range [][]string{nil, {"--memory", "9500000"}} {
+		out := filepath.Join(dir, strconv.Itoa(i))
+		if code, _, stderr := runWith(t, cache, append([]string{"batch", "-m", file, "-i", in, "-o", out, "-c", "64"}, memory...)...); code != 0 {
+			t.Fatal(stderr)
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(data), `"text":`)
+		texts[i], _, _ = strings.Cut(after, ",")
+	}
+	if list, _ := engine.PanelFiles(cache); len(list) != 1 {
+		t.Errorf("%d panel files, expected one: the limit had no effect", len(list))
+	}
+	if texts[0] == "" || texts[0] != texts[1] {
+		t.Errorf("%s and %s", texts[0], texts[1])
+	}
+}
+
 // TestMemory: a model under a limit writes the same text, its panel file is announced, listed, used again, and deleted by spec cache clean,
 // which leaves everything else alone.
 func TestMemory(t *testing.T) {
@@ -73,8 +118,21 @@ func TestMemory(t *testing.T) {
 	if code, _, stderr := runWith(t, cache, append(generate, "--memory=1M")...); code != exitFailed || !strings.Contains(stderr, "the least is") {
 		t.Errorf("%d: %s", code, stderr)
 	}
-	if code, out, _ := runWith(t, cache, "inspect", file, limit); code != 0 || !strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
-		t.Errorf("inspect: %s", out)
+	// inspect counts what generate counts.
+	least := func(args ...string) string {
+		_, _, stderr := runWith(t, cache, args...)
+		_, after, _ := strings.Cut(stderr, "the least is ")
+		return after
+	}
+	usual := least("generate", "-m", file, "-p", "x", "-n", "1", "--memory=1M")
+	if got := least("inspect", file, "--memory=1M"); usual == "" || got != usual {
+		t.Errorf("the least of inspect is %q, of generate %q", got, usual)
+	}
+	if tree := least("generate", "-m", file, "-p", "x", "-n", "1", "--memory=1M", "--draft-max", "255"); tree == "" || tree == usual {
+		t.Errorf("255 drafted tokens need %q, 32 need %q", tree, usual)
+	}
+	if code, out, stderr := runWith(t, cache, "inspect", file, "--memory=12500000"); code != 0 || !strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
+		t.Errorf("inspect: %s%s", out, stderr)
 	}
 	for _, name := range []string{"notes.txt", "0123456789abcdef0123456789abcdef.panels"} { // the second is called like ours and is not
 		if err := os.WriteFile(filepath.Join(cache, name), []byte("mine"), 0o600); err != nil {

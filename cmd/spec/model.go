@@ -26,6 +26,7 @@ type modelFlags struct {
 	beside      []string // files of models that will be loaded beside the target
 	contextHint int      // tokens of a session; 0: not known
 	kvHint      string   // its type of keys and values
+	logitRows   int      // most rows of logits of a pass; 0: one
 	keepPanels  bool     // engine.Options.KeepPanels
 }
 

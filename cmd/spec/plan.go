@@ -26,7 +26,7 @@ var planCommand = command{
 	name:  "plan",
 	does:  "predict the speedup that a draft model or a draft head gives",
 	usage: "-m TARGET [-md DRAFT] [-p TEXT | -f FILE | --prompts FILE] [flags]",
-	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take, and how often the two agree on your prompts. From that it predicts the speedup of each draft length: by the formula of Leviathan et al., which takes acceptances to be independent, and over the measured texts, where they come in clusters. It advises whether to use the draft model.
+	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take (up to 256 where those of 17 take little longer than those of one, as when weights are read from disk), and how often the two agree on your prompts. From that it predicts the speedup of each draft length: by the formula of Leviathan et al., which takes acceptances to be independent, and over the measured texts, where they come in clusters. It advises whether to use the draft model.
 
 -md may be a draft head; without -md, a model that has an MTP block in its file is tried with that.`,
 	new: func() job { return newPlanning() },
@@ -91,7 +91,8 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	}
 	defer rt.Close()
 	c := x.config
-	x.beside, x.contextHint = []string{x.draft}, c.Context
+	x.beside, x.contextHint, x.logitRows = []string{x.draft}, c.Context, 1+plan.Farthest
+	x.kvHint, _ = x.cache.kvType() // checked
 	if c.Target, err = x.target(ctx, p, rt); err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 		table.Columns = append(table.Columns, terminal.Column{Head: fmt.Sprintf("at %.1f", a), Drop: 1 + i})
 	}
 	for _, l := range r.Lengths {
-		if k := l.Length; k > 8 && k%2 == 1 {
+		if k := l.Length; k > 8 && k < plan.Longest && k%2 == 1 {
 			continue
 		}
 		mark := " "

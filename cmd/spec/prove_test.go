@@ -29,7 +29,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	r := decode[plan.Prediction](t, done(t, "", "plan", "--seconds", "0.2", "--json"))
-	if r.Schema != 1 || len(r.Lengths) != plan.Longest || r.Acceptance <= 0 || r.Advice == "" {
+	if r.Schema != 1 || len(r.Lengths) < plan.Longest || r.Acceptance <= 0 || r.Advice == "" {
 		t.Errorf("%+v", r)
 	}
 }

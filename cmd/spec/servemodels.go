@@ -24,7 +24,12 @@ import (
 
 // load loads a model with its draft.
 func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f servedFile) (m *serve.Model, err error) {
-	flags := modelFlags{model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft}, contextHint: s.context}
+	drafts := s.speculation
+	if f.draft != "" {
+		drafts.drafts = []string{f.draft}
+	}
+	flags := modelFlags{model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft}, contextHint: s.context, logitRows: drafts.verifyRows(f.target)}
+	flags.kvHint, _ = s.cache.kvType() // checked
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {
 		return nil, err

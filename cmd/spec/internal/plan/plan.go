@@ -17,8 +17,21 @@ import (
 // Lengths are the draft lengths that are measured; those between are interpolated.
 var Lengths = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16}
 
-// Longest is the longest draft that is predicted.
+// Longest is the longest draft that is predicted, but where longer passes take little more.
 const Longest = 16
+
+// Farthest is the longest draft that is predicted where a pass takes as long whatever its tokens are, as of weights that are read from disk.
+const Farthest = 255
+
+const (
+	// flatCurve is the time of a pass that verifies Longest drafted tokens, in plain passes, up to which longer ones are measured.
+	flatCurve = 1.5
+	// steepCurve is the time of a pass from which still longer ones are not measured.
+	steepCurve = 3
+)
+
+// farLengths are the draft lengths that are measured then. A plan with a draft head ends at Longest: so far its drafts are followed.
+var farLengths = []int{32, 64, 128, Farthest}
 
 // Config says what is measured.
 type Config struct {
@@ -49,6 +62,8 @@ type Prediction struct {
 	Warning    string   `json:"warning,omitempty"`
 	Head       bool     `json:"draft_head"` // the draft model is a draft head
 	Seconds    float64  `json:"total_seconds"`
+
+	autoMax int // longest draft of auto
 }
 
 // Length is what drafts of one length cost and gain.
@@ -127,7 +142,7 @@ func (s *sample) at(i, n int) step {
 func Run(ctx context.Context, c Config) (Prediction, error) {
 	begin := time.Now()
 	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Memory().Weights) / float64(c.Draft.Memory().Weights), Head: c.Draft.Head() != nil}
-	var draft, verify [Longest + 1][]float64
+	var draft, verify [Farthest + 1][]float64
 	var samples []sample
 	over := func() bool { return time.Since(begin).Seconds() >= c.Seconds }
 	enough := func() bool { return over() && min(len(verify[0]), len(verify[1]), len(verify[Longest])) > 1 }
@@ -155,6 +170,11 @@ func Run(ctx context.Context, c Config) (Prediction, error) {
 	if len(verify[0]) == 0 || len(verify[1]) == 0 {
 		return p, errors.New("the text ended before anything could be measured: give another prompt, or a longer context")
 	}
+	if len(verify[Longest]) > 0 && median(verify[Longest]) <= flatCurve*median(verify[0]) && !p.Head {
+		if err := c.farther(ctx, &verify, over); err != nil {
+			return p, err
+		}
+	}
 	p.predict(newCosts(draft, verify), samples)
 	p.advise()
 	p.Seconds = time.Since(begin).Seconds()
@@ -171,6 +191,47 @@ func (c *Config) progress(spent float64) {
 	if c.Progress != nil && c.Seconds > 0 {
 		c.Progress(min(1, spent/c.Seconds))
 	}
+}
+
+// farther measures passes that verify more than Longest tokens, as long as they take little more than a plain one. Its tokens differ:
+// with equal ones a mixture of experts would read fewer experts than a text does.
+func (c Config) farther(ctx context.Context, verify *[Farthest + 1][]float64, over func() bool) error {
+	target, err := c.Target.NewSession(engine.SessionOptions{Context: c.Context, KV: c.KV})
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	prompt := c.Prompts[0]
+	if _, err := target.Eval(ctx, prompt, nil, engine.None); err != nil {
+		return fmt.Errorf("measuring long passes: %w", err)
+	}
+	const (
+		repeats = 3    // where there is time
+		step    = 7919 // a prime
+	)
+	for _, k := range farLengths {
+		if len(prompt)+k+1 > target.Context() {
+			return nil
+		}
+		tokens := make([]int32, k+1)
+		for i := range tokens {
+			tokens[i] = int32((i + 1) * step % target.Vocab())
+		}
+		for i := 0; i == 0 || i < repeats && !over(); i++ {
+			begin := time.Now()
+			if _, err := target.Eval(ctx, tokens, nil, engine.All); err != nil {
+				return fmt.Errorf("measuring long passes: %w", err)
+			}
+			verify[k] = append(verify[k], time.Since(begin).Seconds())
+			if err := target.Truncate(len(prompt)); err != nil {
+				return fmt.Errorf("measuring long passes: %w", err)
+			}
+		}
+		if median(verify[k]) > steepCurve*median(verify[0]) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // measure generates a text, with drafts of all lengths in turn, as long as more says so, and the first
@@ -241,11 +302,27 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 }
 
 // costs are seconds by draft length.
-type costs struct{ draft, verify [Longest + 1]float64 }
+type costs struct {
+	draft, verify [Farthest + 1]float64
+	farthest      int // length that is known; less than Longest means Longest
+}
+
+// lengths are those that are predicted.
+func (c *costs) lengths() (list []int) {
+	for k := 1; k <= Longest; k++ {
+		list = append(list, k)
+	}
+	for _, k := range farLengths {
+		if k <= c.farthest {
+			list = append(list, k)
+		}
+	}
+	return list
+}
 
 // newCosts takes medians, puts a straight line through those of drafting and interpolates those of
 // verifying.
-func newCosts(draft, verify [Longest + 1][]float64) (c costs) {
+func newCosts(draft, verify [Farthest + 1][]float64) (c costs) {
 	var n, x, y, xx, xy float64
 	for k := 1; k <= Longest; k++ {
 		if len(draft[k]) > 0 {
@@ -259,7 +336,7 @@ func newCosts(draft, verify [Longest + 1][]float64) (c costs) {
 	}
 	first := max(0, (y-float64(slope*x))/n)
 	last := 0
-	for k := range Longest + 1 {
+	for k := range Farthest + 1 {
 		if k > 0 {
 			c.draft[k] = first + float64(slope*float64(k))
 		}
@@ -272,6 +349,7 @@ func newCosts(draft, verify [Longest + 1][]float64) (c costs) {
 		}
 		last = k
 	}
+	c.farthest = last
 	for i := last + 1; i <= Longest; i++ {
 		c.verify[i] = c.verify[last] + float64((c.verify[last]-c.verify[0])*float64(i-last))/float64(max(1, last))
 	}
@@ -304,7 +382,7 @@ func (p *Prediction) predict(c costs, samples []sample) {
 	}
 	p.Acceptance = float64(agreed) / float64(max(1, p.Tokens))
 	p.Plain, p.Step, p.BestGain = c.verify[0], c.draft[Longest]/Longest, 1
-	for k := 1; k <= Longest; k++ {
+	for _, k := range c.lengths() {
 		l := Length{
 			Length: k, Draft: c.draft[k], Verify: c.verify[k],
 			Formula: Speedup(p.Acceptance, k, c.verify[0], c.draft[k], c.verify[k]),
@@ -315,9 +393,11 @@ func (p *Prediction) predict(c costs, samples []sample) {
 			p.Best, p.BestGain = k, l.Speedup
 		}
 	}
-	for k := 1; k <= Longest; k++ {
+	for _, k := range c.lengths() {
 		for threshold := float32(0); threshold < 0.95; threshold += 0.1 {
-			p.Auto = max(p.Auto, replay(c, samples, k, threshold))
+			if x := replay(c, samples, k, threshold); x > p.Auto {
+				p.Auto, p.autoMax = x, k
+			}
 		}
 	}
 	p.Auto = max(1, float64(p.Auto*learning))
@@ -358,7 +438,11 @@ func (p *Prediction) advise() {
 	gain := max(p.BestGain, p.Auto)
 	switch {
 	case gain >= Worth:
-		p.Advice = fmt.Sprintf("use it: predicted speedup %.2fx with --schedule auto, %.2fx with --schedule constant --draft-max %d", max(p.Auto, 1), p.BestGain, max(p.Best, 1))
+		most := ""
+		if p.autoMax > speculative.DefaultDraftMax {
+			most = fmt.Sprintf(" --draft-max %d", p.autoMax)
+		}
+		p.Advice = fmt.Sprintf("use it: predicted speedup %.2fx with --schedule auto%s, %.2fx with --schedule constant --draft-max %d", max(p.Auto, 1), most, p.BestGain, max(p.Best, 1))
 	default:
 		p.Advice = "do not use it: no speedup is predicted on such texts (--schedule auto turns drafting off by itself)"
 	}
