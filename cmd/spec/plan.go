@@ -157,6 +157,9 @@ func (x *planning) run(ctx context.Context, p *program) error {
 
 // hasMTP reports whether a model's file says that it has an MTP block.
 func hasMTP(path string) bool {
+	if regularFile(path) != nil { // opening a pipe waits for a writer
+		return false
+	}
 	f, err := gguf.OpenFile(path)
 	if err != nil {
 		return false
