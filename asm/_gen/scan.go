@@ -17,9 +17,9 @@ for t < tokens:
 	convDoc = "for t < tokens, c < 16*sixteens: out[t][c] = sum over i < taps of w[i][c]*x[t+i][c]; rows are rowBytes"
 )
 
-// scan writes the kernels of recurrent layers, which compute the tokens of one head for as many columns of the state as registers hold:
-// with 512 bits 4 panels, one register each; with 256 bits one panel, in two registers. A row of the state is read once for each token: it is updated, added to the output's
-// sums, and, in a delta net, to the sums of the next token's key.
+// scan writes the kernels of recurrent layers, which compute the tokens of one head for as many columns of the state as registers
+// hold: with 512 bits 4 panels, one register each; with 256 bits one panel, in two registers. A row of the state is read once for
+// each token: it is updated, added to the output's sums, and, in a delta net, to the sums of the next token's key.
 //
 //	AX a row of the state, R9 the same two panels on  BX the first row  R8 bytes of a panel  DI rows left
 //	CX q or c  DX k or b  SI the next token's k  R12 v or x  R10 out  R13 decay  R14 beta or step  R11 tokens left
