@@ -58,7 +58,7 @@ var claimList = []claim{
 		"other models; with common prefixes computed once it gains more than the paper's; with rows as one batch, or computed anew, 7 rows cost more than they gain on two CPU cores"},
 	{"C5", "T5-3B: assisted 22 %, stairs 10 %", "the same", stairsGain, partly, "as C4; the models know no German"},
 	{"C6", "BLEU 75 to 100 against plain output", "as A14", identical, yes, "100: the texts are identical"},
-	{"C7", "Cited speedups of others, 1.4 to 2x", "", nil, notRun, "T5 and Chinchilla were not at hand"},
+	{"C7", "Cited speedups of others, 1.4 to 2x", "", nil, notRun, "the weights of T5 and Chinchilla were not at hand"},
 	{"C8", "Future work: sampling, several assistants", "`match` with rows at any temperature; `merge`", nil, yes, "tests"},
 	{"D1", "Several inputs for one reading are nearly free", "a pass over 8 tokens, relative to one", passCost("verify", 8, "%.2f", func(_ view, ratio, _, _ float64) float64 { return ratio }), partly, "with AVX-512; not with AVX2 kernels"},
 	{"D2", "Accept with min(1, p/q), else draw from the positive part of p - q", "`speculative.Rejection`; the picture above", nil, yes, "tests of the distribution"},
