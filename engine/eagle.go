@@ -301,7 +301,7 @@ func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32)
 		case !plain || net.projectOut != nil || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
 			l.keep(fmt.Errorf("%s: tensor %q: not in the file: the head shares it with its target, which is not given or has another shape: %w", l.f.Name, name, ErrMissing))
 		default:
-			return linear{w: net.output.w}, nil
+			return net.output, nil // with its bias, where there is one
 		}
 		return out, nil
 	}
