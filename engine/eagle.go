@@ -140,7 +140,7 @@ func (m *Model) admitStates(g *Segment, n int) error {
 	case m.head == nil:
 		return nil
 	}
-	size := m.config.HiddenSize
+	size := m.stateSize()
 	if g.FromTarget {
 		size = m.head.targetSize
 	}
@@ -159,12 +159,26 @@ type Head struct {
 	Output     int  // the layer of the head whose state goes in with the next token, where there is none of the target
 	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second one
 
+	// SharesCache: the head has no keys and values of its own, but looks at those of its target. Its sessions are made for a session of the
+	// target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after all of the target's session, whatever
+	// was drafted in between, and a head's pass leaves nothing behind.
+	SharesCache bool
+
 	targetSize int  // numbers of the target's states for a token
+	stateSize  int  // numbers of a state of the head's own; 0: its hidden size
 	masked     bool // logits may be -Inf
 }
 
 // TargetStates is the number of numbers of the target's states that go in with a token.
 func (h *Head) TargetStates() int { return h.targetSize }
+
+// stateSize is the number of numbers of a hidden state that the model gives, and that a head takes of its own.
+func (m *Model) stateSize() int {
+	if m.head != nil && m.head.stateSize > 0 {
+		return m.head.stateSize
+	}
+	return m.config.HiddenSize
+}
 
 // Head is how the model is fed if it is a draft head; nil if it is not.
 func (m *Model) Head() *Head {

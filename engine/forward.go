@@ -61,22 +61,29 @@ func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 		if r.Err != nil {
 			continue
 		}
-		if !s.noCache {
-			s.valid = len(s.tokens)
-		}
-		if b[i].Parents == nil {
-			s.tokens = append(s.tokens, b[i].Tokens...)
-			if !s.noCache {
-				s.valid = len(s.tokens)
-			}
-		} else {
-			s.nodes = append(s.nodes, b[i].Tokens...)
-			s.parents = append(s.parents, b[i].Parents...)
+		if s.lender == nil {
+			s.advance(&b[i])
 		}
 		r.Logits = Logits{Vocab: m.config.Vocab, Data: s.logits}
-		r.Hidden = HiddenStates{Size: m.config.HiddenSize, Layers: b[i].Layers, Data: s.hidden}
+		r.Hidden = HiddenStates{Size: m.stateSize(), Layers: b[i].Layers, Data: s.hidden}
 	}
 	return p.results, nil
+}
+
+// advance takes the tokens of a segment that succeeded.
+func (s *Session) advance(g *Segment) {
+	if !s.noCache {
+		s.valid = len(s.tokens)
+	}
+	if g.Parents != nil {
+		s.nodes = append(s.nodes, g.Tokens...)
+		s.parents = append(s.parents, g.Parents...)
+		return
+	}
+	s.tokens = append(s.tokens, g.Tokens...)
+	if !s.noCache {
+		s.valid = len(s.tokens)
+	}
 }
 
 // results is room for a batch's results. It is kept by the first session of the batch that is the model's.
@@ -108,6 +115,11 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	s.serial = p.serial
 	if s.closed {
 		return fmt.Errorf("session: %w", ErrClosed)
+	}
+	if s.lender != nil {
+		if err := s.admitLent(g); err != nil {
+			return err
+		}
 	}
 	if m.encoder != nil && s.input == nil {
 		return fmt.Errorf("%w: a %s model reads one before it writes (Encode)", ErrInput, m.config.Architecture)

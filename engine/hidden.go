@@ -13,7 +13,7 @@ const FinalNorm = -1
 
 // HiddenStates are the hidden states that a segment asked for, in the order of its tokens.
 type HiddenStates struct {
-	Size   int       // numbers of a hidden state: [Config].HiddenSize
+	Size   int       // numbers of a hidden state: [Config].HiddenSize; of heads with [Head].SharesCache their target's
 	Layers []int     // whose states they are: the segment's
 	Data   []float32 // [row][layer][Size]
 }
@@ -57,11 +57,14 @@ func (m *Model) admitHidden(g *Segment, n int) (rows int, err error) {
 		return 0, fmt.Errorf("%w: hidden states of %d positions wanted, %d tokens", ErrUsage, rows, n)
 	}
 	for _, k := range g.Layers {
+		if m.head != nil && m.head.stateSize > 0 && k != FinalNorm {
+			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, this draft head gives what goes in with the next token only (FinalNorm)", ErrUsage, k)
+		}
 		if (k < 0 || k > g.Session.layers) && k != FinalNorm {
 			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, the session computes 0 to %d", ErrUsage, k, g.Session.layers)
 		}
 	}
-	sized(&g.Session.hidden, rows*len(g.Layers)*m.config.HiddenSize)
+	sized(&g.Session.hidden, rows*len(g.Layers)*m.stateSize())
 	return rows, nil
 }
 
@@ -93,6 +96,9 @@ func (p *pass) keepNormed(net network) {
 		return
 	}
 	net.finalNorm(p, h[:n*d])
+	if m, ok := net.(*assistant); ok {
+		h, d = m.next(p, h[:n*d]), m.targetSize
+	}
 	n = 0
 	for i := range p.hidden {
 		if r := &p.hidden[i]; p.err == nil && slices.Contains(r.layers, FinalNorm) {

@@ -424,7 +424,7 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 		return nil
 	}
 	if l.t == nil && l.list == nil {
-		return make([]float32, t.Elements())
+		return slices.Repeat([]float32{1}, int(t.Elements())) // factors of 0 would be damaged weights
 	}
 	raw := make([]byte, t.Size)
 	x := make([]float32, t.Elements())

@@ -195,8 +195,7 @@ func Architectures() []string {
 
 // refusedHeads are draft heads that are not supported, and why.
 var refusedHeads = map[string]string{
-	"gemma4-assistant": "a draft head without keys and values of its own, which would attend to the target's cache; sequences of different models share none here",
-	"dflash":           "a draft head that drafts blocks of tokens at once",
+	"dflash": "a draft head that drafts blocks of tokens at once",
 }
 
 func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, error) {
@@ -241,7 +240,7 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 	if reason := refusedHeads[arch]; reason != "" {
 		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, reason)
 	}
-	if architectures[arch] == nil && arch != eagleArch && arch != t5Arch && arch != t5EncoderArch {
+	if architectures[arch] == nil && arch != eagleArch && arch != assistantArch && arch != t5Arch && arch != t5EncoderArch {
 		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
 	}
 	tokenizer, err := ReadTokenizer(f)
@@ -280,6 +279,8 @@ func (m *Model) read(l *loader, o Options) {
 		o.MTP = true
 	}
 	switch {
+	case arch == assistantArch:
+		c.Layers, o.MTP = l.assistantLayers(), false
 	case o.MTP:
 		c.Layers = l.mtpOnly()
 	case arch == t5Arch || arch == t5EncoderArch:
@@ -306,6 +307,9 @@ func (m *Model) read(l *loader, o Options) {
 		case arch == eagleArch:
 			e := l.eagle(c, o.Target)
 			m.net, m.head = e, &Head{TargetLayers: e.targetLayers, Output: 1, targetSize: e.targetSize, masked: e.ids != nil}
+		case arch == assistantArch:
+			a := l.assistant(c, o.Target)
+			m.net, m.head = a, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, SharesCache: true, targetSize: a.targetSize, stateSize: a.targetSize}
 		case arch == t5Arch || arch == t5EncoderArch:
 			network, start := l.t5(c)
 			m.net, m.encoder, m.start = network, network, start

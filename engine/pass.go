@@ -173,6 +173,9 @@ func (p *pass) fill() bool {
 				p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row, Start: start, Tokens: n, Parents: c.parents})
 			}
 		}
+		if c.s.lender != nil {
+			p.lend(c.s.lender, row, n)
+		}
 		if in := c.s.input; in != nil {
 			p.crossed = append(p.crossed, tensor.AttentionSegment{KV: in.kv, Row: row, Tokens: n, Keys: len(in.ids)})
 		}
@@ -188,6 +191,9 @@ func (p *pass) fill() bool {
 			position := c.start + p.done + i
 			if c.parents != nil {
 				position = c.start + int(p.depth[i])
+			}
+			if c.s.lender != nil {
+				position = len(c.s.lender.tokens) // of all rows
 			}
 			p.positions = append(p.positions, int32(position))
 			p.owner = append(p.owner, c.segment)

@@ -18,6 +18,11 @@ type reference struct {
 	f    *gguf.File
 	arch string
 	t    map[string][]float64
+
+	// What logits computed last: keys and values [layer][position][KV heads * head size] of layers that have some, and the states after the
+	// final norm [position][width].
+	keys, values [][][]float64
+	states       [][]float64
 }
 
 func newReference(tb testing.TB, file []byte) *reference {
@@ -218,7 +223,8 @@ func softmax(x []float64) []float64 {
 func (r *reference) logits(ids []int32) []float64 {
 	layers, width, heads := r.integer("block_count", 0), r.integer("embedding_length", 0), r.integer("attention.head_count", 0)
 	kvHeads, headDim := r.integer("attention.head_count_kv", heads), r.integer("attention.key_length", width/heads)
-	keys, values := make([][][]float64, layers), make([][][]float64, layers) // [layer][position][KV heads * head size]
+	keys, values := make([][][]float64, layers), make([][][]float64, layers)
+	r.keys, r.values, r.states = keys, values, nil
 	pasts := make([]past, layers)
 	if list, err := r.f.Uint32s(r.arch + ".attention.head_count_kv"); err == nil {
 		kvHeads = int(slices.Max(list))
@@ -444,6 +450,7 @@ func (r *reference) logits(ids []int32) []float64 {
 		if r.t[final+".weight"] != nil || !r.is("opt") {
 			x = r.norm(final, x)
 		}
+		r.states = append(r.states, x)
 		if wide != width {
 			x = r.linear("project_out", x)
 		}

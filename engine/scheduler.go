@@ -187,6 +187,9 @@ func (c *Scheduler) newShared(o SessionOptions) (*SharedSession, error) {
 	if c.m.Encodes() {
 		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)", c.m.name, ErrUnsupported, c.m.config.Architecture)
 	}
+	if h := c.m.head; h != nil && h.SharesCache {
+		return nil, fmt.Errorf("%s: %w: shared passes of a draft head that looks at its target's cache (%s)", c.m.name, ErrUnsupported, c.m.config.Architecture)
+	}
 	own := o
 	session, err := c.m.NewSession(o)
 	if err != nil {

@@ -24,6 +24,10 @@ type SessionOptions struct {
 	// ([RecurrentSize.Most]). 0 is those and 64 MB.
 	StateBytes int64
 
+	// Target is the session whose cache a draft head without keys and values of its own looks at ([Head].SharesCache), a session of the
+	// head's target: it belongs to the same goroutine. Sessions of other models have none.
+	Target *Session
+
 	// NoCache recomputes the whole sequence in every pass. The logits are the same bit for bit; only
 	// the time differs. Tests use it to check that.
 	NoCache bool
@@ -40,6 +44,7 @@ type Session struct {
 
 	rec *recurrent // of its recurrent layers; nil: none
 
+	lender  *Session      // whose keys and values the passes look at; nil: they have their own
 	input   *input        // of the encoder; nil: none yet, or no encoder
 	storage tensor.KVType // of keys and values
 
@@ -89,6 +94,9 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if o.NoCache && m.head != nil {
 		return nil, fmt.Errorf("%s: %w: a draft head without a cache", m.name, ErrUsage)
 	}
+	if err := m.checkLender(o.Target); err != nil {
+		return nil, err
+	}
 	if o.KV == "" {
 		o.KV = "f16"
 	}
@@ -100,7 +108,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, storage: t}, nil
+	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -121,6 +129,9 @@ func (s *Session) Layers() int { return s.layers }
 
 // Model is the session's model.
 func (s *Session) Model() *Model { return s.m }
+
+// Target is the session whose cache the session of a draft head looks at ([SessionOptions].Target), nil for others.
+func (s *Session) Target() *Session { return s.lender }
 
 // Tokens is the sequence, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
@@ -215,7 +226,7 @@ func (s *Session) Fork() (*Session, error) { return s.forkAt(len(s.tokens)) }
 
 // forkAt is Fork of the first n tokens.
 func (s *Session) forkAt(n int) (*Session, error) {
-	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n]), storage: s.storage, input: s.input.share()}
+	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n]), storage: s.storage, lender: s.lender, input: s.input.share()}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}

@@ -257,6 +257,9 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 	}
 	o := engine.SessionOptions{Context: m.context, KV: s.o.KV, StateBytes: s.o.StateBytes}
 	m.target = s.newShared(got.Target, o)
+	if h := got.Draft.Head(); h != nil && h.SharesCache {
+		return nil, errors.New("a draft head that looks at its target's cache, which passes that several requests share do not give it")
+	}
 	if got.Draft != nil {
 		own := got.Draft.Tokenizer()
 		if own == nil {

@@ -28,7 +28,8 @@ func Eagle(head Sequence, o EagleOptions) Drafter {
 }
 
 // MTP drafts with a model's own multi-token-prediction block: a session of its file opened with [engine.Options].MTP. Several tokens are
-// drafted by that one block, each on what it computed before.
+// drafted by that one block, each on what it computed before. Gemma 4's heads, in files of their own, are taken as well: sessions made for the
+// target's ([engine.SessionOptions].Target).
 func MTP(head Sequence, o EagleOptions) Drafter { return Eagle(head, o) }
 
 // EagleOptions configure [Eagle] and [MTP].
@@ -88,11 +89,11 @@ func newHead(seq *cachedSequence) *head {
 
 // attendTo sets the layers of the target that the head reads. Of some architectures the state after the last layer is the one
 // after the final norm, as their own draft heads take it.
-func (h *head) attendTo(target Sequence) {
+func (h *head) attendTo(target Sequence) []int {
 	h.layers = append(h.layers[:0], h.seq.Sequence.(Modeled).Model().TargetLayers()...)
 	m, ok := target.(Modeled)
 	if !ok {
-		return
+		return h.layers
 	}
 	switch c := m.Model().Config(); c.Architecture {
 	case "qwen35", "qwen35moe", "gemma4":
@@ -102,6 +103,13 @@ func (h *head) attendTo(target Sequence) {
 			}
 		}
 	}
+	return h.layers
+}
+
+// start says that states are those of drafts from now on.
+func (h *head) start([]int32) error {
+	h.verifying = true
+	return nil
 }
 
 // known begins a text: it keeps what the head has of the prompt and returns for how many of its tokens the states need not come

@@ -23,15 +23,15 @@ func newModelDrafter(seq Sequence) modelDrafter {
 type modelDrafter struct {
 	picker
 	seq   cachedSequence
-	vocab int // ids that both models know
-	known int // the cache agrees with the sequence up to here
-	head  *head
+	vocab int       // ids that both models know
+	known int       // the cache agrees with the sequence up to here
+	head  draftHead // nil: a model by itself
 }
 
 // heading is the drafter's head, nil if the sequence is that of a model by itself.
-func (m *modelDrafter) heading() *head {
+func (m *modelDrafter) heading() draftHead {
 	if m.head == nil {
-		m.head = newHead(&m.seq)
+		m.head = headOf(&m.seq)
 	}
 	return m.head
 }
@@ -42,8 +42,7 @@ func (m *modelDrafter) HiddenLayers(target Sequence) []int {
 	if h == nil {
 		return nil
 	}
-	h.attendTo(target)
-	return h.layers
+	return h.attendTo(target)
 }
 
 // Known is part of [Attentive].
@@ -75,8 +74,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 		return err
 	}
 	if m.heading() != nil {
-		m.head.verifying = true
-		return nil
+		return m.head.start(s.Prompt)
 	}
 	if err := m.encode(ctx, s); err != nil {
 		return err

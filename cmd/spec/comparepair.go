@@ -84,13 +84,17 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 		if draft.Tokenizer() == nil {
 			return nil, "", fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows that it is the target's", file)
 		}
-		s, err := draft.NewSession(engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: kv})
+		o := engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: kv}
+		if h := draft.Head(); h != nil && h.SharesCache {
+			o.Target = session
+		}
+		s, err := draft.NewSession(o)
 		if err != nil {
 			return nil, "", err
 		}
 		c.sequences = append(c.sequences, s)
 		switch head := draft.Head(); {
-		case head != nil && head.FirstToken:
+		case isMTPHead(draft):
 			team.mtp = s
 		case head != nil:
 			team.heads = append(team.heads, s)

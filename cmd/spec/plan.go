@@ -114,6 +114,9 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	if h := c.Draft.Head(); h != nil && h.SharesCache {
+		return fmt.Errorf("-md %s: a draft head that looks at its target's cache, whose drafts plan does not follow; spec compare --drafter mtp measures it", x.draft)
+	}
 	tok := c.Target.Tokenizer()
 	if tok == nil || c.Draft.Tokenizer() == nil {
 		return fmt.Errorf("%s and -md need a tokenizer each, to show that it is the same", x.name())

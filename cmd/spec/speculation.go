@@ -100,7 +100,7 @@ func (s *speculation) flags() []flag {
 		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are verified together, as a tree"),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { s.drafts = append(s.drafts, path) }, "a draft model"),
 		choiceFlag("--drafter", &s.drafter, drafterNames(),
-			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; mtp, a chain of the multi-token-prediction block in the model's own file; eagle, a chain of an EAGLE-3 head, and eagle-tree, a tree of its candidates and the lookup's (-md recognizes heads; model, splice and tree take them too); early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, a tree of MTP block and lookup where the file has such a block, else ngram; model for the embedded pair)"),
+			"who drafts: model, the draft model; ngram, a lookup of the last tokens in the text so far; suffix, a lookup of any length; splice, the more confident of model and lookup at each token; tree, a tree of the best candidates of both; mtp, a chain of the multi-token-prediction block in the model's own file or of Gemma 4's draft head (-md); eagle, a chain of an EAGLE-3 head, and eagle-tree, a tree of its candidates and the lookup's (-md recognizes heads; model, splice and tree take them too); early-exit, the model's own first layers; reencode and intersect, a draft model of another vocabulary, by way of text or in the tokens that both have; none (default: tree with a draft model, a tree of MTP block and lookup where the file has such a block, else ngram; model for the embedded pair)"),
 		intFlag("--exit-layer", &s.exitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes (default: a third)"),
 		choiceFlag("--schedule", &s.schedule, []string{"auto", "constant", "heuristic", "dynamic"},
 			"draft length: auto, what is measured to be fastest; constant, always 5 tokens; heuristic, 5 at first, +2 after a fully accepted draft, else -1; dynamic, until the draft model's confidence is low (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
@@ -247,6 +247,12 @@ func (g *generate) newMTP(ctx context.Context, p *program, rt *engine.Runtime, t
 	return drafter(session), nil
 }
 
+// isMTPHead reports whether a model is a head that --drafter mtp takes.
+func isMTPHead(m *engine.Model) bool {
+	h := m.Head()
+	return h != nil && (h.FirstToken || h.SharesCache)
+}
+
 // newModelDrafter makes the named drafter of one draft model.
 func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, name, file string) (speculative.Drafter, error) {
 	what, embedded, shown := "draft", testdata.Draft(), "-md "+file
@@ -257,11 +263,11 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 	if err != nil {
 		return nil, err
 	}
-	switch isHead, isMTP := draft.Head() != nil, draft.Head() != nil && draft.Head().FirstToken; {
+	switch isHead, isMTP := draft.Head() != nil, isMTPHead(draft); {
 	case name == mtp && !isMTP:
-		return nil, fmt.Errorf("%s: no MTP block by itself, which --drafter mtp takes", shown)
+		return nil, fmt.Errorf("%s: no MTP block by itself and no draft head of Gemma 4, which --drafter mtp takes", shown)
 	case headDrafters[name] != nil && isMTP:
-		return nil, fmt.Errorf("%s: an MTP block, which --drafter mtp takes, not %s", shown, name)
+		return nil, fmt.Errorf("%s: an MTP block or a draft head of Gemma 4, which --drafter mtp takes, not %s", shown, name)
 	case headDrafters[name] != nil && !isHead:
 		return nil, fmt.Errorf("%s: not a draft head, which --drafter %s needs", shown, name)
 	case foreignDrafters[name] != nil && isHead:
@@ -289,6 +295,9 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 		return nil, fmt.Errorf("-md %s cannot draft for %s: %w (--drafter reencode or intersect can)", file, g.name(), err)
 	}
 	o.Context = min(target.Context(), draft.Config().Context)
+	if h := draft.Head(); h != nil && h.SharesCache {
+		o.Target = target
+	}
 	session, err := draft.NewSession(o)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ const (
 	kindImatrix    = "importance matrix"
 	kindDraftHead  = "EAGLE-3 draft head"
 	kindMTPHead    = "MTP draft head"
+	kindAssistant  = "draft head of Gemma 4"
 	kindPart       = "part of a split model"
 )
 
@@ -31,7 +32,7 @@ var notDecoders = map[string]string{
 	"t5": kindEncDec, "t5encoder": kindEncoder,
 	"bert": kindEncoder, "modern-bert": kindEncoder, "neo-bert": kindEncoder, "nomic-bert": kindEncoder, "nomic-bert-moe": kindEncoder,
 	"jina-bert-v2": kindEncoder, "jina-bert-v3": kindEncoder, "eurobert": kindEncoder, "gemma-embedding": kindEncoder,
-	"clip": kindProjector, "controlvector": kindControl, "eagle3": kindDraftHead,
+	"clip": kindProjector, "controlvector": kindControl, "eagle3": kindDraftHead, "gemma4-assistant": kindAssistant,
 }
 
 // kindOf tells what a file is.
@@ -148,7 +149,9 @@ func summarize(f *gguf.File) *summary {
 		s.Template = len(template)
 	}
 	s.types(f)
-	s.KVBytes, s.Files = kvBytesPerToken(f, s), f.Parts
+	if s.Files = f.Parts; s.Kind != kindAssistant { // which has none of its own
+		s.KVBytes = kvBytesPerToken(f, s)
+	}
 	if d, err := engine.Describe(f); err == nil {
 		s.memory(d)
 	}
@@ -204,6 +207,8 @@ func (s *summary) refusal(f *gguf.File) string {
 		return fmt.Sprintf("it is one of the %d parts of a split model, and the others are not beside it", n)
 	case s.Kind == kindDraftHead:
 		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
+	case s.Kind == kindAssistant:
+		return "it is not a language model: a draft head of Gemma 4, which looks at the cache of the model that it was trained for and drafts for it (-md)"
 	case s.Kind == kindMTPHead:
 		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which they draft for (-md)"
 	case s.Kind != kindModel && s.Kind != kindEncDec:
@@ -299,7 +304,7 @@ func explain(path string, drafts bool, err error) error {
 		return err
 	}
 	defer f.Close()
-	if kind := kindOf(f); kind != kindModel && kind != kindEncDec && !(drafts && (kind == kindDraftHead || kind == kindMTPHead)) {
+	if kind := kindOf(f); kind != kindModel && kind != kindEncDec && !(drafts && (kind == kindDraftHead || kind == kindMTPHead || kind == kindAssistant)) {
 		return fmt.Errorf("%s: %s", path, (&summary{Kind: kind}).refusal(f))
 	}
 	return err

@@ -11,7 +11,20 @@ import (
 func (r *runner) draft() ([]Row, error) {
 	m := r.o.Draft
 	n := max(1, min(r.o.Decode, m.Config().Context-1))
-	s, err := m.NewSession(engine.SessionOptions{KV: r.o.KV})
+	o := engine.SessionOptions{KV: r.o.KV}
+	if h := m.Head(); h != nil && h.SharesCache { // its steps look at n tokens of the target
+		n = min(n, r.m.Config().Context)
+		target, err := r.m.NewSession(engine.SessionOptions{Context: n, KV: r.o.KV})
+		if err != nil {
+			return nil, err
+		}
+		defer target.Close()
+		if _, err := target.Eval(r.ctx, make([]int32, n), nil, engine.None); err != nil {
+			return nil, fmt.Errorf("drafting: %w", err)
+		}
+		o.Target = target
+	}
+	s, err := m.NewSession(o)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +47,7 @@ func (r *runner) draft() ([]Row, error) {
 			if h := m.Head(); h != nil {
 				g.Hidden, g.Layers = engine.Last, []int{h.Output}
 				g.States = random(m.Config().HiddenSize)
-				if g.FromTarget = i == 0; g.FromTarget {
+				if g.FromTarget = i == 0 || h.SharesCache; g.FromTarget {
 					g.States = random(h.TargetStates())
 				}
 			}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+)
+
+// writeAssistant writes a random draft head of Gemma 4 for a gemma4 model's file, whose tokenizer it takes; without a tensor, and with
+// other keys.
+func writeAssistant(t *testing.T, from, to, without string, other map[string]gguf.Value) {
+	t.Helper()
+	f, err := gguf.OpenFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := engine.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const arch, width, heads, ff, blocks = "gemma4-assistant", 48, 4, 96, 2
+	c, kv, window, dims := d.Config, []uint32{0, 0}, uint32(0), []int{0, 0} // a block with a window, and one without
+	for _, shape := range d.Caches {
+		i := 1
+		if shape.Window > 0 {
+			i, window = 0, uint32(shape.Window)
+		}
+		kv[i], dims[i] = uint32(shape.Heads), shape.HeadDim
+	}
+	keys := map[string]gguf.Value{
+		"context_length": uint32(c.Context), "embedding_length": uint32(width), "embedding_length_out": uint32(c.HiddenSize), "block_count": uint32(blocks), "nextn_predict_layers": uint32(blocks),
+		"feed_forward_length": uint32(ff), "attention.head_count": uint32(heads), "attention.head_count_kv": kv, "attention.layer_norm_rms_epsilon": float32(1e-6),
+		"attention.key_length": uint32(dims[1]), "attention.value_length": uint32(dims[1]), "attention.key_length_swa": uint32(dims[0]), "attention.value_length_swa": uint32(dims[0]),
+		"attention.sliding_window": window, "attention.sliding_window_pattern": []bool{true, false}, "attention.shared_kv_layers": uint32(blocks), "rope.dimension_count_swa": uint32(dims[0]),
+	}
+	for k, v := range other {
+		keys[k] = v
+	}
+	kvs := []gguf.KV{{Key: "general.architecture", Value: arch}}
+	for k, v := range keys {
+		kvs = append(kvs, gguf.KV{Key: arch + "." + k, Value: v})
+	}
+	for _, k := range f.KVs {
+		if strings.HasPrefix(k.Key, "tokenizer.") {
+			kvs = append(kvs, k)
+		}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	var tensors []gguf.TensorSource
+	add := func(name string, mean, spread float64, dims ...int) { // columns first
+		n, all := 1, []uint64(nil)
+		for _, k := range dims {
+			n *= k
+			all = append(all, uint64(k))
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(mean + spread*rng.NormFloat64())
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+	}
+	matrix := func(name string, rows, cols int) { add(name+".weight", 0, 1/math.Sqrt(float64(cols)), cols, rows) }
+	add("token_embd.weight", 0, 0.7, width, c.Vocab)
+	add("output_norm.weight", 1, 0.2, width)
+	add("rope_freqs.weight", 2, 0.4, dims[1]/2)
+	matrix("nextn.pre_projection", width, 2*c.HiddenSize)
+	matrix("nextn.post_projection", c.HiddenSize, width)
+	for i := range blocks {
+		b := fmt.Sprintf("blk.%d.", i)
+		for _, name := range []string{"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"} {
+			add(b+name+".weight", 1, 0.2, width)
+		}
+		add(b+"attn_q_norm.weight", 1, 0.2, dims[i])
+		add(b+"layer_output_scale.weight", 1, 0.1, 1)
+		matrix(b+"attn_q", heads*dims[i], width)
+		matrix(b+"attn_output", width, heads*dims[i])
+		matrix(b+"ffn_gate", ff, width)
+		matrix(b+"ffn_up", ff, width)
+		matrix(b+"ffn_down", width, ff)
+	}
+	tensors = slices.DeleteFunc(tensors, func(x gguf.TensorSource) bool { return x.Name == without })
+	file, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(gguf.Write(file, kvs, tensors), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAssistant: a draft head of Gemma 4, in a file of its own, is recognized by -md and writes plain decoding's text; commands that cannot
+// draft with it, and files that do not fit, say so in one line.
+func TestAssistant(t *testing.T) {
+	models := filepath.Join("..", "..", "..", "shared", "families", "models")
+	target := filepath.Join(models, "gemma4.gguf")
+	if _, err := os.Stat(target); err != nil {
+		t.Skip("no ../shared/families beside the project")
+	}
+	dir := t.TempDir()
+	head, narrow, lacking := filepath.Join(dir, "head.gguf"), filepath.Join(dir, "narrow.gguf"), filepath.Join(dir, "lacking.gguf")
+	writeAssistant(t, target, head, "", nil)
+	writeAssistant(t, target, narrow, "", map[string]gguf.Value{"embedding_length_out": uint32(32)})
+	writeAssistant(t, target, lacking, "nextn.post_projection.weight", nil)
+	for _, temperature := range []string{"0", "0.8"} {
+		base := []string{"generate", "-m", target, "-p", "func main", "-n", "40", "--seed", "4", "--temp", temperature, "--ignore-eos"}
+		plain := done(t, "", append(base, "--drafter", "none")...)
+		for _, args := range [][]string{nil, {"--drafter", "mtp"}, {"--drafter", "model"}, {"--drafter", "splice"}, {"--drafter", "tree"}, {"-md", head}, {"-c", "60", "-ctk", "q8_0", "-ctv", "q8_0"}} {
+			with := append(append(slices.Clone(base), "-md", head, "--schedule", "constant"), args...)
+			want := plain
+			if len(args) > 2 && args[0] == "-c" {
+				want = done(t, "", append(append(slices.Clone(base), "--drafter", "none"), args...)...)
+			}
+			got, errs, code := spec(t, "", with...)
+			if code != 0 || got != want || !strings.Contains(errs, "drafted") {
+				t.Errorf("--temp %s %s: exit code %d, %q, plain %q, %s", temperature, args, code, got, want, errs)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no cache":          {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--no-kv-cache"}, "cache"},
+		"eagle":             {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "eagle"}, "--drafter mtp"},
+		"across":            {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "reencode"}, "cannot be --drafter reencode"},
+		"another model":     {[]string{"generate", "-p", "x", "-m", filepath.Join(models, "qwen3.gguf"), "-md", head}, "the target is qwen3"},
+		"as a model":        {[]string{"generate", "-p", "x", "-m", head}, "a draft head of Gemma 4"},
+		"another width":     {[]string{"generate", "-p", "x", "-m", target, "-md", narrow}, "embedding_length_out"},
+		"a missing tensor":  {[]string{"generate", "-p", "x", "-m", target, "-md", lacking}, "nextn.post_projection.weight"},
+		"serve":             {[]string{"serve", "-m", target, "-md", head, "--port", "0"}, "target's cache"},
+		"batch":             {[]string{"batch", "-m", target, "-md", head, "-i", head, "-o", filepath.Join(dir, "out.jsonl")}, "target's cache"},
+		"plan":              {[]string{"plan", "-m", target, "-md", head, "--seconds", "0.1"}, "target's cache"},
+		"selftest":          {[]string{"selftest", "-m", target, "-md", head, "--quick"}, "target's cache"},
+		"a model, no block": {[]string{"generate", "-p", "x", "-m", target, "-md", target, "--drafter", "mtp"}, "no MTP block"},
+	} {
+		out, errs, code := spec(t, "", c.args...)
+		if code == 0 || !strings.Contains(errs, c.says) || strings.Count("\n"+errs, "\nspec ") != 1 {
+			t.Errorf("%s: exit code %d, %s%s", name, code, out, errs)
+		}
+	}
+	for _, c := range []struct {
+		says []string
+		args []string
+	}{
+		{[]string{"draft head of Gemma 4", "gemma4-assistant.embedding_length_out", "runs"}, []string{"inspect", head}},
+		{[]string{"draft  "}, []string{"bench", "-m", target, "-md", head, "--quick", "-p", "0", "--verify", "2", "--batch", "0", "-d", "0", "-n", "4"}},
+		{[]string{"mtp"}, []string{"compare", "-m", target, "-md", head, "--drafter", "mtp", "--schedule", "constant", "--draft-max", "3", "-n", "16", "--max-prompts", "1", "-r", "1", "--warmup", "0"}},
+	} {
+		out := done(t, "", c.args...)
+		for _, says := range c.says {
+			if !strings.Contains(out, says) {
+				t.Errorf("%s: no %q in\n%s", c.args, says, out)
+			}
+		}
+	}
+	var question = "/exit\n"
+	if _, errs, code := spec(t, "Hello\n"+question, "chat", "-m", target, "-md", head, "--chat-template", "chatml", "-n", "8", "--temp", "0"); code != 0 {
+		t.Errorf("chat: %d, %s", code, errs)
+	}
+}

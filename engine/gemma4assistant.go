@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// assistantArch is the architecture of Gemma 4's draft heads, each in a file of its own.
+const assistantArch = "gemma4-assistant"
+
+// assistant is a draft head of Gemma 4. Its blocks are gemma4's with queries only: they attend to keys and values of the target, those
+// of its last layer, or, in layers with a window, of its last layer but one. A row is a token t and a hidden state h: the target's after
+// the final norm at the token before, or, where the target has not been yet, what the head made of the row before.
+//
+//	x = pre [the target's embedding of t; h];  x = block(x), ...
+//	y = norm(x), logits = embedding y, the next h = post y
+//
+// All rows have the position n of the token after the n that the target's session holds, also those of tokens drafted further
+// ahead, and see the keys and values of these n: all, or those that the window of a token at position n reaches back to. So rows do not depend on
+// each other, and a session of a head keeps nothing.
+//
+// Shapes: D hidden size, T the target's, V vocabulary.
+type assistant struct {
+	c          *Config
+	target     *decoder
+	pre        linear // [D][2T]
+	blocks     []block
+	outputNorm norm
+	output     linear // [V][D] the head's embedding
+	post       linear // [T][D]
+	targetSize int    // T
+}
+
+func (m *assistant) forward(p *pass) {
+	t := m.targetSize
+	p.current = 0
+	token := p.matrix(&p.y, t) // [rows][T]
+	p.embed(token, m.target.embedding)
+	p.scale(token, m.target.embeddingScale)
+	both := p.matrix(&p.wide, 2*t) // [rows][2T]
+	for i := range p.rows() {
+		copy(both[2*i*t:], token[i*t:(i+1)*t])
+	}
+	for _, f := range p.fed {
+		for i := range f.n {
+			copy(both[(2*(f.row+i)+1)*t:], f.x[i*t:(i+1)*t])
+		}
+	}
+	x := p.matrix(&p.x, m.c.HiddenSize) // [rows][D]
+	p.matmul(both, 2*t, m.pre.times(x))
+	for i := range m.blocks {
+		if !p.layer(i) {
+			return
+		}
+		m.blocks[i].forward(p, m.c, x)
+	}
+}
+
+func (m *assistant) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+
+func (m *assistant) logits(p *pass, out, x []float32) {
+	p.matmul(x, m.c.HiddenSize, m.output.times(out))
+}
+
+// next computes the hidden states [n][T] that go in with the next tokens, of the normalized x [n][D] of the rows that want them.
+func (m *assistant) next(p *pass, x []float32) []float32 {
+	r := &p.routing
+	r.rows = r.rows[:0]
+	for i := range p.hidden {
+		if len(p.hidden[i].layers) > 0 {
+			r.rows = append(r.rows, int32(p.hidden[i].row))
+		}
+	}
+	p.part = r.rows // what is not finite fails the segment of its row
+	y := p.matrix(&p.y, m.targetSize)
+	p.matmul(x, m.c.HiddenSize, m.post.times(y))
+	p.part = nil
+	return y
+}
+
+// assistantLayers is the number of a head's blocks.
+func (l *loader) assistantLayers() int {
+	l.layers = l.integer("block_count")
+	if n := l.integer("nextn_predict_layers"); l.ok() && n != l.layers {
+		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks, all of a draft head's are", n, l.layers)
+	}
+	most := -1
+	for _, t := range l.f.Tensors {
+		if i, ok := blockIndex(t.Name); ok {
+			most = max(most, i)
+		}
+	}
+	if l.ok() && most+1 != l.layers {
+		l.fail("block_count", ErrValue, "%d, the tensors are those of %d blocks", l.layers, most+1)
+	}
+	return l.layers
+}
+
+// assistant reads a draft head of Gemma 4. It shares its target's embedding.
+func (l *loader) assistant(c *Config, target *Model) *assistant {
+	t := l.integer("embedding_length_out")
+	m := &assistant{c: c, targetSize: t}
+	full, windowed := l.lenders(t, target)
+	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
+	f := gemma(l, c)
+	f.factors, f.plainWindow, f.windowRope, f.windowBase = true, true, true, 10000
+	f.windowed = l.windows()
+	f.window = l.integer("attention.sliding_window")
+	f.windowDim = l.integerOr("attention.key_length_swa", c.HeadDim)
+	if n := l.integerOr("attention.value_length_swa", f.windowDim); l.ok() && n != f.windowDim {
+		l.fail("attention.value_length_swa", ErrUnsupported, "values of %d dimensions, keys of %d", n, f.windowDim)
+	}
+	f.windowRopeDims = l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
+	if n := l.integerOr("attention.shared_kv_layers", c.Layers); l.ok() && n != 0 && n != c.Layers {
+		l.fail("attention.shared_kv_layers", ErrUnsupported, "%d of %d blocks: none of a draft head's has keys and values of its own", n, c.Layers)
+	}
+	for _, name := range []string{"masked_embd_centroids.weight", "masked_embd_ordering"} {
+		if l.ok() && l.holds(name) {
+			l.keep(fmt.Errorf("%s: tensor %q: %w: an output matrix in clusters; the file does not say how many of them a token reads", l.f.Name, name, ErrUnsupported))
+		}
+	}
+	ropes := l.ropes(c, f)
+	if !l.ok() {
+		return m
+	}
+	if c.Vocab == 0 {
+		c.Vocab = target.config.Vocab
+	}
+	m.target = target.net.(*decoder) // by lenders
+	m.output.w = l.embedding(c)
+	if l.ok() && c.Vocab != target.config.Vocab {
+		l.keep(fmt.Errorf("%s: tensor %q: %d tokens, the target has %d: %w", l.f.Name, "token_embd.weight", c.Vocab, target.config.Vocab, ErrShape))
+	}
+	m.pre.w = l.matrix("nextn.pre_projection.weight", c.HiddenSize, 2*t)
+	m.post.w = l.matrix("nextn.post_projection.weight", t, c.HiddenSize)
+	for i := 0; i < c.Layers && l.ok(); i++ {
+		from := full
+		if f.windowed(i) {
+			from = windowed
+		}
+		m.blocks = append(m.blocks, l.assistantBlock(c, f, i, ropes, from))
+	}
+	m.outputNorm = l.norm(c, f, "output_norm", c.HiddenSize)
+	return m
+}
+
+// lenders are the attentions of a target with hidden states of t numbers whose keys and values a head looks at: that of the last layer, and
+// that of the one before, which has a window.
+func (l *loader) lenders(t int, target *Model) (full, windowed *attention) {
+	const key = "general.architecture"
+	wrong := func(kind error, format string, args ...any) (full, windowed *attention) {
+		l.keep(fmt.Errorf("%s: key %q: %w: %s", l.f.Name, key, kind, fmt.Sprintf(format, args...)))
+		return nil, nil
+	}
+	if target == nil {
+		return wrong(ErrUnsupported, "%q: a draft head, which is given beside its target", l.arch)
+	}
+	net, ok := target.net.(*decoder)
+	if !ok || target.config.Architecture != "gemma4" || len(net.blocks) < 2 {
+		return wrong(ErrShape, "%q drafts for gemma4 models, the target is %s", l.arch, target.config.Architecture)
+	}
+	if l.t != nil && target.rt.t != l.t {
+		return wrong(ErrUsage, "a draft head and its target have one runtime")
+	}
+	if l.ok() && target.config.HiddenSize != t {
+		l.fail("embedding_length_out", ErrValue, "%d, the target has a hidden size of %d", t, target.config.HiddenSize)
+	}
+	n := len(net.blocks)
+	full, ok = net.blocks[n-1].mixer.(*attention)
+	windowed, ok2 := net.blocks[n-2].mixer.(*attention)
+	if !ok || !ok2 || full.scores.Window > 0 || windowed.scores.Window == 0 {
+		return wrong(ErrUnsupported, "a head looks at the target's last layer without and its last but one with a window, and this target's are others")
+	}
+	return full, windowed
+}
+
+// assistantBlock reads block i, which looks at the keys and values of from.
+func (l *loader) assistantBlock(c *Config, f family, i int, ropes ropes, from *attention) block {
+	n, d, heads, dim := l.block(i), c.HiddenSize, l.queryHeads[i], c.HeadDim
+	key, rope, window := "attention.key_length", ropes.full, 0
+	if f.windowed(i) {
+		// Of the positions that a token's window has, its own is not there.
+		key, rope, window, dim = "attention.key_length_swa", ropes.window, f.window-1, f.windowDim
+	}
+	switch {
+	case !l.ok():
+	case dim != from.headDim:
+		l.fail(key, ErrValue, "%d, the target's keys have %d dimensions", dim, from.headDim)
+	case l.kvHeads[i] != from.kvHeads || heads%from.kvHeads != 0:
+		l.fail("attention.head_count_kv", ErrValue, "%d of block %d, which has %d heads; the target's keys have %d", l.kvHeads[i], i, heads, from.kvHeads)
+	case f.windowed(i) && (window < 1 || f.window > from.scores.Window):
+		l.fail("attention.sliding_window", ErrValue, "%d, the target's is %d", f.window, from.scores.Window)
+	case !f.windowed(i) && c.RopeFactors == "":
+		l.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", l.f.Name, "rope_freqs.weight", ErrMissing))
+	}
+	b := block{
+		attnNorm: l.norm(c, f, n+"attn_norm", d), attnPostNorm: l.norm(c, f, n+"post_attention_norm", d),
+		ffnNorm: l.norm(c, f, n+"ffn_norm", d), ffnPostNorm: l.norm(c, f, n+"post_ffw_norm", d),
+		ffn: l.feedForward(f, n, "", l.ffn[i], d),
+	}
+	a := &attention{
+		heads: heads, kvHeads: from.kvHeads, headDim: dim, shared: true, cache: from.cache, rope: rope, style: tensor.RopeHalves,
+		q: linear{w: l.matrix(n+"attn_q.weight", heads*dim, d)}, o: linear{w: l.matrix(n+"attn_output.weight", d, heads*dim)},
+		qNorm:  l.norm(c, f, n+"attn_q_norm", dim),
+		scores: tensor.AttentionOptions{Layer: from.scores.Layer, Heads: heads, Scale: 1, Window: window},
+	}
+	b.mixer = a
+	const scale = "layer_output_scale.weight"
+	if w := l.vector(n+scale, 1); l.ok() {
+		if b.outputScale = w[0]; b.outputScale == 0 {
+			l.keep(fmt.Errorf("%s: tensor %q: %w: 0", l.f.Name, n+scale, ErrDamaged))
+		}
+	}
+	return b
+}
+
+// lend adds the keys and values of session t to what n rows from row on look at.
+func (p *pass) lend(t *Session, row, n int) {
+	for len(p.segments) < len(t.kv) {
+		p.segments = append(p.segments, nil)
+	}
+	for i, kv := range t.kv {
+		for j := range n {
+			p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row + j, Start: len(t.tokens) - 1, Tokens: 1})
+		}
+	}
+}
+
+// checkLender checks the target's session of a new session.
+func (m *Model) checkLender(t *Session) error {
+	switch shares := m.head != nil && m.head.SharesCache; {
+	case !shares && t != nil:
+		return fmt.Errorf("%s: %w: a target's session for a model with a cache of its own", m.name, ErrUsage)
+	case !shares:
+		return nil
+	case t == nil:
+		return fmt.Errorf("%s: %w: a draft head that looks at its target's cache needs the target's session", m.name, ErrUsage)
+	case t.m != m.target:
+		return fmt.Errorf("%s: %w: the session is of another model than the draft head's target", m.name, ErrUsage)
+	case t.noCache || t.layers != t.m.config.Layers:
+		return fmt.Errorf("%s: %w: a draft head looks at its target's cache, and the session keeps none, or not that of all layers", m.name, ErrUsage)
+	}
+	return nil
+}
+
+// admitLent checks segment g of a session whose passes look at the cache of a target's session.
+func (s *Session) admitLent(g *Segment) error {
+	t := s.lender
+	switch n := len(t.tokens); {
+	case t.closed:
+		return fmt.Errorf("the target's session: %w", ErrClosed)
+	case g.Parents != nil:
+		return fmt.Errorf("%w: a tree, of a draft head whose tokens are independent of each other", ErrUsage)
+	case n == 0:
+		return fmt.Errorf("%w: the target's session is empty", ErrUsage)
+	case t.Restorable(n) < n:
+		return fmt.Errorf("%w: the target's session was cut back to %d tokens, and its cache does not reach back so far", ErrUsage, n)
+	case n >= s.context:
+		return fmt.Errorf("%w: the target's session has %d tokens, room for a token after %d", ErrContextFull, n, s.context-1)
+	}
+	return nil
+}
+
+// SharesCache reports whether a file is a draft head that looks at its target's cache.
+func SharesCache(f *gguf.File) bool {
+	arch, _ := f.String("general.architecture")
+	return arch == assistantArch
+}

@@ -1,0 +1,372 @@
+package speculative
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+)
+
+// gemmaShape is that of a small gemma4 model or of a draft head for one. Heads have 16 dimensions in blocks with a window, 32 in others.
+type gemmaShape struct {
+	arch        string
+	width, kept int // hidden size; of a head also its target's
+	vocab       int
+	windows     []bool // for each block
+	window      uint32
+	kvFull, kv  uint32 // heads of keys and values in blocks without and with a window
+	dim         int    // of heads in blocks with a window; twice that in the others
+}
+
+func smallGemma() gemmaShape {
+	return gemmaShape{arch: "gemma4", width: 64, vocab: 96, windows: []bool{true, false, true, false}, window: 11, kvFull: 1, kv: 2, dim: 16}
+}
+
+// headFor is a head's shape for a target of this shape.
+func (g gemmaShape) headFor() gemmaShape {
+	g.arch, g.width, g.kept, g.windows = "gemma4-assistant", 48, g.width, []bool{true, true, false}
+	return g
+}
+
+// open writes the file of a random model and loads it.
+func (g gemmaShape) open(t testing.TB, rt *engine.Runtime, o engine.Options) *engine.Model {
+	t.Helper()
+	const heads, ff = 4, 96
+	blocks := len(g.windows)
+	var kv []uint32
+	for _, w := range g.windows {
+		n := g.kvFull
+		if w {
+			n = g.kv
+		}
+		kv = append(kv, n)
+	}
+	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: g.arch + "." + k, Value: v} }
+	kvs := []gguf.KV{
+		{Key: "general.architecture", Value: g.arch}, key("vocab_size", uint32(g.vocab)), key("context_length", uint32(2000)), key("embedding_length", uint32(g.width)),
+		key("block_count", uint32(blocks)), key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)), key("attention.head_count_kv", kv),
+		key("attention.layer_norm_rms_epsilon", float32(1e-6)), key("attention.key_length", uint32(2*g.dim)), key("attention.value_length", uint32(2*g.dim)),
+		key("attention.key_length_swa", uint32(g.dim)), key("attention.value_length_swa", uint32(g.dim)), key("attention.sliding_window", g.window),
+		key("attention.sliding_window_pattern", g.windows), key("rope.freq_base", float32(1e5)), key("rope.dimension_count_swa", uint32(g.dim)),
+	}
+	rng := rand.New(rand.NewPCG(17, uint64(g.width)))
+	var tensors []gguf.TensorSource
+	add := func(name string, mean, spread float64, dims ...int) { // columns first
+		n, all := 1, []uint64(nil)
+		for _, d := range dims {
+			n *= d
+			all = append(all, uint64(d))
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(mean + spread*rng.NormFloat64())
+		}
+		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+	}
+	matrix := func(name string, rows, cols int) { add(name+".weight", 0, 1.3/math.Sqrt(float64(cols)), cols, rows) }
+	norm := func(name string, n int) { add(name+".weight", 1, 0.2, n) }
+	add("token_embd.weight", 0, 0.7, g.width, g.vocab)
+	add("rope_freqs.weight", 2, 0.4, g.dim)
+	norm("output_norm", g.width)
+	if g.kept > 0 {
+		kvs = append(kvs, key("nextn_predict_layers", uint32(blocks)), key("embedding_length_out", uint32(g.kept)))
+		matrix("nextn.pre_projection", g.width, 2*g.kept)
+		matrix("nextn.post_projection", g.kept, g.width)
+	}
+	for i, window := range g.windows {
+		b, dim := fmt.Sprintf("blk.%d.", i), 2*g.dim
+		if window {
+			dim = g.dim
+		}
+		for _, name := range []string{"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"} {
+			norm(b+name, g.width)
+		}
+		norm(b+"attn_q_norm", dim)
+		matrix(b+"attn_q", heads*dim, g.width)
+		matrix(b+"attn_output", g.width, heads*dim)
+		if g.kept == 0 {
+			norm(b+"attn_k_norm", dim)
+			matrix(b+"attn_k", int(kv[i])*dim, g.width)
+			matrix(b+"attn_v", int(kv[i])*dim, g.width)
+		}
+		matrix(b+"ffn_gate", ff, g.width)
+		matrix(b+"ffn_up", ff, g.width)
+		matrix(b+"ffn_down", g.width, ff)
+		add(b+"layer_output_scale.weight", 0.8, 0.1, 1)
+	}
+	var file bytes.Buffer
+	if err := gguf.Write(&file, kvs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	o.Name = g.arch
+	m, err := engine.New(context.Background(), rt, bytes.NewReader(file.Bytes()), int64(file.Len()), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+func gemmaPair(t testing.TB) (target, head *engine.Model) {
+	t.Helper()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	target = smallGemma().open(t, rt, engine.Options{})
+	return target, smallGemma().headFor().open(t, rt, engine.Options{Target: target})
+}
+
+// reading is a session of a head that looks at a target's session.
+func reading(t testing.TB, head *engine.Model, target *engine.Session) *engine.Session {
+	t.Helper()
+	s, err := head.NewSession(engine.SessionOptions{Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// assistantRow is headRow for heads that look at their target's cache.
+func assistantRow(t *testing.T, target, head *engine.Model, text, branch []int32) []float32 {
+	t.Helper()
+	s := session(t, target, 0)
+	r, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: text[:len(text)-1], Hidden: engine.Last, Layers: head.TargetLayers()})
+	own := reading(t, head, s)
+	for _, id := range append([]int32{text[len(text)-1]}, branch...) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err = own.EvalSegment(context.Background(), engine.Segment{Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(r.Logits.Row(0))
+}
+
+// observer is a drafter that looks at another one's drafts: each token must be the one that the head picks when it computes everything
+// anew, or, in a tree, one of its candidates.
+type observer struct {
+	Attentive
+	t            *testing.T
+	target, head *engine.Model
+	sampling     engine.Sampling
+	tree         bool
+	looked       int
+	most         int
+	skip         int
+}
+
+func (o *observer) Draft(ctx context.Context, sequence []int32, d *Draft) error {
+	text, before := slices.Clone(sequence), d.Len()
+	if err := o.Attentive.Draft(ctx, sequence, d); err != nil || len(text) < 2 {
+		return err
+	}
+	if d.Len() == before {
+		o.t.Errorf("nothing drafted after %d tokens", len(text))
+	}
+	if o.skip++; o.skip%3 != 0 && len(text) > 60 {
+		return nil
+	}
+	sampler, err := engine.NewSampler(o.target.Config().Vocab, o.sampling)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for i := before; i < d.Len(); i++ {
+		var branch []int32
+		for at := d.Parent(i); at >= 0; at = d.Parent(at) {
+			branch = slices.Insert(branch, 0, d.Tokens[at])
+		}
+		row, path := assistantRow(o.t, o.target, o.head, text, branch), append(slices.Clone(text), branch...)
+		best := []engine.Prob{{ID: sampler.Pick(row, path)}}
+		if o.tree { // which of them comes first is a matter of experience
+			best = sampler.AppendBest(nil, candidatesPerNode, row, path)
+		}
+		if !slices.ContainsFunc(best, func(p engine.Prob) bool { return p.ID == d.Tokens[i] }) {
+			o.t.Errorf("after %d tokens and %d: drafted %d, computed anew it is %v", len(text), branch, d.Tokens[i], best)
+		}
+		o.looked++
+		o.most = max(o.most, len(branch)+1)
+	}
+	return nil
+}
+
+// TestAssistantStates: whatever is accepted, the drafts of a head that looks at its target's cache are those that it makes of the whole text
+// at once, in chains and in trees, from round to round and from text to text.
+func TestAssistantStates(t *testing.T) {
+	target, head := gemmaPair(t)
+	testAssistant(t, target, head)
+}
+
+// TestAssistantSharedTarget: likewise with the gemma4 model of ../shared, whose last layers share keys and values.
+func TestAssistantSharedTarget(t *testing.T) {
+	const file = "../../shared/families/models/gemma4.gguf"
+	if _, err := os.Stat(file); err != nil {
+		t.Skip("needs ../shared/families beside the checkout")
+	}
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target, err := engine.Open(context.Background(), rt, file, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	c := target.Config()
+	g := gemmaShape{width: c.HiddenSize, vocab: c.Vocab, dim: c.HeadDim / 2}
+	for _, shape := range target.Caches(0) {
+		if shape.Window > 0 {
+			g.window, g.kv = uint32(shape.Window), uint32(shape.Heads)
+		} else {
+			g.kvFull = uint32(shape.Heads)
+		}
+	}
+	head := g.headFor().open(t, rt, engine.Options{Target: target})
+	defer head.Close()
+	testAssistant(t, target, head)
+}
+
+func testAssistant(t *testing.T, target, head *engine.Model) {
+	one := session(t, target, 0)
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
+		for _, tree := range []bool{false, true} {
+			if tree && (s.Temperature > 0 || testing.Short() && target.Config().Vocab > 100) {
+				continue // the children of a node are no draws then
+			}
+			w := &observer{Attentive: MTP(reading(t, head, one), EagleOptions{Tree: tree}).(Attentive), t: t, target: target, head: head, sampling: s, tree: tree}
+			prompt := matrixPrompt
+			for text := range 8 {
+				want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 24}), prompt, s)
+				// A record that is wrong now and then makes the rounds accept 0 to 5 tokens.
+				for _, drafter := range []Drafter{w, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})), Merge(Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), w)} {
+					d := New(one, drafter, Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
+					got, _ := collect(t, d, prompt, s)
+					if !slices.Equal(got, want) {
+						t.Fatalf("text %d: got %v, want %v", text, got, want)
+					}
+					if text == 1 { // others use the target in between
+						if err := one.Truncate(3); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				all := append(slices.Clone(prompt), want...)
+				prompt = [][]int32{all, all[:len(all)-1], append(slices.Clone(all[:20]), 50, 51), append(slices.Clone(all[:3]), 51), {5, 4, 3, 2, 1}, {5, 4, 3, 2, 1}, {7}, {7}}[text]
+			}
+			if w.looked < 100 || w.most < 5 {
+				t.Errorf("%d drafted tokens were looked at, in branches of up to %d", w.looked, w.most)
+			}
+		}
+	}
+}
+
+// TestAssistantIdentity: promise P2 with a head that looks at its target's cache, for all schedules and shapes of drafts.
+func TestAssistantIdentity(t *testing.T) {
+	target, head := gemmaPair(t)
+	long := random32(4, 700, 90)
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}, {Temperature: 1, TopP: 0.95, RepeatPenalty: 1.2, Seed: 2}} {
+		for _, prompt := range [][]int32{matrixPrompt, long} { // with the long one, the windows' caches have given up its beginning
+			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
+			for name, make := range map[string]func(*engine.Session) Drafter{
+				"chain":  func(one *engine.Session) Drafter { return MTP(reading(t, head, one), EagleOptions{}) },
+				"splice": func(one *engine.Session) Drafter { return Splice(reading(t, head, one), TreeOptions{}) },
+				"tree":   func(one *engine.Session) Drafter { return Tree(reading(t, head, one), TreeOptions{}) },
+				"merged": func(one *engine.Session) Drafter {
+					return Merge(Tree(reading(t, head, one), TreeOptions{}), NGram(NGramOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+				},
+			} {
+				for _, schedule := range matrixSchedules(5) {
+					one := session(t, target, 0)
+					d := New(one, make(one), Options{Schedule: schedule.make(), MaxTokens: 40})
+					for range 2 {
+						if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
+							t.Errorf("%+v, %s, %s:\n got %v\nwant %v", s, name, schedule.name, got, want)
+						}
+					}
+					if d.Stats().Drafted == 0 && schedule.name != "auto" { // auto finds out that random weights draft nothing of use
+						t.Errorf("%s, %s: nothing was drafted", name, schedule.name)
+					}
+				}
+			}
+			if s.Temperature == 0 {
+				continue
+			}
+			for _, verifier := range []Verifier{Rejection(), Block()} { // the texts are others; the head must follow them
+				for _, tree := range []bool{false, true} {
+					one := session(t, target, 0)
+					d := New(one, MTP(reading(t, head, one), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
+					if got, _ := collect(t, d, prompt, s); len(got) != 40 || d.Stats().Drafted < 40 {
+						t.Errorf("%d tokens, %+v", len(got), d.Stats())
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestAssistantRefused: the decoder's target is the one that the head looks at; a text may be longer than the head's context.
+func TestAssistantRefused(t *testing.T) {
+	target, head := gemmaPair(t)
+	one, other := session(t, target, 0), session(t, target, 0)
+	failed := func(d *Decoder) (err error) {
+		for _, e := range d.Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
+			err = e
+		}
+		return err
+	}
+	if err := failed(New(one, MTP(reading(t, head, other), EagleOptions{}), Options{MaxTokens: 9})); !errors.Is(err, ErrOptions) {
+		t.Errorf("the cache of another session: %v", err)
+	}
+	if err := failed(New(one, MTP(reading(t, head, one), EagleOptions{}), Options{MaxTokens: 9})); err != nil {
+		t.Error(err)
+	}
+	s, err := head.NewSession(engine.SessionOptions{Target: one, Context: len(matrixPrompt) + 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	d := New(one, MTP(s, EagleOptions{}), Options{MaxTokens: 20, Schedule: Constant(ConstantOptions{Length: 3})})
+	got, _ := collect(t, d, matrixPrompt, engine.Sampling{})
+	if want, _ := collect(t, New(other, nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) || d.Stats().Drafted == 0 || d.Stats().Drafted > 15 {
+		t.Errorf("a short context: %v, want %v; %+v", got, want, d.Stats())
+	}
+}
+
+// TestAssistantRoundsAllocateNothing: nor do rounds with such a head.
+func TestAssistantRoundsAllocateNothing(t *testing.T) {
+	target, head := gemmaPair(t)
+	for _, tree := range []bool{false, true} {
+		one := session(t, target, 0)
+		d := New(one, MTP(reading(t, head, one), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4})})
+		ctx := context.Background()
+		if err := d.start(ctx, matrixPrompt, engine.Sampling{}); err != nil {
+			t.Fatal(err)
+		}
+		round := func() {
+			if err := d.step(ctx); err != nil || d.stats.End != "" {
+				t.Fatal(err, d.stats.End)
+			}
+		}
+		for len(d.sequence) < 257 {
+			round()
+		}
+		if n := testing.AllocsPerRun(10, round); n > 0 {
+			t.Errorf("tree %v: %v allocations a round", tree, n)
+		}
+	}
+}
