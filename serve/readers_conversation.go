@@ -1,0 +1,158 @@
+package serve
+
+import "github.com/specgo/spec/chat"
+
+func readMessages(r *request, v value) *Error {
+	items, err := v.list()
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 {
+		return v.bad("must have at least one message")
+	}
+	for _, item := range items {
+		m, err := readMessage(item)
+		if err != nil {
+			return err
+		}
+		r.messages = append(r.messages, m)
+	}
+	return nil
+}
+
+// readMessage reads one message of a conversation, in OpenAI's form or Ollama's.
+func readMessage(v value) (m chat.Message, e *Error) {
+	text := func(p *string) func(value) *Error {
+		return func(v value) (e *Error) { *p, e = v.text(); return }
+	}
+	content := func(v value) (e *Error) { m.Content, e = readContent(v, "text"); return }
+	ignore := func(value) *Error { return nil }
+	e = v.object(map[string]func(value) *Error{
+		"role":              text(&m.Role),
+		"content":           content,
+		"reasoning_content": text(&m.Reasoning),
+		"thinking":          text(&m.Reasoning), // Ollama's name
+		"tool_call_id":      text(&m.ToolCallID),
+		"name":              text(&m.Name),
+		"tool_name":         text(&m.Name), // Ollama's name
+		"tool_calls":        func(v value) (e *Error) { m.ToolCalls, e = readCalls(v); return },
+		"images":            func(v value) *Error { return onlyEmptyList(nil, v) },
+		"refusal":           ignore, // answers of this server never have one
+		"annotations":       ignore,
+		"audio":             func(v value) *Error { return v.bad("only text is supported") },
+	})
+	if e == nil && m.Role == "" {
+		e = badField(v.path+".role", "missing")
+	}
+	return m, e
+}
+
+// readContent reads a text, or a list of parts of the given types, whose texts are joined.
+func readContent(v value, types ...string) (string, *Error) {
+	if len(v.raw) > 0 && v.raw[0] == '"' {
+		return v.text()
+	}
+	items, err := v.list()
+	if err != nil {
+		return "", v.bad("must be a string or an array of parts")
+	}
+	all := ""
+	for _, item := range items {
+		kind, text, given := "", "", false
+		err := item.object(map[string]func(value) *Error{
+			"type":        func(v value) (e *Error) { kind, e = v.oneOf(types...); return },
+			"text":        func(v value) (e *Error) { text, e = v.text(); given = true; return },
+			"annotations": func(value) *Error { return nil },
+			"logprobs":    func(value) *Error { return nil },
+		})
+		if err != nil {
+			return "", err
+		}
+		if kind == "" || !given {
+			return "", item.bad("must have type and text")
+		}
+		all += text
+	}
+	return all, nil
+}
+
+func readCalls(v value) (calls []chat.ToolCall, e *Error) {
+	items, e := v.list()
+	if e != nil {
+		return nil, e
+	}
+	for _, item := range items {
+		var c chat.ToolCall
+		e := item.object(map[string]func(value) *Error{
+			"id":    func(v value) (e *Error) { c.ID, e = v.text(); return },
+			"index": func(value) *Error { return nil },
+			"type": func(v value) *Error {
+				_, err := v.oneOf("function")
+				return err
+			},
+			"function": func(v value) *Error {
+				return v.object(map[string]func(value) *Error{
+					"name":      func(v value) (e *Error) { c.Name, e = v.text(); return },
+					"index":     func(value) *Error { return nil },
+					"arguments": func(v value) (e *Error) { c.Arguments, e = readArguments(v); return },
+				})
+			},
+		})
+		if e != nil {
+			return nil, e
+		}
+		if c.Name == "" {
+			return nil, badField(item.path+".function.name", "missing")
+		}
+		calls = append(calls, c)
+	}
+	return calls, nil
+}
+
+// readArguments reads the arguments of a call: JSON text in a string, as OpenAI has it, or the object itself, as Ollama.
+func readArguments(v value) (string, *Error) {
+	if v.isObject() {
+		return string(v.raw), nil
+	}
+	s, err := v.text()
+	if err != nil {
+		return "", v.bad("must be a string with a JSON object, or the object")
+	}
+	return s, nil
+}
+
+func readKwargs(r *request, v value) *Error {
+	if !v.isObject() {
+		return v.bad("must be an object")
+	}
+	x, err := v.any()
+	if err != nil {
+		return err
+	}
+	for name, y := range x.(map[string]any) {
+		r.setKwarg(name, y)
+	}
+	return nil
+}
+
+func (r *request) setKwarg(name string, x any) {
+	if r.kwargs == nil {
+		r.kwargs = map[string]any{}
+	}
+	r.kwargs[name] = x
+}
+
+func readThink(r *request, v value) *Error {
+	if s, err := v.text(); err == nil {
+		if s != "low" && s != "medium" && s != "high" {
+			return v.bad(`must be true, false, "low", "medium" or "high"`)
+		}
+		r.setKwarg("reasoning_effort", s)
+		r.think = true
+	} else if r.think, err = v.boolean(); err != nil {
+		return v.bad(`must be true, false, "low", "medium" or "high"`)
+	}
+	r.thinkGiven = true
+	r.setKwarg("enable_thinking", r.think)
+	return nil
+}

@@ -1,0 +1,98 @@
+package serve
+
+import "github.com/specgo/spec/chat"
+
+func readReasoning(r *request, v value) *Error {
+	return v.object(map[string]func(value) *Error{
+		"effort": func(v value) *Error {
+			s, err := v.text()
+			r.setKwarg("reasoning_effort", s)
+			return err
+		},
+		"summary": func(v value) *Error { _, err := v.text(); return err },
+	})
+}
+
+func readResponsesText(r *request, v value) *Error {
+	return v.object(map[string]func(value) *Error{
+		"verbosity": func(v value) *Error { return onlyText("medium")(r, v) },
+		"format": func(v value) *Error {
+			kind, schema := "", value{}
+			readers := schemaReaders(&schema)
+			readers["type"] = func(v value) (e *Error) {
+				kind, e = v.oneOf("text", "json_object", "json_schema")
+				return
+			}
+			if err := v.object(readers); err != nil {
+				return err
+			}
+			return r.setFormat(v, kind, schema)
+		},
+	})
+}
+
+// readResponsesInput reads what /v1/responses answers: a text of the user, or items of a conversation.
+func readResponsesInput(r *request, v value) *Error {
+	if len(v.raw) > 0 && v.raw[0] == '"' {
+		s, err := v.text()
+		r.messages = []chat.Message{{Role: "user", Content: s}}
+		return err
+	}
+	items, err := v.list()
+	if err != nil {
+		return v.bad("must be a string or an array of items")
+	}
+	for _, item := range items {
+		if err := r.readItem(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readItem reads an item of a conversation and adds it to the messages.
+func (r *request) readItem(item value) *Error {
+	var kind, role, content, id, name, arguments, output string
+	hasContent := false
+	err := item.object(map[string]func(value) *Error{
+		"type": func(v value) (e *Error) {
+			kind, e = v.oneOf("message", "function_call", "function_call_output")
+			return
+		},
+		"role": func(v value) (e *Error) { role, e = v.oneOf("user", "assistant", "system", "developer"); return },
+		"content": func(v value) (e *Error) {
+			content, e = readContent(v, "input_text", "output_text", "text")
+			hasContent = true
+			return
+		},
+		"call_id":   func(v value) (e *Error) { id, e = v.text(); return },
+		"name":      func(v value) (e *Error) { name, e = v.text(); return },
+		"arguments": func(v value) (e *Error) { arguments, e = v.text(); return },
+		"output":    func(v value) (e *Error) { output, e = readContent(v, "input_text", "output_text", "text"); return },
+		"id":        func(value) *Error { return nil },
+		"status":    func(value) *Error { return nil },
+		"phase":     func(value) *Error { return nil },
+	})
+	switch {
+	case err != nil:
+		return err
+	case kind == "function_call" && name == "":
+		return badField(item.path+".name", "missing")
+	case kind == "function_call":
+		call := chat.ToolCall{ID: id, Name: name, Arguments: arguments}
+		if n := len(r.messages) - 1; n >= 0 && r.messages[n].Role == "assistant" {
+			r.messages[n].ToolCalls = append(r.messages[n].ToolCalls, call)
+			return nil
+		}
+		r.messages = append(r.messages, chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{call}})
+	case kind == "function_call_output":
+		r.messages = append(r.messages, chat.Message{Role: "tool", Content: output, ToolCallID: id})
+	case role == "":
+		return badField(item.path+".role", "missing")
+	case !hasContent:
+		return badField(item.path+".content", "missing")
+	default:
+		r.messages = append(r.messages, chat.Message{Role: role, Content: content})
+	}
+	return nil
+}
