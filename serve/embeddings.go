@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"sync"
+	"sync/atomic"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
@@ -64,31 +66,71 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 		out.tokens += len(ids)
 		texts = append(texts, ids)
 	}
-	_, leave, err := s.queue.enter(ctx, 1, bounded)
+	places, leave, err := s.queue.enter(ctx, min(len(texts), max(1, s.o.Parallel/embedShare)), bounded)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	for _, ids := range texts {
-		v, err := m.embed(ctx, ids, pooling)
-		if err != nil {
-			return nil, err
-		}
-		out.vectors = append(out.vectors, v)
-	}
-	return out, nil
-}
-
-// embedChunk is the most tokens of one pass: a cancelled request ends soon, and others get their turn.
-const embedChunk = 256
-
-// embed is one text's embedding.
-func (m *loaded) embed(ctx context.Context, ids []int32, pooling string) ([]float32, error) {
-	session, err := m.Target.NewSession(engine.SessionOptions{Context: m.context, KV: m.server.o.KV})
+	begun := s.now()
+	out.vectors, err = m.embedAll(ctx, texts, pooling, places)
 	if err != nil {
 		return nil, err
 	}
-	defer session.Close()
+	s.metrics.embedded(out.tokens, s.now().Sub(begun).Seconds())
+	return out, nil
+}
+
+// embedShare is the part of all places that one request for embeddings takes at most: 1 of so many. Its texts share passes, and others keep theirs.
+const embedShare = 2
+
+// embedAll computes the vectors of texts, so many at a time. The first error ends the others.
+func (m *loaded) embedAll(ctx context.Context, texts [][]int32, pooling string, places int) ([][]float32, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	vectors := make([][]float32, len(texts))
+	var next atomic.Int64
+	var first sync.Once
+	var failed error
+	var running sync.WaitGroup
+	for range places {
+		running.Go(func() {
+			take := func() int { return int(next.Add(1)) - 1 }
+			if err := m.embedSome(ctx, texts, vectors, pooling, take); err != nil {
+				first.Do(func() { failed = err; cancel() })
+			}
+		})
+	}
+	running.Wait()
+	return vectors, failed
+}
+
+// embedSome computes the vectors of those texts that take names, in one session, for which passes wait between two texts. A panic is its error.
+func (m *loaded) embedSome(ctx context.Context, texts [][]int32, vectors [][]float32, pooling string, take func() int) (err error) {
+	defer m.server.recovered(&err)
+	session, err := m.target.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = session.Truncate(0) // it is not kept for prompts that begin alike: conversations have better use of that memory
+		session.Close()
+	}()
+	for i := take(); i < len(texts); i = take() {
+		if vectors[i], err = m.embed(ctx, session, texts[i], pooling); err != nil {
+			return err
+		}
+		if err := session.Truncate(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// embedChunk is the most tokens that are submitted at once: their hidden states are all in memory.
+const embedChunk = 256
+
+// embed is one text's embedding, by an empty session.
+func (m *loaded) embed(ctx context.Context, session sequence, ids []int32, pooling string) ([]float32, error) {
 	sum := make([]float64, m.Target.Config().HiddenSize)
 	for from := 0; from < len(ids); from += embedChunk {
 		chunk := ids[from:min(from+embedChunk, len(ids))]
@@ -103,7 +145,7 @@ func (m *loaded) embed(ctx context.Context, ids []int32, pooling string) ([]floa
 		}
 		out, err := session.EvalSegment(ctx, seg)
 		if err != nil {
-			return nil, err
+			return nil, kvError(err)
 		}
 		for i := range out.Hidden.Rows() {
 			for j, x := range out.Hidden.At(i, 0) {

@@ -109,10 +109,10 @@ var fields = append([]field{
 	{"n_indent", honored, formLlama, "only 0", onlyNumber(0)},
 	{"t_max_predict_ms", honored, formLlama, "only 0", onlyNumber(0)},
 	{"t_max_prompt_ms", honored, formLlama, "only 0", onlyNumber(0)},
-	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt", func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
+	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt; not with logprobs", func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
 	{"best_of", honored, formCompletion, "only 1", onlyNumber(1)},
 
-	{"input", honored, formResponses, "a text, or a list of messages, function_call and function_call_output items", readResponsesInput},
+	{"input", honored, formResponses, "a text, or a list of messages, reasoning, function_call and function_call_output items", readResponsesInput},
 	{"instructions", honored, formResponses, "the system message", func(r *request, v value) (e *Error) { r.instructions, e = v.text(); return }},
 	{"text", honored, formResponses, "format: text, json_object or json_schema", readResponsesText},
 	{"max_output_tokens", honored, formResponses, "most tokens of the answer", func(r *request, v value) *Error { return r.setMax(v, false) }},
@@ -186,6 +186,8 @@ var fields = append([]field{
 	{"main_gpu", accepted, formOllamaOptions, "there is none", nil},
 	{"num_thread", accepted, formOllamaOptions, "the answer does not depend on threads", nil},
 	{"use_mmap", accepted, formOllamaOptions, "weights are read into memory", nil},
+	{"use_mlock", accepted, formOllamaOptions, "without effect", nil},
+	{"low_vram", accepted, formOllamaOptions, "there is none", nil},
 	{"numa", accepted, formOllamaOptions, "without effect", nil},
 	{"dimensions", honored, formOllamaEmbed | formEmbeddings, "only the model's own number", readDimensions},
 
@@ -221,6 +223,7 @@ var fields = append([]field{
 	{"id_slot", accepted, formText, "the server chooses", nil},
 	{"return_tokens", honored, formChat | formCompletion, "only false", onlyFalse},
 	{"modalities", honored, formChat, `only ["text"]`, readModalities},
+	{"verbosity", honored, formChat, `only "medium"`, onlyText("medium")},
 	{"stream_options", accepted, formResponses, "include_obfuscation: there is none", nil},
 	{"include", honored, formResponses, "only empty", onlyEmptyList},
 }, samplingFields(formText|formOllamaOptions)...)
@@ -265,6 +268,9 @@ func samplingFields(in forms) []field {
 		}},
 		off("typical_p", 1, in), off("tfs_z", 1, in), off("mirostat", 0, in), off("xtc_probability", 0, in), off("dry_multiplier", 0, in), off("dynatemp_range", 0, in),
 		{"mirostat_tau", accepted, in, "mirostat is off", nil}, {"mirostat_eta", accepted, in, "mirostat is off", nil},
+		{"xtc_threshold", accepted, in &^ formOllamaOptions, "XTC is off", nil}, {"dynatemp_exponent", accepted, in &^ formOllamaOptions, "the dynamic temperature is off", nil},
+		{"dry_base", accepted, in &^ formOllamaOptions, "DRY is off", nil}, {"dry_allowed_length", accepted, in &^ formOllamaOptions, "DRY is off", nil},
+		{"dry_penalty_last_n", accepted, in &^ formOllamaOptions, "DRY is off", nil}, {"dry_sequence_breakers", accepted, in &^ formOllamaOptions, "DRY is off", nil},
 		{"penalize_newline", honored, formOllamaOptions, "only true", onlyTrue},
 	}
 }

@@ -134,6 +134,7 @@ var samples = map[string]sample{
 	"input_prefix":          {good: []string{`"x"`, `""`}, bad: []string{`1`}},
 	"input_suffix":          {good: []string{`"x"`, `""`}, bad: []string{`1`}},
 	"input_extra":           {good: []string{`[]`, `[{"filename":"a.go","text":"package a"}]`, `[{"text":"x"}]`}, bad: []string{`{}`, `[{}]`, `[{"filename":"a"}]`, `[{"filename":1,"text":"x"}]`, `[{"filename":"a","text":1}]`, `["x"]`}},
+	"verbosity":             {good: []string{`"medium"`}, bad: []string{`"low"`, `1`}, same: true},
 	"modalities":            {good: []string{`["text"]`}, bad: []string{`["audio"]`}, same: true},
 	"include":               {good: []string{`[]`}, bad: []string{`["x"]`}, same: true},
 	"temperature":           {good: []string{`0`, `1.5`}, bad: []string{`-1`, `1e30`, `"hot"`, `1e999`}},

@@ -56,12 +56,16 @@ func (l *record) answered(r *reading) {
 	}
 }
 
-// watched notes the status that a handler writes.
+// watched notes the status that a handler writes, and bounds the time in which the client takes each piece of an answer.
 type watched struct {
 	http.ResponseWriter
-	log   *record
-	wrote bool
+	server *Server
+	log    *record
+	wrote  bool
 }
+
+// writePiece is the most bytes that a client must take within Options.WriteTimeout.
+const writePiece = 64 << 10
 
 func (w *watched) WriteHeader(status int) {
 	if !w.wrote {
@@ -70,11 +74,19 @@ func (w *watched) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *watched) Write(b []byte) (int, error) {
+func (w *watched) Write(b []byte) (n int, err error) {
 	if !w.wrote {
 		w.WriteHeader(http.StatusOK)
 	}
-	return w.ResponseWriter.Write(b)
+	control := http.NewResponseController(w.ResponseWriter)
+	for {
+		piece := b[n:min(n+writePiece, len(b))]
+		_ = control.SetWriteDeadline(w.server.now().Add(w.server.o.WriteTimeout)) // not every writer can; then the http.Server's own limits hold
+		k, err := w.ResponseWriter.Write(piece)
+		if n += k; err != nil || n == len(b) {
+			return n, err
+		}
+	}
 }
 
 // Unwrap is for http.ResponseController.
@@ -155,7 +167,7 @@ func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := s.now()
 		log := &record{id: s.requestID(r), asked: begun}
-		ww := &watched{ResponseWriter: w, log: log}
+		ww := &watched{ResponseWriter: w, server: s, log: log}
 		h := ww.Header()
 		h.Set("X-Request-Id", log.id)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -230,6 +242,9 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, cross *http.Cross
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", "GET, POST, HEAD, OPTIONS")
 			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Api-Key")
+			if asked := r.Header.Get("Access-Control-Request-Headers"); plainHeaders(asked) { // client libraries send headers of their own, as OpenAI's X-Stainless-Lang
+				h.Set("Access-Control-Allow-Headers", asked)
+			}
 			h.Set("Access-Control-Max-Age", "600")
 			w.WriteHeader(http.StatusNoContent)
 			return true, nil
@@ -244,6 +259,21 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, cross *http.Cross
 		return false, &Error{Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key", Message: "the API key is missing or wrong"}
 	}
 	return false, nil
+}
+
+// plainHeaders reports whether a text is a list of names of headers.
+func plainHeaders(list string) bool {
+	const longest = 1 << 10
+	if list == "" || len(list) > longest {
+		return false
+	}
+	for i := range len(list) {
+		c := list[i]
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == ',' || c == ' ') {
+			return false
+		}
+	}
+	return true
 }
 
 // hostAllowed reports whether a browser may reach the server by a name. Addresses in numbers cannot be rebound.

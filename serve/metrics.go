@@ -27,6 +27,8 @@ type metrics struct {
 	answers                                                      int64
 	answerSeconds                                                float64
 
+	longest int // tokens of a prompt with its answer
+
 	firstToken, perToken histogram
 }
 
@@ -91,6 +93,7 @@ func (m *metrics) answered(r *reading) {
 		m.prompt += int64(s.Prompt - s.Reused)
 		m.cached += int64(s.Reused)
 		m.predicted += int64(s.Generated)
+		m.longest = max(m.longest, s.Prompt+s.Generated)
 		m.drafted += int64(s.Drafted)
 		m.accepted += int64(s.Accepted)
 		m.forced += int64(s.ForcedAccepted)
@@ -106,6 +109,14 @@ func (m *metrics) answered(r *reading) {
 	if !r.first.IsZero() && !r.asked.IsZero() {
 		m.firstToken.observe(firstTokenBounds, r.first.Sub(r.asked).Seconds())
 	}
+}
+
+// embedded counts the tokens of texts that were embedded, which are prompts.
+func (m *metrics) embedded(tokens int, seconds float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.prompt += int64(tokens)
+	m.promptSeconds += seconds
 }
 
 // meanAnswer is the mean time of an answer in seconds.
@@ -140,6 +151,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("spec_answer_passes_total", "counter", "Passes of the target, summed over answers: those that share one count it each.", float64(m.passes))
 	one("llamacpp:prompt_tokens_seconds", "gauge", "Prompt tokens per second, of each answer by itself.", rate(m.prompt, m.promptSeconds))
 	one("llamacpp:predicted_tokens_seconds", "gauge", "Generated tokens per second, of each answer by itself.", rate(m.predicted, m.predictedSeconds))
+	one("llamacpp:n_tokens_max", "gauge", "Tokens of the longest prompt with its answer.", float64(m.longest))
 	one("llamacpp:requests_processing", "gauge", "Answers that are computed.", float64(busy))
 	one("llamacpp:requests_deferred", "gauge", "Answers that wait for a place.", float64(waiting))
 	one("spec_prompt_tokens_cached_total", "counter", "Prompt tokens that were in a cache.", float64(m.cached))

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,13 @@ type slot struct {
 	Entry
 	model   *loaded
 	loading bool
+	wanted  int       // requests that wait for memory for it, and have not got it
+	since   time.Time // when the first of them came
 }
+
+// patience is how long a request waits for memory that other models' requests hold, until new ones of theirs wait for it. Without that end a
+// model in steady use would keep others out for ever; with none at all two models in use would take turns request by request.
+const patience = 5 * time.Second
 
 func newPool(s *Server) *pool {
 	p := &pool{server: s, changed: make(chan struct{})}
@@ -90,31 +97,52 @@ func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release fun
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	waits := false // for memory, or for the model to be loaded by this request
+	wait := func() {
+		if waits {
+			return
+		}
+		waits = true
+		if s.wanted++; s.wanted == 1 {
+			s.since = p.server.now()
+		}
+	}
+	defer func() {
+		if waits {
+			s.wanted--
+			p.signal() // requests for other models may have waited for this one
+		}
+	}()
 	for {
 		if p.closed {
 			return nil, nil, unavailable("the server is shutting down")
 		}
-		if s.model != nil {
+		yields := (s.model == nil || !waits) && p.yields(s) // what this request has waited for and got, it takes
+		if s.model != nil && !yields {
 			s.model.users++
 			m := s.model
 			return m, sync.OnceFunc(func() { p.release(m) }), nil
 		}
-		if !s.loading {
+		if s.model == nil && !s.loading && !yields {
 			room, err := p.room(s)
 			if err != nil {
 				return nil, nil, err
 			}
 			if room {
+				wait() // until it is this request's
 				if err := p.load(ctx, s); err != nil {
 					return nil, nil, err
 				}
 				continue
 			}
 		}
-		wait := p.changed
+		if s.model == nil && !s.loading {
+			wait()
+		}
+		changed := p.changed
 		p.mu.Unlock()
 		select {
-		case <-wait:
+		case <-changed:
 		case <-ctx.Done():
 		}
 		p.mu.Lock()
@@ -122,6 +150,16 @@ func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release fun
 			return nil, nil, err
 		}
 	}
+}
+
+// yields reports whether a new request for a model has to wait because requests for another have waited for memory for long.
+func (p *pool) yields(s *slot) bool {
+	for _, o := range p.slots {
+		if o != s && o.model == nil && !o.loading && o.wanted > 0 && p.server.now().Sub(o.since) >= patience && (s.wanted == 0 || o.since.Before(s.since)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pool) release(m *loaded) {
@@ -144,7 +182,7 @@ func (p *pool) room(s *slot) (bool, error) {
 	for p.used+s.Bytes > budget {
 		var oldest *slot
 		for _, o := range p.slots {
-			if o.model != nil && o.model.users == 0 && (oldest == nil || o.model.lastUsed.Before(oldest.model.lastUsed)) {
+			if o.model != nil && o.model.users == 0 && o.wanted == 0 && (oldest == nil || o.model.lastUsed.Before(oldest.model.lastUsed)) {
 				oldest = o
 			}
 		}
@@ -256,10 +294,13 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		}
 	}
 	o := engine.SessionOptions{Context: m.context, KV: s.o.KV, StateBytes: s.o.StateBytes}
-	m.target = s.newShared(got.Target, o)
 	if h := got.Draft.Head(); h != nil && h.SharesCache {
 		return nil, errors.New("a draft head that looks at its target's cache, which passes that several requests share do not give it")
 	}
+	if got.KVBytes < 0 || got.DraftKVBytes < 0 {
+		return nil, errors.New("a negative bound of memory")
+	}
+	m.target = s.newShared(got.Target, o, cmp.Or(got.KVBytes, s.o.KVBytes))
 	if got.Draft != nil {
 		own := got.Draft.Tokenizer()
 		if own == nil {
@@ -272,7 +313,7 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		if m.foreign != nil {
 			o.Context = got.Draft.Config().Context // its tokens are others
 		}
-		m.draft = s.newShared(got.Draft, o)
+		m.draft = s.newShared(got.Draft, o, cmp.Or(got.DraftKVBytes, s.o.KVBytes))
 	}
 	source := got.Template
 	if source == "" {

@@ -12,7 +12,7 @@ type chatAnswer struct {
 	Model       string       `json:"model"`
 	Fingerprint string       `json:"system_fingerprint"`
 	Choices     []any        `json:"choices"`
-	Usage       *usage       `json:"usage,omitempty"`
+	Usage       any          `json:"usage,omitempty"` // *usage; see noUsage
 	Timings     *timings     `json:"timings,omitempty"`
 	Speculation *speculation `json:"speculation,omitempty"`
 }
@@ -91,6 +91,9 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
+// noUsage is the usage of chunks before the last one, where a client asks for usage: null, as in OpenAI's API.
+var noUsage any = (*usage)(nil)
+
 // fingerprint names the arithmetic: it does not depend on machine or load.
 const fingerprint = "spec"
 
@@ -155,6 +158,9 @@ func (f *chatForm) whole() any {
 
 func (f *chatForm) begin(to sink) {
 	f.head.Object = "chat.completion.chunk"
+	if f.wantUsage {
+		f.head.Usage = noUsage
+	}
 	empty := ""
 	for i := range f.answers {
 		f.chunk(to, chatChunk{Index: i, Delta: chatDelta{Role: "assistant", Content: &empty}}, nil)

@@ -8,7 +8,7 @@ type completionAnswer struct {
 	Model       string             `json:"model"`
 	Fingerprint string             `json:"system_fingerprint"`
 	Choices     []completionChoice `json:"choices"`
-	Usage       *usage             `json:"usage,omitempty"`
+	Usage       any                `json:"usage,omitempty"` // *usage; see noUsage
 	Timings     *timings           `json:"timings,omitempty"`
 	Speculation *speculation       `json:"speculation,omitempty"`
 }
@@ -38,6 +38,9 @@ func (l *completionLogprob) add(r *reading, t *tokenLogprob) {
 		if _, ok := top[text]; !ok { // of tokens with one text the more likely
 			top[text] = jsonFloat(p.P)
 		}
+	}
+	if _, ok := top[t.text]; !ok && r.top > 0 { // the chosen token is always there, as in OpenAI's API
+		top[t.text] = jsonFloat(t.p)
 	}
 	l.Top = append(l.Top, top)
 }
@@ -74,6 +77,9 @@ func (f *completionForm) whole() any {
 }
 
 func (f *completionForm) begin(to sink) {
+	if f.wantUsage {
+		f.head.Usage = noUsage
+	}
 	for i := range f.answers {
 		for _, d := range f.reading.begin(i) {
 			f.delta(to, &d)

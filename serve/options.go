@@ -95,6 +95,9 @@ type Model struct {
 	Template string   // the chat template; "" is that of the target's file
 	Stops    []string // texts that end an answer under Template, which are no tokens
 
+	// KVBytes and DraftKVBytes bound the memory of keys and values of this target and this draft, as [Options].KVBytes does; 0 is that.
+	KVBytes, DraftKVBytes int64
+
 	Speculation Speculation // where a request does not say otherwise
 	Close       func()      // frees the models; nil: nothing to do
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -164,6 +165,84 @@ func TestModelsInUseStay(t *testing.T) {
 	if got := fmt.Sprint(l.list()); got != "[+a -a +b]" {
 		t.Errorf("%s", got)
 	}
+}
+
+// A model in steady use does not keep others out of memory for ever: requests that have waited for long come before its new ones.
+func TestModelsTakeTurns(t *testing.T) {
+	var l loadLog
+	s := newTester(t, func(o *Options) {
+		o.Models, o.Memory = []Entry{l.entry(t, "a", 60, nil), l.entry(t, "b", 60, nil)}, 100
+	})
+	var late atomic.Int64
+	s.now = func() time.Time { return time.Unix(1700000000, late.Load()) }
+	type granted struct {
+		release func()
+		err     error
+	}
+	ask := func(name string) chan granted {
+		c := make(chan granted, 1)
+		go func() {
+			_, release, err := s.models.acquire(t.Context(), name)
+			c <- granted{release, err}
+		}()
+		return c
+	}
+	get := func(c chan granted) func() {
+		t.Helper()
+		g := <-c
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		return g.release
+	}
+	none := func(c chan granted, what string) {
+		t.Helper()
+		select {
+		case <-c:
+			t.Fatalf("%s: %v", what, l.list())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	wanted := func(i int) bool {
+		s.models.mu.Lock()
+		defer s.models.mu.Unlock()
+		return s.models.slots[i].wanted > 0
+	}
+	first := get(ask("a"))
+	b := ask("b")
+	s.wait(func() bool { return wanted(1) })
+	second := get(ask("a")) // b has not waited for long
+	late.Add(int64(patience))
+	third := ask("a")
+	none(third, "a new request for a, although b has waited for long")
+	first()
+	none(third, "a new request for a when one of two has ended")
+	second()
+	release := get(b)
+	none(third, "a while b is in use")
+	release()
+	get(third)()
+	if got := fmt.Sprint(l.list()); got != "[+a -a +b -b +a]" {
+		t.Error(got)
+	}
+	// One that leaves lets the others go on.
+	hold := get(ask("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, _, err := s.models.acquire(ctx, "b")
+		left <- err
+	}()
+	s.wait(func() bool { return wanted(1) })
+	late.Add(int64(patience))
+	again := ask("a")
+	none(again, "a new request for a, although b has waited for long")
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	get(again)()
+	hold()
 }
 
 // The model whose last request is longest ago goes first, and a model that could not be loaded takes no memory.

@@ -7,7 +7,14 @@ func readPrompt(r *request, v value) *Error {
 }
 
 // readPrompts reads a prompt or several: texts, arrays of ids, or one array of ids.
-func readPrompts(r *request, v value) *Error {
+func readPrompts(r *request, v value) *Error { return readTexts(r, v, maxChoices) }
+
+// maxInputs is the most texts to embed in one request, as in OpenAI's API.
+const maxInputs = 2048
+
+func readInputs(r *request, v value) *Error { return readTexts(r, v, maxInputs) }
+
+func readTexts(r *request, v value, most int) *Error {
 	if len(v.raw) > 0 && v.raw[0] == '"' {
 		return readPrompt(r, v)
 	}
@@ -23,8 +30,8 @@ func readPrompts(r *request, v value) *Error {
 		r.prompts = []prompt{{ids: ids, given: true}}
 		return err
 	}
-	if len(items) > maxChoices {
-		return v.bad("more than %d prompts", maxChoices)
+	if len(items) > most {
+		return v.bad("more than %d texts", most)
 	}
 	for _, item := range items {
 		if item.raw[0] == '"' {
@@ -42,21 +49,4 @@ func readPrompts(r *request, v value) *Error {
 		r.prompts = append(r.prompts, prompt{ids: ids, given: true})
 	}
 	return nil
-}
-
-// maxInputs is the most texts to embed in one request, as in OpenAI's API.
-const maxInputs = 2048
-
-func readInputs(r *request, v value) *Error {
-	if items, err := v.list(); err == nil && len(items) > maxChoices && len(items) <= maxInputs && items[0].raw[0] == '"' {
-		for _, item := range items {
-			s, err := item.text()
-			if err != nil {
-				return err
-			}
-			r.prompts = append(r.prompts, prompt{text: s})
-		}
-		return nil
-	}
-	return readPrompts(r, v)
 }

@@ -1,6 +1,10 @@
 package serve
 
-import "github.com/specgo/spec/chat"
+import (
+	"cmp"
+
+	"github.com/specgo/spec/chat"
+)
 
 func readReasoning(r *request, v value) *Error {
 	return v.object(map[string]func(value) *Error{
@@ -52,30 +56,41 @@ func readResponsesInput(r *request, v value) *Error {
 
 // readItem reads an item of a conversation and adds it to the messages.
 func (r *request) readItem(item value) *Error {
-	var kind, role, content, id, name, arguments, output string
-	hasContent := false
+	var kind, role, id, name, arguments, output, summary string
+	var given value // content
 	err := item.object(map[string]func(value) *Error{
 		"type": func(v value) (e *Error) {
-			kind, e = v.oneOf("message", "function_call", "function_call_output")
+			kind, e = v.oneOf("message", "reasoning", "function_call", "function_call_output")
 			return
 		},
-		"role": func(v value) (e *Error) { role, e = v.oneOf("user", "assistant", "system", "developer"); return },
-		"content": func(v value) (e *Error) {
-			content, e = readContent(v, "input_text", "output_text", "text")
-			hasContent = true
-			return
-		},
-		"call_id":   func(v value) (e *Error) { id, e = v.text(); return },
-		"name":      func(v value) (e *Error) { name, e = v.text(); return },
-		"arguments": func(v value) (e *Error) { arguments, e = v.text(); return },
-		"output":    func(v value) (e *Error) { output, e = readContent(v, "input_text", "output_text", "text"); return },
-		"id":        func(value) *Error { return nil },
-		"status":    func(value) *Error { return nil },
-		"phase":     func(value) *Error { return nil },
+		"role":              func(v value) (e *Error) { role, e = v.oneOf("user", "assistant", "system", "developer"); return },
+		"content":           func(v value) *Error { given = v; return nil },
+		"encrypted_content": func(v value) *Error { return v.bad("this server encrypts nothing") },
+		"summary":           func(v value) (e *Error) { summary, e = readContent(v, "summary_text"); return },
+		"call_id":           func(v value) (e *Error) { id, e = v.text(); return },
+		"name":              func(v value) (e *Error) { name, e = v.text(); return },
+		"arguments":         func(v value) (e *Error) { arguments, e = v.text(); return },
+		"output":            func(v value) (e *Error) { output, e = readContent(v, "input_text", "output_text", "text"); return },
+		"id":                func(value) *Error { return nil },
+		"status":            func(value) *Error { return nil },
+		"phase":             func(value) *Error { return nil },
 	})
+	content, parts := "", []string{"input_text", "output_text", "text"}
+	if kind == itemReasoning {
+		parts = []string{partReasoning}
+	}
+	if err == nil && given.raw != nil {
+		content, err = readContent(given, parts...)
+	}
 	switch {
 	case err != nil:
 		return err
+	case kind == itemReasoning: // that of the message or the calls that follow; where there is no more than a summary, the summary
+		if text := cmp.Or(content, summary); text != "" {
+			r.messages = append(r.messages, chat.Message{Role: "assistant", Reasoning: text})
+		}
+	case summary != "":
+		return badField(item.path+".summary", "only items of type reasoning have one")
 	case kind == "function_call" && name == "":
 		return badField(item.path+".name", "missing")
 	case kind == "function_call":
@@ -89,10 +104,18 @@ func (r *request) readItem(item value) *Error {
 		r.messages = append(r.messages, chat.Message{Role: "tool", Content: output, ToolCallID: id})
 	case role == "":
 		return badField(item.path+".role", "missing")
-	case !hasContent:
+	case given.raw == nil:
 		return badField(item.path+".content", "missing")
+	case role == "assistant" && r.reasoned():
+		r.messages[len(r.messages)-1].Content = content
 	default:
 		r.messages = append(r.messages, chat.Message{Role: role, Content: content})
 	}
 	return nil
+}
+
+// reasoned reports whether the conversation so far ends with reasoning, to which what the assistant says next belongs.
+func (r *request) reasoned() bool {
+	n := len(r.messages) - 1
+	return n >= 0 && r.messages[n].Role == "assistant" && r.messages[n].Reasoning != "" && r.messages[n].Content == "" && r.messages[n].ToolCalls == nil
 }

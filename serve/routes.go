@@ -117,6 +117,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, 
 	}()
 	if !q.stream {
 		v, err := s.whole(ctx, ep, j)
+		j.close() // a client that reads slowly holds no place
 		if err == nil {
 			writeJSON(w, http.StatusOK, v)
 		}

@@ -11,7 +11,7 @@ import (
 
 // sequence is a model's sequence in the hands of one task.
 type sequence interface {
-	speculative.Sequence
+	speculative.Segmented
 	Tokens() []int32
 	Model() *engine.Model
 	Reused() int // tokens that were computed for another sequence
@@ -30,10 +30,10 @@ type shared struct {
 	o engine.SessionOptions
 }
 
-// newShared makes the scheduler of a model.
-func (s *Server) newShared(m *engine.Model, o engine.SessionOptions) *shared {
+// newShared makes the scheduler of a model, within a budget of memory.
+func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes int64) *shared {
 	return &shared{engine.NewScheduler(m, engine.SchedulerOptions{
-		KVBytes: s.o.KVBytes, Delay: s.o.PromptDelay, Prefixes: max(s.o.Parallel, minPrefixes),
+		KVBytes: bytes, Delay: s.o.PromptDelay, Prefixes: max(s.o.Parallel, minPrefixes),
 		Panicked: func(v any, stack []byte) { s.panicked(v, stack) },
 	}), o}
 }

@@ -139,6 +139,9 @@ func needPrompt(_ *Server, r *request) *Error {
 	if r.prompts == nil {
 		return badField("prompt", "missing")
 	}
+	if r.echo && r.logprobs {
+		return badField("echo", "the log-probabilities of a prompt are not computed, so that echo and logprobs exclude each other")
+	}
 	return nil
 }
 
@@ -154,7 +157,7 @@ func (s *Server) parse(form forms, body []byte) (*request, *Error) {
 	return r, nil
 }
 
-// job is a request with what it holds while it is answered.
+// job is a request with what it holds while it is answered. It may be closed twice.
 type job struct {
 	*reading
 	places int

@@ -35,10 +35,10 @@ func TestStreamBytes(t *testing.T) {
 	const cut = `{"id":"cmpl-N","object":"text_completion","created":0,"model":"go","system_fingerprint":"spec","choices":[`
 	for name, c := range map[string]struct{ path, body, want string }{
 		"chat": {"/v1/chat/completions", `{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":3,"stream":true,"stream_options":{"include_usage":true}}`,
-			"data: " + head + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
-				"data: " + head + `{"index":0,"delta":{"content":"\n//"},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
-				"data: " + head + `{"index":0,"delta":{"content":" A"},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
-				"data: " + head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}]}` + "\n\n" +
+			"data: " + head + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
+				"data: " + head + `{"index":0,"delta":{"content":"\n//"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
+				"data: " + head + `{"index":0,"delta":{"content":" A"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
+				"data: " + head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null}` + "\n\n" +
 				"data: " + head + `],"usage":{"prompt_tokens":39,"completion_tokens":3,"total_tokens":42,"prompt_tokens_details":{"cached_tokens":0},` +
 				`"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"timings":{}}` + "\n\n" +
 				"data: [DONE]\n\n"},
@@ -47,6 +47,12 @@ func TestStreamBytes(t *testing.T) {
 				"data: " + cut + `{"text":" *","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
 				"data: " + cut + `{"text":"uint","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
 				"data: " + cut + `{"text":"","index":0,"logprobs":null,"finish_reason":"length"}],"timings":{}}` + "\n\n" +
+				"data: [DONE]\n\n"},
+		"completion with usage": {"/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":1,"stream":true,"stream_options":{"include_usage":true}}`,
+			"data: " + cut + `{"text":"c","index":0,"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
+				"data: " + cut + `{"text":"","index":0,"logprobs":null,"finish_reason":"length"}],"usage":null}` + "\n\n" +
+				"data: " + cut + `],"usage":{"prompt_tokens":11,"completion_tokens":1,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":0},` +
+				`"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"timings":{}}` + "\n\n" +
 				"data: [DONE]\n\n"},
 	} {
 		status, text, h := s.do("POST", c.path, c.body)

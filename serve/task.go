@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
@@ -189,6 +190,9 @@ func (p *plan) render() ([]int32, error) {
 	return ids, nil
 }
 
+// developerRole is OpenAI's newer name of the role system.
+const developerRole = "developer"
+
 // render renders the request's conversation.
 func (m *loaded) render(r *request, tail bool) (*chat.Prompt, error) {
 	if m.template == nil {
@@ -202,6 +206,14 @@ func (m *loaded) render(r *request, tail bool) (*chat.Prompt, error) {
 		}
 		if len(c.Tools) > 0 && !m.template.Tools() {
 			return nil, badField("tools", "the chat template of %s does not know tools", m.name)
+		}
+	}
+	if !strings.Contains(m.source, developerRole) { // most templates know no developers; to them they are the system
+		c.Messages = slices.Clone(c.Messages)
+		for i := range c.Messages {
+			if c.Messages[i].Role == developerRole {
+				c.Messages[i].Role = "system"
+			}
 		}
 	}
 	if !m.template.SystemRole() && slices.ContainsFunc(c.Messages, func(m chat.Message) bool { return m.Role == "system" }) {
