@@ -70,6 +70,7 @@ func commands() []command {
 		benchCommand,
 		inspectCommand,
 		tokenizeCommand,
+		embedCommand,
 		batchCommand,
 		perplexityCommand,
 		compareCommand,

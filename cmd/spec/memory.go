@@ -97,8 +97,10 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 
 // notEnough is the error of a limit that is too low.
 func notEnough(limit, least int64, path string) error {
-	return fmt.Errorf("--memory %s: not enough for %s: with what else is needed, the least is %s", size(limit), terminal.Line(path, 60), size(least+1<<20))
+	return fmt.Errorf("--memory %s: %w for %s: with what else is needed, the least is %s", size(limit), errNotEnough, terminal.Line(path, 60), size(least+1<<20))
 }
+
+var errNotEnough = errors.New("not enough")
 
 // verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more. model is the target's file.
 func (s *speculation) verifyRows(model string) int {
@@ -112,9 +114,12 @@ func (s *speculation) verifyRows(model string) int {
 	return chain
 }
 
-// besideWeights is what a session takes beside weights and activations: its keys and values, for the tokens that -c says or for keptTokens,
-// and the logits of a pass.
+// besideWeights is what is needed beside weights and activations: where nobody has counted it, what a session takes: its keys and values, for the
+// tokens that -c says or for keptTokens, and the logits of a pass.
 func (m *modelFlags) besideWeights(f *gguf.File) int64 {
+	if m.reserved > 0 {
+		return m.reserved
+	}
 	d, err := engine.Describe(f)
 	if err != nil {
 		return 0

@@ -63,7 +63,7 @@ func TestBatchMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts := [2]string{}
-	for i, memory := range [][]string{nil, {"--memory", "9500000"}} {
+	for i, memory := range [][]string{nil, {"--memory", "9500000", "-np", "1"}} {
 		out := filepath.Join(dir, strconv.Itoa(i))
 		if code, _, stderr := runWith(t, cache, append([]string{"batch", "-m", file, "-i", in, "-o", out, "-c", "64"}, memory...)...); code != 0 {
 			t.Fatal(stderr)

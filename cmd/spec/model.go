@@ -27,6 +27,7 @@ type modelFlags struct {
 	contextHint int      // tokens of a session; 0: not known
 	kvHint      string   // its type of keys and values
 	logitRows   int      // most rows of logits of a pass; 0: one
+	reserved    int64    // bytes that are needed beside weights and activations; 0: those of one session
 	keepPanels  bool     // engine.Options.KeepPanels
 }
 

@@ -70,6 +70,8 @@ type serving struct {
 	seed     int64
 	speculation
 	template, templateFile string
+	promptDelay            float32
+	targetOnly             bool // no drafts: spec embed
 
 	listening func(net.Addr) // tests learn the address by it
 }
@@ -154,7 +156,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		queue = -1 // the option takes 0 for its default
 	}
 	o := serve.Options{
-		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
+		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
 		MaxBody: s.maxBody, BodyTimeout: seconds(s.timeout), WriteTimeout: seconds(s.timeout), RequestTime: seconds(s.requestTimeout),
 		Keys: keys, Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
 		Speculation: serve.Speculation{Drafter: s.drafter, Schedule: s.schedule, Verify: s.verify, Max: s.draftMax, Min: s.draftMin},

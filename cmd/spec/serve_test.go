@@ -29,7 +29,7 @@ func TestServeOptions(t *testing.T) {
 		"--models-dir d --models-memory 2G":     func(s *serving) { s.dir, s.memory = "d", 2<<30 },
 		"-c 512":                                func(s *serving) { s.context = 512 },
 		"-np 7 --queue 0":                       func(s *serving) { s.parallel, s.queue = 7, 0 },
-		"--kv-memory 64M":                       func(s *serving) { s.kvBytes = 64 << 20 },
+		"--kv-memory 64M --prompt-delay 0.5":    func(s *serving) { s.kvBytes, s.promptDelay = 64<<20, 0.5 },
 		"--host 0.0.0.0 --api-key a,b":          func(s *serving) { s.host, s.keys = "0.0.0.0", []string{"a", "b"} },
 		"--host ::1 --port 9":                   func(s *serving) { s.host, s.port = "::1", 9 },
 		"--ssl-cert-file c --ssl-key-file k":    func(s *serving) { s.cert, s.key = "c", "k" },
@@ -42,6 +42,7 @@ func TestServeOptions(t *testing.T) {
 		"--drafter suffix --draft-max 9":        func(s *serving) { s.drafter, s.draftMax = "suffix", 9 },
 		"--log-format json --log-prompts":       func(s *serving) { s.logFormat, s.logPrompts = "json", true },
 		"--metrics --jinja -ngl 99 --slots -cb": func(s *serving) {},
+		"--no-context-shift -kvu --swa-full":    func(s *serving) {},
 		"--pooling last --chat-template chatml": func(s *serving) { s.pooling, s.template = "last", "chatml" },
 	} {
 		got, want := options[*serving](t, append([]string{"serve"}, strings.Fields(line)...)...), newServing()
@@ -182,7 +183,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// Models of a folder are there when asked for, with their drafts.
+// Models of a folder are there when asked for, with their drafts; the memory holds one of the two, and the other is unloaded.
 func TestServeFolder(t *testing.T) {
 	dir := t.TempDir()
 	for name, from := range map[string]io.Reader{"big.gguf": testdata.Target(), "big.draft.gguf": testdata.Draft(), "small.gguf": testdata.Draft(), "notes.txt": strings.NewReader("x")} {
@@ -194,13 +195,22 @@ func TestServeFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	url, stop := started(t, "--models-dir", dir, "--models-memory", "10M", "--log-format", "off", "-t", "1")
+	url, stop := started(t, "--models-dir", dir, "--models-memory", "9M", "--log-format", "off", "-t", "1")
 	for _, c := range []struct{ body, want string }{
 		{`{"model":"small","prompt":"func","max_tokens":3}`, `"model":"small"`}, {`{"model":"big","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`, `"model":"big"`},
 		{`{"model":"small","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`, `needs a draft model`}, {`{"model":"none","prompt":"func"}`, `model_not_found`},
 	} {
 		if _, text := ask(t, url+"/v1/completions", c.body); !strings.Contains(text, c.want) {
 			t.Errorf("%s: %s", c.body, text)
+		}
+		answer, err := http.Get(url + "/api/ps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if n := strings.Count(string(text), `"name":`); n != 1 {
+			t.Errorf("after %s %d models are in memory: %s", c.body, n, text)
 		}
 	}
 	if log, err := stop(); err != nil {

@@ -30,6 +30,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	flags := modelFlags{model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft}, contextHint: s.context, logitRows: drafts.verifyRows(f.target)}
 	flags.kvHint, _ = s.cache.kvType() // checked
+	beside := s.memoryBeside(f, flags.logitRows)
+	flags.reserved = beside.all()
+	defer func() { err = s.memoryError(err) }()
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {
 		return nil, err
@@ -39,7 +42,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		return nil, err
 	}
 	m = &serve.Model{Target: target, Close: target.Close}
-	if f.draft != "" || f.target == "" {
+	if !s.targetOnly && (f.draft != "" || f.target == "") {
 		what, embedded := "draft", testdata.Draft()
 		if headDrafters[s.drafter] != nil {
 			what, embedded = "head", testdata.Head()
@@ -54,13 +57,17 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			m.Close()
 			return nil, fmt.Errorf("-md %s: a draft head that looks at its target's cache, which passes that several requests share do not give it; spec generate and chat draft with it", f.draft)
 		}
-	} else if target.HasMTP() {
+	} else if !s.targetOnly && target.HasMTP() {
 		head, err := flags.openMTP(ctx, p, rt, target)
 		if err != nil {
 			target.Close()
 			return nil, err
 		}
 		m.Draft, m.Close = head, func() { target.Close(); head.Close() }
+	}
+	if err := s.bound(f, m, beside.logits); err != nil {
+		m.Close()
+		return nil, err
 	}
 	if f.target == "" && s.schedule == "" && s.drafter == "" { // so small that auto would stop drafting: the pair shows drafts at work
 		m.Speculation = serve.Speculation{Drafter: "model", Schedule: "heuristic"}
@@ -179,7 +186,7 @@ func (s *serving) flags() []flag {
 			return nil
 		}),
 		intFlag("-t, --threads", &s.threads, -1, 1024, "threads (default 0: the physical cores this process may use)"),
-		valueFlag("--memory", "SIZE", "memory for one model with its draft and its keys and values, as in 8GiB; weights that do not fit are read from disk in every pass (default: 7/8 of the machine's)", func(v string) (err error) {
+		valueFlag("--memory", "SIZE", "memory for one model with its draft and the keys and values of -np requests at once, as in 8GiB; weights that do not fit are read from disk in every pass (default: 7/8 of the machine's)", func(v string) (err error) {
 			s.weightMemory, err = memorySize(v)
 			return err
 		}),
@@ -211,6 +218,7 @@ func (s *serving) flags() []flag {
 			s.kvBytes, err = byteSize(v)
 			return err
 		}),
+		floatFlag("--prompt-delay", &s.promptDelay, 0.1, 1000, "how much longer than usual a pass may take for parts of long prompts while others generate, in passes (default 2)"),
 		intFlag("-n, --predict, --n-predict", &s.predict, -1, math.MaxInt32, "most tokens of an answer (default -1: the context)"),
 		valueFlag("--max-body", "SIZE", "most bytes of a request (default 16M)", func(v string) (err error) {
 			s.maxBody, err = byteSize(v)
@@ -249,7 +257,8 @@ func (s *serving) flags() []flag {
 		}
 	}
 	nothing := func(string) error { return nil }
-	for _, n := range []string{"--metrics", "--slots", "--props", "--jinja", "--embedding, --embeddings", "-cb, --cont-batching", "-nocb, --no-cont-batching", "--no-slots"} {
+	for _, n := range []string{"--metrics", "--slots", "--props", "--jinja", "--embedding, --embeddings", "-cb, --cont-batching", "-nocb, --no-cont-batching", "--no-slots",
+		"--no-context-shift", "-kvu, --kv-unified", "--swa-full", "--cache-prompt", "--no-mmproj"} {
 		list = append(list, flag{names: names(n), help: "without effect", ignored: true, set: nothing})
 	}
 	list = append(list, flag{names: names("--threads-http"), arg: "N", help: "without effect", ignored: true, set: nothing})

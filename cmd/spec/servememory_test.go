@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/serve"
+)
+
+const (
+	servedTarget = "../../testdata/go-target.q8_0.gguf"
+	servedDraft  = "../../testdata/go-draft.q8_0.gguf"
+	servedHead   = "../../testdata/go-eagle.q8_0.gguf"
+)
+
+// loadServed loads the model of a command line as spec serve does.
+func loadServed(t *testing.T, args ...string) (*serve.Model, error) {
+	t.Helper()
+	j, _, _, err := serveCommand.parse(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, cache := j.(*serving), t.TempDir()
+	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, env: func(key string) string {
+		if key == "SPEC_CACHE" {
+			return cache
+		}
+		return ""
+	}}
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	m, err := s.load(t.Context(), p, rt, s.models[0])
+	if err == nil {
+		t.Cleanup(m.Close)
+	}
+	return m, err
+}
+
+// pageBytes are the keys and values of 256 tokens.
+func pageBytes(t *testing.T, m *engine.Model, kv string) (n int64) {
+	t.Helper()
+	for _, c := range m.Describe().Caches {
+		one, err := c.Bytes(kv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += 256 * one
+	}
+	return n
+}
+
+// Under --memory a server counts the keys and values of all requests that it computes at once, of target and draft, and holds to that number.
+func TestServeMemory(t *testing.T) {
+	const enough = "--memory=256M"
+	for _, c := range []struct {
+		args  []string
+		pages int64 // of each request
+		kv    string
+		np    int64
+	}{
+		{[]string{"-np", "3", "-c", "300"}, 2, "f16", 3}, {[]string{"-np", "1", "-c", "256"}, 1, "f16", 1}, {[]string{"-ctk", "q8_0", "-ctv", "q8_0", "-c", "257"}, 2, "q8_0", 4},
+		{nil, 4, "f16", 4}, // the model's context of 1,024 tokens
+	} {
+		m, err := loadServed(t, append([]string{"-m", servedTarget, "-md", servedDraft, enough}, c.args...)...)
+		if err != nil {
+			t.Errorf("%v: %v", c.args, err)
+			continue
+		}
+		if want, wantDraft := c.np*c.pages*pageBytes(t, m.Target, c.kv), c.np*c.pages*pageBytes(t, m.Draft, c.kv); m.KVBytes != want || m.DraftKVBytes != wantDraft {
+			t.Errorf("%v: %d and %d bytes, want %d and %d", c.args, m.KVBytes, m.DraftKVBytes, want, wantDraft)
+		}
+	}
+	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, "-c", "300"); err != nil || m.KVBytes != 0 || m.DraftKVBytes != 0 {
+		t.Errorf("without --memory: %+v, %v", m, err)
+	}
+	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, enough, "--kv-memory", "9M"); err != nil || m.KVBytes != 9<<20 || m.DraftKVBytes != 9<<20 {
+		t.Errorf("--kv-memory: %+v, %v", m, err)
+	}
+	if m, err := loadServed(t, "-m", servedTarget, "-md", servedHead, "--drafter", "eagle", "-np", "2", "-c", "256", enough); err != nil || m.DraftKVBytes != 2*pageBytes(t, m.Draft, "f16") || m.DraftKVBytes == 0 {
+		t.Errorf("a head: %+v, %v", m, err)
+	}
+	// What does not fit is refused, and says what is counted. More requests at once need more.
+	least := func(args ...string) float64 {
+		t.Helper()
+		_, err := loadServed(t, append([]string{"-m", servedTarget, "-md", servedDraft, "--memory", "1M", "-c", "256"}, args...)...)
+		if !errors.Is(err, errNotEnough) || !strings.Contains(err.Error(), "-np, -c and --kv-memory") {
+			t.Fatalf("%v: %v", args, err)
+		}
+		_, text, _ := strings.Cut(err.Error(), "the least is ")
+		n, err := strconv.ParseFloat(strings.Fields(text)[0], 64)
+		if err != nil || !strings.Contains(text, " MB") {
+			t.Fatal(text)
+		}
+		return n
+	}
+	if one, five := least("-np", "1"), least("-np", "5"); five < one+8 || five > one+60 {
+		t.Errorf("one request at once needs %v MB, five need %v MB", one, five)
+	}
+}
+
+// Requests that together need more than the budget are all answered, one after the other where need be.
+func TestServeWithinMemory(t *testing.T) {
+	url, stop := started(t, "-m", servedTarget, "-md", servedDraft, "--memory", "256M", "-np", "2", "-c", "256", "--log-format", "off", "-t", "1", "--temp", "0")
+	body := func(i int) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":100}`, fmt.Sprint("// ", i)+strings.Repeat(" x := y", 20+i))
+	}
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			if status, text := ask(t, url+"/v1/completions", body(i)); status != 200 {
+				t.Errorf("%d: %d %s", i, status, text)
+			}
+		})
+	}
+	wait.Wait()
+	answer, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	_, ratio, ok := strings.Cut(string(text), `llamacpp:kv_cache_usage_ratio{model="go-target.q8_0"} `)
+	ratio, _, _ = strings.Cut(ratio, "\n")
+	if x, err := strconv.ParseFloat(ratio, 64); !ok || err != nil || x <= 0 || x > 1 {
+		t.Errorf("of the budget %q is used", ratio)
+	}
+	if log, err := stop(); err != nil {
+		t.Errorf("%v\n%s", err, log)
+	}
+}
