@@ -1,0 +1,415 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A caller who leaves during the only pass of its submission, which another session runs, has its context's error and no result; the session
+// has not moved, and no tree waits.
+func TestSchedulerLeaveInPass(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		s, leads := sharedSession(t, c), sharedSession(t, c)
+		feed(t, s, 5, Last)
+		for _, parents := range [][]int32{nil, {-1, -1}} {
+			s.Announce(false)
+			s.Announce(true)
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				feed(t, leads, 1, Last)
+				leads.Announce(false)
+			})
+			synctest.Wait() // it waits for s, and is the first in the pass
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+			l, err := s.Eval(ctx, []int32{1, 2}, parents, All)
+			cancel()
+			wait.Wait()
+			if !errors.Is(err, context.DeadlineExceeded) || len(l.Data) > 0 {
+				t.Errorf("parents %v: %v, %d logits", parents, err, len(l.Data))
+			}
+			if s.Len() != 5 {
+				t.Errorf("parents %v: %d tokens", parents, s.Len())
+			}
+			if parents != nil {
+				if err := s.Commit([]int32{0}); !errors.Is(err, ErrUsage) {
+					t.Errorf("a tree of a submission that failed: %v", err)
+				}
+			}
+		}
+		if n := len(*passes); n != 3 {
+			t.Errorf("%d passes", n)
+		}
+		begin := time.Now()
+		for range 5 { // nobody waits for one whose Eval has failed
+			feed(t, leads, 1, Last)
+		}
+		if took := time.Since(begin); took != 5*20*time.Millisecond {
+			t.Errorf("5 passes of 20 ms took %v", took)
+		}
+	})
+}
+
+// Truncate drops a tree that waits.
+func TestSchedulerTruncateDropsTree(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	c := NewScheduler(m, SchedulerOptions{})
+	defer c.Close()
+	s := sharedSession(t, c)
+	feed(t, s, 5, Last)
+	if _, err := s.Eval(context.Background(), []int32{1, 2}, []int32{-1, -1}, All); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Truncate(5); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit([]int32{0}); !errors.Is(err, ErrUsage) || s.Len() != 5 {
+		t.Errorf("%v, %d tokens", err, s.Len())
+	}
+}
+
+// A session that is closed is waited for by nobody, and its place is taken at once by the first who waits, also where no pass runs.
+func TestSchedulerClosedSession(t *testing.T) {
+	inTime(t, SchedulerOptions{Sessions: 2}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		a, b := sharedSession(t, c), sharedSession(t, c)
+		feed(t, a, 1, Last)
+		feed(t, b, 1, Last)
+		admitted := make(chan int, 2)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var wait sync.WaitGroup
+		for i := range 2 {
+			wait.Go(func() {
+				if s, err := c.NewSession(ctx, SessionOptions{}); err == nil {
+					admitted <- i
+					<-ctx.Done()
+					s.Close()
+				}
+			})
+			synctest.Wait()
+		}
+		if n := c.Stats(); n.Waiting != 2 || n.Sessions != 2 {
+			t.Errorf("%+v", n)
+		}
+		a.Close()
+		synctest.Wait()
+		if n := c.Stats(); len(admitted) != 1 || n.Waiting != 1 || n.Sessions != 2 {
+			t.Fatalf("%d admitted, %+v", len(admitted), n)
+		}
+		if first := <-admitted; first != 0 {
+			t.Error("the one who came last went first")
+		}
+		begin := time.Now()
+		for range 10 {
+			feed(t, b, 1, Last)
+		}
+		if took := time.Since(begin); took != 10*20*time.Millisecond {
+			t.Errorf("10 passes of 20 ms took %v", took)
+		}
+		cancel()
+		wait.Wait()
+	})
+}
+
+// inPages is inTime with a budget of so many pages of 256 tokens, and nothing shared.
+func inPages(t *testing.T, pages int64, test func(t *testing.T, c *Scheduler, held func(s *SharedSession) bool)) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	page := newSession(t, m, SessionOptions{}).need(1, 1)
+	inTime(t, SchedulerOptions{KVBytes: pages * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]Batch) {
+		test(t, c, func(s *SharedSession) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return s.session != nil
+		})
+	})
+}
+
+// Of several that could give up their memory it is the youngest: among those that nobody waits for, and among those that have submitted.
+func TestSchedulerVictims(t *testing.T) {
+	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*SharedSession) bool) {
+		var s [3]*SharedSession
+		for i := range s {
+			s[i] = sharedSession(t, c)
+			feed(t, s[i], 200, Last)
+			s[i].Announce(false)
+		}
+		feed(t, s[0], 100, Last) // a second page
+		if !held(s[0]) || !held(s[1]) || held(s[2]) {
+			t.Errorf("idle ones: the sessions have their memory: %v %v %v, want that of the youngest gone", held(s[0]), held(s[1]), held(s[2]))
+		}
+	})
+	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*SharedSession) bool) {
+		var s [3]*SharedSession
+		for i := range s {
+			s[i] = sharedSession(t, c)
+			feed(t, s[i], 200, Last)
+			s[i].Announce(false)
+		}
+		for i := range s {
+			s[i].Announce(true)
+		}
+		var seen [3]bool
+		look, prepare := true, c.prepare
+		c.prepare = func(b Batch) time.Duration {
+			if look {
+				for i := range s {
+					seen[i] = held(s[i])
+				}
+				look = false
+			}
+			return prepare(b)
+		}
+		var wait sync.WaitGroup
+		for i := range s {
+			wait.Go(func() {
+				feed(t, s[i], 100, Last)
+				s[i].Close()
+			})
+		}
+		wait.Wait()
+		if seen != [3]bool{true, true, false} {
+			t.Errorf("busy ones: in the pass the sessions have their memory: %v, want that of the youngest gone", seen)
+		}
+	})
+}
+
+// A younger sequence waits for memory as long as an older one needs its own.
+func TestSchedulerOlderKeepsMemory(t *testing.T) {
+	inPages(t, 2, func(t *testing.T, c *Scheduler, held func(*SharedSession) bool) {
+		old, young := sharedSession(t, c), sharedSession(t, c)
+		feed(t, old, 200, Last)
+		feed(t, young, 200, Last)
+		feed(t, old, 1, Last)
+		var wait sync.WaitGroup
+		var done atomic.Bool
+		wait.Go(func() {
+			feed(t, young, 100, Last) // a second page
+			done.Store(true)
+		})
+		for range 40 {
+			feed(t, old, 1, Last)
+		}
+		if n := c.Stats().Preemptions; n > 0 || done.Load() || !held(old) {
+			t.Errorf("%d sequences gave up their memory; the younger one has its result: %v", n, done.Load())
+		}
+		old.Close()
+		wait.Wait()
+	})
+}
+
+// Several long prompts at once have together what one would have of each pass, and all of them their share.
+func TestSchedulerSharesChunks(t *testing.T) {
+	const fixed, row, delay = 20 * time.Millisecond, 500 * time.Microsecond, 2
+	inTime(t, SchedulerOptions{}, fixed, row, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		feed(t, sharedSession(t, c), 600, Last) // the times are known
+		generator := sharedSession(t, c)
+		stop := make(chan bool)
+		var wait, prompts sync.WaitGroup
+		wait.Go(func() {
+			defer generator.Close()
+			for {
+				feed(t, generator, 1, Last)
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+		time.Sleep(400 * time.Millisecond)
+		from := len(*passes)
+		for range 3 {
+			s := sharedSession(t, c)
+			prompts.Go(func() { feed(t, s, 600, Last) })
+		}
+		prompts.Wait()
+		to := len(*passes)
+		close(stop)
+		wait.Wait()
+		together, most := 0, 0
+		for _, b := range (*passes)[from:to] {
+			chunks, rows := 0, 0
+			for i := range b {
+				rows += len(b[i].Tokens)
+				if len(b[i].Tokens) > 1 {
+					chunks++
+				}
+			}
+			if chunks == 3 {
+				together++
+			}
+			if chunks > 0 {
+				most = max(most, rows)
+			}
+		}
+		if together < 5 {
+			t.Errorf("of %d passes %d have a part of all prompts", to-from, together)
+		}
+		if took, bound := time.Duration(most)*row, time.Duration(1.15*delay*float64(fixed+row)); took > bound {
+			t.Errorf("%d tokens of a pass take %v, more than %v", most, took, bound)
+		}
+	})
+}
+
+// Sequences with other options, such as other storage of keys and values, share nothing, whether they are open or kept.
+func TestSchedulerOptionsShareNothing(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	c := NewScheduler(m, SchedulerOptions{Prefixes: 4})
+	defer c.Close()
+	ids := randomTokens(120, 70, 3)
+	f16, f32 := SessionOptions{KV: "f16"}, SessionOptions{KV: "f32"}
+	alone := func(o SessionOptions) []float32 {
+		out, err := once(newSession(t, m, o), ids, nil, Last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	want16, want32 := alone(f16), alone(f32)
+	if slices.Equal(want16, want32) {
+		t.Fatal("the storage changes nothing, so that the test shows nothing")
+	}
+	open := func(what string, o SessionOptions, want []float32, reused bool) *SharedSession {
+		t.Helper()
+		s, err := c.NewSession(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := once(s, ids, nil, Last)
+		if err != nil || !slices.Equal(got, want) || (s.Reused() > 0) != reused {
+			t.Errorf("%s: %v, the logits alone: %v, %d tokens reused", what, err, slices.Equal(got, want), s.Reused())
+		}
+		s.Announce(false)
+		return s
+	}
+	a := open("the first", f16, want16, false)
+	b := open("beside an open one with other options", f32, want32, false)
+	b.Close()
+	for c.evict() {
+	}
+	a.Close()
+	b = open("behind a kept one with other options", f32, want32, false)
+	b.Close()
+	if n := c.Stats().Prefixes; n != 2 {
+		t.Errorf("%d sequences are kept, want one for each of the options", n)
+	}
+	open("behind a kept one", f16, want16, true).Close()
+	open("behind a kept one", f32, want32, true).Close()
+}
+
+// Kept sequences go in the order of their last use, and one that was used can be used again.
+func TestSchedulerKeepsLastUsed(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	c := NewScheduler(m, SchedulerOptions{Prefixes: 2})
+	defer c.Close()
+	use := func(seed uint64, keep bool) int {
+		t.Helper()
+		s := sharedSession(t, c)
+		if _, err := once(s, append(randomTokens(60, 70, seed), 1, 2, 3), nil, Last); err != nil {
+			t.Fatal(err)
+		}
+		n := s.Reused()
+		if !keep {
+			if err := s.Truncate(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Close()
+		if k := c.Stats().Prefixes; k > 2 {
+			t.Errorf("%d sequences are kept", k)
+		}
+		return n
+	}
+	use(1, true)
+	use(2, true)
+	for range 2 { // by sequences that are not kept themselves
+		if n := use(1, false); n < 50 {
+			t.Errorf("%d tokens of a kept sequence were not computed", n)
+		}
+	}
+	use(3, true) // in place of 2
+	for seed, kept := range map[uint64]bool{1: true, 2: false, 3: true} {
+		if n := use(seed, false); (n > 0) != kept {
+			t.Errorf("sequence %d: %d tokens were not computed", seed, n)
+		}
+	}
+}
+
+// A session that missed a bound once, and is in time again, shares every pass again.
+func TestSchedulerLateOnce(t *testing.T) {
+	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		a, b := sharedSession(t, c), sharedSession(t, c)
+		var wait sync.WaitGroup
+		stop := make(chan bool)
+		wait.Go(func() {
+			for {
+				feed(t, a, 1, Last)
+				select {
+				case <-stop:
+					a.Close()
+					return
+				default:
+				}
+			}
+		})
+		feed(t, b, 1, Last)
+		time.Sleep(333 * time.Millisecond)
+		if n := c.Stats().Late; n != 1 {
+			t.Errorf("%d bounds were missed", n)
+		}
+		feed(t, b, 1, Last)
+		feed(t, b, 1, Last)
+		from := len(*passes)
+		const rounds = 60
+		for range rounds {
+			feed(t, b, 1, Last)
+		}
+		if n := len(*passes) - from; n > rounds+4 {
+			t.Errorf("%d passes for %d rounds", n, rounds)
+		}
+		close(stop)
+		b.Close()
+		wait.Wait()
+	})
+}
+
+// Two sessions that want hidden states of one pass have their own.
+func TestSchedulerHiddenOfEach(t *testing.T) {
+	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	var want [3][]float32
+	segment := func(i int) Segment {
+		return Segment{Tokens: randomTokens(5+i, 70, uint64(i)), Logits: Last, Hidden: All, Layers: []int{FinalNorm}}
+	}
+	for i := range want {
+		r, err := newSession(t, m, SessionOptions{}).EvalSegment(context.Background(), segment(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[i] = slices.Clone(r.Hidden.Data)
+	}
+	inTime(t, SchedulerOptions{Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		var wait sync.WaitGroup
+		var s [3]*SharedSession
+		for i := range s {
+			s[i] = sharedSession(t, c)
+			s[i].Announce(true)
+		}
+		for i := range s {
+			wait.Go(func() {
+				r, err := s[i].EvalSegment(context.Background(), segment(i))
+				if err != nil || !slices.Equal(r.Hidden.Data, want[i]) {
+					t.Errorf("session %d: %v, %d numbers, not those that it has alone", i, err, len(r.Hidden.Data))
+				}
+			})
+		}
+		wait.Wait()
+		if n := len(*passes); n != 1 {
+			t.Errorf("%d passes", n)
+		}
+	})
+}
