@@ -34,7 +34,7 @@ test("a conversation in the browser", { skip: !fs.existsSync(chromium) && `${chr
     return page;
   };
   try {
-    for (const [name, width, height, scheme] of [["light", 1280, 860, "light"], ["dark", 1280, 860, "dark"], ["phone", 400, 860, "light"]]) {
+    for (const [name, width, height, scheme] of [["light", 1280, 960, "light"], ["dark", 1280, 960, "dark"], ["phone", 400, 860, "light"]]) {
       const context = await browser.createBrowserContext();
       const page = await open(context);
       page.on("console", (m) => { if (["error", "warning", "warn"].includes(m.type())) problems.push(`${name}: ${m.text()}`); });
@@ -80,7 +80,7 @@ test("a conversation in the browser", { skip: !fs.existsSync(chromium) && `${chr
         if (width < 680) await page.click("#menu");
         await ask(page, shown);
         await ended(page, () => page.click("#measure"));
-        await page.evaluate(() => { document.activeElement.blur(); });
+        await page.evaluate(() => { document.activeElement.blur(); document.querySelector(".columns").scrollTop = 0; });
         await page.screenshot({ path: `${shots}/page-${name}.png` });
       }
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + " does not scroll sideways");

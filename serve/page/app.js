@@ -336,7 +336,7 @@ async function answer() {
   return true;
 }
 
-// measure runs the last request without and with drafts, in turn, and shows the ratio of the mean rates.
+// measure runs the last request without and with drafts, in turn, and shows the median of the pairs' ratios.
 async function measure() {
   if (state.running || !state.last) return;
   const controller = new AbortController();
@@ -363,12 +363,12 @@ async function measure() {
         await run(kind, spec);
       }
     }
-    const ratios = rates.fast.map((x, i) => x / rates.plain[i]).sort((x, y) => x - y);
-    const median = (r) => [...r].sort((x, y) => x - y)[Math.floor(r.length / 2)];
-    const ok = ratios.length === measuredPairs && ratios.every((x) => Number.isFinite(x));
-    $("speedup").textContent = ok ? `${median(ratios).toFixed(2)}×` : "–";
+    const pairs = rates.fast.map((fast, i) => ({ fast, plain: rates.plain[i], ratio: fast / rates.plain[i] })).sort((x, y) => x.ratio - y.ratio);
+    const ok = pairs.length === measuredPairs && pairs.every((p) => Number.isFinite(p.ratio));
+    const median = pairs[Math.floor(pairs.length / 2)]; // its own two rates are told, so that they have the ratio that is shown
+    $("speedup").textContent = ok ? `${median.ratio.toFixed(2)}×` : "–";
     $("measure-note").textContent = !ok ? "The answer was too short to measure." :
-      `${median(rates.fast).toFixed(1)} against ${median(rates.plain).toFixed(1)} tokens per second. Median of ${measuredPairs} pairs of runs of ${tokens} tokens; the pairs are between ${ratios[0].toFixed(2)}× and ${ratios.at(-1).toFixed(2)}×.` +
+      `${median.fast.toFixed(1)} against ${median.plain.toFixed(1)} tokens per second: the median of ${measuredPairs} pairs of runs of ${tokens} tokens, which are between ${pairs[0].ratio.toFixed(2)}× and ${pairs.at(-1).ratio.toFixed(2)}×.` +
       (tokens < fewTokens ? " So few tokens give no reliable figure." : "");
   } catch (e) {
     $("speedup").textContent = "–";
