@@ -116,7 +116,7 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if s.closed {
 		return fmt.Errorf("session: %w", ErrClosed)
 	}
-	if s.lender != nil {
+	if m.head != nil && m.head.SharesCache {
 		if err := s.admitLent(g); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -248,6 +247,9 @@ func (m *Model) checkLender(t *Session) error {
 // admitLent checks segment g of a session whose passes look at the cache of a target's session.
 func (s *Session) admitLent(g *Segment) error {
 	t := s.lender
+	if t == nil {
+		return fmt.Errorf("%w: no session of the target", ErrUsage)
+	}
 	switch n := len(t.tokens); {
 	case t.closed:
 		return fmt.Errorf("the target's session: %w", ErrClosed)
@@ -261,10 +263,4 @@ func (s *Session) admitLent(g *Segment) error {
 		return fmt.Errorf("%w: the target's session has %d tokens, room for a token after %d", ErrContextFull, n, s.context-1)
 	}
 	return nil
-}
-
-// SharesCache reports whether a file is a draft head that looks at its target's cache.
-func SharesCache(f *gguf.File) bool {
-	arch, _ := f.String("general.architecture")
-	return arch == assistantArch
 }

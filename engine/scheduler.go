@@ -41,6 +41,7 @@ type Scheduler struct {
 	serial   uint64           // of sessions
 	closed   bool
 
+	lent    int  // sessions whose memory is lent
 	running bool // a pass runs, or the session that leads it has been told to
 	ended   sync.Cond
 	blocked bool // nothing pending fits in memory until something changes
@@ -188,7 +189,7 @@ func (c *Scheduler) newShared(o SessionOptions) (*SharedSession, error) {
 		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)", c.m.name, ErrUnsupported, c.m.config.Architecture)
 	}
 	if h := c.m.head; h != nil && h.SharesCache {
-		return nil, fmt.Errorf("%s: %w: shared passes of a draft head that looks at its target's cache (%s)", c.m.name, ErrUnsupported, c.m.config.Architecture)
+		return nil, fmt.Errorf("%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)", c.m.name, ErrUnsupported, c.m.config.Architecture)
 	}
 	own := o
 	session, err := c.m.NewSession(o)
@@ -235,7 +236,7 @@ func (c *Scheduler) Close() {
 		close(a.ready)
 	}
 	c.waiting = nil
-	for c.running {
+	for c.running || c.lent > 0 {
 		c.ended.Wait()
 	}
 	for len(c.pending) > 0 {

@@ -202,7 +202,7 @@ func (c *Scheduler) victim(s *SharedSession) *SharedSession {
 		return nil
 	}
 	for _, o := range c.sessions {
-		if o == s || o.taken || o.session == nil || o.session.Bytes() == 0 {
+		if o == s || o.taken || o.lent || o.session == nil || o.session.Bytes() == 0 {
 			continue
 		}
 		if o.state != submitted && !o.expected && (still == nil || o.serial > still.serial) {

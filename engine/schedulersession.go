@@ -30,6 +30,7 @@ type SharedSession struct {
 	gathered  []float32
 	state     sharedState
 	taken     bool // in the pass that runs
+	lent      bool // a draft head looks at its keys and values: the memory stays
 	long      bool // the submission is cut into chunks
 	chunked   bool // what the pass that runs has of it is part of a prompt
 	lead      bool // this session's goroutine is to run the next pass

@@ -128,7 +128,7 @@ func (g *generation) open(ctx context.Context) (err error) {
 	}
 	g.target = target
 	g.closers = append(g.closers, target.Close)
-	drafter, done, err := m.newDrafter(ctx, g.spec)
+	drafter, done, err := m.newDrafter(ctx, g.spec, target)
 	if err != nil {
 		return err
 	}

@@ -294,9 +294,6 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		}
 	}
 	o := engine.SessionOptions{Context: m.context, KV: s.o.KV, StateBytes: s.o.StateBytes}
-	if h := got.Draft.Head(); h != nil && h.SharesCache {
-		return nil, errors.New("a draft head that looks at its target's cache, which passes that several requests share do not give it")
-	}
 	if got.KVBytes < 0 || got.DraftKVBytes < 0 {
 		return nil, errors.New("a negative bound of memory")
 	}
@@ -313,7 +310,9 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		if m.foreign != nil {
 			o.Context = got.Draft.Config().Context // its tokens are others
 		}
-		m.draft = s.newShared(got.Draft, o, cmp.Or(got.DraftKVBytes, s.o.KVBytes))
+		if h := got.Draft.Head(); h == nil || !h.SharesCache { // sequences of the others are made for the target's
+			m.draft = s.newShared(got.Draft, o, cmp.Or(got.DraftKVBytes, s.o.KVBytes))
+		}
 	}
 	source := got.Template
 	if source == "" {

@@ -90,7 +90,7 @@ type Entry struct {
 // Model is a loaded model with its draft.
 type Model struct {
 	Target *engine.Model
-	Draft  *engine.Model // a draft model, or a draft head for Target: EAGLE-3, or its own MTP block; nil: none
+	Draft  *engine.Model // a draft model, or a draft head for Target: EAGLE-3, its own MTP block, or Gemma 4's; nil: none
 
 	Template string   // the chat template; "" is that of the target's file
 	Stops    []string // texts that end an answer under Template, which are no tokens

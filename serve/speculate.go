@@ -67,7 +67,7 @@ func (m *loaded) speculation(s Speculation, temperature float32) (Speculation, *
 			return s, badField(at+"drafter", "%s needs a draft model of the same vocabulary; reencode and intersect do not", s.Drafter)
 		}
 	case "eagle", "eagle-tree", "mtp":
-		if head := m.Draft.Head(); head == nil || head.FirstToken != (s.Drafter == "mtp") {
+		if head := m.Draft.Head(); head == nil || (head.FirstToken || head.SharesCache) != (s.Drafter == "mtp") {
 			return s, badField(at+"drafter", "%s needs a draft head of that kind, and %s has none", s.Drafter, m.name)
 		}
 	case "reencode", "intersect":
@@ -123,8 +123,23 @@ func newVerifier(s Speculation, temperature float32) speculative.Verifier {
 	return speculative.Match()
 }
 
+// openDraft makes a sequence of the draft model, or of the draft head, for a text.
+func (m *loaded) openDraft(ctx context.Context, target sequence) (seq interface {
+	speculative.Sequence
+	Close()
+}, err error) {
+	if h := m.Draft.Head(); h == nil || !h.SharesCache {
+		return m.draft.open(ctx)
+	}
+	t, ok := target.(sharedSequence)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: a draft head that looks at the cache of a sequence that has none to show", m.name, engine.ErrUnsupported)
+	}
+	return m.Draft.NewLentSession(t.SharedSession, engine.SessionOptions{Context: min(m.context, m.Draft.Config().Context)})
+}
+
 // newDrafter makes the drafter of a text and what must be closed after it.
-func (m *loaded) newDrafter(ctx context.Context, s Speculation) (d speculative.Drafter, done func(), err error) {
+func (m *loaded) newDrafter(ctx context.Context, s Speculation, target sequence) (d speculative.Drafter, done func(), err error) {
 	nothing := func() {}
 	switch s.Drafter {
 	case "none":
@@ -137,7 +152,7 @@ func (m *loaded) newDrafter(ctx context.Context, s Speculation) (d speculative.D
 		d, err := speculative.EarlyExit(m.Target, engine.SessionOptions{Context: m.context, KV: m.server.o.KV})
 		return d, nothing, err
 	}
-	seq, err := m.draft.open(ctx)
+	seq, err := m.openDraft(ctx, target)
 	if err != nil {
 		return nil, nil, err
 	}

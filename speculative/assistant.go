@@ -2,6 +2,7 @@ package speculative
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -86,8 +87,14 @@ func (a *assistant) hidden(_ context.Context, position int, tokens []int32, s en
 // start checks that the head looks at the decoder's target, which has been fed the prompt but for its last token.
 func (a *assistant) start(prompt []int32) error {
 	a.ahead = true
-	target := a.seq.Sequence.(interface{ Target() *engine.Session }).Target()
-	if !slices.Equal(target.Tokens(), prompt[:len(prompt)-1]) {
+	var has []int32
+	switch s := a.seq.Sequence.(type) {
+	case interface{ Target() *engine.Session }:
+		has = s.Target().Tokens()
+	case interface{ Target() *engine.SharedSession }:
+		has = s.Target().Tokens()
+	}
+	if !slices.Equal(has, prompt[:len(prompt)-1]) {
 		return fmt.Errorf("draft head: %w: it looks at the cache of another session than the target's", ErrOptions)
 	}
 	return nil
@@ -113,7 +120,7 @@ func (a *assistant) logits(ctx context.Context, path []int32, written int, d *Dr
 	}
 	if len(a.nodes) == 0 || len(path) == written {
 		a.begin()
-		if row, err = a.step(ctx, -1, path[written-1], a.state, d); err != nil {
+		if row, err = a.step(ctx, -1, path[written-1], a.state, d); row == nil || err != nil {
 			return nil, err
 		}
 	}
@@ -127,23 +134,21 @@ func (a *assistant) logits(ctx context.Context, path []int32, written int, d *Dr
 		node, branch = next, branch[1:]
 	}
 	for _, id := range branch {
-		at := a.child(node, id)
-		if row, err = a.step(ctx, node, id, a.next[node*a.width:(node+1)*a.width], d); err != nil {
+		if row, err = a.step(ctx, node, id, a.next[node*a.width:(node+1)*a.width], d); row == nil || err != nil {
 			return nil, err
 		}
-		if node = len(a.nodes) - 1; at >= 0 { // computed before: the same numbers
-			a.nodes, a.next = a.nodes[:node], a.next[:node*a.width]
-			node = at
-		}
+		node = len(a.nodes) - 1 // there may be one with the same numbers before it
 	}
 	return row, nil
 }
 
-// step computes a token after a node with the state that goes in with it, and adds it to the nodes.
+// step computes a token after a node with the state that goes in with it, and adds it to the nodes; it returns nil where it cannot.
 func (a *assistant) step(ctx context.Context, parent int, token int32, state []float32, d *Draft) ([]float32, error) {
 	a.token[0] = token
 	r, err := a.seq.segment(ctx, engine.Segment{Tokens: a.token[:], States: state, FromTarget: parent < 0, Logits: engine.Last, Hidden: engine.Last, Layers: a.output})
-	if err != nil {
+	if errors.Is(err, engine.ErrKVBudget) { // the target has given up its memory until its next pass
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	a.nodes, a.next = append(a.nodes, headNode{int32(parent), token}), append(a.next, r.Hidden.Row(0)...)

@@ -29,7 +29,7 @@ func Eagle(head Sequence, o EagleOptions) Drafter {
 
 // MTP drafts with a model's own multi-token-prediction block: a session of its file opened with [engine.Options].MTP. Several tokens are
 // drafted by that one block, each on what it computed before. Gemma 4's heads, in files of their own, are taken as well: sessions made for the
-// target's ([engine.SessionOptions].Target).
+// target's ([engine.SessionOptions].Target, [engine.Model.NewLentSession]).
 func MTP(head Sequence, o EagleOptions) Drafter { return Eagle(head, o) }
 
 // EagleOptions configure [Eagle] and [MTP].

@@ -100,7 +100,9 @@ func (s *serving) bound(f servedFile, m *serve.Model, logits int64) error {
 	m.KVBytes = s.kvBytesOf(m.Target.Describe())
 	all := m.Target.Bytes() + m.KVBytes + logits
 	if m.Draft != nil {
-		m.DraftKVBytes = s.kvBytesOf(m.Draft.Describe())
+		if h := m.Draft.Head(); h == nil || !h.SharesCache {
+			m.DraftKVBytes = s.kvBytesOf(m.Draft.Describe())
+		}
 		all += m.Draft.Bytes() + m.DraftKVBytes
 	}
 	if all > s.weightMemory {

@@ -53,10 +53,6 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			return nil, err
 		}
 		m.Draft, m.Close = draft, func() { target.Close(); draft.Close() }
-		if h := draft.Head(); h != nil && h.SharesCache {
-			m.Close()
-			return nil, fmt.Errorf("-md %s: a draft head that looks at its target's cache, which passes that several requests share do not give it; spec generate and chat draft with it", f.draft)
-		}
 	} else if !s.targetOnly && target.HasMTP() {
 		head, err := flags.openMTP(ctx, p, rt, target)
 		if err != nil {

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// lentChain is chainOf for a session of shared passes.
+func lentChain(tb testing.TB, s *LentSession, token int32, h []float32, steps int) (logits [][]float32) {
+	tb.Helper()
+	for range steps {
+		r, err := s.EvalSegment(context.Background(), Segment{Tokens: []int32{token}, States: h, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		logits, h = append(logits, slices.Clone(r.Logits.Row(0))), slices.Clone(r.Hidden.Row(0))
+		token = greatest(logits[len(logits)-1])
+	}
+	return logits
+}
+
+// TestLentSessions: a draft head computes over a cache that is lent what it computes over a private session's, while others' passes
+// run, prompts that begin alike are shared, and memory is short.
+func TestLentSessions(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	target, head := openPair(t, rt, assistantTarget(t, "gemma4"), assistantFile{}, "")
+	one := newSession(t, target, SessionOptions{})
+	forward(t, target, Batch{{Session: one, Tokens: []int32{1}}})
+	page := one.Bytes()
+	const users, steps = 6, 5
+	for _, budget := range []int64{0, 4 * page} {
+		c := NewScheduler(target, SchedulerOptions{KVBytes: budget, Prefixes: 2})
+		var wait sync.WaitGroup
+		for u := range users {
+			wait.Go(func() {
+				ctx := context.Background()
+				s, err := c.NewSession(ctx, SessionOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer s.Close()
+				d, err := head.NewLentSession(s, SessionOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer d.Close()
+				ids := append(randomTokens(40, recipeVocab, 1), randomTokens(60, recipeVocab, uint64(u))...)
+				lost := 0
+				for n := 40; n < len(ids)-1; n += 5 {
+					r, err := s.EvalSegment(ctx, Segment{Tokens: ids[s.Len():n], Hidden: Last, Layers: []int{FinalNorm}})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					h, token := slices.Clone(r.Hidden.Row(0)), ids[n]
+					for range steps {
+						r, err := d.EvalSegment(ctx, Segment{Tokens: []int32{token}, States: h, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
+						if errors.Is(err, ErrKVBudget) && budget > 0 {
+							lost++
+							break
+						} else if err != nil {
+							t.Error(err)
+							return
+						}
+						got, state := slices.Clone(r.Logits.Row(0)), slices.Clone(r.Hidden.Row(0))
+						alone, err := target.NewSession(SessionOptions{})
+						if err == nil {
+							_, err = alone.Eval(ctx, ids[:n], nil, None)
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						own, err := head.NewSession(SessionOptions{Target: alone})
+						if err == nil {
+							r, err = own.EvalSegment(ctx, Segment{Tokens: []int32{token}, States: h, Logits: Last})
+						}
+						if err != nil || !slices.Equal(r.Logits.Data, got) {
+							t.Errorf("user %d, after %d tokens: other logits than alone (%v)", u, n, err)
+						}
+						alone.Close()
+						h, token = state, greatest(got)
+					}
+				}
+				if lost > 10 {
+					t.Errorf("user %d: %d of 12 drafts had no memory", u, lost)
+				}
+			})
+		}
+		wait.Wait()
+		c.Close()
+		if n := c.Stats().KVBytes; n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
+	}
+}
+
+// TestLoans: memory that is lent stays, until it is given back; a sequence without memory lends none.
+func TestLoans(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	target, head := openPair(t, rt, assistantTarget(t, "gemma4"), assistantFile{}, "")
+	ctx := context.Background()
+	c := NewScheduler(target, SchedulerOptions{})
+	defer c.Close()
+	var s [2]*SharedSession
+	for i := range s {
+		var err error
+		if s[i], err = c.NewSession(ctx, SessionOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := head.NewLentSession(s[1], SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Segment{Tokens: []int32{1}, States: make([]float32, recipeWidth), Logits: Last}
+	refused := func(what string, want error) {
+		t.Helper()
+		if _, err := d.EvalSegment(ctx, g); !errors.Is(err, want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("no memory yet", ErrKVBudget)
+	r, err := s[1].EvalSegment(ctx, Segment{Tokens: randomTokens(20, recipeVocab, 3), Hidden: Last, Layers: []int{FinalNorm}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := slices.Clone(r.Hidden.Row(0))
+	before := lentChain(t, d, 3, h, 3)
+	if d.Len() != 0 || d.Spent() <= 0 || d.Model() != head || d.Vocab() != recipeVocab || d.Target() != s[1] {
+		t.Errorf("%d tokens, %v", d.Len(), d.Spent())
+	}
+	victim := func() *SharedSession {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.victim(s[0])
+	}
+	if victim() != s[1] {
+		t.Error("the younger session gives up nothing")
+	}
+	lent, err := s[1].lend()
+	if err != nil || victim() != nil {
+		t.Errorf("the memory of a loan is taken: %v", err)
+	}
+	s[1].giveBack()
+	if v := victim(); v != s[1] || lent.closed {
+		t.Error("the loan has not ended")
+	}
+	c.mu.Lock()
+	s[1].drop()
+	c.mu.Unlock()
+	refused("no memory any more", ErrKVBudget)
+	if _, err := s[1].Eval(ctx, []int32{3}, nil, None); err != nil {
+		t.Fatal(err)
+	}
+	if err := s[1].Truncate(20); err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, "computed again", slices.Concat(lentChain(t, d, 3, h, 3)...), slices.Concat(before...))
+
+	// Close waits for the end of a loan.
+	if lent, err = s[1].lend(); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		c.Close()
+		close(closed)
+	}()
+	for begun := false; !begun; runtime.Gosched() {
+		c.mu.Lock()
+		begun = c.closed
+		c.mu.Unlock()
+	}
+	if lent.closed {
+		t.Error("closed during a loan")
+	}
+	s[1].giveBack()
+	<-closed
+	if !lent.closed {
+		t.Error("not closed after the loan")
+	}
+	refused("a closed scheduler", ErrClosed)
+
+	// Sessions that cannot be.
+	for what, f := range map[string]func() (*LentSession, error){
+		"no session":     func() (*LentSession, error) { return head.NewLentSession(nil, SessionOptions{}) },
+		"no head":        func() (*LentSession, error) { return target.NewLentSession(s[0], SessionOptions{}) },
+		"a long context": func() (*LentSession, error) { return head.NewLentSession(s[0], SessionOptions{Context: 2001}) },
+	} {
+		if _, err := f(); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	llama := smallLlama().open(t, rt, Options{})
+	others := NewScheduler(llama, SchedulerOptions{})
+	defer others.Close()
+	other, err := others.NewSession(ctx, SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := head.NewLentSession(other, SessionOptions{}); !errors.Is(err, ErrUsage) {
+		t.Errorf("another model's session: %v", err)
+	}
+}
