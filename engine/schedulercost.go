@@ -7,8 +7,13 @@ import (
 
 // Parameters of the cost model. None describes a particular CPU.
 const (
-	speedWeight  = 0.1  // of a pass in the estimate of the machine's present speed
-	bucketWeight = 0.2  // of a pass in the estimate of its number of rows
+	speedWeight  = 0.3  // of how far a pass is off in the estimate of the machine's present speed
+	bucketWeight = 0.02 // of it in the estimate of its number of rows, after many measurements: the curve changes little
+	staleWeight  = 0.01 // likewise for each pass since it was measured, up to mostStale
+	mostStale    = 0.5
+	sureWeight   = 0.2  // numbers of rows whose weight is less are known well
+	farOff       = 0.3  // logarithm beyond which a pass of such a number is off for a reason
+	meanWeight   = 0.2  // of a pass in the mean time
 	rowWeight    = 0.3  // of a chunk in the estimate of a prompt token's time
 	loadWeight   = 0.25 // of a pass in a session's mean of what else is in its passes
 	mostOff      = 1.0  // logarithm beyond which a time is cut: an interruption is no measurement
@@ -18,7 +23,7 @@ const (
 	doubtedFor   = 500
 	longChunk    = 32   // rows at whose slope a prompt token's time is estimated where no prompt was measured
 	nearRows     = 1.25 // numbers of rows whose passes take about as long
-	measuredFor  = 300  // passes for which a measurement of about as many rows is recent
+	measuredFor  = 100  // passes for which a measurement of about as many rows is recent
 	leastShare   = 1.5  // sessions in a pass from which it counts as shared
 	generates    = 4    // passes without a session after which it no longer counts as one that generates
 )
@@ -26,6 +31,7 @@ const (
 // passCost estimates the time of a pass over so many rows, all with logits: the machine's present speed times a curve.
 type passCost struct {
 	speed  float64               // logarithm
+	far    float64               // how far the last pass was off, if that was far
 	bucket [40]rowCost           // by number of rows
 	curve  [passRows + 1]float64 // seconds, by rows; rises
 	known  bool
@@ -44,6 +50,8 @@ type rowCost struct {
 // shares is what a session knows of its passes.
 type shares struct {
 	spent  time.Duration
+	rows   int     // of its last pass, without those of prompts
+	among  int     // sessions that shared it
 	others float64 // mean number of the other sessions' rows
 	peers  float64 // mean number of sessions, itself included
 }
@@ -81,7 +89,7 @@ func (c *passCost) learn(rows int, seconds float64) {
 	if c.mean == 0 {
 		c.mean = seconds
 	}
-	c.mean += float64(bucketWeight * (seconds - c.mean))
+	c.mean += float64(meanWeight * (seconds - c.mean))
 	b := &c.bucket[bucketOf(rows)]
 	x := math.Log(seconds) - c.speed
 	if at, top := c.curve[rows], c.curve[rowsOf(bucketOf(rows))]; at > 0 && top > at { // as if it had the bucket's greatest number of rows
@@ -90,12 +98,27 @@ func (c *passCost) learn(rows int, seconds float64) {
 	if b.n == 0 {
 		b.log = x
 	} else {
-		off := min(max(x-b.log, -mostOff), mostOff)
-		c.speed += float64(speedWeight * off)
-		b.log += float64((1 - speedWeight) * max(bucketWeight, 1/float64(b.n+1)) * off)
+		c.correct(b, min(max(x-b.log, -mostOff), mostOff))
 	}
 	b.n, b.seen, c.known = b.n+1, c.passes, true
 	c.rebuild()
+}
+
+// correct learns from a pass that is off by a logarithm. What is known of its number of rows changes much only while that is little, or old.
+// A pass that is far off is an interruption; if the next one is, too, the machine's speed has changed.
+func (c *passCost) correct(b *rowCost, off float64) {
+	n := float64(b.n)
+	own := max(bucketWeight, 1/(1+float64(n*n/4)), min(mostStale, staleWeight*float64(c.passes-b.seen)))
+	if own < sureWeight && math.Abs(off) > farOff {
+		if c.far*off > 0 {
+			c.speed, off = c.speed+off, 0
+		}
+		c.far = off
+		return
+	}
+	c.far = 0
+	b.log += float64(own * off)
+	c.speed += float64(speedWeight * (1 - own) * off)
 }
 
 // rebuild makes the curve: straight lines between what was measured.
@@ -113,7 +136,7 @@ func (c *passCost) rebuild() {
 		c.curve[rows] = t
 		if last == 0 {
 			for r := range rows {
-				c.curve[r] = t / (1 + float64(rowSlope*float64(rows-r)))
+				c.curve[r] = min(t/(1+float64(rowSlope*float64(rows-r))), c.guess(rows, t, r))
 			}
 			slope = rowSlope * t
 		} else {
@@ -128,11 +151,22 @@ func (c *passCost) rebuild() {
 		slope = max(slope, (c.curve[last]-c.curve[1])/float64(last-1), 0)
 	}
 	for r := last + 1; r <= passRows; r++ {
-		c.curve[r] = c.curve[last] + float64(slope*float64(r-last))
+		c.curve[r] = max(c.curve[last]+float64(slope*float64(r-last)), c.guess(last, c.curve[last], r))
 	}
 	for r := passRows - 1; r >= 0; r-- {
 		c.curve[r] = min(c.curve[r], c.curve[r+1])
 	}
+}
+
+// guess is the time of a pass of r rows where passes of n rows take t, by the time of a prompt's token: as many rows as a prompt's chunk has
+// keep the arithmetic units busy, few rows wait for the weights, and between the two the cubes of both times add up.
+func (c *passCost) guess(n int, t float64, r int) float64 {
+	if c.row == 0 {
+		return t
+	}
+	cube := func(x float64) float64 { return float64(float64(x*x) * x) }
+	weights := max(0, cube(t)-cube(float64(c.row*float64(n))))
+	return math.Cbrt(weights + cube(float64(c.row*float64(r))))
 }
 
 // time is that of a pass of so many rows.
@@ -250,8 +284,9 @@ func (c *Scheduler) account(took time.Duration, err error) {
 			s.cost.spend((seconds - usual) * float64(n) / float64(prompts))
 			continue
 		}
+		s.cost.rows, s.cost.among = rows, sessions
 		s.cost.spend(scale * (fixed/float64(sessions) + float64(row*float64(n))))
-		if s.cost.peers == 0 {
+		if s.cost.peers == 0 || s.cost.peers < leastShare && sessions > 1 { // no longer alone
 			s.cost.others, s.cost.peers = float64(rows-n), float64(sessions)
 		}
 		s.cost.others += float64(loadWeight * (float64(rows-n) - s.cost.others))

@@ -163,9 +163,12 @@ func (s *SharedSession) Common(key any, create func() any) any {
 // Load is how busy a [Scheduler] is.
 type Load struct {
 	Sessions int     // that generate at present
+	Open     int     // sessions that are not closed
 	Token    float64 // seconds that each of them pays, by the measure of [SharedSession.Spent], for a pass with one token of each; 0: not known
 	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
 	Prompt   float64 // seconds of a token of a prompt; 0: not known
+	Rows     int     // of the session's last pass, without those of prompts
+	Among    int     // sessions that shared it
 }
 
 // Load is the load of the Scheduler. The session itself counts.
@@ -173,8 +176,9 @@ func (s *SharedSession) Load() (l Load) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	l.Rows, l.Among, l.Open = s.cost.rows, s.cost.among, len(c.sessions)
 	for _, o := range c.sessions {
-		if o == s || o.decoding && (o.state == submitted || c.stats.Passes-o.pass <= generates) {
+		if o == s || o.state == submitted && !o.prompt() || o.decoding && c.stats.Passes-o.pass <= generates {
 			l.Sessions++
 		}
 	}

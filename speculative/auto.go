@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/specgo/spec/engine"
 )
 
 // Auto measures and decides. A cost model estimates the time of a pass over any number of tokens and of drafting one; an
@@ -61,11 +59,17 @@ type auto struct {
 	drafted   [maxLanes]bool // lanes that drafted in this round
 	reach     []float64      // by drafted token of the present lane: probability that the text reaches it
 
-	group    *group             // what decoders under one scheduler share; nil: none
-	load     func() engine.Load // of the target's scheduler
-	drafting Grouped            // the drafter's sequence; nil: it has none, or several
-	sessions float64            // that generate
-	plain    float64            // seconds of a token of each of them without drafts
+	group    *group  // what decoders under one scheduler share; nil: none
+	target   Grouped // its passes are shared
+	drafting Grouped // the drafter's sequence; nil: it has none, or several
+	begins   bool    // the text
+	late     bool    // the drafter reads the prompt when it first drafts
+	size     float64 // of the drafter's model, by the target's
+	sessions float64 // that generate
+	plain    float64 // seconds of a token of each of them without drafts
+	prompt   float64 // seconds of a prompt's token
+	claimed  float64 // seconds, of the group
+	explores bool    // for the group
 	common   [maxLanes]laneAcceptance
 	lag      [maxLanes]timing // seconds of a token that a drafter lags behind
 	fed      [maxLanes]int    // tokens of the text when the drafter was last in step
@@ -89,6 +93,9 @@ func (a *auto) Length(n int) int {
 	if a.position = n; a.fed[0] == 0 { // drafters have the prompt
 		for lane := range a.fed {
 			a.fed[lane] = n - 1
+		}
+		if a.late {
+			a.fed[0] = a.drafting.Len()
 		}
 	}
 	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
@@ -117,8 +124,8 @@ func (a *auto) Length(n int) int {
 		a.requested = min(a.requested, a.cost.trusted())
 	}
 	a.rate = a.bestRate()
-	if a.group != nil && priced && a.draftTogether() {
-		return a.requested
+	if a.group != nil && priced {
+		return a.groupLength(n)
 	}
 	for lane := range a.lanes {
 		if a.starts(lane, a.forced) {
@@ -126,14 +133,6 @@ func (a *auto) Length(n int) int {
 		}
 	}
 	lane := a.rounds % a.lanes
-	if a.group != nil && priced {
-		if a.tryTogether(lane, n) {
-			a.trial, a.requested = lane, 1
-		} else {
-			a.requested = 0
-		}
-		return a.requested
-	}
 	if a.affordable(lane) {
 		a.trial, a.requested = lane, 1
 		return 1
@@ -281,7 +280,7 @@ func (a *auto) Observe(r *Round) {
 	}
 	plain := a.cost.pass(0)
 	a.elapsed += drafting + verifying
-	a.learned(tokens, drafting+verifying, k)
+	a.learned(tokens, drafting, verifying, k)
 	a.pace.add(tokens, (drafting+verifying)/plain)
 	a.observeForced(r)
 	if k == 0 {

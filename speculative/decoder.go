@@ -145,6 +145,9 @@ func (d *Decoder) finish(end End) {
 		d.stats.End = end
 	}
 	d.total = d.now() - d.begun
+	if a, ok := d.schedule.(*auto); ok {
+		a.unclaim()
+	}
 	if s, ok := d.target.Sequence.(Announcing); ok && !absent(s) {
 		s.Announce(false)
 	}
@@ -251,6 +254,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if a, ok := d.schedule.(*auto); ok && d.drafter != nil {
 		t, _ := d.target.Sequence.(Grouped)
 		a.setGroup(t, d.drafter, s)
+		drafting.late = a.late
 	}
 	if err := d.verifier.Start(setup); err != nil {
 		return err

@@ -35,6 +35,7 @@ type Setup struct {
 
 	Lane int // different for drafters that draft side by side: they need different random numbers
 
+	late  bool       // the drafter reads the prompt when it first drafts
 	lanes *laneSet   // nil outside merges
 	clock *costClock // of the decoder
 }

@@ -13,13 +13,16 @@ import (
 const (
 	groupWeight   = 6.0  // trials that what all texts have shown is worth for one of them
 	lossShare     = 0.01 // of the time that drafts may lose in comparison to none
-	firstLosses   = 2.0  // passes without drafts that they may lose at first, when nothing is known
+	firstLosses   = 0.5  // passes without drafts that they may lose at first, when nothing is known
 	mostLosses    = 6.0  // and at most, however long the scheduler has been in use
-	entryRounds   = 16   // rounds of drafting over which it has to make up for what the drafter has to catch up with
+	mostGains     = 2.0  // passes that they have gained lately that they may lose again
+	margin        = 1.05 // by which the tokens that a draft is expected to bring have to be worth more than its time: estimates err
+	entryRounds   = 32   // rounds of drafting over which it has to make up for what the drafter has to catch up with
+	enoughTrials  = 32   // drafted tokens from which acceptance is known well enough for that
 	muchLess      = 0.8  // of what drafts cost at present: drafting together is worth a try if it is expected to cost less
 	togetherAgain = 32   // passes after which drafting together is tried again
 	lagged        = 8    // tokens that a drafter lags behind from which the time to catch up is measured
-	stepShare     = 0.5  // of a new measurement in a draft step's mean time: shares of passes have no interruptions in them
+	stepShare     = 0.2  // of a new measurement in a draft step's mean time: shares of passes have no interruptions in them
 	lagWeight     = 0.5  // of a new measurement in it
 	priorLagStep  = 0.1  // of a draft step's time that a token to catch up with takes where that is not known
 )
@@ -35,8 +38,11 @@ type group struct {
 	longest    int     // draft verified
 	lanes      int     // drafters of a decoder
 	elapsed    float64 // seconds, of all decoders
-	lost       float64 // seconds, at least 0
+	lost       float64 // seconds; negative: gained
 	pace       pace    // its seconds in units of a plain token at that time
+
+	claimed   float64 // seconds that drafters are about to take to catch up
+	exploring bool    // a decoder makes a draft that is longer than any before
 
 	together float64 // elapsed when drafts were last tried because they would be worth it if all drafted
 	trial    int     // number of the trial that is under way
@@ -70,30 +76,40 @@ func drafterKey(d Drafter) string {
 }
 
 func (m *modelDrafter) drafting() Sequence { return m.seq.Sequence }
+func (t *tree) drafting() Sequence         { return t.model.seq.Sequence }
 
 // setGroup is called by the decoder before each text; nil: the target's passes are not shared.
 func (a *auto) setGroup(t Grouped, d Drafter, s engine.Sampling) {
-	a.group, a.load, a.drafting, a.seen, a.fed = nil, nil, nil, 0, [maxLanes]int{}
+	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size, a.fed = nil, nil, nil, false, true, 0, 0, [maxLanes]int{}
 	for i := range a.acceptance.lanes {
 		a.acceptance.lanes[i].common = nil
 	}
 	if t == nil {
 		return
 	}
-	a.group, a.load = t.Common(groupKey(d, s), newGroup).(*group), t.Load
+	a.group, a.target = t.Common(groupKey(d, s), newGroup).(*group), t
 	if m, ok := d.(interface{ drafting() Sequence }); ok {
-		if own, ok := m.drafting().(Grouped); ok && !absent(own) {
-			a.drafting = own
+		own, ok := m.drafting().(Grouped)
+		if !ok || absent(own) {
+			return
+		}
+		a.drafting = own
+		one, ok1 := own.(Modeled)
+		if two, ok2 := t.(Modeled); ok1 && ok2 && one.Model() != nil && two.Model() != nil && two.Model().Bytes() > 0 {
+			a.size = float64(one.Model().Bytes()) / float64(two.Model().Bytes())
+			a.late = one.Model().Head() == nil
 		}
 	}
 }
 
 // join takes over what the group knows, before a round. It reports whether there may be a draft.
 func (a *auto) join() (may bool) {
-	l := a.load()
-	a.sessions, a.plain = float64(l.Sessions), l.Token
-	if !a.priced {
-		return l.Sessions <= 1 // with others, a plain pass comes first
+	l := a.target.Load()
+	a.sessions, a.plain, a.prompt = float64(l.Sessions), l.Token, l.Prompt
+	if !a.priced { // with others, or before it is seen whether they come, plain passes are first
+		first := a.begins
+		a.begins = false
+		return l.Sessions <= 1 && !(first && l.Open > 1)
 	}
 	g := a.group
 	g.mu.Lock()
@@ -101,6 +117,10 @@ func (a *auto) join() (may bool) {
 	a.lanes = max(a.lanes, g.lanes)
 	a.longest = g.longest
 	a.cost.first, a.cost.step, a.lag = g.cost.first, g.cost.step, g.lag
+	if g.cost.first[0].n == 0 && g.cost.step[0].n == 0 { // until it is measured: by the size of the model
+		step := float64(a.size * a.target.Together(1))
+		a.cost.first[0].mean, a.cost.step[0].mean = step, step
+	}
 	for i := range a.lanes {
 		a.common[i] = g.acceptance.lanes[i]
 		a.acceptance.lanes[i].common = &a.common[i]
@@ -115,19 +135,83 @@ func (a *auto) allowed(passes float64) float64 {
 	return min(float64(lossShare*a.elapsed), float64(mostLosses*pass)) + float64(passes*pass)
 }
 
+// groupLength is the draft's length where passes are shared.
+func (a *auto) groupLength(n int) int {
+	alone := -1 // a drafter that is worth it whatever the others do
+	for lane := a.lanes - 1; lane >= 0; lane-- {
+		if a.starts(lane, a.forced) {
+			alone = lane
+		}
+	}
+	a.together = false
+	switch lane := a.rounds % a.lanes; {
+	case (alone < 0 || a.longest > 0) && a.draftTogether():
+	case alone >= 0:
+		if !a.claim(a.catchUp(alone, n), false) {
+			a.requested = 0
+		}
+	case a.try(lane, n):
+		a.trial, a.requested = lane, 1
+	default:
+		a.requested = 0
+	}
+	return a.requested
+}
+
+// claim reports whether the decoder may draft now, and how long. Until enough is known of acceptance, what drafters take to catch up has to
+// fit in what may be lost. One decoder at a time makes a draft that is longer than any before, unless all draft together.
+func (a *auto) claim(seconds float64, together bool) bool {
+	g := a.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if seconds > 0 && g.acceptance.lanes[0].all.trials < promiseWeight+enoughTrials && g.lost+g.claimed+seconds > a.allowed(firstLosses) {
+		return false
+	}
+	if a.requested > g.longest && !together {
+		if g.exploring {
+			a.requested = g.longest
+		} else {
+			a.explores, g.exploring = true, true
+		}
+	}
+	a.claimed = seconds
+	g.claimed += seconds
+	return a.requested > 0
+}
+
+// unclaim ends a claim: its round is over, or the text.
+func (a *auto) unclaim() {
+	if a.claimed == 0 && !a.explores {
+		return
+	}
+	g := a.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.claimed -= a.claimed; g.claimed < 0 {
+		g.claimed = 0
+	}
+	if a.explores {
+		g.exploring = false
+	}
+	a.claimed, a.explores = 0, false
+}
+
 // draftTogether reports whether the decoder drafts although it would cost too much by itself: since all others do now, and passes of all
 // drafts cost each of them less.
 func (a *auto) draftTogether() bool {
-	if a.together = false; a.drafting == nil {
+	if a.drafting == nil {
 		return false
 	}
 	each := a.drafting.Together(int(a.sessions))
+	if each == 0 {
+		each = float64(a.size * a.target.Together(int(a.sessions)))
+	}
 	if !(each > 0) || each >= float64(muchLess*max(a.cost.firstStep(0), a.cost.nextStep(0))) {
 		return false
 	}
 	first, step := a.cost.first[0], a.cost.step[0]
 	a.cost.first[0].mean, a.cost.step[0] = each, timing{each, 1}
-	if a.together = a.starts(0, a.forced) && a.takePart(); a.together {
+	if a.together = a.starts(0, a.forced) && a.takePart() && a.claim(a.catchUp(0, a.position), true); a.together {
 		return true
 	}
 	a.cost.first[0], a.cost.step[0] = first, step
@@ -144,7 +228,7 @@ func (a *auto) takePart() bool {
 		a.seen = g.trial
 		return true
 	}
-	if g.together > 0 && g.elapsed-g.together < float64(togetherAgain*a.plain*a.sessions) || g.lost > a.allowed(firstLosses/2) {
+	if g.together > 0 && g.elapsed-g.together < float64(togetherAgain*a.plain*a.sessions) {
 		return false
 	}
 	g.together = g.elapsed
@@ -153,24 +237,18 @@ func (a *auto) takePart() bool {
 	return true
 }
 
-// tryTogether reports whether the decoder drafts a token on trial, as all others do now: together, drafts cost each of them least.
-func (a *auto) tryTogether(lane, n int) bool {
+// try reports whether the decoder drafts a token on trial, although that is not expected to be worth it. What all trials lose has to fit in what
+// may be lost.
+func (a *auto) try(lane, n int) bool {
+	loss := max(0, a.cost.firstStep(lane)+a.catchUp(lane, n)+a.cost.pass(1)-a.cost.pass(0)-float64(a.acceptance.lanes[lane].first()*a.plain))
 	g := a.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.takes > 0 && a.seen != g.trial {
-		g.takes--
-		a.seen = g.trial
-		return true
-	}
-	g.takes = 0
-	l := &a.acceptance.lanes[lane]
-	loss := a.cost.firstStep(lane) + a.catchUp(lane, n) + a.cost.pass(1) - a.cost.pass(0) - float64(l.first()*a.plain)
-	if g.lost+float64(a.sessions*max(loss, 0)) > a.allowed(0) {
+	if g.lost+g.claimed+loss > a.allowed(0) {
 		return false
 	}
-	g.trial++
-	g.takes, a.seen = int(a.sessions)-1, g.trial
+	a.claimed = loss
+	g.claimed += loss
 	return true
 }
 
@@ -182,8 +260,13 @@ func (a *auto) catchUp(lane, n int) float64 {
 	}
 	each := a.lag[lane].mean
 	if a.lag[lane].n == 0 {
-		if each = priorLagStep * a.cost.nextStep(lane); a.drafting != nil {
-			each = max(each, a.drafting.Load().Prompt)
+		each = priorLagStep * a.cost.nextStep(lane)
+		if a.drafting != nil {
+			if prompt := a.drafting.Load().Prompt; prompt > 0 {
+				each = max(each, prompt)
+			} else if a.size > 0 && a.prompt > 0 {
+				each = float64(a.size * a.prompt)
+			}
 		}
 	}
 	return float64(lag * each)
@@ -191,13 +274,17 @@ func (a *auto) catchUp(lane, n int) float64 {
 
 // stepped learns the time of draft steps. It tells what a drafter has to catch up with from the step itself.
 func (a *auto) stepped(lane int, first bool, seconds float64) {
+	lag := 0.0
 	if first {
-		lag := float64(a.position - a.fed[lane] - 1)
+		lag = float64(a.position - a.fed[lane] - 1)
 		a.fed[lane] = a.position
-		if lag >= lagged && a.cost.first[lane].n > 0 {
-			a.learnLag(lane, max(0, seconds-a.cost.first[lane].mean)/lag)
-			return
-		}
+	}
+	switch {
+	case a.group != nil && !(seconds > 0): // in a pass with prompts, before anything is known of others
+		return
+	case lag >= lagged && (a.cost.first[lane].n > 0 || a.late):
+		a.learnLag(lane, max(0, seconds-a.cost.firstStep(lane))/lag)
+		return
 	}
 	a.cost.drafted(lane, first, seconds, a.priced)
 	if g := a.group; g != nil && a.priced {
@@ -207,7 +294,7 @@ func (a *auto) stepped(lane int, first bool, seconds float64) {
 		if first {
 			t = &g.cost.first[lane]
 		}
-		if t.n++; t.n == 1 || a.together { // what was known was of other passes
+		if t.n++; t.n == 1 || a.together && len(a.reach) <= 1 { // what was known was of other passes
 			t.mean = seconds
 		}
 		t.mean += float64(stepShare * (seconds - t.mean))
@@ -229,20 +316,32 @@ func (a *auto) learnLag(lane int, seconds float64) {
 	}
 }
 
-// learned tells the group of a round: its tokens and their cost.
-func (a *auto) learned(tokens, seconds float64, drafted int) {
+// learned tells the group of a round: its tokens and their cost. A pass for which nobody drafted loses nothing, however slow the machine was.
+func (a *auto) learned(tokens, drafting, verifying float64, drafted int) {
 	g := a.group
-	if g == nil || !a.priced || !(a.plain > 0) {
+	if g == nil {
 		return
+	}
+	a.unclaim()
+	if !a.priced || !(a.plain > 0) {
+		return
+	}
+	plain := a.plain
+	if p := a.target.Together(int(a.sessions)); p > 0 { // by the machine's speed by now
+		plain = p
+	}
+	took, lost := drafting+verifying, drafting
+	if l := a.target.Load(); l.Rows > l.Among { // otherwise nobody drafted
+		lost = took - float64(tokens*plain)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.longest, g.lanes = max(g.longest, drafted), max(g.lanes, a.lanes)
-	g.elapsed += seconds
-	g.lost = max(0, g.lost+seconds-float64(tokens*a.plain))
+	g.elapsed += took
+	g.lost = max(g.lost+lost, -float64(mostGains*plain*a.sessions))
 	keep := 1 - (1-paceKeep)/max(a.sessions, 1)
 	g.pace.tokens = float64(g.pace.tokens*keep) + tokens
-	g.pace.seconds = float64(g.pace.seconds*keep) + seconds/a.plain
+	g.pace.seconds = float64(g.pace.seconds*keep) + took/plain
 }
 
 // accepted tells the group whether a token that the text came to was accepted.
@@ -279,5 +378,5 @@ func (a *auto) groupRate(best float64) float64 {
 	if g.pace.seconds > 0 {
 		rate = math.Max(rate, g.pace.tokens/(g.pace.seconds*a.plain))
 	}
-	return rate
+	return float64(margin * rate)
 }

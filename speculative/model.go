@@ -89,6 +89,9 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 		return err
 	}
 	m.seq.reserve(min(m.seq.Context(), len(s.Prompt)+prefillChunk))
+	if s.late {
+		return nil
+	}
 	_, err := m.seq.prefill(ctx, s.Prompt[:len(s.Prompt)-1])
 	return err
 }
