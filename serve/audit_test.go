@@ -193,7 +193,8 @@ func TestResponsesItems(t *testing.T) {
 	const call = `{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}","status":"completed"}`
 	const result = `{"type":"function_call_output","call_id":"c","output":"42"}`
 	for items, want := range map[string]string{
-		reasoning + "," + message: "user q|assistant yes (hm)",
+		reasoning + "," + message + "," + message: "user q|assistant yes (hm)|assistant yes",
+		reasoning + "," + message:                 "user q|assistant yes (hm)",
 		reasoning + "," + call + "," + call + "," + result + "," + reasoning + "," + message: "user q|assistant  (hm) f{} f{}|tool 42|assistant yes (hm)",
 		message + "," + reasoning + "," + message:                                            "user q|assistant yes|assistant yes (hm)",
 		`{"type":"reasoning","summary":[{"type":"summary_text","text":"short"}]},` + message: "user q|assistant yes (short)",
@@ -355,12 +356,17 @@ func TestEmbeddingsShare(t *testing.T) {
 	s = newTester(t, func(o *Options) { o.KVBytes = page * 3 / 2 })
 	s.post("/v1/embeddings", `{"input":"func"}`, 200)
 	long := string(encode(map[string]any{"input": strings.Repeat("x = y + 1\n", 100)}))
-	if o := decode(t, s.post("/v1/embeddings", long, 503)); o.get(t, "error", "code") != "kv_memory" {
-		t.Error(o)
-	}
-	s.post("/v1/embeddings", `{"input":["func","main"]}`, 200)
-	if stats := s.models.resident()[0].target.(*shared).Stats(); stats.KVBytes != 0 || stats.Sessions != 0 {
-		t.Errorf("left behind: %+v", stats)
+	for _, body := range []string{long, `{"input":["func","main"]}`} {
+		if body == long {
+			if o := decode(t, s.post("/v1/embeddings", body, 503)); o.get(t, "error", "code") != "kv_memory" {
+				t.Error(o)
+			}
+		} else {
+			s.post("/v1/embeddings", body, 200)
+		}
+		if stats := s.models.resident()[0].target.(*shared).Stats(); stats.KVBytes != 0 || stats.Sessions != 0 || stats.Prefixes != 0 {
+			t.Errorf("%.40s: left behind: %+v", body, stats)
+		}
 	}
 }
 

@@ -89,10 +89,23 @@ func TestServeMemory(t *testing.T) {
 	if m, err := loadServed(t, "-m", servedTarget, "-md", servedHead, "--drafter", "eagle", "-np", "2", "-c", "256", enough); err != nil || m.DraftKVBytes != 2*pageBytes(t, m.Draft, "f16") || m.DraftKVBytes == 0 {
 		t.Errorf("a head: %+v, %v", m, err)
 	}
-	// What does not fit is refused, and says what is counted. More requests at once need more.
+	// A limit that suffices for everything to the byte, and one that does not.
+	m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, enough, "-c", "256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, all := newServing(), m.Target.Bytes()+m.Draft.Bytes()+m.KVBytes+m.DraftKVBytes+1000
+	s.context = 256
+	for _, limit := range []int64{all, all - 1} {
+		s.weightMemory = limit
+		if err := s.bound(servedFile{servedTarget, servedDraft}, m, 1000); errors.Is(err, errNotEnough) != (limit < all) || (err == nil) != (limit == all) {
+			t.Errorf("%d bytes of %d: %v", limit, all, err)
+		}
+	}
+	// What does not fit is refused, and says what is counted. More requests at once need more, and so does a draft model.
 	least := func(args ...string) float64 {
 		t.Helper()
-		_, err := loadServed(t, append([]string{"-m", servedTarget, "-md", servedDraft, "--memory", "1M", "-c", "256"}, args...)...)
+		_, err := loadServed(t, append([]string{"-m", servedTarget, "--memory", "1M", "-c", "256"}, args...)...)
 		if !errors.Is(err, errNotEnough) || !strings.Contains(err.Error(), "-np, -c and --kv-memory") {
 			t.Fatalf("%v: %v", args, err)
 		}
@@ -103,8 +116,12 @@ func TestServeMemory(t *testing.T) {
 		}
 		return n
 	}
-	if one, five := least("-np", "1"), least("-np", "5"); five < one+8 || five > one+60 {
+	if one, five := least("-md", servedDraft, "-np", "1"), least("-md", servedDraft, "-np", "5"); five < one+8 || five > one+60 {
 		t.Errorf("one request at once needs %v MB, five need %v MB", one, five)
+	}
+	plain, draft := least("--drafter", "ngram", "-np", "50"), least("--drafter", "model", "-md", servedDraft, "-np", "50")
+	if more := float64(50*pageBytes(t, m.Draft, "f16")+m.Draft.Bytes()) / 1e6; draft < plain+more*0.9 || draft > plain+more*1.2 {
+		t.Errorf("50 requests need %v MB, with drafts %v MB: not %v MB more", plain, draft, more)
 	}
 }
 
