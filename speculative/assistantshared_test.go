@@ -82,3 +82,31 @@ func TestAssistantSharedPasses(t *testing.T) {
 		t.Errorf("the cache of another sequence: %v", err)
 	}
 }
+
+// poorHead is a head's session whose target has now and then given up its memory.
+type poorHead struct {
+	*engine.Session
+	n, lost int
+}
+
+func (f *poorHead) EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error) {
+	if f.n++; f.n%3 == 0 {
+		f.lost++
+		return engine.Result{}, engine.ErrKVBudget
+	}
+	return f.Session.EvalSegment(ctx, g)
+}
+
+// TestAssistantWithoutMemory: where the target's sequence has given up its memory, drafts end, and the text goes on.
+func TestAssistantWithoutMemory(t *testing.T) {
+	target, head := gemmaPair(t)
+	want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, engine.Sampling{})
+	for _, tree := range []bool{false, true} {
+		one := session(t, target, 0)
+		f := &poorHead{Session: reading(t, head, one)}
+		d := New(one, MTP(f, EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 40})
+		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) || f.lost < 10 || d.Stats().Drafted < 10 {
+			t.Errorf("tree %v: %v, want %v; %d steps without memory, %+v", tree, got, want, f.lost, d.Stats())
+		}
+	}
+}
