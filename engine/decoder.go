@@ -208,6 +208,35 @@ func (l *attention) forward(p *pass, c *Config, y, h []float32) {
 	p.matmul(a, l.heads*l.headDim, l.o.times(y))
 }
 
+// remember computes the keys and values of h [rows][D], as forward does, and puts them into the cache. The layer has some of its own.
+func (l *attention) remember(p *pass, h []float32) {
+	k := p.matrix(&p.k, l.kvHeads*l.headDim) // [rows][K][d]
+	v := p.matrix(&p.v, l.kvHeads*l.headDim)
+	if l.keysAsValues {
+		p.matmul(h, l.k.w.Cols(), l.k.times(k))
+		copy(v, k)
+	} else {
+		p.matmul(h, l.k.w.Cols(), l.k.times(k), l.v.times(v))
+	}
+	if l.clamp > 0 {
+		p.clamp(k, l.clamp)
+		p.clamp(v, l.clamp)
+	}
+	if !l.normLast {
+		p.norm(k, k, l.kNorm)
+	}
+	if l.rope != nil {
+		p.rope(k, l.kvHeads, l.headDim, l)
+	}
+	if l.normLast {
+		p.norm(k, k, l.kNorm)
+	}
+	p.norm(v, v, l.vNorm)
+	if p.err == nil {
+		p.fail(p.t.StoreKV(l.scores.Layer, k, v, p.segments[l.cache]))
+	}
+}
+
 // forward computes y [rows][D] of h [rows][D].
 func (l *feedForward) forward(p *pass, c *Config, y, h []float32) {
 	f := l.up.w.Rows()

@@ -12,6 +12,10 @@ type Description struct {
 	Caches    []CacheShape
 	Recurrent RecurrentSize
 	Input     CacheShape // what is kept of every token of the encoder's input; the zero value without an encoder
+
+	// MTP is what a session of the file's MTP blocks ([Options].MTP) keeps, of all blocks; nil where there are none that can be loaded. Only
+	// the function [Describe] says it.
+	MTP []CacheShape
 }
 
 // RecurrentSize is the memory of the recurrent layers of a session, in bytes. The zero value is that of a model without any.
@@ -34,15 +38,27 @@ func (r RecurrentSize) Most(budget int64) int64 {
 // Describe reads a file's header as [Open] does, and no weights. Its error is that of Open: a key or a tensor that is not
 // supported. Draft heads cannot be described without their target.
 func Describe(f *gguf.File) (*Description, error) {
-	l, m, err := newModel(context.Background(), nil, f, Options{})
-	if err == nil {
-		m.read(l, Options{})
-		err = l.err
-	}
+	m, err := header(f, Options{})
 	if err != nil {
 		return nil, err
 	}
-	return m.Describe(), nil
+	d := m.Describe()
+	if m.HasMTP() {
+		if head, err := header(f, Options{MTP: true, Target: m}); err == nil {
+			d.MTP = head.Caches(0)
+		}
+	}
+	return d, nil
+}
+
+// header is a model of which nothing but the header has been read.
+func header(f *gguf.File, o Options) (*Model, error) {
+	l, m, err := newModel(context.Background(), nil, f, o)
+	if err == nil {
+		m.read(l, o)
+		err = l.err
+	}
+	return m, err
 }
 
 // Describe describes the model.

@@ -46,6 +46,7 @@ type fedStates struct {
 	row, n     int
 	x          []float32 // [n][3T] or [n][D]
 	fromTarget bool
+	ahead      int // drafted tokens up to the first row's, itself included; 0 where the states are the target's
 }
 
 func (m *eagle) forward(p *pass) {
@@ -147,7 +148,7 @@ func (m *Model) admitStates(g *Segment, n int) error {
 	if len(g.States) != n*size {
 		return fmt.Errorf("%w: a draft head takes a hidden state of %d numbers with each token: %d for %d tokens", ErrUsage, size, len(g.States), n)
 	}
-	return nil
+	return m.admitBlocks(g, n)
 }
 
 // Head says how a draft head is fed.
@@ -163,6 +164,10 @@ type Head struct {
 	// target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after all of the target's session, whatever
 	// was drafted in between, and a head's pass leaves nothing behind.
 	SharesCache bool
+
+	// Longest is the most tokens of a draft, by each of several MTP blocks one; 0: any number, all by the same block. A segment that goes
+	// further fails.
+	Longest int
 
 	targetSize int  // numbers of the target's states for a token
 	stateSize  int  // numbers of a state of the head's own; 0: its hidden size

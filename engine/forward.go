@@ -78,11 +78,15 @@ func (s *Session) advance(g *Segment) {
 	if g.Parents != nil {
 		s.nodes = append(s.nodes, g.Tokens...)
 		s.parents = append(s.parents, g.Parents...)
+		s.treeFed = g.FromTarget
 		return
 	}
 	s.tokens = append(s.tokens, g.Tokens...)
 	if !s.noCache {
 		s.valid = len(s.tokens)
+	}
+	if g.FromTarget {
+		s.fed = len(s.tokens)
 	}
 }
 
@@ -174,7 +178,7 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 		}
 		p.push(chunk{s: s, segment: i, start: known, tokens: again, wanted: len(again)})
 	}
-	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n - states, states: g.Layers, fed: g.States, fromTarget: g.FromTarget})
+	p.push(chunk{s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n - states, states: g.Layers, fed: g.States, fromTarget: g.FromTarget, ahead: s.ahead(g)})
 	return nil
 }
 
@@ -193,8 +197,10 @@ func (m *Model) project(p *pass) {
 			n = alone // enough rows to read the matrix for them only, and to write the logits where they belong
 		}
 		h := sized(&p.h, n*c.HiddenSize)
+		p.given = p.given[:0]
 		for i, r := range w[:n] {
 			copy(h[i*c.HiddenSize:(i+1)*c.HiddenSize], p.x[r.row*c.HiddenSize:])
+			p.given = append(p.given, int32(r.row))
 		}
 		m.net.finalNorm(p, h)
 		out := w[0].s.logits[w[0].index*c.Vocab:][:min(n, alone)*c.Vocab]

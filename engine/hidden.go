@@ -63,6 +63,9 @@ func (m *Model) admitHidden(g *Segment, n int) (rows int, err error) {
 		if (k < 0 || k > g.Session.layers) && k != FinalNorm {
 			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, the session computes 0 to %d", ErrUsage, k, g.Session.layers)
 		}
+		if m.head != nil && m.head.Longest > 0 && k != g.Session.layers && k != FinalNorm {
+			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, a position of %d MTP blocks has those after its own block: %d", ErrUsage, k, g.Session.layers, g.Session.layers)
+		}
 	}
 	sized(&g.Session.hidden, rows*len(g.Layers)*m.stateSize())
 	return rows, nil
@@ -86,9 +89,11 @@ func (p *pass) keepNormed(net network) {
 	}
 	d, n := len(p.x)/len(p.tokens), 0
 	h := sized(&p.h, len(p.hidden)*d)
+	p.given = p.given[:0]
 	for i := range p.hidden {
 		if r := &p.hidden[i]; slices.Contains(r.layers, FinalNorm) {
 			copy(h[n*d:(n+1)*d], p.x[r.row*d:])
+			p.given = append(p.given, int32(r.row))
 			n++
 		}
 	}

@@ -31,8 +31,8 @@ type loader struct {
 
 	keys    map[string]bool // hyperparameters that were asked for, without the prefix
 	tensors map[string]bool // tensors that were asked for
-	first   int             // block that is layer 0; not 0 where the MTP block is read as a model of its own
-	alone   bool            // the file has nothing but that block
+	first   int             // block that is layer 0; not 0 where MTP blocks are read as a model of their own
+	alone   bool            // the file has nothing but those blocks
 	layers  int             // blocks that are the model's layers; those after them predict tokens further ahead
 
 	queryHeads, kvHeads, ffn []int // [layers] H, K and F; K is 0 in layers without attention

@@ -31,8 +31,8 @@ type Options struct {
 	// closed before the head. Other models do without.
 	Target *Model
 
-	// MTP loads, instead of the model, the block of the file that predicts tokens further ahead (multi-token prediction, NextN): a draft
-	// head for Target, which is the model. Of a file that has nothing else the block is loaded in any case.
+	// MTP loads, instead of the model, the blocks of the file that predict tokens further ahead (multi-token prediction, NextN): a draft
+	// head for Target, which is the model. Of a file that has nothing else they are loaded in any case.
 	MTP bool
 
 	// Memory is the most bytes that the weights and the activations of a pass may take; 0: no limit. Of a model that needs more, only a part is
@@ -291,7 +291,7 @@ func (m *Model) read(l *loader, o Options) {
 	c.HiddenSize = l.integer("embedding_length")
 	l.heads(c)
 	if o.MTP {
-		l.onlyLast()
+		l.onlyLast(c.Layers)
 	}
 	if !l.boolOr("attention.causal", true) {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
@@ -318,6 +318,9 @@ func (m *Model) read(l *loader, o Options) {
 			}
 		case o.MTP:
 			m.net, m.head = l.mtp(c, architectures[arch](l, c), o.Target), &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: c.HiddenSize}
+			if c.Layers > 1 {
+				m.head.Longest = c.Layers
+			}
 		default:
 			m.net = l.decoder(c, architectures[arch](l, c))
 		}

@@ -3,58 +3,102 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
 
-// mtp is a multi-token-prediction block (NextN; DeepSeek-V3, arXiv:2412.19437, section 2.2): the block after a model's own, with a KV cache
-// of its own. The input at position p is token p and h, the model's hidden state at p-1 after the final norm, or, where the model has
-// not been yet, what the block's own norm gave one step before; h is zeros before the first token.
+// mtp is the multi-token-prediction blocks of a model (NextN; DeepSeek-V3, arXiv:2412.19437, section 2.2): those after a model's own, each
+// with keys and values of its own. The input at position p is token p and h, the model's hidden state at p-1 after the final norm, or,
+// where the model has not been yet, what the block before computed there; h is zeros before the first token.
 //
 //	x = eh_proj [norm(embedding of the token); norm(h)];  x = block(x)
 //	h' = norm(x), logits = output h'
+//
+// The logits of the first block, at the last token that the model has chosen, are those of the first drafted token. One block alone goes
+// on with its own h'. Of several blocks the j-th drafts the j-th token and none drafts a further one: the row of a token drafted by block j
+// is computed by block j+1. The blocks after it compute no more than keys and values there, as they do where the state is the model's. So
+// every block's cache has the same positions, and until a draft begins all of its rows are made of the model's own states. llama.cpp runs
+// the blocks of Step 3.5 that way.
 type mtp struct {
-	c          *Config
+	c         *Config
+	blocks    []mtpBlock
+	oneOutput bool // all blocks have the same output matrix
+}
+
+type mtpBlock struct {
 	embedding  *tensor.Matrix // [V][D]
 	tokenNorm  norm
 	stateNorm  norm
 	join       linear // [D][2D]
 	block      block
+	attention  *attention // the block's
 	outputNorm norm
 	output     linear // [V][D]
 }
 
 func (m *mtp) forward(p *pass) {
-	d := m.c.HiddenSize
-	x := p.matrix(&p.x, d) // [rows][D]
+	x := p.matrix(&p.x, m.c.HiddenSize) // [rows][D]
+	if len(m.blocks) > 1 {
+		m.chain(p, x)
+		return
+	}
+	b := &m.blocks[0]
+	b.input(p, m.c, x)
+	if p.layer(0) {
+		b.block.forward(p, m.c, x)
+	}
+}
+
+// input computes x [rows][D], which goes into the block, of the rows' tokens and states.
+func (b *mtpBlock) input(p *pass, c *Config, x []float32) {
+	d := c.HiddenSize
 	for _, f := range p.fed {
 		copy(x[f.row*d:(f.row+f.n)*d], f.x)
 	}
 	token, state := p.matrix(&p.h, d), p.matrix(&p.y, d)
-	p.embed(token, m.embedding)
-	p.norm(token, token, m.tokenNorm)
-	p.norm(state, x, m.stateNorm)
+	p.embed(token, b.embedding)
+	p.norm(token, token, b.tokenNorm)
+	p.norm(state, x, b.stateNorm)
 	both := p.matrix(&p.wide, 2*d) // [rows][2D]
 	for i := range p.rows() {
 		copy(both[2*i*d:], token[i*d:(i+1)*d])
 		copy(both[(2*i+1)*d:], state[i*d:(i+1)*d])
 	}
-	p.matmul(both, 2*d, m.join.times(x))
-	if p.layer(0) {
-		m.block.forward(p, m.c, x)
+	p.matmul(both, 2*d, b.join.times(x))
+}
+
+func (m *mtp) finalNorm(p *pass, x []float32) {
+	d := m.c.HiddenSize
+	for from, to := 0, 0; from < len(p.given); from = to {
+		var b *mtpBlock
+		to, b = m.run(p, from)
+		p.norm(x[from*d:to*d], x[from*d:to*d], b.outputNorm)
 	}
 }
 
-func (m *mtp) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
-
-func (m *mtp) logits(p *pass, out, x []float32) { p.matmul(x, m.c.HiddenSize, m.output.times(out)) }
+func (m *mtp) logits(p *pass, out, x []float32) {
+	d, v := m.c.HiddenSize, m.c.Vocab
+	if m.oneOutput {
+		p.matmul(x, d, m.blocks[0].output.times(out))
+		return
+	}
+	all := p.projected
+	for from, to := 0, 0; from < len(p.given); from = to {
+		var b *mtpBlock
+		to, b = m.run(p, from)
+		p.projected = all[from:to]
+		p.matmul(x[from*d:to*d], d, b.output.times(out[from*v:to*v]))
+	}
+	p.projected = all
+}
 
 // withMTP are the architectures whose MTP blocks are known. Of others files may have some, which are skipped.
 var withMTP = []string{"qwen35", "qwen35moe"}
 
-// mtp reads the one MTP block of a model's file, or of a file that has nothing but the block, the embeddings and what makes logits. f is
-// the model's family, whose blocks with attention it has.
+// mtp reads the MTP blocks of a model's file, or of a file that has nothing but the blocks, the embeddings and what makes logits. f is the
+// model's family, whose blocks with attention they are.
 func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
 	if !slices.Contains(withMTP, l.arch) {
 		l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
@@ -64,48 +108,57 @@ func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
 		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name, ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
 		return nil
 	}
-	eps := "attention.layer_norm_rms_epsilon"
-	c.Epsilon = l.float(eps)
+	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	f.mixer = nil
-	m, d := &mtp{c: c}, c.HiddenSize
+	m, d := &mtp{c: c, oneOutput: true}, c.HiddenSize
 	ropes := l.ropes(c, f)
+	var embedding *tensor.Matrix
 	if l.alone {
-		m.embedding = l.embedding(c)
+		embedding = l.embedding(c)
 	} else {
-		m.embedding = l.targetEmbedding(c, target)
+		embedding = l.targetEmbedding(c, target)
 	}
-	if !l.ok() {
-		return m
-	}
-	n := l.block(0)
-	m.tokenNorm, m.stateNorm = l.norm(c, f, n+"nextn.enorm", d), l.norm(c, f, n+"nextn.hnorm", d)
-	m.join = linear{w: l.matrix(n+"nextn.eh_proj.weight", d, 2*d)}
-	if l.holds(n + "nextn.embed_tokens.weight") {
-		m.embedding = l.matrix(n+"nextn.embed_tokens.weight", c.Vocab, d)
-	}
-	m.block = l.decoderBlock(c, f, 0, ropes)
-	if l.alone {
-		m.outputNorm, m.output = l.norm(c, f, "output_norm", d), linear{w: m.embedding}
-		if l.holds("output.weight") {
-			m.output.w = l.matrix("output.weight", c.Vocab, d)
+	var outputNorm norm
+	var output linear
+	for i := 0; i < c.Layers && l.ok(); i++ {
+		n := l.block(i)
+		b := mtpBlock{embedding: embedding}
+		b.tokenNorm, b.stateNorm = l.norm(c, f, n+"nextn.enorm", d), l.norm(c, f, n+"nextn.hnorm", d)
+		b.join = linear{w: l.matrix(n+"nextn.eh_proj.weight", d, 2*d)}
+		if l.holds(n + "nextn.embed_tokens.weight") {
+			b.embedding = l.matrix(n+"nextn.embed_tokens.weight", c.Vocab, d)
 		}
-	} else {
-		net := target.net.(*decoder) // by targetEmbedding
-		m.outputNorm, m.output = net.outputNorm, linear{w: net.output.w}
-	}
-	if l.holds(n + "nextn.shared_head_norm.weight") {
-		m.outputNorm = l.norm(c, f, n+"nextn.shared_head_norm", d)
-	}
-	if l.holds(n + "nextn.shared_head_head.weight") {
-		m.output.w = l.matrix(n+"nextn.shared_head_head.weight", c.Vocab, d)
+		b.block = l.decoderBlock(c, f, i, ropes)
+		b.attention, _ = b.block.mixer.(*attention) // it is: no mixer, none beside
+		switch {
+		case i > 0:
+		case l.alone:
+			outputNorm, output = l.norm(c, f, "output_norm", d), linear{w: embedding}
+			if l.holds("output.weight") {
+				output.w = l.matrix("output.weight", c.Vocab, d)
+			}
+		default:
+			net := target.net.(*decoder) // by targetEmbedding
+			outputNorm, output = net.outputNorm, linear{w: net.output.w}
+		}
+		b.outputNorm, b.output = outputNorm, output
+		if l.holds(n + "nextn.shared_head_norm.weight") {
+			b.outputNorm = l.norm(c, f, n+"nextn.shared_head_norm", d)
+		}
+		if l.holds(n + "nextn.shared_head_head.weight") {
+			b.output.w = l.matrix(n+"nextn.shared_head_head.weight", c.Vocab, d)
+		}
+		m.blocks = append(m.blocks, b)
+		m.oneOutput = m.oneOutput && b.output.w == m.blocks[0].output.w
 	}
 	return m
 }
 
-// HasMTP reports whether the model's file has an MTP block that [Options].MTP loads.
+// HasMTP reports whether the model's file has MTP blocks that [Options].MTP loads.
 func (m *Model) HasMTP() bool {
 	v, _ := m.metadata[m.config.Architecture+".nextn_predict_layers"]
-	return slices.Contains(withMTP, m.config.Architecture) && m.head == nil && fmt.Sprint(v) == "1"
+	n, err := strconv.Atoi(fmt.Sprint(v))
+	return slices.Contains(withMTP, m.config.Architecture) && m.head == nil && err == nil && n > 0
 }
 
 // MTPAlone reports whether a file has multi-token-prediction blocks without the model that they belong to: it is a draft head.
@@ -120,25 +173,26 @@ func MTPAlone(f *gguf.File) bool {
 	return !model && err == nil && err2 == nil && n > 0 && n < blocks
 }
 
-// mtpOnly makes the loader read the MTP block as if it were the model's only one. It returns its number of layers.
+// mtpOnly makes the loader read the MTP blocks as if they were the model's only ones. It returns their number.
 func (l *loader) mtpOnly() int {
 	blocks, n := l.integer("block_count"), l.integerOr("nextn_predict_layers", 0)
 	switch {
 	case !l.ok():
+		n = 1
 	case n == 0:
 		l.keep(fmt.Errorf("%s: %w: no MTP block in the file", l.f.Name, ErrUnsupported))
-	case n > 1:
-		l.fail("nextn_predict_layers", ErrUnsupported, "%d MTP blocks, of which each would draft another token: one is", n)
-	case blocks < 2:
+		n = 1
+	case n >= blocks:
 		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks", n, blocks)
+		n = 1
 	}
-	l.first, l.layers = blocks-1, blocks
-	return 1
+	l.first, l.layers = blocks-n, blocks
+	return n
 }
 
-// onlyLast keeps the last of the hyperparameters that are there for every layer.
-func (l *loader) onlyLast() {
+// onlyLast keeps the last n of the hyperparameters that are there for every layer.
+func (l *loader) onlyLast(n int) {
 	for _, list := range []*[]int{&l.queryHeads, &l.kvHeads, &l.ffn} {
-		*list = slices.Clone((*list)[max(0, len(*list)-1):])
+		*list = slices.Clone((*list)[max(0, len(*list)-n):])
 	}
 }

@@ -30,16 +30,21 @@ func aloneFile(t *testing.T, path string, without []string, more ...gguf.TensorS
 		if i, ok := blockIndex(x.Name); ok && i < 4 || slices.Contains(without, x.Name) {
 			continue
 		}
-		tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
-			_, err := w.Write(raw[x.Offset : x.Offset+x.Size])
-			return err
-		}})
+		tensors = append(tensors, fileTensor(x.Name, x, raw))
 	}
 	var b bytes.Buffer
 	if err := gguf.Write(&b, f.KVs, tensors); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// fileTensor is a tensor of a file, under a name.
+func fileTensor(name string, x gguf.Tensor, file []byte) gguf.TensorSource {
+	return gguf.TensorSource{Name: name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
+		_, err := w.Write(file[x.Offset : x.Offset+x.Size])
+		return err
+	}}
 }
 
 // TestMTPAlone: a file that has nothing but the MTP block is recognized, and computes what the block in the model's file does; also with

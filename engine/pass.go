@@ -16,7 +16,7 @@ const (
 type network interface {
 	// forward embeds the round's tokens into p.x [rows][hidden size] and takes them through all layers.
 	forward(p *pass)
-	// finalNorm normalizes x [n][hidden size] in place, as logits takes it.
+	// finalNorm normalizes x [n][hidden size] of the rows p.given in place, as logits takes it.
 	finalNorm(p *pass, x []float32)
 	// logits computes out [n][vocabulary] of x [n][hidden size].
 	logits(p *pass, out, x []float32)
@@ -35,6 +35,7 @@ type chunk struct {
 
 	fed        []float32 // hidden states that go in beside the tokens; nil but for draft heads
 	fromTarget bool
+	ahead      int // drafted tokens up to the first one, itself included; 0 where the states are the target's
 }
 
 // wantedRow is a row whose logits are wanted, and where they go: row index of s.logits.
@@ -43,6 +44,15 @@ type wantedRow struct {
 	segment int // of the batch
 	s       *Session
 	index   int
+}
+
+// roundRows are the rows of a round.
+type roundRows struct {
+	tokens    []int32                     // [rows]
+	positions []int32                     // [rows] position on the row's own path
+	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
+	fed       []fedStates                 // what goes into the rows beside the tokens
+	owner     []int                       // [rows] the batch's segment that a row belongs to
 }
 
 // pass is one Forward in progress: the chunks that remain, the round of rows that goes through the
@@ -58,23 +68,19 @@ type pass struct {
 	at     int // the chunk that comes next
 	done   int // tokens of it that are done
 
-	// The rows of this round.
-	tokens    []int32                     // [rows]
-	positions []int32                     // [rows] position on the row's own path
-	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
-	crossed   []tensor.AttentionSegment   // the encoder inputs of the rows, in encoder-decoder models
-	scans     []scan                      // of sessions with recurrent layers
-	wanted    []wantedRow                 // ascending
-	hidden    []hiddenRow                 // ascending
-	fed       []fedStates                 // what goes into the rows beside the tokens
-	masked    bool                        // the model's logits may be -Inf
-	owner     []int                       // [rows] the batch's segment that a row belongs to
-	projected []wantedRow                 // the rows that are multiplied with the output matrix; nil: all rows of the round
-	layers    int                         // that they go through
-	most      int                         // rows of a round
-	fetched   []*streamed                 // matrices from disk that a product uses at present
-	expected  []*diskExpert               // scratch
-	choice    []int32                     // scratch of the experts that a round needs
+	roundRows
+	crossed   []tensor.AttentionSegment // the encoder inputs of the rows, in encoder-decoder models
+	scans     []scan                    // of sessions with recurrent layers
+	wanted    []wantedRow               // ascending
+	hidden    []hiddenRow               // ascending
+	masked    bool                      // the model's logits may be -Inf
+	projected []wantedRow               // the rows that are multiplied with the output matrix; nil: all rows of the round
+	given     []int32                   // the rows that finalNorm and logits are given
+	layers    int                       // that they go through
+	most      int                       // rows of a round
+	fetched   []*streamed               // matrices from disk that a product uses at present
+	expected  []*diskExpert             // scratch
+	choice    []int32                   // scratch of the experts that a round needs
 
 	depth    []int32 // scratch of depths
 	in       tensor.Input
@@ -88,6 +94,7 @@ type pass struct {
 	inputs                              []float32 // [rows][layers][P] of a layer besides the residual stream
 	factors                             []float32 // [rows]
 	routing                             routing   // of experts
+	blockRows                           blockRows // of several MTP blocks
 	part                                []int32   // the rows that an expert computes; nil: all
 
 	logits   []float32 // [rows][vocabulary] where several sessions share a reading of the head
@@ -120,6 +127,7 @@ func (p *pass) end() {
 	clear(p.wanted)
 	clear(p.hidden)
 	clear(p.fed)
+	p.blockRows.end()
 	clear(p.products)
 	for i := range p.scans { // of a round that a panic ended
 		p.scans[i].r.at = -1
@@ -182,7 +190,11 @@ func (p *pass) fill() bool {
 		p.tokens = append(p.tokens, c.tokens[p.done:p.done+n]...)
 		if c.fed != nil {
 			size := len(c.fed) / len(c.tokens)
-			p.fed = append(p.fed, fedStates{row, n, c.fed[p.done*size : (p.done+n)*size], c.fromTarget})
+			ahead := c.ahead
+			if !c.fromTarget {
+				ahead += p.done
+			}
+			p.fed = append(p.fed, fedStates{row, n, c.fed[p.done*size : (p.done+n)*size], c.fromTarget, ahead})
 		}
 		if c.parents != nil {
 			p.depths(c.parents) // checked when it was admitted

@@ -24,6 +24,7 @@ type recipe struct {
 	keys        map[string]gguf.Value // without the prefix
 	widths      map[string]gguf.Value // the keys that the tensors of experts and embeddings follow; nil: keys
 	layers      int                   // 0: 4
+	mtp         int                   // blocks for multi-token prediction after them
 	kv          int                   // 0: 2
 }
 
@@ -44,6 +45,8 @@ func (r recipe) file(tb testing.TB) []byte {
 	if kv == 0 {
 		kv = 2
 	}
+	own := layers
+	layers += r.mtp
 	keys := map[string]gguf.Value{
 		"context_length": uint32(512), "embedding_length": uint32(recipeWidth), "block_count": uint32(layers), "feed_forward_length": uint32(recipeInner),
 		"attention.head_count": uint32(recipeHeads), "attention.head_count_kv": uint32(kv), "vocab_size": uint32(recipeVocab),
@@ -52,6 +55,9 @@ func (r recipe) file(tb testing.TB) []byte {
 		keys["attention.layer_norm_epsilon"] = float32(1e-5)
 	} else {
 		keys["attention.layer_norm_rms_epsilon"] = float32(1e-6)
+	}
+	if r.mtp > 0 {
+		keys["nextn_predict_layers"] = uint32(r.mtp)
 	}
 	maps.Copy(keys, r.keys)
 	kvs := []gguf.KV{{Key: "general.architecture", Value: r.arch}}
@@ -143,6 +149,17 @@ func (r recipe) file(tb testing.TB) []byte {
 			recurrent = (i+1)%4 != 0
 			if list, ok := r.keys["attention.recurrent_layers"].([]bool); ok && i < len(list) {
 				recurrent = list[i]
+			}
+		}
+		if i >= own {
+			recurrent = false
+			matrix(b+"nextn.eh_proj", false, recipeWidth, 2*recipeWidth)
+			norm(b+"nextn.enorm", recipeWidth)
+			norm(b+"nextn.hnorm", recipeWidth)
+			if has("ends") {
+				add(b+"nextn.embed_tokens.weight", 0, 0.7, recipeWidth, recipeVocab)
+				matrix(b+"nextn.shared_head_head", false, recipeVocab, recipeWidth)
+				norm(b+"nextn.shared_head_norm", recipeWidth)
 			}
 		}
 		if has("shortconv") && recurrent {

@@ -52,6 +52,8 @@ type Session struct {
 	valid   int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
 	nodes   []int32 // tokens of a tree that waits for Commit; they follow the sequence in the cache
 	parents []int32 // their parents
+	fed     int     // tokens of a draft head's sequence that went in with the target's states; those after them are drafted
+	treeFed bool    // the tree went in with the target's states
 
 	logits  []float32  // what the last pass returned
 	hidden  []float32  // likewise
@@ -96,6 +98,9 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	}
 	if err := m.checkLender(o.Target); err != nil {
 		return nil, err
+	}
+	if o.Layers != c.Layers && m.head != nil && m.head.Longest > 0 {
+		return nil, fmt.Errorf("%s: %w: %d of %d MTP blocks, which draft together", m.name, ErrUsage, o.Layers, c.Layers)
 	}
 	if o.KV == "" {
 		o.KV = "f16"
@@ -181,6 +186,7 @@ func (s *Session) Truncate(n int) error {
 	}
 	s.valid = min(s.valid, n)
 	s.tokens = s.tokens[:n]
+	s.fed = min(s.fed, n)
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	return nil
 }
@@ -216,6 +222,9 @@ func (s *Session) Commit(path []int32) error {
 	for _, j := range path {
 		s.tokens = append(s.tokens, s.nodes[j])
 	}
+	if s.treeFed && s.fed == start {
+		s.fed = len(s.tokens)
+	}
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	return nil
 }
@@ -226,7 +235,7 @@ func (s *Session) Fork() (*Session, error) { return s.forkAt(len(s.tokens)) }
 
 // forkAt is Fork of the first n tokens.
 func (s *Session) forkAt(n int) (*Session, error) {
-	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n]), storage: s.storage, lender: s.lender, input: s.input.share()}
+	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, lender: s.lender, input: s.input.share()}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}

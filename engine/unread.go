@@ -13,7 +13,7 @@ import (
 // unread refuses tensors that nobody asked for, and keys that change the arithmetic and that nobody asked for.
 func (l *loader) unread() {
 	for _, t := range l.f.Tensors {
-		if i, ok := blockIndex(t.Name); l.first > 0 && !l.alone && !(ok && i == l.first) {
+		if i, ok := blockIndex(t.Name); l.first > 0 && !l.alone && !(ok && i >= l.first) {
 			continue // the target's, which was read without complaint
 		}
 		if l.ok() && !l.tensors[t.Name] && !l.skips(t.Name) {

@@ -27,9 +27,10 @@ func Eagle(head Sequence, o EagleOptions) Drafter {
 	return Model(head)
 }
 
-// MTP drafts with a model's own multi-token-prediction block: a session of its file opened with [engine.Options].MTP. Several tokens are
-// drafted by that one block, each on what it computed before. Gemma 4's heads, in files of their own, are taken as well: sessions made for the
-// target's ([engine.SessionOptions].Target, [engine.Model.NewLentSession]).
+// MTP drafts with a model's own multi-token-prediction blocks: a session of its file opened with [engine.Options].MTP. One block alone
+// drafts any number of tokens, each on what it computed before. Of several blocks each drafts one token, on what the block before it
+// computed, and paths of drafts end with the last block; candidates of Sources may follow. Gemma 4's heads, in files of their own, are taken as
+// well: sessions made for the target's ([engine.SessionOptions].Target, [engine.Model.NewLentSession]).
 func MTP(head Sequence, o EagleOptions) Drafter { return Eagle(head, o) }
 
 // EagleOptions configure [Eagle] and [MTP].
@@ -46,6 +47,7 @@ type EagleOptions struct {
 type head struct {
 	seq    *cachedSequence // its tokens are those of the text from the second one on, or from the first one on
 	lead   int             // 1: from the first one on
+	most   int             // tokens on a path that it drafts; 0: any number
 	output []int           // the layer whose state goes in with a drafted token
 	layers []int           // of the target
 	width  int             // numbers of the target's states for a position
@@ -80,7 +82,7 @@ func newHead(seq *cachedSequence) *head {
 	if o == nil {
 		return nil
 	}
-	h := &head{seq: seq, output: []int{o.Output}}
+	h := &head{seq: seq, most: o.Longest, output: []int{o.Output}}
 	if o.FirstToken {
 		h.lead = 1
 	}
@@ -273,6 +275,9 @@ func (h *head) begin() { h.nodes, h.y = h.nodes[:0], h.y[:0] }
 
 // logits returns the logits after path, the first written tokens of which are not drafted; nil where the head cannot compute them.
 func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) ([]float32, error) {
+	if h.most > 0 && len(path)-written >= h.most {
+		return nil, nil // there is no block for a further token
+	}
 	if h.lost || len(path)-1+h.lead > h.seq.Context() || len(h.text) != written-1 || h.cached >= written-1 && len(h.nodes) == 0 {
 		return nil, nil
 	}

@@ -119,6 +119,9 @@ func (s *summary) lines() (list [][2]string) {
 		if s.Experts > 0 {
 			shape += fmt.Sprintf(", %d experts, %d used", s.Experts, s.ExpertsUsed)
 		}
+		if s.MTPBlocks > 0 {
+			shape += fmt.Sprintf(", the last %d of the layers for multi-token prediction", s.MTPBlocks)
+		}
 		if s.EncLayers > 0 {
 			shape = fmt.Sprintf("%d layers of an encoder and ", s.EncLayers) + strings.Replace(shape, " layers,", " of a decoder,", 1)
 		}
@@ -156,6 +159,9 @@ func (s *summary) lines() (list [][2]string) {
 	}
 	if s.KVBytes > 0 {
 		memory += fmt.Sprintf("; %s of keys and values per 1,000 tokens (f16, %s with --kv q8_0)", size(int64(1000*s.KVBytes)), size(int64(1000*s.KVBytes*bytesPerValue("q8_0")/bytesPerValue("f16"))))
+	}
+	if s.MTPKVBytes > 0 {
+		memory += fmt.Sprintf("; %s more where the MTP blocks draft", size(int64(1000*s.MTPKVBytes)))
 	}
 	if s.InputBytes > 0 {
 		memory += fmt.Sprintf("; %s more per 1,000 tokens of the encoder's input", size(int64(1000*s.InputBytes)))

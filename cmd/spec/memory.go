@@ -126,7 +126,7 @@ func (m *modelFlags) besideWeights(f *gguf.File) int64 {
 	}
 	tokens := cmp.Or(m.contextHint, min(keptTokens, d.Config.Context))
 	n := d.Recurrent.Most(0) + int64(cmp.Or(m.logitRows, 1))*int64(d.Config.Vocab)*4
-	for _, c := range d.Caches {
+	for _, c := range append(d.MTP, d.Caches...) { // MTP blocks draft unless a flag says otherwise
 		if one, err := c.Bytes(m.kvHint); err == nil {
 			n += one * int64(c.Most(tokens))
 		}

@@ -72,7 +72,8 @@ type summary struct {
 	Parameters   uint64      `json:"n_parameters"`
 	Types        []typeShare `json:"types"` // by bytes, the largest first
 	Context      int64       `json:"n_context"`
-	Layers       int64       `json:"n_layers"` // of the decoder
+	Layers       int64       `json:"n_layers"`               // of the decoder
+	MTPBlocks    int64       `json:"n_mtp_blocks,omitempty"` // of those, the last ones, which predict tokens further ahead
 	EncLayers    int64       `json:"n_encoder_layers,omitempty"`
 	HiddenSize   int64       `json:"hidden_size"`
 	Heads        int64       `json:"n_heads"`
@@ -90,6 +91,7 @@ type summary struct {
 	WindowBytes  int64       `json:"window_bytes"`                       // in f16, the most that layers with a window keep, but for the rest of a page
 	InputBytes   float64     `json:"input_kv_bytes_per_token,omitempty"` // in f16, of a token of the encoder's input
 	Window       int         `json:"n_window,omitempty"`                 // tokens that they keep: their window's and 512 more
+	MTPKVBytes   float64     `json:"mtp_kv_bytes_per_token,omitempty"`   // in f16, of the MTP blocks together, where they draft
 	StateBytes   int64       `json:"state_bytes"`                        // of recurrent layers
 	StateMost    int64       `json:"state_bytes_most"`                   // with the copies and the journal that a session may have
 	StateLeast   int64       `json:"state_bytes_least"`                  // the same with the least --state-memory
@@ -127,6 +129,7 @@ func summarize(f *gguf.File) *summary {
 		return max(0, n)
 	}
 	s.Context, s.Layers, s.HiddenSize = number("context_length"), number("block_count"), number("embedding_length")
+	s.MTPBlocks = number("nextn_predict_layers")
 	if s.Kind == kindEncDec {
 		if s.EncLayers = s.Layers; f.Has(s.Architecture + ".decoder_block_count") {
 			s.Layers = number("decoder_block_count")
@@ -179,6 +182,11 @@ func (s *summary) memory(d *engine.Description) {
 		}
 		n := c.Most(int(s.Context))
 		s.WindowBytes, s.Window = s.WindowBytes+int64(n)*bytes, max(s.Window, n)
+	}
+	for _, c := range d.MTP {
+		if bytes, err := c.Bytes("f16"); err == nil {
+			s.MTPKVBytes += float64(bytes)
+		}
 	}
 }
 

@@ -45,6 +45,11 @@ func (r *runner) draft() ([]Row, error) {
 		for i := range n + 1 {
 			g := engine.Segment{Tokens: []int32{r.rng.Int32N(int32(m.Config().Vocab))}, Logits: engine.Last}
 			if h := m.Head(); h != nil {
+				if h.Longest > 0 && s.Len() >= h.Longest { // its blocks have drafted a token each
+					if err := s.Truncate(1); err != nil {
+						return nil, err
+					}
+				}
 				g.Hidden, g.Layers = engine.Last, []int{h.Output}
 				g.States = random(m.Config().HiddenSize)
 				if g.FromTarget = i == 0 || h.SharesCache; g.FromTarget {

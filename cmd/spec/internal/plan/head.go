@@ -46,7 +46,7 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 			all = append(all, nil)
 			continue
 		}
-		for n := 0; n < Longest && at+n < len(text); n++ {
+		for n := 0; n < c.longest() && at+n < len(text); n++ {
 			g.Logits, g.Hidden, g.Layers = engine.Last, engine.Last, []int{h.Output}
 			r, err := head.EvalSegment(ctx, g)
 			if err != nil {

@@ -145,7 +145,7 @@ func Run(ctx context.Context, c Config) (Prediction, error) {
 	var draft, verify [Farthest + 1][]float64
 	var samples []sample
 	over := func() bool { return time.Since(begin).Seconds() >= c.Seconds }
-	enough := func() bool { return over() && min(len(verify[0]), len(verify[1]), len(verify[Longest])) > 1 }
+	enough := func() bool { return over() && min(len(verify[0]), len(verify[1]), len(verify[c.longest()])) > 1 }
 	for turn := 0; turn == 0 || !over() || !enough() && turn < len(Lengths); turn++ { // times vary more than texts do
 		for i, prompt := range c.Prompts {
 			until := float64(c.Seconds*float64(i+1)) / float64(len(c.Prompts))
@@ -175,10 +175,20 @@ func Run(ctx context.Context, c Config) (Prediction, error) {
 			return p, err
 		}
 	}
-	p.predict(newCosts(draft, verify), samples)
+	costs := newCosts(draft, verify)
+	costs.longest = c.longest()
+	p.predict(costs, samples)
 	p.advise()
 	p.Seconds = time.Since(begin).Seconds()
 	return p, nil
+}
+
+// longest is the most tokens of a draft up to Longest: heads of several blocks draft one token with each.
+func (c *Config) longest() int {
+	if h := c.Draft.Head(); h != nil && h.Longest > 0 {
+		return min(Longest, h.Longest)
+	}
+	return Longest
 }
 
 // learning is the share of a schedule's speedup that is left when it has to find its lengths as it goes,
@@ -305,11 +315,12 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 type costs struct {
 	draft, verify [Farthest + 1]float64
 	farthest      int // length that is known; less than Longest means Longest
+	longest       int // draft up to Longest
 }
 
 // lengths are those that are predicted.
 func (c *costs) lengths() (list []int) {
-	for k := 1; k <= Longest; k++ {
+	for k := 1; k <= c.longest; k++ {
 		list = append(list, k)
 	}
 	for _, k := range farLengths {
@@ -323,6 +334,7 @@ func (c *costs) lengths() (list []int) {
 // newCosts takes medians, puts a straight line through those of drafting and interpolates those of
 // verifying.
 func newCosts(draft, verify [Farthest + 1][]float64) (c costs) {
+	c.longest = Longest
 	var n, x, y, xx, xy float64
 	for k := 1; k <= Longest; k++ {
 		if len(draft[k]) > 0 {
@@ -381,7 +393,7 @@ func (p *Prediction) predict(c costs, samples []sample) {
 		}
 	}
 	p.Acceptance = float64(agreed) / float64(max(1, p.Tokens))
-	p.Plain, p.Step, p.BestGain = c.verify[0], c.draft[Longest]/Longest, 1
+	p.Plain, p.Step, p.BestGain = c.verify[0], c.draft[c.longest]/float64(c.longest), 1
 	for _, k := range c.lengths() {
 		l := Length{
 			Length: k, Draft: c.draft[k], Verify: c.verify[k],

@@ -1,0 +1,544 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/gguf"
+)
+
+// mtpRecipe is a random model with several MTP blocks; with ends, each has embeddings, a final norm and an output matrix of its own.
+func mtpRecipe(arch string, blocks int, ends bool) recipe {
+	r := hybridRecipes()[arch]
+	r.mtp = blocks
+	if ends {
+		r.parts += " ends"
+	}
+	return r
+}
+
+// openMTP opens a file's model and its MTP blocks.
+func openMTP(tb testing.TB, rt *Runtime, file []byte, o Options) (target, head *Model) {
+	tb.Helper()
+	o.Name = "mtp.gguf"
+	open := func(o Options) *Model {
+		m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(m.Close)
+		return m
+	}
+	target = open(o)
+	o.MTP, o.Target = true, target
+	return target, open(o)
+}
+
+// mtpText is a text and the states that go in with its tokens, as if they were a model's own.
+type mtpText struct {
+	ids    []int32
+	states []float32 // [len(ids)][recipeWidth]
+}
+
+func newMTPText(n int, seed uint64) mtpText {
+	x := mtpText{ids: randomTokens(n, recipeVocab, seed), states: make([]float32, n*recipeWidth)}
+	rng := rand.New(rand.NewPCG(seed, 5))
+	for i := range x.states[recipeWidth:] { // zeros before the first token
+		x.states[recipeWidth+i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// segment is the positions from to to, with logits and the state of the last one.
+func (x mtpText) segment(from, to int) Segment {
+	return Segment{Tokens: x.ids[from:to], States: x.states[from*recipeWidth : to*recipeWidth], FromTarget: true, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
+}
+
+// pairs are the first n positions, for the reference.
+func (x mtpText) pairs(n int) (pairs []mtpPair) {
+	for i := range n {
+		h := make([]float64, recipeWidth)
+		for j := range h {
+			h[j] = float64(x.states[i*recipeWidth+j])
+		}
+		pairs = append(pairs, mtpPair{x.ids[i], h})
+	}
+	return pairs
+}
+
+// mtpSequence is a session, or one that a Scheduler shares.
+type mtpSequence interface {
+	EvalSegment(context.Context, Segment) (Result, error)
+	Truncate(int) error
+	Len() int
+}
+
+// mtpDraft is what one draft gave: of every step the state and the logits.
+type mtpDraft struct {
+	text           int     // tokens of the text before it
+	drafted        []int32 // tokens that went in after it
+	states, logits [][]float32
+	accepted       int // tokens of the draft that the text goes on with
+}
+
+// flat is all the numbers.
+func (d *mtpDraft) flat() (all []float32) {
+	for i := range d.states {
+		all = append(append(all, d.states[i]...), d.logits[i]...)
+	}
+	return all
+}
+
+// mtpRounds drafts and goes on with the text after a prompt of so many tokens, several times: of the drafted tokens none, some or all are the
+// text's. step evaluates a segment.
+func mtpRounds(t *testing.T, s mtpSequence, x mtpText, blocks, prompt, chunk int, step func(Segment) Result) (all []mtpDraft) {
+	t.Helper()
+	n := prompt
+	for round := 0; n+blocks+1 < len(x.ids); round++ {
+		d := mtpDraft{text: n, accepted: []int{0, blocks, 1}[round%3]}
+		for n-s.Len() > chunk {
+			step(x.segment(s.Len(), s.Len()+chunk))
+		}
+		r := step(x.segment(s.Len(), n))
+		keep := func() {
+			d.states, d.logits = append(d.states, slices.Clone(r.Hidden.Row(0))), append(d.logits, slices.Clone(r.Logits.Row(0)))
+		}
+		keep()
+		for i := range blocks - 1 {
+			id := x.ids[n+i]
+			if i >= d.accepted {
+				id = (id + 1 + int32(round)) % recipeVocab
+			}
+			d.drafted = append(d.drafted, id)
+			r = step(Segment{Tokens: []int32{id}, States: d.states[i], Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
+			keep()
+		}
+		all = append(all, d)
+		if err := s.Truncate(n); err != nil {
+			t.Fatal(err)
+		}
+		n += d.accepted + 1
+	}
+	return all
+}
+
+func (d *mtpDraft) check(t *testing.T, what string, r *reference, x mtpText) {
+	t.Helper()
+	states, logits := r.draft(x.pairs(d.text), d.drafted)
+	for i := range states {
+		if worst := difference(t, d.states[i], states[i]); !(worst < 1e-4) {
+			t.Errorf("%s, after %d tokens and %d drafted: the state is off by %g", what, d.text, i, worst)
+		}
+		if worst := difference(t, d.logits[i], logits[i]); !(worst < 1e-4) {
+			t.Errorf("%s, after %d tokens and %d drafted: the logits are off by %g", what, d.text, i, worst)
+		}
+	}
+}
+
+// TestMTPBlocks: the state and the logits of every block at every step of drafts, against the reference: after prompts in chunks, after
+// rounds that accepted none, some and all of the tokens, after cuts, in forks, and with the blocks in a file of their own.
+func TestMTPBlocks(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	for _, c := range []struct {
+		arch   string
+		blocks int
+		ends   bool
+	}{{"qwen35", 2, false}, {"qwen35", 3, true}, {"qwen35", 3, false}, {"qwen35 a list", 2, true}, {"qwen35moe", 2, false}, {"qwen35moe", 3, true}} {
+		what := fmt.Sprintf("%s, %d blocks, ends %v", c.arch, c.blocks, c.ends)
+		recipe := mtpRecipe(c.arch, c.blocks, c.ends)
+		if list, ok := recipe.keys["attention.recurrent_layers"].([]bool); ok {
+			recipe.keys["attention.recurrent_layers"] = append(slices.Clone(list), make([]bool, c.blocks)...)
+		}
+		file := recipe.file(t)
+		r := newReference(t, file)
+		target, head := openMTP(t, rt, file, Options{})
+		if h := head.Head(); h.Longest != c.blocks || !target.HasMTP() || head.HasMTP() || head.Config().Layers != c.blocks || target.Config().Layers != 4 {
+			t.Fatalf("%s: %+v, %+v", what, h, head.Config())
+		}
+		if shapes := head.Caches(0); len(shapes) != 1 || shapes[0].Layers != c.blocks {
+			t.Errorf("%s: caches %+v", what, shapes)
+		}
+		x, y := newMTPText(34, 1), newMTPText(34, 2)
+		s := newSession(t, head, SessionOptions{KV: "f32"})
+		plain := func(s *Session) func(Segment) Result {
+			return func(g Segment) Result {
+				out, err := s.EvalSegment(context.Background(), g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+		}
+		drafts := mtpRounds(t, s, x, c.blocks, 18, 7, plain(s))
+		seen := map[int]bool{}
+		for i := range drafts {
+			drafts[i].check(t, what, r, x)
+			seen[drafts[i].accepted] = true
+		}
+		if len(drafts) < 5 || !seen[0] || !seen[1] || !seen[c.blocks] {
+			t.Fatalf("%s: %d drafts, accepted %v", what, len(drafts), seen)
+		}
+		// Another text after a cut, in a fork that was made in the middle of a draft.
+		if err := s.Truncate(11); err != nil {
+			t.Fatal(err)
+		}
+		first := plain(s)(x.segment(11, 13))
+		plain(s)(Segment{Tokens: []int32{3}, States: slices.Clone(first.Hidden.Row(0)), Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
+		fork, err := s.Fork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fork.Truncate(9); err != nil {
+			t.Fatal(err)
+		}
+		copy(y.ids, x.ids[:9])
+		copy(y.states, x.states[:9*recipeWidth])
+		for _, d := range mtpRounds(t, fork, y, c.blocks, 20, 100, plain(fork)) {
+			d.check(t, what+", fork", r, y)
+		}
+		if err := s.Truncate(13); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range mtpRounds(t, s, x, c.blocks, 25, 100, plain(s))[:1] {
+			d.check(t, what+", forked", r, x)
+		}
+
+		alone := mtpAlone(t, file)
+		other, err := New(context.Background(), rt, bytes.NewReader(alone), int64(len(alone)), Options{Name: "mtp-x.gguf", Target: target})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		so := newSession(t, other, SessionOptions{KV: "f32"})
+		for i, d := range mtpRounds(t, so, x, c.blocks, 18, 7, plain(so)) {
+			sameBits(t, what+", alone", d.flat(), drafts[i].flat())
+		}
+		other.Close()
+	}
+}
+
+// mtpAlone is a file with the MTP blocks of a recipe's file, and its ends.
+func mtpAlone(t *testing.T, file []byte) []byte {
+	t.Helper()
+	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []gguf.TensorSource
+	for _, x := range f.Tensors {
+		if i, ok := blockIndex(x.Name); ok && i < 4 {
+			continue
+		}
+		tensors = append(tensors, fileTensor(x.Name, x, file))
+	}
+	var b bytes.Buffer
+	if err := gguf.Write(&b, f.KVs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// mtpOther is a session beside another one in a batch, always at another step of its drafts.
+type mtpOther struct {
+	s      *Session
+	x      mtpText
+	blocks int
+	at     int // tokens that have been drafted
+	state  []float32
+	turn   int
+}
+
+// segment is its next one.
+func (o *mtpOther) segment(t *testing.T) Segment {
+	t.Helper()
+	o.turn++
+	all := Segment{Session: o.s, Logits: All, Hidden: All, Layers: []int{o.blocks, FinalNorm}}
+	left := o.blocks - 1 - o.at
+	if o.state == nil || left <= 0 {
+		if err := o.s.Truncate(min(o.turn%3, o.s.fed)); err != nil {
+			t.Fatal(err)
+		}
+		g := o.x.segment(o.s.Len(), o.s.Len()+1+o.turn%5)
+		all.Tokens, all.States, all.FromTarget = g.Tokens, g.States, true
+		o.at = 0
+		return all
+	}
+	n := 1 + o.turn%left
+	all.Tokens, all.States = o.x.ids[20:20+n], slices.Repeat(o.state, n)
+	o.at += n
+	return all
+}
+
+func (o *mtpOther) keep(r Result) []float32 {
+	o.state = slices.Clone(r.Hidden.At(r.Hidden.Rows()-1, 1))
+	return append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
+}
+
+// TestMTPBlocksOneAnswer: promise P1 for several MTP blocks: chunks, sessions at other steps of their drafts in the same pass, several drafted
+// tokens at once and trees, on all kernels and threads.
+func TestMTPBlocksOneAnswer(t *testing.T) {
+	for _, c := range []struct {
+		arch   string
+		blocks int
+		ends   bool
+		types  string
+	}{{"qwen35", 3, false, "q8_0"}, {"qwen35", 3, true, "f32"}, {"qwen35moe", 2, true, "q4_0"}} {
+		file := mtpRecipe(c.arch, c.blocks, c.ends).file(t)
+		var want, wantOther []float32
+		for i, simd := range asm.Available() {
+			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
+			_, head := openMTP(t, rt, file, Options{Weights: c.types})
+			x := newMTPText(34, 3)
+			for mode := range 3 { // passes of one session; of two, in either order
+				what := fmt.Sprint(c.arch, " ", c.types, " ", simd, ", mode ", mode)
+				s, o := newSession(t, head, SessionOptions{}), &mtpOther{s: newSession(t, head, SessionOptions{}), x: newMTPText(34, 4), blocks: c.blocks}
+				var got, gotOther []float32
+				drafts := mtpRounds(t, s, x, c.blocks, 18, 9, func(g Segment) Result {
+					g.Session = s
+					b := Batch{g, o.segment(t)}
+					var r Result
+					switch mode {
+					case 0:
+						gotOther = append(gotOther, o.keep(forward(t, head, b[1:])[0])...)
+						r = forward(t, head, b[:1])[0]
+					case 1:
+						out := forward(t, head, b)
+						gotOther = append(gotOther, o.keep(out[1])...)
+						r = out[0]
+					case 2:
+						b[0], b[1] = b[1], b[0]
+						out := forward(t, head, b)
+						gotOther = append(gotOther, o.keep(out[0])...)
+						r = out[1]
+					}
+					return r
+				})
+				for _, d := range drafts {
+					got = append(got, d.flat()...)
+				}
+				if want == nil {
+					want, wantOther = got, gotOther
+				}
+				sameBits(t, what, got, want)
+				sameBits(t, what+", the other", gotOther, wantOther)
+
+				if mode > 0 {
+					continue
+				}
+				// The whole text at once, then all drafted tokens at once.
+				for _, d := range drafts {
+					whole := newSession(t, head, SessionOptions{})
+					out := forward(t, head, Batch{func() Segment { g := x.segment(0, d.text); g.Session = whole; return g }()})[0]
+					one := append(slices.Clone(out.Hidden.Data), out.Logits.Data...)
+					g := Segment{Session: whole, Tokens: d.drafted, Logits: All, Hidden: All, Layers: []int{FinalNorm}}
+					for _, y := range d.states[:len(d.drafted)] {
+						g.States = append(g.States, y...)
+					}
+					out = forward(t, head, Batch{g})[0]
+					for i := range d.drafted {
+						one = append(append(one, out.Hidden.Row(i)...), out.Logits.Row(i)...)
+					}
+					sameBits(t, what+", at once", one, d.flat())
+				}
+				// The end of the text as a tree's path.
+				d := drafts[0]
+				tree := newSession(t, head, SessionOptions{})
+				forward(t, head, Batch{func() Segment { g := x.segment(0, d.text-2); g.Session = tree; return g }()})
+				g := x.segment(d.text-2, d.text)
+				g.Session, g.Parents = tree, []int32{-1, -1, 1}
+				g.Tokens = []int32{9, g.Tokens[0], g.Tokens[1]}
+				g.States = append(slices.Clone(g.States[:recipeWidth]), g.States...)
+				out := forward(t, head, Batch{g})[0]
+				one := append(slices.Clone(out.Hidden.Data), out.Logits.Data...)
+				if err := tree.Commit([]int32{1, 2}); err != nil {
+					t.Fatal(err)
+				}
+				for i, id := range d.drafted {
+					out := forward(t, head, Batch{{Session: tree, Tokens: []int32{id}, States: d.states[i], Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}})[0]
+					one = append(append(one, out.Hidden.Data...), out.Logits.Data...)
+				}
+				sameBits(t, what+", a tree", one, d.flat())
+			}
+		}
+	}
+}
+
+// TestMTPBlocksShared: sessions of a Scheduler draft with several blocks as sessions by themselves do, whatever passes they share.
+func TestMTPBlocksShared(t *testing.T) {
+	const blocks, sessions = 3, 4
+	file := mtpRecipe("qwen35", blocks, true).file(t)
+	_, head := openMTP(t, newRuntime(t, RuntimeOptions{Threads: 2}), file, Options{})
+	ctx := context.Background()
+	sched := NewScheduler(head, SchedulerOptions{})
+	defer sched.Close()
+	var all sync.WaitGroup
+	for i := range sessions {
+		x := newMTPText(40, uint64(10+i))
+		var want []float32
+		alone := newSession(t, head, SessionOptions{})
+		for _, d := range mtpRounds(t, alone, x, blocks, 10+i, 6, func(g Segment) Result {
+			r, err := alone.EvalSegment(ctx, g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}) {
+			want = append(want, d.flat()...)
+		}
+		all.Go(func() {
+			s, err := sched.NewSession(ctx, SessionOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			for range 2 {
+				var got []float32
+				for _, d := range mtpRounds(t, s, x, blocks, 10+i, 6, func(g Segment) Result {
+					r, err := s.EvalSegment(ctx, g)
+					if err != nil {
+						t.Error(err)
+						return Result{Hidden: HiddenStates{Size: recipeWidth, Layers: g.Layers, Data: make([]float32, recipeWidth)}, Logits: Logits{Vocab: recipeVocab, Data: make([]float32, recipeVocab)}}
+					}
+					return r
+				}) {
+					got = append(got, d.flat()...)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("session %d drafts something else than by itself", i)
+				}
+				if err := s.Truncate(0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := sched.Stats(); n.Passes == 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestMTPBlocksRefused: what several blocks cannot compute is refused, and moves nothing; so are files that lack a part of a block.
+func TestMTPBlocksRefused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	recipe := mtpRecipe("qwen35", 3, false)
+	file := recipe.file(t)
+	target, head := openMTP(t, rt, file, Options{})
+	ctx := context.Background()
+	s, x := newSession(t, head, SessionOptions{}), newMTPText(30, 6)
+	eval := func(g Segment) []float32 {
+		t.Helper()
+		r, err := s.EvalSegment(ctx, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
+	}
+	y := eval(x.segment(0, 9))[:recipeWidth]
+	drafted := func(n int) Segment {
+		return Segment{Tokens: x.ids[:n], States: slices.Repeat(y, n), Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
+	}
+	want := eval(drafted(1))
+	tree := drafted(1)
+	tree.Parents = []int32{-1}
+	layer := drafted(1)
+	layer.Layers = []int{1}
+	input := drafted(1)
+	input.Layers = []int{0}
+	for what, c := range map[string]struct {
+		g    Segment
+		says string
+	}{
+		"too far":                 {drafted(2), "3 MTP blocks"},
+		"a tree":                  {tree, "chains"},
+		"the target's after them": {x.segment(10, 11), "cut off first"},
+		"the input of a block":    {layer, "layer 1"},
+		"the input":               {input, "layer 0"},
+	} {
+		if _, err := s.EvalSegment(ctx, c.g); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), c.says) || s.Len() != 10 {
+			t.Errorf("%s: %v, %d tokens", what, err, s.Len())
+		}
+	}
+	next := eval(drafted(1))
+	if _, err := s.EvalSegment(ctx, drafted(1)); !errors.Is(err, ErrUsage) {
+		t.Errorf("a fourth block: %v", err)
+	}
+	if err := s.Truncate(9); err != nil {
+		t.Fatal(err)
+	}
+	sameBits(t, "after refusals", eval(drafted(1)), want)
+	sameBits(t, "after refusals, further", eval(drafted(1)), next)
+	if _, err := head.NewSession(SessionOptions{Layers: 2}); !errors.Is(err, ErrUsage) {
+		t.Errorf("a part of the blocks: %v", err)
+	}
+
+	// Of two sessions one gets states that are not finite: the other one's answer does not change.
+	if err := s.Truncate(9); err != nil {
+		t.Fatal(err)
+	}
+	for _, fromTarget := range []bool{true, false} {
+		bad := newSession(t, head, SessionOptions{})
+		g := x.segment(0, 4)
+		if g.Session, g.States = bad, slices.Clone(g.States); !fromTarget {
+			g.Tokens, g.States, g.FromTarget = g.Tokens[:2], g.States[:2*recipeWidth], false
+		}
+		g.States[recipeWidth+5] = float32(math.Inf(1))
+		good := drafted(1)
+		good.Session = s
+		out, err := head.Forward(ctx, Batch{g, good})
+		if err != nil || !errors.Is(out[0].Err, ErrNotFinite) || out[1].Err != nil {
+			t.Fatalf("%v, %v, %v", err, out[0].Err, out[1].Err)
+		}
+		sameBits(t, "beside states that are not finite", append(slices.Clone(out[1].Hidden.Data), out[1].Logits.Data...), want)
+		if err := s.Truncate(9); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	without := func(name string, kvs ...gguf.KV) []byte {
+		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tensors []gguf.TensorSource
+		for _, x := range f.Tensors {
+			if x.Name != name {
+				tensors = append(tensors, fileTensor(x.Name, x, file))
+			}
+		}
+		all := slices.DeleteFunc(slices.Clone(f.KVs), func(kv gguf.KV) bool {
+			return slices.ContainsFunc(kvs, func(o gguf.KV) bool { return o.Key == kv.Key })
+		})
+		var b bytes.Buffer
+		if err := gguf.Write(&b, append(all, kvs...), tensors); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for what, c := range map[string]struct {
+		file []byte
+		want error
+		says string
+	}{
+		"no projection of the second block": {without("blk.5.nextn.eh_proj.weight"), ErrMissing, "blk.5.nextn.eh_proj.weight"},
+		"no attention in the third block":   {without("blk.6.attn_k.weight"), ErrMissing, "blk.6.attn_k.weight"},
+		"all blocks":                        {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(7)}), ErrValue, "7 of 7 blocks"},
+		"more than all blocks":              {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(1 << 23)}), ErrValue, "of 7 blocks"},
+		"none":                              {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(0)}), ErrUnsupported, "no MTP block"},
+		"a block that is none":              {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(4)}), ErrMissing, "blk.3.nextn"},
+	} {
+		_, err := New(ctx, rt, bytes.NewReader(c.file), int64(len(c.file)), Options{Name: "mtp.gguf", MTP: true, Target: target})
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "mtp.gguf") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

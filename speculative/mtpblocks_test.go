@@ -1,0 +1,220 @@
+package speculative
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+)
+
+// mtpBlocks is the small qwen35 model of ../shared with several MTP blocks: its own and others of the same numbers, each matrix and
+// vector turned by some rows.
+func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engine.Model) {
+	t.Helper()
+	const file, last = "../../shared/families/models/qwen35.gguf", 4
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Skip("no ../shared/families beside the project")
+	}
+	f, err := gguf.Open(bytes.NewReader(raw), int64(len(raw)), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []gguf.TensorSource
+	add := func(name string, x gguf.Tensor, turn int) {
+		rows := int64(x.Dims[len(x.Dims)-1])
+		data := raw[x.Offset : x.Offset+x.Size]
+		at := int64(turn) % rows * (x.Size / rows)
+		tensors = append(tensors, gguf.TensorSource{Name: name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
+			_, err := w.Write(slices.Concat(data[at:], data[:at]))
+			return err
+		}})
+	}
+	for _, x := range f.Tensors {
+		add(x.Name, x, 0)
+	}
+	for i := 1; i < blocks; i++ {
+		for _, x := range f.Tensors {
+			if rest, ok := strings.CutPrefix(x.Name, fmt.Sprintf("blk.%d.", last)); ok {
+				add(fmt.Sprintf("blk.%d.%s", last+i, rest), x, 5*i)
+			}
+		}
+	}
+	kvs := slices.DeleteFunc(slices.Clone(f.KVs), func(kv gguf.KV) bool {
+		return kv.Key == "qwen35.block_count" || kv.Key == "qwen35.nextn_predict_layers"
+	})
+	kvs = append(kvs, gguf.KV{Key: "qwen35.block_count", Value: uint32(last + blocks)}, gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(blocks)})
+	var b bytes.Buffer
+	if err := gguf.Write(&b, kvs, tensors); err != nil {
+		t.Fatal(err)
+	}
+	open := func(o engine.Options) *engine.Model {
+		o.Name = "blocks.gguf"
+		m, err := engine.New(context.Background(), rt, bytes.NewReader(b.Bytes()), int64(b.Len()), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	target = open(engine.Options{})
+	return target, open(engine.Options{MTP: true, Target: target})
+}
+
+// TestMTPBlocksStates: whatever is accepted, the drafts of several MTP blocks are those that they make of the whole text at once, token by
+// token of chains and node by node of trees, and end after a token of each block.
+func TestMTPBlocksStates(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, blocks := range []int{2, 3} {
+		target, head := mtpBlocks(t, rt, blocks)
+		testHeadStates(t, target, head)
+
+		nodes, deepest := 0, 0
+		var text []int32
+		d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{Tree: true}), Options{
+			Schedule: Constant(ConstantOptions{Length: 12}), MaxTokens: 12,
+			Trace: func(r *Round) {
+				for i := range r.Draft.Len() {
+					deepest = max(deepest, r.Draft.Depth(i))
+					if r.Draft.firstChild(r.Draft.Parent(i)) != i {
+						continue
+					}
+					var branch []int32
+					for at := r.Draft.Parent(i); at >= 0; at = r.Draft.Parent(at) {
+						branch = slices.Insert(branch, 0, r.Draft.Tokens[at])
+					}
+					row := headRow(t, target, head, slices.Clone(text[:r.Position]), branch)
+					if want := int32(argmax(row)); want != r.Draft.Tokens[i] {
+						t.Errorf("%d blocks, round at %d, after %d: drafted %d, computed anew it is %d", blocks, r.Position, branch, r.Draft.Tokens[i], want)
+					}
+					nodes++
+				}
+			},
+		})
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 12}), matrixPrompt, engine.Sampling{})
+		text = append(slices.Clone(matrixPrompt), want...)
+		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
+			t.Errorf("%d blocks: got %v, want %v", blocks, got, want)
+		}
+		if nodes < 20 || deepest != blocks {
+			t.Errorf("%d blocks: %d nodes were looked at, the deepest at %d", blocks, nodes, deepest)
+		}
+	}
+}
+
+// TestMTPBlocksIdentity: promise P2 with several MTP blocks, by themselves and beside lookups, which go on after the last block; alone and
+// in passes that several texts share.
+func TestMTPBlocksIdentity(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	const blocks = 3
+	target, head := mtpBlocks(t, rt, blocks)
+	ctx := context.Background()
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1}} {
+		prompt := slices.Repeat(matrixPrompt, 2)
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
+		for name, make := range map[string]func() Drafter{
+			"chain":  func() Drafter { return MTP(session(t, head, 0), EagleOptions{}) },
+			"tree":   func() Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
+			"splice": func() Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
+			"short":  func() Drafter { return MTP(session(t, head, 32), EagleOptions{}) },
+			"merged": func() Drafter {
+				return Merge(MTP(session(t, head, 0), EagleOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+			},
+		} {
+			for _, schedule := range matrixSchedules(6) {
+				deepest := 0
+				d := New(session(t, target, 0), make(), Options{Schedule: schedule.make(), MaxTokens: 40, Trace: func(r *Round) {
+					for i := range r.Draft.Len() {
+						deepest = max(deepest, r.Draft.Depth(i))
+					}
+				}})
+				for range 2 {
+					if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
+						t.Errorf("%+v, %s, %s:\n got %v\nwant %v", s, name, schedule.name, got, want)
+					}
+				}
+				if n := d.Stats().Drafted; n == 0 && schedule.name != "auto" {
+					t.Errorf("%s, %s: nothing was drafted", name, schedule.name)
+				}
+				if (name == "chain" || name == "short") && deepest > blocks {
+					t.Errorf("%s, %s: a draft of %d tokens", name, schedule.name, deepest)
+				}
+				if name == "merged" && schedule.name == "constant" && deepest <= blocks {
+					t.Errorf("%s, %s: drafts end at %d tokens with the last block", name, schedule.name, deepest)
+				}
+			}
+		}
+		targets, heads := engine.NewScheduler(target, engine.SchedulerOptions{}), engine.NewScheduler(head, engine.SchedulerOptions{})
+		var all sync.WaitGroup
+		for i := range 3 {
+			ts, err := targets.NewSession(ctx, engine.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hs, err := heads.NewSession(ctx, engine.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				defer ts.Close()
+				defer hs.Close()
+				d := New(ts, MTP(hs, EagleOptions{Tree: i == 2}), Options{Schedule: Constant(ConstantOptions{Length: 2 + i}), MaxTokens: 40})
+				var got []int32
+				for token, err := range d.Generate(ctx, prompt, s) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got = append(got, token.ID)
+				}
+				if !slices.Equal(got, want) || d.Stats().Drafted == 0 {
+					t.Errorf("%+v, shared: got %v, want %v; %d drafted", s, got, want, d.Stats().Drafted)
+				}
+			})
+		}
+		all.Wait()
+		targets.Close()
+		heads.Close()
+	}
+}
+
+// Rounds with several MTP blocks allocate nothing.
+func TestMTPBlocksAllocateNothing(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target, head := mtpBlocks(t, rt, 3)
+	d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 3})})
+	ctx := context.Background()
+	if err := d.start(ctx, matrixPrompt, engine.Sampling{}); err != nil {
+		t.Fatal(err)
+	}
+	round := func() {
+		if err := d.step(ctx); err != nil || d.stats.End != "" {
+			t.Fatal(err, d.stats.End)
+		}
+	}
+	for len(d.sequence) < 257 {
+		round()
+	}
+	if n := testing.AllocsPerRun(10, round); n > 0 {
+		t.Errorf("%v allocations a round", n)
+	}
+}
