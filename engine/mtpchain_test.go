@@ -504,6 +504,28 @@ func TestMTPBlocksRefused(t *testing.T) {
 		}
 	}
 
+	// A draft right after a cut into the text is one of the first tokens that are left, in a fork too.
+	fresh := newSession(t, head, SessionOptions{})
+	forward(t, head, Batch{func() Segment { g := x.segment(0, 5); g.Session = fresh; return g }()})
+	fork, err := s.forkAt(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Truncate(5); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 2; n++ {
+		var all [3][]float32
+		for i, s := range []*Session{fresh, fork, s} {
+			g := drafted(1)
+			g.Session = s
+			out := forward(t, head, Batch{g})[0]
+			all[i] = append(slices.Clone(out.Hidden.Data), out.Logits.Data...)
+		}
+		sameBits(t, fmt.Sprint("drafted token ", n, " in a fork"), all[1], all[0])
+		sameBits(t, fmt.Sprint("drafted token ", n, " after a cut"), all[2], all[0])
+	}
+
 	without := func(name string, kvs ...gguf.KV) []byte {
 		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "x")
 		if err != nil {
