@@ -80,10 +80,10 @@ func TestMTPBlocksStates(t *testing.T) {
 		target, head := mtpBlocks(t, rt, blocks)
 		testHeadStates(t, target, head)
 
-		nodes, deepest := 0, 0
+		nodes, aside, deepest := 0, 0, 0
 		var text []int32
 		d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{Tree: true}), Options{
-			Schedule: Constant(ConstantOptions{Length: 12}), MaxTokens: 12,
+			Schedule: Constant(ConstantOptions{Length: 24}), MaxTokens: 16,
 			Trace: func(r *Round) {
 				for i := range r.Draft.Len() {
 					deepest = max(deepest, r.Draft.Depth(i))
@@ -94,6 +94,13 @@ func TestMTPBlocksStates(t *testing.T) {
 					for at := r.Draft.Parent(i); at >= 0; at = r.Draft.Parent(at) {
 						branch = slices.Insert(branch, 0, r.Draft.Tokens[at])
 					}
+					if at := r.Draft.Parent(i); len(branch) == blocks-1 {
+						for ; at >= 0 && r.Draft.firstChild(r.Draft.Parent(at)) == at; at = r.Draft.Parent(at) {
+						}
+						if at >= 0 {
+							aside++
+						}
+					}
 					row := headRow(t, target, head, slices.Clone(text[:r.Position]), branch)
 					if want := int32(argmax(row)); want != r.Draft.Tokens[i] {
 						t.Errorf("%d blocks, round at %d, after %d: drafted %d, computed anew it is %d", blocks, r.Position, branch, r.Draft.Tokens[i], want)
@@ -102,13 +109,13 @@ func TestMTPBlocksStates(t *testing.T) {
 				}
 			},
 		})
-		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 12}), matrixPrompt, engine.Sampling{})
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 16}), matrixPrompt, engine.Sampling{})
 		text = append(slices.Clone(matrixPrompt), want...)
 		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 			t.Errorf("%d blocks: got %v, want %v", blocks, got, want)
 		}
-		if nodes < 20 || deepest != blocks {
-			t.Errorf("%d blocks: %d nodes were looked at, the deepest at %d", blocks, nodes, deepest)
+		if nodes < 40 || aside < 20 || deepest != blocks {
+			t.Errorf("%d blocks: %d nodes were looked at, %d of them by the last block after a second choice, the deepest at %d", blocks, nodes, aside, deepest)
 		}
 	}
 }

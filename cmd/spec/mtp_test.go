@@ -127,7 +127,10 @@ func TestMTPBlocks(t *testing.T) {
 	if _, err := session.EvalSegment(t.Context(), engine.Segment{Tokens: []int32{1}, States: make([]float32, head.Config().HiddenSize), FromTarget: true}); err != nil {
 		t.Fatal(err)
 	}
-	s, one := decode[summary](t, done(t, "", "inspect", "--json", file)), decode[summary](t, done(t, "", "inspect", "--json", from))
+	inspected := func(file string) summary {
+		return decode[struct{ Summary summary }](t, done(t, "", "inspect", "--json", file)).Summary
+	}
+	s, one := inspected(file), inspected(from)
 	if s.MTPBlocks != blocks || one.MTPBlocks != 1 || s.MTPKVBytes != blocks*one.MTPKVBytes || int64(256*s.MTPKVBytes) != session.Bytes() || s.KVBytes != one.KVBytes || s.Layers != one.Layers+blocks-1 {
 		t.Errorf("%+v, with one block %+v; a session of the blocks takes %d bytes for 256 tokens", s, one, session.Bytes())
 	}
