@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"math"
+	"slices"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// has reports whether the file has a hyperparameter, and notes that it was asked for.
+func (l *loader) has(key string) bool {
+	l.keys[key] = true
+	return l.f.Has(l.arch + "." + key)
+}
+
+// largest is the greatest hyperparameter that is accepted: products of two fit an int64, and no model comes near it.
+const largest = 1 << 24
+
+// integer is a hyperparameter that must be there and be at least 1.
+func (l *loader) integer(key string) int {
+	l.keys[key] = true
+	if !l.ok() {
+		return 1
+	}
+	n, err := l.f.Uint32(l.arch + "." + key)
+	if err != nil {
+		l.keep(err)
+		return 1
+	}
+	if n < 1 || n > largest {
+		l.fail(key, ErrValue, "%d", n)
+		return 1
+	}
+	return int(n)
+}
+
+// integerOr is a hyperparameter that may be absent.
+func (l *loader) integerOr(key string, absent int) int {
+	if !l.has(key) {
+		return absent
+	}
+	n, err := l.f.Uint32(l.arch + "." + key)
+	l.keep(err)
+	if n > largest {
+		l.fail(key, ErrValue, "%d", n)
+	}
+	return int(min(n, largest))
+}
+
+// perLayer is a hyperparameter with a value for every layer: an array with one for each block, or a number for all.
+func (l *loader) perLayer(key string) []int {
+	if !l.ok() {
+		return []int{1}
+	}
+	values := slices.Repeat([]int{1}, l.layers)
+	v, _ := l.f.Value(l.arch + "." + key)
+	if t, _, _, _ := gguf.TypeOf(v); t != gguf.ValueArray {
+		n := l.integer(key)
+		for i := range values {
+			values[i] = n
+		}
+		return values
+	}
+	l.keys[key] = true
+	list, err := l.f.Uint32s(l.arch + "." + key)
+	l.keep(err)
+	if l.ok() && len(list) < l.layers {
+		l.fail(key, ErrValue, "%d values for %d blocks", len(list), l.layers)
+	}
+	for i := range values {
+		if l.ok() && list[i] > largest {
+			l.fail(key, ErrValue, "%d", list[i])
+		}
+		if l.ok() {
+			values[i] = int(list[i])
+		}
+	}
+	return values
+}
+
+// float is a hyperparameter that must be there: a finite number, not negative.
+func (l *loader) float(key string) float32 {
+	l.keys[key] = true
+	x, err := l.f.Float32(l.arch + "." + key)
+	l.keep(err)
+	if !(x >= 0 && x <= math.MaxFloat32) {
+		l.fail(key, ErrValue, "%v", x)
+	}
+	return x
+}
+
+// positive is a float that must be above 0; absent 0 says that it must be there.
+func (l *loader) positive(key string, absent float32) float32 {
+	x := absent
+	if absent == 0 || l.has(key) {
+		x = l.float(key)
+	}
+	if !(x > 0) {
+		l.fail(key, ErrValue, "%v", x)
+	}
+	return x
+}
+
+// bool is a hyperparameter that must be there.
+func (l *loader) bool(key string) bool {
+	l.keys[key] = true
+	b, err := l.f.Bool(l.arch + "." + key)
+	l.keep(err)
+	return b
+}
+
+func (l *loader) floatOr(key string, absent float32) float32 {
+	if !l.has(key) {
+		return absent
+	}
+	return l.float(key)
+}
+
+func (l *loader) stringOr(key, absent string) string {
+	if !l.has(key) {
+		return absent
+	}
+	s, err := l.f.String(l.arch + "." + key)
+	l.keep(err)
+	return s
+}
+
+func (l *loader) boolOr(key string, absent bool) bool {
+	if !l.has(key) {
+		return absent
+	}
+	b, err := l.f.Bool(l.arch + "." + key)
+	l.keep(err)
+	return b
+}
+
+// layerCount is the number of the model's layers. A block_count that the tensors contradict is to blame, not the tensors.
+func (l *loader) layerCount() int {
+	blocks := l.integer("block_count")
+	more := l.integerOr("nextn_predict_layers", 0)
+	l.layers = blocks - more
+	if l.ok() && l.layers < 1 {
+		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks", more, blocks)
+	}
+	most := -1
+	for _, t := range l.f.Tensors {
+		if i, ok := blockIndex(t.Name); ok {
+			most = max(most, i)
+		}
+	}
+	if l.ok() && most+1 != blocks {
+		l.fail("block_count", ErrValue, "%d, the tensors are those of %d blocks", blocks, most+1)
+	}
+	return l.layers
+}
+
+// heads reads the numbers and the size of the attention heads.
+func (l *loader) heads(c *Config) {
+	l.queryHeads = l.perLayer("attention.head_count")
+	c.Heads = slices.Max(l.queryHeads)
+	l.kvHeads = slices.Clone(l.queryHeads)
+	if l.has("attention.head_count_kv") {
+		l.kvHeads = l.perLayer("attention.head_count_kv")
+	}
+	c.KVHeads = slices.Max(l.kvHeads)
+	if ffn := "feed_forward_length"; l.has(ffn) || !l.has("expert_feed_forward_length") {
+		l.ffn = l.perLayer(ffn)
+	} else {
+		l.ffn = l.perLayer("expert_feed_forward_length") // of a model without any other feed-forward
+	}
+	c.FeedForward = slices.Max(l.ffn)
+	if l.ok() && slices.Min(l.queryHeads) < 1 {
+		l.fail("attention.head_count", ErrValue, "%d", slices.Min(l.queryHeads))
+	}
+	if l.ok() && slices.Min(l.ffn) < 1 {
+		l.fail("feed_forward_length", ErrValue, "%d", slices.Min(l.ffn))
+	}
+	if !l.ok() {
+		return
+	}
+	c.HeadDim = l.integerOr("attention.key_length", c.HiddenSize/c.Heads)
+	if !l.ok() {
+		return
+	}
+	switch n := l.integerOr("attention.value_length", c.HeadDim); {
+	case c.HeadDim < 1 || c.HiddenSize%c.Heads != 0 && !l.has("attention.key_length"):
+		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.HiddenSize, c.Heads)
+	case n != c.HeadDim:
+		l.fail("attention.value_length", ErrUnsupported, "values of %d dimensions, keys of %d", n, c.HeadDim)
+	case c.KVHeads < 1 || slices.Min(l.kvHeads) == c.KVHeads && c.Heads%c.KVHeads != 0:
+		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
+	}
+}

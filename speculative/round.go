@@ -1,0 +1,212 @@
+package speculative
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/specgo/spec/engine"
+)
+
+// step is one round: draft, evaluate, verify, commit.
+func (d *Decoder) step(ctx context.Context) error {
+	d.out = d.out[:0]
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	begin, beginCost := d.now(), d.clock.now()
+	if err := d.propose(ctx); err != nil {
+		return err
+	}
+	drafted, draftedCost := d.now(), d.clock.now()
+	d.drafting += drafted - begin
+
+	logits, err := d.evaluate(ctx)
+	if err != nil {
+		return err
+	}
+	v := &d.verification
+	v.Sequence, v.Draft, v.Logits, v.Path, v.Err = d.sequence, &d.draft, logits, v.Path[:0], nil
+	d.verifier.Verify(v)
+	err = d.emitRound(v)
+	if failed := d.commit(v.Path); err == nil {
+		err = failed
+	}
+	verified, verifiedCost := d.now(), d.clock.now()
+	d.verifying += verified - drafted
+	if err == nil && v.Next < 0 && d.stats.End == "" {
+		err = d.noToken(v.Err)
+	}
+	if err != nil {
+		return err
+	}
+
+	d.stats.Rounds++
+	d.round.Draft, d.round.Path, d.round.Next = &d.draft, v.Path, v.Next
+	d.round.Drafting, d.round.Verifying = draftedCost-beginCost, verifiedCost-draftedCost
+	if d.drafter != nil || d.draft.rules != nil {
+		d.schedule.Observe(&d.round)
+	}
+	if o, ok := d.schedule.(*oracle); ok && d.kept != nil && len(attentive(d.drafter, d.target.Sequence)) == 0 { // those know the pass
+		whole := o.observed(&d.round, &d.whole, d.kept)
+		d.drafter.Observe(&whole)
+		d.kept = nil
+	} else if d.drafter != nil {
+		d.drafter.Observe(&d.round)
+	}
+	if d.o.Trace != nil {
+		d.o.Trace(&d.round)
+	}
+	return nil
+}
+
+// propose asks for a draft within the token budget and the context. The target adds a token of its own to every
+// draft, and its pass feeds the last token of the sequence before the draft.
+func (d *Decoder) propose(ctx context.Context) error {
+	d.round.Position, d.round.Requested = len(d.sequence), 0
+	d.draft.Round = d.stats.Rounds
+	d.draft.reset(0, 0, 0)
+	room := d.target.Context() - len(d.sequence)
+	if d.o.MaxTokens > 0 {
+		room = min(room, d.o.MaxTokens-d.stats.Generated-1)
+	}
+	if room <= 0 {
+		return nil
+	}
+	askDrafter := d.force(room)
+	if d.drafter != nil && askDrafter {
+		d.round.Requested = d.schedule.Length(len(d.sequence))
+		n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, room-d.draft.prefix)
+		if n > 0 {
+			d.draft.extend(min(nodes(n, d.branches, d.treeMax), d.target.Context()-len(d.sequence)-d.draft.prefix), d.treeMax, n)
+			d.clock.announce(true)
+			err := d.drafter.Draft(ctx, d.sequence, &d.draft)
+			d.clock.announce(false)
+			if err != nil {
+				return fmt.Errorf("drafting: %w", err)
+			}
+			if d.draft.Parents == nil {
+				d.draft.Extend(d.draft.Len() - 1)
+			}
+		}
+	}
+	if d.following && d.round.Requested == 0 {
+		d.clock.announce(false)
+	}
+	if err := d.draft.err; err != nil {
+		return fmt.Errorf("drafting: %w: %w", engine.ErrConstraint, err)
+	}
+	if o, ok := d.schedule.(*oracle); ok && d.drafter != nil && d.draft.rules == nil { // forced tokens stay
+		d.whole, d.kept = o.trim(&d.draft)
+	}
+	d.stats.Drafted += d.draft.Len() - d.draft.forced
+	d.stats.Forced += d.draft.forced
+	d.stats.DraftPasses += d.draft.Passes
+	deepest := 0
+	for i := range d.draft.Len() {
+		deepest = max(deepest, d.draft.own[i])
+	}
+	for i := range deepest {
+		d.stats.DraftedAt[i]++
+	}
+	return nil
+}
+
+// evaluate feeds the last token of the sequence and the draft in one pass.
+func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
+	d.fed = append(append(d.fed[:0], d.sequence[len(d.sequence)-1]), d.draft.Tokens...)
+	if own, ok := d.verifier.(Evaluator); ok && d.draft.Parents == nil {
+		logits, err := own.Evaluate(ctx, meteredTarget(&d.target), d.sequence, &d.draft)
+		passes, tokens := 1, len(d.fed)
+		if s, ok := own.(*stairs); ok {
+			passes, tokens = s.work()
+		}
+		d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+passes, d.stats.TargetTokens+tokens
+		if err != nil {
+			d.target.tokens = nil // what it holds is not known
+			return engine.Logits{}, err
+		}
+		d.target.tokens = append(append(d.target.tokens[:0], d.sequence...), d.draft.Tokens...)
+		return logits, nil
+	}
+	d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+1, d.stats.TargetTokens+len(d.fed)
+	want := engine.Rows(len(d.fed))
+	if d.draft.Parents == nil {
+		return d.target.chain(ctx, d.fed, want)
+	}
+	d.parent = append(d.parent[:0], -1)
+	for _, p := range d.draft.Parents {
+		d.parent = append(d.parent, p+1)
+	}
+	return d.target.eval(ctx, d.fed, d.parent, want)
+}
+
+// commit rolls the target's cache back to the accepted path. The last token of the sequence stays to be fed.
+func (d *Decoder) commit(path []int32) error {
+	if d.draft.Parents == nil {
+		return d.target.cut(d.round.Position + len(path))
+	}
+	d.path = append(d.path[:0], 0)
+	d.target.tokens = append(d.target.tokens, d.fed[0])
+	for _, i := range path {
+		d.path = append(d.path, i+1)
+		d.target.tokens = append(d.target.tokens, d.draft.Tokens[i])
+	}
+	return d.target.Commit(d.path)
+}
+
+// emitRound appends the accepted tokens and the target's own token to the sequence, until the text ends.
+func (d *Decoder) emitRound(v *Verification) error {
+	node := -1
+	for _, i := range v.Path {
+		t := Token{ID: v.Draft.Tokens[i], Drafted: true, Source: v.Draft.Sources[i]}
+		if t.Source == SourceGrammar {
+			d.stats.ForcedAccepted++
+		} else {
+			d.stats.AcceptedAt[v.Draft.own[i]-1]++
+			d.stats.Accepted++
+		}
+		if err := d.emit(t, v.row(node)); err != nil || d.stats.End != "" {
+			return err
+		}
+		node = int(i)
+	}
+	if v.Next >= 0 {
+		return d.emit(Token{ID: v.Next, Source: SourceTarget}, v.row(node))
+	}
+	return nil
+}
+
+// emit appends a token to the sequence. row is the logits that predicted it.
+func (d *Decoder) emit(t Token, row []float32) error {
+	if err := d.constraint.next(t.ID); err != nil {
+		return err
+	}
+	t.Position = len(d.sequence)
+	d.sequence = append(d.sequence, t.ID)
+	d.stats.Generated++
+	if d.o.LogProbs {
+		t.LogProb = engine.LogProb(row, t.ID)
+	}
+	stop := false
+	switch {
+	case d.o.EOG != nil && d.o.EOG(t.ID):
+		d.stats.End = EndOfText
+	default:
+		if t.Text, stop = d.print.next(t.ID); stop {
+			d.stats.End = EndStop
+		} else if d.o.MaxTokens > 0 && d.stats.Generated >= d.o.MaxTokens {
+			d.stats.End = EndLength
+		} else if len(d.sequence) > d.target.Context() {
+			d.stats.End = EndContext
+		} else if complete, err := d.constraint.complete(); err != nil {
+			return err
+		} else if complete {
+			d.stats.End = EndComplete
+		}
+	}
+	if d.stats.End != "" && !stop {
+		t.Text += d.print.rest()
+	}
+	d.out = append(d.out, t)
+	return nil
+}
