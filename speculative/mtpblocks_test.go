@@ -68,8 +68,8 @@ func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engi
 	return target, open(engine.Options{MTP: true, Target: target})
 }
 
-// TestMTPBlocksStates: whatever is accepted, the drafts of several MTP blocks are those that they make of the whole text at once, token by
-// token of chains and node by node of trees, and end after a token of each block.
+// TestMTPBlocksStates: whatever is accepted, the drafts of several MTP blocks are those that they make of the whole text at once, and so
+// are, bit for bit, all logits that they give for chains and trees.
 func TestMTPBlocksStates(t *testing.T) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
 	if err != nil {
@@ -80,44 +80,66 @@ func TestMTPBlocksStates(t *testing.T) {
 		target, head := mtpBlocks(t, rt, blocks)
 		testHeadStates(t, target, head)
 
-		nodes, aside, deepest := 0, 0, 0
-		var text []int32
-		d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{Tree: true}), Options{
-			Schedule: Constant(ConstantOptions{Length: 24}), MaxTokens: 16,
-			Trace: func(r *Round) {
-				for i := range r.Draft.Len() {
-					deepest = max(deepest, r.Draft.Depth(i))
-					if r.Draft.firstChild(r.Draft.Parent(i)) != i {
-						continue
-					}
-					var branch []int32
-					for at := r.Draft.Parent(i); at >= 0; at = r.Draft.Parent(at) {
-						branch = slices.Insert(branch, 0, r.Draft.Tokens[at])
-					}
-					if at := r.Draft.Parent(i); len(branch) == blocks-1 {
-						for ; at >= 0 && r.Draft.firstChild(r.Draft.Parent(at)) == at; at = r.Draft.Parent(at) {
-						}
-						if at >= 0 {
-							aside++
-						}
-					}
-					row := headRow(t, target, head, slices.Clone(text[:r.Position]), branch)
-					if want := int32(argmax(row)); want != r.Draft.Tokens[i] {
-						t.Errorf("%d blocks, round at %d, after %d: drafted %d, computed anew it is %d", blocks, r.Position, branch, r.Draft.Tokens[i], want)
-					}
-					nodes++
-				}
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{})
+		for name, drafter := range map[string]func(Sequence) Drafter{
+			"chain": func(s Sequence) Drafter { return MTP(s, EagleOptions{}) },
+			"tree":  func(s Sequence) Drafter { return MTP(s, EagleOptions{Tree: true}) },
+			"with a record that is wrong now and then": func(s Sequence) Drafter {
+				return Merge(MTP(s, EagleOptions{Tree: true}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3}))
 			},
-		})
-		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 16}), matrixPrompt, engine.Sampling{})
-		text = append(slices.Clone(matrixPrompt), want...)
-		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
-			t.Errorf("%d blocks: got %v, want %v", blocks, got, want)
-		}
-		if nodes < 40 || aside < 20 || deepest != blocks {
-			t.Errorf("%d blocks: %d nodes were looked at, %d of them by the last block after a second choice, the deepest at %d", blocks, nodes, aside, deepest)
+		} {
+			h := &headRecorder{Session: session(t, head, 0), rows: map[string]headLogits{}}
+			d := New(session(t, target, 0), drafter(h), Options{Schedule: Constant(ConstantOptions{Length: 16}), MaxTokens: 20})
+			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
+				t.Errorf("%d blocks, %s: got %v, want %v", blocks, name, got, want)
+			}
+			var last int // logits of the last block
+			for _, x := range h.rows {
+				if anew := headRow(t, target, head, x.text, x.branch); !slices.Equal(x.row, anew) {
+					t.Errorf("%d blocks, %s: the logits after %d and %d are others than those computed anew", blocks, name, x.text, x.branch)
+				}
+				if len(x.branch) == blocks-1 {
+					last++
+				}
+			}
+			if len(h.rows) < 20 || last < 10 {
+				t.Errorf("%d blocks, %s: %d rows of logits were looked at, %d of them the last block's", blocks, name, len(h.rows), last)
+			}
 		}
 	}
+}
+
+// headRecorder is a head's session that keeps the logits that it gives.
+type headRecorder struct {
+	*engine.Session
+	fed  int // tokens with the target's states
+	rows map[string]headLogits
+}
+
+// headLogits are the logits after a text and drafted tokens.
+type headLogits struct {
+	text, branch []int32
+	row          []float32
+}
+
+func (h *headRecorder) Truncate(n int) error {
+	h.fed = min(h.fed, n)
+	return h.Session.Truncate(n)
+}
+
+func (h *headRecorder) EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error) {
+	r, err := h.Session.EvalSegment(ctx, g)
+	if err != nil {
+		return r, err
+	}
+	if g.FromTarget {
+		h.fed = h.Len()
+	}
+	if g.Logits == engine.Last {
+		text, branch := slices.Clone(h.Tokens()[:h.fed]), slices.Clone(h.Tokens()[h.fed:])
+		h.rows[fmt.Sprint(text, branch)] = headLogits{text, branch, slices.Clone(r.Logits.Row(0))}
+	}
+	return r, err
 }
 
 // TestMTPBlocksIdentity: promise P2 with several MTP blocks, by themselves and beside lookups, which go on after the last block; alone and
