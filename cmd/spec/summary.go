@@ -129,7 +129,9 @@ func summarize(f *gguf.File) *summary {
 		return max(0, n)
 	}
 	s.Context, s.Layers, s.HiddenSize = number("context_length"), number("block_count"), number("embedding_length")
-	s.MTPBlocks = number("nextn_predict_layers")
+	if s.Kind == kindModel || s.Kind == kindMTPHead {
+		s.MTPBlocks = number("nextn_predict_layers")
+	}
 	if s.Kind == kindEncDec {
 		if s.EncLayers = s.Layers; f.Has(s.Architecture + ".decoder_block_count") {
 			s.Layers = number("decoder_block_count")
