@@ -423,3 +423,26 @@ func TestMTPBlocksShared(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// TestMTPBlocksStreamed: several MTP blocks whose weights are read from disk draft as those in memory do.
+func TestMTPBlocksStreamed(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for _, arch := range []string{"qwen35", "qwen35moe"} {
+		file := written(t, mtpRecipe(arch, 3, true).file(t))
+		target := openModel(t, rt, file, Options{})
+		whole, streamed := both(t, rt, file, Options{MTP: true, Target: target, Weights: "q8_0"})
+		x := newMTPText(34, 7)
+		var want, got []float32
+		for _, m := range []*Model{whole, streamed} {
+			s := newSession(t, m, SessionOptions{})
+			want, got = got, nil
+			for _, d := range mtpRounds(t, s, x, 3, 18, 9, func(g Segment) Result {
+				g.Session = s
+				return forward(t, m, Batch{g})[0]
+			}) {
+				got = append(got, d.flat()...)
+			}
+		}
+		sameBits(t, arch, got, want)
+	}
+}

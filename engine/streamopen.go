@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -275,8 +276,10 @@ func alignedBytes(n int) []byte {
 	return b[skip : skip+n : skip+n]
 }
 
-// rowsLooked are the tensors of which single rows are looked up.
-var rowsLooked = map[string]bool{"token_embd.weight": true, "per_layer_token_embd.weight": true}
+// rowsLooked reports whether single rows of a tensor are looked up.
+func rowsLooked(tensor string) bool {
+	return tensor == "token_embd.weight" || tensor == "per_layer_token_embd.weight" || strings.HasSuffix(tensor, ".nextn.embed_tokens.weight")
+}
 
 // note lists the matrices of a tensor instead of reading them.
 func (l *loader) note(t gguf.Tensor, from, to tensor.Type, rows []int, cols, each int) {
@@ -285,7 +288,7 @@ func (l *loader) note(t gguf.Tensor, from, to tensor.Type, rows []int, cols, eac
 		all += n
 	}
 	offset, rowBytes := t.Offset, t.Size/int64(all)
-	looked := rowsLooked[t.Name]
+	looked := rowsLooked(t.Name)
 	for i, n := range rows {
 		p := panelPart{name: t.Name, rows: n, cols: cols, from: from, to: to, source: offset, stacked: -1, looked: looked}
 		p.rowsOnly = looked && (t.Name != "token_embd.weight" || l.holds("output.weight"))
