@@ -178,7 +178,7 @@ func (s *SharedSession) Load() (l Load) {
 	defer c.mu.Unlock()
 	l.Rows, l.Among, l.Open = s.cost.rows, s.cost.among, len(c.sessions)
 	for _, o := range c.sessions {
-		if o == s || o.state == submitted && !o.prompt() || o.decoding && c.stats.Passes-o.pass <= generates {
+		if o == s || o.state == submitted && !o.long || o.decoding && c.stats.Passes-o.pass <= generates {
 			l.Sessions++
 		}
 	}
