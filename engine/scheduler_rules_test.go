@@ -78,7 +78,9 @@ func TestSchedulerClosedSession(t *testing.T) {
 	inTime(t, SchedulerOptions{Sessions: 2}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
 		a, b := sharedSession(t, c), sharedSession(t, c)
 		feed(t, a, 1, Last)
+		a.Announce(false)
 		feed(t, b, 1, Last)
+		a.Announce(true) // and never comes
 		admitted := make(chan int, 2)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -154,13 +156,14 @@ func TestSchedulerVictims(t *testing.T) {
 			s[i].Announce(true)
 		}
 		var seen [3]bool
+		var gone int64
 		look, prepare := true, c.prepare
 		c.prepare = func(b Batch) time.Duration {
 			if look {
 				for i := range s {
 					seen[i] = held(s[i])
 				}
-				look = false
+				look, gone = false, c.Stats().Preemptions
 			}
 			return prepare(b)
 		}
@@ -172,8 +175,8 @@ func TestSchedulerVictims(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		if seen != [3]bool{true, true, false} {
-			t.Errorf("busy ones: in the pass the sessions have their memory: %v, want that of the youngest gone", seen)
+		if seen != [3]bool{true, true, false} || gone != 1 {
+			t.Errorf("busy ones: in the pass the sessions have their memory: %v, %d gave it up; want that of the youngest gone", seen, gone)
 		}
 	})
 }
