@@ -112,7 +112,7 @@ func TestHeadHolds(t *testing.T) {
 		c := config(t)
 		c.Tokens, c.Verifiers = 12, map[string]func() speculative.Verifier{"rejection": speculative.Rejection, "match": speculative.Match}
 		c.Schedules = map[string]func() speculative.Schedule{"constant": func() speculative.Schedule { // how much auto drafts depends on the clock
-			return speculative.Constant(speculative.ConstantOptions{Length: 3})
+			return speculative.Constant(speculative.ConstantOptions{Length: 2})
 		}}
 		open := func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error) {
 			return engine.New(ctx, rt, testdata.Head(), testdata.Head().Size(), engine.Options{Name: "head", Target: target})
