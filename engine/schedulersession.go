@@ -87,7 +87,8 @@ func (s *SharedSession) Reused() int {
 }
 
 // Eval feeds tokens to the session, as [Session.Eval] does. It waits for the pass that computes them. If ctx ends meanwhile, Eval
-// fails with its error, after the pass in progress if that has the session's tokens; the session has not moved then.
+// fails with its error, after the pass in progress if that has the session's tokens; the session has not moved then. A pass that the
+// caller's own goroutine computes when ctx ends is still its pass: Eval returns the result.
 func (s *SharedSession) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
 	if s == nil {
 		return Logits{}, fmt.Errorf("%w: no session", ErrUsage)
