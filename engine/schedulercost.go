@@ -13,6 +13,7 @@ const (
 	mostStale    = 0.5
 	sureWeight   = 0.2  // numbers of rows whose weight is less are known well
 	farOff       = 0.3  // logarithm beyond which a pass of such a number is off for a reason
+	settles      = 2    // passes after a change of speed that may show that it was an interruption
 	meanWeight   = 0.2  // of a pass in the mean time
 	rowWeight    = 0.3  // of a chunk in the estimate of a prompt token's time
 	loadWeight   = 0.25 // of a pass in a session's mean of what else is in its passes
@@ -32,6 +33,7 @@ const (
 type passCost struct {
 	speed  float64               // logarithm
 	far    float64               // how far the last pass was off, if that was far
+	until  int                   // the pass until which a change of speed may have been an interruption
 	bucket [40]rowCost           // by number of rows
 	curve  [passRows + 1]float64 // seconds, by rows; rises
 	known  bool
@@ -105,13 +107,15 @@ func (c *passCost) learn(rows int, seconds float64) {
 }
 
 // correct learns from a pass that is off by a logarithm. What is known of its number of rows changes much only while that is little, or old.
-// A pass that is far off is an interruption; if the next one is, too, the machine's speed has changed.
+// A pass that is far off is an interruption; if the next one is, too, the machine's speed has changed. That may have been a longer interruption:
+// a few passes later it is known.
 func (c *passCost) correct(b *rowCost, off float64) {
 	n := float64(b.n)
 	own := max(bucketWeight, 1/(1+float64(n*n/4)), min(mostStale, staleWeight*float64(c.passes-b.seen)))
 	if own < sureWeight && math.Abs(off) > farOff {
 		if c.far*off > 0 {
 			c.speed, off = c.speed+off, 0
+			c.until = c.passes + settles
 		}
 		c.far = off
 		return
@@ -199,6 +203,9 @@ func (c *passCost) measured(rows int) bool {
 	}
 	return less && more || rows > passRows || c.bucket[bucketOf(max(rows, 1))].n > 0 && c.passes-c.bucket[bucketOf(max(rows, 1))].seen <= measuredFor
 }
+
+// settled reports whether the machine's speed did not change in the last passes.
+func (c *passCost) settled() bool { return c.passes >= c.until }
 
 func (c *passCost) meanTime() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
 

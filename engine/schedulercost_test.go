@@ -52,3 +52,34 @@ func TestPassCostSpeed(t *testing.T) {
 		t.Errorf("the old speed again: 16 rows take %.4f s, expected 0.0300", got)
 	}
 }
+
+// An interruption of two passes looks like a slower machine. Until passes have shown whether it is, the speed is not settled, so that nobody
+// drafts, and their times are those of passes without drafts. (With AVX2 and four decoders, drafts went on for a whole text that took 1.8 passes'
+// time and brought 1.6 passes' tokens.)
+func TestPassCostInterruption(t *testing.T) {
+	var p passCost
+	for range 20 {
+		p.learn(4, 0.022)
+	}
+	p.learn(8, 0.0403)
+	p.learn(4, 0.033)
+	if !p.settled() {
+		t.Error("one slow pass is taken for a change of speed")
+	}
+	p.learn(4, 0.036)
+	if got := p.time(8); p.settled() || got < 0.055 {
+		t.Errorf("after two slow passes 8 rows take %.4f s; the speed is settled: %v", got, p.settled())
+	}
+	for range 2 {
+		p.learn(4, 0.022)
+	}
+	if got, more := p.time(4), p.time(8); math.Abs(got/0.022-1) > 0.05 || math.Abs(more/0.0403-1) > 0.05 || p.settled() {
+		t.Errorf("the old speed again: 4 rows take %.4f s, 8 rows %.4f; settled: %v", got, more, p.settled())
+	}
+	for range settles {
+		p.learn(4, 0.022)
+	}
+	if !p.settled() {
+		t.Error("not settled after passes at the same speed")
+	}
+}

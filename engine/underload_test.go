@@ -28,6 +28,7 @@ type loaded struct {
 	tree   bool    // the drafter is Tree, not Model
 	noise  float64 // share by which a pass may take more or less time
 	slow   bool    // the machine has half its speed for 0.4 of every 1.3 seconds
+	breaks bool    // two passes of every 20 take half as long again
 }
 
 // took is the time of a pass that takes so long on a quiet machine: the n-th of its model, at a time.
@@ -35,6 +36,9 @@ func (l loaded) took(quiet time.Duration, n uint64, at time.Duration) time.Durat
 	t := float64(quiet) * (1 + float64(l.noise*(float64(mixed(n)>>11)/(1<<52)-1)))
 	if at %= 1300 * time.Millisecond; l.slow && at >= 500*time.Millisecond && at < 900*time.Millisecond {
 		t *= 2
+	}
+	if l.breaks && n%20 >= 18 {
+		t *= 1.5
 	}
 	return time.Duration(t)
 }
