@@ -15,7 +15,7 @@ import (
 // that they have without drafts. Passes take what was measured with a model of 1 B on two sets of kernels, whatever they are disturbed by;
 // drafts are cheap, or take half as long as the target. Where drafts are worth the most, most of that remains.
 func TestAutoFromColdStart(t *testing.T) {
-	const leastCold, mostBelow = 0.92, 20
+	const leastCold, mostBelow = 0.90, 25
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
 	if err != nil {
 		t.Fatal(err)
