@@ -179,24 +179,22 @@ func (r *report) drafters() string {
 	m := markdown{head: []string{"prompts", "drafter"}}
 	list := r.with("drafters")
 	for _, v := range list {
-		m.head = append(m.head, r.name(v)+": speedup", "formula")
+		m.head = append(m.head, r.name(v)+": speedup", "formula", "tokens in a pass", "accepted") // auto drafts fewer tokens where they are expensive
 	}
-	m.head = append(m.head, "tokens in a pass", "accepted")
 	n := 0
 	for _, set := range allSets {
 		for _, d := range drafting {
 			cells := []string{setNames[set], d}
-			var last row
 			for _, v := range list {
 				x, ok := v.row("drafters", set, 0, settingName(d, "auto", "greedy", 0))
 				if !ok {
-					cells = append(cells, "", "")
+					cells = append(cells, "", "", "", "")
 					continue
 				}
-				last, n = x, max(n, x.N)
-				cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.formula))
+				n = max(n, x.N)
+				cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.formula), fmt.Sprintf("%.2f", x.perPass()), fmt.Sprintf("%.0f %%", 100*x.acceptance()))
 			}
-			m.add(append(cells, fmt.Sprintf("%.2f", last.perPass()), fmt.Sprintf("%.0f %%", 100*last.acceptance()))...)
+			m.add(cells...)
 		}
 	}
 	if len(list) == 0 {
