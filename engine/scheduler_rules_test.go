@@ -225,15 +225,13 @@ func TestSchedulerSharesChunks(t *testing.T) {
 			}
 		})
 		time.Sleep(400 * time.Millisecond)
-		synctest.Wait() // the passes are appended by other goroutines
-		from := len(*passes)
+		from := passesOf(c, passes)
 		for range 3 {
 			s := sharedSession(t, c)
 			prompts.Go(func() { feed(t, s, 600, Last) })
 		}
 		prompts.Wait()
-		synctest.Wait()
-		to := len(*passes)
+		to := passesOf(c, passes)
 		close(stop)
 		wait.Wait()
 		together, most := 0, 0
@@ -369,14 +367,12 @@ func TestSchedulerLateOnce(t *testing.T) {
 		}
 		feed(t, b, 1, Last)
 		feed(t, b, 1, Last)
-		synctest.Wait()
-		from := len(*passes)
+		from := passesOf(c, passes)
 		const rounds = 60
 		for range rounds {
 			feed(t, b, 1, Last)
 		}
-		synctest.Wait()
-		if n := len(*passes) - from; n > rounds+4 {
+		if n := passesOf(c, passes) - from; n > rounds+4 {
 			t.Errorf("%d passes for %d rounds", n, rounds)
 		}
 		close(stop)

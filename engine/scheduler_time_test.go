@@ -26,13 +26,22 @@ func inTime(t *testing.T, o SchedulerOptions, fixed, row time.Duration, test fun
 			for i := range b {
 				rows += len(b[i].Tokens)
 			}
+			c.mu.Lock()
 			passes = append(passes, slices.Clone(b))
+			c.mu.Unlock()
 			cost := fixed + time.Duration(rows)*row
 			time.Sleep(cost)
 			return cost
 		}
 		test(t, c, &passes)
 	})
+}
+
+// passesOf is the number of passes so far, some of which may be in progress.
+func passesOf(c *Scheduler, passes *[]Batch) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(*passes)
 }
 
 func sharedSession(t *testing.T, c *Scheduler) *SharedSession {
