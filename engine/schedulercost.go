@@ -13,7 +13,6 @@ const (
 	mostStale    = 0.5
 	sureWeight   = 0.2  // numbers of rows whose weight is less are known well
 	farOff       = 0.3  // logarithm beyond which a pass of such a number is off for a reason
-	settles      = 2    // passes after a change of speed that may show that it was an interruption
 	meanWeight   = 0.2  // of a pass in the mean time
 	rowWeight    = 0.3  // of a chunk in the estimate of a prompt token's time
 	loadWeight   = 0.25 // of a pass in a session's mean of what else is in its passes
@@ -33,7 +32,7 @@ const (
 type passCost struct {
 	speed  float64               // logarithm
 	far    float64               // how far the last pass was off, if that was far
-	until  int                   // the pass until which a change of speed may have been an interruption
+	change float64               // of speed that the last pass made; 0: none
 	bucket [40]rowCost           // by number of rows
 	curve  [passRows + 1]float64 // seconds, by rows; rises
 	known  bool
@@ -92,6 +91,11 @@ func (c *passCost) learn(rows int, seconds float64) {
 		c.mean = seconds
 	}
 	c.mean += float64(meanWeight * (seconds - c.mean))
+	if off := math.Log(seconds / c.curve[rows]); c.change != 0 && math.Abs(off+c.change) < math.Abs(off) {
+		c.speed -= c.change // that was an interruption of two passes: the old speed again
+		c.rebuild()
+	}
+	c.change = 0
 	b := &c.bucket[bucketOf(rows)]
 	x := math.Log(seconds) - c.speed
 	if at, top := c.curve[rows], c.curve[rowsOf(bucketOf(rows))]; at > 0 && top > at { // as if it had the bucket's greatest number of rows
@@ -107,15 +111,13 @@ func (c *passCost) learn(rows int, seconds float64) {
 }
 
 // correct learns from a pass that is off by a logarithm. What is known of its number of rows changes much only while that is little, or old.
-// A pass that is far off is an interruption; if the next one is, too, the machine's speed has changed. That may have been a longer interruption:
-// a few passes later it is known.
+// A pass that is far off is an interruption; if the next one is, too, the machine's speed has changed.
 func (c *passCost) correct(b *rowCost, off float64) {
 	n := float64(b.n)
 	own := max(bucketWeight, 1/(1+float64(n*n/4)), min(mostStale, staleWeight*float64(c.passes-b.seen)))
 	if own < sureWeight && math.Abs(off) > farOff {
 		if c.far*off > 0 {
-			c.speed, off = c.speed+off, 0
-			c.until = c.passes + settles
+			c.speed, c.change, off = c.speed+off, off, 0
 		}
 		c.far = off
 		return
@@ -203,9 +205,6 @@ func (c *passCost) measured(rows int) bool {
 	}
 	return less && more || rows > passRows || c.bucket[bucketOf(max(rows, 1))].n > 0 && c.passes-c.bucket[bucketOf(max(rows, 1))].seen <= measuredFor
 }
-
-// settled reports whether the machine's speed did not change in the last passes.
-func (c *passCost) settled() bool { return c.passes >= c.until }
 
 func (c *passCost) meanTime() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
 

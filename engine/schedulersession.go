@@ -166,7 +166,7 @@ type Load struct {
 	Sessions int     // that generate at present
 	Open     int     // sessions that are not closed
 	Token    float64 // seconds that each of them pays, by the measure of [SharedSession.Spent], for a pass with one token of each; 0: not known
-	Measured bool    // Token was measured lately, at the machine's present speed, and not only computed from passes of many more tokens, or fewer
+	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
 	Prompt   float64 // seconds of a token of a prompt; 0: not known
 	Rows     int     // of the session's last pass, without those of prompts
 	Among    int     // sessions that shared it
@@ -185,7 +185,7 @@ func (s *SharedSession) Load() (l Load) {
 	}
 	if c.cost.known {
 		l.Token = c.cost.time(float64(l.Sessions)) / float64(l.Sessions)
-		l.Measured = c.cost.measured(l.Sessions) && c.cost.settled()
+		l.Measured = c.cost.measured(l.Sessions)
 		if l.Prompt = c.cost.row; l.Prompt == 0 {
 			_, l.Prompt = c.cost.split(longChunk)
 		}

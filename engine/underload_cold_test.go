@@ -15,7 +15,7 @@ import (
 // that they have without drafts. Passes take what was measured with a model of 1 B on two sets of kernels, whatever they are disturbed by;
 // drafts are cheap, or take half as long as the target. Where drafts are worth the most, most of that remains.
 func TestAutoFromColdStart(t *testing.T) {
-	const leastCold, mostBelow = 0.90, 25
+	const leastCold, mostBelow = 0.92, 10
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestAutoFromColdStart(t *testing.T) {
 		gain       float64 // of two decoders with an acceptance of 0.95, at least
 	}{
 		{"AVX-512", avx512, passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}, large, 2.5},
-		{"AVX2", avx2, passTimes{{1, 0.28}, {2, 0.4}, {4, 0.59}, {8, 1}, {16, 2.2}, {32, 4}, {256, 30}}, large, 1.05},
+		{"AVX2", avx2, passTimes{{1, 0.28}, {2, 0.4}, {4, 0.59}, {8, 1}, {16, 2.2}, {32, 4}, {256, 30}}, large, 1.1},
 		{"AVX-512, half", avx512, passTimes{{1, 9}, {8, 10}, {256, 200}}, double, 0},
 		{"AVX2, half", avx2, passTimes{{1, 8}, {2, 8.3}, {4, 12}, {8, 22}, {12, 50}, {16, 62}, {32, 110}, {512, 1600}}, double, 0},
 	} {
