@@ -375,3 +375,22 @@ func TestMeasureCosts(t *testing.T) {
 		t.Errorf("a pass takes %v s, %d lengths", got, a.cost.longest())
 	}
 }
+
+// A drafter that reads the prompt in its first step: what a step costs is guessed from it, by the times of passes of a model of 1 B, and the first
+// step without a prompt is measured anew.
+func TestAutoFirstStepWithPrompt(t *testing.T) {
+	for lag, seconds := range map[int]float64{11: 0.0262, 15: 0.0312, 31: 0.0611, 511: 0.9} { // a step: 0.018
+		a := Auto(AutoOptions{}).(*auto)
+		a.late, a.position = true, lag+1
+		a.stepped(0, true, seconds)
+		if got := a.cost.firstStep(0); math.Abs(got/0.018-1) > 0.1 {
+			t.Errorf("%d tokens before the first drafted one took %.4f s: a step is taken for %.4f, expected 0.0180", lag, seconds, got)
+		}
+		if got := a.catchUp(0, 2*lag+2); got <= 0 || got > seconds {
+			t.Errorf("%d tokens of a prompt are taken for %.4f s, all was %.4f", lag, got, seconds)
+		}
+		if a.stepped(0, false, 0.03); a.cost.nextStep(0) != 0.03 {
+			t.Errorf("a step of 0.03 s is taken for %.4f", a.cost.nextStep(0))
+		}
+	}
+}

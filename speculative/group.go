@@ -283,6 +283,11 @@ func (a *auto) stepped(lane int, first bool, seconds float64) {
 	case a.group != nil && !(seconds > 0): // in a pass with prompts, before anything is known of others
 		return
 	case lag >= lagged && (a.cost.first[lane].n > 0 || a.late):
+		if a.cost.firstStep(lane) == 0 { // the first of all steps: until one is measured by itself, a part of this
+			busy := float64(priorLagStep * (lag + 1)) // steps' time in which the arithmetic is done; one in which the weights are read; their cubes add up
+			step := seconds / math.Cbrt(1+float64(busy*busy*busy))
+			a.cost.first[lane].mean, a.cost.step[lane].mean = step, step
+		}
 		a.learnLag(lane, max(0, seconds-a.cost.firstStep(lane))/lag)
 		return
 	}
