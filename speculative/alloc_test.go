@@ -55,3 +55,23 @@ func TestRoundsAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+// roundsAllocateNothing feeds a decoder on real sessions until its text reaches the cache's second page; rounds after that allocate nothing.
+func roundsAllocateNothing(t *testing.T, what string, d *Decoder, s engine.Sampling) {
+	t.Helper()
+	ctx := context.Background()
+	if err := d.start(ctx, matrixPrompt, s); err != nil {
+		t.Fatal(err)
+	}
+	round := func() {
+		if err := d.step(ctx); err != nil || d.stats.End != "" {
+			t.Fatal(err, d.stats.End)
+		}
+	}
+	for len(d.sequence) < 257 {
+		round()
+	}
+	if n := testing.AllocsPerRun(10, round); n > 0 {
+		t.Errorf("%s: %v allocations a round", what, n)
+	}
+}

@@ -1,12 +1,9 @@
 package speculative
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -61,17 +58,8 @@ func (g gemmaShape) open(t testing.TB, rt *engine.Runtime, o engine.Options) *en
 	}
 	rng := rand.New(rand.NewPCG(17, uint64(g.width)))
 	var tensors []gguf.TensorSource
-	add := func(name string, mean, spread float64, dims ...int) { // columns first
-		n, all := 1, []uint64(nil)
-		for _, d := range dims {
-			n *= d
-			all = append(all, uint64(d))
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(mean + spread*rng.NormFloat64())
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+	add := func(name string, mean, spread float64, dims ...int) {
+		tensors = append(tensors, randomTensor(rng, name, mean, spread, dims...))
 	}
 	matrix := func(name string, rows, cols int) { add(name+".weight", 0, 1.3/math.Sqrt(float64(cols)), cols, rows) }
 	norm := func(name string, n int) { add(name+".weight", 1, 0.2, n) }
@@ -104,26 +92,15 @@ func (g gemmaShape) open(t testing.TB, rt *engine.Runtime, o engine.Options) *en
 		matrix(b+"ffn_down", g.width, ff)
 		add(b+"layer_output_scale.weight", 0.8, 0.1, 1)
 	}
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		t.Fatal(err)
-	}
 	o.Name = g.arch
-	m, err := engine.New(context.Background(), rt, bytes.NewReader(file.Bytes()), int64(file.Len()), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := openTensors(t, rt, kvs, tensors, o)
 	t.Cleanup(m.Close)
 	return m
 }
 
 func gemmaPair(t testing.TB) (target, head *engine.Model) {
 	t.Helper()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(rt.Close)
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target = smallGemma().open(t, rt, engine.Options{})
 	return target, smallGemma().headFor().open(t, rt, engine.Options{Target: target})
 }
@@ -217,11 +194,7 @@ func TestAssistantSharedTarget(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Skip("needs ../shared/families beside the checkout")
 	}
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	target, err := engine.Open(context.Background(), rt, file, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -253,25 +226,7 @@ func testAssistant(t *testing.T, target, head *engine.Model) {
 			if tree { // siblings are among its nodes
 				length = 12
 			}
-			prompt := matrixPrompt
-			for text := range 8 {
-				want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 24}), prompt, s)
-				// A record that is wrong now and then makes the rounds accept 0 to 5 tokens.
-				for _, drafter := range []Drafter{w, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})), Merge(Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), w)} {
-					d := New(one, drafter, Options{Schedule: Constant(ConstantOptions{Length: length}), MaxTokens: 24})
-					got, _ := collect(t, d, prompt, s)
-					if !slices.Equal(got, want) {
-						t.Fatalf("text %d: got %v, want %v", text, got, want)
-					}
-					if text == 1 { // others use the target in between
-						if err := one.Truncate(3); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-				all := append(slices.Clone(prompt), want...)
-				prompt = [][]int32{all, all[:len(all)-1], append(slices.Clone(all[:20]), 50, 51), append(slices.Clone(all[:3]), 51), {5, 4, 3, 2, 1}, {5, 4, 3, 2, 1}, {7}, {7}}[text]
-			}
+			testTexts(t, target, one, w, s, length, 24, 50)
 			if w.looked < 100 || w.most < 5 {
 				t.Errorf("%d drafted tokens were looked at, in branches of up to %d", w.looked, w.most)
 			}
@@ -357,20 +312,6 @@ func TestAssistantRoundsAllocateNothing(t *testing.T) {
 	for _, tree := range []bool{false, true} {
 		one := session(t, target, 0)
 		d := New(one, MTP(reading(t, head, one), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4})})
-		ctx := context.Background()
-		if err := d.start(ctx, matrixPrompt, engine.Sampling{}); err != nil {
-			t.Fatal(err)
-		}
-		round := func() {
-			if err := d.step(ctx); err != nil || d.stats.End != "" {
-				t.Fatal(err, d.stats.End)
-			}
-		}
-		for len(d.sequence) < 257 {
-			round()
-		}
-		if n := testing.AllocsPerRun(10, round); n > 0 {
-			t.Errorf("tree %v: %v allocations a round", tree, n)
-		}
+		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})
 	}
 }

@@ -1,10 +1,10 @@
 package speculative
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -25,7 +25,7 @@ func randomHead(t testing.TB, rt *engine.Runtime, target *engine.Model) *engine.
 func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers []int32, few bool) *engine.Model {
 	t.Helper()
 	const heads, kv, ff = 4, 2, 96
-	width, vocab := uint64(target.Config().HiddenSize), uint64(target.Config().Vocab)
+	width, vocab := target.Config().HiddenSize, target.Config().Vocab
 	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "eagle3." + k, Value: v} }
 	kvs := []gguf.KV{
 		{Key: "general.architecture", Value: "eagle3"}, key("vocab_size", uint32(vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(width)),
@@ -34,18 +34,10 @@ func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers
 	}
 	rng := rand.New(rand.NewPCG(7, 8))
 	var tensors []gguf.TensorSource
-	add := func(name string, mean, spread float64, dims ...uint64) {
-		n := 1
-		for _, d := range dims {
-			n *= int(d)
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(mean + spread*rng.NormFloat64())
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: dims, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+	add := func(name string, mean, spread float64, dims ...int) {
+		tensors = append(tensors, randomTensor(rng, name, mean, spread, dims...))
 	}
-	matrix := func(name string, rows, cols uint64) { add(name, 0, 1/math.Sqrt(float64(cols)), cols, rows) }
+	matrix := func(name string, rows, cols int) { add(name, 0, 1/math.Sqrt(float64(cols)), cols, rows) }
 	matrix("fc.weight", width, 3*width)
 	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight", "output_norm.weight"} {
 		add(name, 1, 0.2, width)
@@ -62,18 +54,10 @@ func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers
 		for id := int64(1); id < int64(vocab); id += 3 {
 			ids = append(ids, id)
 		}
-		matrix("output.weight", uint64(len(ids)), width)
+		matrix("output.weight", len(ids), width)
 		tensors = append(tensors, gguf.TensorSource{Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))}, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
 	}
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		t.Fatal(err)
-	}
-	m, err := engine.New(context.Background(), rt, bytes.NewReader(file.Bytes()), int64(file.Len()), engine.Options{Name: "head", Target: target})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return openTensors(t, rt, kvs, tensors, engine.Options{Name: "head", Target: target})
 }
 
 // headRow computes the head's logits after text and branch from nothing: one pass of the target over the text but its last token,
@@ -155,11 +139,7 @@ func (w *witness) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 // TestEagleStates: whatever is accepted, a head's drafts are those that it makes of the whole text at once, with its cache and its
 // states kept from round to round and from text to text.
 func TestEagleStates(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
 	testHeadStates(t, target, randomHead(t, rt, target))
 }
@@ -170,11 +150,7 @@ func TestMTPStates(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Skip("no ../shared/families beside the project")
 	}
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, err := engine.Open(context.Background(), rt, file, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -206,38 +182,41 @@ func testHeadStates(t *testing.T, target, head *engine.Model) {
 	one := session(t, target, 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
 		w := &witness{Attentive: Eagle(session(t, head, 0), EagleOptions{}).(Attentive), t: t, target: target, head: head, sampling: s}
-		prompt := matrixPrompt
-		for text := range 8 {
-			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 30}), prompt, s)
-			// A record that is wrong now and then makes the rounds accept 0 to 4 tokens.
-			for _, drafter := range []Drafter{w, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})), Merge(Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), w)} {
-				d := New(one, drafter, Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 30})
-				got, _ := collect(t, d, prompt, s)
-				if !slices.Equal(got, want) {
-					t.Fatalf("text %d: got %v, want %v", text, got, want)
-				}
-				if text == 1 { // others use the target in between
-					if err := one.Truncate(3); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			all := append(slices.Clone(prompt), want...)
-			prompt = [][]int32{all, all[:len(all)-1], append(slices.Clone(all[:20]), 90, 91), append(slices.Clone(all[:3]), 91), {5, 4, 3, 2, 1}, {5, 4, 3, 2, 1}, {7}, {7}}[text]
-		}
+		testTexts(t, target, one, w, s, 4, 30, 90)
 		if w.drafted < 100 {
 			t.Errorf("%d drafted tokens were looked at", w.drafted)
 		}
 	}
 }
 
+// testTexts decodes eight texts of so many tokens on one session, with a drafter alone and beside records; each is plain decoding's text.
+// Most prompts begin as the text before; two go on otherwise, with the token other and the next one.
+func testTexts(t *testing.T, target *engine.Model, one *engine.Session, w Drafter, s engine.Sampling, length, tokens int, other int32) {
+	t.Helper()
+	prompt := matrixPrompt
+	for text := range 8 {
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), prompt, s)
+		// A record that is wrong now and then makes the rounds accept 0 to length tokens.
+		for _, drafter := range []Drafter{w, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})), Merge(Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), w)} {
+			d := New(one, drafter, Options{Schedule: Constant(ConstantOptions{Length: length}), MaxTokens: tokens})
+			got, _ := collect(t, d, prompt, s)
+			if !slices.Equal(got, want) {
+				t.Fatalf("text %d: got %v, want %v", text, got, want)
+			}
+			if text == 1 { // others use the target in between
+				if err := one.Truncate(3); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		all := append(slices.Clone(prompt), want...)
+		prompt = [][]int32{all, all[:len(all)-1], append(slices.Clone(all[:20]), other, other+1), append(slices.Clone(all[:3]), other+1), {5, 4, 3, 2, 1}, {5, 4, 3, 2, 1}, {7}, {7}}[text]
+	}
+}
+
 // TestEagleTreeStates: likewise for every node of a tree.
 func TestEagleTreeStates(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	nodes, aside := 0, 0
@@ -292,11 +271,7 @@ func argmax(x []float32) (best int) {
 
 // TestEagleIdentity: promise P2 with a head, for all verifiers that keep it, schedules and shapes of drafts.
 func TestEagleIdentity(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1}, {Temperature: 1, RepeatPenalty: 1.2, Seed: 2}} {
@@ -337,11 +312,7 @@ func TestEagleIdentity(t *testing.T) {
 }
 
 func TestEagleRefused(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
 	head := session(t, randomHead(t, rt, target), 0)
 	failed := func(seq Sequence, o Options) (err error) {
@@ -363,29 +334,11 @@ func TestEagleRefused(t *testing.T) {
 
 // A round with a head allocates nothing.
 func TestEagleRoundsAllocateNothing(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	for _, tree := range []bool{false, true} {
 		d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4})})
-		ctx := context.Background()
-		if err := d.start(ctx, matrixPrompt, engine.Sampling{}); err != nil {
-			t.Fatal(err)
-		}
-		round := func() {
-			if err := d.step(ctx); err != nil || d.stats.End != "" {
-				t.Fatal(err, d.stats.End)
-			}
-		}
-		for len(d.sequence) < 257 {
-			round()
-		}
-		if n := testing.AllocsPerRun(10, round); n > 0 {
-			t.Errorf("tree %v: %v allocations a round", tree, n)
-		}
+		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})
 	}
 }

@@ -13,11 +13,7 @@ import (
 // share keys and values, and recurrent layers: drafts are what the head makes of the whole text at once, and chains, trees and merges
 // write plain decoding's text.
 func TestEagleTargets(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	for i, name := range []string{"llama-tied", "qwen3", "qwen3moe", "gemma4", "gpt-oss", "qwen35"} {
 		t.Run(name, func(t *testing.T) {
 			file := "../../shared/families/models/" + name + ".gguf"

@@ -1,13 +1,9 @@
 package speculative
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -35,20 +31,10 @@ func randomModel(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model 
 		{Key: "llama.rope.freq_base", Value: float32(10000)},
 		{Key: "llama.rope.dimension_count", Value: uint32(width / heads)},
 	}
-	same, own := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(3, 4))
+	tensor := noisyTensors(noise)
 	var tensors []gguf.TensorSource
-	add := func(name string, mean, spread float32, dims ...uint64) {
-		n := 1
-		for _, d := range dims {
-			n *= int(d)
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = mean + spread*(float32(same.NormFloat64())+noise*float32(own.NormFloat64()))
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: dims, Write: func(w io.Writer) error {
-			return binary.Write(w, binary.LittleEndian, x)
-		}})
+	add := func(name string, mean, spread float32, dims ...int) {
+		tensors = append(tensors, tensor(name, mean, spread, dims...))
 	}
 	add("token_embd.weight", 0, 0.7, width, vocab)
 	for i := range layers {
@@ -64,15 +50,17 @@ func randomModel(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model 
 		add(b+"ffn_down.weight", 0, 0.15, ff, width)
 	}
 	add("output_norm.weight", 1, 0.2, width)
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		t.Fatal(err)
-	}
-	m, err := engine.New(context.Background(), rt, bytes.NewReader(file.Bytes()), int64(file.Len()), engine.Options{Name: "random", Weights: "q8_0"})
+	return openTensors(t, rt, kvs, tensors, engine.Options{Name: "random", Weights: "q8_0"})
+}
+
+func newRuntime(t testing.TB, o engine.RuntimeOptions) *engine.Runtime {
+	t.Helper()
+	rt, err := engine.NewRuntime(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	t.Cleanup(rt.Close)
+	return rt
 }
 
 func session(t testing.TB, m *engine.Model, context int) *engine.Session {
@@ -86,11 +74,7 @@ func session(t testing.TB, m *engine.Model, context int) *engine.Session {
 
 // The matrix of P2 on a real, small model.
 func TestEngineIdentity(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, near, far := randomModel(t, rt, 0), randomModel(t, rt, 0.05), randomModel(t, rt, 3)
 	tokens, lengths := 40, upTo(16)
 	if testing.Short() {
@@ -205,28 +189,10 @@ func (b *bush) Draft(_ context.Context, text []int32, d *Draft) error {
 
 // A round on real sessions allocates nothing either.
 func TestEngineRoundsAllocateNothing(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, draft := session(t, randomModel(t, rt, 0), 0), session(t, randomModel(t, rt, 0.05), 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95}} {
 		d := New(target, Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 4})})
-		ctx := context.Background()
-		if err := d.start(ctx, matrixPrompt, s); err != nil {
-			t.Fatal(err)
-		}
-		round := func() {
-			if err := d.step(ctx); err != nil || d.stats.End != "" {
-				t.Fatal(err, d.stats.End)
-			}
-		}
-		for len(d.sequence) < 257 { // into the second page of the cache
-			round()
-		}
-		if n := testing.AllocsPerRun(10, round); n > 0 {
-			t.Errorf("%v allocations a round", n)
-		}
+		roundsAllocateNothing(t, fmt.Sprintf("%+v", s), d, s)
 	}
 }

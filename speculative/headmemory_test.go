@@ -12,11 +12,7 @@ import (
 // TestHeadWithoutMemory: where a head's cache finds no memory beside another user's, its text goes on without drafts; the next text
 // drafts again.
 func TestHeadWithoutMemory(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	page := int64(0)
@@ -34,6 +30,7 @@ func TestHeadWithoutMemory(t *testing.T) {
 	prompts := [2][]int32{random32(1, 220, 90), random32(2, 220, 90)}
 	var sessions [2]*engine.SharedSession
 	for i := range sessions {
+		var err error
 		if sessions[i], err = heads.NewSession(ctx, engine.SessionOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -46,11 +46,7 @@ func TestLongDrafts(t *testing.T) {
 			t.Errorf("%s: no draft is longer than %d tokens", c.name, longest)
 		}
 	}
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	want, _ = collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 320}), matrixPrompt, engine.Sampling{})
 	for _, drafter := range []Drafter{

@@ -52,17 +52,9 @@ func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engi
 		return kv.Key == "qwen35.block_count" || kv.Key == "qwen35.nextn_predict_layers"
 	})
 	kvs = append(kvs, gguf.KV{Key: "qwen35.block_count", Value: uint32(last + blocks)}, gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(blocks)})
-	var b bytes.Buffer
-	if err := gguf.Write(&b, kvs, tensors); err != nil {
-		t.Fatal(err)
-	}
 	open := func(o engine.Options) *engine.Model {
 		o.Name = "blocks.gguf"
-		m, err := engine.New(context.Background(), rt, bytes.NewReader(b.Bytes()), int64(b.Len()), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
+		return openTensors(t, rt, kvs, tensors, o)
 	}
 	target = open(engine.Options{})
 	return target, open(engine.Options{MTP: true, Target: target})
@@ -71,11 +63,7 @@ func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engi
 // TestMTPBlocksStates: whatever is accepted, the drafts of several MTP blocks are those that they make of the whole text at once, and so
 // are, bit for bit, all logits that they give for chains and trees.
 func TestMTPBlocksStates(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	for _, blocks := range []int{2, 3} {
 		target, head := mtpBlocks(t, rt, blocks)
 		testHeadStates(t, target, head)
@@ -145,11 +133,7 @@ func (h *headRecorder) EvalSegment(ctx context.Context, g engine.Segment) (engin
 // TestMTPBlocksIdentity: promise P2 with several MTP blocks, by themselves and beside lookups, which go on after the last block; alone and
 // in passes that several texts share.
 func TestMTPBlocksIdentity(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	const blocks = 3
 	target, head := mtpBlocks(t, rt, blocks)
 	ctx := context.Background()
@@ -224,26 +208,8 @@ func TestMTPBlocksIdentity(t *testing.T) {
 
 // Rounds with several MTP blocks allocate nothing.
 func TestMTPBlocksAllocateNothing(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, head := mtpBlocks(t, rt, 3)
 	d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 3})})
-	ctx := context.Background()
-	if err := d.start(ctx, matrixPrompt, engine.Sampling{}); err != nil {
-		t.Fatal(err)
-	}
-	round := func() {
-		if err := d.step(ctx); err != nil || d.stats.End != "" {
-			t.Fatal(err, d.stats.End)
-		}
-	}
-	for len(d.sequence) < 257 {
-		round()
-	}
-	if n := testing.AllocsPerRun(10, round); n > 0 {
-		t.Errorf("%v allocations a round", n)
-	}
+	roundsAllocateNothing(t, "a chain", d, engine.Sampling{})
 }

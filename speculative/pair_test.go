@@ -41,11 +41,7 @@ func prompts(t testing.TB, name string, n int) (all []string) {
 // pair opens the embedded models.
 func pair(t testing.TB) (target, draft *engine.Model) {
 	t.Helper()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(rt.Close)
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	open := func(name string, r *strings.Reader) *engine.Model {
 		m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: name})
 		if err != nil {

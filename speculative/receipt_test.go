@@ -39,11 +39,7 @@ func targetFile(t testing.TB) engine.Fingerprint {
 // openTarget opens the embedded target with some kernels.
 func openTarget(t testing.TB, simd, weights string) *engine.Model {
 	t.Helper()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1, SIMD: simd})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(rt.Close)
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1, SIMD: simd})
 	r := testdata.Target()
 	m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: "target", Weights: weights})
 	if err != nil {

@@ -1,13 +1,9 @@
 package speculative
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -26,20 +22,10 @@ func randomT5(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model {
 		key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)), key("attention.key_length", uint32(dim)), key("attention.value_length", uint32(dim)),
 		key("attention.layer_norm_rms_epsilon", float32(1e-6)), key("attention.relative_buckets_count", uint32(buckets)), key("decoder_start_token_id", uint32(0)),
 	}
-	same, own := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(3, 4))
+	tensor := noisyTensors(noise)
 	var tensors []gguf.TensorSource
-	add := func(name string, mean, spread float32, dims ...uint64) {
-		n := 1
-		for _, d := range dims {
-			n *= int(d)
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = mean + spread*(float32(same.NormFloat64())+noise*float32(own.NormFloat64()))
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name + ".weight", Type: gguf.F32, Dims: dims, Write: func(w io.Writer) error {
-			return binary.Write(w, binary.LittleEndian, x)
-		}})
+	add := func(name string, mean, spread float32, dims ...int) {
+		tensors = append(tensors, tensor(name+".weight", mean, spread, dims...))
 	}
 	attention := func(name string) {
 		add(name+"_norm", 1, 0.2, width)
@@ -66,14 +52,7 @@ func randomT5(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model {
 		add(stack+"output_norm", 1, 0.2, width)
 	}
 	add("output", 0, 0.2, width, vocab)
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		t.Fatal(err)
-	}
-	m, err := engine.New(context.Background(), rt, bytes.NewReader(file.Bytes()), int64(file.Len()), engine.Options{Name: "random T5", Weights: "q8_0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := openTensors(t, rt, kvs, tensors, engine.Options{Name: "random T5", Weights: "q8_0"})
 	t.Cleanup(m.Close)
 	return m
 }
@@ -86,11 +65,7 @@ func t5Inputs() [][]int32 {
 // TestT5Identity is promise P2 with encoder-decoder models: plain decoding's text with all kinds of drafters and verifiers that keep it,
 // greedy and sampled, one input after the other in the same decoder.
 func TestT5Identity(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, near, far := randomT5(t, rt, 0), randomT5(t, rt, 0.05), randomT5(t, rt, 3)
 	other := randomModel(t, rt, 0) // decoder-only, with as many tokens
 	defer other.Close()
@@ -152,11 +127,7 @@ func TestT5Identity(t *testing.T) {
 // TestT5DraftAgrees: a draft model that is the target is always right, which it is only with the target's input: verified by match and, with
 // shared probabilities, by rejection and block.
 func TestT5DraftAgrees(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	m := randomT5(t, rt, 0)
 	for _, verifier := range []named[Verifier]{{"match", Match}, {"rejection", Rejection}, {"block", Block}} {
 		d := New(session(t, m, 0), Model(session(t, m, 0)), Options{MaxTokens: 24, Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier.make()})
@@ -172,11 +143,7 @@ func TestT5DraftAgrees(t *testing.T) {
 
 // TestT5Receipt: a receipt holds the encoder's input, and a text with another input is not confirmed.
 func TestT5Receipt(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	m, decoder := randomT5(t, rt, 0), randomModel(t, rt, 0)
 	defer decoder.Close()
 	ctx := context.Background()
@@ -216,11 +183,7 @@ func TestT5Receipt(t *testing.T) {
 
 // TestT5Errors: what cannot work says so before anything is generated.
 func TestT5Errors(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
+	rt := newRuntime(t, engine.RuntimeOptions{})
 	m, decoder := randomT5(t, rt, 0), randomModel(t, rt, 0)
 	defer decoder.Close()
 	generate := func(d *Decoder, input []int32) (err error) {
