@@ -238,42 +238,17 @@ func testAssistant(t *testing.T, target, head *engine.Model) {
 func TestAssistantIdentity(t *testing.T) {
 	target, head := gemmaPair(t)
 	long := random32(4, 700, 90)
+	mtp := func(one *engine.Session, o EagleOptions) Drafter { return MTP(reading(t, head, one), o) }
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}, {Temperature: 1, TopP: 0.95, RepeatPenalty: 1.2, Seed: 2}} {
 		for _, prompt := range [][]int32{matrixPrompt, long} { // with the long one, the windows' caches have given up its beginning
 			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
-			for name, make := range map[string]func(*engine.Session) Drafter{
-				"chain":  func(one *engine.Session) Drafter { return MTP(reading(t, head, one), EagleOptions{}) },
+			testHeadIdentity(t, target, prompt, want, s, mtp, map[string]func(*engine.Session) Drafter{
 				"splice": func(one *engine.Session) Drafter { return Splice(reading(t, head, one), TreeOptions{}) },
 				"tree":   func(one *engine.Session) Drafter { return Tree(reading(t, head, one), TreeOptions{}) },
 				"merged": func(one *engine.Session) Drafter {
 					return Merge(Tree(reading(t, head, one), TreeOptions{}), NGram(NGramOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
 				},
-			} {
-				for _, schedule := range matrixSchedules(5) {
-					one := session(t, target, 0)
-					d := New(one, make(one), Options{Schedule: schedule.make(), MaxTokens: 40})
-					for range 2 {
-						if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
-							t.Errorf("%+v, %s, %s:\n got %v\nwant %v", s, name, schedule.name, got, want)
-						}
-					}
-					if d.Stats().Drafted == 0 && schedule.name != "auto" { // auto finds out that random weights draft nothing of use
-						t.Errorf("%s, %s: nothing was drafted", name, schedule.name)
-					}
-				}
-			}
-			if s.Temperature == 0 {
-				continue
-			}
-			for _, verifier := range []Verifier{Rejection(), Block()} { // the texts are others; the head must follow them
-				for _, tree := range []bool{false, true} {
-					one := session(t, target, 0)
-					d := New(one, MTP(reading(t, head, one), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
-					if got, _ := collect(t, d, prompt, s); len(got) != 40 || d.Stats().Drafted < 40 {
-						t.Errorf("%d tokens, %+v", len(got), d.Stats())
-					}
-				}
-			}
+			})
 		}
 	}
 }

@@ -274,38 +274,48 @@ func TestEagleIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
+	eagle := func(_ *engine.Session, o EagleOptions) Drafter { return Eagle(session(t, head, 0), o) }
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1}, {Temperature: 1, RepeatPenalty: 1.2, Seed: 2}} {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, s)
-		for name, make := range map[string]func() Drafter{
-			"chain":  func() Drafter { return Eagle(session(t, head, 0), EagleOptions{}) },
-			"splice": func() Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
-			"tree":   func() Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
-			"short":  func() Drafter { return Eagle(session(t, head, 25), EagleOptions{}) },
-			"merged": func() Drafter {
-				return Merge(Eagle(session(t, head, 0), EagleOptions{Tree: true}), NGram(NGramOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+		testHeadIdentity(t, target, matrixPrompt, want, s, eagle, map[string]func(*engine.Session) Drafter{
+			"splice": func(*engine.Session) Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
+			"tree":   func(*engine.Session) Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
+			"short":  func(*engine.Session) Drafter { return Eagle(session(t, head, 25), EagleOptions{}) },
+			"merged": func(one *engine.Session) Drafter {
+				return Merge(eagle(one, EagleOptions{Tree: true}), NGram(NGramOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
 			},
-		} {
-			for _, schedule := range matrixSchedules(5) {
-				d := New(session(t, target, 0), make(), Options{Schedule: schedule.make(), MaxTokens: 40})
-				for range 2 {
-					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
-						t.Errorf("%+v, %s, %s:\n got %v\nwant %v", s, name, schedule.name, got, want)
-					}
-				}
-				if d.Stats().Drafted == 0 && schedule.name != "auto" { // auto finds out that random weights draft nothing of use
-					t.Errorf("%s, %s: nothing was drafted", name, schedule.name)
+		})
+	}
+}
+
+// testHeadIdentity: a head's chains and other drafters write want, the 40 tokens that plain decoding writes after a prompt, under all
+// schedules; sampled, the head drafts for verifiers that write other texts too. The drafters are for a target's session.
+func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, s engine.Sampling, head func(*engine.Session, EagleOptions) Drafter, others map[string]func(*engine.Session) Drafter) {
+	t.Helper()
+	others["chain"] = func(one *engine.Session) Drafter { return head(one, EagleOptions{}) }
+	for name, make := range others {
+		for _, schedule := range matrixSchedules(5) {
+			one := session(t, target, 0)
+			d := New(one, make(one), Options{Schedule: schedule.make(), MaxTokens: 40})
+			for range 2 {
+				if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
+					t.Errorf("%+v, %s, %s:\n got %v\nwant %v", s, name, schedule.name, got, want)
 				}
 			}
+			if d.Stats().Drafted == 0 && schedule.name != "auto" { // auto finds out that random weights draft nothing of use
+				t.Errorf("%s, %s: nothing was drafted", name, schedule.name)
+			}
 		}
-		if s.Temperature == 0 {
-			continue
-		}
-		for _, verifier := range []Verifier{Rejection(), Block()} { // the texts are others; the head must follow them
-			for _, tree := range []bool{false, true} {
-				d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
-				if got, _ := collect(t, d, matrixPrompt, s); len(got) != 40 || d.Stats().Drafted < 40 {
-					t.Errorf("%d tokens, %+v", len(got), d.Stats())
-				}
+	}
+	if s.Temperature == 0 {
+		return
+	}
+	for _, verifier := range []Verifier{Rejection(), Block()} { // the texts are others; the head must follow them
+		for _, tree := range []bool{false, true} {
+			one := session(t, target, 0)
+			d := New(one, head(one, EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
+			if got, _ := collect(t, d, prompt, s); len(got) != 40 || d.Stats().Drafted < 40 {
+				t.Errorf("%d tokens, %+v", len(got), d.Stats())
 			}
 		}
 	}
