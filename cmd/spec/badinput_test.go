@@ -13,6 +13,14 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
+// sameTensor is a tensor of a file, for another file.
+func sameTensor(f *gguf.File, x gguf.Tensor) gguf.TensorSource {
+	return gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
+		_, err := io.Copy(w, io.NewSectionReader(f.Reader(), x.Offset, x.Size))
+		return err
+	}}
+}
+
 // altered writes an embedded model with its metadata and tensors changed, and returns the file.
 func altered(t *testing.T, model *strings.Reader, name string, change func(kvs []gguf.KV, tensors []gguf.TensorSource)) string {
 	t.Helper()
@@ -27,10 +35,7 @@ func altered(t *testing.T, model *strings.Reader, name string, change func(kvs [
 	}
 	var tensors []gguf.TensorSource
 	for _, x := range f.Tensors {
-		tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
-			_, err := io.Copy(w, io.NewSectionReader(model, x.Offset, x.Size))
-			return err
-		}})
+		tensors = append(tensors, sameTensor(f, x))
 	}
 	change(kvs, tensors)
 	path := filepath.Join(t.TempDir(), name)

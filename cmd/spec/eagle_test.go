@@ -1,14 +1,12 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -95,7 +93,7 @@ func TestMTP(t *testing.T) {
 		t.Skip("no ../shared/families beside the project")
 	}
 	alone := filepath.Join(t.TempDir(), "mtp-qwen35.gguf")
-	writeMTP(t, file, alone)
+	writeMTPBlocks(t, file, alone, 1, true)
 	for _, temperature := range []string{"0", "0.8"} {
 		base := []string{"generate", "-m", file, "-p", "func main", "-n", "40", "--seed", "4", "--temp", temperature}
 		plain := done(t, "", append(base, "--drafter", "none")...)
@@ -110,32 +108,5 @@ func TestMTP(t *testing.T) {
 		if _, errs, code := spec(t, "", append([]string{"generate", "-p", "x"}, args...)...); code == 0 || errs == "" {
 			t.Errorf("%s: exit code %d, %s", args, code, errs)
 		}
-	}
-}
-
-// writeMTP writes a file with nothing but the MTP block of a model of four layers.
-func writeMTP(t *testing.T, from, to string) {
-	t.Helper()
-	f, err := gguf.OpenFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var tensors []gguf.TensorSource
-	for _, x := range f.Tensors {
-		if strings.HasPrefix(x.Name, "blk.") && !strings.HasPrefix(x.Name, "blk.4.") {
-			continue
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
-			_, err := io.Copy(w, io.NewSectionReader(f.Reader(), x.Offset, x.Size))
-			return err
-		}})
-	}
-	file, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(gguf.Write(file, f.KVs, tensors), file.Close()); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,10 +45,7 @@ func t5File(t *testing.T, change func(s *synth.Shape, kvs *[]gguf.KV)) string {
 	kvs = slices.DeleteFunc(kvs, func(kv gguf.KV) bool { return kv.Value == nil })
 	var tensors []gguf.TensorSource
 	for _, x := range f.Tensors {
-		tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
-			_, err := io.Copy(w, io.NewSectionReader(f.Reader(), x.Offset, x.Size))
-			return err
-		}})
+		tensors = append(tensors, sameTensor(f, x))
 	}
 	var b bytes.Buffer
 	if err := gguf.Write(&b, kvs, tensors); err != nil {

@@ -137,10 +137,7 @@ func TestSplitModel(t *testing.T) {
 		kvs = append(kvs, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(parts)}, gguf.KV{Key: "split.tensors.count", Value: int32(len(f.Tensors))})
 		var tensors []gguf.TensorSource
 		for _, x := range f.Tensors[i*len(f.Tensors)/parts : (i+1)*len(f.Tensors)/parts] {
-			tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
-				_, err := io.Copy(w, io.NewSectionReader(f.Reader(), x.Offset, x.Size))
-				return err
-			}})
+			tensors = append(tensors, sameTensor(f, x))
 		}
 		var b bytes.Buffer
 		if err := gguf.Write(&b, kvs, tensors); err != nil {
