@@ -193,6 +193,6 @@ func TestEngineRoundsAllocateNothing(t *testing.T) {
 	target, draft := session(t, randomModel(t, rt, 0), 0), session(t, randomModel(t, rt, 0.05), 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95}} {
 		d := New(target, Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 4})})
-		roundsAllocateNothing(t, fmt.Sprintf("%+v", s), d, s)
+		roundsAllocateNothing(t, fmt.Sprint("temperature ", s.Temperature), d, s)
 	}
 }
