@@ -1,16 +1,13 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -155,19 +152,7 @@ func (e eagleFile) bytes(tb testing.TB) []byte {
 		if name == e.without {
 			return
 		}
-		hash := fnv.New64()
-		hash.Write([]byte(name))
-		rng := rand.New(rand.NewPCG(5, hash.Sum64()))
-		n, all := 1, []uint64(nil)
-		for _, k := range dims {
-			n *= k
-			all = append(all, uint64(k))
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(mean + spread*rng.NormFloat64())
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+		tensors = append(tensors, randomTensor(5, name, mean, spread, dims...))
 	}
 	matrix := func(name string, rows, cols int) { add(name, 0, 1/math.Sqrt(float64(cols)), cols, rows) }
 	matrix("fc.weight", d, 3*t)
@@ -198,22 +183,12 @@ func (e eagleFile) bytes(tb testing.TB) []byte {
 		}
 		tensors = append(tensors, gguf.TensorSource{Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))}, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
 	}
-	var b bytes.Buffer
-	if err := gguf.Write(&b, kvs, tensors); err != nil {
-		tb.Fatal(err)
-	}
-	return b.Bytes()
+	return fileBytes(tb, kvs, tensors)
 }
 
 func (e eagleFile) open(tb testing.TB, rt *Runtime, o Options) (*Model, error) {
 	tb.Helper()
-	file := e.bytes(tb)
-	o.Name = "head.gguf"
-	m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
-	if err == nil {
-		tb.Cleanup(m.Close)
-	}
-	return m, err
+	return openBytes(tb, rt, e.bytes(tb), "head.gguf", o)
 }
 
 // states is the target's hidden states for a head, for ids.

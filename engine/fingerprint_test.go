@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -15,14 +14,7 @@ import (
 // fingerprintOf writes a file and reads its fingerprint.
 func fingerprintOf(t *testing.T, kvs []gguf.KV, tensors []gguf.TensorSource) Fingerprint {
 	t.Helper()
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Open(bytes.NewReader(file.Bytes()), int64(file.Len()), "file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := readHeader(t, fileBytes(t, kvs, tensors), "file")
 	x, err := ReadFingerprint(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)

@@ -1,16 +1,10 @@
 package engine
 
 import (
-	"bytes"
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
@@ -70,19 +64,7 @@ func (a assistantFile) bytes(tb testing.TB) []byte {
 		if name == a.without {
 			return
 		}
-		hash := fnv.New64()
-		hash.Write([]byte(name))
-		rng := rand.New(rand.NewPCG(11, hash.Sum64()))
-		n, all := 1, []uint64(nil)
-		for _, k := range dims {
-			n *= k
-			all = append(all, uint64(k))
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(mean + spread*rng.NormFloat64())
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+		tensors = append(tensors, randomTensor(11, name, mean, spread, dims...))
 	}
 	matrix := func(name string, rows, cols int) { add(name+".weight", 0, 1.3/math.Sqrt(float64(cols)), cols, rows) }
 	norm := func(name string, n int) { add(name+".weight", 1, 0.3, n) }
@@ -114,26 +96,12 @@ func (a assistantFile) bytes(tb testing.TB) []byte {
 	if a.more != "" {
 		add(a.more, 0, 1, assistantWidth)
 	}
-	var b bytes.Buffer
-	if err := gguf.Write(&b, kvs, tensors); err != nil {
-		tb.Fatal(err)
-	}
-	return b.Bytes()
+	return fileBytes(tb, kvs, tensors)
 }
 
 func (a assistantFile) open(tb testing.TB, rt *Runtime, o Options) (*Model, error) {
 	tb.Helper()
 	return openBytes(tb, rt, a.bytes(tb), "assistant.gguf", o)
-}
-
-func openBytes(tb testing.TB, rt *Runtime, file []byte, name string, o Options) (*Model, error) {
-	tb.Helper()
-	o.Name = name
-	m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
-	if err == nil {
-		tb.Cleanup(m.Close)
-	}
-	return m, err
 }
 
 // assistantTarget is the file of a small random gemma4 model with room for 2000 tokens.
@@ -228,11 +196,7 @@ func TestAssistantRefused(t *testing.T) {
 	if m, err := (assistantFile{}).open(t, rt, Options{Target: target, MTP: true}); err != nil || m.Head() == nil {
 		t.Errorf("with MTP: %v", err)
 	}
-	file := assistantFile{}.bytes(t)
-	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "assistant.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := readHeader(t, assistantFile{}.bytes(t), "assistant.gguf")
 	if _, err := Describe(f); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("described: %v", err)
 	}
@@ -279,10 +243,7 @@ func TestDescribeFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for name, r := range recipes() {
 		file := r.file(t)
-		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := readHeader(t, file, name)
 		m, err := openBytes(t, rt, file, name, Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -169,10 +169,7 @@ func (c cutReader) ReadAt(b []byte, off int64) (int, error) {
 func TestShortReads(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	file := smallGPT2().file(t)
-	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := readHeader(t, file, "")
 	for _, tensor := range f.Tensors {
 		r := cutReader{bytes.NewReader(file), tensor.Offset + tensor.Size - 4}
 		_, err := New(context.Background(), rt, r, int64(len(file)), Options{Name: "short.gguf"})

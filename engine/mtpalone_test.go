@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,30 +12,18 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// aloneFile is the MTP block of a model's file by itself, as an mtp-… file has it: keys, embeddings, final norm, and the tensors of the
-// last block; without those named, and with more.
-func aloneFile(t *testing.T, path string, without []string, more ...gguf.TensorSource) []byte {
+// aloneFile has the MTP blocks of a file whose model has four layers, as an mtp-… file has them: keys, embeddings, final norm, and the
+// tensors of the blocks; without those named, and with more.
+func aloneFile(t *testing.T, file []byte, without []string, more ...gguf.TensorSource) []byte {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Open(bytes.NewReader(raw), int64(len(raw)), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tensors := more
+	f, tensors := readHeader(t, file, "x"), more
 	for _, x := range f.Tensors {
 		if i, ok := blockIndex(x.Name); ok && i < 4 || slices.Contains(without, x.Name) {
 			continue
 		}
-		tensors = append(tensors, fileTensor(x.Name, x, raw))
+		tensors = append(tensors, fileTensor(x.Name, x, file))
 	}
-	var b bytes.Buffer
-	if err := gguf.Write(&b, f.KVs, tensors); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return fileBytes(t, f.KVs, tensors)
 }
 
 // fileTensor is a tensor of a file, under a name.
@@ -64,14 +51,13 @@ func TestMTPAlone(t *testing.T) {
 	}
 	t.Cleanup(inside.Close)
 	open := func(file []byte, o Options) (*Model, error) {
-		o.Name = "mtp-x.gguf"
-		m, err := New(ctx, rt, bytes.NewReader(file), int64(len(file)), o)
-		if err == nil {
-			t.Cleanup(m.Close)
-		}
-		return m, err
+		return openBytes(t, rt, file, "mtp-x.gguf", o)
 	}
-	file := aloneFile(t, path, nil)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := aloneFile(t, whole, nil)
 	alone, err := open(file, Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +80,7 @@ func TestMTPAlone(t *testing.T) {
 		_, err := w.Write(make([]byte, 4*64*target.config.Vocab))
 		return err
 	}}
-	own, err := open(aloneFile(t, path, nil, zeros), Options{Target: target})
+	own, err := open(aloneFile(t, whole, nil, zeros), Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,11 +97,11 @@ func TestMTPAlone(t *testing.T) {
 	}{
 		"no target":       {file, Options{}, ErrUnsupported, "without the model"},
 		"another model":   {file, Options{Target: llama}, ErrShape, "the target is llama"},
-		"no embeddings":   {aloneFile(t, path, []string{"token_embd.weight"}), Options{Target: target}, ErrMissing, "token_embd.weight"},
-		"no norm":         {aloneFile(t, path, []string{"output_norm.weight"}), Options{Target: target}, ErrMissing, "output_norm.weight"},
-		"no projection":   {aloneFile(t, path, []string{"blk.4.nextn.eh_proj.weight"}), Options{Target: target}, ErrMissing, "eh_proj"},
-		"unknown tensor":  {aloneFile(t, path, nil, unknown), Options{Target: target}, ErrUnsupported, "attn_sinks"},
-		"part of a block": {aloneFile(t, path, []string{"blk.4.attn_k.weight"}), Options{Target: target}, ErrMissing, "blk.4.attn_k.weight"},
+		"no embeddings":   {aloneFile(t, whole, []string{"token_embd.weight"}), Options{Target: target}, ErrMissing, "token_embd.weight"},
+		"no norm":         {aloneFile(t, whole, []string{"output_norm.weight"}), Options{Target: target}, ErrMissing, "output_norm.weight"},
+		"no projection":   {aloneFile(t, whole, []string{"blk.4.nextn.eh_proj.weight"}), Options{Target: target}, ErrMissing, "eh_proj"},
+		"unknown tensor":  {aloneFile(t, whole, nil, unknown), Options{Target: target}, ErrUnsupported, "attn_sinks"},
+		"part of a block": {aloneFile(t, whole, []string{"blk.4.attn_k.weight"}), Options{Target: target}, ErrMissing, "blk.4.attn_k.weight"},
 	} {
 		if _, err := open(c.file, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "mtp-x.gguf") {
 			t.Errorf("%s: %v", what, err)
@@ -127,11 +113,8 @@ func TestMTPAlone(t *testing.T) {
 func TestRefusedHeads(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for arch, says := range map[string]string{"dflash": "blocks of tokens"} {
-		var b bytes.Buffer
-		if err := gguf.Write(&b, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil); err != nil {
-			t.Fatal(err)
-		}
-		_, err := New(context.Background(), rt, bytes.NewReader(b.Bytes()), int64(b.Len()), Options{Name: "head.gguf"})
+		file := fileBytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil)
+		_, err := openBytes(t, rt, file, "head.gguf", Options{})
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), arch) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", arch, err)
 		}

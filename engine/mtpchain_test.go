@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
-	"github.com/specgo/spec/gguf"
 )
 
 // mtpRecipe is a random model with several MTP blocks; with ends, each has embeddings, a final norm and an output matrix of its own.
@@ -26,13 +24,11 @@ func mtpRecipe(arch string, blocks int, ends bool) recipe {
 // openMTP opens a file's model and its MTP blocks.
 func openMTP(tb testing.TB, rt *Runtime, file []byte, o Options) (target, head *Model) {
 	tb.Helper()
-	o.Name = "mtp.gguf"
 	open := func(o Options) *Model {
-		m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
+		m, err := openBytes(tb, rt, file, "mtp.gguf", o)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		tb.Cleanup(m.Close)
 		return m
 	}
 	target = open(o)
@@ -209,8 +205,7 @@ func TestMTPBlocks(t *testing.T) {
 			d.check(t, what+", forked", r, x)
 		}
 
-		alone := mtpAlone(t, file)
-		other, err := New(context.Background(), rt, bytes.NewReader(alone), int64(len(alone)), Options{Name: "mtp-x.gguf", Target: target})
+		other, err := openBytes(t, rt, aloneFile(t, file, nil), "mtp-x.gguf", Options{Target: target})
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -220,27 +215,6 @@ func TestMTPBlocks(t *testing.T) {
 		}
 		other.Close()
 	}
-}
-
-// mtpAlone is a file with the MTP blocks of a recipe's file, and its ends.
-func mtpAlone(t *testing.T, file []byte) []byte {
-	t.Helper()
-	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tensors []gguf.TensorSource
-	for _, x := range f.Tensors {
-		if i, ok := blockIndex(x.Name); ok && i < 4 {
-			continue
-		}
-		tensors = append(tensors, fileTensor(x.Name, x, file))
-	}
-	var b bytes.Buffer
-	if err := gguf.Write(&b, f.KVs, tensors); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // mtpOther is a session beside another one in a batch, always at another step of its drafts.

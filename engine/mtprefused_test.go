@@ -119,10 +119,7 @@ func TestMTPBlocksRefused(t *testing.T) {
 	}
 
 	without := func(name string, kvs ...gguf.KV) []byte {
-		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := readHeader(t, file, "x")
 		var tensors []gguf.TensorSource
 		for _, x := range f.Tensors {
 			if x.Name != name {
@@ -132,11 +129,7 @@ func TestMTPBlocksRefused(t *testing.T) {
 		all := slices.DeleteFunc(slices.Clone(f.KVs), func(kv gguf.KV) bool {
 			return slices.ContainsFunc(kvs, func(o gguf.KV) bool { return o.Key == kv.Key })
 		})
-		var b bytes.Buffer
-		if err := gguf.Write(&b, append(all, kvs...), tensors); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes()
+		return fileBytes(t, append(all, kvs...), tensors)
 	}
 	for what, c := range map[string]struct {
 		file []byte

@@ -1,12 +1,8 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/tensor"
 )
 
 // shape is a small model of random weights, written as a GGUF file into memory. Tests change what they
@@ -77,15 +72,8 @@ func (s shape) file(tb testing.TB) []byte {
 		if typ.BlockWeights() > 1 && all[0]%typ.BlockWeights() != 0 {
 			typ = gguf.F32
 		}
-		n, dims := 1, []uint64(nil)
-		for _, d := range all {
-			n *= d
-			dims = append(dims, uint64(d))
-		}
-		x := make([]float32, n)
-		h := fnv.New64()
-		h.Write([]byte(name))
-		rng := rand.New(rand.NewPCG(s.seed, h.Sum64())) // of its own: other tensors do not depend on which there are
+		n, dims := elements(all)
+		rng, x := tensorRand(s.seed, name), make([]float32, n)
 		for i := range x {
 			x[i] = mean + spread*float32(rng.NormFloat64())
 			if f := s.scale[name]; f != 0 {
@@ -98,26 +86,7 @@ func (s shape) file(tb testing.TB) []byte {
 		if other, ok := s.types[name]; ok {
 			typ = other
 		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error {
-			size, err := typ.Size(dims...)
-			if err != nil {
-				return err
-			}
-			raw := make([]byte, size)
-			if typ == gguf.F32 { // numbers that are not finite too
-				return binary.Write(w, binary.LittleEndian, x)
-			}
-			to, err := tensor.ParseType(strings.ToLower(typ.String()))
-			if err != nil { // for tests of types that the engine does not have
-				_, err = w.Write(raw)
-				return err
-			}
-			if err := tensor.Encode(to, raw, x); err != nil {
-				return err
-			}
-			_, err = w.Write(raw)
-			return err
-		}})
+		tensors = append(tensors, encodedTensor(name, typ, x, dims))
 	}
 	matrix := func(name string, rows, cols int) {
 		add(name, s.weights, 0, 1.5/float32(math.Sqrt(float64(cols))), cols, rows)
@@ -203,24 +172,18 @@ func (s shape) file(tb testing.TB) []byte {
 			kvs = append(kvs, kv)
 		}
 	}
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		tb.Fatal(err)
-	}
-	return file.Bytes()
+	return fileBytes(tb, kvs, tensors)
 }
 
 func (s shape) open(tb testing.TB, rt *Runtime, o Options) *Model {
 	tb.Helper()
-	file := s.file(tb)
 	if o.Name == "" {
 		o.Name = "random.gguf"
 	}
-	m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
+	m, err := openBytes(tb, rt, s.file(tb), o.Name, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(m.Close)
 	return m
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,12 +15,10 @@ import (
 // openRecipe opens a random model of reference_families_test.go.
 func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 	tb.Helper()
-	file := recipes()[name].file(tb)
-	m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: name})
+	m, err := openBytes(tb, rt, recipes()[name].file(tb), name, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(m.Close)
 	return m
 }
 
@@ -61,6 +58,23 @@ func TestRecurrentOneAnswer(t *testing.T) {
 	}
 }
 
+// goesOn feeds a chain or a tree to a session of ids that was cut to some tokens, and compares with the logits of all of ids.
+func goesOn(t *testing.T, what string, f *Session, cut int, ids []int32, want []float32) {
+	t.Helper()
+	v := f.m.config.Vocab
+	if cut%2 == 0 {
+		sameBits(t, what+", chain", eval(t, f, ids[cut:cut+5], nil, All), want[cut*v:(cut+5)*v])
+	} else {
+		tree := eval(t, f, []int32{1, ids[cut], 2, ids[cut+1]}, []int32{-1, -1, 1, 1}, All)
+		sameBits(t, what+", first node", tree[v:2*v], want[cut*v:(cut+1)*v])
+		sameBits(t, what+", second node", tree[3*v:], want[(cut+1)*v:(cut+2)*v])
+		if err := f.Commit([]int32{1, 3}); err != nil {
+			t.Fatal(err)
+		}
+		sameBits(t, what+", after the tree", eval(t, f, ids[cut+2:cut+3], nil, All), want[(cut+2)*v:(cut+3)*v])
+	}
+}
+
 // TestRecurrentTruncate cuts a text at every position, and goes on with a chain or a tree.
 func TestRecurrentTruncate(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
@@ -92,17 +106,7 @@ func TestRecurrentTruncate(t *testing.T) {
 			if err := f.Truncate(cut); err != nil {
 				t.Fatal(err)
 			}
-			if cut%2 == 0 {
-				sameBits(t, what+", chain", eval(t, f, ids[cut:cut+5], nil, All), want[cut*v:(cut+5)*v])
-			} else {
-				tree := eval(t, f, []int32{1, ids[cut], 2, ids[cut+1]}, []int32{-1, -1, 1, 1}, All)
-				sameBits(t, what+", first node", tree[v:2*v], want[cut*v:(cut+1)*v])
-				sameBits(t, what+", second node", tree[3*v:], want[(cut+1)*v:(cut+2)*v])
-				if err := f.Commit([]int32{1, 3}); err != nil {
-					t.Fatal(err)
-				}
-				sameBits(t, what+", after the tree", eval(t, f, ids[cut+2:cut+3], nil, All), want[(cut+2)*v:(cut+3)*v])
-			}
+			goesOn(t, what, f, cut, ids, want)
 			if got := f.Recomputed() - before; got != cut-at {
 				t.Errorf("%s: %d tokens are recomputed, restorable was %d", what, got, at)
 			}

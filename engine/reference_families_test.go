@@ -3,14 +3,10 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -69,21 +65,7 @@ func (r recipe) file(tb testing.TB) []byte {
 	}
 	var tensors []gguf.TensorSource
 	add := func(name string, mean, spread float64, dims ...int) { // columns first
-		h := fnv.New64()
-		h.Write([]byte(name))
-		rng := rand.New(rand.NewPCG(9, h.Sum64()))
-		n, d := 1, []uint64(nil)
-		for _, k := range dims {
-			n *= k
-			d = append(d, uint64(k))
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(mean + spread*rng.NormFloat64())
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: d, Write: func(w io.Writer) error {
-			return binary.Write(w, binary.LittleEndian, x)
-		}})
+		tensors = append(tensors, randomTensor(9, name, mean, spread, dims...))
 	}
 	matrix := func(name string, bias bool, rows, cols int, more ...int) {
 		spread := 1.3 / math.Sqrt(float64(cols))
@@ -315,11 +297,7 @@ func (r recipe) file(tb testing.TB) []byte {
 	if has("untied") {
 		matrix("output", has("outbias"), recipeVocab, recipeWidth)
 	}
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		tb.Fatal(err)
-	}
-	return file.Bytes()
+	return fileBytes(tb, kvs, tensors)
 }
 
 // recipes are models of every architecture, with every part that it may have in one of them.

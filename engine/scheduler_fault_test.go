@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,24 +77,7 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 					}
 				}
 			}
-			var wait sync.WaitGroup
-			for i := range walks {
-				wait.Go(func() {
-					s, err := sched.NewSession(context.Background(), SessionOptions{})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					defer s.Close()
-					out, err := walk(s, m.config.Vocab, steps, uint64(i), eval)
-					if err != nil {
-						t.Errorf("%s, %s, walk %d: %v", name, c.name, i, err)
-					} else if !slices.Equal(out, want[i]) {
-						t.Errorf("%s, %s, walk %d: other logits than alone", name, c.name, i)
-					}
-				})
-			}
-			wait.Wait()
+			walkTogether(t, name+", "+c.name+", walk", sched, steps, want[:], eval)
 			m.net = net
 			st := sched.Stats()
 			t.Logf("%s, %s: %+v", name, c.name, st)

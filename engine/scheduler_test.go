@@ -85,6 +85,29 @@ func once(s sequence, tokens, parents []int32, want Rows) ([]float32, error) {
 	return slices.Clone(l.Data), err
 }
 
+// walkTogether walks in sessions of a scheduler side by side, one for each of want, the logits of these walks alone.
+func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]float32, eval func(s sequence, tokens, parents []int32, want Rows) ([]float32, error)) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for i := range want {
+		wait.Go(func() {
+			s, err := c.NewSession(context.Background(), SessionOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			out, err := walk(s, c.m.config.Vocab, steps, uint64(i), eval)
+			if err != nil {
+				t.Errorf("%s %d: %v", what, i, err)
+			} else if !slices.Equal(out, want[i]) {
+				t.Errorf("%s %d: other logits than alone", what, i)
+			}
+		})
+	}
+	wait.Wait()
+}
+
 // Sessions of many goroutines that share passes, prefixes and memory have the logits that each has alone, bit for bit: with all
 // options, with callers that leave at random, and passes that panic.
 func TestSchedulerIdentity(t *testing.T) {
@@ -163,26 +186,7 @@ func TestSchedulerIdentity(t *testing.T) {
 					}
 				}
 			}
-			var wait sync.WaitGroup
-			for i := range walks {
-				wait.Go(func() {
-					s, err := sched.NewSession(context.Background(), SessionOptions{})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					defer s.Close()
-					out, err := walk(s, shape.vocab, steps, uint64(i), eval)
-					if err != nil {
-						t.Errorf("walk %d: %v", i, err)
-						return
-					}
-					if !slices.Equal(out, want[i]) {
-						t.Errorf("walk %d: other logits than alone", i)
-					}
-				})
-			}
-			wait.Wait()
+			walkTogether(t, "walk", sched, steps, want[:], eval)
 			st := sched.Stats()
 			t.Logf("%+v", st)
 			if c.o.KVBytes > 0 && most > c.o.KVBytes {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -165,11 +164,7 @@ func TestT5HostileKeys(t *testing.T) {
 
 // TestT5Describe: what a file says of memory, without its weights.
 func TestT5Describe(t *testing.T) {
-	file := flanT5().file(t)
-	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "random.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := readHeader(t, flanT5().file(t), "random.gguf")
 	d, err := Describe(f)
 	if err != nil {
 		t.Fatal(err)

@@ -3,18 +3,13 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/tensor"
 )
 
 // t5Shape is a small encoder-decoder model of random weights, written as a GGUF file into memory.
@@ -61,43 +56,18 @@ func (s t5Shape) file(tb testing.TB) []byte {
 		if d := s.dims[name]; d != nil {
 			dims = d
 		}
-		n, shape := 1, []uint64(nil)
-		for _, d := range dims {
-			n *= d
-			shape = append(shape, uint64(d))
-		}
+		n, shape := elements(dims)
 		if typ.BlockWeights() > 1 && dims[0]%typ.BlockWeights() != 0 {
 			typ = gguf.F32
 		}
-		h := fnv.New64()
-		h.Write([]byte(name))
-		rng := rand.New(rand.NewPCG(s.seed, h.Sum64()))
-		x := make([]float32, n)
+		rng, x := tensorRand(s.seed, name), make([]float32, n)
 		for i := range x {
 			x[i] = mean + spread*float32(rng.NormFloat64())
 		}
 		if s.edit != nil {
 			s.edit(name, x)
 		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: typ, Dims: shape, Write: func(w io.Writer) error {
-			if typ == gguf.F32 {
-				return binary.Write(w, binary.LittleEndian, x)
-			}
-			size, err := typ.Size(shape...)
-			if err != nil {
-				return err
-			}
-			raw := make([]byte, size)
-			to, err := tensor.ParseType(strings.ToLower(typ.String()))
-			if err == nil {
-				err = tensor.Encode(to, raw, x)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = w.Write(raw)
-			return err
-		}})
+		tensors = append(tensors, encodedTensor(name, typ, x, shape))
 	}
 	matrix := func(name string, rows, cols int, gain float64) {
 		add(name, s.weights, 0, float32(gain/math.Sqrt(float64(cols))), cols, rows)
@@ -151,11 +121,7 @@ func (s t5Shape) file(tb testing.TB) []byte {
 			kvs[i] = kv
 		}
 	}
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, tensors); err != nil {
-		tb.Fatal(err)
-	}
-	return file.Bytes()
+	return fileBytes(tb, kvs, tensors)
 }
 
 func (s t5Shape) load(rt *Runtime, tb testing.TB, o Options) (*Model, error) {

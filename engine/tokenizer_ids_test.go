@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,15 +43,7 @@ func TestTokenizerIDs(t *testing.T) {
 // openKeys opens a file of nothing but metadata.
 func openKeys(t *testing.T, kvs ...gguf.KV) *gguf.File {
 	t.Helper()
-	var b bytes.Buffer
-	if err := gguf.Write(&b, kvs, nil); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "keys.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return readHeader(t, fileBytes(t, kvs, nil), "keys.gguf")
 }
 
 // TestTokenizerKinds: kinds that are not implemented are refused by name, whatever keys they have.

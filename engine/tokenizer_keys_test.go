@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"maps"
@@ -23,15 +22,7 @@ func tokenizerFile(t *testing.T, more ...gguf.KV) *gguf.File {
 		{Key: "tokenizer.ggml.scores", Value: []float32{0, 0, 0, -1, -2, -3, 0, 0}},
 		{Key: "tokenizer.ggml.token_type", Value: []int32{2, 3, 3, 1, 1, 1, 3, 3}},
 	}, more...)
-	var file bytes.Buffer
-	if err := gguf.Write(&file, kvs, nil); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Open(bytes.NewReader(file.Bytes()), int64(file.Len()), "tokenizer.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return readHeader(t, fileBytes(t, kvs, nil), "tokenizer.gguf")
 }
 
 // TestTokenizerKeys: every optional key changes what it names.
