@@ -134,7 +134,7 @@ func TestRender(t *testing.T) {
 		t.Fatal(err)
 	}
 	made(t, filepath.Join(folder, "results-a.jsonl"), testHeader, fullMode)
-	files, err := readAll(folder)
+	files, _, err := readAll(folder, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestRender(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "docs", "PAPERS.md"), []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := renderAll(filepath.Join(dir, "docs"), folder); err != nil {
+	if err := renderAll(filepath.Join(dir, "docs"), folder, "", io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	filled, err := os.ReadFile(filepath.Join(dir, "docs", "PAPERS.md"))
@@ -313,13 +313,22 @@ func TestOtherCommit(t *testing.T) {
 	j.close()
 	h.CPU = "another"
 	made(t, filepath.Join(dir, "results-b.jsonl"), h, quickMode)
-	if _, err := readAll(dir); err != nil {
+	if _, _, err := readAll(dir, ""); err != nil {
 		t.Errorf("another CPU beside the first: %v", err)
 	}
 	h.Commit = "def5678"
 	made(t, filepath.Join(dir, "results-c.jsonl"), h, quickMode)
-	if _, err := readAll(dir); !errors.Is(err, errOther) {
+	if _, _, err := readAll(dir, ""); !errors.Is(err, errOther) {
 		t.Errorf("another commit beside the first: %v", err)
+	}
+	for commit, files := range map[string]int{testHeader.Commit: 2, h.Commit: 1} { // what is measured now is rendered, beside a clone's older file
+		if list, others, err := readAll(dir, commit); err != nil || len(list) != files || list[0].Commit != commit || len(others) != 3-files {
+			t.Errorf("of commit %s: %d files, left out %q, %v", commit, len(list), others, err)
+		}
+	}
+	var log strings.Builder
+	if err := renderAll(t.TempDir(), dir, h.Commit, &log); err != nil || strings.Count(log.String(), "is left out") != 2 {
+		t.Errorf("%q, %v", &log, err)
 	}
 }
 

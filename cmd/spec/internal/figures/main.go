@@ -4,11 +4,11 @@
 //
 // It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, and appends every result
 // to DIR/figures/results-MACHINE.jsonl as soon as it is there; called again it continues. Then it renders all results files of DIR/figures
-// that are of one commit: charts to DIR/figures, tables between the marks in DIR/PAPERS.md, DIR/BENCHMARKS.md and README.md beside DIR.
-// -render only renders, -plan prints what the modes would measure and how long that takes. A cell during which other processes took more than 5 % of the CPUs
+// that are of the same commit: charts to DIR/figures, tables between the marks in DIR/PAPERS.md, DIR/BENCHMARKS.md, DIR/SCHEDULE.md and README.md
+// beside DIR. -render only renders, where all files are of one commit; -plan prints what the modes would measure and how long that takes. A cell during which other processes took more than 5 % of the CPUs
 // is measured again, up to three times; then it is kept, marked, and left out of the tables. -budget 100s measures what fits 100 seconds. Neither git nor Go is needed where the binary was built with
 //
-//	go build -ldflags "-X main.commit=$(git log -1 --format=%h -- asm tensor engine speculative)" ./cmd/spec/internal/figures
+//	go build -ldflags "-X main.commit=$(git log -1 --format=%h -- asm tensor engine speculative ':!*_test.go')" ./cmd/spec/internal/figures
 package main
 
 import (
@@ -69,12 +69,13 @@ func command(ctx context.Context, args []string) error {
 	case *sweeping:
 		m = sweepMode
 	}
-	folder := filepath.Join(*out, "figures")
+	folder, of := filepath.Join(*out, "figures"), ""
 	if !*render {
 		h, err := thisMachine(*machine)
 		if err != nil {
 			return err
 		}
+		of = h.Commit
 		if *file == "" {
 			*file = filepath.Join(folder, "results-"+fileName(h.Machine)+".jsonl")
 		}
@@ -122,7 +123,7 @@ func command(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	return renderAll(*out, folder)
+	return renderAll(*out, folder, of, os.Stderr)
 }
 
 // columnsOf lists kernel sets and threads, each with each.

@@ -28,7 +28,7 @@ var errOther = errors.New("the results file is from another commit or machine")
 // header is the first line.
 type header struct {
 	Schema  int    `json:"schema"`
-	Commit  string `json:"commit"` // the last that touches asm, tensor, engine or speculative; with "+" there were changes on top
+	Commit  string `json:"commit"` // the last that touches asm, tensor, engine or speculative, tests aside; with "+" there were changes on top
 	CPU     string `json:"cpu"`
 	Cores   int    `json:"cores"`
 	System  string `json:"system"`

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,30 +47,33 @@ func kernelName(simd string) string {
 	return simd
 }
 
-// readAll reads the results files of a folder. They must be of one commit.
-func readAll(folder string) (list []*results, err error) {
+// readAll reads the results files of a folder that are of a commit, and returns the names of those that are of others. With no commit all must
+// be of one.
+func readAll(folder, commit string) (list []*results, others []string, err error) {
 	names, err := filepath.Glob(filepath.Join(folder, "results-*.jsonl"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		r, err := readResults(name)
-		if err != nil {
-			return nil, err
-		}
-		if r.whole == 0 {
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case r.whole == 0:
 			continue
-		}
-		if len(list) > 0 && r.Commit != list[0].Commit {
-			return nil, fmt.Errorf("%s: %w: commit %s, %s is of %s", name, errOther, r.Commit, filepath.Base(names[0]), list[0].Commit)
+		case commit != "" && r.Commit != commit:
+			others = append(others, fmt.Sprintf("%s (commit %s)", name, r.Commit))
+			continue
+		case len(list) > 0 && r.Commit != list[0].Commit:
+			return nil, nil, fmt.Errorf("%s: %w: commit %s, %s is of %s", name, errOther, r.Commit, filepath.Base(names[0]), list[0].Commit)
 		}
 		list = append(list, r)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: no results-*.jsonl", folder)
+		return nil, nil, fmt.Errorf("%s: no results-*.jsonl", folder)
 	}
-	return list, nil
+	return list, others, nil
 }
 
 // row is a setting's figures on a set of prompts.
@@ -229,11 +233,14 @@ func settingName(drafter, schedule, verify string, length int) string {
 	return setting(drafter, schedule, verify, length).String()
 }
 
-// renderAll writes charts and tables from the results in the folder.
-func renderAll(out, folder string) error {
-	files, err := readAll(folder)
+// renderAll writes charts and tables from the results in the folder that are of a commit; with no commit all must be of one.
+func renderAll(out, folder, commit string, log io.Writer) error {
+	files, others, err := readAll(folder, commit)
 	if err != nil {
 		return err
+	}
+	for _, name := range others {
+		fmt.Fprintf(log, "figures: %s is left out: tables have the figures of one commit, here %s\n", name, commit)
 	}
 	r := newReport(files)
 	for _, p := range r.pictures() {
