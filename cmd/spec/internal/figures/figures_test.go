@@ -481,3 +481,29 @@ func TestFileName(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A clone has the results of an older commit. The command measures beside them and renders its own, here none: the time is over at once.
+func TestCommandBesideOlderResults(t *testing.T) {
+	dir := t.TempDir()
+	docs := filepath.Join(dir, "docs")
+	folder := filepath.Join(docs, "figures")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	made(t, filepath.Join(folder, "results-a.jsonl"), testHeader, quickMode)
+	page := filepath.Join(docs, "PAPERS.md")
+	if err := os.WriteFile(page, []byte(beginMark+"length -->\nold\n"+endMark+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	defer func(c string) { commit = c }(commit)
+	for of, want := range map[string]string{"def5678": "Not measured.", testHeader.Commit: "AVX-512, 2 threads: speedup |"} {
+		commit = of
+		args := []string{"-quick", "-budget", "1s", "-simd", "scalar", "-out", docs, "-results", filepath.Join(folder, "results-"+of+".jsonl")}
+		if err := command(t.Context(), args); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("of commit %s: %v, %s", of, err, text)
+		}
+	}
+}
