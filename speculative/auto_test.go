@@ -173,6 +173,27 @@ func TestCostModel(t *testing.T) {
 	near("what is no time", c.pass(2), 2*curve(2), 0.05)
 }
 
+// Other processes use the CPUs while lengths are measured, and only short drafts are made since then: what seems expensive is in doubt after a while.
+// What is as expensive as the usual slope says stays.
+func TestUnusedLengthsAreForgotten(t *testing.T) {
+	c, round := &costModel{}, 0
+	pass := func(k int, seconds float64) { round++; c.verified(k, seconds, round) }
+	for i := range 20 {
+		pass(i%2, 0.020)
+		pass(6, 0.022)
+		pass(2+i%4, 0.040)
+	}
+	for range unusedAge + 60 {
+		pass(1, 0.020)
+	}
+	if got := c.pass(4); got > 0.025 {
+		t.Errorf("4 tokens take %.4f s, although the machine is quiet now", got)
+	}
+	if got := c.length[6].n; got != 20 {
+		t.Errorf("6 tokens were measured 20 times, %d are remembered", got)
+	}
+}
+
 // The machine's speed halves in the pass that is the first of its length. The next pass, of a known length, tells that it was the speed:
 // the length is not taken for twice as expensive, and the schedule asks for a known length there.
 func TestSpeedChangesWithNewLength(t *testing.T) {

@@ -18,6 +18,8 @@ const (
 	outlier       = 3.0   // deviations beyond which a time is cut: an interruption is no measurement
 	doubtful      = 3     // measurements up to which a length is forgotten that was not used for doubtfulAge rounds
 	doubtfulAge   = 48
+	unusedAge     = 100  // rounds after which a length that was measured more often is in doubt too
+	unusedStep    = 0.15 // if it takes so much more than a shorter one that was used since, relative, and than the usual slope says
 	farLength     = 0.15 // lengths less certain than this are taken as measured at first
 	oddLength     = 0.25 // logarithm by which the first pass of a length must be off for the next pass to tell whether the speed changed
 	forgetShare   = 0.02 // of the time may go into measuring lengths again
@@ -159,18 +161,35 @@ func (c *costModel) filter(l *lengthCost, off float64) {
 	l.variance -= l.variance * l.variance / total
 }
 
-// forget drops a length that was measured seldom and long ago: it may have been an accident, and a length that seems expensive
-// is not tried again. To measure it once more takes at most a small share of the time since the last one was dropped.
+// forget drops lengths whose times are in doubt, so that they are tried again. A length that was measured seldom and long ago may have been an
+// accident. So may all that no pass has had for longer and that seem far more expensive than a shorter one in use: other processes may have used the
+// CPUs when they were measured, and what seems expensive is not tried. To measure such lengths once more takes at most a small share of the time since
+// some were dropped.
 func (c *costModel) forget(round int) {
-	oldest := 0
+	var unused [maxVerify]bool // and expensive
+	oldest, used := 0, 0
 	for i := 1; i < maxVerify; i++ {
-		l := &c.length[i]
-		if l.n > 0 && l.n <= doubtful && round-l.seen > doubtfulAge && (oldest == 0 || l.seen < c.length[oldest].seen) {
+		l, age := &c.length[i], round-c.length[i].seen
+		if l.n == 0 {
+			continue
+		}
+		unused[i] = age > unusedAge && c.curve[i] > c.curve[used]*(1+unusedStep+float64(unknownSlope*float64(i-used)))
+		seldom := l.n <= doubtful && age > doubtfulAge
+		if (unused[i] || seldom) && (oldest == 0 || l.seen < c.length[oldest].seen) {
 			oldest = i
 		}
+		if age <= unusedAge {
+			used = i
+		}
 	}
-	if oldest > 0 && c.curve[oldest] <= forgetShare*c.age {
-		c.length[oldest], c.age = lengthCost{}, 0
+	if oldest == 0 || c.curve[oldest] > forgetShare*c.age {
+		return
+	}
+	c.age, unused[oldest] = 0, true
+	for i := range unused {
+		if unused[i] {
+			c.length[i] = lengthCost{}
+		}
 	}
 }
 

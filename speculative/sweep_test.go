@@ -19,6 +19,7 @@ type costCurve struct {
 	points []passTime
 	other  []passTime // alternates with points, each for a while
 	phase  time.Duration
+	hit    func(tokens int, now time.Duration) float64 // by which a pass takes longer; nil: 1
 }
 
 // The curves: those of this project's CPUs as measured, of others as measured or computed.
@@ -49,7 +50,11 @@ func (c *costCurve) at(tokens int, now time.Duration) float64 {
 		i++
 	}
 	a, b := p[i-1], p[i]
-	return c.one * (a[1] + (b[1]-a[1])*(float64(tokens)-a[0])/(b[0]-a[0]))
+	t := c.one * (a[1] + (b[1]-a[1])*(float64(tokens)-a[0])/(b[0]-a[0]))
+	if c.hit != nil {
+		t *= c.hit(tokens, now)
+	}
+	return t
 }
 
 // costs is the curve as [MeasureCosts] finds it.

@@ -180,6 +180,7 @@ func (l *lab) cell(x *experiment, k key) error {
 		if why == "" || tries >= mostTries {
 			break
 		}
+		delete(l.benches, x.kind(k)) // what its schedules learned meanwhile is of a disturbed machine
 	}
 	return l.journal.add(*best)
 }

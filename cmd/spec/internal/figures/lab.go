@@ -196,6 +196,15 @@ func (l *lab) ready(takes time.Duration) error {
 // seed of all sampling.
 const seed = 1
 
+// kind is the key of the decoders that a cell is measured with. Others of the experiment are measured with the same, which go on learning.
+func (x *experiment) kind(k key) key {
+	kind := key{Experiment: x.name, Temperature: k.Temperature}
+	if x.choose != nil {
+		kind.Drafter, kind.Set = k.Drafter, k.Set
+	}
+	return kind
+}
+
 // texts runs all settings on a prompt.
 func (l *lab) texts(x *experiment, c *cell) error {
 	set := promptSet(c.Set)
@@ -203,10 +212,8 @@ func (l *lab) texts(x *experiment, c *cell) error {
 	if i < 0 {
 		return fmt.Errorf("no such prompt in the set %s", c.Set)
 	}
-	kind := key{Experiment: x.name, Temperature: c.Temperature}
-	settings := x.at(c.Temperature)
+	kind, settings := x.kind(c.key), x.at(c.Temperature)
 	if x.choose != nil {
-		kind.Drafter, kind.Set = c.Drafter, c.Set
 		var err error
 		if settings, err = x.choose(l, c.key); err != nil {
 			return err
