@@ -188,12 +188,14 @@ func TestSchedulerOlderKeepsMemory(t *testing.T) {
 		feed(t, old, 200, Last)
 		feed(t, young, 200, Last)
 		feed(t, old, 1, Last)
+		feed(t, old, 1, Last) // at once, so that passes wait for it again
 		var wait sync.WaitGroup
 		var done atomic.Bool
 		wait.Go(func() {
 			feed(t, young, 100, Last) // a second page
 			done.Store(true)
 		})
+		synctest.Wait() // it has submitted that before the older one goes on
 		for range 40 {
 			feed(t, old, 1, Last)
 		}
