@@ -91,11 +91,13 @@ func (c *passCost) learn(rows int, seconds float64) {
 		c.mean = seconds
 	}
 	c.mean += float64(meanWeight * (seconds - c.mean))
-	if off := math.Log(seconds / c.curve[rows]); c.change != 0 && math.Abs(off+c.change) < math.Abs(off) {
-		c.speed -= c.change // that was an interruption of two passes: the old speed again
-		c.rebuild()
+	if c.change != 0 {
+		if off := math.Log(seconds / c.curve[rows]); math.Abs(off+c.change) < math.Abs(off) {
+			c.speed -= c.change // that was an interruption of two passes: the old speed again
+			c.rebuild()
+		}
+		c.change = 0
 	}
-	c.change = 0
 	b := &c.bucket[bucketOf(rows)]
 	x := math.Log(seconds) - c.speed
 	if at, top := c.curve[rows], c.curve[rowsOf(bucketOf(rows))]; at > 0 && top > at { // as if it had the bucket's greatest number of rows

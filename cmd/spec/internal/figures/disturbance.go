@@ -177,10 +177,13 @@ func (l *lab) cell(x *experiment, k key) error {
 			best = c
 		}
 		best.Tries = tries
-		if why == "" || tries >= mostTries {
+		if why == "" {
 			break
 		}
 		delete(l.benches, x.kind(k)) // what its schedules learned meanwhile is of a disturbed machine
+		if tries >= mostTries {
+			break
+		}
 	}
 	return l.journal.add(*best)
 }

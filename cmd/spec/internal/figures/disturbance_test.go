@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec/cmd/spec/internal/compare"
 )
 
 // Two CPUs for 10 s: this process took 11 s of them, the others 2 s, the host 1 s.
@@ -66,9 +68,12 @@ func TestDisturbance(t *testing.T) {
 func TestDisturbedCells(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results.jsonl")
 	now, calls := time.Unix(0, 0), 0
+	kept := false           // decoders that had learned on a disturbed machine
 	var disturbed []float64 // CPUs' share that others take in each measurement
-	x := experiment{name: "plan", pair: pairKey{small: true}, quick: amount{prompts: 1}, special: func(_ *lab, _ *experiment, c *cell) error {
+	x := experiment{name: "plan", pair: pairKey{small: true}, quick: amount{prompts: 1}, special: func(l *lab, x *experiment, c *cell) error {
 		calls++
+		kept = kept || l.benches[x.kind(c.key)] != nil
+		l.benches[x.kind(c.key)] = new(compare.Bench)
 		c.GBps = float64(calls)
 		return nil
 	}}
@@ -104,6 +109,9 @@ func TestDisturbedCells(t *testing.T) {
 	}
 	if c := l.journal.cells[1]; c.Disturbed == "" || c.GBps != 4 || c.Tries != mostTries {
 		t.Errorf("the least disturbed measurement is not kept: %+v", c)
+	}
+	if kept || len(l.benches) != 0 {
+		t.Error("decoders that learned on a disturbed machine are used again")
 	}
 	l = start()
 	if err := l.run([]experiment{x, second}, quickMode); err != nil || calls != 5 {
