@@ -12,8 +12,3 @@ func phi3(l *loader, _ *Config) family {
 	l.has("attention.sliding_window_pattern")
 	return family{norm: rmsNorm, rotation: halves, phi3: true, gateInUp: true}
 }
-
-// glm4 is GLM-4 9B: norms before and after the sublayers.
-func glm4(*loader, *Config) family {
-	return family{norm: rmsNorm, output: true, rotation: pairs, gateInUp: true}
-}

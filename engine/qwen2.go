@@ -13,22 +13,3 @@ func qwen2MoE(l *loader, c *Config) family {
 		shared: l.integerOr("expert_shared_feed_forward_length", c.FeedForward), sharedGate: true,
 	})}
 }
-
-// qwen3 is Qwen 3: queries and keys are normalized head by head.
-func qwen3(*loader, *Config) family {
-	return family{norm: rmsNorm, rotation: halves, qkNorm: perHead, gated: true}
-}
-
-// qwen3VL is the language model of Qwen 3 VL. For text its three kinds of positions are equal, so the sections of its rotation do
-// not matter.
-func qwen3VL(l *loader, c *Config) family {
-	l.has("rope.dimension_sections")
-	return qwen3(l, c)
-}
-
-// qwen3MoE is Qwen 3 with experts.
-func qwen3MoE(l *loader, c *Config) family {
-	f := qwen3(l, c)
-	f.experts = l.experts(c, expertOptions{width: l.integerOr("expert_feed_forward_length", c.FeedForward), normalize: true})
-	return f
-}

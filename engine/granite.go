@@ -1,0 +1,40 @@
+package engine
+
+// granite is IBM Granite 3 and 4 (dense): scaled embeddings, sublayers, attention and logits.
+func granite(l *loader, c *Config) family {
+	f := family{
+		norm: rmsNorm, rotation: pairs, factors: true, longrope: true, gated: true,
+		embeddingScale: l.floatOr("embedding_scale", 0),
+		residualScale:  l.floatOr("residual_scale", 0),
+		scale:          l.floatOr("attention.scale", 0),
+		logitScale:     1 / l.positive("logit_scale", 0),
+	}
+	if !l.boolOr("rope.scaling.finetuned", true) {
+		f.rotation = none
+		l.ignoreRope()
+	}
+	return f
+}
+
+// graniteMoE is granite with experts, and possibly one that every token is sent to.
+func graniteMoE(l *loader, c *Config) family {
+	f := granite(l, c)
+	f.experts = l.experts(c, expertOptions{width: c.FeedForward, normalize: true, shared: l.integerOr("expert_shared_feed_forward_length", 0)})
+	return f
+}
+
+// graniteHybrid is IBM Granite 4 H: granite with Mamba-2 in the layers without keys and values.
+func graniteHybrid(l *loader, c *Config) family {
+	f := graniteMoE(l, c)
+	s := l.mambaSizes()
+	if l.ok() && s.inner != 2*c.HiddenSize {
+		l.fail("ssm.inner_size", ErrValue, "%d, twice the hidden size is %d", s.inner, 2*c.HiddenSize)
+	}
+	f.mixer = func(i int) mixer {
+		if !l.ok() || l.kvHeads[i] > 0 {
+			return nil
+		}
+		return l.mamba2(c, f, i, s)
+	}
+	return f
+}

@@ -1,0 +1,9 @@
+package engine
+
+// starcoder is SantaCoder and StarCoder (Li et al. 2023, arXiv:2305.06161): gpt2 with one KV head.
+var starcoder = gpt2
+
+// starcoder2 is StarCoder 2 (Lozhkov et al. 2024, arXiv:2402.19173).
+func starcoder2(*loader, *Config) family {
+	return family{norm: layerNorm, rotation: halves, activation: gelu}
+}
