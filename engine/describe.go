@@ -55,7 +55,7 @@ func Describe(f *gguf.File) (*Description, error) {
 func header(f *gguf.File, o Options) (*Model, error) {
 	l, m, err := newModel(context.Background(), nil, f, o)
 	if err == nil {
-		m.read(l, o)
+		m.read(l)
 		err = l.err
 	}
 	return m, err

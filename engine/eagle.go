@@ -9,10 +9,7 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// eagleArch is the architecture of EAGLE-3 draft heads (Li et al. 2025, arXiv:2503.01840).
-const eagleArch = "eagle3"
-
-// eagle is an EAGLE-3 head: one block that continues a target model's hidden states. It has its own KV cache. The input at position p
+// eagle is an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues a target model's hidden states. It has its own KV cache. The input at position p
 // is the token at p+1 and g, which is made of the target's hidden states at p, or, where the target has not been yet, is what the head
 // computed one step before. What its block computes takes the place of g in the next step.
 //
@@ -37,8 +34,7 @@ type eagle struct {
 	output       linear  // [W][D]
 	ids          []int32 // [W] the target's ids of the tokens that the head knows; nil: all, in order
 
-	targetLayers []int
-	targetSize   int // 3T
+	targetSize int // 3T
 }
 
 // fedStates are the hidden states that go into rows of a round beside the tokens.
@@ -202,19 +198,21 @@ func (m *Model) TargetLayers() []int {
 }
 
 // eagle reads an EAGLE-3 head. What it shares with its target is target's.
-func (l *loader) eagle(c *Config, target *Model) *eagle {
+func (l *loader) eagle(model *Model) {
+	c, target := &model.config, model.target
 	f := family{norm: rmsNorm, rotation: pairs, factors: true, longrope: true, gated: true}
 	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	if l.ok() && c.Layers != 1 {
 		l.fail("block_count", ErrUnsupported, "%d blocks of an EAGLE-3 head, there is one", c.Layers)
 	}
 	d, t := c.HiddenSize, l.integer("target_hidden_size")
-	m := &eagle{c: c, targetLayers: l.targetLayers(), targetSize: 3 * t, normResidual: l.boolOr("norm_before_residual", false)}
+	m := &eagle{c: c, targetSize: 3 * t, normResidual: l.boolOr("norm_before_residual", false)}
+	layers := l.targetLayers()
 	if l.ok() && target != nil && target.config.HiddenSize != t {
 		l.fail("target_hidden_size", ErrValue, "%d, the target has %d", t, target.config.HiddenSize)
 	}
 	if l.ok() && target != nil {
-		for _, k := range m.targetLayers {
+		for _, k := range layers {
 			if k > target.config.Layers {
 				l.fail("target_layers", ErrValue, "layer %d, the target has %d", k, target.config.Layers)
 			}
@@ -227,7 +225,7 @@ func (l *loader) eagle(c *Config, target *Model) *eagle {
 		m.embedding = l.targetEmbedding(c, target)
 	}
 	if !l.ok() {
-		return m
+		return
 	}
 	m.fc = linear{w: l.matrix("fc.weight", d, m.targetSize)}
 	if l.boolOr("norm_before_fc", false) {
@@ -240,7 +238,7 @@ func (l *loader) eagle(c *Config, target *Model) *eagle {
 	m.ffn = l.feedForward(f, n, "", c.FeedForward, d)
 	m.outputNorm = l.norm(c, f, "output_norm", d)
 	m.output, m.ids = l.eagleOutput(c, target)
-	return m
+	model.net, model.head = m, &Head{TargetLayers: layers, Output: 1, targetSize: m.targetSize, masked: m.ids != nil}
 }
 
 func (l *loader) targetLayers() (layers []int) {

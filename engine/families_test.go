@@ -107,8 +107,8 @@ func answersLike(t *testing.T, rt *Runtime, file, golden string) {
 	}
 }
 
-// kinds are models of which each has a kind of block or a part that the others do not have.
-var kinds = []string{
+// blockKinds are models of which each has a kind of block or a part that the others do not have.
+var blockKinds = []string{
 	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2", "stablelm", "gptneox", "minicpm", "hunyuan-dense", "arcee", "lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma4",
 	"opt", "opt-post", "codegen",
 }
@@ -126,7 +126,7 @@ func kindFile(tb testing.TB, name string) string {
 func TestFamiliesOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	scalar := newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
-	for i, name := range kinds {
+	for i, name := range blockKinds {
 		t.Run(name, func(t *testing.T) {
 			open := func(rt *Runtime, weights string) *Model {
 				m, err := Open(context.Background(), rt, kindFile(t, name), Options{RopeContext: 256, Weights: weights})
@@ -153,7 +153,7 @@ func TestFamiliesOneAnswer(t *testing.T) {
 // TestFamiliesAllocateNothing: a token costs no memory, experts and windows included.
 func TestFamiliesAllocateNothing(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	for _, name := range kinds {
+	for _, name := range blockKinds {
 		m, err := Open(context.Background(), rt, kindFile(t, name), Options{})
 		if err != nil {
 			t.Fatal(err)

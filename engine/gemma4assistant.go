@@ -6,9 +6,6 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// assistantArch is the architecture of Gemma 4's draft heads, each in a file of its own.
-const assistantArch = "gemma4-assistant"
-
 // assistant is a draft head of Gemma 4. Its blocks are gemma4's with queries only: they attend to keys and values of the target, those
 // of its last layer, or, in layers with a window, of its last layer but one. A row is a token t and a hidden state h: the target's after
 // the final norm at the token before, or, where the target has not been yet, what the head made of the row before.
@@ -80,7 +77,7 @@ func (m *assistant) next(p *pass, x []float32) []float32 {
 }
 
 // assistantLayers is the number of a head's blocks.
-func (l *loader) assistantLayers() int {
+func (l *loader) assistantLayers(*Config) int {
 	l.layers = l.integer("block_count")
 	if n := l.integer("nextn_predict_layers"); l.ok() && n != l.layers {
 		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks, all of a draft head's are", n, l.layers)
@@ -98,7 +95,8 @@ func (l *loader) assistantLayers() int {
 }
 
 // assistant reads a draft head of Gemma 4. It shares its target's embedding.
-func (l *loader) assistant(c *Config, target *Model) *assistant {
+func (l *loader) assistant(model *Model) {
+	c, target := &model.config, model.target
 	t := l.integer("embedding_length_out")
 	m := &assistant{c: c, targetSize: t}
 	full, windowed := l.lenders(t, target)
@@ -122,7 +120,7 @@ func (l *loader) assistant(c *Config, target *Model) *assistant {
 	}
 	ropes := l.ropes(c, f)
 	if !l.ok() {
-		return m
+		return
 	}
 	if c.Vocab == 0 {
 		c.Vocab = target.config.Vocab
@@ -142,7 +140,7 @@ func (l *loader) assistant(c *Config, target *Model) *assistant {
 		m.blocks = append(m.blocks, l.assistantBlock(c, f, i, ropes, from))
 	}
 	m.outputNorm = l.norm(c, f, "output_norm", c.HiddenSize)
-	return m
+	model.net, model.head = m, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, SharesCache: true, targetSize: t, stateSize: t}
 }
 
 // lenders are the attentions of a target with hidden states of t numbers whose keys and values a head looks at: that of the last layer, and
@@ -157,7 +155,7 @@ func (l *loader) lenders(t int, target *Model) (full, windowed *attention) {
 		return wrong(ErrUnsupported, "%q: a draft head, which is given beside its target", l.arch)
 	}
 	net, ok := target.net.(*decoder)
-	if !ok || target.config.Architecture != "gemma4" || len(net.blocks) < 2 {
+	if !ok || !target.kind.admits(KindAssistant) || len(net.blocks) < 2 {
 		return wrong(ErrShape, "%q drafts for gemma4 models, the target is %s", l.arch, target.config.Architecture)
 	}
 	if l.t != nil && target.rt.t != l.t {

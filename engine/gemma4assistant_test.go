@@ -23,7 +23,7 @@ func (r *reference) assist(target *reference, n int, id int32, h []float64) (log
 		both[i] *= math.Sqrt(float64(width))
 	}
 	x := r.linear("nextn.pre_projection", append(both, h...))
-	pattern, _ := r.f.Value(assistantArch + ".attention.sliding_window_pattern")
+	pattern, _ := r.f.Value("gemma4-assistant" + ".attention.sliding_window_pattern")
 	layers := target.integer("block_count", 0)
 	gelu := func(v float64) float64 { return v / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v))) }
 	for i, window := range pattern.([]bool) {

@@ -53,10 +53,10 @@ func (a assistantFile) bytes(tb testing.TB) []byte {
 		"embedding_length_per_layer_input": uint32(0),
 	}
 	maps.Copy(keys, a.keys)
-	kvs := []gguf.KV{{Key: "general.architecture", Value: assistantArch}}
+	kvs := []gguf.KV{{Key: "general.architecture", Value: "gemma4-assistant"}}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		if keys[k] != nil {
-			kvs = append(kvs, gguf.KV{Key: assistantArch + "." + k, Value: keys[k]})
+			kvs = append(kvs, gguf.KV{Key: "gemma4-assistant" + "." + k, Value: keys[k]})
 		}
 	}
 	var tensors []gguf.TensorSource

@@ -135,7 +135,7 @@ func (l *loader) boolOr(key string, absent bool) bool {
 }
 
 // layerCount is the number of the model's layers. A block_count that the tensors contradict is to blame, not the tensors.
-func (l *loader) layerCount() int {
+func (l *loader) layerCount(*Config) int {
 	blocks := l.integer("block_count")
 	more := l.integerOr("nextn_predict_layers", 0)
 	l.layers = blocks - more

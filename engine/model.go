@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -66,7 +65,7 @@ func WeightNames() []string {
 
 // Config is the shape of a model.
 type Config struct {
-	Architecture string // "llama" or "gpt2"
+	Architecture string // general.architecture of the file
 	Name         string // general.name of the file
 	Context      int    // tokens
 	Vocab        int    // tokens
@@ -92,6 +91,7 @@ type Config struct {
 type Model struct {
 	rt        *Runtime
 	name      string // for messages
+	kind      kind
 	config    Config
 	tokenizer *bpe.Tokenizer
 
@@ -135,69 +135,6 @@ func New(ctx context.Context, rt *Runtime, r io.ReaderAt, size int64, o Options)
 	return load(ctx, rt, f, o)
 }
 
-// architectures are those that there are, by general.architecture. Each function reads what is particular to it and says which
-// parts a model has; see family.
-var architectures = map[string]func(*loader, *Config) family{
-	"arcee":         arcee,
-	"bloom":         bloom,
-	"codegen":       gptJ,
-	"cohere2":       cohere2,
-	"command-r":     commandR,
-	"ernie4_5":      plainLlama,
-	"exaone":        exaone,
-	"exaone4":       exaone4,
-	"falcon":        falcon,
-	"falcon-h1":     falconH1,
-	"gemma":         gemma,
-	"gemma2":        gemma2,
-	"gemma3":        gemma3,
-	"gemma4":        gemma4,
-	"glm4":          glm4,
-	"gpt-oss":       gptOSS,
-	"gpt2":          gpt2,
-	"gptj":          gptJ,
-	"gptneox":       gptNeoX,
-	"granite":       granite,
-	"granitehybrid": graniteHybrid,
-	"granitemoe":    graniteMoE,
-	"hunyuan-dense": hunyuanDense,
-	"internlm2":     plainLlama,
-	"lfm2":          lfm2,
-	"lfm2moe":       lfm2MoE,
-	"llama":         llama,
-	"minicpm":       minicpm,
-	"mistral3":      mistral3,
-	"mpt":           mpt,
-	"nemotron":      nemotron,
-	"olmo":          olmo,
-	"olmo2":         olmo2,
-	"olmoe":         olmoE,
-	"opt":           opt,
-	"phi2":          phi2,
-	"phi3":          phi3,
-	"qwen2":         qwen2,
-	"qwen2moe":      qwen2MoE,
-	"qwen3":         qwen3,
-	"qwen35":        qwen35,
-	"qwen35moe":     qwen35MoE,
-	"qwen3moe":      qwen3MoE,
-	"qwen3vl":       qwen3VL,
-	"smollm3":       smollm3,
-	"stablelm":      stableLM,
-	"starcoder":     starcoder,
-	"starcoder2":    starcoder2,
-}
-
-// Architectures lists the names of general.architecture that [Open] knows, in alphabetical order.
-func Architectures() []string {
-	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(architectures)), t5Arch, t5EncoderArch)))
-}
-
-// refusedHeads are draft heads that are not supported, and why.
-var refusedHeads = map[string]string{
-	"dflash": "a draft head that drafts blocks of tokens at once",
-}
-
 func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, error) {
 	if rt == nil {
 		return nil, fmt.Errorf("%s: %w: no runtime", f.Name, ErrUsage)
@@ -213,8 +150,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	if m.stream = l.stream; m.stream != nil {
 		runtime.AddCleanup(m, func(s *stream) { s.close() }, m.stream)
 	}
-	m.target = o.Target
-	m.read(l, o)
+	m.read(l)
 	if l.ok() && l.stream != nil && l.nextView != len(l.stream.parts) {
 		l.keep(fmt.Errorf("%s: %d of %d matrices were read: %w", f.Name, l.nextView, len(l.stream.parts), ErrUnsupported))
 	}
@@ -233,17 +169,15 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 
 // newModel is a model of which nothing but the tokenizer has been read, and what reads the rest. Without a Runtime it reads no weights.
 func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loader, *Model, error) {
-	arch, err := f.String("general.architecture")
+	kind, err := kindOf(f, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	if reason := refusedHeads[arch]; reason != "" {
-		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, reason)
-	}
-	if architectures[arch] == nil && arch != eagleArch && arch != assistantArch && arch != t5Arch && arch != t5EncoderArch {
-		return nil, nil, fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
-	}
 	tokenizer, err := ReadTokenizer(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	arch, err := f.String("general.architecture")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,7 +185,7 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &Model{rt: rt, name: f.Name, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}, start: -1}
+	m := &Model{rt: rt, name: f.Name, kind: kind, target: o.Target, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}, start: -1}
 	for _, kv := range f.KVs {
 		if t, _, _, ok := gguf.TypeOf(kv.Value); ok && t != gguf.ValueArray {
 			m.metadata[kv.Key] = kv.Value
@@ -261,7 +195,7 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 }
 
 // read reads the model's hyperparameters and tensors. The loader has the error.
-func (m *Model) read(l *loader, o Options) {
+func (m *Model) read(l *loader) {
 	f, arch := l.f, l.arch
 	c := &m.config
 	c.Architecture, c.Name = arch, f.Name
@@ -271,28 +205,9 @@ func (m *Model) read(l *loader, o Options) {
 		l.keep(err)
 	}
 	c.Context = l.integer("context_length")
-	l.alone = MTPAlone(f)
-	switch {
-	case l.alone && o.Target == nil:
-		l.keep(fmt.Errorf("%s: %w: MTP blocks without the model that they belong to: a draft head, which is given beside its target", f.Name, ErrUnsupported))
-	case l.alone:
-		o.MTP = true
-	}
-	switch {
-	case arch == assistantArch:
-		c.Layers, o.MTP = l.assistantLayers(), false
-	case o.MTP:
-		c.Layers = l.mtpOnly()
-	case arch == t5Arch || arch == t5EncoderArch:
-		c.Layers = l.t5Layers(c)
-	default:
-		c.Layers = l.layerCount()
-	}
+	c.Layers = m.kind.layers(l, c)
 	c.HiddenSize = l.integer("embedding_length")
 	l.heads(c)
-	if o.MTP {
-		l.onlyLast(c.Layers)
-	}
 	if !l.boolOr("attention.causal", true) {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
 	}
@@ -303,27 +218,7 @@ func (m *Model) read(l *loader, o Options) {
 		c.Vocab = l.integer("vocab_size")
 	}
 	if l.ok() {
-		switch {
-		case arch == eagleArch:
-			e := l.eagle(c, o.Target)
-			m.net, m.head = e, &Head{TargetLayers: e.targetLayers, Output: 1, targetSize: e.targetSize, masked: e.ids != nil}
-		case arch == assistantArch:
-			a := l.assistant(c, o.Target)
-			m.net, m.head = a, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, SharesCache: true, targetSize: a.targetSize, stateSize: a.targetSize}
-		case arch == t5Arch || arch == t5EncoderArch:
-			network, start := l.t5(c)
-			m.net, m.encoder, m.start = network, network, start
-			if start < 0 && m.tokenizer != nil {
-				m.start = m.tokenizer.BOS()
-			}
-		case o.MTP:
-			m.net, m.head = l.mtp(c, architectures[arch](l, c), o.Target), &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: c.HiddenSize}
-			if c.Layers > 1 {
-				m.head.Longest = c.Layers
-			}
-		default:
-			m.net = l.decoder(c, architectures[arch](l, c))
-		}
+		m.kind.build(l, m)
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent

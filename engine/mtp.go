@@ -94,19 +94,25 @@ func (m *mtp) logits(p *pass, out, x []float32) {
 	p.projected = all
 }
 
-// withMTP are the architectures whose MTP blocks are known. Of others files may have some, which are skipped.
-var withMTP = []string{"qwen35", "qwen35moe"}
+// mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some, which are skipped.
+func mtpOf(k kind) kind {
+	return kind{is: KindMTP, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) {
+		l.onlyLast(m.config.Layers)
+		if !k.admits(KindMTP) {
+			l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
+			return
+		}
+		l.mtp(m, k.family(l, &m.config))
+	}}
+}
 
 // mtp reads the MTP blocks of a model's file, or of a file that has nothing but the blocks, the embeddings and what makes logits. f is the
 // model's family, whose blocks with attention they are.
-func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
-	if !slices.Contains(withMTP, l.arch) {
-		l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
-		return nil
-	}
+func (l *loader) mtp(model *Model, f family) {
+	c, target := &model.config, model.target
 	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize) {
 		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name, ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
-		return nil
+		return
 	}
 	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	f.mixer = nil
@@ -151,18 +157,21 @@ func (l *loader) mtp(c *Config, f family, target *Model) *mtp {
 		m.blocks = append(m.blocks, b)
 		m.oneOutput = m.oneOutput && b.output.w == m.blocks[0].output.w
 	}
-	return m
+	model.net, model.head = m, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: d}
+	if c.Layers > 1 {
+		model.head.Longest = c.Layers
+	}
 }
 
 // HasMTP reports whether the model's file has MTP blocks that [Options].MTP loads.
 func (m *Model) HasMTP() bool {
 	v, _ := m.metadata[m.config.Architecture+".nextn_predict_layers"]
 	n, err := strconv.Atoi(fmt.Sprint(v))
-	return slices.Contains(withMTP, m.config.Architecture) && m.head == nil && err == nil && n > 0
+	return m.kind.admits(KindMTP) && err == nil && n > 0
 }
 
-// MTPAlone reports whether a file has multi-token-prediction blocks without the model that they belong to: it is a draft head.
-func MTPAlone(f *gguf.File) bool {
+// mtpAlone reports whether a file has multi-token-prediction blocks without the model that they belong to: it is a draft head.
+func mtpAlone(f *gguf.File) bool {
 	arch, err := f.String("general.architecture")
 	if err != nil {
 		return false
@@ -174,7 +183,8 @@ func MTPAlone(f *gguf.File) bool {
 }
 
 // mtpOnly makes the loader read the MTP blocks as if they were the model's only ones. It returns their number.
-func (l *loader) mtpOnly() int {
+func (l *loader) mtpOnly(*Config) int {
+	l.alone = mtpAlone(l.f)
 	blocks, n := l.integer("block_count"), l.integerOr("nextn_predict_layers", 0)
 	switch {
 	case !l.ok():

@@ -65,6 +65,13 @@ func TestMTPAlone(t *testing.T) {
 	if h := alone.Head(); h == nil || !h.FirstToken || alone.HasMTP() || !slices.Equal(h.TargetLayers, []int{FinalNorm}) {
 		t.Fatalf("%+v", alone.Head())
 	}
+	for _, c := range []struct {
+		got, want Kind
+	}{{target.Kind(), KindModel}, {inside.Kind(), KindMTP}, {alone.Kind(), KindMTP}, {KindOf(readHeader(t, whole, "x")), KindModel}, {KindOf(readHeader(t, file, "x")), KindMTP}} {
+		if c.got != c.want {
+			t.Errorf("a %s, expected a %s", c.got, c.want)
+		}
+	}
 	ids := randomTokens(9, target.config.Vocab, 3)
 	states := append(make([]float32, 64), statesFor(t, target, alone, ids[:8])...)
 	logits := func(m *Model) []float32 {

@@ -88,10 +88,10 @@ type panelMap struct {
 }
 
 // mapPanels reads a model's header and lists its matrices. It reads no weights but vectors.
-func mapPanels(l *loader, m *Model, o Options) (*panelMap, error) {
+func mapPanels(l *loader, m *Model) (*panelMap, error) {
 	list := &panelMap{}
 	l.list = list
-	m.read(l, o)
+	m.read(l)
 	if !l.ok() {
 		return nil, l.err
 	}

@@ -161,7 +161,7 @@ func TestPanelFileRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := mapPanels(l, m, Options{})
+		list, err := mapPanels(l, m)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func PlanMemory(f *gguf.File, o Options) (*MemoryPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := mapPanels(l, m, o)
+	list, err := mapPanels(l, m)
 	if err != nil {
 		return nil, err
 	}

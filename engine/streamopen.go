@@ -44,7 +44,7 @@ func (l *loader) openStream(rt *Runtime, m *Model, o Options) (*stream, *arrange
 	probe := *l
 	probe.keys, probe.tensors, probe.ctx = map[string]bool{}, map[string]bool{}, l.ctx
 	probe.progress = &progress{r: f.Reader()}
-	list, err := mapPanels(&probe, &Model{rt: rt, name: f.Name, tokenizer: m.tokenizer}, o)
+	list, err := mapPanels(&probe, &Model{rt: rt, name: f.Name, kind: m.kind, target: m.target, tokenizer: m.tokenizer})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -144,24 +144,21 @@ func (m *t5) cross(p *pass, ids []int32, states []float32, layers int, kv *tenso
 	}
 }
 
-const (
-	t5Arch        = "t5"
-	t5EncoderArch = "t5encoder" // the encoder alone, under the same names
-)
-
-// t5Layers reads the numbers of blocks and returns the decoder's. It may have more or fewer than the encoder; an encoder alone has
-// none. A number that the tensors contradict is to blame, not the tensors.
-func (l *loader) t5Layers(c *Config) int {
+// t5EncoderLayers reads the number of blocks of an encoder alone, whose tensors have the same names, and returns the decoder's: none.
+// A number that the tensors contradict is to blame, not the tensors.
+func (l *loader) t5EncoderLayers(c *Config) int {
 	c.EncoderLayers = l.integer("block_count")
 	l.layers = c.EncoderLayers
-	if l.arch == t5EncoderArch {
-		l.checkBlocks("block_count", "enc.", c.EncoderLayers)
-		return 0
-	}
+	l.checkBlocks("block_count", "enc.", c.EncoderLayers)
+	return 0
+}
+
+// t5Layers reads the numbers of blocks and returns the decoder's. It may have more or fewer than the encoder.
+func (l *loader) t5Layers(c *Config) int {
+	l.t5EncoderLayers(c)
 	if l.has("decoder_block_count") {
 		l.layers = l.integer("decoder_block_count")
 	}
-	l.checkBlocks("block_count", "enc.", c.EncoderLayers)
 	l.checkBlocks("decoder_block_count", "dec.", l.layers)
 	return l.layers
 }
@@ -181,14 +178,17 @@ func (l *loader) checkBlocks(key, prefix string, blocks int) {
 	}
 }
 
-// t5 reads the weights of a model. start is the decoder's first token, -1 if the file does not say.
-func (l *loader) t5(c *Config) (m *t5, start int32) {
-	m = &t5{c: c, embedding: l.embedding(c)}
-	start = -1
-	if key := "decoder_start_token_id"; l.arch == t5Arch && l.has(key) {
-		if start = int32(l.integerOr(key, 0)); l.ok() && int(start) >= c.Vocab {
-			l.fail(key, ErrValue, "%d of %d tokens", start, c.Vocab)
+// t5 reads the weights of a model, or of an encoder alone.
+func (l *loader) t5(model *Model) {
+	c, alone := &model.config, model.kind.is == KindEncoder
+	m := &t5{c: c, embedding: l.embedding(c)}
+	model.net, model.encoder = m, m
+	if key := "decoder_start_token_id"; !alone && l.has(key) {
+		if model.start = int32(l.integerOr(key, 0)); l.ok() && int(model.start) >= c.Vocab {
+			l.fail(key, ErrValue, "%d of %d tokens", model.start, c.Vocab)
 		}
+	} else if model.tokenizer != nil {
+		model.start = model.tokenizer.BOS()
 	}
 	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	buckets := l.integer("attention.relative_buckets_count")
@@ -202,8 +202,8 @@ func (l *loader) t5(c *Config) (m *t5, start int32) {
 		m.encoder = append(m.encoder, l.t5Block(c, "enc.", i, buckets))
 	}
 	m.encoderNorm = l.rms(c, "enc.output_norm")
-	if l.arch == t5EncoderArch {
-		return m, -1
+	if alone {
+		return
 	}
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		m.decoder = append(m.decoder, l.t5Block(c, "dec.", i, buckets))
@@ -214,7 +214,6 @@ func (l *loader) t5(c *Config) (m *t5, start int32) {
 	} else { // the published T5 1.0; no key says so
 		m.logitScale = float32(1 / math.Sqrt(float64(c.HiddenSize)))
 	}
-	return m, start
 }
 
 // t5Block reads layer i of a stack, "enc." or "dec.".

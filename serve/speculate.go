@@ -67,7 +67,7 @@ func (m *loaded) speculation(s Speculation, temperature float32) (Speculation, *
 			return s, badField(at+"drafter", "%s needs a draft model of the same vocabulary; reencode and intersect do not", s.Drafter)
 		}
 	case "eagle", "eagle-tree", "mtp":
-		if head := m.Draft.Head(); head == nil || (head.FirstToken || head.SharesCache) != (s.Drafter == "mtp") {
+		if kind := m.Draft.Kind(); !kind.Head() || kind.MTP() != (s.Drafter == "mtp") {
 			return s, badField(at+"drafter", "%s needs a draft head of that kind, and %s has none", s.Drafter, m.name)
 		}
 	case "reencode", "intersect":

@@ -89,21 +89,13 @@ func newHead(seq *cachedSequence) *head {
 	return h
 }
 
-// attendTo sets the layers of the target that the head reads. Of some architectures the state after the last layer is the one
-// after the final norm, as their own draft heads take it.
+// attendTo sets the layers of the target that the head reads.
 func (h *head) attendTo(target Sequence) []int {
-	h.layers = append(h.layers[:0], h.seq.Sequence.(Modeled).Model().TargetLayers()...)
-	m, ok := target.(Modeled)
-	if !ok {
-		return h.layers
-	}
-	switch c := m.Model().Config(); c.Architecture {
-	case "qwen35", "qwen35moe", "gemma4":
-		for i, k := range h.layers {
-			if k == c.Layers {
-				h.layers[i] = engine.FinalNorm
-			}
-		}
+	own := h.seq.Sequence.(Modeled).Model()
+	if m, ok := target.(Modeled); ok {
+		h.layers = m.Model().StatesFor(own)
+	} else {
+		h.layers = slices.Clone(own.TargetLayers())
 	}
 	return h.layers
 }

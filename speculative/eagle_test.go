@@ -64,12 +64,7 @@ func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers
 // one of the head over all pairs, then token by token on the head's own states.
 func headRow(t *testing.T, target, head *engine.Model, text, branch []int32) []float32 {
 	t.Helper()
-	n, layers := len(text), slices.Clone(head.TargetLayers())
-	for i, k := range layers { // of these architectures heads take the final norm's output for that of the last layer
-		if c := target.Config(); k == c.Layers && slices.Contains([]string{"qwen35", "qwen35moe", "gemma4"}, c.Architecture) {
-			layers[i] = engine.FinalNorm
-		}
-	}
+	n, layers := len(text), target.StatesFor(head)
 	states, err := session(t, target, 0).EvalSegment(context.Background(), engine.Segment{Tokens: text[:n-1], Hidden: engine.All, Layers: layers})
 	if err != nil {
 		t.Fatal(err)

@@ -93,10 +93,10 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 			return nil, "", err
 		}
 		c.sequences = append(c.sequences, s)
-		switch head := draft.Head(); {
-		case isMTPHead(draft):
+		switch kind := draft.Kind(); {
+		case kind.MTP():
 			team.mtp = s
-		case head != nil:
+		case kind.Head():
 			team.heads = append(team.heads, s)
 		default:
 			team.drafts = append(team.drafts, s)

@@ -36,5 +36,5 @@ func encodes(path string) bool {
 		return false // loading it says why
 	}
 	defer f.Close()
-	return kindOf(f) == kindEncDec
+	return kindOf(f) == engine.KindEncoderDecoder
 }

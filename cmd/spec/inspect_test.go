@@ -26,7 +26,7 @@ func TestSummary(t *testing.T) {
 	s := summarize(f)
 	m := target(t)
 	c := m.Config()
-	if s.Kind != kindModel || !s.Runs || s.Architecture != c.Architecture || s.Name != c.Name || s.Parameters != uint64(m.Parameters()) || s.WeightBytes != m.Bytes() {
+	if s.Kind != engine.KindModel || !s.Runs || s.Architecture != c.Architecture || s.Name != c.Name || s.Parameters != uint64(m.Parameters()) || s.WeightBytes != m.Bytes() {
 		t.Errorf("%+v, the engine has %d parameters in %d bytes", s, m.Parameters(), m.Bytes())
 	}
 	if int(s.Context) != c.Context || int(s.Layers) != c.Layers || int(s.HiddenSize) != c.HiddenSize || int(s.Heads) != c.Heads || int(s.KVHeads) != c.KVHeads || int(s.HeadDim) != c.HeadDim || int(s.FeedForward) != c.FeedForward || s.Vocab != c.Vocab {

@@ -247,12 +247,6 @@ func (g *generate) newMTP(ctx context.Context, p *program, rt *engine.Runtime, t
 	return drafter(session), nil
 }
 
-// isMTPHead reports whether a model is a head that --drafter mtp takes.
-func isMTPHead(m *engine.Model) bool {
-	h := m.Head()
-	return h != nil && (h.FirstToken || h.SharesCache)
-}
-
 // newModelDrafter makes the named drafter of one draft model.
 func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session, name, file string) (speculative.Drafter, error) {
 	what, embedded, shown := "draft", testdata.Draft(), "-md "+file
@@ -263,7 +257,7 @@ func (g *generate) newModelDrafter(ctx context.Context, p *program, rt *engine.R
 	if err != nil {
 		return nil, err
 	}
-	switch isHead, isMTP := draft.Head() != nil, isMTPHead(draft); {
+	switch isHead, isMTP := draft.Kind().Head(), draft.Kind().MTP(); {
 	case name == mtp && !isMTP:
 		return nil, fmt.Errorf("%s: no MTP block by itself and no draft head of Gemma 4, which --drafter mtp takes", shown)
 	case headDrafters[name] != nil && isMTP:

@@ -11,47 +11,27 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// Kinds of GGUF files. Only a model can run.
+// Kinds of GGUF files beside those that the engine tells apart. Only a model can run.
 const (
-	kindModel      = "model"
-	kindVocabulary = "vocabulary without weights"
-	kindEncDec     = "encoder-decoder model"
-	kindEncoder    = "encoder (embedding model)"
-	kindAdapter    = "LoRA adapter"
-	kindProjector  = "projector of a multimodal model (mmproj)"
-	kindControl    = "control vector"
-	kindImatrix    = "importance matrix"
-	kindDraftHead  = "EAGLE-3 draft head"
-	kindMTPHead    = "MTP draft head"
-	kindAssistant  = "draft head of Gemma 4"
-	kindPart       = "part of a split model"
+	kindVocabulary engine.Kind = "vocabulary without weights"
+	kindAdapter    engine.Kind = "LoRA adapter"
+	kindImatrix    engine.Kind = "importance matrix"
+	kindPart       engine.Kind = "part of a split model"
 )
 
-// notDecoders are architectures of other kinds than decoder-only language models, by general.architecture.
-var notDecoders = map[string]string{
-	"t5": kindEncDec, "t5encoder": kindEncoder,
-	"bert": kindEncoder, "modern-bert": kindEncoder, "neo-bert": kindEncoder, "nomic-bert": kindEncoder, "nomic-bert-moe": kindEncoder,
-	"jina-bert-v2": kindEncoder, "jina-bert-v3": kindEncoder, "eurobert": kindEncoder, "gemma-embedding": kindEncoder,
-	"clip": kindProjector, "controlvector": kindControl, "eagle3": kindDraftHead, "gemma4-assistant": kindAssistant,
-}
-
 // kindOf tells what a file is.
-func kindOf(f *gguf.File) string {
-	arch, _ := f.String("general.architecture")
+func kindOf(f *gguf.File) engine.Kind {
 	typ, _ := f.String("general.type")
 	switch typ {
 	case "adapter":
 		return kindAdapter
 	case "mmproj":
-		return kindProjector
+		return engine.KindProjector
 	case "imatrix":
 		return kindImatrix
 	}
-	if kind, ok := notDecoders[arch]; ok {
+	if kind := engine.KindOf(f); kind != engine.KindModel {
 		return kind
-	}
-	if engine.MTPAlone(f) {
-		return kindMTPHead
 	}
 	switch parts, err := integerOf(f, "split.count"); {
 	case f.Has("adapter.type"):
@@ -61,12 +41,12 @@ func kindOf(f *gguf.File) string {
 	case len(f.Tensors) == 0:
 		return kindVocabulary
 	}
-	return kindModel
+	return engine.KindModel
 }
 
 // summary is what a file's header says of the model in it. Sizes that the header does not give are 0.
 type summary struct {
-	Kind         string      `json:"kind"`
+	Kind         engine.Kind `json:"kind"`
 	Architecture string      `json:"architecture"`
 	Name         string      `json:"name,omitempty"`
 	Parameters   uint64      `json:"n_parameters"`
@@ -129,10 +109,10 @@ func summarize(f *gguf.File) *summary {
 		return max(0, n)
 	}
 	s.Context, s.Layers, s.HiddenSize = number("context_length"), number("block_count"), number("embedding_length")
-	if s.Kind == kindModel || s.Kind == kindMTPHead {
+	if s.Kind == engine.KindModel || s.Kind == engine.KindMTP {
 		s.MTPBlocks = number("nextn_predict_layers")
 	}
-	if s.Kind == kindEncDec {
+	if s.Kind == engine.KindEncoderDecoder {
 		if s.EncLayers = s.Layers; f.Has(s.Architecture + ".decoder_block_count") {
 			s.Layers = number("decoder_block_count")
 		}
@@ -154,7 +134,7 @@ func summarize(f *gguf.File) *summary {
 		s.Template = len(template)
 	}
 	s.types(f)
-	if s.Files = f.Parts; s.Kind != kindAssistant { // which has none of its own
+	if s.Files = f.Parts; s.Kind != engine.KindAssistant { // which has none of its own
 		s.KVBytes = kvBytesPerToken(f, s)
 	}
 	if d, err := engine.Describe(f); err == nil {
@@ -215,13 +195,13 @@ func (s *summary) refusal(f *gguf.File) string {
 	case s.Kind == kindPart:
 		n, _ := integerOf(f, "split.count")
 		return fmt.Sprintf("it is one of the %d parts of a split model, and the others are not beside it", n)
-	case s.Kind == kindDraftHead:
+	case s.Kind == engine.KindEagle:
 		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
-	case s.Kind == kindAssistant:
+	case s.Kind == engine.KindAssistant:
 		return "it is not a language model: a draft head of Gemma 4, which looks at the cache of the model that it was trained for and drafts for it (-md)"
-	case s.Kind == kindMTPHead:
+	case s.Kind == engine.KindMTP:
 		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which they draft for (-md)"
-	case s.Kind != kindModel && s.Kind != kindEncDec:
+	case s.Kind != engine.KindModel && s.Kind != engine.KindEncoderDecoder:
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
 	case !slices.Contains(engine.Architectures(), s.Architecture):
 		return fmt.Sprintf("architecture %q is not supported (known: %s)", s.Architecture, strings.Join(engine.Architectures(), ", "))
@@ -314,7 +294,7 @@ func explain(path string, drafts bool, err error) error {
 		return err
 	}
 	defer f.Close()
-	if kind := kindOf(f); kind != kindModel && kind != kindEncDec && !(drafts && (kind == kindDraftHead || kind == kindMTPHead || kind == kindAssistant)) {
+	if kind := kindOf(f); kind != engine.KindModel && kind != engine.KindEncoderDecoder && !(drafts && kind.Head()) {
 		return fmt.Errorf("%s: %s", path, (&summary{Kind: kind}).refusal(f))
 	}
 	return err

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// TestKindOf: a file's architecture tells its kind, of those that cannot be read as well.
+func TestKindOf(t *testing.T) {
+	for arch, want := range map[string]Kind{
+		"llama": KindModel, "of another year": KindModel, "dflash": KindModel, "t5": KindEncoderDecoder, "t5encoder": KindEncoder, "nomic-bert": KindEncoder,
+		"eagle3": KindEagle, "gemma4-assistant": KindAssistant, "clip": KindProjector, "controlvector": KindControl,
+	} {
+		f := readHeader(t, fileBytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil), "x")
+		if got := KindOf(f); got != want {
+			t.Errorf("%s: a %s, expected a %s", arch, got, want)
+		}
+		if known := slices.Contains(Architectures(), arch); known != slices.Contains([]string{"llama", "t5", "t5encoder"}, arch) {
+			t.Errorf("%s: among the architectures: %v", arch, known)
+		}
+	}
+}
+
+// TestStatesFor: architectures with draft heads of their own have heads read the final norm's output for the state after the last layer;
+// others that state itself.
+func TestStatesFor(t *testing.T) {
+	head := &Model{head: &Head{TargetLayers: []int{2, 5, 8}}}
+	for arch, want := range map[string][]int{"llama": {2, 5, 8}, "qwen35": {2, 5, FinalNorm}, "qwen35moe": {2, 5, FinalNorm}, "gemma4": {2, 5, FinalNorm}} {
+		m := &Model{kind: kinds[arch], config: Config{Layers: 8}}
+		if got := m.StatesFor(head); !slices.Equal(got, want) {
+			t.Errorf("%s: states of layers %d, expected %d", arch, got, want)
+		}
+	}
+	if layers := head.TargetLayers(); !slices.Equal(layers, []int{2, 5, 8}) {
+		t.Errorf("the head's own layers have become %d", layers)
+	}
+}
