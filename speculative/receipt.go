@@ -1,7 +1,6 @@
 package speculative
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,22 +10,24 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // ReceiptSchema is the version of the JSON form of a [Receipt].
 const ReceiptSchema = 1
 
 var (
-	// ErrReceipt is returned for a receipt that is damaged, of another version, or of a kind of text that cannot be confirmed.
+	// ErrReceipt is returned for a receipt that is damaged, of another version, or of a kind of text that cannot be
+	// confirmed.
 	ErrReceipt = errors.New("receipt")
 	// ErrNotConfirmed is returned where a receipt's text is not what the model writes. The error is a [*Mismatch].
 	ErrNotConfirmed = errors.New("not confirmed")
 )
 
-// Receipt is everything that determines a text, and the text: model, prompt, sampling parameters, bounds, tokens. Because a
-// model's logits are the same on every machine (package engine) and noise is a function of seed, position and token,
-// [Confirm] can check it anywhere, in one pass over the text. It holds for plain decoding and for verifiers that keep
-// its text ([Greedy], [Match], [Stairs]).
+// Receipt is everything that determines a text, and the text: model, prompt, sampling parameters, bounds, tokens.
+// Because a model's logits are the same on every machine (package engine) and noise is a function of seed, position
+// and token, [Confirm] can check it anywhere, in one pass over the text. It holds for plain decoding and for verifiers
+// that keep its text ([Greedy], [Match], [Stairs]).
 //
 // A receipt is a claim, not a signature: one that was changed is confirmed exactly if what it says now is true.
 type Receipt struct {
@@ -136,9 +137,9 @@ type ReceiptOptions struct {
 	KV          string             // the target's engine.SessionOptions.KV
 }
 
-// Receipt returns the receipt of the text that Generate wrote last, also of one that was cut short. It refuses, by an error
-// that wraps [ErrReceipt] and names the reason: texts of [Rejection] and [Block] and of verifiers from outside, whose
-// tokens depend on the drafts; sampling options that receipts do not hold; a target whose model is not known or
+// Receipt returns the receipt of the text that Generate wrote last, also of one that was cut short. It refuses, by an
+// error that wraps [ErrReceipt] and names the reason: texts of [Rejection] and [Block] and of verifiers from outside,
+// whose tokens depend on the drafts; sampling options that receipts do not hold; a target whose model is not known or
 // not computed to its last layer.
 func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 	if d.stats.End == "" {
@@ -209,16 +210,16 @@ func confirmable(v Verifier) error {
 	return fmt.Errorf("%w: a text of verifier %T: whether its tokens depend on the drafts is not known", ErrReceipt, v)
 }
 
-// ReadReceipt reads a receipt's JSON. Unknown fields and versions are refused, by an error that wraps [ErrReceipt].
+// ReceiptLimit is the most bytes of a receipt's JSON: one of millions of tokens.
+const ReceiptLimit = 64 << 20
+
+// ReadReceipt reads a receipt's JSON, all of from. It refuses, by an error that wraps [ErrReceipt], other versions,
+// more than [ReceiptLimit] bytes, and whatever another reader could read in another way: names in another case, twice
+// in an object or unknown, null for what is never null, text that is not UTF-8, anything behind the object.
 func ReadReceipt(from io.Reader) (*Receipt, error) {
-	d := json.NewDecoder(from)
-	d.DisallowUnknownFields()
 	r := new(Receipt)
-	if err := d.Decode(r); err != nil {
+	if err := strictjson.Decode(from, ReceiptLimit, r); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrReceipt, err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: more than one JSON object", ErrReceipt)
 	}
 	return r, r.check()
 }

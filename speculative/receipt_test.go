@@ -394,19 +394,6 @@ func TestReceiptRefusals(t *testing.T) {
 	}
 
 	good := writeReceipts(t, "")[0]
-	data, err := json.Marshal(good)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"nothing": "", "no JSON": "x", "two": string(data) + string(data), "unknown field": strings.Replace(string(data), `"schema"`, `"more":1,"schema"`, 1),
-		"schema": strings.Replace(string(data), `"schema":1`, `"schema":2`, 1), "numeric rules": strings.Replace(string(data), `"numeric_rules":1`, `"numeric_rules":7`, 1),
-		"no prompt": `{"schema":1,"numeric_rules":1,"n_context":5}`, "cut": string(data[:len(data)/2]),
-	} {
-		if r, err := ReadReceipt(strings.NewReader(text)); !errors.Is(err, ErrReceipt) {
-			t.Errorf("%s: %v, %v", name, r, err)
-		}
-	}
 	for name, change := range map[string]func(r *Receipt){
 		"prompt":        func(r *Receipt) { r.Prompt[3] = -1 },
 		"context":       func(r *Receipt) { r.Context = len(r.Prompt) + len(r.Tokens) - 2 },
@@ -433,6 +420,61 @@ func TestReceiptRefusals(t *testing.T) {
 	}
 	if _, err := Confirm(t.Context(), nil, file, good); !errors.Is(err, ErrOptions) {
 		t.Errorf("no model: %v", err)
+	}
+}
+
+// What this program and another reader of JSON could take for different claims is no receipt, and neither is one of
+// another version. Each forgery says something else than the receipt to one of the two.
+func TestReceiptForgeriesAreRefused(t *testing.T) {
+	data, err := json.Marshal(writeReceipts(t, "")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(data)
+	if _, err := ReadReceipt(strings.NewReader(" " + good + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	with := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("%s is not in %s", old, good)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":                {"", "unexpected end"},
+		"no JSON":                {"x", "invalid character"},
+		"cut":                    {good[:len(good)/2], "unexpected end"},
+		"null":                   {"null", "null"},
+		"two":                    {good + good, "after top-level value"},
+		"trailing bytes":         {good + "\x00", "after top-level value"},
+		"a byte order mark":      {"\ufeff" + good, "invalid character"},
+		"too long":               {good + strings.Repeat(" ", ReceiptLimit), "more than 67108864 bytes"},
+		"schema":                 {with(`"schema":1`, `"schema":2`), "schema 2"},
+		"numeric rules":          {with(`"numeric_rules":1`, `"numeric_rules":7`), "numeric rules"},
+		"no prompt":              {`{"schema":1,"numeric_rules":1,"n_context":5}`, "no prompt"},
+		"an unknown name":        {with(`"schema"`, `"more":1,"schema"`), `unknown name "more"`},
+		"an unknown inner name":  {with(`"top_k"`, `"top_n":1,"top_k"`), `sampling: unknown name "top_n"`},
+		"a name in capitals":     {with(`"text"`, `"Text"`), `unknown name "Text"`},
+		"capitals beside it":     {with(`"text"`, `"TEXT":"forged","text"`), `unknown name "TEXT"`},
+		"capitals inside":        {with(`"seed"`, `"SEED":"7","seed"`), `sampling: unknown name "SEED"`},
+		"a letter that folds":    {with(`"sampling"`, `"ſampling":{},"sampling"`), `unknown name "ſampling"`},
+		"a name twice":           {with(`"text"`, `"text":"forged","text"`), `"text" stands twice`},
+		"tokens twice":           {with(`"token_ids"`, `"token_ids":[1],"token_ids"`), `"token_ids" stands twice`},
+		"a name twice, escaped":  {with(`"text"`, `"t\u0065xt":"forged","text"`), `"text" stands twice`},
+		"an inner name twice":    {with(`"seed"`, `"seed":"7","seed"`), `sampling: "seed" stands twice`},
+		"a model twice":          {with(`"model_sha256"`, `"model_sha256":"x","model_sha256"`), `model: "model_sha256" stands twice`},
+		"a name twice in a list": {with(`"logit_bias":[`, `"logit_bias":[{"token_id":1,"token_id":2,"bias":1}`), `"token_id" stands twice`},
+		"text not UTF-8":         {with(`"text":"`, "\"text\":\"\xff"), "not UTF-8"},
+		"half a surrogate pair":  {with(`"text":"`, `"text":"\ud800`), "text: half of a surrogate pair"},
+		"a null number":          {with(`"top_k":`, `"top_k":null,"ignored":`), "top_k: null"},
+		"a null text":            {with(`"text":"`, `"text":null,"ignored":"`), "text: null"},
+		"a fraction of a token":  {with(`"prompt_token_ids":[`, `"prompt_token_ids":[1.5,`), "1.5"},
+		"a token beyond int32":   {with(`"prompt_token_ids":[`, `"prompt_token_ids":[4294967297,`), "4294967297"},
+	} {
+		_, err := ReadReceipt(strings.NewReader(c.text))
+		if !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 

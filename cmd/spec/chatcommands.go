@@ -15,6 +15,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // slashCommand is one of the commands that a message may be instead.
@@ -205,7 +206,7 @@ func (d *dialog) load(path string) error {
 		return err
 	}
 	var saved savedChat
-	if err := json.Unmarshal(data, &saved); err != nil {
+	if err := strictjson.Unmarshal(data, &saved); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if saved.Schema != 1 || saved.Messages == nil {

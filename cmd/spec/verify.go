@@ -71,12 +71,11 @@ type verdict struct {
 }
 
 func (v *verification) run(ctx context.Context, p *program) error {
-	const limit = 64 << 20 // bytes: a receipt of millions of tokens
 	file, err := openInput(ctx, v.receipt)
 	if err != nil {
 		return err
 	}
-	text, err := readInput(ctx, file, limit)
+	text, err := readInput(ctx, file, speculative.ReceiptLimit)
 	if err != nil {
 		return fmt.Errorf("%s: %w", v.receipt, err)
 	}

@@ -1,5 +1,5 @@
-// Package batch answers the requests of a file, as OpenAI's batch API defines them, so that work which was interrupted at any
-// moment goes on where it was: no request is lost, and none is answered twice.
+// Package batch answers the requests of a file, as OpenAI's batch API defines them, so that work which was interrupted
+// at any moment goes on where it was: no request is lost, and none is answered twice.
 package batch
 
 import (
@@ -21,8 +21,8 @@ type Options struct {
 	Shard, Shards int // answer only the requests whose place in the file (from 0) leaves Shard when divided by Shards; 0: all
 	Parallel      int // requests at once, at least 1
 
-	// Do answers one request: path is that of an endpoint, as "/v1/chat/completions". The answer is JSON. A request that Do gives
-	// up on since ctx has ended may have any answer: it is dropped.
+	// Do answers one request: path is that of an endpoint, as "/v1/chat/completions". The answer is JSON. A request
+	// that Do gives up on since ctx has ended may have any answer: it is dropped.
 	Do func(ctx context.Context, path string, body []byte) (status int, answer []byte)
 
 	Progress func(Report)     // called after each answer, by one goroutine at a time; nil: none
@@ -66,8 +66,9 @@ type response struct {
 	Body      json.RawMessage `json:"body"`
 }
 
-// Run answers all requests of the shard that have no answer yet. It checks the whole input first, so that a mistake in its last
-// line is not found after hours. When ctx ends, Run drops the requests under way and returns its error; a later Run goes on.
+// Run answers all requests of the shard that have no answer yet. It checks the whole input first, so that a mistake in
+// its last line is not found after hours. When ctx ends, Run drops the requests under way and returns its error; a
+// later Run goes on.
 func Run(ctx context.Context, o Options) (r Report, err error) {
 	if o.Now == nil {
 		o.Now = time.Now

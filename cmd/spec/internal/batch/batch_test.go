@@ -136,7 +136,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// An output that ends anywhere, as a killed program or a full disk leaves it, is completed: each request has one answer.
+// An output that ends anywhere, as a killed program or a full disk leaves it, is completed: each request has one
+// answer.
 func TestResume(t *testing.T) {
 	const n = 6
 	o := files(t, requests(n))
@@ -307,8 +308,10 @@ func TestRefused(t *testing.T) {
 		`{"custom_id": "a", "body": {}}`:                                                          "url",
 		`{"custom_id": "a", "url": "/v1/completions"}`:                                            "body",
 		`{"custom_id": "a", "url": "/v1/completions", "body": 3}`:                                 "body",
+		`{"custom_id": "a", "url": "/v1/completions", "body": {}, "Custom_ID": "b"}`:              "Custom_ID",
+		`{"custom_id": "a", "url": "/v1/completions", "body": {}, "body": {}}`:                    `"body" stands twice`,
 		`{"custom_id": "a", "url": "/v1/completions", "body": {}, "tenant": 1}`:                   "tenant",
-		good + good: "more than one",
+		good + good: "after top-level value",
 	} {
 		o := files(t, text)
 		if _, err := Run(context.Background(), o); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
@@ -320,10 +323,14 @@ func TestRefused(t *testing.T) {
 	}
 	answer := `{"id": "x", "custom_id": "a", "response": {"status_code": 200, "request_id": "x", "body": {}}, "error": null}` + "\n"
 	for text, want := range map[string]string{
-		"what is this\n":                         "line 1",
-		`{"custom_id": "a"}` + "\n":              "line 1",
-		answer + answer:                          "second answer",
-		strings.Replace(answer, `"a"`, `"b"`, 1): `"b"`,
+		"what is this\n":            "line 1",
+		`{"custom_id": "a"}` + "\n": "line 1",
+		answer + answer:             "second answer",
+		strings.Replace(answer, `"id"`, `"Custom_ID": "b", "id"`, 1):       `unknown name "Custom_ID"`,
+		strings.Replace(answer, `"id"`, `"custom_id": "b", "id"`, 1):       `"custom_id" stands twice`,
+		strings.Replace(answer, `"body"`, `"status_code": 500, "body"`, 1): `response: "status_code" stands twice`,
+		strings.Replace(answer, `"x"`, "\"\xff\"", 1):                      "not UTF-8",
+		strings.Replace(answer, `"a"`, `"b"`, 1):                           `"b"`,
 	} {
 		o := files(t, good)
 		write(t, o.Output, text)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // Paths are the endpoints that a request may be for.
@@ -101,14 +103,9 @@ func readLine(r *bufio.Reader) (text []byte, err error) {
 
 // parseLine reads a request. What it does not know it refuses.
 func parseLine(text []byte) (*line, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	var l line
-	if err := d.Decode(&l); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("more than one JSON value")
+	if err := strictjson.Unmarshal(text, &l); err != nil {
+		return nil, err
 	}
 	switch {
 	case l.CustomID == nil || *l.CustomID == "":

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // output is a file of answers. An answer is there when its line has its end.
@@ -58,7 +60,7 @@ func (out *output) open(input string) (err error) {
 		}
 		var a answered
 		if err == nil {
-			err = json.Unmarshal(text, &a)
+			err = strictjson.Unmarshal(text, &a)
 		}
 		switch {
 		case err != nil:
@@ -83,8 +85,8 @@ func (out *output) cut() error {
 	return err
 }
 
-// write adds an answer, with one call of the operating system: a program that is killed leaves a whole line, a part of one,
-// which the next run cuts, or none.
+// write adds an answer, with one call of the operating system: a program that is killed leaves a whole line, a part of
+// one, which the next run cuts, or none.
 func (out *output) write(id string, status int, answer []byte) error {
 	sum := sha256.Sum256([]byte(id))
 	name := hex.EncodeToString(sum[:12])

@@ -16,6 +16,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/bench"
 	"github.com/specgo/spec/cmd/spec/internal/compare"
 	"github.com/specgo/spec/cmd/spec/internal/plan"
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // A results file has one JSON object a line: first what was measured and where, then each cell as soon as it is complete,
@@ -192,7 +193,7 @@ func readResults(name string) (*results, error) {
 			return nil, err
 		}
 		var l line
-		if err := json.Unmarshal(b, &l); err != nil {
+		if err := strictjson.Unmarshal(b, &l); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", name, n, err)
 		}
 		r.whole += int64(len(b))
