@@ -3,8 +3,8 @@
 // A [Runtime] owns the worker threads and is shared by every model of a program. A [Model] is the
 // immutable weights of one file; it is safe for concurrent use. A [Session] is one sequence of tokens with its
 // KV cache; it belongs to one goroutine. [Model.Forward] feeds tokens to any number of sessions in
-// one pass over the weights and returns logits; [Session.Eval] is the same for one session. A [Sampler] chooses
-// the next token from logits.
+// one pass over the weights and returns logits; [Session.Eval] is the same for one session. A sampler (package
+// sampling) chooses the next token from logits.
 //
 // The logits at a position depend on the tokens up to it (and on the encoder's input, where there is one) and on nothing else: not on how the sequence
 // was cut into passes, on what else shared a pass, on the number of threads, or on the kernels

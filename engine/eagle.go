@@ -9,6 +9,9 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
+// unknownToEagle is the logit of a token that a head does not know.
+var unknownToEagle = float32(math.Inf(-1))
+
 // eagle is an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues a target model's hidden states. It has its own KV cache. The input at position p
 // is the token at p+1 and g, which is made of the target's hidden states at p, or, where the target has not been yet, is what the head
 // computed one step before. What its block computes takes the place of g in the next step.
@@ -121,7 +124,7 @@ func (m *eagle) logits(p *pass, out, x []float32) {
 			p.failRow(i, fmt.Errorf("logits: %w", ErrNotFinite))
 		}
 		for j := range to {
-			to[j] = negInf
+			to[j] = unknownToEagle
 		}
 		for j, id := range m.ids {
 			to[id] = row[j]

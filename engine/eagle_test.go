@@ -77,7 +77,7 @@ func TestEagleGolden(t *testing.T) {
 		}
 		others := 0
 		for _, x := range row {
-			if x == negInf {
+			if x == unknownToEagle {
 				others++
 			}
 		}

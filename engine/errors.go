@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/specgo/spec/engine/sampling"
+)
 
 // Errors that callers tell apart with errors.Is. They are returned wrapped, with the file, the key
 // or tensor, and the numbers in the message.
@@ -15,10 +19,10 @@ var (
 	ErrDamaged      = errors.New("damaged weights")           // that are not finite numbers
 
 	// Of calls.
-	ErrVocabulary  = errors.New("token not in the vocabulary")
+	ErrVocabulary  = sampling.ErrVocabulary // as ErrSampling: of tokens and their choice
 	ErrContextFull = errors.New("context full")
 	ErrNotFinite   = errors.New("activations are not finite")
-	ErrSampling    = errors.New("sampling option out of range")
+	ErrSampling    = sampling.ErrSampling
 	ErrClosed      = errors.New("already closed") // the Model, its Runtime or the Session
 	ErrUsage       = errors.New("call not allowed here")
 	ErrInput       = errors.New("no encoder input")                 // that a model takes, or no encoder that takes it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Text from a prompt, one token at a time.
@@ -26,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	sampler, err := engine.NewSampler(s.Vocab(), engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})
+	sampler, err := sampling.New(s.Vocab(), engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func ExampleSession_Commit() {
 }
 
 func ExampleSampler_Distribution() {
-	s, err := engine.NewSampler(4, engine.Sampling{Temperature: 1, TopK: 2})
+	s, err := sampling.New(4, engine.Sampling{Temperature: 1, TopK: 2})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Perplexity measures how well a model predicts a sequence, as llama.cpp's perplexity tool does: the
@@ -47,7 +49,7 @@ func Perplexity(ctx context.Context, m *Model, ids []int32, window int) (float64
 				return 0, err
 			}
 			for i := range out.Rows() {
-				sum -= float64(LogProb(out.Row(i), chunk[at+i+1]))
+				sum -= float64(sampling.LogProb(out.Row(i), chunk[at+i+1]))
 				n++
 			}
 			at = end

@@ -10,6 +10,7 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // TestPerplexity: the definition, computed the long way round.
@@ -21,7 +22,7 @@ func TestPerplexity(t *testing.T) {
 		c := ids[chunk*100 : (chunk+1)*100]
 		out := eval(t, newSession(t, m, SessionOptions{}), c, nil, All)
 		for i := 50; i < 99; i++ {
-			sum -= float64(LogProb(out[i*m.config.Vocab:(i+1)*m.config.Vocab], c[i+1]))
+			sum -= float64(sampling.LogProb(out[i*m.config.Vocab:(i+1)*m.config.Vocab], c[i+1]))
 			n++
 		}
 	}
@@ -45,7 +46,7 @@ func TestPerplexity(t *testing.T) {
 		}
 	}
 	out := eval(t, newSession(t, m, SessionOptions{}), ids[:2], nil, Last)
-	if got, err := Perplexity(context.Background(), m, ids[:3], 400); err != nil || got != math.Exp(-float64(LogProb(out, ids[2]))) {
+	if got, err := Perplexity(context.Background(), m, ids[:3], 400); err != nil || got != math.Exp(-float64(sampling.LogProb(out, ids[2]))) {
 		t.Errorf("three tokens: %v, %v", got, err)
 	}
 	if _, err := Perplexity(context.Background(), m, ids[:2], 400); !errors.Is(err, ErrUsage) {

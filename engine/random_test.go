@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
 )
 
 // shape is a small model of random weights, written as a GGUF file into memory. Tests change what they
@@ -274,3 +275,6 @@ func shared(tb testing.TB, name string) string {
 	tb.Skipf("needs ../shared/%s beside the checkout", name)
 	return ""
 }
+
+// greatest is the id of the greatest logit, the lower one on a tie.
+func greatest(x []float32) int32 { return int32(tensor.ArgMax(x)) }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/specgo/spec/engine/sampling"
 )
 
 func TestCommitRefused(t *testing.T) {
@@ -271,7 +273,10 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	for name, v := range variants() {
 		m := v.open(t, rt, Options{})
 		s, s2 := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
-		sampler := newSampler(t, m.config.Vocab, Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1})
+		sampler, err := sampling.New(m.config.Vocab, Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1})
+		if err != nil {
+			t.Fatal(err)
+		}
 		eval(t, s, randomTokens(40, m.config.Vocab, 1), nil, None)
 		one, draft, parents, path := []int32{1}, []int32{1, 2, 3, 4, 5}, []int32{-1, -1, 0, 1, 3}, []int32{1, 3, 4}
 		batch := Batch{{Session: s, Tokens: one, Logits: Last}, {Session: s2, Tokens: draft, Logits: All}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
@@ -164,7 +165,7 @@ func BenchmarkMaskText(b *testing.B) {
 		name string
 		s    engine.Sampling
 	}{{"pick greedy", engine.Sampling{}}, {"pick greedy, masked", engine.Sampling{Constraint: c}}, {"pick sampled", engine.Sampling{Temperature: 0.8}}, {"pick sampled, masked", engine.Sampling{Temperature: 0.8, Constraint: c}}} {
-		sampler, err := engine.NewSampler(tok.Size(), x.s)
+		sampler, err := sampling.New(tok.Size(), x.s)
 		if err != nil {
 			b.Fatal(err)
 		}

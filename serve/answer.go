@@ -5,7 +5,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -43,7 +43,7 @@ type tokenLogprob struct {
 	text  string
 	bytes []byte
 	p     float32 // log
-	top   []engine.Prob
+	top   []sampling.Prob
 	at    int // offset of its text in the answer
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -16,7 +16,7 @@ type piece struct {
 	index int // of the answer
 	token speculative.Token
 	text  string             // the token's, with the spelling of marks
-	top   []engine.Prob      // alternatives: P is the logarithm of the probability
+	top   []sampling.Prob    // alternatives: P is the logarithm of the probability
 	round *round             // that the token is the first of
 	stats *speculative.Stats // so far, if asked for
 	last  bool

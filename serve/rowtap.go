@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -13,7 +14,7 @@ import (
 type rowTap struct {
 	speculative.Verifier
 	top  int
-	rows [][]engine.Prob // of the round's tokens that were not asked for yet
+	rows [][]sampling.Prob // of the round's tokens that were not asked for yet
 }
 
 // tap observes a verifier. One that evaluates by itself stays one.
@@ -46,7 +47,7 @@ func (t *rowTap) Verify(v *speculative.Verification) {
 }
 
 // next are the alternatives of the next token.
-func (t *rowTap) next() []engine.Prob {
+func (t *rowTap) next() []sampling.Prob {
 	if len(t.rows) == 0 {
 		return nil
 	}
@@ -56,21 +57,21 @@ func (t *rowTap) next() []engine.Prob {
 }
 
 // best are the n greatest logits, as logarithms of probabilities, the greatest first and the lower id on a tie.
-func best(row []float32, n int) []engine.Prob {
-	order := func(a, b engine.Prob) int { return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.ID, b.ID)) }
-	list := make([]engine.Prob, 0, n+1)
+func best(row []float32, n int) []sampling.Prob {
+	order := func(a, b sampling.Prob) int { return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.ID, b.ID)) }
+	list := make([]sampling.Prob, 0, n+1)
 	for id, x := range row {
 		if len(list) == n && !(x > list[n-1].P) {
 			continue
 		}
-		p := engine.Prob{ID: int32(id), P: x}
+		p := sampling.Prob{ID: int32(id), P: x}
 		at, _ := slices.BinarySearchFunc(list, p, order)
 		if list = slices.Insert(list, at, p); len(list) > n {
 			list = list[:n]
 		}
 	}
 	if len(list) > 0 {
-		sum := list[0].P - engine.LogProb(row, list[0].ID) // log of the sum of exponentials: one pass over the row for all of them
+		sum := list[0].P - sampling.LogProb(row, list[0].ID) // log of the sum of exponentials: one pass over the row for all of them
 		for i := range list {
 			list[i].P -= sum
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -158,7 +159,7 @@ func (o *observer) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 	if o.skip++; o.skip%3 != 0 && len(text) > 60 {
 		return nil
 	}
-	sampler, err := engine.NewSampler(o.target.Config().Vocab, o.sampling)
+	sampler, err := sampling.New(o.target.Config().Vocab, o.sampling)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -168,11 +169,11 @@ func (o *observer) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 			branch = slices.Insert(branch, 0, d.Tokens[at])
 		}
 		row, path := assistantRow(o.t, o.target, o.head, text, branch), append(slices.Clone(text), branch...)
-		best := []engine.Prob{{ID: sampler.Pick(row, path)}}
+		best := []sampling.Prob{{ID: sampler.Pick(row, path)}}
 		if o.tree { // which of them comes first is a matter of experience
 			best = sampler.AppendBest(nil, candidatesPerNode, row, path)
 		}
-		if !slices.ContainsFunc(best, func(p engine.Prob) bool { return p.ID == d.Tokens[i] }) {
+		if !slices.ContainsFunc(best, func(p sampling.Prob) bool { return p.ID == d.Tokens[i] }) {
 			o.t.Errorf("after %d tokens and %d: drafted %d, computed anew it is %v", len(text), branch, d.Tokens[i], best)
 		}
 		o.looked++

@@ -1,6 +1,6 @@
 package speculative
 
-import "github.com/specgo/spec/engine"
+import "github.com/specgo/spec/engine/sampling"
 
 // Block is block verification (Sun et al. 2024, "Block Verification Accelerates Speculative Decoding", algorithm 2),
 // and for trees traversal verification (Weng et al. 2025, "Traversal Verification for Speculative Tree Decoding"), which
@@ -15,14 +15,14 @@ import "github.com/specgo/spec/engine"
 func Block() Verifier { return &block{} }
 
 type block struct {
-	sampler *engine.Sampler
+	sampler *sampling.Sampler
 	random  randomStream
-	p       [][]engine.Prob // by depth: what is left of the target's distribution
+	p       [][]sampling.Prob // by depth: what is left of the target's distribution
 }
 
 func (b *block) Start(s Setup) (err error) {
 	b.random = randomStream{s.Sampling.Seed}
-	b.sampler, err = engine.NewSampler(s.Vocab, s.Sampling)
+	b.sampler, err = sampling.New(s.Vocab, s.Sampling)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // siblings drafts trees of certain tokens: two children at each node, two deep.
@@ -62,7 +63,7 @@ func TestBlockKeepsMore(t *testing.T) {
 // lost, with 1/3, token 0 is left for certain, and was not the first: the second is kept.
 func TestBlockOfATreeKeepsMore(t *testing.T) {
 	p := func(_ []int32, row []float32) { row[0], row[1] = 0.6931472, 0 }
-	q := []engine.Prob{{ID: 0, P: 1. / 3}, {ID: 1, P: 2. / 3}}
+	q := []sampling.Prob{{ID: 0, P: 1. / 3}, {ID: 1, P: 2. / 3}}
 	for _, c := range []struct {
 		verifier Verifier
 		want     float64
@@ -81,7 +82,7 @@ func TestBlockOfATreeKeepsMore(t *testing.T) {
 			d.draft.reset(3, fakeTree, 2)
 			d.draft.AddChild(-1, first, 1, q)
 			d.draft.AddChild(0, second, 1, q)
-			d.draft.AddChild(-1, 1-first, 1, []engine.Prob{{ID: 1 - first, P: 1}})
+			d.draft.AddChild(-1, 1-first, 1, []sampling.Prob{{ID: 1 - first, P: 1}})
 			logits, err := d.evaluate(context.Background())
 			if err != nil {
 				t.Fatal(err)

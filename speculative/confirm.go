@@ -8,6 +8,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // confirmRows is how many positions of a text are computed in a pass: enough for the speed of prefill, few enough to bound
@@ -72,7 +73,7 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 	if err != nil {
 		return c, err
 	}
-	sampler, err := engine.NewSampler(m.Config().Vocab, s)
+	sampler, err := sampling.New(m.Config().Vocab, s)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrReceipt, err)
 	}

@@ -6,13 +6,14 @@ import (
 	"math/bits"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // constraintState is a constraint and its state after the sequence.
 type constraintState struct {
-	engine.Constraint // nil: none
-	at                int32
-	banned            map[int32]bool // tokens that are never chosen
+	sampling.Constraint // nil: none
+	at                  int32
+	banned              map[int32]bool // tokens that are never chosen
 }
 
 // start begins a text: the constraint begins where generation does.
@@ -40,9 +41,9 @@ func (c *constraintState) next(id int32) error {
 	at, ok, err := c.Next(c.at, id)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", engine.ErrConstraint, err)
+		return fmt.Errorf("%w: %w", sampling.ErrConstraint, err)
 	case !ok:
-		return fmt.Errorf("%w: the verifier chose token %d, which is not allowed", engine.ErrConstraint, id)
+		return fmt.Errorf("%w: the verifier chose token %d, which is not allowed", sampling.ErrConstraint, id)
 	}
 	c.at = at
 	return nil
@@ -55,7 +56,7 @@ func (c *constraintState) complete() (bool, error) {
 	}
 	mask, err := c.Mask(c.at)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", engine.ErrConstraint, err)
+		return false, fmt.Errorf("%w: %w", sampling.ErrConstraint, err)
 	}
 	for i, word := range mask {
 		for ; word != 0; word &= word - 1 {
@@ -70,7 +71,7 @@ func (c *constraintState) complete() (bool, error) {
 // noToken is the error of a round whose verifier could choose no token, nil where the constrained text is complete.
 func (d *Decoder) noToken(why error) error {
 	switch {
-	case errors.Is(why, engine.ErrComplete):
+	case errors.Is(why, sampling.ErrComplete):
 		d.stats.End = EndComplete
 		rest := d.print.rest()
 		if n := len(d.out); n > 0 {

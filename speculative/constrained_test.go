@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 var negInf = float32(math.Inf(-1))
@@ -142,7 +143,7 @@ func TestConstraintFails(t *testing.T) {
 			for _, x := range []struct {
 				c    *ruled
 				want error
-			}{{c, broken}, {none, engine.ErrConstraint}} {
+			}{{c, broken}, {none, sampling.ErrConstraint}} {
 				d := New(newFake(t, 64, 100, random(1)), nil, Options{Verifier: verifier()})
 				n, failed := 0, error(nil)
 				for _, err := range d.Generate(context.Background(), []int32{1}, engine.Sampling{Constraint: x.c, Temperature: 1}) {
@@ -150,7 +151,7 @@ func TestConstraintFails(t *testing.T) {
 						n++
 					}
 				}
-				if !errors.Is(failed, x.want) || !errors.Is(failed, engine.ErrConstraint) || n != int(at) || d.Stats().End != EndError {
+				if !errors.Is(failed, x.want) || !errors.Is(failed, sampling.ErrConstraint) || n != int(at) || d.Stats().End != EndError {
 					t.Errorf("%T at %d: %d tokens, %v, %s", verifier(), at, n, failed, d.Stats().End)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // vocabulary is a byte-level vocabulary of the given tokens; those of several letters are merged from
@@ -216,7 +217,7 @@ func TestForeignPairDistribution(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sampler, err := engine.NewSampler(one.Vocab(), s)
+		sampler, err := sampling.New(one.Vocab(), s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // A Drafter proposes tokens that may follow a sequence. It belongs to one [Decoder], because its caches do.
@@ -43,12 +44,12 @@ type Setup struct {
 // A Draft is a chain or a tree of proposed tokens.
 type Draft struct {
 	Tokens     []int32
-	Parents    []int32         // index of each token's parent in Tokens, -1: the end of the sequence; nil for a chain
-	Confidence []float32       // softmax of the drafter's raw logits at the token, before penalties, temperature and filters; 1 when not needed or not known
-	Probs      [][]engine.Prob // the distribution q that the token was sampled from, by ascending id; nil: the token was certain
-	Sources    []Source        // who wrote the token
-	Passes     int             // forward passes that the drafter made
-	Round      int             // of the text, from 0
+	Parents    []int32           // index of each token's parent in Tokens, -1: the end of the sequence; nil for a chain
+	Confidence []float32         // softmax of the drafter's raw logits at the token, before penalties, temperature and filters; 1 when not needed or not known
+	Probs      [][]sampling.Prob // the distribution q that the token was sampled from, by ascending id; nil: the token was certain
+	Sources    []Source          // who wrote the token
+	Passes     int               // forward passes that the drafter made
+	Round      int               // of the text, from 0
 
 	// Source is who writes the tokens that are added next. It is SourceDraft when a draft begins.
 	Source Source
@@ -87,7 +88,7 @@ func (d *Draft) alloc(n int) {
 		return
 	}
 	d.Tokens, d.parents = make([]int32, 0, n), make([]int32, 0, n)
-	d.Confidence, d.Probs = make([]float32, 0, n), make([][]engine.Prob, 0, n)
+	d.Confidence, d.Probs = make([]float32, 0, n), make([][]sampling.Prob, 0, n)
 	d.depth, d.lanes = make([]int, 0, n), make([]int8, 0, n)
 	d.Sources, d.states, d.own = make([]Source, 0, n), make([]int32, 0, n), make([]int, 0, n)
 }
@@ -142,7 +143,7 @@ func (d *Draft) More() bool {
 // Add appends a token to the chain, with its confidence and the distribution q it was sampled from (nil when it was
 // certain). It reports whether the token was taken: a token outside the target's vocabulary, beyond the draft's
 // bounds, or that the constraint forbids is refused and ends the draft.
-func (d *Draft) Add(id int32, confidence float32, q []engine.Prob) bool {
+func (d *Draft) Add(id int32, confidence float32, q []sampling.Prob) bool {
 	return d.AddChild(len(d.Tokens)-1, id, confidence, q)
 }
 
@@ -150,7 +151,7 @@ func (d *Draft) Add(id int32, confidence float32, q []engine.Prob) bool {
 // refused token ends only its own branch. Also refused are a parent that is not in the draft, and a branch when the
 // draft already has as many tokens as a tree of the target may have. A token that the constraint forbids and that was
 // sampled from some q is taken all the same, since leaving it out would change the distribution; its branch ends with it.
-func (d *Draft) AddChild(parent int, id int32, confidence float32, q []engine.Prob) bool {
+func (d *Draft) AddChild(parent int, id int32, confidence float32, q []sampling.Prob) bool {
 	n := len(d.Tokens)
 	if parent < -1 || parent >= n {
 		return false

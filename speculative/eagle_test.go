@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -110,7 +111,7 @@ func (w *witness) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	if len(text) < 2 {
 		return nil
 	}
-	sampler, err := engine.NewSampler(w.target.Config().Vocab, w.sampling)
+	sampler, err := sampling.New(w.target.Config().Vocab, w.sampling)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // fake is a Sequence whose logits are a function of the tokens before them. It refuses what a
@@ -209,7 +210,7 @@ func script(n int, tokens ...int32) func([]int32, []float32) {
 // plain writes n tokens without any of this package: the reference.
 func plain(t testing.TB, vocab int, model func([]int32, []float32), prompt []int32, n int, s engine.Sampling) []int32 {
 	t.Helper()
-	sampler, err := engine.NewSampler(vocab, s)
+	sampler, err := sampling.New(vocab, s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package speculative
 import (
 	"slices"
 
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Source is who wrote a token.
@@ -33,15 +33,15 @@ const (
 
 // constrained is what a draft knows of the text's constraint.
 type constrained struct {
-	rules     engine.Constraint // nil: none
-	root      int32             // state after the sequence
-	states    []int32           // after each token; deadState after one that is forbidden
-	own       []int             // tokens of drafters on each token's path, itself included
-	prefix    int               // forced tokens at the beginning, a chain
-	forced    int               // forced tokens, those of prefix included
-	mostDepth int               // most tokens on a path, forced ones included
-	forcing   bool              // the token that is added is forced
-	err       error             // of the constraint
+	rules     sampling.Constraint // nil: none
+	root      int32               // state after the sequence
+	states    []int32             // after each token; deadState after one that is forbidden
+	own       []int               // tokens of drafters on each token's path, itself included
+	prefix    int                 // forced tokens at the beginning, a chain
+	forced    int                 // forced tokens, those of prefix included
+	mostDepth int                 // most tokens on a path, forced ones included
+	forcing   bool                // the token that is added is forced
+	err       error               // of the constraint
 }
 
 // deadState is behind tokens that the constraint forbids.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // TestConstrainedIsPlain: under a constraint every drafter, schedule and draft length writes what plain constrained decoding
@@ -258,7 +259,7 @@ func TestConstraintFailsInDraft(t *testing.T) {
 			for _, err := range d.Generate(context.Background(), []int32{2, 3, 4, 1}, engine.Sampling{Constraint: c}) {
 				failed = err
 			}
-			if !errors.Is(failed, broken) || !errors.Is(failed, engine.ErrConstraint) {
+			if !errors.Is(failed, broken) || !errors.Is(failed, sampling.ErrConstraint) {
 				t.Errorf("%s, %T: %v", name, drafter, failed)
 			}
 		}

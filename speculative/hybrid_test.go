@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -79,7 +80,7 @@ func TestHybrids(t *testing.T) {
 // plain is decoding with a sampler and nothing else.
 func plain(t *testing.T, s *engine.Session, prompt []int32, o engine.Sampling, n int) (out []int32) {
 	t.Helper()
-	sampler, err := engine.NewSampler(s.Vocab(), o)
+	sampler, err := sampling.New(s.Vocab(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Model drafts with a smaller model of the same vocabulary. It samples with the target's settings and seed, hence with the
@@ -192,17 +193,17 @@ func (m *modelDrafter) Observe(r *Round) {
 
 // picker chooses tokens from a draft model's logits.
 type picker struct {
-	sampler *engine.Sampler
+	sampler *sampling.Sampler
 	random  randomStream
 	lane    int
-	q       []engine.Prob // storage for the distributions of one draft
+	q       []sampling.Prob // storage for the distributions of one draft
 
 	needsProbs, needsConfidence bool
 }
 
 func (p *picker) start(s Setup) (err error) {
 	p.random, p.needsProbs, p.needsConfidence, p.lane = randomStream{s.Sampling.Seed}, s.NeedsProbs, s.NeedsConfidence, s.Lane
-	p.sampler, err = engine.NewSampler(s.Vocab, s.Sampling)
+	p.sampler, err = sampling.New(s.Vocab, s.Sampling)
 	return err
 }
 
@@ -211,7 +212,7 @@ func (p *picker) begin() { p.q = p.q[:0] }
 
 // pick chooses the token after sequence: with the shared noise, or, for verifiers that need probabilities, by an
 // independent draw from q, which it returns too.
-func (p *picker) pick(row []float32, sequence []int32, d *Draft) (int32, []engine.Prob) {
+func (p *picker) pick(row []float32, sequence []int32, d *Draft) (int32, []sampling.Prob) {
 	if !p.needsProbs {
 		return p.sampler.Pick(row, sequence), nil
 	}
@@ -226,5 +227,5 @@ func (p *picker) confidence(row []float32, id int32) float32 {
 	if !p.needsConfidence || id < 0 {
 		return 1
 	}
-	return engine.Probability(row, id)
+	return sampling.Probability(row, id)
 }

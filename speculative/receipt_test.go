@@ -17,6 +17,7 @@ import (
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/testdata"
 )
@@ -351,7 +352,7 @@ func TestReceiptHoldsEveryOption(t *testing.T) {
 }
 
 // anything is a constraint.
-type anything struct{ engine.Constraint }
+type anything struct{ sampling.Constraint }
 
 // foreignVerifier is one from outside.
 type foreignVerifier struct{ Verifier }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Reencode drafts with a model of any vocabulary by way of text: the sequence is encoded in the draft's tokens, and what
@@ -29,7 +30,7 @@ const maxStalled = 16
 
 type reencode struct {
 	crossVocab
-	sampler         *engine.Sampler
+	sampler         *sampling.Sampler
 	needsConfidence bool
 
 	draftText []byte // the draft's text
@@ -47,7 +48,7 @@ func (r *reencode) Start(ctx context.Context, s Setup) (err error) {
 	if err := r.start(ctx, s); err != nil {
 		return err
 	}
-	r.sampler, err = engine.NewSampler(r.seq.Vocab(), engine.Sampling{})
+	r.sampler, err = sampling.New(r.seq.Vocab(), engine.Sampling{})
 	return err
 }
 
@@ -78,7 +79,7 @@ func (r *reencode) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 			}
 			p := part{len(r.draftText), 1}
 			if r.needsConfidence {
-				p.confidence = engine.Probability(row, id)
+				p.confidence = sampling.Probability(row, id)
 			}
 			r.extend(id)
 			r.draftText, r.parts = append(r.draftText, r.draft.tokenText(id)...), append(r.parts, p)

@@ -1,6 +1,6 @@
 package speculative
 
-import "github.com/specgo/spec/engine"
+import "github.com/specgo/spec/engine/sampling"
 
 // Rejection is speculative sampling (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2). p is the
 // target's distribution and q the one that the drafter sampled from, both after penalties, filters and temperature.
@@ -15,14 +15,14 @@ import "github.com/specgo/spec/engine"
 func Rejection() Verifier { return &rejection{} }
 
 type rejection struct {
-	sampler *engine.Sampler
+	sampler *sampling.Sampler
 	random  randomStream
-	p       []engine.Prob
+	p       []sampling.Prob
 }
 
 func (r *rejection) Start(s Setup) (err error) {
 	r.random = randomStream{s.Sampling.Seed}
-	r.sampler, err = engine.NewSampler(s.Vocab, s.Sampling)
+	r.sampler, err = sampling.New(s.Vocab, s.Sampling)
 	return err
 }
 
@@ -54,7 +54,7 @@ func (r *rejection) Verify(v *Verification) {
 }
 
 // probability is the probability of id. A nil distribution has all its mass on token certain.
-func probability(p []engine.Prob, id, certain int32) float64 {
+func probability(p []sampling.Prob, id, certain int32) float64 {
 	if p == nil && id == certain {
 		return 1
 	}
@@ -73,7 +73,7 @@ func probability(p []engine.Prob, id, certain int32) float64 {
 }
 
 // surplus is the sum of max(0, w p - q). A nil q has all its mass on token certain.
-func surplus(p []engine.Prob, w float64, q []engine.Prob, certain int32) (sum float64) {
+func surplus(p []sampling.Prob, w float64, q []sampling.Prob, certain int32) (sum float64) {
 	j := 0
 	for i := range p {
 		sum += max(0, float64(w*float64(p[i].P))-weight(q, &j, p[i].ID, certain))
@@ -82,7 +82,7 @@ func surplus(p []engine.Prob, w float64, q []engine.Prob, certain int32) (sum fl
 }
 
 // residual turns p into norm(max(0, w p - q)), in place. Where nothing is left, p stays.
-func residual(p []engine.Prob, w float64, q []engine.Prob, certain int32) []engine.Prob {
+func residual(p []sampling.Prob, w float64, q []sampling.Prob, certain int32) []sampling.Prob {
 	left := surplus(p, w, q, certain)
 	if left <= 0 {
 		return p
@@ -95,7 +95,7 @@ func residual(p []engine.Prob, w float64, q []engine.Prob, certain int32) []engi
 }
 
 // weight is q(id), for calls with ascending ids; *j is where the search continues.
-func weight(q []engine.Prob, j *int, id, certain int32) float64 {
+func weight(q []sampling.Prob, j *int, id, certain int32) float64 {
 	if q == nil {
 		if id == certain {
 			return 1

@@ -7,26 +7,27 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Three tokens by hand: p = (0.5, 0.3, 0.2), q = (0.2, 0.7, 0.1).
 // Token 1 is kept with 3/7; else the rest is max(0, p-q) = (0.3, 0, 0.1), that is (0.75, 0, 0.25).
 func TestResidualByHand(t *testing.T) {
-	p := []engine.Prob{{ID: 0, P: 0.5}, {ID: 1, P: 0.3}, {ID: 2, P: 0.2}}
-	q := []engine.Prob{{ID: 0, P: 0.2}, {ID: 1, P: 0.7}, {ID: 2, P: 0.1}}
-	got := residual(append([]engine.Prob(nil), p...), 1, q, 1)
+	p := []sampling.Prob{{ID: 0, P: 0.5}, {ID: 1, P: 0.3}, {ID: 2, P: 0.2}}
+	q := []sampling.Prob{{ID: 0, P: 0.2}, {ID: 1, P: 0.7}, {ID: 2, P: 0.1}}
+	got := residual(append([]sampling.Prob(nil), p...), 1, q, 1)
 	for i, want := range []float64{0.75, 0, 0.25} {
 		if math.Abs(float64(got[i].P)-want) > 1e-6 {
 			t.Errorf("residual %v", got)
 		}
 	}
-	got = residual(append([]engine.Prob(nil), p...), 1, nil, 1) // a certain draft
+	got = residual(append([]sampling.Prob(nil), p...), 1, nil, 1) // a certain draft
 	for i, want := range []float64{5. / 7, 0, 2. / 7} {
 		if math.Abs(float64(got[i].P)-want) > 1e-6 {
 			t.Errorf("residual of a certain draft %v", got)
 		}
 	}
-	if got = residual(append([]engine.Prob(nil), p...), 1, p, 1); got[1].P != 0.3 {
+	if got = residual(append([]sampling.Prob(nil), p...), 1, p, 1); got[1].P != 0.3 {
 		t.Errorf("residual of equals %v", got)
 	}
 	for u, want := range map[float64]int32{0: 0, 0.49: 0, 0.51: 1, 0.79: 1, 0.81: 2, 0.999999: 2} {
@@ -56,7 +57,7 @@ func chiSquared(t *testing.T, s engine.Sampling, texts int, decoder func() *Deco
 	t.Helper()
 	const length = 3
 	prompt := []int32{1, 2}
-	sampler, err := engine.NewSampler(tinyVocab, s)
+	sampler, err := sampling.New(tinyVocab, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ func TestResolution(t *testing.T) {
 	if off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving, decoder(2, 0)); math.Abs(off) > 4 {
 		t.Errorf("not bent: off by %.1f", off)
 	}
-	sampler, err := engine.NewSampler(tinyVocab, engine.Sampling{Temperature: 1})
+	sampler, err := sampling.New(tinyVocab, engine.Sampling{Temperature: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +368,7 @@ func TestMergedDraftersDrawApart(t *testing.T) {
 	draft := func() Drafter { return Model(newFake(t, tinyVocab, 32, tiny(8))) }
 	row := make([]float32, tinyVocab)
 	tiny(8)([]int32{1, 2}, row)
-	sampler, err := engine.NewSampler(tinyVocab, engine.Sampling{Temperature: 1})
+	sampler, err := sampling.New(tinyVocab, engine.Sampling{Temperature: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // step is one round: draft, evaluate, verify, commit.
@@ -93,7 +94,7 @@ func (d *Decoder) propose(ctx context.Context) error {
 		d.clock.announce(false)
 	}
 	if err := d.draft.err; err != nil {
-		return fmt.Errorf("drafting: %w: %w", engine.ErrConstraint, err)
+		return fmt.Errorf("drafting: %w: %w", sampling.ErrConstraint, err)
 	}
 	if o, ok := d.schedule.(*oracle); ok && d.drafter != nil && d.draft.rules == nil { // forced tokens stay
 		d.whole, d.kept = o.trim(&d.draft)
@@ -185,7 +186,7 @@ func (d *Decoder) emit(t Token, row []float32) error {
 	d.sequence = append(d.sequence, t.ID)
 	d.stats.Generated++
 	if d.o.LogProbs {
-		t.LogProb = engine.LogProb(row, t.ID)
+		t.LogProb = sampling.LogProb(row, t.ID)
 	}
 	stop := false
 	switch {

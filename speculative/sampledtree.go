@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Trees for verifiers that need probabilities are sampled: the children of a node are drawn one by one, each from q
@@ -55,10 +55,10 @@ type place struct {
 	sourceAlone  float32 // probability that the source is right, where the model was not asked; 0 where it was
 	weight, both float32 // what the source adds to the q of its token, and the sum
 
-	unlikely int           // 1: the node is not likely
-	children int32         // drawn so far
-	reach    float32       // probability that the text reaches the node and none of the children is accepted
-	q        []engine.Prob // what the next child is drawn from
+	unlikely int             // 1: the node is not likely
+	children int32           // drawn so far
+	reach    float32         // probability that the text reaches the node and none of the children is accepted
+	q        []sampling.Prob // what the next child is drawn from
 }
 
 // expandSampled finds q after the node at the end of t.path, of which the first written tokens are not drafted.
@@ -90,9 +90,9 @@ func (t *tree) expandSampled(ctx context.Context, written int, d *Draft, p place
 		for i := range m.q[from:] {
 			m.q[from+i].P *= 1 - p.weight
 		}
-		i, ok := slices.BinarySearchFunc(m.q[from:], p.found, func(x engine.Prob, id int32) int { return int(x.ID - id) })
+		i, ok := slices.BinarySearchFunc(m.q[from:], p.found, func(x sampling.Prob, id int32) int { return int(x.ID - id) })
 		if i += from; !ok {
-			m.q = slices.Insert(m.q, i, engine.Prob{ID: p.found})
+			m.q = slices.Insert(m.q, i, sampling.Prob{ID: p.found})
 		}
 		m.q[i].P += p.weight
 		p.both = m.q[i].P
@@ -106,7 +106,7 @@ func (t *tree) expandSampled(ctx context.Context, written int, d *Draft, p place
 
 // cutTail restricts q, in place, to tokens that are not much less likely than the most likely one, and returns their
 // number. Any q is valid as long as tokens are drawn from it.
-func cutTail(q []engine.Prob) int {
+func cutTail(q []sampling.Prob) int {
 	least, n := tailCutoff*highest(q), 0
 	for _, x := range q {
 		if x.P >= least {
@@ -119,14 +119,14 @@ func cutTail(q []engine.Prob) int {
 }
 
 // highest is the probability of q's most likely token.
-func highest(q []engine.Prob) (top float32) {
+func highest(q []sampling.Prob) (top float32) {
 	for _, x := range q {
 		top = max(top, x.P)
 	}
 	return top
 }
 
-func normalize(q []engine.Prob) {
+func normalize(q []sampling.Prob) {
 	sum := 0.0
 	for _, x := range q {
 		sum += float64(x.P)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Trees that are drawn keep the distribution, under schedules that look at every token as well. Each
@@ -152,7 +153,7 @@ func TestSiblingsAreDrawnWithoutReplacement(t *testing.T) {
 			for _, x := range q {
 				sum += float64(x.P)
 			}
-			if math.Abs(sum-1) > 1e-5 || !slices.IsSortedFunc(q, func(a, b engine.Prob) int { return int(a.ID - b.ID) }) {
+			if math.Abs(sum-1) > 1e-5 || !slices.IsSortedFunc(q, func(a, b sampling.Prob) int { return int(a.ID - b.ID) }) {
 				t.Fatalf("q sums to %v: %v", sum, q)
 			}
 			if probability(q, r.Draft.Tokens[i], -1) == 0 {

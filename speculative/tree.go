@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // Tree drafts a tree with a model of the same vocabulary and with candidate sources such as a lookup in the text. After
@@ -72,7 +73,7 @@ type tree struct {
 	expanded   []expansion // nodes whose candidates are known
 	frontier   []growth    // a heap: what may be added or expanded next
 	path       []int32     // sequence and branch
-	best       []engine.Prob
+	best       []sampling.Prob
 
 	sampledTree // for verifiers that need probabilities
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // A Verifier decides which drafted tokens are kept. It belongs to one [Decoder].
@@ -25,7 +26,7 @@ type Verification struct {
 
 	Path []int32 // result: indices of the accepted tokens, from the root down
 	Next int32   // result: the token after them; -1: none can be chosen
-	Err  error   // result: why none can be chosen, as [engine.Sampler.Err] has it; nil: not known
+	Err  error   // result: why none can be chosen, as [sampling.Sampler.Err] has it; nil: not known
 }
 
 // row is the target's logits after node; -1 is the end of the sequence.
@@ -47,7 +48,7 @@ func Match() Verifier { return &match{} }
 
 type match struct {
 	greedy  bool
-	sampler *engine.Sampler
+	sampler *sampling.Sampler
 }
 
 var errGreedy = errors.New("greedy verification needs temperature 0")
@@ -56,7 +57,7 @@ func (m *match) Start(s Setup) (err error) {
 	if m.greedy && s.Sampling.Temperature > 0 {
 		return errGreedy
 	}
-	m.sampler, err = engine.NewSampler(s.Vocab, s.Sampling)
+	m.sampler, err = sampling.New(s.Vocab, s.Sampling)
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -159,7 +160,7 @@ func greedy(t *testing.T, m *engine.Model, ids []int32, n int) []int32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sampler, err := engine.NewSampler(m.Config().Vocab, engine.Sampling{})
+	sampler, err := sampling.New(m.Config().Vocab, engine.Sampling{})
 	if err != nil {
 		t.Fatal(err)
 	}

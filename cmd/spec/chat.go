@@ -15,6 +15,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 )
@@ -311,8 +312,8 @@ type dialog struct {
 	decoder  *speculative.Decoder
 	prefill  *watched // shows the progress of a long prompt; nil: does not
 
-	rules         *grammar.Grammar     // of the answers' content; nil: none
-	constraints   [2]engine.Constraint // rules bound to the vocabulary: for prompts that end outside and inside of reasoning
+	rules         *grammar.Grammar       // of the answers' content; nil: none
+	constraints   [2]sampling.Constraint // rules bound to the vocabulary: for prompts that end outside and inside of reasoning
 	sampling      engine.Sampling
 	predict       int // most tokens of an answer; negative: until it ends
 	variables     map[string]any

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -239,7 +239,7 @@ func (d *dialog) dropTurn() {
 }
 
 // constraint is the grammar of an answer, with reasoning left free; nil if there is none.
-func (d *dialog) constraint(f *chat.Format, inReasoning bool) (engine.Constraint, error) {
+func (d *dialog) constraint(f *chat.Format, inReasoning bool) (sampling.Constraint, error) {
 	i := 0
 	if inReasoning {
 		i = 1

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
 )
 
@@ -91,7 +91,7 @@ func readGrammar(file string) (string, error) {
 }
 
 // bindGrammar binds a grammar to a model's vocabulary; nil if there is none.
-func bindGrammar(g *grammar.Grammar, tok *bpe.Tokenizer) (engine.Constraint, error) {
+func bindGrammar(g *grammar.Grammar, tok *bpe.Tokenizer) (sampling.Constraint, error) {
 	if g == nil {
 		return nil, nil
 	}

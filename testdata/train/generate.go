@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -44,7 +45,7 @@ func main() {
 	check(err)
 	for done := 0; done < rows; done += together {
 		var batch engine.Batch
-		var samplers []*engine.Sampler
+		var samplers []*sampling.Sampler
 		all := make([][]int32, together)
 		for i := range all {
 			s, err := m.NewSession(engine.SessionOptions{Context: length})
@@ -58,7 +59,7 @@ func main() {
 			if i%2 == 1 {
 				sampling = engine.Sampling{Temperature: 0.8, Seed: rng.Uint64()}
 			}
-			sampler, err := engine.NewSampler(m.Config().Vocab, sampling)
+			sampler, err := sampling.New(m.Config().Vocab, sampling)
 			check(err)
 			samplers = append(samplers, sampler)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // passRow is a row of short passes: decoding, or verification of several tokens.
@@ -161,7 +162,7 @@ const BatchPrompt = 8
 func (r *runner) batch(n int) ([]Row, error) {
 	var (
 		batch    = make(engine.Batch, n)
-		samplers = make([]*engine.Sampler, n)
+		samplers = make([]*sampling.Sampler, n)
 		tokens   = make([]int32, n)
 		seconds  []float64
 	)
@@ -171,7 +172,7 @@ func (r *runner) batch(n int) ([]Row, error) {
 			return nil, err
 		}
 		defer s.Close()
-		if samplers[i], err = engine.NewSampler(r.m.Config().Vocab, engine.Sampling{Temperature: 0.8, Seed: uint64(i)}); err != nil {
+		if samplers[i], err = sampling.New(r.m.Config().Vocab, engine.Sampling{Temperature: 0.8, Seed: uint64(i)}); err != nil {
 			return nil, err
 		}
 		batch[i] = engine.Segment{Session: s, Tokens: r.tokens(BatchPrompt), Logits: engine.Last}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -33,7 +34,7 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 		}
 		states = append(states, r.Hidden.Data...)
 	}
-	sampler, err := engine.NewSampler(c.Target.Config().Vocab, c.Sampling)
+	sampler, err := sampling.New(c.Target.Config().Vocab, c.Sampling)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 			}
 			row := r.Logits.Row(0)
 			id := sampler.Pick(row, text[:at+n])
-			chain = append(chain, step{id == text[at+n], engine.Probability(row, id)})
+			chain = append(chain, step{id == text[at+n], sampling.Probability(row, id)})
 			if id != text[at+n] {
 				break
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -286,7 +287,7 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 	if err := draft.Truncate(0); err != nil {
 		return s, err
 	}
-	sampler, err := engine.NewSampler(c.Target.Config().Vocab, c.Sampling)
+	sampler, err := sampling.New(c.Target.Config().Vocab, c.Sampling)
 	if err != nil {
 		return s, err
 	}
@@ -303,7 +304,7 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 				row := logits.Row(i)[:vocab]
 				id := sampler.Pick(row, text[:j+1])
 				s.agrees = append(s.agrees, id == text[j+1])
-				s.confidence = append(s.confidence, float32(math.Exp(float64(engine.LogProb(row, id)))))
+				s.confidence = append(s.confidence, float32(math.Exp(float64(sampling.LogProb(row, id)))))
 			}
 		}
 		at += n

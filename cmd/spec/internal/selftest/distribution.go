@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -145,7 +146,7 @@ func (t *test) chiSquared(ctx context.Context, what string, target *memo, exact 
 
 // exact is the probability of every text of countedTokens tokens.
 func (t *test) exact(ctx context.Context, target *memo, s engine.Sampling) ([]float64, error) {
-	sampler, err := engine.NewSampler(target.Vocab(), s)
+	sampler, err := sampling.New(target.Vocab(), s)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -33,7 +34,7 @@ func (t *test) write(ctx context.Context, prompt []int32, d speculative.Drafter,
 func (t *test) confirm(ctx context.Context, _ reference) error {
 	return t.check(ctx, confirmation, "one pass over a greedy text", func(c *Check) (string, error) {
 		n := 0
-		sampler, err := engine.NewSampler(t.target.Config().Vocab, engine.Sampling{})
+		sampler, err := sampling.New(t.target.Config().Vocab, engine.Sampling{})
 		if err != nil {
 			return "", err
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -178,7 +179,7 @@ func (f *redrawsFromP) Verify(v *speculative.Verification) {
 	for _, i := range v.Path {
 		text = append(text, v.Draft.Tokens[i])
 	}
-	sampler, err := engine.NewSampler(f.vocab, f.sampling)
+	sampler, err := sampling.New(f.vocab, f.sampling)
 	if err == nil {
 		v.Next = sampler.Pick(v.Logits.Row(len(v.Path)), text)
 	}

@@ -1,4 +1,4 @@
-package engine
+package sampling
 
 import (
 	"math"
@@ -14,8 +14,8 @@ func (s *Sampler) adjust(logits []float32, history []int32) []float32 {
 		return nil
 	}
 	n := min(len(logits), s.vocab)
-	x := sized(&s.x, n)
-	copy(x, logits)
+	s.x = append(s.x[:0], logits[:n]...)
+	x := s.x
 	if s.o.penalizes() {
 		s.penalize(x, history[len(history)-s.o.lastN(len(history)):])
 	}
@@ -43,7 +43,8 @@ func (s *Sampler) adjust(logits []float32, history []int32) []float32 {
 
 // penalize applies the three penalties to the tokens of a piece of history.
 func (s *Sampler) penalize(x []float32, recent []int32) {
-	count := sized(&s.count, s.vocab)
+	count := slices.Grow(s.count[:0], s.vocab)[:s.vocab]
+	s.count = count
 	for _, id := range recent {
 		if id >= 0 && int(id) < len(x) {
 			count[id]++

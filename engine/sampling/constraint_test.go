@@ -1,4 +1,4 @@
-package engine
+package sampling
 
 import (
 	"errors"
@@ -48,12 +48,12 @@ func TestConstraint(t *testing.T) {
 	}
 	logits[0] = float32(math.NaN()) // of a forbidden token: does not matter
 	prompt := []int32{9, 9, 9}
-	for _, o := range []Sampling{
+	for _, o := range []Options{
 		{}, {Temperature: 0.9, Seed: 7}, {Temperature: 0.9, TopK: 1}, {Temperature: 2, TopP: 0.9}, {Temperature: 2, MinP: 0.01},
 		{TopK: 3, RepeatPenalty: 1.2}, {Banned: []int32{5}}, {Temperature: 1, Banned: []int32{5}},
 	} {
 		o.Constraint, o.ConstraintFrom = threeStates(), len(prompt)
-		s, err := NewSampler(vocab, o)
+		s, err := New(vocab, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,8 +97,8 @@ func TestConstraint(t *testing.T) {
 // TestConstraintRefuses: errors of the constraint, of histories that it does not allow, and of bans that leave nothing.
 func TestConstraintRefuses(t *testing.T) {
 	logits := make([]float32, 100)
-	pick := func(o Sampling, history ...int32) error {
-		s, err := NewSampler(100, o)
+	pick := func(o Options, history ...int32) error {
+		s, err := New(100, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,24 +108,24 @@ func TestConstraintRefuses(t *testing.T) {
 		return s.Err()
 	}
 	c := threeStates()
-	if err := pick(Sampling{Constraint: c, Banned: []int32{3, 5, 70}}); !errors.Is(err, ErrConstraint) || errors.Is(err, ErrComplete) {
+	if err := pick(Options{Constraint: c, Banned: []int32{3, 5, 70}}); !errors.Is(err, ErrConstraint) || errors.Is(err, ErrComplete) {
 		t.Errorf("all banned: %v", err)
 	}
-	if err := pick(Sampling{Constraint: c, Temperature: 1}, 3, 3); !errors.Is(err, ErrConstraint) {
+	if err := pick(Options{Constraint: c, Temperature: 1}, 3, 3); !errors.Is(err, ErrConstraint) {
 		t.Errorf("history: %v", err)
 	}
-	if err := pick(Sampling{Constraint: c, ConstraintFrom: 2}, 3); !errors.Is(err, ErrConstraint) {
+	if err := pick(Options{Constraint: c, ConstraintFrom: 2}, 3); !errors.Is(err, ErrConstraint) {
 		t.Errorf("short history: %v", err)
 	}
 	broken := threeStates()
 	broken.err = errors.New("broken")
-	if err := pick(Sampling{Constraint: broken}); !errors.Is(err, ErrConstraint) || !errors.Is(err, broken.err) {
+	if err := pick(Options{Constraint: broken}); !errors.Is(err, ErrConstraint) || !errors.Is(err, broken.err) {
 		t.Errorf("failed mask: %v", err)
 	}
-	if err := pick(Sampling{Constraint: broken}, 3); !errors.Is(err, ErrConstraint) || !errors.Is(err, broken.err) {
+	if err := pick(Options{Constraint: broken}, 3); !errors.Is(err, ErrConstraint) || !errors.Is(err, broken.err) {
 		t.Errorf("failed step: %v", err)
 	}
-	if _, err := NewSampler(100, Sampling{ConstraintFrom: -1}); !errors.Is(err, ErrSampling) {
+	if _, err := New(100, Options{ConstraintFrom: -1}); !errors.Is(err, ErrSampling) {
 		t.Errorf("negative position: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestConstraintRefuses(t *testing.T) {
 func TestConstraintLongHistory(t *testing.T) {
 	// Allows 1 and 2; after an odd number of twos only 2.
 	c := &table{next: []map[int32]int32{{1: 0, 2: 1}, {2: 0}}, final: []bool{true, true}}
-	s, err := NewSampler(3, Sampling{Constraint: c, ConstraintFrom: 1})
+	s, err := New(3, Options{Constraint: c, ConstraintFrom: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestConstrainWords(t *testing.T) {
 					allowed[id] = 0
 				}
 			}
-			s, err := NewSampler(vocab, Sampling{Temperature: 1, Constraint: &wideTable{allowed, (vocab + 63) / 64, vocab}})
+			s, err := New(vocab, Options{Temperature: 1, Constraint: &wideTable{allowed, (vocab + 63) / 64, vocab}})
 			if err != nil {
 				t.Fatal(err)
 			}

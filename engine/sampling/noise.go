@@ -1,6 +1,8 @@
-package engine
+package sampling
 
 import (
+	"slices"
+
 	"github.com/specgo/spec/tensor"
 )
 
@@ -23,7 +25,7 @@ func (s *Sampler) rank(x []float32, key uint64, n int) {
 	if n == 1 {
 		least = tensor.Noise(key, uint32(top)) // 0/T + noise
 	}
-	noise := sized(&s.p, pickChunk)
+	s.p = slices.Grow(s.p[:0], pickChunk)
 	for first := 0; first < len(x); first += pickChunk {
 		chunk := x[first:min(first+pickChunk, len(x))]
 		if len(s.kept) == n {
@@ -33,7 +35,7 @@ func (s *Sampler) rank(x []float32, key uint64, n int) {
 		if most+mostNoise < least || most+tensor.MostNoise(len(chunk), uint32(first), key) < least {
 			continue
 		}
-		noise := noise[:len(chunk)]
+		noise := s.p[:len(chunk)]
 		tensor.Gumbel(noise, uint32(first), key)
 		for i, v := range chunk {
 			if x := (v-s.maximum)/s.o.Temperature + noise[i]; x > negInf && (len(s.kept) < n || x > s.kept[n-1].x) {

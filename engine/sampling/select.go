@@ -1,4 +1,4 @@
-package engine
+package sampling
 
 import (
 	"math"
@@ -36,8 +36,8 @@ func (s *Sampler) filters() bool {
 func (s *Sampler) filter(logits []float32, history []int32) {
 	x := s.adjust(logits, history)
 	if x == nil {
-		x = sized(&s.x, min(len(logits), s.vocab))
-		copy(x, logits)
+		s.x = append(s.x[:0], logits[:min(len(logits), s.vocab)]...)
+		x = s.x
 	}
 	s.maximum = negInf
 	if i := greatest(x); i >= 0 {
@@ -75,7 +75,7 @@ func (s *Sampler) mostProbable(x []float32, topK int, topP float32) {
 		return
 	}
 	// The k most probable so far are a heap whose first element is the least probable: a token that does not come before it is out.
-	h := sized(&s.heap, 0)
+	h := s.heap[:0]
 	for first := 0; first < len(x); first += pickChunk {
 		chunk := x[first:min(first+pickChunk, len(x))]
 		if len(h) == topK && !(chunk[tensor.ArgMax(chunk)] > h[0].x) {
@@ -104,14 +104,14 @@ func (s *Sampler) mostProbable(x []float32, topK int, topP float32) {
 	if topP == 0 {
 		return
 	}
-	p := sized(&s.p, len(s.kept))
-	for i, c := range s.kept {
-		p[i] = c.x
+	s.p = s.p[:0]
+	for _, c := range s.kept {
+		s.p = append(s.p, c.x)
 	}
-	_, sum := tensor.ExpSum(p)
+	_, sum := tensor.ExpSum(s.p)
 	var reached float32
-	for i := range p {
-		if reached += p[i]; reached >= float32(topP*sum) {
+	for i, p := range s.p {
+		if reached += p; reached >= float32(topP*sum) {
 			s.kept = s.kept[:i+1]
 			return
 		}
@@ -121,9 +121,8 @@ func (s *Sampler) mostProbable(x []float32, topK int, topP float32) {
 // nucleus fills s.kept with the most probable tokens that together reach topP. Those far below the greatest are examined only
 // where the others do not suffice.
 func (s *Sampler) nucleus(x []float32, topP float32) {
-	p := sized(&s.p, len(x))
-	copy(p, x)
-	_, sum := tensor.ExpSum(p)
+	s.p = append(s.p[:0], x...)
+	_, sum := tensor.ExpSum(s.p)
 	reached, above := float32(0), float32(math.Inf(1))
 	for _, least := range [...]float32{s.maximum - 10, negInf} {
 		if reached >= float32(topP*sum) {
@@ -139,7 +138,7 @@ func (s *Sampler) nucleus(x []float32, topP float32) {
 		for len(s.heap) > 0 && reached < float32(topP*sum) {
 			c := s.pop()
 			s.kept = append(s.kept, c)
-			reached += p[c.id]
+			reached += s.p[c.id]
 		}
 		above = least
 	}

@@ -1,15 +1,16 @@
-package engine
+package sampling
 
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
 
-func newSampler(tb testing.TB, vocab int, o Sampling) *Sampler {
+func newSampler(tb testing.TB, vocab int, o Options) *Sampler {
 	tb.Helper()
-	s, err := NewSampler(vocab, o)
+	s, err := New(vocab, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -25,6 +26,16 @@ func logs(p ...float32) []float32 {
 	return x
 }
 
+// randomTokens are n tokens below vocab.
+func randomTokens(n, vocab int) []int32 {
+	rng := rand.New(rand.NewPCG(1, 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(rng.IntN(vocab))
+	}
+	return ids
+}
+
 // near reports whether a distribution is what was worked out by hand.
 func near(got []Prob, want ...Prob) bool {
 	return slices.EqualFunc(got, want, func(a, b Prob) bool { return a.ID == b.ID && math.Abs(float64(a.P-b.P)) < 1e-6 })
@@ -34,31 +45,31 @@ func TestFilters(t *testing.T) {
 	p := []float32{0.1, 0.4, 0.05, 0.25, 0.2} // by likelihood: 1 3 4 0 2
 	for _, c := range []struct {
 		name string
-		o    Sampling
+		o    Options
 		want []Prob
 	}{
-		{"temperature 1", Sampling{Temperature: 1}, []Prob{{0, 0.1}, {1, 0.4}, {2, 0.05}, {3, 0.25}, {4, 0.2}}},
+		{"temperature 1", Options{Temperature: 1}, []Prob{{0, 0.1}, {1, 0.4}, {2, 0.05}, {3, 0.25}, {4, 0.2}}},
 		// p^2 over the sum of squares, 0.275
-		{"temperature 1/2", Sampling{Temperature: 0.5}, []Prob{{0, 0.01 / 0.275}, {1, 0.16 / 0.275}, {2, 0.0025 / 0.275}, {3, 0.0625 / 0.275}, {4, 0.04 / 0.275}}},
-		{"greedy", Sampling{}, []Prob{{1, 1}}},
-		{"top-k 2", Sampling{Temperature: 1, TopK: 2}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
-		{"top-k 9", Sampling{Temperature: 1, TopK: 9, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
+		{"temperature 1/2", Options{Temperature: 0.5}, []Prob{{0, 0.01 / 0.275}, {1, 0.16 / 0.275}, {2, 0.0025 / 0.275}, {3, 0.0625 / 0.275}, {4, 0.04 / 0.275}}},
+		{"greedy", Options{}, []Prob{{1, 1}}},
+		{"top-k 2", Options{Temperature: 1, TopK: 2}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
+		{"top-k 9", Options{Temperature: 1, TopK: 9, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
 		// 0.4 + 0.25 = 0.65 < 0.7, so the third is needed
-		{"top-p 0.7", Sampling{Temperature: 1, TopP: 0.7}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
-		{"top-p 0.3", Sampling{Temperature: 1, TopP: 0.3}, []Prob{{1, 1}}},
-		{"top-p 1", Sampling{Temperature: 1, TopP: 1, TopK: 1}, []Prob{{1, 1}}},
+		{"top-p 0.7", Options{Temperature: 1, TopP: 0.7}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
+		{"top-p 0.3", Options{Temperature: 1, TopP: 0.3}, []Prob{{1, 1}}},
+		{"top-p 1", Options{Temperature: 1, TopP: 1, TopK: 1}, []Prob{{1, 1}}},
 		// after top-k the three have 0.4/0.85 = 0.47, 0.29, 0.24: two reach 0.7
-		{"top-k 3, top-p 0.7", Sampling{Temperature: 1, TopK: 3, TopP: 0.7}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
+		{"top-k 3, top-p 0.7", Options{Temperature: 1, TopK: 3, TopP: 0.7}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
 		// at least 0.55 * 0.4 = 0.22
-		{"min-p 0.55", Sampling{Temperature: 1, MinP: 0.55}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
-		{"min-p 1", Sampling{Temperature: 1, MinP: 1}, []Prob{{1, 1}}},
+		{"min-p 0.55", Options{Temperature: 1, MinP: 0.55}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
+		{"min-p 1", Options{Temperature: 1, MinP: 1}, []Prob{{1, 1}}},
 		// the filters see the probabilities before temperature
-		{"min-p 0.55, hot", Sampling{Temperature: 1e9, MinP: 0.55}, []Prob{{1, 0.5}, {3, 0.5}}},
+		{"min-p 0.55, hot", Options{Temperature: 1e9, MinP: 0.55}, []Prob{{1, 0.5}, {3, 0.5}}},
 		// min-p comes after top-p: 0.7 of all takes three tokens, 0.7 of what min-p leaves (0.85) would take two
-		{"top-p 0.7, min-p 0.3", Sampling{Temperature: 1, TopP: 0.7, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
-		{"banned", Sampling{Temperature: 1, Banned: []int32{1, 2}}, []Prob{{0, 0.1 / 0.55}, {3, 0.25 / 0.55}, {4, 0.2 / 0.55}}},
-		{"biased", Sampling{Temperature: 1, LogitBias: map[int32]float32{0: float32(math.Log(4)), 2: negInf}}, []Prob{{0, 0.4 / 1.25}, {1, 0.4 / 1.25}, {3, 0.25 / 1.25}, {4, 0.2 / 1.25}}},
-		{"sequence", Sampling{Temperature: 1, TopK: 1, BannedSequences: [][]int32{{7, 8, 1}, {8, 7, 3}, {4}}}, []Prob{{3, 1}}},
+		{"top-p 0.7, min-p 0.3", Options{Temperature: 1, TopP: 0.7, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
+		{"banned", Options{Temperature: 1, Banned: []int32{1, 2}}, []Prob{{0, 0.1 / 0.55}, {3, 0.25 / 0.55}, {4, 0.2 / 0.55}}},
+		{"biased", Options{Temperature: 1, LogitBias: map[int32]float32{0: float32(math.Log(4)), 2: negInf}}, []Prob{{0, 0.4 / 1.25}, {1, 0.4 / 1.25}, {3, 0.25 / 1.25}, {4, 0.2 / 1.25}}},
+		{"sequence", Options{Temperature: 1, TopK: 1, BannedSequences: [][]int32{{7, 8, 1}, {8, 7, 3}, {4}}}, []Prob{{3, 1}}},
 	} {
 		if got := newSampler(t, 9, c.o).Distribution(logs(p...), []int32{5, 7, 8}); !near(got, c.want...) {
 			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
@@ -69,10 +80,10 @@ func TestFilters(t *testing.T) {
 // TestTies: among equals the lower id is the likelier.
 func TestTies(t *testing.T) {
 	x := []float32{1, 3, 3, 2, 3}
-	if got := newSampler(t, 5, Sampling{}).Pick(x, nil); got != 1 {
+	if got := newSampler(t, 5, Options{}).Pick(x, nil); got != 1 {
 		t.Errorf("greedy picks %d", got)
 	}
-	if got := newSampler(t, 5, Sampling{Temperature: 1, TopK: 2}).Distribution(x, nil); !near(got, Prob{1, 0.5}, Prob{2, 0.5}) {
+	if got := newSampler(t, 5, Options{Temperature: 1, TopK: 2}).Distribution(x, nil); !near(got, Prob{1, 0.5}, Prob{2, 0.5}) {
 		t.Errorf("top-k 2 of three equals: %v", got)
 	}
 }
@@ -80,7 +91,7 @@ func TestTies(t *testing.T) {
 // TestTopPReached: top-p keeps no more once its share is reached exactly, with top-k and without.
 func TestTopPReached(t *testing.T) {
 	for _, c := range []struct{ tokens, topK, want int }{{4, 0, 2}, {5, 2, 1}, {5, 4, 2}, {5, 3, 2}} { // of equals: no rounding
-		o := Sampling{Temperature: 1, TopK: c.topK, TopP: 0.5}
+		o := Options{Temperature: 1, TopK: c.topK, TopP: 0.5}
 		if got := newSampler(t, c.tokens, o).Distribution(make([]float32, c.tokens), nil); len(got) != c.want {
 			t.Errorf("top-k %d of %d equals: half of them is %v", c.topK, c.tokens, got)
 		}
@@ -91,7 +102,7 @@ func TestTopPReached(t *testing.T) {
 func TestPenaltyWindow(t *testing.T) {
 	history := slices.Repeat([]int32{1}, 64)
 	history[0] = 0
-	s := newSampler(t, 2, Sampling{RepeatPenalty: 2})
+	s := newSampler(t, 2, Options{RepeatPenalty: 2})
 	if got := s.adjust([]float32{2, 4}, history); !slices.Equal(got, []float32{1, 2}) {
 		t.Errorf("the 64th token from the end is not penalized: %v", got)
 	}
@@ -103,7 +114,7 @@ func TestPenaltyWindow(t *testing.T) {
 // TestSeedBits: every bit of the seed changes the noise, in Pick with and without filters and in AppendBest.
 func TestSeedBits(t *testing.T) {
 	x := make([]float32, 1000)
-	for _, o := range []Sampling{{Temperature: 1}, {Temperature: 1, TopK: 900}} {
+	for _, o := range []Options{{Temperature: 1}, {Temperature: 1, TopK: 900}} {
 		picks := func(seed uint64) (ids []int32) {
 			o := o
 			o.Seed = seed
@@ -132,15 +143,15 @@ func TestPenalties(t *testing.T) {
 	history := []int32{3, 0, 1, 1, 0, 1}
 	for _, c := range []struct {
 		name string
-		o    Sampling
+		o    Options
 		want []float32
 	}{
-		{"repeat", Sampling{RepeatPenalty: 2}, []float32{1, -2, 0.5, 1.5}},
-		{"repeat over 5", Sampling{RepeatPenalty: 2, PenaltyLastN: 5}, []float32{1, -2, 0.5, 3}},
-		{"frequency", Sampling{FrequencyPenalty: 0.25}, []float32{1.5, -1.75, 0.5, 2.75}},
-		{"presence", Sampling{PresencePenalty: 0.25, PenaltyLastN: -1}, []float32{1.75, -1.25, 0.5, 2.75}},
-		{"all over 2", Sampling{RepeatPenalty: 2, FrequencyPenalty: 0.5, PresencePenalty: 0.125, PenaltyLastN: 2}, []float32{2/2 - 0.625, -1*2 - 0.625, 0.5, 3}},
-		{"all over 200", Sampling{RepeatPenalty: 1, FrequencyPenalty: -1, PenaltyLastN: 200}, []float32{4, 2, 0.5, 4}},
+		{"repeat", Options{RepeatPenalty: 2}, []float32{1, -2, 0.5, 1.5}},
+		{"repeat over 5", Options{RepeatPenalty: 2, PenaltyLastN: 5}, []float32{1, -2, 0.5, 3}},
+		{"frequency", Options{FrequencyPenalty: 0.25}, []float32{1.5, -1.75, 0.5, 2.75}},
+		{"presence", Options{PresencePenalty: 0.25, PenaltyLastN: -1}, []float32{1.75, -1.25, 0.5, 2.75}},
+		{"all over 2", Options{RepeatPenalty: 2, FrequencyPenalty: 0.5, PresencePenalty: 0.125, PenaltyLastN: 2}, []float32{2/2 - 0.625, -1*2 - 0.625, 0.5, 3}},
+		{"all over 200", Options{RepeatPenalty: 1, FrequencyPenalty: -1, PenaltyLastN: 200}, []float32{4, 2, 0.5, 4}},
 	} {
 		s := newSampler(t, 4, c.o)
 		for range 2 { // the scratch is clean afterwards
@@ -153,11 +164,11 @@ func TestPenalties(t *testing.T) {
 		t.Errorf("the logits were changed: %v", x)
 	}
 	// Tokens of the history that have no logit do no harm.
-	newSampler(t, 4, Sampling{RepeatPenalty: 2}).Pick(x, []int32{-1, 4, 1 << 30})
+	newSampler(t, 4, Options{RepeatPenalty: 2}).Pick(x, []int32{-1, 4, 1 << 30})
 }
 
 func TestBannedSequences(t *testing.T) {
-	s := newSampler(t, 4, Sampling{BannedSequences: [][]int32{{0, 1, 3}, {2}}})
+	s := newSampler(t, 4, Options{BannedSequences: [][]int32{{0, 1, 3}, {2}}})
 	x := []float32{0, 1, 3, 2}
 	for _, c := range []struct {
 		history []int32
@@ -172,7 +183,7 @@ func TestBannedSequences(t *testing.T) {
 }
 
 func TestNothingLeft(t *testing.T) {
-	for _, o := range []Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 2, TopP: 0.5}, {Temperature: 1, TopP: 0.5, MinP: 0.1}} {
+	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 1, TopK: 2, TopP: 0.5}, {Temperature: 1, TopP: 0.5, MinP: 0.1}} {
 		o.Banned = []int32{0, 1}
 		s := newSampler(t, 2, o)
 		if got := s.Pick([]float32{1, 2}, nil); got != -1 {
@@ -183,13 +194,13 @@ func TestNothingLeft(t *testing.T) {
 		}
 	}
 	nan := float32(math.NaN())
-	for _, o := range []Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 2}} {
+	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 1, TopK: 2}} {
 		if got := newSampler(t, 3, o).Pick([]float32{nan, 2, nan}, nil); got != 1 {
 			t.Errorf("%+v: picked %d beside NaNs", o, got)
 		}
 	}
 	// A draft's vocabulary may be padded less.
-	if got := newSampler(t, 9, Sampling{Temperature: 1, Banned: []int32{8}, LogitBias: map[int32]float32{7: 1}}).Pick([]float32{5}, []int32{8}); got != 0 {
+	if got := newSampler(t, 9, Options{Temperature: 1, Banned: []int32{8}, LogitBias: map[int32]float32{7: 1}}).Pick([]float32{5}, []int32{8}); got != 0 {
 		t.Errorf("picked %d of one logit", got)
 	}
 }
@@ -197,7 +208,7 @@ func TestNothingLeft(t *testing.T) {
 // TestGumbel draws with every filter and compares with the distribution: Pearson's chi-squared.
 func TestGumbel(t *testing.T) {
 	x := []float32{0.3, -1, 2, 1.2, 0, -2.5, 1.9, 0.7}
-	for _, o := range []Sampling{{Temperature: 1}, {Temperature: 0.6}, {Temperature: 2, TopK: 5}, {Temperature: 0.8, TopP: 0.9}, {Temperature: 1.5, MinP: 0.1}, {Temperature: 1, LogitBias: map[int32]float32{1: 3}}} {
+	for _, o := range []Options{{Temperature: 1}, {Temperature: 0.6}, {Temperature: 2, TopK: 5}, {Temperature: 0.8, TopP: 0.9}, {Temperature: 1.5, MinP: 0.1}, {Temperature: 1, LogitBias: map[int32]float32{1: 3}}} {
 		const draws = 20000
 		o.Seed = 11
 		s := newSampler(t, len(x), o)
@@ -227,7 +238,7 @@ func TestGumbel(t *testing.T) {
 // TestNoise: what is drawn depends on seed and position, and on the history through them only.
 func TestNoise(t *testing.T) {
 	x := make([]float32, 1000)
-	a, b := newSampler(t, 1000, Sampling{Temperature: 1, Seed: 1}), newSampler(t, 1000, Sampling{Temperature: 1, Seed: 2})
+	a, b := newSampler(t, 1000, Options{Temperature: 1, Seed: 1}), newSampler(t, 1000, Options{Temperature: 1, Seed: 2})
 	if got, again := a.Pick(x, []int32{1, 2}), a.Pick(x, []int32{5, 6}); got != again {
 		t.Errorf("%d, then %d at the same position", got, again)
 	}
@@ -238,7 +249,7 @@ func TestNoise(t *testing.T) {
 	for n := range 20 {
 		h := make([]int32, n)
 		want := a.Pick(x, h)
-		for _, o := range []Sampling{{TopK: 999, Banned: []int32{(want + 1) % 1000}}, {MinP: 0.5}} {
+		for _, o := range []Options{{TopK: 999, Banned: []int32{(want + 1) % 1000}}, {MinP: 0.5}} {
 			o.Temperature, o.Seed = 1, 1
 			if got := newSampler(t, 1000, o).Pick(x, h); got != want {
 				t.Errorf("%+v: %d, expected %d", o, got, want)
@@ -268,18 +279,18 @@ func TestUniform(t *testing.T) {
 func TestSamplingRefused(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
-		o    Sampling
+		o    Options
 		want error
 	}{
-		{Sampling{Temperature: nan}, ErrSampling}, {Sampling{Temperature: -1}, ErrSampling}, {Sampling{Temperature: inf}, ErrSampling},
-		{Sampling{TopK: -1}, ErrSampling}, {Sampling{TopP: 1.5}, ErrSampling}, {Sampling{TopP: nan}, ErrSampling}, {Sampling{MinP: -0.1}, ErrSampling},
-		{Sampling{RepeatPenalty: -1}, ErrSampling}, {Sampling{RepeatPenalty: 1e-30}, ErrSampling}, {Sampling{RepeatPenalty: 1e30}, ErrSampling},
-		{Sampling{FrequencyPenalty: 1e30}, ErrSampling}, {Sampling{PresencePenalty: -1e30}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{1: 1e30}}, ErrSampling},
-		{Sampling{LogitBias: map[int32]float32{1: -1e30}}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{1: inf}}, ErrSampling}, {Sampling{FrequencyPenalty: nan}, ErrSampling}, {Sampling{PresencePenalty: inf}, ErrSampling},
-		{Sampling{PenaltyLastN: -2}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{1: nan}}, ErrSampling}, {Sampling{LogitBias: map[int32]float32{10: 1}}, ErrVocabulary},
-		{Sampling{Banned: []int32{-1}}, ErrVocabulary}, {Sampling{BannedSequences: [][]int32{{1, 10}}}, ErrVocabulary}, {Sampling{BannedSequences: [][]int32{{}}}, ErrSampling},
+		{Options{Temperature: nan}, ErrSampling}, {Options{Temperature: -1}, ErrSampling}, {Options{Temperature: inf}, ErrSampling},
+		{Options{TopK: -1}, ErrSampling}, {Options{TopP: 1.5}, ErrSampling}, {Options{TopP: nan}, ErrSampling}, {Options{MinP: -0.1}, ErrSampling},
+		{Options{RepeatPenalty: -1}, ErrSampling}, {Options{RepeatPenalty: 1e-30}, ErrSampling}, {Options{RepeatPenalty: 1e30}, ErrSampling},
+		{Options{FrequencyPenalty: 1e30}, ErrSampling}, {Options{PresencePenalty: -1e30}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: 1e30}}, ErrSampling},
+		{Options{LogitBias: map[int32]float32{1: -1e30}}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: inf}}, ErrSampling}, {Options{FrequencyPenalty: nan}, ErrSampling}, {Options{PresencePenalty: inf}, ErrSampling},
+		{Options{PenaltyLastN: -2}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: nan}}, ErrSampling}, {Options{LogitBias: map[int32]float32{10: 1}}, ErrVocabulary},
+		{Options{Banned: []int32{-1}}, ErrVocabulary}, {Options{BannedSequences: [][]int32{{1, 10}}}, ErrVocabulary}, {Options{BannedSequences: [][]int32{{}}}, ErrSampling},
 	} {
-		if _, err := NewSampler(10, c.o); !errors.Is(err, c.want) {
+		if _, err := New(10, c.o); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, expected %v", c.o, err, c.want)
 		}
 	}
@@ -289,7 +300,7 @@ func TestSamplingRefused(t *testing.T) {
 func TestExtremeOptions(t *testing.T) {
 	x := []float32{math.MaxFloat32, -math.MaxFloat32, 1}
 	history := slices.Repeat([]int32{0, 1}, 50)
-	for _, o := range []Sampling{
+	for _, o := range []Options{
 		{TopK: math.MaxInt}, {PenaltyLastN: math.MaxInt, RepeatPenalty: 1e6}, {RepeatPenalty: 1e-6}, {FrequencyPenalty: 1e6}, {FrequencyPenalty: -1e6, PresencePenalty: -1e6},
 		{LogitBias: map[int32]float32{0: 1e6, 1: -1e6}}, {TopP: math.SmallestNonzeroFloat32}, {MinP: math.SmallestNonzeroFloat32},
 	} {
@@ -351,12 +362,12 @@ func TestBest(t *testing.T) {
 	for i := range x {
 		x[i] = float32(i*i%97) / 10 // with many ties
 	}
-	for _, o := range []Sampling{
+	for _, o := range []Options{
 		{}, {RepeatPenalty: 1.5, FrequencyPenalty: 0.3}, {Temperature: 1}, {Temperature: 0.8, LogitBias: map[int32]float32{3: 9}},
 		{Temperature: 0.8, MinP: 0.5}, {Temperature: 0.7, TopP: 0.5}, {Temperature: 1.5, TopK: 300, Seed: 4},
 	} {
 		for at := range 20 {
-			history := randomTokens(at, vocab, 1)
+			history := randomTokens(at, vocab)
 			got := newSampler(t, vocab, o).AppendBest([]Prob{{ID: 7}}, n, x, history)[1:]
 			if len(got) != n {
 				t.Fatalf("%+v: %v", o, got)
@@ -377,7 +388,7 @@ func TestBest(t *testing.T) {
 			}
 		}
 	}
-	if got := newSampler(t, 3, Sampling{Banned: []int32{0, 1}}).AppendBest(nil, n, []float32{1, 2, 3}, nil); len(got) != 1 || got[0].ID != 2 {
+	if got := newSampler(t, 3, Options{Banned: []int32{0, 1}}).AppendBest(nil, n, []float32{1, 2, 3}, nil); len(got) != 1 || got[0].ID != 2 {
 		t.Errorf("one token left: %v", got)
 	}
 }
@@ -387,8 +398,8 @@ func TestPickAllocatesNothing(t *testing.T) {
 	for i := range x {
 		x[i] = float32(i*i%97) / 10
 	}
-	history := randomTokens(100, 500, 1)
-	for _, o := range []Sampling{{}, {Temperature: 1}, {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}}, {Temperature: 0.8, TopP: 0.95}} {
+	history := randomTokens(100, 500)
+	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}}, {Temperature: 0.8, TopP: 0.95}} {
 		s := newSampler(t, 500, o)
 		s.Pick(x, history)
 		if n := testing.AllocsPerRun(50, func() { s.Pick(x, history) }); n != 0 {
@@ -403,8 +414,8 @@ func TestPickAllocatesNothing(t *testing.T) {
 
 // A penalty leaves a token that the model rules out impossible.
 func TestPenaltyOfAnImpossibleToken(t *testing.T) {
-	for _, o := range []Sampling{{RepeatPenalty: 1.5}, {PresencePenalty: -5}} {
-		s, err := NewSampler(2, o)
+	for _, o := range []Options{{RepeatPenalty: 1.5}, {PresencePenalty: -5}} {
+		s, err := New(2, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package engine
+package sampling
 
 import (
 	"math"
@@ -20,7 +20,7 @@ func TestFiltersAgainstSorting(t *testing.T) {
 				x[i] = negInf
 			}
 		}
-		o := Sampling{Temperature: 0.7, Seed: uint64(round)}
+		o := Options{Temperature: 0.7, Seed: uint64(round)}
 		if round%2 == 1 {
 			o.TopK = 1 + r.IntN(len(x)+5)
 		}
@@ -79,7 +79,7 @@ func TestNucleusFarBelow(t *testing.T) {
 		x[7] = c.greatest
 		e := math.Exp(float64(c.greatest))
 		others := float64(c.topP)*(float64(c.tokens-1)+e) - e // of weight 1 each
-		got := newSampler(t, len(x), Sampling{Temperature: 1, TopP: c.topP}).Distribution(x, nil)
+		got := newSampler(t, len(x), Options{Temperature: 1, TopP: c.topP}).Distribution(x, nil)
 		if n := float64(len(got) - 1); math.Abs(n-others) > 1+0.005*others {
 			t.Errorf("greatest %v, top-p %v: %v others kept, expected %.1f", c.greatest, c.topP, n, others)
 		}

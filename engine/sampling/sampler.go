@@ -1,4 +1,8 @@
-package engine
+// Package sampling chooses tokens from logits: penalties, bans, constraints, filters, temperature and noise. It knows no models.
+//
+//	s, err := sampling.New(vocabulary, sampling.Options{Temperature: 0.8, TopP: 0.95, Seed: 1})
+//	id := s.Pick(logits, history)
+package sampling
 
 import (
 	"cmp"
@@ -17,7 +21,7 @@ type Prob struct {
 // Sampler chooses tokens from logits. What it chooses depends on the logits, the history and the
 // seed alone, on every machine. It keeps scratch between calls, so it belongs to one goroutine.
 type Sampler struct {
-	o      Sampling
+	o      Options
 	vocab  int
 	biases []bias
 	path   constraintPath
@@ -33,9 +37,9 @@ type Sampler struct {
 
 var negInf = float32(math.Inf(-1))
 
-// NewSampler checks the options against a vocabulary's size. It refuses what is not a number,
+// New checks the options against a vocabulary's size. It refuses what is not a number,
 // negative temperatures and token ids outside the vocabulary.
-func NewSampler(vocab int, o Sampling) (*Sampler, error) {
+func New(vocab int, o Options) (*Sampler, error) {
 	if err := o.check(vocab); err != nil {
 		return nil, err
 	}
@@ -152,13 +156,13 @@ func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int
 	}
 	s.filter(logits, history)
 	slices.SortFunc(s.kept, func(a, b candidate) int { return cmp.Compare(a.id, b.id) })
-	p := sized(&s.p, len(s.kept))
-	for i, c := range s.kept {
-		p[i] = (c.x - s.maximum) / s.o.Temperature
+	s.p = s.p[:0]
+	for _, c := range s.kept {
+		s.p = append(s.p, (c.x-s.maximum)/s.o.Temperature)
 	}
-	_, sum := tensor.ExpSum(p)
+	_, sum := tensor.ExpSum(s.p)
 	for i, c := range s.kept {
-		dst = append(dst, Prob{c.id, p[i] / sum})
+		dst = append(dst, Prob{c.id, s.p[i] / sum})
 	}
 	return dst
 }
@@ -169,13 +173,4 @@ func greatest(x []float32) int32 {
 		return int32(i)
 	}
 	return -1
-}
-
-// sized gives *s the length n, keeping its memory where it suffices.
-func sized[T any](s *[]T, n int) []T {
-	if cap(*s) < n {
-		*s = make([]T, n)
-	}
-	*s = (*s)[:n]
-	return *s
 }

@@ -1,0 +1,140 @@
+package sampling
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Errors that callers tell apart with errors.Is. They are returned wrapped, with the option and its value in the message.
+var (
+	ErrSampling   = errors.New("sampling option out of range")
+	ErrVocabulary = errors.New("token not in the vocabulary")
+)
+
+// Options say how the next token is chosen from the logits. The zero value is greedy decoding;
+// every zero field switches its filter off. The order is llama.cpp's: penalties, bias, bans and the
+// constraint, top-k, top-p, min-p, temperature.
+type Options struct {
+	Temperature float32 // 0 is greedy: the greatest logit, the lower id on a tie
+	TopK        int     // keep the k most probable tokens
+	TopP        float32 // keep the most probable tokens, as many as are needed for a total probability of TopP; 0 and 1 are off (nucleus sampling, arXiv:1904.09751)
+	MinP        float32 // keep tokens that are at least MinP times as probable as the most probable one (arXiv:2407.01082)
+
+	RepeatPenalty    float32 // divides positive logits of recent tokens, multiplies negative ones; 0 and 1 are off (arXiv:1909.05858)
+	FrequencyPenalty float32 // subtracted from a logit once for every recent occurrence of its token
+	PresencePenalty  float32 // subtracted once from the logit of every recent token
+	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence
+
+	LogitBias       map[int32]float32 // added to the logits of these tokens, -1e6 to 1e6; -Inf bans
+	Banned          []int32           // tokens that are never chosen
+	BannedSequences [][]int32         // the last token of each is never chosen where the others precede it
+
+	Constraint     Constraint // which tokens may follow each other in the generated text; nil: all
+	ConstraintFrom int        // position of the first generated token: the prompt's length. speculative sets it
+
+	Seed uint64 // of the noise; the same seed gives the same tokens
+}
+
+// mostChange bounds penalties and finite biases. Logits are numbers of about -100 to 100; a bias beyond them forces or bans a
+// token already, and sums stay far from overflow.
+const mostChange = 1e6
+
+// defaultLastN is llama.cpp's --repeat-last-n.
+const defaultLastN = 64
+
+// bias is one entry of Options.LogitBias.
+type bias struct {
+	id int32
+	x  float32
+}
+
+// check refuses options that are out of range.
+func (o *Options) check(vocab int) error {
+	for _, f := range []struct {
+		name   string
+		x      float32
+		lo, hi float32
+	}{
+		{"temperature", o.Temperature, 0, math.MaxFloat32},
+		{"top-p", o.TopP, 0, 1},
+		{"min-p", o.MinP, 0, 1},
+		{"repeat penalty", o.RepeatPenalty, 0, mostChange},
+		{"frequency penalty", o.FrequencyPenalty, -mostChange, mostChange},
+		{"presence penalty", o.PresencePenalty, -mostChange, mostChange},
+	} {
+		if !(f.x >= f.lo && f.x <= f.hi) { // NaN fails too
+			return fmt.Errorf("%w: %s %v", ErrSampling, f.name, f.x)
+		}
+	}
+	if p := o.RepeatPenalty; p != 0 && p < 1/mostChange {
+		return fmt.Errorf("%w: repeat penalty %v", ErrSampling, p)
+	}
+	if o.TopK < 0 {
+		return fmt.Errorf("%w: top-k %d", ErrSampling, o.TopK)
+	}
+	if o.PenaltyLastN < -1 {
+		return fmt.Errorf("%w: penalty window of %d tokens", ErrSampling, o.PenaltyLastN)
+	}
+	if o.ConstraintFrom < 0 {
+		return fmt.Errorf("%w: constraint from position %d", ErrSampling, o.ConstraintFrom)
+	}
+	inside := func(what string, id int32) error {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("%s: %w: %d of %d", what, ErrVocabulary, id, vocab)
+		}
+		return nil
+	}
+	for id, x := range o.LogitBias {
+		if err := inside("logit bias", id); err != nil {
+			return err
+		}
+		if !(x >= -mostChange && x <= mostChange || x == negInf) {
+			return fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, x, id)
+		}
+	}
+	for _, id := range o.Banned {
+		if err := inside("banned token", id); err != nil {
+			return err
+		}
+	}
+	for _, seq := range o.BannedSequences {
+		if len(seq) == 0 {
+			return fmt.Errorf("%w: empty banned sequence", ErrSampling)
+		}
+		for _, id := range seq {
+			if err := inside("banned sequence", id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lastN is the number of tokens that the penalties count as recent, given the sequence's length.
+func (o *Options) lastN(length int) int {
+	switch o.PenaltyLastN {
+	case 0:
+		return min(defaultLastN, length)
+	case -1:
+		return length
+	}
+	return min(o.PenaltyLastN, length)
+}
+
+// penalizes reports whether any penalty is on.
+func (o *Options) penalizes() bool {
+	return o.RepeatPenalty != 0 && o.RepeatPenalty != 1 || o.FrequencyPenalty != 0 || o.PresencePenalty != 0
+}
+
+// biases lists LogitBias in the order of ids.
+func (o *Options) biases() []bias {
+	list := make([]bias, 0, len(o.LogitBias))
+	for id, x := range o.LogitBias {
+		list = append(list, bias{id, x})
+	}
+	slices.SortFunc(list, func(a, b bias) int { return cmp.Compare(a.id, b.id) })
+	return list
+}
