@@ -9,15 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestReference compares with the encodings that come with the vocabularies.
 func TestReference(t *testing.T) {
 	for _, name := range []string{"gpt-2", "llama-bpe", "deepseek-coder", "llama-spm"} {
 		t.Run(name, func(t *testing.T) {
-			tok := open(t, shared(t, "tokenizers/"+name+".gguf"))
-			texts := strings.Split(read(t, shared(t, "tokenizers/"+name+".inp")), "\n__ggml_vocab_test__\n")
-			lines := strings.Split(read(t, shared(t, "tokenizers/"+name+".out")), "\n")
+			tok := open(t, testkit.Shared(t, "tokenizers/"+name+".gguf"))
+			texts := strings.Split(read(t, testkit.Shared(t, "tokenizers/"+name+".inp")), "\n__ggml_vocab_test__\n")
+			lines := strings.Split(read(t, testkit.Shared(t, "tokenizers/"+name+".out")), "\n")
 			if len(texts) != 47 || len(lines) < len(texts) {
 				t.Fatalf("%d texts, %d lines of ids; want 47 of each", len(texts), len(lines))
 			}
@@ -46,7 +48,7 @@ func TestReference(t *testing.T) {
 // merge for every way to make a token from two others, the best token first.
 func gemma4(t testing.TB) *Tokenizer {
 	t.Helper()
-	from := config(t, shared(t, "tokenizers/llama-spm.gguf"))
+	from := config(t, testkit.Shared(t, "tokenizers/llama-spm.gguf"))
 	c := Defaults("gemma4", "")
 	c.Tokens, c.Types, c.BOS, c.EOS, c.UNK = from.Tokens, from.Types, from.BOS, from.EOS, from.UNK
 	text := map[string]bool{}
@@ -72,8 +74,8 @@ func gemma4(t testing.TB) *Tokenizer {
 // TestGemma4 compares the two kinds of merging: by score and by rank, on a book. The
 // merges say the same, so the ids are the same.
 func TestGemma4(t *testing.T) {
-	book := read(t, shared(t, "text/war-and-peace.txt"))
-	byRank, byScore := gemma4(t), open(t, shared(t, "tokenizers/llama-spm.gguf"))
+	book := read(t, testkit.Shared(t, "text/war-and-peace.txt"))
+	byRank, byScore := gemma4(t), open(t, testkit.Shared(t, "tokenizers/llama-spm.gguf"))
 	got, want := byRank.Encode(book, EncodeOptions{}), byScore.Encode(book, EncodeOptions{NoSpacePrefix: true})
 	if !slices.Equal(got, want) {
 		for i := range got {
@@ -89,10 +91,10 @@ func TestGemma4(t *testing.T) {
 
 // TestBook takes a book there and back, whole and as a stream.
 func TestBook(t *testing.T) {
-	book := read(t, shared(t, "text/war-and-peace.txt"))
+	book := read(t, testkit.Shared(t, "text/war-and-peace.txt"))
 	for _, name := range []string{"tokenizers/gpt-2", "tokenizers/llama-bpe", "tokenizers/deepseek-coder", "tokenizers/llama-spm", "models/go-target.f32", "models/stories260K.f32"} {
 		t.Run(name, func(t *testing.T) {
-			tok := open(t, shared(t, name+".gguf"))
+			tok := open(t, testkit.Shared(t, name+".gguf"))
 			ids := tok.Encode(book, EncodeOptions{})
 			if tok.Decode(ids) != book {
 				t.Error("comes back changed")
@@ -112,8 +114,8 @@ func TestBook(t *testing.T) {
 
 // TestRoundTrips takes prose and code there and back by every rule.
 func TestRoundTrips(t *testing.T) {
-	c := config(t, shared(t, "tokenizers/gpt-2.gguf"))
-	texts := []string{read(t, shared(t, "text/war-and-peace.txt")), read(t, shared(t, "text/go-heldout.txt"))}
+	c := config(t, testkit.Shared(t, "tokenizers/gpt-2.gguf"))
+	texts := []string{read(t, testkit.Shared(t, "text/war-and-peace.txt")), read(t, testkit.Shared(t, "text/go-heldout.txt"))}
 	for rule := range rules {
 		c.Pre = ruleNames[rule][0]
 		var tok *Tokenizer
@@ -135,10 +137,10 @@ func TestRoundTrips(t *testing.T) {
 // tokens.
 func largeUnigram(t testing.TB) *Tokenizer {
 	t.Helper()
-	from := config(t, shared(t, "tokenizers/llama-spm.gguf"))
+	from := config(t, testkit.Shared(t, "tokenizers/llama-spm.gguf"))
 	c := Defaults("t5", "")
 	c.Tokens, c.Types = from.Tokens, from.Types
-	c.Charsmap = []byte(read(t, shared(t, "families/papers/models/charsmap-nmt_nfkc.bin")))
+	c.Charsmap = []byte(read(t, testkit.Shared(t, "families/papers/models/charsmap-nmt_nfkc.bin")))
 	c.EOS, c.UNK = from.EOS, from.UNK
 	c.AddSpacePrefix, c.RemoveExtraWhitespaces = true, true
 	for i := range c.Tokens {
@@ -151,12 +153,12 @@ func largeUnigram(t testing.TB) *Tokenizer {
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"go-target", "go-draft", "stories260K"} {
 		t.Run(name, func(t *testing.T) {
-			tok := open(t, shared(t, "models/"+name+".f32.gguf"))
+			tok := open(t, testkit.Shared(t, "models/"+name+".f32.gguf"))
 			var golden struct {
 				Prompt string  `json:"prompt"`
 				IDs    []int32 `json:"token_ids"`
 			}
-			if err := json.Unmarshal([]byte(read(t, shared(t, "models/golden/"+name+".json"))), &golden); err != nil {
+			if err := json.Unmarshal([]byte(read(t, testkit.Shared(t, "models/golden/"+name+".json"))), &golden); err != nil {
 				t.Fatal(err)
 			}
 			if got := tok.Encode(golden.Prompt, EncodeOptions{AddSpecial: true}); !slices.Equal(got, golden.IDs) {
@@ -170,15 +172,15 @@ func TestGolden(t *testing.T) {
 }
 
 func TestPairShares(t *testing.T) {
-	target := open(t, shared(t, "models/go-target.f32.gguf"))
-	draft := open(t, shared(t, "models/go-draft.f32.gguf"))
+	target := open(t, testkit.Shared(t, "models/go-target.f32.gguf"))
+	draft := open(t, testkit.Shared(t, "models/go-draft.f32.gguf"))
 	if err := target.Compatible(draft); err != nil {
 		t.Error(err)
 	}
 	if !target.Equal(draft) {
 		t.Error("the pair's tokenizers are not equal")
 	}
-	if err := target.Compatible(open(t, shared(t, "models/stories260K.f32.gguf"))); err == nil {
+	if err := target.Compatible(open(t, testkit.Shared(t, "models/stories260K.f32.gguf"))); err == nil {
 		t.Error("stories260K passes as a draft for the Go model")
 	}
 }
@@ -208,9 +210,9 @@ func BenchmarkEncode(b *testing.B) {
 			case "t5":
 				tok = largeUnigram(b)
 			default:
-				tok = open(b, shared(b, c.vocabulary+".gguf"))
+				tok = open(b, testkit.Shared(b, c.vocabulary+".gguf"))
 			}
-			text := read(b, shared(b, c.text))
+			text := read(b, testkit.Shared(b, c.text))
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -223,7 +225,7 @@ func BenchmarkEncode(b *testing.B) {
 // BenchmarkSplit measures the pre-tokenizers alone.
 func BenchmarkSplit(b *testing.B) {
 	for _, name := range []string{"text/war-and-peace.txt", "text/go-heldout.txt"} {
-		text := read(b, shared(b, name))
+		text := read(b, testkit.Shared(b, name))
 		for _, rule := range slices.Sorted(maps.Keys(rules)) {
 			b.Run(rule+"/"+name, func(b *testing.B) {
 				b.SetBytes(int64(len(text)))
@@ -240,8 +242,8 @@ func BenchmarkSplit(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	tok := open(b, shared(b, "models/go-target.f32.gguf"))
-	text := read(b, shared(b, "text/go-heldout.txt"))
+	tok := open(b, testkit.Shared(b, "models/go-target.f32.gguf"))
+	text := read(b, testkit.Shared(b, "text/go-heldout.txt"))
 	ids := tok.Encode(text, EncodeOptions{})
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()

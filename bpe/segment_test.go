@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestSegments compares long words with BPE by its definition, with merges across
@@ -69,7 +71,7 @@ func TestSegments(t *testing.T) {
 // tokens that are most frequent in text.
 func superBPE(t testing.TB, text string) *Tokenizer {
 	t.Helper()
-	c := config(t, shared(t, "tokenizers/gpt-2.gguf"))
+	c := config(t, testkit.Shared(t, "tokenizers/gpt-2.gguf"))
 	c.Pre = "superbpe"
 	for range 2 { // tokens of up to four words
 		tok := must(t, c)
@@ -97,7 +99,7 @@ func superBPE(t testing.TB, text string) *Tokenizer {
 // TestSuperBPE compares with merging each word in one go, on prose and code.
 func TestSuperBPE(t *testing.T) {
 	for _, name := range []string{"text/war-and-peace.txt", "text/go-heldout.txt"} {
-		text := read(t, shared(t, name))
+		text := read(t, testkit.Shared(t, name))
 		tok := superBPE(t, text)
 		b := tok.encoder.(*byteLevel)
 		if limit := b.segments.limit; limit < 50000 || limit > 50100 {
@@ -126,8 +128,8 @@ func TestSuperBPE(t *testing.T) {
 // joins words, and with one that does not.
 func BenchmarkSuperBPE(b *testing.B) {
 	for _, name := range []string{"text/war-and-peace.txt", "text/go-heldout.txt"} {
-		text := read(b, shared(b, name))
-		c := config(b, shared(b, "tokenizers/gpt-2.gguf"))
+		text := read(b, testkit.Shared(b, name))
+		c := config(b, testkit.Shared(b, "tokenizers/gpt-2.gguf"))
 		c.Pre = "superbpe"
 		for kind, tok := range map[string]*Tokenizer{"joined": superBPE(b, text), "gpt-2": must(b, c)} {
 			b.Run(kind+"/"+name, func(b *testing.B) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestSplits compares with how regular expressions cut texts, for every rule and
@@ -16,7 +18,7 @@ func TestSplits(t *testing.T) {
 			Pieces [][]string `json:"pieces"`
 		} `json:"rules"`
 	}
-	if err := json.Unmarshal([]byte(read(t, shared(t, "tokenizers/splits.json"))), &file); err != nil {
+	if err := json.Unmarshal([]byte(read(t, testkit.Shared(t, "tokenizers/splits.json"))), &file); err != nil {
 		t.Fatal(err)
 	}
 	if len(file.Rules) < 17 {

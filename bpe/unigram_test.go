@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // tinyUnigram is a vocabulary of the t5 kind in which many ways to cut a text have the
@@ -406,13 +408,13 @@ func TestUnigramReference(t *testing.T) {
 					Detokenized string
 				}
 			}
-			if err := json.Unmarshal([]byte(read(t, shared(t, "families/papers/models/golden/tok-"+name+".json"))), &golden); err != nil {
+			if err := json.Unmarshal([]byte(read(t, testkit.Shared(t, "families/papers/models/golden/tok-"+name+".json"))), &golden); err != nil {
 				t.Fatal(err)
 			}
 			if len(golden.Texts) != 46 {
 				t.Fatalf("%d texts, want 46", len(golden.Texts))
 			}
-			tok := open(t, shared(t, "families/papers/models/"+name+".gguf"))
+			tok := open(t, testkit.Shared(t, "families/papers/models/"+name+".gguf"))
 			for _, g := range golden.Texts {
 				text := unhex(t, g.Bytes)
 				if got := tok.Encode(text, EncodeOptions{}); !slices.Equal(got, g.IDs) {

@@ -3,25 +3,10 @@ package bpe
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
 )
-
-// shared returns a file of the folder shared/ that lies beside the checkout or
-// above it, or skips the test.
-func shared(t testing.TB, name string) string {
-	t.Helper()
-	for up := filepath.Join("..", ".."); len(up) < 16; up = filepath.Join(up, "..") {
-		path := filepath.Join(up, "shared", name)
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	t.Skipf("needs ../shared/%s, which is not here", name)
-	return ""
-}
 
 func read(t testing.TB, path string) string {
 	t.Helper()

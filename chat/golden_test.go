@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-const sharedChat = "../../shared/chat"
+	"github.com/specgo/spec/internal/testkit"
+)
 
 func fixedClock() time.Time { return time.Date(2026, 7, 26, 12, 0, 0, 0, time.UTC) }
 
@@ -44,9 +44,10 @@ func (c *goldenCase) conversation() Conversation {
 // forGoldens calls f with every template of shared/chat and what an
 // independent implementation renders with it.
 func forGoldens(t *testing.T, f func(t *testing.T, name string, tmpl *Template, g *goldenFile)) {
-	paths, _ := filepath.Glob(sharedChat + "/templates/*.jinja")
+	folder := testkit.Shared(t, "chat")
+	paths, err := filepath.Glob(folder + "/templates/*.jinja")
 	if len(paths) == 0 {
-		t.Skip("no templates in " + sharedChat)
+		t.Fatal("no templates", err)
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".jinja")
@@ -55,7 +56,7 @@ func forGoldens(t *testing.T, f func(t *testing.T, name string, tmpl *Template, 
 			if err != nil {
 				t.Fatal(err)
 			}
-			data, err := os.ReadFile(sharedChat + "/golden/" + name + ".json")
+			data, err := os.ReadFile(folder + "/golden/" + name + ".json")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // byteTokens are the 256 bytes, then marks that are control tokens, then an end token.
@@ -249,7 +250,7 @@ func TestToolGrammarOfTemplates(t *testing.T) {
 	seen := 0
 	tools := []Tool{{"get_weather", []byte(`{"type":"object","properties":{"city":{"type":"string"},"unit":{"type":"string","enum":["C","F"]}},"required":["city"]}`)}}
 	forGoldens(t, func(t *testing.T, name string, tmpl *Template, golden *goldenFile) {
-		source, err := os.ReadFile(sharedChat + "/templates/" + name + ".jinja")
+		source, err := os.ReadFile(testkit.Shared(t, "chat/templates", name+".jinja"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // builtinGoldens is what Jinja2 renders for the package's own templates.
@@ -98,9 +100,9 @@ func TestDetectFormat(t *testing.T) {
 		"GLM-4.6":                                       {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		"deepseek-ai-DeepSeek-V3.2":                     {Syntax: SyntaxDSML, ThinkStart: "<think>", ThinkEnd: "</think>", Open: "<｜DSML｜function_calls>"},
 	} {
-		source, err := os.ReadFile(sharedChat + "/templates/" + name + ".jinja")
+		source, err := os.ReadFile(testkit.Shared(t, "chat/templates", name+".jinja"))
 		if err != nil {
-			t.Skip("no templates in " + sharedChat)
+			t.Fatal(err)
 		}
 		if got := DetectFormat(string(source)); *got != want {
 			t.Errorf("%s: %v, want %v", name, *got, want)

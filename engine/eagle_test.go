@@ -16,12 +16,13 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestEagleGolden: an EAGLE-3 head step by step against an independent engine: what fc makes of the target's states, the logits at the
 // positions of a prompt, and a chain of five drafted tokens.
 func TestEagleGolden(t *testing.T) {
-	data, err := os.ReadFile(shared(t, "families/models/golden/draft-eagle3.json"))
+	data, err := os.ReadFile(testkit.Shared(t, "families/models/golden/draft-eagle3.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestEagleGolden(t *testing.T) {
 	}
 	rt := newRuntime(t, RuntimeOptions{})
 	open := func(name string, o Options) *Model {
-		m, err := Open(context.Background(), rt, shared(t, "families/models/"+name), o)
+		m, err := Open(context.Background(), rt, testkit.Shared(t, "families/models/"+name), o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // families are the models of ../shared/families/models whose architecture is implemented.
@@ -27,7 +29,7 @@ func TestFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range families {
 		t.Run(name, func(t *testing.T) {
-			answersLike(t, rt, shared(t, "families/models/"+name+".gguf"), shared(t, "families/models/golden/"+name+".json"))
+			answersLike(t, rt, testkit.Shared(t, "families/models/"+name+".gguf"), testkit.Shared(t, "families/models/golden/"+name+".json"))
 		})
 	}
 }
@@ -37,7 +39,7 @@ func TestPaperFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen"} {
 		t.Run(name, func(t *testing.T) {
-			answersLike(t, rt, shared(t, papers+name+".gguf"), shared(t, papers+"golden/"+name+".json"))
+			answersLike(t, rt, testkit.Shared(t, papers+name+".gguf"), testkit.Shared(t, papers+"golden/"+name+".json"))
 		})
 	}
 }
@@ -116,9 +118,9 @@ var blockKinds = []string{
 // kindFile is the file of a kind.
 func kindFile(tb testing.TB, name string) string {
 	if strings.HasPrefix(name, "opt") || name == "codegen" {
-		return shared(tb, papers+name+".gguf")
+		return testkit.Shared(tb, papers+name+".gguf")
 	}
-	return shared(tb, "families/models/"+name+".gguf")
+	return testkit.Shared(tb, "families/models/"+name+".gguf")
 }
 
 // TestFamiliesOneAnswer: promise P1 for every kind of block: however the sequence is cut, whatever shares the pass, with trees, forks,

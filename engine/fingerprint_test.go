@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -113,7 +114,7 @@ func (s *short) ReadAt(b []byte, at int64) (int, error) {
 func TestRopeFactorsInUse(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for context, want := range map[int]string{1: "rope_factors_short.weight", 1 << 30: "rope_factors_long.weight"} {
-		m, err := Open(t.Context(), rt, shared(t, "families/models/phi3-short.gguf"), Options{RopeContext: context, Weights: "q8_0"})
+		m, err := Open(t.Context(), rt, testkit.Shared(t, "families/models/phi3-short.gguf"), Options{RopeContext: context, Weights: "q8_0"})
 		if err != nil {
 			t.Fatal(err)
 		}

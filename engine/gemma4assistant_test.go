@@ -12,6 +12,7 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // assist computes a draft head of Gemma 4 in float64, with naive loops: after the n tokens that target computed last, token id with the
@@ -162,7 +163,7 @@ func TestAssistantReference(t *testing.T) {
 
 // TestAssistantFamily: the same with the gemma4 model of ../shared as the target, whose own logits an independent engine computed.
 func TestAssistantFamily(t *testing.T) {
-	path := shared(t, "families/models/gemma4.gguf")
+	path := testkit.Shared(t, "families/models/gemma4.gguf")
 	rt := newRuntime(t, RuntimeOptions{})
 	file, err := os.ReadFile(path)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // golden is what an independent engine computed; see ../shared/models/README.md.
@@ -23,12 +24,12 @@ type golden struct {
 func readGolden(tb testing.TB, name string) golden {
 	tb.Helper()
 	var g golden
-	data, err := os.ReadFile(shared(tb, "models/golden/"+name+".json"))
+	data, err := os.ReadFile(testkit.Shared(tb, "models/golden/"+name+".json"))
 	if err == nil {
 		err = json.Unmarshal(data, &g)
 	}
 	if err == nil {
-		data, err = os.ReadFile(shared(tb, "models/golden/"+name+".logits.f32"))
+		data, err = os.ReadFile(testkit.Shared(tb, "models/golden/"+name+".logits.f32"))
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -41,7 +42,7 @@ func readGolden(tb testing.TB, name string) golden {
 
 func openShared(tb testing.TB, rt *Runtime, name string, o Options) *Model {
 	tb.Helper()
-	m, err := Open(context.Background(), rt, shared(tb, "models/"+name+".f32.gguf"), o)
+	m, err := Open(context.Background(), rt, testkit.Shared(tb, "models/"+name+".f32.gguf"), o)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // evalHidden feeds a segment and copies its hidden states.
@@ -220,7 +221,7 @@ func TestHiddenAllocatesNothing(t *testing.T) {
 func TestHiddenFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range []string{"qwen35", "lfm2", "granitehybrid", "falcon-h1", "gemma3", "qwen3moe", "gpt-oss"} {
-		m, err := Open(context.Background(), rt, shared(t, "families/models/"+name+".gguf"), Options{})
+		m, err := Open(context.Background(), rt, testkit.Shared(t, "families/models/"+name+".gguf"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // mixedModel is a file whose matrices are of 16 types, quantized by the reference implementation.
@@ -23,7 +24,7 @@ type mixedGolden struct {
 
 func readMixedGolden(t *testing.T) (g mixedGolden) {
 	t.Helper()
-	text, err := os.ReadFile(shared(t, "families/models/golden/llama-mixed.json"))
+	text, err := os.ReadFile(testkit.Shared(t, "families/models/golden/llama-mixed.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func readMixedGolden(t *testing.T) (g mixedGolden) {
 
 func openMixed(t *testing.T, rt *Runtime, weights string) *Model {
 	t.Helper()
-	m, err := Open(context.Background(), rt, shared(t, mixedModel), Options{Weights: weights})
+	m, err := Open(context.Background(), rt, testkit.Shared(t, mixedModel), Options{Weights: weights})
 	if err != nil {
 		t.Fatal(err)
 	}

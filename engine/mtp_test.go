@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestMTPGolden: the MTP block of a model's file step by step against an independent engine: the target's states that go in, the
 // logits at the positions of a prompt, and a chain of five drafted tokens. The states come whole or in pieces, with other kernels.
 func TestMTPGolden(t *testing.T) {
-	data, err := os.ReadFile(shared(t, "families/models/golden/draft-mtp.json"))
+	data, err := os.ReadFile(testkit.Shared(t, "families/models/golden/draft-mtp.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func TestMTPGolden(t *testing.T) {
 	for _, simd := range []string{"", "scalar"} {
 		rt := newRuntime(t, RuntimeOptions{SIMD: simd})
 		open := func(o Options) *Model {
-			m, err := Open(ctx, rt, shared(t, "families/models/"+g.Target), o)
+			m, err := Open(ctx, rt, testkit.Shared(t, "families/models/"+g.Target), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,11 +118,11 @@ func TestMTPGolden(t *testing.T) {
 	}
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range []string{"llama-tied", "qwen3"} {
-		if _, err := Open(ctx, rt, shared(t, "families/models/"+name+".gguf"), Options{MTP: true}); !errors.Is(err, ErrUnsupported) {
+		if _, err := Open(ctx, rt, testkit.Shared(t, "families/models/"+name+".gguf"), Options{MTP: true}); !errors.Is(err, ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(ctx, rt, shared(t, "families/models/"+g.Target), Options{MTP: true}); !errors.Is(err, ErrMissing) {
+	if _, err := Open(ctx, rt, testkit.Shared(t, "families/models/"+g.Target), Options{MTP: true}); !errors.Is(err, ErrMissing) {
 		t.Errorf("no target: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // aloneFile has the MTP blocks of a file whose model has four layers, as an mtp-… file has them: keys, embeddings, final norm, and the
@@ -37,7 +38,7 @@ func fileTensor(name string, x gguf.Tensor, file []byte) gguf.TensorSource {
 // TestMTPAlone: a file that has nothing but the MTP block is recognized, and computes what the block in the model's file does; also with
 // an output matrix of its own. What it lacks, what is not known in it, and targets that it is not for, are refused by name.
 func TestMTPAlone(t *testing.T) {
-	path := shared(t, "families/models/qwen35.gguf")
+	path := testkit.Shared(t, "families/models/qwen35.gguf")
 	rt := newRuntime(t, RuntimeOptions{})
 	ctx := context.Background()
 	target, err := Open(ctx, rt, path, Options{})

@@ -11,6 +11,7 @@ import (
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestPerplexity: the definition, computed the long way round.
@@ -60,7 +61,7 @@ func TestPerplexityGolden(t *testing.T) {
 	if testing.Short() || len(asm.Available()) == 1 {
 		t.Skip("reads 260 kB of text five times: not with -short, and not with scalar kernels, which take minutes")
 	}
-	data, err := os.ReadFile(shared(t, "models/golden/perplexity.json"))
+	data, err := os.ReadFile(testkit.Shared(t, "models/golden/perplexity.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestPerplexityGolden(t *testing.T) {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	heldout, err := os.ReadFile(shared(t, "text/go-heldout.txt"))
+	heldout, err := os.ReadFile(testkit.Shared(t, "text/go-heldout.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

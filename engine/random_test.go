@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -261,19 +259,6 @@ func sameBits(tb testing.TB, what string, got, want []float32) {
 			tb.Fatalf("%s: logit %d of %d is %v, expected %v", what, i, len(got), got[i], want[i])
 		}
 	}
-}
-
-// shared is the path of a file beside the checkout; the test is skipped where there is none.
-func shared(tb testing.TB, name string) string {
-	tb.Helper()
-	for _, root := range []string{os.Getenv("SPEC_SHARED"), "../../shared", "../../../shared"} {
-		path := filepath.Join(root, name)
-		if _, err := os.Stat(path); root != "" && err == nil {
-			return path
-		}
-	}
-	tb.Skipf("needs ../shared/%s beside the checkout", name)
-	return ""
 }
 
 // greatest is the id of the greatest logit, the lower one on a tie.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 const (
@@ -113,7 +114,7 @@ func TestStreamedFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, name := range families {
 		t.Run(name, func(t *testing.T) {
-			file := shared(t, "families/models/"+name+".gguf")
+			file := testkit.Shared(t, "families/models/"+name+".gguf")
 			whole := openModel(t, rt, file, Options{})
 			m := openModel(t, rt, file, Options{Memory: planOf(t, file, Options{}).Least, Cache: t.TempDir()})
 			ids := randomTokens(min(300, whole.config.Context), whole.config.Vocab, 1)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // written writes a model's file and returns its name.
@@ -97,7 +98,7 @@ func TestStreamedPaperFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen"} {
 		t.Run(name, func(t *testing.T) {
-			whole, m := both(t, rt, shared(t, papers+name+".gguf"), Options{})
+			whole, m := both(t, rt, testkit.Shared(t, papers+name+".gguf"), Options{})
 			ids := randomTokens(min(100, whole.config.Context), whole.config.Vocab, 1)
 			a, b := newSession(t, whole, SessionOptions{}), newSession(t, m, SessionOptions{})
 			want := eval(t, a, ids, nil, All)
@@ -118,7 +119,7 @@ func TestStreamedHeads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file, head, o := targetFile, "../testdata/go-eagle.q8_0.gguf", Options{}
 			if name == "mtp" {
-				file = shared(t, "families/models/qwen35.gguf")
+				file = testkit.Shared(t, "families/models/qwen35.gguf")
 				head, o.MTP = file, true
 			}
 			whole, m := both(t, rt, file, Options{})

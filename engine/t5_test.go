@@ -12,6 +12,7 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // encoderStates are the encoder's states of an input.
@@ -52,7 +53,7 @@ var t5Models = []string{"t5-v10", "t5-v11"}
 func TestT5(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range append([]string{"t5-encoder"}, t5Models...) {
-		data, err := os.ReadFile(shared(t, "families/papers/models/golden/"+name+".json"))
+		data, err := os.ReadFile(testkit.Shared(t, "families/papers/models/golden/"+name+".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestT5(t *testing.T) {
 		if err := json.Unmarshal(data, &g); err != nil {
 			t.Fatal(err)
 		}
-		m, err := Open(context.Background(), rt, shared(t, "families/papers/models/"+name+".gguf"), Options{})
+		m, err := Open(context.Background(), rt, testkit.Shared(t, "families/papers/models/"+name+".gguf"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

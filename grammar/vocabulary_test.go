@@ -11,14 +11,15 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // vocabulary is Llama 3's, of 128,256 tokens.
 func vocabulary(t testing.TB) *bpe.Tokenizer {
-	const file = "../../shared/tokenizers/llama-bpe.gguf"
+	file := testkit.Shared(t, "tokenizers/llama-bpe.gguf")
 	r, err := os.Open(file)
 	if err != nil {
-		t.Skipf("%s is not here: %v", file, err)
+		t.Fatal(err)
 	}
 	defer r.Close()
 	info, err := r.Stat()

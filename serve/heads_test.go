@@ -3,12 +3,12 @@ package serve
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -87,10 +87,7 @@ func TestHeads(t *testing.T) {
 
 // A model's own MTP block drafts in the server; the model has recurrent layers.
 func TestServedMTP(t *testing.T) {
-	file := "../../shared/families/models/qwen35.gguf"
-	if _, err := os.Stat(file); err != nil {
-		t.Skip("needs ../shared/families beside the checkout")
-	}
+	file := testkit.Shared(t, "families/models/qwen35.gguf")
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)

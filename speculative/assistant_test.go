@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // gemmaShape is that of a small gemma4 model or of a draft head for one. Heads have 16 dimensions in blocks with a window, 32 in others.
@@ -191,10 +191,7 @@ func TestAssistantStates(t *testing.T) {
 
 // TestAssistantSharedTarget: likewise with the gemma4 model of ../shared, whose last layers share keys and values.
 func TestAssistantSharedTarget(t *testing.T) {
-	const file = "../../shared/families/models/gemma4.gguf"
-	if _, err := os.Stat(file); err != nil {
-		t.Skip("needs ../shared/families beside the checkout")
-	}
+	file := testkit.Shared(t, "families/models/gemma4.gguf")
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	target, err := engine.Open(context.Background(), rt, file, engine.Options{})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // vocabulary is a byte-level vocabulary of the given tokens; those of several letters are merged from
@@ -270,10 +270,10 @@ func TestRespellingIsExact(t *testing.T) {
 	few, more := vocabulary(t, "b", "a", "ab", "aba"), vocabulary(t, "a", "b", "aa", "bb", "aab", "abb", "ba")
 	cases := []struct{ target, draft *bpe.Tokenizer }{{few, more}, {more, few}}
 	gopher, _ := pair(t)
-	if _, err := os.Stat(storiesFile); err == nil {
-		teller := stories(t, gopher.Runtime()).Tokenizer()
-		cases = append(cases, struct{ target, draft *bpe.Tokenizer }{gopher.Tokenizer(), teller}, struct{ target, draft *bpe.Tokenizer }{teller, gopher.Tokenizer()})
-	}
+	t.Run("stories", func(t *testing.T) { // where ../shared is not, the others alone
+		known, teller := gopher.Tokenizer(), stories(t, gopher.Runtime()).Tokenizer()
+		cases = append(cases, struct{ target, draft *bpe.Tokenizer }{known, teller}, struct{ target, draft *bpe.Tokenizer }{teller, known})
+	})
 	for _, c := range cases {
 		rng := rand.New(rand.NewPCG(1, 2))
 		f := reencode{crossVocab: newCrossVocab(newFake(t, c.draft.Size(), 4000, nil), Tokenizers{Target: c.target, Draft: c.draft})}
@@ -398,15 +398,10 @@ func crossVocabDrafters(t testing.TB, model func([]int32, []float32)) []named[Dr
 	}
 }
 
-const storiesFile = "../../shared/models/stories260K.f32.gguf"
-
 // stories opens stories260K, which lies beside the project.
 func stories(t testing.TB, rt *engine.Runtime) *engine.Model {
 	t.Helper()
-	if _, err := os.Stat(storiesFile); err != nil {
-		t.Skip("no ../shared/models beside the project")
-	}
-	m, err := engine.Open(context.Background(), rt, storiesFile, engine.Options{})
+	m, err := engine.Open(context.Background(), rt, testkit.Shared(t, "models/stories260K.f32.gguf"), engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

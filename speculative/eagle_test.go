@@ -8,13 +8,13 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // randomHead is an EAGLE-3 head with random weights for a target.
@@ -142,10 +142,7 @@ func TestEagleStates(t *testing.T) {
 
 // TestMTPStates: likewise for the MTP block of a model with recurrent layers.
 func TestMTPStates(t *testing.T) {
-	const file = "../../shared/families/models/qwen35.gguf"
-	if _, err := os.Stat(file); err != nil {
-		t.Skip("no ../shared/families beside the project")
-	}
+	file := testkit.Shared(t, "families/models/qwen35.gguf")
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, err := engine.Open(context.Background(), rt, file, engine.Options{})
 	if err != nil {

@@ -2,11 +2,11 @@ package speculative
 
 import (
 	"context"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestEagleTargets: EAGLE-3 heads on every architecture that they are made for, among them ones with windows, experts, sinks, layers that
@@ -16,10 +16,7 @@ func TestEagleTargets(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	for i, name := range []string{"llama-tied", "qwen3", "qwen3moe", "gemma4", "gpt-oss", "qwen35"} {
 		t.Run(name, func(t *testing.T) {
-			file := "../../shared/families/models/" + name + ".gguf"
-			if _, err := os.Stat(file); err != nil {
-				t.Skip("needs ../shared/families beside the checkout")
-			}
+			file := testkit.Shared(t, "families/models", name+".gguf")
 			target, err := engine.Open(context.Background(), rt, file, engine.Options{})
 			if err != nil {
 				t.Fatal(err)

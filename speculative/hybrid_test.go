@@ -2,12 +2,12 @@ package speculative_test
 
 import (
 	"context"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -20,10 +20,7 @@ func TestHybrids(t *testing.T) {
 	}
 	defer rt.Close()
 	for _, name := range []string{"lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma3", "gemma4"} {
-		path := "../../shared/families/models/" + name + ".gguf"
-		if _, err := os.Stat(path); err != nil {
-			t.Skip("needs ../shared/families beside the checkout")
-		}
+		path := testkit.Shared(t, "families/models", name+".gguf")
 		open := func(weights string) *engine.Model {
 			m, err := engine.Open(context.Background(), rt, path, engine.Options{Weights: weights})
 			if err != nil {

@@ -13,16 +13,18 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // mtpBlocks is the small qwen35 model of ../shared with several MTP blocks: its own and others of the same numbers, each matrix and
 // vector turned by some rows.
 func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engine.Model) {
 	t.Helper()
-	const file, last = "../../shared/families/models/qwen35.gguf", 4
+	const last = 4
+	file := testkit.Shared(t, "families/models/qwen35.gguf")
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		t.Skip("no ../shared/families beside the project")
+		t.Fatal(err)
 	}
 	f, err := gguf.Open(bytes.NewReader(raw), int64(len(raw)), file)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -13,16 +11,15 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
 // prompts reads n prompts of a file in shared/text, which lies beside the project.
 func prompts(t testing.TB, name string, n int) (all []string) {
 	t.Helper()
-	f, err := os.Open("../../shared/text/" + name)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("no ../shared/text beside the project")
-	} else if err != nil {
+	f, err := os.Open(testkit.Shared(t, "text", name))
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // writeAssistant writes a random draft head of Gemma 4 for a gemma4 model's file, whose tokenizer it takes; without a tensor, and with
@@ -104,11 +105,8 @@ func writeAssistant(t *testing.T, from, to, without string, other map[string]ggu
 // TestAssistant: a draft head of Gemma 4, in a file of its own, is recognized by -md and writes plain decoding's text; commands that cannot
 // draft with it, and files that do not fit, say so in one line.
 func TestAssistant(t *testing.T) {
-	models := filepath.Join("..", "..", "..", "shared", "families", "models")
+	models := testkit.Shared(t, "families/models")
 	target := filepath.Join(models, "gemma4.gguf")
-	if _, err := os.Stat(target); err != nil {
-		t.Skip("no ../shared/families beside the project")
-	}
 	dir := t.TempDir()
 	head, narrow, lacking := filepath.Join(dir, "head.gguf"), filepath.Join(dir, "narrow.gguf"), filepath.Join(dir, "lacking.gguf")
 	writeAssistant(t, target, head, "", nil)

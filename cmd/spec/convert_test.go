@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 func TestConvertOptions(t *testing.T) {
@@ -31,12 +33,9 @@ func TestConvert(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Dir(out)); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	const folder = "../../../shared/families/papers/hf/"
-	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("%s is not here: %v", folder, err)
-	}
+	folder := testkit.Shared(t, "families/papers/hf")
 	for name, said := range map[string]string{"llama": "llama, q8_0, ", "qwen2": "qwen2, q8_0, ", "codegen": "codegen, q8_0, 0.1832 M parameters in 25 tensors, ", "opt-post": "opt, q8_0, ", "t5-v11": "t5, q8_0, 0.2921 M parameters in 61 tensors, "} {
-		if _, stderr, code := spec(t, "", "convert", folder+name, out, "--type", "q8_0"); code != 0 || !strings.Contains(stderr, said) {
+		if _, stderr, code := spec(t, "", "convert", filepath.Join(folder, name), out, "--type", "q8_0"); code != 0 || !strings.Contains(stderr, said) {
 			t.Fatalf("%s: exit code %d, %q", name, code, stderr)
 		}
 		if _, stderr, code := spec(t, "", "generate", "-m", out, "-p", "of the", "-n", "4", "--temp", "0"); code != 0 || !strings.Contains(stderr, "4 tokens") {

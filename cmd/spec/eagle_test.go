@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -88,10 +89,7 @@ func TestEagle(t *testing.T) {
 
 // TestMTP: a model's own MTP block, by default and by name, writes plain decoding's text; files without one are refused.
 func TestMTP(t *testing.T) {
-	file := filepath.Join("..", "..", "..", "shared", "families", "models", "qwen35.gguf")
-	if _, err := os.Stat(file); err != nil {
-		t.Skip("no ../shared/families beside the project")
-	}
+	file := testkit.Shared(t, "families/models/qwen35.gguf")
 	alone := filepath.Join(t.TempDir(), "mtp-qwen35.gguf")
 	writeMTPBlocks(t, file, alone, 1, true)
 	for _, temperature := range []string{"0", "0.8"} {

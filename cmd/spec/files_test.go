@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -83,10 +84,7 @@ func TestTokenize(t *testing.T) {
 }
 
 func TestTokenizeVocabularyOnly(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "shared", "tokenizers")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("needs ../shared/tokenizers")
-	}
+	dir := testkit.Shared(t, "tokenizers")
 	if got := done(t, "", "tokenize", "--no-special", "--ids", "-m", filepath.Join(dir, "gpt-2.gguf"), "-p", "Hello world"); got != "15496 995\n" {
 		t.Errorf("gpt-2: %q", got)
 	}
@@ -172,10 +170,7 @@ func TestQuantizeThereAndBack(t *testing.T) {
 // The embedded files are what "spec quantize" makes of the originals.
 func TestEmbeddedFromOriginals(t *testing.T) {
 	for name, model := range map[string]*strings.Reader{"go-target": testdata.Target(), "go-draft": testdata.Draft()} {
-		original := filepath.Join("..", "..", "..", "shared", "models", name+".f32.gguf")
-		if _, err := os.Stat(original); err != nil {
-			t.Skip("needs ../shared/models")
-		}
+		original := testkit.Shared(t, "models", name+".f32.gguf")
 		out := filepath.Join(t.TempDir(), "out.gguf")
 		done(t, "", "quantize", "-m", original, "-o", out, "--type", "q8_0")
 		got, err := os.ReadFile(out)

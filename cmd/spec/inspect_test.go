@@ -13,6 +13,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
 	"github.com/specgo/spec/testdata"
 )
@@ -185,10 +186,7 @@ func TestSplitModel(t *testing.T) {
 
 // The memory of sessions with windows and recurrent layers, against what a session takes.
 func TestSessionMemory(t *testing.T) {
-	shared := filepath.Join("..", "..", "..", "shared", "families", "models")
-	if _, err := os.Stat(shared); err != nil {
-		t.Skip("needs ../shared/families beside the checkout")
-	}
+	shared := testkit.Shared(t, "families/models")
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)

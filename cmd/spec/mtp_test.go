@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/plan"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // writeMTPBlocks writes the small qwen35 model of ../shared, of four layers and an MTP block, with further blocks of the same numbers, whose
@@ -61,10 +62,7 @@ func writeMTPBlocks(t *testing.T, from, to string, blocks int, alone bool) {
 // TestMTPBlocks: several MTP blocks draft in every command, in the model's file and beside it; inspect says what they take.
 func TestMTPBlocks(t *testing.T) {
 	const blocks = 3
-	from := filepath.Join("..", "..", "..", "shared", "families", "models", "qwen35.gguf")
-	if _, err := os.Stat(from); err != nil {
-		t.Skip("no ../shared/families beside the project")
-	}
+	from := testkit.Shared(t, "families/models/qwen35.gguf")
 	dir := t.TempDir()
 	file, alone := filepath.Join(dir, "blocks.gguf"), filepath.Join(dir, "mtp-blocks.gguf")
 	writeMTPBlocks(t, from, file, blocks, false)

@@ -19,6 +19,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -174,9 +175,9 @@ const benchPromptTokens = 64 // of each prompt: the time goes into decoding
 
 // benchPrompts are the beginnings of the first prompts of code.
 func benchPrompts(b *testing.B, m *engine.Model, n int) (all [][]int32) {
-	f, err := os.Open("../../../shared/text/prompts-code.jsonl")
+	f, err := os.Open(testkit.Shared(b, "text/prompts-code.jsonl"))
 	if err != nil {
-		b.Skip("no ../shared/text beside the project")
+		b.Fatal(err)
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)

@@ -15,9 +15,8 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
-
-const shared = "../../../../../shared/families/"
 
 // converted converts the model in dir.
 func converted(t testing.TB, dir string, o Options) (*gguf.File, []byte) {
@@ -43,7 +42,7 @@ func converted(t testing.TB, dir string, o Options) (*gguf.File, []byte) {
 func TestGoldens(t *testing.T) {
 	for _, name := range []string{"llama", "qwen2", "gptneox"} {
 		t.Run(name, func(t *testing.T) {
-			dir := shared + "papers/hf/" + name
+			dir := testkit.Shared(t, "families/papers/hf", name)
 			data, err := os.ReadFile(dir + "/golden.json")
 			if err != nil {
 				t.Skipf("%s is not here: %v", dir, err)
@@ -53,7 +52,7 @@ func TestGoldens(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, raw := converted(t, dir, Options{Type: "f32"})
-			want, err := gguf.OpenFile(shared + "models/" + names.GGUF)
+			want, err := gguf.OpenFile(testkit.Shared(t, "families/models", names.GGUF))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +73,7 @@ func TestGoldens(t *testing.T) {
 			if !a.Equal(b) {
 				t.Error("the tokenizers differ")
 			}
-			compareLogits(t, raw, shared+"models/golden/"+names.Golden)
+			compareLogits(t, raw, testkit.Shared(t, "families/models/golden", names.Golden))
 			converted(t, dir, Options{Type: "Q8_0"})
 			// Rows of 64 are no super-blocks: the fallback is the one of quantize.
 			if f, _ := converted(t, dir, Options{Type: "q4_k"}); f != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestPaperGoldens converts the published form of the models of the papers and compares tensors, keys and tokenizer with the GGUF
@@ -23,12 +24,12 @@ import (
 func TestPaperGoldens(t *testing.T) {
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen", "t5-v10", "t5-v11"} {
 		t.Run(name, func(t *testing.T) {
-			dir := shared + "papers/hf/" + name
+			dir := testkit.Shared(t, "families/papers/hf", name)
 			if _, err := os.Stat(dir); err != nil {
 				t.Skipf("%s is not here: %v", dir, err)
 			}
 			got, raw := converted(t, dir, Options{Type: "f32"})
-			want, err := gguf.OpenFile(shared + "papers/models/" + name + ".gguf")
+			want, err := gguf.OpenFile(testkit.Shared(t, "families/papers/models", name+".gguf"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +60,7 @@ func TestPaperGoldens(t *testing.T) {
 			if err != nil || !a.Equal(b) {
 				t.Errorf("the tokenizers differ: %v", err)
 			}
-			compareLogits(t, raw, shared+"papers/models/golden/"+name+".json")
+			compareLogits(t, raw, testkit.Shared(t, "families/papers/models/golden", name+".json"))
 			converted(t, dir, Options{Type: "q8_0"})
 		})
 	}

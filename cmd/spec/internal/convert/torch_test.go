@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestTorchFixtures reads what PyTorch 1.13 wrote (testdata/torch/write.py): protocols 2 and 4 in zip archives, and the format before 1.6.
@@ -153,7 +155,7 @@ func TestTorchModels(t *testing.T) {
 	}
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen", "t5-v10", "t5-v11", "llama", "qwen2", "gptneox"} {
 		t.Run(name, func(t *testing.T) {
-			dir := shared + "papers/hf/" + name
+			dir := testkit.Shared(t, "families/papers/hf", name)
 			if _, err := os.Stat(dir); err != nil {
 				t.Skipf("%s is not here: %v", dir, err)
 			}

@@ -1,0 +1,55 @@
+// Package testkit is what the tests of several packages share: the files beside the checkout, and which tests are long.
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Shared is the path of a file or folder of ../shared, which lies beside the checkout or where SPEC_SHARED says: models,
+// goldens and texts that are not in the repository. A test that asks for what is not there is skipped.
+func Shared(t testing.TB, name ...string) string {
+	t.Helper()
+	root := os.Getenv("SPEC_SHARED")
+	if root == "" {
+		root = filepath.Join(checkout(t), "..", "shared")
+	}
+	path := filepath.Join(append([]string{root}, name...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("needs ../shared/" + strings.Join(name, "/") + " beside the checkout")
+	}
+	return path
+}
+
+// checkout is the root of the project: tests run in the folder of their package.
+func checkout(t testing.TB) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module github.com/specgo/spec\n") {
+			return dir
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			t.Fatal("not inside the checkout")
+		}
+		dir = above
+	}
+}
+
+// Long skips a test that is not part of the quick set: it runs with SPEC_LONG=1, in the stage "long" of .ci/run. Such a
+// test is called TestLong…, by which the stage finds it, and its comment says what it proves beyond the quick ones.
+func Long(t testing.TB) {
+	t.Helper()
+	if !strings.HasPrefix(t.Name(), "TestLong") {
+		t.Fatal("the name of a long test begins with TestLong")
+	}
+	if os.Getenv("SPEC_LONG") == "" {
+		t.Skip("long: SPEC_LONG=1 runs it")
+	}
+}
