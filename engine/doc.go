@@ -51,7 +51,7 @@
 //
 // Every position of the input sees all others, so that each layer of the encoder takes the whole input, in rounds of rows, before the next
 // one begins. Of its states, every layer of the decoder keeps the keys and values of cross-attention; they are computed once, and forks
-// share them. Passes of such sessions are batches, trees and chains as all others are; those of a [Scheduler] are not supported yet.
+// share them. Passes of such sessions are batches, trees and chains as all others are; those of a Scheduler (package shared) are not supported yet.
 // [Model.EncoderStates] returns the states, also those of an encoder alone (architecture t5encoder), which has no sessions.
 //
 // # State

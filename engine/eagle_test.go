@@ -2,11 +2,9 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -126,65 +125,7 @@ type eagleFile struct {
 }
 
 func (e eagleFile) bytes(tb testing.TB) []byte {
-	tb.Helper()
-	const d, h, kv, hd, ff, v = 64, 4, 2, 16, 96, 70
-	t := 64
-	if e.targetD != 0 {
-		t = e.targetD
-	}
-	keys := map[string]gguf.Value{
-		"context_length": uint32(512), "embedding_length": uint32(d), "block_count": uint32(1), "feed_forward_length": uint32(ff), "attention.head_count": uint32(h),
-		"attention.head_count_kv": uint32(kv), "attention.layer_norm_rms_epsilon": float32(1e-5), "target_layers": []int32{0, 2, 1}, "target_hidden_size": uint32(t), "vocab_size": uint32(v),
-	}
-	if e.norms {
-		keys["norm_before_fc"], keys["norm_before_residual"] = true, true
-	}
-	for k, x := range e.keys {
-		keys[k] = x
-	}
-	kvs := []gguf.KV{{Key: "general.architecture", Value: "eagle3"}}
-	for k, x := range keys {
-		if x != nil {
-			kvs = append(kvs, gguf.KV{Key: "eagle3." + k, Value: x})
-		}
-	}
-	var tensors []gguf.TensorSource
-	add := func(name string, mean, spread float64, dims ...int) { // columns first
-		if name == e.without {
-			return
-		}
-		tensors = append(tensors, randomTensor(5, name, mean, spread, dims...))
-	}
-	matrix := func(name string, rows, cols int) { add(name, 0, 1/math.Sqrt(float64(cols)), cols, rows) }
-	matrix("fc.weight", d, 3*t)
-	if e.norms {
-		add("enc.output_norm.weight", 1, 0.2, 3*t)
-	}
-	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight", "output_norm.weight"} {
-		add(name, 1, 0.2, d)
-	}
-	matrix("blk.0.attn_q.weight", h*hd, 2*d)
-	matrix("blk.0.attn_k.weight", kv*hd, 2*d)
-	matrix("blk.0.attn_v.weight", kv*hd, 2*d)
-	matrix("blk.0.attn_output.weight", d, h*hd)
-	matrix("blk.0.ffn_gate.weight", ff, d)
-	matrix("blk.0.ffn_up.weight", ff, d)
-	matrix("blk.0.ffn_down.weight", d, ff)
-	if e.more != "" {
-		add(e.more, 0, 1, d)
-	}
-	if e.own {
-		add("token_embd.weight", 0, 0.7, d, v)
-		add("output.weight", 0, 0.3, d, 40)
-		ids := e.d2t
-		if ids == nil {
-			for i := range int64(40) {
-				ids = append(ids, (i*9+3)%v)
-			}
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))}, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
-	}
-	return fileBytes(tb, kvs, tensors)
+	return randommodel.Eagle{Own: e.own, Norms: e.norms, Keys: e.keys, D2T: e.d2t, Without: e.without, More: e.more, TargetWidth: e.targetD}.File(tb)
 }
 
 func (e eagleFile) open(tb testing.TB, rt *Runtime, o Options) (*Model, error) {

@@ -167,9 +167,6 @@ func TestEncodeErrors(t *testing.T) {
 		t.Fatalf("a failed Encode moved the session: %d tokens, %v", s.Len(), err)
 	}
 	sameBits(t, "after failures", eval(t, s, ids[1:], nil, Last), want)
-	if _, err := NewScheduler(m, SchedulerOptions{}).NewSession(ctx, SessionOptions{}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "t5") {
-		t.Errorf("a scheduler's session: %v", err)
-	}
 
 	big := smallT5()
 	big.edit = func(name string, x []float32) {

@@ -26,6 +26,6 @@ var (
 	ErrClosed      = errors.New("already closed") // the Model, its Runtime or the Session
 	ErrUsage       = errors.New("call not allowed here")
 	ErrInput       = errors.New("no encoder input")                 // that a model takes, or no encoder that takes it
-	ErrPanic       = errors.New("panic in a pass")                  // of a Scheduler; the process goes on
-	ErrKVBudget    = errors.New("larger than the KV memory budget") // a sequence of a Scheduler, by itself
+	ErrPanic       = errors.New("panic in a pass")                  // of a Scheduler (package shared); the process goes on
+	ErrKVBudget    = errors.New("larger than the KV memory budget") // a Scheduler's sequence, by itself
 )

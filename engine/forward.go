@@ -39,6 +39,7 @@ func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 	p := m.rt.pass
 	p.begin(ctx, m.results(b))
 	defer p.end()
+	defer m.count(b)
 	p.most = m.rows()
 	p.masked = m.head != nil && m.head.masked
 	for i := range b {

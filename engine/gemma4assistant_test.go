@@ -12,6 +12,7 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -323,7 +324,7 @@ func TestAssistantSessions(t *testing.T) {
 	}
 	refused("a tree", with(func(g *Segment) { g.Parents = []int32{-1} }), ErrUsage)
 	refused("no states", with(func(g *Segment) { g.States = nil }), ErrUsage)
-	refused("states of the head's width", with(func(g *Segment) { g.States = state[:assistantWidth] }), ErrUsage)
+	refused("states of the head's width", with(func(g *Segment) { g.States = state[:randommodel.AssistantWidth] }), ErrUsage)
 	refused("another layer", with(func(g *Segment) { g.Layers = []int{0} }), ErrUsage)
 	refused("a token too many", with(func(g *Segment) { g.Tokens = []int32{recipeVocab} }), ErrVocabulary)
 	nan := slices.Clone(state)
@@ -358,9 +359,4 @@ func TestAssistantSessions(t *testing.T) {
 	}
 	s.Close()
 	refused("a closed target", good, ErrClosed)
-	c := NewScheduler(head, SchedulerOptions{})
-	defer c.Close()
-	if _, err := c.NewSession(context.Background(), SessionOptions{Target: newSession(t, target, SessionOptions{})}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "target's cache") {
-		t.Errorf("shared passes: %v", err)
-	}
 }

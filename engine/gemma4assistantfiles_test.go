@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // assistantFile is a small random draft head for gemma4 targets of the recipes' shape: two blocks with a window and one without.
@@ -26,77 +26,8 @@ type assistantFile struct {
 	ropeFactors float64               // mean of rope_freqs
 }
 
-const assistantWidth, assistantInner, assistantBlocks = 48, 80, 3
-
 func (a assistantFile) bytes(tb testing.TB) []byte {
-	tb.Helper()
-	t, v, dim, kv := recipeWidth, recipeVocab, recipeDim, a.heads
-	if a.width != 0 {
-		t = a.width
-	}
-	if a.vocab != 0 {
-		v = a.vocab
-	}
-	if a.dim != 0 {
-		dim = a.dim
-	}
-	if kv == nil {
-		kv = []uint32{2, 1, 2}
-	}
-	keys := map[string]gguf.Value{
-		"context_length": uint32(2000), "embedding_length": uint32(assistantWidth), "embedding_length_out": uint32(t), "block_count": uint32(assistantBlocks),
-		"nextn_predict_layers": uint32(assistantBlocks), "feed_forward_length": uint32(assistantInner), "attention.head_count": uint32(recipeHeads), "attention.head_count_kv": kv,
-		"attention.layer_norm_rms_epsilon": float32(1e-6), "attention.key_length": uint32(2 * dim), "attention.value_length": uint32(2 * dim),
-		"attention.key_length_swa": uint32(dim), "attention.value_length_swa": uint32(dim), "attention.sliding_window": uint32(9),
-		"attention.sliding_window_pattern": []bool{true, false, true}, "attention.shared_kv_layers": uint32(assistantBlocks), "vocab_size": uint32(v),
-		"rope.freq_base": float32(1e5), "rope.freq_base_swa": float32(10000), "rope.dimension_count": uint32(2 * dim), "rope.dimension_count_swa": uint32(dim),
-		"embedding_length_per_layer_input": uint32(0),
-	}
-	maps.Copy(keys, a.keys)
-	kvs := []gguf.KV{{Key: "general.architecture", Value: "gemma4-assistant"}}
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if keys[k] != nil {
-			kvs = append(kvs, gguf.KV{Key: "gemma4-assistant" + "." + k, Value: keys[k]})
-		}
-	}
-	var tensors []gguf.TensorSource
-	add := func(name string, mean, spread float64, dims ...int) { // columns first
-		if name == a.without {
-			return
-		}
-		tensors = append(tensors, randomTensor(11, name, mean, spread, dims...))
-	}
-	matrix := func(name string, rows, cols int) { add(name+".weight", 0, 1.3/math.Sqrt(float64(cols)), cols, rows) }
-	norm := func(name string, n int) { add(name+".weight", 1, 0.3, n) }
-	add("token_embd.weight", 0, 0.7, assistantWidth, v)
-	matrix("nextn.pre_projection", assistantWidth, 2*t)
-	matrix("nextn.post_projection", t, assistantWidth)
-	norm("output_norm", assistantWidth)
-	factors := a.ropeFactors
-	if factors == 0 {
-		factors = 2
-	}
-	add("rope_freqs.weight", factors, 0.4, dim)
-	for i := range assistantBlocks {
-		b, d := fmt.Sprintf("blk.%d.", i), dim
-		if i == 1 {
-			d = 2 * dim
-		}
-		for _, name := range []string{"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"} {
-			norm(b+name, assistantWidth)
-		}
-		norm(b+"attn_q_norm", d)
-		matrix(b+"attn_q", recipeHeads*d, assistantWidth)
-		matrix(b+"attn_output", assistantWidth, recipeHeads*d)
-		matrix(b+"ffn_gate", assistantInner, assistantWidth)
-		matrix(b+"ffn_up", assistantInner, assistantWidth)
-		matrix(b+"ffn_down", assistantWidth, assistantInner)
-		add(b+"layer_output_scale.weight", 0.8, 0.1, 1)
-	}
-	if a.more != "" {
-		add(a.more, 0, 1, assistantWidth)
-	}
-	return fileBytes(tb, kvs, tensors)
+	return randommodel.Assistant{Keys: a.keys, Without: a.without, More: a.more, Width: a.width, Vocab: a.vocab, Heads: a.heads, Dim: a.dim, RopeFactors: a.ropeFactors}.File(tb)
 }
 
 func (a assistantFile) open(tb testing.TB, rt *Runtime, o Options) (*Model, error) {

@@ -241,6 +241,9 @@ func (m *Model) Close() {
 	m.stream.close()
 }
 
+// Name is what messages call the model: Options.Name, or the file.
+func (m *Model) Name() string { return m.name }
+
 // Config is the model's shape.
 func (m *Model) Config() Config { return m.config }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/specgo/spec/asm"
@@ -339,62 +338,6 @@ func TestMTPBlocksOneAnswer(t *testing.T) {
 				sameBits(t, what+", a tree", one, d.flat())
 			}
 		}
-	}
-}
-
-// TestMTPBlocksShared: sessions of a Scheduler draft with several blocks as sessions by themselves do, whatever passes they share.
-func TestMTPBlocksShared(t *testing.T) {
-	const blocks, sessions = 3, 4
-	file := mtpRecipe("qwen35", blocks, true).file(t)
-	_, head := openMTP(t, newRuntime(t, RuntimeOptions{Threads: 2}), file, Options{})
-	ctx := context.Background()
-	sched := NewScheduler(head, SchedulerOptions{})
-	defer sched.Close()
-	var all sync.WaitGroup
-	for i := range sessions {
-		x := newMTPText(40, uint64(10+i))
-		var want []float32
-		alone := newSession(t, head, SessionOptions{})
-		for _, d := range mtpRounds(t, alone, x, blocks, 10+i, 6, func(g Segment) Result {
-			r, err := alone.EvalSegment(ctx, g)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
-		}) {
-			want = append(want, d.flat()...)
-		}
-		all.Go(func() {
-			s, err := sched.NewSession(ctx, SessionOptions{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer s.Close()
-			for range 2 {
-				var got []float32
-				for _, d := range mtpRounds(t, s, x, blocks, 10+i, 6, func(g Segment) Result {
-					r, err := s.EvalSegment(ctx, g)
-					if err != nil {
-						t.Error(err)
-						return Result{Hidden: HiddenStates{Size: recipeWidth, Layers: g.Layers, Data: make([]float32, recipeWidth)}, Logits: Logits{Vocab: recipeVocab, Data: make([]float32, recipeVocab)}}
-					}
-					return r
-				}) {
-					got = append(got, d.flat()...)
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("session %d drafts something else than by itself", i)
-				}
-				if err := s.Truncate(0); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if n := sched.Stats(); n.Passes == 0 {
-		t.Errorf("%+v", n)
 	}
 }
 

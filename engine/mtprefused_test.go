@@ -96,7 +96,7 @@ func TestMTPBlocksRefused(t *testing.T) {
 	// A draft right after a cut into the text is one of the first tokens that are left, in a fork too.
 	fresh := newSession(t, head, SessionOptions{})
 	forward(t, head, Batch{func() Segment { g := x.segment(0, 5); g.Session = fresh; return g }()})
-	fork, err := s.forkAt(5)
+	fork, err := s.ForkAt(5)
 	if err != nil {
 		t.Fatal(err)
 	}

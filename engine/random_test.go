@@ -2,15 +2,14 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -46,132 +45,32 @@ func smallGPT2() shape {
 
 // file is the GGUF file.
 func (s shape) file(tb testing.TB) []byte {
-	tb.Helper()
-	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: s.arch + "." + k, Value: v} }
-	kvs := []gguf.KV{
-		{Key: "general.architecture", Value: s.arch},
-		{Key: "general.name", Value: "random"},
-		{Key: "tokenizer.ggml.model", Value: "no_vocab"},
-		key("vocab_size", uint32(s.vocab)),
-		key("context_length", uint32(s.context)),
-		key("embedding_length", uint32(s.width)),
-		key("block_count", uint32(s.layers)),
-		key("attention.head_count", uint32(s.heads)),
-		key("feed_forward_length", uint32(s.ff)),
-	}
-	var tensors []gguf.TensorSource
-	add := func(name string, typ gguf.Type, mean, spread float32, cols int, rows ...int) {
-		if name == s.drop || slices.ContainsFunc(s.dropAlso, func(end string) bool { return strings.HasSuffix(name, end) }) {
-			return
-		}
-		all := append([]int{cols}, rows...)
-		if d := s.dims[name]; d != nil {
-			all = d
-		}
-		if typ.BlockWeights() > 1 && all[0]%typ.BlockWeights() != 0 {
-			typ = gguf.F32
-		}
-		n, dims := elements(all)
-		rng, x := tensorRand(s.seed, name), make([]float32, n)
-		for i := range x {
-			x[i] = mean + spread*float32(rng.NormFloat64())
-			if f := s.scale[name]; f != 0 {
-				x[i] *= f
-			}
-		}
-		if edit := s.edit[name]; edit != nil {
-			edit(x)
-		}
-		if other, ok := s.types[name]; ok {
-			typ = other
-		}
-		tensors = append(tensors, encodedTensor(name, typ, x, dims))
-	}
-	matrix := func(name string, rows, cols int) {
-		add(name, s.weights, 0, 1.5/float32(math.Sqrt(float64(cols))), cols, rows)
-	}
-	hd := s.width / s.heads
-	if s.headDim != 0 {
-		hd = s.headDim
-		kvs = append(kvs, key("attention.key_length", uint32(hd)), key("attention.value_length", uint32(hd)))
-	}
-	add("token_embd.weight", s.weights, 0, 0.7, s.width, s.vocab)
-	switch s.arch {
-	case "gpt2":
-		kvs = append(kvs, key("attention.layer_norm_epsilon", float32(1e-5)))
-		add("position_embd.weight", gguf.F32, 0, 0.3, s.width, s.context)
-		norm := func(name string) {
-			add(name+".weight", gguf.F32, 1, 0.2, s.width)
-			add(name+".bias", gguf.F32, 0, 0.2, s.width)
-		}
-		for i := range s.layers {
-			b := fmt.Sprintf("blk.%d.", i)
-			norm(b + "attn_norm")
-			matrix(b+"attn_qkv.weight", 3*s.width, s.width)
-			add(b+"attn_qkv.bias", gguf.F32, 0, 0.2, 3*s.width)
-			matrix(b+"attn_output.weight", s.width, s.width)
-			add(b+"attn_output.bias", gguf.F32, 0, 0.2, s.width)
-			norm(b + "ffn_norm")
-			matrix(b+"ffn_up.weight", s.ff, s.width)
-			add(b+"ffn_up.bias", gguf.F32, 0, 0.2, s.ff)
-			matrix(b+"ffn_down.weight", s.width, s.ff)
-			add(b+"ffn_down.bias", gguf.F32, 0, 0.2, s.width)
-		}
-		norm("output_norm")
-		if s.untied {
-			matrix("output.weight", s.vocab, s.width)
-		}
-	default:
-		kvs = append(kvs, key("attention.head_count_kv", uint32(s.kv)), key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("rope.freq_base", float32(10000)))
-		if s.ropeDims == 0 {
-			s.ropeDims = hd
-		}
-		kvs = append(kvs, key("rope.dimension_count", uint32(s.ropeDims)))
-		if s.scaling != 0 {
-			kvs = append(kvs, key("rope.scaling.type", "linear"), key("rope.scaling.factor", s.scaling))
-		}
-		if s.factors {
-			add("rope_freqs.weight", gguf.F32, 2, 0.3, s.ropeDims/2)
-		}
-		for i := range s.layers {
-			b := fmt.Sprintf("blk.%d.", i)
-			add(b+"attn_norm.weight", gguf.F32, 1, 0.2, s.width)
-			matrix(b+"attn_q.weight", s.heads*hd, s.width)
-			matrix(b+"attn_k.weight", s.kv*hd, s.width)
-			matrix(b+"attn_v.weight", s.kv*hd, s.width)
-			matrix(b+"attn_output.weight", s.width, s.heads*hd)
-			if s.biases {
-				add(b+"attn_q.bias", gguf.F32, 0, 0.2, s.heads*hd)
-				add(b+"attn_k.bias", gguf.F32, 0, 0.2, s.kv*hd)
-				add(b+"attn_v.bias", gguf.F32, 0, 0.2, s.kv*hd)
-				add(b+"attn_output.bias", gguf.F32, 0, 0.2, s.width)
-				add(b+"ffn_gate.bias", gguf.F32, 0, 0.2, s.ff)
-				add(b+"ffn_up.bias", gguf.F32, 0, 0.2, s.ff)
-				add(b+"ffn_down.bias", gguf.F32, 0, 0.2, s.width)
-			}
-			add(b+"ffn_norm.weight", gguf.F32, 1, 0.2, s.width)
-			matrix(b+"ffn_gate.weight", s.ff, s.width)
-			matrix(b+"ffn_up.weight", s.ff, s.width)
-			matrix(b+"ffn_down.weight", s.width, s.ff)
-		}
-		add("output_norm.weight", gguf.F32, 1, 0.2, s.width)
-		if s.untied {
-			matrix("output.weight", s.vocab, s.width)
-		}
-	}
-	for _, name := range s.more {
-		add(name, gguf.F32, 1, 0.1, s.width)
-	}
-	for _, kv := range s.kvs {
-		if i := slices.IndexFunc(kvs, func(k gguf.KV) bool { return k.Key == kv.Key }); i >= 0 && kv.Value == nil {
-			kvs = slices.Delete(kvs, i, i+1)
-		} else if i >= 0 {
-			kvs[i] = kv
-		} else {
-			kvs = append(kvs, kv)
-		}
-	}
-	return fileBytes(tb, kvs, tensors)
+	return randommodel.Shape{
+		Arch:     s.arch,
+		Layers:   s.layers,
+		Width:    s.width,
+		Heads:    s.heads,
+		KV:       s.kv,
+		FF:       s.ff,
+		Vocab:    s.vocab,
+		Context:  s.context,
+		Weights:  s.weights,
+		Untied:   s.untied,
+		Biases:   s.biases,
+		Factors:  s.factors,
+		HeadDim:  s.headDim,
+		RopeDims: s.ropeDims,
+		Scaling:  s.scaling,
+		Seed:     s.seed,
+		Drop:     s.drop,
+		More:     s.more,
+		DropAlso: s.dropAlso,
+		Scale:    s.scale,
+		Edit:     s.edit,
+		Types:    s.types,
+		Dims:     s.dims,
+		KVs:      s.kvs,
+	}.File(tb)
 }
 
 func (s shape) open(tb testing.TB, rt *Runtime, o Options) *Model {

@@ -3,74 +3,18 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"hash/fnv"
-	"io"
-	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/tensor"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
-// elements is how many numbers a tensor of dims has, and dims as a file has them.
-func elements(dims []int) (n int, all []uint64) {
-	n = 1
-	for _, d := range dims {
-		n *= d
-		all = append(all, uint64(d))
-	}
-	return n, all
-}
-
-// tensorRand draws a tensor's numbers. The seed and the tensor's name determine them: they do not depend on which other tensors there are.
-func tensorRand(seed uint64, name string) *rand.Rand {
-	h := fnv.New64()
-	h.Write([]byte(name))
-	return rand.New(rand.NewPCG(seed, h.Sum64()))
-}
-
-// randomTensor is a tensor of F32 with normally distributed numbers, by tensorRand; dims has the columns first.
-func randomTensor(seed uint64, name string, mean, spread float64, dims ...int) gguf.TensorSource {
-	n, all := elements(dims)
-	rng, x := tensorRand(seed, name), make([]float32, n)
-	for i := range x {
-		x[i] = float32(mean + spread*rng.NormFloat64())
-	}
-	return encodedTensor(name, gguf.F32, x, all)
-}
-
-// encodedTensor is a tensor of numbers in a type; of types that the engine does not have it is zeros.
-func encodedTensor(name string, typ gguf.Type, x []float32, dims []uint64) gguf.TensorSource {
-	return gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error {
-		if typ == gguf.F32 { // numbers that are not finite too
-			return binary.Write(w, binary.LittleEndian, x)
-		}
-		size, err := typ.Size(dims...)
-		if err != nil {
-			return err
-		}
-		raw := make([]byte, size)
-		if to, err := tensor.ParseType(strings.ToLower(typ.String())); err == nil {
-			if err := tensor.Encode(to, raw, x); err != nil {
-				return err
-			}
-		}
-		_, err = w.Write(raw)
-		return err
-	}}
-}
-
-// fileBytes is a GGUF file.
-func fileBytes(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource) []byte {
-	tb.Helper()
-	var b bytes.Buffer
-	if err := gguf.Write(&b, kvs, tensors); err != nil {
-		tb.Fatal(err)
-	}
-	return b.Bytes()
-}
+// The files of random models come from package randommodel.
+var (
+	randomTensor  = randommodel.Tensor
+	encodedTensor = randommodel.Encoded
+	fileBytes     = randommodel.Bytes
+)
 
 // readHeader reads a file's metadata.
 func readHeader(tb testing.TB, file []byte, name string) *gguf.File {

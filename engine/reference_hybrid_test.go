@@ -1,20 +1,19 @@
 package engine
 
 import (
-	"maps"
 	"math"
 	"slices"
 
-	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // The recurrent layers of the reference: sums over the whole text where the engine keeps a state.
 
 // recurrentSizes are those of recipes with recurrent layers.
 const (
-	recipeTaps, recipeState, recipeGroups = 3, 8, 2
-	recipeMambaHeads, recipeMambaInner    = 4, 128
-	recipeDeltaHeads                      = 6
+	recipeTaps, recipeState, recipeGroups = randommodel.Taps, randommodel.State, randommodel.Groups
+	recipeMambaHeads, recipeMambaInner    = randommodel.MambaHeads, randommodel.MambaInner
+	recipeDeltaHeads                      = randommodel.DeltaHeads
 )
 
 // recurrentLayer reports whether a layer has no attention.
@@ -246,51 +245,4 @@ func (r *reference) gemma4Experts(b string, y, x []float64) []float64 {
 }
 
 // recipeLayerInput is P of recipes of gemma4.
-const recipeLayerInput = 8
-
-// hybridRecipes are models with recurrent layers.
-func hybridRecipes() map[string]recipe {
-	type keys = map[string]gguf.Value
-	kv := []uint32{0, 2, 0, 2}
-	mamba := func(more keys) keys {
-		all := keys{"ssm.conv_kernel": uint32(recipeTaps), "ssm.inner_size": uint32(recipeMambaInner), "ssm.state_size": uint32(recipeState),
-			"ssm.time_step_rank": uint32(recipeMambaHeads), "ssm.group_count": uint32(recipeGroups)}
-		for k, v := range more {
-			all[k] = v
-		}
-		return all
-	}
-	delta := keys{"ssm.inner_size": uint32(recipeState * recipeDeltaHeads), "ssm.time_step_rank": uint32(recipeDeltaHeads), "rope.dimension_count": uint32(8),
-		"rope.dimension_sections": []int32{2, 1, 1, 0}}
-	deltaList := mamba(delta)
-	deltaList["attention.recurrent_layers"] = []bool{true, false, true, true}
-	granite := keys{"attention.head_count_kv": kv, "embedding_scale": float32(3), "residual_scale": float32(0.5), "logit_scale": float32(2), "rope.scaling.finetuned": false}
-	gemma4 := keys{"attention.head_count_kv": []uint32{2, 2, 2, 1, 2, 1}, "feed_forward_length": []uint32{96, 96, 96, 96, 64, 64}, "attention.sliding_window": uint32(9),
-		"attention.sliding_window_pattern": []bool{true, true, true, false, true, false}, "attention.shared_kv_layers": uint32(2), "attention.key_length": uint32(2 * recipeDim),
-		"attention.value_length": uint32(2 * recipeDim), "attention.key_length_swa": uint32(recipeDim), "attention.value_length_swa": uint32(recipeDim), "rope.dimension_count_swa": uint32(recipeDim),
-		"embedding_length_per_layer_input": uint32(recipeLayerInput), "final_logit_softcapping": float32(3), "rope.freq_base": float32(1e5)}
-	used := func(all keys, more keys) keys {
-		all = maps.Clone(all)
-		all["expert_count"], all["expert_used_count"], all["expert_feed_forward_length"] = uint32(recipeExperts), uint32(3), uint32(32)
-		maps.Copy(all, more)
-		return all
-	}
-	return map[string]recipe{
-		"gemma4 experts":               {arch: "gemma4", parts: "gate post gemma4 experts beside gateups", layers: 6, keys: used(gemma4, keys{"embedding_length_per_layer_input": nil})},
-		"gemma4 experts, two matrices": {arch: "gemma4", parts: "gate post gemma4 experts beside", layers: 6, keys: used(gemma4, keys{"embedding_length_per_layer_input": nil})},
-		"qwen35moe":                    {arch: "qwen35moe", parts: "gate qkhead delta ffnpost gates experts sharedgate", keys: used(mamba(delta), keys{"expert_shared_feed_forward_length": uint32(64)})},
-		"qwen35moe gates and ups": {arch: "qwen35moe", parts: "gate qkhead delta ffnpost gates experts sharedgate gateups untied",
-			keys: used(deltaList, keys{"expert_shared_feed_forward_length": uint32(32), "feed_forward_length": nil})},
-		"gemma4":       {arch: "gemma4", parts: "gate post gemma4", layers: 6, keys: gemma4},
-		"lfm2":         {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps)}},
-		"lfm2 windows": {arch: "lfm2", parts: "gate qkhead shortconv embfinal", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps), "attention.sliding_window": uint32(9)}},
-		"lfm2moe": {arch: "lfm2moe", parts: "gate qkhead shortconv embfinal experts choice", keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(recipeTaps),
-			"leading_dense_block_count": uint32(1), "expert_count": uint32(recipeExperts), "expert_used_count": uint32(3), "expert_gating_func": uint32(2), "expert_feed_forward_length": uint32(32)}},
-		"granitehybrid": {arch: "granitehybrid", parts: "gate mamba mambanorm", keys: mamba(granite)},
-		"granitehybrid experts": {arch: "granitehybrid", parts: "gate mamba experts", keys: mamba(keys{"attention.head_count_kv": kv, "logit_scale": float32(2),
-			"expert_count": uint32(recipeExperts), "expert_used_count": uint32(3), "expert_shared_feed_forward_length": uint32(32)})},
-		"falcon-h1":     {arch: "falcon-h1", parts: "gate mamba beside barenorm", keys: mamba(nil)},
-		"qwen35":        {arch: "qwen35", parts: "gate qkhead delta ffnpost gates", keys: mamba(delta)},
-		"qwen35 a list": {arch: "qwen35", parts: "gate qkhead delta ffnpost gates untied", keys: deltaList},
-	}
-}
+const recipeLayerInput = randommodel.LayerInput

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -24,8 +23,7 @@ type Runtime struct {
 	streamsMu sync.Mutex
 	streams   int // models whose weights are read from disk
 
-	working atomic.Int32 // passes of Schedulers that run or wait for each other
-	worked  atomic.Int64 // nanoseconds of those that have ended
+	turns turns
 }
 
 // NewRuntime starts the workers. It fails if the kernels asked for are unknown or not available here.

@@ -61,7 +61,7 @@ type Session struct {
 	results []Result   // Forward's answer, where this session is the first of the batch
 	again   int        // tokens that passes have recomputed
 
-	used    *atomic.Int64 // a Scheduler's count of memory; nil: none
+	used    *atomic.Int64 // see Meter; nil: none
 	counted int64         // bytes of the recurrent layers in it
 	serial  uint64        // of the last pass that held this session
 }
@@ -137,6 +137,29 @@ func (s *Session) Model() *Model { return s.m }
 
 // Target is the session whose cache the session of a draft head looks at ([SessionOptions].Target), nil for others.
 func (s *Session) Target() *Session { return s.lender }
+
+// TargetTokens is the sequence of the session that the passes look at, nil if there is none.
+func (s *Session) TargetTokens() []int32 {
+	if s.lender == nil {
+		return nil
+	}
+	return s.lender.tokens
+}
+
+// SetTarget has a draft head's session look at the cache of another session of its target from the next pass on. Passes fail while it is
+// nil.
+func (s *Session) SetTarget(t *Session) error {
+	if t != nil {
+		if err := s.m.checkLender(t); err != nil {
+			return err
+		}
+	}
+	s.lender = t
+	return nil
+}
+
+// Nodes is the number of nodes of the tree that waits for Commit.
+func (s *Session) Nodes() int { return len(s.nodes) }
 
 // Tokens is the sequence, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
@@ -231,10 +254,13 @@ func (s *Session) Commit(path []int32) error {
 
 // Fork makes a second session with the same sequence. Whole pages of the cache are shared until one of
 // the two writes to them. A waiting tree stays with s.
-func (s *Session) Fork() (*Session, error) { return s.forkAt(len(s.tokens)) }
+func (s *Session) Fork() (*Session, error) { return s.ForkAt(len(s.tokens)) }
 
-// forkAt is Fork of the first n tokens.
-func (s *Session) forkAt(n int) (*Session, error) {
+// ForkAt is Fork of the first n tokens.
+func (s *Session) ForkAt(n int) (*Session, error) {
+	if n < 0 || n > len(s.tokens) {
+		return nil, fmt.Errorf("%w: ForkAt(%d) of %d tokens", ErrUsage, n, len(s.tokens))
+	}
 	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, lender: s.lender, input: s.input.share()}
 	if !s.noCache {
 		f.valid = s.Restorable(n)

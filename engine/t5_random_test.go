@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // t5Shape is a small encoder-decoder model of random weights, written as a GGUF file into memory.
@@ -38,90 +38,27 @@ func flanT5() t5Shape {
 }
 
 func (s t5Shape) file(tb testing.TB) []byte {
-	tb.Helper()
-	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "t5." + k, Value: v} }
-	kvs := []gguf.KV{
-		{Key: "general.architecture", Value: "t5"}, {Key: "general.name", Value: "random"}, {Key: "tokenizer.ggml.model", Value: "no_vocab"},
-		key("vocab_size", uint32(s.vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(s.width)),
-		key("block_count", uint32(s.encoders)), key("decoder_block_count", uint32(s.decoders)), key("feed_forward_length", uint32(s.ff)),
-		key("attention.head_count", uint32(s.heads)), key("attention.key_length", uint32(s.headDim)), key("attention.value_length", uint32(s.headDim)),
-		key("attention.layer_norm_epsilon", float32(1e-6)), key("attention.layer_norm_rms_epsilon", float32(1e-6)),
-		key("attention.relative_buckets_count", uint32(s.buckets)), key("decoder_start_token_id", uint32(0)),
-	}
-	var tensors []gguf.TensorSource
-	add := func(name string, typ gguf.Type, mean, spread float32, dims ...int) {
-		if name += ".weight"; name == s.drop {
-			return
-		}
-		if d := s.dims[name]; d != nil {
-			dims = d
-		}
-		n, shape := elements(dims)
-		if typ.BlockWeights() > 1 && dims[0]%typ.BlockWeights() != 0 {
-			typ = gguf.F32
-		}
-		rng, x := tensorRand(s.seed, name), make([]float32, n)
-		for i := range x {
-			x[i] = mean + spread*float32(rng.NormFloat64())
-		}
-		if s.edit != nil {
-			s.edit(name, x)
-		}
-		tensors = append(tensors, encodedTensor(name, typ, x, shape))
-	}
-	matrix := func(name string, rows, cols int, gain float64) {
-		add(name, s.weights, 0, float32(gain/math.Sqrt(float64(cols))), cols, rows)
-	}
-	norm := func(name string) { add(name, gguf.F32, 1, 0.2, s.width) }
-	attention := func(name string) {
-		inner := s.heads * s.headDim
-		matrix(name+"_q", inner, s.width, 0.7) // scores are not divided by sqrt(d)
-		matrix(name+"_k", inner, s.width, 0.7)
-		matrix(name+"_v", inner, s.width, 1.5)
-		matrix(name+"_o", s.width, inner, 1.5)
-	}
-	add("token_embd", s.weights, 0, 0.7, s.width, s.vocab)
-	for _, stack := range []struct {
-		name   string
-		blocks int
-	}{{"enc", s.encoders}, {"dec", s.decoders}} {
-		for i := range stack.blocks {
-			b := fmt.Sprintf("%s.blk.%d.", stack.name, i)
-			norm(b + "attn_norm")
-			attention(b + "attn")
-			if i == 0 || s.everyBias {
-				add(b+"attn_rel_b", gguf.F32, 0, 1, s.heads, s.buckets)
-			}
-			if stack.name == "dec" {
-				norm(b + "cross_attn_norm")
-				attention(b + "cross_attn")
-			}
-			norm(b + "ffn_norm")
-			if s.gated {
-				matrix(b+"ffn_gate", s.ff, s.width, 1.5)
-			}
-			matrix(b+"ffn_up", s.ff, s.width, 1.5)
-			matrix(b+"ffn_down", s.width, s.ff, 1.5)
-		}
-		norm(stack.name + ".output_norm")
-	}
-	if s.untied {
-		matrix("output", s.vocab, s.width, 1.5)
-	}
-	for name, dims := range s.more {
-		add(strings.TrimSuffix(name, ".weight"), gguf.F32, 1, 0.1, dims...)
-	}
-	for _, kv := range s.kvs {
-		switch i := slices.IndexFunc(kvs, func(k gguf.KV) bool { return k.Key == kv.Key }); {
-		case i < 0:
-			kvs = append(kvs, kv)
-		case kv.Value == nil:
-			kvs = slices.Delete(kvs, i, i+1)
-		default:
-			kvs[i] = kv
-		}
-	}
-	return fileBytes(tb, kvs, tensors)
+	return randommodel.T5{
+		Encoders:  s.encoders,
+		Decoders:  s.decoders,
+		Width:     s.width,
+		Heads:     s.heads,
+		HeadDim:   s.headDim,
+		FF:        s.ff,
+		Vocab:     s.vocab,
+		Buckets:   s.buckets,
+		Gated:     s.gated,
+		Untied:    s.untied,
+		EveryBias: s.everyBias,
+		Weights:   s.weights,
+		Seed:      s.seed,
+		Scale:     s.scale,
+		Drop:      s.drop,
+		More:      s.more,
+		Dims:      s.dims,
+		Edit:      s.edit,
+		KVs:       s.kvs,
+	}.File(tb)
 }
 
 func (s t5Shape) load(rt *Runtime, tb testing.TB, o Options) (*Model, error) {

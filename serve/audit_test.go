@@ -316,7 +316,7 @@ func TestEmbeddingsShare(t *testing.T) {
 			t.Errorf("text %d together with others: %.60s, alone %.60s", i, a, b)
 		}
 	}
-	stats := s.models.resident()[0].target.(*shared).Stats()
+	stats := s.models.resident()[0].target.(*scheduled).Stats()
 	if stats.Segments < stats.Passes+5 { // how many depends on how goroutines run
 		t.Errorf("%d segments in %d passes", stats.Segments, stats.Passes)
 	}
@@ -364,7 +364,7 @@ func TestEmbeddingsShare(t *testing.T) {
 		} else {
 			s.post("/v1/embeddings", body, 200)
 		}
-		if stats := s.models.resident()[0].target.(*shared).Stats(); stats.KVBytes != 0 || stats.Sessions != 0 || stats.Prefixes != 0 {
+		if stats := s.models.resident()[0].target.(*scheduled).Stats(); stats.KVBytes != 0 || stats.Sessions != 0 || stats.Prefixes != 0 {
 			t.Errorf("%.40s: left behind: %+v", body, stats)
 		}
 	}
@@ -384,7 +384,7 @@ func TestModelKVBytes(t *testing.T) {
 		})
 		s.post("/v1/completions", small, 200)
 		m := s.models.resident()[0]
-		if target, draft := m.target.(*shared).Stats().KVBudget, m.draft.(*shared).Stats().KVBudget; target != c.want || draft != c.wantDraft {
+		if target, draft := m.target.(*scheduled).Stats().KVBudget, m.draft.(*scheduled).Stats().KVBudget; target != c.want || draft != c.wantDraft {
 			t.Errorf("%+v: budgets of %d and %d", c, target, draft)
 		}
 	}

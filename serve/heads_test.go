@@ -66,7 +66,7 @@ func TestHeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st := m.draft.(*shared).Stats(); st.Segments <= st.Passes {
+		if st := m.draft.(*scheduled).Stats(); st.Segments <= st.Passes {
 			t.Errorf("%d passes of the head for %d segments: none is shared", st.Passes, st.Segments)
 		}
 		if got := strings.Join(m.drafters(), " "); got != "tree splice model eagle eagle-tree ngram suffix early-exit none" {

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 )
 
 // metrics are counted since the server was made.
@@ -182,18 +182,18 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 // modelGauges are what is known of a model in memory: of its target's scheduler.
 var modelGauges = []struct {
 	name, kind, help string
-	value            func(m *loaded, s engine.SchedulerStats) float64
+	value            func(m *loaded, s shared.Stats) float64
 }{
-	{"llamacpp:n_decode_total", "counter", "Passes over the target's weights.", func(_ *loaded, s engine.SchedulerStats) float64 { return float64(s.Passes) }},
-	{"llamacpp:n_busy_slots_per_decode", "gauge", "Sequences that share a pass, on average.", func(_ *loaded, s engine.SchedulerStats) float64 {
+	{"llamacpp:n_decode_total", "counter", "Passes over the target's weights.", func(_ *loaded, s shared.Stats) float64 { return float64(s.Passes) }},
+	{"llamacpp:n_busy_slots_per_decode", "gauge", "Sequences that share a pass, on average.", func(_ *loaded, s shared.Stats) float64 {
 		return float64(s.Segments) / float64(max(s.Passes, 1))
 	}},
-	{"llamacpp:kv_cache_usage_ratio", "gauge", "Memory of keys and values, of what there may be; 0 without a bound.", func(_ *loaded, s engine.SchedulerStats) float64 {
+	{"llamacpp:kv_cache_usage_ratio", "gauge", "Memory of keys and values, of what there may be; 0 without a bound.", func(_ *loaded, s shared.Stats) float64 {
 		return float64(s.KVBytes) / float64(max(s.KVBudget, 1)) * min(float64(s.KVBudget), 1)
 	}},
-	{"spec_kv_bytes", "gauge", "Memory of the target's keys and values.", func(_ *loaded, s engine.SchedulerStats) float64 { return float64(s.KVBytes) }},
-	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.", func(_ *loaded, s engine.SchedulerStats) float64 { return float64(s.Preemptions) }},
-	{"spec_model_bytes", "gauge", "Memory of the weights, with those of the draft.", func(m *loaded, _ engine.SchedulerStats) float64 {
+	{"spec_kv_bytes", "gauge", "Memory of the target's keys and values.", func(_ *loaded, s shared.Stats) float64 { return float64(s.KVBytes) }},
+	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.", func(_ *loaded, s shared.Stats) float64 { return float64(s.Preemptions) }},
+	{"spec_model_bytes", "gauge", "Memory of the weights, with those of the draft.", func(m *loaded, _ shared.Stats) float64 {
 		n := m.Target.Bytes()
 		if m.Draft != nil {
 			n += m.Draft.Bytes()
@@ -208,8 +208,8 @@ func (s *Server) writeModelMetrics(b *strings.Builder) {
 	for _, g := range modelGauges {
 		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", g.name, g.help, g.name, g.kind)
 		for _, m := range models {
-			var stats engine.SchedulerStats
-			if c, ok := m.target.(*shared); ok {
+			var stats shared.Stats
+			if c, ok := m.target.(*scheduled); ok {
 				stats = c.Stats()
 			}
 			fmt.Fprintf(b, "%s{model=%s} %s\n", g.name, label(m.name), number(g.value(m, stats)))

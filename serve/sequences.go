@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -24,15 +25,15 @@ type sequences interface {
 	close()
 }
 
-// shared sequences are sessions of a scheduler: those that are in use share passes, and what prompts have in common.
-type shared struct {
-	*engine.Scheduler
+// scheduled sequences are sessions of a scheduler: those that are in use share passes, and what prompts have in common.
+type scheduled struct {
+	*shared.Scheduler
 	o engine.SessionOptions
 }
 
 // newShared makes the scheduler of a model, within a budget of memory.
-func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes int64) *shared {
-	return &shared{engine.NewScheduler(m, engine.SchedulerOptions{
+func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes int64) *scheduled {
+	return &scheduled{shared.New(m, shared.Options{
 		KVBytes: bytes, Delay: s.o.PromptDelay, Prefixes: max(s.o.Parallel, minPrefixes),
 		Panicked: func(v any, stack []byte) { s.panicked(v, stack) },
 	}), o}
@@ -41,7 +42,7 @@ func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes int64
 // minPrefixes is how many finished sequences are kept at least for prompts that begin alike.
 const minPrefixes = 4
 
-func (s *shared) open(ctx context.Context) (sequence, error) {
+func (s *scheduled) open(ctx context.Context) (sequence, error) {
 	session, err := s.NewSession(ctx, s.o)
 	if err != nil {
 		return nil, err
@@ -49,10 +50,10 @@ func (s *shared) open(ctx context.Context) (sequence, error) {
 	return sharedSequence{session}, nil
 }
 
-func (s *shared) close() { s.Close() }
+func (s *scheduled) close() { s.Close() }
 
 // sharedSequence has a scheduler's session's abilities, which speculative looks for.
-type sharedSequence struct{ *engine.SharedSession }
+type sharedSequence struct{ *shared.Session }
 
 // kvError is the error of a sequence that alone needs more memory than there is.
 func kvError(err error) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -135,7 +136,7 @@ func (m *loaded) openDraft(ctx context.Context, target sequence) (seq interface 
 	if !ok {
 		return nil, fmt.Errorf("%s: %w: a draft head that looks at the cache of a sequence that has none to show", m.name, engine.ErrUnsupported)
 	}
-	return m.Draft.NewLentSession(t.SharedSession, engine.SessionOptions{Context: min(m.context, m.Draft.Config().Context)})
+	return shared.NewLentSession(m.Draft, t.Session, engine.SessionOptions{Context: min(m.context, m.Draft.Config().Context)})
 }
 
 // newDrafter makes the drafter of a text and what must be closed after it.

@@ -11,7 +11,7 @@ import (
 // decoder finds them by type assertion, so those from outside the project have them too. A drafter that wraps
 // another one should pass them on.
 type (
-	// Announcing is a [Sequence] whose passes wait for others', such as [*engine.SharedSession]. After an Eval it is expected
+	// Announcing is a [Sequence] whose passes wait for others', such as [*shared.Session]. After an Eval it is expected
 	// to have another one soon. Announce(false) says that none follows for now, Announce(true) that one is on its way. The
 	// decoder calls it for the target when a text ends, and for the sequences of this package's drafters around each draft.
 	Announcing interface {
@@ -101,7 +101,7 @@ type (
 		PassCosts(seconds []float64) bool
 	}
 
-	// Grouped is a [Sequence] whose passes are shared with others, such as [*engine.SharedSession]. Common keeps values for all of them:
+	// Grouped is a [Sequence] whose passes are shared with others, such as [*shared.Session]. Common keeps values for all of them:
 	// decoders share by it what [Auto] learns. Load is the load of the scheduler, and Together what each of so many sequences pays for a pass with one token of
 	// each, by the measure of [Metered].
 	Grouped interface {
@@ -115,7 +115,7 @@ type (
 	// all drafts that begin.
 	Leading interface {
 		Sequence
-		Follow(f engine.Follower)
+		Follow(f interface{ Announce(will bool) })
 	}
 
 	// Pricing is a [Schedule] that uses the prices of a [Priced] target. The decoder calls SetPrices before each text, with nil

@@ -88,11 +88,8 @@ func (a *assistant) hidden(_ context.Context, position int, tokens []int32, s en
 func (a *assistant) start(prompt []int32) error {
 	a.ahead = true
 	var has []int32
-	switch s := a.seq.Sequence.(type) {
-	case interface{ Target() *engine.Session }:
-		has = s.Target().Tokens()
-	case interface{ Target() *engine.SharedSession }:
-		has = s.Target().Tokens()
+	if s, ok := a.seq.Sequence.(interface{ TargetTokens() []int32 }); ok {
+		has = s.TargetTokens()
 	}
 	if !slices.Equal(has, prompt[:len(prompt)-1]) {
 		return fmt.Errorf("draft head: %w: it looks at the cache of another session than the target's", ErrOptions)

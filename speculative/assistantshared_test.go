@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 )
 
 var (
-	_ Metered   = (*engine.LentSession)(nil)
-	_ Modeled   = (*engine.LentSession)(nil)
-	_ Segmented = (*engine.LentSession)(nil)
+	_ Metered   = (*shared.LentSession)(nil)
+	_ Modeled   = (*shared.LentSession)(nil)
+	_ Segmented = (*shared.LentSession)(nil)
 )
 
 // TestAssistantSharedPasses: decoders of many goroutines share the passes of the target, and each has a head that looks at its own sequence's
@@ -25,7 +26,7 @@ func TestAssistantSharedPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, budget := range []int64{0, 4 * one.Bytes()} {
-		targets := engine.NewScheduler(target, engine.SchedulerOptions{KVBytes: budget})
+		targets := shared.New(target, shared.Options{KVBytes: budget})
 		var wait sync.WaitGroup
 		for i := range 6 {
 			prompt, s := random32(uint64(i/2), 30, 90), engine.Sampling{}
@@ -40,7 +41,7 @@ func TestAssistantSharedPasses(t *testing.T) {
 					return
 				}
 				defer a.Close()
-				b, err := head.NewLentSession(a, engine.SessionOptions{})
+				b, err := shared.NewLentSession(head, a, engine.SessionOptions{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -66,13 +67,13 @@ func TestAssistantSharedPasses(t *testing.T) {
 		}
 	}
 	// Another sequence's cache than the decoder's target.
-	targets := engine.NewScheduler(target, engine.SchedulerOptions{})
+	targets := shared.New(target, shared.Options{})
 	defer targets.Close()
 	a, err := targets.NewSession(context.Background(), engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := head.NewLentSession(a, engine.SessionOptions{})
+	b, err := shared.NewLentSession(head, a, engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

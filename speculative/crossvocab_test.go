@@ -83,7 +83,7 @@ func TestSharedTokens(t *testing.T) {
 	target := vocabulary(t, append(abc, "<end>", "he", "ll", "llo", "hello", "wo", "rl", "ld", "rld", "world", "fo", "foo", "ba", "bar")...)
 	draft := vocabulary(t, append([]string{"<end>", "fo", "he", "ll", "wo"}, append(slices.Clone(abc), "llo", "hello", "rl", "ld", "rld", "world", "foo", "ba", "baz")...)...)
 	names := map[string]bool{}
-	for _, c := range shared(newTokenTable(target), newTokenTable(draft), target.Size()) {
+	for _, c := range sharedTokens(newTokenTable(target), newTokenTable(draft), target.Size()) {
 		if target.Token(c.target) != draft.Token(c.draft) {
 			t.Errorf("%q and %q are not the same", target.Token(c.target), draft.Token(c.draft))
 		}
@@ -94,7 +94,7 @@ func TestSharedTokens(t *testing.T) {
 			t.Errorf("%q is shared: %v", name, names[name])
 		}
 	}
-	if n := len(shared(newTokenTable(target), newTokenTable(draft), 3)); n != 3 {
+	if n := len(sharedTokens(newTokenTable(target), newTokenTable(draft), 3)); n != 3 {
 		t.Errorf("%d shared tokens of a target that has 3", n)
 	}
 }

@@ -30,7 +30,7 @@ func Eagle(head Sequence, o EagleOptions) Drafter {
 // MTP drafts with a model's own multi-token-prediction blocks: a session of its file opened with [engine.Options].MTP. One block alone
 // drafts any number of tokens, each on what it computed before. Of several blocks each drafts one token, on what the block before it
 // computed, and paths of drafts end with the last block; candidates of Sources may follow. Gemma 4's heads, in files of their own, are taken as
-// well: sessions made for the target's ([engine.SessionOptions].Target, [engine.Model.NewLentSession]).
+// well: sessions made for the target's ([engine.SessionOptions].Target, [shared.NewLentSession]).
 func MTP(head Sequence, o EagleOptions) Drafter { return Eagle(head, o) }
 
 // EagleOptions configure [Eagle] and [MTP].

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 )
 
 // TestHeadWithoutMemory: where a head's cache finds no memory beside another user's, its text goes on without drafts; the next text
@@ -23,12 +24,12 @@ func TestHeadWithoutMemory(t *testing.T) {
 		}
 		page += 256 * b
 	}
-	heads := engine.NewScheduler(head, engine.SchedulerOptions{KVBytes: 3 * page})
+	heads := shared.New(head, shared.Options{KVBytes: 3 * page})
 	defer heads.Close()
 	ctx := context.Background()
 	const n = 60
 	prompts := [2][]int32{random32(1, 220, 90), random32(2, 220, 90)}
-	var sessions [2]*engine.SharedSession
+	var sessions [2]*shared.Session
 	for i := range sessions {
 		var err error
 		if sessions[i], err = heads.NewSession(ctx, engine.SessionOptions{}); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -70,10 +71,10 @@ func TestEaglePair(t *testing.T) {
 func TestSharedEagle(t *testing.T) {
 	texts := prompts(t, "prompts-code.jsonl", 3)
 	target, _ := pair(t)
-	targets := engine.NewScheduler(target, engine.SchedulerOptions{})
+	targets := shared.New(target, shared.Options{})
 	defer targets.Close()
 	head := pairHead(t, target)
-	heads := engine.NewScheduler(head, engine.SchedulerOptions{})
+	heads := shared.New(head, shared.Options{})
 	defer heads.Close()
 	one := session(t, target, 0)
 	var wait sync.WaitGroup

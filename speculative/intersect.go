@@ -48,7 +48,7 @@ func (x *intersect) Start(ctx context.Context, s Setup) error {
 
 // matchTokens finds the shared tokens of a target of vocab ids.
 func (x *intersect) matchTokens(vocab int) {
-	x.shared = shared(x.target, x.draft, vocab)
+	x.shared = sharedTokens(x.target, x.draft, vocab)
 	x.row, x.toDraft = make([]float32, vocab), make([]int32, vocab)
 	for id := range x.row {
 		x.row[id], x.toDraft[id] = float32(math.Inf(-1)), -1
@@ -94,8 +94,8 @@ func (x *intersect) mapLogits(row []float32) {
 	}
 }
 
-// shared lists the tokens that two vocabularies have in common; of the target's only ids below vocab count.
-func shared(target, draft tokenTable, vocab int) (all []sharedToken) {
+// sharedTokens lists the tokens that two vocabularies have in common; of the target's only ids below vocab count.
+func sharedTokens(target, draft tokenTable, vocab int) (all []sharedToken) {
 	other := draft.idsByText()
 	for text, id := range target.idsByText() {
 		if own, ok := other[text]; ok && int(id) < vocab {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/testkit"
 )
@@ -174,7 +175,7 @@ func TestMTPBlocksIdentity(t *testing.T) {
 				}
 			}
 		}
-		targets, heads := engine.NewScheduler(target, engine.SchedulerOptions{}), engine.NewScheduler(head, engine.SchedulerOptions{})
+		targets, heads := shared.New(target, shared.Options{}), shared.New(head, shared.Options{})
 		var all sync.WaitGroup
 		for i := range 3 {
 			ts, err := targets.NewSession(ctx, engine.SessionOptions{})

@@ -9,14 +9,15 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 )
 
 var (
-	_ Announcing = (*engine.SharedSession)(nil)
-	_ Listed     = (*engine.SharedSession)(nil)
-	_ Metered    = (*engine.SharedSession)(nil)
-	_ Modeled    = (*engine.SharedSession)(nil)
-	_ Priced     = (*engine.SharedSession)(nil)
+	_ Announcing = (*shared.Session)(nil)
+	_ Listed     = (*shared.Session)(nil)
+	_ Metered    = (*shared.Session)(nil)
+	_ Modeled    = (*shared.Session)(nil)
+	_ Priced     = (*shared.Session)(nil)
 )
 
 // Decoders of many goroutines share the passes of target and draft: each text is the one that plain decoding writes alone, for
@@ -54,7 +55,7 @@ func TestSharedPairIdentity(t *testing.T) {
 		func() Schedule { return Heuristic(HeuristicOptions{Length: 5}) },
 		func() Schedule { return Constant(ConstantOptions{Length: 7}) },
 	}
-	page := engine.NewScheduler(target, engine.SchedulerOptions{})
+	page := shared.New(target, shared.Options{})
 	s, err := page.NewSession(context.Background(), engine.SessionOptions{})
 	if err == nil {
 		_, err = s.Eval(context.Background(), []int32{1}, nil, engine.None)
@@ -64,11 +65,11 @@ func TestSharedPairIdentity(t *testing.T) {
 	}
 	bytes := page.Stats().KVBytes
 	page.Close()
-	for name, o := range map[string]engine.SchedulerOptions{
+	for name, o := range map[string]shared.Options{
 		"no limit":      {},
 		"little memory": {KVBytes: 4 * bytes},
 	} {
-		targets, drafts := engine.NewScheduler(target, o), engine.NewScheduler(draft, engine.SchedulerOptions{Sessions: decoders})
+		targets, drafts := shared.New(target, o), shared.New(draft, shared.Options{Sessions: decoders})
 		var wait sync.WaitGroup
 		for i := range jobs {
 			j := &jobs[i]

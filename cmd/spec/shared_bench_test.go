@@ -18,6 +18,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
@@ -87,7 +88,7 @@ type sharedLoad struct {
 type sharedRun struct{ rate, rows, drafting float64 }
 
 func (l *sharedLoad) run(b *testing.B, n int, auto bool) sharedRun {
-	targets, drafts := engine.NewScheduler(l.target, engine.SchedulerOptions{}), engine.NewScheduler(l.draft, engine.SchedulerOptions{})
+	targets, drafts := shared.New(l.target, shared.Options{}), shared.New(l.draft, shared.Options{})
 	defer targets.Close()
 	defer drafts.Close()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,4 +1,4 @@
-package engine_test
+package shared_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -62,12 +63,12 @@ func mixed(x uint64) uint64 {
 
 // scripted is a decoder's sequence of the target.
 type scripted struct {
-	*engine.SharedSession
+	*shared.Session
 	decoder int
 }
 
 func (s scripted) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
-	l, err := s.SharedSession.Eval(ctx, tokens, parents, want)
+	l, err := s.Session.Eval(ctx, tokens, parents, want)
 	time.Sleep(time.Duration(s.decoder + 1))
 	return l, err
 }
@@ -120,8 +121,8 @@ func (l loaded) run(t *testing.T) (r told) {
 	synctest.Test(t, func(t *testing.T) {
 		cpu := make(chan bool, 1) // passes of both models run one after the other
 		begin := time.Now()
-		share := func(m *engine.Model, p passTimes, n uint64) *engine.Scheduler {
-			s := engine.NewScheduler(m, engine.SchedulerOptions{Prefixes: -1})
+		share := func(m *engine.Model, p passTimes, n uint64) *shared.Scheduler {
+			s := shared.New(m, shared.Options{Prefixes: -1})
 			s.SetPrepare(func(b engine.Batch) time.Duration {
 				rows := 0
 				for i := range b {
@@ -217,8 +218,8 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	l := loaded{draft: engine.SmallModel(t, rt, 2)}
-	large, double := engine.SmallModel(t, rt, 100), engine.SmallModel(t, rt, 4)
+	l := loaded{draft: shared.SmallModel(t, rt, 2)}
+	large, double := shared.SmallModel(t, rt, 100), shared.SmallModel(t, rt, 4)
 	steps, flat, linear := passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, passTimes{{1, 18}, {512, 36}}, passTimes{{1, 10}, {256, 2000}}
 	cheap, expensive := passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}, passTimes{{1, 9}, {8, 10}, {256, 200}}
 	loads, chances, lengths := []int{1, 2, 4, 8, 16, 32}, []float64{0.1, 0.3, 0.5, 0.8, 0.95}, []int{-1, 1, 2, 3, 4, 5, 7, 11, 15, 23, 31}

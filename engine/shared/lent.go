@@ -1,28 +1,31 @@
-package engine
+package shared
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
-// LentSession is a session of a draft head that looks at its target's cache ([Head].SharesCache), where the target's passes are shared by a
+// LentSession is a session of a draft head that looks at its target's cache ([engine.Head].SharesCache), where the target's passes are shared by a
 // [Scheduler]. Its own passes are not: they run between those of schedulers, while nobody takes the memory of the target's session. It
 // belongs to the goroutine of the target's session.
 type LentSession struct {
-	target *SharedSession
-	head   *Session // its lender is set during a pass only
+	target *Session
+	head   *engine.Session // its target is set during a pass only
+	one    [1]engine.Segment
 	spent  time.Duration
 }
 
 // NewLentSession makes a session of a draft head for a session of its target. o.Target is not looked at.
-func (m *Model) NewLentSession(target *SharedSession, o SessionOptions) (*LentSession, error) {
+func NewLentSession(m *engine.Model, target *Session, o engine.SessionOptions) (*LentSession, error) {
 	switch {
 	case m == nil || target == nil:
-		return nil, fmt.Errorf("%w: no draft head, or no session of its target", ErrUsage)
-	case m.head == nil || !m.head.SharesCache:
-		return nil, fmt.Errorf("%s: %w: a target's session for a model with a cache of its own", m.name, ErrUsage)
+		return nil, fmt.Errorf("%w: no draft head, or no session of its target", engine.ErrUsage)
+	case m.Head() == nil || !m.Head().SharesCache:
+		return nil, fmt.Errorf("%s: %w: a target's session for a model with a cache of its own", m.Name(), engine.ErrUsage)
 	}
 	// A session of the target, which is not used: the checks are those of NewSession.
 	t, err := target.c.m.NewSession(target.options)
@@ -32,10 +35,12 @@ func (m *Model) NewLentSession(target *SharedSession, o SessionOptions) (*LentSe
 	defer t.Close()
 	o.Target = t
 	head, err := m.NewSession(o)
+	if err == nil {
+		err = head.SetTarget(nil)
+	}
 	if err != nil {
 		return nil, err
 	}
-	head.lender = nil
 	return &LentSession{target: target, head: head}, nil
 }
 
@@ -43,26 +48,29 @@ func (m *Model) NewLentSession(target *SharedSession, o SessionOptions) (*LentSe
 func (s *LentSession) Len() int { return 0 }
 
 // Context is the most tokens of the target that the head looks at, and the one after them.
-func (s *LentSession) Context() int { return s.head.context }
+func (s *LentSession) Context() int { return s.head.Context() }
 
-// MaxTree is that of [Session].
-func (s *LentSession) MaxTree() int { return maxTree }
+// MaxTree is that of [engine.Session].
+func (s *LentSession) MaxTree() int { return engine.PassRows }
 
 // Vocab is the number of logits in a row.
 func (s *LentSession) Vocab() int { return s.head.Vocab() }
 
 // Model is the draft head.
-func (s *LentSession) Model() *Model { return s.head.m }
+func (s *LentSession) Model() *engine.Model { return s.head.Model() }
 
 // Target is the session whose cache the passes look at.
-func (s *LentSession) Target() *SharedSession { return s.target }
+func (s *LentSession) Target() *Session { return s.target }
+
+// TargetTokens is its sequence.
+func (s *LentSession) TargetTokens() []int32 { return s.target.tokens }
 
 // Spent is the time of the passes so far, without waiting for others'.
 func (s *LentSession) Spent() time.Duration { return s.spent }
 
 // Eval fails: a head takes hidden states beside tokens, in a segment.
-func (s *LentSession) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
-	r, err := s.EvalSegment(ctx, Segment{Tokens: tokens, Parents: parents, Logits: want})
+func (s *LentSession) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	r, err := s.EvalSegment(ctx, engine.Segment{Tokens: tokens, Parents: parents, Logits: want})
 	return r.Logits, err
 }
 
@@ -79,39 +87,37 @@ func (s *LentSession) Close() {
 	}
 }
 
-// EvalSegment is [Session.EvalSegment]. It wraps [ErrKVBudget] while the target's session has given up its memory, until its next pass.
-func (s *LentSession) EvalSegment(ctx context.Context, g Segment) (Result, error) {
+// EvalSegment is [engine.Session.EvalSegment]. It wraps [engine.ErrKVBudget] while the target's session has given up its memory, until its next pass.
+func (s *LentSession) EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error) {
 	if s == nil {
-		return Result{}, fmt.Errorf("%w: no session", ErrUsage)
+		return engine.Result{}, fmt.Errorf("%w: no session", engine.ErrUsage)
 	}
 	t, err := s.target.lend()
 	if err != nil {
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	defer s.target.giveBack()
-	h, rt := s.head, s.head.m.rt
-	h.lender, h.one[0] = t, g
-	h.one[0].Session = h
-	rt.working.Add(1)
-	rt.t.Lock()
-	begin := time.Now()
+	if err := s.head.SetTarget(t); err != nil {
+		return engine.Result{}, err
+	}
+	s.one[0] = g
+	s.one[0].Session = s.head
+	turn := s.head.Model().Runtime().Turn()
 	defer func() {
-		took := time.Since(begin)
-		rt.t.Unlock()
-		s.spent += took
-		rt.worked.Add(int64(took))
-		rt.working.Add(-1)
-		h.lender, h.one[0] = nil, Segment{}
+		s.spent += turn.Took
+		turn.End()
+		s.one[0] = engine.Segment{}
+		_ = s.head.SetTarget(nil)
 	}()
-	out, err := h.m.forward(ctx, h.one[:])
+	out, err := turn.Forward(ctx, s.head.Model(), s.one[:])
 	if err != nil {
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	return out[0], out[0].Err
 }
 
 // lend returns the engine's session, which computes the sequence, and has it left as it is until giveBack.
-func (s *SharedSession) lend() (*Session, error) {
+func (s *Session) lend() (*engine.Session, error) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +127,8 @@ func (s *SharedSession) lend() (*Session, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	if s.session == nil || !slices.Equal(s.session.tokens, s.tokens) {
-		return nil, fmt.Errorf("%s: %w: the sequence has given up its memory", c.m.name, ErrKVBudget)
+	if s.session == nil || !slices.Equal(s.session.Tokens(), s.tokens) {
+		return nil, fmt.Errorf("%s: %w: the sequence has given up its memory", c.m.Name(), engine.ErrKVBudget)
 	}
 	s.lent = true
 	c.lent++
@@ -130,7 +136,7 @@ func (s *SharedSession) lend() (*Session, error) {
 }
 
 // giveBack ends a loan. Others may have waited for it.
-func (s *SharedSession) giveBack() {
+func (s *Session) giveBack() {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-package engine_test
+package shared_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -74,8 +75,8 @@ func TestAutoUnderLoad(t *testing.T) {
 		run := func(n int, drafts bool) (rate, rows float64) {
 			synctest.Test(t, func(t *testing.T) {
 				cpu := make(chan bool, 1) // passes of both models run one after the other
-				share := func(m *engine.Model, p passTimes) *engine.Scheduler {
-					s := engine.NewScheduler(m, engine.SchedulerOptions{Prefixes: -1})
+				share := func(m *engine.Model, p passTimes) *shared.Scheduler {
+					s := shared.New(m, shared.Options{Prefixes: -1})
 					s.SetPrepare(func(b engine.Batch) time.Duration {
 						rows := 0
 						for i := range b {

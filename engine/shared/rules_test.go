@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"context"
@@ -9,25 +9,27 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
 // A caller who leaves during the only pass of its submission, which another session runs, has its context's error and no result; the session
 // has not moved, and no tree waits.
 func TestSchedulerLeaveInPass(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		s, leads := sharedSession(t, c), sharedSession(t, c)
-		feed(t, s, 5, Last)
+		feed(t, s, 5, engine.Last)
 		for _, parents := range [][]int32{nil, {-1, -1}} {
 			s.Announce(false)
 			s.Announce(true)
 			var wait sync.WaitGroup
 			wait.Go(func() {
-				feed(t, leads, 1, Last)
+				feed(t, leads, 1, engine.Last)
 				leads.Announce(false)
 			})
 			synctest.Wait() // it waits for s, and is the first in the pass
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-			l, err := s.Eval(ctx, []int32{1, 2}, parents, All)
+			l, err := s.Eval(ctx, []int32{1, 2}, parents, engine.All)
 			cancel()
 			wait.Wait()
 			if !errors.Is(err, context.DeadlineExceeded) || len(l.Data) > 0 {
@@ -37,7 +39,7 @@ func TestSchedulerLeaveInPass(t *testing.T) {
 				t.Errorf("parents %v: %d tokens", parents, s.Len())
 			}
 			if parents != nil {
-				if err := s.Commit([]int32{0}); !errors.Is(err, ErrUsage) {
+				if err := s.Commit([]int32{0}); !errors.Is(err, engine.ErrUsage) {
 					t.Errorf("a tree of a submission that failed: %v", err)
 				}
 			}
@@ -47,7 +49,7 @@ func TestSchedulerLeaveInPass(t *testing.T) {
 		}
 		begin := time.Now()
 		for range 5 { // nobody waits for one whose Eval has failed
-			feed(t, leads, 1, Last)
+			feed(t, leads, 1, engine.Last)
 		}
 		if took := time.Since(begin); took != 5*20*time.Millisecond {
 			t.Errorf("5 passes of 20 ms took %v", took)
@@ -57,29 +59,29 @@ func TestSchedulerLeaveInPass(t *testing.T) {
 
 // Truncate drops a tree that waits.
 func TestSchedulerTruncateDropsTree(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
-	c := NewScheduler(m, SchedulerOptions{})
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
+	c := New(m, Options{})
 	defer c.Close()
 	s := sharedSession(t, c)
-	feed(t, s, 5, Last)
-	if _, err := s.Eval(context.Background(), []int32{1, 2}, []int32{-1, -1}, All); err != nil {
+	feed(t, s, 5, engine.Last)
+	if _, err := s.Eval(context.Background(), []int32{1, 2}, []int32{-1, -1}, engine.All); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Truncate(5); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Commit([]int32{0}); !errors.Is(err, ErrUsage) || s.Len() != 5 {
+	if err := s.Commit([]int32{0}); !errors.Is(err, engine.ErrUsage) || s.Len() != 5 {
 		t.Errorf("%v, %d tokens", err, s.Len())
 	}
 }
 
 // A session that is closed is waited for by nobody, and its place is taken at once by the first who waits, also where no pass runs.
 func TestSchedulerClosedSession(t *testing.T) {
-	inTime(t, SchedulerOptions{Sessions: 2}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{Sessions: 2}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		a, b := sharedSession(t, c), sharedSession(t, c)
-		feed(t, a, 1, Last)
+		feed(t, a, 1, engine.Last)
 		a.Announce(false)
-		feed(t, b, 1, Last)
+		feed(t, b, 1, engine.Last)
 		a.Announce(true) // and never comes
 		admitted := make(chan int, 2)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -87,7 +89,7 @@ func TestSchedulerClosedSession(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range 2 {
 			wait.Go(func() {
-				if s, err := c.NewSession(ctx, SessionOptions{}); err == nil {
+				if s, err := c.NewSession(ctx, engine.SessionOptions{}); err == nil {
 					admitted <- i
 					<-ctx.Done()
 					s.Close()
@@ -108,7 +110,7 @@ func TestSchedulerClosedSession(t *testing.T) {
 		}
 		begin := time.Now()
 		for range 10 {
-			feed(t, b, 1, Last)
+			feed(t, b, 1, engine.Last)
 		}
 		if took := time.Since(begin); took != 10*20*time.Millisecond {
 			t.Errorf("10 passes of 20 ms took %v", took)
@@ -119,11 +121,11 @@ func TestSchedulerClosedSession(t *testing.T) {
 }
 
 // inPages is inTime with a budget of so many pages of 256 tokens, and nothing shared.
-func inPages(t *testing.T, pages int64, test func(t *testing.T, c *Scheduler, held func(s *SharedSession) bool)) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
-	page := newSession(t, m, SessionOptions{}).need(1, 1)
-	inTime(t, SchedulerOptions{KVBytes: pages * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]Batch) {
-		test(t, c, func(s *SharedSession) bool {
+func inPages(t *testing.T, pages int64, test func(t *testing.T, c *Scheduler, held func(s *Session) bool)) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
+	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
+	inTime(t, Options{KVBytes: pages * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
+		test(t, c, func(s *Session) bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return s.session != nil
@@ -133,23 +135,23 @@ func inPages(t *testing.T, pages int64, test func(t *testing.T, c *Scheduler, he
 
 // Of several that could give up their memory it is the youngest: among those that nobody waits for, and among those that have submitted.
 func TestSchedulerVictims(t *testing.T) {
-	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*SharedSession) bool) {
-		var s [3]*SharedSession
+	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*Session) bool) {
+		var s [3]*Session
 		for i := range s {
 			s[i] = sharedSession(t, c)
-			feed(t, s[i], 200, Last)
+			feed(t, s[i], 200, engine.Last)
 			s[i].Announce(false)
 		}
-		feed(t, s[0], 100, Last) // a second page
+		feed(t, s[0], 100, engine.Last) // a second page
 		if !held(s[0]) || !held(s[1]) || held(s[2]) {
 			t.Errorf("idle ones: the sessions have their memory: %v %v %v, want that of the youngest gone", held(s[0]), held(s[1]), held(s[2]))
 		}
 	})
-	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*SharedSession) bool) {
-		var s [3]*SharedSession
+	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*Session) bool) {
+		var s [3]*Session
 		for i := range s {
 			s[i] = sharedSession(t, c)
-			feed(t, s[i], 200, Last)
+			feed(t, s[i], 200, engine.Last)
 			s[i].Announce(false)
 		}
 		for i := range s {
@@ -158,7 +160,7 @@ func TestSchedulerVictims(t *testing.T) {
 		var seen [3]bool
 		var gone int64
 		look, prepare := true, c.prepare
-		c.prepare = func(b Batch) time.Duration {
+		c.prepare = func(b engine.Batch) time.Duration {
 			if look {
 				for i := range s {
 					seen[i] = held(s[i])
@@ -170,7 +172,7 @@ func TestSchedulerVictims(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range s {
 			wait.Go(func() {
-				feed(t, s[i], 100, Last)
+				feed(t, s[i], 100, engine.Last)
 				s[i].Close()
 			})
 		}
@@ -183,21 +185,21 @@ func TestSchedulerVictims(t *testing.T) {
 
 // A younger sequence waits for memory as long as an older one needs its own.
 func TestSchedulerOlderKeepsMemory(t *testing.T) {
-	inPages(t, 2, func(t *testing.T, c *Scheduler, held func(*SharedSession) bool) {
+	inPages(t, 2, func(t *testing.T, c *Scheduler, held func(*Session) bool) {
 		old, young := sharedSession(t, c), sharedSession(t, c)
-		feed(t, old, 200, Last)
-		feed(t, young, 200, Last)
-		feed(t, old, 1, Last)
-		feed(t, old, 1, Last) // at once, so that passes wait for it again
+		feed(t, old, 200, engine.Last)
+		feed(t, young, 200, engine.Last)
+		feed(t, old, 1, engine.Last)
+		feed(t, old, 1, engine.Last) // at once, so that passes wait for it again
 		var wait sync.WaitGroup
 		var done atomic.Bool
 		wait.Go(func() {
-			feed(t, young, 100, Last) // a second page
+			feed(t, young, 100, engine.Last) // a second page
 			done.Store(true)
 		})
 		synctest.Wait() // it has submitted that before the older one goes on
 		for range 40 {
-			feed(t, old, 1, Last)
+			feed(t, old, 1, engine.Last)
 		}
 		if n := c.Stats().Preemptions; n > 0 || done.Load() || !held(old) {
 			t.Errorf("%d sequences gave up their memory; the younger one has its result: %v", n, done.Load())
@@ -210,15 +212,15 @@ func TestSchedulerOlderKeepsMemory(t *testing.T) {
 // Several long prompts at once have together what one would have of each pass, and all of them their share.
 func TestSchedulerSharesChunks(t *testing.T) {
 	const fixed, row, delay = 20 * time.Millisecond, 500 * time.Microsecond, 2
-	inTime(t, SchedulerOptions{}, fixed, row, func(t *testing.T, c *Scheduler, passes *[]Batch) {
-		feed(t, sharedSession(t, c), 600, Last) // the times are known
+	inTime(t, Options{}, fixed, row, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+		feed(t, sharedSession(t, c), 600, engine.Last) // the times are known
 		generator := sharedSession(t, c)
 		stop := make(chan bool)
 		var wait, prompts sync.WaitGroup
 		wait.Go(func() {
 			defer generator.Close()
 			for {
-				feed(t, generator, 1, Last)
+				feed(t, generator, 1, engine.Last)
 				select {
 				case <-stop:
 					return
@@ -230,7 +232,7 @@ func TestSchedulerSharesChunks(t *testing.T) {
 		from := passesOf(c, passes)
 		for range 3 {
 			s := sharedSession(t, c)
-			prompts.Go(func() { feed(t, s, 600, Last) })
+			prompts.Go(func() { feed(t, s, 600, engine.Last) })
 		}
 		prompts.Wait()
 		to := passesOf(c, passes)
@@ -263,13 +265,13 @@ func TestSchedulerSharesChunks(t *testing.T) {
 
 // Sequences with other options, such as other storage of keys and values, share nothing, whether they are open or kept.
 func TestSchedulerOptionsShareNothing(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
-	c := NewScheduler(m, SchedulerOptions{Prefixes: 4})
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
+	c := New(m, Options{Prefixes: 4})
 	defer c.Close()
 	ids := randomTokens(120, 70, 3)
-	f16, f32 := SessionOptions{KV: "f16"}, SessionOptions{KV: "f32"}
-	alone := func(o SessionOptions) []float32 {
-		out, err := once(newSession(t, m, o), ids, nil, Last)
+	f16, f32 := engine.SessionOptions{KV: "f16"}, engine.SessionOptions{KV: "f32"}
+	alone := func(o engine.SessionOptions) []float32 {
+		out, err := once(newSession(t, m, o), ids, nil, engine.Last)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,13 +281,13 @@ func TestSchedulerOptionsShareNothing(t *testing.T) {
 	if slices.Equal(want16, want32) {
 		t.Fatal("the storage changes nothing, so that the test shows nothing")
 	}
-	open := func(what string, o SessionOptions, want []float32, reused bool) *SharedSession {
+	open := func(what string, o engine.SessionOptions, want []float32, reused bool) *Session {
 		t.Helper()
 		s, err := c.NewSession(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := once(s, ids, nil, Last)
+		got, err := once(s, ids, nil, engine.Last)
 		if err != nil || !slices.Equal(got, want) || (s.Reused() > 0) != reused {
 			t.Errorf("%s: %v, the logits alone: %v, %d tokens reused", what, err, slices.Equal(got, want), s.Reused())
 		}
@@ -309,13 +311,13 @@ func TestSchedulerOptionsShareNothing(t *testing.T) {
 
 // Kept sequences go in the order of their last use, and one that was used can be used again.
 func TestSchedulerKeepsLastUsed(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
-	c := NewScheduler(m, SchedulerOptions{Prefixes: 2})
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
+	c := New(m, Options{Prefixes: 2})
 	defer c.Close()
 	use := func(seed uint64, keep bool) int {
 		t.Helper()
 		s := sharedSession(t, c)
-		if _, err := once(s, append(randomTokens(60, 70, seed), 1, 2, 3), nil, Last); err != nil {
+		if _, err := once(s, append(randomTokens(60, 70, seed), 1, 2, 3), nil, engine.Last); err != nil {
 			t.Fatal(err)
 		}
 		n := s.Reused()
@@ -347,13 +349,13 @@ func TestSchedulerKeepsLastUsed(t *testing.T) {
 
 // A session that missed a bound once, and is in time again, shares every pass again.
 func TestSchedulerLateOnce(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		a, b := sharedSession(t, c), sharedSession(t, c)
 		var wait sync.WaitGroup
 		stop := make(chan bool)
 		wait.Go(func() {
 			for {
-				feed(t, a, 1, Last)
+				feed(t, a, 1, engine.Last)
 				select {
 				case <-stop:
 					a.Close()
@@ -362,17 +364,17 @@ func TestSchedulerLateOnce(t *testing.T) {
 				}
 			}
 		})
-		feed(t, b, 1, Last)
+		feed(t, b, 1, engine.Last)
 		time.Sleep(333 * time.Millisecond)
 		if n := c.Stats().Late; n != 1 {
 			t.Errorf("%d bounds were missed", n)
 		}
-		feed(t, b, 1, Last)
-		feed(t, b, 1, Last)
+		feed(t, b, 1, engine.Last)
+		feed(t, b, 1, engine.Last)
 		from := passesOf(c, passes)
 		const rounds = 60
 		for range rounds {
-			feed(t, b, 1, Last)
+			feed(t, b, 1, engine.Last)
 		}
 		if n := passesOf(c, passes) - from; n > rounds+4 {
 			t.Errorf("%d passes for %d rounds", n, rounds)
@@ -385,21 +387,21 @@ func TestSchedulerLateOnce(t *testing.T) {
 
 // Two sessions that want hidden states of one pass have their own.
 func TestSchedulerHiddenOfEach(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	var want [3][]float32
-	segment := func(i int) Segment {
-		return Segment{Tokens: randomTokens(5+i, 70, uint64(i)), Logits: Last, Hidden: All, Layers: []int{FinalNorm}}
+	segment := func(i int) engine.Segment {
+		return engine.Segment{Tokens: randomTokens(5+i, 70, uint64(i)), Logits: engine.Last, Hidden: engine.All, Layers: []int{engine.FinalNorm}}
 	}
 	for i := range want {
-		r, err := newSession(t, m, SessionOptions{}).EvalSegment(context.Background(), segment(i))
+		r, err := newSession(t, m, engine.SessionOptions{}).EvalSegment(context.Background(), segment(i))
 		if err != nil {
 			t.Fatal(err)
 		}
 		want[i] = slices.Clone(r.Hidden.Data)
 	}
-	inTime(t, SchedulerOptions{Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		var wait sync.WaitGroup
-		var s [3]*SharedSession
+		var s [3]*Session
 		for i := range s {
 			s[i] = sharedSession(t, c)
 			s[i].Announce(true)

@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
 const (
@@ -20,18 +22,28 @@ func (c *Scheduler) wait() time.Duration {
 	if c.o.Wait != 0 {
 		return max(c.o.Wait, 0)
 	}
-	return min(max(c.cost.meanTime(), minWait), maxWait)
+	return min(max(c.cost.Mean(), minWait), maxWait)
 }
 
-// moment is a time, and for how many nanoseconds the runtime had computed other Schedulers' passes by then.
+// moment is a time, and for how long the runtime had computed other Schedulers' passes by then.
 type moment struct {
 	at     time.Time
-	worked int64
+	worked time.Duration
 }
 
-func (c *Scheduler) now() moment { return moment{time.Now(), c.others()} }
+func (c *Scheduler) now() moment {
+	_, worked := c.others()
+	return moment{time.Now(), worked}
+}
 
-func (c *Scheduler) others() int64 { return c.m.rt.worked.Load() - c.worked.Load() }
+// others is how many passes of other models run or wait, and for how long the runtime has computed such passes.
+func (c *Scheduler) others() (open int, worked time.Duration) {
+	open, worked = c.m.Runtime().Turns()
+	if c.running { // that one is its own
+		open--
+	}
+	return open, worked - time.Duration(c.worked.Load())
+}
 
 // left is how long it is until the bound, counted from a moment, has passed; 0 if it has. The time that the runtime spends on passes of
 // other models, such as those of drafts, does not count: to wait for what they are for costs nothing. But it ends at mostWaits bounds.
@@ -41,19 +53,16 @@ func (c *Scheduler) left(from moment) time.Duration {
 	if most <= 0 || bound == 0 {
 		return 0
 	}
-	left := bound - since + time.Duration(c.others()-from.worked)
-	working := c.m.rt.working.Load()
-	if c.running { // that one is its own
-		working--
-	}
-	if left < minWait && working > 0 {
+	open, worked := c.others()
+	left := bound - since + worked - from.worked
+	if left < minWait && open > 0 {
 		left = minWait
 	}
 	return min(max(left, 0), most)
 }
 
 // expect has passes wait for s, unless it was late the last time.
-func (c *Scheduler) expect(s *SharedSession) {
+func (c *Scheduler) expect(s *Session) {
 	s.expectAt = c.now()
 	if !s.expected && !s.late {
 		s.expected = true
@@ -61,7 +70,7 @@ func (c *Scheduler) expect(s *SharedSession) {
 	}
 }
 
-func (c *Scheduler) unexpect(s *SharedSession) {
+func (c *Scheduler) unexpect(s *Session) {
 	if s.expected {
 		s.expected = false
 		c.missing--
@@ -174,7 +183,7 @@ func (c *Scheduler) lead(p *passSteps) {
 
 // passSteps is what a pass gave, and what happens before and after it, as functions: to make them anew would allocate.
 type passSteps struct {
-	results []Result
+	results []engine.Result
 	took    time.Duration
 	err     error
 
@@ -186,23 +195,22 @@ func (c *Scheduler) settle() {
 	p := &c.steps
 	c.account(p.took, p.err)
 	for i, s := range c.taken {
-		var r Result
+		var r engine.Result
 		if p.err == nil {
 			r = p.results[i]
 		}
-		s.session.count()
 		s.advance(r, p.err)
 		s.taken = false
 	}
 }
 
 // fail ends a submission after a panic. The session's memory, whose state is not known, is given up.
-func (c *Scheduler) fail(s *SharedSession, err error) {
+func (c *Scheduler) fail(s *Session, err error) {
 	s.taken = false
 	_ = c.guard(s.drop)
 	s.session = nil
 	if s.state == submitted {
-		s.complete(Result{}, err)
+		s.complete(engine.Result{}, err)
 	}
 }
 
@@ -223,7 +231,7 @@ func (c *Scheduler) guard(f func()) (err error) {
 // panicked is the error of a panic, which it tells.
 func (c *Scheduler) panicked(v any, stack []byte) (err error) {
 	c.panics.Add(1)
-	err = fmt.Errorf("%s: %w: %v", c.m.name, ErrPanic, v)
+	err = fmt.Errorf("%s: %w: %v", c.m.Name(), engine.ErrPanic, v)
 	if c.o.Panicked != nil {
 		defer func() { _ = recover() }() // a panic of Panicked itself ends nothing
 		c.o.Panicked(v, stack)
@@ -232,42 +240,38 @@ func (c *Scheduler) panicked(v any, stack []byte) (err error) {
 }
 
 // compute is the pass itself, and how long it took without the wait for other models' passes.
-func (c *Scheduler) compute() (results []Result, took time.Duration, err error) {
+func (c *Scheduler) compute() (results []engine.Result, took time.Duration, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			results, err = nil, c.panicked(v, debug.Stack())
 		}
 	}()
-	rt := c.m.rt
-	rt.working.Add(1)
+	turn := c.m.Runtime().Turn()
 	defer func() {
-		rt.worked.Add(int64(took))
+		took = turn.Took
 		c.worked.Add(int64(took))
-		rt.working.Add(-1)
+		turn.End()
 	}()
 	if c.prepare != nil {
-		took = c.prepare(c.batch)
+		turn.Took = c.prepare(c.batch)
 	}
-	rt.t.Lock()
-	defer rt.t.Unlock()
-	begin := time.Now()
-	results, err = c.m.forward(c.ctx, c.batch)
-	return results, took + time.Since(begin), err
+	results, err = turn.Forward(c.ctx, c.m, c.batch)
+	return results, 0, err
 }
 
 // advance takes a session's result: the submission ends, or goes on with its next chunk.
-func (s *SharedSession) advance(r Result, err error) {
+func (s *Session) advance(r engine.Result, err error) {
 	c := s.c
 	if err == nil {
 		err = r.Err
 	}
 	switch {
 	case s.abandoned:
-		s.complete(Result{}, s.err)
+		s.complete(engine.Result{}, s.err)
 	case c.closed:
-		s.complete(Result{}, errSchedulerClosed)
+		s.complete(engine.Result{}, errSchedulerClosed)
 	case err != nil:
-		s.complete(Result{}, err)
+		s.complete(engine.Result{}, err)
 	default:
 		if s.gathers && len(r.Hidden.Layers) > 0 {
 			s.gathered = append(s.gathered, r.Hidden.Data...)
@@ -280,10 +284,10 @@ func (s *SharedSession) advance(r Result, err error) {
 }
 
 // left is the number of tokens that have to be computed until the submission is.
-func (s *SharedSession) left() int {
+func (s *Session) left() int {
 	have := 0
 	if s.session != nil {
-		have = s.session.Len() + len(s.session.nodes)
+		have = s.session.Len() + s.session.Nodes()
 	}
 	return len(s.tokens) + len(s.segment.Tokens) - have
 }
@@ -292,7 +296,7 @@ func (s *SharedSession) left() int {
 func (c *Scheduler) build() {
 	c.planned = 0
 	c.order = append(c.order[:0], c.pending...)
-	slices.SortFunc(c.order, func(a, b *SharedSession) int { return cmp.Compare(a.serial, b.serial) })
+	slices.SortFunc(c.order, func(a, b *Session) int { return cmp.Compare(a.serial, b.serial) })
 	rows, prompts := 0, 0
 	for _, s := range c.order {
 		if n := s.left(); s.prompt() {
@@ -317,7 +321,7 @@ func (c *Scheduler) build() {
 			}
 			n := s.left()
 			if n == 0 {
-				s.complete(Result{Logits: Logits{Vocab: c.m.config.Vocab}}, nil)
+				s.complete(engine.Result{Logits: engine.Logits{Vocab: c.m.Config().Vocab}}, nil)
 				continue
 			}
 			if m := s.missing(); m > 0 {
@@ -335,7 +339,7 @@ func (c *Scheduler) build() {
 }
 
 // missing is the number of tokens of the sequence itself that the engine's session lacks: it gave up its memory.
-func (s *SharedSession) missing() int {
+func (s *Session) missing() int {
 	if s.session == nil {
 		return len(s.tokens)
 	}
@@ -343,10 +347,10 @@ func (s *SharedSession) missing() int {
 }
 
 // prompt reports whether so much is left that chunks are cut.
-func (s *SharedSession) prompt() bool { return s.missing() > 0 || s.long && s.left()-s.rows > 0 }
+func (s *Session) prompt() bool { return s.missing() > 0 || s.long && s.left()-s.rows > 0 }
 
 // take adds the next n tokens of a submission to the batch, if there is memory for them.
-func (c *Scheduler) take(s *SharedSession, n int) bool {
+func (c *Scheduler) take(s *Session, n int) bool {
 	if !c.memory(s, n) {
 		return false
 	}
@@ -354,7 +358,7 @@ func (c *Scheduler) take(s *SharedSession, n int) bool {
 	g.Session = s.session
 	if m := s.missing(); m > 0 {
 		have := s.session.Len()
-		g = Segment{Session: s.session, Tokens: s.tokens[have : have+n]}
+		g = engine.Segment{Session: s.session, Tokens: s.tokens[have : have+n]}
 		c.stats.Recomputed += int64(max(0, min(have+n, s.computed)-have))
 	} else if g.Parents == nil {
 		at := s.session.Len() - len(s.tokens)
@@ -364,13 +368,13 @@ func (c *Scheduler) take(s *SharedSession, n int) bool {
 			g.States = g.States[at*size : (at+n)*size]
 		}
 		if at+n < len(s.segment.Tokens) {
-			g.Logits = None
+			g.Logits = engine.None
 			if !s.gathers {
-				g.Hidden, g.Layers = None, nil
+				g.Hidden, g.Layers = engine.None, nil
 			}
 		}
 		if s.gathers { // it may have given up its memory after some chunks
-			s.gathered = s.gathered[:min(len(s.gathered), at*c.m.config.HiddenSize*len(g.Layers))]
+			s.gathered = s.gathered[:min(len(s.gathered), at*c.m.Config().HiddenSize*len(g.Layers))]
 		}
 	}
 	s.taken, s.chunked = true, s.long || s.missing() > 0
@@ -383,8 +387,8 @@ func (c *Scheduler) take(s *SharedSession, n int) bool {
 func (c *Scheduler) chunk(rows int) int {
 	for _, s := range c.sessions {
 		if s.decoding && (s.state != submitted || !s.prompt()) && time.Since(s.expectAt.at) < lately*maxWait {
-			return min(c.cost.chunk(rows, c.o.Delay), max(passRows-rows, leastRows))
+			return min(max(leastRows, c.cost.Chunk(rows, c.o.Delay)), max(engine.PassRows-rows, leastRows))
 		}
 	}
-	return passRows
+	return engine.PassRows
 }

@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"context"
@@ -7,32 +7,36 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
-// sequence is what a Session and a SharedSession have in common.
+// sequence is what a engine.Session and a Session have in common.
 type sequence interface {
 	Len() int
 	Tokens() []int32
-	Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error)
+	Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error)
 	Truncate(n int) error
 	Commit(path []int32) error
 	Close()
 }
 
 var (
+	_ sequence = (*engine.Session)(nil)
 	_ sequence = (*Session)(nil)
-	_ sequence = (*SharedSession)(nil)
 )
 
 // walk feeds a sequence in a random way, which the seed decides: a prompt that may begin as others' do, then chains, trees, and
 // cuts of all sizes. It returns all logits. eval computes; tests give one that fails at times.
-func walk(s sequence, vocab, steps int, seed uint64, eval func(s sequence, tokens, parents []int32, want Rows) ([]float32, error)) (out []float32, err error) {
+func walk(s sequence, vocab, steps int, seed uint64, eval func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error)) (out []float32, err error) {
 	rng := rand.New(rand.NewPCG(seed, 9))
-	more := func(tokens, parents []int32, want Rows) {
+	more := func(tokens, parents []int32, want engine.Rows) {
 		if err == nil {
 			var l []float32
 			l, err = eval(s, tokens, parents, want)
@@ -43,12 +47,12 @@ func walk(s sequence, vocab, steps int, seed uint64, eval func(s sequence, token
 	if rng.IntN(2) == 0 {
 		prompt[rng.IntN(len(prompt))] = 0 // the same up to somewhere
 	}
-	more(prompt, nil, Last)
+	more(prompt, nil, engine.Last)
 	for i := 0; i < steps && err == nil; i++ {
 		switch rng.IntN(10) {
 		case 0: // a second prompt
 			if s.Len() < 500 {
-				more(randomTokens(20+rng.IntN(150), vocab, rng.Uint64()), nil, Rows(rng.IntN(3)))
+				more(randomTokens(20+rng.IntN(150), vocab, rng.Uint64()), nil, engine.Rows(rng.IntN(3)))
 			}
 		case 1:
 			err = s.Truncate(s.Len() - rng.IntN(min(s.Len(), 300)))
@@ -58,7 +62,7 @@ func walk(s sequence, vocab, steps int, seed uint64, eval func(s sequence, token
 			for i := range parents {
 				parents[i] = int32(rng.IntN(i+1)) - 1
 			}
-			more(tokens, parents, All)
+			more(tokens, parents, engine.All)
 			var path []int32
 			for at := int32(n - 1); at >= 0 && rng.IntN(5) > 0; at = parents[at] {
 				path = append(path, at)
@@ -69,35 +73,35 @@ func walk(s sequence, vocab, steps int, seed uint64, eval func(s sequence, token
 			}
 		default:
 			n := 1 + rng.IntN(6)
-			more(randomTokens(n, vocab, rng.Uint64()), nil, All)
+			more(randomTokens(n, vocab, rng.Uint64()), nil, engine.All)
 			err = errors.Join(err, s.Truncate(s.Len()-rng.IntN(n)))
 		}
 		if s.Len() == 0 {
-			more([]int32{1}, nil, Last)
+			more([]int32{1}, nil, engine.Last)
 		}
 	}
 	return out, err
 }
 
 // once is Eval that must succeed.
-func once(s sequence, tokens, parents []int32, want Rows) ([]float32, error) {
+func once(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error) {
 	l, err := s.Eval(context.Background(), tokens, parents, want)
 	return slices.Clone(l.Data), err
 }
 
 // walkTogether walks in sessions of a scheduler side by side, one for each of want, the logits of these walks alone.
-func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]float32, eval func(s sequence, tokens, parents []int32, want Rows) ([]float32, error)) {
+func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]float32, eval func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error)) {
 	t.Helper()
 	var wait sync.WaitGroup
 	for i := range want {
 		wait.Go(func() {
-			s, err := c.NewSession(context.Background(), SessionOptions{})
+			s, err := c.NewSession(context.Background(), engine.SessionOptions{})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer s.Close()
-			out, err := walk(s, c.m.config.Vocab, steps, uint64(i), eval)
+			out, err := walk(s, c.m.Config().Vocab, steps, uint64(i), eval)
 			if err != nil {
 				t.Errorf("%s %d: %v", what, i, err)
 			} else if !slices.Equal(out, want[i]) {
@@ -111,10 +115,8 @@ func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]f
 // Sessions of many goroutines that share passes, prefixes and memory have the logits that each has alone, bit for bit: with all
 // options, with callers that leave at random, and passes that panic.
 func TestSchedulerIdentity(t *testing.T) {
-	shape := smallLlama()
-	shape.context = 1024
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	m := shape.open(t, rt, Options{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	m := smallLlama(t, rt, 1024)
 	const walks = 12
 	steps := 25
 	if testing.Short() {
@@ -123,9 +125,9 @@ func TestSchedulerIdentity(t *testing.T) {
 	var want [walks][]float32
 	var page int64
 	for i := range walks {
-		s := newSession(t, m, SessionOptions{})
-		page = s.need(1, 1)
-		out, err := walk(s, shape.vocab, steps, uint64(i), once)
+		s := newSession(t, m, engine.SessionOptions{})
+		page = s.Need(1, 1)
+		out, err := walk(s, recipeVocab, steps, uint64(i), once)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,29 +136,29 @@ func TestSchedulerIdentity(t *testing.T) {
 	var preempted, hits, left int64 // how often depends on how goroutines run
 	for _, c := range []struct {
 		name   string
-		o      SchedulerOptions
+		o      Options
 		cancel bool
 		panics int64 // one pass in so many
 	}{
 		{name: "plain"},
-		{name: "no waiting", o: SchedulerOptions{Wait: -1}},
-		{name: "few sessions", o: SchedulerOptions{Sessions: 3}},
-		{name: "budget, no waiting", o: SchedulerOptions{KVBytes: 10 * page, Wait: -1}},
-		{name: "small budget", o: SchedulerOptions{KVBytes: 6 * page}},
-		{name: "small budget, nothing shared", o: SchedulerOptions{KVBytes: 6 * page, Prefixes: -1}},
-		{name: "prefixes", o: SchedulerOptions{KVBytes: 40 * page, Prefixes: 5, Sessions: 4}},
+		{name: "no waiting", o: Options{Wait: -1}},
+		{name: "few sessions", o: Options{Sessions: 3}},
+		{name: "budget, no waiting", o: Options{KVBytes: 10 * page, Wait: -1}},
+		{name: "small budget", o: Options{KVBytes: 6 * page}},
+		{name: "small budget, nothing shared", o: Options{KVBytes: 6 * page, Prefixes: -1}},
+		{name: "prefixes", o: Options{KVBytes: 40 * page, Prefixes: 5, Sessions: 4}},
 		{name: "callers leave", cancel: true},
-		{name: "callers leave, small budget", o: SchedulerOptions{KVBytes: 6 * page}, cancel: true},
+		{name: "callers leave, small budget", o: Options{KVBytes: 6 * page}, cancel: true},
 		{name: "panics", panics: 7},
-		{name: "everything", o: SchedulerOptions{KVBytes: 7 * page, Sessions: 8}, cancel: true, panics: 11},
+		{name: "everything", o: Options{KVBytes: 7 * page, Sessions: 8}, cancel: true, panics: 11},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			goroutines := runtime.NumGoroutine()
 			var stacks atomic.Int64
 			c.o.Panicked = func(any, []byte) { stacks.Add(1) }
-			sched := NewScheduler(m, c.o)
+			sched := New(m, c.o)
 			var passes, most int64
-			sched.prepare = func(Batch) time.Duration {
+			sched.prepare = func(engine.Batch) time.Duration {
 				most = max(most, sched.used.Load())
 				if passes++; c.panics > 0 && passes%c.panics == 0 {
 					panic("injected")
@@ -164,7 +166,7 @@ func TestSchedulerIdentity(t *testing.T) {
 				return 0
 			}
 			var gone, failed atomic.Int64
-			eval := func(s sequence, tokens, parents []int32, want Rows) ([]float32, error) {
+			eval := func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error) {
 				for n, cancelled := s.Len(), false; ; {
 					ctx, cancel := context.WithCancel(context.Background())
 					if c.cancel && !cancelled && len(tokens)%2 == 0 {
@@ -176,7 +178,7 @@ func TestSchedulerIdentity(t *testing.T) {
 					switch {
 					case errors.Is(err, context.Canceled):
 						gone.Add(1)
-					case errors.Is(err, ErrPanic):
+					case errors.Is(err, engine.ErrPanic):
 						failed.Add(1)
 					default:
 						return slices.Clone(l.Data), err
@@ -224,22 +226,22 @@ func TestSchedulerIdentity(t *testing.T) {
 
 // What a private session refuses, a shared one does too, and it stays as it is.
 func TestSchedulerRefused(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	c := NewScheduler(m, SchedulerOptions{})
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	c := New(m, Options{})
 	ctx := context.Background()
-	for name, o := range map[string]SessionOptions{"context": {Context: 513}, "negative context": {Context: -1}, "layers": {Layers: 3}, "kv": {KV: "q3"}} {
+	for name, o := range map[string]engine.SessionOptions{"context": {Context: 513}, "negative context": {Context: -1}, "layers": {Layers: 3}, "kv": {KV: "q3"}} {
 		if s, err := c.NewSession(ctx, o); err == nil {
 			t.Errorf("%s: a session of %d tokens", name, s.Context())
 		}
 	}
-	s, err := c.NewSession(ctx, SessionOptions{Context: 10})
+	s, err := c.NewSession(ctx, engine.SessionOptions{Context: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Context() != 10 || s.Vocab() != 70 || s.MaxTree() != maxTree || s.Layers() != 2 || s.Model() != m || c.Model() != m {
+	if s.Context() != 10 || s.Vocab() != 70 || s.MaxTree() != engine.PassRows || s.Layers() != 2 || s.Model() != m || c.Model() != m {
 		t.Errorf("context %d, vocabulary %d, trees of %d, %d layers", s.Context(), s.Vocab(), s.MaxTree(), s.Layers())
 	}
-	want, err := once(s, []int32{1, 2, 3}, nil, Last)
+	want, err := once(s, []int32{1, 2, 3}, nil, engine.Last)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,18 +249,18 @@ func TestSchedulerRefused(t *testing.T) {
 		name    string
 		tokens  []int32
 		parents []int32
-		want    Rows
+		want    engine.Rows
 		err     error
 	}{
-		{"negative id", []int32{-1}, nil, Last, ErrVocabulary},
-		{"id beyond", []int32{1, 70}, nil, Last, ErrVocabulary},
-		{"context", make([]int32, 8), nil, Last, ErrContextFull},
-		{"deep tree", make([]int32, 8), []int32{-1, 0, 1, 2, 3, 4, 5, 6}, All, ErrContextFull},
-		{"parents", []int32{1, 2}, []int32{-1}, All, ErrUsage},
-		{"own parent", []int32{1, 2}, []int32{-1, 1}, All, ErrUsage},
-		{"too many rows", []int32{1, 2}, nil, 3, ErrUsage},
-		{"very few rows", []int32{1, 2}, nil, -7, ErrUsage},
-		{"a large tree", make([]int32, maxTree+1), make([]int32, maxTree+1), All, ErrUsage},
+		{"negative id", []int32{-1}, nil, engine.Last, engine.ErrVocabulary},
+		{"id beyond", []int32{1, 70}, nil, engine.Last, engine.ErrVocabulary},
+		{"context", make([]int32, 8), nil, engine.Last, engine.ErrContextFull},
+		{"deep tree", make([]int32, 8), []int32{-1, 0, 1, 2, 3, 4, 5, 6}, engine.All, engine.ErrContextFull},
+		{"parents", []int32{1, 2}, []int32{-1}, engine.All, engine.ErrUsage},
+		{"own parent", []int32{1, 2}, []int32{-1, 1}, engine.All, engine.ErrUsage},
+		{"too many rows", []int32{1, 2}, nil, 3, engine.ErrUsage},
+		{"very few rows", []int32{1, 2}, nil, -7, engine.ErrUsage},
+		{"a large tree", make([]int32, engine.PassRows+1), make([]int32, engine.PassRows+1), engine.All, engine.ErrUsage},
 	} {
 		if _, err := s.Eval(ctx, r.tokens, r.parents, r.want); !errors.Is(err, r.err) {
 			t.Errorf("%s: %v, want %v", r.name, err, r.err)
@@ -267,19 +269,19 @@ func TestSchedulerRefused(t *testing.T) {
 			t.Fatalf("%s: %d tokens", r.name, s.Len())
 		}
 	}
-	if err := s.Truncate(4); !errors.Is(err, ErrUsage) {
+	if err := s.Truncate(4); !errors.Is(err, engine.ErrUsage) {
 		t.Errorf("Truncate: %v", err)
 	}
-	if _, err := s.Eval(ctx, []int32{4, 5}, []int32{-1, -1}, All); err != nil {
+	if _, err := s.Eval(ctx, []int32{4, 5}, []int32{-1, -1}, engine.All); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Commit([]int32{0, 1}); !errors.Is(err, ErrUsage) {
+	if err := s.Commit([]int32{0, 1}); !errors.Is(err, engine.ErrUsage) {
 		t.Errorf("Commit: %v", err)
 	}
 	if err := s.Truncate(2); err != nil {
 		t.Fatal(err)
 	}
-	again, err := once(s, []int32{3}, nil, Last)
+	again, err := once(s, []int32{3}, nil, engine.Last)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,57 +289,67 @@ func TestSchedulerRefused(t *testing.T) {
 
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := s.Eval(gone, []int32{1}, nil, Last); !errors.Is(err, context.Canceled) {
+	if _, err := s.Eval(gone, []int32{1}, nil, engine.Last); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	other, err := c.NewSession(ctx, SessionOptions{})
+	other, err := c.NewSession(ctx, engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other.Close()
 	other.Close()
 	for name, err := range map[string]error{"Truncate": other.Truncate(0), "Commit": other.Commit(nil)} {
-		if !errors.Is(err, ErrClosed) {
+		if !errors.Is(err, engine.ErrClosed) {
 			t.Errorf("closed: %s: %v", name, err)
 		}
 	}
-	if _, err := once(other, []int32{1}, nil, Last); !errors.Is(err, ErrClosed) {
+	if _, err := once(other, []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 	c.Close()
 	c.Close()
-	if _, err := once(s, []int32{1}, nil, Last); !errors.Is(err, ErrClosed) {
+	if _, err := once(s, []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("closed scheduler: %v", err)
 	}
-	if _, err := c.NewSession(ctx, SessionOptions{}); !errors.Is(err, ErrClosed) {
+	if _, err := c.NewSession(ctx, engine.SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("closed scheduler: %v", err)
 	}
-	if _, err := NewScheduler(nil, SchedulerOptions{}).NewSession(ctx, SessionOptions{}); !errors.Is(err, ErrUsage) {
+	if _, err := New(nil, Options{}).NewSession(ctx, engine.SessionOptions{}); !errors.Is(err, engine.ErrUsage) {
 		t.Errorf("no model: %v", err)
+	}
+	t5 := New(openFile(t, m.Runtime(), randommodel.SmallT5().File(t), engine.Options{}), Options{})
+	if _, err := t5.NewSession(ctx, engine.SessionOptions{}); !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "t5") {
+		t.Errorf("an encoder-decoder model: %v", err)
+	}
+	target, head := openAssistant(t, m.Runtime())
+	lender := engine.SessionOptions{Target: newSession(t, target, engine.SessionOptions{})}
+	_, err = New(head, Options{}).NewSession(ctx, lender)
+	if !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "target's cache") {
+		t.Errorf("a head that looks at its target's cache: %v", err)
 	}
 }
 
 // A sequence that does not fit in the budget by itself fails by name; others go on.
 func TestSchedulerBudgetTooSmall(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	page := newSession(t, m, SessionOptions{}).need(1, 1)
-	c := NewScheduler(m, SchedulerOptions{KVBytes: page})
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
+	c := New(m, Options{KVBytes: page})
 	defer c.Close()
 	ctx := context.Background()
-	a, _ := c.NewSession(ctx, SessionOptions{})
-	if _, err := once(a, randomTokens(300, 70, 1), nil, Last); !errors.Is(err, ErrKVBudget) {
+	a, _ := c.NewSession(ctx, engine.SessionOptions{})
+	if _, err := once(a, randomTokens(300, 70, 1), nil, engine.Last); !errors.Is(err, engine.ErrKVBudget) {
 		t.Fatal(err)
 	}
 	if a.Len() != 0 {
 		t.Errorf("%d tokens", a.Len())
 	}
-	if _, err := once(a, randomTokens(200, 70, 1), nil, Last); err != nil {
+	if _, err := once(a, randomTokens(200, 70, 1), nil, engine.Last); err != nil {
 		t.Error(err)
 	}
 	wait, cancel := context.WithCancel(ctx)
 	second := make(chan error)
 	go func() {
-		_, err := c.NewSession(wait, SessionOptions{})
+		_, err := c.NewSession(wait, engine.SessionOptions{})
 		second <- err
 	}()
 	for c.Stats().Waiting == 0 {
@@ -348,39 +360,39 @@ func TestSchedulerBudgetTooSmall(t *testing.T) {
 		t.Errorf("a second session: %v", err)
 	}
 	a.Close()
-	b, err := c.NewSession(ctx, SessionOptions{})
+	b, err := c.NewSession(ctx, engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := once(b, randomTokens(200, 70, 2), nil, Last); err != nil {
+	if _, err := once(b, randomTokens(200, 70, 2), nil, engine.Last); err != nil {
 		t.Error(err)
 	}
 }
 
 // An Eval and what decoders do between Evals allocate nothing, alone and in shared passes.
 func TestSchedulerAllocatesNothing(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	c := NewScheduler(m, SchedulerOptions{Wait: time.Second}) // so that no pause of the machine keeps passes from being shared
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	c := New(m, Options{Wait: time.Second}) // so that no pause of the machine keeps passes from being shared
 	defer c.Close()
 	ctx := context.Background()
 	draft, parents, path := []int32{1, 2, 3, 4, 5}, []int32{-1, -1, 0, 1, 3}, []int32{1, 3, 4}
 	prices := make([]float64, 20)
-	round := func(s *SharedSession) {
+	round := func(s *Session) {
 		n := s.Len()
 		s.Announce(true)
-		_, err := s.Eval(ctx, draft, nil, All)
+		_, err := s.Eval(ctx, draft, nil, engine.All)
 		err = errors.Join(err, s.Truncate(n+1))
-		_, err2 := s.Eval(ctx, draft, parents, All)
+		_, err2 := s.Eval(ctx, draft, parents, engine.All)
 		s.PassCosts(prices)
 		s.Spent()
 		if err = errors.Join(err, err2, s.Commit(path), s.Truncate(n)); err != nil {
 			t.Error(err)
 		}
 	}
-	start := func() *SharedSession {
-		s, err := c.NewSession(ctx, SessionOptions{})
+	start := func() *Session {
+		s, err := c.NewSession(ctx, engine.SessionOptions{})
 		if err == nil {
-			_, err = once(s, randomTokens(40, 70, 1), nil, Last)
+			_, err = once(s, randomTokens(40, 70, 1), nil, engine.Last)
 		}
 		if err != nil {
 			t.Fatal(err)

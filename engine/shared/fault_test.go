@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"context"
@@ -8,25 +8,27 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
-// breaking is a network that panics in the middle of a pass, when its last layer is done: now and then.
+// breaking is a context that panics in the middle of a pass, which looks at it between the layers: now and then.
 type breaking struct {
-	network
-	passes, every int64
+	context.Context
+	looks, every int64
 }
 
-func (b *breaking) forward(p *pass) {
-	b.network.forward(p)
-	if b.passes++; b.passes%b.every == 0 {
+func (b *breaking) Err() error {
+	if b.looks++; b.looks%b.every == 0 {
 		panic("injected into a pass")
 	}
+	return b.Context.Err()
 }
 
 // Sessions of models with recurrent layers and windows share passes, what prompts have in common, and a budget that counts their states:
 // each has the logits that it has alone, bit for bit, also where passes panic between the layers.
 func TestSchedulerIdentityOfHybrids(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	const walks = 8
 	names, steps := []string{"qwen35", "lfm2 windows", "falcon-h1", "gemma4"}, 20
 	if testing.Short() {
@@ -38,8 +40,8 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 		var want [walks][]float32
 		var one int64 // bytes of a session with a long text
 		for i := range walks {
-			s := newSession(t, m, SessionOptions{})
-			out, err := walk(s, m.config.Vocab, steps, uint64(i), once)
+			s := newSession(t, m, engine.SessionOptions{})
+			out, err := walk(s, m.Config().Vocab, steps, uint64(i), once)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,28 +50,27 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 		}
 		for _, c := range []struct {
 			name   string
-			o      SchedulerOptions
+			o      Options
 			panics int64
 		}{
-			{"plain", SchedulerOptions{}, 0},
-			{"prefixes", SchedulerOptions{Prefixes: 6, Sessions: 3}, 0},
-			{"budget", SchedulerOptions{KVBytes: 5 * one / 2, Wait: -1}, 0},
-			{"panics", SchedulerOptions{KVBytes: 4 * one, Sessions: 6}, 9},
+			{"plain", Options{}, 0},
+			{"prefixes", Options{Prefixes: 6, Sessions: 3}, 0},
+			{"budget", Options{KVBytes: 5 * one / 2, Wait: -1}, 0},
+			{"panics", Options{KVBytes: 4 * one, Sessions: 6}, 37},
 		} {
-			sched := NewScheduler(m, c.o)
+			sched := New(m, c.o)
 			var most int64
-			sched.prepare = func(Batch) time.Duration {
+			sched.prepare = func(engine.Batch) time.Duration {
 				most = max(most, sched.used.Load())
 				return 0
 			}
-			net := m.net
 			if c.panics > 0 {
-				m.net = &breaking{network: net, every: c.panics}
+				sched.ctx = &breaking{Context: sched.ctx, every: c.panics}
 			}
-			eval := func(s sequence, tokens, parents []int32, want Rows) ([]float32, error) {
+			eval := func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error) {
 				for n := s.Len(); ; {
 					l, err := s.Eval(context.Background(), tokens, parents, want)
-					if !errors.Is(err, ErrPanic) {
+					if !errors.Is(err, engine.ErrPanic) {
 						return slices.Clone(l.Data), err
 					}
 					if s.Len() != n {
@@ -78,7 +79,6 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 				}
 			}
 			walkTogether(t, name+", "+c.name+", walk", sched, steps, want[:], eval)
-			m.net = net
 			st := sched.Stats()
 			t.Logf("%s, %s: %+v", name, c.name, st)
 			hits, preempted = hits+st.PrefixHits, preempted+st.Preemptions
@@ -102,11 +102,11 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 // The memory of recurrent layers counts as soon as a session has it, as it grows, and until it is given up; what is reserved for a pass
 // suffices for it.
 func TestSchedulerCountsStates(t *testing.T) {
-	m := openRecipe(t, newRuntime(t, RuntimeOptions{Threads: 1}), "qwen35")
-	c := NewScheduler(m, SchedulerOptions{Prefixes: 4})
+	m := openRecipe(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), "qwen35")
+	c := New(m, Options{Prefixes: 4})
 	defer c.Close()
 	var reserved, before int64
-	c.prepare = func(Batch) time.Duration {
+	c.prepare = func(engine.Batch) time.Duration {
 		reserved, before = c.planned, c.used.Load()
 		return 0
 	}
@@ -115,25 +115,25 @@ func TestSchedulerCountsStates(t *testing.T) {
 		t.Errorf("%d bytes of a session without tokens", n)
 	}
 	for i, n := range []int{1, 3, 70, 200, 200, 1, 1, 90} {
-		want := None
+		want := engine.None
 		if i%2 == 1 {
-			want = All
+			want = engine.All
 		}
-		if _, err := s.Eval(context.Background(), randomTokens(n, m.config.Vocab, uint64(i)), nil, want); err != nil {
+		if _, err := s.Eval(context.Background(), randomTokens(n, m.Config().Vocab, uint64(i)), nil, want); err != nil {
 			t.Fatal(err)
 		}
 		bytes := s.session.Bytes()
-		if used := c.used.Load(); used < bytes || s.session.rec.bytes() == 0 {
+		if used := c.used.Load(); used < bytes || s.session.ForkBytes() == 0 {
 			t.Errorf("after %d more tokens: %d bytes counted, the session has %d", n, used, bytes)
 		}
-		if used := c.used.Load(); n <= passRows && used > before+reserved {
+		if used := c.used.Load(); n <= engine.PassRows && used > before+reserved {
 			t.Errorf("a pass of %d tokens took %d bytes, %d were reserved", n, used-before, reserved)
 		}
 		if err := s.Truncate(s.Len() - n/3); err != nil {
 			t.Fatal(err)
 		}
 		if n%3 == 0 { // a tree
-			if _, err := s.Eval(context.Background(), randomTokens(80, m.config.Vocab, 9), make80(), All); err != nil {
+			if _, err := s.Eval(context.Background(), randomTokens(80, m.Config().Vocab, 9), make80(), engine.All); err != nil {
 				t.Fatal(err)
 			}
 			if used := c.used.Load(); used > before+reserved {
@@ -165,36 +165,38 @@ func make80() []int32 {
 // A panic while a pass is put together, or while its results are handed out, fails its submissions by name; the lock is free, others go
 // on, and the owners of the sessions too.
 func TestSchedulerPanicsOutsideOfPasses(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{})
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	var told atomic.Int64
 	var c *Scheduler
-	c = NewScheduler(m, SchedulerOptions{Panicked: func(any, []byte) {
+	c = New(m, Options{Panicked: func(any, []byte) {
 		told.Add(1)
-		c.Stats() // the lock is not held
+		c.mu.Lock() // it is not held
+		c.sessions = slices.DeleteFunc(c.sessions, func(s *Session) bool { return s == nil })
+		c.mu.Unlock()
 		panic("the callback's own")
 	}})
 	defer c.Close()
 	ids := randomTokens(20, 70, 1)
-	want, err := once(newSession(t, m, SessionOptions{}), ids, nil, Last)
+	want, err := once(newSession(t, m, engine.SessionOptions{}), ids, nil, engine.Last)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, damage := range []func(s *SharedSession){
-		func(s *SharedSession) { s.session.m = nil }, // need
-		func(s *SharedSession) { // settle
-			c.prepare = func(Batch) time.Duration {
+	for i, damage := range []func(s *Session){
+		func(*Session) { c.sessions = append(c.sessions, nil) }, // build
+		func(s *Session) { // settle
+			c.prepare = func(engine.Batch) time.Duration {
 				c.batch, c.prepare = c.batch[:0], nil
 				return 0
 			}
 		},
 	} {
 		s, other := sharedSession(t, c), sharedSession(t, c)
-		if _, err := once(s, ids[:10], nil, None); err != nil {
+		if _, err := once(s, ids[:10], nil, engine.None); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error)
 		go func() {
-			_, err := once(other, ids[:10], nil, None)
+			_, err := once(other, ids[:10], nil, engine.None)
 			done <- err
 		}()
 		if err := <-done; err != nil {
@@ -205,7 +207,7 @@ func TestSchedulerPanicsOutsideOfPasses(t *testing.T) {
 		c.mu.Lock()
 		damage(s)
 		c.mu.Unlock()
-		if _, err := once(s, ids[10:], nil, Last); !errors.Is(err, ErrPanic) {
+		if _, err := once(s, ids[10:], nil, engine.Last); !errors.Is(err, engine.ErrPanic) {
 			t.Errorf("fault %d: %v", i, err)
 		}
 		if told.Load() == before {
@@ -214,8 +216,8 @@ func TestSchedulerPanicsOutsideOfPasses(t *testing.T) {
 		if s.Len() != 10 {
 			t.Errorf("fault %d: %d tokens", i, s.Len())
 		}
-		for _, s := range []*SharedSession{s, other} {
-			got, err := once(s, ids[10:], nil, Last)
+		for _, s := range []*Session{s, other} {
+			got, err := once(s, ids[10:], nil, engine.Last)
 			if err != nil || !slices.Equal(got, want) {
 				t.Errorf("fault %d, afterwards: %v", i, err)
 			}

@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"context"
@@ -9,19 +9,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
 // inTime runs a test in virtual time: the passes of its Scheduler take fixed and row for each token, and nothing else takes
 // any.
-func inTime(t *testing.T, o SchedulerOptions, fixed, row time.Duration, test func(t *testing.T, c *Scheduler, passes *[]Batch)) {
-	shape := smallLlama()
-	shape.context = 2048
-	m := shape.open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{}) // without workers, which do not belong to the bubble
+func inTime(t *testing.T, o Options, fixed, row time.Duration, test func(t *testing.T, c *Scheduler, passes *[]engine.Batch)) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048) // without workers, which do not belong to the bubble
 	synctest.Test(t, func(t *testing.T) {
-		c := NewScheduler(m, o)
+		c := New(m, o)
 		defer c.Close()
-		var passes []Batch
-		c.prepare = func(b Batch) time.Duration {
+		var passes []engine.Batch
+		c.prepare = func(b engine.Batch) time.Duration {
 			rows := 0
 			for i := range b {
 				rows += len(b[i].Tokens)
@@ -38,15 +38,15 @@ func inTime(t *testing.T, o SchedulerOptions, fixed, row time.Duration, test fun
 }
 
 // passesOf is the number of passes so far, some of which may be in progress.
-func passesOf(c *Scheduler, passes *[]Batch) int {
+func passesOf(c *Scheduler, passes *[]engine.Batch) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(*passes)
 }
 
-func sharedSession(t *testing.T, c *Scheduler) *SharedSession {
+func sharedSession(t *testing.T, c *Scheduler) *Session {
 	t.Helper()
-	s, err := c.NewSession(context.Background(), SessionOptions{})
+	s, err := c.NewSession(context.Background(), engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func sharedSession(t *testing.T, c *Scheduler) *SharedSession {
 }
 
 // feed is an Eval of random tokens that must succeed.
-func feed(t *testing.T, s *SharedSession, n int, want Rows) {
+func feed(t *testing.T, s *Session, n int, want engine.Rows) {
 	if _, err := s.Eval(context.Background(), randomTokens(n, 70, s.serial<<20+uint64(s.Len())), nil, want); err != nil {
 		t.Error(err)
 	}
@@ -62,7 +62,7 @@ func feed(t *testing.T, s *SharedSession, n int, want Rows) {
 
 // Sessions whose owners take a while between their Evals, and not the same, share every pass.
 func TestSchedulerShares(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		const sessions, rounds = 8, 30
 		var wait sync.WaitGroup
 		begin := time.Now()
@@ -70,7 +70,7 @@ func TestSchedulerShares(t *testing.T) {
 			s := sharedSession(t, c)
 			wait.Go(func() {
 				for j := range rounds {
-					feed(t, s, 1, Last)
+					feed(t, s, 1, engine.Last)
 					time.Sleep(time.Duration((i*7+j*3)%10) * time.Millisecond)
 				}
 				s.Close()
@@ -88,13 +88,13 @@ func TestSchedulerShares(t *testing.T) {
 
 // A session that is slow, or never comes back, costs the others one bound, not one each time.
 func TestSchedulerWaitsOnce(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		var wait sync.WaitGroup
 		stop := make(chan bool)
 		slow := sharedSession(t, c)
 		wait.Go(func() {
 			for {
-				feed(t, slow, 1, Last)
+				feed(t, slow, 1, engine.Last)
 				select {
 				case <-stop:
 					return
@@ -103,12 +103,12 @@ func TestSchedulerWaitsOnce(t *testing.T) {
 			}
 		})
 		gone := sharedSession(t, c)
-		feed(t, gone, 1, Last)
+		feed(t, gone, 1, engine.Last)
 		quick := sharedSession(t, c)
 		begin := time.Now()
 		const rounds = 50
 		for range rounds {
-			feed(t, quick, 1, Last)
+			feed(t, quick, 1, engine.Last)
 		}
 		// It may have to wait for the end of a pass that the slow one has begun.
 		if took := time.Since(begin); took > (2*rounds+3)*20*time.Millisecond {
@@ -124,13 +124,13 @@ func TestSchedulerWaitsOnce(t *testing.T) {
 
 // A session that has said that it will not submit is not waited for, and one that announces itself is.
 func TestSchedulerAnnounce(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		a, b := sharedSession(t, c), sharedSession(t, c)
-		feed(t, a, 1, Last)
+		feed(t, a, 1, engine.Last)
 		a.Announce(false)
 		begin := time.Now()
 		for range 10 {
-			feed(t, b, 1, Last)
+			feed(t, b, 1, engine.Last)
 		}
 		if took := time.Since(begin); took != 10*20*time.Millisecond {
 			t.Errorf("10 passes of 20 ms took %v", took)
@@ -138,9 +138,9 @@ func TestSchedulerAnnounce(t *testing.T) {
 		a.Announce(true)
 		n := len(*passes)
 		var wait sync.WaitGroup
-		wait.Go(func() { feed(t, b, 1, Last) })
+		wait.Go(func() { feed(t, b, 1, engine.Last) })
 		time.Sleep(5 * time.Millisecond)
-		feed(t, a, 1, Last)
+		feed(t, a, 1, engine.Last)
 		wait.Wait()
 		if len(*passes) != n+1 {
 			t.Errorf("%d passes instead of one", len(*passes)-n)
@@ -155,8 +155,8 @@ func TestSchedulerAnnounce(t *testing.T) {
 func TestSchedulerChunks(t *testing.T) {
 	for _, delay := range []float64{0, 0.8, 5} {
 		const fixed, row = 20 * time.Millisecond, 500 * time.Microsecond
-		inTime(t, SchedulerOptions{Delay: delay}, fixed, row, func(t *testing.T, c *Scheduler, passes *[]Batch) {
-			feed(t, sharedSession(t, c), 1000, Last)
+		inTime(t, Options{Delay: delay}, fixed, row, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+			feed(t, sharedSession(t, c), 1000, engine.Last)
 			if len(*passes) != 4 {
 				t.Errorf("a prompt of 1000 tokens alone: %d passes", len(*passes))
 			}
@@ -167,7 +167,7 @@ func TestSchedulerChunks(t *testing.T) {
 				defer generator.Close()
 				for {
 					begin := time.Now()
-					feed(t, generator, 1, Last)
+					feed(t, generator, 1, engine.Last)
 					longest.Store(max(longest.Load(), int64(time.Since(begin))))
 					select {
 					case <-stop:
@@ -179,7 +179,7 @@ func TestSchedulerChunks(t *testing.T) {
 			time.Sleep(400 * time.Millisecond)
 			longest.Store(0)
 			before := c.Stats().Passes
-			feed(t, sharedSession(t, c), 1500, Last)
+			feed(t, sharedSession(t, c), 1500, engine.Last)
 			n := int(c.Stats().Passes - before)
 			close(stop)
 			wait.Wait()
@@ -201,13 +201,13 @@ func TestSchedulerChunks(t *testing.T) {
 
 // A caller who leaves is free at the end of the pass in progress, also from a long prompt, and its session can go on.
 func TestSchedulerLeave(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		s := sharedSession(t, c)
-		feed(t, s, 5, Last)
+		feed(t, s, 5, engine.Last)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 		defer cancel()
 		begin := time.Now()
-		_, err := s.Eval(ctx, randomTokens(1500, 70, 1), nil, Last)
+		_, err := s.Eval(ctx, randomTokens(1500, 70, 1), nil, engine.Last)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
@@ -220,13 +220,13 @@ func TestSchedulerLeave(t *testing.T) {
 		if n := c.Stats(); n.Queued != 0 || n.Cancelled != 1 {
 			t.Errorf("%+v", n)
 		}
-		feed(t, s, 1, Last)
+		feed(t, s, 1, engine.Last)
 	})
 }
 
 // Sequences that begin alike at the same time are computed once up to where they differ.
 func TestSchedulerSharesPrompts(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		const sessions, common, own = 6, 700, 30
 		var wait sync.WaitGroup
 		var reused atomic.Int64
@@ -236,7 +236,7 @@ func TestSchedulerSharesPrompts(t *testing.T) {
 				ids := slices.Concat(randomTokens(common, 70, 1), randomTokens(own, 70, uint64(100+i)))
 				for len(ids) > 0 { // as decoders feed prompts
 					n := min(256, len(ids))
-					if _, err := s.Eval(context.Background(), ids[:n], nil, None); err != nil {
+					if _, err := s.Eval(context.Background(), ids[:n], nil, engine.None); err != nil {
 						t.Error(err)
 					}
 					ids = ids[n:]
@@ -257,9 +257,9 @@ func TestSchedulerSharesPrompts(t *testing.T) {
 
 // Budgets: when memory runs out the youngest sequence waits, and the oldest goes on as if it were alone.
 func TestSchedulerYoungestYields(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
-	page := newSession(t, m, SessionOptions{}).need(1, 1)
-	inTime(t, SchedulerOptions{KVBytes: 5 * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
+	inTime(t, Options{KVBytes: 5 * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		var wait sync.WaitGroup
 		var ended [3]time.Duration
 		begin := time.Now()
@@ -267,7 +267,7 @@ func TestSchedulerYoungestYields(t *testing.T) {
 			s := sharedSession(t, c)
 			wait.Go(func() {
 				for range 900 / 50 {
-					feed(t, s, 50, All)
+					feed(t, s, 50, engine.All)
 				}
 				ended[i] = time.Since(begin)
 				s.Close()
@@ -288,14 +288,14 @@ func TestSchedulerYoungestYields(t *testing.T) {
 
 // What passes cost is divided among their sessions without rest, and a plain session pays less than one that drafts.
 func TestSchedulerShareOfTime(t *testing.T) {
-	inTime(t, SchedulerOptions{}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+	inTime(t, Options{}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		a, b := sharedSession(t, c), sharedSession(t, c)
 		prices := make([]float64, 12)
 		if a.PassCosts(prices) {
 			t.Error("costs are known before the first pass")
 		}
 		for n := range 8 { // passes of several sizes
-			feed(t, a, n+1, All)
+			feed(t, a, n+1, engine.All)
 		}
 		if a.PassCosts(prices) {
 			t.Error("a session alone is told prices")
@@ -308,11 +308,11 @@ func TestSchedulerShareOfTime(t *testing.T) {
 		var wait sync.WaitGroup
 		wait.Go(func() {
 			for range 20 {
-				feed(t, a, 7, All)
+				feed(t, a, 7, engine.All)
 			}
 		})
 		for range 20 {
-			feed(t, b, 1, All)
+			feed(t, b, 1, engine.All)
 		}
 		wait.Wait()
 		ofA, ofB := (a.Spent()-a1).Seconds()/20, (b.Spent()-b1).Seconds()/20

@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"context"
@@ -7,38 +7,40 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
-// Scheduler lets sessions of many goroutines share passes over one model's weights. Each [SharedSession] behaves like a
-// [Session] of its own: what shares a pass does not change logits. A target and its draft model each have a Scheduler.
+// Scheduler lets sessions of many goroutines share passes over one model's weights. Each [Session] behaves like a
+// [engine.Session] of its own: what shares a pass does not change logits. A target and its draft model each have a Scheduler.
 //
 // A pass starts when every session that is waited for has submitted its tokens, or when the bound Wait has passed. A session
 // is waited for from the moment that it is expected to submit until it has done so: from its last result on (decoders go
-// on), unless [SharedSession.Announce] says otherwise. One that misses the bound is not waited for until it has submitted
+// on), unless [Session.Announce] says otherwise. One that misses the bound is not waited for until it has submitted
 // within the bound of a result again. So a reader that is slow, or a decoder that is busy with its drafts, holds up nobody
 // for more than one bound.
 //
 // Passes run on the goroutines of the sessions that are in them, under the Scheduler's own context: when a caller's context
-// ends, the pass goes on and only its own result is dropped. A pass that panics fails its segments with [ErrPanic]. A Scheduler
+// ends, the pass goes on and only its own result is dropped. A pass that panics fails its segments with [engine.ErrPanic]. A Scheduler
 // without submissions runs nothing.
 //
 // Long prompts are cut into chunks, one for each pass, so that sessions that generate keep their pace. What the beginning of
 // a sequence has in common with another one's, or with one that has ended, is not computed again; see
-// [SchedulerOptions].Prefixes. When the memory budget for keys and values is used up, the youngest sequence gives up its
+// [Options].Prefixes. When the memory budget for keys and values is used up, the youngest sequence gives up its
 // memory and is computed again later.
 type Scheduler struct {
-	m      *Model
-	o      SchedulerOptions
+	m      *engine.Model
+	o      Options
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	mu       sync.Mutex // guards what follows
-	sessions []*SharedSession
-	pending  []*SharedSession // that have submitted and have no result, in order of submission
-	missing  int              // sessions that are waited for
-	waiting  []*admission     // NewSession calls, in order
-	held     int              // of them, those that may go on and have not yet
-	serial   uint64           // of sessions
+	sessions []*Session
+	pending  []*Session   // that have submitted and have no result, in order of submission
+	missing  int          // sessions that are waited for
+	waiting  []*admission // NewSession calls, in order
+	held     int          // of them, those that may go on and have not yet
+	serial   uint64       // of sessions
 	closed   bool
 
 	lent    int  // sessions whose memory is lent
@@ -49,10 +51,10 @@ type Scheduler struct {
 	since   moment
 	timer   *time.Timer
 
-	batch Batch // of the pass that runs
-	taken []*SharedSession
-	order []*SharedSession
-	cost  passCost
+	batch engine.Batch // of the pass that runs
+	taken []*Session
+	order []*Session
+	cost  engine.PassCosts
 	steps passSteps
 
 	panics   atomic.Int64
@@ -60,15 +62,15 @@ type Scheduler struct {
 	used     atomic.Int64 // bytes of pages
 	planned  int64        // that the next pass will allocate
 	prefixes []*prefix    // the one used last comes last
-	common   map[any]any  // see SharedSession.Common
+	common   map[any]any  // see Session.Common
 	empty    int64        // bytes of a session with one token
 
-	stats   SchedulerStats
-	prepare func(Batch) time.Duration // tests: called before each pass; what it takes longer for that
+	stats   Stats
+	prepare func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
 }
 
-// SchedulerOptions configure a [Scheduler]. The zero value is a good choice but for limits, of which it has none.
-type SchedulerOptions struct {
+// Options configure a [Scheduler]. The zero value is a good choice but for limits, of which it has none.
+type Options struct {
 	// Wait is how long a pass waits at most for sessions that are expected. 0 is the mean time of a pass, within minWait and
 	// maxWait: to wait longer costs more than the pass that it may save. A negative Wait is none.
 	Wait time.Duration
@@ -96,8 +98,8 @@ const (
 	defaultPrefixes = 16
 )
 
-// SchedulerStats count since the Scheduler was made; the second group says how things are now.
-type SchedulerStats struct {
+// Stats count since the Scheduler was made; the second group says how things are now.
+type Stats struct {
 	Passes       int64         // over the weights
 	Segments     int64         // parts of sessions in them
 	Tokens       int64         // computed, prompts included
@@ -116,11 +118,11 @@ type SchedulerStats struct {
 	Queued   int   // sessions that have submitted and wait for their result
 	Prefixes int   // sequences that are kept
 	KVBytes  int64 // memory of keys, values and recurrent state
-	KVBudget int64 // SchedulerOptions.KVBytes
+	KVBudget int64 // Options.KVBytes
 }
 
-// NewScheduler makes a Scheduler. Its sessions fail if m is nil.
-func NewScheduler(m *Model, o SchedulerOptions) *Scheduler {
+// New makes a Scheduler. Its sessions fail if m is nil.
+func New(m *engine.Model, o Options) *Scheduler {
 	if o.Delay <= 0 {
 		o.Delay = defaultDelay
 	}
@@ -143,10 +145,10 @@ type admission struct {
 }
 
 // NewSession begins an empty sequence, which belongs to one goroutine at a time. It waits until there is room: less than
-// SchedulerOptions.Sessions sessions, and memory for a first page without taking it from another session.
-func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*SharedSession, error) {
+// Options.Sessions sessions, and memory for a first page without taking it from another session.
+func (c *Scheduler) NewSession(ctx context.Context, o engine.SessionOptions) (*Session, error) {
 	if c.m == nil {
-		return nil, fmt.Errorf("%w: no model", ErrUsage)
+		return nil, fmt.Errorf("%w: no model", engine.ErrUsage)
 	}
 	s, err := c.newShared(o)
 	if err != nil {
@@ -182,33 +184,33 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*SharedSe
 	return s, nil
 }
 
-// newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a sequence can
+// newShared makes a session and checks its options. engine.All sessions of the engine get the model's context, so that a sequence can
 // go on from the state of any other; the memory comes as it is needed.
-func (c *Scheduler) newShared(o SessionOptions) (*SharedSession, error) {
+func (c *Scheduler) newShared(o engine.SessionOptions) (*Session, error) {
 	if c.m.Encodes() {
-		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)", c.m.name, ErrUnsupported, c.m.config.Architecture)
+		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)", c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
 	}
-	if h := c.m.head; h != nil && h.SharesCache {
-		return nil, fmt.Errorf("%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)", c.m.name, ErrUnsupported, c.m.config.Architecture)
+	if h := c.m.Head(); h != nil && h.SharesCache {
+		return nil, fmt.Errorf("%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)", c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
 	}
 	own := o
 	session, err := c.m.NewSession(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &SharedSession{c: c, context: session.context, options: own, wake: make(chan struct{}, 1)}
+	s := &Session{c: c, context: session.Context(), options: own, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	if c.empty == 0 {
-		c.empty = session.Bytes() + session.need(1, 1)
+		c.empty = session.Bytes() + session.Need(1, 1)
 	}
 	c.mu.Unlock()
 	session.Close()
-	s.options.Context, s.options.Layers = 0, session.layers
+	s.options.Context, s.options.Layers = 0, session.Layers()
 	return s, nil
 }
 
 // Stats are the counts so far.
-func (c *Scheduler) Stats() SchedulerStats {
+func (c *Scheduler) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
@@ -219,10 +221,10 @@ func (c *Scheduler) Stats() SchedulerStats {
 }
 
 // Model is the model whose weights the sessions share.
-func (c *Scheduler) Model() *Model { return c.m }
+func (c *Scheduler) Model() *engine.Model { return c.m }
 
 // Close ends the pass that runs, closes all sessions and frees what was kept. Calls that wait, and later ones, fail with
-// ErrClosed.
+// engine.ErrClosed.
 func (c *Scheduler) Close() {
 	if c == nil {
 		return
@@ -240,7 +242,7 @@ func (c *Scheduler) Close() {
 		c.ended.Wait()
 	}
 	for len(c.pending) > 0 {
-		c.pending[0].complete(Result{}, errSchedulerClosed)
+		c.pending[0].complete(engine.Result{}, errSchedulerClosed)
 	}
 	for _, s := range c.sessions {
 		s.drop()
@@ -251,4 +253,4 @@ func (c *Scheduler) Close() {
 	}
 }
 
-var errSchedulerClosed = fmt.Errorf("scheduler: %w", ErrClosed)
+var errSchedulerClosed = fmt.Errorf("scheduler: %w", engine.ErrClosed)

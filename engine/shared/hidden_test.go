@@ -1,38 +1,38 @@
-package engine
+package shared
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // A prompt whose hidden states are wanted is cut into chunks like any other, so that those who generate keep their pace; its states
 // are those of a session of its own, also when it gave up its memory between two chunks. Its beginning is computed although another
 // sequence has it.
 func TestSchedulerGathersStates(t *testing.T) {
-	shape := smallLlama()
-	shape.context = 2048
 	ids := randomTokens(601, 70, 9)
-	layers := []int{2, 0, FinalNorm}
-	alone := newSession(t, shape.open(t, newRuntime(t, RuntimeOptions{Threads: 1}), Options{}), SessionOptions{})
-	r, err := alone.EvalSegment(context.Background(), Segment{Tokens: ids[:600], Logits: Last, Hidden: All, Layers: layers})
+	layers := []int{2, 0, engine.FinalNorm}
+	alone := newSession(t, smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048), engine.SessionOptions{})
+	r, err := alone.EvalSegment(context.Background(), engine.Segment{Tokens: ids[:600], Logits: engine.Last, Hidden: engine.All, Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
 	for _, small := range []bool{false, true} {
-		inTime(t, SchedulerOptions{Prefixes: 4}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]Batch) {
+		inTime(t, Options{Prefixes: 4}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 			old := sharedSession(t, c)
-			feed(t, old, 246, Last)
+			feed(t, old, 246, engine.Last)
 			if small {
 				c.o.KVBytes = 3 * old.session.Bytes() // of 256 tokens each
 			}
 			before := sharedSession(t, c) // begins alike
-			if _, err := before.Eval(context.Background(), ids[:100], nil, Last); err != nil {
+			if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
 				t.Fatal(err)
 			}
 			before.Close()
@@ -40,13 +40,13 @@ func TestSchedulerGathersStates(t *testing.T) {
 			var wait sync.WaitGroup
 			wait.Go(func() {
 				for range 100 { // into a second page
-					feed(t, old, 1, Last)
+					feed(t, old, 1, engine.Last)
 				}
 				old.Announce(false)
 			})
-			feed(t, s, 0, None)
+			feed(t, s, 0, engine.None)
 			from := len(*passes)
-			r, err := s.EvalSegment(context.Background(), Segment{Tokens: ids[:600], Logits: Last, Hidden: All, Layers: layers})
+			r, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: ids[:600], Logits: engine.Last, Hidden: engine.All, Layers: layers})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestSchedulerGathersStates(t *testing.T) {
 				t.Errorf("%d chunks", chunks)
 			}
 			// The next one is short.
-			next, err := s.EvalSegment(context.Background(), Segment{Tokens: ids[600:], Logits: Last, Hidden: All, Layers: layers})
+			next, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: ids[600:], Logits: engine.Last, Hidden: engine.All, Layers: layers})
 			if err != nil || next.Hidden.Rows() != 1 {
 				t.Errorf("%d rows of states, %v", next.Hidden.Rows(), err)
 			}
@@ -84,24 +84,19 @@ func TestSchedulerGathersStates(t *testing.T) {
 // Heads take a prompt's states in chunks too. They keep their memory: one that finds none fails at once, instead of waiting for another
 // that waits as well.
 func TestSchedulerHeads(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	target := smallLlama().open(t, rt, Options{})
-	file := eagleFile{}.bytes(t)
-	head, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Target: target})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(head.Close)
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := smallLlama(t, rt, 512)
+	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
 	ids := randomTokens(401, 70, 9)
 	states := statesFor(t, target, head, ids[:400])
-	g := Segment{Tokens: ids[1:], States: states, FromTarget: true, Logits: Last, Hidden: Last, Layers: []int{1}}
-	row := func(r Result) []float32 { return append(slices.Clone(r.Logits.Data), r.Hidden.Data...) }
-	alone, err := newSession(t, head, SessionOptions{}).EvalSegment(context.Background(), g)
+	g := engine.Segment{Tokens: ids[1:], States: states, FromTarget: true, Logits: engine.Last, Hidden: engine.Last, Layers: []int{1}}
+	row := func(r engine.Result) []float32 { return append(slices.Clone(r.Logits.Data), r.Hidden.Data...) }
+	alone, err := newSession(t, head, engine.SessionOptions{}).EvalSegment(context.Background(), g)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := row(alone)
-	c := NewScheduler(head, SchedulerOptions{})
+	c := New(head, Options{})
 	defer c.Close()
 	a, b := sharedSession(t, c), sharedSession(t, c)
 	r, err := a.EvalSegment(context.Background(), g)
@@ -115,7 +110,7 @@ func TestSchedulerHeads(t *testing.T) {
 	c.mu.Lock()
 	c.o.KVBytes = 2*page - 1
 	c.mu.Unlock()
-	if _, err := a.EvalSegment(context.Background(), g); !errors.Is(err, ErrKVBudget) || a.Len() != 0 {
+	if _, err := a.EvalSegment(context.Background(), g); !errors.Is(err, engine.ErrKVBudget) || a.Len() != 0 {
 		t.Errorf("no memory: %v, %d tokens", err, a.Len())
 	}
 	g.Tokens, g.States = g.Tokens[:100], g.States[:100*192]
@@ -124,7 +119,7 @@ func TestSchedulerHeads(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := b.EvalSegment(ctx, g); !errors.Is(err, ErrKVBudget) {
+	if _, err := b.EvalSegment(ctx, g); !errors.Is(err, engine.ErrKVBudget) {
 		t.Errorf("no memory beside another: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Parameters of the cost model. None describes a particular CPU.
+// Parameters of the estimate of passes' times. None describes a particular CPU.
 const (
 	speedWeight  = 0.3  // of how far a pass is off in the estimate of the machine's present speed
 	bucketWeight = 0.02 // of it in the estimate of its number of rows, after many measurements: the curve changes little
@@ -15,21 +15,20 @@ const (
 	farOff       = 0.3  // logarithm beyond which a pass of such a number is off for a reason
 	meanWeight   = 0.2  // of a pass in the mean time
 	rowWeight    = 0.3  // of a chunk in the estimate of a prompt token's time
-	loadWeight   = 0.25 // of a pass in a session's mean of what else is in its passes
 	mostOff      = 1.0  // logarithm beyond which a time is cut: an interruption is no measurement
 	rowSlope     = 0.02 // time of one more row, relative to a pass, where one number of rows is known
 	firstChunk   = 32   // prompt tokens of a chunk where nothing is known
 	doubtedBelow = 4    // measurements below which a number of rows is forgotten that was not seen for doubtedFor passes
 	doubtedFor   = 500
-	longChunk    = 32   // rows at whose slope a prompt token's time is estimated where no prompt was measured
 	nearRows     = 1.25 // numbers of rows whose passes take about as long
 	measuredFor  = 100  // passes for which a measurement of about as many rows is recent
-	leastShare   = 1.5  // sessions in a pass from which it counts as shared
-	generates    = 4    // passes without a session after which it no longer counts as one that generates
 )
 
-// passCost estimates the time of a pass over so many rows, all with logits: the machine's present speed times a curve.
-type passCost struct {
+// LongChunk is the number of rows at whose slope a prompt token's time is estimated where no prompt was measured.
+const LongChunk = 32
+
+// PassCosts estimates the time of a pass over so many rows, all with logits: the machine's present speed times a curve.
+type PassCosts struct {
 	speed  float64               // logarithm
 	far    float64               // how far the last pass was off, if that was far
 	change float64               // of speed that the last pass made; 0: none
@@ -48,13 +47,15 @@ type rowCost struct {
 	seen int // the last of the passes that measured it
 }
 
-// shares is what a session knows of its passes.
-type shares struct {
-	spent  time.Duration
-	rows   int     // of its last pass, without those of prompts
-	among  int     // sessions that shared it
-	others float64 // mean number of the other sessions' rows
-	peers  float64 // mean number of sessions, itself included
+// Load is how busy a Scheduler (package shared) is.
+type Load struct {
+	Sessions int     // that generate at present
+	Open     int     // sessions that are not closed
+	Token    float64 // seconds that each of them pays, by the measure of its sessions, for a pass with one token of each; 0: not known
+	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
+	Prompt   float64 // seconds of a token of a prompt; 0: not known
+	Rows     int     // of the session's last pass, without those of prompts
+	Among    int     // sessions that shared it
 }
 
 // bucketOf is the index of the bucket of a number of rows: each one up to 16, by 4 up to 64, by 16 up to passRows.
@@ -81,8 +82,8 @@ func rowsOf(bucket int) int {
 	}
 }
 
-// learn takes the time of a pass whose rows all have logits.
-func (c *passCost) learn(rows int, seconds float64) {
+// Learn takes the time of a pass whose rows all have logits.
+func (c *PassCosts) Learn(rows int, seconds float64) {
 	if rows < 1 || rows > passRows || !(seconds > 0) {
 		return
 	}
@@ -114,7 +115,7 @@ func (c *passCost) learn(rows int, seconds float64) {
 
 // correct learns from a pass that is off by a logarithm. What is known of its number of rows changes much only while that is little, or old.
 // A pass that is far off is an interruption; if the next one is, too, the machine's speed has changed.
-func (c *passCost) correct(b *rowCost, off float64) {
+func (c *PassCosts) correct(b *rowCost, off float64) {
 	n := float64(b.n)
 	own := max(bucketWeight, 1/(1+float64(n*n/4)), min(mostStale, staleWeight*float64(c.passes-b.seen)))
 	if own < sureWeight && math.Abs(off) > farOff {
@@ -130,7 +131,7 @@ func (c *passCost) correct(b *rowCost, off float64) {
 }
 
 // rebuild makes the curve: straight lines between what was measured.
-func (c *passCost) rebuild() {
+func (c *PassCosts) rebuild() {
 	last, slope := 0, 0.0 // rows
 	for i := range c.bucket {
 		b := &c.bucket[i]
@@ -168,7 +169,7 @@ func (c *passCost) rebuild() {
 
 // guess is the time of a pass of r rows where passes of n rows take t, by the time of a prompt's token: as many rows as a prompt's chunk has
 // keep the arithmetic units busy, few rows wait for the weights, and between the two the cubes of both times add up.
-func (c *passCost) guess(n int, t float64, r int) float64 {
+func (c *PassCosts) guess(n int, t float64, r int) float64 {
 	if c.row == 0 {
 		return t
 	}
@@ -177,26 +178,26 @@ func (c *passCost) guess(n int, t float64, r int) float64 {
 	return math.Cbrt(weights + cube(float64(c.row*float64(r))))
 }
 
-// time is that of a pass of so many rows.
-func (c *passCost) time(rows float64) float64 {
+// Seconds is the time of a pass of so many rows.
+func (c *PassCosts) Seconds(rows float64) float64 {
 	i := min(max(int(rows), 0), passRows-1)
 	return c.curve[i] + float64((c.curve[i+1]-c.curve[i])*(rows-float64(i)))
 }
 
-// split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope there.
-func (c *passCost) split(rows float64) (fixed, row float64) {
+// Split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope there.
+func (c *PassCosts) Split(rows float64) (fixed, row float64) {
 	if !c.known || rows <= 0 {
 		return 0, 0
 	}
 	near := max(2, rows/4)
 	from, to := max(1, rows-near), rows+near
-	t := c.time(rows)
-	row = min(max(0, (c.time(to)-c.time(from))/(to-from)), t/rows)
+	t := c.Seconds(rows)
+	row = min(max(0, (c.Seconds(to)-c.Seconds(from))/(to-from)), t/rows)
 	return t - float64(row*rows), row
 }
 
-// measured reports whether passes of about so many rows, or of fewer and of more, were measured lately.
-func (c *passCost) measured(rows int) bool {
+// Measured reports whether passes of about so many rows, or of fewer and of more, were measured lately.
+func (c *PassCosts) Measured(rows int) bool {
 	less, more := false, false
 	for i := range c.bucket {
 		if b := &c.bucket[i]; b.n > 0 && c.passes-b.seen <= measuredFor {
@@ -208,18 +209,19 @@ func (c *passCost) measured(rows int) bool {
 	return less && more || rows > passRows || c.bucket[bucketOf(max(rows, 1))].n > 0 && c.passes-c.bucket[bucketOf(max(rows, 1))].seen <= measuredFor
 }
 
-func (c *passCost) meanTime() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
+// Mean is the mean time of the last passes with logits.
+func (c *PassCosts) Mean() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
 
-// chunk is the number of prompt tokens that make a pass of so many rows longer by delay times its time.
-func (c *passCost) chunk(rows int, delay float64) int {
+// Chunk is the number of prompt tokens that make a pass of so many rows longer by delay times its time.
+func (c *PassCosts) Chunk(rows int, delay float64) int {
 	if c.row == 0 || !c.known {
 		return firstChunk
 	}
-	return max(leastRows, int(min(delay*c.time(float64(max(rows, 1)))/c.row, passRows)))
+	return int(min(delay*c.Seconds(float64(max(rows, 1)))/c.row, passRows))
 }
 
-// prompt takes the time that a chunk of a prompt added to a pass.
-func (c *passCost) prompt(rows int, seconds float64) {
+// LearnPrompt takes the time that a chunk of a prompt added to a pass.
+func (c *PassCosts) LearnPrompt(rows int, seconds float64) {
 	t := max(seconds, 0) / float64(rows)
 	if c.row == 0 {
 		c.row = t
@@ -227,81 +229,21 @@ func (c *passCost) prompt(rows int, seconds float64) {
 	c.row += float64(rowWeight * (t - c.row))
 }
 
-// prices fills seconds[i] with what a session pays for i+1 rows beside what else is in its passes: an equal part of the
-// pass's own time, and the time of its rows at the slope that the curve has there. Over all sessions of a pass that sums up
-// to its time, and what a further row costs a session is what it costs all of them.
-func (c *passCost) prices(s *shares, seconds []float64) bool {
-	if !c.known || s.peers < leastShare {
-		return false
-	}
+// Prices fills seconds[i] with what a session pays for i+1 rows in passes of so many sessions that have so many other rows: an equal part
+// of the pass's own time, and the time of its rows at the slope that the curve has there. Over all sessions of a pass that sums up to its
+// time, and what a further row costs a session is what it costs all of them.
+func (c *PassCosts) Prices(others, sessions float64, seconds []float64) {
 	last := 0.0
 	for i := range seconds {
 		rows := float64(i + 1)
-		fixed, row := c.split(s.others + rows)
-		last = max(last, fixed/s.peers+float64(row*rows))
+		fixed, row := c.Split(others + rows)
+		last = max(last, fixed/sessions+float64(row*rows))
 		seconds[i] = last
 	}
-	return true
 }
 
-// account learns from a pass and charges its time to the sessions in it.
-func (c *Scheduler) account(took time.Duration, err error) {
-	rows, prompts, sessions := 0, 0, 0
-	for i, s := range c.taken {
-		n := len(c.batch[i].Tokens)
-		s.pass = c.stats.Passes + 1
-		if s.chunked {
-			prompts += n
-		} else {
-			rows += n
-			sessions++
-		}
-		c.stats.Tokens += int64(n)
-		c.stats.PromptTokens += int64(n)
-		if w := int64(c.batch[i].Logits); w > 0 {
-			c.stats.PromptTokens -= w
-		} else if w < 0 {
-			c.stats.PromptTokens -= int64(n)
-		}
-	}
-	c.stats.Passes++
-	c.stats.Segments += int64(len(c.taken))
-	c.stats.PassTime += took
-	seconds := took.Seconds()
-	usual := seconds // of the rows that are not prompts'
-	switch {
-	case err != nil:
-		return
-	case prompts == 0:
-		c.cost.learn(rows, seconds)
-	default:
-		usual = min(usual, c.cost.time(float64(rows)))
-		if rows == 0 {
-			usual = 0
-		}
-		c.cost.prompt(prompts, seconds-usual)
-	}
-	fixed, row := c.cost.split(float64(rows))
-	scale := 0.0
-	if sum := fixed + float64(row*float64(rows)); sum > 0 {
-		scale = usual / sum
-	}
-	for i, s := range c.taken {
-		n := len(c.batch[i].Tokens)
-		if s.chunked {
-			s.cost.spend((seconds - usual) * float64(n) / float64(prompts))
-			continue
-		}
-		s.cost.rows, s.cost.among = rows, sessions
-		s.cost.spend(scale * (fixed/float64(sessions) + float64(row*float64(n))))
-		if s.cost.peers == 0 || s.cost.peers < leastShare && sessions > 1 { // no longer alone
-			s.cost.others, s.cost.peers = float64(rows-n), float64(sessions)
-		}
-		s.cost.others += float64(loadWeight * (float64(rows-n) - s.cost.others))
-		s.cost.peers += float64(loadWeight * (float64(sessions) - s.cost.peers))
-	}
-}
+// Known reports whether a pass was learned.
+func (c *PassCosts) Known() bool { return c.known }
 
-func (s *shares) spend(seconds float64) {
-	s.spent += time.Duration(seconds * float64(time.Second))
-}
+// PromptToken is the seconds that a token of a prompt adds to a pass; 0: not known.
+func (c *PassCosts) PromptToken() float64 { return c.row }

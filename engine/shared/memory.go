@@ -1,100 +1,24 @@
-package engine
+package shared
 
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
+
+	"github.com/specgo/spec/engine"
 )
-
-// What the Scheduler knows of a session's memory.
-
-// meter counts in used the bytes of keys and values that the session allocates from now on, and those of its recurrent layers as of
-// the last count. Forks inherit it.
-func (s *Session) meter(used *atomic.Int64) {
-	for _, kv := range s.kv {
-		if kv != nil {
-			kv.Meter(used)
-		}
-	}
-	s.used = used
-	s.count()
-}
-
-// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that forks share counts
-// for each of them.
-func (s *Session) count() {
-	if s.used == nil {
-		return
-	}
-	n := int64(0)
-	if s.rec != nil {
-		n = s.rec.bytes()
-	}
-	s.used.Add(n - s.counted)
-	s.counted = n
-}
-
-// need is the number of bytes that a pass over n more tokens allocates at most. back is the number of them in a tree, or at the end of a
-// chain, whose logits are wanted: those may be cut back.
-func (s *Session) need(n, back int) (bytes int64) {
-	known := s.Restorable(len(s.tokens))
-	for _, kv := range s.kv {
-		if kv != nil {
-			bytes += kv.Need(known, len(s.tokens)+n)
-		}
-	}
-	if s.rec != nil {
-		bytes += s.rec.need(known, len(s.tokens), len(s.tokens)+n, back)
-	}
-	return bytes
-}
-
-// need is the number of bytes that a pass adds at most to the states' memory: it steps from known tokens to start, and over the tokens
-// from there to end.
-func (r *recurrent) need(known, start, end, back int) int64 {
-	numbers := 0
-	if tokens := ceilPower(pointStep + max(pointStep, back)); tokens > r.capacity {
-		for _, l := range r.layers {
-			numbers += (tokens - r.capacity) * l.input()
-		}
-	}
-	before, replay := 0, known
-	if i := r.last(known); i >= 0 {
-		before = r.points[i].at
-	}
-	if replay -= before; r.at >= before && r.at <= known {
-		replay = known - r.at
-	}
-	if end-before > pointStep || replay > replayMost { // a point for each round of the pass
-		parts := 1 + (end-start+passRows-2)/passRows
-		if start > known {
-			parts += 1 + (start-known+passRows-2)/passRows
-		}
-		numbers += max(0, parts-len(r.spare)) * r.size
-	}
-	return 4 * int64(numbers)
-}
-
-// forkBytes is the memory that a fork has of its own at most, before its first pass.
-func (s *Session) forkBytes() int64 {
-	if s.rec == nil {
-		return 0
-	}
-	return s.rec.bytes()
-}
 
 // leastShared is the number of tokens from which the state of another sequence is used. A copy of a page costs about as much.
 const leastShared = 16
 
 // prefix is a sequence that is kept after its session.
 type prefix struct {
-	session *Session
-	options SessionOptions
+	session *engine.Session
+	options engine.SessionOptions
 }
 
 // recomputes reports whether tokens alone say what a session holds. Draft heads are also fed the target's hidden states, so their
 // sessions keep their memory.
-func (c *Scheduler) recomputes() bool { return c.m.head == nil }
+func (c *Scheduler) recomputes() bool { return c.m.Head() == nil }
 
 // room reports whether a new session may begin.
 func (c *Scheduler) room() bool {
@@ -134,46 +58,46 @@ func (c *Scheduler) admit() {
 }
 
 // memory gives s the engine's session that it lacks, and makes sure of memory for n more tokens; see reserve.
-func (c *Scheduler) memory(s *SharedSession, n int) bool {
+func (c *Scheduler) memory(s *Session, n int) bool {
 	if s.session != nil {
-		return c.reserve(s, s.session.need(n, s.back(n)))
+		return c.reserve(s, s.session.Need(n, s.back(n)))
 	}
 	session, err := c.m.NewSession(s.options)
 	if err != nil {
-		s.complete(Result{}, err)
+		s.complete(engine.Result{}, err)
 		return false
 	}
 	fixed := session.Bytes()
-	if !c.reserve(s, fixed+session.need(n, s.back(n))) {
+	if !c.reserve(s, fixed+session.Need(n, s.back(n))) {
 		session.Close()
 		return false
 	}
-	session.meter(&c.used)
+	session.Meter(&c.used)
 	c.planned -= min(fixed, c.planned) // it is in use now
 	s.session = session
 	return true
 }
 
 // back is the number of the submission's next n tokens that may be cut back.
-func (s *SharedSession) back(n int) int {
+func (s *Session) back(n int) int {
 	switch {
 	case s.missing() > 0 || n < s.left():
 		return 0
 	case s.segment.Parents != nil:
 		return n
 	}
-	return min(s.rows, n, journalMost-pointStep)
+	return min(s.rows, n, engine.MostBack)
 }
 
 // reserve makes sure of memory for s: it drops sequences that are kept, then has others give up theirs. It reports false if s
 // has to wait, or fails because it does not fit by itself.
-func (c *Scheduler) reserve(s *SharedSession, bytes int64) bool {
+func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 	for c.o.KVBytes > 0 && bytes > 0 && c.used.Load()+c.planned+bytes > c.o.KVBytes {
 		if c.evict() {
 			continue
 		}
 		if !c.recomputes() { // none gives up its memory for another, so waiting for it could last for ever
-			s.complete(Result{}, fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d", c.m.name, ErrKVBudget, c.used.Load(), bytes, c.o.KVBytes))
+			s.complete(engine.Result{}, fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d", c.m.Name(), engine.ErrKVBudget, c.used.Load(), bytes, c.o.KVBytes))
 			return false
 		}
 		if v := c.victim(s); v != nil {
@@ -186,7 +110,7 @@ func (c *Scheduler) reserve(s *SharedSession, bytes int64) bool {
 			alone = alone && (o == s || o.session == nil || o.session.Bytes() == 0)
 		}
 		if alone {
-			s.complete(Result{}, fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d", c.m.name, ErrKVBudget, c.used.Load(), bytes, c.o.KVBytes))
+			s.complete(engine.Result{}, fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d", c.m.Name(), engine.ErrKVBudget, c.used.Load(), bytes, c.o.KVBytes))
 		}
 		return false
 	}
@@ -196,8 +120,8 @@ func (c *Scheduler) reserve(s *SharedSession, bytes int64) bool {
 
 // victim is the session that gives up its memory for s: one that nobody waits for, the youngest first, or else the youngest
 // of those that are younger than s.
-func (c *Scheduler) victim(s *SharedSession) *SharedSession {
-	var young, still *SharedSession
+func (c *Scheduler) victim(s *Session) *Session {
+	var young, still *Session
 	if !c.recomputes() {
 		return nil
 	}
@@ -219,7 +143,7 @@ func (c *Scheduler) victim(s *SharedSession) *SharedSession {
 }
 
 // keep keeps the sequence of a session that ends. A sequence that is the beginning of another one is not kept.
-func (c *Scheduler) keep(s *SharedSession) {
+func (c *Scheduler) keep(s *Session) {
 	if c.o.Prefixes <= 0 || c.closed || !c.recomputes() || s.session == nil || s.session.Len() < leastShared || s.options.NoCache {
 		return
 	}
@@ -260,7 +184,7 @@ func (c *Scheduler) evict() bool {
 
 // goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports true if s
 // is to wait, since an older session is computing the same tokens.
-func (c *Scheduler) goOn(s *SharedSession) bool {
+func (c *Scheduler) goOn(s *Session) bool {
 	if c.o.Prefixes < 0 || s.options.NoCache || !c.recomputes() {
 		return false
 	}
@@ -275,7 +199,7 @@ func (c *Scheduler) goOn(s *SharedSession) bool {
 	if most-have < leastShared {
 		return false
 	}
-	var from *Session
+	var from *engine.Session
 	kept, n, soon := -1, have+leastShared-1, 0
 	for i, p := range c.prefixes {
 		if p.options == s.options {
@@ -301,12 +225,12 @@ func (c *Scheduler) goOn(s *SharedSession) bool {
 			soon = max(soon, k)
 		}
 	}
-	if from != nil && (c.o.KVBytes == 0 || c.used.Load()+c.planned+c.empty+from.forkBytes() <= c.o.KVBytes) {
+	if from != nil && (c.o.KVBytes == 0 || c.used.Load()+c.planned+c.empty+from.ForkBytes() <= c.o.KVBytes) {
 		if kept >= 0 { // used last
 			p := c.prefixes[kept]
 			c.prefixes = append(slices.Delete(c.prefixes, kept, kept+1), p)
 		}
-		if fork, err := from.forkAt(n); err == nil { // or else it is computed
+		if fork, err := from.ForkAt(n); err == nil { // or else it is computed
 			s.drop()
 			s.session = fork
 			s.reused += n - have
@@ -319,7 +243,7 @@ func (c *Scheduler) goOn(s *SharedSession) bool {
 }
 
 // shares is the number of tokens, at most most, that another sequence has in common with the session's and its submission.
-func (s *SharedSession) shares(other []int32, most int) int {
+func (s *Session) shares(other []int32, most int) int {
 	n := common(other, s.tokens[:min(len(s.tokens), most)])
 	if n == len(s.tokens) {
 		n += s.sharesAfter(n, other[n:], most)
@@ -328,7 +252,7 @@ func (s *SharedSession) shares(other []int32, most int) int {
 }
 
 // sharesAfter is shares where the first at tokens, at least those of the session's sequence, are known to be the same.
-func (s *SharedSession) sharesAfter(at int, other []int32, most int) int {
+func (s *Session) sharesAfter(at int, other []int32, most int) int {
 	if at < len(s.tokens) {
 		return 0 // of what has to be computed again: an older session is no help that has less
 	}

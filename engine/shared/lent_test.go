@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"context"
@@ -7,13 +7,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/specgo/spec/engine"
 )
 
 // lentChain is chainOf for a session of shared passes.
 func lentChain(tb testing.TB, s *LentSession, token int32, h []float32, steps int) (logits [][]float32) {
 	tb.Helper()
 	for range steps {
-		r, err := s.EvalSegment(context.Background(), Segment{Tokens: []int32{token}, States: h, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
+		r, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: []int32{token}, States: h, Logits: engine.Last, Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -26,25 +28,27 @@ func lentChain(tb testing.TB, s *LentSession, token int32, h []float32, steps in
 // TestLentSessions: a draft head computes over a cache that is lent what it computes over a private session's, while others' passes
 // run, prompts that begin alike are shared, and memory is short.
 func TestLentSessions(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	target, head := openPair(t, rt, assistantTarget(t, "gemma4"), assistantFile{}, "")
-	one := newSession(t, target, SessionOptions{})
-	forward(t, target, Batch{{Session: one, Tokens: []int32{1}}})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	target, head := openAssistant(t, rt)
+	one := newSession(t, target, engine.SessionOptions{})
+	if _, err := one.Eval(context.Background(), []int32{1}, nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
 	page := one.Bytes()
 	const users, steps = 6, 5
 	for _, budget := range []int64{0, 4 * page} {
-		c := NewScheduler(target, SchedulerOptions{KVBytes: budget, Prefixes: 2})
+		c := New(target, Options{KVBytes: budget, Prefixes: 2})
 		var wait sync.WaitGroup
 		for u := range users {
 			wait.Go(func() {
 				ctx := context.Background()
-				s, err := c.NewSession(ctx, SessionOptions{})
+				s, err := c.NewSession(ctx, engine.SessionOptions{})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				defer s.Close()
-				d, err := head.NewLentSession(s, SessionOptions{})
+				d, err := NewLentSession(head, s, engine.SessionOptions{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -53,15 +57,15 @@ func TestLentSessions(t *testing.T) {
 				ids := append(randomTokens(40, recipeVocab, 1), randomTokens(60, recipeVocab, uint64(u))...)
 				lost := 0
 				for n := 40; n < len(ids)-1; n += 5 {
-					r, err := s.EvalSegment(ctx, Segment{Tokens: ids[s.Len():n], Hidden: Last, Layers: []int{FinalNorm}})
+					r, err := s.EvalSegment(ctx, engine.Segment{Tokens: ids[s.Len():n], Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					h, token := slices.Clone(r.Hidden.Row(0)), ids[n]
 					for range steps {
-						r, err := d.EvalSegment(ctx, Segment{Tokens: []int32{token}, States: h, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
-						if errors.Is(err, ErrKVBudget) && budget > 0 {
+						r, err := d.EvalSegment(ctx, engine.Segment{Tokens: []int32{token}, States: h, Logits: engine.Last, Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
+						if errors.Is(err, engine.ErrKVBudget) && budget > 0 {
 							lost++
 							break
 						} else if err != nil {
@@ -69,17 +73,17 @@ func TestLentSessions(t *testing.T) {
 							return
 						}
 						got, state := slices.Clone(r.Logits.Row(0)), slices.Clone(r.Hidden.Row(0))
-						alone, err := target.NewSession(SessionOptions{})
+						alone, err := target.NewSession(engine.SessionOptions{})
 						if err == nil {
-							_, err = alone.Eval(ctx, ids[:n], nil, None)
+							_, err = alone.Eval(ctx, ids[:n], nil, engine.None)
 						}
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						own, err := head.NewSession(SessionOptions{Target: alone})
+						own, err := head.NewSession(engine.SessionOptions{Target: alone})
 						if err == nil {
-							r, err = own.EvalSegment(ctx, Segment{Tokens: []int32{token}, States: h, Logits: Last})
+							r, err = own.EvalSegment(ctx, engine.Segment{Tokens: []int32{token}, States: h, Logits: engine.Last})
 						}
 						if err != nil || !slices.Equal(r.Logits.Data, got) {
 							t.Errorf("user %d, after %d tokens: other logits than alone (%v)", u, n, err)
@@ -103,31 +107,31 @@ func TestLentSessions(t *testing.T) {
 
 // TestLoans: memory that is lent stays, until it is given back; a sequence without memory lends none.
 func TestLoans(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	target, head := openPair(t, rt, assistantTarget(t, "gemma4"), assistantFile{}, "")
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	target, head := openAssistant(t, rt)
 	ctx := context.Background()
-	c := NewScheduler(target, SchedulerOptions{})
+	c := New(target, Options{})
 	defer c.Close()
-	var s [2]*SharedSession
+	var s [2]*Session
 	for i := range s {
 		var err error
-		if s[i], err = c.NewSession(ctx, SessionOptions{}); err != nil {
+		if s[i], err = c.NewSession(ctx, engine.SessionOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d, err := head.NewLentSession(s[1], SessionOptions{})
+	d, err := NewLentSession(head, s[1], engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Segment{Tokens: []int32{1}, States: make([]float32, recipeWidth), Logits: Last}
+	g := engine.Segment{Tokens: []int32{1}, States: make([]float32, recipeWidth), Logits: engine.Last}
 	refused := func(what string, want error) {
 		t.Helper()
 		if _, err := d.EvalSegment(ctx, g); !errors.Is(err, want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	refused("no memory yet", ErrKVBudget)
-	r, err := s[1].EvalSegment(ctx, Segment{Tokens: randomTokens(20, recipeVocab, 3), Hidden: Last, Layers: []int{FinalNorm}})
+	refused("no memory yet", engine.ErrKVBudget)
+	r, err := s[1].EvalSegment(ctx, engine.Segment{Tokens: randomTokens(20, recipeVocab, 3), Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +140,7 @@ func TestLoans(t *testing.T) {
 	if d.Len() != 0 || d.Spent() <= 0 || d.Model() != head || d.Vocab() != recipeVocab || d.Target() != s[1] {
 		t.Errorf("%d tokens, %v", d.Len(), d.Spent())
 	}
-	victim := func() *SharedSession {
+	victim := func() *Session {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.victim(s[0])
@@ -149,14 +153,14 @@ func TestLoans(t *testing.T) {
 		t.Errorf("the memory of a loan is taken: %v", err)
 	}
 	s[1].giveBack()
-	if v := victim(); v != s[1] || lent.closed {
+	if v := victim(); v != s[1] || lent.Bytes() == 0 {
 		t.Error("the loan has not ended")
 	}
 	c.mu.Lock()
 	s[1].drop()
 	c.mu.Unlock()
-	refused("no memory any more", ErrKVBudget)
-	if _, err := s[1].Eval(ctx, []int32{3}, nil, None); err != nil {
+	refused("no memory any more", engine.ErrKVBudget)
+	if _, err := s[1].Eval(ctx, []int32{3}, nil, engine.None); err != nil {
 		t.Fatal(err)
 	}
 	if err := s[1].Truncate(20); err != nil {
@@ -178,34 +182,34 @@ func TestLoans(t *testing.T) {
 		begun = c.closed
 		c.mu.Unlock()
 	}
-	if lent.closed {
+	if lent.Bytes() == 0 {
 		t.Error("closed during a loan")
 	}
 	s[1].giveBack()
 	<-closed
-	if !lent.closed {
+	if lent.Bytes() != 0 {
 		t.Error("not closed after the loan")
 	}
-	refused("a closed scheduler", ErrClosed)
+	refused("a closed scheduler", engine.ErrClosed)
 
 	// Sessions that cannot be.
 	for what, f := range map[string]func() (*LentSession, error){
-		"no session":     func() (*LentSession, error) { return head.NewLentSession(nil, SessionOptions{}) },
-		"no head":        func() (*LentSession, error) { return target.NewLentSession(s[0], SessionOptions{}) },
-		"a long context": func() (*LentSession, error) { return head.NewLentSession(s[0], SessionOptions{Context: 2001}) },
+		"no session":     func() (*LentSession, error) { return NewLentSession(head, nil, engine.SessionOptions{}) },
+		"no head":        func() (*LentSession, error) { return NewLentSession(target, s[0], engine.SessionOptions{}) },
+		"a long context": func() (*LentSession, error) { return NewLentSession(head, s[0], engine.SessionOptions{Context: 2001}) },
 	} {
-		if _, err := f(); !errors.Is(err, ErrUsage) {
+		if _, err := f(); !errors.Is(err, engine.ErrUsage) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	llama := smallLlama().open(t, rt, Options{})
-	others := NewScheduler(llama, SchedulerOptions{})
+	llama := smallLlama(t, rt, 512)
+	others := New(llama, Options{})
 	defer others.Close()
-	other, err := others.NewSession(ctx, SessionOptions{})
+	other, err := others.NewSession(ctx, engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := head.NewLentSession(other, SessionOptions{}); !errors.Is(err, ErrUsage) {
+	if _, err := NewLentSession(head, other, engine.SessionOptions{}); !errors.Is(err, engine.ErrUsage) {
 		t.Errorf("another model's session: %v", err)
 	}
 }

@@ -1,32 +1,34 @@
-package engine
+package shared
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
-// SharedSession is a sequence of tokens whose passes a [Scheduler] shares among sessions. It belongs to one goroutine at a
-// time, like a [Session], while other sessions belong to others. Its methods mean what those of Session mean.
-type SharedSession struct {
+// Session is a sequence of tokens whose passes a [Scheduler] shares among sessions. It belongs to one goroutine at a
+// time, like a [engine.Session], while other sessions belong to others. Its methods mean what those of engine.Session mean.
+type Session struct {
 	c       *Scheduler
-	options SessionOptions // of the engine's sessions
+	options engine.SessionOptions // of the engine's sessions
 	context int
 	serial  uint64 // the order of admission
 	wake    chan struct{}
 
 	// Guarded by c.mu. The engine's session computes; while a pass with it runs (taken), nobody else touches it. It holds the
 	// first tokens of the sequence: all of them but after it gave up its memory.
-	session *Session // nil: it gave up its memory
+	session *engine.Session // nil: it gave up its memory
 	tokens  []int32
 	nodes   []int32 // of a tree that waits for Commit
 	parents []int32
 	closed  bool
 
-	segment   Segment // submitted
-	rows      int     // of it, at its end, of which something is wanted
-	gathers   bool    // of a prompt's chunks the hidden states of all tokens are wanted: gathered
+	segment   engine.Segment // submitted
+	rows      int            // of it, at its end, of which something is wanted
+	gathers   bool           // of a prompt's chunks the hidden states of all tokens are wanted: gathered
 	gathered  []float32
 	state     sharedState
 	taken     bool // in the pass that runs
@@ -35,7 +37,7 @@ type SharedSession struct {
 	chunked   bool // what the pass that runs has of it is part of a prompt
 	lead      bool // this session's goroutine is to run the next pass
 	abandoned bool // nobody waits for the result
-	result    Result
+	result    engine.Result
 	err       error
 
 	expected bool     // waited for
@@ -43,7 +45,7 @@ type SharedSession struct {
 	expectAt moment   // since when it has been, or would have been, waited for
 	decoding bool     // its last submission was no prompt
 	pass     int64    // the last one that it was in
-	follower Follower // nil: none
+	follower follower // nil: none
 
 	computed int // tokens of the sequence that it has computed before, for Recomputed
 	reused   int // tokens taken from other sequences
@@ -59,55 +61,55 @@ const (
 )
 
 // Len is the number of tokens of the sequence.
-func (s *SharedSession) Len() int { return len(s.tokens) }
+func (s *Session) Len() int { return len(s.tokens) }
 
 // Context is the most tokens that the sequence can have.
-func (s *SharedSession) Context() int { return s.context }
+func (s *Session) Context() int { return s.context }
 
 // MaxTree is the most tokens that one Eval takes with parents.
-func (s *SharedSession) MaxTree() int { return maxTree }
+func (s *Session) MaxTree() int { return engine.PassRows }
 
 // Vocab is the number of logits in a row.
-func (s *SharedSession) Vocab() int { return s.c.m.config.Vocab }
+func (s *Session) Vocab() int { return s.c.m.Config().Vocab }
 
 // Layers is the number of the model's layers that compute the session.
-func (s *SharedSession) Layers() int { return s.options.Layers }
+func (s *Session) Layers() int { return s.options.Layers }
 
 // Model is the session's model.
-func (s *SharedSession) Model() *Model { return s.c.m }
+func (s *Session) Model() *engine.Model { return s.c.m }
 
 // Tokens is the sequence, valid until the session's next call. It must not be changed.
-func (s *SharedSession) Tokens() []int32 { return s.tokens }
+func (s *Session) Tokens() []int32 { return s.tokens }
 
 // Reused is the number of tokens so far that were not computed because another sequence began alike.
-func (s *SharedSession) Reused() int {
+func (s *Session) Reused() int {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	return s.reused
 }
 
-// Eval feeds tokens to the session, as [Session.Eval] does. It waits for the pass that computes them. If ctx ends meanwhile, Eval
+// Eval feeds tokens to the session, as [engine.Session.Eval] does. It waits for the pass that computes them. If ctx ends meanwhile, Eval
 // fails with its error, after the pass in progress if that has the session's tokens; the session has not moved then. A pass that the
 // caller's own goroutine computes when ctx ends is still its pass: Eval returns the result.
-func (s *SharedSession) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
+func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
 	if s == nil {
-		return Logits{}, fmt.Errorf("%w: no session", ErrUsage)
+		return engine.Logits{}, fmt.Errorf("%w: no session", engine.ErrUsage)
 	}
-	r, err := s.submit(ctx, Segment{Tokens: tokens, Parents: parents, Logits: want})
+	r, err := s.submit(ctx, engine.Segment{Tokens: tokens, Parents: parents, Logits: want})
 	return r.Logits, err
 }
 
-// EvalSegment is Eval of a segment, as [Session.EvalSegment]. Its Session is not looked at.
-func (s *SharedSession) EvalSegment(ctx context.Context, g Segment) (Result, error) {
+// EvalSegment is Eval of a segment, as [engine.Session.EvalSegment]. Its engine.Session is not looked at.
+func (s *Session) EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error) {
 	if s == nil {
-		return Result{}, fmt.Errorf("%w: no session", ErrUsage)
+		return engine.Result{}, fmt.Errorf("%w: no session", engine.ErrUsage)
 	}
 	return s.submit(ctx, g)
 }
 
 // Announce says whether the session's next Eval is on its way, so that passes wait for it, or not. After a result it is
 // taken to be.
-func (s *SharedSession) Announce(will bool) {
+func (s *Session) Announce(will bool) {
 	if s == nil {
 		return
 	}
@@ -128,15 +130,13 @@ func (s *SharedSession) Announce(will bool) {
 	}
 }
 
-// Follower is told before a session goes on after a pass that something of its own is now on its way, such as a draft.
-type Follower interface {
-	Announce(will bool)
-}
+// follower is told before a session goes on after a pass that something of its own is now on its way, such as a draft.
+type follower = interface{ Announce(will bool) }
 
 // Follow has f announced at the end of each pass with tokens of the session, before any session goes on; nil ends that. The session's
 // owner tells f if nothing comes. A draft's sequence that follows the target's is waited for by the first draft pass after a pass of the
 // target, so that all drafts share it. f must not belong to the session's Scheduler.
-func (s *SharedSession) Follow(f Follower) {
+func (s *Session) Follow(f interface{ Announce(will bool) }) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.state != submitted {
@@ -146,7 +146,7 @@ func (s *SharedSession) Follow(f Follower) {
 
 // Common is a value that the sessions of the Scheduler have in common under a key; create makes it when it is first asked for. It lives
 // as long as the Scheduler and has to be safe for concurrent use.
-func (s *SharedSession) Common(key any, create func() any) any {
+func (s *Session) Common(key any, create func() any) any {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,19 +161,8 @@ func (s *SharedSession) Common(key any, create func() any) any {
 	return v
 }
 
-// Load is how busy a [Scheduler] is.
-type Load struct {
-	Sessions int     // that generate at present
-	Open     int     // sessions that are not closed
-	Token    float64 // seconds that each of them pays, by the measure of [SharedSession.Spent], for a pass with one token of each; 0: not known
-	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
-	Prompt   float64 // seconds of a token of a prompt; 0: not known
-	Rows     int     // of the session's last pass, without those of prompts
-	Among    int     // sessions that shared it
-}
-
 // Load is the load of the Scheduler. The session itself counts.
-func (s *SharedSession) Load() (l Load) {
+func (s *Session) Load() (l engine.Load) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,29 +172,29 @@ func (s *SharedSession) Load() (l Load) {
 			l.Sessions++
 		}
 	}
-	if c.cost.known {
-		l.Token = c.cost.time(float64(l.Sessions)) / float64(l.Sessions)
-		l.Measured = c.cost.measured(l.Sessions)
-		if l.Prompt = c.cost.row; l.Prompt == 0 {
-			_, l.Prompt = c.cost.split(longChunk)
+	if c.cost.Known() {
+		l.Token = c.cost.Seconds(float64(l.Sessions)) / float64(l.Sessions)
+		l.Measured = c.cost.Measured(l.Sessions)
+		if l.Prompt = c.cost.PromptToken(); l.Prompt == 0 {
+			_, l.Prompt = c.cost.Split(engine.LongChunk)
 		}
 	}
 	return l
 }
 
-// Together is the seconds that each of so many sessions pays, by the measure of [SharedSession.Spent], for a pass with one token of each;
+// Together is the seconds that each of so many sessions pays, by the measure of [Session.Spent], for a pass with one token of each;
 // 0 where nothing is known.
-func (s *SharedSession) Together(sessions int) float64 {
+func (s *Session) Together(sessions int) float64 {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if !s.c.cost.known || sessions < 1 {
+	if !s.c.cost.Known() || sessions < 1 {
 		return 0
 	}
-	return s.c.cost.time(float64(sessions)) / float64(sessions)
+	return s.c.cost.Seconds(float64(sessions)) / float64(sessions)
 }
 
 // Spent is the session's share of the time of its passes so far. The shares of a pass sum up to its time.
-func (s *SharedSession) Spent() time.Duration {
+func (s *Session) Spent() time.Duration {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	return s.cost.spent
@@ -214,21 +203,25 @@ func (s *SharedSession) Spent() time.Duration {
 // PassCosts fills seconds[i] with what Spent is expected to grow by in an Eval of i+1 tokens with logits, in the passes that the
 // session shares at present. What a further token costs is the time that it adds to the pass. It reports false while the
 // session is alone, or nothing is known.
-func (s *SharedSession) PassCosts(seconds []float64) bool {
+func (s *Session) PassCosts(seconds []float64) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	return s.c.cost.prices(&s.cost, seconds)
+	if !s.c.cost.Known() || s.cost.peers < leastShare {
+		return false
+	}
+	s.c.cost.Prices(s.cost.others, s.cost.peers, seconds)
+	return true
 }
 
 // Truncate shortens the sequence to its first n tokens and drops a waiting tree.
-func (s *SharedSession) Truncate(n int) error {
+func (s *Session) Truncate(n int) error {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
 	}
 	if n < 0 || n > len(s.tokens) {
-		return fmt.Errorf("%w: Truncate(%d) of %d tokens", ErrUsage, n, len(s.tokens))
+		return fmt.Errorf("%w: Truncate(%d) of %d tokens", engine.ErrUsage, n, len(s.tokens))
 	}
 	s.tokens = s.tokens[:n]
 	s.computed = min(s.computed, n)
@@ -237,7 +230,7 @@ func (s *SharedSession) Truncate(n int) error {
 }
 
 // cut drops what the engine's session holds beyond the sequence, and a tree that waits there.
-func (s *SharedSession) cut() error {
+func (s *Session) cut() error {
 	if s.session == nil {
 		return nil
 	}
@@ -245,7 +238,7 @@ func (s *SharedSession) cut() error {
 }
 
 // Commit appends a path of the waiting tree to the sequence and drops the rest of the tree.
-func (s *SharedSession) Commit(path []int32) error {
+func (s *Session) Commit(path []int32) error {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if err := s.usable(); err != nil {
@@ -254,12 +247,12 @@ func (s *SharedSession) Commit(path []int32) error {
 	parent := int32(-1)
 	for i, j := range path {
 		if j < 0 || int(j) >= len(s.nodes) || s.parents[j] != parent {
-			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)", ErrUsage, i, j, parent, len(s.nodes))
+			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)", engine.ErrUsage, i, j, parent, len(s.nodes))
 		}
 		parent = j
 	}
 	var err error
-	if s.session != nil && len(s.session.nodes) > 0 {
+	if s.session != nil && s.session.Nodes() > 0 {
 		err = s.session.Commit(path)
 	}
 	if err == nil {
@@ -273,18 +266,18 @@ func (s *SharedSession) Commit(path []int32) error {
 }
 
 // usable fails for a session that is closed, or has an Eval in another goroutine.
-func (s *SharedSession) usable() error {
+func (s *Session) usable() error {
 	switch {
 	case s.closed:
-		return fmt.Errorf("session: %w", ErrClosed)
+		return fmt.Errorf("session: %w", engine.ErrClosed)
 	case s.state == submitted:
-		return fmt.Errorf("%w: an Eval of the session has not ended", ErrUsage)
+		return fmt.Errorf("%w: an Eval of the session has not ended", engine.ErrUsage)
 	}
 	return nil
 }
 
 // Close ends the session. Its sequence may be kept for others that begin alike.
-func (s *SharedSession) Close() {
+func (s *Session) Close() {
 	if s == nil {
 		return
 	}
@@ -296,7 +289,7 @@ func (s *SharedSession) Close() {
 	}
 	s.closed = true
 	c.unexpect(s)
-	c.sessions = slices.DeleteFunc(c.sessions, func(o *SharedSession) bool { return o == s })
+	c.sessions = slices.DeleteFunc(c.sessions, func(o *Session) bool { return o == s })
 	c.keep(s)
 	s.drop()
 	c.blocked = false
@@ -305,15 +298,15 @@ func (s *SharedSession) Close() {
 }
 
 // submit hands a segment to the scheduler and waits for its result.
-func (s *SharedSession) submit(ctx context.Context, g Segment) (Result, error) {
+func (s *Session) submit(ctx context.Context, g engine.Segment) (engine.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	c := s.c
 	c.mu.Lock()
 	if err := s.begin(g); err != nil {
 		c.mu.Unlock()
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	c.kick()
 	done := ctx.Done()
@@ -336,13 +329,13 @@ func (s *SharedSession) submit(ctx context.Context, g Segment) (Result, error) {
 		c.mu.Lock()
 	}
 	r, err := s.result, s.err
-	s.result, s.err, s.segment = Result{}, nil, Segment{}
+	s.result, s.err, s.segment = engine.Result{}, nil, engine.Segment{}
 	c.mu.Unlock()
 	return r, err
 }
 
 // begin checks a segment and adds it to those that wait for a pass.
-func (s *SharedSession) begin(g Segment) error {
+func (s *Session) begin(g engine.Segment) error {
 	c := s.c
 	if c.closed {
 		return errSchedulerClosed
@@ -355,14 +348,14 @@ func (s *SharedSession) begin(g Segment) error {
 		depth = depthOf(g.Parents)
 	}
 	if len(s.tokens)+depth > s.context {
-		return fmt.Errorf("%s: %w: %d tokens and %d more, room for %d", c.m.name, ErrContextFull, len(s.tokens), depth, s.context)
+		return fmt.Errorf("%s: %w: %d tokens and %d more, room for %d", c.m.Name(), engine.ErrContextFull, len(s.tokens), depth, s.context)
 	}
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	if err := s.cut(); err != nil {
 		return err
 	}
-	s.gathers, s.gathered = g.Parents == nil && g.Hidden == All && g.Logits != All, s.gathered[:0]
-	if s.rows = max(int(g.Logits), int(g.Hidden)); g.Logits == All || g.Hidden == All && !s.gathers {
+	s.gathers, s.gathered = g.Parents == nil && g.Hidden == engine.All && g.Logits != engine.All, s.gathered[:0]
+	if s.rows = max(int(g.Logits), int(g.Hidden)); g.Logits == engine.All || g.Hidden == engine.All && !s.gathers {
 		s.rows = len(g.Tokens)
 	}
 	s.segment, s.abandoned = g, false
@@ -379,9 +372,9 @@ func (s *SharedSession) begin(g Segment) error {
 
 // depthOf is the number of levels of a tree whose parents come first, as far as they do.
 func depthOf(parents []int32) int {
-	var depth [maxTree]int
+	var depth [engine.PassRows]int
 	most := 0
-	for i, p := range parents[:min(len(parents), maxTree)] {
+	for i, p := range parents[:min(len(parents), engine.PassRows)] {
 		d := 1
 		if p >= 0 && int(p) < i {
 			d += depth[p]
@@ -393,7 +386,7 @@ func depthOf(parents []int32) int {
 }
 
 // abandon ends a submission whose caller has left: at once, or after the pass that has it.
-func (s *SharedSession) abandon(err error) {
+func (s *Session) abandon(err error) {
 	c := s.c
 	c.stats.Cancelled++
 	s.abandoned, s.err = true, err
@@ -404,14 +397,14 @@ func (s *SharedSession) abandon(err error) {
 		s.lead = false
 		c.running = false
 	}
-	s.complete(Result{}, err)
+	s.complete(engine.Result{}, err)
 	c.kick()
 }
 
 // complete ends a submission. If it failed, the session is as it was before.
-func (s *SharedSession) complete(r Result, err error) {
+func (s *Session) complete(r engine.Result, err error) {
 	c := s.c
-	c.pending = slices.DeleteFunc(c.pending, func(o *SharedSession) bool { return o == s })
+	c.pending = slices.DeleteFunc(c.pending, func(o *Session) bool { return o == s })
 	s.state, s.result, s.err = answered, r, err
 	c.blocked = false
 	g := &s.segment
@@ -439,7 +432,7 @@ func (s *SharedSession) complete(r Result, err error) {
 }
 
 // drop gives up the memory.
-func (s *SharedSession) drop() {
+func (s *Session) drop() {
 	if s.session != nil {
 		s.session.Close()
 		s.session = nil

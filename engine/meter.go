@@ -1,0 +1,90 @@
+package engine
+
+import "sync/atomic"
+
+// Meter counts in used the bytes of keys and values that the session allocates from now on, and those of its recurrent layers as of
+// the last count. Forks inherit it.
+func (s *Session) Meter(used *atomic.Int64) {
+	for _, kv := range s.kv {
+		if kv != nil {
+			kv.Meter(used)
+		}
+	}
+	s.used = used
+	s.count()
+}
+
+// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that forks share counts
+// for each of them.
+func (s *Session) count() {
+	if s.used == nil {
+		return
+	}
+	n := int64(0)
+	if s.rec != nil {
+		n = s.rec.bytes()
+	}
+	s.used.Add(n - s.counted)
+	s.counted = n
+}
+
+// count brings the counts of a batch's sessions up to date after a pass.
+func (m *Model) count(b Batch) {
+	for i := range b {
+		if s := b[i].Session; s != nil && s.m == m {
+			s.count()
+		}
+	}
+}
+
+// MostBack is the most tokens at the end of a chain that recurrent layers can go back by at once.
+const MostBack = journalMost - pointStep
+
+// Need is the number of bytes that a pass over n more tokens allocates at most. back is the number of them in a tree, or at the end of a
+// chain, at most [MostBack], whose logits are wanted: those may be cut back.
+func (s *Session) Need(n, back int) (bytes int64) {
+	known := s.Restorable(len(s.tokens))
+	for _, kv := range s.kv {
+		if kv != nil {
+			bytes += kv.Need(known, len(s.tokens)+n)
+		}
+	}
+	if s.rec != nil {
+		bytes += s.rec.need(known, len(s.tokens), len(s.tokens)+n, back)
+	}
+	return bytes
+}
+
+// need is the number of bytes that a pass adds at most to the states' memory: it steps from known tokens to start, and over the tokens
+// from there to end.
+func (r *recurrent) need(known, start, end, back int) int64 {
+	numbers := 0
+	if tokens := ceilPower(pointStep + max(pointStep, back)); tokens > r.capacity {
+		for _, l := range r.layers {
+			numbers += (tokens - r.capacity) * l.input()
+		}
+	}
+	before, replay := 0, known
+	if i := r.last(known); i >= 0 {
+		before = r.points[i].at
+	}
+	if replay -= before; r.at >= before && r.at <= known {
+		replay = known - r.at
+	}
+	if end-before > pointStep || replay > replayMost { // a point for each round of the pass
+		parts := 1 + (end-start+passRows-2)/passRows
+		if start > known {
+			parts += 1 + (start-known+passRows-2)/passRows
+		}
+		numbers += max(0, parts-len(r.spare)) * r.size
+	}
+	return 4 * int64(numbers)
+}
+
+// ForkBytes is the memory that a fork has of its own at most, before its first pass.
+func (s *Session) ForkBytes() int64 {
+	if s.rec == nil {
+		return 0
+	}
+	return s.rec.bytes()
+}

@@ -1,0 +1,19 @@
+package shared
+
+import (
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// SetPrepare has f called before each pass; what it returns counts as time of the pass.
+func (c *Scheduler) SetPrepare(f func(engine.Batch) time.Duration) { c.prepare = f }
+
+// SmallModel is a model with random weights of next to no size: so many layers of 74 KB.
+func SmallModel(tb testing.TB, rt *engine.Runtime, layers int) *engine.Model {
+	shape := randommodel.Llama()
+	shape.Context, shape.Layers = 8192, layers
+	return openFile(tb, rt, shape.File(tb), engine.Options{})
+}
