@@ -20,14 +20,16 @@ type Tool struct {
 
 // GrammarOptions say what is known of an answer beside its format.
 type GrammarOptions struct {
-	Reasoning bool                   // the prompt ends inside of reasoning, see [Prompt.InReasoning]
-	Control   func(mark string) bool // the vocabulary has the mark as a control token, as [ControlMarks] finds it; nil: none
+	Reasoning bool // the prompt ends inside of reasoning, see [Prompt.InReasoning]
+	// Control says whether the vocabulary has the mark as a control token, as [ControlMarks] finds it; nil: it has none.
+	Control func(mark string) bool
 }
 
 // ToolGrammarOptions are the options of [Format.ToolGrammar].
 type ToolGrammarOptions struct {
 	GrammarOptions
-	Required bool // the answer is calls and nothing else but reasoning; otherwise the grammar sleeps until the mark of a call
+	// Required: the answer is calls and nothing else but reasoning. Otherwise the grammar sleeps until the mark of a call.
+	Required bool
 	Parallel bool // several calls in one answer
 }
 
@@ -62,13 +64,18 @@ const mostBlanks = 4
 
 // AnswerGrammar is the grammar of an answer whose content is a text of g: reasoning before the content is free.
 func (f *Format) AnswerGrammar(g *grammar.Grammar, o GrammarOptions) *grammar.Grammar {
-	if f.Syntax == SyntaxHarmony {
-		return f.harmonyGrammar(grammar.Sequence(grammar.Text(o.mark("<|channel|>")+"final"+o.mark("<|message|>")), g), o)
+	return f.around(g, false, &o)
+}
+
+// around is an answer, or calls, with what may be reasoned before.
+func (f *Format) around(g *grammar.Grammar, calls bool, o *GrammarOptions) *grammar.Grammar {
+	if around := f.Syntax.of().around; around != nil {
+		return around(f, g, calls, o)
 	}
 	return f.afterReasoning(g, o)
 }
 
-func (f *Format) afterReasoning(g *grammar.Grammar, o GrammarOptions) *grammar.Grammar {
+func (f *Format) afterReasoning(g *grammar.Grammar, o *GrammarOptions) *grammar.Grammar {
 	if f.ThinkEnd == "" {
 		return g
 	}
@@ -84,23 +91,21 @@ func (f *Format) afterReasoning(g *grammar.Grammar, o GrammarOptions) *grammar.G
 	return grammar.Choice(g, grammar.Sequence(grammar.Text(begin), thought))
 }
 
-// harmonyGrammar is messages of reasoning and then one that is a text of g.
-func (f *Format) harmonyGrammar(g *grammar.Grammar, o GrammarOptions) *grammar.Grammar {
-	analysis := grammar.Sequence(
-		grammar.Text(o.mark("<|channel|>")+"analysis"+o.mark("<|message|>")), grammar.Until(o.mark("<|end|>")), grammar.Text(o.mark("<|start|>")+"assistant"))
-	return grammar.Sequence(grammar.Repeat(analysis, 0, 1), g)
-}
-
-// ToolGrammar is the grammar of answers in which calls of the tools are well formed and their arguments valid by the tools'
-// schemas. For a named choice, pass that tool alone. Where calls are not Required, text before, between and behind them is
-// free, but for a mark that begins none. Formats whose arguments are not JSON refuse schemas that they cannot express.
+// ToolGrammar is the grammar of answers in which calls of the tools are well formed and their arguments valid by the
+// tools' schemas. For a named choice, pass that tool alone. Where calls are not Required, text before, between and
+// behind them is free, but for a mark that begins none. Formats whose arguments are not JSON refuse schemas that they
+// cannot express.
 //
 // The grammar knows nothing of other tools: with Required false, pass all that were offered.
 func (f *Format) ToolGrammar(tools []Tool, o ToolGrammarOptions) (*grammar.Grammar, error) {
 	if len(tools) == 0 {
 		return nil, fmt.Errorf("%w: none given", ErrTool)
 	}
-	var calls []*grammar.Grammar
+	s := f.Syntax.of()
+	if s.required && !o.Required {
+		return nil, fmt.Errorf("%w: calls that are not required have no grammar in the format %s", ErrTool, f.Syntax)
+	}
+	var each []*grammar.Grammar
 	for _, t := range tools {
 		if err := checkTool(t); err != nil {
 			return nil, err
@@ -109,19 +114,18 @@ func (f *Format) ToolGrammar(tools []Tool, o ToolGrammarOptions) (*grammar.Gramm
 		if err != nil {
 			return nil, fmt.Errorf("%w %q: %w", ErrTool, t.Name, err)
 		}
-		calls = append(calls, g)
+		each = append(each, g)
 	}
-	g := f.callsGrammar(grammar.Choice(calls...), &o)
-	if f.Syntax == SyntaxHarmony {
-		if !o.Required {
-			return nil, fmt.Errorf("%w: calls that are not required have no grammar in the format %s", ErrTool, f.Syntax)
-		}
-		return f.harmonyGrammar(g, o.GrammarOptions), nil
+	g := grammar.Choice(each...)
+	if s.calls != nil {
+		g = s.calls(f, g, &o)
+	} else {
+		g = several(g, "", "", "", &o)
 	}
 	if !o.Required {
 		g = f.sleeping(g, &o)
 	}
-	return f.afterReasoning(g, o.GrammarOptions), nil
+	return f.around(g, true, &o.GrammarOptions), nil
 }
 
 // checkTool refuses names that could not be told from the marks around them.
@@ -155,17 +159,6 @@ func schemaOf(t Tool) (json.RawMessage, error) {
 	return json.RawMessage(s), nil
 }
 
-// notation is how the format writes arguments. Gemma's template sorts their names, so its models do.
-func (f *Format) notation(o *GrammarOptions) grammar.SchemaOptions {
-	switch f.Syntax {
-	case SyntaxGemma4:
-		return grammar.SchemaOptions{Notation: grammar.Notation{Quote: o.mark(gemmaQuote), Names: true, Sorted: true}}
-	case SyntaxLFM2:
-		return grammar.SchemaOptions{Spaces: true, Notation: grammar.Notation{Python: true, Call: true}}
-	}
-	return grammar.SchemaOptions{Spaces: true}
-}
-
 // argumentsGrammar is the arguments as one object.
 func argumentsGrammar(t Tool, o grammar.SchemaOptions) (*grammar.Grammar, error) {
 	schema, err := schemaOf(t)
@@ -181,84 +174,30 @@ func argumentsGrammar(t Tool, o grammar.SchemaOptions) (*grammar.Grammar, error)
 
 // callGrammar is one call, with the marks that enclose each call.
 func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, error) {
-	switch f.Syntax {
-	case SyntaxQwenXML, SyntaxGLM, SyntaxDSML:
-		return f.taggedGrammar(t, o)
+	s := f.Syntax.of()
+	if s.tags != nil {
+		return f.taggedGrammar(t, s.tags, o)
 	}
-	args, err := argumentsGrammar(t, f.notation(&o.GrammarOptions))
+	notation := grammar.SchemaOptions{Spaces: true}
+	if s.notation != nil {
+		notation = s.notation(&o.GrammarOptions)
+	}
+	args, err := argumentsGrammar(t, notation)
 	if err != nil {
 		return nil, err
 	}
-	around := func(before, behind string) *grammar.Grammar {
-		return grammar.Sequence(grammar.Text(before), args, grammar.Text(behind))
+	if s.call != nil {
+		return s.call(f, t.Name, args, o), nil
 	}
-	key := "arguments"
-	switch f.Syntax {
-	case SyntaxGemma4:
-		return around(o.mark(gemmaCall)+"call:"+t.Name, o.mark(gemmaCallEnd)), nil
-	case SyntaxLFM2:
-		return around(t.Name+"(", ")"), nil
-	case SyntaxLlama3:
-		key = "parameters"
-	case SyntaxMistral:
-		if f.Bare {
-			return around(o.mark("[TOOL_CALLS]")+t.Name+o.mark("[ARGS]"), ""), nil
-		}
-	case SyntaxHarmony:
-		return around(o.mark("<|channel|>")+"commentary to=functions."+t.Name+" "+o.mark("<|constrain|>")+"json"+o.mark("<|message|>"), ""), nil
-	case SyntaxDeepSeek:
-		if f.Bare {
-			return around(o.mark(deepseekCall)+t.Name+o.mark(deepseekSep), o.mark(deepseekCallEnd)), nil
-		}
-		return around(o.mark(deepseekCall)+"function"+o.mark(deepseekSep)+t.Name+"\n```json\n", "\n```"+o.mark(deepseekCallEnd)), nil
-	case SyntaxKimi:
-		number, err := grammar.ParseGBNF("root ::= [0-9]{1,3}")
-		if err != nil {
-			return nil, err
-		}
-		return grammar.Sequence(grammar.Text(o.mark(kimiCall)+"functions."+t.Name+":"), number, grammar.Text(o.mark(kimiArgs)), args, grammar.Text(o.mark(kimiCallEnd))), nil
-	}
-	return around(`{"name": "`+t.Name+`", "`+key+`": `, "}"), nil
+	return callObject(t.Name, "arguments", args), nil
 }
 
-// callsGrammar is one call, or several, with the marks around all of them.
-func (f *Format) callsGrammar(call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
-	open, between, end := "", "", ""
-	switch f.Syntax {
-	case SyntaxHarmony:
-		return call // its end mark ends the answer
-	case SyntaxHermes:
-		call = grammar.Sequence(grammar.Text(o.mark("<tool_call>")+"\n"), call, grammar.Text("\n"+o.mark("</tool_call>")))
-		between = "\n"
-	case SyntaxQwenXML, SyntaxGLM:
-		between = "\n"
-	case SyntaxLlama3:
-		between = "; "
-	case SyntaxGranite:
-		open, between, end = o.mark("<|tool_call|>")+"[", ", ", "]"
-	case SyntaxMistral:
-		if !f.Bare {
-			open, between, end = o.mark("[TOOL_CALLS]")+"[", ", ", "]"
-		}
-	case SyntaxDeepSeek:
-		open, end = o.mark(deepseekCalls), o.mark(deepseekEnd)
-		if !f.Bare {
-			between = "\n"
-		}
-	case SyntaxKimi:
-		open, end = o.mark(kimiCalls), o.mark(kimiEnd)
-	case SyntaxLFM2:
-		open, between, end = o.mark(lfmCalls)+"[", ", ", "]"+o.mark(lfmEnd)
-	case SyntaxDSML:
-		open, between, end = o.spell(f.Open+"\n"), "\n", o.spell("\n</"+strings.TrimPrefix(f.Open, "<"))
-	case SyntaxJSON:
-		if o.Parallel {
-			return grammar.Choice(call, several(call, "[", ", ", "]", o))
-		}
-	}
-	return several(call, open, between, end, o)
+// callObject is a call as an object with a name and arguments.
+func callObject(tool, key string, args *grammar.Grammar) *grammar.Grammar {
+	return grammar.Sequence(grammar.Text(`{"name": "`+tool+`", "`+key+`": `), args, grammar.Text("}"))
 }
 
+// several is one call, or with o.Parallel more of them, with the marks around all of them.
 func several(call *grammar.Grammar, open, between, end string, o *ToolGrammarOptions) *grammar.Grammar {
 	all := call
 	if o.Parallel && (open != "" || between != "" || end == "") {
@@ -269,7 +208,7 @@ func several(call *grammar.Grammar, open, between, end string, o *ToolGrammarOpt
 
 // sleeping is free text with calls in it.
 func (f *Format) sleeping(calls *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
-	if f.Syntax == SyntaxJSON || f.Syntax == SyntaxLlama3 {
+	if f.Syntax.of().bare {
 		// Calls have no mark: an answer that begins as one is one.
 		other, err := grammar.ParseGBNF(`root ::= ([^ \n\t\r{\[] .*)?`)
 		if err != nil {
@@ -279,10 +218,7 @@ func (f *Format) sleeping(calls *grammar.Grammar, o *ToolGrammarOptions) *gramma
 	}
 	var marks []string
 	for _, m := range f.openMarks() {
-		if m = o.mark(m); f.Syntax == SyntaxDSML {
-			m = o.spell(m)
-		}
-		marks = append(marks, m)
+		marks = append(marks, o.spell(o.mark(m)))
 	}
 	// The mark is part of calls: text that ends in front of it, and then a call.
 	text := grammar.Without(marks...)

@@ -112,8 +112,8 @@ var toolTexts = []struct {
 	{Format{Syntax: SyntaxLFM2}, nil, `<|tool_call_start|>[now(), now(any=None, b={"c": [True, 1.5]})]<|tool_call_end|>`, [2]string{"True", "true"}},
 }
 
-// TestToolGrammar: each format's grammar allows calls as the format's parser reads them, refuses others, sleeps until the mark of a
-// call where calls are not required, and leaves reasoning free.
+// TestToolGrammar: each format's grammar allows calls as the format's parser reads them, refuses others, sleeps until
+// the mark of a call where calls are not required, and leaves reasoning free.
 func TestToolGrammar(t *testing.T) {
 	for _, x := range toolTexts {
 		v := byteTokens(x.control)
@@ -134,7 +134,7 @@ func TestToolGrammar(t *testing.T) {
 		if n, _, final := follows(t, g, v, "Hello."); n > 0 || final {
 			t.Errorf("%s: text is allowed where a call is required", name)
 		}
-		p := NewParser(x.format, ParserOptions{Tools: true, Offered: weatherTools})
+		p := NewParser(x.format, ParserOptions{Tools: weatherTools})
 		calls := 0
 		for _, e := range append(append([]Event(nil), p.Push(x.text)...), p.Close()...) {
 			switch {

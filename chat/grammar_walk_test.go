@@ -9,8 +9,8 @@ import (
 	"github.com/specgo/spec/grammar"
 )
 
-// TestToolGrammarWalks: the format's parser reads a call, with arguments that are valid by the tool's schema, from every random text of a
-// format's grammar.
+// TestToolGrammarWalks: the format's parser reads a call, with arguments that are valid by the tool's schema, from
+// every random text of a format's grammar.
 func TestToolGrammarWalks(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	seen := map[Syntax]bool{}
@@ -89,7 +89,7 @@ func walk(t *testing.T, c *grammar.Constraint, v byteTokens, random *rand.Rand) 
 // checkCalls checks that a text is calls of get_weather.
 func checkCalls(t *testing.T, f Format, text string) {
 	t.Helper()
-	p := NewParser(f, ParserOptions{Tools: true, Offered: weatherTools})
+	p := NewParser(f, ParserOptions{Tools: weatherTools})
 	args, calls := "", 0
 	for _, e := range append(append([]Event(nil), p.Push(text)...), p.Close()...) {
 		switch e.Kind {

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,8 +32,9 @@ var hostileTexts = map[string]string{
 // than linear time would not end. Nothing but the marks of calls is lost.
 func TestHostile(t *testing.T) {
 	for name, text := range hostileTexts {
-		for syntax := SyntaxJSON; syntax <= SyntaxDeepSeek; syntax++ {
-			p := NewParser(Format{Syntax: syntax, ThinkStart: "<think>", ThinkEnd: "</think>"}, ParserOptions{Tools: true})
+		for _, s := range syntaxes {
+			syntax := s.name
+			p := NewParser(Format{Syntax: syntax, ThinkStart: "<think>", ThinkEnd: "</think>"}, ParserOptions{Tools: anyTools})
 			n := 0
 			count := func(events []Event) {
 				for _, e := range events {
@@ -58,7 +60,7 @@ func TestHostile(t *testing.T) {
 func TestParserBounds(t *testing.T) {
 	call := `<tool_call>{"name": "f", "arguments": {"a": "`
 	long := call + strings.Repeat("x", maxCall)
-	events := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, long[:100], long[100:])
+	events := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools}, long[:100], long[100:])
 	if len(events) != 4 || events[2].Kind != ToolCallEnd || events[2].Err == nil || events[3].Kind != ContentEvent {
 		t.Fatalf("%d events", len(events))
 	}
@@ -70,22 +72,22 @@ func TestParserBounds(t *testing.T) {
 		if syntax == SyntaxDeepSeek {
 			text = deepseekCall + "f" + deepseekSep
 		}
-		events := parse(Format{Syntax: syntax}, ParserOptions{Tools: true}, text+`{"a": "`+strings.Repeat("x", maxCall))
+		events := parse(Format{Syntax: syntax}, ParserOptions{Tools: anyTools}, text+`{"a": "`+strings.Repeat("x", maxCall))
 		if len(events) != 4 || events[2].Err == nil {
 			t.Errorf("%v: %d events", syntax, len(events))
 		}
 	}
-	deep := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": "f", "arguments": `+strings.Repeat(`{"a":`, 1000)+"1"+strings.Repeat("}", 1001))
+	deep := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools}, `<tool_call>{"name": "f", "arguments": `+strings.Repeat(`{"a":`, 1000)+"1"+strings.Repeat("}", 1001))
 	if len(deep) < 3 || deep[2].Err == nil {
 		t.Errorf("deep nesting: %s", show(deep)[:100])
 	}
 	name := strings.Repeat("n", maxHeader+1)
-	if got := show(parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, `<tool_call>{"name": "`+name+`"}`)); !strings.HasPrefix(got, "content:") {
+	if got := show(parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools}, `<tool_call>{"name": "`+name+`"}`)); !strings.HasPrefix(got, "content:") {
 		t.Errorf("a long name: %.40s", got)
 	}
 	space := strings.Repeat(" ", 2*maxSpace)
 	for _, pieces := range [][]string{{"a" + space + `<tool_call>{"name":"f"}`}, strings.Split("a"+space+`<tool_call>{"name":"f"}`, "")} {
-		events := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: true}, pieces...)
+		events := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools}, pieces...)
 		if len(events) != 4 || events[0].Text != "a"+space {
 			t.Errorf("much white space: %d events, %d bytes", len(events), len(events[0].Text))
 		}
@@ -112,11 +114,11 @@ func TestJSONScan(t *testing.T) {
 
 func FuzzParser(f *testing.F) {
 	for _, a := range answers {
-		f.Add(a.text, int(a.format.Syntax), len(a.text)/2)
+		f.Add(a.text, slices.Index(syntaxes[:], a.format.Syntax.of()), len(a.text)/2)
 	}
 	f.Fuzz(func(t *testing.T, text string, syntax, cut int) {
-		format := Format{Syntax: Syntax(uint(syntax) % uint(len(syntaxNames))), ThinkStart: "<think>", ThinkEnd: "</think>"}
-		o := ParserOptions{Tools: true}
+		format := Format{Syntax: syntaxes[uint(syntax)%uint(len(syntaxes))].name, ThinkStart: "<think>", ThinkEnd: "</think>"}
+		o := ParserOptions{Tools: anyTools}
 		whole := parse(format, o, text)
 		cut = int(uint(cut) % uint(len(text)+1))
 		if got := parse(format, o, text[:cut], text[cut:]); !reflect.DeepEqual(got, whole) {

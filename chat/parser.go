@@ -30,9 +30,10 @@ var ErrToolCall = errors.New("chat: malformed or incomplete tool call")
 
 // ParserOptions are the options of [NewParser].
 type ParserOptions struct {
-	Tools     bool   // tools were offered: look for calls
-	Offered   []Tool // their schemas: formats that write arguments as text (SyntaxQwenXML, SyntaxGLM) tell strings from other values by them
-	Reasoning bool   // the prompt ends inside of reasoning, see [Prompt.InReasoning]
+	// Tools were offered; without any, nothing is a call. Their schemas tell strings from other values in syntaxes that
+	// write arguments as text.
+	Tools     []Tool
+	Reasoning bool // the prompt ends inside of reasoning, see [Prompt.InReasoning]
 }
 
 // Bounds of a [Parser]. What exceeds them is content.
@@ -51,6 +52,7 @@ const (
 // A Parser belongs to one goroutine.
 type Parser struct {
 	f      Format
+	syntax *syntax
 	o      ParserOptions
 	state  func(p *Parser) bool // reads from buf; false: it needs more
 	buf    string               // not read yet
@@ -74,10 +76,10 @@ type Parser struct {
 
 // NewParser returns a parser for one answer.
 func NewParser(f Format, o ParserOptions) *Parser {
-	p := &Parser{f: f, o: o, state: (*Parser).start}
+	p := &Parser{f: f, syntax: f.Syntax.of(), o: o, state: (*Parser).start}
 	switch {
-	case f.Syntax == SyntaxHarmony:
-		p.state = (*Parser).harmonyHeader
+	case p.syntax.first != nil:
+		p.state = p.syntax.first
 	case o.Reasoning && f.ThinkEnd != "":
 		p.state, p.trim = (*Parser).reasoning, true
 	}
@@ -203,6 +205,15 @@ func (p *Parser) oneOf(marks ...string) (found string, more bool) {
 	return "", more
 }
 
+// peek says whether the text begins with one of marks, or could still.
+func (p *Parser) peek(marks ...string) (found, more bool) {
+	for _, m := range marks {
+		found = found || strings.HasPrefix(p.buf, m)
+		more = more || !p.closed && len(p.buf) < len(m) && strings.HasPrefix(m, p.buf)
+	}
+	return found, more
+}
+
 // until reads up to one of marks, within maxHeader bytes. more says that it
 // may still come.
 func (p *Parser) until(marks ...string) (text, mark string, more bool) {
@@ -218,6 +229,21 @@ func (p *Parser) until(marks ...string) (text, mark string, more bool) {
 	text = p.buf[:at]
 	p.buf = p.buf[at+len(mark):]
 	return text, mark, false
+}
+
+// upTo reads up to mark. What was searched before is searched again only where the mark may have been cut.
+func (p *Parser) upTo(mark string) (text string, found bool) {
+	from := max(0, p.searched-len(mark))
+	i := strings.Index(p.buf[min(from, len(p.buf)):], mark)
+	if i < 0 {
+		p.searched = len(p.buf)
+		return "", false
+	}
+	i += from
+	p.searched = 0
+	text = p.buf[:i]
+	p.buf = p.buf[i+len(mark):]
+	return text, true
 }
 
 // start is the beginning of an answer: reasoning, a call in plain JSON, or text.
@@ -243,15 +269,11 @@ func (p *Parser) start() bool {
 		}
 	}
 	p.state = (*Parser).content
-	if p.plainJSON() && rest != "" && (rest[0] == '{' || rest[0] == '[') {
+	if p.syntax.bare && len(p.o.Tools) > 0 && rest != "" && (rest[0] == '{' || rest[0] == '[') {
 		p.raw = ""
 		p.state = (*Parser).calls0
 	}
 	return true
-}
-
-func (p *Parser) plainJSON() bool {
-	return p.o.Tools && (p.f.Syntax == SyntaxJSON || p.f.Syntax == SyntaxLlama3)
 }
 
 func (p *Parser) reasoning() bool {
@@ -266,65 +288,19 @@ func (p *Parser) reasoning() bool {
 	return true
 }
 
-// openMarks are the marks in content at which calls begin.
-var openMarks = map[Syntax][]string{
-	SyntaxHermes:   {"<tool_call>"},
-	SyntaxLlama3:   {"<|python_tag|>"},
-	SyntaxMistral:  {"[TOOL_CALLS]"},
-	SyntaxGranite:  {"<|tool_call|>", "<tool_call>"},
-	SyntaxDeepSeek: {deepseekCalls, deepseekCall},
-	SyntaxQwenXML:  {"<tool_call>", "<seed:tool_call>", "<function="},
-	SyntaxGLM:      {"<tool_call>"},
-	SyntaxKimi:     {kimiCalls, kimiCall},
-	SyntaxDSML:     {"<" + dsml + "function_calls>", "<" + dsml + "tool_calls>"},
-	SyntaxGemma4:   {gemmaCall},
-	SyntaxLFM2:     {lfmCalls},
-}
-
-// openMarks are the marks at which calls of a format begin.
-func (f *Format) openMarks() []string {
-	if f.Syntax == SyntaxMistral || f.Open == "" {
-		return openMarks[f.Syntax]
-	}
-	return []string{f.Open}
-}
-
-const (
-	deepseekCalls   = "<｜tool▁calls▁begin｜>"
-	deepseekCall    = "<｜tool▁call▁begin｜>"
-	deepseekSep     = "<｜tool▁sep｜>"
-	deepseekCallEnd = "<｜tool▁call▁end｜>"
-	deepseekEnd     = "<｜tool▁calls▁end｜>"
-)
-
 func (p *Parser) content() bool {
 	var marks []string
-	if p.o.Tools {
-		marks = openMarks[p.f.Syntax]
+	if len(p.o.Tools) > 0 {
+		marks = p.syntax.open
 	}
 	m := p.scan(ContentEvent, marks...)
 	if m == "" {
 		return false
 	}
 	p.raw = m
-	switch {
-	case p.f.Syntax == SyntaxMistral:
-		p.state = (*Parser).mistral
-	case m == deepseekCalls:
-		p.state = (*Parser).deepseekBetween
-	case m == deepseekCall:
-		p.state = (*Parser).deepseekHeader
-	case p.f.Syntax == SyntaxQwenXML || p.f.Syntax == SyntaxGLM || p.f.Syntax == SyntaxDSML:
-		p.tagged.begin(p, m)
-	case p.f.Syntax == SyntaxKimi:
-		p.state = (*Parser).kimiBetween
-		if m == kimiCall {
-			p.state = (*Parser).kimiHeader
-		}
-	case p.f.Syntax == SyntaxGemma4 || p.f.Syntax == SyntaxLFM2:
-		p.state = (*Parser).wholeCall
-	default:
-		p.state = (*Parser).calls0
+	p.state = (*Parser).calls0
+	if p.syntax.begin != nil {
+		p.syntax.begin(p, m)
 	}
 	return true
 }

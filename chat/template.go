@@ -164,7 +164,8 @@ func (t *Template) probe() {
 	t.systemRole, _ = has(Conversation{Messages: []Message{{Role: "system", Content: word}, user("a")}}, false, t.typed)
 	tools := one
 	tools.Messages = []Message{user("a")}
-	tools.Tools = append(tools.Tools, []byte(`{"type":"function","function":{"name":"`+word+`","description":"a","parameters":{"type":"object","properties":{}}}}`))
+	tools.Tools = append(tools.Tools, []byte(`{"type":"function","function":{"name":"`+word+
+		`","description":"a","parameters":{"type":"object","properties":{}}}}`))
 	t.toolsHandled, _ = has(tools, false, t.typed)
 
 	switch t.o.Arguments {

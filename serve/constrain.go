@@ -78,7 +78,7 @@ func (c *callsConstraint) key() string {
 // callsConstraint is the request's: of required calls, strict tools, calls that may not be several, and calls beside a format.
 func (p *plan) callsConstraint() callsConstraint {
 	c := callsConstraint{parallel: !p.single, field: "tools"}
-	if p.format == nil || !p.offered {
+	if p.format == nil || len(p.offered) == 0 {
 		return c
 	}
 	strict := slices.ContainsFunc(p.tools, func(t tool) bool { return t.strict })
@@ -103,11 +103,15 @@ func (p *plan) grammarOptions() chat.GrammarOptions {
 }
 
 func (p *plan) callGrammar(c callsConstraint) (*grammar.Grammar, error) {
-	var tools []chat.Tool
-	for _, t := range c.tools {
-		tools = append(tools, chat.Tool{Name: t.name, Parameters: t.parameters})
+	return p.format.ToolGrammar(chatTools(c.tools), chat.ToolGrammarOptions{GrammarOptions: p.grammarOptions(), Required: c.required, Parallel: c.parallel})
+}
+
+// chatTools are tools as package chat has them.
+func chatTools(tools []tool) (list []chat.Tool) {
+	for _, t := range tools {
+		list = append(list, chat.Tool{Name: t.name, Parameters: t.parameters})
 	}
-	return p.format.ToolGrammar(tools, chat.ToolGrammarOptions{GrammarOptions: p.grammarOptions(), Required: c.required, Parallel: c.parallel})
+	return list
 }
 
 // parse compiles the request's grammar.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
-
-	"github.com/specgo/spec/chat"
 )
 
 // The API of Ollama: JSON lines, streams unless told otherwise, errors {"error": "…"}.
@@ -307,7 +305,7 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 		if m.template.Tools() {
 			out.Capabilities = append(out.Capabilities, "tools")
 		}
-		if m.template.Format().ThinkStart != "" || m.template.Format().Syntax == chat.SyntaxHarmony {
+		if m.template.Format().Thinks() {
 			out.Capabilities = append(out.Capabilities, "thinking")
 		}
 	}

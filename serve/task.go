@@ -22,7 +22,7 @@ type plan struct {
 	tasks []task // one for each answer, in the order of their indices
 
 	format    *chat.Format // of a conversation's answers; nil: they are plain text
-	offered   bool         // tools are: the answer may hold calls
+	offered   []chat.Tool  // what the answer may call
 	reasoning bool         // the answer begins inside of reasoning
 }
 
@@ -186,7 +186,9 @@ func (p *plan) render() ([]int32, error) {
 	}
 	ids := prompt.IDs(p.m.tok)
 	p.format, p.reasoning = p.m.template.Format(), prompt.InReasoning()
-	p.offered = len(p.tools) > 0 && p.choice.mode != "none"
+	if p.choice.mode != "none" {
+		p.offered = chatTools(p.tools)
+	}
 	return ids, nil
 }
 

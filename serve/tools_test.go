@@ -212,3 +212,25 @@ func TestCallsBesideText(t *testing.T) {
 		t.Errorf("no token is the grammar's: %v", seen)
 	}
 }
+
+// An argument that the tool's schema says is a string is one, also where the model's format writes arguments as text.
+func TestTextArgumentsHaveTheSchemasType(t *testing.T) {
+	s := newTester(t, func(o *Options) {
+		load := o.Models[0].Load
+		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
+			m, err := load(ctx)
+			if err == nil {
+				m.Template = strings.ReplaceAll(hermes, `"arguments"`, "<function=f><parameter=a>")
+			}
+			return m, err
+		}
+	})
+	const tools = `[{"type":"function","function":{"name":"run","parameters":{"type":"object","properties":{` +
+		`"code":{"type":"string","enum":["123"]},"times":{"type":"integer","enum":[4]}},"required":["code","times"]}}}]`
+	o := decode(t, s.post("/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"x"}],"max_tokens":120,"tool_choice":"required","parallel_tool_calls":false,"tools":`+tools+`}`, 200))
+	const want = `{"code": "123", "times": 4}`
+	if got := o.get(t, "choices", 0, "message", "tool_calls", 0, "function", "arguments"); got != want {
+		t.Errorf("arguments %s, want %s", got, want)
+	}
+}

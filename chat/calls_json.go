@@ -97,21 +97,18 @@ func (p *Parser) afterCall() bool {
 		}
 		p.array = false
 	}
-	switch p.f.Syntax {
-	case SyntaxHermes, SyntaxGranite:
-		if _, more := p.oneOf("</tool_call>"); more {
+	p.state = (*Parser).content
+	switch {
+	case p.syntax.bare:
+		p.buf = strings.TrimPrefix(p.buf, ";")
+		p.state = (*Parser).start
+	case p.syntax.close != "":
+		if _, more := p.oneOf(p.syntax.close); more {
+			p.state = (*Parser).afterCall
 			return false
 		}
-	case SyntaxJSON, SyntaxLlama3:
-		if p.buf[0] == ';' {
-			p.buf = p.buf[1:]
-		}
-		p.raw = ""
-		p.state = (*Parser).start
-		return true
 	}
 	p.raw = ""
-	p.state = (*Parser).content
 	return true
 }
 
@@ -155,7 +152,8 @@ func (c *callReader) read(p *Parser, s string) (int, callStatus) {
 		c.raw = append(c.raw, b)
 		now := c.scan.state
 		switch {
-		case !c.inValue && top && now == scanString && c.scan.key && before != scanString && before != scanEscape && before != scanHex:
+		case !c.inValue && top && now == scanString && c.scan.key &&
+			before != scanString && before != scanEscape && before != scanHex:
 			c.from = at
 		case !c.inValue && top && now == scanColon && before == scanString:
 			if json.Unmarshal(c.raw[c.from:], &c.key) != nil {
@@ -168,7 +166,8 @@ func (c *callReader) read(p *Parser, s string) (int, callStatus) {
 			}
 		}
 		// A number ends in front of the byte behind it, other values with their last.
-		ended := c.inValue && (now == scanAfter && len(c.scan.stack) == 1 || top && (now == scanKey || len(c.scan.stack) == 0))
+		ended := c.inValue &&
+			(now == scanAfter && len(c.scan.stack) == 1 || top && (now == scanKey || len(c.scan.stack) == 0))
 		if ended {
 			c.inValue = false
 			end := len(c.raw)
@@ -291,12 +290,34 @@ func (p *Parser) bareEnd(n int, err error) bool {
 	p.buf = p.buf[n:]
 	p.call = nil
 	p.state = (*Parser).content
-	switch {
-	case err != nil:
-	case p.f.Syntax == SyntaxDeepSeek:
-		p.state = (*Parser).deepseekBetween
-	case p.f.Syntax == SyntaxKimi:
-		p.state = (*Parser).kimiBetween
+	if err == nil && p.syntax.between != nil {
+		p.state = p.syntax.between
+	}
+	return true
+}
+
+// sectionBetween is before, between and after the calls of a section: the mark of a call, behind which header reads
+// on, the mark of the section's end, and others that are passed over.
+func (p *Parser) sectionBetween(header func(*Parser) bool, call, end string, others ...string) bool {
+	if !p.skipSpace() {
+		if p.closed {
+			p.raw = ""
+		}
+		return false
+	}
+	switch m, more := p.oneOf(append([]string{call, end}, others...)...); {
+	case more:
+		return false
+	case m == "":
+		return p.notACall("")
+	case m == call:
+		p.raw += m
+		p.state = header
+	case m == end:
+		p.raw = ""
+		p.state = (*Parser).content
+	default:
+		p.raw = ""
 	}
 	return true
 }

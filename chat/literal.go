@@ -6,40 +6,19 @@ import (
 	"strings"
 )
 
-// Formats whose arguments are neither JSON nor texts between tags: a call is read when it is complete.
+// Syntaxes whose arguments are literals of a language of their own: a call is read when it is complete.
 
-const (
-	gemmaQuote   = `<|"|>`
-	gemmaCall    = "<|tool_call>"
-	gemmaCallEnd = "<tool_call|>"
-	lfmCalls     = "<|tool_call_start|>"
-	lfmEnd       = "<|tool_call_end|>"
-)
-
-// wholeCall reads calls up to their end mark.
-func (p *Parser) wholeCall() bool {
-	end := gemmaCallEnd
-	if p.f.Syntax == SyntaxLFM2 {
-		end = lfmEnd
-	}
-	from := max(0, p.searched-len(end))
-	i := strings.Index(p.buf[min(from, len(p.buf)):], end)
-	if i < 0 {
-		p.searched = len(p.buf)
+// wholeCalls reads calls up to their end mark.
+func (p *Parser) wholeCalls(end string, read func(text string) ([]wholeRead, bool)) bool {
+	text, found := p.upTo(end)
+	if !found {
 		if p.closed || len(p.buf) > maxCall {
 			p.searched = 0
 			return p.notACall("")
 		}
 		return false
 	}
-	i += from
-	p.searched = 0
-	text := p.buf[:i]
-	calls, ok := readPythonCalls(text)
-	if p.f.Syntax == SyntaxGemma4 {
-		calls, ok = readGemmaCall(text)
-	}
-	p.buf = p.buf[i+len(end):]
+	calls, ok := read(text)
 	if !ok {
 		return p.notACall(text + end)
 	}
@@ -90,92 +69,6 @@ func (r *literalReader) word() string {
 	w := r.s[:n]
 	r.s = r.s[n:]
 	return w
-}
-
-// readGemmaCall reads call:f{a:<|"|>x<|"|>,b:1}.
-func readGemmaCall(text string) ([]wholeRead, bool) {
-	r := &literalReader{s: text, gemma: true}
-	if !r.take("call:") {
-		return nil, false
-	}
-	name := r.word()
-	r.space()
-	if name == "" || !strings.HasPrefix(r.s, "{") || !r.value() {
-		return nil, false
-	}
-	r.space()
-	return []wholeRead{{name, r.out.String()}}, r.s == ""
-}
-
-// readPythonCalls reads [f(a="x", b=1), g()], or the same calls as JSON.
-func readPythonCalls(text string) ([]wholeRead, bool) {
-	if calls, ok := readJSONCalls(text); ok {
-		return calls, true
-	}
-	r := &literalReader{s: text}
-	list := r.take("[")
-	var calls []wholeRead
-	for {
-		name := r.word()
-		if name == "" || !r.take("(") {
-			return nil, false
-		}
-		r.out.Reset()
-		r.out.WriteByte('{')
-		for n := 0; !r.take(")"); n++ {
-			if n > 0 {
-				if !r.take(",") {
-					return nil, false
-				}
-				r.out.WriteString(", ")
-			}
-			key := r.word()
-			if key == "" || !r.take("=") {
-				return nil, false
-			}
-			r.out.WriteString(quoted(key) + ": ")
-			if !r.value() {
-				return nil, false
-			}
-		}
-		r.out.WriteByte('}')
-		calls = append(calls, wholeRead{name, r.out.String()})
-		if !r.take(",") {
-			break
-		}
-	}
-	if list && !r.take("]") {
-		return nil, false
-	}
-	r.space()
-	return calls, r.s == ""
-}
-
-// readJSONCalls reads {"name": …, "arguments": {…}}, or a list of such objects.
-func readJSONCalls(text string) (calls []wholeRead, ok bool) {
-	var list []struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal([]byte(text), &list) != nil {
-		if json.Unmarshal([]byte("["+text+"]"), &list) != nil {
-			return nil, false
-		}
-	}
-	for _, c := range list {
-		if c.Name == "" {
-			return nil, false
-		}
-		args := string(c.Arguments)
-		if args == "" || args == "null" {
-			args = "{}"
-		}
-		if args[0] != '{' {
-			return nil, false
-		}
-		calls = append(calls, wholeRead{c.Name, args})
-	}
-	return calls, len(calls) > 0
 }
 
 // value reads one value.
