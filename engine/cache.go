@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -28,40 +27,16 @@ type cache struct {
 	layers                 []int // ascending
 }
 
-// place is where a layer's keys and values are.
-type place struct {
-	cache int // of the model's caches
-	layer int // of that cache
-}
-
-// place finds the cache for a layer of that shape.
-func (l *loader) place(layer, heads, headDim, window int) place {
+// place finds a place for the keys and values of a layer: which of the model's caches, and which layer of that cache.
+func (l *loader) place(layer, heads, headDim, window int) (at, number int) {
 	for i := range l.caches {
 		if c := &l.caches[i]; c.heads == heads && c.headDim == headDim && c.window == window {
 			c.layers = append(c.layers, layer)
-			return place{i, len(c.layers) - 1}
+			return i, len(c.layers) - 1
 		}
 	}
 	l.caches = append(l.caches, cache{heads, headDim, window, []int{layer}})
-	return place{len(l.caches) - 1, 0}
-}
-
-// source is where layer i finds the keys and values that it shares: those of the last layer of its kind that has some of its own, of the
-// last two.
-func (l *loader) source(f family, i, heads, headDim, window int) (cache, layer int) {
-	from := l.layers - f.sharing - 1
-	if window > 0 {
-		from--
-	}
-	for at, c := range l.caches {
-		if j := slices.Index(c.layers, from); j >= 0 && c.heads == heads && c.headDim == headDim && c.window == window {
-			return at, j
-		}
-	}
-	if l.ok() {
-		l.fail("attention.shared_kv_layers", ErrValue, "layer %d cannot use the keys and values of layer %d, which is of another kind", i, from)
-	}
-	return 0, 0
+	return len(l.caches) - 1, 0
 }
 
 // upTo is the number of the cache's layers among the first n of the model.

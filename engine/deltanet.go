@@ -26,7 +26,7 @@ func (l *loader) deltaNet(c *Config, i int, s mambaSizes) *deltaNet {
 	m.alpha, m.beta = l.linear(n+"ssm_alpha", s.heads, d), l.linear(n+"ssm_beta", s.heads, d)
 	m.dtBias, m.a = l.vector(n+"ssm_dt.bias", s.heads), l.vector(n+"ssm_a", s.heads)
 	filters := l.filters(n+"ssm_conv1d.weight", s.taps, conv)
-	m.norm = norm{kind: rmsNorm, eps: c.Epsilon, w: l.vector(n+"ssm_norm.weight", s.state)}
+	m.norm = norm{kind: rmsNorm{}, eps: c.Epsilon, w: l.vector(n+"ssm_norm.weight", s.state)}
 	m.out = l.linear(n+"ssm_out", d, s.inner)
 	if !l.ok() {
 		return m

@@ -26,16 +26,19 @@
 //
 // Before the blocks: the embedding, scaled or normalized, and learned positions. After them: a norm, the output matrix, a scale and a
 // soft cap of logits. An architecture is a function that says which of these parts its models have and where a file keeps them
-// (type family); family.go reads them, and rope.go makes the tables of angles. A new one is such a function, a line in the table of
-// model.go, and its model among those of families_test.go:
+// (type family). A new one of known parts is a file with such a function and a line in the table of kind.go:
 //
-//	// gemma2 is Gemma 2: norms before and after the sublayers, windows in every other layer, soft caps.
-//	func gemma2(l *loader, c *Config) family {
-//		f := gemma(l, c)
-//		f.output = true
-//		f.window, f.windowed = l.integerOr("attention.sliding_window", 4096), l.window(2)
-//		f.cap, f.logitCap = l.floatOr("attn_logit_softcapping", 50), l.floatOr("final_logit_softcapping", 30)
-//		...
+//	// glm4 is GLM-4 9B: norms before and after the sublayers.
+//	func glm4(*loader, *Config) family {
+//		return family{
+//			norms: normParts{kind: rmsNorm{}, at: atBoth},
+//			rope:  ropeParts{pairing: pairs},
+//			feed:  feedParts{gate: gateInUp},
+//		}
+//	}
+//
+// A part that nobody else has is in the same file: a normKind (olmo.go), a mixer (qwen35.go), a sublayer or the end of a block (gemma4.go),
+// what comes before the blocks (bloom.go). Its model belongs among those of families_test.go.
 //
 // What a function asks the loader for counts as known: it need not list what it does not have. A model whose block is another one
 // implements the interface network by itself, from the same parts: attention, feedForward, experts and norm are values with a
@@ -58,11 +61,11 @@
 //
 // Layers that keep keys and values of the same shape share a cache (cache.go). One of layers with a window keeps the window and 512
 // positions more. A layer may have another mixer than attention: short convolutions, Mamba-2 and gated delta nets are recurrences
-// (recurrent.go), a state of a fixed size and a step that takes it on by one token:
+// (recurrent.go), a state of a fixed size and a scan that takes it on by some tokens, one after the other:
 //
 //	type recurrence interface {
 //		shape() recurrentShape // of a unit's state, of a token's inputs and outputs
-//		step(t *tensor.Runtime, unit int, state, in, out []float32, scratch *stepScratch)
+//		scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch)
 //	}
 //
 // A step cannot be undone. So a session keeps copies of the states at a few points and a journal of the latest tokens' inputs, and

@@ -26,13 +26,13 @@ type eagle struct {
 	c            *Config
 	embedding    *tensor.Matrix // [V][D]
 	fc           linear         // [D][3T]
-	targetNorm   norm           // [3T]; noNorm where there is none
+	targetNorm   norm           // [3T]; none in some heads
 	tokenNorm    norm           // [D]
 	stateNorm    norm           // [D]
 	normResidual bool           // r = norm(g)
-	attention    attention      // q [H*d][2D]; k, v [K*d][2D]
+	attention    *attention     // q [H*d][2D]; k, v [K*d][2D]
 	ffnNorm      norm
-	ffn          feedForward
+	ffn          *feedForward
 	outputNorm   norm
 	output       linear  // [W][D]
 	ids          []int32 // [W] the target's ids of the tokens that the head knows; nil: all, in order
@@ -150,6 +150,29 @@ func (m *Model) admitStates(g *Segment, n int) error {
 	return m.admitBlocks(g, n)
 }
 
+// lends is what a model shares with draft heads; the zero value is nothing.
+type lends struct {
+	embeds         bool // it has embeddings that are nothing but rows of a matrix
+	embedding      *tensor.Matrix
+	embeddingScale float32
+
+	blocks     []block
+	outputNorm norm
+	projects   bool   // it has an output matrix that reads hidden states
+	output     linear // of it
+}
+
+// lends is what the model shares with draft heads.
+func (m *Model) lends() lends {
+	if m == nil {
+		return lends{}
+	}
+	if lender, ok := m.net.(interface{ lends() lends }); ok {
+		return lender.lends()
+	}
+	return lends{}
+}
+
 // Head says how a draft head is fed.
 type Head struct {
 	// TargetLayers are the layers of the target whose hidden states the head takes, one after the other, as [Segment].States: what the
@@ -203,8 +226,9 @@ func (m *Model) TargetLayers() []int {
 // eagle reads an EAGLE-3 head. What it shares with its target is target's.
 func (l *loader) eagle(model *Model) {
 	c, target := &model.config, model.target
-	f := family{norm: rmsNorm, rotation: pairs, factors: true, longrope: true, gated: true}
-	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
+	b := newBuild(l, c, family{
+		norms: normParts{kind: rmsNorm{}}, rope: ropeParts{pairing: pairs, keys: freqFactors | longrope}, feed: feedParts{gate: gated},
+	})
 	if l.ok() && c.Layers != 1 {
 		l.fail("block_count", ErrUnsupported, "%d blocks of an EAGLE-3 head, there is one", c.Layers)
 	}
@@ -221,7 +245,6 @@ func (l *loader) eagle(model *Model) {
 			}
 		}
 	}
-	ropes := l.ropes(c, f)
 	if l.holds("token_embd.weight") {
 		m.embedding = l.embedding(c)
 	} else {
@@ -232,14 +255,14 @@ func (l *loader) eagle(model *Model) {
 	}
 	m.fc = linear{w: l.matrix("fc.weight", d, m.targetSize)}
 	if l.boolOr("norm_before_fc", false) {
-		m.targetNorm = l.norm(c, f, "enc.output_norm", m.targetSize)
+		m.targetNorm = b.norm("enc.output_norm", m.targetSize)
 	}
 	n := l.block(0)
-	m.tokenNorm, m.stateNorm = l.norm(c, f, n+"attn_norm", d), l.norm(c, f, n+"attn_norm_2", d)
-	m.attention = l.eagleAttention(c, ropes)
-	m.ffnNorm = l.norm(c, f, n+"ffn_norm", d)
-	m.ffn = l.feedForward(f, n, "", c.FeedForward, d)
-	m.outputNorm = l.norm(c, f, "output_norm", d)
+	m.tokenNorm, m.stateNorm = b.norm(n+"attn_norm", d), b.norm(n+"attn_norm_2", d)
+	m.attention = b.eagleAttention()
+	m.ffnNorm = b.norm(n+"ffn_norm", d)
+	m.ffn = b.feedForward(n, "", c.FeedForward)
+	m.outputNorm = b.norm("output_norm", d)
 	m.output, m.ids = l.eagleOutput(c, target)
 	model.net, model.head = m, &Head{TargetLayers: layers, Output: 1, targetSize: m.targetSize, masked: m.ids != nil}
 }
@@ -282,8 +305,8 @@ func (l *loader) targetEmbedding(c *Config, target *Model) *tensor.Matrix {
 		return wrong(ErrMissing, "not in the file: the head shares it with its target, which is not given")
 	}
 	// A head normalizes embeddings, so it takes those of the matrix, whatever factor the target multiplies them by.
-	net, ok := target.net.(*decoder)
-	if !ok || net.positions != nil || net.embeddingNorm.kind != noNorm {
+	lent := target.lends()
+	if !lent.embeds {
 		return wrong(ErrUnsupported, "not in the file, and a %s model's embeddings are not plain", target.config.Architecture)
 	}
 	if c.Vocab == 0 {
@@ -292,18 +315,16 @@ func (l *loader) targetEmbedding(c *Config, target *Model) *tensor.Matrix {
 	if target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab {
 		return wrong(ErrShape, "not in the file, and the target's are %d of %d numbers, expected %d of %d", target.config.Vocab, target.config.HiddenSize, c.Vocab, c.HiddenSize)
 	}
-	return net.embedding
+	return lent.embedding
 }
 
 // eagleAttention is attention that reads 2D numbers.
-func (l *loader) eagleAttention(c *Config, ropes ropes) attention {
-	n, d, heads, kvHeads := l.block(0), c.HiddenSize, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	at := l.place(0, c.KVHeads, c.HeadDim, 0)
-	return attention{
-		heads: c.Heads, kvHeads: c.KVHeads, headDim: c.HeadDim,
-		q: l.linear(n+"attn_q", heads, 2*d), k: l.linear(n+"attn_k", kvHeads, 2*d), v: l.linear(n+"attn_v", kvHeads, 2*d), o: l.linear(n+"attn_output", d, heads),
-		rope: ropes.full, style: tensor.RopeInterleaved, cache: at.cache, scores: tensor.AttentionOptions{Layer: at.layer, Heads: c.Heads, Scale: headScale(c.HeadDim)},
-	}
+func (b *build) eagleAttention() *attention {
+	a, n, d := b.heads(0, b.c.HeadDim), b.block(0), b.c.HiddenSize
+	a.q, a.k = b.linear(n+"attn_q", a.heads*a.headDim, 2*d), b.linear(n+"attn_k", a.kvHeads*a.headDim, 2*d)
+	a.v = b.linear(n+"attn_v", a.kvHeads*a.headDim, 2*d)
+	b.finish(a, 0)
+	return a
 }
 
 // eagleOutput reads the output matrix [W][D] and the tokens [W] that its rows are.
@@ -311,17 +332,14 @@ func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32)
 	const name, list = "output.weight", "d2t"
 	t, ok := l.f.Tensor(name)
 	if !ok {
-		net, plain := (*decoder)(nil), false
-		if target != nil {
-			net, plain = target.net.(*decoder)
-		}
+		lent := target.lends()
 		switch {
 		case l.holds(list):
 			l.keep(fmt.Errorf("%s: tensor %q: not in the file, but %q is: %w", l.f.Name, name, list, ErrMissing))
-		case !plain || net.projectOut != nil || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
+		case !lent.projects || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
 			l.keep(fmt.Errorf("%s: tensor %q: not in the file: the head shares it with its target, which is not given or has another shape: %w", l.f.Name, name, ErrMissing))
 		default:
-			return net.output, nil // with its bias, where there is one
+			return lent.output, nil // with its bias, where there is one
 		}
 		return out, nil
 	}

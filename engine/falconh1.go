@@ -1,22 +1,38 @@
 package engine
 
+import "strings"
+
 // falconH1 is Falcon-H1 (Zuo et al. 2025, arXiv:2507.22448): attention and Mamba-2 side by side in every layer.
 func falconH1(l *loader, c *Config) family {
-	f := family{norm: rmsNorm, rotation: halves, gated: true, bareNorm: true}
 	l.find("rope_freqs.weight") // the reference takes files with it and does not use it
 	s := l.mambaSizes()
-	f.beside = func(i int) mixer {
-		if !l.ok() {
-			return nil
-		}
-		return l.mamba2(c, f, i, s)
+	return family{
+		norms: normParts{kind: falconNorm{}},
+		rope:  ropeParts{pairing: halves},
+		feed:  feedParts{gate: gated},
+		mixer: func(b *build, i int) mixer {
+			a := b.attention(i)
+			if !l.ok() {
+				return a
+			}
+			return &sideBySide{a, l.mamba2(c, i, s)}
+		},
 	}
-	return f
+}
+
+// falconNorm is rmsNorm, with a name of the feed-forward's that ends without .weight.
+type falconNorm struct{ rmsNorm }
+
+func (falconNorm) read(l *loader, name string, n int) (w, b []float32) {
+	if strings.HasSuffix(name, ".ffn_norm") {
+		return l.vector(name, n), nil
+	}
+	return l.vector(name+".weight", n), nil
 }
 
 // sideBySide is attention and another mixer of the same input, added.
 type sideBySide struct {
-	attention attention
+	attention *attention
 	other     mixer
 }
 

@@ -4,17 +4,29 @@ import "math"
 
 // gemma is Gemma (Gemma Team 2024, arXiv:2403.08295): embeddings times sqrt(D), GELU gates.
 func gemma(_ *loader, c *Config) family {
-	return family{norm: rmsNorm, rotation: halves, activation: gelu, gated: true, embeddingScale: float32(math.Sqrt(float64(c.HiddenSize))), head: headTied}
+	return family{
+		norms:  normParts{kind: rmsNorm{}},
+		rope:   ropeParts{pairing: halves},
+		feed:   feedParts{activation: gelu, gate: gated},
+		scales: scaleParts{embedding: float32(math.Sqrt(float64(c.HiddenSize)))},
+		ends:   endParts{output: outputTied},
+	}
 }
 
 // gemma2 is Gemma 2 (arXiv:2408.00118): norms before and after the sublayers, windows in every other layer, soft caps.
 func gemma2(l *loader, c *Config) family {
 	f := gemma(l, c)
-	f.output = true
-	f.window, f.windowed = l.integerOr("attention.sliding_window", 4096), l.window(2)
-	f.cap, f.logitCap = l.floatOr("attn_logit_softcapping", 50), l.floatOr("final_logit_softcapping", 30)
+	f.norms.at = atBoth
+	f.attention.window, f.attention.windowed = l.integerOr("attention.sliding_window", 4096), l.window(2)
+	limit := l.floatOr("attn_logit_softcapping", 50)
+	f.attention.own = func(b *build, i int) mixer {
+		a := b.attention(i)
+		a.scores.Cap = limit
+		return a
+	}
+	f.scales.logitCap = l.floatOr("final_logit_softcapping", 30)
 	if c.Layers == 46 { // 27B
-		f.scale = headScale(c.HiddenSize / c.Heads)
+		f.attention.scale = headScale(c.HiddenSize / c.Heads)
 	}
 	return f
 }
@@ -23,13 +35,13 @@ func gemma2(l *loader, c *Config) family {
 // layers with a window.
 func gemma3(l *loader, c *Config) family {
 	f := gemma(l, c)
-	f.output, f.qkNorm, f.head = true, perHead, headOptional
-	if f.window = l.integerOr("attention.sliding_window", 0); f.window > 0 {
-		f.windowed, f.windowBase, f.windowRope = l.window(6), 10000, true
+	f.norms.at, f.attention.norms, f.ends.output = atBoth, perHead, outputOptional
+	if f.attention.window = l.integerOr("attention.sliding_window", 0); f.attention.window > 0 {
+		f.attention.windowed, f.rope.windowBase, f.rope.windowUnscaled = l.window(6), 10000, true
 	}
-	f.logitCap = l.floatOr("final_logit_softcapping", 0)
+	f.scales.logitCap = l.floatOr("final_logit_softcapping", 0)
 	if c.Layers == 62 { // 27B
-		f.scale = headScale(c.HiddenSize / c.Heads)
+		f.attention.scale = headScale(c.HiddenSize / c.Heads)
 	}
 	return f
 }

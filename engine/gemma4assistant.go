@@ -20,7 +20,7 @@ import (
 // Shapes: D hidden size, T the target's, V vocabulary.
 type assistant struct {
 	c          *Config
-	target     *decoder
+	target     lends
 	pre        linear // [D][2T]
 	blocks     []block
 	outputNorm norm
@@ -100,16 +100,9 @@ func (l *loader) assistant(model *Model) {
 	t := l.integer("embedding_length_out")
 	m := &assistant{c: c, targetSize: t}
 	full, windowed := l.lenders(t, target)
-	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	f := gemma(l, c)
-	f.factors, f.plainWindow, f.windowRope, f.windowBase = true, true, true, 10000
-	f.windowed = l.windows()
-	f.window = l.integer("attention.sliding_window")
-	f.windowDim = l.integerOr("attention.key_length_swa", c.HeadDim)
-	if n := l.integerOr("attention.value_length_swa", f.windowDim); l.ok() && n != f.windowDim {
-		l.fail("attention.value_length_swa", ErrUnsupported, "values of %d dimensions, keys of %d", n, f.windowDim)
-	}
-	f.windowRopeDims = l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
+	f.rope.keys = freqFactors
+	w := l.gemma4Windows(c)
 	if n := l.integerOr("attention.shared_kv_layers", c.Layers); l.ok() && n != 0 && n != c.Layers {
 		l.fail("attention.shared_kv_layers", ErrUnsupported, "%d of %d blocks: none of a draft head's has keys and values of its own", n, c.Layers)
 	}
@@ -118,14 +111,15 @@ func (l *loader) assistant(model *Model) {
 			l.keep(fmt.Errorf("%s: tensor %q: %w: an output matrix in clusters; the file does not say how many of them a token reads", l.f.Name, name, ErrUnsupported))
 		}
 	}
-	ropes := l.ropes(c, f)
+	b := newBuild(l, c, f)
+	w.rotate(b)
 	if !l.ok() {
 		return
 	}
 	if c.Vocab == 0 {
 		c.Vocab = target.config.Vocab
 	}
-	m.target = target.net.(*decoder) // by lenders
+	m.target = target.lends()
 	m.output.w = l.embedding(c)
 	if l.ok() && c.Vocab != target.config.Vocab {
 		l.keep(fmt.Errorf("%s: tensor %q: %d tokens, the target has %d: %w", l.f.Name, "token_embd.weight", c.Vocab, target.config.Vocab, ErrShape))
@@ -134,12 +128,12 @@ func (l *loader) assistant(model *Model) {
 	m.post.w = l.matrix("nextn.post_projection.weight", t, c.HiddenSize)
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		from := full
-		if f.windowed(i) {
+		if w.layers(i) {
 			from = windowed
 		}
-		m.blocks = append(m.blocks, l.assistantBlock(c, f, i, ropes, from))
+		m.blocks = append(m.blocks, b.assistantBlock(i, w, from))
 	}
-	m.outputNorm = l.norm(c, f, "output_norm", c.HiddenSize)
+	m.outputNorm = b.norm("output_norm", c.HiddenSize)
 	model.net, model.head = m, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, SharesCache: true, targetSize: t, stateSize: t}
 }
 
@@ -154,8 +148,8 @@ func (l *loader) lenders(t int, target *Model) (full, windowed *attention) {
 	if target == nil {
 		return wrong(ErrUnsupported, "%q: a draft head, which is given beside its target", l.arch)
 	}
-	net, ok := target.net.(*decoder)
-	if !ok || !target.kind.admits(KindAssistant) || len(net.blocks) < 2 {
+	blocks := target.lends().blocks
+	if !target.kind.admits(KindAssistant) || len(blocks) < 2 {
 		return wrong(ErrShape, "%q drafts for gemma4 models, the target is %s", l.arch, target.config.Architecture)
 	}
 	if l.t != nil && target.rt.t != l.t {
@@ -164,53 +158,49 @@ func (l *loader) lenders(t int, target *Model) (full, windowed *attention) {
 	if l.ok() && target.config.HiddenSize != t {
 		l.fail("embedding_length_out", ErrValue, "%d, the target has a hidden size of %d", t, target.config.HiddenSize)
 	}
-	n := len(net.blocks)
-	full, ok = net.blocks[n-1].mixer.(*attention)
-	windowed, ok2 := net.blocks[n-2].mixer.(*attention)
-	if !ok || !ok2 || full.scores.Window > 0 || windowed.scores.Window == 0 {
+	n := len(blocks)
+	full, windowed = gemma4Keys(blocks[n-1].mixer), gemma4Keys(blocks[n-2].mixer)
+	if full.scores.Window > 0 || windowed.scores.Window == 0 {
 		return wrong(ErrUnsupported, "a head looks at the target's last layer without and its last but one with a window, and this target's are others")
 	}
 	return full, windowed
 }
 
 // assistantBlock reads block i, which looks at the keys and values of from.
-func (l *loader) assistantBlock(c *Config, f family, i int, ropes ropes, from *attention) block {
-	n, d, heads, dim := l.block(i), c.HiddenSize, l.queryHeads[i], c.HeadDim
-	key, rope, window := "attention.key_length", ropes.full, 0
-	if f.windowed(i) {
+func (b *build) assistantBlock(i int, w *gemma4Windows, from *attention) block {
+	n, d, heads, dim := b.block(i), b.c.HiddenSize, b.queryHeads[i], b.c.HeadDim
+	key, angles, window := "attention.key_length", b.ropes.full, 0
+	if w.layers(i) {
 		// Of the positions that a token's window has, its own is not there.
-		key, rope, window, dim = "attention.key_length_swa", ropes.window, f.window-1, f.windowDim
+		key, angles, window, dim = "attention.key_length_swa", w.angles, w.size-1, w.headDim
 	}
 	switch {
-	case !l.ok():
+	case !b.ok():
 	case dim != from.headDim:
-		l.fail(key, ErrValue, "%d, the target's keys have %d dimensions", dim, from.headDim)
-	case l.kvHeads[i] != from.kvHeads || heads%from.kvHeads != 0:
-		l.fail("attention.head_count_kv", ErrValue, "%d of block %d, which has %d heads; the target's keys have %d", l.kvHeads[i], i, heads, from.kvHeads)
-	case f.windowed(i) && (window < 1 || f.window > from.scores.Window):
-		l.fail("attention.sliding_window", ErrValue, "%d, the target's is %d", f.window, from.scores.Window)
-	case !f.windowed(i) && c.RopeFactors == "":
-		l.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", l.f.Name, "rope_freqs.weight", ErrMissing))
+		b.fail(key, ErrValue, "%d, the target's keys have %d dimensions", dim, from.headDim)
+	case b.kvHeads[i] != from.kvHeads || heads%from.kvHeads != 0:
+		b.fail("attention.head_count_kv", ErrValue, "%d of block %d, which has %d heads; the target's keys have %d", b.kvHeads[i], i, heads, from.kvHeads)
+	case w.layers(i) && (window < 1 || w.size > from.scores.Window):
+		b.fail("attention.sliding_window", ErrValue, "%d, the target's is %d", w.size, from.scores.Window)
+	case !w.layers(i) && b.c.RopeFactors == "":
+		b.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", b.f.Name, "rope_freqs.weight", ErrMissing))
 	}
-	b := block{
-		attnNorm: l.norm(c, f, n+"attn_norm", d), attnPostNorm: l.norm(c, f, n+"post_attention_norm", d),
-		ffnNorm: l.norm(c, f, n+"ffn_norm", d), ffnPostNorm: l.norm(c, f, n+"post_ffw_norm", d),
-		ffn: l.feedForward(f, n, "", l.ffn[i], d),
+	block := block{
+		attnNorm: b.norm(n+"attn_norm", d), attnPostNorm: b.norm(n+"post_attention_norm", d),
+		ffnNorm: b.norm(n+"ffn_norm", d), ffnPostNorm: b.norm(n+"post_ffw_norm", d),
+		feed: b.feedForward(n, "", b.ffn[i]),
 	}
-	a := &attention{
-		heads: heads, kvHeads: from.kvHeads, headDim: dim, shared: true, cache: from.cache, rope: rope, style: tensor.RopeHalves,
-		q: linear{w: l.matrix(n+"attn_q.weight", heads*dim, d)}, o: linear{w: l.matrix(n+"attn_output.weight", d, heads*dim)},
-		qNorm:  l.norm(c, f, n+"attn_q_norm", dim),
+	block.mixer = &borrowing{&attention{
+		heads: heads, kvHeads: from.kvHeads, headDim: dim, cache: from.cache, rope: angles, style: tensor.RopeHalves,
+		q: linear{w: b.matrix(n+"attn_q.weight", heads*dim, d)}, o: linear{w: b.matrix(n+"attn_output.weight", d, heads*dim)},
+		qNorm:  b.norm(n+"attn_q_norm", dim),
 		scores: tensor.AttentionOptions{Layer: from.scores.Layer, Heads: heads, Scale: 1, Window: window},
+	}}
+	block.end = b.gemma4End(i, 0)
+	if name := n + "layer_output_scale.weight"; b.ok() && !b.holds(name) {
+		b.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", b.f.Name, name, ErrMissing))
 	}
-	b.mixer = a
-	const scale = "layer_output_scale.weight"
-	if w := l.vector(n+scale, 1); l.ok() {
-		if b.outputScale = w[0]; b.outputScale == 0 {
-			l.keep(fmt.Errorf("%s: tensor %q: %w: 0", l.f.Name, n+scale, ErrDamaged))
-		}
-	}
-	return b
+	return block
 }
 
 // lend adds the keys and values of session t to what n rows from row on look at.

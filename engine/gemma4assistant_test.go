@@ -174,8 +174,8 @@ func TestAssistantFamily(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, net := target.config, target.net.(*decoder)
-	full, windowed := net.blocks[c.Layers-1].mixer.(*attention), net.blocks[c.Layers-2].mixer.(*attention)
+	c, net := target.config, target.lends()
+	full, windowed := gemma4Keys(net.blocks[c.Layers-1].mixer), gemma4Keys(net.blocks[c.Layers-2].mixer)
 	if full.headDim != 2*windowed.headDim {
 		t.Fatalf("heads of %d and %d", full.headDim, windowed.headDim)
 	}
@@ -221,7 +221,7 @@ func TestAssistantOneAnswer(t *testing.T) {
 				sameBits(t, what+", states", slices.Concat(states...), wantStates)
 			}
 			check("in one piece", s)
-			if kv := s.kv[target.net.(*decoder).blocks[0].mixer.(*attention).cache]; kv.First() == 0 {
+			if kv := s.kv[gemma4Keys(target.lends().blocks[0].mixer).cache]; kv.First() == 0 {
 				t.Fatal("the cache of layers with a window keeps everything")
 			}
 			for _, chunk := range []int{1, 77} {

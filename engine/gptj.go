@@ -8,5 +8,10 @@ func gptJ(l *loader, _ *Config) family {
 	if name := l.block(0) + "attn_qkv.weight"; l.holds(name) { // CodeGen has them fused in groups of q, v, k
 		l.keep(fmt.Errorf("%s: tensor %q: queries, keys and values in one matrix: %w", l.f.Name, name, ErrUnsupported))
 	}
-	return family{norm: layerNorm, parallel: true, rotation: pairs, activation: gelu, head: headRequired, outputBias: true}
+	return family{
+		norms: normParts{kind: layerNorm{}, parallel: true},
+		rope:  ropeParts{pairing: pairs},
+		feed:  feedParts{activation: gelu},
+		ends:  endParts{output: outputRequired, outputBias: true},
+	}
 }

@@ -3,14 +3,18 @@ package engine
 // granite is IBM Granite 3 and 4 (dense): scaled embeddings, sublayers, attention and logits.
 func granite(l *loader, c *Config) family {
 	f := family{
-		norm: rmsNorm, rotation: pairs, factors: true, longrope: true, gated: true,
-		embeddingScale: l.floatOr("embedding_scale", 0),
-		residualScale:  l.floatOr("residual_scale", 0),
-		scale:          l.floatOr("attention.scale", 0),
-		logitScale:     1 / l.positive("logit_scale", 0),
+		norms:     normParts{kind: rmsNorm{}},
+		rope:      ropeParts{pairing: pairs, keys: freqFactors | longrope},
+		attention: attentionParts{scale: l.floatOr("attention.scale", 0)},
+		feed:      feedParts{gate: gated},
+		scales: scaleParts{
+			embedding: l.floatOr("embedding_scale", 0),
+			residual:  l.floatOr("residual_scale", 0),
+			logit:     1 / l.positive("logit_scale", 0),
+		},
 	}
 	if !l.boolOr("rope.scaling.finetuned", true) {
-		f.rotation = none
+		f.rope.pairing = none
 		l.ignoreRope()
 	}
 	return f
@@ -19,7 +23,10 @@ func granite(l *loader, c *Config) family {
 // graniteMoE is granite with experts, and possibly one that every token is sent to.
 func graniteMoE(l *loader, c *Config) family {
 	f := granite(l, c)
-	f.experts = l.experts(c, expertOptions{width: c.FeedForward, normalize: true, shared: l.integerOr("expert_shared_feed_forward_length", 0)})
+	f.feed.experts = l.experts(c, expertOptions{
+		width: c.FeedForward, normalize: true,
+		shared: l.integerOr("expert_shared_feed_forward_length", 0),
+	})
 	return f
 }
 
@@ -30,11 +37,11 @@ func graniteHybrid(l *loader, c *Config) family {
 	if l.ok() && s.inner != 2*c.HiddenSize {
 		l.fail("ssm.inner_size", ErrValue, "%d, twice the hidden size is %d", s.inner, 2*c.HiddenSize)
 	}
-	f.mixer = func(i int) mixer {
+	f.mixer = func(_ *build, i int) mixer {
 		if !l.ok() || l.kvHeads[i] > 0 {
 			return nil
 		}
-		return l.mamba2(c, f, i, s)
+		return l.mamba2(c, i, s)
 	}
 	return f
 }

@@ -2,5 +2,10 @@ package engine
 
 // hunyuanDense is Hunyuan (dense): queries and keys are normalized after the rotation.
 func hunyuanDense(*loader, *Config) family {
-	return family{norm: rmsNorm, rotation: halves, alphaKey: true, qkNorm: perHead, qkLast: true, gated: true}
+	return family{
+		norms:     normParts{kind: rmsNorm{}},
+		rope:      ropeParts{pairing: halves, keys: alphaKey},
+		attention: attentionParts{norms: perHeadLast},
+		feed:      feedParts{gate: gated},
+	}
 }

@@ -191,3 +191,26 @@ func (l *loader) heads(c *Config) {
 		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
 	}
 }
+
+// holds reports whether the file has a tensor. Asking that is not asking for it.
+func (l *loader) holds(name string) bool {
+	_, ok := l.f.Tensor(name)
+	return ok
+}
+
+// window is the pattern of windowed layers: attention.sliding_window_pattern p, by which layer i has a window if i mod p < p-1
+// (p = 0: all layers), or one bool per block.
+func (l *loader) window(period int) func(layer int) bool {
+	const key = "attention.sliding_window_pattern"
+	if v, _ := l.f.Value(l.arch + "." + key); l.has(key) {
+		if array, ok := v.([]bool); ok {
+			if len(array) < l.layers {
+				l.fail(key, ErrValue, "%d entries for %d blocks", len(array), l.layers)
+				return nil
+			}
+			return func(layer int) bool { return array[layer] }
+		}
+		period = l.integerOr(key, 0)
+	}
+	return func(layer int) bool { return period == 0 || layer%period < period-1 }
+}

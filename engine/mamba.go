@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/specgo/spec/tensor"
 )
 
@@ -47,7 +45,7 @@ type mamba2 struct {
 	id    int // of the model's recurrent layers
 }
 
-func (l *loader) mamba2(c *Config, f family, i int, s mambaSizes) *mamba2 {
+func (l *loader) mamba2(c *Config, i int, s mambaSizes) *mamba2 {
 	n, conv := l.block(i), s.inner+2*s.groups*s.state
 	m := &mamba2{inner: s.inner, width: conv + s.heads}
 	parts := l.split(n+"ssm_in.weight", c.HiddenSize, s.inner, m.width)
@@ -59,7 +57,7 @@ func (l *loader) mamba2(c *Config, f family, i int, s mambaSizes) *mamba2 {
 	r.skip = l.floats(n+"ssm_d", 1, s.heads)
 	if l.holds(n + "ssm_norm.weight") {
 		group := s.inner / s.groups
-		m.norm = norm{kind: rmsNorm, eps: c.Epsilon, w: slices.Repeat([]float32{1}, group), own: l.floats(n+"ssm_norm.weight", group, s.groups)}
+		m.norm = norm{kind: rmsNorm{}, eps: c.Epsilon, w: ones(group), own: l.floats(n+"ssm_norm.weight", group, s.groups)}
 	}
 	m.out = l.linear(n+"ssm_out", c.HiddenSize, s.inner)
 	if !l.ok() {

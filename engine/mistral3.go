@@ -1,9 +1,42 @@
 package engine
 
+import "github.com/specgo/spec/tensor"
+
 // mistral3 is Ministral 3: YaRN with keys of its own, and attention that gets sharper with the position.
 func mistral3(l *loader, c *Config) family {
-	return family{
-		norm: rmsNorm, rotation: pairs, factors: true, longrope: true, yarnKeys: true, gated: true,
-		warmth: temperature{l.floatOr("attention.temperature_scale", 0), l.originalContext(c)},
+	scale, original := l.floatOr("attention.temperature_scale", 0), l.originalContext(c)
+	f := family{
+		norms: normParts{kind: rmsNorm{}},
+		rope:  ropeParts{pairing: pairs, keys: freqFactors | longrope | yarnBounds},
+		feed:  feedParts{gate: gated},
 	}
+	if scale != 0 {
+		f.attention.own = func(b *build, i int) mixer { return &temperedAttention{b.attention(i), scale, original} }
+	}
+	return f
+}
+
+// temperedAttention is sharper far from the beginning: q *= 1 + scale * ln(floor(position/original) + 1).
+type temperedAttention struct {
+	*attention
+	scale    float32
+	original int // positions
+}
+
+func (l *temperedAttention) forward(p *pass, _ *Config, y, h []float32) {
+	q, k, v := l.scratch(p)
+	p.matmul(h, l.q.w.Cols(), l.q.times(q), l.k.times(k), l.v.times(v))
+	l.place(p, q, l.heads, l.qNorm)
+	l.temper(p, q)
+	l.place(p, k, l.kvHeads, l.kNorm)
+	l.mix(p, y, q, k, v)
+}
+
+// temper multiplies the queries q [rows][H][d].
+func (l *temperedAttention) temper(p *pass, q []float32) {
+	s := p.matrix(&p.factors, 1)
+	for i, position := range p.positions {
+		s[i] = 1 + float32(l.scale*tensor.Log(float32(int(position)/l.original+1)))
+	}
+	p.mulRows(q, s)
 }

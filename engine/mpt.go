@@ -3,11 +3,14 @@ package engine
 // mpt is MPT (MosaicML 2023): ALiBi, clamped queries, keys and values.
 func mpt(l *loader, _ *Config) family {
 	f := family{
-		norm: layerNorm, positions: l.holds("position_embd.weight"), activation: gelu,
-		alibi: l.floatOr("attention.max_alibi_bias", 0), clamp: l.floatOr("attention.clamp_kqv", 0),
+		norms:     normParts{kind: layerNorm{}},
+		rope:      ropeParts{alibi: l.floatOr("attention.max_alibi_bias", 0)},
+		attention: attentionParts{clamp: l.floatOr("attention.clamp_kqv", 0)},
+		feed:      feedParts{activation: gelu},
+		ends:      endParts{positions: l.holds("position_embd.weight")},
 	}
 	if l.holds("blk.0.attn_q_norm.weight") {
-		f.qkNorm = perToken
+		f.attention.norms = perToken
 	}
 	return f
 }

@@ -33,10 +33,13 @@ type mtpBlock struct {
 	stateNorm  norm
 	join       linear // [D][2D]
 	block      block
-	attention  *attention // the block's
+	keys       keeper // the block's attention
 	outputNorm norm
 	output     linear // [V][D]
 }
+
+// keeper is attention that can put keys and values into its cache and compute no more.
+type keeper interface{ remember(p *pass, h []float32) }
 
 func (m *mtp) forward(p *pass) {
 	x := p.matrix(&p.x, m.c.HiddenSize) // [rows][D]
@@ -114,10 +117,8 @@ func (l *loader) mtp(model *Model, f family) {
 		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name, ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
 		return
 	}
-	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	f.mixer = nil
-	m, d := &mtp{c: c, oneOutput: true}, c.HiddenSize
-	ropes := l.ropes(c, f)
+	m, d, b := &mtp{c: c, oneOutput: true}, c.HiddenSize, newBuild(l, c, f)
 	var embedding *tensor.Matrix
 	if l.alone {
 		embedding = l.embedding(c)
@@ -128,34 +129,34 @@ func (l *loader) mtp(model *Model, f family) {
 	var output linear
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		n := l.block(i)
-		b := mtpBlock{embedding: embedding}
-		b.tokenNorm, b.stateNorm = l.norm(c, f, n+"nextn.enorm", d), l.norm(c, f, n+"nextn.hnorm", d)
-		b.join = linear{w: l.matrix(n+"nextn.eh_proj.weight", d, 2*d)}
+		x := mtpBlock{embedding: embedding}
+		x.tokenNorm, x.stateNorm = b.norm(n+"nextn.enorm", d), b.norm(n+"nextn.hnorm", d)
+		x.join = linear{w: l.matrix(n+"nextn.eh_proj.weight", d, 2*d)}
 		if l.holds(n + "nextn.embed_tokens.weight") {
-			b.embedding = l.matrix(n+"nextn.embed_tokens.weight", c.Vocab, d)
+			x.embedding = l.matrix(n+"nextn.embed_tokens.weight", c.Vocab, d)
 		}
-		b.block = l.decoderBlock(c, f, i, ropes)
-		b.attention, _ = b.block.mixer.(*attention) // it is: no mixer, none beside
+		x.block = b.decoderBlock(i)
+		x.keys, _ = x.block.mixer.(keeper) // it is: no mixer but attention
 		switch {
 		case i > 0:
 		case l.alone:
-			outputNorm, output = l.norm(c, f, "output_norm", d), linear{w: embedding}
+			outputNorm, output = b.norm("output_norm", d), linear{w: embedding}
 			if l.holds("output.weight") {
 				output.w = l.matrix("output.weight", c.Vocab, d)
 			}
 		default:
-			net := target.net.(*decoder) // by targetEmbedding
-			outputNorm, output = net.outputNorm, linear{w: net.output.w}
+			lent := target.lends()
+			outputNorm, output = lent.outputNorm, linear{w: lent.output.w}
 		}
-		b.outputNorm, b.output = outputNorm, output
+		x.outputNorm, x.output = outputNorm, output
 		if l.holds(n + "nextn.shared_head_norm.weight") {
-			b.outputNorm = l.norm(c, f, n+"nextn.shared_head_norm", d)
+			x.outputNorm = b.norm(n+"nextn.shared_head_norm", d)
 		}
 		if l.holds(n + "nextn.shared_head_head.weight") {
-			b.output.w = l.matrix(n+"nextn.shared_head_head.weight", c.Vocab, d)
+			x.output.w = l.matrix(n+"nextn.shared_head_head.weight", c.Vocab, d)
 		}
-		m.blocks = append(m.blocks, b)
-		m.oneOutput = m.oneOutput && b.output.w == m.blocks[0].output.w
+		m.blocks = append(m.blocks, x)
+		m.oneOutput = m.oneOutput && x.output.w == m.blocks[0].output.w
 	}
 	model.net, model.head = m, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: d}
 	if c.Layers > 1 {

@@ -104,7 +104,7 @@ func (b *mtpBlock) remember(p *pass, c *Config, x []float32) {
 	b.input(p, c, x)
 	h := p.matrix(&p.h, c.HiddenSize)
 	p.norm(h, x, b.block.attnNorm)
-	b.attention.remember(p, h)
+	b.keys.remember(p, h)
 }
 
 // run finds how many of the rows p.given from one of them on belong to the same block, up to to, and the block.

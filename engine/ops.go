@@ -98,55 +98,25 @@ func (p *pass) reject(x []float32, cols int) (found bool) {
 // attend stores the round's keys and values in a cache, unless they are nil, and computes attention:
 // out [rows][H][d] = softmax(q Kᵀ scale) V, every row on its own path.
 func (p *pass) attend(out []float32, cache int, o tensor.AttentionOptions, q, k, v []float32) {
-	if p.err == nil && k != nil {
-		p.fail(p.t.StoreKV(o.Layer, k, v, p.segments[cache]))
+	if k != nil {
+		p.remember(cache, o.Layer, k, v)
 	}
 	if p.err == nil {
 		p.fail(p.t.Attention(out, q, o, p.segments[cache]))
 	}
 }
 
-// rope rotates every head of x [rows][heads][d] by the angles of its row's position.
-func (p *pass) rope(x []float32, heads, headDim int, l *attention) {
+// remember stores the round's keys and values in a layer of a cache.
+func (p *pass) remember(cache, layer int, k, v []float32) {
 	if p.err == nil {
-		p.fail(p.t.Rope(l.style, x, heads, headDim, l.rope, p.positions))
+		p.fail(p.t.StoreKV(layer, k, v, p.segments[cache]))
 	}
 }
 
-// normKind is a kind of normalization.
-type normKind uint8
-
-const (
-	noNorm    normKind = iota
-	rmsNorm            // Zhang and Sennrich 2019, arXiv:1910.07467
-	layerNorm          // Ba, Kiros and Hinton 2016, arXiv:1607.06450
-)
-
-// norm normalizes rows of len(w) numbers.
-type norm struct {
-	kind normKind
-	w, b []float32
-	eps  float32
-	own  []float32 // weights of several rows, one after the other, that w is too short for: those of each head
-}
-
-// norm normalizes the rows of x into dst, which may be x. Without a norm it copies.
-func (p *pass) norm(dst, x []float32, n norm) {
-	if p.err != nil {
-		return
-	}
-	switch n.kind {
-	case rmsNorm:
-		p.fail(p.t.RMSNorm(dst, x, n.w, n.eps))
-	case layerNorm:
-		p.fail(p.t.LayerNorm(dst, x, n.w, n.b, n.eps))
-	default:
-		if &dst[0] != &x[0] {
-			copy(dst, x)
-		}
-	}
-	if n.own != nil && p.err == nil {
-		p.fail(p.t.MulWeights(dst, n.own))
+// rope rotates every head of x [rows][heads][d] by the angles of its row's position.
+func (p *pass) rope(style tensor.RopeStyle, x []float32, heads, headDim int, angles *tensor.RopeTable) {
+	if p.err == nil {
+		p.fail(p.t.Rope(style, x, heads, headDim, angles, p.positions))
 	}
 }
 
@@ -193,9 +163,9 @@ func (p *pass) sigmoidMul(dst, x []float32) {
 	}
 }
 
-// clamp limits x to -limit … limit.
+// clamp limits x to -limit … limit; 0 leaves it as it is.
 func (p *pass) clamp(x []float32, limit float32) {
-	if p.err == nil {
+	if p.err == nil && limit > 0 {
 		p.fail(p.t.Clamp(x, limit))
 	}
 }
@@ -204,67 +174,5 @@ func (p *pass) clamp(x []float32, limit float32) {
 func (p *pass) cap(x []float32, limit float32) {
 	if p.err == nil && limit != 0 {
 		p.fail(p.t.SoftCap(x, limit))
-	}
-}
-
-// temperature makes attention sharper far from the beginning: q *= 1 + scale * ln(floor(position/original) + 1).
-type temperature struct {
-	scale    float32 // 0: none
-	original int     // positions
-}
-
-// temper applies a temperature to q [rows][H][d].
-func (p *pass) temper(q []float32, t temperature) {
-	if t.scale == 0 || p.err != nil {
-		return
-	}
-	s := p.matrix(&p.factors, 1)
-	for i, position := range p.positions {
-		s[i] = 1 + float32(t.scale*tensor.Log(float32(int(position)/t.original+1)))
-	}
-	p.mulRows(q, s)
-}
-
-// activation is the nonlinearity of a feed-forward.
-type activation uint8
-
-const (
-	silu        activation = iota // Shazeer 2020, arXiv:2002.05202 (with a gate: SwiGLU)
-	gelu                          // the tanh form (with a gate: GEGLU)
-	reluSquared                   // So et al. 2021, arXiv:2109.08668
-	clampedSiLU                   // gpt-oss, with a gate only
-	relu                          // Nair and Hinton 2010
-)
-
-// activate is x = act(x).
-func (p *pass) activate(x []float32, act activation) {
-	switch {
-	case p.err != nil:
-	case act == gelu:
-		p.fail(p.t.GELU(x, x))
-	case act == reluSquared:
-		p.fail(p.t.ReLUSquared(x))
-	case act == relu:
-		p.fail(p.t.ReLU(x))
-	default:
-		p.fail(errors.New("an activation that needs a gate"))
-	}
-}
-
-// gateMul is gate = act(gate) ∘ up.
-func (p *pass) gateMul(gate, up []float32, act activation) {
-	if p.err != nil {
-		return
-	}
-	if act == silu {
-		p.fail(p.t.SiLUMul(gate, gate, up))
-		return
-	}
-	if act == clampedSiLU {
-		p.fail(p.t.ClampedSwiGLU(gate, up, 1.702, 7))
-		return
-	}
-	if p.activate(gate, act); p.err == nil {
-		p.fail(p.t.Mul(gate, up))
 	}
 }

@@ -2,7 +2,12 @@ package engine
 
 // phi2 is Phi-1, 1.5 and 2: attention and feed-forward read the same norm.
 func phi2(*loader, *Config) family {
-	return family{norm: layerNorm, parallel: true, rotation: halves, activation: gelu, head: headRequired, outputBias: true}
+	return family{
+		norms: normParts{kind: layerNorm{}, parallel: true},
+		rope:  ropeParts{pairing: halves},
+		feed:  feedParts{activation: gelu},
+		ends:  endParts{output: outputRequired, outputBias: true},
+	}
 }
 
 // phi3 is Phi-3, 3.5 and 4 (Abdin et al. 2024, arXiv:2404.14219): longrope, the gate in the matrix of the feed-forward's input. The reference
@@ -10,5 +15,9 @@ func phi2(*loader, *Config) family {
 func phi3(l *loader, _ *Config) family {
 	l.has("attention.sliding_window")
 	l.has("attention.sliding_window_pattern")
-	return family{norm: rmsNorm, rotation: halves, phi3: true, gateInUp: true}
+	return family{
+		norms: normParts{kind: rmsNorm{}},
+		rope:  ropeParts{pairing: halves, keys: longropeOnly},
+		feed:  feedParts{gate: gateInUp},
+	}
 }

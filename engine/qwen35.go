@@ -4,13 +4,14 @@ package engine
 func qwen35(l *loader, c *Config) family {
 	f := qwen3(l, c)
 	l.has("rope.dimension_sections") // for text the positions of all sections are equal
-	f.ffnNorm, f.gates = "post_attention_norm", true
+	f.norms.names = map[string]string{"ffn_norm": "post_attention_norm"}
+	f.attention.own = func(b *build, i int) mixer { return b.gatedAttention(i) }
 	s := l.mambaSizes()
 	if l.ok() && s.inner != s.state*s.heads {
 		l.fail("ssm.inner_size", ErrValue, "%d, %d heads of %d", s.inner, s.heads, s.state)
 	}
 	recurrent := l.recurrentLayers()
-	f.mixer = func(i int) mixer {
+	f.mixer = func(_ *build, i int) mixer {
 		if !l.ok() || !recurrent(i) {
 			return nil
 		}
@@ -22,11 +23,11 @@ func qwen35(l *loader, c *Config) family {
 // qwen35MoE is Qwen 3.5 with experts: a choice of them, and a further one that a gate decides about.
 func qwen35MoE(l *loader, c *Config) family {
 	f := qwen35(l, c)
-	f.experts = l.experts(c, expertOptions{
+	f.feed.experts = l.experts(c, expertOptions{
 		width:  l.integerOr("expert_feed_forward_length", c.FeedForward/max(1, l.integerOr("expert_used_count", 1))),
 		shared: l.integerOr("expert_shared_feed_forward_length", c.FeedForward), sharedGate: true, normalize: true,
 	})
-	if l.ok() && f.experts == nil {
+	if l.ok() && f.feed.experts == nil {
 		l.fail("expert_count", ErrValue, "0")
 	}
 	return f
@@ -49,4 +50,32 @@ func (l *loader) recurrentLayers() func(layer int) bool {
 		l.fail("full_attention_interval", ErrValue, "%d", interval)
 	}
 	return func(layer int) bool { return (layer+1)%interval != 0 }
+}
+
+// gatedAttention is attention whose result is multiplied by the sigmoid of gates, a number for each of every head. q has [H*2d][D]: a
+// head's queries, then its gates.
+type gatedAttention struct{ *attention }
+
+func (b *build) gatedAttention(i int) *gatedAttention {
+	a, n, d := b.heads(i, b.c.HeadDim), b.block(i), b.c.HiddenSize
+	if !b.ok() {
+		return &gatedAttention{a}
+	}
+	a.q = b.linear(n+"attn_q", 2*a.heads*a.headDim, d)
+	a.k, a.v = b.linear(n+"attn_k", a.kvHeads*a.headDim, d), b.linear(n+"attn_v", a.kvHeads*a.headDim, d)
+	b.finish(a, i)
+	return &gatedAttention{a}
+}
+
+func (l *gatedAttention) forward(p *pass, _ *Config, y, h []float32) {
+	q, k, v := l.scratch(p)
+	a, gates := p.matrix(&p.a, l.heads*l.headDim), p.matrix(&p.gate, l.heads*l.headDim)
+	both := p.matrix(&p.up, 2*l.heads*l.headDim) // [rows][H][2][d]
+	p.matmul(h, l.q.w.Cols(), l.q.times(both), l.k.times(k), l.v.times(v))
+	p.unzip(q, gates, both, l.headDim)
+	l.place(p, q, l.heads, l.qNorm)
+	l.place(p, k, l.kvHeads, l.kNorm)
+	p.attend(a, l.cache, l.scores, q, k, v)
+	p.sigmoidMul(a, gates)
+	p.matmul(a, l.heads*l.headDim, l.o.times(y))
 }

@@ -8,17 +8,26 @@ import (
 
 // ropes are what a model's layers know of positions.
 type ropes struct {
-	full, window *tensor.RopeTable // of layers without and with a window; nil: not rotated
-	slopes       []float32         // ALiBi; nil: none
+	full, window *tensor.RopeTable  // of layers without and with a window; nil: not rotated
+	options      tensor.RopeOptions // of full
+	slopes       []float32          // ALiBi; nil: none
+}
+
+// style is the pairing as the kernels name it.
+func (r rotation) style() tensor.RopeStyle {
+	if r == halves {
+		return tensor.RopeHalves
+	}
+	return tensor.RopeInterleaved
 }
 
 // ropes makes the tables of rotary position embeddings (Su et al. 2021, arXiv:2104.09864): rope.dimension_count numbers of each head are
 // rotated, pair i by position * base^(-2i/n) / factor_i radians, with the scaling of rope.scaling.*.
-func (l *loader) ropes(c *Config, f family) (r ropes) {
-	if f.alibi > 0 {
-		r.slopes = tensor.ALiBiSlopes(c.Heads, float64(f.alibi))
+func (l *loader) ropes(c *Config, f *family) (r ropes) {
+	if f.rope.alibi > 0 {
+		r.slopes = tensor.ALiBiSlopes(c.Heads, float64(f.rope.alibi))
 	}
-	if f.rotation == none {
+	if f.rope.pairing == none {
 		return r
 	}
 	c.RopeDims = l.integerOr("rope.dimension_count", c.HeadDim)
@@ -30,8 +39,8 @@ func (l *loader) ropes(c *Config, f family) (r ropes) {
 	if o.Magnitude = float64(l.floatOr("rope.scaling.attn_factor", 1)); o.Magnitude == 0 {
 		l.fail("rope.scaling.attn_factor", ErrValue, "%v", o.Magnitude)
 	}
-	factors := l.ropeScaling(c, f, &o)
-	if f.alphaKey {
+	factors := l.ropeScaling(c, f.rope.keys, &o)
+	if f.rope.keys&alphaKey != 0 {
 		o.Alpha = float64(l.floatOr("rope.scaling.alpha", 0))
 	}
 	if !l.ok() {
@@ -49,36 +58,35 @@ func (l *loader) ropes(c *Config, f family) (r ropes) {
 	if !l.ok() {
 		return r
 	}
-	table := func(o tensor.RopeOptions) *tensor.RopeTable {
-		t, err := tensor.NewRopeTable(o)
-		if err != nil {
-			l.keep(fmt.Errorf("%s: tensor %q: %w: %w", l.f.Name, factors, ErrDamaged, err))
-		}
-		return t
-	}
-	r.full = table(o)
+	r.options, r.full = o, l.ropeTable(o, factors)
 	r.window = r.full
-	if f.windowed != nil {
-		if f.windowRope {
-			o.Scale, o.Magnitude, o.Yarn = 1, 1, tensor.Yarn{}
+	if f.attention.windowed != nil {
+		if f.rope.windowUnscaled {
+			o = unscaled(o)
 		}
-		base := f.windowBase
+		base := f.rope.windowBase
 		if base == 0 {
 			base = c.RopeBase
 		}
 		o.Base = float64(l.floatOr("rope.freq_base_swa", base))
-		if f.plainWindow {
-			o.Factors = nil
-		}
-		if f.windowRopeDims > 0 {
-			if o.Dims = f.windowRopeDims; o.Dims < 2 || o.Dims > max(f.windowDim, 2) || o.Dims%2 != 0 {
-				l.fail("rope.dimension_count_swa", ErrValue, "%d of a head's %d dimensions", o.Dims, f.windowDim)
-				return r
-			}
-		}
-		r.window = table(o)
+		r.window = l.ropeTable(o, factors)
 	}
 	return r
+}
+
+// unscaled is o without the scaling of rope.scaling.*.
+func unscaled(o tensor.RopeOptions) tensor.RopeOptions {
+	o.Scale, o.Magnitude, o.Yarn = 1, 1, tensor.Yarn{}
+	return o
+}
+
+// ropeTable makes a table of angles. factors is the tensor of its factors.
+func (l *loader) ropeTable(o tensor.RopeOptions, factors string) *tensor.RopeTable {
+	t, err := tensor.NewRopeTable(o)
+	if err != nil {
+		l.keep(fmt.Errorf("%s: tensor %q: %w: %w", l.f.Name, factors, ErrDamaged, err))
+	}
+	return t
 }
 
 // originalContext is the context that a model was trained with before its positions were scaled.
@@ -94,8 +102,8 @@ func (l *loader) originalContext(c *Config) int {
 
 // ropeScaling reads rope.scaling.* into o and returns the name of the tensor of frequency factors, "" if there is none. A factor
 // without a type is linear; without a factor there is no scaling.
-func (l *loader) ropeScaling(c *Config, f family, o *tensor.RopeOptions) (factors string) {
-	if f.factors {
+func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (factors string) {
+	if keys&freqFactors != 0 {
 		factors = "rope_freqs.weight"
 	}
 	key := "rope.scaling.factor" // of the factor
@@ -113,7 +121,7 @@ func (l *loader) ropeScaling(c *Config, f family, o *tensor.RopeOptions) (factor
 	o.Scale = 1 / float64(factor)
 	kind := l.stringOr("rope.scaling.type", "linear")
 	original := c.Context
-	if kind == "yarn" || kind == "longrope" || f.phi3 {
+	if kind == "yarn" || kind == "longrope" || keys&longropeOnly != 0 {
 		original = l.originalContext(c)
 	}
 	switch {
@@ -122,16 +130,16 @@ func (l *loader) ropeScaling(c *Config, f family, o *tensor.RopeOptions) (factor
 	case kind == "linear":
 	case kind == "yarn":
 		o.Yarn = tensor.Yarn{Original: float64(original), Fast: 32, Slow: 1}
-		if f.yarnKeys {
+		if keys&yarnBounds != 0 {
 			o.Yarn.Fast = float64(l.positive("rope.scaling.yarn_beta_fast", 32))
 			o.Yarn.Slow = float64(l.positive("rope.scaling.yarn_beta_slow", 1))
 			o.Yarn.LogMultiplier = float64(l.floatOr("rope.scaling.yarn_log_multiplier", 0))
 		}
-	case kind == "longrope" && (f.longrope || f.phi3):
+	case kind == "longrope" && keys&(longrope|longropeOnly) != 0:
 	default:
 		l.fail("rope.scaling.type", ErrUnsupported, "%q", kind)
 	}
-	if f.phi3 || kind == "longrope" {
+	if keys&longropeOnly != 0 || kind == "longrope" {
 		long, short := "rope_factors_long.weight", "rope_factors_short.weight"
 		l.find(long)
 		l.find(short)

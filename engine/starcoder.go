@@ -5,5 +5,9 @@ var starcoder = gpt2
 
 // starcoder2 is StarCoder 2 (Lozhkov et al. 2024, arXiv:2402.19173).
 func starcoder2(*loader, *Config) family {
-	return family{norm: layerNorm, rotation: halves, activation: gelu}
+	return family{
+		norms: normParts{kind: layerNorm{}},
+		rope:  ropeParts{pairing: halves},
+		feed:  feedParts{activation: gelu},
+	}
 }

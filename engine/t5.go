@@ -32,7 +32,7 @@ type t5Block struct {
 	crossNorm norm
 	cross     t5Attention
 	ffnNorm   norm
-	ffn       feedForward
+	ffn       *feedForward
 }
 
 // t5Attention is attention among the rows, or cross-attention from them to the encoder's states. scores.Layer is that of the cache.
@@ -228,17 +228,17 @@ func (l *loader) t5Block(c *Config, stack string, i, buckets int) t5Block {
 		b.attention.scores.Bias = relativeBias(w, c.Heads, buckets, !decodes)
 	}
 	if decodes {
-		b.attention.scores.Layer = l.place(i, c.Heads, c.HeadDim, 0).layer
+		_, b.attention.scores.Layer = l.place(i, c.Heads, c.HeadDim, 0)
 		b.crossNorm = l.rms(c, n+"cross_attn_norm")
 		b.cross = l.t5Attention(c, n+"cross_attn")
 		b.cross.scores.Layer = i
 		l.find(n + "cross_attn_rel_b.weight") // old conversions have it; the published model has no such thing, the reference does not use it
 	}
-	family := family{activation: relu}
+	feed := feedParts{activation: relu}
 	if l.holds(n + "ffn_gate.weight") {
-		family.gated, family.activation = true, gelu
+		feed = feedParts{activation: gelu, gate: gated}
 	}
-	b.ffn = l.feedForward(family, n, "", c.FeedForward, c.HiddenSize)
+	b.ffn = (&build{loader: l, family: family{feed: feed}, c: c}).feedForward(n, "", c.FeedForward)
 	return b
 }
 
@@ -253,5 +253,5 @@ func (l *loader) t5Attention(c *Config, name string) t5Attention {
 
 // rms reads an RMSNorm of the hidden size.
 func (l *loader) rms(c *Config, name string) norm {
-	return norm{kind: rmsNorm, eps: c.Epsilon, w: l.vector(name+".weight", c.HiddenSize)}
+	return norm{kind: rmsNorm{}, eps: c.Epsilon, w: l.vector(name+".weight", c.HiddenSize)}
 }
