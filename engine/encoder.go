@@ -113,7 +113,7 @@ func (s *Session) encode(ctx context.Context, ids []int32) (*input, error) {
 // checkInput checks an encoder's input.
 func (m *Model) checkInput(ids []int32) error {
 	switch {
-	case m.closed || m.rt.closed:
+	case m.closed.Load() || m.rt.closed.Load():
 		return ErrClosed
 	case m.encoder == nil:
 		return fmt.Errorf("%w: a %s model has none", ErrInput, m.config.Architecture)

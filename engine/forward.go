@@ -33,7 +33,7 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 
 // forward is Forward for those who hold the runtime's lock.
 func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
-	if m.closed || m.rt.closed {
+	if m.closed.Load() || m.rt.closed.Load() {
 		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
 	}
 	p := m.rt.pass

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/specgo/spec/bpe"
@@ -106,7 +107,7 @@ type Model struct {
 	stream      *stream // of a model with a panel file
 	memory      MemoryPlan
 	target      *Model // of a draft head, whose weights it may share
-	closed      bool   // guarded by rt.t.Lock
+	closed      atomic.Bool
 	bytes       int64
 	parameters  int64
 	weightTypes string
@@ -233,7 +234,7 @@ func (m *Model) Close() {
 	}
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
-	m.closed = true
+	m.closed.Store(true)
 	for _, w := range m.matrices {
 		w.Close()
 	}

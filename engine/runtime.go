@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -18,7 +19,7 @@ type Runtime struct {
 	t    *tensor.Runtime
 	pass *pass // guarded by t.Lock, like what follows
 
-	closed bool
+	closed atomic.Bool
 
 	streamsMu sync.Mutex
 	streams   int // models whose weights are read from disk
@@ -41,7 +42,7 @@ func (rt *Runtime) Close() {
 		return
 	}
 	rt.t.Lock()
-	rt.closed = true
+	rt.closed.Store(true)
 	rt.t.Unlock()
 	rt.t.Close()
 }

@@ -74,6 +74,9 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if m == nil {
 		return nil, fmt.Errorf("%w: no model", ErrUsage)
 	}
+	if m.closed.Load() || m.rt.closed.Load() {
+		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
+	}
 	c := m.config
 	if c.Layers == 0 {
 		return nil, fmt.Errorf("%s: %w: a %s model is an encoder alone, which writes no text", m.name, ErrUsage, c.Architecture)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -315,5 +316,25 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 				t.Errorf("%s, %s: %v allocations", name, what, n)
 			}
 		}
+	}
+}
+
+// A closed model, and a model of a closed runtime, begin no session, also while a pass runs: the error says that they are closed.
+func TestNewSessionOfWhatIsClosed(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	m, other := smallLlama().open(t, rt, Options{}), smallLlama().open(t, rt, Options{})
+	m.Close()
+	rt.t.Lock()
+	_, err := m.NewSession(SessionOptions{})
+	rt.t.Unlock()
+	if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "random.gguf") {
+		t.Errorf("a closed model: %v", err)
+	}
+	if _, err := other.NewSession(SessionOptions{}); err != nil {
+		t.Errorf("beside it: %v", err)
+	}
+	rt.Close()
+	if _, err := other.NewSession(SessionOptions{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed runtime: %v", err)
 	}
 }

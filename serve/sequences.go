@@ -43,7 +43,7 @@ func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes int64
 const minPrefixes = 4
 
 func (s *scheduled) open(ctx context.Context) (sequence, error) {
-	session, err := s.NewSession(ctx, s.o)
+	session, err := s.NewSession(ctx, shared.SessionOptions{SessionOptions: s.o})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func TestAssistantSharedPasses(t *testing.T) {
 			}
 			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 30}), prompt, s)
 			wait.Go(func() {
-				a, err := targets.NewSession(context.Background(), engine.SessionOptions{})
+				a, err := targets.NewSession(context.Background(), shared.SessionOptions{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -69,7 +69,7 @@ func TestAssistantSharedPasses(t *testing.T) {
 	// Another sequence's cache than the decoder's target.
 	targets := shared.New(target, shared.Options{})
 	defer targets.Close()
-	a, err := targets.NewSession(context.Background(), engine.SessionOptions{})
+	a, err := targets.NewSession(context.Background(), shared.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestHeadWithoutMemory(t *testing.T) {
 	var sessions [2]*shared.Session
 	for i := range sessions {
 		var err error
-		if sessions[i], err = heads.NewSession(ctx, engine.SessionOptions{}); err != nil {
+		if sessions[i], err = heads.NewSession(ctx, shared.SessionOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		defer sessions[i].Close()

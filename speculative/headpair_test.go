@@ -85,8 +85,8 @@ func TestSharedEagle(t *testing.T) {
 		alone := New(one, Eagle(session(t, head, 0), EagleOptions{Tree: i >= 3}), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
 		collect(t, alone, prompt, s)
 		wait.Go(func() {
-			a, err1 := targets.NewSession(context.Background(), engine.SessionOptions{})
-			b, err2 := heads.NewSession(context.Background(), engine.SessionOptions{})
+			a, err1 := targets.NewSession(context.Background(), shared.SessionOptions{})
+			b, err2 := heads.NewSession(context.Background(), shared.SessionOptions{})
 			if err := errors.Join(err1, err2); err != nil {
 				t.Error(err)
 				return

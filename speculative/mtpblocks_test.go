@@ -178,11 +178,11 @@ func TestMTPBlocksIdentity(t *testing.T) {
 		targets, heads := shared.New(target, shared.Options{}), shared.New(head, shared.Options{})
 		var all sync.WaitGroup
 		for i := range 3 {
-			ts, err := targets.NewSession(ctx, engine.SessionOptions{})
+			ts, err := targets.NewSession(ctx, shared.SessionOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			hs, err := heads.NewSession(ctx, engine.SessionOptions{})
+			hs, err := heads.NewSession(ctx, shared.SessionOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -56,7 +56,7 @@ func TestSharedPairIdentity(t *testing.T) {
 		func() Schedule { return Constant(ConstantOptions{Length: 7}) },
 	}
 	page := shared.New(target, shared.Options{})
-	s, err := page.NewSession(context.Background(), engine.SessionOptions{})
+	s, err := page.NewSession(context.Background(), shared.SessionOptions{})
 	if err == nil {
 		_, err = s.Eval(context.Background(), []int32{1}, nil, engine.None)
 	}
@@ -76,8 +76,8 @@ func TestSharedPairIdentity(t *testing.T) {
 			wait.Go(func() {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				a, err1 := targets.NewSession(ctx, engine.SessionOptions{})
-				b, err2 := drafts.NewSession(ctx, engine.SessionOptions{})
+				a, err1 := targets.NewSession(ctx, shared.SessionOptions{})
+				b, err2 := drafts.NewSession(ctx, shared.SessionOptions{})
 				if err := errors.Join(err1, err2); err != nil {
 					t.Error(err)
 					return

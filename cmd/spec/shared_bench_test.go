@@ -101,8 +101,8 @@ func (l *sharedLoad) run(b *testing.B, n int, auto bool) sharedRun {
 	var start time.Time
 	for i := range n {
 		wait.Go(func() {
-			t, err1 := targets.NewSession(ctx, engine.SessionOptions{})
-			d, err2 := drafts.NewSession(ctx, engine.SessionOptions{})
+			t, err1 := targets.NewSession(ctx, shared.SessionOptions{})
+			d, err2 := drafts.NewSession(ctx, shared.SessionOptions{})
 			if err := errors.Join(err1, err2); err != nil {
 				b.Error(err)
 				ready.Done()

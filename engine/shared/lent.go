@@ -28,7 +28,7 @@ func NewLentSession(m *engine.Model, target *Session, o engine.SessionOptions) (
 		return nil, fmt.Errorf("%s: %w: a target's session for a model with a cache of its own", m.Name(), engine.ErrUsage)
 	}
 	// A session of the target, which is not used: the checks are those of NewSession.
-	t, err := target.c.m.NewSession(target.options)
+	t, err := target.c.m.NewSession(target.options.SessionOptions)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func TestLentSessions(t *testing.T) {
 		for u := range users {
 			wait.Go(func() {
 				ctx := context.Background()
-				s, err := c.NewSession(ctx, engine.SessionOptions{})
+				s, err := c.NewSession(ctx, SessionOptions{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -115,7 +115,7 @@ func TestLoans(t *testing.T) {
 	var s [2]*Session
 	for i := range s {
 		var err error
-		if s[i], err = c.NewSession(ctx, engine.SessionOptions{}); err != nil {
+		if s[i], err = c.NewSession(ctx, SessionOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestLoans(t *testing.T) {
 	llama := smallLlama(t, rt, 512)
 	others := New(llama, Options{})
 	defer others.Close()
-	other, err := others.NewSession(ctx, engine.SessionOptions{})
+	other, err := others.NewSession(ctx, SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,8 +99,8 @@ func TestAutoUnderLoad(t *testing.T) {
 				var counted atomic.Int64
 				for i := range n {
 					wait.Go(func() {
-						one, err1 := a.NewSession(context.Background(), engine.SessionOptions{})
-						two, err2 := b.NewSession(context.Background(), engine.SessionOptions{})
+						one, err1 := a.NewSession(context.Background(), shared.SessionOptions{})
+						two, err2 := b.NewSession(context.Background(), shared.SessionOptions{})
 						if err1 != nil || err2 != nil {
 							t.Error(err1, err2)
 							return

@@ -13,7 +13,7 @@ const leastShared = 16
 // prefix is a sequence that is kept after its session.
 type prefix struct {
 	session *engine.Session
-	options engine.SessionOptions
+	options SessionOptions
 }
 
 // recomputes reports whether tokens alone say what a session holds. Draft heads are also fed the target's hidden states, so their
@@ -62,7 +62,7 @@ func (c *Scheduler) memory(s *Session, n int) bool {
 	if s.session != nil {
 		return c.reserve(s, s.session.Need(n, s.back(n)))
 	}
-	session, err := c.m.NewSession(s.options)
+	session, err := c.m.NewSession(s.options.SessionOptions)
 	if err != nil {
 		s.complete(engine.Result{}, err)
 		return false

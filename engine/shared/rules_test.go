@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -89,7 +90,7 @@ func TestSchedulerClosedSession(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range 2 {
 			wait.Go(func() {
-				if s, err := c.NewSession(ctx, engine.SessionOptions{}); err == nil {
+				if s, err := c.NewSession(ctx, SessionOptions{}); err == nil {
 					admitted <- i
 					<-ctx.Done()
 					s.Close()
@@ -263,50 +264,63 @@ func TestSchedulerSharesChunks(t *testing.T) {
 	})
 }
 
-// Sequences with other options, such as other storage of keys and values, share nothing, whether they are open or kept.
-func TestSchedulerOptionsShareNothing(t *testing.T) {
+// Sequences share with those of equal options and salt alone, whether those are open or kept: each option by itself separates them, and the
+// logits are those of a session that shares nothing.
+func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
-	c := New(m, Options{Prefixes: 4})
-	defer c.Close()
 	ids := randomTokens(120, 70, 3)
-	f16, f32 := engine.SessionOptions{KV: "f16"}, engine.SessionOptions{KV: "f32"}
-	alone := func(o engine.SessionOptions) []float32 {
-		out, err := once(newSession(t, m, o), ids, nil, engine.Last)
-		if err != nil {
-			t.Fatal(err)
+	plain := SessionOptions{SessionOptions: engine.SessionOptions{KV: "f16"}, Salt: "a key"}
+	others := map[string]func(o *SessionOptions){
+		"Salt":       func(o *SessionOptions) { o.Salt = "another key" },
+		"no Salt":    func(o *SessionOptions) { o.Salt = "" },
+		"KV":         func(o *SessionOptions) { o.KV = "f32" },
+		"Layers":     func(o *SessionOptions) { o.Layers = 1 },
+		"StateBytes": func(o *SessionOptions) { o.StateBytes = 1 << 20 },
+		"NoCache":    func(o *SessionOptions) { o.NoCache = true },
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[SessionOptions]()) {
+		if others[f.Name] == nil && !slices.Contains([]string{"SessionOptions", "Context", "Target"}, f.Name) {
+			t.Errorf("no case for the option %s", f.Name)
 		}
-		return out
 	}
-	want16, want32 := alone(f16), alone(f32)
-	if slices.Equal(want16, want32) {
-		t.Fatal("the storage changes nothing, so that the test shows nothing")
-	}
-	open := func(what string, o engine.SessionOptions, want []float32, reused bool) *Session {
-		t.Helper()
-		s, err := c.NewSession(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
+	for name, set := range others {
+		other := plain
+		set(&other)
+		c := New(m, Options{Prefixes: 4})
+		open := func(what string, o SessionOptions, reused bool) *Session {
+			t.Helper()
+			s, err := c.NewSession(context.Background(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := once(s, ids, nil, engine.Last)
+			if err != nil || (s.Reused() > 0) != reused {
+				t.Errorf("%s, %s: %v, %d tokens reused", name, what, err, s.Reused())
+			}
+			want, err := once(newSession(t, m, o.SessionOptions), ids, nil, engine.Last)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s, %s: other logits than alone (%v)", name, what, err)
+			}
+			s.Announce(false)
+			return s
 		}
-		got, err := once(s, ids, nil, engine.Last)
-		if err != nil || !slices.Equal(got, want) || (s.Reused() > 0) != reused {
-			t.Errorf("%s: %v, the logits alone: %v, %d tokens reused", what, err, slices.Equal(got, want), s.Reused())
+		a := open("the first", plain, false)
+		open("beside an open one", other, false).Close()
+		for c.evict() {
 		}
-		s.Announce(false)
-		return s
+		a.Close()
+		open("behind a kept one", other, false).Close()
+		kept := 2
+		if other.NoCache {
+			kept = 1
+		}
+		if n := c.Stats().Prefixes; n != kept {
+			t.Errorf("%s: %d sequences are kept, want %d", name, n, kept)
+		}
+		open("behind a kept one of its own", plain, true).Close()
+		open("behind a kept one of its own", other, !other.NoCache).Close()
+		c.Close()
 	}
-	a := open("the first", f16, want16, false)
-	b := open("beside an open one with other options", f32, want32, false)
-	b.Close()
-	for c.evict() {
-	}
-	a.Close()
-	b = open("behind a kept one with other options", f32, want32, false)
-	b.Close()
-	if n := c.Stats().Prefixes; n != 2 {
-		t.Errorf("%d sequences are kept, want one for each of the options", n)
-	}
-	open("behind a kept one", f16, want16, true).Close()
-	open("behind a kept one", f32, want32, true).Close()
 }
 
 // Kept sequences go in the order of their last use, and one that was used can be used again.
@@ -417,6 +431,48 @@ func TestSchedulerHiddenOfEach(t *testing.T) {
 		wait.Wait()
 		if n := len(*passes); n != 1 {
 			t.Errorf("%d passes", n)
+		}
+	})
+}
+
+// A Scheduler of a closed model begins no session, and one that was open already is told at its next Eval; nothing hangs.
+func TestSchedulerOfClosedModel(t *testing.T) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
+	c := New(m, Options{})
+	defer c.Close()
+	open := sharedSession(t, c)
+	feed(t, open, 3, engine.Last)
+	m.Close()
+	if _, err := c.NewSession(context.Background(), SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("a new session: %v", err)
+	}
+	if _, err := open.Eval(context.Background(), []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrClosed) || open.Len() != 3 {
+		t.Errorf("an open session: %v, %d tokens", err, open.Len())
+	}
+}
+
+// Close waits for the end of a loan and is woken by it.
+func TestLoanEndsCloseGoesOn(t *testing.T) {
+	inTime(t, Options{}, time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
+		s := sharedSession(t, c)
+		feed(t, s, 3, engine.Last)
+		lent, err := s.lend()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var closed atomic.Bool
+		go func() {
+			c.Close()
+			closed.Store(true)
+		}()
+		synctest.Wait()
+		if closed.Load() || lent.Bytes() == 0 {
+			t.Error("closed during a loan")
+		}
+		s.giveBack()
+		if synctest.Wait(); !closed.Load() || lent.Bytes() != 0 {
+			t.Error("not closed after the loan")
+			c.ended.Broadcast() // or the test would never end
 		}
 	})
 }

@@ -121,6 +121,15 @@ type Stats struct {
 	KVBudget int64 // Options.KVBytes
 }
 
+// SessionOptions configure a [Session].
+type SessionOptions struct {
+	engine.SessionOptions
+
+	// Salt separates sequences: only those with equal salts go on from what others have computed, so that nobody learns from the time
+	// that it takes what was asked under another salt.
+	Salt string
+}
+
 // New makes a Scheduler. Its sessions fail if m is nil.
 func New(m *engine.Model, o Options) *Scheduler {
 	if o.Delay <= 0 {
@@ -146,7 +155,7 @@ type admission struct {
 
 // NewSession begins an empty sequence, which belongs to one goroutine at a time. It waits until there is room: less than
 // Options.Sessions sessions, and memory for a first page without taking it from another session.
-func (c *Scheduler) NewSession(ctx context.Context, o engine.SessionOptions) (*Session, error) {
+func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	if c.m == nil {
 		return nil, fmt.Errorf("%w: no model", engine.ErrUsage)
 	}
@@ -186,7 +195,7 @@ func (c *Scheduler) NewSession(ctx context.Context, o engine.SessionOptions) (*S
 
 // newShared makes a session and checks its options. engine.All sessions of the engine get the model's context, so that a sequence can
 // go on from the state of any other; the memory comes as it is needed.
-func (c *Scheduler) newShared(o engine.SessionOptions) (*Session, error) {
+func (c *Scheduler) newShared(o SessionOptions) (*Session, error) {
 	if c.m.Encodes() {
 		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)", c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
 	}
@@ -194,7 +203,7 @@ func (c *Scheduler) newShared(o engine.SessionOptions) (*Session, error) {
 		return nil, fmt.Errorf("%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)", c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
 	}
 	own := o
-	session, err := c.m.NewSession(o)
+	session, err := c.m.NewSession(o.SessionOptions)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]f
 	var wait sync.WaitGroup
 	for i := range want {
 		wait.Go(func() {
-			s, err := c.NewSession(context.Background(), engine.SessionOptions{})
+			s, err := c.NewSession(context.Background(), SessionOptions{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -230,11 +230,11 @@ func TestSchedulerRefused(t *testing.T) {
 	c := New(m, Options{})
 	ctx := context.Background()
 	for name, o := range map[string]engine.SessionOptions{"context": {Context: 513}, "negative context": {Context: -1}, "layers": {Layers: 3}, "kv": {KV: "q3"}} {
-		if s, err := c.NewSession(ctx, o); err == nil {
+		if s, err := c.NewSession(ctx, SessionOptions{SessionOptions: o}); err == nil {
 			t.Errorf("%s: a session of %d tokens", name, s.Context())
 		}
 	}
-	s, err := c.NewSession(ctx, engine.SessionOptions{Context: 10})
+	s, err := c.NewSession(ctx, SessionOptions{SessionOptions: engine.SessionOptions{Context: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestSchedulerRefused(t *testing.T) {
 	if _, err := s.Eval(gone, []int32{1}, nil, engine.Last); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	other, err := c.NewSession(ctx, engine.SessionOptions{})
+	other, err := c.NewSession(ctx, SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,19 +311,19 @@ func TestSchedulerRefused(t *testing.T) {
 	if _, err := once(s, []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("closed scheduler: %v", err)
 	}
-	if _, err := c.NewSession(ctx, engine.SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
+	if _, err := c.NewSession(ctx, SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("closed scheduler: %v", err)
 	}
-	if _, err := New(nil, Options{}).NewSession(ctx, engine.SessionOptions{}); !errors.Is(err, engine.ErrUsage) {
+	if _, err := New(nil, Options{}).NewSession(ctx, SessionOptions{}); !errors.Is(err, engine.ErrUsage) {
 		t.Errorf("no model: %v", err)
 	}
 	t5 := New(openFile(t, m.Runtime(), randommodel.SmallT5().File(t), engine.Options{}), Options{})
-	if _, err := t5.NewSession(ctx, engine.SessionOptions{}); !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "t5") {
+	if _, err := t5.NewSession(ctx, SessionOptions{}); !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "t5") {
 		t.Errorf("an encoder-decoder model: %v", err)
 	}
 	target, head := openAssistant(t, m.Runtime())
 	lender := engine.SessionOptions{Target: newSession(t, target, engine.SessionOptions{})}
-	_, err = New(head, Options{}).NewSession(ctx, lender)
+	_, err = New(head, Options{}).NewSession(ctx, SessionOptions{SessionOptions: lender})
 	if !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "target's cache") {
 		t.Errorf("a head that looks at its target's cache: %v", err)
 	}
@@ -336,7 +336,7 @@ func TestSchedulerBudgetTooSmall(t *testing.T) {
 	c := New(m, Options{KVBytes: page})
 	defer c.Close()
 	ctx := context.Background()
-	a, _ := c.NewSession(ctx, engine.SessionOptions{})
+	a, _ := c.NewSession(ctx, SessionOptions{})
 	if _, err := once(a, randomTokens(300, 70, 1), nil, engine.Last); !errors.Is(err, engine.ErrKVBudget) {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestSchedulerBudgetTooSmall(t *testing.T) {
 	wait, cancel := context.WithCancel(ctx)
 	second := make(chan error)
 	go func() {
-		_, err := c.NewSession(wait, engine.SessionOptions{})
+		_, err := c.NewSession(wait, SessionOptions{})
 		second <- err
 	}()
 	for c.Stats().Waiting == 0 {
@@ -360,7 +360,7 @@ func TestSchedulerBudgetTooSmall(t *testing.T) {
 		t.Errorf("a second session: %v", err)
 	}
 	a.Close()
-	b, err := c.NewSession(ctx, engine.SessionOptions{})
+	b, err := c.NewSession(ctx, SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestSchedulerAllocatesNothing(t *testing.T) {
 		}
 	}
 	start := func() *Session {
-		s, err := c.NewSession(ctx, engine.SessionOptions{})
+		s, err := c.NewSession(ctx, SessionOptions{})
 		if err == nil {
 			_, err = once(s, randomTokens(40, 70, 1), nil, engine.Last)
 		}

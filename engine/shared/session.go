@@ -13,7 +13,7 @@ import (
 // time, like a [engine.Session], while other sessions belong to others. Its methods mean what those of engine.Session mean.
 type Session struct {
 	c       *Scheduler
-	options engine.SessionOptions // of the engine's sessions
+	options SessionOptions // of the engine's sessions
 	context int
 	serial  uint64 // the order of admission
 	wake    chan struct{}

@@ -46,7 +46,7 @@ func passesOf(c *Scheduler, passes *[]engine.Batch) int {
 
 func sharedSession(t *testing.T, c *Scheduler) *Session {
 	t.Helper()
-	s, err := c.NewSession(context.Background(), engine.SessionOptions{})
+	s, err := c.NewSession(context.Background(), SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

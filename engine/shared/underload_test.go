@@ -148,8 +148,8 @@ func (l loaded) run(t *testing.T) (r told) {
 		for i := range l.decoders {
 			wait.Go(func() {
 				time.Sleep(time.Duration(i + 1))
-				a, err1 := targets.NewSession(context.Background(), engine.SessionOptions{Layers: 1})
-				b, err2 := drafts.NewSession(context.Background(), engine.SessionOptions{Layers: 1})
+				a, err1 := targets.NewSession(context.Background(), shared.SessionOptions{SessionOptions: engine.SessionOptions{Layers: 1}})
+				b, err2 := drafts.NewSession(context.Background(), shared.SessionOptions{SessionOptions: engine.SessionOptions{Layers: 1}})
 				if err1 != nil || err2 != nil {
 					t.Error(err1, err2)
 					ready.Done()
