@@ -18,6 +18,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -38,14 +39,7 @@ var models = map[string]func() *strings.Reader{"go-target": testdata.Target, "go
 
 func TestGolden(t *testing.T) {
 	const written = 48 // tokens
-	text, err := os.ReadFile("golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want golden
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	want := goldens(t)
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +71,10 @@ func TestGolden(t *testing.T) {
 			}
 		}
 		for _, weights := range engine.WeightNames() {
-			t.Run(name+"/"+weights, func(t *testing.T) { same(t, name, weights, want.Greedy[0].IDs, want.Logits[name][weights]) })
+			t.Run(name+"/"+weights, func(t *testing.T) {
+				all := weights == "q8_0" || name == "go-draft" && !testing.Short()
+				same(t, name, weights, want.Greedy[0].IDs, want.Logits[name][weights], all)
+			})
 		}
 	}
 	if *update {
@@ -91,13 +88,36 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// same checks the hash of the logits with all kernels, 1 and 2 threads, and the prompt fed in pieces of several sizes.
-// Quick runs do this for the embedded type; of the others they feed the whole prompt to the best kernels.
-func same(t *testing.T, name, weights string, ids []int32, want string) {
+// TestLongGolden: all kernels, threads and pieces for every weight type of the larger model too, whose rows are longer.
+func TestLongGolden(t *testing.T) {
+	testkit.Long(t)
+	want := goldens(t)
+	for _, weights := range engine.WeightNames() {
+		t.Run(weights, func(t *testing.T) {
+			same(t, "go-target", weights, want.Greedy[0].IDs, want.Logits["go-target"][weights], true)
+		})
+	}
+}
+
+func goldens(t *testing.T) (want golden) {
 	t.Helper()
-	quick := testing.Short() && weights != "q8_0"
+	text, err := os.ReadFile("golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	return want
+}
+
+// same checks the hash of the logits with all kernels, 1 and 2 threads, and the prompt fed in pieces of several sizes; or
+// of the whole prompt with the best kernels alone. TestGolden does all of this for the smaller model and for the embedded
+// type; with -short for the embedded type.
+func same(t *testing.T, name, weights string, ids []int32, want string, all bool) {
+	t.Helper()
 	sets := asm.Available() // the best is last
-	if quick {
+	if !all {
 		sets = sets[len(sets)-1:]
 	}
 	for i, simd := range sets {
@@ -107,7 +127,7 @@ func same(t *testing.T, name, weights string, ids []int32, want string) {
 				t.Fatal(err)
 			}
 			m := open(t, rt, name, weights)
-			for _, size := range sizes(len(ids), threads, i, len(sets), quick) {
+			for _, size := range sizes(len(ids), threads, i, len(sets), !all) {
 				if got := logits(t, m, ids, size); got != want {
 					t.Errorf("logits of %s in %s with %s kernels, %d threads and %d tokens at a time: %s, want %s",
 						name, weights, simd, threads, size, got, want)
@@ -115,7 +135,7 @@ func same(t *testing.T, name, weights string, ids []int32, want string) {
 			}
 			m.Close()
 			rt.Close()
-			if quick {
+			if !all {
 				break
 			}
 		}
