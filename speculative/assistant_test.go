@@ -212,11 +212,17 @@ func TestAssistantSharedTarget(t *testing.T) {
 	testAssistant(t, target, head)
 }
 
+// TestLongAssistantSharedTarget: in trees too.
+func TestLongAssistantSharedTarget(t *testing.T) {
+	testkit.Long(t)
+	TestAssistantSharedTarget(t)
+}
+
 func testAssistant(t *testing.T, target, head *engine.Model) {
 	one := session(t, target, 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
 		for _, tree := range []bool{false, true} {
-			if tree && (s.Temperature > 0 || testing.Short() && target.Config().Vocab > 100) {
+			if tree && (s.Temperature > 0 || !testkit.IsLong(t) && target.Config().Vocab > 100) {
 				continue // the children of a node are no draws then
 			}
 			w := &observer{Attentive: MTP(reading(t, head, one), EagleOptions{Tree: tree}).(Attentive), t: t, target: target, head: head, sampling: s, tree: tree}

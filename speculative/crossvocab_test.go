@@ -199,7 +199,7 @@ func TestForeignPairDistribution(t *testing.T) {
 	_, gopher := pair(t)
 	teller := stories(t, gopher.Runtime())
 	texts := 1500
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		texts = 300
 	}
 	for _, c := range []struct {
@@ -250,6 +250,12 @@ func TestForeignPairDistribution(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongForeignPairDistribution: with five times the texts, a bend of less than half the size shows.
+func TestLongForeignPairDistribution(t *testing.T) {
+	testkit.Long(t)
+	TestForeignPairDistribution(t)
 }
 
 // written runs Generate and returns which tokens were drafted.

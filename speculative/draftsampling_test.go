@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // The shapes of the temperature study: greedy drafts are accepted less the higher the temperature; drafts that share the target's
@@ -53,7 +54,7 @@ func TestDraftSamplingByTemperature(t *testing.T) {
 // Rejection and block verification keep the distribution with every way to sample drafts.
 func TestDraftSamplingKeepsTheDistribution(t *testing.T) {
 	texts := 40000
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		texts = 6000
 	}
 	for _, verifier := range []func() Verifier{Rejection, Block} {
@@ -74,6 +75,12 @@ func TestDraftSamplingKeepsTheDistribution(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongDraftSamplingKeepsTheDistribution: with so many texts that a bend of less than half the size shows.
+func TestLongDraftSamplingKeepsTheDistribution(t *testing.T) {
+	testkit.Long(t)
+	TestDraftSamplingKeepsTheDistribution(t)
 }
 
 func TestParseDraftSampling(t *testing.T) {

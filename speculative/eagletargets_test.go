@@ -26,7 +26,7 @@ func TestEagleTargets(t *testing.T) {
 			// In every second one the state after the last layer, and a head that knows some of the tokens.
 			head := randomHeadOf(t, rt, target, []int32{1, 0, last - int32((i+1)%2)}, i%2 == 0)
 			defer head.Close()
-			if !testing.Short() || i == 3 || i == 5 {
+			if testkit.IsLong(t) || i == 3 || i == 5 {
 				testHeadStates(t, target, head)
 			}
 			one := session(t, target, 0)
@@ -51,4 +51,10 @@ func TestEagleTargets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongEagleTargets: the states of the heads of every architecture.
+func TestLongEagleTargets(t *testing.T) {
+	testkit.Long(t)
+	TestEagleTargets(t)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // randomModel is a two-layer llama with random weights. Two of the same seed and different noise
@@ -77,7 +78,7 @@ func TestEngineIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, near, far := randomModel(t, rt, 0), randomModel(t, rt, 0.05), randomModel(t, rt, 3)
 	tokens, lengths := 40, upTo(16)
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		tokens, lengths = 24, []int{1, 4, 16}
 	}
 	for i, s := range []engine.Sampling{
@@ -103,7 +104,7 @@ func TestEngineIdentity(t *testing.T) {
 		}
 		accepted := 0
 		for _, k := range lengths {
-			if i > 0 && k != 4 && (testing.Short() || k != 1 && k != 16) {
+			if i > 0 && k != 4 && (!testkit.IsLong(t) || k != 1 && k != 16) {
 				continue
 			}
 			for _, drafter := range drafters {
@@ -122,6 +123,12 @@ func TestEngineIdentity(t *testing.T) {
 			t.Error("the near model is never right: this shows little")
 		}
 	}
+}
+
+// TestLongEngineIdentity: at every draft length.
+func TestLongEngineIdentity(t *testing.T) {
+	testkit.Long(t)
+	TestEngineIdentity(t)
 }
 
 // exit drafts with the first n layers of m.

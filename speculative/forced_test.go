@@ -10,6 +10,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestConstrainedIsPlain: under a constraint every drafter, schedule and draft length writes what plain constrained decoding
@@ -17,7 +18,7 @@ import (
 func TestConstrainedIsPlain(t *testing.T) {
 	c := records(matrixVocab)
 	lengths := []int{1, 3, 8}
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		lengths = []int{4}
 	}
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 5}, {Temperature: 1.2, TopP: 0.9, RepeatPenalty: 1.2, Seed: 6}} {
@@ -25,6 +26,12 @@ func TestConstrainedIsPlain(t *testing.T) {
 		testMatrix(t, random(7), s, lengths)
 		testMatrix(t, loops(8), s, lengths)
 	}
+}
+
+// TestLongConstrainedIsPlain: at three draft lengths.
+func TestLongConstrainedIsPlain(t *testing.T) {
+	testkit.Long(t)
+	TestConstrainedIsPlain(t)
 }
 
 // TestStairsConstrained: the faithful mode computes rows anew; forced tokens are part of them.
@@ -79,10 +86,18 @@ func (u unmasked) Observe(r *Round) { u.model.Observe(r) }
 func TestRejectionConstrained(t *testing.T) { testConstrainedDistribution(t, Rejection) }
 func TestBlockConstrained(t *testing.T)     { testConstrainedDistribution(t, Block) }
 
+// TestLongRejectionConstrained and the other: with six times the texts.
+func TestLongRejectionConstrained(t *testing.T) {
+	testkit.Long(t)
+	testConstrainedDistribution(t, Rejection)
+}
+
+func TestLongBlockConstrained(t *testing.T) {
+	testkit.Long(t)
+	testConstrainedDistribution(t, Block)
+}
+
 func testConstrainedDistribution(t *testing.T, verifier func() Verifier) {
-	if !testing.Short() {
-		t.Parallel()
-	}
 	fresh := func(seed uint64) *fake { return newFake(t, tinyVocab, 32, tiny(seed)) }
 	for _, x := range []named[Drafter]{
 		{"none", func() Drafter { return nil }},
@@ -101,10 +116,7 @@ func testConstrainedDistribution(t *testing.T, verifier func() Verifier) {
 		}},
 	} {
 		for sampling, s := range map[string]engine.Sampling{"plain": {Temperature: 1}, "filtered": {Temperature: 0.8, TopP: 0.9}} {
-			texts := resolving / 5
-			if testing.Short() {
-				texts = 1000
-			}
+			texts := resolving(t) / 5
 			s.Constraint, s.ConstraintFrom = five(), 2
 			off := chiSquared(t, s, texts, func() *Decoder {
 				return New(fresh(3), x.make(), Options{Schedule: Constant(ConstantOptions{Length: 3}), Verifier: verifier(), MaxTokens: 6, Trace: func(r *Round) {

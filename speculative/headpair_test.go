@@ -10,6 +10,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -27,7 +28,7 @@ func pairHead(t testing.TB, target *engine.Model) *engine.Model {
 // the draft model at the same draft length, greedily and sampled.
 func TestEaglePair(t *testing.T) {
 	n := 60
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		n = 6
 	}
 	texts := prompts(t, "prompts-code.jsonl", n)
@@ -65,6 +66,12 @@ func TestEaglePair(t *testing.T) {
 			t.Errorf("temperature %v: %.3f tokens per pass with the head, %.3f with the draft model", temperature, perPass["eagle"], perPass["model"])
 		}
 	}
+}
+
+// TestLongEaglePair: with ten times the texts.
+func TestLongEaglePair(t *testing.T) {
+	testkit.Long(t)
+	TestEaglePair(t)
 }
 
 // TestSharedEagle: decoders of several goroutines share the passes of target and head.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // recordedHead is a draft head in virtual time, as a sequence by itself. Its logits after a text are those that the head computes on the
@@ -111,11 +112,8 @@ func (m *recordedHead) compute(ctx context.Context, written int) error {
 // pass, as of the pair enlarged: against the best constant length of a sweep, none included, with chains and trees; and merged with
 // a lookup against the better of the two alone.
 func TestAutoWithHeads(t *testing.T) {
-	if !testing.Short() {
-		t.Parallel()
-	}
 	n, curves := 6, []costCurve{costCurves[0], costCurves[1], costCurves[2], costCurves[6], costCurves[8]}
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		n, curves = 3, costCurves[1:2]
 	}
 	const tokens, share = 64, 0.09
@@ -125,7 +123,7 @@ func TestAutoWithHeads(t *testing.T) {
 	head := pairHead(t, big)
 	hs := session(t, head, 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}} {
-		if testing.Short() && s.Temperature > 0 {
+		if !testkit.IsLong(t) && s.Temperature > 0 {
 			break
 		}
 		sim := &simulation{vocab: target.Vocab(), sampling: s}
@@ -197,4 +195,10 @@ func TestAutoWithHeads(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongAutoWithHeads: on five machines, with twice the texts, and sampled.
+func TestLongAutoWithHeads(t *testing.T) {
+	testkit.Long(t)
+	TestAutoWithHeads(t)
 }

@@ -3,18 +3,17 @@ package speculative
 import (
 	"math"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // What auto loses to the best constant length on texts begun anew is the price of learning the acceptance from its prior: with the
 // acceptance known at each text's start, and the costs given, it has 0.98 of the best length's speed in the mean on the machines where the loss is
 // greatest: those that stream weights from disk or change their speed.
-func TestPriceOfLearningAcceptance(t *testing.T) {
+func TestLongPriceOfLearningAcceptance(t *testing.T) {
 	const tokens = 64
 	texts, acceptances := 24, []float64{0.5, 0.8, 0.9, 0.95}
-	if testing.Short() { // few texts: the mean of a machine that changes its speed varies by 2 %
-		t.Skip("needs many texts")
-	}
-	t.Parallel()
+	testkit.Long(t) // few texts will not do: the mean of a machine that changes its speed varies by 2 %
 	sim := &simulation{vocab: 4096}
 	for i := range texts {
 		sim.texts, sim.prompt = append(sim.texts, random32(uint64(i), 8+tokens, 4096)), append(sim.prompt, 8)

@@ -51,8 +51,10 @@ func pair(t testing.TB) (target, draft *engine.Model) {
 
 // P2 on the embedded pair: real text, real acceptance, and sessions that go from text to text.
 func TestPairIdentity(t *testing.T) {
-	n, tokens, seeds := 12, 24, uint64(5)
-	if testing.Short() {
+	n, tokens, seeds := 3, 24, uint64(2)
+	if testkit.IsLong(t) {
+		n, seeds = 12, 5
+	} else if testing.Short() {
 		n, tokens, seeds = 2, 16, 1
 	}
 	texts := prompts(t, "prompts-code.jsonl", n)
@@ -107,4 +109,10 @@ func TestPairIdentity(t *testing.T) {
 	if accepted < drafted/5 {
 		t.Error("few drafts are accepted: the pair should agree more often")
 	}
+}
+
+// TestLongPairIdentity: with four times the texts, and five seeds.
+func TestLongPairIdentity(t *testing.T) {
+	testkit.Long(t)
+	TestPairIdentity(t)
 }

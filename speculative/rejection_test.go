@@ -8,6 +8,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // Three tokens by hand: p = (0.5, 0.3, 0.2), q = (0.2, 0.7, 0.1).
@@ -149,10 +150,21 @@ func deviation(t *testing.T, count []int, want []float64) float64 {
 	return (math.Cbrt(x/k) - (1 - 2/(9*k))) / math.Sqrt(2/(9*k))
 }
 
-// resolving is how many texts notice a distribution that is bent by 2 % total variation, however it is bent: the
-// sum of (p'-p)²/p is then at least 4·0.02², so chi-squared is raised by 80, and 25 cells exceed a deviate of
-// 4 when it is raised by 35 (5 cells: 22). TestResolution shows it.
-const resolving = 50000
+// resolving is how many texts notice a distribution that is bent by noticed total variation, however it is bent: the sum of
+// (p'-p)²/p is then at least 4·noticed², so that chi-squared is raised by 80, and 25 cells exceed a deviate of 4 when it is
+// raised by 35 (5 cells: 22). TestResolution shows it.
+func resolving(t *testing.T) int { return int(20 / (noticed(t) * noticed(t))) }
+
+// noticed is 2 % in long tests.
+func noticed(t *testing.T) float64 {
+	switch {
+	case testkit.IsLong(t):
+		return 0.02
+	case testing.Short():
+		return 0.1
+	}
+	return 0.05
+}
 
 // bent is a verifier that bends the distribution: with chance by, the token at place at of the text is 0.
 type bent struct {
@@ -174,18 +186,15 @@ func (b *bent) Verify(v *Verification) {
 	}
 }
 
-// The long tests notice a bend of 2 % total variation at each place, and none where there is none.
+// The bend that is to be noticed is, at each place, and none where there is none.
 func TestResolution(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 200,000 texts")
-	}
 	decoder := func(at int, by float64) func() *Decoder {
 		return func() *Decoder {
 			return New(newFake(t, tinyVocab, 32, tiny(3)), Model(newFake(t, tinyVocab, 32, tiny(8))),
 				Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: &bent{Verifier: Rejection(), at: at, by: by}, MaxTokens: 5})
 		}
 	}
-	if off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving, decoder(2, 0)); math.Abs(off) > 4 {
+	if off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving(t), decoder(2, 0)); math.Abs(off) > 4 {
 		t.Errorf("not bent: off by %.1f", off)
 	}
 	sampler, err := sampling.New(tinyVocab, engine.Sampling{Temperature: 1})
@@ -210,12 +219,18 @@ func TestResolution(t *testing.T) {
 	}
 	walk(text, 1)
 	for place, p := range p0 {
-		off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving, decoder(2+place, 0.02/(1-p)))
-		t.Logf("2 %% at place %d: off by %.1f", place, off)
+		off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving(t), decoder(2+place, noticed(t)/(1-p)))
+		t.Logf("%v at place %d: off by %.1f", noticed(t), place, off)
 		if off < 4 {
-			t.Errorf("2 %% at place %d: off by %.1f only", place, off)
+			t.Errorf("%v at place %d: off by %.1f only", noticed(t), place, off)
 		}
 	}
+}
+
+// TestLongResolution: the long tests notice 2 %.
+func TestLongResolution(t *testing.T) {
+	testkit.Long(t)
+	TestResolution(t)
 }
 
 // liar is a drafter that claims it sampled from q but took q's likeliest token.
@@ -258,11 +273,19 @@ func (l careless) Draft(ctx context.Context, text []int32, d *Draft) error {
 func TestRejectionKeepsTheDistribution(t *testing.T) { testDistribution(t, Rejection) }
 func TestBlockKeepsTheDistribution(t *testing.T)     { testDistribution(t, Block) }
 
+// TestLongRejectionKeepsTheDistribution and the other: a bend of 2 % shows.
+func TestLongRejectionKeepsTheDistribution(t *testing.T) {
+	testkit.Long(t)
+	testDistribution(t, Rejection)
+}
+
+func TestLongBlockKeepsTheDistribution(t *testing.T) {
+	testkit.Long(t)
+	testDistribution(t, Block)
+}
+
 func testDistribution(t *testing.T, verifier func() Verifier) {
 	t.Helper()
-	if !testing.Short() {
-		t.Parallel()
-	}
 	const texts = 1000
 	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
 	draft := func(vocab int) Drafter { return Model(newFake(t, vocab, 32, tiny(8))) }
@@ -298,10 +321,10 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 				"filtered": {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2},
 			} {
 				texts := texts
-				if testing.Short() {
+				if schedule == "constant" {
+					texts = resolving(t)
+				} else if testing.Short() {
 					texts = 500
-				} else if schedule == "constant" {
-					texts = resolving
 				}
 				got := chiSquared(t, s, texts, func() *Decoder {
 					return New(target(), drafter(), Options{Schedule: plan(), Verifier: verifier(), MaxTokens: 5})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // Trees that are drawn keep the distribution, under schedules that look at every token as well. Each
@@ -66,8 +67,8 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			} {
 				for _, s := range []engine.Sampling{{Temperature: 1}, {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2}} {
 					texts := texts
-					if !testing.Short() && plan == "constant" {
-						texts = resolving
+					if plan == "constant" {
+						texts = resolving(t)
 					}
 					off, later, deep := measure(verifier(), make(), schedule, s, texts)
 					if math.Abs(off) > 4 {
@@ -92,6 +93,12 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongDrawnTreesKeepTheDistribution: a bend of 2 % shows.
+func TestLongDrawnTreesKeepTheDistribution(t *testing.T) {
+	testkit.Long(t)
+	TestDrawnTreesKeepTheDistribution(t)
 }
 
 // still learns nothing.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // costCurve is what a machine takes for passes of a target, as multiples of one token's pass.
@@ -278,12 +279,9 @@ func (c *costCurve) least() (warm, fresh float64) {
 // constant or changing along the text, known to the drafter or not, drafts cheap and expensive. Warm, the bounds hold for each
 // case; begun anew for the mean over a machine's cases: where a text is three to five rounds, the first ones are shorter than they should be.
 func TestAutoOnMachines(t *testing.T) {
-	if !testing.Short() {
-		t.Parallel()
-	}
 	const tokens = 64
 	texts, curves, acceptances := 32, costCurves, []float64{0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95}
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		texts, curves, acceptances = 12, []costCurve{costCurves[3], costCurves[8]}, []float64{0.1, 0.5, 0.9}
 	}
 	sim := &simulation{vocab: 4096}
@@ -332,4 +330,10 @@ func TestAutoOnMachines(t *testing.T) {
 			t.Errorf("%s: auto has %.3f of the best constant length's speed (%s), begun anew %.3f (%s)", c.name, worst, at, worstFresh, atFresh)
 		}
 	}
+}
+
+// TestLongAutoOnMachines: on every machine, with every acceptance.
+func TestLongAutoOnMachines(t *testing.T) {
+	testkit.Long(t)
+	TestAutoOnMachines(t)
 }

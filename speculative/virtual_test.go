@@ -10,6 +10,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // machine is what passes cost, in milliseconds. The embedded pair writes real text on it in virtual
@@ -60,12 +61,9 @@ func (m *machine) spend(ms float64) { m.clock += time.Duration(ms * 1e6) }
 // sequence, so that a machine costs no passes of models. Auto against the best constant length of a sweep for several
 // drafters, at temperature 0 and 0.8, warm and begun anew with each text. Merged drafters against the best of them alone.
 func TestAutoOnText(t *testing.T) {
-	if !testing.Short() {
-		t.Parallel()
-	}
-	n, curves := 10, costCurves[1:]
-	if testing.Short() {
-		n, curves = 4, costCurves[2:3]
+	n, curves := 4, []costCurve{costCurves[2], costCurves[8]}
+	if testkit.IsLong(t) {
+		n, curves = 10, costCurves[1:]
 	}
 	const tokens = 64
 	texts := prompts(t, "prompts-code.jsonl", n)
@@ -74,10 +72,10 @@ func TestAutoOnText(t *testing.T) {
 	rows := map[uint64][]float32{}
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}} {
 		if s.Temperature > 0 {
-			if testing.Short() {
-				break
+			curves = costCurves[2:3]
+			if testkit.IsLong(t) {
+				curves = []costCurve{costCurves[1], costCurves[2], costCurves[8]}
 			}
-			curves = []costCurve{costCurves[1], costCurves[2], costCurves[8]}
 		}
 		sim := &simulation{vocab: target.Vocab(), sampling: s}
 		for _, text := range texts {
@@ -98,7 +96,7 @@ func TestAutoOnText(t *testing.T) {
 			alone := math.Inf(1) // the best of those that are merged
 			for _, drafter := range []struct {
 				name   string
-				greedy bool // at temperature 0 only
+				greedy bool // at temperature 0 only, and in the long test
 				merged bool // is one of those that are merged
 				make   func() Drafter
 			}{
@@ -109,7 +107,7 @@ func TestAutoOnText(t *testing.T) {
 				{"ngram", false, true, func() Drafter { return NGram(NGramOptions{}) }},
 				{"suffix", true, false, func() Drafter { return Suffix(SuffixOptions{}) }},
 			} {
-				if drafter.greedy && (s.Temperature > 0 || testing.Short()) {
+				if drafter.greedy && (s.Temperature > 0 || !testkit.IsLong(t)) {
 					continue
 				}
 				sim.keep = drafter.make
@@ -139,6 +137,12 @@ func TestAutoOnText(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongAutoOnText: on every machine, with ten texts.
+func TestLongAutoOnText(t *testing.T) {
+	testkit.Long(t)
+	TestAutoOnText(t)
 }
 
 // useless drafts a token that is never right, with constant confidence.

@@ -46,10 +46,14 @@ func checkout(t testing.TB) string {
 // test is called TestLong…, by which the stage finds it, and its comment says what it proves beyond the quick ones.
 func Long(t testing.TB) {
 	t.Helper()
-	if !strings.HasPrefix(t.Name(), "TestLong") {
+	if !IsLong(t) {
 		t.Fatal("the name of a long test begins with TestLong")
 	}
 	if os.Getenv("SPEC_LONG") == "" {
 		t.Skip("long: SPEC_LONG=1 runs it")
 	}
 }
+
+// IsLong says whether t belongs to a long test. One that is a quick test with more cases calls that one, which asks here
+// how many it is to try.
+func IsLong(t testing.TB) bool { return strings.HasPrefix(t.Name(), "TestLong") }
