@@ -23,6 +23,7 @@ type GrammarOptions struct {
 	Reasoning bool // the prompt ends inside of reasoning, see [Prompt.InReasoning]
 	// Control says whether the vocabulary has the mark as a control token, as [ControlMarks] finds it; nil: it has none.
 	Control func(mark string) bool
+	Budget  *grammar.Budget // of the compilation; nil: the default limits
 }
 
 // ToolGrammarOptions are the options of [Format.ToolGrammar].
@@ -160,12 +161,12 @@ func schemaOf(t Tool) (json.RawMessage, error) {
 }
 
 // argumentsGrammar is the arguments as one object.
-func argumentsGrammar(t Tool, o grammar.SchemaOptions) (*grammar.Grammar, error) {
+func argumentsGrammar(b *grammar.Budget, t Tool, o grammar.SchemaOptions) (*grammar.Grammar, error) {
 	schema, err := schemaOf(t)
 	if err != nil {
 		return nil, err
 	}
-	g, err := grammar.ParseSchema(schema, o)
+	g, err := grammar.ParseSchema(b, schema, o)
 	if err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
@@ -182,7 +183,7 @@ func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 	if s.notation != nil {
 		notation = s.notation(&o.GrammarOptions)
 	}
-	args, err := argumentsGrammar(t, notation)
+	args, err := argumentsGrammar(o.Budget, t, notation)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func several(call *grammar.Grammar, open, between, end string, o *ToolGrammarOpt
 func (f *Format) sleeping(calls *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 	if f.Syntax.of().bare {
 		// Calls have no mark: an answer that begins as one is one.
-		other, err := grammar.ParseGBNF(`root ::= ([^ \n\t\r{\[] .*)?`)
+		other, err := grammar.ParseGBNF(o.Budget, `root ::= ([^ \n\t\r{\[] .*)?`)
 		if err != nil {
 			return calls
 		}

@@ -57,7 +57,7 @@ next:
 // follows reports how many tokens of text a grammar allows, of how many, and whether the text may end there.
 func follows(t *testing.T, g *grammar.Grammar, v byteTokens, text string) (n, of int, final bool) {
 	t.Helper()
-	c, err := g.Bind(v, grammar.Options{})
+	c, err := g.Bind(nil, grammar.NewVocabulary(v, grammar.VocabularyOptions{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestToolGrammarReasoning(t *testing.T) {
 			}
 		}
 	}
-	object, err := grammar.ParseSchema([]byte(`{"const":1}`), grammar.SchemaOptions{})
+	object, err := grammar.ParseSchema(nil, []byte(`{"const":1}`), grammar.SchemaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestToolGrammarWalks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := g.Bind(v, grammar.Options{})
+		c, err := g.Bind(nil, grammar.NewVocabulary(v, grammar.VocabularyOptions{}))
 		if err != nil {
 			t.Fatal(err)
 		}

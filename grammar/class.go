@@ -66,6 +66,9 @@ func (c class) has(r rune) bool {
 func (c *compiler) class(x class, next int32) int32 {
 	var paths [][]byteRange
 	for _, r := range x {
+		if !c.take(pathBytes) {
+			return 0
+		}
 		paths = appendUTF8(paths, r.lo, r.hi)
 	}
 	return c.choice(len(paths), func(i int) int32 {
@@ -77,9 +80,13 @@ func (c *compiler) class(x class, next int32) int32 {
 	})
 }
 
+// pathBytes is what the sequences of bytes of a range take while they are emitted.
+const pathBytes = 256
+
 type byteRange struct{ lo, hi uint8 }
 
-// appendUTF8 appends the sequences of byte ranges that are the encodings of lo … hi: each sequence is a product of ranges.
+// appendUTF8 appends the sequences of byte ranges that are the encodings of lo … hi: each sequence is a product of
+// ranges.
 func appendUTF8(paths [][]byteRange, lo, hi rune) [][]byteRange {
 	// Encodings of one length.
 	for _, last := range [...]rune{0x7F, 0x7FF, 0xFFFF} {
@@ -90,7 +97,8 @@ func appendUTF8(paths [][]byteRange, lo, hi rune) [][]byteRange {
 	if hi <= 0x7F {
 		return append(paths, []byteRange{{uint8(lo), uint8(hi)}})
 	}
-	// Ranges in which all but a common beginning of the bytes take all their values: cut at the edges of 6 bits, from the last byte on.
+	// Ranges in which all but a common beginning of the bytes take all their values: cut at the edges of 6 bits, from the
+	// last byte on.
 	for bits := 6; bits <= 18; bits += 6 {
 		low := rune(1)<<bits - 1
 		if lo&^low == hi&^low {

@@ -39,40 +39,28 @@ func Choice(parts ...*Grammar) *Grammar {
 
 // Repeat is least to most texts of a grammar; most < 0 is any number.
 func Repeat(g *Grammar, least, most int) *Grammar {
-	if least < 0 || most >= 0 && most < least || max(least, most) > maxRepeat {
-		return &Grammar{err: fmt.Errorf("%w: %d to %d repetitions", ErrGrammar, least, most)}
-	}
 	return made(repeat{g, least, most})
 }
 
 // Until is any text that ends with the first of the marks in it: the text up to the beginning of something, which sleeps until
 // then. There must be a mark, and none may be empty. Bytes that are not UTF-8 are allowed too, and control tokens.
-func Until(marks ...string) *Grammar { return seeking(marks, false) }
+func Until(marks ...string) *Grammar { return made(seek{marks, false}) }
 
 // Without is any text in which none of the marks occurs.
-func Without(marks ...string) *Grammar { return seeking(marks, true) }
+func Without(marks ...string) *Grammar { return made(seek{marks, true}) }
 
-func seeking(marks []string, without bool) *Grammar {
-	size := 0
-	for _, m := range marks {
-		size += len(m)
-	}
-	if len(marks) == 0 || slices.Contains(marks, "") || size > maxMarks {
-		return &Grammar{err: fmt.Errorf("%w: %d marks of %d bytes in all: there must be one, none empty, of %d bytes at most", ErrGrammar, len(marks), size, maxMarks)}
-	}
-	return made(seek{marks, without})
-}
+// made is a grammar that is compiled when it is bound: what is made of it again costs nothing before.
+func made(x expression) *Grammar { return &Grammar{made: x} }
 
-// maxMarks bounds the bytes of the marks of one Until: each is a state.
-const maxMarks = 1 << 10
-
-// made compiles an expression without rules.
-func made(x expression) *Grammar {
-	g, err := compile([]string{"root"}, []expression{x}, 0)
-	if err != nil {
-		return &Grammar{err: err}
+// compiled is g with its code.
+func (g *Grammar) compiled(b *Budget) (*Grammar, error) {
+	switch {
+	case g == nil:
+		return nil, fmt.Errorf("%w: there is none", ErrGrammar)
+	case g.made == nil:
+		return g, nil
 	}
-	return g
+	return compile(b, nil, []expression{g.made}, 0) // of no rules, so that no name is asked for
 }
 
 // seek is the expression of Until and Without.
@@ -81,41 +69,53 @@ type seek struct {
 	without bool
 }
 
-// include emits a call of another grammar, whose code is copied once.
+// include emits a call of another grammar, whose code is there once.
 func (c *compiler) include(g *Grammar, next int32) int32 {
-	if g == nil || g.err != nil {
-		if c.err == nil {
-			c.err = fmt.Errorf("%w: a part is missing", ErrGrammar)
-			if g != nil {
-				c.err = g.err
-			}
-		}
+	if g == nil {
+		c.fail(fmt.Errorf("%w: a part is missing", ErrGrammar))
 		return 0
 	}
-	offset, ok := c.included[g]
+	start, ok := c.included[g]
 	if !ok {
-		offset = int32(len(c.code))
-		for _, i := range g.code {
-			i.next += offset
-			if i.op == opSplit || i.op == opCall {
-				i.other += offset
+		if g.made != nil {
+			end := c.emit(instruction{op: opReturn})
+			start = c.expression(g.made, end)
+		} else {
+			offset := int32(len(c.code))
+			for _, i := range g.code {
+				i.next += offset
+				if i.op == opSplit || i.op == opCall {
+					i.other += offset
+				}
+				c.emit(i)
 			}
-			c.emit(i)
+			start = offset + g.start
 		}
-		if c.included == nil {
-			c.included = map[*Grammar]int32{}
-		}
-		c.included[g] = offset
+		c.included[g] = start
 	}
-	if c.err != nil {
-		return 0
-	}
-	return c.emit(instruction{op: opCall, next: next, other: offset + g.start})
+	return c.emit(instruction{op: opCall, next: next, other: start})
 }
+
+// maxMarks bounds the bytes of the marks of one Until: each is a state, which takes seekBytes while it is made.
+const (
+	maxMarks  = 1 << 10
+	seekBytes = 1 << 11
+)
 
 // seek emits the automaton of Aho and Corasick (1975) over the marks, one split for each of its states, which leads to the
 // ranges of bytes that go on to the same state.
 func (c *compiler) seek(x seek, next int32) int32 {
+	size := 0
+	for _, m := range x.marks {
+		size += len(m)
+	}
+	if len(x.marks) == 0 || slices.Contains(x.marks, "") || size > maxMarks {
+		c.fail(fmt.Errorf("%w: %d marks of %d bytes in all: there must be one, none empty, of %d bytes at most",
+			ErrGrammar, len(x.marks), size, maxMarks))
+	}
+	if !c.take(size * seekBytes) {
+		return 0
+	}
 	type node struct {
 		to   [256]int32
 		fail int32

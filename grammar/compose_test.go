@@ -80,7 +80,7 @@ func TestUntil(t *testing.T) {
 func TestControlTokens(t *testing.T) {
 	v := bytesVocabulary{[]string{"<|call|>", "<|other|>", "ca", "\xff", "x\xff"}}
 	const call, other, ca, stray, behind, end = 256, 257, 258, 259, 260, 261
-	object, err := ParseSchema([]byte(`{"const":"call"}`), SchemaOptions{})
+	object, err := ParseSchema(nil, []byte(`{"const":"call"}`), SchemaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestComposed(t *testing.T) {
 		"no mark": Until(), "empty mark": Without("a", ""), "long marks": Until(strings.Repeat("a", maxMarks+1)), "repetitions": Repeat(Text("a"), 3, 2),
 		"inside": Sequence(Text("a"), Choice(Repeat(Text("b"), -1, 2))), "nil": Sequence(nil), "nothing": Choice(),
 	} {
-		if _, err := g.Bind(bytesVocabulary{}, Options{}); !errors.Is(err, ErrGrammar) {
+		if _, err := g.Bind(nil, NewVocabulary(bytesVocabulary{}, VocabularyOptions{})); !errors.Is(err, ErrGrammar) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestComposed(t *testing.T) {
 
 // TestSpaces: one space behind colons and commas, not inside of strings.
 func TestSpaces(t *testing.T) {
-	g, err := ParseSchema([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"const":"x,y:z"}},"b":{"type":"null"}},"required":["a","b"]}`), SchemaOptions{Spaces: true})
+	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"array","items":{"const":"x,y:z"}},"b":{"type":"null"}},"required":["a","b"]}`), SchemaOptions{Spaces: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestSpaces(t *testing.T) {
 			t.Errorf("%q: %v", text, !want)
 		}
 	}
-	if _, err := ParseSchema([]byte(`{}`), SchemaOptions{Spaces: true, Blanks: true}); !errors.Is(err, ErrGrammar) {
+	if _, err := ParseSchema(nil, []byte(`{}`), SchemaOptions{Spaces: true, Blanks: true}); !errors.Is(err, ErrGrammar) {
 		t.Error(err)
 	}
 }

@@ -2,91 +2,72 @@ package grammar
 
 import (
 	"bytes"
+	"container/list"
+	"context"
 	"fmt"
 	"slices"
+	"sync"
 )
 
-// Vocabulary is what a constraint must know of a tokenizer; [*bpe.Tokenizer] is one.
-type Vocabulary interface {
-	Size() int             // ids are 0 … Size-1
-	Bytes(id int32) []byte // the bytes that id stands for; none for control tokens
-	Token(id int32) string // its name; a grammar allows a control token where it names it, see [ControlToken]
-	IsEOG(id int32) bool   // id ends the text: allowed where the grammar's text may end
-}
-
-// Options of [Grammar.Bind]. The zero value is useful.
-type Options struct {
-	// Encode returns the ids of text in the middle of a sequence, as the tokenizer spells it. nil: [Constraint.Forced] finds nothing.
-	Encode func(text string) []int32
-
-	// Masks is how many masks are kept; each takes a bit per token. 0 is 1024.
-	Masks int
-}
-
-// Constraint is a grammar bound to a vocabulary. It is safe for concurrent use.
+// Constraint is a grammar bound to a vocabulary, for one text. It is safe for concurrent use.
 //
-// A state is a number ≥ 0 that means the same for ever: it stands for everything that the grammar knows of the text so far. The
-// methods' errors wrap [ErrLimit]: the text drove the machine beyond its limits, and no answer is known.
+// A state is a number ≥ 0 that means the same for ever: it stands for everything that the grammar knows of the text so far.
+// The methods' errors wrap [ErrLimit], or are the context's: no answer is known.
 type Constraint struct {
-	machine *machine
-	start   int32
-	trie    *trie
-	size    int
-	bytes   [][]byte // by token
-	end     []int32  // end-of-generation tokens
-	isEnd   map[int32]bool
-	encode  func(string) []int32
-	control map[string]int32 // control tokens by their spelling in grammars
+	*bound
+	ctx   context.Context
+	close sync.Once
+}
 
-	// Guarded by machine.mu.
-	masks  map[int32][]uint64
-	oldest []int32 // the states of masks, oldest first
-	most   int
-	path   []int32           // of the walk
-	forced map[int32][]int32 // by state
+// bound is what the texts of a grammar share.
+type bound struct {
+	*words
+	vocabulary *Vocabulary
+	machine    *machine
+	start      int32
+	path       []int32 // of the walk; guarded by machine.mu
+
+	// Guarded by vocabulary.mu.
+	key   string // "": of one text alone
+	users int    // texts
+	taken int    // bytes of the machine
+	idle  *list.Element
+	masks map[int32]*list.Element // by state
 }
 
 // ended is the state after an end-of-generation token: nothing may follow.
 const ended = 1<<31 - 1
 
-// Bind binds the grammar to a vocabulary. It takes time in proportion to the vocabulary's bytes.
-func (g *Grammar) Bind(v Vocabulary, o Options) (*Constraint, error) {
-	if g.err != nil {
-		return nil, g.err
+// Bind binds the grammar to a vocabulary, for one text, whose methods end with the budget's context. A nil budget has the default
+// limits and no end. The first grammar of a vocabulary takes time in proportion to the vocabulary's bytes, others do not.
+// Close gives the memory back.
+func (g *Grammar) Bind(b *Budget, v *Vocabulary) (*Constraint, error) {
+	b = b.orDefault()
+	g, err := g.compiled(b)
+	if err != nil {
+		return nil, err
 	}
-	m, start := newMachine(g)
-	switch start {
-	case dead:
+	w, err := v.known(b.ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &bound{words: w, vocabulary: v, users: 1, masks: map[int32]*list.Element{}, path: make([]int32, w.depth+1)}
+	v.mu.Lock()
+	v.users++
+	v.mu.Unlock()
+	c.machine, c.start = newMachine(b.ctx, g, v.limits, func(n int) bool { return v.charge(c, n) })
+	if c.start >= 0 {
+		return &Constraint{bound: c, ctx: b.ctx}, nil
+	}
+	v.release(c)
+	if c.start == dead {
 		return nil, fmt.Errorf("%w: it allows no text at all", ErrGrammar)
-	case full:
-		return nil, fmt.Errorf("before the first character: %w", ErrLimit)
 	}
-	c := &Constraint{machine: m, start: start, size: v.Size(), encode: o.Encode, most: o.Masks,
-		control: map[string]int32{}, masks: map[int32][]uint64{}, forced: map[int32][]int32{}, isEnd: map[int32]bool{}}
-	if c.most <= 0 {
-		c.most = 1024
-	}
-	c.bytes = make([][]byte, c.size)
-	for id := range int32(c.size) {
-		if v.IsEOG(id) {
-			c.end = append(c.end, id)
-			c.isEnd[id] = true
-			continue
-		}
-		text := v.Bytes(id)
-		switch name := v.Token(id); {
-		case len(text) == 0 && name != "":
-			text = []byte(ControlToken(name))
-			c.control[string(text)] = id
-		case bytes.Contains(text, []byte(controlMark)):
-			text = nil // part of no text, and it would be taken for part of a control token's name
-		}
-		c.bytes[id] = text
-	}
-	c.trie = newTrie(c.size, func(id int32) []byte { return c.bytes[id] })
-	c.path = make([]int32, c.trie.depth+1)
-	return c, nil
+	return nil, fmt.Errorf("before the first character: %w", c.machine.work.err)
 }
+
+// Close says that the text is done. Answers that were given stay valid, new ones must not be asked for.
+func (c *Constraint) Close() { c.close.Do(func() { c.vocabulary.release(c.bound) }) }
 
 // Start is the state before the first token.
 func (c *Constraint) Start() int32 { return c.start }
@@ -134,10 +115,10 @@ func (c *Constraint) Next(state, id int32) (int32, bool, error) {
 		if !c.known(state) {
 			return dead, false, c.unknown(state)
 		}
-		at = c.feed(state, c.bytes[id])
-	}
-	if at == full {
-		return dead, false, fmt.Errorf("after token %d: %w", id, ErrLimit)
+		m.begin(c.ctx)
+		if at = c.feed(state, c.bytes[id]); at == full {
+			return dead, false, fmt.Errorf("after token %d: %w", id, m.work.err)
+		}
 	}
 	return at, at >= 0, nil
 }
@@ -147,7 +128,7 @@ func (c *Constraint) cached(state, id int32) (to int32, done bool) {
 	if !c.known(state) {
 		return dead, false
 	}
-	if c.isEnd[id] {
+	if c.isEnd(id) {
 		if c.machine.states[state].final {
 			return ended, true
 		}
@@ -179,28 +160,26 @@ func (c *Constraint) feed(state int32, text []byte) int32 {
 	return state
 }
 
-// Mask returns the tokens that the grammar allows in a state: bit id%64 of word id/64, (Size+63)/64 words. The caller must not change
-// them. The first call for a state walks the trie of the vocabulary; the result is kept.
+// Mask returns the tokens that the grammar allows in a state: bit id%64 of word id/64, (Size+63)/64 words. The caller must
+// not change them. The first call for a state walks the trie of the vocabulary; the result is kept for a while.
 func (c *Constraint) Mask(state int32) ([]uint64, error) {
-	m := c.machine
-	m.mu.RLock()
-	mask, ok := c.masks[state]
-	m.mu.RUnlock()
-	if ok {
+	v, m := c.vocabulary, c.machine
+	if mask, ok := v.mask(c.bound, state); ok {
 		return mask, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if mask, ok := c.masks[state]; ok {
+	if mask, ok := v.mask(c.bound, state); ok {
 		return mask, nil
 	}
-	mask = make([]uint64, (c.size+63)/64)
+	mask := make([]uint64, (c.size+63)/64)
 	if state != ended {
 		if !c.known(state) {
 			return nil, c.unknown(state)
 		}
-		if err := c.walk(state, mask); err != nil {
-			return nil, err
+		m.begin(c.ctx)
+		if !c.walk(state, mask) {
+			return nil, fmt.Errorf("while looking for the allowed tokens: %w", m.work.err)
 		}
 		if m.states[state].final {
 			for _, id := range c.end {
@@ -208,57 +187,57 @@ func (c *Constraint) Mask(state int32) ([]uint64, error) {
 			}
 		}
 	}
-	if len(c.oldest) == c.most {
-		delete(c.masks, c.oldest[0])
-		c.oldest = append(c.oldest[:0], c.oldest[1:]...)
-	}
-	c.masks[state], c.oldest = mask, append(c.oldest, state)
+	v.keep(c.bound, state, mask)
 	return mask, nil
 }
 
-// walk sets the bits of the tokens whose bytes may follow a state.
-func (c *Constraint) walk(state int32, mask []uint64) error {
-	path := c.path
+// walk sets the bits of the tokens whose bytes may follow a state. False: a limit was reached.
+func (c *Constraint) walk(state int32, mask []uint64) bool {
+	path, m := c.path, c.machine
 	path[0] = state
 	nodes := c.trie.nodes
 	for i := 0; i < len(nodes)-1; {
 		n := &nodes[i]
 		to := int32(unknown)
-		if next := c.machine.states[path[n.depth]].next; next != nil {
+		if next := m.states[path[n.depth]].next; next != nil {
 			to = next[n.b]
 		}
 		if to == unknown {
-			to = c.machine.step(path[n.depth], n.b)
+			to = m.step(path[n.depth], n.b)
 		}
-		if to < 0 {
-			if to == full {
-				return fmt.Errorf("while looking for the allowed tokens: %w", ErrLimit)
-			}
+		if to == full || !m.work.spend(1) {
+			return false
+		}
+		if to == dead {
 			i = int(n.end)
 			continue
 		}
 		path[n.depth+1] = to
-		for _, id := range c.trie.tokens[n.token:nodes[i+1].token] {
+		for _, id := range c.tokens[n.token:nodes[i+1].token] {
 			mask[id/64] |= 1 << (id % 64)
 		}
 		i++
 	}
-	return nil
+	return true
 }
 
 // maxForced is how many bytes are looked ahead for forced tokens: longer fixed texts are forced in several rounds.
 const maxForced = 256
 
-// Forced returns the tokens that are certain in a state: the grammar allows one text only, in the tokenizer's spelling of it (a grammar
-// fixes bytes; other spellings of the same bytes are allowed too). It stops before a token that a longer one could take the place of,
-// whose bytes run over into free text. They are free drafts: they need no draft model. The caller must not change them.
+// forcedBytes is what a kept answer takes beside its tokens.
+const forcedBytes = 64
+
+// Forced returns the tokens that are certain in a state: the grammar allows one text only, in the tokenizer's spelling of it
+// (a grammar fixes bytes; other spellings of the same bytes are allowed too). It stops before a token that a longer one could
+// take the place of, whose bytes run over into free text. They are free drafts: they need no draft model. The caller must not
+// change them.
 func (c *Constraint) Forced(state int32) ([]int32, error) {
-	if c.encode == nil || state == ended {
+	if c.vocabulary.encode == nil || state == ended {
 		return nil, nil
 	}
 	m := c.machine
 	m.mu.RLock()
-	ids, ok := c.forced[state]
+	ids, ok := m.forced[state]
 	m.mu.RUnlock()
 	if ok {
 		return ids, nil
@@ -268,6 +247,7 @@ func (c *Constraint) Forced(state int32) ([]int32, error) {
 	if !c.known(state) {
 		return nil, c.unknown(state)
 	}
+	m.begin(c.ctx)
 	var text []byte
 	states := []int32{state} // before each byte of text
 	for at := state; len(text) < maxForced; {
@@ -276,9 +256,6 @@ func (c *Constraint) Forced(state int32) ([]int32, error) {
 			break
 		}
 		if at = m.step(at, b); at < 0 {
-			if at == full {
-				return nil, fmt.Errorf("while looking for forced tokens: %w", ErrLimit)
-			}
 			break
 		}
 		text = append(text, b)
@@ -287,10 +264,13 @@ func (c *Constraint) Forced(state int32) ([]int32, error) {
 	if len(text) > 0 {
 		ids = c.spell(text, states)
 	}
-	if len(c.forced) >= 4*c.most {
-		clear(c.forced)
+	if size := forcedBytes + 4*len(ids); m.work.err == nil && m.owe(size) {
+		m.kept += size
+		m.forced[state] = ids
 	}
-	c.forced[state] = ids
+	if m.work.err != nil {
+		return nil, fmt.Errorf("while looking for forced tokens: %w", m.work.err)
+	}
 	return ids, nil
 }
 
@@ -299,10 +279,10 @@ func (c *Constraint) encodeText(text []byte) (ids []int32) {
 	for len(text) > 0 {
 		i := bytes.IndexByte(text, controlMark[0])
 		if i < 0 {
-			return append(ids, c.encode(string(text))...)
+			return append(ids, c.vocabulary.encode(string(text))...)
 		}
 		if i > 0 {
-			ids = append(ids, c.encode(string(text[:i]))...)
+			ids = append(ids, c.vocabulary.encode(string(text[:i]))...)
 		}
 		n := bytes.IndexByte(text[i+1:], controlMark[0])
 		id, ok := c.control[string(text[i:i+n+2])]
@@ -337,7 +317,7 @@ func (c *Constraint) overruns(rest []byte, after int32) bool {
 	base := int(c.trie.nodes[at].depth) + 1
 	path := make([]int32, c.trie.depth+1-base+1)
 	path[0] = after
-	for i := at + 1; i < int(c.trie.nodes[at].end); {
+	for i := at + 1; i < int(c.trie.nodes[at].end) && c.machine.work.spend(1); {
 		n := &c.trie.nodes[i]
 		to := c.machine.step(path[int(n.depth)-base], n.b)
 		if to < 0 {

@@ -11,7 +11,7 @@ import (
 
 func bind(t testing.TB, g *Grammar, v bytesVocabulary) *Constraint {
 	t.Helper()
-	c, err := g.Bind(v, Options{Encode: v.encode, Masks: 8})
+	c, err := g.Bind(nil, NewVocabulary(v, VocabularyOptions{Encode: v.encode}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func bind(t testing.TB, g *Grammar, v bytesVocabulary) *Constraint {
 
 func gbnfOf(t testing.TB, source string) *Grammar {
 	t.Helper()
-	g, err := ParseGBNF(source)
+	g, err := ParseGBNF(nil, source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestMask(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					fresh, at := newMachine(gbnfOf(t, source)) // nothing of it is cached
+					fresh, at := machineOf(gbnfOf(t, source)) // nothing of it is cached
 					for _, b := range []byte(text + string(v.Bytes(id))) {
 						if at = fresh.step(at, b); at < 0 {
 							break
@@ -154,10 +154,10 @@ func TestLimits(t *testing.T) {
 	if _, ok, err := c.Next(state, 'b'); !ok || err != nil || len(c.machine.states) > 10 {
 		t.Errorf("%v, %v, %d states", ok, err, len(c.machine.states))
 	}
-	if _, err := gbnfOf(t, `root ::= "a" [^\x00-\U0010FFFF]`).Bind(v, Options{}); err != nil {
+	if _, err := gbnfOf(t, `root ::= "a" [^\x00-\U0010FFFF]`).Bind(nil, NewVocabulary(v, VocabularyOptions{})); err != nil {
 		t.Error(err) // it allows no text, but that is not known before "a"
 	}
-	if _, err := gbnfOf(t, `root ::= [^\x00-\U0010FFFF] "a"`).Bind(v, Options{}); !errors.Is(err, ErrGrammar) {
+	if _, err := gbnfOf(t, `root ::= [^\x00-\U0010FFFF] "a"`).Bind(nil, NewVocabulary(v, VocabularyOptions{})); !errors.Is(err, ErrGrammar) {
 		t.Errorf("a grammar without texts: %v", err)
 	}
 	for _, state := range []int32{-1, -2, 1 << 30} {

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,33 +16,39 @@ import (
 //	name  (x)  x | y  x y       a rule, grouping, choice, sequence
 //	x*  x+  x?  x{m} x{m,} x{m,n}
 //
-// Errors wrap [ErrGrammar] and name the line. Token references (<name>, <[id]>) are refused.
-func ParseGBNF(source string) (*Grammar, error) {
-	p := &gbnf{source: source, index: map[string]int{}}
+// Errors wrap [ErrGrammar] and name the line. Token references (<name>, <[id]>) are refused. A nil budget has the default
+// limits and no end.
+func ParseGBNF(b *Budget, source string) (*Grammar, error) {
+	b = b.orDefault()
+	p := &gbnf{Budget: b, source: source, index: map[string]int{}, newlines: 1}
+	if !b.take(len(source)) {
+		return nil, b.err
+	}
 	if !utf8.ValidString(source) {
 		return nil, fmt.Errorf("%w: the source is not valid UTF-8", ErrGrammar)
 	}
 	p.space(true)
-	for p.err == nil && p.at < len(source) {
+	for b.err == nil && p.at < len(source) {
 		p.rule()
 	}
-	if p.err != nil {
-		return nil, p.err
+	if b.err != nil {
+		return nil, b.err
 	}
 	for i, body := range p.bodies {
 		if body == nil {
-			return nil, fmt.Errorf("%w: line %d: rule %q is used and not defined", ErrGrammar, p.used[i], p.names[i])
+			return nil, fmt.Errorf("%w: line %d: rule %.60q is used and not defined", ErrGrammar, p.used[i], p.names[i])
 		}
 	}
 	root, ok := p.index["root"]
 	if !ok {
 		return nil, fmt.Errorf("%w: no rule \"root\"", ErrGrammar)
 	}
-	return compile(p.names, p.bodies, root)
+	return compile(b, func(rule int) string { return p.names[rule] }, p.bodies, root)
 }
 
-// gbnf is a recursive-descent parser.
+// gbnf is a recursive-descent parser. It stops when its budget has failed.
 type gbnf struct {
+	*Budget
 	source string
 	at     int
 	depth  int
@@ -49,17 +56,28 @@ type gbnf struct {
 	bodies []expression // nil: not defined yet
 	used   []int        // line of a rule's first mention
 	index  map[string]int
-	err    error
+
+	counted, newlines int // the line of an earlier place
 }
 
+// fail keeps the first error.
 func (p *gbnf) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = fmt.Errorf("%w: line %d: %s", ErrGrammar, p.line(), fmt.Sprintf(format, args...))
-	}
+	p.Budget.fail(fmt.Errorf("%w: line %d: %s", ErrGrammar, p.line(), fmt.Sprintf(format, args...)))
 	p.at = len(p.source)
 }
 
-func (p *gbnf) line() int { return 1 + strings.Count(p.source[:p.at], "\n") }
+// beyond is a limit's error.
+func (p *gbnf) beyond(limit string, most int) {
+	p.Budget.fail(fmt.Errorf("line %d: %w", p.line(), exceeded(limit, most)))
+	p.at = len(p.source)
+}
+
+// line is the line of the place that is read.
+func (p *gbnf) line() int {
+	p.newlines += strings.Count(p.source[p.counted:p.at], "\n")
+	p.counted = p.at
+	return p.newlines
+}
 
 func (p *gbnf) peek() byte {
 	if p.at < len(p.source) {
@@ -96,11 +114,21 @@ func (p *gbnf) word() string {
 	return p.source[from:p.at]
 }
 
+// What parts of a grammar take in memory while they are compiled, with their share of code that is not counted itself.
+const (
+	ruleBytes = 256
+	partBytes = 64
+)
+
 // named is the index of a rule; it need not be defined yet.
 func (p *gbnf) named(name string) int {
 	i, ok := p.index[name]
 	if !ok {
 		i = len(p.names)
+		if i >= p.limits.Rules {
+			p.beyond("Rules", p.limits.Rules)
+		}
+		p.take(ruleBytes)
 		p.index[name] = i
 		p.names, p.bodies, p.used = append(p.names, name), append(p.bodies, nil), append(p.used, p.line())
 	}
@@ -115,13 +143,13 @@ func (p *gbnf) rule() {
 	}
 	p.space(false)
 	if !strings.HasPrefix(p.source[p.at:], "::=") {
-		p.fail("::= expected after %q", name)
+		p.fail("::= expected after %.60q", name)
 		return
 	}
 	p.at += 3
 	i := p.named(name)
 	if p.bodies[i] != nil {
-		p.fail("rule %q is defined twice", name)
+		p.fail("rule %.60q is defined twice", name)
 		return
 	}
 	p.space(true)
@@ -139,15 +167,17 @@ func (p *gbnf) rule() {
 
 // choice parses x | y | …; inside parentheses line ends are blanks.
 func (p *gbnf) choice(inside bool) expression {
-	if p.depth++; p.depth > maxNesting {
-		p.fail("parentheses nest deeper than %d", maxNesting)
+	if p.depth++; p.depth > p.limits.Nesting+1 { // the rule itself is no parenthesis
+		p.beyond("Nesting", p.limits.Nesting)
 	}
 	defer func() { p.depth-- }()
 	all := choice{p.sequence(inside)}
 	for p.err == nil && p.peek() == '|' {
 		p.at++
 		p.space(true)
-		all = append(all, p.sequence(inside))
+		if all = append(all, p.sequence(inside)); len(all) > p.limits.Alternatives {
+			p.beyond("Alternatives", p.limits.Alternatives)
+		}
 	}
 	if len(all) == 1 {
 		return all[0]
@@ -157,7 +187,7 @@ func (p *gbnf) choice(inside bool) expression {
 
 func (p *gbnf) sequence(inside bool) expression {
 	all := sequence{}
-	for p.err == nil && p.at < len(p.source) {
+	for p.take(partBytes) && p.at < len(p.source) {
 		var x expression
 		switch c := p.peek(); {
 		case c == '"':
@@ -191,11 +221,7 @@ func (p *gbnf) sequence(inside bool) expression {
 
 // repeats parses what stands behind x.
 func (p *gbnf) repeats(x expression, inside bool) expression {
-	for n := 0; p.err == nil; n++ {
-		if n > maxNesting {
-			p.fail("more than %d repetition marks behind each other", maxNesting)
-			break
-		}
+	for n := 0; p.take(partBytes); n++ {
 		least, most := 0, -1
 		switch p.peek() {
 		case '*':
@@ -207,6 +233,10 @@ func (p *gbnf) repeats(x expression, inside bool) expression {
 			least, most = p.bounds()
 		default:
 			return x
+		}
+		if n >= p.limits.Nesting {
+			p.beyond("Nesting", p.limits.Nesting)
+			break
 		}
 		p.at = min(p.at+1, len(p.source))
 		p.space(inside)
@@ -226,8 +256,11 @@ func (p *gbnf) bounds() (least, most int) {
 	from, to, two := strings.Cut(inner, ",")
 	number := func(s string) int {
 		n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
-		if err != nil || n > maxRepeat {
-			p.fail("{%s}: a number of repetitions from 0 to %d expected", inner, maxRepeat)
+		switch {
+		case errors.Is(err, strconv.ErrRange), n > uint64(p.limits.Repetitions):
+			p.beyond("Repetitions", p.limits.Repetitions)
+		case err != nil:
+			p.fail("{%.60s}: a number of repetitions expected", inner)
 		}
 		return int(n)
 	}
@@ -240,7 +273,7 @@ func (p *gbnf) bounds() (least, most int) {
 		}
 	}
 	if p.err == nil && most >= 0 && most < least {
-		p.fail("{%s}: the second number is less than the first", inner)
+		p.fail("{%.60s}: the second number is less than the first", inner)
 	}
 	if p.err == nil {
 		p.at += end
@@ -291,7 +324,7 @@ func (p *gbnf) class() expression {
 			p.at++
 			hi = p.character()
 		}
-		if p.err == nil && hi < lo {
+		if p.take(8) && hi < lo {
 			p.fail("the range %q-%q runs backward", lo, hi)
 		}
 		ranges = append(ranges, runeRange{lo, hi})

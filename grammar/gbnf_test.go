@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -44,10 +45,15 @@ func (v bytesVocabulary) encode(text string) (ids []int32) {
 	return ids
 }
 
+// machineOf runs a grammar without bounds of memory.
+func machineOf(g *Grammar) (*machine, int32) {
+	return newMachine(context.Background(), g, Limits{Steps: 1 << 40}.withDefaults(), func(int) bool { return true })
+}
+
 // accepts feeds text byte by byte and reports whether it may end there.
 func accepts(t testing.TB, g *Grammar, text string) bool {
 	t.Helper()
-	m, at := newMachine(g)
+	m, at := machineOf(g)
 	if at < 0 {
 		return false
 	}
@@ -84,7 +90,7 @@ func TestGBNF(t *testing.T) {
 		{"root ::= e e \"x\"\ne ::= \"\" | \"y\"", "x|yx|yyx", "y|yyyx"},
 		{"root ::= item list\nlist ::= \",\" item list | \"\"\nitem ::= [a-z]", "a|a,b|a,b,c", "a,|,a"},
 	} {
-		g, err := ParseGBNF(test.source)
+		g, err := ParseGBNF(nil, test.source)
 		if err != nil {
 			t.Errorf("%q: %v", test.source, err)
 			continue
@@ -119,19 +125,19 @@ func TestGBNFErrors(t *testing.T) {
 		`root ::= "\ud800"`:              `is no character`,
 		`root ::= "a"{3,1}`:              `less than the first`,
 		`root ::= "a"{x}`:                `repetitions`,
-		`root ::= "a"{99999999}`:         `repetitions`,
-		`root ::= "abcdefgh"{65536} "abcdefgh"{65536}  "abcdefgh"{65536}`: `more than`,
-		`root ::= ((.{60000}){60000}){60000}`:                             `more than`,
+		`root ::= "a"{99999999}`:         `Repetitions`,
+		`root ::= "abcdefgh"{65536} "abcdefgh"{65536}  "abcdefgh"{65536}`: `Instructions`,
+		`root ::= ((.{60000}){60000}){60000}`:                             `Instructions`,
 		`root ::= ((""{60000}){60000}){60000} "a"`:                        ``,
 		`root ::= root "a" | "b"`:                                         `left-recursive`,
 		"root ::= a\na ::= b\nb ::= \"\" a":                               `left-recursive`,
 		"root ::= a* root \"x\"\na ::= \"y\"":                             `left-recursive`,
 		`root ::= <think>`:                                                `token references`,
-		`root ::= ` + strings.Repeat("(", 10000):                          `nest deeper`,
-		`root ::= "a"` + strings.Repeat("?", 10000):                       `repetition marks`,
+		`root ::= ` + strings.Repeat("(", 10000):                          `Nesting`,
+		`root ::= "a"` + strings.Repeat("?", 10000):                       `Nesting`,
 		"root ::= \xff":                                                   `UTF-8`,
 	} {
-		_, err := ParseGBNF(source)
+		_, err := ParseGBNF(nil, source)
 		if want == "" {
 			if err != nil {
 				t.Errorf("%.60q: %v", source, err)
@@ -150,11 +156,11 @@ func TestClassEdges(t *testing.T) {
 	for i, lo := range edges {
 		for _, hi := range edges[i:] {
 			c := newClass(runeRange{lo, hi})
-			g, err := compile([]string{"root"}, []expression{c}, 0)
+			g, err := compile(NewBudget(t.Context(), Limits{}), nil, []expression{c}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			not, err := compile([]string{"root"}, []expression{c.not()}, 0)
+			not, err := compile(NewBudget(t.Context(), Limits{}), nil, []expression{c.not()}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +175,7 @@ func TestClassEdges(t *testing.T) {
 			}
 		}
 	}
-	g, _ := ParseGBNF(`root ::= .`)
+	g, _ := ParseGBNF(nil, `root ::= .`)
 	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"} {
 		if accepts(t, g, bad) {
 			t.Errorf(". accepts the invalid bytes %q", bad)

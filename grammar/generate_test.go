@@ -42,6 +42,7 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 		}
 	}
 	encode := func(s string) []int32 { return tok.Encode(s, bpe.EncodeOptions{NoSpacePrefix: true}) }
+	vocabulary := grammar.NewVocabulary(tok, grammar.VocabularyOptions{Encode: encode})
 	prompt := tok.Encode("package main\n", bpe.EncodeOptions{AddSpecial: true})
 	random := rand.New(rand.NewPCG(9, 10))
 	texts, unfinished, written, forced, accepted, passes := 0, 0, 0, 0, 0, 0
@@ -51,11 +52,11 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 		if err := json.Unmarshal([]byte(source), &schema); err != nil {
 			t.Fatal(err)
 		}
-		g, err := grammar.ParseSchema([]byte(source), grammar.SchemaOptions{Spaces: i%2 == 0})
+		g, err := grammar.ParseSchema(nil, []byte(source), grammar.SchemaOptions{Spaces: i%2 == 0})
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
 		}
-		c, err := g.Bind(tok, grammar.Options{Encode: encode})
+		c, err := g.Bind(nil, vocabulary)
 		if err != nil {
 			t.Fatalf("%s: %v", source, err)
 		}
@@ -109,12 +110,12 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 // what choosing a token costs with one.
 func BenchmarkMaskText(b *testing.B) {
 	tok := vocabulary(b)
-	g, err := grammar.ParseSchema([]byte(person), grammar.SchemaOptions{})
+	g, err := grammar.ParseSchema(nil, []byte(person), grammar.SchemaOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	begin := time.Now()
-	c, err := g.Bind(tok, grammar.Options{})
+	c, err := g.Bind(nil, grammar.NewVocabulary(tok, grammar.VocabularyOptions{}))
 	if err != nil {
 		b.Fatal(err)
 	}

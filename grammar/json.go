@@ -5,32 +5,92 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // object is a JSON object in the order of its source, which the generated text follows.
-type object []member
+type object struct {
+	members []member
+	index   map[string]int // of many members; nil: few
+}
 
 type member struct {
 	key   string
-	value any // nil, bool, json.Number, string, []any or object
+	value any // nil, bool, json.Number, string, []any or *object
+}
+
+// fewMembers are found without an index.
+const fewMembers = 8
+
+// find is the index of a key, or -1. A nil object has no members.
+func (o *object) find(key string) int {
+	switch {
+	case o == nil:
+	case o.index != nil:
+		if i, ok := o.index[key]; ok {
+			return i
+		}
+	default:
+		return slices.IndexFunc(o.members, func(m member) bool { return m.key == key })
+	}
+	return -1
 }
 
 // get is the value of a key.
-func (o object) get(key string) (any, bool) {
-	for _, m := range o {
-		if m.key == key {
-			return m.value, true
-		}
+func (o *object) get(key string) (any, bool) {
+	if i := o.find(key); i >= 0 {
+		return o.members[i].value, true
 	}
 	return nil, false
 }
 
+// all are the members.
+func (o *object) all() []member {
+	if o == nil {
+		return nil
+	}
+	return o.members
+}
+
+// add appends a member; false: the key is there already.
+func (o *object) add(key string, value any) bool {
+	if o.find(key) >= 0 {
+		return false
+	}
+	o.members = append(o.members, member{key, value})
+	if o.index != nil {
+		o.index[key] = len(o.members) - 1
+	} else if len(o.members) > fewMembers {
+		o.index = map[string]int{}
+		for i, m := range o.members {
+			o.index[m.key] = i
+		}
+	}
+	return true
+}
+
+// clone is a copy to which members can be added.
+func (o *object) clone() *object {
+	c := &object{}
+	for _, m := range o.all() {
+		c.add(m.key, m.value)
+	}
+	return c
+}
+
+// valueBytes is what a value takes in memory beside its text.
+const valueBytes = 96
+
 // parseJSON reads one JSON value. A key that is twice in an object is an error.
-func parseJSON(source []byte) (any, error) {
+func parseJSON(b *Budget, source []byte) (any, error) {
+	b.take(len(source))
 	d := json.NewDecoder(bytes.NewReader(source))
 	d.UseNumber()
-	v, err := jsonValue(d, 0)
+	v, err := jsonValue(b, d, 0)
+	if b.err != nil {
+		return nil, b.err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: JSON: %w", ErrGrammar, err)
 	}
@@ -40,7 +100,10 @@ func parseJSON(source []byte) (any, error) {
 	return v, nil
 }
 
-func jsonValue(d *json.Decoder, depth int) (any, error) {
+func jsonValue(b *Budget, d *json.Decoder, depth int) (any, error) {
+	if !b.take(valueBytes) {
+		return nil, b.err
+	}
 	t, err := d.Token()
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -52,13 +115,14 @@ func jsonValue(d *json.Decoder, depth int) (any, error) {
 	if !ok {
 		return t, nil
 	}
-	if depth > maxNesting {
-		return nil, fmt.Errorf("nested deeper than %d", maxNesting)
+	if depth >= b.limits.Nesting {
+		b.fail(exceeded("Nesting", b.limits.Nesting))
+		return nil, b.err
 	}
 	if open == '[' {
 		list := []any{}
 		for d.More() {
-			v, err := jsonValue(d, depth+1)
+			v, err := jsonValue(b, d, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -67,23 +131,20 @@ func jsonValue(d *json.Decoder, depth int) (any, error) {
 		_, err = d.Token()
 		return list, err
 	}
-	o := object{}
-	seen := map[string]bool{}
+	o := &object{}
 	for d.More() {
 		k, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
 		key := k.(string) // the decoder accepts nothing else
-		if seen[key] {
-			return nil, fmt.Errorf("key %q twice in an object", key)
-		}
-		seen[key] = true
-		v, err := jsonValue(d, depth+1)
+		v, err := jsonValue(b, d, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		o = append(o, member{key, v})
+		if !o.add(key, v) {
+			return nil, fmt.Errorf("key %.60q twice in an object", key)
+		}
 	}
 	_, err = d.Token()
 	return o, err
@@ -92,9 +153,9 @@ func jsonValue(d *json.Decoder, depth int) (any, error) {
 // appendJSON writes a value without blanks between its tokens.
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
-	case object:
+	case *object:
 		b = append(b, '{')
-		for i, m := range v {
+		for i, m := range v.members {
 			if i > 0 {
 				b = append(b, ',')
 			}

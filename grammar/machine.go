@@ -1,37 +1,34 @@
 package grammar
 
 import (
+	"context"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 )
 
-// ErrLimit: a text drove the machine beyond its limits, for instance by nesting brackets without end.
-var ErrLimit = fmt.Errorf("%w: limit reached", ErrGrammar)
-
-// Limits of a running machine.
-const (
-	maxStates  = 1 << 18 // distinct states; each has up to 1 KiB of successors
-	maxStacks  = 1 << 20 // distinct stacks
-	maxThreads = 1 << 14 // threads of one state; ambiguous grammars need many
-	maxDepth   = 1 << 12 // return addresses of one stack: nesting of the text
-)
-
-// machine runs a grammar over bytes. It is safe for concurrent use.
+// machine runs a program over bytes. It is safe for concurrent use.
 type machine struct {
-	code []instruction
+	code   []instruction
+	limits Limits
+	charge func(bytes int) bool // asks for memory; a negative number gives it back
 
-	mu       sync.RWMutex
-	stacks   []frame         // by stack; 0 is the empty one
-	stackOf  map[frame]int32 // stacks' inverse
-	states   []state
-	stateOf  map[string]int32 // by its threads' bytes
-	scratch  []thread
-	visited  map[thread]struct{}
-	pending  []thread
-	key      []byte
-	overflow bool // a limit was reached in the closure at work
+	mu      sync.RWMutex
+	work    Budget          // of the question that is answered
+	stacks  []frame         // by stack; 0 is the empty one
+	stackOf map[frame]int32 // stacks' inverse
+	states  []state
+	stateOf map[string]int32  // by its threads' bytes
+	forced  map[int32][]int32 // kept answers, by state
+	owed    int               // bytes that were not charged yet
+	kept    int               // charged bytes that flush gives back: successors and forced tokens
+
+	// The closure at work.
+	after   []thread
+	scratch []thread
+	visited threadSet
+	pending []thread
+	key     []byte
 }
 
 // frame is a stack: a return address on top of another stack.
@@ -51,33 +48,73 @@ type state struct {
 const (
 	dead    = -1 // no text goes on so
 	unknown = -2 // not computed yet
-	full    = -3 // beyond the machine's limits
+	full    = -3 // beyond a limit, which the error of work names: another time it may be known
 )
 
-func newMachine(g *Grammar) (*machine, int32) {
-	m := &machine{code: g.code, stacks: []frame{{}}, stackOf: map[frame]int32{}, stateOf: map[string]int32{}, visited: map[thread]struct{}{}}
+// What parts of a machine take in memory, with their place in maps.
+const (
+	stackBytes      = 64
+	stateBytes      = 160
+	threadBytes     = 16 // in the state and in its key
+	successorsBytes = 1 << 10
+	owedBytes       = 1 << 14 // memory is asked for in such portions
+)
+
+// newMachine makes a machine and the state before the first byte; a negative one is no state.
+func newMachine(ctx context.Context, g *Grammar, l Limits, charge func(bytes int) bool) (*machine, int32) {
+	m := &machine{code: g.code, limits: l, charge: charge, stacks: []frame{{}},
+		stackOf: map[frame]int32{}, stateOf: map[string]int32{}, forced: map[int32][]int32{}}
+	m.work.renew(ctx, l)
+	if !m.owe(len(g.code)*instructionBytes/2 + owedBytes) {
+		return m, full
+	}
 	return m, m.close([]thread{{g.start, 0}})
+}
+
+// begin starts the answer to a question. The caller holds mu for writing.
+func (m *machine) begin(ctx context.Context) { m.work.renew(ctx, m.limits) }
+
+// owe counts memory. What can be computed again is given up before it is refused.
+func (m *machine) owe(bytes int) bool {
+	if m.owed += bytes; m.owed < owedBytes {
+		return true
+	}
+	if !m.charge(m.owed) {
+		m.flush()
+		if !m.charge(m.owed) {
+			return m.work.fail(exceeded("Memory", m.limits.Memory))
+		}
+	}
+	m.owed = 0
+	return true
+}
+
+// flush gives up what can be computed again.
+func (m *machine) flush() {
+	for i := range m.states {
+		m.states[i].next = nil
+	}
+	clear(m.forced)
+	m.charge(-m.kept)
+	m.kept = 0
 }
 
 // close follows all instructions that read nothing and returns the state of the threads that remain.
 func (m *machine) close(from []thread) int32 {
-	clear(m.visited)
-	m.overflow = false
+	m.visited.clear()
 	m.scratch = m.scratch[:0]
 	final := false
 	m.pending = append(m.pending[:0], from...)
-	add := func(at, stack int32) { m.pending = append(m.pending, thread{at, stack}) }
 	for len(m.pending) > 0 {
 		t := m.pending[len(m.pending)-1]
 		m.pending = m.pending[:len(m.pending)-1]
-		if _, ok := m.visited[t]; ok {
+		if !m.visited.add(t) {
 			continue
 		}
-		m.visited[t] = struct{}{}
-		if len(m.visited) > 4*maxThreads {
-			m.overflow = true
+		if m.visited.n > m.limits.Threads {
+			m.work.fail(exceeded("Threads", m.limits.Threads))
 		}
-		if m.overflow {
+		if !m.work.spend(1) {
 			return full
 		}
 		switch i := &m.code[t.at]; i.op {
@@ -86,39 +123,41 @@ func (m *machine) close(from []thread) int32 {
 				m.scratch = append(m.scratch, t)
 			}
 		case opSplit:
-			add(i.next, t.stack)
-			add(i.other, t.stack)
+			m.pending = append(m.pending, thread{i.next, t.stack}, thread{i.other, t.stack})
 		case opCall:
 			stack := t.stack
 			if m.code[i.next].op != opReturn { // a call in tail position returns where its caller does
-				stack = m.push(i.next, stack)
+				if stack = m.push(i.next, stack); stack == full {
+					return full
+				}
 			}
-			add(i.other, stack)
+			m.pending = append(m.pending, thread{i.other, stack})
 		case opReturn:
 			if t.stack == 0 {
 				final = true
 			} else {
-				add(m.stacks[t.stack].address, m.stacks[t.stack].below)
+				m.pending = append(m.pending, thread{m.stacks[t.stack].address, m.stacks[t.stack].below})
 			}
 		}
 	}
 	if len(m.scratch) == 0 && !final {
 		return dead
 	}
-	if len(m.scratch) > maxThreads {
-		return full
-	}
 	return m.intern(final)
 }
 
+// push is a stack with an address on top of another one.
 func (m *machine) push(address, below int32) int32 {
 	f := frame{address, below, m.stacks[below].depth + 1}
 	if i, ok := m.stackOf[f]; ok {
 		return i
 	}
-	if len(m.stacks) >= maxStacks || f.depth > maxDepth {
-		m.overflow = true
-		return 0
+	if int(f.depth) > m.limits.Depth {
+		m.work.fail(exceeded("Depth", m.limits.Depth))
+		return full
+	}
+	if !m.owe(stackBytes) {
+		return full
 	}
 	m.stacks = append(m.stacks, f)
 	m.stackOf[f] = int32(len(m.stacks) - 1)
@@ -144,7 +183,7 @@ func (m *machine) intern(final bool) int32 {
 	if i, ok := m.stateOf[string(m.key)]; ok {
 		return i
 	}
-	if len(m.states) >= maxStates {
+	if !m.owe(stateBytes + threadBytes*len(m.scratch)) {
 		return full
 	}
 	m.states = append(m.states, state{threads: slices.Clone(m.scratch), final: final})
@@ -155,28 +194,37 @@ func (m *machine) intern(final bool) int32 {
 
 // step is the state after byte b: a state, dead or full. The caller holds mu for writing.
 func (m *machine) step(at int32, b byte) int32 {
-	s := &m.states[at]
-	if s.next == nil {
-		s.next = new([256]int32)
-		for i := range s.next {
-			s.next[i] = unknown
-		}
-	}
-	table := s.next
-	if table[b] != unknown {
+	if table := m.states[at].next; table != nil && table[b] != unknown {
 		return table[b]
 	}
-	var after []thread
-	for _, t := range s.threads {
+	threads := m.states[at].threads
+	if !m.work.spend(1 + len(threads)/4) {
+		return full
+	}
+	m.after = m.after[:0]
+	for _, t := range threads {
 		if i := &m.code[t.at]; i.lo <= b && b <= i.hi {
-			after = append(after, thread{i.next, t.stack})
+			m.after = append(m.after, thread{i.next, t.stack})
 		}
 	}
 	to := int32(dead)
-	if len(after) > 0 {
-		to = m.close(after)
+	if len(m.after) > 0 {
+		if to = m.close(m.after); to == full {
+			return full
+		}
 	}
-	table[b] = to // s may have moved
+	if m.states[at].next == nil { // also if the memory of the new state was that of the successors
+		if !m.owe(successorsBytes) {
+			return full
+		}
+		m.kept += successorsBytes
+		table := new([256]int32)
+		for i := range table {
+			table[i] = unknown
+		}
+		m.states[at].next = table
+	}
+	m.states[at].next[b] = to
 	return to
 }
 
@@ -193,4 +241,48 @@ func (m *machine) only(at int32) (b byte, ok bool) {
 		}
 	}
 	return b, true
+}
+
+// threadSet is a set that is emptied at once, however large it was.
+type threadSet struct {
+	slots []threadSlot // a power of 2 of them, at most half of them taken
+	round uint32
+	n     int
+}
+
+type threadSlot struct {
+	thread
+	round uint32 // in which the slot was taken
+}
+
+func (s *threadSet) clear() {
+	if s.round++; s.round == 0 {
+		clear(s.slots)
+		s.round = 1
+	}
+	s.n = 0
+}
+
+// add reports whether t is new.
+func (s *threadSet) add(t thread) bool {
+	if 2*s.n >= len(s.slots) {
+		old := s.slots
+		s.slots = make([]threadSlot, max(64, 2*len(old)))
+		s.n = 0
+		for _, o := range old {
+			if o.round == s.round {
+				s.add(o.thread)
+			}
+		}
+	}
+	mask := len(s.slots) - 1
+	i := int((uint64(uint32(t.at))<<32|uint64(uint32(t.stack)))*0x9E3779B97F4A7C15>>32) & mask
+	for ; s.slots[i].round == s.round; i = (i + 1) & mask {
+		if s.slots[i].thread == t {
+			return false
+		}
+	}
+	s.slots[i] = threadSlot{t, s.round}
+	s.n++
+	return true
 }

@@ -10,11 +10,17 @@ import (
 // Notation is how the values of a schema are written where that is not JSON: the arguments of tool calls, in the formats of
 // some models. The zero value is JSON. Numbers are JSON's in every notation.
 type Notation struct {
-	Quote  string // stands before and behind each string, whose characters have no escapes; it may be a [ControlToken]; "": strings are JSON's
-	Names  bool   // names of members have no quotes; a name that could not be told from what is around it is refused
-	Sorted bool   // members come in the order of their names, upper and lower case alike, instead of that of properties
-	Python bool   // True, False, None
-	Call   bool   // the schema is an object's, and its members are written as the arguments of a call: a=1, b=2, without braces
+	// Quote stands before and behind each string, whose characters have no escapes; it may be a [ControlToken]. "": strings
+	// are JSON's.
+	Quote string
+	// Names of members have no quotes; a name that could not be told from what is around it is refused.
+	Names bool
+	// Sorted members come in the order of their names, upper and lower case alike, instead of that of properties.
+	Sorted bool
+	// Python writes True, False, None.
+	Python bool
+	// Call: the schema is an object's, and its members are written as the arguments of a call: a=1, b=2, without braces.
+	Call bool
 }
 
 // wordDelimiters cannot be in a name without quotes.
@@ -24,7 +30,7 @@ const wordDelimiters = " \n\t\r,:=(){}[]<>\"'"
 var wordClass = newClass(runeRange{'0', '9'}, runeRange{'A', 'Z'}, runeRange{'a', 'z'}, runeRange{'_', '_'})
 
 // isCall reports whether the object at a path is the arguments of a call.
-func (s *schema) isCall(path string, depth int) bool { return s.Call && path == "#" && depth == 0 }
+func (s *schema) isCall(path *place, depth int) bool { return s.Call && path.up == nil && depth == 0 }
 
 // constant is a word of the notation.
 func (s *schema) constant(v any) string {
@@ -41,7 +47,10 @@ func (s *schema) constant(v any) string {
 }
 
 // write is a fixed value.
-func (s *schema) write(v any, path string) string {
+func (s *schema) write(v any, path *place) string {
+	if s.Notation == (Notation{}) {
+		return string(appendJSON(nil, v))
+	}
 	list := func(open, end string, n int, item func(i int) string) string {
 		items := make([]string, n)
 		for i := range items {
@@ -50,9 +59,9 @@ func (s *schema) write(v any, path string) string {
 		return open + strings.Join(items, s.mark(",")) + end
 	}
 	switch v := v.(type) {
-	case object:
+	case *object:
 		members := s.sorted(v)
-		return list("{", "}", len(v), func(i int) string {
+		return list("{", "}", len(members), func(i int) string {
 			return s.name(members[i].key, path, false) + s.mark(":") + s.write(members[i].value, path)
 		})
 	case []any:
@@ -80,17 +89,18 @@ func (s *schema) mark(m string) string {
 }
 
 // sorted are members in the order in which they are written.
-func (s *schema) sorted(o object) object {
+func (s *schema) sorted(o *object) []member {
 	if !s.Sorted {
-		return o
+		return o.all()
 	}
-	return object(slices.SortedStableFunc(slices.Values(o), func(a, b member) int {
+	return slices.SortedStableFunc(slices.Values(o.all()), func(a, b member) int {
+		s.spend(1 + min(len(a.key), len(b.key)))
 		return cmp.Or(cmp.Compare(strings.ToLower(a.key), strings.ToLower(b.key)), cmp.Compare(a.key, b.key))
-	}))
+	})
 }
 
 // name is how the name of a member, or of a call's argument, is written.
-func (s *schema) name(name, path string, call bool) string {
+func (s *schema) name(name string, path *place, call bool) string {
 	if !s.Names && !call {
 		return s.write(name, path)
 	}
@@ -101,14 +111,14 @@ func (s *schema) name(name, path string, call bool) string {
 }
 
 // otherName is the name of a member that is none of names.
-func (s *schema) otherName(names []string, path string, call bool) expression {
+func (s *schema) otherName(names []string, path *place, call bool) expression {
 	switch {
 	case s.Names || call:
-		return except(append(slices.Clone(names), ""), wordClass)
+		return s.except(append(slices.Clone(names), ""), wordClass, path)
 	case s.Quote != "":
 		return s.fail(path, "other names than those of properties are not supported in this notation")
 	}
-	return sequence{literal(`"`), except(names, plain), literal(`"`)}
+	return sequence{literal(`"`), s.except(names, plain, path), literal(`"`)}
 }
 
 // assign stands between the name of a member and its value.
@@ -120,7 +130,7 @@ func (s *schema) assign(call bool) expression {
 }
 
 // quoted is any text in the notation's quotes, of least to most characters.
-func (s *schema) quoted(least, most int, path string) expression {
+func (s *schema) quoted(least, most int, path *place) expression {
 	if strings.HasPrefix(s.Quote, controlMark) {
 		return sequence{literal(s.Quote), repeat{anyRune, least, most}, literal(s.Quote)}
 	}

@@ -39,13 +39,13 @@ func TestNotation(t *testing.T) {
 		{python, `{"type":"object","properties":{"a":{"$ref":"#"}}}`, []string{"", "a={}", `a={"a": {}}`}, []string{"a=a={}", "a=a"}},
 		{python, `{"type":"object","properties":{"a":{"const":{"x":[true,null,"\""]}}},"required":["a"]}`, []string{`a={"x": [True, None, "\""]}`}, []string{`a={"x":[True,None,"\""]}`}},
 	} {
-		g, err := ParseSchema([]byte(x.schema), x.o)
+		g, err := ParseSchema(nil, []byte(x.schema), x.o)
 		if err != nil {
 			t.Errorf("%s: %v", x.schema, err)
 			continue
 		}
 		matches := func(text string) bool {
-			m, at := newMachine(g)
+			m, at := machineOf(g)
 			for _, b := range []byte(text) {
 				if at = m.step(at, b); at < 0 {
 					return false
@@ -79,7 +79,7 @@ func TestNotationRefuses(t *testing.T) {
 		{python, `{"type":"string"}`, "call"}, {python, `{"const":{}}`, "call"}, {python, `{"anyOf":[{"type":"object"}]}`, "call"}, {python, `{"type":"object","properties":{"a=b":{}}}`, "a=b"},
 		{SchemaOptions{Blanks: true, Notation: gemma.Notation}, `{}`, "Blanks"},
 	} {
-		if _, err := ParseSchema([]byte(x.schema), x.o); err == nil || !strings.Contains(err.Error(), x.names) {
+		if _, err := ParseSchema(nil, []byte(x.schema), x.o); err == nil || !strings.Contains(err.Error(), x.names) {
 			t.Errorf("%s: %v, want %q named", x.schema, err, x.names)
 		}
 	}
@@ -91,7 +91,7 @@ func TestNotationsOfRandomSchemas(t *testing.T) {
 	for range 100 {
 		source := `{"type":"object","properties":{"a":` + randomSchema(random, 3) + `}}`
 		for _, o := range []SchemaOptions{gemma, python} {
-			if g, err := ParseSchema([]byte(source), o); err == nil {
+			if g, err := ParseSchema(nil, []byte(source), o); err == nil {
 				write(t, g, random, 60)
 			} else if !strings.Contains(err.Error(), "quotes") { // a name that cannot be written
 				t.Errorf("%s: %v", source, err)

@@ -12,24 +12,21 @@ type decimal struct {
 	integer, fraction string
 }
 
-// maxShift bounds the exponents that are read.
-const maxShift = 400
-
-// parseDecimal reads a JSON number.
-func parseDecimal(text string) (d decimal, ok bool) {
+// parseDecimal reads a JSON number of at most so many digits, its exponent written out.
+func parseDecimal(text string, most int) (d decimal, ok bool) {
 	rest, negative := strings.CutPrefix(text, "-")
 	mantissa, exponent, scaled := strings.Cut(strings.ToLower(rest), "e")
 	integer, fraction, _ := strings.Cut(mantissa, ".")
-	if integer == "" || strings.Trim(integer+fraction, "0123456789") != "" {
+	if len(integer)+len(fraction) > most || integer == "" || strings.Trim(integer+fraction, "0123456789") != "" {
 		return d, false
 	}
 	if scaled {
 		n, err := strconv.Atoi(exponent)
-		if err != nil || n > maxShift || n < -maxShift {
-			return d, false
-		}
 		point := len(integer) + n
 		digits := integer + fraction
+		if err != nil || n > most || n < -most || point > most || len(digits)-point > most {
+			return d, false
+		}
 		if point < 0 {
 			digits, point = strings.Repeat("0", -point)+digits, 0
 		}
@@ -42,6 +39,33 @@ func parseDecimal(text string) (d decimal, ok bool) {
 	}
 	d.negative = negative && (d.integer != "0" || d.fraction != "")
 	return d, true
+}
+
+// integral reports whether a JSON number is whole, of any size.
+func integral(text string) bool {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	integer, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	digits := strings.TrimRight(integer+fraction, "0") // the last one that counts stands at its end
+	if digits == "" {
+		return true
+	}
+	n, err := strconv.Atoi(exponent)
+	if err != nil && exponent != "" { // longer than any text
+		return !strings.HasPrefix(exponent, "-")
+	}
+	return len(digits)-len(integer) <= n
+}
+
+// decimal reads a number of a schema.
+func (s *schema) decimal(n json.Number, path *place) (d decimal, ok bool) {
+	if n == "" {
+		s.fail(path, "a number expected")
+		return d, false
+	}
+	if d, ok = parseDecimal(string(n), s.limits.Digits); !ok {
+		s.beyond(path, "Digits", s.limits.Digits)
+	}
+	return d, ok
 }
 
 // compare is the order of two numbers without their signs.
@@ -62,11 +86,12 @@ type limit struct {
 }
 
 // number is a number or an integer within bounds.
-func (s *schema) number(o object, path string, integer bool) expression {
+func (s *schema) number(o *object, path *place, integer bool) expression {
 	if v, ok := o.get("multipleOf"); ok {
 		number, _ := v.(json.Number)
-		if d, ok := parseDecimal(string(number)); !ok || d.negative || d.integer != "1" || d.fraction != "" {
-			return s.fail(path+"/multipleOf", "%.40s is not supported, 1 is", appendJSON(nil, v))
+		d, ok := s.decimal(number, path.at("multipleOf"))
+		if !ok || d.negative || d.integer != "1" || d.fraction != "" {
+			return s.fail(path.at("multipleOf"), "%.40s is not supported, 1 is", appendJSON(nil, v))
 		}
 		integer = true
 	}
@@ -81,9 +106,9 @@ func (s *schema) number(o object, path string, integer bool) expression {
 			continue
 		}
 		number, _ := v.(json.Number)
-		d, ok := parseDecimal(string(number))
+		d, ok := s.decimal(number, path.at(b.key))
 		if !ok {
-			return s.fail(path+"/"+b.key, "a number expected, not %.40s", appendJSON(nil, v))
+			return choice{}
 		}
 		l := &limit{d, b.open}
 		if old := ends[b.side]; old != nil { // the tighter one of two
@@ -111,7 +136,7 @@ func (s *schema) number(o object, path string, integer bool) expression {
 		if upper != nil && upper.negative {
 			near = upper
 		}
-		if x := magnitudes(near, lower, integer); x != nil {
+		if x := s.magnitudes(near, lower, integer); x != nil {
 			all = append(all, sequence{literal("-"), x})
 		}
 	}
@@ -120,7 +145,7 @@ func (s *schema) number(o object, path string, integer bool) expression {
 		if lower != nil && !lower.negative {
 			near = lower
 		}
-		if x := magnitudes(near, upper, integer); x != nil {
+		if x := s.magnitudes(near, upper, integer); x != nil {
 			all = append(all, x)
 		}
 	}
@@ -144,7 +169,7 @@ func signed(a, b decimal) int {
 }
 
 // magnitudes is the numbers from lo to hi, both without sign, hi nil for no bound; nil if there is none.
-func magnitudes(lo, hi *limit, integer bool) expression {
+func (s *schema) magnitudes(lo, hi *limit, integer bool) expression {
 	if integer {
 		if lo.fraction != "" || lo.open {
 			lo = &limit{decimal: decimal{integer: increment(lo.integer)}}
@@ -156,51 +181,54 @@ func magnitudes(lo, hi *limit, integer bool) expression {
 			hi = &limit{decimal: decimal{integer: decrement(hi.integer)}}
 		}
 		if hi == nil {
-			return atLeast(lo.integer)
+			return s.atLeast(lo.integer)
 		}
-		return between(lo.integer, hi.integer)
+		return s.between(lo.integer, hi.integer)
 	}
 	if hi != nil {
 		if c := lo.compare(hi.decimal); c > 0 || c == 0 && (lo.open || hi.open) {
 			return nil
 		}
 		if lo.integer == hi.integer {
-			return sequence{literal(lo.integer), fractions(lo.fraction, lo.open, &hi.fraction, hi.open)}
+			return sequence{literal(lo.integer), s.fractions(lo.fraction, lo.open, &hi.fraction, hi.open)}
 		}
 	}
 	// The lowest integer part, those between, the highest.
-	all := choice{sequence{literal(lo.integer), fractions(lo.fraction, lo.open, nil, false)}}
+	all := choice{sequence{literal(lo.integer), s.fractions(lo.fraction, lo.open, nil, false)}}
 	anyFraction := repeat{sequence{literal("."), repeat{digit, 1, maxDigits}}, 0, 1}
 	if hi == nil {
-		return append(all, sequence{atLeast(increment(lo.integer)), anyFraction})
+		return append(all, sequence{s.atLeast(increment(lo.integer)), anyFraction})
 	}
 	if hi.integer != "0" {
-		if inner := between(increment(lo.integer), decrement(hi.integer)); inner != nil {
+		if inner := s.between(increment(lo.integer), decrement(hi.integer)); inner != nil {
 			all = append(all, sequence{inner, anyFraction})
 		}
 	}
 	if !hi.open || hi.fraction != "" {
-		all = append(all, sequence{literal(hi.integer), fractions("", false, &hi.fraction, hi.open)})
+		all = append(all, sequence{literal(hi.integer), s.fractions("", false, &hi.fraction, hi.open)})
 	}
 	return all
 }
 
-// fractions is what may stand behind an integer part: nothing, or a point and digits f with lo <= 0.f <= hi (hi nil: no bound); a bound
-// that is open is outside. Digits behind the last one of both bounds are free.
-func fractions(lo string, loOpen bool, hi *string, hiOpen bool) expression {
+// fractions is what may stand behind an integer part: nothing, or a point and digits f with lo <= 0.f <= hi (hi nil: no
+// bound); a bound that is open is outside. Digits behind the last one of both bounds are free.
+func (s *schema) fractions(lo string, loOpen bool, hi *string, hiOpen bool) expression {
 	var all choice
 	if lo == "" && !loOpen && (hi == nil || *hi != "" || !hiOpen) {
 		all = append(all, sequence{})
 	}
-	if x := digits(lo, loOpen, hi, hiOpen, true, maxDigits+max(len(lo), 0)); x != nil {
+	if x := s.digits(lo, loOpen, hi, hiOpen, true, maxDigits+max(len(lo), 0)); x != nil {
 		all = append(all, sequence{literal("."), x})
 	}
 	return all
 }
 
 // digits is a digit string between two; needed says that at least one digit must come. room is how many may.
-func digits(lo string, loOpen bool, hi *string, hiOpen, needed bool, room int) expression {
+func (s *schema) digits(lo string, loOpen bool, hi *string, hiOpen, needed bool, room int) expression {
 	var all choice
+	if !s.take(nodeBytes + len(lo)) {
+		return all
+	}
 	// The text may end here: it stands for all zeros behind.
 	ends := lo == "" && !loOpen && (hi == nil || *hi != "" || !hiOpen)
 	if ends && !needed {
@@ -239,7 +267,7 @@ func digits(lo string, loOpen bool, hi *string, hiOpen, needed bool, room int) e
 				}
 				nextHi, nextHiOpen = &rest, hiOpen
 			}
-			if x := digits(nextLo, nextLoOpen, nextHi, nextHiOpen, false, room-1); x != nil {
+			if x := s.digits(nextLo, nextLoOpen, nextHi, nextHiOpen, false, room-1); x != nil {
 				all = append(all, sequence{literal(string(d)), x})
 			}
 		}
@@ -251,9 +279,9 @@ func digits(lo string, loOpen bool, hi *string, hiOpen, needed bool, room int) e
 }
 
 // atLeast is the integers from lo on, with at most maxDigits digits or as many as lo has.
-func atLeast(lo string) expression {
+func (s *schema) atLeast(lo string) expression {
 	all := choice{}
-	if x := between(lo, strings.Repeat("9", len(lo))); x != nil {
+	if x := s.between(lo, strings.Repeat("9", len(lo))); x != nil {
 		all = append(all, x)
 	}
 	if n := maxDigits - len(lo); n > 0 {
@@ -263,7 +291,7 @@ func atLeast(lo string) expression {
 }
 
 // between is the integers lo to hi without leading zeros; nil if there is none.
-func between(lo, hi string) expression {
+func (s *schema) between(lo, hi string) expression {
 	if (decimal{integer: lo}).compare(decimal{integer: hi}) > 0 {
 		return nil
 	}
@@ -276,26 +304,26 @@ func between(lo, hi string) expression {
 		if n == len(hi) {
 			to = hi
 		}
-		all = append(all, sameLength(from, to))
+		all = append(all, s.sameLength(from, to))
 	}
 	return all
 }
 
 // sameLength is the digit strings from lo to hi, which have one length.
-func sameLength(lo, hi string) expression {
-	if lo == "" {
+func (s *schema) sameLength(lo, hi string) expression {
+	if lo == "" || !s.take(nodeBytes+2*len(lo)) {
 		return sequence{}
 	}
 	if lo[0] == hi[0] {
-		return sequence{literal(lo[:1]), sameLength(lo[1:], hi[1:])}
+		return sequence{literal(lo[:1]), s.sameLength(lo[1:], hi[1:])}
 	}
 	n := len(lo) - 1
 	if strings.Trim(lo, "0") == "" && strings.Trim(hi, "9") == "" {
 		return repeat{digit, n + 1, n + 1}
 	}
 	all := choice{
-		sequence{literal(lo[:1]), sameLength(lo[1:], strings.Repeat("9", n))},
-		sequence{literal(hi[:1]), sameLength(strings.Repeat("0", n), hi[1:])},
+		sequence{literal(lo[:1]), s.sameLength(lo[1:], strings.Repeat("9", n))},
+		sequence{literal(hi[:1]), s.sameLength(strings.Repeat("0", n), hi[1:])},
 	}
 	if lo[0]+1 <= hi[0]-1 {
 		all = append(all, sequence{class{{rune(lo[0] + 1), rune(hi[0] - 1)}}, repeat{digit, n, n}})

@@ -15,25 +15,30 @@ var unicodeEscape = regexp.MustCompile(`\\u([0-9a-fA-F]{4})`)
 // lineEnds is what ECMA 262's "." leaves out.
 var lineEnds = newClass(runeRange{'\n', '\n'}, runeRange{'\r', '\r'}, runeRange{0x2028, 0x2029})
 
-// pattern is a string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in the text unless it is anchored).
+// pattern is a string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in the text
+// unless it is anchored).
 func (s *schema) pattern(pattern string) (expression, error) {
 	if s.Quote == "" {
-		x, err := insidePattern(pattern, false)
+		x, err := insidePattern(s.Budget, pattern, false)
 		return sequence{literal(`"`), x, literal(`"`)}, err
 	}
 	if !strings.HasPrefix(s.Quote, controlMark) {
 		return nil, errors.New("not supported between quotes that are text")
 	}
-	x, err := insidePattern(pattern, true)
+	x, err := insidePattern(s.Budget, pattern, true)
 	return sequence{literal(s.Quote), x, literal(s.Quote)}, err
 }
 
-// insidePattern is the inside of a string: a JSON string's, where characters that JSON must escape are written as their shortest escape, or
-// with raw one without escapes.
-func insidePattern(pattern string, raw bool) (expression, error) {
+// insidePattern is the inside of a string: a JSON string's, where characters that JSON must escape are written as their
+// shortest escape, or with raw one without escapes.
+func insidePattern(b *Budget, pattern string, raw bool) (expression, error) {
 	source, ok := ecmaSpaces(unicodeEscape.ReplaceAllString(pattern, `\x{$1}`))
 	if !ok {
 		return nil, fmt.Errorf("regular expression %.60q: \\S inside of brackets is not supported", pattern)
+	}
+	bytes, steps := costOf(source)
+	if !b.take(bytes) || !b.spend(steps) {
+		return nil, b.err
 	}
 	re, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
@@ -45,6 +50,21 @@ func insidePattern(pattern string, raw bool) (expression, error) {
 		return nil, fmt.Errorf("regular expression %.60q: %w", pattern, p.err)
 	}
 	return x, nil
+}
+
+// costOf is what reading a regular expression can cost: Go's reader takes no context. A Unicode class is up to 1,300 numbers,
+// and classes without regard to case are made character by character.
+func costOf(source string) (bytes, steps int) {
+	folds := false
+	for _, flags := range strings.Split(source, "(?")[1:] {
+		rest := strings.TrimLeft(flags, "-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+		folds = folds || strings.Contains(flags[:len(flags)-len(rest)], "i")
+	}
+	unicodes := strings.Count(source, `\p`) + strings.Count(source, `\P`)
+	if classes := unicodes + strings.Count(source, "["); folds {
+		steps = classes << 17 // of which there are 1<<17 with another case or between them
+	}
+	return len(source)*2*nodeBytes + unicodes<<14, steps + len(source)
 }
 
 type patterns struct {

@@ -1,26 +1,16 @@
 package grammar
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
 
-// ErrGrammar is wrapped by every error about a grammar's or a schema's source. The message says where.
-var ErrGrammar = errors.New("grammar")
-
-// Limits of a compiled grammar. They bound memory and time on hostile sources; real schemas stay far below.
-const (
-	maxInstructions = 1 << 20 // 12 bytes each
-	maxRepeat       = 1 << 16 // of one {m,n}; the product with the repeated part is bounded by maxInstructions
-	maxNesting      = 256     // parentheses of a source and levels of a schema
-)
-
-// Grammar is a compiled grammar. It is immutable and safe for concurrent use.
+// Grammar is a compiled grammar, or one that is made of others and compiled when it is bound. It is immutable and safe for
+// concurrent use.
 type Grammar struct {
 	code  []instruction
-	start int32 // first instruction
-	err   error // of a grammar that was made of others: Bind returns it
+	start int32      // first instruction
+	made  expression // of a grammar made of others, which has no code yet; nil: it has
 }
 
 // instruction is one step of a thread.
@@ -57,52 +47,54 @@ type (
 
 type runeRange struct{ lo, hi rune }
 
-// compiler turns rules into instructions.
+// compiler turns rules into instructions. It stops when its budget has failed.
 type compiler struct {
-	names  []string // of rules, for errors
-	bodies []expression
-	code   []instruction
-	starts []int32 // by rule
-	calls  []int32 // opCall instructions whose other is still a rule's index
-
-	included map[*Grammar]int32 // where the code of other grammars begins
-	err      error
+	*Budget
+	bodies   []expression
+	code     []instruction
+	starts   []int32            // by rule
+	calls    []int32            // opCall instructions whose other is still a rule's index
+	included map[*Grammar]int32 // where other grammars begin
 }
 
-// compile makes a grammar of rules; the text is rule first.
-func compile(names []string, bodies []expression, first int) (*Grammar, error) {
-	if err := leftRecursion(names, bodies); err != nil {
+// compile makes a grammar of rules, whose names are for errors; the text is rule first.
+func compile(b *Budget, name func(rule int) string, bodies []expression, first int) (*Grammar, error) {
+	if err := leftRecursion(b, name, bodies); err != nil {
 		return nil, err
 	}
-	c := &compiler{names: names, bodies: bodies, starts: make([]int32, len(bodies))}
-	for i, b := range bodies {
+	c := &compiler{Budget: b, bodies: bodies, starts: make([]int32, len(bodies)), included: map[*Grammar]int32{}}
+	for i, body := range bodies {
 		end := c.emit(instruction{op: opReturn})
-		c.starts[i] = c.expression(b, end)
+		c.starts[i] = c.expression(body, end)
 	}
-	if c.err != nil {
-		return nil, c.err
+	if b.err != nil {
+		return nil, b.err
 	}
 	for _, i := range c.calls {
 		c.code[i].other = c.starts[c.code[i].other]
 	}
-	return &Grammar{code: c.code, start: c.starts[first]}, nil
+	return &Grammar{code: slices.Clip(c.code), start: c.starts[first]}, nil
 }
 
+// emit appends an instruction and returns its address.
 func (c *compiler) emit(i instruction) int32 {
-	if len(c.code) >= maxInstructions {
-		if c.err == nil {
-			c.err = fmt.Errorf("%w: it compiles to more than %d instructions; lower the bounds of its repetitions", ErrGrammar, maxInstructions)
-		}
+	if len(c.code) >= c.limits.Instructions {
+		c.fail(exceeded("Instructions", c.limits.Instructions))
+	}
+	if !c.take(instructionBytes) {
 		return 0
 	}
 	c.code = append(c.code, i)
 	return int32(len(c.code) - 1)
 }
 
-// expression emits x so that what follows is instruction next, and returns x's first instruction. Code is emitted from the end
-// of a text to its beginning, so that every address is known when it is needed.
+// instructionBytes is what an instruction takes, with the room that a growing slice has.
+const instructionBytes = 2 * 12
+
+// expression emits x so that what follows is instruction next, and returns x's first instruction. Code is emitted from the
+// end of a text to its beginning, so that every address is known when it is needed.
 func (c *compiler) expression(x expression, next int32) int32 {
-	if c.err != nil {
+	if !c.spend(1) {
 		return 0
 	}
 	switch x := x.(type) {
@@ -148,6 +140,9 @@ func (c *compiler) choice(n int, alternative func(i int) int32) int32 {
 }
 
 func (c *compiler) repeat(x repeat, next int32) int32 {
+	if x.least < 0 || x.most >= 0 && x.most < x.least {
+		c.fail(fmt.Errorf("%w: %d to %d repetitions", ErrGrammar, x.least, x.most))
+	}
 	first := next
 	if x.most < 0 { // any number: a split that leads into x and back
 		loop := c.emit(instruction{op: opSplit, other: next})
@@ -173,62 +168,46 @@ func (c *compiler) repeat(x repeat, next int32) int32 {
 	return first
 }
 
-// leftRecursion refuses rules that can reach themselves without reading a byte: the machine would push return addresses for ever.
-func leftRecursion(names []string, bodies []expression) error {
-	nullable := make([]bool, len(bodies))
-	var empty func(x expression) bool
-	empty = func(x expression) bool {
-		switch x := x.(type) {
-		case literal:
-			return x == ""
-		case sequence:
-			for _, part := range x {
-				if !empty(part) {
-					return false
-				}
-			}
-			return true
-		case choice:
-			return slices.ContainsFunc(x, empty)
-		case rule:
-			return nullable[x]
-		case repeat:
-			return x.least == 0 || empty(x.x)
-		}
-		return false
-	}
-	for changed := true; changed; {
-		changed = false
-		for i, b := range bodies {
-			if !nullable[i] && empty(b) {
-				nullable[i], changed = true, true
-			}
-		}
-	}
+// leftRecursion refuses rules that can reach themselves without reading a byte: the machine would push return addresses for
+// ever. It takes time in proportion to the rules.
+func leftRecursion(b *Budget, name func(rule int) string, bodies []expression) error {
+	nullable := nullableRules(b, bodies)
 	// first[i] lists the rules that rule i may call before it reads a byte.
 	first := make([][]int, len(bodies))
-	for i, b := range bodies {
+	for i, body := range bodies {
 		var visit func(x expression) bool // reports whether what follows x may be reached without reading a byte
 		visit = func(x expression) bool {
+			if !b.spend(1) {
+				return false
+			}
 			switch x := x.(type) {
+			case literal:
+				return x == ""
 			case sequence:
 				for _, part := range x {
 					if !visit(part) {
 						return false
 					}
 				}
+				return true
 			case choice:
+				empty := false
 				for _, part := range x {
-					visit(part)
+					empty = visit(part) || empty
 				}
+				return empty
 			case rule:
 				first[i] = append(first[i], int(x))
+				return nullable[x]
 			case repeat:
-				visit(x.x)
+				return visit(x.x) || x.least == 0
 			}
-			return empty(x)
+			return false
 		}
-		visit(b)
+		visit(body)
+	}
+	if b.err != nil {
+		return b.err
 	}
 	const unseen, open, done = 0, 1, 2
 	mark := make([]uint8, len(bodies))
@@ -237,7 +216,7 @@ func leftRecursion(names []string, bodies []expression) error {
 		if mark[root] != unseen {
 			continue
 		}
-		stack := []frame{{root, 0}} // not the goroutine's: a hostile source may chain a million rules
+		stack := []frame{{root, 0}} // not the goroutine's: a hostile source may chain all its rules
 		mark[root] = open
 		for len(stack) > 0 {
 			f := &stack[len(stack)-1]
@@ -250,7 +229,8 @@ func leftRecursion(names []string, bodies []expression) error {
 			f.at++
 			switch mark[to] {
 			case open:
-				return fmt.Errorf("%w: rule %q is left-recursive: it calls itself before it reads a character", ErrGrammar, names[to])
+				return fmt.Errorf("%w: rule %.60q is left-recursive: it calls itself before it reads a character",
+					ErrGrammar, name(to))
 			case unseen:
 				mark[to] = open
 				stack = append(stack, frame{to, 0})
@@ -258,4 +238,65 @@ func leftRecursion(names []string, bodies []expression) error {
 		}
 	}
 	return nil
+}
+
+// nullableRules tells which rules have the empty text. Each part of a rule waits for as many of its own parts as it needs
+// to be empty (a choice for one, a sequence for all), and tells the part around it; so every part is visited once.
+func nullableRules(b *Budget, bodies []expression) []bool {
+	type part struct {
+		around int // the part around it; ^rule for a whole rule
+		needs  int // parts that must still be found empty
+	}
+	var parts []part
+	var empty []int                        // parts that are, and have not told it yet
+	mentions := make([][]int, len(bodies)) // by rule
+	var add func(x expression, around int)
+	add = func(x expression, around int) {
+		if !b.take(32) {
+			return
+		}
+		at := len(parts)
+		parts = append(parts, part{around, 1})
+		inside := func(list []expression) {
+			for _, x := range list {
+				add(x, at)
+			}
+		}
+		switch x := x.(type) {
+		case literal:
+			if x == "" {
+				empty = append(empty, at)
+			}
+		case sequence:
+			if parts[at].needs = len(x); len(x) == 0 {
+				empty = append(empty, at)
+			}
+			inside(x)
+		case choice:
+			inside(x)
+		case rule:
+			mentions[x] = append(mentions[x], at)
+		case repeat:
+			if x.least == 0 {
+				empty = append(empty, at)
+				break
+			}
+			add(x.x, at)
+		}
+	}
+	for i, body := range bodies {
+		add(body, ^i)
+	}
+	nullable := make([]bool, len(bodies))
+	for len(empty) > 0 && b.spend(1) {
+		around := parts[empty[len(empty)-1]].around
+		empty = empty[:len(empty)-1]
+		if around < 0 {
+			nullable[^around] = true
+			empty = append(empty, mentions[^around]...)
+		} else if parts[around].needs--; parts[around].needs == 0 {
+			empty = append(empty, around)
+		}
+	}
+	return nullable
 }

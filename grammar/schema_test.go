@@ -13,7 +13,7 @@ import (
 
 func schemaOf(t testing.TB, source string) *Grammar {
 	t.Helper()
-	g, err := ParseSchema([]byte(source), SchemaOptions{})
+	g, err := ParseSchema(nil, []byte(source), SchemaOptions{})
 	if err != nil {
 		t.Fatalf("%s: %v", source, err)
 	}
@@ -86,7 +86,7 @@ func TestSchema(t *testing.T) {
 			}
 		}
 	}
-	g, err := ParseSchema([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`), SchemaOptions{Blanks: true})
+	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`), SchemaOptions{Blanks: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,9 +141,9 @@ func TestSchemaErrors(t *testing.T) {
 		`{"allOf":[{"type":"string"},{"maxLength":1}]}`:                      `objects only`,
 		`{"required":["a"],"additionalProperties":false}`:                    `forbids it`,
 		`{"type":"object","required":"a"}`:                                   `#/required`,
-		strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat(`}`, 5000): `deeper`,
+		strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat(`}`, 5000): `Nesting`,
 	} {
-		_, err := ParseSchema([]byte(source), SchemaOptions{})
+		_, err := ParseSchema(nil, []byte(source), SchemaOptions{})
 		if err == nil || !errors.Is(err, ErrGrammar) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want %q", source, err, want)
 		}
@@ -185,7 +185,7 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 		schema += `}`
-		g, err := ParseSchema([]byte(schema), SchemaOptions{})
+		g, err := ParseSchema(nil, []byte(schema), SchemaOptions{})
 		found := false
 		for range 300 {
 			text := decimal()
@@ -245,7 +245,7 @@ func TestFormats(t *testing.T) {
 // write makes a random text of the grammar: random bytes that it allows, and after most bytes those that end it soonest.
 func write(t testing.TB, g *Grammar, random *rand.Rand, most int) string {
 	t.Helper()
-	m, at := newMachine(g)
+	m, at := machineOf(g)
 	var text []byte
 	for len(text) < most && !(m.states[at].final && random.IntN(4) == 0) {
 		var next []byte
@@ -318,9 +318,9 @@ func FuzzSchema(f *testing.F) {
 	}
 	f.Add(`{"$ref":"#/$defs/a","$defs":{"a":{"items":{"$ref":"#"}}}}`)
 	f.Fuzz(func(t *testing.T, source string) {
-		g, err := ParseSchema([]byte(source), SchemaOptions{})
+		g, err := ParseSchema(nil, []byte(source), SchemaOptions{})
 		if err == nil {
-			g.Bind(bytesVocabulary{testWords}, Options{})
+			g.Bind(nil, NewVocabulary(bytesVocabulary{testWords}, VocabularyOptions{}))
 		} else if !errors.Is(err, ErrGrammar) {
 			t.Error(err)
 		}
@@ -330,7 +330,7 @@ func FuzzSchema(f *testing.F) {
 func FuzzGBNF(f *testing.F) {
 	f.Add("root ::= \"a\" [b-c]* (x | .)? {2,3}\nx ::= \"\\u00e9\" # c")
 	f.Fuzz(func(t *testing.T, source string) {
-		g, err := ParseGBNF(source)
+		g, err := ParseGBNF(nil, source)
 		if err != nil {
 			if !errors.Is(err, ErrGrammar) {
 				t.Error(err)
@@ -338,7 +338,7 @@ func FuzzGBNF(f *testing.F) {
 			return
 		}
 		v := bytesVocabulary{testWords}
-		c, err := g.Bind(v, Options{Encode: v.encode})
+		c, err := g.Bind(nil, NewVocabulary(v, VocabularyOptions{Encode: v.encode}))
 		if err != nil {
 			return
 		}

@@ -15,7 +15,7 @@ func (s *schema) shared(name string, body func() expression) rule {
 	if r, ok := s.builtin[name]; ok {
 		return r
 	}
-	r := s.add(name, choice{})
+	r := s.add(&place{part: name}, choice{})
 	s.builtin[name] = r
 	s.bodies[r] = body()
 	return r
@@ -27,7 +27,8 @@ func (s *schema) blank() expression {
 		return sequence{}
 	}
 	return s.shared("blank", func() expression {
-		return choice{sequence{}, literal(" "), sequence{literal("\n"), repeat{newClass(runeRange{' ', ' '}, runeRange{'\t', '\t'}), 0, maxBlanks}}}
+		indent := repeat{newClass(runeRange{' ', ' '}, runeRange{'\t', '\t'}), 0, maxBlanks}
+		return choice{sequence{}, literal(" "), sequence{literal("\n"), indent}}
 	})
 }
 
@@ -66,7 +67,8 @@ func (s *schema) list(x expression, least, most int) expression {
 func (s *schema) any() expression {
 	return s.shared("value", func() expression {
 		v := s.builtin["value"]
-		return choice{s.anyObject(), s.brackets("[", "]", s.list(v, 0, -1)), s.anyString(), s.anyNumber(), literal(s.constant(true)), literal(s.constant(false)), literal(s.constant(nil))}
+		return choice{s.anyObject(), s.brackets("[", "]", s.list(v, 0, -1)), s.anyString(), s.anyNumber(),
+			literal(s.constant(true)), literal(s.constant(false)), literal(s.constant(nil))}
 	})
 }
 
@@ -80,7 +82,7 @@ func (s *schema) anyObject() expression {
 func (s *schema) anyMember(call bool) expression {
 	name := s.anyString()
 	if s.Names || call {
-		name = s.otherName(nil, "", call)
+		name = s.otherName(nil, nil, call)
 	}
 	return sequence{name, s.assign(call), s.any()}
 }
@@ -95,13 +97,23 @@ var (
 
 	// escape is one escaped character. Surrogates are left out: one without its other half is no character.
 	escape = sequence{literal(`\`), choice{
-		newClass(runeRange{'"', '"'}, runeRange{'\\', '\\'}, runeRange{'/', '/'}, runeRange{'b', 'b'}, runeRange{'f', 'f'}, runeRange{'n', 'n'}, runeRange{'r', 'r'}, runeRange{'t', 't'}),
+		oneOf(`"\/bfnrt`),
 		sequence{literal("u"), choice{
-			sequence{newClass(runeRange{'0', '9'}, runeRange{'a', 'c'}, runeRange{'A', 'C'}, runeRange{'e', 'f'}, runeRange{'E', 'F'}), hexDigit, hexDigit, hexDigit},
-			sequence{newClass(runeRange{'d', 'd'}, runeRange{'D', 'D'}), newClass(runeRange{'0', '7'}), hexDigit, hexDigit},
+			sequence{newClass(runeRange{'0', '9'}, runeRange{'a', 'c'}, runeRange{'A', 'C'}, runeRange{'e', 'f'}, runeRange{'E', 'F'}),
+				hexDigit, hexDigit, hexDigit},
+			sequence{oneOf("dD"), newClass(runeRange{'0', '7'}), hexDigit, hexDigit},
 		}},
 	}}
 )
+
+// oneOf is one of some characters.
+func oneOf(characters string) class {
+	var all []runeRange
+	for _, r := range characters {
+		all = append(all, runeRange{r, r})
+	}
+	return newClass(all...)
+}
 
 // character is one character of a JSON string.
 func (s *schema) character() expression {
@@ -111,45 +123,55 @@ func (s *schema) character() expression {
 func (s *schema) anyString() expression {
 	return s.shared("string", func() expression {
 		if s.Quote != "" {
-			return s.quoted(0, -1, "")
+			return s.quoted(0, -1, nil)
 		}
 		return sequence{literal(`"`), repeat{s.character(), 0, -1}, literal(`"`)}
 	})
 }
 
-// maxDigits bounds a number's integer and fraction digits: what binary64 can tell apart, so that a reader's value is the text's.
+// maxDigits bounds a number's integer and fraction digits: what binary64 can tell apart, so that a reader's value is the
+// text's.
 const maxDigits = 15
 
 func (s *schema) anyInteger() expression {
 	return s.shared("integer", func() expression {
-		return sequence{repeat{literal("-"), 0, 1}, choice{literal("0"), sequence{digit1, repeat{digit, 0, maxDigits - 1}}}}
+		return sequence{repeat{literal("-"), 0, 1},
+			choice{literal("0"), sequence{digit1, repeat{digit, 0, maxDigits - 1}}}}
 	})
 }
 
 func (s *schema) anyNumber() expression {
 	return s.shared("number", func() expression {
-		exponent := sequence{newClass(runeRange{'e', 'e'}, runeRange{'E', 'E'}), repeat{newClass(runeRange{'+', '+'}, runeRange{'-', '-'}), 0, 1}, digit, repeat{digit, 0, 1}}
-		return sequence{s.anyInteger(), repeat{sequence{literal("."), repeat{digit, 1, maxDigits}}, 0, 1}, repeat{exponent, 0, 1}}
+		exponent := sequence{oneOf("eE"), repeat{oneOf("+-"), 0, 1}, digit, repeat{digit, 0, 1}}
+		fraction := sequence{literal("."), repeat{digit, 1, maxDigits}}
+		return sequence{s.anyInteger(), repeat{fraction, 0, 1}, repeat{exponent, 0, 1}}
 	})
 }
 
 // count reads a bound that counts something.
-func (s *schema) count(o object, key, path string, absent int) int {
+func (s *schema) count(o *object, key string, path *place, absent int) int {
 	v, ok := o.get(key)
 	if !ok {
 		return absent
 	}
 	number, _ := v.(json.Number)
-	d, ok := parseDecimal(string(number))
+	d, ok := s.decimal(number, path.at(key))
+	switch {
+	case !ok:
+		return absent
+	case d.negative || d.fraction != "":
+		s.fail(path.at(key), "a whole number expected")
+		return absent
+	}
 	n, err := strconv.Atoi(d.integer)
-	if !ok || d.negative || d.fraction != "" || err != nil || n > maxRepeat {
-		s.fail(path+"/"+key, "a whole number from 0 to %d expected", maxRepeat)
+	if err != nil || n > s.limits.Repetitions {
+		s.beyond(path.at(key), "Repetitions", s.limits.Repetitions)
 		return absent
 	}
 	return n
 }
 
-func (s *schema) array(o object, path string, depth int) expression {
+func (s *schema) array(o *object, path *place, depth int) expression {
 	least, most := s.count(o, "minItems", path, 0), s.count(o, "maxItems", path, -1)
 	if most >= 0 && most < least {
 		return s.fail(path, "maxItems %d is less than minItems %d", most, least)
@@ -158,10 +180,11 @@ func (s *schema) array(o object, path string, depth int) expression {
 	if v, ok := o.get("prefixItems"); ok {
 		list, ok := v.([]any)
 		if !ok || len(list) == 0 {
-			return s.fail(path+"/prefixItems", "a list of at least one schema expected")
+			return s.fail(path.at("prefixItems"), "a list of at least one schema expected")
 		}
 		for i, x := range list {
-			prefix = append(prefix, s.value(x, path+"/prefixItems/"+strconv.Itoa(i), depth+1))
+			where := path.at("prefixItems").at(strconv.Itoa(i))
+			prefix = append(prefix, s.add(where, s.value(x, where, depth+1)))
 		}
 	}
 	var item expression
@@ -175,17 +198,17 @@ func (s *schema) array(o object, path string, depth int) expression {
 		item = s.any()
 	case v == false:
 	default:
-		item = s.add(path+"/items", s.value(v, path+"/items", depth+1))
+		item = s.add(path.at("items"), s.value(v, path.at("items"), depth+1))
 	}
 	if item == nil && least > len(prefix) {
 		return s.fail(path, "minItems %d, and no schema allows so many", least)
 	}
-	inside := s.items(prefix, item, least, most)
+	inside := s.items(path, prefix, item, least, most)
 	return s.brackets("[", "]", inside)
 }
 
 // items is an array's inside: as many of prefix as there is room for, then item.
-func (s *schema) items(prefix []expression, item expression, least, most int) expression {
+func (s *schema) items(path *place, prefix []expression, item expression, least, most int) expression {
 	if len(prefix) == 0 {
 		if item == nil {
 			return sequence{}
@@ -214,73 +237,70 @@ func (s *schema) items(prefix []expression, item expression, least, most int) ex
 		if i >= least {
 			inside = choice{sequence{}, part}
 		}
+		inside = s.add(path.at("from "+strconv.Itoa(i)), inside) // flat, however long the list is
 	}
 	return inside
 }
 
-// property is a member of an object's schema.
-type property struct {
-	name     string
-	body     expression // "name": value
-	required bool
-}
-
-func (s *schema) object(o object, path string, depth int) expression {
-	var list []property
+func (s *schema) object(o *object, path *place, depth int) expression {
 	v, listed := o.get("properties")
-	properties, ok := v.(object)
+	properties, ok := v.(*object)
 	if listed && !ok {
-		return s.fail(path+"/properties", "an object expected")
+		return s.fail(path.at("properties"), "an object expected")
 	}
 	additional, asked := o.get("additionalProperties")
 	required := map[string]bool{}
 	if v, ok := o.get("required"); ok {
 		names, ok := v.([]any)
 		if !ok {
-			return s.fail(path+"/required", "a list of names expected")
+			return s.fail(path.at("required"), "a list of names expected")
 		}
+		others := any(true)
+		if asked {
+			others = additional
+		}
+		properties = properties.clone()
 		for _, e := range names {
 			name, ok := e.(string)
-			if !ok {
-				return s.fail(path+"/required", "a list of names expected")
-			}
-			if _, there := properties.get(name); !there && !required[name] {
-				if additional == false {
-					return s.fail(path+"/required", "%.40q is required and additionalProperties forbids it", name)
-				}
-				schema := any(true)
-				if asked {
-					schema = additional
-				}
-				properties = append(properties[:len(properties):len(properties)], member{name, schema})
+			if !ok || !s.take(nodeBytes) {
+				return s.fail(path.at("required"), "a list of names expected")
 			}
 			required[name] = true
+			if properties.find(name) < 0 {
+				if additional == false {
+					return s.fail(path.at("required"), "%.40q is required and additionalProperties forbids it", name)
+				}
+				properties.add(name, others)
+			}
 		}
 	}
 	call := s.isCall(path, depth)
 	s.called = s.called || call
-	if len(properties) == 0 && (!asked || additional == true) && !listed {
+	if len(properties.all()) == 0 && (!asked || additional == true) && !listed {
 		if call {
 			return s.list(s.anyMember(call), 0, -1)
 		}
 		return s.anyObject()
 	}
+	var list []property
 	for _, p := range s.sorted(properties) {
 		if p.value == false && !required[p.key] {
 			continue // a member that must not be there
 		}
-		where := path + "/properties/" + p.key
+		where := path.at("properties").at(p.key)
+		s.take(len(p.key) + nodeBytes)
 		key := literal(s.name(p.key, where, call))
-		list = append(list, property{p.key, s.add(where, sequence{key, s.assign(call), s.value(p.value, where, depth+1)}), required[p.key]})
+		body := s.add(where, sequence{key, s.assign(call), s.value(p.value, where, depth+1)})
+		list = append(list, property{body, required[p.key]})
 	}
 	// Other members, behind the listed ones.
 	var other expression
 	if asked && additional != false {
 		var names []string
-		for _, p := range properties {
+		for _, p := range properties.all() {
 			names = append(names, p.key)
 		}
-		where := path + "/additionalProperties"
+		where := path.at("additionalProperties")
 		key := s.otherName(names, where, call)
 		other = s.add(where, sequence{key, s.assign(call), s.value(additional, where, depth+1)})
 	}
@@ -290,8 +310,14 @@ func (s *schema) object(o object, path string, depth int) expression {
 	return s.brackets("{", "}", s.members(path, list, other))
 }
 
+// property is a member that an object's schema lists.
+type property struct {
+	body     expression // "name": value
+	required bool
+}
+
 // members is an object's inside: rule i is what may stand from member i on, once with and once without a member before it.
-func (s *schema) members(path string, list []property, other expression) expression {
+func (s *schema) members(path *place, list []property, other expression) expression {
 	first, later := expression(sequence{}), expression(sequence{})
 	if other != nil {
 		more := repeat{sequence{s.comma(), other}, 0, -1}
@@ -305,10 +331,42 @@ func (s *schema) members(path string, list []property, other expression) express
 		} else {
 			first, later = choice{here, first}, choice{behind, later}
 		}
-		first = s.add(path+" from "+strconv.Itoa(i), first)
-		later = s.add(path+" after "+strconv.Itoa(i), later)
+		first = s.add(path.at("from "+strconv.Itoa(i)), first)
+		later = s.add(path.at("after "+strconv.Itoa(i)), later)
 	}
 	return first
+}
+
+// except is a string of characters of set that is none of names.
+func (s *schema) except(names []string, set class, path *place) expression {
+	var heads []rune
+	following := map[rune][]string{} // the rests of the names, by their first character
+	var all choice
+	isName := false
+	for _, n := range names {
+		if n == "" {
+			isName = true
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(n)
+		if !s.take(nodeBytes) || !set.has(r) {
+			continue
+		}
+		if following[r] == nil {
+			heads = append(heads, r)
+		}
+		following[r] = append(following[r], n[size:])
+	}
+	if !isName {
+		all = append(all, sequence{})
+	}
+	var taken []runeRange
+	for _, head := range heads {
+		taken = append(taken, runeRange{head, head})
+		rest := s.add(path, s.except(following[head], set, path))
+		all = append(all, sequence{class{{head, head}}, rest})
+	}
+	return append(all, sequence{set.minus(newClass(taken...)), repeat{set, 0, -1}})
 }
 
 // except is a string of characters of set that is none of names.
@@ -344,7 +402,7 @@ func except(names []string, set class) expression {
 	return append(all, sequence{others, repeat{set, 0, -1}})
 }
 
-func (s *schema) string(o object, path string) expression {
+func (s *schema) string(o *object, path *place) expression {
 	least, most := s.count(o, "minLength", path, 0), s.count(o, "maxLength", path, -1)
 	if most >= 0 && most < least {
 		return s.fail(path, "maxLength %d is less than minLength %d", most, least)
@@ -358,23 +416,23 @@ func (s *schema) string(o object, path string) expression {
 	case hasPattern:
 		text, ok := pattern.(string)
 		if !ok {
-			return s.fail(path+"/pattern", "a regular expression expected")
+			return s.fail(path.at("pattern"), "a regular expression expected")
 		}
 		x, err := s.pattern(text)
 		if err != nil {
-			return s.fail(path+"/pattern", "%v", err)
+			return s.fail(path.at("pattern"), "%v", err)
 		}
 		return x
 	case hasFormat:
 		name, _ := format.(string)
 		text, ok := formats[name]
 		if !ok {
-			return s.fail(path+"/format", "%.40q is not supported", name)
+			return s.fail(path.at("format"), "%.40q is not supported", name)
 		}
 		return s.shared("format "+name, func() expression {
 			x, err := s.pattern("^(" + text + ")$")
 			if err != nil {
-				return s.fail(path+"/format", "%v", err)
+				return s.fail(path.at("format"), "%v", err)
 			}
 			return x
 		})
@@ -386,25 +444,29 @@ func (s *schema) string(o object, path string) expression {
 	return sequence{literal(`"`), repeat{s.character(), least, most}, literal(`"`)}
 }
 
-// formats are regular expressions of JSON Schema's formats. Each matches valid texts only, not all of them: no leap day, no leap second, no
-// literal address in a mail address, no compressed IPv6 form but "::" itself between whole groups.
+// formats are regular expressions of JSON Schema's formats. Each matches valid texts only, not all of them: no leap day, no
+// leap second, no literal address in a mail address, no compressed IPv6 form but "::" itself between whole groups.
 var formats = map[string]string{
 	"date":      datePattern,
 	"time":      timePattern,
 	"date-time": datePattern + `T` + timePattern,
-	"duration":  `P((\d{1,4}Y(\d{1,2}M(\d{1,3}D)?)?|\d{1,3}M(\d{1,3}D)?|\d{1,4}D)(T` + clockPattern + `)?|T` + clockPattern + `|\d{1,3}W)`,
-	"email":     `[A-Za-z0-9_%+-]{1,20}(\.[A-Za-z0-9_%+-]{1,20}){0,3}@` + hostPattern,
-	"hostname":  hostPattern,
-	"ipv4":      `(` + octetPattern + `\.){3}` + octetPattern,
-	"ipv6":      `([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|([0-9a-fA-F]{1,4}:){1,6}(:[0-9a-fA-F]{1,4})|::1?`,
-	"uri":       `[a-z][a-z0-9+.-]{0,10}://[A-Za-z0-9-]{1,40}(\.[A-Za-z0-9-]{1,40}){0,5}(:\d{1,4})?(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*(\?[A-Za-z0-9._~&=+-]*)?(#[A-Za-z0-9._~&=+-]*)?`,
-	"uuid":      `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
+	"duration": `P((\d{1,4}Y(\d{1,2}M(\d{1,3}D)?)?|\d{1,3}M(\d{1,3}D)?|\d{1,4}D)(T` + clockPattern + `)?|` +
+		`T` + clockPattern + `|\d{1,3}W)`,
+	"email":    `[A-Za-z0-9_%+-]{1,20}(\.[A-Za-z0-9_%+-]{1,20}){0,3}@` + hostPattern,
+	"hostname": hostPattern,
+	"ipv4":     `(` + octetPattern + `\.){3}` + octetPattern,
+	"ipv6":     `([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|([0-9a-fA-F]{1,4}:){1,6}(:[0-9a-fA-F]{1,4})|::1?`,
+	"uri": `[a-z][a-z0-9+.-]{0,10}://[A-Za-z0-9-]{1,40}(\.[A-Za-z0-9-]{1,40}){0,5}(:\d{1,4})?` +
+		`(/([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*(\?[A-Za-z0-9._~&=+-]*)?(#[A-Za-z0-9._~&=+-]*)?`,
+	"uuid": `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
 }
 
+// Parts of formats. A host has no "--", hence no xn--: what follows that must be valid Punycode.
 const (
-	datePattern  = `\d{4}-((01|03|05|07|08|10|12)-(0[1-9]|[12]\d|3[01])|(04|06|09|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))`
+	datePattern = `\d{4}-((01|03|05|07|08|10|12)-(0[1-9]|[12]\d|3[01])|(04|06|09|11)-(0[1-9]|[12]\d|30)|` +
+		`02-(0[1-9]|1\d|2[0-8]))`
 	timePattern  = `([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
 	clockPattern = `(\d{1,3}H(\d{1,3}M(\d{1,3}S)?)?|\d{1,3}M(\d{1,3}S)?|\d{1,3}S)`
-	hostPattern  = `[A-Za-z0-9](-?[A-Za-z0-9]){0,15}(\.[A-Za-z0-9](-?[A-Za-z0-9]){0,15}){0,4}` // no --, hence no xn--: what follows that must be valid Punycode
+	hostPattern  = `[A-Za-z0-9](-?[A-Za-z0-9]){0,15}(\.[A-Za-z0-9](-?[A-Za-z0-9]){0,15}){0,4}`
 	octetPattern = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
 )

@@ -50,7 +50,7 @@ func TestSuite(t *testing.T) {
 		refused, agree, narrower, wrong := 0, 0, 0, 0
 		for _, group := range groups {
 			sum.schemas++
-			g, err := ParseSchema(group.Schema, SchemaOptions{})
+			g, err := ParseSchema(nil, group.Schema, SchemaOptions{})
 			if err != nil {
 				if !errors.Is(err, ErrGrammar) {
 					t.Errorf("%s: %s: %v", name, group.Description, err)

@@ -1,7 +1,9 @@
 package grammar
 
 import (
+	"bytes"
 	"cmp"
+	"runtime"
 	"slices"
 )
 
@@ -23,47 +25,50 @@ type node struct {
 const maxTokenBytes = 1 << 10
 
 // newTrie makes the trie of the tokens whose bytes are not empty.
-func newTrie(size int, bytes func(id int32) []byte) *trie {
-	type entry struct {
-		text string
-		id   int32
-	}
-	var all []entry
-	for id := range int32(size) {
-		if b := bytes(id); len(b) > 0 && len(b) <= maxTokenBytes {
-			all = append(all, entry{string(b), id})
+func newTrie(text [][]byte) *trie {
+	ids := make([]int32, 0, len(text))
+	for id, b := range text {
+		if len(b) > 0 && len(b) <= maxTokenBytes {
+			ids = append(ids, int32(id))
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.id, b.id)) })
-	t := &trie{}
+	compared := 0
+	slices.SortFunc(ids, func(a, b int32) int {
+		if compared++; compared%sliceSteps == 0 {
+			runtime.Gosched() // passes go first
+		}
+		return cmp.Or(bytes.Compare(text[a], text[b]), cmp.Compare(a, b))
+	})
+	t := &trie{tokens: ids}
 	var open []int32 // the nodes on the path of the last text
-	before := ""
-	for _, e := range all {
-		common := 0
-		for common < len(e.text) && common < len(before) && e.text[common] == before[common] {
+	var before []byte
+	for i, id := range ids {
+		now, common := text[id], 0
+		for common < len(now) && common < len(before) && now[common] == before[common] {
 			common++
 		}
 		for len(open) > common {
 			t.nodes[open[len(open)-1]].end = int32(len(t.nodes))
 			open = open[:len(open)-1]
 		}
-		for d := common; d < len(e.text); d++ {
+		for d := common; d < len(now); d++ {
 			open = append(open, int32(len(t.nodes)))
-			t.nodes = append(t.nodes, node{token: int32(len(t.tokens)), depth: uint16(d), b: e.text[d]})
+			t.nodes = append(t.nodes, node{token: int32(i), depth: uint16(d), b: now[d]})
 		}
-		t.tokens = append(t.tokens, e.id)
-		t.depth = max(t.depth, len(e.text))
-		before = e.text
+		t.depth = max(t.depth, len(now))
+		before = now
 	}
 	for _, i := range open {
 		t.nodes[i].end = int32(len(t.nodes))
 	}
-	t.nodes = append(t.nodes, node{end: int32(len(t.nodes)) + 1, token: int32(len(t.tokens))}) // ends the last token list
+	// The last node ends the last list of tokens.
+	t.nodes = append(t.nodes, node{end: int32(len(t.nodes)) + 1, token: int32(len(ids))})
+	t.nodes = slices.Clip(t.nodes)
 	return t
 }
 
-// ending is the ids of the tokens that end at node i. A node's list begins where it was made, so a parent's tokens come before its
-// children's.
+// ending is the ids of the tokens that end at node i. A node's list begins where it was made, so a parent's tokens come
+// before its children's.
 func (t *trie) ending(i int) []int32 { return t.tokens[t.nodes[i].token:t.nodes[i+1].token] }
 
 // find is the node of text, or -1.

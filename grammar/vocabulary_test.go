@@ -44,11 +44,13 @@ const person = `{"type":"object","properties":{"name":{"type":"string"},"age":{"
 // TestVocabulary writes random texts with a real vocabulary: what the masks allow is valid JSON, and forced tokens are those of the text.
 func TestVocabulary(t *testing.T) {
 	tok := vocabulary(t)
-	g, err := grammar.ParseSchema([]byte(person), grammar.SchemaOptions{})
+	g, err := grammar.ParseSchema(nil, []byte(person), grammar.SchemaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := g.Bind(tok, grammar.Options{Encode: func(s string) []int32 { return tok.Encode(s, bpe.EncodeOptions{NoSpacePrefix: true}) }})
+	c, err := g.Bind(nil, grammar.NewVocabulary(tok, grammar.VocabularyOptions{Encode: func(s string) []int32 {
+		return tok.Encode(s, bpe.EncodeOptions{NoSpacePrefix: true})
+	}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,11 +121,11 @@ func TestVocabulary(t *testing.T) {
 // BenchmarkMask measures masks for a vocabulary of 128,256 tokens: kept ones, and those of states met for the first time.
 func BenchmarkMask(b *testing.B) {
 	tok := vocabulary(b)
-	g, err := grammar.ParseSchema([]byte(person), grammar.SchemaOptions{})
+	g, err := grammar.ParseSchema(nil, []byte(person), grammar.SchemaOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := g.Bind(tok, grammar.Options{})
+	c, err := g.Bind(nil, grammar.NewVocabulary(tok, grammar.VocabularyOptions{}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -142,7 +144,7 @@ func BenchmarkMask(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
-			c, _ := g.Bind(tok, grammar.Options{})
+			c, _ := g.Bind(nil, grammar.NewVocabulary(tok, grammar.VocabularyOptions{}))
 			state := c.Start()
 			for _, id := range tok.Encode(`{"name":"`, bpe.EncodeOptions{}) {
 				state, _, _ = c.Next(state, id)

@@ -1,59 +1,90 @@
 package serve
 
 import (
+	"cmp"
+	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
 )
 
-// constrain binds the grammar that the answer must follow to the model's vocabulary: that of the request's format, that of
-// tool calls where they are required or strict, or both.
-func (p *plan) constrain(s *engine.Sampling) error {
+// constrain binds the grammar that the answers must follow to the model's vocabulary: that of the request's format, that of
+// tool calls where they are required or strict, or both. A grammar that is not there yet is compiled when its turn has come: one
+// at a time, in a queue of its own, so that no place for an answer waits for it. done gives the grammar back.
+func (p *plan) constrain(ctx context.Context, bounded bool) (done func(), err error) {
 	content, calls := p.constraint, p.callsConstraint()
-	switch {
-	case p.choice.mode == "required" && content.kind != "":
-		return badField("tool_choice", "a required call and %s exclude each other", content.field)
-	case p.choice.mode == "required" && calls.tools == nil && p.choice.name != "":
-		return badField("tool_choice", "there is no tool %q", clip(p.choice.name))
-	case p.choice.mode == "required" && calls.tools == nil:
-		return badField("tool_choice", "a call is required, and there are no tools")
-	case content.kind == "" && calls.tools == nil:
-		return nil
+	if content.kind == "" && calls.tools == nil {
+		return func() {}, nil
 	}
-	field := content.field
-	if field == "" {
-		field = calls.field
-	}
-	key := fmt.Sprintf("%s %q %v %v %s", content.kind, content.source, p.reasoning, p.format != nil, calls.key())
-	c, err := p.m.grammars.bind(key, p.m.tok, func() (*grammar.Grammar, error) {
-		if content.kind == "" {
-			return p.callGrammar(calls)
-		}
-		g, err := content.parse()
-		if err != nil || p.format == nil || content.kind == "gbnf" { // a grammar in GBNF is that of the whole answer
-			return g, err
-		}
-		g = p.format.AnswerGrammar(g, p.grammarOptions())
-		if calls.tools == nil {
-			return g, nil
-		}
-		calls.required = true // a call, or an answer in the format
-		other, err := p.callGrammar(calls)
+	key := p.constraintKey(&content, &calls)
+	c := p.m.vocabulary.Find(ctx, key)
+	if c == nil {
+		_, leave, err := p.m.server.compiling.enter(ctx, 1, bounded)
 		if err != nil {
 			return nil, err
 		}
-		return grammar.Choice(g, other), nil
-	})
-	if err != nil {
-		return badField(field, "%v", err)
+		defer leave()
+		c, err = p.m.vocabulary.Constraint(ctx, key, func(b *grammar.Budget) (*grammar.Grammar, error) {
+			return p.answerGrammar(b, &content, calls)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, badField(cmp.Or(content.field, calls.field), "%v", err)
+		}
 	}
-	s.Constraint = c
+	for i := range p.tasks {
+		p.tasks[i].sampling.Constraint = c
+	}
+	return c.Close, nil
+}
+
+// checkConstraint refuses what contradicts itself, before anything is compiled.
+func (p *plan) checkConstraint() error {
+	if p.choice.mode != "required" {
+		return nil
+	}
+	switch calls := p.callsConstraint(); {
+	case p.constraint.kind != "":
+		return badField("tool_choice", "a required call and %s exclude each other", p.constraint.field)
+	case calls.tools == nil && p.choice.name != "":
+		return badField("tool_choice", "there is no tool %q", clip(p.choice.name))
+	case calls.tools == nil:
+		return badField("tool_choice", "a call is required, and there are no tools")
+	}
 	return nil
+}
+
+// constraintKey names everything that the grammar of the answers depends on.
+func (p *plan) constraintKey(content *constraintSource, calls *callsConstraint) string {
+	key := sha256.Sum256(fmt.Appendf(nil, "%s %q %v %v %s", content.kind, content.source, p.reasoning, p.format != nil, calls.key()))
+	return string(key[:])
+}
+
+// answerGrammar compiles the grammar of the answers.
+func (p *plan) answerGrammar(b *grammar.Budget, content *constraintSource, calls callsConstraint) (*grammar.Grammar, error) {
+	if content.kind == "" {
+		return p.callGrammar(b, calls)
+	}
+	g, err := content.parse(b)
+	if err != nil || p.format == nil || content.kind == "gbnf" { // a grammar in GBNF is that of the whole answer
+		return g, err
+	}
+	g = p.format.AnswerGrammar(g, p.grammarOptions(b))
+	if calls.tools == nil {
+		return g, nil
+	}
+	calls.required = true // a call, or an answer in the format
+	other, err := p.callGrammar(b, calls)
+	if err != nil {
+		return nil, err
+	}
+	return grammar.Choice(g, other), nil
 }
 
 // callsConstraint says which calls must be well formed.
@@ -98,12 +129,13 @@ func (p *plan) callsConstraint() callsConstraint {
 	return c
 }
 
-func (p *plan) grammarOptions() chat.GrammarOptions {
-	return chat.GrammarOptions{Reasoning: p.reasoning, Control: chat.ControlMarks(p.m.tok)}
+func (p *plan) grammarOptions(b *grammar.Budget) chat.GrammarOptions {
+	return chat.GrammarOptions{Reasoning: p.reasoning, Control: chat.ControlMarks(p.m.tok), Budget: b}
 }
 
-func (p *plan) callGrammar(c callsConstraint) (*grammar.Grammar, error) {
-	return p.format.ToolGrammar(chatTools(c.tools), chat.ToolGrammarOptions{GrammarOptions: p.grammarOptions(), Required: c.required, Parallel: c.parallel})
+func (p *plan) callGrammar(b *grammar.Budget, c callsConstraint) (*grammar.Grammar, error) {
+	return p.format.ToolGrammar(chatTools(c.tools),
+		chat.ToolGrammarOptions{GrammarOptions: p.grammarOptions(b), Required: c.required, Parallel: c.parallel})
 }
 
 // chatTools are tools as package chat has them.
@@ -115,62 +147,19 @@ func chatTools(tools []tool) (list []chat.Tool) {
 }
 
 // parse compiles the request's grammar.
-func (s *constraintSource) parse() (*grammar.Grammar, error) {
+func (s *constraintSource) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 	switch s.kind {
 	case "json":
-		return grammar.ParseJSON(grammar.SchemaOptions{Blanks: true})
+		return grammar.ParseJSON(b, grammar.SchemaOptions{Blanks: true})
 	case "schema":
-		return grammar.ParseSchema(s.source, grammar.SchemaOptions{Spaces: true})
+		return grammar.ParseSchema(b, s.source, grammar.SchemaOptions{Spaces: true})
 	}
-	return grammar.ParseGBNF(string(s.source))
+	return grammar.ParseGBNF(b, string(s.source))
 }
 
-// grammars keeps the constraints of a model: the masks that one request computed serve the next.
-type grammars struct {
-	mu   sync.Mutex
-	kept []keptGrammar // the one that was used last at the end
-}
-
-type keptGrammar struct {
-	key        string
-	constraint *grammar.Constraint
-}
-
-// maxGrammars is how many constraints are kept for a model.
-const maxGrammars = 32
-
-// bind is the constraint of a key, from an earlier request or made now.
-func (g *grammars) bind(key string, tok *bpe.Tokenizer, parse func() (*grammar.Grammar, error)) (*grammar.Constraint, error) {
-	if c := g.find(key); c != nil {
-		return c, nil
-	}
-	parsed, err := parse()
-	if err != nil {
-		return nil, err
-	}
-	c, err := parsed.Bind(tok, grammar.Options{Encode: func(text string) []int32 {
+// newVocabulary is a tokenizer's, for all grammars of a model.
+func newVocabulary(tok *bpe.Tokenizer, l grammar.Limits) *grammar.Vocabulary {
+	return grammar.NewVocabulary(tok, grammar.VocabularyOptions{Limits: l, Encode: func(text string) []int32 {
 		return tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true})
 	}})
-	if err != nil {
-		return nil, err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.kept) == maxGrammars {
-		g.kept = append(g.kept[:0], g.kept[1:]...)
-	}
-	g.kept = append(g.kept, keptGrammar{key, c})
-	return c, nil
-}
-
-func (g *grammars) find(key string) *grammar.Constraint {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i, k := range g.kept {
-		if k.key == key {
-			g.kept = append(append(g.kept[:i], g.kept[i+1:]...), k)
-			return k.constraint
-		}
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/specgo/spec/grammar"
 )
 
 // Error is a refused or failed request, in the terms of OpenAI's API.
@@ -61,6 +63,8 @@ func asError(err error) *Error {
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.Is(err, grammar.ErrLimit):
+		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Code: "grammar_limit", Message: err.Error()}
 	case errors.Is(err, errSlowReader):
 		return &Error{Status: statusGone, Type: typeServer, Code: "slow_reader", Message: "the answer was not read fast enough"}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
 )
 
 // loaded is a model in memory with what requests need of it.
@@ -26,13 +27,13 @@ type loaded struct {
 	templateErr error          // why not
 	source      string         // of the template
 
-	foreign  error     // why the draft model's vocabulary is another one; nil if it is the same
-	target   sequences // of the target
-	draft    sequences // of the draft model; nil without one
-	ends     []int32   // tokens that end a text
-	learned  learned   // by schedules and drafters
-	grammars grammars  // bound to the vocabulary
-	since    time.Time // when it was loaded
+	foreign    error     // why the draft model's vocabulary is another one; nil if it is the same
+	target     sequences // of the target
+	draft      sequences // of the draft model; nil without one
+	ends       []int32   // tokens that end a text
+	learned    learned   // by schedules and drafters
+	vocabulary *grammar.Vocabulary
+	since      time.Time // when it was loaded
 
 	users    int // guarded by the pool
 	lastUsed time.Time
@@ -281,6 +282,7 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 	if m.tok == nil {
 		return nil, errors.New("no tokenizer in the file, so no text can be generated")
 	}
+	m.vocabulary = newVocabulary(m.tok, s.o.Grammars)
 	if err := got.Speculation.check(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
 )
 
 // Options configure a [Server]. Models is needed; every other field has a useful zero value.
@@ -32,6 +33,8 @@ type Options struct {
 	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate; 0 is
 	// the engine's choice, 2.
 	PromptDelay float64
+
+	Grammars grammar.Limits // of grammars and schemas in requests, and of texts under them; 0 is a field's default
 
 	Parallel  int // answers computed at once; 0 is DefaultParallel
 	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none

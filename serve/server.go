@@ -16,12 +16,13 @@ var zeroTime time.Time
 
 // Server answers requests. It is an [http.Handler], safe for concurrent use.
 type Server struct {
-	o       Options
-	tables  tables
-	models  *pool
-	queue   queue
-	metrics metrics
-	handler http.Handler
+	o         Options
+	tables    tables
+	models    *pool
+	queue     queue
+	compiling queue // of grammars
+	metrics   metrics
+	handler   http.Handler
 
 	base     context.Context // ends when the server is closed
 	cancel   context.CancelFunc
@@ -44,6 +45,7 @@ func New(o Options) (*Server, error) {
 	s.started = s.now()
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.queue = queue{most: o.Parallel, longest: o.Queue}
+	s.compiling = queue{most: 1, longest: o.Queue}
 	s.models = newPool(s)
 	handler, err := s.guard(s.routes())
 	if err != nil {
@@ -185,6 +187,12 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 		j.close()
 		return nil, err
 	}
+	done, err := p.constrain(ctx, bounded)
+	if err != nil {
+		j.close()
+		return nil, err
+	}
+	j.leave = append(j.leave, done)
 	begun := s.now()
 	places, leave, err := s.queue.enter(ctx, len(p.tasks), bounded)
 	if err != nil {

@@ -50,7 +50,7 @@ func (m *loaded) plan(r *request) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.constrain(&s); err != nil {
+	if err := p.checkConstraint(); err != nil {
 		return nil, err
 	}
 	for _, prompt := range prompts {

@@ -15,7 +15,6 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 )
@@ -209,7 +208,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	rules, err := g.grammarFlags.parse()
+	rules, err := g.grammarFlags.parse(grammar.NewBudget(ctx, grammar.Limits{}))
 	if err != nil {
 		return err
 	}
@@ -222,7 +221,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		return err
 	}
 	d := &dialog{
-		p: p, tok: tok, template: template, rules: rules, sampling: sampling, predict: g.predict, variables: g.variables,
+		p: p, tok: tok, template: template, rules: rules, vocabulary: newVocabulary(tok), sampling: sampling, predict: g.predict, variables: g.variables,
 		context: how.Context, whenFull: g.whenFull, showReasoning: !g.hideReasoning, singleTurn: g.singleTurn,
 		typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p), showDrafts: g.color == colorAlways,
 	}
@@ -312,8 +311,8 @@ type dialog struct {
 	decoder  *speculative.Decoder
 	prefill  *watched // shows the progress of a long prompt; nil: does not
 
-	rules         *grammar.Grammar       // of the answers' content; nil: none
-	constraints   [2]sampling.Constraint // rules bound to the vocabulary: for prompts that end outside and inside of reasoning
+	rules         *grammar.Grammar    // of the answers' content; nil: none
+	vocabulary    *grammar.Vocabulary // of rules
 	sampling      engine.Sampling
 	predict       int // most tokens of an answer; negative: until it ends
 	variables     map[string]any

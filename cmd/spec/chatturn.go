@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -42,8 +42,13 @@ func (d *dialog) answer(ctx context.Context) error {
 	a := &answerWriter{d: d}
 	parser := chat.NewParser(*format, chat.ParserOptions{Reasoning: prompt.InReasoning()})
 	sampling := d.sampling
-	if sampling.Constraint, err = d.constraint(format, prompt.InReasoning()); err != nil {
-		return err
+	if d.rules != nil {
+		c, err := d.constraint(ctx, format, prompt.InReasoning())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		sampling.Constraint = c
 	}
 	start, generated := time.Now(), 0
 	var failed error
@@ -238,19 +243,10 @@ func (d *dialog) dropTurn() {
 	d.messages = kept
 }
 
-// constraint is the grammar of an answer, with reasoning left free; nil if there is none.
-func (d *dialog) constraint(f *chat.Format, inReasoning bool) (sampling.Constraint, error) {
-	i := 0
-	if inReasoning {
-		i = 1
-	}
-	if d.rules != nil && d.constraints[i] == nil {
-		g := f.AnswerGrammar(d.rules, chat.GrammarOptions{Reasoning: inReasoning, Control: chat.ControlMarks(d.tok)})
-		c, err := bindGrammar(g, d.tok)
-		if err != nil {
-			return nil, err
-		}
-		d.constraints[i] = c
-	}
-	return d.constraints[i], nil
+// constraint is the grammar of an answer, with reasoning left free.
+func (d *dialog) constraint(ctx context.Context, f *chat.Format, inReasoning bool) (*grammar.Constraint, error) {
+	return d.vocabulary.Constraint(ctx, fmt.Sprint(inReasoning), func(b *grammar.Budget) (*grammar.Grammar, error) {
+		o := chat.GrammarOptions{Reasoning: inReasoning, Control: chat.ControlMarks(d.tok), Budget: b}
+		return f.AnswerGrammar(d.rules, o), nil
+	})
 }

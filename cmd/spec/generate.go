@@ -15,6 +15,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -282,12 +283,15 @@ func (g *generate) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	rules, err := g.grammarFlags.parse()
+	budget := grammar.NewBudget(ctx, grammar.Limits{})
+	rules, err := g.grammarFlags.parse(budget)
 	if err != nil {
 		return err
 	}
-	if sampling.Constraint, err = bindGrammar(rules, tok); err != nil {
-		return err
+	if rules != nil {
+		if sampling.Constraint, err = rules.Bind(budget, newVocabulary(tok)); err != nil {
+			return err
+		}
 	}
 	limit := longestPrompt(tok, how.Context)
 	if target.Encodes() { // the context is the decoder's

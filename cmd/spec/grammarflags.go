@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
 )
 
@@ -48,7 +47,7 @@ func (g *grammarFlags) checkGrammar() error {
 }
 
 // parse compiles the grammar that was given; nil if none was.
-func (g *grammarFlags) parse() (*grammar.Grammar, error) {
+func (g *grammarFlags) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 	names := g.given()
 	if len(names) == 0 {
 		return nil, nil
@@ -64,9 +63,9 @@ func (g *grammarFlags) parse() (*grammar.Grammar, error) {
 	var compiled *grammar.Grammar
 	var err error
 	if g.schema+g.schemaFile != "" {
-		compiled, err = grammar.ParseSchema([]byte(source), grammar.SchemaOptions{Spaces: true})
+		compiled, err = grammar.ParseSchema(b, []byte(source), grammar.SchemaOptions{Spaces: true})
 	} else {
-		compiled, err = grammar.ParseGBNF(source)
+		compiled, err = grammar.ParseGBNF(b, source)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
@@ -90,12 +89,9 @@ func readGrammar(file string) (string, error) {
 	return string(data), nil
 }
 
-// bindGrammar binds a grammar to a model's vocabulary; nil if there is none.
-func bindGrammar(g *grammar.Grammar, tok *bpe.Tokenizer) (sampling.Constraint, error) {
-	if g == nil {
-		return nil, nil
-	}
-	return g.Bind(tok, grammar.Options{Encode: func(text string) []int32 {
+// newVocabulary is a tokenizer's, for grammars.
+func newVocabulary(tok *bpe.Tokenizer) *grammar.Vocabulary {
+	return grammar.NewVocabulary(tok, grammar.VocabularyOptions{Encode: func(text string) []int32 {
 		return tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true})
 	}})
 }
