@@ -23,6 +23,7 @@ var unknownToEagle = float32(math.Inf(-1))
 //
 // Shapes: D hidden size, T the target's, V vocabulary, W tokens that the head knows.
 type eagle struct {
+	Head
 	c            *Config
 	embedding    *tensor.Matrix // [V][D]
 	fc           linear         // [D][3T]
@@ -36,16 +37,6 @@ type eagle struct {
 	outputNorm   norm
 	output       linear  // [W][D]
 	ids          []int32 // [W] the target's ids of the tokens that the head knows; nil: all, in order
-
-	targetSize int // 3T
-}
-
-// fedStates are the hidden states that go into rows of a round beside the tokens.
-type fedStates struct {
-	row, n     int
-	x          []float32 // [n][3T] or [n][D]
-	fromTarget bool
-	ahead      int // drafted tokens up to the first row's, itself included; 0 where the states are the target's
 }
 
 func (m *eagle) forward(p *pass) {
@@ -132,99 +123,8 @@ func (m *eagle) logits(p *pass, out, x []float32) {
 	}
 }
 
-// admitStates checks the hidden states that go into segment g of n tokens.
-func (m *Model) admitStates(g *Segment, n int) error {
-	switch {
-	case m.head == nil && (len(g.States) > 0 || g.FromTarget):
-		return fmt.Errorf("%w: hidden states go into draft heads only", ErrUsage)
-	case m.head == nil:
-		return nil
-	}
-	size := m.stateSize()
-	if g.FromTarget {
-		size = m.head.targetSize
-	}
-	if len(g.States) != n*size {
-		return fmt.Errorf("%w: a draft head takes a hidden state of %d numbers with each token: %d for %d tokens", ErrUsage, size, len(g.States), n)
-	}
-	return m.admitBlocks(g, n)
-}
-
-// lends is what a model shares with draft heads; the zero value is nothing.
-type lends struct {
-	embeds         bool // it has embeddings that are nothing but rows of a matrix
-	embedding      *tensor.Matrix
-	embeddingScale float32
-
-	blocks     []block
-	outputNorm norm
-	projects   bool   // it has an output matrix that reads hidden states
-	output     linear // of it
-}
-
-// lends is what the model shares with draft heads.
-func (m *Model) lends() lends {
-	if m == nil {
-		return lends{}
-	}
-	if lender, ok := m.net.(interface{ lends() lends }); ok {
-		return lender.lends()
-	}
-	return lends{}
-}
-
-// Head says how a draft head is fed.
-type Head struct {
-	// TargetLayers are the layers of the target whose hidden states the head takes, one after the other, as [Segment].States: what the
-	// target's pass gives for these [Segment].Layers.
-	TargetLayers []int
-
-	Output     int  // the layer of the head whose state goes in with the next token, where there is none of the target
-	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second one
-
-	// SharesCache: the head has no keys and values of its own, but looks at those of its target. Its sessions are made for a session of the
-	// target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after all of the target's session, whatever
-	// was drafted in between, and a head's pass leaves nothing behind.
-	SharesCache bool
-
-	// Longest is the most tokens of a draft, by each of several MTP blocks one; 0: any number, all by the same block. A segment that goes
-	// further fails.
-	Longest int
-
-	targetSize int  // numbers of the target's states for a token
-	stateSize  int  // numbers of a state of the head's own; 0: its hidden size
-	masked     bool // logits may be -Inf
-}
-
-// TargetStates is the number of numbers of the target's states that go in with a token.
-func (h *Head) TargetStates() int { return h.targetSize }
-
-// stateSize is the number of numbers of a hidden state that the model gives, and that a head takes of its own.
-func (m *Model) stateSize() int {
-	if m.head != nil && m.head.stateSize > 0 {
-		return m.head.stateSize
-	}
-	return m.config.HiddenSize
-}
-
-// Head is how the model is fed if it is a draft head; nil if it is not.
-func (m *Model) Head() *Head {
-	if m == nil {
-		return nil
-	}
-	return m.head
-}
-
-// TargetLayers are those of the model's [Head], nil for models that are no draft heads.
-func (m *Model) TargetLayers() []int {
-	if m == nil || m.head == nil {
-		return nil
-	}
-	return m.head.TargetLayers
-}
-
 // eagle reads an EAGLE-3 head. What it shares with its target is target's.
-func (l *loader) eagle(model *Model) {
+func (l *loader) eagle(model *Model) network {
 	c, target := &model.config, model.target
 	b := newBuild(l, c, family{
 		norms: normParts{kind: rmsNorm{}}, rope: ropeParts{pairing: pairs, keys: freqFactors | longrope}, feed: feedParts{gate: gated},
@@ -233,13 +133,13 @@ func (l *loader) eagle(model *Model) {
 		l.fail("block_count", ErrUnsupported, "%d blocks of an EAGLE-3 head, there is one", c.Layers)
 	}
 	d, t := c.HiddenSize, l.integer("target_hidden_size")
-	m := &eagle{c: c, targetSize: 3 * t, normResidual: l.boolOr("norm_before_residual", false)}
-	layers := l.targetLayers()
+	m := &eagle{c: c, normResidual: l.boolOr("norm_before_residual", false)}
+	m.Head = Head{TargetLayers: l.targetLayers(), Output: 1, targetSize: 3 * t, stateSize: d}
 	if l.ok() && target != nil && target.config.HiddenSize != t {
 		l.fail("target_hidden_size", ErrValue, "%d, the target has %d", t, target.config.HiddenSize)
 	}
 	if l.ok() && target != nil {
-		for _, k := range layers {
+		for _, k := range m.TargetLayers {
 			if k > target.config.Layers {
 				l.fail("target_layers", ErrValue, "layer %d, the target has %d", k, target.config.Layers)
 			}
@@ -251,7 +151,7 @@ func (l *loader) eagle(model *Model) {
 		m.embedding = l.targetEmbedding(c, target)
 	}
 	if !l.ok() {
-		return
+		return m
 	}
 	m.fc = linear{w: l.matrix("fc.weight", d, m.targetSize)}
 	if l.boolOr("norm_before_fc", false) {
@@ -264,7 +164,8 @@ func (l *loader) eagle(model *Model) {
 	m.ffn = b.feedForward(n, "", c.FeedForward)
 	m.outputNorm = b.norm("output_norm", d)
 	m.output, m.ids = l.eagleOutput(c, target)
-	model.net, model.head = m, &Head{TargetLayers: layers, Output: 1, targetSize: m.targetSize, masked: m.ids != nil}
+	m.masked = m.ids != nil
+	return m
 }
 
 func (l *loader) targetLayers() (layers []int) {

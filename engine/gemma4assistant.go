@@ -19,6 +19,7 @@ import (
 //
 // Shapes: D hidden size, T the target's, V vocabulary.
 type assistant struct {
+	Head
 	c          *Config
 	target     lends
 	pre        linear // [D][2T]
@@ -26,7 +27,6 @@ type assistant struct {
 	outputNorm norm
 	output     linear // [V][D] the head's embedding
 	post       linear // [T][D]
-	targetSize int    // T
 }
 
 func (m *assistant) forward(p *pass) {
@@ -60,20 +60,54 @@ func (m *assistant) logits(p *pass, out, x []float32) {
 	p.matmul(x, m.c.HiddenSize, m.output.times(out))
 }
 
-// next computes the hidden states [n][T] that go in with the next tokens, of the normalized x [n][D] of the rows that want them.
+// next computes the hidden states [n][T] that go in with the next tokens, of the normalized x [n][D].
 func (m *assistant) next(p *pass, x []float32) []float32 {
-	r := &p.routing
-	r.rows = r.rows[:0]
-	for i := range p.hidden {
-		if len(p.hidden[i].layers) > 0 {
-			r.rows = append(r.rows, int32(p.hidden[i].row))
-		}
-	}
-	p.part = r.rows // what is not finite fails the segment of its row
+	p.part = p.given // what is not finite fails the segment of its row
 	y := p.matrix(&p.y, m.targetSize)
 	p.matmul(x, m.c.HiddenSize, m.post.times(y))
 	p.part = nil
 	return y
+}
+
+// borrows checks that t is a session of the target that keeps what the head looks at.
+func (m *assistant) borrows(target *Model, t *Session) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("%w: a draft head that looks at its target's cache needs the target's session", ErrUsage)
+	case t.m != target:
+		return fmt.Errorf("%w: the session is of another model than the draft head's target", ErrUsage)
+	case t.noCache || t.layers != t.m.config.Layers:
+		return fmt.Errorf("%w: a draft head looks at its target's cache, and the session keeps none, or not that of all layers", ErrUsage)
+	}
+	return nil
+}
+
+// admit checks that the target's session has what the head looks at.
+func (m *assistant) admit(g *Segment) error {
+	t := g.Session.lender
+	if t == nil {
+		return fmt.Errorf("%w: no session of the target", ErrUsage)
+	}
+	switch n := len(t.tokens); {
+	case t.closed:
+		return fmt.Errorf("the target's session: %w", ErrClosed)
+	case g.Parents != nil:
+		return fmt.Errorf("%w: a tree, of a draft head whose tokens are independent of each other", ErrUsage)
+	case n == 0:
+		return fmt.Errorf("%w: the target's session is empty", ErrUsage)
+	case t.Restorable(n) < n:
+		return fmt.Errorf("%w: the target's session was cut back to %d tokens, and its cache does not reach back so far", ErrUsage, n)
+	case n >= g.Session.context:
+		return fmt.Errorf("%w: the target's session has %d tokens, room for a token after %d", ErrContextFull, n, g.Session.context-1)
+	}
+	return m.Head.admit(g)
+}
+
+func (m *assistant) gives(_ *Session, k int) error {
+	if k != FinalNorm {
+		return fmt.Errorf("%w: hidden states of layer %d wanted, this draft head gives what goes in with the next token only (FinalNorm)", ErrUsage, k)
+	}
+	return nil
 }
 
 // assistantLayers is the number of a head's blocks.
@@ -95,10 +129,11 @@ func (l *loader) assistantLayers(*Config) int {
 }
 
 // assistant reads a draft head of Gemma 4. It shares its target's embedding.
-func (l *loader) assistant(model *Model) {
+func (l *loader) assistant(model *Model) network {
 	c, target := &model.config, model.target
 	t := l.integer("embedding_length_out")
-	m := &assistant{c: c, targetSize: t}
+	m := &assistant{c: c}
+	m.Head = Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, SharesCache: true, targetSize: t, stateSize: t}
 	full, windowed := l.lenders(t, target)
 	f := gemma(l, c)
 	f.rope.keys = freqFactors
@@ -114,7 +149,7 @@ func (l *loader) assistant(model *Model) {
 	b := newBuild(l, c, f)
 	w.rotate(b)
 	if !l.ok() {
-		return
+		return m
 	}
 	if c.Vocab == 0 {
 		c.Vocab = target.config.Vocab
@@ -134,7 +169,7 @@ func (l *loader) assistant(model *Model) {
 		m.blocks = append(m.blocks, b.assistantBlock(i, w, from))
 	}
 	m.outputNorm = b.norm("output_norm", c.HiddenSize)
-	model.net, model.head = m, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, SharesCache: true, targetSize: t, stateSize: t}
+	return m
 }
 
 // lenders are the attentions of a target with hidden states of t numbers whose keys and values a head looks at: that of the last layer, and
@@ -201,54 +236,4 @@ func (b *build) assistantBlock(i int, w *gemma4Windows, from *attention) block {
 		b.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", b.f.Name, name, ErrMissing))
 	}
 	return block
-}
-
-// lend adds the keys and values of session t to what n rows from row on look at.
-func (p *pass) lend(t *Session, row, n int) {
-	for len(p.segments) < len(t.kv) {
-		p.segments = append(p.segments, nil)
-	}
-	for i, kv := range t.kv {
-		for j := range n {
-			p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row + j, Start: len(t.tokens) - 1, Tokens: 1})
-		}
-	}
-}
-
-// checkLender checks the target's session of a new session.
-func (m *Model) checkLender(t *Session) error {
-	switch shares := m.head != nil && m.head.SharesCache; {
-	case !shares && t != nil:
-		return fmt.Errorf("%s: %w: a target's session for a model with a cache of its own", m.name, ErrUsage)
-	case !shares:
-		return nil
-	case t == nil:
-		return fmt.Errorf("%s: %w: a draft head that looks at its target's cache needs the target's session", m.name, ErrUsage)
-	case t.m != m.target:
-		return fmt.Errorf("%s: %w: the session is of another model than the draft head's target", m.name, ErrUsage)
-	case t.noCache || t.layers != t.m.config.Layers:
-		return fmt.Errorf("%s: %w: a draft head looks at its target's cache, and the session keeps none, or not that of all layers", m.name, ErrUsage)
-	}
-	return nil
-}
-
-// admitLent checks segment g of a session whose passes look at the cache of a target's session.
-func (s *Session) admitLent(g *Segment) error {
-	t := s.lender
-	if t == nil {
-		return fmt.Errorf("%w: no session of the target", ErrUsage)
-	}
-	switch n := len(t.tokens); {
-	case t.closed:
-		return fmt.Errorf("the target's session: %w", ErrClosed)
-	case g.Parents != nil:
-		return fmt.Errorf("%w: a tree, of a draft head whose tokens are independent of each other", ErrUsage)
-	case n == 0:
-		return fmt.Errorf("%w: the target's session is empty", ErrUsage)
-	case t.Restorable(n) < n:
-		return fmt.Errorf("%w: the target's session was cut back to %d tokens, and its cache does not reach back so far", ErrUsage, n)
-	case n >= s.context:
-		return fmt.Errorf("%w: the target's session has %d tokens, room for a token after %d", ErrContextFull, n, s.context-1)
-	}
-	return nil
 }

@@ -57,14 +57,13 @@ func (m *Model) admitHidden(g *Segment, n int) (rows int, err error) {
 		return 0, fmt.Errorf("%w: hidden states of %d positions wanted, %d tokens", ErrUsage, rows, n)
 	}
 	for _, k := range g.Layers {
-		if m.head != nil && m.head.stateSize > 0 && k != FinalNorm {
-			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, this draft head gives what goes in with the next token only (FinalNorm)", ErrUsage, k)
+		if m.head != nil {
+			if err := m.head.gives(g.Session, k); err != nil {
+				return 0, err
+			}
 		}
 		if (k < 0 || k > g.Session.layers) && k != FinalNorm {
 			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, the session computes 0 to %d", ErrUsage, k, g.Session.layers)
-		}
-		if m.head != nil && m.head.Longest > 0 && k != g.Session.layers && k != FinalNorm {
-			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, a position of %d MTP blocks has those after its own block: %d", ErrUsage, k, g.Session.layers, g.Session.layers)
 		}
 	}
 	sized(&g.Session.hidden, rows*len(g.Layers)*m.stateSize())
@@ -83,8 +82,8 @@ func (p *pass) keep(k int) {
 }
 
 // keepNormed is keep for the states after the final norm.
-func (p *pass) keepNormed(net network) {
-	if len(p.hidden) == 0 || p.err != nil {
+func (p *pass) keepNormed(m *Model) {
+	if p.err != nil {
 		return
 	}
 	d, n := len(p.x)/len(p.tokens), 0
@@ -100,9 +99,10 @@ func (p *pass) keepNormed(net network) {
 	if n == 0 {
 		return
 	}
-	net.finalNorm(p, h[:n*d])
-	if m, ok := net.(*assistant); ok {
-		h, d = m.next(p, h[:n*d]), m.targetSize
+	h = h[:n*d]
+	m.net.finalNorm(p, h)
+	if m.head != nil {
+		h, d = m.head.next(p, h), m.stateSize()
 	}
 	n = 0
 	for i := range p.hidden {

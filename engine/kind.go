@@ -36,15 +36,15 @@ type kind struct {
 	heads  []Kind                        // the draft heads that are made for its models alone
 	family func(*loader, *Config) family // of a decoder: which parts its models have
 	layers func(*loader, *Config) int    // reads the number of layers
-	build  func(*loader, *Model)         // reads the weights; nil: no such file can be read
+	build  func(*loader, *Model) network // reads the weights; nil: no such file can be read
 
 	refused string // why no such file can be read, where that is known
 }
 
 // decoderOf is the kind of decoder-only models that a family describes, and that such draft heads are made for.
 func decoderOf(f func(*loader, *Config) family, heads ...Kind) kind {
-	return kind{is: KindModel, heads: heads, family: f, layers: (*loader).layerCount, build: func(l *loader, m *Model) {
-		m.net = l.decoder(&m.config, f(l, &m.config))
+	return kind{is: KindModel, heads: heads, family: f, layers: (*loader).layerCount, build: func(l *loader, m *Model) network {
+		return l.decoder(&m.config, f(l, &m.config))
 	}}
 }
 

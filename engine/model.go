@@ -97,7 +97,7 @@ type Model struct {
 	tokenizer *bpe.Tokenizer
 
 	net       network
-	head      *Head            // nil: the model is no draft head
+	head      head             // nil: the model is no draft head
 	encoder   encoder          // nil: the model is decoder-only
 	start     int32            // DecoderStart
 	caches    []cache          // of its layers' keys and values
@@ -219,7 +219,9 @@ func (m *Model) read(l *loader) {
 		c.Vocab = l.integer("vocab_size")
 	}
 	if l.ok() {
-		m.kind.build(l, m)
+		m.net = m.kind.build(l, m)
+		m.head, _ = m.net.(head)
+		m.encoder, _ = m.net.(encoder)
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent

@@ -22,6 +22,7 @@ import (
 // every block's cache has the same positions, and until a draft begins all of its rows are made of the model's own states. llama.cpp runs
 // the blocks of Step 3.5 that way.
 type mtp struct {
+	Head
 	c         *Config
 	blocks    []mtpBlock
 	oneOutput bool // all blocks have the same output matrix
@@ -99,26 +100,30 @@ func (m *mtp) logits(p *pass, out, x []float32) {
 
 // mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some, which are skipped.
 func mtpOf(k kind) kind {
-	return kind{is: KindMTP, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) {
+	return kind{is: KindMTP, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) network {
 		l.onlyLast(m.config.Layers)
 		if !k.admits(KindMTP) {
 			l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
-			return
+			return nil
 		}
-		l.mtp(m, k.family(l, &m.config))
+		return l.mtp(m, k.family(l, &m.config))
 	}}
 }
 
 // mtp reads the MTP blocks of a model's file, or of a file that has nothing but the blocks, the embeddings and what makes logits. f is the
 // model's family, whose blocks with attention they are.
-func (l *loader) mtp(model *Model, f family) {
+func (l *loader) mtp(model *Model, f family) network {
 	c, target := &model.config, model.target
 	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize) {
 		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name, ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
-		return
+		return nil
 	}
 	f.mixer = nil
 	m, d, b := &mtp{c: c, oneOutput: true}, c.HiddenSize, newBuild(l, c, f)
+	m.Head = Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: d, stateSize: d}
+	if c.Layers > 1 {
+		m.Longest = c.Layers
+	}
 	var embedding *tensor.Matrix
 	if l.alone {
 		embedding = l.embedding(c)
@@ -158,10 +163,7 @@ func (l *loader) mtp(model *Model, f family) {
 		m.blocks = append(m.blocks, x)
 		m.oneOutput = m.oneOutput && x.output.w == m.blocks[0].output.w
 	}
-	model.net, model.head = m, &Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: d}
-	if c.Layers > 1 {
-		model.head.Longest = c.Layers
-	}
+	return m
 }
 
 // HasMTP reports whether the model's file has MTP blocks that [Options].MTP loads.

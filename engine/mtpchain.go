@@ -24,7 +24,7 @@ func (r *blockRows) end() {
 }
 
 // rowsOf is which of the rows of f belong to block j, or, with before, to one of the blocks before it: from, and to, which is not included.
-func (f *fedStates) rowsOf(j int, before bool) (from, to int) {
+func (f *fedRows) rowsOf(j int, before bool) (from, to int) {
 	switch {
 	case !f.fromTarget && before:
 		return 0, min(max(j-f.ahead, 0), f.n)
@@ -56,7 +56,7 @@ func (p *pass) choose(j int, before bool) bool {
 		r.tokens = append(r.tokens, p.tokens[f.row+from:f.row+to]...)
 		r.positions = append(r.positions, p.positions[f.row+from:f.row+to]...)
 		r.owner = append(r.owner, p.owner[f.row+from:f.row+to]...)
-		r.fed = append(r.fed, fedStates{row: row, n: n, x: f.x[from*size : to*size]})
+		r.fed = append(r.fed, fedRows{row, n, fed{x: f.x[from*size : to*size]}})
 		for i, list := range p.segments { // in the order of fed; a tree has the target's states and stays whole
 			if k < len(list) {
 				s := list[k]
@@ -120,27 +120,37 @@ func (m *mtp) run(p *pass, from int) (to int, b *mtpBlock) {
 	return to, &m.blocks[j]
 }
 
-// admitBlocks checks that segment g of n tokens is one that several MTP blocks can compute.
-func (m *Model) admitBlocks(g *Segment, n int) error {
-	if m.head.Longest == 0 {
-		return nil
+// opens checks that all blocks take part: they draft together.
+func (m *mtp) opens(c *Config, o SessionOptions) error {
+	if o.Layers != c.Layers && m.Longest > 0 {
+		return fmt.Errorf("%w: %d of %d MTP blocks, which draft together", ErrUsage, o.Layers, c.Layers)
 	}
-	switch ahead := len(g.Session.tokens) - g.Session.fed; {
+	return m.Head.opens(c, o)
+}
+
+// admit checks that several blocks can compute a segment.
+func (m *mtp) admit(g *Segment) error {
+	if err := m.Head.admit(g); err != nil || m.Longest == 0 {
+		return err
+	}
+	switch n, ahead := len(g.Tokens), len(g.Session.tokens)-g.Session.fed; {
 	case g.FromTarget && ahead > 0:
 		return fmt.Errorf("%w: states of the target after %d drafted tokens, which have to be cut off first", ErrUsage, ahead)
 	case g.FromTarget:
 	case g.Parents != nil:
 		return fmt.Errorf("%w: a tree of drafted tokens; several MTP blocks take chains", ErrUsage)
-	case ahead+n >= m.head.Longest:
-		return fmt.Errorf("%w: %d drafted tokens and %d more; %d MTP blocks draft so many tokens, of which the last goes into none", ErrUsage, ahead, n, m.head.Longest)
+	case ahead+n >= m.Longest:
+		return fmt.Errorf("%w: %d drafted tokens and %d more; %d MTP blocks draft so many tokens, of which the last goes into none",
+			ErrUsage, ahead, n, m.Longest)
 	}
 	return nil
 }
 
-// ahead is how many drafted tokens end with the first one of segment g; 0 where its states are the target's.
-func (s *Session) ahead(g *Segment) int {
-	if g.FromTarget {
-		return 0
+// gives checks that the state is the one after a position's own block.
+func (m *mtp) gives(s *Session, k int) error {
+	if m.Longest > 0 && k != s.layers && k != FinalNorm {
+		return fmt.Errorf("%w: hidden states of layer %d wanted, a position of %d MTP blocks has those after its own block: %d",
+			ErrUsage, k, s.layers, s.layers)
 	}
-	return len(s.tokens) - s.fed + 1
+	return nil
 }

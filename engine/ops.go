@@ -19,7 +19,9 @@ func (p *pass) layer(i int) bool {
 	if p.err != nil || i >= p.layers {
 		return false
 	}
-	p.keep(i)
+	if len(p.hidden) > 0 {
+		p.keep(i)
+	}
 	return true
 }
 

@@ -33,9 +33,7 @@ type chunk struct {
 	hidden  int     // the first token whose hidden states are wanted
 	states  []int   // of these layers
 
-	fed        []float32 // hidden states that go in beside the tokens; nil but for draft heads
-	fromTarget bool
-	ahead      int // drafted tokens up to the first one, itself included; 0 where the states are the target's
+	fed fed // what goes in beside the tokens
 }
 
 // wantedRow is a row whose logits are wanted, and where they go: row index of s.logits.
@@ -51,7 +49,7 @@ type roundRows struct {
 	tokens    []int32                     // [rows]
 	positions []int32                     // [rows] position on the row's own path
 	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
-	fed       []fedStates                 // what goes into the rows beside the tokens
+	fed       []fedRows                   // what goes into the rows beside the tokens
 	owner     []int                       // [rows] the batch's segment that a row belongs to
 }
 
@@ -188,13 +186,8 @@ func (p *pass) fill() bool {
 			p.crossed = append(p.crossed, tensor.AttentionSegment{KV: in.kv, Row: row, Tokens: n, Keys: len(in.ids)})
 		}
 		p.tokens = append(p.tokens, c.tokens[p.done:p.done+n]...)
-		if c.fed != nil {
-			size := len(c.fed) / len(c.tokens)
-			ahead := c.ahead
-			if !c.fromTarget {
-				ahead += p.done
-			}
-			p.fed = append(p.fed, fedStates{row, n, c.fed[p.done*size : (p.done+n)*size], c.fromTarget, ahead})
+		if c.fed.x != nil {
+			p.fed = append(p.fed, fedRows{row, n, c.fed.part(p.done, n, len(c.tokens))})
 		}
 		if c.parents != nil {
 			p.depths(c.parents) // checked when it was admitted
@@ -221,6 +214,18 @@ func (p *pass) fill() bool {
 		}
 	}
 	return len(p.tokens) > 0
+}
+
+// lend adds the keys and values of session t to what n rows from row on look at.
+func (p *pass) lend(t *Session, row, n int) {
+	for len(p.segments) < len(t.kv) {
+		p.segments = append(p.segments, nil)
+	}
+	for i, kv := range t.kv {
+		for j := range n {
+			p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row + j, Start: len(t.tokens) - 1, Tokens: 1})
+		}
+	}
 }
 
 // depths fills p.depth with the depth of every node of a tree, 0 for those that follow the sequence, and

@@ -96,14 +96,8 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if o.StateBytes < 0 {
 		return nil, fmt.Errorf("%s: %w: %d bytes for states", m.name, ErrUsage, o.StateBytes)
 	}
-	if o.NoCache && m.head != nil {
-		return nil, fmt.Errorf("%s: %w: a draft head without a cache", m.name, ErrUsage)
-	}
-	if err := m.checkLender(o.Target); err != nil {
-		return nil, err
-	}
-	if o.Layers != c.Layers && m.head != nil && m.head.Longest > 0 {
-		return nil, fmt.Errorf("%s: %w: %d of %d MTP blocks, which draft together", m.name, ErrUsage, o.Layers, c.Layers)
+	if err := m.opens(o); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
 	if o.KV == "" {
 		o.KV = "f16"
@@ -153,8 +147,8 @@ func (s *Session) TargetTokens() []int32 {
 // nil.
 func (s *Session) SetTarget(t *Session) error {
 	if t != nil {
-		if err := s.m.checkLender(t); err != nil {
-			return err
+		if err := s.m.borrows(t); err != nil {
+			return fmt.Errorf("%s: %w", s.m.name, err)
 		}
 	}
 	s.lender = t

@@ -179,10 +179,9 @@ func (l *loader) checkBlocks(key, prefix string, blocks int) {
 }
 
 // t5 reads the weights of a model, or of an encoder alone.
-func (l *loader) t5(model *Model) {
+func (l *loader) t5(model *Model) network {
 	c, alone := &model.config, model.kind.is == KindEncoder
 	m := &t5{c: c, embedding: l.embedding(c)}
-	model.net, model.encoder = m, m
 	if key := "decoder_start_token_id"; !alone && l.has(key) {
 		if model.start = int32(l.integerOr(key, 0)); l.ok() && int(model.start) >= c.Vocab {
 			l.fail(key, ErrValue, "%d of %d tokens", model.start, c.Vocab)
@@ -203,7 +202,7 @@ func (l *loader) t5(model *Model) {
 	}
 	m.encoderNorm = l.rms(c, "enc.output_norm")
 	if alone {
-		return
+		return m
 	}
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		m.decoder = append(m.decoder, l.t5Block(c, "dec.", i, buckets))
@@ -214,6 +213,7 @@ func (l *loader) t5(model *Model) {
 	} else { // the published T5 1.0; no key says so
 		m.logitScale = float32(1 / math.Sqrt(float64(c.HiddenSize)))
 	}
+	return m
 }
 
 // t5Block reads layer i of a stack, "enc." or "dec.".

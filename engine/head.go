@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// Head says how a draft head is fed.
+type Head struct {
+	// TargetLayers are the layers of the target whose hidden states the head takes, one after the other, as [Segment].States: what the
+	// target's pass gives for these [Segment].Layers.
+	TargetLayers []int
+
+	Output     int  // the layer of the head whose state goes in with the next token, where there is none of the target
+	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second one
+
+	// SharesCache: the head has no keys and values of its own, but looks at those of its target. Its sessions are made for a session of the
+	// target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after all of the target's session, whatever
+	// was drafted in between, and a head's pass leaves nothing behind.
+	SharesCache bool
+
+	// Longest is the most tokens of a draft, by each of several MTP blocks one; 0: any number, all by the same block. A segment that goes
+	// further fails.
+	Longest int
+
+	targetSize int  // numbers of the target's states for a token
+	stateSize  int  // numbers of a state of the head's own
+	masked     bool // logits may be -Inf
+}
+
+// TargetStates is the number of numbers of the target's states that go in with a token.
+func (h *Head) TargetStates() int { return h.targetSize }
+
+// head is a draft head: a network that reads hidden states beside the tokens, and says what its sessions and their segments may be.
+// A *Head has the methods that heads have in common.
+type head interface {
+	network
+	info() *Head
+
+	// opens checks what a new session is asked to be; Layers is set.
+	opens(c *Config, o SessionOptions) error
+	// borrows checks the session whose keys and values passes will look at, of the head's target.
+	borrows(target *Model, t *Session) error
+	// admit checks what goes into a segment, beyond what is checked of all.
+	admit(g *Segment) error
+	// gives checks that a segment of s can ask for the states of layer k.
+	gives(s *Session, k int) error
+	// next makes what goes in with the next tokens of states after the final norm, those of the rows p.given.
+	next(p *pass, x []float32) []float32
+}
+
+func (h *Head) info() *Head { return h }
+
+func (h *Head) opens(_ *Config, o SessionOptions) error {
+	if o.NoCache {
+		return fmt.Errorf("%w: a draft head without a cache", ErrUsage)
+	}
+	return nil
+}
+
+func (h *Head) borrows(_ *Model, t *Session) error {
+	if t != nil {
+		return fmt.Errorf("%w: a target's session for a model with a cache of its own", ErrUsage)
+	}
+	return nil
+}
+
+func (h *Head) admit(g *Segment) error {
+	n, size := len(g.Tokens), h.stateSize
+	if g.FromTarget {
+		size = h.targetSize
+	}
+	if len(g.States) != n*size {
+		return fmt.Errorf("%w: a draft head takes a hidden state of %d numbers with each token: %d for %d tokens",
+			ErrUsage, size, len(g.States), n)
+	}
+	return nil
+}
+
+func (h *Head) gives(*Session, int) error { return nil }
+
+func (h *Head) next(_ *pass, x []float32) []float32 { return x }
+
+// Head is how the model is fed if it is a draft head; nil if it is not.
+func (m *Model) Head() *Head {
+	if m == nil || m.head == nil {
+		return nil
+	}
+	return m.head.info()
+}
+
+// TargetLayers are those of the model's [Head], nil for models that are no draft heads.
+func (m *Model) TargetLayers() []int {
+	if h := m.Head(); h != nil {
+		return h.TargetLayers
+	}
+	return nil
+}
+
+// stateSize is the number of numbers of a hidden state that the model gives.
+func (m *Model) stateSize() int {
+	if m.head != nil {
+		return m.head.info().stateSize
+	}
+	return m.config.HiddenSize
+}
+
+// opens checks what a new session is asked to be.
+func (m *Model) opens(o SessionOptions) error {
+	if m.head != nil {
+		if err := m.head.opens(&m.config, o); err != nil {
+			return err
+		}
+	}
+	return m.borrows(o.Target)
+}
+
+// borrows checks the session whose keys and values a session of the model shall look at.
+func (m *Model) borrows(t *Session) error {
+	if m.head != nil {
+		return m.head.borrows(m.target, t)
+	}
+	return (*Head)(nil).borrows(nil, t)
+}
+
+// fed is the hidden states that go in beside the tokens of a chunk, or of rows of a round.
+type fed struct {
+	x          []float32 // [n][3T] or [n][D]; nil but for draft heads
+	fromTarget bool
+	ahead      int // drafted tokens up to the first one, itself included; 0 where the states are the target's
+}
+
+// fedRows are the rows of a round that states go into.
+type fedRows struct {
+	row, n int
+	fed
+}
+
+// feeds is what segment g of a head's session feeds it beside the tokens.
+func (s *Session) feeds(g *Segment) fed {
+	if g.FromTarget {
+		return fed{g.States, true, 0}
+	}
+	return fed{g.States, false, len(s.tokens) - s.fed + 1}
+}
+
+// part is the states of n of all tokens, from the first one that is not done.
+func (f fed) part(done, n, all int) fed {
+	size := len(f.x) / all
+	f.x = f.x[done*size : (done+n)*size]
+	if !f.fromTarget {
+		f.ahead += done
+	}
+	return f
+}
+
+// lends is what a model shares with draft heads; the zero value is nothing.
+type lends struct {
+	embeds         bool // it has embeddings that are nothing but rows of a matrix
+	embedding      *tensor.Matrix
+	embeddingScale float32
+
+	blocks     []block
+	outputNorm norm
+	projects   bool   // it has an output matrix that reads hidden states
+	output     linear // of it
+}
+
+// lends is what the model shares with draft heads.
+func (m *Model) lends() lends {
+	if m == nil {
+		return lends{}
+	}
+	if lender, ok := m.net.(interface{ lends() lends }); ok {
+		return lender.lends()
+	}
+	return lends{}
+}
