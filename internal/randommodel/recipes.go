@@ -21,12 +21,16 @@ func Recipes() map[string]Recipe {
 	}
 	granite := keys{"embedding_scale": float32(3), "residual_scale": float32(0.5), "attention.scale": float32(0.15), "logit_scale": float32(2)}
 	all := map[string]Recipe{
+		"llama":                   {Arch: "llama", Parts: "gate"},
+		"gpt2":                    {Arch: "gpt2", Parts: "ln fused bias learned", KV: 4},
 		"llama yarn":              {Arch: "llama", Parts: "gate factors", Keys: yarn(nil)},
 		"llama longrope long":     {Arch: "llama", Parts: "gate longshort", Keys: keys{"rope.scaling.type": "longrope", "rope.scaling.original_context_length": uint32(128)}},
-		"llama experts":           {Arch: "llama", Parts: "gate experts", Keys: used(keys{"expert_weights_scale": float32(1.5)})},
+		"llama experts":           {Arch: "llama", Parts: "gate experts", Keys: used(nil)},
+		"llama experts scaled":    {Arch: "llama", Parts: "gate experts", Keys: used(keys{"expert_weights_scale": float32(1.5)})},
 		"mistral3":                {Arch: "mistral3", Parts: "gate untied", Keys: yarn(keys{"attention.temperature_scale": float32(0.5), "rope.scaling.yarn_beta_fast": float32(3), "rope.scaling.yarn_beta_slow": float32(0.5), "rope.scaling.yarn_log_multiplier": float32(0.3)})},
 		"smollm3":                 {Arch: "smollm3", Parts: "gate"},
-		"ernie4_5":                {Arch: "ernie4_5", Parts: "gate bias"},
+		"ernie4_5":                {Arch: "ernie4_5", Parts: "gate"},
+		"ernie4_5 biases":         {Arch: "ernie4_5", Parts: "gate bias"},
 		"internlm2":               {Arch: "internlm2", Parts: "gate untied fused"},
 		"arcee":                   {Arch: "arcee", Parts: ""},
 		"hunyuan-dense":           {Arch: "hunyuan-dense", Parts: "gate qkhead", Keys: keys{"rope.scaling.alpha": float32(20)}},
@@ -40,7 +44,7 @@ func Recipes() map[string]Recipe {
 		"qwen2":                   {Arch: "qwen2", Parts: "gate qkvbias untied outbias"},
 		"qwen2moe":                {Arch: "qwen2moe", Parts: "gate experts sharedgate untied", Keys: used(keys{"expert_feed_forward_length": uint32(32), "expert_shared_feed_forward_length": uint32(64)})},
 		"qwen3":                   {Arch: "qwen3", Parts: "gate qkhead"},
-		"qwen3vl":                 {Arch: "qwen3vl", Parts: "gate qkhead", Keys: keys{"rope.dimension_sections": []int32{4, 2, 2, 0}}},
+		"qwen3vl":                 {Arch: "qwen3vl", Parts: "gate qkhead", Keys: keys{"rope.dimension_sections": []int32{3, 3, 2, 0}}},
 		"qwen3moe":                {Arch: "qwen3moe", Parts: "gate qkhead experts", Keys: used(keys{"expert_feed_forward_length": uint32(32)})},
 		"gemma":                   {Arch: "gemma", Parts: "gate"},
 		"gemma2":                  {Arch: "gemma2", Parts: "gate post", Keys: keys{"attention.sliding_window": uint32(9), "attn_logit_softcapping": float32(2), "final_logit_softcapping": float32(3)}},
@@ -50,7 +54,8 @@ func Recipes() map[string]Recipe {
 		"olmo":                    {Arch: "olmo", Parts: "gate plain", Keys: keys{"attention.clamp_kqv": float32(0.5)}},
 		"olmo2":                   {Arch: "olmo2", Parts: "gate noinput post qktoken untied"},
 		"olmo2 windows":           {Arch: "olmo2", Parts: "gate noinput post qktoken untied", Keys: yarn(keys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{true, false, true, true}, "rope.scaling.attn_factor": float32(1.2)})},
-		"olmoe":                   {Arch: "olmoe", Parts: "gate qktoken experts", Keys: used(nil)},
+		"olmo2 pattern":           {Arch: "olmo2", Parts: "gate noinput post qktoken untied", Keys: keys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{true, true, true, false}}},
+		"olmoe":                   {Arch: "olmoe", Parts: "gate qktoken experts untied", KV: 4, Keys: used(nil)},
 		"phi2":                    {Arch: "phi2", Parts: "ln fused bias noffnnorm untied outbias", Keys: keys{"rope.dimension_count": uint32(8)}},
 		"phi3 short":              {Arch: "phi3", Parts: "fused up2 longshort untied", Keys: keys{"rope.scaling.attn_factor": float32(1.2), "rope.scaling.original_context_length": uint32(400), "attention.sliding_window": uint32(5)}},
 		"phi3 long":               {Arch: "phi3", Parts: "fused up2 longshort untied", Keys: keys{"rope.scaling.original_context_length": uint32(100)}},
@@ -110,8 +115,8 @@ func HybridRecipes() map[string]Recipe {
 		return all
 	}
 	return map[string]Recipe{
-		"gemma4 experts":               {Arch: "gemma4", Parts: "gate post gemma4 experts beside gateups", Layers: 6, Keys: used(gemma4, keys{"embedding_length_per_layer_input": nil})},
-		"gemma4 experts, two matrices": {Arch: "gemma4", Parts: "gate post gemma4 experts beside", Layers: 6, Keys: used(gemma4, keys{"embedding_length_per_layer_input": nil})},
+		"gemma4 experts":               {Arch: "gemma4", Parts: "gate post gemma4 experts beside gateups", Layers: 6, Keys: used(gemma4, keys{"embedding_length_per_layer_input": uint32(0)})},
+		"gemma4 experts, two matrices": {Arch: "gemma4", Parts: "gate post gemma4 experts beside", Layers: 6, Keys: used(gemma4, keys{"embedding_length_per_layer_input": uint32(0)})},
 		"qwen35moe":                    {Arch: "qwen35moe", Parts: "gate qkhead delta ffnpost gates experts sharedgate", Keys: used(mamba(delta), keys{"expert_shared_feed_forward_length": uint32(64)})},
 		"qwen35moe gates and ups": {Arch: "qwen35moe", Parts: "gate qkhead delta ffnpost gates experts sharedgate gateups untied",
 			Keys: used(deltaList, keys{"expert_shared_feed_forward_length": uint32(32), "feed_forward_length": nil})},
@@ -121,7 +126,7 @@ func HybridRecipes() map[string]Recipe {
 		"lfm2moe": {Arch: "lfm2moe", Parts: "gate qkhead shortconv embfinal experts choice", Keys: keys{"attention.head_count_kv": kv, "shortconv.l_cache": uint32(Taps),
 			"leading_dense_block_count": uint32(1), "expert_count": uint32(Experts), "expert_used_count": uint32(3), "expert_gating_func": uint32(2), "expert_feed_forward_length": uint32(32)}},
 		"granitehybrid": {Arch: "granitehybrid", Parts: "gate mamba mambanorm", Keys: mamba(granite)},
-		"granitehybrid experts": {Arch: "granitehybrid", Parts: "gate mamba experts", Keys: mamba(keys{"attention.head_count_kv": kv, "logit_scale": float32(2),
+		"granitehybrid experts": {Arch: "granitehybrid", Parts: "gate mamba mambanorm experts", Keys: mamba(keys{"attention.head_count_kv": kv, "logit_scale": float32(2),
 			"expert_count": uint32(Experts), "expert_used_count": uint32(3), "expert_shared_feed_forward_length": uint32(32)})},
 		"falcon-h1":     {Arch: "falcon-h1", Parts: "gate mamba beside barenorm", Keys: mamba(nil)},
 		"qwen35":        {Arch: "qwen35", Parts: "gate qkhead delta ffnpost gates", Keys: mamba(delta)},
