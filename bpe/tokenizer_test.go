@@ -131,9 +131,9 @@ func TestSpecial(t *testing.T) {
 	}
 }
 
-// TestLongestSpecial: of special tokens that begin alike the longest is found,
+// TestSpecialsGoByLength: of special tokens that begin alike the longest is found,
 // whatever their order in the vocabulary.
-func TestLongestSpecial(t *testing.T) {
+func TestSpecialsGoByLength(t *testing.T) {
 	for _, marks := range [][]string{{"<|", "<|fin|>"}, {"<|fin|>", "<|"}} {
 		c := tinyByteLevel("gpt-2")
 		for _, s := range marks {
@@ -278,8 +278,8 @@ func TestDefinition(t *testing.T) {
 	}
 }
 
-// TestLongWords would take days if merging a word took quadratic time.
-func TestLongWords(t *testing.T) {
+// TestWordsOfManyBytes would take days if merging a word took quadratic time.
+func TestWordsOfManyBytes(t *testing.T) {
 	n := maxWord + 5
 	for _, tok := range []*Tokenizer{must(t, tinyByteLevel("gpt-2")), must(t, tinyByteLevel("llama-bpe")), must(t, tinyByteLevel("superbpe")), must(t, tinySentencePiece())} {
 		for _, unit := range []string{"abc", "日本", " ", "the world "} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -22,6 +23,13 @@ func TestHostileKeys(t *testing.T) {
 	all := recipes()
 	names := slices.Sorted(maps.Keys(all))
 	var opened, refused int
+	every := 11 // combination of a recipe, a key and a value: each key has a value of each kind somewhere
+	switch {
+	case testkit.IsLong(t):
+		every = 1
+	case testing.Short():
+		every = 19
+	}
 	for i, name := range names {
 		r := all[name]
 		r.layers = 2
@@ -41,7 +49,7 @@ func TestHostileKeys(t *testing.T) {
 				uint32(0), uint32(1), uint32(3), uint32(1 << 24), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64), float32(0), float32(-1), float32(1e-38), float32(3e38), nan, inf,
 				"x", true, []uint32{}, []bool{}, []bool{true},
 			} {
-				if testing.Short() && (i+3*j+k)%19 != 0 {
+				if (i+3*j+k)%every != 0 {
 					continue
 				}
 				hostile := r
@@ -81,4 +89,10 @@ func TestHostileKeys(t *testing.T) {
 	if opened < 100 || refused < 500 {
 		t.Error("the values are not of both kinds: this shows little")
 	}
+}
+
+// TestLongHostileKeys: every value for every key of every recipe.
+func TestLongHostileKeys(t *testing.T) {
+	testkit.Long(t)
+	TestHostileKeys(t)
 }

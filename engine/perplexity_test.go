@@ -8,7 +8,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/internal/testkit"
@@ -55,12 +54,10 @@ func TestPerplexity(t *testing.T) {
 	}
 }
 
-// TestPerplexityGolden measures go-target on the whole held-out text, its weights converted while loading to each type that
+// TestLongPerplexityGolden measures go-target on the whole held-out text, its weights converted while loading to each type that
 // an independent engine was measured with. That one quantizes activations, and Q4_K and Q6_K weights, in other ways.
-func TestPerplexityGolden(t *testing.T) {
-	if testing.Short() || len(asm.Available()) == 1 {
-		t.Skip("reads 260 kB of text five times: not with -short, and not with scalar kernels, which take minutes")
-	}
+func TestLongPerplexityGolden(t *testing.T) {
+	testkit.Long(t)
 	data, err := os.ReadFile(testkit.Shared(t, "models/golden/perplexity.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -89,9 +90,9 @@ func TestRecurrentTruncate(t *testing.T) {
 		for i := 390; i < n; i++ { // as in decoding
 			eval(t, s, ids[i:i+1], nil, None)
 		}
-		step := 1
-		if testing.Short() {
-			step = 13
+		step := 7
+		if testkit.IsLong(t) {
+			step = 1
 		}
 		for cut := n; cut >= 0; cut -= step {
 			f, err := s.Fork()
@@ -115,12 +116,18 @@ func TestRecurrentTruncate(t *testing.T) {
 	}
 }
 
+// TestLongRecurrentTruncate: cut to every length.
+func TestLongRecurrentTruncate(t *testing.T) {
+	testkit.Long(t)
+	TestRecurrentTruncate(t)
+}
+
 // TestRecurrentWalk does what decoders do, in random order, and compares every logit with that of a fresh session.
 func TestRecurrentWalk(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	steps := 150
-	if testing.Short() {
-		steps = 40
+	steps := 60
+	if testkit.IsLong(t) {
+		steps = 400
 	}
 	for i, name := range hybrids {
 		m := openRecipe(t, rt, name)
@@ -236,6 +243,12 @@ func TestRecurrentWalk(t *testing.T) {
 		}
 		s.Close()
 	}
+}
+
+// TestLongRecurrentWalk: a walk of seven times the steps.
+func TestLongRecurrentWalk(t *testing.T) {
+	testkit.Long(t)
+	TestRecurrentWalk(t)
 }
 
 // TestRecurrentFailure: activations that are not finite fail a session's segment; its state is that of before.

@@ -43,7 +43,7 @@ func TestMalformedBodies(t *testing.T) {
 }
 
 // A body that is too long is refused, whether its length is told before or not.
-func TestLongBodies(t *testing.T) {
+func TestBodiesOverTheLimit(t *testing.T) {
 	s := newTester(t, nil)
 	long := func() io.Reader {
 		return io.MultiReader(strings.NewReader(`{"prompt":"`), io.LimitReader(zeros{}, 100<<20), strings.NewReader(`"}`))

@@ -13,7 +13,7 @@ import (
 )
 
 // Drafts of more tokens than a session takes as a tree: trees are bounded, chains are not.
-func TestLongDrafts(t *testing.T) {
+func TestDraftsOfManyTokens(t *testing.T) {
 	model := loops(2) // repeats itself: lookups draft far
 	const n = 700
 	want := plain(t, matrixVocab, model, matrixPrompt, n, engine.Sampling{})

@@ -150,7 +150,7 @@ func TestRope(t *testing.T) {
 }
 
 // What is too long for one call of a kernel gets the same bits from several.
-func TestLongExpSum(t *testing.T) {
+func TestExpSumOfManyValues(t *testing.T) {
 	for _, n := range []int{1<<17 + 1, 1<<17 + 16, 1 << 18, 1<<18 + 37} {
 		for _, odd := range [][]float32{nil, {float32(math.NaN()), float32(math.Inf(-1))}, {float32(math.Inf(1))}} {
 			x := normal(1, n)

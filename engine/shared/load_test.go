@@ -14,6 +14,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -56,7 +57,7 @@ func TestAutoUnderLoad(t *testing.T) {
 		prompts = append(prompts, target.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true}))
 	}
 	rounds, loads := 400, []int{1, 2, 4, 8}
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		rounds, loads = 250, []int{1, 8}
 	}
 	cheap := passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}
@@ -146,4 +147,10 @@ func TestAutoUnderLoad(t *testing.T) {
 		}
 		t.Logf("%-16s times plain by decoders:%s", c.name, &line)
 	}
+}
+
+// TestLongAutoUnderLoad: for longer, at four loads.
+func TestLongAutoUnderLoad(t *testing.T) {
+	testkit.Long(t)
+	TestAutoUnderLoad(t)
 }

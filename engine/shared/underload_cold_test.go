@@ -8,6 +8,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -27,8 +28,8 @@ func TestAutoFromColdStart(t *testing.T) {
 	avx512 := passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}
 	avx2 := passTimes{{1, 16}, {2, 16.5}, {3, 19.2}, {4, 24.1}, {6, 34.3}, {8, 44.4}, {12, 99}, {16, 125}, {24, 177}, {32, 220}, {512, 3200}}
 	loads, chances, rounds := []int{2, 4, 8, 16}, []float64{0.1, 0.5, 0.7, 0.8, 0.95}, []int{64, 256}
-	if testing.Short() {
-		loads, chances, rounds = []int{2, 8}, []float64{0.5, 0.95}, []int{64}
+	if !testkit.IsLong(t) {
+		loads, chances, rounds = []int{2, 8}, []float64{0.1, 0.5, 0.95}, []int{64}
 	}
 	least, below := 2.0, 0
 	for _, c := range []struct {
@@ -82,4 +83,10 @@ func TestAutoFromColdStart(t *testing.T) {
 	if t.Logf("least %.3f, %d below 0.97", least, below); below > mostBelow {
 		t.Errorf("%d cases below 0.97 of the tokens without drafts", below)
 	}
+}
+
+// TestLongAutoFromColdStart: all loads and acceptances, and four times as long.
+func TestLongAutoFromColdStart(t *testing.T) {
+	testkit.Long(t)
+	TestAutoFromColdStart(t)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -223,8 +224,8 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 	steps, flat, linear := passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, passTimes{{1, 18}, {512, 36}}, passTimes{{1, 10}, {256, 2000}}
 	cheap, expensive := passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}, passTimes{{1, 9}, {8, 10}, {256, 200}}
 	loads, chances, lengths := []int{1, 2, 4, 8, 16, 32}, []float64{0.1, 0.3, 0.5, 0.8, 0.95}, []int{-1, 1, 2, 3, 4, 5, 7, 11, 15, 23, 31}
-	if testing.Short() {
-		loads, chances, lengths = []int{1, 8}, []float64{0.5, 0.95}, nil
+	if !testkit.IsLong(t) {
+		loads, chances, lengths = []int{1, 8}, []float64{0.1, 0.5, 0.95}, []int{-1, 2, 5, 11}
 	}
 	const rounds = 400
 	for _, c := range []struct {
@@ -255,7 +256,7 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 				if r.all < 0.97*plain.all || r.late < 0.97*plain.late {
 					t.Errorf("%s, %d decoders, acceptance %.2f: %.3f of the tokens per second without drafts, %.3f after the first quarter (%+v)", c.name, l.decoders, l.accepted, r.all/plain.all, r.late/plain.late, r)
 				}
-				if l.decoders > 2 || lengths == nil {
+				if l.decoders > 2 {
 					continue
 				}
 				best, at := 0.0, 0
@@ -271,9 +272,15 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 				fmt.Fprintf(&line, " (%.3f of length %d)", r.all/best, at)
 			}
 			t.Logf("%-24s %2d decoders, times plain by acceptance:%s", c.name, l.decoders, &line)
-			if l.decoders <= 2 && lengths != nil && sum < c.best[l.decoders-1] {
+			if l.decoders <= 2 && sum < c.best[l.decoders-1] {
 				t.Errorf("%s, %d decoders: %.3f of the best constant lengths' tokens per second", c.name, l.decoders, sum)
 			}
 		}
 	}
+}
+
+// TestLongAutoUnderScriptedLoad: at six loads, five acceptances, against ten lengths.
+func TestLongAutoUnderScriptedLoad(t *testing.T) {
+	testkit.Long(t)
+	TestAutoUnderScriptedLoad(t)
 }
