@@ -2,7 +2,7 @@
 // the model answers. It knows texts and tokens, and no model.
 //
 //	t, err := chat.New(source, chat.Options{BOS: "<s>", EOS: "</s>"})
-//	p, err := t.Render(chat.Conversation{
+//	p, err := t.Render(ctx, chat.Conversation{
 //		Messages:            []chat.Message{{Role: "user", Content: "Hello"}},
 //		AddGenerationPrompt: true,
 //	})

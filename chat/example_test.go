@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/specgo/spec/chat"
@@ -14,7 +15,7 @@ func ExampleTemplate_Render() {
 		fmt.Println(err)
 		return
 	}
-	p, err := t.Render(chat.Conversation{
+	p, err := t.Render(context.Background(), chat.Conversation{
 		Messages:            []chat.Message{{Role: "user", Content: "What does <|im_end|> do?"}},
 		AddGenerationPrompt: true,
 	})

@@ -77,7 +77,7 @@ func TestGoldens(t *testing.T) { forGoldens(t, checkGoldens) }
 
 func checkGoldens(t *testing.T, name string, tmpl *Template, g *goldenFile) {
 	for _, c := range g.Cases {
-		p, err := tmpl.Render(c.conversation())
+		p, err := tmpl.Render(t.Context(), c.conversation())
 		switch {
 		case c.Error != "":
 			if err == nil {

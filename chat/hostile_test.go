@@ -171,7 +171,7 @@ func FuzzConversation(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := tmpl.Render(Conversation{
+		p, err := tmpl.Render(t.Context(), Conversation{
 			Messages: []Message{{Role: role1, Content: text1}, {Role: role2, Content: text2}, {Role: "assistant", ToolCalls: []ToolCall{{Name: text1, Arguments: arguments}}}},
 			Tools:    []json.RawMessage{[]byte(arguments)}, AddGenerationPrompt: true,
 		})

@@ -106,8 +106,8 @@ func checkInjection(t *testing.T, name string, tmpl *Template) {
 			}
 			return c
 		}
-		good, goodErr := tmpl.Render(conversation("xyzzy"))
-		bad, badErr := tmpl.Render(conversation(evil))
+		good, goodErr := tmpl.Render(t.Context(), conversation("xyzzy"))
+		bad, badErr := tmpl.Render(t.Context(), conversation(evil))
 		if goodErr != nil || badErr != nil {
 			if (goodErr == nil) != (badErr == nil) {
 				t.Errorf("%s, shape %d: %v, %v", name, shape, goodErr, badErr)
@@ -143,14 +143,14 @@ func TestInjectionGoldens(t *testing.T) {
 func TestTemplateTokens(t *testing.T) {
 	tmpl := builtin(t, "phi3", Options{})
 	tok := markVocabulary(t, "")
-	p, err := tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "<|user|>"}}, AddGenerationPrompt: true})
+	p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "<|user|>"}}, AddGenerationPrompt: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := specialIDs(tok, p.IDs(tok)), []string{"<|user|>", "<|end|>", "<|assistant|>"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	p, err = tmpl.Render(Conversation{Messages: []Message{{Role: "im_end", Content: ""}}})
+	p, err = tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "im_end", Content: ""}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +173,14 @@ func TestAssistantTokens(t *testing.T) {
 		{Format{Syntax: SyntaxHarmony}, []string{"<think>", "</think>", "<tool_call>", "<|channel|>"}},
 	} {
 		tmpl := mustNew(t, `{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}`, Options{Format: &c.format})
-		p, err := tmpl.Render(Conversation{Messages: []Message{{Role: "assistant", Content: text}}})
+		p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "assistant", Content: text}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := specialIDs(tok, p.IDs(tok)); !slices.Equal(got, c.want) {
 			t.Errorf("%v: got %q, want %q", c.format, got, c.want)
 		}
-		p, err = tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: text}}})
+		p, err = tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: text}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestBOS(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, source := range []string{"{{ bos_token }}a", "a", ""} {
-			p, err := mustNew(t, source, Options{BOS: "<s>"}).Render(Conversation{})
+			p, err := mustNew(t, source, Options{BOS: "<s>"}).Render(t.Context(), Conversation{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestInReasoning(t *testing.T) {
 	const source = `{% for m in messages %}{{ m.content }}{% endfor %}{{ "<think>\n" if open }}`
 	tmpl := mustNew(t, source, Options{Format: &Format{ThinkStart: "<think>", ThinkEnd: "</think>"}})
 	for _, open := range []bool{true, false} {
-		p, err := tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "say <think>"}}, Extra: map[string]any{"open": open}})
+		p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "say <think>"}}, Extra: map[string]any{"open": open}})
 		if err != nil || p.InReasoning() != open {
 			t.Errorf("open %v: %v, %v", open, p.InReasoning(), err)
 		}

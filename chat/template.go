@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +18,10 @@ var (
 	ErrFailed      = jinja.ErrRuntime     // it failed with this conversation
 	ErrLimit       = jinja.ErrLimit       // it exceeded a bound of work, depth or size
 )
+
+// Limits bound one rendering: steps, bytes of all texts and lists made on the way, depth, bytes of output. Zero fields
+// have the defaults. Beyond one, rendering ends with an [ErrLimit] that names it.
+type Limits = jinja.Limits
 
 // Error is what a template's errors are: with line and construct.
 type Error = jinja.Error
@@ -46,9 +51,7 @@ type Options struct {
 	Format    *Format          // how answers are written; nil: found by the template's text
 	Arguments ArgumentForm
 
-	// MaxSteps and MaxBytes bound one rendering: expressions evaluated and
-	// bytes of all strings made on the way. Zero: 5 million and 512 MiB.
-	MaxSteps, MaxBytes int
+	Limits Limits // of one rendering
 }
 
 // Template is a chat template, ready for use. It is immutable and safe for
@@ -95,16 +98,18 @@ func (t *Template) SystemRole() bool { return t.systemRole }
 // Tools says whether the template renders the tools it is given.
 func (t *Template) Tools() bool { return t.toolsHandled }
 
-// Render renders a conversation. Errors wrap one of the sentinel errors.
-func (t *Template) Render(c Conversation) (*Prompt, error) {
-	text, err := t.render(&c, t.textArgs, t.typed, jinja.Limits{Steps: t.o.MaxSteps, Bytes: t.o.MaxBytes})
+// Render renders a conversation. Errors wrap one of the sentinel errors, or that of ctx if it ended first.
+func (t *Template) Render(ctx context.Context, c Conversation) (*Prompt, error) {
+	text, err := t.render(ctx, &c, t.textArgs, t.typed, t.o.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
 	return newPrompt(text, t), nil
 }
 
-func (t *Template) render(c *Conversation, textArgs, typed bool, limits jinja.Limits) (jinja.Text, error) {
+func (t *Template) render(
+	ctx context.Context, c *Conversation, textArgs, typed bool, limits Limits,
+) (jinja.Text, error) {
 	vars := &jinja.Dict{}
 	set := func(key string, v jinja.Value) { vars.Set(jinja.NewText(key, FromTemplate), v) }
 	messages := &jinja.List{}
@@ -138,7 +143,7 @@ func (t *Template) render(c *Conversation, textArgs, typed bool, limits jinja.Li
 	set("add_generation_prompt", c.AddGenerationPrompt)
 	set("bos_token", jinja.NewText(t.o.BOS, FromTemplate))
 	set("eos_token", jinja.NewText(t.o.EOS, FromTemplate))
-	return t.program.Render(jinja.Context{Vars: vars, Clock: t.o.Clock, Limits: limits})
+	return t.program.Render(ctx, jinja.Context{Vars: vars, Clock: t.o.Clock, Limits: limits})
 }
 
 // Bounds of one probe, which has at most two short messages.
@@ -151,7 +156,7 @@ const (
 func (t *Template) probe() {
 	const word = "qzprobe7"
 	has := func(c Conversation, textArgs, typed bool) (bool, error) {
-		text, err := t.render(&c, textArgs, typed, jinja.Limits{Steps: probeSteps, Bytes: probeBytes})
+		text, err := t.render(context.Background(), &c, textArgs, typed, Limits{Steps: probeSteps, Bytes: probeBytes})
 		return err == nil && strings.Contains(text.String(), word), err
 	}
 	user := func(s string) Message { return Message{Role: "user", Content: s} }

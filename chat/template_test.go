@@ -119,19 +119,19 @@ func TestProbe(t *testing.T) {
 		}
 		return string(data)
 	}
-	p, err := mustNew(t, read("typed"), Options{}).Render(Conversation{Messages: []Message{{Role: "user", Content: "hi"}}})
+	p, err := mustNew(t, read("typed"), Options{}).Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "hi"}}})
 	if err != nil || p.Text() != "<user>hi" {
 		t.Errorf("typed content: %v, %v", p, err)
 	}
 	call := Conversation{Messages: []Message{{Role: "user", Content: "a"}, {Role: "assistant", ToolCalls: []ToolCall{{Name: "f", Arguments: `{"a":1}`}}}}}
-	p, err = mustNew(t, read("textargs"), Options{}).Render(call)
+	p, err = mustNew(t, read("textargs"), Options{}).Render(t.Context(), call)
 	if err != nil || p.Text() != `<user>a<assistant><call>f {"a":1}` {
 		t.Errorf("arguments as text: %v, %v", p, err)
 	}
-	if _, err = mustNew(t, read("textargs"), Options{Arguments: ArgumentsObject}).Render(call); !errors.Is(err, ErrFailed) {
+	if _, err = mustNew(t, read("textargs"), Options{Arguments: ArgumentsObject}).Render(t.Context(), call); !errors.Is(err, ErrFailed) {
 		t.Errorf("arguments as an object: %v", err)
 	}
-	p, err = builtin(t, "chatml", Options{Arguments: ArgumentsText}).Render(call)
+	p, err = builtin(t, "chatml", Options{Arguments: ArgumentsText}).Render(t.Context(), call)
 	if err != nil || !strings.Contains(p.Text(), `"arguments": "{\"a\":1}"`) {
 		t.Errorf("arguments as text by choice: %v, %v", p, err)
 	}
@@ -234,7 +234,7 @@ func TestErrors(t *testing.T) {
 		{"{{ range(1000000) }}", ErrLimit, "range"},
 		{"{{ 'ab'.replace('', 'x' * 1000000) * 1000 }}", ErrLimit, "bytes"},
 	} {
-		_, err := mustNew(t, c.source, Options{}).Render(Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
+		_, err := mustNew(t, c.source, Options{}).Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%.40q: %v", c.source, err)
 		}
@@ -250,7 +250,7 @@ func TestErrors(t *testing.T) {
 		{Extra: map[string]any{"x": struct{}{}}},
 		{Messages: []Message{{Role: "assistant", ToolCalls: []ToolCall{{Name: "f", Arguments: "{"}}}}},
 	} {
-		if _, err := tmpl.Render(c); err == nil {
+		if _, err := tmpl.Render(t.Context(), c); err == nil {
 			t.Errorf("accepted: %+v", c)
 		}
 	}

@@ -73,7 +73,7 @@ func (s *Server) inputTokens(ctx context.Context, ep *endpoint, r *request) (any
 	}
 	defer release()
 	r.n = 1
-	p, err := m.plan(r)
+	p, err := m.plan(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (s *Server) applyTemplate(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	p, err := m.render(r, r.genTail)
+	p, err := m.render(ctx, r, r.genTail)
 	if err != nil {
 		return nil, err
 	}

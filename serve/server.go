@@ -182,7 +182,7 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 		return nil, err
 	}
 	j := &job{leave: []func(){release}}
-	p, err := m.plan(r)
+	p, err := m.plan(ctx, r)
 	if err != nil {
 		j.close()
 		return nil, err

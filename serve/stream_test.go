@@ -115,7 +115,7 @@ func TestSlowReader(t *testing.T) {
 	defer release()
 	r := s.newRequest()
 	r.prompts, r.maxTokens = []prompt{{text: "func"}}, 200
-	p, err := m.plan(r)
+	p, err := m.plan(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

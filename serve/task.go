@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -35,7 +36,7 @@ type task struct {
 }
 
 // plan binds a request to a model.
-func (m *loaded) plan(r *request) (*plan, error) {
+func (m *loaded) plan(ctx context.Context, r *request) (*plan, error) {
 	p := &plan{request: r, m: m}
 	spec, e := m.speculation(r.spec, m.temperature(r))
 	if e != nil {
@@ -46,7 +47,7 @@ func (m *loaded) plan(r *request) (*plan, error) {
 	if e != nil {
 		return nil, e
 	}
-	prompts, err := p.prompts()
+	prompts, err := p.prompts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ type ready struct {
 }
 
 // prompts are the request's in token ids.
-func (p *plan) prompts() ([]ready, error) {
+func (p *plan) prompts(ctx context.Context) ([]ready, error) {
 	r, m := p.request, p.m
 	if r.suffix != "" {
 		if r.system != "" {
@@ -132,7 +133,7 @@ func (p *plan) prompts() ([]ready, error) {
 		return nil, badField("system", "%s has no chat template", m.name)
 	}
 	if r.messages != nil {
-		rendered, err := p.render()
+		rendered, err := p.render(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -179,8 +180,8 @@ func (p *plan) prompts() ([]ready, error) {
 }
 
 // render puts the conversation into the model's template.
-func (p *plan) render() ([]int32, error) {
-	prompt, err := p.m.render(p.request, true)
+func (p *plan) render(ctx context.Context) ([]int32, error) {
+	prompt, err := p.m.render(ctx, p.request, true)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func (p *plan) render() ([]int32, error) {
 const developerRole = "developer"
 
 // render renders the request's conversation.
-func (m *loaded) render(r *request, tail bool) (*chat.Prompt, error) {
+func (m *loaded) render(ctx context.Context, r *request, tail bool) (*chat.Prompt, error) {
 	if m.template == nil {
 		return nil, m.templateErr
 	}
@@ -221,8 +222,10 @@ func (m *loaded) render(r *request, tail bool) (*chat.Prompt, error) {
 	if !m.template.SystemRole() && slices.ContainsFunc(c.Messages, func(m chat.Message) bool { return m.Role == "system" }) {
 		c.Messages = chat.MergeSystem(c.Messages)
 	}
-	prompt, err := m.template.Render(c)
+	prompt, err := m.template.Render(ctx, c)
 	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case errors.Is(err, chat.ErrRefused), errors.Is(err, chat.ErrFailed), errors.Is(err, chat.ErrUnsupported), errors.Is(err, chat.ErrLimit):
 		return nil, badField("messages", "the chat template refuses the conversation: %v", err)
 	case err != nil:

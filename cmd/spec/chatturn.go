@@ -156,13 +156,14 @@ func (a *answerWriter) end() error {
 }
 
 // render renders the conversation.
-func (d *dialog) render() (*chat.Prompt, []int32, error) {
+func (d *dialog) render(ctx context.Context) (*chat.Prompt, []int32, error) {
 	messages := d.messages
 	if !d.template.SystemRole() && len(messages) > 0 && messages[0].Role == "system" {
 		d.once("(the chat template has no system message: its text goes in front of the first message)")
 		messages = chat.MergeSystem(messages)
 	}
-	prompt, err := d.template.Render(chat.Conversation{Messages: messages, AddGenerationPrompt: true, Extra: d.variables})
+	prompt, err := d.template.Render(ctx,
+		chat.Conversation{Messages: messages, AddGenerationPrompt: true, Extra: d.variables})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,7 +180,7 @@ const answerRoom = 8
 // fit renders the conversation and, where it leaves no room for an answer, lets the user choose: the
 // oldest turns are dropped until half of the context is free, or as many as can be, or the turn is refused.
 func (d *dialog) fit(ctx context.Context) (*chat.Prompt, []int32, error) {
-	prompt, ids, err := d.render()
+	prompt, ids, err := d.render(ctx)
 	if err != nil || len(ids) <= d.context-d.context/answerRoom {
 		return prompt, ids, err
 	}
@@ -207,7 +208,7 @@ func (d *dialog) fit(ctx context.Context) (*chat.Prompt, []int32, error) {
 	for len(ids) > d.context/2 && d.turns() > 1 {
 		d.dropTurn()
 		dropped++
-		if prompt, ids, err = d.render(); err != nil {
+		if prompt, ids, err = d.render(ctx); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -39,10 +40,9 @@ func (m *machine) arith(op string, x, y Value) Value {
 		}
 	case *List:
 		if y, ok := y.(*List); ok && op == "+" && x.tuple == y.tuple {
-			items := make([]Value, 0, len(x.Items)+len(y.Items))
-			l := m.list(append(append(items, x.Items...), y.Items...))
-			l.tuple = x.tuple
-			return l
+			m.spend((len(x.Items) + len(y.Items)) * valueBytes)
+			m.step((len(x.Items) + len(y.Items)) / stepChars)
+			return &List{Items: slices.Concat(x.Items, y.Items), tuple: x.tuple}
 		}
 		if yInt && op == "*" {
 			return m.repeat(x, yi)
@@ -62,10 +62,10 @@ func (m *machine) arith(op string, x, y Value) Value {
 func (m *machine) concat(x, y Text) Text {
 	safe := x.safe || y.safe
 	if safe && !x.safe {
-		x = escapeText(x)
+		x = m.escape(x)
 	}
 	if safe && !y.safe {
-		y = escapeText(y)
+		y = m.escape(y)
 	}
 	m.spend(len(x.s) + len(y.s))
 	return Text{s: x.s + y.s, o: x.o + y.o, safe: safe}
@@ -84,9 +84,10 @@ func (m *machine) repeat(v Value, n int64) Value {
 		return v
 	}
 	if n > int64(m.limits.Bytes/size) {
-		m.fail(ErrLimit, "more than %d bytes of strings", m.limits.Bytes)
+		m.spend(-1)
 	}
 	m.spend(int(n) * size)
+	m.read(int(n) * size)
 	if t, ok := v.(Text); ok {
 		return Text{s: strings.Repeat(t.s, int(n)), o: strings.Repeat(t.o, int(n)), safe: t.safe}
 	}

@@ -15,8 +15,9 @@
 //
 // # Bounds
 //
-// A template can reach nothing but its variables. Its work is bounded by
-// [Limits]: steps, depth of nesting, bytes made. A template that is malformed
-// or needs what the package does not have (inheritance, imports, unknown
-// filters, tests and tags) is refused by [Parse] with its line.
+// A template can reach nothing but its variables. Its work is bounded by [Limits]: steps, bytes made, depth of
+// nesting, bytes of output; and it ends when the context does. Texts are made by builders alone, which count every
+// byte before it is there. Every call of a filter, test or method counts the bytes of the texts that it is given; what
+// goes through them character by character counts more. A template that is malformed or needs what the package does
+// not have (inheritance, imports, unknown filters, tests and tags) is refused by [Parse] with its line.
 package jinja

@@ -5,9 +5,14 @@ import "strings"
 func (e *constant) eval(*machine, *scope) Value { return e.v }
 
 func (e *nameExpr) eval(m *machine, sc *scope) Value {
-	if v, ok := sc.get(e.name); ok {
-		return v
+	depth := 0
+	for ; sc != nil; sc, depth = sc.up, depth+1 {
+		if v, ok := sc.vars[e.name]; ok {
+			m.step(depth / 8)
+			return v
+		}
 	}
+	m.step(depth / 8)
 	return undefined{"'" + e.name + "' is undefined"}
 }
 
@@ -23,7 +28,7 @@ func (e *listExpr) eval(m *machine, sc *scope) Value {
 
 func (e *dictExpr) eval(m *machine, sc *scope) Value {
 	d := &Dict{}
-	m.spend(len(e.keys) * 4 * valueBytes)
+	m.spend(listBytes)
 	for i := range e.keys {
 		k, v := m.eval(e.keys[i], sc), m.eval(e.values[i], sc)
 		m.setItem(d, k, v)
@@ -32,10 +37,36 @@ func (e *dictExpr) eval(m *machine, sc *scope) Value {
 }
 
 func (m *machine) setItem(d *Dict, k, v Value) {
+	m.key(k)
+	m.spend(entryBytes)
 	if _, ok := keyOf(k); !ok {
 		m.fail(ErrRuntime, "a %s cannot be a key of a dict", typeName(k))
 	}
 	d.Set(k, v)
+}
+
+// key counts the work of looking a key up.
+func (m *machine) key(k Value) {
+	switch k := k.(type) {
+	case Text:
+		m.step(1)
+		m.read(len(k.s))
+	case *List: // a tuple's key is a text that is made of its items
+		m.step(1 + len(k.Items))
+		for _, x := range k.Items {
+			m.spend(textBytes)
+			if t, ok := x.(Text); ok {
+				m.chars(len(t.s))
+				m.spend(4 * len(t.s))
+			}
+		}
+	}
+}
+
+// get is d[key].
+func (m *machine) get(d *Dict, key Value) (Value, bool) {
+	m.key(key)
+	return d.get(key)
 }
 
 // defined fails if v is undefined.
@@ -84,7 +115,7 @@ func (m *machine) attr(v Value, name string) Value {
 			return f
 		}
 	}
-	return undefined{"a " + typeName(v) + " has no attribute '" + name + "'"}
+	return undefined{"a " + typeName(v) + " has no attribute '" + clip(name, longestName) + "'"}
 }
 
 func (e *itemExpr) eval(m *machine, sc *scope) Value {
@@ -107,7 +138,7 @@ func (m *machine) item(v, key Value) Value {
 	}
 	switch v := m.defined(v).(type) {
 	case *Dict:
-		if x, ok := v.get(key); ok {
+		if x, ok := m.get(v, key); ok {
 			return x
 		}
 	case *List:
@@ -115,16 +146,16 @@ func (m *machine) item(v, key Value) Value {
 			return v.Items[k]
 		}
 	case Text:
-		m.scan(len(v.s) / 8)
-		if k, ok := index(v.length()); ok {
-			if len(v.s) == v.length() {
-				return v.slice(k, k+1)
+		if isInt {
+			at := m.places(v)
+			if k, ok := index(at.n); ok {
+				return v.slice(at.of(k), at.of(k+1))
 			}
-			at := v.offsets()
-			return v.slice(at[k], at[k+1])
 		}
 	}
 	if name, ok := key.(Text); ok {
+		m.read(len(name.s))
+		m.spend(len(name.s))
 		return m.attr(v, name.s)
 	}
 	return undefined{"a " + typeName(v) + " has no such item"}
@@ -153,12 +184,11 @@ func (e *sliceExpr) eval(m *machine, sc *scope) Value {
 		m.fail(ErrRuntime, "a slice with step 0")
 	}
 	var n int
-	var at []int
+	var at places
 	switch v := m.defined(v).(type) {
 	case Text:
-		m.spend(len(v.s))
-		at = v.offsets()
-		n = len(at) - 1
+		at = m.places(v)
+		n = at.n
 	case *List:
 		n = len(v.Items)
 	default:
@@ -185,16 +215,17 @@ func (e *sliceExpr) eval(m *machine, sc *scope) Value {
 		stop = low
 	}
 	if t, ok := v.(Text); ok && step == 1 {
-		return t.slice(at[start], at[max(start, stop)])
+		return t.slice(at.of(start), at.of(max(start, stop)))
 	}
-	var b builder
+	b := m.builder()
 	var items []Value
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 		m.step(1)
 		switch v := v.(type) {
 		case Text:
-			b.text(v.slice(at[i], at[i+1]))
+			b.text(v.slice(at.of(i), at.of(i+1)))
 		case *List:
+			m.spend(valueBytes)
 			items = append(items, v.Items[i])
 		}
 	}
@@ -215,7 +246,9 @@ func (m *machine) args(a *argExprs, sc *scope) args {
 		out.values = append(out.values, m.eval(x, sc))
 	}
 	if a.star != nil {
-		out.pos = append(out.pos, m.items(m.eval(a.star, sc), "*")...)
+		items := m.items(m.eval(a.star, sc), "*")
+		m.spend(len(items) * valueBytes)
+		out.pos = append(out.pos, items...)
 	}
 	if a.starstar != nil {
 		d, ok := m.eval(a.starstar, sc).(*Dict)
@@ -223,11 +256,12 @@ func (m *machine) args(a *argExprs, sc *scope) args {
 			m.fail(ErrRuntime, "**: a dict is needed")
 		}
 		out.names = append([]string(nil), out.names...)
+		m.step(len(d.keys))
+		m.spend(len(d.keys) * entryBytes)
 		for i, k := range d.keys {
 			out.names = append(out.names, m.str("**", k).s)
 			out.values = append(out.values, d.values[i])
 		}
-		m.step(len(d.keys))
 	}
 	return out
 }
@@ -264,6 +298,7 @@ func (e *filterExpr) apply(m *machine, sc *scope, v Value) Value {
 	if f == nil {
 		m.fail(ErrUnsupported, "the filter %q", e.name)
 	}
+	m.operands(v, a)
 	return f(m, v, a)
 }
 
@@ -275,6 +310,7 @@ func (e *testExpr) eval(m *machine, sc *scope) Value {
 	if f == nil {
 		m.fail(ErrUnsupported, "the test %q", e.name)
 	}
+	m.operands(v, a)
 	return f(m, v, a) != e.not
 }
 
@@ -299,7 +335,7 @@ func (e *unaryExpr) eval(m *machine, sc *scope) Value {
 }
 
 func (e *chainExpr) eval(m *machine, sc *scope) Value {
-	var b builder
+	b := m.builder()
 	var v Value
 	for _, x := range e.terms {
 		v = m.eval(x, sc)
@@ -313,9 +349,7 @@ func (e *chainExpr) eval(m *machine, sc *scope) Value {
 				return v
 			}
 		default:
-			t := m.text(v)
-			m.spend(len(t.s))
-			b.text(t)
+			b.text(m.text(v))
 		}
 	}
 	if e.op == "~" {
@@ -376,10 +410,11 @@ func (m *machine) contains(all, x Value) bool {
 	switch all := all.(type) {
 	case Text:
 		t := m.str("in", x)
-		m.scan(len(all.s))
+		m.read(len(all.s))
+		m.read(len(t.s))
 		return strings.Contains(all.s, t.s)
 	case *Dict:
-		_, ok := all.get(x)
+		_, ok := m.get(all, x)
 		return ok
 	case *namespace, *loop, *function:
 		m.fail(ErrRuntime, "in: a %s contains nothing", typeName(all))

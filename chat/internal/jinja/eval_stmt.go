@@ -7,9 +7,7 @@ func (s *dataStmt) exec(_ *machine, _ *scope, out *builder) flow {
 
 func (s *printStmt) exec(m *machine, sc *scope, out *builder) flow {
 	m.line = s.line
-	t := m.text(m.eval(s.x, sc))
-	m.spend(len(t.s))
-	out.text(t)
+	out.text(m.text(m.eval(s.x, sc)))
 	return next
 }
 
@@ -29,6 +27,7 @@ func (s *setStmt) exec(m *machine, sc *scope, _ *builder) flow {
 	m.line = s.line
 	v := m.eval(s.value, sc)
 	m.line = s.line
+	m.spend(2 * valueBytes)
 	m.assign(&s.target, v, sc)
 	return next
 }
@@ -42,9 +41,7 @@ func (s *setBlockStmt) exec(m *machine, sc *scope, _ *builder) flow {
 
 func (s *filterStmt) exec(m *machine, sc *scope, out *builder) flow {
 	inner := sc.inner()
-	t := m.text(m.filtered(s.filters, inner, m.capture(s.body, inner)))
-	m.spend(len(t.s))
-	out.text(t)
+	out.text(m.text(m.filtered(s.filters, inner, m.capture(s.body, inner))))
 	return next
 }
 
@@ -72,8 +69,7 @@ func (m *machine) assign(t *target, v Value, sc *scope) {
 		if !ok {
 			m.fail(ErrRuntime, "%s.%s is set, but %s is not a namespace", t.name, t.attr, t.name)
 		}
-		m.spend(4 * valueBytes)
-		ns.d.Set(lit(t.attr), v)
+		m.setItem(&ns.d, lit(t.attr), v)
 	default:
 		sc.set(t.name, v)
 	}
@@ -107,25 +103,25 @@ func (s *callStmt) exec(m *machine, sc *scope, out *builder) flow {
 	a.names = append(a.names[:len(a.names):len(a.names)], "caller")
 	a.values = append(a.values, m.closure(&s.macro, sc))
 	m.line = s.line
-	t := m.text(m.call(f, a))
-	m.spend(len(t.s))
-	out.text(t)
+	out.text(m.text(m.call(f, a)))
 	return next
 }
 
 // closure makes a macro a function that sees the variables around it.
 func (m *machine) closure(d *macroDef, sc *scope) *function {
-	return &function{d.name, func(m *machine, a args) Value {
+	m.spend(scopeBytes)
+	return m.function(d.name, func(m *machine, a args) Value {
 		inner := sc.inner()
 		m.bindMacro(d, a, inner)
 		line := m.line
 		t := m.capture(d.body, inner)
 		m.line = line
 		return t
-	}}
+	})
 }
 
 func (m *machine) bindMacro(d *macroDef, a args, sc *scope) {
+	m.step(len(d.params) / 8)
 	given := make([]bool, len(d.params))
 	for i, v := range a.pos[:min(len(a.pos), len(d.params))] {
 		sc.set(d.params[i], v)
@@ -141,6 +137,7 @@ func (m *machine) bindMacro(d *macroDef, a args, sc *scope) {
 	kwargs := &Dict{}
 named:
 	for i, name := range a.names {
+		m.step(1 + len(d.params)/8)
 		for k, p := range d.params {
 			if p == name {
 				if given[k] {
@@ -158,7 +155,7 @@ named:
 		if !d.kwargs {
 			m.fail(ErrRuntime, "the macro %s has no argument %q", d.name, name)
 		}
-		kwargs.Set(lit(name), a.values[i])
+		m.setItem(kwargs, m.lit(name), a.values[i])
 	}
 	for k, p := range d.params {
 		if given[k] {
@@ -192,6 +189,7 @@ type loop struct {
 
 func (s *forStmt) exec(m *machine, sc *scope, out *builder) flow {
 	m.line = s.line
+	m.spend(scopeBytes)
 	l := &loop{s: s, scope: sc}
 	l.run(m, m.eval(s.iter, sc), out)
 	return next
@@ -206,6 +204,7 @@ func (l *loop) run(m *machine, over Value, out *builder) {
 			inner := l.scope.inner()
 			m.assign(&s.target, v, inner)
 			if truth(m.eval(s.cond, inner)) {
+				m.spend(valueBytes)
 				kept = append(kept, v)
 			}
 		}
@@ -234,12 +233,12 @@ func (l *loop) recurse(m *machine, a args) Value {
 		m.fail(ErrRuntime, "loop() in a loop that is not recursive")
 	}
 	over := m.bind("loop", a, "iterable")[0]
-	var b builder
+	b := m.builder()
+	m.spend(scopeBytes)
 	m.enter()
 	deeper := &loop{s: l.s, scope: l.scope, depth: l.depth + 1}
-	deeper.run(m, over, &b)
+	deeper.run(m, over, b)
 	m.depth--
-	m.spend(len(b.s))
 	return b.done()
 }
 
@@ -276,19 +275,19 @@ func (l *loop) attr(m *machine, name string) Value {
 		}
 		return undefined{"there is no next item"}
 	case "cycle":
-		return &function{name, func(m *machine, a args) Value {
+		return m.function(name, func(m *machine, a args) Value {
 			if len(a.pos) == 0 {
 				m.fail(ErrRuntime, "loop.cycle: no items")
 			}
 			return a.pos[l.i%len(a.pos)]
-		}}
+		})
 	case "changed":
-		return &function{name, func(m *machine, a args) Value {
-			now := &List{Items: a.pos, tuple: true}
+		return m.function(name, func(m *machine, a args) Value {
+			now := m.tuple(a.pos...)
 			same := l.changed != nil && m.equal(l.changed, now, 0)
 			l.changed = now
 			return !same
-		}}
+		})
 	}
 	return nil
 }

@@ -21,8 +21,7 @@ func filterLength(m *machine, v Value, a args) Value {
 	case undefined:
 		return int64(0)
 	case Text:
-		m.scan(len(v.s) / 8)
-		return int64(v.length())
+		return int64(m.length(v))
 	case *List:
 		return int64(len(v.Items))
 	case *Dict:
@@ -51,8 +50,7 @@ func filterEscape(m *machine, v Value, a args) Value {
 	if t.safe {
 		return t
 	}
-	m.spend(len(t.s))
-	return escapeText(t)
+	return m.escape(t)
 }
 
 func filterIndent(m *machine, v Value, a args) Value {
@@ -68,23 +66,23 @@ func filterIndent(m *machine, v Value, a args) Value {
 		m.spend(max(n, 0))
 		indent = lit(strings.Repeat(" ", max(n, 0)))
 	}
-	var b builder
+	b := m.builder()
 	// Jinja appends a line end first, so that one at the end is kept.
-	for i, line := range splitLines(m.concat(t, lit("\n")), false) {
+	for i, line := range m.splitLines(m.concat(t, lit("\n")), false) {
 		if i > 0 {
 			b.lit("\n")
 		}
 		if m.flag(given[1]) && i == 0 || i > 0 && (line.s != "" || m.flag(given[2])) {
-			m.spend(len(indent.s))
 			b.text(indent)
 		}
-		m.spend(len(line.s) + 1)
 		b.text(line)
 	}
 	return b.done()
 }
 
-func parseFloat(s string) (float64, bool) {
+func (m *machine) parseFloat(s string) (float64, bool) {
+	m.chars(len(s))
+	m.spend(len(s))
 	s = strings.ReplaceAll(strings.TrimFunc(s, isSpace), "_", "")
 	if len(s) > 1 && strings.ContainsAny(s, "xXpP") {
 		return 0, false
@@ -94,16 +92,17 @@ func parseFloat(s string) (float64, bool) {
 }
 
 // fold prepares a value for comparison: texts in lower case, unless case counts.
-func fold(v Value, caseSensitive bool) Value {
+func (m *machine) fold(v Value, caseSensitive bool) Value {
 	if t, ok := v.(Text); ok && !caseSensitive {
-		return lit(strings.ToLower(t.s))
+		m.chars(len(t.s))
+		return m.lit(strings.ToLower(t.s))
 	}
 	return v
 }
 
 // pairs returns the entries of d as tuples.
 func (m *machine) pairs(d *Dict) []Value {
-	m.spend(len(d.keys) * 4 * valueBytes)
+	m.spend(len(d.keys) * entryBytes)
 	m.step(len(d.keys))
 	out := make([]Value, len(d.keys))
 	for i, k := range d.keys {
@@ -144,10 +143,11 @@ func (m *machine) path(v, name Value) Value {
 		return m.item(v, name)
 	}
 	for part := range strings.SplitSeq(t.s, ".") {
+		m.step(1)
 		if i, err := strconv.ParseInt(part, 10, 64); err == nil && i >= 0 {
 			v = m.item(v, i)
 		} else {
-			v = m.item(v, lit(part))
+			v = m.item(v, m.lit(part))
 		}
 	}
 	return v
@@ -179,14 +179,19 @@ func filterMap(m *machine, v Value, a args) Value {
 			m.fail(ErrUnsupported, "map: the filter %q", name)
 		}
 		rest := args{a.pos[1:], a.names, a.values}
-		each = func(x Value) Value { return f(m, x, rest) }
+		each = func(x Value) Value {
+			m.operands(x, rest)
+			return f(m, x, rest)
+		}
 	}
+	m.spend(listBytes)
 	return &generator{make: func() []Value {
 		var out []Value
 		for _, x := range m.lazy(v, "map") {
+			m.spend(valueBytes)
 			out = append(out, each(x))
 		}
-		return m.list(out).Items
+		return out
 	}}
 }
 
@@ -208,8 +213,12 @@ func choose(name string, attr, want bool) filterFunc {
 				m.fail(ErrUnsupported, "%s: the test %q", name, test)
 			}
 			rest := args{a.pos[1:], a.names, a.values}
-			good = func(x Value) bool { return f(m, x, rest) }
+			good = func(x Value) bool {
+				m.operands(x, rest)
+				return f(m, x, rest)
+			}
 		}
+		m.spend(listBytes)
 		return &generator{make: func() []Value {
 			var out []Value
 			for _, x := range m.lazy(v, name) {
@@ -218,10 +227,11 @@ func choose(name string, attr, want bool) filterFunc {
 					y = m.path(x, by)
 				}
 				if good(y) == want {
+					m.spend(valueBytes)
 					out = append(out, x)
 				}
 			}
-			return m.list(out).Items
+			return out
 		}}
 	}
 }
@@ -234,7 +244,7 @@ func extreme(name string, better func(m *machine, a, b Value) bool) filterFunc {
 			if given[1] != nil {
 				x = m.path(x, given[1])
 			}
-			return fold(x, m.flag(given[0]))
+			return m.fold(x, m.flag(given[0]))
 		}
 		items := m.items(v, name)
 		if len(items) == 0 {

@@ -46,14 +46,14 @@ var filterTable = map[string]filterFunc{
 		for part := range slices.Chunk(m.items(v, "batch"), n) {
 			items := slices.Clone(part)
 			if _, none := given[1].(None); given[1] != nil && !none {
-				m.spend(n * valueBytes)
+				m.spend((n - len(items)) * valueBytes)
 				for len(items) < n {
 					items = append(items, given[1])
 				}
 			}
 			out = append(out, m.list(items))
 		}
-		return &generator{items: m.list(out).Items}
+		return m.generator(m.list(out).Items)
 	},
 	"capitalize": textFilter("capitalize"),
 	"center": func(m *machine, v Value, a args) Value {
@@ -84,7 +84,7 @@ var filterTable = map[string]filterFunc{
 		}
 		pairs := m.pairs(d)
 		m.sort(pairs, m.flag(given[2]), func(x Value) Value {
-			return fold(x.(*List).Items[by], m.flag(given[0]))
+			return m.fold(x.(*List).Items[by], m.flag(given[0]))
 		})
 		return m.list(pairs)
 	},
@@ -110,7 +110,7 @@ var filterTable = map[string]filterFunc{
 	"float": func(m *machine, v Value, a args) Value {
 		given := m.bind("float", a, "default?")
 		if t, ok := v.(Text); ok {
-			if f, ok := parseFloat(t.s); ok {
+			if f, ok := m.parseFloat(t.s); ok {
 				return f
 			}
 		}
@@ -129,7 +129,7 @@ var filterTable = map[string]filterFunc{
 			}
 			d := &Dict{}
 			for i, name := range a.names {
-				d.Set(lit(name), a.values[i])
+				m.setItem(d, m.lit(name), a.values[i])
 			}
 			return m.percent(m.text(v), d)
 		}
@@ -144,17 +144,21 @@ var filterTable = map[string]filterFunc{
 			}
 			return k
 		}
-		items := slices.Clone(m.items(v, "groupby"))
-		m.sort(items, false, func(x Value) Value { return fold(key(x), m.flag(given[2])) })
+		items := slices.Clone(m.list(m.items(v, "groupby")).Items)
+		m.sort(items, false, func(x Value) Value { return m.fold(key(x), m.flag(given[2])) })
 		var out []Value
 		var last *List
 		for _, x := range items {
-			if last != nil && m.equal(fold(key(last.Items[0]), m.flag(given[2])), fold(key(x), m.flag(given[2])), 0) {
+			k := m.fold(key(x), m.flag(given[2]))
+			if last != nil && m.equal(m.fold(key(last.Items[0]), m.flag(given[2])), k, 0) {
+				m.spend(valueBytes)
 				last.Items = append(last.Items, x)
 				continue
 			}
 			last = m.list([]Value{x})
-			out = append(out, &List{Items: []Value{key(x), last}, tuple: true, attrs: []string{"grouper", "list"}})
+			group := m.tuple(key(x), last)
+			group.attrs = []string{"grouper", "list"}
+			out = append(out, group)
 		}
 		return m.list(out)
 	},
@@ -167,6 +171,8 @@ var filterTable = map[string]filterFunc{
 		}
 		switch v := v.(type) {
 		case Text:
+			m.chars(len(v.s))
+			m.spend(2 * len(v.s)) // in lower case, without underscores
 			s := strings.TrimFunc(v.s, isSpace)
 			digits := s
 			if base == 16 || base == 8 || base == 2 {
@@ -177,7 +183,7 @@ var filterTable = map[string]filterFunc{
 					return i
 				}
 			}
-			if f, ok := parseFloat(s); ok && math.Abs(f) < 1<<63 {
+			if f, ok := m.parseFloat(s); ok && math.Abs(f) < 1<<63 {
 				return int64(f)
 			}
 		case float64:
@@ -200,7 +206,7 @@ var filterTable = map[string]filterFunc{
 		case undefined:
 			return &generator{}
 		case *Dict:
-			return &generator{items: m.pairs(v)}
+			return m.generator(m.pairs(v))
 		}
 		m.fail(ErrRuntime, "items: a dict is needed, not %s", typeName(v))
 		return nil
@@ -211,18 +217,15 @@ var filterTable = map[string]filterFunc{
 		if given[0] != nil {
 			sep = m.text(given[0])
 		}
-		var b builder
+		b := m.builder()
 		for i, x := range m.items(v, "join") {
 			if given[1] != nil {
 				x = m.path(x, given[1])
 			}
-			t := m.text(x)
 			if i > 0 {
 				b.text(sep)
-				m.spend(len(sep.s))
 			}
-			m.spend(len(t.s))
-			b.text(t)
+			b.text(m.text(x))
 		}
 		return b.done()
 	},
@@ -259,17 +262,16 @@ var filterTable = map[string]filterFunc{
 	"reverse": func(m *machine, v Value, a args) Value {
 		m.bind("reverse", a)
 		if t, ok := v.(Text); ok {
-			var b builder
-			runes := t.runes()
-			m.spend(len(runes) * valueBytes)
+			b := m.builder()
+			runes := m.runes(t)
 			for _, r := range slices.Backward(runes) {
 				b.text(r.(Text))
 			}
 			return b.done()
 		}
-		items := slices.Clone(m.items(v, "reverse"))
+		items := slices.Clone(m.list(m.items(v, "reverse")).Items)
 		slices.Reverse(items)
-		return &generator{items: m.list(items).Items}
+		return m.generator(items)
 	},
 	"round": func(m *machine, v Value, a args) Value {
 		given := m.bind("round", a, "precision?", "method?")
@@ -325,32 +327,36 @@ var filterTable = map[string]filterFunc{
 			if i < extra {
 				k++
 			}
-			part := slices.Clone(items[at:k])
+			part := m.list(slices.Clone(items[at:k]))
 			if _, none := given[1].(None); given[1] != nil && !none && i >= extra {
-				part = append(part, given[1])
+				m.spend(valueBytes)
+				part.Items = append(part.Items, given[1])
 			}
-			out = append(out, m.list(part))
+			out = append(out, part)
 			at = k
 		}
-		return &generator{items: out}
+		return m.generator(out)
 	},
 	"sort": func(m *machine, v Value, a args) Value {
 		given := m.bind("sort", a, "reverse?", "case_sensitive?", "attribute?")
-		items := slices.Clone(m.items(v, "sort"))
+		items := slices.Clone(m.list(m.items(v, "sort")).Items)
 		by := []Value{given[2]}
 		if t, ok := given[2].(Text); ok {
 			by = nil
 			for part := range strings.SplitSeq(t.s, ",") {
+				m.step(1)
+				m.spend(textBytes)
 				by = append(by, lit(part))
 			}
 		}
 		m.sort(items, m.flag(given[0]), func(x Value) Value {
 			if given[2] == nil {
-				return fold(x, m.flag(given[1]))
+				return m.fold(x, m.flag(given[1]))
 			}
-			key := &List{}
+			m.spend(len(by) * valueBytes)
+			key := m.list(nil)
 			for _, attr := range by {
-				key.Items = append(key.Items, fold(m.path(x, attr), m.flag(given[1])))
+				key.Items = append(key.Items, m.fold(m.path(x, attr), m.flag(given[1])))
 			}
 			return key
 		})
@@ -377,9 +383,8 @@ var filterTable = map[string]filterFunc{
 	"title": func(m *machine, v Value, a args) Value {
 		m.bind("title", a)
 		t := m.text(v)
-		m.scan(len(t.s))
 		start := true
-		return t.mapRunes(func(_ int, r rune) string {
+		return m.mapRunes(t, func(_ int, r rune) string {
 			first := start
 			start = r == '-' || r == '(' || r == '{' || r == '[' || r == '<' || isSpace(r)
 			switch {
@@ -407,15 +412,14 @@ var filterTable = map[string]filterFunc{
 		if given[3] != nil {
 			leeway = m.integer("truncate", given[3])
 		}
-		if length < end.length() || leeway < 0 {
+		if length < m.length(end) || leeway < 0 {
 			m.fail(ErrRuntime, "truncate: a length of %d", length)
 		}
-		m.spend(len(t.s))
-		at := t.offsets()
-		if len(at)-1 <= length+leeway {
+		at := m.places(t)
+		if at.n <= length+leeway {
 			return t
 		}
-		t = t.slice(0, at[length-end.length()])
+		t = t.slice(0, at.of(length-m.length(end)))
 		if !m.flag(given[1]) {
 			if k := strings.LastIndexByte(t.s, ' '); k >= 0 {
 				t = t.slice(0, k)
@@ -432,13 +436,13 @@ var filterTable = map[string]filterFunc{
 			if given[1] != nil {
 				k = m.path(x, given[1])
 			}
-			k = fold(k, m.flag(given[0]))
-			if _, ok := seen.get(k); !ok {
+			k = m.fold(k, m.flag(given[0]))
+			if _, ok := m.get(&seen, k); !ok {
 				m.setItem(&seen, k, true)
 				out = append(out, x)
 			}
 		}
-		return &generator{items: m.list(out).Items}
+		return m.generator(m.list(out).Items)
 	},
 	"upper": textFilter("upper"),
 	"urlencode": func(m *machine, v Value, a args) Value {
@@ -447,11 +451,12 @@ var filterTable = map[string]filterFunc{
 		if !ok {
 			m.fail(ErrUnsupported, "urlencode of a %s", typeName(v))
 		}
-		var b builder
-		m.spend(3 * len(t.s))
+		b := m.builder()
+		m.chars(len(t.s))
 		for i := range len(t.s) {
 			c := t.s[i]
-			if c < 0x80 && (unicode.IsLetter(rune(c)) || unicode.IsDigit(rune(c)) || strings.IndexByte("_.-~/", c) >= 0) {
+			plain := unicode.IsLetter(rune(c)) || unicode.IsDigit(rune(c)) || strings.IndexByte("_.-~/", c) >= 0
+			if c < 0x80 && plain {
 				b.text(t.slice(i, i+1))
 			} else {
 				const hex = "0123456789ABCDEF"
@@ -463,9 +468,13 @@ var filterTable = map[string]filterFunc{
 	"wordcount": func(m *machine, v Value, a args) Value {
 		m.bind("wordcount", a)
 		t := m.text(v)
-		m.scan(len(t.s))
-		return int64(len(strings.FieldsFunc(t.s, func(r rune) bool {
-			return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
-		})))
+		m.chars(len(t.s))
+		words, inWord := int64(0), false
+		for _, r := range t.s {
+			was := inWord
+			inWord = r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r)
+			words += intOf(inWord && !was)
+		}
+		return words
 	},
 }

@@ -24,7 +24,7 @@ func (m *machine) percent(f Text, v Value) Value {
 		used++
 		return values[used-1]
 	}
-	var b builder
+	b := m.builder()
 	s := f.s
 	for i := 0; i < len(s); {
 		k := strings.IndexByte(s[i:], '%')
@@ -34,6 +34,7 @@ func (m *machine) percent(f Text, v Value) Value {
 		}
 		b.text(f.slice(i, i+k))
 		i += k + 1
+		m.step(1)
 		var x Value
 		if i < len(s) && s[i] == '(' {
 			end := strings.IndexByte(s[i:], ')')
@@ -41,7 +42,7 @@ func (m *machine) percent(f Text, v Value) Value {
 				m.fail(ErrRuntime, "%%: a name without a dict of values")
 			}
 			var ok bool
-			if x, ok = named.Get(s[i+1 : i+end]); !ok {
+			if x, ok = m.get(named, f.slice(i+1, i+end)); !ok {
 				m.fail(ErrRuntime, "%%: no value for %q", s[i+1:i+end])
 			}
 			i += end + 1
@@ -90,15 +91,15 @@ func (m *machine) percent(f Text, v Value) Value {
 		case 's', 'r':
 			t := m.text(x)
 			if c == 'r' {
-				var r builder
-				m.repr(&r, x, 0)
+				r := m.builder()
+				m.repr(r, x, 0)
 				t = r.done()
 			}
 			if sp.align == '=' {
 				sp.align, sp.fill = '>', lit(" ")
 			}
-			if at := t.offsets(); sp.prec >= 0 && sp.prec < len(at)-1 {
-				t = t.slice(0, at[sp.prec])
+			if at := m.places(t); sp.prec >= 0 && sp.prec < at.n {
+				t = t.slice(0, at.of(sp.prec))
 			}
 			b.text(m.justify(t, 0, &sp))
 		case 'd', 'i', 'u', 'x', 'X', 'o', 'e', 'E', 'f', 'F', 'g', 'G':
@@ -117,7 +118,6 @@ func (m *machine) percent(f Text, v Value) Value {
 	if !isDict && used < len(values) {
 		m.fail(ErrRuntime, "%%: more values than the format has places")
 	}
-	m.spend(len(b.s))
 	return b.done()
 }
 
@@ -136,7 +136,7 @@ type spec struct {
 
 // justify pads t; sign is how many bytes a sign and base prefix take.
 func (m *machine) justify(t Text, sign int, sp *spec) Text {
-	n := sp.width - t.length()
+	n := sp.width - m.length(t)
 	if n <= 0 {
 		return t
 	}
@@ -147,8 +147,7 @@ func (m *machine) justify(t Text, sign int, sp *spec) Text {
 	case '^':
 		left = n / 2
 	}
-	m.spend(n * len(sp.fill.s))
-	var b builder
+	b := m.builder()
 	if sp.align != '=' {
 		sign = 0
 	}
@@ -164,6 +163,7 @@ func (m *machine) formatNumber(v Value, sp *spec) Text {
 	if !ok {
 		m.fail(ErrRuntime, "a format needs a number, not %s", typeName(v))
 	}
+	m.step(1 + max(0, sp.prec)/stepChars)
 	var s string
 	negative := false
 	prec := sp.prec
@@ -237,7 +237,7 @@ func formatPrec(f float64, verb byte, prec int) string {
 
 // format is Python's str.format.
 func (m *machine) format(f Text, a args) Value {
-	var b builder
+	b := m.builder()
 	s := f.s
 	auto := 0
 	for i := 0; i < len(s); {
@@ -275,8 +275,8 @@ func (m *machine) format(f Text, a args) Value {
 		case "s":
 			v = m.text(v)
 		case "r":
-			var r builder
-			m.repr(&r, v, 0)
+			r := m.builder()
+			m.repr(r, v, 0)
 			v = r.done()
 		default:
 			m.fail(ErrUnsupported, "format: the conversion !%s", conversion)
@@ -284,9 +284,7 @@ func (m *machine) format(f Text, a args) Value {
 		b.text(m.formatSpec(v, f.slice(specAt, specAt+len(how))))
 		m.step(1)
 	}
-	m.spend(len(b.s))
-	out := b.done()
-	return out
+	return b.done()
 }
 
 // field finds the value of a replacement field: name or index, then .name and [key].
@@ -307,6 +305,7 @@ func (m *machine) field(name string, a args, auto *int) Value {
 		}
 		v = a.pos[n]
 	} else {
+		m.step(len(a.names))
 		for i, n := range a.names {
 			if n == first {
 				v = a.values[i]
@@ -317,6 +316,7 @@ func (m *machine) field(name string, a args, auto *int) Value {
 		}
 	}
 	for rest != "" {
+		m.step(1)
 		if rest[0] == '[' {
 			end := strings.IndexByte(rest, ']')
 			if end < 0 {
@@ -325,7 +325,7 @@ func (m *machine) field(name string, a args, auto *int) Value {
 			if n, err := strconv.ParseInt(rest[1:end], 10, 64); err == nil {
 				v = m.item(v, n)
 			} else {
-				v = m.item(v, lit(rest[1:end]))
+				v = m.item(v, m.lit(rest[1:end]))
 			}
 			rest = rest[end+1:]
 			continue
@@ -346,14 +346,14 @@ func (m *machine) formatSpec(v Value, how Text) Text {
 		return m.text(v)
 	}
 	sp := spec{fill: lit(" "), prec: -1}
-	at := how.offsets()
+	at := m.places(how)
 	i := 0
 	isAlign := func(k int) bool {
 		return k < len(how.s) && strings.IndexByte("<>=^", how.s[k]) >= 0
 	}
 	switch {
-	case len(at) > 1 && isAlign(at[1]):
-		sp.fill, sp.align, i = how.slice(0, at[1]), how.s[at[1]], at[1]+1
+	case at.n > 0 && isAlign(at.of(1)):
+		sp.fill, sp.align, i = how.slice(0, at.of(1)), how.s[at.of(1)], at.of(1)+1
 	case isAlign(0):
 		sp.align, i = how.s[0], 1
 	}
@@ -410,8 +410,8 @@ func (m *machine) formatSpec(v Value, how Text) Text {
 		m.fail(ErrRuntime, "format: %q needs a number, not %s", s, typeName(v))
 	}
 	t := m.text(v)
-	if at := t.offsets(); sp.prec >= 0 && sp.prec < len(at)-1 {
-		t = t.slice(0, at[sp.prec])
+	if at := m.places(t); sp.prec >= 0 && sp.prec < at.n {
+		t = t.slice(0, at.of(sp.prec))
 	}
 	return m.justify(t, 0, &sp)
 }

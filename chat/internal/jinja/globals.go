@@ -24,11 +24,12 @@ var globalTable = map[string]func(m *machine, a args) Value{
 			m.fail(ErrLimit, "a range of more than %d", maxRange)
 		}
 		m.step(n)
+		m.spend(n * valueBytes)
 		items := make([]Value, n)
 		for i := range items {
 			items[i] = int64(start + i*step)
 		}
-		return m.list(items)
+		return &List{Items: items}
 	},
 	"dict": func(m *machine, a args) Value {
 		d := &Dict{}
@@ -39,9 +40,9 @@ var globalTable = map[string]func(m *machine, a args) Value{
 			m.fill(d, "dict", v)
 		}
 		for i, name := range a.names {
-			d.Set(lit(name), a.values[i])
+			m.setItem(d, m.lit(name), a.values[i])
 		}
-		m.spend(len(d.keys) * 4 * valueBytes)
+		m.spend(listBytes)
 		return d
 	},
 	"namespace": func(m *machine, a args) Value {
@@ -50,9 +51,9 @@ var globalTable = map[string]func(m *machine, a args) Value{
 			m.fill(&ns.d, "namespace", v)
 		}
 		for i, name := range a.names {
-			ns.d.Set(lit(name), a.values[i])
+			m.setItem(&ns.d, m.lit(name), a.values[i])
 		}
-		m.spend(len(ns.d.keys) * 4 * valueBytes)
+		m.spend(listBytes)
 		return ns
 	},
 	"raise_exception": func(m *machine, a args) Value {
@@ -62,11 +63,12 @@ var globalTable = map[string]func(m *machine, a args) Value{
 	},
 	"strftime_now": func(m *machine, a args) Value {
 		f := m.str("strftime_now", m.bind("strftime_now", a, "format")[0])
+		m.chars(32 * len(f.s))
+		m.spend(16 * len(f.s)) // the longest directive is %c, of 24 bytes
 		out, ok := strftime(m.clock(), f.s)
 		if !ok {
 			m.fail(ErrUnsupported, "strftime_now: the format %q", f.s)
 		}
-		m.spend(len(out))
 		return NewText(out, f.worst())
 	},
 }
@@ -82,7 +84,8 @@ func sign(n int) int {
 func (m *machine) fill(d *Dict, f string, v Value) {
 	if from, ok := v.(*Dict); ok {
 		for i, k := range from.keys {
-			d.Set(k, from.values[i])
+			m.step(1)
+			m.setItem(d, k, from.values[i])
 		}
 		return
 	}
@@ -95,10 +98,11 @@ func (m *machine) fill(d *Dict, f string, v Value) {
 	}
 }
 
-// escapeText is the filter escape.
-func escapeText(t Text) Text {
+// escape is the filter escape.
+func (m *machine) escape(t Text) Text {
+	m.chars(len(t.s))
 	if strings.ContainsAny(t.s, `&<>"'`) {
-		t = t.mapRunes(func(_ int, r rune) string {
+		t = m.mapRunes(t, func(_ int, r rune) string {
 			switch r {
 			case '&':
 				return "&amp;"

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -74,7 +75,7 @@ func render(src string, c Context) (Text, error) {
 	if err != nil {
 		return Text{}, err
 	}
-	return tmpl.Render(c)
+	return tmpl.Render(context.Background(), c)
 }
 
 // TestCases compares with what Jinja2 renders.

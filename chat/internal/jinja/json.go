@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"fmt"
 	"sort"
 	"strconv"
 	"strings"
@@ -32,8 +31,8 @@ func filterTojson(m *machine, v Value, a args) Value {
 	if l, ok := given[2].(*List); ok && len(l.Items) == 2 {
 		st.item, st.colon = m.str("tojson", l.Items[0]).s, m.str("tojson", l.Items[1]).s
 	}
-	var b builder
-	m.json(&b, v, &st, 0)
+	b := m.builder()
+	m.json(b, v, &st, 0)
 	return b.done()
 }
 
@@ -47,9 +46,9 @@ func (m *machine) json(b *builder, v Value, st *jsonStyle, depth int) {
 			b.lit("\n")
 			m.spend(depth * len(st.indent))
 			b.lit(strings.Repeat(st.indent, depth))
+			m.read(depth * len(st.indent))
 		}
 	}
-	before := len(b.s)
 	switch v := v.(type) {
 	case None:
 		b.lit("null")
@@ -70,7 +69,7 @@ func (m *machine) json(b *builder, v Value, st *jsonStyle, depth int) {
 		}
 	case Text:
 		b.lit(`"`)
-		b.text(v.mapRunes(func(_ int, r rune) string { return jsonRune(r, st.ascii) }))
+		b.text(m.mapRunes(v, func(_ int, r rune) string { return jsonRune(r, st.ascii) }))
 		b.lit(`"`)
 	case *List:
 		if len(v.Items) == 0 {
@@ -93,6 +92,7 @@ func (m *machine) json(b *builder, v Value, st *jsonStyle, depth int) {
 			b.lit("{}")
 			break
 		}
+		m.spend(8 * len(v.keys))
 		order := make([]int, len(v.keys))
 		for i := range order {
 			order[i] = i
@@ -125,7 +125,6 @@ func (m *machine) json(b *builder, v Value, st *jsonStyle, depth int) {
 	default:
 		m.fail(ErrRuntime, "tojson: a value of type %s", typeName(v))
 	}
-	m.spend(len(b.s) - before)
 }
 
 // jsonRune escapes one character as Python's json module does.
@@ -148,10 +147,10 @@ func jsonRune(r rune, ascii bool) string {
 	}
 	switch {
 	case r < 0x20, ascii && r >= 0x7f && r < 0x10000:
-		return fmt.Sprintf(`\u%04x`, r)
+		return hexEscape(`\u`, r, 4)
 	case ascii && r >= 0x10000:
 		r -= 0x10000
-		return fmt.Sprintf(`\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		return hexEscape(`\u`, 0xd800+r>>10, 4) + hexEscape(`\u`, 0xdc00+r&0x3ff, 4)
 	}
 	return string(r)
 }

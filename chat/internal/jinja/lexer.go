@@ -273,6 +273,10 @@ func (l *lexer) inside(close byte) {
 			n := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool {
 				return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.M, r)
 			}))
+			if n > longestName {
+				text := fmt.Sprintf("a name of more than %d bytes", longestName)
+				panic(&Error{Line: l.line, Text: text, Kind: ErrLimit})
+			}
 			l.emit(kName, rest[:n])
 			l.skip(n)
 		case c == '\'' || c == '"':

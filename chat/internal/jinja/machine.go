@@ -1,21 +1,38 @@
 package jinja
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// Limits bound the work of one rendering. Zero fields have the defaults.
+// Limits bound the work of one rendering. Zero fields have the defaults. An error that wraps [ErrLimit] names the one
+// that was reached.
 type Limits struct {
-	Steps int // expressions and statements evaluated, and items gone through; default 5 million
-	Depth int // of nested evaluation; default 4000
-	Bytes int // of all strings and lists made on the way, and of the output; default 512 MiB
+	// Steps are expressions and statements evaluated, items gone through, each 128 bytes that are compared or
+	// searched, and each 4 bytes that are read character by character; default 5 million.
+	Steps int
+	// Bytes are those of all texts and lists made on the way, whether or not they are still there; default 64 MiB.
+	// With the origins of its bytes a text takes twice its length in memory.
+	Bytes int
+	// Depth is that of nested evaluation; default 4000.
+	Depth int
+	// Output is the bytes of the rendered text; default 16 MiB.
+	Output int
 }
 
 const (
-	defaultSteps = 5_000_000
-	defaultDepth = 4000
-	defaultBytes = 512 << 20
+	defaultSteps  = 5_000_000
+	defaultBytes  = 64 << 20
+	defaultDepth  = 4000
+	defaultOutput = 16 << 20
+)
+
+const (
+	stepReads = 128     // bytes that a step compares or searches
+	stepChars = 4       // bytes that a step reads character by character
+	stepsAway = 1 << 12 // steps between two looks at whether the rendering was cancelled
 )
 
 // Context is what a template sees.
@@ -25,15 +42,22 @@ type Context struct {
 	Limits Limits
 }
 
-// Render evaluates the template. Errors wrap [ErrRaised], [ErrRuntime] or
-// [ErrLimit] and are of type *[Error].
-func (t *Template) Render(c Context) (text Text, err error) {
+// Render evaluates the template. Errors wrap [ErrRaised], [ErrRuntime], [ErrLimit] or, where ctx has ended, its error,
+// and are of type *[Error].
+func (t *Template) Render(ctx context.Context, c Context) (Text, error) {
+	return t.render(ctx, c, &machine{})
+}
+
+func (t *Template) render(ctx context.Context, c Context, m *machine) (text Text, err error) {
 	defer catch(&err)
-	m := &machine{limits: c.Limits, clock: c.Clock, filters: filterTable, tests: testTable}
+	*m = machine{ctx: ctx, limits: c.Limits, clock: c.Clock, filters: filterTable, tests: testTable}
 	for _, l := range []struct {
 		value    *int
 		standard int
-	}{{&m.limits.Steps, defaultSteps}, {&m.limits.Depth, defaultDepth}, {&m.limits.Bytes, defaultBytes}} {
+	}{
+		{&m.limits.Steps, defaultSteps}, {&m.limits.Bytes, defaultBytes},
+		{&m.limits.Depth, defaultDepth}, {&m.limits.Output, defaultOutput},
+	} {
 		if *l.value <= 0 {
 			*l.value = l.standard
 		}
@@ -53,13 +77,16 @@ func (t *Template) Render(c Context) (text Text, err error) {
 		}
 	}
 	m.top = &scope{vars: map[string]Value{}, up: globals}
-	var out builder
-	m.run(t.body, m.top, &out)
+	out := m.builder()
+	out.most = m.limits.Output
+	m.alive()
+	m.run(t.body, m.top, out)
 	return out.done(), nil
 }
 
 // machine is the state of one rendering.
 type machine struct {
+	ctx                context.Context
 	limits             Limits
 	line               int
 	steps, depth, made int
@@ -94,31 +121,79 @@ func (sc *scope) get(name string) (Value, bool) {
 	return nil, false
 }
 
+// longestError is the most bytes of an error's text, which may quote a value.
+const longestError = 4096
+
 // fail stops the rendering.
 func (m *machine) fail(kind error, format string, a ...any) {
-	panic(&Error{Line: m.line, Text: fmt.Sprintf(format, a...), Kind: kind})
+	panic(&Error{Line: m.line, Text: clip(fmt.Sprintf(format, a...), longestError), Kind: kind})
+}
+
+// clip cuts a long text for an error.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // step counts n units of work.
 func (m *machine) step(n int) {
-	if m.steps += n; m.steps > m.limits.Steps || m.steps < 0 {
+	if n < 0 || n > m.limits.Steps-m.steps {
 		m.fail(ErrLimit, "more than %d steps", m.limits.Steps)
+	}
+	before := m.steps
+	if m.steps += n; m.steps/stepsAway != before/stepsAway {
+		m.alive()
 	}
 }
 
-// valueBytes is what a list's item counts for.
-const valueBytes = 16
+// alive stops the rendering if it was cancelled.
+func (m *machine) alive() {
+	if err := m.ctx.Err(); err != nil {
+		m.fail(err, "cancelled")
+	}
+}
 
-// spend counts n bytes made; before a large allocation it is called first.
+const (
+	valueBytes = 32 // an item of a list, with a number that stands in it
+	textBytes  = 64 // an item that is a part of a text
+	listBytes  = 64 // a list, a function, an iterator, besides its items
+	entryBytes = 4 * valueBytes
+	scopeBytes = 512 // the variables that a macro or loop keeps
+)
+
+// spend counts n bytes made, before they are.
 func (m *machine) spend(n int) {
 	if n < 0 || n > m.limits.Bytes-m.made {
-		m.fail(ErrLimit, "more than %d bytes of strings", m.limits.Bytes)
+		m.fail(ErrLimit, "more than %d bytes of texts and lists", m.limits.Bytes)
 	}
 	m.made += n
 }
 
-// scan counts the work of going through n bytes.
-func (m *machine) scan(n int) { m.spend(n) }
+// read counts the work of comparing, searching or copying n bytes.
+func (m *machine) read(n int) { m.step(n / stepReads) }
+
+// chars counts the work of going through n bytes character by character.
+func (m *machine) chars(n int) { m.step(n / stepChars) }
+
+// operands counts the work of reading what a filter, a test or a method is given: no call goes uncounted, whatever it
+// does with its texts.
+func (m *machine) operands(v Value, a args) {
+	m.step(1 + len(a.pos) + len(a.values))
+	texts := func(v Value) {
+		if t, ok := v.(Text); ok {
+			m.read(len(t.s))
+		}
+	}
+	texts(v)
+	for _, v := range a.pos {
+		texts(v)
+	}
+	for _, v := range a.values {
+		texts(v)
+	}
+}
 
 func (m *machine) enter() {
 	if m.depth++; m.depth > m.limits.Depth {
@@ -141,12 +216,7 @@ func (m *machine) run(body []stmt, sc *scope, out *builder) flow {
 	defer func() { m.depth-- }()
 	for _, s := range body {
 		m.step(1)
-		before := len(out.s)
-		how := s.exec(m, sc, out)
-		if _, ok := s.(*dataStmt); ok {
-			m.spend(len(out.s) - before)
-		}
-		if how != next {
+		if how := s.exec(m, sc, out); how != next {
 			return how
 		}
 	}
@@ -155,9 +225,8 @@ func (m *machine) run(body []stmt, sc *scope, out *builder) flow {
 
 // capture executes statements and returns what they print.
 func (m *machine) capture(body []stmt, sc *scope) Text {
-	var b builder
-	m.run(body, sc, &b)
-	m.spend(len(b.s))
+	b := m.builder()
+	m.run(body, sc, b)
 	return b.done()
 }
 
@@ -167,9 +236,7 @@ func (m *machine) iterate(v Value) ([]Value, bool) {
 	case undefined:
 		return nil, true
 	case Text:
-		m.spend(len(v.s) * valueBytes)
-		m.step(len(v.s))
-		return v.runes(), true
+		return m.runes(v), true
 	case *List:
 		return v.Items, true
 	case *Dict:
@@ -203,8 +270,20 @@ func (m *machine) items(v Value, where string) []Value {
 
 // list makes a list of items that were made for it.
 func (m *machine) list(items []Value) *List {
-	m.spend(len(items) * valueBytes)
+	m.spend(listBytes + len(items)*valueBytes)
 	return &List{Items: items}
+}
+
+// function makes a function of a value.
+func (m *machine) function(name string, call func(m *machine, a args) Value) *function {
+	m.spend(listBytes)
+	return &function{name, call}
+}
+
+// generator makes an iterator over items that are there already.
+func (m *machine) generator(items []Value) *generator {
+	m.spend(listBytes)
+	return &generator{items: items}
 }
 
 // bind arranges arguments by parameter names; a name that ends in ? may be
@@ -215,6 +294,7 @@ func (m *machine) bind(f string, a args, params ...string) []Value {
 		m.fail(ErrRuntime, "%s: %d arguments, at most %d expected", f, len(a.pos), len(params))
 	}
 	copy(out, a.pos)
+	m.step(len(a.names))
 	for i, name := range a.names {
 		found := false
 		for k, p := range params {

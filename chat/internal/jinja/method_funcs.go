@@ -10,8 +10,8 @@ import (
 func find(name string, search func(s, sub string) int, must bool) textMethod {
 	return func(m *machine, t Text, a args) Value {
 		given := m.bind(name, a, "sub", "start?", "end?")
-		at := t.offsets()
-		n := len(at) - 1
+		at := m.places(t)
+		n := at.n
 		edge := func(v Value, standard int) int {
 			if _, none := v.(None); v == nil || none {
 				return standard
@@ -25,9 +25,8 @@ func find(name string, search func(s, sub string) int, must bool) textMethod {
 		start, end := edge(given[1], 0), min(edge(given[2], n), n)
 		sub := m.str(name, given[0]).s
 		if start <= end {
-			if k := search(t.s[at[start]:at[end]], sub); k >= 0 {
-				i, _ := slices.BinarySearch(at, at[start]+k)
-				return int64(i)
+			if k := search(t.s[at.of(start):at.of(end)], sub); k >= 0 {
+				return int64(at.index(at.of(start) + k))
 			}
 		}
 		if must {
@@ -42,7 +41,12 @@ func affix(name string, has func(s, affix string) bool) textMethod {
 	return func(m *machine, t Text, a args) Value {
 		v := m.bind(name, a, "prefix")[0]
 		if l, ok := v.(*List); ok && l.tuple {
-			return slices.ContainsFunc(l.Items, func(v Value) bool { return has(t.s, m.str(name, v).s) })
+			return slices.ContainsFunc(l.Items, func(v Value) bool {
+				affix := m.str(name, v).s
+				m.step(1)
+				m.read(min(len(affix), len(t.s)))
+				return has(t.s, affix)
+			})
 		}
 		return has(t.s, m.str(name, v).s)
 	}
@@ -53,9 +57,14 @@ func strip(name string, left, right bool) textMethod {
 		out := isSpace
 		if v := m.bind(name, a, "chars?")[0]; v != nil {
 			if _, none := v.(None); !none {
+				chars := m.str(name, v).s
+				m.chars(2 * len(chars))
 				set := make(map[rune]bool)
-				for _, r := range m.str(name, v).s {
-					set[r] = true
+				for _, r := range chars {
+					if !set[r] {
+						m.spend(valueBytes)
+						set[r] = true
+					}
 				}
 				out = func(r rune) bool { return set[r] }
 			}
@@ -75,6 +84,7 @@ func strip(name string, left, right bool) textMethod {
 			}
 			j -= n
 		}
+		m.chars(len(t.s) - (j - i))
 		return t.slice(i, j)
 	}
 }
@@ -89,11 +99,7 @@ func (m *machine) replace(t, old, new Text, n int) Text {
 		return t
 	}
 	m.step(count)
-	if len(new.s) > 0 && count > m.limits.Bytes/len(new.s) {
-		m.fail(ErrLimit, "more than %d bytes of strings", m.limits.Bytes)
-	}
-	m.spend(len(t.s) + count*len(new.s))
-	var b builder
+	b := m.builder()
 	at := 0
 	for i := range count {
 		k := at
@@ -129,8 +135,14 @@ func (m *machine) split(name string, t Text, a args, fromRight bool) Value {
 		limit = m.integer(name, given[1])
 	}
 	var parts []Text
+	add := func(t Text) {
+		m.step(1)
+		m.spend(2 * textBytes) // parts grows by half at a time
+		parts = append(parts, t)
+	}
 	if _, none := given[0].(None); given[0] == nil || none {
-		parts = splitSpace(t, limit, fromRight)
+		m.chars(len(t.s))
+		splitSpace(t, limit, fromRight, add)
 	} else {
 		sep := m.separator(name, given[0])
 		for ; limit != 0; limit-- {
@@ -142,14 +154,14 @@ func (m *machine) split(name string, t Text, a args, fromRight bool) Value {
 				break
 			}
 			if fromRight {
-				parts = append(parts, t.slice(k+len(sep), len(t.s)))
+				add(t.slice(k+len(sep), len(t.s)))
 				t = t.slice(0, k)
 			} else {
-				parts = append(parts, t.slice(0, k))
+				add(t.slice(0, k))
 				t = t.slice(k+len(sep), len(t.s))
 			}
 		}
-		parts = append(parts, t)
+		add(t)
 	}
 	if fromRight {
 		slices.Reverse(parts)
@@ -159,8 +171,7 @@ func (m *machine) split(name string, t Text, a args, fromRight bool) Value {
 
 // splitSpace splits at runs of white space, at most limit times. From the
 // right the parts come in reverse.
-func splitSpace(t Text, limit int, fromRight bool) []Text {
-	var parts []Text
+func splitSpace(t Text, limit int, fromRight bool, add func(Text)) {
 	for {
 		if fromRight {
 			t = t.slice(0, len(strings.TrimRightFunc(t.s, isSpace)))
@@ -168,7 +179,7 @@ func splitSpace(t Text, limit int, fromRight bool) []Text {
 			t = t.slice(len(t.s)-len(strings.TrimLeftFunc(t.s, isSpace)), len(t.s))
 		}
 		if t.s == "" {
-			return parts
+			return
 		}
 		k := -1
 		if limit != 0 && fromRight {
@@ -177,14 +188,15 @@ func splitSpace(t Text, limit int, fromRight bool) []Text {
 			k = strings.IndexFunc(t.s, isSpace)
 		}
 		if k < 0 {
-			return append(parts, t)
+			add(t)
+			return
 		}
 		if fromRight {
 			_, n := utf8.DecodeRuneInString(t.s[k:])
-			parts = append(parts, t.slice(k+n, len(t.s)))
+			add(t.slice(k+n, len(t.s)))
 			t = t.slice(0, k)
 		} else {
-			parts = append(parts, t.slice(0, k))
+			add(t.slice(0, k))
 			t = t.slice(k, len(t.s))
 		}
 		limit--
@@ -192,8 +204,14 @@ func splitSpace(t Text, limit int, fromRight bool) []Text {
 }
 
 // splitLines splits where Python's splitlines does.
-func splitLines(t Text, keep bool) []Text {
+func (m *machine) splitLines(t Text, keep bool) []Text {
+	m.chars(len(t.s))
 	var out []Text
+	add := func(t Text) {
+		m.step(1)
+		m.spend(2 * textBytes)
+		out = append(out, t)
+	}
 	start := 0
 	for i := 0; i < len(t.s); {
 		r, n := utf8.DecodeRuneInString(t.s[i:])
@@ -206,14 +224,14 @@ func splitLines(t Text, keep bool) []Text {
 			if keep {
 				end = i
 			}
-			out = append(out, t.slice(start, end))
+			add(t.slice(start, end))
 			start = i
 		default:
 			i += n
 		}
 	}
 	if start < len(t.s) {
-		out = append(out, t.slice(start, len(t.s)))
+		add(t.slice(start, len(t.s)))
 	}
 	return out
 }

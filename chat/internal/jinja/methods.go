@@ -11,28 +11,37 @@ func (m *machine) method(v Value, name string) Value {
 	switch v := v.(type) {
 	case Text:
 		if f := textMethods[name]; f != nil {
-			return &function{name, func(m *machine, a args) Value {
-				m.scan(len(v.s))
+			return m.function(name, func(m *machine, a args) Value {
+				m.operands(v, a)
 				return f(m, v, a)
-			}}
+			})
 		}
 		if name == "format" {
-			return &function{name, func(m *machine, a args) Value { return m.format(v, a) }}
+			return m.function(name, func(m *machine, a args) Value {
+				m.operands(v, a)
+				return m.format(v, a)
+			})
 		}
 	case *Dict:
 		if f := dictMethods[name]; f != nil {
-			return &function{name, func(m *machine, a args) Value { return f(m, v, a) }}
+			return m.function(name, func(m *machine, a args) Value {
+				m.operands(nil, a)
+				return f(m, v, a)
+			})
 		}
 	case *List:
 		if f := listMethods[name]; f != nil {
-			return &function{name, func(m *machine, a args) Value { return f(m, v, a) }}
+			return m.function(name, func(m *machine, a args) Value {
+				m.operands(nil, a)
+				return f(m, v, a)
+			})
 		}
 	}
 	if slices.Contains(mutators[typeName(v)], name) {
-		return &function{name, func(m *machine, _ args) Value {
+		return m.function(name, func(m *machine, _ args) Value {
 			m.fail(ErrRuntime, "%s.%s: a template may not change a value", typeName(v), name)
 			return nil
-		}}
+		})
 	}
 	return nil
 }
@@ -45,14 +54,14 @@ var mutators = map[string][]string{
 
 // callMethod calls a method of a text.
 func (m *machine) callMethod(t Text, name string, a args) Value {
-	m.scan(len(t.s))
+	m.operands(t, a)
 	return textMethods[name](m, t, a)
 }
 
 var dictMethods = map[string]func(m *machine, d *Dict, a args) Value{
 	"get": func(m *machine, d *Dict, a args) Value {
 		given := m.bind("get", a, "key", "default?")
-		if v, ok := d.get(given[0]); ok {
+		if v, ok := m.get(d, given[0]); ok {
 			return v
 		}
 		if given[1] != nil {
@@ -62,14 +71,17 @@ var dictMethods = map[string]func(m *machine, d *Dict, a args) Value{
 	},
 	"keys": func(m *machine, d *Dict, a args) Value {
 		m.bind("keys", a)
+		m.spend(listBytes)
 		return &view{"dict_keys", d.keys}
 	},
 	"values": func(m *machine, d *Dict, a args) Value {
 		m.bind("values", a)
+		m.spend(listBytes)
 		return &view{"dict_values", d.values}
 	},
 	"items": func(m *machine, d *Dict, a args) Value {
 		m.bind("items", a)
+		m.spend(listBytes)
 		return &view{"dict_items", m.pairs(d)}
 	},
 	"copy": func(m *machine, d *Dict, a args) Value {
@@ -128,7 +140,7 @@ var textMethods = map[string]textMethod{
 	"title": func(m *machine, t Text, a args) Value {
 		m.bind("title", a)
 		inWord := false
-		return t.mapRunes(func(_ int, r rune) string {
+		return m.mapRunes(t, func(_ int, r rune) string {
 			was := inWord
 			inWord = unicode.IsLetter(r)
 			switch {
@@ -144,20 +156,16 @@ var textMethods = map[string]textMethod{
 	"ljust":  func(m *machine, t Text, a args) Value { return m.pad(t, "ljust", a) },
 	"rjust":  func(m *machine, t Text, a args) Value { return m.pad(t, "rjust", a) },
 	"zfill": func(m *machine, t Text, a args) Value {
-		n := m.integer("zfill", m.bind("zfill", a, "width")[0]) - t.length()
+		n := m.integer("zfill", m.bind("zfill", a, "width")[0]) - m.length(t)
 		if n <= 0 {
 			return t
 		}
-		m.spend(n)
 		sign := 0
 		if t.s != "" && (t.s[0] == '-' || t.s[0] == '+') {
 			sign = 1
 		}
-		var b builder
-		b.text(t.slice(0, sign))
-		b.lit(strings.Repeat("0", n))
-		b.text(t.slice(sign, len(t.s)))
-		return b.done()
+		out := m.concat(t.slice(0, sign), m.repeat(lit("0"), int64(n)).(Text))
+		return m.concat(out, t.slice(sign, len(t.s)))
 	},
 	"count": func(m *machine, t Text, a args) Value {
 		return int64(strings.Count(t.s, m.str("count", m.bind("count", a, "sub")[0]).s))
@@ -176,19 +184,19 @@ var textMethods = map[string]textMethod{
 	"isdigit":   is("isdigit", func(s string) bool { return all(s, unicode.IsDigit) }),
 	"isnumeric": is("isnumeric", func(s string) bool { return all(s, unicode.IsNumber) }),
 	"isspace":   is("isspace", func(s string) bool { return all(s, isSpace) }),
-	"isascii":   is("isascii", func(s string) bool { return s == "" || all(s, func(r rune) bool { return r < 0x80 }) }),
-	"islower":   is("islower", func(s string) bool { return cased(s, unicode.IsLower) }),
-	"isupper":   is("isupper", func(s string) bool { return cased(s, unicode.IsUpper) }),
+	"isascii": is("isascii", func(s string) bool {
+		return s == "" ||
+			all(s, func(r rune) bool { return r < 0x80 })
+	}),
+	"islower": is("islower", func(s string) bool { return cased(s, unicode.IsLower) }),
+	"isupper": is("isupper", func(s string) bool { return cased(s, unicode.IsUpper) }),
 	"join": func(m *machine, t Text, a args) Value {
-		var b builder
+		b := m.builder()
 		for i, v := range m.items(m.bind("join", a, "iterable")[0], "join") {
 			if i > 0 {
-				m.spend(len(t.s))
 				b.text(t)
 			}
-			x := m.str("join", v)
-			m.spend(len(x.s))
-			b.text(x)
+			b.text(m.str("join", v))
 		}
 		return b.done()
 	},
@@ -220,7 +228,7 @@ var textMethods = map[string]textMethod{
 	"split":  func(m *machine, t Text, a args) Value { return m.split("split", t, a, false) },
 	"rsplit": func(m *machine, t Text, a args) Value { return m.split("rsplit", t, a, true) },
 	"splitlines": func(m *machine, t Text, a args) Value {
-		lines := splitLines(t, m.flag(m.bind("splitlines", a, "keepends?")[0]))
+		lines := m.splitLines(t, m.flag(m.bind("splitlines", a, "keepends?")[0]))
 		return m.texts(lines)
 	},
 	"partition": func(m *machine, t Text, a args) Value {
@@ -246,12 +254,12 @@ func (m *machine) tuple(items ...Value) *List {
 }
 
 func (m *machine) texts(parts []Text) *List {
-	m.step(len(parts))
+	m.spend(listBytes + len(parts)*valueBytes)
 	items := make([]Value, len(parts))
 	for i, t := range parts {
 		items[i] = t
 	}
-	return m.list(items)
+	return &List{Items: items}
 }
 
 func upperRune(r rune) string {
@@ -264,23 +272,24 @@ func upperRune(r rune) string {
 func mapMethod(name string, f func(i int, r rune) string) textMethod {
 	return func(m *machine, t Text, a args) Value {
 		m.bind(name, a)
-		return t.mapRunes(f)
+		return m.mapRunes(t, f)
 	}
 }
 
 func is(name string, f func(s string) bool) textMethod {
 	return func(m *machine, t Text, a args) Value {
 		m.bind(name, a)
+		m.chars(len(t.s))
 		return f(t.s)
 	}
 }
 
 func (m *machine) pad(t Text, name string, a args) Value {
 	given := m.bind(name, a, "width", "fillchar?")
-	n := m.integer(name, given[0]) - t.length()
+	n := m.integer(name, given[0]) - m.length(t)
 	fill := lit(" ")
 	if given[1] != nil {
-		if fill = m.str(name, given[1]); fill.length() != 1 {
+		if fill = m.str(name, given[1]); m.length(fill) != 1 {
 			m.fail(ErrRuntime, "%s: the fill must be one character", name)
 		}
 	}
@@ -292,7 +301,7 @@ func (m *machine) pad(t Text, name string, a args) Value {
 	case "rjust":
 		left = n
 	case "center": // Python puts the odd space on the left of an odd width
-		left = n/2 + n&(t.length()+n)&1
+		left = n/2 + n&(m.length(t)+n)&1
 	}
 	out := m.concat(m.repeat(fill, int64(left)).(Text), t)
 	return m.concat(out, m.repeat(fill, int64(n-left)).(Text))

@@ -7,9 +7,10 @@ import (
 
 // Bounds of the parser.
 const (
-	maxSource = 1 << 20 // bytes of a template; the longest known has 20 kB
-	maxNest   = 150     // of brackets and of statements: recursion depth
-	maxChain  = 400     // operators, filters or attributes in a row
+	maxSource   = 1 << 20 // bytes of a template; the longest known has 20 kB
+	longestName = 256     // bytes: a look-up is one step
+	maxNest     = 150     // of brackets and of statements: recursion depth
+	maxChain    = 400     // operators, filters or attributes in a row
 )
 
 // Template is a parsed template. It is immutable and safe for concurrent use.
@@ -22,7 +23,8 @@ type Template struct {
 func Parse(src string) (t *Template, err error) {
 	defer catch(&err)
 	if len(src) > maxSource {
-		return nil, &Error{Text: fmt.Sprintf("%d bytes of template, more than %d", len(src), maxSource), Kind: ErrLimit}
+		return nil, &Error{Text: fmt.Sprintf("%d bytes of template, more than %d", len(src), maxSource),
+			Kind: ErrLimit}
 	}
 	p := &parser{tokens: lex(src)}
 	body := p.statements("")

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -31,6 +32,12 @@ func NewText(s string, o Origin) Text {
 
 func lit(s string) Text { return NewText(s, 0) }
 
+// lit is lit of a string that may be long.
+func (m *machine) lit(s string) Text {
+	m.spend(len(s))
+	return lit(s)
+}
+
 // String returns the text without its origins.
 func (t Text) String() string { return t.s }
 
@@ -56,11 +63,17 @@ func (t Text) worst() Origin {
 }
 
 // length counts code points; a byte that is part of none counts as one.
-func (t Text) length() int { return utf8.RuneCountInString(t.s) }
+func (m *machine) length(t Text) int {
+	m.read(len(t.s))
+	return utf8.RuneCountInString(t.s)
+}
 
 // runes returns the code points as texts of their own.
-func (t Text) runes() []Value {
-	out := make([]Value, 0, len(t.s))
+func (m *machine) runes(t Text) []Value {
+	m.chars(len(t.s))
+	n := utf8.RuneCountInString(t.s)
+	m.spend(n * textBytes)
+	out := make([]Value, 0, n)
 	for i := 0; i < len(t.s); {
 		_, n := utf8.DecodeRuneInString(t.s[i:])
 		out = append(out, t.slice(i, i+n))
@@ -69,47 +82,83 @@ func (t Text) runes() []Value {
 	return out
 }
 
-// offsets returns where each code point begins, and the length at the end.
-func (t Text) offsets() []int {
-	out := make([]int, 0, len(t.s)+1)
-	for i := range t.s {
-		out = append(out, i)
-	}
-	return append(out, len(t.s))
+// places says where the code points of a text begin.
+type places struct {
+	n  int   // code points
+	at []int // and the length of the text at the end; nil: each is a byte
 }
 
-// builder concatenates texts.
+func (m *machine) places(t Text) places {
+	p := places{n: m.length(t)}
+	if p.n == len(t.s) {
+		return p
+	}
+	m.chars(len(t.s))
+	m.spend(8 * (p.n + 1))
+	p.at = make([]int, 0, p.n+1)
+	for i := range t.s {
+		p.at = append(p.at, i)
+	}
+	p.at = append(p.at, len(t.s))
+	return p
+}
+
+// of is the byte at which code point i begins.
+func (p places) of(i int) int {
+	if p.at == nil {
+		return i
+	}
+	return p.at[i]
+}
+
+// index is the code point that begins at a byte.
+func (p places) index(at int) int {
+	if p.at == nil {
+		return at
+	}
+	i, _ := slices.BinarySearch(p.at, at)
+	return i
+}
+
+// builder concatenates texts. Every byte is counted before it is there.
 type builder struct {
-	s, o []byte
+	m    *machine
+	s, o strings.Builder
+	most int // bytes of text, where it is the template's output; 0: none of its own
+}
+
+func (m *machine) builder() *builder { return &builder{m: m} }
+
+// add counts n bytes.
+func (b *builder) add(n int) {
+	if b.most > 0 && n > b.most-b.s.Len() {
+		b.m.fail(ErrLimit, "more than %d bytes of output", b.most)
+	}
+	b.m.spend(n)
 }
 
 func (b *builder) text(t Text) {
-	b.s = append(b.s, t.s...)
-	b.o = append(b.o, t.o...)
+	b.add(len(t.s))
+	b.s.WriteString(t.s)
+	b.o.WriteString(t.o)
 }
 
 func (b *builder) lit(s string) { b.from(s, 0) }
 
 func (b *builder) from(s string, o Origin) {
-	b.s = append(b.s, s...)
+	b.add(len(s))
+	b.s.WriteString(s)
 	for range len(s) {
-		b.o = append(b.o, byte(o))
+		b.o.WriteByte(byte(o))
 	}
 }
 
-func (b *builder) rune(r rune, o Origin) {
-	n := len(b.s)
-	b.s = utf8.AppendRune(b.s, r)
-	for range len(b.s) - n {
-		b.o = append(b.o, byte(o))
-	}
-}
-
-func (b *builder) done() Text { return Text{s: string(b.s), o: string(b.o)} }
+func (b *builder) done() Text { return Text{s: b.s.String(), o: b.o.String()} }
 
 // mapRunes replaces each code point by f's; bytes that are part of none stay.
-func (t Text) mapRunes(f func(i int, r rune) string) Text {
-	var b builder
+func (m *machine) mapRunes(t Text, f func(i int, r rune) string) Text {
+	m.chars(len(t.s))
+	b := m.builder()
 	for i := 0; i < len(t.s); {
 		r, n := utf8.DecodeRuneInString(t.s[i:])
 		if r == utf8.RuneError && n == 1 {

@@ -233,8 +233,8 @@ func (m *machine) text(v Value) Text {
 	case int64:
 		return lit(strconv.FormatInt(v, 10))
 	}
-	var b builder
-	m.repr(&b, v, 0)
+	b := m.builder()
+	m.repr(b, v, 0)
 	return b.done()
 }
 
@@ -254,7 +254,6 @@ func (m *machine) repr(b *builder, v Value, depth int) {
 		}
 		b.lit(close)
 	}
-	before := len(b.s)
 	switch v := v.(type) {
 	case None:
 		b.lit("None")
@@ -274,7 +273,7 @@ func (m *machine) repr(b *builder, v Value, depth int) {
 		if v.safe {
 			b.lit("Markup(")
 		}
-		reprText(b, v)
+		m.reprText(b, v)
 		if v.safe {
 			b.lit(")")
 		}
@@ -307,19 +306,17 @@ func (m *machine) repr(b *builder, v Value, depth int) {
 	default:
 		m.fail(ErrRuntime, "a %s has no text", typeName(v))
 	}
-	if _, ok := v.(*Dict); !ok {
-		m.spend(len(b.s) - before)
-	}
 }
 
 // reprText appends a text in quotes, with Python's escapes.
-func reprText(b *builder, t Text) {
+func (m *machine) reprText(b *builder, t Text) {
+	m.read(len(t.s))
 	quote := byte('\'')
 	if strings.Contains(t.s, "'") && !strings.Contains(t.s, `"`) {
 		quote = '"'
 	}
 	b.lit(string(quote))
-	b.text(t.mapRunes(func(_ int, r rune) string {
+	b.text(m.mapRunes(t, func(_ int, r rune) string {
 		switch {
 		case r == rune(quote) || r == '\\':
 			return `\` + string(r)
@@ -332,13 +329,22 @@ func reprText(b *builder, t Text) {
 		case strconv.IsPrint(r):
 			return string(r)
 		case r < 0x100:
-			return fmt.Sprintf(`\x%02x`, r)
+			return hexEscape(`\x`, r, 2)
 		case r < 0x10000:
-			return fmt.Sprintf(`\u%04x`, r)
+			return hexEscape(`\u`, r, 4)
 		}
-		return fmt.Sprintf(`\U%08x`, r)
+		return hexEscape(`\U`, r, 8)
 	}))
 	b.lit(string(quote))
+}
+
+// hexEscape is a prefix and the digits of a character.
+func hexEscape(prefix string, r rune, digits int) string {
+	out := append(make([]byte, 0, 12), prefix...)
+	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
+		out = append(out, "0123456789abcdef"[r>>shift&15])
+	}
+	return string(out)
 }
 
 // equal is Python's ==.
@@ -357,7 +363,11 @@ func (m *machine) equal(a, b Value, depth int) bool {
 	switch a := a.(type) {
 	case Text:
 		b, ok := b.(Text)
-		return ok && a.s == b.s
+		if !ok || len(a.s) != len(b.s) {
+			return false
+		}
+		m.read(len(a.s))
+		return a.s == b.s
 	case None:
 		_, ok := b.(None)
 		return ok
@@ -381,7 +391,7 @@ func (m *machine) equal(a, b Value, depth int) bool {
 			return false
 		}
 		for i, k := range a.keys {
-			if v, ok := b.get(k); !ok || !m.equal(a.values[i], v, depth+1) {
+			if v, ok := m.get(b, k); !ok || !m.equal(a.values[i], v, depth+1) {
 				return false
 			}
 		}
@@ -404,6 +414,7 @@ func (m *machine) less(a, b Value, depth int) bool {
 	switch a := a.(type) {
 	case Text:
 		if b, ok := b.(Text); ok {
+			m.read(min(len(a.s), len(b.s)))
 			return a.s < b.s
 		}
 	case *List:
