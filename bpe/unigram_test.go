@@ -182,7 +182,11 @@ func TestUnigramDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	alphabet := []string{"a", "b", "c", "z", "zz", "the", "hello", "q", "qq", " ", "  ", "▁", "日本", "日", "é", "\xff", "\xe2\x96", "\xc3", "X", "\u3000", "e\u0301", "\t", "本", "\u00ad", "①", "②"}
 	words := 0
-	for range 2000 {
+	vocabularies := 400
+	if testkit.IsLong(t) {
+		vocabularies = 4000
+	}
+	for range vocabularies {
 		c := tinyUnigram(t)
 		if rng.IntN(2) == 0 {
 			c.Charsmap = nil
@@ -230,9 +234,15 @@ func TestUnigramDefinition(t *testing.T) {
 			}
 		}
 	}
-	if words < 500 || words > 1500 {
-		t.Errorf("%d of 2000 vocabularies go word by word", words)
+	if words < vocabularies/4 || words > 3*vocabularies/4 {
+		t.Errorf("%d of %d vocabularies go word by word", words, vocabularies)
 	}
+}
+
+// TestLongUnigramDefinition: with ten times the vocabularies.
+func TestLongUnigramDefinition(t *testing.T) {
+	testkit.Long(t)
+	TestUnigramDefinition(t)
 }
 
 // TestUnigramSpecial: what is cut out of a text, and what plain parts keep.

@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -20,8 +21,11 @@ import (
 // by an independent validator, and forced tokens are accepted. Tokens that end strings and lists are made likely: the model knows
 // no JSON, and would not end otherwise.
 func TestGeneratedTextsAreValid(t *testing.T) {
-	schemas := 1000
-	if testing.Short() {
+	schemas := 100
+	switch {
+	case testkit.IsLong(t):
+		schemas = 1000
+	case testing.Short():
 		schemas = 25
 	}
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
@@ -104,6 +108,12 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 	if unfinished > texts/5 || accepted == 0 {
 		t.Errorf("%d of %d texts did not end, %d forced tokens", unfinished, texts, accepted)
 	}
+}
+
+// TestLongGeneratedTextsAreValid: under ten times the schemas.
+func TestLongGeneratedTextsAreValid(t *testing.T) {
+	testkit.Long(t)
+	TestGeneratedTextsAreValid(t)
 }
 
 // BenchmarkMaskText measures masks along random texts of a schema with a vocabulary of 128,256 tokens, the first time and again, and

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // compared is the part of the JSON that scripts rely on.
@@ -49,8 +51,11 @@ func TestCompare(t *testing.T) {
 	prompts, page := filepath.Join(dir, "two.jsonl"), filepath.Join(dir, "page.html")
 	write(t, prompts, `{"id":"a","prompt":"func (r *Ring) Push("}`+"\n"+`{"id":"b","prompt":"// A Reader reads"}`+"\n")
 	drafters, schedules := []string{"model", "ngram", "suffix", "splice", "tree", "merge", "early-exit"}, []string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		drafters, schedules = drafters[:1], schedules[:2]
+	case !testkit.IsLong(t):
+		schedules = schedules[:1]
 	}
 	out, stderr, code := spec(t, "", "compare", "--prompts", prompts, "-n", "12", "-r", "2", "--warmup", "0", "--json", "--html", page,
 		"--drafter", strings.Join(drafters, ","), "--schedule", strings.Join(schedules, ",")+",oracle",
@@ -114,6 +119,12 @@ func TestCompare(t *testing.T) {
 	if charts < 2 {
 		t.Errorf("%d charts", charts)
 	}
+}
+
+// TestLongCompare: every drafter with every schedule.
+func TestLongCompare(t *testing.T) {
+	testkit.Long(t)
+	TestCompare(t)
 }
 
 // The table and every preset, made small.

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // A program of another module, which uses the library by version.
@@ -38,12 +40,10 @@ func main() {
 }
 `
 
-// TestInstallByVersion serves this checkout as version v0.0.1 from a proxy made of files, and
+// TestLongInstallByVersion serves this checkout as version v0.0.1 from a proxy made of files, and
 // does from outside what a user does: go install the command, import the library.
-func TestInstallByVersion(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a module from scratch; left out with -short")
-	}
+func TestLongInstallByVersion(t *testing.T) {
+	testkit.Long(t) // it builds a module from scratch
 	const module, version = "github.com/specgo/spec", "v0.0.1"
 	goTool, err := exec.LookPath("go")
 	if err != nil {

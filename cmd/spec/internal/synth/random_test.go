@@ -25,12 +25,17 @@ func tiny(arch string) Shape {
 
 // Every shape and type is a file that package gguf accepts; the small ones run.
 func TestRandom(t *testing.T) {
-	for _, name := range Shapes() {
+	types := Types()
+	for i, name := range Shapes() {
 		s, err := FindShape(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, typ := range Types() {
+		each := types
+		if i > 0 { // the type says nothing about the rest of the file
+			each = types[i%len(types):][:1]
+		}
+		for _, typ := range each {
 			f, err := Random(s, typ)
 			if err != nil {
 				t.Fatal(err)
