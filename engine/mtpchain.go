@@ -73,13 +73,14 @@ func (p *pass) choose(j int, before bool) bool {
 
 // chain takes the round's rows through the blocks, one after the other. x [rows][D] becomes what each row's own block computes.
 func (m *mtp) chain(p *pass, x []float32) {
-	d, r := m.c.HiddenSize, &p.blockRows
+	d, r, whole := m.c.HiddenSize, &p.blockRows, p.roundRows
+	defer func() { p.roundRows = whole }() // also where a kernel panics
 	block := sized(&r.block, len(p.tokens))
 	for j := range m.blocks {
 		if !p.layer(j) {
 			return
 		}
-		b, whole := &m.blocks[j], p.roundRows
+		b := &m.blocks[j]
 		if p.choose(j, true) {
 			p.roundRows = r.roundRows
 			b.remember(p, m.c, p.matrix(&r.x, d))

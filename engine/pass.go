@@ -53,49 +53,57 @@ type roundRows struct {
 	owner     []int                       // [rows] the batch's segment that a row belongs to
 }
 
-// pass is one Forward in progress: the chunks that remain, the round of rows that goes through the
-// layers, and the scratch memory, which the Runtime keeps from pass to pass.
-type pass struct {
-	t      *tensor.Runtime
-	ctx    context.Context
-	serial uint64
-
-	results []Result // of the batch's segments; those with an error take no further part
-
+// queue is the chunks of a pass, in the order in which their tokens go through the layers.
+type queue struct {
 	chunks []chunk
 	at     int // the chunk that comes next
 	done   int // tokens of it that are done
+	most   int // rows of a round
+}
 
-	roundRows
-	crossed   []tensor.AttentionSegment // the encoder inputs of the rows, in encoder-decoder models
-	scans     []scan                    // of sessions with recurrent layers
-	wanted    []wantedRow               // ascending
-	hidden    []hiddenRow               // ascending
-	masked    bool                      // the model's logits may be -Inf
-	projected []wantedRow               // the rows that are multiplied with the output matrix; nil: all rows of the round
-	given     []int32                   // the rows that finalNorm and logits are given
-	layers    int                       // that they go through
-	most      int                       // rows of a round
-	fetched   []*streamed               // matrices from disk that a product uses at present
-	expected  []*diskExpert             // scratch
-	choice    []int32                   // scratch of the experts that a round needs
+// asked is what the callers want of a round's rows.
+type asked struct {
+	wanted    []wantedRow // ascending
+	hidden    []hiddenRow // ascending
+	masked    bool        // the model's logits may be -Inf
+	projected []wantedRow // the rows that are multiplied with the output matrix; nil: all rows of the round
+	given     []int32     // the rows that finalNorm and logits are given
+}
 
-	depth    []int32 // scratch of depths
-	in       tensor.Input
-	products []tensor.Product
-
-	current int   // layer
-	err     error // the first failure; the operations after it do nothing
-
-	x, h, y, q, k, v, a, gate, up, wide []float32 // activations; the networks say their shapes
+// activations are the scratch memory of the networks, which say their shapes.
+type activations struct {
+	x, h, y, q, k, v, a, gate, up, wide []float32
 	other                               []float32 // of a mixer beside attention
 	inputs                              []float32 // [rows][layers][P] of a layer besides the residual stream
 	factors                             []float32 // [rows]
+	logits                              []float32 // [rows][vocabulary] where several sessions share a reading of the head
 	routing                             routing   // of experts
-	blockRows                           blockRows // of several MTP blocks
-	part                                []int32   // the rows that an expert computes; nil: all
+}
 
-	logits   []float32 // [rows][vocabulary] where several sessions share a reading of the head
+// pass is one Forward in progress: the chunks that remain, the round of rows that goes through the
+// layers, and the scratch memory, which the Runtime keeps from pass to pass.
+type pass struct {
+	t       *tensor.Runtime
+	ctx     context.Context
+	serial  uint64
+	results []Result // of the batch's segments; those with an error take no further part
+	err     error    // the first failure; the operations after it do nothing
+
+	queue
+	roundRows
+	layers    int                       // that the round goes through
+	current   int                       // the layer that it is in
+	part      []int32                   // the rows that an expert computes; nil: all
+	blockRows blockRows                 // the rows that one of several MTP blocks computes
+	crossed   []tensor.AttentionSegment // the encoder inputs of the rows, in encoder-decoder models
+	scans     []scan                    // of sessions with recurrent layers
+	asked
+
+	activations
+	depth    []int32 // scratch of depths
+	in       tensor.Input
+	products []tensor.Product
+	disk     diskScratch
 	work     rowWork
 	scanning scanWork
 }

@@ -15,16 +15,23 @@ func onDisk(w *tensor.Matrix) *streamed {
 	return x
 }
 
+// diskScratch is what a pass knows of the matrices that it reads from disk.
+type diskScratch struct {
+	fetched  []*streamed   // that a product uses at present
+	expected []*diskExpert // scratch
+	choice   []int32       // scratch of the experts that a round needs
+}
+
 // fetch brings the matrices of products that are on disk into memory. apart says that they do not fit there at once, or are not read
 // together: then each is a product of its own.
 func (p *pass) fetch(products []product) (apart bool) {
-	group := p.fetched[:0]
+	group := p.disk.fetched[:0]
 	for _, m := range products {
 		if x := onDisk(m.w); x != nil {
 			group = append(group, x)
 		}
 	}
-	p.fetched = group
+	p.disk.fetched = group
 	if len(group) == 0 {
 		return false
 	}
@@ -33,7 +40,7 @@ func (p *pass) fetch(products []product) (apart bool) {
 		apart = apart || x.stream != s || x.expert != expert
 	}
 	if apart = apart || expert == nil && !s.fits(group); apart && len(products) > 1 {
-		p.fetched = group[:0]
+		p.disk.fetched = group[:0]
 		return true
 	}
 	var err error
@@ -43,7 +50,7 @@ func (p *pass) fetch(products []product) (apart bool) {
 		err = s.acquire(p.ctx, group)
 	}
 	if err != nil {
-		p.fetched = group[:0]
+		p.disk.fetched = group[:0]
 		p.fail(err)
 	}
 	return false
@@ -51,17 +58,17 @@ func (p *pass) fetch(products []product) (apart bool) {
 
 // unfetch gives back what fetch has brought.
 func (p *pass) unfetch() {
-	if len(p.fetched) == 0 {
+	if len(p.disk.fetched) == 0 {
 		return
 	}
-	s := p.fetched[0].stream
-	if p.fetched[0].expert != nil {
-		s.releaseExpert(p.fetched)
+	s := p.disk.fetched[0].stream
+	if p.disk.fetched[0].expert != nil {
+		s.releaseExpert(p.disk.fetched)
 	} else {
-		s.release(p.fetched)
+		s.release(p.disk.fetched)
 	}
-	clear(p.fetched)
-	p.fetched = p.fetched[:0]
+	clear(p.disk.fetched)
+	p.disk.fetched = p.disk.fetched[:0]
 }
 
 // expect tells which experts come next, so that those on disk are read in time: numbers of e.each, ascending.
@@ -69,13 +76,13 @@ func (p *pass) expect(e *experts, numbers []int32) {
 	if len(numbers) == 0 || p.err != nil {
 		return
 	}
-	list := p.expected[:0]
+	list := p.disk.expected[:0]
 	for _, i := range numbers {
 		if x := onDisk(e.each[i].down.w); x != nil && x.expert != nil {
 			list = append(list, x.expert)
 		}
 	}
-	if p.expected = list; len(list) > 0 {
+	if p.disk.expected = list; len(list) > 0 {
 		onDisk(e.each[numbers[0]].down.w).stream.expect(list)
 	}
 }
@@ -85,8 +92,8 @@ func (p *pass) chosen(e *experts, rows []int32) []int32 {
 	if p.err != nil || onDisk(e.each[0].down.w) == nil {
 		return nil
 	}
-	p.choice = append(p.choice[:0], rows...)
-	slices.Sort(p.choice)
-	p.choice = slices.Compact(p.choice)
-	return p.choice
+	p.disk.choice = append(p.disk.choice[:0], rows...)
+	slices.Sort(p.disk.choice)
+	p.disk.choice = slices.Compact(p.disk.choice)
+	return p.disk.choice
 }
