@@ -62,3 +62,38 @@ func (l Logits) Rows() int {
 
 // Row is the i-th row: one logit for each token of the vocabulary.
 func (l Logits) Row(i int) []float32 { return l.Data[i*l.Vocab : (i+1)*l.Vocab : (i+1)*l.Vocab] }
+
+// HiddenStates are the hidden states that a segment asked for, in the order of its tokens.
+type HiddenStates struct {
+	Size   int       // numbers of a hidden state: [Config].HiddenSize; of heads with [Head].SharesCache their target's
+	Layers []int     // whose states they are: the segment's
+	Data   []float32 // [row][layer][Size]
+}
+
+// Rows is the number of positions.
+func (h HiddenStates) Rows() int {
+	if len(h.Layers) == 0 {
+		return 0
+	}
+	return len(h.Data) / (h.Size * len(h.Layers))
+}
+
+// Row is all states of the i-th position, in the order of Layers.
+func (h HiddenStates) Row(i int) []float32 {
+	n := h.Size * len(h.Layers)
+	return h.Data[i*n : (i+1)*n : (i+1)*n]
+}
+
+// At is the state of the i-th position at Layers[j].
+func (h HiddenStates) At(i, j int) []float32 {
+	from := (i*len(h.Layers) + j) * h.Size
+	return h.Data[from : from+h.Size : from+h.Size]
+}
+
+// FinalNorm in [Segment].Layers stands for the hidden states after the final norm, which the output matrix is multiplied with.
+const FinalNorm = -1
+
+const (
+	passRows = 256 // most rows (tokens) that go through the layers together, unless weights are read from disk; bounds the scratch memory
+	headRows = 64  // most rows that go through the output matrix together
+)

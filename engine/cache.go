@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"fmt"
+	"sync/atomic"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -25,18 +25,6 @@ type CacheShape struct {
 type cache struct {
 	heads, headDim, window int
 	layers                 []int // ascending
-}
-
-// place finds a place for the keys and values of a layer: which of the model's caches, and which layer of that cache.
-func (l *loader) place(layer, heads, headDim, window int) (at, number int) {
-	for i := range l.caches {
-		if c := &l.caches[i]; c.heads == heads && c.headDim == headDim && c.window == window {
-			c.layers = append(c.layers, layer)
-			return i, len(c.layers) - 1
-		}
-	}
-	l.caches = append(l.caches, cache{heads, headDim, window, []int{layer}})
-	return len(l.caches) - 1, 0
 }
 
 // upTo is the number of the cache's layers among the first n of the model.
@@ -78,35 +66,6 @@ func (c CacheShape) Most(n int) int {
 	return n
 }
 
-// newCaches makes the empty caches of a session; one without layers is nil.
-func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, error) {
-	caches := make([]*tensor.KV, len(m.caches))
-	for i := range m.caches {
-		c := &m.caches[i]
-		n := c.upTo(layers)
-		if n == 0 {
-			continue
-		}
-		var err error
-		// Branches of a tree take slots beyond the sequence that they continue.
-		caches[i], err = tensor.NewKV(tensor.KVShape{Layers: n, Heads: c.heads, HeadDim: c.headDim, Type: kv, Context: context + maxTree})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, err)
-		}
-	}
-	return caches, nil
-}
-
-// reaches reports whether the caches hold what a token at position n looks at.
-func (s *Session) reaches(n int) bool {
-	for i, kv := range s.kv {
-		if kv != nil && n < s.m.caches[i].needs(kv) {
-			return false
-		}
-	}
-	return true
-}
-
 // needs is the least position of a next token that the cache suffices for.
 func (c *cache) needs(kv *tensor.KV) int {
 	if kv.First() == 0 {
@@ -115,67 +74,23 @@ func (c *cache) needs(kv *tensor.KV) int {
 	return kv.First() + c.window - 1
 }
 
-// rewind makes n the end of what the caches hold. Those that do not reach back to it start again at 0, which n is then.
-func (s *Session) rewind(n int) {
-	s.valid = n
-	for i, kv := range s.kv {
-		if kv != nil && n < s.m.caches[i].needs(kv) {
-			kv.Reset()
-		}
-	}
-	if s.rec != nil {
-		s.rec.rewind(n)
-	}
+// input is what the encoder made of an input. It does not change; forks share it.
+type input struct {
+	ids    []int32
+	kv     *tensor.KV // a layer for each layer of the decoder, a slot for each id: what cross-attention looks at
+	owners atomic.Int32
 }
 
-// room makes room in the caches for n more tokens after the first start ones. Windowed caches give up positions that are far from
-// the end, which is that of the tokens if they are a chain.
-func (s *Session) room(start, n int, tree bool) error {
-	end := start + n
-	if tree {
-		end = start
+func (in *input) share() *input {
+	if in != nil {
+		in.owners.Add(1)
 	}
-	for i, kv := range s.kv {
-		if kv == nil {
-			continue
-		}
-		if w := s.m.caches[i].window; w > 0 {
-			kv.Discard(min(start+1-w, end-w-windowSlack))
-		}
-		if err := kv.Grow(start + n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return in
 }
 
-// roomForAll makes room for n tokens in the caches that keep them all, so that a pass which the memory does not suffice for fails
-// before it begins. The others get theirs as the pass goes on.
-func (s *Session) roomForAll(n int) error {
-	for i, kv := range s.kv {
-		if kv == nil || s.m.caches[i].window > 0 {
-			continue
-		}
-		if err := kv.Grow(n); err != nil {
-			return err
-		}
+// drop frees the memory if there is no other owner.
+func (in *input) drop() {
+	if in != nil && in.owners.Add(-1) == 0 {
+		in.kv.Close()
 	}
-	return nil
-}
-
-// Bytes is the memory of the session's keys and values, of the encoder's input as well, and of its recurrent layers, in bytes. What forks
-// share counts for each of them.
-func (s *Session) Bytes() (n int64) {
-	for _, kv := range s.kv {
-		if kv != nil {
-			n += kv.Bytes()
-		}
-	}
-	if s.input != nil {
-		n += s.input.kv.Bytes()
-	}
-	if s.rec != nil {
-		n += s.rec.bytes()
-	}
-	return n
 }

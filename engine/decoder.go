@@ -48,12 +48,6 @@ type ending interface {
 	forward(p *pass, c *Config, x []float32)
 }
 
-// linear is a matrix [rows][cols] and a bias [rows], nil where there is none.
-type linear struct {
-	w *tensor.Matrix
-	b []float32
-}
-
 func (m *decoder) forward(p *pass) {
 	x := p.matrix(&p.x, m.c.HiddenSize) // [rows][D] the residual stream
 	m.embed(p, x)
@@ -136,104 +130,14 @@ func (m *decoder) lends() lends {
 	}
 }
 
-// build reads the weights of a model whose parts a family says.
-type build struct {
-	*loader
-	family
-	c     *Config
-	ropes ropes
-}
+// lends is what a model shares with draft heads; the zero value is nothing.
+type lends struct {
+	embeds         bool // it has embeddings that are nothing but rows of a matrix
+	embedding      *tensor.Matrix
+	embeddingScale float32
 
-// newBuild reads what the layers have in common.
-func newBuild(l *loader, c *Config, f family) *build {
-	c.Epsilon = l.float(f.norms.kind.epsilon())
-	return &build{loader: l, family: f, c: c, ropes: l.ropes(c, &f)}
-}
-
-// decoder reads a decoder.
-func (l *loader) decoder(c *Config, f family) network {
-	b := newBuild(l, c, f)
-	m := &decoder{c: c, embeddingScale: f.scales.embedding, logitScale: f.scales.logit, logitCap: f.scales.logitCap}
-	var net network = m
-	if f.ends.start != nil {
-		net = f.ends.start(b, m)
-	} else {
-		m.embedding = l.embedding(c)
-	}
-	if f.ends.positions {
-		m.positions = l.floats("position_embd.weight", c.HiddenSize, c.Context)
-	}
-	for i := 0; i < c.Layers && l.ok(); i++ {
-		m.blocks = append(m.blocks, b.decoderBlock(i))
-	}
-	if name := b.called("output_norm"); name != "" {
-		m.outputNorm = b.norm(name, c.HiddenSize)
-	}
-	m.output = linear{w: m.embedding}
-	if f.ends.output == outputRequired || f.ends.output == outputOptional && l.holds("output.weight") {
-		m.output.w = l.matrix("output.weight", c.Vocab, c.HiddenSize)
-	}
-	if f.ends.outputBias {
-		m.output.b = l.optional("output.bias", c.Vocab)
-	}
-	return net
-}
-
-// called is what the file calls a norm.
-func (b *build) called(name string) string {
-	if other, ok := b.norms.names[name]; ok {
-		return other
-	}
-	return name
-}
-
-// decoderBlock reads layer i.
-func (b *build) decoderBlock(i int) block {
-	n, d, f := b.block(i), b.c.HiddenSize, &b.norms
-	block := block{parallel: f.parallel, residualScale: b.scales.residual}
-	attnNorm, ffnNorm := n+"attn_norm", n+b.called("ffn_norm")
-	switch f.at {
-	case atInputs, atBoth:
-		block.attnNorm = b.norm(attnNorm, d)
-		if !f.parallel || b.holds(ffnNorm+".weight") {
-			block.ffnNorm = b.norm(ffnNorm, d)
-		}
-		if second := n + "attn_norm_2"; f.parallel && b.holds(second+".weight") {
-			block.attnNorm, block.ffnNorm = b.norm(second, d), block.attnNorm
-		}
-	case atResidual:
-		block.attnAfter, block.ffnAfter = b.norm(attnNorm, d), b.norm(ffnNorm, d)
-	}
-	if f.at == atOutputs || f.at == atBoth {
-		block.attnPostNorm, block.ffnPostNorm = b.norm(n+"post_attention_norm", d), b.norm(n+"post_ffw_norm", d)
-	}
-	if b.mixer != nil {
-		block.mixer = b.mixer(b, i)
-	}
-	switch {
-	case block.mixer != nil:
-	case b.family.attention.own != nil:
-		block.mixer = b.family.attention.own(b, i)
-	default:
-		block.mixer = b.attention(i)
-	}
-	if b.end != nil {
-		block.end = b.end(b, i)
-	}
-	switch {
-	case b.feed.own != nil:
-		block.feed = b.feed.own(b, i)
-	case b.feed.experts != nil:
-		block.feed = b.expertBlock(b.feed.experts, n)
-	default:
-		block.feed = b.feedForward(n, "", b.ffn[i])
-	}
-	_, plain := block.feed.(*feedForward)
-	block.apart = f.parallel || !plain
-	return block
-}
-
-// linear reads name.weight [rows][cols] and, if there, name.bias [rows].
-func (l *loader) linear(name string, rows, cols int) linear {
-	return linear{l.matrix(name+".weight", rows, cols), l.optional(name+".bias", rows)}
+	blocks     []block
+	outputNorm norm
+	projects   bool   // it has an output matrix that reads hidden states
+	output     linear // of it
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync/atomic"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -23,27 +22,6 @@ type encoder interface {
 // maxInput is the most tokens of an encoder's input: more would take hours, and memory by the gigabyte. Positions are relative, so
 // that the model's context length is none.
 const maxInput = 1 << 17
-
-// input is what the encoder made of an input. It does not change; forks share it.
-type input struct {
-	ids    []int32
-	kv     *tensor.KV // a layer for each layer of the decoder, a slot for each id: what cross-attention looks at
-	owners atomic.Int32
-}
-
-func (in *input) share() *input {
-	if in != nil {
-		in.owners.Add(1)
-	}
-	return in
-}
-
-// drop frees the memory if there is no other owner.
-func (in *input) drop() {
-	if in != nil && in.owners.Add(-1) == 0 {
-		in.kv.Close()
-	}
-}
 
 // Encodes reports whether the model has an encoder, whose input [Session.Encode] sets.
 func (m *Model) Encodes() bool { return m.encoder != nil }

@@ -34,17 +34,6 @@ const (
 	gateSoftmaxChosen gating = 3 // softmax over the chosen experts' logits
 )
 
-// routing is the scratch of a pass for experts.
-type routing struct {
-	logits, weights []float32 // [rows][E] of all, [rows][used] of the chosen
-	chosen          []int32   // [rows][used] ascending
-	order           []int32   // [E] scratch of one row
-	p               []float32 // [E] scratch of one row
-	rows            []int32   // that an expert is chosen for
-	x, y            []float32 // [rows][D] of one expert
-	gate            []float32 // [rows] of the shared expert
-}
-
 func (e *experts) forward(p *pass, c *Config, y, h []float32) { e.routed(p, c, y, h, h) }
 
 // routed is forward with another input of the router [rows][D].
@@ -205,38 +194,6 @@ func (l *loader) experts(c *Config, o expertOptions) *expertOptions {
 	}
 	c.Experts, c.ExpertsUsed = o.count, o.used
 	return &o
-}
-
-// expertBlock reads the experts of a block.
-func (b *build) expertBlock(o *expertOptions, n string) *experts {
-	l, d := b.loader, b.c.HiddenSize
-	e := &experts{used: o.used, gating: o.gating, normalize: o.normalize, scale: o.scale}
-	convert := l.convert
-	l.convert = false // routers stay as they are: a rounded one chooses other experts
-	e.router = l.linear(n+"ffn_gate_inp", o.count, d)
-	if o.shared > 0 && o.sharedGate {
-		e.sharedGate.w = l.matrix(n+"ffn_gate_inp_shexp.weight", 1, d)
-	}
-	l.convert = convert
-	e.choice = l.optional(n+"exp_probs_b.bias", o.count)
-	var gate, up []linear
-	if l.holds(n + "ffn_gate_up_exps.weight") {
-		gate, up = l.gatesAndUps(n+"ffn_gate_up_exps.weight", o.count, o.width, d)
-	} else {
-		gate = l.linears(n+"ffn_gate_exps", o.count, o.width, d)
-		up = l.linears(n+"ffn_up_exps", o.count, o.width, d)
-	}
-	down := l.linears(n+"ffn_down_exps", o.count, d, o.width)
-	if !l.ok() {
-		return e
-	}
-	for i := range o.count {
-		e.each = append(e.each, feedForward{gate: gate[i], up: up[i], down: down[i], act: b.feed.activation})
-	}
-	if o.shared > 0 {
-		e.shared = b.feedForward(n, "_shexp", o.shared)
-	}
-	return e
 }
 
 // gatesAndUps reads a tensor of n matrices [2*rows][cols]: the rows of a gate, then those of what it multiplies.

@@ -25,29 +25,6 @@ func (l *feedForward) forward(p *pass, c *Config, y, h []float32) {
 	p.matmul(gate, f, l.down.times(y))
 }
 
-// feedForward reads the matrices block.ffn_gate, ffn_up and ffn_down with a suffix to their names.
-func (b *build) feedForward(block, suffix string, inner int) *feedForward {
-	ffn, d := &feedForward{act: b.feed.activation}, b.c.HiddenSize
-	switch up := block + "ffn_up" + suffix; b.feed.gate {
-	case gateInUp:
-		both := b.split(up+".weight", d, inner, inner)
-		if bias := b.optional(up+".bias", 2*inner); bias != nil {
-			ffn.gate.b, ffn.up.b = bias[:inner], bias[inner:]
-		}
-		if !b.ok() {
-			return ffn
-		}
-		ffn.gate.w, ffn.up.w = both[0], both[1]
-	case gated:
-		ffn.gate = b.linear(block+"ffn_gate"+suffix, inner, d)
-		ffn.up = b.linear(up, inner, d)
-	default:
-		ffn.up = b.linear(up, inner, d)
-	}
-	ffn.down = b.linear(block+"ffn_down"+suffix, d, inner)
-	return ffn
-}
-
 // activation is the nonlinearity of a feed-forward.
 type activation uint8
 

@@ -140,3 +140,33 @@ func (m *Model) project(p *pass) {
 		w = w[n:]
 	}
 }
+
+// Eval feeds tokens to the session: a [Model.Forward] of one segment. parents is nil, or makes the tokens a tree as in
+// [Segment]. The logits are valid until the session's next pass. If it fails, the session has not moved.
+func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
+	if s == nil || s.m == nil {
+		return Logits{}, fmt.Errorf("%w: no session", ErrUsage)
+	}
+	s.one[0] = Segment{Session: s, Tokens: tokens, Parents: parents, Logits: want}
+	out, err := s.m.Forward(ctx, s.one[:])
+	s.one[0] = Segment{}
+	if err != nil {
+		return Logits{}, err
+	}
+	return out[0].Logits, out[0].Err
+}
+
+// EvalSegment is [Session.Eval] with everything that a segment can ask for, such as hidden states. g.Session is not used. What
+// it returns is valid until the session's next pass. If it fails, the session has not moved.
+func (s *Session) EvalSegment(ctx context.Context, g Segment) (Result, error) {
+	if s == nil || s.m == nil {
+		return Result{}, fmt.Errorf("%w: no session", ErrUsage)
+	}
+	s.one[0], s.one[0].Session = g, s
+	out, err := s.m.Forward(ctx, s.one[:])
+	s.one[0] = Segment{}
+	if err != nil {
+		return Result{}, err
+	}
+	return out[0], out[0].Err
+}

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"fmt"
-
-	"github.com/specgo/spec/tensor"
-)
+import "fmt"
 
 // Head says how a draft head is fed.
 type Head struct {
@@ -124,47 +120,12 @@ func (m *Model) borrows(t *Session) error {
 	return (*Head)(nil).borrows(nil, t)
 }
 
-// fed is the hidden states that go in beside the tokens of a chunk, or of rows of a round.
-type fed struct {
-	x          []float32 // [n][3T] or [n][D]; nil but for draft heads
-	fromTarget bool
-	ahead      int // drafted tokens up to the first one, itself included; 0 where the states are the target's
-}
-
-// fedRows are the rows of a round that states go into.
-type fedRows struct {
-	row, n int
-	fed
-}
-
 // feeds is what segment g of a head's session feeds it beside the tokens.
 func (s *Session) feeds(g *Segment) fed {
 	if g.FromTarget {
 		return fed{g.States, true, 0}
 	}
 	return fed{g.States, false, len(s.tokens) - s.fed + 1}
-}
-
-// part is the states of n of all tokens, from the first one that is not done.
-func (f fed) part(done, n, all int) fed {
-	size := len(f.x) / all
-	f.x = f.x[done*size : (done+n)*size]
-	if !f.fromTarget {
-		f.ahead += done
-	}
-	return f
-}
-
-// lends is what a model shares with draft heads; the zero value is nothing.
-type lends struct {
-	embeds         bool // it has embeddings that are nothing but rows of a matrix
-	embedding      *tensor.Matrix
-	embeddingScale float32
-
-	blocks     []block
-	outputNorm norm
-	projects   bool   // it has an output matrix that reads hidden states
-	output     linear // of it
 }
 
 // lends is what the model shares with draft heads.

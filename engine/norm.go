@@ -72,16 +72,3 @@ func (p *pass) norm(dst, x []float32, n norm) {
 		p.fail(p.t.MulWeights(dst, n.own))
 	}
 }
-
-// norm reads a norm of the family's kind over n numbers.
-func (b *build) norm(name string, n int) norm {
-	w := norm{kind: b.norms.kind, eps: b.c.Epsilon}
-	w.w, w.b = b.norms.kind.read(b.loader, name, n)
-	return w
-}
-
-// headNorm reads a norm with weights [heads][d] over single heads.
-func (b *build) headNorm(name string, heads int) norm {
-	d := b.c.HeadDim
-	return norm{kind: b.norms.kind, eps: b.c.Epsilon, w: ones(d), b: make([]float32, d), own: b.floats(name+".weight", d, heads)}
-}

@@ -178,3 +178,9 @@ func (p *pass) cap(x []float32, limit float32) {
 		p.fail(p.t.SoftCap(x, limit))
 	}
 }
+
+// linear is a matrix [rows][cols] and a bias [rows], nil where there is none.
+type linear struct {
+	w *tensor.Matrix
+	b []float32
+}

@@ -7,11 +7,6 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-const (
-	passRows = 256 // most rows (tokens) that go through the layers together, unless weights are read from disk; bounds the scratch memory
-	headRows = 64  // most rows that go through the output matrix together
-)
-
 // network is an architecture: its weights and its forward pass. Its methods leave errors in the pass.
 type network interface {
 	// forward embeds the round's tokens into p.x [rows][hidden size] and takes them through all layers.
@@ -280,3 +275,46 @@ func (p *pass) rows() int {
 
 // matrix gives *s the shape [rows][cols], keeping its memory where it suffices.
 func (p *pass) matrix(s *[]float32, cols int) []float32 { return sized(s, p.rows()*cols) }
+
+// hiddenRow is a row whose hidden states are wanted, and where they go: row index of s.hidden.
+type hiddenRow struct {
+	row     int
+	segment int // of the batch
+	s       *Session
+	index   int
+	layers  []int
+}
+
+// fed is the hidden states that go in beside the tokens of a chunk, or of rows of a round.
+type fed struct {
+	x          []float32 // [n][3T] or [n][D]; nil but for draft heads
+	fromTarget bool
+	ahead      int // drafted tokens up to the first one, itself included; 0 where the states are the target's
+}
+
+// fedRows are the rows of a round that states go into.
+type fedRows struct {
+	row, n int
+	fed
+}
+
+// part is the states of n of all tokens, from the first one that is not done.
+func (f fed) part(done, n, all int) fed {
+	size := len(f.x) / all
+	f.x = f.x[done*size : (done+n)*size]
+	if !f.fromTarget {
+		f.ahead += done
+	}
+	return f
+}
+
+// routing is the scratch of a pass for experts.
+type routing struct {
+	logits, weights []float32 // [rows][E] of all, [rows][used] of the chosen
+	chosen          []int32   // [rows][used] ascending
+	order           []int32   // [E] scratch of one row
+	p               []float32 // [E] scratch of one row
+	rows            []int32   // that an expert is chosen for
+	x, y            []float32 // [rows][D] of one expert
+	gate            []float32 // [rows] of the shared expert
+}

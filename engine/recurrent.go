@@ -85,12 +85,6 @@ type recurrentLayer struct {
 	layer int
 }
 
-// recur adds a recurrence to the model and returns its number.
-func (l *loader) recur(layer int, r recurrence) int {
-	l.recurrent = append(l.recurrent, recurrentLayer{r, r.shape(), layer})
-	return len(l.recurrent) - 1
-}
-
 const (
 	journalTokens = 128               // that a journal has room for at first; a longer draft makes it longer
 	journalMost   = 256               // tokens of a longer one; the nodes of a tree come on top
@@ -142,12 +136,12 @@ func keptPoints(budget, size int64) int64 {
 	return min(keptMost, max(0, n))
 }
 
-// newRecurrent is the state of an empty session; nil if the model's first layers have none.
-func (m *Model) newRecurrent(layers int, budget int64) *recurrent {
+// newRecurrent is the state of an empty session that computes the first layers of a model; nil if they have none.
+func newRecurrent(all []recurrentLayer, layers int, budget int64) *recurrent {
 	r := &recurrent{step: keptStep}
-	for i, l := range m.recurrent {
+	for i, l := range all {
 		if l.layer < layers {
-			r.layers = m.recurrent[:i+1]
+			r.layers = all[:i+1]
 			r.first = append(r.first, r.size)
 			r.size += l.units * l.state
 		}

@@ -297,7 +297,7 @@ func TestRecurrentPoints(t *testing.T) {
 		l := loader{}
 		l.recur(0, wide{size})
 		m := &Model{recurrent: l.recurrent}
-		r := m.newRecurrent(1, c.budget)
+		r := newRecurrent(m.recurrent, 1, c.budget)
 		most, bound := c.most, m.Describe().Recurrent.Most(c.budget)
 		n, rng := 0, rand.New(rand.NewPCG(3, 3))
 		for n < 20000 {

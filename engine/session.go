@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -110,7 +109,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: m, kv: kv, rec: m.newRecurrent(o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
+	return &Session{m: m, kv: kv, rec: newRecurrent(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -160,21 +159,6 @@ func (s *Session) Nodes() int { return len(s.nodes) }
 
 // Tokens is the sequence, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
-
-// Eval feeds tokens to the session: a [Model.Forward] of one segment. parents is nil, or makes the tokens a tree as in
-// [Segment]. The logits are valid until the session's next pass. If it fails, the session has not moved.
-func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) (Logits, error) {
-	if s == nil || s.m == nil {
-		return Logits{}, fmt.Errorf("%w: no session", ErrUsage)
-	}
-	s.one[0] = Segment{Session: s, Tokens: tokens, Parents: parents, Logits: want}
-	out, err := s.m.Forward(ctx, s.one[:])
-	s.one[0] = Segment{}
-	if err != nil {
-		return Logits{}, err
-	}
-	return out[0].Logits, out[0].Err
-}
 
 // Restorable is the greatest length n' <= n that the sequence can be cut to so that the next pass has nothing, or little, to
 // recompute before its own tokens. Models whose layers all see the whole text restore every length. Layers with a window keep
@@ -296,4 +280,98 @@ func (s *Session) Close() {
 	s.count()
 	s.input.drop()
 	s.input = nil
+}
+
+// reaches reports whether the caches hold what a token at position n looks at.
+func (s *Session) reaches(n int) bool {
+	for i, kv := range s.kv {
+		if kv != nil && n < s.m.caches[i].needs(kv) {
+			return false
+		}
+	}
+	return true
+}
+
+// rewind makes n the end of what the caches hold. Those that do not reach back to it start again at 0, which n is then.
+func (s *Session) rewind(n int) {
+	s.valid = n
+	for i, kv := range s.kv {
+		if kv != nil && n < s.m.caches[i].needs(kv) {
+			kv.Reset()
+		}
+	}
+	if s.rec != nil {
+		s.rec.rewind(n)
+	}
+}
+
+// room makes room in the caches for n more tokens after the first start ones. Windowed caches give up positions that are far from
+// the end, which is that of the tokens if they are a chain.
+func (s *Session) room(start, n int, tree bool) error {
+	end := start + n
+	if tree {
+		end = start
+	}
+	for i, kv := range s.kv {
+		if kv == nil {
+			continue
+		}
+		if w := s.m.caches[i].window; w > 0 {
+			kv.Discard(min(start+1-w, end-w-windowSlack))
+		}
+		if err := kv.Grow(start + n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roomForAll makes room for n tokens in the caches that keep them all, so that a pass which the memory does not suffice for fails
+// before it begins. The others get theirs as the pass goes on.
+func (s *Session) roomForAll(n int) error {
+	for i, kv := range s.kv {
+		if kv == nil || s.m.caches[i].window > 0 {
+			continue
+		}
+		if err := kv.Grow(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bytes is the memory of the session's keys and values, of the encoder's input as well, and of its recurrent layers, in bytes. What forks
+// share counts for each of them.
+func (s *Session) Bytes() (n int64) {
+	for _, kv := range s.kv {
+		if kv != nil {
+			n += kv.Bytes()
+		}
+	}
+	if s.input != nil {
+		n += s.input.kv.Bytes()
+	}
+	if s.rec != nil {
+		n += s.rec.bytes()
+	}
+	return n
+}
+
+// newCaches makes the empty caches of a session; one without layers is nil.
+func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, error) {
+	caches := make([]*tensor.KV, len(m.caches))
+	for i := range m.caches {
+		c := &m.caches[i]
+		n := c.upTo(layers)
+		if n == 0 {
+			continue
+		}
+		var err error
+		// Branches of a tree take slots beyond the sequence that they continue.
+		caches[i], err = tensor.NewKV(tensor.KVShape{Layers: n, Heads: c.heads, HeadDim: c.headDim, Type: kv, Context: context + maxTree})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return caches, nil
 }

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// decoderOf is the kind of decoder-only models that a family describes, and that such draft heads are made for.
+func decoderOf(f func(*loader, *Config) family, heads ...Kind) kind {
+	return kind{is: KindModel, heads: heads, family: f, layers: (*loader).layerCount, build: func(l *loader, m *Model) network {
+		return l.decoder(&m.config, f(l, &m.config))
+	}}
+}
+
+// kinds are the architectures that there are, by general.architecture.
+var kinds = map[string]kind{
+	"arcee":         decoderOf(arcee),
+	"bloom":         decoderOf(bloom),
+	"codegen":       decoderOf(gptJ),
+	"cohere2":       decoderOf(cohere2),
+	"command-r":     decoderOf(commandR),
+	"ernie4_5":      decoderOf(ernie45),
+	"exaone":        decoderOf(exaone),
+	"exaone4":       decoderOf(exaone4),
+	"falcon":        decoderOf(falcon),
+	"falcon-h1":     decoderOf(falconH1),
+	"gemma":         decoderOf(gemma),
+	"gemma2":        decoderOf(gemma2),
+	"gemma3":        decoderOf(gemma3),
+	"gemma4":        decoderOf(gemma4, KindAssistant),
+	"glm4":          decoderOf(glm4),
+	"gpt-oss":       decoderOf(gptOSS),
+	"gpt2":          decoderOf(gpt2),
+	"gptj":          decoderOf(gptJ),
+	"gptneox":       decoderOf(gptNeoX),
+	"granite":       decoderOf(granite),
+	"granitehybrid": decoderOf(graniteHybrid),
+	"granitemoe":    decoderOf(graniteMoE),
+	"hunyuan-dense": decoderOf(hunyuanDense),
+	"internlm2":     decoderOf(internLM2),
+	"lfm2":          decoderOf(lfm2),
+	"lfm2moe":       decoderOf(lfm2MoE),
+	"llama":         decoderOf(llama),
+	"minicpm":       decoderOf(minicpm),
+	"mistral3":      decoderOf(mistral3),
+	"mpt":           decoderOf(mpt),
+	"nemotron":      decoderOf(nemotron),
+	"olmo":          decoderOf(olmo),
+	"olmo2":         decoderOf(olmo2),
+	"olmoe":         decoderOf(olmoE),
+	"opt":           decoderOf(opt),
+	"phi2":          decoderOf(phi2),
+	"phi3":          decoderOf(phi3),
+	"qwen2":         decoderOf(qwen2),
+	"qwen2moe":      decoderOf(qwen2MoE),
+	"qwen3":         decoderOf(qwen3),
+	"qwen35":        decoderOf(qwen35, KindMTP),
+	"qwen35moe":     decoderOf(qwen35MoE, KindMTP),
+	"qwen3moe":      decoderOf(qwen3MoE),
+	"qwen3vl":       decoderOf(qwen3VL),
+	"smollm3":       decoderOf(smollm3),
+	"stablelm":      decoderOf(stableLM),
+	"starcoder":     decoderOf(starcoder),
+	"starcoder2":    decoderOf(starcoder2),
+
+	"t5":        {is: KindEncoderDecoder, layers: (*loader).t5Layers, build: (*loader).t5},
+	"t5encoder": {is: KindEncoder, layers: (*loader).t5EncoderLayers, build: (*loader).t5},
+
+	"eagle3":           {is: KindEagle, layers: (*loader).layerCount, build: (*loader).eagle},
+	"gemma4-assistant": {is: KindAssistant, layers: (*loader).assistantLayers, build: (*loader).assistant},
+	"dflash":           {is: KindModel, refused: "a draft head that drafts blocks of tokens at once"},
+
+	// These are not read. They are here because a file of theirs is told apart from a model.
+	"bert":            {is: KindEncoder},
+	"eurobert":        {is: KindEncoder},
+	"gemma-embedding": {is: KindEncoder},
+	"jina-bert-v2":    {is: KindEncoder},
+	"jina-bert-v3":    {is: KindEncoder},
+	"modern-bert":     {is: KindEncoder},
+	"neo-bert":        {is: KindEncoder},
+	"nomic-bert":      {is: KindEncoder},
+	"nomic-bert-moe":  {is: KindEncoder},
+	"clip":            {is: KindProjector},
+	"controlvector":   {is: KindControl},
+}
+
+// Architectures lists the names of general.architecture that [Open] knows, in alphabetical order. Draft heads are not among them.
+func Architectures() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name, k := range maps.All(kinds) {
+			if k.build != nil && !k.is.Head() && !yield(name) {
+				return
+			}
+		}
+	})
+}
+
+// KindOf is the kind of a file, as its architecture and its keys tell it. One of an unknown architecture counts as a model.
+func KindOf(f *gguf.File) Kind {
+	arch, _ := f.String("general.architecture")
+	switch k := kinds[arch]; {
+	case k.is != "" && k.is != KindModel:
+		return k.is
+	case mtpAlone(f):
+		return KindMTP
+	}
+	return KindModel
+}
+
+// kindOf says how the part of a file that o asks for is read: the model, or its MTP blocks, or these because there is nothing else.
+func kindOf(f *gguf.File, o Options) (kind, error) {
+	arch, err := f.String("general.architecture")
+	if err != nil {
+		return kind{}, err
+	}
+	k, alone := kinds[arch], mtpAlone(f)
+	switch {
+	case k.refused != "":
+		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, k.refused)
+	case k.build == nil:
+		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
+	case alone && o.Target == nil:
+		err = fmt.Errorf("%s: %w: MTP blocks without the model that they belong to: a draft head, which is given beside its target", f.Name, ErrUnsupported)
+	case (alone || o.MTP) && k.is != KindAssistant:
+		return mtpOf(k), nil
+	}
+	return k, err
+}

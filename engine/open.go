@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed. The error names the file and the key
+// or tensor; it wraps ErrArchitecture, ErrUnsupported, ErrValue, ErrMissing, ErrShape, ErrWeightType, ErrDamaged, an error of
+// package gguf, or ctx's.
+func Open(ctx context.Context, rt *Runtime, path string, o Options) (*Model, error) {
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return load(ctx, rt, f, o)
+}
+
+// New loads the GGUF file in the first size bytes of r, which is not used after New returns.
+func New(ctx context.Context, rt *Runtime, r io.ReaderAt, size int64, o Options) (*Model, error) {
+	f, err := gguf.Open(r, size, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	return load(ctx, rt, f, o)
+}
+
+func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, error) {
+	if rt == nil {
+		return nil, fmt.Errorf("%s: %w: no runtime", f.Name, ErrUsage)
+	}
+	l, m, err := newModel(ctx, rt, f, o)
+	if err != nil {
+		return nil, err
+	}
+	var a *arrangement
+	if l.stream, a, err = l.openStream(rt, m, o); err != nil {
+		return nil, err
+	}
+	if m.stream = l.stream; m.stream != nil {
+		runtime.AddCleanup(m, func(s *stream) { s.close() }, m.stream)
+	}
+	m.read(l)
+	if l.ok() && l.stream != nil && l.nextView != len(l.stream.parts) {
+		l.keep(fmt.Errorf("%s: %d of %d matrices were read: %w", f.Name, l.nextView, len(l.stream.parts), ErrUnsupported))
+	}
+	if !l.ok() {
+		m.Close()
+		return nil, l.err
+	}
+	m.memory = MemoryPlan{Limit: o.Memory, Weights: m.bytes, Resident: m.bytes, Rows: passRows}
+	if a != nil {
+		m.memory = a.MemoryPlan
+		m.bytes = a.Resident + a.Buffers
+	}
+	l.progress.finish()
+	return m, nil
+}
+
+// newModel is a model of which nothing but the tokenizer has been read, and what reads the rest. Without a Runtime it reads no weights.
+func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loader, *Model, error) {
+	kind, err := kindOf(f, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	tokenizer, err := ReadTokenizer(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	arch, err := f.String("general.architecture")
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := newLoader(ctx, rt, f, o, arch)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &Model{rt: rt, name: f.Name, kind: kind, target: o.Target, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}, start: -1}
+	for _, kv := range f.KVs {
+		if t, _, _, ok := gguf.TypeOf(kv.Value); ok && t != gguf.ValueArray {
+			m.metadata[kv.Key] = kv.Value
+		}
+	}
+	return l, m, nil
+}
+
+// read reads the model's hyperparameters and tensors. The loader has the error.
+func (m *Model) read(l *loader) {
+	f, arch := l.f, l.arch
+	c := &m.config
+	c.Architecture, c.Name = arch, f.Name
+	if f.Has("general.name") {
+		var err error
+		c.Name, err = f.String("general.name")
+		l.keep(err)
+	}
+	c.Context = l.integer("context_length")
+	c.Layers = m.kind.layers(l, c)
+	c.HiddenSize = l.integer("embedding_length")
+	l.heads(c)
+	if !l.boolOr("attention.causal", true) {
+		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
+	}
+	switch {
+	case m.tokenizer != nil:
+		c.Vocab = m.tokenizer.Size()
+	case f.Has(arch + ".vocab_size"):
+		c.Vocab = l.integer("vocab_size")
+	}
+	if l.ok() {
+		m.net = m.kind.build(l, m)
+		m.head, _ = m.net.(head)
+		m.encoder, _ = m.net.(encoder)
+		l.unread()
+	}
+	m.caches, m.recurrent = l.caches, l.recurrent
+	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()
+}
+
+// typeNames lists the matrices' types by size.
+func (l *loader) typeNames() string {
+	size := map[string]int64{}
+	for _, w := range l.matrices {
+		size[w.Type().String()] += w.Bytes()
+	}
+	names := make([]string, 0, len(size))
+	for name := range size {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if size[a] != size[b] {
+			return int(min(max(size[b]-size[a], -1), 1))
+		}
+		return strings.Compare(a, b)
+	})
+	return strings.Join(names, ", ")
+}
