@@ -154,7 +154,7 @@ func TestWindowMemory(t *testing.T) {
 	}
 
 	// Gemma 3 1B: 26 layers, every sixth without a window of 512; 1 head of 256.
-	big := &Model{config: Config{Layers: 26, Context: 32768}, caches: []cache{{heads: 1, headDim: 256, window: 512}, {heads: 1, headDim: 256}}}
+	big := &Model{rt: &Runtime{}, config: Config{Layers: 26, Context: 32768}, caches: []cache{{heads: 1, headDim: 256, window: 512}, {heads: 1, headDim: 256}}}
 	for i := range 26 {
 		c := &big.caches[0]
 		if i%6 == 5 {
