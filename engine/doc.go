@@ -26,7 +26,7 @@
 //
 // Before the blocks: the embedding, scaled or normalized, and learned positions. After them: a norm, the output matrix, a scale and a
 // soft cap of logits. An architecture is a function that says which of these parts its models have and where a file keeps them
-// (type family). A new one of known parts is a file with such a function and a line in the table of kind.go:
+// (type family). A new one of known parts is a file with such a function and a line in the table of architectures.go:
 //
 //	// glm4 is GLM-4 9B: norms before and after the sublayers.
 //	func glm4(*loader, *Config) family {

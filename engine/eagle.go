@@ -171,24 +171,15 @@ func (l *loader) eagle(model *Model) network {
 func (l *loader) targetLayers() (layers []int) {
 	const key = "target_layers"
 	l.keys[key] = true
-	v, _ := l.f.Value(l.arch + "." + key)
-	switch v := v.(type) {
-	case []int32:
-		for _, k := range v {
-			layers = append(layers, int(k))
-		}
-	case []uint32:
-		for _, k := range v {
-			layers = append(layers, int(k))
-		}
-	default:
-		l.fail(key, ErrValue, "not there, or no array of integers of 32 bits")
-		return nil
+	list, err := l.f.Uint32s(l.arch + "." + key)
+	if err != nil {
+		l.fail(key, ErrValue, "not there, or no array of layers")
 	}
-	for _, k := range layers {
-		if k < 0 || k > largest {
+	for _, k := range list {
+		if k > largest {
 			l.fail(key, ErrValue, "layer %d", k)
 		}
+		layers = append(layers, int(min(k, largest)))
 	}
 	if len(layers) != 3 {
 		l.fail(key, ErrValue, "%d layers, an EAGLE-3 head reads three", len(layers))
@@ -199,7 +190,7 @@ func (l *loader) targetLayers() (layers []int) {
 // targetEmbedding is the embedding of a head that has none of its own.
 func (l *loader) targetEmbedding(c *Config, target *Model) *tensor.Matrix {
 	wrong := func(kind error, format string, args ...any) *tensor.Matrix {
-		l.keep(fmt.Errorf("%s: tensor %q: %s: %w", l.f.Name, "token_embd.weight", fmt.Sprintf(format, args...), kind))
+		l.bad("token_embd.weight", kind, format, args...)
 		return nil
 	}
 	if target == nil {
@@ -236,9 +227,9 @@ func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32)
 		lent := target.lends()
 		switch {
 		case l.holds(list):
-			l.keep(fmt.Errorf("%s: tensor %q: not in the file, but %q is: %w", l.f.Name, name, list, ErrMissing))
+			l.bad(name, ErrMissing, "not in the file, but %q is", list)
 		case !lent.projects || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
-			l.keep(fmt.Errorf("%s: tensor %q: not in the file: the head shares it with its target, which is not given or has another shape: %w", l.f.Name, name, ErrMissing))
+			l.bad(name, ErrMissing, "not in the file: the head shares it with its target, which is not given or has another shape")
 		default:
 			return lent.output, nil // with its bias, where there is one
 		}
@@ -255,7 +246,7 @@ func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32)
 	known := make([]bool, c.Vocab)
 	for i, id := range l.integers(list, w) {
 		if id < 0 || id >= int64(c.Vocab) || known[id] {
-			l.keep(fmt.Errorf("%s: tensor %q: element %d is %d, of a vocabulary of %d, or there twice: %w", l.f.Name, list, i, id, c.Vocab, ErrValue))
+			l.bad(list, ErrValue, "element %d is %d, of a vocabulary of %d, or there twice", i, id, c.Vocab)
 			return out, nil
 		}
 		known[id] = true
@@ -272,11 +263,11 @@ func (l *loader) integers(name string, n int) []int64 {
 	}
 	switch {
 	case !ok:
-		l.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", l.f.Name, name, ErrMissing))
+		l.bad(name, ErrMissing, "not in the file")
 	case t.Type.String() != "I64":
-		l.keep(fmt.Errorf("%s: tensor %q: %v, expected I64: %w", l.f.Name, name, t.Type, ErrWeightType))
+		l.bad(name, ErrWeightType, "%v, expected I64", t.Type)
 	case t.Elements() != uint64(n) || n > math.MaxInt/8:
-		l.keep(fmt.Errorf("%s: tensor %q: %d, expected %d: %w", l.f.Name, name, t.Dims, n, ErrShape))
+		l.bad(name, ErrShape, "%d, expected %d", t.Dims, n)
 	}
 	if !l.ok() {
 		return nil

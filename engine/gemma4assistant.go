@@ -116,15 +116,7 @@ func (l *loader) assistantLayers(*Config) int {
 	if n := l.integer("nextn_predict_layers"); l.ok() && n != l.layers {
 		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks, all of a draft head's are", n, l.layers)
 	}
-	most := -1
-	for _, t := range l.f.Tensors {
-		if i, ok := blockIndex(t.Name); ok {
-			most = max(most, i)
-		}
-	}
-	if l.ok() && most+1 != l.layers {
-		l.fail("block_count", ErrValue, "%d, the tensors are those of %d blocks", l.layers, most+1)
-	}
+	l.checkBlocks("block_count", "", l.layers)
 	return l.layers
 }
 
@@ -157,7 +149,7 @@ func (l *loader) assistant(model *Model) network {
 	m.target = target.lends()
 	m.output.w = l.embedding(c)
 	if l.ok() && c.Vocab != target.config.Vocab {
-		l.keep(fmt.Errorf("%s: tensor %q: %d tokens, the target has %d: %w", l.f.Name, "token_embd.weight", c.Vocab, target.config.Vocab, ErrShape))
+		l.bad("token_embd.weight", ErrShape, "%d tokens, the target has %d", c.Vocab, target.config.Vocab)
 	}
 	m.pre.w = l.matrix("nextn.pre_projection.weight", c.HiddenSize, 2*t)
 	m.post.w = l.matrix("nextn.post_projection.weight", t, c.HiddenSize)
@@ -218,7 +210,7 @@ func (b *build) assistantBlock(i int, w *gemma4Windows, from *attention) block {
 	case w.layers(i) && (window < 1 || w.size > from.scores.Window):
 		b.fail("attention.sliding_window", ErrValue, "%d, the target's is %d", w.size, from.scores.Window)
 	case !w.layers(i) && b.c.RopeFactors == "":
-		b.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", b.f.Name, "rope_freqs.weight", ErrMissing))
+		b.bad("rope_freqs.weight", ErrMissing, "not in the file")
 	}
 	block := block{
 		attnNorm: b.norm(n+"attn_norm", d), attnPostNorm: b.norm(n+"post_attention_norm", d),
@@ -233,7 +225,7 @@ func (b *build) assistantBlock(i int, w *gemma4Windows, from *attention) block {
 	}}
 	block.end = b.gemma4End(i, 0)
 	if name := n + "layer_output_scale.weight"; b.ok() && !b.holds(name) {
-		b.keep(fmt.Errorf("%s: tensor %q: not in the file: %w", b.f.Name, name, ErrMissing))
+		b.bad(name, ErrMissing, "not in the file")
 	}
 	return block
 }

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/specgo/spec/gguf"
 )
@@ -134,7 +136,7 @@ func (l *loader) boolOr(key string, absent bool) bool {
 	return b
 }
 
-// layerCount is the number of the model's layers. A block_count that the tensors contradict is to blame, not the tensors.
+// layerCount is the number of the model's layers.
 func (l *loader) layerCount(*Config) int {
 	blocks := l.integer("block_count")
 	more := l.integerOr("nextn_predict_layers", 0)
@@ -142,16 +144,23 @@ func (l *loader) layerCount(*Config) int {
 	if l.ok() && l.layers < 1 {
 		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks", more, blocks)
 	}
+	l.checkBlocks("block_count", "", blocks)
+	return l.layers
+}
+
+// checkBlocks compares a number of blocks with the names of tensors, which are not to blame where they contradict it.
+func (l *loader) checkBlocks(key, prefix string, blocks int) {
 	most := -1
 	for _, t := range l.f.Tensors {
-		if i, ok := blockIndex(t.Name); ok {
-			most = max(most, i)
+		if name, ok := strings.CutPrefix(t.Name, prefix); ok {
+			if i, ok := blockIndex(name); ok {
+				most = max(most, i)
+			}
 		}
 	}
 	if l.ok() && most+1 != blocks {
-		l.fail("block_count", ErrValue, "%d, the tensors are those of %d blocks", blocks, most+1)
+		l.fail(key, ErrValue, "%d, the tensors are those of %d blocks (%sblk.)", blocks, most+1, prefix)
 	}
-	return l.layers
 }
 
 // heads reads the numbers and the size of the attention heads.
@@ -190,6 +199,11 @@ func (l *loader) heads(c *Config) {
 	case c.KVHeads < 1 || slices.Min(l.kvHeads) == c.KVHeads && c.Heads%c.KVHeads != 0:
 		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
 	}
+}
+
+// bad says what is wrong with a tensor.
+func (l *loader) bad(tensor string, kind error, format string, args ...any) {
+	l.keep(fmt.Errorf("%s: tensor %q: %s: %w", l.f.Name, tensor, fmt.Sprintf(format, args...), kind))
 }
 
 // holds reports whether the file has a tensor. Asking that is not asking for it.

@@ -45,9 +45,6 @@ func (m *Model) Kind() Kind {
 	return m.kind.is
 }
 
-// Heads are the kinds of draft heads that are made for models of this architecture alone. EAGLE-3 heads drafting for it are not among them.
-func (m *Model) Heads() []Kind { return slices.Clone(m.kind.heads) }
-
 // StatesFor is the layers whose hidden states go into a draft head of the model ([Segment].Layers): the head's [Model.TargetLayers]. An
 // architecture with draft heads of its own has them trained on the final norm's output, and other heads for it likewise: it is then what
 // they read for the state after the last layer.

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -145,7 +144,6 @@ func (m *t5) cross(p *pass, ids []int32, states []float32, layers int, kv *tenso
 }
 
 // t5EncoderLayers reads the number of blocks of an encoder alone, whose tensors have the same names, and returns the decoder's: none.
-// A number that the tensors contradict is to blame, not the tensors.
 func (l *loader) t5EncoderLayers(c *Config) int {
 	c.EncoderLayers = l.integer("block_count")
 	l.layers = c.EncoderLayers
@@ -161,21 +159,6 @@ func (l *loader) t5Layers(c *Config) int {
 	}
 	l.checkBlocks("decoder_block_count", "dec.", l.layers)
 	return l.layers
-}
-
-// checkBlocks compares a number of blocks with the names of tensors.
-func (l *loader) checkBlocks(key, prefix string, blocks int) {
-	most := -1
-	for _, t := range l.f.Tensors {
-		if name, ok := strings.CutPrefix(t.Name, prefix); ok {
-			if i, ok := blockIndex(name); ok {
-				most = max(most, i)
-			}
-		}
-	}
-	if l.ok() && most+1 != blocks {
-		l.fail(key, ErrValue, "%d, the tensors are those of %d blocks (%sblk.)", blocks, most+1, prefix)
-	}
 }
 
 // t5 reads the weights of a model, or of an encoder alone.

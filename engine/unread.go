@@ -17,7 +17,7 @@ func (l *loader) unread() {
 			continue // the target's, which was read without complaint
 		}
 		if l.ok() && !l.tensors[t.Name] && !l.skips(t.Name) {
-			l.keep(fmt.Errorf("%s: tensor %q: an unknown part of a %s model: %w", l.f.Name, t.Name, l.arch, ErrUnsupported))
+			l.bad(t.Name, ErrUnsupported, "an unknown part of a %s model", l.arch)
 		}
 	}
 	for _, kv := range l.f.KVs {
