@@ -171,7 +171,7 @@ func TestResponsesItems(t *testing.T) {
 		}
 	})
 	read := func(items string) string {
-		r, e := s.parse(formResponses, []byte(`{"input":`+items+`}`))
+		r, e := s.parse(formResponses, s.anyone, []byte(`{"input":`+items+`}`))
 		if e != nil {
 			t.Fatalf("%s: %v", items, e)
 		}
@@ -282,7 +282,7 @@ func TestUnreadAnswerHoldsNoPlace(t *testing.T) {
 
 // Each piece of a whole answer must be taken within the time that a client may take.
 func TestWriteDeadlineOfWholeAnswers(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.WriteTimeout = 7 * time.Second })
+	s := newTester(t, func(o *Options) { o.Limits.WriteTime = 7 * time.Second })
 	clock := time.Unix(1700000000, 0)
 	s.now = func() time.Time { clock = clock.Add(time.Minute); return clock }
 	to := httptest.NewRecorder()

@@ -2,12 +2,14 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -175,28 +177,61 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// readBody reads a request's body within the server's limits.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if t := r.Header.Get("Content-Type"); t != "" && !strings.HasPrefix(t, "application/json") && !strings.HasPrefix(t, "text/plain") && !strings.HasPrefix(t, "application/x-www-form-urlencoded") {
+// bodyTypes are the content types that a body may be called; it is JSON all the same.
+var bodyTypes = []string{"application/json", "text/plain", "application/x-www-form-urlencoded"}
+
+// readBody reads a request's body within the server's limits. Its bytes count for the visit, as they come.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) ([]byte, error) {
+	t, limits, ctx := r.Header.Get("Content-Type"), &s.o.Limits, r.Context()
+	if t != "" && !slices.ContainsFunc(bodyTypes, func(known string) bool { return strings.HasPrefix(t, known) }) {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Type: typeInvalid, Param: "Content-Type", Message: "Content-Type: the body must be application/json"}
 	}
-	too := &Error{Status: http.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "body_too_large",
-		Message: fmt.Sprintf("the body is longer than %d bytes", s.o.MaxBody)}
-	if r.ContentLength > s.o.MaxBody {
-		return nil, too
+	long := &Error{Status: http.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "body_too_large",
+		Message: fmt.Sprintf("the body is longer than %d bytes", limits.BodyBytes)}
+	if r.ContentLength > limits.BodyBytes {
+		return nil, long
 	}
 	control := http.NewResponseController(w)
-	control.SetReadDeadline(s.now().Add(s.o.BodyTimeout)) // not every writer can; then the server's own limits hold
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxBody))
-	var long *http.MaxBytesError
+	_ = control.SetReadDeadline(s.now().Add(limits.BodyTime)) // not every writer can; then the program's http.Server has limits of its own
+	stop := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(s.now()) })
+	body, err := readAll(r.Body, limits.BodyBytes, visit)
+	stop()
+	var full *Error
+	late := errors.Is(err, os.ErrDeadlineExceeded)
 	switch {
-	case errors.As(err, &long):
-		return nil, too
-	case err != nil && r.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, r.Context().Err()
+	case errors.As(err, &full):
+		return nil, full
+	case int64(len(body)) > limits.BodyBytes:
+		return nil, long
+	case err != nil && (ctx.Err() == context.DeadlineExceeded || s.base.Err() != nil || ctx.Err() != nil && !late): // net/http ends ctx when a read is late
+		return nil, ctx.Err()
 	case err != nil:
 		return nil, &Error{Status: http.StatusRequestTimeout, Type: typeInvalid, Code: "body_incomplete", Message: "the body did not arrive whole and in time"}
 	}
-	control.SetReadDeadline(zeroTime)
+	recordOf(ctx).pending = false
+	_ = control.SetReadDeadline(zeroTime)
 	return body, nil
+}
+
+// readAll reads at most one byte more than most, into memory that grows with what has come.
+func readAll(r io.Reader, most int64, visit *visit) ([]byte, error) {
+	const first = 4 << 10
+	var body []byte
+	for {
+		if len(body) == cap(body) {
+			more := max(first, cap(body))
+			if err := visit.hold(int64(more)); err != nil {
+				return nil, err
+			}
+			body = append(make([]byte, 0, cap(body)+more), body...)
+		}
+		n, err := r.Read(body[len(body):int(min(int64(cap(body)), most+1))])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF || int64(len(body)) > most:
+			return body, nil
+		case err != nil:
+			return body, err
+		}
+	}
 }

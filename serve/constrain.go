@@ -23,7 +23,7 @@ func (p *plan) constrain(ctx context.Context, bounded bool) (done func(), err er
 	key := p.constraintKey(&content, &calls)
 	c := p.m.vocabulary.Find(ctx, key)
 	if c == nil {
-		_, leave, err := p.m.server.compiling.enter(ctx, 1, bounded)
+		_, leave, err := p.m.server.compiling.enter(ctx, &p.client.compiling, 1, bounded)
 		if err != nil {
 			return nil, err
 		}

@@ -66,7 +66,7 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 		out.tokens += len(ids)
 		texts = append(texts, ids)
 	}
-	places, leave, err := s.queue.enter(ctx, min(len(texts), max(1, s.o.Parallel/embedShare)), bounded)
+	places, leave, err := s.queue.enter(ctx, &r.client.places, min(len(texts), max(1, s.o.Parallel/embedShare)), bounded)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (m *loaded) embed(ctx context.Context, session sequence, ids []int32, pooli
 
 // embeddings answers /v1/embeddings.
 func (s *Server) embeddings(ctx context.Context, form forms, body []byte, bounded bool, log *record) (any, error) {
-	r, e := s.parse(form, body)
+	r, e := s.parse(form, log.client, body)
 	if e != nil {
 		return nil, e
 	}

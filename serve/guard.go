@@ -2,12 +2,11 @@ package serve
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -19,13 +18,16 @@ import (
 
 // record is what the log and the metrics tell about one request.
 type record struct {
-	id     string
-	asked  time.Time
-	status int
-	model  string
-	queued time.Duration
-	err    error
-	stats  []slog.Attr
+	id      string
+	asked   time.Time
+	client  *client // who asks; nil until that is known
+	pending bool    // the request's body has not been read
+	leave   func()  // ends that it counts among those without a key; nil: it does not
+	status  int
+	model   string
+	queued  time.Duration
+	err     error
+	stats   []slog.Attr
 }
 
 type recordKey struct{}
@@ -64,9 +66,6 @@ type watched struct {
 	wrote  bool
 }
 
-// writePiece is the most bytes that a client must take within Options.WriteTimeout.
-const writePiece = 64 << 10
-
 func (w *watched) WriteHeader(status int) {
 	if !w.wrote {
 		w.wrote, w.log.status = true, status
@@ -81,12 +80,18 @@ func (w *watched) Write(b []byte) (n int, err error) {
 	control := http.NewResponseController(w.ResponseWriter)
 	for {
 		piece := b[n:min(n+writePiece, len(b))]
-		_ = control.SetWriteDeadline(w.server.now().Add(w.server.o.WriteTimeout)) // not every writer can; then the http.Server's own limits hold
+		_ = control.SetWriteDeadline(w.server.now().Add(w.server.o.Limits.WriteTime)) // not every writer can; then the http.Server's own limits hold
 		k, err := w.ResponseWriter.Write(piece)
 		if n += k; err != nil || n == len(b) {
 			return n, err
 		}
 	}
+}
+
+// refuse makes the answer the connection's last one: who has not sent the body yet may go on a moment, so as to read the answer.
+func (w *watched) refuse() {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(w.server.now().Add(lingerTime)) // where the writer cannot, its server's limits hold
 }
 
 // Unwrap is for http.ResponseController.
@@ -113,6 +118,9 @@ func (s *Server) fail(w http.ResponseWriter, log *record, shape func(*Error) any
 		if e.Code == "cancelled" {
 			panic(http.ErrAbortHandler) // nobody listens
 		}
+	}
+	if ww, ok := w.(*watched); ok && (log.pending || log.client == nil) {
+		ww.refuse()
 	}
 	writeJSON(w, e.Status, shape(e))
 	log.status = e.Status
@@ -166,19 +174,24 @@ func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := s.now()
-		log := &record{id: s.requestID(r), asked: begun}
+		log := &record{id: s.requestID(r), asked: begun, pending: r.ContentLength != 0}
 		ww := &watched{ResponseWriter: w, server: s, log: log}
 		h := ww.Header()
 		h.Set("X-Request-Id", log.id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Server", "spec")
 		r = r.WithContext(context.WithValue(r.Context(), recordKey{}, log))
-		defer func() { s.logged(r, log, begun) }()
+		defer func() {
+			s.logged(r, log, begun)
+			if log.leave != nil {
+				log.leave()
+			}
+		}()
 		var err error
 		func() {
 			defer s.recovered(&err)
 			var done bool
-			if done, err = s.allow(ww, r, cross); err == nil && !done {
+			if done, err = s.allow(ww, r, cross, log); err == nil && !done {
 				s.dispatch(mux, ww, r, log)
 			}
 		}()
@@ -225,8 +238,8 @@ func (s *Server) requestID(r *http.Request) string {
 	return s.newID("req_")
 }
 
-// allow says whether a request may be answered. done is true for requests that it has answered itself.
-func (s *Server) allow(w http.ResponseWriter, r *http.Request, cross *http.CrossOriginProtection) (done bool, err error) {
+// allow says whether a request may be answered, and to whom. done is true for requests that it has answered itself.
+func (s *Server) allow(w *watched, r *http.Request, cross *http.CrossOriginProtection, log *record) (done bool, err error) {
 	if !s.hostAllowed(r.Host) {
 		return false, &Error{Status: http.StatusForbidden, Type: typeForbidden, Code: "host", Message: fmt.Sprintf("the host %q is not one of this server's names", clip(r.Host))}
 	}
@@ -255,10 +268,37 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request, cross *http.Cross
 			return false, &Error{Status: http.StatusForbidden, Type: typeForbidden, Code: "cross_origin", Message: "requests from pages of other origins are refused"}
 		}
 	}
-	if !s.keyed(r) {
-		return false, &Error{Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key", Message: "the API key is missing or wrong"}
+	who := s.shown(r)
+	if who == nil {
+		if !s.open(r) {
+			return false, &Error{Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key", Message: "the API key is missing or wrong"}
+		}
+		return false, s.visited(r, log)
+	}
+	log.client = who
+	if c, ok := r.Context().Value(socketKey{}).(*socket); ok {
+		c.allowed()
+	}
+	if log.pending { // also a request that has no use for a body
+		_ = http.NewResponseController(w).SetReadDeadline(s.now().Add(s.o.Limits.BodyTime))
 	}
 	return false, nil
+}
+
+// visited counts a request that needs no key and shows none among those of its network, if a trusted proxy stands between: the connections say
+// nothing about who asks then.
+func (s *Server) visited(r *http.Request, log *record) error {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !s.trusted(peer.Addr()) {
+		log.client = s.anyone
+		return nil
+	}
+	leave, ok := s.visitors.enter(s.address(r), s.o.Limits.Unkeyed)
+	if !ok {
+		return &Error{Status: http.StatusTooManyRequests, Type: typeBusy, Code: "too_many_unkeyed", Message: "too many requests without a key at once from one address"}
+	}
+	log.client, log.leave = s.anyone, leave
+	return nil
 }
 
 // plainHeaders reports whether a text is a list of names of headers.
@@ -287,30 +327,6 @@ func (s *Server) hostAllowed(host string) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.o.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, name) })
-}
-
-// keyed reports whether a request has one of the keys, or needs none.
-func (s *Server) keyed(r *http.Request) bool {
-	if len(s.o.Keys) == 0 {
-		return true
-	}
-	switch r.URL.Path {
-	case "/health", "/livez", "/readyz":
-		return true
-	}
-	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && s.isPage(r.URL.Path) {
-		return true
-	}
-	key := r.Header.Get("X-Api-Key")
-	if scheme, k, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		key = strings.TrimSpace(k)
-	}
-	given, ok := sha256.Sum256([]byte(key)), 0
-	for _, k := range s.o.Keys {
-		want := sha256.Sum256([]byte(k))
-		ok |= subtle.ConstantTimeCompare(given[:], want[:])
-	}
-	return ok == 1
 }
 
 // logged writes a request's line.

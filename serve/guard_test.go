@@ -20,7 +20,7 @@ import (
 const small = `{"prompt":"func","max_tokens":3}`
 
 func TestKeys(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Keys = []string{"one", "two"}; o.Page = true })
+	s := newTester(t, func(o *Options) { o.Keys = []Key{{Secret: "one"}, {Secret: "two"}}; o.Page = true })
 	for _, c := range []struct {
 		method, path string
 		header       []string
@@ -383,9 +383,9 @@ func TestModels(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"no models": func(o *Options) { o.Models = nil }, "no name": func(o *Options) { o.Models[0].Name = "" }, "no load": func(o *Options) { o.Models[0].Load = nil },
-		"two of one name": func(o *Options) { o.Models = append(o.Models, o.Models[0]) }, "negative": func(o *Options) { o.MaxBody = -1 },
+		"two of one name": func(o *Options) { o.Models = append(o.Models, o.Models[0]) }, "negative": func(o *Options) { o.Limits.BodyBytes = -1 },
 		"drafter": func(o *Options) { o.Speculation.Drafter = "x" }, "length": func(o *Options) { o.Speculation.Max = MaxDraft + 1 }, "pooling": func(o *Options) { o.Pooling = "max" },
-		"empty key": func(o *Options) { o.Keys = []string{""} }, "origin": func(o *Options) { o.Origins = []string{"chat.org"} },
+		"empty key": func(o *Options) { o.Keys = []Key{{}} }, "origin": func(o *Options) { o.Origins = []string{"chat.org"} },
 	} {
 		o := Options{Models: []Entry{entry(t, "go")}}
 		change(&o)

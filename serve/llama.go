@@ -107,10 +107,14 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready answers /readyz: new requests are welcome. While the server shuts down they are not.
+// ready answers /readyz: new requests are welcome. While Load loads a model and while the server shuts down they are not.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() {
+	switch {
+	case s.draining.Load():
 		s.fail(w, recordOf(r.Context()), openAIError, unavailable("the server is shutting down"))
+		return
+	case s.loading.Load() > 0:
+		s.fail(w, recordOf(r.Context()), openAIError, unavailable("the model is being loaded"))
 		return
 	}
 	s.live(w, r)

@@ -227,7 +227,7 @@ func TestInfill(t *testing.T) {
 
 // Endpoints that other servers have are refused with the reason, in the shape of their API.
 func TestRefusedEndpoints(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Keys = []string{"k"} })
+	s := newTester(t, func(o *Options) { o.Keys = []Key{{Secret: "k"}} })
 	for _, x := range refusedPaths {
 		path := strings.ReplaceAll(x.path, "{id}", "0")
 		status, text, _ := s.do(x.method, path, "{}", "Authorization", "Bearer k")

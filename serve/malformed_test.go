@@ -59,7 +59,7 @@ func TestBodiesOverTheLimit(t *testing.T) {
 		}
 		text, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if answer.StatusCode != 413 || !strings.Contains(string(text), fmt.Sprint(DefaultMaxBody)) {
+		if answer.StatusCode != 413 || !strings.Contains(string(text), fmt.Sprint(DefaultLimits().BodyBytes)) {
 			t.Errorf("%s: %d %s", name, answer.StatusCode, text)
 		}
 	}
@@ -75,9 +75,9 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A body that does not come is waited for no longer than BodyTimeout.
+// A body that does not come is waited for no longer than Limits.BodyTime.
 func TestSlowBody(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
+	s := newTester(t, func(o *Options) { o.Limits.BodyTime = 50 * time.Millisecond })
 	c, err := net.Dial("tcp", s.web.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)

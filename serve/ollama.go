@@ -177,7 +177,7 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 	}
 	embed := func(form forms, one bool) func(http.ResponseWriter, *http.Request, []byte, *record) (any, error) {
 		return func(_ http.ResponseWriter, r *http.Request, body []byte, log *record) (any, error) {
-			q, e := s.parse(form, body)
+			q, e := s.parse(form, log.client, body)
 			if e != nil {
 				return nil, e
 			}
@@ -275,7 +275,7 @@ func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 
 // ollamaShow answers /api/show.
 func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte, log *record) (any, error) {
-	q, e := s.parse(formOllamaShow, body)
+	q, e := s.parse(formOllamaShow, log.client, body)
 	if e != nil {
 		return nil, e
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/specgo/spec/engine"
@@ -40,15 +41,16 @@ type Options struct {
 	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none
 	MaxTokens int // most tokens of an answer; 0 is no bound but the context
 
-	MaxBody      int64         // bytes of a body; 0 is DefaultMaxBody
-	BodyTimeout  time.Duration // for a body to arrive; 0 is DefaultBodyTimeout
-	WriteTimeout time.Duration // for a client to take a piece of an answer; 0 is DefaultWriteTimeout
+	Limits       Limits        // of connections, bodies and what clients take
 	RequestTime  time.Duration // for a request in all; 0 is no bound
 	StreamBuffer int           // tokens that wait for a slow client before its request is cancelled; 0 is DefaultStreamBuffer
 
-	// Keys are the API keys, one of which every request must have, except for health checks and the page's files. None: all
-	// requests are answered.
-	Keys []string
+	// Keys are the API keys, one of which every request must have, except for health checks and the page's files. Each has its share of
+	// places and queue. None: all requests are answered, first come first served.
+	Keys []Key
+	// TrustedProxies are the networks of proxies in front of the server. What they say in X-Forwarded-For or Forwarded is where a request
+	// comes from; they must set it, or remove what clients say.
+	TrustedProxies []netip.Prefix
 	// Hosts are the names by which browsers may address the server, beside localhost and addresses in numbers: other names are
 	// refused, because a page could point its own name here (DNS rebinding). "*" allows all.
 	Hosts []string
@@ -68,9 +70,6 @@ type Options struct {
 const (
 	DefaultParallel     = 4
 	DefaultQueue        = 256
-	DefaultMaxBody      = 16 << 20
-	DefaultBodyTimeout  = 30 * time.Second
-	DefaultWriteTimeout = 30 * time.Second
 	DefaultStreamBuffer = 4096
 )
 
@@ -140,8 +139,8 @@ func (o *Options) check() error {
 	for _, n := range []struct {
 		name string
 		n    int64
-	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {"StateBytes", o.StateBytes}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)}, {"MaxBody", o.MaxBody},
-		{"BodyTimeout", int64(o.BodyTimeout)}, {"WriteTimeout", int64(o.WriteTimeout)}, {"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
+	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {"StateBytes", o.StateBytes}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)},
+		{"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
 		if n.n < 0 {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)
 		}
@@ -156,8 +155,11 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w: Pooling %q", ErrOptions, o.Pooling)
 	}
 	for _, k := range o.Keys {
-		if k == "" {
+		if k.Secret == "" {
 			return fmt.Errorf("%w: an empty key", ErrOptions)
+		}
+		if k.Weight < 0 || k.Weight > MaxWeight {
+			return fmt.Errorf("%w: the weight %d of a key is not between 1 and %d", ErrOptions, k.Weight, MaxWeight)
 		}
 	}
 	orInt := func(p *int, n int) {
@@ -169,14 +171,8 @@ func (o *Options) check() error {
 	orInt(&o.Queue, DefaultQueue)
 	orInt(&o.StreamBuffer, DefaultStreamBuffer)
 	o.Queue = max(o.Queue, 0)
-	if o.MaxBody == 0 {
-		o.MaxBody = DefaultMaxBody
-	}
-	if o.BodyTimeout == 0 {
-		o.BodyTimeout = DefaultBodyTimeout
-	}
-	if o.WriteTimeout == 0 {
-		o.WriteTimeout = DefaultWriteTimeout
+	if err := o.Limits.fill(); err != nil {
+		return err
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -16,12 +16,12 @@ import (
 
 // A place in the queue is for so many answers: a request for several waits until all of them fit, and those behind it wait too.
 func TestQueueOfSeveral(t *testing.T) {
-	q := queue{most: 3, longest: 10}
-	_, leave1, err := q.enter(t.Context(), 1, true)
+	q, who := queue{most: 3, longest: 10}, &share{weight: 1}
+	_, leave1, err := q.enter(t.Context(), who, 1, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, leave2, err := q.enter(t.Context(), 1, true)
+	_, leave2, err := q.enter(t.Context(), who, 1, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestQueueOfSeveral(t *testing.T) {
 	var wait sync.WaitGroup
 	for i, n := range []int{3, 1} {
 		wait.Go(func() {
-			places, leave, err := q.enter(t.Context(), n, true)
+			places, leave, err := q.enter(t.Context(), who, n, true)
 			if err != nil || places != n {
 				t.Errorf("%d places of %d: %v", places, n, err)
 			}
@@ -61,11 +61,11 @@ func TestQueueOfSeveral(t *testing.T) {
 func TestQueueCancelledWhileAdmitted(t *testing.T) {
 	cancelled := 0
 	for range 200 {
-		q := queue{most: 1, longest: 1, busy: 1}
+		q, who := queue{most: 1, longest: 1, busy: 1}, &share{weight: 1}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, leave, err := q.enter(ctx, 1, true)
+			_, leave, err := q.enter(ctx, who, 1, true)
 			if err == nil {
 				leave()
 			}
@@ -337,7 +337,7 @@ func (d *deadlines) FlushError() error                  { return nil }
 
 // Each piece of a stream must be taken within the time that a client may take: the deadline is set anew for each.
 func TestWriteDeadline(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.WriteTimeout = 7 * time.Second })
+	s := newTester(t, func(o *Options) { o.Limits.WriteTime = 7 * time.Second })
 	clock := time.Unix(1700000000, 0)
 	s.now = func() time.Time { clock = clock.Add(time.Minute); return clock }
 	d := &deadlines{ResponseWriter: httptest.NewRecorder()}

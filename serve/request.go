@@ -11,6 +11,7 @@ import (
 // request is a body, read. It knows no model: texts are not tokens yet.
 type request struct {
 	tables tables
+	client *client // who asks
 	model  string
 
 	// What is asked, by the endpoint: a conversation, prompts, or texts to embed.
@@ -99,7 +100,7 @@ type constraintSource struct {
 
 // newRequest holds the server's defaults.
 func (s *Server) newRequest() *request {
-	r := &request{tables: s.tables, n: 1, sampling: s.o.Sampling, genTail: true, parse: true}
+	r := &request{tables: s.tables, client: s.anyone, n: 1, sampling: s.o.Sampling, genTail: true, parse: true}
 	return r
 }
 

@@ -15,7 +15,7 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	answer := func(path string, form forms, f func(context.Context, *request) (any, error)) {
 		mux.HandleFunc("POST "+path, s.withBody(openAIError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
-			q, e := s.parse(form, body)
+			q, e := s.parse(form, log.client, body)
 			if e != nil {
 				return e
 			}
@@ -62,12 +62,12 @@ func (s *Server) routes() *http.ServeMux {
 func (s *Server) withBody(shape func(*Error) any, f func(http.ResponseWriter, *http.Request, []byte, *record) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		log := recordOf(r.Context())
-		most := int64(s.o.Parallel + s.o.Queue + spareRequests)
-		defer s.inside.Add(-1)
-		if s.inside.Add(1) > most {
-			s.fail(w, log, shape, errBusy())
+		visit, full := s.inside.enter(log.client, true)
+		if full != nil {
+			s.fail(w, log, shape, full)
 			return
 		}
+		defer visit.end()
 		ctx, cancel := s.joined(r.Context())
 		defer cancel()
 		r = r.WithContext(ctx)
@@ -75,7 +75,7 @@ func (s *Server) withBody(shape func(*Error) any, f func(http.ResponseWriter, *h
 		func() {
 			defer s.recovered(&err)
 			var body []byte
-			if body, err = s.readBody(w, r); err == nil {
+			if body, err = s.readBody(w, r, visit); err == nil {
 				err = f(w, r, body, log)
 			}
 		}()
@@ -85,13 +85,10 @@ func (s *Server) withBody(shape func(*Error) any, f func(http.ResponseWriter, *h
 	}
 }
 
-// spareRequests is how many bodies may be read beside those of requests that are answered or wait.
-const spareRequests = 64
-
 // generate answers a request of an endpoint that generates text.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, body []byte, log *record) error {
 	q := s.newRequest()
-	q.stream = ep.stream
+	q.client, q.stream = log.client, ep.stream
 	if e := checkJSON(body); e != nil {
 		return e
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,10 +25,16 @@ type Server struct {
 	metrics   metrics
 	handler   http.Handler
 
+	clients  []*client // of the keys
+	anyone   *client   // everybody, on a server without keys
+	inside   inside    // requests with a body
+	sockets  sockets   // of Serve
+	visitors visitors
+
 	base     context.Context // ends when the server is closed
 	cancel   context.CancelFunc
 	work     sync.WaitGroup // loads under way
-	inside   atomic.Int64   // requests with a body
+	loading  atomic.Int32   // calls of Load under way
 	draining atomic.Bool
 	started  time.Time
 
@@ -38,6 +45,7 @@ type Server struct {
 // New makes a server. It loads no model: the first request does, or [Server.Load].
 func New(o Options) (*Server, error) {
 	o.Models, o.Keys, o.Hosts, o.Origins = slices.Clone(o.Models), slices.Clone(o.Keys), slices.Clone(o.Hosts), slices.Clone(o.Origins)
+	o.TrustedProxies = slices.Clone(o.TrustedProxies)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -46,6 +54,10 @@ func New(o Options) (*Server, error) {
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.queue = queue{most: o.Parallel, longest: o.Queue}
 	s.compiling = queue{most: 1, longest: o.Queue}
+	s.inside = inside{most: int64(o.Parallel + o.Queue + spareRequests), bytes: o.Limits.BodiesBytes, byWhom: map[*client]*holding{}}
+	s.sockets = sockets{limits: &s.o.Limits, exempt: s.trusted, open: map[*socket]bool{}, unkeyed: map[netip.Addr]int{}, changed: make(chan struct{})}
+	s.visitors.count = map[netip.Addr]int{}
+	s.setClients()
 	s.models = newPool(s)
 	handler, err := s.guard(s.routes())
 	if err != nil {
@@ -58,8 +70,11 @@ func New(o Options) (*Server, error) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Load loads a model now instead of at the first request for it; "" is the default one.
+// Load loads a model now instead of at the first request for it; "" is the default one. Meanwhile /health and /readyz answer 503, and requests
+// for the model wait.
 func (s *Server) Load(ctx context.Context, name string) error {
+	s.loading.Add(1)
+	defer s.loading.Add(-1)
 	_, release, err := s.models.acquire(ctx, name)
 	if err == nil {
 		release()
@@ -70,8 +85,8 @@ func (s *Server) Load(ctx context.Context, name string) error {
 // Drain makes /readyz answer 503 from now on, so that balancers send no more requests. Requests are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Idle waits until no request with a body is under way. A server that shuts down calls it between Drain and the end of listening, so that
-// balancers see /readyz answer 503 while streams finish.
+// Idle waits until no request with a body is under way. A program with an http.Server of its own calls it between Drain and the end of
+// listening, so that balancers see /readyz answer 503 while streams finish; [Server.Shutdown] does.
 func (s *Server) Idle(ctx context.Context) error {
 	tick := time.NewTicker(idlePoll)
 	defer tick.Stop()
@@ -91,10 +106,13 @@ const idlePoll = 5 * time.Millisecond
 // Cancel ends what is under way. Clients are told, where they still listen.
 func (s *Server) Cancel() { s.Drain(); s.cancel() }
 
-// Close cancels what is under way and frees the models. The program's http.Server must accept no more requests:
-// Close waits for those that are inside.
+// Close cancels what is under way, ends Serve, and frees the models. An http.Server of the program's own must accept no more requests: Close
+// waits for those that are inside.
 func (s *Server) Close() {
 	s.Cancel()
+	for _, web := range s.sockets.end() {
+		_ = web.Close() // an error is that of the listener, which is gone either way
+	}
 	for s.inside.Load() > 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -147,12 +165,13 @@ func needPrompt(_ *Server, r *request) *Error {
 	return nil
 }
 
-// parse reads a body.
-func (s *Server) parse(form forms, body []byte) (*request, *Error) {
+// parse reads a body that a client has sent.
+func (s *Server) parse(form forms, who *client, body []byte) (*request, *Error) {
 	if err := checkJSON(body); err != nil {
 		return nil, err
 	}
 	r := s.newRequest()
+	r.client = who
 	if err := s.tables.read(form, r, value{raw: body}); err != nil {
 		return nil, err
 	}
@@ -194,7 +213,7 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 	}
 	j.leave = append(j.leave, done)
 	begun := s.now()
-	places, leave, err := s.queue.enter(ctx, len(p.tasks), bounded)
+	places, leave, err := s.queue.enter(ctx, &r.client.places, len(p.tasks), bounded)
 	if err != nil {
 		j.close()
 		return nil, err
@@ -261,11 +280,11 @@ func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (beg
 // Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the answer is
 // what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499.
 func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, answer []byte) {
-	s.inside.Add(1)
-	defer s.inside.Add(-1)
+	visit, _ := s.inside.enter(s.anyone, false) // which is never refused
+	defer visit.end()
 	ctx, cancel := s.joined(ctx)
 	defer cancel()
-	log := &record{asked: s.now()}
+	log := &record{asked: s.now(), client: s.anyone}
 	v, err := s.do(ctx, path, body, log)
 	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
 		err = unavailable("the server is shutting down")
@@ -288,7 +307,7 @@ func (s *Server) do(ctx context.Context, path string, body []byte, log *record) 
 		if ep.path != path || !ep.sse {
 			continue
 		}
-		r, e := s.parse(ep.form, body)
+		r, e := s.parse(ep.form, log.client, body)
 		if e != nil {
 			return nil, e
 		}

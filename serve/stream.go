@@ -56,7 +56,7 @@ func (l *lines) flush() error {
 		h.Set("X-Accel-Buffering", "no") // nginx would hold pieces back
 		l.w.WriteHeader(http.StatusOK)
 	}
-	l.control.SetWriteDeadline(l.server.now().Add(l.server.o.WriteTimeout))
+	l.control.SetWriteDeadline(l.server.now().Add(l.server.o.Limits.WriteTime))
 	if _, err := l.w.Write(l.buf); err != nil {
 		return err
 	}

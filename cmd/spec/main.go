@@ -31,6 +31,8 @@ type program struct {
 
 	// interrupted, if set, is asked at each Ctrl-C whether that is all it should do.
 	interrupted atomic.Pointer[func() bool]
+	// survives says that the program is a server: the end of a terminal or of a reader of its log does not end it.
+	survives atomic.Bool
 }
 
 // A command is one word after "spec".
@@ -111,6 +113,9 @@ func (p *program) listen(ctx context.Context, signals []os.Signal) context.Conte
 	go func() {
 		for s := range caught {
 			if handle := p.interrupted.Load(); handle != nil && s == os.Interrupt && (*handle)() {
+				continue
+			}
+			if s == hangup && p.survives.Load() {
 				continue
 			}
 			signal.Stop(caught)

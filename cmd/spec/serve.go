@@ -5,13 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"net"
-	"net/http"
+	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,19 +48,19 @@ type serving struct {
 
 	host            string
 	port            int
-	keys            []string
+	keys            []serve.Key
 	keyFile         string
 	cert, key       string // files of TLS
 	hosts, origins  []string
 	page            bool
 	parallel, queue int
 	predict         int
-	maxBody         int64
+	limits          serve.Limits
+	proxies         []netip.Prefix
 	timeout         int // seconds
 	requestTimeout  int
 	shutdown        int
 	weightMemory    int64 // --memory
-	connections     int
 	logFormat       string
 	logPrompts      bool
 	pooling         string
@@ -73,16 +72,17 @@ type serving struct {
 	promptDelay            float32
 	targetOnly             bool // no drafts: spec embed
 
-	listening func(net.Addr) // tests learn the address by it
+	opened, listening func(net.Addr) // tests learn the address by them: before models are loaded, and behind that
 }
 
 // servedFile is a model of the command line with its draft.
 type servedFile struct{ target, draft string }
 
 func newServing() *serving {
+	limits := serve.DefaultLimits()
 	return &serving{
-		host: "127.0.0.1", port: 8080, page: true, parallel: serve.DefaultParallel, queue: serve.DefaultQueue, predict: -1, maxBody: serve.DefaultMaxBody,
-		timeout: int(serve.DefaultWriteTimeout / time.Second), shutdown: 30, connections: 1024, logFormat: "text", pooling: serve.PoolMean,
+		host: "127.0.0.1", port: 8080, page: true, parallel: serve.DefaultParallel, queue: serve.DefaultQueue, predict: -1,
+		limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, logFormat: "text", pooling: serve.PoolMean,
 		seed: -1, sampling: newGenerate().sampling, speculation: speculation{threshold: -1},
 	}
 }
@@ -144,6 +144,8 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		}
 		keys = append(keys, more...)
 	}
+	limits := s.limits
+	limits.BodyTime, limits.WriteTime = seconds(s.timeout), seconds(s.timeout)
 	sampling := s.sampling
 	if s.seed >= 0 {
 		sampling.Seed = uint64(s.seed)
@@ -157,8 +159,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 	}
 	o := serve.Options{
 		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
-		MaxBody: s.maxBody, BodyTimeout: seconds(s.timeout), WriteTimeout: seconds(s.timeout), RequestTime: seconds(s.requestTimeout),
-		Keys: keys, Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
+		Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys, TrustedProxies: s.proxies, Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
 		Speculation: serve.Speculation{Drafter: s.drafter, Schedule: s.schedule, Verify: s.verify, Max: s.draftMax, Min: s.draftMin},
 	}
 	switch s.logFormat {
@@ -180,16 +181,29 @@ func buildVersion() string {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// readKeys reads API keys, one a line; empty lines and those that begin with # do not count.
-func readKeys(file string) (keys []string, err error) {
+// readKeys reads API keys, one a line: KEY, or KEY weight=N with a whole number from 1 to serve.MaxWeight, the key's share relative to others'.
+// Empty lines and those that begin with # do not count.
+func readKeys(file string) (keys []serve.Key, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
+	n := 0
 	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			keys = append(keys, line)
+		n++
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
 		}
+		k := serve.Key{Secret: words[0]}
+		if len(words) > 1 {
+			weight, ok := strings.CutPrefix(words[1], "weight=")
+			k.Weight, err = strconv.Atoi(weight)
+			if !ok || err != nil || len(words) > 2 || k.Weight < 1 || k.Weight > serve.MaxWeight {
+				return nil, fmt.Errorf("%s:%d: want KEY or KEY weight=N, with N from 1 to %d", file, n, serve.MaxWeight)
+			}
+		}
+		keys = append(keys, k)
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%s: no keys", file)
@@ -197,21 +211,17 @@ func readKeys(file string) (keys []string, err error) {
 	return keys, nil
 }
 
-// Limits of connections, beside the flags'.
-const (
-	headerTimeout  = 10 * time.Second // for a request's header to arrive
-	idleTimeout    = 2 * time.Minute  // of a connection between requests
-	maxHeaderBytes = 64 << 10
-	tellTimeout    = 2 * time.Second // for clients whose requests are cut off to be told
-)
-
+// run answers requests until it is told to stop. It listens before models are loaded, so that an address in use is found at once and balancers
+// can ask; requests for a model wait until it is there.
 func (s *serving) run(ctx context.Context, p *program) error {
+	defer p.survive()()
 	models := modelFlags{threads: s.threads, weights: s.weights}
 	rt, err := models.runtime(p)
 	if err != nil {
 		return err
 	}
-	defer rt.Close()
+	free := []func(){func() { rt.Close() }}
+	defer func() { s.free(p, free) }()
 	entries, err := s.entries(p, rt)
 	if err != nil {
 		return err
@@ -224,71 +234,88 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-	for i := range s.models { // those of a folder wait for a request
-		if err := server.Load(ctx, entries[i].Name); err != nil {
-			return s.loadError(err)
-		}
-	}
-	if s.embedded() {
-		if err := server.Load(ctx, ""); err != nil {
-			return s.loadError(err)
-		}
+	free = append(free, server.Close)
+	scheme, secure, err := s.tls()
+	if err != nil {
+		return err
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(s.host, strconv.Itoa(s.port)))
 	if err != nil {
 		return err
 	}
-	listener = limited(listener, s.connections)
-	scheme := "http"
-	web := &http.Server{Handler: server, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(io.Discard, "", 0)}
-	if s.cert != "" {
-		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-		if err != nil {
-			listener.Close()
-			return err
-		}
-		scheme, web.TLSConfig = "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener, secure) }()
+	if s.opened != nil {
+		s.opened(listener.Addr())
+	}
+	if err := s.loadAll(ctx, server, entries); err != nil {
+		return err
 	}
 	fmt.Fprintf(p.stderr, "spec serve: listening on %s://%s\n", scheme, listener.Addr())
 	if s.listening != nil {
 		s.listening(listener.Addr())
 	}
-	failed := make(chan error, 1)
-	go func() {
-		if s.cert != "" {
-			failed <- web.ServeTLS(listener, "", "")
-		} else {
-			failed <- web.Serve(listener)
-		}
-	}()
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
-	return s.stop(p, web, server)
-}
-
-// stop lets requests that are under way finish, as long as --shutdown-timeout says, and cancels the rest. For at most half of that time the
-// server still listens and /readyz answers 503, so that balancers send requests elsewhere before connections are refused.
-func (s *serving) stop(p *program, web *http.Server, server *serve.Server) error {
 	fmt.Fprintln(p.stderr, "spec serve: shutting down")
-	server.Drain()
-	ctx, cancel := context.WithTimeout(context.Background(), seconds(s.shutdown))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seconds(s.shutdown))
 	defer cancel()
-	listening, done := context.WithTimeout(ctx, seconds(s.shutdown)/2)
-	server.Idle(listening) // an error is the end of that time
-	done()
-	if err := web.Shutdown(ctx); err != nil {
+	if err := server.Shutdown(ctx); err != nil {
 		fmt.Fprintf(p.stderr, "spec serve: requests cut off after %d seconds\n", s.shutdown)
-		server.Cancel()
-		told, done := context.WithTimeout(context.Background(), tellTimeout)
-		defer done()
-		server.Idle(told) // clients are told in their streams, where they read
-		return web.Close()
 	}
 	return nil
+}
+
+// tls is what connections are encrypted with; nil: nothing.
+func (s *serving) tls() (scheme string, config *tls.Config, err error) {
+	if s.cert == "" {
+		return "http", nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	if err != nil {
+		return "", nil, err
+	}
+	return "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// loadAll loads the models of the command line; those of a folder wait for a request.
+func (s *serving) loadAll(ctx context.Context, server *serve.Server, entries []serve.Entry) error {
+	names := []string{}
+	for i := range s.models {
+		names = append(names, entries[i].Name)
+	}
+	if s.embedded() {
+		names = append(names, "")
+	}
+	for _, name := range names {
+		if err := server.Load(ctx, name); err != nil {
+			return s.loadError(err)
+		}
+	}
+	return nil
+}
+
+// freeTimeout is how long what was under way may take to end after the server has stopped. It is over when its pass is; what takes longer is
+// left to the end of the process.
+const freeTimeout = 5 * time.Second
+
+// free calls functions, the last one first.
+func (s *serving) free(p *program, list []func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, f := range slices.Backward(list) {
+			f()
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(freeTimeout):
+		fmt.Fprintf(p.stderr, "spec serve: work under way has not ended within %v\n", freeTimeout)
+	}
 }
 
 // loadError is the error of a model that the command line names: what the log has said, as the command's own message.

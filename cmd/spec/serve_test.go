@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -30,13 +31,17 @@ func TestServeOptions(t *testing.T) {
 		"-c 512":                                func(s *serving) { s.context = 512 },
 		"-np 7 --queue 0":                       func(s *serving) { s.parallel, s.queue = 7, 0 },
 		"--kv-memory 64M --prompt-delay 0.5":    func(s *serving) { s.kvBytes, s.promptDelay = 64<<20, 0.5 },
-		"--host 0.0.0.0 --api-key a,b":          func(s *serving) { s.host, s.keys = "0.0.0.0", []string{"a", "b"} },
+		"--host 0.0.0.0 --api-key a,b":          func(s *serving) { s.host, s.keys = "0.0.0.0", []serve.Key{{Secret: "a"}, {Secret: "b"}} },
 		"--host ::1 --port 9":                   func(s *serving) { s.host, s.port = "::1", 9 },
 		"--ssl-cert-file c --ssl-key-file k":    func(s *serving) { s.cert, s.key = "c", "k" },
 		"--cors https://a.org --allowed-host b": func(s *serving) { s.origins, s.hosts = []string{"https://a.org"}, []string{"b"} },
 		"--no-webui":                            func(s *serving) { s.page = false },
-		"-n 9 --max-body 1K":                    func(s *serving) { s.predict, s.maxBody = 9, 1024 },
+		"-n 9 --max-body 1K":                    func(s *serving) { s.predict, s.limits.BodyBytes = 9, 1024 },
 		"-to 3 --request-timeout 4":             func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
+		"--max-connections 7 --max-unkeyed 3":   func(s *serving) { s.limits.Connections, s.limits.Unkeyed = 7, 3 },
+		"--trusted-proxy 10.1.2.3/8,fd00::/8": func(s *serving) {
+			s.proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+		},
 		"--shutdown-timeout 0":                  func(s *serving) { s.shutdown = 0 },
 		"--temp 0 --top-k 3":                    func(s *serving) { s.sampling.Temperature, s.sampling.TopK = 0, 3 },
 		"--drafter suffix --draft-max 9":        func(s *serving) { s.drafter, s.draftMax = "suffix", 9 },
@@ -53,7 +58,7 @@ func TestServeOptions(t *testing.T) {
 	}
 	for line, says := range map[string]string{
 		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE", "-m a -md b -md c": "second draft", "-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft", "-m a -a x -a y": "more names than models",
-		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes", "--max-body 99999999999T": "bytes", "-np 0": "between", "--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
+		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes", "--max-body 99999999999T": "bytes", "-np 0": "between", "--trusted-proxy 10.0.0.1": "network", "--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
 	} {
 		var usage usageError
 		_, _, _, err := serveCommand.parse(strings.Fields(line))
@@ -239,5 +244,70 @@ func TestServeBadModel(t *testing.T) {
 	var served *serve.Error
 	if err := j.run(t.Context(), p); err == nil || errors.As(err, &served) || !strings.Contains(err.Error(), "x.gguf") {
 		t.Errorf("%v", err)
+	}
+}
+
+// An address in use is told before a model is looked at, let alone loaded.
+func TestServeBusyPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	file := filepath.Join(t.TempDir(), "x.gguf")
+	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	j, _, _, err := serveCommand.parse([]string{"--port", port, "-m", file, "--log-format", "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+	if err := j.run(t.Context(), p); err == nil || !strings.Contains(err.Error(), port) || strings.Contains(err.Error(), "x.gguf") {
+		t.Errorf("%v", err)
+	}
+}
+
+// It listens before it loads.
+func TestServeListensBeforeLoading(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.gguf")
+	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, _, _, err := serveCommand.parse([]string{"--port", "0", "-m", file, "--log-format", "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := 0
+	j.(*serving).opened = func(a net.Addr) {
+		if answer, err := http.Get("http://" + a.String() + "/livez"); err == nil {
+			status = answer.StatusCode
+			answer.Body.Close()
+		}
+	}
+	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+	if err := j.run(t.Context(), p); err == nil || status != 200 {
+		t.Errorf("livez %d, %v", status, err)
+	}
+}
+
+// Lines of a file of keys, with and without weights, and what is none.
+func TestKeyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	read := func(text string) ([]serve.Key, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return readKeys(file)
+	}
+	keys, err := read("# keys\n one \n\ntwo weight=3\r\nthree\tweight=1000")
+	if want := []serve.Key{{Secret: "one"}, {Secret: "two", Weight: 3}, {Secret: "three", Weight: 1000}}; err != nil || !reflect.DeepEqual(keys, want) {
+		t.Errorf("%v, %v", keys, err)
+	}
+	for _, text := range []string{"", "#a\n", "a\nb weight=0", "a\nb weight=1001", "a\nb weight=", "a\nb 3", "a\nb weight=2 c", "a\nb weight=1.5"} {
+		if _, err := read(text); err == nil || text != "" && text[0] == 'a' && !strings.Contains(err.Error(), "keys:2: ") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

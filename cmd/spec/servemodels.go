@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/specgo/spec/chat"
@@ -198,11 +197,22 @@ func (s *serving) flags() []flag {
 				if k == "" {
 					return errors.New("an empty key")
 				}
-				s.keys = append(s.keys, k)
+				s.keys = append(s.keys, serve.Key{Secret: k})
 			}
 			return nil
 		}),
-		fileFlag("--api-key-file", &s.keyFile, "FILE", "keys from a file, one a line"),
+		fileFlag("--api-key-file", &s.keyFile, "FILE",
+			"keys from a file, one a line; KEY weight=N has N shares of places and queue where others have one"),
+		valueFlag("--trusted-proxy", "CIDR[,CIDR...]", "networks of proxies whose X-Forwarded-For or Forwarded says where requests come from", func(v string) error {
+			for text := range strings.SplitSeq(v, ",") {
+				network, err := netip.ParsePrefix(text)
+				if err != nil {
+					return errors.New("not a network, as in 10.0.0.0/8")
+				}
+				s.proxies = append(s.proxies, network.Masked())
+			}
+			return nil
+		}),
 		fileFlag("--ssl-cert-file", &s.cert, "FILE", "certificate for TLS"),
 		fileFlag("--ssl-key-file", &s.key, "FILE", "its private key"),
 		listFlag("--allowed-host", &s.hosts, "NAME", "a name by which browsers may address the server, beside localhost and addresses in numbers; may be repeated; * allows all"),
@@ -217,13 +227,14 @@ func (s *serving) flags() []flag {
 		floatFlag("--prompt-delay", &s.promptDelay, 0.1, 1000, "how much longer than usual a pass may take for parts of long prompts while others generate, in passes (default 2)"),
 		intFlag("-n, --predict, --n-predict", &s.predict, -1, math.MaxInt32, "most tokens of an answer (default -1: the context)"),
 		valueFlag("--max-body", "SIZE", "most bytes of a request (default 16M)", func(v string) (err error) {
-			s.maxBody, err = byteSize(v)
+			s.limits.BodyBytes, err = byteSize(v)
 			return err
 		}),
 		intFlag("-to, --timeout", &s.timeout, 1, 1<<20, "seconds for a client to send its request, or to take a piece of an answer (default 30)"),
 		intFlag("--request-timeout", &s.requestTimeout, 0, 1<<20, "most seconds of a request (default 0: no bound)"),
 		intFlag("--shutdown-timeout", &s.shutdown, 0, 1<<20, "seconds in which requests may finish after SIGTERM or Ctrl-C (default 30)"),
-		intFlag("--max-connections", &s.connections, 1, 1<<20, "connections at once; more wait (default 1024)"),
+		intFlag("--max-connections", &s.limits.Connections, 1, 1<<20, "connections at once (default 1024)"),
+		intFlag("--max-unkeyed", &s.limits.Unkeyed, 1, 1<<20, "connections of one address that have not shown a key yet (default 256)"),
 		choiceFlag("--log-format", &s.logFormat, []string{"text", "json", "off"}, "one line on standard error for each request, without texts (default text)"),
 		switchFlag("--log-prompts", &s.logPrompts, true, "log prompts and answers too"),
 		choiceFlag("--pooling", &s.pooling, []string{serve.PoolMean, serve.PoolLast}, "how hidden states become an embedding (default mean)"),
@@ -287,35 +298,4 @@ func byteSize(v string) (int64, error) {
 		return 0, errors.New("not a number of bytes, as in 512M")
 	}
 	return n * unit, nil
-}
-
-// limited is a listener with at most n connections at once: more wait to be accepted.
-func limited(l net.Listener, n int) net.Listener {
-	return &limitedListener{l, make(chan struct{}, n)}
-}
-
-type limitedListener struct {
-	net.Listener
-	places chan struct{}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	l.places <- struct{}{}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{c, sync.OnceFunc(func() { <-l.places })}, nil
-}
-
-type limitedConn struct {
-	net.Conn
-	leave func()
-}
-
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	c.leave()
-	return err
 }

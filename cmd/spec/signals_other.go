@@ -9,3 +9,9 @@ import (
 
 // endSignals interrupt the program as Ctrl-C does: what was written so far is completed, exit code 130.
 var endSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+// hangup is the end of the program's terminal; there is no such signal here.
+var hangup os.Signal
+
+// survive lets the program go on when its terminal or the reader of its output is gone, which no signal tells here.
+func (p *program) survive() (end func()) { return func() {} }
