@@ -161,7 +161,7 @@ var fields = append([]field{
 	{"grammar", honored, formText, "a grammar in GBNF that the answer follows", readGrammar},
 	{"json_schema", honored, formText, "a JSON Schema that the answer follows, llama.cpp's name", readSchema},
 
-	{"speculation", honored, formText | formResponses | formOllama, "drafter, schedule, max, min, verify, off, trace: see Speculation", readSpeculation},
+	{"speculation", honored, formText | formResponses | formOllama, "drafter, schedule, verify, max, min, p_min, exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
 	{"timings_per_token", honored, formText, "true: each chunk has timings", func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},
 
 	// Ollama.

@@ -136,6 +136,11 @@ func (g *generation) open(ctx context.Context) (err error) {
 	o := g.decoderOptions(t)
 	if g.logprobs && g.top > 0 {
 		g.rows = &rowTap{top: g.top}
+		if o.Verifier == nil {
+			if o.Verifier = speculative.Match(); t.sampling.Temperature == 0 {
+				o.Verifier = speculative.Greedy()
+			}
+		}
 		o.Verifier = g.rows.tap(o.Verifier)
 	}
 	if g.trace {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/speculative"
 )
 
 // Endpoints of llama.cpp's server, and those that balancers ask.
@@ -156,13 +157,18 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	type choices struct {
-		Drafters  []string `json:"drafters"`
-		Schedules []string `json:"schedules"`
-		Verifiers []string `json:"verifiers"`
-		Drafter   string   `json:"drafter"`
-		Schedule  string   `json:"schedule"`
-		Max       int      `json:"max"`
+		Drafters  []string          `json:"drafters"`
+		Schedules []string          `json:"schedules"`
+		Verifiers []string          `json:"verifiers"`
+		Drafter   string            `json:"drafter"`
+		Schedule  string            `json:"schedule"`
+		Max       int               `json:"max"`
+		About     map[string]string `json:"about"` // what each name is
 	}
+	about := map[string]string{}
+	tell(about, speculative.Drafters())
+	tell(about, speculative.Schedules())
+	tell(about, speculative.Verifiers())
 	out := struct {
 		Model       string  `json:"model"`
 		Context     int     `json:"n_ctx"`
@@ -176,8 +182,20 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Settings    any     `json:"default_generation_settings"`
 		Speculation choices `json:"speculation"`
 	}{m.name, m.context, s.o.Parallel, m.template != nil, m.source, m.tok.Token(m.tok.BOS()), m.tok.Token(m.tok.EOS()), m.infills(), "spec " + s.o.Version, s.defaults(m),
-		choices{m.drafters(), Schedules(), Verifiers(), def.Drafter, def.Schedule, max(def.Max, 0)}}
+		choices{
+			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
+			def.Drafter, def.Schedule, max(def.Max, 0), about,
+		}}
 	writeJSON(w, http.StatusOK, out)
+}
+
+// tell adds to about what each name of a list is.
+func tell[T any](about map[string]string, list []speculative.Named[T]) {
+	for _, n := range list {
+		if !n.Study {
+			about[n.Name] = n.About
+		}
+	}
 }
 
 // infills reports whether the model can fill a gap.
@@ -208,7 +226,7 @@ func (s *Server) defaults(m *loaded) any {
 
 // drafters are the names that requests may use with a model.
 func (m *loaded) drafters() (list []string) {
-	for _, name := range drafterNames {
+	for _, name := range speculative.Names(speculative.Drafters(), false) {
 		if _, e := m.speculation(Speculation{Drafter: name}, 0); e == nil {
 			list = append(list, name)
 		}

@@ -283,7 +283,7 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		return nil, errors.New("no tokenizer in the file, so no text can be generated")
 	}
 	m.vocabulary = newVocabulary(m.tok, s.o.Grammars)
-	if err := got.Speculation.check(); err != nil {
+	if err := checkSpeculation(got.Speculation); err != nil {
 		return nil, err
 	}
 	m.context = got.Target.Config().Context

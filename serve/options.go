@@ -104,17 +104,6 @@ type Model struct {
 	Close       func()      // frees the models; nil: nothing to do
 }
 
-// Speculation says who drafts, how much, and how drafts are verified. The zero value of a field is a default: that of
-// the model, then that of the server, then the one named here.
-type Speculation struct {
-	Drafter  string // see Drafters; "" is tree with a draft model, else ngram
-	Schedule string // see Schedules; "" is auto
-	Verify   string // see Verifiers; "" is greedy at temperature 0, else match. rejection and block change the text, not its distribution
-	Max      int    // most tokens of a draft; 0 is the schedule's own
-	Min      int    // tokens before which a schedule does not end a draft
-	Off      bool   // no drafts
-}
-
 // MaxDraft is the greatest draft length that may be asked for.
 const MaxDraft = 255
 
@@ -145,7 +134,7 @@ func (o *Options) check() error {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)
 		}
 	}
-	if err := o.Speculation.check(); err != nil {
+	if err := checkSpeculation(o.Speculation); err != nil {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	if o.Pooling == "" {

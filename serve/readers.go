@@ -3,6 +3,8 @@ package serve
 import (
 	"math"
 	"strconv"
+
+	"github.com/specgo/spec/speculative"
 )
 
 // Readers of fields: each puts one field's value into the request.
@@ -142,23 +144,45 @@ func readBias(r *request, v value) *Error {
 
 func readSpeculation(r *request, v value) *Error {
 	s := &r.spec
-	return v.object(map[string]func(value) *Error{
-		"drafter":  func(v value) (e *Error) { s.Drafter, e = v.oneOf(drafterNames...); return },
-		"schedule": func(v value) (e *Error) { s.Schedule, e = v.oneOf(scheduleNames...); return },
-		"verify":   func(v value) (e *Error) { s.Verify, e = v.oneOf(verifierNames...); return },
-		"max": func(v value) *Error {
-			n, err := v.whole(1, MaxDraft)
-			s.Max = int(n)
+	name := func(p *string, known []string) func(value) *Error {
+		return func(v value) (e *Error) { *p, e = v.oneOf(known...); return }
+	}
+	count := func(p *int, low, high int64) func(value) *Error {
+		return func(v value) *Error {
+			n, err := v.whole(low, high)
+			*p = int(n)
+			return err
+		}
+	}
+	off := false
+	err := v.object(map[string]func(value) *Error{
+		"drafter":    name(&s.Drafter, speculative.Names(speculative.Drafters(), false)),
+		"schedule":   name(&s.Schedule, speculative.Names(speculative.Schedules(), false)),
+		"verify":     name(&s.Verify, speculative.Names(speculative.Verifiers(), false)),
+		"max":        count(&s.Max, 1, MaxDraft),
+		"min":        count(&s.Min, 0, MaxDraft),
+		"exit_layer": count(&s.ExitLayer, 1, math.MaxInt32),
+		"p_min": func(v value) *Error {
+			p, err := v.number(0, 1)
+			if s.Confidence = float32(p); p == 0 {
+				s.Confidence = -1 // never
+			}
 			return err
 		},
-		"min": func(v value) *Error {
-			n, err := v.whole(0, MaxDraft)
-			s.Min = int(n)
+		"draft_sampling": func(v value) *Error {
+			way, err := v.oneOf(speculative.DraftSamplings()...)
+			if err == nil {
+				s.Sampling, _ = speculative.ParseDraftSampling(way)
+			}
 			return err
 		},
-		"off":   func(v value) (e *Error) { s.Off, e = v.boolean(); return },
+		"off":   func(v value) (e *Error) { off, e = v.boolean(); return },
 		"trace": func(v value) (e *Error) { r.trace, e = v.boolean(); return },
 	})
+	if off {
+		s.Drafter, s.ExitLayer = "none", 0
+	}
+	return err
 }
 
 func readOllamaOptions(r *request, v value) *Error {

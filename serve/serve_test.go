@@ -189,7 +189,7 @@ func events(t testing.TB, text string) (list []string) {
 // greedy is what the target writes after a prompt, plain and without a server.
 func greedy(t testing.TB, prompt string, n int) string {
 	t.Helper()
-	s := newTester(t, func(o *Options) { o.Speculation.Off = true })
+	s := newTester(t, func(o *Options) { o.Speculation.Drafter = "none" })
 	text := s.post("/v1/completions", string(encode(map[string]any{"prompt": prompt, "max_tokens": n, "temperature": 0})), 200)
 	return decode(t, text).get(t, "choices", 0, "text").(string)
 }

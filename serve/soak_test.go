@@ -24,7 +24,7 @@ func mixed(n int) (list []asked) {
 	drafters := []string{"tree", "model", "splice", "suffix", "ngram", "none", "reencode", "intersect", "early-exit"}
 	prompts := []string{"func (r *Ring) Push(", "func (r *Ring) Pop(", "package main\n\nimport (", "// Len returns", "type buffer struct {", "for i := range n {", strings.Repeat("x := y\n", 60)}
 	for i := range n {
-		spec := fmt.Sprintf(`"speculation":{"drafter":%q,"schedule":%q,"max":%d}`, drafters[i%len(drafters)], scheduleNames[i%3], 1+i%7)
+		spec := fmt.Sprintf(`"speculation":{"drafter":%q,"schedule":%q,"max":%d}`, drafters[i%len(drafters)], []string{"auto", "constant", "heuristic"}[i%3], 1+i%7)
 		prompt := string(encode(prompts[i%len(prompts)]))
 		switch i % 6 {
 		case 0:

@@ -261,10 +261,8 @@ func (p *plan) task(prompt ready, s engine.Sampling) (task, *Error) {
 
 // decoderOptions are those of a task's decoder.
 func (p *plan) decoderOptions(t *task) speculative.Options {
-	o := speculative.Options{
-		Schedule: newSchedule(p.spec), Verifier: newVerifier(p.spec, t.sampling.Temperature), DraftMax: p.spec.Max, DraftMin: p.spec.Min,
-		MaxTokens: t.max, Tokenizer: p.m.tok, Stop: p.stop, LogProbs: p.logprobs, EOG: p.isEnd(),
-	}
+	o, _ := p.spec.Options(speculative.Parts{}) // checked
+	o.MaxTokens, o.Tokenizer, o.Stop, o.LogProbs, o.EOG = t.max, p.m.tok, p.stop, p.logprobs, p.isEnd()
 	if p.format != nil {
 		o.Stop = append(slices.Clone(o.Stop), p.m.Stops...)
 	}

@@ -1,6 +1,10 @@
 package speculative
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // DraftSampling says how drafters that have a distribution choose their tokens at a temperature above 0. It changes which
 // drafts are accepted, not what the verifiers promise.
@@ -19,15 +23,18 @@ const (
 	DraftFromQ
 )
 
-// draftSamplings are the ways by name.
-var draftSamplings = map[string]DraftSampling{"greedy": DraftGreedy, "shared": DraftShared, "q": DraftFromQ}
+// draftSamplings are their names.
+var draftSamplings = [...]string{DraftGreedy: "greedy", DraftShared: "shared", DraftFromQ: "q"}
 
-// ParseDraftSampling reads "greedy", "shared" or "q"; "" is DraftDefault.
+// DraftSamplings lists the names that [ParseDraftSampling] takes.
+func DraftSamplings() []string { return slices.Clone(draftSamplings[1:]) }
+
+// ParseDraftSampling reads one of [DraftSamplings]; "" is DraftDefault.
 func ParseDraftSampling(name string) (DraftSampling, error) {
-	if s, ok := draftSamplings[name]; ok || name == "" {
-		return s, nil
+	if i := slices.Index(draftSamplings[:], name); i >= 0 {
+		return DraftSampling(i), nil
 	}
-	return 0, fmt.Errorf("%w: draft sampling %q (there are greedy, shared, q)", ErrOptions, name)
+	return 0, fmt.Errorf("%w: draft sampling %q (there are %s)", ErrOptions, name, strings.Join(draftSamplings[1:], ", "))
 }
 
 // drafting is the setup that drafters get.

@@ -99,8 +99,11 @@ func below(d *Draft, threshold float32) bool {
 // one fewer, but at least one (Gante 2023). A round without a draft changes nothing. Transformers:
 // num_assistant_tokens_schedule "heuristic".
 func Heuristic(o HeuristicOptions) Schedule {
-	return &heuristic{constant{length(o.Length, 5), o.MinConfidence}}
+	return &heuristic{constant{length(o.Length, firstHeuristic), o.MinConfidence}}
 }
+
+// firstHeuristic is the published length of the first draft.
+const firstHeuristic = 5
 
 // HeuristicOptions configure [Heuristic].
 type HeuristicOptions struct {

@@ -132,15 +132,15 @@ func TestAssistant(t *testing.T) {
 		says string
 	}{
 		"no cache":          {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--no-kv-cache"}, "cache"},
-		"eagle":             {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "eagle"}, "--drafter mtp"},
-		"across":            {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "reencode"}, "cannot be --drafter reencode"},
+		"eagle":             {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "eagle"}, "needs a draft head of EAGLE-3"},
+		"across":            {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "reencode"}, "not a draft head"},
 		"another model":     {[]string{"generate", "-p", "x", "-m", filepath.Join(models, "qwen3.gguf"), "-md", head}, "the target is qwen3"},
 		"as a model":        {[]string{"generate", "-p", "x", "-m", head}, "a draft head of Gemma 4"},
 		"another width":     {[]string{"generate", "-p", "x", "-m", target, "-md", narrow}, "embedding_length_out"},
 		"a missing tensor":  {[]string{"generate", "-p", "x", "-m", target, "-md", lacking}, "nextn.post_projection.weight"},
 		"plan":              {[]string{"plan", "-m", target, "-md", head, "--seconds", "0.1"}, "target's cache"},
 		"selftest":          {[]string{"selftest", "-m", target, "-md", head, "--quick"}, "target's cache"},
-		"a model, no block": {[]string{"generate", "-p", "x", "-m", target, "-md", target, "--drafter", "mtp"}, "no MTP block"},
+		"a model, no block": {[]string{"generate", "-p", "x", "-m", target, "-md", target, "--drafter", "mtp"}, "needs a multi-token-prediction block"},
 	} {
 		out, errs, code := spec(t, "", c.args...)
 		if code == 0 || !strings.Contains(errs, c.says) || strings.Count(strings.TrimSpace(errs), "\n") > 0 {

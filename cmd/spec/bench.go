@@ -17,6 +17,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -34,8 +35,8 @@ With --shape the weights are random and made in memory: the speed of a model of 
 
 // Bounds of what may be asked for: beyond them nothing new is measured.
 const (
-	maxVerify  = maxDraft + 1 // tokens of a verification pass: a draft and the token before it
-	maxBatch   = 4096         // sequences
+	maxVerify  = speculative.MaxDraft + 1 // tokens of a verification pass: a draft and the token before it
+	maxBatch   = 4096                     // sequences
 	maxRepeats = 1 << 20
 )
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 )
 
 var compareCommand = command{
@@ -86,9 +88,9 @@ func (c *comparison) flags() []flag {
 		intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt (default 3)"),
 		intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt (default 1)"),
 
-		chosenFlag("--drafter", &m.Drafters, compareDrafters, "who drafts (default model,ngram,tree; without a draft model ngram,suffix)"),
-		chosenFlag("--schedule", &m.Schedules, compare.Schedules, "draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
-		chosenFlag("--verify", &m.Verifiers, compare.Verifiers, "how drafts are verified; greedy goes with temperature 0 only (default greedy at 0, match above)"),
+		chosenFlag("--drafter", &m.Drafters, compareDrafters(), "who drafts (default model,ngram,tree; without a draft model ngram,suffix)"),
+		chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true), "draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
+		chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true), "how drafts are verified; greedy goes with temperature 0 only (default greedy at 0, match above)"),
 		valueFlag("--temp, --temperature", "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures),
 		chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"), "convert the weights while loading (default file: as they are)"),
 		valueFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", "N,N", "most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths),
@@ -113,9 +115,12 @@ func (c *comparison) check() error {
 	return err
 }
 
-// compareDrafters are the drafters by name; model2 and so on are the second draft model and so on,
-// reencode and intersect draft with a model of another vocabulary.
-var compareDrafters = []string{"model", "model2", "model3", "ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", "mtp", "merge", "early-exit", "reencode", "intersect"}
+// compareDrafters are the drafters by name, with those of several draft models: model2 and so on are the second draft
+// model and so on, merge all of them together.
+func compareDrafters() []string {
+	names := slices.DeleteFunc(speculative.Names(speculative.Drafters(), true), func(n string) bool { return n == compare.Plain })
+	return append(names, "model2", "model3", "merge")
+}
 
 // chosenFlag reads a list of names separated by commas.
 func chosenFlag(n string, p *[]string, choices []string, help string) flag {
@@ -153,9 +158,9 @@ func appendNumbers(list *[]float32, v string, high float64) error {
 
 func (c *comparison) setLengths(v string) error {
 	for _, s := range strings.Split(v, ",") {
-		n, err := wholeNumber(s, 0, maxDraft)
+		n, err := wholeNumber(s, 0, speculative.MaxDraft)
 		if err != nil {
-			return fmt.Errorf("%s is not a number of tokens from 0 to %d", shown(s), maxDraft)
+			return fmt.Errorf("%s is not a number of tokens from 0 to %d", shown(s), speculative.MaxDraft)
 		}
 		c.matrix.DraftMax = append(c.matrix.DraftMax, n)
 	}
@@ -178,7 +183,7 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 		fallback, _ = compare.PresetOf(c.preset)
 	}
 	plan := compare.Plan{
-		Sampling: c.sampling, Tokens: or(c.tokens, fallback.Tokens), Repeats: or(c.repeats, fallback.Repeats), Warmup: c.warmup,
+		Sampling: c.sampling, Tokens: cmp.Or(c.tokens, fallback.Tokens), Repeats: cmp.Or(c.repeats, fallback.Repeats), Warmup: c.warmup,
 	}
 	plan.Sampling.Seed = uint64(c.seed)
 	if plan.Warmup < 0 {
@@ -229,14 +234,15 @@ func (c *comparison) drafting() bool { return c.model == "" || len(c.drafts) > 0
 // draftNumber tells which draft model a drafter needs, counted from 0.
 func draftNumber(drafter string) (int, bool) {
 	switch drafter {
-	case "ngram", "suffix", "early-exit", "mtp", compare.Plain:
-		return 0, false
 	case "model2":
 		return 1, true
 	case "model3":
 		return 2, true
+	case "merge":
+		return 0, true
 	}
-	return 0, true
+	const models = speculative.NeedsDraft | speculative.NeedsForeign | speculative.NeedsHead
+	return 0, speculative.Choice{Drafter: drafter}.Needs()&models != 0
 }
 
 // given replaces the parts of m that flags name.

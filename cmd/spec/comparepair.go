@@ -60,7 +60,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 		files = []string{"", embeddedHead}
 	}
 	team := &team{context: size, kv: kv, target: session}
-	if slices.Contains(c.matrix.Drafters, mtp) && (target.HasMTP() || len(c.drafts) == 0) {
+	if slices.Contains(c.matrix.Drafters, "mtp") && (target.HasMTP() || len(c.drafts) == 0) {
 		head, err := c.openMTP(ctx, p, rt, target)
 		if err != nil {
 			return nil, "", err
@@ -125,60 +125,59 @@ type team struct {
 	early   speculative.Drafter // one for all runs: it has a cache of its own
 }
 
-// drafter makes a drafter by name. Tree merges the draft models, or the one there is with a lookup.
+// drafter makes a drafter by name. Merge verifies the drafts of all draft models together, or of the one there is and of a
+// lookup.
 func (t *team) drafter(name string) (speculative.Drafter, error) {
-	switch name {
-	case "ngram", "suffix":
-		return textDrafters[name](), nil
-	case "early-exit":
-		if t.early == nil {
-			var err error
-			if t.early, err = speculative.EarlyExit(t.target.Model(), engine.SessionOptions{Context: t.context, KV: t.kv}); err != nil {
+	n, of := draftNumber(name)
+	if name == "merge" {
+		var all []speculative.Drafter
+		for n := range max(1, len(t.drafts)) {
+			d, err := t.make("model", n)
+			if err != nil {
 				return nil, err
 			}
-		}
-		return t.early, nil
-	}
-	if name == mtp {
-		if t.mtp == nil {
-			return nil, fmt.Errorf("no MTP block for drafter %s", name)
-		}
-		return speculative.MTP(t.mtp, speculative.EagleOptions{}), nil
-	}
-	if headDrafters[name] != nil {
-		if len(t.heads) == 0 {
-			return nil, fmt.Errorf("no draft head for drafter %s", name)
-		}
-		return headDrafters[name](t.heads[0]), nil
-	}
-	n, _ := draftNumber(name)
-	if n >= len(t.drafts) {
-		return nil, fmt.Errorf("no draft model for drafter %s", name)
-	}
-	ours, theirs := t.target.Model().Tokenizer(), t.drafts[n].Model().Tokenizer()
-	switch name {
-	case "reencode":
-		return speculative.Reencode(t.drafts[n], speculative.Tokenizers{Target: ours, Draft: theirs}), nil
-	case "intersect":
-		return speculative.Intersect(t.drafts[n], speculative.Tokenizers{Target: ours, Draft: theirs}), nil
-	}
-	if err := ours.Compatible(theirs); err != nil {
-		return nil, fmt.Errorf("the draft model cannot be drafter %s: %w", name, err)
-	}
-	switch name {
-	case "splice":
-		return speculative.Splice(t.drafts[n], speculative.TreeOptions{}), nil
-	case "tree":
-		return speculative.Tree(t.drafts[n], speculative.TreeOptions{}), nil
-	case "merge":
-		var all []speculative.Drafter
-		for _, s := range t.drafts {
-			all = append(all, speculative.Model(s))
+			all = append(all, d)
 		}
 		if len(all) == 1 {
 			all = append(all, speculative.Suffix(speculative.SuffixOptions{}))
 		}
 		return speculative.Merge(all...), nil
 	}
-	return speculative.Model(t.drafts[n]), nil
+	if of && n > 0 {
+		name = "model"
+	}
+	return t.make(name, n)
+}
+
+// make makes a drafter of the list, of draft model n if it needs one.
+func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
+	choice := speculative.Choice{Drafter: name}
+	needs := choice.Needs()
+	if needs&speculative.NeedsTarget != 0 && t.early != nil {
+		return t.early, nil
+	}
+	var draft *engine.Session
+	switch {
+	case needs&speculative.NeedsMTP != 0:
+		draft = t.mtp
+	case needs&speculative.NeedsHead != 0 && len(t.heads) > 0:
+		draft = t.heads[0]
+	case needs&(speculative.NeedsDraft|speculative.NeedsForeign) != 0 && n < len(t.drafts):
+		draft = t.drafts[n]
+	}
+	parts := speculative.Parts{Target: t.target.Model(), Session: engine.SessionOptions{Context: t.context, KV: t.kv}}
+	var model *engine.Model
+	var foreign error
+	if draft != nil {
+		parts.Draft, model = draft, draft.Model()
+		foreign = vocabulary(parts.Target, model)
+	}
+	if err := choice.Fits(parts.Target, model, foreign); err != nil {
+		return nil, flagError(err)
+	}
+	d, err = choice.NewDrafter(parts)
+	if needs&speculative.NeedsTarget != 0 {
+		t.early = d
+	}
+	return d, err
 }

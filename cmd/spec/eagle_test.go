@@ -48,9 +48,9 @@ func TestEagle(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no head":         {[]string{"-m", target, "-md", draft, "--drafter", "eagle"}, "not a draft head"},
+		"no head":         {[]string{"-m", target, "-md", draft, "--drafter", "eagle"}, "needs a draft head of EAGLE-3"},
 		"a head as model": {[]string{"-m", head}, "draft head"},
-		"across":          {[]string{"-m", target, "-md", head, "--drafter", "reencode"}, "cannot be --drafter reencode"},
+		"across":          {[]string{"-m", target, "-md", head, "--drafter", "reencode"}, "not a draft head"},
 		"another's head":  {[]string{"-m", draft, "-md", head}, "target_hidden_size"},
 		"no cache":        {[]string{"-m", target, "-md", head, "--no-kv-cache"}, "cache"},
 		"no draft":        {[]string{"-m", target, "--drafter", "eagle"}, "-md FILE"},

@@ -34,7 +34,7 @@ const embedParallel = 8
 
 func newEmbedding() *embedding {
 	e := &embedding{serving: *newServing(), separator: "\n"}
-	e.parallel, e.logFormat, e.page, e.targetOnly, e.drafter = 2*embedParallel, "off", false, true, "none"
+	e.parallel, e.logFormat, e.page, e.targetOnly, e.choice.Drafter = 2*embedParallel, "off", false, true, "none"
 	return e
 }
 

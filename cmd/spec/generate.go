@@ -60,10 +60,9 @@ type generate struct {
 // newGenerate holds llama.cpp's defaults.
 func newGenerate() *generate {
 	return &generate{
-		predict:     -1,
-		seed:        -1,
-		color:       colorAuto,
-		speculation: speculation{threshold: -1},
+		predict: -1,
+		seed:    -1,
+		color:   colorAuto,
 		sampling: engine.Sampling{
 			Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05,
 			RepeatPenalty: 1, PenaltyLastN: 64,
@@ -217,12 +216,8 @@ func (g *generate) samplingOptions(tok *bpe.Tokenizer) (engine.Sampling, error) 
 
 // decoderOptions are the decoder's, but for the trace.
 func (g *generate) decoderOptions(tok *bpe.Tokenizer, context int) speculative.Options {
-	drafts, _ := speculative.ParseDraftSampling(g.draftSampling) // the flag takes no other names
-	o := speculative.Options{
-		DraftSampling: drafts, Schedule: g.newSchedule(g.model == ""), Verifier: g.newVerifier(),
-		DraftMax: g.draftMax, DraftMin: g.draftMin,
-		MaxTokens: g.predict, Tokenizer: tok, LogProbs: g.logprobs,
-	}
+	o, _ := g.chosen(g.model).Options(speculative.Parts{Costs: g.costs}) // the flags take no other names
+	o.MaxTokens, o.Tokenizer, o.LogProbs = g.predict, tok, g.logprobs
 	if g.predict > context { // no difference, and no sum that overflows
 		o.MaxTokens = -1
 	}

@@ -40,7 +40,7 @@ func (g *generate) learn(ctx context.Context, target *engine.Model, drafter spec
 		}
 		l.state = state
 	}
-	auto := g.schedule == "auto" || g.schedule == "" && g.model != "" && g.verify != "stairs"
+	auto := g.chosen(g.model).Complete(nil, nil).Schedule == "auto"
 	short := g.predict >= 0 && g.predict < estimatedText && !g.conversation
 	if l.state != nil || drafter == nil || !auto || short || target.Bytes() < estimatedModel {
 		return l, nil

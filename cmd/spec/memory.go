@@ -104,11 +104,12 @@ var errNotEnough = errors.New("not enough")
 
 // verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more. model is the target's file.
 func (s *speculation) verifyRows(model string) int {
-	chain := 1 + cmp.Or(s.draftMax, speculative.DefaultDraftMax)
+	chain := 1 + cmp.Or(s.choice.Max, speculative.DefaultDraftMax)
+	usual := s.choice.Drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model))
 	switch {
-	case s.drafter == "none":
+	case s.choice.Drafter == "none":
 		return 1
-	case len(s.drafts) > 1, s.drafter == "tree", s.drafter == "eagle-tree", s.drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model)):
+	case len(s.drafts) > 1, s.choice.Needs()&speculative.NeedsTree != 0, usual:
 		return max(chain, treeRows)
 	}
 	return chain

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 )
 
 func TestMemorySize(t *testing.T) {
@@ -44,8 +45,11 @@ func TestVerifyRows(t *testing.T) {
 		s    speculation
 		want int
 	}{
-		{speculation{}, 33}, {speculation{drafter: "none", draftMax: 255}, 1}, {speculation{draftMax: 255}, 256}, {speculation{drafter: "model", drafts: []string{"d"}}, 33},
-		{speculation{drafts: []string{"d"}}, 256}, {speculation{drafter: "model", drafts: []string{"d", "e"}}, 256}, {speculation{drafter: "tree", drafts: []string{"d"}, draftMax: 300}, 301},
+		{speculation{}, 33}, {speculation{choice: speculative.Choice{Drafter: "none", Max: 255}}, 1},
+		{speculation{choice: speculative.Choice{Max: 255}}, 256}, {speculation{drafts: []string{"d"}}, 256},
+		{speculation{choice: speculative.Choice{Drafter: "model"}, drafts: []string{"d"}}, 33},
+		{speculation{choice: speculative.Choice{Drafter: "model"}, drafts: []string{"d", "e"}}, 256},
+		{speculation{choice: speculative.Choice{Drafter: "tree", Max: 300}, drafts: []string{"d"}}, 301},
 	} {
 		if n := c.s.verifyRows("absent.gguf"); n != c.want {
 			t.Errorf("%+v: %d rows, expected %d", c.s, n, c.want)

@@ -37,7 +37,7 @@ func target(t *testing.T) *engine.Model {
 func TestGenerateOptions(t *testing.T) {
 	plain := options[*generate](t, "generate")
 	want := &generate{
-		predict: -1, seed: -1, color: "auto", speculation: speculation{threshold: -1},
+		predict: -1, seed: -1, color: "auto",
 		sampling: engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, PenaltyLastN: 64},
 	}
 	if !reflect.DeepEqual(plain, want) {
@@ -78,16 +78,16 @@ func TestGenerateOptions(t *testing.T) {
 		"-l 15-inf -l 16-inf":                 func(g *generate) { g.sampling.Banned = []int32{15, 16} },
 		"-s 5000000000":                       func(g *generate) { g.seed = 5000000000 },
 		"-md a -md b":                         func(g *generate) { g.drafts = []string{"a", "b"} },
-		"--drafter suffix":                    func(g *generate) { g.drafter = "suffix" },
-		"--drafter early-exit --exit-layer 2": func(g *generate) { g.drafter, g.exitLayer = "early-exit", 2 },
-		"--schedule dynamic":                  func(g *generate) { g.schedule = "dynamic" },
-		"--draft-max 9":                       func(g *generate) { g.draftMax = 9 },
-		"--draft 9":                           func(g *generate) { g.draftMax = 9 },
-		"--draft-min 2":                       func(g *generate) { g.draftMin = 2 },
-		"--draft-p-min 0.25":                  func(g *generate) { g.threshold = 0.25 },
-		"--verify block":                      func(g *generate) { g.verify = "block" },
+		"--drafter suffix":                    func(g *generate) { g.choice.Drafter = "suffix" },
+		"--drafter early-exit --exit-layer 2": func(g *generate) { g.choice.Drafter, g.choice.ExitLayer = "early-exit", 2 },
+		"--schedule dynamic":                  func(g *generate) { g.choice.Schedule = "dynamic" },
+		"--draft-max 9":                       func(g *generate) { g.choice.Max = 9 },
+		"--draft 9":                           func(g *generate) { g.choice.Max = 9 },
+		"--draft-min 2":                       func(g *generate) { g.choice.Min = 2 },
+		"--draft-p-min 0.25":                  func(g *generate) { g.choice.Confidence = 0.25 },
+		"--verify block":                      func(g *generate) { g.choice.Verify = "block" },
 		"--json --logprobs":                   func(g *generate) { g.json, g.logprobs = true, true },
-		"--draft-sampling Greedy":             func(g *generate) { g.draftSampling = "greedy" },
+		"--draft-sampling Greedy":             func(g *generate) { g.choice.Sampling = speculative.DraftGreedy },
 		"--learned a":                         func(g *generate) { g.learned = "a" },
 		"--receipt a":                         func(g *generate) { g.receipt = "a" },
 		"--trace":                             func(g *generate) { g.trace = true },
@@ -170,11 +170,11 @@ func TestGenerateBuilds(t *testing.T) {
 	if got := decoder("--draft-sampling q").DraftSampling; got != speculative.DraftFromQ {
 		t.Errorf("--draft-sampling q: %v", got)
 	}
-	if got, want := decoder(""), (speculative.Options{Schedule: schedules["heuristic"](0, -1), MaxTokens: -1, Tokenizer: tok}); !reflect.DeepEqual(got, want) {
+	if got, want := decoder(""), (speculative.Options{Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), MaxTokens: -1, Tokenizer: tok}); !reflect.DeepEqual(got, want) {
 		t.Errorf("defaults: %+v, want %+v", got, want)
 	}
 	got := decoder(`-n 7 --stop a\n --draft-max 9 --draft-min 2 --json --logprobs`)
-	want := speculative.Options{Schedule: schedules["heuristic"](9, -1), DraftMax: 9, DraftMin: 2, MaxTokens: 7, Tokenizer: tok, Stop: []string{"a\n"}, LogProbs: true}
+	want := speculative.Options{Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), DraftMax: 9, DraftMin: 2, MaxTokens: 7, Tokenizer: tok, Stop: []string{"a\n"}, LogProbs: true}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -192,44 +192,15 @@ func TestGenerateBuilds(t *testing.T) {
 	}
 }
 
-// Names mean what they say: each is of a kind of its own, with the published parameters.
+// Without flags the decoder chooses the verifier, and the model the drafter.
 func TestSpeculationOptions(t *testing.T) {
-	schedule := func(line string) speculative.Schedule {
-		return options[*generate](t, append([]string{"generate", "-m", "x"}, strings.Fields(line)...)...).newSchedule(false)
+	o, err := newGenerate().chosen("").Options(speculative.Parts{})
+	if err != nil || o.Verifier != nil || !reflect.DeepEqual(o.Schedule, speculative.Heuristic(speculative.HeuristicOptions{})) {
+		t.Errorf("for the embedded pair: %+v, %v", o, err)
 	}
-	for line, want := range map[string]speculative.Schedule{
-		"":                                      speculative.Auto(speculative.AutoOptions{}),
-		"--schedule auto":                       speculative.Auto(speculative.AutoOptions{}),
-		"--schedule constant":                   speculative.Constant(speculative.ConstantOptions{Length: 5, MinConfidence: 0}),
-		"--schedule constant --draft-max 9":     speculative.Constant(speculative.ConstantOptions{Length: 9, MinConfidence: 0}),
-		"--schedule constant --draft-p-min 0.5": speculative.Constant(speculative.ConstantOptions{Length: 5, MinConfidence: 0.5}),
-		"--schedule heuristic":                  speculative.Heuristic(speculative.HeuristicOptions{Length: 5, MinConfidence: 0}),
-		"--schedule heuristic --draft-max 3":    speculative.Heuristic(speculative.HeuristicOptions{Length: 3, MinConfidence: 0}),
-		"--schedule dynamic":                    speculative.Dynamic(speculative.DynamicOptions{Length: 20, MinConfidence: 0.4}),
-		"--schedule dynamic --draft-p-min 0":    speculative.Dynamic(speculative.DynamicOptions{Length: 20, MinConfidence: -1}),
-		"--schedule dynamic --draft-p-min 0.7 --draft-max 8": speculative.Dynamic(speculative.DynamicOptions{Length: 8, MinConfidence: 0.7}),
-		"--verify stairs": speculative.Constant(speculative.ConstantOptions{Length: 5, MinConfidence: 0}),
-	} {
-		if got := schedule(line); reflect.TypeOf(got) != reflect.TypeOf(want) || line != "" && line != "--schedule auto" && !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %T %+v, want %T %+v", line, got, got, want, want)
-		}
-	}
-	if got := newGenerate().newSchedule(true); !reflect.DeepEqual(got, speculative.Heuristic(speculative.HeuristicOptions{Length: 5, MinConfidence: 0})) {
-		t.Errorf("for the embedded pair: %T", got)
-	}
-	for name, want := range map[string]speculative.Verifier{
-		"greedy": speculative.Greedy(), "match": speculative.Match(), "rejection": speculative.Rejection(),
-		"block": speculative.Block(), "stairs": speculative.Stairs(speculative.StairsOptions{}),
-	} {
-		if got := verifiers[name](); !reflect.DeepEqual(got, want) {
-			t.Errorf("--verify %s: %T %+v, want %T", name, got, got, want)
-		}
-	}
-	if newGenerate().newVerifier() != nil {
-		t.Error("without --verify the decoder does not choose")
-	}
-	for line, want := range map[string]string{"": "model", "-m x": "ngram", "-m x -md y": "tree", "--drafter none": "none"} {
-		if got := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...).drafterName(); got != want {
+	for line, want := range map[string]string{"": "model", "-m x": "ngram", "--drafter none": "none"} {
+		g := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...)
+		if got := g.chosen(g.model).Complete(nil, nil).Drafter; got != want {
 			t.Errorf("%s: drafter %s, want %s", line, got, want)
 		}
 	}

@@ -101,17 +101,8 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 			return nil, nil
 		}
 	}
-	c.HeadDrafters = headDrafters
-	c.ModelDrafters, c.TextDrafters, c.Verifiers = modelDrafters, map[string]func() speculative.Drafter{}, verifiers
-	for name, drafter := range textDrafters {
-		if name != "none" {
-			c.TextDrafters[name] = drafter
-		}
-	}
-	c.Schedules = map[string]func() speculative.Schedule{}
-	for name, schedule := range schedules {
-		c.Schedules[name] = func() speculative.Schedule { return schedule(0, -1) }
-	}
+	c.Drafters = speculative.Drafters()
+	c.Schedules, c.Verifiers = makers(speculative.Schedules()), makers(speculative.Verifiers())
 	if !x.json {
 		c.Report = func(k selftest.Check) { printCheck(p.stdout, k, terminal.Width(p.stdout)) }
 	}
@@ -128,6 +119,20 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 		err = fmt.Errorf("%d of %d checks failed", r.Failed, len(r.Checks))
 	}
 	return err
+}
+
+// makers are those of a list that need nothing, but for comparisons.
+func makers[T any](list []speculative.Named[T]) map[string]func() T {
+	m := map[string]func() T{}
+	for _, n := range list {
+		if !n.Study {
+			m[n.Name] = func() T {
+				x, _ := n.New(speculative.Parts{}) // which asks for nothing that could be missing
+				return x
+			}
+		}
+	}
+	return m
 }
 
 // printCheck writes the outcome of a check, its details wrapped in the last column.

@@ -83,7 +83,7 @@ func newServing() *serving {
 	return &serving{
 		host: "127.0.0.1", port: 8080, page: true, parallel: serve.DefaultParallel, queue: serve.DefaultQueue, predict: -1,
 		limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, logFormat: "text", pooling: serve.PoolMean,
-		seed: -1, sampling: newGenerate().sampling, speculation: speculation{threshold: -1},
+		seed: -1, sampling: newGenerate().sampling,
 	}
 }
 
@@ -107,10 +107,11 @@ func (s *serving) check() error {
 		return usagef("--chat-template and --chat-template-file exclude each other")
 	case len(s.aliases) > len(s.models) && !(len(s.aliases) == 1 && s.embedded()):
 		return usagef("--alias %s: there are more names than models", s.aliases[len(s.aliases)-1])
-	case s.drafter == earlyExit && s.exitLayer > 0:
-		return usagef("--exit-layer is for single texts")
-	case s.draftMax > serve.MaxDraft:
-		return usagef("--draft-max %d: a server drafts at most %d", s.draftMax, serve.MaxDraft)
+	case s.choice.Max > serve.MaxDraft:
+		return usagef("--draft-max %d: a server drafts at most %d", s.choice.Max, serve.MaxDraft)
+	}
+	if err := s.choice.Check(0); err != nil { // requests have their own temperatures
+		return usagef("%v", flagError(err))
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 	o := serve.Options{
 		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
 		Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys, TrustedProxies: s.proxies, Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
-		Speculation: serve.Speculation{Drafter: s.drafter, Schedule: s.schedule, Verify: s.verify, Max: s.draftMax, Min: s.draftMin},
+		Speculation: s.choice,
 	}
 	switch s.logFormat {
 	case "text":

@@ -44,7 +44,7 @@ func TestServeOptions(t *testing.T) {
 		},
 		"--shutdown-timeout 0":                  func(s *serving) { s.shutdown = 0 },
 		"--temp 0 --top-k 3":                    func(s *serving) { s.sampling.Temperature, s.sampling.TopK = 0, 3 },
-		"--drafter suffix --draft-max 9":        func(s *serving) { s.drafter, s.draftMax = "suffix", 9 },
+		"--drafter suffix --draft-max 9":        func(s *serving) { s.choice.Drafter, s.choice.Max = "suffix", 9 },
 		"--log-format json --log-prompts":       func(s *serving) { s.logFormat, s.logPrompts = "json", true },
 		"--metrics --jinja -ngl 99 --slots -cb": func(s *serving) {},
 		"--no-context-shift -kvu --swa-full":    func(s *serving) {},

@@ -42,11 +42,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	m = &serve.Model{Target: target, Close: target.Close}
 	if !s.targetOnly && (f.draft != "" || f.target == "") {
-		what, embedded := "draft", testdata.Draft()
-		if headDrafters[s.drafter] != nil {
-			what, embedded = "head", testdata.Head()
-		}
-		draft, err := flags.openDraft(ctx, p, rt, target, f.draft, what, embedded)
+		draft, err := flags.openNamedDraft(ctx, p, rt, target, f.draft, s.choice.Needs())
 		if err != nil {
 			target.Close()
 			return nil, err
@@ -64,9 +60,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		m.Close()
 		return nil, err
 	}
-	if f.target == "" && s.schedule == "" && s.drafter == "" { // so small that auto would stop drafting: the pair shows drafts at work
-		m.Speculation = serve.Speculation{Drafter: "model", Schedule: "heuristic"}
-	}
+	m.Speculation = s.chosen(f.target)
 	if s.template != "" || s.templateFile != "" {
 		c := chatFlags{template: s.template, templateFile: s.templateFile}
 		if m.Template, m.Stops, err = c.templateSource(target, flags.name()); err != nil {
@@ -257,12 +251,7 @@ func (s *serving) flags() []flag {
 			return nil
 		}),
 	)
-	for _, f := range s.speculation.flags() {
-		switch f.names[0] {
-		case "--drafter", "--schedule", "--draft-max", "--draft-min", "--verify":
-			list = append(list, f)
-		}
-	}
+	list = append(list, choiceFlags(&s.choice)...)
 	nothing := func(string) error { return nil }
 	for _, n := range []string{"--metrics", "--slots", "--props", "--jinja", "--embedding, --embeddings", "-cb, --cont-batching", "-nocb, --no-cont-batching", "--no-slots",
 		"--no-context-shift", "-kvu, --kv-unified", "--swa-full", "--cache-prompt", "--no-mmproj"} {

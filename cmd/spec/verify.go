@@ -169,8 +169,8 @@ func (g *generate) checkReceipt() error {
 		return nil
 	case g.conversation:
 		return usagef("--receipt is for one text, not for a conversation")
-	case g.verify == "rejection" || g.verify == "block":
-		return usagef("--receipt: --verify %s writes a text that depends on the drafts, which cannot be confirmed; greedy, match and stairs can", g.verify)
+	case g.choice.Verify == "rejection" || g.choice.Verify == "block":
+		return usagef("--receipt: --verify %s writes a text that depends on the drafts, which cannot be confirmed; greedy, match and stairs can", g.choice.Verify)
 	case g.predict == 0:
 		return usagef("--receipt: -n 0 writes no text")
 	}

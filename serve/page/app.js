@@ -19,18 +19,6 @@ const legend = {
   target: "target model alone", draft: "draft model or head, accepted", lookup: "lookup, accepted", grammar: "grammar, forced",
 };
 
-// What drafters and schedules are, for the line below the choices.
-const explained = {
-  tree: "a tree of the best candidates of draft model and lookup", splice: "the more confident of draft model and lookup, at each token",
-  model: "the draft model alone", ngram: "a lookup of the last tokens in the text so far", suffix: "a lookup of any length in the text so far",
-  "early-exit": "the first layers of the model itself", reencode: "a draft model of another vocabulary, by way of text",
-  intersect: "a draft model of another vocabulary, in the tokens that both have", eagle: "a draft head on the model's hidden states",
-  "eagle-tree": "a tree of the candidates of a draft head and a lookup", mtp: "the model's own block that predicts several tokens",
-  none: "no drafts", off: "no drafts: plain decoding",
-  auto: "measures as it goes, and stops drafting where that saves no time", constant: "drafts of one length", heuristic: "longer after full acceptance, shorter after a rejection",
-  dynamic: "ends a draft where the draft model is unsure",
-};
-
 const state = {
   conversations: [], current: null, props: null,
   running: null,             // AbortController of the request under way
@@ -223,8 +211,9 @@ function explain() {
   const s = (state.props && state.props.speculation) || {};
   const drafter = $("drafter").value || s.drafter, schedule = $("schedule").value || s.schedule;
   const lines = [];
-  if (explained[drafter]) lines.push(`${drafter}: ${explained[drafter]}.`);
-  if (drafter !== off && drafter !== "none" && explained[schedule]) lines.push(`${schedule}: ${explained[schedule]}.`);
+  const about = { ...s.about, [off]: (s.about || {}).none };
+  if (about[drafter]) lines.push(`${drafter}: ${about[drafter]}.`);
+  if (drafter !== off && drafter !== "none" && about[schedule]) lines.push(`${schedule}: ${about[schedule]}.`);
   $("explained").textContent = lines.join(" ");
 }
 

@@ -121,7 +121,6 @@ type subject struct {
 	plan    Plan
 	pair    *Pair
 	drafter speculative.Drafter
-	drafts  speculative.DraftSampling
 	decoder *speculative.Decoder
 	now     *Timed
 }
@@ -129,13 +128,10 @@ type subject struct {
 func newSubject(pair *Pair, s Setting, plan Plan) (*subject, error) {
 	x := &subject{setting: s, plan: plan, pair: pair}
 	if s.Drafter == Plain {
-		x.decoder = speculative.New(pair.Target, nil, x.options(nil, nil))
+		x.decoder = speculative.New(pair.Target, nil, x.traced(speculative.Options{}))
 		return x, nil
 	}
 	var err error
-	if x.drafts, err = speculative.ParseDraftSampling(s.Drafts); err != nil {
-		return nil, err
-	}
 	if x.drafter, err = pair.Drafter(s.Drafter); err != nil {
 		return nil, err
 	}
@@ -146,32 +142,28 @@ func newSubject(pair *Pair, s Setting, plan Plan) (*subject, error) {
 }
 
 func (x *subject) start(text []int32) error {
-	schedule, err := x.setting.schedule(text)
+	o, err := x.setting.options(text)
 	if err != nil {
 		return err
 	}
-	verify, err := x.setting.verifier()
-	if err != nil {
-		return err
+	o.DraftMax = max(DraftLongest, x.setting.DraftMax)
+	if x.setting.Schedule == oracle {
+		o.DraftMax = max(o.DraftMax, x.plan.Tokens)
 	}
-	x.decoder = speculative.New(x.pair.Target, x.drafter, x.options(schedule, verify))
+	x.decoder = speculative.New(x.pair.Target, x.drafter, x.traced(o))
 	return nil
 }
 
-func (x *subject) options(schedule speculative.Schedule, verify speculative.Verifier) speculative.Options {
-	longest := max(DraftLongest, x.setting.DraftMax)
-	if x.setting.Schedule == oracle {
-		longest = max(longest, x.plan.Tokens)
+// traced completes a decoder's options.
+func (x *subject) traced(o speculative.Options) speculative.Options {
+	o.MaxTokens, o.Tokenizer = x.plan.Tokens, x.pair.Tokenizer
+	o.Trace = func(r *speculative.Round) {
+		x.now.Lengths = append(x.now.Lengths, r.Drafted())
+		if r.Accepted() < r.Drafted() {
+			x.now.Rejected++
+		}
 	}
-	return speculative.Options{
-		Schedule: schedule, Verifier: verify, DraftSampling: x.drafts, DraftMax: longest, MaxTokens: x.plan.Tokens, Tokenizer: x.pair.Tokenizer,
-		Trace: func(r *speculative.Round) {
-			x.now.Lengths = append(x.now.Lengths, r.Drafted())
-			if r.Accepted() < r.Drafted() {
-				x.now.Rejected++
-			}
-		},
-	}
+	return o
 }
 
 // run generates one text; input is the encoder's, nil without one; plain is plain decoding's, for the oracle.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/charts"
+	"github.com/specgo/spec/speculative"
 )
 
 // Page writes the report as one HTML file with charts. Which charts there are follows from what was
@@ -36,9 +37,17 @@ func (r *Report) Page(w io.Writer) error {
 
 // The hues of schedules and of verifiers, the same in all charts. A chart tells apart the one or the other.
 var (
-	scheduleHues = map[string]int{"constant": 1, "heuristic": 2, "dynamic": 3, "auto": 4, "adaptive": 5, oracle: 6}
-	verifierHues = map[string]int{"greedy": 4, "match": 3, "rejection": 1, "block": 2, "stairs": 5, "stairs-batch": 6, "stairs-faithful": 7}
+	scheduleHues = huesOf(speculative.Names(speculative.Schedules(), true))
+	verifierHues = huesOf(speculative.Names(speculative.Verifiers(), true))
 )
+
+func huesOf(names []string) map[string]int {
+	hues := map[string]int{}
+	for i, n := range names {
+		hues[n] = 1 + i
+	}
+	return hues
+}
 
 // hues says how the rows of a chart are colored: by verifier where they differ in that, else by schedule.
 func hues(rows []*Row) func(*Row) int {

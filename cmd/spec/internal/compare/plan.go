@@ -105,11 +105,15 @@ func (s Setting) valid() bool {
 
 // Identical reports whether a verifier promises the tokens of plain decoding.
 func Identical(verify string) bool {
-	switch verify {
-	case "", "greedy", "match", "stairs", "stairs-batch", "stairs-faithful":
+	if verify == "" {
 		return true
 	}
-	return false
+	n, err := speculative.Find(speculative.Verifiers(), verify)
+	if err != nil {
+		return false
+	}
+	v, err := n.New(speculative.Parts{})
+	return err == nil && !v.NeedsProbs()
 }
 
 // plain is what the setting is compared with.
@@ -149,58 +153,14 @@ func (s Setting) Limits() string {
 // DraftLongest bounds drafts where the schedule does not.
 const DraftLongest = 32
 
-// schedule makes the setting's schedule; text is prompt and plain continuation, for the oracle.
-func (s Setting) schedule(text []int32) (speculative.Schedule, error) {
-	length := func(own int) int {
-		if s.DraftMax > 0 {
-			return s.DraftMax
-		}
-		return own
+// options are a decoder's; text is prompt and plain continuation, for the oracle.
+func (s Setting) options(text []int32) (o speculative.Options, err error) {
+	drafts, err := speculative.ParseDraftSampling(s.Drafts)
+	if err != nil {
+		return o, err
 	}
-	confidence := float32(0.4)
-	if s.Confidence > 0 {
-		confidence = s.Confidence
+	c := speculative.Choice{
+		Schedule: s.Schedule, Verify: s.Verify, Max: s.DraftMax, Confidence: s.Confidence, Sampling: drafts,
 	}
-	switch s.Schedule {
-	case "constant":
-		return speculative.Constant(speculative.ConstantOptions{Length: length(5), MinConfidence: s.Confidence}), nil
-	case "heuristic":
-		return speculative.Heuristic(speculative.HeuristicOptions{Length: min(5, length(5)), MinConfidence: s.Confidence}), nil
-	case "dynamic":
-		return speculative.Dynamic(speculative.DynamicOptions{Length: length(20), MinConfidence: confidence}), nil
-	case "adaptive":
-		return speculative.Dynamic(speculative.DynamicOptions{Length: length(20), MinConfidence: confidence, Adapt: true}), nil
-	case "auto":
-		return speculative.Auto(speculative.AutoOptions{}), nil
-	case oracle:
-		return speculative.Oracle(text), nil
-	}
-	return nil, fmt.Errorf("no schedule is called %q", s.Schedule)
+	return c.Options(speculative.Parts{Text: text})
 }
-
-// verifier makes the setting's verifier.
-func (s Setting) verifier() (speculative.Verifier, error) {
-	switch s.Verify {
-	case "greedy":
-		return speculative.Greedy(), nil
-	case "match":
-		return speculative.Match(), nil
-	case "rejection":
-		return speculative.Rejection(), nil
-	case "block":
-		return speculative.Block(), nil
-	case "stairs":
-		return speculative.Stairs(speculative.StairsOptions{}), nil
-	case "stairs-faithful":
-		return speculative.Stairs(speculative.StairsOptions{Batch: true, Recompute: true}), nil
-	case "stairs-batch":
-		return speculative.Stairs(speculative.StairsOptions{Batch: true}), nil
-	}
-	return nil, fmt.Errorf("no verifier is called %q", s.Verify)
-}
-
-// Schedules and Verifiers are the known names.
-var (
-	Schedules = []string{"constant", "heuristic", "dynamic", "adaptive", "auto", oracle}
-	Verifiers = []string{"greedy", "match", "rejection", "block", "stairs", "stairs-batch", "stairs-faithful"}
-)

@@ -43,10 +43,7 @@ func TestSettings(t *testing.T) {
 		if !s.valid() {
 			t.Errorf("%v is not valid", s)
 		}
-		if _, err := s.schedule(nil); err != nil {
-			t.Error(err)
-		}
-		if _, err := s.verifier(); err != nil {
+		if _, err := s.options(nil); err != nil {
 			t.Error(err)
 		}
 	}

@@ -101,12 +101,12 @@ func TestHues(t *testing.T) {
 			seen[hue] = x
 		}
 	}
-	for _, s := range Schedules {
+	for _, s := range speculative.Names(speculative.Schedules(), true) {
 		if scheduleHues[s] == 0 {
 			t.Errorf("schedule %s has no hue", s)
 		}
 	}
-	for _, v := range Verifiers {
+	for _, v := range speculative.Names(speculative.Verifiers(), true) {
 		if verifierHues[v] == 0 {
 			t.Errorf("verifier %s has no hue", v)
 		}

@@ -85,42 +85,30 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 	var early speculative.Drafter // one for all runs: it has a cache of its own
 	var head *engine.Session      // likewise
 	m.pair = &compare.Pair{Target: target, Tokenizer: m.target.Tokenizer(), Close: closeAll, Drafter: func(name string) (speculative.Drafter, error) {
-		switch name {
-		case "model":
-			return speculative.Model(draft), nil
-		case "ngram":
-			return speculative.NGram(speculative.NGramOptions{}), nil
-		case "suffix":
-			return speculative.Suffix(speculative.SuffixOptions{}), nil
-		case "splice":
-			return speculative.Splice(draft, speculative.TreeOptions{}), nil
-		case "tree":
-			return speculative.Tree(draft, speculative.TreeOptions{}), nil
-		case "early-exit":
-			if early == nil {
-				var err error
-				if early, err = speculative.EarlyExit(m.target, engine.SessionOptions{Context: context1}); err != nil {
-					return nil, err
-				}
-			}
+		choice := speculative.Choice{Drafter: name}
+		needs := choice.Needs()
+		if early != nil && needs&speculative.NeedsTarget != 0 {
 			return early, nil
-		case "eagle", "eagle-tree":
-			if m.head == nil {
-				var err error
-				if m.head, err = enlargeHead(ctx, rt, m.target, large); err != nil {
-					return nil, err
-				}
-				if head, err = m.head.NewSession(engine.SessionOptions{Context: context1}); err != nil {
-					return nil, err
-				}
-				sessions = append(sessions, head)
-			}
-			if name == "eagle" {
-				return speculative.Eagle(head, speculative.EagleOptions{}), nil
-			}
-			return speculative.Tree(head, speculative.TreeOptions{}), nil
 		}
-		return nil, fmt.Errorf("no drafter is called %q", name)
+		if m.head == nil && needs&speculative.NeedsHead != 0 {
+			var err error
+			if m.head, err = enlargeHead(ctx, rt, m.target, large); err != nil {
+				return nil, err
+			}
+			if head, err = m.head.NewSession(engine.SessionOptions{Context: context1}); err != nil {
+				return nil, err
+			}
+			sessions = append(sessions, head)
+		}
+		parts := speculative.Parts{Target: m.target, Session: engine.SessionOptions{Context: context1}, Draft: draft}
+		if needs&speculative.NeedsHead != 0 {
+			parts.Draft = head
+		}
+		d, err := choice.NewDrafter(parts)
+		if needs&speculative.NeedsTarget != 0 {
+			early = d
+		}
+		return d, err
 	}}
 	return m, nil
 }

@@ -6,8 +6,7 @@ package selftest
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
+
 	"time"
 
 	"github.com/specgo/spec/bpe"
@@ -15,7 +14,7 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// Config says what is tested. The maps are by name.
+// Config says what is tested.
 type Config struct {
 	Runtime func(simd string, threads int) (*engine.Runtime, error)
 	Target  func(context.Context, *engine.Runtime) (*engine.Model, error)
@@ -23,11 +22,9 @@ type Config struct {
 	// Draft opens the draft model of a target, or a draft head for it; Head a draft head beside that one. nil: there is none.
 	Draft, Head func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error)
 
-	ModelDrafters map[string]func(speculative.Sequence) speculative.Drafter // of draft models and heads
-	HeadDrafters  map[string]func(speculative.Sequence) speculative.Drafter // of heads only
-	TextDrafters  map[string]func() speculative.Drafter
-	Schedules     map[string]func() speculative.Schedule
-	Verifiers     map[string]func() speculative.Verifier
+	Drafters  []speculative.Named[speculative.Drafter] // but for those of another vocabulary and of the target itself
+	Schedules map[string]func() speculative.Schedule
+	Verifiers map[string]func() speculative.Verifier
 
 	Prompts []string // nil: a few built in
 	Tokens  int      // generated after each
@@ -232,28 +229,31 @@ func (t *test) drafters() (list []drafter) {
 	list = append(list, drafter{"branches", func(record []int32) (speculative.Drafter, func(), error) {
 		return &branches{record: record}, nothing, nil
 	}})
-	for _, name := range slices.Sorted(maps.Keys(t.TextDrafters)) {
-		list = append(list, drafter{name, func([]int32) (speculative.Drafter, func(), error) {
-			return t.TextDrafters[name](), nothing, nil
-		}})
+	for _, n := range t.Drafters {
+		if n.Needs == 0 && n.Name != "none" {
+			list = append(list, drafter{n.Name, func([]int32) (speculative.Drafter, func(), error) {
+				d, err := n.New(speculative.Parts{})
+				return d, nothing, err
+			}})
+		}
 	}
-	of := func(m *engine.Model, prefix string, all map[string]func(speculative.Sequence) speculative.Drafter) {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			list = append(list, drafter{prefix + name, func([]int32) (speculative.Drafter, func(), error) {
+	of := func(m *engine.Model, prefix string, needs speculative.Needs) {
+		for _, n := range t.Drafters {
+			if m == nil || n.Needs&needs == 0 || (speculative.Choice{Drafter: n.Name}).Fits(nil, m, nil) != nil {
+				continue
+			}
+			list = append(list, drafter{prefix + n.Name, func([]int32) (speculative.Drafter, func(), error) {
 				s, err := m.NewSession(engine.SessionOptions{})
 				if err != nil {
 					return nil, nil, err
 				}
-				return all[name](s), s.Close, nil
+				d, err := n.New(speculative.Parts{Draft: s})
+				return d, s.Close, err
 			}})
 		}
 	}
-	if t.draft != nil {
-		of(t.draft, "", t.ModelDrafters)
-	}
-	if t.head != nil {
-		of(t.head, "head, ", t.ModelDrafters)
-		of(t.head, "", t.HeadDrafters)
-	}
+	of(t.draft, "", speculative.NeedsDraft)
+	of(t.head, "head, ", speculative.NeedsDraft)
+	of(t.head, "", speculative.NeedsHead|speculative.NeedsMTP)
 	return list
 }

@@ -66,14 +66,20 @@ func config(t *testing.T) Config {
 		Draft: func(ctx context.Context, rt *engine.Runtime, _ *engine.Model) (*engine.Model, error) {
 			return engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
 		},
-		ModelDrafters: map[string]func(speculative.Sequence) speculative.Drafter{"model": speculative.Model},
-		TextDrafters:  map[string]func() speculative.Drafter{"suffix": func() speculative.Drafter { return speculative.Suffix(speculative.SuffixOptions{}) }},
-		Schedules:     map[string]func() speculative.Schedule{"auto": func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }},
+		Drafters:  named("model", "suffix"),
+		Schedules: map[string]func() speculative.Schedule{"auto": func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }},
 		Verifiers: map[string]func() speculative.Verifier{
 			"match": speculative.Match, "rejection": speculative.Rejection, "block": speculative.Block,
 		},
 		Tokens: 16, Draws: 3000, Quick: true,
 	}
+}
+
+// named are the drafters of these names.
+func named(names ...string) []speculative.Named[speculative.Drafter] {
+	return slices.DeleteFunc(speculative.Drafters(), func(n speculative.Named[speculative.Drafter]) bool {
+		return !slices.Contains(names, n.Name)
+	})
 }
 
 func TestEverythingHolds(t *testing.T) {
@@ -121,9 +127,7 @@ func TestHeadHolds(t *testing.T) {
 		if c.Head = open; alone { // as -md gives it
 			c.Draft, c.Head = open, nil
 		}
-		c.HeadDrafters = map[string]func(speculative.Sequence) speculative.Drafter{"eagle": func(s speculative.Sequence) speculative.Drafter {
-			return speculative.Eagle(s, speculative.EagleOptions{})
-		}}
+		c.Drafters = named("model", "suffix", "eagle")
 		r, err := Run(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,147 @@
+package speculative
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Choice says by names and numbers how to speculate, as flags and fields of requests do. The zero value of a field is
+// its default.
+type Choice struct {
+	Drafter  string // of Drafters; "": as Complete says
+	Schedule string // of Schedules; "": auto, of the verifier stairs constant
+	Verify   string // of Verifiers; "": greedy at temperature 0, else match
+
+	Max        int           // most tokens on a path of a draft; 0: the schedule's own
+	Min        int           // tokens before which a schedule does not end a draft
+	Confidence float32       // a draft ends after a token of lower confidence; 0: the schedule's own, negative: never
+	ExitLayer  int           // layers that early-exit computes; 0: a third
+	Sampling   DraftSampling // how drafts are sampled
+}
+
+// MaxDraft is the greatest draft length that a Choice may have.
+const MaxDraft = 1024
+
+// Or takes from d what c leaves open. What belongs to a drafter or a verifier that c chooses is not d's.
+func (c Choice) Or(d Choice) Choice {
+	if c.Drafter == "" || c.Drafter == d.Drafter {
+		c.ExitLayer = cmp.Or(c.ExitLayer, d.ExitLayer)
+	}
+	if c.Schedule == "" && c.Verify == "stairs" {
+		c.Schedule = "constant"
+	}
+	c.Drafter, c.Schedule, c.Verify = cmp.Or(c.Drafter, d.Drafter), cmp.Or(c.Schedule, d.Schedule), cmp.Or(c.Verify, d.Verify)
+	c.Max, c.Min = cmp.Or(c.Max, d.Max), cmp.Or(c.Min, d.Min)
+	c.Confidence, c.Sampling = cmp.Or(c.Confidence, d.Confidence), cmp.Or(c.Sampling, d.Sampling)
+	return c
+}
+
+// usual is the schedule where nothing else is said.
+var usual = Choice{Schedule: "auto"}
+
+// Complete chooses drafter and schedule where c leaves them open, for a target with this draft model or head; nil: it has
+// none. foreign is why the vocabulary is not the target's, nil if it is.
+func (c Choice) Complete(draft *engine.Model, foreign error) Choice {
+	drafter := "tree"
+	switch {
+	case draft == nil:
+		drafter = "ngram"
+	case foreign != nil && !draft.Kind().Head():
+		drafter = "reencode"
+	}
+	return c.Or(Choice{Drafter: drafter}).Or(usual)
+}
+
+// ChoiceError is what is wrong with a [Choice].
+type ChoiceError struct {
+	Field  string // drafter, schedule, verify, max, min or exit_layer
+	Reason string // in words that go on after what the caller calls the field
+}
+
+func (e *ChoiceError) Error() string { return e.Field + " " + e.Reason }
+
+// Check refuses what cannot mean anything at a temperature, with a *[ChoiceError].
+func (c Choice) Check(temperature float32) error {
+	bad := func(field, format string, args ...any) error {
+		return &ChoiceError{field, fmt.Sprintf(format, args...)}
+	}
+	for _, n := range []struct {
+		field, name string
+		known       []string
+	}{
+		{"drafter", c.Drafter, Names(Drafters(), false)},
+		{"schedule", c.Schedule, Names(Schedules(), false)},
+		{"verify", c.Verify, Names(Verifiers(), false)},
+	} {
+		if n.name != "" && !slices.Contains(n.known, n.name) {
+			return bad(n.field, "%q is not one of %v", n.name, n.known)
+		}
+	}
+	switch {
+	case c.Max < 0 || c.Max > MaxDraft:
+		return bad("max", "%d is not between 0 and %d", c.Max, MaxDraft)
+	case c.Min < 0 || c.Min > MaxDraft:
+		return bad("min", "%d is not between 0 and %d", c.Min, MaxDraft)
+	case c.Max > 0 && c.Min > c.Max:
+		return bad("min", "%d is more than the most tokens of a draft, %d", c.Min, c.Max)
+	case c.Verify == "greedy" && temperature > 0:
+		return bad("verify", "greedy needs temperature 0: at another it would change the distribution")
+	case c.ExitLayer > 0 && c.Drafter != "early-exit":
+		return bad("exit_layer", "%d is for the drafter early-exit", c.ExitLayer)
+	}
+	return nil
+}
+
+// Fits refuses, with a *[ChoiceError], what these models do not have; draft nil: there is none. foreign is why its vocabulary
+// is not the target's, nil if it is.
+func (c Choice) Fits(target, draft *engine.Model, foreign error) error {
+	if err := c.Needs().missing(draft, foreign); err != "" {
+		return &ChoiceError{"drafter", c.Drafter + " needs " + err}
+	}
+	if target != nil && c.ExitLayer > target.Config().Layers {
+		return &ChoiceError{"exit_layer", fmt.Sprintf("%d: the model has %d layers", c.ExitLayer, target.Config().Layers)}
+	}
+	return nil
+}
+
+// Needs is what the drafter is made of; of the default one nothing.
+func (c Choice) Needs() Needs {
+	n, _ := Find(Drafters(), c.Drafter)
+	return n.Needs
+}
+
+// NewDrafter makes the drafter; Complete has chosen one. Of parts it takes what is not c's: models and sessions.
+func (c Choice) NewDrafter(p Parts) (Drafter, error) {
+	n, err := Find(Drafters(), c.Drafter)
+	if err != nil {
+		return nil, err
+	}
+	p.Session.Layers = c.ExitLayer
+	return n.New(p)
+}
+
+// Options are a decoder's: its schedule, verifier and bounds of drafts. Of parts it takes what is not c's: costs and text.
+func (c Choice) Options(p Parts) (o Options, err error) {
+	p.Length, p.Confidence = c.Max, c.Confidence
+	schedule, err := Find(Schedules(), c.Or(usual).Schedule)
+	if err != nil {
+		return o, err
+	}
+	if o.Schedule, err = schedule.New(p); err != nil {
+		return o, err
+	}
+	if c.Verify != "" {
+		verifier, err := Find(Verifiers(), c.Verify)
+		if err != nil {
+			return o, err
+		}
+		if o.Verifier, err = verifier.New(p); err != nil {
+			return o, err
+		}
+	}
+	o.DraftMax, o.DraftMin, o.DraftSampling = c.Max, c.Min, c.Sampling
+	return o, nil
+}
