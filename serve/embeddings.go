@@ -72,7 +72,7 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	}
 	defer leave()
 	begun := s.now()
-	out.vectors, err = m.embedAll(ctx, texts, pooling, places)
+	out.vectors, err = m.embedAll(ctx, r.salt(s), texts, pooling, places)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 const embedShare = 2
 
 // embedAll computes the vectors of texts, so many at a time. The first error ends the others.
-func (m *loaded) embedAll(ctx context.Context, texts [][]int32, pooling string, places int) ([][]float32, error) {
+func (m *loaded) embedAll(ctx context.Context, salt string, texts [][]int32, pooling string, places int) ([][]float32, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	vectors := make([][]float32, len(texts))
@@ -95,7 +95,7 @@ func (m *loaded) embedAll(ctx context.Context, texts [][]int32, pooling string, 
 	for range places {
 		running.Go(func() {
 			take := func() int { return int(next.Add(1)) - 1 }
-			if err := m.embedSome(ctx, texts, vectors, pooling, take); err != nil {
+			if err := m.embedSome(ctx, salt, texts, vectors, pooling, take); err != nil {
 				first.Do(func() { failed = err; cancel() })
 			}
 		})
@@ -105,9 +105,9 @@ func (m *loaded) embedAll(ctx context.Context, texts [][]int32, pooling string, 
 }
 
 // embedSome computes the vectors of those texts that take names, in one session, for which passes wait between two texts. A panic is its error.
-func (m *loaded) embedSome(ctx context.Context, texts [][]int32, vectors [][]float32, pooling string, take func() int) (err error) {
+func (m *loaded) embedSome(ctx context.Context, salt string, texts [][]int32, vectors [][]float32, pooling string, take func() int) (err error) {
 	defer m.server.recovered(&err)
-	session, err := m.target.open(ctx)
+	session, err := m.target.open(ctx, salt)
 	if err != nil {
 		return err
 	}

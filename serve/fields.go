@@ -162,6 +162,8 @@ var fields = append([]field{
 	{"json_schema", honored, formText, "a JSON Schema that the answer follows, llama.cpp's name", readSchema},
 
 	{"speculation", honored, formText | formResponses | formOllama, "drafter, schedule, verify, max, min, p_min, exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
+	{"cache_salt", honored, formText | formResponses | formOllama, "only requests with the same text here share what is computed for prompts that begin alike",
+		func(r *request, v value) (e *Error) { r.cacheSalt, e = v.text(); return }},
 	{"timings_per_token", honored, formText, "true: each chunk has timings", func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},
 
 	// Ollama.

@@ -105,6 +105,7 @@ var samples = map[string]sample{
 	"grammar":               {good: []string{`"root ::= \"yes\" | \"no\""`}, bad: []string{`"root ::= ("`, `1`}},
 	"json_schema":           {good: []string{`{"type":"boolean"}`}, bad: []string{`{"type":"nothing"}`, `7`}},
 	"speculation":           {good: []string{`{"off":true}`, `{"drafter":"suffix","schedule":"constant","max":3,"min":1,"verify":"match"}`}, bad: []string{`{"drafter":"oracle"}`, `{"max":0}`, `{"max":1000}`, `{"verify":"x"}`, `{"max":2,"min":3}`, `{"x":1}`, `1`}, same: true},
+	"cache_salt":            {good: []string{`""`, `"x"`}, bad: []string{`1`, `["x"]`}, same: true},
 	"timings_per_token":     {good: []string{`true`}, bad: []string{`1`}, same: true},
 	"system":                {good: []string{`"x"`}, bad: []string{`1`}},
 	"raw":                   {good: []string{`true`}, bad: []string{`1`}},

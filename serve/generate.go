@@ -122,7 +122,7 @@ func (g *generation) open(ctx context.Context) (err error) {
 		}
 	}()
 	m, t := g.m, g.task
-	target, err := m.target.open(ctx)
+	target, err := m.target.open(ctx, g.salt(m.server))
 	if err != nil {
 		return err
 	}

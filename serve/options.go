@@ -48,6 +48,9 @@ type Options struct {
 	// Keys are the API keys, one of which every request must have, except for health checks and the page's files. Each has its share of
 	// places and queue. None: all requests are answered, first come first served.
 	Keys []Key
+	// SharePrefixes lets requests with different keys go on from what each other's prompts have in common, so that one can learn from
+	// cached_tokens and the time what another has asked. A request's cache_salt keeps it apart either way.
+	SharePrefixes bool
 	// TrustedProxies are the networks of proxies in front of the server. What they say in X-Forwarded-For or Forwarded is where a request
 	// comes from; they must set it, or remove what clients say.
 	TrustedProxies []netip.Prefix

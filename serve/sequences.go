@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 
@@ -16,12 +18,13 @@ type sequence interface {
 	Tokens() []int32
 	Model() *engine.Model
 	Reused() int // tokens that were computed for another sequence
+	salt() string
 	Close()
 }
 
 // sequences makes sequences of one model.
 type sequences interface {
-	open(ctx context.Context) (sequence, error)
+	open(ctx context.Context, salt string) (sequence, error) // which shares with those of its salt alone
 	close()
 }
 
@@ -42,18 +45,37 @@ func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes int64
 // minPrefixes is how many finished sequences are kept at least for prompts that begin alike.
 const minPrefixes = 4
 
-func (s *scheduled) open(ctx context.Context) (sequence, error) {
-	session, err := s.NewSession(ctx, shared.SessionOptions{SessionOptions: s.o})
+func (s *scheduled) open(ctx context.Context, salt string) (sequence, error) {
+	session, err := s.NewSession(ctx, shared.SessionOptions{SessionOptions: s.o, Salt: salt})
 	if err != nil {
 		return nil, err
 	}
-	return sharedSequence{session}, nil
+	return sharedSequence{session, salt}, nil
 }
 
 func (s *scheduled) close() { s.Close() }
 
 // sharedSequence has a scheduler's session's abilities, which speculative looks for.
-type sharedSequence struct{ *shared.Session }
+type sharedSequence struct {
+	*shared.Session
+	saltOf string
+}
+
+func (s sharedSequence) salt() string { return s.saltOf }
+
+// salt is what a request's sequences, of the target and of the draft, have in common with those that they may go on from: the key that it shows,
+// unless Options.SharePrefixes says otherwise, and its own cache_salt.
+func (r *request) salt(s *Server) string {
+	who := r.client.id
+	if s.o.SharePrefixes {
+		who = ""
+	}
+	if r.cacheSalt == "" {
+		return who
+	}
+	own := sha256.Sum256([]byte(r.cacheSalt))
+	return who + " " + hex.EncodeToString(own[:])
+}
 
 // kvError is the error of a sequence that alone needs more memory than there is.
 func kvError(err error) error {

@@ -41,7 +41,7 @@ func (m *loaded) openDraft(ctx context.Context, target sequence) (seq interface 
 	Close()
 }, err error) {
 	if h := m.Draft.Head(); h == nil || !h.SharesCache {
-		return m.draft.open(ctx)
+		return m.draft.open(ctx, target.salt())
 	}
 	t, ok := target.(sharedSequence)
 	if !ok {

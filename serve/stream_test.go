@@ -185,8 +185,8 @@ type hookedSequence struct {
 	h *hooked
 }
 
-func (h *hooked) open(ctx context.Context) (sequence, error) {
-	s, err := h.sequences.open(ctx)
+func (h *hooked) open(ctx context.Context, salt string) (sequence, error) {
+	s, err := h.sequences.open(ctx, salt)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func newBatching() *batching {
 }
 
 // serverOnly are the flags of connections and of people who wait.
-var serverOnly = []string{"--host", "--port", "--api-key", "--api-key-file", "--trusted-proxy", "--ssl-cert-file", "--ssl-key-file", "--allowed-host", "--cors", "--no-webui", "--queue",
+var serverOnly = []string{"--host", "--port", "--api-key", "--api-key-file", "--trusted-proxy", "--share-prefixes", "--ssl-cert-file", "--ssl-key-file", "--allowed-host", "--cors", "--no-webui", "--queue",
 	"--max-body", "-to", "--shutdown-timeout", "--max-connections", "--max-unkeyed", "--log-format", "--log-prompts", "-np",
 	"--metrics", "--slots", "--props", "--no-slots", "--threads-http"}
 

@@ -57,6 +57,7 @@ type serving struct {
 	predict         int
 	limits          serve.Limits
 	proxies         []netip.Prefix
+	sharePrefixes   bool
 	timeout         int // seconds
 	requestTimeout  int
 	shutdown        int
@@ -160,7 +161,8 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 	}
 	o := serve.Options{
 		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
-		Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys, TrustedProxies: s.proxies, Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
+		Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys, TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes,
+		Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
 		Speculation: s.choice,
 	}
 	switch s.logFormat {

@@ -207,6 +207,7 @@ func (s *serving) flags() []flag {
 			}
 			return nil
 		}),
+		switchFlag("--share-prefixes", &s.sharePrefixes, true, "requests with different keys share what is computed for prompts that begin alike"),
 		fileFlag("--ssl-cert-file", &s.cert, "FILE", "certificate for TLS"),
 		fileFlag("--ssl-key-file", &s.key, "FILE", "its private key"),
 		listFlag("--allowed-host", &s.hosts, "NAME", "a name by which browsers may address the server, beside localhost and addresses in numbers; may be repeated; * allows all"),
