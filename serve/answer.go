@@ -197,7 +197,7 @@ func (r *reading) end(a *answer, p piece, d *delta) bool {
 
 // logprob describes a token.
 func (r *reading) logprob(p piece, at int) *tokenLogprob {
-	t := &tokenLogprob{id: p.token.ID, p: p.token.LogProb, top: p.top, at: at}
+	t := &tokenLogprob{id: p.token.ID, p: p.token.LogProb, top: p.token.Top, at: at}
 	t.text, t.bytes = tokenText(r.m.tok, t.id)
 	return t
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -16,7 +15,6 @@ type piece struct {
 	index int // of the answer
 	token speculative.Token
 	text  string             // the token's, with the spelling of marks
-	top   []sampling.Prob    // alternatives: P is the logarithm of the probability
 	round *round             // that the token is the first of
 	stats *speculative.Stats // so far, if asked for
 	last  bool
@@ -111,7 +109,6 @@ type generation struct {
 	closers []func()
 
 	round *round // waits for its first token
-	rows  *rowTap
 }
 
 // open makes the decoder: sequences, drafter, and what was learned from earlier texts.
@@ -134,15 +131,6 @@ func (g *generation) open(ctx context.Context) (err error) {
 	}
 	g.closers = append(g.closers, done)
 	o := g.decoderOptions(t)
-	if g.logprobs && g.top > 0 {
-		g.rows = &rowTap{top: g.top}
-		if o.Verifier == nil {
-			if o.Verifier = speculative.Match(); t.sampling.Temperature == 0 {
-				o.Verifier = speculative.Greedy()
-			}
-		}
-		o.Verifier = g.rows.tap(o.Verifier)
-	}
 	if g.trace {
 		o.Trace = func(r *speculative.Round) {
 			g.round = &round{r.Drafted(), r.Accepted(), (r.Drafting + r.Verifying).Seconds()}
@@ -184,9 +172,6 @@ func (g *generation) piece(t speculative.Token) piece {
 	p := piece{index: g.index, token: t, text: t.Text}
 	if g.format != nil && g.m.tok.IsControl(t.ID) { // decoders leave control tokens out, and the parser needs the marks
 		p.text += g.format.Spell(g.m.tok, t.ID)
-	}
-	if g.rows != nil {
-		p.top = g.rows.next()
 	}
 	if g.trace {
 		p.round, g.round = g.round, nil

@@ -263,6 +263,9 @@ func (p *plan) task(prompt ready, s engine.Sampling) (task, *Error) {
 func (p *plan) decoderOptions(t *task) speculative.Options {
 	o, _ := p.spec.Options(speculative.Parts{}) // checked
 	o.MaxTokens, o.Tokenizer, o.Stop, o.LogProbs, o.EOG = t.max, p.m.tok, p.stop, p.logprobs, p.isEnd()
+	if p.logprobs {
+		o.Top = p.top
+	}
 	if p.format != nil {
 		o.Stop = append(slices.Clone(o.Stop), p.m.Stops...)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 )
 
 // DefaultDraftMax is the most tokens of a draft when Options.DraftMax is 0.
@@ -30,6 +31,7 @@ type Options struct {
 	Stop      []string         // strings that end the text; they are not part of it
 	EOG       func(int32) bool // end-of-text tokens; nil: the tokenizer's
 	LogProbs  bool             // fill Token.LogProb
+	Top       int              // fill Token.Top with so many
 	Trace     func(*Round)     // called after each round; the Round is valid during the call
 }
 
@@ -41,6 +43,10 @@ type Token struct {
 	Drafted  bool    // an accepted draft token; otherwise the target's own
 	Source   Source  // who wrote it
 	LogProb  float32 // log-softmax of the target's raw logits, if Options.LogProbs
+
+	// Top are the most likely tokens in its place, Options.Top of them, with log-softmaxes of the target's raw logits as P:
+	// the greatest first, the lower id of equals.
+	Top []sampling.Prob
 }
 
 var (

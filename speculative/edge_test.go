@@ -1,6 +1,7 @@
 package speculative
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -156,7 +157,8 @@ func TestBannedSequenceAcrossDraftEdge(t *testing.T) {
 	}
 }
 
-// Log-probabilities are of the row that chose the token, in plain decoding, in chains and in trees.
+// Log-probabilities, of the token and of the most likely ones, are of the row that chose the token, in plain decoding, in
+// chains and in trees.
 func TestLogProbs(t *testing.T) {
 	model := random(14)
 	const tokens = 40
@@ -174,7 +176,7 @@ func TestLogProbs(t *testing.T) {
 		{"model", Model(newFake(t, matrixVocab, 100, noisy(model, 0.2))), 1},
 	} {
 		deep := 0
-		d := New(newFake(t, matrixVocab, 100, model), c.drafter, Options{Schedule: Constant(ConstantOptions{Length: 9}), MaxTokens: tokens, LogProbs: true, Trace: func(r *Round) {
+		d := New(newFake(t, matrixVocab, 100, model), c.drafter, Options{Schedule: Constant(ConstantOptions{Length: 9}), MaxTokens: tokens, LogProbs: true, Top: 3, Trace: func(r *Round) {
 			if r.Accepted() >= 2 {
 				deep++
 			}
@@ -191,6 +193,19 @@ func TestLogProbs(t *testing.T) {
 			}
 			if want := float64(row[tok.ID]) - math.Log(sum); math.Abs(want-float64(tok.LogProb)) > 1e-4 {
 				t.Errorf("%s, position %d: log-probability %v, want %v", c.name, tok.Position, tok.LogProb, want)
+			}
+			ids := make([]int32, len(row))
+			for i := range ids {
+				ids[i] = int32(i)
+			}
+			slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(row[b], row[a]) })
+			for i, p := range tok.Top {
+				if p.ID != ids[i] || math.Abs(float64(row[p.ID])-math.Log(sum)-float64(p.P)) > 1e-4 {
+					t.Errorf("%s, position %d: %d. of the most likely is %v, want %d", c.name, tok.Position, i+1, p, ids[i])
+				}
+			}
+			if len(tok.Top) != 3 {
+				t.Errorf("%s, position %d: %d most likely tokens", c.name, tok.Position, len(tok.Top))
 			}
 			text = append(text, tok.ID)
 		}

@@ -188,6 +188,9 @@ func (d *Decoder) emit(t Token, row []float32) error {
 	if d.o.LogProbs {
 		t.LogProb = sampling.LogProb(row, t.ID)
 	}
+	if d.o.Top > 0 {
+		t.Top = top(row, d.o.Top)
+	}
 	stop := false
 	switch {
 	case d.o.EOG != nil && d.o.EOG(t.ID):
