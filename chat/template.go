@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,6 +66,14 @@ type Template struct {
 	textArgs     bool
 	systemRole   bool
 	toolsHandled bool
+	gaps         gaps
+}
+
+// gaps are what a template uses though a conversation need not have it, found by probing. Each is filled in.
+type gaps struct {
+	tools     bool // a list of tools where there are none: [], not None
+	functions bool // FireFunction's variables where there are no tools: functions, "", and datetime
+	details   bool // the description and the parameters of each tool: "" and an object without properties
 }
 
 // New parses a template. Errors are of type *[Error] and name the line and the
@@ -128,22 +137,57 @@ func (t *Template) render(
 		set(k, x)
 	}
 	set("messages", messages)
-	set("tools", jinja.None{})
-	if len(c.Tools) > 0 {
-		tools := &jinja.List{}
+	tools := &jinja.List{}
+	switch {
+	case len(c.Tools) > 0:
 		for i, raw := range c.Tools {
 			v, err := jsonValue(raw, FromMessage)
 			if err != nil {
 				return jinja.Text{}, fmt.Errorf("tool %d: %w", i, err)
 			}
+			if t.gaps.details {
+				describe(v)
+			}
 			tools.Items = append(tools.Items, v)
 		}
 		set("tools", tools)
+	case t.gaps.tools:
+		set("tools", tools)
+	default:
+		set("tools", jinja.None{})
+		if t.gaps.functions {
+			set("functions", jinja.NewText("", FromTemplate))
+			now := t.o.Clock().UTC().Format("Jan 02 2006 15:04:05 GMT")
+			set("datetime", jinja.NewText(now, FromTemplate))
+		}
 	}
 	set("add_generation_prompt", c.AddGenerationPrompt)
 	set("bos_token", jinja.NewText(t.o.BOS, FromTemplate))
 	set("eos_token", jinja.NewText(t.o.EOS, FromTemplate))
 	return t.program.Render(ctx, jinja.Context{Vars: vars, Clock: t.o.Clock, Limits: limits})
+}
+
+// describe fills in what a tool need not say of itself.
+func describe(tool jinja.Value) {
+	d, _ := tool.(*jinja.Dict)
+	if d == nil {
+		return
+	}
+	if inner, ok := d.Get("function"); ok {
+		if d, ok = inner.(*jinja.Dict); !ok {
+			return
+		}
+	}
+	add := func(key string, v jinja.Value) {
+		if _, ok := d.Get(key); !ok {
+			d.Set(jinja.NewText(key, FromTemplate), v)
+		}
+	}
+	parameters := &jinja.Dict{}
+	parameters.Set(jinja.NewText("type", FromTemplate), jinja.NewText("object", FromTemplate))
+	parameters.Set(jinja.NewText("properties", FromTemplate), &jinja.Dict{})
+	add("description", jinja.NewText("", FromTemplate))
+	add("parameters", parameters)
 }
 
 // Bounds of one probe, which has at most two short messages.
@@ -161,9 +205,17 @@ func (t *Template) probe() {
 	}
 	user := func(s string) Message { return Message{Role: "user", Content: s} }
 
-	// Templates for models with pictures may take lists of parts only.
+	// Templates may use what a conversation without tools lacks; those for models with pictures may take lists of parts
+	// only.
 	one := Conversation{Messages: []Message{user(word)}, AddGenerationPrompt: true}
-	if ok, _ := has(one, false, false); !ok {
+	ok, _ := has(one, false, false)
+	for _, g := range []gaps{{tools: true}, {functions: true}, {}} {
+		if !ok {
+			t.gaps = g
+			ok, _ = has(one, false, false)
+		}
+	}
+	if !ok {
 		t.typed, _ = has(one, false, true)
 	}
 	t.systemRole, _ = has(Conversation{Messages: []Message{{Role: "system", Content: word}, user("a")}}, false, t.typed)
@@ -172,6 +224,11 @@ func (t *Template) probe() {
 	tools.Tools = append(tools.Tools, []byte(`{"type":"function","function":{"name":"`+word+
 		`","description":"a","parameters":{"type":"object","properties":{}}}}`))
 	t.toolsHandled, _ = has(tools, false, t.typed)
+	bare := tools
+	bare.Tools = []json.RawMessage{[]byte(`{"type":"function","function":{"name":"` + word + `"}}`)}
+	if ok, _ = has(bare, false, t.typed); t.toolsHandled && !ok {
+		t.gaps.details = true
+	}
 
 	switch t.o.Arguments {
 	case ArgumentsText:

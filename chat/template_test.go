@@ -272,3 +272,30 @@ func TestJSONDepth(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplatesRenderWithWhatAConversationLacks: a template that iterates over tools gets an empty list where there are none,
+// FireFunction its variables, and one that prints a tool's description or parameters gets those that a tool leaves out. What a
+// template does not need is not given to it.
+func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
+	const loop = "{% for t in tools %}{{ t.function.name + t.function.description }}{{ t.function.parameters.properties | tojson }}{% endfor %}"
+	const guarded = "{% if tools is none %}none{% endif %}{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
+	const message = "{{ messages[0].content }}"
+	tool := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f"}}`)}
+	for _, x := range []struct {
+		template string
+		tools    []json.RawMessage
+		want     string
+	}{
+		{loop + message, nil, "x"},
+		{loop + message, tool, "f{}x"},
+		{guarded + message, nil, "nonex"},
+		{guarded + message, tool, `{"type": "function", "function": {"name": "f"}}x`},
+		{"{{ 'S' + functions }} {{ 'on ' + datetime }} " + message, nil, "S on Jul 26 2026 12:00:00 GMT x"},
+	} {
+		c := Conversation{Messages: []Message{{Role: "user", Content: "x"}}, Tools: x.tools}
+		p, err := mustNew(t, x.template, Options{Clock: fixedClock}).Render(t.Context(), c)
+		if err != nil || p.Text() != x.want {
+			t.Errorf("%s with %d tools: %q, %v; want %q", x.template, len(x.tools), p.Text(), err, x.want)
+		}
+	}
+}
