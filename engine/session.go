@@ -157,6 +157,9 @@ func (s *Session) SetTarget(t *Session) error {
 // Nodes is the number of nodes of the tree that waits for Commit.
 func (s *Session) Nodes() int { return len(s.nodes) }
 
+// Fed is how many tokens of a draft head's sequence went in with the target's states; those after them are drafted.
+func (s *Session) Fed() int { return s.fed }
+
 // Tokens is the sequence, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
 

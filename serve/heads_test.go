@@ -85,6 +85,25 @@ func TestHeads(t *testing.T) {
 	}
 }
 
+// The next turn of a text computes the new tokens alone with a draft head as without one, and says so.
+func TestServedHeadsReusePrompts(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Models = []Entry{withHead(t)} })
+	for _, drafter := range []string{"none", "eagle"} {
+		prompt := "// " + drafter + " copies bytes from src to dst.\nfunc CopyBuffer(dst Writer, src Reader) error {\n\tfor {\n"
+		for turn, had := 0, 0; turn < 3; turn++ {
+			body := map[string]any{"prompt": prompt, "max_tokens": 20, "speculation": map[string]any{"drafter": drafter}}
+			o := decode(t, s.post("/v1/completions", string(encode(body)), 200))
+			cached := int(o.get(t, "timings", "cache_n").(float64))
+			n := cached + int(o.get(t, "timings", "prompt_n").(float64))
+			if cached > n || turn > 0 && cached < had-2 {
+				t.Errorf("%s, turn %d: %d of %d tokens were not computed, the text had %d", drafter, turn, cached, n, had)
+			}
+			had = n + int(o.get(t, "timings", "predicted_n").(float64)) - 1 // the last one was not fed
+			prompt += o.get(t, "choices", 0, "text").(string) + "\n"
+		}
+	}
+}
+
 // A model's own MTP block drafts in the server; the model has recurrent layers.
 func TestServedMTP(t *testing.T) {
 	file := testkit.Shared(t, "families/models/qwen35.gguf")

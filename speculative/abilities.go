@@ -142,6 +142,15 @@ type (
 		EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error)
 	}
 
+	// Resuming is the [Sequence] of a draft head that can go on from what another one made of the same text, such as [*shared.Session].
+	// Resume is called while it is empty: tokens will follow before, the first tokens of the text, each fed with the target's states. It
+	// leaves the first of them in the sequence, and returns what the other one had beyond them: next, tokens with the states that the
+	// target's passes gave for them. unread is asked for such tokens and states of this text when the sequence is closed.
+	Resuming interface {
+		Sequence
+		Resume(before, tokens []int32, unread func() (tokens []int32, states []float32)) (next []int32, states []float32)
+	}
+
 	// Attentive is a [Drafter] that needs hidden states of the target, which must then be [Segmented]. The decoder also finds those
 	// within a [Merge].
 	Attentive interface {

@@ -132,7 +132,31 @@ func (h *head) known(prompt []int32) (int, error) {
 	}
 	h.text = h.text[:min(max(same, h.cached), len(prompt)-1)]
 	h.waiting = h.waiting[:(len(h.text)-h.cached)*h.width]
-	return min(len(h.text), max(0, len(prompt)-2)), h.seq.cut(h.length())
+	err := h.seq.cut(h.length())
+	if s, ok := h.seq.Sequence.(Resuming); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(s, prompt) {
+		return h.known(prompt)
+	}
+	return min(len(h.text), max(0, len(prompt)-2)), err
+}
+
+// resume goes on from what another head's sequence made of the beginning of the prompt, if there is one.
+func (h *head) resume(s Resuming, prompt []int32) bool {
+	first := 1 - h.lead
+	next, states := s.Resume(prompt[:first], prompt[first:], func() ([]int32, []float32) { return h.text[h.cached:], h.waiting })
+	if s.Len() <= h.lead {
+		return false
+	}
+	h.seq.tokens = append(h.seq.tokens, prompt[first:first+s.Len()]...)
+	h.cached = s.Len() - h.lead
+	h.text, h.waiting = append(h.text[:0], prompt[:h.cached]...), h.waiting[:0]
+	for i, id := range next {
+		if h.cached+i >= len(prompt) || prompt[h.cached+i] != id {
+			break
+		}
+		h.width = len(states) / len(next)
+		h.text, h.waiting = append(h.text, id), append(h.waiting, states[i*h.width:(i+1)*h.width]...)
+	}
+	return true
 }
 
 // hidden takes the states of a pass of the target that begins at a position of the text.

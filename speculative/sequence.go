@@ -53,6 +53,7 @@ type cachedSequence struct {
 
 	listeners []Attentive // who is given the hidden states of passes
 	layers    []int       // of these layers
+	known     int         // tokens at the beginning of the text whose states they need not have again
 }
 
 // costClock is a clock that counts the cost of passes of [Metered] sequences instead of the time that they take.
@@ -85,11 +86,15 @@ func (t *cachedSequence) enlist(c *costClock) {
 
 // eval is Eval, with the clock set to the cost of the pass.
 func (t *cachedSequence) eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
-	if len(t.listeners) > 0 {
-		r, err := t.segment(ctx, engine.Segment{Tokens: tokens, Parents: parents, Logits: want, Hidden: engine.All, Layers: t.layers})
+	if known := max(0, t.known-len(t.tokens)); len(t.listeners) > 0 && (known < len(tokens) || parents != nil) {
+		g := engine.Segment{Tokens: tokens, Parents: parents, Logits: want, Hidden: engine.All, Layers: t.layers}
+		if known > 0 {
+			g.Hidden = engine.Rows(len(tokens) - known)
+		}
+		r, err := t.segment(ctx, g)
 		for _, a := range t.listeners {
 			if err == nil {
-				err = a.Hidden(ctx, len(t.tokens), tokens, parents, r.Hidden)
+				err = a.Hidden(ctx, len(t.tokens)+known, tokens[known:], parents, r.Hidden)
 			}
 		}
 		return r.Logits, err
@@ -121,7 +126,7 @@ func (t *cachedSequence) meter() (done func()) {
 // attend makes the passes give hidden states to the drafters that need them, and drops what the cache holds of the prompt for which
 // they do not have the states.
 func (t *cachedSequence) attend(all []Attentive, prompt []int32) error {
-	t.listeners, t.layers = all, t.layers[:0]
+	t.listeners, t.layers, t.known = all, t.layers[:0], len(prompt)
 	if len(all) == 0 {
 		return nil
 	}
@@ -135,7 +140,7 @@ func (t *cachedSequence) attend(all []Attentive, prompt []int32) error {
 			}
 		}
 		n, err := a.Known(prompt)
-		if err == nil {
+		if t.known = min(t.known, n); err == nil {
 			err = t.cut(n)
 		}
 		if err != nil {

@@ -145,7 +145,7 @@ func TestSchedulerCountsStates(t *testing.T) {
 	if c.used.Load() == 0 {
 		t.Error("the kept sequence does not count")
 	}
-	for c.evict() {
+	for c.prefixes.evict() {
 	}
 	if n := c.used.Load(); n != 0 {
 		t.Errorf("%d bytes are left", n)

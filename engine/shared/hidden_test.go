@@ -123,3 +123,53 @@ func TestSchedulerHeads(t *testing.T) {
 		t.Errorf("no memory beside another: %v", err)
 	}
 }
+
+// A prompt of whose end hidden states are wanted goes on from a kept sequence for its beginning, and is cut into chunks: its states are
+// those of a session of its own, whatever part is wanted.
+func TestStatesOfTheEndAreGathered(t *testing.T) {
+	ids, layers := randomTokens(600, 70, 9), []int{2, engine.FinalNorm}
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048)
+	for _, n := range []engine.Rows{1, 5, 350, 500, 599, 600, engine.All} {
+		g := engine.Segment{Tokens: ids, Logits: engine.Rows(2), Hidden: n, Layers: layers}
+		r, err := newSession(t, m, engine.SessionOptions{}).EvalSegment(context.Background(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
+		inTime(t, Options{Prefixes: 4}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+			before, other, s := sharedSession(t, c), sharedSession(t, c), sharedSession(t, c)
+			if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
+				t.Fatal(err)
+			}
+			before.Close()
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				for range 100 {
+					feed(t, other, 1, engine.Last)
+				}
+				other.Close()
+			})
+			feed(t, s, 0, engine.None)
+			from := passesOf(c, passes)
+			r, err := s.EvalSegment(context.Background(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, "states and logits", append(slices.Clone(r.Hidden.Data), r.Logits.Data...), want)
+			reused, passed := s.Reused(), passesOf(c, passes)-from
+			if wanted := min(100, 600-max(2, rowsOf(n, 600))); reused != wanted && wanted >= leastShared || passed < 3 {
+				t.Errorf("states of %d: %d tokens were not computed, of at most %d; %d passes", n, reused, wanted, passed)
+			}
+			wait.Wait()
+		})
+	}
+	for _, n := range []engine.Rows{-2, 601} {
+		c := New(m, Options{})
+		s := sharedSession(t, c)
+		g := engine.Segment{Tokens: ids, Hidden: n, Layers: layers}
+		if _, err := s.EvalSegment(context.Background(), g); !errors.Is(err, engine.ErrUsage) || s.Len() != 0 {
+			t.Errorf("states of %d positions: %v", n, err)
+		}
+		c.Close()
+	}
+}

@@ -7,15 +7,6 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// leastShared is the number of tokens from which the state of another sequence is used. A copy of a page costs about as much.
-const leastShared = 16
-
-// prefix is a sequence that is kept after its session.
-type prefix struct {
-	session *engine.Session
-	options SessionOptions
-}
-
 // recomputes reports whether tokens alone say what a session holds. Draft heads are also fed the target's hidden states, so their
 // sessions keep their memory.
 func (c *Scheduler) recomputes() bool { return c.m.Head() == nil }
@@ -39,7 +30,7 @@ func (c *Scheduler) room() bool {
 		}
 	}
 	for c.used.Load()+c.planned+wanted > c.o.KVBytes {
-		if !c.evict() {
+		if !c.prefixes.evict() {
 			return false
 		}
 	}
@@ -93,7 +84,7 @@ func (s *Session) back(n int) int {
 // has to wait, or fails because it does not fit by itself.
 func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 	for c.o.KVBytes > 0 && bytes > 0 && c.used.Load()+c.planned+bytes > c.o.KVBytes {
-		if c.evict() {
+		if c.prefixes.evict() {
 			continue
 		}
 		if !c.recomputes() { // none gives up its memory for another, so waiting for it could last for ever
@@ -140,136 +131,4 @@ func (c *Scheduler) victim(s *Session) *Session {
 		return still
 	}
 	return young
-}
-
-// keep keeps the sequence of a session that ends. A sequence that is the beginning of another one is not kept.
-func (c *Scheduler) keep(s *Session) {
-	if c.o.Prefixes <= 0 || c.closed || !c.recomputes() || s.session == nil || s.session.Len() < leastShared || s.options.NoCache {
-		return
-	}
-	if s.cut() != nil {
-		return
-	}
-	tokens := s.session.Tokens()
-	for i := 0; i < len(c.prefixes); i++ {
-		p := c.prefixes[i]
-		if p.options != s.options {
-			continue
-		}
-		switch n := common(p.session.Tokens(), tokens); {
-		case n == len(tokens):
-			return
-		case n == len(p.session.Tokens()):
-			p.session.Close()
-			c.prefixes = slices.Delete(c.prefixes, i, i+1)
-			i--
-		}
-	}
-	for len(c.prefixes) >= c.o.Prefixes {
-		c.evict()
-	}
-	c.prefixes = append(c.prefixes, &prefix{s.session, s.options})
-	s.session = nil
-}
-
-// evict drops the kept sequence that was used longest ago. It reports false if there is none.
-func (c *Scheduler) evict() bool {
-	if len(c.prefixes) == 0 {
-		return false
-	}
-	c.prefixes[0].session.Close()
-	c.prefixes = slices.Delete(c.prefixes, 0, 1)
-	return true
-}
-
-// goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports true if s
-// is to wait, since an older session is computing the same tokens.
-func (c *Scheduler) goOn(s *Session) bool {
-	if c.o.Prefixes < 0 || s.options.NoCache || !c.recomputes() {
-		return false
-	}
-	most := len(s.tokens)
-	if s.segment.Parents == nil && !s.gathers {
-		most += len(s.segment.Tokens) - s.rows
-	}
-	have := 0
-	if s.session != nil {
-		have = s.session.Len()
-	}
-	if most-have < leastShared {
-		return false
-	}
-	var from *engine.Session
-	kept, n, soon := -1, have+leastShared-1, 0
-	for i, p := range c.prefixes {
-		if p.options == s.options {
-			if k := p.session.Restorable(s.shares(p.session.Tokens(), most)); k > n {
-				from, kept, n = p.session, i, k
-			}
-		}
-	}
-	for _, o := range c.sessions {
-		if o == s || o.options != s.options {
-			continue
-		}
-		if o.session != nil {
-			if k := o.session.Restorable(s.shares(o.session.Tokens(), most)); k > n {
-				from, kept, n = o.session, -1, k
-			}
-		}
-		if o.serial < s.serial && o.state == submitted && o.prompt() && o.segment.Parents == nil {
-			k := s.shares(o.tokens, most)
-			if k == len(o.tokens) {
-				k += s.sharesAfter(k, o.segment.Tokens, most)
-			}
-			soon = max(soon, k)
-		}
-	}
-	if from != nil && (c.o.KVBytes == 0 || c.used.Load()+c.planned+c.empty+from.ForkBytes() <= c.o.KVBytes) {
-		if kept >= 0 { // used last
-			p := c.prefixes[kept]
-			c.prefixes = append(slices.Delete(c.prefixes, kept, kept+1), p)
-		}
-		if fork, err := from.ForkAt(n); err == nil { // or else it is computed
-			s.drop()
-			s.session = fork
-			s.reused += n - have
-			c.stats.PrefixHits++
-			c.stats.PrefixTokens += int64(n - have)
-			have = n
-		}
-	}
-	return soon-have >= leastShared
-}
-
-// shares is the number of tokens, at most most, that another sequence has in common with the session's and its submission.
-func (s *Session) shares(other []int32, most int) int {
-	n := common(other, s.tokens[:min(len(s.tokens), most)])
-	if n == len(s.tokens) {
-		n += s.sharesAfter(n, other[n:], most)
-	}
-	return n
-}
-
-// sharesAfter is shares where the first at tokens, at least those of the session's sequence, are known to be the same.
-func (s *Session) sharesAfter(at int, other []int32, most int) int {
-	if at < len(s.tokens) {
-		return 0 // of what has to be computed again: an older session is no help that has less
-	}
-	i := at - len(s.tokens)
-	if s.segment.Parents != nil || at >= most {
-		return 0
-	}
-	return common(other, s.segment.Tokens[i:most-len(s.tokens)])
-}
-
-// common is the number of tokens that two sequences begin with in common.
-func common(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }

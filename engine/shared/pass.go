@@ -273,7 +273,7 @@ func (s *Session) advance(r engine.Result, err error) {
 	case err != nil:
 		s.complete(engine.Result{}, err)
 	default:
-		if s.gathers && len(r.Hidden.Layers) > 0 {
+		if s.states > s.rows && len(r.Hidden.Layers) > 0 {
 			s.gathered = append(s.gathered, r.Hidden.Data...)
 			r.Hidden.Data = s.gathered
 		}
@@ -367,14 +367,19 @@ func (c *Scheduler) take(s *Session, n int) bool {
 			size := len(g.States) / len(s.segment.Tokens)
 			g.States = g.States[at*size : (at+n)*size]
 		}
-		if at+n < len(s.segment.Tokens) {
+		all := len(s.segment.Tokens)
+		if at+n < all {
 			g.Logits = engine.None
-			if !s.gathers {
-				g.Hidden, g.Layers = engine.None, nil
-			}
 		}
-		if s.gathers { // it may have given up its memory after some chunks
-			s.gathered = s.gathered[:min(len(s.gathered), at*c.m.Config().HiddenSize*len(g.Layers))]
+		if first := all - s.states; s.states > s.rows { // it may have given up its memory after some chunks
+			known := max(0, at-first)
+			s.gathered = s.gathered[:min(len(s.gathered), known*c.m.Config().HiddenSize*len(g.Layers))]
+			g.Hidden = engine.Rows(max(0, at+n-max(at, first)))
+		} else if at+n < all {
+			g.Hidden = engine.None
+		}
+		if g.Hidden == engine.None {
+			g.Layers = nil
 		}
 	}
 	s.taken, s.chunked = true, s.long || s.missing() > 0

@@ -306,7 +306,7 @@ func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 		}
 		a := open("the first", plain, false)
 		open("beside an open one", other, false).Close()
-		for c.evict() {
+		for c.prefixes.evict() {
 		}
 		a.Close()
 		open("behind a kept one", other, false).Close()

@@ -61,9 +61,9 @@ type Scheduler struct {
 	worked   atomic.Int64 // nanoseconds of passes
 	used     atomic.Int64 // bytes of pages
 	planned  int64        // that the next pass will allocate
-	prefixes []*prefix    // the one used last comes last
-	common   map[any]any  // see Session.Common
-	empty    int64        // bytes of a session with one token
+	prefixes prefixes
+	common   map[any]any // see Session.Common
+	empty    int64       // bytes of a session with one token
 
 	stats   Stats
 	prepare func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
@@ -139,6 +139,7 @@ func New(m *engine.Model, o Options) *Scheduler {
 		o.Prefixes = defaultPrefixes
 	}
 	c := &Scheduler{m: m, o: o}
+	c.prefixes = prefixes{most: o.Prefixes, used: &c.used}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
 	c.steps.build, c.steps.settle = c.build, c.settle
@@ -207,7 +208,7 @@ func (c *Scheduler) newShared(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{c: c, context: session.Context(), options: own, wake: make(chan struct{}, 1)}
+	s := &Session{c: c, context: session.Context(), lineage: lineage{options: own, before: -1}, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	if c.empty == 0 {
 		c.empty = session.Bytes() + session.Need(1, 1)
@@ -223,7 +224,7 @@ func (c *Scheduler) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
-	s.Sessions, s.Waiting, s.Queued, s.Prefixes = len(c.sessions), len(c.waiting), len(c.pending), len(c.prefixes)
+	s.Sessions, s.Waiting, s.Queued, s.Prefixes = len(c.sessions), len(c.waiting), len(c.pending), len(c.prefixes.kept)
 	s.Panics = c.panics.Load()
 	s.KVBytes, s.KVBudget = c.used.Load(), c.o.KVBytes
 	return s
@@ -258,7 +259,7 @@ func (c *Scheduler) Close() {
 		s.closed = true
 	}
 	c.sessions = nil
-	for c.evict() {
+	for c.prefixes.evict() {
 	}
 }
 

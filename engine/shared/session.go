@@ -12,8 +12,8 @@ import (
 // Session is a sequence of tokens whose passes a [Scheduler] shares among sessions. It belongs to one goroutine at a
 // time, like a [engine.Session], while other sessions belong to others. Its methods mean what those of engine.Session mean.
 type Session struct {
-	c       *Scheduler
-	options SessionOptions // of the engine's sessions
+	c *Scheduler
+	lineage
 	context int
 	serial  uint64 // the order of admission
 	wake    chan struct{}
@@ -28,7 +28,7 @@ type Session struct {
 
 	segment   engine.Segment // submitted
 	rows      int            // of it, at its end, of which something is wanted
-	gathers   bool           // of a prompt's chunks the hidden states of all tokens are wanted: gathered
+	states    int            // likewise hidden states: if more than rows, they are gathered from chunks
 	gathered  []float32
 	state     sharedState
 	taken     bool // in the pass that runs
@@ -46,6 +46,8 @@ type Session struct {
 	decoding bool     // its last submission was no prompt
 	pass     int64    // the last one that it was in
 	follower follower // nil: none
+
+	unread func() ([]int32, []float32) // see Resume
 
 	computed int // tokens of the sequence that it has computed before, for Recomputed
 	reused   int // tokens taken from other sequences
@@ -354,9 +356,10 @@ func (s *Session) begin(g engine.Segment) error {
 	if err := s.cut(); err != nil {
 		return err
 	}
-	s.gathers, s.gathered = g.Parents == nil && g.Hidden == engine.All && g.Logits != engine.All, s.gathered[:0]
-	if s.rows = max(int(g.Logits), int(g.Hidden)); g.Logits == engine.All || g.Hidden == engine.All && !s.gathers {
-		s.rows = len(g.Tokens)
+	n := len(g.Tokens)
+	s.rows, s.states, s.gathered = rowsOf(g.Logits, n), rowsOf(g.Hidden, n), s.gathered[:0]
+	if g.Parents != nil || g.Hidden < engine.All || int(g.Hidden) > n { // in one pass, which refuses what cannot be
+		s.rows, s.states = n, min(s.states, n)
 	}
 	s.segment, s.abandoned = g, false
 	s.long = g.Parents == nil && len(g.Tokens)-s.rows > shortRows
@@ -368,6 +371,14 @@ func (s *Session) begin(g engine.Segment) error {
 	c.pending = append(c.pending, s)
 	c.blocked = false
 	return nil
+}
+
+// rowsOf is how many of n positions are wanted.
+func rowsOf(r engine.Rows, n int) int {
+	if r == engine.All {
+		return n
+	}
+	return max(0, int(r))
 }
 
 // depthOf is the number of levels of a tree whose parents come first, as far as they do.

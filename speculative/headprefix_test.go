@@ -1,0 +1,138 @@
+package speculative
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// openRandom loads a random model's file.
+func openRandom(t *testing.T, rt *engine.Runtime, file []byte, o engine.Options) *engine.Model {
+	t.Helper()
+	m, err := engine.New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// A prompt that was asked before, and the next turn of a chat, compute the new tokens alone, also where the drafter reads the target's
+// hidden states: with EAGLE-3, one MTP block or several, and Gemma 4's heads. The text is the one that a target by itself writes.
+func TestHeadsSharePrefixes(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	llama := randommodel.Llama()
+	recipe := func(name string, blocks int) []byte {
+		r := randommodel.Recipes()[name]
+		r.MTP, r.Keys["context_length"] = blocks, uint32(2000)
+		return r.File(t)
+	}
+	for name, files := range map[string][2][]byte{
+		"eagle":      {llama.File(t), randommodel.Eagle{}.File(t)},
+		"mtp":        {recipe("qwen35", 1), nil},
+		"mtp blocks": {recipe("qwen35", 3), nil},
+		"gemma4":     {recipe("gemma4", 0), randommodel.Assistant{}.File(t)},
+	} {
+		target := openRandom(t, rt, files[0], engine.Options{})
+		o := engine.Options{Target: target}
+		if files[1] == nil {
+			files[1], o.MTP = files[0], true
+		}
+		head := openRandom(t, rt, files[1], o)
+		targets, heads := shared.New(target, shared.Options{Prefixes: 4}), shared.New(head, shared.Options{Prefixes: 4})
+		// write answers a prompt, and says how many of its tokens were computed.
+		write := func(prompt []int32, salt string, schedule Schedule) (text []int32, computed int) {
+			t.Helper()
+			ctx, options := context.Background(), shared.SessionOptions{Salt: salt}
+			s, err := targets.NewSession(ctx, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var draft interface {
+				Sequence
+				Close()
+			}
+			if head.Head().SharesCache {
+				draft, err = shared.NewLentSession(head, s, engine.SessionOptions{})
+			} else {
+				draft, err = heads.NewSession(ctx, options)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer draft.Close()
+			d := New(s, MTP(draft, EagleOptions{}), Options{Schedule: schedule, MaxTokens: 30})
+			for tok, err := range d.Generate(ctx, prompt, engine.Sampling{}) {
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				text = append(text, tok.ID)
+			}
+			st := d.Stats()
+			if st.Drafted == 0 && schedule == nil {
+				t.Errorf("%s: nothing was drafted", name)
+			}
+			return text, st.Prompt - st.Reused - s.Reused()
+		}
+		alone := func(prompt []int32) (text []int32) {
+			t.Helper()
+			s, err := target.NewSession(engine.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			for tok, err := range New(s, nil, Options{MaxTokens: 30}).Generate(context.Background(), prompt, engine.Sampling{}) {
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				text = append(text, tok.ID)
+			}
+			return text
+		}
+		prompt := make([]int32, 80)
+		for i := range prompt {
+			prompt[i] = int32((i*i + 7*i + 3) % 61)
+		}
+		for _, c := range []struct {
+			what     string
+			schedule Schedule
+		}{{"drafts", Constant(ConstantOptions{Length: 3})}, {"auto", nil}} {
+			schedule := c.schedule
+			if schedule == nil {
+				schedule = Auto(AutoOptions{})
+			}
+			first, n := write(prompt, c.what, schedule)
+			want := alone(prompt)
+			if n != len(prompt) || !slices.Equal(first, want) {
+				t.Errorf("%s, %s: %d of %d tokens computed; the text %v, want %v", name, c.what, n, len(prompt), first, want)
+			}
+			if again, n := write(prompt, c.what, schedule); n > 2 || !slices.Equal(again, want) {
+				t.Errorf("%s, %s, the same again: %d tokens computed; the text %v, want %v", name, c.what, n, again, want)
+			}
+			next := slices.Concat(prompt, first, []int32{5, 4, 3, 2, 1, 9})
+			if text, n := write(next, c.what, schedule); n > 7 || !slices.Equal(text, alone(next)) {
+				t.Errorf("%s, %s, the next turn: %d tokens computed, 7 are new; the text %v, want %v", name, c.what, n, text, alone(next))
+			}
+			other := slices.Clone(next)
+			other[0]++
+			if text, n := write(other, c.what, schedule); n != len(other) || !slices.Equal(text, alone(other)) {
+				t.Errorf("%s, %s, another first token: %d of %d tokens computed; the text %v, want %v", name, c.what, n, len(other), text, alone(other))
+			}
+		}
+		if _, n := write(prompt, "another salt", Constant(ConstantOptions{Length: 3})); n != len(prompt) {
+			t.Errorf("%s: %d of %d tokens computed under another salt", name, n, len(prompt))
+		}
+		targets.Close()
+		heads.Close()
+	}
+}
