@@ -188,13 +188,11 @@ func (b *build) feedForward(block, suffix string, inner int) *feedForward {
 func (b *build) expertBlock(o *expertOptions, n string) *experts {
 	l, d := b.loader, b.c.HiddenSize
 	e := &experts{used: o.used, gating: o.gating, normalize: o.normalize, scale: o.scale}
-	convert := l.convert
-	l.convert = false // routers stay as they are: a rounded one chooses other experts
-	e.router = l.linear(n+"ffn_gate_inp", o.count, d)
+	// Routers are not converted: a rounded one chooses other experts.
+	e.router = linear{l.exact(n+"ffn_gate_inp.weight", o.count, d), l.optional(n+"ffn_gate_inp.bias", o.count)}
 	if o.shared > 0 && o.sharedGate {
-		e.sharedGate.w = l.matrix(n+"ffn_gate_inp_shexp.weight", 1, d)
+		e.sharedGate.w = l.exact(n+"ffn_gate_inp_shexp.weight", 1, d)
 	}
-	l.convert = convert
 	e.choice = l.optional(n+"exp_probs_b.bias", o.count)
 	var gate, up []linear
 	if l.holds(n + "ffn_gate_up_exps.weight") {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/engine/sampling"
 )
 
@@ -16,7 +17,7 @@ var (
 	ErrMissing      = errors.New("tensor missing")            // that the architecture needs
 	ErrShape        = errors.New("unexpected tensor shape")   // the hyperparameters say another
 	ErrWeightType   = errors.New("weight type not supported") // of a tensor, or in Options.Weights
-	ErrDamaged      = errors.New("damaged weights")           // that are not finite numbers
+	ErrDamaged      = panels.ErrDamaged                       // weights that are not finite numbers, or not what was written
 
 	// Of calls.
 	ErrVocabulary  = sampling.ErrVocabulary // as ErrSampling: of tokens and their choice

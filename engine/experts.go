@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -94,6 +95,29 @@ func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
 		}
 		p.add(y, out)
 	}
+}
+
+// expect tells which experts come next, so that those on disk are read in time: numbers of e.each, ascending.
+func (p *pass) expect(e *experts, numbers []int32) {
+	if p.err != nil {
+		return
+	}
+	for _, i := range numbers {
+		p.held.Expect(e.each[i].down.w)
+	}
+	p.held.ReadAhead()
+}
+
+// chosen are the experts that rows have chosen, ascending, if their weights are on disk; nil else.
+func (p *pass) chosen(e *experts, rows []int32) []int32 {
+	if p.err != nil || !panels.OnDisk(e.each[0].down.w) {
+		return nil
+	}
+	r := &p.routing
+	r.needed = append(r.needed[:0], rows...)
+	slices.Sort(r.needed)
+	r.needed = slices.Compact(r.needed)
+	return r.needed
 }
 
 // choose fills r.chosen and r.weights of row i from r.logits. Ties go to the lower expert.
@@ -198,7 +222,7 @@ func (l *loader) experts(c *Config, o expertOptions) *expertOptions {
 
 // gatesAndUps reads a tensor of n matrices [2*rows][cols]: the rows of a gate, then those of what it multiplies.
 func (l *loader) gatesAndUps(name string, n, rows, cols int) (gate, up []linear) {
-	both := l.cut(name, []int{cols, 2 * rows, n}, slices.Repeat([]int{rows}, 2*n), 2)
+	both := l.read(request{name: name, dims: []int{cols, 2 * rows, n}, rows: slices.Repeat([]int{rows}, 2*n), each: 2})
 	if !l.ok() {
 		return nil, nil
 	}

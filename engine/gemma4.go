@@ -210,7 +210,7 @@ type layerInput struct {
 func (b *build) layerInputs(size int) *layerInputs {
 	n := size * b.layers
 	return &layerInputs{
-		size: size, embedding: b.matrix("per_layer_token_embd.weight", b.c.Vocab, n),
+		size: size, embedding: b.lookup("per_layer_token_embd.weight", b.c.Vocab, n),
 		project: b.linear("per_layer_model_proj", n, b.c.HiddenSize), norm: b.norm("per_layer_proj_norm", size),
 	}
 }

@@ -2,16 +2,13 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"math"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
@@ -20,8 +17,9 @@ import (
 // it, so that the architectures can list what they need. Every error names the file and the key or tensor.
 type loader struct {
 	ctx      context.Context
-	t        *tensor.Runtime // nil: no weights are read, to describe the file
+	t        *tensor.Runtime // nil: of a model that does not run
 	f        *gguf.File
+	from     source
 	arch     string // prefix of the hyperparameters' keys
 	ropeFor  int    // Options.RopeContext
 	convert  bool
@@ -40,20 +38,13 @@ type loader struct {
 	caches    []cache          // of the layers that have been read
 	recurrent []recurrentLayer // likewise
 
-	list     *panelMap // matrices are listed, not read
-	stream   *stream   // matrices are those of a panel file
-	nextView int       // of its parts
-
 	matrices   []*tensor.Matrix
-	bytes      int64
+	vectors    int64 // bytes of what is no matrix
 	parameters int64
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
 	l := &loader{ctx: ctx, f: f, arch: arch, ropeFor: o.RopeContext, keys: map[string]bool{}, tensors: map[string]bool{}}
-	if rt != nil {
-		l.t = rt.t
-	}
 	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
 		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
@@ -62,6 +53,9 @@ func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch s
 		l.convert, l.to = true, to
 	}
 	l.progress = &progress{r: f.Reader(), tell: o.Progress}
+	if l.from = (noSource{}); rt != nil {
+		l.t, l.from = rt.t, &fileSource{ctx, rt.t, l.progress}
+	}
 	for _, t := range f.Tensors {
 		l.progress.total += t.Size
 	}
@@ -146,9 +140,33 @@ func (l *loader) tensor(name string, dims ...int) (gguf.Tensor, tensor.Type, boo
 	return t, typ, true
 }
 
+// request is what a loader asks its source for: a tensor's matrices, which lie one after the other.
+type request struct {
+	name  string
+	dims  []int // of the tensor, columns first
+	rows  []int // of the matrices
+	each  int   // how many of them are an expert's; 0: a token needs them all
+	use   panels.Use
+	exact bool // the type stays that of the file
+}
+
 // matrix reads the matrix [rows][cols] of that name.
 func (l *loader) matrix(name string, rows, cols int) *tensor.Matrix {
-	if m := l.split(name, cols, rows); m != nil {
+	return l.one(request{name: name, dims: []int{cols, rows}, rows: []int{rows}})
+}
+
+// lookup reads a matrix [rows][cols] whose rows are looked up one by one.
+func (l *loader) lookup(name string, rows, cols int) *tensor.Matrix {
+	return l.one(request{name: name, dims: []int{cols, rows}, rows: []int{rows}, use: panels.Rows})
+}
+
+// exact is matrix for one that is not converted.
+func (l *loader) exact(name string, rows, cols int) *tensor.Matrix {
+	return l.one(request{name: name, dims: []int{cols, rows}, rows: []int{rows}, exact: true})
+}
+
+func (l *loader) one(r request) *tensor.Matrix {
+	if m := l.read(r); m != nil {
 		return m[0]
 	}
 	return nil
@@ -160,61 +178,49 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 	for _, n := range rows {
 		all += n
 	}
-	return l.cut(name, []int{cols, all}, rows, 0)
+	return l.read(request{name: name, dims: []int{cols, all}, rows: rows})
 }
 
-// stack reads a tensor of n matrices [rows][cols] that lie one after the other.
+// stack reads a tensor of n experts' matrices [rows][cols] that lie one after the other.
 func (l *loader) stack(name string, n, rows, cols int) []*tensor.Matrix {
-	return l.cut(name, []int{cols, rows, n}, slices.Repeat([]int{rows}, n), 1)
+	return l.read(request{name: name, dims: []int{cols, rows, n}, rows: slices.Repeat([]int{rows}, n), each: 1})
 }
 
-// cut reads a tensor of the given shape, columns first, as matrices of so many rows each; each is how many of them, one after the other, are an expert's, 0 where a token needs them all.
-func (l *loader) cut(name string, dims, rows []int, each int) []*tensor.Matrix {
-	t, from, ok := l.tensor(name, dims...)
+// read reads the matrices of a request.
+func (l *loader) read(r request) (list []*tensor.Matrix) {
+	t, from, ok := l.tensor(r.name, r.dims...)
 	if !ok {
 		return nil
 	}
-	cols, all := dims[0], 1
-	for _, n := range dims[1:] {
+	cols, all := r.dims[0], 1
+	for _, n := range r.dims[1:] {
 		all *= n
 	}
-	to := from
-	if l.convert {
+	p := panels.Part{Name: r.name, Cols: cols, From: from, To: from, Source: t.Offset, Use: r.use, Number: -1}
+	if l.convert && !r.exact {
 		if fit, ok := tensor.Fitting(l.to, cols); ok {
-			to = fit
+			p.To = fit
 		}
 	}
-	switch {
-	case l.list != nil:
-		l.note(t, from, to, rows, cols, each)
-		return make([]*tensor.Matrix, len(rows))
-	case l.t == nil:
-		l.parameters += int64(t.Elements())
-		return make([]*tensor.Matrix, len(rows))
-	case l.stream != nil:
-		l.parameters += int64(t.Elements())
-		list := l.views(name, rows)
-		l.matrices = append(l.matrices, list...)
-		return list
-	}
-	var parts []*tensor.Matrix
-	offset, rowBytes := t.Offset, t.Size/int64(all)
-	for _, n := range rows {
-		m, err := tensor.Read(l.ctx, l.t, l.progress, offset, from, n, cols, to)
-		if errors.Is(err, tensor.ErrNotFinite) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	for i, n := range r.rows {
+		p.Rows = n
+		if r.each > 0 {
+			p.Group, _ = blockIndex(r.name)
+			p.Number = i / r.each
 		}
+		m, err := l.from.matrix(p)
 		if err != nil {
-			l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
+			l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, r.name, err))
 			return nil
 		}
-		l.matrices = append(l.matrices, m)
-		l.bytes += m.Bytes()
-		parts = append(parts, m)
-		offset += int64(n) * rowBytes
+		if m != nil {
+			l.matrices = append(l.matrices, m)
+		}
+		list = append(list, m)
+		p.Source += int64(n) * (t.Size / int64(all))
 	}
 	l.parameters += int64(t.Elements())
-	return parts
+	return list
 }
 
 // vector reads the n numbers of that name.
@@ -234,31 +240,12 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 	if !ok {
 		return nil
 	}
-	if t.Size > math.MaxInt/8 {
-		l.keep(fmt.Errorf("%s: tensor %q: %d bytes are too many for this machine: %w", l.f.Name, name, t.Size, tensor.ErrMemory))
-		return nil
-	}
-	if l.t == nil && l.list == nil {
-		return slices.Repeat([]float32{1}, int(t.Elements())) // factors of 0 would be damaged weights
-	}
-	raw := make([]byte, t.Size)
-	x := make([]float32, t.Elements())
-	if n, err := l.progress.ReadAt(raw, t.Offset); n < len(raw) {
-		if err == nil || err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	x, err := l.from.vector(t, from)
+	if err != nil {
 		l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
 		return nil
 	}
-	if err := tensor.Decode(from, x, raw); err != nil {
-		l.keep(fmt.Errorf("%s: tensor %q: %w", l.f.Name, name, err))
-		return nil
-	}
-	if !tensor.Finite(x) {
-		l.keep(fmt.Errorf("%s: tensor %q: %w: element %d is %v", l.f.Name, name, ErrDamaged, firstNotFinite(x), x[firstNotFinite(x)]))
-		return nil
-	}
-	l.bytes += 4 * int64(len(x))
+	l.vectors += 4 * int64(len(x))
 	l.parameters += int64(len(x))
 	return x
 }
@@ -284,38 +271,9 @@ func (l *loader) embeddingOf(c *Config, width int) *tensor.Matrix {
 			l.keep(fmt.Errorf("%s: tensor %q: rows for %d tokens, the vocabulary has %d: %w", l.f.Name, name, rows, c.Vocab, ErrShape))
 		}
 	}
-	return l.matrix(name, c.Vocab, width)
-}
-
-// firstNotFinite is the index of the first NaN or infinity in x, which has one.
-func firstNotFinite(x []float32) int {
-	return slices.IndexFunc(x, func(v float32) bool { return v-v != 0 })
-}
-
-// progress counts the bytes that are read through it, by several goroutines.
-type progress struct {
-	r     io.ReaderAt
-	tell  func(done, total int64)
-	total int64
-
-	mu   sync.Mutex
-	done int64
-}
-
-func (p *progress) ReadAt(b []byte, off int64) (int, error) {
-	n, err := p.r.ReadAt(b, off)
-	if p.tell != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.done += int64(n)
-		p.tell(p.done, p.total)
+	use := panels.Rows
+	if !l.holds("output.weight") {
+		use = panels.ProductsAndRows // it is the output matrix, too
 	}
-	return n, err
-}
-
-// finish accounts for tensors that the model has no use for.
-func (p *progress) finish() {
-	if p.tell != nil && p.done != p.total {
-		p.tell(p.total, p.total)
-	}
+	return l.one(request{name: name, dims: []int{width, c.Vocab}, rows: []int{c.Vocab}, use: use})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
@@ -98,7 +99,7 @@ type Model struct {
 	recurrent []recurrentLayer // ascending by layer
 
 	matrices    []*tensor.Matrix
-	stream      *stream // of a model with a panel file
+	store       *panels.Store // of a model with a panel file
 	memory      MemoryPlan
 	target      *Model // of a draft head, whose weights it may share
 	closed      atomic.Bool
@@ -122,7 +123,7 @@ func (m *Model) Close() {
 		w.Close()
 	}
 	m.matrices = nil
-	m.stream.close()
+	m.store.Close()
 }
 
 // Name is what messages call the model: Options.Name, or the file.
@@ -157,10 +158,10 @@ func (m *Model) Memory() MemoryPlan { return m.memory }
 
 // Disk is what was read from disk for products, in all, and how long passes waited for it.
 func (m *Model) Disk() (bytes int64, waited time.Duration) {
-	if m.stream == nil {
+	if m.store == nil {
 		return 0, 0
 	}
-	return m.stream.read.Load(), time.Duration(m.stream.waited.Load())
+	return m.store.Disk()
 }
 
 // rows is the most rows that go through the layers together.

@@ -138,7 +138,7 @@ func (l *loader) mtp(model *Model, f family) network {
 		x.tokenNorm, x.stateNorm = b.norm(n+"nextn.enorm", d), b.norm(n+"nextn.hnorm", d)
 		x.join = linear{w: l.matrix(n+"nextn.eh_proj.weight", d, 2*d)}
 		if l.holds(n + "nextn.embed_tokens.weight") {
-			x.embedding = l.matrix(n+"nextn.embed_tokens.weight", c.Vocab, d)
+			x.embedding = l.lookup(n+"nextn.embed_tokens.weight", c.Vocab, d)
 		}
 		x.block = b.decoderBlock(i)
 		x.keys, _ = x.block.mixer.(keeper) // it is: no mixer but attention

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -40,25 +39,19 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	if err != nil {
 		return nil, err
 	}
-	var a *arrangement
-	if l.stream, a, err = l.openStream(rt, m, o); err != nil {
+	packed, err := openPacked(l, m, o)
+	if err != nil {
 		return nil, err
 	}
-	if m.stream = l.stream; m.stream != nil {
-		runtime.AddCleanup(m, func(s *stream) { s.close() }, m.stream)
-	}
-	m.read(l)
-	if l.ok() && l.stream != nil && l.nextView != len(l.stream.parts) {
-		l.keep(fmt.Errorf("%s: %d of %d matrices were read: %w", f.Name, l.nextView, len(l.stream.parts), ErrUnsupported))
+	if packed != nil {
+		m = packed
+	} else {
+		m.read(l)
+		m.memory = MemoryPlan{Limit: o.Memory, Weights: m.bytes, Resident: m.bytes, Rows: passRows}
 	}
 	if !l.ok() {
 		m.Close()
 		return nil, l.err
-	}
-	m.memory = MemoryPlan{Limit: o.Memory, Weights: m.bytes, Resident: m.bytes, Rows: passRows}
-	if a != nil {
-		m.memory = a.MemoryPlan
-		m.bytes = a.Resident + a.Buffers
 	}
 	l.progress.finish()
 	return m, nil
@@ -82,7 +75,10 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &Model{rt: rt, name: f.Name, kind: kind, target: o.Target, tokenizer: tokenizer, weights: o.Weights, metadata: map[string]gguf.Value{}, start: -1}
+	m := &Model{
+		rt: rt, name: f.Name, kind: kind, target: o.Target, tokenizer: tokenizer, weights: o.Weights,
+		metadata: map[string]gguf.Value{}, start: -1,
+	}
 	for _, kv := range f.KVs {
 		if t, _, _, ok := gguf.TypeOf(kv.Value); ok && t != gguf.ValueArray {
 			m.metadata[kv.Key] = kv.Value
@@ -121,7 +117,10 @@ func (m *Model) read(l *loader) {
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent
-	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.bytes, l.parameters, l.typeNames()
+	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.vectors, l.parameters, l.typeNames()
+	for _, w := range m.matrices {
+		m.bytes += w.Bytes()
+	}
 }
 
 // typeNames lists the matrices' types by size.

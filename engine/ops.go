@@ -57,22 +57,26 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	if p.err != nil {
 		return
 	}
-	if p.fetch(products) {
+	for _, m := range products {
+		p.held.Want(m.w)
+	}
+	apart, err := p.held.Fetch(p.ctx)
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	if apart {
 		for _, m := range products {
 			p.matmul(x, cols, m)
 		}
 		return
 	}
-	defer p.unfetch()
-	if p.err != nil {
-		return
-	}
+	defer p.held.Release()
 	p.products = p.products[:0]
 	for _, m := range products {
 		p.products = append(p.products, tensor.Product{W: m.w, Bias: m.b, Out: m.out})
 	}
-	err := p.in.Set(p.t, x, len(x)/cols, cols)
-	if err == nil {
+	if err = p.in.Set(p.t, x, len(x)/cols, cols); err == nil {
 		err = p.t.MatMul(&p.in, p.products...)
 	}
 	if errors.Is(err, tensor.ErrNotFinite) && p.reject(x, cols) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -98,7 +99,7 @@ type pass struct {
 	depth    []int32 // scratch of depths
 	in       tensor.Input
 	products []tensor.Product
-	disk     diskScratch
+	held     panels.Held // the matrices from disk that a product uses at present
 	work     rowWork
 	scanning scanWork
 }
@@ -312,6 +313,7 @@ func (f fed) part(done, n, all int) fed {
 type routing struct {
 	logits, weights []float32 // [rows][E] of all, [rows][used] of the chosen
 	chosen          []int32   // [rows][used] ascending
+	needed          []int32   // the chosen of all rows, each once, where they are read from disk
 	order           []int32   // [E] scratch of one row
 	p               []float32 // [E] scratch of one row
 	rows            []int32   // that an expert is chosen for

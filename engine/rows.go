@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -56,10 +57,7 @@ func (p *pass) embed(x []float32, m *tensor.Matrix) {
 
 func (w *rowWork) embedRow(i int) error {
 	width := w.embedding.Cols()
-	if x := onDisk(w.embedding); x != nil {
-		return x.stream.row(x, int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
-	}
-	return w.embedding.Row(int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
+	return panels.Row(w.embedding, int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
 }
 
 // deliver checks the logits [rows][vocabulary] of the rows wanted, and copies them to their sessions if they are shared.

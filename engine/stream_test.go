@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/testkit"
 )
@@ -69,7 +69,7 @@ func TestStreamed(t *testing.T) {
 			for _, limit := range limits(t, file, Options{}) {
 				announced := 0
 				m := openModel(t, rt, file, Options{Memory: limit, Cache: cache, Announce: func(string, int64) { announced++ }})
-				if m.stream == nil || m.Bytes() > limit {
+				if m.store == nil || m.Bytes() > limit {
 					t.Fatalf("%s: %d bytes under a limit of %d", file, m.Bytes(), limit)
 				}
 				for _, w := range ways {
@@ -123,7 +123,7 @@ func TestStreamedFamilies(t *testing.T) {
 			for _, n := range []int{1, 8} {
 				sameBits(t, "more", eval(t, b, ids[:n], nil, All), eval(t, a, ids[:n], nil, All))
 			}
-			if m.stream == nil {
+			if m.store == nil {
 				t.Error("all weights are in memory")
 			}
 		})
@@ -158,14 +158,14 @@ func TestStreamedTypes(t *testing.T) {
 
 // failing is a file whose reads fail, end early or give other bytes, after some that do not.
 type failing struct {
-	directFile
+	panels.File
 	mu   sync.Mutex
 	good int
 	how  func(b []byte, n int) (int, error)
 }
 
 func (f *failing) ReadAt(b []byte, off int64) (int, error) {
-	n, err := f.directFile.ReadAt(b, off)
+	n, err := f.File.ReadAt(b, off)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.good--; f.good < 0 && f.how != nil {
@@ -194,9 +194,10 @@ func TestStreamFailures(t *testing.T) {
 			for good := range 12 {
 				ids := randomTokens(3, whole.config.Vocab, uint64(good))
 				sameBits(t, name, eval(t, b, ids, nil, All), eval(t, a, ids, nil, All))
-				disk := m.stream.file.file
-				f := &failing{directFile: disk, good: good, how: x.how}
-				setFile(m.stream, f)
+				f := &failing{good: good, how: x.how}
+				disk := m.store.Replace(nil)
+				f.File = disk
+				m.store.Replace(f)
 				err := error(nil)
 				for range 8 { // what was read before suffices for a while
 					before := b.Len()
@@ -208,12 +209,12 @@ func TestStreamFailures(t *testing.T) {
 					}
 					eval(t, a, []int32{5}, nil, Last)
 				}
-				if !errors.Is(err, x.want) || !strings.Contains(err.Error(), m.stream.file.name) {
+				if !errors.Is(err, x.want) || !strings.Contains(err.Error(), m.store.Name()) {
 					t.Fatalf("%s after %d reads: %v", name, good, err)
 				}
-				setFile(m.stream, disk)
+				m.store.Replace(disk)
 				// Reads that failed ahead of their use may still fail a pass.
-				for range 3 * len(m.stream.parts) {
+				for range 3 * len(m.matrices) {
 					if _, err = b.Eval(context.Background(), []int32{6}, nil, Last); err == nil {
 						break
 					}
@@ -230,22 +231,6 @@ func TestStreamFailures(t *testing.T) {
 	}
 }
 
-// setFile changes what a stream reads from, when nothing is being read.
-func setFile(s *stream, f directFile) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.reading() {
-		s.ready.Wait()
-	}
-	s.file.file = f
-}
-
-// reading reports whether anything is being read, or about to be.
-func (s *stream) reading() bool {
-	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.unissued() || !e.idle() }) ||
-		slices.ContainsFunc(s.slots, func(t *expertSlot) bool { return t.load != nil && (t.load.unissued() || !t.load.idle()) })
-}
-
 // TestStreamCancel: a pass that waits for a disk ends when its context does, and moves nothing; the next one is right. Close waits for a pass.
 func TestStreamCancel(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
@@ -255,21 +240,19 @@ func TestStreamCancel(t *testing.T) {
 		b := newSession(t, m, SessionOptions{})
 		ctx, cancel := context.WithCancel(context.Background())
 		gate := make(chan struct{})
-		disk := m.stream.file.file
+		disk := m.store.Replace(nil)
 		// The first read of weights, after that of the token's row, ends the context and then waits.
-		setFile(m.stream, &failing{directFile: disk, good: 1, how: func(_ []byte, n int) (int, error) {
+		m.store.Replace(waiting{&failing{File: disk, good: 1, how: func(_ []byte, n int) (int, error) {
 			cancel()
 			return n, nil
-		}})
-		slow := m.stream.file.file
-		setFile(m.stream, waiting{slow, gate})
+		}}, gate})
 		go func() { <-ctx.Done(); time.Sleep(time.Millisecond); close(gate) }()
 		go cancel()
 		if _, err := b.Eval(ctx, []int32{1}, nil, Last); !errors.Is(err, context.Canceled) || b.Len() != 0 {
 			t.Errorf("%v, %d tokens", err, b.Len())
 		}
 		<-gate
-		setFile(m.stream, disk)
+		m.store.Replace(disk)
 		ids := []int32{1, 2, 3}
 		sameBits(t, "after it", eval(t, b, ids, nil, All), eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All))
 
@@ -296,13 +279,13 @@ func TestStreamCancel(t *testing.T) {
 
 // waiting is a file whose reads wait for a gate.
 type waiting struct {
-	directFile
+	panels.File
 	gate chan struct{}
 }
 
 func (f waiting) ReadAt(b []byte, off int64) (int, error) {
 	<-f.gate
-	return f.directFile.ReadAt(b, off)
+	return f.File.ReadAt(b, off)
 }
 
 // TestStreamLimitsThreads: as long as a model is read from disk a processor is left over.

@@ -1,7 +1,8 @@
-package engine
+package panels
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -11,6 +12,9 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
+// ErrTooSmall is of files that are shorter than a single read.
+var ErrTooSmall = errors.New("too small to measure the disk with")
+
 // ReadSpeed measures how fast a file is read from its beginning on, in bytes per second: at most so many bytes, past the system's cache where that is
 // possible, with as many reads under way as streaming has. A file on a disk that caches by itself, or that a virtual machine's host does,
 // is read faster the second time.
@@ -19,16 +23,16 @@ func ReadSpeed(ctx context.Context, name string, most int64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := min(most, info.Size()) / panelPiece
+	n := min(most, info.Size()) / pieceBytes
 	if n < 1 {
-		return 0, fmt.Errorf("%s: %w: too small to measure the disk with", name, ErrUsage)
+		return 0, fmt.Errorf("%s: %w", name, ErrTooSmall)
 	}
 	f, err := openDirect(name)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	memory, err := tensor.NewBuffer(readDepth * panelPiece)
+	memory, err := tensor.NewBuffer(readDepth * pieceBytes)
 	if err != nil {
 		return 0, err
 	}
@@ -39,10 +43,10 @@ func ReadSpeed(ctx context.Context, name string, most int64) (float64, error) {
 	begin := time.Now()
 	for i := range readDepth {
 		wait.Go(func() {
-			dst := memory.Data[i*panelPiece:][:panelPiece]
+			dst := memory.Data[i*pieceBytes:][:pieceBytes]
 			for at := next.Add(1) - 1; at < n && failed[i] == nil; at = next.Add(1) - 1 {
 				if failed[i] = ctx.Err(); failed[i] == nil {
-					_, failed[i] = f.ReadAt(dst, at*panelPiece)
+					_, failed[i] = f.ReadAt(dst, at*pieceBytes)
 				}
 			}
 		})
@@ -54,5 +58,5 @@ func ReadSpeed(ctx context.Context, name string, most int64) (float64, error) {
 			return 0, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return float64(n*panelPiece) / max(took.Seconds(), 1e-9), nil
+	return float64(n*pieceBytes) / max(took.Seconds(), 1e-9), nil
 }

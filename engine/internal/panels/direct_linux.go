@@ -1,4 +1,4 @@
-package engine
+package panels
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 // openDirect opens a file for reads past the page cache (O_DIRECT). On file systems without them, reads go through the cache, which is told
 // to forget them (POSIX_FADV_DONTNEED).
-func openDirect(name string) (directFile, error) {
+func openDirect(name string) (File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_DIRECT, 0)
 	if errors.Is(err, unix.EINVAL) {
 		if f, err = os.Open(name); err == nil {

@@ -1,4 +1,4 @@
-package engine
+package panels
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 )
 
 // openDirect opens a file for reads past the system's cache (F_NOCACHE).
-func openDirect(name string) (directFile, error) {
+func openDirect(name string) (File, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

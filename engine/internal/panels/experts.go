@@ -1,28 +1,28 @@
-package engine
+package panels
 
 import (
 	"context"
 	"slices"
 )
 
-// diskExpert is the matrices of one expert of a layer, which are read together.
-type diskExpert struct {
-	parts []*streamed
-	slot  *expertSlot // where it is, or is being read to; nil: on disk only
+// expert is the matrices of one expert of a layer, which are read together.
+type expert struct {
+	parts unit
+	slot  *slot // where it is, or is being read to; nil: on disk only
 }
 
-// expertSlot is memory for an expert.
-type expertSlot struct {
+// slot is memory for an expert.
+type slot struct {
 	memory []byte
-	expert *diskExpert // nil: free
-	load   *reading    // of the expert
-	used   int64       // when it was last used, or last expected to be
+	expert *expert  // nil: free
+	load   *reading // of the expert
+	used   int64    // when it was last used, or last expected to be
 }
 
 // place gives an expert a slot and begins to read it: a free one, or that of the expert which was used longest ago, before the given
 // time. It returns nil if there is none at present.
-func (s *stream) place(x *diskExpert, before int64) *expertSlot {
-	var best *expertSlot
+func (s *Store) place(x *expert, before int64) *slot {
+	var best *slot
 	for _, t := range s.slots {
 		busy := t.load != nil && !t.load.idle()
 		if !busy && (t.expert == nil || t.used < before) && (best == nil || t.used < best.used) {
@@ -45,7 +45,7 @@ func (s *stream) place(x *diskExpert, before int64) *expertSlot {
 }
 
 // expect tells which experts are used next, in this order: they are read if there is room, and stay if they are there.
-func (s *stream) expect(list []*diskExpert) {
+func (s *Store) expect(list []*expert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clock++
@@ -64,7 +64,7 @@ func (s *stream) expect(list []*diskExpert) {
 
 // acquireExpert waits until an expert is in memory, and binds those of its matrices that the group names. releaseExpert follows, unless there
 // is an error.
-func (s *stream) acquireExpert(ctx context.Context, x *diskExpert, group []*streamed) error {
+func (s *Store) acquireExpert(ctx context.Context, x *expert, group []*weight) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.wait(ctx, func() (bool, error) {
@@ -84,7 +84,7 @@ func (s *stream) acquireExpert(ctx context.Context, x *diskExpert, group []*stre
 	x.slot.used = s.clock
 	for _, m := range group {
 		i := slices.Index(x.parts, m)
-		if err := m.w.Bind(x.slot.load.at[i][:m.part.bytes]); err != nil {
+		if err := m.w.Bind(x.slot.load.at[i][:m.bytes]); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (s *stream) acquireExpert(ctx context.Context, x *diskExpert, group []*stre
 }
 
 // releaseExpert gives back what acquireExpert has bound. The expert stays: only the next call of the pass may take its slot.
-func (s *stream) releaseExpert(group []*streamed) {
+func (s *Store) releaseExpert(group []*weight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range group {

@@ -1,4 +1,4 @@
-package engine
+package panels
 
 import (
 	"cmp"
@@ -9,36 +9,36 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
 
 // packBytes is how much of a matrix is packed at a time: it bounds the memory of writing a panel file.
 const packBytes = 16 << 20
 
-// panelWriter writes a panel file. Tests replace create.
-type panelWriter struct {
-	create func(dir, pattern string) (panelOutput, error)
+// writer writes a panel file. Tests replace create.
+type writer struct {
+	create func(dir, pattern string) (output, error)
 }
 
-// panelOutput is what a panel file is written to.
-type panelOutput interface {
+// output is what a panel file is written to.
+type output interface {
 	Name() string
 	WriteAt(b []byte, off int64) (int, error)
 	Sync() error
 	Close() error
 }
 
-func createTemporary(dir, pattern string) (panelOutput, error) { return os.CreateTemp(dir, pattern) }
+func createTemporary(dir, pattern string) (output, error) { return os.CreateTemp(dir, pattern) }
 
 // write makes the panel file of a model: under a temporary name, which becomes the file's name when everything has been written. So
 // processes that write the same file at once do not disturb each other, and what has the name is complete.
-func (w panelWriter) write(ctx context.Context, rt *tensor.Runtime, f *gguf.File, dir string, id *panelIdentity, m *panelMap, tell *progress) (err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func (w writer) write(ctx context.Context, rt *tensor.Runtime, o Options) (err error) {
+	id, m := o.Identity, o.Layout
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return err
 	}
 	m.place(len(id.text))
-	out, err := w.create(dir, id.name+temporaryExt+"*")
+	out, err := w.create(o.Dir, id.name+temporaryExt+"*")
 	if err != nil {
 		return err
 	}
@@ -49,9 +49,8 @@ func (w panelWriter) write(ctx context.Context, rt *tensor.Runtime, f *gguf.File
 		}
 	}()
 	sums := make([]uint32, m.sums)
-	for i := range m.parts {
-		p := &m.parts[i]
-		if err := packPart(ctx, rt, f, p, out, sums, tell); err != nil {
+	for _, p := range m.parts {
+		if err := packPart(ctx, rt, o, p, out, sums); err != nil {
 			return err
 		}
 	}
@@ -70,9 +69,9 @@ func (w panelWriter) write(ctx context.Context, rt *tensor.Runtime, f *gguf.File
 	if err := out.Close(); err != nil {
 		return err
 	}
-	name := filepath.Join(dir, id.name)
+	name := filepath.Join(o.Dir, id.name)
 	if err := os.Rename(out.Name(), name); err != nil {
-		if have, e := openPanelFile(name, id, m); e == nil { // another process was first, on a system that does not replace files in use
+		if have, e := openFile(name, id, m); e == nil { // another process was first, on a system that does not replace files in use
 			os.Remove(out.Name())
 			return have.file.Close()
 		}
@@ -82,29 +81,29 @@ func (w panelWriter) write(ctx context.Context, rt *tensor.Runtime, f *gguf.File
 }
 
 // packPart packs a matrix and writes its panels and their checksums.
-func packPart(ctx context.Context, rt *tensor.Runtime, f *gguf.File, p *panelPart, out panelOutput, sums []uint32, tell *progress) error {
-	rowBytes := int64(p.from.RowBytes(p.cols))
-	step := int(max(1, packBytes/(16*max(rowBytes, int64(p.to.RowBytes(p.cols)))))) * 16
+func packPart(ctx context.Context, rt *tensor.Runtime, o Options, p *weight, out output, sums []uint32) error {
+	rowBytes := int64(p.From.RowBytes(p.Cols))
+	step := int(max(1, packBytes/(16*max(rowBytes, int64(p.To.RowBytes(p.Cols)))))) * 16
 	done := int64(0) // bytes of panels
-	for row := 0; row < p.rows; row += step {
-		n := min(step, p.rows-row)
-		w, err := tensor.Read(ctx, rt, tell, p.source+int64(row)*rowBytes, p.from, n, p.cols, p.to)
+	for row := 0; row < p.Rows; row += step {
+		n := min(step, p.Rows-row)
+		w, err := tensor.Read(ctx, rt, o.Source, p.Source+int64(row)*rowBytes, p.From, n, p.Cols, p.To)
 		if errors.Is(err, tensor.ErrNotFinite) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: tensor %q: from row %d on: %w", f.Name, p.name, row, err)
+			return fmt.Errorf("%s: tensor %q: from row %d on: %w", o.Model, p.Name, row, err)
 		}
 		data := w.Panels()
 		_, err = out.WriteAt(data, p.offset+done)
-		if p.looked {
+		if p.looked() {
 			for i := range len(data) / p.panel {
 				sums[p.firstPanel+row/16+i] = crc32.Checksum(data[i*p.panel:(i+1)*p.panel], castagnoli)
 			}
 		}
 		for len(data) > 0 {
-			i := done / panelPiece
-			k := min(int64(len(data)), (i+1)*panelPiece-done)
+			i := done / pieceBytes
+			k := min(int64(len(data)), (i+1)*pieceBytes-done)
 			sums[p.first+int(i)] = crc32.Update(sums[p.first+int(i)], castagnoli, data[:k])
 			data, done = data[k:], done+k
 		}
@@ -114,13 +113,13 @@ func packPart(ctx context.Context, rt *tensor.Runtime, f *gguf.File, p *panelPar
 		}
 	}
 	if done != p.bytes {
-		return fmt.Errorf("%s: tensor %q: %d bytes of panels, expected %d: %w", f.Name, p.name, done, p.bytes, ErrShape)
+		return fmt.Errorf("%s: tensor %q: %d bytes of panels, expected %d: %w", o.Model, p.Name, done, p.bytes, tensor.ErrShape)
 	}
 	return nil
 }
 
-// panelError says that a panel file could not be written, and what helps.
-func panelError(dir string, bytes int64, err error) error {
+// writeError says that a panel file could not be written, and what helps.
+func writeError(dir string, bytes int64, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrDamaged) {
 		return err
 	}

@@ -1,4 +1,4 @@
-package engine
+package panels
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 )
 
 // openDirect opens a file for reads past the system's cache (FILE_FLAG_NO_BUFFERING). Others may delete or rename it meanwhile.
-func openDirect(name string) (directFile, error) {
+func openDirect(name string) (File, error) {
 	path, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}

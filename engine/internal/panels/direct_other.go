@@ -1,8 +1,8 @@
 //go:build !linux && !darwin && !windows
 
-package engine
+package panels
 
 import "os"
 
 // openDirect opens a file. Its reads go through the system's cache.
-func openDirect(name string) (directFile, error) { return os.Open(name) }
+func openDirect(name string) (File, error) { return os.Open(name) }

@@ -1,4 +1,11 @@
-package engine
+// Package panels keeps the weights of a model on disk as the kernels read them, and brings them into memory in time for their products. It
+// knows matrices, and which of them are read together; it does not know what a model does with them.
+//
+//	layout := &panels.Layout{}
+//	w, err := layout.Add(rt, part)                      // for every matrix: a view, without memory yet
+//	store, err := panels.Open(ctx, rt, panels.Options{Layout: layout, Residency: layout.Within(budget, experts), …})
+//	held.Want(w); held.Fetch(ctx); rt.MatMul(…); held.Release()
+package panels
 
 import (
 	"context"
@@ -11,7 +18,7 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// stream brings weights from a panel file into memory in time for their products.
+// Store brings weights from a panel file into memory in time for their products.
 //
 // Matrices that every pass reads go through a ring: a buffer in which they lie one after the other, in the order in which they are expected
 // to be used. The next ones are read while products use the first. What follows a matrix is what followed it the last time (in the beginning, the
@@ -20,22 +27,22 @@ import (
 //
 // A pass owns the matrices that it has acquired until it releases them. Passes of a Runtime run one after the other, so at most one
 // owns any.
-type stream struct {
-	file     *panelFile
-	parts    []*streamed // by part
+type Store struct {
+	file     *packedFile
+	parts    []*weight // by part
 	resident *tensor.Buffer
 	ring     *tensor.Buffer
-	slots    []*expertSlot
+	slots    []*slot
 	slotData *tensor.Buffer
 	pages    sync.Pool // *[]byte for rows
 
 	mu      sync.Mutex
-	work    sync.Cond  // there is something to read, or the stream is closed
+	work    sync.Cond  // there is something to read, or the store is closed
 	ready   sync.Cond  // something has been read
 	entries []*entry   // of the ring, in order
 	urgent  []*reading // experts
-	predict *streamed  // what comes into the ring next; nil: nothing is expected
-	last    *streamed  // the matrix of the ring that was used last
+	predict *weight    // what comes into the ring next; nil: nothing is expected
+	last    *weight    // the matrix of the ring that was used last
 	clock   int64      // of the experts' use
 	closed  bool
 	onClose func()
@@ -45,19 +52,9 @@ type stream struct {
 	waited atomic.Int64 // nanoseconds that passes waited for reads
 }
 
-// streamed is a matrix of a model that has a panel file: the owner of its view.
-type streamed struct {
-	stream *stream
-	part   *panelPart
-	w      *tensor.Matrix
-	bound  bool        // in memory for good
-	expert *diskExpert // nil: it goes through the ring
-	next   *streamed   // that was used after it the last time
-}
-
-// reading is a matrix, or an expert's, on its way into memory. The stream's lock guards it.
+// reading is a matrix, or an expert's, on its way into memory. The store's lock guards it.
 type reading struct {
-	parts   []*streamed
+	parts   []*weight
 	at      [][]byte // where they go, each up to the next page
 	issued  int      // pieces of all parts
 	done    int
@@ -66,26 +63,26 @@ type reading struct {
 	dropped bool // nobody waits for it any more
 }
 
-func newReading(parts []*streamed, memory []byte) *reading {
+func newReading(parts []*weight, memory []byte) *reading {
 	l := &reading{parts: parts}
 	for _, m := range parts {
-		n := alignPage(m.part.bytes)
+		n := alignPage(m.bytes)
 		l.at = append(l.at, memory[:n:n])
-		l.pieces += m.part.pieces()
+		l.pieces += m.pieces()
 		memory = memory[n:]
 	}
 	return l
 }
 
 // take is the next piece to read.
-func (l *reading) take() (m *streamed, piece int, dst []byte) {
+func (l *reading) take() (m *weight, piece int, dst []byte) {
 	i := l.issued
 	l.issued++
 	for j, m := range l.parts {
-		if i < m.part.pieces() {
-			return m, i, l.at[j][i*panelPiece:]
+		if i < m.pieces() {
+			return m, i, l.at[j][i*pieceBytes:]
 		}
-		i -= m.part.pieces()
+		i -= m.pieces()
 	}
 	return nil, 0, nil
 }
@@ -97,12 +94,12 @@ func (l *reading) complete() bool { return l.done == l.pieces || l.err != nil &&
 // entry is a matrix in the ring.
 type entry struct {
 	reading
-	m        *streamed
+	m        *weight
 	from, to int // of the ring
 }
 
 // reader reads pieces, one at a time.
-func (s *stream) reader() {
+func (s *Store) reader() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -116,8 +113,8 @@ func (s *stream) reader() {
 		}
 		m, piece, dst := l.take()
 		s.mu.Unlock()
-		err := s.file.readPiece(m.part, piece, dst)
-		s.read.Add(min(panelPiece, m.part.bytes-int64(piece)*panelPiece))
+		err := s.file.readPiece(m, piece, dst)
+		s.read.Add(min(pieceBytes, m.bytes-int64(piece)*pieceBytes))
 		s.mu.Lock()
 		l.done++
 		if err != nil && l.err == nil {
@@ -131,7 +128,7 @@ func (s *stream) reader() {
 }
 
 // nextLoad is what to read next: experts first, as a pass waits for them.
-func (s *stream) nextLoad() *reading {
+func (s *Store) nextLoad() *reading {
 	s.urgent = slices.DeleteFunc(s.urgent, func(l *reading) bool { return !l.unissued() })
 	if len(s.urgent) > 0 {
 		return s.urgent[0]
@@ -145,21 +142,21 @@ func (s *stream) nextLoad() *reading {
 }
 
 // clean removes dropped entries that nothing is being read into, and fills the room.
-func (s *stream) clean() {
+func (s *Store) clean() {
 	s.entries = slices.DeleteFunc(s.entries, func(e *entry) bool { return e.dropped && e.idle() })
 	s.fill()
 }
 
 // fill appends what is expected to the ring, as far as there is room.
-func (s *stream) fill() {
+func (s *Store) fill() {
 	for s.predict != nil && s.ring != nil && !s.closed {
-		from, ok := s.room(int(alignPage(s.predict.part.bytes)))
+		from, ok := s.room(int(alignPage(s.predict.bytes)))
 		if !ok {
 			return
 		}
 		m := s.predict
-		e := &entry{m: m, from: from, to: from + int(alignPage(m.part.bytes))}
-		e.reading = *newReading([]*streamed{m}, s.ring.Data[from:])
+		e := &entry{m: m, from: from, to: from + int(alignPage(m.bytes))}
+		e.reading = *newReading([]*weight{m}, s.ring.Data[from:])
 		s.entries = append(s.entries, e)
 		s.predict = m.next
 		s.work.Broadcast()
@@ -167,7 +164,7 @@ func (s *stream) fill() {
 }
 
 // room finds n bytes after the last entry.
-func (s *stream) room(n int) (from int, ok bool) {
+func (s *Store) room(n int) (from int, ok bool) {
 	if len(s.entries) == 0 {
 		return 0, n <= len(s.ring.Data)
 	}
@@ -183,24 +180,24 @@ func (s *stream) room(n int) (from int, ok bool) {
 }
 
 // drop gives up entries.
-func (s *stream) drop(list []*entry) {
+func (s *Store) drop(list []*entry) {
 	for _, e := range list {
 		e.dropped = true
 	}
 }
 
 // fits reports whether matrices of the ring can be there at once.
-func (s *stream) fits(group []*streamed) bool {
+func (s *Store) fits(group []*weight) bool {
 	n := int64(0)
 	for _, m := range group {
-		n += alignPage(m.part.bytes)
+		n += alignPage(m.bytes)
 	}
 	return n <= int64(len(s.ring.Data))/2
 }
 
 // acquire waits until all matrices of the group, which all go through the ring, are in memory, and binds them. release follows, unless
 // there is an error.
-func (s *stream) acquire(ctx context.Context, group []*streamed) error {
+func (s *Store) acquire(ctx context.Context, group []*weight) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range group {
@@ -215,9 +212,11 @@ func (s *stream) acquire(ctx context.Context, group []*streamed) error {
 	for i+n < len(live) && n < len(group) && live[i+n].m == group[n] {
 		n++
 	}
+	if i+n < len(live) && n < len(group) {
+		i, n = len(live), 0 // none of the group is kept: the rest of it might find no room behind what is still being read
+	}
 	s.drop(live[:i])
 	if n < len(group) { // the rest of the group is next
-		s.drop(live[i+n:])
 		s.predict = group[n]
 	}
 	s.clean()
@@ -246,9 +245,9 @@ func (s *stream) acquire(ctx context.Context, group []*streamed) error {
 	}
 	for j, e := range found {
 		if e.m != group[j] {
-			return fmt.Errorf("%s: tensor %q is in the place of %q", s.file.name, e.m.part.name, group[j].part.name)
+			return fmt.Errorf("%s: tensor %q is in the place of %q", s.file.name, e.m.Name, group[j].Name)
 		}
-		if err := e.m.w.Bind(e.at[0][:e.m.part.bytes]); err != nil {
+		if err := e.m.w.Bind(e.at[0][:e.m.bytes]); err != nil {
 			return err
 		}
 	}
@@ -256,7 +255,7 @@ func (s *stream) acquire(ctx context.Context, group []*streamed) error {
 }
 
 // wait waits until a condition holds, which it asks with the lock, or the context is done.
-func (s *stream) wait(ctx context.Context, holds func() (bool, error)) error {
+func (s *Store) wait(ctx context.Context, holds func() (bool, error)) error {
 	ok, err := holds()
 	if ok {
 		return err
@@ -271,7 +270,7 @@ func (s *stream) wait(ctx context.Context, holds func() (bool, error)) error {
 	defer stop()
 	for {
 		if s.closed {
-			return fmt.Errorf("%s: %w", s.file.name, ErrClosed)
+			return fmt.Errorf("%s: %w", s.file.name, tensor.ErrClosed)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -284,7 +283,7 @@ func (s *stream) wait(ctx context.Context, holds func() (bool, error)) error {
 }
 
 // release gives the matrices back that acquire has bound, and reads on.
-func (s *stream) release(group []*streamed) {
+func (s *Store) release(group []*weight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range group {
@@ -301,23 +300,23 @@ func (s *stream) release(group []*streamed) {
 }
 
 // row writes row i of a matrix, dequantized, into dst. Several goroutines may call it.
-func (s *stream) row(m *streamed, i int, dst []float32) error {
-	size := int(alignPage(int64(m.part.panel))) + tensor.PageBytes
+func (s *Store) row(m *weight, i int, dst []float32) error {
+	size := int(alignPage(int64(m.panel))) + tensor.PageBytes
 	memory, _ := s.pages.Get().(*[]byte)
 	if memory == nil || len(*memory) < size {
 		b := alignedBytes(size)
 		memory = &b
 	}
 	defer s.pages.Put(memory)
-	panel, err := s.file.readPanel(m.part, i, *memory)
+	panel, err := s.file.readPanel(m, i, *memory)
 	if err != nil {
 		return err
 	}
 	return m.w.PanelRow(panel, i, dst)
 }
 
-// close ends the reads and frees the memory. No pass may own a matrix.
-func (s *stream) close() {
+// Close ends the reads and frees the memory. No pass may own a matrix.
+func (s *Store) Close() {
 	if s == nil {
 		return
 	}
@@ -340,4 +339,29 @@ func (s *stream) close() {
 	if s.onClose != nil {
 		s.onClose()
 	}
+}
+
+// OnClose has f called when the Store is closed.
+func (s *Store) OnClose(f func()) { s.onClose = f }
+
+// Name is the name of the panel file.
+func (s *Store) Name() string { return s.file.name }
+
+// Disk is what was read from disk for products, in all, and how long passes waited for it.
+func (s *Store) Disk() (bytes int64, waited time.Duration) {
+	return s.read.Load(), time.Duration(s.waited.Load())
+}
+
+// Replace has the Store read from another file, and returns the one before: tests make disks fail with it. It waits until nothing is being
+// read.
+func (s *Store) Replace(f File) (before File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reading := func(l *reading) bool { return l != nil && (l.unissued() || !l.idle()) }
+	for slices.ContainsFunc(s.entries, func(e *entry) bool { return reading(&e.reading) }) ||
+		slices.ContainsFunc(s.slots, func(t *slot) bool { return reading(t.load) }) {
+		s.ready.Wait()
+	}
+	before, s.file.file = s.file.file, f
+	return before
 }
