@@ -143,7 +143,8 @@ func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 	}
 	for _, e := range all {
 		base := filepath.Base(filepath.FromSlash(e.File))
-		if r.File == "" || strings.EqualFold(e.File, r.File) || strings.EqualFold(base, r.File) || hasQuant(e.File, r.File) {
+		if r.File == "" || strings.EqualFold(e.File, r.File) || strings.EqualFold(base, r.File) ||
+			hasQuant(e.File, r.File) {
 			removed = append(removed, e)
 		}
 	}
@@ -241,8 +242,12 @@ func (c Cache) setMain(r Reference, commit string) error {
 		return err
 	}
 	part := filepath.Join(dir, fmt.Sprintf("main.%d.part", os.Getpid()))
-	if err := os.WriteFile(part, []byte(commit), 0o644); err != nil {
-		return err
+	err := os.WriteFile(part, []byte(commit), 0o644)
+	if err == nil {
+		err = os.Rename(part, filepath.Join(dir, "main"))
 	}
-	return os.Rename(part, filepath.Join(dir, "main"))
+	if err != nil {
+		os.Remove(part)
+	}
+	return err
 }

@@ -23,12 +23,13 @@ const DefaultEndpoint = "https://huggingface.co"
 type Client struct {
 	Cache    Cache
 	Endpoint string // "" is DefaultEndpoint
-	Token    string // of an account, for models that need one; sent to the endpoint only
+	Token    string // of an account, for models that need one; sent to the endpoint alone (scheme, host and port)
 
 	HTTP     *http.Client                               // nil: one with timeouts for headers
 	Progress func(file string, done, total int64)       // may be nil
 	Wait     func(context.Context, time.Duration) error // between attempts; nil waits
-	Stall    time.Duration                              // without a byte, after which an attempt is given up; 0: a minute
+	// without a byte, after which an attempt is given up; 0: a minute
+	Stall time.Duration
 }
 
 const (
@@ -59,7 +60,9 @@ func (c *Client) Pull(ctx context.Context, r Reference) ([]string, error) {
 	return paths, c.Cache.setMain(r, commit)
 }
 
-// client is the one to use: it follows redirects, but never from https to http.
+// client is the one to use. It follows redirects, but never from https to http, and the token never goes elsewhere
+// than the first request: net/http itself would send it to subdomains, other ports and from http to https, and back
+// again.
 func (c *Client) client() *http.Client {
 	h := http.Client{}
 	if c.HTTP != nil {
@@ -77,12 +80,26 @@ func (c *Client) client() *http.Client {
 		case via[0].URL.Scheme == "https" && req.URL.Scheme != "https":
 			return fmt.Errorf("%w: a redirect from https to %s", ErrServer, req.URL.Scheme)
 		}
+		for _, v := range append(via[1:len(via):len(via)], req) {
+			if origin(v.URL) != origin(via[0].URL) {
+				req.Header.Del("Authorization")
+			}
+		}
 		return nil
 	}
 	return &h
 }
 
-// request makes a request to the endpoint. net/http sends the token to no other host.
+// origin is scheme, host and port.
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// request makes a request to the endpoint, with the token.
 func (c *Client) request(ctx context.Context, method string, parts ...string) (*http.Request, error) {
 	endpoint := c.Endpoint
 	if endpoint == "" {
@@ -151,11 +168,13 @@ func (c *Client) list(ctx context.Context, r Reference) (commit string, files []
 
 // remote is what the server says about a file before it sends it.
 type remote struct {
-	tag  string // names the content
+	tag  string // the content's checksum
 	size int64
 }
 
-var tagName = regexp.MustCompile(`^[A-Za-z0-9_-]{8,128}$`)
+// tagName are the checksums that the Hub names a content by: git's name, a SHA-1, of small files, the SHA-256 of
+// others.
+var tagName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // describe asks for a file's tag and size. Redirects to another server are not followed: what the endpoint
 // says of the content counts.
@@ -168,7 +187,7 @@ func (c *Client) describe(ctx context.Context, r Reference, commit, file string)
 	h := c.client()
 	follow := h.CheckRedirect
 	h.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if req.URL.Host != via[0].URL.Host {
+		if origin(req.URL) != origin(via[0].URL) {
 			return http.ErrUseLastResponse
 		}
 		return follow(req, via)
@@ -187,7 +206,8 @@ func (c *Client) describe(ctx context.Context, r Reference, commit, file string)
 	}
 	tag = strings.Trim(strings.TrimPrefix(tag, "W/"), `"`)
 	if !tagName.MatchString(tag) {
-		return remote{}, fmt.Errorf("%w: tag %.60q", ErrServer, tag)
+		return remote{}, fmt.Errorf("%w: tag %.60q: not a kind of checksum that is known (SHA-256, git's SHA-1)",
+			ErrServer, tag)
 	}
 	length := resp.Header.Get("X-Linked-Size")
 	if length == "" {

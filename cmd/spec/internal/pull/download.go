@@ -7,12 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -92,7 +90,8 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 
 // attempt fetches what is missing, as far as it comes, and returns how many bytes there are then.
-func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, what remote, part *os.File, have int64) (int64, error) {
+func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, what remote, part *os.File,
+	have int64) (int64, error) {
 	if have == what.size {
 		return have, nil
 	}
@@ -117,12 +116,15 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && have > 0:
 		var first, last, total int64
-		if n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total); n != 3 || first != have || last != what.size-1 || total != what.size {
-			return have, &finalError{fmt.Errorf("%w: range %.60q, asked for %d to the end of %d bytes", ErrServer, resp.Header.Get("Content-Range"), have, what.size)}
+		if n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total); n != 3 ||
+			first != have || last != what.size-1 || total != what.size {
+			return have, &finalError{fmt.Errorf("%w: range %.60q, asked for %d to the end of %d bytes", ErrServer,
+				resp.Header.Get("Content-Range"), have, what.size)}
 		}
 	case resp.StatusCode == http.StatusOK: // all of it, from the beginning
 		have = 0
-	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests ||
+		resp.StatusCode == http.StatusRequestTimeout:
 		return have, failure(resp)
 	default:
 		return have, &finalError{failure(resp)}
@@ -166,18 +168,12 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 	}
 }
 
-// verify compares the content with its tag: the Hub's tags are the SHA-256 of large files and git's name of
-// small ones. Another tag says nothing of the content; then the size must do.
+// verify compares the content with its tag, by whose length its kind is known (tagName).
 func verify(part *os.File, what remote) error {
-	var h hash.Hash
-	switch isHex := strings.Trim(what.tag, "0123456789abcdef") == ""; {
-	case isHex && len(what.tag) == 2*sha256.Size:
-		h = sha256.New()
-	case isHex && len(what.tag) == 2*sha1.Size:
+	h := sha256.New()
+	if len(what.tag) == 2*sha1.Size {
 		h = sha1.New()
 		fmt.Fprintf(h, "blob %d\x00", what.size)
-	default:
-		return nil
 	}
 	if _, err := io.Copy(h, io.NewSectionReader(part, 0, what.size)); err != nil {
 		return err

@@ -107,10 +107,12 @@ func sha(content []byte) string {
 func newHub(t *testing.T) (*hub, *Client) {
 	t.Helper()
 	h := &hub{commit: commitA, tag: sha, size: func(b []byte) string { return strconv.Itoa(len(b)) },
-		files: map[string][]byte{"README.md": []byte("read me"), "m-Q8_0.gguf": content(1, 3000), "m-Q4_K_M.gguf": content(2, 300000), "mmproj-m-Q8_0.gguf": content(3, 10)}}
+		files: map[string][]byte{"README.md": []byte("read me"), "m-Q8_0.gguf": content(1, 3000),
+			"m-Q4_K_M.gguf": content(2, 300000), "mmproj-m-Q8_0.gguf": content(3, 10)}}
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return h, &Client{Cache: Cache{t.TempDir()}, Endpoint: s.URL, Token: "secret", Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+	return h, &Client{Cache: Cache{t.TempDir()}, Endpoint: s.URL, Token: "secret",
+		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 }
 
 func content(seed byte, n int) []byte {

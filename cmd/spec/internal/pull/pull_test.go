@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -79,7 +81,8 @@ func TestNewCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
-	if blobs, _ := os.ReadDir(filepath.Join(c.Cache.Dir, "models--owner--name", "blobs")); len(blobs) != 1 || !strings.Contains(paths[0], commitB) {
+	if blobs, _ := os.ReadDir(filepath.Join(c.Cache.Dir, "models--owner--name", "blobs")); len(blobs) != 1 ||
+		!strings.Contains(paths[0], commitB) {
 		t.Errorf("%d blobs, path %s", len(blobs), paths[0])
 	}
 	h.commit, h.files["m-Q4_K_M.gguf"] = commitA, content(9, 5000)
@@ -114,7 +117,8 @@ func TestResume(t *testing.T) {
 func TestResumeLater(t *testing.T) {
 	want := content(2, 300000)
 	damaged := append(slices.Clone(want[:1000]), 1)
-	for name, part := range map[string][]byte{"half": want[:150000], "all": want, "damaged": damaged, "too long": append(slices.Clone(want), 1), "empty": {}} {
+	for name, part := range map[string][]byte{"half": want[:150000], "all": want, "damaged": damaged,
+		"too long": append(slices.Clone(want), 1), "empty": {}} {
 		h, c := newHub(t)
 		blobs := filepath.Join(c.Cache.Dir, "models--owner--name", "blobs")
 		if err := os.MkdirAll(blobs, 0o755); err != nil {
@@ -196,7 +200,8 @@ func TestRedirect(t *testing.T) {
 	defer secure.Close()
 	c.Endpoint, c.HTTP, c.Cache = secure.URL, secure.Client(), Cache{t.TempDir()}
 	cdn.requests = nil
-	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "https to http") || len(cdn.requests) > 0 {
+	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "https to http") ||
+		len(cdn.requests) > 0 {
 		t.Errorf("%v, %d requests", err, len(cdn.requests))
 	}
 	// In circles, too.
@@ -212,7 +217,8 @@ func TestRedirect(t *testing.T) {
 
 // Answers that must not be used: nothing appears in the cache, and nothing outside of it.
 func TestLies(t *testing.T) {
-	send := func(header func(http.Header), status int, body []byte) func(http.ResponseWriter, *http.Request, []byte) bool {
+	send := func(header func(http.Header), status int, body []byte) func(http.ResponseWriter, *http.Request,
+		[]byte) bool {
 		return func(w http.ResponseWriter, r *http.Request, content []byte) bool {
 			header(w.Header())
 			w.WriteHeader(status)
@@ -226,16 +232,21 @@ func TestLies(t *testing.T) {
 		lie  func(h *hub)
 		want error
 	}{
-		"other content":       {func(h *hub) { h.tag = func([]byte) string { return sha([]byte("other")) } }, ErrChecksum},
-		"tag is a path":       {func(h *hub) { h.tag = func([]byte) string { return "../../../../evil" } }, ErrServer},
-		"tag is empty":        {func(h *hub) { h.tag = func([]byte) string { return "" } }, ErrServer},
-		"tag is endless":      {func(h *hub) { h.tag = func([]byte) string { return strings.Repeat("a", 200) } }, ErrServer},
-		"size is none":        {func(h *hub) { h.size = func([]byte) string { return "x" } }, ErrServer},
-		"size is negative":    {func(h *hub) { h.size = func([]byte) string { return "-5" } }, ErrServer},
-		"size is zero":        {func(h *hub) { h.size = func([]byte) string { return "0" } }, ErrServer},
-		"size is endless":     {func(h *hub) { h.size = func([]byte) string { return "9223372036854775807" } }, ErrServer},
-		"size is too small":   {func(h *hub) { h.size = func(b []byte) string { return strconv.Itoa(len(b) - 1) } }, ErrServer},
-		"size is too large":   {func(h *hub) { h.size = func(b []byte) string { return strconv.Itoa(len(b) + 1) } }, ErrServer},
+		"other content": {func(h *hub) { h.tag = func([]byte) string { return sha([]byte("other")) } },
+			ErrChecksum},
+		"tag is a path": {func(h *hub) { h.tag = func([]byte) string { return "../../../../evil" } }, ErrServer},
+		"tag is empty":  {func(h *hub) { h.tag = func([]byte) string { return "" } }, ErrServer},
+		"tag is endless": {func(h *hub) { h.tag = func([]byte) string { return strings.Repeat("a", 200) } },
+			ErrServer},
+		"size is none":     {func(h *hub) { h.size = func([]byte) string { return "x" } }, ErrServer},
+		"size is negative": {func(h *hub) { h.size = func([]byte) string { return "-5" } }, ErrServer},
+		"size is zero":     {func(h *hub) { h.size = func([]byte) string { return "0" } }, ErrServer},
+		"size is endless": {func(h *hub) { h.size = func([]byte) string { return "9223372036854775807" } },
+			ErrServer},
+		"size is too small": {func(h *hub) { h.size = func(b []byte) string { return strconv.Itoa(len(b) - 1) } },
+			ErrServer},
+		"size is too large": {func(h *hub) { h.size = func(b []byte) string { return strconv.Itoa(len(b) + 1) } },
+			ErrServer},
 		"sends more":          {func(h *hub) { h.content = send(chunked, 200, content(2, 300001)) }, ErrServer},
 		"sends without end":   {func(h *hub) { h.content = send(chunked, 200, make([]byte, 1<<22)) }, ErrServer},
 		"sends an error page": {func(h *hub) { h.content = send(none, 418, []byte("<html>")) }, ErrServer},
@@ -251,14 +262,23 @@ func TestLies(t *testing.T) {
 				return true
 			}
 		}, ErrServer},
-		"list is no JSON":     {func(h *hub) { h.list = "<html>" }, ErrServer},
-		"commit is a path":    {func(h *hub) { h.list = `{"sha":"../../..","siblings":[{"rfilename":"m.gguf"}]}` }, ErrServer},
-		"list without models": {func(h *hub) { h.list = `{"sha":"` + commitA + `","siblings":[{"rfilename":"README.md"}]}` }, ErrNoFile},
-		"names that lead out": {func(h *hub) {
-			h.list = `{"sha":"` + commitA + `","siblings":[{"rfilename":"../../../evil.gguf"},{"rfilename":"/evil.gguf"},{"rfilename":".hidden/a.gguf"},{"rfilename":"a\\..\\b.gguf"},{"rfilename":"a/./b.gguf"},{"rfilename":"C:b.gguf"},{"rfilename":"a\n.gguf"}]}`
+		"list is no JSON": {func(h *hub) { h.list = "<html>" }, ErrServer},
+		"commit is a path": {func(h *hub) { h.list = `{"sha":"../../..","siblings":[{"rfilename":"m.gguf"}]}` },
+			ErrServer},
+		"list without models": {func(h *hub) {
+			h.list = `{"sha":"` + commitA +
+				`","siblings":[{"rfilename":"README.md"}]}`
 		}, ErrNoFile},
-		"a list without end":   {func(h *hub) { h.list = strings.Repeat(" ", listLimit+1) }, ErrServer},
-		"a file that is a dir": {func(h *hub) { h.list = `{"sha":"` + commitA + `","siblings":[{"rfilename":"x/m.gguf"}]}` }, nil},
+		"names that lead out": {func(h *hub) {
+			h.list = `{"sha":"` + commitA +
+				`","siblings":[{"rfilename":"../../../evil.gguf"},{"rfilename":"/evil.gguf"},{"rfilename":".hidden/a.gguf"},` +
+				`{"rfilename":"a\\..\\b.gguf"},{"rfilename":"a/./b.gguf"},{"rfilename":"C:b.gguf"},{"rfilename":"a\n.gguf"}]}`
+		}, ErrNoFile},
+		"a list without end": {func(h *hub) { h.list = strings.Repeat(" ", listLimit+1) }, ErrServer},
+		"a file that is a dir": {func(h *hub) {
+			h.list = `{"sha":"` + commitA +
+				`","siblings":[{"rfilename":"x/m.gguf"}]}`
+		}, nil},
 	} {
 		h, client := newHub(t)
 		above := client.Cache.Dir
@@ -302,7 +322,8 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	_, c := newHub(t)
-	if _, err := c.Pull(t.Context(), Reference{Owner: "nobody", Name: "nothing"}); err == nil || !strings.Contains(err.Error(), "not found") {
+	if _, err := c.Pull(t.Context(), Reference{Owner: "nobody", Name: "nothing"}); err == nil ||
+		!strings.Contains(err.Error(), "not found") {
 		t.Errorf("%v", err)
 	}
 	c.Endpoint = "ftp://x"
@@ -357,16 +378,134 @@ func TestGitTag(t *testing.T) {
 	if _, err := c.Pull(t.Context(), reference); !errors.Is(err, ErrChecksum) {
 		t.Errorf("%v", err)
 	}
-	// A tag that is no checksum says nothing: the size must do.
-	h.tag, c.Cache = func([]byte) string { return "some-other-tag_1" }, Cache{t.TempDir()}
-	if paths, err = c.Pull(t.Context(), reference); err != nil {
-		t.Fatal(err)
-	}
-	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
 }
 
+// A tag of another kind is refused before anything is downloaded: what it names could not be checked.
+func TestUnknownChecksums(t *testing.T) {
+	good := strings.Repeat("0123456789abcdef", 8)
+	for _, tag := range []string{
+		"some-other-tag_1", good[:32], good[:39], good[:41], good[:63], good[:65], good[:96], good[:128],
+		strings.ToUpper(good[:64]), good[:63] + "g", "sha256-" + good[:64],
+	} {
+		h, c := newHub(t)
+		h.tag = func([]byte) string { return tag }
+		_, err := c.Pull(t.Context(), reference)
+		if !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), "checksum") ||
+			!strings.Contains(err.Error(), tag[:16]) {
+			t.Errorf("%s: %v", tag, err)
+		}
+		for _, r := range h.requests {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resolve/") {
+				t.Errorf("%s: the file was asked for", tag)
+			}
+		}
+	}
+}
+
+// The token goes to the endpoint's scheme, host and port alone: not to another port or name of the same machine, not
+// to a subdomain, not to https of an http endpoint, and not back to the endpoint by way of one of them.
+func TestTheTokenStaysWithTheEndpoint(t *testing.T) {
+	const path = "/owner/name/resolve/" + commitA + "/m-Q4_K_M.gguf"
+	for name, chain := range map[string][]struct {
+		origin string
+		token  bool
+	}{
+		"no redirect": {{"https://hub.test", true}},
+		"the endpoint itself": {{"https://hub.test", true}, {"https://hub.test:443", true},
+			{"https://hub.test", true}},
+		"another port":     {{"https://hub.test", true}, {"https://hub.test:444", false}},
+		"a subdomain":      {{"https://hub.test", true}, {"https://cdn.hub.test", false}},
+		"another host":     {{"https://hub.test", true}, {"https://other.test", false}},
+		"localhost":        {{"http://127.0.0.1:80", true}, {"http://localhost", false}},
+		"http to https":    {{"http://hub.test", true}, {"https://hub.test", false}},
+		"https on port 80": {{"http://hub.test", true}, {"https://hub.test:80", false}},
+		"back to the endpoint": {{"https://hub.test:8443", true}, {"https://hub.test", false},
+			{"https://hub.test:8443", false}},
+	} {
+		h := &hub{commit: commitA, tag: sha, size: func(b []byte) string { return strconv.Itoa(len(b)) }}
+		h.files = map[string][]byte{"m-Q4_K_M.gguf": content(2, 1000)}
+		at := 0 // of the chain: redirects followed
+		c := &Client{Cache: Cache{t.TempDir()}, Endpoint: chain[0].origin, Token: "secret"}
+		c.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			if want := at == 0 || chain[at].token; (r.Header.Get("Authorization") == "Bearer secret") != want {
+				t.Errorf("%s: %s %s: token %q", name, r.Method, r.URL, r.Header.Get("Authorization"))
+			}
+			if at+1 < len(chain) && r.URL.Path == path && r.Method == http.MethodGet {
+				at++
+				http.Redirect(w, r, chain[at].origin+path, http.StatusFound)
+			} else {
+				h.ServeHTTP(w, r)
+			}
+			return w.Result(), nil
+		})}
+		if _, err := c.Pull(t.Context(), reference); err != nil || at != len(chain)-1 {
+			t.Errorf("%s: %d redirects, %v", name, at, err)
+		}
+	}
+}
+
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A download that takes long but goes on is one request; one that stands still for the time of Stall is asked for
+// again.
+func TestStallIsATimeWithoutBytes(t *testing.T) {
+	for gap, want := range map[time.Duration]int{59 * time.Second: 1, 61 * time.Second: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &hub{commit: commitA, tag: sha, size: func(b []byte) string { return strconv.Itoa(len(b)) }}
+			h.files = map[string][]byte{"m-Q4_K_M.gguf": content(2, 1000)}
+			gets := 0
+			c := &Client{Cache: Cache{t.TempDir()}, Endpoint: "http://hub.test"}
+			c.Wait = func(context.Context, time.Duration) error { return nil }
+			c.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				answer := w.Result()
+				if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "resolve") {
+					gets++
+					answer.Body = &steady{ctx: r.Context(), from: answer.Body, gap: gap}
+				}
+				return answer, nil
+			})}
+			if paths, err := c.Pull(t.Context(), reference); err != nil {
+				t.Errorf("%v: %v", gap, err)
+			} else {
+				check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+			}
+			if gets != want {
+				t.Errorf("%v between bytes: %d requests, want %d", gap, gets, want)
+			}
+		})
+	}
+}
+
+// steady gives 200 bytes, the first at once, more after each gap.
+type steady struct {
+	ctx   context.Context
+	from  io.ReadCloser
+	gap   time.Duration
+	begun bool
+}
+
+func (s *steady) Read(b []byte) (int, error) {
+	if s.begun {
+		select {
+		case <-time.After(s.gap):
+		case <-s.ctx.Done():
+			return 0, s.ctx.Err()
+		}
+	}
+	s.begun = true
+	return s.from.Read(b[:min(len(b), 200)])
+}
+
+func (s *steady) Close() error { return s.from.Close() }
+
 func TestChoose(t *testing.T) {
-	files := []string{"README.md", "m-F16.gguf", "m-Q8_0.gguf", "m.Q4_K_M.gguf", "sub/m-Q4_K_M.gguf", "m-IQ4_XS.gguf", "mmproj-m-F16.gguf", "imatrix.gguf",
+	files := []string{"README.md", "m-F16.gguf", "m-Q8_0.gguf", "m.Q4_K_M.gguf", "sub/m-Q4_K_M.gguf", "m-IQ4_XS.gguf",
+		"mmproj-m-F16.gguf", "imatrix.gguf",
 		"big-Q6_K-00001-of-00002.gguf", "big-Q6_K-00002-of-00002.gguf", "torn-Q2_K-00001-of-00002.gguf"}
 	for want, expected := range map[string][]string{
 		"":                  {"m.Q4_K_M.gguf"},
@@ -385,7 +524,8 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%q: %v, %v", want, got, err)
 		}
 	}
-	for _, c := range [][2]string{{"m-F16.gguf,m-Q8_0.gguf", "m-Q8_0.gguf"}, {"b.gguf,a.gguf", "a.gguf"}, {"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"}} {
+	for _, c := range [][2]string{{"m-F16.gguf,m-Q8_0.gguf", "m-Q8_0.gguf"}, {"b.gguf,a.gguf", "a.gguf"},
+		{"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"}} {
 		if got, err := choose(strings.Split(c[0], ","), ""); err != nil || got[0] != c[1] {
 			t.Errorf("of %s: %v, %v", c[0], got, err)
 		}
@@ -394,13 +534,15 @@ func TestChoose(t *testing.T) {
 
 func TestParseReference(t *testing.T) {
 	for s, want := range map[string]Reference{
-		"a/b": {"a", "b", ""}, "TheOrg/Some-Model_1.1B-GGUF:Q4_K_M": {"TheOrg", "Some-Model_1.1B-GGUF", "Q4_K_M"}, "a/b:c/d.gguf": {"a", "b", "c/d.gguf"},
+		"a/b": {"a", "b", ""}, "TheOrg/Some-Model_1.1B-GGUF:Q4_K_M": {"TheOrg", "Some-Model_1.1B-GGUF", "Q4_K_M"},
+		"a/b:c/d.gguf": {"a", "b", "c/d.gguf"},
 	} {
 		if got, err := ParseReference(s); err != nil || got != want || got.String() != s {
 			t.Errorf("%s: %+v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"", "a", "a/", "/b", "a/b/c", "../b", "a/..", "a/b:", "a/b:../c", "a/b:/c", "a--b/c", "a/b c", "a/-b", ".a/b", "a/b\n", "a/b:c\x00", "a/" + strings.Repeat("b", 200), "https://x/y"} {
+	for _, s := range []string{"", "a", "a/", "/b", "a/b/c", "../b", "a/..", "a/b:", "a/b:../c", "a/b:/c", "a--b/c",
+		"a/b c", "a/-b", ".a/b", "a/b\n", "a/b:c\x00", "a/" + strings.Repeat("b", 200), "https://x/y"} {
 		if got, err := ParseReference(s); !errors.Is(err, ErrReference) {
 			t.Errorf("%q: %+v, %v", s, got, err)
 		}
@@ -410,10 +552,12 @@ func TestParseReference(t *testing.T) {
 func FuzzReference(f *testing.F) {
 	f.Add("a/b:c", "x/../y.gguf")
 	f.Fuzz(func(t *testing.T, s, file string) {
-		if r, err := ParseReference(s); err == nil && (!filepath.IsLocal(r.folder()) || strings.ContainsAny(r.folder(), `/\`)) {
+		if r, err := ParseReference(s); err == nil && (!filepath.IsLocal(r.folder()) ||
+			strings.ContainsAny(r.folder(), `/\`)) {
 			t.Errorf("%q leads to %q", s, r.folder())
 		}
-		if checkFile(file) == nil && (!filepath.IsLocal(filepath.FromSlash(file)) || strings.ContainsAny(file, "\\\n\x00:")) {
+		if checkFile(file) == nil && (!filepath.IsLocal(filepath.FromSlash(file)) ||
+			strings.ContainsAny(file, "\\\n\x00:")) {
 			t.Errorf("%q is taken", file)
 		}
 	})
@@ -441,10 +585,12 @@ func TestRemove(t *testing.T) {
 	if err != nil || len(list) != 3 || count("blobs") != 2 || list[0].Repo != "owner/name" || list[0].Bytes == 0 {
 		t.Fatalf("%+v, %v, %d blobs", list, err, count("blobs"))
 	}
-	if removed, err := c.Cache.Remove(Reference{"owner", "name", "Q2_K"}); err != nil || len(removed) != 0 || count("blobs") != 2 {
+	if removed, err := c.Cache.Remove(Reference{"owner", "name", "Q2_K"}); err != nil || len(removed) != 0 ||
+		count("blobs") != 2 {
 		t.Errorf("%v, %v", removed, err)
 	}
-	if removed, err := c.Cache.Remove(Reference{"owner", "name", "q4_k_m"}); err != nil || len(removed) != 1 || count("blobs") != 1 || count("snapshots") != 2 {
+	if removed, err := c.Cache.Remove(Reference{"owner", "name", "q4_k_m"}); err != nil || len(removed) != 1 ||
+		count("blobs") != 1 || count("snapshots") != 2 {
 		t.Errorf("%v, %v, %d blobs, %d snapshots", removed, err, count("blobs"), count("snapshots"))
 	}
 	// Another tool's file, and a blob that a snapshot that is left still links to.

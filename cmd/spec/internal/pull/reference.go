@@ -77,7 +77,8 @@ func checkFile(name string) error {
 		}
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if len(part) > longest || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, " ") {
+		if len(part) > longest || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") ||
+			strings.HasSuffix(part, " ") {
 			return bad("a part that is hidden or too long")
 		}
 	}
@@ -85,14 +86,16 @@ func checkFile(name string) error {
 }
 
 // preferences are the quantizations by which a file is chosen where none is named, the best first.
-var preferences = []string{"Q4_K_M", "Q4_K_S", "Q4_K", "Q4_0", "Q5_K_M", "Q5_K_S", "Q5_K", "Q5_0", "IQ4_XS", "IQ4_NL", "Q6_K", "Q8_0", "Q3_K_M", "Q3_K_L", "Q3_K_S", "Q2_K", "F16", "BF16", "F32"}
+var preferences = []string{"Q4_K_M", "Q4_K_S", "Q4_K", "Q4_0", "Q5_K_M", "Q5_K_S", "Q5_K", "Q5_0", "IQ4_XS", "IQ4_NL",
+	"Q6_K", "Q8_0", "Q3_K_M", "Q3_K_L", "Q3_K_S", "Q2_K", "F16", "BF16", "F32"}
 
 // choose returns the files of a model among those of a repository: one, or all parts of a split one.
 func choose(files []string, want string) ([]string, error) {
 	var models []string
 	for _, f := range files {
 		base := strings.ToLower(path.Base(f))
-		if strings.HasSuffix(base, ".gguf") && !strings.Contains(base, "mmproj") && !strings.Contains(base, "imatrix") {
+		if strings.HasSuffix(base, ".gguf") && !strings.Contains(base, "mmproj") &&
+			!strings.Contains(base, "imatrix") {
 			models = append(models, f)
 		}
 	}
@@ -112,7 +115,8 @@ func choose(files []string, want string) ([]string, error) {
 				return parts(models, f)
 			}
 		}
-		return nil, fmt.Errorf("%w: %s (there are: %s)", ErrNoFile, want, strings.Join(models[:min(len(models), 20)], ", "))
+		return nil, fmt.Errorf("%w: %s (there are: %s)", ErrNoFile, want,
+			strings.Join(models[:min(len(models), 20)], ", "))
 	}
 	for _, quant := range preferences {
 		for _, f := range models {
