@@ -70,6 +70,7 @@ type File struct {
 	DataOffset int64  // of the tensor data, from the start of the file; at or past its end if there are no tensors
 	KVs        []KV   // the metadata in the file's order
 	Tensors    []Tensor
+	Files      []string  // that OpenFile opened: the parts of a split model in their order, or the file alone
 	Parts      int       // files that the model was split into and this File reads, 1 if it is not split
 	Modified   time.Time // when the file was last written, or the last of its parts; zero where OpenFile did not open it
 
@@ -161,7 +162,7 @@ func openOne(name string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	f.closer, f.Modified = file, info.ModTime()
+	f.closer, f.Modified, f.Files = file, info.ModTime(), []string{name}
 	return f, nil
 }
 

@@ -91,7 +91,7 @@ func (f *File) openParts() (*File, error) {
 func join(parts []*File) (*File, error) {
 	whole := *parts[0]
 	whole.Parts = len(parts)
-	whole.Tensors, whole.tensors = nil, map[string]int{}
+	whole.Files, whole.Tensors, whole.tensors = nil, nil, map[string]int{}
 	var src joined
 	for i, p := range parts {
 		base := int64(0)
@@ -106,6 +106,7 @@ func join(parts []*File) (*File, error) {
 			whole.tensors[t.Name] = len(whole.Tensors)
 			whole.Tensors = append(whole.Tensors, t)
 		}
+		whole.Files = append(whole.Files, p.Files...)
 		if p.Modified.After(whole.Modified) {
 			whole.Modified = p.Modified
 		}

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/specgo/spec/cmd/spec/internal/bench"
+	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
@@ -327,18 +329,39 @@ func wide(t gguf.Tensor) bool {
 		!strings.HasSuffix(t.Name, "norm.weight") && !strings.HasPrefix(t.Name, "position_embd")
 }
 
+// remembering is a writer that remembers its first error.
+type remembering struct {
+	w   io.Writer
+	err error
+}
+
+func (r *remembering) Write(b []byte) (int, error) {
+	n, err := r.w.Write(b)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
+}
+
 // measure runs the passes, under a profile if one is wanted.
-func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) ([]bench.Row, float64, error) {
+func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) (rows []bench.Row, rate float64, err error) {
 	if b.profile != "" {
-		f, err := os.Create(b.profile)
-		if err != nil {
+		f, failed := output.Create(ctx, b.profile, nil)
+		if failed != nil {
+			return nil, 0, failed
+		}
+		defer f.Abort()
+		w := &remembering{w: f} // pprof drops errors
+		if err := pprof.StartCPUProfile(w); err != nil {
 			return nil, 0, err
 		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return nil, 0, err
-		}
-		defer pprof.StopCPUProfile()
+		defer func() {
+			pprof.StopCPUProfile()
+			if err == nil && w.err == nil {
+				w.err = f.Commit()
+			}
+			err = errors.Join(err, w.err)
+		}()
 	}
 	say := func(bench.Row) {}
 	if terminal.Is(p.stderr) {

@@ -69,6 +69,17 @@ func (c *converting) run(ctx context.Context, p *program) error {
 	if c.out == "-" && terminal.Is(p.stdout) {
 		return fmt.Errorf("-o -: standard output is a terminal, not a file or pipe")
 	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	var inputs []string
+	for _, e := range entries {
+		inputs = append(inputs, filepath.Join(c.dir, e.Name()))
+	}
+	if err := output.Distinct(c.out, inputs...); err != nil {
+		return err
+	}
 	stdout, _ := p.stdout.(*os.File)
 	file, err := output.Create(ctx, c.out, stdout)
 	if err != nil {

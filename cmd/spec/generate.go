@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,7 +234,11 @@ func (g *generate) decoderOptions(tok *bpe.Tokenizer, context int) speculative.O
 	return o
 }
 
-func (g *generate) run(ctx context.Context, p *program) error {
+func (g *generate) run(ctx context.Context, p *program) (err error) {
+	if stdout, ok := p.stdout.(*os.File); ok && g.traceFile == "" && g.receipt == "" && closed(stdout) {
+		return fmt.Errorf("standard output is closed (or %s, opened for reading too, which looks the same): "+
+			"the text would be lost; > %s discards it", os.DevNull, os.DevNull)
+	}
 	if g.conversation {
 		return g.converse(ctx, p)
 	}
@@ -242,11 +247,11 @@ func (g *generate) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer source.close()
-	trace, err := g.openTrace(p)
+	trace, err := g.openTrace(ctx)
 	if err != nil {
 		return err
 	}
-	defer trace.close()
+	defer func() { err = errors.Join(err, trace.close()) }()
 	receipt, err := g.createReceipt(ctx, p)
 	if err != nil {
 		return err

@@ -31,11 +31,11 @@ type learned struct {
 func (g *generate) learn(ctx context.Context, target *engine.Model, drafter speculative.Drafter) (*learned, error) {
 	l := &learned{name: g.learned}
 	if g.learned != "" {
-		state, err := os.ReadFile(g.learned)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		state, err := readLearned(g.learned)
+		if err != nil {
 			return nil, err
 		}
-		if l.file, err = output.Create(ctx, g.learned, nil); err != nil {
+		if l.file, err = g.create(ctx, g.learned, nil); err != nil {
 			return nil, err
 		}
 		l.state = state
@@ -59,6 +59,25 @@ func (g *generate) learn(ctx context.Context, target *engine.Model, drafter spec
 		g.costs = speculative.PassCosts{}
 	}
 	return l, nil
+}
+
+// longestLearned is the most bytes of a file of --learned.
+const longestLearned = 16 << 20
+
+// readLearned reads what an earlier run wrote; nil where there is no file, or a device.
+func readLearned(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, nil
+	case info.Size() > longestLearned:
+		return nil, fmt.Errorf("%s: %d bytes: what was learned takes at most %d", name, info.Size(), longestLearned)
+	}
+	return os.ReadFile(name)
 }
 
 // restore gives a decoder what an earlier run learned.

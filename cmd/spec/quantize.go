@@ -124,6 +124,9 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	if err := output.Distinct(q.out, f.Files...); err != nil {
+		return err
+	}
 	stdout, _ := p.stdout.(*os.File)
 	file, err := output.Create(ctx, q.out, stdout)
 	if err != nil {

@@ -1,30 +1,49 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/speculative"
 )
 
 // A tracer records the rounds of speculation: as lines of their own on standard error, or as JSON lines in
 // a file.
-type tracer struct{ file *os.File }
-
-// openTrace opens the file of --trace FILE, if one was given.
-func (g *generate) openTrace(p *program) (tracer, error) {
-	if g.traceFile == "" {
-		return tracer{}, nil
-	}
-	file, err := os.Create(g.traceFile)
-	return tracer{file}, err
+type tracer struct {
+	file   *output.File // nil: standard error
+	failed bool
 }
 
-func (t tracer) close() {
-	if t.file != nil {
-		t.file.Close()
+// openTrace opens the file of --trace FILE, if one was given.
+func (g *generate) openTrace(ctx context.Context) (*tracer, error) {
+	if g.traceFile == "" {
+		return &tracer{}, nil
 	}
+	file, err := g.create(ctx, g.traceFile, nil)
+	return &tracer{file: file}, err
+}
+
+// close completes the file, also of a text that was interrupted; not if a round could not be written.
+func (t *tracer) close() error {
+	switch {
+	case t.file == nil:
+		return nil
+	case t.failed:
+		t.file.Abort()
+		return nil
+	}
+	return t.file.Commit()
+}
+
+// create opens an output beside the text. It is none of the models' files.
+func (g *generate) create(ctx context.Context, path string, stdout *os.File) (*output.File, error) {
+	if err := output.Distinct(path, append([]string{g.model}, g.drafts...)...); err != nil {
+		return nil, err
+	}
+	return output.Create(ctx, path, stdout)
 }
 
 // traceRecord is a line of the file.
@@ -45,7 +64,7 @@ type traceRecord struct {
 }
 
 // round records one round.
-func (t tracer) round(out *writer, tok *bpe.Tokenizer, r *speculative.Round) error {
+func (t *tracer) round(out *writer, tok *bpe.Tokenizer, r *speculative.Round) error {
 	accepted := make([]int32, len(r.Path))
 	for i, node := range r.Path {
 		accepted[i] = r.Draft.Tokens[node]
@@ -57,7 +76,9 @@ func (t tracer) round(out *writer, tok *bpe.Tokenizer, r *speculative.Round) err
 		Draft: r.Drafting.Seconds(), Verify: r.Verifying.Seconds(),
 	}
 	if t.file != nil {
-		return printJSON(t.file, x)
+		err := printJSON(t.file, x)
+		t.failed = t.failed || err != nil
+		return err
 	}
 	_, err := fmt.Fprintf(out.notes(), "position %d: drafted %d %q in %.2f ms, accepted %d %q, then %q, verified in %.2f ms\n",
 		x.Position, x.Drafted, x.DraftText, 1e3*x.Draft, x.Accepted, x.AcceptedText, x.NextText, 1e3*x.Verify)

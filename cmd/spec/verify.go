@@ -183,7 +183,7 @@ func (g *generate) createReceipt(ctx context.Context, p *program) (*output.File,
 		return nil, nil
 	}
 	stdout, _ := p.stdout.(*os.File)
-	return output.Create(ctx, g.receipt, stdout)
+	return g.create(ctx, g.receipt, stdout)
 }
 
 // writeReceipt writes the receipt of the decoder's text.

@@ -396,6 +396,54 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A vocabulary whose merges are damaged is refused: with it the model would read other tokens, or none.
+func TestDamagedMergesAreRefused(t *testing.T) {
+	vocab := map[string]int{}
+	for b := range 256 {
+		vocab[string(byteCharacter(b))] = b
+	}
+	var merges []string
+	for c := 'a'; c < 'u'; c++ { // 20 words of two letters, and of three
+		merges = append(merges, "Ġ "+string(c), "Ġ"+string(c)+" "+string(c))
+		vocab["Ġ"+string(c)], vocab["Ġ"+string(c)+string(c)] = len(vocab), len(vocab)+1
+	}
+	for name, c := range map[string]struct {
+		merges []string
+		want   string
+	}{
+		"whole":             {merges, ""},
+		"none":              {nil, "40 tokens, Ġtt for one, are the result of none of the 0 merges"},
+		"cut":               {merges[:20], "are the result of none of the 20 merges"},
+		"one twice":         {append(slices.Clone(merges), merges[3]), "merge 40, Ġb b, stands there twice"},
+		"an unknown part":   {append(slices.Clone(merges), "a ÿÿ"), "needs the token"},
+		"an unknown result": {append(slices.Clone(merges), "a z"), "needs the token"},
+		"no space":          {append(slices.Clone(merges), "Ġa"), "not two tokens"},
+		"nothing":           {append(slices.Clone(merges), ""), "not two tokens"},
+		"three parts":       {append(slices.Clone(merges), "Ġ a a"), "needs the token"},
+	} {
+		s, config := llamaSource(t, "LlamaForCausalLM")
+		s.file("tokenizer.json", map[string]any{
+			"added_tokens":  []any{map[string]any{"id": 296, "content": "<end>", "special": true}},
+			"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+			"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": c.merges},
+		})
+		config["vocab_size"] = 297
+		config["eos_token_id"] = 296
+		s.tensors["model.embed_tokens.weight"] = []int{297, 8}
+		s.tensors["lm_head.weight"] = []int{297, 8}
+		s.file("config.json", config)
+		s.weights()
+		m, err := Open(s.dir)
+		if err == nil {
+			m.Close()
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "tokenizer.json")) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // sentencePieceFile is a model of a few pieces, written by hand.
 func sentencePieceFile(kind byte, pieces ...string) []byte {
 	field := func(number int, text []byte) []byte {

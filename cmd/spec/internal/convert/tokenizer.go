@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -111,6 +113,9 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	for id, t := range w.tokens {
 		w.ids[t] = int32(id)
 	}
+	if err := w.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	ends := idsOf(c, "eos_token_id")
 	for _, mark := range []struct{ key, name string }{{"bos", "bos_token"}, {"eos", "eos_token"}, {"unknown", "unk_token"}, {"padding", "pad_token"}} {
 		id := int32(-1)
@@ -157,6 +162,42 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
 	}
 	return kvs, nil
+}
+
+// marks is how many tokens of several characters may be the result of no merge, besides a hundredth of the merges:
+// vocab.json has marks such as </s> and OPT's madeupword0000 among its tokens.
+const marks = 16
+
+// check refuses a vocabulary that a model could not be read with, and merges of which many are missing: a token of
+// several characters is the result of a merge, unless the words of the vocabulary are not merged (llama-bpe).
+func (w *words) check() error {
+	c := bpe.Defaults(w.model, w.pre)
+	c.Tokens, c.Types, c.Scores, c.Merges, c.Charsmap = w.tokens, w.types, w.scores, w.merges, w.charsmap
+	if _, err := bpe.New(c); err != nil && !errors.Is(err, bpe.ErrUnsupported) {
+		return err
+	}
+	if w.model != "gpt2" || w.pre == "llama-bpe" {
+		return nil
+	}
+	made := map[string]bool{}
+	for i, line := range w.merges {
+		if made[line] {
+			return fmt.Errorf("merge %d, %s, stands there twice", i, gguf.Printable(line, 40))
+		}
+		made[line] = true
+		made[strings.Replace(line, " ", "", 1)] = true
+	}
+	missing, last := 0, ""
+	for id, t := range w.tokens {
+		if w.types[id] == typeNormal && utf8.RuneCountInString(t) > 1 && !made[t] {
+			missing, last = missing+1, t
+		}
+	}
+	if missing > marks+len(w.merges)/100 {
+		return fmt.Errorf("%d tokens, %s for one, are the result of none of the %d merges: some are missing", missing,
+			gguf.Printable(last, 40), len(w.merges))
+	}
+	return nil
 }
 
 // idsOf reads a token id, or a list of them, of config.json.

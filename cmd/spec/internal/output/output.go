@@ -65,6 +65,24 @@ func Create(ctx context.Context, path string, stdout *os.File) (*File, error) {
 	return &File{file: file, path: path, closes: true}, nil
 }
 
+// Distinct refuses a path that is one of the inputs, under whatever name: a link to it, or another path. Inputs that do
+// not exist are none.
+func Distinct(path string, inputs ...string) error {
+	to, err := os.Stat(path)
+	if err != nil || !to.Mode().IsRegular() {
+		return nil
+	}
+	for _, name := range inputs {
+		if in, err := os.Stat(name); err == nil && os.SameFile(in, to) {
+			if name == path {
+				return fmt.Errorf("%s is the input: it would be destroyed", path)
+			}
+			return fmt.Errorf("%s is the input, %s: it would be destroyed", path, name)
+		}
+	}
+	return nil
+}
+
 // openDevice opens what is no regular file.
 func openDevice(ctx context.Context, path string) (*os.File, error) {
 	type opened struct {
