@@ -123,9 +123,9 @@ func TestFullDevices(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, line := range []string{
-		"quantize " + draftFile + " FULL q4_0", "synth draft-5m FULL", "generate -n 2 --receipt FULL",
+		"quantize " + draftFile + " FULL q4_0", "generate -n 2 --receipt FULL",
 		"generate -n 2 --trace FULL -md " + draftFile, "generate -n 2 --learned FULL --schedule auto -md " + draftFile,
-		"tokenize -p x", "generate -n 2 --json", "plan", "inspect",
+		"tokenize -p x", "generate -n 2 --json", "inspect",
 	} {
 		args := strings.Fields(strings.ReplaceAll(line, "FULL", full))
 		cmd, _, stderr := start(t, nil, args...)
