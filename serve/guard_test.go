@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,11 +53,81 @@ func TestHosts(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Hosts = []string{"models.example.org"} })
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST": 200, "127.0.0.1:99": 200, "[::1]:8080": 200, "192.168.1.5": 200, "models.example.org": 200, "Models.Example.org:443": 200,
+		"app.localhost": 200, "App.Localhost.:80": 200, "localhost.": 200, "models.example.org.": 200, "models.example.org.:80": 200, "[::1]": 200, "[fe80::1]:80": 200,
+		"evillocalhost": 403, "evillocalhost:8080": 403, "evil-localhost": 403, "localhost.org": 403, "evilmodels.example.org": 403, "a.models.example.org": 403,
+		"127.0.0.1.evil.org": 403, "127.1": 403, "2130706433": 403, "0x7f.0.0.1": 403, "localhost@evil.org": 403, "localhost..": 403, "*": 403,
 		"evil.example.org": 403, "localhost.evil.org": 403, "evil.org:8080": 403, "models.example.org.evil.org": 403,
 	} {
 		if status, text, _ := s.do("POST", "/v1/completions", small, "Host", host); status != want {
 			t.Errorf("%s: %d %s", host, status, text)
 		}
+	}
+}
+
+// A request that names no host is refused, as HTTP/1.0 may send it.
+func TestNoHost(t *testing.T) {
+	s := newTester(t, nil)
+	answer, err := io.ReadAll(dial(t, s.listen(nil), "GET /v1/models HTTP/1.0\r\n\r\n"))
+	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.0 403 ")) {
+		t.Errorf("%v %q", err, answer)
+	}
+}
+
+// Where answers depend on the origin, every one of them says so to caches: allowed, refused, of preflights, without an origin.
+func TestAnswersVaryByOrigin(t *testing.T) {
+	for _, origins := range [][]string{nil, {"https://chat.org"}, {"*"}} {
+		s := newTester(t, func(o *Options) { o.Origins = origins })
+		for _, header := range [][]string{nil, {"Origin", "https://chat.org"}, {"Origin", "https://evil.org", "Sec-Fetch-Site", "cross-site"}, {"Host", "evil.org"}} {
+			for _, method := range []string{"GET", "POST", "OPTIONS"} {
+				status, _, h := s.do(method, "/v1/completions", small, header...)
+				refused := len(header) > 0 && header[0] == "Host" // whatever the origin
+				if got, want := slices.Contains(h.Values("Vary"), "Origin"), origins != nil && !refused; got != want {
+					t.Errorf("%v, %s %v: %d, Vary %v", origins, method, header, status, h.Values("Vary"))
+				}
+				if h.Get("Access-Control-Allow-Origin") == "*" {
+					t.Errorf("%v: every origin is allowed by one answer", origins)
+				}
+			}
+		}
+	}
+}
+
+// Retry-After is the time of answers shared by the places, at least a second and at most five minutes.
+func TestRetryAfterIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		each          float64
+		parallel, got int
+	}{{0, 4, 1}, {8, 4, 3}, {8, 1, 9}, {298.5, 1, 299}, {299.5, 1, 300}, {300, 1, 300}, {3600, 1, 300}, {1e12, 2, 300}} {
+		s := newTester(t, func(o *Options) { o.Parallel = c.parallel })
+		s.metrics.answers, s.metrics.answerSeconds = 2, 2*c.each
+		if got := s.retryAfter(); got != c.got {
+			t.Errorf("answers of %v s on %d places: %d, want %d", c.each, c.parallel, got, c.got)
+		}
+	}
+}
+
+// An error after an answer has begun ends the connection: its client sees an answer that is cut off, never one with an error behind it.
+func TestErrorsBehindABegunAnswerCutIt(t *testing.T) {
+	s := newTester(t, nil)
+	for _, status := range []int{400, 413, 429, statusGone, 500, 503} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ww := &watched{ResponseWriter: w, server: s.Server, log: &record{}}
+			s.withBody(openAIError, func(w http.ResponseWriter, _ *http.Request, _ []byte, _ *record) error {
+				io.WriteString(w, "begun")
+				return &Error{Status: status, Message: "zanzibar"}
+			})(ww, r.WithContext(context.WithValue(r.Context(), recordKey{}, &record{client: s.anyone})))
+		}))
+		web.Config.ErrorLog = log.New(io.Discard, "", 0)
+		answer, err := http.Post(web.URL, "application/json", strings.NewReader("{}"))
+		var text []byte
+		if err == nil {
+			text, err = io.ReadAll(answer.Body)
+			answer.Body.Close()
+		}
+		if err == nil || strings.Contains(string(text), "zanzibar") {
+			t.Errorf("%d: %q, %v", status, text, err)
+		}
+		web.Close()
 	}
 }
 
