@@ -5,9 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,18 +94,34 @@ func TestTogetherAsAlone(t *testing.T) {
 	wait.Wait()
 }
 
-// Many clients that come and go, for a while: no wrong answer, nothing left behind, the queue bounded.
-func TestSoak(t *testing.T) {
-	clients, last := 200, 20*time.Second
-	if testing.Short() {
-		clients, last = 40, 1500*time.Millisecond
+// soakTime is how long the soak lasts: SPEC_SOAK, a duration, or a moment.
+func soakTime(t *testing.T) time.Duration {
+	text := os.Getenv("SPEC_SOAK")
+	if text == "" {
+		return 1500 * time.Millisecond
 	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("SPEC_SOAK: %v", err)
+	}
+	return d
+}
+
+// Ordinary clients of two keys that come and go, and hostile ones beside them, for a while: no wrong answer, every hostile request is refused,
+// nothing is left behind, the queue is bounded.
+func TestSoak(t *testing.T) {
+	last := soakTime(t)
+	const clients, enemies = 40, 16
 	list := mixed(60)
 	want := alone(t, list)
-	before := runtime.NumGoroutine()
-	s := newTester(t, func(o *Options) { o.Parallel, o.Queue = 4, 16 })
+	before, memory := runtime.NumGoroutine(), heap()
+	s := newTester(t, func(o *Options) {
+		o.Parallel, o.Queue, o.Keys = 4, 16, []Key{{Secret: "one"}, {Secret: "two", Weight: 3}}
+		o.Limits = Limits{Unkeyed: 100, HeaderTime: 200 * time.Millisecond, BodyTime: 10 * time.Second, WriteTime: 5 * time.Second}
+	})
+	v := &visitor{tester: s, address: s.listen(nil)}
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
-	client := &http.Client{Transport: transport}
+	v.client = &http.Client{Transport: transport}
 	ctx, cancel := context.WithTimeout(t.Context(), last)
 	defer cancel()
 	var right, left, busy atomic.Int64
@@ -111,7 +131,7 @@ func TestSoak(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, uint64(c)))
 			for ctx.Err() == nil {
 				i := random.IntN(len(list))
-				switch s.visit(client, random, list[i], want[i]) {
+				switch v.visit(random, []string{"one", "two"}[c%2], list[i], want[i]) {
 				case 200:
 					right.Add(1)
 				case 429:
@@ -126,24 +146,138 @@ func TestSoak(t *testing.T) {
 			}
 		})
 	}
+	attacks := make([]atomic.Int64, len(hostile))
+	for c := range enemies {
+		wait.Go(func() {
+			random := rand.New(rand.NewPCG(2, uint64(c)))
+			for i := c; ctx.Err() == nil; i++ {
+				h := &hostile[i%len(hostile)]
+				v.attack(random, h)
+				attacks[i%len(hostile)].Add(1)
+			}
+		})
+	}
 	wait.Wait()
-	t.Logf("%d right answers, %d clients left, %d refused", right.Load(), left.Load(), busy.Load())
+	t.Logf("%d right answers, %d clients left, %d refused; %d connections closed to make room", right.Load(), left.Load(), busy.Load(), s.sockets.evicted)
+	for i := range hostile {
+		t.Logf("%d times %s", attacks[i].Load(), hostile[i].name)
+	}
 	if right.Load() < 10 || left.Load() == 0 || busy.Load() == 0 {
 		t.Error("the load was not what it should be")
 	}
 	transport.CloseIdleConnections()
 	s.wait(func() bool { n, waiting := s.queue.load(); return n == 0 && waiting == 0 && s.inside.Load() == 0 })
+	s.wait(func() bool {
+		s.sockets.mu.Lock()
+		defer s.sockets.mu.Unlock()
+		return len(s.sockets.open) == 0 && len(s.sockets.unkeyed) == 0
+	})
+	if n := s.inside.all; n != (holding{}) {
+		t.Errorf("bodies are counted as inside: %+v", n)
+	}
 	s.web.Close()
 	s.Close()
 	s.web.Client().CloseIdleConnections()
 	s.wait(func() bool { return runtime.NumGoroutine() <= before+2 })
+	const slack = 8 << 20 // of tables that grow once
+	s.wait(func() bool { return heap() < memory+slack })
 	if n := s.metrics.panics.Load(); n > 0 {
 		t.Errorf("%d panics", n)
 	}
 }
 
+// heap is the memory that is in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// attack is what a hostile client sends, with @ for a key, and the statuses that may come back. Where there are none, it holds its connection
+// and leaves.
+type attack struct {
+	name, text string
+	body       func() string // of a request of its own
+	statuses   string
+}
+
+var hostile = []attack{
+	{name: "half a header", text: "POST /v1/completions HTTP/1.1\r\nHost: loc"},
+	{name: "nothing"},
+	{name: "no HTTP", text: "\x16\x03\x01\x02\x00\x01\r\n\r\n", statuses: "400"},
+	{name: "a wrong key, without the body", text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: wrong"), statuses: "401"},
+	{name: "a wrong host, without the body", text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: @", "Host: evil.org"), statuses: "403"},
+	{name: "no path, without the body", text: head("POST", "/v2", 1<<20, "X-Api-Key: @"), statuses: "404"},
+	{name: "half a body", text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: @") + `{"prompt":"`},
+	{name: "answers that nobody reads", text: strings.Repeat("GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: @\r\n\r\n", 50)},
+	{name: "a number of 60,000 digits", body: func() string {
+		return `{"prompt":"x","json_schema":{"type":"integer","minimum":1` + strings.Repeat("0", 60000) + `}}`
+	}, statuses: "400 429"},
+	{name: "a type of its own type", body: func() string {
+		var names, required []string
+		for i := range 10 {
+			names = append(names, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i))
+			required = append(required, fmt.Sprintf(`"p%d"`, i))
+		}
+		return `{"prompt":"x","max_tokens":1,"json_schema":{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` +
+			strings.Join(names, ",") + `},"required":[` + strings.Join(required, ",") + `]}}}}`
+	}, statuses: "200 400 429"},
+	{name: "empty rules", body: func() string {
+		var b strings.Builder
+		for i := range 70000 {
+			fmt.Fprintf(&b, "r%d ::= r%d\n", i, i+1)
+		}
+		return string(encode(map[string]string{"prompt": "x", "grammar": "root ::= r0\n" + b.String() + "r70000 ::= \"\"\n"}))
+	}, statuses: "400 429"},
+	{name: "a long conversation", body: func() string {
+		return `{"messages":[` + strings.Repeat(`{"role":"user","content":"x"},`, 5000) + `{"role":"user","content":"x"}]}`
+	}, statuses: "400 429"},
+}
+
+// visitor is a client of a server's own listener.
+type visitor struct {
+	*tester
+	address string
+	client  *http.Client
+}
+
+// attack is one of a hostile client, from another address than the ordinary ones where there are several.
+func (v *visitor) attack(random *rand.Rand, h *attack) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	if runtime.GOOS != "linux" {
+		d.LocalAddr = nil
+	}
+	c, err := d.Dial("tcp", v.address)
+	if err != nil {
+		v.t.Error(err)
+		return
+	}
+	defer c.Close()
+	text := h.text
+	if h.body != nil {
+		body := h.body()
+		path := "/v1/completions"
+		if strings.Contains(body, `"messages"`) {
+			path = "/v1/chat/completions"
+		}
+		text = head("POST", path, len(body), "X-Api-Key: @", "Connection: close") + body
+	}
+	if _, err := io.WriteString(c, strings.ReplaceAll(text, "@", []string{"one", "two"}[random.IntN(2)])); err != nil {
+		return // closed to make room
+	}
+	if h.statuses == "" {
+		time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
+		return
+	}
+	answer, _ := io.ReadAll(c) // where the connection made room for others, there is none
+	if len(answer) > 0 && !slices.Contains(strings.Fields(h.statuses), string(answer[9:12])) {
+		v.t.Errorf("%s: %.300s", h.name, answer)
+	}
+}
+
 // visit is one request of a client, which may leave before its end, and may stream.
-func (s *tester) visit(client *http.Client, random *rand.Rand, a asked, want string) int {
+func (s *visitor) visit(random *rand.Rand, key string, a asked, want string) int {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	leaves := random.IntN(4) == 0
@@ -152,16 +286,17 @@ func (s *tester) visit(client *http.Client, random *rand.Rand, a asked, want str
 	if stream {
 		body = strings.TrimSuffix(body, "}") + `,"stream":true}`
 	}
-	r, err := http.NewRequestWithContext(ctx, "POST", s.web.URL+a.path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, "POST", "http://"+s.address+a.path, strings.NewReader(body))
 	if err != nil {
 		s.t.Error(err)
 		return 0
 	}
+	r.Header.Set("X-Api-Key", key)
 	if leaves {
 		timer := time.AfterFunc(time.Duration(random.IntN(20))*time.Millisecond, cancel)
 		defer timer.Stop()
 	}
-	answer, err := client.Do(r)
+	answer, err := s.client.Do(r)
 	if err != nil {
 		if !leaves {
 			s.t.Error(err)
