@@ -11,14 +11,6 @@ import (
 // decoder finds them by type assertion, so those from outside the project have them too. A drafter that wraps
 // another one should pass them on.
 type (
-	// Announcing is a [Sequence] whose passes wait for others', such as [*shared.Session]. After an Eval it is expected
-	// to have another one soon. Announce(false) says that none follows for now, Announce(true) that one is on its way. The
-	// decoder calls it for the target when a text ends, and for the sequences of this package's drafters around each draft.
-	Announcing interface {
-		Sequence
-		Announce(will bool)
-	}
-
 	// Branching is a [Drafter] whose drafts are trees. Branches is the number of chains of full length that a draft
 	// may hold; a draft has room for that many, within what the target's trees hold ([Sequence].MaxTree). Without it a
 	// drafter has room for one chain of tokens, in any shape.
@@ -74,6 +66,8 @@ type (
 	Evaluator interface {
 		Verifier
 		Evaluate(ctx context.Context, target Sequence, sequence []int32, d *Draft) (engine.Logits, error)
+		// Work is how many passes the last Evaluate made, and the tokens in them.
+		Work() (passes, tokens int)
 	}
 
 	// Listed is a [Sequence] that knows its tokens. What it holds when a text begins is then reused, also if others fed
@@ -93,36 +87,54 @@ type (
 		Spent() time.Duration
 	}
 
-	// Priced is a [Sequence] that knows what its next Eval would cost, such as one that shares passes with others, whose number
-	// changes. PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them, by the measure of
-	// [Metered]. It reports false, and fills nothing, where that is not known, or is what a sequence alone would measure.
-	Priced interface {
-		Sequence
+	// Shared is a [Sequence] whose passes are shared with others, such as [*shared.Session].
+	//
+	//   - Announce says whether another Eval is on its way, which the passes of others wait for. After an Eval one is expected.
+	//     The decoder calls it for the target when a text ends, and for the sequences that a drafter enlists around each draft.
+	//   - Follow has f announced at the end of each pass, before any decoder goes on: passes of drafts then wait for all drafts
+	//     that begin.
+	//   - Load is the load of all of them, Together what each of so many pays for a pass with one token of each.
+	//   - Common keeps values for all of them: decoders share by it what [Auto] learns.
+	//   - PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them. It reports false, and
+	//     fills nothing, where that is not known, or is what a sequence alone would measure.
+	//
+	// Costs are by the measure of [Metered].
+	Shared interface {
+		Metered
+		Announce(will bool)
+		Follow(f interface{ Announce(will bool) })
+		Load() engine.Load
+		Together(sequences int) float64
+		Common(key any, create func() any) any
 		PassCosts(seconds []float64) bool
 	}
 
-	// Grouped is a [Sequence] whose passes are shared with others, such as [*shared.Session]. Common keeps values for all of them:
-	// decoders share by it what [Auto] learns. Load is the load of the scheduler, and Together what each of so many sequences pays for a pass with one token of
-	// each, by the measure of [Metered].
-	Grouped interface {
-		Sequence
-		Common(key any, create func() any) any
-		Load() engine.Load
-		Together(sequences int) float64
-	}
-
-	// Leading is a [Sequence] at the end of whose passes others may be announced, before any decoder goes on: a draft's passes then wait for
-	// all drafts that begin.
-	Leading interface {
-		Sequence
-		Follow(f interface{ Announce(will bool) })
-	}
-
-	// Pricing is a [Schedule] that uses the prices of a [Priced] target. The decoder calls SetPrices before each text, with nil
-	// where the target is not Priced. [Auto] is Pricing.
-	Pricing interface {
+	// Starting is a [Schedule] that is told when texts begin and end. It may change how the text begins for the drafter,
+	// which is nil in plain decoding. [Auto] is Starting.
+	Starting interface {
 		Schedule
-		SetPrices(costs func(seconds []float64) bool)
+		Start(s *Setup, d Drafter)
+		End()
+	}
+
+	// Trimming is a [Schedule] that chooses which tokens of a finished draft are verified: a path, as indices in the draft from
+	// the root down. The drafter's Observe is told of the whole draft, unless it knows the passes. [Oracle] is Trimming.
+	Trimming interface {
+		Schedule
+		Trim(d *Draft) (path []int)
+	}
+
+	// Merging is a [Drafter] of several, which draft side by side. Those that need hidden states are found within it.
+	// [Merge] is Merging.
+	Merging interface {
+		Drafter
+		Drafters() []Drafter
+	}
+
+	// Sequenced is a [Drafter] with a sequence of its own, whose model and load [Auto] looks at.
+	Sequenced interface {
+		Drafter
+		Sequence() Sequence
 	}
 
 	// Modeled is a [Sequence] whose model is known. Drafters check by it that target and draft have the same vocabulary;
@@ -169,8 +181,8 @@ type (
 
 // attentive lists the drafters that need hidden states.
 func attentive(d Drafter, target Sequence) (all []Attentive) {
-	if m, ok := d.(*merge); ok {
-		for _, x := range m.drafters {
+	if m, ok := d.(Merging); ok {
+		for _, x := range m.Drafters() {
 			all = append(all, attentive(x, target)...)
 		}
 		return all

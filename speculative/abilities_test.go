@@ -86,6 +86,8 @@ type oneByOne struct {
 	data   []float32
 }
 
+func (o *oneByOne) Work() (passes, tokens int) { return 1, 1 }
+
 func (o *oneByOne) Evaluate(ctx context.Context, target Sequence, sequence []int32, d *Draft) (engine.Logits, error) {
 	o.data = o.data[:0]
 	for _, id := range append([]int32{sequence[len(sequence)-1]}, d.Tokens...) {

@@ -60,8 +60,8 @@ type auto struct {
 	reach     []float64      // by drafted token of the present lane: probability that the text reaches it
 
 	group    *group  // what decoders under one scheduler share; nil: none
-	target   Grouped // its passes are shared
-	drafting Grouped // the drafter's sequence; nil: it has none, or several
+	target   Shared  // its passes are shared
+	drafting Shared  // the drafter's sequence; nil: it has none, or several
 	begins   bool    // the text
 	late     bool    // the drafter reads the prompt when it first drafts
 	size     float64 // of the drafter's model, by the target's
@@ -83,9 +83,6 @@ type auto struct {
 
 // SetClock is called by the decoder: schedule and decoder read the same clock.
 func (a *auto) SetClock(now func() time.Duration) { a.now = now }
-
-// SetPrices is called by the decoder.
-func (a *auto) SetPrices(costs func([]float64) bool) { a.prices = costs }
 
 func (a *auto) NeedsConfidence() bool { return true }
 

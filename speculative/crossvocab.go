@@ -130,7 +130,7 @@ func (f *crossVocab) start(ctx context.Context, s Setup) error {
 	if err := f.seq.open(); err != nil {
 		return err
 	}
-	f.seq.enlist(s.clock)
+	f.seq.enlist(s.Clock)
 	f.text, f.ends, f.own = f.text[:0], f.ends[:0], encoding{}
 	if s.Longest == 0 {
 		return nil

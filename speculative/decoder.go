@@ -73,8 +73,9 @@ type Decoder struct {
 	input        []int32 // of the encoder, as Encode set it; nil: what the target has
 	constraint   constraintState
 	draft        Draft
-	whole        Draft // before an oracle trimmed it
-	kept         []int // nodes of whole that draft has; nil: not trimmed
+	whole        Draft // before the schedule trimmed it
+	kept         []int // nodes of whole that draft has
+	trimmed      bool
 	verification Verification
 	fed          []int32 // tokens and parents of the target's pass
 	parent       []int32
@@ -86,7 +87,7 @@ type Decoder struct {
 	treeMax      int // most tokens of a draft that is a tree: the pass has the last token of the sequence too
 
 	now   func() time.Duration
-	clock costClock // what schedule and drafter see
+	clock Clock // what schedule and drafter see
 
 	following bool // drafts are announced at the end of the target's passes
 	stats     Stats
@@ -151,21 +152,21 @@ func (d *Decoder) finish(end End) {
 		d.stats.End = end
 	}
 	d.total = d.now() - d.begun
-	if a, ok := d.schedule.(*auto); ok {
-		a.unclaim()
+	if s, ok := d.schedule.(Starting); ok {
+		s.End()
 	}
-	if s, ok := d.target.Sequence.(Announcing); ok && !absent(s) {
+	if s, ok := d.target.Sequence.(Shared); ok && !absent(s) {
 		s.Announce(false)
 	}
 	if d.following {
-		d.clock.announce(false)
+		d.clock.Announce(false)
 		d.follow(false)
 	}
 }
 
 // follow has drafts announced at the end of the target's passes, or not any more.
 func (d *Decoder) follow(drafts bool) {
-	t, ok := d.target.Sequence.(Leading)
+	t, ok := d.target.Sequence.(Shared)
 	if !ok || drafts == d.following || absent(t) {
 		return
 	}
@@ -239,28 +240,19 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		Target: d.target.Sequence, Prompt: prompt, Input: input, Sampling: s, Vocab: d.target.Vocab(),
 		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
+	d.clock = Clock{wall: d.now, announced: d.clock.announced[:0]}
+	d.target.clock, setup.Clock = &d.clock, &d.clock
+	for _, part := range []any{d.schedule, d.drafter} {
+		if p, ok := part.(Clocked); ok {
+			p.SetClock(d.clock.Now)
+		}
+	}
+	if p, ok := d.schedule.(Starting); ok {
+		p.Start(&setup, d.drafter)
+	}
 	drafting, err := d.o.DraftSampling.drafting(setup)
 	if err != nil {
 		return err
-	}
-	d.clock = costClock{wall: d.now, announced: d.clock.announced[:0]}
-	d.target.clock, drafting.clock = &d.clock, &d.clock
-	for _, part := range []any{d.schedule, d.drafter} {
-		if p, ok := part.(Clocked); ok {
-			p.SetClock(d.clock.now)
-		}
-	}
-	if p, ok := d.schedule.(Pricing); ok {
-		var costs func([]float64) bool
-		if t, ok := d.target.Sequence.(Priced); ok {
-			costs = t.PassCosts
-		}
-		p.SetPrices(costs)
-	}
-	if a, ok := d.schedule.(*auto); ok && d.drafter != nil {
-		t, _ := d.target.Sequence.(Grouped)
-		a.setGroup(t, d.drafter, s)
-		drafting.late = a.late
 	}
 	if err := d.verifier.Start(setup); err != nil {
 		return err
@@ -295,7 +287,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	d.stats.PrefillPasses = passes
 	if err == nil && d.drafter != nil {
 		err = d.drafter.Start(ctx, drafting)
-		d.clock.announce(false)
+		d.clock.Announce(false)
 		d.follow(true)
 	}
 	return err

@@ -18,13 +18,20 @@
 //
 // Four choices are independent of each other:
 //
-//	Drafter   Model, EarlyExit, Reencode, Intersect, NGram, Suffix, Splice, Tree, Merge, Replay
+//	Drafter   Model (draft models, EAGLE-3 and MTP heads), Tree, Splice, NGram, Suffix, EarlyExit, Reencode, Intersect, Merge, Replay
 //	Schedule  Auto, Constant, Heuristic, Dynamic, Oracle
 //	Verifier  Greedy, Match, Rejection, Block, Stairs
 //	Sampling  engine.Sampling
 //
-// Drafters, schedules, verifiers and sequences from outside this package have the same abilities: see [Branching],
-// [Clocked], [Evaluator], [Listed], [Modeled] and [CandidateSource].
+// [Drafters], [Schedules] and [Verifiers] list those that have a name, for flags and fields of requests; a [Choice] is made of
+// names.
+//
+// Drafters, schedules, verifiers and sequences from outside this package have the same abilities, which are interfaces:
+//
+//	Drafter   Attentive, Branching, Clocked, Continuing, Learning, Merging, Sequenced; fields Ranked and Calibrated of Draft
+//	Schedule  Choosing, Clocked, Forcing, Learning, Starting, Trimming
+//	Verifier  Evaluator
+//	Sequence  Encoding, Listed, Metered, Modeled, Segmented, Shared
 //
 // Papers: Leviathan et al. 2023 and Chen et al. 2023 (speculative sampling), Gante 2023 (assisted generation, heuristic
 // schedule), Mamou et al. 2024 (dynamic lookahead), Saxena 2023 (prompt lookup), Sun et al. 2024 (block verification), Weng

@@ -2,13 +2,15 @@ package speculative
 
 import (
 	"context"
+	"slices"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 )
 
 // A Drafter proposes tokens that may follow a sequence. It belongs to one [Decoder], because its caches do.
-// What else it may be able to do: [Branching], [Clocked], and the fields Ranked and Calibrated of [Draft].
+// What else it may be able to do: [Attentive], [Branching], [Clocked], [Continuing], [Learning], [Merging], [Sequenced], and the
+// fields Ranked and Calibrated of [Draft].
 type Drafter interface {
 	// Start begins a text. Work that depends on the prompt only (prefill) belongs here, so that it is not counted as
 	// the cost of drafting.
@@ -36,9 +38,9 @@ type Setup struct {
 
 	Lane int // different for drafters that draft side by side: they need different random numbers
 
-	late  bool       // the drafter reads the prompt when it first drafts
-	lanes *laneSet   // nil outside merges
-	clock *costClock // of the decoder
+	Late  bool   // the drafter reads the prompt when it first drafts
+	Lanes *Lanes // that are taken within a merge; nil outside
+	Clock *Clock // of the decoder: drafters with sequences enlist them, and tell it of their passes
 }
 
 // A Draft is a chain or a tree of proposed tokens.
@@ -231,4 +233,24 @@ func (d *Draft) firstChild(node int) int {
 		}
 	}
 	return -1
+}
+
+// keep makes the draft a chain of the tokens of one of its paths. It returns the draft as it was.
+func (d *Draft) keep(path []int) (whole Draft) {
+	whole = *d
+	whole.Tokens, whole.Confidence, whole.Probs = slices.Clone(d.Tokens), slices.Clone(d.Confidence), slices.Clone(d.Probs)
+	whole.parents, whole.depth, whole.lanes = slices.Clone(d.parents), slices.Clone(d.depth), slices.Clone(d.lanes)
+	whole.own, whole.states, whole.Sources = slices.Clone(d.own), slices.Clone(d.states), slices.Clone(d.Sources)
+	if d.Parents != nil {
+		whole.Parents = whole.parents
+	}
+	for i, node := range path {
+		d.Tokens[i], d.Confidence[i], d.Probs[i], d.lanes[i] = d.Tokens[node], d.Confidence[node], d.Probs[node], d.lanes[node]
+		d.Sources[i], d.parents[i], d.depth[i], d.own[i] = d.Sources[node], int32(i-1), i+1, i+1
+	}
+	n := len(path)
+	d.Tokens, d.Confidence, d.Probs, d.lanes = d.Tokens[:n], d.Confidence[:n], d.Probs[:n], d.lanes[:n]
+	d.Sources, d.parents, d.depth, d.Parents = d.Sources[:n], d.parents[:n], d.depth[:n], nil
+	d.own, d.states = d.own[:n], d.states[:n]
+	return whole
 }

@@ -63,23 +63,35 @@ func groupKey(d Drafter, s engine.Sampling) string {
 func drafterKey(d Drafter) string {
 	key := reflect.TypeOf(d).String()
 	switch d := d.(type) {
-	case *merge:
-		for _, x := range d.drafters {
+	case Merging:
+		for _, x := range d.Drafters() {
 			key += " " + drafterKey(x)
 		}
-	case interface{ drafting() Sequence }:
-		if m, ok := d.drafting().(Modeled); ok && !absent(m) {
+	case Sequenced:
+		if m, ok := d.Sequence().(Modeled); ok && !absent(m) {
 			key += fmt.Sprintf(" %p", m.Model())
 		}
 	}
 	return key
 }
 
-func (m *modelDrafter) drafting() Sequence { return m.seq.Sequence }
-func (t *tree) drafting() Sequence         { return t.model.seq.Sequence }
+// Start takes what a target with shared passes tells.
+func (a *auto) Start(s *Setup, d Drafter) {
+	t, shared := s.Target.(Shared)
+	if a.prices = nil; shared {
+		a.prices = t.PassCosts
+	}
+	if d != nil {
+		a.setGroup(t, d, s.Sampling)
+		s.Late = a.late
+	}
+}
 
-// setGroup is called by the decoder before each text; nil: the target's passes are not shared.
-func (a *auto) setGroup(t Grouped, d Drafter, s engine.Sampling) {
+// End gives back what the text's last round had claimed.
+func (a *auto) End() { a.unclaim() }
+
+// setGroup begins a text; nil: the target's passes are not shared.
+func (a *auto) setGroup(t Shared, d Drafter, s engine.Sampling) {
 	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size, a.fed = nil, nil, nil, false, true, 0, 0, [maxLanes]int{}
 	for i := range a.acceptance.lanes {
 		a.acceptance.lanes[i].common = nil
@@ -88,8 +100,8 @@ func (a *auto) setGroup(t Grouped, d Drafter, s engine.Sampling) {
 		return
 	}
 	a.group, a.target = t.Common(groupKey(d, s), newGroup).(*group), t
-	if m, ok := d.(interface{ drafting() Sequence }); ok {
-		own, ok := m.drafting().(Grouped)
+	if m, ok := d.(Sequenced); ok {
+		own, ok := m.Sequence().(Shared)
 		if !ok || absent(own) {
 			return
 		}

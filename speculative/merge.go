@@ -20,6 +20,9 @@ type merge struct {
 	separate bool  // nothing is shared
 }
 
+// Drafters are those that are merged.
+func (m *merge) Drafters() []Drafter { return m.drafters }
+
 // Branches is the sum of those of the drafters.
 func (m *merge) Branches() int {
 	n := 0
@@ -48,22 +51,22 @@ func chains(d Drafter) int {
 
 // leaves is the number of drafters in a drafter.
 func leaves(d Drafter) int {
-	m, ok := d.(*merge)
+	m, ok := d.(Merging)
 	if !ok {
 		return 1
 	}
 	n := 0
-	for _, d := range m.drafters {
+	for _, d := range m.Drafters() {
 		n += leaves(d)
 	}
 	return n
 }
 
-// laneSet gives each drafter of nested merges a lane of its own.
-type laneSet struct{ taken []int }
+// Lanes gives each drafter of nested merges a lane of its own, as [Setup].Lane.
+type Lanes struct{ taken []int }
 
-// take takes lane n, or the next one that is free.
-func (l *laneSet) take(n int) int {
+// Take takes lane n, or the next one that is free.
+func (l *Lanes) Take(n int) int {
 	for slices.Contains(l.taken, n) {
 		n++
 	}
@@ -75,9 +78,9 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 	m.draft.alloc(s.Longest + forcedMost)
 	m.separate, m.branches = s.NeedsProbs, m.branches[:0]
 	own := make([]int, len(m.drafters)) // all taken before a nested merge takes its own
-	outer := s.lanes == nil
+	outer := s.Lanes == nil
 	if outer {
-		s.lanes = &laneSet{}
+		s.Lanes = &Lanes{}
 	}
 	n := s.Lane
 	for i, d := range m.drafters {
@@ -88,11 +91,11 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 		switch {
 		case outer:
 			n = n*len(m.drafters) + i
-			own[i] = s.lanes.take(n)
+			own[i] = s.Lanes.Take(n)
 		case i == 0:
 			own[i] = n // the lane of this merge
 		default:
-			own[i] = s.lanes.take(n)
+			own[i] = s.Lanes.Take(n)
 		}
 	}
 	for i, d := range m.drafters {

@@ -30,6 +30,9 @@ type modelDrafter struct {
 }
 
 // heading is the drafter's head, nil if the sequence is that of a model by itself.
+// Sequence is the draft model's.
+func (m *modelDrafter) Sequence() Sequence { return m.seq.Sequence }
+
 func (m *modelDrafter) heading() draftHead {
 	if m.head == nil {
 		m.head = headOf(&m.seq)
@@ -69,7 +72,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if err := compatible(s.Target, m.seq.Sequence); err != nil {
 		return err
 	}
-	m.seq.enlist(s.clock)
+	m.seq.enlist(s.Clock)
 	m.vocab, m.known = min(s.Vocab, m.seq.Vocab()), 0
 	if err := m.picker.start(s); err != nil {
 		return err
@@ -90,7 +93,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 		return err
 	}
 	m.seq.reserve(min(m.seq.Context(), len(s.Prompt)+prefillChunk))
-	if s.late {
+	if s.Late {
 		return nil
 	}
 	_, err := m.seq.prefill(ctx, s.Prompt[:len(s.Prompt)-1])

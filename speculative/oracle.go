@@ -1,9 +1,6 @@
 package speculative
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Oracle knows the sequence that the target will generate, with its prompt: it is an upper bound of what a schedule can reach with a
 // drafter, and no schedule for use. A draft holds the tokens that will be accepted and no others: of a tree, the
@@ -107,40 +104,14 @@ func (o *oracle) Stop(d *Draft) bool {
 	return last != right
 }
 
-// trim keeps the right path of a draft. It returns the draft as it was, with the indices of what was kept.
-func (o *oracle) trim(d *Draft) (whole Draft, kept []int) {
+// Trim chooses the right path of a draft.
+func (o *oracle) Trim(d *Draft) []int {
 	o.follow(d)
 	if o.want >= 0 {
-		o.path = o.path[:min(len(o.path), o.want)]
-	} else {
-		o.known[o.at] = len(o.path)
+		return o.path[:min(len(o.path), o.want)]
 	}
-	whole = *d
-	whole.Tokens, whole.Confidence, whole.Probs, whole.Sources = slices.Clone(d.Tokens), slices.Clone(d.Confidence), slices.Clone(d.Probs), slices.Clone(d.Sources)
-	whole.parents, whole.depth, whole.lanes = slices.Clone(d.parents), slices.Clone(d.depth), slices.Clone(d.lanes)
-	whole.own, whole.states = slices.Clone(d.own), slices.Clone(d.states)
-	if d.Parents != nil {
-		whole.Parents = whole.parents
-	}
-	for i, node := range o.path {
-		d.Tokens[i], d.Confidence[i], d.Probs[i], d.lanes[i] = d.Tokens[node], d.Confidence[node], d.Probs[node], d.lanes[node]
-		d.Sources[i], d.parents[i], d.depth[i], d.own[i] = d.Sources[node], int32(i-1), i+1, i+1
-	}
-	n := len(o.path)
-	d.Tokens, d.Confidence, d.Probs, d.lanes = d.Tokens[:n], d.Confidence[:n], d.Probs[:n], d.lanes[:n]
-	d.Sources, d.parents, d.depth, d.Parents = d.Sources[:n], d.parents[:n], d.depth[:n], nil
-	d.own, d.states = d.own[:n], d.states[:n]
-	return whole, slices.Clone(o.path)
-}
-
-// observed is the round as the drafter knows it: with the draft before it was trimmed.
-func (o *oracle) observed(r *Round, whole *Draft, kept []int) Round {
-	full := *r
-	full.Draft, full.Path = whole, nil
-	for _, i := range r.Path {
-		full.Path = append(full.Path, int32(kept[i]))
-	}
-	return full
+	o.known[o.at] = len(o.path)
+	return o.path
 }
 
 func (o *oracle) NeedsConfidence() bool { return false }

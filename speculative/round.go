@@ -14,11 +14,11 @@ func (d *Decoder) step(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	begin, beginCost := d.now(), d.clock.now()
+	begin, beginCost := d.now(), d.clock.Now()
 	if err := d.propose(ctx); err != nil {
 		return err
 	}
-	drafted, draftedCost := d.now(), d.clock.now()
+	drafted, draftedCost := d.now(), d.clock.Now()
 	d.drafting += drafted - begin
 
 	logits, err := d.evaluate(ctx)
@@ -32,7 +32,7 @@ func (d *Decoder) step(ctx context.Context) error {
 	if failed := d.commit(v.Path); err == nil {
 		err = failed
 	}
-	verified, verifiedCost := d.now(), d.clock.now()
+	verified, verifiedCost := d.now(), d.clock.Now()
 	d.verifying += verified - drafted
 	if err == nil && v.Next < 0 && d.stats.End == "" {
 		err = d.noToken(v.Err)
@@ -47,10 +47,13 @@ func (d *Decoder) step(ctx context.Context) error {
 	if d.drafter != nil || d.draft.rules != nil {
 		d.schedule.Observe(&d.round)
 	}
-	if o, ok := d.schedule.(*oracle); ok && d.kept != nil && len(attentive(d.drafter, d.target.Sequence)) == 0 { // those know the pass
-		whole := o.observed(&d.round, &d.whole, d.kept)
+	if d.trimmed && len(attentive(d.drafter, d.target.Sequence)) == 0 { // those know the pass
+		whole := d.round
+		whole.Draft, whole.Path = &d.whole, nil
+		for _, i := range d.round.Path {
+			whole.Path = append(whole.Path, int32(d.kept[i]))
+		}
 		d.drafter.Observe(&whole)
-		d.kept = nil
 	} else if d.drafter != nil {
 		d.drafter.Observe(&d.round)
 	}
@@ -63,7 +66,7 @@ func (d *Decoder) step(ctx context.Context) error {
 // propose asks for a draft within the token budget and the context. The target adds a token of its own to every
 // draft, and its pass feeds the last token of the sequence before the draft.
 func (d *Decoder) propose(ctx context.Context) error {
-	d.round.Position, d.round.Requested = len(d.sequence), 0
+	d.round.Position, d.round.Requested, d.trimmed = len(d.sequence), 0, false
 	d.draft.Round = d.stats.Rounds
 	d.draft.reset(0, 0, 0)
 	room := d.target.Context() - len(d.sequence)
@@ -79,9 +82,9 @@ func (d *Decoder) propose(ctx context.Context) error {
 		n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, room-d.draft.prefix)
 		if n > 0 {
 			d.draft.extend(min(nodes(n, d.branches, d.treeMax), d.target.Context()-len(d.sequence)-d.draft.prefix), d.treeMax, n)
-			d.clock.announce(true)
+			d.clock.Announce(true)
 			err := d.drafter.Draft(ctx, d.sequence, &d.draft)
-			d.clock.announce(false)
+			d.clock.Announce(false)
 			if err != nil {
 				return fmt.Errorf("drafting: %w", err)
 			}
@@ -91,13 +94,14 @@ func (d *Decoder) propose(ctx context.Context) error {
 		}
 	}
 	if d.following && d.round.Requested == 0 {
-		d.clock.announce(false)
+		d.clock.Announce(false)
 	}
 	if err := d.draft.err; err != nil {
 		return fmt.Errorf("drafting: %w: %w", sampling.ErrConstraint, err)
 	}
-	if o, ok := d.schedule.(*oracle); ok && d.drafter != nil && d.draft.rules == nil { // forced tokens stay
-		d.whole, d.kept = o.trim(&d.draft)
+	if s, ok := d.schedule.(Trimming); ok && d.drafter != nil && d.draft.rules == nil { // forced tokens stay
+		d.kept = append(d.kept[:0], s.Trim(&d.draft)...)
+		d.whole, d.trimmed = d.draft.keep(d.kept), true
 	}
 	d.stats.Drafted += d.draft.Len() - d.draft.forced
 	d.stats.Forced += d.draft.forced
@@ -117,10 +121,7 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 	d.fed = append(append(d.fed[:0], d.sequence[len(d.sequence)-1]), d.draft.Tokens...)
 	if own, ok := d.verifier.(Evaluator); ok && d.draft.Parents == nil {
 		logits, err := own.Evaluate(ctx, meteredTarget(&d.target), d.sequence, &d.draft)
-		passes, tokens := 1, len(d.fed)
-		if s, ok := own.(*stairs); ok {
-			passes, tokens = s.work()
-		}
+		passes, tokens := own.Work()
 		d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+passes, d.stats.TargetTokens+tokens
 		if err != nil {
 			d.target.tokens = nil // what it holds is not known

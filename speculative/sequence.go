@@ -48,39 +48,54 @@ func absent(s Sequence) bool {
 // is that of the last one.
 type cachedSequence struct {
 	Sequence
-	tokens []int32    // tokens[:Len()] are cached
-	clock  *costClock // nil: nobody measures
+	tokens []int32 // tokens[:Len()] are cached
+	clock  *Clock  // nil: nobody measures
 
 	listeners []Attentive // who is given the hidden states of passes
 	layers    []int       // of these layers
 	known     int         // tokens at the beginning of the text whose states they need not have again
 }
 
-// costClock is a clock that counts the cost of passes of [Metered] sequences instead of the time that they take.
-type costClock struct {
+// Clock is a decoder's clock: it counts the cost of passes of [Metered] sequences instead of the time that they take.
+type Clock struct {
 	wall   func() time.Duration
 	excess time.Duration // of passes beyond their cost
 
-	announced []Announcing // sequences of drafters
+	announced []Shared // sequences of drafters
 }
 
-func (c *costClock) now() time.Duration { return c.wall() - c.excess }
+// Now is the time since some fixed moment.
+func (c *Clock) Now() time.Duration { return c.wall() - c.excess }
 
-// Announce announces drafts. The target's scheduler calls it at the end of a pass.
-func (c *costClock) Announce(will bool) { c.announce(will) }
-
-// announce tells the drafters' sequences whether a draft begins or has ended.
-func (c *costClock) announce(drafting bool) {
+// Announce tells the drafter's sequences whether a draft begins or has ended. The target's scheduler calls it at the end of
+// a pass, the decoder around drafts.
+func (c *Clock) Announce(drafting bool) {
 	for _, s := range c.announced {
 		s.Announce(drafting)
 	}
 }
 
-// enlist adds a drafter's sequence to those that are told.
-func (t *cachedSequence) enlist(c *costClock) {
-	t.clock = c
-	if s, ok := t.Sequence.(Announcing); ok && c != nil {
+// Enlist adds a drafter's sequence to those that are told, if its passes are shared. Drafters call it in Start.
+func (c *Clock) Enlist(s Sequence) {
+	if s, ok := s.(Shared); ok {
 		c.announced = append(c.announced, s)
+	}
+}
+
+// Pass begins a pass of a drafter's sequence; the function that it returns ends it.
+func (c *Clock) Pass(s Sequence) (done func()) {
+	m, ok := s.(Metered)
+	if !ok {
+		return func() {}
+	}
+	began, spent := c.wall(), m.Spent()
+	return func() { c.excess += c.wall() - began - (m.Spent() - spent) }
+}
+
+// enlist adds a drafter's sequence to those that are told.
+func (t *cachedSequence) enlist(c *Clock) {
+	if t.clock = c; c != nil {
+		c.Enlist(t.Sequence)
 	}
 }
 
@@ -115,12 +130,10 @@ func (t *cachedSequence) segment(ctx context.Context, g engine.Segment) (engine.
 
 // meter begins a pass; the function that it returns ends it.
 func (t *cachedSequence) meter() (done func()) {
-	m, ok := t.Sequence.(Metered)
-	if !ok || t.clock == nil {
+	if t.clock == nil {
 		return func() {}
 	}
-	began, spent := t.clock.wall(), m.Spent()
-	return func() { t.clock.excess += t.clock.wall() - began - (m.Spent() - spent) }
+	return t.clock.Pass(t.Sequence)
 }
 
 // attend makes the passes give hidden states to the drafters that need them, and drops what the cache holds of the prompt for which

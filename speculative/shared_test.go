@@ -13,11 +13,10 @@ import (
 )
 
 var (
-	_ Announcing = (*shared.Session)(nil)
-	_ Listed     = (*shared.Session)(nil)
-	_ Metered    = (*shared.Session)(nil)
-	_ Modeled    = (*shared.Session)(nil)
-	_ Priced     = (*shared.Session)(nil)
+	_ Listed  = (*shared.Session)(nil)
+	_ Metered = (*shared.Session)(nil)
+	_ Modeled = (*shared.Session)(nil)
+	_ Shared  = (*shared.Session)(nil)
 )
 
 // Decoders of many goroutines share the passes of target and draft: each text is the one that plain decoding writes alone, for

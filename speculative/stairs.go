@@ -43,8 +43,8 @@ type stairs struct {
 	passes, tokens int // of the last Evaluate
 }
 
-// work is what the last Evaluate cost: passes, and tokens in them.
-func (s *stairs) work() (passes, tokens int) { return s.passes, s.tokens }
+// Work is what the last Evaluate cost.
+func (s *stairs) Work() (passes, tokens int) { return s.passes, s.tokens }
 
 // Evaluate computes every row by itself. Afterwards the target holds the last one, the sequence with the whole draft, as
 // after an ordinary pass.

@@ -97,6 +97,9 @@ func (t *tree) Hidden(ctx context.Context, position int, tokens, parents []int32
 	return t.model.Hidden(ctx, position, tokens, parents, s)
 }
 
+// Sequence is the draft model's.
+func (t *tree) Sequence() Sequence { return t.model.seq.Sequence }
+
 // SetClock is called by the decoder.
 func (t *tree) SetClock(now func() time.Duration) { t.now = now }
 
