@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/specgo/spec/tensor"
+import (
+	"github.com/specgo/spec/engine/internal/recurrent"
+	"github.com/specgo/spec/tensor"
+)
 
 // build reads the weights of a model whose parts a family says.
 type build struct {
@@ -245,7 +248,7 @@ func (l *loader) place(layer, heads, headDim, window int) (at, number int) {
 }
 
 // recur adds a recurrence to the model and returns its number.
-func (l *loader) recur(layer int, r recurrence) int {
-	l.recurrent = append(l.recurrent, recurrentLayer{r, r.shape(), layer})
+func (l *loader) recur(layer int, r recurrent.Recurrence) int {
+	l.recurrent = append(l.recurrent, recurrent.NewLayer(layer, r))
 	return len(l.recurrent) - 1
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -31,8 +32,7 @@ func (r RecurrentSize) Most(budget int64) int64 {
 	if r.Layers == 0 {
 		return 0
 	}
-	copies := 1 + nearPoints + sparePoints + keptPoints(budget, r.State)
-	return copies*r.State + journalTokens*r.Token
+	return recurrent.Most(r.State, r.Token, budget)
 }
 
 // Describe reads a file's header as [Open] does, and no weights. Its error is that of Open: a key or a tensor that is not
@@ -69,8 +69,8 @@ func (m *Model) Describe() *Description {
 	}
 	for _, r := range m.recurrent {
 		d.Recurrent.Layers++
-		d.Recurrent.State += 4 * int64(r.units*r.state)
-		d.Recurrent.Token += 4 * int64(r.input())
+		d.Recurrent.State += r.StateBytes()
+		d.Recurrent.Token += r.TokenBytes()
 	}
 	return d
 }

@@ -61,16 +61,10 @@
 //
 // Layers that keep keys and values of the same shape share a cache (cache.go). One of layers with a window keeps the window and 512
 // positions more. A layer may have another mixer than attention: short convolutions, Mamba-2 and gated delta nets are recurrences
-// (recurrent.go), a state of a fixed size and a scan that takes it on by some tokens, one after the other:
-//
-//	type recurrence interface {
-//		shape() recurrentShape // of a unit's state, of a token's inputs and outputs
-//		scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch)
-//	}
-//
-// A step cannot be undone. So a session keeps copies of the states at a few points and a journal of the latest tokens' inputs, and
-// goes back by taking the steps again from the nearest point; [Session.Restorable] says how far back that reaches. What is further
-// back is recomputed by the next pass.
+// (internal/recurrent): a state of a fixed size, and a scan that takes it on by some tokens, one after the other. A step cannot be
+// undone. So a session keeps copies of the states at a few points and a journal of the latest tokens' inputs, and goes back by taking
+// the steps again from the nearest point; [Session.Restorable] says how far back that reaches. What is further back is recomputed by the
+// next pass.
 //
 // # Refused files
 //

@@ -54,7 +54,7 @@ func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 			p.keepNormed(m)
 		}
 		m.project(p)
-		p.settle()
+		p.recurrent.Settle(p.failed)
 		if p.err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, p.err)
 		}

@@ -34,8 +34,8 @@ func graniteMoE(l *loader, c *Config) family {
 func graniteHybrid(l *loader, c *Config) family {
 	f := graniteMoE(l, c)
 	s := l.mambaSizes()
-	if l.ok() && s.inner != 2*c.HiddenSize {
-		l.fail("ssm.inner_size", ErrValue, "%d, twice the hidden size is %d", s.inner, 2*c.HiddenSize)
+	if l.ok() && s.Inner != 2*c.HiddenSize {
+		l.fail("ssm.inner_size", ErrValue, "%d, twice the hidden size is %d", s.Inner, 2*c.HiddenSize)
 	}
 	f.mixer = func(_ *build, i int) mixer {
 		if !l.ok() || l.kvHeads[i] > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/engine/internal/panels"
+	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
@@ -35,8 +36,8 @@ type loader struct {
 
 	queryHeads, kvHeads, ffn []int // [layers] H, K and F; K is 0 in layers without attention
 
-	caches    []cache          // of the layers that have been read
-	recurrent []recurrentLayer // likewise
+	caches    []cache           // of the layers that have been read
+	recurrent []recurrent.Layer // likewise
 
 	matrices   []*tensor.Matrix
 	vectors    int64 // bytes of what is no matrix

@@ -1,6 +1,10 @@
 package engine
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/specgo/spec/engine/internal/recurrent"
+)
 
 // Meter counts in used the bytes of keys and values that the session allocates from now on, and those of its recurrent layers as of
 // the last count. Forks inherit it.
@@ -22,7 +26,7 @@ func (s *Session) count() {
 	}
 	n := int64(0)
 	if s.rec != nil {
-		n = s.rec.bytes()
+		n = s.rec.Bytes()
 	}
 	s.used.Add(n - s.counted)
 	s.counted = n
@@ -38,7 +42,7 @@ func (m *Model) count(b Batch) {
 }
 
 // MostBack is the most tokens at the end of a chain that recurrent layers can go back by at once.
-const MostBack = journalMost - pointStep
+const MostBack = recurrent.MostBack
 
 // Need is the number of bytes that a pass over n more tokens allocates at most. back is the number of them in a tree, or at the end of a
 // chain, at most [MostBack], whose logits are wanted: those may be cut back.
@@ -50,35 +54,9 @@ func (s *Session) Need(n, back int) (bytes int64) {
 		}
 	}
 	if s.rec != nil {
-		bytes += s.rec.need(known, len(s.tokens), len(s.tokens)+n, back)
+		bytes += s.rec.Need(known, len(s.tokens), len(s.tokens)+n, back, passRows)
 	}
 	return bytes
-}
-
-// need is the number of bytes that a pass adds at most to the states' memory: it steps from known tokens to start, and over the tokens
-// from there to end.
-func (r *recurrent) need(known, start, end, back int) int64 {
-	numbers := 0
-	if tokens := ceilPower(pointStep + max(pointStep, back)); tokens > r.capacity {
-		for _, l := range r.layers {
-			numbers += (tokens - r.capacity) * l.input()
-		}
-	}
-	before, replay := 0, known
-	if i := r.last(known); i >= 0 {
-		before = r.points[i].at
-	}
-	if replay -= before; r.at >= before && r.at <= known {
-		replay = known - r.at
-	}
-	if end-before > pointStep || replay > replayMost { // a point for each round of the pass
-		parts := 1 + (end-start+passRows-2)/passRows
-		if start > known {
-			parts += 1 + (start-known+passRows-2)/passRows
-		}
-		numbers += max(0, parts-len(r.spare)) * r.size
-	}
-	return 4 * int64(numbers)
 }
 
 // ForkBytes is the memory that a fork has of its own at most, before its first pass.
@@ -86,5 +64,5 @@ func (s *Session) ForkBytes() int64 {
 	if s.rec == nil {
 		return 0
 	}
-	return s.rec.bytes()
+	return s.rec.Bytes()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine/internal/panels"
+	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
@@ -92,11 +93,11 @@ type Model struct {
 	tokenizer *bpe.Tokenizer
 
 	net       network
-	head      head             // nil: the model is no draft head
-	encoder   encoder          // nil: the model is decoder-only
-	start     int32            // DecoderStart
-	caches    []cache          // of its layers' keys and values
-	recurrent []recurrentLayer // ascending by layer
+	head      head              // nil: the model is no draft head
+	encoder   encoder           // nil: the model is decoder-only
+	start     int32             // DecoderStart
+	caches    []cache           // of its layers' keys and values
+	recurrent []recurrent.Layer // ascending by layer
 
 	matrices    []*tensor.Matrix
 	store       *panels.Store // of a model with a panel file

@@ -155,6 +155,13 @@ func (p *pass) unzip(a, b, both []float32, width int) {
 	}
 }
 
+// recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each [rows][…].
+func (p *pass) recur(l int, out []float32, in ...[]float32) {
+	if p.err == nil {
+		p.recurrent.Recur(l, out, in...)
+	}
+}
+
 // mul is dst ∘= x.
 func (p *pass) mul(dst, x []float32) {
 	if p.err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/specgo/spec/engine/internal/panels"
+	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -92,7 +93,7 @@ type pass struct {
 	part      []int32                   // the rows that an expert computes; nil: all
 	blockRows blockRows                 // the rows that one of several MTP blocks computes
 	crossed   []tensor.AttentionSegment // the encoder inputs of the rows, in encoder-decoder models
-	scans     []scan                    // of sessions with recurrent layers
+	recurrent recurrent.Round           // what the rows do to recurrent layers
 	asked
 
 	activations
@@ -101,13 +102,12 @@ type pass struct {
 	products []tensor.Product
 	held     panels.Held // the matrices from disk that a product uses at present
 	work     rowWork
-	scanning scanWork
 }
 
 func newPass(t *tensor.Runtime) *pass {
 	p := &pass{t: t}
 	p.work.init(p)
-	p.scanning.init(p)
+	p.recurrent.Init(t)
 	return p
 }
 
@@ -131,11 +131,7 @@ func (p *pass) end() {
 	clear(p.fed)
 	p.blockRows.end()
 	clear(p.products)
-	for i := range p.scans { // of a round that a panic ended
-		p.scans[i].r.at = -1
-	}
-	clear(p.scans)
-	p.scans = p.scans[:0]
+	p.recurrent.Abandon() // what a panic has left
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
 	p.hidden, p.fed = p.hidden[:0], p.fed[:0]
 	p.results, p.projected, p.part, p.crossed = nil, nil, nil, p.crossed[:0]
@@ -175,8 +171,7 @@ func (p *pass) fill() bool {
 			p.segments = append(p.segments, nil)
 		}
 		if c.s.rec != nil {
-			p.scans = append(p.scans, scan{r: c.s.rec, segment: c.segment, row: row, start: start, tokens: n, parents: c.parents})
-			c.s.rec.plan(&p.scans[len(p.scans)-1], p.done+n-c.wanted)
+			p.recurrent.Add(c.s.rec, c.segment, row, start, n, c.parents, p.done+n-c.wanted)
 		}
 		for i, kv := range c.s.kv {
 			if kv != nil {
@@ -265,6 +260,9 @@ func (p *pass) failRow(i int, err error) {
 		r.Err = err
 	}
 }
+
+// failed reports whether a segment has failed, or all have.
+func (p *pass) failed(segment int) bool { return p.err != nil || p.results[segment].Err != nil }
 
 // rows is the number of rows of this round, or of the part of them that an expert computes.
 func (p *pass) rows() int {

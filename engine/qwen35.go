@@ -7,8 +7,8 @@ func qwen35(l *loader, c *Config) family {
 	f.norms.names = map[string]string{"ffn_norm": "post_attention_norm"}
 	f.attention.own = func(b *build, i int) mixer { return b.gatedAttention(i) }
 	s := l.mambaSizes()
-	if l.ok() && s.inner != s.state*s.heads {
-		l.fail("ssm.inner_size", ErrValue, "%d, %d heads of %d", s.inner, s.heads, s.state)
+	if l.ok() && s.Inner != s.State*s.Heads {
+		l.fail("ssm.inner_size", ErrValue, "%d, %d heads of %d", s.Inner, s.Heads, s.State)
 	}
 	recurrent := l.recurrentLayers()
 	f.mixer = func(_ *build, i int) mixer {

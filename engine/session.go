@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -41,7 +42,7 @@ type Session struct {
 	noCache bool
 	closed  bool
 
-	rec *recurrent // of its recurrent layers; nil: none
+	rec *recurrent.State // of its recurrent layers; nil: none
 
 	lender  *Session      // whose keys and values the passes look at; nil: they have their own
 	input   *input        // of the encoder; nil: none yet, or no encoder
@@ -109,7 +110,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: m, kv: kv, rec: newRecurrent(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
+	return &Session{m: m, kv: kv, rec: recurrent.New(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -173,7 +174,7 @@ func (s *Session) Restorable(n int) int {
 		return n
 	}
 	if n = min(n, s.valid); s.rec != nil {
-		n = s.rec.restorable(n)
+		n = s.rec.Restorable(n)
 	}
 	if !s.reaches(n) {
 		return 0
@@ -223,7 +224,7 @@ func (s *Session) Commit(path []int32) error {
 	if s.valid == start && !s.noCache {
 		s.valid += len(path)
 		if s.rec != nil {
-			s.rec.commit(start, path)
+			s.rec.Commit(start, path)
 		}
 	}
 	for _, j := range path {
@@ -260,7 +261,7 @@ func (s *Session) ForkAt(n int) (*Session, error) {
 		}
 	}
 	if s.rec != nil {
-		f.rec = s.rec.fork(f.valid)
+		f.rec = s.rec.Fork(f.valid)
 	}
 	f.used = s.used
 	f.count()
@@ -304,7 +305,7 @@ func (s *Session) rewind(n int) {
 		}
 	}
 	if s.rec != nil {
-		s.rec.rewind(n)
+		s.rec.Rewind(n)
 	}
 }
 
@@ -355,7 +356,7 @@ func (s *Session) Bytes() (n int64) {
 		n += s.input.kv.Bytes()
 	}
 	if s.rec != nil {
-		n += s.rec.bytes()
+		n += s.rec.Bytes()
 	}
 	return n
 }

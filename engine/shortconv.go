@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"github.com/specgo/spec/tensor"
-)
+import "github.com/specgo/spec/engine/internal/recurrent"
 
 // shortConv is a gated short convolution: out(C ∘ conv(B ∘ X)), a causal filter for each channel.
 type shortConv struct {
@@ -25,7 +23,7 @@ func (l *loader) shortConv(c *Config, i, taps int) *shortConv {
 	if bias != nil {
 		s.b.b, s.c.b, s.x.b = bias[:d], bias[d:2*d], bias[2*d:]
 	}
-	s.id = l.recur(i, newConvolution(w, taps, d))
+	s.id = l.recur(i, recurrent.NewConvolution(w, taps, d))
 	return s
 }
 
@@ -50,50 +48,4 @@ func (l *loader) filters(name string, taps, channels int) []float32 {
 		w[i%taps*channels+i/taps] = v
 	}
 	return w
-}
-
-// convolution is a causal convolution as a recurrence: the state is the last inputs.
-type convolution struct {
-	w                     []float32 // [units][taps][channels/units]
-	taps, channels, units int
-}
-
-// unitsOf is the number of parts that independent channels are cut into for the threads.
-func unitsOf(channels int) int {
-	for _, n := range []int{16, 8, 4, 2} {
-		if channels%(16*n) == 0 {
-			return n
-		}
-	}
-	return 1
-}
-
-// newConvolution makes the recurrence of filters w [taps][channels].
-func newConvolution(w []float32, taps, channels int) *convolution {
-	v := &convolution{taps: taps, channels: channels, units: unitsOf(channels)}
-	n := channels / v.units
-	for u := range v.units {
-		for tap := range taps {
-			v.w = append(v.w, w[tap*channels+u*n:][:n]...)
-		}
-	}
-	return v
-}
-
-func (v *convolution) shape() recurrentShape {
-	n := v.channels / v.units
-	return recurrentShape{units: v.units, state: (v.taps - 1) * n, inputs: [inputParts]int{v.channels}, output: v.channels, scratch: convolved(n, v.taps)}
-}
-
-func (v *convolution) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch) {
-	n := v.channels / v.units
-	x, _ := scratch.shift(in, func(dst, all []float32) []float32 { return append(dst, all[unit*n:(unit+1)*n]...) }, state, n)
-	if out == nil {
-		return
-	}
-	y := scratch.numbers[len(x):][:len(in)*n]
-	t.Conv(y, x, v.w[unit*v.taps*n:(unit+1)*v.taps*n], n)
-	for i := range in {
-		copy(out[i*v.channels+unit*n:], y[i*n:(i+1)*n])
-	}
 }

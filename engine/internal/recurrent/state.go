@@ -1,89 +1,6 @@
-package engine
+package recurrent
 
-import (
-	"slices"
-
-	"github.com/specgo/spec/tensor"
-)
-
-// A recurrent layer folds the text into a state of a fixed size, token by token: what a token adds cannot be taken out again. A session
-// keeps, besides the state, copies of it at a few earlier points, and a journal of what the latest tokens gave the layers. From a point
-// and the journal every state since the point is recomputed by the same steps, without the weights.
-//
-// A verification leaves the state where it is: of a tree, each node's path is walked from there. The next pass first takes the state by
-// the journal's inputs of the tokens that were accepted, while it has the state in the cache anyway; Commit moves those of a tree's path
-// together. A long chain moves the state on, and so does a draft's chain of single tokens; Truncate then makes the next pass begin at
-// the nearest point.
-
-// recurrence is the recurrent part of a layer. Its units (heads, or groups of channels) do not depend on each other.
-type recurrence interface {
-	shape() recurrentShape
-	// scan takes a unit by up to scanTokens tokens, of inputs in: it changes its state and writes its part of out [tokens][output]. out
-	// may be nil: then only the state moves on.
-	scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch)
-}
-
-const (
-	inputParts = 3 // of a token's input, at most
-	scanTokens = 8 // most tokens of a scan: kernels keep a head's state in the first caches over them
-)
-
-// tokenInput is a token's inputs of all units, in parts that come from different matrices.
-type tokenInput [inputParts][]float32
-
-// recurrentShape is the sizes of a recurrence, in float32 numbers.
-type recurrentShape struct {
-	units   int
-	state   int             // of a unit; zeros before the first token
-	inputs  [inputParts]int // of a token: what the journal keeps
-	output  int             // of a token
-	scratch int             // of a unit's scan
-}
-
-// input is the numbers of a token's input.
-func (s recurrentShape) input() int { return s.inputs[0] + s.inputs[1] + s.inputs[2] }
-
-// scanScratch is the memory of a unit's scan.
-type scanScratch struct {
-	numbers []float32 // as many as the shape says
-	in      [scanTokens]tokenInput
-	path    []int32 // of a tree
-	delta   tensor.DeltaTokens
-	mamba   tensor.Mamba2Tokens
-}
-
-// convolved is the scratch memory of convolve.
-func convolved(channels, taps int) int { return (taps - 1 + 2*scanTokens) * channels }
-
-// shift puts a unit's channels of the tokens in, which gather appends, behind those of the tokens before, which history holds, and moves
-// history on. It returns the rows of both [taps-1+tokens][channels], at the beginning of numbers, and the rest of numbers.
-func (s *scanScratch) shift(in []tokenInput, gather func(dst, all []float32) []float32, history []float32, channels int) (x, rest []float32) {
-	x = append(s.numbers[:0], history...)
-	for i := range in {
-		x = gather(x, in[i][0])
-	}
-	copy(history, x[len(in)*channels:])
-	return x, s.numbers[len(x):]
-}
-
-// convolve is silu(conv(x) + bias) [tokens][channels] of shift's x.
-func (s *scanScratch) convolve(t *tensor.Runtime, in []tokenInput, gather func(dst, all []float32) []float32, history, filters, bias []float32, channels int) (y, rest []float32) {
-	x, rest := s.shift(in, gather, history, channels)
-	y, rest = rest[:len(in)*channels], rest[len(in)*channels:]
-	t.Conv(y, x, filters, channels)
-	for i := 0; i < len(y) && bias != nil; i += channels {
-		t.AddRow(y[i:i+channels], bias)
-	}
-	t.SiLU(y)
-	return y, rest
-}
-
-// recurrentLayer is a layer of a model with a recurrence.
-type recurrentLayer struct {
-	recurrence
-	recurrentShape
-	layer int
-}
+import "slices"
 
 const (
 	journalTokens = 128               // that a journal has room for at first; a longer draft makes it longer
@@ -107,11 +24,11 @@ type point struct {
 	shared bool // by a fork
 }
 
-// recurrent is the state of a session's recurrent layers.
-type recurrent struct {
-	layers []recurrentLayer // of the model, those that the session computes
-	size   int              // numbers of all layers' states
-	first  []int            // of a layer in them
+// State is the state of a session's recurrent layers.
+type State struct {
+	layers []Layer // of the model, those that the session computes
+	size   int     // numbers of all layers' states
+	first  []int   // of a layer in them
 
 	state []float32 // after at tokens
 	at    int       // -1: not known
@@ -136,11 +53,21 @@ func keptPoints(budget, size int64) int64 {
 	return min(keptMost, max(0, n))
 }
 
-// newRecurrent is the state of an empty session that computes the first layers of a model; nil if they have none.
-func newRecurrent(all []recurrentLayer, layers int, budget int64) *recurrent {
-	r := &recurrent{step: keptStep}
+// Most is the most memory of states of size bytes with a journal of so many bytes for a token, unless drafts are longer than 64 tokens.
+func Most(size, token, budget int64) int64 {
+	copies := 1 + nearPoints + sparePoints + keptPoints(budget, size)
+	return copies*size + journalTokens*token
+}
+
+// MostBack is the most tokens at the end of a chain that a state can go back by at once.
+const MostBack = journalMost - pointStep
+
+// New is the state of an empty session that computes the first layers of a model; nil if they have none. budget is the most memory for
+// copies by which the session goes back, in bytes; 0 is a default.
+func New(all []Layer, layers int, budget int64) *State {
+	r := &State{step: keptStep}
 	for i, l := range all {
-		if l.layer < layers {
+		if l.At < layers {
 			r.layers = all[:i+1]
 			r.first = append(r.first, r.size)
 			r.size += l.units * l.state
@@ -156,7 +83,7 @@ func newRecurrent(all []recurrentLayer, layers int, budget int64) *recurrent {
 }
 
 // grow makes room for so many tokens in the journal.
-func (r *recurrent) grow(capacity int) {
+func (r *State) grow(capacity int) {
 	if capacity <= r.capacity {
 		return
 	}
@@ -172,14 +99,14 @@ func (r *recurrent) grow(capacity int) {
 }
 
 // entry is the inputs of token i of layer l in the journal.
-func (r *recurrent) entry(l, i int) []float32 {
+func (r *State) entry(l, i int) []float32 {
 	n := r.layers[l].input()
 	at := i % r.capacity * n
 	return r.journal[l][at : at+n : at+n]
 }
 
 // input is the parts of an entry.
-func (r *recurrent) input(l, i int) (in tokenInput) {
+func (r *State) input(l, i int) (in tokenInput) {
 	entry := r.entry(l, i)
 	for part, n := range r.layers[l].inputs {
 		in[part], entry = entry[:n], entry[n:]
@@ -188,14 +115,14 @@ func (r *recurrent) input(l, i int) (in tokenInput) {
 }
 
 // unit is a unit's part of the states of all layers.
-func (r *recurrent) unit(state []float32, l, u int) []float32 {
+func (r *State) unit(state []float32, l, u int) []float32 {
 	n := r.layers[l].state
 	at := r.first[l] + u*n
 	return state[at : at+n : at+n]
 }
 
 // last is the index of the last point at or before n, -1 for the beginning of the text.
-func (r *recurrent) last(n int) int {
+func (r *State) last(n int) int {
 	for i := len(r.points) - 1; i >= 0; i-- {
 		if r.points[i].at <= n {
 			return i
@@ -204,8 +131,8 @@ func (r *recurrent) last(n int) int {
 	return -1
 }
 
-// restorable is the greatest number of tokens, at most n, that the state is there for, or can be stepped to.
-func (r *recurrent) restorable(n int) int {
+// Restorable is the greatest number of tokens, at most n, that the state is there for, or can be stepped to.
+func (r *State) Restorable(n int) int {
 	at := 0
 	if i := r.last(n); i >= 0 {
 		at = r.points[i].at
@@ -219,8 +146,8 @@ func (r *recurrent) restorable(n int) int {
 	return at
 }
 
-// rewind forgets what comes after n tokens, which is restorable.
-func (r *recurrent) rewind(n int) {
+// Rewind forgets what comes after n tokens, which is restorable.
+func (r *State) Rewind(n int) {
 	if r.at > n {
 		r.at = -1
 	}
@@ -231,7 +158,7 @@ func (r *recurrent) rewind(n int) {
 }
 
 // drop gives up a point.
-func (r *recurrent) drop(i int) {
+func (r *State) drop(i int) {
 	if p := r.points[i]; !p.shared && len(r.spare) < sparePoints {
 		r.spare = append(r.spare, p)
 	}
@@ -239,7 +166,7 @@ func (r *recurrent) drop(i int) {
 }
 
 // room is memory for a point.
-func (r *recurrent) room() []float32 {
+func (r *State) room() []float32 {
 	if n := len(r.spare); n > 0 {
 		p := r.spare[n-1]
 		r.spare = r.spare[:n-1]
@@ -249,7 +176,7 @@ func (r *recurrent) room() []float32 {
 }
 
 // reach makes from the first token of the journal, and decides what becomes of the points before it.
-func (r *recurrent) reach(from int) {
+func (r *State) reach(from int) {
 	if from <= r.from {
 		return
 	}
@@ -261,7 +188,7 @@ func (r *recurrent) reach(from int) {
 }
 
 // thin drops those of the first n points that are less than a step from the one before, and returns how many remain.
-func (r *recurrent) thin(n int) int {
+func (r *State) thin(n int) int {
 	kept, before := 0, 0
 	for range n {
 		if p := r.points[kept]; p.at-before >= r.step {
@@ -274,7 +201,7 @@ func (r *recurrent) thin(n int) int {
 }
 
 // add adds a point, which is the last one, and drops the one among those near it that its neighbours make up for best.
-func (r *recurrent) add(p point) {
+func (r *State) add(p point) {
 	r.points = append(r.points, p)
 	first := r.last(r.from-1) + 1
 	if len(r.points)-first <= nearPoints {
@@ -289,8 +216,8 @@ func (r *recurrent) add(p point) {
 	r.drop(least)
 }
 
-// commit moves the journal's entries of a path of a tree, which follows the first start tokens, together.
-func (r *recurrent) commit(start int, path []int32) {
+// Commit moves the journal's entries of a path of a tree, which follows the first start tokens, together.
+func (r *State) Commit(start int, path []int32) {
 	if r.from+r.n != start {
 		return // nothing was computed
 	}
@@ -304,9 +231,9 @@ func (r *recurrent) commit(start int, path []int32) {
 	r.n += len(path)
 }
 
-// fork is a copy for a session of the first n tokens, which is restorable.
-func (r *recurrent) fork(n int) *recurrent {
-	f := &recurrent{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, most: r.most, capacity: r.capacity, from: r.from, n: r.n}
+// Fork is a copy for a session of the first n tokens, which is restorable.
+func (r *State) Fork(n int) *State {
+	f := &State{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, most: r.most, capacity: r.capacity, from: r.from, n: r.n}
 	f.state = slices.Clone(r.state)
 	for i := range r.points {
 		r.points[i].shared = true
@@ -315,12 +242,12 @@ func (r *recurrent) fork(n int) *recurrent {
 	for _, j := range r.journal {
 		f.journal = append(f.journal, slices.Clone(j))
 	}
-	f.rewind(n)
+	f.Rewind(n)
 	return f
 }
 
-// bytes is the memory of states, points and journal.
-func (r *recurrent) bytes() int64 {
+// Bytes is the memory of states, points and journal.
+func (r *State) Bytes() int64 {
 	n := len(r.state)
 	for _, p := range r.points {
 		n += len(p.state)
@@ -332,4 +259,30 @@ func (r *recurrent) bytes() int64 {
 		n += len(j)
 	}
 	return 4 * int64(n)
+}
+
+// Need is the number of bytes that a pass adds at most to the states' memory: it steps from known tokens to start, and over the tokens
+// from there to end, in rounds of so many rows.
+func (r *State) Need(known, start, end, back, rows int) int64 {
+	numbers := 0
+	if tokens := ceilPower(pointStep + max(pointStep, back)); tokens > r.capacity {
+		for _, l := range r.layers {
+			numbers += (tokens - r.capacity) * l.input()
+		}
+	}
+	before, replay := 0, known
+	if i := r.last(known); i >= 0 {
+		before = r.points[i].at
+	}
+	if replay -= before; r.at >= before && r.at <= known {
+		replay = known - r.at
+	}
+	if end-before > pointStep || replay > replayMost { // a point for each round of the pass
+		parts := 1 + (end-start+rows-2)/rows
+		if start > known {
+			parts += 1 + (start-known+rows-2)/rows
+		}
+		numbers += max(0, parts-len(r.spare)) * r.size
+	}
+	return 4 * int64(numbers)
 }

@@ -1,9 +1,11 @@
-package engine
+package recurrent
+
+import "github.com/specgo/spec/tensor"
 
 // scan is what a round does to the recurrent layers of one session: it brings their states to the tokens' beginning, and steps through
 // the tokens.
 type scan struct {
-	r       *recurrent
+	r       *State
 	segment int // of the batch
 	row     int // of the first token
 	start   int // tokens of the sequence before it
@@ -18,9 +20,10 @@ type scan struct {
 	save   []float32
 }
 
-// scanWork does a round's scans of one layer, on all threads.
-type scanWork struct {
-	p       *pass
+// Round is what a round of a pass does to the recurrent layers of its sessions: the scans of one layer at a time, on all threads.
+type Round struct {
+	t       *tensor.Runtime
+	scans   []scan
 	layer   int // of the recurrent ones
 	in      [inputParts][]float32
 	out     []float32
@@ -31,14 +34,22 @@ type scanWork struct {
 	one     func(thread, i int)
 }
 
-func (w *scanWork) init(p *pass) {
-	w.p = p
+// Init makes an empty round, which lasts for many passes.
+func (w *Round) Init(t *tensor.Runtime) {
+	w.t = t
 	w.one = w.unit
+}
+
+// Add adds tokens of a session to the round: rows from row on, after start tokens of the sequence, a chain or a tree. The logits of the
+// last wanted tokens of the segment, up to these rows' last, are asked for: that many may be cut back.
+func (w *Round) Add(r *State, segment, row, start, tokens int, parents []int32, wanted int) {
+	w.scans = append(w.scans, scan{r: r, segment: segment, row: row, start: start, tokens: tokens, parents: parents})
+	r.plan(&w.scans[len(w.scans)-1], wanted)
 }
 
 // plan says how the tokens of a scan get their states, and makes room in the journal. The logits of the last wanted tokens of the
 // segment, up to the scan's last, are asked for: that many may be cut back.
-func (r *recurrent) plan(s *scan, wanted int) {
+func (r *State) plan(s *scan, wanted int) {
 	end := s.start + s.tokens
 	if s.hold = s.parents != nil || wanted > 1 && s.tokens <= scanTokens; s.hold {
 		end = s.start
@@ -93,35 +104,34 @@ func ceilPower(n int) int {
 	return p
 }
 
-// recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each [rows][…].
-func (p *pass) recur(l int, out []float32, in ...[]float32) {
-	if p.err != nil {
-		return
-	}
-	w := &p.scanning
+// Recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each [rows][…].
+func (w *Round) Recur(l int, out []float32, in ...[]float32) {
 	w.layer, w.out = l, out
 	copy(w.in[:], in)
 	w.groups = w.groups[:0]
-	for i := range p.scans {
-		if i == 0 || p.scans[i].r != p.scans[i-1].r {
+	for i := range w.scans {
+		if i == 0 || w.scans[i].r != w.scans[i-1].r {
 			w.groups = append(w.groups, i)
 		}
 	}
-	w.groups = append(w.groups, len(p.scans))
-	if len(p.scans) == 0 {
+	w.groups = append(w.groups, len(w.scans))
+	if len(w.scans) == 0 {
 		return
 	}
-	layer := &p.scans[0].r.layers[l]
+	layer := &w.scans[0].r.layers[l]
 	w.size = layer.scratch + layer.state
 	n := (len(w.groups) - 1) * layer.units
-	threads := p.t.Threads()
-	sized(&w.scratch, threads*w.size)
+	threads := w.t.Threads()
+	if n := threads * w.size; cap(w.scratch) < n {
+		w.scratch = make([]float32, n)
+	}
+	w.scratch = w.scratch[:threads*w.size]
 	for len(w.each) < threads {
 		w.each = append(w.each, scanScratch{})
 	}
-	p.t.ParallelThreads(n, w.one)
-	for i := range p.scans {
-		if s := &p.scans[i]; !w.journaled(i) {
+	w.t.ParallelThreads(n, w.one)
+	for i := range w.scans {
+		if s := &w.scans[i]; !w.journaled(i) {
 			w.write(s, 0, 1)
 		}
 	}
@@ -131,28 +141,28 @@ func (p *pass) recur(l int, out []float32, in ...[]float32) {
 
 // journaled reports whether the units write scan i's inputs to the journal, each a share: if nothing that a unit may still read is
 // overwritten.
-func (w *scanWork) journaled(i int) bool {
-	s, scans := &w.p.scans[i], w.p.scans
+func (w *Round) journaled(i int) bool {
+	s, scans := &w.scans[i], w.scans
 	alone := (i == 0 || scans[i-1].r != s.r) && (i+1 == len(scans) || scans[i+1].r != s.r)
 	return alone && s.start+s.tokens-s.replay <= s.r.capacity
 }
 
 // unit does one unit of one session's scans.
-func (w *scanWork) unit(thread, i int) {
-	layer := &w.p.scans[0].r.layers[w.layer]
+func (w *Round) unit(thread, i int) {
+	layer := &w.scans[0].r.layers[w.layer]
 	group, u := i/layer.units, i%layer.units
 	numbers, scratch := w.scratch[thread*w.size:(thread+1)*w.size], &w.each[thread]
 	scratch.numbers = numbers[:layer.scratch:layer.scratch]
 	for j := w.groups[group]; j < w.groups[group+1]; j++ {
-		w.scan(&w.p.scans[j], layer, u, scratch, numbers[layer.scratch:])
+		w.scan(&w.scans[j], layer, u, scratch, numbers[layer.scratch:])
 		if w.journaled(j) {
-			w.write(&w.p.scans[j], u, layer.units)
+			w.write(&w.scans[j], u, layer.units)
 		}
 	}
 }
 
 // scan takes unit u through a scan. branch is room for a state.
-func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *scanScratch, branch []float32) {
+func (w *Round) scan(s *scan, layer *Layer, u int, scratch *scanScratch, branch []float32) {
 	r := s.r
 	state := r.unit(r.state, w.layer, u)
 	if !s.stay {
@@ -167,7 +177,7 @@ func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *scanScra
 		for j := range n {
 			scratch.in[j] = r.input(w.layer, i+j)
 		}
-		layer.scan(w.p.t, u, state, scratch.in[:n], nil, scratch)
+		layer.scan(w.t, u, state, scratch.in[:n], nil, scratch)
 	}
 	if s.saveAt == 0 {
 		copy(r.unit(s.save, w.layer, u), state)
@@ -201,7 +211,7 @@ func (w *scanWork) scan(s *scan, layer *recurrentLayer, u int, scratch *scanScra
 }
 
 // input is the input of token i of a scan.
-func (w *scanWork) input(s *scan, layer *recurrentLayer, i int) (in tokenInput) {
+func (w *Round) input(s *scan, layer *Layer, i int) (in tokenInput) {
 	for part, n := range layer.inputs {
 		if n > 0 {
 			in[part] = w.in[part][(s.row+i)*n:][:n]
@@ -211,18 +221,18 @@ func (w *scanWork) input(s *scan, layer *recurrentLayer, i int) (in tokenInput) 
 }
 
 // chain takes a unit through tokens from, …, to-1 of a scan, each of which follows the one before.
-func (w *scanWork) chain(s *scan, layer *recurrentLayer, u int, state []float32, from, to int, scratch *scanScratch) {
+func (w *Round) chain(s *scan, layer *Layer, u int, state []float32, from, to int, scratch *scanScratch) {
 	for ; from < to; from += scanTokens {
 		n := min(scanTokens, to-from)
 		for i := range n {
 			scratch.in[i] = w.input(s, layer, from+i)
 		}
-		layer.scan(w.p.t, u, state, scratch.in[:n], w.out[(s.row+from)*layer.output:][:n*layer.output], scratch)
+		layer.scan(w.t, u, state, scratch.in[:n], w.out[(s.row+from)*layer.output:][:n*layer.output], scratch)
 	}
 }
 
 // walk takes branch, a unit's state before a tree, to a node.
-func (w *scanWork) walk(s *scan, layer *recurrentLayer, u int, node int32, branch []float32, scratch *scanScratch) {
+func (w *Round) walk(s *scan, layer *Layer, u int, node int32, branch []float32, scratch *scanScratch) {
 	path := scratch.path[:0]
 	for ; node >= 0; node = s.parents[node] {
 		path = append(path, node)
@@ -233,13 +243,13 @@ func (w *scanWork) walk(s *scan, layer *recurrentLayer, u int, node int32, branc
 		for i := range n {
 			scratch.in[i] = w.input(s, layer, int(path[len(path)-1-i]))
 		}
-		layer.scan(w.p.t, u, branch, scratch.in[:n], nil, scratch)
+		layer.scan(w.t, u, branch, scratch.in[:n], nil, scratch)
 		path = path[:len(path)-n]
 	}
 }
 
 // write writes a share, one of several, of a scan's inputs to the journal: those of a tree's nodes after the sequence's, for Commit.
-func (w *scanWork) write(s *scan, share, shares int) {
+func (w *Round) write(s *scan, share, shares int) {
 	layer := &s.r.layers[w.layer]
 	n := layer.input()
 	from, to := share*n/shares, (share+1)*n/shares
@@ -254,11 +264,11 @@ func (w *scanWork) write(s *scan, share, shares int) {
 	}
 }
 
-// settle ends a round: the points that it made are kept, or the states of sessions that failed are not known any more.
-func (p *pass) settle() {
-	for i := range p.scans {
-		s := &p.scans[i]
-		if p.err != nil || p.results[s.segment].Err != nil {
+// Settle ends a round: the points that it made are kept, or the states of sessions whose segments failed are not known any more.
+func (w *Round) Settle(failed func(segment int) bool) {
+	for i := range w.scans {
+		s := &w.scans[i]
+		if failed(s.segment) {
 			s.r.at = -1
 			if s.save != nil {
 				s.r.spare = append(s.r.spare, point{state: s.save})
@@ -267,6 +277,18 @@ func (p *pass) settle() {
 			s.r.add(point{at: s.start + s.saveAt, state: s.save})
 		}
 	}
-	clear(p.scans)
-	p.scans = p.scans[:0]
+	w.drop()
+}
+
+// Abandon ends a round that a panic has ended.
+func (w *Round) Abandon() {
+	for i := range w.scans {
+		w.scans[i].r.at = -1
+	}
+	w.drop()
+}
+
+func (w *Round) drop() {
+	clear(w.scans)
+	w.scans = w.scans[:0]
 }
