@@ -19,6 +19,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -27,11 +28,13 @@ func main() {
 	log := flag.String("log", "", "append verdicts to `FILE`, and go on where it ends")
 	kind := flag.String("kind", "", "draw faults of this `kind` alone: "+strings.Join(kinds, ", "))
 	in := flag.String("in", "engine speculative serve grammar chat gguf", "the `packages` to draw from, with those below")
+	until := flag.Duration("for", 24*time.Hour, "draw no more faults after this time")
+	short := flag.Bool("short", false, "drawn faults: the tests of go test -short alone")
 	record := flag.Bool("record", false, "write the tests that catch the faults into mutants.json")
 	flag.Parse()
 	var err error
 	if *sample > 0 {
-		err = drawn(*sample, *seed, *kind, strings.Fields(*in), *log)
+		err = drawn(*sample, *seed, *kind, strings.Fields(*in), *log, time.Now().Add(*until), *short)
 	} else {
 		err = listed(flag.Args(), *record)
 	}
@@ -85,7 +88,7 @@ func listed(names []string, record bool) error {
 			gone = append(gone, m.Name)
 			continue
 		}
-		v, err := r.try(m.File, bytes.Replace(clean, []byte(m.Old), []byte(m.New), 1), false, m.Test)
+		v, err := r.try(m.File, bytes.Replace(clean, []byte(m.Old), []byte(m.New), 1), false, false, m.Test)
 		if err != nil {
 			return err
 		}
@@ -150,8 +153,8 @@ func (l line) String() string {
 	return fmt.Sprintf("%-10s %s\n\t- %s\n\t+ %s\n\t%s", l.Kind, l.At, l.Old, l.New, l.Verdict)
 }
 
-// drawn tries n faults. A fault that does not compile is no fault, and another is drawn in its place.
-func drawn(n int, seed uint64, kind string, roots []string, log string) error {
+// drawn tries n faults, or those for which there is time. A fault that does not compile is no fault, and another is drawn in its place.
+func drawn(n int, seed uint64, kind string, roots []string, log string, until time.Time, short bool) error {
 	r, err := newRunner()
 	if err != nil {
 		return err
@@ -191,7 +194,7 @@ func drawn(n int, seed uint64, kind string, roots []string, log string) error {
 			l = known[i]
 		} else {
 			// A lock that is left out shows under the race detector alone.
-			if l.Verdict, err = r.try(s.file.name, content, s.kind == "lock", ""); err != nil {
+			if l.Verdict, err = r.try(s.file.name, content, s.kind == "lock", short, ""); err != nil {
 				return err
 			}
 			if out != nil {
@@ -210,7 +213,7 @@ func drawn(n int, seed uint64, kind string, roots []string, log string) error {
 		} else {
 			caught[s.kind]++
 		}
-		if n--; n == 0 {
+		if n--; n == 0 || time.Now().After(until) {
 			break
 		}
 	}

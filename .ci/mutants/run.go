@@ -48,8 +48,8 @@ func newRunner() (*runner, error) {
 func (r *runner) close() { os.RemoveAll(r.dir) }
 
 // try runs the tests of file's package with other content in file: first those named first, then the short ones, then
-// all. The first failure ends it.
-func (r *runner) try(file string, content []byte, race bool, first string) (verdict, error) {
+// all, unless short. The first failure ends it.
+func (r *runner) try(file string, content []byte, race, short bool, first string) (verdict, error) {
 	start := time.Now()
 	over := filepath.Join(r.dir, "content.go")
 	if err := os.WriteFile(over, content, 0o666); err != nil {
@@ -80,9 +80,12 @@ func (r *runner) try(file string, content []byte, race bool, first string) (verd
 		}
 	}
 	sets := [][]string{{"-test.short"}, {}}
-	if race {
+	switch {
+	case race:
 		// As the stage of that name: sync.Pool drops a part of what it is given then.
 		sets = [][]string{{"-test.short", "-test.skip", "Alloc"}}
+	case short:
+		sets = sets[:1]
 	}
 	var v verdict
 	for _, args := range sets {
