@@ -24,6 +24,9 @@ var (
 // have the defaults. Beyond one, rendering ends with an [ErrLimit] that names it.
 type Limits = jinja.Limits
 
+// DefaultLimits are what the zero value of [Limits] stands for.
+func DefaultLimits() Limits { return jinja.DefaultLimits() }
+
 // Error is what a template's errors are: with line and construct.
 type Error = jinja.Error
 

@@ -48,6 +48,9 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// DefaultLimits are what the zero value of [Limits] stands for.
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
+
 // exceeded is the error of a limit.
 func exceeded(limit string, most int) error {
 	return fmt.Errorf("%w: %s, at most %d", ErrLimit, limit, most)

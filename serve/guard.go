@@ -131,7 +131,7 @@ func (s *Server) retryAfter() int {
 	_, waiting := s.queue.load()
 	each := s.metrics.meanAnswer()
 	seconds := int(each*float64(waiting+1)/float64(s.o.Parallel)) + 1
-	return min(seconds, 300)
+	return min(seconds, maxRetry)
 }
 
 // recovered turns a panic into an error of the request.

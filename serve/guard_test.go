@@ -376,6 +376,38 @@ func TestLife(t *testing.T) {
 	s.wait(func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
+// While Load loads a model the server lives and is not ready, and requests for the model wait for it.
+func TestNotReadyWhileLoading(t *testing.T) {
+	begun, gate := make(chan struct{}), make(chan struct{})
+	s := newTester(t, func(o *Options) {
+		load := o.Models[0].Load
+		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
+			close(begun)
+			<-gate
+			return load(ctx)
+		}
+	})
+	loaded, answered := make(chan error, 1), make(chan int, 1)
+	go func() { loaded <- s.Load(t.Context(), "") }()
+	<-begun
+	go func() { status, _, _ := s.do("POST", "/v1/completions", small); answered <- status }()
+	for path, want := range map[string]int{"/health": 503, "/readyz": 503, "/v1/health": 503, "/livez": 200} {
+		if status, text, _ := s.do("GET", path, ""); status != want {
+			t.Errorf("%s while loading: %d %s", path, status, text)
+		}
+	}
+	close(gate)
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+	if status := <-answered; status != 200 {
+		t.Errorf("a request meanwhile: %d", status)
+	}
+	if status, _, _ := s.do("GET", "/health", ""); status != 200 {
+		t.Errorf("health afterwards: %d", status)
+	}
+}
+
 // A request that takes longer than allowed is told so.
 func TestRequestTime(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.RequestTime = 30 * time.Millisecond })

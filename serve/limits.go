@@ -39,6 +39,8 @@ const (
 	lingerTime = 500 * time.Millisecond
 	// spareRequests is how many bodies may be read beside those of requests that are answered or wait.
 	spareRequests = 64
+	// maxRetry is the greatest Retry-After, in seconds.
+	maxRetry = 300
 	// writePiece is the most bytes that a client must take within Limits.WriteTime.
 	writePiece = 64 << 10
 )

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -310,5 +311,29 @@ func TestKeyFile(t *testing.T) {
 		if _, err := read(text); err == nil || text != "" && text[0] == 'a' && !strings.Contains(err.Error(), "keys:2: ") {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// Every flag that docs/LIMITS.md names is the server's, and its help tells a default.
+func TestFlagsOfLimits(t *testing.T) {
+	data, err := os.ReadFile("../../docs/LIMITS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, n := newServing().flags(), 0
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 6 || !strings.HasPrefix(cells[3], " `--") {
+			continue
+		}
+		n++
+		name := strings.Trim(cells[3], " `")
+		i := slices.IndexFunc(known, func(f flag) bool { return slices.Contains(f.names, name) })
+		if i < 0 || name != "--api-key-file" && !strings.Contains(known[i].help, "default") {
+			t.Errorf("%s: no such flag, or without a default", name)
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d flags", n)
 	}
 }

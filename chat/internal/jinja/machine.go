@@ -22,12 +22,10 @@ type Limits struct {
 	Output int
 }
 
-const (
-	defaultSteps  = 5_000_000
-	defaultBytes  = 64 << 20
-	defaultDepth  = 4000
-	defaultOutput = 16 << 20
-)
+// DefaultLimits are what the zero value of [Limits] stands for.
+func DefaultLimits() Limits {
+	return Limits{Steps: 5_000_000, Bytes: 64 << 20, Depth: 4000, Output: 16 << 20}
+}
 
 const (
 	stepReads = 128     // bytes that a step compares or searches
@@ -51,12 +49,13 @@ func (t *Template) Render(ctx context.Context, c Context) (Text, error) {
 func (t *Template) render(ctx context.Context, c Context, m *machine) (text Text, err error) {
 	defer catch(&err)
 	*m = machine{ctx: ctx, limits: c.Limits, clock: c.Clock, filters: filterTable, tests: testTable}
+	d := DefaultLimits()
 	for _, l := range []struct {
 		value    *int
 		standard int
 	}{
-		{&m.limits.Steps, defaultSteps}, {&m.limits.Bytes, defaultBytes},
-		{&m.limits.Depth, defaultDepth}, {&m.limits.Output, defaultOutput},
+		{&m.limits.Steps, d.Steps}, {&m.limits.Bytes, d.Bytes},
+		{&m.limits.Depth, d.Depth}, {&m.limits.Output, d.Output},
 	} {
 		if *l.value <= 0 {
 			*l.value = l.standard
