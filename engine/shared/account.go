@@ -23,7 +23,7 @@ func (c *Scheduler) account(took time.Duration, err error) {
 	for i, s := range c.taken {
 		n := len(c.batch[i].Tokens)
 		s.pass = c.stats.Passes + 1
-		if s.chunked {
+		if s.chunk {
 			prompts += n
 		} else {
 			rows += n
@@ -61,7 +61,7 @@ func (c *Scheduler) account(took time.Duration, err error) {
 	}
 	for i, s := range c.taken {
 		n := len(c.batch[i].Tokens)
-		if s.chunked {
+		if s.chunk {
 			s.cost.spend((seconds - usual) * float64(n) / float64(prompts))
 			continue
 		}

@@ -29,7 +29,7 @@ func TestSchedulerGathersStates(t *testing.T) {
 			old := sharedSession(t, c)
 			feed(t, old, 246, engine.Last)
 			if small {
-				c.o.KVBytes = 3 * old.session.Bytes() // of 256 tokens each
+				c.budget = 3 * old.session.Bytes() // of 256 tokens each
 			}
 			before := sharedSession(t, c) // begins alike
 			if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
@@ -108,7 +108,7 @@ func TestSchedulerHeads(t *testing.T) {
 	page := c.empty
 	a = sharedSession(t, c)
 	c.mu.Lock()
-	c.o.KVBytes = 2*page - 1
+	c.budget = 2*page - 1
 	c.mu.Unlock()
 	if _, err := a.EvalSegment(context.Background(), g); !errors.Is(err, engine.ErrKVBudget) || a.Len() != 0 {
 		t.Errorf("no memory: %v, %d tokens", err, a.Len())

@@ -143,7 +143,5 @@ func (s *Session) giveBack() {
 	s.lent = false
 	c.lent--
 	c.ended.Broadcast()
-	c.blocked = false
-	c.admit()
-	c.kick()
+	c.freed()
 }

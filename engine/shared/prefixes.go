@@ -139,7 +139,7 @@ func (c *Scheduler) goOn(s *Session) bool {
 	n, _ := c.adopt(s, have, func(tokens []int32) int { return s.shares(tokens, most) })
 	soon := 0
 	for _, o := range c.sessions {
-		if o.lineage == s.lineage && o.serial < s.serial && o.state == submitted && o.prompt() && o.segment.Parents == nil {
+		if o.lineage == s.lineage && o.serial < s.serial && o.pending() && o.prompt() && o.segment.Parents == nil {
 			k := s.shares(o.tokens, most)
 			if k == len(o.tokens) {
 				k += s.sharesAfter(k, o.segment.Tokens, most)
@@ -159,7 +159,7 @@ func (c *Scheduler) adopt(s *Session, have int, same func(tokens []int32) int) (
 		memory = from.session
 	}
 	for _, o := range c.sessions {
-		if o == s || o.lineage != s.lineage || o.session == nil || o.taken {
+		if o == s || o.lineage != s.lineage || o.session == nil || o.state == taken {
 			continue
 		}
 		tokens := o.session.Tokens()
@@ -170,7 +170,7 @@ func (c *Scheduler) adopt(s *Session, have int, same func(tokens []int32) int) (
 			memory, from, n = o.session, nil, k
 		}
 	}
-	if memory == nil || c.o.KVBytes > 0 && c.used.Load()+c.planned+c.empty+memory.ForkBytes() > c.o.KVBytes {
+	if memory == nil || !c.fits(c.empty+memory.ForkBytes()) {
 		return have, nil
 	}
 	if from != nil {

@@ -450,29 +450,3 @@ func TestSchedulerOfClosedModel(t *testing.T) {
 		t.Errorf("an open session: %v, %d tokens", err, open.Len())
 	}
 }
-
-// Close waits for the end of a loan and is woken by it.
-func TestLoanEndsCloseGoesOn(t *testing.T) {
-	inTime(t, Options{}, time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
-		s := sharedSession(t, c)
-		feed(t, s, 3, engine.Last)
-		lent, err := s.lend()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var closed atomic.Bool
-		go func() {
-			c.Close()
-			closed.Store(true)
-		}()
-		synctest.Wait()
-		if closed.Load() || lent.Bytes() == 0 {
-			t.Error("closed during a loan")
-		}
-		s.giveBack()
-		if synctest.Wait(); !closed.Load() || lent.Bytes() != 0 {
-			t.Error("not closed after the loan")
-			c.ended.Broadcast() // or the test would never end
-		}
-	})
-}

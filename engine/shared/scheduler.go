@@ -34,36 +34,22 @@ type Scheduler struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu       sync.Mutex // guards what follows
-	sessions []*Session
-	pending  []*Session   // that have submitted and have no result, in order of submission
-	missing  int          // sessions that are waited for
-	waiting  []*admission // NewSession calls, in order
-	held     int          // of them, those that may go on and have not yet
-	serial   uint64       // of sessions
-	closed   bool
-
-	lent    int  // sessions whose memory is lent
-	running bool // a pass runs, or the session that leads it has been told to
-	ended   sync.Cond
-	blocked bool // nothing pending fits in memory until something changes
-	armed   bool // the timer runs
-	since   moment
-	timer   *time.Timer
-
-	batch engine.Batch // of the pass that runs
-	taken []*Session
-	order []*Session
-	cost  engine.PassCosts
-	steps passSteps
-
-	panics   atomic.Int64
-	worked   atomic.Int64 // nanoseconds of passes
-	used     atomic.Int64 // bytes of pages
-	planned  int64        // that the next pass will allocate
+	mu     sync.Mutex // guards what follows
+	closed bool
+	ended  sync.Cond // of a pass, or of a loan
+	queue
+	ledger
 	prefixes prefixes
-	common   map[any]any // see Session.Common
-	empty    int64       // bytes of a session with one token
+	admissions
+
+	batch  engine.Batch // of the pass that runs
+	taken  []*Session   // theirs
+	order  []*Session   // of pending ones, while a pass is put together
+	steps  passSteps
+	cost   engine.PassCosts
+	worked atomic.Int64 // nanoseconds of passes
+	panics atomic.Int64
+	common map[any]any // see Session.Common
 
 	stats   Stats
 	prepare func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
@@ -139,6 +125,7 @@ func New(m *engine.Model, o Options) *Scheduler {
 		o.Prefixes = defaultPrefixes
 	}
 	c := &Scheduler{m: m, o: o}
+	c.budget = o.KVBytes
 	c.prefixes = prefixes{most: o.Prefixes, used: &c.used}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
@@ -146,6 +133,13 @@ func New(m *engine.Model, o Options) *Scheduler {
 	c.timer = time.AfterFunc(time.Hour, c.bound)
 	c.timer.Stop()
 	return c
+}
+
+// admissions are NewSession calls.
+type admissions struct {
+	waiting []*admission // in order
+	held    int          // those that may go on and have not yet
+	serial  uint64       // of sessions
 }
 
 // admission is a NewSession that waits.
@@ -194,7 +188,7 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 	return s, nil
 }
 
-// newShared makes a session and checks its options. engine.All sessions of the engine get the model's context, so that a sequence can
+// newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a sequence can
 // go on from the state of any other; the memory comes as it is needed.
 func (c *Scheduler) newShared(o SessionOptions) (*Session, error) {
 	if c.m.Encodes() {
@@ -226,7 +220,7 @@ func (c *Scheduler) Stats() Stats {
 	s := c.stats
 	s.Sessions, s.Waiting, s.Queued, s.Prefixes = len(c.sessions), len(c.waiting), len(c.pending), len(c.prefixes.kept)
 	s.Panics = c.panics.Load()
-	s.KVBytes, s.KVBudget = c.used.Load(), c.o.KVBytes
+	s.KVBytes, s.KVBudget = c.used.Load(), c.budget
 	return s
 }
 
@@ -254,11 +248,11 @@ func (c *Scheduler) Close() {
 	for len(c.pending) > 0 {
 		c.pending[0].complete(engine.Result{}, errSchedulerClosed)
 	}
-	for _, s := range c.sessions {
+	for len(c.sessions) > 0 {
+		s := c.sessions[0]
+		c.enter(s, closed)
 		s.drop()
-		s.closed = true
 	}
-	c.sessions = nil
 	for c.prefixes.evict() {
 	}
 }

@@ -3,7 +3,6 @@ package shared
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/specgo/spec/engine"
@@ -24,24 +23,12 @@ type Session struct {
 	tokens  []int32
 	nodes   []int32 // of a tree that waits for Commit
 	parents []int32
-	closed  bool
 
-	segment   engine.Segment // submitted
-	rows      int            // of it, at its end, of which something is wanted
-	states    int            // likewise hidden states: if more than rows, they are gathered from chunks
-	gathered  []float32
-	state     sharedState
-	taken     bool // in the pass that runs
-	lent      bool // a draft head looks at its keys and values: the memory stays
-	long      bool // the submission is cut into chunks
-	chunked   bool // what the pass that runs has of it is part of a prompt
-	lead      bool // this session's goroutine is to run the next pass
-	abandoned bool // nobody waits for the result
-	result    engine.Result
-	err       error
+	state state
+	lent  bool // a draft head looks at its keys and values: the memory stays
+	submission
 
-	expected bool     // waited for
-	late     bool     // missed the bound
+	late     bool     // it missed the bound, and has not been in time since
 	expectAt moment   // since when it has been, or would have been, waited for
 	decoding bool     // its last submission was no prompt
 	pass     int64    // the last one that it was in
@@ -53,14 +40,6 @@ type Session struct {
 	reused   int // tokens taken from other sequences
 	cost     shares
 }
-
-type sharedState uint8
-
-const (
-	idle sharedState = iota
-	submitted
-	answered
-)
 
 // Len is the number of tokens of the sequence.
 func (s *Session) Len() int { return len(s.tokens) }
@@ -119,16 +98,14 @@ func (s *Session) Announce(will bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case s.state == submitted || s.closed:
+	case s.pending() || s.state == closed:
 	case !will:
-		s.state = idle
+		c.enter(s, idle)
 		s.decoding = false
-		c.unexpect(s)
-		c.blocked = false // it may have to give up memory now
-		c.kick()
+		c.changed() // it may have to give up memory now
 	case s.state == idle:
-		s.state = answered
-		c.expect(s)
+		s.expectAt = c.now()
+		c.enter(s, announced)
 	}
 }
 
@@ -141,7 +118,7 @@ type follower = interface{ Announce(will bool) }
 func (s *Session) Follow(f interface{ Announce(will bool) }) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if s.state != submitted {
+	if !s.pending() {
 		s.follower = f
 	}
 }
@@ -170,7 +147,7 @@ func (s *Session) Load() (l engine.Load) {
 	defer c.mu.Unlock()
 	l.Rows, l.Among, l.Open = s.cost.rows, s.cost.among, len(c.sessions)
 	for _, o := range c.sessions {
-		if o == s || o.state == submitted && !o.long || o.decoding && c.stats.Passes-o.pass <= generates {
+		if o == s || o.pending() && !o.long() || o.decoding && c.stats.Passes-o.pass <= generates {
 			l.Sessions++
 		}
 	}
@@ -270,9 +247,9 @@ func (s *Session) Commit(path []int32) error {
 // usable fails for a session that is closed, or has an Eval in another goroutine.
 func (s *Session) usable() error {
 	switch {
-	case s.closed:
+	case s.state == closed:
 		return fmt.Errorf("session: %w", engine.ErrClosed)
-	case s.state == submitted:
+	case s.pending():
 		return fmt.Errorf("%w: an Eval of the session has not ended", engine.ErrUsage)
 	}
 	return nil
@@ -286,17 +263,13 @@ func (s *Session) Close() {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.closed || s.state == submitted {
+	if s.usable() != nil {
 		return
 	}
-	s.closed = true
-	c.unexpect(s)
-	c.sessions = slices.DeleteFunc(c.sessions, func(o *Session) bool { return o == s })
+	c.enter(s, closed)
 	c.keep(s)
 	s.drop()
-	c.blocked = false
-	c.admit()
-	c.kick()
+	c.freed()
 }
 
 // submit hands a segment to the scheduler and waits for its result.
@@ -310,16 +283,16 @@ func (s *Session) submit(ctx context.Context, g engine.Segment) (engine.Result, 
 		c.mu.Unlock()
 		return engine.Result{}, err
 	}
-	c.kick()
+	c.changed()
 	done := ctx.Done()
-	for s.state == submitted {
+	for s.pending() {
 		if err := ctx.Err(); err != nil && !s.abandoned {
 			s.abandon(err)
 			done = nil
 			continue
 		}
-		if s.lead {
-			s.lead = false
+		if c.leader == s {
+			c.leader = nil
 			c.pass()
 			continue
 		}
@@ -330,10 +303,8 @@ func (s *Session) submit(ctx context.Context, g engine.Segment) (engine.Result, 
 		}
 		c.mu.Lock()
 	}
-	r, err := s.result, s.err
-	s.result, s.err, s.segment = engine.Result{}, nil, engine.Segment{}
-	c.mu.Unlock()
-	return r, err
+	defer c.mu.Unlock()
+	return s.end()
 }
 
 // begin checks a segment and adds it to those that wait for a pass.
@@ -356,29 +327,11 @@ func (s *Session) begin(g engine.Segment) error {
 	if err := s.cut(); err != nil {
 		return err
 	}
-	n := len(g.Tokens)
-	s.rows, s.states, s.gathered = rowsOf(g.Logits, n), rowsOf(g.Hidden, n), s.gathered[:0]
-	if g.Parents != nil || g.Hidden < engine.All || int(g.Hidden) > n { // in one pass, which refuses what cannot be
-		s.rows, s.states = n, min(s.states, n)
-	}
-	s.segment, s.abandoned = g, false
-	s.long = g.Parents == nil && len(g.Tokens)-s.rows > shortRows
-	if s.late && c.left(s.expectAt) > 0 {
-		s.late = false
-	}
-	c.unexpect(s)
-	s.state = submitted
-	c.pending = append(c.pending, s)
-	c.blocked = false
+	s.submission.begin(g)
+	inTime := c.left(s.expectAt) > 0
+	c.enter(s, submitted)
+	s.late = s.late && !inTime
 	return nil
-}
-
-// rowsOf is how many of n positions are wanted.
-func rowsOf(r engine.Rows, n int) int {
-	if r == engine.All {
-		return n
-	}
-	return max(0, int(r))
 }
 
 // depthOf is the number of levels of a tree whose parents come first, as far as they do.
@@ -401,51 +354,36 @@ func (s *Session) abandon(err error) {
 	c := s.c
 	c.stats.Cancelled++
 	s.abandoned, s.err = true, err
-	if s.taken {
+	if s.state == taken {
 		return
 	}
-	if s.lead { // another one leads
-		s.lead = false
-		c.running = false
+	if c.leader == s { // another one leads
+		c.leader, c.running = nil, false
 	}
 	s.complete(engine.Result{}, err)
-	c.kick()
+	c.changed()
 }
 
 // complete ends a submission. If it failed, the session is as it was before.
 func (s *Session) complete(r engine.Result, err error) {
 	c := s.c
-	c.pending = slices.DeleteFunc(c.pending, func(o *Session) bool { return o == s })
-	s.state, s.result, s.err = answered, r, err
-	c.blocked = false
-	g := &s.segment
+	s.result, s.err = r, err
 	switch {
 	case err != nil:
-		s.state = idle
+		c.enter(s, idle)
 		if cut := s.cut(); cut != nil {
 			s.drop() // it is computed again
 		}
-	case g.Parents != nil:
-		s.nodes = append(s.nodes, g.Tokens...)
-		s.parents = append(s.parents, g.Parents...)
+	case s.segment.Parents != nil:
+		s.nodes = append(s.nodes, s.segment.Tokens...)
+		s.parents = append(s.parents, s.segment.Parents...)
 	default:
-		s.tokens = append(s.tokens, g.Tokens...)
+		s.tokens = append(s.tokens, s.segment.Tokens...)
 		s.computed = len(s.tokens)
 	}
 	if err == nil {
-		s.decoding = !s.long
-		c.expect(s)
+		s.decoding, s.expectAt = !s.long(), c.now()
+		c.enter(s, announced)
 	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// drop gives up the memory.
-func (s *Session) drop() {
-	if s.session != nil {
-		s.session.Close()
-		s.session = nil
-	}
+	s.tell()
 }

@@ -1,0 +1,171 @@
+package shared
+
+import (
+	"slices"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// state is where a session stands:
+//
+//	idle ── Announce ─> announced ── Eval ─> submitted ── a pass takes it ─> taken
+//	                        ^                  │   ^                          │ │
+//	                        │  its last result │   └──── more of it is left ──┘ │
+//	                        └──────────────────┴────────────────────────────────┘
+//
+// Where an Eval fails, or an announcement is taken back, the session is idle. It can be closed where nothing is submitted.
+// What changes a state is [queue.enter] alone.
+type state uint8
+
+const (
+	idle      state = iota // nothing of it is on its way
+	announced              // its next submission is on its way: passes wait for it, unless it was late
+	submitted              // it waits for a pass
+	taken                  // it is in the pass that runs: nobody else touches its memory
+	closed
+)
+
+// submission is what a session has submitted, and what has come of it so far.
+type submission struct {
+	segment   engine.Segment
+	rows      int       // at its end, of which something is wanted
+	states    int       // likewise hidden states: if more than rows, they are gathered from chunks
+	gathered  []float32 // so far
+	chunk     bool      // what the pass that runs has of it is part of a prompt
+	abandoned bool      // nobody waits for the result
+	result    engine.Result
+	err       error
+}
+
+// begin takes a segment.
+func (u *submission) begin(g engine.Segment) {
+	n := len(g.Tokens)
+	u.segment, u.rows, u.states, u.gathered, u.abandoned = g, rowsOf(g.Logits, n), rowsOf(g.Hidden, n), u.gathered[:0], false
+	if g.Parents != nil || g.Hidden < engine.All || int(g.Hidden) > n { // in one pass, which refuses what cannot be
+		u.rows, u.states = n, min(u.states, n)
+	}
+}
+
+// end returns what came of it, and forgets it.
+func (u *submission) end() (engine.Result, error) {
+	r, err := u.result, u.err
+	u.result, u.err, u.segment = engine.Result{}, nil, engine.Segment{}
+	return r, err
+}
+
+// long reports whether it is cut into chunks.
+func (u *submission) long() bool {
+	return u.segment.Parents == nil && len(u.segment.Tokens)-u.rows > shortRows
+}
+
+// rowsOf is how many of n positions are wanted.
+func rowsOf(r engine.Rows, n int) int {
+	if r == engine.All {
+		return n
+	}
+	return max(0, int(r))
+}
+
+// part is the segment of the next n tokens: of the sequence itself where memory was given up, or else of what was submitted.
+func (s *Session) part(n int) engine.Segment {
+	g, have := s.segment, s.session.Len()
+	if g.Session = s.session; s.missing() > 0 {
+		return engine.Segment{Session: s.session, Tokens: s.tokens[have : have+n]}
+	}
+	if g.Parents != nil {
+		return g
+	}
+	all, at := len(g.Tokens), have-len(s.tokens)
+	end := at + n
+	g.Tokens = g.Tokens[at:end]
+	if len(g.States) > 0 && n < all {
+		size := len(g.States) / all
+		g.States = g.States[at*size : end*size]
+	}
+	if end < all {
+		g.Logits = engine.None
+	}
+	if first := all - s.states; s.states > s.rows { // of some chunks states may be gathered before it gave up its memory
+		size := s.c.m.Config().HiddenSize * len(g.Layers)
+		s.gathered = s.gathered[:min(len(s.gathered), max(0, at-first)*size)]
+		g.Hidden = engine.Rows(max(0, end-max(at, first)))
+	} else if end < all {
+		g.Hidden = engine.None
+	}
+	if g.Hidden == engine.None {
+		g.Layers = nil
+	}
+	return g
+}
+
+// queue is the sessions of a Scheduler and where they stand.
+type queue struct {
+	sessions []*Session // open ones, the oldest first
+	pending  []*Session // of them, those that have submitted and have no result, in order of submission
+	missing  int        // sessions that are waited for
+	leader   *Session   // whose goroutine is to run the next pass; nil: a pass runs, or none is to begin
+	running  bool       // a pass runs, or there is a leader
+	blocked  bool       // nothing pending fits in memory until something changes
+	timer    *time.Timer
+	armed    bool   // the timer runs
+	since    moment // from then on
+}
+
+// enter moves a session to a state.
+func (q *queue) enter(s *Session, to state) {
+	if s.expected() {
+		q.missing--
+	}
+	switch had := s.pending(); {
+	case to == submitted && !had:
+		q.pending = append(q.pending, s)
+	case had && to != submitted && to != taken:
+		q.pending = slices.DeleteFunc(q.pending, func(o *Session) bool { return o == s })
+	}
+	if s.state = to; to == closed {
+		q.sessions = slices.DeleteFunc(q.sessions, func(o *Session) bool { return o == s })
+	}
+	if s.expected() {
+		q.missing++
+	}
+}
+
+// lose gives up waiting for those that are missing: they are late. It returns how many they are.
+func (q *queue) lose() (n int64) {
+	for _, s := range q.sessions {
+		if s.expected() {
+			s.late = true
+			n++
+		}
+	}
+	q.missing = 0
+	return n
+}
+
+// lead tells the first session that has submitted to run a pass.
+func (q *queue) lead() {
+	q.leader, q.running = q.pending[0], true
+	q.leader.tell()
+}
+
+func (q *queue) disarm() {
+	if q.armed {
+		q.armed = false
+		q.timer.Stop()
+	}
+}
+
+// expected reports whether passes wait for the session.
+func (s *Session) expected() bool { return s.state == announced && !s.late }
+
+// pending reports whether the session has submitted and has no result.
+func (s *Session) pending() bool { return s.state == submitted || s.state == taken }
+
+// tell wakes the goroutine that waits for the session's result.
+func (s *Session) tell() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
