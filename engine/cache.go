@@ -35,20 +35,6 @@ func (c *cache) upTo(n int) (layers int) {
 	return layers
 }
 
-// Caches are the keys and values that the first layers of the model keep for every position that they look at. 0 layers are all.
-func (m *Model) Caches(layers int) (shapes []CacheShape) {
-	if layers == 0 {
-		layers = m.config.Layers
-	}
-	for i := range m.caches {
-		c := &m.caches[i]
-		if n := c.upTo(layers); n > 0 {
-			shapes = append(shapes, CacheShape{Layers: n, Window: c.window, Heads: c.heads, HeadDim: c.headDim})
-		}
-	}
-	return shapes
-}
-
 // Bytes is the memory, in bytes, of the keys and values of one position with that storage type.
 func (c CacheShape) Bytes(kv string) (int64, error) {
 	t, err := tensor.ParseKVType(kv)

@@ -141,3 +141,14 @@ type lends struct {
 	projects   bool   // it has an output matrix that reads hidden states
 	output     linear // of it
 }
+
+// lends is what the model shares with draft heads.
+func (m *Model) lends() lends {
+	if m == nil {
+		return lends{}
+	}
+	if lender, ok := m.net.(interface{ lends() lends }); ok {
+		return lender.lends()
+	}
+	return lends{}
+}

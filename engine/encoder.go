@@ -10,15 +10,6 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// encoder is the network of an encoder-decoder model. Its methods leave errors of the arithmetic in the pass.
-type encoder interface {
-	// encode computes the encoder's states [len(ids)][hidden size].
-	encode(p *pass, ids []int32) (states []float32, err error)
-	// cross stores the keys and values of the states for the first layers of the decoder in kv, which has as many slots as there
-	// are ids.
-	cross(p *pass, ids []int32, states []float32, layers int, kv *tensor.KV)
-}
-
 // maxInput is the most tokens of an encoder's input: more would take hours, and memory by the gigabyte. Positions are relative, so
 // that the model's context length is none.
 const maxInput = 1 << 17

@@ -78,63 +78,10 @@ func (h *Head) gives(*Session, int) error { return nil }
 
 func (h *Head) next(_ *pass, x []float32) []float32 { return x }
 
-// Head is how the model is fed if it is a draft head; nil if it is not.
-func (m *Model) Head() *Head {
-	if m == nil || m.head == nil {
-		return nil
-	}
-	return m.head.info()
-}
-
-// TargetLayers are those of the model's [Head], nil for models that are no draft heads.
-func (m *Model) TargetLayers() []int {
-	if h := m.Head(); h != nil {
-		return h.TargetLayers
-	}
-	return nil
-}
-
-// stateSize is the number of numbers of a hidden state that the model gives.
-func (m *Model) stateSize() int {
-	if m.head != nil {
-		return m.head.info().stateSize
-	}
-	return m.config.HiddenSize
-}
-
-// opens checks what a new session is asked to be.
-func (m *Model) opens(o SessionOptions) error {
-	if m.head != nil {
-		if err := m.head.opens(&m.config, o); err != nil {
-			return err
-		}
-	}
-	return m.borrows(o.Target)
-}
-
-// borrows checks the session whose keys and values a session of the model shall look at.
-func (m *Model) borrows(t *Session) error {
-	if m.head != nil {
-		return m.head.borrows(m.target, t)
-	}
-	return (*Head)(nil).borrows(nil, t)
-}
-
 // feeds is what segment g of a head's session feeds it beside the tokens.
 func (s *Session) feeds(g *Segment) fed {
 	if g.FromTarget {
 		return fed{g.States, true, 0}
 	}
 	return fed{g.States, false, len(s.tokens) - s.fed + 1}
-}
-
-// lends is what the model shares with draft heads.
-func (m *Model) lends() lends {
-	if m == nil {
-		return lends{}
-	}
-	if lender, ok := m.net.(interface{ lends() lends }); ok {
-		return lender.lends()
-	}
-	return lends{}
 }

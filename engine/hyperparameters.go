@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,9 +13,6 @@ func (l *loader) has(key string) bool {
 	l.keys[key] = true
 	return l.f.Has(l.arch + "." + key)
 }
-
-// largest is the greatest hyperparameter that is accepted: products of two fit an int64, and no model comes near it.
-const largest = 1 << 24
 
 // integer is a hyperparameter that must be there and be at least 1.
 func (l *loader) integer(key string) int {
@@ -199,11 +195,6 @@ func (l *loader) heads(c *Config) {
 	case c.KVHeads < 1 || slices.Min(l.kvHeads) == c.KVHeads && c.Heads%c.KVHeads != 0:
 		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
 	}
-}
-
-// bad says what is wrong with a tensor.
-func (l *loader) bad(tensor string, kind error, format string, args ...any) {
-	l.keep(fmt.Errorf("%s: tensor %q: %s: %w", l.f.Name, tensor, fmt.Sprintf(format, args...), kind))
 }
 
 // holds reports whether the file has a tensor. Asking that is not asking for it.

@@ -36,24 +36,3 @@ type kind struct {
 
 // admits reports whether a draft head of that kind is made for the models.
 func (k *kind) admits(head Kind) bool { return slices.Contains(k.heads, head) }
-
-// Kind is the kind of the model. Of a file with MTP blocks it says which part of the file has been read.
-func (m *Model) Kind() Kind {
-	if m == nil {
-		return ""
-	}
-	return m.kind.is
-}
-
-// StatesFor is the layers whose hidden states go into a draft head of the model ([Segment].Layers): the head's [Model.TargetLayers]. An
-// architecture with draft heads of its own has them trained on the final norm's output, and other heads for it likewise: it is then what
-// they read for the state after the last layer.
-func (m *Model) StatesFor(head *Model) []int {
-	layers := slices.Clone(head.TargetLayers())
-	for i, k := range layers {
-		if k == m.config.Layers && len(m.kind.heads) > 0 {
-			layers[i] = FinalNorm
-		}
-	}
-	return layers
-}

@@ -278,3 +278,40 @@ func (l *loader) embeddingOf(c *Config, width int) *tensor.Matrix {
 	}
 	return l.one(request{name: name, dims: []int{width, c.Vocab}, rows: []int{c.Vocab}, use: use})
 }
+
+// largest is the greatest hyperparameter that is accepted: products of two fit an int64, and no model comes near it.
+const largest = 1 << 24
+
+// blockIndex is N of a tensor's name blk.N.… .
+func blockIndex(tensor string) (int, bool) {
+	rest, ok := strings.CutPrefix(tensor, "blk.")
+	if !ok {
+		return 0, false
+	}
+	var i int
+	if _, err := fmt.Sscanf(rest, "%d.", &i); err != nil || i < 0 || !strings.HasPrefix(rest, fmt.Sprintf("%d.", i)) {
+		return 0, false
+	}
+	return i, true
+}
+
+// blockOf is the block that a tensor is a part of, as a name: "blk.3", and of an encoder-decoder model "enc.blk.3" or "dec.blk.3"; "" if it
+// is a part of none.
+func blockOf(tensor string) string {
+	stack, rest := "", tensor
+	for _, s := range []string{"enc.", "dec."} {
+		if after, ok := strings.CutPrefix(tensor, s); ok {
+			stack, rest = s, after
+		}
+	}
+	i, ok := blockIndex(rest)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%sblk.%d", stack, i)
+}
+
+// bad says what is wrong with a tensor.
+func (l *loader) bad(tensor string, kind error, format string, args ...any) {
+	l.keep(fmt.Errorf("%s: tensor %q: %s: %w", l.f.Name, tensor, fmt.Sprintf(format, args...), kind))
+}

@@ -7,7 +7,6 @@ import (
 	"runtime"
 
 	"github.com/specgo/spec/engine/internal/panels"
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -19,37 +18,6 @@ const (
 	// scratchMargin is more than the activations of a pass take in models that are near any limit.
 	scratchMargin = 1 << 30
 )
-
-// MemoryPlan says where the weights of a model are under a limit ([Options].Memory).
-type MemoryPlan struct {
-	Limit    int64 // 0: none
-	Weights  int64 // bytes of all weights, packed
-	Resident int64 // bytes that are in memory for good
-	Buffers  int64 // bytes of memory for weights that are read, the activations of a pass included
-	PerPass  int64 // bytes that a pass of one token reads from disk, at most; with experts that are kept, as if every one were as likely
-	Rows     int   // most tokens that go through the layers together
-	Experts  int   // that are kept in memory of those that are read on demand; 0 without
-
-	Least int64 // the least limit that suffices
-}
-
-// Streams reports whether weights are read from disk in every pass.
-func (p MemoryPlan) Streams() bool { return p.PerPass > 0 }
-
-// PlanMemory says where a model's weights would be under o.Memory. It reads the header and vectors of the file.
-func PlanMemory(f *gguf.File, o Options) (*MemoryPlan, error) {
-	l, m, err := newModel(context.Background(), nil, f, o)
-	if err != nil {
-		return nil, err
-	}
-	list := &packedSource{fileSource: fileSource{ctx: l.ctx, r: l.progress}}
-	l.from = list
-	if m.read(l); !l.ok() {
-		return nil, l.err
-	}
-	plan, _, err := list.arrange(m, l.vectors, o.Memory)
-	return plan, err
-}
 
 // arrange decides what of a model stays in memory. Under a limit that does not suffice it returns an error that names the least one; the
 // plan has that too.

@@ -18,20 +18,6 @@ func (s *Session) Meter(used *atomic.Int64) {
 	s.count()
 }
 
-// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that forks share counts
-// for each of them.
-func (s *Session) count() {
-	if s.used == nil {
-		return
-	}
-	n := int64(0)
-	if s.rec != nil {
-		n = s.rec.Bytes()
-	}
-	s.used.Add(n - s.counted)
-	s.counted = n
-}
-
 // count brings the counts of a batch's sessions up to date after a pass.
 func (m *Model) count(b Batch) {
 	for i := range b {

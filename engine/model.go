@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -176,3 +177,96 @@ func (m *Model) WeightTypes() string { return m.weightTypes }
 
 // Weights is the Options.Weights that the model was loaded with.
 func (m *Model) Weights() string { return m.weights }
+
+// Caches are the keys and values that the first layers of the model keep for every position that they look at. 0 layers are all.
+func (m *Model) Caches(layers int) (shapes []CacheShape) {
+	if layers == 0 {
+		layers = m.config.Layers
+	}
+	for i := range m.caches {
+		c := &m.caches[i]
+		if n := c.upTo(layers); n > 0 {
+			shapes = append(shapes, CacheShape{Layers: n, Window: c.window, Heads: c.heads, HeadDim: c.headDim})
+		}
+	}
+	return shapes
+}
+
+// MemoryPlan says where the weights of a model are under a limit ([Options].Memory).
+type MemoryPlan struct {
+	Limit    int64 // 0: none
+	Weights  int64 // bytes of all weights, packed
+	Resident int64 // bytes that are in memory for good
+	Buffers  int64 // bytes of memory for weights that are read, the activations of a pass included
+	PerPass  int64 // bytes that a pass of one token reads from disk, at most; with experts that are kept, as if every one were as likely
+	Rows     int   // most tokens that go through the layers together
+	Experts  int   // that are kept in memory of those that are read on demand; 0 without
+
+	Least int64 // the least limit that suffices
+}
+
+// Streams reports whether weights are read from disk in every pass.
+func (p MemoryPlan) Streams() bool { return p.PerPass > 0 }
+
+// Kind is the kind of the model. Of a file with MTP blocks it says which part of the file has been read.
+func (m *Model) Kind() Kind {
+	if m == nil {
+		return ""
+	}
+	return m.kind.is
+}
+
+// StatesFor is the layers whose hidden states go into a draft head of the model ([Segment].Layers): the head's [Model.TargetLayers]. An
+// architecture with draft heads of its own has them trained on the final norm's output, and other heads for it likewise: it is then what
+// they read for the state after the last layer.
+func (m *Model) StatesFor(head *Model) []int {
+	layers := slices.Clone(head.TargetLayers())
+	for i, k := range layers {
+		if k == m.config.Layers && len(m.kind.heads) > 0 {
+			layers[i] = FinalNorm
+		}
+	}
+	return layers
+}
+
+// Head is how the model is fed if it is a draft head; nil if it is not.
+func (m *Model) Head() *Head {
+	if m == nil || m.head == nil {
+		return nil
+	}
+	return m.head.info()
+}
+
+// TargetLayers are those of the model's [Head], nil for models that are no draft heads.
+func (m *Model) TargetLayers() []int {
+	if h := m.Head(); h != nil {
+		return h.TargetLayers
+	}
+	return nil
+}
+
+// stateSize is the number of numbers of a hidden state that the model gives.
+func (m *Model) stateSize() int {
+	if m.head != nil {
+		return m.head.info().stateSize
+	}
+	return m.config.HiddenSize
+}
+
+// opens checks what a new session is asked to be.
+func (m *Model) opens(o SessionOptions) error {
+	if m.head != nil {
+		if err := m.head.opens(&m.config, o); err != nil {
+			return err
+		}
+	}
+	return m.borrows(o.Target)
+}
+
+// borrows checks the session whose keys and values a session of the model shall look at.
+func (m *Model) borrows(t *Session) error {
+	if m.head != nil {
+		return m.head.borrows(m.target, t)
+	}
+	return (*Head)(nil).borrows(nil, t)
+}

@@ -141,3 +141,18 @@ func (l *loader) typeNames() string {
 	})
 	return strings.Join(names, ", ")
 }
+
+// PlanMemory says where a model's weights would be under o.Memory. It reads the header and vectors of the file.
+func PlanMemory(f *gguf.File, o Options) (*MemoryPlan, error) {
+	l, m, err := newModel(context.Background(), nil, f, o)
+	if err != nil {
+		return nil, err
+	}
+	list := &packedSource{fileSource: fileSource{ctx: l.ctx, r: l.progress}}
+	l.from = list
+	if m.read(l); !l.ok() {
+		return nil, l.err
+	}
+	plan, _, err := list.arrange(m, l.vectors, o.Memory)
+	return plan, err
+}

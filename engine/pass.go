@@ -318,3 +318,12 @@ type routing struct {
 	x, y            []float32 // [rows][D] of one expert
 	gate            []float32 // [rows] of the shared expert
 }
+
+// encoder is the network of an encoder-decoder model. Its methods leave errors of the arithmetic in the pass.
+type encoder interface {
+	// encode computes the encoder's states [len(ids)][hidden size].
+	encode(p *pass, ids []int32) (states []float32, err error)
+	// cross stores the keys and values of the states for the first layers of the decoder in kv, which has as many slots as there
+	// are ids.
+	cross(p *pass, ids []int32, states []float32, layers int, kv *tensor.KV)
+}

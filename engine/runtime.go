@@ -56,3 +56,9 @@ func (rt *Runtime) Threads() int { return rt.t.Threads() }
 
 // SIMD is the name of the kernels in use.
 func (rt *Runtime) SIMD() string { return rt.t.SIMD() }
+
+// turns are the Turns of a Runtime.
+type turns struct {
+	open atomic.Int32
+	took atomic.Int64 // nanoseconds of those that have ended
+}

@@ -379,3 +379,17 @@ func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, 
 	}
 	return caches, nil
 }
+
+// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that forks share counts
+// for each of them.
+func (s *Session) count() {
+	if s.used == nil {
+		return
+	}
+	n := int64(0)
+	if s.rec != nil {
+		n = s.rec.Bytes()
+	}
+	s.used.Add(n - s.counted)
+	s.counted = n
+}

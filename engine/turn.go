@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 )
 
@@ -14,12 +13,6 @@ type Turn struct {
 	Took time.Duration // of the pass itself, without the wait
 
 	rt *Runtime
-}
-
-// turns are the Turns of a Runtime.
-type turns struct {
-	open atomic.Int32
-	took atomic.Int64 // nanoseconds of those that have ended
 }
 
 // Turn begins a turn, which End ends.

@@ -35,35 +35,6 @@ func (l *loader) skips(tensor string) bool {
 	return ok && i >= l.layers && l.first == 0
 }
 
-// blockIndex is N of a tensor's name blk.N.… .
-func blockIndex(tensor string) (int, bool) {
-	rest, ok := strings.CutPrefix(tensor, "blk.")
-	if !ok {
-		return 0, false
-	}
-	var i int
-	if _, err := fmt.Sscanf(rest, "%d.", &i); err != nil || i < 0 || !strings.HasPrefix(rest, fmt.Sprintf("%d.", i)) {
-		return 0, false
-	}
-	return i, true
-}
-
-// blockOf is the block that a tensor is a part of, as a name: "blk.3", and of an encoder-decoder model "enc.blk.3" or "dec.blk.3"; "" if it
-// is a part of none.
-func blockOf(tensor string) string {
-	stack, rest := "", tensor
-	for _, s := range []string{"enc.", "dec."} {
-		if after, ok := strings.CutPrefix(tensor, s); ok {
-			stack, rest = s, after
-		}
-	}
-	i, ok := blockIndex(rest)
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf("%sblk.%d", stack, i)
-}
-
 // changesResult reports whether a key of that name is likely to say how to compute something.
 func changesResult(key string) bool {
 	for _, prefix := range []string{"rope.", "attention.", "expert_", "moe_", "ssm.", "shortconv.", "wkv.", "swiglu_"} {
