@@ -9,12 +9,16 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/testkit"
+	"github.com/specgo/spec/testdata"
 )
 
 // randomHead is an EAGLE-3 head with random weights for a target.
@@ -344,4 +348,162 @@ func TestEagleRoundsAllocateNothing(t *testing.T) {
 		d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4})})
 		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})
 	}
+}
+
+// TestEagleTargets: EAGLE-3 heads on every architecture that they are made for, among them ones with windows, experts, sinks, layers that
+// share keys and values, and recurrent layers: drafts are what the head makes of the whole text at once, and chains, trees and merges
+// write plain decoding's text.
+func TestEagleTargets(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	for i, name := range []string{"llama-tied", "qwen3", "qwen3moe", "gemma4", "gpt-oss", "qwen35"} {
+		t.Run(name, func(t *testing.T) {
+			file := testkit.Shared(t, "families/models", name+".gguf")
+			target, err := engine.Open(context.Background(), rt, file, engine.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer target.Close()
+			last := int32(target.Config().Layers)
+			// In every second one the state after the last layer, and a head that knows some of the tokens.
+			head := randomHeadOf(t, rt, target, []int32{1, 0, last - int32((i+1)%2)}, i%2 == 0)
+			defer head.Close()
+			if testkit.IsLong(t) || i == 3 || i == 5 {
+				testHeadStates(t, target, head)
+			}
+			one := session(t, target, 0)
+			for _, s := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 4}} {
+				want, _ := collect(t, New(one, nil, Options{MaxTokens: 40}), matrixPrompt, s)
+				record := func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}) } // so that drafts are accepted
+				for what, drafter := range map[string]Drafter{
+					"chain": Eagle(session(t, head, 0), EagleOptions{}), "tree": Eagle(session(t, head, 0), EagleOptions{Tree: true}),
+					"chain, merged": Merge(Eagle(session(t, head, 0), EagleOptions{}), record()), "tree, merged": Merge(record(), Tree(session(t, head, 0), TreeOptions{})),
+				} {
+					d := New(session(t, target, 0), drafter, Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 40})
+					for turn := range 2 { // the second text begins as the first one
+						got, _ := collect(t, d, matrixPrompt[:len(matrixPrompt)-turn], s)
+						if turn == 0 && !slices.Equal(got, want) {
+							t.Errorf("%s, temperature %v: got %v, want %v", what, s.Temperature, got, want)
+						}
+						if st := d.Stats(); st.Drafted < 40 {
+							t.Errorf("%s: %d tokens were drafted", what, st.Drafted)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLongEagleTargets: the states of the heads of every architecture.
+func TestLongEagleTargets(t *testing.T) {
+	testkit.Long(t)
+	TestEagleTargets(t)
+}
+
+// pairHead opens the head of the embedded target.
+func pairHead(t testing.TB, target *engine.Model) *engine.Model {
+	t.Helper()
+	m, err := engine.New(context.Background(), target.Runtime(), testdata.Head(), testdata.Head().Size(), engine.Options{Name: "head", Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestEaglePair: the trained head on held-out prompts writes plain decoding's text, and brings more tokens per pass of the target than
+// the draft model at the same draft length, greedily and sampled.
+func TestEaglePair(t *testing.T) {
+	n := 60
+	if !testkit.IsLong(t) {
+		n = 6
+	}
+	texts := prompts(t, "prompts-code.jsonl", n)
+	target, draft := pair(t)
+	one, drafters := session(t, target, 0), []named[Drafter]{
+		{"model", func() Drafter { return Model(session(t, draft, 0)) }},
+		{"eagle", func() Drafter { return Eagle(session(t, pairHead(t, target), 0), EagleOptions{}) }},
+		{"tree", func() Drafter { return Tree(session(t, draft, 0), TreeOptions{Sources: []CandidateSource{}}) }},
+		{"eagle tree", func() Drafter { return Eagle(session(t, pairHead(t, target), 0), EagleOptions{Tree: true}) }},
+	}
+	for _, temperature := range []float32{0, 0.8} {
+		perPass := map[string]float64{}
+		for _, drafter := range drafters {
+			dr, tokens, passes, at := drafter.make(), 0, 0, make([]int, 5)
+			for i, text := range texts {
+				s := engine.Sampling{Temperature: temperature, Seed: uint64(i)}
+				prompt := target.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
+				d := New(one, dr, Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 64})
+				got, _ := collect(t, d, prompt, s)
+				if i < 4 {
+					if want, _ := collect(t, New(one, nil, Options{MaxTokens: 64}), prompt, s); !slices.Equal(got, want) {
+						t.Errorf("%s, temperature %v, prompt %d: got %v, want %v", drafter.name, temperature, i, got, want)
+					}
+				}
+				st := d.Stats()
+				tokens, passes = tokens+st.Generated, passes+st.TargetPasses
+				for j := range min(len(at), len(st.AcceptedAt)) {
+					at[j] += st.AcceptedAt[j]
+				}
+			}
+			perPass[drafter.name] = float64(tokens) / float64(passes)
+			t.Logf("temperature %v, %s: %.3f tokens per pass, accepted at depths 1 to 5: %d of %d passes", temperature, drafter.name, perPass[drafter.name], at, passes)
+		}
+		if perPass["eagle"] < 1.15*perPass["model"] {
+			t.Errorf("temperature %v: %.3f tokens per pass with the head, %.3f with the draft model", temperature, perPass["eagle"], perPass["model"])
+		}
+	}
+}
+
+// TestLongEaglePair: with ten times the texts.
+func TestLongEaglePair(t *testing.T) {
+	testkit.Long(t)
+	TestEaglePair(t)
+}
+
+// TestSharedEagle: decoders of several goroutines share the passes of target and head.
+func TestSharedEagle(t *testing.T) {
+	texts := prompts(t, "prompts-code.jsonl", 3)
+	target, _ := pair(t)
+	targets := shared.New(target, shared.Options{})
+	defer targets.Close()
+	head := pairHead(t, target)
+	heads := shared.New(head, shared.Options{})
+	defer heads.Close()
+	one := session(t, target, 0)
+	var wait sync.WaitGroup
+	for i := range 6 {
+		s := engine.Sampling{Temperature: float32(i%2) * 0.8, Seed: uint64(i)}
+		prompt := target.Tokenizer().Encode(texts[i%3], bpe.EncodeOptions{AddSpecial: true})
+		want, _ := collect(t, New(one, nil, Options{MaxTokens: 24}), prompt, s)
+		alone := New(one, Eagle(session(t, head, 0), EagleOptions{Tree: i >= 3}), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
+		collect(t, alone, prompt, s)
+		wait.Go(func() {
+			a, err1 := targets.NewSession(context.Background(), shared.SessionOptions{})
+			b, err2 := heads.NewSession(context.Background(), shared.SessionOptions{})
+			if err := errors.Join(err1, err2); err != nil {
+				t.Error(err)
+				return
+			}
+			defer a.Close()
+			defer b.Close()
+			d := New(a, Eagle(b, EagleOptions{Tree: i >= 3}), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
+			for range 2 {
+				var got []int32
+				for token, err := range d.Generate(context.Background(), prompt, s) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got = append(got, token.ID)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("decoder %d: got %v, want %v", i, got, want)
+				}
+				if i < 3 && d.Stats().Accepted != alone.Stats().Accepted { // a tree's order depends on time
+					t.Errorf("decoder %d: %d tokens accepted, alone %d", i, d.Stats().Accepted, alone.Stats().Accepted)
+				}
+			}
+		})
+	}
+	wait.Wait()
 }
