@@ -62,13 +62,17 @@ type gbnf struct {
 
 // fail keeps the first error.
 func (p *gbnf) fail(format string, args ...any) {
-	p.Budget.fail(fmt.Errorf("%w: line %d: %s", ErrGrammar, p.line(), fmt.Sprintf(format, args...)))
+	if p.err == nil {
+		p.Budget.fail(fmt.Errorf("%w: line %d: %s", ErrGrammar, p.line(), fmt.Sprintf(format, args...)))
+	}
 	p.at = len(p.source)
 }
 
 // beyond is a limit's error.
 func (p *gbnf) beyond(limit string, most int) {
-	p.Budget.fail(fmt.Errorf("line %d: %w", p.line(), exceeded(limit, most)))
+	if p.err == nil {
+		p.Budget.fail(fmt.Errorf("line %d: %w", p.line(), exceeded(limit, most)))
+	}
 	p.at = len(p.source)
 }
 

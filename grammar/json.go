@@ -116,7 +116,7 @@ func jsonValue(b *Budget, d *json.Decoder, depth int) (any, error) {
 		return t, nil
 	}
 	if depth >= b.limits.Nesting {
-		b.fail(exceeded("Nesting", b.limits.Nesting))
+		b.beyond("Nesting", b.limits.Nesting)
 		return nil, b.err
 	}
 	if open == '[' {

@@ -37,7 +37,7 @@ func (l Limits) withDefaults() Limits {
 		field *int
 		value int
 	}{
-		{&l.Steps, 16 << 20}, {&l.Bytes, 64 << 20}, {&l.Memory, 64 << 20}, {&l.Rules, 1 << 16}, {&l.Alternatives, 1 << 14},
+		{&l.Steps, 16 << 20}, {&l.Bytes, 64 << 20}, {&l.Memory, 48 << 20}, {&l.Rules, 1 << 16}, {&l.Alternatives, 1 << 14},
 		{&l.Repetitions, 1 << 16}, {&l.Nesting, 256}, {&l.References, 32}, {&l.Digits, 512}, {&l.Instructions, 1 << 20},
 		{&l.Threads, 1 << 16}, {&l.Depth, 1 << 12},
 	} {
@@ -111,7 +111,7 @@ func (b *Budget) next() bool {
 	more := min(sliceSteps-b.slice, b.steps)
 	b.slice, b.steps = b.slice+more, b.steps-more
 	if b.slice < 0 {
-		return b.fail(exceeded("Steps", b.limits.Steps))
+		return b.beyond("Steps", b.limits.Steps)
 	}
 	return true
 }
@@ -119,9 +119,17 @@ func (b *Budget) next() bool {
 // take counts n bytes and a step.
 func (b *Budget) take(n int) bool {
 	if b.bytes -= n; b.bytes < 0 {
-		return b.fail(exceeded("Bytes", b.limits.Bytes))
+		return b.beyond("Bytes", b.limits.Bytes)
 	}
 	return b.spend(1)
+}
+
+// beyond ends the budget with the error of a limit.
+func (b *Budget) beyond(limit string, most int) bool {
+	if b.err != nil {
+		return false
+	}
+	return b.fail(exceeded(limit, most))
 }
 
 // fail ends the budget; the first error counts.

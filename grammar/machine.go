@@ -82,7 +82,7 @@ func (m *machine) owe(bytes int) bool {
 	if !m.charge(m.owed) {
 		m.flush()
 		if !m.charge(m.owed) {
-			return m.work.fail(exceeded("Memory", m.limits.Memory))
+			return m.work.beyond("Memory", m.limits.Memory)
 		}
 	}
 	m.owed = 0
@@ -112,7 +112,7 @@ func (m *machine) close(from []thread) int32 {
 			continue
 		}
 		if m.visited.n > m.limits.Threads {
-			m.work.fail(exceeded("Threads", m.limits.Threads))
+			m.work.beyond("Threads", m.limits.Threads)
 		}
 		if !m.work.spend(1) {
 			return full
@@ -153,7 +153,7 @@ func (m *machine) push(address, below int32) int32 {
 		return i
 	}
 	if int(f.depth) > m.limits.Depth {
-		m.work.fail(exceeded("Depth", m.limits.Depth))
+		m.work.beyond("Depth", m.limits.Depth)
 		return full
 	}
 	if !m.owe(stackBytes) {

@@ -79,7 +79,7 @@ func compile(b *Budget, name func(rule int) string, bodies []expression, first i
 // emit appends an instruction and returns its address.
 func (c *compiler) emit(i instruction) int32 {
 	if len(c.code) >= c.limits.Instructions {
-		c.fail(exceeded("Instructions", c.limits.Instructions))
+		c.beyond("Instructions", c.limits.Instructions)
 	}
 	if !c.take(instructionBytes) {
 		return 0
@@ -99,15 +99,15 @@ func (c *compiler) expression(x expression, next int32) int32 {
 	}
 	switch x := x.(type) {
 	case literal:
-		for i := len(x) - 1; i >= 0; i-- {
+		for i := len(x) - 1; i >= 0 && c.err == nil; i-- {
 			next = c.emit(instruction{op: opByte, lo: x[i], hi: x[i], next: next})
 		}
 		return next
 	case class:
 		return c.class(x, next)
 	case sequence:
-		for _, part := range slices.Backward(x) {
-			next = c.expression(part, next)
+		for i := len(x) - 1; i >= 0 && c.err == nil; i-- {
+			next = c.expression(x[i], next)
 		}
 		return next
 	case choice:
@@ -132,7 +132,7 @@ func (c *compiler) choice(n int, alternative func(i int) int32) int32 {
 		return c.emit(instruction{op: opByte, lo: 1, hi: 0})
 	}
 	first := alternative(n - 1)
-	for i := n - 2; i >= 0; i-- {
+	for i := n - 2; i >= 0 && c.err == nil; i-- {
 		a := alternative(i)
 		first = c.emit(instruction{op: opSplit, next: a, other: first})
 	}

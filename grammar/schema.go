@@ -354,10 +354,10 @@ func (s *schema) alternatives(v any, path *place, depth int, exclusive bool) exp
 // exclude reports whether no value is valid by two of the schemas: their types differ, or their constants do, or those of a
 // common required member.
 func (s *schema) exclude(list []any) bool {
-	differ := difference{schema: s, seen: map[[2]*object]bool{}}
+	d := difference{schema: s, seen: map[[2]*object]bool{}, kinds: map[*object]*kind{}}
 	for i, a := range list {
 		for _, b := range list[i+1:] {
-			if !differ.of(a, b, 0) {
+			if !d.of(a, b, 0) {
 				return false
 			}
 		}
@@ -368,7 +368,8 @@ func (s *schema) exclude(list []any) bool {
 // difference looks for what tells two schemas apart.
 type difference struct {
 	*schema
-	seen map[[2]*object]bool // whether two schemas differ; false while it is looked for, so that it must show in finite depth
+	seen  map[[2]*object]bool // whether they differ; false while that is looked for: it must show in finite depth
+	kinds map[*object]*kind
 }
 
 func (d *difference) of(a, b any, depth int) bool {
@@ -380,79 +381,80 @@ func (d *difference) of(a, b any, depth int) bool {
 	known, ok := d.seen[pair]
 	if !ok {
 		d.seen[pair] = false
-		known = d.kinds(x, y) || d.members(x, y, depth)
+		known = d.kind(x).differs(d.kind(y)) || d.members(x, y, depth)
 		d.seen[pair] = known
 	}
 	return known
 }
 
-// mapSteps is what a place in a map costs.
-const mapSteps = 8
+// kind is what a schema says of its values directly.
+type kind struct {
+	types     []string        // none: any
+	constants map[string]bool // nil: it names none
+	required  map[string]bool
+}
 
-// kinds reports whether the types or the constants of two schemas differ.
-func (d *difference) kinds(x, y *object) bool {
-	kinds := func(o *object) (types map[string]bool, constants map[string]bool) {
-		types = map[string]bool{}
-		list, ok := []any(nil), false
-		if c, has := o.get("const"); has {
-			list, ok = []any{c}, true
-		} else if e, has := o.get("enum"); has {
-			list, _ = e.([]any)
-			ok = true
-		}
-		if !ok {
-			for _, name := range o.typeNames() {
-				types[name] = true
-			}
-			return types, nil
-		}
-		constants = map[string]bool{}
-		for _, v := range list {
-			text := string(appendJSON(nil, v))
-			d.spend(len(text) + mapSteps)
-			types[typeOf(v)], constants[text] = true, true
-		}
-		return types, constants
+func (d *difference) kind(o *object) *kind {
+	if k := d.kinds[o]; k != nil {
+		return k
 	}
-	common := func(a, b map[string]bool) bool {
-		for k := range a {
-			if b[k] {
-				return true
-			}
-		}
-		return false
+	k := &kind{required: map[string]bool{}}
+	d.kinds[o] = k
+	var list []any
+	if c, ok := o.get("const"); ok {
+		list, k.constants = []any{c}, map[string]bool{}
+	} else if e, ok := o.get("enum"); ok {
+		list, _ = e.([]any)
+		k.constants = map[string]bool{}
+	} else {
+		k.types = o.typeNames()
 	}
-	tx, cx := kinds(x)
-	ty, cy := kinds(y)
-	numeric := func(t map[string]bool) bool { return t["number"] || t["integer"] }
-	if len(tx) > 0 && len(ty) > 0 && !common(tx, ty) && !(numeric(tx) && numeric(ty)) {
+	for _, v := range list {
+		text := string(appendJSON(nil, v))
+		if !d.take(len(text) + nodeBytes) {
+			break
+		}
+		if k.constants[text] = true; !slices.Contains(k.types, typeOf(v)) {
+			k.types = append(k.types, typeOf(v))
+		}
+	}
+	v, _ := o.get("required")
+	names, _ := v.([]any)
+	for _, e := range names {
+		if name, ok := e.(string); ok && d.take(nodeBytes) {
+			k.required[name] = true
+		}
+	}
+	return k
+}
+
+// differs reports whether the types or the constants differ.
+func (k *kind) differs(o *kind) bool {
+	numeric := func(k *kind) bool { return slices.Contains(k.types, "number") || slices.Contains(k.types, "integer") }
+	common := slices.ContainsFunc(k.types, func(t string) bool { return slices.Contains(o.types, t) })
+	if len(k.types) > 0 && len(o.types) > 0 && !common && !(numeric(k) && numeric(o)) {
 		return true
 	}
-	// Numbers may be equal and spelled differently.
-	return cx != nil && cy != nil && !numeric(tx) && !numeric(ty) && !common(cx, cy)
+	if k.constants == nil || o.constants == nil || numeric(k) || numeric(o) { // numbers may be equal and spelled differently
+		return false
+	}
+	for c := range k.constants {
+		if o.constants[c] {
+			return false
+		}
+	}
+	return true
 }
 
 // members reports whether a member that both schemas require differs.
 func (d *difference) members(x, y *object, depth int) bool {
-	required := func(o *object) map[string]bool {
-		names := map[string]bool{}
-		v, _ := o.get("required")
-		list, _ := v.([]any)
-		d.spend(mapSteps * len(list))
-		for _, e := range list {
-			if name, ok := e.(string); ok {
-				names[name] = true
-			}
-		}
-		return names
-	}
 	properties := func(o *object) *object {
 		v, _ := o.get("properties")
 		list, _ := v.(*object)
 		return list
 	}
 	px, py := properties(x), properties(y)
-	rx, ry := required(x), required(y)
+	rx, ry := d.kind(x).required, d.kind(y).required
 	for _, m := range px.all() {
 		other, ok := py.get(m.key)
 		if d.spend(1) && ok && rx[m.key] && ry[m.key] && d.of(m.value, other, depth+1) {

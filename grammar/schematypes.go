@@ -337,70 +337,45 @@ func (s *schema) members(path *place, list []property, other expression) express
 	return first
 }
 
-// except is a string of characters of set that is none of names.
+// except is a string of characters of set that is none of names: a rule for each beginning of a name.
 func (s *schema) except(names []string, set class, path *place) expression {
-	var heads []rune
-	following := map[rune][]string{} // the rests of the names, by their first character
-	var all choice
-	isName := false
-	for _, n := range names {
-		if n == "" {
-			isName = true
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(n)
-		if !s.take(nodeBytes) || !set.has(r) {
-			continue
-		}
-		if following[r] == nil {
-			heads = append(heads, r)
-		}
-		following[r] = append(following[r], n[size:])
+	type beginning struct {
+		rule  rule
+		rests []string // of the names that begin so
 	}
-	if !isName {
-		all = append(all, sequence{})
+	first := s.add(path, choice{})
+	for waiting := []beginning{{first, names}}; len(waiting) > 0 && s.err == nil; {
+		b := waiting[len(waiting)-1]
+		waiting = waiting[:len(waiting)-1]
+		heads := map[rune]int{} // places in waiting
+		var all choice
+		var taken []runeRange
+		isName := false
+		for _, n := range b.rests {
+			r, size := utf8.DecodeRuneInString(n)
+			if isName = isName || n == ""; n == "" || !s.take(exceptBytes) || !set.has(r) {
+				continue
+			}
+			at, ok := heads[r]
+			if !ok {
+				at = len(waiting)
+				heads[r] = at
+				waiting = append(waiting, beginning{rule: s.add(path, choice{})})
+				taken = append(taken, runeRange{r, r})
+				all = append(all, sequence{class{{r, r}}, waiting[at].rule})
+			}
+			waiting[at].rests = append(waiting[at].rests, n[size:])
+		}
+		if !isName {
+			all = append(all, sequence{})
+		}
+		s.bodies[b.rule] = append(all, sequence{set.minus(newClass(taken...)), repeat{set, 0, -1}})
 	}
-	var taken []runeRange
-	for _, head := range heads {
-		taken = append(taken, runeRange{head, head})
-		rest := s.add(path, s.except(following[head], set, path))
-		all = append(all, sequence{class{{head, head}}, rest})
-	}
-	return append(all, sequence{set.minus(newClass(taken...)), repeat{set, 0, -1}})
+	return first
 }
 
-// except is a string of characters of set that is none of names.
-func except(names []string, set class) expression {
-	var following []string // the rests of the names, by their first character
-	var heads []rune
-	isName := false
-	for _, n := range names {
-		if n == "" {
-			isName = true
-			continue
-		}
-		r, _ := utf8.DecodeRuneInString(n)
-		if set.has(r) && !slices.Contains(heads, r) {
-			heads = append(heads, r)
-		}
-	}
-	var all choice
-	if !isName {
-		all = append(all, sequence{})
-	}
-	others := set
-	for _, head := range heads {
-		following = following[:0]
-		for _, n := range names {
-			if r, size := utf8.DecodeRuneInString(n); n != "" && r == head {
-				following = append(following, n[size:])
-			}
-		}
-		others = others.minus(class{{head, head}})
-		all = append(all, sequence{class{{head, head}}, except(following, set)})
-	}
-	return append(all, sequence{others, repeat{set, 0, -1}})
-}
+// exceptBytes is what a character of a name takes in except.
+const exceptBytes = 768
 
 func (s *schema) string(o *object, path *place) expression {
 	least, most := s.count(o, "minLength", path, 0), s.count(o, "maxLength", path, -1)

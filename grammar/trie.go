@@ -3,6 +3,7 @@ package grammar
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"runtime"
 	"slices"
 )
@@ -26,19 +27,32 @@ const maxTokenBytes = 1 << 10
 
 // newTrie makes the trie of the tokens whose bytes are not empty.
 func newTrie(text [][]byte) *trie {
-	ids := make([]int32, 0, len(text))
+	type entry struct {
+		head uint64 // the first bytes: most texts differ in them
+		id   int32
+	}
+	var all []entry
 	for id, b := range text {
 		if len(b) > 0 && len(b) <= maxTokenBytes {
-			ids = append(ids, int32(id))
+			var head [8]byte
+			copy(head[:], b)
+			all = append(all, entry{binary.BigEndian.Uint64(head[:]), int32(id)})
 		}
 	}
 	compared := 0
-	slices.SortFunc(ids, func(a, b int32) int {
+	slices.SortFunc(all, func(a, b entry) int {
 		if compared++; compared%sliceSteps == 0 {
 			runtime.Gosched() // passes go first
 		}
-		return cmp.Or(bytes.Compare(text[a], text[b]), cmp.Compare(a, b))
+		if a.head != b.head {
+			return cmp.Compare(a.head, b.head)
+		}
+		return cmp.Or(bytes.Compare(text[a.id], text[b.id]), cmp.Compare(a.id, b.id))
 	})
+	ids := make([]int32, len(all))
+	for i, e := range all {
+		ids[i] = e.id
+	}
 	t := &trie{tokens: ids}
 	var open []int32 // the nodes on the path of the last text
 	var before []byte
