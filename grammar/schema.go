@@ -229,12 +229,11 @@ func (s *schema) typed(o *object, path *place, depth int, known *[]string) expre
 	case string:
 		names = []string{t}
 	case []any:
-		for _, e := range t {
-			name, _ := e.(string)
-			names = append(names, name)
-		}
-		if len(names) == 0 {
+		if names = o.typeNames(); len(names) == 0 {
 			return s.fail(path.at("type"), "an empty list allows no value")
+		}
+		if len(names) > s.limits.Alternatives {
+			return s.beyond(path.at("type"), "Alternatives", s.limits.Alternatives)
 		}
 		if slices.Contains(names, "number") {
 			names = slices.DeleteFunc(names, func(n string) bool { return n == "integer" })
@@ -551,8 +550,12 @@ func (s *schema) all(o *object, v any, path *place, depth int, known *[]string) 
 
 // lookup finds what a $ref names: "#" or "#/…", a JSON pointer (RFC 6901) in a URI fragment.
 func (s *schema) lookup(ref string) (any, bool) {
-	pointer, ok := strings.CutPrefix(ref, "#")
+	fragment, ok := strings.CutPrefix(ref, "#")
 	if !ok || !s.spend(1+len(ref)) {
+		return nil, false
+	}
+	pointer, err := url.PathUnescape(fragment)
+	if err != nil {
 		return nil, false
 	}
 	v := s.root
@@ -563,10 +566,6 @@ func (s *schema) lookup(ref string) (any, bool) {
 		return nil, false
 	}
 	for part := range strings.SplitSeq(pointer[1:], "/") {
-		part, err := url.PathUnescape(part)
-		if err != nil {
-			return nil, false
-		}
 		part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
 		switch x := v.(type) {
 		case *object:
