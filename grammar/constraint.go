@@ -28,7 +28,7 @@ type bound struct {
 	path       []int32 // of the walk; guarded by machine.mu
 
 	// Guarded by vocabulary.mu.
-	key   string // "": of one text alone
+	key   string // under which the vocabulary keeps it, if it does
 	users int    // texts
 	taken int    // bytes of the machine
 	idle  *list.Element
@@ -54,6 +54,7 @@ func (g *Grammar) Bind(b *Budget, v *Vocabulary) (*Constraint, error) {
 	c := &bound{words: w, vocabulary: v, users: 1, masks: map[int32]*list.Element{}, path: make([]int32, w.depth+1)}
 	v.mu.Lock()
 	v.users++
+	v.texts++
 	v.mu.Unlock()
 	c.machine, c.start = newMachine(b.ctx, g, v.limits, func(n int) bool { return v.charge(c, n) })
 	if c.start >= 0 {

@@ -40,7 +40,8 @@ type Vocabulary struct {
 	mu     sync.Mutex // the last one taken of several
 	words  *words     // nil: not made yet
 	used   int        // bytes
-	users  int        // constraints that texts use
+	users  int        // grammars that texts use
+	texts  int        // constraints that are not closed
 	byKey  map[string]*bound
 	recent list.List // of *kept, what was used least recently in front
 }
@@ -102,6 +103,7 @@ func (v *Vocabulary) Find(ctx context.Context, key string) *Constraint {
 	if c == nil {
 		return nil
 	}
+	v.texts++
 	if c.users++; c.users == 1 {
 		v.users++
 		v.recent.Remove(c.idle)
@@ -116,11 +118,12 @@ func (v *Vocabulary) release(c *bound) {
 	if c.users == 0 {
 		return
 	}
+	v.texts--
 	if c.users--; c.users > 0 {
 		return
 	}
 	v.users--
-	if c.key == "" || c.taken > v.limits.Memory/2 {
+	if v.byKey[c.key] != c || c.taken > v.limits.Memory/2 {
 		v.drop(c)
 		return
 	}
@@ -129,7 +132,7 @@ func (v *Vocabulary) release(c *bound) {
 
 // drop forgets a grammar that no text uses. The lock is held.
 func (v *Vocabulary) drop(c *bound) {
-	if c.key != "" {
+	if v.byKey[c.key] == c {
 		delete(v.byKey, c.key)
 	}
 	for _, e := range c.masks {
@@ -205,6 +208,13 @@ func (v *Vocabulary) keep(c *bound, state int32, mask []uint64) {
 	c.masks[state] = v.recent.PushBack(&kept{c, state, mask})
 	v.used += maskBytes(mask)
 	v.room()
+}
+
+// Memory is how many bytes the grammars keep, and how many constraints are not closed yet.
+func (v *Vocabulary) Memory() (bytes, texts int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.used, v.texts
 }
 
 // words is what the tokens of a vocabulary are. It does not change.
