@@ -230,8 +230,8 @@ const forcedBytes = 64
 
 // Forced returns the tokens that are certain in a state: the grammar allows one text only, in the tokenizer's spelling of it
 // (a grammar fixes bytes; other spellings of the same bytes are allowed too). It stops before a token that a longer one could
-// take the place of, whose bytes run over into free text. They are free drafts: they need no draft model. The caller must not
-// change them.
+// take the place of, whose bytes run over into free text, and where a limit is exceeded: the text may end before. They are free
+// drafts: they need no draft model. The caller must not change them.
 func (c *Constraint) Forced(state int32) ([]int32, error) {
 	if c.vocabulary.encode == nil || state == ended {
 		return nil, nil
@@ -256,7 +256,11 @@ func (c *Constraint) Forced(state int32) ([]int32, error) {
 		if !ok {
 			break
 		}
-		if at = m.step(at, b); at < 0 {
+		at = m.step(at, b)
+		if at == full && c.ctx.Err() == nil { // the text may end before it gets there
+			m.begin(c.ctx)
+		}
+		if at < 0 {
 			break
 		}
 		text = append(text, b)
@@ -269,8 +273,8 @@ func (c *Constraint) Forced(state int32) ([]int32, error) {
 		m.kept += size
 		m.forced[state] = ids
 	}
-	if m.work.err != nil {
-		return nil, fmt.Errorf("while looking for forced tokens: %w", m.work.err)
+	if err := c.ctx.Err(); err != nil {
+		return nil, fmt.Errorf("while looking for forced tokens: %w", err)
 	}
 	return ids, nil
 }
@@ -318,10 +322,13 @@ func (c *Constraint) overruns(rest []byte, after int32) bool {
 	base := int(c.trie.nodes[at].depth) + 1
 	path := make([]int32, c.trie.depth+1-base+1)
 	path[0] = after
-	for i := at + 1; i < int(c.trie.nodes[at].end) && c.machine.work.spend(1); {
+	for i := at + 1; i < int(c.trie.nodes[at].end); {
 		n := &c.trie.nodes[i]
 		to := c.machine.step(path[int(n.depth)-base], n.b)
-		if to < 0 {
+		if to == full || !c.machine.work.spend(1) {
+			return true // not known
+		}
+		if to == dead {
 			i = int(n.end)
 			continue
 		}

@@ -133,6 +133,7 @@ func (m *metrics) meanAnswer() float64 {
 func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	var b strings.Builder
 	busy, waiting := s.queue.load()
+	compiling, deferred := s.compiling.load()
 	m := &s.metrics
 	m.mu.Lock()
 	one := func(name, kind, help string, x float64) {
@@ -154,6 +155,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("llamacpp:n_tokens_max", "gauge", "Tokens of the longest prompt with its answer.", float64(m.longest))
 	one("llamacpp:requests_processing", "gauge", "Answers that are computed.", float64(busy))
 	one("llamacpp:requests_deferred", "gauge", "Answers that wait for a place.", float64(waiting))
+	one("spec_grammars_deferred", "gauge", "Grammars that are compiled or wait for it.", float64(compiling+deferred))
 	one("spec_prompt_tokens_cached_total", "counter", "Prompt tokens that were in a cache.", float64(m.cached))
 	one("spec_tokens_drafted_total", "counter", "Drafted tokens.", float64(m.drafted))
 	one("spec_tokens_accepted_total", "counter", "Drafted tokens that became part of an answer.", float64(m.accepted))
@@ -193,6 +195,10 @@ var modelGauges = []struct {
 	}},
 	{"spec_kv_bytes", "gauge", "Memory of the target's keys and values.", func(_ *loaded, s shared.Stats) float64 { return float64(s.KVBytes) }},
 	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.", func(_ *loaded, s shared.Stats) float64 { return float64(s.Preemptions) }},
+	{"spec_grammar_bytes", "gauge", "Memory of compiled grammars, their states and masks.", func(m *loaded, _ shared.Stats) float64 {
+		bytes, _ := m.vocabulary.Memory()
+		return float64(bytes)
+	}},
 	{"spec_model_bytes", "gauge", "Memory of the weights, with those of the draft.", func(m *loaded, _ shared.Stats) float64 {
 		n := m.Target.Bytes()
 		if m.Draft != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/serve"
 )
 
@@ -34,17 +35,18 @@ Only this machine can reach the server, unless --host says otherwise, and then a
 
 // serving is the command's options.
 type serving struct {
-	models  []servedFile
-	early   string // a draft model in front of the first model
-	dir     string
-	memory  int64
-	kvBytes int64
-	states  int64
-	aliases []string
-	threads int
-	weights string
-	cache   kvFlags
-	context int
+	models   []servedFile
+	early    string // a draft model in front of the first model
+	dir      string
+	memory   int64
+	kvBytes  int64
+	grammars grammar.Limits
+	states   int64
+	aliases  []string
+	threads  int
+	weights  string
+	cache    kvFlags
+	context  int
 
 	host            string
 	port            int
@@ -160,7 +162,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		queue = -1 // the option takes 0 for its default
 	}
 	o := serve.Options{
-		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
+		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, Grammars: s.grammars, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
 		Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys, TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes,
 		Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
 		Speculation: s.choice,

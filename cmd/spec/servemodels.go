@@ -219,6 +219,11 @@ func (s *serving) flags() []flag {
 			s.kvBytes, err = byteSize(v)
 			return err
 		}),
+		valueFlag("--grammar-memory", "SIZE", "most bytes that the compiled grammars and schemas of a model keep (default 48M)", func(v string) error {
+			n, err := byteSize(v)
+			s.grammars.Memory = int(min(n, math.MaxInt))
+			return err
+		}),
 		floatFlag("--prompt-delay", &s.promptDelay, 0.1, 1000, "how much longer than usual a pass may take for parts of long prompts while others generate, in passes (default 2)"),
 		intFlag("-n, --predict, --n-predict", &s.predict, -1, math.MaxInt32, "most tokens of an answer (default -1: the context)"),
 		valueFlag("--max-body", "SIZE", "most bytes of a request (default 16M)", func(v string) (err error) {

@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/grammar"
+)
+
+// constraint is that of a request's answers, with its key.
+func (s *tester) constraint(form forms, body string) (c *grammar.Constraint, key string) {
+	s.t.Helper()
+	m, release, err := s.models.acquire(s.t.Context(), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(release)
+	r, e := s.parse(form, s.anyone, []byte(body))
+	if e != nil {
+		s.t.Fatal(e)
+	}
+	p, err := m.plan(s.t.Context(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	done, err := p.constrain(s.t.Context(), true)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(done)
+	c, _ = p.tasks[0].sampling.Constraint.(*grammar.Constraint)
+	calls := p.callsConstraint()
+	return c, p.constraintKey(&p.constraint, &calls)
+}
+
+// TestConstraintOfEveryDifference: a grammar that was compiled for one request serves another only if everything that it
+// depends on is the same: the source and its kind, reasoning, a conversation or not, the tools, and which calls are wanted.
+func TestConstraintOfEveryDifference(t *testing.T) {
+	s := newTester(t, func(o *Options) {
+		load := o.Models[0].Load
+		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
+			m, err := load(ctx)
+			m.Template = thinking
+			return m, err
+		}
+	})
+	const message = `"messages":[{"role":"user","content":"x"}]`
+	chat := func(more string) string { return `{` + message + more + `}` }
+	schema := func(source string) string {
+		return `,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":` + source + `}}`
+	}
+	tool := func(name, parameters string) string {
+		return `{"type":"function","function":{"name":"` + name + `","parameters":` + parameters + `}}`
+	}
+	const think, number = `,"chat_template_kwargs":{"enable_thinking":true}`, `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
+	seen := map[string]string{}
+	for name, x := range map[string]struct {
+		form forms
+		body string
+	}{
+		"a schema":                  {formChat, chat(schema(`{"const":1}`))},
+		"another schema":            {formChat, chat(schema(`{"const":2}`))},
+		"reasoning":                 {formChat, chat(schema(`{"const":1}`) + think)},
+		"no conversation":           {formNative, `{"prompt":"x","json_schema":{"const":1}}`},
+		"any JSON":                  {formChat, chat(`,"response_format":{"type":"json_object"}`)},
+		"any JSON, reasoning":       {formChat, chat(`,"response_format":{"type":"json_object"}` + think)},
+		"GBNF with a schema's text": {formChat, chat(`,"grammar":"root ::= \"1\""`)},
+		"a call":                    {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", number) + `]`)},
+		"a call, reasoning":         {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", number) + `]` + think)},
+		"another name":              {formChat, chat(`,"tool_choice":"required","tools":[` + tool("g", number) + `]`)},
+		"other parameters":          {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", `{"type":"object"}`) + `]`)},
+		"two tools":                 {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", number) + "," + tool("g", number) + `]`)},
+		"one call":                  {formChat, chat(`,"tool_choice":"required","parallel_tool_calls":false,"tools":[` + tool("f", number) + `]`)},
+		"a call or text":            {formChat, chat(`,"parallel_tool_calls":false,"tools":[` + tool("f", number) + `]`)},
+		"a call or a schema":        {formChat, chat(`,"tools":[` + tool("f", number) + `]` + schema(`{"const":1}`))},
+	} {
+		c, key := s.constraint(x.form, x.body)
+		if c == nil {
+			t.Fatalf("%s: no constraint", name)
+		}
+		if other, ok := seen[key]; ok {
+			t.Errorf("%s has the grammar of %s", name, other)
+		}
+		seen[key] = name
+		if m := s.models.resident()[0]; m.vocabulary.Find(t.Context(), key) == nil {
+			t.Errorf("%s: the next request finds no grammar", name)
+		}
+	}
+	// What the reasoning mode means: with it a text may begin with anything, without it with the value or the mark.
+	first := func(more string) bool {
+		c, _ := s.constraint(formChat, chat(schema(`{"const":1}`)+more))
+		tok := s.models.resident()[0].tok
+		_, ok, err := c.Next(c.Start(), tok.Encode("x", bpe.EncodeOptions{NoSpacePrefix: true})[0])
+		return ok && err == nil
+	}
+	if !first(think) || first("") {
+		t.Errorf("free text first: %v with reasoning, %v without", first(think), first(""))
+	}
+}
+
+// TestHostileGrammarsAreRefused: a source of great cost is a 400 that names the field, and the limit where one is exceeded;
+// when it is answered its memory is free.
+func TestHostileGrammarsAreRefused(t *testing.T) {
+	s := newTester(t, nil)
+	rules := new(strings.Builder)
+	for i := range 200000 {
+		fmt.Fprintf(rules, `r%d ::= r%d\n`, i, i+1)
+	}
+	var member, name []string
+	for i := range 10 {
+		member, name = append(member, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i)), append(name, fmt.Sprintf(`"p%d"`, i))
+	}
+	own := `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` + strings.Join(member, ",") +
+		`},"required":[` + strings.Join(name, ",") + `]}}}`
+	for _, x := range []struct{ field, value, says string }{
+		{"json_schema", `{"type":"integer","minimum":1` + strings.Repeat("0", 60000) + `}`, "Digits, at most 512"},
+		{"json_schema", own, "use anyOf"},
+		{"json_schema", `{"type":"string","pattern":"^(?i)` + strings.Repeat(`[B-\\x{1E000}]`, 5000) + `$"}`, "Steps, at most"},
+		{"grammar", `"root ::= r0\n` + rules.String() + `r200000 ::= \"\""`, "Rules, at most 65536"},
+		{"grammar", `"root ::= (\"a\"{1,1000}){1,1000}"`, "Instructions, at most"},
+		{"grammar", `"root ::= \"x\"` + strings.Repeat(` | [a-z]* \"a\" [a-z]{30}`, 25) + `"`, ""}, // its texts end as they may
+	} {
+		body := `{"prompt":"func","n_predict":4,"` + x.field + `":` + x.value + `}`
+		status, answer, _ := s.do("POST", "/completion", body)
+		switch {
+		case x.says == "" && (status == 200 || status == 400 && strings.Contains(answer, "at most")):
+		case status != 400 || !strings.Contains(answer, x.says) || !strings.Contains(answer, `"param":"`+x.field+`"`):
+			t.Errorf("%s %.80s: %d %.300s", x.field, x.value, status, answer)
+		}
+	}
+	m := s.models.resident()[0]
+	if _, texts := m.vocabulary.Memory(); texts != 0 {
+		t.Errorf("%d texts hold a grammar after the last answer", texts)
+	}
+	s.post("/completion", `{"prompt":"func","n_predict":4,"json_schema":{"type":"integer"}}`, 200)
+}
+
+// TestLimitInsideOfText: a limit that is exceeded after the first token ends that text with a 400 that names it, whole and
+// streamed.
+func TestLimitInsideOfText(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Grammars = grammar.Limits{Depth: 3} })
+	const source = `"grammar":"root ::= \"func main is here\" a\na ::= \"0\" b \"z\"\nb ::= \"1\" c \"y\"\nc ::= \"2\" d \"x\"\nd ::= \"3\" e \"w\"\ne ::= \"4\""`
+	status, answer, _ := s.do("POST", "/completion", `{"prompt":"func","n_predict":40,`+source+`}`)
+	if status != 400 || !strings.Contains(answer, "Depth, at most 3") || !strings.Contains(answer, "grammar_limit") {
+		t.Errorf("%d %s", status, answer)
+	}
+	status, answer, _ = s.do("POST", "/completion", `{"prompt":"func","n_predict":40,"stream":true,`+source+`}`)
+	if status != 200 || !strings.Contains(answer, "Depth, at most 3") || !strings.Contains(answer, "grammar_limit") {
+		t.Errorf("streamed: %d %s", status, answer)
+	}
+}
+
+// TestCompilationsWaitInTheirQueue: while one grammar is compiled others wait, as many as the queue holds; answers without a
+// new grammar do not wait for them; a client that leaves, and a server that ends, end the wait.
+func TestCompilationsWaitInTheirQueue(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Queue = 2; o.Parallel = 1 })
+	const known = `{"prompt":"func","n_predict":3,"grammar":"root ::= \"known\""}`
+	s.post("/completion", known, 200)
+	_, leave, err := s.compiling.enter(t.Context(), &s.anyone.compiling, 1, true) // a long compilation
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answers := make(chan string, 2)
+	for i := range 2 {
+		go func() {
+			body := fmt.Sprintf(`{"prompt":"func","n_predict":3,"grammar":"root ::= \"%d\""}`, i)
+			r, _ := http.NewRequestWithContext(ctx, "POST", s.web.URL+"/completion", strings.NewReader(body))
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			text, _ := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			answers <- fmt.Sprint(answer.StatusCode, " ", string(text))
+		}()
+	}
+	s.wait(func() bool { _, waiting := s.compiling.load(); return waiting == 2 })
+	s.post("/completion", `{"prompt":"func","n_predict":3}`, 200)
+	s.post("/completion", known, 200)
+	s.post("/completion", `{"prompt":"func","n_predict":3,"grammar":"root ::= \"more\""}`, 429)
+	cancel()
+	for range 2 {
+		if a := <-answers; !strings.Contains(a, "canceled") {
+			t.Errorf("%s", a)
+		}
+	}
+	s.wait(func() bool { _, waiting := s.compiling.load(); return waiting == 0 })
+	status := make(chan int, 1)
+	go func() {
+		code, _, _ := s.do("POST", "/completion", `{"prompt":"func","n_predict":3,"grammar":"root ::= \"last\""}`)
+		status <- code
+	}()
+	s.wait(func() bool { _, waiting := s.compiling.load(); return waiting == 1 })
+	s.Cancel()
+	if code := <-status; code != 503 && code != 499 {
+		t.Errorf("status %d when the server ends", code)
+	}
+	leave()
+}
