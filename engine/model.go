@@ -43,8 +43,8 @@ type Options struct {
 	Cache      string
 	KeepPanels bool
 
-	// Announce is called before a panel file is written, with its name and size in bytes.
-	Announce func(file string, bytes int64)
+	// Announce is called before a panel file is written, with its name and size in bytes. An error refuses it.
+	Announce func(file string, bytes int64) error
 
 	Name string // of the file, for error messages; Open uses the path
 

@@ -26,7 +26,10 @@ func TestPanelFileKept(t *testing.T) {
 		t.Fatal("a panel file without need")
 	}
 	announced := ""
-	m = openModel(t, rt, targetFile, Options{Cache: cache, KeepPanels: true, Announce: func(name string, n int64) { announced = fmt.Sprint(name, " ", n) }})
+	m = openModel(t, rt, targetFile, Options{Cache: cache, KeepPanels: true, Announce: func(name string, n int64) error {
+		announced = fmt.Sprint(name, " ", n)
+		return nil
+	}})
 	list, err := PanelFiles(cache)
 	if err != nil || len(list) != 1 || announced != fmt.Sprint(list[0].Name, " ", list[0].Bytes) || !strings.Contains(list[0].Text, "go-target.q8_0.gguf") || !list[0].Complete() {
 		t.Fatalf("%v, announced %s: %v", list, announced, err)
@@ -94,7 +97,7 @@ func TestPanelFileDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			announced := 0
-			o.Announce = func(string, int64) { announced++ }
+			o.Announce = func(string, int64) error { announced++; return nil }
 			if !keep {
 				o.Memory = 0 // everything fits: it may be left alone
 			}

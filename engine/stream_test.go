@@ -68,7 +68,7 @@ func TestStreamed(t *testing.T) {
 			cache := t.TempDir()
 			for _, limit := range limits(t, file, Options{}) {
 				announced := 0
-				m := openModel(t, rt, file, Options{Memory: limit, Cache: cache, Announce: func(string, int64) { announced++ }})
+				m := openModel(t, rt, file, Options{Memory: limit, Cache: cache, Announce: func(string, int64) error { announced++; return nil }})
 				if m.store == nil || m.Bytes() > limit {
 					t.Fatalf("%s: %d bytes under a limit of %d", file, m.Bytes(), limit)
 				}

@@ -479,6 +479,45 @@ func TestReceiptForgeriesAreRefused(t *testing.T) {
 	}
 }
 
+// FuzzReadReceipt: what is taken for a receipt says the same after it is written and read again, and its names are the
+// writer's.
+func FuzzReadReceipt(f *testing.F) {
+	for _, name := range []string{"greedy", "match"} {
+		data, err := os.ReadFile("testdata/receipt-" + name + ".json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"schema":1,"numeric_rules":1,"n_context":9,"prompt_token_ids":[1],"TEXT":"x","text":"y"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := ReadReceipt(bytes.NewReader(data))
+		if err != nil {
+			if !errors.Is(err, ErrReceipt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadReceipt(bytes.NewReader(text))
+		if err != nil || !reflect.DeepEqual(again, r) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		var named map[string]json.RawMessage
+		if err := json.Unmarshal(data, &named); err != nil {
+			t.Fatal(err)
+		}
+		for name := range named {
+			if !bytes.Contains(text, []byte(`"`+name+`":`)) && name != "encoder_token_ids" {
+				t.Fatalf("the name %q", name)
+			}
+		}
+	})
+}
+
 // A text that was cut short has a receipt too: what was written is the model's.
 func TestReceiptOfACutText(t *testing.T) {
 	m, file := openTarget(t, "", ""), targetFile(t)

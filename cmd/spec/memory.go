@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
@@ -31,6 +30,40 @@ func (m *modelFlags) memoryFlag() flag {
 		m.memory, err = memorySize(v)
 		return err
 	})
+}
+
+// panelsFlag is --panels.
+func (m *modelFlags) panelsFlag() flag {
+	return fileFlag("--panels", &m.panels, "DIR", fmt.Sprintf(
+		"folder for the copy of weights that are read from disk, of any size (default: the cache directory, which gets more than %s only when asked)",
+		size(unasked)))
+}
+
+// unasked is the most bytes that are written to the cache directory without being asked for.
+const unasked = 8 << 30
+
+// mayWrite says whether a panel file may be written: a large one in a folder that a flag names, with "cache build", or
+// where the user of a terminal agrees.
+func (m *modelFlags) mayWrite(p *program, model, file string, bytes int64) error {
+	if bytes <= unasked || m.panels != "" || m.keepPanels {
+		return nil
+	}
+	what := fmt.Sprintf("%s does not fit into the memory; a copy of its weights of %s would be written to %s",
+		terminal.Line(filepath.Base(model), 60), size(bytes), terminal.Line(filepath.Dir(file), 0))
+	if terminal.Is(p.stdin) && terminal.Is(p.stderr) {
+		fmt.Fprintf(p.stderr, "%s. Write it? [y/N] ", what)
+		answer, one := "", make([]byte, 1)
+		for n := 0; n == 0 || one[0] != '\n'; answer += string(one[:n]) {
+			var err error
+			if n, err = p.stdin.Read(one); err != nil {
+				break
+			}
+		}
+		if answer = strings.TrimSpace(strings.ToLower(answer)); answer == "y" || answer == "yes" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: --panels DIR allows it", what)
 }
 
 // memorySize reads a number of bytes in units of 1,024: 2GiB, 2G, 512M.
@@ -57,8 +90,15 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	if o.Cache, err = panelCache(p); err != nil {
 		o.Cache = "" // no home directory: models that fit need no cache
 	}
-	o.Announce = func(file string, bytes int64) {
-		fmt.Fprintf(p.stderr, "%s does not fit into the memory: writing %s once, to %s (spec cache clean deletes it)\n", terminal.Line(filepath.Base(path), 60), size(bytes), terminal.Line(file, 0))
+	if m.panels != "" {
+		o.Cache = m.panels
+	}
+	o.Announce = func(file string, bytes int64) error {
+		if err := m.mayWrite(p, path, file, bytes); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(p.stderr, "%s does not fit into the memory: writing %s once, to %s (spec cache clean deletes it)\n", terminal.Line(filepath.Base(path), 60), size(bytes), terminal.Line(file, 0))
+		return err
 	}
 	limit := m.memoryLimit()
 	if limit == 0 {
@@ -284,15 +324,12 @@ func (x *caching) build(ctx context.Context, p *program) error {
 	return nil
 }
 
-// beingWritten is how long ago a file that is not complete was last written to, at most, if a run may still be at work on it.
-const beingWritten = 10 * time.Minute
-
 // cleanPanels deletes panel files, and says which.
 func cleanPanels(p *program, list []engine.PanelFileInfo) error {
 	var all int64
 	deleted := 0
 	for _, f := range list {
-		if info, err := os.Stat(f.Name); err == nil && !f.Complete() && time.Since(info.ModTime()) < beingWritten {
+		if f.BeingWritten() {
 			fmt.Fprintf(p.stdout, "%s is being written\n", terminal.Line(f.Name, 0))
 			continue
 		}

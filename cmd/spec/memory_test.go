@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -162,5 +163,49 @@ func TestMemory(t *testing.T) {
 		if code, _, _ := runWith(t, cache, args...); code != exitUsage {
 			t.Errorf("%v: %d", args, code)
 		}
+	}
+}
+
+// More than is stated is written to the cache directory only where a flag or a command asks for it: without a terminal the
+// error says how.
+func TestLargeCopiesAreAskedFor(t *testing.T) {
+	p := &program{stdin: strings.NewReader("y\n"), stdout: io.Discard, stderr: io.Discard}
+	for name, c := range map[string]struct {
+		flags modelFlags
+		bytes int64
+		good  bool
+	}{
+		"little":        {modelFlags{}, unasked, true},
+		"much":          {modelFlags{}, unasked + 1, false},
+		"--memory only": {modelFlags{memory: 1 << 30}, 73e9, false},
+		"--panels":      {modelFlags{panels: "there"}, 73e9, true},
+		"cache build":   {modelFlags{keepPanels: true}, 73e9, true},
+	} {
+		err := c.flags.mayWrite(p, "folder/large.gguf", "cache/0123.panels", c.bytes)
+		if c.good != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, word := range []string{"large.gguf", size(c.bytes), "cache", "--panels"} {
+			if err != nil && !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %v, without %s", name, err, word)
+			}
+		}
+	}
+}
+
+// --panels is where the copy of a model's weights is written, instead of the cache directory.
+func TestPanelsFlag(t *testing.T) {
+	const file = "../../testdata/go-target.q8_0.gguf"
+	cache, dir := filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "panels")
+	code, _, stderr := runWith(t, cache, "generate", "-m", file, "-p", "x", "-n", "1", "-c", "64", "--drafter", "none",
+		"--memory", "9500000", "--panels", dir)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	if list, err := engine.PanelFiles(dir); err != nil || len(list) != 1 || !strings.Contains(stderr, dir) {
+		t.Errorf("%v, %v; %s", list, err, stderr)
+	}
+	if list, _ := engine.PanelFiles(cache); len(list) != 0 {
+		t.Errorf("in the cache directory: %v", list)
 	}
 }

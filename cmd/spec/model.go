@@ -22,6 +22,7 @@ type modelFlags struct {
 	ropeContext int // engine.Options.RopeContext; no flag
 
 	memory      int64    // --memory; 0: what the machine has
+	panels      string   // --panels; "": the cache directory
 	loaded      int64    // bytes of the models that were opened before
 	beside      []string // files of models that will be loaded beside the target
 	contextHint int      // tokens of a session; 0: not known
@@ -34,7 +35,7 @@ type modelFlags struct {
 func (m *modelFlags) flags() []flag {
 	return []flag{m.modelFlag(), m.hubFlag(), m.threadsFlag(),
 		choiceFlag("--weights", &m.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
-		m.memoryFlag(),
+		m.memoryFlag(), m.panelsFlag(),
 	}
 }
 

@@ -67,6 +67,7 @@ func encodeHeader(id *Identity, m *Layout, sums []uint32) []byte {
 // packedFile is an open panel file.
 type packedFile struct {
 	name string
+	info os.FileInfo
 	file File
 	m    *Layout
 	sums []uint32
@@ -118,7 +119,7 @@ func openFile(name string, id *Identity, m *Layout) (*packedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &packedFile{name: name, file: file, m: m, sums: sums}, nil
+	return &packedFile{name: name, info: info, file: file, m: m, sums: sums}, nil
 }
 
 // readText reads the beginning of a panel file of any model: the text about it.
@@ -167,9 +168,19 @@ func (f *packedFile) readFull(dst []byte, at int64) error {
 // check compares bytes, which are at offset at, with a checksum.
 func (f *packedFile) check(p *weight, data []byte, sum int, at int64) error {
 	if crc32.Checksum(data, castagnoli) != f.sums[sum] {
-		return fmt.Errorf("%s: tensor %q: wrong checksum at offset %d: the file was damaged or changed, and can be deleted: %w", f.name, p.Name, at, errFileDamaged)
+		f.discard()
+		return fmt.Errorf("%s: tensor %q: wrong checksum at offset %d: the file was damaged or changed; it is deleted, and "+
+			"written again when the model is loaded: %w", f.name, p.Name, at, errFileDamaged)
 	}
 	return nil
+}
+
+// discard deletes a file that is damaged, unless another one has its name by now. Where an open file cannot be deleted,
+// it stays until the model is loaded.
+func (f *packedFile) discard() {
+	if now, err := os.Stat(f.name); err == nil && os.SameFile(now, f.info) {
+		os.Remove(f.name)
+	}
 }
 
 // readPanel reads the panel that has a row, into memory with room for a page more on both sides, and returns it.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // FileInfo is a panel file in a cache directory.
@@ -13,6 +14,8 @@ type FileInfo struct {
 	Name  string // with the directory
 	Bytes int64
 	Text  string // what it is, in lines "key: value": model, weights, layout
+
+	written bool // by a process that is at work on it
 }
 
 // Files lists the panel files of a directory, by name. Other files are not listed. A directory that does not exist has none.
@@ -34,10 +37,10 @@ func Files(dir string) ([]FileInfo, error) {
 		switch {
 		case fileName(e.Name()):
 			if text, err := readText(name); err == nil {
-				list = append(list, FileInfo{name, info.Size(), string(text)})
+				list = append(list, FileInfo{name, info.Size(), string(text), false})
 			}
 		case temporaryName(e.Name()):
-			list = append(list, FileInfo{name, info.Size(), temporaryText})
+			list = append(list, FileInfo{name, info.Size(), temporaryText, held(name, info.ModTime())})
 		}
 	}
 	return list, nil
@@ -48,6 +51,25 @@ const temporaryText = "not complete: being written, or left by an interrupted ru
 
 // Complete reports whether the file is not one that is being written or was left over.
 func (p FileInfo) Complete() bool { return p.Text != temporaryText }
+
+// BeingWritten reports whether a process is at work on a file that is not complete.
+func (p FileInfo) BeingWritten() bool { return p.written }
+
+// justMade is the age below which a temporary file may not be marked yet.
+const justMade = 2 * time.Second
+
+// sweep removes what killed runs have left in a directory.
+func sweep(dir string) {
+	list, err := Files(dir)
+	if err != nil {
+		return
+	}
+	for _, f := range list {
+		if !f.Complete() && !f.BeingWritten() {
+			os.Remove(f.Name)
+		}
+	}
+}
 
 // fileName reports whether a file is called as a panel file is.
 func fileName(name string) bool {

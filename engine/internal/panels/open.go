@@ -25,8 +25,8 @@ type Options struct {
 	// ReadOnly says that none is written: a file that is missing, another model's or damaged is an error.
 	ReadOnly bool
 
-	Announce func(file string, bytes int64) // called before a panel file is written, may be nil
-	Progress func(done, total int64)        // called while what stays in memory is read, may be nil
+	Announce func(file string, bytes int64) error // called before a panel file is written, which an error refuses; may be nil
+	Progress func(done, total int64)              // called while what stays in memory is read, may be nil
 }
 
 // Exists reports whether there is a panel file of that name. It may still be another model's, or damaged.
@@ -42,12 +42,17 @@ func Open(ctx context.Context, rt *tensor.Runtime, o Options) (*Store, error) {
 	for attempt := 0; ; attempt++ {
 		file, err := openFile(name, o.Identity, o.Layout)
 		if err != nil {
+			if o.ReadOnly && errors.Is(err, errOther) { // its name says that it is this model's: it is damaged
+				os.Remove(name)
+			}
 			if o.ReadOnly || attempt > 0 && !errors.Is(err, errOther) && !errors.Is(err, os.ErrNotExist) {
 				return nil, err
 			}
 			if o.Announce != nil {
 				o.Layout.place(len(o.Identity.text))
-				o.Announce(name, o.Layout.size)
+				if err := o.Announce(name, o.Layout.size); err != nil {
+					return nil, err
+				}
 			}
 			if err := (writer{createTemporary}).write(ctx, rt, o); err != nil {
 				return nil, writeError(o.Dir, o.Layout.size, err)
@@ -63,7 +68,7 @@ func Open(ctx context.Context, rt *tensor.Runtime, o Options) (*Store, error) {
 		if attempt > 0 || o.ReadOnly || !errors.Is(err, errFileDamaged) {
 			return nil, err
 		}
-		if err := os.Remove(name); err != nil {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
 	}

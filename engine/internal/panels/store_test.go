@@ -289,7 +289,7 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 	name := filepath.Join(m.Dir, m.Identity.name)
 	open := func(readOnly bool) (announced int, err error) {
 		o := m.Options
-		o.Residency, o.ReadOnly, o.Announce = m.Layout.Whole(), readOnly, func(string, int64) { announced++ }
+		o.Residency, o.ReadOnly, o.Announce = m.Layout.Whole(), readOnly, func(string, int64) error { announced++; return nil }
 		s, err := Open(context.Background(), m.rt, o)
 		if err == nil {
 			s.Close()
@@ -314,6 +314,9 @@ func TestReadOnlyWritesNothing(t *testing.T) {
 		}
 		if n, err := open(true); !errors.Is(err, errOther) && !errors.Is(err, ErrDamaged) || n > 0 {
 			t.Errorf("%s: %v, announced %d times", what, err, n)
+		}
+		if Exists(m.Dir, m.Identity) {
+			t.Errorf("%s: the damaged file is still there", what)
 		}
 		if n, err := open(false); err != nil || n != 1 {
 			t.Errorf("%s: %v, announced %d times", what, err, n)

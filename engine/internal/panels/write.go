@@ -28,7 +28,16 @@ type output interface {
 	Close() error
 }
 
-func createTemporary(dir, pattern string) (output, error) { return os.CreateTemp(dir, pattern) }
+// createTemporary makes a temporary file that is marked as being written. What killed runs have left is removed first:
+// it takes the room that the file needs.
+func createTemporary(dir, pattern string) (output, error) {
+	sweep(dir)
+	f, err := os.CreateTemp(dir, pattern)
+	if err == nil {
+		_ = hold(f) // a file system without locks: others tell by its age
+	}
+	return f, err
+}
 
 // write makes the panel file of a model: under a temporary name, which becomes the file's name when everything has been written. So
 // processes that write the same file at once do not disturb each other, and what has the name is complete.
