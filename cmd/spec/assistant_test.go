@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -59,19 +57,9 @@ func writeAssistant(t *testing.T, from, to, without string, other map[string]ggu
 			kvs = append(kvs, k)
 		}
 	}
-	rng := rand.New(rand.NewPCG(3, 4))
 	var tensors []gguf.TensorSource
 	add := func(name string, mean, spread float64, dims ...int) { // columns first
-		n, all := 1, []uint64(nil)
-		for _, k := range dims {
-			n *= k
-			all = append(all, uint64(k))
-		}
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(mean + spread*rng.NormFloat64())
-		}
-		tensors = append(tensors, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+		tensors = append(tensors, randommodel.Tensor(3, name, mean, spread, dims...))
 	}
 	matrix := func(name string, rows, cols int) { add(name+".weight", 0, 1/math.Sqrt(float64(cols)), cols, rows) }
 	add("token_embd.weight", 0, 0.7, width, c.Vocab)

@@ -72,7 +72,7 @@ func (s Shape) File(tb testing.TB) []byte {
 		n, dims := elements(all)
 		rng, x := drawn(s.Seed, name), make([]float32, n)
 		for i := range x {
-			x[i] = mean + spread*float32(rng.NormFloat64())
+			x[i] = mean + float32(spread*float32(rng.NormFloat64()))
 			if f := s.Scale[name]; f != 0 {
 				x[i] *= f
 			}

@@ -56,7 +56,7 @@ func (s T5) File(tb testing.TB) []byte {
 		}
 		rng, x := drawn(s.Seed, name), make([]float32, n)
 		for i := range x {
-			x[i] = mean + spread*float32(rng.NormFloat64())
+			x[i] = mean + float32(spread*float32(rng.NormFloat64()))
 		}
 		if s.Edit != nil {
 			s.Edit(name, x)

@@ -1,5 +1,5 @@
 // Package randommodel draws the files of small models for tests: of every architecture, and of their draft heads. The seed and a tensor's
-// name determine its numbers.
+// name determine its numbers, bit for bit the same on every machine: products are rounded before they are added.
 package randommodel
 
 import (
@@ -34,10 +34,16 @@ func drawn(seed uint64, name string) *rand.Rand {
 
 // Tensor is a tensor of F32 with normally distributed numbers, by the seed and the name; dims has the columns first.
 func Tensor(seed uint64, name string, mean, spread float64, dims ...int) gguf.TensorSource {
+	rng := drawn(seed, name)
+	return Drawn(name, func() float32 { return float32(mean + float64(spread*rng.NormFloat64())) }, dims...)
+}
+
+// Drawn is a tensor of F32 whose numbers are drawn in the order of the file; dims has the columns first.
+func Drawn(name string, draw func() float32, dims ...int) gguf.TensorSource {
 	n, all := elements(dims)
-	rng, x := drawn(seed, name), make([]float32, n)
+	x := make([]float32, n)
 	for i := range x {
-		x[i] = float32(mean + spread*rng.NormFloat64())
+		x[i] = draw()
 	}
 	return Encoded(name, gguf.F32, x, all)
 }
