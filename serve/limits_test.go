@@ -90,7 +90,7 @@ func limitTables() []struct {
 		{"Grammars and schemas (`grammar.Limits`)", g, []limit{
 			{"Steps", g.Steps, "", limited + "; of one mask too", "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Bytes", g.Bytes, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
-			{"Memory", g.Memory, "", "the grammar used longest ago goes; " + limited + " if one alone needs more", "serve.TestLimitsOfGrammarsAreNamed"},
+			{"Memory", g.Memory, "`--grammar-memory`", "the grammar used longest ago goes; " + limited + " if one alone needs more", "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Rules", g.Rules, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Alternatives", g.Alternatives, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Repetitions", g.Repetitions, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
