@@ -115,6 +115,56 @@ func TestRecurrentTruncate(t *testing.T) {
 	}
 }
 
+// TestForksOverwriteNoSharedPoints: after a fork, points belong to both sessions. One goes back, so that it drops points, and makes others of
+// another text; the other one goes back to its own points, and its logits are those of its own text. So it is when the fork moves, when the
+// original does, and with a fork of a fork.
+func TestForksOverwriteNoSharedPoints(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for _, name := range []string{"lfm2", "qwen35", "granitehybrid"} {
+		m := openRecipe(t, rt, name)
+		const n = 400
+		ids, others := randomTokens(n+5, m.config.Vocab, 4), randomTokens(n, m.config.Vocab, 5)
+		want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
+		for what, pick := range map[string]func(s, f, g *Session) (moves, stays *Session){
+			"the original moves":       func(s, f, g *Session) (*Session, *Session) { return s, f },
+			"the fork moves":           func(s, f, g *Session) (*Session, *Session) { return f, s },
+			"the fork's fork moves":    func(s, f, g *Session) (*Session, *Session) { return g, s },
+			"the fork's original does": func(s, f, g *Session) (*Session, *Session) { return f, g },
+		} {
+			for _, cut := range []int{65, 130, 257, 300, 333, 390, n} {
+				s := newSession(t, m, SessionOptions{})
+				for i := 0; i < n; i += 40 {
+					eval(t, s, ids[i:i+40], nil, None)
+				}
+				f, err := s.Fork()
+				if err != nil {
+					t.Fatal(err)
+				}
+				g, err := f.Fork()
+				if err != nil {
+					t.Fatal(err)
+				}
+				moves, stays := pick(s, f, g)
+				for _, back := range []int{300, 10} {
+					if err := moves.Truncate(back); err != nil {
+						t.Fatal(err)
+					}
+					for i := back; i+30 < n; i += 30 {
+						eval(t, moves, others[i:i+30], nil, None)
+					}
+				}
+				if err := stays.Truncate(cut); err != nil {
+					t.Fatal(err)
+				}
+				goesOn(t, fmt.Sprintf("%s, %s, cut to %d", name, what, cut), stays, cut, ids, want)
+				for _, x := range []*Session{s, f, g} {
+					x.Close()
+				}
+			}
+		}
+	}
+}
+
 // TestLongRecurrentTruncate: cut to every length.
 func TestLongRecurrentTruncate(t *testing.T) {
 	testkit.Long(t)

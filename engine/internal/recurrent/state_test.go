@@ -73,3 +73,30 @@ func at(points []point) (list []int) {
 	}
 	return list
 }
+
+// TestForkedPointsAreNotReused: the memory of a point that a fork shares is never room for another one, whichever of the two drops it.
+func TestForkedPointsAreNotReused(t *testing.T) {
+	for _, who := range []string{"the original", "the fork"} {
+		r := New([]Layer{NewLayer(0, wide{8})}, 1, 0)
+		for at := 64; at <= 256; at += 64 {
+			r.add(point{at: at, state: r.room()})
+		}
+		f := r.Fork(256)
+		drops, keeps := r, f
+		if who == "the fork" {
+			drops, keeps = f, r
+		}
+		drops.Rewind(0)
+		for range 2 * len(keeps.points) {
+			room := drops.room()
+			for _, p := range keeps.points {
+				if &room[0] == &p.state[0] {
+					t.Fatalf("%s uses the point at %d again", who, p.at)
+				}
+			}
+		}
+		if len(keeps.points) != 4 {
+			t.Errorf("%d points are left of 4", len(keeps.points))
+		}
+	}
+}
