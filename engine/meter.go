@@ -6,8 +6,8 @@ import (
 	"github.com/specgo/spec/engine/internal/recurrent"
 )
 
-// Meter counts in used the bytes of keys and values that the session allocates from now on, and those of its recurrent layers as of
-// the last count. Forks inherit it.
+// Meter counts in used the bytes of keys and values that the session allocates from now on, and those of its
+// recurrent layers as of the last count. Forks inherit it.
 func (s *Session) Meter(used *atomic.Int64) {
 	for _, kv := range s.kv {
 		if kv != nil {
@@ -30,8 +30,8 @@ func (m *Model) count(b Batch) {
 // MostBack is the most tokens at the end of a chain that recurrent layers can go back by at once.
 const MostBack = recurrent.MostBack
 
-// Need is the number of bytes that a pass over n more tokens allocates at most. back is the number of them in a tree, or at the end of a
-// chain, at most [MostBack], whose logits are wanted: those may be cut back.
+// Need is the number of bytes that a pass over n more tokens allocates at most. back is the number of them in a tree,
+// or at the end of a chain, at most [MostBack], whose logits are wanted: those may be cut back.
 func (s *Session) Need(n, back int) (bytes int64) {
 	known := s.Restorable(len(s.tokens))
 	for _, kv := range s.kv {

@@ -113,8 +113,9 @@ func (c *PassCosts) Learn(rows int, seconds float64) {
 	c.rebuild()
 }
 
-// correct learns from a pass that is off by a logarithm. What is known of its number of rows changes much only while that is little, or old.
-// A pass that is far off is an interruption; if the next one is, too, the machine's speed has changed.
+// correct learns from a pass that is off by a logarithm. What is known of its number of rows changes much only while
+// that is little, or old. A pass that is far off is an interruption; if the next one is, too, the machine's speed has
+// changed.
 func (c *PassCosts) correct(b *rowCost, off float64) {
 	n := float64(b.n)
 	own := max(bucketWeight, 1/(1+float64(n*n/4)), min(mostStale, staleWeight*float64(c.passes-b.seen)))
@@ -167,8 +168,9 @@ func (c *PassCosts) rebuild() {
 	}
 }
 
-// guess is the time of a pass of r rows where passes of n rows take t, by the time of a prompt's token: as many rows as a prompt's chunk has
-// keep the arithmetic units busy, few rows wait for the weights, and between the two the cubes of both times add up.
+// guess is the time of a pass of r rows where passes of n rows take t, by the time of a prompt's token: as many rows
+// as a prompt's chunk has keep the arithmetic units busy, few rows wait for the weights, and between the two the
+// cubes of both times add up.
 func (c *PassCosts) guess(n int, t float64, r int) float64 {
 	if c.row == 0 {
 		return t
@@ -184,7 +186,8 @@ func (c *PassCosts) Seconds(rows float64) float64 {
 	return c.curve[i] + float64((c.curve[i+1]-c.curve[i])*(rows-float64(i)))
 }
 
-// Split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope there.
+// Split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope
+// there.
 func (c *PassCosts) Split(rows float64) (fixed, row float64) {
 	if !c.known || rows <= 0 {
 		return 0, 0
@@ -229,9 +232,10 @@ func (c *PassCosts) LearnPrompt(rows int, seconds float64) {
 	c.row += float64(rowWeight * (t - c.row))
 }
 
-// Prices fills seconds[i] with what a session pays for i+1 rows in passes of so many sessions that have so many other rows: an equal part
-// of the pass's own time, and the time of its rows at the slope that the curve has there. Over all sessions of a pass that sums up to its
-// time, and what a further row costs a session is what it costs all of them.
+// Prices fills seconds[i] with what a session pays for i+1 rows in passes of so many sessions that have so many other
+// rows: an equal part of the pass's own time, and the time of its rows at the slope that the curve has there. Over
+// all sessions of a pass that sums up to its time, and what a further row costs a session is what it costs all of
+// them.
 func (c *PassCosts) Prices(others, sessions float64, seconds []float64) {
 	last := 0.0
 	for i := range seconds {

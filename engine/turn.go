@@ -8,7 +8,8 @@ import (
 // PassRows is the most rows (tokens) that go through the layers together, unless weights are read from disk.
 const PassRows = passRows
 
-// Turn is a pass of which the other users of its Runtime know ([Runtime.Turns]), while it waits for theirs and while it runs.
+// Turn is a pass of which the other users of its Runtime know ([Runtime.Turns]), while it waits for theirs and while
+// it runs.
 type Turn struct {
 	Took time.Duration // of the pass itself, without the wait
 

@@ -33,8 +33,9 @@ func (c *Scheduler) others() (open int, worked time.Duration) {
 	return open, worked - time.Duration(c.worked.Load())
 }
 
-// left is how long it is until the bound, counted from a moment, has passed; 0 if it has. The time that the runtime spends on passes of
-// other models, such as those of drafts, does not count: to wait for what they are for costs nothing. But it ends at mostWaits bounds.
+// left is how long it is until the bound, counted from a moment, has passed; 0 if it has. The time that the runtime
+// spends on passes of other models, such as those of drafts, does not count: to wait for what they are for costs
+// nothing. But it ends at mostWaits bounds.
 func (c *Scheduler) left(from moment) time.Duration {
 	bound, since := c.wait(), time.Since(from.at)
 	most := mostWaits*bound - since

@@ -25,8 +25,9 @@ func (b *breaking) Err() error {
 	return b.Context.Err()
 }
 
-// Sessions of models with recurrent layers and windows share passes, what prompts have in common, and a budget that counts their states:
-// each has the logits that it has alone, bit for bit, also where passes panic between the layers.
+// Sessions of models with recurrent layers and windows share passes, what prompts have in common, and a budget that
+// counts their states: each has the logits that it has alone, bit for bit, also where passes panic between the
+// layers.
 func TestSchedulerIdentityOfHybrids(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	const walks = 8
@@ -99,8 +100,8 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 	}
 }
 
-// The memory of recurrent layers counts as soon as a session has it, as it grows, and until it is given up; what is reserved for a pass
-// suffices for it.
+// The memory of recurrent layers counts as soon as a session has it, as it grows, and until it is given up; what is
+// reserved for a pass suffices for it.
 func TestSchedulerCountsStates(t *testing.T) {
 	m := openRecipe(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), "qwen35")
 	c := New(m, Options{Prefixes: 4})
@@ -162,8 +163,8 @@ func make80() []int32 {
 	return p
 }
 
-// A panic while a pass is put together, or while its results are handed out, fails its submissions by name; the lock is free, others go
-// on, and the owners of the sessions too.
+// A panic while a pass is put together, or while its results are handed out, fails its submissions by name; the lock
+// is free, others go on, and the owners of the sessions too.
 func TestSchedulerPanicsOutsideOfPasses(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	var told atomic.Int64

@@ -12,9 +12,9 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// A prompt whose hidden states are wanted is cut into chunks like any other, so that those who generate keep their pace; its states
-// are those of a session of its own, also when it gave up its memory between two chunks. Its beginning is computed although another
-// sequence has it.
+// A prompt whose hidden states are wanted is cut into chunks like any other, so that those who generate keep their
+// pace; its states are those of a session of its own, also when it gave up its memory between two chunks. Its
+// beginning is computed although another sequence has it.
 func TestSchedulerGathersStates(t *testing.T) {
 	ids := randomTokens(601, 70, 9)
 	layers := []int{2, 0, engine.FinalNorm}
@@ -81,8 +81,8 @@ func TestSchedulerGathersStates(t *testing.T) {
 	}
 }
 
-// Heads take a prompt's states in chunks too. They keep their memory: one that finds none fails at once, instead of waiting for another
-// that waits as well.
+// Heads take a prompt's states in chunks too. They keep their memory: one that finds none fails at once, instead of
+// waiting for another that waits as well.
 func TestSchedulerHeads(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := smallLlama(t, rt, 512)
@@ -124,8 +124,8 @@ func TestSchedulerHeads(t *testing.T) {
 	}
 }
 
-// A prompt of whose end hidden states are wanted goes on from a kept sequence for its beginning, and is cut into chunks: its states are
-// those of a session of its own, whatever part is wanted.
+// A prompt of whose end hidden states are wanted goes on from a kept sequence for its beginning, and is cut into
+// chunks: its states are those of a session of its own, whatever part is wanted.
 func TestStatesOfTheEndAreGathered(t *testing.T) {
 	ids, layers := randomTokens(600, 70, 9), []int{2, engine.FinalNorm}
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048)

@@ -9,9 +9,9 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// LentSession is a session of a draft head that looks at its target's cache ([engine.Head].SharesCache), where the target's passes are shared by a
-// [Scheduler]. Its own passes are not: they run between those of schedulers, while nobody takes the memory of the target's session. It
-// belongs to the goroutine of the target's session.
+// LentSession is a session of a draft head that looks at its target's cache ([engine.Head].SharesCache), where the
+// target's passes are shared by a [Scheduler]. Its own passes are not: they run between those of schedulers, while
+// nobody takes the memory of the target's session. It belongs to the goroutine of the target's session.
 type LentSession struct {
 	target *Session
 	head   *engine.Session // its target is set during a pass only
@@ -87,7 +87,8 @@ func (s *LentSession) Close() {
 	}
 }
 
-// EvalSegment is [engine.Session.EvalSegment]. It wraps [engine.ErrKVBudget] while the target's session has given up its memory, until its next pass.
+// EvalSegment is [engine.Session.EvalSegment]. It wraps [engine.ErrKVBudget] while the target's session has given up
+// its memory, until its next pass.
 func (s *LentSession) EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error) {
 	if s == nil {
 		return engine.Result{}, fmt.Errorf("%w: no session", engine.ErrUsage)

@@ -25,8 +25,8 @@ func lentChain(tb testing.TB, s *LentSession, token int32, h []float32, steps in
 	return logits
 }
 
-// TestLentSessions: a draft head computes over a cache that is lent what it computes over a private session's, while others' passes
-// run, prompts that begin alike are shared, and memory is short.
+// TestLentSessions: a draft head computes over a cache that is lent what it computes over a private session's, while
+// others' passes run, prompts that begin alike are shared, and memory is short.
 func TestLentSessions(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	target, head := openAssistant(t, rt)

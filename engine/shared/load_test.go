@@ -31,10 +31,11 @@ func (p passTimes) of(rows int) time.Duration {
 	return time.Duration(1e6 * (a[1] + (b[1]-a[1])*(float64(rows)-a[0])/(b[0]-a[0])))
 }
 
-// Auto under load, in virtual time, on real texts: decoders of the embedded pair share passes on machines whose passes of target and draft take
-// what was measured with a target of 1 B, on one where every row costs as much as a pass, and with drafts that take half as long as the target.
-// Drafts cost at most 3 % of the tokens per second without them at every load, and are worth much at low load. The first quarter of the time is
-// not counted. Texts are the same.
+// Auto under load, in virtual time, on real texts: decoders of the embedded pair share passes on machines whose
+// passes of target and draft take what was measured with a target of 1 B, on one where every row costs as much as a
+// pass, and with drafts that take half as long as the target. Drafts cost at most 3 % of the tokens per second
+// without them at every load, and are worth much at low load. The first quarter of the time is not counted. Texts are
+// the same.
 func TestAutoUnderLoad(t *testing.T) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
 	if err != nil {

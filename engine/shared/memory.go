@@ -23,11 +23,12 @@ func (l *ledger) fits(bytes int64) bool {
 
 // full is the error of what does not fit.
 func (l *ledger) full(m *engine.Model, bytes int64) error {
-	return fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d", m.Name(), engine.ErrKVBudget, l.used.Load(), bytes, l.budget)
+	return fmt.Errorf("%s: %w: %d bytes and %d more, budget of %d",
+		m.Name(), engine.ErrKVBudget, l.used.Load(), bytes, l.budget)
 }
 
-// recomputes reports whether tokens alone say what a session holds. Draft heads are also fed the target's hidden states, so their
-// sessions keep their memory.
+// recomputes reports whether tokens alone say what a session holds. Draft heads are also fed the target's hidden
+// states, so their sessions keep their memory.
 func (c *Scheduler) recomputes() bool { return c.m.Head() == nil }
 
 // memory gives s the engine's session that it lacks, and makes sure of memory for n more tokens; see reserve.

@@ -16,8 +16,8 @@ type segmented interface {
 	Truncate(int) error
 }
 
-// mtpRounds drafts with several MTP blocks and goes on with the text, several times: of the drafted tokens none, some or all are the
-// text's. It returns the numbers of all drafts.
+// mtpRounds drafts with several MTP blocks and goes on with the text, several times: of the drafted tokens none, some
+// or all are the text's. It returns the numbers of all drafts.
 func mtpRounds(s segmented, ids []int32, states []float32, blocks, prompt int) (all []float32, err error) {
 	eval := func(g engine.Segment) (h []float32) {
 		if err != nil {
@@ -56,7 +56,8 @@ func mtpRounds(s segmented, ids []int32, states []float32, blocks, prompt int) (
 	return all, err
 }
 
-// TestMTPBlocksShared: sessions of a Scheduler draft with several blocks as sessions by themselves do, whatever passes they share.
+// TestMTPBlocksShared: sessions of a Scheduler draft with several blocks as sessions by themselves do, whatever
+// passes they share.
 func TestMTPBlocksShared(t *testing.T) {
 	const blocks, sessions = 3, 4
 	target, head := openMTP(t, newRuntime(t, engine.RuntimeOptions{Threads: 2}), blocks)

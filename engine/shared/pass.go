@@ -45,7 +45,8 @@ func (c *Scheduler) pass() {
 	c.kick()
 }
 
-// announce announces the sequences that follow the sessions of a pass, before any of them goes on: so their passes wait for all.
+// announce announces the sequences that follow the sessions of a pass, before any of them goes on: so their passes
+// wait for all.
 func (c *Scheduler) announce(p *passSteps) {
 	for i, s := range c.taken {
 		if s.follower != nil && !s.chunk && p.err == nil && p.results[i].Err == nil {

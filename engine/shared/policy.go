@@ -8,14 +8,18 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// The policy: what a pass computes, who gives up memory for it, and who may begin. The oldest session comes first in all of it.
+// The policy: what a pass computes, who gives up memory for it, and who may begin. The oldest session comes first in
+// all of it.
 //
-//   - A pass has what the sessions that generate have submitted. Prompts share what room there is beside it: as many tokens as delay the
-//     others by Options.Delay, or as many as fit in a pass where nobody generates.
-//   - A prompt goes on from the state of a sequence that begins alike, and waits for an older session that computes the same tokens.
-//   - Where memory is short, kept sequences are dropped, the one used longest ago first; then a session for which nobody waits gives up
-//     its own, the youngest first, and then those that are younger than the one that needs it. It is computed again later.
-//   - A new session waits until there is a place, and memory for its first tokens that it takes from nobody; none overtakes another.
+//   - A pass has what the sessions that generate have submitted. Prompts share what room there is beside it: as many
+//     tokens as delay the others by Options.Delay, or as many as fit in a pass where nobody generates.
+//   - A prompt goes on from the state of a sequence that begins alike, and waits for an older session that computes the
+//     same tokens.
+//   - Where memory is short, kept sequences are dropped, the one used longest ago first; then a session for which
+//     nobody waits gives up its own, the youngest first, and then those that are younger than the one that needs it. It
+//     is computed again later.
+//   - A new session waits until there is a place, and memory for its first tokens that it takes from nobody; none
+//     overtakes another.
 
 const (
 	shortRows = 8  // tokens without logits up to which a submission is not cut: what a decoder feeds before it drafts
@@ -94,8 +98,8 @@ func (c *Scheduler) chunk(rows int) int {
 	return engine.PassRows
 }
 
-// reserve makes sure of memory for s: it drops sequences that are kept, then has others give up theirs. It reports false if s
-// has to wait, or fails because it does not fit by itself.
+// reserve makes sure of memory for s: it drops sequences that are kept, then has others give up theirs. It reports
+// false if s has to wait, or fails because it does not fit by itself.
 func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 	for bytes > 0 && !c.fits(bytes) {
 		if c.prefixes.evict() {
@@ -123,8 +127,8 @@ func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 	return true
 }
 
-// victim is the session that gives up its memory for s: one that nobody waits for, the youngest first, or else the youngest
-// of those that are younger than s.
+// victim is the session that gives up its memory for s: one that nobody waits for, the youngest first, or else the
+// youngest of those that are younger than s.
 func (c *Scheduler) victim(s *Session) *Session {
 	var young, still *Session
 	if !c.recomputes() {

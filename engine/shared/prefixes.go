@@ -7,13 +7,14 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// leastShared is the number of tokens from which the state of another sequence is used. A copy of a page costs about as much.
+// leastShared is the number of tokens from which the state of another sequence is used. A copy of a page costs about
+// as much.
 const leastShared = 16
 
 // lineage is what two sequences have in common, besides tokens, where one can go on from the other's state.
 type lineage struct {
 	options SessionOptions
-	read    bool  // of a draft head: every token goes in with the target's states of the text before it; see Session.Resume
+	read    bool  // of a draft head: each token goes in with the target's states of a text; see Session.Resume
 	before  int32 // of such a text: the token before the sequence; -1: none
 }
 
@@ -24,7 +25,8 @@ type prefix struct {
 	unread                  // of a draft head
 }
 
-// unread is what a draft head has of a text beyond its sequence: the target's states after tokens with which it has not been fed.
+// unread is what a draft head has of a text beyond its sequence: the target's states after tokens with which it has
+// not been fed.
 type unread struct {
 	tokens []int32
 	states []float32
@@ -39,7 +41,8 @@ type prefixes struct {
 	used *atomic.Int64 // bytes
 }
 
-// keep adds a sequence, unless it is the beginning of another one, and drops those that are beginnings of it. It reports whether it did.
+// keep adds a sequence, unless it is the beginning of another one, and drops those that are beginnings of it. It
+// reports whether it did.
 func (p *prefixes) keep(n *prefix) bool {
 	tokens := n.session.Tokens()
 	for _, o := range p.kept {
@@ -77,7 +80,8 @@ func (p *prefixes) evict() bool {
 	return true
 }
 
-// longest is the sequence of a lineage of which the most tokens can be used, more than least. same is how many of them are of use.
+// longest is the sequence of a lineage of which the most tokens can be used, more than least. same is how many of
+// them are of use.
 func (p *prefixes) longest(l lineage, same func(tokens []int32) int, least int) (from *prefix, n int) {
 	n = least
 	for _, o := range p.kept {
@@ -119,8 +123,8 @@ func (c *Scheduler) keep(s *Session) {
 	}
 }
 
-// goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports true if s
-// is to wait, since an older session is computing the same tokens.
+// goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports
+// true if s is to wait, since an older session is computing the same tokens.
 func (c *Scheduler) goOn(s *Session) bool {
 	if !c.shareable(s) || s.read {
 		return false
@@ -150,8 +154,8 @@ func (c *Scheduler) goOn(s *Session) bool {
 	return soon-n >= leastShared
 }
 
-// adopt gives s the memory of a sequence of its lineage, kept or open, of which more tokens than the have that s has itself are of use. It
-// returns how many s then has, and the kept sequence.
+// adopt gives s the memory of a sequence of its lineage, kept or open, of which more tokens than the have that s has
+// itself are of use. It returns how many s then has, and the kept sequence.
 func (c *Scheduler) adopt(s *Session, have int, same func(tokens []int32) int) (n int, from *prefix) {
 	var memory *engine.Session
 	from, n = c.prefixes.longest(s.lineage, same, have+leastShared-1)
@@ -188,11 +192,12 @@ func (c *Scheduler) adopt(s *Session, have int, same func(tokens []int32) int) (
 	return n, from
 }
 
-// Resume tells of the empty sequence of a draft head that it will read a text: its tokens follow before, the first tokens of the text, and
-// each goes in with the target's states, so that the text determines what it computes. The sequence then goes on from another one that
-// has read the beginning of the same text, at most to the end of tokens, and is kept for others when it is closed; Len says how far it
-// has got. If that is all of the other one, Resume returns what that one had of its text beyond it: states that a pass of the target gave for
-// tokens, which may differ from those of this text. When the session is closed, its owner's unread is asked for such tokens and states.
+// Resume tells of the empty sequence of a draft head that it will read a text: its tokens follow before, the first
+// tokens of the text, and each goes in with the target's states, so that the text determines what it computes. The
+// sequence then goes on from another one that has read the beginning of the same text, at most to the end of tokens,
+// and is kept for others when it is closed; Len says how far it has got. If that is all of the other one, Resume
+// returns what that one had of its text beyond it: states that a pass of the target gave for tokens, which may differ
+// from those of this text. When the session is closed, its owner's unread is asked for such tokens and states.
 func (s *Session) Resume(before, tokens []int32, unread func() ([]int32, []float32)) (next []int32, states []float32) {
 	c := s.c
 	c.mu.Lock()
@@ -216,7 +221,8 @@ func (s *Session) Resume(before, tokens []int32, unread func() ([]int32, []float
 	return from.unread.tokens, from.unread.states
 }
 
-// shares is the number of tokens, at most most, that another sequence has in common with the session's and its submission.
+// shares is the number of tokens, at most most, that another sequence has in common with the session's and its
+// submission.
 func (s *Session) shares(other []int32, most int) int {
 	n := common(other, s.tokens[:min(len(s.tokens), most)])
 	if n == len(s.tokens) {

@@ -14,8 +14,8 @@ import (
 //	                        │  its last result │   └──── more of it is left ──┘ │
 //	                        └──────────────────┴────────────────────────────────┘
 //
-// Where an Eval fails, or an announcement is taken back, the session is idle. It can be closed where nothing is submitted.
-// What changes a state is [queue.enter] alone.
+// Where an Eval fails, or an announcement is taken back, the session is idle. It can be closed where nothing is
+// submitted. What changes a state is [queue.enter] alone.
 type state uint8
 
 const (
@@ -41,7 +41,8 @@ type submission struct {
 // begin takes a segment.
 func (u *submission) begin(g engine.Segment) {
 	n := len(g.Tokens)
-	u.segment, u.rows, u.states, u.gathered, u.abandoned = g, rowsOf(g.Logits, n), rowsOf(g.Hidden, n), u.gathered[:0], false
+	u.segment, u.gathered, u.abandoned = g, u.gathered[:0], false
+	u.rows, u.states = rowsOf(g.Logits, n), rowsOf(g.Hidden, n)
 	if g.Parents != nil || g.Hidden < engine.All || int(g.Hidden) > n { // in one pass, which refuses what cannot be
 		u.rows, u.states = n, min(u.states, n)
 	}
@@ -67,7 +68,8 @@ func rowsOf(r engine.Rows, n int) int {
 	return max(0, int(r))
 }
 
-// part is the segment of the next n tokens: of the sequence itself where memory was given up, or else of what was submitted.
+// part is the segment of the next n tokens: of the sequence itself where memory was given up, or else of what was
+// submitted.
 func (s *Session) part(n int) engine.Segment {
 	g, have := s.segment, s.session.Len()
 	if g.Session = s.session; s.missing() > 0 {

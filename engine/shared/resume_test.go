@@ -9,9 +9,10 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// The sequence of a draft head goes on from what another one, kept or open, read of the same text: as far as the tokens are the same, the
-// token before them too, and the target's states went in with them. What it then computes is what it computes of the whole text, and what
-// the other one had not read yet is handed on where nothing differs before it. Kept states count as memory.
+// The sequence of a draft head goes on from what another one, kept or open, read of the same text: as far as the
+// tokens are the same, the token before them too, and the target's states went in with them. What it then computes is
+// what it computes of the whole text, and what the other one had not read yet is handed on where nothing differs
+// before it. Kept states count as memory.
 func TestHeadsGoOnFromTheSameText(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := smallLlama(t, rt, 512)

@@ -14,8 +14,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// A caller who leaves during the only pass of its submission, which another session runs, has its context's error and no result; the session
-// has not moved, and no tree waits.
+// A caller who leaves during the only pass of its submission, which another session runs, has its context's error and
+// no result; the session has not moved, and no tree waits.
 func TestSchedulerLeaveInPass(t *testing.T) {
 	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		s, leads := sharedSession(t, c), sharedSession(t, c)
@@ -76,7 +76,8 @@ func TestSchedulerTruncateDropsTree(t *testing.T) {
 	}
 }
 
-// A session that is closed is waited for by nobody, and its place is taken at once by the first who waits, also where no pass runs.
+// A session that is closed is waited for by nobody, and its place is taken at once by the first who waits, also where
+// no pass runs.
 func TestSchedulerClosedSession(t *testing.T) {
 	inTime(t, Options{Sessions: 2}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		a, b := sharedSession(t, c), sharedSession(t, c)
@@ -134,7 +135,8 @@ func inPages(t *testing.T, pages int64, test func(t *testing.T, c *Scheduler, he
 	})
 }
 
-// Of several that could give up their memory it is the youngest: among those that nobody waits for, and among those that have submitted.
+// Of several that could give up their memory it is the youngest: among those that nobody waits for, and among those
+// that have submitted.
 func TestSchedulerVictims(t *testing.T) {
 	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*Session) bool) {
 		var s [3]*Session
@@ -264,8 +266,8 @@ func TestSchedulerSharesChunks(t *testing.T) {
 	})
 }
 
-// Sequences share with those of equal options and salt alone, whether those are open or kept: each option by itself separates them, and the
-// logits are those of a session that shares nothing.
+// Sequences share with those of equal options and salt alone, whether those are open or kept: each option by itself
+// separates them, and the logits are those of a session that shares nothing.
 func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	ids := randomTokens(120, 70, 3)
@@ -435,7 +437,8 @@ func TestSchedulerHiddenOfEach(t *testing.T) {
 	})
 }
 
-// A Scheduler of a closed model begins no session, and one that was open already is told at its next Eval; nothing hangs.
+// A Scheduler of a closed model begins no session, and one that was open already is told at its next Eval; nothing
+// hangs.
 func TestSchedulerOfClosedModel(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	c := New(m, Options{})

@@ -12,20 +12,21 @@ import (
 )
 
 // Scheduler lets sessions of many goroutines share passes over one model's weights. Each [Session] behaves like a
-// [engine.Session] of its own: what shares a pass does not change logits. A target and its draft model each have a Scheduler.
+// [engine.Session] of its own: what shares a pass does not change logits. A target and its draft model each have a
+// Scheduler.
 //
-// A pass starts when every session that is waited for has submitted its tokens, or when the bound Wait has passed. A session
-// is waited for from the moment that it is expected to submit until it has done so: from its last result on (decoders go
-// on), unless [Session.Announce] says otherwise. One that misses the bound is not waited for until it has submitted
-// within the bound of a result again. So a reader that is slow, or a decoder that is busy with its drafts, holds up nobody
-// for more than one bound.
+// A pass starts when every session that is waited for has submitted its tokens, or when the bound Wait has passed. A
+// session is waited for from the moment that it is expected to submit until it has done so: from its last result on
+// (decoders go on), unless [Session.Announce] says otherwise. One that misses the bound is not waited for until it
+// has submitted within the bound of a result again. So a reader that is slow, or a decoder that is busy with its
+// drafts, holds up nobody for more than one bound.
 //
-// Passes run on the goroutines of the sessions that are in them, under the Scheduler's own context: when a caller's context
-// ends, the pass goes on and only its own result is dropped. A pass that panics fails its segments with [engine.ErrPanic]. A Scheduler
-// without submissions runs nothing.
+// Passes run on the goroutines of the sessions that are in them, under the Scheduler's own context: when a caller's
+// context ends, the pass goes on and only its own result is dropped. A pass that panics fails its segments with
+// [engine.ErrPanic]. A Scheduler without submissions runs nothing.
 //
-// Long prompts are cut into chunks, one for each pass, so that sessions that generate keep their pace. What the beginning of
-// a sequence has in common with another one's, or with one that has ended, is not computed again; see
+// Long prompts are cut into chunks, one for each pass, so that sessions that generate keep their pace. What the
+// beginning of a sequence has in common with another one's, or with one that has ended, is not computed again; see
 // [Options].Prefixes. When the memory budget for keys and values is used up, the youngest sequence gives up its
 // memory and is computed again later.
 type Scheduler struct {
@@ -57,8 +58,8 @@ type Scheduler struct {
 
 // Options configure a [Scheduler]. The zero value is a good choice but for limits, of which it has none.
 type Options struct {
-	// Wait is how long a pass waits at most for sessions that are expected. 0 is the mean time of a pass, within minWait and
-	// maxWait: to wait longer costs more than the pass that it may save. A negative Wait is none.
+	// Wait is how long a pass waits at most for sessions that are expected. 0 is the mean time of a pass, within
+	// minWait and maxWait: to wait longer costs more than the pass that it may save. A negative Wait is none.
 	Wait time.Duration
 
 	// Delay is how much longer than without it a pass may take for chunks of long prompts while others generate, in passes
@@ -68,9 +69,9 @@ type Options struct {
 	Sessions int   // most sessions at a time; further ones wait in NewSession. 0: any number
 	KVBytes  int64 // most memory for keys, values and recurrent state of all sessions and kept prefixes; 0: any amount
 
-	// Prefixes is how many sequences are kept when their session is closed, for sessions that begin alike; the ones that were
-	// used longest ago are dropped first, also for memory. 0 is defaultPrefixes with KVBytes and none without; a negative
-	// number is none, and then sequences of open sessions are not shared either.
+	// Prefixes is how many sequences are kept when their session is closed, for sessions that begin alike; the ones
+	// that were used longest ago are dropped first, also for memory. 0 is defaultPrefixes with KVBytes and none
+	// without; a negative number is none, and then sequences of open sessions are not shared either.
 	Prefixes int
 
 	// Panicked, if set, is told the value and the stack of a panic in a pass.
@@ -111,8 +112,8 @@ type Stats struct {
 type SessionOptions struct {
 	engine.SessionOptions
 
-	// Salt separates sequences: only those with equal salts go on from what others have computed, so that nobody learns from the time
-	// that it takes what was asked under another salt.
+	// Salt separates sequences: only those with equal salts go on from what others have computed, so that nobody
+	// learns from the time that it takes what was asked under another salt.
 	Salt string
 }
 
@@ -148,8 +149,8 @@ type admission struct {
 	granted bool
 }
 
-// NewSession begins an empty sequence, which belongs to one goroutine at a time. It waits until there is room: less than
-// Options.Sessions sessions, and memory for a first page without taking it from another session.
+// NewSession begins an empty sequence, which belongs to one goroutine at a time. It waits until there is room: less
+// than Options.Sessions sessions, and memory for a first page without taking it from another session.
 func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	if c.m == nil {
 		return nil, fmt.Errorf("%w: no model", engine.ErrUsage)
@@ -188,21 +189,23 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 	return s, nil
 }
 
-// newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a sequence can
-// go on from the state of any other; the memory comes as it is needed.
+// newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a
+// sequence can go on from the state of any other; the memory comes as it is needed.
 func (c *Scheduler) newShared(o SessionOptions) (*Session, error) {
 	if c.m.Encodes() {
-		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)", c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
+		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)",
+			c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
 	}
 	if h := c.m.Head(); h != nil && h.SharesCache {
-		return nil, fmt.Errorf("%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)", c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
+		const refused = "%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)"
+		return nil, fmt.Errorf(refused, c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
 	}
-	own := o
 	session, err := c.m.NewSession(o.SessionOptions)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{c: c, context: session.Context(), lineage: lineage{options: own, before: -1}, wake: make(chan struct{}, 1)}
+	s := &Session{c: c, context: session.Context(), wake: make(chan struct{}, 1)}
+	s.lineage = lineage{options: o, before: -1}
 	c.mu.Lock()
 	if c.empty == 0 {
 		c.empty = session.Bytes() + session.Need(1, 1)
@@ -227,8 +230,8 @@ func (c *Scheduler) Stats() Stats {
 // Model is the model whose weights the sessions share.
 func (c *Scheduler) Model() *engine.Model { return c.m }
 
-// Close ends the pass that runs, closes all sessions and frees what was kept. Calls that wait, and later ones, fail with
-// engine.ErrClosed.
+// Close ends the pass that runs, closes all sessions and frees what was kept. Calls that wait, and later ones, fail
+// with engine.ErrClosed.
 func (c *Scheduler) Close() {
 	if c == nil {
 		return

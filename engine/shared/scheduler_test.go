@@ -32,8 +32,8 @@ var (
 	_ sequence = (*Session)(nil)
 )
 
-// walk feeds a sequence in a random way, which the seed decides: a prompt that may begin as others' do, then chains, trees, and
-// cuts of all sizes. It returns all logits. eval computes; tests give one that fails at times.
+// walk feeds a sequence in a random way, which the seed decides: a prompt that may begin as others' do, then chains,
+// trees, and cuts of all sizes. It returns all logits. eval computes; tests give one that fails at times.
 func walk(s sequence, vocab, steps int, seed uint64, eval func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error)) (out []float32, err error) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	more := func(tokens, parents []int32, want engine.Rows) {
@@ -112,8 +112,8 @@ func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]f
 	wait.Wait()
 }
 
-// Sessions of many goroutines that share passes, prefixes and memory have the logits that each has alone, bit for bit: with all
-// options, with callers that leave at random, and passes that panic.
+// Sessions of many goroutines that share passes, prefixes and memory have the logits that each has alone, bit for
+// bit: with all options, with callers that leave at random, and passes that panic.
 func TestSchedulerIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	m := smallLlama(t, rt, 1024)

@@ -9,7 +9,8 @@ import (
 )
 
 // Session is a sequence of tokens whose passes a [Scheduler] shares among sessions. It belongs to one goroutine at a
-// time, like a [engine.Session], while other sessions belong to others. Its methods mean what those of engine.Session mean.
+// time, like a [engine.Session], while other sessions belong to others. Its methods mean what those of engine.Session
+// mean.
 type Session struct {
 	c *Scheduler
 	lineage
@@ -17,8 +18,8 @@ type Session struct {
 	serial  uint64 // the order of admission
 	wake    chan struct{}
 
-	// Guarded by c.mu. The engine's session computes; while a pass with it runs (taken), nobody else touches it. It holds the
-	// first tokens of the sequence: all of them but after it gave up its memory.
+	// Guarded by c.mu. The engine's session computes; while a pass with it runs (taken), nobody else touches it. It
+	// holds the first tokens of the sequence: all of them but after it gave up its memory.
 	session *engine.Session // nil: it gave up its memory
 	tokens  []int32
 	nodes   []int32 // of a tree that waits for Commit
@@ -69,9 +70,10 @@ func (s *Session) Reused() int {
 	return s.reused
 }
 
-// Eval feeds tokens to the session, as [engine.Session.Eval] does. It waits for the pass that computes them. If ctx ends meanwhile, Eval
-// fails with its error, after the pass in progress if that has the session's tokens; the session has not moved then. A pass that the
-// caller's own goroutine computes when ctx ends is still its pass: Eval returns the result.
+// Eval feeds tokens to the session, as [engine.Session.Eval] does. It waits for the pass that computes them. If ctx
+// ends meanwhile, Eval fails with its error, after the pass in progress if that has the session's tokens; the session
+// has not moved then. A pass that the caller's own goroutine computes when ctx ends is still its pass: Eval returns
+// the result.
 func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
 	if s == nil {
 		return engine.Logits{}, fmt.Errorf("%w: no session", engine.ErrUsage)
@@ -112,9 +114,10 @@ func (s *Session) Announce(will bool) {
 // follower is told before a session goes on after a pass that something of its own is now on its way, such as a draft.
 type follower = interface{ Announce(will bool) }
 
-// Follow has f announced at the end of each pass with tokens of the session, before any session goes on; nil ends that. The session's
-// owner tells f if nothing comes. A draft's sequence that follows the target's is waited for by the first draft pass after a pass of the
-// target, so that all drafts share it. f must not belong to the session's Scheduler.
+// Follow has f announced at the end of each pass with tokens of the session, before any session goes on; nil ends
+// that. The session's owner tells f if nothing comes. A draft's sequence that follows the target's is waited for by
+// the first draft pass after a pass of the target, so that all drafts share it. f must not belong to the session's
+// Scheduler.
 func (s *Session) Follow(f interface{ Announce(will bool) }) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -123,8 +126,8 @@ func (s *Session) Follow(f interface{ Announce(will bool) }) {
 	}
 }
 
-// Common is a value that the sessions of the Scheduler have in common under a key; create makes it when it is first asked for. It lives
-// as long as the Scheduler and has to be safe for concurrent use.
+// Common is a value that the sessions of the Scheduler have in common under a key; create makes it when it is first
+// asked for. It lives as long as the Scheduler and has to be safe for concurrent use.
 func (s *Session) Common(key any, create func() any) any {
 	c := s.c
 	c.mu.Lock()
@@ -161,8 +164,8 @@ func (s *Session) Load() (l engine.Load) {
 	return l
 }
 
-// Together is the seconds that each of so many sessions pays, by the measure of [Session.Spent], for a pass with one token of each;
-// 0 where nothing is known.
+// Together is the seconds that each of so many sessions pays, by the measure of [Session.Spent], for a pass with one
+// token of each; 0 where nothing is known.
 func (s *Session) Together(sessions int) float64 {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -179,9 +182,9 @@ func (s *Session) Spent() time.Duration {
 	return s.cost.spent
 }
 
-// PassCosts fills seconds[i] with what Spent is expected to grow by in an Eval of i+1 tokens with logits, in the passes that the
-// session shares at present. What a further token costs is the time that it adds to the pass. It reports false while the
-// session is alone, or nothing is known.
+// PassCosts fills seconds[i] with what Spent is expected to grow by in an Eval of i+1 tokens with logits, in the
+// passes that the session shares at present. What a further token costs is the time that it adds to the pass. It
+// reports false while the session is alone, or nothing is known.
 func (s *Session) PassCosts(seconds []float64) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -226,7 +229,8 @@ func (s *Session) Commit(path []int32) error {
 	parent := int32(-1)
 	for i, j := range path {
 		if j < 0 || int(j) >= len(s.nodes) || s.parents[j] != parent {
-			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)", engine.ErrUsage, i, j, parent, len(s.nodes))
+			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)",
+				engine.ErrUsage, i, j, parent, len(s.nodes))
 		}
 		parent = j
 	}
@@ -321,7 +325,8 @@ func (s *Session) begin(g engine.Segment) error {
 		depth = depthOf(g.Parents)
 	}
 	if len(s.tokens)+depth > s.context {
-		return fmt.Errorf("%s: %w: %d tokens and %d more, room for %d", c.m.Name(), engine.ErrContextFull, len(s.tokens), depth, s.context)
+		return fmt.Errorf("%s: %w: %d tokens and %d more, room for %d",
+			c.m.Name(), engine.ErrContextFull, len(s.tokens), depth, s.context)
 	}
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	if err := s.cut(); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// inTime runs a test in virtual time: the passes of its Scheduler take fixed and row for each token, and nothing else takes
-// any.
+// inTime runs a test in virtual time: the passes of its Scheduler take fixed and row for each token, and nothing else
+// takes any.
 func inTime(t *testing.T, o Options, fixed, row time.Duration, test func(t *testing.T, c *Scheduler, passes *[]engine.Batch)) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048) // without workers, which do not belong to the bubble
 	synctest.Test(t, func(t *testing.T) {

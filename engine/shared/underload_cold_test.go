@@ -12,10 +12,11 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// Auto under load from a cold start, in virtual time: in the time in which decoders without drafts write 64 or 256 tokens each, when nothing is
-// known at first of costs and acceptance, and the draft model has not read the prompts, all decoders together have leastCold of the tokens
-// that they have without drafts. Passes take what was measured with a model of 1 B on two sets of kernels, whatever they are disturbed by;
-// drafts are cheap, or take half as long as the target. Where drafts are worth the most, most of that remains.
+// Auto under load from a cold start, in virtual time: in the time in which decoders without drafts write 64 or 256
+// tokens each, when nothing is known at first of costs and acceptance, and the draft model has not read the prompts,
+// all decoders together have leastCold of the tokens that they have without drafts. Passes take what was measured
+// with a model of 1 B on two sets of kernels, whatever they are disturbed by; drafts are cheap, or take half as long
+// as the target. Where drafts are worth the most, most of that remains.
 func TestAutoFromColdStart(t *testing.T) {
 	const leastCold, mostBelow = 0.92, 10
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble

@@ -16,8 +16,8 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// loaded is decoders with scripted texts and drafts that share passes in virtual time. What a decoder does between passes happens at an
-// instant of its own, so that the order of events does not depend on how goroutines run.
+// loaded is decoders with scripted texts and drafts that share passes in virtual time. What a decoder does between
+// passes happens at an instant of its own, so that the order of events does not depend on how goroutines run.
 type loaded struct {
 	target, draft *engine.Model
 	cost, step    passTimes // of a pass of the target, and of the draft model, by rows
@@ -74,7 +74,8 @@ func (s scripted) Eval(ctx context.Context, tokens, parents []int32, want engine
 	return l, err
 }
 
-// guess is a decoder's sequence of the draft model: it predicts the decoder's text as often as it is to, and knows how often.
+// guess is a decoder's sequence of the draft model: it predicts the decoder's text as often as it is to, and knows
+// how often.
 type guess struct {
 	scripted
 	accepted float64
@@ -209,10 +210,10 @@ func (l loaded) run(t *testing.T) (r told) {
 	return r
 }
 
-// Auto under load, in virtual time: at every load, with cheap and expensive drafts, passes whose time rises with each row, in steps or hardly,
-// and drafts that are seldom right or nearly always, all decoders together have 0.97 of the tokens per second that they have without
-// drafts, from the first round on. At low load, where drafts are worth the most, they have nearly those of the best constant length, which
-// was chosen with hindsight.
+// Auto under load, in virtual time: at every load, with cheap and expensive drafts, passes whose time rises with each
+// row, in steps or hardly, and drafts that are seldom right or nearly always, all decoders together have 0.97 of the
+// tokens per second that they have without drafts, from the first round on. At low load, where drafts are worth the
+// most, they have nearly those of the best constant length, which was chosen with hindsight.
 func TestAutoUnderScriptedLoad(t *testing.T) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
 	if err != nil {

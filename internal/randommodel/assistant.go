@@ -10,7 +10,8 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// Assistant is a small random draft head for gemma4 targets of the recipes' shape: two blocks with a window and one without.
+// Assistant is a small random draft head for gemma4 targets of the recipes' shape: two blocks with a window and one
+// without.
 type Assistant struct {
 	Keys        map[string]gguf.Value // replaced, added; nil values are left out
 	Without     string                // a tensor

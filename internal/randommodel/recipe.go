@@ -11,7 +11,8 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// Recipe is a small random model of an architecture: the parts that its file has, by the words of Recipe.File, and its keys.
+// Recipe is a small random model of an architecture: the parts that its file has, by the words of Recipe.File, and
+// its keys.
 type Recipe struct {
 	Arch, Parts string
 	Keys        map[string]gguf.Value // without the prefix
