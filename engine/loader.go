@@ -295,8 +295,8 @@ func blockIndex(tensor string) (int, bool) {
 	return i, true
 }
 
-// blockOf is the block that a tensor is a part of, as a name: "blk.3", and of an encoder-decoder model "enc.blk.3" or "dec.blk.3"; "" if it
-// is a part of none.
+// blockOf is the block that a tensor is a part of, as a name: "blk.3", and of an encoder-decoder model "enc.blk.3" or
+// "dec.blk.3"; "" if it is a part of none.
 func blockOf(tensor string) string {
 	stack, rest := "", tensor
 	for _, s := range []string{"enc.", "dec."} {

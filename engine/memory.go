@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// streamRows is the rows of a pass of a model whose weights are read from disk, where the memory suffices: every pass reads them once.
+	// streamRows is the rows of a pass of a model whose weights are read from disk, where the memory suffices: every
+	// pass reads them once.
 	streamRows = 1024
 	// scratchShare is the part of the memory that the activations of more than passRows rows may take.
 	scratchShare = 16
@@ -19,8 +20,8 @@ const (
 	scratchMargin = 1 << 30
 )
 
-// arrange decides what of a model stays in memory. Under a limit that does not suffice it returns an error that names the least one; the
-// plan has that too.
+// arrange decides what of a model stays in memory. Under a limit that does not suffice it returns an error that names
+// the least one; the plan has that too.
 func (s *packedSource) arrange(m *Model, vectors, limit int64) (*MemoryPlan, *panels.Residency, error) {
 	row := s.scratch(m.config.HiddenSize)
 	used := m.config.ExpertsUsed
@@ -57,8 +58,8 @@ func (s *packedSource) scratch(hidden int) int64 {
 	return 4 * (most + 6*int64(hidden))
 }
 
-// openPacked loads a model of which nothing has been read from its panel file, which is written where it must. It returns nil where the model
-// is loaded from its own file.
+// openPacked loads a model of which nothing has been read from its panel file, which is written where it must. It
+// returns nil where the model is loaded from its own file.
 func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 	f, rt := l.f, unread.rt
 	if o.Memory < 0 {
@@ -139,8 +140,8 @@ func (l *loader) atMost() (n int64) {
 	return n + scratchMargin
 }
 
-// streaming counts the models of the Runtime that read weights from disk. While there are any, a processor is left to the reads: kernels cannot be
-// interrupted.
+// streaming counts the models of the Runtime that read weights from disk. While there are any, a processor is left to
+// the reads: kernels cannot be interrupted.
 func (rt *Runtime) streaming(n int) {
 	rt.streamsMu.Lock()
 	defer rt.streamsMu.Unlock()
@@ -152,16 +153,18 @@ func (rt *Runtime) streaming(n int) {
 	}
 }
 
-// PanelFileInfo is a panel file in a cache directory: its Name with the directory, its Bytes, and a Text about it, in lines "key: value" (model,
-// weights, layout).
+// PanelFileInfo is a panel file in a cache directory: its Name with the directory, its Bytes, and a Text about it, in
+// lines "key: value" (model, weights, layout).
 type PanelFileInfo = panels.FileInfo
 
-// PanelFiles lists the panel files of a directory, by name. Other files are not listed. A directory that does not exist has none.
+// PanelFiles lists the panel files of a directory, by name. Other files are not listed. A directory that does not exist
+// has none.
 func PanelFiles(dir string) ([]PanelFileInfo, error) { return panels.Files(dir) }
 
-// ReadSpeed measures how fast a file is read from its beginning on, in bytes per second: at most so many bytes, past the system's cache where
-// that is possible, with as many reads under way as passes have. A file on a disk that caches by itself, or that a virtual machine's host
-// does, is read faster the second time. A file that is too small for that is an error that wraps ErrUsage.
+// ReadSpeed measures how fast a file is read from its beginning on, in bytes per second: at most so many bytes, past
+// the system's cache where that is possible, with as many reads under way as passes have. A file on a disk that caches
+// by itself, or that a virtual machine's host does, is read faster the second time. A file that is too small for that
+// is an error that wraps ErrUsage.
 func ReadSpeed(ctx context.Context, name string, most int64) (float64, error) {
 	speed, err := panels.ReadSpeed(ctx, name, most)
 	if errors.Is(err, panels.ErrTooSmall) {

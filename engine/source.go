@@ -59,8 +59,8 @@ func (s *fileSource) vector(t gguf.Tensor, from tensor.Type) ([]float32, error) 
 	return x, nil
 }
 
-// packedSource lists the matrices of a panel file, which brings them into memory; vectors are those of the model's file. Without a
-// tensor.Runtime the matrices are listed only.
+// packedSource lists the matrices of a panel file, which brings them into memory; vectors are those of the model's
+// file. Without a tensor.Runtime the matrices are listed only.
 type packedSource struct {
 	fileSource
 	layout panels.Layout

@@ -6,9 +6,10 @@ import (
 	"math/bits"
 )
 
-// Constraint says which tokens may follow each other in generated text. A state stands for everything that the constraint
-// knows of the text so far: a number ≥ 0 that means the same for ever, so that every node of a tree of drafted tokens can have
-// one. A Constraint that sessions share must be safe for concurrent use. [*grammar.Constraint] is one.
+// Constraint says which tokens may follow each other in generated text. A state stands for everything that the
+// constraint knows of the text so far: a number ≥ 0 that means the same for ever, so that every node of a tree of
+// drafted tokens can have one. A Constraint that sessions share must be safe for concurrent use. [*grammar.Constraint]
+// is one.
 //
 // Errors mean that the answer is not known: limits of the constraint's machine.
 type Constraint interface {
@@ -16,10 +17,11 @@ type Constraint interface {
 	Start() int32
 	// Next is the state after token id; false if id is not allowed in this state.
 	Next(state, id int32) (next int32, ok bool, err error)
-	// Mask is the tokens that are allowed in a state: bit id%64 of word id/64. Tokens beyond the last word are not allowed. The
-	// caller must not change it.
+	// Mask is the tokens that are allowed in a state: bit id%64 of word id/64. Tokens beyond the last word are not
+	// allowed. The caller must not change it.
 	Mask(state int32) ([]uint64, error)
-	// Forced is the tokens that are certain in a state, in order; none if there is a choice. The caller must not change them.
+	// Forced is the tokens that are certain in a state, in order; none if there is a choice. The caller must not change
+	// them.
 	Forced(state int32) ([]int32, error)
 	// Final reports whether the text may end in a state.
 	Final(state int32) bool
@@ -46,7 +48,8 @@ const comparedTokens = 64
 // state is the constraint's state after history, whose generated part begins at from.
 func (p *constraintPath) state(c Constraint, history []int32, from int) (int32, error) {
 	if len(history) < from {
-		return 0, fmt.Errorf("%w: a history of %d tokens, but generated text begins at %d", ErrConstraint, len(history), from)
+		return 0, fmt.Errorf("%w: a history of %d tokens, but generated text begins at %d",
+			ErrConstraint, len(history), from)
 	}
 	generated := history[from:]
 	if len(p.states) == 0 {
@@ -73,7 +76,8 @@ func (p *constraintPath) state(c Constraint, history []int32, from int) (int32, 
 	return p.states[len(generated)], nil
 }
 
-// sparseWord is the most allowed tokens of 64 that are kept one by one while all are overwritten; of more, the others are.
+// sparseWord is the most allowed tokens of 64 that are kept one by one while all are overwritten; of more, the others
+// are.
 const sparseWord = 24
 
 // forbidden is the logits of 64 tokens that are not allowed.

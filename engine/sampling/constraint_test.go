@@ -39,7 +39,8 @@ func threeStates() *table {
 	}
 }
 
-// TestConstraint: only allowed tokens are chosen, by every way of choosing, before filters and after penalties and bans.
+// TestConstraint: only allowed tokens are chosen, by every way of choosing, before filters and after penalties and
+// bans.
 func TestConstraint(t *testing.T) {
 	const vocab = 100
 	logits := make([]float32, vocab)
@@ -130,7 +131,8 @@ func TestConstraintRefuses(t *testing.T) {
 	}
 }
 
-// TestConstraintLongHistory: histories that share a long beginning, which is compared in blocks, and differ anywhere in it.
+// TestConstraintLongHistory: histories that share a long beginning, which is compared in blocks, and differ anywhere in
+// it.
 func TestConstraintLongHistory(t *testing.T) {
 	// Allows 1 and 2; after an odd number of twos only 2.
 	c := &table{next: []map[int32]int32{{1: 0, 2: 1}, {2: 0}}, final: []bool{true, true}}
@@ -160,7 +162,8 @@ func TestConstraintLongHistory(t *testing.T) {
 	}
 }
 
-// TestConstrainWords: the mask of a random constraint, sparse, dense and full, with vocabularies that do not end with a word.
+// TestConstrainWords: the mask of a random constraint, sparse, dense and full, with vocabularies that do not end with a
+// word.
 func TestConstrainWords(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, vocab := range []int{1, 63, 64, 65, 127, 200, 320} {

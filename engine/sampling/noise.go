@@ -11,9 +11,9 @@ const (
 	mostNoise = 23  // above the greatest noise that there is
 )
 
-// rank keeps in s.kept the n tokens of x with the greatest x/T + noise, the greatest first, and that sum in place of their
-// logits; no filter is on. Most chunks of tokens need no noise: their greatest logit would lose even with the greatest noise
-// that there is, or with the greatest of the chunk, which follows from its hashes.
+// rank keeps in s.kept the n tokens of x with the greatest x/T + noise, the greatest first, and that sum in place of
+// their logits; no filter is on. Most chunks of tokens need no noise: their greatest logit would lose even with the
+// greatest noise that there is, or with the greatest of the chunk, which follows from its hashes.
 func (s *Sampler) rank(x []float32, key uint64, n int) {
 	s.kept = s.kept[:0]
 	if len(x) == 0 {

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// Errors that callers tell apart with errors.Is. They are returned wrapped, with the option and its value in the message.
+// Errors that callers tell apart with errors.Is. They are returned wrapped, with the option and its value in the
+// message.
 var (
 	ErrSampling   = errors.New("sampling option out of range")
 	ErrVocabulary = errors.New("token not in the vocabulary")
@@ -20,10 +21,15 @@ var (
 type Options struct {
 	Temperature float32 // 0 is greedy: the greatest logit, the lower id on a tie
 	TopK        int     // keep the k most probable tokens
-	TopP        float32 // keep the most probable tokens, as many as are needed for a total probability of TopP; 0 and 1 are off (nucleus sampling, arXiv:1904.09751)
-	MinP        float32 // keep tokens that are at least MinP times as probable as the most probable one (arXiv:2407.01082)
 
-	RepeatPenalty    float32 // divides positive logits of recent tokens, multiplies negative ones; 0 and 1 are off (arXiv:1909.05858)
+	// TopP keeps the most probable tokens, as many as are needed for a total probability of TopP (nucleus sampling,
+	// arXiv:1904.09751); 0 and 1 are off.
+	TopP float32
+
+	MinP float32 // keep tokens that are at least MinP times as probable as the most probable one (arXiv:2407.01082)
+
+	// RepeatPenalty divides positive logits of recent tokens and multiplies negative ones (arXiv:1909.05858); 0 and 1 are off.
+	RepeatPenalty    float32
 	FrequencyPenalty float32 // subtracted from a logit once for every recent occurrence of its token
 	PresencePenalty  float32 // subtracted once from the logit of every recent token
 	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence
@@ -38,8 +44,8 @@ type Options struct {
 	Seed uint64 // of the noise; the same seed gives the same tokens
 }
 
-// mostChange bounds penalties and finite biases. Logits are numbers of about -100 to 100; a bias beyond them forces or bans a
-// token already, and sums stay far from overflow.
+// mostChange bounds penalties and finite biases. Logits are numbers of about -100 to 100; a bias beyond them forces or
+// bans a token already, and sums stay far from overflow.
 const mostChange = 1e6
 
 // defaultLastN is llama.cpp's --repeat-last-n.

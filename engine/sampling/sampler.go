@@ -1,4 +1,5 @@
-// Package sampling chooses tokens from logits: penalties, bans, constraints, filters, temperature and noise. It knows no models.
+// Package sampling chooses tokens from logits: penalties, bans, constraints, filters, temperature and noise. It knows
+// no models.
 //
 //	s, err := sampling.New(vocabulary, sampling.Options{Temperature: 0.8, TopP: 0.95, Seed: 1})
 //	id := s.Pick(logits, history)
@@ -83,9 +84,9 @@ func (s *Sampler) Pick(logits []float32, history []int32) int32 {
 	return best
 }
 
-// AppendBest appends the n tokens with the greatest values of what [Sampler.Pick] maximizes, the greatest first: candidates for
-// what a similar model would pick. n < 1 appends none. P is the softmax over all tokens at temperature 0 (after penalties, bias and bans); above it,
-// where noise decides, the softmax of x/T + noise over the n.
+// AppendBest appends the n tokens with the greatest values of what [Sampler.Pick] maximizes, the greatest first:
+// candidates for what a similar model would pick. n < 1 appends none. P is the softmax over all tokens at temperature 0
+// (after penalties, bias and bans); above it, where noise decides, the softmax of x/T + noise over the n.
 func (s *Sampler) AppendBest(dst []Prob, n int, logits []float32, history []int32) []Prob {
 	if n < 1 {
 		return dst

@@ -74,7 +74,8 @@ func (s *Sampler) mostProbable(x []float32, topK int, topP float32) {
 		s.nucleus(x, topP)
 		return
 	}
-	// The k most probable so far are a heap whose first element is the least probable: a token that does not come before it is out.
+	// The k most probable so far are a heap whose first element is the least probable: a token that does not come
+	// before it is out.
 	h := s.heap[:0]
 	for first := 0; first < len(x); first += pickChunk {
 		chunk := x[first:min(first+pickChunk, len(x))]
@@ -118,8 +119,8 @@ func (s *Sampler) mostProbable(x []float32, topK int, topP float32) {
 	}
 }
 
-// nucleus fills s.kept with the most probable tokens that together reach topP. Those far below the greatest are examined only
-// where the others do not suffice.
+// nucleus fills s.kept with the most probable tokens that together reach topP. Those far below the greatest are
+// examined only where the others do not suffice.
 func (s *Sampler) nucleus(x []float32, topP float32) {
 	s.p = append(s.p[:0], x...)
 	_, sum := tensor.ExpSum(s.p)

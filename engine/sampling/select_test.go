@@ -63,8 +63,8 @@ func TestFiltersAgainstSorting(t *testing.T) {
 	}
 }
 
-// TestNucleusFarBelow: tokens far below the greatest are kept where the share of top-p needs them, those exactly at the bound
-// between near and far too.
+// TestNucleusFarBelow: tokens far below the greatest are kept where the share of top-p needs them, those exactly at the
+// bound between near and far too.
 func TestNucleusFarBelow(t *testing.T) {
 	for _, c := range []struct {
 		tokens   int
