@@ -109,8 +109,8 @@ func clip(name string) string {
 	}, name)
 }
 
-// split reads a JSON object. path is the object's place in the body, "" for the body itself. A name that comes twice is
-// refused: readers differ in which one they take.
+// split reads a JSON object. path is the object's place in the body, "" for the body itself. A name that comes twice
+// is refused: readers differ in which one they take.
 func split(path string, raw []byte) ([]member, *Error) {
 	what := path
 	if what == "" {
@@ -184,7 +184,10 @@ var bodyTypes = []string{"application/json", "text/plain", "application/x-www-fo
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) ([]byte, error) {
 	t, limits, ctx := r.Header.Get("Content-Type"), &s.o.Limits, r.Context()
 	if t != "" && !slices.ContainsFunc(bodyTypes, func(known string) bool { return strings.HasPrefix(t, known) }) {
-		return nil, &Error{Status: http.StatusUnsupportedMediaType, Type: typeInvalid, Param: "Content-Type", Message: "Content-Type: the body must be application/json"}
+		return nil, &Error{
+			Status: http.StatusUnsupportedMediaType, Type: typeInvalid, Param: "Content-Type",
+			Message: "Content-Type: the body must be application/json",
+		}
 	}
 	long := &Error{Status: http.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "body_too_large",
 		Message: fmt.Sprintf("the body is longer than %d bytes", limits.BodyBytes)}
@@ -192,7 +195,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) 
 		return nil, long
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(s.now().Add(limits.BodyTime)) // not every writer can; then the program's http.Server has limits of its own
+	// not every writer can; then the program's http.Server has limits of its own
+	_ = control.SetReadDeadline(s.now().Add(limits.BodyTime))
 	stop := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(s.now()) })
 	body, err := readAll(r.Body, limits.BodyBytes, visit)
 	stop()
@@ -203,10 +207,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) 
 		return nil, full
 	case int64(len(body)) > limits.BodyBytes:
 		return nil, long
-	case err != nil && (ctx.Err() == context.DeadlineExceeded || s.base.Err() != nil || ctx.Err() != nil && !late): // net/http ends ctx when a read is late
+	// net/http ends ctx when a read is late
+	case err != nil && (ctx.Err() == context.DeadlineExceeded || s.base.Err() != nil || ctx.Err() != nil && !late):
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, &Error{Status: http.StatusRequestTimeout, Type: typeInvalid, Code: "body_incomplete", Message: "the body did not arrive whole and in time"}
+		return nil, &Error{
+			Status: http.StatusRequestTimeout, Type: typeInvalid, Code: "body_incomplete",
+			Message: "the body did not arrive whole and in time",
+		}
 	}
 	recordOf(ctx).pending = false
 	_ = control.SetReadDeadline(zeroTime)

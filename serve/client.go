@@ -19,10 +19,12 @@ type Key struct {
 // MaxWeight is the greatest weight of a key.
 const MaxWeight = 1000
 
-// client is who asks, as far as the server can tell: one for each API key, and one for everybody on a server without keys.
+// client is who asks, as far as the server can tell: one for each API key, and one for everybody on a server without
+// keys.
 type client struct {
 	secret [sha256.Size]byte // hash of the key
-	id     string            // by which what is kept for prompts that begin alike is kept apart; it does not tell the key
+	// by which what is kept for prompts that begin alike is kept apart; it does not tell the key
+	id     string
 	weight float64
 
 	places, compiling share // of the queues of these names
@@ -31,7 +33,9 @@ type client struct {
 func newClient(secret string, weight int) *client {
 	sum, w := sha256.Sum256([]byte(secret)), float64(max(weight, 1))
 	id := sha256.Sum256(append([]byte("client "), sum[:]...))
-	return &client{secret: sum, id: hex.EncodeToString(id[:16]), weight: w, places: share{weight: w}, compiling: share{weight: w}}
+	return &client{
+		secret: sum, id: hex.EncodeToString(id[:16]), weight: w, places: share{weight: w}, compiling: share{weight: w},
+	}
 }
 
 // setClients makes the clients of the options' keys.
@@ -42,7 +46,8 @@ func (s *Server) setClients() {
 	}
 }
 
-// shown is the client whose key a request shows; nil if it shows none of the keys. On a server without keys it is everybody.
+// shown is the client whose key a request shows; nil if it shows none of the keys. On a server without keys it is
+// everybody.
 func (s *Server) shown(r *http.Request) (found *client) {
 	if len(s.clients) == 0 {
 		return s.anyone
@@ -69,7 +74,8 @@ func (s *Server) open(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && s.isPage(r.URL.Path)
 }
 
-// network is what counts as one address: an IPv4 address, or the /64 network of an IPv6 address, which is one customer's.
+// network is what counts as one address: an IPv4 address, or the /64 network of an IPv6 address, which is one
+// customer's.
 func network(a netip.Addr) netip.Addr {
 	const customer = 64 // bits
 	if a = a.Unmap().WithZone(""); a.Is6() {
@@ -81,11 +87,14 @@ func network(a netip.Addr) netip.Addr {
 
 // trusted reports whether an address is that of a proxy whose word counts.
 func (s *Server) trusted(a netip.Addr) bool {
-	return slices.ContainsFunc(s.o.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
+	return slices.ContainsFunc(
+		s.o.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) },
+	)
 }
 
-// address is the network that a request comes from. Behind a trusted proxy it is what the proxy says: the last address of X-Forwarded-For, or
-// without that of Forwarded (RFC 7239), which is no trusted proxy's itself. It is invalid where the proxy says nothing that can be read.
+// address is the network that a request comes from. Behind a trusted proxy it is what the proxy says: the last address
+// of X-Forwarded-For, or without that of Forwarded (RFC 7239), which is no trusted proxy's itself. It is invalid where
+// the proxy says nothing that can be read.
 func (s *Server) address(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -96,7 +105,9 @@ func (s *Server) address(r *http.Request) netip.Addr {
 	}
 	list := r.Header.Values("X-Forwarded-For")
 	if list == nil {
-		for pair := range strings.SplitSeq(strings.ReplaceAll(strings.Join(r.Header.Values("Forwarded"), ","), ";", ","), ",") {
+		for pair := range strings.SplitSeq(
+			strings.ReplaceAll(strings.Join(r.Header.Values("Forwarded"), ","), ";", ","), ",",
+		) {
 			if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), "for") {
 				list = append(list, value)
 			}

@@ -53,20 +53,25 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 		}
 		for _, id := range ids {
 			if int(id) >= m.Target.Config().Vocab {
-				return nil, badField(field, "the vocabulary has the ids 0 to %d, not %d", m.Target.Config().Vocab-1, id)
+				return nil, badField(
+					field, "the vocabulary has the ids 0 to %d, not %d", m.Target.Config().Vocab-1, id,
+				)
 			}
 		}
 		switch {
 		case len(ids) == 0:
 			return nil, badField(field, "has no tokens")
 		case len(ids) > m.context:
-			return nil, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: field, Code: "context_length_exceeded", Tokens: len(ids), Context: m.context,
+			return nil, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: field,
+				Code: "context_length_exceeded", Tokens: len(ids), Context: m.context,
 				Message: fmt.Sprintf("%s: %d tokens; the context holds %d", field, len(ids), m.context)}
 		}
 		out.tokens += len(ids)
 		texts = append(texts, ids)
 	}
-	places, leave, err := s.queue.enter(ctx, &r.client.places, min(len(texts), max(1, s.o.Parallel/embedShare)), bounded)
+	places, leave, err := s.queue.enter(
+		ctx, &r.client.places, min(len(texts), max(1, s.o.Parallel/embedShare)), bounded,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +85,14 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	return out, nil
 }
 
-// embedShare is the part of all places that one request for embeddings takes at most: 1 of so many. Its texts share passes, and others keep theirs.
+// embedShare is the part of all places that one request for embeddings takes at most: 1 of so many. Its texts share
+// passes, and others keep theirs.
 const embedShare = 2
 
 // embedAll computes the vectors of texts, so many at a time. The first error ends the others.
-func (m *loaded) embedAll(ctx context.Context, salt string, texts [][]int32, pooling string, places int) ([][]float32, error) {
+func (m *loaded) embedAll(
+	ctx context.Context, salt string, texts [][]int32, pooling string, places int,
+) ([][]float32, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	vectors := make([][]float32, len(texts))
@@ -104,15 +112,19 @@ func (m *loaded) embedAll(ctx context.Context, salt string, texts [][]int32, poo
 	return vectors, failed
 }
 
-// embedSome computes the vectors of those texts that take names, in one session, for which passes wait between two texts. A panic is its error.
-func (m *loaded) embedSome(ctx context.Context, salt string, texts [][]int32, vectors [][]float32, pooling string, take func() int) (err error) {
+// embedSome computes the vectors of those texts that take names, in one session, for which passes wait between two
+// texts. A panic is its error.
+func (m *loaded) embedSome(
+	ctx context.Context, salt string, texts [][]int32, vectors [][]float32, pooling string, take func() int,
+) (err error) {
 	defer m.server.recovered(&err)
 	session, err := m.target.open(ctx, salt)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		_ = session.Truncate(0) // it is not kept for prompts that begin alike: conversations have better use of that memory
+		// it is not kept for prompts that begin alike: conversations have better use of that memory
+		_ = session.Truncate(0)
 		session.Close()
 	}()
 	for i := take(); i < len(texts); i = take() {

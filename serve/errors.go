@@ -11,8 +11,10 @@ import (
 
 // Error is a refused or failed request, in the terms of OpenAI's API.
 type Error struct {
-	Status  int    // of HTTP
-	Type    string // invalid_request_error, authentication_error, not_found_error, rate_limit_error, unavailable_error, not_supported_error, server_error
+	Status int // of HTTP
+	// invalid_request_error, authentication_error, not_found_error, rate_limit_error, unavailable_error,
+	// not_supported_error, server_error
+	Type    string
 	Param   string // the field that is wrong, as in "messages[2].content"; "" if it is none
 	Code    string // for programs; "" if there is none
 	Message string // for people; it names the field
@@ -44,7 +46,10 @@ const statusGone = 499
 
 // badField is a 400 that names a field.
 func badField(param, format string, a ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: param, Message: param + ": " + fmt.Sprintf(format, a...)}
+	return &Error{
+		Status: http.StatusBadRequest, Type: typeInvalid, Param: param,
+		Message: param + ": " + fmt.Sprintf(format, a...),
+	}
 }
 
 // badRequest is a 400 about the body as a whole.
@@ -66,13 +71,21 @@ func asError(err error) *Error {
 	case errors.Is(err, grammar.ErrLimit):
 		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Code: "grammar_limit", Message: err.Error()}
 	case errors.Is(err, errSlowReader):
-		return &Error{Status: statusGone, Type: typeServer, Code: "slow_reader", Message: "the answer was not read fast enough"}
+		return &Error{
+			Status: statusGone, Type: typeServer, Code: "slow_reader", Message: "the answer was not read fast enough",
+		}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Status: http.StatusGatewayTimeout, Type: typeServer, Code: "timeout", Message: "the request took longer than this server allows"}
+		return &Error{
+			Status: http.StatusGatewayTimeout, Type: typeServer, Code: "timeout",
+			Message: "the request took longer than this server allows",
+		}
 	case errors.Is(err, context.Canceled):
 		return &Error{Status: statusGone, Type: typeServer, Code: "cancelled", Message: "the request was cancelled"}
 	}
-	return &Error{Status: http.StatusInternalServerError, Type: typeServer, Message: "internal error; the server's log has the details"}
+	return &Error{
+		Status: http.StatusInternalServerError, Type: typeServer,
+		Message: "internal error; the server's log has the details",
+	}
 }
 
 // wireError is an error in OpenAI's shape, with llama.cpp's numeric code where there is no other.

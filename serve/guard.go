@@ -50,15 +50,22 @@ func (l *record) failed(err error) {
 // answered notes the figures of answers, complete or not.
 func (l *record) answered(r *reading) {
 	t := r.totals()
-	l.stats = append(l.stats, slog.Int("prompt_tokens", t.Prompt), slog.Int("tokens", t.Generated), slog.Int("drafted", t.Drafted), slog.Int("accepted", t.Accepted))
+	l.stats = append(
+		l.stats, slog.Int("prompt_tokens", t.Prompt), slog.Int("tokens", t.Generated), slog.Int("drafted", t.Drafted),
+		slog.Int("accepted", t.Accepted),
+	)
 	if r.server().o.LogPrompts {
 		for i := range r.answers {
-			l.stats = append(l.stats, slog.String("prompt", r.m.tok.Decode(r.tasks[i].prompt)), slog.String("answer", r.answers[i].reasoning+r.answers[i].content))
+			l.stats = append(
+				l.stats, slog.String("prompt", r.m.tok.Decode(r.tasks[i].prompt)),
+				slog.String("answer", r.answers[i].reasoning+r.answers[i].content),
+			)
 		}
 	}
 }
 
-// watched notes the status that a handler writes, and bounds the time in which the client takes each piece of an answer.
+// watched notes the status that a handler writes, and bounds the time in which the client takes each piece of an
+// answer.
 type watched struct {
 	http.ResponseWriter
 	server *Server
@@ -80,7 +87,8 @@ func (w *watched) Write(b []byte) (n int, err error) {
 	control := http.NewResponseController(w.ResponseWriter)
 	for {
 		piece := b[n:min(n+writePiece, len(b))]
-		_ = control.SetWriteDeadline(w.server.now().Add(w.server.o.Limits.WriteTime)) // not every writer can; then the http.Server's own limits hold
+		// not every writer can; then the http.Server's own limits hold
+		_ = control.SetWriteDeadline(w.server.now().Add(w.server.o.Limits.WriteTime))
 		k, err := w.ResponseWriter.Write(piece)
 		if n += k; err != nil || n == len(b) {
 			return n, err
@@ -88,10 +96,12 @@ func (w *watched) Write(b []byte) (n int, err error) {
 	}
 }
 
-// refuse makes the answer the connection's last one: who has not sent the body yet may go on a moment, so as to read the answer.
+// refuse makes the answer the connection's last one: who has not sent the body yet may go on a moment, so as to read
+// the answer.
 func (w *watched) refuse() {
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(w.server.now().Add(lingerTime)) // where the writer cannot, its server's limits hold
+	// where the writer cannot, its server's limits hold
+	_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(w.server.now().Add(lingerTime))
 }
 
 // Unwrap is for http.ResponseController.
@@ -207,7 +217,10 @@ func (s *Server) dispatch(mux *http.ServeMux, w http.ResponseWriter, r *http.Req
 		mux.ServeHTTP(w, r)
 		return
 	}
-	e := &Error{Status: http.StatusNotFound, Type: typeNotFound, Message: fmt.Sprintf("no endpoint %s %s", r.Method, clip(r.URL.Path))}
+	e := &Error{
+		Status: http.StatusNotFound, Type: typeNotFound,
+		Message: fmt.Sprintf("no endpoint %s %s", r.Method, clip(r.URL.Path)),
+	}
 	probe := r.Clone(r.Context())
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -218,7 +231,9 @@ func (s *Server) dispatch(mux *http.ServeMux, w http.ResponseWriter, r *http.Req
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		e.Status, e.Type, e.Message = http.StatusMethodNotAllowed, typeInvalid, fmt.Sprintf("%s takes %s, not %s", clip(r.URL.Path), strings.Join(allowed, " and "), r.Method)
+		e.Status, e.Type, e.Message = http.StatusMethodNotAllowed, typeInvalid, fmt.Sprintf(
+			"%s takes %s, not %s", clip(r.URL.Path), strings.Join(allowed, " and "), r.Method,
+		)
 	}
 	s.fail(w, log, shapeOf(r.URL.Path), e)
 }
@@ -230,7 +245,8 @@ func (s *Server) requestID(r *http.Request) string {
 	plain := id != "" && len(id) <= longest
 	for i := range len(id) {
 		c := id[i]
-		plain = plain && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.')
+		plain = plain && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' ||
+			c == '_' || c == '.')
 	}
 	if plain {
 		return id
@@ -239,9 +255,14 @@ func (s *Server) requestID(r *http.Request) string {
 }
 
 // allow says whether a request may be answered, and to whom. done is true for requests that it has answered itself.
-func (s *Server) allow(w *watched, r *http.Request, cross *http.CrossOriginProtection, log *record) (done bool, err error) {
+func (s *Server) allow(
+	w *watched, r *http.Request, cross *http.CrossOriginProtection, log *record,
+) (done bool, err error) {
 	if !s.hostAllowed(r.Host) {
-		return false, &Error{Status: http.StatusForbidden, Type: typeForbidden, Code: "host", Message: fmt.Sprintf("the host %q is not one of this server's names", clip(r.Host))}
+		return false, &Error{
+			Status: http.StatusForbidden, Type: typeForbidden, Code: "host",
+			Message: fmt.Sprintf("the host %q is not one of this server's names", clip(r.Host)),
+		}
 	}
 	origin := r.Header.Get("Origin")
 	all := slices.Contains(s.o.Origins, "*")
@@ -255,7 +276,8 @@ func (s *Server) allow(w *watched, r *http.Request, cross *http.CrossOriginProte
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", "GET, POST, HEAD, OPTIONS")
 			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Api-Key")
-			if asked := r.Header.Get("Access-Control-Request-Headers"); plainHeaders(asked) { // client libraries send headers of their own, as OpenAI's X-Stainless-Lang
+			// client libraries send headers of their own, as OpenAI's X-Stainless-Lang
+			if asked := r.Header.Get("Access-Control-Request-Headers"); plainHeaders(asked) {
 				h.Set("Access-Control-Allow-Headers", asked)
 			}
 			h.Set("Access-Control-Max-Age", "600")
@@ -265,13 +287,19 @@ func (s *Server) allow(w *watched, r *http.Request, cross *http.CrossOriginProte
 	}
 	if !all {
 		if err := cross.Check(r); err != nil {
-			return false, &Error{Status: http.StatusForbidden, Type: typeForbidden, Code: "cross_origin", Message: "requests from pages of other origins are refused"}
+			return false, &Error{
+				Status: http.StatusForbidden, Type: typeForbidden, Code: "cross_origin",
+				Message: "requests from pages of other origins are refused",
+			}
 		}
 	}
 	who := s.shown(r)
 	if who == nil {
 		if !s.open(r) {
-			return false, &Error{Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key", Message: "the API key is missing or wrong"}
+			return false, &Error{
+				Status: http.StatusUnauthorized, Type: typeAuth, Code: "invalid_api_key",
+				Message: "the API key is missing or wrong",
+			}
 		}
 		return false, s.visited(r, log)
 	}
@@ -285,8 +313,8 @@ func (s *Server) allow(w *watched, r *http.Request, cross *http.CrossOriginProte
 	return false, nil
 }
 
-// visited counts a request that needs no key and shows none among those of its network, if a trusted proxy stands between: the connections say
-// nothing about who asks then.
+// visited counts a request that needs no key and shows none among those of its network, if a trusted proxy stands
+// between: the connections say nothing about who asks then.
 func (s *Server) visited(r *http.Request, log *record) error {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !s.trusted(peer.Addr()) {
@@ -295,7 +323,10 @@ func (s *Server) visited(r *http.Request, log *record) error {
 	}
 	leave, ok := s.visitors.enter(s.address(r), s.o.Limits.Unkeyed)
 	if !ok {
-		return &Error{Status: http.StatusTooManyRequests, Type: typeBusy, Code: "too_many_unkeyed", Message: "too many requests without a key at once from one address"}
+		return &Error{
+			Status: http.StatusTooManyRequests, Type: typeBusy, Code: "too_many_unkeyed",
+			Message: "too many requests without a key at once from one address",
+		}
 	}
 	log.client, log.leave = s.anyone, leave
 	return nil
@@ -309,7 +340,8 @@ func plainHeaders(list string) bool {
 	}
 	for i := range len(list) {
 		c := list[i]
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == ',' || c == ' ') {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' ||
+			c == ',' || c == ' ') {
 			return false
 		}
 	}
@@ -343,7 +375,8 @@ func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
 	if !s.o.Log.Enabled(r.Context(), level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("id", log.id), slog.String("method", r.Method), slog.String("path", clip(path)), slog.Int("status", log.status),
+	attrs := []slog.Attr{slog.String("id", log.id), slog.String("method", r.Method), slog.String("path", clip(path)),
+		slog.Int("status", log.status),
 		slog.Float64("seconds", s.now().Sub(begun).Seconds())}
 	if log.model != "" {
 		attrs = append(attrs, slog.String("model", log.model), slog.Float64("queued_seconds", log.queued.Seconds()))
@@ -351,10 +384,14 @@ func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
 	attrs = append(attrs, log.stats...)
 	if log.err != nil {
 		// An error of the request may quote it: of those only the field is logged.
-		if e := asError(log.err); e.Status >= http.StatusInternalServerError && e.Status != http.StatusServiceUnavailable {
+		if e := asError(log.err); e.Status >= http.StatusInternalServerError &&
+			e.Status != http.StatusServiceUnavailable {
 			attrs = append(attrs, slog.String("error", log.err.Error()))
 		} else {
-			attrs = append(attrs, slog.String("error_type", e.Type), slog.String("error_param", e.Param), slog.String("error_code", e.Code))
+			attrs = append(
+				attrs, slog.String("error_type", e.Type), slog.String("error_param", e.Param),
+				slog.String("error_code", e.Code),
+			)
 		}
 	}
 	s.o.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)

@@ -35,8 +35,16 @@ func TestKeys(t *testing.T) {
 		{"POST", "/v1/completions", []string{"Authorization", "Bearer one"}, 200},
 		{"POST", "/v1/completions", []string{"Authorization", "bearer two"}, 200},
 		{"POST", "/v1/completions", []string{"X-Api-Key", "two"}, 200},
-		{"GET", "/v1/models", nil, 401}, {"GET", "/metrics", nil, 401}, {"GET", "/slots", nil, 401}, {"GET", "/props", nil, 401}, {"GET", "/api/tags", nil, 401},
-		{"GET", "/health", nil, 200}, {"GET", "/livez", nil, 200}, {"GET", "/readyz", nil, 200}, {"GET", "/", nil, 200}, {"HEAD", "/", nil, 200}, {"GET", "/app.js", nil, 200},
+		{
+			"GET", "/v1/models", nil, 401,
+		}, {
+			"GET", "/metrics", nil, 401,
+		}, {"GET", "/slots", nil, 401}, {"GET", "/props", nil, 401}, {"GET", "/api/tags", nil, 401},
+		{
+			"GET", "/health", nil, 200,
+		}, {
+			"GET", "/livez", nil, 200,
+		}, {"GET", "/readyz", nil, 200}, {"GET", "/", nil, 200}, {"HEAD", "/", nil, 200}, {"GET", "/app.js", nil, 200},
 		{"POST", "/app.js", nil, 401},
 	} {
 		status, text, h := s.do(c.method, c.path, small, c.header...)
@@ -52,10 +60,14 @@ func TestKeys(t *testing.T) {
 func TestHosts(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Hosts = []string{"models.example.org"} })
 	for host, want := range map[string]int{
-		"localhost": 200, "localhost:8080": 200, "LOCALHOST": 200, "127.0.0.1:99": 200, "[::1]:8080": 200, "192.168.1.5": 200, "models.example.org": 200, "Models.Example.org:443": 200,
-		"app.localhost": 200, "App.Localhost.:80": 200, "localhost.": 200, "models.example.org.": 200, "models.example.org.:80": 200, "[::1]": 200, "[fe80::1]:80": 200,
-		"evillocalhost": 403, "evillocalhost:8080": 403, "evil-localhost": 403, "localhost.org": 403, "evilmodels.example.org": 403, "a.models.example.org": 403,
-		"127.0.0.1.evil.org": 403, "127.1": 403, "2130706433": 403, "0x7f.0.0.1": 403, "localhost@evil.org": 403, "localhost..": 403, "*": 403,
+		"localhost": 200, "localhost:8080": 200, "LOCALHOST": 200, "127.0.0.1:99": 200, "[::1]:8080": 200,
+		"192.168.1.5": 200, "models.example.org": 200, "Models.Example.org:443": 200,
+		"app.localhost": 200, "App.Localhost.:80": 200, "localhost.": 200, "models.example.org.": 200,
+		"models.example.org.:80": 200, "[::1]": 200, "[fe80::1]:80": 200,
+		"evillocalhost": 403, "evillocalhost:8080": 403, "evil-localhost": 403, "localhost.org": 403,
+		"evilmodels.example.org": 403, "a.models.example.org": 403,
+		"127.0.0.1.evil.org": 403, "127.1": 403, "2130706433": 403, "0x7f.0.0.1": 403, "localhost@evil.org": 403,
+		"localhost..": 403, "*": 403,
 		"evil.example.org": 403, "localhost.evil.org": 403, "evil.org:8080": 403, "models.example.org.evil.org": 403,
 	} {
 		if status, text, _ := s.do("POST", "/v1/completions", small, "Host", host); status != want {
@@ -73,11 +85,15 @@ func TestNoHost(t *testing.T) {
 	}
 }
 
-// Where answers depend on the origin, every one of them says so to caches: allowed, refused, of preflights, without an origin.
+// Where answers depend on the origin, every one of them says so to caches: allowed, refused, of preflights, without an
+// origin.
 func TestAnswersVaryByOrigin(t *testing.T) {
 	for _, origins := range [][]string{nil, {"https://chat.org"}, {"*"}} {
 		s := newTester(t, func(o *Options) { o.Origins = origins })
-		for _, header := range [][]string{nil, {"Origin", "https://chat.org"}, {"Origin", "https://evil.org", "Sec-Fetch-Site", "cross-site"}, {"Host", "evil.org"}} {
+		for _, header := range [][]string{
+			nil, {"Origin", "https://chat.org"}, {"Origin", "https://evil.org", "Sec-Fetch-Site", "cross-site"},
+			{"Host", "evil.org"},
+		} {
 			for _, method := range []string{"GET", "POST", "OPTIONS"} {
 				status, _, h := s.do(method, "/v1/completions", small, header...)
 				refused := len(header) > 0 && header[0] == "Host" // whatever the origin
@@ -97,7 +113,10 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		each          float64
 		parallel, got int
-	}{{0, 4, 1}, {8, 4, 3}, {8, 1, 9}, {298.5, 1, 299}, {299.5, 1, 300}, {300, 1, 300}, {3600, 1, 300}, {1e12, 2, 300}} {
+	}{
+		{0, 4, 1}, {8, 4, 3}, {8, 1, 9}, {298.5, 1, 299}, {299.5, 1, 300}, {300, 1, 300}, {3600, 1, 300},
+		{1e12, 2, 300},
+	} {
 		s := newTester(t, func(o *Options) { o.Parallel = c.parallel })
 		s.metrics.answers, s.metrics.answerSeconds = 2, 2*c.each
 		if got := s.retryAfter(); got != c.got {
@@ -106,7 +125,8 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-// An error after an answer has begun ends the connection: its client sees an answer that is cut off, never one with an error behind it.
+// An error after an answer has begun ends the connection: its client sees an answer that is cut off, never one with an
+// error behind it.
 func TestErrorsBehindABegunAnswerCutIt(t *testing.T) {
 	s := newTester(t, nil)
 	for _, status := range []int{400, 413, 429, statusGone, 500, 503} {
@@ -142,16 +162,28 @@ func TestOrigins(t *testing.T) {
 		{nil, []string{"Origin", "https://evil.org"}, 403, ""},
 		{nil, []string{"Sec-Fetch-Site", "same-origin"}, 200, ""},
 		{nil, nil, 200, ""},
-		{[]string{"https://chat.org"}, []string{"Origin", "https://chat.org", "Sec-Fetch-Site", "cross-site"}, 200, "https://chat.org"},
-		{[]string{"https://chat.org"}, []string{"Origin", "https://evil.org", "Sec-Fetch-Site", "cross-site"}, 403, ""},
-		{[]string{"*"}, []string{"Origin", "https://evil.org", "Sec-Fetch-Site", "cross-site"}, 200, "https://evil.org"},
+		{
+			[]string{"https://chat.org"}, []string{"Origin", "https://chat.org", "Sec-Fetch-Site", "cross-site"}, 200,
+			"https://chat.org",
+		},
+		{
+			[]string{"https://chat.org"}, []string{"Origin", "https://evil.org", "Sec-Fetch-Site", "cross-site"}, 403,
+			"",
+		},
+		{
+			[]string{"*"}, []string{"Origin", "https://evil.org", "Sec-Fetch-Site", "cross-site"}, 200,
+			"https://evil.org",
+		},
 	} {
 		s := newTester(t, func(o *Options) { o.Origins = c.origins })
 		status, text, h := s.do("POST", "/v1/completions", small, c.header...)
 		if status != c.want || h.Get("Access-Control-Allow-Origin") != c.allow {
 			t.Errorf("%v %v: %d %s %v", c.origins, c.header, status, text, h)
 		}
-		status, _, h = s.do("OPTIONS", "/v1/completions", "", append([]string{"Access-Control-Request-Method", "POST"}, c.header...)...)
+		status, _, h = s.do(
+			"OPTIONS", "/v1/completions", "",
+			append([]string{"Access-Control-Request-Method", "POST"}, c.header...)...,
+		)
 		if ok := status == 204; ok != (c.allow != "") || h.Get("Access-Control-Allow-Origin") != c.allow {
 			t.Errorf("preflight of %v %v: %d %v", c.origins, c.header, status, h)
 		}
@@ -162,7 +194,8 @@ func TestPage(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Page = true })
 	for _, p := range []string{"/", "/app.js", "/style.css"} {
 		_, text, h := s.do("GET", p, "")
-		if h.Get("Content-Security-Policy") != pagePolicy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || text == "" {
+		if h.Get("Content-Security-Policy") != pagePolicy || h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("Referrer-Policy") != "no-referrer" || text == "" {
 			t.Errorf("%s: %v", p, h)
 		}
 	}
@@ -186,19 +219,25 @@ func TestLog(t *testing.T) {
 			o.Log, o.LogPrompts = slog.New(slog.NewJSONHandler(&locked{&mu, &b}, nil)), prompts
 		})
 		const secret = "zanzibar"
-		_, answer, h := s.do("POST", "/v1/completions", `{"prompt":"zanzibar :=","max_tokens":8}`, "X-Request-Id", "abc-1")
+		_, answer, h := s.do(
+			"POST", "/v1/completions", `{"prompt":"zanzibar :=","max_tokens":8}`, "X-Request-Id", "abc-1",
+		)
 		s.do("POST", "/v1/completions", `{"prompt":5,"zanzibar":"x"}`, "X-Request-Id", "bad id")
 		s.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"zanzibar","zanzibar":1}]}`)
 		s.web.Close() // lines are written before a connection ends
 		mu.Lock()
 		text := b.String()
 		mu.Unlock()
-		if h.Get("X-Request-Id") != "abc-1" || !strings.Contains(text, `"id":"abc-1","method":"POST","path":"/v1/completions","status":200`) || strings.Contains(text, "bad id") {
+		if h.Get("X-Request-Id") != "abc-1" || !strings.Contains(
+			text, `"id":"abc-1","method":"POST","path":"/v1/completions","status":200`,
+		) || strings.Contains(text, "bad id") {
 			t.Errorf("%v\n%s", h, text)
 		}
 		words := decode(t, answer).get(t, "choices", 0, "text").(string)
 		lines := strings.SplitAfter(text, "\n")
-		if has := strings.Contains(lines[1], secret) && strings.Contains(text, strings.Trim(string(encode(words)), `"`)); has != prompts {
+		if has := strings.Contains(lines[1], secret) && strings.Contains(
+			text, strings.Trim(string(encode(words)), `"`),
+		); has != prompts {
 			t.Errorf("LogPrompts %v: %s", prompts, text)
 		}
 	}
@@ -236,7 +275,10 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%d %s %v", code, text, h)
 	}
 	_, metrics, _ := s.do("GET", "/metrics", "")
-	for _, line := range []string{"llamacpp:requests_processing 1\n", "llamacpp:requests_deferred 2\n", `spec_requests_total{path="/v1/completions",status="429"} 1` + "\n"} {
+	for _, line := range []string{
+		"llamacpp:requests_processing 1\n", "llamacpp:requests_deferred 2\n",
+		`spec_requests_total{path="/v1/completions",status="429"} 1` + "\n",
+	} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("metrics lack %q", line)
 		}
@@ -285,7 +327,10 @@ func TestDisconnect(t *testing.T) {
 	for _, stream := range []string{"true", "false"} {
 		release, h := s.hold() // each time anew: the request must be under way when its client leaves
 		ctx, cancel := context.WithCancel(t.Context())
-		r, _ := http.NewRequestWithContext(ctx, "POST", s.web.URL+"/v1/completions", strings.NewReader(`{"prompt":"func","max_tokens":900,"stream":`+stream+`}`))
+		r, _ := http.NewRequestWithContext(
+			ctx, "POST", s.web.URL+"/v1/completions",
+			strings.NewReader(`{"prompt":"func","max_tokens":900,"stream":`+stream+`}`),
+		)
 		done := make(chan error)
 		go func() {
 			a, err := s.web.Client().Do(r)
@@ -334,7 +379,10 @@ func TestPanic(t *testing.T) {
 			panic("in the middle")
 		}
 	}}
-	list := events(t, s.post("/v1/completions", `{"prompt":"func","max_tokens":30,"stream":true,"speculation":{"off":true}}`, 200))
+	list := events(
+		t,
+		s.post("/v1/completions", `{"prompt":"func","max_tokens":30,"stream":true,"speculation":{"off":true}}`, 200),
+	)
 	if last := list[len(list)-1]; !strings.Contains(last, `{"error":`) || len(list) < 3 {
 		t.Errorf("%v", list)
 	}
@@ -417,7 +465,9 @@ func TestRequestTime(t *testing.T) {
 		time.Sleep(60 * time.Millisecond)
 		release()
 	}()
-	if text := s.post("/v1/completions", `{"prompt":"func","max_tokens":900}`, 504); decode(t, text).get(t, "error", "code") != "timeout" {
+	if text := s.post(
+		"/v1/completions", `{"prompt":"func","max_tokens":900}`, 504,
+	); decode(t, text).get(t, "error", "code") != "timeout" {
 		t.Error(text)
 	}
 }
@@ -439,10 +489,14 @@ func TestModels(t *testing.T) {
 		}
 		return e
 	}
-	broken := Entry{Name: "broken", Load: func(context.Context) (*Model, error) { return nil, errors.New("secret path") }}
+	broken := Entry{
+		Name: "broken", Load: func(context.Context) (*Model, error) { return nil, errors.New("secret path") },
+	}
 	worse := Entry{Name: "worse", Load: func(context.Context) (*Model, error) { panic("secret panic") }}
 	s := newTester(t, func(o *Options) {
-		o.Models, o.Memory = []Entry{make("a", 60), make("b", 60), make("c", 30), make("huge", 500), broken, worse}, 100
+		o.Models, o.Memory = []Entry{
+			make("a", 60), make("b", 60), make("c", 30), make("huge", 500), broken, worse,
+		}, 100
 	})
 	ask := func(model string, want int) string {
 		t.Helper()
@@ -460,7 +514,8 @@ func TestModels(t *testing.T) {
 	ask("b", 200) // a was unused for longest
 	ask("", 200)  // the first is the default, and needs b's memory
 	for _, name := range []string{"other", "A"} {
-		if o := decode(t, ask(name, 404)); o.get(t, "error", "code") != "model_not_found" || o.get(t, "error", "param") != "model" {
+		if o := decode(t, ask(name, 404)); o.get(t, "error", "code") != "model_not_found" ||
+			o.get(t, "error", "param") != "model" {
 			t.Error(o)
 		}
 	}
@@ -477,7 +532,9 @@ func TestModels(t *testing.T) {
 	}
 	slices.Sort(events)
 	for i := range events {
-		if n := strings.Count(strings.Join(events, " "), events[i]); events[i][0] == '+' && n != strings.Count(strings.Join(events, " "), "-"+events[i][1:]) {
+		if n := strings.Count(
+			strings.Join(events, " "), events[i],
+		); events[i][0] == '+' && n != strings.Count(strings.Join(events, " "), "-"+events[i][1:]) {
 			t.Errorf("%s: loaded and not unloaded: %v", events[i], events)
 		}
 	}
@@ -486,10 +543,20 @@ func TestModels(t *testing.T) {
 // Options that cannot mean anything.
 func TestOptions(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"no models": func(o *Options) { o.Models = nil }, "no name": func(o *Options) { o.Models[0].Name = "" }, "no load": func(o *Options) { o.Models[0].Load = nil },
-		"two of one name": func(o *Options) { o.Models = append(o.Models, o.Models[0]) }, "negative": func(o *Options) { o.Limits.BodyBytes = -1 },
-		"drafter": func(o *Options) { o.Speculation.Drafter = "x" }, "length": func(o *Options) { o.Speculation.Max = MaxDraft + 1 }, "pooling": func(o *Options) { o.Pooling = "max" },
-		"empty key": func(o *Options) { o.Keys = []Key{{}} }, "origin": func(o *Options) { o.Origins = []string{"chat.org"} },
+		"no models": func(o *Options) { o.Models = nil }, "no name": func(o *Options) {
+			o.Models[0].Name = ""
+		}, "no load": func(o *Options) { o.Models[0].Load = nil },
+		"two of one name": func(o *Options) {
+			o.Models = append(o.Models, o.Models[0])
+		}, "negative": func(o *Options) { o.Limits.BodyBytes = -1 },
+		"drafter": func(o *Options) {
+			o.Speculation.Drafter = "x"
+		}, "length": func(o *Options) {
+			o.Speculation.Max = MaxDraft + 1
+		}, "pooling": func(o *Options) { o.Pooling = "max" },
+		"empty key": func(o *Options) { o.Keys = []Key{{}} }, "origin": func(o *Options) {
+			o.Origins = []string{"chat.org"}
+		},
 	} {
 		o := Options{Models: []Entry{entry(t, "go")}}
 		change(&o)
@@ -502,10 +569,14 @@ func TestOptions(t *testing.T) {
 // A limit of tokens holds for requests that ask for no number, and refuses those that ask for more.
 func TestTokenLimit(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.MaxTokens = 5; o.Sampling = engine.Sampling{} })
-	if o := decode(t, s.post("/v1/completions", `{"prompt":"func"}`, 200)); o.get(t, "usage", "completion_tokens") != 5.0 {
+	if o := decode(
+		t, s.post("/v1/completions", `{"prompt":"func"}`, 200),
+	); o.get(t, "usage", "completion_tokens") != 5.0 {
 		t.Error(o)
 	}
-	if text := s.post("/v1/completions", `{"prompt":"func","max_tokens":6}`, 400); !strings.Contains(text, "max_tokens") {
+	if text := s.post(
+		"/v1/completions", `{"prompt":"func","max_tokens":6}`, 400,
+	); !strings.Contains(text, "max_tokens") {
 		t.Error(text)
 	}
 }

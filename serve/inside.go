@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// inside counts the requests that the server has let in and the bytes of their bodies, by client. Both are bounded. At a bound a client that
-// has less than its share is let in all the same: the shares of those that are inside add up to the bound, so that it is passed at most twofold.
+// inside counts the requests that the server has let in and the bytes of their bodies, by client. Both are bounded. At
+// a bound a client that has less than its share is let in all the same: the shares of those that are inside add up to
+// the bound, so that it is passed at most twofold.
 type inside struct {
 	most  int64 // requests
 	bytes int64 // of bodies
@@ -69,7 +70,10 @@ func (v *visit) hold(n int64) *Error {
 	defer in.mu.Unlock()
 	own := in.byWhom[v.who]
 	if in.all.bytes+n > in.bytes && float64(own.bytes+n) > float64(in.bytes)*in.share(v.who) {
-		return &Error{Status: http.StatusTooManyRequests, Type: typeBusy, Code: "bodies_full", Message: "the bodies of other requests take the memory that there is for them; try again later"}
+		return &Error{
+			Status: http.StatusTooManyRequests, Type: typeBusy, Code: "bodies_full",
+			Message: "the bodies of other requests take the memory that there is for them; try again later",
+		}
 	}
 	v.bytes += n
 	own.bytes += n

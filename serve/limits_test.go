@@ -14,8 +14,8 @@ import (
 	"github.com/specgo/spec/grammar"
 )
 
-// limit is a row of docs/LIMITS.md: a bound, its default, what changes it, what becomes of who exceeds it, and the tests that show that, as
-// package.Test.
+// limit is a row of docs/LIMITS.md: a bound, its default, what changes it, what becomes of who exceeds it, and the
+// tests that show that, as package.Test.
 type limit struct {
 	name   string
 	value  any // the code's default
@@ -24,7 +24,8 @@ type limit struct {
 	tests  string
 }
 
-// limitTables are the rows by part. Those of a type of limits have the names of its fields; TestLimitsAreDocumented sees to it that all are there.
+// limitTables are the rows by part. Those of a type of limits have the names of its fields; TestLimitsAreDocumented
+// sees to it that all are there.
 func limitTables() []struct {
 	title string
 	of    any // the defaults of the type of limits that the rows describe; nil: there is none
@@ -45,35 +46,90 @@ func limitTables() []struct {
 	}{
 		{"Connections and bodies (`serve.Limits`)", l, []limit{
 			{"Connections", l.Connections, "`--max-connections`",
-				"takes the place of the oldest connection without a key, then of the one that is idle longest; if all are busy it waits", "serve.TestRoomForNewConnections"},
+				"takes the place of the oldest connection without a key, then of the one that is idle longest; if " +
+					"all are busy it waits", "serve.TestRoomForNewConnections"},
 			{"Unkeyed", l.Unkeyed, "`--max-unkeyed`",
-				"of one address (IPv6: /64) without a key shown: the oldest is closed; behind a `--trusted-proxy` requests, by the forwarded address: 429",
-				"serve.TestUnkeyedConnectionsCountByAddress serve.TestUnkeyedRequestsBehindAProxy serve.TestHalfOpenSocketsMakeRoom"},
-			{"HeaderTime", l.HeaderTime, "", "of a TLS handshake, a header, and each wait of a connection without a key: closed", "serve.TestStalledConnectionsEnd serve.TestSocketDeadlines"},
+				"of one address (IPv6: /64) without a key shown: the oldest is closed; behind a `--trusted-proxy` " +
+					"requests, by the forwarded address: 429",
+				"serve.TestUnkeyedConnectionsCountByAddress serve.TestUnkeyedRequestsBehindAProxy " +
+					"serve.TestHalfOpenSocketsMakeRoom"},
+			{
+				"HeaderTime", l.HeaderTime, "",
+				"of a TLS handshake, a header, and each wait of a connection without a key: closed",
+				"serve.TestStalledConnectionsEnd serve.TestSocketDeadlines",
+			},
 			{"HeaderBytes", l.HeaderBytes, "", "431, closed", "serve.TestStalledConnectionsEnd"},
 			{"IdleTime", l.IdleTime, "", "between requests: closed", "serve.TestStalledConnectionsEnd"},
-			{"BodyTime", l.BodyTime, "`--timeout`", "408, closed", "serve.TestSlowBody serve.TestStalledConnectionsEnd"},
+			{
+				"BodyTime", l.BodyTime, "`--timeout`", "408, closed",
+				"serve.TestSlowBody serve.TestStalledConnectionsEnd",
+			},
 			{"BodyBytes", l.BodyBytes, "`--max-body`", "413, closed", "serve.TestBodiesOverTheLimit"},
-			{"BodiesBytes", l.BodiesBytes, "", again + ", for clients that have more than their share of it; others may pass it, twofold in all", "serve.TestBodiesCountAsTheyCome serve.TestInsideSharesItsBounds"},
-			{"WriteTime", l.WriteTime, "`--timeout`", "for a client to take 64 KiB of an answer: closed", "serve.TestWriteDeadline serve.TestWriteDeadlineOfWholeAnswers serve.TestStalledConnectionsEnd"},
+			{
+				"BodiesBytes", l.BodiesBytes, "",
+				again + ", for clients that have more than their share of it; others may pass it, twofold in all",
+				"serve.TestBodiesCountAsTheyCome serve.TestInsideSharesItsBounds",
+			},
+			{
+				"WriteTime", l.WriteTime, "`--timeout`", "for a client to take 64 KiB of an answer: closed",
+				"serve.TestWriteDeadline serve.TestWriteDeadlineOfWholeAnswers serve.TestStalledConnectionsEnd",
+			},
 		}},
 		{"Beside them", nil, []limit{
-			{"what is refused before its body", lingerTime, "", "may go on sending it, 256 KiB at most; then the connection is closed", "serve.TestRefusedBeforeTheBodyEndsTheConnection serve.TestRefusedBodyMayCome"},
-			{"requests inside beyond `-np` and `--queue`", spareRequests, "", again + ", for clients that have more than their share of them", "serve.TestInsideSharesItsBounds"},
-			{"Retry-After", time.Duration(maxRetry) * time.Second, "", "is never longer", "serve.TestRetryAfterIsBounded"},
+			{
+				"what is refused before its body", lingerTime, "",
+				"may go on sending it, 256 KiB at most; then the connection is closed",
+				"serve.TestRefusedBeforeTheBodyEndsTheConnection serve.TestRefusedBodyMayCome",
+			},
+			{
+				"requests inside beyond `-np` and `--queue`", spareRequests, "",
+				again + ", for clients that have more than their share of them", "serve.TestInsideSharesItsBounds",
+			},
+			{
+				"Retry-After", time.Duration(maxRetry) * time.Second, "", "is never longer",
+				"serve.TestRetryAfterIsBounded",
+			},
 			{"HTTP", "1.1", "", "one connection is one request at a time; HTTP/2 is not spoken", "serve.TestNoHTTP2"},
 		}},
 		{"Work (`serve.Options`)", nil, []limit{
-			{"answers at once", o.Parallel, "`--parallel`", "wait in the queue; each key has its share of the places", "serve.TestQueue serve.TestQueuePlacesByWeight serve.TestQueueSharesByWeight"},
-			{"answers that wait", o.Queue, "`--queue`", again + ", for the newest of the key that has most for its weight", "serve.TestQueueLength serve.TestFullQueueMakesRoom"},
+			{
+				"answers at once", o.Parallel, "`--parallel`",
+				"wait in the queue; each key has its share of the places",
+				"serve.TestQueue serve.TestQueuePlacesByWeight serve.TestQueueSharesByWeight",
+			},
+			{
+				"answers that wait", o.Queue, "`--queue`",
+				again + ", for the newest of the key that has most for its weight",
+				"serve.TestQueueLength serve.TestFullQueueMakesRoom",
+			},
 			{"weight of a key", MaxWeight, "`--api-key-file`", "an error at the start", "cmd/spec.TestKeyFile"},
-			{"tokens of a context", "the model's", "`--ctx-size`", "400, `context_length_exceeded`", "serve.TestContextExceeded serve.TestPromptThatFillsTheContext"},
-			{"tokens of an answer", "none", "`--predict`", refused + " that asks for more; else `length`", "serve.TestTokenLimit"},
+			{
+				"tokens of a context", "the model's", "`--ctx-size`", "400, `context_length_exceeded`",
+				"serve.TestContextExceeded serve.TestPromptThatFillsTheContext",
+			},
+			{
+				"tokens of an answer", "none", "`--predict`", refused + " that asks for more; else `length`",
+				"serve.TestTokenLimit",
+			},
 			{"time of a request", "none", "`--request-timeout`", "504", "serve.TestRequestTime"},
-			{"tokens that a slow client has not taken", o.StreamBuffer, "", "the request is cancelled", "serve.TestSlowReader"},
-			{"time to finish after SIGTERM", 30 * time.Second, "`--shutdown-timeout`", "cut off: a last event with an error", "cmd/spec.TestServeStops serve.TestShutdownWithStalledClients"},
-			{"memory of models", "none", "`--models-memory`", "idle ones are unloaded; a request waits, or 503 if its model alone needs more", "serve.TestModels serve.TestModelsMemory"},
-			{"memory of keys and values", "none", "`--kv-memory`", "the youngest waits and is computed again; 503, `kv_memory`, if a text alone needs more", "serve.TestEmbeddingsShare serve.TestModelKVBytes"},
+			{
+				"tokens that a slow client has not taken", o.StreamBuffer, "", "the request is cancelled",
+				"serve.TestSlowReader",
+			},
+			{
+				"time to finish after SIGTERM", 30 * time.Second, "`--shutdown-timeout`",
+				"cut off: a last event with an error", "cmd/spec.TestServeStops serve.TestShutdownWithStalledClients",
+			},
+			{
+				"memory of models", "none", "`--models-memory`",
+				"idle ones are unloaded; a request waits, or 503 if its model alone needs more",
+				"serve.TestModels serve.TestModelsMemory",
+			},
+			{
+				"memory of keys and values", "none", "`--kv-memory`",
+				"the youngest waits and is computed again; 503, `kv_memory`, if a text alone needs more",
+				"serve.TestEmbeddingsShare serve.TestModelKVBytes",
+			},
 		}},
 		{"Fields of a body", nil, []limit{
 			{"nesting", maxDepth, "", refused, "serve.TestBordersOfBodies"},
@@ -90,7 +146,11 @@ func limitTables() []struct {
 		{"Grammars and schemas (`grammar.Limits`)", g, []limit{
 			{"Steps", g.Steps, "", limited + "; of one mask too", "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Bytes", g.Bytes, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
-			{"Memory", g.Memory, "`--grammar-memory`", "the grammar used longest ago goes; " + limited + " if one alone needs more", "serve.TestLimitsOfGrammarsAreNamed"},
+			{
+				"Memory", g.Memory, "`--grammar-memory`",
+				"the grammar used longest ago goes; " + limited + " if one alone needs more",
+				"serve.TestLimitsOfGrammarsAreNamed",
+			},
 			{"Rules", g.Rules, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Alternatives", g.Alternatives, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Repetitions", g.Repetitions, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
@@ -98,8 +158,14 @@ func limitTables() []struct {
 			{"References", g.References, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Digits", g.Digits, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
 			{"Instructions", g.Instructions, "", limited, "serve.TestLimitsOfGrammarsAreNamed"},
-			{"Threads", g.Threads, "", limited + ", or the end of the answer with an error", "serve.TestLimitsOfGrammarsAreNamed"},
-			{"Depth", g.Depth, "", limited + ", or the end of the answer with an error", "serve.TestLimitsOfGrammarsAreNamed"},
+			{
+				"Threads", g.Threads, "", limited + ", or the end of the answer with an error",
+				"serve.TestLimitsOfGrammarsAreNamed",
+			},
+			{
+				"Depth", g.Depth, "", limited + ", or the end of the answer with an error",
+				"serve.TestLimitsOfGrammarsAreNamed",
+			},
 		}},
 		{"Chat templates (`chat.Limits`), of one rendering", t, []limit{
 			{"Steps", t.Steps, "", limited, "chat/internal/jinja.TestLimitsAreExact"},
@@ -120,7 +186,8 @@ func shown(name string, v any) string {
 		return fmt.Sprint(v.Seconds(), " s")
 	case int, int64:
 		n := reflect.ValueOf(v).Int()
-		bytes := strings.HasSuffix(name, "Bytes") || strings.HasPrefix(name, "bytes") || name == "Memory" || name == "Output"
+		bytes := strings.HasSuffix(name, "Bytes") || strings.HasPrefix(name, "bytes") || name == "Memory" ||
+			name == "Output"
 		for i, unit := range []string{"GiB", "MiB", "KiB"} {
 			if size := int64(1) << (30 - 10*i); bytes && n%size == 0 {
 				return fmt.Sprintf("%d %s", n/size, unit)
@@ -135,18 +202,23 @@ func shown(name string, v any) string {
 	return fmt.Sprint(v)
 }
 
-// The document is the code's: each field of a type of limits has a row with its default, in the order of the type, and each row's tests exist.
+// The document is the code's: each field of a type of limits has a row with its default, in the order of the type, and
+// each row's tests exist.
 func TestLimitsAreDocumented(t *testing.T) {
 	const file = "../docs/LIMITS.md"
-	const begin, end = "<!-- limits: written by SPEC_UPDATE=1 go test ./serve -run LimitsAreDocumented -->\n", "<!-- end of limits -->"
+	const begin, end = "<!-- limits: written by SPEC_UPDATE=1 go test ./serve -run LimitsAreDocumented -->\n",
+		"<!-- end of limits -->"
 	var b strings.Builder
 	for _, table := range limitTables() {
-		fmt.Fprintf(&b, "\n## %s\n\n| limit | default | flag | beyond it | shown by |\n|---|---|---|---|---|\n", table.title)
+		fmt.Fprintf(
+			&b, "\n## %s\n\n| limit | default | flag | beyond it | shown by |\n|---|---|---|---|---|\n", table.title,
+		)
 		if table.of != nil {
 			v := reflect.ValueOf(table.of)
 			for i := range v.NumField() {
 				name := v.Type().Field(i).Name
-				if i >= len(table.rows) || table.rows[i].name != name || fmt.Sprint(table.rows[i].value) != fmt.Sprint(v.Field(i)) {
+				if i >= len(table.rows) || table.rows[i].name != name ||
+					fmt.Sprint(table.rows[i].value) != fmt.Sprint(v.Field(i)) {
 					t.Errorf("%s: row %d is not that of %s with the default %v", table.title, i, name, v.Field(i))
 				}
 			}
@@ -160,7 +232,10 @@ func TestLimitsAreDocumented(t *testing.T) {
 					t.Errorf("%s: there is no %s in %s", r.name, name, folder)
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.name, shown(r.name, r.value), r.flag, r.beyond, strings.ReplaceAll(r.tests, " ", ", "))
+			fmt.Fprintf(
+				&b, "| %s | %s | %s | %s | %s |\n", r.name, shown(r.name, r.value), r.flag, r.beyond,
+				strings.ReplaceAll(r.tests, " ", ", "),
+			)
 		}
 	}
 	b.WriteString("\n")
@@ -220,24 +295,50 @@ func TestBordersOfBodies(t *testing.T) {
 		body  func(n int) string
 		field string
 	}{
-		"nesting":    {formCompletion, maxDepth - 1, func(n int) string { return `{"user":` + nested(n) + `}` }, "user"}, // beside the body itself
-		"fields":     {formCompletion, maxNames, func(n int) string { return `{"logit_bias":` + names(n) + `}` }, "logit_bias"},
-		"n":          {formCompletion, maxChoices, func(n int) string { return fmt.Sprintf(`{"n":%d}`, n) }, "n"},
-		"prompts":    {formCompletion, maxChoices, func(n int) string { return `{"prompt":` + many(n, `"x"`) + `}` }, "prompt"},
-		"inputs":     {formEmbeddings, maxInputs, func(n int) string { return `{"input":` + many(n, `"x"`) + `}` }, "input"},
-		"stops":      {formCompletion, maxStops, func(n int) string { return `{"stop":` + many(n, `"x"`) + `}` }, "stop"},
-		"stop text":  {formCompletion, maxStopText, func(n int) string { return `{"stop":"` + strings.Repeat("x", n) + `"}` }, "stop"},
-		"extra":      {formInfill, maxExtra, func(n int) string { return `{"input_extra":` + many(n, `{"text":"x"}`) + `}` }, "input_extra"},
-		"logprobs":   {formCompletion, maxTop, func(n int) string { return fmt.Sprintf(`{"logprobs":%d}`, n) }, "logprobs"},
-		"top":        {formChat, maxTop, func(n int) string { return fmt.Sprintf(`{"top_logprobs":%d}`, n) }, "top_logprobs"},
+		// beside the body itself
+		"nesting": {
+			formCompletion, maxDepth - 1, func(n int) string { return `{"user":` + nested(n) + `}` }, "user",
+		},
+		"fields": {
+			formCompletion, maxNames, func(n int) string { return `{"logit_bias":` + names(n) + `}` }, "logit_bias",
+		},
+		"n": {formCompletion, maxChoices, func(n int) string { return fmt.Sprintf(`{"n":%d}`, n) }, "n"},
+		"prompts": {
+			formCompletion, maxChoices, func(n int) string { return `{"prompt":` + many(n, `"x"`) + `}` }, "prompt",
+		},
+		"inputs": {
+			formEmbeddings, maxInputs, func(n int) string { return `{"input":` + many(n, `"x"`) + `}` }, "input",
+		},
+		"stops": {
+			formCompletion, maxStops, func(n int) string { return `{"stop":` + many(n, `"x"`) + `}` }, "stop",
+		},
+		"stop text": {
+			formCompletion, maxStopText, func(n int) string { return `{"stop":"` + strings.Repeat("x", n) + `"}` },
+			"stop",
+		},
+		"extra": {
+			formInfill, maxExtra, func(n int) string { return `{"input_extra":` + many(n, `{"text":"x"}`) + `}` },
+			"input_extra",
+		},
+		"logprobs": {
+			formCompletion, maxTop, func(n int) string { return fmt.Sprintf(`{"logprobs":%d}`, n) }, "logprobs",
+		},
+		"top": {
+			formChat, maxTop, func(n int) string { return fmt.Sprintf(`{"top_logprobs":%d}`, n) }, "top_logprobs",
+		},
 		"native top": {formNative, maxTop, func(n int) string { return fmt.Sprintf(`{"n_probs":%d}`, n) }, "n_probs"},
-		"draft":      {formCompletion, MaxDraft, func(n int) string { return fmt.Sprintf(`{"speculation":{"max":%d}}`, n) }, "speculation.max"},
-		"tools":      {formChat, maxTools, func(n int) string { return `{"tools":` + tools(n) + `}` }, "tools"},
+		"draft": {
+			formCompletion, MaxDraft, func(n int) string { return fmt.Sprintf(`{"speculation":{"max":%d}}`, n) },
+			"speculation.max",
+		},
+		"tools": {formChat, maxTools, func(n int) string { return `{"tools":` + tools(n) + `}` }, "tools"},
 	} {
 		if _, e := s.parse(c.form, s.anyone, []byte(c.body(c.most))); e != nil {
 			t.Errorf("%s, %d: %v", name, c.most, e)
 		}
-		if _, e := s.parse(c.form, s.anyone, []byte(c.body(c.most+1))); e == nil || e.Status != 400 || e.Param != c.field {
+		if _, e := s.parse(
+			c.form, s.anyone, []byte(c.body(c.most+1)),
+		); e == nil || e.Status != 400 || e.Param != c.field {
 			t.Errorf("%s, %d: %v", name, c.most+1, e)
 		}
 	}
@@ -268,7 +369,11 @@ func TestLimitsOfGrammarsAreNamed(t *testing.T) {
 		"Alternatives": {grammar.Limits{Alternatives: 2}, `"json_schema":{"enum":["alpha","beta","gamma"]}`},
 		"Repetitions":  {grammar.Limits{Repetitions: 3}, `"grammar":"root ::= \"x\"{4}"`},
 		"Nesting":      {grammar.Limits{Nesting: 2}, `"grammar":"root ::= (((\"x\")))"`},
-		"References":   {grammar.Limits{References: 1}, `"json_schema":{"oneOf":[{"$ref":"#/$defs/a"},{"type":"string"}],"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/c"},"c":{"$ref":"#/$defs/d"},"d":{"type":"null"}}}`},
+		"References": {
+			grammar.Limits{References: 1},
+			`"json_schema":{"oneOf":[{"$ref":"#/$defs/a"},{"type":"string"}],"$defs":{"a":{"$ref":"#/$defs/b"},` +
+				`"b":{"$ref":"#/$defs/c"},"c":{"$ref":"#/$defs/d"},"d":{"type":"null"}}}`,
+		},
 		"Digits":       {grammar.Limits{Digits: 3}, `"json_schema":{"type":"integer","minimum":12345}`},
 		"Instructions": {grammar.Limits{Instructions: 4}, `"json_schema":{"enum":["alpha","beta"]}`},
 		"Depth":        {grammar.Limits{Depth: 2}, `"grammar":"root ::= \"(\" root \")\""`},
@@ -280,7 +385,9 @@ func TestLimitsOfGrammarsAreNamed(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, text)
 		}
 		m.vocabulary = newVocabulary(m.tok, grammar.Limits{})
-		if status, text, _ = s.do("POST", "/v1/completions", `{"prompt":"x","max_tokens":3,`+c.fields+`}`); status != 200 {
+		if status, text, _ = s.do(
+			"POST", "/v1/completions", `{"prompt":"x","max_tokens":3,`+c.fields+`}`,
+		); status != 200 {
 			t.Errorf("%s, within the defaults: %d %s", name, status, text)
 		}
 	}

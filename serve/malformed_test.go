@@ -20,15 +20,40 @@ func TestMalformedBodies(t *testing.T) {
 		body  string
 		names string // what the message has
 	}{
-		{"", "empty"}, {" \n", "empty"}, {"{", "ends early"}, {"[]", "not a JSON object"}, {`"x"`, "not a JSON object"}, {"null", "not a JSON object"}, {"5", "not a JSON object"},
-		{`{"prompt":`, "prompt"}, {`{"prompt":"x`, "prompt"}, {`{"prompt":"x"`, "ends early"}, {`{"prompt":"x"}}`, "follows"}, {`{"prompt":"x"} {}`, "follows"},
-		{`{"prompt":"x","prompt":"y"}`, "prompt: given twice"}, {`{"prompt":"x",}`, "JSON"}, {`{prompt:"x"}`, "JSON"}, {`{"prompt":'x'}`, "prompt"},
-		{"{" + rest + ",\"stop\":\"a\xff\"}", "stop"}, {"{" + rest + ",\"user\":\"\xc3\"}", "user"}, {"\xef\xbb\xbf{}", "JSON"}, {"{" + rest + ",\"\xff\":1}", "UTF-8"},
-		{"{" + rest + `,"metadata":` + deep + "}", "metadata"}, {"{" + rest + `,"logit_bias":` + strings.Repeat(`{"1":`, 4000) + "1" + strings.Repeat("}", 4000) + "}", "logit_bias"},
-		{"{" + rest + `,"temperature":NaN}`, "temperature"}, {"{" + rest + `,"temperature":-0.5}`, "temperature"}, {"{" + rest + `,"temperature":1e400}`, "temperature"},
-		{"{" + rest + `,"top_k":123456789012345678901234567890}`, "top_k"}, {"{" + rest + `,"seed":1e300}`, "seed"}, {"{" + rest + `,"n":-9223372036854775808}`, "n"},
-		{"{" + rest + `,"` + strings.Repeat("x", 100000) + `":1}`, "xxxxxxxx…"}, {"{" + rest + ",\"a\\u0000b\":1}", "a?b"}, {`{"max_tokens":3}`, "prompt: missing"},
-		{`{"prompt":[1,2,-3],"max_tokens":3}`, "prompt[2]"}, {`{"prompt":[4096],"max_tokens":3}`, "prompt"}, {`{"prompt":["a",1],"max_tokens":3}`, "prompt[1]"}, {`{"prompt":[],"max_tokens":3}`, "prompt"},
+		{"", "empty"}, {" \n", "empty"}, {"{", "ends early"}, {
+			"[]", "not a JSON object",
+		}, {`"x"`, "not a JSON object"}, {"null", "not a JSON object"}, {"5", "not a JSON object"},
+		{`{"prompt":`, "prompt"}, {
+			`{"prompt":"x`, "prompt",
+		}, {`{"prompt":"x"`, "ends early"}, {`{"prompt":"x"}}`, "follows"}, {`{"prompt":"x"} {}`, "follows"},
+		{
+			`{"prompt":"x","prompt":"y"}`, "prompt: given twice",
+		}, {`{"prompt":"x",}`, "JSON"}, {`{prompt:"x"}`, "JSON"}, {`{"prompt":'x'}`, "prompt"},
+		{
+			"{" + rest + ",\"stop\":\"a\xff\"}", "stop",
+		}, {
+			"{" + rest + ",\"user\":\"\xc3\"}", "user",
+		}, {"\xef\xbb\xbf{}", "JSON"}, {"{" + rest + ",\"\xff\":1}", "UTF-8"},
+		{
+			"{" + rest + `,"metadata":` + deep + "}", "metadata",
+		}, {
+			"{" + rest + `,"logit_bias":` + strings.Repeat(`{"1":`, 4000) + "1" + strings.Repeat("}", 4000) + "}",
+			"logit_bias",
+		},
+		{
+			"{" + rest + `,"temperature":NaN}`, "temperature",
+		}, {"{" + rest + `,"temperature":-0.5}`, "temperature"}, {"{" + rest + `,"temperature":1e400}`, "temperature"},
+		{
+			"{" + rest + `,"top_k":123456789012345678901234567890}`, "top_k",
+		}, {"{" + rest + `,"seed":1e300}`, "seed"}, {"{" + rest + `,"n":-9223372036854775808}`, "n"},
+		{
+			"{" + rest + `,"` + strings.Repeat("x", 100000) + `":1}`, "xxxxxxxx…",
+		}, {"{" + rest + ",\"a\\u0000b\":1}", "a?b"}, {`{"max_tokens":3}`, "prompt: missing"},
+		{
+			`{"prompt":[1,2,-3],"max_tokens":3}`, "prompt[2]",
+		}, {
+			`{"prompt":[4096],"max_tokens":3}`, "prompt",
+		}, {`{"prompt":["a",1],"max_tokens":3}`, "prompt[1]"}, {`{"prompt":[],"max_tokens":3}`, "prompt"},
 		{`{"prompt":"` + strings.Repeat("x y ", 2000) + `"}`, "the context holds 1024"},
 	} {
 		status, text, _ := s.do("POST", "/v1/completions", c.body)
@@ -46,9 +71,13 @@ func TestMalformedBodies(t *testing.T) {
 func TestBodiesOverTheLimit(t *testing.T) {
 	s := newTester(t, nil)
 	long := func() io.Reader {
-		return io.MultiReader(strings.NewReader(`{"prompt":"`), io.LimitReader(zeros{}, 100<<20), strings.NewReader(`"}`))
+		return io.MultiReader(
+			strings.NewReader(`{"prompt":"`), io.LimitReader(zeros{}, 100<<20), strings.NewReader(`"}`),
+		)
 	}
-	for name, body := range map[string]io.Reader{"unknown length": io.NopCloser(long()), "known length": bytes.NewReader(bytes.Repeat([]byte("x"), 100<<20))} {
+	for name, body := range map[string]io.Reader{
+		"unknown length": io.NopCloser(long()), "known length": bytes.NewReader(bytes.Repeat([]byte("x"), 100<<20)),
+	} {
 		r, err := http.NewRequest("POST", s.web.URL+"/v1/completions", body)
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +112,11 @@ func TestSlowBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"prompt\":")
+	fmt.Fprintf(
+		c,
+		"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+			"100\r\n\r\n{\"prompt\":",
+	)
 	answer, err := io.ReadAll(c) // until the server closes it
 	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
 		t.Errorf("%q, %v", answer, err)
@@ -93,7 +126,10 @@ func TestSlowBody(t *testing.T) {
 func TestContentType(t *testing.T) {
 	s := newTester(t, nil)
 	const body = `{"prompt":"func","max_tokens":3}`
-	for kind, want := range map[string]int{"application/json": 200, "application/json; charset=utf-8": 200, "text/html": 415, "multipart/form-data; boundary=x": 415} {
+	for kind, want := range map[string]int{
+		"application/json": 200, "application/json; charset=utf-8": 200, "text/html": 415,
+		"multipart/form-data; boundary=x": 415,
+	} {
 		if status, text, _ := s.do("POST", "/v1/completions", body, "Content-Type", kind); status != want {
 			t.Errorf("%s: %d %s", kind, status, text)
 		}
@@ -109,8 +145,10 @@ func FuzzBody(f *testing.F) {
 		}
 		f.Add("{" + strings.Join(list, ",") + "}")
 	}
-	f.Add(`{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"tools":` + aTool + `,"tool_choice":{"type":"function","function":{"name":"f"}},"max_tokens":3}`)
-	f.Add(`{"prompt":[1,2],"logit_bias":{"5":-100},"stop":["a"],"max_tokens":2,"speculation":{"drafter":"model","verify":"block"},"temperature":1}`)
+	f.Add(`{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"tools":` + aTool +
+		`,"tool_choice":{"type":"function","function":{"name":"f"}},"max_tokens":3}`)
+	f.Add(`{"prompt":[1,2],"logit_bias":{"5":-100},"stop":["a"],"max_tokens":2,"speculation":{"drafter":"model",` +
+		`"verify":"block"},"temperature":1}`)
 	f.Add(`{"prompt":"x","max_tokens":2,"json_schema":{"type":"object","properties":{"a":{"enum":[1,2]}}}}`)
 	s, err := New(Options{Models: []Entry{entry(f, "go")}, MaxTokens: 4})
 	if err != nil {
@@ -118,7 +156,9 @@ func FuzzBody(f *testing.F) {
 	}
 	f.Cleanup(s.Close)
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/completion", "/infill"} {
+		for _, path := range []string{
+			"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/completion", "/infill",
+		} {
 			status, answer := s.Do(t.Context(), path, []byte(body))
 			o := decode(t, string(answer))
 			switch {

@@ -16,8 +16,8 @@ import (
 type Options struct {
 	Models []Entry // the first is the default
 
-	// Memory bounds the bytes of loaded models, by what their entries say: models that nobody uses are unloaded, the one
-	// unused for longest first. 0 is no bound.
+	// Memory bounds the bytes of loaded models, by what their entries say: models that nobody uses are unloaded, the
+	// one unused for longest first. 0 is no bound.
 	Memory int64
 
 	Context  int             // most tokens of a sequence, prompt and answer; 0 is the model's
@@ -26,13 +26,14 @@ type Options struct {
 
 	Speculation Speculation // where neither a request nor its model says otherwise
 
-	// KVBytes bounds the memory of keys and values, of each target and of each draft by itself; a sequence that finds none is
-	// computed again later, with the same text. 0 is no bound but Parallel sequences of Context tokens and as many kept ones.
+	// KVBytes bounds the memory of keys and values, of each target and of each draft by itself; a sequence that finds
+	// none is computed again later, with the same text. 0 is no bound but Parallel sequences of Context tokens and as
+	// many kept ones.
 	KVBytes int64
 	// StateBytes bounds the copies of recurrent layers' states that a sequence keeps, as engine.SessionOptions has it.
 	StateBytes int64
-	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate; 0 is
-	// the engine's choice, 2.
+	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others
+	// generate; 0 is the engine's choice, 2.
 	PromptDelay float64
 
 	Grammars grammar.Limits // of grammars and schemas in requests, and of texts under them; 0 is a field's default
@@ -41,23 +42,26 @@ type Options struct {
 	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none
 	MaxTokens int // most tokens of an answer; 0 is no bound but the context
 
-	Limits       Limits        // of connections, bodies and what clients take
-	RequestTime  time.Duration // for a request in all; 0 is no bound
-	StreamBuffer int           // tokens that wait for a slow client before its request is cancelled; 0 is DefaultStreamBuffer
+	Limits      Limits        // of connections, bodies and what clients take
+	RequestTime time.Duration // for a request in all; 0 is no bound
+	// tokens that wait for a slow client before its request is cancelled; 0 is DefaultStreamBuffer
+	StreamBuffer int
 
-	// Keys are the API keys, one of which every request must have, except for health checks and the page's files. Each has its share of
-	// places and queue. None: all requests are answered, first come first served.
+	// Keys are the API keys, one of which every request must have, except for health checks and the page's files. Each
+	// has its share of places and queue. None: all requests are answered, first come first served.
 	Keys []Key
-	// SharePrefixes lets requests with different keys go on from what each other's prompts have in common, so that one can learn from
-	// cached_tokens and the time what another has asked. A request's cache_salt keeps it apart either way.
+	// SharePrefixes lets requests with different keys go on from what each other's prompts have in common, so that one
+	// can learn from cached_tokens and the time what another has asked. A request's cache_salt keeps it apart either
+	// way.
 	SharePrefixes bool
-	// TrustedProxies are the networks of proxies in front of the server. What they say in X-Forwarded-For or Forwarded is where a request
-	// comes from; they must set it, or remove what clients say.
+	// TrustedProxies are the networks of proxies in front of the server. What they say in X-Forwarded-For or Forwarded
+	// is where a request comes from; they must set it, or remove what clients say.
 	TrustedProxies []netip.Prefix
-	// Hosts are the names by which browsers may address the server, beside localhost and addresses in numbers: other names are
-	// refused, because a page could point its own name here (DNS rebinding). "*" allows all.
+	// Hosts are the names by which browsers may address the server, beside localhost and addresses in numbers: other
+	// names are refused, because a page could point its own name here (DNS rebinding). "*" allows all.
 	Hosts []string
-	// Origins are the web origins whose pages may use the server (CORS), such as "https://chat.example.org"; "*" allows all.
+	// Origins are the web origins whose pages may use the server (CORS), such as "https://chat.example.org"; "*"
+	// allows all.
 	Origins []string
 
 	Pooling string // of embeddings: PoolMean or PoolLast; "" is PoolMean
@@ -95,12 +99,14 @@ type Entry struct {
 // Model is a loaded model with its draft.
 type Model struct {
 	Target *engine.Model
-	Draft  *engine.Model // a draft model, or a draft head for Target: EAGLE-3, its own MTP block, or Gemma 4's; nil: none
+	// a draft model, or a draft head for Target: EAGLE-3, its own MTP block, or Gemma 4's; nil: none
+	Draft *engine.Model
 
 	Template string   // the chat template; "" is that of the target's file
 	Stops    []string // texts that end an answer under Template, which are no tokens
 
-	// KVBytes and DraftKVBytes bound the memory of keys and values of this target and this draft, as [Options].KVBytes does; 0 is that.
+	// KVBytes and DraftKVBytes bound the memory of keys and values of this target and this draft, as [Options].KVBytes
+	// does; 0 is that.
 	KVBytes, DraftKVBytes int64
 
 	Speculation Speculation // where a request does not say otherwise
@@ -131,7 +137,9 @@ func (o *Options) check() error {
 	for _, n := range []struct {
 		name string
 		n    int64
-	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {"StateBytes", o.StateBytes}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)},
+	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {
+		"StateBytes", o.StateBytes,
+	}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)},
 		{"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
 		if n.n < 0 {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)

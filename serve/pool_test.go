@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// A place in the queue is for so many answers: a request for several waits until all of them fit, and those behind it wait too.
+// A place in the queue is for so many answers: a request for several waits until all of them fit, and those behind it
+// wait too.
 func TestQueueOfSeveral(t *testing.T) {
 	q, who := queue{most: 3, longest: 10}, &share{weight: 1}
 	_, leave1, err := q.enter(t.Context(), who, 1, true)
@@ -167,7 +168,8 @@ func TestModelsInUseStay(t *testing.T) {
 	}
 }
 
-// A model in steady use does not keep others out of memory for ever: requests that have waited for long come before its new ones.
+// A model in steady use does not keep others out of memory for ever: requests that have waited for long come before
+// its new ones.
 func TestModelsTakeTurns(t *testing.T) {
 	var l loadLog
 	s := newTester(t, func(o *Options) {
@@ -249,7 +251,10 @@ func TestModelsTakeTurns(t *testing.T) {
 func TestModelsMemory(t *testing.T) {
 	var l loadLog
 	s := newTester(t, func(o *Options) {
-		o.Models = []Entry{l.entry(t, "a", 40, nil), l.entry(t, "b", 40, nil), l.entry(t, "c", 40, nil), l.entry(t, "bad", 90, errors.New("no"))}
+		o.Models = []Entry{
+			l.entry(t, "a", 40, nil), l.entry(t, "b", 40, nil), l.entry(t, "c", 40, nil),
+			l.entry(t, "bad", 90, errors.New("no")),
+		}
 		o.Memory = 100
 	})
 	clock := time.Unix(1700000000, 0)
@@ -277,7 +282,8 @@ func TestModelsMemory(t *testing.T) {
 	}
 }
 
-// Metrics count prompt tokens that were computed apart from those in a cache, and give a path that there is not no label of its own.
+// Metrics count prompt tokens that were computed apart from those in a cache, and give a path that there is not no
+// label of its own.
 func TestMetricsOfRequests(t *testing.T) {
 	s := newTester(t, nil)
 	prompt := strings.Repeat("func (r *Ring) Push(v int) {\n", 8)
@@ -296,9 +302,13 @@ func TestMetricsOfRequests(t *testing.T) {
 	}
 	_, text, _ := s.do("GET", "/metrics", "")
 	for _, line := range []string{
-		fmt.Sprintf("llamacpp:prompt_tokens_total %v\n", computed), fmt.Sprintf("spec_prompt_tokens_cached_total %v\n", cached),
-		"llamacpp:tokens_predicted_total 12\n", `spec_requests_total{path="other",status="404"} 3` + "\n", `spec_requests_total{path="/v1/completions",status="200"} 3` + "\n",
-		"spec_answers_total 3\n", "spec_time_to_first_token_seconds_count 3\n", "spec_time_per_token_seconds_count 3\n", `spec_time_per_token_seconds_bucket{le="+Inf"} 3` + "\n",
+		fmt.Sprintf(
+			"llamacpp:prompt_tokens_total %v\n", computed,
+		), fmt.Sprintf("spec_prompt_tokens_cached_total %v\n", cached),
+		"llamacpp:tokens_predicted_total 12\n", `spec_requests_total{path="other",status="404"} 3` +
+			"\n", `spec_requests_total{path="/v1/completions",status="200"} 3` + "\n",
+		"spec_answers_total 3\n", "spec_time_to_first_token_seconds_count 3\n",
+		"spec_time_per_token_seconds_count 3\n", `spec_time_per_token_seconds_bucket{le="+Inf"} 3` + "\n",
 	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no line %q in\n%s", line, text)
@@ -312,7 +322,9 @@ func TestMetricsOfRequests(t *testing.T) {
 // The chunk that ends a stream has timings, also where the client asks for no usage.
 func TestTimingsOfStreams(t *testing.T) {
 	s := newTester(t, nil)
-	for path, body := range map[string]string{"/v1/chat/completions": `"messages":[{"role":"user","content":"func"}]`, "/v1/completions": `"prompt":"func"`} {
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `"messages":[{"role":"user","content":"func"}]`, "/v1/completions": `"prompt":"func"`,
+	} {
 		for _, usage := range []string{"", `,"stream_options":{"include_usage":true}`} {
 			text := s.post(path, `{`+body+`,"n":2,"max_tokens":3,"stream":true`+usage+`}`, 200)
 			if n := strings.Count(text, `"timings":{`); n != 1 {

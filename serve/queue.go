@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// queue admits answers: so many at once, and so many that wait. Each client has a line of its own, first come first served. A free place goes
-// to the client that holds the fewest places for its weight, among equals to the one that was given the fewest so far, among those to who came first.
-// A request for several places waits until all of them are free, and no other is admitted meanwhile. A full queue refuses, unless a client
-// holds more than its share of it: then its newest requests make room.
+// queue admits answers: so many at once, and so many that wait. Each client has a line of its own, first come first
+// served. A free place goes to the client that holds the fewest places for its weight, among equals to the one that
+// was given the fewest so far, among those to who came first. A request for several places waits until all of them are
+// free, and no other is admitted meanwhile. A full queue refuses, unless a client holds more than its share of it:
+// then its newest requests make room.
 type queue struct {
 	most    int
 	longest int // answers that may wait
@@ -42,11 +43,14 @@ type waiter struct {
 
 // errBusy is the answer when the queue is full.
 func errBusy() *Error {
-	return &Error{Status: http.StatusTooManyRequests, Type: typeBusy, Code: "queue_full", Message: "the queue is full; try again later"}
+	return &Error{
+		Status: http.StatusTooManyRequests, Type: typeBusy, Code: "queue_full",
+		Message: "the queue is full; try again later",
+	}
 }
 
-// enter waits for n places (at most all there are) and returns how many it got and what gives them back. bounded refuses
-// instead of waiting when the queue is full.
+// enter waits for n places (at most all there are) and returns how many it got and what gives them back. bounded
+// refuses instead of waiting when the queue is full.
 func (q *queue) enter(ctx context.Context, who *share, n int, bounded bool) (places int, leave func(), err error) {
 	n = min(n, q.most)
 	q.mu.Lock()
@@ -165,8 +169,8 @@ func (s *share) before(o *share) bool {
 	return s.waiting.Front().Value.(*waiter).order < o.waiting.Front().Value.(*waiter).order
 }
 
-// makeRoom refuses the newest requests of the client that has most in a full queue for its weight, so that n answers of another may wait. It
-// reports false, and refuses none, if the other would then have more than that client.
+// makeRoom refuses the newest requests of the client that has most in a full queue for its weight, so that n answers
+// of another may wait. It reports false, and refuses none, if the other would then have more than that client.
 func (q *queue) makeRoom(who *share, n int) bool {
 	var most *share
 	for _, s := range q.lines {

@@ -20,7 +20,10 @@ type line struct {
 }
 
 func newLine(t *testing.T, most, longest int) *line {
-	return &line{queue: queue{most: most, longest: longest}, t: t, admitted: make(chan string, 1000), leaves: map[string]func(){}, ends: map[string]chan error{}}
+	return &line{
+		queue: queue{most: most, longest: longest}, t: t, admitted: make(chan string, 1000),
+		leaves: map[string]func(){}, ends: map[string]chan error{},
+	}
 }
 
 // ask lets a request of a client wait for n places, under a name.
@@ -81,7 +84,8 @@ func (l *line) order() (got string) {
 	return got
 }
 
-// One place goes to the clients in turn, by their weights, whatever they have asked for before; those of one client come in their order.
+// One place goes to the clients in turn, by their weights, whatever they have asked for before; those of one client
+// come in their order.
 func TestQueueSharesByWeight(t *testing.T) {
 	for _, c := range []struct {
 		a, b float64
@@ -98,14 +102,15 @@ func TestQueueSharesByWeight(t *testing.T) {
 			l.ask(t.Context(), fmt.Sprint("B", i), b, 1)
 		}
 		l.leave("hold")
-		if got := l.order(); strings.Count(got, "A") != 6 || strings.Count(got[:6], "B") != strings.Count(c.want[:6], "B") {
+		if got := l.order(); strings.Count(got, "A") != 6 ||
+			strings.Count(got[:6], "B") != strings.Count(c.want[:6], "B") {
 			t.Errorf("weights %v and %v: %s, want as %s", c.a, c.b, got, c.want)
 		}
 	}
 }
 
-// Of several places each client holds its share, although one of them asked for all first and keeps them longer: the next free one goes to who holds
-// least for its weight.
+// Of several places each client holds its share, although one of them asked for all first and keeps them longer: the
+// next free one goes to who holds least for its weight.
 func TestQueuePlacesByWeight(t *testing.T) {
 	for _, c := range []struct {
 		weight float64
@@ -132,7 +137,8 @@ func TestQueuePlacesByWeight(t *testing.T) {
 	}
 }
 
-// A client that comes anew begins level with those that wait: neither does it make up for the time in which it did not ask, nor is it last.
+// A client that comes anew begins level with those that wait: neither does it make up for the time in which it did not
+// ask, nor is it last.
 func TestQueueNewClientsBeginLevel(t *testing.T) {
 	l := newLine(t, 1, 100)
 	old, fresh := &share{weight: 1}, &share{weight: 1}
@@ -155,7 +161,8 @@ func TestQueueNewClientsBeginLevel(t *testing.T) {
 	}
 }
 
-// A request for several places waits for them at the head of the queue, and small requests of others do not keep it there for ever.
+// A request for several places waits for them at the head of the queue, and small requests of others do not keep it
+// there for ever.
 func TestQueueSeveralPlacesComeTheirTurn(t *testing.T) {
 	l := newLine(t, 2, 100)
 	a, b := &share{weight: 1}, &share{weight: 100}
@@ -177,7 +184,8 @@ func TestQueueSeveralPlacesComeTheirTurn(t *testing.T) {
 	}
 }
 
-// A request that leaves lets those behind it go on for which there is room; so does the end of one that was admitted at that moment.
+// A request that leaves lets those behind it go on for which there is room; so does the end of one that was admitted
+// at that moment.
 func TestQueueGoesOnWhenTheFirstLeaves(t *testing.T) {
 	for _, clients := range []int{1, 2} {
 		l := newLine(t, 4, 100)
@@ -231,8 +239,8 @@ func TestQueueLength(t *testing.T) {
 	}
 }
 
-// A full queue makes room for a client below its share, at the expense of the newest requests of the one with most for its weight, and refuses one
-// that would then have more.
+// A full queue makes room for a client below its share, at the expense of the newest requests of the one with most for
+// its weight, and refuses one that would then have more.
 func TestFullQueueMakesRoom(t *testing.T) {
 	for _, c := range []struct {
 		weight float64 // of the newcomer
@@ -303,7 +311,8 @@ func TestFullQueueMakesRoomForAllOrNone(t *testing.T) {
 	}
 }
 
-// Bounds of what is inside: requests and bytes of bodies. A client alone may use them up; then another gets its share, and no more.
+// Bounds of what is inside: requests and bytes of bodies. A client alone may use them up; then another gets its share,
+// and no more.
 func TestInsideSharesItsBounds(t *testing.T) {
 	in := &inside{most: 8, bytes: 800, byWhom: map[*client]*holding{}}
 	a, b, heavy := newClient("a", 1), newClient("b", 1), newClient("c", 2)

@@ -14,7 +14,8 @@ type request struct {
 	client *client // who asks
 	model  string
 
-	cacheSalt string // keeps what is computed for prompts that begin alike apart, also from the same client's other requests
+	// keeps what is computed for prompts that begin alike apart, also from the same client's other requests
+	cacheSalt string
 
 	// What is asked, by the endpoint: a conversation, prompts, or texts to embed.
 	messages []chat.Message

@@ -9,12 +9,16 @@ import (
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, ep := range endpoints {
-		mux.HandleFunc("POST "+ep.path, s.withBody(ep.error, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+		mux.HandleFunc("POST "+ep.path, s.withBody(ep.error, func(
+			w http.ResponseWriter, r *http.Request, body []byte, log *record,
+		) error {
 			return s.generate(w, r, ep, body, log)
 		}))
 	}
 	answer := func(path string, form forms, f func(context.Context, *request) (any, error)) {
-		mux.HandleFunc("POST "+path, s.withBody(openAIError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+		mux.HandleFunc("POST "+path, s.withBody(openAIError, func(
+			w http.ResponseWriter, r *http.Request, body []byte, log *record,
+		) error {
 			q, e := s.parse(form, log.client, body)
 			if e != nil {
 				return e
@@ -31,10 +35,15 @@ func (s *Server) routes() *http.ServeMux {
 	answer("/apply-template", formTemplate, s.applyTemplate)
 	for _, ep := range endpoints {
 		if ep.form == formChat || ep.form == formResponses {
-			answer(ep.path+"/input_tokens", ep.form, func(ctx context.Context, r *request) (any, error) { return s.inputTokens(ctx, ep, r) })
+			answer(
+				ep.path+"/input_tokens", ep.form,
+				func(ctx context.Context, r *request) (any, error) { return s.inputTokens(ctx, ep, r) },
+			)
 		}
 	}
-	mux.HandleFunc("POST /v1/embeddings", s.withBody(openAIError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+	mux.HandleFunc("POST /v1/embeddings", s.withBody(openAIError, func(
+		w http.ResponseWriter, r *http.Request, body []byte, log *record,
+	) error {
 		v, err := s.embeddings(r.Context(), formEmbeddings, body, true, log)
 		if err == nil {
 			writeJSON(w, http.StatusOK, v)
@@ -59,7 +68,9 @@ func (s *Server) routes() *http.ServeMux {
 }
 
 // withBody reads the body of a request and answers with the error of f. It bounds how many bodies are inside.
-func (s *Server) withBody(shape func(*Error) any, f func(http.ResponseWriter, *http.Request, []byte, *record) error) http.HandlerFunc {
+func (s *Server) withBody(
+	shape func(*Error) any, f func(http.ResponseWriter, *http.Request, []byte, *record) error,
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		log := recordOf(r.Context())
 		visit, full := s.inside.enter(log.client, true)

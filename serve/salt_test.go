@@ -5,10 +5,13 @@ import (
 	"testing"
 )
 
-// Requests go on from what was computed for the same key and the same cache_salt, and for no other, unless prefixes are shared between keys; the
-// draft model's prefixes are kept apart likewise. Whatever is reused, the text is the same.
+// Requests go on from what was computed for the same key and the same cache_salt, and for no other, unless prefixes
+// are shared between keys; the draft model's prefixes are kept apart likewise. Whatever is reused, the text is the
+// same.
 func TestPrefixesAreTheKeysOwn(t *testing.T) {
-	prompt := `{"messages":[{"role":"user","content":"` + strings.Repeat("func main() { return nil } ", 12) + `"}],"max_tokens":4`
+	prompt := `{"messages":[{"role":"user","content":"` + strings.Repeat(
+		"func main() { return nil } ", 12,
+	) + `"}],"max_tokens":4`
 	keys := []Key{{Secret: "one"}, {Secret: "two"}}
 	type step struct {
 		key, more string
@@ -21,13 +24,23 @@ func TestPrefixesAreTheKeysOwn(t *testing.T) {
 	}{
 		"keys": {keys, false, []step{
 			{"one", "", false}, {"two", "", false}, {"one", "", true}, {"two", "", true},
-			{"one", `,"cache_salt":"x"`, false}, {"one", `,"cache_salt":"x"`, true}, {"one", `,"cache_salt":"y"`, false},
+			{
+				"one", `,"cache_salt":"x"`, false,
+			}, {"one", `,"cache_salt":"x"`, true}, {"one", `,"cache_salt":"y"`, false},
 			{"two", `,"cache_salt":"x"`, false}, {"one", `,"cache_salt":""`, true},
 		}},
 		"shared": {keys, true, []step{
-			{"one", "", false}, {"two", "", true}, {"one", `,"cache_salt":"x"`, false}, {"two", `,"cache_salt":"x"`, true}, {"two", `,"cache_salt":"y"`, false},
+			{"one", "", false}, {"two", "", true}, {
+				"one", `,"cache_salt":"x"`, false,
+			}, {"two", `,"cache_salt":"x"`, true}, {"two", `,"cache_salt":"y"`, false},
 		}},
-		"no keys": {nil, false, []step{{"", "", false}, {"other", "", true}, {"", `,"cache_salt":"x"`, false}, {"", `,"cache_salt":"x"`, true}}},
+		"no keys": {
+			nil, false,
+			[]step{
+				{"", "", false}, {"other", "", true}, {"", `,"cache_salt":"x"`, false},
+				{"", `,"cache_salt":"x"`, true},
+			},
+		},
 	} {
 		s := newTester(t, func(o *Options) { o.Keys, o.SharePrefixes, o.Parallel = c.keys, c.share, 12 })
 		text := ""
@@ -37,7 +50,11 @@ func TestPrefixesAreTheKeysOwn(t *testing.T) {
 			if len(m) > 0 {
 				draft = m[0].draft.(*scheduled).Stats().PrefixTokens
 			}
-			status, body, _ := s.do("POST", "/v1/chat/completions", prompt+step.more+`,"speculation":{"drafter":"model","schedule":"constant","max":2}}`, "X-Api-Key", step.key)
+			status, body, _ := s.do(
+				"POST", "/v1/chat/completions",
+				prompt+step.more+`,"speculation":{"drafter":"model","schedule":"constant","max":2}}`, "X-Api-Key",
+				step.key,
+			)
 			if status != 200 {
 				t.Fatal(body)
 			}

@@ -28,7 +28,8 @@ type sequences interface {
 	close()
 }
 
-// scheduled sequences are sessions of a scheduler: those that are in use share passes, and what prompts have in common.
+// scheduled sequences are sessions of a scheduler: those that are in use share passes, and what prompts have in
+// common.
 type scheduled struct {
 	*shared.Scheduler
 	o engine.SessionOptions
@@ -63,8 +64,8 @@ type sharedSequence struct {
 
 func (s sharedSequence) salt() string { return s.saltOf }
 
-// salt is what a request's sequences, of the target and of the draft, have in common with those that they may go on from: the key that it shows,
-// unless Options.SharePrefixes says otherwise, and its own cache_salt.
+// salt is what a request's sequences, of the target and of the draft, have in common with those that they may go on
+// from: the key that it shows, unless Options.SharePrefixes says otherwise, and its own cache_salt.
 func (r *request) salt(s *Server) string {
 	who := r.client.id
 	if s.o.SharePrefixes {
@@ -82,5 +83,8 @@ func kvError(err error) error {
 	if !errors.Is(err, engine.ErrKVBudget) {
 		return err
 	}
-	return &Error{Status: http.StatusServiceUnavailable, Type: typeUnavailable, Code: "kv_memory", Message: "this server has not enough memory for keys and values of so many tokens", Cause: err}
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: typeUnavailable, Code: "kv_memory",
+		Message: "this server has not enough memory for keys and values of so many tokens", Cause: err,
+	}
 }

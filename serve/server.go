@@ -44,7 +44,8 @@ type Server struct {
 
 // New makes a server. It loads no model: the first request does, or [Server.Load].
 func New(o Options) (*Server, error) {
-	o.Models, o.Keys, o.Hosts, o.Origins = slices.Clone(o.Models), slices.Clone(o.Keys), slices.Clone(o.Hosts), slices.Clone(o.Origins)
+	o.Models, o.Keys, o.Hosts, o.Origins = slices.Clone(o.Models), slices.Clone(o.Keys), slices.Clone(o.Hosts),
+		slices.Clone(o.Origins)
 	o.TrustedProxies = slices.Clone(o.TrustedProxies)
 	if err := o.check(); err != nil {
 		return nil, err
@@ -54,8 +55,13 @@ func New(o Options) (*Server, error) {
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.queue = queue{most: o.Parallel, longest: o.Queue}
 	s.compiling = queue{most: 1, longest: o.Queue}
-	s.inside = inside{most: int64(o.Parallel + o.Queue + spareRequests), bytes: o.Limits.BodiesBytes, byWhom: map[*client]*holding{}}
-	s.sockets = sockets{limits: &s.o.Limits, exempt: s.trusted, open: map[*socket]bool{}, unkeyed: map[netip.Addr]int{}, changed: make(chan struct{})}
+	s.inside = inside{
+		most: int64(o.Parallel + o.Queue + spareRequests), bytes: o.Limits.BodiesBytes, byWhom: map[*client]*holding{},
+	}
+	s.sockets = sockets{
+		limits: &s.o.Limits, exempt: s.trusted, open: map[*socket]bool{}, unkeyed: map[netip.Addr]int{},
+		changed: make(chan struct{}),
+	}
 	s.visitors.count = map[netip.Addr]int{}
 	s.setClients()
 	s.models = newPool(s)
@@ -70,8 +76,8 @@ func New(o Options) (*Server, error) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Load loads a model now instead of at the first request for it; "" is the default one. Meanwhile /health and /readyz answer 503, and requests
-// for the model wait.
+// Load loads a model now instead of at the first request for it; "" is the default one. Meanwhile /health and /readyz
+// answer 503, and requests for the model wait.
 func (s *Server) Load(ctx context.Context, name string) error {
 	s.loading.Add(1)
 	defer s.loading.Add(-1)
@@ -85,8 +91,9 @@ func (s *Server) Load(ctx context.Context, name string) error {
 // Drain makes /readyz answer 503 from now on, so that balancers send no more requests. Requests are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Idle waits until no request with a body is under way. A program with an http.Server of its own calls it between Drain and the end of
-// listening, so that balancers see /readyz answer 503 while streams finish; [Server.Shutdown] does.
+// Idle waits until no request with a body is under way. A program with an http.Server of its own calls it between
+// Drain and the end of listening, so that balancers see /readyz answer 503 while streams finish; [Server.Shutdown]
+// does.
 func (s *Server) Idle(ctx context.Context) error {
 	tick := time.NewTicker(idlePoll)
 	defer tick.Stop()
@@ -106,8 +113,8 @@ const idlePoll = 5 * time.Millisecond
 // Cancel ends what is under way. Clients are told, where they still listen.
 func (s *Server) Cancel() { s.Drain(); s.cancel() }
 
-// Close cancels what is under way, ends Serve, and frees the models. An http.Server of the program's own must accept no more requests: Close
-// waits for those that are inside.
+// Close cancels what is under way, ends Serve, and frees the models. An http.Server of the program's own must accept
+// no more requests: Close waits for those that are inside.
 func (s *Server) Close() {
 	s.Cancel()
 	for _, web := range s.sockets.end() {
@@ -137,15 +144,31 @@ type endpoint struct {
 func openAIError(e *Error) any { return e.wire() }
 
 var endpoints = []*endpoint{
-	{path: "/v1/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages, error: openAIError},
-	{path: "/v1/completions", form: formCompletion, make: newCompletionForm, sse: true, check: needPrompt, error: openAIError},
-	{path: "/v1/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput, error: openAIError},
-	{path: "/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages, error: openAIError}, // for clients whose base URL lacks /v1
+	{
+		path: "/v1/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages,
+		error: openAIError,
+	},
+	{
+		path: "/v1/completions", form: formCompletion, make: newCompletionForm, sse: true, check: needPrompt,
+		error: openAIError,
+	},
+	{
+		path: "/v1/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput,
+		error: openAIError,
+	},
+	// for clients whose base URL lacks /v1
+	{path: "/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages, error: openAIError},
 	{path: "/completion", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
 	{path: "/completions", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
 	{path: "/infill", form: formInfill, make: newNativeForm, sse: true, check: needInfill, error: openAIError},
-	{path: "/api/chat", form: formOllamaChat, make: newOllamaChatForm, stream: true, check: needMessages, error: ollamaError},
-	{path: "/api/generate", form: formOllamaGenerate, make: newOllamaGenerateForm, stream: true, check: needOllamaPrompt, error: ollamaError},
+	{
+		path: "/api/chat", form: formOllamaChat, make: newOllamaChatForm, stream: true, check: needMessages,
+		error: ollamaError,
+	},
+	{
+		path: "/api/generate", form: formOllamaGenerate, make: newOllamaGenerateForm, stream: true,
+		check: needOllamaPrompt, error: ollamaError,
+	},
 }
 
 func needMessages(_ *Server, r *request) *Error {
@@ -160,7 +183,9 @@ func needPrompt(_ *Server, r *request) *Error {
 		return badField("prompt", "missing")
 	}
 	if r.echo && r.logprobs {
-		return badField("echo", "the log-probabilities of a prompt are not computed, so that echo and logprobs exclude each other")
+		return badField(
+			"echo", "the log-probabilities of a prompt are not computed, so that echo and logprobs exclude each other",
+		)
 	}
 	return nil
 }
@@ -241,8 +266,8 @@ func (s *Server) whole(ctx context.Context, ep *endpoint, j *job) (any, error) {
 	return f.whole(), nil
 }
 
-// stream answers a job piece by piece. An error before anything was sent is returned; a later one is told in the stream
-// and returned too.
+// stream answers a job piece by piece. An error before anything was sent is returned; a later one is told in the
+// stream and returned too.
 func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (begun bool, err error) {
 	f := ep.make(j.reading)
 	err = j.run(ctx, j.places, func(list []piece) error {
@@ -277,8 +302,8 @@ func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (beg
 	return begun, err
 }
 
-// Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the answer is
-// what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499.
+// Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the
+// answer is what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499.
 func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, answer []byte) {
 	visit, _ := s.inside.enter(s.anyone, false) // which is never refused
 	defer visit.end()
@@ -322,7 +347,9 @@ func (s *Server) do(ctx context.Context, path string, body []byte, log *record) 
 		defer func() { s.metrics.answered(j.reading) }()
 		return s.whole(ctx, ep, j)
 	}
-	return nil, &Error{Status: http.StatusNotFound, Type: typeNotFound, Message: fmt.Sprintf("no endpoint %s", clip(path))}
+	return nil, &Error{
+		Status: http.StatusNotFound, Type: typeNotFound, Message: fmt.Sprintf("no endpoint %s", clip(path)),
+	}
 }
 
 // joined is a context that also ends with the server, and by the time that a request may take.

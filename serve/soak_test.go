@@ -22,26 +22,67 @@ import (
 // asked is a request of the concurrent tests. All of them have one right answer.
 type asked struct{ path, body string }
 
-// mixed are requests of every kind: prompts that begin alike and others, greedy and sampled, drafters, grammars, answers
-// with tools, several answers.
+// mixed are requests of every kind: prompts that begin alike and others, greedy and sampled, drafters, grammars,
+// answers with tools, several answers.
 func mixed(n int) (list []asked) {
 	drafters := []string{"tree", "model", "splice", "suffix", "ngram", "none", "reencode", "intersect", "early-exit"}
-	prompts := []string{"func (r *Ring) Push(", "func (r *Ring) Pop(", "package main\n\nimport (", "// Len returns", "type buffer struct {", "for i := range n {", strings.Repeat("x := y\n", 60)}
+	prompts := []string{
+		"func (r *Ring) Push(", "func (r *Ring) Pop(", "package main\n\nimport (", "// Len returns",
+		"type buffer struct {", "for i := range n {", strings.Repeat("x := y\n", 60),
+	}
 	for i := range n {
-		spec := fmt.Sprintf(`"speculation":{"drafter":%q,"schedule":%q,"max":%d}`, drafters[i%len(drafters)], []string{"auto", "constant", "heuristic"}[i%3], 1+i%7)
+		spec := fmt.Sprintf(
+			`"speculation":{"drafter":%q,"schedule":%q,"max":%d}`, drafters[i%len(drafters)],
+			[]string{"auto", "constant", "heuristic"}[i%3], 1+i%7,
+		)
 		prompt := string(encode(prompts[i%len(prompts)]))
 		switch i % 6 {
 		case 0:
-			list = append(list, asked{"/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,%s}`, prompt, 5+i%20, spec)})
+			list = append(
+				list, asked{"/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,%s}`, prompt, 5+i%20, spec)},
+			)
 		case 1:
-			list = append(list, asked{"/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"temperature":0.9,"top_k":40,"seed":%d,"n":2,%s}`, prompt, 5+i%20, i, spec)})
+			list = append(
+				list,
+				asked{
+					"/v1/completions",
+					fmt.Sprintf(
+						`{"prompt":%s,"max_tokens":%d,"temperature":0.9,"top_k":40,"seed":%d,"n":2,%s}`, prompt,
+						5+i%20, i, spec,
+					),
+				},
+			)
 		case 2:
-			list = append(list, asked{"/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%s}],"max_tokens":%d,"seed":%d,"temperature":0.7,"repeat_penalty":1.1,%s}`, prompt, 5+i%20, i, spec)})
+			list = append(
+				list,
+				asked{
+					"/v1/chat/completions",
+					fmt.Sprintf(
+						`{"messages":[{"role":"user","content":%s}],"max_tokens":%d,"seed":%d,"temperature":0.7,`+
+							`"repeat_penalty":1.1,%s}`,
+						prompt, 5+i%20, i, spec,
+					),
+				},
+			)
 		case 3:
-			list = append(list, asked{"/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":60,"temperature":0.8,"seed":%d,"json_schema":{"type":"object","properties":{"identifier":{"enum":["alpha","beta"]},"n":{"type":"integer","minimum":0,"maximum":99}},"required":["identifier","n"]},%s}`, prompt, i, spec)})
+			list = append(
+				list,
+				asked{
+					"/v1/completions",
+					fmt.Sprintf(
+						`{"prompt":%s,"max_tokens":60,"temperature":0.8,"seed":%d,"json_schema":{"type":"object",`+
+							`"properties":{"identifier":{"enum":["alpha","beta"]},"n":{"type":"integer",`+
+							`"minimum":0,"maximum":99}},"required":["identifier","n"]},%s}`,
+						prompt, i, spec,
+					),
+				},
+			)
 		case 4:
-			list = append(list, asked{"/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%s}],"max_tokens":60,"seed":%d,"temperature":0.7,"tools":%s,"tool_choice":"required","parallel_tool_calls":false,%s}`, prompt, i,
-				`[{"type":"function","function":{"name":"look_up","parameters":{"type":"object","properties":{"deep":{"type":"boolean"}},"required":["deep"]}}}]`, spec)})
+			list = append(list, asked{"/v1/chat/completions",
+				fmt.Sprintf(`{"messages":[{"role":"user","content":%s}],"max_tokens":60,"seed":%d,`+
+					`"temperature":0.7,"tools":%s,"tool_choice":"required","parallel_tool_calls":false,%s}`, prompt, i,
+					`[{"type":"function","function":{"name":"look_up","parameters":{"type":"object",`+
+						`"properties":{"deep":{"type":"boolean"}},"required":["deep"]}}}]`, spec)})
 		case 5:
 			list = append(list, asked{"/v1/embeddings", fmt.Sprintf(`{"input":%s}`, prompt)})
 		}
@@ -107,8 +148,8 @@ func soakTime(t *testing.T) time.Duration {
 	return d
 }
 
-// Ordinary clients of two keys that come and go, and hostile ones beside them, for a while: no wrong answer, every hostile request is refused,
-// nothing is left behind, the queue is bounded.
+// Ordinary clients of two keys that come and go, and hostile ones beside them, for a while: no wrong answer, every
+// hostile request is refused, nothing is left behind, the queue is bounded.
 func TestSoak(t *testing.T) {
 	last := soakTime(t)
 	const clients, enemies = 40, 16
@@ -117,7 +158,9 @@ func TestSoak(t *testing.T) {
 	before, memory := runtime.NumGoroutine(), heap()
 	s := newTester(t, func(o *Options) {
 		o.Parallel, o.Queue, o.Keys = 4, 16, []Key{{Secret: "one"}, {Secret: "two", Weight: 3}}
-		o.Limits = Limits{Unkeyed: 100, HeaderTime: 200 * time.Millisecond, BodyTime: 10 * time.Second, WriteTime: 5 * time.Second}
+		o.Limits = Limits{
+			Unkeyed: 100, HeaderTime: 30 * time.Second, BodyTime: 10 * time.Second, WriteTime: 30 * time.Second,
+		}
 	})
 	v := &visitor{tester: s, address: s.listen(nil)}
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
@@ -158,7 +201,10 @@ func TestSoak(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	t.Logf("%d right answers, %d clients left, %d refused; %d connections closed to make room", right.Load(), left.Load(), busy.Load(), s.sockets.evicted)
+	t.Logf(
+		"%d right answers, %d clients left, %d refused; %d connections closed to make room", right.Load(), left.Load(),
+		busy.Load(), s.sockets.evicted,
+	)
 	for i := range hostile {
 		t.Logf("%d times %s", attacks[i].Load(), hostile[i].name)
 	}
@@ -194,8 +240,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// attack is what a hostile client sends, with @ for a key, and the statuses that may come back. Where there are none, it holds its connection
-// and leaves.
+// attack is what a hostile client sends, with @ for a key, and the statuses that may come back. Where there are none,
+// it holds its connection and leaves.
 type attack struct {
 	name, text string
 	body       func() string // of a request of its own
@@ -206,11 +252,20 @@ var hostile = []attack{
 	{name: "half a header", text: "POST /v1/completions HTTP/1.1\r\nHost: loc"},
 	{name: "nothing"},
 	{name: "no HTTP", text: "\x16\x03\x01\x02\x00\x01\r\n\r\n", statuses: "400"},
-	{name: "a wrong key, without the body", text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: wrong"), statuses: "401"},
-	{name: "a wrong host, without the body", text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: @", "Host: evil.org"), statuses: "403"},
+	{
+		name: "a wrong key, without the body", text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: wrong"),
+		statuses: "401",
+	},
+	{
+		name: "a wrong host, without the body",
+		text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: @", "Host: evil.org"), statuses: "403",
+	},
 	{name: "no path, without the body", text: head("POST", "/v2", 1<<20, "X-Api-Key: @"), statuses: "404"},
 	{name: "half a body", text: head("POST", "/v1/completions", 1<<20, "X-Api-Key: @") + `{"prompt":"`},
-	{name: "answers that nobody reads", text: strings.Repeat("GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: @\r\n\r\n", 50)},
+	{
+		name: "answers that nobody reads",
+		text: strings.Repeat("GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: @\r\n\r\n", 50),
+	},
 	{name: "a number of 60,000 digits", body: func() string {
 		return `{"prompt":"x","json_schema":{"type":"integer","minimum":1` + strings.Repeat("0", 60000) + `}}`
 	}, statuses: "400 429"},
@@ -220,7 +275,8 @@ var hostile = []attack{
 			names = append(names, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i))
 			required = append(required, fmt.Sprintf(`"p%d"`, i))
 		}
-		return `{"prompt":"x","max_tokens":1,"json_schema":{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` +
+		return `{"prompt":"x","max_tokens":1,"json_schema":{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],` +
+			`"$defs":{"a":{"type":"object","properties":{` +
 			strings.Join(names, ",") + `},"required":[` + strings.Join(required, ",") + `]}}}}`
 	}, statuses: "200 400 429"},
 	{name: "empty rules", body: func() string {
@@ -228,10 +284,14 @@ var hostile = []attack{
 		for i := range 70000 {
 			fmt.Fprintf(&b, "r%d ::= r%d\n", i, i+1)
 		}
-		return string(encode(map[string]string{"prompt": "x", "grammar": "root ::= r0\n" + b.String() + "r70000 ::= \"\"\n"}))
+		return string(encode(map[string]string{
+			"prompt": "x", "grammar": "root ::= r0\n" + b.String() + "r70000 ::= \"\"\n",
+		}))
 	}, statuses: "400 429"},
 	{name: "a long conversation", body: func() string {
-		return `{"messages":[` + strings.Repeat(`{"role":"user","content":"x"},`, 5000) + `{"role":"user","content":"x"}]}`
+		return `{"messages":[` + strings.Repeat(
+			`{"role":"user","content":"x"},`, 5000,
+		) + `{"role":"user","content":"x"}]}`
 	}, statuses: "400 429"},
 }
 

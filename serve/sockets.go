@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// Serve answers the connections of a listener, with TLS if config is not nil, until [Server.Shutdown] or [Server.Close]; the error is then
-// [http.ErrServerClosed]. It is the server's own HTTP, with all of [Limits]: mounted in another program's http.Server a Server bounds bodies,
-// answers and requests, and that program the connections. It speaks HTTP/1.1: one connection is one request at a time.
+// Serve answers the connections of a listener, with TLS if config is not nil, until [Server.Shutdown] or
+// [Server.Close]; the error is then [http.ErrServerClosed]. It is the server's own HTTP, with all of [Limits]: mounted
+// in another program's http.Server a Server bounds bodies, answers and requests, and that program the connections. It
+// speaks HTTP/1.1: one connection is one request at a time.
 func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	l = &listener{Listener: l, sockets: &s.sockets, done: make(chan struct{})}
 	if config != nil {
@@ -26,8 +27,9 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	}
 	limits := &s.o.Limits
 	web := &http.Server{
-		Handler: s, ReadHeaderTimeout: limits.HeaderTime, IdleTimeout: limits.IdleTime, MaxHeaderBytes: limits.HeaderBytes,
-		ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols),
+		Handler: s, ReadHeaderTimeout: limits.HeaderTime, IdleTimeout: limits.IdleTime,
+		MaxHeaderBytes: limits.HeaderBytes,
+		ErrorLog:       log.New(io.Discard, "", 0), Protocols: new(http.Protocols),
 		ConnState: func(c net.Conn, state http.ConnState) { socketOf(c).enter(state) },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, socketKey{}, socketOf(c))
@@ -41,9 +43,10 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	return web.Serve(l)
 }
 
-// Shutdown lets the requests that are under way finish until ctx ends, and cancels the rest, whose clients are told where they read; then the
-// error is that of ctx. For at most half of the time that ctx gives, the server still listens while /readyz answers 503, so that balancers send
-// requests elsewhere before connections are refused. It returns at most a few seconds after ctx has ended.
+// Shutdown lets the requests that are under way finish until ctx ends, and cancels the rest, whose clients are told
+// where they read; then the error is that of ctx. For at most half of the time that ctx gives, the server still
+// listens while /readyz answers 503, so that balancers send requests elsewhere before connections are refused. It
+// returns at most a few seconds after ctx has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	listening, done := context.WithCancel(ctx)
@@ -97,7 +100,8 @@ func (p *sockets) register(web *http.Server) bool {
 	return !p.ended
 }
 
-// end lets no server begin any more. It returns those that have, and closes the connections that have not made a request yet.
+// end lets no server begin any more. It returns those that have, and closes the connections that have not made a
+// request yet.
 func (p *sockets) end() []*http.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,15 +167,15 @@ func (p *sockets) add(conn net.Conn) *socket {
 	return c
 }
 
-// evict closes the oldest unkeyed connection of those that may be, or where there is none the keyed one that has waited for its next request
-// longest. It reports false if there is none of either. The lock is held.
+// evict closes the oldest unkeyed connection of those that may be, or where there is none the keyed one that has
+// waited for its next request longest. It reports false if there is none of either. The lock is held.
 func (p *sockets) evict(may func(*socket) bool) bool {
 	var oldest *socket
 	for c := range p.open {
 		if c.keyed.Load() && c.state == socketBusy || !may(c) {
 			continue
 		}
-		if oldest == nil || oldest.keyed.Load() && !c.keyed.Load() || oldest.keyed.Load() == c.keyed.Load() && c.since.Before(oldest.since) {
+		if oldest == nil || c.before(oldest) {
 			oldest = c
 		}
 	}
@@ -182,6 +186,14 @@ func (p *sockets) evict(may func(*socket) bool) bool {
 	p.remove(oldest)
 	oldest.Conn.Close() // its goroutine sees that
 	return true
+}
+
+// before reports whether a connection goes before another. The lock is held.
+func (c *socket) before(o *socket) bool {
+	if keyed := c.keyed.Load(); keyed != o.keyed.Load() {
+		return !keyed
+	}
+	return c.since.Before(o.since)
 }
 
 // remove takes a connection out. The lock is held.

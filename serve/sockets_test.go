@@ -23,6 +23,9 @@ import (
 // long is a time that no test waits for: what ends before has not ended by it.
 const long = time.Hour
 
+// patienceOfTests is what no connection takes that ends as it should.
+const patienceOfTests = 20 * time.Second
+
 // listen serves a listener of the server's own; the address is its.
 func (s *tester) listen(config *tls.Config) string {
 	s.t.Helper()
@@ -49,6 +52,7 @@ func dial(t testing.TB, address, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patienceOfTests)) // what must end without a deadline fails here
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +68,8 @@ func head(method, path string, length int, more ...string) string {
 	return text + strings.Join(append(more, "", ""), "\r\n")
 }
 
-// What is refused before its body is answered at once, and the connection ends although the body never comes: for each reason to refuse, on
-// connections of Serve and of another http.Server.
+// What is refused before its body is answered at once, and the connection ends although the body never comes: for each
+// reason to refuse, on connections of Serve and of another http.Server.
 func TestRefusedBeforeTheBodyEndsTheConnection(t *testing.T) {
 	s := newTester(t, func(o *Options) {
 		o.Keys, o.Limits = []Key{{Secret: "k"}}, Limits{HeaderTime: long, BodyTime: long, IdleTime: long}
@@ -83,12 +87,15 @@ func TestRefusedBeforeTheBodyEndsTheConnection(t *testing.T) {
 			"413 size":         head("POST", "/v1/completions", 100<<20, key),
 			"415 type":         head("POST", "/v1/completions", 100, key, "Content-Type: text/html"),
 			"501 refused path": head("POST", "/rerank", 100, key),
-			"401 chunked":      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"401 chunked": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n",
 		} {
 			c := dial(t, address, text)
 			wait.Go(func() {
 				answer, err := io.ReadAll(c)
-				if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 "+want[:3])) || !bytes.Contains(answer, []byte("Connection: close")) {
+				if err != nil || !bytes.HasPrefix(
+					answer, []byte("HTTP/1.1 "+want[:3]),
+				) || !bytes.Contains(answer, []byte("Connection: close")) {
 					t.Errorf("%s: %v %q", want, err, answer)
 				}
 			})
@@ -109,11 +116,13 @@ func TestRefusedBodyMayCome(t *testing.T) {
 	}
 }
 
-// Sockets that send half a header, or a refused head, hold no place: an ordinary client is answered whatever their number, also without any
-// deadline, and a connection that has shown its key outlives them.
+// Sockets that send half a header, or a refused head, hold no place: an ordinary client is answered whatever their
+// number, also without any deadline, and a connection that has shown its key outlives them.
 func TestHalfOpenSocketsMakeRoom(t *testing.T) {
 	s := newTester(t, func(o *Options) {
-		o.Keys, o.Limits = []Key{{Secret: "k"}}, Limits{Connections: 6, Unkeyed: 4, HeaderTime: long, BodyTime: long, IdleTime: long}
+		o.Keys, o.Limits = []Key{{Secret: "k"}}, Limits{
+			Connections: 6, Unkeyed: 4, HeaderTime: long, BodyTime: long, IdleTime: long,
+		}
 	})
 	address := s.listen(nil)
 	keyed := dial(t, address, "")
@@ -133,7 +142,9 @@ func TestHalfOpenSocketsMakeRoom(t *testing.T) {
 	ask()
 	var hostile []net.Conn
 	for i := range 40 {
-		hostile = append(hostile, dial(t, address, []string{"", "POST /v1/comp", head("POST", "/v1/completions", 100)}[i%3]))
+		hostile = append(
+			hostile, dial(t, address, []string{"", "POST /v1/comp", head("POST", "/v1/completions", 100)}[i%3]),
+		)
 	}
 	ask()
 	if status, text, _ := s.do("GET", "/health", ""); status != 200 {
@@ -173,15 +184,18 @@ type fakeConn struct {
 }
 
 func (c *fakeConn) RemoteAddr() net.Addr {
-	a, _ := netip.ParseAddrPort(c.from)
-	return net.TCPAddrFromAddrPort(a)
+	if a, err := netip.ParseAddrPort(c.from); err == nil {
+		return net.TCPAddrFromAddrPort(a)
+	}
+	return &net.UnixAddr{Name: c.from, Net: "unix"}
 }
 func (c *fakeConn) SetReadDeadline(t time.Time) error  { c.read = t; return nil }
 func (c *fakeConn) SetWriteDeadline(t time.Time) error { c.write = t; return nil }
 func (c *fakeConn) Write(b []byte) (int, error)        { return len(b), nil }
 func (c *fakeConn) Close() error                       { c.closed = true; return nil }
 
-// The bound of connections without a key holds for each address by itself, and for each /64 network of IPv6; the oldest goes. A proxy's connections do not count, and those that have shown a key no longer do.
+// The bound of connections without a key holds for each address by itself, and for each /64 network of IPv6; the
+// oldest goes. A proxy's connections do not count, and those that have shown a key no longer do.
 func TestUnkeyedConnectionsCountByAddress(t *testing.T) {
 	s := newTester(t, func(o *Options) {
 		o.Limits.Unkeyed, o.TrustedProxies = 2, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -204,7 +218,10 @@ func TestUnkeyedConnectionsCountByAddress(t *testing.T) {
 	a1.enter(http.StateActive) // a request without a key is under way, or refused
 	a3, fa3 := add("192.0.2.1:3")
 	if !fa1.closed || fa2.closed || fa3.closed || fb.closed {
-		t.Errorf("closed: the oldest %v, the next %v, the new one %v, another address's %v", fa1.closed, fa2.closed, fa3.closed, fb.closed)
+		t.Errorf(
+			"closed: the oldest %v, the next %v, the new one %v, another address's %v", fa1.closed, fa2.closed,
+			fa3.closed, fb.closed,
+		)
 	}
 	a3.allowed()
 	if _, fa4 := add("192.0.2.1:4"); fa2.closed || fa4.closed {
@@ -237,7 +254,8 @@ func TestSocketsCountToZero(t *testing.T) {
 	}
 }
 
-// With all places taken a new connection takes that of an unkeyed one, then of the keyed one that has been idle longest, and waits where all are busy.
+// With all places taken a new connection takes that of an unkeyed one, then of the keyed one that has been idle
+// longest, and waits where all are busy.
 func TestRoomForNewConnections(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Limits.Connections = 3 })
 	p := &s.sockets
@@ -321,8 +339,8 @@ func TestCloseEndsTheWaitForRoom(t *testing.T) {
 	}
 }
 
-// Every read of an unkeyed connection has the deadline of a header, whatever net/http asks for; a keyed one has what it asks for. Every write
-// has a deadline.
+// Every read of an unkeyed connection has the deadline of a header, whatever net/http asks for; a keyed one has what
+// it asks for. Every write has a deadline.
 func TestSocketDeadlines(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Limits.HeaderTime, o.Limits.WriteTime = time.Minute, 2*time.Minute })
 	f := &fakeConn{from: "192.0.2.1:1"}
@@ -358,6 +376,10 @@ func TestSocketDeadlines(t *testing.T) {
 		t.Errorf("a write after a deadline has %v", f.write)
 	}
 	p := &fakeConn{from: "192.0.2.1:1"}
+	odd := s.sockets.add(&fakeConn{from: "@"}) // of no address that can be read, as a Unix socket's
+	if odd.allowed(); odd.SetReadDeadline(time.Time{}) != nil || !odd.Conn.(*fakeConn).read.IsZero() {
+		t.Error("a connection of no address is never keyed")
+	}
 	proxied := &socket{Conn: p, set: &s.sockets}
 	proxied.keyed.Store(true)
 	if proxied.SetReadDeadline(time.Time{}); !p.read.IsZero() {
@@ -365,8 +387,8 @@ func TestSocketDeadlines(t *testing.T) {
 	}
 }
 
-// Each way of holding a connection without going on ends by its deadline: a TLS handshake, half a header, an idle connection without a key,
-// one with a key, a body that nobody wants, answers that are not read.
+// Each way of holding a connection without going on ends by its deadline: a TLS handshake, half a header, an idle
+// connection without a key, one with a key, a body that nobody wants, answers that are not read.
 func TestStalledConnectionsEnd(t *testing.T) {
 	const short = 30 * time.Millisecond
 	for name, c := range map[string]struct {
@@ -374,14 +396,27 @@ func TestStalledConnectionsEnd(t *testing.T) {
 		tls    bool
 		text   string
 	}{
-		"handshake":    {Limits{HeaderTime: short}, true, "\x16\x03\x01"},
-		"header":       {Limits{HeaderTime: short}, false, "GET / HTTP"},
-		"unkeyed idle": {Limits{HeaderTime: short, IdleTime: long}, false, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"},
-		"keyed idle":   {Limits{HeaderTime: long, IdleTime: short}, false, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: k\r\n\r\n"},
-		"no use of it": {Limits{HeaderTime: long, IdleTime: long, BodyTime: short}, false, head("GET", "/v1/models", 100, "X-Api-Key: k")},
-		"body":         {Limits{HeaderTime: long, IdleTime: long, BodyTime: short}, false, head("POST", "/v1/completions", 100, "X-Api-Key: k") + "{"},
-		"long header":  {Limits{HeaderTime: long, HeaderBytes: 4096}, false, "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 16<<10)},
-		"not HTTP":     {Limits{HeaderTime: long}, false, "\x00\x00\r\n\r\n"},
+		"handshake": {Limits{HeaderTime: short}, true, "\x16\x03\x01"},
+		"header":    {Limits{HeaderTime: short}, false, "GET / HTTP"},
+		"unkeyed idle": {
+			Limits{HeaderTime: short, IdleTime: long}, false, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		},
+		"keyed idle": {
+			Limits{HeaderTime: long, IdleTime: short}, false,
+			"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: k\r\n\r\n",
+		},
+		"no use of it": {
+			Limits{HeaderTime: long, IdleTime: long, BodyTime: short}, false,
+			head("GET", "/v1/models", 100, "X-Api-Key: k"),
+		},
+		"body": {
+			Limits{HeaderTime: long, IdleTime: long, BodyTime: short}, false,
+			head("POST", "/v1/completions", 100, "X-Api-Key: k") + "{",
+		},
+		"long header": {
+			Limits{HeaderTime: long, HeaderBytes: 4096}, false, "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 16<<10),
+		},
+		"not HTTP": {Limits{HeaderTime: long}, false, "\x00\x00\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -390,7 +425,9 @@ func TestStalledConnectionsEnd(t *testing.T) {
 			if c.tls {
 				config = &tls.Config{}
 			}
-			if _, err := io.Copy(io.Discard, dial(t, s.listen(config), c.text)); err != nil && !strings.Contains(err.Error(), "reset") {
+			if _, err := io.Copy(
+				io.Discard, dial(t, s.listen(config), c.text),
+			); err != nil && !strings.Contains(err.Error(), "reset") {
 				t.Error(err)
 			}
 		})
@@ -416,7 +453,9 @@ func TestNoHTTP2(t *testing.T) {
 	web.StartTLS() // it has a certificate
 	defer web.Close()
 	address := s.listen(&tls.Config{Certificates: web.TLS.Certificates})
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true},
+	}
 	defer client.CloseIdleConnections()
 	answer, err := client.Get("https://" + address + "/livez")
 	if err != nil {
@@ -439,12 +478,15 @@ func TestAddressBehindProxies(t *testing.T) {
 		{"192.0.2.1:5", "", "", "192.0.2.1"},
 		{"192.0.2.1:5", "X-Forwarded-For", "198.51.100.9", "192.0.2.1"}, // not a proxy: it may say what it likes
 		{"10.0.0.1:5", "X-Forwarded-For", "198.51.100.9", "198.51.100.9"},
-		{"10.0.0.1:5", "X-Forwarded-For", "203.0.113.5, 198.51.100.9", "198.51.100.9"}, // the client may have written what is in front
-		{"10.0.0.1:5", "X-Forwarded-For", "198.51.100.9, 10.2.3.4", "198.51.100.9"},    // two proxies
+		// the client may have written what is in front
+		{"10.0.0.1:5", "X-Forwarded-For", "203.0.113.5, 198.51.100.9", "198.51.100.9"},
+		{"10.0.0.1:5", "X-Forwarded-For", "198.51.100.9, 10.2.3.4", "198.51.100.9"}, // two proxies
 		{"10.0.0.1:5", "X-Forwarded-For", "198.51.100.9:4711", "198.51.100.9"},
 		{"10.0.0.1:5", "X-Forwarded-For", "2001:db8::9", "2001:db8::"},
 		{"[fd00::1]:5", "X-Forwarded-For", "[2001:db8::9]:4711", "2001:db8::"},
-		{"10.0.0.1:5", "X-Forwarded-For", "unknown", ""}, {"10.0.0.1:5", "X-Forwarded-For", "198.51.100.9, ", ""}, {"10.0.0.1:5", "", "", ""},
+		{
+			"10.0.0.1:5", "X-Forwarded-For", "unknown", "",
+		}, {"10.0.0.1:5", "X-Forwarded-For", "198.51.100.9, ", ""}, {"10.0.0.1:5", "", "", ""},
 		{"[::ffff:10.0.0.1]:5", "X-Forwarded-For", "198.51.100.9", "198.51.100.9"},
 		{"10.0.0.1:5", "Forwarded", `for=203.0.113.5, For="198.51.100.9:81";proto=https;by=10.0.0.1`, "198.51.100.9"},
 		{"10.0.0.1:5", "Forwarded", `for="[2001:db8::9]:4711"`, "2001:db8::"},
@@ -460,7 +502,9 @@ func TestAddressBehindProxies(t *testing.T) {
 		}
 	}
 	r, _ := http.NewRequest("GET", "/", nil)
-	r.RemoteAddr, r.Header = "10.0.0.1:5", http.Header{"Forwarded": {"for=203.0.113.5"}, "X-Forwarded-For": {"198.51.100.9"}}
+	r.RemoteAddr, r.Header = "10.0.0.1:5", http.Header{
+		"Forwarded": {"for=203.0.113.5"}, "X-Forwarded-For": {"198.51.100.9"},
+	}
 	if got := s.address(r); got.String() != "198.51.100.9" {
 		t.Errorf("both headers: %v", got)
 	}
@@ -469,7 +513,9 @@ func TestAddressBehindProxies(t *testing.T) {
 // Behind a trusted proxy requests without a key count by the address that it tells.
 func TestUnkeyedRequestsBehindAProxy(t *testing.T) {
 	s := newTester(t, func(o *Options) {
-		o.Keys, o.Limits.Unkeyed, o.TrustedProxies = []Key{{Secret: "k"}}, 1, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		o.Keys, o.Limits.Unkeyed, o.TrustedProxies = []Key{{Secret: "k"}}, 1, []netip.Prefix{
+			netip.MustParsePrefix("127.0.0.0/8"),
+		}
 	})
 	leave, ok := s.visitors.enter(netip.MustParseAddr("192.0.2.1"), 1)
 	if !ok {
@@ -493,9 +539,12 @@ func TestUnkeyedRequestsBehindAProxy(t *testing.T) {
 	s.wait(func() bool { s.visitors.mu.Lock(); defer s.visitors.mu.Unlock(); return len(s.visitors.count) == 0 })
 }
 
-// Shutdown ends by its time with clients that have sent half a header, half a body, or do not read; what has not begun ends at once.
+// Shutdown ends by its time with clients that have sent half a header, half a body, or do not read; what has not begun
+// ends at once.
 func TestShutdownWithStalledClients(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Limits = Limits{HeaderTime: long, BodyTime: long, WriteTime: long, IdleTime: long} })
+	s := newTester(
+		t, func(o *Options) { o.Limits = Limits{HeaderTime: long, BodyTime: long, WriteTime: long, IdleTime: long} },
+	)
 	address := s.listen(nil)
 	dial(t, address, "")
 	dial(t, address, "POST /v1/comp")
@@ -506,7 +555,9 @@ func TestShutdownWithStalledClients(t *testing.T) {
 	if err := s.Shutdown(ctx); err != nil {
 		t.Errorf("clients that ask for nothing: %v", err)
 	}
-	s = newTester(t, func(o *Options) { o.Limits = Limits{HeaderTime: long, BodyTime: long, WriteTime: long, IdleTime: long} })
+	s = newTester(
+		t, func(o *Options) { o.Limits = Limits{HeaderTime: long, BodyTime: long, WriteTime: long, IdleTime: long} },
+	)
 	address = s.listen(nil)
 	c := dial(t, address, head("POST", "/v1/completions", 100)+"{")
 	s.wait(func() bool { return s.inside.Load() == 1 })

@@ -31,32 +31,53 @@ func stable(text string) string {
 // The bytes of streams, with times and ids replaced.
 func TestStreamBytes(t *testing.T) {
 	s := newTester(t, nil)
-	const head = `{"id":"chatcmpl-N","object":"chat.completion.chunk","created":0,"model":"go","system_fingerprint":"spec","choices":[`
-	const cut = `{"id":"cmpl-N","object":"text_completion","created":0,"model":"go","system_fingerprint":"spec","choices":[`
+	const head = `{"id":"chatcmpl-N","object":"chat.completion.chunk","created":0,"model":"go",` +
+		`"system_fingerprint":"spec","choices":[`
+	const cut = `{"id":"cmpl-N","object":"text_completion","created":0,"model":"go","system_fingerprint":"spec",` +
+		`"choices":[`
 	for name, c := range map[string]struct{ path, body, want string }{
-		"chat": {"/v1/chat/completions", `{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":3,"stream":true,"stream_options":{"include_usage":true}}`,
-			"data: " + head + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
-				"data: " + head + `{"index":0,"delta":{"content":"\n//"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
-				"data: " + head + `{"index":0,"delta":{"content":" A"},"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
-				"data: " + head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null}` + "\n\n" +
-				"data: " + head + `],"usage":{"prompt_tokens":39,"completion_tokens":3,"total_tokens":42,"prompt_tokens_details":{"cached_tokens":0},` +
-				`"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"timings":{}}` + "\n\n" +
+		"chat": {"/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":3,"stream":true,` +
+				`"stream_options":{"include_usage":true}}`,
+			"data: " + head +
+				`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],` +
+				`"usage":null}` + "\n\n" +
+				"data: " + head +
+				`{"index":0,"delta":{"content":"\n//"},"logprobs":null,"finish_reason":null}],"usage":null}` +
+				"\n\n" +
+				"data: " + head +
+				`{"index":0,"delta":{"content":" A"},"logprobs":null,"finish_reason":null}],"usage":null}` +
+				"\n\n" +
+				"data: " + head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null}` +
+				"\n\n" +
+				"data: " + head +
+				`],"usage":{"prompt_tokens":39,"completion_tokens":3,"total_tokens":42,` +
+				`"prompt_tokens_details":{"cached_tokens":0},` +
+				`"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,` +
+				`"rejected_prediction_tokens":0}},"timings":{}}` + "\n\n" +
 				"data: [DONE]\n\n"},
 		"completion": {"/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":3,"stream":true}`,
 			"data: " + cut + `{"text":"c","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
 				"data: " + cut + `{"text":" *","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
 				"data: " + cut + `{"text":"uint","index":0,"logprobs":null,"finish_reason":null}]}` + "\n\n" +
-				"data: " + cut + `{"text":"","index":0,"logprobs":null,"finish_reason":"length"}],"timings":{}}` + "\n\n" +
+				"data: " + cut + `{"text":"","index":0,"logprobs":null,"finish_reason":"length"}],"timings":{}}` +
+				"\n\n" +
 				"data: [DONE]\n\n"},
-		"completion with usage": {"/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":1,"stream":true,"stream_options":{"include_usage":true}}`,
+		"completion with usage": {"/v1/completions",
+			`{"prompt":"func (r *Ring) Push(","max_tokens":1,"stream":true,"stream_options":{"include_usage":true}}`,
 			"data: " + cut + `{"text":"c","index":0,"logprobs":null,"finish_reason":null}],"usage":null}` + "\n\n" +
-				"data: " + cut + `{"text":"","index":0,"logprobs":null,"finish_reason":"length"}],"usage":null}` + "\n\n" +
-				"data: " + cut + `],"usage":{"prompt_tokens":11,"completion_tokens":1,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":0},` +
-				`"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"timings":{}}` + "\n\n" +
+				"data: " + cut + `{"text":"","index":0,"logprobs":null,"finish_reason":"length"}],"usage":null}` +
+				"\n\n" +
+				"data: " + cut +
+				`],"usage":{"prompt_tokens":11,"completion_tokens":1,"total_tokens":12,` +
+				`"prompt_tokens_details":{"cached_tokens":0},` +
+				`"completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,` +
+				`"rejected_prediction_tokens":0}},"timings":{}}` + "\n\n" +
 				"data: [DONE]\n\n"},
 	} {
 		status, text, h := s.do("POST", c.path, c.body)
-		if got := stable(text); got != c.want || status != 200 || h.Get("Content-Type") != "text/event-stream; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
+		if got := stable(text); got != c.want || status != 200 ||
+			h.Get("Content-Type") != "text/event-stream; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v\n%s\nwant\n%s", name, status, h, got, c.want)
 		}
 	}
@@ -65,8 +86,12 @@ func TestStreamBytes(t *testing.T) {
 // A chunk says who wrote its tokens, and the tokens are the text.
 func TestTrace(t *testing.T) {
 	s := newTester(t, nil)
-	for drafter, want := range map[string]speculative.Source{"model": speculative.SourceDraft, "suffix": speculative.SourceLookup, "ngram": speculative.SourceLookup, "none": speculative.SourceTarget, "tree": speculative.SourceDraft} {
-		body := `{"prompt":"for i := 0; i < n; i++ {\n\tfor i := 0; i < n; i++ {\n\tfor i := 0;","max_tokens":40,"temperature":0,"stream":true,"timings_per_token":true,` +
+	for drafter, want := range map[string]speculative.Source{
+		"model": speculative.SourceDraft, "suffix": speculative.SourceLookup, "ngram": speculative.SourceLookup,
+		"none": speculative.SourceTarget, "tree": speculative.SourceDraft,
+	} {
+		body := `{"prompt":"for i := 0; i < n; i++ {\n\tfor i := 0; i < n; i++ {\n\tfor i := 0;","max_tokens":40,` +
+			`"temperature":0,"stream":true,"timings_per_token":true,` +
 			`"speculation":{"trace":true,"drafter":"` + drafter + `","schedule":"constant","max":4}}`
 		seen := map[string]int{}
 		text, traced, drafted, accepted, last := "", "", 0.0, 0.0, object(nil)
@@ -164,7 +189,10 @@ func TestChoices(t *testing.T) {
 		}
 	}
 	// Several prompts: the answers of each in a row.
-	o = decode(t, s.post("/v1/completions", `{"prompt":["func (r *Ring) Push(",[1,2,3]],"max_tokens":3,"n":2,"echo":true}`, 200))
+	o = decode(
+		t,
+		s.post("/v1/completions", `{"prompt":["func (r *Ring) Push(",[1,2,3]],"max_tokens":3,"n":2,"echo":true}`, 200),
+	)
 	if len(o["choices"].([]any)) != 4 || o.get(t, "choices", 1, "text") != "func (r *Ring) Push(c *uint" {
 		t.Errorf("%v", o["choices"])
 	}

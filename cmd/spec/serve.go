@@ -84,9 +84,11 @@ type servedFile struct{ target, draft string }
 func newServing() *serving {
 	limits := serve.DefaultLimits()
 	return &serving{
-		host: "127.0.0.1", port: 8080, page: true, parallel: serve.DefaultParallel, queue: serve.DefaultQueue, predict: -1,
-		limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, logFormat: "text", pooling: serve.PoolMean,
-		seed: -1, sampling: newGenerate().sampling,
+		host: "127.0.0.1", port: 8080, page: true, parallel: serve.DefaultParallel, queue: serve.DefaultQueue,
+		predict: -1,
+		limits:  limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, logFormat: "text",
+		pooling: serve.PoolMean,
+		seed:    -1, sampling: newGenerate().sampling,
 	}
 }
 
@@ -162,9 +164,13 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		queue = -1 // the option takes 0 for its default
 	}
 	o := serve.Options{
-		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states, Grammars: s.grammars, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel, Queue: queue, MaxTokens: max(s.predict, 0),
-		Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys, TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes,
-		Hosts: s.hosts, Origins: s.origins, Pooling: s.pooling, LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
+		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states,
+		Grammars: s.grammars, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel,
+		Queue:     queue,
+		MaxTokens: max(s.predict, 0), Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys,
+		TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes, Hosts: s.hosts, Origins: s.origins,
+		Pooling:    s.pooling,
+		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
 		Speculation: s.choice,
 	}
 	switch s.logFormat {
@@ -186,8 +192,8 @@ func buildVersion() string {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// readKeys reads API keys, one a line: KEY, or KEY weight=N with a whole number from 1 to serve.MaxWeight, the key's share relative to others'.
-// Empty lines and those that begin with # do not count.
+// readKeys reads API keys, one a line: KEY, or KEY weight=N with a whole number from 1 to serve.MaxWeight, the key's
+// share relative to others'. Empty lines and those that begin with # do not count.
 func readKeys(file string) (keys []serve.Key, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -205,7 +211,9 @@ func readKeys(file string) (keys []serve.Key, err error) {
 			weight, ok := strings.CutPrefix(words[1], "weight=")
 			k.Weight, err = strconv.Atoi(weight)
 			if !ok || err != nil || len(words) > 2 || k.Weight < 1 || k.Weight > serve.MaxWeight {
-				return nil, fmt.Errorf("%s:%d: want KEY or KEY weight=N, with N from 1 to %d", file, n, serve.MaxWeight)
+				return nil, fmt.Errorf(
+					"%s:%d: want KEY or KEY weight=N, with N from 1 to %d", file, n, serve.MaxWeight,
+				)
 			}
 		}
 		keys = append(keys, k)
@@ -216,8 +224,8 @@ func readKeys(file string) (keys []serve.Key, err error) {
 	return keys, nil
 }
 
-// run answers requests until it is told to stop. It listens before models are loaded, so that an address in use is found at once and balancers
-// can ask; requests for a model wait until it is there.
+// run answers requests until it is told to stop. It listens before models are loaded, so that an address in use is
+// found at once and balancers can ask; requests for a model wait until it is there.
 func (s *serving) run(ctx context.Context, p *program) error {
 	defer p.survive()()
 	models := modelFlags{threads: s.threads, weights: s.weights}
@@ -303,8 +311,8 @@ func (s *serving) loadAll(ctx context.Context, server *serve.Server, entries []s
 	return nil
 }
 
-// freeTimeout is how long what was under way may take to end after the server has stopped. It is over when its pass is; what takes longer is
-// left to the end of the process.
+// freeTimeout is how long what was under way may take to end after the server has stopped. It is over when its pass
+// is; what takes longer is left to the end of the process.
 const freeTimeout = 5 * time.Second
 
 // free calls functions, the last one first.
@@ -340,7 +348,9 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 			return fmt.Errorf("two models are called %s; --alias names them", terminal.Line(name, 0))
 		}
 		names[name] = true
-		e := serve.Entry{Name: name, Load: func(ctx context.Context) (*serve.Model, error) { return s.load(ctx, p, rt, f) }}
+		e := serve.Entry{
+			Name: name, Load: func(ctx context.Context) (*serve.Model, error) { return s.load(ctx, p, rt, f) },
+		}
 		for _, file := range []string{f.target, f.draft} {
 			if file == "" {
 				continue

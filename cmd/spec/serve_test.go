@@ -24,24 +24,30 @@ import (
 // Each flag changes its own option and nothing else.
 func TestServeOptions(t *testing.T) {
 	for line, change := range map[string]func(s *serving){
-		"-m a.gguf":                             func(s *serving) { s.models = []servedFile{{"a.gguf", ""}} },
-		"-m a -md b -m c --model-draft d":       func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", "d"}} },
-		"-md b -m a -m c":                       func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", ""}} },
-		"-m a -a x":                             func(s *serving) { s.models, s.aliases = []servedFile{{"a", ""}}, []string{"x"} },
-		"--models-dir d --models-memory 2G":     func(s *serving) { s.dir, s.memory = "d", 2<<30 },
-		"-c 512":                                func(s *serving) { s.context = 512 },
-		"-np 7 --queue 0":                       func(s *serving) { s.parallel, s.queue = 7, 0 },
-		"--grammar-memory 64M":                  func(s *serving) { s.grammars.Memory = 64 << 20 },
-		"--kv-memory 64M --prompt-delay 0.5":    func(s *serving) { s.kvBytes, s.promptDelay = 64<<20, 0.5 },
-		"--host 0.0.0.0 --api-key a,b":          func(s *serving) { s.host, s.keys = "0.0.0.0", []serve.Key{{Secret: "a"}, {Secret: "b"}} },
-		"--host ::1 --port 9":                   func(s *serving) { s.host, s.port = "::1", 9 },
-		"--ssl-cert-file c --ssl-key-file k":    func(s *serving) { s.cert, s.key = "c", "k" },
-		"--cors https://a.org --allowed-host b": func(s *serving) { s.origins, s.hosts = []string{"https://a.org"}, []string{"b"} },
-		"--no-webui":                            func(s *serving) { s.page = false },
-		"-n 9 --max-body 1K":                    func(s *serving) { s.predict, s.limits.BodyBytes = 9, 1024 },
-		"-to 3 --request-timeout 4":             func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
-		"--share-prefixes":                      func(s *serving) { s.sharePrefixes = true },
-		"--max-connections 7 --max-unkeyed 3":   func(s *serving) { s.limits.Connections, s.limits.Unkeyed = 7, 3 },
+		"-m a.gguf":                       func(s *serving) { s.models = []servedFile{{"a.gguf", ""}} },
+		"-m a -md b -m c --model-draft d": func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", "d"}} },
+		"-md b -m a -m c":                 func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", ""}} },
+		"-m a -a x": func(s *serving) {
+			s.models, s.aliases = []servedFile{{"a", ""}}, []string{"x"}
+		},
+		"--models-dir d --models-memory 2G":  func(s *serving) { s.dir, s.memory = "d", 2<<30 },
+		"-c 512":                             func(s *serving) { s.context = 512 },
+		"-np 7 --queue 0":                    func(s *serving) { s.parallel, s.queue = 7, 0 },
+		"--grammar-memory 64M":               func(s *serving) { s.grammars.Memory = 64 << 20 },
+		"--kv-memory 64M --prompt-delay 0.5": func(s *serving) { s.kvBytes, s.promptDelay = 64<<20, 0.5 },
+		"--host 0.0.0.0 --api-key a,b": func(s *serving) {
+			s.host, s.keys = "0.0.0.0", []serve.Key{{Secret: "a"}, {Secret: "b"}}
+		},
+		"--host ::1 --port 9":                func(s *serving) { s.host, s.port = "::1", 9 },
+		"--ssl-cert-file c --ssl-key-file k": func(s *serving) { s.cert, s.key = "c", "k" },
+		"--cors https://a.org --allowed-host b": func(s *serving) {
+			s.origins, s.hosts = []string{"https://a.org"}, []string{"b"}
+		},
+		"--no-webui":                          func(s *serving) { s.page = false },
+		"-n 9 --max-body 1K":                  func(s *serving) { s.predict, s.limits.BodyBytes = 9, 1024 },
+		"-to 3 --request-timeout 4":           func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
+		"--share-prefixes":                    func(s *serving) { s.sharePrefixes = true },
+		"--max-connections 7 --max-unkeyed 3": func(s *serving) { s.limits.Connections, s.limits.Unkeyed = 7, 3 },
 		"--trusted-proxy 10.1.2.3/8,fd00::/8": func(s *serving) {
 			s.proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 		},
@@ -60,8 +66,12 @@ func TestServeOptions(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
-		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE", "-m a -md b -md c": "second draft", "-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft", "-m a -a x -a y": "more names than models",
-		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes", "--max-body 99999999999T": "bytes", "-np 0": "between", "--trusted-proxy 10.0.0.1": "network", "--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
+		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE",
+		"-m a -md b -md c": "second draft", "-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft",
+		"-m a -a x -a y":    "more names than models",
+		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes",
+		"--max-body 99999999999T": "bytes", "-np 0": "between", "--trusted-proxy 10.0.0.1": "network",
+		"--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
 	} {
 		var usage usageError
 		_, _, _, err := serveCommand.parse(strings.Fields(line))
@@ -84,7 +94,10 @@ func started(t *testing.T, args ...string) (url string, stop func() (string, err
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	var log bytes.Buffer
-	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &guarded{&mu, &log}, env: func(string) string { return "" }}
+	p := &program{
+		stdin: strings.NewReader(""), stdout: io.Discard, stderr: &guarded{&mu, &log},
+		env: func(string) string { return "" },
+	}
 	go func() { done <- s.run(ctx, p) }()
 	text := func() string { mu.Lock(); defer mu.Unlock(); return log.String() }
 	select {
@@ -124,14 +137,20 @@ func ask(t *testing.T, url, body string) (int, string) {
 func TestServe(t *testing.T) {
 	url, stop := started(t, "--temp", "0", "--log-format", "text", "-t", "1")
 	status, text := ask(t, url+"/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":24}`)
-	if status != 200 || !strings.Contains(text, `"text":"c *uint64, n *uint64) {\n\tif n.nn != 0 {\n\t\treturn"`) || !strings.Contains(text, `"model":"embedded"`) {
+	if status != 200 || !strings.Contains(
+		text, `"text":"c *uint64, n *uint64) {\n\tif n.nn != 0 {\n\t\treturn"`,
+	) || !strings.Contains(text, `"model":"embedded"`) {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text = ask(t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`); status != 400 || !strings.Contains(text, "chat template") {
+	if status, text = ask(
+		t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`,
+	); status != 400 || !strings.Contains(text, "chat template") {
 		t.Errorf("a model without a template: %d %s", status, text)
 	}
 	log, err := stop()
-	if err != nil || !strings.Contains(log, "path=/v1/completions status=200") || !strings.Contains(log, "shutting down") {
+	if err != nil || !strings.Contains(
+		log, "path=/v1/completions status=200",
+	) || !strings.Contains(log, "shutting down") {
 		t.Errorf("%v\n%s", err, log)
 	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(url, "http://")); err == nil {
@@ -160,7 +179,8 @@ func TestServeStops(t *testing.T) {
 	go func() { _, err := stop(); ended <- err }()
 	text, err := io.ReadAll(r)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if last := lines[len(lines)-1]; err != nil || !strings.Contains(last, `"error"`) || !strings.Contains(last, "shutting down") {
+	if last := lines[len(lines)-1]; err != nil || !strings.Contains(last, `"error"`) ||
+		!strings.Contains(last, "shutting down") {
 		t.Errorf("the last event is %q: %v", last, err)
 	}
 	if err := <-ended; err != nil {
@@ -191,10 +211,14 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// Models of a folder are there when asked for, with their drafts; the memory holds one of the two, and the other is unloaded.
+// Models of a folder are there when asked for, with their drafts; the memory holds one of the two, and the other is
+// unloaded.
 func TestServeFolder(t *testing.T) {
 	dir := t.TempDir()
-	for name, from := range map[string]io.Reader{"big.gguf": testdata.Target(), "big.draft.gguf": testdata.Draft(), "small.gguf": testdata.Draft(), "notes.txt": strings.NewReader("x")} {
+	for name, from := range map[string]io.Reader{
+		"big.gguf": testdata.Target(), "big.draft.gguf": testdata.Draft(), "small.gguf": testdata.Draft(),
+		"notes.txt": strings.NewReader("x"),
+	} {
 		data, err := io.ReadAll(from)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
@@ -205,8 +229,13 @@ func TestServeFolder(t *testing.T) {
 	}
 	url, stop := started(t, "--models-dir", dir, "--models-memory", "9M", "--log-format", "off", "-t", "1")
 	for _, c := range []struct{ body, want string }{
-		{`{"model":"small","prompt":"func","max_tokens":3}`, `"model":"small"`}, {`{"model":"big","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`, `"model":"big"`},
-		{`{"model":"small","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`, `needs a draft model`}, {`{"model":"none","prompt":"func"}`, `model_not_found`},
+		{
+			`{"model":"small","prompt":"func","max_tokens":3}`, `"model":"small"`,
+		}, {`{"model":"big","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`, `"model":"big"`},
+		{
+			`{"model":"small","prompt":"func","max_tokens":3,"speculation":{"drafter":"model"}}`,
+			`needs a draft model`,
+		}, {`{"model":"none","prompt":"func"}`, `model_not_found`},
 	} {
 		if _, text := ask(t, url+"/v1/completions", c.body); !strings.Contains(text, c.want) {
 			t.Errorf("%s: %s", c.body, text)
@@ -245,7 +274,8 @@ func TestServeBadModel(t *testing.T) {
 	}
 	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
 	var served *serve.Error
-	if err := j.run(t.Context(), p); err == nil || errors.As(err, &served) || !strings.Contains(err.Error(), "x.gguf") {
+	if err := j.run(t.Context(), p); err == nil || errors.As(err, &served) ||
+		!strings.Contains(err.Error(), "x.gguf") {
 		t.Errorf("%v", err)
 	}
 }
@@ -267,7 +297,8 @@ func TestServeBusyPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
-	if err := j.run(t.Context(), p); err == nil || !strings.Contains(err.Error(), port) || strings.Contains(err.Error(), "x.gguf") {
+	if err := j.run(t.Context(), p); err == nil || !strings.Contains(err.Error(), port) ||
+		strings.Contains(err.Error(), "x.gguf") {
 		t.Errorf("%v", err)
 	}
 }
@@ -305,11 +336,18 @@ func TestKeyFile(t *testing.T) {
 		return readKeys(file)
 	}
 	keys, err := read("# keys\n one \n\ntwo weight=3\r\nthree\tweight=1000")
-	if want := []serve.Key{{Secret: "one"}, {Secret: "two", Weight: 3}, {Secret: "three", Weight: 1000}}; err != nil || !reflect.DeepEqual(keys, want) {
+	if want := []serve.Key{
+		{Secret: "one"}, {Secret: "two", Weight: 3}, {Secret: "three", Weight: 1000},
+	}; err != nil || !reflect.DeepEqual(keys, want) {
 		t.Errorf("%v, %v", keys, err)
 	}
-	for _, text := range []string{"", "#a\n", "a\nb weight=0", "a\nb weight=1001", "a\nb weight=", "a\nb 3", "a\nb weight=2 c", "a\nb weight=1.5"} {
-		if _, err := read(text); err == nil || text != "" && text[0] == 'a' && !strings.Contains(err.Error(), "keys:2: ") {
+	for _, text := range []string{
+		"", "#a\n", "a\nb weight=0", "a\nb weight=1001", "a\nb weight=", "a\nb 3", "a\nb weight=2 c",
+		"a\nb weight=1.5",
+	} {
+		if _, err := read(text); err == nil || text != "" && text[0] == 'a' && !strings.Contains(
+			err.Error(), "keys:2: ",
+		) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

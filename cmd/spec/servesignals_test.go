@@ -15,7 +15,9 @@ import (
 )
 
 // servingProcess runs spec serve as a process, whose standard error is read up to the address.
-func servingProcess(t *testing.T, args ...string) (address string, log *os.File, signal func(os.Signal), wait func() int) {
+func servingProcess(
+	t *testing.T, args ...string,
+) (address string, log *os.File, signal func(os.Signal), wait func() int) {
 	t.Helper()
 	cmd, _, stderr := start(t, strings.NewReader(""), append([]string{"serve", "--port", "0", "-t", "1"}, args...)...)
 	log, w, err := os.Pipe()
@@ -48,7 +50,8 @@ func lives(t *testing.T, address string) {
 	answer.Body.Close()
 }
 
-// The end of its terminal and of the reader of its log do not end a server; SIGTERM does, within its time, with clients that stall.
+// The end of its terminal and of the reader of its log do not end a server; SIGTERM does, within its time, with
+// clients that stall.
 func TestServeSurvivesHangupAndBrokenLog(t *testing.T) {
 	address, log, signal, wait := servingProcess(t, "--shutdown-timeout", "0")
 	log.Close() // each line of the log is a write to a broken pipe from now on
@@ -60,7 +63,9 @@ func TestServeSurvivesHangupAndBrokenLog(t *testing.T) {
 		signal(syscall.SIGPIPE)
 	}
 	lives(t, address)
-	for _, text := range []string{"", "POST /v1/comp", "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"} {
+	for _, text := range []string{
+		"", "POST /v1/comp", "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{",
+	} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
