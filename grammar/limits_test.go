@@ -91,6 +91,7 @@ func TestLimitsOfSources(t *testing.T) {
 		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return `{"type":"number","maximum":0.` + strings.Repeat("7", n-1) + `}` }},
 		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return fmt.Sprintf(`{"type":"number","maximum":1e%d}`, n-1) }},
 		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return fmt.Sprintf(`{"type":"number","minimum":1e-%d}`, n) }},
+		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return fmt.Sprintf(`{"type":"number","minimum":0.7e-%d}`, n-1) }},
 		{"Instructions", Limits{Instructions: 9}, 9, func(n int) string { return `root ::= "` + strings.Repeat("a", n-1) + `"` }},
 		{"Threads", Limits{Threads: 7}, 7, func(n int) string { return `root ::= ` + strings.TrimSuffix(strings.Repeat(`"a" |`, (n+1)/2), "|") }},
 	} {

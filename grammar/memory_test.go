@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,7 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 		return list
 	}
 	var states []int32
+	var first *uint64
 	seen := fmt.Sprint(there())
 	order := []string{seen}
 	long := constraintOf(t, v, `root ::= [a-z]{1,200}`)
@@ -124,7 +126,11 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		states = append(states, state)
-		long.Mask(states[0]) // is always the one that was used last
+		if mask, err := long.Mask(states[0]); err != nil { // always used last, so never computed again
+			t.Fatal(err)
+		} else if first = cmp.Or(first, &mask[0]); first != &mask[0] {
+			t.Fatal("a mask that was used just before is gone")
+		}
 		state, _, _ = long.Next(state, 'a')
 		if now := fmt.Sprint(there()); now != seen {
 			order, seen = append(order, now), now
