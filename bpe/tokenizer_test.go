@@ -216,6 +216,19 @@ func TestBytesMakeNoControl(t *testing.T) {
 	}
 }
 
+// TestBytesThatAreNormalTokens: plain text falls back to tokens that are spelled like bytes, whether the file gives them the type of bytes or that
+// of text.
+func TestBytesThatAreNormalTokens(t *testing.T) {
+	for _, kind := range []int32{TypeNormal, TypeByte} {
+		c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "<0x0A>"}, Types: []int32{TypeUnknown, TypeNormal, kind}, Scores: make([]float32, 3),
+			BOS: -1, EOS: -1}
+		tok := must(t, c)
+		if got := tok.Encode("a\na", EncodeOptions{}); !slices.Equal(got, []int32{1, 2, 1}) {
+			t.Errorf("type %d: got %v, want [1 2 1]", kind, got)
+		}
+	}
+}
+
 // TestDefinition compares with BPE done slowly, by its definition.
 func TestDefinition(t *testing.T) {
 	c := tinyByteLevel("gpt-2")

@@ -130,10 +130,7 @@ type joined struct {
 }
 
 func (j *joined) ReadAt(b []byte, off int64) (n int, err error) {
-	i, found := slices.BinarySearch(j.ends, off)
-	if found {
-		i++
-	}
+	i, _ := slices.BinarySearch(j.ends, off) // of a part that ends there nothing is read
 	for ; i < len(j.parts) && n < len(b); i++ {
 		begin := int64(0)
 		if i > 0 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // splitModel writes a model of several tensors as so many files in a folder, and returns their names and the bytes of its tensors.
@@ -93,6 +94,31 @@ func TestSplit(t *testing.T) {
 				t.Errorf("after Close: %v", err)
 			}
 		}
+	}
+}
+
+// TestSplitIsAsNewAsItsNewestPart: what is kept of a file is known to be of another one when any of its parts was replaced.
+func TestSplitIsAsNewAsItsNewestPart(t *testing.T) {
+	names, _ := splitModel(t, 3, nil)
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for newest := range names {
+		for i, name := range names {
+			when := begin.Add(time.Duration(i) * time.Second)
+			if i == newest {
+				when = begin.Add(time.Hour)
+			}
+			if err := os.Chtimes(name, when, when); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := OpenFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := begin.Add(time.Hour); !f.Modified.Equal(want) {
+			t.Errorf("part %d is of %v, the whole of %v", newest, want, f.Modified)
+		}
+		f.Close()
 	}
 }
 

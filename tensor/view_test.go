@@ -66,7 +66,10 @@ func TestView(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range [][]byte{memory.Data[:len(memory.Data)-1], append(memory.Data, 0)[1:]} {
+	longer, err := NewBuffer(v.Bytes() + 64)
+	ok(t, err)
+	defer longer.Close()
+	for _, wrong := range [][]byte{memory.Data[:len(memory.Data)-1], append(memory.Data, 0)[1:], longer.Data} {
 		if err := v.Bind(wrong); err == nil {
 			t.Errorf("%d bytes were taken", len(wrong))
 		}
