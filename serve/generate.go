@@ -105,7 +105,6 @@ type generation struct {
 	index   int
 	target  sequence
 	decoder *speculative.Decoder
-	key     string // of what is learned
 	closers []func()
 
 	round *round // waits for its first token
@@ -136,24 +135,13 @@ func (g *generation) open(ctx context.Context) (err error) {
 			g.round = &round{r.Drafted(), r.Accepted(), (r.Drafting + r.Verifying).Seconds()}
 		}
 	}
+	o.Experience = m.experience.Of(g.spec)
 	g.decoder = speculative.New(target, drafter, o)
-	g.key = fmt.Sprint(g.spec.Drafter, " ", g.spec.Schedule, " ", g.spec.Max)
-	if state := m.learned.get(g.key); state != nil {
-		// A state that does not fit would be this package's mistake; the decoder then learns anew.
-		if err := g.decoder.Restore(state); err != nil {
-			m.server.o.Log.Warn("learned state refused", "model", m.name, "error", err)
-		}
-	}
 	return nil
 }
 
-// close keeps what was learned and gives the sequences back.
+// close gives the sequences back.
 func (g *generation) close() {
-	if g.decoder != nil && g.spec.Drafter != "none" {
-		if state, err := g.decoder.Save(); err == nil {
-			g.m.learned.put(g.key, state)
-		}
-	}
 	for _, f := range g.closers {
 		f()
 	}

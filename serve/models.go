@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/speculative"
 )
 
 // loaded is a model in memory with what requests need of it.
@@ -27,11 +28,11 @@ type loaded struct {
 	templateErr error          // why not
 	source      string         // of the template
 
-	foreign    error     // why the draft model's vocabulary is another one; nil if it is the same
-	target     sequences // of the target
-	draft      sequences // of the draft model; nil without one
-	ends       []int32   // tokens that end a text
-	learned    learned   // by schedules and drafters
+	foreign    error                  // why the draft model's vocabulary is another one; nil if it is the same
+	target     sequences              // of the target
+	draft      sequences              // of the draft model; nil without one
+	ends       []int32                // tokens that end a text
+	experience speculative.Experience // of schedules and drafters
 	vocabulary *grammar.Vocabulary
 	since      time.Time // when it was loaded
 
@@ -370,25 +371,4 @@ func (p *pool) close() {
 		}
 	}
 	p.signal()
-}
-
-// learned keeps what schedules and drafters learned from text to text: decoders live for one text.
-type learned struct {
-	mu    sync.Mutex
-	state map[string][]byte
-}
-
-func (l *learned) get(key string) []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state[key]
-}
-
-func (l *learned) put(key string, state []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == nil {
-		l.state = map[string][]byte{}
-	}
-	l.state[key] = state
 }

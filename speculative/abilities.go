@@ -94,7 +94,6 @@ type (
 	//   - Follow has f announced at the end of each pass, before any decoder goes on: passes of drafts then wait for all drafts
 	//     that begin.
 	//   - Load is the load of all of them, Together what each of so many pays for a pass with one token of each.
-	//   - Common keeps values for all of them: decoders share by it what [Auto] learns.
 	//   - PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them. It reports false, and
 	//     fills nothing, where that is not known, or is what a sequence alone would measure.
 	//
@@ -105,7 +104,6 @@ type (
 		Follow(f interface{ Announce(will bool) })
 		Load() engine.Load
 		Together(sequences int) float64
-		Common(key any, create func() any) any
 		PassCosts(seconds []float64) bool
 	}
 

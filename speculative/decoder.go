@@ -21,6 +21,8 @@ type Options struct {
 	Schedule Schedule // how many tokens to draft; nil: Auto
 	Verifier Verifier // which drafted tokens to keep; nil: Greedy at temperature 0, Match above
 
+	Experience *Experience // what decoders like this one have learned, and learn; nil: its own
+
 	DraftSampling DraftSampling // how drafts are sampled at a temperature above 0
 
 	DraftMax int // most tokens on a path of a draft; 0: DefaultDraftMax
@@ -89,6 +91,8 @@ type Decoder struct {
 	now   func() time.Duration
 	clock Clock // what schedule and drafter see
 
+	own       bool // the Experience is nobody else's
+	recalled  bool // what it holds was taken over
 	following bool // drafts are announced at the end of the target's passes
 	stats     Stats
 	times
@@ -105,7 +109,11 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 	if o.EOG == nil && o.Tokenizer != nil {
 		o.EOG = o.Tokenizer.IsEOG
 	}
-	return &Decoder{target: cachedSequence{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
+	own := o.Experience == nil
+	if own {
+		o.Experience = &Experience{}
+	}
+	return &Decoder{own: own, target: cachedSequence{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
 }
 
 // Encode sets the encoder's input of the texts to come, for an encoder-decoder model as target: ids, to which the text's end is
@@ -155,6 +163,7 @@ func (d *Decoder) finish(end End) {
 	if s, ok := d.schedule.(Starting); ok {
 		s.End()
 	}
+	d.tell()
 	if s, ok := d.target.Sequence.(Shared); ok && !absent(s) {
 		s.Announce(false)
 	}
@@ -236,8 +245,12 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if err != nil {
 		return err
 	}
+	if err := d.Recall(); err != nil {
+		return err
+	}
 	setup := Setup{
-		Target: d.target.Sequence, Prompt: prompt, Input: input, Sampling: s, Vocab: d.target.Vocab(),
+		Experience: d.o.Experience,
+		Target:     d.target.Sequence, Prompt: prompt, Input: input, Sampling: s, Vocab: d.target.Vocab(),
 		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
 	d.clock = Clock{wall: d.now, announced: d.clock.announced[:0]}

@@ -36,6 +36,8 @@ type Setup struct {
 	NeedsProbs      bool // the verifier needs each token sampled from q, and q with it
 	NeedsConfidence bool // the schedule needs each token's confidence
 
+	Experience *Experience // of the decoder
+
 	Lane int // different for drafters that draft side by side: they need different random numbers
 
 	Late  bool   // the drafter reads the prompt when it first drafts

@@ -1,12 +1,8 @@
 package speculative
 
 import (
-	"fmt"
 	"math"
-	"reflect"
 	"sync"
-
-	"github.com/specgo/spec/engine"
 )
 
 // Parameters of what the auto schedules of a scheduler share.
@@ -49,30 +45,10 @@ type group struct {
 	takes    int     // decoders that may still take part in it
 }
 
-func newGroup() any {
+func newGroup() *group {
 	g := &group{lanes: 1}
 	g.acceptance.reset()
 	return g
-}
-
-// groupKey tells drafters apart that share nothing: by their kind and model, and by whether tokens are sampled.
-func groupKey(d Drafter, s engine.Sampling) string {
-	return fmt.Sprint(drafterKey(d), s.Temperature > 0)
-}
-
-func drafterKey(d Drafter) string {
-	key := reflect.TypeOf(d).String()
-	switch d := d.(type) {
-	case Merging:
-		for _, x := range d.Drafters() {
-			key += " " + drafterKey(x)
-		}
-	case Sequenced:
-		if m, ok := d.Sequence().(Modeled); ok && !absent(m) {
-			key += fmt.Sprintf(" %p", m.Model())
-		}
-	}
-	return key
 }
 
 // Start takes what a target with shared passes tells.
@@ -82,7 +58,7 @@ func (a *auto) Start(s *Setup, d Drafter) {
 		a.prices = t.PassCosts
 	}
 	if d != nil {
-		a.setGroup(t, d, s.Sampling)
+		a.setGroup(t, d, s.Experience.group(s.Sampling.Temperature > 0))
 		s.Late = a.late
 	}
 }
@@ -91,7 +67,7 @@ func (a *auto) Start(s *Setup, d Drafter) {
 func (a *auto) End() { a.unclaim() }
 
 // setGroup begins a text; nil: the target's passes are not shared.
-func (a *auto) setGroup(t Shared, d Drafter, s engine.Sampling) {
+func (a *auto) setGroup(t Shared, d Drafter, g *group) {
 	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size, a.fed = nil, nil, nil, false, true, 0, 0, [maxLanes]int{}
 	for i := range a.acceptance.lanes {
 		a.acceptance.lanes[i].common = nil
@@ -99,7 +75,7 @@ func (a *auto) setGroup(t Shared, d Drafter, s engine.Sampling) {
 	if t == nil {
 		return
 	}
-	a.group, a.target = t.Common(groupKey(d, s), newGroup).(*group), t
+	a.group, a.target = g, t
 	if m, ok := d.(Sequenced); ok {
 		own, ok := m.Sequence().(Shared)
 		if !ok || absent(own) {

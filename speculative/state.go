@@ -5,62 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // ErrState is returned for a saved state that does not fit the decoder, or is none.
 var ErrState = errors.New("saved state")
-
-// stateVersion is the version of saved states.
-const stateVersion = 1
-
-// decoderState is what a decoder learned, as JSON.
-type decoderState struct {
-	Version  int             `json:"version"`
-	Schedule json.RawMessage `json:"schedule,omitempty"`
-	Drafter  json.RawMessage `json:"drafter,omitempty"`
-}
-
-// Save returns what schedule and drafter learned so far, if they are [Learning], for [Decoder.Restore] in another
-// process: what passes cost on this machine, and how often which drafts are accepted. It is JSON.
-func (d *Decoder) Save() ([]byte, error) {
-	s := decoderState{Version: stateVersion}
-	for _, part := range []struct {
-		who any
-		to  *json.RawMessage
-	}{{d.schedule, &s.Schedule}, {d.drafter, &s.Drafter}} {
-		if l, ok := part.who.(Learning); ok {
-			state, err := l.Save()
-			if err != nil {
-				return nil, err
-			}
-			*part.to = state
-		}
-	}
-	return json.Marshal(s)
-}
-
-// Restore sets what schedule and drafter have learned. It makes sense for the same models on the same machine; on
-// another one the estimates adapt. A state that does not fit is an error that wraps [ErrState].
-func (d *Decoder) Restore(state []byte) error {
-	var s decoderState
-	if err := json.Unmarshal(state, &s); err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if s.Version != stateVersion {
-		return fmt.Errorf("%w: version %d, known is %d", ErrState, s.Version, stateVersion)
-	}
-	if l, ok := d.schedule.(Learning); ok && s.Schedule != nil {
-		if err := l.Restore(s.Schedule); err != nil {
-			return fmt.Errorf("schedule: %w", err)
-		}
-	}
-	if l, ok := d.drafter.(Learning); ok && s.Drafter != nil {
-		if err := l.Restore(s.Drafter); err != nil {
-			return fmt.Errorf("drafter: %w", err)
-		}
-	}
-	return nil
-}
 
 // pairs are rates as [hits, trials], one after the other.
 type pairs [][2]float64
@@ -136,7 +86,7 @@ const savedPasses = 8
 
 func (a *auto) Restore(state []byte) error {
 	var s autoState
-	if err := json.Unmarshal(state, &s); err != nil {
+	if err := strictjson.Unmarshal(state, &s); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	if len(s.First) != len(s.Next) || len(s.First) == 0 || len(s.First) > maxLanes {
@@ -219,7 +169,7 @@ func saveRates(rates []*rate) ([]byte, error) {
 // restoreRates sets rates if the state fits them.
 func restoreRates(rates []*rate, state []byte) error {
 	var p pairs
-	if err := json.Unmarshal(state, &p); err != nil {
+	if err := strictjson.Unmarshal(state, &p); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	if len(p) != len(rates) {
@@ -255,7 +205,7 @@ func (m *merge) Save() ([]byte, error) {
 
 func (m *merge) Restore(state []byte) error {
 	var all []json.RawMessage
-	if err := json.Unmarshal(state, &all); err != nil {
+	if err := strictjson.Unmarshal(state, &all); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	if len(all) != len(m.drafters) {

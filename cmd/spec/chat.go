@@ -242,6 +242,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		d.prefill = &watched{session, bar, 0}
 		sequence = d.prefill
 	}
+	o.Experience = &learned.experience
 	d.decoder = speculative.New(sequence, drafter, o)
 	if err := learned.restore(d.decoder); err != nil {
 		return err
@@ -261,7 +262,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	if err := d.run(ctx, first); err != nil {
 		return err
 	}
-	return learned.keep(d.decoder)
+	return learned.keep()
 }
 
 // answerOptions are the decoder's options for a conversation.

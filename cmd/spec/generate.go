@@ -347,6 +347,7 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 	}
 	sequence, bar := watch(p, session, len(ids))
 	out.bar = bar
+	o.Experience = &learned.experience
 	decoder := speculative.New(sequence, drafter, o)
 	if input != nil {
 		decoder.Encode(input)
@@ -357,7 +358,7 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 	if err := g.write(ctx, out, decoder, ids, sampling); err != nil {
 		return err
 	}
-	if err := learned.keep(decoder); err != nil {
+	if err := learned.keep(); err != nil {
 		return err
 	}
 	return g.writeReceipt(ctx, p, receipt, decoder)

@@ -22,9 +22,10 @@ const (
 
 // learned is the file of --learned.
 type learned struct {
-	name  string
-	file  *output.File // nil without the flag
-	state []byte       // what was kept by an earlier run; nil: nothing
+	experience speculative.Experience
+	name       string
+	file       *output.File // nil without the flag
+	state      []byte       // what was kept by an earlier run; nil: nothing
 }
 
 // learn opens the file of --learned. Where it does not tell the auto schedule what passes cost, that is estimated now.
@@ -85,18 +86,22 @@ func (l *learned) restore(d *speculative.Decoder) error {
 	if l.state == nil {
 		return nil
 	}
-	if err := d.Restore(l.state); err != nil {
+	err := l.experience.Restore(l.state)
+	if err == nil {
+		err = d.Recall()
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w (other models or another drafter? delete it to begin anew)", l.name, err)
 	}
 	return nil
 }
 
-// keep writes what a decoder has learned.
-func (l *learned) keep(d *speculative.Decoder) error {
+// keep writes what was learned.
+func (l *learned) keep() error {
 	if l.file == nil {
 		return nil
 	}
-	state, err := d.Save()
+	state, err := l.experience.Save()
 	if err != nil {
 		return err
 	}

@@ -99,6 +99,7 @@ func (l *sharedLoad) run(b *testing.B, n int, auto bool) sharedRun {
 	var written atomic.Int64
 	var took time.Duration
 	var start time.Time
+	var experience speculative.Experience
 	for i := range n {
 		wait.Go(func() {
 			t, err1 := targets.NewSession(ctx, shared.SessionOptions{})
@@ -120,7 +121,7 @@ func (l *sharedLoad) run(b *testing.B, n int, auto bool) sharedRun {
 			ready.Done()
 			<-begin
 			var got []int32
-			for tok, err := range speculative.New(t, drafter, speculative.Options{}).Generate(ctx, l.prompts[i], engine.Sampling{}) {
+			for tok, err := range speculative.New(t, drafter, speculative.Options{Experience: &experience}).Generate(ctx, l.prompts[i], engine.Sampling{}) {
 				if err != nil {
 					if ctx.Err() == nil {
 						b.Error(err)

@@ -99,6 +99,7 @@ func TestAutoUnderLoad(t *testing.T) {
 				defer cancel()
 				var wait sync.WaitGroup
 				var counted atomic.Int64
+				var experience speculative.Experience
 				for i := range n {
 					wait.Go(func() {
 						one, err1 := a.NewSession(context.Background(), shared.SessionOptions{})
@@ -112,7 +113,7 @@ func TestAutoUnderLoad(t *testing.T) {
 							d = speculative.Model(two)
 						}
 						var got []int32
-						for tok, err := range speculative.New(one, d, speculative.Options{}).Generate(ctx, prompts[i], engine.Sampling{}) {
+						for tok, err := range speculative.New(one, d, speculative.Options{Experience: &experience}).Generate(ctx, prompts[i], engine.Sampling{}) {
 							if err != nil {
 								break // the time is over
 							}

@@ -50,7 +50,6 @@ type Scheduler struct {
 	cost   engine.PassCosts
 	worked atomic.Int64 // nanoseconds of passes
 	panics atomic.Int64
-	common map[any]any // see Session.Common
 
 	stats   Stats
 	prepare func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that

@@ -126,23 +126,6 @@ func (s *Session) Follow(f interface{ Announce(will bool) }) {
 	}
 }
 
-// Common is a value that the sessions of the Scheduler have in common under a key; create makes it when it is first
-// asked for. It lives as long as the Scheduler and has to be safe for concurrent use.
-func (s *Session) Common(key any, create func() any) any {
-	c := s.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v, ok := c.common[key]
-	if !ok {
-		v = create()
-		if c.common == nil {
-			c.common = map[any]any{}
-		}
-		c.common[key] = v
-	}
-	return v
-}
-
 // Load is the load of the Scheduler. The session itself counts.
 func (s *Session) Load() (l engine.Load) {
 	c := s.c

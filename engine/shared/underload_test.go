@@ -147,6 +147,7 @@ func (l loaded) run(t *testing.T) (r told) {
 		start, ctx := make(chan bool), context.Background()
 		var lock sync.Mutex
 		var all, late int
+		var experience speculative.Experience
 		for i := range l.decoders {
 			wait.Go(func() {
 				time.Sleep(time.Duration(i + 1))
@@ -159,7 +160,7 @@ func (l loaded) run(t *testing.T) (r told) {
 				}
 				defer a.Close()
 				defer b.Close()
-				o := speculative.Options{Verifier: known(i)}
+				o := speculative.Options{Verifier: known(i), Experience: &experience}
 				var d speculative.Drafter
 				if l.schedule != nil {
 					g := &guess{scripted: scripted{b, i}, accepted: l.accepted}
