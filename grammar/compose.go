@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// The functions of this file make grammars of grammars: of tool calls, whose marks are fixed and whose arguments follow a
-// schema, and of texts that are free up to a mark. An error of a part is found by [Grammar.Bind].
+// The functions of this file make grammars of grammars: of tool calls, whose marks are fixed and whose arguments
+// follow a schema, and of texts that are free up to a mark. An error of a part is found by [Grammar.Bind].
 
-// ControlToken is how a text for [Text], [Until] or [Without] spells a control token, which has no bytes: by its name in the
-// vocabulary, such as <|message|>. The grammar then means that token, and never its name written out in other tokens.
+// ControlToken is how a text for [Text], [Until] or [Without] spells a control token, which has no bytes: by its name
+// in the vocabulary, such as <|message|>. The grammar then means that token, and never its name written out in other
+// tokens.
 func ControlToken(name string) string { return controlMark + name + controlMark }
 
-// controlMark encloses the names of control tokens among a grammar's bytes. No UTF-8 text has this byte, and no other token
-// with it is allowed.
+// controlMark encloses the names of control tokens among a grammar's bytes. No UTF-8 text has this byte, and no other
+// token with it is allowed.
 const controlMark = "\xff"
 
 // Text is the grammar of one fixed text.
@@ -42,8 +43,9 @@ func Repeat(g *Grammar, least, most int) *Grammar {
 	return made(repeat{g, least, most})
 }
 
-// Until is any text that ends with the first of the marks in it: the text up to the beginning of something, which sleeps until
-// then. There must be a mark, and none may be empty. Bytes that are not UTF-8 are allowed too, and control tokens.
+// Until is any text that ends with the first of the marks in it: the text up to the beginning of something, which
+// sleeps until then. There must be a mark, and none may be empty. Bytes that are not UTF-8 are allowed too, and
+// control tokens.
 func Until(marks ...string) *Grammar { return made(seek{marks, false}) }
 
 // Without is any text in which none of the marks occurs.
@@ -102,8 +104,8 @@ const (
 	seekBytes = 1 << 11
 )
 
-// seek emits the automaton of Aho and Corasick (1975) over the marks, one split for each of its states, which leads to the
-// ranges of bytes that go on to the same state.
+// seek emits the automaton of Aho and Corasick (1975) over the marks, one split for each of its states, which leads
+// to the ranges of bytes that go on to the same state.
 func (c *compiler) seek(x seek, next int32) int32 {
 	size := 0
 	for _, m := range x.marks {

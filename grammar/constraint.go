@@ -11,8 +11,8 @@ import (
 
 // Constraint is a grammar bound to a vocabulary, for one text. It is safe for concurrent use.
 //
-// A state is a number ≥ 0 that means the same for ever: it stands for everything that the grammar knows of the text so far.
-// The methods' errors wrap [ErrLimit], or are the context's: no answer is known.
+// A state is a number ≥ 0 that means the same for ever: it stands for everything that the grammar knows of the text
+// so far. The methods' errors wrap [ErrLimit], or are the context's: no answer is known.
 type Constraint struct {
 	*bound
 	ctx   context.Context
@@ -38,9 +38,9 @@ type bound struct {
 // ended is the state after an end-of-generation token: nothing may follow.
 const ended = 1<<31 - 1
 
-// Bind binds the grammar to a vocabulary, for one text, whose methods end with the budget's context. A nil budget has the default
-// limits and no end. The first grammar of a vocabulary takes time in proportion to the vocabulary's bytes, others do not.
-// Close gives the memory back.
+// Bind binds the grammar to a vocabulary, for one text, whose methods end with the budget's context. A nil budget has
+// the default limits and no end. The first grammar of a vocabulary takes time in proportion to the vocabulary's
+// bytes, others do not. Close gives the memory back.
 func (g *Grammar) Bind(b *Budget, v *Vocabulary) (*Constraint, error) {
 	b = b.orDefault()
 	g, err := g.compiled(b)
@@ -161,8 +161,8 @@ func (c *Constraint) feed(state int32, text []byte) int32 {
 	return state
 }
 
-// Mask returns the tokens that the grammar allows in a state: bit id%64 of word id/64, (Size+63)/64 words. The caller must
-// not change them. The first call for a state walks the trie of the vocabulary; the result is kept for a while.
+// Mask returns the tokens that the grammar allows in a state: bit id%64 of word id/64, (Size+63)/64 words. The caller
+// must not change them. The first call for a state walks the trie of the vocabulary; the result is kept for a while.
 func (c *Constraint) Mask(state int32) ([]uint64, error) {
 	v, m := c.vocabulary, c.machine
 	if mask, ok := v.mask(c.bound, state); ok {
@@ -228,10 +228,10 @@ const maxForced = 256
 // forcedBytes is what a kept answer takes beside its tokens.
 const forcedBytes = 64
 
-// Forced returns the tokens that are certain in a state: the grammar allows one text only, in the tokenizer's spelling of it
-// (a grammar fixes bytes; other spellings of the same bytes are allowed too). It stops before a token that a longer one could
-// take the place of, whose bytes run over into free text, and where a limit is exceeded: the text may end before. They are free
-// drafts: they need no draft model. The caller must not change them.
+// Forced returns the tokens that are certain in a state: the grammar allows one text only, in the tokenizer's
+// spelling of it (a grammar fixes bytes; other spellings of the same bytes are allowed too). It stops before a token
+// that a longer one could take the place of, whose bytes run over into free text, and where a limit is exceeded: the
+// text may end before. They are free drafts: they need no draft model. The caller must not change them.
 func (c *Constraint) Forced(state int32) ([]int32, error) {
 	if c.vocabulary.encode == nil || state == ended {
 		return nil, nil

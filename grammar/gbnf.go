@@ -16,8 +16,8 @@ import (
 //	name  (x)  x | y  x y       a rule, grouping, choice, sequence
 //	x*  x+  x?  x{m} x{m,} x{m,n}
 //
-// Errors wrap [ErrGrammar] and name the line. Token references (<name>, <[id]>) are refused. A nil budget has the default
-// limits and no end.
+// Errors wrap [ErrGrammar] and name the line. Token references (<name>, <[id]>) are refused. A nil budget has the
+// default limits and no end.
 func ParseGBNF(b *Budget, source string) (*Grammar, error) {
 	b = b.orDefault()
 	p := &gbnf{Budget: b, source: source, index: map[string]int{}, newlines: 1}

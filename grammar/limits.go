@@ -10,12 +10,12 @@ import (
 // ErrGrammar is wrapped by every error about a grammar's or a schema's source. The message says where.
 var ErrGrammar = errors.New("grammar")
 
-// ErrLimit is wrapped by errors about one of the [Limits], of a source or of a text under it. The message names the field and
-// its value.
+// ErrLimit is wrapped by errors about one of the [Limits], of a source or of a text under it. The message names the
+// field and its value.
 var ErrLimit = fmt.Errorf("%w: limit exceeded", ErrGrammar)
 
-// Limits bound what sources and the texts under them may cost. A field that is 0 has its default, see docs/GRAMMAR.md. What
-// exceeds one is refused with an error that wraps [ErrLimit].
+// Limits bound what sources and the texts under them may cost. A field that is 0 has its default, see
+// docs/GRAMMAR.md. What exceeds one is refused with an error that wraps [ErrLimit].
 type Limits struct {
 	Steps        int // of one compilation, and of one mask: instructions, comparisons, nodes of the vocabulary's trie
 	Bytes        int // that one compilation reads and makes: its source, rules and program
@@ -56,9 +56,10 @@ func exceeded(limit string, most int) error {
 	return fmt.Errorf("%w: %s, at most %d", ErrLimit, limit, most)
 }
 
-// Budget is what one piece of work may still cost: steps and bytes, counted against [Limits], and the context that ends it.
-// It yields the processor after each short slice of steps, so that passes of a model are not held up. Parts of the work
-// share one: several schemas of a request, what is made of them, and binding it. A Budget belongs to one goroutine.
+// Budget is what one piece of work may still cost: steps and bytes, counted against [Limits], and the context that
+// ends it. It yields the processor after each short slice of steps, so that passes of a model are not held up. Parts
+// of the work share one: several schemas of a request, what is made of them, and binding it. A Budget belongs to one
+// goroutine.
 type Budget struct {
 	ctx    context.Context
 	limits Limits
@@ -92,7 +93,8 @@ func (b *Budget) orDefault() *Budget {
 	return b
 }
 
-// spend counts n steps. False: they are not left, or the context has ended, or the budget failed before; err says which.
+// spend counts n steps. False: they are not left, or the context has ended, or the budget failed before; err says
+// which.
 func (b *Budget) spend(n int) bool {
 	b.slice -= n
 	return b.slice >= 0 || b.next()

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Notation is how the values of a schema are written where that is not JSON: the arguments of tool calls, in the formats of
-// some models. The zero value is JSON. Numbers are JSON's in every notation.
+// Notation is how the values of a schema are written where that is not JSON: the arguments of tool calls, in the
+// formats of some models. The zero value is JSON. Numbers are JSON's in every notation.
 type Notation struct {
-	// Quote stands before and behind each string, whose characters have no escapes; it may be a [ControlToken]. "": strings
-	// are JSON's.
+	// Quote stands before and behind each string, whose characters have no escapes; it may be a [ControlToken]. "":
+	// strings are JSON's.
 	Quote string
 	// Names of members have no quotes; a name that could not be told from what is around it is refused.
 	Names bool

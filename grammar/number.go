@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// decimal is a number as JSON writes it, without exponent: integer has no leading zeros (but "0"), fraction no trailing ones.
+// decimal is a number as JSON writes it, without exponent: integer has no leading zeros (but "0"), fraction no
+// trailing ones.
 type decimal struct {
 	negative          bool
 	integer, fraction string

@@ -15,8 +15,8 @@ var unicodeEscape = regexp.MustCompile(`\\u([0-9a-fA-F]{4})`)
 // lineEnds is what ECMA 262's "." leaves out.
 var lineEnds = newClass(runeRange{'\n', '\n'}, runeRange{'\r', '\r'}, runeRange{0x2028, 0x2029})
 
-// pattern is a string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in the text
-// unless it is anchored).
+// pattern is a string whose value matches a regular expression (JSON Schema's pattern: ECMA 262, found anywhere in
+// the text unless it is anchored).
 func (s *schema) pattern(pattern string) (expression, error) {
 	if s.Quote == "" {
 		x, err := insidePattern(s.Budget, pattern, false)
@@ -52,8 +52,8 @@ func insidePattern(b *Budget, pattern string, raw bool) (expression, error) {
 	return x, nil
 }
 
-// costOf is what reading a regular expression can cost: Go's reader takes no context. A Unicode class is up to 1,300 numbers,
-// and classes without regard to case are made character by character.
+// costOf is what reading a regular expression can cost: Go's reader takes no context. A Unicode class is up to 1,300
+// numbers, and classes without regard to case are made character by character.
 func costOf(source string) (bytes, steps int) {
 	folds := false
 	for _, flags := range strings.Split(source, "(?")[1:] {
@@ -193,7 +193,8 @@ func jsonClass(c class) expression {
 	return all
 }
 
-// ecmaSpace is what \s matches in ECMA-262, WhiteSpace and LineTerminator; Go's is smaller, so what it is not would be larger.
+// ecmaSpace is what \s matches in ECMA-262, WhiteSpace and LineTerminator; Go's is smaller, so what it is not would
+// be larger.
 const ecmaSpace = `\t\n\x0b\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
 
 // ecmaSpaces writes \s and \S out. ok is false for \S inside of brackets.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Grammar is a compiled grammar, or one that is made of others and compiled when it is bound. It is immutable and safe for
-// concurrent use.
+// Grammar is a compiled grammar, or one that is made of others and compiled when it is bound. It is immutable and
+// safe for concurrent use.
 type Grammar struct {
 	code  []instruction
 	start int32      // first instruction
@@ -91,8 +91,8 @@ func (c *compiler) emit(i instruction) int32 {
 // instructionBytes is what an instruction takes, with the room that a growing slice has.
 const instructionBytes = 2 * 12
 
-// expression emits x so that what follows is instruction next, and returns x's first instruction. Code is emitted from the
-// end of a text to its beginning, so that every address is known when it is needed.
+// expression emits x so that what follows is instruction next, and returns x's first instruction. Code is emitted
+// from the end of a text to its beginning, so that every address is known when it is needed.
 func (c *compiler) expression(x expression, next int32) int32 {
 	if !c.spend(1) {
 		return 0
@@ -168,8 +168,8 @@ func (c *compiler) repeat(x repeat, next int32) int32 {
 	return first
 }
 
-// leftRecursion refuses rules that can reach themselves without reading a byte: the machine would push return addresses for
-// ever. It takes time in proportion to the rules.
+// leftRecursion refuses rules that can reach themselves without reading a byte: the machine would push return
+// addresses for ever. It takes time in proportion to the rules.
 func leftRecursion(b *Budget, name func(rule int) string, bodies []expression) error {
 	nullable := nullableRules(b, bodies)
 	// first[i] lists the rules that rule i may call before it reads a byte.
@@ -240,8 +240,9 @@ func leftRecursion(b *Budget, name func(rule int) string, bodies []expression) e
 	return nil
 }
 
-// nullableRules tells which rules have the empty text. Each part of a rule waits for as many of its own parts as it needs
-// to be empty (a choice for one, a sequence for all), and tells the part around it; so every part is visited once.
+// nullableRules tells which rules have the empty text. Each part of a rule waits for as many of its own parts as it
+// needs to be empty (a choice for one, a sequence for all), and tells the part around it; so every part is visited
+// once.
 func nullableRules(b *Budget, bodies []expression) []bool {
 	type part struct {
 		around int // the part around it; ^rule for a whole rule

@@ -11,8 +11,8 @@ import (
 
 // SchemaOptions say how the JSON text that follows a schema is written. The zero value is useful.
 type SchemaOptions struct {
-	// Blanks allows one space or line break with indentation between JSON tokens, as a model likes. Without it the text has
-	// no blanks at all, and more of it is certain ([Constraint.Forced]).
+	// Blanks allows one space or line break with indentation between JSON tokens, as a model likes. Without it the text
+	// has no blanks at all, and more of it is certain ([Constraint.Forced]).
 	Blanks bool
 	// Spaces writes one space behind each colon and comma between JSON tokens, as Python's json does and most models with
 	// it; it is fixed as well.
@@ -21,17 +21,18 @@ type SchemaOptions struct {
 	Notation Notation
 }
 
-// ParseSchema compiles a JSON Schema (2020-12, and what older drafts spell alike). Every text of the grammar is valid by the
-// schema; not every valid text is in the grammar: members come in the order of properties, an object whose schema lists
-// properties has no others unless additionalProperties asks for them, and their names hold no escapes.
+// ParseSchema compiles a JSON Schema (2020-12, and what older drafts spell alike). Every text of the grammar is valid
+// by the schema; not every valid text is in the grammar: members come in the order of properties, an object whose
+// schema lists properties has no others unless additionalProperties asks for them, and their names hold no escapes.
 //
 // Supported: type (also a list), enum, const, properties, required, additionalProperties, items, prefixItems, minItems,
-// maxItems, minLength, maxLength, pattern (regular expressions without backreferences and look-around; by itself), format
-// (date, time, date-time, duration, email, hostname, ipv4, ipv6, uri, uuid), minimum, maximum, exclusiveMinimum,
-// exclusiveMaximum (numbers are then written without exponent), multipleOf 1, anyOf, oneOf (as anyOf, of schemas that exclude
-// each other by their types or constants), allOf (of one schema, or of objects), $ref to the same document, $defs,
-// definitions, true and {}. Annotations (title, description, default, examples and the like) are ignored. Every other keyword
-// is an error that names it and its place: it would not be enforced. A nil budget has the default limits and no end.
+// maxItems, minLength, maxLength, pattern (regular expressions without backreferences and look-around; by itself),
+// format (date, time, date-time, duration, email, hostname, ipv4, ipv6, uri, uuid), minimum, maximum, exclusiveMinimum,
+// exclusiveMaximum (numbers are then written without exponent), multipleOf 1, anyOf, oneOf (as anyOf, of schemas that
+// exclude each other by their types or constants), allOf (of one schema, or of objects), $ref to the same document,
+// $defs, definitions, true and {}. Annotations (title, description, default, examples and the like) are ignored.
+// Every other keyword is an error that names it and its place: it would not be enforced. A nil budget has the default
+// limits and no end.
 func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	b = b.orDefault()
 	v, err := parseJSON(b, source)
@@ -350,8 +351,8 @@ func (s *schema) alternatives(v any, path *place, depth int, exclusive bool) exp
 	return all
 }
 
-// exclude reports whether no value is valid by two of the schemas: their types differ, or their constants do, or those of a
-// common required member.
+// exclude reports whether no value is valid by two of the schemas: their types differ, or their constants do, or
+// those of a common required member.
 func (s *schema) exclude(list []any) bool {
 	d := difference{schema: s, seen: map[[2]*object]bool{}, kinds: map[*object]*kind{}}
 	for i, a := range list {

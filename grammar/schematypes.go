@@ -129,8 +129,8 @@ func (s *schema) anyString() expression {
 	})
 }
 
-// maxDigits bounds a number's integer and fraction digits: what binary64 can tell apart, so that a reader's value is the
-// text's.
+// maxDigits bounds a number's integer and fraction digits: what binary64 can tell apart, so that a reader's value is
+// the text's.
 const maxDigits = 15
 
 func (s *schema) anyInteger() expression {
@@ -316,7 +316,8 @@ type property struct {
 	required bool
 }
 
-// members is an object's inside: rule i is what may stand from member i on, once with and once without a member before it.
+// members is an object's inside: rule i is what may stand from member i on, once with and once without a member
+// before it.
 func (s *schema) members(path *place, list []property, other expression) expression {
 	first, later := expression(sequence{}), expression(sequence{})
 	if other != nil {
@@ -419,8 +420,9 @@ func (s *schema) string(o *object, path *place) expression {
 	return sequence{literal(`"`), repeat{s.character(), least, most}, literal(`"`)}
 }
 
-// formats are regular expressions of JSON Schema's formats. Each matches valid texts only, not all of them: no leap day, no
-// leap second, no literal address in a mail address, no compressed IPv6 form but "::" itself between whole groups.
+// formats are regular expressions of JSON Schema's formats. Each matches valid texts only, not all of them: no leap
+// day, no leap second, no literal address in a mail address, no compressed IPv6 form but "::" itself between whole
+// groups.
 var formats = map[string]string{
 	"date":      datePattern,
 	"time":      timePattern,

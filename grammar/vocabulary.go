@@ -27,9 +27,9 @@ type VocabularyOptions struct {
 	Limits Limits // of the grammars and of the texts under them
 }
 
-// Vocabulary is a model's tokens, which all its grammars share: the trie of their bytes, made once, and one budget of memory
-// for what the grammars keep. Beyond it what was used least recently is given up: masks, and grammars that no text uses. It
-// is safe for concurrent use.
+// Vocabulary is a model's tokens, which all its grammars share: the trie of their bytes, made once, and one budget of
+// memory for what the grammars keep. Beyond it what was used least recently is given up: masks, and grammars that no
+// text uses. It is safe for concurrent use.
 type Vocabulary struct {
 	tokens Tokens
 	encode func(string) []int32
@@ -59,9 +59,10 @@ func NewVocabulary(t Tokens, o VocabularyOptions) *Vocabulary {
 		turn: make(chan struct{}, 1), making: make(chan struct{}, 1), byKey: map[string]*bound{}}
 }
 
-// Constraint is the constraint of a key, for one text: that of an earlier call, or compile's grammar, bound. Calls compile one
-// at a time, each under a budget of its own; a wait for that ends with ctx, as the compilation does. The key must say
-// everything that the grammar depends on. The text's methods end with ctx too. Close gives the constraint back.
+// Constraint is the constraint of a key, for one text: that of an earlier call, or compile's grammar, bound. Calls
+// compile one at a time, each under a budget of its own; a wait for that ends with ctx, as the compilation does. The
+// key must say everything that the grammar depends on. The text's methods end with ctx too. Close gives the
+// constraint back.
 func (v *Vocabulary) Constraint(ctx context.Context, key string, compile func(*Budget) (*Grammar, error)) (*Constraint, error) {
 	if c := v.Find(ctx, key); c != nil {
 		return c, nil
@@ -111,7 +112,8 @@ func (v *Vocabulary) Find(ctx context.Context, key string) *Constraint {
 	return &Constraint{bound: c, ctx: ctx}
 }
 
-// release ends one text's use of c. A grammar that took half of the memory is not kept: another text would soon find no more.
+// release ends one text's use of c. A grammar that took half of the memory is not kept: another text would soon find
+// no more.
 func (v *Vocabulary) release(c *bound) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -168,8 +170,8 @@ func (v *Vocabulary) room() bool {
 	return true
 }
 
-// charge counts a grammar's memory. Where nothing can be given up a grammar still gets an equal share of the budget, so that
-// one which took all of it does not end the others' texts.
+// charge counts a grammar's memory. Where nothing can be given up a grammar still gets an equal share of the budget,
+// so that one which took all of it does not end the others' texts.
 func (v *Vocabulary) charge(c *bound, n int) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

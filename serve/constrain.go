@@ -12,9 +12,10 @@ import (
 	"github.com/specgo/spec/grammar"
 )
 
-// constrain binds the grammar that the answers must follow to the model's vocabulary: that of the request's format, that of
-// tool calls where they are required or strict, or both. A grammar that is not there yet is compiled when its turn has come: one
-// at a time, in a queue of its own, so that no place for an answer waits for it. done gives the grammar back.
+// constrain binds the grammar that the answers must follow to the model's vocabulary: that of the request's format,
+// that of tool calls where they are required or strict, or both. A grammar that is not there yet is compiled when its
+// turn has come: one at a time, in a queue of its own, so that no place for an answer waits for it. done gives the
+// grammar back.
 func (p *plan) constrain(ctx context.Context, bounded bool) (done func(), err error) {
 	content, calls := p.constraint, p.callsConstraint()
 	if content.kind == "" && calls.tools == nil {
@@ -106,7 +107,8 @@ func (c *callsConstraint) key() string {
 	return key
 }
 
-// callsConstraint is the request's: of required calls, strict tools, calls that may not be several, and calls beside a format.
+// callsConstraint is the request's: of required calls, strict tools, calls that may not be several, and calls beside
+// a format.
 func (p *plan) callsConstraint() callsConstraint {
 	c := callsConstraint{parallel: !p.single, field: "tools"}
 	if p.format == nil || len(p.offered) == 0 {
