@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine/internal/vocabulary"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -156,3 +158,7 @@ func PlanMemory(f *gguf.File, o Options) (*MemoryPlan, error) {
 	plan, _, err := list.arrange(m, l.vectors, o.Memory)
 	return plan, err
 }
+
+// ReadTokenizer makes the tokenizer that a file describes (keys tokenizer.ggml.*), nil if it describes
+// none. The file need not hold a model.
+func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) { return vocabulary.Read(f) }

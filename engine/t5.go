@@ -9,7 +9,7 @@ import (
 
 // t5 is T5 (Raffel et al. 2020, arXiv:1910.10683), an encoder-decoder transformer (Vaswani et al. 2017, arXiv:1706.03762), and the
 // models of its kind: T5 1.1, Flan-T5, mT5, UMT5. Attention is not divided by sqrt(d), its positions are biases by distance
-// (relativebias.go), norms are root mean squares, and no linear map has a bias.
+// (tensor.RelativeBias), norms are root mean squares, and no linear map has a bias.
 //
 // Shapes: D hidden size, H heads, d head size (H*d need not be D), F feed-forward size, V vocabulary; rows are tokens: of the
 // decoder in forward, of the encoder's input in encode.
@@ -174,8 +174,8 @@ func (l *loader) t5(model *Model) network {
 	}
 	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	buckets := l.integer("attention.relative_buckets_count")
-	if l.ok() && (buckets < minBuckets || buckets > maxBuckets || buckets%2 != 0) {
-		l.fail("attention.relative_buckets_count", ErrUnsupported, "%d, which is not an even number from %d to %d", buckets, minBuckets, maxBuckets)
+	if l.ok() && (buckets < tensor.MinRelativeBuckets || buckets > tensor.MaxRelativeBuckets || buckets%2 != 0) {
+		l.fail("attention.relative_buckets_count", ErrUnsupported, "%d, which is not an even number from %d to %d", buckets, tensor.MinRelativeBuckets, tensor.MaxRelativeBuckets)
 	}
 	if l.ok() && c.KVHeads != c.Heads {
 		l.fail("attention.head_count_kv", ErrUnsupported, "%d heads of keys and values, %d of queries", c.KVHeads, c.Heads)
@@ -208,7 +208,7 @@ func (l *loader) t5Block(c *Config, stack string, i, buckets int) t5Block {
 		bias = stack + "blk.0.attn_rel_b.weight"
 	}
 	if w := l.floats(bias, c.Heads, buckets); l.ok() {
-		b.attention.scores.Bias = relativeBias(w, c.Heads, buckets, !decodes)
+		b.attention.scores.Bias = tensor.RelativeBias(w, c.Heads, buckets, !decodes)
 	}
 	if decodes {
 		_, b.attention.scores.Layer = l.place(i, c.Heads, c.HeadDim, 0)

@@ -1,4 +1,4 @@
-package engine
+package tensor
 
 import "math/big"
 
@@ -6,9 +6,9 @@ import "math/big"
 // scores of attention. Small distances have a bucket each, greater ones share them, in a geometric progression up to farthest.
 
 const (
-	farthest   = 128      // from this distance on there is one bucket; no key of files says another
-	minBuckets = 4        // with fewer, a direction has no bucket for an exact distance
-	maxBuckets = farthest // with more, distances in the decoder would be exact beyond farthest
+	farthest           = 128      // from this distance on there is one bucket; no key of files says another
+	MinRelativeBuckets = 4        // with fewer, a direction has no bucket for an exact distance
+	MaxRelativeBuckets = farthest // with more, distances in the decoder would be exact beyond farthest
 )
 
 // relativeBucket is the bucket, of n, of the distance r = key position - query position. In the encoder, where both sides are
@@ -40,9 +40,9 @@ func power(a, n, b, k int) *big.Int {
 	return x.Mul(x, new(big.Int).Exp(big.NewInt(int64(b)), big.NewInt(int64(k)), nil))
 }
 
-// relativeBias is a table [heads][2*farthest+1] of biases by distance, as tensor.AttentionOptions takes it, of those by bucket
+// RelativeBias is a table [heads][2*farthest+1] of biases by distance, as [AttentionOptions] takes it, of those by bucket
 // w [buckets][heads].
-func relativeBias(w []float32, heads, buckets int, both bool) []float32 {
+func RelativeBias(w []float32, heads, buckets int, both bool) []float32 {
 	const width = 2*farthest + 1
 	table := make([]float32, heads*width)
 	for i := range width {

@@ -1,4 +1,5 @@
-package engine
+// Package vocabulary reads tokenizers from the metadata of files.
+package vocabulary
 
 import (
 	"fmt"
@@ -9,9 +10,8 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// ReadTokenizer makes the tokenizer that a file describes (keys tokenizer.ggml.*), nil if it describes
-// none. The file need not hold a model.
-func ReadTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
+// Read makes the tokenizer that a file describes (keys tokenizer.ggml.*), nil if it describes none.
+func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 	const prefix = "tokenizer.ggml."
 	if !f.Has(prefix + "model") {
 		return nil, nil
