@@ -88,7 +88,8 @@ var kinds = map[string]kind{
 	"controlvector":   {is: KindControl},
 }
 
-// Architectures lists the names of general.architecture that [Open] knows, in alphabetical order. Draft heads are not among them.
+// Architectures lists the names of general.architecture that [Open] knows, in alphabetical order. Draft heads are not
+// among them.
 func Architectures() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for name, k := range maps.All(kinds) {
@@ -99,7 +100,8 @@ func Architectures() []string {
 	})
 }
 
-// KindOf is the kind of a file, as its architecture and its keys tell it. One of an unknown architecture counts as a model.
+// KindOf is the kind of a file, as its architecture and its keys tell it. One of an unknown architecture counts as a
+// model.
 func KindOf(f *gguf.File) Kind {
 	arch, _ := f.String("general.architecture")
 	switch k := kinds[arch]; {
@@ -111,7 +113,8 @@ func KindOf(f *gguf.File) Kind {
 	return KindModel
 }
 
-// kindOf says how the part of a file that o asks for is read: the model, or its MTP blocks, or these because there is nothing else.
+// kindOf says how the part of a file that o asks for is read: the model, or its MTP blocks, or these because there is
+// nothing else.
 func kindOf(f *gguf.File, o Options) (kind, error) {
 	arch, err := f.String("general.architecture")
 	if err != nil {

@@ -21,14 +21,15 @@ type Segment struct {
 
 	Logits Rows
 
-	// Hidden says for which positions hidden states are wanted, as Logits does for logits, and Layers of which layers: k is the
-	// input of layer k, so 0 is the embeddings; the session's number of layers ([Session.Layers]) is the output of the last one;
-	// [FinalNorm] is that after the final norm.
+	// Hidden says for which positions hidden states are wanted, as Logits does for logits, and Layers of which layers: k
+	// is the input of layer k, so 0 is the embeddings; the session's number of layers ([Session.Layers]) is the output
+	// of the last one; [FinalNorm] is that after the final norm.
 	Hidden Rows
 	Layers []int
 
-	// States are the hidden states that a draft head takes beside each token ([Model.TargetLayers]): if FromTarget is set,
-	// the target's, one after the other; otherwise what the head itself computed for the token before, the output of its last layer.
+	// States are the hidden states that a draft head takes beside each token ([Model.TargetLayers]): if FromTarget is
+	// set, the target's, one after the other; otherwise what the head itself computed for the token before, the output
+	// of its last layer.
 	States     []float32
 	FromTarget bool
 }
@@ -41,8 +42,8 @@ type Result struct {
 	Logits Logits       // the rows that the segment asked for; none if Err is set
 	Hidden HiddenStates // likewise
 
-	// Err says why the segment failed: no room in the context, a token outside the vocabulary, activations that are not finite.
-	// Its session has not moved. The other segments of the batch are not affected.
+	// Err says why the segment failed: no room in the context, a token outside the vocabulary, activations that are not
+	// finite. Its session has not moved. The other segments of the batch are not affected.
 	Err error
 }
 
@@ -90,7 +91,8 @@ func (h HiddenStates) At(i, j int) []float32 {
 	return h.Data[from : from+h.Size : from+h.Size]
 }
 
-// FinalNorm in [Segment].Layers stands for the hidden states after the final norm, which the output matrix is multiplied with.
+// FinalNorm in [Segment].Layers stands for the hidden states after the final norm, which the output matrix is
+// multiplied with.
 const FinalNorm = -1
 
 const (

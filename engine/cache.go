@@ -6,11 +6,12 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// Layers that keep keys and values of the same shape for the same positions share a cache: the layers without a window one, those
-// with a window another. A cache of layers with a window gives up the positions that none of its layers will look at.
+// Layers that keep keys and values of the same shape for the same positions share a cache: the layers without a
+// window one, those with a window another. A cache of layers with a window gives up the positions that none of its
+// layers will look at.
 
-// windowSlack is how many positions more than its window a windowed layer keeps, so that a session can be cut back that far without
-// recomputing anything. It is more than a draft, and about a question and a short answer.
+// windowSlack is how many positions more than its window a windowed layer keeps, so that a session can be cut back
+// that far without recomputing anything. It is more than a draft, and about a question and a short answer.
 const windowSlack = 512
 
 // CacheShape is the shape of the keys and values of some of a model's layers.

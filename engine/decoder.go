@@ -2,11 +2,12 @@ package engine
 
 import "github.com/specgo/spec/tensor"
 
-// decoder is a decoder-only transformer (Vaswani et al. 2017, arXiv:1706.03762, without the encoder). Most architectures are this
-// one with other parts left out: a part that a model does not have is a zero value here. doc.go lists them; family.go says which
-// there are.
+// decoder is a decoder-only transformer (Vaswani et al. 2017, arXiv:1706.03762, without the encoder). Most
+// architectures are this one with other parts left out: a part that a model does not have is a zero value here.
+// doc.go lists them; family.go says which there are.
 //
-// Shapes: D hidden size, H query heads, K KV heads, d head size, F feed-forward size, V vocabulary; rows are the tokens of a round.
+// Shapes: D hidden size, H query heads, K KV heads, d head size, F feed-forward size, V vocabulary; rows are the
+// tokens of a round.
 type decoder struct {
 	c              *Config
 	embedding      *tensor.Matrix // [V][D]

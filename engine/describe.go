@@ -14,20 +14,21 @@ type Description struct {
 	Recurrent RecurrentSize
 	Input     CacheShape // what is kept of every token of the encoder's input; the zero value without an encoder
 
-	// MTP is what a session of the file's MTP blocks ([Options].MTP) keeps, of all blocks; nil where there are none that can be loaded. Only
-	// the function [Describe] says it.
+	// MTP is what a session of the file's MTP blocks ([Options].MTP) keeps, of all blocks; nil where there are none that
+	// can be loaded. Only the function [Describe] says it.
 	MTP []CacheShape
 }
 
-// RecurrentSize is the memory of the recurrent layers of a session, in bytes. The zero value is that of a model without any.
+// RecurrentSize is the memory of the recurrent layers of a session, in bytes. The zero value is that of a model
+// without any.
 type RecurrentSize struct {
 	Layers int
 	State  int64 // all layers' states; a session has a few copies
 	Token  int64 // what the journal keeps of a token
 }
 
-// Most is the most that a session with a budget of [SessionOptions].StateBytes takes for its recurrent layers unless drafts are longer
-// than 64 tokens: the state, copies to go back to, and the journal.
+// Most is the most that a session with a budget of [SessionOptions].StateBytes takes for its recurrent layers unless
+// drafts are longer than 64 tokens: the state, copies to go back to, and the journal.
 func (r RecurrentSize) Most(budget int64) int64 {
 	if r.Layers == 0 {
 		return 0
@@ -35,8 +36,8 @@ func (r RecurrentSize) Most(budget int64) int64 {
 	return recurrent.Most(r.State, r.Token, budget)
 }
 
-// Describe reads a file's header as [Open] does, and no weights. Its error is that of Open: a key or a tensor that is not
-// supported. Draft heads cannot be described without their target.
+// Describe reads a file's header as [Open] does, and no weights. Its error is that of Open: a key or a tensor that is
+// not supported. Draft heads cannot be described without their target.
 func Describe(f *gguf.File) (*Description, error) {
 	m, err := header(f, Options{})
 	if err != nil {

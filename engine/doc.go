@@ -6,13 +6,14 @@
 // one pass over the weights and returns logits; [Session.Eval] is the same for one session. A sampler (package
 // sampling) chooses the next token from logits.
 //
-// The logits at a position depend on the tokens up to it (and on the encoder's input, where there is one) and on nothing else: not on how the sequence
-// was cut into passes, on what else shared a pass, on the number of threads, or on the kernels
-// chosen. They are equal bit for bit. That is what makes speculative decoding exact.
+// The logits at a position depend on the tokens up to it (and on the encoder's input, where there is one) and on
+// nothing else: not on how the sequence was cut into passes, on what else shared a pass, on the number of threads, or
+// on the kernels chosen. They are equal bit for bit. That is what makes speculative decoding exact.
 //
 // # Architectures
 //
-// Almost every decoder-only model is one block with other parts left out (decoder.go). With x the residual stream of a token:
+// Almost every decoder-only model is one block with other parts left out (decoder.go). With x the residual stream of
+// a token:
 //
 //	h = norm(x)                       attn_norm; none: h = x
 //	q, k, v = Wq h, Wk h, Wv h        biases, limits; q and k normalized over a head or all heads, before or after
@@ -24,9 +25,10 @@
 //	y = Wdown act(Wgate h) ∘ (Wup h)  or without a gate; or the sum of the experts that a router chooses, and a shared one
 //	x = x + norm(y) * scale           post norm
 //
-// Before the blocks: the embedding, scaled or normalized, and learned positions. After them: a norm, the output matrix, a scale and a
-// soft cap of logits. An architecture is a function that says which of these parts its models have and where a file keeps them
-// (type family). A new one of known parts is a file with such a function and a line in the table of architectures.go:
+// Before the blocks: the embedding, scaled or normalized, and learned positions. After them: a norm, the output
+// matrix, a scale and a soft cap of logits. An architecture is a function that says which of these parts its models
+// have and where a file keeps them (type family). A new one of known parts is a file with such a function and a line
+// in the table of architectures.go:
 //
 //	// glm4 is GLM-4 9B: norms before and after the sublayers.
 //	func glm4(*loader, *Config) family {
@@ -37,37 +39,39 @@
 //		}
 //	}
 //
-// A part that nobody else has is in the same file: a normKind (olmo.go), a mixer (qwen35.go), a sublayer or the end of a block (gemma4.go),
-// what comes before the blocks (bloom.go). Its model belongs among those of families_test.go.
+// A part that nobody else has is in the same file: a normKind (olmo.go), a mixer (qwen35.go), a sublayer or the end
+// of a block (gemma4.go), what comes before the blocks (bloom.go). Its model belongs among those of families_test.go.
 //
-// What a function asks the loader for counts as known: it need not list what it does not have. A model whose block is another one
-// implements the interface network by itself, from the same parts: attention, feedForward, experts and norm are values with a
-// forward of their own.
+// What a function asks the loader for counts as known: it need not list what it does not have. A model whose block is
+// another one implements the interface network by itself, from the same parts: attention, feedForward, experts and
+// norm are values with a forward of their own.
 //
 // # Encoders
 //
-// An encoder-decoder model (t5.go: T5, Flan-T5, mT5, UMT5) reads an input with its encoder, and its decoder writes the output. A session of one
-// is given the input first, and begins with the token that [Model.DecoderStart] names:
+// An encoder-decoder model (t5.go: T5, Flan-T5, mT5, UMT5) reads an input with its encoder, and its decoder writes
+// the output. A session of one is given the input first, and begins with the token that [Model.DecoderStart] names:
 //
 //	err := s.Encode(ctx, tok.Encode("translate English to German: My dog is cute.", bpe.EncodeOptions{AddSpecial: true}))
 //	out, err := s.Eval(ctx, []int32{m.DecoderStart()}, nil, engine.Last)
 //
-// Every position of the input sees all others, so that each layer of the encoder takes the whole input, in rounds of rows, before the next
-// one begins. Of its states, every layer of the decoder keeps the keys and values of cross-attention; they are computed once, and forks
-// share them. Passes of such sessions are batches, trees and chains as all others are; those of a Scheduler (package shared) are not supported yet.
-// [Model.EncoderStates] returns the states, also those of an encoder alone (architecture t5encoder), which has no sessions.
+// Every position of the input sees all others, so that each layer of the encoder takes the whole input, in rounds of
+// rows, before the next one begins. Of its states, every layer of the decoder keeps the keys and values of
+// cross-attention; they are computed once, and forks share them. Passes of such sessions are batches, trees and
+// chains as all others are; those of a Scheduler (package shared) are not supported yet. [Model.EncoderStates]
+// returns the states, also those of an encoder alone (architecture t5encoder), which has no sessions.
 //
 // # State
 //
-// Layers that keep keys and values of the same shape share a cache (cache.go). One of layers with a window keeps the window and 512
-// positions more. A layer may have another mixer than attention: short convolutions, Mamba-2 and gated delta nets are recurrences
-// (internal/recurrent): a state of a fixed size, and a scan that takes it on by some tokens, one after the other. A step cannot be
-// undone. So a session keeps copies of the states at a few points and a journal of the latest tokens' inputs, and goes back by taking
-// the steps again from the nearest point; [Session.Restorable] says how far back that reaches. What is further back is recomputed by the
-// next pass.
+// Layers that keep keys and values of the same shape share a cache (cache.go). One of layers with a window keeps the
+// window and 512 positions more. A layer may have another mixer than attention: short convolutions, Mamba-2 and gated
+// delta nets are recurrences (internal/recurrent): a state of a fixed size, and a scan that takes it on by some
+// tokens, one after the other. A step cannot be undone. So a session keeps copies of the states at a few points and a
+// journal of the latest tokens' inputs, and goes back by taking the steps again from the nearest point;
+// [Session.Restorable] says how far back that reaches. What is further back is recomputed by the next pass.
 //
 // # Refused files
 //
 // A file whose architecture, weight types or options are not implemented is refused by an error that names the key or
-// tensor. That includes every tensor that the architecture does not use, and every key that would change the arithmetic.
+// tensor. That includes every tensor that the architecture does not use, and every key that would change the
+// arithmetic.
 package engine

@@ -12,9 +12,10 @@ import (
 // unknownToEagle is the logit of a token that a head does not know.
 var unknownToEagle = float32(math.Inf(-1))
 
-// eagle is an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues a target model's hidden states. It has its own KV cache. The input at position p
-// is the token at p+1 and g, which is made of the target's hidden states at p, or, where the target has not been yet, is what the head
-// computed one step before. What its block computes takes the place of g in the next step.
+// eagle is an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues a target model's hidden
+// states. It has its own KV cache. The input at position p is the token at p+1 and g, which is made of the target's
+// hidden states at p, or, where the target has not been yet, is what the head computed one step before. What its
+// block computes takes the place of g in the next step.
 //
 //	g = fc [x_k1; x_k2; x_k3]
 //	a = [norm(embedding of the token); norm(g)]

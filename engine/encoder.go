@@ -10,24 +10,24 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// maxInput is the most tokens of an encoder's input: more would take hours, and memory by the gigabyte. Positions are relative, so
-// that the model's context length is none.
+// maxInput is the most tokens of an encoder's input: more would take hours, and memory by the gigabyte. Positions are
+// relative, so that the model's context length is none.
 const maxInput = 1 << 17
 
 // Encodes reports whether the model has an encoder, whose input [Session.Encode] sets.
 func (m *Model) Encodes() bool { return m.encoder != nil }
 
-// DecoderStart is the token that the decoder's sequences begin with: the file's decoder_start_token_id, or else its tokenizer's
-// beginning-of-text token. It is -1 for a model without an encoder, and where the file says neither.
+// DecoderStart is the token that the decoder's sequences begin with: the file's decoder_start_token_id, or else its
+// tokenizer's beginning-of-text token. It is -1 for a model without an encoder, and where the file says neither.
 func (m *Model) DecoderStart() int32 { return m.start }
 
-// Encode sets the encoder's input, of an encoder-decoder model, and begins an empty sequence. What is computed of the input, the
-// keys and values of cross-attention, is kept for all later passes, and shared with forks. The logits at a position depend on it as on
-// the tokens before.
+// Encode sets the encoder's input, of an encoder-decoder model, and begins an empty sequence. What is computed of the
+// input, the keys and values of cross-attention, is kept for all later passes, and shared with forks. The logits at a
+// position depend on it as on the tokens before.
 //
-// The input is not part of the sequence, and its end-of-text token, if the model expects one, is the caller's to append. Its length
-// is not bounded by the context. An empty input and a model without an encoder give ErrInput; ids outside the vocabulary ErrVocabulary. If it
-// fails, the session keeps its input and its sequence.
+// The input is not part of the sequence, and its end-of-text token, if the model expects one, is the caller's to
+// append. Its length is not bounded by the context. An empty input and a model without an encoder give ErrInput; ids
+// outside the vocabulary ErrVocabulary. If it fails, the session keeps its input and its sequence.
 func (s *Session) Encode(ctx context.Context, ids []int32) error {
 	if s == nil || s.m == nil {
 		return fmt.Errorf("%w: no session", ErrUsage)
@@ -99,8 +99,8 @@ func (m *Model) checkInput(ids []int32) error {
 	return nil
 }
 
-// EncoderStates computes the encoder's states of an input [len(ids)][HiddenSize], after its final norm. It is all that an encoder
-// alone (architecture t5encoder) computes; the errors are those of [Session.Encode].
+// EncoderStates computes the encoder's states of an input [len(ids)][HiddenSize], after its final norm. It is all
+// that an encoder alone (architecture t5encoder) computes; the errors are those of [Session.Encode].
 func (m *Model) EncoderStates(ctx context.Context, ids []int32) ([]float32, error) {
 	if m == nil {
 		return nil, fmt.Errorf("%w: no model", ErrUsage)

@@ -9,8 +9,8 @@ func exaone(*loader, *Config) family {
 	}
 }
 
-// exaone4 is EXAONE 4: norms of the sublayers' outputs instead of their inputs. The model of 64 blocks has windows, and rotates in
-// the layers that have one only.
+// exaone4 is EXAONE 4: norms of the sublayers' outputs instead of their inputs. The model of 64 blocks has windows,
+// and rotates in the layers that have one only.
 func exaone4(l *loader, c *Config) family {
 	f := exaone(l, c)
 	f.norms.at, f.attention.norms = atOutputs, perHead

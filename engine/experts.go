@@ -8,9 +8,9 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// experts is a mixture of experts (Shazeer et al. 2017, arXiv:1701.06538; Fedus et al. 2021, arXiv:2101.03961): of E feed-forwards
-// every token is sent to those that its router ranks highest. What a token gets does not depend on the others in the pass: its
-// experts are added in ascending order.
+// experts is a mixture of experts (Shazeer et al. 2017, arXiv:1701.06538; Fedus et al. 2021, arXiv:2101.03961): of E
+// feed-forwards every token is sent to those that its router ranks highest. What a token gets does not depend on the
+// others in the pass: its experts are added in ascending order.
 type experts struct {
 	router    linear        // [E][D]
 	choice    []float32     // [E] added to the probabilities for the choice only; nil: none

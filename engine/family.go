@@ -1,8 +1,8 @@
 package engine
 
-// family says which parts of a decoder an architecture has and where a file keeps them. The zero value of a part is what most
-// architectures have. What one family alone has is in that family's file: a norm is a normKind, and the functions below read
-// sublayers of its own, or what comes before the blocks. decoder.go has the block itself.
+// family says which parts of a decoder an architecture has and where a file keeps them. The zero value of a part is
+// what most architectures have. What one family alone has is in that family's file: a norm is a normKind, and the
+// functions below read sublayers of its own, or what comes before the blocks. decoder.go has the block itself.
 type family struct {
 	norms     normParts
 	rope      ropeParts
@@ -53,7 +53,8 @@ const (
 	halves          // i and i + n/2
 )
 
-// ropeKeys are the scalings of rotary position embeddings that are known of an architecture, beside linear ones and YaRN.
+// ropeKeys are the scalings of rotary position embeddings that are known of an architecture, beside linear ones and
+// YaRN.
 type ropeKeys uint8
 
 const (

@@ -156,8 +156,8 @@ func (s *Session) Eval(ctx context.Context, tokens, parents []int32, want Rows) 
 	return out[0].Logits, out[0].Err
 }
 
-// EvalSegment is [Session.Eval] with everything that a segment can ask for, such as hidden states. g.Session is not used. What
-// it returns is valid until the session's next pass. If it fails, the session has not moved.
+// EvalSegment is [Session.Eval] with everything that a segment can ask for, such as hidden states. g.Session is not
+// used. What it returns is valid until the session's next pass. If it fails, the session has not moved.
 func (s *Session) EvalSegment(ctx context.Context, g Segment) (Result, error) {
 	if s == nil || s.m == nil {
 		return Result{}, fmt.Errorf("%w: no session", ErrUsage)

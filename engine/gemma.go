@@ -31,8 +31,8 @@ func gemma2(l *loader, c *Config) family {
 	return f
 }
 
-// gemma3 is Gemma 3 (arXiv:2503.19786): as gemma2, with normalized queries and keys instead of caps of scores, and another rotation in
-// layers with a window.
+// gemma3 is Gemma 3 (arXiv:2503.19786): as gemma2, with normalized queries and keys instead of caps of scores, and
+// another rotation in layers with a window.
 func gemma3(l *loader, c *Config) family {
 	f := gemma(l, c)
 	f.norms.at, f.attention.norms, f.ends.output = atBoth, perHead, outputOptional

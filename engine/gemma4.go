@@ -8,8 +8,9 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// gemma4 is Gemma 4: as gemma3, with other heads in layers with a window, values that are normalized, layers at the end that use
-// the keys and values of earlier ones, and, in some models, embeddings for each layer, or experts beside the feed-forward.
+// gemma4 is Gemma 4: as gemma3, with other heads in layers with a window, values that are normalized, layers at the
+// end that use the keys and values of earlier ones, and, in some models, embeddings for each layer, or experts beside
+// the feed-forward.
 func gemma4(l *loader, c *Config) family {
 	f := gemma(l, c)
 	f.norms.at, f.ends.output = atBoth, outputOptional
@@ -42,7 +43,8 @@ func gemma4(l *loader, c *Config) family {
 	return f
 }
 
-// gemma4Windows are the layers with a window: their heads have another size than those of the others, and are rotated otherwise.
+// gemma4Windows are the layers with a window: their heads have another size than those of the others, and are rotated
+// otherwise.
 type gemma4Windows struct {
 	size    int // positions
 	layers  func(layer int) bool
@@ -130,7 +132,8 @@ func gemma4Keys(m mixer) *attention {
 	return nil
 }
 
-// gemma4Attention reads layer i's. The last layers, as many as sharing says, use the keys and values of the last ones before them.
+// gemma4Attention reads layer i's. The last layers, as many as sharing says, use the keys and values of the last ones
+// before them.
 func (b *build) gemma4Attention(i int, w *gemma4Windows, sharing int) mixer {
 	dim, window, angles := b.c.HeadDim, 0, b.ropes.full
 	if w.layers(i) {
@@ -160,8 +163,8 @@ func (b *build) gemma4Attention(i int, w *gemma4Windows, sharing int) mixer {
 	return l
 }
 
-// source is where layer i finds the keys and values that it shares: those of the last layer of its kind that has some of its own:
-// last, or the one before it, which has a window.
+// source is where layer i finds the keys and values that it shares: those of the last layer of its kind that has some
+// of its own: last, or the one before it, which has a window.
 func (l *loader) source(i, last int, a *attention) (at, number int) {
 	if a.scores.Window > 0 {
 		last--
@@ -190,7 +193,8 @@ func (m *layered) forward(p *pass) {
 	m.layers(p, x)
 }
 
-// layerInputs are numbers that every token gives each layer besides the residual stream: (rms(project(x)/sqrt(D)) + embedding*sqrt(P))/sqrt(2).
+// layerInputs are numbers that every token gives each layer besides the residual stream: (rms(project(x)/sqrt(D)) +
+// embedding*sqrt(P))/sqrt(2).
 type layerInputs struct {
 	size      int            // P
 	embedding *tensor.Matrix // [V][L*P]
@@ -228,8 +232,9 @@ func (in *layerInputs) forward(p *pass, c *Config, x []float32) {
 	p.scale(u, float32(1/math.Sqrt2))
 }
 
-// expertsBeside is a feed-forward and experts that read the residual stream x: norm(ffn(norm(x))) + norm(experts(norm(x))). The router
-// reads the normalized residual stream, times 1/sqrt(D) and a factor for each of its numbers.
+// expertsBeside is a feed-forward and experts that read the residual stream x: norm(ffn(norm(x))) +
+// norm(experts(norm(x))). The router reads the normalized residual stream, times 1/sqrt(D) and a factor for each of
+// its numbers.
 type expertsBeside struct {
 	ffn        *feedForward
 	experts    *experts
@@ -266,7 +271,8 @@ func (m *expertsBeside) forward(p *pass, c *Config, y, h []float32) {
 	p.add(y, out)
 }
 
-// gemma4End is what the end of a block adds to the residual stream of what the token gives the layer, and a factor of all.
+// gemma4End is what the end of a block adds to the residual stream of what the token gives the layer, and a factor of
+// all.
 type gemma4End struct {
 	input *layerInput // nil: nothing
 	scale float32     // 0: none

@@ -6,16 +6,17 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// assistant is a draft head of Gemma 4. Its blocks are gemma4's with queries only: they attend to keys and values of the target, those
-// of its last layer, or, in layers with a window, of its last layer but one. A row is a token t and a hidden state h: the target's after
-// the final norm at the token before, or, where the target has not been yet, what the head made of the row before.
+// assistant is a draft head of Gemma 4. Its blocks are gemma4's with queries only: they attend to keys and values of
+// the target, those of its last layer, or, in layers with a window, of its last layer but one. A row is a token t and
+// a hidden state h: the target's after the final norm at the token before, or, where the target has not been yet,
+// what the head made of the row before.
 //
 //	x = pre [the target's embedding of t; h];  x = block(x), ...
 //	y = norm(x), logits = embedding y, the next h = post y
 //
-// All rows have the position n of the token after the n that the target's session holds, also those of tokens drafted further
-// ahead, and see the keys and values of these n: all, or those that the window of a token at position n reaches back to. So rows do not depend on
-// each other, and a session of a head keeps nothing.
+// All rows have the position n of the token after the n that the target's session holds, also those of tokens drafted
+// further ahead, and see the keys and values of these n: all, or those that the window of a token at position n
+// reaches back to. So rows do not depend on each other, and a session of a head keeps nothing.
 //
 // Shapes: D hidden size, T the target's, V vocabulary.
 type assistant struct {
@@ -164,8 +165,8 @@ func (l *loader) assistant(model *Model) network {
 	return m
 }
 
-// lenders are the attentions of a target with hidden states of t numbers whose keys and values a head looks at: that of the last layer, and
-// that of the one before, which has a window.
+// lenders are the attentions of a target with hidden states of t numbers whose keys and values a head looks at: that
+// of the last layer, and that of the one before, which has a window.
 func (l *loader) lenders(t int, target *Model) (full, windowed *attention) {
 	const key = "general.architecture"
 	wrong := func(kind error, format string, args ...any) (full, windowed *attention) {

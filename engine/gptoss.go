@@ -1,6 +1,7 @@
 package engine
 
-// gptOSS is gpt-oss (OpenAI 2025, arXiv:2508.10925): attention sinks, windows in every other layer, experts with biases and a clamped gate.
+// gptOSS is gpt-oss (OpenAI 2025, arXiv:2508.10925): attention sinks, windows in every other layer, experts with
+// biases and a clamped gate.
 func gptOSS(l *loader, c *Config) family {
 	return family{
 		norms: normParts{kind: rmsNorm{}, names: map[string]string{"ffn_norm": "post_attention_norm"}},

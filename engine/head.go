@@ -4,20 +4,20 @@ import "fmt"
 
 // Head says how a draft head is fed.
 type Head struct {
-	// TargetLayers are the layers of the target whose hidden states the head takes, one after the other, as [Segment].States: what the
-	// target's pass gives for these [Segment].Layers.
+	// TargetLayers are the layers of the target whose hidden states the head takes, one after the other, as
+	// [Segment].States: what the target's pass gives for these [Segment].Layers.
 	TargetLayers []int
 
 	Output     int  // the layer of the head whose state goes in with the next token, where there is none of the target
 	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second one
 
-	// SharesCache: the head has no keys and values of its own, but looks at those of its target. Its sessions are made for a session of the
-	// target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after all of the target's session, whatever
-	// was drafted in between, and a head's pass leaves nothing behind.
+	// SharesCache: the head has no keys and values of its own, but looks at those of its target. Its sessions are made
+	// for a session of the target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after
+	// all of the target's session, whatever was drafted in between, and a head's pass leaves nothing behind.
 	SharesCache bool
 
-	// Longest is the most tokens of a draft, by each of several MTP blocks one; 0: any number, all by the same block. A segment that goes
-	// further fails.
+	// Longest is the most tokens of a draft, by each of several MTP blocks one; 0: any number, all by the same block. A
+	// segment that goes further fails.
 	Longest int
 
 	targetSize int  // numbers of the target's states for a token
@@ -28,8 +28,8 @@ type Head struct {
 // TargetStates is the number of numbers of the target's states that go in with a token.
 func (h *Head) TargetStates() int { return h.targetSize }
 
-// head is a draft head: a network that reads hidden states beside the tokens, and says what its sessions and their segments may be.
-// A *Head has the methods that heads have in common.
+// head is a draft head: a network that reads hidden states beside the tokens, and says what its sessions and their
+// segments may be. A *Head has the methods that heads have in common.
 type head interface {
 	network
 	info() *Head

@@ -7,7 +7,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// admitHidden checks what hidden states segment g of n tokens wants, makes room for them, and returns their number of rows.
+// admitHidden checks what hidden states segment g of n tokens wants, makes room for them, and returns their number of
+// rows.
 func (m *Model) admitHidden(g *Segment, n int) (rows int, err error) {
 	rows = int(g.Hidden)
 	if g.Hidden == All {
@@ -30,8 +31,8 @@ func (m *Model) admitHidden(g *Segment, n int) (rows int, err error) {
 	return rows, nil
 }
 
-// keep copies the states before layer k, which are in p.x, to the sessions that want them. Those that are not finite fail their
-// segment.
+// keep copies the states before layer k, which are in p.x, to the sessions that want them. Those that are not finite
+// fail their segment.
 func (p *pass) keep(k int) {
 	for i := range p.hidden {
 		if r := &p.hidden[i]; p.err == nil {

@@ -203,8 +203,8 @@ func (l *loader) holds(name string) bool {
 	return ok
 }
 
-// window is the pattern of windowed layers: attention.sliding_window_pattern p, by which layer i has a window if i mod p < p-1
-// (p = 0: all layers), or one bool per block.
+// window is the pattern of windowed layers: attention.sliding_window_pattern p, by which layer i has a window if i
+// mod p < p-1 (p = 0: all layers), or one bool per block.
 func (l *loader) window(period int) func(layer int) bool {
 	const key = "attention.sliding_window_pattern"
 	if v, _ := l.f.Value(l.arch + "." + key); l.has(key) {

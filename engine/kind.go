@@ -5,7 +5,8 @@ import "slices"
 // Kind is what a file holds, in words.
 type Kind string
 
-// The kinds of files that are told apart by their architecture. [Open] reads models and draft heads, and of encoders T5's.
+// The kinds of files that are told apart by their architecture. [Open] reads models and draft heads, and of encoders
+// T5's.
 const (
 	KindModel          Kind = "model" // a decoder-only language model
 	KindEncoderDecoder Kind = "encoder-decoder model"
@@ -20,7 +21,8 @@ const (
 // Head reports whether it is a draft head, which reads the hidden states of the model that it drafts for.
 func (k Kind) Head() bool { return k == KindEagle || k.MTP() }
 
-// MTP reports whether it is a draft head of multi-token prediction, trained together with its model or for this one model.
+// MTP reports whether it is a draft head of multi-token prediction, trained together with its model or for this one
+// model.
 func (k Kind) MTP() bool { return k == KindMTP || k == KindAssistant }
 
 // kind says how a file of an architecture is read.

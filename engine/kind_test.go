@@ -23,8 +23,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestStatesFor: architectures with draft heads of their own have heads read the final norm's output for the state after the last layer;
-// others that state itself.
+// TestStatesFor: architectures with draft heads of their own have heads read the final norm's output for the state
+// after the last layer; others that state itself.
 func TestStatesFor(t *testing.T) {
 	head := &Model{head: &eagle{Head: Head{TargetLayers: []int{2, 5, 8}}}}
 	for arch, want := range map[string][]int{"llama": {2, 5, 8}, "qwen35": {2, 5, FinalNorm}, "qwen35moe": {2, 5, FinalNorm}, "gemma4": {2, 5, FinalNorm}} {

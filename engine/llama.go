@@ -1,6 +1,7 @@
 package engine
 
-// llama is Llama (Touvron et al. 2023, arXiv:2302.13971) and what shares its block: Mistral, Mixtral, SmolLM, Yi, TinyLlama.
+// llama is Llama (Touvron et al. 2023, arXiv:2302.13971) and what shares its block: Mistral, Mixtral, SmolLM, Yi,
+// TinyLlama.
 func llama(l *loader, c *Config) family {
 	return family{
 		norms: normParts{kind: rmsNorm{}},

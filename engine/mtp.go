@@ -9,18 +9,20 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// mtp is the multi-token-prediction blocks of a model (NextN; DeepSeek-V3, arXiv:2412.19437, section 2.2): those after a model's own, each
-// with keys and values of its own. The input at position p is token p and h, the model's hidden state at p-1 after the final norm, or,
-// where the model has not been yet, what the block before computed there; h is zeros before the first token.
+// mtp is the multi-token-prediction blocks of a model (NextN; DeepSeek-V3, arXiv:2412.19437, section 2.2): those
+// after a model's own, each with keys and values of its own. The input at position p is token p and h, the model's
+// hidden state at p-1 after the final norm, or, where the model has not been yet, what the block before computed
+// there; h is zeros before the first token.
 //
 //	x = eh_proj [norm(embedding of the token); norm(h)];  x = block(x)
 //	h' = norm(x), logits = output h'
 //
-// The logits of the first block, at the last token that the model has chosen, are those of the first drafted token. One block alone goes
-// on with its own h'. Of several blocks the j-th drafts the j-th token and none drafts a further one: the row of a token drafted by block j
-// is computed by block j+1. The blocks after it compute no more than keys and values there, as they do where the state is the model's. So
-// every block's cache has the same positions, and until a draft begins all of its rows are made of the model's own states. llama.cpp runs
-// the blocks of Step 3.5 that way.
+// The logits of the first block, at the last token that the model has chosen, are those of the first drafted token.
+// One block alone goes on with its own h'. Of several blocks the j-th drafts the j-th token and none drafts a further
+// one: the row of a token drafted by block j is computed by block j+1. The blocks after it compute no more than keys
+// and values there, as they do where the state is the model's. So every block's cache has the same positions, and
+// until a draft begins all of its rows are made of the model's own states. llama.cpp runs the blocks of Step 3.5 that
+// way.
 type mtp struct {
 	Head
 	c         *Config
@@ -98,7 +100,8 @@ func (m *mtp) logits(p *pass, out, x []float32) {
 	p.projected = all
 }
 
-// mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some, which are skipped.
+// mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some,
+// which are skipped.
 func mtpOf(k kind) kind {
 	return kind{is: KindMTP, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) network {
 		l.onlyLast(m.config.Layers)
@@ -110,8 +113,8 @@ func mtpOf(k kind) kind {
 	}}
 }
 
-// mtp reads the MTP blocks of a model's file, or of a file that has nothing but the blocks, the embeddings and what makes logits. f is the
-// model's family, whose blocks with attention they are.
+// mtp reads the MTP blocks of a model's file, or of a file that has nothing but the blocks, the embeddings and what
+// makes logits. f is the model's family, whose blocks with attention they are.
 func (l *loader) mtp(model *Model, f family) network {
 	c, target := &model.config, model.target
 	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize) {
@@ -173,7 +176,8 @@ func (m *Model) HasMTP() bool {
 	return m.kind.admits(KindMTP) && err == nil && n > 0
 }
 
-// mtpAlone reports whether a file has multi-token-prediction blocks without the model that they belong to: it is a draft head.
+// mtpAlone reports whether a file has multi-token-prediction blocks without the model that they belong to: it is a
+// draft head.
 func mtpAlone(f *gguf.File) bool {
 	arch, err := f.String("general.architecture")
 	if err != nil {

@@ -2,8 +2,9 @@ package engine
 
 import "fmt"
 
-// How several MTP blocks share a round. A row belongs to the block that computes its state and its logits: the first one where the state
-// that goes in is the target's, the next one after each drafted token. The blocks after that one keep keys and values of the row too.
+// How several MTP blocks share a round. A row belongs to the block that computes its state and its logits: the first
+// one where the state that goes in is the target's, the next one after each drafted token. The blocks after that one
+// keep keys and values of the row too.
 
 // blockRows is a part of a round, with the memory that selecting it needs.
 type blockRows struct {
@@ -23,7 +24,8 @@ func (r *blockRows) end() {
 	r.fed, r.of = r.fed[:0], r.of[:0]
 }
 
-// rowsOf is which of the rows of f belong to block j, or, with before, to one of the blocks before it: from, and to, which is not included.
+// rowsOf is which of the rows of f belong to block j, or, with before, to one of the blocks before it: from, and to,
+// which is not included.
 func (f *fedRows) rowsOf(j int, before bool) (from, to int) {
 	switch {
 	case !f.fromTarget && before:
@@ -37,8 +39,8 @@ func (f *fedRows) rowsOf(j int, before bool) (from, to int) {
 	return 0, 0
 }
 
-// choose makes p.blockRows the rows that belong to block j, or, with before, to one of the blocks before it. It reports whether there are
-// any.
+// choose makes p.blockRows the rows that belong to block j, or, with before, to one of the blocks before it. It
+// reports whether there are any.
 func (p *pass) choose(j int, before bool) bool {
 	r := &p.blockRows
 	r.end()
@@ -71,7 +73,8 @@ func (p *pass) choose(j int, before bool) bool {
 	return len(r.tokens) > 0
 }
 
-// chain takes the round's rows through the blocks, one after the other. x [rows][D] becomes what each row's own block computes.
+// chain takes the round's rows through the blocks, one after the other. x [rows][D] becomes what each row's own block
+// computes.
 func (m *mtp) chain(p *pass, x []float32) {
 	d, r, whole := m.c.HiddenSize, &p.blockRows, p.roundRows
 	defer func() { p.roundRows = whole }() // also where a kernel panics

@@ -17,8 +17,8 @@ func (unweighted) read(l *loader, name string, n int) (w, b []float32) {
 	return ones(n), l.biases(name, n)
 }
 
-// olmo2 is OLMo 2 and 3 (arXiv:2501.00656): norms of the sublayers' outputs instead of their inputs, and of queries and keys over all
-// heads. OLMo 3 has windows, in whose layers the rotation is not scaled.
+// olmo2 is OLMo 2 and 3 (arXiv:2501.00656): norms of the sublayers' outputs instead of their inputs, and of queries
+// and keys over all heads. OLMo 3 has windows, in whose layers the rotation is not scaled.
 func olmo2(l *loader, _ *Config) family {
 	f := family{
 		norms:     normParts{kind: rmsNorm{}, at: atOutputs},

@@ -12,9 +12,9 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed. The error names the file and the key
-// or tensor; it wraps ErrArchitecture, ErrUnsupported, ErrValue, ErrMissing, ErrShape, ErrWeightType, ErrDamaged, an error of
-// package gguf, or ctx's.
+// Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed. The error names the file
+// and the key or tensor; it wraps ErrArchitecture, ErrUnsupported, ErrValue, ErrMissing, ErrShape, ErrWeightType,
+// ErrDamaged, an error of package gguf, or ctx's.
 func Open(ctx context.Context, rt *Runtime, path string, o Options) (*Model, error) {
 	f, err := gguf.OpenFile(path)
 	if err != nil {
@@ -59,7 +59,8 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	return m, nil
 }
 
-// newModel is a model of which nothing but the tokenizer has been read, and what reads the rest. Without a Runtime it reads no weights.
+// newModel is a model of which nothing but the tokenizer has been read, and what reads the rest. Without a Runtime it
+// reads no weights.
 func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loader, *Model, error) {
 	kind, err := kindOf(f, o)
 	if err != nil {

@@ -87,8 +87,8 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	p.fail(err)
 }
 
-// reject fails the segments of the rows of x [n][cols] that are not finite and clears the rows, so that the others can go on. It
-// reports whether there were any.
+// reject fails the segments of the rows of x [n][cols] that are not finite and clears the rows, so that the others
+// can go on. It reports whether there were any.
 func (p *pass) reject(x []float32, cols int) (found bool) {
 	for i := 0; i*cols < len(x); i++ {
 		row := x[i*cols : (i+1)*cols]
@@ -155,7 +155,8 @@ func (p *pass) unzip(a, b, both []float32, width int) {
 	}
 }
 
-// recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each [rows][…].
+// recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each
+// [rows][…].
 func (p *pass) recur(l int, out []float32, in ...[]float32) {
 	if p.err == nil {
 		p.recurrent.Recur(l, out, in...)

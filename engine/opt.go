@@ -2,8 +2,8 @@ package engine
 
 import "github.com/specgo/spec/tensor"
 
-// opt is OPT (Zhang et al. 2022, arXiv:2205.01068). The model of 350 million parameters normalizes the residual stream after each
-// sublayer, and its token embeddings are smaller than hidden states.
+// opt is OPT (Zhang et al. 2022, arXiv:2205.01068). The model of 350 million parameters normalizes the residual
+// stream after each sublayer, and its token embeddings are smaller than hidden states.
 func opt(l *loader, c *Config) family {
 	f := family{
 		norms: normParts{kind: layerNorm{}},

@@ -323,7 +323,7 @@ type routing struct {
 type encoder interface {
 	// encode computes the encoder's states [len(ids)][hidden size].
 	encode(p *pass, ids []int32) (states []float32, err error)
-	// cross stores the keys and values of the states for the first layers of the decoder in kv, which has as many slots as there
-	// are ids.
+	// cross stores the keys and values of the states for the first layers of the decoder in kv, which has as many slots
+	// as there are ids.
 	cross(p *pass, ids []int32, states []float32, layers int, kv *tensor.KV)
 }

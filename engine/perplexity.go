@@ -8,11 +8,10 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// Perplexity measures how well a model predicts a sequence, as llama.cpp's perplexity tool does: the
-// sequence is cut into chunks of window tokens, the rest is dropped; the first token of each chunk
-// is replaced by BOS, if the vocabulary asks for one; the predictions of the second half of each
-// chunk count. The result is exp of the mean negative log-likelihood. A sequence shorter than window is one chunk; it needs
-// three tokens for a prediction.
+// Perplexity measures how well a model predicts a sequence, as llama.cpp's perplexity tool does: the sequence is cut
+// into chunks of window tokens, the rest is dropped; the first token of each chunk is replaced by BOS, if the
+// vocabulary asks for one; the predictions of the second half of each chunk count. The result is exp of the mean
+// negative log-likelihood. A sequence shorter than window is one chunk; it needs three tokens for a prediction.
 func Perplexity(ctx context.Context, m *Model, ids []int32, window int) (float64, error) {
 	if window < 4 || window > m.config.Context {
 		return 0, fmt.Errorf("%w: perplexity over chunks of %d tokens, the model's context is %d", ErrUsage, window, m.config.Context)

@@ -10,8 +10,8 @@ func phi2(*loader, *Config) family {
 	}
 }
 
-// phi3 is Phi-3, 3.5 and 4 (Abdin et al. 2024, arXiv:2404.14219): longrope, the gate in the matrix of the feed-forward's input. The reference
-// engine runs its windows as full attention.
+// phi3 is Phi-3, 3.5 and 4 (Abdin et al. 2024, arXiv:2404.14219): longrope, the gate in the matrix of the
+// feed-forward's input. The reference engine runs its windows as full attention.
 func phi3(l *loader, _ *Config) family {
 	l.has("attention.sliding_window")
 	l.has("attention.sliding_window_pattern")

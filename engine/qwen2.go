@@ -10,8 +10,8 @@ func qwen2(*loader, *Config) family {
 	}
 }
 
-// qwen2MoE is Qwen 1.5 and 2 with experts; the weights of the chosen ones are not normalized, and a gate decides how much of a
-// further one every token gets.
+// qwen2MoE is Qwen 1.5 and 2 with experts; the weights of the chosen ones are not normalized, and a gate decides how
+// much of a further one every token gets.
 func qwen2MoE(l *loader, c *Config) family {
 	return family{
 		norms: normParts{kind: rmsNorm{}},

@@ -10,8 +10,8 @@ func qwen3(*loader, *Config) family {
 	}
 }
 
-// qwen3VL is the language model of Qwen 3 VL. For text its three kinds of positions are equal, so the sections of its rotation do
-// not matter.
+// qwen3VL is the language model of Qwen 3 VL. For text its three kinds of positions are equal, so the sections of its
+// rotation do not matter.
 func qwen3VL(l *loader, c *Config) family {
 	l.has("rope.dimension_sections")
 	return qwen3(l, c)

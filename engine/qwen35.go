@@ -52,8 +52,8 @@ func (l *loader) recurrentLayers() func(layer int) bool {
 	return func(layer int) bool { return (layer+1)%interval != 0 }
 }
 
-// gatedAttention is attention whose result is multiplied by the sigmoid of gates, a number for each of every head. q has [H*2d][D]: a
-// head's queries, then its gates.
+// gatedAttention is attention whose result is multiplied by the sigmoid of gates, a number for each of every head. q
+// has [H*2d][D]: a head's queries, then its gates.
 type gatedAttention struct{ *attention }
 
 func (b *build) gatedAttention(i int) *gatedAttention {

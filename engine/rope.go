@@ -21,8 +21,9 @@ func (r rotation) style() tensor.RopeStyle {
 	return tensor.RopeInterleaved
 }
 
-// ropes makes the tables of rotary position embeddings (Su et al. 2021, arXiv:2104.09864): rope.dimension_count numbers of each head are
-// rotated, pair i by position * base^(-2i/n) / factor_i radians, with the scaling of rope.scaling.*.
+// ropes makes the tables of rotary position embeddings (Su et al. 2021, arXiv:2104.09864): rope.dimension_count
+// numbers of each head are rotated, pair i by position * base^(-2i/n) / factor_i radians, with the scaling of
+// rope.scaling.*.
 func (l *loader) ropes(c *Config, f *family) (r ropes) {
 	if f.rope.alibi > 0 {
 		r.slopes = tensor.ALiBiSlopes(c.Heads, float64(f.rope.alibi))
@@ -100,8 +101,8 @@ func (l *loader) originalContext(c *Config) int {
 	return n
 }
 
-// ropeScaling reads rope.scaling.* into o and returns the name of the tensor of frequency factors, "" if there is none. A factor
-// without a type is linear; without a factor there is no scaling.
+// ropeScaling reads rope.scaling.* into o and returns the name of the tensor of frequency factors, "" if there is
+// none. A factor without a type is linear; without a factor there is no scaling.
 func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (factors string) {
 	if keys&freqFactors != 0 {
 		factors = "rope_freqs.weight"

@@ -8,8 +8,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// rowWork is what a pass does row by row, on all threads: it looks up the embeddings of tokens, and it copies logits to their
-// sessions.
+// rowWork is what a pass does row by row, on all threads: it looks up the embeddings of tokens, and it copies logits
+// to their sessions.
 type rowWork struct {
 	p          *pass
 	embedding  *tensor.Matrix
@@ -60,7 +60,8 @@ func (w *rowWork) embedRow(i int) error {
 	return panels.Row(w.embedding, int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
 }
 
-// deliver checks the logits [rows][vocabulary] of the rows wanted, and copies them to their sessions if they are shared.
+// deliver checks the logits [rows][vocabulary] of the rows wanted, and copies them to their sessions if they are
+// shared.
 func (p *pass) deliver(logits []float32, wanted []wantedRow, shared bool) {
 	if p.err == nil {
 		p.work.logits, p.work.wanted, p.work.shared = logits, wanted, shared

@@ -47,8 +47,9 @@ func (rt *Runtime) Close() {
 	rt.t.Close()
 }
 
-// Parallel calls f(0), f(1), … f(n-1) on all workers and returns when every call has returned. It is for what the sequences
-// of a batch do between passes, independently, such as [sampling.Sampler.Pick]. f must not panic and must not run passes.
+// Parallel calls f(0), f(1), … f(n-1) on all workers and returns when every call has returned. It is for what the
+// sequences of a batch do between passes, independently, such as [sampling.Sampler.Pick]. f must not panic and must
+// not run passes.
 func (rt *Runtime) Parallel(n int, f func(i int)) { rt.t.Parallel(n, f) }
 
 // Threads is the number of workers.

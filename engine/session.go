@@ -19,13 +19,13 @@ type SessionOptions struct {
 	// itself (early exit, arXiv:2309.08168).
 	Layers int
 
-	// StateBytes is the most memory for copies of the states of recurrent layers at earlier points of the text, by which a session
-	// goes back without computing the text again. Six copies, by which drafts are taken back, are kept in any case
-	// ([RecurrentSize.Most]). 0 is those and 64 MB.
+	// StateBytes is the most memory for copies of the states of recurrent layers at earlier points of the text, by which
+	// a session goes back without computing the text again. Six copies, by which drafts are taken back, are kept in any
+	// case ([RecurrentSize.Most]). 0 is those and 64 MB.
 	StateBytes int64
 
-	// Target is the session whose cache a draft head without keys and values of its own looks at ([Head].SharesCache), a session of the
-	// head's target: it belongs to the same goroutine. Sessions of other models have none.
+	// Target is the session whose cache a draft head without keys and values of its own looks at ([Head].SharesCache), a
+	// session of the head's target: it belongs to the same goroutine. Sessions of other models have none.
 	Target *Session
 
 	// NoCache recomputes the whole sequence in every pass. The logits are the same bit for bit; only
@@ -119,8 +119,8 @@ func (s *Session) Len() int { return len(s.tokens) }
 // Context is the most tokens that the sequence can have.
 func (s *Session) Context() int { return s.context }
 
-// MaxTree is the most tokens that one Eval, or one segment of [Model.Forward], takes with parents. A chain has no such limit
-// but the context.
+// MaxTree is the most tokens that one Eval, or one segment of [Model.Forward], takes with parents. A chain has no
+// such limit but the context.
 func (s *Session) MaxTree() int { return maxTree }
 
 // Vocab is the number of logits in a row, which is that of tokens in the vocabulary.
@@ -143,8 +143,8 @@ func (s *Session) TargetTokens() []int32 {
 	return s.lender.tokens
 }
 
-// SetTarget has a draft head's session look at the cache of another session of its target from the next pass on. Passes fail while it is
-// nil.
+// SetTarget has a draft head's session look at the cache of another session of its target from the next pass on.
+// Passes fail while it is nil.
 func (s *Session) SetTarget(t *Session) error {
 	if t != nil {
 		if err := s.m.borrows(t); err != nil {
@@ -164,10 +164,10 @@ func (s *Session) Fed() int { return s.fed }
 // Tokens is the sequence, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
 
-// Restorable is the greatest length n' <= n that the sequence can be cut to so that the next pass has nothing, or little, to
-// recompute before its own tokens. Models whose layers all see the whole text restore every length. Layers with a window keep
-// their window's keys and values and 512 positions more. Recurrent layers can go back by 64 tokens at least, or by those of the last
-// pass whose logits were asked for (at most 192), and to some points further back.
+// Restorable is the greatest length n' <= n that the sequence can be cut to so that the next pass has nothing, or
+// little, to recompute before its own tokens. Models whose layers all see the whole text restore every length. Layers
+// with a window keep their window's keys and values and 512 positions more. Recurrent layers can go back by 64 tokens
+// at least, or by those of the last pass whose logits were asked for (at most 192), and to some points further back.
 func (s *Session) Restorable(n int) int {
 	n = max(0, min(n, len(s.tokens)))
 	if s.noCache {
@@ -182,12 +182,12 @@ func (s *Session) Restorable(n int) int {
 	return n
 }
 
-// Recomputed is the number of tokens that passes have computed again because the sequence had been cut to a length that was not
-// restorable.
+// Recomputed is the number of tokens that passes have computed again because the sequence had been cut to a length
+// that was not restorable.
 func (s *Session) Recomputed() int { return s.again }
 
-// Truncate shortens the sequence to its first n tokens and drops a waiting tree. If n is not [Session.Restorable], the next pass
-// recomputes the tokens between the nearest restorable length and n, as a prefill does.
+// Truncate shortens the sequence to its first n tokens and drops a waiting tree. If n is not [Session.Restorable],
+// the next pass recomputes the tokens between the nearest restorable length and n, as a prefill does.
 func (s *Session) Truncate(n int) error {
 	if n < 0 || n > len(s.tokens) {
 		return fmt.Errorf("%w: Truncate(%d) of %d tokens", ErrUsage, n, len(s.tokens))
@@ -268,8 +268,8 @@ func (s *Session) ForkAt(n int) (*Session, error) {
 	return f, nil
 }
 
-// Close frees the cache now instead of when the Session is collected. Passes with the session fail afterwards, with ErrClosed;
-// its forks are not affected.
+// Close frees the cache now instead of when the Session is collected. Passes with the session fail afterwards, with
+// ErrClosed; its forks are not affected.
 func (s *Session) Close() {
 	if s == nil {
 		return
@@ -309,8 +309,8 @@ func (s *Session) rewind(n int) {
 	}
 }
 
-// room makes room in the caches for n more tokens after the first start ones. Windowed caches give up positions that are far from
-// the end, which is that of the tokens if they are a chain.
+// room makes room in the caches for n more tokens after the first start ones. Windowed caches give up positions that
+// are far from the end, which is that of the tokens if they are a chain.
 func (s *Session) room(start, n int, tree bool) error {
 	end := start + n
 	if tree {
@@ -330,8 +330,8 @@ func (s *Session) room(start, n int, tree bool) error {
 	return nil
 }
 
-// roomForAll makes room for n tokens in the caches that keep them all, so that a pass which the memory does not suffice for fails
-// before it begins. The others get theirs as the pass goes on.
+// roomForAll makes room for n tokens in the caches that keep them all, so that a pass which the memory does not
+// suffice for fails before it begins. The others get theirs as the pass goes on.
 func (s *Session) roomForAll(n int) error {
 	for i, kv := range s.kv {
 		if kv == nil || s.m.caches[i].window > 0 {
@@ -344,8 +344,8 @@ func (s *Session) roomForAll(n int) error {
 	return nil
 }
 
-// Bytes is the memory of the session's keys and values, of the encoder's input as well, and of its recurrent layers, in bytes. What forks
-// share counts for each of them.
+// Bytes is the memory of the session's keys and values, of the encoder's input as well, and of its recurrent layers,
+// in bytes. What forks share counts for each of them.
 func (s *Session) Bytes() (n int64) {
 	for _, kv := range s.kv {
 		if kv != nil {
@@ -380,8 +380,8 @@ func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, 
 	return caches, nil
 }
 
-// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that forks share counts
-// for each of them.
+// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that
+// forks share counts for each of them.
 func (s *Session) count() {
 	if s.used == nil {
 		return

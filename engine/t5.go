@@ -7,12 +7,12 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// t5 is T5 (Raffel et al. 2020, arXiv:1910.10683), an encoder-decoder transformer (Vaswani et al. 2017, arXiv:1706.03762), and the
-// models of its kind: T5 1.1, Flan-T5, mT5, UMT5. Attention is not divided by sqrt(d), its positions are biases by distance
-// (tensor.RelativeBias), norms are root mean squares, and no linear map has a bias.
+// t5 is T5 (Raffel et al. 2020, arXiv:1910.10683), an encoder-decoder transformer (Vaswani et al. 2017,
+// arXiv:1706.03762), and the models of its kind: T5 1.1, Flan-T5, mT5, UMT5. Attention is not divided by sqrt(d), its
+// positions are biases by distance (tensor.RelativeBias), norms are root mean squares, and no linear map has a bias.
 //
-// Shapes: D hidden size, H heads, d head size (H*d need not be D), F feed-forward size, V vocabulary; rows are tokens: of the
-// decoder in forward, of the encoder's input in encode.
+// Shapes: D hidden size, H heads, d head size (H*d need not be D), F feed-forward size, V vocabulary; rows are
+// tokens: of the decoder in forward, of the encoder's input in encode.
 type t5 struct {
 	c           *Config
 	embedding   *tensor.Matrix // [V][D] of encoder and decoder
@@ -34,7 +34,8 @@ type t5Block struct {
 	ffn       *feedForward
 }
 
-// t5Attention is attention among the rows, or cross-attention from them to the encoder's states. scores.Layer is that of the cache.
+// t5Attention is attention among the rows, or cross-attention from them to the encoder's states. scores.Layer is that
+// of the cache.
 type t5Attention struct {
 	q, k, v linear // [H*d][D]
 	o       linear // [D][H*d]
@@ -84,8 +85,8 @@ func (m *t5) logits(p *pass, out, x []float32) {
 	p.scale(out, m.logitScale)
 }
 
-// encode computes the encoder's states [len(ids)][D] of an input. Every position sees all others, so that each layer takes the
-// whole input before the next one begins.
+// encode computes the encoder's states [len(ids)][D] of an input. Every position sees all others, so that each layer
+// takes the whole input before the next one begins.
 func (m *t5) encode(p *pass, ids []int32) (states []float32, err error) {
 	c := m.c
 	d, width := c.HiddenSize, c.Heads*c.HeadDim
@@ -128,7 +129,8 @@ func (m *t5) encode(p *pass, ids []int32) (states []float32, err error) {
 	return x, nil
 }
 
-// cross stores the keys and values that the first layers of the decoder look at in kv, of the encoder's states [len(ids)][D].
+// cross stores the keys and values that the first layers of the decoder look at in kv, of the encoder's states
+// [len(ids)][D].
 func (m *t5) cross(p *pass, ids []int32, states []float32, layers int, kv *tensor.KV) {
 	c := m.c
 	width := c.Heads * c.HeadDim
@@ -143,7 +145,8 @@ func (m *t5) cross(p *pass, ids []int32, states []float32, layers int, kv *tenso
 	}
 }
 
-// t5EncoderLayers reads the number of blocks of an encoder alone, whose tensors have the same names, and returns the decoder's: none.
+// t5EncoderLayers reads the number of blocks of an encoder alone, whose tensors have the same names, and returns the
+// decoder's: none.
 func (l *loader) t5EncoderLayers(c *Config) int {
 	c.EncoderLayers = l.integer("block_count")
 	l.layers = c.EncoderLayers

@@ -28,8 +28,8 @@ func (l *loader) unread() {
 	}
 }
 
-// skips reports whether a tensor is left out on purpose: those of multi-token-prediction blocks (key nextn_predict_layers),
-// which come after the model's own and only draft.
+// skips reports whether a tensor is left out on purpose: those of multi-token-prediction blocks (key
+// nextn_predict_layers), which come after the model's own and only draft.
 func (l *loader) skips(tensor string) bool {
 	i, ok := blockIndex(tensor)
 	return ok && i >= l.layers && l.first == 0
@@ -50,8 +50,8 @@ func changesResult(key string) bool {
 	return strings.Contains(key, "softcapping")
 }
 
-// neutral reports whether a value says the same as the key's absence: 0, false and "none"; 1 for factors; true for a mask
-// that all these models have.
+// neutral reports whether a value says the same as the key's absence: 0, false and "none"; 1 for factors; true for a
+// mask that all these models have.
 func neutral(key string, v gguf.Value) bool {
 	factor := strings.HasSuffix(key, "scale") || strings.HasSuffix(key, "factor") || strings.HasSuffix(key, "multiplier")
 	switch v := v.(type) {
@@ -79,8 +79,8 @@ func (l *loader) ignoreRope() {
 	}
 }
 
-// ignored are keys that change nothing, or that the reference engine does not read either, with the reason. A key "*.x" holds
-// for every architecture.
+// ignored are keys that change nothing, or that the reference engine does not read either, with the reason. A key
+// "*.x" holds for every architecture.
 var ignored = map[string]string{
 	"*.rope.scaling.finetuned":               "says how the model was trained; Granite alone decides by it whether to rotate",
 	"*.rope.scaling.original_context_length": "used by YaRN and longrope only, whose loaders ask for it",

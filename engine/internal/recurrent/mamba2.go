@@ -2,7 +2,8 @@ package recurrent
 
 import "github.com/specgo/spec/tensor"
 
-// HeadSizes are the sizes of heads of Mamba-2 or a gated delta net. A head has Inner/Heads numbers; Heads/Groups heads share what a group has.
+// HeadSizes are the sizes of heads of Mamba-2 or a gated delta net. A head has Inner/Heads numbers; Heads/Groups
+// heads share what a group has.
 type HeadSizes struct {
 	Inner  int // I
 	State  int // S: of each number of a head
@@ -11,8 +12,8 @@ type HeadSizes struct {
 	Taps   int // of the convolution
 }
 
-// Mamba2 is Mamba-2 as a recurrence. A unit is a few heads of a group; it has the convolution of its x and of the group's b and c.
-// Its state is the last taps-1 inputs of the convolution, and [each][S][dim].
+// Mamba2 is Mamba-2 as a recurrence. A unit is a few heads of a group; it has the convolution of its x and of the
+// group's b and c. Its state is the last taps-1 inputs of the convolution, and [each][S][dim].
 type Mamba2 struct {
 	HeadSizes
 	dim             int // P = I/N
@@ -24,7 +25,8 @@ type Mamba2 struct {
 // unitHeads is how many heads a unit has at most: they share the convolution of b and c.
 const unitHeads = 8
 
-// NewMamba2 makes the recurrence of filters [taps][channels] and biases of the convolution, biases of the steps, A and D [N].
+// NewMamba2 makes the recurrence of filters [taps][channels] and biases of the convolution, biases of the steps, A
+// and D [N].
 func NewMamba2(s HeadSizes, filters, biases, dtBias, a, skip []float32) *Mamba2 {
 	m := &Mamba2{HeadSizes: s, dim: s.Inner / s.Heads, each: 1, dtBias: dtBias, a: a, skip: skip}
 	for n := unitHeads; n > 1; n /= 2 {

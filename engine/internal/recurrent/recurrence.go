@@ -1,13 +1,14 @@
 // Package recurrent keeps and moves the states of recurrent layers.
 //
-// A recurrent layer folds the text into a state of a fixed size, token by token: what a token adds cannot be taken out again. A session
-// keeps, besides the state, copies of it at a few earlier points, and a journal of what the latest tokens gave the layers. From a point
-// and the journal every state since the point is recomputed by the same steps, without the weights.
+// A recurrent layer folds the text into a state of a fixed size, token by token: what a token adds cannot be taken
+// out again. A session keeps, besides the state, copies of it at a few earlier points, and a journal of what the
+// latest tokens gave the layers. From a point and the journal every state since the point is recomputed by the same
+// steps, without the weights.
 //
-// A verification leaves the state where it is: of a tree, each node's path is walked from there. The next pass first takes the state by
-// the journal's inputs of the tokens that were accepted, while it has the state in the cache anyway; Commit moves those of a tree's path
-// together. A long chain moves the state on, and so does a draft's chain of single tokens; Truncate then makes the next pass begin at
-// the nearest point.
+// A verification leaves the state where it is: of a tree, each node's path is walked from there. The next pass first
+// takes the state by the journal's inputs of the tokens that were accepted, while it has the state in the cache
+// anyway; Commit moves those of a tree's path together. A long chain moves the state on, and so does a draft's chain
+// of single tokens; Truncate then makes the next pass begin at the nearest point.
 package recurrent
 
 import "github.com/specgo/spec/tensor"
@@ -15,8 +16,8 @@ import "github.com/specgo/spec/tensor"
 // Recurrence is the recurrent part of a layer. Its units (heads, or groups of channels) do not depend on each other.
 type Recurrence interface {
 	shape() sizes
-	// scan takes a unit by up to scanTokens tokens, of inputs in: it changes its state and writes its part of out [tokens][output]. out
-	// may be nil: then only the state moves on.
+	// scan takes a unit by up to scanTokens tokens, of inputs in: it changes its state and writes its part of out
+	// [tokens][output]. out may be nil: then only the state moves on.
 	scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch)
 }
 
@@ -52,8 +53,9 @@ type scanScratch struct {
 // convolved is the scratch memory of convolve.
 func convolved(channels, taps int) int { return (taps - 1 + 2*scanTokens) * channels }
 
-// shift puts a unit's channels of the tokens in, which gather appends, behind those of the tokens before, which history holds, and moves
-// history on. It returns the rows of both [taps-1+tokens][channels], at the beginning of numbers, and the rest of numbers.
+// shift puts a unit's channels of the tokens in, which gather appends, behind those of the tokens before, which
+// history holds, and moves history on. It returns the rows of both [taps-1+tokens][channels], at the beginning of
+// numbers, and the rest of numbers.
 func (s *scanScratch) shift(in []tokenInput, gather func(dst, all []float32) []float32, history []float32, channels int) (x, rest []float32) {
 	x = append(s.numbers[:0], history...)
 	for i := range in {

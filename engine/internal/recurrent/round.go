@@ -2,8 +2,8 @@ package recurrent
 
 import "github.com/specgo/spec/tensor"
 
-// scan is what a round does to the recurrent layers of one session: it brings their states to the tokens' beginning, and steps through
-// the tokens.
+// scan is what a round does to the recurrent layers of one session: it brings their states to the tokens' beginning,
+// and steps through the tokens.
 type scan struct {
 	r       *State
 	segment int // of the batch
@@ -20,7 +20,8 @@ type scan struct {
 	save   []float32
 }
 
-// Round is what a round of a pass does to the recurrent layers of its sessions: the scans of one layer at a time, on all threads.
+// Round is what a round of a pass does to the recurrent layers of its sessions: the scans of one layer at a time, on
+// all threads.
 type Round struct {
 	t       *tensor.Runtime
 	scans   []scan
@@ -40,15 +41,16 @@ func (w *Round) Init(t *tensor.Runtime) {
 	w.one = w.unit
 }
 
-// Add adds tokens of a session to the round: rows from row on, after start tokens of the sequence, a chain or a tree. The logits of the
-// last wanted tokens of the segment, up to these rows' last, are asked for: that many may be cut back.
+// Add adds tokens of a session to the round: rows from row on, after start tokens of the sequence, a chain or a tree.
+// The logits of the last wanted tokens of the segment, up to these rows' last, are asked for: that many may be cut
+// back.
 func (w *Round) Add(r *State, segment, row, start, tokens int, parents []int32, wanted int) {
 	w.scans = append(w.scans, scan{r: r, segment: segment, row: row, start: start, tokens: tokens, parents: parents})
 	r.plan(&w.scans[len(w.scans)-1], wanted)
 }
 
-// plan says how the tokens of a scan get their states, and makes room in the journal. The logits of the last wanted tokens of the
-// segment, up to the scan's last, are asked for: that many may be cut back.
+// plan says how the tokens of a scan get their states, and makes room in the journal. The logits of the last wanted
+// tokens of the segment, up to the scan's last, are asked for: that many may be cut back.
 func (r *State) plan(s *scan, wanted int) {
 	end := s.start + s.tokens
 	if s.hold = s.parents != nil || wanted > 1 && s.tokens <= scanTokens; s.hold {
@@ -104,7 +106,8 @@ func ceilPower(n int) int {
 	return p
 }
 
-// Recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each [rows][…].
+// Recur takes the round's rows through recurrent layer l: out [rows][output] of the parts of the inputs, each
+// [rows][…].
 func (w *Round) Recur(l int, out []float32, in ...[]float32) {
 	w.layer, w.out = l, out
 	copy(w.in[:], in)
@@ -139,8 +142,8 @@ func (w *Round) Recur(l int, out []float32, in ...[]float32) {
 	w.out = nil
 }
 
-// journaled reports whether the units write scan i's inputs to the journal, each a share: if nothing that a unit may still read is
-// overwritten.
+// journaled reports whether the units write scan i's inputs to the journal, each a share: if nothing that a unit may
+// still read is overwritten.
 func (w *Round) journaled(i int) bool {
 	s, scans := &w.scans[i], w.scans
 	alone := (i == 0 || scans[i-1].r != s.r) && (i+1 == len(scans) || scans[i+1].r != s.r)
@@ -248,7 +251,8 @@ func (w *Round) walk(s *scan, layer *Layer, u int, node int32, branch []float32,
 	}
 }
 
-// write writes a share, one of several, of a scan's inputs to the journal: those of a tree's nodes after the sequence's, for Commit.
+// write writes a share, one of several, of a scan's inputs to the journal: those of a tree's nodes after the
+// sequence's, for Commit.
 func (w *Round) write(s *scan, share, shares int) {
 	layer := &s.r.layers[w.layer]
 	n := layer.input()
@@ -264,7 +268,8 @@ func (w *Round) write(s *scan, share, shares int) {
 	}
 }
 
-// Settle ends a round: the points that it made are kept, or the states of sessions whose segments failed are not known any more.
+// Settle ends a round: the points that it made are kept, or the states of sessions whose segments failed are not
+// known any more.
 func (w *Round) Settle(failed func(segment int) bool) {
 	for i := range w.scans {
 		s := &w.scans[i]

@@ -11,7 +11,8 @@ const (
 	sparePoints   = 2                 // most points whose memory is kept for others
 
 	// keptBytes is the memory for points further back, by which a session's beginning can be used again, unless
-	// SessionOptions.StateBytes says otherwise. They lie 256 tokens apart, or twice as many as often as is needed to stay within it.
+	// SessionOptions.StateBytes says otherwise. They lie 256 tokens apart, or twice as many as often as is needed to
+	// stay within it.
 	keptBytes = 64 << 20
 	keptMost  = 64
 	keptStep  = 256
@@ -43,8 +44,8 @@ type State struct {
 	from, n  int // the journal has the inputs of tokens from … from+n-1
 }
 
-// keptPoints is the most points further back than the journal, where states take size bytes and all copies may take budget; 0 is the
-// default budget.
+// keptPoints is the most points further back than the journal, where states take size bytes and all copies may take
+// budget; 0 is the default budget.
 func keptPoints(budget, size int64) int64 {
 	n := keptBytes / max(1, size)
 	if budget != 0 {
@@ -53,7 +54,8 @@ func keptPoints(budget, size int64) int64 {
 	return min(keptMost, max(0, n))
 }
 
-// Most is the most memory of states of size bytes with a journal of so many bytes for a token, unless drafts are longer than 64 tokens.
+// Most is the most memory of states of size bytes with a journal of so many bytes for a token, unless drafts are
+// longer than 64 tokens.
 func Most(size, token, budget int64) int64 {
 	copies := 1 + nearPoints + sparePoints + keptPoints(budget, size)
 	return copies*size + journalTokens*token
@@ -62,8 +64,8 @@ func Most(size, token, budget int64) int64 {
 // MostBack is the most tokens at the end of a chain that a state can go back by at once.
 const MostBack = journalMost - pointStep
 
-// New is the state of an empty session that computes the first layers of a model; nil if they have none. budget is the most memory for
-// copies by which the session goes back, in bytes; 0 is a default.
+// New is the state of an empty session that computes the first layers of a model; nil if they have none. budget is
+// the most memory for copies by which the session goes back, in bytes; 0 is a default.
 func New(all []Layer, layers int, budget int64) *State {
 	r := &State{step: keptStep}
 	for i, l := range all {
@@ -261,8 +263,8 @@ func (r *State) Bytes() int64 {
 	return 4 * int64(n)
 }
 
-// Need is the number of bytes that a pass adds at most to the states' memory: it steps from known tokens to start, and over the tokens
-// from there to end, in rounds of so many rows.
+// Need is the number of bytes that a pass adds at most to the states' memory: it steps from known tokens to start,
+// and over the tokens from there to end, in rounds of so many rows.
 func (r *State) Need(known, start, end, back, rows int) int64 {
 	numbers := 0
 	if tokens := ceilPower(pointStep + max(pointStep, back)); tokens > r.capacity {
