@@ -46,7 +46,8 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 		return fmt.Errorf("%w: logits of %d positions wanted, %d tokens", ErrUsage, rows, n)
 	}
 	own := chunk{
-		s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents, wanted: n - rows, hidden: n, states: g.Layers,
+		s: s, segment: i, start: len(s.tokens), tokens: g.Tokens, parents: g.Parents,
+		wanted: n - rows, hidden: n, states: g.Layers,
 	}
 	switch {
 	case m.head != nil:

@@ -11,9 +11,8 @@ import (
 
 // decoderOf is the kind of decoder-only models that a family describes, and that such draft heads are made for.
 func decoderOf(f func(*loader, *Config) family, heads ...Kind) kind {
-	return kind{is: KindModel, heads: heads, family: f, layers: (*loader).layerCount, build: func(l *loader, m *Model) network {
-		return l.decoder(&m.config, f(l, &m.config))
-	}}
+	build := func(l *loader, m *Model) network { return l.decoder(&m.config, f(l, &m.config)) }
+	return kind{is: KindModel, heads: heads, family: f, layers: (*loader).layerCount, build: build}
 }
 
 // kinds are the architectures that there are, by general.architecture.

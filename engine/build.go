@@ -227,7 +227,8 @@ func (b *build) norm(name string, n int) norm {
 // headNorm reads a norm with weights [heads][d] over single heads.
 func (b *build) headNorm(name string, heads int) norm {
 	d := b.c.HeadDim
-	return norm{kind: b.norms.kind, eps: b.c.Epsilon, w: ones(d), b: make([]float32, d), own: b.floats(name+".weight", d, heads)}
+	return norm{kind: b.norms.kind, eps: b.c.Epsilon, w: ones(d), b: make([]float32, d),
+		own: b.floats(name+".weight", d, heads)}
 }
 
 // linear reads name.weight [rows][cols] and, if there, name.bias [rows].

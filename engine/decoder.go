@@ -77,7 +77,7 @@ func (m *decoder) layers(p *pass, x []float32) {
 // forward adds what the block computes to the residual stream x [rows][D].
 func (b *block) forward(p *pass, c *Config, x []float32) {
 	h := p.matrix(&p.h, c.HiddenSize) // [rows][D] what a sublayer reads
-	y := h                            // [rows][D] what it computes, in the same memory where h is not needed any more by then
+	y := h                            // [rows][D] what it computes, in the same memory where h is not needed then
 	if b.apart {
 		y = p.matrix(&p.y, c.HiddenSize)
 	}

@@ -128,7 +128,8 @@ func (m *eagle) logits(p *pass, out, x []float32) {
 func (l *loader) eagle(model *Model) network {
 	c, target := &model.config, model.target
 	b := newBuild(l, c, family{
-		norms: normParts{kind: rmsNorm{}}, rope: ropeParts{pairing: pairs, keys: freqFactors | longrope}, feed: feedParts{gate: gated},
+		norms: normParts{kind: rmsNorm{}}, rope: ropeParts{pairing: pairs,
+			keys: freqFactors | longrope}, feed: feedParts{gate: gated},
 	})
 	if l.ok() && c.Layers != 1 {
 		l.fail("block_count", ErrUnsupported, "%d blocks of an EAGLE-3 head, there is one", c.Layers)
@@ -206,7 +207,8 @@ func (l *loader) targetEmbedding(c *Config, target *Model) *tensor.Matrix {
 		c.Vocab = target.config.Vocab
 	}
 	if target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab {
-		return wrong(ErrShape, "not in the file, and the target's are %d of %d numbers, expected %d of %d", target.config.Vocab, target.config.HiddenSize, c.Vocab, c.HiddenSize)
+		return wrong(ErrShape, "not in the file, and the target's are %d of %d numbers, expected %d of %d",
+			target.config.Vocab, target.config.HiddenSize, c.Vocab, c.HiddenSize)
 	}
 	return lent.embedding
 }

@@ -62,7 +62,8 @@ func (s *Session) encode(ctx context.Context, ids []int32) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	kv, err := tensor.NewKV(tensor.KVShape{Layers: s.layers, Heads: m.config.Heads, HeadDim: m.config.HeadDim, Type: s.storage, Context: len(ids)})
+	kv, err := tensor.NewKV(tensor.KVShape{Layers: s.layers, Heads: m.config.Heads, HeadDim: m.config.HeadDim,
+		Type: s.storage, Context: len(ids)})
 	if err == nil {
 		err = kv.Grow(len(ids))
 	}

@@ -20,7 +20,7 @@ type normParts struct {
 	kind     normKind
 	at       normPlaces
 	parallel bool              // both sublayers read the block's input
-	names    map[string]string // of tensors that are called otherwise in the file: attn_norm, ffn_norm, output_norm; "": not there
+	names    map[string]string // of norms that the file calls otherwise: ffn_norm, output_norm; "": not there
 }
 
 // normPlaces is where a block's norms are.
@@ -108,7 +108,7 @@ type scaleParts struct{ embedding, residual, logit, logitCap float32 }
 
 // endParts are what is before and after the blocks.
 type endParts struct {
-	start      func(b *build, m *decoder) network // reads the embedding of m, and makes the network of m; nil: token_embd, and m itself
+	start      func(b *build, m *decoder) network // reads the embedding, and makes the network of m; nil: token_embd, and m
 	positions  bool                               // learned embeddings, position_embd
 	output     outputPlace
 	outputBias bool // output.bias is known

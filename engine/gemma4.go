@@ -170,12 +170,14 @@ func (l *loader) source(i, last int, a *attention) (at, number int) {
 		last--
 	}
 	for at, c := range l.caches {
-		if j := slices.Index(c.layers, last); j >= 0 && c.heads == a.kvHeads && c.headDim == a.headDim && c.window == a.scores.Window {
+		if j := slices.Index(c.layers, last); j >= 0 && c.heads == a.kvHeads && c.headDim == a.headDim &&
+			c.window == a.scores.Window {
 			return at, j
 		}
 	}
 	if l.ok() {
-		l.fail("attention.shared_kv_layers", ErrValue, "layer %d cannot use the keys and values of layer %d, which is of another kind", i, last)
+		l.fail("attention.shared_kv_layers", ErrValue,
+			"layer %d cannot use the keys and values of layer %d, which is of another kind", i, last)
 	}
 	return 0, 0
 }

@@ -97,9 +97,11 @@ func (m *assistant) admit(g *Segment) error {
 	case n == 0:
 		return fmt.Errorf("%w: the target's session is empty", ErrUsage)
 	case t.Restorable(n) < n:
-		return fmt.Errorf("%w: the target's session was cut back to %d tokens, and its cache does not reach back so far", ErrUsage, n)
+		return fmt.Errorf("%w: the target's session was cut back to %d tokens, and its cache does not reach back so far",
+			ErrUsage, n)
 	case n >= g.Session.context:
-		return fmt.Errorf("%w: the target's session has %d tokens, room for a token after %d", ErrContextFull, n, g.Session.context-1)
+		return fmt.Errorf("%w: the target's session has %d tokens, room for a token after %d", ErrContextFull, n,
+			g.Session.context-1)
 	}
 	return m.Head.admit(g)
 }
@@ -132,7 +134,8 @@ func (l *loader) assistant(model *Model) network {
 	f.rope.keys = freqFactors
 	w := l.gemma4Windows(c)
 	if n := l.integerOr("attention.shared_kv_layers", c.Layers); l.ok() && n != 0 && n != c.Layers {
-		l.fail("attention.shared_kv_layers", ErrUnsupported, "%d of %d blocks: none of a draft head's has keys and values of its own", n, c.Layers)
+		l.fail("attention.shared_kv_layers", ErrUnsupported,
+			"%d of %d blocks: none of a draft head's has keys and values of its own", n, c.Layers)
 	}
 	for _, name := range []string{"masked_embd_centroids.weight", "masked_embd_ordering"} {
 		if l.ok() && l.holds(name) {
@@ -207,7 +210,8 @@ func (b *build) assistantBlock(i int, w *gemma4Windows, from *attention) block {
 	case dim != from.headDim:
 		b.fail(key, ErrValue, "%d, the target's keys have %d dimensions", dim, from.headDim)
 	case b.kvHeads[i] != from.kvHeads || heads%from.kvHeads != 0:
-		b.fail("attention.head_count_kv", ErrValue, "%d of block %d, which has %d heads; the target's keys have %d", b.kvHeads[i], i, heads, from.kvHeads)
+		b.fail("attention.head_count_kv", ErrValue, "%d of block %d, which has %d heads; the target's keys have %d",
+			b.kvHeads[i], i, heads, from.kvHeads)
 	case w.layers(i) && (window < 1 || w.size > from.scores.Window):
 		b.fail("attention.sliding_window", ErrValue, "%d, the target's is %d", w.size, from.scores.Window)
 	case !w.layers(i) && b.c.RopeFactors == "":

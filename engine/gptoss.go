@@ -6,11 +6,14 @@ func gptOSS(l *loader, c *Config) family {
 	return family{
 		norms: normParts{kind: rmsNorm{}, names: map[string]string{"ffn_norm": "post_attention_norm"}},
 		rope:  ropeParts{pairing: halves},
-		attention: attentionParts{window: l.integer("attention.sliding_window"), windowed: l.window(2), own: func(b *build, i int) mixer {
-			a := b.attention(i)
-			a.scores.Sinks = b.vector(b.block(i)+"attn_sinks.weight", a.heads)
-			return a
-		}},
+		attention: attentionParts{
+			window: l.integer("attention.sliding_window"), windowed: l.window(2),
+			own: func(b *build, i int) mixer {
+				a := b.attention(i)
+				a.scores.Sinks = b.vector(b.block(i)+"attn_sinks.weight", a.heads)
+				return a
+			},
+		},
 		feed: feedParts{gate: gated, activation: clampedSiLU, experts: l.experts(c, expertOptions{
 			width: l.integer("expert_feed_forward_length"), gating: gateSoftmaxChosen,
 		})},

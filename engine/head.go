@@ -9,7 +9,7 @@ type Head struct {
 	TargetLayers []int
 
 	Output     int  // the layer of the head whose state goes in with the next token, where there is none of the target
-	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second one
+	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second
 
 	// SharesCache: the head has no keys and values of its own, but looks at those of its target. Its sessions are made
 	// for a session of the target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after

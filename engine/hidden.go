@@ -24,7 +24,8 @@ func (m *Model) admitHidden(g *Segment, n int) (rows int, err error) {
 			}
 		}
 		if (k < 0 || k > g.Session.layers) && k != FinalNorm {
-			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, the session computes 0 to %d", ErrUsage, k, g.Session.layers)
+			return 0, fmt.Errorf("%w: hidden states of layer %d wanted, the session computes 0 to %d", ErrUsage, k,
+				g.Session.layers)
 		}
 	}
 	sized(&g.Session.hidden, rows*len(g.Layers)*m.stateSize())

@@ -189,7 +189,8 @@ func (l *loader) heads(c *Config) {
 	}
 	switch n := l.integerOr("attention.value_length", c.HeadDim); {
 	case c.HeadDim < 1 || c.HiddenSize%c.Heads != 0 && !l.has("attention.key_length"):
-		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.HiddenSize, c.Heads)
+		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.HiddenSize,
+			c.Heads)
 	case n != c.HeadDim:
 		l.fail("attention.value_length", ErrUnsupported, "values of %d dimensions, keys of %d", n, c.HeadDim)
 	case c.KVHeads < 1 || slices.Min(l.kvHeads) == c.KVHeads && c.Heads%c.KVHeads != 0:

@@ -118,7 +118,8 @@ func mtpOf(k kind) kind {
 func (l *loader) mtp(model *Model, f family) network {
 	c, target := &model.config, model.target
 	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize) {
-		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name, ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
+		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name,
+			ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
 		return nil
 	}
 	f.mixer = nil

@@ -175,7 +175,8 @@ func (p *pass) fill() bool {
 		}
 		for i, kv := range c.s.kv {
 			if kv != nil {
-				p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row, Start: start, Tokens: n, Parents: c.parents})
+				p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row, Start: start, Tokens: n,
+					Parents: c.parents})
 			}
 		}
 		if c.s.lender != nil {
@@ -222,7 +223,8 @@ func (p *pass) lend(t *Session, row, n int) {
 	}
 	for i, kv := range t.kv {
 		for j := range n {
-			p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row + j, Start: len(t.tokens) - 1, Tokens: 1})
+			p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row + j, Start: len(t.tokens) - 1,
+				Tokens: 1})
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 // negative log-likelihood. A sequence shorter than window is one chunk; it needs three tokens for a prediction.
 func Perplexity(ctx context.Context, m *Model, ids []int32, window int) (float64, error) {
 	if window < 4 || window > m.config.Context {
-		return 0, fmt.Errorf("%w: perplexity over chunks of %d tokens, the model's context is %d", ErrUsage, window, m.config.Context)
+		return 0, fmt.Errorf("%w: perplexity over chunks of %d tokens, the model's context is %d", ErrUsage, window,
+			m.config.Context)
 	}
 	if window = min(window, len(ids)); window < 3 {
 		return 0, fmt.Errorf("%w: perplexity needs 3 tokens at least, there are %d", ErrUsage, len(ids))

@@ -20,6 +20,7 @@ func qwen3VL(l *loader, c *Config) family {
 // qwen3MoE is Qwen 3 with experts.
 func qwen3MoE(l *loader, c *Config) family {
 	f := qwen3(l, c)
-	f.feed.experts = l.experts(c, expertOptions{width: l.integerOr("expert_feed_forward_length", c.FeedForward), normalize: true})
+	f.feed.experts = l.experts(c, expertOptions{width: l.integerOr("expert_feed_forward_length", c.FeedForward),
+		normalize: true})
 	return f
 }

@@ -79,7 +79,8 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	}
 	c := m.config
 	if c.Layers == 0 {
-		return nil, fmt.Errorf("%s: %w: a %s model is an encoder alone, which writes no text", m.name, ErrUsage, c.Architecture)
+		return nil, fmt.Errorf("%s: %w: a %s model is an encoder alone, which writes no text", m.name, ErrUsage,
+			c.Architecture)
 	}
 	if o.Context < 0 || o.Context > c.Context {
 		return nil, fmt.Errorf("%s: %w: a context of %d tokens, the model has %d", m.name, ErrUsage, o.Context, c.Context)
@@ -110,7 +111,8 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{m: m, kv: kv, rec: recurrent.New(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers, context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
+	return &Session{m: m, kv: kv, rec: recurrent.New(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers,
+		context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -205,7 +207,8 @@ func (s *Session) Commit(path []int32) error {
 	parent := int32(-1)
 	for i, j := range path {
 		if j < 0 || int(j) >= len(s.nodes) || s.parents[j] != parent {
-			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)", ErrUsage, i, j, parent, len(s.nodes))
+			return fmt.Errorf("%w: Commit: element %d of the path is node %d, no child of node %d (tree of %d nodes)",
+				ErrUsage, i, j, parent, len(s.nodes))
 		}
 		parent = j
 	}
@@ -246,7 +249,8 @@ func (s *Session) ForkAt(n int) (*Session, error) {
 	if n < 0 || n > len(s.tokens) {
 		return nil, fmt.Errorf("%w: ForkAt(%d) of %d tokens", ErrUsage, n, len(s.tokens))
 	}
-	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache, tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, lender: s.lender, input: s.input.share()}
+	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache,
+		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, lender: s.lender, input: s.input.share()}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}
@@ -372,7 +376,8 @@ func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, 
 		}
 		var err error
 		// Branches of a tree take slots beyond the sequence that they continue.
-		caches[i], err = tensor.NewKV(tensor.KVShape{Layers: n, Heads: c.heads, HeadDim: c.headDim, Type: kv, Context: context + maxTree})
+		caches[i], err = tensor.NewKV(tensor.KVShape{Layers: n, Heads: c.heads, HeadDim: c.headDim, Type: kv,
+			Context: context + maxTree})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}

@@ -92,7 +92,8 @@ func (m *t5) encode(p *pass, ids []int32) (states []float32, err error) {
 	d, width := c.HiddenSize, c.Heads*c.HeadDim
 	x, q := make([]float32, len(ids)*d), make([]float32, len(ids)*width) // [n][D] the residual stream, [n][H][d]
 	// Keys and values of one layer, as they are: the session's storage is for the decoder's.
-	kv, err := tensor.NewKV(tensor.KVShape{Layers: 1, Heads: c.Heads, HeadDim: c.HeadDim, Type: tensor.KVF32, Context: len(ids)})
+	kv, err := tensor.NewKV(tensor.KVShape{Layers: 1, Heads: c.Heads, HeadDim: c.HeadDim, Type: tensor.KVF32,
+		Context: len(ids)})
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,8 @@ func (l *loader) t5(model *Model) network {
 	c.Epsilon = l.float("attention.layer_norm_rms_epsilon")
 	buckets := l.integer("attention.relative_buckets_count")
 	if l.ok() && (buckets < tensor.MinRelativeBuckets || buckets > tensor.MaxRelativeBuckets || buckets%2 != 0) {
-		l.fail("attention.relative_buckets_count", ErrUnsupported, "%d, which is not an even number from %d to %d", buckets, tensor.MinRelativeBuckets, tensor.MaxRelativeBuckets)
+		l.fail("attention.relative_buckets_count", ErrUnsupported, "%d, which is not an even number from %d to %d", buckets,
+			tensor.MinRelativeBuckets, tensor.MaxRelativeBuckets)
 	}
 	if l.ok() && c.KVHeads != c.Heads {
 		l.fail("attention.head_count_kv", ErrUnsupported, "%d heads of keys and values, %d of queries", c.KVHeads, c.Heads)

@@ -22,7 +22,8 @@ func (l *loader) unread() {
 	}
 	for _, kv := range l.f.KVs {
 		key, ok := strings.CutPrefix(kv.Key, l.arch+".")
-		if (l.first == 0 || l.alone) && l.ok() && ok && !l.keys[key] && changesResult(key) && !neutral(key, kv.Value) && !l.ignores(key) {
+		if (l.first == 0 || l.alone) && l.ok() && ok && !l.keys[key] && changesResult(key) && !neutral(key, kv.Value) &&
+			!l.ignores(key) {
 			l.fail(key, ErrUnsupported, "%v", kv.Value)
 		}
 	}
@@ -42,7 +43,8 @@ func changesResult(key string) bool {
 			return true
 		}
 	}
-	for _, suffix := range []string{"_scale", "_multiplier", "_softcapping", "_residual", "_interval", "_input", "_every_n_layers"} {
+	for _, suffix := range []string{"_scale", "_multiplier", "_softcapping", "_residual", "_interval", "_input",
+		"_every_n_layers"} {
 		if strings.HasSuffix(key, suffix) {
 			return true
 		}

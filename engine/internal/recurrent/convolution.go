@@ -32,12 +32,15 @@ func NewConvolution(w []float32, taps, channels int) *Convolution {
 
 func (v *Convolution) shape() sizes {
 	n := v.channels / v.units
-	return sizes{units: v.units, state: (v.taps - 1) * n, inputs: [inputParts]int{v.channels}, output: v.channels, scratch: convolved(n, v.taps)}
+	return sizes{units: v.units, state: (v.taps - 1) * n, inputs: [inputParts]int{v.channels}, output: v.channels,
+		scratch: convolved(n, v.taps)}
 }
 
-func (v *Convolution) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch) {
+func (v *Convolution) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32,
+	scratch *scanScratch) {
 	n := v.channels / v.units
-	x, _ := scratch.shift(in, func(dst, all []float32) []float32 { return append(dst, all[unit*n:(unit+1)*n]...) }, state, n)
+	x, _ := scratch.shift(in, func(dst, all []float32) []float32 { return append(dst, all[unit*n:(unit+1)*n]...) },
+		state, n)
 	if out == nil {
 		return
 	}

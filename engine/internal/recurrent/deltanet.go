@@ -19,7 +19,8 @@ type DeltaNet struct {
 
 // NewDeltaNet makes the recurrence of filters [taps][channels], biases of the steps and A [NV].
 func NewDeltaNet(s HeadSizes, eps float32, filters, dtBias, a []float32) *DeltaNet {
-	m := &DeltaNet{HeadSizes: s, each: s.Heads / s.Groups, eps: eps, scale: float32(1 / math.Sqrt(float64(s.State))), dtBias: dtBias, a: a}
+	m := &DeltaNet{HeadSizes: s, each: s.Heads / s.Groups, eps: eps, scale: float32(1 / math.Sqrt(float64(s.State))),
+		dtBias: dtBias, a: a}
 	conv := s.State * (2*s.Groups + s.Heads)
 	for u := range s.Groups {
 		for tap := range s.Taps {
@@ -49,7 +50,8 @@ func (m *DeltaNet) shape() sizes {
 		scratch: convolved(n, m.Taps) + 2*scanTokens + m.State}
 }
 
-func (m *DeltaNet) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch) {
+func (m *DeltaNet) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32,
+	scratch *scanScratch) {
 	n, s := m.channels(), m.State
 	heads := state[(m.Taps-1)*n:]
 	x, rest := scratch.convolve(t, in, func(dst []float32, all []float32) []float32 { return m.gather(dst, unit, all) },
@@ -66,7 +68,8 @@ func (m *DeltaNet) scan(t *tensor.Runtime, unit int, state []float32, in []token
 			decay[j] = tensor.Exp(m.a[h] * tensor.Softplus(in[j][1][h]+m.dtBias[h]))
 			beta[j] = tensor.Sigmoid(in[j][2][h])
 		}
-		*d = tensor.DeltaTokens{Out: discarded, Q: x, K: x[s:], V: x[(2+i)*s:], Stride: n, Decay: decay, Beta: beta, Scale: m.scale, Tokens: len(in)}
+		*d = tensor.DeltaTokens{Out: discarded, Q: x, K: x[s:], V: x[(2+i)*s:], Stride: n, Decay: decay, Beta: beta,
+			Scale: m.scale, Tokens: len(in)}
 		if out != nil {
 			d.Out, d.OutStride = out[h*s:], m.Inner
 		}

@@ -60,10 +60,12 @@ func (m *Mamba2) gather(dst []float32, unit int, all []float32) []float32 {
 func (m *Mamba2) shape() sizes {
 	n := m.channels()
 	return sizes{units: m.Heads / m.each, state: (m.Taps-1)*n + m.each*m.State*m.dim,
-		inputs: [inputParts]int{m.Inner + 2*m.Groups*m.State + m.Heads}, output: m.Inner, scratch: convolved(n, m.Taps) + 2*scanTokens + m.dim}
+		inputs: [inputParts]int{m.Inner + 2*m.Groups*m.State + m.Heads}, output: m.Inner, scratch: convolved(n,
+			m.Taps) + 2*scanTokens + m.dim}
 }
 
-func (m *Mamba2) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32, scratch *scanScratch) {
+func (m *Mamba2) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInput, out []float32,
+	scratch *scanScratch) {
 	n := m.channels()
 	heads := state[(m.Taps-1)*n:]
 	x, rest := scratch.convolve(t, in, func(dst []float32, all []float32) []float32 { return m.gather(dst, unit, all) },

@@ -56,7 +56,8 @@ func convolved(channels, taps int) int { return (taps - 1 + 2*scanTokens) * chan
 // shift puts a unit's channels of the tokens in, which gather appends, behind those of the tokens before, which
 // history holds, and moves history on. It returns the rows of both [taps-1+tokens][channels], at the beginning of
 // numbers, and the rest of numbers.
-func (s *scanScratch) shift(in []tokenInput, gather func(dst, all []float32) []float32, history []float32, channels int) (x, rest []float32) {
+func (s *scanScratch) shift(in []tokenInput, gather func(dst, all []float32) []float32, history []float32,
+	channels int) (x, rest []float32) {
 	x = append(s.numbers[:0], history...)
 	for i := range in {
 		x = gather(x, in[i][0])
@@ -66,7 +67,8 @@ func (s *scanScratch) shift(in []tokenInput, gather func(dst, all []float32) []f
 }
 
 // convolve is silu(conv(x) + bias) [tokens][channels] of shift's x.
-func (s *scanScratch) convolve(t *tensor.Runtime, in []tokenInput, gather func(dst, all []float32) []float32, history, filters, bias []float32, channels int) (y, rest []float32) {
+func (s *scanScratch) convolve(t *tensor.Runtime, in []tokenInput, gather func(dst, all []float32) []float32, history,
+	filters, bias []float32, channels int) (y, rest []float32) {
 	x, rest := s.shift(in, gather, history, channels)
 	y, rest = rest[:len(in)*channels], rest[len(in)*channels:]
 	t.Conv(y, x, filters, channels)

@@ -235,7 +235,8 @@ func (r *State) Commit(start int, path []int32) {
 
 // Fork is a copy for a session of the first n tokens, which is restorable.
 func (r *State) Fork(n int) *State {
-	f := &State{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, most: r.most, capacity: r.capacity, from: r.from, n: r.n}
+	f := &State{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, most: r.most,
+		capacity: r.capacity, from: r.from, n: r.n}
 	f.state = slices.Clone(r.state)
 	for i := range r.points {
 		r.points[i].shared = true

@@ -56,7 +56,8 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 	read(f, prefix+"add_space_prefix", f.Bool, &c.AddSpacePrefix, &err)
 	read(f, prefix+"remove_extra_whitespaces", f.Bool, &c.RemoveExtraWhitespaces, &err)
 	if model == "t5" {
-		read(f, prefix+"precompiled_charsmap", func(key string) ([]byte, error) { return byteArray(f, key) }, &c.Charsmap, &err)
+		read(f, prefix+"precompiled_charsmap", func(key string) ([]byte, error) { return byteArray(f, key) }, &c.Charsmap,
+			&err)
 	}
 	if gemma4 { // the first files say false, which is wrong, and the reference engine ignores it
 		c.AddBOS = true
@@ -88,7 +89,8 @@ func stripAfter(f *gguf.File, c *bpe.Config) (ids []int32) {
 		return nil
 	}
 	for i, token := range c.Tokens {
-		special := i < len(c.Types) && (c.Types[i] == bpe.TypeControl || c.Types[i] == bpe.TypeUserDefined || c.Types[i] == bpe.TypeUnknown)
+		special := i < len(c.Types) && (c.Types[i] == bpe.TypeControl || c.Types[i] == bpe.TypeUserDefined ||
+			c.Types[i] == bpe.TypeUnknown)
 		switch token {
 		case "<unk>", "<s>", "<|endoftext|>":
 			special = false
