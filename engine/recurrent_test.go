@@ -32,12 +32,12 @@ func TestRecurrentOneAnswer(t *testing.T) {
 		m := openRecipe(t, rt, name)
 		ids := randomTokens(300, m.config.Vocab, 4)
 		for j, kv := range []string{"f16", "q8_0"} {
-			if testing.Short() && j > 0 {
+			if !testkit.IsLong(t) && j > 0 {
 				continue
 			}
 			want := eval(t, newSession(t, m, SessionOptions{KV: kv}), ids, nil, All)
 			for k, way := range ways {
-				if !testing.Short() || (i+k)%2 == 0 {
+				if testkit.IsLong(t) || (i+k)%2 == 0 {
 					sameBits(t, fmt.Sprintf("%s, KV %s, %s", name, kv, way.name), way.feed(t, m, SessionOptions{KV: kv}, ids), want)
 				}
 			}
@@ -45,7 +45,7 @@ func TestRecurrentOneAnswer(t *testing.T) {
 		var want []float32
 		for _, simd := range asm.Available() {
 			for _, threads := range []int{1, 5} {
-				if testing.Short() && threads > 1 && simd != "scalar" {
+				if !testkit.IsLong(t) && threads > 1 && simd != "scalar" {
 					continue
 				}
 				got := ways[2].feed(t, openRecipe(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), name), SessionOptions{}, ids[:120])
@@ -56,6 +56,12 @@ func TestRecurrentOneAnswer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongRecurrentOneAnswer: every way for every model, with both cache types and all kernels.
+func TestLongRecurrentOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestRecurrentOneAnswer(t)
 }
 
 // goesOn feeds a chain or a tree to a session of ids that was cut to some tokens, and compares with the logits of all of ids.

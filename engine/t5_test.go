@@ -137,7 +137,7 @@ func TestT5Reference(t *testing.T) {
 		m := v.open(t, rt, Options{})
 		s := newSession(t, m, SessionOptions{KV: "f32"})
 		for _, n := range [][2]int{{1, 1}, {7, 30}, {150, 145}, {300, 20}} {
-			if testing.Short() && n[0] > 100 && name != "small" && name != "flan" {
+			if !testkit.IsLong(t) && n[0] > 100 && name != "small" && name != "flan" {
 				continue
 			}
 			input, ids := randomTokens(n[0], v.vocab, 1), randomTokens(n[1], v.vocab, 2)
@@ -156,6 +156,12 @@ func TestT5Reference(t *testing.T) {
 	}
 }
 
+// TestLongT5Reference: long inputs for every variant.
+func TestLongT5Reference(t *testing.T) {
+	testkit.Long(t)
+	TestT5Reference(t)
+}
+
 // t5Eval is the logits of ids after an input.
 func t5Eval(t *testing.T, m *Model, o SessionOptions, input, ids []int32) []float32 {
 	t.Helper()
@@ -169,7 +175,7 @@ func t5Eval(t *testing.T, m *Model, o SessionOptions, input, ids []int32) []floa
 func TestT5OneAnswer(t *testing.T) {
 	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": flanT5()} {
 		for _, kv := range []string{"f16", "f32", "q8_0"} {
-			if testing.Short() && kv == "f32" {
+			if !testkit.IsLong(t) && kv == "f32" {
 				continue
 			}
 			o := SessionOptions{KV: kv}
@@ -177,7 +183,7 @@ func TestT5OneAnswer(t *testing.T) {
 			var want []float32
 			for _, simd := range asm.Available() {
 				for _, threads := range []int{1, 2, 5} {
-					if testing.Short() && threads == 5 {
+					if !testkit.IsLong(t) && threads == 5 {
 						continue
 					}
 					m := v.open(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), Options{})
@@ -193,11 +199,17 @@ func TestT5OneAnswer(t *testing.T) {
 			testInputs.Store(m, input)
 			defer testInputs.Delete(m)
 			for i, way := range ways {
-				if testing.Short() && kv != "f16" && i%3 != 0 {
+				if !testkit.IsLong(t) && kv != "f16" && i%3 != 0 {
 					continue
 				}
 				sameBits(t, fmt.Sprintf("%s, KV %s, %s", name, kv, way.name), way.feed(t, m, o, ids), want)
 			}
 		}
 	}
+}
+
+// TestLongT5OneAnswer: every cache type and number of threads, every way with each.
+func TestLongT5OneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestT5OneAnswer(t)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // The matrix of promise P2: every drafter, schedule and draft length writes what plain decoding writes.
@@ -98,7 +99,7 @@ func TestGreedyIsPlainGreedy(t *testing.T) {
 
 func TestMatchIsPlainSampling(t *testing.T) {
 	seeds := uint64(5)
-	if testing.Short() {
+	if !testkit.IsLong(t) {
 		seeds = 2
 	}
 	for seed := range seeds {
@@ -106,6 +107,12 @@ func TestMatchIsPlainSampling(t *testing.T) {
 		testMatrix(t, random(seed), s, []int{1, 2, 5, 16})
 		testMatrix(t, loops(seed), penalties(s), []int{1, 2, 5, 16})
 	}
+}
+
+// TestLongMatchIsPlainSampling: with five seeds.
+func TestLongMatchIsPlainSampling(t *testing.T) {
+	testkit.Long(t)
+	TestMatchIsPlainSampling(t)
 }
 
 // penalties turns on everything that depends on the text, so it advances inside a draft.
