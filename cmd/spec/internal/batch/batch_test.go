@@ -293,6 +293,79 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// What a killed run left of a long line is gone, also where all that follows is shorter, or nothing.
+func TestResumeBehindALongBrokenLine(t *testing.T) {
+	for _, left := range []int{0, 1, 3} {
+		const n = 3
+		o := files(t, requests(n))
+		if _, err := Run(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfter(read(t, o.Output), "\n")
+		write(t, o.Output, strings.Join(lines[:n-left], "")+`{"id":"`+strings.Repeat("x", 1<<20))
+		if _, err := Run(context.Background(), o); err != nil {
+			t.Fatalf("%d left: %v", left, err)
+		}
+		once(t, answers(t, read(t, o.Output)), n)
+	}
+}
+
+// A server that cannot answer ends the work also after good answers, and its status is no answer.
+func TestUnavailableAfterGoodAnswers(t *testing.T) {
+	const n = 10
+	o := files(t, requests(n))
+	o.Parallel = 1
+	calls := 0
+	o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+		if calls++; calls == 4 {
+			return 503, []byte(`{"error": "no memory"}`)
+		}
+		return echo(ctx, path, body)
+	}
+	r, err := Run(context.Background(), o)
+	if err == nil || !strings.Contains(err.Error(), "no memory") || r.Done != 3 || calls != 4 {
+		t.Errorf("%+v after %d calls: %v", r, calls, err)
+	}
+	once(t, answers(t, read(t, o.Output)), 3)
+	o.Do = echo
+	if _, err := Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	once(t, answers(t, read(t, o.Output)), n)
+}
+
+// full is a disk that has room for half of what is written next.
+type full struct{ file *os.File }
+
+func (f full) Write(b []byte) (int, error) {
+	n, _ := f.file.Write(b[:len(b)/2])
+	return n, errors.New("no space left on device")
+}
+
+// A full disk leaves whole lines alone: the part of an answer that was written is cut.
+func TestAFullDiskLeavesWholeLines(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "out.jsonl")
+	out, err := openOutput(name, filepath.Join(dir, "in.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := out.write("a", 200, []byte(`{"n": 1}`)); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, name)
+	out.to = full{out.file}
+	if err := out.write("b", 200, []byte(`{"n": 2}`)); err == nil {
+		t.Error("a full disk is no error")
+	}
+	if err := out.close(); err != nil {
+		t.Error(err)
+	}
+	if after := read(t, name); after != before || !strings.HasSuffix(after, "}\n") {
+		t.Errorf("%q, was %q", after, before)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	good := `{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {}}`
 	for text, want := range map[string]string{

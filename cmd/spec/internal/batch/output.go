@@ -16,6 +16,7 @@ import (
 // output is a file of answers. An answer is there when its line has its end.
 type output struct {
 	file   *os.File
+	to     io.Writer // what answers are written to: file, in tests one that fails
 	name   string
 	unlock func()
 	done   map[string]bool // custom_ids
@@ -30,7 +31,7 @@ func openOutput(name, input string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &output{file: f, name: name, done: map[string]bool{}}
+	out := &output{file: f, to: f, name: name, done: map[string]bool{}}
 	if err := out.open(input); err != nil {
 		f.Close()
 		return nil, err
@@ -96,7 +97,7 @@ func (out *output) write(id string, status int, answer []byte) error {
 	if err := e.Encode(answered{ID: "batch_req_" + name, CustomID: id, Response: &response{status, "req_" + name, answer}}); err != nil {
 		return fmt.Errorf("answer to %q: %w", id, err)
 	}
-	if _, err := out.file.Write(out.line.Bytes()); err != nil {
+	if _, err := out.to.Write(out.line.Bytes()); err != nil {
 		out.broken = true
 		return err
 	}

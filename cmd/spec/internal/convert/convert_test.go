@@ -444,6 +444,79 @@ func TestDamagedMergesAreRefused(t *testing.T) {
 	}
 }
 
+// A header whose ranges hold more or less than the shapes say is damaged.
+func TestRangesAreAsLongAsTheShapes(t *testing.T) {
+	for size, good := range map[int]bool{0: false, 4: false, 12: false, 16: true, 20: false, 24: false, 32: false} {
+		dir := t.TempDir()
+		h, _ := json.Marshal(map[string]any{"x": map[string]any{"dtype": "F32", "shape": []int{4}, "data_offsets": []int{0, size}}})
+		data := append(binary.LittleEndian.AppendUint64(nil, uint64(len(h))), h...)
+		data = append(data, make([]byte, 32)...)
+		name := filepath.Join(dir, "model.safetensors")
+		if err := os.WriteFile(name, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = (&weights{tensors: map[string]stored{}}).safetensors(file, int64(len(data)))
+		file.Close()
+		if good != (err == nil) {
+			t.Errorf("%d bytes for 4 numbers: %v", size, err)
+		}
+	}
+}
+
+// An added token that is not special makes text of what is text, and never of a control token or a byte: a user could
+// write it then.
+func TestAddedTokensOverOthers(t *testing.T) {
+	for _, c := range []struct {
+		was     int32
+		special bool
+		want    int32
+	}{
+		{typeNormal, false, typeUser}, {typeNormal, true, typeControl},
+		{typeControl, false, typeControl}, {typeControl, true, typeControl},
+		{typeByte, false, typeByte}, {typeUnused, false, typeUser}, {typeUnused, true, typeControl},
+		{typeUser, false, typeUser}, {typeUser, true, typeControl}, {typeUnknown, true, typeUnknown},
+	} {
+		w := &words{tokens: []string{"x"}, types: []int32{c.was}}
+		if err := w.place("tokenizer.json", 0, addedToken{Content: "<x>", Special: c.special}); err != nil {
+			t.Fatal(err)
+		}
+		if w.types[0] != c.want || w.tokens[0] != "<x>" {
+			t.Errorf("type %d, special %v: type %d, want %d", c.was, c.special, w.types[0], c.want)
+		}
+	}
+}
+
+// Of several chat templates the one named default is taken, wherever it stands; a file of its own counts more.
+func TestTheDefaultTemplateIsTaken(t *testing.T) {
+	named := func(name, text string) map[string]string { return map[string]string{"name": name, "template": text} }
+	for _, c := range []struct {
+		list any
+		file string
+		want string
+	}{
+		{"one", "", "one"},
+		{[]any{named("default", "one"), named("tool_use", "two")}, "", "one"},
+		{[]any{named("tool_use", "two"), named("default", "one"), named("rag", "three")}, "", "one"},
+		{[]any{named("tool_use", "two")}, "", ""},
+		{[]any{named("default", "one")}, "file", "file"},
+		{nil, "file", "file"},
+	} {
+		s := &source{t: t, dir: t.TempDir()}
+		s.file("tokenizer_config.json", map[string]any{"chat_template": c.list})
+		if c.file != "" {
+			s.file("chat_template.jinja", c.file)
+		}
+		got, err := readSettings(s.dir)
+		if err != nil || got.template != c.want {
+			t.Errorf("%v, %q: %q, want %q: %v", c.list, c.file, got.template, c.want, err)
+		}
+	}
+}
+
 // sentencePieceFile is a model of a few pieces, written by hand.
 func sentencePieceFile(kind byte, pieces ...string) []byte {
 	field := func(number int, text []byte) []byte {
