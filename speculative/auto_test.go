@@ -415,3 +415,24 @@ func TestAutoFirstStepWithPrompt(t *testing.T) {
 		}
 	}
 }
+
+// TestAutoAloneAgain: when those who shared the passes have left, auto decides by the times that it measured itself.
+func TestAutoAloneAgain(t *testing.T) {
+	a := Auto(AutoOptions{Costs: PassCosts{Tokens: []int{1, 2, 8}, Seconds: []float64{1, 1.1, 2}}}).(*auto)
+	own, shared := a.cost.curve, true
+	a.prices = func(seconds []float64) bool {
+		for i := range seconds {
+			if shared {
+				seconds[i] = 10 + float64(i)
+			}
+		}
+		return shared
+	}
+	if a.Length(10); a.cost.pass(3) != 13 {
+		t.Fatalf("on shared passes a pass of 3 drafted tokens costs %v", a.cost.pass(3))
+	}
+	shared = false
+	if a.Length(11); a.cost.curve != own {
+		t.Errorf("alone a pass of 3 drafted tokens costs %v, measured was %v", a.cost.pass(3), own[3])
+	}
+}

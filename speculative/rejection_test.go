@@ -448,3 +448,16 @@ func TestStairsArePlainSampling(t *testing.T) {
 		}
 	}
 }
+
+// TestCertainTokenHasAllProbability: a distribution that is one certain token gives every other token nothing.
+func TestCertainTokenHasAllProbability(t *testing.T) {
+	if p := probability(nil, 7, 7); p != 1 {
+		t.Errorf("the certain token has probability %v", p)
+	}
+	if p := probability(nil, 6, 7); p != 0 {
+		t.Errorf("another token has probability %v", p)
+	}
+	if p := probability([]sampling.Prob{{ID: 6, P: 0.25}}, 6, 7); p != 0.25 {
+		t.Errorf("a token of a distribution has probability %v", p)
+	}
+}
