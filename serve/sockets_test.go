@@ -566,7 +566,9 @@ func TestShutdownWithStalledClients(t *testing.T) {
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a body that does not come: %v", err)
 	}
-	io.Copy(io.Discard, c)
+	if answer, _ := io.ReadAll(c); !bytes.HasPrefix(answer, []byte("HTTP/1.1 503 ")) {
+		t.Errorf("whose body did not come is told %q", answer)
+	}
 	s.Close() // which waits for nobody
 	if err := s.Serve(&oneListener{}, nil); !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("Serve after Shutdown: %v", err)
