@@ -31,8 +31,8 @@ func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []
 // valuesKernel adds count values to 16*blocks dimensions of n rows.
 type valuesKernel func(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 
-// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once. Dimensions past the last multiple of 16 are
-// computed in Go.
+// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once. Dimensions past the last
+// multiple of 16 are computed in Go.
 func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int) {
 	return func(o, p []float32, v []byte, dim, rows, from, to int) {
 		if dim == 0 || rows == 0 || from >= to {

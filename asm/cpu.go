@@ -2,7 +2,8 @@ package asm
 
 import "github.com/klauspost/cpuid/v2"
 
-// Machine describes the processor, for the choice of tile sizes and for display. [Select] does not use it. Zero: unknown.
+// Machine describes the processor, for the choice of tile sizes and for display. [Select] does not use it. Zero:
+// unknown.
 type Machine struct {
 	Name          string
 	L1D, L2, L3   int // bytes; L1D and L2 of one core, L3 of one group of cores that share it

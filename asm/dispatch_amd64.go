@@ -76,7 +76,8 @@ func avx512() Kernels {
 	clear(k.Pass[:])
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, sigmoidMulAVX512, geluAVX512
 	k.ReadSum = readSumAVX512
-	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanAVX2, deltaScanAVX512, 4), mamba2ScanOf(mamba2ScanAVX2, mamba2ScanAVX512, 4)
+	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanAVX2, deltaScanAVX512, 4),
+		mamba2ScanOf(mamba2ScanAVX2, mamba2ScanAVX512, 4)
 	k.Scores[KVF16] = scoresOf(scoresF16AVX512, KVF16, 8)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX512, KVF32, 8)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX512, KVQ8_0, 8)

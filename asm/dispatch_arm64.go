@@ -4,7 +4,8 @@ package asm
 
 import "golang.org/x/sys/cpu"
 
-// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu says which features there are; every arm64 has NEON.
+// sets returns the kernel sets this machine can run, best last. golang.org/x/sys/cpu says which features there are;
+// every arm64 has NEON.
 func sets() []Kernels {
 	all := []Kernels{Scalar(), neon()}
 	if cpu.ARM64.HasASIMDDP {

@@ -3,9 +3,9 @@
 //
 // # Numeric rules
 //
-// The scalar set is the specification. A kernel's comment is its Go loop, and every other set gives the same results bit
-// for bit (payloads of NaN apart, the floating-point unit in its default mode), so that a model's results do not depend on the
-// machine. Three rules make that possible at little cost:
+// The scalar set is the specification. A kernel's comment is its Go loop, and every other set gives the same results
+// bit for bit (payloads of NaN apart, the floating-point unit in its default mode), so that a model's results do not
+// depend on the machine. Three rules make that possible at little cost:
 //
 //   - Every operation is one IEEE binary32 rounding to nearest even, subnormals kept. A fused multiply-add is used where the
 //     loop says [FMA] and nowhere else: the compiler may fuse a*b+c by itself, so Go code here writes float32(a*b)+c.
@@ -20,9 +20,10 @@
 //
 // # Choosing a kernel
 //
-// [Select] returns a [Kernels] value: the set that was named, or the best one of this processor. A set is a copy of the scalar
-// set in which some fields are replaced: dispatch_amd64.go and dispatch_arm64.go list which, and which processor features each
-// set needs. The caller keeps the value and calls its fields; the package has no global state.
+// [Select] returns a [Kernels] value: the set that was named, or the best one of this processor. A set is a copy of
+// the scalar set in which some fields are replaced: dispatch_amd64.go and dispatch_arm64.go list which, and which
+// processor features each set needs. The caller keeps the value and calls its fields; the package has no global
+// state.
 //
 // # Reading the code
 //
@@ -41,12 +42,12 @@
 //
 // # Tests
 //
-// matmul_test.go and literal_test.go compare the scalar products with the definition of each type, read from the bytes of a GGUF
-// row, in exact arithmetic. kernels_test.go, lengths_test.go and extremes_test.go compare every set of this machine with the
-// scalar set, bit for bit: all lengths and tails, extreme values, slices that end at an unreadable page. testdata/vectors.txt holds
-// results of every rule, fuzz_test.go draws operands at random. "go run ./interpret" in _gen runs these tests with the amd64
-// assembly interpreted, so that every amd64 set is tested on every machine; a test in _gen disassembles the arm64 instructions
-// that Go's assembler lacks.
+// matmul_test.go and literal_test.go compare the scalar products with the definition of each type, read from the
+// bytes of a GGUF row, in exact arithmetic. kernels_test.go, lengths_test.go and extremes_test.go compare every set
+// of this machine with the scalar set, bit for bit: all lengths and tails, extreme values, slices that end at an
+// unreadable page. testdata/vectors.txt holds results of every rule, fuzz_test.go draws operands at random. "go run
+// ./interpret" in _gen runs these tests with the amd64 assembly interpreted, so that every amd64 set is tested on
+// every machine; a test in _gen disassembles the arm64 instructions that Go's assembler lacks.
 //
 // # Caveats
 //

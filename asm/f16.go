@@ -2,7 +2,8 @@ package asm
 
 import "math"
 
-// ToF16 rounds to binary16, half to even; subnormals kept, overflow to Inf. NaN keeps its sign and upper payload, quiet.
+// ToF16 rounds to binary16, half to even; subnormals kept, overflow to Inf. NaN keeps its sign and upper payload,
+// quiet.
 func ToF16(x float32) uint16 {
 	b := math.Float32bits(x)
 	sign := uint16(b >> 16 & 0x8000)

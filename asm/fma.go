@@ -15,15 +15,16 @@ func FMA(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// hard reports whether rounding s to binary32 may differ from rounding the exact sum: whether s is a midpoint of two neighboring
-// binary32 numbers. The low 29 bits of a midpoint are 1 0000…, except among subnormal results, which are all reported as hard.
+// hard reports whether rounding s to binary32 may differ from rounding the exact sum: whether s is a midpoint of two
+// neighboring binary32 numbers. The low 29 bits of a midpoint are 1 0000…, except among subnormal results, which
+// are all reported as hard.
 func hard(s float64) bool {
 	b := math.Float64bits(s)
 	return b&(1<<29-1) == 1<<28 || b<<1 < 2*(1023-126)<<52
 }
 
-// fmaOdd is p+z rounded to binary32 once: it rounds to odd in binary64, which preserves on which side of a midpoint the sum is, and
-// then to binary32.
+// fmaOdd is p+z rounded to binary32 once: it rounds to odd in binary64, which preserves on which side of a midpoint
+// the sum is, and then to binary32.
 //
 //go:noinline
 func fmaOdd(p float64, z float32) float32 {

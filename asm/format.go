@@ -9,18 +9,19 @@ const (
 	Page       = 256 // positions in a page of the KV cache and in a chunk of attention
 )
 
-// Format is a weight type: how weights are stored in a GGUF row and in a panel. The names are GGUF's; the order of bytes in
-// a panel is this package's own.
+// Format is a weight type: how weights are stored in a GGUF row and in a panel. The names are GGUF's; the order of
+// bytes in a panel is this package's own.
 //
-// A panel holds [PanelRows] rows of cols weights, little endian, and takes a multiple of 64 bytes. Everything that differs
-// between types is one entry of the table formats and one file, format_<type>.go, which describes the block and the panel,
-// packs a row, reads it back, and multiplies in plain Go: that loop is the numeric specification of the type.
+// A panel holds [PanelRows] rows of cols weights, little endian, and takes a multiple of 64 bytes. Everything that
+// differs between types is one entry of the table formats and one file, format_<type>.go, which describes the block
+// and the panel, packs a row, reads it back, and multiplies in plain Go: that loop is the numeric specification of
+// the type.
 //
 // Rows past the end of a matrix are zero rows, whose products are 0.
 //
-// The panels of most integer types are built of the same parts, for a block or sub-block of 32 weights of 16 rows, so that a
-// kernel is composed of parts, too. Lane r of a vector of 32-bit lanes is row r; its 4 bytes are 4 weights side by side in the
-// row, a group. Groups 0 … 3 are weights 0 … 15, groups 4 … 7 weights 16 … 31:
+// The panels of most integer types are built of the same parts, for a block or sub-block of 32 weights of 16 rows, so
+// that a kernel is composed of parts, too. Lane r of a vector of 32-bit lanes is row r; its 4 bytes are 4 weights
+// side by side in the row, a group. Groups 0 … 3 are weights 0 … 15, groups 4 … 7 weights 16 … 31:
 //
 //	bytes    [8 groups][16 rows][4 weights], 512 bytes
 //	nibbles  [4][16 rows][4 bytes], 256 bytes: byte j of vector h has weight j of group h in its low nibble and weight j of
@@ -29,8 +30,8 @@ const (
 //	bits     [16 rows][4 bytes], 64 bytes: byte j has weight j of group g at bit (g+4)%8: groups 0 … 3 at bits 4 … 7, so that
 //	         H>>g, and after H <<= 4 again H>>(g-4), has it at bit 4
 //
-// A row that ends within a larger unit of a panel (a pair or four blocks that share a section of scales) ends after the quants of
-// its last block.
+// A row that ends within a larger unit of a panel (a pair or four blocks that share a section of scales) ends after
+// the quants of its last block.
 type Format uint8
 
 // The formats, in the order of their bits per weight.
@@ -148,8 +149,8 @@ func (f Format) PanelBytes(cols int) int {
 	return align64(cols / formats[f].blockWeights * formats[f].panelBytes)
 }
 
-// Steps is the number of steps of a [MatMul] with cols columns, the unit of [Prefetch].Step: a step is a block of 32 columns of integer
-// weights, or one column of float weights.
+// Steps is the number of steps of a [MatMul] with cols columns, the unit of [Prefetch].Step: a step is a block of 32
+// columns of integer weights, or one column of float weights.
 func (f Format) Steps(cols int) int {
 	if f.Integer() {
 		return cols / BlockSize

@@ -1,10 +1,10 @@
 package asm
 
-// IQ4_NL. A block of 32 weights takes 18 bytes: d binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles
-// are weights 16 … 31. A weight is d*q, q = tableIQ4[nibble].
+// IQ4_NL. A block of 32 weights takes 18 bytes: d binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose
+// high nibbles are weights 16 … 31. A weight is d*q, q = tableIQ4[nibble].
 //
-// A panel is that of Q4_0: pairs of blocks (see pairedBlock), d [2][16 rows] binary16 and nibbles [2]. A kernel that multiplies
-// u8 x s8 looks up q+128, whose products start at -128*sum(q), which is Tile.Bias.
+// A panel is that of Q4_0: pairs of blocks (see pairedBlock), d [2][16 rows] binary16 and nibbles [2]. A kernel that
+// multiplies u8 x s8 looks up q+128, whose products start at -128*sum(q), which is Tile.Bias.
 var formatIQ4_NL = format{
 	name: "iq4_nl", integer: true, blockWeights: 32, blockBytes: 18, panelBytes: 32 + nibbleBytes,
 	sums: biasSums, scales: []int{0}, pack: packQ4_0, row: rowIQ4_NL, matMul: matMulIQ4_NL,

@@ -1,11 +1,12 @@
 package asm
 
-// IQ4_XS. A super-block of 256 weights takes 136 bytes: d binary16; 16 bits with the high 2 bits of 8 scales; 4 bytes with their low
-// 4 bits; 8 sub-blocks of 16 bytes, nibbles as in Q4_0. A weight of sub-block i is (d*ls[i])*q, q = tableIQ4[nibble], ls the 6-bit
-// scale minus 32.
+// IQ4_XS. A super-block of 256 weights takes 136 bytes: d binary16; 16 bits with the high 2 bits of 8 scales; 4 bytes
+// with their low 4 bits; 8 sub-blocks of 16 bytes, nibbles as in Q4_0. A weight of sub-block i is (d*ls[i])*q, q =
+// tableIQ4[nibble], ls the 6-bit scale minus 32.
 //
-// A panel is super-blocks of 2240 bytes: [8 sub-blocks] of nibbles; ls [8][16 rows] int8 at 2048; d [16 rows] binary16 at 2176; 32
-// bytes of padding. A kernel that multiplies u8 x s8 looks up q+128, whose products start at -128*sum(q), which is Tile.Bias.
+// A panel is super-blocks of 2240 bytes: [8 sub-blocks] of nibbles; ls [8][16 rows] int8 at 2048; d [16 rows]
+// binary16 at 2176; 32 bytes of padding. A kernel that multiplies u8 x s8 looks up q+128, whose products start at
+// -128*sum(q), which is Tile.Bias.
 var formatIQ4_XS = format{
 	name: "iq4_xs", integer: true, blockWeights: 256, blockBytes: 136, panelBytes: iq4xsPanel,
 	sums: biasSums, scales: []int{0}, pack: packIQ4_XS, row: rowIQ4_XS, matMul: matMulIQ4_XS,

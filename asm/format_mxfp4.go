@@ -2,17 +2,17 @@ package asm
 
 import "math"
 
-// MXFP4 (OCP Microscaling Formats 1.0). A block of 32 weights takes 17 bytes: e, a power of two; 16 bytes whose low nibbles are
-// weights 0 … 15 and whose high nibbles are weights 16 … 31. A weight is d*q, q = tableMXFP4[nibble] (twice the E2M1 number),
-// d = 2^(e-128).
+// MXFP4 (OCP Microscaling Formats 1.0). A block of 32 weights takes 17 bytes: e, a power of two; 16 bytes whose low
+// nibbles are weights 0 … 15 and whose high nibbles are weights 16 … 31. A weight is d*q, q = tableMXFP4[nibble]
+// (twice the E2M1 number), d = 2^(e-128).
 //
-// A panel is fours of blocks: e [4][16 rows]; nibbles [4]. d is exact in float32, with subnormals 2^-128 and 2^-127 for e = 0 and
-// 1: as bits, the greater of the int32 numbers (e<<23)-0x00800000 and (e<<21)+0x00200000. The second is greater for e = 0 and
-// 1 only. A kernel that multiplies u8 x s8 may look up q+128, whose products start at -128*sum(q) = Tile.Bias, or q+16 with
-// Tile.Bias >> 3.
+// A panel is fours of blocks: e [4][16 rows]; nibbles [4]. d is exact in float32, with subnormals 2^-128 and 2^-127
+// for e = 0 and 1: as bits, the greater of the int32 numbers (e<<23)-0x00800000 and (e<<21)+0x00200000. The second is
+// greater for e = 0 and 1 only. A kernel that multiplies u8 x s8 may look up q+128, whose products start at
+// -128*sum(q) = Tile.Bias, or q+16 with Tile.Bias >> 3.
 //
-// Of a block with e > 252 some values overflow float32: q = 8 and 12 for 253, q >= 4 for 254, q >= 2 for 255, which is not NaN
-// here.
+// Of a block with e > 252 some values overflow float32: q = 8 and 12 for 253, q >= 4 for 254, q >= 2 for 255, which
+// is not NaN here.
 var formatMXFP4 = format{
 	name: "mxfp4", integer: true, blockWeights: 32, blockBytes: 17, panelBytes: 16 + nibbleBytes,
 	sums: biasSums, notFinite: notFiniteMXFP4, pack: packMXFP4, row: rowMXFP4, matMul: matMulMXFP4,

@@ -1,12 +1,12 @@
 package asm
 
-// Q2_K. A super-block of 256 weights takes 84 bytes: 16 bytes with a scale in the low nibble and a minimum in the high nibble, one per
-// 16 weights; 64 bytes of pairs of bits, bits 2i of byte 32n+l those of weight l of sub-block 4n+i; d, dmin binary16. A weight
-// is (d*sc[k/16])*q - dmin*mn[k/16].
+// Q2_K. A super-block of 256 weights takes 84 bytes: 16 bytes with a scale in the low nibble and a minimum in the
+// high nibble, one per 16 weights; 64 bytes of pairs of bits, bits 2i of byte 32n+l those of weight l of sub-block
+// 4n+i; d, dmin binary16. A weight is (d*sc[k/16])*q - dmin*mn[k/16].
 //
-// A panel is super-blocks of 1344 bytes: [8 sub-blocks] of crumbs of q, 128 bytes each; [16][16 rows] bytes at 1024, one per 16 weights,
-// sc in the low and mn in the high nibble; d [16 rows] binary16 at 1280; dmin [16 rows] binary16 at 1312. The sums of the
-// halves are Tile.Half / -32.
+// A panel is super-blocks of 1344 bytes: [8 sub-blocks] of crumbs of q, 128 bytes each; [16][16 rows] bytes at 1024,
+// one per 16 weights, sc in the low and mn in the high nibble; d [16 rows] binary16 at 1280; dmin [16 rows] binary16
+// at 1312. The sums of the halves are Tile.Half / -32.
 var formatQ2_K = format{
 	name: "q2_k", integer: true, blockWeights: 256, blockBytes: 84, panelBytes: q2kPanel,
 	sums: halfSums, scales: []int{80, 82}, pack: packQ2_K, row: rowQ2_K, matMul: matMulQ2_K,
@@ -46,9 +46,9 @@ func rowQ2_K(panel []byte, r int, dst []float32, _ bool) {
 	}
 }
 
-// matMulQ2_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc);
-// acc = fma(-float(mn0*sum0 + mn1*sum1), dmin*dx, acc), the integers exact, of the two halves of 16 weights, isum = sum of q*qx,
-// sum = sum of qx.
+// matMulQ2_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc); acc =
+// fma(-float(mn0*sum0 + mn1*sum1), dmin*dx, acc), the integers exact, of the two halves of 16 weights, isum = sum of
+// q*qx, sum = sum of qx.
 func matMulQ2_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights

@@ -1,11 +1,12 @@
 package asm
 
-// Q3_K. A super-block of 256 weights takes 110 bytes: 32 bytes of high bits, bit i of byte l that of weight l of sub-block i; 64 bytes
-// of low pairs of bits, bits 2i of byte 32n+l those of weight l of sub-block 4n+i; 16 scales of 6 bits in 12 bytes; d binary16. A
-// weight, stored as q+4, is (d*sc[k/16])*q, sc the 6-bit scale minus 32.
+// Q3_K. A super-block of 256 weights takes 110 bytes: 32 bytes of high bits, bit i of byte l that of weight l of
+// sub-block i; 64 bytes of low pairs of bits, bits 2i of byte 32n+l those of weight l of sub-block 4n+i; 16 scales of
+// 6 bits in 12 bytes; d binary16. A weight, stored as q+4, is (d*sc[k/16])*q, sc the 6-bit scale minus 32.
 //
-// A panel is super-blocks of 1856 bytes: [8 sub-blocks] of q+4, 192 bytes each; sc [16][16 rows] int8 at 1536, one per 16 weights; d
-// [16 rows] binary16 at 1792; 32 bytes of padding. A sub-block is three vectors [16 rows][4 bytes], byte j with weight j of groups of 4:
+// A panel is super-blocks of 1856 bytes: [8 sub-blocks] of q+4, 192 bytes each; sc [16][16 rows] int8 at 1536, one
+// per 16 weights; d [16 rows] binary16 at 1792; 32 bytes of padding. A sub-block is three vectors [16 rows][4 bytes],
+// byte j with weight j of groups of 4:
 //
 //	vector  bits 0-2  bits 3-5  bit 6             bit 7
 //	0       group 0   group 1   bits 0 and 1 of group 6
@@ -60,8 +61,8 @@ func rowQ3_K(panel []byte, r int, dst []float32, _ bool) {
 	}
 }
 
-// matMulQ3_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc), the integer exact, of the two
-// halves of 16 weights, isum = sum of q*qx.
+// matMulQ3_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc), the integer exact,
+// of the two halves of 16 weights, isum = sum of q*qx.
 func matMulQ3_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights

@@ -1,7 +1,7 @@
 package asm
 
-// Q4_0. A block of 32 weights takes 18 bytes: d binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles
-// are weights 16 … 31, each stored as q+8. A weight is d*q.
+// Q4_0. A block of 32 weights takes 18 bytes: d binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose
+// high nibbles are weights 16 … 31, each stored as q+8. A weight is d*q.
 //
 // A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; nibbles of q+8 [2]. Their products start at
 // -8*sum(q), which is Tile.Bias >> 4.

@@ -1,7 +1,7 @@
 package asm
 
-// Q4_1. A block of 32 weights takes 20 bytes: d, m binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles
-// are weights 16 … 31. A weight is d*q + m.
+// Q4_1. A block of 32 weights takes 20 bytes: d, m binary16; 16 bytes whose low nibbles are weights 0 … 15 and
+// whose high nibbles are weights 16 … 31. A weight is d*q + m.
 //
 // A panel is blocks of 320 bytes: d [16 rows] binary16; m [16 rows] binary16; nibbles of q.
 var formatQ4_1 = format{

@@ -1,11 +1,12 @@
 package asm
 
-// Q4_K. A super-block of 256 weights takes 144 bytes: d, dmin binary16; 8 scales and 8 minimums of 6 bits in 12 bytes; 128 bytes of
-// nibbles, of which 32 bytes hold sub-blocks 2p (low nibbles) and 2p+1. A weight of sub-block i is (d*sc[i])*q - dmin*mn[i].
+// Q4_K. A super-block of 256 weights takes 144 bytes: d, dmin binary16; 8 scales and 8 minimums of 6 bits in 12
+// bytes; 128 bytes of nibbles, of which 32 bytes hold sub-blocks 2p (low nibbles) and 2p+1. A weight of sub-block i
+// is (d*sc[i])*q - dmin*mn[i].
 //
-// A panel is super-blocks of 2368 bytes: nibbles [4 pairs][8 groups][16 rows][4 bytes], low nibble sub-block 2p, high nibble
-// sub-block 2p+1, weight 4g+j of it; d [16 rows] binary16 at 2048; dmin [16] at 2080; sc [8][16] uint8 at 2112; mn [8][16] uint8
-// at 2240.
+// A panel is super-blocks of 2368 bytes: nibbles [4 pairs][8 groups][16 rows][4 bytes], low nibble sub-block 2p, high
+// nibble sub-block 2p+1, weight 4g+j of it; d [16 rows] binary16 at 2048; dmin [16] at 2080; sc [8][16] uint8 at
+// 2112; mn [8][16] uint8 at 2240.
 var formatQ4_K = format{
 	name: "q4_k", integer: true, blockWeights: 256, blockBytes: 144, panelBytes: q4kPanel,
 	sums: dSums, scales: []int{0, 2}, pack: packQ4_K, row: rowQ4_K, matMul: matMulQ4_K,
@@ -78,7 +79,8 @@ func matMulQ4_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	acc.store(x.Tokens, out, stride)
 }
 
-// scaleRows makes d the scales of a sub-block, d*sc, and m what its minimums add, -(dmin*mn), of the super-block's d and dmin.
+// scaleRows makes d the scales of a sub-block, d*sc, and m what its minimums add, -(dmin*mn), of the super-block's d
+// and dmin.
 func scaleRows(d, m *perRow, sc, mn *[PanelRows]byte) {
 	for r := range d {
 		d[r] *= float32(sc[r])

@@ -1,10 +1,11 @@
 package asm
 
-// Q5_0. A block of 32 weights takes 22 bytes: d binary16; 32 high bits, weight 0's the lowest; 16 bytes whose low nibbles are the
-// low 4 bits of weights 0 … 15 and whose high nibbles are those of 16 … 31, each stored as q+16. A weight is d*q.
+// Q5_0. A block of 32 weights takes 22 bytes: d binary16; 32 high bits, weight 0's the lowest; 16 bytes whose low
+// nibbles are the low 4 bits of weights 0 … 15 and whose high nibbles are those of 16 … 31, each stored as q+16.
+// A weight is d*q.
 //
-// A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; [2] of nibbles and bits of q+16, the bits 4. Their products
-// start at -16*sum(q), which is Tile.Bias >> 3.
+// A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; [2] of nibbles and bits of q+16, the bits 4.
+// Their products start at -16*sum(q), which is Tile.Bias >> 3.
 var formatQ5_0 = format{
 	name: "q5_0", integer: true, blockWeights: 32, blockBytes: 22, panelBytes: 32 + q5Bytes,
 	sums: biasSums, scales: []int{0}, pack: packQ5_0, row: rowQ5_0, matMul: matMulQ5_0,

@@ -1,7 +1,7 @@
 package asm
 
-// Q5_1. A block of 32 weights takes 24 bytes: d, m binary16; 32 high bits, weight 0's the lowest; 16 bytes whose low nibbles are the
-// low 4 bits of weights 0 … 15 and whose high nibbles are those of 16 … 31. A weight is d*q + m.
+// Q5_1. A block of 32 weights takes 24 bytes: d, m binary16; 32 high bits, weight 0's the lowest; 16 bytes whose low
+// nibbles are the low 4 bits of weights 0 … 15 and whose high nibbles are those of 16 … 31. A weight is d*q + m.
 //
 // A panel is blocks of 384 bytes: d [16 rows] binary16; m [16 rows] binary16; nibbles and bits of q, the bits 4.
 var formatQ5_1 = format{

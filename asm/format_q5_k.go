@@ -1,12 +1,12 @@
 package asm
 
-// Q5_K. A super-block of 256 weights takes 176 bytes: d, dmin binary16; 8 scales and 8 minimums of 6 bits in 12 bytes as in Q4_K; 32
-// bytes of high bits, bit i of byte l that of weight l of sub-block i; 128 bytes of nibbles, of which 32 bytes hold sub-blocks 2p
-// (low nibbles) and 2p+1. A weight of sub-block i is (d*sc[i])*q - dmin*mn[i].
+// Q5_K. A super-block of 256 weights takes 176 bytes: d, dmin binary16; 8 scales and 8 minimums of 6 bits in 12 bytes
+// as in Q4_K; 32 bytes of high bits, bit i of byte l that of weight l of sub-block i; 128 bytes of nibbles, of which
+// 32 bytes hold sub-blocks 2p (low nibbles) and 2p+1. A weight of sub-block i is (d*sc[i])*q - dmin*mn[i].
 //
-// A panel is super-blocks of 2880 bytes: [8 sub-blocks] of nibbles and bits of q, the bits 4, 320 bytes each; d [16 rows] binary16
-// at 2560; dmin [16] at 2592; sc [8][16] uint8 at 2624; mn [8][16] uint8 at 2752. Unlike in Q4_K a sub-block's quants lie
-// together.
+// A panel is super-blocks of 2880 bytes: [8 sub-blocks] of nibbles and bits of q, the bits 4, 320 bytes each; d [16
+// rows] binary16 at 2560; dmin [16] at 2592; sc [8][16] uint8 at 2624; mn [8][16] uint8 at 2752. Unlike in Q4_K a
+// sub-block's quants lie together.
 var formatQ5_K = format{
 	name: "q5_k", integer: true, blockWeights: 256, blockBytes: 176, panelBytes: q5kPanel,
 	sums: dSums, scales: []int{0, 2}, pack: packQ5_K, row: rowQ5_K, matMul: matMulQ5_K,

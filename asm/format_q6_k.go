@@ -1,14 +1,15 @@
 package asm
 
-// Q6_K. A super-block of 256 weights takes 210 bytes: 128 bytes of low nibbles; 64 bytes of high pairs of bits; 16 scales int8; d
-// binary16. For half n of the super-block and l < 32: weights 128n+{0, 32, 64, 96}+l have the nibbles low and low of 32 bytes on,
-// high, high of low[64n+l], and bits 0, 2, 4, 6 and their neighbours of high[32n+l], each stored as q+32. A weight is
-// (d*sc[k/16])*q.
+// Q6_K. A super-block of 256 weights takes 210 bytes: 128 bytes of low nibbles; 64 bytes of high pairs of bits; 16
+// scales int8; d binary16. For half n of the super-block and l < 32: weights 128n+{0, 32, 64, 96}+l have the nibbles
+// low and low of 32 bytes on, high, high of low[64n+l], and bits 0, 2, 4, 6 and their neighbours of high[32n+l], each
+// stored as q+32. A weight is (d*sc[k/16])*q.
 //
-// A panel is super-blocks of 3392 bytes: [8 sub-blocks] of nibbles and crumbs of q+32, the crumbs bits 4 and 5 with the halves of their
-// bytes exchanged, 384 bytes each; sc [16][16 rows] int8 at 3072, one per 16 weights; d [16 rows] binary16 at 3328; 32 bytes of padding.
-// The exchange puts the crumbs of the first group of a vector where its bits belong, and those of the third one shift of 4 away.
-// Products of the unsigned weights start at -32 times the sums of the halves, which is Tile.Half.
+// A panel is super-blocks of 3392 bytes: [8 sub-blocks] of nibbles and crumbs of q+32, the crumbs bits 4 and 5 with
+// the halves of their bytes exchanged, 384 bytes each; sc [16][16 rows] int8 at 3072, one per 16 weights; d [16 rows]
+// binary16 at 3328; 32 bytes of padding. The exchange puts the crumbs of the first group of a vector where its bits
+// belong, and those of the third one shift of 4 away. Products of the unsigned weights start at -32 times the sums of
+// the halves, which is Tile.Half.
 var formatQ6_K = format{
 	name: "q6_k", integer: true, blockWeights: 256, blockBytes: 210, panelBytes: q6kPanel,
 	sums: halfSums, scales: []int{208}, pack: packQ6_K, row: rowQ6_K, matMul: matMulQ6_K,
@@ -71,8 +72,8 @@ func rowQ6_K(panel []byte, r int, dst []float32, _ bool) {
 // swappedCrumb is crumb where the halves of bytes are exchanged: 8 weights, two groups, further on in turn.
 func swappedCrumb(p []byte, r, k int) byte { return crumb(p, r, k^8) }
 
-// matMulQ6_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc), the integer exact, of the two
-// halves of 16 weights, isum = sum of q*qx.
+// matMulQ6_K: for sub-blocks of 32 ascending: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc), the integer exact,
+// of the two halves of 16 weights, isum = sum of q*qx.
 func matMulQ6_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	var acc accumulators
 	var w weights
@@ -88,7 +89,8 @@ func matMulQ6_K(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 	acc.store(x.Tokens, out, stride)
 }
 
-// swappedCrumbs adds two bits to each weight of a block, as bits to and to+1, from crumbs with the halves of bytes exchanged.
+// swappedCrumbs adds two bits to each weight of a block, as bits to and to+1, from crumbs with the halves of bytes
+// exchanged.
 func (w *weights) swappedCrumbs(p []byte, to int) {
 	for g := range 8 {
 		in, out := (*[64]byte)(p[g/4*64:]), (*[64]byte)(w[g*64:])

@@ -3,12 +3,14 @@ package asm
 // MatMul multiplies a panel with a tile: the type of [Kernels].MatMul, which has the contract.
 type MatMul func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch)
 
-// Prefetch is the range of weights that a [MatMul] prefetches, spread evenly over its work: Step bytes at each of its [Format.Steps].
-// The range begins From bytes after the beginning of the panel; it need not be mapped memory, and results do not depend on it.
-// Scalar kernels ignore it; so do those for arm64, which prefetch their own panel at a fixed distance.
+// Prefetch is the range of weights that a [MatMul] prefetches, spread evenly over its work: Step bytes at each of its
+// [Format.Steps]. The range begins From bytes after the beginning of the panel; it need not be mapped memory, and
+// results do not depend on it. Scalar kernels ignore it; so do those for arm64, which prefetch their own panel at a
+// fixed distance.
 type Prefetch struct{ From, Step int }
 
-// FirstPass is how many of a tile's tokens MatMul multiplies in its first pass over a panel. The passes have about equally many.
+// FirstPass is how many of a tile's tokens MatMul multiplies in its first pass over a panel. The passes have about
+// equally many.
 func (k *Kernels) FirstPass(f Format, tokens int) int {
 	if most := k.Pass[f]; most > 0 {
 		return part(tokens, most)
@@ -16,7 +18,8 @@ func (k *Kernels) FirstPass(f Format, tokens int) int {
 	return tokens
 }
 
-// part is the size of the next part of n tokens, when n is divided into as few parts of at most most as suffice, about equal.
+// part is the size of the next part of n tokens, when n is divided into as few parts of at most most as suffice,
+// about equal.
 func part(n, most int) int {
 	if n <= most {
 		return n
@@ -25,11 +28,12 @@ func part(n, most int) int {
 	return (n + parts - 1) / parts
 }
 
-// Kernels is a kernel set: the kernels of one instruction set. It is a value, chosen once by [Select] and then only read. The
-// scalar set is complete and is the specification; every other set is a copy of it with some fields replaced.
+// Kernels is a kernel set: the kernels of one instruction set. It is a value, chosen once by [Select] and then only
+// read. The scalar set is complete and is the specification; every other set is a copy of it with some fields
+// replaced.
 //
-// "lanes" below is the sum over 16 lanes of the package comment: element i in lane i mod 16. fma is [FMA]. A slice that is
-// written does not overlap one that is read, unless the comment says that they may be the same slice.
+// "lanes" below is the sum over 16 lanes of the package comment: element i in lane i mod 16. fma is [FMA]. A slice
+// that is written does not overlap one that is read, unless the comment says that they may be the same slice.
 type Kernels struct {
 	Name string // scalar avx2 avxvnni avx512 neon dotprod i8mm
 
@@ -37,21 +41,22 @@ type Kernels struct {
 	Offset bool
 
 	// MatMul multiplies a panel with a tile: out[t*stride+r] = sum over k of w[r][k]*x[t][k] for t < x.Tokens, r < 16.
-	// It overwrites out. stride >= 16. The order of operations is that of the format's scalar product, in format_<type>.go, which
-	// a set without a kernel for the format uses.
+	// It overwrites out. stride >= 16. The order of operations is that of the format's scalar product, in
+	// format_<type>.go, which a set without a kernel for the format uses.
 	MatMul [formatCount]MatMul
 
 	// Pass is the most tokens that MatMul multiplies in one pass over a panel; 0: all tokens of a tile.
 	Pass [formatCount]int
 
 	// MatMulPair, where it is not nil, is MatMul for two consecutive panels and a tile of TileTokens tokens:
-	// out[t*stride+r] and out[t*stride+PanelRows+r]. A load of an activation serves both panels, so it is faster than MatMul where
-	// arithmetic is the limit; it reads two streams of weights.
+	// out[t*stride+r] and out[t*stride+PanelRows+r]. A load of an activation serves both panels, so it is faster than
+	// MatMul where arithmetic is the limit; it reads two streams of weights.
 	MatMulPair [formatCount]MatMul
 
-	// MatMulTiles, where it is not nil, is MatMul of one panel for several tiles, of which all but the last have TileTokens tokens:
-	// the products of tile i begin at out[i*TileTokens*stride]. It expands the panel, some columns at a time, into buffer,
-	// which has ExpandedBytes and is not shared during the call. It is faster than MatMul from TilesFrom tokens on.
+	// MatMulTiles, where it is not nil, is MatMul of one panel for several tiles, of which all but the last have
+	// TileTokens tokens: the products of tile i begin at out[i*TileTokens*stride]. It expands the panel, some columns at
+	// a time, into buffer, which has ExpandedBytes and is not shared during the call. It is faster than MatMul from
+	// TilesFrom tokens on.
 	MatMulTiles [formatCount]func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch)
 	TilesFrom   [formatCount]int
 
@@ -103,8 +108,8 @@ type Kernels struct {
 	// Exp: dst[i] = Exp32(x[i]). dst may be x.
 	Exp func(dst, x []float32)
 
-	// ExpSum is the numerator and denominator of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there is none);
-	// s[i] = Exp32(s[i]-m); l = lanes(s).
+	// ExpSum is the numerator and denominator of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there
+	// is none); s[i] = Exp32(s[i]-m); l = lanes(s).
 	ExpSum func(s []float32) (m, l float32)
 
 	// EncodeF16: dst[i] = binary16 of src[i], nearest even. len(dst) = len(src).
@@ -118,24 +123,27 @@ type Kernels struct {
 	// Gumbel: dst[i] = Noise(key, first+i).
 	Gumbel func(dst []float32, first uint32, key uint64)
 
-	// MaxHash is the greatest of the hashes from which Noise computes the noise of tokens first … first+n-1; 0 if n is 0. [MostNoise]
-	// turns it into an upper bound of that noise, in a fraction of the time of Gumbel.
+	// MaxHash is the greatest of the hashes from which Noise computes the noise of tokens first … first+n-1; 0 if n is
+	// 0. [MostNoise] turns it into an upper bound of that noise, in a fraction of the time of Gumbel.
 	MaxHash func(n int, first uint32, key uint64) uint32
 
-	// ReadSum is the sum of the little-endian 64-bit words of b, modulo 2^64, the last one padded with zeros. It serves to measure
-	// memory bandwidth. If distance > 0, assembly prefetches what lies distance bytes after each read, also past the end of b.
+	// ReadSum is the sum of the little-endian 64-bit words of b, modulo 2^64, the last one padded with zeros. It serves
+	// to measure memory bandwidth. If distance > 0, assembly prefetches what lies distance bytes after each read, also
+	// past the end of b.
 	ReadSum func(b []byte, distance int) uint64
 
-	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale.
-	// q is [dim][rows], k one page of K, out [rows][Page], keys <= Page. It may write out up to the next multiple of 16 keys.
+	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale. q
+	// is [dim][rows], k one page of K, out [rows][Page], keys <= Page. It may write out up to the next multiple of 16
+	// keys.
 	Scores [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32)
 
 	// Values: for r < rows, d < dim, j = from .. to-1 ascending: o[r*dim+d] = fma(p[r*Page+j], v[j][d], o[r*dim+d]).
 	// o is [rows][dim] and is added to, p is [rows][Page], v one page of V.
 	Values [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int)
 
-	// Conv is a causal convolution over time with a filter for each channel: out[t][c] = sum over i of w[i][c]*x[t+i][c], by fma from +0,
-	// i ascending. w is [taps][channels], out [tokens][channels], x [taps-1+tokens][channels].
+	// Conv is a causal convolution over time with a filter for each channel: out[t][c] = sum over i of
+	// w[i][c]*x[t+i][c], by fma from +0, i ascending. w is [taps][channels], out [tokens][channels], x
+	// [taps-1+tokens][channels].
 	Conv func(out, x, w []float32, channels int)
 
 	// DeltaScan is the gated delta rule (Yang et al. 2024, arXiv:2412.06464) of one head, token by token:
@@ -145,12 +153,12 @@ type Kernels struct {
 	//	state[i][j] = fma(state[i][j], decay, u[j]*k[i])
 	//	out[j] = (sum over i of q[i]*state[i][j])*scale
 	//
-	// Sums run by fma from +0, i ascending. state is [keys][values], in panels of 16 values ([values/16][keys][16]), of which the last one is
-	// narrower if values is not a multiple of 16. out shares no memory with what is read.
+	// Sums run by fma from +0, i ascending. state is [keys][values], in panels of 16 values ([values/16][keys][16]), of
+	// which the last one is narrower if values is not a multiple of 16. out shares no memory with what is read.
 	DeltaScan func(state []float32, keys, values int, x *DeltaTokens)
 
-	// Mamba2Scan is the recurrence of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060) of one head, token by token; state as in DeltaScan, transposed
-	// so that a lane is an element of x:
+	// Mamba2Scan is the recurrence of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060) of one head, token by token; state as
+	// in DeltaScan, transposed so that a lane is an element of x:
 	//
 	//	state[i][j] = fma(state[i][j], decay, (x[j]*step)*b[i])
 	//	out[j] = fma(skip, x[j], sum over i of c[i]*state[i][j])

@@ -54,9 +54,9 @@ func positionBytes(t KV, dim int) int {
 
 func kvGroups(dim int) int { return (dim + BlockSize - 1) / BlockSize }
 
-// StoreK writes the key x of one head, len(x) dimensions, at position pos of a page of keys. For KVQ8_0, per 32 dimensions:
-// amax = greatest |x|; d = binary16(amax/127), at most 65504; q = x*(127/amax) rounded half to even, clamped to ±127; amax below
-// 2^-100 gives zeros; an Inf or NaN makes the 32 dimensions NaN.
+// StoreK writes the key x of one head, len(x) dimensions, at position pos of a page of keys. For KVQ8_0, per 32
+// dimensions: amax = greatest |x|; d = binary16(amax/127), at most 65504; q = x*(127/amax) rounded half to even,
+// clamped to ±127; amax below 2^-100 gives zeros; an Inf or NaN makes the 32 dimensions NaN.
 func StoreK(t KV, page []byte, pos int, x []float32) {
 	switch t {
 	case KVF32:

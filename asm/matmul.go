@@ -19,11 +19,13 @@ func (acc *accumulators) store(tokens int, out []float32, stride int) {
 	}
 }
 
-// The integer types. For each block of 32 weights, isum, the sum of the products, is an exact integer; it is then converted to
-// float32, scaled and added, blocks ascending. A type unpacks a block into signed bytes and says how isum is scaled.
+// The integer types. For each block of 32 weights, isum, the sum of the products, is an exact integer; it is then
+// converted to float32, scaled and added, blocks ascending. A type unpacks a block into signed bytes and says how
+// isum is scaled.
 //
-// Three tokens share one multiplication: their quants, 21 bits apart, make one 64-bit number, so that one product and one sum
-// serve all three. Each sum is below 32*128*127 < 2^20 in magnitude, so that all three can be extracted exactly.
+// Three tokens share one multiplication: their quants, 21 bits apart, make one 64-bit number, so that one product and
+// one sum serve all three. Each sum is below 32*128*127 < 2^20 in magnitude, so that all three can be extracted
+// exactly.
 
 // weights are the unpacked weights of one block, for all rows of a panel: [8 groups][16 rows][4 weights] int8.
 type weights [8 * PanelRows * 4]byte
@@ -107,8 +109,8 @@ func (acc *accumulators) minimum(x *Tile, b int, m *perRow) {
 	}
 }
 
-// halves adds block b of a type with a scale per 16 weights: acc = fma(float(sc0*isum0 + sc1*isum1), dw*dx, acc), the integer
-// exact, isum0 and isum1 the sums over the block's halves of (w-offset)*q.
+// halves adds block b of a type with a scale per 16 weights: acc = fma(float(sc0*isum0 + sc1*isum1), dw*dx, acc), the
+// integer exact, isum0 and isum1 the sums over the block's halves of (w-offset)*q.
 func (acc *accumulators) halves(x *Tile, b int, w *weights, sc *[2][PanelRows]int32, dw *perRow, offset int32) {
 	for t0 := 0; t0 < x.Tokens; t0 += 3 {
 		var q pack3

@@ -3,7 +3,8 @@
 package asm
 
 // pairKernel multiplies two panels, which begin panel bytes apart, with a whole tile; see stubs_amd64.go.
-type pairKernel func(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
+type pairKernel func(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch,
+	step int)
 
 // blockMatMulPair makes a MatMulPair of a pairKernel.
 func blockMatMulPair(f Format, kernel pairKernel) MatMul {
@@ -32,7 +33,8 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) M
 		sums, last := of(x), x.Cols/BlockSize*x.Tokens-1
 		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
-		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, prefetch.From, prefetch.Step)
+		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, prefetch.From,
+			prefetch.Step)
 	}
 }
 

@@ -2,8 +2,8 @@
 
 package asm
 
-// integerMatMul makes a MatMul of a kernel of integer weights that multiplies up to most tokens at once. of returns the sums
-// of the tile that the type takes.
+// integerMatMul makes a MatMul of a kernel of integer weights that multiplies up to most tokens at once. of returns
+// the sums of the tile that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, most int) MatMul {
 	units, perToken := f.BlockWeights(), 1
 	if formats[f].sums == halfSums {
@@ -20,7 +20,8 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, m
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)
 			from, step := prefetch.part(t, n, x.Tokens, x.Cols/BlockSize)
-			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &sums[t*perToken], x.Cols/units, n, x.Tokens, &out[t*stride], stride, from, step)
+			kernel(&panel[0], &x.Q[t*BlockSize], &x.D[t], &sums[t*perToken], x.Cols/units, n, x.Tokens, &out[t*stride], stride,
+				from, step)
 		}
 	}
 }

@@ -2,9 +2,10 @@
 
 package asm
 
-// superKernel multiplies a panel of blocks or super-blocks with n of a tile's tokens. sums are the sums of the tile that the
-// format takes, besides quants and scales.
-type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride, prefetch, step int)
+// superKernel multiplies a panel of blocks or super-blocks with n of a tile's tokens. sums are the sums of the tile
+// that the format takes, besides quants and scales.
+type superKernel[S any] func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride,
+	prefetch, step int)
 
 func tileDSum(x *Tile) []float32 { return x.DSum }
 func tileHalf(x *Tile) []int32   { return x.Half }
@@ -12,7 +13,8 @@ func tileHalf(x *Tile) []int32   { return x.Half }
 // floatKernel multiplies k columns of a panel with n of a tile's tokens, and adds to out.
 type floatKernel func(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
-// floatMatMul makes a MatMul of a floatKernel that multiplies up to most tokens at once; a column of a panel has columnBytes.
+// floatMatMul makes a MatMul of a floatKernel that multiplies up to most tokens at once; a column of a panel has
+// columnBytes.
 func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
 	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		clearTile(x, out, stride)
@@ -25,14 +27,16 @@ func floatMatMul(kernel floatKernel, columnBytes, most int) MatMul {
 	}
 }
 
-// floatColumns is the most columns of float weights that one call of a kernel multiplies, in some 20 µs: assembly cannot be
-// preempted, so a garbage collection waits for the end of the call.
+// floatColumns is the most columns of float weights that one call of a kernel multiplies, in some 20 µs: assembly
+// cannot be preempted, so a garbage collection waits for the end of the call.
 const floatColumns = 8192
 
-// tile multiplies some columns with a tile. It is not inlined: its prologue is a preemption point between calls of the kernel.
+// tile multiplies some columns with a tile. It is not inlined: its prologue is a preemption point between calls of
+// the kernel.
 //
 //go:noinline
-func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int, out []float32, stride int, prefetch Prefetch) {
+func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int, out []float32, stride int,
+	prefetch Prefetch) {
 	_ = out[(tokens-1)*stride+PanelRows-1]
 	n := 0
 	for t := 0; t < tokens; t += n {
@@ -42,8 +46,8 @@ func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int
 	}
 }
 
-// part is the share of a that n of the tokens, from t on, prefetch: where it begins, and its bytes at each of the steps. Shares are
-// rounded up, so that they leave no gaps.
+// part is the share of a that n of the tokens, from t on, prefetch: where it begins, and its bytes at each of the
+// steps. Shares are rounded up, so that they leave no gaps.
 func (a Prefetch) part(t, n, tokens, steps int) (from, step int) {
 	if n == tokens {
 		return a.From, a.Step

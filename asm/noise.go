@@ -2,7 +2,8 @@ package asm
 
 import "math"
 
-// Noise returns the Gumbel(0,1) noise of one token id under a key (see [Key]): between about -3.1 and 22.9, never infinite.
+// Noise returns the Gumbel(0,1) noise of one token id under a key (see [Key]): between about -3.1 and 22.9, never
+// infinite.
 //
 //	h = mix32(mix32(id ^ uint32(key)) ^ uint32(key>>32))
 //	u = (h + 1/2) / 2^32; result = -log(-log(u)), with relative precision at both ends:
@@ -20,8 +21,9 @@ func hashOf(key uint64, id uint32) uint32 {
 	return mix32(mix32(id^uint32(key)) ^ uint32(key>>32))
 }
 
-// MostNoise is an upper bound of the noise of all hashes <= most; see Kernels.MaxHash. Noise grows with its hash, up to rounding;
-// -log(1-u) is greater than -log(-log(u)), and close to it where it is large; 2^-10 is many times the rounding error.
+// MostNoise is an upper bound of the noise of all hashes <= most; see Kernels.MaxHash. Noise grows with its hash, up
+// to rounding; -log(1-u) is greater than -log(-log(u)), and close to it where it is large; 2^-10 is many times the
+// rounding error.
 func MostNoise(most uint32) float32 {
 	return float32(32*math.Ln2-Log64(float64(^most)+0.5)) + 0x1p-10
 }
@@ -62,8 +64,8 @@ func mix64(x uint64) uint64 {
 	return x
 }
 
-// Key hashes a seed and parts (position, purpose, round, candidate, …) to the key of an independent stream. Order and number of
-// the parts matter.
+// Key hashes a seed and parts (position, purpose, round, candidate, …) to the key of an independent stream. Order
+// and number of the parts matter.
 func Key(seed uint64, parts ...uint64) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	h := mix64(seed + golden)

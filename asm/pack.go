@@ -28,8 +28,9 @@ func Pack(f Format, offset bool, panel, raw []byte, rows, cols int) {
 	}
 }
 
-// packCols is how many columns of all rows are packed before the next ones, so that the cache lines of the panel, each of which
-// holds weights of every row, stay in the first-level cache. It is a multiple of every type's BlockWeights.
+// packCols is how many columns of all rows are packed before the next ones, so that the cache lines of the panel,
+// each of which holds weights of every row, stay in the first-level cache. It is a multiple of every type's
+// BlockWeights.
 const packCols = SuperBlock
 
 // Row reads row r of a panel back as float32, exactly what the format says its weights are. cols is len(dst).
@@ -48,20 +49,20 @@ func put4(panel *[column4]byte, row *[16]byte, flip uint32) {
 	le.PutUint32(panel[192:], le.Uint32(row[12:])^flip)
 }
 
-// pairedBlock says where the scales and the quants of block b begin in a panel of a type that stores blocks in pairs: the
-// binary16 scales of both, [2][16 rows], then the quants of both, quantBytes each. So every section starts at a multiple of
-// 64 bytes. An odd last block is the first half of a pair.
+// pairedBlock says where the scales and the quants of block b begin in a panel of a type that stores blocks in pairs:
+// the binary16 scales of both, [2][16 rows], then the quants of both, quantBytes each. So every section starts at a
+// multiple of 64 bytes. An odd last block is the first half of a pair.
 func pairedBlock(b, quantBytes int) (scales, quants int) {
 	pair := b / 2 * 2 * (2*PanelRows + quantBytes)
 	return pair + b%2*2*PanelRows, pair + 4*PanelRows + b%2*quantBytes
 }
 
-// putNibbles writes 16 bytes of a row, in the order of a Q4_0 block, to the nibbles of a panel's block. panel begins with the row's
-// lane.
+// putNibbles writes 16 bytes of a row, in the order of a Q4_0 block, to the nibbles of a panel's block. panel begins
+// with the row's lane.
 func putNibbles(panel, row []byte) { put4((*[column4]byte)(panel), (*[16]byte)(row), 0) }
 
-// putHalves is putNibbles for 32 bytes of a row that have a block's weights, in order, in their low nibbles, or after a shift
-// by 4.
+// putHalves is putNibbles for 32 bytes of a row that have a block's weights, in order, in their low nibbles, or after
+// a shift by 4.
 func putHalves(panel, row []byte, shift int) {
 	for h := range 4 {
 		low, high := le.Uint32(row[4*h:])>>shift, le.Uint32(row[16+4*h:])>>shift
@@ -98,8 +99,9 @@ func putBits32(panel []byte, bits uint32) {
 	le.PutUint32(panel, v)
 }
 
-// exponents is the index of the first number of a row that is NaN or infinite (all bits of its exponent set), or -1; a number has size bytes.
-// mask has the exponents of the numbers in 64 bits, ones their lowest bits: adding these carries into the sign bits.
+// exponents is the index of the first number of a row that is NaN or infinite (all bits of its exponent set), or -1;
+// a number has size bytes. mask has the exponents of the numbers in 64 bits, ones their lowest bits: adding these
+// carries into the sign bits.
 func exponents(row []byte, size int, mask, ones uint64) int {
 	at := 0
 	for ; len(row)-at >= 8; at += 8 {

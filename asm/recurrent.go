@@ -1,7 +1,7 @@
 package asm
 
-// DeltaTokens are the operands of [Kernels].DeltaScan for the tokens of one head. Row t of a matrix begins at t*stride; elements
-// between rows are neither read nor written.
+// DeltaTokens are the operands of [Kernels].DeltaScan for the tokens of one head. Row t of a matrix begins at
+// t*stride; elements between rows are neither read nor written.
 type DeltaTokens struct {
 	Out       []float32 // [Tokens][values]
 	OutStride int       // 0: every token overwrites the same row
@@ -81,7 +81,8 @@ func mamba2Columns(state []float32, keys, from, to int, x *Mamba2Tokens) {
 	}
 }
 
-// scanUpdate is, for a panel: panel[i][j] = fma(panel[i][j], decay, u[j]*k[i]); out[j] = sum over i of q[i]*panel[i][j].
+// scanUpdate is, for a panel: panel[i][j] = fma(panel[i][j], decay, u[j]*k[i]); out[j] = sum over i of
+// q[i]*panel[i][j].
 func scanUpdate(out, panel, u, k, q []float32, decay float32) {
 	width := len(u)
 	clear(out)

@@ -2,14 +2,17 @@
 
 package asm
 
-// deltaKernel and mamba2Kernel compute the tokens of a head for some whole panels of its state; see stubs_*.go. Strides are in bytes.
+// deltaKernel and mamba2Kernel compute the tokens of a head for some whole panels of its state; see stubs_*.go.
+// Strides are in bytes.
 type (
-	deltaKernel  func(state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32, tokens int, out *float32, outStride int)
-	mamba2Kernel func(state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32, tokens int, out *float32, outStride int)
+	deltaKernel func(state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32,
+		tokens int, out *float32, outStride int)
+	mamba2Kernel func(state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32,
+		tokens int, out *float32, outStride int)
 )
 
-// deltaScanOf makes a DeltaScan of a kernel for one panel, and of one for several, which may be nil. Values past the last multiple of 16
-// are computed in Go.
+// deltaScanOf makes a DeltaScan of a kernel for one panel, and of one for several, which may be nil. Values past the
+// last multiple of 16 are computed in Go.
 func deltaScanOf(one, several deltaKernel, panels int) func([]float32, int, int, *DeltaTokens) {
 	return func(state []float32, keys, values int, x *DeltaTokens) {
 		at, last := 0, x.Tokens-1
@@ -21,7 +24,8 @@ func deltaScanOf(one, several deltaKernel, panels int) func([]float32, int, int,
 				if n = PanelRows; several != nil && values-at >= panels*PanelRows {
 					kernel, n = several, panels*PanelRows
 				}
-				kernel(&state[keys*at], keys, &x.Q[0], &x.K[0], &x.V[at], 4*x.Stride, &x.Decay[0], &x.Beta[0], x.Scale, x.Tokens, &x.Out[at], 4*x.OutStride)
+				kernel(&state[keys*at], keys, &x.Q[0], &x.K[0], &x.V[at], 4*x.Stride, &x.Decay[0], &x.Beta[0], x.Scale, x.Tokens,
+					&x.Out[at], 4*x.OutStride)
 			}
 		}
 		deltaColumns(state[keys*at:], keys, at, values, x)
@@ -40,15 +44,18 @@ func mamba2ScanOf(one, several mamba2Kernel, panels int) func([]float32, int, in
 				if n = PanelRows; several != nil && values-at >= panels*PanelRows {
 					kernel, n = several, panels*PanelRows
 				}
-				kernel(&state[keys*at], keys, &x.X[at], &x.B[0], &x.C[0], 4*x.Stride, &x.Step[0], &x.Decay[0], x.Skip, x.Tokens, &x.Out[at], 4*x.OutStride)
+				kernel(&state[keys*at], keys, &x.X[at], &x.B[0], &x.C[0], 4*x.Stride, &x.Step[0], &x.Decay[0], x.Skip, x.Tokens,
+					&x.Out[at], 4*x.OutStride)
 			}
 		}
 		mamba2Columns(state[keys*at:], keys, at, values, x)
 	}
 }
 
-// convOf makes a Conv of a kernel for multiples of 16 channels, whose strides are rowBytes. The other channels are computed in Go.
-func convOf(kernel func(out, x, w *float32, sixteens, taps, tokens, rowBytes int)) func([]float32, []float32, []float32, int) {
+// convOf makes a Conv of a kernel for multiples of 16 channels, whose strides are rowBytes. The other channels are
+// computed in Go.
+func convOf(kernel func(out, x, w *float32, sixteens, taps, tokens, rowBytes int)) func(
+	[]float32, []float32, []float32, int) {
 	return func(out, x, w []float32, channels int) {
 		n := channels / PanelRows
 		if len(out) == 0 || len(w) == 0 || n == 0 {

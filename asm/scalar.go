@@ -1,6 +1,7 @@
 package asm
 
-// Scalar returns the scalar set: plain Go, complete, available on every machine. It is the specification of all other sets.
+// Scalar returns the scalar set: plain Go, complete, available on every machine. It is the specification of all other
+// sets.
 func Scalar() Kernels {
 	k := Kernels{
 		Name:            "scalar",

@@ -1,18 +1,21 @@
 package asm
 
-// Tile holds the activations of up to [TileTokens] tokens in the layouts that kernels read: quantized for integer weights, float32
-// for float weights. Both forms may be present. The stride of tokens is Tokens, not TileTokens: a tile has no padding.
+// Tile holds the activations of up to [TileTokens] tokens in the layouts that kernels read: quantized for integer
+// weights, float32 for float weights. Both forms may be present. The stride of tokens is Tokens, not TileTokens: a
+// tile has no padding.
 type Tile struct {
 	Tokens, Cols int
 
 	Q []int8    // [block][token][32] quants
 	D []float32 // [block][token] scale dx
 
-	// Sums of quants; a type takes one of the three. Where weights are stored as w+offset, the sum of products starts at -offset
-	// times the sum of quants. So Bias and Half are stored times the greatest offset; for a smaller one they are shifted right.
+	// Sums of quants; a type takes one of the three. Where weights are stored as w+offset, the sum of products starts at
+	// -offset times the sum of quants. So Bias and Half are stored times the greatest offset; for a smaller one they are
+	// shifted right.
 	Bias []int32   // [block][token] -128*sum of q; >>3 gives -16*sum, >>4 -8*sum
 	DSum []float32 // [block][token] dx*float32(sum), for types with a minimum per 32 weights
-	Half []int32   // [block][token][2] -32*sum of q 0..15 and of q 16..31, for types with a scale per 16 weights; >>3 gives -4*sum
+	// [block][token][2] -32*sum of q 0..15 and of q 16..31, for types with a scale per 16 weights; >>3 gives -4*sum
+	Half []int32
 
 	// Where a kernel set has Widen:
 	Words []int16 // [block][token][8 groups] quants x0 x2 x1 x3 of every 4
@@ -21,8 +24,8 @@ type Tile struct {
 	F []float32 // [k][token] float32 activations
 }
 
-// ResizeQuantized makes room for the quantized form; Kernels.Quantize fills it token by token. cols is a multiple of 32.
-// Memory is reused when it suffices.
+// ResizeQuantized makes room for the quantized form; Kernels.Quantize fills it token by token. cols is a multiple of
+// 32. Memory is reused when it suffices.
 func (x *Tile) ResizeQuantized(tokens, cols int) {
 	x.Tokens, x.Cols = tokens, cols
 	n := cols / BlockSize * tokens
@@ -57,5 +60,6 @@ func resize[T any](s []T, n int) []T {
 // ExpandedBytes is the size of the buffer of [Kernels].MatMulTiles: expandedBlocks of Q8_0, which takes most.
 const ExpandedBytes = expandedBlocks * (1024 + 128)
 
-// expandedBlocks is how many blocks of a panel are expanded at once: those of a super-block, whose expanded form fits the L1 cache.
+// expandedBlocks is how many blocks of a panel are expanded at once: those of a super-block, whose expanded form fits
+// the L1 cache.
 const expandedBlocks = SuperBlock / BlockSize

@@ -9,7 +9,8 @@ type expandKernel func(w *byte, blocks int, buffer *byte, prefetch, step int)
 type bufferKernel[Q, S any] func(w *byte, q *Q, d *float32, sums *S, blocks, n, tokens int, out *float32, stride int)
 
 // matMulTiles makes a MatMulTiles. of gives a tile's quants and sums.
-func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S], of func(*Tile) ([]Q, []S)) func([]byte, []Tile, []float32, int, []byte, Prefetch) {
+func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S], of func(*Tile) ([]Q, []S)) func(
+	[]byte, []Tile, []float32, int, []byte, Prefetch) {
 	perToken := f.sumsPerToken()
 	panelBytes := formats[f].panelBytes * BlockSize
 	return func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch) {
@@ -28,7 +29,8 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 				x := &tiles[i]
 				q, sums := of(x)
 				at := from * x.Tokens
-				kernel(&buffer[0], &q[at*BlockSize], &x.D[at], &sums[at*perToken], n, x.Tokens, x.Tokens, &out[i*TileTokens*stride], stride)
+				kernel(&buffer[0], &q[at*BlockSize], &x.D[at], &sums[at*perToken], n, x.Tokens, x.Tokens,
+					&out[i*TileTokens*stride], stride)
 			}
 		}
 	}

@@ -2,7 +2,8 @@
 
 package asm
 
-// Kernels of 256 bits whose assembly takes whole registers only, or other arguments. The scalar kernel computes the remaining elements.
+// Kernels of 256 bits whose assembly takes whole registers only, or other arguments. The scalar kernel computes the
+// remaining elements.
 
 func quantize256(v []float32, x *Tile, t int) bool {
 	blocks := x.Cols / BlockSize

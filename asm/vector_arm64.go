@@ -12,7 +12,8 @@ func quantizeARM64(v []float32, x *Tile, t int) bool {
 	last := (blocks-1)*x.Tokens + t
 	_, _, _ = v[blocks*BlockSize-1], x.Q[last*BlockSize+31], x.D[last]
 	_, _, _ = x.Bias[last], x.DSum[last], x.Half[2*last+1]
-	return quantizeNEON(&v[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], &x.DSum[t], &x.Half[2*t], blocks, x.Tokens) == blocks
+	return quantizeNEON(&v[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], &x.DSum[t], &x.Half[2*t], blocks,
+		x.Tokens) == blocks
 }
 
 func encodeF16ARM64(dst []uint16, src []float32) {

@@ -114,7 +114,8 @@ func (s *scratch) addSymbol(id int32) {
 
 func (b *byteLevel) equal(other encoder) bool {
 	o, ok := other.(*byteLevel)
-	return ok && b.pre.rule == o.pre.rule && b.pre.ignoreMerges == o.pre.ignoreMerges && b.bytes == o.bytes && b.merges.equal(o.merges)
+	return ok && b.pre.rule == o.pre.rule && b.pre.ignoreMerges == o.pre.ignoreMerges && b.bytes == o.bytes &&
+		b.merges.equal(o.merges)
 }
 
 // byteRunes is GPT-2's alphabet: how a byte is spelled in a vocabulary.

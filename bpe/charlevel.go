@@ -88,7 +88,8 @@ func (c *charLevel) lineBreaks(s *scratch, run []byte) {
 func (c *charLevel) word(s *scratch, word []byte) {
 	s.symbols = s.symbols[:0]
 	for i := 0; i < len(word); {
-		sym := symbol{start: int32(i), prev: int32(len(s.symbols)) - 1, next: int32(len(s.symbols)) + 1, id: -1, priority: never}
+		sym := symbol{start: int32(i), prev: int32(len(s.symbols)) - 1, next: int32(len(s.symbols)) + 1, id: -1,
+			priority: never}
 		if b := word[i]; b < utf8.RuneSelf {
 			sym.id = c.ascii[b]
 			i++

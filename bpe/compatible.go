@@ -30,7 +30,8 @@ func (t *Tokenizer) Compatible(other *Tokenizer) error {
 	n := min(t.Size(), other.Size())
 	for i := range int32(n) {
 		if t.tokens[i] != other.tokens[i] && !(t.padding(i) && other.padding(i)) {
-			return fmt.Errorf("bpe: the vocabularies differ: token %d is %s in one, %s in the other", i, quote(t.tokens[i]), quote(other.tokens[i]))
+			return fmt.Errorf("bpe: the vocabularies differ: token %d is %s in one, %s in the other", i, quote(t.tokens[i]),
+				quote(other.tokens[i]))
 		}
 	}
 	larger := t
@@ -39,7 +40,8 @@ func (t *Tokenizer) Compatible(other *Tokenizer) error {
 	}
 	for i := int32(n); int(i) < larger.Size(); i++ {
 		if !larger.padding(i) {
-			return fmt.Errorf("bpe: the vocabularies differ: token %d is %s in one, the other has %d tokens", i, quote(larger.tokens[i]), n)
+			return fmt.Errorf("bpe: the vocabularies differ: token %d is %s in one, the other has %d tokens", i,
+				quote(larger.tokens[i]), n)
 		}
 	}
 	return nil

@@ -27,12 +27,15 @@ var ErrUnsupported = errors.New("not supported")
 // Config is a vocabulary and its rules. The fields correspond to the keys
 // tokenizer.ggml.* of a GGUF file. An id of -1 means that there is no such token.
 type Config struct {
-	Model  string    // "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE), "gemma4" (BPE by merges on characters) or "t5" (unigram)
-	Pre    string    // pre-tokenizer of a gpt2 model; "" is "default", "gemma4" makes it a gemma4 model
-	Tokens []string  // of each id; an empty one is never found in text
-	Types  []int32   // of each id, TypeNormal and so on; nil: all normal
-	Scores []float32 // of each id; a llama model merges the pair that makes the highest first, a t5 model takes the highest sum
-	Merges []string  // of a gpt2 or gemma4 model, "left right", in the order of rank
+	// "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE), "gemma4" (BPE by merges on characters) or "t5"
+	// (unigram)
+	Model  string
+	Pre    string   // pre-tokenizer of a gpt2 model; "" is "default", "gemma4" makes it a gemma4 model
+	Tokens []string // of each id; an empty one is never found in text
+	Types  []int32  // of each id, TypeNormal and so on; nil: all normal
+	// of each id; a llama model merges the pair that makes the highest first, a t5 model takes the highest sum
+	Scores []float32
+	Merges []string // of a gpt2 or gemma4 model, "left right", in the order of rank
 
 	BOS, EOS, UNK int32
 	EOG           []int32 // more ids that end a generation, beside EOS and the well-known tokens
@@ -97,7 +100,8 @@ func checkModel(c *Config) error {
 	if name, ok := unsupportedModels[c.Model]; ok {
 		kind = " (" + name + ")"
 	}
-	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: gemma4, gpt2, llama, t5)", quote(c.Model), kind, ErrUnsupported)
+	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: gemma4, gpt2, llama, t5)", quote(c.Model), kind,
+		ErrUnsupported)
 }
 
 // New returns the tokenizer that c describes. Errors name the metadata key and the
@@ -184,12 +188,14 @@ func checkIDs(c *Config) error {
 	}
 	for i, id := range c.EOG {
 		if id < 0 || int(id) >= n {
-			return fmt.Errorf("end-of-generation token %d of %d: %d is outside the vocabulary of %d tokens", i, len(c.EOG), id, n)
+			return fmt.Errorf("end-of-generation token %d of %d: %d is outside the vocabulary of %d tokens", i, len(c.EOG), id,
+				n)
 		}
 	}
 	for i, id := range c.StripAfter {
 		if id < 0 || int(id) >= n {
-			return fmt.Errorf("token %d of %d that strip white space: %d is outside the vocabulary of %d tokens", i, len(c.StripAfter), id, n)
+			return fmt.Errorf("token %d of %d that strip white space: %d is outside the vocabulary of %d tokens", i,
+				len(c.StripAfter), id, n)
 		}
 	}
 	if c.AddBOS && c.BOS < 0 {

@@ -16,7 +16,8 @@ func (t *Tokenizer) makeTokenBytes() ([]string, error) {
 		case TypeByte:
 			b, ok := parseByte(text)
 			if !ok {
-				return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %s is not <0x00> to <0xFF>, as tokenizer.ggml.token_type says", i, quote(text))
+				return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %s is not <0x00> to <0xFF>, as tokenizer.ggml.token_type says",
+					i, quote(text))
 			}
 			all = append(all, b)
 		case TypeUserDefined:

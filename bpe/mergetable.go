@@ -49,7 +49,8 @@ func newMergeTable(t *Tokenizer, merges []string) (*mergeTable, error) {
 		for k, s := range [3]string{left, right, left + right} {
 			var ok bool
 			if id[k], ok = t.ids[s]; !ok {
-				return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s needs the token %s, which is not in the vocabulary", rank, quote(line), quote(s))
+				return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s needs the token %s, which is not in the vocabulary", rank,
+					quote(line), quote(s))
 			}
 		}
 		key := pairKey(id[0], id[1])

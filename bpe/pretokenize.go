@@ -102,13 +102,15 @@ func findPretokenizer(name string) (pretokenizer, error) {
 	var known []string
 	for rule, names := range ruleNames {
 		if slices.Contains(names, name) {
-			return pretokenizer{rule, rules[rule], slices.Contains(addBOSNames, name), slices.Contains(ignoreMergesNames, name)}, nil
+			return pretokenizer{rule, rules[rule], slices.Contains(addBOSNames, name),
+				slices.Contains(ignoreMergesNames, name)}, nil
 		}
 		known = append(known, names...)
 	}
 	known = slices.DeleteFunc(known, func(s string) bool { return s == "" })
 	slices.Sort(known)
-	return pretokenizer{}, fmt.Errorf("tokenizer.ggml.pre: pre-tokenizer %s is %w (known: %s)", quote(name), ErrUnsupported, strings.Join(known, ", "))
+	return pretokenizer{}, fmt.Errorf("tokenizer.ggml.pre: pre-tokenizer %s is %w (known: %s)", quote(name),
+		ErrUnsupported, strings.Join(known, ", "))
 }
 
 // splitFunc is a splitter without parameters.

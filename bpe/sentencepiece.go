@@ -24,7 +24,8 @@ type scored struct {
 }
 
 func newSentencePiece(t *Tokenizer, scores []float32, squeeze bool) (*sentencePiece, error) {
-	sp := &sentencePiece{tokens: make(map[string]scored, len(t.tokens)), bytes: t.byteFallback(), wordByWord: true, squeeze: squeeze}
+	sp := &sentencePiece{tokens: make(map[string]scored, len(t.tokens)), bytes: t.byteFallback(), wordByWord: true,
+		squeeze: squeeze}
 	for i, text := range t.tokens {
 		if !t.isText(int32(i)) {
 			continue

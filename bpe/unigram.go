@@ -208,5 +208,6 @@ func charLen(lead byte) int {
 
 func (u *unigram) equal(other encoder) bool {
 	o, ok := other.(*unigram)
-	return ok && u.prefix == o.prefix && u.squeeze == o.squeeze && slices.Equal(u.scores, o.scores) && slices.Equal(u.charsBytes, o.charsBytes)
+	return ok && u.prefix == o.prefix && u.squeeze == o.squeeze && slices.Equal(u.scores, o.scores) &&
+		slices.Equal(u.charsBytes, o.charsBytes)
 }

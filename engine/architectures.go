@@ -124,9 +124,11 @@ func kindOf(f *gguf.File, o Options) (kind, error) {
 	case k.refused != "":
 		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, k.refused)
 	case k.build == nil:
-		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch, strings.Join(Architectures(), ", "))
+		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch,
+			strings.Join(Architectures(), ", "))
 	case alone && o.Target == nil:
-		err = fmt.Errorf("%s: %w: MTP blocks without the model that they belong to: a draft head, which is given beside its target", f.Name, ErrUnsupported)
+		err = fmt.Errorf("%s: %w: MTP blocks without the model that they belong to: a draft head, which is given beside "+
+			"its target", f.Name, ErrUnsupported)
 	case (alone || o.MTP) && k.is != KindAssistant:
 		return mtpOf(k), nil
 	}

@@ -96,6 +96,8 @@ func (h HiddenStates) At(i, j int) []float32 {
 const FinalNorm = -1
 
 const (
-	passRows = 256 // most rows (tokens) that go through the layers together, unless weights are read from disk; bounds the scratch memory
-	headRows = 64  // most rows that go through the output matrix together
+	// most rows (tokens) that go through the layers together, unless weights are read from disk; bounds the scratch
+	// memory
+	passRows = 256
+	headRows = 64 // most rows that go through the output matrix together
 )

@@ -232,7 +232,8 @@ func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32)
 		case l.holds(list):
 			l.bad(name, ErrMissing, "not in the file, but %q is", list)
 		case !lent.projects || target.config.HiddenSize != c.HiddenSize || target.config.Vocab != c.Vocab:
-			l.bad(name, ErrMissing, "not in the file: the head shares it with its target, which is not given or has another shape")
+			l.bad(name, ErrMissing, "not in the file: the head shares it with its target, which is not given or has another "+
+				"shape")
 		default:
 			return lent.output, nil // with its bias, where there is one
 		}

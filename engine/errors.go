@@ -17,7 +17,8 @@ var (
 	ErrMissing      = errors.New("tensor missing")            // that the architecture needs
 	ErrShape        = errors.New("unexpected tensor shape")   // the hyperparameters say another
 	ErrWeightType   = errors.New("weight type not supported") // of a tensor, or in Options.Weights
-	ErrDamaged      = panels.ErrDamaged                       // weights that are not finite numbers, or not what was written
+	// weights that are not finite numbers, or not what was written
+	ErrDamaged = panels.ErrDamaged
 
 	// Of calls.
 	ErrVocabulary  = sampling.ErrVocabulary // as ErrSampling: of tokens and their choice

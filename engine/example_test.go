@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"slices"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
@@ -18,7 +19,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer rt.Close()
-	m, err := engine.Open(ctx, rt, "model.gguf", engine.Options{})
+	m, err := engine.Open(ctx, rt, "../testdata/go-target.q8_0.gguf", engine.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,13 +28,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	sampler, err := sampling.New(s.Vocab(), engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})
+	sampler, err := sampling.New(s.Vocab(), engine.Sampling{Temperature: 0})
 	if err != nil {
 		log.Fatal(err)
 	}
-	tokens := m.Tokenizer().Encode("Once upon a time", bpe.EncodeOptions{AddSpecial: true})
+	tokens := m.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
 	out := m.Tokenizer().NewDecoder()
-	for range 100 {
+	for range 10 {
 		logits, err := s.Eval(ctx, tokens, nil, engine.Last)
 		if err != nil {
 			log.Fatal(err)
@@ -45,31 +46,48 @@ func Example() {
 		fmt.Print(out.Next(next))
 		tokens = []int32{next}
 	}
+	// Output: c *uint64, n *uint64)
 }
 
 // A tree of guesses is checked in one pass; the path that proves right becomes text.
 func ExampleSession_Commit() {
-	check := func(ctx context.Context, s *engine.Session) error {
-		// 7 follows the text; 8 and 9 are two guesses at what follows 7.
-		logits, err := s.Eval(ctx, []int32{7, 8, 9}, []int32{-1, 0, 0}, engine.All)
-		if err != nil {
-			return err
-		}
-		best := 0
-		for id, x := range logits.Row(0) {
-			if x > logits.Row(0)[best] {
-				best = id
-			}
-		}
-		switch best {
-		case 8:
-			return s.Commit([]int32{0, 1})
-		case 9:
-			return s.Commit([]int32{0, 2})
-		}
-		return s.Commit([]int32{0})
+	ctx := context.Background()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		log.Fatal(err)
 	}
-	_ = check
+	defer rt.Close()
+	m, err := engine.Open(ctx, rt, "../testdata/go-target.q8_0.gguf", engine.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.NewSession(engine.SessionOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	one := func(text string) int32 { return m.Tokenizer().Encode(text, bpe.EncodeOptions{})[0] }
+	if _, err := s.Eval(ctx, m.Tokenizer().Encode("if err != nil", bpe.EncodeOptions{}), nil, engine.None); err != nil {
+		log.Fatal(err)
+	}
+	// " {" follows the text; two guesses at what follows it hang from it in the tree.
+	guesses := []int32{one(" {"), one("\n\t"), one("\n")}
+	logits, err := s.Eval(ctx, guesses, []int32{-1, 0, 0}, engine.All)
+	if err != nil {
+		log.Fatal(err)
+	}
+	row, path := logits.Row(0), []int32{0}
+	if best := int32(slices.Index(row, slices.Max(row))); best == guesses[1] {
+		path = []int32{0, 1}
+	} else if best == guesses[2] {
+		path = []int32{0, 2}
+	}
+	if err := s.Commit(path); err != nil {
+		log.Fatal(err)
+	}
+	text := m.Tokenizer().Decode(s.Tokens())
+	fmt.Printf("%d of 3 tokens stay: %q\n", len(path), text)
+	// Output: 2 of 3 tokens stay: "if err != nil {\n\t"
 }
 
 func ExampleSampler_Distribution() {

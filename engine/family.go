@@ -108,8 +108,9 @@ type scaleParts struct{ embedding, residual, logit, logitCap float32 }
 
 // endParts are what is before and after the blocks.
 type endParts struct {
-	start      func(b *build, m *decoder) network // reads the embedding, and makes the network of m; nil: token_embd, and m
-	positions  bool                               // learned embeddings, position_embd
+	// reads the embedding, and makes the network of m; nil: token_embd, and m
+	start      func(b *build, m *decoder) network
+	positions  bool // learned embeddings, position_embd
 	output     outputPlace
 	outputBias bool // output.bias is known
 }

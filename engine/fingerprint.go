@@ -37,11 +37,15 @@ func ReadFingerprint(ctx context.Context, f *gguf.File) (Fingerprint, error) {
 	if err != nil {
 		return Fingerprint{}, err
 	}
-	model, err := hashKeys(f, func(key string) bool { return key == "general.architecture" || strings.HasPrefix(key, arch+".") })
+	model, err := hashKeys(f, func(key string) bool {
+		return key == "general.architecture" ||
+			strings.HasPrefix(key, arch+".")
+	})
 	if err != nil {
 		return Fingerprint{}, err
 	}
-	tensors := slices.SortedFunc(slices.Values(f.Tensors), func(a, b gguf.Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	tensors := slices.SortedFunc(slices.Values(f.Tensors),
+		func(a, b gguf.Tensor) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range tensors {
 		number(model, uint64(len(t.Name)))
 		io.WriteString(model, t.Name)
@@ -80,7 +84,8 @@ func hashTensor(ctx context.Context, h hash.Hash, f *gguf.File, t gguf.Tensor) e
 		}
 		n := min(piece, t.Size-at)
 		if copied, err := io.Copy(h, io.NewSectionReader(f.Reader(), t.Offset+at, n)); err != nil || copied != n {
-			return fmt.Errorf("%s: tensor %q: %d of %d bytes: %w", f.Name, t.Name, at+copied, t.Size, cmp.Or(err, io.ErrUnexpectedEOF))
+			return fmt.Errorf("%s: tensor %q: %d of %d bytes: %w", f.Name, t.Name, at+copied, t.Size,
+				cmp.Or(err, io.ErrUnexpectedEOF))
 		}
 	}
 	return nil

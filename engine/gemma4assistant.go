@@ -78,7 +78,8 @@ func (m *assistant) borrows(target *Model, t *Session) error {
 	case t.m != target:
 		return fmt.Errorf("%w: the session is of another model than the draft head's target", ErrUsage)
 	case t.noCache || t.layers != t.m.config.Layers:
-		return fmt.Errorf("%w: a draft head looks at its target's cache, and the session keeps none, or not that of all layers", ErrUsage)
+		return fmt.Errorf("%w: a draft head looks at its target's cache, and the session keeps none, or not that of all "+
+			"layers", ErrUsage)
 	}
 	return nil
 }
@@ -108,7 +109,8 @@ func (m *assistant) admit(g *Segment) error {
 
 func (m *assistant) gives(_ *Session, k int) error {
 	if k != FinalNorm {
-		return fmt.Errorf("%w: hidden states of layer %d wanted, this draft head gives what goes in with the next token only (FinalNorm)", ErrUsage, k)
+		return fmt.Errorf("%w: hidden states of layer %d wanted, this draft head gives what goes in with the next token "+
+			"only (FinalNorm)", ErrUsage, k)
 	}
 	return nil
 }
@@ -139,7 +141,8 @@ func (l *loader) assistant(model *Model) network {
 	}
 	for _, name := range []string{"masked_embd_centroids.weight", "masked_embd_ordering"} {
 		if l.ok() && l.holds(name) {
-			l.keep(fmt.Errorf("%s: tensor %q: %w: an output matrix in clusters; the file does not say how many of them a token reads", l.f.Name, name, ErrUnsupported))
+			l.keep(fmt.Errorf("%s: tensor %q: %w: an output matrix in clusters; the file does not say how many of them a "+
+				"token reads", l.f.Name, name, ErrUnsupported))
 		}
 	}
 	b := newBuild(l, c, f)
@@ -192,7 +195,8 @@ func (l *loader) lenders(t int, target *Model) (full, windowed *attention) {
 	n := len(blocks)
 	full, windowed = gemma4Keys(blocks[n-1].mixer), gemma4Keys(blocks[n-2].mixer)
 	if full.scores.Window > 0 || windowed.scores.Window == 0 {
-		return wrong(ErrUnsupported, "a head looks at the target's last layer without and its last but one with a window, and this target's are others")
+		return wrong(ErrUnsupported, "a head looks at the target's last layer without and its last but one with a window, "+
+			"and this target's are others")
 	}
 	return full, windowed
 }

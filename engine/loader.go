@@ -78,7 +78,8 @@ func (l *loader) fits(most int64) error {
 			size = max(size, int64(n)/int64(l.to.BlockWeights())*int64(l.to.BlockBytes()))
 		}
 		if need += size; need > most || size > most {
-			return fmt.Errorf("%s: its weights take more than the %d MB of memory that a program for %s, with 32-bit addresses, can have: %w",
+			return fmt.Errorf("%s: its weights take more than the %d MB of memory that a program for %s, with 32-bit "+
+				"addresses, can have: %w",
 				l.f.Name, most>>20, runtime.GOARCH, tensor.ErrMemory)
 		}
 	}
@@ -261,7 +262,8 @@ func (l *loader) embeddingOf(c *Config, width int) *tensor.Matrix {
 	if t, ok := l.f.Tensor(name); ok && len(t.Dims) == 2 {
 		// Where the tensors agree with each other, the key is to blame.
 		norm, ok := l.f.Tensor("output_norm.weight")
-		if cols := t.Dims[0]; ok && width == c.HiddenSize && cols != uint64(c.HiddenSize) && len(norm.Dims) == 1 && norm.Dims[0] == cols {
+		if cols := t.Dims[0]; ok && width == c.HiddenSize && cols != uint64(c.HiddenSize) && len(norm.Dims) == 1 &&
+			norm.Dims[0] == cols {
 			l.fail("embedding_length", ErrValue, "%d, the tensors have %d columns", c.HiddenSize, cols)
 		}
 		rows := t.Dims[1]
@@ -269,7 +271,8 @@ func (l *loader) embeddingOf(c *Config, width int) *tensor.Matrix {
 			c.Vocab = int(rows)
 		}
 		if rows != uint64(c.Vocab) {
-			l.keep(fmt.Errorf("%s: tensor %q: rows for %d tokens, the vocabulary has %d: %w", l.f.Name, name, rows, c.Vocab, ErrShape))
+			l.keep(fmt.Errorf("%s: tensor %q: rows for %d tokens, the vocabulary has %d: %w", l.f.Name, name, rows, c.Vocab,
+				ErrShape))
 		}
 	}
 	use := panels.Rows

@@ -26,7 +26,8 @@ func (s *packedSource) arrange(m *Model, vectors, limit int64) (*MemoryPlan, *pa
 	row := s.scratch(m.config.HiddenSize)
 	used := m.config.ExpertsUsed
 	fixed := vectors + passRows*row
-	p := &MemoryPlan{Limit: limit, Weights: vectors + s.layout.Bytes(), Rows: passRows, Least: fixed + s.layout.Least(used)}
+	p := &MemoryPlan{Limit: limit, Weights: vectors + s.layout.Bytes(), Rows: passRows,
+		Least: fixed + s.layout.Least(used)}
 	if limit == 0 || p.Weights+passRows*row <= limit {
 		p.Resident, p.Buffers = p.Weights, passRows*row
 		return p, s.layout.Whole(), nil
@@ -87,7 +88,8 @@ func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 	views := &packedSource{fileSource: fileSource{l.ctx, rt.t, list.progress}}
 	list.from = views
 	m := &Model{
-		rt: rt, name: unread.name, kind: unread.kind, target: unread.target, tokenizer: unread.tokenizer, weights: unread.weights,
+		rt: rt, name: unread.name, kind: unread.kind, target: unread.target, tokenizer: unread.tokenizer,
+		weights:  unread.weights,
 		metadata: unread.metadata, start: unread.start,
 	}
 	if m.read(list); !list.ok() {
@@ -102,13 +104,16 @@ func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 	case whole && (id == nil || !exists && !keep):
 		return nil, nil
 	case id == nil && o.Cache == "":
-		return nil, fmt.Errorf("%s: its weights, %d MB, do not fit into %d MB, and there is no Options.Cache to keep them in: %w",
+		return nil, fmt.Errorf("%s: its weights, %d MB, do not fit into %d MB, and there is no Options.Cache to keep them "+
+			"in: %w",
 			f.Name, plan.Weights>>20, o.Memory>>20, tensor.ErrMemory)
 	case id == nil:
-		return nil, fmt.Errorf("%s: its weights, %d MB, do not fit into %d MB, and only those of a file can be read from disk: %w",
+		return nil, fmt.Errorf("%s: its weights, %d MB, do not fit into %d MB, and only those of a file can be read from "+
+			"disk: %w",
 			f.Name, plan.Weights>>20, o.Memory>>20, tensor.ErrMemory)
 	}
-	m.store, err = panels.Open(l.ctx, rt.t, panels.Options{Dir: o.Cache, Identity: id, Layout: &views.layout, Residency: residency,
+	m.store, err = panels.Open(l.ctx, rt.t, panels.Options{
+		Dir: o.Cache, Identity: id, Layout: &views.layout, Residency: residency,
 		Model: f.Name, Source: l.progress, ReadOnly: whole && !keep, Announce: o.Announce, Progress: o.Progress})
 	if err != nil {
 		if whole && !keep && l.ctx.Err() == nil {

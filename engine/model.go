@@ -20,26 +20,29 @@ type Options struct {
 	// either, they stay as they are. Model.WeightTypes lists the types that result.
 	Weights string
 
-	// RopeContext decides between the two tables of rotary angles of longrope models: the one for long contexts is used for all
-	// positions if it exceeds the context that the model was first trained with. 0 is the model's context length.
+	// RopeContext decides between the two tables of rotary angles of longrope models: the one for long contexts is used
+	// for all positions if it exceeds the context that the model was first trained with. 0 is the model's context
+	// length.
 	RopeContext int
 
-	// Target is the model that a draft head drafts for: the head may share its embeddings and its output matrix. It must not be
-	// closed before the head. Other models do without.
+	// Target is the model that a draft head drafts for: the head may share its embeddings and its output matrix. It must
+	// not be closed before the head. Other models do without.
 	Target *Model
 
-	// MTP loads, instead of the model, the blocks of the file that predict tokens further ahead (multi-token prediction, NextN): a draft
-	// head for Target, which is the model. Of a file that has nothing else they are loaded in any case.
+	// MTP loads, instead of the model, the blocks of the file that predict tokens further ahead (multi-token prediction,
+	// NextN): a draft head for Target, which is the model. Of a file that has nothing else they are loaded in any case.
 	MTP bool
 
-	// Memory is the most bytes that the weights and the activations of a pass may take; 0: no limit. Of a model that needs more, only a part is
-	// kept in memory: the rest is read from disk in every pass, from a panel file in the directory Cache. The logits are the same.
-	// Sessions come on top. A limit that is too low for that is an error that names the least one and wraps tensor.ErrMemory.
+	// Memory is the most bytes that the weights and the activations of a pass may take; 0: no limit. Of a model that
+	// needs more, only a part is kept in memory: the rest is read from disk in every pass, from a panel file in the
+	// directory Cache. The logits are the same. Sessions come on top. A limit that is too low for that is an error that
+	// names the least one and wraps tensor.ErrMemory.
 	Memory int64
 
-	// Cache is the directory of panel files: copies of models' matrices as the kernels read them. One is written where Memory does not
-	// suffice, or where KeepPanels asks for it. A model that has one is loaded from it, which takes about as long as reading it. A panel file belongs
-	// to one state of the model's file: its size, its time and its header. "": none.
+	// Cache is the directory of panel files: copies of models' matrices as the kernels read them. One is written where
+	// Memory does not suffice, or where KeepPanels asks for it. A model that has one is loaded from it, which takes
+	// about as long as reading it. A panel file belongs to one state of the model's file: its size, its time and its
+	// header. "": none.
 	Cache      string
 	KeepPanels bool
 
@@ -178,7 +181,8 @@ func (m *Model) WeightTypes() string { return m.weightTypes }
 // Weights is the Options.Weights that the model was loaded with.
 func (m *Model) Weights() string { return m.weights }
 
-// Caches are the keys and values that the first layers of the model keep for every position that they look at. 0 layers are all.
+// Caches are the keys and values that the first layers of the model keep for every position that they look at. 0
+// layers are all.
 func (m *Model) Caches(layers int) (shapes []CacheShape) {
 	if layers == 0 {
 		layers = m.config.Layers
@@ -198,9 +202,11 @@ type MemoryPlan struct {
 	Weights  int64 // bytes of all weights, packed
 	Resident int64 // bytes that are in memory for good
 	Buffers  int64 // bytes of memory for weights that are read, the activations of a pass included
-	PerPass  int64 // bytes that a pass of one token reads from disk, at most; with experts that are kept, as if every one were as likely
-	Rows     int   // most tokens that go through the layers together
-	Experts  int   // that are kept in memory of those that are read on demand; 0 without
+	// bytes that a pass of one token reads from disk, at most; with experts that are kept, as if every one were as
+	// likely
+	PerPass int64
+	Rows    int // most tokens that go through the layers together
+	Experts int // that are kept in memory of those that are read on demand; 0 without
 
 	Least int64 // the least limit that suffices
 }
@@ -216,9 +222,9 @@ func (m *Model) Kind() Kind {
 	return m.kind.is
 }
 
-// StatesFor is the layers whose hidden states go into a draft head of the model ([Segment].Layers): the head's [Model.TargetLayers]. An
-// architecture with draft heads of its own has them trained on the final norm's output, and other heads for it likewise: it is then what
-// they read for the state after the last layer.
+// StatesFor is the layers whose hidden states go into a draft head of the model ([Segment].Layers): the head's
+// [Model.TargetLayers]. An architecture with draft heads of its own has them trained on the final norm's output, and
+// other heads for it likewise: it is then what they read for the state after the last layer.
 func (m *Model) StatesFor(head *Model) []int {
 	layers := slices.Clone(head.TargetLayers())
 	for i, k := range layers {

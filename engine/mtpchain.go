@@ -144,7 +144,8 @@ func (m *mtp) admit(g *Segment) error {
 	case g.Parents != nil:
 		return fmt.Errorf("%w: a tree of drafted tokens; several MTP blocks take chains", ErrUsage)
 	case ahead+n >= m.Longest:
-		return fmt.Errorf("%w: %d drafted tokens and %d more; %d MTP blocks draft so many tokens, of which the last goes into none",
+		return fmt.Errorf("%w: %d drafted tokens and %d more; %d MTP blocks draft so many tokens, of which the last goes "+
+			"into none",
 			ErrUsage, ahead, n, m.Longest)
 	}
 	return nil
@@ -153,7 +154,8 @@ func (m *mtp) admit(g *Segment) error {
 // gives checks that the state is the one after a position's own block.
 func (m *mtp) gives(s *Session, k int) error {
 	if m.Longest > 0 && k != s.layers && k != FinalNorm {
-		return fmt.Errorf("%w: hidden states of layer %d wanted, a position of %d MTP blocks has those after its own block: %d",
+		return fmt.Errorf("%w: hidden states of layer %d wanted, a position of %d MTP blocks has those after its own "+
+			"block: %d",
 			ErrUsage, k, s.layers, s.layers)
 	}
 	return nil

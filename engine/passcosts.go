@@ -49,9 +49,10 @@ type rowCost struct {
 
 // Load is how busy a Scheduler (package shared) is.
 type Load struct {
-	Sessions int     // that generate at present
-	Open     int     // sessions that are not closed
-	Token    float64 // seconds that each of them pays, by the measure of its sessions, for a pass with one token of each; 0: not known
+	Sessions int // that generate at present
+	Open     int // sessions that are not closed
+	// seconds that each of them pays, by the measure of its sessions, for a pass with one token of each; 0: not known
+	Token    float64
 	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
 	Prompt   float64 // seconds of a token of a prompt; 0: not known
 	Rows     int     // of the session's last pass, without those of prompts
@@ -101,7 +102,8 @@ func (c *PassCosts) Learn(rows int, seconds float64) {
 	}
 	b := &c.bucket[bucketOf(rows)]
 	x := math.Log(seconds) - c.speed
-	if at, top := c.curve[rows], c.curve[rowsOf(bucketOf(rows))]; at > 0 && top > at { // as if it had the bucket's greatest number of rows
+	// as if it had the bucket's greatest number of rows
+	if at, top := c.curve[rows], c.curve[rowsOf(bucketOf(rows))]; at > 0 && top > at {
 		x += math.Log(top / at)
 	}
 	if b.n == 0 {
@@ -209,7 +211,8 @@ func (c *PassCosts) Measured(rows int) bool {
 			more = more || top >= at && top <= float64(at*nearRows)
 		}
 	}
-	return less && more || rows > passRows || c.bucket[bucketOf(max(rows, 1))].n > 0 && c.passes-c.bucket[bucketOf(max(rows, 1))].seen <= measuredFor
+	return less && more || rows > passRows || c.bucket[bucketOf(max(rows, 1))].n > 0 &&
+		c.passes-c.bucket[bucketOf(max(rows, 1))].seen <= measuredFor
 }
 
 // Mean is the mean time of the last passes with logits.

@@ -52,8 +52,9 @@ type Session struct {
 	valid   int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
 	nodes   []int32 // tokens of a tree that waits for Commit; they follow the sequence in the cache
 	parents []int32 // their parents
-	fed     int     // tokens of a draft head's sequence that went in with the target's states; those after them are drafted
-	treeFed bool    // the tree went in with the target's states
+	// tokens of a draft head's sequence that went in with the target's states; those after them are drafted
+	fed     int
+	treeFed bool // the tree went in with the target's states
 
 	logits  []float32  // what the last pass returned
 	hidden  []float32  // likewise

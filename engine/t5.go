@@ -58,7 +58,8 @@ func (m *t5) forward(p *pass) {
 func (b *t5Block) decode(p *pass, c *Config, x []float32) {
 	h := p.matrix(&p.h, c.HiddenSize) // [rows][D] what a sublayer reads, then what it computes
 	width := b.attention.scores.Heads * c.HeadDim
-	q, k, v, a := p.matrix(&p.q, width), p.matrix(&p.k, width), p.matrix(&p.v, width), p.matrix(&p.a, width) // [rows][H][d]
+	// [rows][H][d]
+	q, k, v, a := p.matrix(&p.q, width), p.matrix(&p.k, width), p.matrix(&p.v, width), p.matrix(&p.a, width)
 
 	p.norm(h, x, b.norm)
 	p.matmul(h, c.HiddenSize, b.attention.q.times(q), b.attention.k.times(k), b.attention.v.times(v))
@@ -220,7 +221,8 @@ func (l *loader) t5Block(c *Config, stack string, i, buckets int) t5Block {
 		b.crossNorm = l.rms(c, n+"cross_attn_norm")
 		b.cross = l.t5Attention(c, n+"cross_attn")
 		b.cross.scores.Layer = i
-		l.find(n + "cross_attn_rel_b.weight") // old conversions have it; the published model has no such thing, the reference does not use it
+		// old conversions have it; the published model has no such thing, the reference does not use it
+		l.find(n + "cross_attn_rel_b.weight")
 	}
 	feed := feedParts{activation: relu}
 	if l.holds(n + "ffn_gate.weight") {

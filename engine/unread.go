@@ -84,17 +84,19 @@ func (l *loader) ignoreRope() {
 // ignored are keys that change nothing, or that the reference engine does not read either, with the reason. A key
 // "*.x" holds for every architecture.
 var ignored = map[string]string{
-	"*.rope.scaling.finetuned":               "says how the model was trained; Granite alone decides by it whether to rotate",
+	"*.rope.scaling.finetuned": "says how the model was trained; Granite alone decides by it whether to " +
+		"rotate",
 	"*.rope.scaling.original_context_length": "used by YaRN and longrope only, whose loaders ask for it",
-	"*.rope.scaling.yarn_beta_fast":          "the reference reads it for mistral3 only; its default is what other files hold",
-	"*.rope.scaling.yarn_beta_slow":          "likewise",
-	"*.rope.scaling.yarn_log_multiplier":     "likewise",
-	"*.attention.layer_norm_epsilon":         "of the kind of norm that the architecture does not have",
-	"*.attention.layer_norm_rms_epsilon":     "likewise",
-	"*.attention.group_norm_epsilon":         "likewise",
-	"*.expert_used_count":                    "without experts it says nothing; with them it is asked for",
-	"stablelm.use_parallel_residual":         "the reference tells by the tensors whether the block is parallel",
-	"llama.attention.sliding_window":         "Mistral 7B 0.1: the reference engine runs these files with full attention",
+	"*.rope.scaling.yarn_beta_fast": "the reference reads it for mistral3 only; its default is what other " +
+		"files hold",
+	"*.rope.scaling.yarn_beta_slow":      "likewise",
+	"*.rope.scaling.yarn_log_multiplier": "likewise",
+	"*.attention.layer_norm_epsilon":     "of the kind of norm that the architecture does not have",
+	"*.attention.layer_norm_rms_epsilon": "likewise",
+	"*.attention.group_norm_epsilon":     "likewise",
+	"*.expert_used_count":                "without experts it says nothing; with them it is asked for",
+	"stablelm.use_parallel_residual":     "the reference tells by the tensors whether the block is parallel",
+	"llama.attention.sliding_window":     "Mistral 7B 0.1: the reference engine runs these files with full attention",
 }
 
 // ignores reports whether a key is ignored on purpose.

@@ -94,7 +94,8 @@ func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 		return nil, h.err
 	}
 	if start := h.window; string(start[:min(len(start), len(magic))]) != magic {
-		return nil, fmt.Errorf("%s: %w: it starts with %s", fileName(name), ErrNotGGUF, describeStart(start[:min(len(start), 16)]))
+		return nil, fmt.Errorf("%s: %w: it starts with %s", fileName(name), ErrNotGGUF,
+			describeStart(start[:min(len(start), 16)]))
 	}
 	h.next(len(magic))
 	f := &File{Name: name, Version: h.uint32(), Alignment: alignment, Parts: 1, src: r, size: size}
@@ -126,9 +127,9 @@ func Open(r io.ReaderAt, size int64, name string) (*File, error) {
 	return f, nil
 }
 
-// OpenFile opens the named GGUF file. If it is a part of a split model, NAME-00001-of-0000N.gguf, it opens the other parts beside it
-// too: the File is the whole model. Parts that are missing or do not belong together give [ErrSplit]. The caller must call
-// [File.Close].
+// OpenFile opens the named GGUF file. If it is a part of a split model, NAME-00001-of-0000N.gguf, it opens the other
+// parts beside it too: the File is the whole model. Parts that are missing or do not belong together give [ErrSplit].
+// The caller must call [File.Close].
 func OpenFile(name string) (*File, error) {
 	f, err := openOne(name)
 	if err != nil {
@@ -283,7 +284,8 @@ func (f *File) readTensors(h *reader, n int) {
 			if i == 0 {
 				h.failAt(h.offset()-8, "data offset %d, want 0 for the first tensor", offset)
 			} else {
-				h.failAt(h.offset()-8, "data offset %d, want %d: the end of tensor %s, aligned to %d", offset, next, quote(f.Tensors[i-1].Name), f.Alignment)
+				h.failAt(h.offset()-8, "data offset %d, want %d: the end of tensor %s, aligned to %d", offset, next,
+					quote(f.Tensors[i-1].Name), f.Alignment)
 			}
 			return
 		}
@@ -311,7 +313,8 @@ func (f *File) placeTensors(h *reader, size int64) {
 		// By subtraction: the sums might overflow.
 		if room := size - f.DataOffset; t.Offset > room || t.Size > room-t.Offset {
 			h.item, h.label = "tensor", quote(t.Name)
-			h.failAt(f.DataOffset+t.Offset, "its %d bytes of data are not inside the file, which ends at %d: is it cut short?", t.Size, size)
+			h.failAt(f.DataOffset+t.Offset, "its %d bytes of data are not inside the file, which ends at %d: is it cut short?",
+				t.Size, size)
 			return
 		}
 		t.Offset += f.DataOffset

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// A model may be split into several files, NAME-00001-of-0000N.gguf and so on. Each is a GGUF file with some of the tensors; the keys
-// split.no (from 0), split.count and split.tensors.count (of all parts) are in each, the model's metadata in the first.
+// A model may be split into several files, NAME-00001-of-0000N.gguf and so on. Each is a GGUF file with some of the
+// tensors; the keys split.no (from 0), split.count and split.tensors.count (of all parts) are in each, the model's
+// metadata in the first.
 
 // ErrSplit means that the parts of a split model do not make a whole: one is missing, or is another model's.
 var ErrSplit = errors.New("split model")
@@ -44,8 +45,8 @@ func (f *File) part() (i, n int, err error) {
 	return int(number), int(count), err
 }
 
-// openParts opens the other parts of a split model, one of which f is, and returns the whole: the first part's metadata, the tensors
-// of all. Closing it closes all parts, f too. f is whole already if it is not split.
+// openParts opens the other parts of a split model, one of which f is, and returns the whole: the first part's
+// metadata, the tensors of all. Closing it closes all parts, f too. f is whole already if it is not split.
 func (f *File) openParts() (*File, error) {
 	at, n, err := f.part()
 	if err != nil || n == 1 {
@@ -53,7 +54,8 @@ func (f *File) openParts() (*File, error) {
 	}
 	stem, ok := strings.CutSuffix(f.Name, partName(at, n))
 	if !ok {
-		return nil, fmt.Errorf("%s: %w: it is part %d of %d, so its name must end in %s for the others to be found", fileName(f.Name), ErrSplit, at+1, n, partName(at, n))
+		return nil, fmt.Errorf("%s: %w: it is part %d of %d, so its name must end in %s for the others to be found",
+			fileName(f.Name), ErrSplit, at+1, n, partName(at, n))
 	}
 	parts := make([]*File, n)
 	parts[at] = f
@@ -69,9 +71,11 @@ func (f *File) openParts() (*File, error) {
 			continue
 		}
 		if parts[i], err = openOne(stem + partName(i, n)); err != nil {
-			err = fmt.Errorf("%s: %w: part %d of %d, %s: %w", fileName(f.Name), ErrSplit, i+1, n, fileName(filepath.Base(stem+partName(i, n))), err)
+			err = fmt.Errorf("%s: %w: part %d of %d, %s: %w", fileName(f.Name), ErrSplit, i+1, n,
+				fileName(filepath.Base(stem+partName(i, n))), err)
 		} else if j, m, e := parts[i].part(); e != nil || i != j || n != m {
-			err = fmt.Errorf("%s: %w: it should be part %d of %d, its keys say %d of %d", fileName(parts[i].Name), ErrSplit, i+1, n, j+1, m)
+			err = fmt.Errorf("%s: %w: it should be part %d of %d, its keys say %d of %d", fileName(parts[i].Name), ErrSplit,
+				i+1, n, j+1, m)
 		}
 		if err != nil {
 			closeOthers()
@@ -115,7 +119,8 @@ func join(parts []*File) (*File, error) {
 	if want, err := whole.Uint64(splitTensors); err != nil {
 		return nil, err
 	} else if want != uint64(len(whole.Tensors)) {
-		return nil, fmt.Errorf("%s: %w: %d parts with %d tensors, key %q says %d", fileName(whole.Name), ErrSplit, len(parts), len(whole.Tensors), splitTensors, want)
+		return nil, fmt.Errorf("%s: %w: %d parts with %d tensors, key %q says %d", fileName(whole.Name), ErrSplit,
+			len(parts), len(whole.Tensors), splitTensors, want)
 	}
 	whole.src, whole.closer = &src, &src
 	whole.size = src.ends[len(parts)-1]

@@ -435,7 +435,8 @@ func (k *kind) differs(o *kind) bool {
 	if len(k.types) > 0 && len(o.types) > 0 && !common && !(numeric(k) && numeric(o)) {
 		return true
 	}
-	if k.constants == nil || o.constants == nil || numeric(k) || numeric(o) { // numbers may be equal and spelled differently
+	// numbers may be equal and spelled differently
+	if k.constants == nil || o.constants == nil || numeric(k) || numeric(o) {
 		return false
 	}
 	for c := range k.constants {

@@ -99,7 +99,8 @@ var (
 	escape = sequence{literal(`\`), choice{
 		oneOf(`"\/bfnrt`),
 		sequence{literal("u"), choice{
-			sequence{newClass(runeRange{'0', '9'}, runeRange{'a', 'c'}, runeRange{'A', 'C'}, runeRange{'e', 'f'}, runeRange{'E', 'F'}),
+			sequence{newClass(runeRange{'0', '9'}, runeRange{'a', 'c'}, runeRange{'A', 'C'}, runeRange{'e', 'f'},
+				runeRange{'E', 'F'}),
 				hexDigit, hexDigit, hexDigit},
 			sequence{oneOf("dD"), newClass(runeRange{'0', '7'}), hexDigit, hexDigit},
 		}},

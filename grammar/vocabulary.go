@@ -63,7 +63,8 @@ func NewVocabulary(t Tokens, o VocabularyOptions) *Vocabulary {
 // compile one at a time, each under a budget of its own; a wait for that ends with ctx, as the compilation does. The
 // key must say everything that the grammar depends on. The text's methods end with ctx too. Close gives the
 // constraint back.
-func (v *Vocabulary) Constraint(ctx context.Context, key string, compile func(*Budget) (*Grammar, error)) (*Constraint, error) {
+func (v *Vocabulary) Constraint(ctx context.Context, key string, compile func(*Budget) (*Grammar, error)) (
+	*Constraint, error) {
 	if c := v.Find(ctx, key); c != nil {
 		return c, nil
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// delta is what one token, or the end, adds to an answer. Deltas depend on the tokens only, not on how they were computed.
+// delta is what one token, or the end, adds to an answer. Deltas depend on the tokens only, not on how they were
+// computed.
 type delta struct {
 	index     int
 	content   string
@@ -259,7 +260,8 @@ type timings struct {
 	PredictedPerSecond float64 `json:"predicted_per_second"`
 	Drafted            int     `json:"draft_n"`
 	Accepted           int     `json:"draft_n_accepted"`
-	Forced             int     `json:"forced_n,omitempty"` // tokens that a grammar left no choice about; not counted as drafted
+	// tokens that a grammar left no choice about; not counted as drafted
+	Forced int `json:"forced_n,omitempty"`
 }
 
 func newTimings(s *speculative.Stats) *timings {

@@ -63,12 +63,14 @@ func (p *plan) checkConstraint() error {
 
 // constraintKey names everything that the grammar of the answers depends on.
 func (p *plan) constraintKey(content *constraintSource, calls *callsConstraint) string {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s %q %v %v %s", content.kind, content.source, p.reasoning, p.format != nil, calls.key()))
+	key := sha256.Sum256(fmt.Appendf(nil, "%s %q %v %v %s", content.kind, content.source, p.reasoning, p.format != nil,
+		calls.key()))
 	return string(key[:])
 }
 
 // answerGrammar compiles the grammar of the answers.
-func (p *plan) answerGrammar(b *grammar.Budget, content *constraintSource, calls callsConstraint) (*grammar.Grammar, error) {
+func (p *plan) answerGrammar(b *grammar.Budget, content *constraintSource, calls callsConstraint) (
+	*grammar.Grammar, error) {
 	if content.kind == "" {
 		return p.callGrammar(b, calls)
 	}

@@ -45,7 +45,8 @@ const (
 )
 
 // formNames are the paths of the forms, in the order of their bits.
-var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
+var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize",
+	"/detokenize", "/apply-template", "/completion", "/infill",
 	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show", "options of /api/…"}
 
 func (f forms) String() string {
@@ -69,9 +70,11 @@ type field struct {
 
 // fields is every field that this server knows. The documentation's table is made of it.
 var fields = append([]field{
-	{"model", honored, formAll, "name of the model; with one model loaded any name is accepted", func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
+	{"model", honored, formAll, "name of the model; with one model loaded any name is accepted",
+		func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
 
-	{"messages", honored, formChat | formTemplate, "the conversation; content is text, or a list of parts of type text", readMessages},
+	{"messages", honored, formChat | formTemplate, "the conversation; content is text, or a list of parts of type text",
+		readMessages},
 	{"messages", honored, formOllamaChat, "the conversation; none only loads the model", func(r *request, v value) *Error {
 		if list, err := v.list(); err == nil && len(list) == 0 {
 			r.messages = []chat.Message{}
@@ -80,42 +83,56 @@ var fields = append([]field{
 		return readMessages(r, v)
 	}},
 	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
-	{"tools", honored, formResponses, "functions, in the flat form of this API; other types of tools are refused", readFlatTools},
+	{"tools", honored, formResponses, "functions, in the flat form of this API; other types of tools are refused",
+		readFlatTools},
 	{"tool_choice", honored, formChat | formResponses, `"auto", "none", "required", or one function`, readToolChoice},
-	{"chat_template_kwargs", honored, formChat | formTemplate, "variables for the chat template, as {\"enable_thinking\": false}", readKwargs},
-	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name", func(r *request, v value) *Error {
-		s, err := v.text()
-		r.setKwarg("reasoning_effort", s)
-		return err
-	}},
-	{"add_generation_prompt", honored, formTemplate, "false: the text does not end where an answer begins", func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); return }},
+	{"chat_template_kwargs", honored, formChat | formTemplate,
+		"variables for the chat template, as {\"enable_thinking\": false}", readKwargs},
+	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name",
+		func(r *request, v value) *Error {
+			s, err := v.text()
+			r.setKwarg("reasoning_effort", s)
+			return err
+		}},
+	{"add_generation_prompt", honored, formTemplate, "false: the text does not end where an answer begins",
+		func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); return }},
 
-	{"prompt", honored, formCompletion | formNative, "a text, token ids, or an array of texts or of arrays of ids", readPrompts},
-	{"suffix", honored, formCompletion | formOllamaGenerate, "the text behind the gap that the answer fills, for models trained for it", func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
+	{"prompt", honored, formCompletion | formNative, "a text, token ids, or an array of texts or of arrays of ids",
+		readPrompts},
+	{"suffix", honored, formCompletion | formOllamaGenerate, "the text behind the gap that the answer fills, for " +
+		"models trained for it", func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
 	{"prompt", honored, formInfill, "the beginning of the line of the gap, behind input_prefix", readPrompt},
-	{"input_prefix", honored, formInfill, "the text in front of the gap", func(r *request, v value) (e *Error) { r.inputPrefix, e = v.text(); return }},
-	{"input_suffix", honored, formInfill, "the text behind it", func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
+	{"input_prefix", honored, formInfill, "the text in front of the gap",
+		func(r *request, v value) (e *Error) { r.inputPrefix, e = v.text(); return }},
+	{"input_suffix", honored, formInfill, "the text behind it",
+		func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
 	{"input_extra", honored, formInfill, "texts of other files: filename and text", readExtra},
-	{"n_probs", honored, formLlama, "log-probabilities of each token and of so many alternatives, up to 20; 0 is off", func(r *request, v value) *Error {
-		n, err := v.whole(0, maxTop)
-		r.logprobs, r.top = n > 0, int(n)
-		return err
-	}},
+	{"n_probs", honored, formLlama, "log-probabilities of each token and of so many alternatives, up to 20; 0 is off",
+		func(r *request, v value) *Error {
+			n, err := v.whole(0, maxTop)
+			r.logprobs, r.top = n > 0, int(n)
+			return err
+		}},
 	{"post_sampling_probs", honored, formLlama, "only false", onlyFalse},
-	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has", func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
+	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has",
+		func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
 	{"n_keep", accepted, formLlama, "prompts are never cut", nil},
 	{"n_discard", accepted, formLlama, "prompts are never cut", nil},
 	{"min_keep", honored, formLlama, "only 0", onlyNumber(0)},
 	{"n_indent", honored, formLlama, "only 0", onlyNumber(0)},
 	{"t_max_predict_ms", honored, formLlama, "only 0", onlyNumber(0)},
 	{"t_max_prompt_ms", honored, formLlama, "only 0", onlyNumber(0)},
-	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt; not with logprobs", func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
+	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt; not with logprobs",
+		func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
 	{"best_of", honored, formCompletion, "only 1", onlyNumber(1)},
 
-	{"input", honored, formResponses, "a text, or a list of messages, reasoning, function_call and function_call_output items", readResponsesInput},
-	{"instructions", honored, formResponses, "the system message", func(r *request, v value) (e *Error) { r.instructions, e = v.text(); return }},
+	{"input", honored, formResponses, "a text, or a list of messages, reasoning, function_call and " +
+		"function_call_output items", readResponsesInput},
+	{"instructions", honored, formResponses, "the system message",
+		func(r *request, v value) (e *Error) { r.instructions, e = v.text(); return }},
 	{"text", honored, formResponses, "format: text, json_object or json_schema", readResponsesText},
-	{"max_output_tokens", honored, formResponses, "most tokens of the answer", func(r *request, v value) *Error { return r.setMax(v, false) }},
+	{"max_output_tokens", honored, formResponses, "most tokens of the answer",
+		func(r *request, v value) *Error { return r.setMax(v, false) }},
 	{"truncation", honored, formResponses, "only \"disabled\"", onlyText("disabled")},
 	{"background", honored, formResponses, "only false", onlyFalse},
 	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort", readReasoning},
@@ -126,62 +143,86 @@ var fields = append([]field{
 		r.base64 = s == "base64"
 		return err
 	}},
-	{"pooling", honored, formEmbeddings | formOllamaEmbed | formOllamaEmbeddings, `how hidden states become one vector: "mean" or "last" (default: the server's)`, func(r *request, v value) (e *Error) {
-		r.pooling, e = v.oneOf(PoolMean, PoolLast)
-		return
-	}},
-	{"truncate", honored, formOllamaEmbed, "only false, or true for texts that fit: a text that does not fit the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
+	{"pooling", honored, formEmbeddings | formOllamaEmbed | formOllamaEmbeddings,
+		`how hidden states become one vector: "mean" or "last" (default: the server's)`,
+		func(r *request, v value) (e *Error) {
+			r.pooling, e = v.oneOf(PoolMean, PoolLast)
+			return
+		}},
+	{"truncate", honored, formOllamaEmbed, "only false, or true for texts that fit: a text that does not fit the " +
+		"context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
-	{"stream", honored, formOpenAI | formLlama | formOllama, "true: the answer comes piece by piece (Ollama's default)", func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
+	{"stream", honored, formOpenAI | formLlama | formOllama, "true: the answer comes piece by piece (Ollama's default)",
+		func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
 	{"stream_options", honored, formChat | formCompletion, "include_usage: a last chunk with usage", readStreamOptions},
-	{"max_tokens", honored, formChat | formCompletion, "most tokens of the answer; -1 is as many as fit", func(r *request, v value) *Error { return r.setMax(v, true) }},
-	{"max_completion_tokens", honored, formChat, "the same", func(r *request, v value) *Error { return r.setMax(v, true) }},
-	{"n_predict", honored, formText, "the same, llama.cpp's name", func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"max_tokens", honored, formChat | formCompletion, "most tokens of the answer; -1 is as many as fit",
+		func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"max_completion_tokens", honored, formChat, "the same",
+		func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"n_predict", honored, formText, "the same, llama.cpp's name",
+		func(r *request, v value) *Error { return r.setMax(v, true) }},
 	{"n", honored, formChat | formCompletion, "answers; answer i has the seed + i", func(r *request, v value) *Error {
 		n, err := v.whole(1, maxChoices)
 		r.n = int(n)
 		return err
 	}},
-	{"stop", honored, formText | formOllamaOptions, "a text or up to 16 that end the answer, and are not part of it", readStop},
-	{"logprobs", honored, formChat, "true: the log-probability of each token under the model", func(r *request, v value) (e *Error) { r.logprobs, e = v.boolean(); return }},
-	{"top_logprobs", honored, formChat, "alternatives of each token, up to 20; needs logprobs", func(r *request, v value) *Error {
-		n, err := v.whole(0, maxTop)
-		r.top, r.topField = int(n), v.path
-		return err
-	}},
-	{"logprobs", honored, formCompletion, "log-probabilities of each token and of so many alternatives, up to 20", func(r *request, v value) *Error {
-		n, err := v.whole(0, maxTop)
-		r.logprobs, r.top = true, int(n)
-		return err
-	}},
+	{"stop", honored, formText | formOllamaOptions, "a text or up to 16 that end the answer, and are not part of it",
+		readStop},
+	{"logprobs", honored, formChat, "true: the log-probability of each token under the model",
+		func(r *request, v value) (e *Error) { r.logprobs, e = v.boolean(); return }},
+	{"top_logprobs", honored, formChat, "alternatives of each token, up to 20; needs logprobs",
+		func(r *request, v value) *Error {
+			n, err := v.whole(0, maxTop)
+			r.top, r.topField = int(n), v.path
+			return err
+		}},
+	{"logprobs", honored, formCompletion, "log-probabilities of each token and of so many alternatives, up to 20",
+		func(r *request, v value) *Error {
+			n, err := v.whole(0, maxTop)
+			r.logprobs, r.top = true, int(n)
+			return err
+		}},
 	{"logit_bias", honored, formText, "added to the logits of token ids; false bans one", readBias},
-	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen", func(r *request, v value) (e *Error) { r.ignoreEOS, e = v.boolean(); return }},
+	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen",
+		func(r *request, v value) (e *Error) { r.ignoreEOS, e = v.boolean(); return }},
 
 	{"response_format", honored, formChat, "text, json_object, or json_schema with a schema", readResponseFormat},
 	{"grammar", honored, formText, "a grammar in GBNF that the answer follows", readGrammar},
 	{"json_schema", honored, formText, "a JSON Schema that the answer follows, llama.cpp's name", readSchema},
 
-	{"speculation", honored, formText | formResponses | formOllama, "drafter, schedule, verify, max, min, p_min, exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
-	{"cache_salt", honored, formText | formResponses | formOllama, "only requests with the same text here share what is computed for prompts that begin alike",
+	{"speculation", honored, formText | formResponses | formOllama, "drafter, schedule, verify, max, min, p_min, " +
+		"exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
+	{"cache_salt", honored, formText | formResponses | formOllama,
+		"only requests with the same text here share what is computed for prompts that begin alike",
 		func(r *request, v value) (e *Error) { r.cacheSalt, e = v.text(); return }},
-	{"timings_per_token", honored, formText, "true: each chunk has timings", func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},
+	{"timings_per_token", honored, formText, "true: each chunk has timings",
+		func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},
 
 	// Ollama.
 	{"prompt", honored, formOllamaGenerate, "a text; none only loads the model", readPrompt},
 	{"prompt", honored, formOllamaEmbeddings, "a text", readPrompt},
-	{"system", honored, formOllamaGenerate | formOllamaShow, "the system message", func(r *request, v value) (e *Error) { r.system, e = v.text(); return }},
-	{"raw", honored, formOllamaGenerate, "true: the prompt is not put into the chat template", func(r *request, v value) (e *Error) { r.raw, e = v.boolean(); return }},
-	{"template", honored, formOllamaGenerate | formOllamaShow, "only empty: templates are Jinja and belong to models", onlyText("")},
+	{"system", honored, formOllamaGenerate | formOllamaShow, "the system message",
+		func(r *request, v value) (e *Error) { r.system, e = v.text(); return }},
+	{"raw", honored, formOllamaGenerate, "true: the prompt is not put into the chat template",
+		func(r *request, v value) (e *Error) { r.raw, e = v.boolean(); return }},
+	{"template", honored, formOllamaGenerate | formOllamaShow, "only empty: templates are Jinja and belong to models",
+		onlyText("")},
 	{"context", honored, formOllamaGenerate, "only empty: /api/chat continues conversations", onlyEmptyList},
 	{"images", honored, formOllamaGenerate, "only empty", onlyEmptyList},
 	{"format", honored, formOllama, `"json" or a JSON Schema`, readOllamaFormat},
-	{"think", honored, formOllama, "given to the chat template as enable_thinking; a text also as reasoning_effort", readThink},
-	{"options", honored, formOllama | formOllamaEmbed | formOllamaEmbeddings, "sampling: the fields below", readOllamaOptions},
-	{"num_predict", honored, formOllamaOptions, "most tokens of the answer; -1 and -2 are as many as fit", func(r *request, v value) *Error { return r.setMax(v, true) }},
-	{"name", honored, formOllamaShow, "older name of model", func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
+	{"think", honored, formOllama, "given to the chat template as enable_thinking; a text also as reasoning_effort",
+		readThink},
+	{"options", honored, formOllama | formOllamaEmbed | formOllamaEmbeddings, "sampling: the fields below",
+		readOllamaOptions},
+	{"num_predict", honored, formOllamaOptions, "most tokens of the answer; -1 and -2 are as many as fit",
+		func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"name", honored, formOllamaShow, "older name of model",
+		func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
 	{"verbose", accepted, formOllamaShow, "tensors and vocabularies are never listed", nil},
-	{"keep_alive", accepted, formOllama | formOllamaEmbed | formOllamaEmbeddings, "models are unloaded when memory is needed", nil},
-	{"num_ctx", accepted, formOllamaOptions, "the context is the server's; a prompt that does not fit is refused, never cut", nil},
+	{"keep_alive", accepted, formOllama | formOllamaEmbed | formOllamaEmbeddings,
+		"models are unloaded when memory is needed", nil},
+	{"num_ctx", accepted, formOllamaOptions, "the context is the server's; a prompt that does not fit is refused, " +
+		"never cut", nil},
 	{"num_keep", accepted, formOllamaOptions, "prompts are never cut", nil},
 	{"num_batch", accepted, formOllamaOptions, "the answer does not depend on passes", nil},
 	{"num_gpu", accepted, formOllamaOptions, "there is none", nil},
@@ -194,11 +235,16 @@ var fields = append([]field{
 	{"dimensions", honored, formOllamaEmbed | formEmbeddings, "only the model's own number", readDimensions},
 
 	// Tokens.
-	{"content", honored, formTokenize, "the text", func(r *request, v value) (e *Error) { r.content, e = v.text(); return }},
-	{"add_special", honored, formTokenize, "true: with the tokens that the vocabulary asks for (default false)", func(r *request, v value) (e *Error) { r.special, e = v.boolean(); return }},
-	{"parse_special", honored, formTokenize, "true: control tokens in the text become their ids (default true)", func(r *request, v value) (e *Error) { r.parse, e = v.boolean(); return }},
-	{"with_pieces", honored, formTokenize, "true: ids with their texts", func(r *request, v value) (e *Error) { r.pieces, e = v.boolean(); return }},
-	{"tokens", honored, formDetokenize, "token ids", func(r *request, v value) (e *Error) { r.tokens, e = v.ids(); return }},
+	{"content", honored, formTokenize, "the text",
+		func(r *request, v value) (e *Error) { r.content, e = v.text(); return }},
+	{"add_special", honored, formTokenize, "true: with the tokens that the vocabulary asks for (default false)",
+		func(r *request, v value) (e *Error) { r.special, e = v.boolean(); return }},
+	{"parse_special", honored, formTokenize, "true: control tokens in the text become their ids (default true)",
+		func(r *request, v value) (e *Error) { r.parse, e = v.boolean(); return }},
+	{"with_pieces", honored, formTokenize, "true: ids with their texts",
+		func(r *request, v value) (e *Error) { r.pieces, e = v.boolean(); return }},
+	{"tokens", honored, formDetokenize, "token ids",
+		func(r *request, v value) (e *Error) { r.tokens, e = v.ids(); return }},
 
 	// Of no effect on the answer.
 	{"user", accepted, formOpenAI | formEmbeddings, "who asks", nil},
@@ -213,11 +259,12 @@ var fields = append([]field{
 	}},
 	{"store", accepted, formChat | formResponses, "nothing is stored", nil},
 	{"service_tier", accepted, formChat | formResponses, "there is one", nil},
-	{"parallel_tool_calls", honored, formChat | formResponses, "false: at most one call", func(r *request, v value) *Error {
-		several, err := v.boolean()
-		r.single = !several
-		return err
-	}},
+	{"parallel_tool_calls", honored, formChat | formResponses, "false: at most one call",
+		func(r *request, v value) *Error {
+			several, err := v.boolean()
+			r.single = !several
+			return err
+		}},
 	{"prompt_cache_key", accepted, formChat | formResponses, "common beginnings of prompts are found without it", nil},
 	{"prompt_cache_retention", accepted, formChat | formResponses, "the same", nil},
 	{"prediction", accepted, formChat, "a hint of speed; drafters find repetitions in the prompt", nil},
@@ -254,25 +301,34 @@ func samplingFields(in forms) []field {
 			r.sampling.TopK = int(max(n, 0))
 			return err
 		}},
-		{"min_p", honored, in, "drop tokens below this share of the most likely one's probability; 0 is off", number(0, 1, func(r *request, x float32) { r.sampling.MinP = x })},
-		{"repeat_penalty", honored, in, "divides the logits of recent tokens; 1 is off", number(1e-6, maxSampling, func(r *request, x float32) { r.sampling.RepeatPenalty = x })},
+		{"min_p", honored, in, "drop tokens below this share of the most likely one's probability; 0 is off",
+			number(0, 1, func(r *request, x float32) { r.sampling.MinP = x })},
+		{"repeat_penalty", honored, in, "divides the logits of recent tokens; 1 is off",
+			number(1e-6, maxSampling, func(r *request, x float32) { r.sampling.RepeatPenalty = x })},
 		{"repeat_last_n", honored, in, "tokens that count as recent; 0 is off, -1 is all", func(r *request, v value) *Error {
 			n, err := v.whole(-1, anyNumber)
 			r.sampling.PenaltyLastN, r.window = int(n), n == 0
 			return err
 		}},
-		{"frequency_penalty", honored, in, "subtracted for each recent occurrence", number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.FrequencyPenalty = x })},
-		{"presence_penalty", honored, in, "subtracted once for a recent token", number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.PresencePenalty = x })},
-		{"seed", honored, in, "the same seed gives the same answer; -1 is another each time", func(r *request, v value) *Error {
-			n, err := v.whole(math.MinInt64, math.MaxInt64)
-			r.sampling.Seed, r.seeded = uint64(n), n != -1
-			return err
-		}},
-		off("typical_p", 1, in), off("tfs_z", 1, in), off("mirostat", 0, in), off("xtc_probability", 0, in), off("dry_multiplier", 0, in), off("dynatemp_range", 0, in),
+		{"frequency_penalty", honored, in, "subtracted for each recent occurrence",
+			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.FrequencyPenalty = x })},
+		{"presence_penalty", honored, in, "subtracted once for a recent token",
+			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.PresencePenalty = x })},
+		{"seed", honored, in, "the same seed gives the same answer; -1 is another each time",
+			func(r *request, v value) *Error {
+				n, err := v.whole(math.MinInt64, math.MaxInt64)
+				r.sampling.Seed, r.seeded = uint64(n), n != -1
+				return err
+			}},
+		off("typical_p", 1, in), off("tfs_z", 1, in), off("mirostat", 0, in), off("xtc_probability", 0, in),
+		off("dry_multiplier", 0, in), off("dynatemp_range", 0, in),
 		{"mirostat_tau", accepted, in, "mirostat is off", nil}, {"mirostat_eta", accepted, in, "mirostat is off", nil},
-		{"xtc_threshold", accepted, in &^ formOllamaOptions, "XTC is off", nil}, {"dynatemp_exponent", accepted, in &^ formOllamaOptions, "the dynamic temperature is off", nil},
-		{"dry_base", accepted, in &^ formOllamaOptions, "DRY is off", nil}, {"dry_allowed_length", accepted, in &^ formOllamaOptions, "DRY is off", nil},
-		{"dry_penalty_last_n", accepted, in &^ formOllamaOptions, "DRY is off", nil}, {"dry_sequence_breakers", accepted, in &^ formOllamaOptions, "DRY is off", nil},
+		{"xtc_threshold", accepted, in &^ formOllamaOptions, "XTC is off", nil},
+		{"dynatemp_exponent", accepted, in &^ formOllamaOptions, "the dynamic temperature is off", nil},
+		{"dry_base", accepted, in &^ formOllamaOptions, "DRY is off", nil},
+		{"dry_allowed_length", accepted, in &^ formOllamaOptions, "DRY is off", nil},
+		{"dry_penalty_last_n", accepted, in &^ formOllamaOptions, "DRY is off", nil},
+		{"dry_sequence_breakers", accepted, in &^ formOllamaOptions, "DRY is off", nil},
 		{"penalize_newline", honored, formOllamaOptions, "only true", onlyTrue},
 	}
 }

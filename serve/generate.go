@@ -29,8 +29,8 @@ type round struct {
 	Seconds  float64 `json:"seconds"`
 }
 
-// run computes the plan's answers, at most places at a time, and calls take with what the decoders bring, on this goroutine.
-// An error of take ends the decoders. run returns when all of them have ended.
+// run computes the plan's answers, at most places at a time, and calls take with what the decoders bring, on this
+// goroutine. An error of take ends the decoders. run returns when all of them have ended.
 func (p *plan) run(ctx context.Context, places int, take func([]piece) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	b := newBuffer(p.m.server.o.StreamBuffer, len(p.tasks))

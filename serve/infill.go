@@ -6,22 +6,26 @@ import (
 	"github.com/specgo/spec/bpe"
 )
 
-// Fill-in-the-middle: a model that was trained for it gets the text before and behind a gap between marks, and writes what belongs there.
+// Fill-in-the-middle: a model that was trained for it gets the text before and behind a gap between marks, and writes
+// what belongs there.
 
 // fimMarks are the spellings of the marks, by families of models.
 var fimMarks = []struct{ prefix, suffix, middle, file, repo string }{
-	{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>"}, // Qwen 2.5 Coder, CodeGemma, Granite 3
-	{"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>", "<repo_name>"},           // StarCoder
-	{"<fim-prefix>", "<fim-suffix>", "<fim-middle>", "", ""},                                // SantaCoder
-	{"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", "", ""},                                // DeepSeek Coder
-	{"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", "", ""},                       // GLM
-	{"▁<PRE>", "▁<SUF>", "▁<MID>", "", ""},                                                  // Code Llama
+	// Qwen 2.5 Coder, CodeGemma, Granite 3
+	{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>"},
+	{"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>", "<repo_name>"}, // StarCoder
+	{"<fim-prefix>", "<fim-suffix>", "<fim-middle>", "", ""},                      // SantaCoder
+	// DeepSeek Coder
+	{"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", "", ""},
+	{"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", "", ""}, // GLM
+	{"▁<PRE>", "▁<SUF>", "▁<MID>", "", ""},                            // Code Llama
 }
 
 // snippet is a text of another file, as context.
 type snippet struct{ name, text string }
 
-// infillPrompt is the prompt for the text between prefix and suffix; field names what of the request there is no way to do.
+// infillPrompt is the prompt for the text between prefix and suffix; field names what of the request there is no way
+// to do.
 func (m *loaded) infillPrompt(field string, extra []snippet, prefix, suffix string) ([]int32, *Error) {
 	plain := func(text string) []int32 { return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true}) }
 	id := func(mark string) (int32, bool) {

@@ -63,7 +63,8 @@ func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
 	}{m.tok.Decode(r.tokens)}, nil
 }
 
-// inputTokens answers /v1/chat/completions/input_tokens and /v1/responses/input_tokens: the length of the prompt that a request would have.
+// inputTokens answers /v1/chat/completions/input_tokens and /v1/responses/input_tokens: the length of the prompt that
+// a request would have.
 func (s *Server) inputTokens(ctx context.Context, ep *endpoint, r *request) (any, error) {
 	if e := ep.check(s, r); e != nil {
 		return nil, e
@@ -108,7 +109,8 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready answers /readyz: new requests are welcome. While Load loads a model and while the server shuts down they are not.
+// ready answers /readyz: new requests are welcome. While Load loads a model and while the server shuts down they are
+// not.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.draining.Load():
@@ -181,7 +183,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Build       string  `json:"build_info"`
 		Settings    any     `json:"default_generation_settings"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.context, s.o.Parallel, m.template != nil, m.source, m.tok.Token(m.tok.BOS()), m.tok.Token(m.tok.EOS()), m.infills(), "spec " + s.o.Version, s.defaults(m),
+	}{m.name, m.context, s.o.Parallel, m.template != nil, m.source, m.tok.Token(m.tok.BOS()), m.tok.Token(m.tok.EOS()),
+		m.infills(), "spec " + s.o.Version, s.defaults(m),
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
 			def.Drafter, def.Schedule, max(def.Max, 0), about,

@@ -64,7 +64,8 @@ func (r *reading) nativeProb(t *tokenLogprob) nativeProb {
 	return p
 }
 
-// nativeForm writes answers of /completion and /infill: an object, or an array where there were several prompts. A stream has no [DONE].
+// nativeForm writes answers of /completion and /infill: an object, or an array where there were several prompts. A
+// stream has no [DONE].
 type nativeForm struct{ *reading }
 
 func newNativeForm(r *reading) form { return &nativeForm{r} }
@@ -85,8 +86,10 @@ func needInfill(_ *Server, r *request) *Error {
 // last is the object that tells the end of an answer.
 func (f *nativeForm) last(i int) nativeAnswer {
 	a, t := &f.answers[i], &f.tasks[i]
-	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.stats.Generated, Evaluated: a.stats.Prompt, Timings: newTimings(&a.stats)}
-	prompt, newLine, truncated, word, cached := f.m.tok.Decode(t.prompt), strings.Contains(a.content, "\n"), false, "", a.stats.Prompt+a.stats.Generated
+	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.stats.Generated,
+		Evaluated: a.stats.Prompt, Timings: newTimings(&a.stats)}
+	prompt, newLine, truncated, word, cached := f.m.tok.Decode(t.prompt), strings.Contains(a.content, "\n"), false, "",
+		a.stats.Prompt+a.stats.Generated
 	out.Prompt, out.NewLine, out.Truncated, out.StopWord, out.Cached = &prompt, &newLine, &truncated, &word, &cached
 	switch a.stats.End {
 	case speculative.EndStop:
@@ -97,8 +100,10 @@ func (f *nativeForm) last(i int) nativeAnswer {
 		out.StopType = "eos"
 	}
 	s := t.sampling
-	out.Settings = &nativeSettings{Predict: f.maxTokens, Context: f.m.context, Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, RepeatPenalty: s.RepeatPenalty,
-		RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty, FrequencyPenalty: s.FrequencyPenalty, Stop: f.stop, IgnoreEOS: f.ignoreEOS, Probs: f.top}
+	out.Settings = &nativeSettings{Predict: f.maxTokens, Context: f.m.context, Seed: s.Seed, Temperature: s.Temperature,
+		TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, RepeatPenalty: s.RepeatPenalty,
+		RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty, FrequencyPenalty: s.FrequencyPenalty, Stop: f.stop,
+		IgnoreEOS: f.ignoreEOS, Probs: f.top}
 	if s.TopP == 0 {
 		out.Settings.TopP = 1
 	}
@@ -156,7 +161,8 @@ func (f *nativeForm) delta(to sink, d *delta) {
 		to.event("", out)
 		return
 	}
-	out := nativeAnswer{Index: d.index, Content: d.content, Tokens: d.ids, Slot: -1, Predicted: len(a.ids), Evaluated: len(f.tasks[d.index].prompt)}
+	out := nativeAnswer{Index: d.index, Content: d.content, Tokens: d.ids, Slot: -1, Predicted: len(a.ids),
+		Evaluated: len(f.tasks[d.index].prompt)}
 	if out.Tokens == nil {
 		out.Tokens = []int32{}
 	}

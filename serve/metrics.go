@@ -62,7 +62,8 @@ func (h *histogram) observe(bounds []float64, x float64) {
 
 // labeledPaths are the paths that metrics tell apart: a label must not have as many values as clients can think of.
 func labeledPath(path string) string {
-	for _, p := range append([]string{"/tokenize", "/detokenize", "/apply-template", "/v1/embeddings", "/v1/models", "/health", "/livez", "/readyz", "/metrics", "/slots", "/props", "/"}, ollamaPaths...) {
+	for _, p := range append([]string{"/tokenize", "/detokenize", "/apply-template", "/v1/embeddings", "/v1/models",
+		"/health", "/livez", "/readyz", "/metrics", "/slots", "/props", "/"}, ollamaPaths...) {
 		if path == p {
 			return path
 		}
@@ -148,10 +149,14 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("llamacpp:prompt_tokens_total", "counter", "Prompt tokens that were computed.", float64(m.prompt))
 	one("llamacpp:prompt_seconds_total", "counter", "Time of computing prompts.", m.promptSeconds)
 	one("llamacpp:tokens_predicted_total", "counter", "Generated tokens.", float64(m.predicted))
-	one("llamacpp:tokens_predicted_seconds_total", "counter", "Time of generating, summed over answers.", m.predictedSeconds)
-	one("spec_answer_passes_total", "counter", "Passes of the target, summed over answers: those that share one count it each.", float64(m.passes))
-	one("llamacpp:prompt_tokens_seconds", "gauge", "Prompt tokens per second, of each answer by itself.", rate(m.prompt, m.promptSeconds))
-	one("llamacpp:predicted_tokens_seconds", "gauge", "Generated tokens per second, of each answer by itself.", rate(m.predicted, m.predictedSeconds))
+	one("llamacpp:tokens_predicted_seconds_total", "counter", "Time of generating, summed over answers.",
+		m.predictedSeconds)
+	one("spec_answer_passes_total", "counter",
+		"Passes of the target, summed over answers: those that share one count it each.", float64(m.passes))
+	one("llamacpp:prompt_tokens_seconds", "gauge", "Prompt tokens per second, of each answer by itself.",
+		rate(m.prompt, m.promptSeconds))
+	one("llamacpp:predicted_tokens_seconds", "gauge", "Generated tokens per second, of each answer by itself.",
+		rate(m.predicted, m.predictedSeconds))
 	one("llamacpp:n_tokens_max", "gauge", "Tokens of the longest prompt with its answer.", float64(m.longest))
 	one("llamacpp:requests_processing", "gauge", "Answers that are computed.", float64(busy))
 	one("llamacpp:requests_deferred", "gauge", "Answers that wait for a place.", float64(waiting))
@@ -159,7 +164,8 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("spec_prompt_tokens_cached_total", "counter", "Prompt tokens that were in a cache.", float64(m.cached))
 	one("spec_tokens_drafted_total", "counter", "Drafted tokens.", float64(m.drafted))
 	one("spec_tokens_accepted_total", "counter", "Drafted tokens that became part of an answer.", float64(m.accepted))
-	one("spec_tokens_forced_total", "counter", "Tokens that a grammar left no choice about, verified as drafts.", float64(m.forced))
+	one("spec_tokens_forced_total", "counter", "Tokens that a grammar left no choice about, verified as drafts.",
+		float64(m.forced))
 	one("spec_answers_total", "counter", "Answers, complete or not.", float64(m.answers))
 	one("spec_places", "gauge", "Answers that may be computed at once.", float64(s.o.Parallel))
 	one("spec_queue_capacity", "gauge", "Answers that may wait.", float64(s.o.Queue))
@@ -173,7 +179,8 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	}) {
 		fmt.Fprintf(&b, "spec_requests_total{path=%q,status=\"%d\"} %d\n", k.path, k.status, m.requests[k])
 	}
-	m.firstToken.write(&b, "spec_time_to_first_token_seconds", "Time from a request's arrival to its first token.", firstTokenBounds)
+	m.firstToken.write(&b, "spec_time_to_first_token_seconds", "Time from a request's arrival to its first token.",
+		firstTokenBounds)
 	m.perToken.write(&b, "spec_time_per_token_seconds", "Time of an answer without its prompt, per token.", perTokenBounds)
 	m.mu.Unlock()
 	s.writeModelMetrics(&b)
@@ -186,26 +193,33 @@ var modelGauges = []struct {
 	name, kind, help string
 	value            func(m *loaded, s shared.Stats) float64
 }{
-	{"llamacpp:n_decode_total", "counter", "Passes over the target's weights.", func(_ *loaded, s shared.Stats) float64 { return float64(s.Passes) }},
-	{"llamacpp:n_busy_slots_per_decode", "gauge", "Sequences that share a pass, on average.", func(_ *loaded, s shared.Stats) float64 {
-		return float64(s.Segments) / float64(max(s.Passes, 1))
-	}},
-	{"llamacpp:kv_cache_usage_ratio", "gauge", "Memory of keys and values, of what there may be; 0 without a bound.", func(_ *loaded, s shared.Stats) float64 {
-		return float64(s.KVBytes) / float64(max(s.KVBudget, 1)) * min(float64(s.KVBudget), 1)
-	}},
-	{"spec_kv_bytes", "gauge", "Memory of the target's keys and values.", func(_ *loaded, s shared.Stats) float64 { return float64(s.KVBytes) }},
-	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.", func(_ *loaded, s shared.Stats) float64 { return float64(s.Preemptions) }},
-	{"spec_grammar_bytes", "gauge", "Memory of compiled grammars, their states and masks.", func(m *loaded, _ shared.Stats) float64 {
-		bytes, _ := m.vocabulary.Memory()
-		return float64(bytes)
-	}},
-	{"spec_model_bytes", "gauge", "Memory of the weights, with those of the draft.", func(m *loaded, _ shared.Stats) float64 {
-		n := m.Target.Bytes()
-		if m.Draft != nil {
-			n += m.Draft.Bytes()
-		}
-		return float64(n)
-	}},
+	{"llamacpp:n_decode_total", "counter", "Passes over the target's weights.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.Passes) }},
+	{"llamacpp:n_busy_slots_per_decode", "gauge", "Sequences that share a pass, on average.",
+		func(_ *loaded, s shared.Stats) float64 {
+			return float64(s.Segments) / float64(max(s.Passes, 1))
+		}},
+	{"llamacpp:kv_cache_usage_ratio", "gauge", "Memory of keys and values, of what there may be; 0 without a bound.",
+		func(_ *loaded, s shared.Stats) float64 {
+			return float64(s.KVBytes) / float64(max(s.KVBudget, 1)) * min(float64(s.KVBudget), 1)
+		}},
+	{"spec_kv_bytes", "gauge", "Memory of the target's keys and values.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.KVBytes) }},
+	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.Preemptions) }},
+	{"spec_grammar_bytes", "gauge", "Memory of compiled grammars, their states and masks.",
+		func(m *loaded, _ shared.Stats) float64 {
+			bytes, _ := m.vocabulary.Memory()
+			return float64(bytes)
+		}},
+	{"spec_model_bytes", "gauge", "Memory of the weights, with those of the draft.",
+		func(m *loaded, _ shared.Stats) float64 {
+			n := m.Target.Bytes()
+			if m.Draft != nil {
+				n += m.Draft.Bytes()
+			}
+			return float64(n)
+		}},
 }
 
 // writeModelMetrics writes what is known of the models in memory.

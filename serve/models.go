@@ -60,8 +60,9 @@ type slot struct {
 	since   time.Time // when the first of them came
 }
 
-// patience is how long a request waits for memory that other models' requests hold, until new ones of theirs wait for it. Without that end a
-// model in steady use would keep others out for ever; with none at all two models in use would take turns request by request.
+// patience is how long a request waits for memory that other models' requests hold, until new ones of theirs wait for
+// it. Without that end a model in steady use would keep others out for ever; with none at all two models in use would
+// take turns request by request.
 const patience = 5 * time.Second
 
 func newPool(s *Server) *pool {
@@ -154,10 +155,12 @@ func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release fun
 	}
 }
 
-// yields reports whether a new request for a model has to wait because requests for another have waited for memory for long.
+// yields reports whether a new request for a model has to wait because requests for another have waited for memory
+// for long.
 func (p *pool) yields(s *slot) bool {
 	for _, o := range p.slots {
-		if o != s && o.model == nil && !o.loading && o.wanted > 0 && p.server.now().Sub(o.since) >= patience && (s.wanted == 0 || o.since.Before(s.since)) {
+		if o != s && o.model == nil && !o.loading && o.wanted > 0 && p.server.now().Sub(o.since) >= patience &&
+			(s.wanted == 0 || o.since.Before(s.since)) {
 			return true
 		}
 	}
@@ -179,12 +182,14 @@ func (p *pool) room(s *slot) (bool, error) {
 		return true, nil
 	}
 	if s.Bytes > budget {
-		return false, unavailable("model: %s needs %d bytes of memory, this server has a budget of %d", s.Name, s.Bytes, budget)
+		return false, unavailable("model: %s needs %d bytes of memory, this server has a budget of %d", s.Name, s.Bytes,
+			budget)
 	}
 	for p.used+s.Bytes > budget {
 		var oldest *slot
 		for _, o := range p.slots {
-			if o.model != nil && o.model.users == 0 && o.wanted == 0 && (oldest == nil || o.model.lastUsed.Before(oldest.model.lastUsed)) {
+			if o.model != nil && o.model.users == 0 && o.wanted == 0 &&
+				(oldest == nil || o.model.lastUsed.Before(oldest.model.lastUsed)) {
 				oldest = o
 			}
 		}
@@ -204,7 +209,8 @@ func (p *pool) unload(s *slot) {
 	p.signal()
 }
 
-// load loads a model without holding the lock. It goes on when the client that wanted it leaves: others may want it too.
+// load loads a model without holding the lock. It goes on when the client that wanted it leaves: others may want it
+// too.
 func (p *pool) load(ctx context.Context, s *slot) error {
 	s.loading = true
 	p.used += s.Bytes
@@ -254,7 +260,8 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 		}
 		if err != nil && ctx.Err() == nil {
 			s.o.Log.Error("model not loaded", "model", e.Name, "error", err)
-			err = &Error{Status: http.StatusServiceUnavailable, Type: typeUnavailable, Param: "model", Code: "model_not_loaded", Cause: err,
+			err = &Error{Status: http.StatusServiceUnavailable, Type: typeUnavailable, Param: "model", Code: "model_not_loaded",
+				Cause:   err,
 				Message: fmt.Sprintf("model: %s could not be loaded; the server's log says why", e.Name)}
 		}
 	}()
@@ -323,7 +330,8 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 	}
 	if source == "" {
 		m.templateErr = &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: "messages", Code: "no_chat_template",
-			Message: fmt.Sprintf("messages: %s has no chat template, so how it was trained to converse is unknown; the server's --chat-template chooses one", name)}
+			Message: fmt.Sprintf("messages: %s has no chat template, so how it was trained to converse is unknown; the "+
+				"server's --chat-template chooses one", name)}
 		return m, nil
 	}
 	t, err := chat.New(source, chat.Options{BOS: m.tok.Token(m.tok.BOS()), EOS: m.tok.Token(m.tok.EOS())})

@@ -10,7 +10,8 @@ import (
 // The API of Ollama: JSON lines, streams unless told otherwise, errors {"error": "…"}.
 
 // ollamaPaths are its paths.
-var ollamaPaths = []string{"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/ps", "/api/show", "/api/version"}
+var ollamaPaths = []string{"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/ps",
+	"/api/show", "/api/version"}
 
 func ollamaError(e *Error) any {
 	return struct {
@@ -25,7 +26,8 @@ func needOllamaPrompt(_ *Server, r *request) *Error {
 
 // loads reports whether a request asks for nothing but that the model is loaded.
 func loads(r *request) bool {
-	return len(r.messages) == 0 && (len(r.prompts) == 0 || len(r.prompts) == 1 && !r.prompts[0].given && r.prompts[0].text == "")
+	return len(r.messages) == 0 && (len(r.prompts) == 0 || len(r.prompts) == 1 && !r.prompts[0].given &&
+		r.prompts[0].text == "")
 }
 
 // ollamaLoad answers such a request.
@@ -111,7 +113,8 @@ func (f *ollamaForm) finish(a *ollamaAnswer) *ollamaAnswer {
 		a.Reason = "stop"
 	}
 	ns := func(seconds float64) int64 { return int64(seconds * float64(time.Second)) }
-	a.Total, a.Prompt, a.PromptTime, a.Eval, a.EvalTime = ns(s.Total), s.Prompt, ns(s.Prefill), s.Generated, ns(s.Total-s.Prefill)
+	a.Total, a.Prompt, a.PromptTime, a.Eval, a.EvalTime = ns(s.Total), s.Prompt, ns(s.Prefill), s.Generated,
+		ns(s.Total-s.Prefill)
 	a.Timings = newTimings(&s)
 	return a
 }
@@ -167,13 +170,14 @@ func (f *ollamaForm) fail(to sink, e *Error) { to.event("", ollamaError(e)) }
 // ollamaRoutes are the endpoints that generate no text; the others are among endpoints.
 func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 	post := func(path string, f func(http.ResponseWriter, *http.Request, []byte, *record) (any, error)) {
-		mux.HandleFunc("POST "+path, s.withBody(ollamaError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
-			v, err := f(w, r, body, log)
-			if err == nil {
-				writeJSON(w, http.StatusOK, v)
-			}
-			return err
-		}))
+		mux.HandleFunc("POST "+path, s.withBody(
+			ollamaError, func(w http.ResponseWriter, r *http.Request, body []byte, log *record) error {
+				v, err := f(w, r, body, log)
+				if err == nil {
+					writeJSON(w, http.StatusOK, v)
+				}
+				return err
+			}))
 	}
 	embed := func(form forms, one bool) func(http.ResponseWriter, *http.Request, []byte, *record) (any, error) {
 		return func(_ http.ResponseWriter, r *http.Request, body []byte, log *record) (any, error) {
@@ -222,7 +226,8 @@ func details(m *loaded) ollamaDetails {
 	d := ollamaDetails{Format: "gguf", Families: []string{}}
 	if m != nil {
 		d.Family = m.Target.Config().Architecture
-		d.Families, d.Parameters, d.Quantization = []string{d.Family}, parameterSize(m.Target.Parameters()), m.Target.WeightTypes()
+		d.Families, d.Parameters, d.Quantization = []string{d.Family}, parameterSize(m.Target.Parameters()),
+			m.Target.WeightTypes()
 	}
 	return d
 }
@@ -297,8 +302,10 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 		Modified     string         `json:"modified_at"`
 	}{Details: details(m), Capabilities: []string{"completion", "embedding"}, Modified: m.since.UTC().Format(time.RFC3339)}
 	out.Info = map[string]any{
-		"general.architecture": a, "general.parameter_count": m.Target.Parameters(), a + ".context_length": m.context, a + ".block_count": c.Layers,
-		a + ".embedding_length": c.HiddenSize, a + ".attention.head_count": c.Heads, a + ".attention.head_count_kv": c.KVHeads,
+		"general.architecture": a, "general.parameter_count": m.Target.Parameters(), a + ".context_length": m.context,
+		a + ".block_count":      c.Layers,
+		a + ".embedding_length": c.HiddenSize, a + ".attention.head_count": c.Heads,
+		a + ".attention.head_count_kv": c.KVHeads,
 	}
 	if m.template != nil {
 		out.Template = m.template.Source()

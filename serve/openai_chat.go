@@ -127,7 +127,8 @@ type chatForm struct {
 func newChatForm(r *reading) form {
 	s := r.server()
 	f := &chatForm{reading: r, open: len(r.answers)}
-	f.head = chatAnswer{ID: s.newID("chatcmpl-"), Object: "chat.completion", Created: s.now().Unix(), Model: r.m.name, Fingerprint: fingerprint}
+	f.head = chatAnswer{ID: s.newID("chatcmpl-"), Object: "chat.completion", Created: s.now().Unix(), Model: r.m.name,
+		Fingerprint: fingerprint}
 	return f
 }
 

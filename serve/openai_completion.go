@@ -55,7 +55,8 @@ type completionForm struct {
 func newCompletionForm(r *reading) form {
 	s := r.server()
 	return &completionForm{reading: r, open: len(r.answers),
-		head: completionAnswer{ID: s.newID("cmpl-"), Object: "text_completion", Created: s.now().Unix(), Model: r.m.name, Fingerprint: fingerprint}}
+		head: completionAnswer{ID: s.newID("cmpl-"), Object: "text_completion", Created: s.now().Unix(), Model: r.m.name,
+			Fingerprint: fingerprint}}
 }
 
 func (f *completionForm) whole() any {
@@ -64,7 +65,8 @@ func (f *completionForm) whole() any {
 		a := &f.answers[i]
 		c := completionChoice{Text: a.content, Index: i, Finish: &a.finish}
 		if f.logprobs {
-			c.Logprobs = &completionLogprob{Tokens: []string{}, Each: []jsonFloat{}, Top: []map[string]jsonFloat{}, Offsets: []int{}}
+			c.Logprobs = &completionLogprob{Tokens: []string{}, Each: []jsonFloat{}, Top: []map[string]jsonFloat{},
+				Offsets: []int{}}
 			for j := range a.logprobs {
 				c.Logprobs.add(f.reading, &a.logprobs[j])
 			}

@@ -94,8 +94,10 @@ func newResponsesForm(r *reading) form {
 
 // object is the response with what it holds so far.
 func (f *responsesForm) object(status string) *responseObject {
-	o := &responseObject{ID: f.id, Object: "response", Created: f.created, Status: status, Model: f.m.name, Output: f.items, Parallel: !f.single,
-		Temperature: f.sampling.Temperature, TopP: f.sampling.TopP, ToolChoice: f.choiceWire(), Tools: []json.RawMessage{}, Truncation: "disabled", Metadata: f.metadata}
+	o := &responseObject{ID: f.id, Object: "response", Created: f.created, Status: status, Model: f.m.name,
+		Output: f.items, Parallel: !f.single,
+		Temperature: f.sampling.Temperature, TopP: f.sampling.TopP, ToolChoice: f.choiceWire(), Tools: []json.RawMessage{},
+		Truncation: "disabled", Metadata: f.metadata}
 	if o.TopP == 0 && !f.greedy {
 		o.TopP = 1
 	}
@@ -237,7 +239,8 @@ func (f *responsesForm) item(to sink, kind, part string) *responseItem {
 	if part != "" {
 		f.emit(to, "response.output_item.added", "output_index", len(f.items)-1, "item", *i)
 		*i.Content = []responsePart{newPart(part)}
-		f.emit(to, "response.content_part.added", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0, "part", newPart(part))
+		f.emit(to, "response.content_part.added", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0,
+			"part", newPart(part))
 	}
 	return i
 }
@@ -257,7 +260,8 @@ func (f *responsesForm) close(to sink) {
 	default:
 		p := (*i.Content)[0]
 		if i.Type == itemMessage {
-			f.emit(to, "response.output_text.done", "item_id", i.ID, "output_index", at, "content_index", 0, "text", p.Text, "logprobs", []any{})
+			f.emit(to, "response.output_text.done", "item_id", i.ID, "output_index", at, "content_index", 0, "text", p.Text,
+				"logprobs", []any{})
 		} else {
 			f.emit(to, "response.reasoning_text.done", "item_id", i.ID, "output_index", at, "content_index", 0, "text", p.Text)
 		}
@@ -270,12 +274,14 @@ func (f *responsesForm) delta(to sink, d *delta) {
 	if d.reasoning != "" {
 		i := f.item(to, itemReasoning, partReasoning)
 		(*i.Content)[0].Text += d.reasoning
-		f.emit(to, "response.reasoning_text.delta", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0, "delta", d.reasoning)
+		f.emit(to, "response.reasoning_text.delta", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0,
+			"delta", d.reasoning)
 	}
 	if d.content != "" {
 		i := f.item(to, itemMessage, partText)
 		(*i.Content)[0].Text += d.content
-		f.emit(to, "response.output_text.delta", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0, "delta", d.content, "logprobs", []any{})
+		f.emit(to, "response.output_text.delta", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0,
+			"delta", d.content, "logprobs", []any{})
 	}
 	for _, c := range d.calls {
 		if c.id != "" {

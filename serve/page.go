@@ -14,14 +14,16 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// pagePolicy is the page's Content-Security-Policy: scripts and styles are its own files, requests go to this server, and
-// nothing makes markup or script of text.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; " +
+// pagePolicy is the page's Content-Security-Policy: scripts and styles are its own files, requests go to this server,
+// and nothing makes markup or script of text.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' " +
+	"data:; font-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // pageTypes are content types that do not depend on the machine's tables.
 var pageTypes = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml",
 }
 
 // pageFile is the file of a path, "" if it is not the page's.
@@ -42,7 +44,8 @@ func pageFile(p string) string {
 // isPage reports whether a path is one of the page's files, which need no key: they hold no secret.
 func (s *Server) isPage(p string) bool { return p == "/" || s.o.Page && pageFile(p) != "" }
 
-// pageRoutes serve the page at /, or a line of text where there is no page. HEAD / is how Ollama's clients ask whether a server runs.
+// pageRoutes serve the page at /, or a line of text where there is no page. HEAD / is how Ollama's clients ask
+// whether a server runs.
 func (s *Server) pageRoutes(mux *http.ServeMux) {
 	if !s.o.Page {
 		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +62,8 @@ func (s *Server) pageRoutes(mux *http.ServeMux) {
 		name := pageFile(r.URL.Path)
 		data, err := pageFiles.ReadFile("page/" + name)
 		if name == "" || err != nil {
-			s.fail(w, recordOf(r.Context()), openAIError, &Error{Status: http.StatusNotFound, Type: typeNotFound, Message: "no such file"})
+			s.fail(w, recordOf(r.Context()), openAIError,
+				&Error{Status: http.StatusNotFound, Type: typeNotFound, Message: "no such file"})
 			return
 		}
 		h := w.Header()

@@ -109,7 +109,8 @@ func readCalls(v value) (calls []chat.ToolCall, e *Error) {
 	return calls, nil
 }
 
-// readArguments reads the arguments of a call: JSON text in a string, as OpenAI has it, or the object itself, as Ollama.
+// readArguments reads the arguments of a call: JSON text in a string, as OpenAI has it, or the object itself, as
+// Ollama.
 func readArguments(v value) (string, *Error) {
 	if v.isObject() {
 		return string(v.raw), nil

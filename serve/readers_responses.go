@@ -63,17 +63,25 @@ func (r *request) readItem(item value) *Error {
 			kind, e = v.oneOf("message", "reasoning", "function_call", "function_call_output")
 			return
 		},
-		"role":              func(v value) (e *Error) { role, e = v.oneOf("user", "assistant", "system", "developer"); return },
+		"role": func(v value) (e *Error) {
+			role,
+				e = v.oneOf("user", "assistant", "system", "developer")
+			return
+		},
 		"content":           func(v value) *Error { given = v; return nil },
 		"encrypted_content": func(v value) *Error { return v.bad("this server encrypts nothing") },
 		"summary":           func(v value) (e *Error) { summary, e = readContent(v, "summary_text"); return },
 		"call_id":           func(v value) (e *Error) { id, e = v.text(); return },
 		"name":              func(v value) (e *Error) { name, e = v.text(); return },
 		"arguments":         func(v value) (e *Error) { arguments, e = v.text(); return },
-		"output":            func(v value) (e *Error) { output, e = readContent(v, "input_text", "output_text", "text"); return },
-		"id":                func(value) *Error { return nil },
-		"status":            func(value) *Error { return nil },
-		"phase":             func(value) *Error { return nil },
+		"output": func(v value) (e *Error) {
+			output,
+				e = readContent(v, "input_text", "output_text", "text")
+			return
+		},
+		"id":     func(value) *Error { return nil },
+		"status": func(value) *Error { return nil },
+		"phase":  func(value) *Error { return nil },
 	})
 	content, parts := "", []string{"input_text", "output_text", "text"}
 	if kind == itemReasoning {
@@ -85,7 +93,8 @@ func (r *request) readItem(item value) *Error {
 	switch {
 	case err != nil:
 		return err
-	case kind == itemReasoning: // that of the message or the calls that follow; where there is no more than a summary, the summary
+	// that of the message or the calls that follow; where there is no more than a summary, the summary
+	case kind == itemReasoning:
 		if text := cmp.Or(content, summary); text != "" {
 			r.messages = append(r.messages, chat.Message{Role: "assistant", Reasoning: text})
 		}
@@ -117,5 +126,6 @@ func (r *request) readItem(item value) *Error {
 // reasoned reports whether the conversation so far ends with reasoning, to which what the assistant says next belongs.
 func (r *request) reasoned() bool {
 	n := len(r.messages) - 1
-	return n >= 0 && r.messages[n].Role == "assistant" && r.messages[n].Reasoning != "" && r.messages[n].Content == "" && r.messages[n].ToolCalls == nil
+	return n >= 0 && r.messages[n].Role == "assistant" && r.messages[n].Reasoning != "" && r.messages[n].Content == "" &&
+		r.messages[n].ToolCalls == nil
 }

@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// refusedPaths are endpoints of llama.cpp's server and of APIs beside it that clients may ask for and this server does not have, with the reason.
+// refusedPaths are endpoints of llama.cpp's server and of APIs beside it that clients may ask for and this server
+// does not have, with the reason.
 var refusedPaths = []struct{ method, path, reason string }{
 	{"POST", "/v1/messages", "there is no Anthropic API; /v1/chat/completions and /v1/responses are the same conversations"},
 	{"POST", "/v1/messages/count_tokens", "there is no Anthropic API; /apply-template and /tokenize count tokens"},
@@ -17,7 +18,8 @@ var refusedPaths = []struct{ method, path, reason string }{
 	{"POST", "/embeddings", "/v1/embeddings has the vectors, in OpenAI's form"},
 	{"GET", "/lora-adapters", "adapters are not supported; merge them into the model's file"},
 	{"POST", "/lora-adapters", "adapters are not supported; merge them into the model's file"},
-	{"POST", "/slots/{id}", "slots have no state to save, restore or erase; prompts that begin alike share it by themselves"},
+	{"POST", "/slots/{id}", "slots have no state to save, restore or erase; prompts that begin alike share it by " +
+		"themselves"},
 	{"POST", "/props", "the properties of a running server cannot be changed"},
 	{"POST", "/models/load", "models are loaded when a request names them"},
 	{"POST", "/models/unload", "models are unloaded when memory is needed"},
@@ -40,8 +42,9 @@ var refusedPaths = []struct{ method, path, reason string }{
 func (s *Server) refusedRoutes(mux *http.ServeMux) {
 	for _, x := range refusedPaths {
 		mux.HandleFunc(x.method+" "+x.path, func(w http.ResponseWriter, r *http.Request) {
-			s.fail(w, recordOf(r.Context()), shapeOf(r.URL.Path), &Error{Status: http.StatusNotImplemented, Type: typeNotSupported, Code: "not_supported",
-				Message: fmt.Sprintf("%s %s is not supported: %s", r.Method, clip(r.URL.Path), x.reason)})
+			s.fail(w, recordOf(r.Context()), shapeOf(r.URL.Path),
+				&Error{Status: http.StatusNotImplemented, Type: typeNotSupported, Code: "not_supported",
+					Message: fmt.Sprintf("%s %s is not supported: %s", r.Method, clip(r.URL.Path), x.reason)})
 		})
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/testdata"
 )
@@ -34,16 +33,6 @@ var pair = sync.OnceValues(func() (p struct{ target, draft *engine.Model }, err 
 	p.draft, err = engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
 	return p, err
 })
-
-// template is a builtin chat template.
-func template(t testing.TB, name string) string {
-	t.Helper()
-	source, ok := chat.Builtin(name)
-	if !ok {
-		t.Fatalf("no template %s", name)
-	}
-	return source
-}
 
 // hermes is chatml with tools in the style of Hermes and Qwen.
 const hermes = `{%- if tools %}<|im_start|>system
@@ -184,14 +173,6 @@ func events(t testing.TB, text string) (list []string) {
 		}
 	}
 	return list
-}
-
-// greedy is what the target writes after a prompt, plain and without a server.
-func greedy(t testing.TB, prompt string, n int) string {
-	t.Helper()
-	s := newTester(t, func(o *Options) { o.Speculation.Drafter = "none" })
-	text := s.post("/v1/completions", string(encode(map[string]any{"prompt": prompt, "max_tokens": n, "temperature": 0})), 200)
-	return decode(t, text).get(t, "choices", 0, "text").(string)
 }
 
 // The completion is the text of the README's example, which comes from the library and not from a server.

@@ -10,8 +10,8 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// Speculation says who drafts, how much, and how drafts are verified. What a request leaves open is the model's, then the
-// server's, then the default.
+// Speculation says who drafts, how much, and how drafts are verified. What a request leaves open is the model's, then
+// the server's, then the default.
 type Speculation = speculative.Choice
 
 // checkSpeculation refuses what no request could mean.
@@ -45,13 +45,16 @@ func (m *loaded) openDraft(ctx context.Context, target sequence) (seq interface 
 	}
 	t, ok := target.(sharedSequence)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w: a draft head that looks at the cache of a sequence that has none to show", m.name, engine.ErrUnsupported)
+		return nil, fmt.Errorf("%s: %w: a draft head that looks at the cache of a sequence that has none to show", m.name,
+			engine.ErrUnsupported)
 	}
-	return shared.NewLentSession(m.Draft, t.Session, engine.SessionOptions{Context: min(m.context, m.Draft.Config().Context)})
+	return shared.NewLentSession(m.Draft, t.Session,
+		engine.SessionOptions{Context: min(m.context, m.Draft.Config().Context)})
 }
 
 // newDrafter makes the drafter of a text and what must be closed after it.
-func (m *loaded) newDrafter(ctx context.Context, s Speculation, target sequence) (d speculative.Drafter, done func(), err error) {
+func (m *loaded) newDrafter(ctx context.Context, s Speculation, target sequence) (
+	d speculative.Drafter, done func(), err error) {
 	p := speculative.Parts{Target: m.Target, Session: engine.SessionOptions{Context: m.context, KV: m.server.o.KV}}
 	done = func() {}
 	if s.Needs().Draft() {

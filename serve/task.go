@@ -219,14 +219,16 @@ func (m *loaded) render(ctx context.Context, r *request, tail bool) (*chat.Promp
 			}
 		}
 	}
-	if !m.template.SystemRole() && slices.ContainsFunc(c.Messages, func(m chat.Message) bool { return m.Role == "system" }) {
+	if !m.template.SystemRole() && slices.ContainsFunc(
+		c.Messages, func(m chat.Message) bool { return m.Role == "system" }) {
 		c.Messages = chat.MergeSystem(c.Messages)
 	}
 	prompt, err := m.template.Render(ctx, c)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, chat.ErrRefused), errors.Is(err, chat.ErrFailed), errors.Is(err, chat.ErrUnsupported), errors.Is(err, chat.ErrLimit):
+	case errors.Is(err, chat.ErrRefused), errors.Is(err, chat.ErrFailed), errors.Is(err, chat.ErrUnsupported),
+		errors.Is(err, chat.ErrLimit):
 		return nil, badField("messages", "the chat template refuses the conversation: %v", err)
 	case err != nil:
 		return nil, badField("messages", "%v", err)
@@ -241,8 +243,10 @@ func (p *plan) task(prompt ready, s engine.Sampling) (task, *Error) {
 		return task{}, badField(prompt.field, "has no tokens")
 	}
 	if len(prompt.ids) >= m.context {
-		return task{}, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: prompt.field, Code: "context_length_exceeded", Tokens: len(prompt.ids), Context: m.context,
-			Message: fmt.Sprintf("%s: %d tokens; the context holds %d, with the answer", prompt.field, len(prompt.ids), m.context)}
+		return task{}, &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: prompt.field,
+			Code: "context_length_exceeded", Tokens: len(prompt.ids), Context: m.context,
+			Message: fmt.Sprintf("%s: %d tokens; the context holds %d, with the answer", prompt.field, len(prompt.ids),
+				m.context)}
 	}
 	t := task{prompt: prompt.ids, echo: prompt.echo, sampling: s, max: r.maxTokens}
 	if most := m.server.o.MaxTokens; most > 0 {

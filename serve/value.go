@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// value is a JSON value and its place in the body. Its methods read it as one type and refuse every other by that place.
+// value is a JSON value and its place in the body. Its methods read it as one type and refuse every other by that
+// place.
 type value struct {
 	path string
 	raw  json.RawMessage

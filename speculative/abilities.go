@@ -38,8 +38,8 @@ type (
 		Force(n int) int
 	}
 
-	// Choosing is a [Schedule] that decides which drafters of a [Merge] draft. Begin is called before each one, numbered from
-	// 0 however merges nest; tokens is the number of tokens that the ones before it drafted. Without it all draft.
+	// Choosing is a [Schedule] that decides which drafters of a [Merge] draft. Begin is called before each one, numbered
+	// from 0 however merges nest; tokens is the number of tokens that the ones before it drafted. Without it all draft.
 	Choosing interface {
 		Schedule
 		Begin(lane, tokens int) bool
@@ -52,8 +52,8 @@ type (
 		Restore(state []byte) error
 	}
 
-	// Encoding is a [Sequence] of an encoder-decoder model, such as an [*engine.Session] of one. Encode sets the encoder's input
-	// and empties the sequence; Input is what was set last, nil before that.
+	// Encoding is a [Sequence] of an encoder-decoder model, such as an [*engine.Session] of one. Encode sets the
+	// encoder's input and empties the sequence; Input is what was set last, nil before that.
 	Encoding interface {
 		Sequence
 		Encode(ctx context.Context, ids []int32) error
@@ -78,10 +78,10 @@ type (
 		Tokens() []int32
 	}
 
-	// Metered is a [Sequence] that accounts for the time of its own passes, such as one whose passes wait in a queue or are
-	// shared with other users'. Spent is the total so far; what it grows by in an Eval is the cost of that Eval. Schedules and
-	// drafters are then told this time, by their clock and in [Round], instead of the time on the clock. It holds for the
-	// target and for the sequences of this package's drafters.
+	// Metered is a [Sequence] that accounts for the time of its own passes, such as one whose passes wait in a queue or
+	// are shared with other users'. Spent is the total so far; what it grows by in an Eval is the cost of that Eval.
+	// Schedules and drafters are then told this time, by their clock and in [Round], instead of the time on the clock.
+	// It holds for the target and for the sequences of this package's drafters.
 	Metered interface {
 		Sequence
 		Spent() time.Duration
@@ -115,8 +115,9 @@ type (
 		End()
 	}
 
-	// Trimming is a [Schedule] that chooses which tokens of a finished draft are verified: a path, as indices in the draft from
-	// the root down. The drafter's Observe is told of the whole draft, unless it knows the passes. [Oracle] is Trimming.
+	// Trimming is a [Schedule] that chooses which tokens of a finished draft are verified: a path, as indices in the
+	// draft from the root down. The drafter's Observe is told of the whole draft, unless it knows the passes. [Oracle]
+	// is Trimming.
 	Trimming interface {
 		Schedule
 		Trim(d *Draft) (path []int)
@@ -152,17 +153,18 @@ type (
 		EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error)
 	}
 
-	// Resuming is the [Sequence] of a draft head that can go on from what another one made of the same text, such as [*shared.Session].
-	// Resume is called while it is empty: tokens will follow before, the first tokens of the text, each fed with the target's states. It
-	// leaves the first of them in the sequence, and returns what the other one had beyond them: next, tokens with the states that the
-	// target's passes gave for them. unread is asked for such tokens and states of this text when the sequence is closed.
+	// Resuming is the [Sequence] of a draft head that can go on from what another one made of the same text, such as
+	// [*shared.Session]. Resume is called while it is empty: tokens will follow before, the first tokens of the text,
+	// each fed with the target's states. It leaves the first of them in the sequence, and returns what the other one had
+	// beyond them: next, tokens with the states that the target's passes gave for them. unread is asked for such tokens
+	// and states of this text when the sequence is closed.
 	Resuming interface {
 		Sequence
 		Resume(before, tokens []int32, unread func() (tokens []int32, states []float32)) (next []int32, states []float32)
 	}
 
-	// Attentive is a [Drafter] that needs hidden states of the target, which must then be [Segmented]. The decoder also finds those
-	// within a [Merge].
+	// Attentive is a [Drafter] that needs hidden states of the target, which must then be [Segmented]. The decoder also
+	// finds those within a [Merge].
 	Attentive interface {
 		Drafter
 		// HiddenLayers are the layers whose states the drafter needs, as in [engine.Segment]; none: it needs no states.
@@ -170,9 +172,10 @@ type (
 		// Known is called before the prompt is fed, and so before Start. It returns for how many tokens at its beginning the
 		// states need not come again.
 		Known(prompt []int32) (int, error)
-		// Hidden is called after each pass of the target with the states of its tokens, which follow the first position tokens of the
-		// text; parents is nil for a chain. Passes before Start feed the prompt, each of the others a sequence's last token and the
-		// draft after it. States may come again. s is valid during the call. It has the layers that all drafters need.
+		// Hidden is called after each pass of the target with the states of its tokens, which follow the first position
+		// tokens of the text; parents is nil for a chain. Passes before Start feed the prompt, each of the others a
+		// sequence's last token and the draft after it. States may come again. s is valid during the call. It has the
+		// layers that all drafters need.
 		Hidden(ctx context.Context, position int, tokens, parents []int32, s engine.HiddenStates) error
 	}
 )

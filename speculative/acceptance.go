@@ -7,26 +7,29 @@ const (
 	priorAcceptance = 0.7 // of a drafted token before anything is known
 	firstWeight     = 2.0 // trials that the prior is worth
 	promiseWeight   = 8.0 // trials that the drafter's confidence, read as promise does, is worth
-	doubt           = 0.6 // nothing is believed to be more certain than 1 - doubt/(trials+doubtTrials) before there is evidence
-	doubtTrials     = 4.0
-	virtualTrials   = 2.0 // independent trials for each that is remembered: sums that forget by 1 % vary as those of twice as many trials
-	depthGroups     = 3   // tokens at depth 1, 2 and further down are counted separately
-	maxAcceptance   = 0.99
-	followWeight    = 3.0   // trials that the acceptance of first tokens is worth for further ones
-	followKeep      = 0.995 // share of what is known of further tokens that is kept from round to round
+	// nothing is believed to be more certain than 1 - doubt/(trials+doubtTrials) before there is evidence
+	doubt       = 0.6
+	doubtTrials = 4.0
+	// independent trials for each that is remembered: sums that forget by 1 % vary as those of twice as many trials
+	virtualTrials = 2.0
+	depthGroups   = 3 // tokens at depth 1, 2 and further down are counted separately
+	maxAcceptance = 0.99
+	followWeight  = 3.0   // trials that the acceptance of first tokens is worth for further ones
+	followKeep    = 0.995 // share of what is known of further tokens that is kept from round to round
 )
 
 // acceptanceModel estimates the probability that a drafted token is accepted if those before it on its path are, by
-// drafter, confidence and depth. Estimates are shares of past tokens that forget (rate), each with the coarser one as prior:
-// confidence alone, then confidence at a depth.
+// drafter, confidence and depth. Estimates are shares of past tokens that forget (rate), each with the coarser one as
+// prior: confidence alone, then confidence at a depth.
 type acceptanceModel struct {
 	lanes [maxLanes]laneAcceptance
 }
 
 type laneAcceptance struct {
-	lead               rate                          // a draft's first token is accepted
-	follow             rate                          // a further token of a chain is accepted
-	ratio              rate                          // in a ranked tree: a token's probability of being reached, of that before it
+	lead   rate // a draft's first token is accepted
+	follow rate // a further token of a chain is accepted
+	// in a ranked tree: a token's probability of being reached, of that before it
+	ratio              rate
 	all                rate                          // every token that the text came to
 	promised           rate                          // what the confidence of these tokens promised
 	bins               [chanceBins]rate              // by confidence
@@ -39,7 +42,8 @@ type laneAcceptance struct {
 func (a *acceptanceModel) reset() {
 	for i := range a.lanes {
 		a.lanes[i] = laneAcceptance{
-			all: rate{promiseWeight * priorAcceptance, promiseWeight}, promised: rate{promiseWeight * priorAcceptance, promiseWeight},
+			all:      rate{promiseWeight * priorAcceptance, promiseWeight},
+			promised: rate{promiseWeight * priorAcceptance, promiseWeight},
 		}
 	}
 }
@@ -52,7 +56,8 @@ func (l *laneAcceptance) first() float64 {
 	return l.lead.weighted(priorAcceptance, firstWeight)
 }
 
-// next is the probability that the text reaches one more token, of that it reaches the last one, before the token is known.
+// next is the probability that the text reaches one more token, of that it reaches the last one, before the token is
+// known.
 func (l *laneAcceptance) next() float64 {
 	if c := l.common; c != nil && l.ranked {
 		return l.ratio.weighted(c.next(), groupWeight)
@@ -65,14 +70,15 @@ func (l *laneAcceptance) next() float64 {
 	return l.follow.weighted(l.first(), followWeight)
 }
 
-// age forgets a little of what follows a draft's first token: where drafts of one token do, it would never be tried again.
+// age forgets a little of what follows a draft's first token: where drafts of one token do, it would never be tried
+// again.
 func (l *laneAcceptance) age() {
 	l.follow.hits *= followKeep
 	l.follow.trials *= followKeep
 }
 
-// promise is the acceptance that a confidence promises before it is known how the drafter's confidence is to be read. Two
-// models of one kind agree more often than by probability: about by its root, up to a factor that is learned.
+// promise is the acceptance that a confidence promises before it is known how the drafter's confidence is to be read.
+// Two models of one kind agree more often than by probability: about by its root, up to a factor that is learned.
 func promise(confidence float32) float64 { return math.Sqrt(float64(confidence)) }
 
 // chance is the probability that token i is accepted if those before it are.
@@ -90,9 +96,9 @@ func (l *laneAcceptance) chance(d *Draft, i int) float64 {
 	return min(l.given(p, d.ownDepth(i)-1), 1-doubt/(most+2+doubtTrials))
 }
 
-// given is the probability that a token is accepted, given that so many tokens before it in the draft are: each of them counts as one more
-// success. (Of a Beta distribution the mean of p^k is greater than the k-th power of the mean: where little is known, long drafts are worth more
-// than the mean acceptance says.)
+// given is the probability that a token is accepted, given that so many tokens before it in the draft are: each of
+// them counts as one more success. (Of a Beta distribution the mean of p^k is greater than the k-th power of the
+// mean: where little is known, long drafts are worth more than the mean acceptance says.)
 func (l *laneAcceptance) given(p float64, before int) float64 {
 	if l.ranked || l.calibrated {
 		return p

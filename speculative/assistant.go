@@ -20,7 +20,8 @@ type draftHead interface {
 	start(prompt []int32) error
 	// begin begins a draft.
 	begin()
-	// logits returns the logits after path, the first written tokens of which are not drafted; nil where the head cannot compute them.
+	// logits returns the logits after path, the first written tokens of which are not drafted; nil where the head cannot
+	// compute them.
 	logits(ctx context.Context, path []int32, written int, d *Draft) ([]float32, error)
 	// accept is told, by the path's indices, which of the draft's pass is part of the text.
 	accept(path []int32)
@@ -40,10 +41,12 @@ func headOf(seq *cachedSequence) draftHead {
 	return nil
 }
 
-// assistant is a head without a cache of its own, which looks at that of the target's session ([engine.Head].SharesCache): Gemma 4's.
+// assistant is a head without a cache of its own, which looks at that of the target's session
+// ([engine.Head].SharesCache): Gemma 4's.
 //
-// The last token of a text of n tokens, which the target has not been fed, goes in with the target's state at the token before. A drafted
-// token goes in with what the head made of the token before it. All are computed after the target's n-1 tokens, and nothing is to be taken back.
+// The last token of a text of n tokens, which the target has not been fed, goes in with the target's state at the
+// token before. A drafted token goes in with what the head made of the token before it. All are computed after the
+// target's n-1 tokens, and nothing is to be taken back.
 type assistant struct {
 	seq    *cachedSequence
 	layers []int // of the target
@@ -139,10 +142,13 @@ func (a *assistant) logits(ctx context.Context, path []int32, written int, d *Dr
 	return row, nil
 }
 
-// step computes a token after a node with the state that goes in with it, and adds it to the nodes; it returns nil where it cannot.
+// step computes a token after a node with the state that goes in with it, and adds it to the nodes; it returns nil
+// where it cannot.
 func (a *assistant) step(ctx context.Context, parent int, token int32, state []float32, d *Draft) ([]float32, error) {
 	a.token[0] = token
-	r, err := a.seq.segment(ctx, engine.Segment{Tokens: a.token[:], States: state, FromTarget: parent < 0, Logits: engine.Last, Hidden: engine.Last, Layers: a.output})
+	r, err := a.seq.segment(ctx, engine.Segment{
+		Tokens: a.token[:], States: state, FromTarget: parent < 0, Logits: engine.Last, Hidden: engine.Last,
+		Layers: a.output})
 	if errors.Is(err, engine.ErrKVBudget) { // the target has given up its memory until its next pass
 		return nil, nil
 	} else if err != nil {

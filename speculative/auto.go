@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Auto measures and decides. A cost model estimates the time of a pass over any number of tokens and of drafting one; an
-// acceptance model estimates from a token's confidence how likely it is to be accepted. The policy drafts a token as long
-// as the tokens that it is expected to bring are worth its time at the tokens per second that the whole brings, which is
-// the rule by which a rate of returns is greatest (docs/SCHEDULE.md). Where drafts do not pay for themselves, decoding is
-// plain, and one token is drafted now and then; all such trials together take a bounded share of the time.
+// Auto measures and decides. A cost model estimates the time of a pass over any number of tokens and of drafting one;
+// an acceptance model estimates from a token's confidence how likely it is to be accepted. The policy drafts a token
+// as long as the tokens that it is expected to bring are worth its time at the tokens per second that the whole
+// brings, which is the rule by which a rate of returns is greatest (docs/SCHEDULE.md). Where drafts do not pay for
+// themselves, decoding is plain, and one token is drafted now and then; all such trials together take a bounded share
+// of the time.
 //
 // Auto keeps what it learned from text to text. It needs no options; Costs spares it the first rounds' measurements.
 func Auto(o AutoOptions) Schedule {
@@ -203,7 +204,8 @@ func (a *auto) bestRate() float64 {
 // starts reports whether a drafter's draft is worth beginning after so many tokens of other drafters.
 func (a *auto) starts(lane, tokens int) bool {
 	l := &a.acceptance.lanes[lane]
-	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))), a.cost.firstStep(lane)+float64(a.catchUp(lane, a.position)/entryRounds))
+	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))),
+		a.cost.firstStep(lane)+float64(a.catchUp(lane, a.position)/entryRounds))
 }
 
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached

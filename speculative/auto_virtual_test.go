@@ -112,8 +112,6 @@ type memo struct {
 	row      []float32
 }
 
-func newMemo(s *engine.Session) *memo { return &memo{Session: s, rows: map[uint64][]float32{}} }
-
 func (m *memo) Len() int        { return len(m.sequence) }
 func (m *memo) Tokens() []int32 { return m.sequence }
 func (m *memo) Truncate(n int) error {

@@ -3,15 +3,15 @@ package speculative
 import "github.com/specgo/spec/engine/sampling"
 
 // Block is block verification (Sun et al. 2024, "Block Verification Accelerates Speculative Decoding", algorithm 2),
-// and for trees traversal verification (Weng et al. 2025, "Traversal Verification for Speculative Tree Decoding"), which
-// is the same on a chain. It judges a draft as a whole: a token may be kept that would have been rejected by itself, so
-// on average it keeps more than [Rejection]. The text has the target's distribution.
+// and for trees traversal verification (Weng et al. 2025, "Traversal Verification for Speculative Tree Decoding"),
+// which is the same on a chain. It judges a draft as a whole: a token may be kept that would have been rejected by
+// itself, so on average it keeps more than [Rejection]. The text has the target's distribution.
 //
-// A branch has a weight w = min(1, w' p(x)/q(x)), where w' is the weight of its beginning and x its last token; the empty
-// branch has weight 1. A branch is accepted with probability w, by itself or as the beginning of a longer one: the longer
-// ones are tried first, in order. Each one that is not accepted leaves norm(max(0, w p - q)) of p and s/(s + 1 - w)
-// of w, where s sums max(0, w p - q) over the vocabulary. When none was accepted, the branch is accepted with the
-// remaining w, and the token after it is drawn from the remaining p.
+// A branch has a weight w = min(1, w' p(x)/q(x)), where w' is the weight of its beginning and x its last token; the
+// empty branch has weight 1. A branch is accepted with probability w, by itself or as the beginning of a longer one:
+// the longer ones are tried first, in order. Each one that is not accepted leaves norm(max(0, w p - q)) of p and s/(s
+// + 1 - w) of w, where s sums max(0, w p - q) over the vocabulary. When none was accepted, the branch is accepted
+// with the remaining w, and the token after it is drawn from the remaining p.
 func Block() Verifier { return &block{} }
 
 type block struct {

@@ -33,7 +33,8 @@ func (c Choice) Or(d Choice) Choice {
 	if c.Schedule == "" && c.Verify == "stairs" {
 		c.Schedule = "constant"
 	}
-	c.Drafter, c.Schedule, c.Verify = cmp.Or(c.Drafter, d.Drafter), cmp.Or(c.Schedule, d.Schedule), cmp.Or(c.Verify, d.Verify)
+	c.Drafter, c.Schedule, c.Verify = cmp.Or(c.Drafter, d.Drafter), cmp.Or(c.Schedule, d.Schedule),
+		cmp.Or(c.Verify, d.Verify)
 	c.Max, c.Min = cmp.Or(c.Max, d.Max), cmp.Or(c.Min, d.Min)
 	c.Confidence, c.Sampling = cmp.Or(c.Confidence, d.Confidence), cmp.Or(c.Sampling, d.Sampling)
 	return c
@@ -42,8 +43,8 @@ func (c Choice) Or(d Choice) Choice {
 // usual is the schedule where nothing else is said.
 var usual = Choice{Schedule: "auto"}
 
-// Complete chooses drafter and schedule where c leaves them open, for a target with this draft model or head; nil: it has
-// none. foreign is why the vocabulary is not the target's, nil if it is.
+// Complete chooses drafter and schedule where c leaves them open, for a target with this draft model or head; nil: it
+// has none. foreign is why the vocabulary is not the target's, nil if it is.
 func (c Choice) Complete(draft *engine.Model, foreign error) Choice {
 	drafter := "tree"
 	switch {
@@ -95,8 +96,8 @@ func (c Choice) Check(temperature float32) error {
 	return nil
 }
 
-// Fits refuses, with a *[ChoiceError], what these models do not have; draft nil: there is none. foreign is why its vocabulary
-// is not the target's, nil if it is.
+// Fits refuses, with a *[ChoiceError], what these models do not have; draft nil: there is none. foreign is why its
+// vocabulary is not the target's, nil if it is.
 func (c Choice) Fits(target, draft *engine.Model, foreign error) error {
 	if err := c.Needs().missing(draft, foreign); err != "" {
 		return &ChoiceError{"drafter", c.Drafter + " needs " + err}
@@ -123,7 +124,8 @@ func (c Choice) NewDrafter(p Parts) (Drafter, error) {
 	return n.New(p)
 }
 
-// Options are a decoder's: its schedule, verifier and bounds of drafts. Of parts it takes what is not c's: costs and text.
+// Options are a decoder's: its schedule, verifier and bounds of drafts. Of parts it takes what is not c's: costs and
+// text.
 func (c Choice) Options(p Parts) (o Options, err error) {
 	p.Length, p.Confidence = c.Max, c.Confidence
 	schedule, err := Find(Schedules(), c.Or(usual).Schedule)

@@ -11,8 +11,8 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// confirmRows is how many positions of a text are computed in a pass: enough for the speed of prefill, few enough to bound
-// the memory of their logits.
+// confirmRows is how many positions of a text are computed in a pass: enough for the speed of prefill, few enough to
+// bound the memory of their logits.
 const confirmRows = 64
 
 // Confirmation is what [Confirm] did.
@@ -33,7 +33,8 @@ type Mismatch struct {
 
 func (e *Mismatch) Error() string {
 	if e.Position >= 0 {
-		return fmt.Sprintf("%v: %s, position %d: token %d %s, should be %d %s", ErrNotConfirmed, e.Field, e.Position, e.WrittenID, e.Written, e.ExpectedID, e.Expected)
+		return fmt.Sprintf("%v: %s, position %d: token %d %s, should be %d %s", ErrNotConfirmed, e.Field, e.Position,
+			e.WrittenID, e.Written, e.ExpectedID, e.Expected)
 	}
 	return fmt.Sprintf("%v: %s: the receipt says %s, should be %s", ErrNotConfirmed, e.Field, e.Written, e.Expected)
 }
@@ -42,9 +43,9 @@ func (e *Mismatch) Unwrap() error { return ErrNotConfirmed }
 
 // Confirm checks that a model wrote a receipt's text, with its settings: model and file agree with the receipt, each
 // token is the one that plain decoding chooses there, and the text ends where and why it says. It makes one pass over
-// prompt and text at the speed of prefill, in a session of its own, after the encoder's input where there is one; whoever wrote the text may have used other kernels,
-// threads, pass sizes and drafts. file is the fingerprint of the file that m was loaded from, with the Options.Weights and
-// the rotary table of the receipt.
+// prompt and text at the speed of prefill, in a session of its own, after the encoder's input where there is one;
+// whoever wrote the text may have used other kernels, threads, pass sizes and drafts. file is the fingerprint of the
+// file that m was loaded from, with the Options.Weights and the rotary table of the receipt.
 //
 // The error is a [*Mismatch] for a text that the model does not write, wraps [ErrReceipt] for a receipt that cannot be
 // checked, and is otherwise that of the pass.
@@ -59,7 +60,8 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 		return c, err
 	}
 	for _, x := range [][3]string{
-		{"weights", r.Model.Weights, m.Weights()}, {"weight_types", r.Model.Types, m.WeightTypes()}, {"rope_factors", r.Model.Rope, m.Config().RopeFactors},
+		{"weights", r.Model.Weights, m.Weights()}, {"weight_types", r.Model.Types, m.WeightTypes()},
+		{"rope_factors", r.Model.Rope, m.Config().RopeFactors},
 	} {
 		if x[1] != x[2] {
 			return c, &Mismatch{Field: x[0], Position: -1, Written: fmt.Sprintf("%q", x[1]), Expected: fmt.Sprintf("%q", x[2])}
@@ -130,9 +132,11 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 
 // Matches checks that a receipt is about the model and the tokenizer of a file.
 func (r *Receipt) Matches(file engine.Fingerprint) error {
-	for _, x := range [][3]string{{"model_sha256", r.Model.Model, file.Model}, {"tokenizer_sha256", r.Model.Tokenizer, file.Tokenizer}} {
+	for _, x := range [][3]string{{"model_sha256", r.Model.Model, file.Model},
+		{"tokenizer_sha256", r.Model.Tokenizer, file.Tokenizer}} {
 		if x[1] != x[2] {
-			return &Mismatch{Field: x[0], Position: -1, Written: fmt.Sprintf("%q", x[1]), Expected: fmt.Sprintf("%q, that of this file", x[2])}
+			return &Mismatch{Field: x[0], Position: -1, Written: fmt.Sprintf("%q", x[1]),
+				Expected: fmt.Sprintf("%q, that of this file", x[2])}
 		}
 	}
 	return nil
@@ -188,8 +192,8 @@ func (r *Receipt) replay(tok *bpe.Tokenizer) (x ending) {
 	return x
 }
 
-// ends checks that the tokens, which are the model's, end where and why the receipt says, and are its text. A text that was
-// cut short may end anywhere before its own end.
+// ends checks that the tokens, which are the model's, end where and why the receipt says, and are its text. A text
+// that was cut short may end anywhere before its own end.
 func (r *Receipt) ends(tok *bpe.Tokenizer) error {
 	x := r.replay(tok)
 	says, should := string(r.End), string(x.end)
@@ -197,11 +201,14 @@ func (r *Receipt) ends(tok *bpe.Tokenizer) error {
 	switch {
 	case x.tokens < len(r.Tokens):
 		return &Mismatch{Field: "token_ids", Position: -1,
-			Written: fmt.Sprintf("%d tokens", len(r.Tokens)), Expected: fmt.Sprintf("%d: there the text ends (%s)", x.tokens, should)}
+			Written:  fmt.Sprintf("%d tokens", len(r.Tokens)),
+			Expected: fmt.Sprintf("%d: there the text ends (%s)", x.tokens, should)}
 	case should == "" && !cut:
-		return &Mismatch{Field: "end_reason", Position: -1, Written: fmt.Sprintf("%q", says), Expected: "none: the text goes on"}
+		return &Mismatch{Field: "end_reason", Position: -1, Written: fmt.Sprintf("%q", says),
+			Expected: "none: the text goes on"}
 	case should != "" && says != should:
-		return &Mismatch{Field: "end_reason", Position: -1, Written: fmt.Sprintf("%q", says), Expected: fmt.Sprintf("%q", should)}
+		return &Mismatch{Field: "end_reason", Position: -1, Written: fmt.Sprintf("%q", says),
+			Expected: fmt.Sprintf("%q", should)}
 	case r.Text != x.text:
 		return &Mismatch{Field: "text", Position: -1, Written: cut80(r.Text), Expected: cut80(x.text)}
 	}

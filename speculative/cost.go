@@ -18,12 +18,14 @@ const (
 	outlier       = 3.0   // deviations beyond which a time is cut: an interruption is no measurement
 	doubtful      = 3     // measurements up to which a length is forgotten that was not used for doubtfulAge rounds
 	doubtfulAge   = 48
-	unusedAge     = 100  // rounds after which a length that was measured more often is in doubt too
-	unusedStep    = 0.15 // if it takes so much more than a shorter one that was used since, relative, and than the usual slope says
-	farLength     = 0.15 // lengths less certain than this are taken as measured at first
-	oddLength     = 0.25 // logarithm by which the first pass of a length must be off for the next pass to tell whether the speed changed
-	forgetShare   = 0.02 // of the time may go into measuring lengths again
-	unknownSlope  = 0.02 // time of one more token, relative to a pass, where one length is known
+	unusedAge     = 100 // rounds after which a length that was measured more often is in doubt too
+	// if it takes so much more than a shorter one that was used since, relative, and than the usual slope says
+	unusedStep = 0.15
+	farLength  = 0.15 // lengths less certain than this are taken as measured at first
+	// logarithm by which the first pass of a length must be off for the next pass to tell whether the speed changed
+	oddLength    = 0.25
+	forgetShare  = 0.02 // of the time may go into measuring lengths again
+	unknownSlope = 0.02 // time of one more token, relative to a pass, where one length is known
 
 	stepWeight    = 0.1 // of a new measurement in a draft step's mean time
 	meteredWeight = 0.3 // likewise where passes are shared: a share changes with the load, and has no interruptions in it
@@ -31,8 +33,9 @@ const (
 )
 
 // costModel estimates the time of a pass that verifies k drafted tokens, and of drafting a token. A pass's time is
-// the machine's present speed times a curve over k. Both are estimated from every pass by a Kalman filter on logarithms:
-// the speed may change from one moment to the next (memory of virtual machines, shared CPUs), the curve hardly does.
+// the machine's present speed times a curve over k. Both are estimated from every pass by a Kalman filter on
+// logarithms: the speed may change from one moment to the next (memory of virtual machines, shared CPUs), the curve
+// hardly does.
 type costModel struct {
 	speed, speedVar float64 // logarithm
 	age             float64 // seconds since a length was forgotten
@@ -100,7 +103,8 @@ func (c *costModel) verified(k int, seconds float64, round int) {
 			l.variance += float64(lengthDrift * lengthDrift * float64(round-l.seen))
 		}
 		off := x - c.speed - l.log
-		if odd > 0 && odd != k && off*c.oddOff > 0 && math.Abs(off) > outlier*math.Sqrt(c.speedVar+l.variance+float64(passNoise*passNoise)) {
+		if odd > 0 && odd != k && off*c.oddOff > 0 &&
+			math.Abs(off) > outlier*math.Sqrt(c.speedVar+l.variance+float64(passNoise*passNoise)) {
 			// Not that length was unexpected, but the machine's speed changed with it.
 			c.length[odd], c.jump = lengthCost{}, off
 		}
@@ -147,7 +151,8 @@ func (c *costModel) filter(l *lengthCost, off float64) {
 			c.length[i].off = 0
 		}
 		total = c.speedVar + l.variance + passNoise*passNoise
-	case l.off*off > 0: // again, though other lengths were as expected: the length was measured when the speed had just changed
+	// again, though other lengths were as expected: the length was measured when the speed had just changed
+	case l.off*off > 0:
 		l.log, l.variance, l.off, c.jump = float64(l.log+off), float64(passNoise*passNoise)+c.speedVar, 0, 0
 		return
 	default:
@@ -161,10 +166,10 @@ func (c *costModel) filter(l *lengthCost, off float64) {
 	l.variance -= l.variance * l.variance / total
 }
 
-// forget drops lengths whose times are in doubt, so that they are tried again. A length that was measured seldom and long ago may have been an
-// accident. So may all that no pass has had for longer and that seem far more expensive than a shorter one in use: other processes may have used the
-// CPUs when they were measured, and what seems expensive is not tried. To measure such lengths once more takes at most a small share of the time since
-// some were dropped.
+// forget drops lengths whose times are in doubt, so that they are tried again. A length that was measured seldom and
+// long ago may have been an accident. So may all that no pass has had for longer and that seem far more expensive
+// than a shorter one in use: other processes may have used the CPUs when they were measured, and what seems expensive
+// is not tried. To measure such lengths once more takes at most a small share of the time since some were dropped.
 func (c *costModel) forget(round int) {
 	var unused [maxVerify]bool // and expensive
 	oldest, used := 0, 0
@@ -193,8 +198,8 @@ func (c *costModel) forget(round int) {
 	}
 }
 
-// trusted is the longest draft that may be made after one whose time was unexpected: a shorter one, of a length that was measured. If that
-// is off too, the machine's speed changed.
+// trusted is the longest draft that may be made after one whose time was unexpected: a shorter one, of a length that
+// was measured. If that is off too, the machine's speed changed.
 func (c *costModel) trusted() int {
 	if c.odd == 0 {
 		return maxVerify
@@ -255,8 +260,8 @@ func (c *costModel) rebuild() {
 	}
 }
 
-// drafted learns the time of a drafted token. After rounds without a draft the first one may take longer, as the drafter
-// has more to feed. metered says that the time is a share of shared passes.
+// drafted learns the time of a drafted token. After rounds without a draft the first one may take longer, as the
+// drafter has more to feed. metered says that the time is a share of shared passes.
 func (c *costModel) drafted(lane int, first bool, seconds float64, metered bool) {
 	t, weight := &c.step[lane], stepWeight
 	if first {

@@ -41,8 +41,8 @@ type encoding struct {
 	ends []int // byte of the text at which each token ends
 }
 
-// encodeAt encodes the bytes that begin at byte from of a text. A vocabulary's space prefix stands in front of the whole
-// text only, and not of one that begins with a space, which is the prefix of the vocabulary it was written in.
+// encodeAt encodes the bytes that begin at byte from of a text. A vocabulary's space prefix stands in front of the
+// whole text only, and not of one that begins with a space, which is the prefix of the vocabulary it was written in.
 func (w tokenTable) encodeAt(text []byte, from int) encoding {
 	begins := from == 0 && (len(text) == 0 || text[0] != ' ')
 	s := encoding{ids: w.Encode(string(text), bpe.EncodeOptions{NoSpacePrefix: !begins})}
@@ -67,8 +67,8 @@ func (s *encoding) begin(i int) int {
 	return s.ends[i-1]
 }
 
-// align compares an encoding with that of a window, a later part of the same text. It finds the longest run of tokens that
-// both have, which is the longest diagonal in the matrix of equal tokens (as in Transformers'
+// align compares an encoding with that of a window, a later part of the same text. It finds the longest run of tokens
+// that both have, which is the longest diagonal in the matrix of equal tokens (as in Transformers'
 // AssistedCandidateGeneratorDifferentTokenizers), and returns the number of tokens of each before the end of the run.
 // Tokens are equal only at the same byte of the text, so that repetitions do not mislead. ok is false if none are.
 func align(s, window *encoding) (i, j int, ok bool) {
@@ -122,10 +122,12 @@ func (f *crossVocab) start(ctx context.Context, s Setup) error {
 		return fmt.Errorf("draft model: %w: a draft in another vocabulary needs both tokenizers", engine.ErrVocabulary)
 	}
 	if n := f.draft.Size(); n > f.seq.Vocab() {
-		return fmt.Errorf("draft model: %w: its tokenizer has %d tokens, its output %d", engine.ErrVocabulary, n, f.seq.Vocab())
+		return fmt.Errorf("draft model: %w: its tokenizer has %d tokens, its output %d", engine.ErrVocabulary, n,
+			f.seq.Vocab())
 	}
 	if f.seq.encoderOf() != nil {
-		return fmt.Errorf("draft model: %w: an encoder-decoder model of another vocabulary: its input would have to be encoded anew, which is not implemented", ErrOptions)
+		return fmt.Errorf("draft model: %w: an encoder-decoder model of another vocabulary: its input would have to be "+
+			"encoded anew, which is not implemented", ErrOptions)
 	}
 	if err := f.seq.open(); err != nil {
 		return err

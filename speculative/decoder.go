@@ -46,8 +46,8 @@ type Token struct {
 	Source   Source  // who wrote it
 	LogProb  float32 // log-softmax of the target's raw logits, if Options.LogProbs
 
-	// Top are the most likely tokens in its place, Options.Top of them, with log-softmaxes of the target's raw logits as P:
-	// the greatest first, the lower id of equals.
+	// Top are the most likely tokens in its place, Options.Top of them, with log-softmaxes of the target's raw logits as
+	// P: the greatest first, the lower id of equals.
 	Top []sampling.Prob
 }
 
@@ -113,21 +113,23 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 	if own {
 		o.Experience = &Experience{}
 	}
-	return &Decoder{own: own, target: cachedSequence{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o, now: monotonic()}
+	return &Decoder{own: own, target: cachedSequence{Sequence: target}, drafter: drafter, schedule: o.Schedule, o: o,
+		now: monotonic()}
 }
 
-// Encode sets the encoder's input of the texts to come, for an encoder-decoder model as target: ids, to which the text's end is
-// the caller's to append. Target and draft models encode it, each for itself, when a text begins, unless they have it already. The prompt
-// of Generate is then the beginning of what the decoder writes: [engine.Model.DecoderStart] at least. Drafters that look tokens up see
-// prompt and output, not the input. Without a call the input is the one that the target was given ([engine.Session.Encode]).
+// Encode sets the encoder's input of the texts to come, for an encoder-decoder model as target: ids, to which the
+// text's end is the caller's to append. Target and draft models encode it, each for itself, when a text begins,
+// unless they have it already. The prompt of Generate is then the beginning of what the decoder writes:
+// [engine.Model.DecoderStart] at least. Drafters that look tokens up see prompt and output, not the input. Without a
+// call the input is the one that the target was given ([engine.Session.Encode]).
 func (d *Decoder) Encode(ids []int32) { d.input = slices.Clone(ids) }
 
 // Generate continues the prompt and yields each token when it is verified. An end-of-text token is yielded last,
-// without text. The iteration ends where the text ends ([Stats].End is the reason), or with one error; its Token has ID -1 and
-// the text that was still held back. The caller may break out of the loop, and may call Generate again.
+// without text. The iteration ends where the text ends ([Stats].End is the reason), or with one error; its Token has
+// ID -1 and the text that was still held back. The caller may break out of the loop, and may call Generate again.
 //
-// Generate allocates when it begins: samplers, and buffers for a draft and the whole sequence. A round allocates nothing
-// of its own.
+// Generate allocates when it begins: samplers, and buffers for a draft and the whole sequence. A round allocates
+// nothing of its own.
 func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		d.stats, d.times = Stats{}, times{started: true, begun: d.now()}
@@ -289,7 +291,8 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		listeners = attentive(d.drafter, d.target.Sequence)
 	}
 	if _, ok := d.verifier.(Evaluator); ok && len(listeners) > 0 {
-		return fmt.Errorf("%w: a verifier that evaluates drafts by itself gives no hidden states, which the drafter needs", ErrOptions)
+		return fmt.Errorf("%w: a verifier that evaluates drafts by itself gives no hidden states, which the drafter needs",
+			ErrOptions)
 	}
 	if err := d.target.attend(listeners, prompt); err != nil {
 		return err

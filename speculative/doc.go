@@ -12,9 +12,9 @@
 //	keep n accepted tokens and one more        n+1 tokens for about the time of one
 //	roll the caches back                       the target's now, the drafter's when it drafts next
 //
-// With [Greedy], [Match] and [Stairs] the tokens are those of plain decoding, for every drafter and schedule: sampling is
-// Gumbel-max with noise that depends on seed, position and token only, and the drafter uses the same noise. With
-// [Rejection] and [Block] the distribution is the target's.
+// With [Greedy], [Match] and [Stairs] the tokens are those of plain decoding, for every drafter and schedule:
+// sampling is Gumbel-max with noise that depends on seed, position and token only, and the drafter uses the same
+// noise. With [Rejection] and [Block] the distribution is the target's.
 //
 // Four choices are independent of each other:
 //
@@ -23,8 +23,8 @@
 //	Verifier  Greedy, Match, Rejection, Block, Stairs
 //	Sampling  engine.Sampling
 //
-// [Drafters], [Schedules] and [Verifiers] list those that have a name, for flags and fields of requests; a [Choice] is made of
-// names.
+// [Drafters], [Schedules] and [Verifiers] list those that have a name, for flags and fields of requests; a [Choice]
+// is made of names.
 //
 // Drafters, schedules, verifiers and sequences from outside this package have the same abilities, which are interfaces:
 //
@@ -33,12 +33,12 @@
 //	Verifier  Evaluator
 //	Sequence  Encoding, Listed, Metered, Modeled, Segmented, Shared
 //
-// Papers: Leviathan et al. 2023 and Chen et al. 2023 (speculative sampling), Gante 2023 (assisted generation, heuristic
-// schedule), Mamou et al. 2024 (dynamic lookahead), Saxena 2023 (prompt lookup), Sun et al. 2024 (block verification), Weng
-// et al. 2025 (traversal verification of trees), Grigaliunas and Lukosevicius 2024 (stairs), Miao et al. 2024 and Li et al.
-// 2024 (trees), Yang et al. 2024 and Jeon et al. 2024 (sampled trees), Timor et al. 2025 (other vocabularies), Zhang et al.
-// 2023 and Elhoushi et al. 2024 (early exit).
+// Papers: Leviathan et al. 2023 and Chen et al. 2023 (speculative sampling), Gante 2023 (assisted generation,
+// heuristic schedule), Mamou et al. 2024 (dynamic lookahead), Saxena 2023 (prompt lookup), Sun et al. 2024 (block
+// verification), Weng et al. 2025 (traversal verification of trees), Grigaliunas and Lukosevicius 2024 (stairs), Miao
+// et al. 2024 and Li et al. 2024 (trees), Yang et al. 2024 and Jeon et al. 2024 (sampled trees), Timor et al. 2025
+// (other vocabularies), Zhang et al. 2023 and Elhoushi et al. 2024 (early exit).
 //
-// To read the source, begin with decoder.go (a round), draft.go (what is proposed), verify.go (the default verifiers) and
-// model.go (the usual drafter). Every other file is one idea.
+// To read the source, begin with decoder.go (a round), draft.go (what is proposed), verify.go (the default verifiers)
+// and model.go (the usual drafter). Every other file is one idea.
 package speculative

@@ -8,9 +8,9 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// A Drafter proposes tokens that may follow a sequence. It belongs to one [Decoder], because its caches do.
-// What else it may be able to do: [Attentive], [Branching], [Clocked], [Continuing], [Learning], [Merging], [Sequenced], and the
-// fields Ranked and Calibrated of [Draft].
+// A Drafter proposes tokens that may follow a sequence. It belongs to one [Decoder], because its caches do. What else
+// it may be able to do: [Attentive], [Branching], [Clocked], [Continuing], [Learning], [Merging], [Sequenced], and
+// the fields Ranked and Calibrated of [Draft].
 type Drafter interface {
 	// Start begins a text. Work that depends on the prompt only (prefill) belongs here, so that it is not counted as
 	// the cost of drafting.
@@ -47,13 +47,16 @@ type Setup struct {
 
 // A Draft is a chain or a tree of proposed tokens.
 type Draft struct {
-	Tokens     []int32
-	Parents    []int32           // index of each token's parent in Tokens, -1: the end of the sequence; nil for a chain
-	Confidence []float32         // softmax of the drafter's raw logits at the token, before penalties, temperature and filters; 1 when not needed or not known
-	Probs      [][]sampling.Prob // the distribution q that the token was sampled from, by ascending id; nil: the token was certain
-	Sources    []Source          // who wrote the token
-	Passes     int               // forward passes that the drafter made
-	Round      int               // of the text, from 0
+	Tokens  []int32
+	Parents []int32 // index of each token's parent in Tokens, -1: the end of the sequence; nil for a chain
+	// softmax of the drafter's raw logits at the token, before penalties, temperature and filters; 1 when not needed or
+	// not known
+	Confidence []float32
+	// the distribution q that the token was sampled from, by ascending id; nil: the token was certain
+	Probs   [][]sampling.Prob
+	Sources []Source // who wrote the token
+	Passes  int      // forward passes that the drafter made
+	Round   int      // of the text, from 0
 
 	// Source is who writes the tokens that are added next. It is SourceDraft when a draft begins.
 	Source Source
@@ -151,10 +154,11 @@ func (d *Draft) Add(id int32, confidence float32, q []sampling.Prob) bool {
 	return d.AddChild(len(d.Tokens)-1, id, confidence, q)
 }
 
-// AddChild adds a token after token parent (-1: after the sequence), which may turn the draft into a tree. In a tree a
-// refused token ends only its own branch. Also refused are a parent that is not in the draft, and a branch when the
+// AddChild adds a token after token parent (-1: after the sequence), which may turn the draft into a tree. In a tree
+// a refused token ends only its own branch. Also refused are a parent that is not in the draft, and a branch when the
 // draft already has as many tokens as a tree of the target may have. A token that the constraint forbids and that was
-// sampled from some q is taken all the same, since leaving it out would change the distribution; its branch ends with it.
+// sampled from some q is taken all the same, since leaving it out would change the distribution; its branch ends with
+// it.
 func (d *Draft) AddChild(parent int, id int32, confidence float32, q []sampling.Prob) bool {
 	n := len(d.Tokens)
 	if parent < -1 || parent >= n {
@@ -169,7 +173,8 @@ func (d *Draft) AddChild(parent int, id int32, confidence float32, q []sampling.
 	if d.forcing { // forced tokens do not take the place of drafted ones
 		d.nodes, d.maxDepth = d.nodes+1, d.maxDepth+1
 	}
-	if d.ended && last || id < 0 || int(id) >= d.vocab || !allowed && (q == nil || d.dead(parent)) || n >= d.nodes || !last && n >= d.treeMax || depth > d.maxDepth {
+	if d.ended && last || id < 0 || int(id) >= d.vocab || !allowed && (q == nil || d.dead(parent)) || n >= d.nodes ||
+		!last && n >= d.treeMax || depth > d.maxDepth {
 		d.ended = d.ended || last
 		if d.forcing {
 			d.nodes, d.maxDepth = d.nodes-1, d.maxDepth-1
@@ -247,7 +252,8 @@ func (d *Draft) keep(path []int) (whole Draft) {
 		whole.Parents = whole.parents
 	}
 	for i, node := range path {
-		d.Tokens[i], d.Confidence[i], d.Probs[i], d.lanes[i] = d.Tokens[node], d.Confidence[node], d.Probs[node], d.lanes[node]
+		d.Tokens[i], d.Confidence[i], d.Probs[i], d.lanes[i] = d.Tokens[node], d.Confidence[node], d.Probs[node],
+			d.lanes[node]
 		d.Sources[i], d.parents[i], d.depth[i], d.own[i] = d.Sources[node], int32(i-1), i+1, i+1
 	}
 	n := len(path)

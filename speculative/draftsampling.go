@@ -6,18 +6,20 @@ import (
 	"strings"
 )
 
-// DraftSampling says how drafters that have a distribution choose their tokens at a temperature above 0. It changes which
-// drafts are accepted, not what the verifiers promise.
+// DraftSampling says how drafters that have a distribution choose their tokens at a temperature above 0. It changes
+// which drafts are accepted, not what the verifiers promise.
 type DraftSampling int
 
 const (
-	// DraftDefault is DraftFromQ for verifiers that compare distributions ([Rejection], [Block]) and DraftShared for the others.
+	// DraftDefault is DraftFromQ for verifiers that compare distributions ([Rejection], [Block]) and DraftShared for the
+	// others.
 	DraftDefault DraftSampling = iota
 	// DraftGreedy takes the most likely token, as assisted generation does (Gante 2023). The higher the temperature, the
 	// less often the target samples that token.
 	DraftGreedy
-	// DraftShared samples with the target's noise, the same for the same seed, position and token: two similar distributions
-	// mostly choose the same token, and the more so as the temperature rises and both become the noise's maximum.
+	// DraftShared samples with the target's noise, the same for the same seed, position and token: two similar
+	// distributions mostly choose the same token, and the more so as the temperature rises and both become the noise's
+	// maximum.
 	DraftShared
 	// DraftFromQ samples with random numbers of its own (Leviathan et al. 2023; Chen et al. 2023).
 	DraftFromQ

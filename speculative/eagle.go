@@ -8,9 +8,10 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// Eagle drafts with an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues the target's own hidden states, a
-// session of a model with [engine.Model.TargetLayers]. The target's passes give the states. The head's cache holds what it made of
-// the target's states for the accepted text; what it made of its own for a draft is dropped after the draft.
+// Eagle drafts with an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues the target's own
+// hidden states, a session of a model with [engine.Model.TargetLayers]. The target's passes give the states. The
+// head's cache holds what it made of the target's states for the accepted text; what it made of its own for a draft
+// is dropped after the draft.
 //
 // [Model], [Tree] and [Splice] take heads too: Eagle is these with other defaults.
 func Eagle(head Sequence, o EagleOptions) Drafter {
@@ -27,10 +28,11 @@ func Eagle(head Sequence, o EagleOptions) Drafter {
 	return Model(head)
 }
 
-// MTP drafts with a model's own multi-token-prediction blocks: a session of its file opened with [engine.Options].MTP. One block alone
-// drafts any number of tokens, each on what it computed before. Of several blocks each drafts one token, on what the block before it
-// computed, and paths of drafts end with the last block; candidates of Sources may follow. Gemma 4's heads, in files of their own, are taken as
-// well: sessions made for the target's ([engine.SessionOptions].Target, [shared.NewLentSession]).
+// MTP drafts with a model's own multi-token-prediction blocks: a session of its file opened with
+// [engine.Options].MTP. One block alone drafts any number of tokens, each on what it computed before. Of several
+// blocks each drafts one token, on what the block before it computed, and paths of drafts end with the last block;
+// candidates of Sources may follow. Gemma 4's heads, in files of their own, are taken as well: sessions made for the
+// target's ([engine.SessionOptions].Target, [shared.NewLentSession]).
 func MTP(head Sequence, o EagleOptions) Drafter { return Eagle(head, o) }
 
 // EagleOptions configure [Eagle] and [MTP].
@@ -41,9 +43,9 @@ type EagleOptions struct {
 
 // head is a draft head's part of a drafter: which states it has, and which positions its cache holds.
 //
-// The pair at position p of the head is (token p+1, the target's state at p). Of a text of n tokens the target has been fed n-1, so
-// the head can compute positions 0 to n-2, and the logits there predict token n. A drafted token follows with the head's own output.
-// An MTP block has one more pair before these: the first token, with zeros.
+// The pair at position p of the head is (token p+1, the target's state at p). Of a text of n tokens the target has
+// been fed n-1, so the head can compute positions 0 to n-2, and the logits there predict token n. A drafted token
+// follows with the head's own output. An MTP block has one more pair before these: the first token, with zeros.
 type head struct {
 	seq    *cachedSequence // its tokens are those of the text from the second one on, or from the first one on
 	lead   int             // 1: from the first one on
@@ -106,8 +108,9 @@ func (h *head) start([]int32) error {
 	return nil
 }
 
-// known begins a text: it keeps what the head has of the prompt and returns for how many of its tokens the states need not come
-// again. The last state before the prompt's last token always comes again: the first draft begins with it.
+// known begins a text: it keeps what the head has of the prompt and returns for how many of its tokens the states
+// need not come again. The last state before the prompt's last token always comes again: the first draft begins with
+// it.
 func (h *head) known(prompt []int32) (int, error) {
 	h.verifying, h.lost, h.nodes, h.fed = false, false, h.nodes[:0], h.fed[:0]
 	if err := h.seq.open(); err != nil {
@@ -142,7 +145,8 @@ func (h *head) known(prompt []int32) (int, error) {
 // resume goes on from what another head's sequence made of the beginning of the prompt, if there is one.
 func (h *head) resume(s Resuming, prompt []int32) bool {
 	first := 1 - h.lead
-	next, states := s.Resume(prompt[:first], prompt[first:], func() ([]int32, []float32) { return h.text[h.cached:], h.waiting })
+	next, states := s.Resume(prompt[:first], prompt[first:],
+		func() ([]int32, []float32) { return h.text[h.cached:], h.waiting })
 	if s.Len() <= h.lead {
 		return false
 	}
@@ -218,7 +222,8 @@ func (h *head) accept(path []int32) {
 	h.fed = h.fed[:0]
 }
 
-// spent ends drafting for this text where there is no more memory for the head's cache: the text goes on without. Other errors stay.
+// spent ends drafting for this text where there is no more memory for the head's cache: the text goes on without.
+// Other errors stay.
 func (h *head) spent(err error) error {
 	if errors.Is(err, engine.ErrKVBudget) {
 		h.lost = true
@@ -250,7 +255,8 @@ func (h *head) advance(n int) {
 }
 
 // step is a pass of the head.
-func (h *head) step(ctx context.Context, tokens []int32, states []float32, fromTarget, last bool) (engine.Result, error) {
+func (h *head) step(ctx context.Context, tokens []int32, states []float32, fromTarget, last bool) (
+	engine.Result, error) {
 	if fromTarget {
 		if err := h.seq.cut(h.length()); err != nil {
 			return engine.Result{}, err
@@ -289,12 +295,14 @@ func (h *head) length() int {
 // begin begins a draft.
 func (h *head) begin() { h.nodes, h.y = h.nodes[:0], h.y[:0] }
 
-// logits returns the logits after path, the first written tokens of which are not drafted; nil where the head cannot compute them.
+// logits returns the logits after path, the first written tokens of which are not drafted; nil where the head cannot
+// compute them.
 func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) ([]float32, error) {
 	if h.most > 0 && len(path)-written >= h.most {
 		return nil, nil // there is no block for a further token
 	}
-	if h.lost || len(path)-1+h.lead > h.seq.Context() || len(h.text) != written-1 || h.cached >= written-1 && len(h.nodes) == 0 {
+	if h.lost || len(path)-1+h.lead > h.seq.Context() || len(h.text) != written-1 || h.cached >= written-1 &&
+		len(h.nodes) == 0 {
 		return nil, nil
 	}
 	var row []float32

@@ -13,8 +13,8 @@ type timing struct {
 	n    int
 }
 
-// add counts the least of the first three times, as a first pass may meet cold memory. Later ones change the mean slowly,
-// and outliers no more than twice the mean does.
+// add counts the least of the first three times, as a first pass may meet cold memory. Later ones change the mean
+// slowly, and outliers no more than twice the mean does.
 func (t *timing) add(x float64) {
 	const few, weight = 3, 0.1
 	t.n++

@@ -29,17 +29,23 @@ func Example() {
 		}
 		return s
 	}
-	target, draft := open("target.gguf"), open("draft.gguf")
+	target, draft := open("../testdata/go-target.q8_0.gguf"), open("../testdata/go-draft.q8_0.gguf")
 	words := target.Model().Tokenizer()
 
-	d := speculative.New(target, speculative.Model(draft), speculative.Options{Tokenizer: words, MaxTokens: 100})
+	d := speculative.New(target, speculative.Model(draft), speculative.Options{
+		Tokenizer: words, MaxTokens: 16, Schedule: speculative.Constant(speculative.ConstantOptions{Length: 4}),
+	})
 	prompt := words.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
-	for token, err := range d.Generate(ctx, prompt, engine.Sampling{Temperature: 0.8, Seed: 1}) {
+	for token, err := range d.Generate(ctx, prompt, engine.Sampling{Temperature: 0}) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Print(token.Text)
 	}
 	s := d.Stats()
-	fmt.Printf("\n%d tokens in %d passes of the target\n", s.Generated, s.TargetPasses)
+	fmt.Println("\nfewer passes of the target than tokens:", s.TargetPasses < s.Generated)
+	// Output:
+	// c *uint64, n *uint64) {
+	// 	if n.
+	// fewer passes of the target than tokens: true
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/specgo/spec/internal/strictjson"
 )
 
-// Experience is what decoders of the same target and the same kinds of drafter and schedule learn together: what passes cost, how
-// often which drafts are accepted, and how much time drafts may still lose where passes are shared. A decoder begins with what
-// those before it had learned when their texts ended; those whose passes are shared learn from each other at once. It is safe
-// for concurrent use. The zero value knows nothing.
+// Experience is what decoders of the same target and the same kinds of drafter and schedule learn together: what
+// passes cost, how often which drafts are accepted, and how much time drafts may still lose where passes are shared.
+// A decoder begins with what those before it had learned when their texts ended; those whose passes are shared learn
+// from each other at once. It is safe for concurrent use. The zero value knows nothing.
 type Experience struct {
 	mu       sync.Mutex
 	learned  decoderState
@@ -45,8 +45,8 @@ type decoderState struct {
 	Drafter  json.RawMessage `json:"drafter,omitempty"`
 }
 
-// Save returns, as JSON, what schedule and drafter had learned when the last text ended, if they are [Learning], for Restore in
-// another process. What drafts may still lose is not kept.
+// Save returns, as JSON, what schedule and drafter had learned when the last text ended, if they are [Learning], for
+// Restore in another process. What drafts may still lose is not kept.
 func (x *Experience) Save() ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -55,9 +55,9 @@ func (x *Experience) Save() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Restore sets what decoders begin with. It makes sense for the same models on the same machine; on another one the estimates
-// adapt. What Save did not write is an error that wraps [ErrState]; what does not fit a decoder is one of its
-// [Decoder.Recall].
+// Restore sets what decoders begin with. It makes sense for the same models on the same machine; on another one the
+// estimates adapt. What Save did not write is an error that wraps [ErrState]; what does not fit a decoder is one of
+// its [Decoder.Recall].
 func (x *Experience) Restore(state []byte) error {
 	var s decoderState
 	if err := strictjson.Unmarshal(state, &s); err != nil {
@@ -86,8 +86,8 @@ func (x *Experience) group(sampled bool) *group {
 	return *g
 }
 
-// Recall takes over what the decoder's [Experience] holds. The first text does this by itself; before it, a caller learns whether
-// the state fits. One that does not is an error that wraps [ErrState].
+// Recall takes over what the decoder's [Experience] holds. The first text does this by itself; before it, a caller
+// learns whether the state fits. One that does not is an error that wraps [ErrState].
 func (d *Decoder) Recall() error {
 	if d.recalled {
 		return nil

@@ -21,11 +21,11 @@ const (
 const (
 	// forcedMost is the most forced tokens of a round; longer runs take several. Auto tells no longer passes apart.
 	forcedMost = maxVerify - 1
-	// forcedAlone is the number of forced tokens at the beginning of a draft from which on a drafter that is not Continuing
-	// is not asked.
+	// forcedAlone is the number of forced tokens at the beginning of a draft from which on a drafter that is not
+	// Continuing is not asked.
 	forcedAlone = 3
-	// priorForced is how often a forced token is accepted before anything is known: other spellings of its bytes are allowed
-	// too, but models are trained on the tokenizer's.
+	// priorForced is how often a forced token is accepted before anything is known: other spellings of its bytes are
+	// allowed too, but models are trained on the tokenizer's.
 	priorForced = 0.95
 	// likelyForced is the acceptance from which on a plain pass need not be measured: forced tokens pay for themselves.
 	likelyForced = 0.7
@@ -109,8 +109,8 @@ func (d *Draft) isForced(i int) bool {
 	return d.own[i] == before
 }
 
-// ownDepth is the place of token i among the tokens of drafters on its path, from 1; of a forced one the place of the last
-// before it.
+// ownDepth is the place of token i among the tokens of drafters on its path, from 1; of a forced one the place of the
+// last before it.
 func (d *Draft) ownDepth(i int) int {
 	if d.forced == 0 {
 		return d.Depth(i)
@@ -129,9 +129,9 @@ func (d *Draft) Allows(node int, id int32) bool {
 // [Continuing] drafts what follows them.
 func (d *Draft) Prefix() int { return d.prefix }
 
-// Extend adds the tokens that the constraint forces after node (-1: the end of the sequence) and returns the last of them,
-// node itself if there are none. A drafter that calls it after adding a token, and goes on behind the result, spares its
-// model the passes for these tokens.
+// Extend adds the tokens that the constraint forces after node (-1: the end of the sequence) and returns the last of
+// them, node itself if there are none. A drafter that calls it after adding a token, and goes on behind the result,
+// spares its model the passes for these tokens.
 func (d *Draft) Extend(node int) int {
 	if d.rules == nil || d.err != nil || node >= len(d.Tokens) || d.dead(node) ||
 		node >= 0 && (d.isEnd != nil && d.isEnd(d.Tokens[node]) || d.firstChild(node) >= 0) {
@@ -149,7 +149,8 @@ func (d *Draft) Extend(node int) int {
 		if node >= 0 {
 			depth = d.depth[node] + 1
 		}
-		if d.forced >= forcedMost || depth > d.mostDepth || d.Parents != nil && len(d.Tokens) >= d.treeMax || !d.AddChild(node, id, 1, nil) {
+		if d.forced >= forcedMost || depth > d.mostDepth || d.Parents != nil && len(d.Tokens) >= d.treeMax ||
+			!d.AddChild(node, id, 1, nil) {
 			break
 		}
 		node = len(d.Tokens) - 1
@@ -177,7 +178,8 @@ func (d *Draft) begin(with *Draft) {
 // truncate keeps the first n tokens of a forced chain as the draft's prefix.
 func (d *Draft) truncate(n int) {
 	d.Tokens, d.parents, d.depth, d.lanes = d.Tokens[:n], d.parents[:n], d.depth[:n], d.lanes[:n]
-	d.Confidence, d.Probs, d.Sources, d.states, d.own = d.Confidence[:n], d.Probs[:n], d.Sources[:n], d.states[:n], d.own[:n]
+	d.Confidence, d.Probs, d.Sources, d.states, d.own = d.Confidence[:n], d.Probs[:n], d.Sources[:n], d.states[:n],
+		d.own[:n]
 	d.prefix, d.forced, d.ended = n, n, false
 }
 
@@ -187,8 +189,8 @@ func continues(d Drafter) bool {
 	return ok && c.Continues()
 }
 
-// force begins the draft with the tokens that are forced after the sequence, at most room of them, and reports whether the
-// drafter is asked too.
+// force begins the draft with the tokens that are forced after the sequence, at most room of them, and reports
+// whether the drafter is asked too.
 func (d *Decoder) force(room int) (ask bool) {
 	x := &d.draft
 	x.mostDepth = room

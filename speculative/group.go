@@ -7,25 +7,28 @@ import (
 
 // Parameters of what the auto schedules of a scheduler share.
 const (
-	groupWeight   = 6.0  // trials that what all texts have shown is worth for one of them
-	lossShare     = 0.01 // of the time that drafts may lose in comparison to none
-	firstLosses   = 0.5  // passes without drafts that they may lose at first, when nothing is known
-	mostLosses    = 6.0  // and at most, however long the scheduler has been in use
-	mostGains     = 2.0  // passes that they have gained lately that they may lose again
-	margin        = 1.05 // by which the tokens that a draft is expected to bring have to be worth more than its time: estimates err
-	entryRounds   = 32   // rounds of drafting over which it has to make up for what the drafter has to catch up with
-	enoughTrials  = 32   // drafted tokens from which acceptance is known well enough for that
-	muchLess      = 0.8  // of what drafts cost at present: drafting together is worth a try if it is expected to cost less
-	togetherAgain = 32   // passes after which drafting together is tried again
-	lagged        = 8    // tokens that a drafter lags behind from which the time to catch up is measured
-	stepShare     = 0.2  // of a new measurement in a draft step's mean time: shares of passes have no interruptions in them
-	lagWeight     = 0.5  // of a new measurement in it
-	priorLagStep  = 0.1  // of a draft step's time that a token to catch up with takes where that is not known
+	groupWeight = 6.0  // trials that what all texts have shown is worth for one of them
+	lossShare   = 0.01 // of the time that drafts may lose in comparison to none
+	firstLosses = 0.5  // passes without drafts that they may lose at first, when nothing is known
+	mostLosses  = 6.0  // and at most, however long the scheduler has been in use
+	mostGains   = 2.0  // passes that they have gained lately that they may lose again
+	// by which the tokens that a draft is expected to bring have to be worth more than its time: estimates err
+	margin        = 1.05
+	entryRounds   = 32  // rounds of drafting over which it has to make up for what the drafter has to catch up with
+	enoughTrials  = 32  // drafted tokens from which acceptance is known well enough for that
+	muchLess      = 0.8 // of what drafts cost at present: drafting together is worth a try if it is expected to cost less
+	togetherAgain = 32  // passes after which drafting together is tried again
+	lagged        = 8   // tokens that a drafter lags behind from which the time to catch up is measured
+	// of a new measurement in a draft step's mean time: shares of passes have no interruptions in them
+	stepShare    = 0.2
+	lagWeight    = 0.5 // of a new measurement in it
+	priorLagStep = 0.1 // of a draft step's time that a token to catch up with takes where that is not known
 )
 
-// group is what the auto schedules of decoders whose passes a scheduler shares know together. A text's own acceptance counts
-// beside it. Drafts may lose only so much of the time in comparison to plain decoding under the same load, all of them together: the sum
-// over all decoders of what their rounds cost, less what the same tokens cost in passes that nobody drafts for.
+// group is what the auto schedules of decoders whose passes a scheduler shares know together. A text's own acceptance
+// counts beside it. Drafts may lose only so much of the time in comparison to plain decoding under the same load, all
+// of them together: the sum over all decoders of what their rounds cost, less what the same tokens cost in passes
+// that nobody drafts for.
 type group struct {
 	mu         sync.Mutex
 	acceptance acceptanceModel
@@ -68,7 +71,8 @@ func (a *auto) End() { a.unclaim() }
 
 // setGroup begins a text; nil: the target's passes are not shared.
 func (a *auto) setGroup(t Shared, d Drafter, g *group) {
-	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size, a.fed = nil, nil, nil, false, true, 0, 0, [maxLanes]int{}
+	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size, a.fed = nil, nil, nil, false, true, 0, 0,
+		[maxLanes]int{}
 	for i := range a.acceptance.lanes {
 		a.acceptance.lanes[i].common = nil
 	}
@@ -146,13 +150,15 @@ func (a *auto) groupLength(n int) int {
 	return a.requested
 }
 
-// claim reports whether the decoder may draft now, and how long. Until enough is known of acceptance, what drafters take to catch up has to
-// fit in what may be lost. One decoder at a time makes a draft that is longer than any before, unless all draft together.
+// claim reports whether the decoder may draft now, and how long. Until enough is known of acceptance, what drafters
+// take to catch up has to fit in what may be lost. One decoder at a time makes a draft that is longer than any
+// before, unless all draft together.
 func (a *auto) claim(seconds float64, together bool) bool {
 	g := a.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if seconds > 0 && g.acceptance.lanes[0].all.trials < promiseWeight+enoughTrials && g.lost+g.claimed+seconds > a.allowed(firstLosses) {
+	if seconds > 0 && g.acceptance.lanes[0].all.trials < promiseWeight+enoughTrials &&
+		g.lost+g.claimed+seconds > a.allowed(firstLosses) {
 		return false
 	}
 	if a.requested > g.longest && !together {
@@ -184,8 +190,8 @@ func (a *auto) unclaim() {
 	a.claimed, a.explores = 0, false
 }
 
-// draftTogether reports whether the decoder drafts although it would cost too much by itself: since all others do now, and passes of all
-// drafts cost each of them less.
+// draftTogether reports whether the decoder drafts although it would cost too much by itself: since all others do
+// now, and passes of all drafts cost each of them less.
 func (a *auto) draftTogether() bool {
 	if a.drafting == nil {
 		return false
@@ -225,10 +231,11 @@ func (a *auto) takePart() bool {
 	return true
 }
 
-// try reports whether the decoder drafts a token on trial, although that is not expected to be worth it. What all trials lose has to fit in what
-// may be lost.
+// try reports whether the decoder drafts a token on trial, although that is not expected to be worth it. What all
+// trials lose has to fit in what may be lost.
 func (a *auto) try(lane, n int) bool {
-	loss := max(0, a.cost.firstStep(lane)+a.catchUp(lane, n)+a.cost.pass(1)-a.cost.pass(0)-float64(a.acceptance.lanes[lane].first()*a.plain))
+	loss := max(0, a.cost.firstStep(lane)+a.catchUp(lane, n)+a.cost.pass(1)-a.cost.pass(0)-float64(
+		a.acceptance.lanes[lane].first()*a.plain))
 	g := a.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -272,7 +279,8 @@ func (a *auto) stepped(lane int, first bool, seconds float64) {
 		return
 	case lag >= lagged && (a.cost.first[lane].n > 0 || a.late):
 		if a.cost.firstStep(lane) == 0 { // the first of all steps: until one is measured by itself, a part of this
-			busy := float64(priorLagStep * (lag + 1)) // steps' time in which the arithmetic is done; one in which the weights are read; their cubes add up
+			// steps' time in which the arithmetic is done; one in which the weights are read; their cubes add up
+			busy := float64(priorLagStep * (lag + 1))
 			step := seconds / math.Cbrt(1+float64(busy*busy*busy))
 			a.cost.first[lane].mean, a.cost.step[lane].mean = step, step
 		}
@@ -309,7 +317,8 @@ func (a *auto) learnLag(lane int, seconds float64) {
 	}
 }
 
-// learned tells the group of a round: its tokens and their cost. A pass for which nobody drafted loses nothing, however slow the machine was.
+// learned tells the group of a round: its tokens and their cost. A pass for which nobody drafted loses nothing,
+// however slow the machine was.
 func (a *auto) learned(tokens, drafting, verifying float64, drafted int) {
 	g := a.group
 	if g == nil {
@@ -359,7 +368,8 @@ func (a *auto) missed(lane int) {
 	}
 }
 
-// groupRate is the tokens per second of all decoders together that a token's time must be worth: at least those of plain decoding.
+// groupRate is the tokens per second of all decoders together that a token's time must be worth: at least those of
+// plain decoding.
 func (a *auto) groupRate(best float64) float64 {
 	if !(a.plain > 0) {
 		return best

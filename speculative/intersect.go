@@ -9,10 +9,11 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// Intersect drafts with a model of another vocabulary, in the tokens that both have: token-level intersection (Timor et al.
-// 2025, "Accelerating LLM Inference with Lossless Speculative Decoding Algorithms for Heterogeneous Vocabularies"). The
-// draft's distribution is restricted to the shared tokens, mapped to the target's ids and renormalized. It can be
-// sampled from and compared with p like any q; it also works at temperature 0 and with the noise that [Match] shares.
+// Intersect drafts with a model of another vocabulary, in the tokens that both have: token-level intersection (Timor
+// et al. 2025, "Accelerating LLM Inference with Lossless Speculative Decoding Algorithms for Heterogeneous
+// Vocabularies"). The draft's distribution is restricted to the shared tokens, mapped to the target's ids and
+// renormalized. It can be sampled from and compared with p like any q; it also works at temperature 0 and with the
+// noise that [Match] shares.
 //
 // Shared are tokens that stand for the same bytes, and the end-of-text token.
 func Intersect(seq Sequence, t Tokenizers) Drafter {
@@ -102,7 +103,8 @@ func sharedTokens(target, draft tokenTable, vocab int) (all []sharedToken) {
 			all = append(all, sharedToken{id, own})
 		}
 	}
-	if t, d := target.EOS(), draft.EOS(); t >= 0 && d >= 0 && int(t) < vocab && target.tokenText(t) == "" && draft.tokenText(d) == "" {
+	if t, d := target.EOS(), draft.EOS(); t >= 0 && d >= 0 && int(t) < vocab && target.tokenText(t) == "" &&
+		draft.tokenText(d) == "" {
 		all = append(all, sharedToken{t, d})
 	}
 	return all

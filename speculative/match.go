@@ -2,8 +2,8 @@ package speculative
 
 import "math/bits"
 
-// matches learns how often what followed a match is right, by the length of the match: the confidence of lookups. Drafts of
-// a lookup continue one match, which grows by each token.
+// matches learns how often what followed a match is right, by the length of the match: the confidence of lookups.
+// Drafts of a lookup continue one match, which grows by each token.
 type matches struct {
 	tokens  []int32 // of the last draft
 	lengths []int32 // of the match before each
@@ -25,8 +25,8 @@ func (m *matches) drafted(id int32, n, at int) {
 	m.tokens, m.lengths, m.depths = append(m.tokens, id), append(m.lengths, int32(n)), append(m.depths, int32(at))
 }
 
-// observe learns from the last draft, which may have been merged with others: its tokens are right as long as they are those
-// that the text continued with.
+// observe learns from the last draft, which may have been merged with others: its tokens are right as long as they
+// are those that the text continued with.
 func (m *matches) observe(r *Round) {
 	defer m.begin() // in a round without a draft there is nothing to learn
 	for i, id := range m.tokens {

@@ -15,9 +15,9 @@ var costLengths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32}
 // diskLengths are those of a model whose weights are read from disk: its passes are slow, and nearly alike.
 var diskLengths = []int{1, 16, 64}
 
-// MeasureCosts measures the time of passes of a few lengths, each several times: some 30 passes, or about as long as 60
-// tokens take to decode; nine passes where weights are read from disk. The sequence is left as it was. What was measured holds for its model and runtime; it can be
-// kept in a file.
+// MeasureCosts measures the time of passes of a few lengths, each several times: some 30 passes, or about as long as
+// 60 tokens take to decode; nine passes where weights are read from disk. The sequence is left as it was. What was
+// measured holds for its model and runtime; it can be kept in a file.
 func MeasureCosts(ctx context.Context, target Sequence) (PassCosts, error) {
 	return measureCosts(ctx, target, monotonic())
 }
@@ -59,7 +59,8 @@ func measureCosts(ctx context.Context, target Sequence, now func() time.Duration
 	return p, nil
 }
 
-// differentTokens are n tokens of a vocabulary: with equal ones a mixture of experts would read fewer experts than a text does.
+// differentTokens are n tokens of a vocabulary: with equal ones a mixture of experts would read fewer experts than a
+// text does.
 func differentTokens(n, vocab int) []int32 {
 	const step = 7919 // a prime: neighbors differ, also in what their ids stand for
 	ids := make([]int32, n)
@@ -70,22 +71,26 @@ func differentTokens(n, vocab int) []int32 {
 }
 
 const (
-	// estimateBytes are the weights that an estimating pass reads at least: more than caches hold, so that they come from memory.
+	// estimateBytes are the weights that an estimating pass reads at least: more than caches hold, so that they come
+	// from memory.
 	estimateBytes = 64 << 20
 	// estimateSpread is the relative standard deviation of an estimate: of one pass over a part of the layers.
 	estimateSpread = 0.06
 )
 
-// measuredInput is the tokens of an encoder's input that passes are measured with: those of a sentence. They cost little beside the weights.
+// measuredInput is the tokens of an encoder's input that passes are measured with: those of a sentence. They cost
+// little beside the weights.
 const measuredInput = 32
 
-// estimateLengths are the tokens of the passes of EstimateCosts; the first is repeated, as a first pass meets cold memory.
+// estimateLengths are the tokens of the passes of EstimateCosts; the first is repeated, as a first pass meets cold
+// memory.
 var estimateLengths = []int{1, 1, 2, 3, 4, 8, 16}
 
-// EstimateCosts estimates the times of a model's passes from eight passes over its first layers, as few as read more weights
-// than a cache holds. For a model of many layers that takes less time than one token. The estimates are within some 5 % on a quiet
-// machine, and taken for less certain than those of [MeasureCosts]. Of a model whose weights are read from disk it says nothing, as the time
-// of its layers depends on what was read before: a schedule learns these costs from its first rounds.
+// EstimateCosts estimates the times of a model's passes from eight passes over its first layers, as few as read more
+// weights than a cache holds. For a model of many layers that takes less time than one token. The estimates are
+// within some 5 % on a quiet machine, and taken for less certain than those of [MeasureCosts]. Of a model whose
+// weights are read from disk it says nothing, as the time of its layers depends on what was read before: a schedule
+// learns these costs from its first rounds.
 func EstimateCosts(ctx context.Context, m *engine.Model, o engine.SessionOptions) (PassCosts, error) {
 	if m == nil {
 		return PassCosts{}, fmt.Errorf("%w: no model", ErrOptions)
@@ -111,7 +116,8 @@ func EstimateCosts(ctx context.Context, m *engine.Model, o engine.SessionOptions
 
 // estimateCosts measures a part of a model's layers. The model has times as many. The output matrix is measured for one
 // token and assumed to behave like the layers.
-func estimateCosts(ctx context.Context, part Sequence, times float64, now func() time.Duration) (p PassCosts, err error) {
+func estimateCosts(ctx context.Context, part Sequence, times float64, now func() time.Duration) (
+	p PassCosts, err error) {
 	room := part.Context()
 	tokens := differentTokens(min(room, estimateLengths[len(estimateLengths)-1]), part.Vocab())
 	pass := func(n int, want engine.Rows) (float64, error) {

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Merge verifies the drafts of several drafters in one pass, as a tree in which common beginnings are shared. Each drafts
-// as many tokens as the schedule asks for. Under verifiers that need probabilities nothing is shared: two drafters
-// that sampled the same token are two draws, and counting them as one would change the distribution. Merges may nest.
+// Merge verifies the drafts of several drafters in one pass, as a tree in which common beginnings are shared. Each
+// drafts as many tokens as the schedule asks for. Under verifiers that need probabilities nothing is shared: two
+// drafters that sampled the same token are two draws, and counting them as one would change the distribution. Merges
+// may nest.
 func Merge(drafters ...Drafter) Drafter { return &merge{drafters: drafters} }
 
 type merge struct {

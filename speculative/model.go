@@ -8,9 +8,9 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// Model drafts with a smaller model of the same vocabulary. It samples with the target's settings and seed, hence with the
-// same noise, so that it predicts what will be sampled and not only what is likely. Its cache is rolled back to what was
-// accepted and never recomputed. When the sequence is longer than its context it drafts nothing.
+// Model drafts with a smaller model of the same vocabulary. It samples with the target's settings and seed, hence
+// with the same noise, so that it predicts what will be sampled and not only what is likely. Its cache is rolled back
+// to what was accepted and never recomputed. When the sequence is longer than its context it drafts nothing.
 func Model(seq Sequence) Drafter {
 	m := newModelDrafter(seq)
 	return &m
@@ -205,7 +205,8 @@ type picker struct {
 }
 
 func (p *picker) start(s Setup) (err error) {
-	p.random, p.needsProbs, p.needsConfidence, p.lane = randomStream{s.Sampling.Seed}, s.NeedsProbs, s.NeedsConfidence, s.Lane
+	p.random, p.needsProbs, p.needsConfidence, p.lane = randomStream{s.Sampling.Seed}, s.NeedsProbs, s.NeedsConfidence,
+		s.Lane
 	p.sampler, err = sampling.New(s.Vocab, s.Sampling)
 	return err
 }

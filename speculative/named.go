@@ -178,8 +178,8 @@ func Find[T any](list []Named[T], name string) (n Named[T], err error) {
 // Draft reports whether a draft model or a draft head is among the needs.
 func (n Needs) Draft() bool { return n&(NeedsDraft|NeedsForeign|NeedsHead|NeedsMTP) != 0 }
 
-// missing is what drafters with these needs lack where a target has this draft model or head; nil: it has none. foreign is
-// why the vocabulary is not the target's, nil if it is.
+// missing is what drafters with these needs lack where a target has this draft model or head; nil: it has none.
+// foreign is why the vocabulary is not the target's, nil if it is.
 func (n Needs) missing(draft *engine.Model, foreign error) string {
 	var kind engine.Kind
 	if draft != nil {

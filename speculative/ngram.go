@@ -2,10 +2,10 @@ package speculative
 
 import "context"
 
-// NGram looks the last tokens of the sequence up in the sequence itself (prompt lookup decoding, Saxena 2023). It copies
-// what followed the longest match, the latest of equally long ones. A copy that reaches the end of the sequence continues
-// with its own draft, so a repetition is drafted to any length. A token's confidence is how often tokens after a match of
-// that length were right so far, n/(n+3) for a match of n before anything is known.
+// NGram looks the last tokens of the sequence up in the sequence itself (prompt lookup decoding, Saxena 2023). It
+// copies what followed the longest match, the latest of equally long ones. A copy that reaches the end of the
+// sequence continues with its own draft, so a repetition is drafted to any length. A token's confidence is how often
+// tokens after a match of that length were right so far, n/(n+3) for a match of n before anything is known.
 func NGram(o NGramOptions) Drafter { return newNGram(o) }
 
 func newNGram(o NGramOptions) *ngram {

@@ -2,21 +2,23 @@ package speculative
 
 import "math"
 
-// Oracle knows the sequence that the target will generate, with its prompt: it is an upper bound of what a schedule can reach with a
-// drafter, and no schedule for use. A draft holds the tokens that will be accepted and no others: of a tree, the
-// right path alone is verified (drafts of constrained text stay as they are). So no schedule takes fewer passes of the target, but for what a
-// drafter that learns from its rounds, as a tree does, learned otherwise from other rounds. (The published oracle, Mamou et al. 2024, drafts
-// and verifies the first wrong token too: the same passes, one drafted token more in each.)
+// Oracle knows the sequence that the target will generate, with its prompt: it is an upper bound of what a schedule
+// can reach with a drafter, and no schedule for use. A draft holds the tokens that will be accepted and no others: of
+// a tree, the right path alone is verified (drafts of constrained text stay as they are). So no schedule takes fewer
+// passes of the target, but for what a drafter that learns from its rounds, as a tree does, learned otherwise from
+// other rounds. (The published oracle, Mamou et al. 2024, drafts and verifies the first wrong token too: the same
+// passes, one drafted token more in each.)
 func Oracle(sequence []int32) Schedule { return OracleOf(OracleOptions{Sequence: sequence}) }
 
 // OracleOptions configure [OracleOf].
 type OracleOptions struct {
 	Sequence []int32 // that the target will generate, with its prompt
 
-	// Costs and Step bound the speed instead of the passes: where a pass over many tokens takes longer, accepting as many as
-	// possible is not fastest. A stretch of right tokens is cut into the drafts that take the least time together. What
-	// the drafter gets right after a position is learned when the text is written for the first time; the bound holds from
-	// the second time on, for drafters whose draft goes on the same way after a part of it was accepted, as a model's does.
+	// Costs and Step bound the speed instead of the passes: where a pass over many tokens takes longer, accepting as
+	// many as possible is not fastest. A stretch of right tokens is cut into the drafts that take the least time
+	// together. What the drafter gets right after a position is learned when the text is written for the first time; the
+	// bound holds from the second time on, for drafters whose draft goes on the same way after a part of it was
+	// accepted, as a model's does.
 	Costs PassCosts
 	Step  float64 // seconds to draft a token
 }
@@ -63,8 +65,8 @@ func (o *oracle) Length(n int) int {
 	return left
 }
 
-// first is the number of tokens that the first of the passes brings which bring n tokens in the least time: a pass that verifies k
-// right tokens brings k+1.
+// first is the number of tokens that the first of the passes brings which bring n tokens in the least time: a pass
+// that verifies k right tokens brings k+1.
 func (o *oracle) first(n int) int {
 	least, part := make([]float64, n+1), make([]int, n+1)
 	for i := 1; i <= n; i++ {

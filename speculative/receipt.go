@@ -88,8 +88,9 @@ func newReceiptSampling(s engine.Sampling) (ReceiptSampling, error) {
 	}
 	r := ReceiptSampling{
 		Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, MinP: s.MinP,
-		RepeatPenalty: s.RepeatPenalty, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty, PenaltyLastN: s.PenaltyLastN,
-		LogitBias: []TokenBias{}, Banned: append([]int32{}, s.Banned...), BannedSequences: [][]int32{}, Seed: s.Seed,
+		RepeatPenalty: s.RepeatPenalty, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty,
+		PenaltyLastN: s.PenaltyLastN,
+		LogitBias:    []TokenBias{}, Banned: append([]int32{}, s.Banned...), BannedSequences: [][]int32{}, Seed: s.Seed,
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.LogitBias)) {
 		if x := s.LogitBias[id]; math.IsInf(float64(x), -1) {
@@ -116,8 +117,9 @@ func newReceiptSampling(s engine.Sampling) (ReceiptSampling, error) {
 func (r *ReceiptSampling) sampling() (engine.Sampling, error) {
 	s := engine.Sampling{
 		Temperature: r.Temperature, TopK: r.TopK, TopP: r.TopP, MinP: r.MinP,
-		RepeatPenalty: r.RepeatPenalty, FrequencyPenalty: r.FrequencyPenalty, PresencePenalty: r.PresencePenalty, PenaltyLastN: r.PenaltyLastN,
-		Banned: r.Banned, BannedSequences: r.BannedSequences, Seed: r.Seed,
+		RepeatPenalty: r.RepeatPenalty, FrequencyPenalty: r.FrequencyPenalty, PresencePenalty: r.PresencePenalty,
+		PenaltyLastN: r.PenaltyLastN,
+		Banned:       r.Banned, BannedSequences: r.BannedSequences, Seed: r.Seed,
 	}
 	if len(r.LogitBias) > 0 {
 		s.LogitBias = make(map[int32]float32, len(r.LogitBias))
@@ -173,8 +175,10 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 			Name: m.Config().Name, Model: o.Fingerprint.Model, Tokenizer: o.Fingerprint.Tokenizer,
 			Weights: m.Weights(), Types: m.WeightTypes(), KV: o.KV, Rope: m.Config().RopeFactors,
 		},
-		Context: d.target.Context(), Max: max(0, d.o.MaxTokens), Stop: append([]string{}, d.o.Stop...), EOG: []int32{}, Sampling: s,
-		Input: input, Prompt: slices.Clone(d.sequence[:d.stats.Prompt]), Tokens: append([]int32{}, d.sequence[d.stats.Prompt:]...), End: d.stats.End,
+		Context: d.target.Context(), Max: max(0, d.o.MaxTokens), Stop: append([]string{}, d.o.Stop...), EOG: []int32{},
+		Sampling: s,
+		Input:    input, Prompt: slices.Clone(d.sequence[:d.stats.Prompt]),
+		Tokens: append([]int32{}, d.sequence[d.stats.Prompt:]...), End: d.stats.End,
 	}
 	if r.Model.KV == "" {
 		r.Model.KV = defaultKV
@@ -230,11 +234,13 @@ func (r *Receipt) check() error {
 	case r.Schema != ReceiptSchema:
 		return fmt.Errorf("%w: schema %d, known is %d", ErrReceipt, r.Schema, ReceiptSchema)
 	case r.NumericRules != engine.NumericRules:
-		return fmt.Errorf("%w: version %d of the numeric rules, this program has %d", ErrReceipt, r.NumericRules, engine.NumericRules)
+		return fmt.Errorf("%w: version %d of the numeric rules, this program has %d", ErrReceipt, r.NumericRules,
+			engine.NumericRules)
 	case len(r.Prompt) == 0:
 		return fmt.Errorf("%w: no prompt", ErrReceipt)
 	case r.Context < 1 || len(r.Prompt) > r.Context || len(r.Tokens) > r.Context-len(r.Prompt)+1:
-		return fmt.Errorf("%w: %d tokens of prompt and %d of text, in a context of %d", ErrReceipt, len(r.Prompt), len(r.Tokens), r.Context)
+		return fmt.Errorf("%w: %d tokens of prompt and %d of text, in a context of %d", ErrReceipt, len(r.Prompt),
+			len(r.Tokens), r.Context)
 	case r.Max < 0:
 		return fmt.Errorf("%w: max_tokens %d", ErrReceipt, r.Max)
 	case slices.Contains(r.Stop, ""):

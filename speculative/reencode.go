@@ -8,10 +8,10 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// Reencode drafts with a model of any vocabulary by way of text: the sequence is encoded in the draft's tokens, and what
-// the draft adds is encoded in the target's (universal assisted decoding; Timor et al. 2025, and
-// AssistedCandidateGeneratorDifferentTokenizers in Transformers). Both tokenizers begin a little before the new text, and
-// the results are aligned with what is there, so that the caches stay valid.
+// Reencode drafts with a model of any vocabulary by way of text: the sequence is encoded in the draft's tokens, and
+// what the draft adds is encoded in the target's (universal assisted decoding; Timor et al. 2025, and
+// AssistedCandidateGeneratorDifferentTokenizers in Transformers). Both tokenizers begin a little before the new text,
+// and the results are aligned with what is there, so that the caches stay valid.
 //
 // The draft is greedy at every temperature and its tokens are certain: under verifiers that need probabilities
 // [Intersect] is accepted more often. A token is proposed when the one after it has begun, because more text might

@@ -3,15 +3,15 @@ package speculative
 import "github.com/specgo/spec/engine/sampling"
 
 // Rejection is speculative sampling (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2). p is the
-// target's distribution and q the one that the drafter sampled from, both after penalties, filters and temperature.
-// A drafted token x is kept with probability min(1, p(x)/q(x)). The first token that is not kept is replaced by a draw
-// from norm(max(0, p-q)); when all are kept, one more is drawn from p. The text has the target's distribution, whatever q
-// is; it is not the text of plain decoding with the same seed. A token without q was certain: q(x) is 1.
+// target's distribution and q the one that the drafter sampled from, both after penalties, filters and temperature. A
+// drafted token x is kept with probability min(1, p(x)/q(x)). The first token that is not kept is replaced by a draw
+// from norm(max(0, p-q)); when all are kept, one more is drawn from p. The text has the target's distribution,
+// whatever q is; it is not the text of plain decoding with the same seed. A token without q was certain: q(x) is 1.
 //
-// In a tree the children of a node are tried in order, each against what the ones before it left of p (Miao et al. 2024,
-// SpecInfer). This is exact when they are tried in the order in which they were drawn, each from the q that is recorded
-// with it: the same q for all, or q without the siblings before it (recursive rejection sampling: Yang et al. 2024; Jeon
-// et al. 2024), as [Tree] draws them.
+// In a tree the children of a node are tried in order, each against what the ones before it left of p (Miao et al.
+// 2024, SpecInfer). This is exact when they are tried in the order in which they were drawn, each from the q that is
+// recorded with it: the same q for all, or q without the siblings before it (recursive rejection sampling: Yang et
+// al. 2024; Jeon et al. 2024), as [Tree] draws them.
 func Rejection() Verifier { return &rejection{} }
 
 type rejection struct {

@@ -9,31 +9,34 @@ import (
 )
 
 // Trees for verifiers that need probabilities are sampled: the children of a node are drawn one by one, each from q
-// without its siblings before it (Yang et al. 2024, "Multi-Candidate Speculative Decoding"; Jeon et al. 2024, "Recursive
-// Speculative Decoding"), and verified in this order. q is the model's distribution with some weight on what a source
-// found.
+// without its siblings before it (Yang et al. 2024, "Multi-Candidate Speculative Decoding"; Jeon et al. 2024,
+// "Recursive Speculative Decoding"), and verified in this order. q is the model's distribution with some weight on
+// what a source found.
 //
-// Adding one more last child to any node does not change the distribution of the text. When its siblings are all rejected,
-// its token is drawn from the q that is recorded and accepted against what is left of p by a random number of its own,
-// and what is left after it makes up for q. This holds for each child that is added, whatever the tree is by then. So
-// where the next child is drawn, from which q, and whether at all, may depend on all tokens drawn so far; schedules may
-// stop the draft after a token. Only the token's own value must not matter: once drawn it stays where it is.
+// Adding one more last child to any node does not change the distribution of the text. When its siblings are all
+// rejected, its token is drawn from the q that is recorded and accepted against what is left of p by a random number
+// of its own, and what is left after it makes up for q. This holds for each child that is added, whatever the tree is
+// by then. So where the next child is drawn, from which q, and whether at all, may depend on all tokens drawn so far;
+// schedules may stop the draft after a token. Only the token's own value must not matter: once drawn it stays where
+// it is.
 type sampledTree struct {
 	places []place // of this draft
 	nodes  []nodeChance
 
-	accepted  [2][3][chanceBins]rate // how often first, second and further children are accepted after their siblings were not, after likely nodes and others, by the q of their token
-	mixWeight [bits.UintSize]rate    // weight of a source in q, by the bits of the match's length
+	// how often first, second and further children are accepted after their siblings were not, after likely nodes and
+	// others, by the q of their token
+	accepted  [2][3][chanceBins]rate
+	mixWeight [bits.UintSize]rate // weight of a source in q, by the bits of the match's length
 }
 
 // Parameters of sampled trees, measured like those of trees (60 prompts, commits 5612ae8 and 7481961).
 const (
-	// likelyNode is the acceptance probability from which on the children of a node are counted like those of the end of the
-	// sequence. After an unlikely token the text continues differently, above all under Block: a token that makes up for it
-	// is kept more often.
+	// likelyNode is the acceptance probability from which on the children of a node are counted like those of the end of
+	// the sequence. After an unlikely token the text continues differently, above all under Block: a token that makes up
+	// for it is kept more often.
 	likelyNode = 0.65
-	// tailCutoff is the probability, as a share of the most likely token's, below which tokens are not drawn. A large vocabulary
-	// has a long tail that would be copied for every child and is hardly ever drawn.
+	// tailCutoff is the probability, as a share of the most likely token's, below which tokens are not drawn. A large
+	// vocabulary has a long tail that would be copied for every child and is hardly ever drawn.
 	tailCutoff     = 1e-5
 	priorMixWeight = 0.1 // of a source in q
 
@@ -44,8 +47,8 @@ const (
 	leastFurther = 0.15
 )
 
-// nodeChance is the probability that the text reaches a node, before its token is drawn, and that the token is accepted once
-// it is known, if its parent is accepted and its siblings before it are not.
+// nodeChance is the probability that the text reaches a node, before its token is drawn, and that the token is
+// accepted once it is known, if its parent is accepted and its siblings before it are not.
 type nodeChance struct{ reach, chance float32 }
 
 // place is a node whose children are drawn.
@@ -136,8 +139,8 @@ func normalize(q []sampling.Prob) {
 	}
 }
 
-// mayDraw adds a place's next child to the frontier, with the probability that the text reaches it whatever its token will
-// be: the most likely one, or one of the others.
+// mayDraw adds a place's next child to the frontier, with the probability that the text reaches it whatever its token
+// will be: the most likely one, or one of the others.
 func (t *tree) mayDraw(i int) {
 	p := &t.places[i]
 	top := highest(p.q)
@@ -188,7 +191,8 @@ func (t *tree) drawChild(written int, d *Draft, g growth) {
 	}
 }
 
-// learnSampled is told that the text reached a node, which of its children was accepted, if any, and which token followed.
+// learnSampled is told that the text reached a node, which of its children was accepted, if any, and which token
+// followed.
 func (t *tree) learnSampled(d *Draft, node, child, next int32) {
 	at := slices.IndexFunc(t.places, func(p place) bool { return p.node == node })
 	if at < 0 {

@@ -2,8 +2,8 @@ package speculative
 
 import "time"
 
-// A Schedule decides how many tokens to draft. It is asked before each round and after each drafted token. It belongs to
-// one [Decoder], which keeps it between texts with what it learned.
+// A Schedule decides how many tokens to draft. It is asked before each round and after each drafted token. It belongs
+// to one [Decoder], which keeps it between texts with what it learned.
 type Schedule interface {
 	// Length is the most tokens to draft after a sequence of n tokens; 0 means none.
 	Length(n int) int

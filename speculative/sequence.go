@@ -10,8 +10,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// prefillChunk is the most prompt tokens of one pass: enough to use the weights well, few enough to bound scratch memory
-// and to notice a cancelled context soon.
+// prefillChunk is the most prompt tokens of one pass: enough to use the weights well, few enough to bound scratch
+// memory and to notice a cancelled context soon.
 const prefillChunk = 256
 
 // Sequence is a sequence of tokens with a model's state after it (the KV cache). [*engine.Session] is one; see [Listed]
@@ -44,8 +44,8 @@ func absent(s Sequence) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// cachedSequence is a sequence and the tokens in its cache, so that the beginning of a new text need not be fed again if it
-// is that of the last one.
+// cachedSequence is a sequence and the tokens in its cache, so that the beginning of a new text need not be fed again
+// if it is that of the last one.
 type cachedSequence struct {
 	Sequence
 	tokens []int32 // tokens[:Len()] are cached
@@ -67,8 +67,8 @@ type Clock struct {
 // Now is the time since some fixed moment.
 func (c *Clock) Now() time.Duration { return c.wall() - c.excess }
 
-// Announce tells the drafter's sequences whether a draft begins or has ended. The target's scheduler calls it at the end of
-// a pass, the decoder around drafts.
+// Announce tells the drafter's sequences whether a draft begins or has ended. The target's scheduler calls it at the
+// end of a pass, the decoder around drafts.
 func (c *Clock) Announce(drafting bool) {
 	for _, s := range c.announced {
 		s.Announce(drafting)
@@ -136,8 +136,8 @@ func (t *cachedSequence) meter() (done func()) {
 	return t.clock.Pass(t.Sequence)
 }
 
-// attend makes the passes give hidden states to the drafters that need them, and drops what the cache holds of the prompt for which
-// they do not have the states.
+// attend makes the passes give hidden states to the drafters that need them, and drops what the cache holds of the
+// prompt for which they do not have the states.
 func (t *cachedSequence) attend(all []Attentive, prompt []int32) error {
 	t.listeners, t.layers, t.known = all, t.layers[:0], len(prompt)
 	if len(all) == 0 {
@@ -181,8 +181,8 @@ func meteredTarget(t *cachedSequence) Sequence {
 	return t.Sequence
 }
 
-// open begins a text. Others may have fed the sequence since the last one: what it holds is asked for, or dropped if that
-// is not known.
+// open begins a text. Others may have fed the sequence since the last one: what it holds is asked for, or dropped if
+// that is not known.
 func (t *cachedSequence) open() error {
 	if s, ok := t.Sequence.(Listed); ok {
 		t.tokens = append(t.tokens[:0], s.Tokens()...)
@@ -226,7 +226,8 @@ func (t *cachedSequence) chain(ctx context.Context, tokens []int32, want engine.
 	return logits, err
 }
 
-// prefill feeds what the cache lacks of sequence, in bounded chunks and without logits, and returns the number of passes.
+// prefill feeds what the cache lacks of sequence, in bounded chunks and without logits, and returns the number of
+// passes.
 func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes int, err error) {
 	for len(t.tokens) < len(sequence) {
 		chunk := sequence[len(t.tokens):]
@@ -255,7 +256,8 @@ func (t *cachedSequence) encoderOf() Encoding {
 	return e
 }
 
-// encode gives the encoder its input, unless it has it already: then what the cache holds of a text with this input stays.
+// encode gives the encoder its input, unless it has it already: then what the cache holds of a text with this input
+// stays.
 func (t *cachedSequence) encode(ctx context.Context, ids []int32) error {
 	e := t.encoderOf()
 	if e == nil || slices.Equal(e.Input(), ids) {
@@ -267,7 +269,8 @@ func (t *cachedSequence) encode(ctx context.Context, ids []int32) error {
 	return e.Encode(ctx, ids)
 }
 
-// compatible checks that draft has the vocabulary of target, if both are known. They may differ by padding at their end.
+// compatible checks that draft has the vocabulary of target, if both are known. They may differ by padding at their
+// end.
 func compatible(target, draft Sequence) error {
 	t, ok1 := target.(Modeled)
 	d, ok2 := draft.(Modeled)

@@ -26,8 +26,8 @@ func Stairs(o StairsOptions) Verifier {
 
 // StairsOptions configure [Stairs].
 type StairsOptions struct {
-	// Batch computes the rows as published: B sequences in one pass of the target, which share the cache of the text and compute
-	// the text's last token and their draft tokens each for themselves. It needs an [*engine.Session] as target.
+	// Batch computes the rows as published: B sequences in one pass of the target, which share the cache of the text and
+	// compute the text's last token and their draft tokens each for themselves. It needs an [*engine.Session] as target.
 	Batch bool
 	// Recompute computes each row from its first token on, without a cache: with Batch in one pass, else one row after
 	// the other.
@@ -46,8 +46,8 @@ type stairs struct {
 // Work is what the last Evaluate cost.
 func (s *stairs) Work() (passes, tokens int) { return s.passes, s.tokens }
 
-// Evaluate computes every row by itself. Afterwards the target holds the last one, the sequence with the whole draft, as
-// after an ordinary pass.
+// Evaluate computes every row by itself. Afterwards the target holds the last one, the sequence with the whole draft,
+// as after an ordinary pass.
 func (s *stairs) Evaluate(ctx context.Context, target Sequence, sequence []int32, d *Draft) (engine.Logits, error) {
 	s.data, s.passes, s.tokens = s.data[:0], 0, 0
 	if s.o.Batch {
@@ -78,10 +78,12 @@ func (s *stairs) Evaluate(ctx context.Context, target Sequence, sequence []int32
 }
 
 // evaluateBatch computes the rows in one pass: forks of the target, and the target itself as the last row.
-func (s *stairs) evaluateBatch(ctx context.Context, target Sequence, sequence []int32, d *Draft) (engine.Logits, error) {
+func (s *stairs) evaluateBatch(ctx context.Context, target Sequence, sequence []int32, d *Draft) (
+	engine.Logits, error) {
 	session, ok := target.(*engine.Session)
 	if !ok {
-		return engine.Logits{}, fmt.Errorf("%w: the rows of stairs as one batch need an *engine.Session as target, not %T", ErrOptions, target)
+		return engine.Logits{}, fmt.Errorf("%w: the rows of stairs as one batch need an *engine.Session as target, not %T",
+			ErrOptions, target)
 	}
 	s.batch = s.batch[:0]
 	for i := range d.Len() + 1 {

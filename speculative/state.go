@@ -97,7 +97,8 @@ func (a *auto) Restore(state []byte) error {
 		if l.Drafted < 0 || l.Drafted >= maxVerify || l.Passes <= 0 || !(l.Seconds > 0) || math.IsInf(l.Seconds, 1) {
 			return fmt.Errorf("%w: a pass of %d drafted tokens in %v s", ErrState, l.Drafted, l.Seconds)
 		}
-		b.cost.length[l.Drafted] = lengthCost{log: math.Log(l.Seconds), variance: passNoise * passNoise / float64(min(l.Passes, savedPasses)), n: l.Passes}
+		b.cost.length[l.Drafted] = lengthCost{log: math.Log(l.Seconds),
+			variance: passNoise * passNoise / float64(min(l.Passes, savedPasses)), n: l.Passes}
 		b.cost.known = true
 	}
 	for lane := range s.First {

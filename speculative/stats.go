@@ -17,13 +17,14 @@ const (
 
 // Stats are the figures of one text. Times are in seconds.
 type Stats struct {
-	Prompt         int     `json:"n_prompt"`
-	Reused         int     `json:"n_prompt_reused"` // prompt tokens that were in the target's cache
-	Generated      int     `json:"n_generated"`     // accepted and forced tokens and the target's own
-	Rounds         int     `json:"n_rounds"`
-	Drafted        int     `json:"n_drafted"`
-	Accepted       int     `json:"n_accepted"`        // those that became part of the text
-	Forced         int     `json:"n_forced"`          // tokens that a constraint left no choice about, verified as drafts; not counted in n_drafted
+	Prompt    int `json:"n_prompt"`
+	Reused    int `json:"n_prompt_reused"` // prompt tokens that were in the target's cache
+	Generated int `json:"n_generated"`     // accepted and forced tokens and the target's own
+	Rounds    int `json:"n_rounds"`
+	Drafted   int `json:"n_drafted"`
+	Accepted  int `json:"n_accepted"` // those that became part of the text
+	// tokens that a constraint left no choice about, verified as drafts; not counted in n_drafted
+	Forced         int     `json:"n_forced"`
 	ForcedAccepted int     `json:"n_forced_accepted"` // those that became part of the text; not counted in n_accepted
 	TargetPasses   int     `json:"n_target_passes"`
 	TargetTokens   int     `json:"n_target_tokens"` // in these passes
@@ -47,7 +48,8 @@ func (d *Decoder) Stats() Stats {
 	if s.End == "" && d.started {
 		total = d.now() - d.begun
 	}
-	s.Prefill, s.Draft, s.Verify, s.Total = d.prefill.Seconds(), d.drafting.Seconds(), d.verifying.Seconds(), total.Seconds()
+	s.Prefill, s.Draft, s.Verify, s.Total = d.prefill.Seconds(), d.drafting.Seconds(), d.verifying.Seconds(),
+		total.Seconds()
 	s.Other = max(0, (total - d.prefill - d.drafting - d.verifying).Seconds())
 	if s.TargetPasses > 0 {
 		s.TokensPerPass = float64(s.Generated) / float64(s.TargetPasses)

@@ -84,7 +84,8 @@ func (s *suffix) connect(from, token, to int32) {
 	s.states[from].edges = s.table[slot]
 }
 
-// mostLinks bounds the walk that notes where strings ended last: in a sequence like aaaa... there are as many as tokens.
+// mostLinks bounds the walk that notes where strings ended last: in a sequence like aaaa... there are as many as
+// tokens.
 const mostLinks = 64
 
 // read extends the automaton by the next token of the sequence.

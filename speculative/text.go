@@ -6,9 +6,9 @@ import (
 	"github.com/specgo/spec/bpe"
 )
 
-// printer turns tokens into text and looks for stop strings. What could be the beginning of a stop string is held back. Text
-// is released when it is certain, so every part is whole UTF-8 and no stop string shows. Tokens are handed over one by one,
-// so drafts do not change where the text is cut.
+// printer turns tokens into text and looks for stop strings. What could be the beginning of a stop string is held
+// back. Text is released when it is certain, so every part is whole UTF-8 and no stop string shows. Tokens are handed
+// over one by one, so drafts do not change where the text is cut.
 type printer struct {
 	decoder *bpe.Decoder // nil: no text
 	stops   []string

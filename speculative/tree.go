@@ -12,11 +12,12 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// Tree drafts a tree with a model of the same vocabulary and with candidate sources such as a lookup in the text. After
-// each node there are several candidates: the model's most likely tokens and what a source says. Tokens are added in
-// descending order of the probability that the text reaches them (best first, as in EAGLE-2, Li et al. 2024): the product
-// of the acceptance probabilities on the token's path, which are learned from what became of similar candidates. Where a
-// source is right so often that the model's pass costs more than it brings, the model is not asked.
+// Tree drafts a tree with a model of the same vocabulary and with candidate sources such as a lookup in the text.
+// After each node there are several candidates: the model's most likely tokens and what a source says. Tokens are
+// added in descending order of the probability that the text reaches them (best first, as in EAGLE-2, Li et al.
+// 2024): the product of the acceptance probabilities on the token's path, which are learned from what became of
+// similar candidates. Where a source is right so often that the model's pass costs more than it brings, the model is
+// not asked.
 //
 // Under verifiers that need probabilities, [Rejection] and [Block], the children of a node are sampled one after the
 // other, each from q without its siblings before it (Yang et al. 2024; Jeon et al. 2024). q is the model's distribution
@@ -45,8 +46,10 @@ const (
 	priorOtherGreedy = 0.3  // likewise for a long match at temperature 0
 	priorOnlyShort   = 0.1  // a short match's token that the model does not list, as a share of the mass it leaves
 	priorOnlyLong    = 0.35 // likewise for a long match
-	priorSecond      = 0.4  // at temperature 0 the first candidate is right with the root of its probability, the second with this share of the root
-	priorMatchOdds   = 3    // a match of n tokens is right with probability n/(n+priorMatchOdds)
+	// at temperature 0 the first candidate is right with the root of its probability, the second with this share of the
+	// root
+	priorSecond    = 0.4
+	priorMatchOdds = 3 // a match of n tokens is right with probability n/(n+priorMatchOdds)
 
 	modelCorrects = 3 // one in so many wrong source tokens would have been corrected by the model
 
@@ -77,9 +80,11 @@ type tree struct {
 
 	sampledTree // for verifiers that need probabilities
 
-	right       [3 * kinds][chanceBins]rate // how often a candidate is right, by kind (for the model's first, second and further ones) and by the drafter's probability
-	sourceRight [bits.UintSize]rate         // how often a source is right, by the bits of the match's length
-	first       rate                        // how often the model's first candidate is right
+	// how often a candidate is right, by kind (for the model's first, second and further ones) and by the drafter's
+	// probability
+	right       [3 * kinds][chanceBins]rate
+	sourceRight [bits.UintSize]rate // how often a source is right, by the bits of the match's length
+	first       rate                // how often the model's first candidate is right
 
 	now  func() time.Duration
 	step timing // of the model's pass
@@ -133,7 +138,8 @@ type expansion struct{ node, from, to, found, match int32 }
 type growth struct {
 	reach float32 // probability that the text reaches the new token, or for an expansion its node
 	node  int32   // -1: the end of the sequence
-	what  int32   // index of a candidate to add after node, or of the sampling place to draw a child of; -1: node is to be expanded
+	// index of a candidate to add after node, or of the sampling place to draw a child of; -1: node is to be expanded
+	what int32
 }
 
 func (t *tree) Start(ctx context.Context, s Setup) error {
@@ -259,7 +265,8 @@ func (t *tree) sourceSuffices(chance float32) bool {
 	return chance > 0 && t.step.n > 0 && saved < float64(t.step.mean*t.pace.tokens)
 }
 
-// askModel adds the model's candidates after t.path, of which the first written tokens are not drafted, and the source's.
+// askModel adds the model's candidates after t.path, of which the first written tokens are not drafted, and the
+// source's.
 func (t *tree) askModel(ctx context.Context, written int, d *Draft, found int32, match int) error {
 	begin := t.now()
 	row, err := t.model.logits(ctx, t.path, written, d)
@@ -312,7 +319,8 @@ func (t *tree) add(d *Draft, node int32, c *candidate) bool {
 	return d.AddChild(int(node), c.id, c.chance, nil)
 }
 
-// forced notes that token n of the draft is forced, and that the text reaches the node before it with probability reach.
+// forced notes that token n of the draft is forced, and that the text reaches the node before it with probability
+// reach.
 func (t *tree) forced(n int, reach float32) {
 	if t.model.needsProbs {
 		t.nodes = append(t.nodes[:n], nodeChance{reach, 1})

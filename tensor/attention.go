@@ -13,9 +13,9 @@ const groupTokens = 8
 //
 //	m = max of the visible scores; p = exp(score - m); l = sum of p; o = sum of p*v
 //
-// and the chunks are combined ascending. A segment of few tokens makes a unit of work of every KV head and chunk, so that
-// keys and values are read once for all its tokens; the parts are combined afterwards. One of many tokens makes a unit of
-// every KV head and 8 tokens, which combines as it goes. Both do the same operations in the same order.
+// and the chunks are combined ascending. A segment of few tokens makes a unit of work of every KV head and chunk, so
+// that keys and values are read once for all its tokens; the parts are combined afterwards. One of many tokens makes
+// a unit of every KV head and 8 tokens, which combines as it goes. Both do the same operations in the same order.
 type attendJob struct {
 	k             *asm.Kernels
 	out, q        []float32 // [token][heads*group][dim]
@@ -29,7 +29,8 @@ type attendJob struct {
 	unit, combine func(worker, unit int)
 }
 
-// attendScratch is the scratch memory of one thread. rows = tokens of the unit * query heads per KV head; row = token*group + query head.
+// attendScratch is the scratch memory of one thread. rows = tokens of the unit * query heads per KV head; row =
+// token*group + query head.
 type attendScratch struct {
 	q      []float32   // [dim][rows]
 	held   heldQueries // whose queries q holds
@@ -73,9 +74,9 @@ func (j *attendJob) init(rt *Runtime) {
 	j.unit, j.combine = j.attend, j.finish
 }
 
-// Attention computes, for every token of the segments and every query head h, softmax(scale * q·K) V over the keys and
-// values the token sees in the segment's cache, of KV head h / (o.Heads/heads). q and out are [token][o.Heads][headDim]; the
-// tokens' own keys and values are in the cache already ([Runtime.StoreKV]).
+// Attention computes, for every token of the segments and every query head h, softmax(scale * q·K) V over the keys
+// and values the token sees in the segment's cache, of KV head h / (o.Heads/heads). q and out are
+// [token][o.Heads][headDim]; the tokens' own keys and values are in the cache already ([Runtime.StoreKV]).
 func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []AttentionSegment) error {
 	if len(segs) == 0 {
 		return nil
@@ -227,8 +228,8 @@ func (j *attendJob) partOf(s *segment, unit int) attendParts {
 	return parts(j.partials[s.partial+unit*rows*(j.dim+2):], rows, j.dim)
 }
 
-// load makes the scratch of a unit of n tokens and turns their queries to [dim][rows], unless the thread's last unit was
-// another chunk of the same ones.
+// load makes the scratch of a unit of n tokens and turns their queries to [dim][rows], unless the thread's last unit
+// was another chunk of the same ones.
 func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
 	if held := (heldQueries{s, head, first}); w.held == held {
 		return

@@ -11,8 +11,8 @@ type AttentionOptions struct {
 	Window int     // 0: a token sees all before it; w: its last w positions, itself included
 	Cap    float32 // c > 0: s = c * tanh(s/c) (Gemma 2)
 
-	// Slopes, one per query head, are ALiBi's (Press et al. 2021, arXiv:2108.12409): s -= slope * (i-j) for query position i and
-	// key position j. nil: none.
+	// Slopes, one per query head, are ALiBi's (Press et al. 2021, arXiv:2108.12409): s -= slope * (i-j) for query
+	// position i and key position j. nil: none.
 	Slopes []float32
 
 	// Bias [Heads][2*n+1] is added to the scores by distance (Raffel et al. 2020, arXiv:1910.10683, section 2.1):
@@ -26,8 +26,8 @@ type AttentionOptions struct {
 // adjusts reports whether scores change after Scale.
 func (o *AttentionOptions) adjusts() bool { return o.Cap > 0 || o.Slopes != nil || o.Bias != nil }
 
-// adjust applies cap, slope and bias to the scores of query head h at position pos for consecutive key positions, the first of which is
-// key.
+// adjust applies cap, slope and bias to the scores of query head h at position pos for consecutive key positions, the
+// first of which is key.
 func (o *AttentionOptions) adjust(scores []float32, h, pos, key int) {
 	if o.Cap > 0 {
 		softCap(scores, o.Cap)
@@ -60,8 +60,8 @@ func (j *attendJob) sink(sum attendParts, head, n int) {
 	}
 }
 
-// ALiBiSlopes are the slopes of ALiBi for a number of heads: 2^(-most/P * (h+1)) for h < P, P the greatest power of two that is
-// not above heads, and 2^(-most/(2P) * (2(h-P)+1)) for the others. The paper's most is 8.
+// ALiBiSlopes are the slopes of ALiBi for a number of heads: 2^(-most/P * (h+1)) for h < P, P the greatest power of
+// two that is not above heads, and 2^(-most/(2P) * (2(h-P)+1)) for the others. The paper's most is 8.
 func ALiBiSlopes(heads int, most float64) []float32 {
 	p := 1
 	for 2*p <= heads {

@@ -14,11 +14,11 @@ const (
 	bandwidthPasses = 3       // passes per prefetch distance, of which the median counts: the best would overstate
 )
 
-// ReadBandwidth measures how fast all threads together read this machine's memory, in GB/s (10^9 bytes per second). It reads the
-// given number of bytes with and without prefetching, takes the median time of several passes of each, and returns the best. It uses
-// the widest registers of the machine, whatever kernels the Runtime has. The result bounds every operation that reads each weight
-// once. bytes should be a gigabyte or more, far more than the caches hold; the memory is allocated and freed. Other operations wait
-// meanwhile.
+// ReadBandwidth measures how fast all threads together read this machine's memory, in GB/s (10^9 bytes per second).
+// It reads the given number of bytes with and without prefetching, takes the median time of several passes of each,
+// and returns the best. It uses the widest registers of the machine, whatever kernels the Runtime has. The result
+// bounds every operation that reads each weight once. bytes should be a gigabyte or more, far more than the caches
+// hold; the memory is allocated and freed. Other operations wait meanwhile.
 func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 	units := bytes / bandwidthUnit
 	if units < 1 {

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// codec decodes GGUF rows of a type to numbers and, where encode is not nil, encodes numbers as rows. Each type has a file,
-// codec_<type>.go.
+// codec decodes GGUF rows of a type to numbers and, where encode is not nil, encodes numbers as rows. Each type has a
+// file, codec_<type>.go.
 type codec struct {
 	// decode writes the weights of a row, whose length is RowBytes(len(dst)), exactly: each is rounded once.
 	decode func(dst []float32, row []byte)
@@ -70,8 +70,8 @@ func Encode(t Type, dst []byte, x []float32) error {
 	return codecs[t].encode(dst, x)
 }
 
-// Decode writes the weights of a GGUF row of type t into dst. The length of raw is t.RowBytes(len(dst)). Weights that are
-// NaN or infinite are written as they are.
+// Decode writes the weights of a GGUF row of type t into dst. The length of raw is t.RowBytes(len(dst)). Weights that
+// are NaN or infinite are written as they are.
 func Decode(t Type, dst []float32, raw []byte) error {
 	if err := checkRow(t, len(raw), len(dst)); err != nil {
 		return err
@@ -80,9 +80,9 @@ func Decode(t Type, dst []float32, raw []byte) error {
 	return nil
 }
 
-// Fitting returns the type that rows of cols numbers are stored in when t is asked for: t itself if the rows are whole blocks of
-// it, else the fallback that llama.cpp uses, such as Q5_0 for Q4_K, Q5_1 for Q5_K and Q8_0 for Q6_K. ok is false if the
-// rows are not whole blocks of the fallback either.
+// Fitting returns the type that rows of cols numbers are stored in when t is asked for: t itself if the rows are
+// whole blocks of it, else the fallback that llama.cpp uses, such as Q5_0 for Q4_K, Q5_1 for Q5_K and Q8_0 for Q6_K.
+// ok is false if the rows are not whole blocks of the fallback either.
 func Fitting(t Type, cols int) (fit Type, ok bool) {
 	if cols%t.BlockWeights() != 0 {
 		t = codecs[t].fallback

@@ -9,8 +9,8 @@ import (
 // tableIQ4 maps the nibbles of IQ4_NL and IQ4_XS to weights.
 var tableIQ4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
-// IQ4_NL: a block of 32 weights is d binary16 and 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles are
-// weights 16 … 31. A weight is d*tableIQ4[nibble].
+// IQ4_NL: a block of 32 weights is d binary16 and 16 bytes whose low nibbles are weights 0 … 15 and whose high
+// nibbles are weights 16 … 31. A weight is d*tableIQ4[nibble].
 
 func decodeIQ4_NL(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[32:], row[18:] {
@@ -73,8 +73,8 @@ func nearestIQ4(v float32) int {
 	return i
 }
 
-// IQ4_XS: a super-block of 256 weights is d binary16, 16 bits with the high 2 bits of 8 scales, 4 bytes with their low 4 bits,
-// and 8 sub-blocks of 16 bytes, nibbles as in IQ4_NL. A weight is (d*(scale-32))*tableIQ4[nibble].
+// IQ4_XS: a super-block of 256 weights is d binary16, 16 bits with the high 2 bits of 8 scales, 4 bytes with their
+// low 4 bits, and 8 sub-blocks of 16 bytes, nibbles as in IQ4_NL. A weight is (d*(scale-32))*tableIQ4[nibble].
 
 func decodeIQ4_XS(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[256:], row[136:] {

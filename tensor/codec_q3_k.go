@@ -2,9 +2,9 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// Q3_K: a super-block of 256 weights is 32 bytes of high bits, 64 bytes of low pairs of bits, 16 scales of 6 bits in 12 bytes,
-// and d binary16. Weight l of sub-block i, of 32, has bit i of byte l, and bits 2(i%4) of byte 32(i/4)+l. A weight, stored as
-// q+4, is (d*(sc[k/16]-32))*q.
+// Q3_K: a super-block of 256 weights is 32 bytes of high bits, 64 bytes of low pairs of bits, 16 scales of 6 bits in
+// 12 bytes, and d binary16. Weight l of sub-block i, of 32, has bit i of byte l, and bits 2(i%4) of byte 32(i/4)+l. A
+// weight, stored as q+4, is (d*(sc[k/16]-32))*q.
 
 func decodeQ3_K(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[256:], row[110:] {

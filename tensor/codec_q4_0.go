@@ -2,8 +2,8 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// Q4_0: a block of 32 weights is d binary16 and 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles are
-// weights 16 … 31, each stored as q+8; a weight is d*q.
+// Q4_0: a block of 32 weights is d binary16 and 16 bytes whose low nibbles are weights 0 … 15 and whose high
+// nibbles are weights 16 … 31, each stored as q+8; a weight is d*q.
 
 func decodeQ4_0(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[32:], row[18:] {
@@ -17,7 +17,8 @@ func decodeQ4_0(dst []float32, row []byte) {
 
 func encodeQ4_0(row []byte, x []float32) error { return encodeBlocks(Q4_0, row, x, blockQ4_0) }
 
-// blockQ4_0: d = the x of greatest magnitude, over -8, so that it becomes -8 itself; q = x/d + 8, halves up, at most 15.
+// blockQ4_0: d = the x of greatest magnitude, over -8, so that it becomes -8 itself; q = x/d + 8, halves up, at most
+// 15.
 func blockQ4_0(block []byte, x []float32) (d float32) {
 	d = greatestSigned(x) / -8
 	inverse := reciprocal(d)

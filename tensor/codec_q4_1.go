@@ -2,8 +2,8 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// Q4_1: a block of 32 weights is d and m binary16 and 16 bytes whose low nibbles are weights 0 … 15 and whose high nibbles are
-// weights 16 … 31; a weight is d*q + m. The product is exact, the sum rounds once.
+// Q4_1: a block of 32 weights is d and m binary16 and 16 bytes whose low nibbles are weights 0 … 15 and whose high
+// nibbles are weights 16 … 31; a weight is d*q + m. The product is exact, the sum rounds once.
 
 func decodeQ4_1(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[32:], row[20:] {
@@ -27,8 +27,8 @@ func blockQ4_1(block []byte, x []float32) (d float32) {
 	return d
 }
 
-// encodeRange encodes a block of Q4_1 or Q5_1: x = d*q + m with q in 0 … most. It writes d, m and q, and returns the one of d and m
-// that is greater in magnitude.
+// encodeRange encodes a block of Q4_1 or Q5_1: x = d*q + m with q in 0 … most. It writes d, m and q, and returns
+// the one of d and m that is greater in magnitude.
 func encodeRange(header, q []byte, x []float32, most float32) float32 {
 	if amax := greatest(x); amax >= maxK {
 		return amax

@@ -6,9 +6,9 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// Q4_K: a super-block of 256 weights is d and dmin binary16, 8 scales and 8 minimums of 6 bits in 12 bytes, and 4 x 32 bytes, each
-// holding two sub-blocks of 32 weights, low nibbles first. A weight of sub-block i is (d*sc[i])*q - dmin*mn[i]; the products are
-// exact, the difference rounds once.
+// Q4_K: a super-block of 256 weights is d and dmin binary16, 8 scales and 8 minimums of 6 bits in 12 bytes, and 4 x
+// 32 bytes, each holding two sub-blocks of 32 weights, low nibbles first. A weight of sub-block i is (d*sc[i])*q -
+// dmin*mn[i]; the products are exact, the difference rounds once.
 
 func decodeQ4_K(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[256:], row[144:] {
@@ -24,8 +24,8 @@ func decodeQ4_K(dst []float32, row []byte) {
 	}
 }
 
-// decodeScales reads the 6-bit scales and minimums of a Q4_K or Q5_K block: those of sub-blocks 0 … 3 have bytes of their own,
-// whose upper two bits are the upper two of 4 … 7.
+// decodeScales reads the 6-bit scales and minimums of a Q4_K or Q5_K block: those of sub-blocks 0 … 3 have bytes of
+// their own, whose upper two bits are the upper two of 4 … 7.
 func decodeScales(p []byte) (sc, mn [8]byte) {
 	for i := range 4 {
 		sc[i], mn[i] = p[i]&63, p[i+4]&63
@@ -58,8 +58,9 @@ func blockQ4_K(block []byte, x []float32) (d float32) {
 	return d
 }
 
-// encodeRanges encodes a super-block of Q4_K or Q5_K: x = d*scale*q - dmin*minimum with q in 0 … most and, for each 32 numbers, scale
-// and minimum in 0 … 63. It writes what the two types begin with, and q. If a scale exceeds binary16 it returns that scale.
+// encodeRanges encodes a super-block of Q4_K or Q5_K: x = d*scale*q - dmin*minimum with q in 0 … most and, for each
+// 32 numbers, scale and minimum in 0 … 63. It writes what the two types begin with, and q. If a scale exceeds
+// binary16 it returns that scale.
 func encodeRanges(header, q []byte, x []float32, most float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax

@@ -2,8 +2,8 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// Q5_0: a block of 32 weights is d binary16, 32 high bits, weight 0's the lowest, and 16 bytes of low 4 bits: weights 0 … 15 in
-// the low nibbles, 16 … 31 in the high ones. A weight, stored as q+16, is d*q.
+// Q5_0: a block of 32 weights is d binary16, 32 high bits, weight 0's the lowest, and 16 bytes of low 4 bits: weights
+// 0 … 15 in the low nibbles, 16 … 31 in the high ones. A weight, stored as q+16, is d*q.
 
 func decodeQ5_0(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[32:], row[22:] {

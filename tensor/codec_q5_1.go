@@ -2,8 +2,9 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// Q5_1: a block of 32 weights is d and m binary16, 32 high bits, weight 0's the lowest, and 16 bytes of low 4 bits: weights
-// 0 … 15 in the low nibbles, 16 … 31 in the high ones. A weight is d*q + m; the product is exact, the sum rounds once.
+// Q5_1: a block of 32 weights is d and m binary16, 32 high bits, weight 0's the lowest, and 16 bytes of low 4 bits:
+// weights 0 … 15 in the low nibbles, 16 … 31 in the high ones. A weight is d*q + m; the product is exact, the sum
+// rounds once.
 
 func decodeQ5_1(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[32:], row[24:] {

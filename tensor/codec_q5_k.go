@@ -2,8 +2,9 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// Q5_K: a super-block of 256 weights is that of Q4_K with 32 bytes of high bits before the nibbles: bit i of byte l is weight
-// l's of sub-block i. A weight of sub-block i is (d*sc[i])*q - dmin*mn[i]; the products are exact, the difference rounds once.
+// Q5_K: a super-block of 256 weights is that of Q4_K with 32 bytes of high bits before the nibbles: bit i of byte l
+// is weight l's of sub-block i. A weight of sub-block i is (d*sc[i])*q - dmin*mn[i]; the products are exact, the
+// difference rounds once.
 
 func decodeQ5_K(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[256:], row[176:] {

@@ -6,8 +6,8 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// Q6_K: a super-block of 256 weights is 128 bytes of low nibbles, 64 bytes of high pairs of bits, 16 signed scales, and d binary16.
-// A weight, stored as q+32, is (d*sc[k/16])*q.
+// Q6_K: a super-block of 256 weights is 128 bytes of low nibbles, 64 bytes of high pairs of bits, 16 signed scales,
+// and d binary16. A weight, stored as q+32, is (d*sc[k/16])*q.
 
 func decodeQ6_K(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[256:], row[210:] {

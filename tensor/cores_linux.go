@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usableCores is the number of physical cores this process may keep busy: by the affinity of its threads and the CPU quota
-// of its control groups. Of cores of several sizes only the big ones count.
+// usableCores is the number of physical cores this process may keep busy: by the affinity of its threads and the CPU
+// quota of its control groups. Of cores of several sizes only the big ones count.
 func usableCores() int {
 	root := os.DirFS("/")
 	return max(1, min(allowedCores(root, bigCPUs(root, allowedCPUs())), quotaCores(root)))
@@ -37,10 +37,10 @@ func allowedCPUs() []int {
 	return list
 }
 
-// bigCPUs leaves of the CPUs those whose capacity, as the kernel puts it (1024 is the fastest of the machine), is more than
-// two thirds of the greatest among them. That parts A76 from A55 (about 1 : 0.5) and keeps together
-// big cores of which one may run a little faster. Without all their capacities, it leaves all: then
-// the cores are equal, or the system does not tell.
+// bigCPUs leaves of the CPUs those whose capacity, as the kernel puts it (1024 is the fastest of the machine), is
+// more than two thirds of the greatest among them. That parts A76 from A55 (about 1 : 0.5) and keeps together big
+// cores of which one may run a little faster. Without all their capacities, it leaves all: then the cores are equal,
+// or the system does not tell.
 func bigCPUs(root fs.FS, cpus []int) []int {
 	capacity, most := make([]int, len(cpus)), 0
 	for i, cpu := range cpus {
@@ -48,7 +48,8 @@ func bigCPUs(root fs.FS, cpus []int) []int {
 		if err != nil {
 			return cpus
 		}
-		if capacity[i], err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil || capacity[i] < 1 || capacity[i] > 1<<20 {
+		if capacity[i], err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil || capacity[i] < 1 ||
+			capacity[i] > 1<<20 {
 			return cpus
 		}
 		most = max(most, capacity[i])

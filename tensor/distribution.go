@@ -6,8 +6,8 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// The functions of a distribution over a vocabulary: softmax, its normalizer, and random numbers. They run on the caller's
-// goroutine and need no Runtime, so that sampling can be used without one.
+// The functions of a distribution over a vocabulary: softmax, its normalizer, and random numbers. They run on the
+// caller's goroutine and need no Runtime, so that sampling can be used without one.
 
 // anyKernels is a kernel set of this machine. All sets give the same bits, so results do not depend on which one it is.
 var anyKernels = sync.OnceValue(func() *asm.Kernels {
@@ -18,8 +18,8 @@ var anyKernels = sync.OnceValue(func() *asm.Kernels {
 	return &k
 })
 
-// ExpSum finds the greatest number m of x, replaces every x[i] by exp(x[i]-m), and returns m and their sum. -Inf and 0 if x
-// is empty.
+// ExpSum finds the greatest number m of x, replaces every x[i] by exp(x[i]-m), and returns m and their sum. -Inf and
+// 0 if x is empty.
 func ExpSum(x []float32) (m, sum float32) {
 	if len(x) == 0 {
 		return asm.Log32(0), 0
@@ -136,8 +136,8 @@ func Gumbel(dst []float32, first uint32, key uint64) {
 	}
 }
 
-// MostNoise bounds the Noise of the tokens first … first+n-1: none exceeds it, and for large noise the bound is close. It takes
-// a fraction of the time of Gumbel.
+// MostNoise bounds the Noise of the tokens first … first+n-1: none exceeds it, and for large noise the bound is
+// close. It takes a fraction of the time of Gumbel.
 func MostNoise(n int, first uint32, key uint64) float32 {
 	return asm.MostNoise(anyKernels().MaxHash(n, first, key))
 }

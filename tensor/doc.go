@@ -1,8 +1,8 @@
 // Package tensor multiplies quantized matrices and attends over paged key-value caches on ordinary CPUs, in pure Go.
 //
-// It has the operations of a transformer's forward pass, and knows neither files nor model architectures. A [Matrix] is weights,
-// packed once for the kernels of the machine; an [Input] is the activations of one or more tokens; [Runtime.MatMul]
-// multiplies them on a pool of workers.
+// It has the operations of a transformer's forward pass, and knows neither files nor model architectures. A [Matrix]
+// is weights, packed once for the kernels of the machine; an [Input] is the activations of one or more tokens;
+// [Runtime.MatMul] multiplies them on a pool of workers.
 //
 //	rt, err := tensor.NewRuntime(tensor.Options{})
 //	w, err := tensor.FromFloats(rt, tensor.Q8_0, rows, cols, weights)
@@ -12,8 +12,9 @@
 //
 // # Reproducible results
 //
-// The result for a token depends on that token's numbers alone, bit for bit: not on how many tokens, products or sequences share
-// a call, not on the number of threads, and not on the kernels of the machine. The order of operations is fixed:
+// The result for a token depends on that token's numbers alone, bit for bit: not on how many tokens, products or
+// sequences share a call, not on the number of threads, and not on the kernels of the machine. The order of
+// operations is fixed:
 //
 //   - A product with integer weights takes activations quantized per block of 32 ([Runtime.Quantize]); one with float
 //     weights takes them as they are. Sums run over blocks, or columns, ascending; biases are added last.
@@ -22,19 +23,20 @@
 //
 // # Errors
 //
-// Wrong shapes, short buffers and numbers that are NaN or infinite give errors (see [ErrShape] and the variables beside it), never
-// panics.
+// Wrong shapes, short buffers and numbers that are NaN or infinite give errors (see [ErrShape] and the variables
+// beside it), never panics.
 //
 // # Caveats
 //
-// A Runtime's operations may be called from several goroutines; they run one after the other, since each uses all workers.
-// Matrices and KV pages, except very small ones, are allocated outside Go's heap on Linux: they count as memory of the process but
-// not in runtime.MemStats, and they are freed when their owner is closed or collected.
+// A Runtime's operations may be called from several goroutines; they run one after the other, since each uses all
+// workers. Matrices and KV pages, except very small ones, are allocated outside Go's heap on Linux: they count as
+// memory of the process but not in runtime.MemStats, and they are freed when their owner is closed or collected.
 //
 // # Reading the code
 //
-// Package asm has the kernels: the arithmetic of one panel, page or row. This package checks shapes, cuts an operation into units
-// of work, and runs the kernels on its workers. Start with runtime.go, then vector.go, the simplest operations, then matmul.go.
+// Package asm has the kernels: the arithmetic of one panel, page or row. This package checks shapes, cuts an
+// operation into units of work, and runs the kernels on its workers. Start with runtime.go, then vector.go, the
+// simplest operations, then matmul.go.
 //
 //   - runtime.go, pool.go, cores_*.go: the Runtime, its workers, and how many there are.
 //   - types.go, matrix.go, view.go, load.go, memory*.go: weights, how they are read and packed, and where they are stored.
@@ -46,7 +48,7 @@
 //   - vector.go, elementwise.go, recurrent.go, distribution.go: norms and activation functions, recurrent layers, sampling's
 //     softmax and noise. bandwidth.go measures memory.
 //
-// The kernel set is chosen once, in [NewRuntime], by Options.SIMD. The tests compare products, attention and recurrent layers
-// with plain loops over the numeric rules, with every kernel set of the machine, and one division of the work with another, bit for
-// bit.
+// The kernel set is chosen once, in [NewRuntime], by Options.SIMD. The tests compare products, attention and
+// recurrent layers with plain loops over the numeric rules, with every kernel set of the machine, and one division of
+// the work with another, bit for bit.
 package tensor

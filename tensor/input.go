@@ -7,9 +7,9 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// Input is the activations of one or more tokens, the right-hand side of a [Runtime.MatMul]. Its zero value is empty. The first
-// MatMul that needs them makes the forms that kernels take: quantized for integer weights, float32 tiles for float weights;
-// later ones share them. An Input keeps its memory for the next Set; it belongs to one goroutine.
+// Input is the activations of one or more tokens, the right-hand side of a [Runtime.MatMul]. Its zero value is empty.
+// The first MatMul that needs them makes the forms that kernels take: quantized for integer weights, float32 tiles
+// for float weights; later ones share them. An Input keeps its memory for the next Set; it belongs to one goroutine.
 type Input struct {
 	x            []float32
 	tokens, cols int

@@ -20,12 +20,13 @@ type KVShape struct {
 
 // SlotBytes is the memory of one slot, in bytes.
 func (s KVShape) SlotBytes() int64 {
-	return int64(s.Layers) * int64(s.Heads) * int64((asm.KPageBytes(s.Type, s.HeadDim)+asm.VPageBytes(s.Type, s.HeadDim))/asm.Page)
+	return int64(s.Layers) * int64(s.Heads) * int64(
+		(asm.KPageBytes(s.Type, s.HeadDim)+asm.VPageBytes(s.Type, s.HeadDim))/asm.Page)
 }
 
-// KV is the key-value cache of one sequence: numbered slots, each of which holds the keys and values of one token for all
-// layers and heads. Memory comes in pages of 256 slots, as needed; forks share whole pages until one of them writes. A KV
-// belongs to one goroutine; its forks may belong to others.
+// KV is the key-value cache of one sequence: numbered slots, each of which holds the keys and values of one token for
+// all layers and heads. Memory comes in pages of 256 slots, as needed; forks share whole pages until one of them
+// writes. A KV belongs to one goroutine; its forks may belong to others.
 type KV struct {
 	shape  KVShape
 	kBytes int // keys of one head in a page
@@ -50,7 +51,8 @@ func NewKV(s KVShape) (*KV, error) {
 		return nil, fmt.Errorf("key-value type %d: %w", s.Type, ErrType)
 	}
 	const most = 1 << 20
-	if s.Layers < 1 || s.Heads < 1 || s.HeadDim < 1 || s.Context < 1 || s.Layers > most || s.Heads > most || s.HeadDim > most {
+	if s.Layers < 1 || s.Heads < 1 || s.HeadDim < 1 || s.Context < 1 || s.Layers > most || s.Heads > most ||
+		s.HeadDim > most {
 		return nil, shapeError("cache of %d layers, %d heads of %d, %d slots", s.Layers, s.Heads, s.HeadDim, s.Context)
 	}
 	kv := &KV{shape: s, kBytes: asm.KPageBytes(s.Type, s.HeadDim), vBytes: asm.VPageBytes(s.Type, s.HeadDim)}
@@ -81,12 +83,12 @@ func (kv *KV) Slots() int { return min(len(kv.pages)*asm.Page, kv.shape.Context)
 
 func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
 
-// Meter adds the bytes of pages to used as they are allocated, from now on, and takes them off as they are freed. Forks made
-// later inherit it; a page that several of them share counts once.
+// Meter adds the bytes of pages to used as they are allocated, from now on, and takes them off as they are freed.
+// Forks made later inherit it; a page that several of them share counts once.
 func (kv *KV) Meter(used *atomic.Int64) { kv.used = used }
 
-// Need is the number of bytes that writing slots from … to-1 will allocate: for pages that are not there, and for copies of
-// those that a fork shares.
+// Need is the number of bytes that writing slots from … to-1 will allocate: for pages that are not there, and for
+// copies of those that a fork shares.
 func (kv *KV) Need(from, to int) int64 {
 	pages := 0
 	for i := max(from/asm.Page, kv.first); i*asm.Page < to; i++ {
@@ -100,7 +102,8 @@ func (kv *KV) Need(from, to int) int64 {
 	return int64(pages) * int64(kv.pageBytes())
 }
 
-// Close releases the pages: those without another owner are freed now. Without Close they are freed when kv is collected.
+// Close releases the pages: those without another owner are freed now. Without Close they are freed when kv is
+// collected.
 func (kv *KV) Close() {
 	kv.Reset()
 	if kv.spare != nil {
@@ -117,7 +120,8 @@ func (kv *KV) Reset() {
 	kv.pages, kv.first = kv.pages[:0], 0
 }
 
-// Discard frees the whole pages before a slot. No layer of this cache may read them again: use it where attention has a window.
+// Discard frees the whole pages before a slot. No layer of this cache may read them again: use it where attention has
+// a window.
 func (kv *KV) Discard(before int) {
 	for ; kv.first < min(before/asm.Page, len(kv.pages)); kv.first++ {
 		kv.giveUp(kv.first)
@@ -252,8 +256,8 @@ func (kv *KV) Move(from, to int) error {
 	return nil
 }
 
-// Fork makes a cache that holds the first n slots, except those that Discard has freed. Whole pages are shared, and copied by whichever
-// cache writes to them first; the slots of an incomplete page are copied now.
+// Fork makes a cache that holds the first n slots, except those that Discard has freed. Whole pages are shared, and
+// copied by whichever cache writes to them first; the slots of an incomplete page are copied now.
 func (kv *KV) Fork(n int) (*KV, error) {
 	if kv.closed {
 		return nil, fmt.Errorf("cache: %w", ErrClosed)

@@ -10,11 +10,12 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// loadBytes is about how much is read from a file at once, per thread: it stays in the second-level cache until it is packed.
+// loadBytes is about how much is read from a file at once, per thread: it stays in the second-level cache until it is
+// packed.
 const loadBytes = 256 << 10
 
-// Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes. A weight that is NaN or infinite gives
-// ErrNotFinite, here and in Read.
+// Pack makes a matrix of raw, GGUF rows of type t: rows * t.RowBytes(cols) bytes. A weight that is NaN or infinite
+// gives ErrNotFinite, here and in Read.
 func Pack(rt *Runtime, t Type, rows, cols int, raw []byte) (*Matrix, error) {
 	if err := checkMatrix(t, rows, cols); err != nil {
 		return nil, err
@@ -28,11 +29,12 @@ func Pack(rt *Runtime, t Type, rows, cols int, raw []byte) (*Matrix, error) {
 	})
 }
 
-// Read makes a matrix of type to from GGUF rows of type from, which begin at byte off of r. Where the types differ the
-// weights are decoded and encoded again, as [Decode] and [Encode] do. Every thread reads about 256 KB at a time
-// through r.ReadAt, which must allow concurrent calls. A read error names its offset. When ctx is done, Read returns its
-// error after the reads in progress.
-func Read(ctx context.Context, rt *Runtime, r io.ReaderAt, off int64, from Type, rows, cols int, to Type) (*Matrix, error) {
+// Read makes a matrix of type to from GGUF rows of type from, which begin at byte off of r. Where the types differ
+// the weights are decoded and encoded again, as [Decode] and [Encode] do. Every thread reads about 256 KB at a time
+// through r.ReadAt, which must allow concurrent calls. A read error names its offset. When ctx is done, Read returns
+// its error after the reads in progress.
+func Read(ctx context.Context, rt *Runtime, r io.ReaderAt, off int64, from Type, rows, cols int, to Type) (
+	*Matrix, error) {
 	if err := checkMatrix(from, rows, cols); err != nil {
 		return nil, err
 	}
@@ -87,9 +89,10 @@ type loadScratch struct {
 	encoded []byte    // a panel's rows in another type
 }
 
-// load fills a matrix of type to, on its own goroutines rather than the pool's: loading waits for a disk, and a Runtime has
-// other users. source gives n rows of type from, beginning with row.
-func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type, source func(s *loadScratch, row, n int) ([]byte, error)) (*Matrix, error) {
+// load fills a matrix of type to, on its own goroutines rather than the pool's: loading waits for a disk, and a
+// Runtime has other users. source gives n rows of type from, beginning with row.
+func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type,
+	source func(s *loadScratch, row, n int) ([]byte, error)) (*Matrix, error) {
 	if from != to && !encodable(to) {
 		return nil, fmt.Errorf("cannot encode %v: %w", to, ErrType)
 	}

@@ -16,16 +16,16 @@ type Product struct {
 	Out  []float32 // [tokens][rows], overwritten; shares no memory with other products' or the input
 }
 
-// claimBytes is about the fewest bytes of weights, counted once per tile of tokens, that a thread claims at a time: with fewer the
-// cost of the atomic operation would be measurable.
+// claimBytes is about the fewest bytes of weights, counted once per tile of tokens, that a thread claims at a time:
+// with fewer the cost of the atomic operation would be measurable.
 const claimBytes = 16 << 10
 
 // maxGroup is the most tiles in an item.
 const maxGroup = 32
 
-// matmulJob is the state of a MatMul. An item of work is a panel and a group of tiles. The items, in the order of memory, are cut
-// into one share for each thread, which goes through its own from the front, because prefetching helps only where the same
-// thread continues; a thread that is done takes items from the backs of the others' shares.
+// matmulJob is the state of a MatMul. An item of work is a panel and a group of tiles. The items, in the order of
+// memory, are cut into one share for each thread, which goes through its own from the front, because prefetching
+// helps only where the same thread continues; a thread that is done takes items from the backs of the others' shares.
 type matmulJob struct {
 	rt           *Runtime
 	in           *Input
@@ -57,8 +57,8 @@ type share struct {
 
 func (s *share) set(next, end int) { s.items.Store(uint64(next)<<32 | uint64(end)) }
 
-// take claims half of what is left, at least least items if there are as many, from the front or from the back. An atomic
-// operation waits for all reads under way, so few large claims are better than many small ones.
+// take claims half of what is left, at least least items if there are as many, from the front or from the back. An
+// atomic operation waits for all reads under way, so few large claims are better than many small ones.
 func (s *share) take(least uint32, back bool) (from, to int) {
 	for {
 		old := s.items.Load()
@@ -176,8 +176,8 @@ func (j *matmulJob) items() int {
 	return p.first + p.panels*((len(j.in.tiles)+p.tiles-1)/p.tiles)
 }
 
-// multiply does an item, or several adjacent whole panels at once, and returns how many: at most most if panels are read once; else
-// two, where they and what is prefetched fit into the second-level cache.
+// multiply does an item, or several adjacent whole panels at once, and returns how many: at most most if panels are
+// read once; else two, where they and what is prefetched fit into the second-level cache.
 func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	i := len(j.products) - 1
 	for j.products[i].first > item {
@@ -221,27 +221,31 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	return count
 }
 
-// onePass reports whether a panel is read only once: then nothing has to stay in a cache, and the pass prefetches what follows.
+// onePass reports whether a panel is read only once: then nothing has to stay in a cache, and the pass prefetches
+// what follows.
 func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
 	return len(tiles) == 1 && j.rt.k.FirstPass(w.t, tiles[0].Tokens) == tiles[0].Tokens
 }
 
-// kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two panels is faster where arithmetic is
-// the limit: with at least two whole tiles.
-func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int, r *reader) {
+// kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two panels is faster
+// where arithmetic is the limit: with at least two whole tiles.
+func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int,
+	r *reader) {
 	k := &j.rt.k
 	one, two, many := k.MatMul[w.t], k.MatMulPair[w.t], k.MatMulTiles[w.t]
 	if many != nil && (len(tiles)-1)*asm.TileTokens+tiles[len(tiles)-1].Tokens >= k.TilesFrom[w.t] {
 		buffer := j.buffers[worker*asm.ExpandedBytes:][:asm.ExpandedBytes]
 		for p := range count {
-			many(w.panelData(panel+p, 1), tiles, out[p*asm.PanelRows:], stride, buffer, asm.Prefetch{From: prefetchDistance, Step: w.step})
+			many(w.panelData(panel+p, 1), tiles, out[p*asm.PanelRows:], stride, buffer,
+				asm.Prefetch{From: prefetchDistance, Step: w.step})
 			safepoint()
 		}
 		return
 	}
 	if j.onePass(w, tiles) {
 		for p := range count {
-			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride, asm.Prefetch{From: prefetchDistance, Step: w.step})
+			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride,
+				asm.Prefetch{From: prefetchDistance, Step: w.step})
 			safepoint()
 		}
 		return

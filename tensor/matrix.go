@@ -9,8 +9,8 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// Matrix is an immutable matrix [rows][cols], packed into panels of 16 rows as the kernels of its Runtime read them. It may
-// be used by several goroutines.
+// Matrix is an immutable matrix [rows][cols], packed into panels of 16 rows as the kernels of its Runtime read them.
+// It may be used by several goroutines.
 type Matrix struct {
 	rows, cols int
 	t          Type
@@ -64,8 +64,8 @@ func (m *Matrix) Cols() int { return m.cols }
 // Type is the type of the weights.
 func (m *Matrix) Type() Type { return m.t }
 
-// Bytes is the memory of the packed weights: the size of the GGUF rows, plus up to 6 % for the padding of some types and up to
-// 15 zero rows.
+// Bytes is the memory of the packed weights: the size of the GGUF rows, plus up to 6 % for the padding of some types
+// and up to 15 zero rows.
 func (m *Matrix) Bytes() int64 { return int64(m.panels()) * int64(m.panel) }
 
 // Close frees the memory now; otherwise it is freed when m is collected. No operation may be using m. Later operations

@@ -15,9 +15,9 @@ const (
 	heapBytes  = hugePage / 16
 )
 
-// allocate returns n zero bytes, 64-byte aligned, and what releases them (nil: the garbage collector does). Large pieces
-// are mapped: aligned to huge pages, which spare most of the TLB misses of streaming weights, and outside Go's heap, so
-// that they neither wait for a collection to be freed nor delay one.
+// allocate returns n zero bytes, 64-byte aligned, and what releases them (nil: the garbage collector does). Large
+// pieces are mapped: aligned to huge pages, which spare most of the TLB misses of streaming weights, and outside Go's
+// heap, so that they neither wait for a collection to be freed nor delay one.
 func allocate(n int) (data []byte, release func(), err error) {
 	if n < hugePage/2 {
 		return allocateInHeap(n), nil, nil
@@ -32,8 +32,8 @@ func allocate(n int) (data []byte, release func(), err error) {
 	return data, func() { _ = unix.Munmap(whole) }, nil
 }
 
-// arena cuts pieces from larger mappings, so that the small matrices of a model and the ends of its large ones lie on huge
-// pages too.
+// arena cuts pieces from larger mappings, so that the small matrices of a model and the ends of its large ones lie on
+// huge pages too.
 type arena struct {
 	mu   sync.Mutex
 	last *mapping // the next pieces come from what is left of it
@@ -69,8 +69,8 @@ func (a *arena) allocate(n int) (data []byte, release func(), err error) {
 	return data, func() { a.release(m, data) }, nil
 }
 
-// populate asks for the pages of a part of a piece. They would come when they are written to, but clearing a huge page takes
-// long enough for a garbage collection to notice, which waits for a page fault and not for a system call.
+// populate asks for the pages of a part of a piece. They would come when they are written to, but clearing a huge
+// page takes long enough for a garbage collection to notice, which waits for a page fault and not for a system call.
 func populate(data []byte) {
 	page := os.Getpagesize()
 	skip := int(uintptr(unsafe.Pointer(&data[0]))) & (page - 1)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// spinTime is how long a worker polls for the next job, and a caller for the end of its own, before it sleeps. Waking a
-// sleeping thread takes 10 to 20 µs; the gaps between the operations of a forward pass are shorter than that. Those between the passes of
-// several sequences may be longer: with 40 µs, four sequences on two cores under the schedule auto had 0.91 to 0.95 of their speed without it, and
-// passes of the same work now and then took 2 to 22 ms more than 22; with 150 µs or more they had 0.97 to 1. After yieldTime a polling thread lets
-// other goroutines run.
+// spinTime is how long a worker polls for the next job, and a caller for the end of its own, before it sleeps. Waking
+// a sleeping thread takes 10 to 20 µs; the gaps between the operations of a forward pass are shorter than that.
+// Those between the passes of several sequences may be longer: with 40 µs, four sequences on two cores under the
+// schedule auto had 0.91 to 0.95 of their speed without it, and passes of the same work now and then took 2 to 22 ms
+// more than 22; with 150 µs or more they had 0.97 to 1. After yieldTime a polling thread lets other goroutines run.
 const (
 	spinTime  = 200 * time.Microsecond
 	yieldTime = 40 * time.Microsecond
@@ -19,14 +19,14 @@ const (
 
 // pool runs jobs of many units on persistent workers. The caller works too; a job ends when its last unit has.
 //
-// tickets synchronizes workers and jobs: it is the number of unclaimed units. A thread that decrements it to i >= 0 owns a
-// unit of the current job, which therefore cannot end, nor its fields change, before that unit is counted in done. A thread that
-// finds less than zero owns nothing and touches nothing. So a worker that the operating system delays never delays a
-// job of which it has no unit; when it runs again, it takes part in the next job.
+// tickets synchronizes workers and jobs: it is the number of unclaimed units. A thread that decrements it to i >= 0
+// owns a unit of the current job, which therefore cannot end, nor its fields change, before that unit is counted in
+// done. A thread that finds less than zero owns nothing and touches nothing. So a worker that the operating system
+// delays never delays a job of which it has no unit; when it runs again, it takes part in the next job.
 //
-// A thread announces that it will sleep, then checks once more for work: one side writes a and reads b, the other writes b and reads
-// a, and at least one must see the other's write. So these writes are swaps: with plain atomic stores a wake-up was lost under
-// qemu-user.
+// A thread announces that it will sleep, then checks once more for work: one side writes a and reads b, the other
+// writes b and reads a, and at least one must see the other's write. So these writes are swaps: with plain atomic
+// stores a wake-up was lost under qemu-user.
 type pool struct {
 	tickets atomic.Int64
 	_       [56]byte
@@ -67,8 +67,8 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// run calls job for units 0 … n-1, ascending as they are claimed. One run at a time. A panic of the job is the caller's, on
-// whichever thread it happened, when all units have ended.
+// run calls job for units 0 … n-1, ascending as they are claimed. One run at a time. A panic of the job is the
+// caller's, on whichever thread it happened, when all units have ended.
 func (p *pool) run(n int, job func(worker, unit int)) {
 	if n <= 1 || p.limit.Load() == 1 || p.closed {
 		for i := range n {
@@ -97,8 +97,8 @@ func (p *pool) work(worker int) {
 	}
 }
 
-// units claims units and adds their number to mine; n is that of the job. It reports false after a panic of the job, which
-// counts as the end of its unit.
+// units claims units and adds their number to mine; n is that of the job. It reports false after a panic of the job,
+// which counts as the end of its unit.
 func (p *pool) units(worker int, mine, n *int64) (none bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -170,7 +170,8 @@ func (p *pool) worker(w int) {
 	}
 }
 
-// setLimit changes how many threads take part in later jobs. Workers beyond the limit that are asleep may take part in one more.
+// setLimit changes how many threads take part in later jobs. Workers beyond the limit that are asleep may take part
+// in one more.
 func (p *pool) setLimit(n int) {
 	p.changed.L.Lock()
 	defer p.changed.L.Unlock()
@@ -222,8 +223,9 @@ func (p *pool) close() {
 	p.exited.Wait()
 }
 
-// safepoint is a preemption point, at which the garbage collector can stop this goroutine. Assembly cannot be preempted, and a loop
-// that only calls assembly has no preemption point: the prologue of a Go function that calls another one is one.
+// safepoint is a preemption point, at which the garbage collector can stop this goroutine. Assembly cannot be
+// preempted, and a loop that only calls assembly has no preemption point: the prologue of a Go function that calls
+// another one is one.
 //
 //go:noinline
 func safepoint() { safepointCallee() }

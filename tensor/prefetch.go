@@ -2,17 +2,19 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// prefetchDistance is how many bytes of weights are prefetched before their use: more than a thread multiplies within the latency of
-// memory.
+// prefetchDistance is how many bytes of weights are prefetched before their use: more than a thread multiplies within
+// the latency of memory.
 const prefetchDistance = 8 << 10
 
-// prefetchTiles is the most tiles that share the prefetching of the next panels. Lines prefetched too early are evicted by activations,
-// and a tile that does not prefetch the next panels can bring the current ones from the L2 to the L1 cache.
+// prefetchTiles is the most tiles that share the prefetching of the next panels. Lines prefetched too early are
+// evicted by activations, and a tile that does not prefetch the next panels can bring the current ones from the L2 to
+// the L1 cache.
 const prefetchTiles = 4
 
-// reader is the state of one thread's prefetching: how far the weights have been requested from memory. A panel is read by several
-// kernel calls, one for each tile or part of one. If the next panel were prefetched during one call only, memory would be idle
-// during the others; so the last tiles share the prefetching of the next panels, each in proportion to its tokens.
+// reader is the state of one thread's prefetching: how far the weights have been requested from memory. A panel is
+// read by several kernel calls, one for each tile or part of one. If the next panel were prefetched during one call
+// only, memory would be idle during the others; so the last tiles share the prefetching of the next panels, each in
+// proportion to its tokens.
 type reader struct {
 	w       *Matrix
 	next    int // panel after those that are being multiplied
@@ -23,8 +25,8 @@ type reader struct {
 	done    int // products of these tiles' tokens with a panel so far
 }
 
-// begin moves on to count panels from panel on, which are multiplied together or one after the other. cold reports that none of them
-// has been prefetched, because the thread's last panels were not those just before these.
+// begin moves on to count panels from panel on, which are multiplied together or one after the other. cold reports
+// that none of them has been prefetched, because the thread's last panels were not those just before these.
 func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together bool, tiles []asm.Tile) (cold bool) {
 	cold = r.w != w || r.next != panel
 	r.w, r.next, r.done = w, panel+count, 0
@@ -32,8 +34,8 @@ func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together boo
 	r.tokens = (len(tiles)-1-r.first)*asm.TileTokens + tiles[len(tiles)-1].Tokens
 	lead := w.panel * count
 	if r.first == 0 {
-		// The first pass needs all of these panels, while it prefetches only its share of the next ones: the rest of these must have
-		// been prefetched before.
+		// The first pass needs all of these panels, while it prefetches only its share of the next ones: the rest of these
+		// must have been prefetched before.
 		lead -= w.panel * count * k.FirstPass(w.t, tiles[0].Tokens) / r.tokens
 		if together {
 			lead = max(lead, w.panel) // where the second one begins
@@ -48,8 +50,8 @@ func (r *reader) begin(k *asm.Kernels, w *Matrix, panel, count int, together boo
 	return cold
 }
 
-// prefetch is the range to prefetch while n panels are multiplied with a tile. The tiles before r.first prefetch the weights of the
-// panels themselves.
+// prefetch is the range to prefetch while n panels are multiplied with a tile. The tiles before r.first prefetch the
+// weights of the panels themselves.
 func (r *reader) prefetch(panel, n, tile, tokens int) asm.Prefetch {
 	if tile < r.first {
 		return asm.Prefetch{From: prefetchDistance, Step: n * r.w.step}

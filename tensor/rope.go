@@ -32,8 +32,8 @@ type ropePage struct{ cos, sin []float32 }
 // maxPosition bounds the memory of a table.
 const maxPosition = 1 << 26
 
-// RopeOptions describe the angles of a [RopeTable]: pair i is rotated by position * Scale * Base^(-2i/Dims) / Factors[i]
-// radians.
+// RopeOptions describe the angles of a [RopeTable]: pair i is rotated by position * Scale * Base^(-2i/Dims) /
+// Factors[i] radians.
 type RopeOptions struct {
 	Dims    int       // numbers of a head that are rotated, the first ones: an even number
 	Base    float64   // of the frequencies
@@ -50,9 +50,9 @@ type RopeOptions struct {
 	Yarn Yarn
 }
 
-// Yarn says which pairs are scaled: none of those that turn more than Fast times in Original positions, all of those that
-// turn less than Slow times, and a linear share of those between. It multiplies Magnitude by 1 + 0.1 ln s (section 3.4), where
-// s = 1/Scale > 1; with a LogMultiplier m that is divided by 1 + 0.1 m ln s.
+// Yarn says which pairs are scaled: none of those that turn more than Fast times in Original positions, all of those
+// that turn less than Slow times, and a linear share of those between. It multiplies Magnitude by 1 + 0.1 ln s
+// (section 3.4), where s = 1/Scale > 1; with a LogMultiplier m that is divided by 1 + 0.1 m ln s.
 type Yarn struct{ Original, Fast, Slow, LogMultiplier float64 }
 
 // magnitude is the factor of RopeOptions.Magnitude.
@@ -98,7 +98,8 @@ func NewRopeTable(o RopeOptions) (*RopeTable, error) {
 	case o.Alpha != 0 && (!positive(o.Alpha) || o.Dims < 4):
 		return nil, shapeError("rotary embedding of %d dimensions with alpha %v", o.Dims, o.Alpha)
 	case y.Original != 0 && !(positive(y.Original) && positive(y.Fast) && positive(y.Slow) && o.Base > 1):
-		return nil, shapeError("rotary embedding with base %v, YaRN over %v positions, %v to %v turns", o.Base, y.Original, y.Slow, y.Fast)
+		return nil, shapeError("rotary embedding with base %v, YaRN over %v positions, %v to %v turns", o.Base, y.Original,
+			y.Slow, y.Fast)
 	}
 	if o.Alpha > 0 {
 		o.Base *= asm.Pow(o.Alpha, float64(o.Dims)/float64(o.Dims-2))
@@ -189,8 +190,8 @@ func (j *ropeJob) init(*Runtime) {
 	}
 }
 
-// Rope rotates the first table.Dim() numbers of every head of x [len(positions)][heads][headDim], in place, by the angles of
-// the tokens' positions.
+// Rope rotates the first table.Dim() numbers of every head of x [len(positions)][heads][headDim], in place, by the
+// angles of the tokens' positions.
 func (rt *Runtime) Rope(style RopeStyle, x []float32, heads, headDim int, table *RopeTable, positions []int32) error {
 	switch {
 	case style > RopeHalves || table == nil || heads < 1 || headDim < table.Dim() || len(positions) == 0:

@@ -21,8 +21,8 @@ type Options struct {
 // MaxThreads is the greatest Options.Threads.
 const MaxThreads = 1024
 
-// Runtime is a pool of workers, a set of kernels and the scratch memory of all operations. Share one among all models of
-// a program: two pools that wait for work at the same time slow each other down.
+// Runtime is a pool of workers, a set of kernels and the scratch memory of all operations. Share one among all models
+// of a program: two pools that wait for work at the same time slow each other down.
 //
 // Its operations may be called from several goroutines and run one after the other.
 type Runtime struct {
@@ -91,8 +91,8 @@ func (rt *Runtime) Lock() { rt.pass.Lock() }
 // Unlock ends the pass that Lock began.
 func (rt *Runtime) Unlock() { rt.pass.Unlock() }
 
-// Parallel calls f(0), f(1), … f(n-1) on all threads and returns when every call has returned. f must not panic and must
-// not use rt's operations: they would wait for each other.
+// Parallel calls f(0), f(1), … f(n-1) on all threads and returns when every call has returned. f must not panic and
+// must not use rt's operations: they would wait for each other.
 func (rt *Runtime) Parallel(n int, f func(i int)) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -101,8 +101,8 @@ func (rt *Runtime) Parallel(n int, f func(i int)) {
 	rt.user = nil
 }
 
-// ParallelThreads is [Runtime.Parallel] for an f that has memory for each thread: thread is 0 … Threads()-1, and a thread makes its calls
-// one after the other.
+// ParallelThreads is [Runtime.Parallel] for an f that has memory for each thread: thread is 0 … Threads()-1, and a
+// thread makes its calls one after the other.
 func (rt *Runtime) ParallelThreads(n int, f func(thread, i int)) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

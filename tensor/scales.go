@@ -2,23 +2,24 @@ package tensor
 
 import "math"
 
-// The scale that spans a block's numbers is not the one with the least error. The encoders search: for each block alone, the best of
-// a few scales that use more or less of the range (the numbers that fall outside are clipped), each improved by least squares
-// for the integers it gives. The K types store the scales of their sub-blocks as small integers; for them the common scales
-// come next, from the greatest, and then for each sub-block the best of the neighboring integers. Errors are squared and
-// weighted: a greater number counts for more, as it does in a sum of products.
+// The scale that spans a block's numbers is not the one with the least error. The encoders search: for each block
+// alone, the best of a few scales that use more or less of the range (the numbers that fall outside are clipped),
+// each improved by least squares for the integers it gives. The K types store the scales of their sub-blocks as small
+// integers; for them the common scales come next, from the greatest, and then for each sub-block the best of the
+// neighboring integers. Errors are squared and weighted: a greater number counts for more, as it does in a sum of
+// products.
 //
 // Every operation is one rounding in a fixed order, so the bytes are the same on every machine.
 
-// Numbers above maxK exceed the range of these types; squares of numbers up to maxK can be summed in float32. Numbers below minK are
-// zero in these types, and their reciprocals might overflow.
+// Numbers above maxK exceed the range of these types; squares of numbers up to maxK can be summed in float32. Numbers
+// below minK are zero in these types, and their reciprocals might overflow.
 const (
 	maxK = 0x1p28
 	minK = 0x1p-60
 )
 
-// fitRange finds the scale and minimum for x = scale*q - minimum with q in 0 … most; the scale is not negative, nor is the
-// minimum where signed is false. q is scratch.
+// fitRange finds the scale and minimum for x = scale*q - minimum with q in 0 … most; the scale is not negative, nor
+// is the minimum where signed is false. q is scratch.
 func fitRange(x, w, q []float32, most float32, signed bool) (scale, minimum float32) {
 	var low, high float32
 	if signed {
@@ -63,8 +64,8 @@ func roundUnsigned(q, x []float32, inverse, minimum, most float32) {
 	}
 }
 
-// fitScale finds the scale for x = scale*q with q in -half … half-1. The number of greatest magnitude is on the side of -half. q
-// is scratch.
+// fitScale finds the scale for x = scale*q with q in -half … half-1. The number of greatest magnitude is on the
+// side of -half. q is scratch.
 func fitScale(x, w, q []float32, half float32) (scale float32) {
 	top := greatestSigned(x)
 	if abs32(top) < minK {
@@ -72,7 +73,8 @@ func fitScale(x, w, q []float32, half float32) (scale float32) {
 	}
 	least := float32(math.MaxFloat32)
 	for step := range 9 {
-		span := half - 2 + float32(0.5*float32(step)) // the integer that stands for the greatest magnitude, before it is clipped
+		// the integer that stands for the greatest magnitude, before it is clipped
+		span := half - 2 + float32(0.5*float32(step))
 		roundSigned(q, x, -span/top, half)
 		s := solveScale(x, w, q, top/-span)
 		roundSigned(q, x, reciprocal(s), half)
@@ -122,7 +124,8 @@ func solveScale(x, w, q []float32, otherwise float32) float32 {
 	return otherwise
 }
 
-// solveRange is the weighted least squares solution of x = scale*q - minimum, with a minimum that is not negative unless signed.
+// solveRange is the weighted least squares solution of x = scale*q - minimum, with a minimum that is not negative
+// unless signed.
 func solveRange(x, w, q []float32, signed bool) (scale, minimum float32) {
 	var sw, sx, sq, sqq, sxq float32
 	w, q = w[:len(x)], q[:len(x)]

@@ -6,11 +6,12 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// AttentionSegment is a run of tokens of one sequence within a pass: new tokens of a prompt, the last token, or a draft.
+// AttentionSegment is a run of tokens of one sequence within a pass: new tokens of a prompt, the last token, or a
+// draft.
 //
-// Token j lies in slot Start+j of the cache. In a chain every token sees all before it. In a tree it sees the slots before
-// Start, its ancestors and itself; its position is its place on that path, and what comes out is, bit for bit, what a chain
-// of that path gives.
+// Token j lies in slot Start+j of the cache. In a chain every token sees all before it. In a tree it sees the slots
+// before Start, its ancestors and itself; its position is its place on that path, and what comes out is, bit for bit,
+// what a chain of that path gives.
 type AttentionSegment struct {
 	KV      *KV
 	Row     int     // of the first token, in q, k, v and out
@@ -18,8 +19,9 @@ type AttentionSegment struct {
 	Tokens  int     //
 	Parents []int32 // tree: each token's parent in the segment, which comes before it, or -1: slot Start-1. nil: a chain
 
-	// Keys, if not 0, says that every token of a chain sees the first Keys slots, whatever its own position Start+j, which only
-	// biases depend on: an encoder, or attention to one (Vaswani et al. 2017, arXiv:1706.03762). Without a window.
+	// Keys, if not 0, says that every token of a chain sees the first Keys slots, whatever its own position Start+j,
+	// which only biases depend on: an encoder, or attention to one (Vaswani et al. 2017, arXiv:1706.03762). Without a
+	// window.
 	Keys int
 }
 
@@ -103,8 +105,8 @@ func (j *storeJob) init(*Runtime) {
 	}
 }
 
-// StoreKV writes the keys and values k, v [token][heads][headDim] of a layer, for all tokens of all segments, into their
-// slots. The segments' caches are distinct and have room ([KV.Grow]).
+// StoreKV writes the keys and values k, v [token][heads][headDim] of a layer, for all tokens of all segments, into
+// their slots. The segments' caches are distinct and have room ([KV.Grow]).
 func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) error {
 	if len(segs) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 // Type says how weights are stored; the names are GGUF's. The String method gives the lower-case name.
 type Type = asm.Format
 
-// The types, the one with the most bits per weight first. Rows of F32, F16 and BF16 may have any number of columns, those of the
-// K types and IQ4_XS a multiple of 256, all others a multiple of 32.
+// The types, the one with the most bits per weight first. Rows of F32, F16 and BF16 may have any number of columns,
+// those of the K types and IQ4_XS a multiple of 256, all others a multiple of 32.
 const (
 	F32    = asm.F32
 	F16    = asm.F16

@@ -82,7 +82,8 @@ func (rt *Runtime) Add(dst, x []float32) error {
 	return rt.do(vectorJob{op: opAdd, dst: dst, a: x, width: 1})
 }
 
-// SiLUMul is the gate of a SwiGLU feed-forward network: dst[i] = gate[i]/(1+exp(-gate[i])) * up[i]. dst may be gate or up.
+// SiLUMul is the gate of a SwiGLU feed-forward network: dst[i] = gate[i]/(1+exp(-gate[i])) * up[i]. dst may be gate
+// or up.
 func (rt *Runtime) SiLUMul(dst, gate, up []float32) error {
 	if len(dst) != len(gate) || len(dst) != len(up) {
 		return shapeError("%d = silu(%d) * %d numbers", len(dst), len(gate), len(up))
@@ -115,8 +116,8 @@ func (rt *Runtime) RMSNorm(dst, x, w []float32, eps float32) error {
 	return rt.do(vectorJob{op: opRMSNorm, dst: dst, a: x, w: w, eps: eps, width: len(w)})
 }
 
-// LayerNorm normalizes every row of x [rows][len(w)] to mean 0 and variance 1, multiplies it with w and adds b (Ba, Kiros
-// and Hinton, 2016): dst = (x - mean) / sqrt(variance + eps) * w + b. dst may be x.
+// LayerNorm normalizes every row of x [rows][len(w)] to mean 0 and variance 1, multiplies it with w and adds b (Ba,
+// Kiros and Hinton, 2016): dst = (x - mean) / sqrt(variance + eps) * w + b. dst may be x.
 func (rt *Runtime) LayerNorm(dst, x, w, b []float32, eps float32) error {
 	if len(w) == 0 || len(dst) != len(x) || len(x)%len(w) != 0 || len(b) != len(w) {
 		return shapeError("%d = norm(%d) numbers with %d weights, %d biases", len(dst), len(x), len(w), len(b))

@@ -9,14 +9,15 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// NewView makes a view: a matrix without memory of its own. [Matrix.Bind] sets the memory of its panels, any number of times, so that they
-// can be read from a file just before a product, into memory that another view has used. owner is what [Matrix.Owner] returns.
-// Products with a view that is not bound fail with ErrClosed.
+// NewView makes a view: a matrix without memory of its own. [Matrix.Bind] sets the memory of its panels, any number
+// of times, so that they can be read from a file just before a product, into memory that another view has used. owner
+// is what [Matrix.Owner] returns. Products with a view that is not bound fail with ErrClosed.
 func NewView(rt *Runtime, t Type, rows, cols int, owner any) (*Matrix, error) {
 	if err := checkMatrix(t, rows, cols); err != nil {
 		return nil, err
 	}
-	m := &Matrix{rows: rows, cols: cols, t: t, offset: rt.k.Offset, panel: t.PanelBytes(cols), steps: t.Steps(cols), owner: owner}
+	m := &Matrix{rows: rows, cols: cols, t: t, offset: rt.k.Offset, panel: t.PanelBytes(cols), steps: t.Steps(cols),
+		owner: owner}
 	m.step = (m.panel + m.steps - 1) / m.steps
 	return m, nil
 }
@@ -24,8 +25,9 @@ func NewView(rt *Runtime, t Type, rows, cols int, owner any) (*Matrix, error) {
 // Owner is what the view was made with; nil for other matrices.
 func (m *Matrix) Owner() any { return m.owner }
 
-// Bind makes panels the memory of a view; nil unbinds it. panels must begin at a multiple of 64 bytes, be m.Bytes() long, hold the panels as
-// the Runtime's kernels read them, and live as long as the view is bound. No operation may be using m.
+// Bind makes panels the memory of a view; nil unbinds it. panels must begin at a multiple of 64 bytes, be m.Bytes()
+// long, hold the panels as the Runtime's kernels read them, and live as long as the view is bound. No operation may
+// be using m.
 func (m *Matrix) Bind(panels []byte) error {
 	switch {
 	case m.owner == nil:
@@ -42,8 +44,8 @@ func (m *Matrix) Bind(panels []byte) error {
 	return nil
 }
 
-// Panels is the memory of the matrix: panels of [Matrix.PanelBytes] each, of 16 rows. It must not be changed. nil if m is closed or a view
-// that is not bound.
+// Panels is the memory of the matrix: panels of [Matrix.PanelBytes] each, of 16 rows. It must not be changed. nil if
+// m is closed or a view that is not bound.
 func (m *Matrix) Panels() []byte { return m.memory.data }
 
 // PanelBytes is the size of a panel.
@@ -63,7 +65,8 @@ func (m *Matrix) PanelRow(panel []byte, i int, dst []float32) error {
 	return nil
 }
 
-// PanelLayout names the layout of the Runtime's panels: two Runtimes with the same name have the same bytes for the same weights.
+// PanelLayout names the layout of the Runtime's panels: two Runtimes with the same name have the same bytes for the
+// same weights.
 func (rt *Runtime) PanelLayout() string {
 	if rt.k.Offset {
 		return "offset"
@@ -74,7 +77,8 @@ func (rt *Runtime) PanelLayout() string {
 // PageBytes is what a [Buffer] is aligned to: enough for direct reads from any disk.
 const PageBytes = 4096
 
-// Buffer is memory for panels, outside Go's heap where the system has that. It is freed by Close, or when it is collected.
+// Buffer is memory for panels, outside Go's heap where the system has that. It is freed by Close, or when it is
+// collected.
 type Buffer struct {
 	Data   []byte // begins at a multiple of PageBytes
 	memory memory
@@ -104,8 +108,9 @@ func (b *Buffer) Close() {
 	runtime.KeepAlive(b)
 }
 
-// LimitThreads makes operations use at most n of the Runtime's threads from now on, at least one; n >= Threads takes the limit away. Threads
-// that read a file in the meantime need a processor now and then, and kernels cannot be interrupted.
+// LimitThreads makes operations use at most n of the Runtime's threads from now on, at least one; n >= Threads takes
+// the limit away. Threads that read a file in the meantime need a processor now and then, and kernels cannot be
+// interrupted.
 func (rt *Runtime) LimitThreads(n int) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -1,12 +1,12 @@
-// Mutants puts small faults into the code, one at a time, and reports those that the quick tests of their package do not
-// notice. The working tree is not touched: a fault is an overlay of one file (go help build, -overlay).
+// Mutants puts small faults into the code, one at a time, and reports those that the quick tests of their package do
+// not notice. The working tree is not touched: a fault is an overlay of one file (go help build, -overlay).
 //
 //	go run ./.ci/mutants [NAME...]            the faults of mutants.json, or those whose names begin so
 //	go run ./.ci/mutants -sample 20 -seed 7   faults that the program draws by itself (operators.go says which kinds)
 //
-// A fault of mutants.json must be caught, and a fault whose text is no longer in the code is an error: port it. The field
-// "test" names the tests that catch it, which run first; -record writes it. Drawn faults are a report, which fails
-// nothing. With -log FILE each verdict is appended to FILE, and the faults that FILE has are not run again.
+// A fault of mutants.json must be caught, and a fault whose text is no longer in the code is an error: port it. The
+// field "test" names the tests that catch it, which run first; -record writes it. Drawn faults are a report, which
+// fails nothing. With -log FILE each verdict is appended to FILE, and the faults that FILE has are not run again.
 package main
 
 import (
@@ -75,7 +75,10 @@ func listed(names []string, record bool) error {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(path.Dir(all[a].File), path.Dir(all[b].File)) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return strings.Compare(
+			path.Dir(all[a].File), path.Dir(all[b].File))
+	})
 	var lived, gone []string
 	for _, i := range order {
 		m := &all[i]
@@ -109,7 +112,8 @@ func listed(names []string, record bool) error {
 		}
 	}
 	if len(lived)+len(gone) > 0 {
-		return fmt.Errorf("%d live: %s; %d to port: %s", len(lived), strings.Join(lived, ", "), len(gone), strings.Join(gone, ", "))
+		return fmt.Errorf("%d live: %s; %d to port: %s", len(lived), strings.Join(lived, ", "), len(gone),
+			strings.Join(gone, ", "))
 	}
 	return nil
 }
@@ -153,7 +157,8 @@ func (l line) String() string {
 	return fmt.Sprintf("%-10s %s\n\t- %s\n\t+ %s\n\t%s", l.Kind, l.At, l.Old, l.New, l.Verdict)
 }
 
-// drawn tries n faults, or those for which there is time. A fault that does not compile is no fault, and another is drawn in its place.
+// drawn tries n faults, or those for which there is time. A fault that does not compile is no fault, and another is
+// drawn in its place.
 func drawn(n int, seed uint64, kind string, roots []string, log string, until time.Time, short bool) error {
 	r, err := newRunner()
 	if err != nil {

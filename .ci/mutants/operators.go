@@ -280,7 +280,8 @@ func (f *finder) find() []site {
 }
 
 var compared = map[token.Token]token.Token{
-	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
+	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ,
+	token.NEQ: token.EQL,
 }
 
 func (f *finder) binary(n *ast.BinaryExpr) {

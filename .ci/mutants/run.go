@@ -135,8 +135,8 @@ func (r *runner) build(pkg string, race bool, args ...string) (string, error) {
 	return binary, nil
 }
 
-// run runs a binary of tests where its package is. A fault may ask for all memory: 24 GiB of addresses are enough for the
-// tests, but not under the race detector, which reserves far more.
+// run runs a binary of tests where its package is. A fault may ask for all memory: 24 GiB of addresses are enough for
+// the tests, but not under the race detector, which reserves far more.
 func (r *runner) run(binary, pkg string, race bool, limit time.Duration, args ...string) verdict {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -45,8 +45,10 @@ func newBatching() *batching {
 }
 
 // serverOnly are the flags of connections and of people who wait.
-var serverOnly = []string{"--host", "--port", "--api-key", "--api-key-file", "--trusted-proxy", "--share-prefixes", "--ssl-cert-file", "--ssl-key-file", "--allowed-host", "--cors", "--no-webui", "--queue",
-	"--max-body", "-to", "--shutdown-timeout", "--max-connections", "--max-unkeyed", "--log-format", "--log-prompts", "-np",
+var serverOnly = []string{"--host", "--port", "--api-key", "--api-key-file", "--trusted-proxy", "--share-prefixes",
+	"--ssl-cert-file", "--ssl-key-file", "--allowed-host", "--cors", "--no-webui", "--queue",
+	"--max-body", "-to", "--shutdown-timeout", "--max-connections", "--max-unkeyed", "--log-format", "--log-prompts",
+	"-np",
 	"--metrics", "--slots", "--props", "--no-slots", "--threads-http"}
 
 func (b *batching) flags() []flag {
@@ -63,10 +65,12 @@ func (b *batching) flags() []flag {
 			b.shard, b.shards = i, n
 			return nil
 		}),
-		intFlag("-np, --parallel", &b.parallel, 1, 1024, fmt.Sprintf("requests answered at once (default %d)", batchParallel)),
+		intFlag("-np, --parallel", &b.parallel, 1, 1024,
+			fmt.Sprintf("requests answered at once (default %d)", batchParallel)),
 		switchFlag("--json", &b.json, true, "write the report as JSON"),
 	}
-	return append(list, slices.DeleteFunc(b.serving.flags(), func(f flag) bool { return slices.Contains(serverOnly, f.names[0]) })...)
+	return append(list, slices.DeleteFunc(b.serving.flags(),
+		func(f flag) bool { return slices.Contains(serverOnly, f.names[0]) })...)
 }
 
 func (b *batching) check() error {
@@ -116,13 +120,15 @@ func (b *batching) run(ctx context.Context, p *program) error {
 	r, err := batch.Run(ctx, batch.Options{
 		Input: b.input, Output: b.output, Shard: b.shard, Shards: b.shards, Parallel: b.parallel, Do: server.Do,
 		Progress: func(r batch.Report) {
-			bar.Set(int64(r.Done), int64(r.Requests-r.Before), fmt.Sprintf("%d of %d, %.1f tokens/s", r.Before+r.Done, r.Requests, perSecond(r)))
+			bar.Set(int64(r.Done), int64(r.Requests-r.Before),
+				fmt.Sprintf("%d of %d, %.1f tokens/s", r.Before+r.Done, r.Requests, perSecond(r)))
 		},
 	})
 	bar.Clear()
 	if err != nil {
 		if r.Requests > 0 {
-			fmt.Fprintf(p.stderr, "spec batch: %d of %d requests answered; the same command goes on\n", r.Before+r.Done, r.Requests)
+			fmt.Fprintf(p.stderr, "spec batch: %d of %d requests answered; the same command goes on\n", r.Before+r.Done,
+				r.Requests)
 		}
 		return err
 	}
@@ -134,9 +140,11 @@ func (b *batching) run(ctx context.Context, p *program) error {
 	if r.Failed > 0 {
 		fmt.Fprintf(p.stdout, ", %d of them with an error", r.Failed)
 	}
-	fmt.Fprintf(p.stdout, "\n%d prompt tokens, %d generated in %.1f s (%.1f tokens/s)\n", r.PromptTokens, r.CompletionTokens, r.Seconds, perSecond(r))
+	fmt.Fprintf(p.stdout, "\n%d prompt tokens, %d generated in %.1f s (%.1f tokens/s)\n", r.PromptTokens,
+		r.CompletionTokens, r.Seconds, perSecond(r))
 	if r.Drafted > 0 {
-		fmt.Fprintf(p.stdout, "%d tokens drafted, %d accepted (%.0f %%)\n", r.Drafted, r.Accepted, 100*float64(r.Accepted)/float64(r.Drafted))
+		fmt.Fprintf(p.stdout, "%d tokens drafted, %d accepted (%.0f %%)\n", r.Drafted, r.Accepted,
+			100*float64(r.Accepted)/float64(r.Drafted))
 	}
 	return nil
 }

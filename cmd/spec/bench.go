@@ -72,26 +72,32 @@ func newBenchmark() *benchmark {
 
 func (b *benchmark) flags() []flag {
 	list := append(b.modelFlags.flags(),
-		fileFlag("-md, --model-draft, --spec-draft-model", &b.draft, "FILE", "a draft model or head, whose steps are measured too (default: the MTP block in the model's file, if it has one)"),
+		fileFlag("-md, --model-draft, --spec-draft-model", &b.draft, "FILE",
+			"a draft model or head, whose steps are measured too (default: the MTP block in the model's file, if it has one)"),
 		choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
-		valueFlag("--type", "TYPE", "how these weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "), func(v string) (err error) {
-			b.typ, err = choose(synth.Types(), v)
-			return err
-		}),
-		intFlag("--layers", &b.layers, 1, math.MaxInt32, "only so many layers of the shape: a model that is larger than memory"),
+		valueFlag("--type", "TYPE", "how these weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "),
+			func(v string) (err error) {
+				b.typ, err = choose(synth.Types(), v)
+				return err
+			}),
+		intFlag("--layers", &b.layers, 1, math.MaxInt32,
+			"only so many layers of the shape: a model that is larger than memory"),
 		countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none (default 16,128,512)"),
 		intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat (default 32)"),
-		valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded (default 0,2048, or what the model's context holds)", func(v string) error {
+		valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded (default 0,2048, or what the model's "+
+			"context holds)", func(v string) error {
 			b.deep = true
 			return parseCounts(&b.o.Contexts, 0, math.MaxInt32, v)
 		}),
-		countsFlag("--verify", &b.o.Verify, 1, maxVerify, "tokens of a verification pass; 0 is none (default 1,2,3,4,6,8,12,16)"),
+		countsFlag("--verify", &b.o.Verify, 1, maxVerify,
+			"tokens of a verification pass; 0 is none (default 1,2,3,4,6,8,12,16)"),
 		countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none (default 1,4,16,64)"),
 		intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples (default 100)"),
 		intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats (default 5); a row stops after ten seconds"))
 	list = append(list, b.cache.flags()...)
 	list = append(list,
-		switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 --sample 20 -r 2"),
+		switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 "+
+			"--sample 20 -r 2"),
 		choiceFlag("-o, --output", &b.format, []string{"text", "md", "csv", "json"}, "format of the results (default text)"),
 		switchFlag("--json", &b.json, true, "the same as -o json"),
 		fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"))
@@ -108,7 +114,8 @@ func (b *benchmark) check() (err error) {
 		return usagef("--layers goes with --shape")
 	}
 	if b.quick {
-		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16}, []int{1, 16}, 20, 2
+		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16},
+			[]int{1, 16}, 20, 2
 	}
 	if b.json {
 		b.format = "json"
@@ -147,13 +154,15 @@ func (b *benchmark) fit(c engine.Config) error {
 		}
 	}
 	if len(b.o.Batches) > 0 && b.o.Sampled > c.Context-bench.BatchPrompt {
-		return fmt.Errorf("--sample %d, after prompts of %d: the model has a context of %d tokens", b.o.Sampled, bench.BatchPrompt, c.Context)
+		return fmt.Errorf("--sample %d, after prompts of %d: the model has a context of %d tokens", b.o.Sampled,
+			bench.BatchPrompt, c.Context)
 	}
 	keys := 2 * float64(c.Layers) * float64(c.KVHeads) * float64(c.HeadDim) * bytesPerValue(b.o.KV)
 	one := float64(bench.BatchPrompt+b.o.Sampled)*keys + 4*float64(c.Vocab)
 	for _, n := range b.o.Batches {
 		if need, have := float64(n)*one, float64(machineMemory()); have > 0 && need > have {
-			return fmt.Errorf("--batch %d: %.1f GB of keys, values and logits, this machine has %.1f GB of memory", n, need/1e9, have/1e9)
+			return fmt.Errorf("--batch %d: %.1f GB of keys, values and logits, this machine has %.1f GB of memory", n, need/1e9,
+				have/1e9)
 		}
 	}
 	return nil
@@ -240,7 +249,8 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	case "csv":
 		return out.csv(p.stdout)
 	}
-	title := fmt.Sprintf("%s: %s, %.2f billion parameters, %s, %.0f MB", terminal.Line(c.Name, longestName), c.Architecture,
+	title := fmt.Sprintf("%s: %s, %.2f billion parameters, %s, %.0f MB", terminal.Line(c.Name, longestName),
+		c.Architecture,
 		float64(m.Parameters())/1e9, m.WeightTypes(), float64(m.Bytes())/1e6)
 	if b.format == "md" {
 		return out.markdown(p.stdout, title)
@@ -285,16 +295,17 @@ func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*
 	return m, f, err
 }
 
-// weightBytes is what a pass of one token reads of a model whose matrices are in the given type, or as in the file; of an
-// encoder-decoder model one of the decoder, and what the encoder reads for an input.
-// A tensor of three dimensions holds a matrix for each expert, and a token reads those that it is sent to.
+// weightBytes is what a pass of one token reads of a model whose matrices are in the given type, or as in the file;
+// of an encoder-decoder model one of the decoder, and what the encoder reads for an input. A tensor of three
+// dimensions holds a matrix for each expert, and a token reads those that it is sent to.
 func weightBytes(f *gguf.File, weights string) (pass, encoder int64, err error) {
 	arch, _ := f.String("general.architecture")
 	used, _ := f.Uint64(arch + ".expert_used_count") // 0 where there are none
 	_, untied := f.Tensor("output.weight")
 	for _, t := range f.Tensors {
 		sum := &pass
-		if strings.HasPrefix(t.Name, "enc.") || strings.HasSuffix(t.Name, ".cross_attn_k.weight") || strings.HasSuffix(t.Name, ".cross_attn_v.weight") {
+		if strings.HasPrefix(t.Name, "enc.") || strings.HasSuffix(t.Name, ".cross_attn_k.weight") ||
+			strings.HasSuffix(t.Name, ".cross_attn_v.weight") {
 			sum = &encoder
 		}
 		switch {
@@ -344,7 +355,8 @@ func (r *remembering) Write(b []byte) (int, error) {
 }
 
 // measure runs the passes, under a profile if one is wanted.
-func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) (rows []bench.Row, rate float64, err error) {
+func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) (
+	rows []bench.Row, rate float64, err error) {
 	if b.profile != "" {
 		f, failed := output.Create(ctx, b.profile, nil)
 		if failed != nil {

@@ -33,8 +33,10 @@ func (r *report) table() *terminal.Table {
 		if row.RatioToDecode > 0 {
 			ratio = fmt.Sprintf("%.2f", row.RatioToDecode)
 		}
-		t.Rows = append(t.Rows, []string{row.Kind, fmt.Sprint(row.Tokens), fmt.Sprint(row.Context), fmt.Sprintf("%.1f", row.TokensPerSecond),
-			fmt.Sprintf("%.2f", 1e3*row.PassSeconds), fmt.Sprintf("%.2f", 1e3*row.StdDev), fmt.Sprintf("%.0f %%", 100*row.BandwidthFraction), ratio})
+		t.Rows = append(t.Rows, []string{row.Kind, fmt.Sprint(row.Tokens), fmt.Sprint(row.Context),
+			fmt.Sprintf("%.1f", row.TokensPerSecond),
+			fmt.Sprintf("%.2f", 1e3*row.PassSeconds), fmt.Sprintf("%.2f", 1e3*row.StdDev),
+			fmt.Sprintf("%.0f %%", 100*row.BandwidthFraction), ratio})
 	}
 	return t
 }
@@ -58,7 +60,8 @@ func (r *report) notes() (list []string) {
 		list = append(list, "More than 100 % of memory: the caches hold much of this model.")
 	}
 	if most.Tokens > one.Tokens {
-		list = append(list, fmt.Sprintf("%d to %d sequences: %.0f to %.0f tokens/s, %.1fx (%s from 1 to 64)", one.Tokens, most.Tokens,
+		list = append(list, fmt.Sprintf("%d to %d sequences: %.0f to %.0f tokens/s, %.1fx (%s from 1 to 64)", one.Tokens,
+			most.Tokens,
 			one.TokensPerSecond, most.TokensPerSecond, most.TokensPerSecond/one.TokensPerSecond, seedExperiment))
 	}
 	return list
@@ -105,7 +108,8 @@ func (r *report) csv(out io.Writer) error {
 	w.Write(strings.Split("cpu,simd,threads,model,bytes,bandwidth_gbps,kind,n_tokens,context,repeats,tokens_per_second,pass_seconds,stddev,bandwidth_fraction,ratio_to_decode", ","))
 	for _, row := range r.Rows {
 		var cells []string
-		for _, v := range []any{r.CPU, r.SIMD, r.Threads, r.Model, r.Bytes, r.Bandwidth, row.Kind, row.Tokens, row.Context, row.Repeats,
+		for _, v := range []any{r.CPU, r.SIMD, r.Threads, r.Model, r.Bytes, r.Bandwidth, row.Kind, row.Tokens, row.Context,
+			row.Repeats,
 			row.TokensPerSecond, row.PassSeconds, row.StdDev, row.BandwidthFraction, row.RatioToDecode} {
 			cells = append(cells, fmt.Sprint(v))
 		}

@@ -88,22 +88,27 @@ const (
 
 func (f *chatFlags) flags() []flag {
 	return []flag{
-		switchFlag("-cnv, --conversation", &f.conversation, true, "hold a conversation, as spec chat does; -p is the first message"),
+		switchFlag("-cnv, --conversation", &f.conversation, true,
+			"hold a conversation, as spec chat does; -p is the first message"),
 		switchFlag("-st, --single-turn", &f.singleTurn, true, "end after the first answer of a conversation"),
 		valueFlag("-sys, --system-prompt", "TEXT", "the system message of a conversation", func(v string) error {
 			f.system, f.systemGiven = v, true
 			return nil
 		}),
-		textFlag("--chat-template", &f.template, "NAME|FILE", "chat template: the name of a built-in one ("+strings.Join(chat.BuiltinNames(), ", ")+") or a file (default: the template in the model's file)"),
+		textFlag("--chat-template", &f.template, "NAME|FILE",
+			"chat template: the name of a built-in one ("+strings.Join(
+				chat.BuiltinNames(), ", ")+") or a file (default: the template in the model's file)"),
 		fileFlag("--chat-template-file", &f.templateFile, "FILE", "chat template from a file"),
-		valueFlag("--chat-template-kwargs", "JSON", `variables for the chat template, as in {"enable_thinking": false}`, func(v string) error {
-			if json.Unmarshal([]byte(v), &f.variables) != nil || f.variables == nil {
-				return errors.New("not a JSON object")
-			}
-			return nil
-		}),
+		valueFlag("--chat-template-kwargs", "JSON", `variables for the chat template, as in {"enable_thinking": false}`,
+			func(v string) error {
+				if json.Unmarshal([]byte(v), &f.variables) != nil || f.variables == nil {
+					return errors.New("not a JSON object")
+				}
+				return nil
+			}),
 		valueFlag("--jinja", "", "execute the chat template, as is always done", func(string) error { return nil }),
-		choiceFlag("--when-full", &f.whenFull, []string{fullAsk, fullDrop, fullStop}, "when the conversation fills the context: ask; drop the oldest turns; stop (default: ask on a terminal, else stop)"),
+		choiceFlag("--when-full", &f.whenFull, []string{fullAsk, fullDrop, fullStop},
+			"when the conversation fills the context: ask; drop the oldest turns; stop (default: ask on a terminal, else stop)"),
 		switchFlag("--hide-reasoning", &f.hideReasoning, true, "do not show the model's reasoning (default: faint)"),
 		fileFlag("--load", &f.history, "FILE", "begin with the conversation that /save wrote"),
 	}
@@ -113,7 +118,8 @@ func (f *chatFlags) check(g *generate) error {
 	switch {
 	case f.template != "" && f.templateFile != "":
 		return usagef("--chat-template and --chat-template-file exclude each other")
-	case !f.conversation && (f.systemGiven || f.template != "" || f.templateFile != "" || f.history != "" || f.variables != nil):
+	case !f.conversation && (f.systemGiven || f.template != "" || f.templateFile != "" || f.history != "" ||
+		f.variables != nil):
 		return usagef("-sys, --chat-template and --load need a conversation: -cnv, or spec chat")
 	case !f.conversation:
 		return nil
@@ -140,7 +146,8 @@ func (f *chatFlags) templateSource(m *engine.Model, name string) (source string,
 		file = f.template
 	default:
 		if source = m.ChatTemplate(); source == "" {
-			return "", nil, fmt.Errorf("%s has no chat template, so how it was trained to converse is unknown; choose one with --chat-template (%s, or a file)",
+			return "", nil, fmt.Errorf("%s has no chat template, so how it was trained to converse is unknown; choose one "+
+				"with --chat-template (%s, or a file)",
 				name, strings.Join(chat.BuiltinNames(), ", "))
 		}
 		return source, nil, nil
@@ -148,7 +155,8 @@ func (f *chatFlags) templateSource(m *engine.Model, name string) (source string,
 	const longest = 1 << 20 // bytes
 	info, err := os.Stat(file)
 	if err != nil && f.templateFile == "" && errors.Is(err, os.ErrNotExist) {
-		return "", nil, fmt.Errorf("--chat-template %s: neither a file nor one of %s", shown(file), strings.Join(chat.BuiltinNames(), ", "))
+		return "", nil, fmt.Errorf("--chat-template %s: neither a file nor one of %s", shown(file),
+			strings.Join(chat.BuiltinNames(), ", "))
 	}
 	if err != nil {
 		return "", nil, err
@@ -221,9 +229,11 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		return err
 	}
 	d := &dialog{
-		p: p, tok: tok, template: template, rules: rules, vocabulary: newVocabulary(tok), sampling: sampling, predict: g.predict, variables: g.variables,
+		p: p, tok: tok, template: template, rules: rules, vocabulary: newVocabulary(tok), sampling: sampling,
+		predict: g.predict, variables: g.variables,
 		context: how.Context, whenFull: g.whenFull, showReasoning: !g.hideReasoning, singleTurn: g.singleTurn,
-		typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p), showDrafts: g.color == colorAlways,
+		typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p),
+		showDrafts: g.color == colorAlways,
 	}
 	if d.whenFull == "" {
 		if d.whenFull = fullStop; d.typed {
@@ -266,7 +276,8 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 }
 
 // answerOptions are the decoder's options for a conversation.
-func (g *generate) answerOptions(tok *bpe.Tokenizer, context int, t *chat.Template, stops []string) speculative.Options {
+func (g *generate) answerOptions(tok *bpe.Tokenizer, context int, t *chat.Template,
+	stops []string) speculative.Options {
 	o := g.decoderOptions(tok, context)
 	o.MaxTokens = 0 // the dialog counts: /set may change the number
 	o.Stop = append(o.Stop, stops...)

@@ -56,7 +56,8 @@ func (d *dialog) command(ctx context.Context, line string) error {
 		}
 		known = append(known, c.names...)
 	}
-	return fmt.Errorf("unknown command /%s%s; /help lists them, and // begins a message with a slash", terminal.Line(name, 60), suggest(name, known))
+	return fmt.Errorf("unknown command /%s%s; /help lists them, and // begins a message with a slash",
+		terminal.Line(name, 60), suggest(name, known))
 }
 
 func (d *dialog) help(context.Context, string) error {
@@ -69,7 +70,8 @@ func (d *dialog) help(context.Context, string) error {
 		}
 		b.WriteString(terminal.Columns(left+" ", c.does, 26, width))
 	}
-	b.WriteString(terminal.Columns(`  """ ... """ `, `a message of several lines; or end each line but the last with \`, 26, width))
+	b.WriteString(terminal.Columns(`  """ ... """ `, `a message of several lines; or end each line but the last with \`,
+		26, width))
 	b.WriteString(terminal.Columns("  Ctrl-C ", "stop the answer", 26, width))
 	d.note("%s", strings.TrimSuffix(b.String(), "\n"))
 	return nil
@@ -222,13 +224,15 @@ func (d *dialog) stats(context.Context, string) error {
 		return errors.New("there is no answer yet")
 	}
 	s := t.stats
-	line := fmt.Sprintf("prompt of %d tokens, %d of them reused, %.2f s; %d tokens in %.2f s", t.prompt, s.Reused, s.Prefill, t.generated, t.took.Seconds()-s.Prefill)
+	line := fmt.Sprintf("prompt of %d tokens, %d of them reused, %.2f s; %d tokens in %.2f s", t.prompt, s.Reused,
+		s.Prefill, t.generated, t.took.Seconds()-s.Prefill)
 	if rate := float64(t.generated) / (t.took.Seconds() - s.Prefill); t.generated > 0 && !math.IsInf(rate, 0) {
 		line += fmt.Sprintf(" (%.1f/s)", rate)
 	}
 	line += fmt.Sprintf(", %d target passes", s.TargetPasses)
 	if s.Drafted > 0 {
-		line += fmt.Sprintf(", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted, 100*float64(s.Accepted)/float64(s.Drafted))
+		line += fmt.Sprintf(", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted,
+			100*float64(s.Accepted)/float64(s.Drafted))
 	}
 	if x := d.estimate.speedup(s); !math.IsNaN(x) {
 		line += fmt.Sprintf(", estimated speedup %.2fx", x)

@@ -202,7 +202,8 @@ func (d *dialog) fit(ctx context.Context) (*chat.Prompt, []int32, error) {
 		}
 	}
 	if choice == fullStop {
-		return nil, nil, fmt.Errorf("the conversation has %d tokens, the context holds %d: /undo or /clear shorten it, --when-full drop drops the oldest turns", len(ids), d.context)
+		return nil, nil, fmt.Errorf("the conversation has %d tokens, the context holds %d: /undo or /clear shorten it, "+
+			"--when-full drop drops the oldest turns", len(ids), d.context)
 	}
 	dropped := 0
 	for len(ids) > d.context/2 && d.turns() > 1 {

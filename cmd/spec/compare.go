@@ -79,30 +79,42 @@ func (c *comparison) flags() []flag {
 		presets[i] = p.Name
 	}
 	list := []flag{c.modelFlag(), c.hubFlag(), c.threadsFlag(), c.memoryFlag(),
-		filesFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE", "a draft model; may be repeated: the drafters are then model, model2 and so on, and merge verifies their drafts together"),
+		filesFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE",
+			"a draft model; may be repeated: the drafters are then model, model2 and so on, and merge verifies their drafts "+
+				"together"),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { c.drafts = append(c.drafts, path) }, "a draft model"),
 		choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
-		filesFlag("--prompts", &c.prompts, "FILE", `lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
+		filesFlag("--prompts", &c.prompts, "FILE",
+			`lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
 		intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
-		intFlag("-n, --predict, --n-predict", &c.tokens, 1, math.MaxInt32, "most tokens to generate after each prompt (default 64)"),
+		intFlag("-n, --predict, --n-predict", &c.tokens, 1, math.MaxInt32,
+			"most tokens to generate after each prompt (default 64)"),
 		intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt (default 3)"),
 		intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt (default 1)"),
 
-		chosenFlag("--drafter", &m.Drafters, compareDrafters(), "who drafts (default model,ngram,tree; without a draft model ngram,suffix)"),
-		chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true), "draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
-		chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true), "how drafts are verified; greedy goes with temperature 0 only (default greedy at 0, match above)"),
+		chosenFlag("--drafter", &m.Drafters, compareDrafters(),
+			"who drafts (default model,ngram,tree; without a draft model ngram,suffix)"),
+		chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
+			"draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
+		chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true),
+			"how drafts are verified; greedy goes with temperature 0 only (default greedy at 0, match above)"),
 		valueFlag("--temp, --temperature", "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures),
-		chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"), "convert the weights while loading (default file: as they are)"),
-		valueFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", "N,N", "most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths),
-		valueFlag("--draft-p-min, --spec-draft-p-min", "X,X", "end a draft after a token of lower confidence; not for auto (default 0: the schedule's own, for dynamic 0.4)", c.setConfidences),
+		chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
+			"convert the weights while loading (default file: as they are)"),
+		valueFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", "N,N",
+			"most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths),
+		valueFlag("--draft-p-min, --spec-draft-p-min", "X,X", "end a draft after a token of lower confidence; not for "+
+			"auto (default 0: the schedule's own, for dynamic 0.4)", c.setConfidences),
 
 		intFlag("-c, --ctx-size", &c.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"),
 	}
 	list = append(list, c.cache.flags()...)
 	list = append(list,
 		intFlag("--top-k", &c.sampling.TopK, 0, math.MaxInt32, "keep the N most likely tokens (default 0: off)"),
-		floatFlag("--top-p", &c.sampling.TopP, 0, 1, "keep the most likely tokens of this total probability (default 0: off)"),
-		floatFlag("--min-p", &c.sampling.MinP, 0, 1, "drop tokens below this share of the most likely one's probability (default 0: off)"),
+		floatFlag("--top-p", &c.sampling.TopP, 0, 1,
+			"keep the most likely tokens of this total probability (default 0: off)"),
+		floatFlag("--min-p", &c.sampling.MinP, 0, 1,
+			"drop tokens below this share of the most likely one's probability (default 0: off)"),
 		intFlag("-s, --seed", &c.seed, 0, math.MaxInt32, "seed of the sampling noise (default 1)"),
 
 		switchFlag("--json", &c.json, true, "write JSON instead of the table"),
@@ -118,7 +130,8 @@ func (c *comparison) check() error {
 // compareDrafters are the drafters by name, with those of several draft models: model2 and so on are the second draft
 // model and so on, merge all of them together.
 func compareDrafters() []string {
-	names := slices.DeleteFunc(speculative.Names(speculative.Drafters(), true), func(n string) bool { return n == compare.Plain })
+	names := slices.DeleteFunc(speculative.Names(speculative.Drafters(), true),
+		func(n string) bool { return n == compare.Plain })
 	return append(names, "model2", "model3", "merge")
 }
 
@@ -172,7 +185,8 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 	fallback := compare.Preset{
 		Matrix: compare.Matrix{
 			Weights: []string{""}, Temperatures: []float32{0}, Drafters: []string{"model", "ngram", "tree"},
-			Schedules: []string{"constant", "dynamic", "auto"}, Verifiers: []string{""}, DraftMax: []int{0}, Confidence: []float32{0},
+			Schedules: []string{"constant", "dynamic", "auto"}, Verifiers: []string{""}, DraftMax: []int{0},
+			Confidence: []float32{0},
 		},
 		Sets: []string{"code"}, Tokens: 64, Repeats: 3, Warmup: 1,
 	}
@@ -183,7 +197,8 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 		fallback, _ = compare.PresetOf(c.preset)
 	}
 	plan := compare.Plan{
-		Sampling: c.sampling, Tokens: cmp.Or(c.tokens, fallback.Tokens), Repeats: cmp.Or(c.repeats, fallback.Repeats), Warmup: c.warmup,
+		Sampling: c.sampling, Tokens: cmp.Or(c.tokens, fallback.Tokens), Repeats: cmp.Or(c.repeats, fallback.Repeats),
+		Warmup: c.warmup,
 	}
 	plan.Sampling.Seed = uint64(c.seed)
 	if plan.Warmup < 0 {
@@ -198,7 +213,8 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 		}
 	}
 	if len(plan.Settings) == 0 {
-		return plan, usagef("nothing to run: --verify greedy needs temperature 0, --schedule oracle a verifier that promises the same text")
+		return plan, usagef("nothing to run: --verify greedy needs temperature 0, --schedule oracle a verifier that " +
+			"promises the same text")
 	}
 	for _, s := range plan.Settings {
 		if n, ok := draftNumber(s.Drafter); ok && n >= max(1, len(c.drafts)) || ok && !c.drafting() {

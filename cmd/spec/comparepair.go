@@ -12,7 +12,8 @@ import (
 )
 
 // pair opens the models with one type of weights, which it names. tokens is how many are to be generated.
-func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, tokens int) (pair *compare.Pair, types string, err error) {
+func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, tokens int) (
+	pair *compare.Pair, types string, err error) {
 	var models []*engine.Model
 	closeAll := func() {
 		for _, s := range c.sequences {
@@ -125,8 +126,8 @@ type team struct {
 	early   speculative.Drafter // one for all runs: it has a cache of its own
 }
 
-// drafter makes a drafter by name. Merge verifies the drafts of all draft models together, or of the one there is and of a
-// lookup.
+// drafter makes a drafter by name. Merge verifies the drafts of all draft models together, or of the one there is and
+// of a lookup.
 func (t *team) drafter(name string) (speculative.Drafter, error) {
 	n, of := draftNumber(name)
 	if name == "merge" {

@@ -88,7 +88,8 @@ func (c *converting) run(ctx context.Context, p *program) error {
 	defer file.Abort()
 	bar := terminal.NewBar(p.stderr, filepath.Base(c.out))
 	defer bar.Clear()
-	if err := m.Write(ctx, file, convert.Options{Type: c.typ, Progress: func(done, total int64) { bar.Set(done, total, "") }}); err != nil {
+	if err := m.Write(ctx, file, convert.Options{
+		Type: c.typ, Progress: func(done, total int64) { bar.Set(done, total, "") }}); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -101,7 +102,8 @@ func (c *converting) run(ctx context.Context, p *program) error {
 	for _, n := range m.Notes {
 		fmt.Fprintf(p.stderr, "note: %s\n", n)
 	}
-	line := fmt.Sprintf("%s: %s, %s, %.4g M parameters in %d tensors", shown(c.out), m.Arch, c.typ, float64(m.Parameters())/1e6, m.Tensors())
+	line := fmt.Sprintf("%s: %s, %s, %.4g M parameters in %d tensors", shown(c.out), m.Arch, c.typ,
+		float64(m.Parameters())/1e6, m.Tensors())
 	if info, err := os.Stat(c.out); c.out != "-" && err == nil {
 		line += ", " + size(info.Size())
 	}

@@ -39,7 +39,8 @@ func newEmbedding() *embedding {
 }
 
 // embedFlags are the flags of a server that the command has too.
-var embedFlags = []string{"-m", "-hf", "-t", "--memory", "--weights", "-c", "--kv", "-ctk", "-ctv", "--state-memory", "--pooling"}
+var embedFlags = []string{"-m", "-hf", "-t", "--memory", "--weights", "-c", "--kv", "-ctk", "-ctv", "--state-memory",
+	"--pooling"}
 
 func (e *embedding) flags() []flag {
 	list := append(e.text.flags("the texts"),
@@ -101,7 +102,8 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	texts := slices.DeleteFunc(strings.Split(all, e.separator), func(s string) bool { return strings.Trim(s, "\r\n") == "" })
+	texts := slices.DeleteFunc(strings.Split(all, e.separator),
+		func(s string) bool { return strings.Trim(s, "\r\n") == "" })
 	if len(texts) == 0 {
 		return errors.New("there is no text")
 	}
@@ -146,7 +148,8 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 const embedBatch = 256
 
 // embed asks the server for the vectors of texts. first is the number of those before them.
-func (e *embedding) embed(ctx context.Context, server *serve.Server, texts []string, first int) (vectors [][]float32, tokens int, err error) {
+func (e *embedding) embed(ctx context.Context, server *serve.Server, texts []string, first int) (
+	vectors [][]float32, tokens int, err error) {
 	body, err := json.Marshal(map[string]any{"input": texts})
 	if err != nil {
 		return nil, 0, err

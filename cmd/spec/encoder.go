@@ -9,14 +9,15 @@ import (
 
 // Encoder-decoder models (T5): a prompt is what the encoder reads, and the decoder begins with a token of its own.
 
-// promptOf divides the tokens of a prompt into the encoder's input, nil for a model without an encoder, and what the decoder
-// continues. What messages call the model is name.
+// promptOf divides the tokens of a prompt into the encoder's input, nil for a model without an encoder, and what the
+// decoder continues. What messages call the model is name.
 func promptOf(m *engine.Model, ids []int32, name string) (input, prompt []int32, err error) {
 	if !m.Encodes() {
 		return nil, ids, nil
 	}
 	if m.DecoderStart() < 0 {
-		return nil, nil, fmt.Errorf("%s: the file has neither a decoder_start_token_id nor a token that begins texts, so nothing says what the decoder begins with", name)
+		return nil, nil, fmt.Errorf("%s: the file has neither a decoder_start_token_id nor a token that begins texts, so "+
+			"nothing says what the decoder begins with", name)
 	}
 	return ids, []int32{m.DecoderStart()}, nil
 }

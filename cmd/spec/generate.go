@@ -74,15 +74,18 @@ func newGenerate() *generate {
 func (g *generate) flags() []flag {
 	s := &g.sampling
 	list := g.modelFlags.flags()
-	list = append(list, intFlag("-c, --ctx-size", &g.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"))
+	list = append(list, intFlag("-c, --ctx-size", &g.context, 0, math.MaxInt32,
+		"context in tokens (default 0: the model's)"))
 	list = append(list, g.cache.flags()...)
 	list = append(list, stateFlag(&g.stateBytes))
-	list = append(list, switchFlag("--no-kv-cache", &g.noCache, true, "recompute the whole sequence for every token: the same text, slowly"))
+	list = append(list, switchFlag("--no-kv-cache", &g.noCache, true,
+		"recompute the whole sequence for every token: the same text, slowly"))
 	list = append(list, g.prompt.flags("the prompt")...)
 	list = append(list,
 		switchFlag("--display-prompt", &g.displayPrompt, true, "write the prompt before the text (default on a terminal)"),
 		switchFlag("--no-display-prompt", &g.noDisplay, true, "do not write the prompt"),
-		intFlag("-n, --predict, --n-predict", &g.predict, -1, math.MaxInt32, "tokens to generate (default -1: until end of text or full context)"),
+		intFlag("-n, --predict, --n-predict", &g.predict, -1, math.MaxInt32,
+			"tokens to generate (default -1: until end of text or full context)"),
 		valueFlag("--stop, -r, --reverse-prompt", "TEXT", "end before this text; may be repeated", func(v string) error {
 			if v == "" {
 				return errors.New("an empty text stops at once")
@@ -95,13 +98,19 @@ func (g *generate) flags() []flag {
 		floatFlag("--temp, --temperature", &s.Temperature, 0, 1e6, "temperature (default 0.8; 0 is greedy)"),
 		intFlag("--top-k", &s.TopK, 0, math.MaxInt32, "keep the N most likely tokens (default 40; 0 is off)"),
 		floatFlag("--top-p", &s.TopP, 0, 1, "keep the most likely tokens of this total probability (default 0.95; 1 is off)"),
-		floatFlag("--min-p", &s.MinP, 0, 1, "drop tokens below this share of the most likely one's probability (default 0.05; 0 is off)"),
+		floatFlag("--min-p", &s.MinP, 0, 1, "drop tokens below this share of the most likely one's probability (default "+
+			"0.05; 0 is off)"),
 		floatFlag("--repeat-penalty", &s.RepeatPenalty, 1e-6, 1e6, "divide the logits of repeated tokens (default 1: off)"),
-		floatFlag("--frequency-penalty", &s.FrequencyPenalty, -1e6, 1e6, "subtract this from a token's logit for each repetition (default 0)"),
-		floatFlag("--presence-penalty", &s.PresencePenalty, -1e6, 1e6, "subtract this from a repeated token's logit once (default 0)"),
-		intFlag("--repeat-last-n", &s.PenaltyLastN, -1, math.MaxInt32, "tokens that the penalties look back on (default 64; 0 is off, -1 the whole context)"),
-		valueFlag("-l, --logit-bias", "ID(+|-)X", "add X to a token's logit, as in 15043-1; -inf bans it; may be repeated", g.bias),
-		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text (default -1: another each time)", g.setSeed),
+		floatFlag("--frequency-penalty", &s.FrequencyPenalty, -1e6, 1e6,
+			"subtract this from a token's logit for each repetition (default 0)"),
+		floatFlag("--presence-penalty", &s.PresencePenalty, -1e6, 1e6,
+			"subtract this from a repeated token's logit once (default 0)"),
+		intFlag("--repeat-last-n", &s.PenaltyLastN, -1, math.MaxInt32,
+			"tokens that the penalties look back on (default 64; 0 is off, -1 the whole context)"),
+		valueFlag("-l, --logit-bias", "ID(+|-)X", "add X to a token's logit, as in 15043-1; -inf bans it; may be repeated",
+			g.bias),
+		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text (default -1: another "+
+			"each time)", g.setSeed),
 	)
 	list = append(list, g.grammarFlags.flags()...)
 	list = append(list, g.speculation.flags()...)
@@ -109,8 +118,10 @@ func (g *generate) flags() []flag {
 	list = append(list,
 		switchFlag("--json", &g.json, true, "write one JSON object at the end: text, token_ids, stats"),
 		flag{names: names("--trace"), arg: "FILE", optional: true, set: g.setTrace,
-			help: "record each round: drafted, accepted, the model's own token, times; lines on standard error, or JSON lines in FILE"},
-		fileFlag("--receipt", &g.receipt, "FILE", "write what determines the text, for spec verify: hashes of the model, prompt, sampling parameters, seed, tokens"),
+			help: "record each round: drafted, accepted, the model's own token, times; lines on standard error, or JSON " +
+				"lines in FILE"},
+		fileFlag("--receipt", &g.receipt, "FILE",
+			"write what determines the text, for spec verify: hashes of the model, prompt, sampling parameters, seed, tokens"),
 		switchFlag("--logprobs", &g.logprobs, true, "with --json: the log-probability of each token under the model"),
 		colorFlag(&g.color),
 	)
@@ -173,7 +184,8 @@ func (g *generate) check() error {
 		return err
 	}
 	if names := g.given(); g.receipt != "" && len(names) > 0 {
-		return usagef("--receipt does not cover %s: a receipt names everything that the text depends on, and no grammar yet", names[0])
+		return usagef("--receipt does not cover %s: a receipt names everything that the text depends on, and no grammar yet",
+			names[0])
 	}
 	if err := g.checkReceipt(); err != nil {
 		return err
@@ -366,7 +378,8 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 
 // write streams what the decoder generates and ends with the figures. An error is all that is told,
 // unless it is an interruption; with --json what was written before is printed in every case.
-func (g *generate) write(ctx context.Context, out *writer, decoder *speculative.Decoder, ids []int32, s engine.Sampling) error {
+func (g *generate) write(ctx context.Context, out *writer, decoder *speculative.Decoder, ids []int32,
+	s engine.Sampling) error {
 	start := time.Now()
 	var failed error
 	if g.predict != 0 {

@@ -30,7 +30,8 @@ const maxGrammar = 16 << 20
 // given lists the flags that were given.
 func (g *grammarFlags) given() (names []string) {
 	for _, f := range []struct{ name, value string }{
-		{"--grammar", g.grammar}, {"--grammar-file", g.grammarFile}, {"--json-schema", g.schema}, {"--json-schema-file", g.schemaFile},
+		{"--grammar", g.grammar}, {"--grammar-file", g.grammarFile}, {"--json-schema", g.schema},
+		{"--json-schema-file", g.schemaFile},
 	} {
 		if f.value != "" {
 			names = append(names, f.name)

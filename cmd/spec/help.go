@@ -14,7 +14,8 @@ func (p *program) help(args []string) error {
 	w := bufio.NewWriter(p.stdout)
 	width := min(terminal.Width(p.stdout), widestHelp)
 	if len(args) == 0 {
-		io.WriteString(w, terminal.Wrap("spec runs GGUF language models on CPUs, faster by speculative decoding: a cheap drafter proposes tokens, and the model verifies them all in one pass.", width)+"\n")
+		io.WriteString(w, terminal.Wrap("spec runs GGUF language models on CPUs, faster by speculative decoding: a cheap "+
+			"drafter proposes tokens, and the model verifies them all in one pass.", width)+"\n")
 		for _, c := range commands() {
 			io.WriteString(w, terminal.Columns("  spec "+c.name, c.does, 20, width))
 		}
@@ -65,6 +66,7 @@ func printFlags(w io.Writer, flags []flag, width int) {
 		io.WriteString(w, terminal.Columns(left+" ", f.help, column, width))
 	}
 	if len(without) > 0 {
-		fmt.Fprint(w, "\n", terminal.Wrap("Accepted from llama.cpp's command lines, without effect here: "+strings.Join(without, " ")+".", width))
+		fmt.Fprint(w, "\n", terminal.Wrap("Accepted from llama.cpp's command lines, without effect here: "+strings.Join(
+			without, " ")+".", width))
 	}
 }

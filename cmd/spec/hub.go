@@ -34,8 +34,9 @@ var removeCommand = command{
 	name:  "rm",
 	does:  "delete downloaded models",
 	usage: "OWNER/NAME[:QUANTIZATION]",
-	about: "Deletes a model's GGUF files from the cache of the Hugging Face Hub: those of a quantization, or all. Contents that another version still uses stay.",
-	new:   func() job { return &removing{} },
+	about: "Deletes a model's GGUF files from the cache of the Hugging Face Hub: those of a quantization, or all. " +
+		"Contents that another version still uses stay.",
+	new: func() job { return &removing{} },
 }
 
 // hubModel is the operand of commands about one model of the Hub.
@@ -100,11 +101,12 @@ const hubScheme = "hf://"
 
 // hubFlag is llama.cpp's -hf: it sets a model by its name on the Hub.
 func hubFlag(n string, set func(string), what string) flag {
-	return valueFlag(n, "OWNER/NAME[:QUANT]", what+" from the Hugging Face Hub; downloaded where it is not in the cache", func(v string) error {
-		_, err := pull.ParseReference(v)
-		set(hubScheme + v)
-		return err
-	})
+	return valueFlag(n, "OWNER/NAME[:QUANT]", what+" from the Hugging Face Hub; downloaded where it is not in the cache",
+		func(v string) error {
+			_, err := pull.ParseReference(v)
+			set(hubScheme + v)
+			return err
+		})
 }
 
 // localPath is the path itself, or that of the model of the Hub that it names: from the cache, else downloaded.
@@ -168,9 +170,11 @@ func (x *listing) run(_ context.Context, p *program) error {
 		_, err := fmt.Fprintf(p.stdout, "no models in %s\n", terminal.Line(cache.Dir, 0))
 		return err
 	}
-	table := terminal.Table{Columns: []terminal.Column{{Head: "model", Left: true}, {Head: "file", Left: true}, {Head: "size"}, {Head: "version", Left: true, Drop: 1}}}
+	table := terminal.Table{Columns: []terminal.Column{
+		{Head: "model", Left: true}, {Head: "file", Left: true}, {Head: "size"}, {Head: "version", Left: true, Drop: 1}}}
 	for _, e := range list {
-		table.Rows = append(table.Rows, []string{terminal.Line(e.Repo, 60), terminal.Line(e.File, 80), size(e.Bytes), e.Commit[:8]})
+		table.Rows = append(table.Rows, []string{
+			terminal.Line(e.Repo, 60), terminal.Line(e.File, 80), size(e.Bytes), e.Commit[:8]})
 	}
 	text, _ := table.String(terminal.Width(p.stdout))
 	_, err = io.WriteString(p.stdout, text)

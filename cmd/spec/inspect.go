@@ -33,10 +33,11 @@ func (x *inspect) flags() []flag {
 	return []flag{
 		fileFlag("-m, --model", &x.file, "FILE", "the file, also without the flag"),
 		switchFlag("--tensors", &x.tensors, true, "list the tensors as well"),
-		valueFlag("--memory", "SIZE", "how fast the model is with so much memory for weights and activations, as in 2GiB", func(v string) (err error) {
-			x.memory, err = memorySize(v)
-			return err
-		}),
+		valueFlag("--memory", "SIZE", "how fast the model is with so much memory for weights and activations, as in 2GiB",
+			func(v string) (err error) {
+				x.memory, err = memorySize(v)
+				return err
+			}),
 		switchFlag("--json", &x.json, true, "write JSON, with every array and all tensors"),
 	}
 }
@@ -83,7 +84,8 @@ func (x *inspect) run(ctx context.Context, p *program) error {
 const longestName = 100 // characters of a key or a tensor's name that are shown
 
 func inspectText(w io.Writer, f *gguf.File, tensors bool, width int) {
-	fmt.Fprintf(w, "%s: GGUF version %d, alignment %d, data at %d\n\n", terminal.Line(f.Name, 0), f.Version, f.Alignment, f.DataOffset)
+	fmt.Fprintf(w, "%s: GGUF version %d, alignment %d, data at %d\n\n", terminal.Line(f.Name, 0), f.Version, f.Alignment,
+		f.DataOffset)
 	for _, line := range summarize(f).lines() {
 		io.WriteString(w, terminal.Columns(line[0], terminal.Line(line[1], 0), 16, width))
 	}
@@ -101,7 +103,8 @@ func inspectText(w io.Writer, f *gguf.File, tensors bool, width int) {
 		fmt.Fprintln(w)
 		for _, t := range f.Tensors {
 			dims := strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Dims), "[]"), " ", " x ")
-			fmt.Fprintf(w, "%-42s %-6v %18s %14d bytes at %d\n", terminal.Line(t.Name, longestName), t.Type, dims, t.Size, t.Offset)
+			fmt.Fprintf(w, "%-42s %-6v %18s %14d bytes at %d\n", terminal.Line(t.Name, longestName), t.Type, dims, t.Size,
+				t.Offset)
 		}
 	}
 }
@@ -115,7 +118,8 @@ func (s *summary) lines() (list [][2]string) {
 		add("name", "%s", terminal.Line(s.Name, longestName))
 	}
 	if s.Layers > 0 {
-		shape := fmt.Sprintf("%d layers, hidden size %d, %d heads, %d of keys and values, head size %d, feed-forward %d", s.Layers, s.HiddenSize, s.Heads, s.KVHeads, s.HeadDim, s.FeedForward)
+		shape := fmt.Sprintf("%d layers, hidden size %d, %d heads, %d of keys and values, head size %d, feed-forward %d",
+			s.Layers, s.HiddenSize, s.Heads, s.KVHeads, s.HeadDim, s.FeedForward)
 		if s.Experts > 0 {
 			shape += fmt.Sprintf(", %d experts, %d used", s.Experts, s.ExpertsUsed)
 		}
@@ -123,7 +127,8 @@ func (s *summary) lines() (list [][2]string) {
 			shape += fmt.Sprintf(", the last %d of the layers for multi-token prediction", s.MTPBlocks)
 		}
 		if s.EncLayers > 0 {
-			shape = fmt.Sprintf("%d layers of an encoder and ", s.EncLayers) + strings.Replace(shape, " layers,", " of a decoder,", 1)
+			shape = fmt.Sprintf("%d layers of an encoder and ", s.EncLayers) +
+				strings.Replace(shape, " layers,", " of a decoder,", 1)
 		}
 		add("shape", "%s", shape)
 	}
@@ -158,7 +163,8 @@ func (s *summary) lines() (list [][2]string) {
 		memory = size(s.WeightBytes) + " of weights"
 	}
 	if s.KVBytes > 0 {
-		memory += fmt.Sprintf("; %s of keys and values per 1,000 tokens (f16, %s with --kv q8_0)", size(int64(1000*s.KVBytes)), size(int64(1000*s.KVBytes*bytesPerValue("q8_0")/bytesPerValue("f16"))))
+		memory += fmt.Sprintf("; %s of keys and values per 1,000 tokens (f16, %s with --kv q8_0)",
+			size(int64(1000*s.KVBytes)), size(int64(1000*s.KVBytes*bytesPerValue("q8_0")/bytesPerValue("f16"))))
 	}
 	if s.MTPKVBytes > 0 {
 		memory += fmt.Sprintf("; %s more where the MTP blocks draft", size(int64(1000*s.MTPKVBytes)))
@@ -167,10 +173,12 @@ func (s *summary) lines() (list [][2]string) {
 		memory += fmt.Sprintf("; %s more per 1,000 tokens of the encoder's input", size(int64(1000*s.InputBytes)))
 	}
 	if s.WindowBytes > 0 {
-		memory += fmt.Sprintf("; at most %s of those in layers with a window, which keep %d tokens", size(s.WindowBytes), s.Window)
+		memory += fmt.Sprintf("; at most %s of those in layers with a window, which keep %d tokens", size(s.WindowBytes),
+			s.Window)
 	}
 	if s.StateBytes > 0 {
-		memory += fmt.Sprintf("; %s of recurrent state, up to %s with what a session keeps to go back (at least %s, with --state-memory 1)", size(s.StateBytes), size(s.StateMost), size(s.StateLeast))
+		memory += fmt.Sprintf("; %s of recurrent state, up to %s with what a session keeps to go back (at least %s, with "+
+			"--state-memory 1)", size(s.StateBytes), size(s.StateMost), size(s.StateLeast))
 	}
 	if s.Parameters > 0 {
 		add("memory", "%s", memory)

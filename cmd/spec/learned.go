@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// estimatedModel is the weights in memory from which pass times are estimated before the first round: of a smaller model the
-	// estimate reads so large a part that learning them on the way takes less.
+	// estimatedModel is the weights in memory from which pass times are estimated before the first round: of a smaller
+	// model the estimate reads so large a part that learning them on the way takes less.
 	estimatedModel = 256 << 20
 	// estimatedText is the tokens of a text from which that is worth its time, about that of one token.
 	estimatedText = 32

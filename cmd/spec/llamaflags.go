@@ -19,10 +19,12 @@ func (k *kvFlags) flags() []flag {
 
 // stateFlag bounds the memory of a session's recurrent layers.
 func stateFlag(p *int64) flag {
-	return valueFlag("--state-memory", "SIZE", "most bytes of a sequence's copies of recurrent state, by which a text that changes is not computed anew, as in 256M; spec inspect names the least (default: that and 64M)", func(v string) (err error) {
-		*p, err = byteSize(v)
-		return err
-	})
+	return valueFlag("--state-memory", "SIZE", "most bytes of a sequence's copies of recurrent state, by which a text "+
+		"that changes is not computed anew, as in 256M; spec inspect names the least (default: that and 64M)",
+		func(v string) (err error) {
+			*p, err = byteSize(v)
+			return err
+		})
 }
 
 // kvType is the cache type that the flags ask for.
@@ -66,9 +68,11 @@ func ignoredFlags() (list []flag) {
 		"--no-warmup", "--simple-io", "--log-disable", "-nkvo, --no-kv-offload"} {
 		list = append(list, flag{names: names(n), help: "without effect", ignored: true, set: nothing})
 	}
-	for _, n := range []string{"-ngl, --gpu-layers, --n-gpu-layers", "-ngld, --gpu-layers-draft, --n-gpu-layers-draft", "-b, --batch-size", "-ub, --ubatch-size",
+	for _, n := range []string{"-ngl, --gpu-layers, --n-gpu-layers", "-ngld, --gpu-layers-draft, --n-gpu-layers-draft",
+		"-b, --batch-size", "-ub, --ubatch-size",
 		"-tb, --threads-batch", "-dev, --device", "-sm, --split-mode", "-mg, --main-gpu", "--numa"} {
 		list = append(list, flag{names: names(n), arg: "VALUE", help: "without effect", ignored: true, set: nothing})
 	}
-	return append(list, flag{names: names("-fa, --flash-attn"), arg: "VALUE", optional: true, help: "without effect", ignored: true, set: nothing})
+	return append(list, flag{names: names("-fa, --flash-attn"), arg: "VALUE", optional: true, help: "without effect",
+		ignored: true, set: nothing})
 }

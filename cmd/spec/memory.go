@@ -16,17 +16,20 @@ import (
 )
 
 const (
-	// memoryShare is the part of the machine's memory, in eighths, that models may take where --memory does not say how much.
+	// memoryShare is the part of the machine's memory, in eighths, that models may take where --memory does not say how
+	// much.
 	memoryShare = 7
 	// keptTokens are the tokens of context whose keys and values are counted where -c does not say how many there are.
 	keptTokens = 2048
-	// treeRows are the most tokens of a tree of drafts, with the one that it begins after: a pass over it has as many rows of logits.
+	// treeRows are the most tokens of a tree of drafts, with the one that it begins after: a pass over it has as many
+	// rows of logits.
 	treeRows = 256
 )
 
 // memoryFlag is --memory.
 func (m *modelFlags) memoryFlag() flag {
-	return valueFlag("--memory", "SIZE", "memory for weights, activations and keys and values, as in 2GiB; weights that do not fit are read from disk in every pass (default: 7/8 of the machine's)", func(v string) (err error) {
+	return valueFlag("--memory", "SIZE", "memory for weights, activations and keys and values, as in 2GiB; weights "+
+		"that do not fit are read from disk in every pass (default: 7/8 of the machine's)", func(v string) (err error) {
 		m.memory, err = memorySize(v)
 		return err
 	})
@@ -35,7 +38,8 @@ func (m *modelFlags) memoryFlag() flag {
 // panelsFlag is --panels.
 func (m *modelFlags) panelsFlag() flag {
 	return fileFlag("--panels", &m.panels, "DIR", fmt.Sprintf(
-		"folder for the copy of weights that are read from disk, of any size (default: the cache directory, which gets more than %s only when asked)",
+		"folder for the copy of weights that are read from disk, of any size (default: the cache directory, which gets "+
+			"more than %s only when asked)",
 		size(unasked)))
 }
 
@@ -83,8 +87,8 @@ func (m *modelFlags) memoryLimit() int64 {
 	return machineMemory() / 8 * memoryShare
 }
 
-// setMemory says how much of the memory the model of a file may take, and where what does not fit goes. beside are files that are loaded
-// later and stay in memory.
+// setMemory says how much of the memory the model of a file may take, and where what does not fit goes. beside are
+// files that are loaded later and stay in memory.
 func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, beside []string) error {
 	var err error
 	if o.Cache, err = panelCache(p); err != nil {
@@ -97,7 +101,8 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 		if err := m.mayWrite(p, path, file, bytes); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(p.stderr, "%s does not fit into the memory: writing %s once, to %s (spec cache clean deletes it)\n", terminal.Line(filepath.Base(path), 60), size(bytes), terminal.Line(file, 0))
+		_, err := fmt.Fprintf(p.stderr, "%s does not fit into the memory: writing %s once, to %s (spec cache clean "+
+			"deletes it)\n", terminal.Line(filepath.Base(path), 60), size(bytes), terminal.Line(file, 0))
 		return err
 	}
 	limit := m.memoryLimit()
@@ -124,7 +129,8 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	}
 	defer f.Close()
 	limit -= m.besideWeights(f)
-	plan, err := engine.PlanMemory(f, engine.Options{Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext})
+	plan, err := engine.PlanMemory(f, engine.Options{
+		Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext})
 	if err != nil {
 		return nil // loading it says what is wrong
 	}
@@ -137,12 +143,14 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 
 // notEnough is the error of a limit that is too low.
 func notEnough(limit, least int64, path string) error {
-	return fmt.Errorf("--memory %s: %w for %s: with what else is needed, the least is %s", size(limit), errNotEnough, terminal.Line(path, 60), size(least+1<<20))
+	return fmt.Errorf("--memory %s: %w for %s: with what else is needed, the least is %s", size(limit), errNotEnough,
+		terminal.Line(path, 60), size(least+1<<20))
 }
 
 var errNotEnough = errors.New("not enough")
 
-// verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more. model is the target's file.
+// verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more. model is the target's
+// file.
 func (s *speculation) verifyRows(model string) int {
 	chain := 1 + cmp.Or(s.choice.Max, speculative.DefaultDraftMax)
 	usual := s.choice.Drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model))
@@ -155,8 +163,8 @@ func (s *speculation) verifyRows(model string) int {
 	return chain
 }
 
-// besideWeights is what is needed beside weights and activations: where nobody has counted it, what a session takes: its keys and values, for the
-// tokens that -c says or for keptTokens, and the logits of a pass.
+// besideWeights is what is needed beside weights and activations: where nobody has counted it, what a session takes:
+// its keys and values, for the tokens that -c says or for keptTokens, and the logits of a pass.
 func (m *modelFlags) besideWeights(f *gguf.File) int64 {
 	if m.reserved > 0 {
 		return m.reserved
@@ -178,7 +186,8 @@ func (m *modelFlags) besideWeights(f *gguf.File) int64 {
 // measuredBytes are read to measure a disk.
 const measuredBytes = 512 << 20
 
-// memoryLine says where a model's weights are under a limit, and how fast the disk lets it be. It counts what spec generate does without flags.
+// memoryLine says where a model's weights are under a limit, and how fast the disk lets it be. It counts what spec
+// generate does without flags.
 func memoryLine(ctx context.Context, f *gguf.File, limit int64) (string, error) {
 	var usual speculation
 	flags := modelFlags{logitRows: usual.verifyRows(f.Name)}
@@ -201,14 +210,17 @@ func memoryLine(ctx context.Context, f *gguf.File, limit int64) (string, error) 
 // placement says where weights are, and how fast the disk of a file lets passes be.
 func placement(ctx context.Context, m engine.MemoryPlan, file string) (string, error) {
 	if !m.Streams() {
-		return fmt.Sprintf("%s of %s of weights stay in memory; a pass reads none from disk", size(m.Resident), size(m.Weights)), nil
+		return fmt.Sprintf("%s of %s of weights stay in memory; a pass reads none from disk", size(m.Resident),
+			size(m.Weights)), nil
 	}
 	speed, err := engine.ReadSpeed(ctx, file, measuredBytes)
 	if err != nil {
 		return "", err
 	}
 	seconds := float64(m.PerPass) / speed
-	return fmt.Sprintf("%s of %s of weights stay in memory, %s are buffers; every pass reads up to %s from disk, at %.2f GB/s (measured on this file now): at least %.3g s, so at most %.3g tokens per second without drafts. A pass that verifies drafted tokens reads as much",
+	return fmt.Sprintf("%s of %s of weights stay in memory, %s are buffers; every pass reads up to %s from disk, at "+
+		"%.2f GB/s (measured on this file now): at least %.3g s, so at most %.3g tokens per second without drafts. A pass "+
+		"that verifies drafted tokens reads as much",
 		size(m.Resident), size(m.Weights), size(m.Buffers), size(m.PerPass), speed/1e9, seconds, 1/seconds), nil
 }
 
@@ -301,7 +313,8 @@ func (x *caching) run(ctx context.Context, p *program) error {
 	}
 	for _, f := range list {
 		about := strings.ReplaceAll(strings.TrimSpace(f.Text), "\n", "; ")
-		if _, err := fmt.Fprintf(p.stdout, "%10s  %s\n            %s\n", size(f.Bytes), terminal.Line(f.Name, 0), terminal.Line(about, 300)); err != nil {
+		if _, err := fmt.Fprintf(p.stdout, "%10s  %s\n            %s\n", size(f.Bytes), terminal.Line(f.Name, 0),
+			terminal.Line(about, 300)); err != nil {
 			return err
 		}
 	}

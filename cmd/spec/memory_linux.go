@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineMemory is the memory, in bytes, that this process may use: the machine's, or less where its control group has a limit. 0 if it is not known.
+// machineMemory is the memory, in bytes, that this process may use: the machine's, or less where its control group
+// has a limit. 0 if it is not known.
 func machineMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

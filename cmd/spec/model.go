@@ -34,7 +34,8 @@ type modelFlags struct {
 
 func (m *modelFlags) flags() []flag {
 	return []flag{m.modelFlag(), m.hubFlag(), m.threadsFlag(),
-		choiceFlag("--weights", &m.weights, engine.WeightNames(), "convert the weights while loading (default: as in the file)"),
+		choiceFlag("--weights", &m.weights, engine.WeightNames(),
+			"convert the weights while loading (default: as in the file)"),
 		m.memoryFlag(), m.panelsFlag(),
 	}
 }
@@ -72,24 +73,28 @@ func (m *modelFlags) runtime(p *program) (*engine.Runtime, error) {
 }
 
 // open loads the model of one file, or an embedded one where path is "".
-func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, path, what string, embedded *strings.Reader) (*engine.Model, error) {
+func (m *modelFlags) open(ctx context.Context, p *program, rt *engine.Runtime, path, what string,
+	embedded *strings.Reader) (*engine.Model, error) {
 	return m.openWith(ctx, p, rt, engine.Options{}, path, what, embedded)
 }
 
 // openDraft is open for a model that drafts for target: it may be a draft head.
-func (m *modelFlags) openDraft(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model, path, what string, embedded *strings.Reader) (*engine.Model, error) {
+func (m *modelFlags) openDraft(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model, path,
+	what string, embedded *strings.Reader) (*engine.Model, error) {
 	return m.openWith(ctx, p, rt, engine.Options{Target: target}, path, what, embedded)
 }
 
 // openMTP loads the block of the target's own file that predicts tokens further ahead.
-func (m *modelFlags) openMTP(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model) (*engine.Model, error) {
+func (m *modelFlags) openMTP(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model) (
+	*engine.Model, error) {
 	if m.model == "" {
 		return nil, errors.New("the embedded model has no MTP block")
 	}
 	return m.openWith(ctx, p, rt, engine.Options{Target: target, MTP: true}, m.model, "MTP block", nil)
 }
 
-func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtime, o engine.Options, path, what string, embedded *strings.Reader) (*engine.Model, error) {
+func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtime, o engine.Options, path, what string,
+	embedded *strings.Reader) (*engine.Model, error) {
 	path, err := localPath(ctx, p, path)
 	if err != nil {
 		return nil, err
@@ -129,12 +134,14 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	}
 	if o.Target == nil && model.TargetLayers() != nil {
 		model.Close()
-		return nil, fmt.Errorf("%s: a draft head, which is no model by itself: -md gives it to the model that it drafts for", name)
+		return nil, fmt.Errorf("%s: a draft head, which is no model by itself: -md gives it to the model that it drafts for",
+			name)
 	}
 	m.loaded += model.Bytes()
 	if types := model.WeightTypes(); m.weights != "" && types != m.weights {
 		bar.Clear()
-		fmt.Fprintf(p.stderr, "%s: not all rows are whole blocks of %s; the weights are in %s\n", terminal.Line(name, 0), m.weights, types)
+		fmt.Fprintf(p.stderr, "%s: not all rows are whole blocks of %s; the weights are in %s\n", terminal.Line(name, 0),
+			m.weights, types)
 	}
 	return model, nil
 }

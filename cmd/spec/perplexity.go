@@ -98,7 +98,8 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 
 // measure scores the chunks one by one: each counts the same number of tokens, so that the mean of their
 // log-likelihoods is that of all.
-func (x *perplexity) measure(ctx context.Context, p *program, m *engine.Model, ids []int32, chunks int) (float64, error) {
+func (x *perplexity) measure(ctx context.Context, p *program, m *engine.Model, ids []int32, chunks int) (
+	float64, error) {
 	bar := terminal.NewBar(p.stderr, "perplexity")
 	defer bar.Clear()
 	sum := 0.0

@@ -51,16 +51,19 @@ func newPlanning() *planning {
 
 func (x *planning) flags() []flag {
 	c := &x.config
-	list := append(x.modelFlags.flags(), fileFlag("-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"))
+	list := append(x.modelFlags.flags(), fileFlag(
+		"-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"))
 	list = append(list, hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { x.draft = path }, "the draft model"))
 	text := x.text.flags("a prompt")
 	text[0].help = "a prompt (default: three, built in)"
 	list = append(append(list, text...),
 		fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line`),
-		intFlag("-n, --predict, --n-predict", &c.Tokens, 16, math.MaxInt32, "tokens to generate after each prompt (default 128)"),
+		intFlag("-n, --predict, --n-predict", &c.Tokens, 16, math.MaxInt32,
+			"tokens to generate after each prompt (default 128)"),
 		intFlag("-c, --ctx-size", &c.Context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"))
 	list = append(append(list, x.cache.flags()...),
-		floatFlag("--temp, --temperature", &c.Sampling.Temperature, 0, 1e6, "temperature (default 0.8, as in generate; 0 is greedy)"),
+		floatFlag("--temp, --temperature", &c.Sampling.Temperature, 0, 1e6,
+			"temperature (default 0.8, as in generate; 0 is greedy)"),
 		intFlag("-s, --seed", &x.seed, 0, math.MaxInt32, "seed of the sampling noise (default 0)"),
 		floatFlag("--seconds", &x.seconds, 0.1, 3600, "time to measure (default 6)"),
 		switchFlag("--json", &x.json, true, "write JSON"))
@@ -115,7 +118,8 @@ func (x *planning) run(ctx context.Context, p *program) error {
 		return err
 	}
 	if h := c.Draft.Head(); h != nil && h.SharesCache {
-		return fmt.Errorf("-md %s: a draft head that looks at its target's cache, whose drafts plan does not follow; spec compare --drafter mtp measures it", x.draft)
+		return fmt.Errorf("-md %s: a draft head that looks at its target's cache, whose drafts plan does not follow; spec "+
+			"compare --drafter mtp measures it", x.draft)
 	}
 	tok := c.Target.Tokenizer()
 	if tok == nil || c.Draft.Tokenizer() == nil {
@@ -210,7 +214,8 @@ func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 	}
 	fmt.Fprintln(w)
 	table := terminal.Table{Columns: []terminal.Column{
-		{Head: "length"}, {Head: "draft ms"}, {Head: "verify ms", Drop: 7}, {Head: "measured"}, {Head: fmt.Sprintf("formula %.2f", r.Acceptance)},
+		{Head: "length"}, {Head: "draft ms"}, {Head: "verify ms", Drop: 7}, {Head: "measured"},
+		{Head: fmt.Sprintf("formula %.2f", r.Acceptance)},
 	}}
 	for i, a := range planAcceptances {
 		table.Columns = append(table.Columns, terminal.Column{Head: fmt.Sprintf("at %.1f", a), Drop: 1 + i})
@@ -223,7 +228,8 @@ func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 		if l.Length == r.Best {
 			mark = "*"
 		}
-		row := []string{fmt.Sprint(l.Length, mark), fmt.Sprintf("%.2f", ms*l.Draft), fmt.Sprintf("%.2f", ms*l.Verify), fmt.Sprintf("%.2fx", l.Speedup), fmt.Sprintf("%.2fx", l.Formula)}
+		row := []string{fmt.Sprint(l.Length, mark), fmt.Sprintf("%.2f", ms*l.Draft), fmt.Sprintf("%.2f", ms*l.Verify),
+			fmt.Sprintf("%.2fx", l.Speedup), fmt.Sprintf("%.2fx", l.Formula)}
 		for _, a := range planAcceptances {
 			row = append(row, fmt.Sprintf("%.2fx", plan.Speedup(a, l.Length, r.Plain, l.Draft, l.Verify)))
 		}

@@ -29,7 +29,8 @@ func (f *promptFlags) flags(what string) []flag {
 			return nil
 		}),
 		fileFlag("-f, --file", &f.file, "FILE", what+" from a file, byte for byte; - is standard input"),
-		switchFlag("-e, --escape", &f.verbatim, false, `read \n, \t, \r, \", \', \\ and \xHH in -p and --stop as the characters they name (default)`),
+		switchFlag("-e, --escape", &f.verbatim, false,
+			`read \n, \t, \r, \", \', \\ and \xHH in -p and --stop as the characters they name (default)`),
 		switchFlag("--no-escape", &f.verbatim, true, "take -p and --stop as they are"),
 	}
 }

@@ -40,10 +40,11 @@ func (q *quantize) flags() []flag {
 	return []flag{
 		fileFlag("-m, --model", &q.in, "IN", "the file to read"),
 		fileFlag("-o, --output", &q.out, "OUT", "the file to write"),
-		valueFlag("--type", "TYPE", "type of the weights in OUT: "+strings.Join(quantizations(), ", "), func(v string) (err error) {
-			q.typ, err = choose(quantizations(), v)
-			return err
-		}),
+		valueFlag("--type", "TYPE", "type of the weights in OUT: "+strings.Join(quantizations(), ", "),
+			func(v string) (err error) {
+				q.typ, err = choose(quantizations(), v)
+				return err
+			}),
 		switchFlag("--pure", &q.pure, true, "the same type for all matrices"),
 	}
 }

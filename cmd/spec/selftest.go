@@ -46,7 +46,8 @@ func (x *selfTest) flags() []flag {
 		fileFlag("-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { x.draft = path }, "the draft model"),
 		fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line (default: six, built in)`),
-		intFlag("-n, --predict, --n-predict", &c.Tokens, 1, 1<<20, "tokens generated after each prompt (default 48, with --quick 24)"),
+		intFlag("-n, --predict, --n-predict", &c.Tokens, 1, 1<<20,
+			"tokens generated after each prompt (default 48, with --quick 24)"),
 		intFlag("--draws", &c.Draws, 100, 1<<30, "texts drawn in each chi-squared test (default 20000, with --quick 4000)"),
 		switchFlag("--quick", &c.Quick, true, "fewer prompts, tokens and draws"),
 		switchFlag("--json", &x.json, true, "write JSON"))
@@ -113,7 +114,8 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 	if x.json {
 		err = printJSON(p.stdout, r)
 	} else {
-		_, err = fmt.Fprintf(p.stdout, "%d checks of %s in %.1f s: %d failed\n", len(r.Checks), terminal.Line(x.name(), 0), r.Seconds, r.Failed)
+		_, err = fmt.Fprintf(p.stdout, "%d checks of %s in %.1f s: %d failed\n", len(r.Checks), terminal.Line(x.name(), 0),
+			r.Seconds, r.Failed)
 	}
 	if err == nil && r.Failed > 0 {
 		err = fmt.Errorf("%d of %d checks failed", r.Failed, len(r.Checks))

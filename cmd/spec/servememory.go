@@ -19,8 +19,8 @@ type servedMemory struct {
 
 func (m servedMemory) all() int64 { return m.target + m.draft + m.logits }
 
-// kvBytesOf are the keys, values and states that the sequences of one model may take: --kv-memory, or as much as --parallel sequences of so many
-// tokens as -c says, or of keptTokens. One sequence may use what the others do not.
+// kvBytesOf are the keys, values and states that the sequences of one model may take: --kv-memory, or as much as
+// --parallel sequences of so many tokens as -c says, or of keptTokens. One sequence may use what the others do not.
 func (s *serving) kvBytesOf(d *engine.Description) int64 {
 	if s.kvBytes > 0 {
 		return s.kvBytes
@@ -44,8 +44,8 @@ func (s *serving) kvBytesOf(d *engine.Description) int64 {
 // kvPage is the number of positions in which the engine allocates keys and values.
 const kvPage = 256
 
-// memoryBeside counts what is needed beside the weights of a target and its draft, before they are loaded. A draft head is described by its target:
-// it has one layer, counted like one of the target's.
+// memoryBeside counts what is needed beside the weights of a target and its draft, before they are loaded. A draft
+// head is described by its target: it has one layer, counted like one of the target's.
 func (s *serving) memoryBeside(f servedFile, rows int) (m servedMemory) {
 	target := describeFile(f.target)
 	if target == nil {
@@ -71,7 +71,8 @@ func (s *serving) memoryError(err error) error {
 	if !errors.Is(err, errNotEnough) {
 		return err
 	}
-	return fmt.Errorf("%w; keys and values of %d requests at once are counted: -np, -c and --kv-memory say how much that is", err, s.parallel)
+	return fmt.Errorf("%w; keys and values of %d requests at once are counted: -np, -c and --kv-memory say how much "+
+		"that is", err, s.parallel)
 }
 
 // describeFile describes the model of a file; nil if it has none by itself.
@@ -91,8 +92,8 @@ func describeFile(file string) *engine.Description {
 	return d
 }
 
-// bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are answered. It refuses a limit that the
-// models and their budgets do not fit in.
+// bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are
+// answered. It refuses a limit that the models and their budgets do not fit in.
 func (s *serving) bound(f servedFile, m *serve.Model, logits int64) error {
 	if s.weightMemory == 0 || f.target == "" {
 		return nil
@@ -106,7 +107,8 @@ func (s *serving) bound(f servedFile, m *serve.Model, logits int64) error {
 		all += m.Draft.Bytes() + m.DraftKVBytes
 	}
 	if all > s.weightMemory {
-		return fmt.Errorf("--memory %s: %w for %s: with its draft and their keys and values it takes %s", size(s.weightMemory), errNotEnough, terminal.Line(f.target, 60), size(all))
+		return fmt.Errorf("--memory %s: %w for %s: with its draft and their keys and values it takes %s",
+			size(s.weightMemory), errNotEnough, terminal.Line(f.target, 60), size(all))
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ type speculation struct {
 	costs speculative.PassCosts // of the target, for auto
 }
 
-// usualOfPair is how the embedded pair speculates where nothing else is said. Its target is so small that auto would soon
-// stop drafting, and the pair is there to show drafting at work.
+// usualOfPair is how the embedded pair speculates where nothing else is said. Its target is so small that auto would
+// soon stop drafting, and the pair is there to show drafting at work.
 var usualOfPair = speculative.Choice{Drafter: "model", Schedule: "heuristic"}
 
 // chosen is the choice, with what is usual for the model: "" is the embedded pair's.
@@ -60,33 +60,44 @@ func flagError(err error) error {
 
 func (s *speculation) flags() []flag {
 	return append([]flag{
-		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE", "the draft model; may be repeated: the drafts are verified together, as a tree"),
+		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE",
+			"the draft model; may be repeated: the drafts are verified together, as a tree"),
 		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { s.drafts = append(s.drafts, path) }, "a draft model"),
-		fileFlag("--learned", &s.learned, "FILE", "begin with what an earlier run with these models on this machine learned of pass times and acceptance, and keep there what this one learns; without effect on the text"),
+		fileFlag("--learned", &s.learned, "FILE", "begin with what an earlier run with these models on this machine "+
+			"learned of pass times and acceptance, and keep there what this one learns; without effect on the text"),
 	}, choiceFlags(&s.choice)...)
 }
 
 // choiceFlags are the flags of a choice.
 func choiceFlags(c *speculative.Choice) []flag {
 	return []flag{
-		choiceFlag("--drafter", &c.Drafter, speculative.Names(speculative.Drafters(), false), "who drafts: "+about(speculative.Drafters())+
-			" (default: tree with a draft model, a draft head of -md or a multi-token-prediction block in the model's file, reencode with a draft model of another vocabulary, else ngram; model for the embedded pair)"),
-		intFlag("--exit-layer", &c.ExitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes (default: a third)"),
-		choiceFlag("--schedule", &c.Schedule, speculative.Names(speculative.Schedules(), false), "draft length: "+about(speculative.Schedules())+
-			" (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
-		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &c.Max, 1, speculative.MaxDraft, "most tokens in a draft (default: the schedule's)"),
-		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &c.Min, 0, speculative.MaxDraft, "tokens before which a schedule does not end a draft (default 0)"),
-		leastFlag("--draft-p-min, --spec-draft-p-min", &c.Confidence, "end a draft after a token of lower confidence (default 0; dynamic 0.4)"),
+		choiceFlag("--drafter", &c.Drafter, speculative.Names(speculative.Drafters(), false),
+			"who drafts: "+about(speculative.Drafters())+
+				" (default: tree with a draft model, a draft head of -md or a multi-token-prediction block in the model's file, "+
+				"reencode with a draft model of another vocabulary, else ngram; model for the embedded pair)"),
+		intFlag("--exit-layer", &c.ExitLayer, 1, math.MaxInt32,
+			"layers that --drafter early-exit computes (default: a third)"),
+		choiceFlag("--schedule", &c.Schedule, speculative.Names(speculative.Schedules(), false),
+			"draft length: "+about(speculative.Schedules())+
+				" (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
+		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &c.Max, 1, speculative.MaxDraft,
+			"most tokens in a draft (default: the schedule's)"),
+		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &c.Min, 0, speculative.MaxDraft,
+			"tokens before which a schedule does not end a draft (default 0)"),
+		leastFlag("--draft-p-min, --spec-draft-p-min", &c.Confidence,
+			"end a draft after a token of lower confidence (default 0; dynamic 0.4)"),
 		valueFlag("--draft-sampling", strings.Join(speculative.DraftSamplings(), "|"),
-			"how a draft model samples: greedy, its most likely token; shared, with the model's own noise; q, by itself (default: shared, but q for --verify rejection and block)",
+			"how a draft model samples: greedy, its most likely token; shared, with the model's own noise; q, by itself "+
+				"(default: shared, but q for --verify rejection and block)",
 			func(v string) (err error) {
 				if v, err = choose(speculative.DraftSamplings(), v); err == nil {
 					c.Sampling, err = speculative.ParseDraftSampling(v)
 				}
 				return err
 			}),
-		choiceFlag("--verify", &c.Verify, speculative.Names(speculative.Verifiers(), false), "which drafted tokens are kept: "+about(speculative.Verifiers())+
-			"; greedy, match and stairs give the same text as no drafts (default: greedy at --temp 0, else match)"),
+		choiceFlag("--verify", &c.Verify, speculative.Names(speculative.Verifiers(), false),
+			"which drafted tokens are kept: "+about(speculative.Verifiers())+
+				"; greedy, match and stairs give the same text as no drafts (default: greedy at --temp 0, else match)"),
 	}
 }
 
@@ -121,7 +132,8 @@ func (s *speculation) check(model string, temperature float32) error {
 }
 
 // newDrafter makes the drafter that the flags ask for; nil is plain decoding.
-func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (speculative.Drafter, error) {
+func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (
+	speculative.Drafter, error) {
 	kv, err := g.cache.kvType()
 	if err != nil {
 		return nil, err
@@ -167,7 +179,8 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 }
 
 // newPlainDrafter makes a drafter that needs no draft model.
-func (g *generate) newPlainDrafter(c speculative.Choice, target *engine.Session, kv string) (speculative.Drafter, error) {
+func (g *generate) newPlainDrafter(c speculative.Choice, target *engine.Session, kv string) (
+	speculative.Drafter, error) {
 	if err := c.Fits(target.Model(), nil, nil); err != nil {
 		return nil, flagError(err)
 	}
@@ -177,7 +190,8 @@ func (g *generate) newPlainDrafter(c speculative.Choice, target *engine.Session,
 }
 
 // newModelDrafter makes a drafter of a draft model or head, which shown names.
-func (g *generate) newModelDrafter(c speculative.Choice, target *engine.Session, draft *engine.Model, kv, shown string) (speculative.Drafter, error) {
+func (g *generate) newModelDrafter(c speculative.Choice, target *engine.Session, draft *engine.Model, kv,
+	shown string) (speculative.Drafter, error) {
 	foreign, head := vocabulary(target.Model(), draft), draft.Head()
 	c = c.Complete(draft, foreign)
 	switch {
@@ -204,7 +218,8 @@ func (g *generate) newModelDrafter(c speculative.Choice, target *engine.Session,
 }
 
 // openNamedDraft opens a draft model for a drafter with such needs; "" is the embedded one, or the embedded head.
-func (m *modelFlags) openNamedDraft(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model, file string, needs speculative.Needs) (*engine.Model, error) {
+func (m *modelFlags) openNamedDraft(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Model,
+	file string, needs speculative.Needs) (*engine.Model, error) {
 	if needs&speculative.NeedsHead != 0 {
 		return m.openDraft(ctx, p, rt, target, file, "head", testdata.Head())
 	}

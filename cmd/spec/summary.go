@@ -66,18 +66,23 @@ type summary struct {
 	Tokenizer    string      `json:"tokenizer,omitempty"`     // tokenizer.ggml.model
 	Pre          string      `json:"pre_tokenizer,omitempty"` // tokenizer.ggml.pre
 	Template     int         `json:"chat_template_bytes"`
-	WeightBytes  int64       `json:"weight_memory_bytes"`                // in memory; 0 where a type is not supported
-	KVBytes      float64     `json:"kv_bytes_per_token"`                 // in f16, of the layers that keep the whole text; 0 where the header does not give it
-	WindowBytes  int64       `json:"window_bytes"`                       // in f16, the most that layers with a window keep, but for the rest of a page
-	InputBytes   float64     `json:"input_kv_bytes_per_token,omitempty"` // in f16, of a token of the encoder's input
-	Window       int         `json:"n_window,omitempty"`                 // tokens that they keep: their window's and 512 more
-	MTPKVBytes   float64     `json:"mtp_kv_bytes_per_token,omitempty"`   // in f16, of the MTP blocks together, where they draft
-	StateBytes   int64       `json:"state_bytes"`                        // of recurrent layers
-	StateMost    int64       `json:"state_bytes_most"`                   // with the copies and the journal that a session may have
-	StateLeast   int64       `json:"state_bytes_least"`                  // the same with the least --state-memory
-	Files        int         `json:"n_files"`                            // that the model is split into
-	Runs         bool        `json:"runs"`                               // as far as the header tells
-	Reason       string      `json:"runs_not_reason,omitempty"`          // why it does not run
+	WeightBytes  int64       `json:"weight_memory_bytes"` // in memory; 0 where a type is not supported
+	// in f16, of the layers that keep the whole text; 0 where the header does not give it
+	KVBytes float64 `json:"kv_bytes_per_token"`
+	// in f16, the most that layers with a window keep, but for the rest of a page
+	WindowBytes int64   `json:"window_bytes"`
+	InputBytes  float64 `json:"input_kv_bytes_per_token,omitempty"` // in f16, of a token of the encoder's input
+	// tokens that they keep: their window's and 512 more
+	Window int `json:"n_window,omitempty"`
+	// in f16, of the MTP blocks together, where they draft
+	MTPKVBytes float64 `json:"mtp_kv_bytes_per_token,omitempty"`
+	StateBytes int64   `json:"state_bytes"` // of recurrent layers
+	// with the copies and the journal that a session may have
+	StateMost  int64  `json:"state_bytes_most"`
+	StateLeast int64  `json:"state_bytes_least"`         // the same with the least --state-memory
+	Files      int    `json:"n_files"`                   // that the model is split into
+	Runs       bool   `json:"runs"`                      // as far as the header tells
+	Reason     string `json:"runs_not_reason,omitempty"` // why it does not run
 }
 
 // typeShare is the tensors of one type.
@@ -117,8 +122,10 @@ func summarize(f *gguf.File) *summary {
 			s.Layers = number("decoder_block_count")
 		}
 	}
-	s.Heads, s.KVHeads, s.HeadDim = number("attention.head_count"), number("attention.head_count_kv"), number("attention.key_length")
-	s.FeedForward, s.Experts, s.ExpertsUsed = number("feed_forward_length"), number("expert_count"), number("expert_used_count")
+	s.Heads, s.KVHeads, s.HeadDim = number("attention.head_count"), number("attention.head_count_kv"),
+		number("attention.key_length")
+	s.FeedForward, s.Experts, s.ExpertsUsed = number("feed_forward_length"), number("expert_count"),
+		number("expert_used_count")
 	if s.KVHeads == 0 {
 		s.KVHeads = s.Heads
 	}
@@ -198,17 +205,21 @@ func (s *summary) refusal(f *gguf.File) string {
 	case s.Kind == engine.KindEagle:
 		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
 	case s.Kind == engine.KindAssistant:
-		return "it is not a language model: a draft head of Gemma 4, which looks at the cache of the model that it was trained for and drafts for it (-md)"
+		return "it is not a language model: a draft head of Gemma 4, which looks at the cache of the model that it was " +
+			"trained for and drafts for it (-md)"
 	case s.Kind == engine.KindMTP:
-		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which they draft for (-md)"
+		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which " +
+			"they draft for (-md)"
 	case s.Kind != engine.KindModel && s.Kind != engine.KindEncoderDecoder:
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
 	case !slices.Contains(engine.Architectures(), s.Architecture):
-		return fmt.Sprintf("architecture %q is not supported (known: %s)", s.Architecture, strings.Join(engine.Architectures(), ", "))
+		return fmt.Sprintf("architecture %q is not supported (known: %s)", s.Architecture,
+			strings.Join(engine.Architectures(), ", "))
 	}
 	for _, t := range f.Tensors {
 		if _, err := tensorType(t.Type); err != nil {
-			return fmt.Sprintf("tensor %q: type %v is not supported (known: %s)", t.Name, t.Type, strings.Join(knownTypes(), ", "))
+			return fmt.Sprintf("tensor %q: type %v is not supported (known: %s)", t.Name, t.Type,
+				strings.Join(knownTypes(), ", "))
 		}
 	}
 	if _, err := engine.ReadTokenizer(f); err != nil {
@@ -268,7 +279,8 @@ func packedBytes(typ tensor.Type, cols, rows uint64) int64 {
 func kvBytesPerToken(f *gguf.File, s *summary) float64 {
 	for kv := range f.Keys() {
 		key, ok := strings.CutPrefix(kv, s.Architecture+".")
-		if ok && (strings.HasPrefix(key, "ssm.") || strings.HasPrefix(key, "wkv.") || strings.HasPrefix(key, "shortconv.") || key == "attention.kv_lora_rank") {
+		if ok && (strings.HasPrefix(key, "ssm.") || strings.HasPrefix(key, "wkv.") || strings.HasPrefix(key, "shortconv.") ||
+			key == "attention.kv_lora_rank") {
 			return 0
 		}
 	}
@@ -286,8 +298,8 @@ func kvBytesPerToken(f *gguf.File, s *summary) float64 {
 	return float64(heads) * float64(s.HeadDim+values) * bytesPerValue("f16")
 }
 
-// explain replaces the error of a file that is no language model by one that says what the file is. A file that is to draft may be a
-// draft head.
+// explain replaces the error of a file that is no language model by one that says what the file is. A file that is to
+// draft may be a draft head.
 func explain(path string, drafts bool, err error) error {
 	f, open := gguf.OpenFile(path)
 	if open != nil {

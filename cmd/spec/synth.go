@@ -53,11 +53,12 @@ type synthesis struct {
 func (s *synthesis) flags() []flag {
 	return []flag{
 		fileFlag("-o, --output", &s.out, "OUT", "the file to write"),
-		valueFlag("--type", "TYPE", "how random weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "), func(v string) (err error) {
-			s.typed = true
-			s.typ, err = choose(synth.Types(), v)
-			return err
-		}),
+		valueFlag("--type", "TYPE", "how random weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "),
+			func(v string) (err error) {
+				s.typed = true
+				s.typ, err = choose(synth.Types(), v)
+				return err
+			}),
 	}
 }
 

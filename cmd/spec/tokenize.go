@@ -27,7 +27,8 @@ type tokenize struct {
 }
 
 func (t *tokenize) flags() []flag {
-	list := append([]flag{fileFlag("-m, --model", &t.model, "FILE", "the model (default: the target inside this program)")}, t.text.flags("the text")...)
+	list := append([]flag{fileFlag("-m, --model", &t.model, "FILE",
+		"the model (default: the target inside this program)")}, t.text.flags("the text")...)
 	return append(list,
 		switchFlag("--no-special, --no-bos", &t.noSpecial, true, "add no special tokens"),
 		switchFlag("--parse-special", &t.parse, true, "read special tokens that are spelled out in the text as such"),

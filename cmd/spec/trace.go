@@ -48,12 +48,13 @@ func (g *generate) create(ctx context.Context, path string, stdout *os.File) (*o
 
 // traceRecord is a line of the file.
 type traceRecord struct {
-	Position     int     `json:"position"` // tokens before the round
-	Requested    int     `json:"n_requested"`
-	Drafted      int     `json:"n_drafted"`
-	Accepted     int     `json:"n_accepted"`
-	DraftIDs     []int32 `json:"draft_token_ids"`
-	DraftParents []int32 `json:"draft_parents,omitempty"` // of a tree: index of each token's parent, -1 for the sequence's end
+	Position  int     `json:"position"` // tokens before the round
+	Requested int     `json:"n_requested"`
+	Drafted   int     `json:"n_drafted"`
+	Accepted  int     `json:"n_accepted"`
+	DraftIDs  []int32 `json:"draft_token_ids"`
+	// of a tree: index of each token's parent, -1 for the sequence's end
+	DraftParents []int32 `json:"draft_parents,omitempty"`
 	AcceptedIDs  []int32 `json:"accepted_token_ids"`
 	NextID       int32   `json:"next_token_id"`
 	DraftText    string  `json:"draft_text"`
@@ -80,7 +81,8 @@ func (t *tracer) round(out *writer, tok *bpe.Tokenizer, r *speculative.Round) er
 		t.failed = t.failed || err != nil
 		return err
 	}
-	_, err := fmt.Fprintf(out.notes(), "position %d: drafted %d %q in %.2f ms, accepted %d %q, then %q, verified in %.2f ms\n",
+	_, err := fmt.Fprintf(out.notes(), "position %d: drafted %d %q in %.2f ms, accepted %d %q, then %q, verified in "+
+		"%.2f ms\n",
 		x.Position, x.Drafted, x.DraftText, 1e3*x.Draft, x.Accepted, x.AcceptedText, x.NextText, 1e3*x.Verify)
 	return err
 }

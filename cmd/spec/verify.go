@@ -109,13 +109,15 @@ func (v *verification) run(ctx context.Context, p *program) error {
 	if r.Input != nil {
 		after = fmt.Sprintf("for an input of %d", len(r.Input))
 	}
-	_, err = fmt.Fprintf(p.stdout, "confirmed: %s wrote these %d tokens %s (%s; end: %s), checked in %d passes and %.2f s\n",
+	_, err = fmt.Fprintf(p.stdout, "confirmed: %s wrote these %d tokens %s (%s; end: %s), checked in %d passes and "+
+		"%.2f s\n",
 		v.name(), c.Tokens, after, how, r.End, c.Passes, took.Seconds())
 	return err
 }
 
 // confirm loads the model as the receipt says and checks the text. The time is that of the passes.
-func (v *verification) confirm(ctx context.Context, p *program, r *speculative.Receipt) (c speculative.Confirmation, took time.Duration, err error) {
+func (v *verification) confirm(ctx context.Context, p *program, r *speculative.Receipt) (
+	c speculative.Confirmation, took time.Duration, err error) {
 	file, err := v.fingerprint(ctx, p)
 	if err != nil {
 		return c, 0, err
@@ -139,7 +141,8 @@ func (v *verification) confirm(ctx context.Context, p *program, r *speculative.R
 	return c, time.Since(begin), err
 }
 
-// ropeContexts are Options.RopeContext by the tensor of frequency factors that it is to choose, for models that have two.
+// ropeContexts are Options.RopeContext by the tensor of frequency factors that it is to choose, for models that have
+// two.
 var ropeContexts = map[string]int{"rope_factors_short.weight": 1, "rope_factors_long.weight": math.MaxInt32}
 
 // fingerprint reads the model's file.
@@ -170,7 +173,8 @@ func (g *generate) checkReceipt() error {
 	case g.conversation:
 		return usagef("--receipt is for one text, not for a conversation")
 	case g.choice.Verify == "rejection" || g.choice.Verify == "block":
-		return usagef("--receipt: --verify %s writes a text that depends on the drafts, which cannot be confirmed; greedy, match and stairs can", g.choice.Verify)
+		return usagef("--receipt: --verify %s writes a text that depends on the drafts, which cannot be confirmed; "+
+			"greedy, match and stairs can", g.choice.Verify)
 	case g.predict == 0:
 		return usagef("--receipt: -n 0 writes no text")
 	}

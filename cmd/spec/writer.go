@@ -127,9 +127,11 @@ func (w *writer) notes() io.Writer {
 // figures tells on one line of standard error what the text took.
 func (w *writer) figures(took time.Duration) {
 	s, n := w.result.Stats, len(w.result.TokenIDs)
-	line := fmt.Sprintf("%d tokens in %.2f s (%.1f/s), %d target passes", n, took.Seconds(), float64(n)/took.Seconds(), s.TargetPasses)
+	line := fmt.Sprintf("%d tokens in %.2f s (%.1f/s), %d target passes", n, took.Seconds(), float64(n)/took.Seconds(),
+		s.TargetPasses)
 	if s.Drafted > 0 {
-		line += fmt.Sprintf(", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted, 100*float64(s.Accepted)/float64(s.Drafted))
+		line += fmt.Sprintf(", %d of %d drafted tokens accepted (%.0f %%)", s.Accepted, s.Drafted,
+			100*float64(s.Accepted)/float64(s.Drafted))
 	}
 	if s.Forced > 0 {
 		line += fmt.Sprintf(", %d of %d forced tokens accepted", s.ForcedAccepted, s.Forced)

@@ -28,7 +28,8 @@ type Options struct {
 
 	MinP float32 // keep tokens that are at least MinP times as probable as the most probable one (arXiv:2407.01082)
 
-	// RepeatPenalty divides positive logits of recent tokens and multiplies negative ones (arXiv:1909.05858); 0 and 1 are off.
+	// RepeatPenalty divides positive logits of recent tokens and multiplies negative ones (arXiv:1909.05858); 0 and 1
+	// are off.
 	RepeatPenalty    float32
 	FrequencyPenalty float32 // subtracted from a logit once for every recent occurrence of its token
 	PresencePenalty  float32 // subtracted once from the logit of every recent token

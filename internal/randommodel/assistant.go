@@ -43,12 +43,18 @@ func (a Assistant) File(tb testing.TB) []byte {
 		kv = []uint32{2, 1, 2}
 	}
 	keys := map[string]gguf.Value{
-		"context_length": uint32(2000), "embedding_length": uint32(AssistantWidth), "embedding_length_out": uint32(t), "block_count": uint32(AssistantBlocks),
-		"nextn_predict_layers": uint32(AssistantBlocks), "feed_forward_length": uint32(AssistantInner), "attention.head_count": uint32(Heads), "attention.head_count_kv": kv,
-		"attention.layer_norm_rms_epsilon": float32(1e-6), "attention.key_length": uint32(2 * dim), "attention.value_length": uint32(2 * dim),
-		"attention.key_length_swa": uint32(dim), "attention.value_length_swa": uint32(dim), "attention.sliding_window": uint32(9),
-		"attention.sliding_window_pattern": []bool{true, false, true}, "attention.shared_kv_layers": uint32(AssistantBlocks), "vocab_size": uint32(v),
-		"rope.freq_base": float32(1e5), "rope.freq_base_swa": float32(10000), "rope.dimension_count": uint32(2 * dim), "rope.dimension_count_swa": uint32(dim),
+		"context_length": uint32(2000), "embedding_length": uint32(AssistantWidth), "embedding_length_out": uint32(t),
+		"block_count":          uint32(AssistantBlocks),
+		"nextn_predict_layers": uint32(AssistantBlocks), "feed_forward_length": uint32(AssistantInner),
+		"attention.head_count": uint32(Heads), "attention.head_count_kv": kv,
+		"attention.layer_norm_rms_epsilon": float32(1e-6), "attention.key_length": uint32(2 * dim),
+		"attention.value_length":   uint32(2 * dim),
+		"attention.key_length_swa": uint32(dim), "attention.value_length_swa": uint32(dim),
+		"attention.sliding_window":         uint32(9),
+		"attention.sliding_window_pattern": []bool{true, false, true}, "attention.shared_kv_layers": uint32(AssistantBlocks),
+		"vocab_size":     uint32(v),
+		"rope.freq_base": float32(1e5), "rope.freq_base_swa": float32(10000), "rope.dimension_count": uint32(2 * dim),
+		"rope.dimension_count_swa":         uint32(dim),
 		"embedding_length_per_layer_input": uint32(0),
 	}
 	maps.Copy(keys, a.Keys)

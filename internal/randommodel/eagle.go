@@ -29,8 +29,10 @@ func (e Eagle) File(tb testing.TB) []byte {
 		t = e.TargetWidth
 	}
 	keys := map[string]gguf.Value{
-		"context_length": uint32(512), "embedding_length": uint32(d), "block_count": uint32(1), "feed_forward_length": uint32(ff), "attention.head_count": uint32(h),
-		"attention.head_count_kv": uint32(kv), "attention.layer_norm_rms_epsilon": float32(1e-5), "target_layers": []int32{0, 2, 1}, "target_hidden_size": uint32(t), "vocab_size": uint32(v),
+		"context_length": uint32(512), "embedding_length": uint32(d), "block_count": uint32(1),
+		"feed_forward_length": uint32(ff), "attention.head_count": uint32(h),
+		"attention.head_count_kv": uint32(kv), "attention.layer_norm_rms_epsilon": float32(1e-5),
+		"target_layers": []int32{0, 2, 1}, "target_hidden_size": uint32(t), "vocab_size": uint32(v),
 	}
 	if e.Norms {
 		keys["norm_before_fc"], keys["norm_before_residual"] = true, true
@@ -56,7 +58,8 @@ func (e Eagle) File(tb testing.TB) []byte {
 	if e.Norms {
 		add("enc.output_norm.weight", 1, 0.2, 3*t)
 	}
-	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight", "output_norm.weight"} {
+	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight",
+		"output_norm.weight"} {
 		add(name, 1, 0.2, d)
 	}
 	matrix("blk.0.attn_q.weight", h*hd, 2*d)
@@ -78,7 +81,9 @@ func (e Eagle) File(tb testing.TB) []byte {
 				ids = append(ids, (i*9+3)%v)
 			}
 		}
-		tensors = append(tensors, gguf.TensorSource{Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))}, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
+		tensors = append(tensors, gguf.TensorSource{
+			Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))},
+			Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
 	}
 	return Bytes(tb, kvs, tensors)
 }

@@ -47,7 +47,8 @@ func (r Recipe) File(tb testing.TB) []byte {
 	own := layers
 	layers += r.MTP
 	keys := map[string]gguf.Value{
-		"context_length": uint32(512), "embedding_length": uint32(Width), "block_count": uint32(layers), "feed_forward_length": uint32(Inner),
+		"context_length": uint32(512), "embedding_length": uint32(Width), "block_count": uint32(layers),
+		"feed_forward_length":  uint32(Inner),
 		"attention.head_count": uint32(Heads), "attention.head_count_kv": uint32(kv), "vocab_size": uint32(Vocab),
 	}
 	if has("ln") || has("lnw") || has("plain") {
@@ -84,7 +85,8 @@ func (r Recipe) File(tb testing.TB) []byte {
 		if has("plain") {
 			return
 		}
-		if add(name+".weight", 1, 0.3, n...); has("ln") && !strings.HasSuffix(name, "_q_norm") && !strings.HasSuffix(name, "_k_norm") {
+		if add(name+".weight", 1, 0.3, n...); has("ln") && !strings.HasSuffix(name, "_q_norm") &&
+			!strings.HasSuffix(name, "_k_norm") {
 			add(name+".bias", 0, 0.3, n...)
 		}
 	}

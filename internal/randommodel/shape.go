@@ -34,12 +34,8 @@ type Shape struct {
 
 // Llama is a small llama.
 func Llama() Shape {
-	return Shape{Arch: "llama", Layers: 2, Width: 64, Heads: 4, KV: 2, FF: 96, Vocab: 70, Context: 512, Weights: gguf.F32, Seed: 1}
-}
-
-// GPT2 is a small gpt2.
-func GPT2() Shape {
-	return Shape{Arch: "gpt2", Layers: 2, Width: 64, Heads: 2, KV: 2, FF: 96, Vocab: 70, Context: 512, Weights: gguf.F32, Seed: 2}
+	return Shape{Arch: "llama", Layers: 2, Width: 64, Heads: 4, KV: 2, FF: 96, Vocab: 70, Context: 512, Weights: gguf.F32,
+		Seed: 1}
 }
 
 // File is the GGUF file.
@@ -120,7 +116,8 @@ func (s Shape) File(tb testing.TB) []byte {
 			matrix("output.weight", s.Vocab, s.Width)
 		}
 	default:
-		kvs = append(kvs, key("attention.head_count_kv", uint32(s.KV)), key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("rope.freq_base", float32(10000)))
+		kvs = append(kvs, key("attention.head_count_kv", uint32(s.KV)),
+			key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("rope.freq_base", float32(10000)))
 		if s.RopeDims == 0 {
 			s.RopeDims = hd
 		}

@@ -27,7 +27,8 @@ type T5 struct {
 
 // SmallT5 is like T5 1.0: tied, without gates, as many blocks in both stacks; H*d is not D.
 func SmallT5() T5 {
-	return T5{Encoders: 2, Decoders: 2, Width: 64, Heads: 3, HeadDim: 16, FF: 96, Vocab: 70, Buckets: 32, Weights: gguf.F32, Seed: 3}
+	return T5{Encoders: 2, Decoders: 2, Width: 64, Heads: 3, HeadDim: 16, FF: 96, Vocab: 70, Buckets: 32,
+		Weights: gguf.F32, Seed: 3}
 }
 
 // File is the GGUF file.
@@ -35,10 +36,13 @@ func (s T5) File(tb testing.TB) []byte {
 	tb.Helper()
 	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "t5." + k, Value: v} }
 	kvs := []gguf.KV{
-		{Key: "general.architecture", Value: "t5"}, {Key: "general.name", Value: "random"}, {Key: "tokenizer.ggml.model", Value: "no_vocab"},
+		{Key: "general.architecture", Value: "t5"}, {Key: "general.name", Value: "random"},
+		{Key: "tokenizer.ggml.model", Value: "no_vocab"},
 		key("vocab_size", uint32(s.Vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(s.Width)),
-		key("block_count", uint32(s.Encoders)), key("decoder_block_count", uint32(s.Decoders)), key("feed_forward_length", uint32(s.FF)),
-		key("attention.head_count", uint32(s.Heads)), key("attention.key_length", uint32(s.HeadDim)), key("attention.value_length", uint32(s.HeadDim)),
+		key("block_count", uint32(s.Encoders)), key("decoder_block_count", uint32(s.Decoders)),
+		key("feed_forward_length", uint32(s.FF)),
+		key("attention.head_count", uint32(s.Heads)), key("attention.key_length", uint32(s.HeadDim)),
+		key("attention.value_length", uint32(s.HeadDim)),
 		key("attention.layer_norm_epsilon", float32(1e-6)), key("attention.layer_norm_rms_epsilon", float32(1e-6)),
 		key("attention.relative_buckets_count", uint32(s.Buckets)), key("decoder_start_token_id", uint32(0)),
 	}

@@ -1,5 +1,6 @@
-// Package randommodel draws the files of small models for tests: of every architecture, and of their draft heads. The seed and a tensor's
-// name determine its numbers, bit for bit the same on every machine: products are rounded before they are added.
+// Package randommodel draws the files of small models for tests: of every architecture, and of their draft heads. The
+// seed and a tensor's name determine its numbers, bit for bit the same on every machine: products are rounded before
+// they are added.
 package randommodel
 
 import (
@@ -25,7 +26,8 @@ func elements(dims []int) (n int, all []uint64) {
 	return n, all
 }
 
-// drawn draws a tensor's numbers. The seed and the tensor's name determine them: they do not depend on which other tensors there are.
+// drawn draws a tensor's numbers. The seed and the tensor's name determine them: they do not depend on which other
+// tensors there are.
 func drawn(seed uint64, name string) *rand.Rand {
 	h := fnv.New64()
 	h.Write([]byte(name))

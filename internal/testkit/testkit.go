@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Shared is the path of a file or folder of ../shared, which lies beside the checkout or where SPEC_SHARED says: models,
-// goldens and texts that are not in the repository. A test that asks for what is not there is skipped.
+// Shared is the path of a file or folder of ../shared, which lies beside the checkout or where SPEC_SHARED says:
+// models, goldens and texts that are not in the repository. A test that asks for what is not there is skipped.
 func Shared(t testing.TB, name ...string) string {
 	t.Helper()
 	root := os.Getenv("SPEC_SHARED")
@@ -54,6 +54,6 @@ func Long(t testing.TB) {
 	}
 }
 
-// IsLong says whether t belongs to a long test. One that is a quick test with more cases calls that one, which asks here
-// how many it is to try.
+// IsLong says whether t belongs to a long test. One that is a quick test with more cases calls that one, which asks
+// here how many it is to try.
 func IsLong(t testing.TB) bool { return strings.HasPrefix(t.Name(), "TestLong") }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openDirect opens a file for reads past the page cache (O_DIRECT). On file systems without them, reads go through the cache, which is told
-// to forget them (POSIX_FADV_DONTNEED).
+// openDirect opens a file for reads past the page cache (O_DIRECT). On file systems without them, reads go through
+// the cache, which is told to forget them (POSIX_FADV_DONTNEED).
 func openDirect(name string) (File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_DIRECT, 0)
 	if errors.Is(err, unix.EINVAL) {
@@ -27,6 +27,7 @@ type forgetful struct{ *os.File }
 
 func (f forgetful) ReadAt(b []byte, off int64) (int, error) {
 	n, err := f.File.ReadAt(b, off)
-	_ = unix.Fadvise(int(f.Fd()), off, int64(len(b)), unix.FADV_DONTNEED) // advice: what is not taken only costs memory that can be reclaimed
+	// advice: what is not taken only costs memory that can be reclaimed
+	_ = unix.Fadvise(int(f.Fd()), off, int64(len(b)), unix.FADV_DONTNEED)
 	return n, err
 }

@@ -19,8 +19,8 @@ type slot struct {
 	used   int64    // when it was last used, or last expected to be
 }
 
-// place gives an expert a slot and begins to read it: a free one, or that of the expert which was used longest ago, before the given
-// time. It returns nil if there is none at present.
+// place gives an expert a slot and begins to read it: a free one, or that of the expert which was used longest ago,
+// before the given time. It returns nil if there is none at present.
 func (s *Store) place(x *expert, before int64) *slot {
 	var best *slot
 	for _, t := range s.slots {
@@ -62,8 +62,8 @@ func (s *Store) expect(list []*expert) {
 	}
 }
 
-// acquireExpert waits until an expert is in memory, and binds those of its matrices that the group names. releaseExpert follows, unless there
-// is an error.
+// acquireExpert waits until an expert is in memory, and binds those of its matrices that the group names.
+// releaseExpert follows, unless there is an error.
 func (s *Store) acquireExpert(ctx context.Context, x *expert, group []*weight) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,8 @@ func (s *Store) acquireExpert(ctx context.Context, x *expert, group []*weight) e
 	return nil
 }
 
-// releaseExpert gives back what acquireExpert has bound. The expert stays: only the next call of the pass may take its slot.
+// releaseExpert gives back what acquireExpert has bound. The expert stays: only the next call of the pass may take
+// its slot.
 func (s *Store) releaseExpert(group []*weight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

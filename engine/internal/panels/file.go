@@ -13,8 +13,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// A panel file is a model's matrices as the kernels read them (package tensor: panels of 16 rows), one after the other in the order in which
-// they are loaded. It is a copy that can be made again at any time, in a cache directory:
+// A panel file is a model's matrices as the kernels read them (package tensor: panels of 16 rows), one after the
+// other in the order in which they are loaded. It is a copy that can be made again at any time, in a cache directory:
 //
 //	magic [16], version u32, length of the text u32, bytes of the header u64, identity [32]
 //	text: what the file is, for people
@@ -22,17 +22,18 @@ import (
 //	CRC-32C u32 of the header up to here; zeros up to a multiple of 4096 bytes
 //	matrices, each from a multiple of 4096 bytes on
 //
-// Numbers are little-endian. The identity is the SHA-256 of everything that decides about the bytes: the layout's version, the kernels'
-// layout, what weights are converted to, the model's size and time and its header, and every matrix's name, type, shape and place. Nothing in
-// the file says where its parts are: that follows from the model, and a file whose identity is another one is not used.
+// Numbers are little-endian. The identity is the SHA-256 of everything that decides about the bytes: the layout's
+// version, the kernels' layout, what weights are converted to, the model's size and time and its header, and every
+// matrix's name, type, shape and place. Nothing in the file says where its parts are: that follows from the model,
+// and a file whose identity is another one is not used.
 const (
 	magic      = "spec panel file\n"
 	version    = 1
 	ext        = ".panels"
 	fixedBytes = 16 + 4 + 4 + 8 + sha256.Size
 
-	// pieceBytes is the bytes that are read at once and have a checksum: enough for a disk to reach its speed with a few of them
-	// under way.
+	// pieceBytes is the bytes that are read at once and have a checksum: enough for a disk to reach its speed with a few
+	// of them under way.
 	pieceBytes = 4 << 20
 	mostText   = 64 << 10 // most bytes of the text
 )
@@ -73,13 +74,15 @@ type packedFile struct {
 	sums []uint32
 }
 
-// File is a file that is read past the system's cache where that is possible: at multiples of 4096 bytes, into memory aligned likewise.
+// File is a file that is read past the system's cache where that is possible: at multiples of 4096 bytes, into memory
+// aligned likewise.
 type File interface {
 	io.ReaderAt
 	io.Closer
 }
 
-// openFile opens a panel file that is the model's. The error wraps errOther if there is another file, or fs.ErrNotExist.
+// openFile opens a panel file that is the model's. The error wraps errOther if there is another file, or
+// fs.ErrNotExist.
 func openFile(name string, id *Identity, m *Layout) (*packedFile, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -144,7 +147,8 @@ func readText(name string) ([]byte, error) {
 	return text, nil
 }
 
-// readPiece reads piece i of a matrix into dst, which has room for it up to the next multiple of 4096 bytes, and checks it.
+// readPiece reads piece i of a matrix into dst, which has room for it up to the next multiple of 4096 bytes, and
+// checks it.
 func (f *packedFile) readPiece(p *weight, i int, dst []byte) error {
 	at := int64(i) * pieceBytes
 	n := min(pieceBytes, p.bytes-at)

@@ -26,8 +26,8 @@ func Row(w *tensor.Matrix, i int, dst []float32) error {
 	return w.Row(i, dst)
 }
 
-// Held is the matrices that a pass holds in memory for a product. The zero value holds none, and is used again and again. Matrices that are in
-// memory for good need not be held, and do no harm.
+// Held is the matrices that a pass holds in memory for a product. The zero value holds none, and is used again and
+// again. Matrices that are in memory for good need not be held, and do no harm.
 type Held struct {
 	group    []*weight
 	expected []*expert
@@ -40,8 +40,9 @@ func (h *Held) Want(w *tensor.Matrix) {
 	}
 }
 
-// Fetch brings the wanted matrices into memory, where they stay until Release. It reports whether they must come apart, because they do not
-// fit there at once, or are not read together: then none is held. A single one always fits.
+// Fetch brings the wanted matrices into memory, where they stay until Release. It reports whether they must come
+// apart, because they do not fit there at once, or are not read together: then none is held. A single one always
+// fits.
 func (h *Held) Fetch(ctx context.Context) (apart bool, err error) {
 	group := h.group
 	if len(group) == 0 {

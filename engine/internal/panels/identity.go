@@ -18,11 +18,12 @@ type Identity struct {
 	sum  [sha256.Size]byte
 }
 
-// Identify finds the name of a model's panel file: of the model's header, size and time, and of what decides about the packed bytes: the type
-// that weights are converted to, "" for none, and whether it is for the file's MTP blocks.
+// Identify finds the name of a model's panel file: of the model's header, size and time, and of what decides about
+// the packed bytes: the type that weights are converted to, "" for none, and whether it is for the file's MTP blocks.
 func Identify(f *gguf.File, rt *tensor.Runtime, weights string, mtp bool) (*Identity, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d\n%s\n%s\n%v\n%d\n%d\n%d\n", version, rt.PanelLayout(), weights, mtp, f.Size(), f.Modified.UnixNano(), f.DataOffset)
+	fmt.Fprintf(h, "%d\n%s\n%s\n%v\n%d\n%d\n%d\n", version, rt.PanelLayout(), weights, mtp, f.Size(),
+		f.Modified.UnixNano(), f.DataOffset)
 	if err := gguf.Write(h, f.KVs, nil); err != nil {
 		return nil, err
 	}
@@ -40,19 +41,18 @@ func Identify(f *gguf.File, rt *tensor.Runtime, weights string, mtp bool) (*Iden
 	if mtp {
 		weights += ", MTP block"
 	}
-	id.text = fmt.Appendf(nil, "model: %s\nweights: %s\nlayout: %s\n", gguf.Printable(path, mostText/4), weights, rt.PanelLayout())
+	id.text = fmt.Appendf(nil, "model: %s\nweights: %s\nlayout: %s\n", gguf.Printable(path, mostText/4), weights,
+		rt.PanelLayout())
 	return id, nil
 }
-
-// Name is the name of the panel file, without its directory.
-func (id *Identity) Name() string { return id.name }
 
 // complete adds the matrices to the identity.
 func (id *Identity) complete(m *Layout) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write(id.sum[:])
 	for _, p := range m.parts {
-		fmt.Fprintf(h, "%q %d %d %d %v %v %d %d %d\n", p.Name, p.Number, p.Rows, p.Cols, p.From, p.To, p.bytes, p.first, p.firstPanel)
+		fmt.Fprintf(h, "%q %d %d %d %v %v %d %d %d\n", p.Name, p.Number, p.Rows, p.Cols, p.From, p.To, p.bytes, p.first,
+			p.firstPanel)
 	}
 	var sum [sha256.Size]byte
 	h.Sum(sum[:0])

@@ -24,8 +24,8 @@ type Part struct {
 	Source     int64       // where its rows begin in the model's file
 	Use        Use
 
-	// Matrices of a mixture's expert have its Group, which stands for its layer, and its Number in that, and are read together. Number is -1 for
-	// all others.
+	// Matrices of a mixture's expert have its Group, which stands for its layer, and its Number in that, and are read
+	// together. Number is -1 for all others.
 	Group, Number int
 }
 
@@ -62,8 +62,8 @@ type Layout struct {
 	sums   int
 }
 
-// Add appends a matrix, and returns its view: a Store of the layout brings it into memory. Without a Runtime the matrix is only listed, and
-// there is no view.
+// Add appends a matrix, and returns its view: a Store of the layout brings it into memory. Without a Runtime the
+// matrix is only listed, and there is no view.
 func (m *Layout) Add(rt *tensor.Runtime, p Part) (*tensor.Matrix, error) {
 	x := &weight{Part: p, panel: p.To.PanelBytes(p.Cols), first: m.sums}
 	x.bytes = int64(x.panels()) * int64(x.panel)

@@ -18,7 +18,8 @@ type FileInfo struct {
 	written bool // by a process that is at work on it
 }
 
-// Files lists the panel files of a directory, by name. Other files are not listed. A directory that does not exist has none.
+// Files lists the panel files of a directory, by name. Other files are not listed. A directory that does not exist
+// has none.
 func Files(dir string) ([]FileInfo, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -25,8 +25,9 @@ type Options struct {
 	// ReadOnly says that none is written: a file that is missing, another model's or damaged is an error.
 	ReadOnly bool
 
-	Announce func(file string, bytes int64) error // called before a panel file is written, which an error refuses; may be nil
-	Progress func(done, total int64)              // called while what stays in memory is read, may be nil
+	// called before a panel file is written, which an error refuses; may be nil
+	Announce func(file string, bytes int64) error
+	Progress func(done, total int64) // called while what stays in memory is read, may be nil
 }
 
 // Exists reports whether there is a panel file of that name. It may still be another model's, or damaged.
@@ -35,7 +36,8 @@ func Exists(dir string, id *Identity) bool {
 	return err == nil
 }
 
-// Open opens the panel file of a model, writes it where it must, and reads what stays in memory. The views of the layout are the Store's then.
+// Open opens the panel file of a model, writes it where it must, and reads what stays in memory. The views of the
+// layout are the Store's then.
 func Open(ctx context.Context, rt *tensor.Runtime, o Options) (*Store, error) {
 	name := filepath.Join(o.Dir, o.Identity.name)
 	// A file that turns out to be damaged is written again, once.
@@ -74,7 +76,8 @@ func Open(ctx context.Context, rt *tensor.Runtime, o Options) (*Store, error) {
 	}
 }
 
-// newStore reads what stays in memory from a panel file, and begins to read the rest when it is asked for. It closes the file if it fails.
+// newStore reads what stays in memory from a panel file, and begins to read the rest when it is asked for. It closes
+// the file if it fails.
 func newStore(ctx context.Context, file *packedFile, r *Residency, tell func(done, total int64)) (s *Store, err error) {
 	s = &Store{file: file, parts: file.m.parts}
 	s.work.L, s.ready.L = &s.mu, &s.mu

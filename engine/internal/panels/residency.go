@@ -11,8 +11,10 @@ const (
 type Residency struct {
 	Resident int64 // bytes of those that are in memory for good
 	Buffers  int64 // bytes of memory for those that are read
-	PerPass  int64 // bytes that a pass of one token reads from disk, at most; with experts that are kept, as if every one were as likely
-	Experts  int   // that are kept in memory of those that are read on demand; 0 without
+	// bytes that a pass of one token reads from disk, at most; with experts that are kept, as if every one were as
+	// likely
+	PerPass int64
+	Experts int // that are kept in memory of those that are read on demand; 0 without
 
 	kept  []bool // by part
 	ring  int64  // bytes of the ring; 0: no matrix goes through it
@@ -38,8 +40,8 @@ func (m *Layout) Least(experts int) int64 {
 	return min(m.ringFor(every, func(int) bool { return false }), m.sum(every)) + int64(leastSlots(units, experts))*slot
 }
 
-// Within decides what stays in memory within a budget, which is at least [Layout.Least]. What is kept of the matrices that every pass reads is
-// spread evenly, so that the disk never waits long.
+// Within decides what stays in memory within a budget, which is at least [Layout.Least]. What is kept of the matrices
+// that every pass reads is spread evenly, so that the disk never waits long.
 func (m *Layout) Within(budget int64, experts int) *Residency {
 	every, units, slot := m.kinds()
 	r := &Residency{kept: make([]bool, len(m.parts)), units: units, slot: slot}
@@ -73,8 +75,8 @@ func (m *Layout) Within(budget int64, experts int) *Residency {
 	return r
 }
 
-// kinds are the matrices that every pass reads, and the experts with the bytes of the largest one. Matrices of which rows are looked up
-// only belong to neither.
+// kinds are the matrices that every pass reads, and the experts with the bytes of the largest one. Matrices of which
+// rows are looked up only belong to neither.
 func (m *Layout) kinds() (every []int, units []unit, slot int64) {
 	type name struct{ group, number int }
 	known := map[name]int{}

@@ -15,9 +15,9 @@ import (
 // ErrTooSmall is of files that are shorter than a single read.
 var ErrTooSmall = errors.New("too small to measure the disk with")
 
-// ReadSpeed measures how fast a file is read from its beginning on, in bytes per second: at most so many bytes, past the system's cache where that is
-// possible, with as many reads under way as streaming has. A file on a disk that caches by itself, or that a virtual machine's host does,
-// is read faster the second time.
+// ReadSpeed measures how fast a file is read from its beginning on, in bytes per second: at most so many bytes, past
+// the system's cache where that is possible, with as many reads under way as streaming has. A file on a disk that
+// caches by itself, or that a virtual machine's host does, is read faster the second time.
 func ReadSpeed(ctx context.Context, name string, most int64) (float64, error) {
 	info, err := os.Stat(name)
 	if err != nil {

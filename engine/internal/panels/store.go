@@ -1,5 +1,6 @@
-// Package panels keeps the weights of a model on disk as the kernels read them, and brings them into memory in time for their products. It
-// knows matrices, and which of them are read together; it does not know what a model does with them.
+// Package panels keeps the weights of a model on disk as the kernels read them, and brings them into memory in time
+// for their products. It knows matrices, and which of them are read together; it does not know what a model does with
+// them.
 //
 //	layout := &panels.Layout{}
 //	w, err := layout.Add(rt, part)                      // for every matrix: a view, without memory yet
@@ -20,13 +21,14 @@ import (
 
 // Store brings weights from a panel file into memory in time for their products.
 //
-// Matrices that every pass reads go through a ring: a buffer in which they lie one after the other, in the order in which they are expected
-// to be used. The next ones are read while products use the first. What follows a matrix is what followed it the last time (in the beginning, the
-// next one of the file); where a pass takes another way, what has been read is dropped, and the matrix that it needs is read at once.
-// Experts are read when the router has chosen them; those that were used last are kept.
+// Matrices that every pass reads go through a ring: a buffer in which they lie one after the other, in the order in
+// which they are expected to be used. The next ones are read while products use the first. What follows a matrix is
+// what followed it the last time (in the beginning, the next one of the file); where a pass takes another way, what
+// has been read is dropped, and the matrix that it needs is read at once. Experts are read when the router has chosen
+// them; those that were used last are kept.
 //
-// A pass owns the matrices that it has acquired until it releases them. Passes of a Runtime run one after the other, so at most one
-// owns any.
+// A pass owns the matrices that it has acquired until it releases them. Passes of a Runtime run one after the other,
+// so at most one owns any.
 type Store struct {
 	file     *packedFile
 	parts    []*weight // by part
@@ -195,8 +197,8 @@ func (s *Store) fits(group []*weight) bool {
 	return n <= int64(len(s.ring.Data))/2
 }
 
-// acquire waits until all matrices of the group, which all go through the ring, are in memory, and binds them. release follows, unless
-// there is an error.
+// acquire waits until all matrices of the group, which all go through the ring, are in memory, and binds them.
+// release follows, unless there is an error.
 func (s *Store) acquire(ctx context.Context, group []*weight) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,8 +354,8 @@ func (s *Store) Disk() (bytes int64, waited time.Duration) {
 	return s.read.Load(), time.Duration(s.waited.Load())
 }
 
-// Replace has the Store read from another file, and returns the one before: tests make disks fail with it. It waits until nothing is being
-// read.
+// Replace has the Store read from another file, and returns the one before: tests make disks fail with it. It waits
+// until nothing is being read.
 func (s *Store) Replace(f File) (before File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

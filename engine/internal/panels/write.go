@@ -39,8 +39,9 @@ func createTemporary(dir, pattern string) (output, error) {
 	return f, err
 }
 
-// write makes the panel file of a model: under a temporary name, which becomes the file's name when everything has been written. So
-// processes that write the same file at once do not disturb each other, and what has the name is complete.
+// write makes the panel file of a model: under a temporary name, which becomes the file's name when everything has
+// been written. So processes that write the same file at once do not disturb each other, and what has the name is
+// complete.
 func (w writer) write(ctx context.Context, rt *tensor.Runtime, o Options) (err error) {
 	id, m := o.Identity, o.Layout
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -80,7 +81,8 @@ func (w writer) write(ctx context.Context, rt *tensor.Runtime, o Options) (err e
 	}
 	name := filepath.Join(o.Dir, id.name)
 	if err := os.Rename(out.Name(), name); err != nil {
-		if have, e := openFile(name, id, m); e == nil { // another process was first, on a system that does not replace files in use
+		// another process was first, on a system that does not replace files in use
+		if have, e := openFile(name, id, m); e == nil {
 			os.Remove(out.Name())
 			return have.file.Close()
 		}
@@ -122,7 +124,8 @@ func packPart(ctx context.Context, rt *tensor.Runtime, o Options, p *weight, out
 		}
 	}
 	if done != p.bytes {
-		return fmt.Errorf("%s: tensor %q: %d bytes of panels, expected %d: %w", o.Model, p.Name, done, p.bytes, tensor.ErrShape)
+		return fmt.Errorf("%s: tensor %q: %d bytes of panels, expected %d: %w", o.Model, p.Name, done, p.bytes,
+			tensor.ErrShape)
 	}
 	return nil
 }
@@ -132,5 +135,6 @@ func writeError(dir string, bytes int64, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrDamaged) {
 		return err
 	}
-	return fmt.Errorf("writing a panel file of %d MB in %s, for weights that do not fit into the memory: %w", bytes>>20, cmp.Or(dir, "."), err)
+	return fmt.Errorf("writing a panel file of %d MB in %s, for weights that do not fit into the memory: %w", bytes>>20,
+		cmp.Or(dir, "."), err)
 }

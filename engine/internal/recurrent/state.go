@@ -6,9 +6,10 @@ const (
 	journalTokens = 128               // that a journal has room for at first; a longer draft makes it longer
 	journalMost   = 256               // tokens of a longer one; the nodes of a tree come on top
 	pointStep     = journalTokens / 2 // tokens between points; a session can always be cut back by about as many
-	replayMost    = 8                 // tokens whose steps a pass takes again before it makes a point to save that the next time
-	nearPoints    = 4                 // most points that the journal leads on from
-	sparePoints   = 2                 // most points whose memory is kept for others
+	// tokens whose steps a pass takes again before it makes a point to save that the next time
+	replayMost  = 8
+	nearPoints  = 4 // most points that the journal leads on from
+	sparePoints = 2 // most points whose memory is kept for others
 
 	// keptBytes is the memory for points further back, by which a session's beginning can be used again, unless
 	// SessionOptions.StateBytes says otherwise. They lie 256 tokens apart, or twice as many as often as is needed to

@@ -4,19 +4,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/specgo/spec/tensor"
 )
 
-// wide is a recurrence with a large state that counts tokens: a state is right if it says how many.
-type wide struct{ size int }
+// wide is a recurrence with a large state, which nothing scans.
+type wide struct {
+	Recurrence
+	size int
+}
 
 func (w wide) shape() sizes {
 	return sizes{units: 1, state: w.size, inputs: [inputParts]int{1}, output: 1}
-}
-
-func (w wide) scan(_ *tensor.Runtime, _ int, state []float32, in []tokenInput, _ []float32, _ *scanScratch) {
-	state[0] += float32(len(in))
 }
 
 // TestPoints: however a text is cut into passes, a session can be cut back by pointStep tokens, has points all over the
@@ -28,7 +25,7 @@ func TestPoints(t *testing.T) {
 		most   int
 	}{{1 << 10, 0, 64}, {1 << 20, 0, 16}, {1 << 24, 0, 1}, {1 << 25, 0, 0}, {1 << 20, 40 << 20, 4}, {1 << 20, 28 << 20, 1}, {1 << 20, 1, 0}, {1 << 10, 1 << 40, 64}} {
 		size := c.size
-		layer := NewLayer(0, wide{size})
+		layer := NewLayer(0, wide{size: size})
 		r := New([]Layer{layer}, 1, c.budget)
 		most, bound := c.most, Most(layer.StateBytes(), layer.TokenBytes(), c.budget)
 		n, rng := 0, rand.New(rand.NewPCG(3, 3))
@@ -77,7 +74,7 @@ func at(points []point) (list []int) {
 // TestForkedPointsAreNotReused: the memory of a point that a fork shares is never room for another one, whichever of the two drops it.
 func TestForkedPointsAreNotReused(t *testing.T) {
 	for _, who := range []string{"the original", "the fork"} {
-		r := New([]Layer{NewLayer(0, wide{8})}, 1, 0)
+		r := New([]Layer{NewLayer(0, wide{size: 8})}, 1, 0)
 		for at := 64; at <= 256; at += 64 {
 			r.add(point{at: at, state: r.room()})
 		}

@@ -18,7 +18,8 @@ type Options struct {
 	Input  string // file of requests, one JSON object a line
 	Output string // file of answers, one JSON object a line, in the order in which they are ready; continued if it exists
 
-	Shard, Shards int // answer only the requests whose place in the file (from 0) leaves Shard when divided by Shards; 0: all
+	// answer only the requests whose place in the file (from 0) leaves Shard when divided by Shards; 0: all
+	Shard, Shards int
 	Parallel      int // requests at once, at least 1
 
 	// Do answers one request: path is that of an endpoint, as "/v1/chat/completions". The answer is JSON. A request

@@ -94,7 +94,8 @@ func (out *output) write(id string, status int, answer []byte) error {
 	out.line.Reset()
 	e := json.NewEncoder(&out.line)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(answered{ID: "batch_req_" + name, CustomID: id, Response: &response{status, "req_" + name, answer}}); err != nil {
+	if err := e.Encode(answered{ID: "batch_req_" + name, CustomID: id,
+		Response: &response{status, "req_" + name, answer}}); err != nil {
 		return fmt.Errorf("answer to %q: %w", id, err)
 	}
 	if _, err := out.to.Write(out.line.Bytes()); err != nil {

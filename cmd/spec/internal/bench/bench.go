@@ -1,5 +1,5 @@
-// Package bench measures what a model's passes cost on this machine: prefill, decoding, verification of several tokens at
-// once, and batches of sequences, each beside the time that reading the weights alone would take.
+// Package bench measures what a model's passes cost on this machine: prefill, decoding, verification of several
+// tokens at once, and batches of sequences, each beside the time that reading the weights alone would take.
 package bench
 
 import (
@@ -38,10 +38,12 @@ type Options struct {
 
 // Row is one measurement.
 type Row struct {
-	Kind    string `json:"kind"`     // prefill, encode (of an encoder-decoder model, instead of prefill), decode, verify, draft or batch
-	Tokens  int    `json:"n_tokens"` // in a pass: of the prompt or the encoder's input, 1, those verified, or one of each sequence
-	Context int    `json:"context"`  // tokens before them
-	Repeats int    `json:"repeats"`  // passes timed
+	// prefill, encode (of an encoder-decoder model, instead of prefill), decode, verify, draft or batch
+	Kind string `json:"kind"`
+	// in a pass: of the prompt or the encoder's input, 1, those verified, or one of each sequence
+	Tokens  int `json:"n_tokens"`
+	Context int `json:"context"` // tokens before them
+	Repeats int `json:"repeats"` // passes timed
 
 	TokensPerSecond float64 `json:"tokens_per_second"` // Tokens / PassSeconds
 	PassSeconds     float64 `json:"pass_seconds"`      // the median; of a batch with the sampling
@@ -50,11 +52,13 @@ type Row struct {
 	// BandwidthFraction is Bytes / PassSeconds over the memory's bandwidth.
 	BandwidthFraction float64 `json:"bandwidth_fraction"`
 
-	// RatioToDecode compares with decoding at an empty context: for decode, draft and verify the time of a pass over that of a
-	// decoding pass (the cost of verification), for prefill and batch the tokens per second over those of decoding.
+	// RatioToDecode compares with decoding at an empty context: for decode, draft and verify the time of a pass over
+	// that of a decoding pass (the cost of verification), for prefill and batch the tokens per second over those of
+	// decoding.
 	RatioToDecode float64 `json:"ratio_to_decode"`
 
-	// Bytes is what a pass must read at least: the weights once, and the keys and values of all positions before its tokens.
+	// Bytes is what a pass must read at least: the weights once, and the keys and values of all positions before its
+	// tokens.
 	Bytes float64 `json:"-"`
 }
 
@@ -68,8 +72,8 @@ type runner struct {
 	memory []float64 // results of Options.Memory
 }
 
-// Run measures all rows, and the memory's bandwidth in bytes per second, the median. Each row is handed to report as soon
-// as it is complete.
+// Run measures all rows, and the memory's bandwidth in bytes per second, the median. Each row is handed to report as
+// soon as it is complete.
 func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (rows []Row, bandwidth float64, err error) {
 	o.Repeats = max(o.Repeats, 1)
 	r := &runner{ctx: ctx, m: m, o: o, rng: rand.New(rand.NewPCG(1, 2))}
@@ -150,7 +154,8 @@ func (r *runner) tokens(n int) []int32 {
 	return ids
 }
 
-// encoderInput is the tokens of the encoder's input that an encoder-decoder model's decoder is measured with: those of a sentence.
+// encoderInput is the tokens of the encoder's input that an encoder-decoder model's decoder is measured with: those
+// of a sentence.
 const encoderInput = 32
 
 // session returns a session for n tokens, or an error that names what does not fit.

@@ -6,8 +6,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// draft measures the steps of the draft model, or of the draft head: passes of one token with logits, in chains. A head is fed random hidden
-// states, the first time as if they were the target's.
+// draft measures the steps of the draft model, or of the draft head: passes of one token with logits, in chains. A
+// head is fed random hidden states, the first time as if they were the target's.
 func (r *runner) draft() ([]Row, error) {
 	m := r.o.Draft
 	n := max(1, min(r.o.Decode, m.Config().Context-1))

@@ -32,7 +32,8 @@ func (r *runner) passes() ([]Row, error) {
 		rows = append(rows, &passRow{kind: "verify", tokens: k, passes: max(4, r.o.Decode/4)})
 	}
 	for _, row := range rows {
-		s, err := r.session(fmt.Sprintf("%s of %d at %d", row.kind, row.tokens, row.context), row.context+max(row.tokens, row.passes))
+		s, err := r.session(fmt.Sprintf("%s of %d at %d", row.kind, row.tokens, row.context),
+			row.context+max(row.tokens, row.passes))
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +173,8 @@ func (r *runner) batch(n int) ([]Row, error) {
 			return nil, err
 		}
 		defer s.Close()
-		if samplers[i], err = sampling.New(r.m.Config().Vocab, engine.Sampling{Temperature: 0.8, Seed: uint64(i)}); err != nil {
+		if samplers[i], err = sampling.New(r.m.Config().Vocab,
+			engine.Sampling{Temperature: 0.8, Seed: uint64(i)}); err != nil {
 			return nil, err
 		}
 		batch[i] = engine.Segment{Session: s, Tokens: r.tokens(BatchPrompt), Logits: engine.Last}

@@ -41,7 +41,8 @@ func (l *Lines) SVG() string {
 	highY, whole := l.Base, true // Y are integers
 	for i := range l.Curves {
 		v := &l.Curves[i]
-		v.Points = slices.DeleteFunc(slices.Clone(v.Points), func(p Point) bool { return math.IsNaN(p.Y) || math.IsInf(p.Y, 0) })
+		v.Points = slices.DeleteFunc(slices.Clone(v.Points),
+			func(p Point) bool { return math.IsNaN(p.Y) || math.IsInf(p.Y, 0) })
 		entries = append(entries, entry{v.Name, v.Color, v.Dashed, v.Spots})
 		for _, p := range v.Points {
 			highY, whole = max(highY, p.Y, p.High), whole && isWhole(p.Y)

@@ -53,7 +53,9 @@ func (p *Page) Write(w io.Writer) error {
 	var b strings.Builder
 	text := html.EscapeString
 	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"+
-		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<main>\n", text(p.Title), figureStyle, pageStyle)
+		"<meta name=\"viewport\" content=\"width=device-width, "+
+		"initial-scale=1\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<main>\n", text(p.Title),
+		figureStyle, pageStyle)
 	fmt.Fprintf(&b, "<header>\n<h1>%s</h1>\n<p>%s</p>\n</header>\n", text(p.Title), text(p.Lead))
 	if len(p.Tiles) > 0 {
 		b.WriteString("<div class=\"tiles\">\n")

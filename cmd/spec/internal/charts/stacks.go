@@ -58,7 +58,8 @@ func (s *Stacks) SVG() string {
 		c.text("", "end", left-8, y+13, bar.Name)
 		sum := 0.0
 		for i, v := range bar.Values {
-			c.part(i, at.at(sum), y, at.at(sum+v)-at.at(sum), thick, fmt.Sprintf("%s, %s: %.1f%s", bar.Name, s.Parts[i], v, s.Unit))
+			c.part(i, at.at(sum), y, at.at(sum+v)-at.at(sum), thick,
+				fmt.Sprintf("%s, %s: %.1f%s", bar.Name, s.Parts[i], v, s.Unit))
 			sum += v
 		}
 		c.text("strong halo", "start", at.at(sum)+5, y+13, fmt.Sprintf("%.1f%s%s", sum, s.Unit, bar.Note))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Standalone makes a file of a chart: with its own style, which follows the reader's light or dark setting, a card behind it,
-// a heading and lines of notes. It is meant for the width of a README: 640 pixels, and readable at 400.
+// Standalone makes a file of a chart: with its own style, which follows the reader's light or dark setting, a card
+// behind it, a heading and lines of notes. It is meant for the width of a README: 640 pixels, and readable at 400.
 func Standalone(svg, heading string, notes ...string) (string, error) {
 	const margin, shown = 14.0, 640.0
 	var w, h float64
@@ -26,7 +26,8 @@ func Standalone(svg, heading string, notes ...string) (string, error) {
 		y += 18
 	}
 	y += 2
-	inner := strings.Replace(svg, "<svg ", fmt.Sprintf("<svg x=%q y=%q width=%q height=%q ", num(margin), num(y), num(w), num(h)), 1)
+	inner := strings.Replace(svg, "<svg ", fmt.Sprintf(
+		"<svg x=%q y=%q width=%q height=%q ", num(margin), num(y), num(w), num(h)), 1)
 	c.b.WriteString(inner)
 	y += h + 14
 	for _, note := range notes {
@@ -36,10 +37,13 @@ func Standalone(svg, heading string, notes ...string) (string, error) {
 		}
 	}
 	height := y + margin - 12
-	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%s\" height=\"%s\" viewBox=\"0 0 %s %s\" role=\"img\" aria-label=\"%s\">\n"+
-		"<style>\n%ssvg { font: 12px system-ui, -apple-system, \"Segoe UI\", Roboto, \"Noto Sans\", sans-serif; }\n.card { fill: var(--card); stroke: var(--line); }\n</style>\n"+
+	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%s\" height=\"%s\" viewBox=\"0 0 %s %s\" "+
+		"role=\"img\" aria-label=\"%s\">\n"+
+		"<style>\n%ssvg { font: 12px system-ui, -apple-system, \"Segoe UI\", Roboto, \"Noto Sans\", sans-serif; }\n.card "+
+		"{ fill: var(--card); stroke: var(--line); }\n</style>\n"+
 		"<rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"%s\" height=\"%s\" rx=\"10\"/>\n%s</svg>\n",
-		num(shown), num(shown*height/full), num(full), num(height), html.EscapeString(heading), figureStyle, num(full-1), num(height-1), c.b.String()), nil
+		num(shown), num(shown*height/full), num(full), num(height), html.EscapeString(heading), figureStyle, num(full-1),
+		num(height-1), c.b.String()), nil
 }
 
 // broken breaks a text into lines of at most the given width; letter is the mean width of a letter.

@@ -20,12 +20,14 @@ type canvas struct{ b strings.Builder }
 
 // done closes the picture; label says what it shows to those who cannot see it.
 func (c *canvas) done(height float64, label string) string {
-	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %s %s\" role=\"img\" aria-label=\"%s\">\n%s</svg>\n",
+	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %s %s\" role=\"img\" "+
+		"aria-label=\"%s\">\n%s</svg>\n",
 		num(width), num(height), html.EscapeString(label), c.b.String())
 }
 
 func (c *canvas) line(class string, x1, y1, x2, y2 float64) {
-	fmt.Fprintf(&c.b, "<line class=\"%s\" x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\"/>\n", class, num(x1), num(y1), num(x2), num(y2))
+	fmt.Fprintf(&c.b, "<line class=\"%s\" x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\"/>\n", class, num(x1), num(y1), num(x2),
+		num(y2))
 }
 
 func (c *canvas) rect(class string, x, y, w, h, r float64, tip string) {
@@ -34,7 +36,8 @@ func (c *canvas) rect(class string, x, y, w, h, r float64, tip string) {
 }
 
 func (c *canvas) dot(class string, x, y, r float64, tip string) {
-	fmt.Fprintf(&c.b, "<circle class=\"%s\" cx=\"%s\" cy=\"%s\" r=\"%s\">%s</circle>\n", class, num(x), num(y), num(r), title(tip))
+	fmt.Fprintf(&c.b, "<circle class=\"%s\" cx=\"%s\" cy=\"%s\" r=\"%s\">%s</circle>\n", class, num(x), num(y), num(r),
+		title(tip))
 }
 
 // marker draws the shape of a color: shape and color say the same, so that a chart can be read without colors.
@@ -77,7 +80,8 @@ func (c *canvas) shape(class string, corners []point, tip string) {
 
 // text writes s; anchor is start, middle or end.
 func (c *canvas) text(class, anchor string, x, y float64, s string) {
-	fmt.Fprintf(&c.b, "<text class=\"%s\" text-anchor=\"%s\" x=\"%s\" y=\"%s\">%s</text>\n", class, anchor, num(x), num(y), html.EscapeString(s))
+	fmt.Fprintf(&c.b, "<text class=\"%s\" text-anchor=\"%s\" x=\"%s\" y=\"%s\">%s</text>\n", class, anchor, num(x),
+		num(y), html.EscapeString(s))
 }
 
 func (c *canvas) path(class string, points []point, closed bool) {

@@ -35,7 +35,8 @@ func (r *Timed) PerToken() float64 { return r.Seconds / float64(max(1, len(r.IDs
 func (r *Timed) Plain() float64 { return (r.Before + r.After) / 2 }
 
 // Bench holds a decoder for each of some settings that share weights and temperature, and runs them in turn with
-// plain decoding. A decoder lives as long as the Bench: its schedule keeps what it measured from one prompt to the next.
+// plain decoding. A decoder lives as long as the Bench: its schedule keeps what it measured from one prompt to the
+// next.
 type Bench struct {
 	pair     *Pair
 	settings []Setting
@@ -66,9 +67,10 @@ func NewBench(pair *Pair, settings []Setting, plan Plan) (b *Bench, err error) {
 	return b, nil
 }
 
-// Round runs all wanted settings on one prompt: plain, two of them, plain, two more, and so on to plain. A nil wanted is
-// all. Every run is handed to record, plain decoding's first and after each group.
-func (b *Bench) Round(ctx context.Context, prompt string, wanted func(Setting) bool, record func(Setting, *Timed)) error {
+// Round runs all wanted settings on one prompt: plain, two of them, plain, two more, and so on to plain. A nil wanted
+// is all. Every run is handed to record, plain decoding's first and after each group.
+func (b *Bench) Round(ctx context.Context, prompt string, wanted func(Setting) bool,
+	record func(Setting, *Timed)) error {
 	ids, input := b.pair.Tokenizer.Encode(prompt, bpe.EncodeOptions{AddSpecial: true}), []int32(nil)
 	if b.pair.Start != nil {
 		ids, input = b.pair.Start, ids

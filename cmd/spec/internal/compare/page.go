@@ -26,10 +26,14 @@ func (r *Report) Page(w io.Writer) error {
 	add(r.passes())
 	add(r.distributions())
 	p.Notes = []string{
-		"Speedup is plain decoding's time per token over the setting's, prefill left out. Each run is compared with the mean of the runs of plain decoding around it; " +
-			"a prompt's figure is the median of its repeats, and the speedup the median over the prompts; whiskers and bands are its 95 % interval (bootstrap over the prompts; of a single prompt over its runs).",
-		"A ratio is capped by the formula's, which no run can exceed unless the machine became faster in between. † fewer than 5 prompts; ‡ an interval wider than a quarter of the value.",
-		"The oracle ends every draft at its first wrong token, which no schedule can know: it is the lower bound on the passes with a drafter. " +
+		"Speedup is plain decoding's time per token over the setting's, prefill left out. Each run is compared with the " +
+			"mean of the runs of plain decoding around it; " +
+			"a prompt's figure is the median of its repeats, and the speedup the median over the prompts; whiskers and bands " +
+			"are its 95 % interval (bootstrap over the prompts; of a single prompt over its runs).",
+		"A ratio is capped by the formula's, which no run can exceed unless the machine became faster in between. † " +
+			"fewer than 5 prompts; ‡ an interval wider than a quarter of the value.",
+		"The oracle ends every draft at its first wrong token, which no schedule can know: it is the lower bound on the " +
+			"passes with a drafter. " +
 			"The formula's speedup assumes that a verification pass takes as long as decoding a token.",
 	}
 	return p.Write(w)
@@ -95,7 +99,8 @@ func (r *Report) headline() string {
 	if len(temperatures) > 2 {
 		temperatures = []string{fmt.Sprintf("%d temperatures", len(temperatures))}
 	}
-	return fmt.Sprintf("Speculative decoding: drafter %s; %s prompts; %s", enumerate(drafters), enumerate(prompts), enumerate(temperatures))
+	return fmt.Sprintf("Speculative decoding: drafter %s; %s prompts; %s", enumerate(drafters), enumerate(prompts),
+		enumerate(temperatures))
 }
 
 // enumerate writes "a", "a and b", "a, b and c".
@@ -111,7 +116,8 @@ func (r *Report) lead() string {
 	if len(r.Drafts) > 0 {
 		s += ", drafted by " + strings.Join(r.Drafts, " and ")
 	}
-	s += fmt.Sprintf(". Threads: %d; kernels: %s; tokens after each prompt: at most %d; timed runs of each: %d.", r.Threads, r.SIMD, r.Tokens, r.Repeats)
+	s += fmt.Sprintf(". Threads: %d; kernels: %s; tokens after each prompt: at most %d; timed runs of each: %d.",
+		r.Threads, r.SIMD, r.Tokens, r.Repeats)
 	if !r.Complete {
 		s += " The comparison was interrupted: some runs are missing."
 	}
@@ -128,9 +134,12 @@ func (r *Report) tiles() (list []charts.Tile) {
 	}
 	list = append(list,
 		charts.Tile{Figure: fmt.Sprintf("%.2fx%s", best.Estimate.Value, best.Estimate.Flag()),
-			Label: fmt.Sprintf("greatest median speedup: %s, %s; 95 %% interval %.2f to %.2f", best.name(), best.Prompts, best.Estimate.Low, best.Estimate.High)},
-		charts.Tile{Figure: fmt.Sprintf("%.0f tok/s", best.TokensPerSecond), Label: fmt.Sprintf("there; plain decoding: %.0f", best.TokensPerSecond/best.Speedup)},
-		charts.Tile{Figure: fmt.Sprintf("%.2f", best.TokensPerPass), Label: fmt.Sprintf("tokens per pass of the target, %.0f %% of drafts accepted", 100*best.Acceptance)},
+			Label: fmt.Sprintf("greatest median speedup: %s, %s; 95 %% interval %.2f to %.2f", best.name(), best.Prompts,
+				best.Estimate.Low, best.Estimate.High)},
+		charts.Tile{Figure: fmt.Sprintf("%.0f tok/s", best.TokensPerSecond),
+			Label: fmt.Sprintf("there; plain decoding: %.0f", best.TokensPerSecond/best.Speedup)},
+		charts.Tile{Figure: fmt.Sprintf("%.2f", best.TokensPerPass),
+			Label: fmt.Sprintf("tokens per pass of the target, %.0f %% of drafts accepted", 100*best.Acceptance)},
 	)
 	same, promised := 0, 0
 	for _, row := range r.Rows {
@@ -144,7 +153,8 @@ func (r *Report) tiles() (list []charts.Tile) {
 		}
 	}
 	if promised > 0 {
-		list = append(list, charts.Tile{Figure: fmt.Sprintf("%d of %d", same, promised), Label: "texts identical to plain decoding's where that is promised"})
+		list = append(list, charts.Tile{Figure: fmt.Sprintf("%d of %d", same, promised),
+			Label: "texts identical to plain decoding's where that is promised"})
 	}
 	return list
 }
@@ -198,7 +208,8 @@ func (r *Report) isSwept(row *Row) bool { return len(r.sweep(row)) > 2 }
 // sweep lists the rows that differ from this one in draft length only, this one included.
 func (r *Report) sweep(row *Row) (list []*Row) {
 	for _, x := range r.rows(group{row.Prompts, row.Weights, row.Temperature}) {
-		if x.Drafter == row.Drafter && x.Schedule == row.Schedule && x.Verify == row.Verify && x.Confidence == row.Confidence {
+		if x.Drafter == row.Drafter && x.Schedule == row.Schedule && x.Verify == row.Verify &&
+			x.Confidence == row.Confidence {
 			list = append(list, x)
 		}
 	}
@@ -208,7 +219,8 @@ func (r *Report) sweep(row *Row) (list []*Row) {
 func (r *Report) bySchedule() charts.Section {
 	s := charts.Section{
 		Title: "Speedup by drafter and schedule",
-		Text:  "Speedup over plain decoding, the dashed line, on the same prompts. The oracle is an upper bound, not a usable schedule: it knows which tokens will be accepted.",
+		Text: "Speedup over plain decoding, the dashed line, on the same prompts. The oracle is an upper bound, not a " +
+			"usable schedule: it knows which tokens will be accepted.",
 	}
 	for _, g := range r.groups(false) {
 		b := charts.Bars{Unit: "x", Base: 1, Label: "Speedup by drafter and schedule, " + g.caption()}
@@ -230,7 +242,8 @@ func (r *Report) bySchedule() charts.Section {
 			}
 			b.Groups[last].Bars = append(b.Groups[last].Bars, charts.Bar{
 				Name: name, Value: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High, Color: color(row),
-				Tip: fmt.Sprintf("%s, %s: %s; %d prompts; %.0f %% accepted, %.2f tokens per pass", row.name(), row.Verify, row.Estimate, row.NPrompts, 100*row.Acceptance, row.TokensPerPass),
+				Tip: fmt.Sprintf("%s, %s: %s; %d prompts; %.0f %% accepted, %.2f tokens per pass", row.name(), row.Verify,
+					row.Estimate, row.NPrompts, 100*row.Acceptance, row.TokensPerPass),
 			})
 		}
 		if len(b.Groups) > 0 && (len(b.Groups) > 1 || len(b.Groups[0].Bars) > 1) {
@@ -244,7 +257,8 @@ func (r *Report) bySchedule() charts.Section {
 func (r *Report) byLength() charts.Section {
 	s := charts.Section{
 		Title: "Speedup by draft length",
-		Text:  "Measured: the median over the prompts with its 95 % interval; dotted: the formula's value for the measured acceptance. For stairs the batch has one row more than a draft has tokens.",
+		Text: "Measured: the median over the prompts with its 95 % interval; dotted: the formula's value for the " +
+			"measured acceptance. For stairs the batch has one row more than a draft has tokens.",
 	}
 	for _, g := range r.groups(true) {
 		var done []*Row
@@ -269,7 +283,8 @@ func (r *Report) byLength() charts.Section {
 			slices.SortFunc(sweep, func(a, b *Row) int { return a.DraftMax - b.DraftMax })
 			for _, x := range sweep {
 				at := float64(x.DraftMax) + stairs
-				measured.Points = append(measured.Points, charts.Point{X: at, Y: x.Estimate.Value, Low: x.Estimate.Low, High: x.Estimate.High})
+				measured.Points = append(measured.Points,
+					charts.Point{X: at, Y: x.Estimate.Value, Low: x.Estimate.Low, High: x.Estimate.High})
 				formula.Points = append(formula.Points, charts.Point{X: at, Y: x.Formula})
 			}
 			l.Curves = []charts.Curve{measured, formula}
@@ -282,7 +297,8 @@ func (r *Report) byLength() charts.Section {
 func (r *Report) byTemperature() charts.Section {
 	s := charts.Section{
 		Title: "Speedup by temperature",
-		Text:  "The higher the temperature, the fewer drafts are accepted. At 0 all verifiers are greedy; match gives plain decoding's text at every temperature, rejection and block one of the same distribution.",
+		Text: "The higher the temperature, the fewer drafts are accepted. At 0 all verifiers are greedy; match gives " +
+			"plain decoding's text at every temperature, rejection and block one of the same distribution.",
 	}
 	for _, g := range r.groups(false) {
 		var temperatures []float32
@@ -290,7 +306,8 @@ func (r *Report) byTemperature() charts.Section {
 		var lines []line
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			if row.Prompts != g.prompts || row.Weights != g.weights || row.Drafter == Plain || row.Schedule == oracle || r.isSwept(row) {
+			if row.Prompts != g.prompts || row.Weights != g.weights || row.Drafter == Plain || row.Schedule == oracle ||
+				r.isSwept(row) {
 				continue
 			}
 			if !slices.Contains(temperatures, row.Temperature) {
@@ -316,7 +333,8 @@ func (r *Report) byTemperature() charts.Section {
 			}
 			l := byDrafter[name]
 			if l == nil {
-				l = &charts.Lines{X: "temperature", Y: "speedup", YUnit: "x", Base: 1, Wide: true, Label: "Speedup by temperature with " + name}
+				l = &charts.Lines{X: "temperature", Y: "speedup", YUnit: "x", Base: 1, Wide: true,
+					Label: "Speedup by temperature with " + name}
 				byDrafter[name] = l
 				drafters = append(drafters, name)
 			}
@@ -326,9 +344,11 @@ func (r *Report) byTemperature() charts.Section {
 			}
 			for i := range r.Rows {
 				row := &r.Rows[i]
-				fits := row.Prompts == g.prompts && row.Weights == g.weights && row.Drafter == n.drafter && row.Schedule == n.schedule && row.DraftMax == 0 && row.Confidence == 0
+				fits := row.Prompts == g.prompts && row.Weights == g.weights && row.Drafter == n.drafter &&
+					row.Schedule == n.schedule && row.DraftMax == 0 && row.Confidence == 0
 				if fits && (row.Verify == n.verify || row.Temperature == 0 && row.Verify == "greedy") {
-					c.Points = append(c.Points, charts.Point{X: float64(row.Temperature), Y: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High})
+					c.Points = append(c.Points, charts.Point{
+						X: float64(row.Temperature), Y: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High})
 				}
 			}
 			slices.SortFunc(c.Points, func(a, b charts.Point) int {
@@ -364,7 +384,9 @@ func roundTemperatures(l *charts.Lines) *charts.Lines {
 func (r *Report) draftLengths() charts.Section {
 	s := charts.Section{
 		Title: "Tokens drafted, round by round",
-		Text:  "The mean over the prompts that had such a round, where there are at least 5; the band is between the quartiles of the oracle's drafts. A good schedule follows the oracle, which drafts what will be accepted and one token more.",
+		Text: "The mean over the prompts that had such a round, where there are at least 5; the band is between the " +
+			"quartiles of the oracle's drafts. A good schedule follows the oracle, which drafts what will be accepted and " +
+			"one token more.",
 	}
 	for _, g := range r.groups(false) {
 		rows := r.rows(g)
@@ -385,7 +407,8 @@ func (r *Report) draftLengths() charts.Section {
 					if at.Texts < fewPrompts { // the rest is of a few long texts
 						break
 					}
-					p := charts.Point{X: float64(at.Round), Y: at.Mean, Tip: fmt.Sprintf("%s, round %d: %.1f tokens over %d prompts, quartiles %.1f to %.1f", row.Schedule, at.Round, at.Mean, at.Texts, at.Low, at.High)}
+					p := charts.Point{X: float64(at.Round), Y: at.Mean, Tip: fmt.Sprintf("%s, round %d: %.1f tokens over %d "+
+						"prompts, quartiles %.1f to %.1f", row.Schedule, at.Round, at.Mean, at.Texts, at.Low, at.High)}
 					if row.Schedule == oracle {
 						p.Low, p.High = at.Low, at.High
 					}
@@ -410,7 +433,8 @@ func (r *Report) passes() charts.Section {
 		Text:  "Fewer passes of target and draft are better: towards the lower left corner.",
 	}
 	for _, g := range r.groups(false) {
-		l := charts.Lines{X: "passes of the draft model", Y: "passes of the target", Label: "Passes of target and draft, " + g.caption()}
+		l := charts.Lines{X: "passes of the draft model", Y: "passes of the target",
+			Label: "Passes of target and draft, " + g.caption()}
 		rows := r.rows(g)
 		color := hues(rows)
 		for _, row := range rows {
@@ -422,7 +446,8 @@ func (r *Report) passes() charts.Section {
 				name += " " + row.Verify
 			}
 			l.Curves = append(l.Curves, charts.Curve{Name: name, Color: color(row), Spots: true, Points: []charts.Point{{
-				X: float64(row.DraftPasses), Y: float64(row.TargetPasses), Tip: fmt.Sprintf("%s: %d passes of the target, %d of the draft", name, row.TargetPasses, row.DraftPasses),
+				X: float64(row.DraftPasses), Y: float64(row.TargetPasses),
+				Tip: fmt.Sprintf("%s: %d passes of the target, %d of the draft", name, row.TargetPasses, row.DraftPasses),
 			}}})
 		}
 		if len(l.Curves) > 2 {
@@ -434,7 +459,8 @@ func (r *Report) passes() charts.Section {
 
 // distributions shows every run where one prompt was run often.
 func (r *Report) distributions() charts.Section {
-	s := charts.Section{Title: "Every run", Text: "The time of each run on one prompt; boxes are between the quartiles, the line is the median."}
+	s := charts.Section{Title: "Every run", Text: "The time of each run on one prompt; boxes are between the " +
+		"quartiles, the line is the median."}
 	for _, g := range r.groups(false) {
 		b := charts.Boxes{X: "milliseconds", Label: "Times of all runs, " + g.caption()}
 		add := func(row *Row, name string, color int) {
@@ -446,7 +472,8 @@ func (r *Report) distributions() charts.Section {
 		}
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			if row.Prompts != g.prompts || row.Weights != g.weights || row.Temperature != g.temperature || row.NPrompts != 1 || row.NRuns < 10 || row.Schedule == oracle {
+			if row.Prompts != g.prompts || row.Weights != g.weights || row.Temperature != g.temperature || row.NPrompts != 1 ||
+				row.NRuns < 10 || row.Schedule == oracle {
 				continue
 			}
 			switch stairs := strings.HasPrefix(row.Verify, "stairs"); {

@@ -23,7 +23,8 @@ type Setting struct {
 	Verify      string
 	DraftMax    int     // 0: the schedule's own
 	Confidence  float32 // below which constant, heuristic and dynamic end a draft; 0: the schedule's own
-	Drafts      string  // how drafts are sampled at a temperature above 0: "greedy", "shared", "q"; "": as suits the verifier
+	// how drafts are sampled at a temperature above 0: "greedy", "shared", "q"; "": as suits the verifier
+	Drafts string
 }
 
 // Names with a special meaning.
@@ -123,7 +124,8 @@ func (s Setting) plain() Setting {
 
 // oracle is the oracle for the setting's drafter.
 func (s Setting) oracle() Setting {
-	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: s.Drafter, Schedule: oracle, Verify: defaultVerifier(s.Temperature), Drafts: s.Drafts}
+	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: s.Drafter, Schedule: oracle,
+		Verify: defaultVerifier(s.Temperature), Drafts: s.Drafts}
 }
 
 // String is a short name of the setting.

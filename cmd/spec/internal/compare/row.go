@@ -42,14 +42,17 @@ type Row struct {
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	Seconds         float64 `json:"seconds"` // for all prompts, each the median of its runs
 
-	Speedup       float64        `json:"speedup"`        // over plain decoding's time per token, for the whole set: the prompts' medians, weighted by the time that they take
-	SpeedupMedian float64        `json:"speedup_median"` // over the prompts, each the median of its pairs of runs
-	SpeedupLow    float64        `json:"speedup_low"`    // quartiles
-	SpeedupHigh   float64        `json:"speedup_high"`
-	Estimate      Estimate       `json:"speedup_estimate"` // the median over the prompts with its 95 % interval; of a single prompt over its runs
-	ByPrompt      []PromptResult `json:"by_prompt"`
-	Formula       float64        `json:"formula_speedup"` // Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
-	AgainstFirst  float64        `json:"speedup_over_first_weights"`
+	// over plain decoding's time per token, for the whole set: the prompts' medians, weighted by the time that they take
+	Speedup       float64 `json:"speedup"`
+	SpeedupMedian float64 `json:"speedup_median"` // over the prompts, each the median of its pairs of runs
+	SpeedupLow    float64 `json:"speedup_low"`    // quartiles
+	SpeedupHigh   float64 `json:"speedup_high"`
+	// the median over the prompts with its 95 % interval; of a single prompt over its runs
+	Estimate Estimate       `json:"speedup_estimate"`
+	ByPrompt []PromptResult `json:"by_prompt"`
+	// Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
+	Formula      float64 `json:"formula_speedup"`
+	AgainstFirst float64 `json:"speedup_over_first_weights"`
 
 	Acceptance    float64 `json:"acceptance"` // accepted of drafted
 	Alpha         float64 `json:"alpha"`      // accepted of those that were verified: up to the first rejected one
@@ -97,7 +100,8 @@ func (r *Report) Err() error {
 	if len(r.Broken) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d texts differ from plain decoding's although their verifier promises the same: %s", len(r.Broken), r.Broken[0])
+	return fmt.Errorf("%d texts differ from plain decoding's although their verifier promises the same: %s",
+		len(r.Broken), r.Broken[0])
 }
 
 func (x *experiment) report() *Report {
@@ -272,7 +276,8 @@ func (x *experiment) oracles(r *Report) {
 	first := x.plan.Settings[0].Weights
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if o := at[key{row.setting.oracle(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain && o.NPrompts == row.NPrompts {
+		if o := at[key{row.setting.oracle(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain &&
+			o.NPrompts == row.NPrompts {
 			row.OracleTarget, row.OracleDraft = &o.TargetPasses, &o.DraftPasses
 		}
 		base := row.setting.plain()
@@ -306,7 +311,8 @@ func difference(s Setting, p Prompt, got, want []int32) string {
 		}
 		return "nothing"
 	}
-	return fmt.Sprintf("prompt %s, %s at temperature %v: token %d is %v, plain decoding has %v", p.ID, s, s.Temperature, i+1, at(got), at(want))
+	return fmt.Sprintf("prompt %s, %s at temperature %v: token %d is %v, plain decoding has %v", p.ID, s, s.Temperature,
+		i+1, at(got), at(want))
 }
 
 func share(a, b int) float64 {

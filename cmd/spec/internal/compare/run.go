@@ -16,7 +16,8 @@ type Pair struct {
 	Drafter   func(name string) (speculative.Drafter, error) // a fresh one; they may share sequences
 	Close     func()
 
-	Start []int32 // of an encoder-decoder model: what the decoder begins with, and the prompts are the encoder's input; nil: none
+	// of an encoder-decoder model: what the decoder begins with, and the prompts are the encoder's input; nil: none
+	Start []int32
 }
 
 // Lab is what a plan runs on.
@@ -136,7 +137,8 @@ func (x *experiment) weights(ctx context.Context, weights string) error {
 // cycle runs every setting once on every prompt, one after the other. A setting's decoder lives as
 // long as that: its schedule keeps what it measured from one prompt to the next, as in use. A
 // negative repeat is a warm-up on the first prompt.
-func (x *experiment) cycle(ctx context.Context, pair *Pair, weights string, t float32, settings []Setting, repeat int) error {
+func (x *experiment) cycle(ctx context.Context, pair *Pair, weights string, t float32, settings []Setting,
+	repeat int) error {
 	bench, err := NewBench(pair, settings, x.plan)
 	if err != nil {
 		return err

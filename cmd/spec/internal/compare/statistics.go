@@ -24,8 +24,9 @@ type Estimate struct {
 	N     int     `json:"n"` // prompts
 }
 
-// EstimateOf is the median of the values with the bootstrap's percentile interval: the medians of 2,000 samples drawn from the
-// values with replacement lie in it, but for 2.5 % on either side. Without values everything is 0; of a single value the interval is the value.
+// EstimateOf is the median of the values with the bootstrap's percentile interval: the medians of 2,000 samples drawn
+// from the values with replacement lie in it, but for 2.5 % on either side. Without values everything is 0; of a
+// single value the interval is the value.
 func EstimateOf(values []float64) Estimate {
 	e := Estimate{N: len(values)}
 	if e.N == 0 {
@@ -77,10 +78,11 @@ func (r *Timed) Speedup() float64 {
 	return ratio
 }
 
-// Capped is the speedup of a text over plain decoding, and the formula's (Leviathan et al. 2023, theorem 3.8) for the rounds that it
-// took and the seconds of its drafting: what it would be if every verification pass took as long as decoding a token. The
-// speedup is at most that: a verification pass reads all weights too, so a greater ratio means that the machine became faster between the
-// runs. plain is in seconds per token. Without rounds there is no formula, and nothing is capped.
+// Capped is the speedup of a text over plain decoding, and the formula's (Leviathan et al. 2023, theorem 3.8) for the
+// rounds that it took and the seconds of its drafting: what it would be if every verification pass took as long as
+// decoding a token. The speedup is at most that: a verification pass reads all weights too, so a greater ratio means
+// that the machine became faster between the runs. plain is in seconds per token. Without rounds there is no formula,
+// and nothing is capped.
 func Capped(plain, seconds float64, tokens, rounds int, drafting float64) (speedup, formula float64) {
 	speedup = float64(plain*float64(tokens)) / seconds
 	if rounds == 0 || plain <= 0 {

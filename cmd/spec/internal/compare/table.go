@@ -12,8 +12,10 @@ import (
 // columns of the table. Those left out first, where there is no room, have the greatest Drop.
 var columns = []terminal.Column{
 	{Head: "drafter", Left: true}, {Head: "schedule", Left: true}, {Head: "verify", Left: true, Drop: 1},
-	{Head: "speedup"}, {Head: "95 %", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3}, {Head: "accepted", Drop: 2},
-	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10}, {Head: "oracle draft", Drop: 11},
+	{Head: "speedup"}, {Head: "95 %", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3},
+	{Head: "accepted", Drop: 2},
+	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10},
+	{Head: "oracle draft", Drop: 11},
 	{Head: "BLEU", Drop: 8}, {Head: "same text", Left: true},
 }
 
@@ -79,12 +81,14 @@ func (r *Report) title(row *Row) string {
 	if row.NPrompts == 1 {
 		prompts = "prompt"
 	}
-	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", terminal.Line(row.Prompts, 40), row.NPrompts, prompts, r.Tokens, temperatureName(row.Temperature))
+	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", terminal.Line(row.Prompts, 40), row.NPrompts, prompts,
+		r.Tokens, temperatureName(row.Temperature))
 	if row.Weights != "" {
 		s += ", weights " + row.Weights
 	}
 	if row.AgainstFirst != row.Speedup {
-		s += fmt.Sprintf(" (plain decoding %.2fx of the first weights', BLEU %.0f against it)", row.AgainstFirst, row.BLEUFirst)
+		s += fmt.Sprintf(" (plain decoding %.2fx of the first weights', BLEU %.0f against it)", row.AgainstFirst,
+			row.BLEUFirst)
 	}
 	return s
 }
@@ -114,7 +118,8 @@ func (row *Row) cells() []string {
 	}
 	return []string{
 		row.Drafter, row.setting.Limits(), row.Verify,
-		fmt.Sprintf("%.2f%s", row.Estimate.Value, row.Estimate.Flag()), fmt.Sprintf("%.2f-%.2f", row.Estimate.Low, row.Estimate.High), fmt.Sprintf("%.2f", row.Formula), rate,
+		fmt.Sprintf("%.2f%s", row.Estimate.Value, row.Estimate.Flag()),
+		fmt.Sprintf("%.2f-%.2f", row.Estimate.Low, row.Estimate.High), fmt.Sprintf("%.2f", row.Formula), rate,
 		fmt.Sprintf("%.0f %%", 100*row.Acceptance), fmt.Sprintf("%.2f", row.TokensPerPass),
 		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
 		fmt.Sprintf("%.0f", row.BLEU), same,

@@ -188,12 +188,17 @@ func (c *config) must(key string, reason string, allowed ...any) {
 }
 
 // irrelevant members do not change what a trained model computes.
-var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache", "_name_or_path", "auto_map",
+var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache",
+	"_name_or_path", "auto_map",
 	"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "vocab_size", "tie_word_embeddings",
-	"attention_dropout", "hidden_dropout", "classifier_dropout", "embd_pdrop", "resid_pdrop", "attn_pdrop", "resid_dropout", "embd_dropout", "dropout",
-	"initializer_range", "pretraining_tp", "gradient_checkpointing", "output_attentions", "output_hidden_states", "return_dict",
-	"summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params", "problem_type", "id2label", "label2id", "finetuning_task",
-	"_attn_implementation", "_flash_attn_2_enabled", "cache_implementation", "rope_interleaved", "is_llama_config", "tokenizer_class", "language_model_only", "keep_past", "upad_input"}
+	"attention_dropout", "hidden_dropout", "classifier_dropout", "embd_pdrop", "resid_pdrop", "attn_pdrop",
+	"resid_dropout", "embd_dropout", "dropout",
+	"initializer_range", "pretraining_tp", "gradient_checkpointing", "output_attentions", "output_hidden_states",
+	"return_dict",
+	"summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+	"task_specific_params", "problem_type", "id2label", "label2id", "finetuning_task",
+	"_attn_implementation", "_flash_attn_2_enabled", "cache_implementation", "rope_interleaved", "is_llama_config",
+	"tokenizer_class", "language_model_only", "keep_past", "upad_input"}
 
 // rest fails if there is a member that nobody asked for.
 func (c *config) rest() {

@@ -1,7 +1,8 @@
-// Package convert turns a model in Hugging Face's layout (config.json, safetensors or PyTorch files, tokenizer files) into a GGUF file.
+// Package convert turns a model in Hugging Face's layout (config.json, safetensors or PyTorch files, tokenizer files)
+// into a GGUF file.
 //
-// Every member of config.json is either used, known not to change what the model computes, or refused by name; so is every
-// tensor. Weights are read one tensor at a time.
+// Every member of config.json is either used, known not to change what the model computes, or refused by name; so is
+// every tensor. Weights are read one tensor at a time.
 package convert
 
 import (
@@ -20,7 +21,9 @@ import (
 
 // Options of [Model.Write].
 type Options struct {
-	Type     string                  // of the matrices: f32, f16 (the default), bf16, q8_0 …; where rows are not whole blocks another stands in, as in package quantize
+	// of the matrices: f32, f16 (the default), bf16, q8_0 …; where rows are not whole blocks another stands in, as in
+	// package quantize
+	Type     string
 	Progress func(done, total int64) // called with the elements written and all elements; may be nil
 }
 
@@ -86,7 +89,8 @@ func Open(dir string) (*Model, error) {
 		w.close()
 		return nil, err
 	}
-	return &Model{Arch: f.arch, From: w.from, Notes: b.notes, weights: w, kvs: append(b.kvs, words...), targets: b.targets}, nil
+	return &Model{Arch: f.arch, From: w.from, Notes: b.notes, weights: w, kvs: append(b.kvs, words...),
+		targets: b.targets}, nil
 }
 
 // nameOf is the folder's name.
@@ -215,7 +219,8 @@ func (b *builder) finish() error {
 	}
 	for _, name := range b.weights.names {
 		if !b.used[name] {
-			return fmt.Errorf("%s: tensor %s is not part of a %s model as it is known here", b.weights.tensors[name].file.Name(), gguf.Printable(name, 80), b.arch)
+			return fmt.Errorf("%s: tensor %s is not part of a %s model as it is known here",
+				b.weights.tensors[name].file.Name(), gguf.Printable(name, 80), b.arch)
 		}
 	}
 	return nil

@@ -166,7 +166,8 @@ func (b *builder) window(o options) {
 			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
 		}
 	}
-	if n := c.numberOr("sliding_window", 0); n > 0 && !c.has("use_sliding_window") && n < c.number("max_position_embeddings") {
+	if n := c.numberOr("sliding_window", 0); n > 0 && !c.has("use_sliding_window") &&
+		n < c.number("max_position_embeddings") {
 		b.note("sliding_window %v is left out: GGUF's %s attends to all positions", n, b.arch)
 	}
 }
@@ -210,7 +211,8 @@ func (b *builder) rotation(head int) {
 	scaling.rest()
 }
 
-// llama3Factors is what Llama 3.1 divides the angles by: 1 for short waves, factor for long ones, and between them a mixture.
+// llama3Factors is what Llama 3.1 divides the angles by: 1 for short waves, factor for long ones, and between them a
+// mixture.
 func llama3Factors(head int, base, factor, low, high, context float64) []float32 {
 	out := make([]float32, head/2)
 	for i := range out {
@@ -261,7 +263,8 @@ func (b *builder) gemma(o options, wholeLayers int) {
 	}
 	c.must("query_pre_attn_scalar", fmt.Sprintf("GGUF's %s scales by 1/sqrt(%v)", b.arch, scale), scale)
 	c.must("use_bidirectional_attention", "attention is causal here", false)
-	for _, x := range []struct{ key, from string }{{"attn_logit_softcapping", "attn_logit_softcapping"}, {"final_logit_softcapping", "final_logit_softcapping"}} {
+	for _, x := range []struct{ key, from string }{
+		{"attn_logit_softcapping", "attn_logit_softcapping"}, {"final_logit_softcapping", "final_logit_softcapping"}} {
 		if c.has(x.from) {
 			b.real(x.key, c.number(x.from))
 		}
@@ -411,7 +414,8 @@ func gptneox(b *builder) {
 	if rotary == nil {
 		rotary = c
 	}
-	b.size("rope.dimension_count", int(float64(head)*rotary.numberOr(rotary.first("rotary_pct", "partial_rotary_factor"), 0.25)))
+	b.size("rope.dimension_count", int(float64(head)*rotary.numberOr(
+		rotary.first("rotary_pct", "partial_rotary_factor"), 0.25)))
 	b.real("rope.freq_base", rotary.numberOr(rotary.first("rotary_emb_base", "rope_theta"), 10000))
 	c.must("rope_scaling", "GPT-NeoX is converted without it")
 	c.must("attention_bias", "GGUF's gptneox has biases", true)

@@ -83,7 +83,8 @@ func opt(b *builder) {
 	for i := range rows {
 		rows[i] = i + positionsOffset
 	}
-	b.add(target{name: "position_embd.weight", from: prefix + "embed_positions.weight", rows: context, cols: width, order: rows, sourceRows: context + positionsOffset, float: true})
+	b.add(target{name: "position_embd.weight", from: prefix + "embed_positions.weight", rows: context, cols: width,
+		order: rows, sourceRows: context + positionsOffset, float: true})
 	if embedding != width {
 		b.matrix("project_in.weight", prefix+"project_in.weight", width, embedding)
 		b.matrix("project_out.weight", prefix+"project_out.weight", embedding, width)
@@ -91,7 +92,8 @@ func opt(b *builder) {
 	for i := range layers {
 		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
 		b.layerNorm(to+"attn_norm", from+"self_attn_layer_norm", width)
-		for _, p := range [][2]string{{"attn_q", "q_proj"}, {"attn_k", "k_proj"}, {"attn_v", "v_proj"}, {"attn_output", "out_proj"}} {
+		for _, p := range [][2]string{{"attn_q", "q_proj"}, {"attn_k", "k_proj"}, {"attn_v", "v_proj"},
+			{"attn_output", "out_proj"}} {
 			b.full(to+p[0], from+"self_attn."+p[1], width, width)
 		}
 		b.layerNorm(to+"ffn_norm", from+"final_layer_norm", width)
@@ -128,7 +130,8 @@ func (b *builder) gptj(fused bool) {
 	if fused && heads%codegenGroups != 0 {
 		c.fail("n_head", "%d heads do not divide into the %d groups of CodeGen's qkv_proj", heads, codegenGroups)
 	}
-	c.required("activation_function", fmt.Sprintf("GGUF's %s has the tanh form of GELU", b.arch), "gelu_new", "gelu_pytorch_tanh")
+	c.required("activation_function", fmt.Sprintf("GGUF's %s has the tanh form of GELU", b.arch), "gelu_new",
+		"gelu_pytorch_tanh")
 	c.must("scale_attn_weights", fmt.Sprintf("GGUF's %s scales", b.arch), true)
 	c.must("rotary", fmt.Sprintf("GGUF's %s rotates", b.arch), true)
 	c.must("tie_word_embeddings", fmt.Sprintf("GGUF's %s has an output matrix", b.arch), false)
@@ -139,7 +142,8 @@ func (b *builder) gptj(fused bool) {
 		b.skip(from+"attn.bias", from+"attn.masked_bias", from+"attn.causal_mask")
 		b.layerNorm(to+"attn_norm", from+"ln_1", width)
 		for part, name := range []string{"q", "v", "k"} {
-			t := target{name: to + "attn_" + name + ".weight", from: from + "attn." + name + "_proj.weight", rows: width, cols: width}
+			t := target{name: to + "attn_" + name + ".weight", from: from + "attn." + name + "_proj.weight", rows: width,
+				cols: width}
 			if fused {
 				t.from, t.sourceRows, t.order = from+"attn.qkv_proj.weight", 3*width, groupRows(width, part)
 			}
@@ -153,8 +157,8 @@ func (b *builder) gptj(fused bool) {
 	b.full("output", "lm_head", b.vocab, width)
 }
 
-// groupRows is which rows of CodeGen's fused matrix are the queries (part 0), values (1) or keys (2): each group has a quarter of
-// them, in this order.
+// groupRows is which rows of CodeGen's fused matrix are the queries (part 0), values (1) or keys (2): each group has
+// a quarter of them, in this order.
 func groupRows(width, part int) []int {
 	n := width / codegenGroups
 	rows := make([]int, 0, width)
@@ -166,7 +170,8 @@ func groupRows(width, part int) []int {
 	return rows
 }
 
-// farthestDistance is the distance from which on all positions share the last bucket of T5's position bias. GGUF has no key for it.
+// farthestDistance is the distance from which on all positions share the last bucket of T5's position bias. GGUF has
+// no key for it.
 const farthestDistance = 128.0
 
 func t5(b *builder) {
@@ -185,7 +190,8 @@ func t5(b *builder) {
 	b.size("attention.relative_buckets_count", buckets)
 	c.must("relative_attention_max_distance", "GGUF's t5 has 128", farthestDistance)
 	c.must("is_encoder_decoder", "an encoder and a decoder are needed", true)
-	if start := c.number("decoder_start_token_id"); start < 0 || start >= float64(b.vocab) || start != float64(int(start)) {
+	if start := c.number("decoder_start_token_id"); start < 0 || start >= float64(b.vocab) ||
+		start != float64(int(start)) {
 		c.fail("decoder_start_token_id", "%v, the vocabulary has %d tokens", start, b.vocab)
 	} else {
 		b.size("decoder_start_token_id", int(start))
@@ -199,7 +205,8 @@ func t5(b *builder) {
 		c.must("dense_act_fn", "feed_forward_proj says something else", "relu")
 	}
 	tied := c.boolOr("tie_word_embeddings", true)
-	c.must("scale_decoder_outputs", "GGUF's t5 scales the output of a model whose embedding is its output matrix, and no other", tied)
+	c.must("scale_decoder_outputs", "GGUF's t5 scales the output of a model whose embedding is its output matrix, and "+
+		"no other", tied)
 	for _, key := range []string{"dropout_rate", "initializer_factor", "output_past"} {
 		c.has(key)
 	}
@@ -235,7 +242,8 @@ func t5(b *builder) {
 				last = 2
 				norm(to+"cross_attn_norm", from+"1.layer_norm")
 				attention(to+"cross_attn", from+"1.EncDecAttention")
-				b.skip(from + "1.EncDecAttention.relative_attention_bias.weight") // the first published files have one that nothing reads
+				// the first published files have one that nothing reads
+				b.skip(from + "1.EncDecAttention.relative_attention_bias.weight")
 			}
 			ffn := fmt.Sprintf("%s%d.", from, last)
 			if up := ffn + "DenseReluDense.wi"; gated {

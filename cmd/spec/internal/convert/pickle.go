@@ -48,8 +48,10 @@ type (
 
 // storageKinds are the classes of storages, with the type's name in safetensors.
 var storageKinds = map[global]storageKind{
-	"torch.FloatStorage": {"F32", 4}, "torch.HalfStorage": {"F16", 2}, "torch.BFloat16Storage": {"BF16", 2}, "torch.DoubleStorage": {"F64", 8},
-	"torch.LongStorage": {"I64", 8}, "torch.IntStorage": {"I32", 4}, "torch.ShortStorage": {"I16", 2}, "torch.CharStorage": {"I8", 1},
+	"torch.FloatStorage": {"F32", 4}, "torch.HalfStorage": {"F16", 2}, "torch.BFloat16Storage": {"BF16", 2},
+	"torch.DoubleStorage": {"F64", 8},
+	"torch.LongStorage":   {"I64", 8}, "torch.IntStorage": {"I32", 4}, "torch.ShortStorage": {"I16", 2},
+	"torch.CharStorage": {"I8", 1},
 	"torch.ByteStorage": {"U8", 1}, "torch.BoolStorage": {"BOOL", 1},
 }
 
@@ -63,14 +65,17 @@ const (
 
 // opcodeNames names the opcodes of which a list of tensors has no need.
 var opcodeNames = map[byte]string{
-	'0': "POP", '1': "POP_MARK", '2': "DUP", 'F': "FLOAT", 'I': "INT", 'L': "LONG", 'P': "PERSID", 'S': "STRING", 'T': "BINSTRING", 'U': "SHORT_BINSTRING", 'V': "UNICODE",
-	'd': "DICT", 'g': "GET", 'i': "INST", 'l': "LIST", 'o': "OBJ", 'p': "PUT", 0x81: "NEWOBJ", 0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 0x8b: "LONG4",
-	'B': "BINBYTES", 'C': "SHORT_BINBYTES", 0x8e: "BINBYTES8", 0x8f: "EMPTY_SET", 0x90: "ADDITEMS", 0x91: "FROZENSET", 0x92: "NEWOBJ_EX",
+	'0': "POP", '1': "POP_MARK", '2': "DUP", 'F': "FLOAT", 'I': "INT", 'L': "LONG", 'P': "PERSID", 'S': "STRING",
+	'T': "BINSTRING", 'U': "SHORT_BINSTRING", 'V': "UNICODE",
+	'd': "DICT", 'g': "GET", 'i': "INST", 'l': "LIST", 'o': "OBJ", 'p': "PUT", 0x81: "NEWOBJ", 0x82: "EXT1", 0x83: "EXT2",
+	0x84: "EXT4", 0x8b: "LONG4",
+	'B': "BINBYTES", 'C': "SHORT_BINBYTES", 0x8e: "BINBYTES8", 0x8f: "EMPTY_SET", 0x90: "ADDITEMS", 0x91: "FROZENSET",
+	0x92: "NEWOBJ_EX",
 	0x96: "BYTEARRAY8", 0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER",
 }
 
-// unpickler interprets a pickle of protocol 2 to 5 that holds a state dict. Nothing is executed: the opcodes and globals that a state
-// dict needs have fixed meanings here, all others are errors. It keeps the first error.
+// unpickler interprets a pickle of protocol 2 to 5 that holds a state dict. Nothing is executed: the opcodes and
+// globals that a state dict needs have fixed meanings here, all others are errors. It keeps the first error.
 type unpickler struct {
 	r     *bufio.Reader
 	at    int64 // bytes read
@@ -386,7 +391,8 @@ func (u *unpickler) get(index int64) {
 // global pushes one of the globals that are known.
 func (u *unpickler) global(module, name string) {
 	g := global(module + "." + name)
-	if _, ok := storageKinds[g]; !ok && g != orderedDict && g != rebuildTensor && g != rebuildTensorV2 && g != rebuildParameter {
+	if _, ok := storageKinds[g]; !ok && g != orderedDict && g != rebuildTensor && g != rebuildTensorV2 &&
+		g != rebuildParameter {
 		u.fail("global %s is refused: a list of tensors needs none but OrderedDict and those that rebuild tensors of numbers", gguf.Printable(string(g), 80))
 		return
 	}
@@ -413,7 +419,8 @@ func (u *unpickler) reduce(f global, args tuple) any {
 			return bad(kindOf(args[0]) + " instead of a tensor")
 		}
 		return args[0]
-	case rebuildTensor, rebuildTensorV2: // storage, offset, size, stride; V2: requires_grad, backward_hooks, and metadata where there is some
+	// storage, offset, size, stride; V2: requires_grad, backward_hooks, and metadata where there is some
+	case rebuildTensor, rebuildTensorV2:
 		if n := len(args); f == rebuildTensor && n != 4 || f == rebuildTensorV2 && n != 6 && n != 7 {
 			return bad(fmt.Sprintf("%d arguments", n))
 		}
@@ -450,8 +457,8 @@ func integers(v any) ([]int64, bool) {
 	return out, true
 }
 
-// storage is what a persistent id stands for: ("storage", class, key, device, elements); before PyTorch 1.6 with a view of another
-// storage at the end, which is None.
+// storage is what a persistent id stands for: ("storage", class, key, device, elements); before PyTorch 1.6 with a
+// view of another storage at the end, which is None.
 func (u *unpickler) storage(id any) storage {
 	t, _ := id.(tuple)
 	if len(t) == 6 && t[5] == nil {

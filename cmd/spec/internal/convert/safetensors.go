@@ -14,8 +14,8 @@ const maxHeader = 100 << 20
 
 // safetensors reads the header of a safetensors file.
 //
-// The format: a little-endian uint64, the header's length; the header, {name: {dtype, shape, data_offsets}}, with an optional
-// __metadata__; the tensors' bytes, little endian, rows first.
+// The format: a little-endian uint64, the header's length; the header, {name: {dtype, shape, data_offsets}}, with an
+// optional __metadata__; the tensors' bytes, little endian, rows first.
 func (w *weights) safetensors(f *os.File, size int64) error {
 	var length [8]byte
 	if _, err := f.ReadAt(length[:], 0); err != nil {

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// readSentencePiece reads tokenizer.model, or T5's spiece.model: a protocol buffer, ModelProto, of which these fields matter:
+// readSentencePiece reads tokenizer.model, or T5's spiece.model: a protocol buffer, ModelProto, of which these fields
+// matter:
 //
 //	1 pieces           repeated: 1 piece (text), 2 score (float), 3 type (1 by default)
 //	2 trainer_spec     3 model_type (1 unigram, 2 BPE), 24 treat_whitespace_as_suffix
@@ -83,7 +84,8 @@ func parseSentencePiece(data []byte, unigram bool) (*words, error) {
 	case len(w.tokens) == 0 || len(w.tokens) > largest:
 		return nil, fmt.Errorf("a vocabulary of %d pieces", len(w.tokens))
 	case kind == 1 && unigram && (!prefix || !squeeze):
-		return nil, fmt.Errorf("normalizer_spec: add_dummy_prefix %v, remove_extra_whitespaces %v: GGUF's t5 writes spaces as this tokenizer does only if both are true", prefix, squeeze)
+		return nil, fmt.Errorf("normalizer_spec: add_dummy_prefix %v, remove_extra_whitespaces %v: GGUF's t5 writes "+
+			"spaces as this tokenizer does only if both are true", prefix, squeeze)
 	case kind == 1 && unigram && (!escape || suffix):
 		return nil, errors.New("normalizer_spec: spaces that are not marks in front of words are not supported")
 	case kind == 1 && unigram:

@@ -117,7 +117,8 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	ends := idsOf(c, "eos_token_id")
-	for _, mark := range []struct{ key, name string }{{"bos", "bos_token"}, {"eos", "eos_token"}, {"unknown", "unk_token"}, {"padding", "pad_token"}} {
+	for _, mark := range []struct{ key, name string }{
+		{"bos", "bos_token"}, {"eos", "eos_token"}, {"unknown", "unk_token"}, {"padding", "pad_token"}} {
 		id := int32(-1)
 		if text := settings.text(mark.name); text != "" {
 			var ok bool
@@ -391,12 +392,14 @@ const (
 	llama3Rule   = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}` + tail
 	qwen2Rule    = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tail
 	qwen35Rule   = contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	tekkenRule   = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*|\p{N}` + caseTail
-	gpt4oRule    = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+` + contractions + `?|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*` + contractions + `?|\p{N}{1,3}` + caseTail
+	tekkenRule   = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*|\p{N}` +
+		caseTail
+	gpt4oRule = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+` + contractions + `?|[^\r\n\p{L}\p{N}]?` + upper +
+		`+` + lower + `*` + contractions + `?|\p{N}{1,3}` + caseTail
 )
 
-// preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule has two names: whole words that are tokens are
-// not merged (ignore_merges) under one of them.
+// preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule has two names: whole words
+// that are tokens are not merged (ignore_merges) under one of them.
 var preTokenizers = map[string]string{
 	"gpt-2":          "gpt-2",
 	"digits | gpt-2": "smollm",
@@ -435,9 +438,11 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 		return fail("model.vocab: %v", err)
 	}
 	if t.Model.ByteFallback {
-		return fail("model.byte_fallback: this is a SentencePiece vocabulary without its scores; put its tokenizer.model beside it")
+		return fail("model.byte_fallback: this is a SentencePiece vocabulary without its scores; put its tokenizer.model " +
+			"beside it")
 	}
-	for name, text := range map[string]*string{"continuing_subword_prefix": t.Model.Prefix, "end_of_word_suffix": t.Model.Suffix} {
+	for name, text := range map[string]*string{
+		"continuing_subword_prefix": t.Model.Prefix, "end_of_word_suffix": t.Model.Suffix} {
 		if text != nil && *text != "" {
 			return fail("model.%s %q is not supported", name, gguf.Printable(*text, 40))
 		}

@@ -33,8 +33,8 @@ func (w *weights) torch(f *os.File, size int64) error {
 	return errors.New("not a file that torch.save wrote: neither a zip archive nor PyTorch's format before 1.6")
 }
 
-// torchZip reads a zip archive: NAME/data.pkl is the state dict, NAME/data/KEY a storage. Entries are stored, not compressed, so that
-// storages are read where they lie. Checksums are not verified: torch can leave them out.
+// torchZip reads a zip archive: NAME/data.pkl is the state dict, NAME/data/KEY a storage. Entries are stored, not
+// compressed, so that storages are read where they lie. Checksums are not verified: torch can leave them out.
 func (w *weights) torchZip(f *os.File, size int64) error {
 	z, err := zip.NewReader(&limited{f, maxDirectory}, size)
 	if err != nil {
@@ -60,7 +60,8 @@ func (w *weights) torchZip(f *os.File, size int64) error {
 		return errors.New("not a file that torch.save wrote: the zip archive has no NAME/data.pkl")
 	}
 	if a.entries[a.root+"/constants.pkl"] != nil {
-		return errors.New("a TorchScript program, not a state dict: save the model as safetensors, or take a revision that has them")
+		return errors.New("a TorchScript program, not a state dict: save the model as safetensors, or take a revision " +
+			"that has them")
 	}
 	if order, err := a.word("byteorder"); err != nil {
 		return err
@@ -91,8 +92,8 @@ func (w *weights) torchZip(f *os.File, size int64) error {
 	})
 }
 
-// maxDirectory bounds what is read of a zip archive besides the tensors: its directory, and the entries' headers. An entry takes
-// about 200 bytes.
+// maxDirectory bounds what is read of a zip archive besides the tensors: its directory, and the entries' headers. An
+// entry takes about 200 bytes.
 const maxDirectory = 64 << 20
 
 // limited fails after left bytes.
@@ -167,8 +168,9 @@ const oldMagic = "\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 // oldProtocol is the only version of that format that was published.
 const oldProtocol = 1001
 
-// torchOld reads the format before PyTorch 1.6. Pickles follow one another: a magic number, the protocol, what machine wrote the file,
-// the state dict, the keys of the storages; then for each key the number of its elements, a little-endian int64, and the elements.
+// torchOld reads the format before PyTorch 1.6. Pickles follow one another: a magic number, the protocol, what
+// machine wrote the file, the state dict, the keys of the storages; then for each key the number of its elements, a
+// little-endian int64, and the elements.
 func (w *weights) torchOld(f *os.File, size int64) error {
 	start := int64(len(oldMagic))
 	u := &unpickler{r: bufio.NewReader(io.NewSectionReader(f, start, size-start))}
@@ -214,7 +216,8 @@ func (w *weights) torchOld(f *os.File, size int64) error {
 		}
 		at += int64(len(count))
 		if n := int64(binary.LittleEndian.Uint64(count[:])); n != s.count || n > (size-at)/s.kind.width {
-			return fmt.Errorf("storage %s: %d elements of %s, %d expected, in a file of %d bytes", gguf.Printable(key, 40), n, s.kind.dtype, s.count, size)
+			return fmt.Errorf("storage %s: %d elements of %s, %d expected, in a file of %d bytes", gguf.Printable(key, 40), n,
+				s.kind.dtype, s.count, size)
 		}
 		places[key] = at
 		at += s.count * s.kind.width
@@ -237,7 +240,8 @@ func (w *weights) eachTensor(state any, do func(name string, t tensorRef) error)
 	for _, name := range slices.Sorted(maps.Keys(d.items)) {
 		t, ok := d.items[name].(tensorRef)
 		if !ok {
-			return fmt.Errorf("%s is %s, not a tensor: a state dict has nothing but tensors (a training checkpoint has one inside)", gguf.Printable(name, 80), kindOf(d.items[name]))
+			return fmt.Errorf("%s is %s, not a tensor: a state dict has nothing but tensors (a training checkpoint has one "+
+				"inside)", gguf.Printable(name, 80), kindOf(d.items[name]))
 		}
 		if err := do(name, t); err != nil {
 			return fmt.Errorf("tensor %s: %w", gguf.Printable(name, 80), err)
@@ -271,7 +275,8 @@ func (w *weights) state(f *os.File, state any, place func(s storage) (int64, err
 func (t tensorRef) in(at int64) (stored, error) {
 	count, width := t.storage.count, t.storage.kind.width
 	s := stored{dtype: t.storage.kind.dtype, shape: make([]int, len(t.shape)), strides: make([]int, len(t.shape))}
-	outside := fmt.Errorf("elements from %d on of shape %v and strides %v, the storage has %d", t.offset, t.shape, t.stride, count)
+	outside := fmt.Errorf("elements from %d on of shape %v and strides %v, the storage has %d", t.offset, t.shape,
+		t.stride, count)
 	if t.offset < 0 || t.offset > count {
 		return s, outside
 	}
@@ -296,7 +301,8 @@ func (t tensorRef) in(at int64) (stored, error) {
 		last += (d - 1) * stride
 		ordered = ordered && stride == elements
 		if elements > count/d {
-			s.problem, elements = fmt.Sprintf("shape %v with strides %v: its elements share bytes (an expanded tensor), which is not read", t.shape, t.stride), count
+			s.problem, elements = fmt.Sprintf("shape %v with strides %v: its elements share bytes (an expanded tensor), "+
+				"which is not read", t.shape, t.stride), count
 		} else {
 			elements *= d
 		}

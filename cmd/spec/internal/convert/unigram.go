@@ -21,7 +21,8 @@ const (
 	unusedScore = -10000
 )
 
-// makeUnigram checks the pieces of a unigram model, whose text is words with a mark in front of each, and sets its flags.
+// makeUnigram checks the pieces of a unigram model, whose text is words with a mark in front of each, and sets its
+// flags.
 func (w *words) makeUnigram() error {
 	for i, x := range w.scores {
 		if math.IsInf(float64(x), 0) {
@@ -29,7 +30,8 @@ func (w *words) makeUnigram() error {
 		}
 	}
 	if slices.Contains(w.types, typeByte) {
-		w.note = "the tokens for single bytes are left unused: GGUF's t5 has one unknown token for characters that the vocabulary lacks"
+		w.note = "the tokens for single bytes are left unused: GGUF's t5 has one unknown token for characters that the " +
+			"vocabulary lacks"
 	}
 	if n := slices.Index(w.types, typeUnknown); n < 0 || slices.Contains(w.types[n+1:], typeUnknown) {
 		return errors.New("not one unknown piece")
@@ -43,8 +45,8 @@ func (w *words) makeUnigram() error {
 	return nil
 }
 
-// extraIDs adds the tokens <extra_id_N> that the class of T5's tokenizer counts (extra_ids) and no file lists: they follow the
-// pieces, the last one first.
+// extraIDs adds the tokens <extra_id_N> that the class of T5's tokenizer counts (extra_ids) and no file lists: they
+// follow the pieces, the last one first.
 func (w *words) extraIDs(s *settings) error {
 	n, _ := s.values["extra_ids"].(float64)
 	if n < 0 || n > largest || n != math.Trunc(n) {
@@ -72,7 +74,8 @@ func (t *tokenizerJSON) unigram(file string) (*words, error) {
 		return nil, fmt.Errorf("model.vocab: %w", err)
 	}
 	if t.Model.ByteFallback {
-		return nil, errors.New("model.byte_fallback: which tokens stand for bytes is not read from here; put spiece.model beside it")
+		return nil, errors.New("model.byte_fallback: which tokens stand for bytes is not read from here; put spiece.model " +
+			"beside it")
 	}
 	w := &words{pre: "default", scores: []float32{}}
 	for i, pair := range list {
@@ -152,8 +155,8 @@ func (w *words) normalizers(raw json.RawMessage) (squeeze bool, err error) {
 	return false, fmt.Errorf("normalizer %s is not supported", gguf.Printable(n.Type, 40))
 }
 
-// metaspace checks that each word gets a mark in front: the text is cut at spaces and each word marked, or its runs of spaces are
-// single ones (squeeze) and become the marks.
+// metaspace checks that each word gets a mark in front: the text is cut at spaces and each word marked, or its runs
+// of spaces are single ones (squeeze) and become the marks.
 func (s *step) metaspace(squeeze bool) error {
 	if s == nil {
 		return errors.New("no pre_tokenizer")
@@ -170,7 +173,8 @@ func (s *step) metaspace(squeeze bool) error {
 		return fmt.Errorf("pre_tokenizer %s is not known", gguf.Printable(s.signature(), 200))
 	}
 	m := steps[0]
-	marked := m.AddPrefixSpace && m.PrependScheme == "" || m.PrependScheme == "always" || m.PrependScheme == "first" && !cut
+	marked := m.AddPrefixSpace && m.PrependScheme == "" || m.PrependScheme == "always" || m.PrependScheme == "first" &&
+		!cut
 	if !marked || !cut && !squeeze {
 		return errors.New("pre_tokenizer: words without a mark in front, or runs of spaces that are kept, are not supported")
 	}

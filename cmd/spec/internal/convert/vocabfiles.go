@@ -29,7 +29,8 @@ func readWords(dir string, unigram bool) (w *words, file string, err error) {
 		w, err = f.read(file)
 		return w, file, err
 	}
-	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json and vocab.json is there", dir)
+	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json and vocab.json "+
+		"is there", dir)
 }
 
 // readVocabulary reads vocab.json and the merges.txt beside it: GPT-2's own files, which OPT has too.
@@ -63,7 +64,8 @@ func readVocabulary(file string) (*words, error) {
 	return w, nil
 }
 
-// addFile adds the tokens of added_tokens.json, {token: id}, which are text with an id of its own, where the vocabulary has none.
+// addFile adds the tokens of added_tokens.json, {token: id}, which are text with an id of its own, where the
+// vocabulary has none.
 func (w *words) addFile(file string) error {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

@@ -68,7 +68,9 @@ func openWeights(dir string) (*weights, error) {
 	}
 	for _, other := range []string{"tf_model.h5", "flax_model.msgpack"} {
 		if _, err := os.Stat(filepath.Join(dir, other)); err == nil {
-			return nil, fmt.Errorf("%s: none of %s is there; %s is, which is not read: save the model as safetensors (in Python, save_pretrained(DIR, safe_serialization=True)), or take a revision that has them", dir, strings.Join(looked, ", "), other)
+			return nil, fmt.Errorf("%s: none of %s is there; %s is, which is not read: save the model as safetensors (in "+
+				"Python, save_pretrained(DIR, safe_serialization=True)), or take a revision that has them", dir,
+				strings.Join(looked, ", "), other)
 		}
 	}
 	return nil, fmt.Errorf("%s: no weights: none of %s is there", dir, strings.Join(looked, ", "))

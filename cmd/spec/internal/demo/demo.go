@@ -26,7 +26,8 @@ var (
 )
 
 // Prompt is what the demonstration continues unless told otherwise.
-const Prompt = "// WriteFile writes data to the named file, creating it if necessary.\nfunc WriteFile(name string, data []byte, perm FileMode) error {\n"
+const Prompt = "// WriteFile writes data to the named file, creating it if necessary.\nfunc WriteFile(name string, " +
+	"data []byte, perm FileMode) error {\n"
 
 // Options of [Run].
 type Options struct {
@@ -75,11 +76,13 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 	if width == 0 {
 		width = terminal.DefaultWidth
 	}
-	io.WriteString(o.Out, terminal.Wrap(fmt.Sprintf("A small model that writes Go, enlarged in memory to %d million weights (%.2f GB, in %.1f s), so that reading them "+
-		"takes most of the time, as in a real model of that size. The added weights only cost time: the text is the small "+
-		"model's. A draft model of %d million weights, enlarged likewise, proposes tokens, and the large one verifies "+
-		"them all in one pass. Temperature %g, seed %d.",
-		target.Parameters()/1e6, float64(target.Bytes())/1e9, time.Since(begin).Seconds(), draft.Parameters()/1e6, o.Sampling.Temperature, o.Sampling.Seed), min(width, 100))+"\n")
+	io.WriteString(o.Out, terminal.Wrap(fmt.Sprintf(
+		"A small model that writes Go, enlarged in memory to %d million weights (%.2f GB, in %.1f s), so that reading them "+
+			"takes most of the time, as in a real model of that size. The added weights only cost time: the text is the small "+
+			"model's. A draft model of %d million weights, enlarged likewise, proposes tokens, and the large one verifies "+
+			"them all in one pass. Temperature %g, seed %d.",
+		target.Parameters()/1e6, float64(target.Bytes())/1e9, time.Since(begin).Seconds(), draft.Parameters()/1e6,
+		o.Sampling.Temperature, o.Sampling.Seed), min(width, 100))+"\n")
 
 	tok := target.Tokenizer()
 	prompt := tok.Encode(o.Prompt, bpe.EncodeOptions{AddSpecial: true})
@@ -90,14 +93,16 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 	if o.Width >= narrow && o.Height >= short {
 		page = newScreen(o.Out, o.Width, o.Height, o.Color)
 	}
-	write := func(name string, drafter speculative.Drafter, costs speculative.PassCosts) ([]int32, speculative.Stats, error) {
+	write := func(name string, drafter speculative.Drafter, costs speculative.PassCosts) (
+		[]int32, speculative.Stats, error) {
 		s, err := target.NewSession(engine.SessionOptions{})
 		if err != nil {
 			return nil, speculative.Stats{}, err
 		}
 		defer s.Close()
 		decoder := speculative.New(s, drafter, speculative.Options{
-			Schedule: speculative.Auto(speculative.AutoOptions{Costs: costs}), Verifier: speculative.Match(), Tokenizer: tok, MaxTokens: o.Tokens,
+			Schedule: speculative.Auto(speculative.AutoOptions{Costs: costs}), Verifier: speculative.Match(), Tokenizer: tok,
+			MaxTokens: o.Tokens,
 		})
 		page.begin(name, o.Prompt)
 		var ids []int32
@@ -152,7 +157,8 @@ speculative  %6.2f s  %6.1f tokens/s  %4d passes, measured speedup %.2fx
 }
 
 // enlarge opens a small model at a larger size.
-func enlarge(ctx context.Context, rt *engine.Runtime, small *io.SectionReader, shape synth.Shape, how engine.Options) (*engine.Model, error) {
+func enlarge(ctx context.Context, rt *engine.Runtime, small *io.SectionReader, shape synth.Shape, how engine.Options) (
+	*engine.Model, error) {
 	if shape.HiddenSize == 0 {
 		return engine.New(ctx, rt, small, small.Size(), how)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/compare"
 )
 
-// A claim is one that a publication makes. The result is the measured part; whether it is reproduced is a judgment of the results in the repository, to
-// be read again when they are measured anew.
+// A claim is one that a publication makes. The result is the measured part; whether it is reproduced is a judgment of
+// the results in the repository, to be read again when they are measured anew.
 type claim struct {
 	id, text, run string // the id as in shared/papers.md: its letter is the publication's
 	result        func(*report) string
@@ -17,7 +17,8 @@ type claim struct {
 }
 
 // sources are the publications by the letter of their claims.
-var sources = map[byte]string{'A': "Gante 2023", 'B': "Mamou et al. 2024", 'C': "Grigaliunas, Lukosevicius 2024", 'D': "Leviathan et al., Chen et al. 2023"}
+var sources = map[byte]string{'A': "Gante 2023", 'B': "Mamou et al. 2024", 'C': "Grigaliunas, Lukosevicius 2024",
+	'D': "Leviathan et al., Chen et al. 2023"}
 
 // claims of the publications, with what was run here.
 func (r *report) claims() string {
@@ -63,7 +64,8 @@ func speedup(experiment, set string, temperature float32, names ...string) func(
 }
 
 // passCost is the cost of a pass on each column.
-func passCost(kind string, tokens int, format string, f func(v view, ratio, seconds, perSecond float64) float64) func(*report) string {
+func passCost(kind string, tokens int, format string, f func(v view, ratio, seconds, perSecond float64) float64) func(
+	*report) string {
 	return onEach(func(v view) string {
 		for _, row := range v.passes() {
 			if row.Kind == kind && row.Tokens == tokens {
@@ -84,7 +86,8 @@ func totals(names ...string) func(*report) string {
 		var list []string
 		for _, s := range names {
 			if x, ok := v.row("counts", code, 0, settingName("model", s, "greedy", 0)); ok {
-				list = append(list, fmt.Sprintf("%d / %d", x.sum(func(r run) int { return r.Target }), x.sum(func(r run) int { return r.Draft })))
+				list = append(list, fmt.Sprintf("%d / %d", x.sum(func(r run) int { return r.Target }),
+					x.sum(func(r run) int { return r.Draft })))
 			}
 		}
 		return strings.Join(list, ", ")
@@ -119,7 +122,8 @@ func confirmed(r *report) string {
 	return onEach(func(v view) string {
 		for _, c := range v.cells {
 			if x := c.Receipt; x != nil && c.Column == v.column && c.Disturbed == "" && x.Confirm > 0 {
-				return fmt.Sprintf("%d sampled tokens in %d passes, %.1f times as fast as writing; %d of %d changed texts refused", x.Tokens, x.Passes, x.Writing/x.Confirm, x.Refused, x.Tampered)
+				return fmt.Sprintf("%d sampled tokens in %d passes, %.1f times as fast as writing; %d of %d changed texts refused",
+					x.Tokens, x.Passes, x.Writing/x.Confirm, x.Refused, x.Tampered)
 			}
 		}
 		return ""
@@ -137,7 +141,8 @@ func stairsGain(r *report) string {
 				experiment = "stairs-paper"
 			}
 			if e := compare.EstimateOf(v.timesOf(experiment, stairsTimed[i]).seconds); i > 0 && e.N > 0 && plain > 0 {
-				list = append(list, fmt.Sprintf("%s%+.0f %% (%+.0f to %+.0f)", text, 100*(e.Value/plain-1), 100*(e.Low/plain-1), 100*(e.High/plain-1)))
+				list = append(list, fmt.Sprintf("%s%+.0f %% (%+.0f to %+.0f)", text, 100*(e.Value/plain-1), 100*(e.Low/plain-1),
+					100*(e.High/plain-1)))
 			}
 		}
 		return strings.Join(list, ", ")
@@ -206,7 +211,8 @@ func overF16(r *report) string {
 		if !ok || !ok2 || b.plain == 0 {
 			return ""
 		}
-		return fmt.Sprintf("plain decoding %.2f times as fast; assistance gains %s with 8 bits, %s with 16", a.plain/b.plain, a.Estimate, b.Estimate)
+		return fmt.Sprintf("plain decoding %.2f times as fast; assistance gains %s with 8 bits, %s with 16", a.plain/b.plain,
+			a.Estimate, b.Estimate)
 	})(r)
 }
 
@@ -254,7 +260,8 @@ func lengthsOfOracle(r *report) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("quartiles %d, %d and %d tokens, longest %d", all[len(all)/4], all[len(all)/2], all[3*len(all)/4], all[len(all)-1])
+	return fmt.Sprintf("quartiles %d, %d and %d tokens, longest %d", all[len(all)/4], all[len(all)/2], all[3*len(all)/4],
+		all[len(all)-1])
 }
 
 func twoDigits(x float64) string { return fmt.Sprintf("%.2g", x) }

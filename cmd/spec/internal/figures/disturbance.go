@@ -12,12 +12,14 @@ import (
 // What disturbs a measurement: other processes, a host that takes the CPUs away, memory that changes its speed.
 const (
 	mostOthers = 0.05 // of the CPUs' time that others and the host may take during a cell
-	leastOther = 0.10 // seconds of it that are never counted: the clock of /proc ticks every 10 ms, and a desktop is never quite idle
-	mostTries  = 3    // measurements of a cell that is disturbed each time; then the least disturbed one stays, marked
+	// seconds of it that are never counted: the clock of /proc ticks every 10 ms, and a desktop is never quite idle
+	leastOther = 0.10
+	mostTries  = 3 // measurements of a cell that is disturbed each time; then the least disturbed one stays, marked
 	quietBytes = 1 << 28
 )
 
-// load is the time that the machine's CPUs spent, in seconds since it started. Where the system does not tell, all is 0.
+// load is the time that the machine's CPUs spent, in seconds since it started. Where the system does not tell, all is
+// 0.
 type load struct {
 	busy   float64 // all processes, and the kernel
 	own    float64 // this process
@@ -41,8 +43,8 @@ func readLoad() (l load) {
 	return parseLoad(string(stat), string(self))
 }
 
-// parseLoad reads the texts of /proc/stat (user, nice, system, idle, iowait, irq, softirq, steal) and /proc/self/stat, whose 14th and 15th
-// fields are this process's times; its 2nd, in parentheses, may hold spaces.
+// parseLoad reads the texts of /proc/stat (user, nice, system, idle, iowait, irq, softirq, steal) and
+// /proc/self/stat, whose 14th and 15th fields are this process's times; its 2nd, in parentheses, may hold spaces.
 func parseLoad(stat, self string) (l load) {
 	for i, line := range strings.Split(stat, "\n") {
 		f := strings.Fields(line)
@@ -92,8 +94,9 @@ type quiet struct {
 	After  float64 `json:"after,omitempty"`
 }
 
-// disturbance says what disturbed a cell that took so many seconds, "" if nothing did. Runs that are compared with plain decoding just before and after
-// them are checked for memory one by one (run.steady); other cells need memory that is as fast afterwards as before.
+// disturbance says what disturbed a cell that took so many seconds, "" if nothing did. Runs that are compared with
+// plain decoding just before and after them are checked for memory one by one (run.steady); other cells need memory
+// that is as fast afterwards as before.
 func (q *quiet) disturbance(took float64, cpus int, interleaved bool) string {
 	var why []string
 	if least := leastOther / (took * float64(max(1, cpus))); q.Others+q.Stolen > max(mostOthers, least) {
@@ -172,7 +175,8 @@ func (l *lab) cell(x *experiment, k key) error {
 		if !x.counts {
 			c.Quiet = &quiet
 		}
-		fmt.Fprintf(l.log, "%s  %-12s %-10s %-5s %-14s %-6s T %-3v repeat %d  %.1f s  %s\n", l.date(), x.name, k.Column, k.Set, k.Prompt, k.Drafter, k.Temperature, k.Repeat, took, why)
+		fmt.Fprintf(l.log, "%s  %-12s %-10s %-5s %-14s %-6s T %-3v repeat %d  %.1f s  %s\n", l.date(), x.name, k.Column,
+			k.Set, k.Prompt, k.Drafter, k.Temperature, k.Repeat, took, why)
 		if best == nil || why == "" || best.Quiet.worse(c.Quiet) {
 			best = c
 		}

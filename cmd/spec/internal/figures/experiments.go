@@ -23,7 +23,8 @@ type experiment struct {
 	sweep    bool                                       // run by -sweep only (but "costs", which it needs too)
 	drafters []string                                   // each with cells of its own, and
 	choose   func(*lab, key) ([]compare.Setting, error) // their settings
-	inner    int                                        // runs of each setting in a cell, of which only the times are kept; 0: one run
+	// runs of each setting in a cell, of which only the times are kept; 0: one run
+	inner int
 }
 
 // amount is how much of an experiment a mode runs. A mode's cells are among those of the next larger one.
@@ -49,8 +50,9 @@ var (
 	lengths  = []int{1, 2, 3, 4, 5, 7, 10}
 	batches  = []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 11} // rows of stairs
 	sampled  = []float32{0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 2, 5}
-	drafting = []string{"model", "ngram", "splice", "tree"}  // the drafters compared by the clock
-	heads    = []string{"model", "eagle", "eagle-tree"}      // the draft model beside the embedded EAGLE-3 head, as a chain and as a tree
+	drafting = []string{"model", "ngram", "splice", "tree"} // the drafters compared by the clock
+	// the draft model beside the embedded EAGLE-3 head, as a chain and as a tree
+	heads    = []string{"model", "eagle", "eagle-tree"}
 	assisted = []float32{0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4} // the temperatures of assisted generation
 )
 
@@ -84,32 +86,39 @@ func experiments() (list []experiment) {
 	large, small := pairKey{draft: usualDraft}, pairKey{small: true}
 	one := amount{prompts: 1}
 	list = []experiment{
-		{name: costs, pair: large, special: measureCosts, quick: amount{prompts: 1, every: true}, full: amount{prompts: 1, repeats: 3, every: true}, sweep: true},
+		{name: costs, pair: large, special: measureCosts, quick: amount{prompts: 1, every: true},
+			full: amount{prompts: 1, repeats: 3, every: true}, sweep: true},
 		{name: rank, pair: small, sets: allSets, tokens: 64, counts: true, sweep: true, temps: sweepTemps, drafters: drafting,
 			choose: func(_ *lab, k key) ([]compare.Setting, error) {
 				return each(ranked, func(n int) compare.Setting { return settingAt(k, n) }), nil
 			},
 			quick: amount{prompts: sweepPrompts}, full: amount{prompts: sweepPrompts}},
-		{name: sweep, pair: large, sets: allSets, tokens: 64, sweep: true, temps: sweepTemps, drafters: drafting, choose: chooseLengths,
-			quick: amount{prompts: sweepPrompts, every: true}, full: amount{prompts: sweepPrompts, every: true}},
+		{name: sweep, pair: large, sets: allSets, tokens: 64, sweep: true, temps: sweepTemps, drafters: drafting,
+			choose: chooseLengths,
+			quick:  amount{prompts: sweepPrompts, every: true}, full: amount{prompts: sweepPrompts, every: true}},
 		{name: "length", pair: large, sets: []string{code}, tokens: 64,
-			settings: append(each(lengths, func(k int) compare.Setting { return setting("model", "constant", "greedy", k) }), setting("model", "auto", "greedy", 0)),
-			quick:    amount{prompts: 5, every: true}, full: amount{prompts: 30, every: true}},
+			settings: append(each(lengths, func(k int) compare.Setting { return setting("model", "constant", "greedy", k) }),
+				setting("model", "auto", "greedy", 0)),
+			quick: amount{prompts: 5, every: true}, full: amount{prompts: 30, every: true}},
 		{name: "drafters", pair: large, sets: allSets, tokens: 64,
 			settings: each(drafting, func(d string) compare.Setting { return setting(d, "auto", "greedy", 0) }),
 			quick:    amount{prompts: 3}, full: amount{prompts: 30, every: true}},
 		{name: "schedules", pair: large, sets: allSets, tokens: 64,
-			settings: each([]string{"constant", "heuristic", "dynamic", "oracle"}, func(s string) compare.Setting { return setting("model", s, "greedy", 0) }),
-			quick:    amount{prompts: 4, every: true, sets: []string{code}}, full: amount{prompts: 30, every: true}},
+			settings: each([]string{"constant", "heuristic", "dynamic", "oracle"},
+				func(s string) compare.Setting { return setting("model", s, "greedy", 0) }),
+			quick: amount{prompts: 4, every: true, sets: []string{code}}, full: amount{prompts: 30, every: true}},
 		{name: "heads", pair: large, sets: []string{code}, tokens: 64,
 			settings: each(heads, func(d string) compare.Setting { return setting(d, "auto", "greedy", 0) }),
 			quick:    amount{prompts: 3}, full: amount{prompts: 20, every: true}},
 		{name: "verifiers", pair: large, sets: []string{code}, tokens: 64, temps: []float32{0.4, 0.8, 1.2, 2},
-			settings: each([]string{"match", "rejection", "block"}, func(v string) compare.Setting { return setting("model", "auto", v, 0) }),
-			quick:    amount{prompts: 3, temps: []float32{0.8}}, full: amount{prompts: 30, temps: []float32{0.8}}},
-		{name: "assisted", pair: large, sets: []string{code}, tokens: 48, temps: assisted, // as published: the draft is greedy, the target is sampled
-			settings: []compare.Setting{drafted(setting("model", "heuristic", "match", 0), "greedy"), setting("model", "heuristic", "match", 0)},
-			quick:    amount{prompts: 2, temps: []float32{0.8}}, full: amount{prompts: 10}},
+			settings: each([]string{"match", "rejection", "block"},
+				func(v string) compare.Setting { return setting("model", "auto", v, 0) }),
+			quick: amount{prompts: 3, temps: []float32{0.8}}, full: amount{prompts: 30, temps: []float32{0.8}}},
+		// as published: the draft is greedy, the target is sampled
+		{name: "assisted", pair: large, sets: []string{code}, tokens: 48, temps: assisted,
+			settings: []compare.Setting{drafted(setting("model", "heuristic", "match", 0), "greedy"),
+				setting("model", "heuristic", "match", 0)},
+			quick: amount{prompts: 2, temps: []float32{0.8}}, full: amount{prompts: 10}},
 		{name: "stairs", pair: large, sets: []string{code}, tokens: stairsTokens,
 			settings: append([]compare.Setting{setting("model", "heuristic", "greedy", 0)}, bothStairs()...),
 			quick:    amount{prompts: 1, repeats: 2}, full: amount{prompts: 1, repeats: 15}},
@@ -117,25 +126,31 @@ func experiments() (list []experiment) {
 			settings: append([]compare.Setting{setting("model", "heuristic", "greedy", 0)}, bothStairs()...),
 			quick:    amount{}, full: amount{prompts: 1, repeats: 100 / seriesRuns}},
 		{name: "stairs-times", pair: large, sets: []string{paper}, tokens: paperTokens, inner: seriesRuns,
-			settings: []compare.Setting{setting("model", "heuristic", "greedy", 0), setting("model", "constant", "stairs", 6), setting("model", "constant", "stairs-batch", 6)},
-			quick:    one, full: amount{prompts: 1, repeats: 1000 / seriesRuns}},
-		{name: "stairs-paper", pair: large, sets: []string{paper}, tokens: paperTokens, inner: 5, // every row from its first token on
+			settings: []compare.Setting{setting("model", "heuristic", "greedy", 0), setting("model", "constant", "stairs", 6),
+				setting("model", "constant", "stairs-batch", 6)},
+			quick: one, full: amount{prompts: 1, repeats: 1000 / seriesRuns}},
+		// every row from its first token on
+		{name: "stairs-paper", pair: large, sets: []string{paper}, tokens: paperTokens, inner: 5,
 			settings: []compare.Setting{setting("model", "constant", "stairs-faithful", 6)},
 			quick:    one, full: amount{prompts: 1, repeats: 20}},
 		{name: "plan", pair: large, special: predict, quick: one, full: one},
 		{name: "receipt", pair: large, special: certify, quick: one, full: amount{prompts: 1, every: true}},
 		{name: "counts", pair: small, sets: allSets, tokens: 96, counts: true,
-			settings: append(each([]string{"constant", "heuristic", "dynamic", "oracle"}, func(s string) compare.Setting { return setting("model", s, "greedy", 0) }),
+			settings: append(each([]string{"constant", "heuristic", "dynamic", "oracle"},
+				func(s string) compare.Setting { return setting("model", s, "greedy", 0) }),
 				append([]compare.Setting{setting("model", "constant", "greedy", 10)},
-					each([]string{"ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", "early-exit"}, func(d string) compare.Setting { return setting(d, "constant", "greedy", 7) })...)...),
+					each([]string{"ngram", "suffix", "splice", "tree", "eagle", "eagle-tree", "early-exit"},
+						func(d string) compare.Setting { return setting(d, "constant", "greedy", 7) })...)...),
 			quick: amount{prompts: 30}, full: amount{prompts: 30}},
-		{name: "temperatures", pair: small, counts: true, sets: []string{code}, tokens: 64, temps: sampled, settings: samplings(),
-			quick: amount{prompts: 10}, full: amount{prompts: 30}},
+		{name: "temperatures", pair: small, counts: true, sets: []string{code}, tokens: 64, temps: sampled,
+			settings: samplings(),
+			quick:    amount{prompts: 10}, full: amount{prompts: 30}},
 		{name: "redistribution", pair: small, counts: true, special: redistribute, quick: one, full: one},
 		{name: "frequency", pair: small, counts: true, special: agree, quick: one, full: one},
 	}
 	for _, weights := range []string{"f16", ""} {
-		list = append(list, experiment{name: "weights-" + weightName(weights), pair: pairKey{weights: weights, draft: usualDraft}, sets: []string{code}, tokens: 48, temps: []float32{0, 0.8},
+		list = append(list, experiment{name: "weights-" + weightName(weights),
+			pair: pairKey{weights: weights, draft: usualDraft}, sets: []string{code}, tokens: 48, temps: []float32{0, 0.8},
 			settings: []compare.Setting{setting("model", "heuristic", "", 0)},
 			quick:    amount{prompts: 3, temps: greedy}, full: amount{prompts: 30}})
 	}
@@ -204,7 +219,8 @@ func (x *experiment) at(temperature float32) (list []compare.Setting) {
 	return list
 }
 
-// keys lists the cells that a mode runs on a column, in the order in which they are run: every prompt once before any twice.
+// keys lists the cells that a mode runs on a column, in the order in which they are run: every prompt once before any
+// twice.
 func (x *experiment) keys(a amount, column string, first bool) (list []key) {
 	if !first && (!a.every || x.pair.small) {
 		return nil

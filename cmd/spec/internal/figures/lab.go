@@ -82,8 +82,8 @@ func cells(list []experiment, c column, first bool, m mode) (keys []key) {
 	return keys
 }
 
-// run measures what the journal lacks: the quick mode's cells of every column first, then the full mode's. Cells that are to be
-// measured again because something disturbed them come last.
+// run measures what the journal lacks: the quick mode's cells of every column first, then the full mode's. Cells that
+// are to be measured again because something disturbed them come last.
 func (l *lab) run(list []experiment, m mode) error {
 	if l.only != nil {
 		list = slices.DeleteFunc(slices.Clone(list), func(x experiment) bool { return !slices.Contains(l.only, x.name) })
@@ -167,7 +167,8 @@ func (l *lab) bandwidth(when string) error {
 	if err != nil {
 		return err
 	}
-	return l.journal.write(line{Memory: &memory{Column: l.column.String(), When: when, GBps: digits(gbps), Date: l.date()}})
+	return l.journal.write(line{Memory: &memory{
+		Column: l.column.String(), When: when, GBps: digits(gbps), Date: l.date()}})
 }
 
 // readBandwidth measures with far more than caches hold.
@@ -196,7 +197,8 @@ func (l *lab) ready(takes time.Duration) error {
 // seed of all sampling.
 const seed = 1
 
-// kind is the key of the decoders that a cell is measured with. Others of the experiment are measured with the same, which go on learning.
+// kind is the key of the decoders that a cell is measured with. Others of the experiment are measured with the same,
+// which go on learning.
 func (x *experiment) kind(k key) key {
 	kind := key{Experiment: x.name, Temperature: k.Temperature}
 	if x.choose != nil {
@@ -302,5 +304,6 @@ func (l *lab) report() error {
 	if len(l.broken) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d texts differ from plain decoding's although their verifier promises the same: %s", len(l.broken), strings.Join(l.broken[:min(3, len(l.broken))], "; "))
+	return fmt.Errorf("%d texts differ from plain decoding's although their verifier promises the same: %s",
+		len(l.broken), strings.Join(l.broken[:min(3, len(l.broken))], "; "))
 }

@@ -14,12 +14,14 @@ import (
 // commit may be set by the linker, for machines without git.
 var commit string
 
-// measured are the packages whose last commit the results name: a change elsewhere, or of their tests, does not change a figure.
+// measured are the packages whose last commit the results name: a change elsewhere, or of their tests, does not
+// change a figure.
 var measured = []string{"asm", "tensor", "engine", "speculative", ":!*_test.go"}
 
 // thisMachine describes the commit and the machine. machine is its name for people, "" for the CPU's.
 func thisMachine(machine string) (h header, err error) {
-	h = header{Schema: schema, CPU: cpu(), Cores: cpuid.CPU.PhysicalCores, System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Machine: machine,
+	h = header{Schema: schema, CPU: cpu(), Cores: cpuid.CPU.PhysicalCores, System: runtime.GOOS + "/" + runtime.GOARCH,
+		Go: runtime.Version(), Machine: machine,
 		Date: time.Now().UTC().Format("2006-01-02")}
 	if h.Machine == "" {
 		h.Machine = h.CPU
@@ -37,8 +39,8 @@ func cpu() string {
 	return fmt.Sprintf("%s (family %d, model %d)", name, c.Family, c.Model)
 }
 
-// thisCommit is the last commit that touches the measured packages: the linker's, or git's, or else the one that the go command noted.
-// A "+" says that there are changes on top.
+// thisCommit is the last commit that touches the measured packages: the linker's, or git's, or else the one that the
+// go command noted. A "+" says that there are changes on top.
 func thisCommit() (string, error) {
 	if commit != "" {
 		return commit, nil

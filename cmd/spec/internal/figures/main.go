@@ -1,12 +1,16 @@
-// Command figures measures the experiments that docs/PAPERS.md and docs/BENCHMARKS.md report, and renders their tables and charts:
+// Command figures measures the experiments that docs/PAPERS.md and docs/BENCHMARKS.md report, and renders their
+// tables and charts:
 //
 //	go run ./cmd/spec/internal/figures [-quick|-full|-sweep|-plan] [-out DIR] [-results FILE]
 //
-// It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, and appends every result
-// to DIR/figures/results-MACHINE.jsonl as soon as it is there; called again it continues. Then it renders all results files of DIR/figures
-// that are of the same commit: charts to DIR/figures, tables between the marks in DIR/PAPERS.md, DIR/BENCHMARKS.md, DIR/SCHEDULE.md and README.md
-// beside DIR. -render only renders, where all files are of one commit; -plan prints what the modes would measure and how long that takes. A cell during which other processes took more than 5 % of the CPUs
-// is measured again, up to three times; then it is kept, marked, and left out of the tables. -budget 100s measures what fits 100 seconds. Neither git nor Go is needed where the binary was built with
+// It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, and
+// appends every result to DIR/figures/results-MACHINE.jsonl as soon as it is there; called again it continues. Then
+// it renders all results files of DIR/figures that are of the same commit: charts to DIR/figures, tables between the
+// marks in DIR/PAPERS.md, DIR/BENCHMARKS.md, DIR/SCHEDULE.md and README.md beside DIR. -render only renders, where
+// all files are of one commit; -plan prints what the modes would measure and how long that takes. A cell during which
+// other processes took more than 5 % of the CPUs is measured again, up to three times; then it is kept, marked, and
+// left out of the tables. -budget 100s measures what fits 100 seconds. Neither git nor Go is needed where the binary
+// was built with
 //
 //	go build -ldflags "-X main.commit=$(git log -1 --format=%h -- asm tensor engine speculative ':!*_test.go')" ./cmd/spec/internal/figures
 package main
@@ -96,7 +100,8 @@ func command(ctx context.Context, args []string) error {
 		if err := os.MkdirAll(filepath.Dir(*file), 0o755); err != nil {
 			return err
 		}
-		l := &lab{ctx: ctx, log: os.Stderr, now: time.Now, measure: readBandwidth, load: readLoad, took: map[string]time.Duration{}}
+		l := &lab{ctx: ctx, log: os.Stderr, now: time.Now, measure: readBandwidth, load: readLoad,
+			took: map[string]time.Duration{}}
 		if *only != "" {
 			l.only = strings.Split(*only, ",")
 		}

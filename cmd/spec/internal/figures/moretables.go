@@ -94,7 +94,8 @@ func (r *report) temperatures() string {
 			m.add(cells...)
 		}
 	}
-	return notes(m.String(), fmt.Sprintf("%d code prompts, 64 tokens after each, drafts of 5 tokens; the median over the prompts with its 95 %% interval.", n))
+	return notes(m.String(), fmt.Sprintf("%d code prompts, 64 tokens after each, drafts of 5 tokens; the median over "+
+		"the prompts with its 95 %% interval.", n))
 }
 
 // assisted is the published setup by the clock: seconds for a token by temperature.
@@ -144,7 +145,9 @@ func (r *report) heads() string {
 				continue
 			}
 			n = max(n, x.N)
-			cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.perPass()), fmt.Sprintf("%.0f %%", 100*x.acceptance()), fmt.Sprintf("%.0f %%", 100*x.share(func(r run) float64 { return r.Drafting })))
+			cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.perPass()),
+				fmt.Sprintf("%.0f %%", 100*x.acceptance()),
+				fmt.Sprintf("%.0f %%", 100*x.share(func(r run) float64 { return r.Drafting })))
 		}
 		m.add(cells...)
 	}
@@ -177,7 +180,8 @@ func (r *report) sizes() string {
 	if len(m.rows) == 0 {
 		return ""
 	}
-	return notes(m.String(), fmt.Sprintf("%s, code, 48 tokens after each; in parentheses the share of the target's %.0f M parameters.", prompts(n), targetMillions))
+	return notes(m.String(), fmt.Sprintf("%s, code, 48 tokens after each; in parentheses the share of the target's "+
+		"%.0f M parameters.", prompts(n), targetMillions))
 }
 
 // targetMillions are the enlarged target's parameters in millions.
@@ -191,7 +195,8 @@ func millions(size string) float64 {
 
 // weights compares assistance on 16-bit and on 8-bit weights.
 func (r *report) weights() string {
-	m := markdown{head: []string{"kernels", "weights", "temperature", "plain, tokens/s", "assisted: speedup over plain", "over plain f16", "accepted", "a verification pass, over a plain one", "drafting, share of the time"}}
+	m := markdown{head: []string{"kernels", "weights", "temperature", "plain, tokens/s", "assisted: speedup over plain",
+		"over plain f16", "accepted", "a verification pass, over a plain one", "drafting, share of the time"}}
 	n := 0
 	for _, v := range r.views {
 		for _, t := range experimentOf("weights-f16").temps {
@@ -209,8 +214,10 @@ func (r *report) weights() string {
 				if base > 0 {
 					over = fmt.Sprintf("%.2f", x.plain*x.Value/base)
 				}
-				m.add(r.name(v), w, fmt.Sprint(t), fmt.Sprintf("%.1f", x.plain), x.Estimate.String(), over, fmt.Sprintf("%.0f %%", 100*x.acceptance()),
-					fmt.Sprintf("%.2f", x.verification()), fmt.Sprintf("%.0f %%", 100*x.share(func(r run) float64 { return r.Drafting })))
+				m.add(r.name(v), w, fmt.Sprint(t), fmt.Sprintf("%.1f", x.plain), x.Estimate.String(), over,
+					fmt.Sprintf("%.0f %%", 100*x.acceptance()),
+					fmt.Sprintf("%.2f", x.verification()),
+					fmt.Sprintf("%.0f %%", 100*x.share(func(r run) float64 { return r.Drafting })))
 			}
 		}
 	}
@@ -260,7 +267,8 @@ func (r *report) plan() string {
 			m.add(measured...)
 		}
 	}
-	return notes(m.String(), fmt.Sprintf("Predicted from %d seconds of measuring on %d prompts, measured on %d others.", planSeconds, planPrompts, n))
+	return notes(m.String(), fmt.Sprintf("Predicted from %d seconds of measuring on %d prompts, measured on %d others.",
+		planSeconds, planPrompts, n))
 }
 
 // passes are the rows of the experiment "costs": medians over its repeats, by kind and tokens.

@@ -35,7 +35,8 @@ type models struct {
 // context of all sessions, in tokens: the embedded pair's.
 const context1 = 1024
 
-// openPair makes a pair on the runtime. The enlarged models compute what the embedded ones compute, at the cost of their size.
+// openPair makes a pair on the runtime. The enlarged models compute what the embedded ones compute, at the cost of
+// their size.
 func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, err error) {
 	m = &models{}
 	var sessions []*engine.Session
@@ -68,7 +69,8 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 		}
 		small = synth.LargeDrafts[i]
 	}
-	if m.target, err = enlarge(ctx, rt, testdata.Target(), large, engine.Options{Name: "target", Weights: k.weights}); err != nil {
+	if m.target, err = enlarge(ctx, rt, testdata.Target(), large,
+		engine.Options{Name: "target", Weights: k.weights}); err != nil {
 		return nil, err
 	}
 	if m.draft, err = enlarge(ctx, rt, testdata.Draft(), small, engine.Options{Name: "draft"}); err != nil {
@@ -84,37 +86,39 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 	target, draft := sessions[0], sessions[1]
 	var early speculative.Drafter // one for all runs: it has a cache of its own
 	var head *engine.Session      // likewise
-	m.pair = &compare.Pair{Target: target, Tokenizer: m.target.Tokenizer(), Close: closeAll, Drafter: func(name string) (speculative.Drafter, error) {
-		choice := speculative.Choice{Drafter: name}
-		needs := choice.Needs()
-		if early != nil && needs&speculative.NeedsTarget != 0 {
-			return early, nil
-		}
-		if m.head == nil && needs&speculative.NeedsHead != 0 {
-			var err error
-			if m.head, err = enlargeHead(ctx, rt, m.target, large); err != nil {
-				return nil, err
+	m.pair = &compare.Pair{Target: target, Tokenizer: m.target.Tokenizer(), Close: closeAll,
+		Drafter: func(name string) (speculative.Drafter, error) {
+			choice := speculative.Choice{Drafter: name}
+			needs := choice.Needs()
+			if early != nil && needs&speculative.NeedsTarget != 0 {
+				return early, nil
 			}
-			if head, err = m.head.NewSession(engine.SessionOptions{Context: context1}); err != nil {
-				return nil, err
+			if m.head == nil && needs&speculative.NeedsHead != 0 {
+				var err error
+				if m.head, err = enlargeHead(ctx, rt, m.target, large); err != nil {
+					return nil, err
+				}
+				if head, err = m.head.NewSession(engine.SessionOptions{Context: context1}); err != nil {
+					return nil, err
+				}
+				sessions = append(sessions, head)
 			}
-			sessions = append(sessions, head)
-		}
-		parts := speculative.Parts{Target: m.target, Session: engine.SessionOptions{Context: context1}, Draft: draft}
-		if needs&speculative.NeedsHead != 0 {
-			parts.Draft = head
-		}
-		d, err := choice.NewDrafter(parts)
-		if needs&speculative.NeedsTarget != 0 {
-			early = d
-		}
-		return d, err
-	}}
+			parts := speculative.Parts{Target: m.target, Session: engine.SessionOptions{Context: context1}, Draft: draft}
+			if needs&speculative.NeedsHead != 0 {
+				parts.Draft = head
+			}
+			d, err := choice.NewDrafter(parts)
+			if needs&speculative.NeedsTarget != 0 {
+				early = d
+			}
+			return d, err
+		}}
 	return m, nil
 }
 
 // enlargeHead opens the embedded head for a target of that shape.
-func enlargeHead(ctx context.Context, rt *engine.Runtime, target *engine.Model, shape synth.Shape) (*engine.Model, error) {
+func enlargeHead(ctx context.Context, rt *engine.Runtime, target *engine.Model, shape synth.Shape) (
+	*engine.Model, error) {
 	if shape.HiddenSize > 0 {
 		shape.Layers = 1
 	}
@@ -122,7 +126,8 @@ func enlargeHead(ctx context.Context, rt *engine.Runtime, target *engine.Model, 
 }
 
 // enlarge opens an embedded model at a larger size; of a shape without a width as it is.
-func enlarge(ctx context.Context, rt *engine.Runtime, file *strings.Reader, shape synth.Shape, o engine.Options) (*engine.Model, error) {
+func enlarge(ctx context.Context, rt *engine.Runtime, file *strings.Reader, shape synth.Shape, o engine.Options) (
+	*engine.Model, error) {
 	small := io.NewSectionReader(file, 0, file.Size())
 	if shape.HiddenSize == 0 {
 		return engine.New(ctx, rt, small, small.Size(), o)

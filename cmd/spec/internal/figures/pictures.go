@@ -30,21 +30,39 @@ func (r *report) pictures() (list []picture) {
 			list = append(list, picture{name, svg})
 		}
 	}
-	pair := "A target of 0.98 B parameters and a draft model of 14 M, enlarged from a small pair that was trained on Go; Q8_0."
+	pair := "A target of 0.98 B parameters and a draft model of 14 M, enlarged from a small pair that was trained on " +
+		"Go; Q8_0."
 	chart, _ := r.lengthChart()
-	add("length", "Speedup by draft length", chart, pair, "Greedy, code, 64 tokens after each prompt, prompt not counted. Median over the prompts; band: its 95 % interval. Curves of different prompts are not to be compared point by point. Dotted: the formula, if every verification pass took as long as decoding a token.")
-	add("time", "Where the time of a token goes", r.timeChart(), pair, "Code prompts, greedy, schedule auto. Reading the weights: the time of plain decoding's pass, shared by the tokens that a pass yields. More tokens in a pass: what verification takes beyond that.")
-	add("acceptance", "Accepted drafts by position", r.acceptanceChart(), "Share of the rounds in which the draft model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, 30 prompts of each kind. Median over the prompts; band: its 95 % interval. The same on every machine.")
+	add("length", "Speedup by draft length", chart, pair, "Greedy, code, 64 tokens after each prompt, prompt not "+
+		"counted. Median over the prompts; band: its 95 % interval. Curves of different prompts are not to be compared "+
+		"point by point. Dotted: the formula, if every verification pass took as long as decoding a token.")
+	add("time", "Where the time of a token goes", r.timeChart(), pair, "Code prompts, greedy, schedule auto. Reading "+
+		"the weights: the time of plain decoding's pass, shared by the tokens that a pass yields. More tokens in a pass: "+
+		"what verification takes beyond that.")
+	add("acceptance", "Accepted drafts by position", r.acceptanceChart(), "Share of the rounds in which the draft "+
+		"model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, 30 prompts of "+
+		"each kind. Median over the prompts; band: its 95 % interval. The same on every machine.")
 	chart, n := r.draftersChart()
-	add("drafters", "Speedup by drafter and kind of prompt", chart, pair, fmt.Sprintf("Greedy, schedule auto, up to %s of each kind, 64 tokens after each. Median over the prompts; whiskers: its 95 %% interval.", prompts(n)))
+	add("drafters", "Speedup by drafter and kind of prompt", chart, pair, fmt.Sprintf("Greedy, schedule auto, up to %s "+
+		"of each kind, 64 tokens after each. Median over the prompts; whiskers: its 95 %% interval.", prompts(n)))
 	chart, n = r.schedulesChart()
-	add("schedules", "Speedup by schedule", chart, pair, fmt.Sprintf("Greedy, draft model, %s of code, 64 tokens after each. The oracle knows which token will be rejected and ends the draft before it.", prompts(n)))
-	add("lookahead", "Tokens that an oracle drafts, round by round", r.lookaheadChart(), "Greedy, 30 prompts of each kind, 96 tokens after each. Mean over the prompts that have such a round, at least 5. The same on every machine.")
-	add("temperatures", "Tokens in a pass of the target by temperature", r.temperaturesChart(), "Drafts of 5 tokens, 30 code prompts, 64 tokens after each. Median over the prompts; band: its 95 % interval. The same on every machine.")
-	add("stairs", "Stairs: speedup by batch size", r.stairsChart(), "One code prompt, 32 tokens, greedy. Median over the runs; band: its 95 % interval. A batch of B rows verifies drafts of B - 1 tokens.")
-	add("sizes", "Speedup by size of the draft model", r.sizesChart(), "Code prompts, greedy, schedule auto. All drafts compute the same function, so only their cost differs. Median over the prompts; band: its 95 % interval.")
-	add("costs", "Time of a pass by the tokens in it", r.costsChart(), "A target of 0.98 B parameters in Q8_0. 1: the time of decoding a token.")
-	add("redistribution", "Speculative sampling: what is drafted, accepted and redistributed", r.redistributionChart(), "One position of a code prompt, temperature 1. A drafted token is accepted with probability min(1, p/q); after a rejection the token is drawn from the positive part of p - q, divided by its sum.")
+	add("schedules", "Speedup by schedule", chart, pair, fmt.Sprintf("Greedy, draft model, %s of code, 64 tokens after "+
+		"each. The oracle knows which token will be rejected and ends the draft before it.", prompts(n)))
+	add("lookahead", "Tokens that an oracle drafts, round by round", r.lookaheadChart(),
+		"Greedy, 30 prompts of each kind, 96 tokens after each. Mean over the prompts that have such a round, at least 5. "+
+			"The same on every machine.")
+	add("temperatures", "Tokens in a pass of the target by temperature", r.temperaturesChart(),
+		"Drafts of 5 tokens, 30 code prompts, 64 tokens after each. Median over the prompts; band: its 95 % interval. The "+
+			"same on every machine.")
+	add("stairs", "Stairs: speedup by batch size", r.stairsChart(), "One code prompt, 32 tokens, greedy. Median over "+
+		"the runs; band: its 95 % interval. A batch of B rows verifies drafts of B - 1 tokens.")
+	add("sizes", "Speedup by size of the draft model", r.sizesChart(), "Code prompts, greedy, schedule auto. All "+
+		"drafts compute the same function, so only their cost differs. Median over the prompts; band: its 95 % interval.")
+	add("costs", "Time of a pass by the tokens in it", r.costsChart(),
+		"A target of 0.98 B parameters in Q8_0. 1: the time of decoding a token.")
+	add("redistribution", "Speculative sampling: what is drafted, accepted and redistributed", r.redistributionChart(),
+		"One position of a code prompt, temperature 1. A drafted token is accepted with probability min(1, p/q); after a "+
+			"rejection the token is drawn from the positive part of p - q, divided by its sum.")
 	return list
 }
 
@@ -92,7 +110,8 @@ func point(x float64, e compare.Estimate) charts.Point {
 
 // timeChart splits the time of a token.
 func (r *report) timeChart() string {
-	s := charts.Stacks{Label: "Where the time of a token goes", X: "milliseconds for a token", Parts: []string{"reading the weights", "more tokens in a pass", "drafting", "other"}}
+	s := charts.Stacks{Label: "Where the time of a token goes", X: "milliseconds for a token",
+		Parts: []string{"reading the weights", "more tokens in a pass", "drafting", "other"}}
 	for _, v := range r.with("drafters") {
 		for i, d := range drafting {
 			x, ok := v.row("drafters", code, 0, settingName(d, "auto", "greedy", 0))
@@ -108,14 +127,16 @@ func (r *report) timeChart() string {
 				one := (r.Before + r.After) / 2
 				plain += one * float64(r.Tokens)
 				reading += one * float64(r.Target)
-				drafting, verifying, seconds, tokens = drafting+r.Drafting, verifying+r.Verifying, seconds+r.Seconds, tokens+float64(r.Tokens)
+				drafting, verifying, seconds, tokens = drafting+r.Drafting, verifying+r.Verifying, seconds+r.Seconds,
+					tokens+float64(r.Tokens)
 			}
 			if i == 0 {
 				s.Bars = append(s.Bars, charts.Stack{Name: "plain, " + shortName(v), Values: []float64{ms * plain / tokens}})
 			}
 			reading = min(reading, verifying)
 			s.Bars = append(s.Bars, charts.Stack{Name: d, Note: fmt.Sprintf(" (%.1fx)", plain/seconds),
-				Values: []float64{ms * reading / tokens, ms * (verifying - reading) / tokens, ms * drafting / tokens, ms * max(0, seconds-drafting-verifying) / tokens}})
+				Values: []float64{ms * reading / tokens, ms * (verifying - reading) / tokens, ms * drafting / tokens,
+					ms * max(0, seconds-drafting-verifying) / tokens}})
 		}
 	}
 	if len(s.Bars) == 0 {
@@ -168,7 +189,8 @@ func (r *report) draftersChart() (svg string, n int) {
 			for _, d := range drafting {
 				if x, ok := v.row("drafters", set, 0, settingName(d, "auto", "greedy", 0)); ok {
 					n = max(n, x.N)
-					g.Bars = append(g.Bars, charts.Bar{Name: d, Value: x.Value, Low: x.Low, High: x.High, Color: viewHues[i%len(viewHues)], Tip: x.Estimate.String()})
+					g.Bars = append(g.Bars, charts.Bar{Name: d, Value: x.Value, Low: x.Low, High: x.High,
+						Color: viewHues[i%len(viewHues)], Tip: x.Estimate.String()})
 				}
 			}
 			if len(g.Bars) > 0 {
@@ -190,7 +212,8 @@ func (r *report) schedulesChart() (svg string, n int) {
 		for i, s := range []string{"constant", "heuristic", "dynamic", "oracle"} {
 			if x, ok := v.row("schedules", code, 0, settingName("model", s, "greedy", 0)); ok {
 				n = max(n, x.N)
-				g.Bars = append(g.Bars, charts.Bar{Name: []string{"static 5", "heuristic", "dynamic", "oracle"}[i], Value: x.Value, Low: x.Low, High: x.High, Color: []int{1, 2, 3, 6}[i], Tip: x.Estimate.String()})
+				g.Bars = append(g.Bars, charts.Bar{Name: []string{"static 5", "heuristic", "dynamic", "oracle"}[i], Value: x.Value,
+					Low: x.Low, High: x.High, Color: []int{1, 2, 3, 6}[i], Tip: x.Estimate.String()})
 			}
 		}
 		b.Groups = append(b.Groups, g)
@@ -284,7 +307,8 @@ func (r *report) stairsChart() string {
 
 // sizesChart has a curve for each column.
 func (r *report) sizesChart() string {
-	l := charts.Lines{X: "parameters of the draft model, millions", Y: "speedup", YUnit: "x", Base: 1, Wide: true, Label: "Speedup by size of the draft model"}
+	l := charts.Lines{X: "parameters of the draft model, millions", Y: "speedup", YUnit: "x", Base: 1, Wide: true,
+		Label: "Speedup by size of the draft model"}
 	for i, v := range r.views {
 		curve := charts.Curve{Name: r.name(v), Color: viewHues[i%len(viewHues)]}
 		for _, size := range sizes() {
@@ -304,7 +328,8 @@ func (r *report) sizesChart() string {
 
 // costsChart has a curve for each column.
 func (r *report) costsChart() string {
-	l := charts.Lines{X: "tokens in a pass", Y: "time, relative to one token", Base: 1, Label: "Time of a pass by the tokens in it"}
+	l := charts.Lines{X: "tokens in a pass", Y: "time, relative to one token", Base: 1,
+		Label: "Time of a pass by the tokens in it"}
 	for i, v := range r.with("costs") {
 		curve := charts.Curve{Name: r.name(v), Color: viewHues[i%len(viewHues)]}
 		for _, row := range v.passes() {

@@ -10,9 +10,11 @@ import (
 )
 
 // warmPrompt is continued once before an experiment's first prompt.
-const warmPrompt = "// Count returns the number of elements of list that are equal to x.\nfunc Count(list []int, x int) int {\n"
+const warmPrompt = "// Count returns the number of elements of list that are equal to x.\nfunc Count(list []int, x " +
+	"int) int {\n"
 
-// functions were written for this project, like the prompts that package compare has. They are separated by empty lines.
+// functions were written for this project, like the prompts that package compare has. They are separated by empty
+// lines.
 //
 //go:embed functions.txt
 var functions string
@@ -37,13 +39,15 @@ var promptSets = sync.OnceValue(func() map[string][]compare.Prompt {
 		}
 	}
 	for i, name := range strings.Fields(packages) {
-		sets[open] = append(sets[open], compare.Prompt{ID: fmt.Sprintf("open-%02d", i+1), Text: "// Package " + name + " implements"})
+		sets[open] = append(sets[open], compare.Prompt{
+			ID: fmt.Sprintf("open-%02d", i+1), Text: "// Package " + name + " implements"})
 	}
 	return sets
 })
 
 // packages are the names with which the open-ended prompts begin.
-const packages = "queue matrix lexer router cachefile graph timer ledger parser scheduler bitmap histogram mailer archive rectangle tokenizer session monitor"
+const packages = "queue matrix lexer router cachefile graph timer ledger parser scheduler bitmap histogram mailer " +
+	"archive rectangle tokenizer session monitor"
 
 // promptSet is the prompts of a set, at least 30 of the three common ones.
 func promptSet(name string) []compare.Prompt { return promptSets()[name] }

@@ -29,8 +29,8 @@ const (
 	tampering     = 8 // texts with one changed token each
 )
 
-// certify writes a text, confirms its receipt, and tries receipts with one token changed. The file's hash is not taken: the enlarged model is in no file, so
-// receipt and confirmation are given the same made-up one.
+// certify writes a text, confirms its receipt, and tries receipts with one token changed. The file's hash is not
+// taken: the enlarged model is in no file, so receipt and confirmation are given the same made-up one.
 func certify(l *lab, _ *experiment, c *cell) error {
 	pair := l.models.pair
 	file := engine.Fingerprint{Model: strings.Repeat("0", 64), Tokenizer: strings.Repeat("0", 64)}
@@ -64,7 +64,8 @@ func certify(l *lab, _ *experiment, c *cell) error {
 	if err != nil {
 		return fmt.Errorf("a text that was just written is not confirmed: %w", err)
 	}
-	out := receipt{Tokens: done.Tokens, Passes: done.Passes, Writing: digits(took[0]), Drafted: digits(took[1]), Confirm: digits(l.now().Sub(start).Seconds())}
+	out := receipt{Tokens: done.Tokens, Passes: done.Passes, Writing: digits(took[0]), Drafted: digits(took[1]),
+		Confirm: digits(l.now().Sub(start).Seconds())}
 	for i := range tampering {
 		changed := *r
 		changed.Tokens = slices.Clone(r.Tokens)
@@ -88,11 +89,13 @@ func certify(l *lab, _ *experiment, c *cell) error {
 
 // receipts is the table.
 func (r *report) receipts() string {
-	m := markdown{head: []string{"kernels", "tokens", "written plainly, s", "with drafts, s", "confirmed, s", "passes", "writing over confirming", "texts with one token changed: refused, position named"}}
+	m := markdown{head: []string{"kernels", "tokens", "written plainly, s", "with drafts, s", "confirmed, s", "passes",
+		"writing over confirming", "texts with one token changed: refused, position named"}}
 	for _, v := range r.with("receipt") {
 		for _, c := range v.cells {
 			if x := c.Receipt; x != nil && c.Column == v.column && c.Disturbed == "" {
-				m.add(r.name(v), fmt.Sprint(x.Tokens), fmt.Sprintf("%.2f", x.Writing), fmt.Sprintf("%.2f", x.Drafted), fmt.Sprintf("%.2f", x.Confirm), fmt.Sprint(x.Passes),
+				m.add(r.name(v), fmt.Sprint(x.Tokens), fmt.Sprintf("%.2f", x.Writing), fmt.Sprintf("%.2f", x.Drafted),
+					fmt.Sprintf("%.2f", x.Confirm), fmt.Sprint(x.Passes),
 					fmt.Sprintf("%.1f", x.Writing/x.Confirm), fmt.Sprintf("%d of %d, %d", x.Refused, x.Tampered, x.Positions))
 			}
 		}

@@ -19,8 +19,9 @@ import (
 	"github.com/specgo/spec/internal/strictjson"
 )
 
-// A results file has one JSON object a line: first what was measured and where, then each cell as soon as it is complete,
-// and the memory's bandwidth before and after each session of measuring. A line that a kill left half written is dropped.
+// A results file has one JSON object a line: first what was measured and where, then each cell as soon as it is
+// complete, and the memory's bandwidth before and after each session of measuring. A line that a kill left half
+// written is dropped.
 const schema = 1
 
 // errOther is the error of a results file from another commit or machine.
@@ -28,8 +29,9 @@ var errOther = errors.New("the results file is from another commit or machine")
 
 // header is the first line.
 type header struct {
-	Schema  int    `json:"schema"`
-	Commit  string `json:"commit"` // the last that touches asm, tensor, engine or speculative, tests aside; with "+" there were changes on top
+	Schema int `json:"schema"`
+	// the last that touches asm, tensor, engine or speculative, tests aside; with "+" there were changes on top
+	Commit  string `json:"commit"`
 	CPU     string `json:"cpu"`
 	Cores   int    `json:"cores"`
 	System  string `json:"system"`
@@ -114,8 +116,8 @@ type run struct {
 	Drafts     []int `json:"h,omitempty"`   // rounds that drafted 0, 1, 2, ... tokens
 }
 
-// chance is a token with its probability in the target's and the draft model's distribution, and in what is drawn from after a
-// rejection: the positive part of p - q, divided by its sum over all tokens.
+// chance is a token with its probability in the target's and the draft model's distribution, and in what is drawn
+// from after a rejection: the positive part of p - q, divided by its sum over all tokens.
 type chance struct {
 	Text     string  `json:"text"`
 	P        float64 `json:"p"`
@@ -123,11 +125,13 @@ type chance struct {
 	Residual float64 `json:"residual"`
 }
 
-// runOf keeps four digits of the times; of experiments that only count none, but what was drafted by position and round.
+// runOf keeps four digits of the times; of experiments that only count none, but what was drafted by position and
+// round.
 func runOf(s compare.Setting, r *compare.Timed, x *experiment) run {
 	out := run{
 		Setting: s.String(), Tokens: len(r.IDs), Seconds: digits(r.Seconds), Before: digits(r.Before), After: digits(r.After),
-		Rounds: r.Stats.Rounds, Target: r.Stats.TargetPasses, Draft: r.Stats.DraftPasses, Drafted: r.Stats.Drafted, Accepted: r.Stats.Accepted,
+		Rounds: r.Stats.Rounds, Target: r.Stats.TargetPasses, Draft: r.Stats.DraftPasses, Drafted: r.Stats.Drafted,
+		Accepted: r.Stats.Accepted,
 		Drafting: digits(r.Stats.Draft), Verifying: digits(r.Stats.Verify),
 	}
 	if x.counts {
@@ -245,7 +249,8 @@ func openJournal(name string, h header) (*journal, error) {
 	}
 	if old.whole > 0 {
 		for _, x := range []struct{ what, was, is string }{
-			{"commit", old.Commit, h.Commit}, {"CPU", old.CPU, h.CPU}, {"cores", fmt.Sprint(old.Cores), fmt.Sprint(h.Cores)}, {"system", old.System, h.System}, {"Go", old.Go, h.Go},
+			{"commit", old.Commit, h.Commit}, {"CPU", old.CPU, h.CPU}, {"cores", fmt.Sprint(old.Cores), fmt.Sprint(h.Cores)},
+			{"system", old.System, h.System}, {"Go", old.Go, h.Go},
 		} {
 			if x.was != x.is {
 				return nil, fmt.Errorf("%s: %w: %s %s, here %s", name, errOther, x.what, x.was, x.is)

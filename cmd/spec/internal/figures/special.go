@@ -32,7 +32,8 @@ func measureCosts(l *lab, _ *experiment, c *cell) error {
 		return err
 	}
 	c.GBps = digits(bandwidth / 1e9)
-	draft, _, err := bench.Run(l.ctx, l.models.draft, bench.Options{Contexts: []int{0}, Decode: 64, Repeats: 3, Weights: l.models.draft.Bytes()}, func(bench.Row) {})
+	draft, _, err := bench.Run(l.ctx, l.models.draft,
+		bench.Options{Contexts: []int{0}, Decode: 64, Repeats: 3, Weights: l.models.draft.Bytes()}, func(bench.Row) {})
 	for _, r := range draft {
 		if r.Kind == "decode" {
 			r.Kind, r.RatioToDecode = draftKind, 0
@@ -40,7 +41,8 @@ func measureCosts(l *lab, _ *experiment, c *cell) error {
 		}
 	}
 	for i := range rows {
-		for _, x := range []*float64{&rows[i].TokensPerSecond, &rows[i].PassSeconds, &rows[i].StdDev, &rows[i].RatioToDecode, &rows[i].BandwidthFraction} {
+		for _, x := range []*float64{&rows[i].TokensPerSecond, &rows[i].PassSeconds, &rows[i].StdDev, &rows[i].RatioToDecode,
+			&rows[i].BandwidthFraction} {
 			*x = digits(*x)
 		}
 	}
@@ -61,7 +63,8 @@ func predict(l *lab, _ *experiment, c *cell) error {
 	for _, p := range set[len(set)-planPrompts:] {
 		prompts = append(prompts, l.models.pair.Tokenizer.Encode(p.Text, bpe.EncodeOptions{AddSpecial: true}))
 	}
-	p, err := plan.Run(l.ctx, plan.Config{Target: l.models.target, Draft: l.models.draft, Prompts: prompts, Tokens: planTokens, Context: context1, Seconds: planSeconds,
+	p, err := plan.Run(l.ctx, plan.Config{Target: l.models.target, Draft: l.models.draft, Prompts: prompts,
+		Tokens: planTokens, Context: context1, Seconds: planSeconds,
 		Sampling: engine.Sampling{Seed: seed}})
 	for i := range p.Lengths {
 		x := &p.Lengths[i]
@@ -77,8 +80,8 @@ const (
 	mostSurplus  = 0.6 // not more, shows what is accepted and what is redistributed
 )
 
-// redistribute finds the first position of the code prompts at which target and draft model differ visibly, and keeps the tokens
-// that either finds likely, at temperature 1.
+// redistribute finds the first position of the code prompts at which target and draft model differ visibly, and keeps
+// the tokens that either finds likely, at temperature 1.
 func redistribute(l *lab, _ *experiment, c *cell) error {
 	tok := l.models.pair.Tokenizer
 	for _, prompt := range promptSet(code) {
@@ -115,7 +118,8 @@ func redistribute(l *lab, _ *experiment, c *cell) error {
 				continue
 			}
 			for _, t := range order[:shownTokens] {
-				c.Chances = append(c.Chances, chance{tok.Decode([]int32{int32(t)}), digits(p[i][t]), digits(q[i][t]), digits(max(0, p[i][t]-q[i][t]) / surplus)})
+				c.Chances = append(c.Chances, chance{tok.Decode([]int32{int32(t)}), digits(p[i][t]), digits(q[i][t]),
+					digits(max(0, p[i][t]-q[i][t]) / surplus)})
 			}
 			rest := chance{Text: "all others"}
 			for _, t := range order[shownTokens:] {
@@ -165,7 +169,8 @@ type group struct {
 	Agrees int `json:"y"`    // and the draft model the same
 }
 
-// agree compares the tokens that both models find likeliest at each position of all prompts, by how often the target chooses them.
+// agree compares the tokens that both models find likeliest at each position of all prompts, by how often the target
+// chooses them.
 func agree(l *lab, _ *experiment, c *cell) error {
 	count, same := map[int]int{}, map[int]int{}
 	for _, set := range allSets {

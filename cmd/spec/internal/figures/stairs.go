@@ -16,7 +16,8 @@ func (r *report) stairs() string {
 	m.head = append(m.head, "heuristic")
 	for _, v := range r.with("stairs") {
 		for i, form := range stairsForms {
-			speedups, passes := []string{r.name(v) + ": " + stairsTexts[i] + ", speedup"}, []string{"passes of the target / of the draft model"}
+			speedups, passes := []string{r.name(v) + ": " + stairsTexts[i] + ", speedup"},
+				[]string{"passes of the target / of the draft model"}
 			for _, b := range append(slices.Clone(batches), 0) {
 				name := settingName("model", "constant", form, b-1)
 				if b == 0 {
@@ -61,7 +62,8 @@ func (r *report) stairs() string {
 			m.add(cells...)
 		}
 	}
-	return notes(m.String(), fmt.Sprintf("The first code prompt, %d tokens, and the paper's prompt; greedy; the interval is over the runs.", stairsTokens))
+	return notes(m.String(), fmt.Sprintf("The first code prompt, %d tokens, and the paper's prompt; greedy; the "+
+		"interval is over the runs.", stairsTokens))
 }
 
 // stairsTexts are the forms of stairs for people.
@@ -90,7 +92,8 @@ func (v view) timesOf(experiment, setting string) (t timed) {
 
 // stairsTimes are seconds, as the paper gives them.
 func (r *report) stairsTimes() string {
-	m := markdown{head: []string{"seconds", "plain", "heuristic", "stairs, batch 7, common prefixes computed once", "rows as one batch", "every row computed anew", "runs"}}
+	m := markdown{head: []string{"seconds", "plain", "heuristic", "stairs, batch 7, common prefixes computed once",
+		"rows as one batch", "every row computed anew", "runs"}}
 	m.add("published, T5-large", "0.4853", "0.4568 (-6 %)", "", "", "0.4016 (-17 %)", "1000")
 	m.add("published, T5-3B", "1.2232", "0.9517 (-22 %)", "", "", "1.1059 (-10 %)", "100")
 	for _, v := range r.with("stairs-times") {
@@ -126,5 +129,6 @@ func (r *report) stairsTimes() string {
 // The settings of the times, as their runs name them.
 var (
 	stairsFaithful = settingName("model", "constant", "stairs-faithful", 6)
-	stairsTimed    = []string{"plain", settingName("model", "heuristic", "greedy", 0), settingName("model", "constant", "stairs", 6), settingName("model", "constant", "stairs-batch", 6), stairsFaithful}
+	stairsTimed    = []string{"plain", settingName("model", "heuristic", "greedy", 0),
+		settingName("model", "constant", "stairs", 6), settingName("model", "constant", "stairs-batch", 6), stairsFaithful}
 )

@@ -9,9 +9,10 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/compare"
 )
 
-// The sweep tests the schedule auto on the clock: for each drafter, kind of prompt and temperature, auto and the three constant
-// lengths that the cost model ranks best, in turn with plain decoding. The ranking takes the time of passes from the experiment "costs" of
-// the same kernels, and how many tokens come of a pass from "rank", which counts them with the small pair: the enlarged one computes the same.
+// The sweep tests the schedule auto on the clock: for each drafter, kind of prompt and temperature, auto and the
+// three constant lengths that the cost model ranks best, in turn with plain decoding. The ranking takes the time of
+// passes from the experiment "costs" of the same kernels, and how many tokens come of a pass from "rank", which
+// counts them with the small pair: the enlarged one computes the same.
 
 // The experiments' names.
 const (
@@ -28,8 +29,8 @@ const best = 3
 // sweepTemps are its temperatures.
 var sweepTemps = []float32{0, 0.8}
 
-// passTimes is what a pass of the target over 1, 2, ... tokens takes, in seconds, and one of the draft model. Between measured numbers of tokens the
-// time is linear, and beyond them the last piece goes on.
+// passTimes is what a pass of the target over 1, 2, ... tokens takes, in seconds, and one of the draft model. Between
+// measured numbers of tokens the time is linear, and beyond them the last piece goes on.
 type passTimes struct {
 	tokens []int
 	target []float64
@@ -66,7 +67,8 @@ func (p *passTimes) predicted(r *run) float64 {
 	return t / float64(max(1, r.Tokens))
 }
 
-// rankLengths orders constant lengths by the predicted time of a token over all prompts, the fastest first; 0 is plain decoding.
+// rankLengths orders constant lengths by the predicted time of a token over all prompts, the fastest first; 0 is
+// plain decoding.
 func rankLengths(cells []cell, p passTimes, k key) (list []int) {
 	time := map[int]float64{0: p.at(1)}
 	for _, n := range ranked {
@@ -118,7 +120,8 @@ func settingAt(k key, length int) compare.Setting {
 func chooseLengths(l *lab, k key) (list []compare.Setting, err error) {
 	i := slices.IndexFunc(l.journal.cells, func(c cell) bool { return c.Experiment == costs && c.Column == k.Column })
 	if i < 0 {
-		return nil, fmt.Errorf("the times of passes with %s are not measured: run -only %s,%s,%s", k.Column, costs, rank, sweep)
+		return nil, fmt.Errorf("the times of passes with %s are not measured: run -only %s,%s,%s", k.Column, costs, rank,
+			sweep)
 	}
 	p := newPassTimes(l.journal.cells[i].Rows)
 	if len(p.tokens) < 2 || p.draft == 0 {
@@ -145,8 +148,8 @@ type swept struct {
 	ratio    compare.Estimate // auto over it, prompt by prompt
 }
 
-// sweepSets are the sets of a view that have results. The best constant length is the one with the greatest median on the same prompts, so it is the
-// luckiest of up to four: the ratio is rather too low than too high.
+// sweepSets are the sets of a view that have results. The best constant length is the one with the greatest median on
+// the same prompts, so it is the luckiest of up to four: the ratio is rather too low than too high.
 func (v view) sweepSets() (list []swept) {
 	for _, t := range sweepTemps {
 		for _, set := range allSets {
@@ -154,7 +157,8 @@ func (v view) sweepSets() (list []swept) {
 				s := swept{key: key{Experiment: sweep, Column: v.column, Temperature: t, Set: set, Drafter: d}}
 				speedups := map[int]map[string]float64{}
 				for _, c := range v.cells {
-					if c.Experiment != sweep || c.Column != v.column || c.Set != set || c.Temperature != t || c.Drafter != d || c.Disturbed != "" {
+					if c.Experiment != sweep || c.Column != v.column || c.Set != set || c.Temperature != t || c.Drafter != d ||
+						c.Disturbed != "" {
 						continue
 					}
 					for _, n := range append([]int{0}, ranked...) {
@@ -212,7 +216,8 @@ func sortedKeys(m map[string]float64) (keys []string) {
 
 // sweepTable has a row for each set, and the geometric mean of each view.
 func (r *report) sweepTable() string {
-	m := markdown{head: []string{"kernels", "temperature", "prompts", "drafter", "auto", "best of the constant lengths", "auto over it", ""}}
+	m := markdown{head: []string{"kernels", "temperature", "prompts", "drafter", "auto", "best of the constant lengths",
+		"auto over it", ""}}
 	for _, v := range r.with(sweep) {
 		sum, n, below, prompts := 0.0, 0, 0, 0
 		for _, s := range v.sweepSets() {
@@ -223,17 +228,21 @@ func (r *report) sweepTable() string {
 			if s.ratio.High < leastShare && !s.ratio.Few() {
 				mark, below = "below", below+1
 			}
-			m.add(r.name(v), fmt.Sprint(s.Temperature), setNames[s.Set], s.Drafter, s.auto.String(), length, s.ratio.String(), mark)
+			m.add(r.name(v), fmt.Sprint(s.Temperature), setNames[s.Set], s.Drafter, s.auto.String(), length, s.ratio.String(),
+				mark)
 			sum, n, prompts = sum+math.Log(s.ratio.Value), n+1, max(prompts, s.ratio.N)
 		}
 		if n > 0 {
-			m.add(r.name(v), "", "", fmt.Sprintf("**all %d sets**", n), "", "", fmt.Sprintf("**%.3f** (geometric mean)", math.Exp(sum/float64(n))), fmt.Sprintf("%d below", below))
+			m.add(r.name(v), "", "", fmt.Sprintf("**all %d sets**", n), "", "",
+				fmt.Sprintf("**%.3f** (geometric mean)", math.Exp(sum/float64(n))), fmt.Sprintf("%d below", below))
 		}
 	}
 	if len(m.rows) == 0 {
 		return ""
 	}
-	return notes(m.String(), fmt.Sprintf("Speedup over plain decoding, 64 tokens after each prompt, up to %d prompts of each kind. \"below\": the whole interval of the ratio is below %.2f, on at least 5 prompts.", sweepPrompts, leastShare))
+	return notes(m.String(), fmt.Sprintf("Speedup over plain decoding, 64 tokens after each prompt, up to %d prompts "+
+		"of each kind. \"below\": the whole interval of the ratio is below %.2f, on at least 5 prompts.", sweepPrompts,
+		leastShare))
 }
 
 const (

@@ -94,7 +94,8 @@ func (r *report) tables() map[string]string {
 
 // machines says where and when the results were measured.
 func (r *report) machines() string {
-	m := markdown{head: []string{"machine", "CPU", "kernels, threads", "memory before and after each session, GB/s", "runs left out", "Go", "commit", "date"}}
+	m := markdown{head: []string{"machine", "CPU", "kernels, threads", "memory before and after each session, GB/s",
+		"runs left out", "Go", "commit", "date"}}
 	for _, v := range r.views {
 		var speeds []string
 		for _, x := range v.memory {
@@ -107,7 +108,8 @@ func (r *report) machines() string {
 			pairs = append(pairs, strings.Join(p, "-"))
 		}
 		all, out := v.unsteady()
-		m.add(v.Machine, v.CPU, v.name(1), strings.Join(pairs, ", "), fmt.Sprintf("%d of %d", out, all), v.Go+" "+v.System, v.Commit, v.Date)
+		m.add(v.Machine, v.CPU, v.name(1), strings.Join(pairs, ", "), fmt.Sprintf("%d of %d", out, all), v.Go+" "+v.System,
+			v.Commit, v.Date)
 	}
 	return m.String()
 }
@@ -130,7 +132,8 @@ func (r *report) headline() string {
 		}
 		m.add(cells...)
 	}
-	return notes(m.String(), fmt.Sprintf("Median speedup over plain decoding with its 95 %% interval over the prompts, up to %s of each kind; reading the prompt is not counted.", prompts(n)))
+	return notes(m.String(), fmt.Sprintf("Median speedup over plain decoding with its 95 %% interval over the prompts, "+
+		"up to %s of each kind; reading the prompt is not counted.", prompts(n)))
 }
 
 func drafterHeads(r *report) (heads []string) {
@@ -164,7 +167,8 @@ func (r *report) length() string {
 				continue
 			}
 			n = max(n, x.N)
-			measured, formula, passes = append(measured, x.Estimate.String()), append(formula, fmt.Sprintf("%.2f", x.formula)), append(passes, fmt.Sprintf("%.2f", x.perPass()))
+			measured, formula, passes = append(measured, x.Estimate.String()), append(formula, fmt.Sprintf("%.2f", x.formula)),
+				append(passes, fmt.Sprintf("%.2f", x.perPass()))
 		}
 		counted = append(counted, r.name(v)+": "+prompts(n))
 		m.add(append([]string{r.name(v) + ": speedup"}, measured...)...)
@@ -179,7 +183,8 @@ func (r *report) drafters() string {
 	m := markdown{head: []string{"prompts", "drafter"}}
 	list := r.with("drafters")
 	for _, v := range list {
-		m.head = append(m.head, r.name(v)+": speedup", "formula", "tokens in a pass", "accepted") // auto drafts fewer tokens where they are expensive
+		// auto drafts fewer tokens where they are expensive
+		m.head = append(m.head, r.name(v)+": speedup", "formula", "tokens in a pass", "accepted")
 	}
 	n := 0
 	for _, set := range allSets {
@@ -192,7 +197,8 @@ func (r *report) drafters() string {
 					continue
 				}
 				n = max(n, x.N)
-				cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.formula), fmt.Sprintf("%.2f", x.perPass()), fmt.Sprintf("%.0f %%", 100*x.acceptance()))
+				cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.2f", x.formula), fmt.Sprintf("%.2f", x.perPass()),
+					fmt.Sprintf("%.0f %%", 100*x.acceptance()))
 			}
 			m.add(cells...)
 		}
@@ -216,7 +222,8 @@ func (r *report) schedules() string {
 				x, ok := v.row("schedules", set, 0, settingName("model", s, "greedy", 0))
 				if cells = append(cells, ""); ok {
 					found, n = true, max(n, x.N)
-					cells[len(cells)-1] = fmt.Sprintf("%s; %d / %d", x.Estimate, x.sum(func(r run) int { return r.Target }), x.sum(func(r run) int { return r.Draft }))
+					cells[len(cells)-1] = fmt.Sprintf("%s; %d / %d", x.Estimate, x.sum(func(r run) int { return r.Target }),
+						x.sum(func(r run) int { return r.Draft }))
 				}
 			}
 			if found {
@@ -224,7 +231,8 @@ func (r *report) schedules() string {
 			}
 		}
 	}
-	return notes(m.String(), "Speedup; passes of the target / of the draft model. Up to "+prompts(n)+" of each kind, 64 tokens after each.")
+	return notes(m.String(), "Speedup; passes of the target / of the draft model. Up to "+prompts(
+		n)+" of each kind, 64 tokens after each.")
 }
 
 // first is the first view that has the experiment: for what is counted, which is the same on all.
@@ -257,7 +265,8 @@ func (r *report) counts() string {
 		}
 		m.add(cells...)
 	}
-	return notes(m.String(), "30 prompts of each kind, 96 tokens after each; the median over the prompts with its 95 % interval.")
+	return notes(m.String(), "30 prompts of each kind, 96 tokens after each; the median over the prompts with its 95 % "+
+		"interval.")
 }
 
 // perPassEstimate is the median over the prompts.
@@ -276,7 +285,8 @@ func (r *report) lookahead() string {
 		return ""
 	}
 	names := []string{"constant", "heuristic", "dynamic", "oracle"}
-	m := markdown{head: []string{"passes of the target / of the draft model", "static 5", "heuristic", "dynamic", "oracle"}}
+	m := markdown{head: []string{"passes of the target / of the draft model", "static 5", "heuristic", "dynamic",
+		"oracle"}}
 	m.add("published, one example", "38 / 192", "", "", "27 / 129")
 	one := []string{"here, the first code prompt, 96 tokens"}
 	for _, s := range names {
@@ -291,7 +301,8 @@ func (r *report) lookahead() string {
 		for _, s := range names {
 			x, ok := v.row("counts", set, 0, settingName("model", s, "greedy", 0))
 			if all = append(all, ""); ok {
-				all[len(all)-1] = fmt.Sprintf("%d / %d", x.sum(func(r run) int { return r.Target }), x.sum(func(r run) int { return r.Draft }))
+				all[len(all)-1] = fmt.Sprintf("%d / %d", x.sum(func(r run) int { return r.Target }),
+					x.sum(func(r run) int { return r.Draft }))
 			}
 		}
 		m.add(all...)

@@ -47,8 +47,8 @@ func kernelName(simd string) string {
 	return simd
 }
 
-// readAll reads the results files of a folder that are of a commit, and returns the names of those that are of others. With no commit all must
-// be of one.
+// readAll reads the results files of a folder that are of a commit, and returns the names of those that are of
+// others. With no commit all must be of one.
 func readAll(folder, commit string) (list []*results, others []string, err error) {
 	names, err := filepath.Glob(filepath.Join(folder, "results-*.jsonl"))
 	if err != nil {
@@ -66,7 +66,8 @@ func readAll(folder, commit string) (list []*results, others []string, err error
 			others = append(others, fmt.Sprintf("%s (commit %s)", name, r.Commit))
 			continue
 		case len(list) > 0 && r.Commit != list[0].Commit:
-			return nil, nil, fmt.Errorf("%s: %w: commit %s, %s is of %s", name, errOther, r.Commit, filepath.Base(names[0]), list[0].Commit)
+			return nil, nil, fmt.Errorf("%s: %w: commit %s, %s is of %s", name, errOther, r.Commit, filepath.Base(names[0]),
+				list[0].Commit)
 		}
 		list = append(list, r)
 	}
@@ -95,7 +96,8 @@ func (v view) rowOf(experiment, set string, temperature float32, setting string,
 	ratios, formulas, plain := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 	var prompts []string
 	for _, c := range v.cells {
-		if c.Experiment != experiment || c.Column != v.column || c.Set != set || c.Temperature != temperature || slices.Contains(except, c.Prompt) {
+		if c.Experiment != experiment || c.Column != v.column || c.Set != set || c.Temperature != temperature ||
+			slices.Contains(except, c.Prompt) {
 			continue
 		}
 		for _, r := range c.Runs {
@@ -117,7 +119,8 @@ func (v view) rowOf(experiment, set string, temperature float32, setting string,
 	var values, others, base []float64
 	for _, p := range prompts {
 		if len(ratios[p]) > 0 {
-			values, others, base = append(values, compare.Median(ratios[p])), append(others, compare.Median(formulas[p])), append(base, compare.Median(plain[p]))
+			values, others, base = append(values, compare.Median(ratios[p])), append(others, compare.Median(formulas[p])),
+				append(base, compare.Median(plain[p]))
 		}
 	}
 	x.Estimate, x.formula, x.plain = compare.EstimateOf(values), compare.Median(others), compare.Median(base)
@@ -128,11 +131,13 @@ func (v view) rowOf(experiment, set string, temperature float32, setting string,
 	return x, len(prompts) > 0
 }
 
-// steadyWithin is the ratio of plain decoding's times before and after a run up to which the run counts. A virtual machine's memory changes its
-// speed by half from one moment to the next: then nobody knows at which speed a run was made.
+// steadyWithin is the ratio of plain decoding's times before and after a run up to which the run counts. A virtual
+// machine's memory changes its speed by half from one moment to the next: then nobody knows at which speed a run was
+// made.
 const steadyWithin = 1.2
 
-// steady reports whether plain decoding took about as long after the run as before it. That does not depend on the run's own time, so it favors no setting.
+// steady reports whether plain decoding took about as long after the run as before it. That does not depend on the
+// run's own time, so it favors no setting.
 func (r *run) steady() bool {
 	return max(r.Before, r.After) <= steadyWithin*min(r.Before, r.After)
 }
@@ -233,7 +238,8 @@ func settingName(drafter, schedule, verify string, length int) string {
 	return setting(drafter, schedule, verify, length).String()
 }
 
-// renderAll writes charts and tables from the results in the folder that are of a commit; with no commit all must be of one.
+// renderAll writes charts and tables from the results in the folder that are of a commit; with no commit all must be
+// of one.
 func renderAll(out, folder, commit string, log io.Writer) error {
 	files, others, err := readAll(folder, commit)
 	if err != nil {
@@ -248,7 +254,8 @@ func renderAll(out, folder, commit string, log io.Writer) error {
 			return err
 		}
 	}
-	for _, name := range []string{filepath.Join(out, "PAPERS.md"), filepath.Join(out, "BENCHMARKS.md"), filepath.Join(out, "SCHEDULE.md"), filepath.Join(filepath.Dir(filepath.Clean(out)), "README.md")} {
+	for _, name := range []string{filepath.Join(out, "PAPERS.md"), filepath.Join(out, "BENCHMARKS.md"),
+		filepath.Join(out, "SCHEDULE.md"), filepath.Join(filepath.Dir(filepath.Clean(out)), "README.md")} {
 		text, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

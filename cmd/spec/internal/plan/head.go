@@ -10,9 +10,10 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// chains drafts with a head from every token of a text after its prompt on, as long as the head writes what the text says. The target is
-// asked once for its hidden states.
-func (c Config) chains(ctx context.Context, target, head *engine.Session, text []int32, prompt int) (all [][]step, err error) {
+// chains drafts with a head from every token of a text after its prompt on, as long as the head writes what the text
+// says. The target is asked once for its hidden states.
+func (c Config) chains(ctx context.Context, target, head *engine.Session, text []int32, prompt int) (
+	all [][]step, err error) {
 	all = [][]step{}
 	layers := speculative.Model(head).(speculative.Attentive).HiddenLayers(target)
 	h, width := c.Draft.Head(), len(layers)*c.Target.Config().HiddenSize
@@ -28,7 +29,8 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 	}
 	const chunk = 128
 	for at := 0; at < len(text)-1; at += chunk {
-		r, err := target.EvalSegment(ctx, engine.Segment{Tokens: text[at:min(at+chunk, len(text)-1)], Hidden: engine.All, Layers: layers})
+		r, err := target.EvalSegment(ctx, engine.Segment{
+			Tokens: text[at:min(at+chunk, len(text)-1)], Hidden: engine.All, Layers: layers})
 		if err != nil {
 			return nil, fmt.Errorf("measuring the draft head: %w", err)
 		}

@@ -21,17 +21,20 @@ var Lengths = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16}
 // Longest is the longest draft that is predicted, but where longer passes take little more.
 const Longest = 16
 
-// Farthest is the longest draft that is predicted where a pass takes as long whatever its tokens are, as of weights that are read from disk.
+// Farthest is the longest draft that is predicted where a pass takes as long whatever its tokens are, as of weights
+// that are read from disk.
 const Farthest = 255
 
 const (
-	// flatCurve is the time of a pass that verifies Longest drafted tokens, in plain passes, up to which longer ones are measured.
+	// flatCurve is the time of a pass that verifies Longest drafted tokens, in plain passes, up to which longer ones are
+	// measured.
 	flatCurve = 1.5
 	// steepCurve is the time of a pass from which still longer ones are not measured.
 	steepCurve = 3
 )
 
-// farLengths are the draft lengths that are measured then. A plan with a draft head ends at Longest: so far its drafts are followed.
+// farLengths are the draft lengths that are measured then. A plan with a draft head ends at Longest: so far its
+// drafts are followed.
 var farLengths = []int{32, 64, 128, Farthest}
 
 // Config says what is measured.
@@ -105,8 +108,8 @@ type sample struct {
 	agrees     []bool    // the draft model chose the same token
 	confidence []float32 // in its choice
 
-	// Of a draft head, whose later tokens follow from its own states and not from the target's: the drafts from each token on, up to the
-	// first that is not the text's. Instead of the above.
+	// Of a draft head, whose later tokens follow from its own states and not from the target's: the drafts from each
+	// token on, up to the first that is not the text's. Instead of the above.
 	chains [][]step
 }
 
@@ -124,8 +127,8 @@ func (s *sample) tokens() int {
 	return len(s.agrees)
 }
 
-// at is the n-th token, from 0, of a draft that begins at token i. What a head drafts after a wrong token is wrong as well, with the same
-// confidence.
+// at is the n-th token, from 0, of a draft that begins at token i. What a head drafts after a wrong token is wrong as
+// well, with the same confidence.
 func (s *sample) at(i, n int) step {
 	if s.chains == nil {
 		return step{s.agrees[i+n], s.confidence[i+n]}
@@ -142,7 +145,8 @@ func (s *sample) at(i, n int) step {
 // Run measures and predicts.
 func Run(ctx context.Context, c Config) (Prediction, error) {
 	begin := time.Now()
-	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Memory().Weights) / float64(c.Draft.Memory().Weights), Head: c.Draft.Head() != nil}
+	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Memory().Weights) / float64(c.Draft.Memory().Weights),
+		Head: c.Draft.Head() != nil}
 	var draft, verify [Farthest + 1][]float64
 	var samples []sample
 	over := func() bool { return time.Since(begin).Seconds() >= c.Seconds }
@@ -204,8 +208,8 @@ func (c *Config) progress(spent float64) {
 	}
 }
 
-// farther measures passes that verify more than Longest tokens, as long as they take little more than a plain one. Its tokens differ:
-// with equal ones a mixture of experts would read fewer experts than a text does.
+// farther measures passes that verify more than Longest tokens, as long as they take little more than a plain one.
+// Its tokens differ: with equal ones a mixture of experts would read fewer experts than a text does.
 func (c Config) farther(ctx context.Context, verify *[Farthest + 1][]float64, over func() bool) error {
 	target, err := c.Target.NewSession(engine.SessionOptions{Context: c.Context, KV: c.KV})
 	if err != nil {
@@ -247,7 +251,8 @@ func (c Config) farther(ctx context.Context, verify *[Farthest + 1][]float64, ov
 
 // measure generates a text, with drafts of all lengths in turn, as long as more says so, and the first
 // time asks the draft model about each token of it.
-func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func(*speculative.Round) bool) (sample, error) {
+func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func(*speculative.Round) bool) (
+	sample, error) {
 	var s sample
 	target, err := c.Target.NewSession(engine.SessionOptions{Context: c.Context, KV: c.KV})
 	if err != nil {
@@ -455,11 +460,13 @@ func (p *Prediction) advise() {
 		if p.autoMax > speculative.DefaultDraftMax {
 			most = fmt.Sprintf(" --draft-max %d", p.autoMax)
 		}
-		p.Advice = fmt.Sprintf("use it: predicted speedup %.2fx with --schedule auto%s, %.2fx with --schedule constant --draft-max %d", max(p.Auto, 1), most, p.BestGain, max(p.Best, 1))
+		p.Advice = fmt.Sprintf("use it: predicted speedup %.2fx with --schedule auto%s, %.2fx with --schedule constant "+
+			"--draft-max %d", max(p.Auto, 1), most, p.BestGain, max(p.Best, 1))
 	default:
 		p.Advice = "do not use it: no speedup is predicted on such texts (--schedule auto turns drafting off by itself)"
 	}
 	if p.SizeRatio < 10 && !p.Head {
-		p.Warning = fmt.Sprintf("the draft model is only %.1f times smaller than the target; less than ten times is seldom faster", p.SizeRatio)
+		p.Warning = fmt.Sprintf("the draft model is only %.1f times smaller than the target; less than ten times is "+
+			"seldom faster", p.SizeRatio)
 	}
 }

@@ -22,9 +22,11 @@ func Readable(f *gguf.File, t gguf.Tensor) error {
 	return nil
 }
 
-// Convert writes the tensor t of f to w in another type, on all processors. It calls read, in order, with the number of bytes read
-// since the last call. Errors name the file and the tensor; when ctx ends, so does Convert, with its error.
-func Convert(ctx context.Context, w io.Writer, f *gguf.File, t gguf.Tensor, to gguf.Type, read func(bytes int64)) error {
+// Convert writes the tensor t of f to w in another type, on all processors. It calls read, in order, with the number
+// of bytes read since the last call. Errors name the file and the tensor; when ctx ends, so does Convert, with its
+// error.
+func Convert(ctx context.Context, w io.Writer, f *gguf.File, t gguf.Tensor, to gguf.Type,
+	read func(bytes int64)) error {
 	cols := uint64(1)
 	if len(t.Dims) > 0 {
 		cols = t.Dims[0]

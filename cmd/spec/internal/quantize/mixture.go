@@ -10,8 +10,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// Mixture says which type each tensor of a model gets. The names and the choices are llama.cpp's: most matrices get the base type,
-// and those that matter more, or come in fewer bytes, one with more bits.
+// Mixture says which type each tensor of a model gets. The names and the choices are llama.cpp's: most matrices get
+// the base type, and those that matter more, or come in fewer bytes, one with more bits.
 type Mixture struct {
 	Name     string
 	FileType uint32 // value of the key general.file_type
@@ -26,8 +26,8 @@ type Mixture struct {
 	small    bool        // 4 bits and fewer
 }
 
-// mixtures are those whose types can all be written, the one with the most bits per weight first. A type that is 0, F32, stands
-// for the base type.
+// mixtures are those whose types can all be written, the one with the most bits per weight first. A type that is 0,
+// F32, stands for the base type.
 var mixtures = []Mixture{
 	{Name: "F32", FileType: 0, base: tensor.F32},
 	{Name: "F16", FileType: 1, base: tensor.F16},
@@ -124,7 +124,8 @@ func ModelOf(f *gguf.File) Model {
 }
 
 // fullPrecision are parts of names of matrices that are small and stay in F32.
-var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", "per_layer_model_proj"}
+var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d",
+	"shortconv.conv", "per_layer_model_proj"}
 
 // matrix reports whether a tensor is a matrix that a mixture is for.
 func matrix(name string, dims []uint64) bool {
@@ -139,8 +140,9 @@ func matrix(name string, dims []uint64) bool {
 	return true
 }
 
-// Type is the type that a tensor of that name and shape, columns first, gets. Where rows are not whole blocks of the type chosen,
-// another stands in: see [tensor.Fitting]; where they are not a multiple of 32, F16. All but matrices get F32.
+// Type is the type that a tensor of that name and shape, columns first, gets. Where rows are not whole blocks of the
+// type chosen, another stands in: see [tensor.Fitting]; where they are not a multiple of 32, F16. All but matrices
+// get F32.
 func (m Mixture) Type(name string, dims []uint64, model Model) gguf.Type {
 	if !matrix(name, dims) {
 		return gguf.F32
@@ -191,8 +193,8 @@ func (m Mixture) choose(name string, dims []uint64, model Model) tensor.Type {
 	return m.base
 }
 
-// more reports whether layer i of n is one of those whose attn_v and ffn_down get more bits: the first and the last eighth, and of
-// the others every third.
+// more reports whether layer i of n is one of those whose attn_v and ffn_down get more bits: the first and the last
+// eighth, and of the others every third.
 func more(i, n int) bool { return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2 }
 
 // layerOf splits "blk.3.attn_v.weight" into 3 and "attn_v.weight"; other names are of no layer.

@@ -46,7 +46,8 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 		},
 		"tree": func() speculative.Drafter { return &branches{record: []int32{0, 1, 2, 0, 1}} },
 	}
-	if t.draft != nil && slices.Max(prompt) < int32(t.draft.Config().Vocab) && slices.Max(ids) < int32(t.draft.Config().Vocab) {
+	if t.draft != nil && slices.Max(prompt) < int32(t.draft.Config().Vocab) &&
+		slices.Max(ids) < int32(t.draft.Config().Vocab) {
 		ds, err := t.draft.NewSession(engine.SessionOptions{})
 		if err != nil {
 			return err
@@ -64,7 +65,8 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 		draft := newMemo(ds, t.prompts[len(t.prompts)-1], ids)
 		drafters["other prompt"] = func() speculative.Drafter { return speculative.Model(draft) }
 	}
-	if t.head != nil && slices.Max(prompt) < int32(t.head.Config().Vocab) && slices.Max(ids) < int32(t.head.Config().Vocab) {
+	if t.head != nil && slices.Max(prompt) < int32(t.head.Config().Vocab) &&
+		slices.Max(ids) < int32(t.head.Config().Vocab) {
 		h, err := newHeadMemo(t.target, t.head)
 		if err != nil {
 			return err
@@ -93,7 +95,8 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 				if plan != "" && (by == "replay" || by == "tree") {
 					continue // their confidence does not vary
 				}
-				if err := t.chiSquared(ctx, name+", "+by+plan, target, exact, drafters[by], plans[plan], verifier, sampling); err != nil {
+				if err := t.chiSquared(ctx, name+", "+by+plan, target, exact, drafters[by], plans[plan], verifier,
+					sampling); err != nil {
 					return err
 				}
 			}
@@ -103,7 +106,9 @@ func (t *test) distributions(ctx context.Context, _ reference) error {
 }
 
 // chiSquared makes one test.
-func (t *test) chiSquared(ctx context.Context, what string, target *memo, exact []float64, by func() speculative.Drafter, plan func() speculative.Schedule, verifier func() speculative.Verifier, sampling engine.Sampling) error {
+func (t *test) chiSquared(ctx context.Context, what string, target *memo, exact []float64,
+	by func() speculative.Drafter, plan func() speculative.Schedule, verifier func() speculative.Verifier,
+	sampling engine.Sampling) error {
 	return t.check(ctx, distribution, what, func(c *Check) (string, error) {
 		o := speculative.Options{MaxTokens: drawnTokens}
 		var d speculative.Drafter
@@ -162,7 +167,8 @@ func (t *test) exact(ctx context.Context, target *memo, s engine.Sampling) ([]fl
 			return err
 		}
 		for _, next := range sampler.Distribution(row, nil) {
-			if err := fill(text+string([]byte{byte(next.ID)}), cell*vocabTokens+int(next.ID), n+1, float64(chance*float64(next.P))); err != nil {
+			if err := fill(text+string([]byte{byte(next.ID)}), cell*vocabTokens+int(next.ID), n+1,
+				float64(chance*float64(next.P))); err != nil {
 				return err
 			}
 		}

@@ -64,7 +64,8 @@ func (h *headMemo) after(ctx context.Context, text []int32) ([]float32, error) {
 	if err := h.head.Truncate(n); err != nil {
 		return nil, err
 	}
-	r, err := h.head.EvalSegment(ctx, engine.Segment{Tokens: tokens[n:], States: h.states[n*h.width:], FromTarget: true, Logits: engine.Last})
+	r, err := h.head.EvalSegment(ctx, engine.Segment{
+		Tokens: tokens[n:], States: h.states[n*h.width:], FromTarget: true, Logits: engine.Last})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // write generates t.Tokens tokens after a prompt; end-of-text tokens do not end it.
-func (t *test) write(ctx context.Context, prompt []int32, d speculative.Drafter, o speculative.Options, s engine.Sampling) ([]int32, error) {
+func (t *test) write(ctx context.Context, prompt []int32, d speculative.Drafter, o speculative.Options,
+	s engine.Sampling) ([]int32, error) {
 	session, err := t.target.NewSession(engine.SessionOptions{})
 	if err != nil {
 		return nil, err
@@ -51,7 +52,8 @@ func (t *test) confirm(ctx context.Context, _ reference) error {
 			vocab := t.target.Config().Vocab
 			for j := len(prompt) - 1; j < len(text)-1; j++ {
 				if id := sampler.Pick(logits[j*vocab:(j+1)*vocab], nil); id != text[j+1] {
-					return fmt.Sprintf("prompt %d, position %d: token %d was generated, the pass gives %d", i+1, j+1, text[j+1], id), nil
+					return fmt.Sprintf("prompt %d, position %d: token %d was generated, the pass gives %d", i+1, j+1, text[j+1], id),
+						nil
 				}
 				n++
 			}
@@ -106,14 +108,18 @@ func (t *test) plain(ctx context.Context, sampling func(int) engine.Sampling) (t
 }
 
 // verifiers checks every verifier that promises the same text, with the draft model if there is one, or the draft head.
-func (t *test) verifiers(ctx context.Context, prefix string, plain [][]int32, sampling func(int) engine.Sampling, promises func(speculative.Verifier) bool) error {
+func (t *test) verifiers(ctx context.Context, prefix string, plain [][]int32, sampling func(int) engine.Sampling,
+	promises func(speculative.Verifier) bool) error {
 	drafters := t.drafters()
-	d := drafters[max(0, slices.IndexFunc(drafters, func(d drafter) bool { return d.name == "model" || d.name == "head, model" }))]
+	d := drafters[max(0, slices.IndexFunc(drafters,
+		func(d drafter) bool { return d.name == "model" || d.name == "head, model" }))]
 	for _, name := range slices.Sorted(maps.Keys(t.Verifiers)) {
-		if v := t.Verifiers[name](); !promises(v) || v.Start(speculative.Setup{Sampling: sampling(0), Vocab: t.target.Config().Vocab}) != nil {
+		if v := t.Verifiers[name](); !promises(v) ||
+			v.Start(speculative.Setup{Sampling: sampling(0), Vocab: t.target.Config().Vocab}) != nil {
 			continue // greedy refuses a temperature
 		}
-		plan := map[string]func() speculative.Schedule{"constant": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 4}) }}
+		plan := map[string]func() speculative.Schedule{
+			"constant": func() speculative.Schedule { return speculative.Constant(speculative.ConstantOptions{Length: 4}) }}
 		if err := t.identical(ctx, prefix+"verifier "+name, plain, d, plan, t.Verifiers[name], sampling); err != nil {
 			return err
 		}
@@ -122,7 +128,9 @@ func (t *test) verifiers(ctx context.Context, prefix string, plain [][]int32, sa
 }
 
 // identical compares a drafter's texts under every schedule with the plain ones.
-func (t *test) identical(ctx context.Context, what string, plain [][]int32, d drafter, plans map[string]func() speculative.Schedule, verifier func() speculative.Verifier, sampling func(int) engine.Sampling) error {
+func (t *test) identical(ctx context.Context, what string, plain [][]int32, d drafter,
+	plans map[string]func() speculative.Schedule, verifier func() speculative.Verifier,
+	sampling func(int) engine.Sampling) error {
 	return t.check(ctx, sameText, what, func(c *Check) (string, error) {
 		tokens, drafted, accepted := 0, 0, 0
 		for _, name := range slices.Sorted(maps.Keys(plans)) {

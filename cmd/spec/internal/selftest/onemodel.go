@@ -72,7 +72,8 @@ func (t *test) passes(ctx context.Context, want reference) error {
 		})
 	}
 	for _, chunk := range []int{1, 3, 7} {
-		if err := bits(fmt.Sprintf("chunks of %d", chunk), func() ([]float32, error) { return t.feed(ctx, ids, chunk) }); err != nil {
+		if err := bits(fmt.Sprintf("chunks of %d", chunk),
+			func() ([]float32, error) { return t.feed(ctx, ids, chunk) }); err != nil {
 			return err
 		}
 	}
@@ -82,7 +83,8 @@ func (t *test) passes(ctx context.Context, want reference) error {
 	if err := bits("as a path of a tree", func() ([]float32, error) { return t.tree(ctx, ids) }); err != nil {
 		return err
 	}
-	if err := bits("after wrong tokens, truncated", func() ([]float32, error) { return t.truncated(ctx, ids) }); err != nil {
+	if err := bits("after wrong tokens, truncated",
+		func() ([]float32, error) { return t.truncated(ctx, ids) }); err != nil {
 		return err
 	}
 	return bits("without a cache", func() ([]float32, error) {
@@ -190,7 +192,8 @@ func (t *test) kernelSets(ctx context.Context, want reference) error {
 			err = t.with(ctx, simd, threads, func() error {
 				got, err := t.feed(ctx, want.ids, len(want.ids))
 				wrong = same(got, want.logits, t.target.Config().Vocab)
-				c.Detail = fmt.Sprintf("%d positions, %s kernels, threads: %d, every logit equal to the bit", len(want.ids), t.rt.SIMD(), t.rt.Threads())
+				c.Detail = fmt.Sprintf("%d positions, %s kernels, threads: %d, every logit equal to the bit", len(want.ids),
+					t.rt.SIMD(), t.rt.Threads())
 				return err
 			})
 			return wrong, err

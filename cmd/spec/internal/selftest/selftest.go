@@ -19,7 +19,8 @@ type Config struct {
 	Runtime func(simd string, threads int) (*engine.Runtime, error)
 	Target  func(context.Context, *engine.Runtime) (*engine.Model, error)
 
-	// Draft opens the draft model of a target, or a draft head for it; Head a draft head beside that one. nil: there is none.
+	// Draft opens the draft model of a target, or a draft head for it; Head a draft head beside that one. nil: there is
+	// none.
 	Draft, Head func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error)
 
 	Drafters  []speculative.Named[speculative.Drafter] // but for those of another vocabulary and of the target itself
@@ -129,7 +130,8 @@ func (t *test) run(ctx context.Context) error {
 		if best, err = t.refer(ctx); err != nil {
 			return err
 		}
-		for _, part := range []func(context.Context, reference) error{t.passes, t.confirm, t.greedy, t.match, t.distributions} {
+		for _, part := range []func(context.Context, reference) error{
+			t.passes, t.confirm, t.greedy, t.match, t.distributions} {
 			if err := part(ctx, best); err != nil {
 				return err
 			}
@@ -170,7 +172,8 @@ func (t *test) read() error {
 	}
 	room := t.target.Config().Context - t.Tokens - 1
 	if room < 8 {
-		return fmt.Errorf("a context of %d tokens leaves no room for a prompt and %d more", t.target.Config().Context, t.Tokens)
+		return fmt.Errorf("a context of %d tokens leaves no room for a prompt and %d more", t.target.Config().Context,
+			t.Tokens)
 	}
 	for i, text := range texts {
 		var ids []int32

@@ -1,7 +1,8 @@
 package synth
 
-// eagle enlarges an EAGLE-3 head for an enlarged target: the target's layers keep their numbers, since new ones come last, and their
-// states are repeated as the residual stream is. What the head shares with its target it shares afterwards.
+// eagle enlarges an EAGLE-3 head for an enlarged target: the target's layers keep their numbers, since new ones come
+// last, and their states are repeated as the residual stream is. What the head shares with its target it shares
+// afterwards.
 func (e *enlarger) eagle() {
 	s, b := e.small, e.big
 	for _, name := range []string{"token_embd.weight", "output.weight", "enc.output_norm.weight", "rope_freqs.weight"} {

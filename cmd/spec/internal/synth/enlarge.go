@@ -15,19 +15,20 @@ const (
 	blockBytes   = 34
 )
 
-// Enlarge is a model of a larger shape that computes the same function as the small one, at the cost of its own size: a
-// pair of enlarged models has the acceptance rate of the small pair and the speed of a large one. Its matrices are Q8_0.
+// Enlarge is a model of a larger shape that computes the same function as the small one, at the cost of its own size:
+// a pair of enlarged models has the acceptance rate of the small pair and the speed of a large one. Its matrices are
+// Q8_0.
 //
-// The residual stream is repeated HiddenSize/small-width times, which leaves RMSNorm and LayerNorm as they are. Every matrix that
-// writes the stream writes all copies, every matrix that reads it reads the first copy and has zeros for the others. Added
-// heads, units of the feed-forward and layers hold random weights, and zeros where their outputs come together. A tied
-// output matrix becomes one of its own, for it would add up the copies. Blocks of 32 weights stay whole, so a small model
-// in Q8_0 has the same weights afterwards.
+// The residual stream is repeated HiddenSize/small-width times, which leaves RMSNorm and LayerNorm as they are. Every
+// matrix that writes the stream writes all copies, every matrix that reads it reads the first copy and has zeros for
+// the others. Added heads, units of the feed-forward and layers hold random weights, and zeros where their outputs
+// come together. A tied output matrix becomes one of its own, for it would add up the copies. Blocks of 32 weights
+// stay whole, so a small model in Q8_0 has the same weights afterwards.
 //
 // An EAGLE-3 head is enlarged for a target of the same HiddenSize, with one layer.
 //
-// Of the shape HiddenSize, Layers, Heads, KVHeads and FeedForward count; the rest stays as it is. Every one must be able to
-// hold the small model's, and heads keep their size.
+// Of the shape HiddenSize, Layers, Heads, KVHeads and FeedForward count; the rest stays as it is. Every one must be
+// able to hold the small model's, and heads keep their size.
 func Enlarge(small *gguf.File, s Shape) (*File, error) {
 	e, err := newEnlarger(small, s)
 	if err != nil {
@@ -108,13 +109,18 @@ func newEnlarger(f *gguf.File, s Shape) (*enlarger, error) {
 	}
 	e.small, e.big = small, big
 	switch {
-	case min(small.HiddenSize, small.Layers, small.Heads, small.KVHeads, small.FeedForward, small.Vocab) < 1 || small.HiddenSize%small.Heads != 0 || small.Heads%small.KVHeads != 0:
+	case min(small.HiddenSize, small.Layers, small.Heads, small.KVHeads, small.FeedForward, small.Vocab) < 1 ||
+		small.HiddenSize%small.Heads != 0 || small.Heads%small.KVHeads != 0:
 		return nil, fmt.Errorf("its own shape is %+v", small)
-	case min(big.HiddenSize, big.Heads, big.KVHeads) < 1 || big.HiddenSize%small.HiddenSize != 0 || big.Heads%big.KVHeads != 0:
-		return nil, fmt.Errorf("a width of %d, %d heads and %d of keys cannot hold %d, %d and %d", big.HiddenSize, big.Heads, big.KVHeads, small.HiddenSize, small.Heads, small.KVHeads)
+	case min(big.HiddenSize, big.Heads, big.KVHeads) < 1 || big.HiddenSize%small.HiddenSize != 0 ||
+		big.Heads%big.KVHeads != 0:
+		return nil, fmt.Errorf("a width of %d, %d heads and %d of keys cannot hold %d, %d and %d", big.HiddenSize, big.Heads,
+			big.KVHeads, small.HiddenSize, small.Heads, small.KVHeads)
 	case big.HiddenSize*small.Heads != small.HiddenSize*big.Heads:
-		return nil, fmt.Errorf("heads of %d/%d numbers differ from %d/%d", big.HiddenSize, big.Heads, small.HiddenSize, small.Heads)
-	case big.KVHeads < small.KVHeads || big.Heads/big.KVHeads < small.Heads/small.KVHeads || big.Layers < small.Layers || big.FeedForward < small.FeedForward:
+		return nil, fmt.Errorf("heads of %d/%d numbers differ from %d/%d", big.HiddenSize, big.Heads, small.HiddenSize,
+			small.Heads)
+	case big.KVHeads < small.KVHeads || big.Heads/big.KVHeads < small.Heads/small.KVHeads || big.Layers < small.Layers ||
+		big.FeedForward < small.FeedForward:
 		return nil, fmt.Errorf("%d layers, %d heads on %d, and %d units are too few for %d, %d on %d, and %d",
 			big.Layers, big.Heads, big.KVHeads, big.FeedForward, small.Layers, small.Heads, small.KVHeads, small.FeedForward)
 	}
@@ -132,7 +138,8 @@ func newEnlarger(f *gguf.File, s Shape) (*enlarger, error) {
 		own = append(own, gguf.KV{Key: "eagle3.target_hidden_size", Value: uint32(big.HiddenSize)})
 	}
 	for _, kv := range f.KVs {
-		if kv.Key != "general.file_type" && kv.Key != "general.alignment" && !slices.ContainsFunc(own, func(o gguf.KV) bool { return o.Key == kv.Key }) {
+		if kv.Key != "general.file_type" && kv.Key != "general.alignment" &&
+			!slices.ContainsFunc(own, func(o gguf.KV) bool { return o.Key == kv.Key }) {
 			e.kvs = append(e.kvs, kv)
 		}
 	}
@@ -261,8 +268,8 @@ func (e *enlarger) vector(name string, n int, place index, absent float32) {
 	}
 }
 
-// matrix adds a matrix in Q8_0. New rows are random where the matrix reads the residual stream, and zero where its columns
-// meet new units.
+// matrix adds a matrix in Q8_0. New rows are random where the matrix reads the residual stream, and zero where its
+// columns meet new units.
 func (e *enlarger) matrix(name string, rows, cols int, row, col index) {
 	e.rename(name, name, rows, cols, row, col)
 }
@@ -285,7 +292,8 @@ func (e *enlarger) rename(name, from string, rows, cols int, row, col index) {
 		return
 	}
 	noise := patternOf(gguf.Q8_0).tensor(name, gguf.Q8_0, cols, rows)
-	m := &enlarged{data: data, rowBytes: int64(cols / blockWeights * blockBytes), smallRow: smallCols / blockWeights * blockBytes, row: row, noise: noise.fill}
+	m := &enlarged{data: data, rowBytes: int64(cols / blockWeights * blockBytes),
+		smallRow: smallCols / blockWeights * blockBytes, row: row, noise: noise.fill}
 	for j := 0; j < cols; j += blockWeights {
 		at := -1
 		if k := col(j); k >= 0 {
@@ -374,7 +382,8 @@ func (e *enlarger) floats(name string, rows, cols int, row, col index, absent fl
 	if err := tensor.Encode(tensor.F32, data, big); err != nil {
 		e.fail("tensor %q: %w", name, err)
 	}
-	e.list = append(e.list, source{name, gguf.F32, []uint64{uint64(cols), uint64(rows)}, func(p []byte, at int64) { copy(p, data[at:]) }})
+	e.list = append(e.list, source{name, gguf.F32, []uint64{uint64(cols), uint64(rows)},
+		func(p []byte, at int64) { copy(p, data[at:]) }})
 }
 
 // enlarged is a matrix in Q8_0 whose blocks come from a small one.

@@ -1,7 +1,7 @@
-// Package synth makes GGUF models in memory: of random weights in the shape of well-known models ([Random]), and small
-// trained models enlarged to the size of large ones without changing what they compute ([Enlarge]). Nothing is downloaded
-// or written, and weights are computed only where they are read, so that a model of gigabytes takes the memory of
-// its packed form alone.
+// Package synth makes GGUF models in memory: of random weights in the shape of well-known models ([Random]), and
+// small trained models enlarged to the size of large ones without changing what they compute ([Enlarge]). Nothing is
+// downloaded or written, and weights are computed only where they are read, so that a model of gigabytes takes the
+// memory of its packed form alone.
 package synth
 
 import (

@@ -22,8 +22,8 @@ type patch struct {
 	and, or byte
 }
 
-// patterns are those of some types. In the masks of binary16 numbers the exponent's five bits begin at bit 10, which is bit 2 of
-// the upper byte; a normal number 2^(e-15) has exponent e.
+// patterns are those of some types. In the masks of binary16 numbers the exponent's five bits begin at bit 10, which
+// is bit 2 of the upper byte; a normal number 2^(e-15) has exponent e.
 var patterns = map[gguf.Type]*pattern{
 	gguf.F32:  {and: 0x80ffffff_80ffffff, or: 0x3c000000_3c000000}, // 2^-7 <= |w| < 2^-5
 	gguf.F16:  {and: 0x87ff87ff_87ff87ff, or: 0x20002000_20002000}, // the same
@@ -34,7 +34,8 @@ var patterns = map[gguf.Type]*pattern{
 	gguf.Q4_0: {and: ^uint64(0), block: 18, patches: []patch{{1, 0x03, 7 << 2}}},
 	// block_q4_K: scale of the scales 2^-13 to 2^-12, scale of the minimums 2^-10 to 2^-9, 12 bytes of both, quants.
 	gguf.Q4_K: {and: ^uint64(0), block: 144, patches: []patch{{1, 0x03, 2 << 2}, {3, 0x03, 5 << 2}}},
-	// block_q6_K: 192 bytes of quants, 16 scales, their scale 2^-14 to 2^-13: scales of 8 to 15, so that it is a normal number.
+	// block_q6_K: 192 bytes of quants, 16 scales, their scale 2^-14 to 2^-13: scales of 8 to 15, so that it is a normal
+	// number.
 	gguf.Q6_K: {and: ^uint64(0), block: 210, patches: q6kPatches()},
 	// block_mxfp4: a power of two, 2^-8 or 2^-7 of numbers up to 12, and 16 bytes of quants.
 	gguf.MXFP4: {and: ^uint64(0), block: 17, patches: []patch{{0, 0x01, 120}}},
@@ -48,9 +49,9 @@ func q6kPatches() []patch {
 	return list
 }
 
-// patternOf is the pattern of a type that the engine runs. One that has no pattern of its own is random but for its binary16
-// scales: the first so large that the weights are a few hundredths in size, the second, which minimums have, so that they are
-// about as often negative as positive.
+// patternOf is the pattern of a type that the engine runs. One that has no pattern of its own is random but for its
+// binary16 scales: the first so large that the weights are a few hundredths in size, the second, which minimums have,
+// so that they are about as often negative as positive.
 func patternOf(typ gguf.Type) *pattern {
 	if n := patterns[typ]; n != nil {
 		return n

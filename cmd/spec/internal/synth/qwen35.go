@@ -6,8 +6,9 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// The gated delta nets of Qwen 3.5 0.8B (text_config of Qwen/Qwen3.5-0.8B: linear_num_key_heads, linear_num_value_heads,
-// linear_key_head_dim, linear_value_head_dim, linear_conv_kernel_dim, full_attention_interval).
+// The gated delta nets of Qwen 3.5 0.8B (text_config of Qwen/Qwen3.5-0.8B: linear_num_key_heads,
+// linear_num_value_heads, linear_key_head_dim, linear_value_head_dim, linear_conv_kernel_dim,
+// full_attention_interval).
 const (
 	deltaHeads    = 16  // of queries and keys, and of values
 	deltaHeadDim  = 128 // numbers of each
@@ -19,7 +20,8 @@ func deltaKeys() []gguf.KV {
 	key := func(name string, n int) gguf.KV { return gguf.KV{Key: "qwen35." + name, Value: uint32(n)} }
 	return []gguf.KV{
 		key("ssm.conv_kernel", deltaTaps), key("ssm.state_size", deltaHeadDim), key("ssm.group_count", deltaHeads),
-		key("ssm.time_step_rank", deltaHeads), key("ssm.inner_size", deltaHeads*deltaHeadDim), key("full_attention_interval", deltaInterval),
+		key("ssm.time_step_rank", deltaHeads), key("ssm.inner_size", deltaHeads*deltaHeadDim),
+		key("full_attention_interval", deltaInterval),
 	}
 }
 
@@ -27,7 +29,8 @@ func deltaKeys() []gguf.KV {
 func (s Shape) qwen35Block(l int, matrix func(name string, rows, cols int) source) []source {
 	b := fmt.Sprintf("blk.%d.", l)
 	vector := func(p *pattern, name string, n int) source { return p.tensor(b+name, gguf.F32, n) }
-	list := []source{vector(ones, "attn_norm.weight", s.HiddenSize), vector(ones, "post_attention_norm.weight", s.HiddenSize)}
+	list := []source{vector(ones, "attn_norm.weight", s.HiddenSize),
+		vector(ones, "post_attention_norm.weight", s.HiddenSize)}
 	if (l+1)%deltaInterval == 0 {
 		heads, kv := s.Heads*s.head(), s.KVHeads*s.head()
 		list = append(list,

@@ -88,8 +88,8 @@ func Shapes() (names []string) {
 	return append(names, slices.Sorted(maps.Keys(aliases))...)
 }
 
-// Types lists the types that the matrices of [Random] can be stored in: those that the engine runs, and the mixtures of them
-// that llama.cpp's quantizer makes.
+// Types lists the types that the matrices of [Random] can be stored in: those that the engine runs, and the mixtures
+// of them that llama.cpp's quantizer makes.
 func Types() (names []string) {
 	for t := tensor.Type(0); t.Valid(); t++ {
 		names = append(names, t.String())
@@ -105,7 +105,8 @@ func Types() (names []string) {
 // mixtureOf is the mixture of that name, or the one that has nothing but the type of that name.
 func mixtureOf(name string) (quantize.Mixture, error) {
 	if !slices.Contains(Types(), name) {
-		return quantize.Mixture{}, fmt.Errorf("no random weights of type %q (there are %s)", name, strings.Join(Types(), ", "))
+		return quantize.Mixture{}, fmt.Errorf("no random weights of type %q (there are %s)", name,
+			strings.Join(Types(), ", "))
 	}
 	if t, err := tensor.ParseType(name); err == nil {
 		return quantize.Uniform(t), nil
@@ -128,17 +129,19 @@ func FindShape(name string) (Shape, error) {
 	return shapes[i], nil
 }
 
-// Random is a model of random weights, stored in one of [Types]; where rows are not whole blocks another type stands in, as when
-// a model is quantized. Norms are 1, biases 0. It has no tokenizer.
+// Random is a model of random weights, stored in one of [Types]; where rows are not whole blocks another type stands
+// in, as when a model is quantized. Norms are 1, biases 0. It has no tokenizer.
 func Random(s Shape, typ string) (*File, error) {
 	mixture, err := mixtureOf(typ)
 	if err != nil {
 		return nil, err
 	}
-	if s.Heads < 1 || s.KVHeads < 1 || s.HeadDim == 0 && s.HiddenSize%s.Heads != 0 || s.Heads%s.KVHeads != 0 || s.ExpertsUsed > s.Experts {
+	if s.Heads < 1 || s.KVHeads < 1 || s.HeadDim == 0 && s.HiddenSize%s.Heads != 0 || s.Heads%s.KVHeads != 0 ||
+		s.ExpertsUsed > s.Experts {
 		return nil, fmt.Errorf("a width of %d and %d heads, %d of keys, make no model", s.HiddenSize, s.Heads, s.KVHeads)
 	}
-	facts := quantize.Model{Architecture: s.Architecture, Layers: s.Layers, Heads: s.Heads, KVHeads: s.KVHeads, Tied: s.Tied}
+	facts := quantize.Model{Architecture: s.Architecture, Layers: s.Layers, Heads: s.Heads, KVHeads: s.KVHeads,
+		Tied: s.Tied}
 	kvs := []gguf.KV{
 		{Key: "general.architecture", Value: s.Architecture},
 		{Key: "general.name", Value: s.Name + ", random weights"},
@@ -202,7 +205,8 @@ func Random(s Shape, typ string) (*File, error) {
 				continue
 			}
 			if s.Architecture != "phi3" {
-				list = append(list, matrix(b+"ffn_gate.weight", s.FeedForward, s.HiddenSize), matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize))
+				list = append(list, matrix(b+"ffn_gate.weight", s.FeedForward, s.HiddenSize),
+					matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize))
 			}
 			list = append(list, matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
 		}
@@ -248,15 +252,18 @@ func (s Shape) rmsKeys() []gguf.KV {
 		{Key: prefix + "rope.dimension_count", Value: uint32(dims)},
 	}
 	if s.HeadDim > 0 {
-		kvs = append(kvs, gguf.KV{Key: prefix + "attention.key_length", Value: uint32(s.HeadDim)}, gguf.KV{Key: prefix + "attention.value_length", Value: uint32(s.HeadDim)})
+		kvs = append(kvs, gguf.KV{Key: prefix + "attention.key_length", Value: uint32(s.HeadDim)},
+			gguf.KV{Key: prefix + "attention.value_length", Value: uint32(s.HeadDim)})
 	}
 	switch s.Architecture {
 	case "gemma3":
 		kvs = append(kvs, gguf.KV{Key: prefix + "attention.sliding_window", Value: uint32(512)})
 	case "granite":
 		kvs = append(kvs,
-			gguf.KV{Key: prefix + "embedding_scale", Value: float32(12)}, gguf.KV{Key: prefix + "residual_scale", Value: float32(0.22)},
-			gguf.KV{Key: prefix + "attention.scale", Value: float32(1) / 128}, gguf.KV{Key: prefix + "logit_scale", Value: float32(8)})
+			gguf.KV{Key: prefix + "embedding_scale", Value: float32(12)},
+			gguf.KV{Key: prefix + "residual_scale", Value: float32(0.22)},
+			gguf.KV{Key: prefix + "attention.scale", Value: float32(1) / 128},
+			gguf.KV{Key: prefix + "logit_scale", Value: float32(8)})
 	}
 	return kvs
 }
@@ -276,7 +283,8 @@ func (s Shape) sizes() []gguf.KV {
 		kvs = append(kvs, key("attention.head_count_kv", s.KVHeads))
 	}
 	if s.Experts > 0 {
-		kvs = append(kvs, key("expert_count", s.Experts), key("expert_used_count", s.ExpertsUsed), key("expert_feed_forward_length", s.FeedForward))
+		kvs = append(kvs, key("expert_count", s.Experts), key("expert_used_count", s.ExpertsUsed),
+			key("expert_feed_forward_length", s.FeedForward))
 	}
 	return kvs
 }

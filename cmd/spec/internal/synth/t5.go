@@ -23,7 +23,8 @@ func (s Shape) t5Keys() []gguf.KV {
 }
 
 // t5Tensors are the tensors of encoder and decoder.
-func (s Shape) t5Tensors(matrix func(name string, rows, cols int) source, norm func(name string) source) (list []source) {
+func (s Shape) t5Tensors(matrix func(name string, rows, cols int) source, norm func(name string) source) (
+	list []source) {
 	width := s.Heads * s.head()
 	attention := func(name string) {
 		list = append(list, norm(name+"_norm.weight"),
@@ -44,7 +45,8 @@ func (s Shape) t5Tensors(matrix func(name string, rows, cols int) source, norm f
 			if !s.Tied { // T5 1.1, whose head is not tied, has gates
 				list = append(list, matrix(b+"ffn_gate.weight", s.FeedForward, s.HiddenSize))
 			}
-			list = append(list, matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize), matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
+			list = append(list, matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize),
+				matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
 		}
 		list = append(list, norm(stack+"output_norm.weight"))
 	}

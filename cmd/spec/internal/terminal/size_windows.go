@@ -15,7 +15,8 @@ func Size(f *os.File) (width, height int) {
 		return 0, 0
 	}
 	var info windows.ConsoleScreenBufferInfo
-	if windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) != nil || windows.GetConsoleScreenBufferInfo(h, &info) != nil {
+	if windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) != nil ||
+		windows.GetConsoleScreenBufferInfo(h, &info) != nil {
 		return 0, 0
 	}
 	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
