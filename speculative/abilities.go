@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
 )
 
 // Abilities that drafters, schedules, verifiers and sequences may have beyond their interface. All are optional. The
@@ -102,7 +103,7 @@ type (
 		Metered
 		Announce(will bool)
 		Follow(f interface{ Announce(will bool) })
-		Load() engine.Load
+		Load() shared.Load
 		Together(sequences int) float64
 		PassCosts(seconds []float64) bool
 	}

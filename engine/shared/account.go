@@ -46,15 +46,15 @@ func (c *Scheduler) account(took time.Duration, err error) {
 	case err != nil:
 		return
 	case prompts == 0:
-		c.cost.Learn(rows, seconds)
+		c.cost.learn(rows, seconds)
 	default:
-		usual = min(usual, c.cost.Seconds(float64(rows)))
+		usual = min(usual, c.cost.seconds(float64(rows)))
 		if rows == 0 {
 			usual = 0
 		}
-		c.cost.LearnPrompt(prompts, seconds-usual)
+		c.cost.learnPrompt(prompts, seconds-usual)
 	}
-	fixed, row := c.cost.Split(float64(rows))
+	fixed, row := c.cost.split(float64(rows))
 	scale := 0.0
 	if sum := fixed + float64(row*float64(rows)); sum > 0 {
 		scale = usual / sum

@@ -92,7 +92,7 @@ func (c *Scheduler) take(s *Session, n int) bool {
 func (c *Scheduler) chunk(rows int) int {
 	for _, s := range c.sessions {
 		if s.decoding && !(s.pending() && s.prompt()) && time.Since(s.expectAt.at) < lately*maxWait {
-			return min(max(leastRows, c.cost.Chunk(rows, c.o.Delay)), max(engine.PassRows-rows, leastRows))
+			return min(max(leastRows, c.cost.chunk(rows, c.o.Delay)), max(engine.PassRows-rows, leastRows))
 		}
 	}
 	return engine.PassRows

@@ -47,7 +47,7 @@ type Scheduler struct {
 	taken  []*Session   // theirs
 	order  []*Session   // of pending ones, while a pass is put together
 	steps  passSteps
-	cost   engine.PassCosts
+	cost   passCosts
 	worked atomic.Int64 // nanoseconds of passes
 	panics atomic.Int64
 

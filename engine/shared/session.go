@@ -127,7 +127,7 @@ func (s *Session) Follow(f interface{ Announce(will bool) }) {
 }
 
 // Load is the load of the Scheduler. The session itself counts.
-func (s *Session) Load() (l engine.Load) {
+func (s *Session) Load() (l Load) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,11 +137,11 @@ func (s *Session) Load() (l engine.Load) {
 			l.Sessions++
 		}
 	}
-	if c.cost.Known() {
-		l.Token = c.cost.Seconds(float64(l.Sessions)) / float64(l.Sessions)
-		l.Measured = c.cost.Measured(l.Sessions)
-		if l.Prompt = c.cost.PromptToken(); l.Prompt == 0 {
-			_, l.Prompt = c.cost.Split(engine.LongChunk)
+	if c.cost.known {
+		l.Token = c.cost.seconds(float64(l.Sessions)) / float64(l.Sessions)
+		l.Measured = c.cost.measured(l.Sessions)
+		if l.Prompt = c.cost.row; l.Prompt == 0 {
+			_, l.Prompt = c.cost.split(longChunk)
 		}
 	}
 	return l
@@ -152,10 +152,10 @@ func (s *Session) Load() (l engine.Load) {
 func (s *Session) Together(sessions int) float64 {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if !s.c.cost.Known() || sessions < 1 {
+	if !s.c.cost.known || sessions < 1 {
 		return 0
 	}
-	return s.c.cost.Seconds(float64(sessions)) / float64(sessions)
+	return s.c.cost.seconds(float64(sessions)) / float64(sessions)
 }
 
 // Spent is the session's share of the time of its passes so far. The shares of a pass sum up to its time.
@@ -171,10 +171,10 @@ func (s *Session) Spent() time.Duration {
 func (s *Session) PassCosts(seconds []float64) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if !s.c.cost.Known() || s.cost.peers < leastShare {
+	if !s.c.cost.known || s.cost.peers < leastShare {
 		return false
 	}
-	s.c.cost.Prices(s.cost.others, s.cost.peers, seconds)
+	s.c.cost.prices(s.cost.others, s.cost.peers, seconds)
 	return true
 }
 

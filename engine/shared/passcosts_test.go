@@ -1,4 +1,4 @@
-package engine
+package shared
 
 import (
 	"math"
@@ -19,11 +19,11 @@ func TestPassCostGuess(t *testing.T) {
 		{"AVX2", 6.2, 2, map[int]float64{2: 16.5, 3: 19.2, 4: 24.1, 6: 34.3, 8: 44.4}},
 		{"AVX2", 6.2, 4, map[int]float64{3: 19.2, 4: 24.1, 6: 34.3, 8: 44.4, 12: 99, 16: 125, 24: 177, 32: 220}},
 	} {
-		var p PassCosts
-		p.LearnPrompt(256, 256*c.prompt/1e3)
-		p.Learn(c.known, c.passes[c.known]/1e3)
+		var p passCosts
+		p.learnPrompt(256, 256*c.prompt/1e3)
+		p.learn(c.known, c.passes[c.known]/1e3)
 		for rows, want := range c.passes {
-			if got := 1e3 * p.Seconds(float64(rows)); got < 0.74*want || got > 1.16*want {
+			if got := 1e3 * p.seconds(float64(rows)); got < 0.74*want || got > 1.16*want {
 				t.Errorf("%s, %d rows known: %d rows take %.1f ms, %.1f were measured", c.name, c.known, rows, got, want)
 			}
 		}
@@ -32,23 +32,23 @@ func TestPassCostGuess(t *testing.T) {
 
 // A machine that becomes slower is slower with every number of rows, whichever it computes meanwhile.
 func TestPassCostSpeed(t *testing.T) {
-	var p PassCosts
+	var p passCosts
 	for range 40 {
-		p.Learn(8, 0.020)
-		p.Learn(16, 0.030)
+		p.learn(8, 0.020)
+		p.learn(16, 0.030)
 	}
 	for range 12 {
-		p.Learn(8, 0.040)
+		p.learn(8, 0.040)
 	}
 	for rows, want := range map[int]float64{8: 0.040, 16: 0.060, 12: 0.050} {
-		if got := p.Seconds(float64(rows)); math.Abs(got/want-1) > 0.1 {
+		if got := p.seconds(float64(rows)); math.Abs(got/want-1) > 0.1 {
 			t.Errorf("half the speed: %d rows take %.4f s, expected %.4f", rows, got, want)
 		}
 	}
 	for range 12 {
-		p.Learn(8, 0.020)
+		p.learn(8, 0.020)
 	}
-	if got := p.Seconds(16); math.Abs(got/0.030-1) > 0.1 {
+	if got := p.seconds(16); math.Abs(got/0.030-1) > 0.1 {
 		t.Errorf("the old speed again: 16 rows take %.4f s, expected 0.0300", got)
 	}
 }
@@ -58,20 +58,20 @@ func TestPassCostSpeed(t *testing.T) {
 // brought 1.6 passes' tokens.)
 func TestPassCostInterruption(t *testing.T) {
 	for _, rows := range []int{4, 8} { // of the first pass after it
-		var p PassCosts
+		var p passCosts
 		for range 20 {
-			p.Learn(4, 0.022)
+			p.learn(4, 0.022)
 		}
-		p.Learn(6, 0.032)
-		p.Learn(4, 0.033)
-		p.Learn(4, 0.036)
-		if got := p.Seconds(4); math.Abs(got/0.036-1) > 0.05 {
+		p.learn(6, 0.032)
+		p.learn(4, 0.033)
+		p.learn(4, 0.036)
+		if got := p.seconds(4); math.Abs(got/0.036-1) > 0.05 {
 			t.Errorf("after two slow passes, 4 rows take %.4f s, expected 0.0360", got)
 		}
-		p.Learn(rows, 0.0055*float64(rows))
-		p.Learn(4, 0.022)
+		p.learn(rows, 0.0055*float64(rows))
+		p.learn(4, 0.022)
 		for _, n := range []int{4, 8} {
-			if got, want := p.Seconds(float64(n)), 0.0055*float64(n); math.Abs(got/want-1) > 0.1 {
+			if got, want := p.seconds(float64(n)), 0.0055*float64(n); math.Abs(got/want-1) > 0.1 {
 				t.Errorf("the old speed again, first in a pass of %d rows: %d rows take %.4f s, expected %.4f", rows, n, got, want)
 			}
 		}

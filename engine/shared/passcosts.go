@@ -1,8 +1,10 @@
-package engine
+package shared
 
 import (
 	"math"
 	"time"
+
+	"github.com/specgo/spec/engine"
 )
 
 // Parameters of the estimate of passes' times. None describes a particular CPU.
@@ -24,16 +26,28 @@ const (
 	measuredFor  = 100  // passes for which a measurement of about as many rows is recent
 )
 
-// LongChunk is the number of rows at whose slope a prompt token's time is estimated where no prompt was measured.
-const LongChunk = 32
+// longChunk is the number of rows at whose slope a prompt token's time is estimated where no prompt was measured.
+const longChunk = 32
 
-// PassCosts estimates the time of a pass over so many rows, all with logits: the machine's present speed times a curve.
-type PassCosts struct {
-	speed  float64               // logarithm
-	far    float64               // how far the last pass was off, if that was far
-	change float64               // of speed that the last pass made; 0: none
-	bucket [40]rowCost           // by number of rows
-	curve  [passRows + 1]float64 // seconds, by rows; rises
+// Load is how busy a Scheduler is.
+type Load struct {
+	Sessions int // that generate at present
+	Open     int // sessions that are not closed
+	// seconds that each of them pays, by the measure of its sessions, for a pass with one token of each; 0: not known
+	Token    float64
+	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
+	Prompt   float64 // seconds of a token of a prompt; 0: not known
+	Rows     int     // of the session's last pass, without those of prompts
+	Among    int     // sessions that shared it
+}
+
+// passCosts estimates the time of a pass over so many rows, all with logits: the machine's present speed times a curve.
+type passCosts struct {
+	speed  float64                      // logarithm
+	far    float64                      // how far the last pass was off, if that was far
+	change float64                      // of speed that the last pass made; 0: none
+	bucket [40]rowCost                  // by number of rows
+	curve  [engine.PassRows + 1]float64 // seconds, by rows; rises
 	known  bool
 	passes int
 	mean   float64 // seconds of a pass with logits
@@ -47,19 +61,8 @@ type rowCost struct {
 	seen int // the last of the passes that measured it
 }
 
-// Load is how busy a Scheduler (package shared) is.
-type Load struct {
-	Sessions int // that generate at present
-	Open     int // sessions that are not closed
-	// seconds that each of them pays, by the measure of its sessions, for a pass with one token of each; 0: not known
-	Token    float64
-	Measured bool    // Token was measured lately, and not only computed from passes of many more tokens, or fewer
-	Prompt   float64 // seconds of a token of a prompt; 0: not known
-	Rows     int     // of the session's last pass, without those of prompts
-	Among    int     // sessions that shared it
-}
-
-// bucketOf is the index of the bucket of a number of rows: each one up to 16, by 4 up to 64, by 16 up to passRows.
+// bucketOf is the index of the bucket of a number of rows: each one up to 16, by 4 up to 64, by 16 up to
+// engine.PassRows.
 func bucketOf(rows int) int {
 	switch {
 	case rows <= 16:
@@ -67,12 +70,12 @@ func bucketOf(rows int) int {
 	case rows <= 64:
 		return 16 + (rows-17)/4
 	default:
-		return 28 + (min(rows, passRows)-65)/16
+		return 28 + (min(rows, engine.PassRows)-65)/16
 	}
 }
 
-// rowsOf is the greatest number of rows of a bucket.
-func rowsOf(bucket int) int {
+// rowsIn is the greatest number of rows of a bucket.
+func rowsIn(bucket int) int {
 	switch {
 	case bucket < 16:
 		return bucket + 1
@@ -83,9 +86,9 @@ func rowsOf(bucket int) int {
 	}
 }
 
-// Learn takes the time of a pass whose rows all have logits.
-func (c *PassCosts) Learn(rows int, seconds float64) {
-	if rows < 1 || rows > passRows || !(seconds > 0) {
+// learn takes the time of a pass whose rows all have logits.
+func (c *passCosts) learn(rows int, seconds float64) {
+	if rows < 1 || rows > engine.PassRows || !(seconds > 0) {
 		return
 	}
 	c.passes++
@@ -103,7 +106,7 @@ func (c *PassCosts) Learn(rows int, seconds float64) {
 	b := &c.bucket[bucketOf(rows)]
 	x := math.Log(seconds) - c.speed
 	// as if it had the bucket's greatest number of rows
-	if at, top := c.curve[rows], c.curve[rowsOf(bucketOf(rows))]; at > 0 && top > at {
+	if at, top := c.curve[rows], c.curve[rowsIn(bucketOf(rows))]; at > 0 && top > at {
 		x += math.Log(top / at)
 	}
 	if b.n == 0 {
@@ -118,7 +121,7 @@ func (c *PassCosts) Learn(rows int, seconds float64) {
 // correct learns from a pass that is off by a logarithm. What is known of its number of rows changes much only while
 // that is little, or old. A pass that is far off is an interruption; if the next one is, too, the machine's speed has
 // changed.
-func (c *PassCosts) correct(b *rowCost, off float64) {
+func (c *passCosts) correct(b *rowCost, off float64) {
 	n := float64(b.n)
 	own := max(bucketWeight, 1/(1+float64(n*n/4)), min(mostStale, staleWeight*float64(c.passes-b.seen)))
 	if own < sureWeight && math.Abs(off) > farOff {
@@ -134,7 +137,7 @@ func (c *PassCosts) correct(b *rowCost, off float64) {
 }
 
 // rebuild makes the curve: straight lines between what was measured.
-func (c *PassCosts) rebuild() {
+func (c *passCosts) rebuild() {
 	last, slope := 0, 0.0 // rows
 	for i := range c.bucket {
 		b := &c.bucket[i]
@@ -144,7 +147,7 @@ func (c *PassCosts) rebuild() {
 		if b.n == 0 {
 			continue
 		}
-		rows, t := rowsOf(i), math.Exp(b.log+c.speed)
+		rows, t := rowsIn(i), math.Exp(b.log+c.speed)
 		c.curve[rows] = t
 		if last == 0 {
 			for r := range rows {
@@ -162,10 +165,10 @@ func (c *PassCosts) rebuild() {
 	if last > 1 {
 		slope = max(slope, (c.curve[last]-c.curve[1])/float64(last-1), 0)
 	}
-	for r := last + 1; r <= passRows; r++ {
+	for r := last + 1; r <= engine.PassRows; r++ {
 		c.curve[r] = max(c.curve[last]+float64(slope*float64(r-last)), c.guess(last, c.curve[last], r))
 	}
-	for r := passRows - 1; r >= 0; r-- {
+	for r := engine.PassRows - 1; r >= 0; r-- {
 		c.curve[r] = min(c.curve[r], c.curve[r+1])
 	}
 }
@@ -173,7 +176,7 @@ func (c *PassCosts) rebuild() {
 // guess is the time of a pass of r rows where passes of n rows take t, by the time of a prompt's token: as many rows
 // as a prompt's chunk has keep the arithmetic units busy, few rows wait for the weights, and between the two the
 // cubes of both times add up.
-func (c *PassCosts) guess(n int, t float64, r int) float64 {
+func (c *passCosts) guess(n int, t float64, r int) float64 {
 	if c.row == 0 {
 		return t
 	}
@@ -182,52 +185,52 @@ func (c *PassCosts) guess(n int, t float64, r int) float64 {
 	return math.Cbrt(weights + cube(float64(c.row*float64(r))))
 }
 
-// Seconds is the time of a pass of so many rows.
-func (c *PassCosts) Seconds(rows float64) float64 {
-	i := min(max(int(rows), 0), passRows-1)
+// seconds is the time of a pass of so many rows.
+func (c *passCosts) seconds(rows float64) float64 {
+	i := min(max(int(rows), 0), engine.PassRows-1)
 	return c.curve[i] + float64((c.curve[i+1]-c.curve[i])*(rows-float64(i)))
 }
 
-// Split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope
+// split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope
 // there.
-func (c *PassCosts) Split(rows float64) (fixed, row float64) {
+func (c *passCosts) split(rows float64) (fixed, row float64) {
 	if !c.known || rows <= 0 {
 		return 0, 0
 	}
 	near := max(2, rows/4)
 	from, to := max(1, rows-near), rows+near
-	t := c.Seconds(rows)
-	row = min(max(0, (c.Seconds(to)-c.Seconds(from))/(to-from)), t/rows)
+	t := c.seconds(rows)
+	row = min(max(0, (c.seconds(to)-c.seconds(from))/(to-from)), t/rows)
 	return t - float64(row*rows), row
 }
 
-// Measured reports whether passes of about so many rows, or of fewer and of more, were measured lately.
-func (c *PassCosts) Measured(rows int) bool {
+// measured reports whether passes of about so many rows, or of fewer and of more, were measured lately.
+func (c *passCosts) measured(rows int) bool {
 	less, more := false, false
 	for i := range c.bucket {
 		if b := &c.bucket[i]; b.n > 0 && c.passes-b.seen <= measuredFor {
-			at, top := float64(rows), float64(rowsOf(i))
+			at, top := float64(rows), float64(rowsIn(i))
 			less = less || top <= at && float64(top*nearRows) >= at
 			more = more || top >= at && top <= float64(at*nearRows)
 		}
 	}
-	return less && more || rows > passRows || c.bucket[bucketOf(max(rows, 1))].n > 0 &&
+	return less && more || rows > engine.PassRows || c.bucket[bucketOf(max(rows, 1))].n > 0 &&
 		c.passes-c.bucket[bucketOf(max(rows, 1))].seen <= measuredFor
 }
 
-// Mean is the mean time of the last passes with logits.
-func (c *PassCosts) Mean() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
+// meanTime is the mean time of the last passes with logits.
+func (c *passCosts) meanTime() time.Duration { return time.Duration(c.mean * float64(time.Second)) }
 
-// Chunk is the number of prompt tokens that make a pass of so many rows longer by delay times its time.
-func (c *PassCosts) Chunk(rows int, delay float64) int {
+// chunk is the number of prompt tokens that make a pass of so many rows longer by delay times its time.
+func (c *passCosts) chunk(rows int, delay float64) int {
 	if c.row == 0 || !c.known {
 		return firstChunk
 	}
-	return int(min(delay*c.Seconds(float64(max(rows, 1)))/c.row, passRows))
+	return int(min(delay*c.seconds(float64(max(rows, 1)))/c.row, engine.PassRows))
 }
 
-// LearnPrompt takes the time that a chunk of a prompt added to a pass.
-func (c *PassCosts) LearnPrompt(rows int, seconds float64) {
+// learnPrompt takes the time that a chunk of a prompt added to a pass.
+func (c *passCosts) learnPrompt(rows int, seconds float64) {
 	t := max(seconds, 0) / float64(rows)
 	if c.row == 0 {
 		c.row = t
@@ -235,22 +238,16 @@ func (c *PassCosts) LearnPrompt(rows int, seconds float64) {
 	c.row += float64(rowWeight * (t - c.row))
 }
 
-// Prices fills seconds[i] with what a session pays for i+1 rows in passes of so many sessions that have so many other
+// prices fills seconds[i] with what a session pays for i+1 rows in passes of so many sessions that have so many other
 // rows: an equal part of the pass's own time, and the time of its rows at the slope that the curve has there. Over
 // all sessions of a pass that sums up to its time, and what a further row costs a session is what it costs all of
 // them.
-func (c *PassCosts) Prices(others, sessions float64, seconds []float64) {
+func (c *passCosts) prices(others, sessions float64, seconds []float64) {
 	last := 0.0
 	for i := range seconds {
 		rows := float64(i + 1)
-		fixed, row := c.Split(others + rows)
+		fixed, row := c.split(others + rows)
 		last = max(last, fixed/sessions+float64(row*rows))
 		seconds[i] = last
 	}
 }
-
-// Known reports whether a pass was learned.
-func (c *PassCosts) Known() bool { return c.known }
-
-// PromptToken is the seconds that a token of a prompt adds to a pass; 0: not known.
-func (c *PassCosts) PromptToken() float64 { return c.row }
