@@ -3,6 +3,7 @@ package grammar
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
@@ -47,7 +48,7 @@ func (v bytesVocabulary) encode(text string) (ids []int32) {
 
 // machineOf runs a grammar without bounds of memory.
 func machineOf(g *Grammar) (*machine, int32) {
-	return newMachine(context.Background(), g, Limits{Steps: 1 << 40}.withDefaults(), func(int) bool { return true })
+	return newMachine(context.Background(), g, Limits{Steps: math.MaxInt}.withDefaults(), func(int) bool { return true })
 }
 
 // accepts feeds text byte by byte and reports whether it may end there.

@@ -244,7 +244,7 @@ func TestEveryOperatorCountsItsWork(t *testing.T) {
 }
 
 // What is made takes no more memory than it counts for: twice the bytes, and some for each step.
-func TestMemoryIsWhatIsCounted(t *testing.T) {
+func TestAllocatedMemoryIsWhatIsCounted(t *testing.T) {
 	vars := large(10_000)
 	var sources []string
 	for name := range filterTable {
