@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -47,6 +48,22 @@ func TestSummary(t *testing.T) {
 	}
 	if strings.Contains(text, "blk.0.") {
 		t.Error("tensors are listed without --tensors")
+	}
+}
+
+// The names and the order of a summary's fields in JSON stay as they are, whatever parts it is made of.
+func TestSummaryJSON(t *testing.T) {
+	const want = `{"kind":"","architecture":"","name":"n","n_parameters":0,"types":null,"n_context":0,"n_layers":0,` +
+		`"n_mtp_blocks":1,"n_encoder_layers":1,"hidden_size":0,"n_heads":0,"n_kv_heads":0,"head_size":0,` +
+		`"feed_forward_size":0,"n_experts":0,"n_experts_used":0,"n_vocabulary":0,"tokenizer":"t","pre_tokenizer":"p",` +
+		`"chat_template_bytes":0,"weight_memory_bytes":0,"kv_bytes_per_token":0,"window_bytes":0,` +
+		`"input_kv_bytes_per_token":1,"n_window":1,"mtp_kv_bytes_per_token":1,"state_bytes":0,"state_bytes_most":0,` +
+		`"state_bytes_least":0,"n_files":0,"runs":false,"runs_not_reason":"r"}`
+	var s summary
+	s.Name, s.Tokenizer, s.Pre, s.Reason = "n", "t", "p", "r" // what is left out where there is none
+	s.MTPBlocks, s.EncLayers, s.InputBytes, s.Window, s.MTPKVBytes = 1, 1, 1, 1, 1
+	if got, err := json.Marshal(s); err != nil || string(got) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
 }
 

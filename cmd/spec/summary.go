@@ -51,38 +51,53 @@ type summary struct {
 	Name         string      `json:"name,omitempty"`
 	Parameters   uint64      `json:"n_parameters"`
 	Types        []typeShare `json:"types"` // by bytes, the largest first
-	Context      int64       `json:"n_context"`
-	Layers       int64       `json:"n_layers"`               // of the decoder
-	MTPBlocks    int64       `json:"n_mtp_blocks,omitempty"` // of those, the last ones, which predict tokens further ahead
-	EncLayers    int64       `json:"n_encoder_layers,omitempty"`
-	HiddenSize   int64       `json:"hidden_size"`
-	Heads        int64       `json:"n_heads"`
-	KVHeads      int64       `json:"n_kv_heads"` // of the layer that has most
-	HeadDim      int64       `json:"head_size"`
-	FeedForward  int64       `json:"feed_forward_size"`
-	Experts      int64       `json:"n_experts"`
-	ExpertsUsed  int64       `json:"n_experts_used"`
-	Vocab        int         `json:"n_vocabulary"`
-	Tokenizer    string      `json:"tokenizer,omitempty"`     // tokenizer.ggml.model
-	Pre          string      `json:"pre_tokenizer,omitempty"` // tokenizer.ggml.pre
-	Template     int         `json:"chat_template_bytes"`
-	WeightBytes  int64       `json:"weight_memory_bytes"` // in memory; 0 where a type is not supported
+	shapeSummary
+	vocabularySummary
+	memorySummary
+	Files  int    `json:"n_files"`                   // that the model is split into
+	Runs   bool   `json:"runs"`                      // as far as the header tells
+	Reason string `json:"runs_not_reason,omitempty"` // why it does not run
+}
+
+// shapeSummary is how large the model's network is.
+type shapeSummary struct {
+	Context     int64 `json:"n_context"`
+	Layers      int64 `json:"n_layers"`               // of the decoder
+	MTPBlocks   int64 `json:"n_mtp_blocks,omitempty"` // of those, the last ones, which predict tokens further ahead
+	EncLayers   int64 `json:"n_encoder_layers,omitempty"`
+	HiddenSize  int64 `json:"hidden_size"`
+	Heads       int64 `json:"n_heads"`
+	KVHeads     int64 `json:"n_kv_heads"` // of the layer that has most
+	HeadDim     int64 `json:"head_size"`
+	FeedForward int64 `json:"feed_forward_size"`
+	Experts     int64 `json:"n_experts"`
+	ExpertsUsed int64 `json:"n_experts_used"`
+}
+
+// vocabularySummary is what turns texts into tokens.
+type vocabularySummary struct {
+	Vocab     int    `json:"n_vocabulary"`
+	Tokenizer string `json:"tokenizer,omitempty"`     // tokenizer.ggml.model
+	Pre       string `json:"pre_tokenizer,omitempty"` // tokenizer.ggml.pre
+	Template  int    `json:"chat_template_bytes"`
+}
+
+// memorySummary is what the weights and a session take in memory.
+type memorySummary struct {
+	WeightBytes int64 `json:"weight_memory_bytes"` // 0 where a type is not supported
 	// in f16, of the layers that keep the whole text; 0 where the header does not give it
 	KVBytes float64 `json:"kv_bytes_per_token"`
 	// in f16, the most that layers with a window keep, but for the rest of a page
 	WindowBytes int64   `json:"window_bytes"`
 	InputBytes  float64 `json:"input_kv_bytes_per_token,omitempty"` // in f16, of a token of the encoder's input
-	// tokens that they keep: their window's and 512 more
+	// tokens that layers with a window keep: their window's and 512 more
 	Window int `json:"n_window,omitempty"`
 	// in f16, of the MTP blocks together, where they draft
 	MTPKVBytes float64 `json:"mtp_kv_bytes_per_token,omitempty"`
 	StateBytes int64   `json:"state_bytes"` // of recurrent layers
 	// with the copies and the journal that a session may have
-	StateMost  int64  `json:"state_bytes_most"`
-	StateLeast int64  `json:"state_bytes_least"`         // the same with the least --state-memory
-	Files      int    `json:"n_files"`                   // that the model is split into
-	Runs       bool   `json:"runs"`                      // as far as the header tells
-	Reason     string `json:"runs_not_reason,omitempty"` // why it does not run
+	StateMost  int64 `json:"state_bytes_most"`
+	StateLeast int64 `json:"state_bytes_least"` // the same with the least --state-memory
 }
 
 // typeShare is the tensors of one type.

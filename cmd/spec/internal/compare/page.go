@@ -160,7 +160,7 @@ func (r *Report) tiles() (list []charts.Tile) {
 }
 
 func (row *Row) name() string {
-	return row.Drafter + ", " + row.setting.Limits()
+	return row.Drafter + ", " + row.Limits()
 }
 
 // group is what is common to the rows of one chart.
@@ -231,7 +231,7 @@ func (r *Report) bySchedule() charts.Section {
 		}
 		color := hues(rows)
 		for _, row := range rows {
-			name := row.setting.Limits()
+			name := row.Limits()
 			if len(kinds) > 1 {
 				name += " " + row.Verify
 			}
@@ -402,7 +402,7 @@ func (r *Report) draftLengths() charts.Section {
 				if row.Drafter != d || r.isSwept(row) || row.Verify != defaultVerifier(row.Temperature) {
 					continue
 				}
-				c := charts.Curve{Name: row.setting.Limits(), Color: scheduleHues[row.Schedule], Dashed: row.Schedule == oracle}
+				c := charts.Curve{Name: row.Limits(), Color: scheduleHues[row.Schedule], Dashed: row.Schedule == oracle}
 				for _, at := range row.Lengths {
 					if at.Texts < fewPrompts { // the rest is of a few long texts
 						break
@@ -441,7 +441,7 @@ func (r *Report) passes() charts.Section {
 			if row.Drafter != "model" || r.isSwept(row) || row.DraftPasses == 0 || strings.HasPrefix(row.Verify, "stairs") {
 				continue
 			}
-			name := row.setting.Limits()
+			name := row.Limits()
 			if row.Verify != "greedy" && row.Verify != "match" {
 				name += " " + row.Verify
 			}

@@ -16,15 +16,16 @@ import (
 
 // A Setting is one way to decode.
 type Setting struct {
-	Weights     string  // "": as in the file
-	Temperature float32 // 0: greedy
-	Drafter     string  // Plain for plain decoding; then the three below are empty
-	Schedule    string
-	Verify      string
-	DraftMax    int     // 0: the schedule's own
-	Confidence  float32 // below which constant, heuristic and dynamic end a draft; 0: the schedule's own
+	Weights     string  `json:"weights"`     // "": as in the file
+	Temperature float32 `json:"temperature"` // 0: greedy
+	Drafter     string  `json:"drafter"`     // Plain for plain decoding; then the three below are empty
+	Schedule    string  `json:"schedule"`
+	Verify      string  `json:"verify"`
+	DraftMax    int     `json:"draft_max"` // 0: the schedule's own
+	// below which constant, heuristic and dynamic end a draft; 0: the schedule's own
+	Confidence float32 `json:"draft_p_min"`
 	// how drafts are sampled at a temperature above 0: "greedy", "shared", "q"; "": as suits the verifier
-	Drafts string
+	Drafts string `json:"-"`
 }
 
 // Names with a special meaning.

@@ -27,22 +27,30 @@ type Report struct {
 // Row is one setting on one set of prompts. Times leave prefill out. Counts are of one run over
 // the whole set: the median of the repeats.
 type Row struct {
-	Prompts     string  `json:"prompts"`
-	Weights     string  `json:"weights"` // "": as in the file
-	Temperature float32 `json:"temperature"`
-	Drafter     string  `json:"drafter"` // "none": plain decoding
-	Schedule    string  `json:"schedule"`
-	Verify      string  `json:"verify"`
-	DraftMax    int     `json:"draft_max"`   // 0: the schedule's own
-	Confidence  float32 `json:"draft_p_min"` // 0: the schedule's own
+	Prompts string `json:"prompts"`
+	Setting
 
 	NPrompts        int     `json:"n_prompts"`
 	NRuns           int     `json:"n_runs"`
 	NTokens         int     `json:"n_tokens"`
 	TokensPerSecond float64 `json:"tokens_per_second"`
 	Seconds         float64 `json:"seconds"` // for all prompts, each the median of its runs
+	Speedups
+	Drafting
 
-	// over plain decoding's time per token, for the whole set: the prompts' medians, weighted by the time that they take
+	BLEU          float64       `json:"bleu"`       // against plain decoding
+	BLEUFirst     float64       `json:"bleu_first"` // plain decoding against plain decoding with the first weights
+	Promised      bool          `json:"identity_promised"`
+	Same          bool          `json:"identical"` // every run generated plain decoding's text
+	Lengths       []LengthRound `json:"draft_length_by_round"`
+	RunSeconds    []float64     `json:"run_seconds"` // every run, in order
+	set           int
+	plainPerToken float64
+}
+
+// Speedups are a row's, over plain decoding.
+type Speedups struct {
+	// of the time per token, for the whole set: the prompts' medians, weighted by the time that they take
 	Speedup       float64 `json:"speedup"`
 	SpeedupMedian float64 `json:"speedup_median"` // over the prompts, each the median of its pairs of runs
 	SpeedupLow    float64 `json:"speedup_low"`    // quartiles
@@ -53,7 +61,10 @@ type Row struct {
 	// Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
 	Formula      float64 `json:"formula_speedup"`
 	AgainstFirst float64 `json:"speedup_over_first_weights"`
+}
 
+// Drafting is what a row's drafts came to, and what they took.
+type Drafting struct {
 	Acceptance    float64 `json:"acceptance"` // accepted of drafted
 	Alpha         float64 `json:"alpha"`      // accepted of those that were verified: up to the first rejected one
 	TokensPerPass float64 `json:"tokens_per_target_pass"`
@@ -65,16 +76,6 @@ type Row struct {
 	OracleDraft   *int    `json:"oracle_draft_passes"`
 	DraftSeconds  float64 `json:"draft_seconds"` // of all drafting
 	VerifySeconds float64 `json:"verify_seconds"`
-
-	BLEU          float64       `json:"bleu"`       // against plain decoding
-	BLEUFirst     float64       `json:"bleu_first"` // plain decoding against plain decoding with the first weights
-	Promised      bool          `json:"identity_promised"`
-	Same          bool          `json:"identical"` // every run generated plain decoding's text
-	Lengths       []LengthRound `json:"draft_length_by_round"`
-	RunSeconds    []float64     `json:"run_seconds"` // every run, in order
-	setting       Setting
-	set           int
-	plainPerToken float64
 }
 
 // PromptResult is a row's share of one prompt.
@@ -134,10 +135,8 @@ func (x *experiment) report() *Report {
 func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 	prompts := x.plan.Sets[set].Prompts
 	row := Row{
-		Prompts: x.plan.Sets[set].Name, Weights: s.Weights, Temperature: s.Temperature,
-		Drafter: s.Drafter, Schedule: s.Schedule, Verify: s.Verify, DraftMax: s.DraftMax, Confidence: s.Confidence,
-		Promised: Identical(s.Verify), Same: true, setting: s, set: set,
-		ByPrompt: []PromptResult{}, Lengths: []LengthRound{}, RunSeconds: []float64{},
+		Prompts: x.plan.Sets[set].Name, Setting: s, Promised: Identical(s.Verify), Same: true, set: set,
+		Speedups: Speedups{ByPrompt: []PromptResult{}}, Lengths: []LengthRound{}, RunSeconds: []float64{},
 	}
 	var speedups, lengths, single []float64
 	var plainTime, plainTokens, weights, share float64
@@ -271,16 +270,16 @@ func (row *Row) counts(totals map[int]*total) {
 func (x *experiment) oracles(r *Report) {
 	at := map[key]*Row{}
 	for i := range r.Rows {
-		at[key{r.Rows[i].setting, r.Rows[i].set, 0}] = &r.Rows[i]
+		at[key{r.Rows[i].Setting, r.Rows[i].set, 0}] = &r.Rows[i]
 	}
 	first := x.plan.Settings[0].Weights
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if o := at[key{row.setting.oracle(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain &&
+		if o := at[key{row.oracle(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain &&
 			o.NPrompts == row.NPrompts {
 			row.OracleTarget, row.OracleDraft = &o.TargetPasses, &o.DraftPasses
 		}
-		base := row.setting.plain()
+		base := row.plain()
 		base.Weights = first
 		row.BLEUFirst, row.AgainstFirst = 100, row.Speedup
 		plain := at[key{base, row.set, 0}]
@@ -290,7 +289,7 @@ func (x *experiment) oracles(r *Report) {
 		row.AgainstFirst = plain.Seconds / float64(max(1, plain.NTokens)) * row.TokensPerSecond
 		var score bleu
 		for j := range x.plan.Sets[row.set].Prompts {
-			a, b := x.cells[key{row.setting.plain(), row.set, j}], x.cells[key{base, row.set, j}]
+			a, b := x.cells[key{row.plain(), row.set, j}], x.cells[key{base, row.set, j}]
 			if a != nil && b != nil {
 				score.add(a.runs[0].Text, b.runs[0].Text)
 			}

@@ -76,7 +76,10 @@ func TestCapped(t *testing.T) {
 // The title names drafters, prompts and temperatures, and no figure.
 func TestHeadline(t *testing.T) {
 	row := func(drafter, prompts string, temperature float32) Row {
-		return Row{Drafter: drafter, Prompts: prompts, Temperature: temperature, Estimate: Estimate{Value: 3.5, N: 9}}
+		return Row{
+			Prompts: prompts, Setting: Setting{Drafter: drafter, Temperature: temperature},
+			Speedups: Speedups{Estimate: Estimate{Value: 3.5, N: 9}},
+		}
 	}
 	for want, rows := range map[string][]Row{
 		"Speculative decoding: nothing was compared":                                                  {row(Plain, "code", 0)},
@@ -111,7 +114,9 @@ func TestHues(t *testing.T) {
 			t.Errorf("verifier %s has no hue", v)
 		}
 	}
-	rows := []*Row{{Schedule: "auto", Verify: "match"}, {Schedule: "auto", Verify: "block"}}
+	rows := []*Row{
+		{Setting: Setting{Schedule: "auto", Verify: "match"}}, {Setting: Setting{Schedule: "auto", Verify: "block"}},
+	}
 	if hue := hues(rows); hue(rows[0]) == hue(rows[1]) {
 		t.Error("two verifiers have the same hue")
 	}

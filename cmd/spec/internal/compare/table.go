@@ -117,7 +117,7 @@ func (row *Row) cells() []string {
 		same = "NO"
 	}
 	return []string{
-		row.Drafter, row.setting.Limits(), row.Verify,
+		row.Drafter, row.Limits(), row.Verify,
 		fmt.Sprintf("%.2f%s", row.Estimate.Value, row.Estimate.Flag()),
 		fmt.Sprintf("%.2f-%.2f", row.Estimate.Low, row.Estimate.High), fmt.Sprintf("%.2f", row.Formula), rate,
 		fmt.Sprintf("%.0f %%", 100*row.Acceptance), fmt.Sprintf("%.2f", row.TokensPerPass),
