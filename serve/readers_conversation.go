@@ -136,7 +136,7 @@ func readKwargs(r *request, v value) *Error {
 	return nil
 }
 
-func (r *request) setKwarg(name string, x any) {
+func (r *conversation) setKwarg(name string, x any) {
 	if r.kwargs == nil {
 		r.kwargs = map[string]any{}
 	}

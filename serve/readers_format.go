@@ -29,7 +29,7 @@ func schemaReaders(schema *value) map[string]func(value) *Error {
 	}
 }
 
-func (r *request) setFormat(v value, kind string, schema value) *Error {
+func (r *tokenChoice) setFormat(v value, kind string, schema value) *Error {
 	switch {
 	case kind == "":
 		return badField(v.path+".type", "missing")

@@ -124,7 +124,7 @@ func (r *request) readItem(item value) *Error {
 }
 
 // reasoned reports whether the conversation so far ends with reasoning, to which what the assistant says next belongs.
-func (r *request) reasoned() bool {
+func (r *conversation) reasoned() bool {
 	n := len(r.messages) - 1
 	return n >= 0 && r.messages[n].Role == "assistant" && r.messages[n].Reasoning != "" && r.messages[n].Content == "" &&
 		r.messages[n].ToolCalls == nil

@@ -8,7 +8,7 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// request is a body, read. It knows no model: texts are not tokens yet.
+// request is a body, read. It knows no model: texts are not tokens yet. Each part belongs to what a form may ask.
 type request struct {
 	tables tables
 	client *client // who asks
@@ -17,59 +17,94 @@ type request struct {
 	// keeps what is computed for prompts that begin alike apart, also from the same client's other requests
 	cacheSalt string
 
-	// What is asked, by the endpoint: a conversation, prompts, or texts to embed.
-	messages []chat.Message
-	tools    []tool
-	choice   toolChoice
-	single   bool // at most one call
-	kwargs   map[string]any
-	prompts  []prompt
-	wrap     bool   // of Ollama's generate: the prompt is a message, if the model has a template
-	raw      bool   // not so
-	system   string // the message in front of it
-	content  string // of tokenize
-	tokens   []int32
-	special  bool // of tokenize: add the tokens that the vocabulary asks for
-	parse    bool // of tokenize: control tokens in the text become their ids
-	pieces   bool
-	pooling  string
-	base64   bool
-	dims     int
-	suffix   string // the text behind a gap: fill-in-the-middle
-	infill   bool   // of /infill, also with an empty suffix
+	conversation
+	completion
+	gap
+	tokenizing
+	vectors
 
+	bounds
+	delivery
+	tokenChoice
+	spec     Speculation
+	metadata json.RawMessage // of the Responses API: comes back in the answer
+}
+
+// conversation is what a chat template renders, and what the answer may be.
+type conversation struct {
+	messages     []chat.Message
+	instructions string // of the Responses API: the system message
+	tools        []tool
+	choice       toolChoice
+	single       bool // at most one call
+	kwargs       map[string]any
+	think        bool // reasoning is told apart in Ollama's answers
+	thinkGiven   bool
+	genTail      bool // of apply-template: end where the answer begins
+}
+
+// completion is prompts to continue, or texts to embed.
+type completion struct {
+	prompts []prompt
+	wrap    bool   // of Ollama's generate: the prompt is a message, if the model has a template
+	raw     bool   // not so
+	system  string // the message in front of it
+	echo    bool   // the answer begins with the prompt
+}
+
+// gap is fill-in-the-middle: the prompt is the beginning of the gap's line.
+type gap struct {
+	suffix      string // the text behind the gap
+	infill      bool   // of /infill, also with an empty suffix
 	inputPrefix string // of /infill, in front of the prompt
 	extra       []snippet
-	genTail     bool // of apply-template: end where the answer begins
+}
 
-	// How much, and in which form.
+// tokenizing is a text or tokens to be turned into the other.
+type tokenizing struct {
+	content string
+	tokens  []int32
+	special bool // add the tokens that the vocabulary asks for
+	parse   bool // control tokens in the text become their ids
+	pieces  bool
+}
+
+// vectors is the form of embeddings.
+type vectors struct {
+	pooling string
+	base64  bool
+	dims    int
+}
+
+// bounds is how many answers there are, and what ends them.
+type bounds struct {
+	n         int
+	maxTokens int // 0: as many as fit
+	maxField  string
+	stop      []string
+	ignoreEOS bool
+}
+
+// delivery is what answers have beside their text, and how they come.
+type delivery struct {
 	stream, wantUsage bool
-	n                 int
-	maxTokens         int // 0: as many as fit
-	maxField          string
-	stop              []string
-	ignoreEOS         bool
 	logprobs          bool
 	top               int // alternatives of each token
 	topField          string
-	echo              bool
 	wantTokens        bool // ids with the texts
 	returnTokens      bool // in the whole answer too
-	think             bool // reasoning is told apart in Ollama's answers
-	thinkGiven        bool
 	wantTimings       bool // with each chunk
+	trace             bool // what was drafted and accepted
+}
 
+// tokenChoice says how a token is chosen, and what it must follow.
+type tokenChoice struct {
 	sampling   engine.Sampling
 	seeded     bool
 	window     bool // the penalty window was given as 0: penalties are off
 	greedy     bool // top_p was 0
 	bans       []int32
 	constraint constraintSource
-	spec       Speculation
-	trace      bool
-
-	instructions string
-	metadata     json.RawMessage
 }
 
 // prompt is a text or its token ids.
@@ -103,7 +138,8 @@ type constraintSource struct {
 
 // newRequest holds the server's defaults.
 func (s *Server) newRequest() *request {
-	r := &request{tables: s.tables, client: s.anyone, n: 1, sampling: s.o.Sampling, genTail: true, parse: true}
+	r := &request{tables: s.tables, client: s.anyone}
+	r.n, r.sampling, r.genTail, r.parse = 1, s.o.Sampling, true, true
 	return r
 }
 
@@ -117,7 +153,7 @@ const (
 )
 
 // setConstraint takes a grammar; two are refused.
-func (r *request) setConstraint(c constraintSource) *Error {
+func (r *tokenChoice) setConstraint(c constraintSource) *Error {
 	if r.constraint.kind != "" {
 		return badField(c.field, "%s gives a grammar already", r.constraint.field)
 	}
@@ -126,7 +162,7 @@ func (r *request) setConstraint(c constraintSource) *Error {
 }
 
 // setMax takes the greatest number of tokens; two fields must agree.
-func (r *request) setMax(v value, unlimited bool) *Error {
+func (r *bounds) setMax(v value, unlimited bool) *Error {
 	low := int64(1)
 	if unlimited {
 		low = -2 // of Ollama: -2 fills the context, as -1 does here
