@@ -215,9 +215,11 @@ type layerInput struct {
 
 func (b *build) layerInputs(size int) *layerInputs {
 	n := size * b.layers
+	// The projection is not converted, as routers are not: it is small, and every layer reads what it makes.
 	return &layerInputs{
 		size: size, embedding: b.lookup("per_layer_token_embd.weight", b.c.Vocab, n),
-		project: b.linear("per_layer_model_proj", n, b.c.HiddenSize), norm: b.norm("per_layer_proj_norm", size),
+		project: linear{w: b.exact("per_layer_model_proj.weight", n, b.c.HiddenSize)},
+		norm:    b.norm("per_layer_proj_norm", size),
 	}
 }
 

@@ -1,14 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	mix "github.com/specgo/spec/cmd/spec/internal/quantize"
 	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // TestQuantizeMixture: a model with rows of 576, as SmolLM2-135M has, in Q4_K_M has the types that llama.cpp gives it, and runs.
@@ -73,4 +80,87 @@ func openModel(t *testing.T, path string) *engine.Model {
 	}
 	t.Cleanup(m.Close)
 	return m
+}
+
+// TestPureIsWeights: quantize --pure T writes the model that --weights T makes while loading, of every architecture,
+// where a few matrices have a type already and rows are no whole blocks.
+func TestPureIsWeights(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	llama, t5 := randommodel.Llama(), randommodel.SmallT5()
+	llama.FF, t5.Heads = 100, 32
+	files := map[string][]byte{"rows of 100": llama.File(t), "t5": t5.File(t),
+		"a router in q8_0": recoded(t, randommodel.Recipes()["qwen2moe"].File(t), "ffn_gate_inp", gguf.Q8_0),
+		"norms in f16":     recoded(t, llama.File(t), "norm", gguf.F16)}
+	for _, recipes := range []map[string]randommodel.Recipe{randommodel.Recipes(), randommodel.HybridRecipes()} {
+		for name, r := range recipes {
+			files[name] = r.File(t)
+		}
+	}
+	logits := func(name, path, weights string) ([]float32, string) {
+		m, err := engine.Open(ctx, rt, path, engine.Options{Weights: weights})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer m.Close()
+		shape := fmt.Sprint(m.WeightTypes(), ", bytes ", m.Bytes())
+		s, err := m.NewSession(engine.SessionOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer s.Close()
+		if m.Encodes() {
+			if err := s.Encode(ctx, []int32{5, 6, 7, 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := s.Eval(ctx, []int32{3, 1, 4, 1, 5}, nil, engine.Last)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return slices.Clone(out.Row(0)), shape
+	}
+	in, out := filepath.Join(dir, "in.gguf"), filepath.Join(dir, "out.gguf")
+	for name, data := range files {
+		if err := os.WriteFile(in, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, typ := range []string{"q8_0", "q4_k"} {
+			done(t, "", "quantize", "--pure", in, out, typ)
+			want, shape := logits(name, in, typ)
+			if got, other := logits(name, out, ""); !slices.Equal(got, want) || shape != other {
+				t.Errorf("%s: quantize --pure makes %s, --weights %s; the same logits: %v", name, other, shape,
+					slices.Equal(got, want))
+			}
+		}
+	}
+}
+
+// recoded is a file with the tensors whose names have a part in another type.
+func recoded(t *testing.T, data []byte, part string, typ gguf.Type) []byte {
+	t.Helper()
+	f, err := gguf.Open(bytes.NewReader(data), int64(len(data)), "recoded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []gguf.TensorSource
+	for _, x := range f.Tensors {
+		to := x.Type
+		if strings.Contains(x.Name, part) {
+			to = typ
+		}
+		list = append(list, gguf.TensorSource{Name: x.Name, Type: to, Dims: x.Dims, Write: func(w io.Writer) error {
+			return mix.Convert(context.Background(), w, f, x, to, func(int64) {})
+		}})
+	}
+	kvs := []gguf.KV{}
+	for key := range f.Keys() {
+		v, _ := f.Value(key)
+		kvs = append(kvs, gguf.KV{Key: key, Value: v})
+	}
+	return randommodel.Bytes(t, kvs, list)
 }

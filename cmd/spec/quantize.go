@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,9 +22,9 @@ var quantizeCommand = command{
 	name:  "quantize",
 	does:  "convert the weights of a GGUF file to another type",
 	usage: "IN OUT TYPE, or -m IN -o OUT --type TYPE",
-	about: `Writes IN again with its matrices in another type. TYPE is llama.cpp's name, in any case: most matrices get the type it is named after, the output matrix Q6_K or Q8_0, and with q4_k_m and q5_k_m also half of attn_v and ffn_down Q6_K; q4_k and q5_k are these two. With --pure all get the type itself. Norms, biases, position embeddings and other small tensors stay in F32.
+	about: `Writes IN again with its matrices in another type. TYPE is llama.cpp's name, in any case: most matrices get the type it is named after, the output matrix Q6_K or Q8_0, and with q4_k_m and q5_k_m also half of attn_v and ffn_down Q6_K; q4_k and q5_k are these two. With --pure all get the type itself, and OUT is the model that --weights TYPE makes of IN while loading. Norms, biases, position embeddings, routers and other small tensors stay as they are, and a matrix that has its type already is copied byte for byte.
 
-Where rows are no multiple of 256 long, Q4_K becomes Q5_0, Q5_K Q5_1 and Q6_K Q8_0; where they are no multiple of 32 either, F16.
+Where rows are no multiple of 256 long, Q4_K becomes Q5_0, Q5_K Q5_1 and Q6_K Q8_0; where they are no multiple of 32 either, F16, and with --pure the matrix stays as it is.
 
 OUT appears when it is whole; until then a file of that name stays as it is. An existing file keeps its permissions. OUT may be a device, a named pipe, or - for standard output.`,
 	new: func() job { return &quantize{} },
@@ -163,7 +164,11 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	for _, t := range tensor.Encodable() {
 		if n := count[t.String()]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d in %v", n, t))
+			delete(count, t.String())
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(count)) { // copied
+		counts = append(counts, fmt.Sprintf("%d in %s", count[name], name))
 	}
 	_, err = fmt.Fprintf(p.stderr, "%s: %d tensors, %s; %d bytes of weights, %d before\n",
 		terminal.Line(q.out, 0), len(f.Tensors), strings.Join(counts, ", "), bytes, total)
@@ -181,10 +186,12 @@ func conversions(f *gguf.File, m mix.Mixture) (list []conversion, count map[stri
 	count = map[string]int{}
 	model := mix.ModelOf(f)
 	for _, t := range f.Tensors {
-		if err := mix.Readable(f, t); err != nil {
-			return nil, nil, 0, err
+		to := m.Requantized(t.Name, t.Dims, t.Type, model)
+		if to != t.Type {
+			if err := mix.Readable(f, t); err != nil {
+				return nil, nil, 0, err
+			}
 		}
-		to := m.Type(t.Name, t.Dims, model)
 		size, err := to.Size(t.Dims...)
 		if err != nil {
 			return nil, nil, 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)

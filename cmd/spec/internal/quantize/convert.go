@@ -22,9 +22,9 @@ func Readable(f *gguf.File, t gguf.Tensor) error {
 	return nil
 }
 
-// Convert writes the tensor t of f to w in another type, on all processors. It calls read, in order, with the number
-// of bytes read since the last call. Errors name the file and the tensor; when ctx ends, so does Convert, with its
-// error.
+// Convert writes the tensor t of f to w in a type, on all processors; its bytes as they are where that is its own. It
+// calls read, in order, with the number of bytes read since the last call. Errors name the file and the tensor; when
+// ctx ends, so does Convert, with its error.
 func Convert(ctx context.Context, w io.Writer, f *gguf.File, t gguf.Tensor, to gguf.Type,
 	read func(bytes int64)) error {
 	cols := uint64(1)
@@ -76,14 +76,6 @@ func Convert(ctx context.Context, w io.Writer, f *gguf.File, t gguf.Tensor, to g
 
 // convertRows converts n weights from the first on, which are whole rows, and says how many bytes it read.
 func convertRows(f *gguf.File, t gguf.Tensor, to gguf.Type, first, n uint64) (encoded []byte, read int64, err error) {
-	from, err := tensorType(t.Type)
-	if err != nil {
-		return nil, 0, err
-	}
-	into, err := tensorType(to)
-	if err != nil {
-		return nil, 0, err
-	}
 	skip, err := t.Type.Size(first)
 	if err != nil && first > 0 {
 		return nil, 0, err
@@ -92,13 +84,25 @@ func convertRows(f *gguf.File, t gguf.Tensor, to gguf.Type, first, n uint64) (en
 	if err != nil {
 		return nil, 0, err
 	}
-	raw, x := make([]byte, size), make([]float32, n)
+	raw := make([]byte, size)
 	if k, err := f.Reader().ReadAt(raw, t.Offset+skip); k < len(raw) {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, 0, err
 	}
+	if t.Type == to {
+		return raw, int64(len(raw)), nil
+	}
+	from, err := tensorType(t.Type)
+	if err != nil {
+		return nil, 0, err
+	}
+	into, err := tensorType(to)
+	if err != nil {
+		return nil, 0, err
+	}
+	x := make([]float32, n)
 	if err := tensor.Decode(from, x, raw); err != nil {
 		return nil, 0, err
 	}

@@ -64,6 +64,35 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// TestConvertCopies: a tensor that has the type already keeps its bytes, which decoding and encoding again would
+// change.
+func TestConvertCopies(t *testing.T) {
+	raw := make([]byte, 40*18) // q4_0: a scale and 16 bytes
+	for i := range raw {
+		raw[i] = 0x98 + byte(i%3) // no block has the least quant, which sets an encoded scale
+	}
+	for block := range 40 {
+		binary.LittleEndian.PutUint16(raw[18*block:], 0x2e66) // 0.1
+	}
+	var b, got bytes.Buffer
+	write := func(w io.Writer) error {
+		_, err := w.Write(raw)
+		return err
+	}
+	err := gguf.Write(&b, nil, []gguf.TensorSource{{Name: "w", Type: gguf.Q4_0, Dims: []uint64{64, 20}, Write: write}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "test.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Convert(context.Background(), &got, f, f.Tensors[0], gguf.Q4_0, func(int64) {})
+	if err != nil || !bytes.Equal(got.Bytes(), raw) {
+		t.Errorf("%v, or other bytes", err)
+	}
+}
+
 // broken accepts some bytes.
 type broken struct{ left int }
 

@@ -123,9 +123,9 @@ func ModelOf(f *gguf.File) Model {
 	return m
 }
 
-// fullPrecision are parts of names of matrices that are small and stay in F32.
+// fullPrecision are parts of names of matrices that are small and stay as they are.
 var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d",
-	"shortconv.conv", "per_layer_model_proj"}
+	"shortconv.conv", "per_layer_model_proj", "attn_rel_b"}
 
 // matrix reports whether a tensor is a matrix that a mixture is for.
 func matrix(name string, dims []uint64) bool {
@@ -138,6 +138,19 @@ func matrix(name string, dims []uint64) bool {
 		}
 	}
 	return true
+}
+
+// Requantized is the type that a tensor of a model's file gets, whose type is now: Type, but what is no matrix keeps
+// its own, and so do with a pure mixture matrices that no type of the mixture fits, as where the engine converts while
+// loading.
+func (m Mixture) Requantized(name string, dims []uint64, now gguf.Type, model Model) gguf.Type {
+	if !matrix(name, dims) {
+		return now
+	}
+	if _, ok := tensor.Fitting(m.base, int(dims[0])); !ok && m.pure {
+		return now
+	}
+	return m.Type(name, dims, model)
 }
 
 // Type is the type that a tensor of that name and shape, columns first, gets. Where rows are not whole blocks of the

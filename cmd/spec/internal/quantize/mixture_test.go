@@ -126,7 +126,7 @@ func TestEightExperts(t *testing.T) {
 	}
 }
 
-// TestFullPrecision: what is not a matrix, or a small one that matters, stays in F32.
+// TestFullPrecision: what is not a matrix, or a small one that matters, stays in F32, and in a model's file as it is.
 func TestFullPrecision(t *testing.T) {
 	m, err := Find("q4_0")
 	if err != nil {
@@ -136,6 +136,9 @@ func TestFullPrecision(t *testing.T) {
 		"position_embd.weight": {64, 100}, "blk.0.ssm_conv1d.weight": {64, 4}, "blk.3.shortconv.conv.weight": {64, 3}, "per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2}} {
 		if got := m.Type(name, dims, Model{}); got != gguf.F32 {
 			t.Errorf("%s: %v", name, got)
+		}
+		if got := m.Requantized(name, dims, gguf.F16, Model{}); got != gguf.F16 {
+			t.Errorf("%s: %v of f16", name, got)
 		}
 	}
 	if got := m.Type("blk.0.ffn_up_exps.weight", []uint64{64, 32, 8}, Model{}); got != gguf.Q4_0 {
