@@ -1,0 +1,68 @@
+package testkit
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mostFields is how many fields a struct may have: a larger one is several things.
+const mostFields = 24
+
+// largeStructs are those that may have more, by file and name, each with the reason.
+var largeStructs = map[string]string{
+	"asm/kernels.go Kernels":         "a table: a field for each kernel",
+	"serve/options.go Options":       "options of a server",
+	"speculative/auto.go auto":       "to be taken apart",
+	"speculative/decoder.go Decoder": "to be taken apart",
+}
+
+// No struct but a table or a set of options has more than 24 fields; embedded structs count as one.
+func TestStructsAreSmall(t *testing.T) {
+	root, files, found := checkout(t), token.NewFileSet(), map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || path != root && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			x, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := x.Type.(*ast.StructType); ok {
+				where := filepath.ToSlash(name) + " " + x.Name.Name
+				if n := s.Fields.NumFields(); n > mostFields && largeStructs[where] == "" {
+					t.Errorf("%s: %d fields, more than %d", where, n, mostFields)
+				}
+				found[where] = true
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where := range largeStructs {
+		if !found[where] {
+			t.Errorf("%s: there is no such struct", where)
+		}
+	}
+}
