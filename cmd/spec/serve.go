@@ -35,47 +35,64 @@ Only this machine can reach the server, unless --host says otherwise, and then a
 
 // serving is the command's options.
 type serving struct {
-	models   []servedFile
-	early    string // a draft model in front of the first model
-	dir      string
-	memory   int64
-	kvBytes  int64
-	grammars grammar.Limits
-	states   int64
-	aliases  []string
-	threads  int
-	weights  string
-	cache    kvFlags
-	context  int
+	servedModels
+	capacity
+	network
+	answers
+	logFormat  string
+	logPrompts bool
+	targetOnly bool // no drafts: spec embed
 
-	host            string
-	port            int
-	keys            []serve.Key
-	keyFile         string
-	cert, key       string // files of TLS
-	hosts, origins  []string
-	page            bool
+	opened, listening func(net.Addr) // tests learn the address by them: before models are loaded, and behind that
+}
+
+// servedModels are the files to serve.
+type servedModels struct {
+	models  []servedFile
+	early   string // a draft model in front of the first model
+	dir     string
+	memory  int64 // --models-memory, of all that are loaded
+	aliases []string
+}
+
+// capacity is how each model is loaded, how much it may take, and how much is computed at once.
+type capacity struct {
+	threads         int
+	weights         string
+	weightMemory    int64 // --memory, of one model
+	cache           kvFlags
+	context         int
+	kvBytes, states int64
+	grammars        grammar.Limits
 	parallel, queue int
-	predict         int
-	limits          serve.Limits
-	proxies         []netip.Prefix
-	sharePrefixes   bool
-	timeout         int // seconds
-	requestTimeout  int
-	shutdown        int
-	weightMemory    int64 // --memory
-	logFormat       string
-	logPrompts      bool
-	pooling         string
+	promptDelay     float32
+}
 
+// network is who may connect to the server, and what a connection may take.
+type network struct {
+	host           string
+	port           int
+	keys           []serve.Key
+	keyFile        string
+	cert, key      string // files of TLS
+	hosts, origins []string
+	page           bool
+	limits         serve.Limits
+	proxies        []netip.Prefix
+	sharePrefixes  bool
+	timeout        int // seconds
+	shutdown       int
+}
+
+// answers is how requests are answered that do not say so themselves.
+type answers struct {
 	sampling engine.Sampling
 	seed     int64
 	speculation
 	template, templateFile string
-	promptDelay            float32
-	targetOnly             bool // no drafts: spec embed
-
-	opened, listening func(net.Addr) // tests learn the address by them: before models are loaded, and behind that
+	pooling                string
+	predict                int // most tokens
+	requestTimeout         int // seconds
 }
 
 // servedFile is a model of the command line with its draft.
@@ -84,11 +101,13 @@ type servedFile struct{ target, draft string }
 func newServing() *serving {
 	limits := serve.DefaultLimits()
 	return &serving{
-		host: "127.0.0.1", port: 8080, page: true, parallel: serve.DefaultParallel, queue: serve.DefaultQueue,
-		predict: -1,
-		limits:  limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, logFormat: "text",
-		pooling: serve.PoolMean,
-		seed:    -1, sampling: newGenerate().sampling,
+		capacity: capacity{parallel: serve.DefaultParallel, queue: serve.DefaultQueue},
+		network: network{
+			host: "127.0.0.1", port: 8080, page: true,
+			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
+		},
+		answers:   answers{predict: -1, pooling: serve.PoolMean, seed: -1, sampling: newGenerate().sampling},
+		logFormat: "text",
 	}
 }
 
@@ -122,10 +141,10 @@ func (s *serving) check() error {
 }
 
 // embedded reports whether the pair inside the program is served.
-func (s *serving) embedded() bool { return len(s.models) == 0 && s.dir == "" }
+func (s *servedModels) embedded() bool { return len(s.models) == 0 && s.dir == "" }
 
 // resolve finds the files of models that -hf and -hfd name.
-func (s *serving) resolve(ctx context.Context, p *program) (err error) {
+func (s *servedModels) resolve(ctx context.Context, p *program) (err error) {
 	for i := range s.models {
 		for _, path := range []*string{&s.models[i].target, &s.models[i].draft} {
 			if *path, err = localPath(ctx, p, *path); err != nil {
@@ -283,7 +302,7 @@ func (s *serving) run(ctx context.Context, p *program) error {
 }
 
 // tls is what connections are encrypted with; nil: nothing.
-func (s *serving) tls() (scheme string, config *tls.Config, err error) {
+func (s *network) tls() (scheme string, config *tls.Config, err error) {
 	if s.cert == "" {
 		return "http", nil, nil
 	}

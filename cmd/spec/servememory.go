@@ -21,7 +21,7 @@ func (m servedMemory) all() int64 { return m.target + m.draft + m.logits }
 
 // kvBytesOf are the keys, values and states that the sequences of one model may take: --kv-memory, or as much as
 // --parallel sequences of so many tokens as -c says, or of keptTokens. One sequence may use what the others do not.
-func (s *serving) kvBytesOf(d *engine.Description) int64 {
+func (s *capacity) kvBytesOf(d *engine.Description) int64 {
 	if s.kvBytes > 0 {
 		return s.kvBytes
 	}
@@ -67,7 +67,7 @@ func (s *serving) memoryBeside(f servedFile, rows int) (m servedMemory) {
 }
 
 // memoryError adds to an error of too little memory what a server counts.
-func (s *serving) memoryError(err error) error {
+func (s *capacity) memoryError(err error) error {
 	if !errors.Is(err, errNotEnough) {
 		return err
 	}
