@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/tensor"
 )
@@ -92,7 +94,7 @@ func (b *build) decoderBlock(i int) block {
 	switch {
 	case b.feed.own != nil:
 		block.feed = b.feed.own(b, i)
-	case b.feed.experts != nil:
+	case b.feed.experts != nil && (b.feed.experts.dense == nil || !b.feed.experts.dense(i)):
 		block.feed = b.expertBlock(b.feed.experts, n)
 	default:
 		block.feed = b.feedForward(n, "", b.ffn[i])
@@ -190,18 +192,24 @@ func (b *build) feedForward(block, suffix string, inner int) *feedForward {
 // expertBlock reads the experts of a block.
 func (b *build) expertBlock(o *expertOptions, n string) *experts {
 	l, d := b.loader, b.c.HiddenSize
-	e := &experts{used: o.used, gating: o.gating, normalize: o.normalize, scale: o.scale}
+	e := &experts{used: o.used, gating: o.gating, normalize: o.normalize, scale: o.scale, groups: o.groups,
+		groupsUsed: o.groupsUsed}
 	// Routers are not converted: a rounded one chooses other experts.
 	e.router = linear{l.exact(n+"ffn_gate_inp.weight", o.count, d), l.optional(n+"ffn_gate_inp.bias", o.count)}
 	if o.shared > 0 && o.sharedGate {
 		e.sharedGate.w = l.exact(n+"ffn_gate_inp_shexp.weight", 1, d)
 	}
-	e.choice = l.optional(n+"exp_probs_b.bias", o.count)
-	var gate, up []linear
-	if l.holds(n + "ffn_gate_up_exps.weight") {
+	if name := n + cmp.Or(o.choice, "exp_probs_b.bias"); o.mustChoose || l.holds(name) {
+		e.choice = l.vector(name, o.count)
+	}
+	gate, up := make([]linear, o.count), []linear(nil)
+	switch {
+	case l.holds(n + "ffn_gate_up_exps.weight"):
 		gate, up = l.gatesAndUps(n+"ffn_gate_up_exps.weight", o.count, o.width, d)
-	} else {
+	case b.feed.gate == gated:
 		gate = l.linears(n+"ffn_gate_exps", o.count, o.width, d)
+		fallthrough
+	default:
 		up = l.linears(n+"ffn_up_exps", o.count, o.width, d)
 	}
 	down := l.linears(n+"ffn_down_exps", o.count, d, o.width)

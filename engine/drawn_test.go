@@ -47,18 +47,24 @@ func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
 		t.Fatalf("drawn.f32 has %d logits, expected %d", len(logits), len(golden.Models)*each)
 	}
 	rt := newRuntime(t, RuntimeOptions{})
-	recipes := randommodel.Recipes()
+	recipes, models := randommodel.Recipes(), askedModels()
 	known := slices.Clone(withoutIndependentEngine)
 	for _, g := range golden.Models {
 		recipe, ok := recipes[g.Recipe]
-		if !ok {
-			t.Fatalf("no recipe %q", g.Recipe)
+		model, own := models[g.Recipe]
+		if ok == own {
+			t.Fatalf("recipe %q, and model of what is asked: %v, %v", g.Recipe, ok, own)
 		}
-		known = append(known, recipe.Arch)
+		known = append(known, recipe.Arch, model.arch)
 		want := logits[:len(golden.Rows)*golden.Vocabulary]
 		logits = logits[len(want):]
 		t.Run(g.Recipe, func(t *testing.T) {
-			file := recipe.File(t)
+			var file []byte
+			if own {
+				file = model.file(t, g.Recipe)
+			} else {
+				file = recipe.File(t)
+			}
 			if sum := sha256.Sum256(file); hex.EncodeToString(sum[:]) != g.SHA256 {
 				t.Fatal("the generator draws another file than the one whose logits are here")
 			}

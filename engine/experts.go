@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/specgo/spec/engine/internal/panels"
@@ -19,6 +20,8 @@ type experts struct {
 	gating    gating
 	normalize bool    // the weights of the chosen sum to 1
 	scale     float32 // of the weights; 0: none
+
+	groups, groupsUsed int // cut into so many groups of neighbours, of which a token may use so many; 0 or 1: not cut
 
 	downScale []float32 // [E] of what an expert gives; nil: none
 
@@ -134,11 +137,13 @@ func (e *experts) choose(r *routing, i int) {
 		}
 	}
 	rank := p
-	if e.choice != nil {
+	if e.choice != nil || e.groups > 1 {
 		rank = r.logits[i*n : (i+1)*n]
-		for j := range rank {
-			rank[j] = p[j] + e.choice[j]
+		copy(rank, p)
+		for j, b := range e.choice {
+			rank[j] += b
 		}
+		e.limit(r, rank)
 	}
 	for j := range order {
 		order[j] = int32(j)
@@ -179,15 +184,52 @@ func (e *experts) choose(r *routing, i int) {
 	}
 }
 
+// limit excludes the experts outside the best groups (DeepSeek-V3, arXiv:2412.19437, section 2.1.2): a group is worth
+// the sum of its two highest ranks. Ties go to the lower group.
+func (e *experts) limit(r *routing, rank []float32) {
+	if e.groups < 2 {
+		return
+	}
+	least, size := float32(math.Inf(-1)), len(rank)/e.groups
+	worth := sized(&r.worth, e.groups)
+	for g := range worth {
+		first, second := least, least
+		for _, x := range rank[g*size : (g+1)*size] {
+			first, second = max(first, x), max(second, min(first, x))
+		}
+		if worth[g] = first; size > 1 {
+			worth[g] += second
+		}
+	}
+	for g, w := range worth {
+		better := 0
+		for other, v := range worth {
+			if v > w || v == w && other < g {
+				better++
+			}
+		}
+		if better >= e.groupsUsed {
+			for j := range size {
+				rank[g*size+j] = least
+			}
+		}
+	}
+}
+
 // expertOptions say how an architecture uses experts.
 type expertOptions struct {
-	count, used int
-	width       int    // of an expert
-	gating      gating // 0: gateSoftmax
-	normalize   bool   // the weights of the chosen sum to 1
-	scale       float32
-	shared      int  // width of the expert that every token is sent to; 0: none
-	sharedGate  bool // that one has a gate, b.ffn_gate_inp_shexp
+	count, used        int
+	groups, groupsUsed int
+	width              int    // of an expert
+	gating             gating // 0: gateSoftmax
+	normalize          bool   // the weights of the chosen sum to 1
+	scale              float32
+	choice             string // the tensor of what is added for the choice; "": exp_probs_b.bias
+	mustChoose         bool   // that one has to be there
+	shared             int    // width of the expert that every token is sent to; 0: none
+	sharedGate         bool   // that one has a gate, b.ffn_gate_inp_shexp
+
+	dense func(layer int) bool // layers with a feed-forward instead; nil: none
 }
 
 // experts completes the options from the file; nil if it has no experts.
@@ -216,9 +258,50 @@ func (l *loader) experts(c *Config, o expertOptions) *expertOptions {
 	if o.width < 1 || o.width > largest {
 		l.fail("expert_feed_forward_length", ErrValue, "%d", o.width)
 	}
+	o.groups, o.groupsUsed = l.integerOr("expert_group_count", 0), l.integerOr("expert_group_used_count", 0)
+	switch {
+	case !l.ok() || o.groups < 2:
+	case o.count%o.groups != 0:
+		l.fail("expert_group_count", ErrValue, "%d groups of %d experts", o.groups, o.count)
+	case o.groupsUsed < 1 || o.groupsUsed > o.groups || o.groupsUsed*(o.count/o.groups) < o.used:
+		l.fail("expert_group_used_count", ErrValue, "%d of %d groups, for %d of %d experts", o.groupsUsed, o.groups, o.used,
+			o.count)
+	}
 	c.Experts, c.ExpertsUsed = o.count, o.used
 	return &o
 }
+
+// gating is the key expert_gating_func; absent is what holds without it, 0 says that it must be there.
+func (l *loader) gating(absent gating) gating {
+	const key = "expert_gating_func"
+	if absent != 0 && !l.has(key) || l.integerOr("expert_count", 0) == 0 {
+		return absent
+	}
+	g := gating(l.integer(key))
+	if l.ok() && g > gateSoftmaxChosen {
+		l.fail(key, ErrUnsupported, "%d", g)
+	}
+	return g
+}
+
+// byKeys completes the options of families whose files say how the weights are made of the router's logits, how wide
+// an expert is, and how many of that width every token is sent to.
+func (l *loader) byKeys(absent gating, o expertOptions) expertOptions {
+	o.gating, o.normalize = l.gating(absent), l.boolOr("expert_weights_norm", false)
+	if n := l.integerOr("expert_shared_count", 0); o.shared == 0 {
+		o.shared = n * o.width
+	}
+	return o
+}
+
+// leadingDense says which layers come before those with experts: leading_dense_block_count.
+func (l *loader) leadingDense() func(layer int) bool {
+	n := l.integerOr("leading_dense_block_count", 0)
+	return func(layer int) bool { return l.first+layer < n }
+}
+
+// routerless says that a layer has no router, and so no experts.
+func (l *loader) routerless(layer int) bool { return !l.holds(l.block(layer) + "ffn_gate_inp.weight") }
 
 // gatesAndUps reads a tensor of n matrices [2*rows][cols]: the rows of a gate, then those of what it multiplies.
 func (l *loader) gatesAndUps(name string, n, rows, cols int) (gate, up []linear) {

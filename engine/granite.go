@@ -15,7 +15,7 @@ func granite(l *loader, c *Config) family {
 	}
 	if !l.boolOr("rope.scaling.finetuned", true) {
 		f.rope.pairing = none
-		l.ignoreRope()
+		l.ignoreKeys("rope.")
 	}
 	return f
 }

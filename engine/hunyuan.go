@@ -9,3 +9,14 @@ func hunyuanDense(*loader, *Config) family {
 		feed:      feedParts{gate: gated},
 	}
 }
+
+// hunyuanMoE is Hunyuan A13B: hunyuanDense with experts, and one that every token is sent to.
+func hunyuanMoE(l *loader, c *Config) family {
+	f := hunyuanDense(l, c)
+	l.has("expert_feed_forward_length") // experts are as wide as feed_forward_length says
+	l.has("expert_shared_count")        // the shared one's width is that of all
+	f.feed.experts = l.experts(c, expertOptions{
+		width: c.FeedForward, normalize: true, shared: l.integerOr("expert_shared_feed_forward_length", c.FeedForward),
+	})
+	return f
+}

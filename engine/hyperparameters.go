@@ -220,3 +220,19 @@ func (l *loader) window(period int) func(layer int) bool {
 	}
 	return func(layer int) bool { return period == 0 || layer%period < period-1 }
 }
+
+// fixedWindow is the pattern of windowed layers of an architecture that has but one. An array of the file that says
+// otherwise is refused.
+func (l *loader) fixedWindow(windowed func(layer int) bool) func(layer int) bool {
+	const key = "attention.sliding_window_pattern"
+	if !l.has(key) {
+		return windowed
+	}
+	said := l.window(0)
+	for i := 0; i < l.layers && l.ok(); i++ {
+		if said(i) != windowed(i) {
+			l.fail(key, ErrUnsupported, "layer %d with a window: %v", i, said(i))
+		}
+	}
+	return windowed
+}

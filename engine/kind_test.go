@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
@@ -35,5 +38,37 @@ func TestStatesFor(t *testing.T) {
 	}
 	if layers := head.TargetLayers(); !slices.Equal(layers, []int{2, 5, 8}) {
 		t.Errorf("the head's own layers have become %d", layers)
+	}
+}
+
+// TestReadmeListsArchitectures: README's table of what runs names every architecture that is read, and no other.
+func TestReadmeListsArchitectures(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(text), "| architecture (`general.architecture`) |")
+	table, _, end := strings.Cut(table, "\n\n")
+	if !ok || !end {
+		t.Fatal("no table of architectures")
+	}
+	notes, known := regexp.MustCompile(`\([^)]*\)`), Architectures()
+	for name, k := range kinds {
+		if k.is.Head() && k.build != nil {
+			known = append(known, name)
+		}
+	}
+	named := []string{"t5encoder"} // in a note
+	for _, row := range strings.Split(table, "\n")[2:] {
+		for name := range strings.SplitSeq(notes.ReplaceAllString(strings.Split(row, "|")[1], ""), ",") {
+			if named = append(named, strings.TrimSpace(name)); !slices.Contains(known, named[len(named)-1]) {
+				t.Errorf("%q is not read", named[len(named)-1])
+			}
+		}
+	}
+	for _, name := range known {
+		if !slices.Contains(named, name) {
+			t.Errorf("%s is not in the table", name)
+		}
 	}
 }

@@ -28,17 +28,9 @@ func lfm2(l *loader, c *Config) family {
 // lfm2MoE is LFM 2 with experts.
 func lfm2MoE(l *loader, c *Config) family {
 	f := lfm2(l, c)
-	dense := l.integerOr("leading_dense_block_count", 0)
 	f.feed.experts = l.experts(c, expertOptions{
 		width: l.integerOr("expert_feed_forward_length", c.FeedForward), gating: gateSigmoid, normalize: true,
+		dense: l.leadingDense(),
 	})
-	if f.feed.experts != nil {
-		f.feed.own = func(b *build, i int) sublayer {
-			if i < dense {
-				return b.feedForward(b.block(i), "", b.ffn[i])
-			}
-			return b.expertBlock(f.feed.experts, b.block(i))
-		}
-	}
 	return f
 }

@@ -316,6 +316,7 @@ type routing struct {
 	needed          []int32   // the chosen of all rows, each once, where they are read from disk
 	order           []int32   // [E] scratch of one row
 	p               []float32 // [E] scratch of one row
+	worth           []float32 // [groups of experts] likewise
 	rows            []int32   // that an expert is chosen for
 	x, y            []float32 // [rows][D] of one expert
 	gate            []float32 // [rows] of the shared expert

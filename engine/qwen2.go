@@ -23,3 +23,9 @@ func qwen2MoE(l *loader, c *Config) family {
 		ends: endParts{output: outputRequired},
 	}
 }
+
+// qwen2VL is the language model of Qwen 2 and 2.5 VL.
+func qwen2VL(l *loader, c *Config) family {
+	l.sections()
+	return qwen2(l, c)
+}

@@ -13,7 +13,7 @@ func qwen3(*loader, *Config) family {
 // qwen3VL is the language model of Qwen 3 VL. For text its three kinds of positions are equal, so the sections of its
 // rotation do not matter.
 func qwen3VL(l *loader, c *Config) family {
-	l.has("rope.dimension_sections")
+	l.sections()
 	return qwen3(l, c)
 }
 
@@ -23,4 +23,10 @@ func qwen3MoE(l *loader, c *Config) family {
 	f.feed.experts = l.experts(c, expertOptions{width: l.integerOr("expert_feed_forward_length", c.FeedForward),
 		normalize: true})
 	return f
+}
+
+// qwen3VLMoE is qwen3VL with experts. Images alone feed hidden states into its first layers (n_deepstack_layers).
+func qwen3VLMoE(l *loader, c *Config) family {
+	l.sections()
+	return qwen3MoE(l, c)
 }

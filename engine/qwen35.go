@@ -3,7 +3,7 @@ package engine
 // qwen35 is Qwen 3.5: gated delta nets, and gated attention in every fourth layer.
 func qwen35(l *loader, c *Config) family {
 	f := qwen3(l, c)
-	l.has("rope.dimension_sections") // for text the positions of all sections are equal
+	l.sections()
 	f.norms.names = map[string]string{"ffn_norm": "post_attention_norm"}
 	f.attention.own = func(b *build, i int) mixer { return b.gatedAttention(i) }
 	s := l.mambaSizes()

@@ -112,7 +112,7 @@ func TestStreamedVariants(t *testing.T) {
 // TestStreamedFamilies: the same for every architecture.
 func TestStreamedFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	for _, name := range families {
+	for _, name := range familyModels(t) {
 		t.Run(name, func(t *testing.T) {
 			file := testkit.Shared(t, "families/models/"+name+".gguf")
 			whole := openModel(t, rt, file, Options{})

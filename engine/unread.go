@@ -72,10 +72,10 @@ func neutral(key string, v gguf.Value) bool {
 	return false
 }
 
-// ignoreRope ignores the keys of rotary position embeddings in a model without them.
-func (l *loader) ignoreRope() {
+// ignoreKeys ignores the keys that begin so, of a part that a model does not have.
+func (l *loader) ignoreKeys(prefix string) {
 	for _, kv := range l.f.KVs {
-		if key, ok := strings.CutPrefix(kv.Key, l.arch+"."); ok && strings.HasPrefix(key, "rope.") {
+		if key, ok := strings.CutPrefix(kv.Key, l.arch+"."); ok && strings.HasPrefix(key, prefix) {
 			l.keys[key] = true
 		}
 	}

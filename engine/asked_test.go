@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// askedFor is a small random model of an architecture whose file has the tensors that its family asks the loader for, in the shapes
+// that it asks for, and no others: there is nothing to say of it but its keys. What another engine computes of such a file, which
+// refuses it for a tensor more or less or of another shape, shows that the family asks for the right ones.
+type askedFor struct {
+	arch   string
+	layers int                   // 0: 4
+	keys   map[string]gguf.Value // without the prefix; nil values are left out
+	also   []string              // tensors that need not be there; "blk.*." in front: of every block
+}
+
+type modelKeys = map[string]gguf.Value
+
+// all are the keys of the file, without the prefix.
+func (a askedFor) all() modelKeys {
+	keys := modelKeys{
+		"context_length": uint32(512), "embedding_length": uint32(64), "block_count": uint32(max(a.layers, 4*(1-min(a.layers, 1)))),
+		"feed_forward_length": uint32(96), "attention.head_count": uint32(4), "attention.head_count_kv": uint32(2), "vocab_size": uint32(randommodel.Vocab),
+		"attention.layer_norm_rms_epsilon": float32(1e-6),
+	}
+	maps.Copy(keys, a.keys)
+	maps.DeleteFunc(keys, func(_ string, v gguf.Value) bool { return v == nil })
+	return keys
+}
+
+// kvs are keys as a file has them.
+func (a askedFor) kvs(keys modelKeys) []gguf.KV {
+	list := []gguf.KV{{Key: "general.architecture", Value: a.arch}}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		list = append(list, gguf.KV{Key: a.arch + "." + k, Value: keys[k]})
+	}
+	return list
+}
+
+// wrongTensor is how a loader complains of a tensor that is missing or has another shape, which it names.
+var wrongTensor = regexp.MustCompile(`tensor "([^"]+)": (not in the file|\[[\d ]*\], expected \[([\d ]+)\])`)
+
+// askedTensors are those of models that have been drawn.
+var askedTensors sync.Map // of a model's name: []gguf.TensorSource
+
+// tensors are the tensors that the family asks for.
+func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
+	tb.Helper()
+	if known, ok := askedTensors.Load(name); ok {
+		return known.([]gguf.TensorSource)
+	}
+	kvs, layers := a.kvs(a.all()), int(a.all()["block_count"].(uint32))
+	dims := map[string][]int{fmt.Sprintf("blk.%d.attn_norm.weight", layers-1): {1}}
+	for _, also := range a.also {
+		if rest, ok := strings.CutPrefix(also, "blk.*."); ok {
+			for i := range layers {
+				dims[fmt.Sprintf("blk.%d.%s", i, rest)] = []int{1}
+			}
+		} else {
+			dims[also] = []int{1}
+		}
+	}
+	for {
+		var empty []gguf.TensorSource
+		for _, t := range slices.Sorted(maps.Keys(dims)) {
+			empty = append(empty, zeros(t, dims[t]))
+		}
+		_, err := Describe(readHeader(tb, randommodel.Bytes(tb, kvs, empty), name))
+		if err == nil {
+			break
+		}
+		m := wrongTensor.FindStringSubmatch(err.Error())
+		if m == nil || len(dims) > 2000 {
+			tb.Fatalf("%s: %v", name, err)
+		}
+		d := []int{1}
+		if m[3] != "" {
+			d = nil
+			for _, n := range strings.Fields(m[3]) {
+				k, _ := strconv.Atoi(n)
+				d = append(d, k)
+			}
+			if slices.Equal(d, dims[m[1]]) {
+				tb.Fatalf("%s: %v", name, err)
+			}
+		}
+		dims[m[1]] = d
+	}
+	var list []gguf.TensorSource
+	for _, t := range slices.Sorted(maps.Keys(dims)) {
+		mean, spread := distribution(t, dims[t])
+		list = append(list, randommodel.Tensor(9, t, mean, spread, dims[t]...))
+	}
+	askedTensors.Store(name, list)
+	return list
+}
+
+// zeros is a tensor of zeros: of a file whose header alone is read.
+func zeros(name string, dims []int) gguf.TensorSource {
+	n, all := 4, []uint64(nil)
+	for _, d := range dims {
+		n, all = n*d, append(all, uint64(d))
+	}
+	return gguf.TensorSource{Name: name, Type: gguf.F32, Dims: all, Write: func(w io.Writer) error {
+		_, err := w.Write(make([]byte, n))
+		return err
+	}}
+}
+
+// distribution is the mean and the spread of a tensor's numbers.
+func distribution(name string, dims []int) (mean, spread float64) {
+	switch {
+	case strings.HasSuffix(name, "norm.weight") || strings.HasSuffix(name, "norm_2.weight"):
+		return 1, 0.3
+	case strings.HasSuffix(name, "exp_probs_b.bias") || strings.HasSuffix(name, "exp_probs_b"):
+		return 0, 0.2
+	case strings.HasSuffix(name, ".bias"):
+		return 0, 0.3
+	case strings.HasSuffix(name, "ssm_a"):
+		return -0.5, 0.1
+	case strings.HasSuffix(name, "rope_freqs.weight"):
+		return 2, 0.4
+	case name == "token_embd.weight" || strings.Contains(name, "conv1d"):
+		return 0, 0.7
+	case len(dims) == 1:
+		return 0, 1
+	}
+	return 0, 1.3 / math.Sqrt(float64(dims[0]))
+}
+
+// file is the GGUF file.
+func (a askedFor) file(tb testing.TB, name string) []byte {
+	tb.Helper()
+	return randommodel.Bytes(tb, a.kvs(a.all()), a.tensors(tb, name))
+}
+
+// askedModels are those of architectures that randommodel has no recipe for.
+func askedModels() map[string]askedFor {
+	experts := func(more modelKeys) modelKeys {
+		keys := modelKeys{"expert_count": uint32(8), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}
+		maps.Copy(keys, more)
+		return keys
+	}
+	routed := func(more modelKeys) modelKeys { // as most families of 2025 have them
+		keys := experts(modelKeys{"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5),
+			"expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1)})
+		maps.Copy(keys, more)
+		return keys
+	}
+	yarn := func(keys modelKeys) modelKeys {
+		maps.Copy(keys, modelKeys{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4),
+			"rope.scaling.original_context_length": uint32(20), "rope.freq_base": float32(50)})
+		return keys
+	}
+	const choice = "blk.*.exp_probs_b.bias"
+	return map[string]askedFor{
+		"seed_oss": {arch: "seed_oss", keys: modelKeys{"attention.key_length": uint32(24), "attention.value_length": uint32(24)},
+			also: []string{"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "output.weight"}},
+		"glm4moe": {arch: "glm4moe", keys: routed(modelKeys{"rope.dimension_count": uint32(8), "expert_gating_func": nil}),
+			also: []string{"blk.*.attn_q_norm.weight", "blk.*.attn_k_norm.weight"}},
+		"dots1": {arch: "dots1", keys: routed(modelKeys{"attention.head_count_kv": uint32(4)})},
+		"hunyuan-moe": {arch: "hunyuan-moe", keys: experts(modelKeys{"expert_feed_forward_length": uint32(96),
+			"expert_shared_feed_forward_length": uint32(32)})},
+		"ernie4_5-moe": {arch: "ernie4_5-moe", keys: experts(modelKeys{"interleave_moe_layer_step": uint32(1), "leading_dense_block_count": uint32(0),
+			"expert_shared_feed_forward_length": uint32(64)}), also: []string{choice}},
+		"bailingmoe": {arch: "bailingmoe", keys: routed(modelKeys{"leading_dense_block_count": nil, "expert_gating_func": nil,
+			"rope.dimension_count": uint32(24), "attention.key_length": uint32(24), "attention.value_length": uint32(24)})},
+		"bailingmoe2": {arch: "bailingmoe2", keys: routed(modelKeys{"leading_dense_block_count": uint32(0), "expert_group_count": uint32(4), "expert_group_used_count": uint32(2),
+			"rope.dimension_count": uint32(8)}), also: []string{choice, "blk.*.attn_qkv.weight"}},
+		"deepseek":   {arch: "deepseek", keys: routed(modelKeys{"expert_weights_norm": nil, "expert_gating_func": nil})},
+		"qwen3vlmoe": {arch: "qwen3vlmoe", keys: experts(modelKeys{"rope.dimension_sections": []int32{3, 3, 2, 0}})},
+		"qwen2vl":    {arch: "qwen2vl", keys: modelKeys{"rope.dimension_sections": []int32{3, 3, 2, 0}, "attention.layer_norm_rms_epsilon": float32(1e-12)}, also: []string{"blk.*.attn_k.bias"}},
+		"minimax-m2": {arch: "minimax-m2", keys: experts(modelKeys{"expert_feed_forward_length": uint32(96), "expert_gating_func": uint32(2),
+			"rope.dimension_count": uint32(8)})},
+		"mellum": {arch: "mellum", keys: yarn(experts(modelKeys{"attention.sliding_window": uint32(9),
+			"attention.sliding_window_pattern": []bool{true, false, true, true}}))},
+		"chatglm":        {arch: "chatglm", keys: modelKeys{"rope.dimension_count": uint32(8)}, also: []string{"blk.*.attn_qkv.weight", "blk.*.attn_qkv.bias"}},
+		"maincoder":      {arch: "maincoder"},
+		"pangu-embedded": {arch: "pangu-embedded", also: []string{"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "blk.*.attn_output.bias"}},
+		"hy_v3":          {arch: "hy_v3", keys: experts(modelKeys{"expert_weights_norm": true, "expert_weights_scale": float32(1.5)}), also: []string{"blk.2.ffn_gate_inp.weight", "blk.2.exp_probs_b", "blk.3.ffn_gate_inp.weight"}},
+		"exaone-moe": {arch: "exaone-moe", keys: routed(modelKeys{"attention.sliding_window": uint32(9), "expert_shared_feed_forward_length": uint32(24), "leading_dense_block_count": uint32(0)}),
+			also: []string{choice, "rope_freqs.weight"}},
+	}
+}
+
+// TestAskedModelsRefuseWhatTheyDoNotAskFor: a tensor or a key more, or a tensor less, is an error that names it.
+func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
+	for name, a := range askedModels() {
+		kvs, tensors := a.kvs(a.all()), a.tensors(t, name)
+		describe := func(kvs []gguf.KV, tensors []gguf.TensorSource) string {
+			_, err := Describe(readHeader(t, randommodel.Bytes(t, kvs, tensors), "more.gguf"))
+			return fmt.Sprint(err)
+		}
+		for _, more := range []string{"blk.1.attn_mystery.weight", "mystery.weight"} {
+			if err := describe(kvs, append(slices.Clone(tensors), randommodel.Tensor(1, more, 0, 1, 4))); !strings.Contains(err, "more.gguf") || !strings.Contains(err, more) {
+				t.Errorf("%s with %s: %s", name, more, err)
+			}
+		}
+		for _, key := range []string{"attention.mystery", "mystery_scale", "ssm.mystery"} {
+			if err := describe(append(slices.Clone(kvs), gguf.KV{Key: a.arch + "." + key, Value: float32(3)}), tensors); !strings.Contains(err, key) {
+				t.Errorf("%s with %s: %s", name, key, err)
+			}
+		}
+		if err := describe(kvs, slices.DeleteFunc(slices.Clone(tensors), func(s gguf.TensorSource) bool { return s.Name == "blk.1.attn_norm.weight" })); !strings.Contains(err, "blk.1.attn_norm.weight") {
+			t.Errorf("%s without a norm: %s", name, err)
+		}
+	}
+}
+
+// TestAskedModelsOneAnswer: promise P1 for every one of them: however the sequence is cut, whatever shares the pass, with trees,
+// forks, other kernels and thread counts, and with weights read from disk.
+func TestAskedModelsOneAnswer(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	scalar := newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
+	all := askedModels()
+	for i, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) {
+			file := written(t, all[name].file(t, name))
+			o := Options{RopeContext: 256, Weights: []string{"", "q8_0"}[i%2]}
+			whole, m := both(t, rt, file, o)
+			ids := randomTokens(290, whole.config.Vocab, 4)
+			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
+			sameBits(t, "scalar kernels", eval(t, newSession(t, openModel(t, scalar, file, o), SessionOptions{}), ids[:40], nil, All), want[:40*whole.config.Vocab])
+			for j, way := range ways {
+				if !testing.Short() || (i+j)%4 == 0 {
+					sameBits(t, way.name, way.feed(t, whole, SessionOptions{}, ids), want)
+				}
+			}
+			s := newSession(t, m, SessionOptions{})
+			got := eval(t, s, ids[:200], nil, All)
+			for rest := ids[200:]; len(rest) > 0; rest = rest[min(45, len(rest)):] {
+				got = append(got, eval(t, s, rest[:min(45, len(rest))], nil, All)...)
+			}
+			sameBits(t, "from disk", got, want)
+		})
+	}
+}
