@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // A flipped bit anywhere in a panel file never gives another matrix: the file is read as it was written, or it is found
@@ -110,7 +112,7 @@ func TestTheNextRunRemovesWhatAKilledOneLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer writing.Close()
-	if err := hold(writing); err != nil {
+	if _, err := filelock.Lock(writing); err != nil {
 		t.Fatal(err)
 	}
 	lately := time.Now()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/specgo/spec/internal/filelock"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -34,7 +35,7 @@ func createTemporary(dir, pattern string) (output, error) {
 	sweep(dir)
 	f, err := os.CreateTemp(dir, pattern)
 	if err == nil {
-		_ = hold(f) // a file system without locks: others tell by its age
+		_, _ = filelock.Lock(f) // a file system without locks: others tell by its age
 	}
 	return f, err
 }

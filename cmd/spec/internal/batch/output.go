@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/specgo/spec/internal/filelock"
 	"github.com/specgo/spec/internal/strictjson"
 )
 
@@ -50,7 +51,7 @@ func (out *output) open(input string) (err error) {
 	if in, err := os.Stat(input); err == nil && os.SameFile(in, info) {
 		return fmt.Errorf("%s: %w: it is the input", out.name, ErrOutput)
 	}
-	if out.unlock, err = lock(out.file); err != nil {
+	if out.unlock, err = filelock.Lock(out.file); err != nil {
 		return fmt.Errorf("%s: %w: another program writes it: %w", out.name, ErrOutput, err)
 	}
 	r := bufio.NewReaderSize(out.file, 1<<20)

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // ErrChecksum: what arrived is not what the tag names.
@@ -25,7 +27,7 @@ func (c *Client) download(ctx context.Context, r Reference, commit, file string,
 		return err
 	}
 	defer part.Close()
-	unlock, err := lock(part)
+	unlock, err := filelock.Lock(part)
 	if err != nil {
 		return fmt.Errorf("%s: another program is downloading it: %w", filepath.Base(part.Name()), err)
 	}

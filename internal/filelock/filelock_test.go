@@ -1,0 +1,40 @@
+package filelock
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A file is marked once, until its mark is taken back or the file that has it is closed.
+func TestLock(t *testing.T) {
+	if !Works {
+		t.Skip("files cannot be locked here")
+	}
+	name := filepath.Join(t.TempDir(), "file")
+	open := func() *os.File {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	first, second := open(), open()
+	for i, release := range []func(func()){func(unlock func()) { unlock() }, func(func()) { first.Close() }} {
+		unlock, err := Lock(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Lock(second); err == nil || !Locked(second) {
+			t.Errorf("%d: a file is marked twice: %v", i, err)
+		}
+		release(unlock)
+		if Locked(second) {
+			t.Errorf("%d: the mark stays", i)
+		}
+	}
+	if _, err := Lock(second); err != nil {
+		t.Error(err)
+	}
+}
