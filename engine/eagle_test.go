@@ -113,27 +113,7 @@ func TestEagleGolden(t *testing.T) {
 	}
 }
 
-// eagleFile is a small random head for a target of smallLlama's width and vocabulary.
-type eagleFile struct {
-	own     bool                  // embedding and output matrix, 40 tokens of which it knows
-	norms   bool                  // norm_before_fc and norm_before_residual
-	keys    map[string]gguf.Value // replaced, added; nil values are left out
-	d2t     []int64
-	without string
-	more    string
-	targetD int
-}
-
-func (e eagleFile) bytes(tb testing.TB) []byte {
-	return randommodel.Eagle{Own: e.own, Norms: e.norms, Keys: e.keys, D2T: e.d2t, Without: e.without, More: e.more, TargetWidth: e.targetD}.File(tb)
-}
-
-func (e eagleFile) open(tb testing.TB, rt *Runtime, o Options) (*Model, error) {
-	tb.Helper()
-	return openBytes(tb, rt, e.bytes(tb), "head.gguf", o)
-}
-
-// states is the target's hidden states for a head, for ids.
+// statesFor is the target's hidden states for a head, for ids.
 func statesFor(tb testing.TB, target, head *Model, ids []int32) []float32 {
 	tb.Helper()
 	return evalHidden(tb, newSession(tb, target, SessionOptions{}), Segment{Tokens: ids, Hidden: All, Layers: head.TargetLayers()})
@@ -142,13 +122,13 @@ func statesFor(tb testing.TB, target, head *Model, ids []int32) []float32 {
 // TestEagleOneAnswer: promise P1 for heads, with and without norms, a vocabulary and weights of their own: states of the target and of
 // the head's own in chunks, batches of both and trees, on all kernels and threads.
 func TestEagleOneAnswer(t *testing.T) {
-	for name, e := range map[string]eagleFile{"plain": {}, "own": {own: true, norms: true}} {
+	for name, e := range map[string]randommodel.Eagle{"plain": {}, "own": {Own: true, Norms: true}} {
 		for _, weights := range []string{"f32", "q8_0"} {
 			var want, own []float32
 			for i, simd := range asm.Available() {
 				rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
-				target := smallLlama().open(t, rt, Options{Weights: weights})
-				head, err := e.open(t, rt, Options{Target: target, Weights: weights})
+				target := openDrawn(t, rt, randommodel.Llama(), Options{Weights: weights})
+				head, err := openBytes(t, rt, e.File(t), "head.gguf", Options{Target: target, Weights: weights})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -220,10 +200,10 @@ func TestEagleOneAnswer(t *testing.T) {
 // TestEagleOptions: every option moves the logits, and a head with the target's matrices copied into it is the head that shares them.
 func TestEagleOptions(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	target := smallLlama().open(t, rt, Options{})
+	target := openDrawn(t, rt, randommodel.Llama(), Options{})
 	ids := randomTokens(20, 70, 1)
-	logits := func(e eagleFile) []float32 {
-		m, err := e.open(t, rt, Options{Target: target})
+	logits := func(e randommodel.Eagle) []float32 {
+		m, err := openBytes(t, rt, e.File(t), "head.gguf", Options{Target: target})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,10 +214,10 @@ func TestEagleOptions(t *testing.T) {
 		return slices.Clone(out.Logits.Data)
 	}
 	seen := map[string]string{}
-	for name, e := range map[string]eagleFile{
-		"plain": {}, "own": {own: true}, "both norms": {norms: true}, "norm before residual": {keys: map[string]gguf.Value{"norm_before_residual": true}},
-		"other layers": {keys: map[string]gguf.Value{"target_layers": []uint32{0, 1, 2}}}, "base": {keys: map[string]gguf.Value{"rope.freq_base": float32(100)}},
-		"epsilon": {keys: map[string]gguf.Value{"attention.layer_norm_rms_epsilon": float32(0.1)}},
+	for name, e := range map[string]randommodel.Eagle{
+		"plain": {}, "own": {Own: true}, "both norms": {Norms: true}, "norm before residual": {Keys: map[string]gguf.Value{"norm_before_residual": true}},
+		"other layers": {Keys: map[string]gguf.Value{"target_layers": []uint32{0, 1, 2}}}, "base": {Keys: map[string]gguf.Value{"rope.freq_base": float32(100)}},
+		"epsilon": {Keys: map[string]gguf.Value{"attention.layer_norm_rms_epsilon": float32(0.1)}},
 	} {
 		key := fmt.Sprint(logits(e))
 		if seen[key] != "" {
@@ -249,21 +229,23 @@ func TestEagleOptions(t *testing.T) {
 
 func TestEagleRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	target := smallLlama().open(t, rt, Options{})
-	wide := smallLlama()
-	wide.width = 96
-	other := wide.open(t, rt, Options{})
-	gpt := smallGPT2().open(t, rt, Options{})
-	key := func(k string, v gguf.Value) eagleFile { return eagleFile{keys: map[string]gguf.Value{k: v}} }
+	target := openDrawn(t, rt, randommodel.Llama(), Options{})
+	wide := randommodel.Llama()
+	wide.Width = 96
+	other := openDrawn(t, rt, wide, Options{})
+	gpt := openDrawn(t, rt, randommodel.GPT2(), Options{})
+	key := func(k string, v gguf.Value) randommodel.Eagle {
+		return randommodel.Eagle{Keys: map[string]gguf.Value{k: v}}
+	}
 	for name, c := range map[string]struct {
-		e      eagleFile
+		e      randommodel.Eagle
 		target *Model
 		want   error
 		says   string
 	}{
-		"no target":             {eagleFile{}, nil, ErrMissing, "token_embd.weight"},
-		"another width":         {eagleFile{}, other, ErrValue, "target_hidden_size"},
-		"positions":             {eagleFile{}, gpt, ErrUnsupported, "token_embd.weight"},
+		"no target":             {randommodel.Eagle{}, nil, ErrMissing, "token_embd.weight"},
+		"another width":         {randommodel.Eagle{}, other, ErrValue, "target_hidden_size"},
+		"positions":             {randommodel.Eagle{}, gpt, ErrUnsupported, "token_embd.weight"},
 		"no layers":             {key("target_layers", nil), target, ErrValue, "target_layers"},
 		"two layers":            {key("target_layers", []int32{0, 1}), target, ErrValue, "target_layers"},
 		"layer beyond":          {key("target_layers", []int32{0, 1, 3}), target, ErrValue, "target_layers"},
@@ -271,20 +253,20 @@ func TestEagleRefused(t *testing.T) {
 		"two blocks":            {key("block_count", uint32(2)), target, ErrValue, "block_count"},
 		"unknown key":           {key("attention.sliding_window", uint32(9)), target, ErrUnsupported, "sliding_window"},
 		"no hidden size":        {key("target_hidden_size", nil), target, gguf.ErrMissing, "target_hidden_size"},
-		"unknown tensor":        {eagleFile{more: "blk.0.attn_q_norm.weight"}, target, ErrUnsupported, "attn_q_norm"},
-		"no fc":                 {eagleFile{without: "fc.weight"}, target, ErrMissing, "fc.weight"},
-		"d2t beyond":            {eagleFile{own: true, d2t: append(make([]int64, 39), 70)}, target, ErrValue, "d2t"},
-		"d2t twice":             {eagleFile{own: true, d2t: make([]int64, 40)}, target, ErrValue, "d2t"},
-		"d2t too short":         {eagleFile{own: true, d2t: make([]int64, 39)}, target, ErrShape, "d2t"},
-		"d2t without output":    {eagleFile{own: true, without: "output.weight"}, target, ErrMissing, "output.weight"},
-		"own, without a target": {eagleFile{own: true}, nil, nil, ""},
+		"unknown tensor":        {randommodel.Eagle{More: "blk.0.attn_q_norm.weight"}, target, ErrUnsupported, "attn_q_norm"},
+		"no fc":                 {randommodel.Eagle{Without: "fc.weight"}, target, ErrMissing, "fc.weight"},
+		"d2t beyond":            {randommodel.Eagle{Own: true, D2T: append(make([]int64, 39), 70)}, target, ErrValue, "d2t"},
+		"d2t twice":             {randommodel.Eagle{Own: true, D2T: make([]int64, 40)}, target, ErrValue, "d2t"},
+		"d2t too short":         {randommodel.Eagle{Own: true, D2T: make([]int64, 39)}, target, ErrShape, "d2t"},
+		"d2t without output":    {randommodel.Eagle{Own: true, Without: "output.weight"}, target, ErrMissing, "output.weight"},
+		"own, without a target": {randommodel.Eagle{Own: true}, nil, nil, ""},
 	} {
-		_, err := c.e.open(t, rt, Options{Target: c.target})
+		_, err := openBytes(t, rt, c.e.File(t), "head.gguf", Options{Target: c.target})
 		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, expected %v that names %s", name, err, c.want, c.says)
 		}
 	}
-	head, err := eagleFile{}.open(t, rt, Options{Target: target})
+	head, err := openBytes(t, rt, randommodel.Eagle{}.File(t), "head.gguf", Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,21 +9,22 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // TestEncoderOneAnswer is promise P1 of the encoder: the states of an input are the same bits with all kernels and numbers of threads, and
 // those of a short input are the same whatever was encoded before it.
 func TestEncoderOneAnswer(t *testing.T) {
-	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": flanT5()} {
+	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
 		var want [2][]float32
 		for _, simd := range asm.Available() {
 			for _, threads := range []int{1, 3} {
-				m := v.open(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), Options{})
+				m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), v, Options{})
 				for i, n := range []int{600, 20} {
 					if testing.Short() && i == 0 {
 						n = 270
 					}
-					got := encoderStates(t, m, randomTokens(n, v.vocab, 1))
+					got := encoderStates(t, m, randomTokens(n, v.Vocab, 1))
 					if want[i] == nil {
 						want[i] = got
 					}
@@ -37,7 +38,7 @@ func TestEncoderOneAnswer(t *testing.T) {
 
 // TestEncodedBatch: sequences of different inputs share a pass, and each gets what it gets alone.
 func TestEncodedBatch(t *testing.T) {
-	m := smallT5().open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), randommodel.SmallT5(), Options{})
 	var b Batch
 	var want [][]float32
 	for i, n := range []int{1, 300, 40, 257} {
@@ -77,7 +78,7 @@ func TestEncodedBatch(t *testing.T) {
 // TestEncodeAgain: another input begins another sequence; forks keep the input that they were made with, and it lives as long as any of
 // them.
 func TestEncodeAgain(t *testing.T) {
-	m := flanT5().open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), randommodel.FlanT5(), Options{})
 	first, second := randomTokens(280, m.config.Vocab, 1), randomTokens(30, m.config.Vocab, 2)
 	ids := randomTokens(20, m.config.Vocab, 3)
 	one, two := t5Eval(t, m, SessionOptions{}, first, ids), t5Eval(t, m, SessionOptions{}, second, ids)
@@ -127,7 +128,7 @@ func TestEncodeAgain(t *testing.T) {
 func TestEncodeErrors(t *testing.T) {
 	ctx := context.Background()
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	m, llama := smallT5().open(t, rt, Options{}), smallLlama().open(t, rt, Options{})
+	m, llama := openDrawn(t, rt, randommodel.SmallT5(), Options{}), openDrawn(t, rt, randommodel.Llama(), Options{})
 	s := newSession(t, m, SessionOptions{})
 	if _, err := s.Eval(ctx, []int32{1}, nil, Last); !errors.Is(err, ErrInput) {
 		t.Errorf("a pass without an input: %v", err)
@@ -168,15 +169,15 @@ func TestEncodeErrors(t *testing.T) {
 	}
 	sameBits(t, "after failures", eval(t, s, ids[1:], nil, Last), want)
 
-	big := smallT5()
-	big.edit = func(name string, x []float32) {
+	big := randommodel.SmallT5()
+	big.Edit = func(name string, x []float32) {
 		if strings.HasSuffix(name, "enc.blk.1.ffn_down.weight") {
 			for i := range x {
 				x[i] = 3e38
 			}
 		}
 	}
-	s = newSession(t, big.open(t, rt, Options{}), SessionOptions{})
+	s = newSession(t, openDrawn(t, rt, big, Options{}), SessionOptions{})
 	if err := s.Encode(ctx, input); !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "encoder") {
 		t.Errorf("states that are not finite: %v", err)
 	}
@@ -184,9 +185,9 @@ func TestEncodeErrors(t *testing.T) {
 
 // TestT5AllocatesNothing: a token of the decoder costs no memory.
 func TestT5AllocatesNothing(t *testing.T) {
-	v := smallT5()
-	v.weights = gguf.Q8_0
-	m := v.open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+	v := randommodel.SmallT5()
+	v.Weights = gguf.Q8_0
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), v, Options{})
 	s := newSession(t, m, SessionOptions{})
 	encode(t, s, randomTokens(300, m.config.Vocab, 1))
 	ids, parents := []int32{1, 2, 3, 4, 5, 6}, []int32{-1, -1, 0, 1, 3, 2}

@@ -4,28 +4,30 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // A session that exits after n layers computes the model that the first n layers make by themselves,
 // in passes of its own and in passes that it shares with deeper sessions.
 func TestEarlyExit(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	for _, s := range []shape{smallLlama(), smallGPT2()} {
-		s.layers = 4
-		m := s.open(t, rt, Options{})
-		ids := randomTokens(70, s.vocab, 5)
+	for _, s := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
+		s.Layers = 4
+		m := openDrawn(t, rt, s, Options{})
+		ids := randomTokens(70, s.Vocab, 5)
 		for _, n := range []int{0, 1, 3, 4} {
 			cut := s
 			if n > 0 { // 0 is all of them
-				cut.layers = n
+				cut.Layers = n
 			}
-			want := eval(t, newSession(t, cut.open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
+			want := eval(t, newSession(t, openDrawn(t, rt, cut, Options{}), SessionOptions{}), ids, nil, All)
 			o := SessionOptions{Layers: n}
 			for _, way := range ways {
 				sameBits(t, way.name, way.feed(t, m, o, ids), want)
 			}
 			early := newSession(t, m, o)
-			if want := map[bool]int{true: s.layers, false: n}[n == 0]; early.Layers() != want {
+			if want := map[bool]int{true: s.Layers, false: n}[n == 0]; early.Layers() != want {
 				t.Errorf("%d layers of a session, want %d", early.Layers(), want)
 			}
 			eval(t, early, ids[:69], nil, None)
@@ -33,9 +35,9 @@ func TestEarlyExit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sameBits(t, "fork", eval(t, fork, ids[69:], nil, Last), want[69*s.vocab:])
+			sameBits(t, "fork", eval(t, fork, ids[69:], nil, Last), want[69*s.Vocab:])
 			o.NoCache = true
-			sameBits(t, "no cache", eval(t, newSession(t, m, o), ids[:50], nil, Last), want[49*s.vocab:50*s.vocab])
+			sameBits(t, "no cache", eval(t, newSession(t, m, o), ids[:50], nil, Last), want[49*s.Vocab:50*s.Vocab])
 		}
 	}
 }
@@ -43,7 +45,7 @@ func TestEarlyExit(t *testing.T) {
 // Sessions of several depths share a batch, in any order.
 func TestDepthsShareABatch(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	m := smallLlama().open(t, rt, Options{})
+	m := openDrawn(t, rt, randommodel.Llama(), Options{})
 	ids := randomTokens(20, 70, 6)
 	want := map[int][]float32{}
 	var b Batch
@@ -62,7 +64,7 @@ func TestDepthsShareABatch(t *testing.T) {
 }
 
 func TestEarlyExitRefused(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
 	for _, n := range []int{-1, 3} {
 		if _, err := m.NewSession(SessionOptions{Layers: n}); !errors.Is(err, ErrUsage) {
 			t.Errorf("%d layers of 2: %v", n, err)
@@ -72,12 +74,12 @@ func TestEarlyExitRefused(t *testing.T) {
 
 // The cache of a session that exits early holds its own layers only.
 func TestEarlyExitCache(t *testing.T) {
-	s := smallLlama()
-	s.layers = 4
-	m := s.open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	s := randommodel.Llama()
+	s.Layers = 4
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), s, Options{})
 	one, all := newSession(t, m, SessionOptions{Layers: 1}), newSession(t, m, SessionOptions{})
-	eval(t, one, randomTokens(10, s.vocab, 1), nil, None)
-	eval(t, all, randomTokens(10, s.vocab, 1), nil, None)
+	eval(t, one, randomTokens(10, s.Vocab, 1), nil, None)
+	eval(t, all, randomTokens(10, s.Vocab, 1), nil, None)
 	if 4*one.Bytes() != all.Bytes() {
 		t.Errorf("%d bytes for one layer, %d for four", one.Bytes(), all.Bytes())
 	}

@@ -11,15 +11,16 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 func TestNotFinite(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for tensor, scale := range map[string]float32{"blk.0.ffn_norm.weight": 1e30, "blk.1.attn_norm.weight": 1e30, "output_norm.weight": 2e38} {
 		for _, weights := range []string{"f32", "q8_0"} {
-			v := smallLlama()
-			v.scale = map[string]float32{tensor: scale}
-			m := v.open(t, rt, Options{Weights: weights})
+			v := randommodel.Llama()
+			v.Scale = map[string]float32{tensor: scale}
+			m := openDrawn(t, rt, v, Options{Weights: weights})
 			s := newSession(t, m, SessionOptions{})
 			if _, err := s.Eval(context.Background(), randomTokens(30, m.config.Vocab, 1), nil, All); !errors.Is(err, ErrNotFinite) {
 				t.Errorf("%s, %s: %v", tensor, weights, err)
@@ -36,24 +37,24 @@ func TestNotFinite(t *testing.T) {
 func TestNotFiniteRow(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, weights := range []string{"f32", "q8_0"} {
-		for _, v := range []shape{smallLlama(), smallGPT2()} {
+		for _, v := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
 			// Token 69 alone has all of its embedding in element 3. Normalized that is 8, and 8 * 6e37 is too great. The
 			// matrices that follow do not look at it.
 			if weights == "q8_0" {
-				v.weights = gguf.Q8_0
+				v.Weights = gguf.Q8_0
 			}
 			blind := func(x []float32) {
-				for i := 3; i < len(x); i += v.width {
+				for i := 3; i < len(x); i += v.Width {
 					x[i] = 0
 				}
 			}
-			v.edit = map[string]func(x []float32){
-				"token_embd.weight":      func(x []float32) { clear(x[69*v.width:]); x[69*v.width+3] = 100 },
+			v.Edit = map[string]func(x []float32){
+				"token_embd.weight":      func(x []float32) { clear(x[69*v.Width:]); x[69*v.Width+3] = 100 },
 				"blk.0.attn_norm.weight": func(x []float32) { x[3] = 6e37 },
 				"blk.0.attn_q.weight":    blind, "blk.0.attn_k.weight": blind, "blk.0.attn_v.weight": blind, "blk.0.attn_qkv.weight": blind,
 			}
-			v.untied = true // with token 69 in the head, all its logits would be great
-			m := v.open(t, rt, Options{})
+			v.Untied = true // with token 69 in the head, all its logits would be great
+			m := openDrawn(t, rt, v, Options{})
 			ids := randomTokens(290, 69, 3)
 			good := func(n int) *Session {
 				s := newSession(t, m, SessionOptions{})
@@ -85,14 +86,14 @@ func TestNotFiniteRow(t *testing.T) {
 				moved := b[i].Session.Len() - before[i]
 				if slices.Contains(g.Tokens, 69) {
 					if !errors.Is(out[i].Err, ErrNotFinite) || moved != 0 {
-						t.Errorf("%s %s, segment %d: %v, moved by %d tokens", v.arch, weights, i, out[i].Err, moved)
+						t.Errorf("%s %s, segment %d: %v, moved by %d tokens", v.Arch, weights, i, out[i].Err, moved)
 					}
 					continue
 				}
 				if out[i].Err != nil || g.Parents == nil && moved != len(g.Tokens) {
-					t.Fatalf("%s %s, segment %d: %v, moved by %d tokens", v.arch, weights, i, out[i].Err, moved)
+					t.Fatalf("%s %s, segment %d: %v, moved by %d tokens", v.Arch, weights, i, out[i].Err, moved)
 				}
-				sameBits(t, fmt.Sprint(v.arch, " ", weights, ", segment ", i), out[i].Logits.Data, eval(t, g.Session, g.Tokens, g.Parents, g.Logits))
+				sameBits(t, fmt.Sprint(v.Arch, " ", weights, ", segment ", i), out[i].Logits.Data, eval(t, g.Session, g.Tokens, g.Parents, g.Logits))
 			}
 			// The session goes on.
 			sameBits(t, "after the failure", eval(t, b[3].Session, []int32{7}, nil, Last), eval(t, good(2), []int32{7}, nil, Last))
@@ -103,17 +104,17 @@ func TestNotFiniteRow(t *testing.T) {
 // TestNotFiniteHead: likewise where only the final norm or the logits of some sessions are not finite.
 func TestNotFiniteHead(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	norm, head := smallLlama(), smallLlama()
-	norm.untied, head.untied = true, true
-	norm.edit = map[string]func(x []float32){"output_norm.weight": func(x []float32) { x[3] = 3e38 }} // times a number of -8 to 8
-	norm.scale = map[string]float32{"output.weight": 1e-38}
-	head.edit = map[string]func(x []float32){"output.weight": func(x []float32) {
+	norm, head := randommodel.Llama(), randommodel.Llama()
+	norm.Untied, head.Untied = true, true
+	norm.Edit = map[string]func(x []float32){"output_norm.weight": func(x []float32) { x[3] = 3e38 }} // times a number of -8 to 8
+	norm.Scale = map[string]float32{"output.weight": 1e-38}
+	head.Edit = map[string]func(x []float32){"output.weight": func(x []float32) {
 		for i := range 64 {
 			x[5*64+i] = 3e37 // times the sum of 64 numbers of about -1 to 1
 		}
 	}}
-	for name, v := range map[string]shape{"norm": norm, "head": head} {
-		m := v.open(t, rt, Options{})
+	for name, v := range map[string]randommodel.Shape{"norm": norm, "head": head} {
+		m := openDrawn(t, rt, v, Options{})
 		var b Batch
 		var want [][]float32
 		failed := 0
@@ -168,7 +169,7 @@ func TestClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := smallLlama().open(t, rt, Options{})
+		m := openDrawn(t, rt, randommodel.Llama(), Options{})
 		return rt, m, newSession(t, m, SessionOptions{})
 	}
 	for name, close := range map[string]func(*Runtime, *Model, *Session){
@@ -211,7 +212,7 @@ func TestClose(t *testing.T) {
 	if _, err := s.Eval(context.Background(), ids, nil, Last); !errors.Is(err, ErrUsage) {
 		t.Errorf("no session: %v", err)
 	}
-	file := smallLlama().file(t)
+	file := randommodel.Llama().File(t)
 	if _, err := New(context.Background(), nil, bytes.NewReader(file), int64(len(file)), Options{}); !errors.Is(err, ErrUsage) {
 		t.Errorf("no runtime: %v", err)
 	}

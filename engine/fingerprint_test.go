@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
@@ -15,7 +16,7 @@ import (
 // fingerprintOf writes a file and reads its fingerprint.
 func fingerprintOf(t *testing.T, kvs []gguf.KV, tensors []gguf.TensorSource) Fingerprint {
 	t.Helper()
-	f := readHeader(t, fileBytes(t, kvs, tensors), "file")
+	f := readHeader(t, randommodel.Bytes(t, kvs, tensors), "file")
 	x, err := ReadFingerprint(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)

@@ -128,28 +128,28 @@ func checkAssistant(t *testing.T, target *Model, targetFile []byte, head *Model,
 // and values and for one with experts; options of the head, each of which moves the logits.
 func TestAssistantReference(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	ids := randomTokens(60, recipeVocab, 6)
+	ids := randomTokens(60, randommodel.Vocab, 6)
 	for _, name := range []string{"gemma4", "gemma4 experts"} {
 		file := assistantTarget(t, name)
-		target, head := openPair(t, rt, file, assistantFile{}, "")
-		checkAssistant(t, target, file, head, assistantFile{}.bytes(t), ids, 1, 2, 8, 9, 10, 31, 59)
+		target, head := openPair(t, rt, file, randommodel.Assistant{}, "")
+		checkAssistant(t, target, file, head, randommodel.Assistant{}.File(t), ids, 1, 2, 8, 9, 10, 31, 59)
 	}
 	file := assistantTarget(t, "gemma4")
 	seen := map[string]string{}
-	for name, a := range map[string]assistantFile{
+	for name, a := range map[string]randommodel.Assistant{
 		"plain":             {},
-		"base":              {keys: map[string]gguf.Value{"rope.freq_base": float32(50)}},
-		"base of windows":   {keys: map[string]gguf.Value{"rope.freq_base_swa": float32(50)}},
-		"factors":           {ropeFactors: 5},
-		"part of a head":    {keys: map[string]gguf.Value{"rope.dimension_count_swa": uint32(8)}},
-		"a shorter window":  {keys: map[string]gguf.Value{"attention.sliding_window": uint32(4)}},
-		"a window of two":   {keys: map[string]gguf.Value{"attention.sliding_window": uint32(2)}},
-		"epsilon":           {keys: map[string]gguf.Value{"attention.layer_norm_rms_epsilon": float32(0.1)}},
-		"default base":      {keys: map[string]gguf.Value{"rope.freq_base_swa": nil, "attention.shared_kv_layers": nil}},
-		"no vocabulary key": {keys: map[string]gguf.Value{"vocab_size": nil}},
+		"base":              {Keys: map[string]gguf.Value{"rope.freq_base": float32(50)}},
+		"base of windows":   {Keys: map[string]gguf.Value{"rope.freq_base_swa": float32(50)}},
+		"factors":           {RopeFactors: 5},
+		"part of a head":    {Keys: map[string]gguf.Value{"rope.dimension_count_swa": uint32(8)}},
+		"a shorter window":  {Keys: map[string]gguf.Value{"attention.sliding_window": uint32(4)}},
+		"a window of two":   {Keys: map[string]gguf.Value{"attention.sliding_window": uint32(2)}},
+		"epsilon":           {Keys: map[string]gguf.Value{"attention.layer_norm_rms_epsilon": float32(0.1)}},
+		"default base":      {Keys: map[string]gguf.Value{"rope.freq_base_swa": nil, "attention.shared_kv_layers": nil}},
+		"no vocabulary key": {Keys: map[string]gguf.Value{"vocab_size": nil}},
 	} {
 		target, head := openPair(t, rt, file, a, "")
-		checkAssistant(t, target, file, head, a.bytes(t), ids, 30)
+		checkAssistant(t, target, file, head, a.File(t), ids, 30)
 		s := newSession(t, target, SessionOptions{})
 		r := forward(t, target, Batch{{Session: s, Tokens: ids[:30], Hidden: Last, Layers: []int{FinalNorm}}})
 		logits, _, _ := chainOf(t, newSession(t, head, SessionOptions{Target: s}), ids[30], slices.Clone(r[0].Hidden.Row(0)), 1)
@@ -180,13 +180,13 @@ func TestAssistantFamily(t *testing.T) {
 		t.Fatalf("heads of %d and %d", full.headDim, windowed.headDim)
 	}
 	kv := []uint32{uint32(windowed.kvHeads), uint32(full.kvHeads), uint32(windowed.kvHeads)}
-	a := assistantFile{width: c.HiddenSize, vocab: c.Vocab, heads: kv, dim: windowed.headDim, keys: map[string]gguf.Value{"attention.sliding_window": uint32(windowed.scores.Window)}}
-	head, err := a.open(t, rt, Options{Target: target})
+	a := randommodel.Assistant{Width: c.HiddenSize, Vocab: c.Vocab, Heads: kv, Dim: windowed.headDim, Keys: map[string]gguf.Value{"attention.sliding_window": uint32(windowed.scores.Window)}}
+	head, err := openBytes(t, rt, a.File(t), "assistant.gguf", Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := min(60, c.Context-1)
-	checkAssistant(t, target, file, head, a.bytes(t), randomTokens(n+1, c.Vocab, 8), 1, windowed.scores.Window, n)
+	checkAssistant(t, target, file, head, a.File(t), randomTokens(n+1, c.Vocab, 8), 1, windowed.scores.Window, n)
 }
 
 // TestAssistantOneAnswer: promise P1: what a draft head computes does not depend on kernels and threads, on how the target's prompt was cut,
@@ -194,12 +194,12 @@ func TestAssistantFamily(t *testing.T) {
 func TestAssistantOneAnswer(t *testing.T) {
 	const n = 900 // tokens: those that the windows do not reach are given up
 	file := assistantTarget(t, "gemma4")
-	ids := randomTokens(n+40, recipeVocab, 4)
+	ids := randomTokens(n+40, randommodel.Vocab, 4)
 	for _, weights := range []string{"f32", "q8_0"} {
 		var want, wantStates []float32
 		for i, simd := range asm.Available() {
 			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
-			target, head := openPair(t, rt, file, assistantFile{}, weights)
+			target, head := openPair(t, rt, file, randommodel.Assistant{}, weights)
 			fed := func(chunk int) (*Session, []float32) {
 				s := newSession(t, target, SessionOptions{})
 				var h []float32
@@ -258,20 +258,20 @@ func TestAssistantOneAnswer(t *testing.T) {
 			token := ids[n]
 			for j := range 5 {
 				tokens = append(tokens, token)
-				token = greatest(want[j*recipeVocab : (j+1)*recipeVocab])
-				states = append(states, wantStates[j*recipeWidth:(j+1)*recipeWidth]...)
+				token = greatest(want[j*randommodel.Vocab : (j+1)*randommodel.Vocab])
+				states = append(states, wantStates[j*randommodel.Width:(j+1)*randommodel.Width]...)
 			}
-			states = states[:5*recipeWidth]
+			states = states[:5*randommodel.Width]
 			one := []int{FinalNorm}
 			out := forward(t, head, Batch{
-				{Session: newSession(t, head, SessionOptions{Target: short}), Tokens: ids[:30], States: make([]float32, 30*recipeWidth), Logits: Last},
+				{Session: newSession(t, head, SessionOptions{Target: short}), Tokens: ids[:30], States: make([]float32, 30*randommodel.Width), Logits: Last},
 				{Session: newSession(t, head, SessionOptions{Target: s}), Tokens: tokens, States: states, Logits: All, Hidden: All, Layers: one},
-				{Session: newSession(t, head, SessionOptions{Target: s}), Tokens: tokens[2:], States: states[2*recipeWidth:], Logits: 2, Hidden: Last, Layers: one},
+				{Session: newSession(t, head, SessionOptions{Target: s}), Tokens: tokens[2:], States: states[2*randommodel.Width:], Logits: 2, Hidden: Last, Layers: one},
 			})
 			sameBits(t, "rows of one pass", out[1].Logits.Data, want)
 			sameBits(t, "states of one pass", out[1].Hidden.Data, wantStates)
-			sameBits(t, "the last two rows", out[2].Logits.Data, want[3*recipeVocab:])
-			sameBits(t, "the last state", out[2].Hidden.Data, wantStates[4*recipeWidth:])
+			sameBits(t, "the last two rows", out[2].Logits.Data, want[3*randommodel.Vocab:])
+			sameBits(t, "the last state", out[2].Hidden.Data, wantStates[4*randommodel.Width:])
 		}
 	}
 }
@@ -280,12 +280,12 @@ func TestAssistantOneAnswer(t *testing.T) {
 func TestAssistantSessions(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	file := assistantTarget(t, "gemma4")
-	target, head := openPair(t, rt, file, assistantFile{}, "")
+	target, head := openPair(t, rt, file, randommodel.Assistant{}, "")
 	another, err := openBytes(t, rt, file, "another.gguf", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := head.Head(); h == nil || !h.SharesCache || h.FirstToken || h.Output != FinalNorm || !slices.Equal(h.TargetLayers, []int{FinalNorm}) || h.TargetStates() != recipeWidth || head.Caches(0) != nil {
+	if h := head.Head(); h == nil || !h.SharesCache || h.FirstToken || h.Output != FinalNorm || !slices.Equal(h.TargetLayers, []int{FinalNorm}) || h.TargetStates() != randommodel.Width || head.Caches(0) != nil {
 		t.Fatalf("%+v", head.Head())
 	}
 	s := newSession(t, target, SessionOptions{Context: 1000})
@@ -307,7 +307,7 @@ func TestAssistantSessions(t *testing.T) {
 		}
 	}
 	d := newSession(t, head, SessionOptions{Target: s, Context: 900})
-	state := make([]float32, recipeWidth)
+	state := make([]float32, randommodel.Width)
 	good := Segment{Tokens: []int32{1}, States: state, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
 	refused := func(what string, g Segment, want error) {
 		t.Helper()
@@ -316,7 +316,7 @@ func TestAssistantSessions(t *testing.T) {
 		}
 	}
 	refused("an empty target", good, ErrUsage)
-	forward(t, target, Batch{{Session: s, Tokens: randomTokens(899, recipeVocab, 2)}})
+	forward(t, target, Batch{{Session: s, Tokens: randomTokens(899, randommodel.Vocab, 2)}})
 	with := func(change func(*Segment)) Segment {
 		g := good
 		change(&g)
@@ -326,7 +326,7 @@ func TestAssistantSessions(t *testing.T) {
 	refused("no states", with(func(g *Segment) { g.States = nil }), ErrUsage)
 	refused("states of the head's width", with(func(g *Segment) { g.States = state[:randommodel.AssistantWidth] }), ErrUsage)
 	refused("another layer", with(func(g *Segment) { g.Layers = []int{0} }), ErrUsage)
-	refused("a token too many", with(func(g *Segment) { g.Tokens = []int32{recipeVocab} }), ErrVocabulary)
+	refused("a token too many", with(func(g *Segment) { g.Tokens = []int32{randommodel.Vocab} }), ErrVocabulary)
 	nan := slices.Clone(state)
 	nan[5] = float32(math.NaN())
 	refused("a state that is no number", with(func(g *Segment) { g.States = nan }), ErrNotFinite)

@@ -109,7 +109,7 @@ func TestForwardConfirmation(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
-			m := v.open(t, rt, Options{})
+			m := openDrawn(t, rt, v, Options{})
 			x := randomTokens(20, m.config.Vocab, 8)
 			s := newSession(t, m, SessionOptions{KV: "f32"})
 			next := greatest(eval(t, s, x, nil, Last))

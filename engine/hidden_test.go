@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -30,16 +31,16 @@ func evalHidden(tb testing.TB, s *Session, g Segment) []float32 {
 // the final norm, and its logits are the output matrix times that.
 func TestHiddenStates(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	for _, v := range []shape{smallLlama(), smallGPT2()} {
-		v.layers = 3
-		file := v.file(t)
+	for _, v := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
+		v.Layers = 3
+		file := v.File(t)
 		m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(m.Close)
-		r, d, n := newReference(t, file), v.width, 9
-		ids := randomTokens(n, v.vocab, 1)
+		r, d, n := newReference(t, file), v.Width, 9
+		ids := randomTokens(n, v.Vocab, 1)
 		layers := []int{3, 0, FinalNorm, 2, 1, 2}
 		out, err := newSession(t, m, SessionOptions{KV: "f32"}).EvalSegment(context.Background(), Segment{Tokens: ids, Hidden: All, Layers: layers})
 		if err != nil {
@@ -52,13 +53,13 @@ func TestHiddenStates(t *testing.T) {
 		all := slices.Clone(h.Data)
 		for i, id := range ids {
 			embedding := slices.Clone(r.t["token_embd.weight"][int(id)*d : (int(id)+1)*d])
-			if v.arch == "gpt2" {
+			if v.Arch == "gpt2" {
 				for j := range embedding {
 					embedding[j] += r.t["position_embd.weight"][i*d+j]
 				}
 			}
 			if worst := difference(t, h.At(i, 1), embedding); worst > 1e-6 {
-				t.Errorf("%s: the embedding at position %d is off by %g", v.arch, i, worst)
+				t.Errorf("%s: the embedding at position %d is off by %g", v.Arch, i, worst)
 			}
 			sameBits(t, "a layer that is asked for twice", h.At(i, 5), h.At(i, 3))
 			sameBits(t, "a row", h.Row(i)[2*d:3*d], h.At(i, 2))
@@ -74,20 +75,20 @@ func TestHiddenStates(t *testing.T) {
 			}
 			for i := range ids {
 				full := all[(i*6+j)*d : (i*6+j+1)*d]
-				sameBits(t, fmt.Sprintf("%s, layer %d", v.arch, k), out.Hidden.At(i, 1), full)
+				sameBits(t, fmt.Sprintf("%s, layer %d", v.Arch, k), out.Hidden.At(i, 1), full)
 				var x []float64
 				for _, f := range full {
 					x = append(x, float64(f))
 				}
 				normed := r.norm("output_norm", x)
 				if worst := difference(t, out.Hidden.At(i, 0), normed); worst > 1e-5 {
-					t.Errorf("%s, layer %d: the normed state is off by %g", v.arch, k, worst)
+					t.Errorf("%s, layer %d: the normed state is off by %g", v.Arch, k, worst)
 				}
 				if k == 3 {
 					sameBits(t, "the final norm", all[(i*6+2)*d:(i*6+3)*d], out.Hidden.At(i, 0))
 				}
 				if worst := difference(t, out.Logits.Row(i), r.matrix(r.t["token_embd.weight"], nil, normed)); worst > 1e-5 {
-					t.Errorf("%s: the logits of %d layers are off by %g from those of the state", v.arch, k, worst)
+					t.Errorf("%s: the logits of %d layers are off by %g from those of the state", v.Arch, k, worst)
 				}
 			}
 		}
@@ -112,7 +113,7 @@ func TestHiddenOneAnswer(t *testing.T) {
 		var want []float32
 		for i, simd := range asm.Available() {
 			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
-			m := v.open(t, rt, Options{})
+			m := openDrawn(t, rt, v, Options{})
 			ids := randomTokens(300, m.config.Vocab, 4)
 			n := len(layers) * m.config.HiddenSize
 			if want == nil {
@@ -164,8 +165,8 @@ func TestHiddenOneAnswer(t *testing.T) {
 
 func TestHiddenRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	v := smallLlama()
-	m := v.open(t, rt, Options{})
+	v := randommodel.Llama()
+	m := openDrawn(t, rt, v, Options{})
 	exit := newSession(t, m, SessionOptions{Layers: 1})
 	if _, err := exit.EvalSegment(context.Background(), Segment{Tokens: []int32{1}, Hidden: Last, Layers: []int{2}}); !errors.Is(err, ErrUsage) {
 		t.Errorf("a layer after the exit: %v", err)
@@ -186,8 +187,8 @@ func TestHiddenRefused(t *testing.T) {
 		t.Errorf("no session: %v", err)
 	}
 	// The last block's output is not finite: without logits only who asks for it finds out. The other segment does not.
-	v.scale = map[string]float32{"blk.1.ffn_down.weight": 3e38}
-	m = v.open(t, rt, Options{})
+	v.Scale = map[string]float32{"blk.1.ffn_down.weight": 3e38}
+	m = openDrawn(t, rt, v, Options{})
 	other := newSession(t, m, SessionOptions{})
 	for _, k := range []int{2, FinalNorm} {
 		s = newSession(t, m, SessionOptions{})
@@ -199,7 +200,7 @@ func TestHiddenRefused(t *testing.T) {
 }
 
 func TestHiddenAllocatesNothing(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), randommodel.Llama(), Options{})
 	s := newSession(t, m, SessionOptions{})
 	g := Segment{Tokens: []int32{1, 2, 3}, Logits: Last, Hidden: All, Layers: []int{0, 2, FinalNorm}}
 	step := func() {

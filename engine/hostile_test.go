@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
 )
@@ -20,7 +21,7 @@ import (
 func TestHostileKeys(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	all := recipes()
+	all := randommodel.Recipes()
 	names := slices.Sorted(maps.Keys(all))
 	var opened, refused int
 	every := 11 // combination of a recipe, a key and a value: each key has a value of each kind somewhere
@@ -32,8 +33,8 @@ func TestHostileKeys(t *testing.T) {
 	}
 	for i, name := range names {
 		r := all[name]
-		r.layers = 2
-		keys := maps.Clone(r.keys)
+		r.Layers = 2
+		keys := maps.Clone(r.Keys)
 		for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv",
 			"attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count", "rope.freq_base", "rope.freq_base_swa", "rope.scaling.factor",
 			"rope.scaling.original_context_length", "rope.scaling.attn_factor", "nextn_predict_layers", "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"} {
@@ -53,12 +54,12 @@ func TestHostileKeys(t *testing.T) {
 					continue
 				}
 				hostile := r
-				hostile.keys = maps.Clone(r.keys)
-				if hostile.keys == nil {
-					hostile.keys = map[string]gguf.Value{}
+				hostile.Keys = maps.Clone(r.Keys)
+				if hostile.Keys == nil {
+					hostile.Keys = map[string]gguf.Value{}
 				}
-				hostile.keys[key], hostile.widths = v, r.keys
-				file := hostile.file(t)
+				hostile.Keys[key], hostile.Widths = v, r.Keys
+				file := hostile.File(t)
 				m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "hostile.gguf"})
 				if err != nil {
 					refused++

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // TestKindOf: a file's architecture tells its kind, of those that cannot be read as well.
@@ -16,7 +17,7 @@ func TestKindOf(t *testing.T) {
 		"llama": KindModel, "of another year": KindModel, "dflash": KindModel, "t5": KindEncoderDecoder, "t5encoder": KindEncoder, "nomic-bert": KindEncoder,
 		"eagle3": KindEagle, "gemma4-assistant": KindAssistant, "clip": KindProjector, "controlvector": KindControl,
 	} {
-		f := readHeader(t, fileBytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil), "x")
+		f := readHeader(t, randommodel.Bytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil), "x")
 		if got := KindOf(f); got != want {
 			t.Errorf("%s: a %s, expected a %s", arch, got, want)
 		}

@@ -12,23 +12,28 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/tensor"
 )
 
 func TestBadFiles(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	llama, gpt := smallLlama(), smallGPT2()
-	with := func(s shape, change func(*shape)) shape { change(&s); return s }
-	set := func(key string, v gguf.Value) shape {
-		return with(llama, func(s *shape) { s.kvs = []gguf.KV{{Key: key, Value: v}} })
+	llama, gpt := randommodel.Llama(), randommodel.GPT2()
+	with := func(s randommodel.Shape, change func(*randommodel.Shape)) randommodel.Shape { change(&s); return s }
+	set := func(key string, v gguf.Value) randommodel.Shape {
+		return with(llama, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: key, Value: v}} })
 	}
-	dims := func(s shape, name string, d ...int) shape {
-		return with(s, func(s *shape) { s.dims = map[string][]int{name: d} })
+	dims := func(s randommodel.Shape, name string, d ...int) randommodel.Shape {
+		return with(s, func(s *randommodel.Shape) { s.Dims = map[string][]int{name: d} })
 	}
-	extra := func(s shape, name string) shape { return with(s, func(s *shape) { s.more = []string{name} }) }
-	drop := func(s shape, name string) shape { return with(s, func(s *shape) { s.drop = name }) }
+	extra := func(s randommodel.Shape, name string) randommodel.Shape {
+		return with(s, func(s *randommodel.Shape) { s.More = []string{name} })
+	}
+	drop := func(s randommodel.Shape, name string) randommodel.Shape {
+		return with(s, func(s *randommodel.Shape) { s.Drop = name })
+	}
 	for _, c := range []struct {
-		s    shape
+		s    randommodel.Shape
 		want error
 		name string // what the message names beside the file
 	}{
@@ -62,10 +67,12 @@ func TestBadFiles(t *testing.T) {
 		{set("llama.ssm.state_size", uint32(16)), ErrUnsupported, "llama.ssm.state_size"},
 		{set("llama.expert_shared_count", uint32(1)), ErrUnsupported, "llama.expert_shared_count"},
 		{set("llama.rope.dimension_sections", []int32{8, 4, 4, 0}), ErrUnsupported, "llama.rope.dimension_sections"},
-		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.rope.freq_base", Value: float32(1e4)}} }), ErrUnsupported, "gpt2.rope.freq_base"},
-		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.attention.sliding_window", Value: uint32(8)}} }), ErrUnsupported, "gpt2.attention.sliding_window"},
-		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.attention.head_count_kv", Value: uint32(1)}} }), ErrShape, "blk.0.attn_qkv.weight"},
-		{with(gpt, func(s *shape) { s.kvs = []gguf.KV{{Key: "gpt2.attention.key_length", Value: uint32(16)}} }), ErrShape, "blk.0.attn_qkv.weight"},
+		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.rope.freq_base", Value: float32(1e4)}} }), ErrUnsupported, "gpt2.rope.freq_base"},
+		{with(gpt, func(s *randommodel.Shape) {
+			s.KVs = []gguf.KV{{Key: "gpt2.attention.sliding_window", Value: uint32(8)}}
+		}), ErrUnsupported, "gpt2.attention.sliding_window"},
+		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.attention.head_count_kv", Value: uint32(1)}} }), ErrShape, "blk.0.attn_qkv.weight"},
+		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.attention.key_length", Value: uint32(16)}} }), ErrShape, "blk.0.attn_qkv.weight"},
 		{extra(llama, "blk.1.attn_q.scale"), ErrUnsupported, "blk.1.attn_q.scale"},
 		{extra(llama, "blk.0.attn_q_norm.weight"), ErrUnsupported, "blk.0.attn_q_norm.weight"},
 		{extra(llama, "output.bias"), ErrUnsupported, "output.bias"},
@@ -87,10 +94,10 @@ func TestBadFiles(t *testing.T) {
 		{dims(llama, "token_embd.weight", 64), ErrShape, "token_embd.weight"},
 		{dims(gpt, "blk.1.attn_qkv.weight", 64, 64), ErrShape, "blk.1.attn_qkv.weight"},
 		{dims(gpt, "position_embd.weight", 64, 100), ErrShape, "position_embd.weight"},
-		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }), ErrWeightType, "NVFP4"},
-		{with(llama, func(s *shape) { s.types = map[string]gguf.Type{"blk.1.attn_norm.weight": gguf.I32} }), ErrWeightType, "I32"},
+		{with(llama, func(s *randommodel.Shape) { s.Types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }), ErrWeightType, "NVFP4"},
+		{with(llama, func(s *randommodel.Shape) { s.Types = map[string]gguf.Type{"blk.1.attn_norm.weight": gguf.I32} }), ErrWeightType, "I32"},
 	} {
-		file := c.s.file(t)
+		file := c.s.File(t)
 		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, expected %v", c.name, err, c.want)
@@ -104,16 +111,16 @@ func TestBadFiles(t *testing.T) {
 func TestIgnored(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	ids := randomTokens(20, 70, 1)
-	want := eval(t, newSession(t, smallLlama().open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
+	want := eval(t, newSession(t, openDrawn(t, rt, randommodel.Llama(), Options{}), SessionOptions{}), ids, nil, All)
 	for key, v := range map[string]gguf.Value{
 		"rope.scaling.finetuned": true, "rope.scaling.original_context_length": uint32(256), "rope.scaling.type": "none", "rope.scaling.factor": float32(0),
 		"rope.scaling.attn_factor": float32(1), "attention.causal": true, "attention.sliding_window": uint32(8), "expert_count": uint32(0), "expert_used_count": uint32(0),
 		"attention.scale": float32(0), "logit_scale": float32(1), "residual_scale": float32(0), "attention.max_alibi_bias": float32(0), "final_logit_softcapping": float32(0),
 		"attention.layer_norm_epsilon": float32(3), "nextn_predict_layers": uint32(0), "use_parallel_residual": false, "tensor_data_layout": "Meta AI original pth",
 	} {
-		v2 := smallLlama()
-		v2.kvs = []gguf.KV{{Key: "llama." + key, Value: v}}
-		sameBits(t, key, eval(t, newSession(t, v2.open(t, rt, Options{}), SessionOptions{}), ids, nil, All), want)
+		v2 := randommodel.Llama()
+		v2.KVs = []gguf.KV{{Key: "llama." + key, Value: v}}
+		sameBits(t, key, eval(t, newSession(t, openDrawn(t, rt, v2, Options{}), SessionOptions{}), ids, nil, All), want)
 	}
 }
 
@@ -121,11 +128,11 @@ func TestIgnored(t *testing.T) {
 func TestPredictionBlocks(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	ids := randomTokens(20, 70, 1)
-	want := eval(t, newSession(t, smallLlama().open(t, rt, Options{}), SessionOptions{}), ids, nil, All)
-	v := smallLlama()
-	v.kvs = []gguf.KV{{Key: "llama.block_count", Value: uint32(3)}, {Key: "llama.nextn_predict_layers", Value: uint32(1)}}
-	v.more = []string{"blk.2.nextn.eh_proj.weight", "blk.2.attn_norm.weight"}
-	m := v.open(t, rt, Options{})
+	want := eval(t, newSession(t, openDrawn(t, rt, randommodel.Llama(), Options{}), SessionOptions{}), ids, nil, All)
+	v := randommodel.Llama()
+	v.KVs = []gguf.KV{{Key: "llama.block_count", Value: uint32(3)}, {Key: "llama.nextn_predict_layers", Value: uint32(1)}}
+	v.More = []string{"blk.2.nextn.eh_proj.weight", "blk.2.attn_norm.weight"}
+	m := openDrawn(t, rt, v, Options{})
 	sameBits(t, "with a prediction block", eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), want)
 	if m.Config().Layers != 2 {
 		t.Errorf("%d layers", m.Config().Layers)
@@ -137,10 +144,10 @@ func TestDamagedWeights(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	inf := float32(math.Inf(1))
 	for _, name := range []string{"blk.1.ffn_norm.weight", "output_norm.weight", "rope_freqs.weight", "blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight"} {
-		v := smallLlama()
-		v.factors = true
-		v.scale = map[string]float32{name: inf}
-		file := v.file(t)
+		v := randommodel.Llama()
+		v.Factors = true
+		v.Scale = map[string]float32{name: inf}
+		file := v.File(t)
 		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
 		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "bad.gguf") {
 			t.Errorf("%s: %v", name, err)
@@ -168,7 +175,7 @@ func (c cutReader) ReadAt(b []byte, off int64) (int, error) {
 // TestShortReads: a norm or a bias that cannot be read whole is an error, not zeros.
 func TestShortReads(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	file := smallGPT2().file(t)
+	file := randommodel.GPT2().File(t)
 	f := readHeader(t, file, "")
 	for _, tensor := range f.Tensors {
 		r := cutReader{bytes.NewReader(file), tensor.Offset + tensor.Size - 4}
@@ -182,7 +189,7 @@ func TestShortReads(t *testing.T) {
 // TestCutFiles: every file that is too short is refused, as is one whose reader fails.
 func TestCutFiles(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	file := smallGPT2().file(t)
+	file := randommodel.GPT2().File(t)
 	for n := 0; n < len(file); n += 1 + len(file)/50 {
 		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]), int64(n), Options{Name: "cut.gguf"}); err == nil || !strings.Contains(err.Error(), "cut.gguf") {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
@@ -219,7 +226,7 @@ func TestOpenRefused(t *testing.T) {
 		}
 	}
 	path := filepath.Join(dir, "good.gguf")
-	if err := os.WriteFile(path, smallLlama().file(t), 0o600); err != nil {
+	if err := os.WriteFile(path, randommodel.Llama().File(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	m, err := Open(context.Background(), rt, path, Options{})
@@ -235,17 +242,17 @@ func TestOpenRefused(t *testing.T) {
 // TestWeights: converting while loading gives the model that a file of that type is.
 func TestWeights(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	for _, v := range []shape{smallLlama(), smallGPT2()} {
-		v.ff = 100 // rows of ffn_down are no whole blocks: it stays f32
-		ids := randomTokens(20, v.vocab, 3)
+	for _, v := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
+		v.FF = 100 // rows of ffn_down are no whole blocks: it stays f32
+		ids := randomTokens(20, v.Vocab, 3)
 		for _, typ := range []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0} {
 			name := strings.ToLower(typ.String())
 			stored := v
-			stored.weights = typ
-			a, b := stored.open(t, rt, Options{}), v.open(t, rt, Options{Weights: name})
-			sameBits(t, v.arch+" "+name, eval(t, newSession(t, b, SessionOptions{}), ids, nil, All), eval(t, newSession(t, a, SessionOptions{}), ids, nil, All))
+			stored.Weights = typ
+			a, b := openDrawn(t, rt, stored, Options{}), openDrawn(t, rt, v, Options{Weights: name})
+			sameBits(t, v.Arch+" "+name, eval(t, newSession(t, b, SessionOptions{}), ids, nil, All), eval(t, newSession(t, a, SessionOptions{}), ids, nil, All))
 			if a.WeightTypes() != b.WeightTypes() || a.Bytes() != b.Bytes() || a.Parameters() != b.Parameters() {
-				t.Errorf("%s %s: %s, %d bytes, %d parameters; in a file %s, %d, %d", v.arch, name, b.WeightTypes(), b.Bytes(), b.Parameters(), a.WeightTypes(), a.Bytes(), a.Parameters())
+				t.Errorf("%s %s: %s, %d bytes, %d parameters; in a file %s, %d, %d", v.Arch, name, b.WeightTypes(), b.Bytes(), b.Parameters(), a.WeightTypes(), a.Bytes(), a.Parameters())
 			}
 			want := name
 			if typ.BlockWeights() > 1 {
@@ -254,7 +261,7 @@ func TestWeights(t *testing.T) {
 				}
 			}
 			if a.WeightTypes() != want {
-				t.Errorf("%s %s: the types are %q", v.arch, name, a.WeightTypes())
+				t.Errorf("%s %s: the types are %q", v.Arch, name, a.WeightTypes())
 			}
 		}
 	}
@@ -263,17 +270,17 @@ func TestWeights(t *testing.T) {
 // TestWeightsK: matrices whose rows are no multiple of 256 get another type instead.
 func TestWeightsK(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	v := smallLlama() // rows of 64 and, in ffn_down, of ff
-	ids := randomTokens(20, v.vocab, 3)
+	v := randommodel.Llama() // rows of 64 and, in ffn_down, of ff
+	ids := randomTokens(20, v.Vocab, 3)
 	for name, instead := range map[string]string{"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"} {
-		a, b := v.open(t, rt, Options{Weights: name}), v.open(t, rt, Options{Weights: instead})
+		a, b := openDrawn(t, rt, v, Options{Weights: name}), openDrawn(t, rt, v, Options{Weights: instead})
 		sameBits(t, name, eval(t, newSession(t, a, SessionOptions{}), ids, nil, All), eval(t, newSession(t, b, SessionOptions{}), ids, nil, All))
 		if a.WeightTypes() != instead {
 			t.Errorf("%s: the types are %q", name, a.WeightTypes())
 		}
 		mixed := v
-		mixed.ff = 512
-		m := mixed.open(t, rt, Options{Weights: name})
+		mixed.FF = 512
+		m := openDrawn(t, rt, mixed, Options{Weights: name})
 		if types := m.WeightTypes(); types != instead+", "+name && types != name+", "+instead {
 			t.Errorf("%s and rows of 512: the types are %q", name, types)
 		}
@@ -282,11 +289,11 @@ func TestWeightsK(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	v := smallLlama()
-	v.untied = true
+	v := randommodel.Llama()
+	v.Untied = true
 	var dones []int64
 	var whole int64
-	m := v.open(t, newRuntime(t, RuntimeOptions{}), Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), v, Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
 	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, HiddenSize: 64, Heads: 4, KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
 	if m.Config() != want {
 		t.Errorf("%+v\nexpected %+v", m.Config(), want)

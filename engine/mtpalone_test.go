@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -24,7 +25,7 @@ func aloneFile(t *testing.T, file []byte, without []string, more ...gguf.TensorS
 		}
 		tensors = append(tensors, fileTensor(x.Name, x, file))
 	}
-	return fileBytes(t, f.KVs, tensors)
+	return randommodel.Bytes(t, f.KVs, tensors)
 }
 
 // fileTensor is a tensor of a file, under a name.
@@ -94,7 +95,7 @@ func TestMTPAlone(t *testing.T) {
 	}
 	sameBits(t, "its own output matrix", logits(own), make([]float32, len(want)))
 
-	llama := smallLlama().open(t, rt, Options{})
+	llama := openDrawn(t, rt, randommodel.Llama(), Options{})
 	unknown := zeros
 	unknown.Name = "blk.4.attn_sinks.weight"
 	for what, c := range map[string]struct {
@@ -121,7 +122,7 @@ func TestMTPAlone(t *testing.T) {
 func TestRefusedHeads(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for arch, says := range map[string]string{"dflash": "blocks of tokens"} {
-		file := fileBytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil)
+		file := randommodel.Bytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil)
 		_, err := openBytes(t, rt, file, "head.gguf", Options{})
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), arch) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", arch, err)

@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // mtpRecipe is a random model with several MTP blocks; with ends, each has embeddings, a final norm and an output matrix of its own.
-func mtpRecipe(arch string, blocks int, ends bool) recipe {
-	r := hybridRecipes()[arch]
-	r.mtp = blocks
+func mtpRecipe(arch string, blocks int, ends bool) randommodel.Recipe {
+	r := randommodel.HybridRecipes()[arch]
+	r.MTP = blocks
 	if ends {
-		r.parts += " ends"
+		r.Parts += " ends"
 	}
 	return r
 }
@@ -42,25 +43,25 @@ type mtpText struct {
 }
 
 func newMTPText(n int, seed uint64) mtpText {
-	x := mtpText{ids: randomTokens(n, recipeVocab, seed), states: make([]float32, n*recipeWidth)}
+	x := mtpText{ids: randomTokens(n, randommodel.Vocab, seed), states: make([]float32, n*randommodel.Width)}
 	rng := rand.New(rand.NewPCG(seed, 5))
-	for i := range x.states[recipeWidth:] { // zeros before the first token
-		x.states[recipeWidth+i] = float32(rng.NormFloat64())
+	for i := range x.states[randommodel.Width:] { // zeros before the first token
+		x.states[randommodel.Width+i] = float32(rng.NormFloat64())
 	}
 	return x
 }
 
 // segment is the positions from to to, with logits and the state of the last one.
 func (x mtpText) segment(from, to int) Segment {
-	return Segment{Tokens: x.ids[from:to], States: x.states[from*recipeWidth : to*recipeWidth], FromTarget: true, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
+	return Segment{Tokens: x.ids[from:to], States: x.states[from*randommodel.Width : to*randommodel.Width], FromTarget: true, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
 }
 
 // pairs are the first n positions, for the reference.
 func (x mtpText) pairs(n int) (pairs []mtpPair) {
 	for i := range n {
-		h := make([]float64, recipeWidth)
+		h := make([]float64, randommodel.Width)
 		for j := range h {
-			h[j] = float64(x.states[i*recipeWidth+j])
+			h[j] = float64(x.states[i*randommodel.Width+j])
 		}
 		pairs = append(pairs, mtpPair{x.ids[i], h})
 	}
@@ -108,7 +109,7 @@ func mtpRounds(t *testing.T, s mtpSequence, x mtpText, blocks, prompt, chunk int
 		for i := range blocks - 1 {
 			id := x.ids[n+i]
 			if i >= d.accepted {
-				id = (id + 1 + int32(round)) % recipeVocab
+				id = (id + 1 + int32(round)) % randommodel.Vocab
 			}
 			d.drafted = append(d.drafted, id)
 			r = step(Segment{Tokens: []int32{id}, States: d.states[i], Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
@@ -147,10 +148,10 @@ func TestMTPBlocks(t *testing.T) {
 	}{{"qwen35", 2, false}, {"qwen35", 3, true}, {"qwen35", 3, false}, {"qwen35 a list", 2, true}, {"qwen35moe", 2, false}, {"qwen35moe", 3, true}} {
 		what := fmt.Sprintf("%s, %d blocks, ends %v", c.arch, c.blocks, c.ends)
 		recipe := mtpRecipe(c.arch, c.blocks, c.ends)
-		if list, ok := recipe.keys["attention.recurrent_layers"].([]bool); ok {
-			recipe.keys["attention.recurrent_layers"] = append(slices.Clone(list), make([]bool, c.blocks)...)
+		if list, ok := recipe.Keys["attention.recurrent_layers"].([]bool); ok {
+			recipe.Keys["attention.recurrent_layers"] = append(slices.Clone(list), make([]bool, c.blocks)...)
 		}
-		file := recipe.file(t)
+		file := recipe.File(t)
 		r := newReference(t, file)
 		target, head := openMTP(t, rt, file, Options{})
 		if h := head.Head(); h.Longest != c.blocks || !target.HasMTP() || head.HasMTP() || head.Config().Layers != c.blocks || target.Config().Layers != 4 {
@@ -193,7 +194,7 @@ func TestMTPBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		copy(y.ids, x.ids[:9])
-		copy(y.states, x.states[:9*recipeWidth])
+		copy(y.states, x.states[:9*randommodel.Width])
 		for _, d := range mtpRounds(t, fork, y, c.blocks, 20, 100, plain(fork)) {
 			d.check(t, what+", fork", r, y)
 		}
@@ -261,7 +262,7 @@ func TestMTPBlocksOneAnswer(t *testing.T) {
 		ends   bool
 		types  string
 	}{{"qwen35", 3, false, "q8_0"}, {"qwen35", 3, true, "f32"}, {"qwen35moe", 2, true, "q4_0"}} {
-		file := mtpRecipe(c.arch, c.blocks, c.ends).file(t)
+		file := mtpRecipe(c.arch, c.blocks, c.ends).File(t)
 		var want, wantOther []float32
 		for i, simd := range asm.Available() {
 			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
@@ -325,7 +326,7 @@ func TestMTPBlocksOneAnswer(t *testing.T) {
 				g := x.segment(d.text-2, d.text)
 				g.Session, g.Parents = tree, []int32{-1, -1, 1}
 				g.Tokens = []int32{9, g.Tokens[0], g.Tokens[1]}
-				g.States = append(slices.Clone(g.States[:recipeWidth]), g.States...)
+				g.States = append(slices.Clone(g.States[:randommodel.Width]), g.States...)
 				out := forward(t, head, Batch{g})[0]
 				one := append(slices.Clone(out.Hidden.Data), out.Logits.Data...)
 				if err := tree.Commit([]int32{1, 2}); err != nil {
@@ -345,7 +346,7 @@ func TestMTPBlocksOneAnswer(t *testing.T) {
 func TestMTPBlocksStreamed(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, arch := range []string{"qwen35", "qwen35moe"} {
-		file := written(t, mtpRecipe(arch, 3, true).file(t))
+		file := written(t, mtpRecipe(arch, 3, true).File(t))
 		target := openModel(t, rt, file, Options{})
 		whole, streamed := both(t, rt, file, Options{MTP: true, Target: target, Weights: "q8_0"})
 		x := newMTPText(34, 7)

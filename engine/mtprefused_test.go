@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // TestMTPBlocksRefused: what several blocks cannot compute is refused, and moves nothing; so are files that lack a part of a block.
 func TestMTPBlocksRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	recipe := mtpRecipe("qwen35", 3, false)
-	file := recipe.file(t)
+	file := recipe.File(t)
 	target, head := openMTP(t, rt, file, Options{})
 	ctx := context.Background()
 	s, x := newSession(t, head, SessionOptions{}), newMTPText(30, 6)
@@ -29,7 +30,7 @@ func TestMTPBlocksRefused(t *testing.T) {
 		}
 		return append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
 	}
-	y := eval(x.segment(0, 9))[:recipeWidth]
+	y := eval(x.segment(0, 9))[:randommodel.Width]
 	drafted := func(n int) Segment {
 		return Segment{Tokens: x.ids[:n], States: slices.Repeat(y, n), Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
 	}
@@ -76,9 +77,9 @@ func TestMTPBlocksRefused(t *testing.T) {
 		bad := newSession(t, head, SessionOptions{})
 		g := x.segment(0, 4)
 		if g.Session, g.States = bad, slices.Clone(g.States); !fromTarget {
-			g.Tokens, g.States, g.FromTarget = g.Tokens[:2], g.States[:2*recipeWidth], false
+			g.Tokens, g.States, g.FromTarget = g.Tokens[:2], g.States[:2*randommodel.Width], false
 		}
-		g.States[recipeWidth+5] = float32(math.Inf(1))
+		g.States[randommodel.Width+5] = float32(math.Inf(1))
 		good := drafted(1)
 		good.Session = s
 		b := Batch{good, good}
@@ -129,7 +130,7 @@ func TestMTPBlocksRefused(t *testing.T) {
 		all := slices.DeleteFunc(slices.Clone(f.KVs), func(kv gguf.KV) bool {
 			return slices.ContainsFunc(kvs, func(o gguf.KV) bool { return o.Key == kv.Key })
 		})
-		return fileBytes(t, append(all, kvs...), tensors)
+		return randommodel.Bytes(t, append(all, kvs...), tensors)
 	}
 	for what, c := range map[string]struct {
 		file []byte

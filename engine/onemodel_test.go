@@ -7,6 +7,7 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // Promise P1: the logits at a position depend on the tokens up to it and on nothing else.
@@ -135,20 +136,20 @@ func chunks(size int) func(t *testing.T, m *Model, o SessionOptions, ids []int32
 }
 
 // variants are models that differ in everything the forward passes distinguish.
-func variants() map[string]shape {
-	untied := smallLlama()
-	untied.weights, untied.untied, untied.biases, untied.factors, untied.ropeDims, untied.scaling = gguf.Q8_0, true, true, true, 8, 4
-	q4 := smallLlama()
-	q4.weights, q4.kv = gguf.Q4_0, 1
-	half := smallGPT2()
-	half.weights = gguf.F16
-	return map[string]shape{"llama f32": smallLlama(), "llama q8_0 untied biases factors": untied, "llama q4_0": q4, "gpt2 f16": half}
+func variants() map[string]randommodel.Shape {
+	untied := randommodel.Llama()
+	untied.Weights, untied.Untied, untied.Biases, untied.Factors, untied.RopeDims, untied.Scaling = gguf.Q8_0, true, true, true, 8, 4
+	q4 := randommodel.Llama()
+	q4.Weights, q4.KV = gguf.Q4_0, 1
+	half := randommodel.GPT2()
+	half.Weights = gguf.F16
+	return map[string]randommodel.Shape{"llama f32": randommodel.Llama(), "llama q8_0 untied biases factors": untied, "llama q4_0": q4, "gpt2 f16": half}
 }
 
 func TestOneModelOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for name, v := range variants() {
-		m := v.open(t, rt, Options{})
+		m := openDrawn(t, rt, v, Options{})
 		ids := randomTokens(300, m.config.Vocab, 4)
 		for _, kv := range []string{"f16", "f32", "q8_0"} {
 			want := eval(t, newSession(t, m, SessionOptions{KV: kv}), ids, nil, All)
@@ -175,7 +176,7 @@ func TestThreadsAndKernels(t *testing.T) {
 						continue
 					}
 					rt := newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd})
-					m := v.open(t, rt, Options{})
+					m := openDrawn(t, rt, v, Options{})
 					s := newSession(t, m, SessionOptions{KV: kv})
 					ids := randomTokens(290, m.config.Vocab, 5)
 					got := eval(t, s, ids[:250], nil, All)
@@ -197,7 +198,7 @@ func TestThreadsAndKernels(t *testing.T) {
 // TestWideBatch fills several rounds of a pass: many sessions with a row each, a long chain, and a tree
 // that finds no room in the round where it would begin.
 func TestWideBatch(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
 	v := m.config.Vocab
 	var b Batch
 	var want [][]float32

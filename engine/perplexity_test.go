@@ -10,12 +10,13 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestPerplexity: the definition, computed the long way round.
 func TestPerplexity(t *testing.T) {
-	m := smallGPT2().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.GPT2(), Options{})
 	ids := randomTokens(3*100+20, m.config.Vocab, 3)
 	sum, n := 0.0, 0
 	for chunk := range 3 {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -8,77 +9,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/tensor"
 )
 
-// shape is a small model of random weights, written as a GGUF file into memory. Tests change what they
-// want to see go wrong.
-type shape struct {
-	arch                                         string
-	layers, width, heads, kv, ff, vocab, context int
-	weights                                      gguf.Type
-	untied, biases, factors                      bool    // options of llama
-	headDim                                      int     // 0: width/heads
-	ropeDims                                     int     // 0: the head's size
-	scaling                                      float32 // linear; 0: none
-	seed                                         uint64
-
-	drop     string                       // this tensor is left out
-	more     []string                     // these vectors are added
-	dropAlso []string                     // and those whose names end so
-	scale    map[string]float32           // these tensors are multiplied
-	edit     map[string]func(x []float32) // these tensors are changed
-	types    map[string]gguf.Type
-	dims     map[string][]int // these tensors have another shape than they should
-	kvs      []gguf.KV        // replaced or added
-}
-
-func smallLlama() shape {
-	return shape{arch: "llama", layers: 2, width: 64, heads: 4, kv: 2, ff: 96, vocab: 70, context: 512, weights: gguf.F32, seed: 1}
-}
-
-func smallGPT2() shape {
-	return shape{arch: "gpt2", layers: 2, width: 64, heads: 2, kv: 2, ff: 96, vocab: 70, context: 512, weights: gguf.F32, seed: 2}
-}
-
-// file is the GGUF file.
-func (s shape) file(tb testing.TB) []byte {
-	return randommodel.Shape{
-		Arch:     s.arch,
-		Layers:   s.layers,
-		Width:    s.width,
-		Heads:    s.heads,
-		KV:       s.kv,
-		FF:       s.ff,
-		Vocab:    s.vocab,
-		Context:  s.context,
-		Weights:  s.weights,
-		Untied:   s.untied,
-		Biases:   s.biases,
-		Factors:  s.factors,
-		HeadDim:  s.headDim,
-		RopeDims: s.ropeDims,
-		Scaling:  s.scaling,
-		Seed:     s.seed,
-		Drop:     s.drop,
-		More:     s.more,
-		DropAlso: s.dropAlso,
-		Scale:    s.scale,
-		Edit:     s.edit,
-		Types:    s.types,
-		Dims:     s.dims,
-		KVs:      s.kvs,
-	}.File(tb)
-}
-
-func (s shape) open(tb testing.TB, rt *Runtime, o Options) *Model {
+// openDrawn loads a drawn model.
+func openDrawn(tb testing.TB, rt *Runtime, drawn interface{ File(testing.TB) []byte }, o Options) *Model {
 	tb.Helper()
-	if o.Name == "" {
-		o.Name = "random.gguf"
-	}
-	m, err := openBytes(tb, rt, s.file(tb), o.Name, o)
+	m, err := openBytes(tb, rt, drawn.File(tb), cmp.Or(o.Name, "random.gguf"), o)
 	if err != nil {
 		tb.Fatal(err)
 	}

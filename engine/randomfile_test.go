@@ -6,14 +6,6 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/internal/randommodel"
-)
-
-// The files of random models come from package randommodel.
-var (
-	randomTensor  = randommodel.Tensor
-	encodedTensor = randommodel.Encoded
-	fileBytes     = randommodel.Bytes
 )
 
 // readHeader reads a file's metadata.

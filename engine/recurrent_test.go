@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
 // openRecipe opens a random model of reference_families_test.go.
 func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 	tb.Helper()
-	m, err := openBytes(tb, rt, recipes()[name].file(tb), name, Options{})
+	m, err := openBytes(tb, rt, randommodel.Recipes()[name].File(tb), name, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,49 +12,15 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// recipe is a small random model of an architecture: the parts that its file has, by the words of recipe.file, and its keys.
-type recipe struct {
-	arch, parts string
-	keys        map[string]gguf.Value // without the prefix
-	widths      map[string]gguf.Value // the keys that the tensors of experts and embeddings follow; nil: keys
-	layers      int                   // 0: 4
-	mtp         int                   // blocks for multi-token prediction after them
-	kv          int                   // 0: 2
-}
-
-const (
-	recipeWidth, recipeHeads, recipeDim = randommodel.Width, randommodel.Heads, randommodel.Dim
-	recipeVocab, recipeExperts          = randommodel.Vocab, randommodel.Experts
-)
-
-// file is the GGUF file.
-func (r recipe) file(tb testing.TB) []byte {
-	return randommodel.Recipe{Arch: r.arch, Parts: r.parts, Keys: r.keys, Widths: r.widths, Layers: r.layers, MTP: r.mtp, KV: r.kv}.File(tb)
-}
-
-// recipes are models of every architecture, with every part that it may have in one of them.
-func recipes() map[string]recipe { return recipesOf(randommodel.Recipes()) }
-
-// hybridRecipes are those with recurrent layers.
-func hybridRecipes() map[string]recipe { return recipesOf(randommodel.HybridRecipes()) }
-
-func recipesOf(all map[string]randommodel.Recipe) map[string]recipe {
-	own := map[string]recipe{}
-	for name, r := range all {
-		own[name] = recipe{arch: r.Arch, parts: r.Parts, keys: r.Keys, widths: r.Widths, layers: r.Layers, mtp: r.MTP, kv: r.KV}
-	}
-	return own
-}
-
 // TestReferenceFamilies: the models of randommodel's recipes against the reference. Architectures that have none are compared with
 // another engine only (TestDrawnFamiliesAnswerLikeAnIndependentEngine), and those that it does not have must be here.
 func TestReferenceFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	ids := randomTokens(30, recipeVocab, 5)
+	ids := randomTokens(30, randommodel.Vocab, 5)
 	tested := map[string]bool{"gpt2": true, "t5": true, "t5encoder": true} // by TestReference, TestT5Reference and TestT5
-	for name, r := range recipes() {
-		tested[r.arch] = true
-		file := r.file(t)
+	for name, r := range randommodel.Recipes() {
+		tested[r.Arch] = true
+		file := r.File(t)
 		m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: name, RopeContext: ropeContext})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -77,7 +43,7 @@ func TestReferenceFamilies(t *testing.T) {
 func TestBadFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	type keys = map[string]gguf.Value
-	all := recipes()
+	all := randommodel.Recipes()
 	for _, c := range []struct {
 		recipe string
 		parts  string // added
@@ -151,13 +117,13 @@ func TestBadFamilies(t *testing.T) {
 		{"qwen35 a list", "", keys{"attention.recurrent_layers": []uint32{1, 0, 1, 1}}, ErrValue, "qwen35.attention.recurrent_layers"},
 	} {
 		r := all[c.recipe]
-		r.parts += " " + c.parts
-		r.keys = maps.Clone(r.keys)
-		if r.keys == nil {
-			r.keys = keys{}
+		r.Parts += " " + c.parts
+		r.Keys = maps.Clone(r.Keys)
+		if r.Keys == nil {
+			r.Keys = keys{}
 		}
-		maps.Copy(r.keys, c.keys)
-		file := r.file(t)
+		maps.Copy(r.Keys, c.keys)
+		file := r.File(t)
 		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s with %q, %v: %v, expected %v", c.recipe, c.parts, c.keys, err, c.want)

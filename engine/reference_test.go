@@ -10,6 +10,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -34,29 +35,29 @@ func difference(tb testing.TB, got []float32, want []float64) float64 {
 func TestReference(t *testing.T) {
 	const bound = 1e-4
 	rt := newRuntime(t, RuntimeOptions{})
-	key := func(key string, v gguf.Value) func(*shape) {
-		return func(s *shape) { s.kvs = append(s.kvs, gguf.KV{Key: s.arch + "." + key, Value: v}) }
+	key := func(key string, v gguf.Value) func(*randommodel.Shape) {
+		return func(s *randommodel.Shape) { s.KVs = append(s.KVs, gguf.KV{Key: s.Arch + "." + key, Value: v}) }
 	}
-	all := func(changes ...func(*shape)) func(*shape) {
-		return func(s *shape) {
+	all := func(changes ...func(*randommodel.Shape)) func(*randommodel.Shape) {
+		return func(s *randommodel.Shape) {
 			for _, change := range changes {
 				change(s)
 			}
 		}
 	}
-	only := func(bias string) func(*shape) { // the biases of one matrix
-		return func(s *shape) {
-			s.biases = true
+	only := func(bias string) func(*randommodel.Shape) { // the biases of one matrix
+		return func(s *randommodel.Shape) {
+			s.Biases = true
 			for _, name := range []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"} {
 				if name != bias {
-					s.dropAlso = append(s.dropAlso, name+".bias")
+					s.DropAlso = append(s.DropAlso, name+".bias")
 				}
 			}
 		}
 	}
-	type change = func(*shape)
+	type change = func(*randommodel.Shape)
 	llama := map[string]change{
-		"untied":                 func(s *shape) { s.untied = true },
+		"untied":                 func(s *randommodel.Shape) { s.Untied = true },
 		"q bias":                 only("attn_q"),
 		"k bias":                 only("attn_k"),
 		"v bias":                 only("attn_v"),
@@ -64,54 +65,54 @@ func TestReference(t *testing.T) {
 		"gate bias":              only("ffn_gate"),
 		"up bias":                only("ffn_up"),
 		"down bias":              only("ffn_down"),
-		"all biases":             func(s *shape) { s.biases = true },
+		"all biases":             func(s *randommodel.Shape) { s.Biases = true },
 		"freq_base":              key("rope.freq_base", float32(500)),
 		"epsilon":                key("attention.layer_norm_rms_epsilon", float32(0.1)),
-		"factors":                func(s *shape) { s.factors = true },
-		"linear":                 func(s *shape) { s.scaling = 4 },
+		"factors":                func(s *randommodel.Shape) { s.Factors = true },
+		"linear":                 func(s *randommodel.Shape) { s.Scaling = 4 },
 		"factor without a type":  key("rope.scaling.factor", float32(4)),
 		"scale_linear":           key("rope.scale_linear", float32(4)),
 		"attn_factor":            key("rope.scaling.attn_factor", float32(1.3)),
 		"no scaling":             all(key("rope.scaling.type", "none"), key("rope.scaling.factor", float32(4))),
-		"factors, linear, part":  func(s *shape) { s.factors, s.scaling, s.ropeDims = true, 2, 8 },
-		"part of a head":         func(s *shape) { s.ropeDims = 8 },
-		"heads of another size":  func(s *shape) { s.headDim = 24 },
-		"one KV head":            func(s *shape) { s.kv = 1 },
-		"as many KV heads":       func(s *shape) { s.kv = s.heads },
-		"no head_count_kv":       all(key("attention.head_count_kv", nil), func(s *shape) { s.kv = s.heads }),
-		"one head, three layers": func(s *shape) { s.heads, s.kv, s.layers = 1, 1, 3 },
+		"factors, linear, part":  func(s *randommodel.Shape) { s.Factors, s.Scaling, s.RopeDims = true, 2, 8 },
+		"part of a head":         func(s *randommodel.Shape) { s.RopeDims = 8 },
+		"heads of another size":  func(s *randommodel.Shape) { s.HeadDim = 24 },
+		"one KV head":            func(s *randommodel.Shape) { s.KV = 1 },
+		"as many KV heads":       func(s *randommodel.Shape) { s.KV = s.Heads },
+		"no head_count_kv":       all(key("attention.head_count_kv", nil), func(s *randommodel.Shape) { s.KV = s.Heads }),
+		"one head, three layers": func(s *randommodel.Shape) { s.Heads, s.KV, s.Layers = 1, 1, 3 },
 	}
 	gpt2 := map[string]change{
 		"epsilon":     key("attention.layer_norm_epsilon", float32(0.1)),
-		"untied":      func(s *shape) { s.untied = true },
-		"eight heads": func(s *shape) { s.heads, s.kv = 8, 8 },
+		"untied":      func(s *randommodel.Shape) { s.Untied = true },
+		"eight heads": func(s *randommodel.Shape) { s.Heads, s.KV = 8, 8 },
 	}
 	for _, bias := range []string{"attn_norm.bias", "attn_qkv.bias", "attn_output.bias", "ffn_norm.bias", "ffn_up.bias", "ffn_down.bias"} {
-		gpt2[bias] = func(s *shape) { s.scale = map[string]float32{"blk.1." + bias: -1} }
+		gpt2[bias] = func(s *randommodel.Shape) { s.Scale = map[string]float32{"blk.1." + bias: -1} }
 	}
 	for _, arch := range []struct {
-		base    shape
+		base    randommodel.Shape
 		options map[string]change
-	}{{smallLlama(), llama}, {smallGPT2(), gpt2}} {
-		ids := randomTokens(40, arch.base.vocab, 21)
-		arch.options["plain"] = func(*shape) {}
+	}{{randommodel.Llama(), llama}, {randommodel.GPT2(), gpt2}} {
+		ids := randomTokens(40, arch.base.Vocab, 21)
+		arch.options["plain"] = func(*randommodel.Shape) {}
 		for name, change := range arch.options {
 			v := arch.base
 			change(&v)
-			file := v.file(t)
+			file := v.File(t)
 			want := newReference(t, file).logits(ids)
-			s := newSession(t, v.open(t, rt, Options{}), SessionOptions{KV: "f32"})
+			s := newSession(t, openDrawn(t, rt, v, Options{}), SessionOptions{KV: "f32"})
 			d := difference(t, eval(t, s, ids, nil, All), want)
 			if !(d < bound) {
-				t.Errorf("%s, %s: the logits are off by %.2g of their root mean square", v.arch, name, d)
+				t.Errorf("%s, %s: the logits are off by %.2g of their root mean square", v.Arch, name, d)
 			}
-			if plain := newReference(t, arch.base.file(t)).logits(ids); name != "plain" && !strings.HasPrefix(name, "no ") {
+			if plain := newReference(t, arch.base.File(t)).logits(ids); name != "plain" && !strings.HasPrefix(name, "no ") {
 				var without []float32
 				for _, x := range plain {
 					without = append(without, float32(x))
 				}
 				if moved := difference(t, without, want); moved < 100*bound {
-					t.Errorf("%s, %s: the option moves the logits by %.2g only: it proves nothing", v.arch, name, moved)
+					t.Errorf("%s, %s: the option moves the logits by %.2g only: it proves nothing", v.Arch, name, moved)
 				}
 			}
 		}

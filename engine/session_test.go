@@ -11,10 +11,11 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 func TestCommitRefused(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
 	s := newSession(t, m, SessionOptions{})
 	eval(t, s, []int32{1, 2, 3}, nil, None)
 	//      -1 - 0 - 1
@@ -53,7 +54,7 @@ func TestCommitRefused(t *testing.T) {
 
 func TestForwardRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	m, other := smallLlama().open(t, rt, Options{}), smallGPT2().open(t, rt, Options{})
+	m, other := openDrawn(t, rt, randommodel.Llama(), Options{}), openDrawn(t, rt, randommodel.GPT2(), Options{})
 	s, s2, foreign := newSession(t, m, SessionOptions{Context: 10}), newSession(t, m, SessionOptions{}), newSession(t, other, SessionOptions{})
 	want := eval(t, s, []int32{1, 2, 3}, nil, Last)
 	closed := newSession(t, m, SessionOptions{})
@@ -152,8 +153,8 @@ func (c *countdown) Err() error {
 
 func TestCancel(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	for _, v := range []shape{smallLlama(), smallGPT2()} {
-		m := v.open(t, rt, Options{})
+	for _, v := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
+		m := openDrawn(t, rt, v, Options{})
 		a, b := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
 		ids := randomTokens(300, m.config.Vocab, 6)
 		want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, 5)
@@ -175,7 +176,7 @@ func TestCancel(t *testing.T) {
 			}
 		}
 		if cancelled < 4 { // two rounds of two layers
-			t.Errorf("%s: the pass looked at its context %d times", v.arch, cancelled)
+			t.Errorf("%s: the pass looked at its context %d times", v.Arch, cancelled)
 		}
 	}
 }
@@ -183,7 +184,7 @@ func TestCancel(t *testing.T) {
 // TestConcurrent: two models on one runtime, several goroutines, each with a session of its own.
 func TestConcurrent(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	models := []*Model{smallLlama().open(t, rt, Options{}), smallGPT2().open(t, rt, Options{})}
+	models := []*Model{openDrawn(t, rt, randommodel.Llama(), Options{}), openDrawn(t, rt, randommodel.GPT2(), Options{})}
 	ids := randomTokens(60, 70, 2)
 	var wait sync.WaitGroup
 	for i := range 6 {
@@ -210,7 +211,7 @@ func TestConcurrent(t *testing.T) {
 
 // TestForkTokens: the texts of a session and its fork grow apart, also where there was room behind the first one's tokens.
 func TestForkTokens(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
 	for _, noCache := range []bool{false, true} {
 		s := newSession(t, m, SessionOptions{NoCache: noCache})
 		for _, tokens := range [][]int32{{1, 2, 3}, {4}, {4}} {
@@ -235,7 +236,7 @@ func TestForkTokens(t *testing.T) {
 
 // TestCloseTwice: closing a session twice does nothing to its forks.
 func TestCloseTwice(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
 	ids := randomTokens(300, 70, 1)
 	s := newSession(t, m, SessionOptions{})
 	eval(t, s, ids, nil, None)
@@ -251,7 +252,7 @@ func TestCloseTwice(t *testing.T) {
 
 // TestSharedHead: several sessions share one reading of the output matrix; each gets its own rows.
 func TestSharedHead(t *testing.T) {
-	m := smallLlama().open(t, newRuntime(t, RuntimeOptions{}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
 	for n := 1; n <= 5; n++ {
 		var b Batch
 		for i := range n {
@@ -272,7 +273,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	ctx := context.Background()
 	for name, v := range variants() {
-		m := v.open(t, rt, Options{})
+		m := openDrawn(t, rt, v, Options{})
 		s, s2 := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
 		sampler, err := sampling.New(m.config.Vocab, Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1})
 		if err != nil {
@@ -322,7 +323,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 // A closed model, and a model of a closed runtime, begin no session, also while a pass runs: the error says that they are closed.
 func TestNewSessionOfWhatIsClosed(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	m, other := smallLlama().open(t, rt, Options{}), smallLlama().open(t, rt, Options{})
+	m, other := openDrawn(t, rt, randommodel.Llama(), Options{}), openDrawn(t, rt, randommodel.Llama(), Options{})
 	m.Close()
 	rt.t.Lock()
 	_, err := m.NewSession(SessionOptions{})

@@ -93,7 +93,7 @@ func TestStreamedVariants(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for name, v := range variants() {
 		file := filepath.Join(t.TempDir(), name+".gguf")
-		if err := os.WriteFile(file, v.file(t), 0o600); err != nil {
+		if err := os.WriteFile(file, v.File(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		whole := openModel(t, rt, file, Options{})

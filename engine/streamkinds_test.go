@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -47,8 +48,8 @@ func TestBlockOf(t *testing.T) {
 
 // TestActivationsT5: the limit counts what the matrices of the widest block of either stack give a row. In the decoder that is attention twice.
 func TestActivationsT5(t *testing.T) {
-	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": flanT5()} {
-		file := written(t, v.file(t))
+	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
+		file := written(t, v.File(t))
 		f, err := gguf.OpenFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +63,7 @@ func TestActivationsT5(t *testing.T) {
 				}
 			}
 		}
-		if want := passRows * 4 * (n + 6*int64(v.width)); planOf(t, file, Options{}).Buffers != want {
+		if want := passRows * 4 * (n + 6*int64(v.Width)); planOf(t, file, Options{}).Buffers != want {
 			t.Errorf("%s: %d bytes of activations, expected %d", name, planOf(t, file, Options{}).Buffers, want)
 		}
 	}
@@ -72,12 +73,12 @@ func TestActivationsT5(t *testing.T) {
 // for one input after another.
 func TestStreamedT5(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": flanT5()} {
-		whole, m := both(t, rt, written(t, v.file(t)), Options{})
-		ids := randomTokens(60, v.vocab, 4)
+	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
+		whole, m := both(t, rt, written(t, v.File(t)), Options{})
+		ids := randomTokens(60, v.Vocab, 4)
 		a, b := newSession(t, whole, SessionOptions{}), newSession(t, m, SessionOptions{})
 		for round, n := range []int{300, 1, 40} {
-			input := randomTokens(n, v.vocab, uint64(round))
+			input := randomTokens(n, v.Vocab, uint64(round))
 			encode(t, a, input)
 			encode(t, b, input)
 			want := eval(t, a, ids, nil, All)

@@ -9,36 +9,37 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/tensor"
 )
 
 // TestT5Refused: what a file lacks, has too much of, or says that cannot be, is an error that names it.
 func TestT5Refused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	key := func(k string, v gguf.Value) func(*t5Shape) {
-		return func(s *t5Shape) { s.kvs = append(s.kvs, gguf.KV{Key: "t5." + k, Value: v}) }
+	key := func(k string, v gguf.Value) func(*randommodel.T5) {
+		return func(s *randommodel.T5) { s.KVs = append(s.KVs, gguf.KV{Key: "t5." + k, Value: v}) }
 	}
-	drop := func(name string) func(*t5Shape) { return func(s *t5Shape) { s.drop = name } }
-	dims := func(name string, d ...int) func(*t5Shape) {
-		return func(s *t5Shape) { s.dims = map[string][]int{name: d} }
+	drop := func(name string) func(*randommodel.T5) { return func(s *randommodel.T5) { s.Drop = name } }
+	dims := func(name string, d ...int) func(*randommodel.T5) {
+		return func(s *randommodel.T5) { s.Dims = map[string][]int{name: d} }
 	}
-	more := func(name string, d ...int) func(*t5Shape) {
-		return func(s *t5Shape) { s.more = map[string][]int{name: d} }
+	more := func(name string, d ...int) func(*randommodel.T5) {
+		return func(s *randommodel.T5) { s.More = map[string][]int{name: d} }
 	}
 	for name, c := range map[string]struct {
-		change func(*t5Shape)
+		change func(*randommodel.T5)
 		names  string // in the message; "": the file opens
 		kind   error
 	}{
-		"as it is":                    {func(*t5Shape) {}, "", nil},
-		"fewer decoder blocks":        {func(s *t5Shape) { s.decoders = 1 }, "", nil},
-		"more decoder blocks":         {func(s *t5Shape) { s.decoders = 3 }, "", nil},
+		"as it is":                    {func(*randommodel.T5) {}, "", nil},
+		"fewer decoder blocks":        {func(s *randommodel.T5) { s.Decoders = 1 }, "", nil},
+		"more decoder blocks":         {func(s *randommodel.T5) { s.Decoders = 3 }, "", nil},
 		"cross bias":                  {more("dec.blk.0.cross_attn_rel_b.weight", 3, 32), "", nil},
-		"untied":                      {func(s *t5Shape) { s.untied = true }, "", nil},
+		"untied":                      {func(s *randommodel.T5) { s.Untied = true }, "", nil},
 		"decoder_block_count above":   {key("decoder_block_count", uint32(3)), "t5.decoder_block_count", ErrValue},
 		"decoder_block_count below":   {key("decoder_block_count", uint32(1)), "t5.decoder_block_count", ErrValue},
 		"no decoder":                  {key("decoder_block_count", uint32(0)), "t5.decoder_block_count", ErrValue},
-		"absent decoder_block_count":  {func(s *t5Shape) { s.decoders = 3; key("decoder_block_count", nil)(s) }, "t5.decoder_block_count", ErrValue},
+		"absent decoder_block_count":  {func(s *randommodel.T5) { s.Decoders = 3; key("decoder_block_count", nil)(s) }, "t5.decoder_block_count", ErrValue},
 		"block_count above":           {key("block_count", uint32(3)), "t5.block_count", ErrValue},
 		"block_count below":           {key("block_count", uint32(1)), "t5.block_count", ErrValue},
 		"no buckets":                  {key("attention.relative_buckets_count", nil), "t5.attention.relative_buckets_count", nil},
@@ -64,17 +65,17 @@ func TestT5Refused(t *testing.T) {
 		"a decoder-only model's norm": {more("output_norm.weight", 64), "output_norm.weight", ErrUnsupported},
 		"another shape":               {dims("dec.blk.0.cross_attn_o.weight", 64, 64), "dec.blk.0.cross_attn_o.weight", ErrShape},
 		"bias turned":                 {dims("enc.blk.0.attn_rel_b.weight", 32, 3), "enc.blk.0.attn_rel_b.weight", ErrShape},
-		"not finite": {func(s *t5Shape) {
-			s.edit = func(name string, x []float32) {
+		"not finite": {func(s *randommodel.T5) {
+			s.Edit = func(name string, x []float32) {
 				if name == "dec.blk.1.cross_attn_v.weight" {
 					x[5] = float32(math.NaN())
 				}
 			}
 		}, "dec.blk.1.cross_attn_v.weight", ErrDamaged},
 	} {
-		v := smallT5()
+		v := randommodel.SmallT5()
 		c.change(&v)
-		m, err := v.load(rt, t, Options{})
+		m, err := openBytes(t, rt, v.File(t), "random.gguf", Options{})
 		switch {
 		case c.names == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
@@ -96,9 +97,9 @@ func TestT5HostileKeys(t *testing.T) {
 			if testing.Short() && (i+k)%5 != 0 {
 				continue
 			}
-			s := smallT5()
-			s.kvs = []gguf.KV{{Key: "t5." + key, Value: v}}
-			m, err := s.load(rt, t, Options{})
+			s := randommodel.SmallT5()
+			s.KVs = []gguf.KV{{Key: "t5." + key, Value: v}}
+			m, err := openBytes(t, rt, s.File(t), "random.gguf", Options{})
 			if err != nil {
 				refused++
 				if !strings.Contains(err.Error(), "random.gguf") {
@@ -128,7 +129,7 @@ func TestT5HostileKeys(t *testing.T) {
 
 // TestT5Describe: what a file says of memory, without its weights.
 func TestT5Describe(t *testing.T) {
-	f := readHeader(t, flanT5().file(t), "random.gguf")
+	f := readHeader(t, randommodel.FlanT5().File(t), "random.gguf")
 	d, err := Describe(f)
 	if err != nil {
 		t.Fatal(err)

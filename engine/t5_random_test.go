@@ -1,82 +1,11 @@
 package engine
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
-
-	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/internal/randommodel"
 )
-
-// t5Shape is a small encoder-decoder model of random weights, written as a GGUF file into memory.
-type t5Shape struct {
-	encoders, decoders, width, heads, headDim, ff, vocab, buckets int
-	gated, untied, everyBias                                      bool
-	weights                                                       gguf.Type
-	seed                                                          uint64
-
-	scale float32          // of the output matrix; 0: 1
-	drop  string           // this tensor is left out
-	more  map[string][]int // these are added, with these dims
-	dims  map[string][]int // these tensors have another shape than they should
-	edit  func(name string, x []float32)
-	kvs   []gguf.KV // replaced, added, or left out (nil)
-}
-
-// smallT5 is like T5 1.0: tied, without gates, as many blocks in both stacks; H*d is not D.
-func smallT5() t5Shape {
-	return t5Shape{encoders: 2, decoders: 2, width: 64, heads: 3, headDim: 16, ff: 96, vocab: 70, buckets: 32, weights: gguf.F32, seed: 3}
-}
-
-// flanT5 is like T5 1.1: not tied, gated, with other numbers of blocks and a bias in every block, as UMT5 has.
-func flanT5() t5Shape {
-	return t5Shape{encoders: 2, decoders: 3, width: 64, heads: 2, headDim: 48, ff: 96, vocab: 70, buckets: 16, gated: true, untied: true, everyBias: true, weights: gguf.Q8_0, seed: 4}
-}
-
-func (s t5Shape) file(tb testing.TB) []byte {
-	return randommodel.T5{
-		Encoders:  s.encoders,
-		Decoders:  s.decoders,
-		Width:     s.width,
-		Heads:     s.heads,
-		HeadDim:   s.headDim,
-		FF:        s.ff,
-		Vocab:     s.vocab,
-		Buckets:   s.buckets,
-		Gated:     s.gated,
-		Untied:    s.untied,
-		EveryBias: s.everyBias,
-		Weights:   s.weights,
-		Seed:      s.seed,
-		Scale:     s.scale,
-		Drop:      s.drop,
-		More:      s.more,
-		Dims:      s.dims,
-		Edit:      s.edit,
-		KVs:       s.kvs,
-	}.File(tb)
-}
-
-func (s t5Shape) load(rt *Runtime, tb testing.TB, o Options) (*Model, error) {
-	tb.Helper()
-	file := s.file(tb)
-	o.Name = "random.gguf"
-	return New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
-}
-
-func (s t5Shape) open(tb testing.TB, rt *Runtime, o Options) *Model {
-	tb.Helper()
-	m, err := s.load(rt, tb, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(m.Close)
-	return m
-}
 
 // t5Reference computes a model in float64 by the formulas of the paper, with naive loops.
 type t5Reference struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -123,24 +124,24 @@ func compareRows(t *testing.T, what string, got []float32, want map[string][]flo
 func TestT5Reference(t *testing.T) {
 	const bound = 1e-4
 	rt := newRuntime(t, RuntimeOptions{})
-	float := flanT5()
-	float.weights = gguf.F32
-	ungated, plainHead, noCount, oneEach := float, float, smallT5(), smallT5()
-	ungated.gated, plainHead.untied = false, false
-	noCount.kvs = []gguf.KV{{Key: "t5.decoder_block_count"}}
-	oneEach.encoders, oneEach.decoders, oneEach.heads, oneEach.buckets = 1, 1, 1, 64
-	few := smallT5()
-	few.buckets = 8
-	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": float, "ungated": ungated, "tied": plainHead, "no decoder_block_count": noCount, "one each": oneEach, "8 buckets": few} {
-		file := v.file(t)
+	float := randommodel.FlanT5()
+	float.Weights = gguf.F32
+	ungated, plainHead, noCount, oneEach := float, float, randommodel.SmallT5(), randommodel.SmallT5()
+	ungated.Gated, plainHead.Untied = false, false
+	noCount.KVs = []gguf.KV{{Key: "t5.decoder_block_count"}}
+	oneEach.Encoders, oneEach.Decoders, oneEach.Heads, oneEach.Buckets = 1, 1, 1, 64
+	few := randommodel.SmallT5()
+	few.Buckets = 8
+	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": float, "ungated": ungated, "tied": plainHead, "no decoder_block_count": noCount, "one each": oneEach, "8 buckets": few} {
+		file := v.File(t)
 		r := newT5Reference(t, file)
-		m := v.open(t, rt, Options{})
+		m := openDrawn(t, rt, v, Options{})
 		s := newSession(t, m, SessionOptions{KV: "f32"})
 		for _, n := range [][2]int{{1, 1}, {7, 30}, {150, 145}, {300, 20}} {
 			if !testkit.IsLong(t) && n[0] > 100 && name != "small" && name != "flan" {
 				continue
 			}
-			input, ids := randomTokens(n[0], v.vocab, 1), randomTokens(n[1], v.vocab, 2)
+			input, ids := randomTokens(n[0], v.Vocab, 1), randomTokens(n[1], v.Vocab, 2)
 			var states []float64
 			for _, row := range r.encode(input) {
 				states = append(states, row...)
@@ -173,20 +174,20 @@ func t5Eval(t *testing.T, m *Model, o SessionOptions, input, ids []int32) []floa
 // TestT5OneAnswer is promise P1 of the decoder: the same bits however its tokens are cut, batched with sequences of other inputs, drafted
 // as trees, taken back and forked, with all kernels and numbers of threads.
 func TestT5OneAnswer(t *testing.T) {
-	for name, v := range map[string]t5Shape{"small": smallT5(), "flan": flanT5()} {
+	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
 		for _, kv := range []string{"f16", "f32", "q8_0"} {
 			if !testkit.IsLong(t) && kv == "f32" {
 				continue
 			}
 			o := SessionOptions{KV: kv}
-			input, ids := randomTokens(300, v.vocab, 1), randomTokens(290, v.vocab, 4)
+			input, ids := randomTokens(300, v.Vocab, 1), randomTokens(290, v.Vocab, 4)
 			var want []float32
 			for _, simd := range asm.Available() {
 				for _, threads := range []int{1, 2, 5} {
 					if !testkit.IsLong(t) && threads == 5 {
 						continue
 					}
-					m := v.open(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), Options{})
+					m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), v, Options{})
 					got := t5Eval(t, m, o, input, ids)
 					if want == nil {
 						want = got
@@ -195,7 +196,7 @@ func TestT5OneAnswer(t *testing.T) {
 					m.Close()
 				}
 			}
-			m := v.open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+			m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), v, Options{})
 			testInputs.Store(m, input)
 			defer testInputs.Delete(m)
 			for i, way := range ways {

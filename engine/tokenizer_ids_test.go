@@ -8,6 +8,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // TestTokenizerIDs: an id that is outside the vocabulary is refused by its key; -1 means that
@@ -43,7 +44,7 @@ func TestTokenizerIDs(t *testing.T) {
 // openKeys opens a file of nothing but metadata.
 func openKeys(t *testing.T, kvs ...gguf.KV) *gguf.File {
 	t.Helper()
-	return readHeader(t, fileBytes(t, kvs, nil), "keys.gguf")
+	return readHeader(t, randommodel.Bytes(t, kvs, nil), "keys.gguf")
 }
 
 // TestTokenizerKinds: kinds that are not implemented are refused by name, whatever keys they have.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // tokenizerFile is a file of a SentencePiece tokenizer without a model; more keys are added.
@@ -22,7 +23,7 @@ func tokenizerFile(t *testing.T, more ...gguf.KV) *gguf.File {
 		{Key: "tokenizer.ggml.scores", Value: []float32{0, 0, 0, -1, -2, -3, 0, 0}},
 		{Key: "tokenizer.ggml.token_type", Value: []int32{2, 3, 3, 1, 1, 1, 3, 3}},
 	}, more...)
-	return readHeader(t, fileBytes(t, kvs, nil), "tokenizer.gguf")
+	return readHeader(t, randommodel.Bytes(t, kvs, nil), "tokenizer.gguf")
 }
 
 // TestTokenizerKeys: every optional key changes what it names.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -24,13 +25,13 @@ func TestWeightTypes(t *testing.T) {
 		if typ.BlockWeights() == 0 {
 			continue
 		}
-		s := smallLlama()
-		s.ff = 256
+		s := randommodel.Llama()
+		s.FF = 256
 		const name = "blk.1.ffn_down.weight"
-		s.types = map[string]gguf.Type{name: typ}
+		s.Types = map[string]gguf.Type{name: typ}
 		to, err := tensor.ParseType(strings.ToLower(typ.String()))
 		if refused[typ.String()] {
-			file := s.file(t)
+			file := s.File(t)
 			_, openErr := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
 			if err == nil || !errors.Is(openErr, ErrWeightType) || !strings.Contains(openErr.Error(), typ.String()) || !strings.Contains(openErr.Error(), name) {
 				t.Errorf("%v: %v", typ, openErr)

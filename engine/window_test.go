@@ -7,24 +7,25 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // smallWindows is a random model of the shape of Gemma 2: every other layer has a window.
-func smallWindows(window int) shape {
-	s := smallLlama()
-	s.arch, s.layers, s.context = "gemma2", 3, 3000
-	for i := range s.layers {
+func smallWindows(window int) randommodel.Shape {
+	s := randommodel.Llama()
+	s.Arch, s.Layers, s.Context = "gemma2", 3, 3000
+	for i := range s.Layers {
 		b := fmt.Sprintf("blk.%d.", i)
-		s.more = append(s.more, b+"post_attention_norm.weight", b+"post_ffw_norm.weight")
+		s.More = append(s.More, b+"post_attention_norm.weight", b+"post_ffw_norm.weight")
 	}
-	s.kvs = []gguf.KV{{Key: "gemma2.attention.sliding_window", Value: uint32(window)}}
+	s.KVs = []gguf.KV{{Key: "gemma2.attention.sliding_window", Value: uint32(window)}}
 	return s
 }
 
 // TestWindowOneAnswer: promise P1 with a text many times as long as the windowed layers' caches, and with trees and cuts in it.
 func TestWindowOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	m := smallWindows(40).open(t, rt, Options{})
+	m := openDrawn(t, rt, smallWindows(40), Options{})
 	ids := randomTokens(1500, m.config.Vocab, 4)
 	want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 	for _, way := range ways {
@@ -37,7 +38,7 @@ func TestWindowOneAnswer(t *testing.T) {
 
 // TestWindowTruncate cuts a long text at every position, near the end and far from it, and goes on with a token, a chain and a tree.
 func TestWindowTruncate(t *testing.T) {
-	m := smallWindows(40).open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), smallWindows(40), Options{})
 	const n, window = 1200, 40
 	v := m.config.Vocab
 	ids := randomTokens(n+5, v, 4)
@@ -103,7 +104,7 @@ func TestWindowTruncate(t *testing.T) {
 
 // TestWindowCancel: a pass that is cancelled far beyond the window leaves a session that goes on as if there had been none.
 func TestWindowCancel(t *testing.T) {
-	m := smallWindows(40).open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), smallWindows(40), Options{})
 	v := m.config.Vocab
 	ids := randomTokens(1805, v, 4)
 	want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, 1805)
@@ -129,7 +130,7 @@ func TestWindowCancel(t *testing.T) {
 func TestWindowMemory(t *testing.T) {
 	const window, n = 40, 2900
 	s := smallWindows(window)
-	m := s.open(t, newRuntime(t, RuntimeOptions{Threads: 2}), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), s, Options{})
 	a := newSession(t, m, SessionOptions{})
 	const page = 256
 	slot := int64(2 * 2 * 16 * 2) // K heads of 16 numbers, keys and values, f16

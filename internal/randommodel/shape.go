@@ -38,6 +38,12 @@ func Llama() Shape {
 		Seed: 1}
 }
 
+// GPT2 is a small GPT-2.
+func GPT2() Shape {
+	return Shape{Arch: "gpt2", Layers: 2, Width: 64, Heads: 2, KV: 2, FF: 96, Vocab: 70, Context: 512, Weights: gguf.F32,
+		Seed: 2}
+}
+
 // File is the GGUF file.
 func (s Shape) File(tb testing.TB) []byte {
 	tb.Helper()

@@ -31,6 +31,12 @@ func SmallT5() T5 {
 		Weights: gguf.F32, Seed: 3}
 }
 
+// FlanT5 is like T5 1.1: not tied, gated, with other numbers of blocks and a bias in every block, as UMT5 has.
+func FlanT5() T5 {
+	return T5{Encoders: 2, Decoders: 3, Width: 64, Heads: 2, HeadDim: 48, FF: 96, Vocab: 70, Buckets: 16, Gated: true,
+		Untied: true, EveryBias: true, Weights: gguf.Q8_0, Seed: 4}
+}
+
 // File is the GGUF file.
 func (s T5) File(tb testing.TB) []byte {
 	tb.Helper()
