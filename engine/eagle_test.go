@@ -18,26 +18,34 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// TestEagleGolden: an EAGLE-3 head step by step against an independent engine: what fc makes of the target's states, the logits at the
-// positions of a prompt, and a chain of five drafted tokens.
-func TestEagleGolden(t *testing.T) {
-	data, err := os.ReadFile(testkit.Shared(t, "families/models/golden/draft-eagle3.json"))
+// draftGolden is what an independent engine computes with a draft head.
+type draftGolden struct {
+	Draft, Target string
+	IDs           []int32
+	Next          int32
+	Fed, Logits   map[string][]float64
+	Chain         []struct {
+		ID     int32
+		Logits []float64
+	}
+}
+
+func readDraftGolden(t *testing.T, name string) (g draftGolden) {
+	t.Helper()
+	data, err := os.ReadFile(testkit.Shared(t, "families/models/golden/"+name))
 	if err != nil {
 		t.Fatal(err)
-	}
-	var g struct {
-		Draft, Target string
-		IDs           []int32
-		Next          int32
-		Fed, Logits   map[string][]float64
-		Chain         []struct {
-			ID     int32
-			Logits []float64
-		}
 	}
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
+	return g
+}
+
+// TestEagleGolden: an EAGLE-3 head step by step against an independent engine: what fc makes of the target's states, the logits at the
+// positions of a prompt, and a chain of five drafted tokens.
+func TestEagleGolden(t *testing.T) {
+	g := readDraftGolden(t, "draft-eagle3.json")
 	rt := newRuntime(t, RuntimeOptions{})
 	open := func(name string, o Options) *Model {
 		m, err := Open(context.Background(), rt, testkit.Shared(t, "families/models/"+name), o)

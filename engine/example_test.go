@@ -11,23 +11,27 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// Text from a prompt, one token at a time.
-func Example() {
-	ctx := context.Background()
+// open loads the embedded target and begins a session.
+func open(ctx context.Context) (*engine.Model, *engine.Session) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer rt.Close()
 	m, err := engine.Open(ctx, rt, "../testdata/go-target.q8_0.gguf", engine.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer m.Close()
 	s, err := m.NewSession(engine.SessionOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
+	return m, s
+}
+
+// Text from a prompt, one token at a time.
+func Example() {
+	ctx := context.Background()
+	m, s := open(ctx)
 	sampler, err := sampling.New(s.Vocab(), engine.Sampling{Temperature: 0})
 	if err != nil {
 		log.Fatal(err)
@@ -52,20 +56,7 @@ func Example() {
 // A tree of guesses is checked in one pass; the path that proves right becomes text.
 func ExampleSession_Commit() {
 	ctx := context.Background()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer rt.Close()
-	m, err := engine.Open(ctx, rt, "../testdata/go-target.q8_0.gguf", engine.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer m.Close()
-	s, err := m.NewSession(engine.SessionOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	m, s := open(ctx)
 	one := func(text string) int32 { return m.Tokenizer().Encode(text, bpe.EncodeOptions{})[0] }
 	if _, err := s.Eval(ctx, m.Tokenizer().Encode("if err != nil", bpe.EncodeOptions{}), nil, engine.None); err != nil {
 		log.Fatal(err)

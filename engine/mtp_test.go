@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -16,23 +14,7 @@ import (
 // TestMTPGolden: the MTP block of a model's file step by step against an independent engine: the target's states that go in, the
 // logits at the positions of a prompt, and a chain of five drafted tokens. The states come whole or in pieces, with other kernels.
 func TestMTPGolden(t *testing.T) {
-	data, err := os.ReadFile(testkit.Shared(t, "families/models/golden/draft-mtp.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var g struct {
-		Target      string
-		IDs         []int32
-		Next        int32
-		Fed, Logits map[string][]float64
-		Chain       []struct {
-			ID     int32
-			Logits []float64
-		}
-	}
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
+	g := readDraftGolden(t, "draft-mtp.json")
 	if len(g.Fed) != 4 || len(g.Logits) != 4 || len(g.Chain) != 5 {
 		t.Fatal("the golden is not what it should be")
 	}

@@ -3,13 +3,19 @@ package engine
 import (
 	"cmp"
 	"context"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
+)
+
+// What several packages' tests have in common, by the names that these use.
+var (
+	randomTokens = randommodel.Tokens
+	sameBits     = testkit.SameBits
 )
 
 // openDrawn loads a drawn model.
@@ -72,29 +78,6 @@ func forward(tb testing.TB, m *Model, b Batch) []Result {
 		}
 	}
 	return out
-}
-
-// randomTokens is n random tokens.
-func randomTokens(n, vocab int, seed uint64) []int32 {
-	rng := rand.New(rand.NewPCG(seed, 3))
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(rng.IntN(vocab))
-	}
-	return ids
-}
-
-// sameBits compares logits bit for bit.
-func sameBits(tb testing.TB, what string, got, want []float32) {
-	tb.Helper()
-	if len(got) != len(want) {
-		tb.Fatalf("%s: %d logits, expected %d", what, len(got), len(want))
-	}
-	for i := range got {
-		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-			tb.Fatalf("%s: logit %d of %d is %v, expected %v", what, i, len(got), got[i], want[i])
-		}
-	}
 }
 
 // greatest is the id of the greatest logit, the lower one on a tie.

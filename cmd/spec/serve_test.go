@@ -262,17 +262,23 @@ func TestServeFolder(t *testing.T) {
 	}
 }
 
-// A model that cannot be loaded is told at once, as by other commands.
-func TestServeBadModel(t *testing.T) {
+// withoutModel is spec serve at a port, of the file x.gguf, which is no model.
+func withoutModel(t *testing.T, port string) (*serving, *program) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "x.gguf")
 	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, _, _, err := serveCommand.parse([]string{"--port", "0", "-m", file, "--log-format", "off"})
+	j, _, _, err := serveCommand.parse([]string{"--port", port, "-m", file, "--log-format", "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+	return j.(*serving), &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+}
+
+// A model that cannot be loaded is told at once, as by other commands.
+func TestServeBadModel(t *testing.T) {
+	j, p := withoutModel(t, "0")
 	var served *serve.Error
 	if err := j.run(t.Context(), p); err == nil || errors.As(err, &served) ||
 		!strings.Contains(err.Error(), "x.gguf") {
@@ -287,16 +293,8 @@ func TestServeBusyPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	file := filepath.Join(t.TempDir(), "x.gguf")
-	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	j, _, _, err := serveCommand.parse([]string{"--port", port, "-m", file, "--log-format", "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+	j, p := withoutModel(t, port)
 	if err := j.run(t.Context(), p); err == nil || !strings.Contains(err.Error(), port) ||
 		strings.Contains(err.Error(), "x.gguf") {
 		t.Errorf("%v", err)
@@ -305,22 +303,14 @@ func TestServeBusyPort(t *testing.T) {
 
 // It listens before it loads.
 func TestServeListensBeforeLoading(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x.gguf")
-	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	j, _, _, err := serveCommand.parse([]string{"--port", "0", "-m", file, "--log-format", "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, p := withoutModel(t, "0")
 	status := 0
-	j.(*serving).opened = func(a net.Addr) {
+	j.opened = func(a net.Addr) {
 		if answer, err := http.Get("http://" + a.String() + "/livez"); err == nil {
 			status = answer.StatusCode
 			answer.Body.Close()
 		}
 	}
-	p := &program{stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
 	if err := j.run(t.Context(), p); err == nil || status != 200 {
 		t.Errorf("livez %d, %v", status, err)
 	}

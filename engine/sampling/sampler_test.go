@@ -3,9 +3,10 @@ package sampling
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 func newSampler(tb testing.TB, vocab int, o Options) *Sampler {
@@ -24,16 +25,6 @@ func logs(p ...float32) []float32 {
 		x[i] = float32(math.Log(float64(p[i])))
 	}
 	return x
-}
-
-// randomTokens are n tokens below vocab.
-func randomTokens(n, vocab int) []int32 {
-	rng := rand.New(rand.NewPCG(1, 3))
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(rng.IntN(vocab))
-	}
-	return ids
 }
 
 // near reports whether a distribution is what was worked out by hand.
@@ -367,7 +358,7 @@ func TestBest(t *testing.T) {
 		{Temperature: 0.8, MinP: 0.5}, {Temperature: 0.7, TopP: 0.5}, {Temperature: 1.5, TopK: 300, Seed: 4},
 	} {
 		for at := range 20 {
-			history := randomTokens(at, vocab)
+			history := randommodel.Tokens(at, vocab, 1)
 			got := newSampler(t, vocab, o).AppendBest([]Prob{{ID: 7}}, n, x, history)[1:]
 			if len(got) != n {
 				t.Fatalf("%+v: %v", o, got)
@@ -398,7 +389,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 	for i := range x {
 		x[i] = float32(i*i%97) / 10
 	}
-	history := randomTokens(100, 500)
+	history := randommodel.Tokens(100, 500, 1)
 	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}}, {Temperature: 0.8, TopP: 0.95}} {
 		s := newSampler(t, 500, o)
 		s.Pick(x, history)

@@ -3,13 +3,19 @@ package shared
 import (
 	"bytes"
 	"context"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
+	"github.com/specgo/spec/tensor"
+)
+
+// What several packages' tests have in common, by the names that these use.
+var (
+	randomTokens = randommodel.Tokens
+	sameBits     = testkit.SameBits
 )
 
 // Random models and what tests do with them.
@@ -82,16 +88,6 @@ func newSession(tb testing.TB, m *engine.Model, o engine.SessionOptions) *engine
 	return s
 }
 
-// randomTokens is n random tokens.
-func randomTokens(n, vocab int, seed uint64) []int32 {
-	rng := rand.New(rand.NewPCG(seed, 3))
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(rng.IntN(vocab))
-	}
-	return ids
-}
-
 // statesFor is the target's hidden states for a head, for ids.
 func statesFor(tb testing.TB, target, head *engine.Model, ids []int32) []float32 {
 	tb.Helper()
@@ -103,26 +99,5 @@ func statesFor(tb testing.TB, target, head *engine.Model, ids []int32) []float32
 	return slices.Clone(r.Hidden.Data)
 }
 
-// greatest is the index of the greatest number.
-func greatest(row []float32) int32 {
-	best := 0
-	for i, x := range row {
-		if x > row[best] {
-			best = i
-		}
-	}
-	return int32(best)
-}
-
-// sameBits compares numbers bit for bit.
-func sameBits(tb testing.TB, what string, got, want []float32) {
-	tb.Helper()
-	if len(got) != len(want) {
-		tb.Fatalf("%s: %d numbers, expected %d", what, len(got), len(want))
-	}
-	for i := range got {
-		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-			tb.Fatalf("%s: number %d of %d is %v, expected %v", what, i, len(got), got[i], want[i])
-		}
-	}
-}
+// greatest is the id of the greatest logit, the lower one on a tie.
+func greatest(row []float32) int32 { return int32(tensor.ArgMax(row)) }

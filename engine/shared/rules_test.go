@@ -58,12 +58,17 @@ func TestSchedulerLeaveInPass(t *testing.T) {
 	})
 }
 
+// loneSession is the only session of a small model.
+func loneSession(t *testing.T) *Session {
+	t.Helper()
+	c := New(smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512), Options{})
+	t.Cleanup(c.Close)
+	return sharedSession(t, c)
+}
+
 // Truncate drops a tree that waits.
 func TestSchedulerTruncateDropsTree(t *testing.T) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
-	c := New(m, Options{})
-	defer c.Close()
-	s := sharedSession(t, c)
+	s := loneSession(t)
 	feed(t, s, 5, engine.Last)
 	if _, err := s.Eval(context.Background(), []int32{1, 2}, []int32{-1, -1}, engine.All); err != nil {
 		t.Fatal(err)
@@ -440,13 +445,10 @@ func TestSchedulerHiddenOfEach(t *testing.T) {
 // A Scheduler of a closed model begins no session, and one that was open already is told at its next Eval; nothing
 // hangs.
 func TestSchedulerOfClosedModel(t *testing.T) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
-	c := New(m, Options{})
-	defer c.Close()
-	open := sharedSession(t, c)
+	open := loneSession(t)
 	feed(t, open, 3, engine.Last)
-	m.Close()
-	if _, err := c.NewSession(context.Background(), SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
+	open.Model().Close()
+	if _, err := open.c.NewSession(context.Background(), SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("a new session: %v", err)
 	}
 	if _, err := open.Eval(context.Background(), []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrClosed) || open.Len() != 3 {

@@ -80,3 +80,13 @@ func Bytes(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource) []byte {
 	}
 	return b.Bytes()
 }
+
+// Tokens is n random tokens of a vocabulary.
+func Tokens(n, vocab int, seed uint64) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(rng.IntN(vocab))
+	}
+	return ids
+}

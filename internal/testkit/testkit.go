@@ -1,7 +1,9 @@
-// Package testkit is what the tests of several packages share: the files beside the checkout, and which tests are long.
+// Package testkit is what the tests of several packages share: the files beside the checkout, which tests are long, and
+// comparisons.
 package testkit
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,3 +59,16 @@ func Long(t testing.TB) {
 // IsLong says whether t belongs to a long test. One that is a quick test with more cases calls that one, which asks
 // here how many it is to try.
 func IsLong(t testing.TB) bool { return strings.HasPrefix(t.Name(), "TestLong") }
+
+// SameBits compares numbers bit for bit.
+func SameBits(t testing.TB, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, expected %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: number %d of %d is %v, expected %v", what, i, len(got), got[i], want[i])
+		}
+	}
+}

@@ -360,7 +360,7 @@ func TestPapersRefused(t *testing.T) {
 		tensor(t5, "lm_head.weight", nil), tensor(t5, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", nil), tensor(t5, "decoder.block.0.layer.1.EncDecAttention.q.weight", nil),
 		tensor(t5, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", []int{2, 4}), tensor(t5, "shared.bias", []int{8}),
 		file(t5, "spiece.model", unigramFile([]byte{3 << 3, 0}), "add_dummy_prefix"), file(t5, "spiece.model", unigramFile([]byte{4 << 3, 0}), "remove_extra_whitespaces"), file(t5, "spiece.model", unigramFile([]byte{5 << 3, 0}), "marks"),
-		file(t5, "spiece.model", strings.Replace(unigramFile(nil), "▁a", "▁\xff", 1)[:40], "protobuf"),
+		file(t5, "spiece.model", strings.Replace(unigramFile(nil), "▁a", "▁\xff", 1)[:40], "SentencePiece"),
 		file(t5, "tokenizer.json", json(func(m map[string]any) { model(m)["unk_id"] = nil }), "unk_id"), file(t5, "tokenizer.json", json(func(m map[string]any) { model(m)["byte_fallback"] = true }), "byte_fallback"),
 		file(t5, "tokenizer.json", json(func(m map[string]any) { model(m)["vocab"] = []any{[]any{"a", "b"}} }), "vocab[0]"), file(t5, "tokenizer.json", json(func(m map[string]any) {
 			m["pre_tokenizer"] = map[string]any{"type": "Metaspace", "replacement": "▁", "add_prefix_space": true}
@@ -381,19 +381,22 @@ func TestPapersRefused(t *testing.T) {
 		c.change(s, config)
 		s.file("config.json", config)
 		s.weights()
-		m, err := Open(s.dir)
-		if err == nil {
-			m.Close()
-			t.Errorf("%s, %s: accepted", c.class, c.name)
-			continue
-		}
-		for _, want := range c.want {
-			if want == "protobuf" {
-				want = "SentencePiece"
-			}
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s, %s: %v: does not name %q", c.class, c.name, err, want)
-			}
+		s.refused(c.class+", "+c.name, c.want)
+	}
+}
+
+// refused checks that a folder is not accepted, and what the error names.
+func (s *source) refused(name string, want []string) {
+	s.t.Helper()
+	m, err := Open(s.dir)
+	if err == nil {
+		m.Close()
+		s.t.Errorf("%s: accepted", name)
+		return
+	}
+	for _, want := range want {
+		if !strings.Contains(err.Error(), want) {
+			s.t.Errorf("%s: %v: does not name %q", name, err, want)
 		}
 	}
 }
@@ -415,17 +418,7 @@ func TestFolders(t *testing.T) {
 		s, config := small(t, "GPTJForCausalLM")
 		s.file("config.json", config)
 		c.change(s)
-		m, err := Open(s.dir)
-		if err == nil {
-			m.Close()
-			t.Errorf("%s: accepted", name)
-			continue
-		}
-		for _, want := range c.want {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v: does not name %q", name, err, want)
-			}
-		}
+		s.refused(name, c.want)
 	}
 	s, _ := small(t, "GPTJForCausalLM")
 	if _, err := Open(s.dir + "/vocab.json"); err == nil || !strings.Contains(err.Error(), "not a folder") {

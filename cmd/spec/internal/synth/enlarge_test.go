@@ -62,26 +62,34 @@ func TestEnlarge(t *testing.T) {
 	}
 }
 
-// run gives the logits of a prompt and of the text that greedy decoding adds.
-func run(t *testing.T, rt *engine.Runtime, r interface {
-	ReadAt([]byte, int64) (int, error)
-	Size() int64
-}, weights string) (all []float32, text []int32) {
+// session is one of the model that a reader gives.
+func session(t *testing.T, rt *engine.Runtime, r file, weights string) *engine.Session {
 	t.Helper()
-	ctx := context.Background()
-	m, err := engine.New(ctx, rt, r, r.Size(), engine.Options{Name: t.Name(), Weights: weights})
+	m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: t.Name(), Weights: weights})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
+	t.Cleanup(m.Close)
 	s, err := m.NewSession(engine.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	next := m.Tokenizer().Encode("// Copy returns a copy of the slice.\nfunc Copy(", bpe.EncodeOptions{AddSpecial: true})
+	t.Cleanup(s.Close)
+	return s
+}
+
+type file interface {
+	ReadAt([]byte, int64) (int, error)
+	Size() int64
+}
+
+// run gives the logits of a prompt and of the text that greedy decoding adds.
+func run(t *testing.T, rt *engine.Runtime, r file, weights string) (all []float32, text []int32) {
+	t.Helper()
+	s := session(t, rt, r, weights)
+	next := s.Model().Tokenizer().Encode("// Copy returns a copy of the slice.\nfunc Copy(", bpe.EncodeOptions{AddSpecial: true})
 	for range 32 {
-		out, err := s.Eval(ctx, next, nil, engine.All)
+		out, err := s.Eval(t.Context(), next, nil, engine.All)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package synth
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -105,17 +104,7 @@ func TestParameters(t *testing.T) {
 // logits are all rows for a chain of tokens.
 func logits(t *testing.T, rt *engine.Runtime, f *File, weights string, tokens []int32) []float32 {
 	t.Helper()
-	m, err := engine.New(context.Background(), rt, f, f.Size(), engine.Options{Name: t.Name(), Weights: weights})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	s, err := m.NewSession(engine.SessionOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	out, err := s.Eval(context.Background(), tokens, nil, engine.All)
+	out, err := session(t, rt, f, weights).Eval(t.Context(), tokens, nil, engine.All)
 	if err != nil {
 		t.Fatal(err)
 	}
