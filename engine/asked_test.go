@@ -23,6 +23,7 @@ type askedFor struct {
 	arch   string
 	layers int                   // 0: 4
 	keys   map[string]gguf.Value // without the prefix; nil values are left out
+	plain  map[string]gguf.Value // keys of the file that have no prefix
 	also   []string              // tensors that need not be there; "blk.*." in front: of every block
 }
 
@@ -45,6 +46,9 @@ func (a askedFor) kvs(keys modelKeys) []gguf.KV {
 	list := []gguf.KV{{Key: "general.architecture", Value: a.arch}}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		list = append(list, gguf.KV{Key: a.arch + "." + k, Value: keys[k]})
+	}
+	for _, k := range slices.Sorted(maps.Keys(a.plain)) {
+		list = append(list, gguf.KV{Key: k, Value: a.plain[k]})
 	}
 	return list
 }
@@ -192,6 +196,21 @@ func askedModels() map[string]askedFor {
 		"hy_v3":          {arch: "hy_v3", keys: experts(modelKeys{"expert_weights_norm": true, "expert_weights_scale": float32(1.5)}), also: []string{"blk.2.ffn_gate_inp.weight", "blk.2.exp_probs_b", "blk.3.ffn_gate_inp.weight"}},
 		"exaone-moe": {arch: "exaone-moe", keys: routed(modelKeys{"attention.sliding_window": uint32(9), "expert_shared_feed_forward_length": uint32(24), "leading_dense_block_count": uint32(0)}),
 			also: []string{choice, "rope_freqs.weight"}},
+		"afmoe":        {arch: "afmoe", keys: routed(modelKeys{"attention.sliding_window": uint32(9), "expert_gating_func": nil})},
+		"laguna":       {arch: "laguna", keys: yarn(routed(modelKeys{"attention.sliding_window": uint32(9), "attention.head_count": []uint32{4, 6, 6, 6}, "attention.key_length": uint32(16), "attention.value_length": uint32(16), "rope.dimension_count": uint32(8), "rope.dimension_count_swa": uint32(16), "rope.freq_base_swa": float32(30), "expert_gating_func": nil, "expert_shared_feed_forward_length": uint32(24)}))},
+		"smallthinker": {arch: "smallthinker", layers: 5, keys: experts(modelKeys{"attention.sliding_window": uint32(4096), "expert_gating_func": uint32(2)})},
+		"cohere2moe": {arch: "cohere2moe", layers: 5, keys: routed(modelKeys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true, true, false},
+			"logit_scale": float32(0.3), "attention.layer_norm_rms_epsilon": nil, "attention.layer_norm_epsilon": float32(1e-5), "expert_weights_scale": nil})},
+		"cohere2moe number": {arch: "cohere2moe", keys: routed(modelKeys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(3),
+			"logit_scale": float32(0.3), "expert_shared_count": nil})},
+		"llama4": {arch: "llama4", keys: experts(modelKeys{"interleave_moe_layer_step": uint32(2)}), also: []string{"rope_freqs.weight"}},
+		"apertus": {arch: "apertus", also: []string{"rope_freqs.weight"}, plain: modelKeys{"xielu.alpha_n": []float32{0.3, -0.4, 0.1, 0}, "xielu.alpha_p": []float32{0.8, -0.2, 0, 1},
+			"xielu.beta": []float32{0.5, 0.6, 0.4, 0.5}, "xielu.eps": []float32{-1e-6, -1e-6, -1e-6, -1e-6}}},
+		"step35": {arch: "step35", keys: routed(modelKeys{"attention.head_count": []uint32{4, 6, 6, 4}, "attention.head_count_kv": []uint32{2, 3, 3, 2}, "attention.key_length": uint32(16), "attention.value_length": uint32(16),
+			"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true, false}, "expert_gating_func": nil, "expert_shared_count": nil, "expert_shared_feed_forward_length": uint32(24),
+			"rope.freq_base": float32(300), "swiglu_clamp_exp": []float32{0, 0.5, 0, 0.75}, "swiglu_clamp_shexp": []float32{0, 0, 0.6, 0.5}}),
+			also: []string{"rope_freqs.weight", "blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight", "blk.3.ffn_gate_inp.weight", "blk.1.exp_probs_b.bias", "blk.3.exp_probs_b.bias", "blk.*.attn_gate.weight", "blk.*.attn_q_norm.weight"}},
+		"nanbeige": {arch: "nanbeige", layers: 2, keys: modelKeys{"num_loops": uint32(3)}},
 	}
 }
 

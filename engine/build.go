@@ -168,7 +168,7 @@ func (b *build) finish(a *attention, i int) {
 
 // feedForward reads the matrices block.ffn_gate, ffn_up and ffn_down with a suffix to their names.
 func (b *build) feedForward(block, suffix string, inner int) *feedForward {
-	ffn, d := &feedForward{act: b.feed.activation}, b.c.HiddenSize
+	ffn, d := &feedForward{act: cmp.Or[activation](b.feed.activation, silu)}, b.c.HiddenSize
 	switch up := block + "ffn_up" + suffix; b.feed.gate {
 	case gateInUp:
 		both := b.split(up+".weight", d, inner, inner)
@@ -193,7 +193,7 @@ func (b *build) feedForward(block, suffix string, inner int) *feedForward {
 func (b *build) expertBlock(o *expertOptions, n string) *experts {
 	l, d := b.loader, b.c.HiddenSize
 	e := &experts{used: o.used, gating: o.gating, normalize: o.normalize, scale: o.scale, groups: o.groups,
-		groupsUsed: o.groupsUsed}
+		groupsUsed: o.groupsUsed, weighInputs: o.weighInputs}
 	// Routers are not converted: a rounded one chooses other experts.
 	e.router = linear{l.exact(n+"ffn_gate_inp.weight", o.count, d), l.optional(n+"ffn_gate_inp.bias", o.count)}
 	if o.shared > 0 && o.sharedGate {
@@ -216,8 +216,9 @@ func (b *build) expertBlock(o *expertOptions, n string) *experts {
 	if !l.ok() {
 		return e
 	}
+	act := cmp.Or[activation](b.feed.activation, silu)
 	for i := range o.count {
-		e.each = append(e.each, feedForward{gate: gate[i], up: up[i], down: down[i], act: b.feed.activation})
+		e.each = append(e.each, feedForward{gate: gate[i], up: up[i], down: down[i], act: act})
 	}
 	if o.shared > 0 {
 		e.shared = b.feedForward(n, "_shexp", o.shared)

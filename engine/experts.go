@@ -21,6 +21,8 @@ type experts struct {
 	normalize bool    // the weights of the chosen sum to 1
 	scale     float32 // of the weights; 0: none
 
+	weighInputs bool // the weights multiply what goes into the experts, not what they give
+
 	groups, groupsUsed int // cut into so many groups of neighbours, of which a token may use so many; 0 or 1: not cut
 
 	downScale []float32 // [E] of what an expert gives; nil: none
@@ -36,18 +38,26 @@ const (
 	gateSoftmax       gating = 1 // softmax over all experts
 	gateSigmoid       gating = 2
 	gateSoftmaxChosen gating = 3 // softmax over the chosen experts' logits
+
+	gateSigmoidChosen gating = -1 // their sigmoids; no key says so
 )
 
-func (e *experts) forward(p *pass, c *Config, y, h []float32) { e.routed(p, c, y, h, h) }
+func (e *experts) forward(p *pass, _ *Config, y, h []float32) {
+	e.route(p, h)
+	e.send(p, y, h)
+}
 
-// routed is forward with another input of the router [rows][D].
-func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
-	r, n, d := &p.routing, p.rows(), c.HiddenSize
-	logits := p.matrix(&r.logits, len(e.each))
-	p.matmul(by, d, e.router.times(logits))
+// route computes the router's logits of h [rows][D].
+func (e *experts) route(p *pass, h []float32) {
+	p.matmul(h, e.router.w.Cols(), e.router.times(p.matrix(&p.routing.logits, len(e.each))))
+}
+
+// send computes y [rows][D] of h [rows][D] when route is done.
+func (e *experts) send(p *pass, y, h []float32) {
 	if p.err != nil {
 		return
 	}
+	r, n, d := &p.routing, p.rows(), e.each[0].up.w.Cols()
 	sized(&r.chosen, n*e.used)
 	sized(&r.weights, n*e.used)
 	for i := range n {
@@ -71,8 +81,11 @@ func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
 		for j, i := range r.rows {
 			copy(x[j*d:(j+1)*d], h[int(i)*d:])
 		}
+		if e.weighInputs {
+			e.weigh(r, int32(expert), x)
+		}
 		p.part = r.rows
-		e.each[expert].forward(p, c, out, x)
+		e.each[expert].forward(p, nil, out, x)
 		p.part = nil
 		if e.downScale != nil {
 			for j, v := range out {
@@ -87,7 +100,7 @@ func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
 	}
 	if e.shared != nil {
 		out := p.matrix(&r.y, d)
-		e.shared.forward(p, c, out, h)
+		e.shared.forward(p, nil, out, h)
 		if e.sharedGate.w != nil {
 			gate := p.matrix(&r.gate, 1)
 			p.matmul(h, d, e.sharedGate.times(gate))
@@ -97,6 +110,19 @@ func (e *experts) routed(p *pass, c *Config, y, h, by []float32) {
 			p.mulRows(out, gate)
 		}
 		p.add(y, out)
+	}
+}
+
+// weigh multiplies the inputs x [rows][D] of an expert by its weights, which then are 1 for what it gives.
+func (e *experts) weigh(r *routing, expert int32, x []float32) {
+	d := len(x) / len(r.rows)
+	for j, i := range r.rows {
+		at := int(i) * e.used
+		w := &r.weights[at+slices.Index(r.chosen[at:at+e.used], expert)]
+		for k := range d {
+			x[j*d+k] *= *w
+		}
+		*w = 1
 	}
 }
 
@@ -156,6 +182,11 @@ func (e *experts) choose(r *routing, i int) {
 	slices.Sort(chosen)
 	for j, expert := range chosen {
 		weights[j] = p[expert]
+	}
+	if e.gating == gateSigmoidChosen {
+		for j, z := range weights {
+			weights[j] = tensor.Sigmoid(z)
+		}
 	}
 	if e.gating == gateSoftmaxChosen {
 		most, sum := slices.Max(weights), float32(0)
@@ -226,6 +257,7 @@ type expertOptions struct {
 	scale              float32
 	choice             string // the tensor of what is added for the choice; "": exp_probs_b.bias
 	mustChoose         bool   // that one has to be there
+	weighInputs        bool   // the weights multiply what goes into the experts
 	shared             int    // width of the expert that every token is sent to; 0: none
 	sharedGate         bool   // that one has a gate, b.ffn_gate_inp_shexp
 

@@ -41,6 +41,7 @@ type ropeParts struct {
 	alibi   float32 // the greatest ALiBi bias; 0: none
 
 	windowBase     float32 // rope.freq_base of layers with a window; 0: that of the others
+	windowDims     int     // of a head that are rotated in layers with a window; 0: as in the others
 	windowUnscaled bool    // layers with a window are rotated without scaling
 }
 
@@ -88,7 +89,7 @@ const (
 
 // feedParts are those of the feed-forward.
 type feedParts struct {
-	activation activation
+	activation activation // nil: silu
 	gate       gatePlace
 	experts    *expertOptions                 // instead of it; nil: none
 	own        func(b *build, i int) sublayer // reads layer i's; nil: the feed-forward or the experts

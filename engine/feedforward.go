@@ -10,34 +10,43 @@ type feedForward struct {
 }
 
 // forward computes y [rows][D] of h [rows][D].
-func (l *feedForward) forward(p *pass, c *Config, y, h []float32) {
-	f := l.up.w.Rows()
+func (l *feedForward) forward(p *pass, _ *Config, y, h []float32) {
+	d, f := l.up.w.Cols(), l.up.w.Rows()
 	up := p.matrix(&p.up, f)
 	if l.gate.w == nil {
-		p.matmul(h, c.HiddenSize, l.up.times(up))
-		p.activate(up, l.act)
+		p.matmul(h, d, l.up.times(up))
+		l.act.alone(p, up)
 		p.matmul(up, f, l.down.times(y))
 		return
 	}
 	gate := p.matrix(&p.gate, f)
-	p.matmul(h, c.HiddenSize, l.gate.times(gate), l.up.times(up))
-	p.gateMul(gate, up, l.act)
+	p.matmul(h, d, l.gate.times(gate), l.up.times(up))
+	l.act.gated(p, gate, up)
 	p.matmul(gate, f, l.down.times(y))
 }
 
-// activation is the nonlinearity of a feed-forward.
-type activation uint8
+// activation is the nonlinearity of a feed-forward. One with numbers of its own is in its family's file.
+type activation interface {
+	alone(p *pass, x []float32)        // x = act(x), of a feed-forward without a gate
+	gated(p *pass, gate, up []float32) // gate = act(gate) ∘ up
+}
+
+// function is an activation without numbers of its own.
+type function uint8
 
 const (
-	silu        activation = iota // Shazeer 2020, arXiv:2002.05202 (with a gate: SwiGLU)
-	gelu                          // the tanh form (with a gate: GEGLU)
-	reluSquared                   // So et al. 2021, arXiv:2109.08668
-	clampedSiLU                   // gpt-oss, with a gate only
-	relu                          // Nair and Hinton 2010
+	silu        function = iota // Shazeer 2020, arXiv:2002.05202 (with a gate: SwiGLU)
+	gelu                        // the tanh form (with a gate: GEGLU)
+	reluSquared                 // So et al. 2021, arXiv:2109.08668
+	clampedSiLU                 // gpt-oss, with a gate only
+	relu                        // Nair and Hinton 2010
 )
 
+func (act function) alone(p *pass, x []float32)        { p.activate(x, act) }
+func (act function) gated(p *pass, gate, up []float32) { p.gateMul(gate, up, act) }
+
 // activate is x = act(x).
-func (p *pass) activate(x []float32, act activation) {
+func (p *pass) activate(x []float32, act function) {
 	switch {
 	case p.err != nil:
 	case act == gelu:
@@ -52,7 +61,7 @@ func (p *pass) activate(x []float32, act activation) {
 }
 
 // gateMul is gate = act(gate) ∘ up.
-func (p *pass) gateMul(gate, up []float32, act activation) {
+func (p *pass) gateMul(gate, up []float32, act function) {
 	if p.err != nil {
 		return
 	}

@@ -87,7 +87,7 @@ func (l *loader) windows() func(layer int) bool {
 	if !l.ok() {
 		return func(int) bool { return false }
 	}
-	return func(layer int) bool { return list[layer] }
+	return func(layer int) bool { return list[l.first+layer] }
 }
 
 // gemma4Attention has normalized values; they may be the keys before their norm.
@@ -270,7 +270,8 @@ func (m *expertsBeside) forward(p *pass, c *Config, y, h []float32) {
 	p.norm(h, x, m.input)
 	p.norm(by, x, m.router)
 	p.scale(by, float32(1/math.Sqrt(float64(d))))
-	m.experts.routed(p, c, out, h, by)
+	m.experts.route(p, by)
+	m.experts.send(p, out, h)
 	p.norm(out, out, m.expertsOut)
 	p.add(y, out)
 }

@@ -177,6 +177,13 @@ func (p *pass) sigmoidMul(dst, x []float32) {
 	}
 }
 
+// each is x[i] = f(x[i]).
+func (p *pass) each(x []float32, f func(float32) float32) {
+	if p.err == nil {
+		p.fail(p.t.Map(x, f))
+	}
+}
+
 // clamp limits x to -limit … limit; 0 leaves it as it is.
 func (p *pass) clamp(x []float32, limit float32) {
 	if p.err == nil && limit > 0 {

@@ -70,6 +70,12 @@ func (l *loader) ropes(c *Config, f *family) (r ropes) {
 			base = c.RopeBase
 		}
 		o.Base = float64(l.floatOr("rope.freq_base_swa", base))
+		if n := f.rope.windowDims; n > 0 {
+			if o.Dims = n; n < 2 || n > c.HeadDim || n%2 != 0 {
+				l.fail("rope.dimension_count_swa", ErrValue, "%d of a head's %d dimensions", n, c.HeadDim)
+				return r
+			}
+		}
 		r.window = l.ropeTable(o, factors)
 	}
 	return r

@@ -86,8 +86,8 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	}
 	shape := segs[0].KV.shape
 	width := o.Heads * shape.HeadDim
-	if o.Heads < 1 || o.Heads%shape.Heads != 0 || o.Window < 0 {
-		return shapeError("%d query heads for %d key-value heads, window %d", o.Heads, shape.Heads, o.Window)
+	if o.Heads < 1 || o.Heads%shape.Heads != 0 {
+		return shapeError("%d query heads for %d key-value heads", o.Heads, shape.Heads)
 	}
 	if n := len(o.Slopes); n != 0 && n != o.Heads {
 		return shapeError("%d slopes for %d query heads", n, o.Heads)
@@ -105,14 +105,10 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 		return shapeError("%d biases for %d query heads", n, o.Heads)
 	}
 	for i := range segs {
-		low := 0
-		if segs[i].Keys > 0 && o.Window > 0 {
+		if segs[i].Keys > 0 && o.Window != 0 {
 			return shapeError("segment %d: a window of %d in front of %d keys that every token sees", i, o.Window, segs[i].Keys)
 		}
-		if o.Window > 0 {
-			low = max(0, segs[i].Start+1-o.Window)
-		}
-		if low/asm.Page < segs[i].KV.first {
+		if low := lowest(segs[i].Start, o.Window); low/asm.Page < segs[i].KV.first {
 			return shapeError("segment %d: slot %d is given up, the first is %d", i, low, segs[i].KV.First())
 		}
 	}
@@ -145,7 +141,7 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 	partial := 0
 	for i := range segs {
 		s := segment{AttentionSegment: segs[i], first: units, partial: -1}
-		lowest, highest := s.Start, s.Start+s.Tokens-1
+		highest := s.Start + s.Tokens - 1
 		if s.Parents != nil {
 			highest = s.Start
 			at := len(j.depths)
@@ -159,9 +155,7 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 			}
 			s.depths = j.depths[at:]
 		}
-		if j.o.Window > 0 {
-			s.low = max(0, lowest+1-j.o.Window) / asm.Page
-		}
+		s.low = lowest(s.Start, j.o.Window) / asm.Page
 		if s.Keys > 0 {
 			highest = s.Keys - 1
 		}

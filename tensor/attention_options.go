@@ -8,7 +8,8 @@ type AttentionOptions struct {
 	Heads int     // query heads: a multiple of the cache's heads
 	Scale float32 // s = dot * Scale
 
-	Window int     // 0: a token sees all before it; w: its last w positions, itself included
+	// 0: a token sees all before it; w: its last w positions, itself included; -w: those from the last multiple of w on
+	Window int
 	Cap    float32 // c > 0: s = c * tanh(s/c) (Gemma 2)
 
 	// Slopes, one per query head, are ALiBi's (Press et al. 2021, arXiv:2108.12409): s -= slope * (i-j) for query

@@ -7,6 +7,7 @@ import "github.com/specgo/spec/asm"
 // elementJob applies f to rows of numbers.
 type elementJob struct {
 	f         func(j *elementJob, dst, x []float32, row int)
+	g         func(float32) float32 // of mapRow
 	dst, x, w []float32
 	a, b      float32
 	width     int // of a row
@@ -40,7 +41,7 @@ func (rt *Runtime) each(job elementJob) error {
 	*j = job
 	n := job.rows * job.width
 	rt.pool.run((len(job.dst)+n-1)/n, j.unit)
-	j.dst, j.x, j.w = nil, nil, nil
+	j.dst, j.x, j.w, j.g = nil, nil, nil, nil
 	return nil
 }
 
@@ -166,6 +167,17 @@ func clampedSwiGLURow(j *elementJob, gate, up []float32, _ int) {
 		g := min(gate[i], j.b)
 		u = min(max(u, -j.b), j.b)
 		gate[i] = float32(g*asm.Sigmoid32(float32(j.a*g))) * (u + 1)
+	}
+}
+
+// Map is x[i] = f(x[i]), for functions that no kernel and no other operation does. f is called on several threads.
+func (rt *Runtime) Map(x []float32, f func(float32) float32) error {
+	return rt.each(elementJob{f: mapRow, g: f, dst: x, width: rowWidth(len(x))})
+}
+
+func mapRow(j *elementJob, dst, _ []float32, _ int) {
+	for i, v := range dst {
+		dst[i] = j.g(v)
 	}
 }
 

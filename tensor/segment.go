@@ -140,9 +140,16 @@ func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) e
 // visible is the part of chunk c that a token at position pos sees, counted from the chunk's first position.
 func visible(pos, window, c int) (from, to int) {
 	base := c * asm.Page
-	to = min(pos+1-base, asm.Page)
-	if window > 0 {
-		from = max(0, pos+1-window-base)
+	return max(0, lowest(pos, window)-base), min(pos+1-base, asm.Page)
+}
+
+// lowest is the first position that a token at position pos sees.
+func lowest(pos, window int) int {
+	switch {
+	case window > 0:
+		return max(0, pos+1-window)
+	case window < 0:
+		return pos - pos%-window
 	}
-	return from, to
+	return 0
 }
