@@ -7,10 +7,12 @@
 // bit for bit (payloads of NaN apart, the floating-point unit in its default mode), so that a model's results do not
 // depend on the machine. Three rules make that possible at little cost:
 //
-//   - Every operation is one IEEE binary32 rounding to nearest even, subnormals kept. A fused multiply-add is used where the
-//     loop says [FMA] and nowhere else: the compiler may fuse a*b+c by itself, so Go code here writes float32(a*b)+c.
-//   - A lane of a vector register is an output row, a position or a dimension, so that long sums never cross lanes. Sums along
-//     a vector use 16 lanes: element i goes to lane i mod 16, ascending; then lane j += lane j+8, then 4, 2, 1.
+//   - Every operation is one IEEE binary32 rounding to nearest even, subnormals kept. A fused multiply-add is used
+//     where the loop says [FMA] and nowhere else: the compiler may fuse a*b+c by itself, so Go code here writes
+//     float32(a*b)+c.
+//   - A lane of a vector register is an output row, a position or a dimension, so that long sums never cross lanes.
+//     Sums along a vector use 16 lanes: element i goes to lane i mod 16, ascending; then lane j += lane j+8, then 4,
+//     2, 1.
 //   - Transcendental functions are the package's own: package math's differ between machines.
 //
 // # Data
@@ -31,14 +33,16 @@
 //
 //   - kernels.go: the operations, each with its loop and shapes; scalar.go: the scalar set.
 //   - vector.go, attention.go, quantize.go, recurrent.go, noise.go, math32.go, fma.go: the scalar kernels.
-//   - format_q8_0.go, the simplest of the quantized types: the block of a GGUF row, the panel, and the scalar product. format.go
-//     describes what the types share, pack.go fills panels, matmul.go has the parts of the scalar products, tile.go the activations.
+//   - format_q8_0.go, the simplest of the quantized types: the block of a GGUF row, the panel, and the scalar
+//     product. format.go describes what the types share, pack.go fills panels, matmul.go has the parts of the scalar
+//     products, tile.go the activations.
 //   - kv.go: pages of the key-value cache; f16.go: half precision; math64.go: float64 functions for tables.
-//   - *_simd.go, *_amd64.go, *_arm64.go: Go around the assembly. It checks the slices' lengths once, passes pointers, and
-//     leaves incomplete vectors to the scalar kernel. stubs_*.go declare the assembly; each declaration has its loop.
-//   - _gen, a module of its own, writes all *.s files, stubs_*.go, integer_*.go and neon_arm64.h: "go generate ./asm". Start with
-//     _gen/main.go, which lists the files, then _gen/type_q8_0.go: the parts of one type that the loop nests of nest512.go,
-//     nest256.go and neonnest.go are composed with.
+//   - *_simd.go, *_amd64.go, *_arm64.go: Go around the assembly. It checks the slices' lengths once, passes pointers,
+//     and leaves incomplete vectors to the scalar kernel. stubs_*.go declare the assembly; each declaration has its
+//     loop.
+//   - _gen, a module of its own, writes all *.s files, stubs_*.go, integer_*.go and neon_arm64.h: "go generate
+//     ./asm". Start with _gen/main.go, which lists the files, then _gen/type_q8_0.go: the parts of one type that the
+//     loop nests of nest512.go, nest256.go and neonnest.go are composed with.
 //
 // # Tests
 //

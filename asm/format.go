@@ -24,11 +24,11 @@ const (
 // side by side in the row, a group. Groups 0 … 3 are weights 0 … 15, groups 4 … 7 weights 16 … 31:
 //
 //	bytes    [8 groups][16 rows][4 weights], 512 bytes
-//	nibbles  [4][16 rows][4 bytes], 256 bytes: byte j of vector h has weight j of group h in its low nibble and weight j of
-//	         group 4+h in its high nibble
+//	nibbles  [4][16 rows][4 bytes], 256 bytes: byte j of vector h has weight j of group h in its low nibble and
+//	         weight j of group 4+h in its high nibble
 //	crumbs   [2][16 rows][4 bytes], 128 bytes: byte j of vector c has weight j of group 4c+i at bits 2i and 2i+1, i < 4
-//	bits     [16 rows][4 bytes], 64 bytes: byte j has weight j of group g at bit (g+4)%8: groups 0 … 3 at bits 4 … 7, so that
-//	         H>>g, and after H <<= 4 again H>>(g-4), has it at bit 4
+//	bits     [16 rows][4 bytes], 64 bytes: byte j has weight j of group g at bit (g+4)%8: groups 0 … 3 at bits 4 … 7, so
+//	         that H>>g, and after H <<= 4 again H>>(g-4), has it at bit 4
 //
 // A row that ends within a larger unit of a panel (a pair or four blocks that share a section of scales) ends after
 // the quants of its last block.

@@ -55,7 +55,8 @@ func rowQ3_K(panel []byte, r int, dst []float32, _ bool) {
 		d := FromF16(le.Uint16(scales[256+2*r:]))
 		for k, out := 0, dst[b*SuperBlock:][:SuperBlock]; k < SuperBlock; k++ {
 			quants := super[k/32*q3Bytes:]
-			q := threeBits(le.Uint32(quants[4*r:]), le.Uint32(quants[64+4*r:]), le.Uint32(quants[128+4*r:]), k%32/4) >> (k % 4 * 8) & 7
+			four := threeBits(le.Uint32(quants[4*r:]), le.Uint32(quants[64+4*r:]), le.Uint32(quants[128+4*r:]), k%32/4)
+			q := four >> (k % 4 * 8) & 7
 			out[k] = float32(d*float32(int8(scales[k/16*16+r]))) * float32(int(q)-4)
 		}
 	}

@@ -6,7 +6,8 @@ import "math"
 //
 //	KVF16 KVF32  K [dim][Page], V [Page][dim]
 //	KVQ8_0       K int8 [dim][Page], then float16 scales [groups][Page];
-//	             V int8 [Page][dim], then float16 scales [Page][groups]; groups = dim/32 rounded up; a value is float32(q)*d
+//	             V int8 [Page][dim], then float16 scales [Page][groups];
+//	             groups = dim/32 rounded up; a value is float32(q)*d
 //
 // K is transposed so that a lane is a position; in V a lane is a dimension.
 type KV uint8

@@ -21,9 +21,11 @@ const (
 //	x = min(max(x, -104), 89), NaN kept
 //	z = fma(x, log2e, 3<<22); n = z - 3<<22          (the integer nearest to x*log2e)
 //	r = fma(n, -ln2hi, x); r = fma(n, -ln2lo, r)
-//	p = 1.9875691500e-4; p = fma(p, r, c) for c = 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
+//	p = 1.9875691500e-4; p = fma(p, r, c) for c = 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
+//	    1.6666665459e-1, 5.0000001201e-1
 //	p = fma(p, r*r, r); p = p + 1
-//	a = n>>1 (towards -Inf); result = (p * 2^a) * 2^(n-a)   (only the last product rounds: a subnormal result is rounded once)
+//	a = n>>1 (towards -Inf); result = (p * 2^a) * 2^(n-a)   (only the last product rounds: a subnormal result is
+//	    rounded once)
 func Exp32(x float32) float32 {
 	if x < expMin {
 		x = expMin
@@ -100,8 +102,8 @@ func logReduced(f, e float32) float32 {
 // Tanh32 returns the hyperbolic tangent, within 2 ulps.
 //
 //	a = |x|
-//	if a < 0.625 { s = a*a; p = -5.70498872745e-3; p = fma(p, s, c) for c = 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1,
-//	    -3.33332819422e-1; t = fma(a*s, p, a) } else { t = 1 - 2/(Exp32(2a) + 1) }
+//	if a < 0.625 { s = a*a; p = -5.70498872745e-3; p = fma(p, s, c) for c = 2.06390887954e-2, -5.37397155531e-2,
+//	    1.33314422036e-1, -3.33332819422e-1; t = fma(a*s, p, a) } else { t = 1 - 2/(Exp32(2a) + 1) }
 //	result = t with the sign of x
 func Tanh32(x float32) float32 {
 	a := math.Float32frombits(math.Float32bits(x) &^ (1 << 31))

@@ -8,7 +8,8 @@ import "math"
 //	h = mix32(mix32(id ^ uint32(key)) ^ uint32(key>>32))
 //	u = (h + 1/2) / 2^32; result = -log(-log(u)), with relative precision at both ends:
 //	if h < 2^31 { l = Log32((float(h)+0.5) * 2^-32) }
-//	else { w = (float(2^32-1-h)+0.5) * 2^-32, which is 1-u; l = w < 1-sqrt(1/2) ? logReduced(-w, 0) : logReduced(1-(w+w), -1) }
+//	else { w = (float(2^32-1-h)+0.5) * 2^-32, which is 1-u;
+//	    l = w < 1-sqrt(1/2) ? logReduced(-w, 0) : logReduced(1-(w+w), -1) }
 //	result = -Log32(-l)
 //
 // In both branches the arguments are exact except for the rounding of float() and of its sum with 0.5.

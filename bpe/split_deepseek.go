@@ -65,7 +65,8 @@ func (s *scratch) deepSeekCoderWord(text string, i int) int {
 //
 //	\p{N}{1,3}
 //	[一-龥぀-ゟ゠-ヿ]+
-//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|
+//	    \s*[\r\n]+|\s+(?!\S)|\s+
 func splitDeepSeekV3(s *scratch, text string, i int) int {
 	if isAt(text, i, number) {
 		return s.numbers(text, i, 3)

@@ -17,12 +17,14 @@
 //
 //	h = norm(x)                       attn_norm; none: h = x
 //	q, k, v = Wq h, Wk h, Wv h        biases, limits; q and k normalized over a head or all heads, before or after
-//	q, k = rotate(q), rotate(k)       pairs or halves, part of a head or none; one table for layers with a window, one for the others
+//	q, k = rotate(q), rotate(k)       pairs or halves, part of a head or none; one table for layers with a window, one
+//	                                  for the others
 //	s = q·k * scale                   soft cap, ALiBi, window; one sink per head
 //	y = norm(Wo softmax(s) v)         post norm
 //	x = x + y * scale
 //	h = norm(x)                       ffn_norm; a parallel block reads the x from before attention
-//	y = Wdown act(Wgate h) ∘ (Wup h)  or without a gate; or the sum of the experts that a router chooses, and a shared one
+//	y = Wdown act(Wgate h) ∘ (Wup h)  or without a gate; or the sum of the experts that a router chooses, and a
+//	                                  shared one
 //	x = x + norm(y) * scale           post norm
 //
 // Before the blocks: the embedding, scaled or normalized, and learned positions. After them: a norm, the output

@@ -295,7 +295,8 @@ func samplingFields(in forms) []field {
 	}
 	return []field{
 		{"temperature", honored, in | formResponses, "0 is greedy", temperature},
-		{"top_p", honored, in | formResponses, "keep the most likely tokens of this total probability; 1 is off, 0 is greedy", topP},
+		{"top_p", honored, in | formResponses,
+			"keep the most likely tokens of this total probability; 1 is off, 0 is greedy", topP},
 		{"top_k", honored, in, "keep the k most likely tokens; 0 is off", func(r *request, v value) *Error {
 			n, err := v.whole(-1, anyNumber)
 			r.sampling.TopK = int(max(n, 0))

@@ -90,13 +90,14 @@ type (
 
 	// Shared is a [Sequence] whose passes are shared with others, such as [*shared.Session].
 	//
-	//   - Announce says whether another Eval is on its way, which the passes of others wait for. After an Eval one is expected.
-	//     The decoder calls it for the target when a text ends, and for the sequences that a drafter enlists around each draft.
-	//   - Follow has f announced at the end of each pass, before any decoder goes on: passes of drafts then wait for all drafts
-	//     that begin.
+	//   - Announce says whether another Eval is on its way, which the passes of others wait for. After an Eval one is
+	//     expected. The decoder calls it for the target when a text ends, and for the sequences that a drafter enlists
+	//     around each draft.
+	//   - Follow has f announced at the end of each pass, before any decoder goes on: passes of drafts then wait for all
+	//     drafts that begin.
 	//   - Load is the load of all of them, Together what each of so many pays for a pass with one token of each.
-	//   - PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them. It reports false, and
-	//     fills nothing, where that is not known, or is what a sequence alone would measure.
+	//   - PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them. It reports
+	//     false, and fills nothing, where that is not known, or is what a sequence alone would measure.
 	//
 	// Costs are by the measure of [Metered].
 	Shared interface {

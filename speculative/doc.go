@@ -18,7 +18,8 @@
 //
 // Four choices are independent of each other:
 //
-//	Drafter   Model (draft models, EAGLE-3 and MTP heads), Tree, Splice, NGram, Suffix, EarlyExit, Reencode, Intersect, Merge, Replay
+//	Drafter   Model (draft models, EAGLE-3 and MTP heads), Tree, Splice, NGram, Suffix, EarlyExit, Reencode, Intersect,
+//	          Merge, Replay
 //	Schedule  Auto, Constant, Heuristic, Dynamic, Oracle
 //	Verifier  Greedy, Match, Rejection, Block, Stairs
 //	Sampling  engine.Sampling
@@ -28,7 +29,8 @@
 //
 // Drafters, schedules, verifiers and sequences from outside this package have the same abilities, which are interfaces:
 //
-//	Drafter   Attentive, Branching, Clocked, Continuing, Learning, Merging, Sequenced; fields Ranked and Calibrated of Draft
+//	Drafter   Attentive, Branching, Clocked, Continuing, Learning, Merging, Sequenced; fields Ranked and Calibrated
+//	          of Draft
 //	Schedule  Choosing, Clocked, Forcing, Learning, Starting, Trimming
 //	Verifier  Evaluator
 //	Sequence  Encoding, Listed, Metered, Modeled, Segmented, Shared

@@ -18,10 +18,10 @@ const prefillChunk = 256
 // and [Modeled] for what else it may be able to do.
 //
 //   - Len is the number of tokens, Context the most that it can hold, Vocab the number of logits in a row.
-//   - Eval feeds tokens after the first Len and returns the logits of the last want of them, valid until the next Eval.
-//     With parents nil the tokens are a chain and are appended. Otherwise parents[i] is the index in tokens of token i's
-//     parent, less than i, or -1 for the end of the sequence; Len stays, and the tokens wait for Commit. A failed Eval leaves
-//     the sequence as it was.
+//   - Eval feeds tokens after the first Len and returns the logits of the last want of them, valid until the next
+//     Eval. With parents nil the tokens are a chain and are appended. Otherwise parents[i] is the index in tokens of
+//     token i's parent, less than i, or -1 for the end of the sequence; Len stays, and the tokens wait for Commit. A
+//     failed Eval leaves the sequence as it was.
 //   - MaxTree is the most tokens of an Eval with parents; chains are bounded by the context only.
 //   - Truncate keeps the first n tokens and drops a waiting tree.
 //   - Commit appends the tokens of a path of the waiting tree, from the root down, and drops the rest of the tree.

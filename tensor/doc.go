@@ -39,14 +39,16 @@
 // simplest operations, then matmul.go.
 //
 //   - runtime.go, pool.go, cores_*.go: the Runtime, its workers, and how many there are.
-//   - types.go, matrix.go, view.go, load.go, memory*.go: weights, how they are read and packed, and where they are stored.
-//   - codec.go and codec_<type>.go: a GGUF row to numbers and back; scales.go: how the encoders choose scales. Start with
-//     codec_q8_0.go.
-//   - input.go, matmul.go, prefetch.go: products: activations, the division of the work, and which weights a kernel prefetches.
+//   - types.go, matrix.go, view.go, load.go, memory*.go: weights, how they are read and packed, and where they are
+//     stored.
+//   - codec.go and codec_<type>.go: a GGUF row to numbers and back; scales.go: how the encoders choose scales. Start
+//     with codec_q8_0.go.
+//   - input.go, matmul.go, prefetch.go: products: activations, the division of the work, and which weights a kernel
+//     prefetches.
 //   - kv.go, segment.go, attention.go, attention_options.go, rope.go: the key-value cache, tokens in chains and trees,
 //     attention, position embeddings.
-//   - vector.go, elementwise.go, recurrent.go, distribution.go: norms and activation functions, recurrent layers, sampling's
-//     softmax and noise. bandwidth.go measures memory.
+//   - vector.go, elementwise.go, recurrent.go, distribution.go: norms and activation functions, recurrent layers,
+//     sampling's softmax and noise. bandwidth.go measures memory.
 //
 // The kernel set is chosen once, in [NewRuntime], by Options.SIMD. The tests compare products, attention and
 // recurrent layers with plain loops over the numeric rules, with every kernel set of the machine, and one division of

@@ -1,6 +1,6 @@
-// Package testdata holds two small models of Go source code, one to write and one to draft for it, and a draft head for the first,
-// so that the command has something to run and the tests something to measure. Only cmd/spec and
-// tests import it: a program that uses the engine does not carry the models.
+// Package testdata holds two small models of Go source code, one to write and one to draft for it, and a draft head
+// for the first, so that the command has something to run and the tests something to measure. Only cmd/spec and tests
+// import it: a program that uses the engine does not carry the models.
 //
 // The README beside this file says where they come from.
 package testdata
@@ -26,6 +26,6 @@ func Target() *strings.Reader { return strings.NewReader(target) }
 // 1.05 million parameters, Q8_0.
 func Draft() *strings.Reader { return strings.NewReader(draft) }
 
-// Head is the GGUF file of an EAGLE-3 head for Target, which it shares its embeddings and its output matrix with: 1.1 million
-// parameters of its own, Q8_0.
+// Head is the GGUF file of an EAGLE-3 head for Target, which it shares its embeddings and its output matrix with: 1.1
+// million parameters of its own, Q8_0.
 func Head() *strings.Reader { return strings.NewReader(head) }

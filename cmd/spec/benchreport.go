@@ -105,7 +105,8 @@ func (r *report) markdown(out io.Writer, title string) error {
 // csv writes the rows with what is common to them, under the names of the JSON.
 func (r *report) csv(out io.Writer) error {
 	w := csv.NewWriter(out)
-	w.Write(strings.Split("cpu,simd,threads,model,bytes,bandwidth_gbps,kind,n_tokens,context,repeats,tokens_per_second,pass_seconds,stddev,bandwidth_fraction,ratio_to_decode", ","))
+	w.Write(strings.Split("cpu,simd,threads,model,bytes,bandwidth_gbps,kind,n_tokens,context,repeats,"+
+		"tokens_per_second,pass_seconds,stddev,bandwidth_fraction,ratio_to_decode", ","))
 	for _, row := range r.Rows {
 		var cells []string
 		for _, v := range []any{r.CPU, r.SIMD, r.Threads, r.Model, r.Bytes, r.Bandwidth, row.Kind, row.Tokens, row.Context,

@@ -201,7 +201,8 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	if tok == nil {
 		return fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", g.name())
 	}
-	if err := decoderOnly(target, g.name(), "it has no chat format; spec generate gives a prompt to its encoder"); err != nil {
+	const why = "it has no chat format; spec generate gives a prompt to its encoder"
+	if err := decoderOnly(target, g.name(), why); err != nil {
 		return err
 	}
 	template, stops, err := g.newTemplate(target)

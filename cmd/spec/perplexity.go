@@ -62,7 +62,8 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 	if tok == nil {
 		return fmt.Errorf("%s: no tokenizer in the file", x.name())
 	}
-	if err := decoderOnly(model, x.name(), "it predicts an output from an input, and perplexity is of a text by itself"); err != nil {
+	const why = "it predicts an output from an input, and perplexity is of a text by itself"
+	if err := decoderOnly(model, x.name(), why); err != nil {
 		return err
 	}
 	if _, err := contextSize(x.chunk, model, x.name()); err != nil {

@@ -86,7 +86,8 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 			m, err := x.openDraft(ctx, p, rt, target, x.draft, "draft", testdata.Draft())
 			if err == nil && m.Head() != nil && m.Head().SharesCache {
 				m.Close()
-				return nil, fmt.Errorf("-md %s: a draft head that looks at its target's cache, whose drafts selftest does not check", x.draft)
+				return nil, fmt.Errorf("-md %s: a draft head that looks at its target's cache, whose drafts selftest does not "+
+					"check", x.draft)
 			}
 			return m, err
 		}

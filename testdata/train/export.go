@@ -1,7 +1,8 @@
 //go:build ignore
 
-// Export writes what eagle.py trained as a GGUF file, its matrices in Q8_0: go run testdata/train/export.go head.npz testdata/go-eagle.q8_0.gguf.
-// Tokenizer and licence are the target's.
+// Export writes what eagle.py trained as a GGUF file, its matrices in Q8_0. Tokenizer and licence are the target's.
+//
+//	go run testdata/train/export.go head.npz testdata/go-eagle.q8_0.gguf
 package main
 
 import (
@@ -42,7 +43,8 @@ func read(data []byte, descr string) array {
 		log.Fatalf("an array of %s, expected %s: %s", got, descr, header)
 	}
 	a := array{raw: data[10+size:]}
-	for _, s := range strings.FieldsFunc(shapeOf.FindStringSubmatch(header)[1], func(r rune) bool { return r == ',' || r == ' ' }) {
+	between := func(r rune) bool { return r == ',' || r == ' ' }
+	for _, s := range strings.FieldsFunc(shapeOf.FindStringSubmatch(header)[1], between) {
 		n, err := strconv.ParseUint(s, 10, 64)
 		check(err)
 		a.shape = append(a.shape, n)
@@ -61,7 +63,8 @@ func main() {
 	}
 	key := func(k string, v gguf.Value) { kvs = append(kvs, gguf.KV{Key: "eagle3." + k, Value: v}) }
 	for _, kv := range target.KVs {
-		if strings.HasPrefix(kv.Key, "tokenizer.") || kv.Key == "general.license" || kv.Key == "general.description" || kv.Key == "general.file_type" {
+		if strings.HasPrefix(kv.Key, "tokenizer.") ||
+			slices.Contains([]string{"general.license", "general.description", "general.file_type"}, kv.Key) {
 			kvs = append(kvs, kv)
 		}
 		if k, ok := strings.CutPrefix(kv.Key, "llama."); ok && k != "block_count" {

@@ -1,8 +1,11 @@
 //go:build ignore
 
-// Generate lets the embedded target continue pieces of a text, for eagle.py to train on: go run testdata/train/generate.go train.bin
-// own.bin ROWS SEED. train.bin is token ids as uint16; own.bin becomes ROWS rows of 512: 128 tokens of the text and what the target writes
-// after them, greedily in the rows with an even number, at temperature 0.8 in the others.
+// Generate lets the embedded target continue pieces of a text, for eagle.py to train on:
+//
+//	go run testdata/train/generate.go train.bin own.bin ROWS SEED
+//
+// train.bin is token ids as uint16; own.bin becomes ROWS rows of 512: 128 tokens of the text and what the target
+// writes after them, greedily in the rows with an even number, at temperature 0.8 in the others.
 package main
 
 import (
@@ -55,11 +58,11 @@ func main() {
 				all[i] = append(all[i], int32(id))
 			}
 			batch = append(batch, engine.Segment{Session: s, Tokens: all[i], Logits: engine.Last})
-			sampling := engine.Sampling{}
+			how := engine.Sampling{}
 			if i%2 == 1 {
-				sampling = engine.Sampling{Temperature: 0.8, Seed: rng.Uint64()}
+				how = engine.Sampling{Temperature: 0.8, Seed: rng.Uint64()}
 			}
-			sampler, err := sampling.New(m.Config().Vocab, sampling)
+			sampler, err := sampling.New(m.Config().Vocab, how)
 			check(err)
 			samplers = append(samplers, sampler)
 		}

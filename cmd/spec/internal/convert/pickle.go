@@ -393,7 +393,8 @@ func (u *unpickler) global(module, name string) {
 	g := global(module + "." + name)
 	if _, ok := storageKinds[g]; !ok && g != orderedDict && g != rebuildTensor && g != rebuildTensorV2 &&
 		g != rebuildParameter {
-		u.fail("global %s is refused: a list of tensors needs none but OrderedDict and those that rebuild tensors of numbers", gguf.Printable(string(g), 80))
+		u.fail("global %s is refused: a list of tensors needs none but OrderedDict and those that rebuild tensors of "+
+			"numbers", gguf.Printable(string(g), 80))
 		return
 	}
 	u.push(g)

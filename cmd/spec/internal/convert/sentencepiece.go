@@ -13,7 +13,8 @@ import (
 //
 //	1 pieces           repeated: 1 piece (text), 2 score (float), 3 type (1 by default)
 //	2 trainer_spec     3 model_type (1 unigram, 2 BPE), 24 treat_whitespace_as_suffix
-//	3 normalizer_spec  2 precompiled_charsmap, and, true by default, 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces
+//	3 normalizer_spec  2 precompiled_charsmap, and, true by default, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
+//	                   5 escape_whitespaces
 //
 // Of a BPE model only the prefix counts; a unigram model is read where unigram is set.
 func readSentencePiece(file string, unigram bool) (*words, error) {

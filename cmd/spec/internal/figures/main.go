@@ -12,7 +12,8 @@
 // left out of the tables. -budget 100s measures what fits 100 seconds. Neither git nor Go is needed where the binary
 // was built with
 //
-//	go build -ldflags "-X main.commit=$(git log -1 --format=%h -- asm tensor engine speculative ':!*_test.go')" ./cmd/spec/internal/figures
+//	commit=$(git log -1 --format=%h -- asm tensor engine speculative ':!*_test.go')
+//	go build -ldflags "-X main.commit=$commit" ./cmd/spec/internal/figures
 package main
 
 import (

@@ -123,7 +123,8 @@ func (r *report) stairsTimes() string {
 		}
 		m.add(append(cells, fmt.Sprint(runs))...)
 	}
-	return notes(m.String(), fmt.Sprintf("The paper's prompt, %d tokens; the median over the runs with its 95 %% interval.", paperTokens))
+	return notes(m.String(), fmt.Sprintf(
+		"The paper's prompt, %d tokens; the median over the runs with its 95 %% interval.", paperTokens))
 }
 
 // The settings of the times, as their runs name them.
