@@ -6,7 +6,8 @@
 //
 // A fault of mutants.json must be caught, and a fault whose text is no longer in the code is an error: port it. The
 // field "test" names the tests that catch it, which run first; -record writes it. Drawn faults are a report, which
-// fails nothing. With -log FILE each verdict is appended to FILE, and the faults that FILE has are not run again.
+// fails nothing. With -log FILE each verdict is appended to FILE, and the faults that FILE has are not run again;
+// FILE.reach keeps which tests reach which statements (reach.go).
 package main
 
 import (
@@ -66,7 +67,7 @@ func listed(names []string, anchors, record bool) error {
 	if err := json.Unmarshal(data, &all); err != nil {
 		return err
 	}
-	r, err := newRunner()
+	r, err := newRunner("")
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,11 @@ func (l line) String() string {
 // drawn tries n faults, or those for which there is time. A fault that does not compile is no fault, and another is
 // drawn in its place.
 func drawn(n int, seed uint64, kind string, roots []string, log string, until time.Time, short bool) error {
-	r, err := newRunner()
+	reach := ""
+	if log != "" {
+		reach = log + ".reach"
+	}
+	r, err := newRunner(reach)
 	if err != nil {
 		return err
 	}

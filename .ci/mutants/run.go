@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -34,23 +35,37 @@ func (v verdict) String() string {
 	return "caught by " + v.Test + s
 }
 
-// A runner compiles the tests of a package with a fault in it and runs them.
+// A runner compiles the tests of a package with a fault in it and runs those that reach it.
 type runner struct {
 	dir   string
-	clean map[string]time.Duration // by arguments: how long tests take without a fault
+	reach map[string]*reach // by package and set of tests
+	saved string            // the file that keeps reach, or none
 }
 
-func newRunner() (*runner, error) {
+func newRunner(saved string) (*runner, error) {
 	dir, err := os.MkdirTemp("", "mutants-")
-	return &runner{dir: dir, clean: map[string]time.Duration{}}, err
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{dir: dir, reach: map[string]*reach{}, saved: saved}
+	if text, err := os.ReadFile(saved); err == nil {
+		if err := json.Unmarshal(text, &r.reach); err != nil {
+			return nil, fmt.Errorf("%s: %w", saved, err)
+		}
+	}
+	return r, nil
 }
 
 func (r *runner) close() { os.RemoveAll(r.dir) }
 
-// try runs the tests of file's package with other content in file: first those named first, then the short ones, then
-// all, unless short. The first failure ends it.
+// try runs the tests of file's package with other content in file: first those named first, then those that reach what
+// differs, quick ones first. The first failure ends it.
 func (r *runner) try(file string, content []byte, race, short bool, first string) (verdict, error) {
 	start := time.Now()
+	clean, err := os.ReadFile(file)
+	if err != nil {
+		return verdict{}, err
+	}
 	over := filepath.Join(r.dir, "content.go")
 	if err := os.WriteFile(over, content, 0o666); err != nil {
 		return verdict{}, err
@@ -68,71 +83,59 @@ func (r *runner) try(file string, content []byte, race, short bool, first string
 		return verdict{}, err
 	}
 	pkg := filepath.Dir(file)
-	faulty, err := r.build(pkg, race, "-overlay", overlay)
-	if err != nil {
+	// What a lock guards is seen under the race detector, which takes its time: the short tests alone.
+	short = short || race
+	faulty := filepath.Join(r.dir, "faulty.test")
+	args := []string{"-overlay", overlay}
+	if race {
+		args = append(args, "-race")
+	}
+	if err := build(pkg, faulty, args...); err != nil {
 		return verdict{Broken: true, How: err.Error()}, nil
 	}
+	v := verdict{Lives: true}
 	if first != "" {
-		v := r.run(faulty, pkg, race, 2*time.Minute, "-test.run", "^("+first+")$")
-		if !v.Lives {
-			v.Seconds = time.Since(start).Seconds()
-			return v, nil
-		}
+		v = r.run(faulty, pkg, race, 5*time.Minute, "-test.run", "^("+first+")$")
 	}
-	sets := [][]string{{"-test.short"}, {}}
-	switch {
-	case race:
-		// As the stage of that name: sync.Pool drops a part of what it is given then.
-		sets = [][]string{{"-test.short", "-test.skip", "Alloc"}}
-	case short:
-		sets = sets[:1]
-	}
-	var v verdict
-	for _, args := range sets {
-		limit, err := r.without(pkg, race, args)
+	if v.Lives {
+		reach, err := r.reached(pkg, short)
 		if err != nil {
 			return verdict{}, err
 		}
-		if v = r.run(faulty, pkg, race, limit, args...); !v.Lives {
-			break
+		for names, seconds := range reach.batches(changed(filepath.Base(file), clean, content)) {
+			args := []string{"-test.run", "^(" + strings.Join(names, "|") + ")$"}
+			if short {
+				args = append(args, "-test.short")
+			}
+			if race {
+				// As the stage of that name: sync.Pool drops a part of what it is given then.
+				args = append(args, "-test.skip", "Alloc")
+				seconds *= 10
+			}
+			// Other work on the machine is no hang.
+			limit := 30*time.Second + time.Duration(10*seconds*float64(time.Second))
+			if v = r.run(faulty, pkg, race, limit, args...); !v.Lives {
+				break
+			}
 		}
 	}
 	v.Seconds = time.Since(start).Seconds()
 	return v, nil
 }
 
-// without is how long tests may take: a multiple of what they take without a fault, which must pass.
-func (r *runner) without(pkg string, race bool, args []string) (time.Duration, error) {
-	key := fmt.Sprint(pkg, race, args)
-	if _, ok := r.clean[key]; !ok {
-		binary, err := r.build(pkg, race)
-		if err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		if v := r.run(binary, pkg, race, 20*time.Minute, args...); !v.Lives {
-			return 0, fmt.Errorf("%s: the tests fail without a fault: %v", pkg, v)
-		}
-		r.clean[key] = time.Since(start)
-	}
-	return 4*r.clean[key] + 30*time.Second, nil
-}
-
-func (r *runner) build(pkg string, race bool, args ...string) (string, error) {
-	binary := filepath.Join(r.dir, fmt.Sprintf("%d.test", len(args)))
-	args = append([]string{"test", "-c", "-vet=off", "-o", binary}, args...)
-	if race {
-		args = append(args, "-race")
-	}
+// build compiles the tests of a package, without what a debugger needs.
+func build(pkg, binary string, args ...string) error {
+	args = append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, args...)
 	build := exec.Command("go", append(args, "./"+pkg)...)
-	if race {
-		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	cgo := "CGO_ENABLED=0"
+	if slices.Contains(args, "-race") {
+		cgo = "CGO_ENABLED=1"
 	}
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return "", errors.New(strings.TrimSpace(string(out)))
+	build.Env = append(os.Environ(), cgo)
+	if out, err := build.CombinedOutput(); err != nil {
+		return errors.New(strings.TrimSpace(string(out)))
 	}
-	return binary, nil
+	return nil
 }
 
 // run runs a binary of tests where its package is. A fault may ask for all memory: 24 GiB of addresses are enough for
