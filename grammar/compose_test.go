@@ -142,6 +142,13 @@ func TestComposed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	longest := strings.Repeat("a", maxMarks)
+	c = bind(t, Until(longest[1:], "b"), bytesVocabulary{}) // maxMarks bytes in all
+	for text, want := range map[string]bool{longest[1:]: true, longest[2:] + "b": true, longest[2:]: false} {
+		if s := walk(t, c, bytesOf(text)...); (s >= 0 && c.Final(s)) != want {
+			t.Errorf("a mark of %d bytes, text of %d: %v", maxMarks-1, len(text), !want)
+		}
+	}
 }
 
 // TestSpaces: one space behind colons and commas, not inside of strings.

@@ -169,6 +169,9 @@ func (m *machine) floats(op string, x, y float64) Value {
 		if r != 0 && (r < 0) != (y < 0) {
 			r += y
 		}
+		if r == 0 {
+			return math.Copysign(0, y) // as Python's
+		}
 		return r
 	}
 	if x == 0 && y < 0 {

@@ -390,21 +390,22 @@ func (m *machine) formatSpec(v Value, how Text) Text {
 	if i < len(s) || sp.verb != 0 && strings.IndexByte("sdxXobeEfFgG%", sp.verb) < 0 {
 		m.fail(ErrUnsupported, "format: the specification %q", s)
 	}
-	if _, _, isInt, ok := number(v); ok && sp.verb != 's' {
-		if _, isBool := v.(bool); !isBool || sp.verb != 0 {
-			if sp.align == 0 {
-				if sp.align = '>'; sp.zero {
-					sp.align = '='
-				}
+	if _, _, isInt, ok := number(v); ok {
+		if sp.align == 0 {
+			if sp.align = '>'; sp.zero {
+				sp.align = '='
 			}
-			if sp.zero && sp.fill.s == " " {
-				sp.fill = lit("0")
-			}
-			if isInt && sp.verb == 0 {
-				sp.verb = 'd'
-			}
-			return m.formatNumber(v, &sp)
 		}
+		if sp.zero && sp.fill.s == " " {
+			sp.fill = lit("0")
+		}
+		if isInt && sp.verb == 0 {
+			sp.verb = 'd'
+		}
+		if sp.verb == 's' {
+			m.fail(ErrRuntime, "format: %q needs a text, not %s", s, typeName(v))
+		}
+		return m.formatNumber(v, &sp)
 	}
 	if sp.verb != 0 && sp.verb != 's' {
 		m.fail(ErrRuntime, "format: %q needs a number, not %s", s, typeName(v))
