@@ -124,6 +124,10 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 // call the input is the one that the target was given ([engine.Session.Encode]).
 func (d *Decoder) Encode(ids []int32) { d.input = slices.Clone(ids) }
 
+// Limit sets the most tokens of the texts to come, as Options.MaxTokens did; 0 or less: until the text or the context
+// ends.
+func (d *Decoder) Limit(tokens int) { d.o.MaxTokens = tokens }
+
 // Generate continues the prompt and yields each token when it is verified. An end-of-text token is yielded last,
 // without text. The iteration ends where the text ends ([Stats].End is the reason), or with one error; its Token has
 // ID -1 and the text that was still held back. The caller may break out of the loop, and may call Generate again.

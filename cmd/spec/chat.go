@@ -280,7 +280,6 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 func (g *generate) answerOptions(tok *bpe.Tokenizer, context int, t *chat.Template,
 	stops []string) speculative.Options {
 	o := g.decoderOptions(tok, context)
-	o.MaxTokens = 0 // the dialog counts: /set may change the number
 	o.Stop = append(o.Stop, stops...)
 	o.EOG = endOfAnswer(tok, t.Format(), g.ignoreEOS)
 	return o

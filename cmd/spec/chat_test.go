@@ -72,6 +72,31 @@ func TestChatSession(t *testing.T) {
 	}
 }
 
+// The budget may end where the text could be the beginning of a stop string: what was held back is on the screen, in
+// the history and in what /save writes, and /set changes the budget of the turns to come.
+func TestChatBudgetShowsWhatWasHeldBack(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chat.json")
+	plain, _, _ := spec(t, "func main() {\n", greedyChat...)
+	begin := plain[strings.LastIndexByte(strings.TrimRight(plain, "\n"), '\n')+1:] // the last line of the answer
+	begin = strings.TrimRight(begin, "\n")
+	if begin == "" {
+		t.Fatalf("no last line in %q", plain)
+	}
+	stops := with(greedyChat, "--stop", begin+"\x00")
+	for _, args := range [][]string{stops, with(stops, "--drafter", "none")} {
+		stdout, stderr, code := spec(t, "func main() {\n/save "+file+"\n/clear\n/set predict 3\nfunc main() {\n/stats\n", args...)
+		if code != exitDone || !strings.HasPrefix(stdout, plain) {
+			t.Errorf("%s: exit %d, %q, without --stop %q", args, code, stdout, plain)
+		}
+		if got := savedMessages(t, file)[1].Content; got != strings.TrimRight(plain, "\n") && got != plain {
+			t.Errorf("%s: saved %q of %q", args, got, plain)
+		}
+		if !strings.Contains(stderr, "3 tokens") {
+			t.Errorf("/set predict 3: %s", stderr)
+		}
+	}
+}
+
 // The second turn computes only what is new.
 func TestChatReuse(t *testing.T) {
 	_, stderr, code := spec(t, "func main() {\n/stats\nfunc Add(a, b int) int {\n/stats\n", greedyChat...)
@@ -142,7 +167,7 @@ func TestChatTemplateStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := g.answerOptions(m.Tokenizer(), 100, template, stops)
-		if got := fmt.Sprint(o.Stop); got != want || o.MaxTokens != 0 {
+		if got := fmt.Sprint(o.Stop); got != want {
 			t.Errorf("%s: %q, %d tokens", name, got, o.MaxTokens)
 		}
 		for id := range int32(m.Tokenizer().Size()) {

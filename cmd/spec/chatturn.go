@@ -53,6 +53,7 @@ func (d *dialog) answer(ctx context.Context) error {
 	start, generated := time.Now(), 0
 	var failed error
 	if d.predict != 0 {
+		d.decoder.Limit(d.predict) // which /set may have changed
 		for token, err := range d.decoder.Generate(ctx, ids, sampling) {
 			if err != nil {
 				failed = errors.Join(err, a.write(parser.Push(token.Text), false))
@@ -66,9 +67,6 @@ func (d *dialog) answer(ctx context.Context) error {
 				text += format.Spell(d.tok, token.ID)
 			}
 			if failed = a.write(parser.Push(text), token.Drafted); failed != nil {
-				break
-			}
-			if d.predict > 0 && generated == d.predict {
 				break
 			}
 		}
