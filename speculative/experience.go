@@ -3,6 +3,7 @@ package speculative
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/specgo/spec/internal/strictjson"
@@ -14,7 +15,7 @@ import (
 // from each other at once. It is safe for concurrent use. The zero value knows nothing.
 type Experience struct {
 	mu       sync.Mutex
-	learned  decoderState
+	learned  learnedState
 	groups   [2]*group // of greedy texts, of sampled ones
 	byChoice map[[2]string]*Experience
 }
@@ -23,52 +24,102 @@ type Experience struct {
 func (x *Experience) Of(c Choice) *Experience {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	key := [2]string{c.Drafter, c.Schedule}
-	part := x.byChoice[key]
+	return x.of([2]string{c.Drafter, c.Schedule})
+}
+
+// of is Of under the lock.
+func (x *Experience) of(choice [2]string) *Experience {
+	part := x.byChoice[choice]
 	if part == nil {
 		if x.byChoice == nil {
 			x.byChoice = map[[2]string]*Experience{}
 		}
 		part = &Experience{}
-		x.byChoice[key] = part
+		x.byChoice[choice] = part
 	}
 	return part
+}
+
+// Empty reports whether it knows nothing that Save would keep, its parts left out.
+func (x *Experience) Empty() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.learned.Schedule == nil && x.learned.Drafter == nil
 }
 
 // stateVersion is the version of saved states.
 const stateVersion = 1
 
-// decoderState is what a decoder learned, as JSON.
-type decoderState struct {
-	Version  int             `json:"version"`
+// learnedState is what the schedule and the drafter of a decoder learned, as JSON.
+type learnedState struct {
 	Schedule json.RawMessage `json:"schedule,omitempty"`
 	Drafter  json.RawMessage `json:"drafter,omitempty"`
 }
 
-// Save returns, as JSON, what schedule and drafter had learned when the last text ended, if they are [Learning], for
-// Restore in another process. What drafts may still lose is not kept.
+// experienceState is an Experience as JSON, with its parts.
+type experienceState struct {
+	Version  int             `json:"version"`
+	Schedule json.RawMessage `json:"schedule,omitempty"`
+	Drafter  json.RawMessage `json:"drafter,omitempty"`
+	Choices  []choiceState   `json:"choices,omitempty"`
+}
+
+// choiceState is a part of an Experience, with the names of its drafter and its schedule.
+type choiceState struct {
+	Of       [2]string       `json:"of"`
+	Schedule json.RawMessage `json:"schedule,omitempty"`
+	Drafter  json.RawMessage `json:"drafter,omitempty"`
+}
+
+// Save returns, as JSON, what schedules and drafters had learned when their last texts ended, if they are [Learning],
+// for Restore in another process; that of every part (Of), those which nobody used since Restore among them. What
+// drafts may still lose is not kept.
 func (x *Experience) Save() ([]byte, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := x.learned
-	s.Version = stateVersion
+	s := experienceState{Version: stateVersion, Schedule: x.learned.Schedule, Drafter: x.learned.Drafter}
+	for choice, part := range x.byChoice {
+		if !part.Empty() {
+			l := part.now()
+			s.Choices = append(s.Choices, choiceState{choice, l.Schedule, l.Drafter})
+		}
+	}
+	slices.SortFunc(s.Choices, func(a, b choiceState) int { return slices.Compare(a.Of[:], b.Of[:]) })
 	return json.Marshal(s)
+}
+
+// now is what decoders begin with.
+func (x *Experience) now() learnedState {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.learned
 }
 
 // Restore sets what decoders begin with. It makes sense for the same models on the same machine; on another one the
 // estimates adapt. What Save did not write is an error that wraps [ErrState]; what does not fit a decoder is one of
 // its [Decoder.Recall].
 func (x *Experience) Restore(state []byte) error {
-	var s decoderState
+	var s experienceState
 	if err := strictjson.Unmarshal(state, &s); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	if s.Version != stateVersion {
 		return fmt.Errorf("%w: version %d, known is %d", ErrState, s.Version, stateVersion)
 	}
+	for i, c := range s.Choices {
+		if i > 0 && slices.Compare(s.Choices[i-1].Of[:], c.Of[:]) >= 0 {
+			return fmt.Errorf("%w: the parts of %q are not in order", ErrState, c.Of)
+		}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.learned = s
+	x.learned = learnedState{s.Schedule, s.Drafter}
+	for _, c := range s.Choices {
+		part := x.of(c.Of)
+		part.mu.Lock()
+		part.learned = learnedState{c.Schedule, c.Drafter}
+		part.mu.Unlock()
+	}
 	return nil
 }
 
@@ -92,10 +143,7 @@ func (d *Decoder) Recall() error {
 	if d.recalled {
 		return nil
 	}
-	x := d.o.Experience
-	x.mu.Lock()
-	s := x.learned
-	x.mu.Unlock()
+	s := d.o.Experience.now()
 	if l, ok := d.schedule.(Learning); ok && s.Schedule != nil {
 		if err := l.Restore(s.Schedule); err != nil {
 			return fmt.Errorf("schedule: %w", err)
@@ -115,7 +163,7 @@ func (d *Decoder) tell() {
 	if d.own || !d.recalled || d.drafter == nil {
 		return
 	}
-	var s decoderState
+	var s learnedState
 	for _, part := range []struct {
 		who any
 		to  *json.RawMessage

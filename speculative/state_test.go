@@ -56,6 +56,18 @@ func TestSaveAndRestore(t *testing.T) {
 	if float64(restored) > 1.07*float64(went) || restored >= cold {
 		t.Errorf("12 texts: %v by one that goes on, %v restored for each, %v begun anew", went, restored, cold)
 	}
+	// Parts that nobody used are saved again, each under its names.
+	y := &Experience{}
+	y.Of(Choice{Drafter: "tree", Schedule: "auto"}).learned = x.learned
+	parts, err := y.Save()
+	z := &Experience{}
+	if err == nil {
+		err = z.Restore(parts)
+	}
+	if again, _ := z.Save(); err != nil || string(again) != string(parts) || len(parts) < len(state) ||
+		!z.Of(Choice{Drafter: "ngram", Schedule: "auto"}).Empty() || z.Of(Choice{Drafter: "tree", Schedule: "auto"}).Empty() {
+		t.Errorf("%v: parts %s, restored and saved again %s", err, parts, again)
+	}
 	for _, bad := range []string{
 		"", "null", "{}", "[]", `{"version":2}`, string(state) + "{}", strings.Replace(string(state), `"version"`, `"Version"`, 1),
 		strings.Replace(string(state), `"lengths"`, `"lengths":[],"lengths"`, 1), strings.Replace(string(state), `"rates"`, `"odds":1,"rates"`, 1), strings.Replace(string(state), `"passes":`, `"passes":-`, 1),

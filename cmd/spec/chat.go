@@ -225,7 +225,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	drafter, err := g.newDrafter(ctx, p, rt, session)
+	choice, drafter, err := g.newDrafter(ctx, p, rt, session)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			d.whenFull = fullAsk
 		}
 	}
-	learned, err := g.learn(ctx, target, drafter)
+	learned, err := g.learn(ctx, target, choice)
 	if err != nil {
 		return err
 	}
@@ -253,9 +253,9 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		d.prefill = &watched{session, bar, 0}
 		sequence = d.prefill
 	}
-	o.Experience = &learned.experience
+	o.Experience = learned.own
 	d.decoder = speculative.New(sequence, drafter, o)
-	if err := learned.restore(d.decoder); err != nil {
+	if err := learned.recall(d.decoder); err != nil {
 		return err
 	}
 	if g.systemGiven {
@@ -270,10 +270,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			return err
 		}
 	}
-	if err := d.run(ctx, first); err != nil {
-		return err
-	}
-	return learned.keep()
+	return learned.keep(d.run(ctx, first))
 }
 
 // answerOptions are the decoder's options for a conversation.

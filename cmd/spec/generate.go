@@ -329,11 +329,11 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	drafter, err := g.newDrafter(ctx, p, rt, session)
+	choice, drafter, err := g.newDrafter(ctx, p, rt, session)
 	if err != nil {
 		return err
 	}
-	learned, err := g.learn(ctx, target, drafter)
+	learned, err := g.learn(ctx, target, choice)
 	if err != nil {
 		return err
 	}
@@ -359,18 +359,15 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 	}
 	sequence, bar := watch(p, session, len(ids))
 	out.bar = bar
-	o.Experience = &learned.experience
+	o.Experience = learned.own
 	decoder := speculative.New(sequence, drafter, o)
 	if input != nil {
 		decoder.Encode(input)
 	}
-	if err := learned.restore(decoder); err != nil {
+	if err := learned.recall(decoder); err != nil {
 		return err
 	}
-	if err := g.write(ctx, out, decoder, ids, sampling); err != nil {
-		return err
-	}
-	if err := learned.keep(); err != nil {
+	if err := learned.keep(g.write(ctx, out, decoder, ids, sampling)); err != nil {
 		return err
 	}
 	return g.writeReceipt(ctx, p, receipt, decoder)

@@ -20,30 +20,35 @@ const (
 	estimatedText = 32
 )
 
-// learned is the file of --learned.
+// learned is what the decoder of this run learns, and the file of --learned.
 type learned struct {
-	experience speculative.Experience
-	name       string
-	file       *output.File // nil without the flag
-	state      []byte       // what was kept by an earlier run; nil: nothing
+	all  speculative.Experience  // of this run and those before it
+	own  *speculative.Experience // the part that this run's drafter and schedule learn
+	name string
+	file *output.File // nil without the flag
 }
 
-// learn opens the file of --learned. Where it does not tell the auto schedule what passes cost, that is estimated now.
-func (g *generate) learn(ctx context.Context, target *engine.Model, drafter speculative.Drafter) (*learned, error) {
-	l := &learned{name: g.learned}
+// learn opens the file of --learned for a completed choice. Where it does not tell the auto schedule what passes cost,
+// that is estimated now.
+func (g *generate) learn(ctx context.Context, target *engine.Model, c speculative.Choice) (l *learned, err error) {
+	l = &learned{name: g.learned}
+	l.own = l.all.Of(c)
 	if g.learned != "" {
 		state, err := readLearned(g.learned)
 		if err != nil {
 			return nil, err
 		}
+		if state != nil {
+			if err := l.all.Restore(state); err != nil {
+				return nil, l.unfit(err)
+			}
+		}
 		if l.file, err = g.create(ctx, g.learned, nil); err != nil {
 			return nil, err
 		}
-		l.state = state
 	}
-	auto := g.chosen(g.model).Complete(nil, nil).Schedule == "auto"
 	short := g.predict >= 0 && g.predict < estimatedText && !g.conversation
-	if l.state != nil || drafter == nil || !auto || short || target.Bytes() < estimatedModel {
+	if !l.own.Empty() || c.Drafter == "none" || c.Schedule != "auto" || short || target.Bytes() < estimatedModel {
 		return l, nil
 	}
 	kv, err := g.cache.kvType()
@@ -60,6 +65,11 @@ func (g *generate) learn(ctx context.Context, target *engine.Model, drafter spec
 		g.costs = speculative.PassCosts{}
 	}
 	return l, nil
+}
+
+// unfit says that the file holds what cannot be used.
+func (l *learned) unfit(err error) error {
+	return fmt.Errorf("%s: %w (of other models? delete it to begin anew)", l.name, err)
 }
 
 // longestLearned is the most bytes of a file of --learned.
@@ -81,34 +91,27 @@ func readLearned(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// restore gives a decoder what an earlier run learned.
-func (l *learned) restore(d *speculative.Decoder) error {
-	if l.state == nil {
-		return nil
-	}
-	err := l.experience.Restore(l.state)
-	if err == nil {
-		err = d.Recall()
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w (other models or another drafter? delete it to begin anew)", l.name, err)
+// recall gives a decoder what an earlier run learned.
+func (l *learned) recall(d *speculative.Decoder) error {
+	if err := d.Recall(); err != nil {
+		return l.unfit(err)
 	}
 	return nil
 }
 
-// keep writes what was learned.
-func (l *learned) keep() error {
+// keep writes what was learned, however the run ended: with its error failed. It returns both errors.
+func (l *learned) keep(failed error) error {
 	if l.file == nil {
-		return nil
+		return failed
 	}
-	state, err := l.experience.Save()
+	state, err := l.all.Save()
 	if err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	if _, err := l.file.Write(append(state, '\n')); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
-	return l.file.Commit()
+	return errors.Join(failed, l.file.Commit())
 }
 
 func (l *learned) abort() {

@@ -231,7 +231,7 @@ func TestDrafterOptions(t *testing.T) {
 	} {
 		g := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...)
 		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
-		got, err := g.newDrafter(t.Context(), p, m.Runtime(), session)
+		_, got, err := g.newDrafter(t.Context(), p, m.Runtime(), session)
 		if err != nil || kind(got) != kind(want) {
 			t.Errorf("%s: %s, %v, want %s", line, kind(got), err, kind(want))
 		}

@@ -131,12 +131,14 @@ func (s *speculation) check(model string, temperature float32) error {
 	return nil
 }
 
-// newDrafter makes the drafter that the flags ask for; nil is plain decoding.
+// newDrafter makes the drafter that the flags ask for; nil is plain decoding. The choice is complete; that of several
+// draft models has the drafter "merge".
 func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (
-	speculative.Drafter, error) {
+	speculative.Choice, speculative.Drafter, error) {
+	none := speculative.Choice{}
 	kv, err := g.cache.kvType()
 	if err != nil {
-		return nil, err
+		return none, nil, err
 	}
 	c := g.chosen(g.model)
 	if c.Drafter != "" && !c.Needs().Draft() {
@@ -144,11 +146,11 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 	}
 	if len(g.drafts) == 0 && g.model != "" {
 		if !target.Model().HasMTP() || c.Drafter == "" && g.noCache {
-			return g.newPlainDrafter(c.Complete(nil, nil), target, kv)
+			return g.newPlainDrafter(c, target, kv)
 		}
 		head, err := g.openMTP(ctx, p, rt, target.Model())
 		if err != nil {
-			return nil, err
+			return none, nil, err
 		}
 		return g.newModelDrafter(c, target, head, kv, g.name())
 	}
@@ -160,48 +162,51 @@ func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtim
 	for i, file := range files {
 		draft, err := g.openNamedDraft(ctx, p, rt, target.Model(), file, c.Needs())
 		if err != nil {
-			return nil, err
+			return none, nil, err
 		}
 		one := c.Complete(draft, vocabulary(target.Model(), draft))
 		if i > 0 && (one.Drafter == "splice" || one.Drafter == "tree") {
 			one.Drafter = "model" // one lookup is enough
 		}
-		d, err := g.newModelDrafter(one, target, draft, kv, "-md "+file)
+		one, d, err := g.newModelDrafter(one, target, draft, kv, "-md "+file)
 		if err != nil {
-			return nil, err
+			return none, nil, err
 		}
-		all = append(all, d)
+		if all = append(all, d); len(files) == 1 {
+			return one, d, nil
+		}
 	}
-	if len(all) > 1 {
-		return speculative.Merge(all...), nil
-	}
-	return all[0], nil
+	c = c.Complete(nil, nil)
+	c.Drafter = "merge"
+	return c, speculative.Merge(all...), nil
 }
 
-// newPlainDrafter makes a drafter that needs no draft model.
+// newPlainDrafter makes a drafter that needs no draft model, and completes the choice.
 func (g *generate) newPlainDrafter(c speculative.Choice, target *engine.Session, kv string) (
-	speculative.Drafter, error) {
+	speculative.Choice, speculative.Drafter, error) {
+	c = c.Complete(nil, nil)
 	if err := c.Fits(target.Model(), nil, nil); err != nil {
-		return nil, flagError(err)
+		return c, nil, flagError(err)
 	}
-	return c.NewDrafter(speculative.Parts{
+	d, err := c.NewDrafter(speculative.Parts{
 		Target: target.Model(), Session: engine.SessionOptions{Context: target.Context(), KV: kv, NoCache: g.noCache},
 	})
+	return c, d, err
 }
 
-// newModelDrafter makes a drafter of a draft model or head, which shown names.
+// newModelDrafter makes a drafter of a draft model or head, which shown names, and completes the choice.
 func (g *generate) newModelDrafter(c speculative.Choice, target *engine.Session, draft *engine.Model, kv,
-	shown string) (speculative.Drafter, error) {
+	shown string) (speculative.Choice, speculative.Drafter, error) {
 	foreign, head := vocabulary(target.Model(), draft), draft.Head()
 	c = c.Complete(draft, foreign)
 	switch {
 	case draft.Tokenizer() == nil:
-		return nil, fmt.Errorf("%s: no tokenizer in the file, so nothing shows what its tokens mean", shown)
+		return c, nil, fmt.Errorf("%s: no tokenizer in the file, so nothing shows what its tokens mean", shown)
 	case head != nil && g.noCache:
-		return nil, fmt.Errorf("%s: a draft head, which needs its cache: not with --no-kv-cache", shown)
+		return c, nil, fmt.Errorf("%s: a draft head, which needs its cache: not with --no-kv-cache", shown)
 	}
 	if err := c.Fits(target.Model(), draft, foreign); err != nil {
-		return nil, fmt.Errorf("%s: %w", shown, flagError(err))
+		return c, nil, fmt.Errorf("%s: %w", shown, flagError(err))
 	}
 	o := engine.SessionOptions{KV: kv, NoCache: g.noCache}
 	if c.Needs()&speculative.NeedsForeign == 0 {
@@ -212,9 +217,10 @@ func (g *generate) newModelDrafter(c speculative.Choice, target *engine.Session,
 	}
 	session, err := draft.NewSession(o)
 	if err != nil {
-		return nil, err
+		return c, nil, err
 	}
-	return c.NewDrafter(speculative.Parts{Target: target.Model(), Draft: session})
+	d, err := c.NewDrafter(speculative.Parts{Target: target.Model(), Draft: session})
+	return c, d, err
 }
 
 // openNamedDraft opens a draft model for a drafter with such needs; "" is the embedded one, or the embedded head.
