@@ -15,6 +15,12 @@ func decoderOf(f func(*loader, *Config) family, heads ...Kind) kind {
 	return kind{is: KindModel, heads: heads, family: f, layers: (*loader).layerCount, build: build}
 }
 
+// ofValues is a kind whose values may have another size than keys.
+func ofValues(k kind) kind {
+	k.values = true
+	return k
+}
+
 // kinds are the architectures that there are, by general.architecture.
 var kinds = map[string]kind{
 	"afmoe":          decoderOf(afmoe),
@@ -29,6 +35,7 @@ var kinds = map[string]kind{
 	"cohere2moe":     decoderOf(cohere2MoE),
 	"command-r":      decoderOf(commandR),
 	"deepseek":       decoderOf(deepseek),
+	"deepseek2":      ofValues(decoderOf(deepseek2, KindMTP)),
 	"dots1":          decoderOf(dots1),
 	"ernie4_5":       decoderOf(ernie45),
 	"ernie4_5-moe":   decoderOf(ernie45MoE),
@@ -61,9 +68,12 @@ var kinds = map[string]kind{
 	"llama4":         decoderOf(llama4),
 	"maincoder":      decoderOf(maincoder),
 	"mellum":         decoderOf(mellum),
+	"mimo2":          ofValues(decoderOf(mimo2)),
 	"minicpm":        decoderOf(minicpm),
+	"minicpm3":       ofValues(decoderOf(miniCPM3)),
 	"minimax-m2":     decoderOf(minimaxM2),
 	"mistral3":       decoderOf(mistral3),
+	"mistral4":       ofValues(decoderOf(mistral4)),
 	"mpt":            decoderOf(mpt),
 	"nanbeige":       {is: KindModel, family: nanbeige, layers: (*loader).layerCount, build: (*loader).looped},
 	"nemotron":       decoderOf(nemotron),

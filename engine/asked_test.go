@@ -168,7 +168,12 @@ func askedModels() map[string]askedFor {
 			"rope.scaling.original_context_length": uint32(20), "rope.freq_base": float32(50)})
 		return keys
 	}
-	const choice = "blk.*.exp_probs_b.bias"
+	latent := func(keys modelKeys) modelKeys { // latent attention as files of 2025 have it
+		maps.Copy(keys, modelKeys{"attention.head_count_kv": uint32(1), "attention.kv_lora_rank": uint32(24), "rope.dimension_count": uint32(8),
+			"attention.key_length": uint32(32), "attention.value_length": uint32(24), "attention.key_length_mla": uint32(24), "attention.value_length_mla": uint32(20)})
+		return keys
+	}
+	const choice, choice1, choice2, choice3 = "blk.*.exp_probs_b.bias", "blk.1.exp_probs_b.bias", "blk.2.exp_probs_b.bias", "blk.3.exp_probs_b.bias"
 	return map[string]askedFor{
 		"seed_oss": {arch: "seed_oss", keys: modelKeys{"attention.key_length": uint32(24), "attention.value_length": uint32(24)},
 			also: []string{"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "output.weight"}},
@@ -210,6 +215,18 @@ func askedModels() map[string]askedFor {
 			"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true, false}, "expert_gating_func": nil, "expert_shared_count": nil, "expert_shared_feed_forward_length": uint32(24),
 			"rope.freq_base": float32(300), "swiglu_clamp_exp": []float32{0, 0.5, 0, 0.75}, "swiglu_clamp_shexp": []float32{0, 0, 0.6, 0.5}}),
 			also: []string{"rope_freqs.weight", "blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight", "blk.3.ffn_gate_inp.weight", "blk.1.exp_probs_b.bias", "blk.3.exp_probs_b.bias", "blk.*.attn_gate.weight", "blk.*.attn_q_norm.weight"}},
+		"deepseek2": {arch: "deepseek2", keys: yarn(routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "expert_group_count": uint32(4), "expert_group_used_count": uint32(2), "rope.scaling.yarn_log_multiplier": float32(0.1)}))),
+			also: []string{choice1, choice2, choice3}},
+		"deepseek2 old": {arch: "deepseek2", keys: yarn(routed(modelKeys{"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24), "attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40), "rope.dimension_count": uint32(8)})),
+			also: []string{"blk.*.attn_kv_b.weight"}},
+		"mistral4": {arch: "mistral4", keys: yarn(routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "leading_dense_block_count": uint32(0), "expert_gating_func": uint32(1), "rope.scaling.yarn_log_multiplier": float32(0.05), "attention.temperature_scale": float32(0.3), "attention.temperature_length": uint32(7)}))),
+			also: []string{"blk.*.ffn_gate_up_exps.weight"}},
+		"minicpm3": {arch: "minicpm3", keys: modelKeys{"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24), "attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40), "rope.dimension_count": uint32(8),
+			"rope.scaling.original_context_length": uint32(128), "rope.scaling.type": "longrope", "rope.scaling.attn_factor": float32(1.2)},
+			also: []string{"blk.*.attn_kv_b.weight", "rope_factors_long.weight", "rope_factors_short.weight"}},
+		"mimo2": {arch: "mimo2", keys: experts(modelKeys{"attention.head_count_kv": []uint32{1, 2, 2, 1}, "attention.key_length": uint32(24), "attention.value_length": uint32(16), "rope.dimension_count": uint32(8), "rope.freq_base": float32(300), "attention.value_scale": float32(0.7),
+			"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []int32{0, 1, 1, 0}}),
+			also: []string{"blk.1.attn_sinks.weight", "blk.2.attn_sinks.weight", "blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight", choice1, "blk.2.attn_qkv.weight"}},
 		"nanbeige": {arch: "nanbeige", layers: 2, keys: modelKeys{"num_loops": uint32(3)}},
 	}
 }

@@ -247,13 +247,18 @@ func (l *loader) linear(name string, rows, cols int) linear {
 
 // place finds a place for the keys and values of a layer: which of the model's caches, and which layer of that cache.
 func (l *loader) place(layer, heads, headDim, window int) (at, number int) {
+	return l.placeValues(layer, heads, headDim, 0, window)
+}
+
+// placeValues is place for values of another size than keys.
+func (l *loader) placeValues(layer, heads, headDim, valueDim, window int) (at, number int) {
 	for i := range l.caches {
-		if c := &l.caches[i]; c.heads == heads && c.headDim == headDim && c.window == window {
+		if c := &l.caches[i]; c.heads == heads && c.headDim == headDim && c.valueDim == valueDim && c.window == window {
 			c.layers = append(c.layers, layer)
 			return i, len(c.layers) - 1
 		}
 	}
-	l.caches = append(l.caches, cache{heads, headDim, window, []int{layer}})
+	l.caches = append(l.caches, cache{heads, headDim, window, valueDim, []int{layer}})
 	return len(l.caches) - 1, 0
 }
 

@@ -19,12 +19,15 @@ type CacheShape struct {
 	Layers  int // how many
 	Window  int // a token sees so many positions, itself included; 0: all
 	Heads   int // of keys and values
-	HeadDim int
+	HeadDim int // numbers of a key
+
+	ValueDim int // numbers of a value; 0: those of a key
 }
 
 // cache is the layers of a model that share a cache.
 type cache struct {
 	heads, headDim, window int
+	valueDim               int   // 0: headDim
 	layers                 []int // ascending
 }
 
@@ -42,7 +45,7 @@ func (c CacheShape) Bytes(kv string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return tensor.KVShape{Layers: c.Layers, Heads: c.Heads, HeadDim: c.HeadDim, Type: t}.SlotBytes(), nil
+	return tensor.KVShape{Layers: c.Layers, Heads: c.Heads, HeadDim: c.HeadDim, ValueDim: c.ValueDim, Type: t}.SlotBytes(), nil
 }
 
 // Most is the most positions that are kept of a text of n tokens, but for the rest of a page of 256.

@@ -75,12 +75,17 @@ func (w *gemma4Windows) rotate(b *build) {
 	}
 }
 
-// windows is attention.sliding_window_pattern with one bool per block, which must be there.
+// windows is attention.sliding_window_pattern with one bool per block, or a number that is not 0, which must be there.
 func (l *loader) windows() func(layer int) bool {
 	const key = "attention.sliding_window_pattern"
 	l.keys[key] = true
 	v, _ := l.f.Value(l.arch + "." + key)
 	list, _ := v.([]bool)
+	if numbers, err := l.f.Int32s(l.arch + "." + key); err == nil {
+		for _, n := range numbers {
+			list = append(list, n != 0)
+		}
+	}
 	if l.ok() && len(list) < l.layers {
 		l.fail(key, ErrValue, "%d of a bool for each of %d blocks", len(list), l.layers)
 	}

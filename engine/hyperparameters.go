@@ -160,7 +160,7 @@ func (l *loader) checkBlocks(key, prefix string, blocks int) {
 }
 
 // heads reads the numbers and the size of the attention heads.
-func (l *loader) heads(c *Config) {
+func (l *loader) heads(c *Config, k *kind) {
 	l.queryHeads = l.perLayer("attention.head_count")
 	c.Heads = slices.Max(l.queryHeads)
 	l.kvHeads = slices.Clone(l.queryHeads)
@@ -174,25 +174,27 @@ func (l *loader) heads(c *Config) {
 		l.ffn = l.perLayer("expert_feed_forward_length") // of a model without any other feed-forward
 	}
 	c.FeedForward = slices.Max(l.ffn)
-	if l.ok() && slices.Min(l.queryHeads) < 1 {
+	if l.ok() && slices.Min(l.queryHeads) < 1 && !k.sparse {
 		l.fail("attention.head_count", ErrValue, "%d", slices.Min(l.queryHeads))
 	}
-	if l.ok() && slices.Min(l.ffn) < 1 {
+	if l.ok() && slices.Min(l.ffn) < 1 && !k.sparse {
 		l.fail("feed_forward_length", ErrValue, "%d", slices.Min(l.ffn))
 	}
 	if !l.ok() {
 		return
 	}
-	c.HeadDim = l.integerOr("attention.key_length", c.HiddenSize/c.Heads)
-	if !l.ok() {
+	c.HeadDim = l.integerOr("attention.key_length", c.HiddenSize/max(1, c.Heads))
+	if !l.ok() || k.sparse && c.Heads == 0 {
 		return
 	}
-	switch n := l.integerOr("attention.value_length", c.HeadDim); {
+	l.valueDim = l.integerOr("attention.value_length", c.HeadDim)
+	switch n := l.valueDim; {
 	case c.HeadDim < 1 || c.HiddenSize%c.Heads != 0 && !l.has("attention.key_length"):
 		l.fail("attention.head_count", ErrValue, "an embedding of %d numbers cannot be shared by %d heads", c.HiddenSize,
 			c.Heads)
-	case n != c.HeadDim:
+	case n != c.HeadDim && (!k.values || n < 1):
 		l.fail("attention.value_length", ErrUnsupported, "values of %d dimensions, keys of %d", n, c.HeadDim)
+	case k.sparse:
 	case c.KVHeads < 1 || slices.Min(l.kvHeads) == c.KVHeads && c.Heads%c.KVHeads != 0:
 		l.fail("attention.head_count_kv", ErrValue, "%d heads cannot share %d KV heads", c.Heads, c.KVHeads)
 	}

@@ -33,6 +33,9 @@ type kind struct {
 	layers func(*loader, *Config) int    // reads the number of layers
 	build  func(*loader, *Model) network // reads the weights; nil: no such file can be read
 
+	values bool // values may have another size than keys
+	sparse bool // layers may have no heads, or no feed-forward: 0 of them
+
 	refused string // why no such file can be read, where that is known
 }
 

@@ -36,6 +36,8 @@ type loader struct {
 
 	queryHeads, kvHeads, ffn []int // [layers] H, K and F; K is 0 in layers without attention
 
+	valueDim int // of a head: attention.value_length
+
 	caches    []cache           // of the layers that have been read
 	recurrent []recurrent.Layer // likewise
 

@@ -27,16 +27,16 @@ func (l *temperedAttention) forward(p *pass, _ *Config, y, h []float32) {
 	q, k, v := l.scratch(p)
 	p.matmul(h, l.q.w.Cols(), l.q.times(q), l.k.times(k), l.v.times(v))
 	l.place(p, q, l.heads, l.qNorm)
-	l.temper(p, q)
+	p.temper(q, l.scale, l.original)
 	l.place(p, k, l.kvHeads, l.kNorm)
 	l.mix(p, y, q, k, v)
 }
 
-// temper multiplies the queries q [rows][H][d].
-func (l *temperedAttention) temper(p *pass, q []float32) {
+// temper multiplies the queries q [rows][H][d] by 1 + scale * ln(floor(position/length) + 1).
+func (p *pass) temper(q []float32, scale float32, length int) {
 	s := p.matrix(&p.factors, 1)
 	for i, position := range p.positions {
-		s[i] = 1 + float32(l.scale*tensor.Log(float32(int(position)/l.original+1)))
+		s[i] = 1 + float32(scale*tensor.Log(float32(int(position)/length+1)))
 	}
 	p.mulRows(q, s)
 }

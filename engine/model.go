@@ -190,7 +190,8 @@ func (m *Model) Caches(layers int) (shapes []CacheShape) {
 	for i := range m.caches {
 		c := &m.caches[i]
 		if n := c.upTo(layers); n > 0 {
-			shapes = append(shapes, CacheShape{Layers: n, Window: c.window, Heads: c.heads, HeadDim: c.headDim})
+			shapes = append(shapes, CacheShape{Layers: n, Window: c.window, Heads: c.heads, HeadDim: c.headDim,
+				ValueDim: c.valueDim})
 		}
 	}
 	return shapes

@@ -103,7 +103,7 @@ func (m *mtp) logits(p *pass, out, x []float32) {
 // mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some,
 // which are skipped.
 func mtpOf(k kind) kind {
-	return kind{is: KindMTP, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) network {
+	return kind{is: KindMTP, values: k.values, sparse: k.sparse, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) network {
 		l.onlyLast(m.config.Layers)
 		if !k.admits(KindMTP) {
 			l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)

@@ -103,7 +103,7 @@ func (m *Model) read(l *loader) {
 	c.Context = l.integer("context_length")
 	c.Layers = m.kind.layers(l, c)
 	c.HiddenSize = l.integer("embedding_length")
-	l.heads(c)
+	l.heads(c, &m.kind)
 	if !l.boolOr("attention.causal", true) {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
 	}

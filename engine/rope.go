@@ -148,8 +148,11 @@ func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (f
 	}
 	if keys&longropeOnly != 0 || kind == "longrope" {
 		long, short := "rope_factors_long.weight", "rope_factors_short.weight"
-		l.find(long)
-		l.find(short)
+		for _, name := range []string{long, short} {
+			if l.holds(name) {
+				l.tensor(name, c.RopeDims/2) // the one that is not used, too
+			}
+		}
 		context := l.ropeFor
 		if context == 0 {
 			context = c.Context

@@ -377,8 +377,8 @@ func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, 
 		}
 		var err error
 		// Branches of a tree take slots beyond the sequence that they continue.
-		caches[i], err = tensor.NewKV(tensor.KVShape{Layers: n, Heads: c.heads, HeadDim: c.headDim, Type: kv,
-			Context: context + maxTree})
+		caches[i], err = tensor.NewKV(tensor.KVShape{Layers: n, Heads: c.heads, HeadDim: c.headDim, ValueDim: c.valueDim,
+			Type: kv, Context: context + maxTree})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}

@@ -18,13 +18,14 @@ const groupTokens = 8
 // a unit of every KV head and 8 tokens, which combines as it goes. Both do the same operations in the same order.
 type attendJob struct {
 	k             *asm.Kernels
-	out, q        []float32 // [token][heads*group][dim]
+	q             []float32 // [token][heads*group][dim]
+	out           []float32 // [token][heads*group][values]
 	o             AttentionOptions
 	heads, group  int // KV heads, query heads for each
-	dim           int
+	dim, values   int // of a key, of a value
 	segs          []segment
 	depths        []int32
-	partials      []float32 // [segment][head][chunk]{m [rows], l [rows], o [rows][dim]}
+	partials      []float32 // [segment][head][chunk]{m [rows], l [rows], o [rows][values]}
 	threads       []attendScratch
 	unit, combine func(worker, unit int)
 }
@@ -63,7 +64,7 @@ func (p attendParts) clear() {
 	clear(p.o)
 }
 
-// parts takes rows*(dim+2) numbers of memory.
+// parts takes rows*(dim+2) numbers, dim of a value, of memory.
 func parts(memory []float32, rows, dim int) attendParts {
 	return attendParts{memory[:rows], memory[rows : 2*rows], memory[2*rows : rows*(dim+2)]}
 }
@@ -75,8 +76,8 @@ func (j *attendJob) init(rt *Runtime) {
 }
 
 // Attention computes, for every token of the segments and every query head h, softmax(scale * q·K) V over the keys
-// and values the token sees in the segment's cache, of KV head h / (o.Heads/heads). q and out are
-// [token][o.Heads][headDim]; the tokens' own keys and values are in the cache already ([Runtime.StoreKV]).
+// and values the token sees in the segment's cache, of KV head h / (o.Heads/heads). q is
+// [token][o.Heads][HeadDim], out [token][o.Heads][ValueDim]; the tokens' own keys and values are in the cache already ([Runtime.StoreKV]).
 func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []AttentionSegment) error {
 	if len(segs) == 0 {
 		return nil
@@ -85,7 +86,7 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 		return shapeError("segment 0: no cache")
 	}
 	shape := segs[0].KV.shape
-	width := o.Heads * shape.HeadDim
+	width, values := o.Heads*shape.HeadDim, o.Heads*shape.valueDim()
 	if o.Heads < 1 || o.Heads%shape.Heads != 0 {
 		return shapeError("%d query heads for %d key-value heads", o.Heads, shape.Heads)
 	}
@@ -95,8 +96,8 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	if n := len(o.Sinks); n != 0 && n != o.Heads {
 		return shapeError("%d sinks for %d query heads", n, o.Heads)
 	}
-	if len(out) != len(q) || len(q)%width != 0 {
-		return shapeError("%d outputs, %d queries for rows of %d", len(out), len(q), width)
+	if len(q)%width != 0 || len(q)/width*values != len(out) {
+		return shapeError("%d outputs, %d queries for rows of %d and %d", len(out), len(q), values, width)
 	}
 	if err := checkSegments(segs, o.Layer, len(q)/width); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	defer rt.mu.Unlock()
 	j := &rt.attend
 	j.out, j.q, j.o = out, q, o
-	j.heads, j.group, j.dim = shape.Heads, o.Heads/shape.Heads, shape.HeadDim
+	j.heads, j.group, j.dim, j.values = shape.Heads, o.Heads/shape.Heads, shape.HeadDim, shape.valueDim()
 	units := j.plan(segs)
 	for i := range j.threads {
 		j.threads[i].held = heldQueries{}
@@ -163,7 +164,7 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 		if s.Tokens <= groupTokens && s.chunks > 1 {
 			s.partial = partial
 			s.units = j.heads * s.chunks
-			partial += s.units * s.Tokens * j.group * (j.dim + 2)
+			partial += s.units * s.Tokens * j.group * (j.values + 2)
 		} else {
 			s.units = j.heads * ((s.Tokens + groupTokens - 1) / groupTokens)
 		}
@@ -219,7 +220,7 @@ func (j *attendJob) finish(worker, unit int) {
 // partOf is the memory for the results of a unit of a segment that is divided by chunks.
 func (j *attendJob) partOf(s *segment, unit int) attendParts {
 	rows := s.Tokens * j.group
-	return parts(j.partials[s.partial+unit*rows*(j.dim+2):], rows, j.dim)
+	return parts(j.partials[s.partial+unit*rows*(j.values+2):], rows, j.values)
 }
 
 // load makes the scratch of a unit of n tokens and turns their queries to [dim][rows], unless the thread's last unit
@@ -234,7 +235,7 @@ func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
 	if s.Parents != nil {
 		pages = (s.Start+s.Tokens-1)/asm.Page - s.Start/asm.Page + 1
 	}
-	need := rows*j.dim + pages*rows*asm.Page + asm.Page + 2*rows*(j.dim+2)
+	need := rows*j.dim + pages*rows*asm.Page + asm.Page + 2*rows*(j.values+2)
 	w.memory = grow(w.memory, need)
 	m := w.memory
 	take := func(n int) (part []float32) {
@@ -242,8 +243,8 @@ func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
 		return part
 	}
 	w.q, w.scores, w.line = take(rows*j.dim), take(pages*rows*asm.Page), take(asm.Page)
-	w.part = parts(take(rows*(j.dim+2)), rows, j.dim)
-	w.sum = parts(take(rows*(j.dim+2)), rows, j.dim)
+	w.part = parts(take(rows*(j.values+2)), rows, j.values)
+	w.sum = parts(take(rows*(j.values+2)), rows, j.values)
 	for t := range n {
 		row := j.q[((s.Row+first+t)*j.heads+head)*j.group*j.dim:]
 		for g := range j.group {
@@ -304,7 +305,7 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 			done = max(done, to)
 		}
 		if from < to {
-			kernel(w.part.o[row*j.dim:], w.scores[row*asm.Page:], values, j.dim, count, from, to)
+			kernel(w.part.o[row*j.values:], w.scores[row*asm.Page:], values, j.values, count, from, to)
 			safepoint()
 		}
 	}
@@ -345,8 +346,8 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n in
 			}
 		}
 		for _, p := range w.spans {
-			j.k.Values[kind](w.part.o[t*j.group*j.dim:], w.scores[((p.page-firstPage)*rows+t*j.group)*asm.Page:],
-				s.KV.values(p.page, j.o.Layer, head), j.dim, j.group, p.from, p.to)
+			j.k.Values[kind](w.part.o[t*j.group*j.values:], w.scores[((p.page-firstPage)*rows+t*j.group)*asm.Page:],
+				s.KV.values(p.page, j.o.Layer, head), j.values, j.group, p.from, p.to)
 		}
 		safepoint()
 	}
@@ -396,7 +397,7 @@ func (j *attendJob) add(w *attendScratch, sum, part attendParts) {
 	}
 	j.k.Exp(w.scales, w.scales)
 	for r := range rows {
-		o, add := sum.o[r*j.dim:][:j.dim], part.o[r*j.dim:][:j.dim]
+		o, add := sum.o[r*j.values:][:j.values], part.o[r*j.values:][:j.values]
 		switch {
 		case part.l[r] < 0:
 		case sum.l[r] < 0:
@@ -417,13 +418,13 @@ func (j *attendJob) write(s *segment, head, first, n int, sum attendParts) {
 		j.sink(sum, head, n)
 	}
 	for t := range n {
-		out := j.out[((s.Row+first+t)*j.heads+head)*j.group*j.dim:]
+		out := j.out[((s.Row+first+t)*j.heads+head)*j.group*j.values:]
 		for r := t * j.group; r < (t+1)*j.group; r++ {
 			l := sum.l[r]
-			for d, o := range sum.o[r*j.dim:][:j.dim] {
+			for d, o := range sum.o[r*j.values:][:j.values] {
 				out[d] = o / l
 			}
-			out = out[j.dim:]
+			out = out[j.values:]
 		}
 	}
 }

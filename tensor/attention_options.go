@@ -55,8 +55,8 @@ func (j *attendJob) sink(sum attendParts, head, n int) {
 		m := max(sum.m[r], z)
 		a, b := asm.Exp32(sum.m[r]-m), asm.Exp32(z-m)
 		sum.m[r], sum.l[r] = m, asm.FMA(sum.l[r], a, b)
-		for d := range sum.o[r*j.dim:][:j.dim] {
-			sum.o[r*j.dim+d] *= a
+		for d := range sum.o[r*j.values:][:j.values] {
+			sum.o[r*j.values+d] *= a
 		}
 	}
 }

@@ -437,3 +437,48 @@ func BenchmarkAttention(b *testing.B) {
 		})
 	}
 }
+
+// TestValuesOfAnotherSize: values with fewer numbers than keys, or with more, give what values and keys of one size give that are
+// filled up with zeros, bit for bit: of chains, of trees, in a fork, and after a move.
+func TestValuesOfAnotherSize(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	const tokens, large, small = 300, 24, 16
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+		for _, sizes := range [][2]int{{large, small}, {small, large}} {
+			run := func(keys, values int) []float32 {
+				fill := func(seed uint64, heads, have, want int) (x []float32) { // rows of want numbers, of which have are not zero
+					for i, v := range normal(seed, tokens*heads*have) {
+						if x = append(x, v); i%have == have-1 {
+							x = append(x, make([]float32, want-have)...)
+						}
+					}
+					return x
+				}
+				kv, err := NewKV(KVShape{Layers: 1, Heads: 2, HeadDim: keys, ValueDim: values, Type: typ, Context: 600})
+				ok(t, err)
+				ok(t, kv.Grow(tokens+2))
+				k, v := fill(1, 2, sizes[0], keys), fill(2, 2, sizes[1], values)
+				ok(t, rt.StoreKV(0, k, v, []AttentionSegment{{KV: kv, Tokens: tokens}}))
+				ok(t, kv.Move(7, tokens))
+				ok(t, kv.Store(0, tokens+1, k[9*2*keys:][:2*keys], v[9*2*values:][:2*values]))
+				if bytes := (KVShape{Layers: 1, Heads: 2, HeadDim: keys, ValueDim: values, Type: KVF16}).SlotBytes(); bytes != int64(2*2*(keys+values)) {
+					t.Errorf("%d bytes for %d and %d numbers", bytes, keys, values)
+				}
+				fork, err := kv.Fork(tokens + 2)
+				ok(t, err)
+				q := fill(3, 4, sizes[0], keys)[:11*4*keys]
+				out := make([]float32, 11*4*values)
+				ok(t, rt.Attention(out, q, AttentionOptions{Heads: 4, Scale: testScale, Sinks: []float32{1, 2, 3, 4}}, []AttentionSegment{
+					{KV: kv, Start: tokens - 3, Tokens: 5}, {KV: fork, Row: 5, Start: tokens - 2, Tokens: 4, Parents: []int32{-1, 0, 0, 2}}, {KV: kv, Row: 9, Start: 20, Tokens: 2}}))
+				var numbers []float32
+				for i := 0; i < len(out); i += values {
+					numbers = append(numbers, out[i:i+sizes[1]]...)
+				}
+				kv.Close()
+				fork.Close()
+				return numbers
+			}
+			sameBits(t, fmt.Sprintf("%v, keys of %d, values of %d", typ, sizes[0], sizes[1]), run(sizes[0], sizes[1]), run(large, large))
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -11,17 +12,21 @@ import (
 
 // KVShape is the shape of a key-value cache.
 type KVShape struct {
-	Layers  int
-	Heads   int // key-value heads, each shared by one or more query heads
-	HeadDim int // dimensions of a key and of a value
-	Type    KVType
-	Context int // the most slots
+	Layers   int
+	Heads    int // key-value heads, each shared by one or more query heads
+	HeadDim  int // dimensions of a key
+	Type     KVType
+	Context  int // the most slots
+	ValueDim int // dimensions of a value; 0: those of a key
 }
+
+// valueDim is the dimensions of a value.
+func (s *KVShape) valueDim() int { return cmp.Or(s.ValueDim, s.HeadDim) }
 
 // SlotBytes is the memory of one slot, in bytes.
 func (s KVShape) SlotBytes() int64 {
 	return int64(s.Layers) * int64(s.Heads) * int64(
-		(asm.KPageBytes(s.Type, s.HeadDim)+asm.VPageBytes(s.Type, s.HeadDim))/asm.Page)
+		(asm.KPageBytes(s.Type, s.HeadDim)+asm.VPageBytes(s.Type, s.valueDim()))/asm.Page)
 }
 
 // KV is the key-value cache of one sequence: numbered slots, each of which holds the keys and values of one token for
@@ -52,10 +57,10 @@ func NewKV(s KVShape) (*KV, error) {
 	}
 	const most = 1 << 20
 	if s.Layers < 1 || s.Heads < 1 || s.HeadDim < 1 || s.Context < 1 || s.Layers > most || s.Heads > most ||
-		s.HeadDim > most {
+		s.HeadDim > most || s.ValueDim < 0 || s.ValueDim > most {
 		return nil, shapeError("cache of %d layers, %d heads of %d, %d slots", s.Layers, s.Heads, s.HeadDim, s.Context)
 	}
-	kv := &KV{shape: s, kBytes: asm.KPageBytes(s.Type, s.HeadDim), vBytes: asm.VPageBytes(s.Type, s.HeadDim)}
+	kv := &KV{shape: s, kBytes: asm.KPageBytes(s.Type, s.HeadDim), vBytes: asm.VPageBytes(s.Type, s.valueDim())}
 	heads := uint64(s.Layers) * uint64(s.Heads)
 	if high, low := bits.Mul64(heads, uint64(kv.kBytes)+uint64(kv.vBytes)); high != 0 || low > math.MaxInt/2 {
 		return nil, shapeError("cache of %d layers, %d heads of %d", s.Layers, s.Heads, s.HeadDim)
@@ -216,11 +221,12 @@ func (kv *KV) values(page, layer, head int) []byte {
 	return kv.pages[page].memory.data[at:][:kv.vBytes:kv.vBytes]
 }
 
-// Store writes the keys and values [heads][headDim] of one slot. See [Runtime.StoreKV] for many.
+// Store writes the keys [heads][HeadDim] and values [heads][ValueDim] of one slot. See [Runtime.StoreKV] for many.
 func (kv *KV) Store(layer, slot int, k, v []float32) error {
-	width := kv.shape.Heads * kv.shape.HeadDim
-	if layer < 0 || layer >= kv.shape.Layers || len(k) != width || len(v) != width {
-		return shapeError("layer %d of %d, %d and %d numbers for %d", layer, kv.shape.Layers, len(k), len(v), width)
+	keys, values := kv.shape.Heads*kv.shape.HeadDim, kv.shape.Heads*kv.shape.valueDim()
+	if layer < 0 || layer >= kv.shape.Layers || len(k) != keys || len(v) != values {
+		return shapeError("layer %d of %d, %d and %d numbers for %d and %d", layer, kv.shape.Layers, len(k), len(v), keys,
+			values)
 	}
 	if err := kv.own(slot, slot+1); err != nil {
 		return err
@@ -231,11 +237,11 @@ func (kv *KV) Store(layer, slot int, k, v []float32) error {
 	return nil
 }
 
-// storeHead writes one head of k and v [heads][headDim] to a slot of a page that kv owns.
+// storeHead writes one head of k [heads][HeadDim] and v [heads][ValueDim] to a slot of a page that kv owns.
 func (kv *KV) storeHead(layer, head, slot int, k, v []float32) {
-	dim, page := kv.shape.HeadDim, slot/asm.Page
+	dim, values, page := kv.shape.HeadDim, kv.shape.valueDim(), slot/asm.Page
 	asm.StoreK(kv.shape.Type, kv.keys(page, layer, head), slot%asm.Page, k[head*dim:][:dim])
-	asm.StoreV(kv.shape.Type, kv.values(page, layer, head), slot%asm.Page, v[head*dim:][:dim])
+	asm.StoreV(kv.shape.Type, kv.values(page, layer, head), slot%asm.Page, v[head*values:][:values])
 }
 
 // Move copies what slot from holds to slot to, for all layers and heads, bit for bit.
@@ -246,11 +252,11 @@ func (kv *KV) Move(from, to int) error {
 	if err := kv.own(to, to+1); err != nil || from == to {
 		return err
 	}
-	dim, src, dst := kv.shape.HeadDim, from/asm.Page, to/asm.Page
+	dim, values, src, dst := kv.shape.HeadDim, kv.shape.valueDim(), from/asm.Page, to/asm.Page
 	for layer := range kv.shape.Layers {
 		for h := range kv.shape.Heads {
 			asm.CopyK(kv.shape.Type, kv.keys(dst, layer, h), to%asm.Page, kv.keys(src, layer, h), from%asm.Page, dim)
-			asm.CopyV(kv.shape.Type, kv.values(dst, layer, h), to%asm.Page, kv.values(src, layer, h), from%asm.Page, dim)
+			asm.CopyV(kv.shape.Type, kv.values(dst, layer, h), to%asm.Page, kv.values(src, layer, h), from%asm.Page, values)
 		}
 	}
 	return nil

@@ -66,8 +66,9 @@ func checkSegments(segs []AttentionSegment, layer, rows int) error {
 		switch {
 		case layer < 0 || layer >= a.Layers:
 			return shapeError("segment %d: layer %d of %d", i, layer, a.Layers)
-		case a.Heads != b.Heads || a.HeadDim != b.HeadDim:
-			return shapeError("segment %d: %d heads of %d beside %d of %d", i, a.Heads, a.HeadDim, b.Heads, b.HeadDim)
+		case a.Heads != b.Heads || a.HeadDim != b.HeadDim || a.valueDim() != b.valueDim():
+			return shapeError("segment %d: %d heads of %d and %d beside %d of %d and %d", i, a.Heads, a.HeadDim, a.valueDim(),
+				b.Heads, b.HeadDim, b.valueDim())
 		case s.Tokens < 1 || s.Row < 0 || s.Row > rows-s.Tokens:
 			return shapeError("segment %d: tokens %d+%d of %d", i, s.Row, s.Tokens, rows)
 		case s.Keys < 0 || s.Keys > s.KV.Slots() || s.Keys > 0 && s.Parents != nil:
@@ -87,7 +88,8 @@ func checkSegments(segs []AttentionSegment, layer, rows int) error {
 }
 
 type storeJob struct {
-	layer, width int
+	layer        int
+	keys, values int // of a token
 	k, v         []float32
 	segs         []AttentionSegment
 	unit         func(worker, unit int)
@@ -99,13 +101,13 @@ func (j *storeJob) init(*Runtime) {
 		heads := j.segs[0].KV.shape.Heads
 		s, head := &j.segs[unit/heads], unit%heads
 		for t := range s.Tokens {
-			row := (s.Row + t) * j.width
-			s.KV.storeHead(j.layer, head, s.Start+t, j.k[row:row+j.width], j.v[row:row+j.width])
+			row := s.Row + t
+			s.KV.storeHead(j.layer, head, s.Start+t, j.k[row*j.keys:][:j.keys], j.v[row*j.values:][:j.values])
 		}
 	}
 }
 
-// StoreKV writes the keys and values k, v [token][heads][headDim] of a layer, for all tokens of all segments, into
+// StoreKV writes the keys k [token][heads][HeadDim] and values v [token][heads][ValueDim] of a layer, for all tokens of all segments, into
 // their slots. The segments' caches are distinct and have room ([KV.Grow]).
 func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) error {
 	if len(segs) == 0 {
@@ -115,11 +117,11 @@ func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) e
 		return shapeError("segment 0: no cache")
 	}
 	shape := segs[0].KV.shape
-	width := shape.Heads * shape.HeadDim
-	if len(k) != len(v) || len(k)%width != 0 {
-		return shapeError("%d keys and %d values for rows of %d", len(k), len(v), width)
+	keys, values := shape.Heads*shape.HeadDim, shape.Heads*shape.valueDim()
+	if len(k)%keys != 0 || len(k)/keys*values != len(v) {
+		return shapeError("%d keys and %d values for rows of %d and %d", len(k), len(v), keys, values)
 	}
-	if err := checkSegments(segs, layer, len(k)/width); err != nil {
+	if err := checkSegments(segs, layer, len(k)/keys); err != nil {
 		return err
 	}
 	rt.mu.Lock()
@@ -130,7 +132,7 @@ func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) e
 		}
 	}
 	j := &rt.store
-	j.layer, j.width, j.k, j.v, j.segs = layer, width, k, v, append(j.segs[:0], segs...)
+	j.layer, j.keys, j.values, j.k, j.v, j.segs = layer, keys, values, k, v, append(j.segs[:0], segs...)
 	rt.pool.run(len(segs)*shape.Heads, j.unit)
 	clear(j.segs)
 	j.k, j.v = nil, nil

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// deepseek2 is DeepSeek V2 and V3 (arXiv:2412.19437), R1, Kimi K2, GLM-4.7 Flash and Mistral Large 3: latent attention,
+// and groups of experts behind plain layers.
+func deepseek2(l *loader, c *Config) family { return latentFamily(l, c, false) }
+
+// mistral4 is Mistral Small 4: deepseek2 with another magnitude of the angles.
+func mistral4(l *loader, c *Config) family { return latentFamily(l, c, true) }
+
+func latentFamily(l *loader, c *Config, reduced bool) family {
+	width, absent := l.integerOr("expert_feed_forward_length", c.FeedForward), gateSoftmax
+	if blocks := l.integer("block_count"); c.Vocab == 154880 && (blocks == 47 || blocks == 48) {
+		absent = gateSigmoid // GLM-4.7 Flash, whose files do not say so
+	}
+	f := family{
+		norms: normParts{kind: rmsNorm{}},
+		rope:  ropeParts{pairing: pairs},
+		feed: feedParts{gate: gated, experts: l.experts(c, l.byKeys(absent, expertOptions{
+			width: width, dense: l.leadingDense(),
+		}))},
+	}
+	if f.feed.experts == nil {
+		l.ignoreKeys("expert_") // they say nothing
+	}
+	s := l.latentSizes(c)
+	multiplier := l.floatOr("rope.scaling.yarn_log_multiplier", 0) / 0.1
+	sharper, length := l.floatOr("attention.temperature_scale", 0), l.integerOr("attention.temperature_length", 0)
+	if l.ok() && sharper != 0 && length < 1 {
+		l.fail("attention.temperature_length", ErrValue, "%d", length)
+	}
+	var angles *tensor.RopeTable
+	var scale float32
+	f.attention.own = func(b *build, i int) mixer {
+		if angles == nil {
+			angles, scale = b.latentScaling(s, multiplier, reduced)
+		}
+		a := b.latentAttention(i, s, scale, angles)
+		if sharper != 0 {
+			a.temper = func(p *pass, q []float32) { p.temper(q, sharper, length) }
+		}
+		return a
+	}
+	return f
+}
+
+// miniCPM3 is MiniCPM 3: latent attention, and scales that no key says.
+func miniCPM3(l *loader, c *Config) family {
+	f := family{
+		norms: normParts{kind: rmsNorm{}},
+		rope:  ropeParts{pairing: halves, keys: longrope | longropeOnly},
+		feed:  feedParts{gate: gated},
+		scales: scaleParts{
+			embedding: 12, residual: float32(1.4 / math.Sqrt(float64(c.Layers))), logit: 256 / float32(c.HiddenSize),
+		},
+	}
+	s := l.latentSizes(c)
+	f.attention.own = func(b *build, i int) mixer {
+		return b.latentAttention(i, s, headScale(s.nope+s.rot), b.ropes.full)
+	}
+	return f
+}
