@@ -21,6 +21,12 @@ func ofValues(k kind) kind {
 	return k
 }
 
+// ofRawStates is a kind whose MTP blocks read states before the final norm.
+func ofRawStates(k kind) kind {
+	k.rawStates = true
+	return k
+}
+
 // kinds are the architectures that there are, by general.architecture.
 var kinds = map[string]kind{
 	"afmoe":          decoderOf(afmoe),
@@ -68,7 +74,7 @@ var kinds = map[string]kind{
 	"llama4":         decoderOf(llama4),
 	"maincoder":      decoderOf(maincoder),
 	"mellum":         decoderOf(mellum),
-	"mimo2":          ofValues(decoderOf(mimo2)),
+	"mimo2":          ofRawStates(ofValues(decoderOf(mimo2, KindMTP))),
 	"minicpm":        decoderOf(minicpm),
 	"minicpm3":       ofValues(decoderOf(miniCPM3)),
 	"minimax-m2":     decoderOf(minimaxM2),
@@ -99,7 +105,7 @@ var kinds = map[string]kind{
 	"stablelm":       decoderOf(stableLM),
 	"starcoder":      decoderOf(starcoder),
 	"starcoder2":     decoderOf(starcoder2),
-	"step35":         decoderOf(step35),
+	"step35":         ofRawStates(decoderOf(step35, KindMTP)),
 
 	"t5":        {is: KindEncoderDecoder, layers: (*loader).t5Layers, build: (*loader).t5},
 	"t5encoder": {is: KindEncoder, layers: (*loader).t5EncoderLayers, build: (*loader).t5},

@@ -36,6 +36,8 @@ type kind struct {
 	values bool // values may have another size than keys
 	sparse bool // layers may have no heads, or no feed-forward: 0 of them
 
+	rawStates bool // the MTP blocks of a model read its states before the final norm, and give theirs likewise
+
 	refused string // why no such file can be read, where that is known
 }
 

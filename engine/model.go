@@ -229,7 +229,7 @@ func (m *Model) Kind() Kind {
 func (m *Model) StatesFor(head *Model) []int {
 	layers := slices.Clone(head.TargetLayers())
 	for i, k := range layers {
-		if k == m.config.Layers && len(m.kind.heads) > 0 {
+		if k == m.config.Layers && len(m.kind.heads) > 0 && !m.kind.rawStates {
 			layers[i] = FinalNorm
 		}
 	}

@@ -103,20 +103,21 @@ func (m *mtp) logits(p *pass, out, x []float32) {
 // mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some,
 // which are skipped.
 func mtpOf(k kind) kind {
-	return kind{is: KindMTP, values: k.values, sparse: k.sparse, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) network {
+	return kind{is: KindMTP, rawStates: k.rawStates, values: k.values, sparse: k.sparse, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) network {
 		l.onlyLast(m.config.Layers)
 		if !k.admits(KindMTP) {
 			l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
 			return nil
 		}
-		return l.mtp(m, k.family(l, &m.config))
+		return l.mtp(m, &k)
 	}}
 }
 
 // mtp reads the MTP blocks of a model's file, or of a file that has nothing but the blocks, the embeddings and what
-// makes logits. f is the model's family, whose blocks with attention they are.
-func (l *loader) mtp(model *Model, f family) network {
+// makes logits. They are blocks with attention of the model's kind.
+func (l *loader) mtp(model *Model, k *kind) network {
 	c, target := &model.config, model.target
+	f := k.family(l, c)
 	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize) {
 		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name,
 			ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
@@ -125,6 +126,9 @@ func (l *loader) mtp(model *Model, f family) network {
 	f.mixer = nil
 	m, d, b := &mtp{c: c, oneOutput: true}, c.HiddenSize, newBuild(l, c, f)
 	m.Head = Head{TargetLayers: []int{FinalNorm}, Output: FinalNorm, FirstToken: true, targetSize: d, stateSize: d}
+	if k.rawStates {
+		m.TargetLayers, m.Output = []int{l.first}, c.Layers
+	}
 	if c.Layers > 1 {
 		m.Longest = c.Layers
 	}
