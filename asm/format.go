@@ -51,27 +51,45 @@ const (
 	IQ4_XS
 	MXFP4
 	Q3_K
+	IQ3_S
+	IQ3_XXS
 	Q2_K
+	IQ2_S
+	IQ2_XS
+	IQ2_XXS
+	TQ2_0
+	IQ1_M
+	TQ1_0
+	IQ1_S
 	formatCount
 )
 
 var formats = [formatCount]format{
-	F32:    formatF32,
-	F16:    formatF16,
-	BF16:   formatBF16,
-	Q8_0:   formatQ8_0,
-	Q6_K:   formatQ6_K,
-	Q5_1:   formatQ5_1,
-	Q5_K:   formatQ5_K,
-	Q5_0:   formatQ5_0,
-	Q4_1:   formatQ4_1,
-	Q4_K:   formatQ4_K,
-	IQ4_NL: formatIQ4_NL,
-	Q4_0:   formatQ4_0,
-	IQ4_XS: formatIQ4_XS,
-	MXFP4:  formatMXFP4,
-	Q3_K:   formatQ3_K,
-	Q2_K:   formatQ2_K,
+	F32:     formatF32,
+	F16:     formatF16,
+	BF16:    formatBF16,
+	Q8_0:    formatQ8_0,
+	Q6_K:    formatQ6_K,
+	Q5_1:    formatQ5_1,
+	Q5_K:    formatQ5_K,
+	Q5_0:    formatQ5_0,
+	Q4_1:    formatQ4_1,
+	Q4_K:    formatQ4_K,
+	IQ4_NL:  formatIQ4_NL,
+	Q4_0:    formatQ4_0,
+	IQ4_XS:  formatIQ4_XS,
+	MXFP4:   formatMXFP4,
+	Q3_K:    formatQ3_K,
+	IQ3_S:   formatIQ3_S,
+	IQ3_XXS: formatIQ3_XXS,
+	Q2_K:    formatQ2_K,
+	IQ2_S:   formatIQ2_S,
+	IQ2_XS:  formatIQ2_XS,
+	IQ2_XXS: formatIQ2_XXS,
+	TQ2_0:   formatTQ2_0,
+	IQ1_M:   formatIQ1_M,
+	TQ1_0:   formatTQ1_0,
+	IQ1_S:   formatIQ1_S,
 }
 
 // format is everything that differs between weight types.
@@ -88,6 +106,8 @@ type format struct {
 	// have notFinite, which looks at the weights of a row themselves.
 	scales    []int
 	notFinite func(row []byte) (block int)
+
+	table *table // of types whose weights are indices of a table and share its panel; nil for others
 
 	// pack writes row r of a panel, columns from to to, which are whole blocks. row is nil for a zero row.
 	pack func(panel, row []byte, r, from, to int, offset bool)

@@ -97,9 +97,15 @@ func setScales(f Format, row []byte, scale float32) {
 		for i, offset := range f.Scales() {
 			le.PutUint16(row[at+offset:], ToF16(scale/float32(1+i)))
 		}
-		if f == MXFP4 {
+		switch f {
+		case MXFP4:
 			_, e := math.Frexp(float64(scale))
 			row[at] = byte(128 + e)
+		case IQ1_M: // the highest 4 bits of 4 numbers
+			for i := range 4 {
+				v := row[at+49+2*i:]
+				v[0] = v[0]&15 | byte(ToF16(scale)>>(4*i)&15<<4)
+			}
 		}
 	}
 }

@@ -47,3 +47,9 @@ func (f Format) sumsPerToken() int {
 }
 
 func tileBias(x *Tile) []int32 { return x.Bias }
+
+// tableMatMul is integerMatMul for a table type.
+func tableMatMul[S any](f Format, kernel tableKernel[S], of func(*Tile) []S) MatMul {
+	t := formats[f].table
+	return t.scaled(integerMatMul(f, kernel.of(t), of))
+}

@@ -38,3 +38,9 @@ func wholeTiles(whole, fewer MatMul) MatMul {
 		}
 	}
 }
+
+// tableMatMul is integerMatMul for a table type.
+func tableMatMul[S any](f Format, kernel tableKernel[S], of func(*Tile) []S, most int) MatMul {
+	t := formats[f].table
+	return t.scaled(integerMatMul(f, kernel.of(t), of, most))
+}

@@ -61,3 +61,26 @@ func clearTile(x *Tile, out []float32, stride int) {
 		clear(out[t*stride:][:PanelRows])
 	}
 }
+
+// tableKernel is a superKernel of table types.
+type tableKernel[S any] func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride,
+	prefetch, step int, table *[32]byte)
+
+// of is the kernel of one type, whose table it gets.
+func (kernel tableKernel[S]) of(t *table) superKernel[S] {
+	values := t.kernelTable()
+	return func(w *byte, q *int8, d *float32, sums *S, blocks, n, tokens int, out *float32, stride, prefetch, step int) {
+		kernel(w, q, d, sums, blocks, n, tokens, out, stride, prefetch, step, values)
+	}
+}
+
+// scaled multiplies products with the power of two that a table type has.
+func (t *table) scaled(product MatMul) MatMul {
+	if t.factor() == 1 {
+		return product
+	}
+	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
+		product(panel, x, out, stride, prefetch)
+		t.scaleOut(x.Tokens, out, stride)
+	}
+}

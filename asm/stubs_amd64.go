@@ -109,16 +109,16 @@ func iq4nlAVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens in
 //go:noescape
 func q4AVX512(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
-// iq4xsAVX512 is
+// table32AVX512 is
 //
 //	for t < n, r < 16:
 //		for b < 8*blocks:                       // d is the super-block's
 //			isum := bias[b][t]
-//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+128
-//			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: table[nibble], w+128
+//			acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)
 //
 //go:noescape
-func iq4xsAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+func table32AVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
 
 // mxfp4AVX512 is
 //
@@ -156,6 +156,29 @@ func q3kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int,
 //
 //go:noescape
 func q2kAVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+
+// table16AVX512 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // weights are unsigned: table[nibble], w+64
+//			isum0, isum1 := 2*half[b][t][0], 2*half[b][t][1]
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
+//			acc = fma(float(u[b][0][r]*isum0 + u[b][1][r]*isum1), d[r]*d[b][t], acc)
+//
+//go:noescape
+func table16AVX512(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
+
+// tqAVX512 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := bias[b][t] >> 7
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+1
+//			acc = fma(float(isum), d[r] * d[b][t], acc)
+//
+//go:noescape
+func tqAVX512(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q8PairAVX512 is
 //
@@ -276,16 +299,16 @@ func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens i
 //go:noescape
 func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
-// iq4xsAVXVNNI is
+// table32AVXVNNI is
 //
 //	for t < n, r < 16:
 //		for b < 8*blocks:                       // d is the super-block's
 //			isum := bias[b][t]
-//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+128
-//			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: table[nibble], w+128
+//			acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)
 //
 //go:noescape
-func iq4xsAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+func table32AVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
 
 // mxfp4AVXVNNI is
 //
@@ -323,6 +346,29 @@ func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //
 //go:noescape
 func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+
+// table16AVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // weights are unsigned: table[nibble], w+64
+//			isum0, isum1 := 2*half[b][t][0], 2*half[b][t][1]
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
+//			acc = fma(float(u[b][0][r]*isum0 + u[b][1][r]*isum1), d[r]*d[b][t], acc)
+//
+//go:noescape
+func table16AVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
+
+// tqAVXVNNI is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := bias[b][t] >> 7
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+1
+//			acc = fma(float(isum), d[r] * d[b][t], acc)
+//
+//go:noescape
+func tqAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q8AVX2 is
 //
@@ -429,16 +475,16 @@ func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //go:noescape
 func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
-// iq4xsAVX2 is
+// table32AVX2 is
 //
 //	for t < n, r < 16:
 //		for b < 8*blocks:                       // d is the super-block's
 //			isum := 0
-//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // -127 to 113
-//			acc = fma(float(isum), (d[r]*float(ls[b][r])) * d[b][t], acc)
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // table[16+nibble], -127 to 127
+//			acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)
 //
 //go:noescape
-func iq4xsAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+func table32AVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
 
 // mxfp4AVX2 is
 //
@@ -476,6 +522,29 @@ func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //
 //go:noescape
 func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+
+// table16AVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // weights are unsigned: table[nibble], w+64
+//			isum0, isum1 := 2*half[b][t][0], 2*half[b][t][1]
+//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
+//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
+//			acc = fma(float(u[b][0][r]*isum0 + u[b][1][r]*isum1), d[r]*d[b][t], acc)
+//
+//go:noescape
+func table16AVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
+
+// tqAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := bias[b][t] >> 7
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+1
+//			acc = fma(float(isum), d[r] * d[b][t], acc)
+//
+//go:noescape
+func tqAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // widenAVX2 is
 //

@@ -67,12 +67,12 @@ func iq4nlNEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //go:noescape
 func q4NEON(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
-// iq4xsNEON is
+// table32NEON is
 //
 //	matMulIQ4_XS for n tokens of a tile of tokens; prefetch and step are not used
 //
 //go:noescape
-func iq4xsNEON(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+func table32NEON(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
 
 // mxfp4NEON is
 //
@@ -94,6 +94,20 @@ func q3kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //
 //go:noescape
 func q2kNEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+
+// table16NEON is
+//
+//	matMulIQ2_S for n tokens of a tile of tokens; prefetch and step are not used
+//
+//go:noescape
+func table16NEON(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
+
+// tqNEON is
+//
+//	matMulTQ2_0 for n tokens of a tile of tokens; prefetch and step are not used
+//
+//go:noescape
+func tqNEON(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q8Dotprod is
 //
@@ -158,12 +172,12 @@ func iq4nlDotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens i
 //go:noescape
 func q4Dotprod(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
-// iq4xsDotprod is
+// table32Dotprod is
 //
 //	matMulIQ4_XS for n tokens of a tile of tokens; prefetch and step are not used
 //
 //go:noescape
-func iq4xsDotprod(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+func table32Dotprod(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
 
 // mxfp4Dotprod is
 //
@@ -185,6 +199,20 @@ func q3kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int
 //
 //go:noescape
 func q2kDotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+
+// table16Dotprod is
+//
+//	matMulIQ2_S for n tokens of a tile of tokens; prefetch and step are not used
+//
+//go:noescape
+func table16Dotprod(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
+
+// tqDotprod is
+//
+//	matMulTQ2_0 for n tokens of a tile of tokens; prefetch and step are not used
+//
+//go:noescape
+func tqDotprod(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // q8I8MM is
 //
@@ -249,12 +277,12 @@ func iq4nlI8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int,
 //go:noescape
 func q4I8MM(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
 
-// iq4xsI8MM is
+// table32I8MM is
 //
 //	matMulIQ4_XS for n tokens of a tile of tokens; prefetch and step are not used
 //
 //go:noescape
-func iq4xsI8MM(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+func table32I8MM(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
 
 // mxfp4I8MM is
 //
@@ -276,6 +304,20 @@ func q3kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, o
 //
 //go:noescape
 func q2kI8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+
+// table16I8MM is
+//
+//	matMulIQ2_S for n tokens of a tile of tokens; prefetch and step are not used
+//
+//go:noescape
+func table16I8MM(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
+
+// tqI8MM is
+//
+//	matMulTQ2_0 for n tokens of a tile of tokens; prefetch and step are not used
+//
+//go:noescape
+func tqI8MM(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
 // f32NEON is
 //

@@ -22,10 +22,12 @@ func TestDecodeReference(t *testing.T) {
 	}
 	rt := runtimeOf(t, 2)
 	for _, f := range asm.Formats() {
-		for _, kind := range []string{"", ".rand"} {
+		for _, kind := range []string{"", ".rand", ".grid"} { // .grid: every entry of the type's grid
 			name := filepath.Join(dir, f.String()+kind)
 			raw, err := os.ReadFile(name + ".bin")
-			if f.BlockWeights() == 1 && (kind != "" || f == F32) {
+			_, grids := strings.CutPrefix(f.String(), "iq")
+			grids = grids && f.BlockWeights() == asm.SuperBlock && f != IQ4_XS
+			if f.BlockWeights() == 1 && (kind != "" || f == F32) || kind == ".grid" && !grids {
 				continue
 			}
 			ok(t, err)
@@ -37,7 +39,10 @@ func TestDecodeReference(t *testing.T) {
 			ok(t, Decode(f, got, raw))
 			sameBits(t, name, got, want)
 
-			const cols = 512
+			cols := min(512, len(want))
+			if kind == ".grid" {
+				cols = len(want) // one row
+			}
 			m, err := Pack(rt, f, len(want)/cols, cols, raw)
 			ok(t, err)
 			for i := range m.Rows() {
@@ -53,13 +58,21 @@ func TestDecodeFormulas(t *testing.T) {
 	for _, f := range asm.Formats() {
 		t.Run(f.String(), func(t *testing.T) {
 			formula := formulas[f]
-			if formula == nil {
-				t.Fatal("the test has no formula for this type")
-			}
 			const blocks = 40
 			row := rawRows(t, f, 12, 1, blocks*f.BlockWeights())
 			got := make([]float32, blocks*f.BlockWeights())
 			ok(t, Decode(f, got, row))
+			if asm.DecodeTable(f, make([]float32, len(got)), row) { // the tests of package asm have the formula, for panels
+				m, err := Pack(runtimeOf(t, 1), f, 1, len(got), row)
+				ok(t, err)
+				want := make([]float32, len(got))
+				ok(t, m.Row(0, want))
+				sameBits(t, f.String(), got, want)
+				return
+			}
+			if formula == nil {
+				t.Fatal("the test has no formula for this type")
+			}
 			for i, v := range got {
 				b := i / f.BlockWeights()
 				want := float32(formula(row[b*f.BlockBytes():][:f.BlockBytes()], i%f.BlockWeights()))
@@ -105,6 +118,22 @@ var formulas = map[Type]func(p []byte, k int) float64{
 		s := k / 32
 		q := p[48+s/2*32+k%32]>>(4*(s%2))&15 + 16*(p[16+k%32]>>s&1)
 		return half(p)*float64(sixBits(p[4:], s, 0))*float64(q) - half(p[2:])*float64(sixBits(p[4:], s, 4))
+	},
+	TQ2_0: func(p []byte, k int) float64 {
+		return half(p[64:]) * float64(int(p[k/128*32+k%32]>>(k/32%4*2)&3)-1)
+	},
+	TQ1_0: func(p []byte, k int) float64 {
+		at, digit := k%32, k/32
+		if k >= 240 {
+			at, digit = 48+k%4, (k-240)/4
+		} else if k >= 160 {
+			at, digit = 32+k%16, (k-160)/16
+		}
+		fraction := float64(p[at]) / 256
+		for range digit {
+			fraction = 3*fraction - math.Floor(3*fraction)
+		}
+		return half(p[52:]) * (math.Floor(3*fraction) - 1)
 	},
 	Q6_K: func(p []byte, k int) float64 {
 		n, group, l := k/128, k%128/32, k%32
@@ -166,7 +195,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%v is parsed as %v, %v", f, got, err)
 		}
 	}
-	for _, name := range []string{"iq1_s", "iq2_xxs", "iq3_s", "tq1_0", "tq2_0", "nvfp4", "q1_0", "q2_0", "q8_k", ""} {
+	for _, name := range []string{"q8_1", "nvfp4", "q1_0", "q2_0", "q8_k", ""} {
 		if _, err := ParseType(name); err == nil || !strings.Contains(err.Error(), `"`+name+`"`) {
 			t.Errorf("type %q: %v", name, err)
 		}
@@ -238,6 +267,10 @@ func TestRefusesNotFinite(t *testing.T) {
 			clear(block)
 			block[0], block[1] = 254, 0x70 // weight 16 is 12 * 2^126
 			weight += 16
+		case f == IQ1_M: // the highest 4 bits of 4 numbers
+			for i, bits := range []byte{0, 0, 0xc0, 0xf0} {
+				block[49+2*i] = bits
+			}
 		default:
 			scales := f.Scales()
 			le.PutUint16(block[scales[len(scales)-1]:], 0xfc00)

@@ -58,8 +58,11 @@ func rawRows(t testing.TB, f Type, seed uint64, rows, cols int) []byte {
 		for _, at := range f.Scales() {
 			raw[b+at+1] = 0x18
 		}
-		if f == MXFP4 {
+		switch f {
+		case MXFP4:
 			raw[b] = 119
+		case IQ1_M: // the highest 4 bits of 4 numbers
+			raw[b+53], raw[b+55] = raw[b+53]&15|0x80, raw[b+55]&15|0x10
 		}
 	}
 	return raw

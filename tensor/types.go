@@ -10,7 +10,7 @@ import (
 type Type = asm.Format
 
 // The types, the one with the most bits per weight first. Rows of F32, F16 and BF16 may have any number of columns,
-// those of the K types and IQ4_XS a multiple of 256, all others a multiple of 32.
+// those of the types with a scale per 256 weights a multiple of 256, all others a multiple of 32.
 const (
 	F32    = asm.F32
 	F16    = asm.F16
@@ -27,7 +27,18 @@ const (
 	IQ4_XS = asm.IQ4_XS // 4 bits as IQ4_NL; 6-bit scales of 32 weights, and a binary16 scale per 256
 	MXFP4  = asm.MXFP4  // 4-bit floating point (E2M1); a power of two per 32 weights
 	Q3_K   = asm.Q3_K   // 3 bits; 6-bit scales of 16 weights, and a binary16 scale per 256
-	Q2_K   = asm.Q2_K   // 2 bits; 4-bit scales and minimums of 16 weights, and binary16 scales of both per 256
+	// groups of 4 or 8 weights that are entries of a grid, with signs; odd scales of 16 or 32 weights, and a binary16
+	// scale per 256
+	IQ3_S   = asm.IQ3_S   // 3.4 bits
+	IQ3_XXS = asm.IQ3_XXS // 3.1 bits
+	IQ2_S   = asm.IQ2_S   // 2.6 bits
+	IQ2_XS  = asm.IQ2_XS  // 2.3 bits
+	IQ2_XXS = asm.IQ2_XXS // 2.1 bits
+	IQ1_M   = asm.IQ1_M   // 1.75 bits
+	IQ1_S   = asm.IQ1_S   // 1.6 bits
+	TQ2_0   = asm.TQ2_0   // 2 bits for -1, 0 and 1; a binary16 scale per 256 weights
+	TQ1_0   = asm.TQ1_0   // 1.6 bits, five weights in a byte; a binary16 scale per 256 weights
+	Q2_K    = asm.Q2_K    // 2 bits; 4-bit scales and minimums of 16 weights, and binary16 scales of both per 256
 )
 
 // ParseType finds a type by its lower-case name, such as "q8_0".

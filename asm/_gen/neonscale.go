@@ -57,7 +57,12 @@ func (k *nest) weightScales(from, n, dw, work int) {
 	switch {
 	case k.w.dBytes == 16:
 		k.powers(from, n, dw, work)
-	case k.w.super == 0:
+	case k.w.alone && k.d >= 0:
+		for i := range n {
+			d := v(k.superScale(false, from)+i, "B16")
+			k.ins("VORR", d, d, v(dw+i, "B16"))
+		}
+	case k.w.super == 0, k.w.alone:
 		base, off := k.weights("R15", 8*from, 8)
 		k.halves(base, off, n, dw)
 	default:

@@ -17,6 +17,7 @@ type neonType struct {
 	raw, high int   // registers per quad for what is loaded
 	spare     int   // registers that unpacking needs besides
 
+	alone    bool // super-blocks have no other scales than d
 	fromZero bool // unpacked weights are signed: products start at 0
 	fit      int  // groups whose products fit into 16 bits
 
@@ -81,6 +82,9 @@ func newNeonWeights(w *weights, sdot bool) *neonWeights {
 	}
 	if w.pairs {
 		n.scalesStep = 32
+	}
+	if n.alone {
+		n.scalesStep = 0
 	}
 	switch {
 	case !w.min:
@@ -220,14 +224,19 @@ func neonSetters() []byte {
 	for _, s := range []neonISA{baseline, dotprod} {
 		fmt.Fprintf(&b, "\n// integer%s sets the products with integer weights.\nfunc integer%[1]s(k *Kernels) {\n", s.name)
 		for _, w := range allWeights {
-			fmt.Fprintf(&b, "\tk.MatMul[%s] = integerMatMul(%[1]s, %s%s, tile%s, %d)\n", w.format, w.name, s.name, tileSums[w.sums], s.most)
+			for _, format := range w.formats() {
+				fmt.Fprintf(&b, "\tk.MatMul[%s] = %s(%[1]s, %[3]s%s, tile%s, %d)\n",
+					format, w.maker(), w.name, s.name, tileSums[w.sums], s.most)
+			}
 		}
 		b.WriteString("}\n")
 	}
 	b.WriteString("\n// integerI8MM sets the products of integer weights with whole tiles.\nfunc integerI8MM(k *Kernels) {\n")
 	for _, w := range allWeights {
-		fmt.Fprintf(&b, "\tk.MatMul[%s] = wholeTiles(integerMatMul(%[1]s, %sI8MM, tile%s, TileTokens), k.MatMul[%[1]s])\n",
-			w.format, w.name, tileSums[w.sums])
+		for _, format := range w.formats() {
+			fmt.Fprintf(&b, "\tk.MatMul[%s] = wholeTiles(%s(%[1]s, %[3]sI8MM, tile%s, TileTokens), k.MatMul[%[1]s])\n",
+				format, w.maker(), w.name, tileSums[w.sums])
+		}
 	}
 	b.WriteString("}\n")
 	return b.Bytes()

@@ -483,6 +483,13 @@ func (f *file) wide256(u tile256, phase int) {
 				for j := range 2 {
 					f.ins("VPBROADCASTD", at("CX", 32*t+4*(g+j)), y(10+j))
 					f.ins("VPMADDUBSW", y(10+j), y(8+j), y(10+j))
+					if w.apart {
+						f.ins("VPMADDWD", y(12), y(10+j), y(10+j))
+						f.ins("VPADDD", y(10+j), y(t), y(t))
+					}
+				}
+				if w.apart {
+					continue
 				}
 				f.ins("VPADDW", y(11), y(10), y(10))
 				if w.pairs {
@@ -539,8 +546,12 @@ func (f *file) pairs256(u tile256, phase int) {
 				continue
 			}
 			f.ins("VPBROADCASTD", w.sumsAt(t, c), y(4*c+t))
-			if w.shift > 0 {
+			switch {
+			case w.shift > 0:
 				f.ins("VPSRAD", imm(w.shift), y(4*c+t), y(4*c+t))
+			case w.shift < 0:
+				f.ins("VPBROADCASTD", w.sumsAt(t, c), y(10))
+				f.ins("VPADDD", y(10), y(4*c+t), y(4*c+t))
 			}
 		}
 		for g := 4 * c; g < 4*c+4; g++ {

@@ -173,8 +173,11 @@ func (f *file) start512(w *weights, T int) {
 			switch {
 			case w.zero:
 				f.ins("VPXORD", z(8*c+t), z(8*c+t), z(8*c+t))
-			case w.shift == 0:
+			case w.shift <= 0:
 				f.ins("VPBROADCASTD", w.sumsAt(t, c), z(8*c+t))
+				if w.shift < 0 {
+					f.ins("VPADDD", z(8*c+t), z(8*c+t), z(8*c+t))
+				}
 			default:
 				f.ins("VPSRAD.BCST", imm(w.shift), w.sumsAt(t, c), z(8*c+t))
 			}

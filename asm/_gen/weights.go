@@ -16,14 +16,17 @@ type weights struct {
 
 	signedDoc string // where AVX2 without VNNI has another one
 
-	format string // its name in package asm
+	format string   // its name in package asm
+	also   []string // other formats with this kernel
+	table  bool     // which has the numbers that nibbles stand for as a parameter
 
 	// The panel's layout. Runs of per blocks, 1, 2 or 4: header bytes with the scales of all, scaleBytes a row, then the quants of
 	// each block, quants bytes. Or super-blocks of 8 blocks: super bytes, of which the first quants bytes are the quants.
 	per, header, scaleBytes, quants int
 	super                           int
 
-	// What the sums of a block start at: bias and half are shifted right by shift, with dsum they start at 0.
+	// What the sums of a block start at: bias and half are shifted right by shift, or with -1 doubled; with dsum they start
+	// at 0.
 	sums  string
 	shift int
 	zero  bool
@@ -36,6 +39,7 @@ type weights struct {
 	// set, kernels hold one half of the rows in registers, also with VNNI, and load activations twice: for these types unpacking,
 	// not loading activations, is the limit.
 	signed, small bool
+	apart         bool // pairs: products of one group alone fit into 16 bits
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
 	// buffer: the weights are in the buffer of expand256.go; kernels add to out and do not prefetch. words: weights and activations are
@@ -55,6 +59,17 @@ func (w *weights) blockBytes() int {
 	return w.header/w.per + w.quants
 }
 
+// formats are the types with this kernel.
+func (w *weights) formats() []string { return append([]string{w.format}, w.also...) }
+
+// maker is the function of package asm that makes a MatMul of the kernel.
+func (w *weights) maker() string {
+	if w.table {
+		return "tableMatMul"
+	}
+	return "integerMatMul"
+}
+
 // minOp adds the minimum times dsum.
 func (w *weights) minOp() string {
 	if w.plus {
@@ -67,7 +82,7 @@ func (w *weights) minOp() string {
 func (w *weights) lines() int { return (w.blockBytes() + 63) / 64 }
 
 // allWeights are the types of integer weights, in the order of package asm's formats.
-var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &iq4xs, &mxfp4, &q3k, &q2k}
+var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &table32, &mxfp4, &q3k, &q2k, &table16, &tq}
 
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
 //
@@ -80,6 +95,13 @@ const prefetchParams = ", prefetch, step int"
 
 // params is a kernel's list of parameters.
 func (w *weights) params() string {
+	if w.table {
+		return w.productParams() + ", table *[32]byte"
+	}
+	return w.productParams()
+}
+
+func (w *weights) productParams() string {
 	kind := map[string]string{"bias": "int32", "half": "int32", "cross": "int32", "dsum": "float32"}[w.sums]
 	if w.buffer {
 		q := "*int8"
@@ -106,8 +128,9 @@ func setters() []byte {
 	for _, set := range []string{"AVX2", "AVXVNNI", "AVX512"} {
 		fmt.Fprintf(&b, "\n// integer%s sets the products with integer weights.\nfunc integer%[1]s(k *Kernels) {\n", set)
 		for _, w := range allWeights {
-			fmt.Fprintf(&b, "\tk.MatMul[%s] = integerMatMul(%[1]s, %s%s, tile%s)\n", w.format, w.name, set, map[string]string{
-				"bias": "Bias", "half": "Half", "dsum": "DSum"}[w.sums])
+			for _, format := range w.formats() {
+				fmt.Fprintf(&b, "\tk.MatMul[%s] = %s(%[1]s, %[3]s%s, tile%s)\n", format, w.maker(), w.name, set, tileSums[w.sums])
+			}
 		}
 		b.WriteString("}\n")
 	}

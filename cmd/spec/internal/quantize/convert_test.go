@@ -122,7 +122,7 @@ func TestConvertFails(t *testing.T) {
 	if err := Convert(ctx, io.Discard, f, f.Tensors[0], gguf.F16, func(int64) { cancel() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := Readable(f, gguf.Tensor{Name: "x", Type: gguf.IQ2_XS}); err == nil || !strings.Contains(err.Error(), "IQ2_XS") || !strings.Contains(err.Error(), `"x"`) {
-		t.Errorf("IQ2_XS: %v", err)
+	if err := Readable(f, gguf.Tensor{Name: "x", Type: gguf.NVFP4}); err == nil || !strings.Contains(err.Error(), "NVFP4") || !strings.Contains(err.Error(), `"x"`) {
+		t.Errorf("NVFP4: %v", err)
 	}
 }

@@ -95,7 +95,11 @@ func Uniform(t tensor.Type) Mixture {
 }
 
 // readOnly has the file types of what can be read but not written.
-var readOnly = map[tensor.Type]uint32{tensor.Q2_K: 10, tensor.Q3_K: 11, tensor.IQ4_XS: 30, tensor.MXFP4: 38}
+var readOnly = map[tensor.Type]uint32{
+	tensor.Q2_K: 10, tensor.Q3_K: 11, tensor.IQ2_XXS: 19, tensor.IQ2_XS: 20, tensor.IQ3_XXS: 23, tensor.IQ1_S: 24,
+	tensor.IQ3_S: 26, tensor.IQ2_S: 28, tensor.IQ4_XS: 30, tensor.IQ1_M: 31, tensor.TQ1_0: 36, tensor.TQ2_0: 37,
+	tensor.MXFP4: 38,
+}
 
 // Model is what a mixture must know of a model.
 type Model struct {

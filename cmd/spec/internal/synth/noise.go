@@ -39,6 +39,8 @@ var patterns = map[gguf.Type]*pattern{
 	gguf.Q6_K: {and: ^uint64(0), block: 210, patches: q6kPatches()},
 	// block_mxfp4: a power of two, 2^-8 or 2^-7 of numbers up to 12, and 16 bytes of quants.
 	gguf.MXFP4: {and: ^uint64(0), block: 17, patches: []patch{{0, 0x01, 120}}},
+	// block_iq1_m: the scale, 2^-8 to 2^-7, is the highest 4 bits of 4 numbers, the lowest first.
+	gguf.IQ1_M: {and: ^uint64(0), block: 56, patches: []patch{{53, 0x3f, 0xc0}, {55, 0x0f, 0x10}}},
 }
 
 func q6kPatches() []patch {
