@@ -77,7 +77,8 @@ func TestCharLevelDefinition(t *testing.T) {
 			runes[i] = alphabet[rng.IntN(len(alphabet))]
 		}
 		text := string(runes)
-		if got, want := tokenStrings(tok, tok.Encode(text, EncodeOptions{})), charLevelByDefinition(tok, text); !slices.Equal(got, want) {
+		if got, want := tokenStrings(tok, tok.Encode(text, EncodeOptions{})),
+			charLevelByDefinition(tok, text); !slices.Equal(got, want) {
 			t.Fatalf("%q: got %q, want %q", text, got, want)
 		}
 	}

@@ -98,7 +98,8 @@ func compileCharsmap(t testing.TB, rules map[string]string, far bool) []byte {
 // tinyRules are a few of Unicode's compatibility forms and what SentencePiece makes of
 // control characters, and rules that are beginnings of one another.
 var tinyRules = map[string]string{
-	"\t": " ", "\n": " ", "\u00a0": " ", "\u3000": " ", "\u200b": "", "\u00ad": "", "ﬁ": "fi", "½": "1/2", "e\u0301": "é", "e\u0301\u0323": "ẹ́",
+	"\t": " ", "\n": " ", "\u00a0": " ", "\u3000": " ", "\u200b": "", "\u00ad": "", "ﬁ": "fi", "½": "1/2",
+	"e\u0301": "é", "e\u0301\u0323": "ẹ́",
 	"…": "...", "Ａ": "A", "q": "k", "qq": " k k ", "qqqq": "!", "①": "<x1>", "②": "ay",
 }
 
@@ -108,7 +109,8 @@ func TestCharsmap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range append(slices.Sorted(maps.Keys(tinyRules)), "", "a", "ex", "e\u0301x", "e\u0301\u0323x", "e\u0323", "qqq", "qqqqq", "\xef\xac", "\x00q", "q\x00") {
+		for _, text := range append(slices.Sorted(maps.Keys(tinyRules)), "", "a", "ex", "e\u0301x", "e\u0301\u0323x",
+			"e\u0323", "qqq", "qqqqq", "\xef\xac", "\x00q", "q\x00") {
 			want, n := "", 0
 			for from, to := range tinyRules {
 				if len(from) > n && strings.HasPrefix(text, from) {
@@ -171,10 +173,14 @@ func TestCharsmapDamaged(t *testing.T) {
 		{"a replacement at byte 2 of 2", compile("b\x00", one(unit('a', 512, true), 2))},
 		{"a replacement at byte 2147483647 of 2", compile("b\x00", one(unit('a', 512, true), unitValue))},
 		{"the value at unit", compile("b\x00", one(unit('a', 1<<20, true), 0))},
-		{"a replacement of 1025 bytes, the limit is 1024", compile(strings.Repeat("b", 1025)+"\x00", one(unit('a', 512, true), 0))},
+		{"a replacement of 1025 bytes, the limit is 1024",
+			compile(strings.Repeat("b", 1025)+"\x00", one(unit('a', 512, true), 0))},
 		{`a replacement that is not UTF-8: "b\xc3"`, compile("b\xc3\x00", one(unit('a', 512, true), 0))},
-		{"leads back", compile("b\x00", map[uint32]uint32{0: root << 10, edge: unit('a', 'a', false)})},                                                                // to the root
-		{"leads back", compile("b\x00", map[uint32]uint32{0: root << 10, edge: unit('a', 512, false), edge ^ 512 ^ 'b': unit('b', (root ^ edge ^ 512 ^ 'b'), false)})}, // by way of another state
+		// to the root
+		{"leads back", compile("b\x00", map[uint32]uint32{0: root << 10, edge: unit('a', 'a', false)})},
+		// by way of another state
+		{"leads back", compile("b\x00", map[uint32]uint32{
+			0: root << 10, edge: unit('a', 512, false), edge ^ 512 ^ 'b': unit('b', (root ^ edge ^ 512 ^ 'b'), false)})},
 	} {
 		if _, err := newCharsmap(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)

@@ -9,7 +9,8 @@ import (
 // vocabulary is a byte-level one, small enough to read: Ġ is a space.
 func vocabulary() bpe.Config {
 	c := bpe.Defaults("gpt2", "gpt-2")
-	c.Tokens = []string{"h", "e", "l", "o", "Ġ", "ll", "he", "hell", "hello", "Ġhello", "<|end|>", "<", "|", "n", "d", ">", "Ã", "©"}
+	c.Tokens = []string{"h", "e", "l", "o", "Ġ", "ll", "he", "hell", "hello", "Ġhello", "<|end|>", "<", "|",
+		"n", "d", ">", "Ã", "©"}
 	c.Types = make([]int32, len(c.Tokens))
 	c.Types[10] = bpe.TypeControl
 	c.Merges = []string{"l l", "h e", "he ll", "hell o", "Ġ hello"}

@@ -135,11 +135,13 @@ func FuzzDecode(f *testing.F) {
 func FuzzNew(f *testing.F) {
 	f.Add("gpt2", "gpt-2", "a\nb\nab\n<s>", "\x01\x01\x01\x03", "a b", int32(3), "aab<s>")
 	f.Add("llama", "", "<unk>\n<0x41>\na\nb\nab\n▁", "\x02\x06\x01\x01\x01\x01", "", int32(0), "Aab ab")
-	f.Add("gemma4", "", "<unk>\n<0x41>\na\nb\nab\n▁\n▁ab", "\x02\x06\x01\x01\x01\x01\x01", "a b\n▁ ab", int32(0), "Aab ab")
+	f.Add("gemma4", "", "<unk>\n<0x41>\na\nb\nab\n▁\n▁ab", "\x02\x06\x01\x01\x01\x01\x01",
+		"a b\n▁ ab", int32(0), "Aab ab")
 	f.Add("t5", "", "<unk>\n▁\na\nb\nab\n▁a", "\x02\x01\x01\x01\x01\x05", "", int32(0), "Aab ab")
 	f.Add("llama", "", "<unk>\n<0x23>\na", "\x02\x03\x01", "", int32(0), "a#")
 	f.Fuzz(func(t *testing.T, model, pre, tokens, types, merges string, id int32, text string) {
-		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, EOG: []int32{id}, AddBOS: true, AddSpacePrefix: true, RemoveExtraWhitespaces: id == 0}
+		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, EOG: []int32{id},
+			AddBOS: true, AddSpacePrefix: true, RemoveExtraWhitespaces: id == 0}
 		for i := range len(types) {
 			c.Types = append(c.Types, int32(int8(types[i])))
 		}

@@ -44,7 +44,8 @@ func TestPlain(t *testing.T) {
 	c := plainVocabulary()
 	c.Pre = "llama-bpe" // whole words first
 	whole := must(t, c)
-	if got := strings.Join(tokenStrings(whole, whole.EncodeParts([]Part{{Text: "cat", Plain: true}}, false)), " "); got != "ca t" {
+	if got := strings.Join(tokenStrings(whole,
+		whole.EncodeParts([]Part{{Text: "cat", Plain: true}}, false)), " "); got != "ca t" {
 		t.Errorf("llama-bpe: got %s", got)
 	}
 	sp := tinySentencePiece()
@@ -59,7 +60,8 @@ func TestPlain(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(tokenStrings(llama, llama.EncodeParts([]Part{{Text: "<t"}}, false)), " "); !strings.Contains(got, "<t") {
+	if got := strings.Join(tokenStrings(llama,
+		llama.EncodeParts([]Part{{Text: "<t"}}, false)), " "); !strings.Contains(got, "<t") {
 		t.Errorf("the user-defined token is not found where it may be: %s", got)
 	}
 }

@@ -36,7 +36,8 @@ const (
 
 func casedRule(after, numbers string) string {
 	const front = `[^\r\n\p{L}\p{N}]?`
-	return front + upperRule + "*" + lowerRule + "+" + after + "|" + front + upperRule + "+" + lowerRule + "*" + after + "|" +
+	return front + upperRule + "*" + lowerRule + "+" + after + "|" + front + upperRule + "+" +
+		lowerRule + "*" + after + "|" +
 		numbers + `| ?[^□\p{L}\p{N}]+[\r\n/]*|[□]*[\r\n]+|([□]+)`
 }
 
@@ -93,20 +94,22 @@ func threesFromRight(words []string) (list []string) {
 
 // expressions are the published rules.
 var expressions = map[string][]*regexp.Regexp{
-	"gpt-2":          {rule(gpt2Rule)},
-	"llama-bpe":      {rule(llama3Rule)},
-	"qwen2":          {rule(qwen2Rule)},
-	"bailingmoe":     {rule(`'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^□\p{L}\p{N}]+[\r\n]*|[□]*[\r\n]|([□]+)`)},
-	"qwen35":         {rule(contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^□\p{L}\p{M}\p{N}]+[\r\n]*|[□]*[\r\n]+|([□]+)`)},
-	"seed-coder":     {rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^□\p{L}\p{N}\r\n]+|[□]*[\r\n]+|([□]+)`)},
-	"minicpm5":       {rule(`\p{N}{1,3}`), rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+` + tailRule)},
-	"exaone-moe":     {rule(contractions + `|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^□\p{L}\p{N}]+[\r\n/]?|[□]*[\r\n]|([□]+)`)},
-	"smollm":         {rule(`\p{N}`), rule(gpt2Rule)},
-	"tekken":         {rule(casedRule("", `\p{N}`))},
-	"gpt-4o":         {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
-	"deepseek-coder": {rule(`[\r\n]`), rule(`[□]?\p{L}+`), rule(`[□]?\p{P}+`), rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}`)},
+	"gpt-2":      {rule(gpt2Rule)},
+	"llama-bpe":  {rule(llama3Rule)},
+	"qwen2":      {rule(qwen2Rule)},
+	"bailingmoe": {rule(`'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^□\p{L}\p{N}]+[\r\n]*|[□]*[\r\n]|([□]+)`)},
+	"qwen35":     {rule(contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^□\p{L}\p{M}\p{N}]+[\r\n]*|[□]*[\r\n]+|([□]+)`)},
+	"seed-coder": {rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^□\p{L}\p{N}\r\n]+|[□]*[\r\n]+|([□]+)`)},
+	"minicpm5":   {rule(`\p{N}{1,3}`), rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+` + tailRule)},
+	"exaone-moe": {rule(contractions + `|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^□\p{L}\p{N}]+[\r\n/]?|[□]*[\r\n]|([□]+)`)},
+	"smollm":     {rule(`\p{N}`), rule(gpt2Rule)},
+	"tekken":     {rule(casedRule("", `\p{N}`))},
+	"gpt-4o":     {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
+	"deepseek-coder": {rule(`[\r\n]`), rule(`[□]?\p{L}+`), rule(`[□]?\p{P}+`),
+		rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}`)},
 	"deepseek-v3": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"),
-		rule("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|[□]*[\\r\\n]+|([□]+)")},
+		rule("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| " +
+			"?[\\p{P}\\p{S}]+[\\r\\n]*|[□]*[\\r\\n]+|([□]+)")},
 	"falcon":   {rule("[\\p{P}$+<=>^~|`]+"), rule(gpt2Rule), rule(`[0-9][0-9][0-9]`)},
 	"default":  {rule(`[\p{P}$+<=>^~|]+`), rule(gpt2Rule), rule(`\p{N}+`), rule(`[0-9][0-9][0-9]`)},
 	"bloom":    {rule(` ?[^(□|.,!?…。，、।۔،)]+`)},
@@ -119,11 +122,14 @@ var awkward = []string{
 	"I'm you're he'LL we'Ve 'd's", "''s 'x'", "it's", "'", "'l", "a'r", "\u017f'\u017f",
 	"1234567", "12 345", " 1", "1²345", "²²123²", "½ Ⅷ ① ٣٤٥٦", "x1y22z",
 	"!?!", " !", "a!b", " $+<=>^~|`", "(a)", "\"“quoted”\" ‘x’", "…—", "a\u0301e\u0308", "\u0301",
-	"我想在apple工作1314151天～", " 我", "\u3000我", "!“”!", "가나다 힣 ힰ", "ࠀ", "✅ ✅", "🚀🦙 x", "😶‍🌫️",
+	"我想在apple工作1314151天～", " 我", "\u3000我", "!“”!", "가나다 힣 ힰ",
+	"ࠀ", "✅ ✅", "🚀🦙 x", "😶‍🌫️",
 	"\xff", "a\xffb", "\xe2\x82", " \xc3(", "\x00\x01", "ʰ ª º ǅ", "नमस्ते", "កាន់តែ",
 	"HTTPServer camelCase ABʰCD ABCʰ ʰABC ǅungla \u0301ABC \u0301Abc !\u0301AB iPhone's THEY'RE",
-	"//\n/ /\r\n! \n/", "a b  c d\u0301 e1 f", " \u200b\u200bx\u0001y \u0002 z", "!abc !é ?aé #x\u0301", "12²3456 1234567 ٣٤٥٦ ⅧⅧ1234Ⅷ123",
-	"漢字かなカナABC。", "か\u3040ー・゛x", "a, b! c|d ؟ ।", ",  a", "a  1 \n 2  3", "\nabc \r\nx\n\nyz", "\n\n \n", "٣٤٥٦٧٨٩1",
+	"//\n/ /\r\n! \n/", "a b  c d\u0301 e1 f", " \u200b\u200bx\u0001y \u0002 z", "!abc !é ?aé #x\u0301",
+	"12²3456 1234567 ٣٤٥٦ ⅧⅧ1234Ⅷ123",
+	"漢字かなカナABC。", "か\u3040ー・゛x", "a, b! c|d ؟ ।", ",  a", "a  1 \n 2  3",
+	"\nabc \r\nx\n\nyz", "\n\n \n", "٣٤٥٦٧٨٩1",
 	"func (r *Ring) Push(v int) {\n\tif r.n == len(r.buf) {\n\t\treturn\n\t}\n}\n",
 }
 
@@ -186,14 +192,17 @@ func checkLinear(t testing.TB, name string, split splitter, text string) {
 func TestLinear(t *testing.T) {
 	const n = 4000
 	units := []string{
-		"a", "A", "aA", "ʰA", "Aʰ", "\u0301", "\u0301A", "A\u0301", " ", "\n", " \n", "\n ", "\r", "\t", "\u3000", "1", "²", "1²", "²1", "٣",
-		"!", "! ", " !", "!\n", "/", "\n/", "'", "'s", "'r", " a", "a ", "  a", "\x01", "\x01a", "\x01 ", "\xff", "漢", "漢1", "漢 ", "한", "。", "🙂",
+		"a", "A", "aA", "ʰA", "Aʰ", "\u0301", "\u0301A", "A\u0301", " ", "\n", " \n", "\n ", "\r", "\t", "\u3000",
+		"1", "²", "1²", "²1", "٣",
+		"!", "! ", " !", "!\n", "/", "\n/", "'", "'s", "'r", " a", "a ", "  a", "\x01", "\x01a", "\x01 ", "\xff", "漢",
+		"漢1", "漢 ", "한", "。", "🙂",
 		"a1", "1a", "1 ", " 1", "12345 ", "<", "<|", ",", ", ", " ,", "(", "a\u0301 ",
 	}
 	for rule, split := range rules {
 		for _, unit := range units {
 			run := strings.Repeat(unit, n/len(unit))
-			for _, text := range []string{run, run + "a", run + "A", run + "1", run + "!", run + "\n", run + " ", "a" + run, "A" + run, "\n" + run, "²" + run, " " + run} {
+			for _, text := range []string{run, run + "a", run + "A", run + "1", run + "!", run + "\n", run + " ", "a" + run,
+				"A" + run, "\n" + run, "²" + run, " " + run} {
 				checkLinear(t, rule, split, text)
 			}
 		}
@@ -216,7 +225,9 @@ func TestNames(t *testing.T) {
 			seen[name] = true
 		}
 	}
-	for name, want := range map[string][2]bool{"tekken": {true, true}, "llama-bpe": {true, true}, "minicpm5": {false, true}, "dbrx": {}, "qwen2": {}, "default": {}} {
+	for name, want := range map[string][2]bool{
+		"tekken": {true, true}, "llama-bpe": {true, true}, "minicpm5": {false, true}, "dbrx": {},
+		"qwen2": {}, "default": {}} {
 		if p, _ := findPretokenizer(name); p.addBOS != want[0] || p.ignoreMerges != want[1] {
 			t.Errorf("%s: %+v", name, p)
 		}

@@ -92,7 +92,8 @@ func TestGemma4(t *testing.T) {
 // TestBook takes a book there and back, whole and as a stream.
 func TestBook(t *testing.T) {
 	book := read(t, testkit.Shared(t, "text/war-and-peace.txt"))
-	for _, name := range []string{"tokenizers/gpt-2", "tokenizers/llama-bpe", "tokenizers/deepseek-coder", "tokenizers/llama-spm", "models/go-target.f32", "models/stories260K.f32"} {
+	for _, name := range []string{"tokenizers/gpt-2", "tokenizers/llama-bpe", "tokenizers/deepseek-coder",
+		"tokenizers/llama-spm", "models/go-target.f32", "models/stories260K.f32"} {
 		t.Run(name, func(t *testing.T) {
 			tok := open(t, testkit.Shared(t, name+".gguf"))
 			ids := tok.Encode(book, EncodeOptions{})
@@ -115,7 +116,8 @@ func TestBook(t *testing.T) {
 // TestRoundTrips takes prose and code there and back by every rule.
 func TestRoundTrips(t *testing.T) {
 	c := config(t, testkit.Shared(t, "tokenizers/gpt-2.gguf"))
-	texts := []string{read(t, testkit.Shared(t, "text/war-and-peace.txt")), read(t, testkit.Shared(t, "text/go-heldout.txt"))}
+	texts := []string{read(t, testkit.Shared(t, "text/war-and-peace.txt")),
+		read(t, testkit.Shared(t, "text/go-heldout.txt"))}
 	for rule := range rules {
 		c.Pre = ruleNames[rule][0]
 		var tok *Tokenizer

@@ -15,12 +15,14 @@ import (
 // spaces and inside words in any order.
 func TestSegments(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	alphabet := []string{"a", "b", "c", "hello", " hello", "ll", "o", " world", "the", " the", " t", "thing", "in", " ", "  ", "日本", "!!", "\n\n", "\xff"}
+	alphabet := []string{"a", "b", "c", "hello", " hello", "ll", "o", " world", "the", " the", " t", "thing", "in", " ",
+		"  ", "日本", "!!", "\n\n", "\xff"}
 	late := 0
 	for range 1000 {
 		c := tinyByteLevel("superbpe")
 		c.Tokens[0xff] = "" // a byte without a token
-		for _, pair := range [][2]string{{"o", " "}, {"hello", " world"}, {"c", " t"}, {"hello world", " the"}, {"in", "o"}, {"b", " hello"}} {
+		for _, pair := range [][2]string{{"o", " "}, {"hello", " world"}, {"c", " t"}, {"hello world", " the"},
+			{"in", "o"}, {"b", " hello"}} {
 			if rng.IntN(4) == 0 {
 				continue
 			}
@@ -103,7 +105,8 @@ func TestSuperBPE(t *testing.T) {
 		tok := superBPE(t, text)
 		b := tok.encoder.(*byteLevel)
 		if limit := b.segments.limit; limit < 50000 || limit > 50100 {
-			t.Errorf("%s: merges from %d on are late; the first merge that joins words comes soon after GPT-2's 50000", name, limit)
+			t.Errorf("%s: merges from %d on are late; the first merge that joins words comes soon after GPT-2's 50000", name,
+				limit)
 		}
 		var s scratch
 		spans := 0

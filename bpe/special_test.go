@@ -67,7 +67,8 @@ func TestCut(t *testing.T) {
 				b[i] = "ab<"[rng.IntN(3)]
 			}
 			if !slices.Contains(tokens, string(b)) {
-				tokens, types = append(tokens, string(b)), append(types, []uint8{TypeControl, TypeUnknown, TypeUserDefined, TypeUserDefined}[rng.IntN(4)])
+				tokens, types = append(tokens, string(b)),
+					append(types, []uint8{TypeControl, TypeUnknown, TypeUserDefined, TypeUserDefined}[rng.IntN(4)])
 			}
 		}
 		sp := newSpecials(tokens, types)

@@ -82,14 +82,16 @@ func TestNoSpacePrefix(t *testing.T) {
 	}
 	gpt := must(t, tinyByteLevel("gpt-2"))
 	for _, text := range []string{"the", " the", "a<tool>b"} {
-		if got, want := gpt.Encode(text, EncodeOptions{NoSpacePrefix: true}), gpt.Encode(text, EncodeOptions{}); !slices.Equal(got, want) {
+		if got, want := gpt.Encode(text, EncodeOptions{NoSpacePrefix: true}),
+			gpt.Encode(text, EncodeOptions{}); !slices.Equal(got, want) {
 			t.Errorf("gpt2 %q: got %v, want %v", text, got, want)
 		}
 	}
 }
 
 func TestUnknown(t *testing.T) {
-	c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "▁"}, Types: []int32{TypeUnknown, TypeNormal, TypeNormal}, Scores: make([]float32, 3), BOS: -1, EOS: -1}
+	c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "▁"},
+		Types: []int32{TypeUnknown, TypeNormal, TypeNormal}, Scores: make([]float32, 3), BOS: -1, EOS: -1}
 	tok := must(t, c)
 	if got, want := tok.Encode("a€b", EncodeOptions{}), []int32{1, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v: one unknown for each character", got, want)
@@ -162,7 +164,8 @@ func TestMergesTwice(t *testing.T) {
 // TestMarkInsideToken: where a token has a space mark behind another character,
 // a merge may cross the front of a word.
 func TestMarkInsideToken(t *testing.T) {
-	c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "▁", "a▁", "▁a"}, Types: []int32{TypeUnknown, 1, 1, 1, 1}, Scores: []float32{0, -9, -9, -1, -2}, BOS: -1, EOS: -1}
+	c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "▁", "a▁", "▁a"},
+		Types: []int32{TypeUnknown, 1, 1, 1, 1}, Scores: []float32{0, -9, -9, -1, -2}, BOS: -1, EOS: -1}
 	tok := must(t, c)
 	if got := strings.Join(tokenStrings(tok, tok.Encode("a a", EncodeOptions{})), " "); got != "a▁ a" {
 		t.Errorf("got %s, want a▁ a", got)
@@ -177,11 +180,14 @@ func TestParts(t *testing.T) {
 		parts []Part
 		want  string
 	}{
-		{[]Part{{Text: "<s>he", ParseSpecial: true}, {Text: "llo<s>", ParseSpecial: false}, {Text: "<s>", ParseSpecial: true}}, "<s> hello < s > <s>"},
+		{[]Part{{Text: "<s>he", ParseSpecial: true}, {Text: "llo<s>", ParseSpecial: false},
+			{Text: "<s>", ParseSpecial: true}}, "<s> hello < s > <s>"},
 		{[]Part{{Text: "<s", ParseSpecial: true}, {Text: ">", ParseSpecial: false}}, "< s >"},
 		{[]Part{{Text: "<s", ParseSpecial: true}, {Text: ">", ParseSpecial: true}}, "< s >"},
-		{[]Part{{Text: "<|im_sta", ParseSpecial: false}, {Text: "rt|><s>", ParseSpecial: true}}, "< | i m _ s t a r t | > <s>"},
-		{[]Part{{Text: "", ParseSpecial: true}, {Text: "<s>", ParseSpecial: false}, {Text: "", ParseSpecial: true}, {Text: "<s>", ParseSpecial: true}}, "< s > <s>"},
+		{[]Part{{Text: "<|im_sta", ParseSpecial: false}, {Text: "rt|><s>", ParseSpecial: true}},
+			"< | i m _ s t a r t | > <s>"},
+		{[]Part{{Text: "", ParseSpecial: true}, {Text: "<s>", ParseSpecial: false}, {Text: "", ParseSpecial: true},
+			{Text: "<s>", ParseSpecial: true}}, "< s > <s>"},
 		{[]Part{{Text: "<to", ParseSpecial: false}, {Text: "ol>", ParseSpecial: true}}, "<tool>"},
 		{nil, ""},
 	} {
@@ -208,7 +214,8 @@ func TestMergesMakeNoControl(t *testing.T) {
 // not what plain text falls back to.
 func TestBytesMakeNoControl(t *testing.T) {
 	for _, kind := range []int32{TypeControl, TypeUnknown} {
-		c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "<0x23>", "<0x24>"}, Types: []int32{TypeUnknown, TypeNormal, kind, TypeByte}, Scores: make([]float32, 4), BOS: -1, EOS: -1}
+		c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "<0x23>", "<0x24>"},
+			Types: []int32{TypeUnknown, TypeNormal, kind, TypeByte}, Scores: make([]float32, 4), BOS: -1, EOS: -1}
 		tok := must(t, c)
 		if got := tok.Encode("a#$", EncodeOptions{}); !slices.Equal(got, []int32{1, 0, 3}) {
 			t.Errorf("type %d: got %v, want [1 0 3]", kind, got)
@@ -216,12 +223,13 @@ func TestBytesMakeNoControl(t *testing.T) {
 	}
 }
 
-// TestBytesThatAreNormalTokens: plain text falls back to tokens that are spelled like bytes, whether the file gives them the type of bytes or that
-// of text.
+// TestBytesThatAreNormalTokens: plain text falls back to tokens that are spelled like bytes, whether the file gives
+// them the type of bytes or that of text.
 func TestBytesThatAreNormalTokens(t *testing.T) {
 	for _, kind := range []int32{TypeNormal, TypeByte} {
-		c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "<0x0A>"}, Types: []int32{TypeUnknown, TypeNormal, kind}, Scores: make([]float32, 3),
-			BOS: -1, EOS: -1}
+		c := Config{Model: "llama", Tokens: []string{"<unk>", "a", "<0x0A>"}, Types: []int32{TypeUnknown, TypeNormal, kind},
+			Scores: make([]float32, 3),
+			BOS:    -1, EOS: -1}
 		tok := must(t, c)
 		if got := tok.Encode("a\na", EncodeOptions{}); !slices.Equal(got, []int32{1, 2, 1}) {
 			t.Errorf("type %d: got %v, want [1 2 1]", kind, got)
@@ -271,10 +279,11 @@ func TestDefinition(t *testing.T) {
 		}
 
 		want = nil
-		for _, s := range naiveMerge(strings.Split(strings.ReplaceAll(text, " ", spaceMark), ""), func(l, r string) (float64, bool) {
-			p, ok := scores[l+r]
-			return p, ok
-		}) {
+		for _, s := range naiveMerge(strings.Split(strings.ReplaceAll(text, " ", spaceMark), ""),
+			func(l, r string) (float64, bool) {
+				p, ok := scores[l+r]
+				return p, ok
+			}) {
 			if _, ok := scores[s]; ok {
 				want = append(want, s)
 				continue
@@ -294,7 +303,8 @@ func TestDefinition(t *testing.T) {
 // TestWordsOfManyBytes would take days if merging a word took quadratic time.
 func TestWordsOfManyBytes(t *testing.T) {
 	n := maxWord + 5
-	for _, tok := range []*Tokenizer{must(t, tinyByteLevel("gpt-2")), must(t, tinyByteLevel("llama-bpe")), must(t, tinyByteLevel("superbpe")), must(t, tinySentencePiece())} {
+	for _, tok := range []*Tokenizer{must(t, tinyByteLevel("gpt-2")), must(t, tinyByteLevel("llama-bpe")),
+		must(t, tinyByteLevel("superbpe")), must(t, tinySentencePiece())} {
 		for _, unit := range []string{"abc", "日本", " ", "the world "} {
 			text := strings.Repeat(unit, n/len(unit)+1)
 			ids := tok.Encode(text, EncodeOptions{})
@@ -341,7 +351,8 @@ func TestLookups(t *testing.T) {
 		t.Error("wrong kinds")
 	}
 	for _, id := range []int32{-1, math.MinInt32, int32(tok.Size()), math.MaxInt32} {
-		if tok.Token(id) != "" || len(tok.Bytes(id)) != 0 || tok.IsEOG(id) || tok.IsControl(id) || tok.Decode([]int32{id}) != "" {
+		if tok.Token(id) != "" || len(tok.Bytes(id)) != 0 || tok.IsEOG(id) || tok.IsControl(id) ||
+			tok.Decode([]int32{id}) != "" {
 			t.Errorf("%d is not outside the vocabulary", id)
 		}
 	}
@@ -375,7 +386,8 @@ func TestCompatible(t *testing.T) {
 	if tok.Equal(padded) || tok.Compatible(padded) != nil || padded.Compatible(tok) != nil {
 		t.Error("padding matters")
 	}
-	for _, pair := range [][2]*Tokenizer{{tok, longer}, {longer, tok}, {tok, changed}, {tok, must(t, tinySentencePiece())}} {
+	for _, pair := range [][2]*Tokenizer{{tok, longer}, {longer, tok}, {tok, changed},
+		{tok, must(t, tinySentencePiece())}} {
 		err := pair[0].Compatible(pair[1])
 		if err == nil || pair[0].Equal(pair[1]) {
 			t.Error("different vocabularies pass")
@@ -404,10 +416,13 @@ func TestErrors(t *testing.T) {
 		want   string
 		change func(*Config)
 	}{
-		{`tokenizer.ggml.model: "bert" (WordPiece) is not supported (known: gemma4, gpt2, llama, t5)`, func(c *Config) { c.Model = "bert" }},
+		{`tokenizer.ggml.model: "bert" (WordPiece) is not supported (known: gemma4, gpt2, llama, t5)`,
+			func(c *Config) { c.Model = "bert" }},
 		{`tokenizer.ggml.model: "wordy" is not supported (known`, func(c *Config) { c.Model = "wordy" }},
-		{`tokenizer.ggml.pre: pre-tokenizer "tekkan" is not supported (known: a.x-4.0, `, func(c *Config) { c.Pre = "tekkan" }},
-		{`tokenizer.ggml.pre: pre-tokenizer "` + strings.Repeat("\\x1b", 60) + `"... is not`, func(c *Config) { c.Pre = strings.Repeat("\x1b", 1<<20) }},
+		{`tokenizer.ggml.pre: pre-tokenizer "tekkan" is not supported (known: a.x-4.0, `,
+			func(c *Config) { c.Pre = "tekkan" }},
+		{`tokenizer.ggml.pre: pre-tokenizer "` + strings.Repeat("\\x1b", 60) + `"... is not`,
+			func(c *Config) { c.Pre = strings.Repeat("\x1b", 1<<20) }},
 		{"tokenizer.ggml.tokens: empty", func(c *Config) { c.Tokens, c.Types = nil, nil }},
 		{`tokenizer.ggml.tokens[66]: "A"`, func(c *Config) { c.Tokens[66] = "A" }},
 		{"tokenizer.ggml.token_type: 3 entries", func(c *Config) { c.Types = c.Types[:3] }},

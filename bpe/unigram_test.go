@@ -23,7 +23,8 @@ func tinyUnigram(t testing.TB) Config {
 	add("</s>", TypeControl, 0)
 	add("<unk>", TypeUnknown, 0)
 	for i, w := range []string{
-		"▁", "▁the", "▁a", "▁t", "▁to", "t", "h", "e", "th", "he", "the", "r", "er", "o", "s", "n", "i", "ing", "in", "g", "▁▁", "l", "ll", "hel", "lo", "▁hello", "hello", "▁hell",
+		"▁", "▁the", "▁a", "▁t", "▁to", "t", "h", "e", "th", "he", "the", "r", "er", "o", "s", "n", "i", "ing",
+		"in", "g", "▁▁", "l", "ll", "hel", "lo", "▁hello", "hello", "▁hell",
 		".", "...", "!", "1", "/", "2", "A", "é", "fi", "日", "日本", "😀",
 	} {
 		add(w, TypeNormal, -2-float32(i)/16)
@@ -32,7 +33,9 @@ func tinyUnigram(t testing.TB) Config {
 		text  string
 		score float32
 	}{
-		{"a", -3}, {"b", -4.5}, {"c", -4.25}, {"d", -4}, {"ab", -5}, {"bc", -5.25}, {"cd", -5}, {"abc", -9.25}, {"bcd", -9}, {"abcd", -20}, // a+b+c.. ab+cd, abc+d
+		// a+b+c.. ab+cd, abc+d
+		{"a", -3}, {"b", -4.5}, {"c", -4.25}, {"d", -4}, {"ab", -5}, {"bc", -5.25}, {"cd", -5}, {"abc", -9.25},
+		{"bcd", -9}, {"abcd", -20},
 		{"z", -4}, {"zz", -8}, {"zzz", -12}, {"zzzz", -16}, // all the same
 	} {
 		add(p.text, TypeNormal, p.score)
@@ -61,20 +64,34 @@ func TestUnigram(t *testing.T) {
 		special string    // by the first, with special tokens
 	}{
 		{"", [4]string{"", "", "", ""}, "</s>"},
-		{"hello the", [4]string{"▁hello ▁the", "▁hello ▁the", "▁hello ▁the", "hello ▁the"}, "▁hello ▁the </s>"},
-		{"  the  hello ", [4]string{"▁the ▁hello", "▁the ▁hello", "▁▁ ▁the ▁ ▁hello ▁", "▁ ▁the ▁ ▁hello ▁"}, "▁the ▁hello </s>"},
-		{"abcd abc bcd", [4]string{"▁a bcd ▁a bc ▁ bcd", "▁a bcd ▁a bc ▁ bcd", "▁a bcd ▁a bc ▁ bcd", "ab cd ▁a bc ▁ bcd"}, "▁a bcd ▁a bc ▁ bcd </s>"},
+		{"hello the", [4]string{"▁hello ▁the", "▁hello ▁the", "▁hello ▁the",
+			"hello ▁the"}, "▁hello ▁the </s>"},
+		{"  the  hello ", [4]string{"▁the ▁hello", "▁the ▁hello", "▁▁ ▁the ▁ ▁hello ▁",
+			"▁ ▁the ▁ ▁hello ▁"}, "▁the ▁hello </s>"},
+		{"abcd abc bcd", [4]string{"▁a bcd ▁a bc ▁ bcd", "▁a bcd ▁a bc ▁ bcd", "▁a bcd ▁a bc ▁ bcd",
+			"ab cd ▁a bc ▁ bcd"}, "▁a bcd ▁a bc ▁ bcd </s>"},
 		{"zzzzzz", [4]string{"▁ zz zzzz", "▁ zz zzzz", "▁ zz zzzz", "zz zzzz"}, "▁ zz zzzz </s>"},
-		{"X日本X 日X", [4]string{"▁ <unk> 日本 <unk> ▁ 日 <unk>", "▁ <unk> 日本 <unk> ▁ 日 <unk>", "▁ <unk> 日本 <unk> ▁ 日 <unk>", "<unk> 日本 <unk> ▁ 日 <unk>"}, "▁ <unk> 日本 <unk> ▁ 日 <unk> </s>"},
-		{"a\tb\u00a0\u200bc", [4]string{"▁a ▁ b ▁ c", "▁a <unk> b <unk> c", "▁a ▁ b ▁ c", "a ▁ b ▁ c"}, "▁a ▁ b ▁ c </s>"},
-		{"e\u0301e\u0301\u0323 \ufb01\u00bd\u2026", [4]string{"▁ é <unk> ▁ fi 1 / 2 ...", "▁ e <unk> e <unk> ▁ <unk>", "▁ é <unk> ▁ fi 1 / 2 ...", "é <unk> ▁ fi 1 / 2 ..."}, "▁ é <unk> ▁ fi 1 / 2 ... </s>"},
-		{"qqqqqqq", [4]string{"▁ ! ▁ <unk> ▁ <unk> ▁ <unk>", "▁ <unk>", "▁ ! ▁ <unk> ▁ <unk> ▁ <unk>", "! ▁ <unk> ▁ <unk> ▁ <unk>"}, "▁ ! ▁ <unk> ▁ <unk> ▁ <unk> </s>"},
-		{"the<x1> the <x 2>y", [4]string{"▁the <x1> ▁the <x 2> y", "▁the <x1> ▁the <x 2> y", "▁the <x1> ▁ ▁the ▁ <x 2> y", "the <x1> ▁the ▁ <x 2> y"}, "▁the <x1> ▁the <x 2> y </s>"},
-		{"</s> a", [4]string{"▁ <unk> / s <unk> ▁a", "▁ <unk> / s <unk> ▁a", "▁ <unk> / s <unk> ▁a", "<unk> / s <unk> ▁a"}, "</s> ▁a </s>"},
-		{"▁the▁▁a", [4]string{"▁ ▁the ▁ ▁a", "▁ ▁the ▁ ▁a", "▁ ▁the ▁ ▁a", "▁the ▁ ▁a"}, "▁ ▁the ▁ ▁a </s>"},
+		{"X日本X 日X", [4]string{"▁ <unk> 日本 <unk> ▁ 日 <unk>", "▁ <unk> 日本 <unk> ▁ 日 <unk>",
+			"▁ <unk> 日本 <unk> ▁ 日 <unk>", "<unk> 日本 <unk> ▁ 日 <unk>"},
+			"▁ <unk> 日本 <unk> ▁ 日 <unk> </s>"},
+		{"a\tb\u00a0\u200bc", [4]string{"▁a ▁ b ▁ c", "▁a <unk> b <unk> c", "▁a ▁ b ▁ c",
+			"a ▁ b ▁ c"}, "▁a ▁ b ▁ c </s>"},
+		{"e\u0301e\u0301\u0323 \ufb01\u00bd\u2026",
+			[4]string{"▁ é <unk> ▁ fi 1 / 2 ...", "▁ e <unk> e <unk> ▁ <unk>", "▁ é <unk> ▁ fi 1 / 2 ...",
+				"é <unk> ▁ fi 1 / 2 ..."}, "▁ é <unk> ▁ fi 1 / 2 ... </s>"},
+		{"qqqqqqq", [4]string{"▁ ! ▁ <unk> ▁ <unk> ▁ <unk>", "▁ <unk>", "▁ ! ▁ <unk> ▁ <unk> ▁ <unk>",
+			"! ▁ <unk> ▁ <unk> ▁ <unk>"}, "▁ ! ▁ <unk> ▁ <unk> ▁ <unk> </s>"},
+		{"the<x1> the <x 2>y", [4]string{"▁the <x1> ▁the <x 2> y", "▁the <x1> ▁the <x 2> y",
+			"▁the <x1> ▁ ▁the ▁ <x 2> y", "the <x1> ▁the ▁ <x 2> y"}, "▁the <x1> ▁the <x 2> y </s>"},
+		{"</s> a", [4]string{"▁ <unk> / s <unk> ▁a", "▁ <unk> / s <unk> ▁a", "▁ <unk> / s <unk> ▁a",
+			"<unk> / s <unk> ▁a"}, "</s> ▁a </s>"},
+		{"▁the▁▁a", [4]string{"▁ ▁the ▁ ▁a", "▁ ▁the ▁ ▁a", "▁ ▁the ▁ ▁a",
+			"▁the ▁ ▁a"}, "▁ ▁the ▁ ▁a </s>"},
 		{"\xff\xc3\x41", [4]string{"▁ <unk> A", "▁ <unk> A", "▁ <unk> A", "<unk> A"}, "▁ <unk> A </s>"},
-		{"yay ay", [4]string{"y ▁a y ▁a y", "y ▁a y ▁a y", "y ▁a y ▁ ▁a y", "y a y ▁a y"}, "y ▁a y ▁a y </s>"},
-		{"[PAD70] Ａ", [4]string{"▁ <unk> A <unk> ▁ A", "▁ <unk> A <unk> ▁ <unk>", "▁ <unk> A <unk> ▁ A", "<unk> A <unk> ▁ A"}, "▁ <unk> A <unk> ▁ A </s>"},
+		{"yay ay", [4]string{"y ▁a y ▁a y", "y ▁a y ▁a y", "y ▁a y ▁ ▁a y",
+			"y a y ▁a y"}, "y ▁a y ▁a y </s>"},
+		{"[PAD70] Ａ", [4]string{"▁ <unk> A <unk> ▁ A", "▁ <unk> A <unk> ▁ <unk>", "▁ <unk> A <unk> ▁ A",
+			"<unk> A <unk> ▁ A"}, "▁ <unk> A <unk> ▁ A </s>"},
 		{" 😀", [4]string{"▁ 😀", "▁ 😀", "▁▁ 😀", "▁ 😀"}, "▁ 😀 </s>"},
 		{"①a②", [4]string{"▁ <x1> a a y", "▁ <unk> a <unk>", "▁ <x1> a a y", "<x1> a a y"}, "▁ <x1> a a y </s>"},
 	} {
@@ -180,7 +197,8 @@ func unigramByDefinition(c Config, text string, begins bool) (list []int32) {
 // scores, marks inside tokens and broken characters, with the definition.
 func TestUnigramDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	alphabet := []string{"a", "b", "c", "z", "zz", "the", "hello", "q", "qq", " ", "  ", "▁", "日本", "日", "é", "\xff", "\xe2\x96", "\xc3", "X", "\u3000", "e\u0301", "\t", "本", "\u00ad", "①", "②"}
+	alphabet := []string{"a", "b", "c", "z", "zz", "the", "hello", "q", "qq", " ", "  ", "▁", "日本", "日", "é",
+		"\xff", "\xe2\x96", "\xc3", "X", "\u3000", "e\u0301", "\t", "本", "\u00ad", "①", "②"}
 	words := 0
 	vocabularies := 400
 	if testkit.IsLong(t) {
@@ -208,11 +226,13 @@ func TestUnigramDefinition(t *testing.T) {
 		}
 		for _, more := range []string{"a▁", "e▁t", "zzzzz", "Xa", "▁X", "\xe2", "z\xe6\x97"} {
 			if rng.IntN(6) == 0 {
-				c.Tokens, c.Types, c.Scores = append(c.Tokens, more), append(c.Types, TypeNormal), append(c.Scores, -float32(rng.IntN(20)))
+				c.Tokens, c.Types, c.Scores = append(c.Tokens, more), append(c.Types, TypeNormal),
+					append(c.Scores, -float32(rng.IntN(20)))
 			}
 		}
 		for _, more := range []string{"ay", "Xb", "本c"} { // against the scores of user-defined and unknown tokens
-			c.Tokens, c.Types, c.Scores = append(c.Tokens, more), append(c.Types, TypeUnused), append(c.Scores, -float32(rng.IntN(50)))
+			c.Tokens, c.Types, c.Scores = append(c.Tokens, more), append(c.Types, TypeUnused),
+				append(c.Scores, -float32(rng.IntN(50)))
 		}
 		c.UNK = int32(rng.IntN(4)) - 1
 		tok := must(t, c)
@@ -418,7 +438,8 @@ func TestUnigramReference(t *testing.T) {
 					Detokenized string
 				}
 			}
-			if err := json.Unmarshal([]byte(read(t, testkit.Shared(t, "families/papers/models/golden/tok-"+name+".json"))), &golden); err != nil {
+			if err := json.Unmarshal([]byte(read(t,
+				testkit.Shared(t, "families/papers/models/golden/tok-"+name+".json"))), &golden); err != nil {
 				t.Fatal(err)
 			}
 			if len(golden.Texts) != 46 {
