@@ -33,7 +33,8 @@ func TestTextBehindCallsIsKept(t *testing.T) {
 	}{
 		{SyntaxDeepSeek, deepseekCalls + call + deepseekEnd + "behind", "behind", 1},
 		{SyntaxDeepSeek, deepseekCalls + call + call + deepseekEnd + "behind", "behind", 2},
-		{SyntaxDeepSeek, "before" + deepseekCalls + call + deepseekEnd + "a call? " + deepseekSep, "beforea call? " + deepseekSep, 1},
+		{SyntaxDeepSeek, "before" + deepseekCalls + call + deepseekEnd + "a call? " + deepseekSep,
+			"beforea call? " + deepseekSep, 1},
 		{SyntaxDeepSeek, deepseekCalls + call + deepseekEnd + "```x```", "```x```", 1},
 		{SyntaxMistral, "[TOOL_CALLS][" + json + ", text", ", text", 1},
 		{SyntaxMistral, "[TOOL_CALLS][" + json + ", " + json + "]", "", 2},

@@ -34,8 +34,10 @@ func ExampleTemplate_Render() {
 
 // An answer is told apart as it streams.
 func ExampleParser() {
-	p := chat.NewParser(chat.Format{Syntax: chat.SyntaxHermes, ThinkStart: "<think>", ThinkEnd: "</think>"}, chat.ParserOptions{Tools: []chat.Tool{{Name: "get_weather"}}})
-	for _, piece := range []string{"<think>Look it", " up.</think>\n<tool_", "call>{\"name\": \"clock\", \"arguments\": {\"zone\"", ": \"UTC\"}}</tool_call>"} {
+	p := chat.NewParser(chat.Format{Syntax: chat.SyntaxHermes, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		chat.ParserOptions{Tools: []chat.Tool{{Name: "get_weather"}}})
+	for _, piece := range []string{"<think>Look it", " up.</think>\n<tool_",
+		"call>{\"name\": \"clock\", \"arguments\": {\"zone\"", ": \"UTC\"}}</tool_call>"} {
 		for _, e := range p.Push(piece) {
 			switch e.Kind {
 			case chat.ReasoningEvent:

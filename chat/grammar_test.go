@@ -87,29 +87,44 @@ var toolTexts = []struct {
 	text    string   // two calls, or one where a format has no more
 	change  [2]string
 }{
-	{Format{Syntax: SyntaxHermes}, nil, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Zürich\", \"days\": 3}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>", [2]string{"3", "0"}},
-	{Format{Syntax: SyntaxHermes}, []string{"<tool_call>", "</tool_call>"}, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"\"}}\n</tool_call>", [2]string{"</tool_call>", "</tool_cal"}},
+	{Format{Syntax: SyntaxHermes}, nil, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": " +
+		"\"Zürich\", \"days\": 3}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
+		[2]string{"3", "0"}},
+	{Format{Syntax: SyntaxHermes}, []string{"<tool_call>", "</tool_call>"},
+		"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"\"}}\n</tool_call>",
+		[2]string{"</tool_call>", "</tool_cal"}},
 	{Format{}, nil, `[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x", "unit": "C"}}]`, [2]string{"C", "K"}},
 	{Format{Syntax: SyntaxLlama3}, nil, `{"name": "now", "parameters": {}}; {"name": "get_weather", "parameters": {"city": "x"}}`, [2]string{"city", "town"}},
-	{Format{Syntax: SyntaxMistral}, []string{"[TOOL_CALLS]"}, `[TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`, [2]string{`"now"`, `"then"`}},
-	{Format{Syntax: SyntaxMistral, Bare: true}, []string{"[TOOL_CALLS]", "[ARGS]"}, `[TOOL_CALLS]now[ARGS]{}[TOOL_CALLS]get_weather[ARGS]{"city": "x"}`, [2]string{`"x"`, `3`}},
+	{Format{Syntax: SyntaxMistral}, []string{"[TOOL_CALLS]"},
+		`[TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`,
+		[2]string{`"now"`, `"then"`}},
+	{Format{Syntax: SyntaxMistral, Bare: true}, []string{"[TOOL_CALLS]", "[ARGS]"},
+		`[TOOL_CALLS]now[ARGS]{}[TOOL_CALLS]get_weather[ARGS]{"city": "x"}`, [2]string{`"x"`, `3`}},
 	{Format{Syntax: SyntaxGranite}, nil, `<|tool_call|>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`, [2]string{`now`, `nov`}},
-	{Format{Syntax: SyntaxDeepSeek, Bare: true}, []string{deepseekCalls, deepseekCall, deepseekSep, deepseekCallEnd, deepseekEnd},
+	{Format{Syntax: SyntaxDeepSeek, Bare: true},
+		[]string{deepseekCalls, deepseekCall, deepseekSep, deepseekCallEnd, deepseekEnd},
 		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{`{"city"`, `{"City"`}},
 	{Format{Syntax: SyntaxDeepSeek}, nil,
 		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"x\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{"function", "tool"}},
 	{Format{Syntax: SyntaxHarmony}, []string{"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|endmessage|>"},
-		"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"x\"}", [2]string{"get_weather", "get"}},
+		"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"x\"}",
+		[2]string{"get_weather", "get"}},
 	{Format{Syntax: SyntaxQwenXML}, nil, "<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich </x>\n</parameter>\n<parameter=unit>\nF\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>", [2]string{"F", "K"}},
 	{Format{Syntax: SyntaxGLM}, nil, "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>", [2]string{"2", "two"}},
 	{Format{Syntax: SyntaxKimi}, []string{kimiCalls, kimiCall, kimiArgs, kimiCallEnd, kimiEnd},
 		"<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{\"city\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>", [2]string{":1", ":x"}},
 	{Format{Syntax: SyntaxDSML, Open: "<｜DSML｜function_calls>"}, []string{dsml},
-		"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"true\">x</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", [2]string{"false\">2", "false\">x"}},
+		"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" " +
+			"string=\"true\">x</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" " +
+			"string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke " +
+			"name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", [2]string{"false\">2", "false\">x"}},
 	{Format{Syntax: SyntaxGemma4}, []string{gemmaCall, gemmaCallEnd, gemmaQuote}, `<|tool_call>call:get_weather{city:<|"|>Zürich "x" \y<|"|>,days:2,unit:<|"|>C<|"|>}<tool_call|><|tool_call>call:now{}<tool_call|>`, [2]string{"days:2", "days:0"}},
 	{Format{Syntax: SyntaxGemma4}, nil, `<|tool_call>call:get_weather{city:<|"|>Zürich<|"|>,unit:<|"|>F<|"|>}<tool_call|>`, [2]string{`<|"|>F`, `"F`}},
-	{Format{Syntax: SyntaxLFM2}, []string{lfmCalls, lfmEnd}, `<|tool_call_start|>[get_weather(city="Zü\"r", unit="C", days=2), now()]<|tool_call_end|>`, [2]string{"days=2", "days=2.5"}},
-	{Format{Syntax: SyntaxLFM2}, nil, `<|tool_call_start|>[now(), now(any=None, b={"c": [True, 1.5]})]<|tool_call_end|>`, [2]string{"True", "true"}},
+	{Format{Syntax: SyntaxLFM2}, []string{lfmCalls, lfmEnd},
+		`<|tool_call_start|>[get_weather(city="Zü\"r", unit="C", days=2), now()]<|tool_call_end|>`,
+		[2]string{"days=2", "days=2.5"}},
+	{Format{Syntax: SyntaxLFM2}, nil, `<|tool_call_start|>[now(), now(any=None, b={"c": [True, 1.5]})]<|tool_call_end|>`,
+		[2]string{"True", "true"}},
 }
 
 // TestToolGrammar: each format's grammar allows calls as the format's parser reads them, refuses others, sleeps until
@@ -185,9 +200,11 @@ func TestToolGrammar(t *testing.T) {
 func TestToolGrammarReasoning(t *testing.T) {
 	f := Format{Syntax: SyntaxHermes, ThinkStart: "<think>", ThinkEnd: "</think>"}
 	call := "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"
-	for text, in := range map[string]bool{"<think>a <tool_call> b</think>\n\n" + call: false, "a <tool_call> b</think>\n\n" + call: true} {
+	for text, in := range map[string]bool{"<think>a <tool_call> b</think>\n\n" + call: false,
+		"a <tool_call> b</think>\n\n" + call: true} {
 		for _, required := range []bool{true, false} {
-			g, err := f.ToolGrammar(weatherTools, ToolGrammarOptions{Required: required, GrammarOptions: GrammarOptions{Reasoning: in}})
+			g, err := f.ToolGrammar(weatherTools, ToolGrammarOptions{
+				Required: required, GrammarOptions: GrammarOptions{Reasoning: in}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,19 +244,28 @@ func TestToolGrammarRefuses(t *testing.T) {
 		tools  []Tool
 		names  string
 	}{
-		{SyntaxHermes, nil, "none"}, {SyntaxHermes, []Tool{{Name: ""}}, "name"}, {SyntaxHermes, []Tool{{Name: `a"b`}}, "name"},
-		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "not"}, {SyntaxHermes, tool(`{"type":"array"}`), "object"}, {SyntaxHermes, tool(`[`), "parameters"},
-		{SyntaxGemma4, tool(`{"type":"object","properties":{"a b":{}}}`), "a b"}, {SyntaxLFM2, tool(`{"type":"object","properties":{"a=b":{}}}`), "a=b"},
-		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), "pattern"}, {SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","maxLength":3}}}`), "length"},
-		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"const":"<|\"|>"}}}`), "quote"}, {SyntaxLFM2, tool(`{"type":"object","enum":[{}]}`), "call"},
+		{SyntaxHermes, nil, "none"}, {SyntaxHermes, []Tool{{Name: ""}}, "name"},
+		{SyntaxHermes, []Tool{{Name: `a"b`}}, "name"},
+		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "not"}, {SyntaxHermes, tool(`{"type":"array"}`), "object"},
+		{SyntaxHermes, tool(`[`), "parameters"},
+		{SyntaxGemma4, tool(`{"type":"object","properties":{"a b":{}}}`), "a b"},
+		{SyntaxLFM2, tool(`{"type":"object","properties":{"a=b":{}}}`), "a=b"},
+		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), "pattern"},
+		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","maxLength":3}}}`), "length"},
+		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"const":"<|\"|>"}}}`), "quote"},
+		{SyntaxLFM2, tool(`{"type":"object","enum":[{}]}`), "call"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), "pattern"},
-		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{}}}`), "type"}, {SyntaxGLM, tool(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`), "strings"},
-		{SyntaxDSML, tool(`{"type":"object","$defs":{}}`), "$defs"}, {SyntaxDSML, tool(`{"type":"object","properties":{"a<":{"type":"null"}}}`), "a<"},
-		{SyntaxGLM, tool(`{"type":"object","required":["a"]}`), "required"}, {SyntaxGLM, tool(`{"type":"object","additionalProperties":true}`), "additionalProperties"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{}}}`), "type"},
+		{SyntaxGLM, tool(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`), "strings"},
+		{SyntaxDSML, tool(`{"type":"object","$defs":{}}`), "$defs"},
+		{SyntaxDSML, tool(`{"type":"object","properties":{"a<":{"type":"null"}}}`), "a<"},
+		{SyntaxGLM, tool(`{"type":"object","required":["a"]}`), "required"},
+		{SyntaxGLM, tool(`{"type":"object","additionalProperties":true}`), "additionalProperties"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
 	} {
 		f := Format{Syntax: x.syntax}
-		if _, err := f.ToolGrammar(x.tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) || !strings.Contains(err.Error(), x.names) {
+		if _, err := f.ToolGrammar(x.tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) ||
+			!strings.Contains(err.Error(), x.names) {
 			t.Errorf("%s, %s: %v", x.syntax, x.tools, err)
 		}
 	}

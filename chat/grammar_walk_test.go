@@ -21,10 +21,13 @@ func TestToolGrammarWalks(t *testing.T) {
 		seen[x.format.Syntax] = true
 		v := byteTokens(x.control)
 		tools := weatherTools[:1]
-		if s := x.format.Syntax; s == SyntaxQwenXML || s == SyntaxGLM || s == SyntaxDSML { // a free text ends with a whole tag, which a random text does not reach
-			tools = []Tool{{tools[0].Name, []byte(strings.Replace(string(tools[0].Parameters), `"city":{"type":"string"}`, `"city":{"type":"string","enum":["Zürich","<b>"]}`, 1))}}
+		// a free text ends with a whole tag, which a random text does not reach
+		if s := x.format.Syntax; s == SyntaxQwenXML || s == SyntaxGLM || s == SyntaxDSML {
+			tools = []Tool{{tools[0].Name, []byte(strings.Replace(
+				string(tools[0].Parameters), `"city":{"type":"string"}`, `"city":{"type":"string","enum":["Zürich","<b>"]}`, 1))}}
 		}
-		g, err := x.format.ToolGrammar(tools, ToolGrammarOptions{Required: true, Parallel: true, GrammarOptions: GrammarOptions{Control: ControlMarks(v)}})
+		g, err := x.format.ToolGrammar(tools, ToolGrammarOptions{
+			Required: true, Parallel: true, GrammarOptions: GrammarOptions{Control: ControlMarks(v)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +107,8 @@ func checkCalls(t *testing.T, f Format, text string) {
 			d := json.NewDecoder(strings.NewReader(args))
 			d.DisallowUnknownFields()
 			err := d.Decode(&a)
-			if calls++; e.Err != nil || err != nil || a.City == nil || a.Unit != "" && a.Unit != "C" && a.Unit != "F" || a.Days != nil && *a.Days < 1 {
+			if calls++; e.Err != nil || err != nil || a.City == nil || a.Unit != "" && a.Unit != "C" && a.Unit != "F" ||
+				a.Days != nil && *a.Days < 1 {
 				t.Errorf("%s: %q: arguments %q: %v, %v", f.Syntax, text, args, e.Err, err)
 			}
 			args = ""

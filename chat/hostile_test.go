@@ -20,12 +20,13 @@ var hostileTexts = map[string]string{
 	"marks":        strings.Repeat("[TOOL_CALLS]", 1<<14),
 	"names":        strings.Repeat("[TOOL_CALLS]aaaaaaaa", 1<<14),
 	"halves":       strings.Repeat("<tool_cal", 1<<15),
-	"deepseek":     strings.Repeat("<｜tool▁calls▁begin｜>\n", 1<<13) + strings.Repeat("<｜tool▁call▁begin｜>function", 1<<13),
-	"harmony":      strings.Repeat("<|channel|>analysis", 1<<13) + strings.Repeat("<|message|><|end|>", 1<<13),
-	"harmony 2":    "<|channel|>final<|message|>" + strings.Repeat("<|end|> <|start|> to=x<|message|>{", 1<<13),
-	"think":        strings.Repeat("<think>", 1<<14) + strings.Repeat("</think>", 1<<14),
-	"json":         strings.Repeat(`{"name":"f","arguments":{}}`, 1<<13),
-	"json list":    "[" + strings.Repeat(`{"name":"f","arguments":{}},`, 1<<13),
+	"deepseek": strings.Repeat("<｜tool▁calls▁begin｜>\n", 1<<13) +
+		strings.Repeat("<｜tool▁call▁begin｜>function", 1<<13),
+	"harmony":   strings.Repeat("<|channel|>analysis", 1<<13) + strings.Repeat("<|message|><|end|>", 1<<13),
+	"harmony 2": "<|channel|>final<|message|>" + strings.Repeat("<|end|> <|start|> to=x<|message|>{", 1<<13),
+	"think":     strings.Repeat("<think>", 1<<14) + strings.Repeat("</think>", 1<<14),
+	"json":      strings.Repeat(`{"name":"f","arguments":{}}`, 1<<13),
+	"json list": "[" + strings.Repeat(`{"name":"f","arguments":{}},`, 1<<13),
 }
 
 // TestHostile: large texts made to be slow are read in pieces; what takes more
@@ -77,16 +78,19 @@ func TestParserBounds(t *testing.T) {
 			t.Errorf("%v: %d events", syntax, len(events))
 		}
 	}
-	deep := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools}, `<tool_call>{"name": "f", "arguments": `+strings.Repeat(`{"a":`, 1000)+"1"+strings.Repeat("}", 1001))
+	deep := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools},
+		`<tool_call>{"name": "f", "arguments": `+strings.Repeat(`{"a":`, 1000)+"1"+strings.Repeat("}", 1001))
 	if len(deep) < 3 || deep[2].Err == nil {
 		t.Errorf("deep nesting: %s", show(deep)[:100])
 	}
 	name := strings.Repeat("n", maxHeader+1)
-	if got := show(parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools}, `<tool_call>{"name": "`+name+`"}`)); !strings.HasPrefix(got, "content:") {
+	if got := show(parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools},
+		`<tool_call>{"name": "`+name+`"}`)); !strings.HasPrefix(got, "content:") {
 		t.Errorf("a long name: %.40s", got)
 	}
 	space := strings.Repeat(" ", 2*maxSpace)
-	for _, pieces := range [][]string{{"a" + space + `<tool_call>{"name":"f"}`}, strings.Split("a"+space+`<tool_call>{"name":"f"}`, "")} {
+	for _, pieces := range [][]string{{"a" + space + `<tool_call>{"name":"f"}`},
+		strings.Split("a"+space+`<tool_call>{"name":"f"}`, "")} {
 		events := parse(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools}, pieces...)
 		if len(events) != 4 || events[0].Text != "a"+space {
 			t.Errorf("much white space: %d events, %d bytes", len(events), len(events[0].Text))
@@ -97,8 +101,10 @@ func TestParserBounds(t *testing.T) {
 // TestJSONScan agrees with encoding/json.
 func TestJSONScan(t *testing.T) {
 	for _, s := range []string{
-		`{}`, `{"a":1}`, `{"a":-0.5e+10,"b":[true,false,null]}`, `{"a":"\u00e9\n\"\\"}`, `[ ]`, `[1 , 2]`, `{ "a" : { } , "b" : [ [ ] ] }`,
-		`{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `[1,]`, `[01]`, `[1.]`, `[.1]`, `[1e]`, `[-]`, `[--1]`, `[tru]`, `[nulll]`, `{"a":1]`, `["\x"]`, `["\u12g4"]`,
+		`{}`, `{"a":1}`, `{"a":-0.5e+10,"b":[true,false,null]}`, `{"a":"\u00e9\n\"\\"}`, `[ ]`, `[1 , 2]`,
+		`{ "a" : { } , "b" : [ [ ] ] }`,
+		`{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `[1,]`, `[01]`, `[1.]`, `[.1]`, `[1e]`, `[-]`, `[--1]`, `[tru]`, `[nulll]`,
+		`{"a":1]`, `["\x"]`, `["\u12g4"]`,
 		"[\"\n\"]", `[1 2]`, `{1:2}`, `[}`, `[0.0e-1,1E5,0]`, `[1e5e5]`, `["a" "b"]`, `[-01]`, `{"a" "b"}`, `["é"]`, `[+1]`,
 	} {
 		var j jsonScan
@@ -172,8 +178,9 @@ func FuzzConversation(f *testing.F) {
 			t.Fatal(err)
 		}
 		p, err := tmpl.Render(t.Context(), Conversation{
-			Messages: []Message{{Role: role1, Content: text1}, {Role: role2, Content: text2}, {Role: "assistant", ToolCalls: []ToolCall{{Name: text1, Arguments: arguments}}}},
-			Tools:    []json.RawMessage{[]byte(arguments)}, AddGenerationPrompt: true,
+			Messages: []Message{{Role: role1, Content: text1}, {Role: role2, Content: text2},
+				{Role: "assistant", ToolCalls: []ToolCall{{Name: text1, Arguments: arguments}}}},
+			Tools: []json.RawMessage{[]byte(arguments)}, AddGenerationPrompt: true,
 		})
 		if err != nil {
 			return

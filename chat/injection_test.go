@@ -13,13 +13,17 @@ import (
 // controlMarks and userMarks are what the vocabulary of the tests has beside
 // bytes, as control and as user-defined tokens.
 var controlMarks = []string{
-	"<BOS>", "<EOS>", "<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>",
-	"<start_of_turn>", "<end_of_turn>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>", "[INST]", "[/INST]", "[TOOL_CALLS]", "[ARGS]",
-	"<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>", "<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>", "<|endoftext|>",
+	"<BOS>", "<EOS>", "<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|eot_id|>",
+	"<|start_header_id|>", "<|end_header_id|>",
+	"<start_of_turn>", "<end_of_turn>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>", "[INST]", "[/INST]",
+	"[TOOL_CALLS]", "[ARGS]",
+	"<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>", "<｜User｜>", "<｜Assistant｜>",
+	"<｜end▁of▁sentence｜>", "<|endoftext|>",
 	"<|channel|>", "<|message|>", "<|start|>", "<|call|>", "<|return|>", "<|python_tag|>", "<turn|>", "<|turn>",
 }
 var userMarks = []string{
-	"<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<|tool_call|>", "[THINK]", "[/THINK]", "[AVAILABLE_TOOLS]", "tools",
+	"<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<|tool_call|>",
+	"[THINK]", "[/THINK]", "[AVAILABLE_TOOLS]", "tools",
 }
 
 var markPattern = regexp.MustCompile(`<[|｜]?/?[A-Za-z_▁]+[|｜]?>|\[/?[A-Z_]+\]`)
@@ -96,7 +100,8 @@ func checkInjection(t *testing.T, name string, tmpl *Template) {
 			case 2:
 				c.Messages = []Message{user, {Role: "assistant", Content: "ok"}, user}
 			case 3:
-				c.Messages = []Message{user, {Role: "assistant", ToolCalls: []ToolCall{{ID: "call00001", Name: "f", Arguments: `{"a":1}`}}},
+				c.Messages = []Message{user, {Role: "assistant",
+					ToolCalls: []ToolCall{{ID: "call00001", Name: "f", Arguments: `{"a":1}`}}},
 					{Role: "tool", Name: "f", ToolCallID: "call00001", Content: text}}
 			case 4:
 				c.Messages = []Message{user}
@@ -143,11 +148,13 @@ func TestInjectionGoldens(t *testing.T) {
 func TestTemplateTokens(t *testing.T) {
 	tmpl := builtin(t, "phi3", Options{})
 	tok := markVocabulary(t, "")
-	p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "<|user|>"}}, AddGenerationPrompt: true})
+	p, err := tmpl.Render(t.Context(), Conversation{
+		Messages: []Message{{Role: "user", Content: "<|user|>"}}, AddGenerationPrompt: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := specialIDs(tok, p.IDs(tok)), []string{"<|user|>", "<|end|>", "<|assistant|>"}; !slices.Equal(got, want) {
+	if got, want := specialIDs(tok, p.IDs(tok)),
+		[]string{"<|user|>", "<|end|>", "<|assistant|>"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p, err = tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "im_end", Content: ""}}})
@@ -172,7 +179,8 @@ func TestAssistantTokens(t *testing.T) {
 		{Format{Syntax: SyntaxMistral}, []string{"<think>", "</think>", "<tool_call>", "[TOOL_CALLS]", "[ARGS]"}},
 		{Format{Syntax: SyntaxHarmony}, []string{"<think>", "</think>", "<tool_call>", "<|channel|>"}},
 	} {
-		tmpl := mustNew(t, `{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}`, Options{Format: &c.format})
+		tmpl := mustNew(t, `{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}`,
+			Options{Format: &c.format})
 		p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "assistant", Content: text}}})
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +239,8 @@ func TestInReasoning(t *testing.T) {
 	const source = `{% for m in messages %}{{ m.content }}{% endfor %}{{ "<think>\n" if open }}`
 	tmpl := mustNew(t, source, Options{Format: &Format{ThinkStart: "<think>", ThinkEnd: "</think>"}})
 	for _, open := range []bool{true, false} {
-		p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "say <think>"}}, Extra: map[string]any{"open": open}})
+		p, err := tmpl.Render(t.Context(), Conversation{
+			Messages: []Message{{Role: "user", Content: "say <think>"}}, Extra: map[string]any{"open": open}})
 		if err != nil || p.InReasoning() != open {
 			t.Errorf("open %v: %v, %v", open, p.InReasoning(), err)
 		}

@@ -53,7 +53,8 @@ func TestBuiltins(t *testing.T) {
 		if !tmpl.SystemRole() {
 			t.Errorf("%s: no system role", name)
 		}
-		if want := map[string]bool{"chatml": true, "llama3": true, "mistral": true, "granite": true}[name]; tmpl.Tools() != want {
+		if want := map[string]bool{"chatml": true, "llama3": true,
+			"mistral": true, "granite": true}[name]; tmpl.Tools() != want {
 			t.Errorf("%s: Tools() = %v", name, tmpl.Tools())
 		}
 	}
@@ -67,7 +68,8 @@ func TestBuiltins(t *testing.T) {
 
 func TestDetectFormat(t *testing.T) {
 	for name, want := range map[string]Syntax{
-		"chatml": SyntaxHermes, "llama3": SyntaxLlama3, "mistral": SyntaxMistral, "granite": SyntaxGranite, "plain": SyntaxJSON,
+		"chatml": SyntaxHermes, "llama3": SyntaxLlama3, "mistral": SyntaxMistral,
+		"granite": SyntaxGranite, "plain": SyntaxJSON,
 	} {
 		source, _ := Builtin(name)
 		if got := DetectFormat(source); got.Syntax != want {
@@ -82,23 +84,30 @@ func TestDetectFormat(t *testing.T) {
 		"Qwen-Qwen2.5-7B-Instruct":                      {Syntax: SyntaxHermes},
 		"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": {Syntax: SyntaxHermes},
 		"meta-llama-Llama-3.1-8B-Instruct":              {Syntax: SyntaxLlama3},
-		"mistralai-Ministral-3-14B-Reasoning-2512":      {Syntax: SyntaxMistral, ThinkStart: "[THINK]", ThinkEnd: "[/THINK]", Bare: true},
-		"Mistral-Small-3.2-24B-Instruct-2506":           {Syntax: SyntaxMistral, Bare: true},
-		"ibm-granite-granite-3.3-2B-Instruct":           {Syntax: SyntaxGranite, ThinkStart: "<think>", ThinkEnd: "</think>"},
-		"ibm-granite-granite-4.1":                       {Syntax: SyntaxHermes},
-		"openai-gpt-oss-120b":                           {Syntax: SyntaxHarmony},
-		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B":      {Syntax: SyntaxDeepSeek, ThinkStart: "<think>", ThinkEnd: "</think>"},
-		"google-gemma-2-2b-it":                          {},
-		"Qwen3-Coder":                                   {Syntax: SyntaxQwenXML},
-		"ByteDance-Seed-OSS":                            {Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Bare: true, Open: "<seed:tool_call>"},
-		"GLM-4.7-Flash":                                 {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
-		"moonshotai-Kimi-K2":                            {Syntax: SyntaxKimi},
-		"google-gemma-4-31B-it-interleaved":             {Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought\n", ThinkEnd: "<channel|>"},
-		"LFM2-8B-A1B":                                   {Syntax: SyntaxLFM2},
-		"LFM2.5-Instruct":                               {Syntax: SyntaxLFM2, ThinkStart: "<think>", ThinkEnd: "</think>"},
-		"deepseek-ai-DeepSeek-V4":                       {Syntax: SyntaxDSML, ThinkStart: "<think>", ThinkEnd: "</think>", Open: "<｜DSML｜tool_calls>"},
-		"GLM-4.6":                                       {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>"},
-		"deepseek-ai-DeepSeek-V3.2":                     {Syntax: SyntaxDSML, ThinkStart: "<think>", ThinkEnd: "</think>", Open: "<｜DSML｜function_calls>"},
+		"mistralai-Ministral-3-14B-Reasoning-2512": {
+			Syntax: SyntaxMistral, ThinkStart: "[THINK]", ThinkEnd: "[/THINK]", Bare: true},
+		"Mistral-Small-3.2-24B-Instruct-2506": {Syntax: SyntaxMistral, Bare: true},
+		"ibm-granite-granite-3.3-2B-Instruct": {Syntax: SyntaxGranite, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		"ibm-granite-granite-4.1":             {Syntax: SyntaxHermes},
+		"openai-gpt-oss-120b":                 {Syntax: SyntaxHarmony},
+		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": {
+			Syntax: SyntaxDeepSeek, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		"google-gemma-2-2b-it": {},
+		"Qwen3-Coder":          {Syntax: SyntaxQwenXML},
+		"ByteDance-Seed-OSS": {
+			Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Bare: true, Open: "<seed:tool_call>"},
+		"GLM-4.7-Flash": {
+			Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
+		"moonshotai-Kimi-K2": {Syntax: SyntaxKimi},
+		"google-gemma-4-31B-it-interleaved": {
+			Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought\n", ThinkEnd: "<channel|>"},
+		"LFM2-8B-A1B":     {Syntax: SyntaxLFM2},
+		"LFM2.5-Instruct": {Syntax: SyntaxLFM2, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		"deepseek-ai-DeepSeek-V4": {
+			Syntax: SyntaxDSML, ThinkStart: "<think>", ThinkEnd: "</think>", Open: "<｜DSML｜tool_calls>"},
+		"GLM-4.6": {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		"deepseek-ai-DeepSeek-V3.2": {
+			Syntax: SyntaxDSML, ThinkStart: "<think>", ThinkEnd: "</think>", Open: "<｜DSML｜function_calls>"},
 	} {
 		source, err := os.ReadFile(testkit.Shared(t, "chat/templates", name+".jinja"))
 		if err != nil {
@@ -119,16 +128,19 @@ func TestProbe(t *testing.T) {
 		}
 		return string(data)
 	}
-	p, err := mustNew(t, read("typed"), Options{}).Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "hi"}}})
+	p, err := mustNew(t, read("typed"), Options{}).Render(
+		t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "hi"}}})
 	if err != nil || p.Text() != "<user>hi" {
 		t.Errorf("typed content: %v, %v", p, err)
 	}
-	call := Conversation{Messages: []Message{{Role: "user", Content: "a"}, {Role: "assistant", ToolCalls: []ToolCall{{Name: "f", Arguments: `{"a":1}`}}}}}
+	call := Conversation{Messages: []Message{
+		{Role: "user", Content: "a"}, {Role: "assistant", ToolCalls: []ToolCall{{Name: "f", Arguments: `{"a":1}`}}}}}
 	p, err = mustNew(t, read("textargs"), Options{}).Render(t.Context(), call)
 	if err != nil || p.Text() != `<user>a<assistant><call>f {"a":1}` {
 		t.Errorf("arguments as text: %v, %v", p, err)
 	}
-	if _, err = mustNew(t, read("textargs"), Options{Arguments: ArgumentsObject}).Render(t.Context(), call); !errors.Is(err, ErrFailed) {
+	if _, err = mustNew(t, read("textargs"), Options{
+		Arguments: ArgumentsObject}).Render(t.Context(), call); !errors.Is(err, ErrFailed) {
 		t.Errorf("arguments as an object: %v", err)
 	}
 	p, err = builtin(t, "chatml", Options{Arguments: ArgumentsText}).Render(t.Context(), call)
@@ -142,7 +154,8 @@ func TestProbe(t *testing.T) {
 }
 
 func TestMergeSystem(t *testing.T) {
-	u, s, a := Message{Role: "user", Content: "u"}, Message{Role: "system", Content: "s"}, Message{Role: "assistant", Content: "a"}
+	u, s, a := Message{Role: "user", Content: "u"}, Message{Role: "system", Content: "s"},
+		Message{Role: "assistant", Content: "a"}
 	for _, c := range []struct {
 		in   []Message
 		want string
@@ -228,13 +241,16 @@ func TestErrors(t *testing.T) {
 		{"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", ErrLimit, "steps"},
 		{"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", ErrLimit, "nested"},
 		{"{{ 'a' * 100000000000 }}", ErrLimit, "bytes"},
-		{"{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", ErrLimit, "bytes"},
-		{"{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}", ErrLimit, ""},
+		{"{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", ErrLimit,
+			"bytes"},
+		{"{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
+			ErrLimit, ""},
 		{"{{ 2 ** 70 }}", ErrLimit, "64 bits"},
 		{"{{ range(1000000) }}", ErrLimit, "range"},
 		{"{{ 'ab'.replace('', 'x' * 1000000) * 1000 }}", ErrLimit, "bytes"},
 	} {
-		_, err := mustNew(t, c.source, Options{}).Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
+		_, err := mustNew(t, c.source, Options{}).Render(
+			t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%.40q: %v", c.source, err)
 		}
@@ -273,11 +289,12 @@ func TestJSONDepth(t *testing.T) {
 	}
 }
 
-// TestTemplatesRenderWithWhatAConversationLacks: a template that iterates over tools gets an empty list where there are none,
-// FireFunction its variables, and one that prints a tool's description or parameters gets those that a tool leaves out. What a
-// template does not need is not given to it.
+// TestTemplatesRenderWithWhatAConversationLacks: a template that iterates over tools gets an empty list where there
+// are none, FireFunction its variables, and one that prints a tool's description or parameters gets those that a tool
+// leaves out. What a template does not need is not given to it.
 func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
-	const loop = "{% for t in tools %}{{ t.function.name + t.function.description }}{{ t.function.parameters.properties | tojson }}{% endfor %}"
+	const loop = "{% for t in tools %}{{ t.function.name + t.function.description }}{{ " +
+		"t.function.parameters.properties | tojson }}{% endfor %}"
 	const guarded = "{% if tools is none %}none{% endif %}{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
 	const message = "{{ messages[0].content }}"
 	tool := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f"}}`)}
