@@ -51,7 +51,8 @@ func vocabulary(b *testing.B, n int) []byte {
 	var tensors []TensorSource
 	data := bytes.Repeat([]byte{1}, 34*8)
 	for i := range 48 {
-		for _, name := range []string{"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"} {
+		for _, name := range []string{"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate",
+			"ffn_up", "ffn_down"} {
 			tensors = append(tensors, source(fmt.Sprintf("blk.%d.%s.weight", i, name), Q8_0, data, 32, 8))
 		}
 	}

@@ -48,7 +48,8 @@ func TestRoundTrip(t *testing.T) {
 			}
 			for i, src := range tensors {
 				got, ok := f.Tensor(src.Name)
-				if !ok || got.Name != src.Name || got.Type != src.Type || !slices.Equal(got.Dims, src.Dims) || !reflect.DeepEqual(got, f.Tensors[i]) {
+				if !ok || got.Name != src.Name || got.Type != src.Type || !slices.Equal(got.Dims, src.Dims) ||
+					!reflect.DeepEqual(got, f.Tensors[i]) {
 					t.Errorf("tensor %d is %v, want %v", i, got, src)
 				}
 				if got.Offset%want != 0 || got.Offset < f.DataOffset {
@@ -104,7 +105,8 @@ func TestBytes(t *testing.T) {
 		key("b").typ(ValueArray).typ(ValueString).u64(2).str("x").str("yz").
 		tensor("w", Q4_0, 0, 32, 2).pad(32)
 	want = append(want, count(36)...).pad(32)
-	got := write(t, []KV{{"a", uint16(0x1234)}, {"b", []string{"x", "yz"}}}, []TensorSource{source("w", Q4_0, count(36), 32, 2)})
+	got := write(t, []KV{{"a", uint16(0x1234)}, {"b", []string{"x", "yz"}}},
+		[]TensorSource{source("w", Q4_0, count(36), 32, 2)})
 	if !bytes.Equal(got, want) {
 		t.Errorf("got\n%x, want\n%x", got, want)
 	}
@@ -295,7 +297,8 @@ func TestShared(t *testing.T) {
 			}
 			again := write(t, f.KVs, copied(f))
 			n := min(len(old), len(again))
-			if !bytes.Equal(old[:n], again[:n]) || len(bytes.Trim(old[n:], "\x00")) != 0 || len(bytes.Trim(again[n:], "\x00")) != 0 {
+			if !bytes.Equal(old[:n], again[:n]) || len(bytes.Trim(old[n:], "\x00")) != 0 ||
+				len(bytes.Trim(again[n:], "\x00")) != 0 {
 				t.Error("written again, it differs")
 			}
 		})

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// splitModel writes a model of several tensors as so many files in a folder, and returns their names and the bytes of its tensors.
-// edit may change what a part says.
-func splitModel(t *testing.T, n int, edit func(part int, kvs []KV, tensors []TensorSource) ([]KV, []TensorSource)) (names []string, data map[string][]byte) {
+// splitModel writes a model of several tensors as so many files in a folder, and returns their names and the bytes of
+// its tensors. edit may change what a part says.
+func splitModel(t *testing.T, n int, edit func(part int, kvs []KV, tensors []TensorSource) ([]KV, []TensorSource)) (
+	names []string, data map[string][]byte) {
 	t.Helper()
 	dir, data := t.TempDir(), map[string][]byte{}
 	const tensors = 7
@@ -28,10 +29,11 @@ func splitModel(t *testing.T, n int, edit func(part int, kvs []KV, tensors []Ten
 		for ; at < (i+1)*tensors/n; at++ {
 			name := fmt.Sprintf("t%d", at)
 			data[name] = bytes.Repeat([]byte{byte(at + 1)}, 4*(3+5*at))
-			list = append(list, TensorSource{Name: name, Type: F32, Dims: []uint64{uint64(3 + 5*at)}, Write: func(w io.Writer) error {
-				_, err := w.Write(data[name])
-				return err
-			}})
+			list = append(list, TensorSource{Name: name, Type: F32, Dims: []uint64{uint64(3 + 5*at)},
+				Write: func(w io.Writer) error {
+					_, err := w.Write(data[name])
+					return err
+				}})
 		}
 		if edit != nil {
 			kvs, list = edit(i, kvs, list)
@@ -57,13 +59,15 @@ func TestSplit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v, err := f.String("general.name"); err != nil || v != "split" || len(f.Tensors) != len(data) || f.Parts != n || f.Name != name {
+			if v, err := f.String("general.name"); err != nil || v != "split" || len(f.Tensors) != len(data) ||
+				f.Parts != n || f.Name != name {
 				t.Errorf("%s: %d tensors of %d, %d parts of %d, %q: %v", name, len(f.Tensors), len(data), f.Parts, n, v, err)
 			}
 			end := int64(0)
 			for _, tensor := range f.Tensors {
 				got := make([]byte, tensor.Size)
-				if k, err := f.Reader().ReadAt(got, tensor.Offset); k != len(got) || err != nil || !bytes.Equal(got, data[tensor.Name]) {
+				if k, err := f.Reader().ReadAt(got, tensor.Offset); k != len(got) || err != nil ||
+					!bytes.Equal(got, data[tensor.Name]) {
 					t.Errorf("%s of %s: %d bytes, %v", tensor.Name, name, k, err)
 				}
 				end = max(end, tensor.Offset+tensor.Size)
@@ -97,7 +101,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitIsAsNewAsItsNewestPart: what is kept of a file is known to be of another one when any of its parts was replaced.
+// TestSplitIsAsNewAsItsNewestPart: what is kept of a file is known to be of another one when any of its parts was
+// replaced.
 func TestSplitIsAsNewAsItsNewestPart(t *testing.T) {
 	names, _ := splitModel(t, 3, nil)
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -140,9 +145,12 @@ func TestSplitRefused(t *testing.T) {
 		want error
 		says []string
 	}{
-		"missing":    {nil, func(names []string) error { return os.Remove(names[1]) }, os.ErrNotExist, []string{"part 2 of 3", "model-00002-of-00003.gguf"}},
-		"cut short":  {nil, func(names []string) error { return os.Truncate(names[2], 300) }, ErrSplit, []string{"part 3 of 3", "model-00003-of-00003.gguf"}},
-		"not a part": {nil, func(names []string) error { return os.WriteFile(names[1], []byte("hello"), 0o600) }, ErrNotGGUF, []string{"part 2 of 3"}},
+		"missing": {nil, func(names []string) error { return os.Remove(names[1]) }, os.ErrNotExist,
+			[]string{"part 2 of 3", "model-00002-of-00003.gguf"}},
+		"cut short": {nil, func(names []string) error { return os.Truncate(names[2], 300) }, ErrSplit,
+			[]string{"part 3 of 3", "model-00003-of-00003.gguf"}},
+		"not a part": {nil, func(names []string) error { return os.WriteFile(names[1], []byte("hello"), 0o600) }, ErrNotGGUF,
+			[]string{"part 2 of 3"}},
 		"twice the same": {nil, func(names []string) error {
 			b, err := os.ReadFile(names[1])
 			return errors.Join(err, os.WriteFile(names[2], b, 0o600))
