@@ -26,8 +26,8 @@ func (x values) check(t *testing.T) {
 	}
 }
 
-// TestEqualBounds: of two bounds on one side that are one number the one that excludes it counts, in either order of the keys;
-// of two numbers the tighter one.
+// TestEqualBounds: of two bounds on one side that are one number the one that excludes it counts, in either order of
+// the keys; of two numbers the tighter one.
 func TestEqualBounds(t *testing.T) {
 	for _, kind := range []string{"integer", "number"} {
 		for _, x := range []struct {
@@ -56,8 +56,10 @@ func TestEqualBounds(t *testing.T) {
 func TestBoundsWithExponents(t *testing.T) {
 	for _, x := range []struct{ spelled, plain string }{
 		{"1.5e3", "1500"}, {"1.5E+3", "1500"}, {"15e2", "1500"}, {"0.0015e6", "1500"}, {"150000e-2", "1500"}, {"1.5e1", "15"},
-		{"12.5e-1", "1.25"}, {"1.25e0", "1.25"}, {"0.125e1", "1.25"}, {"125e-2", "1.25"}, {"5e-3", "0.005"}, {"0.5e-2", "0.005"},
-		{"-1.5e3", "-1500"}, {"-12.5e-1", "-1.25"}, {"1.0e2", "100"}, {"100e-2", "1"}, {"0e5", "0"}, {"0.0e-5", "0"}, {"-0e3", "0"},
+		{"12.5e-1", "1.25"}, {"1.25e0", "1.25"}, {"0.125e1", "1.25"}, {"125e-2", "1.25"},
+		{"5e-3", "0.005"}, {"0.5e-2", "0.005"},
+		{"-1.5e3", "-1500"}, {"-12.5e-1", "-1.25"}, {"1.0e2", "100"}, {"100e-2", "1"}, {"0e5", "0"},
+		{"0.0e-5", "0"}, {"-0e3", "0"},
 	} {
 		a, ok := parseDecimal(x.spelled, 20)
 		b, _ := parseDecimal(x.plain, 20)
@@ -65,11 +67,13 @@ func TestBoundsWithExponents(t *testing.T) {
 			t.Errorf("%s is read as %+v, %s as %+v", x.spelled, a, x.plain, b)
 		}
 	}
-	values{`{"type":"integer","maximum":1.5e3,"minimum":1.49e3}`, []string{"1490", "1500"}, []string{"1489", "1501", "150000", "150"}}.check(t)
+	values{`{"type":"integer","maximum":1.5e3,"minimum":1.49e3}`, []string{"1490", "1500"},
+		[]string{"1489", "1501", "150000", "150"}}.check(t)
 	values{`{"type":"number","minimum":12.5e-1}`, []string{"1.25", "1.3", "2"}, []string{"1.24", "1", "0.125"}}.check(t)
 }
 
-// TestMaxItemsWithinPrefix: an array has no more items than maxItems, fewer than minItems neither, whatever prefixItems lists.
+// TestMaxItemsWithinPrefix: an array has no more items than maxItems, fewer than minItems neither, whatever
+// prefixItems lists.
 func TestMaxItemsWithinPrefix(t *testing.T) {
 	lists := []string{`[]`, `[1]`, `[1,2]`, `[1,2,3]`, `[1,2,3,4]`, `[1,2,3,4,5]`}
 	for most := range 6 {
@@ -90,13 +94,16 @@ func TestMaxItemsWithinPrefix(t *testing.T) {
 	}
 }
 
-// TestPointersAreDecoded: a $ref is a JSON pointer in a URI fragment: percent signs first, then ~1, then ~0, part by part.
+// TestPointersAreDecoded: a $ref is a JSON pointer in a URI fragment: percent signs first, then ~1, then ~0, part by
+// part.
 func TestPointersAreDecoded(t *testing.T) {
 	const defs = `,"$defs":{"a~1b":{"const":1},"a/b":{"const":2},"a~b":{"const":3},"a%b":{"const":4},"a%25b":{"const":5},"":{"const":6},
 		"~":{"const":7},"list":{"anyOf":[{"const":8},{"const":9}]},"01":{"const":10},"a b":{"const":11},"~01":{"const":12}}}`
 	for ref, want := range map[string]string{
-		"a~01b": "1", "a~1b": "2", "a~0b": "3", "a%25b": "4", "a%2525b": "5", "": "6", "~0": "7", "list/anyOf/0": "8", "list/anyOf/1": "9",
-		"01": "10", "a%20b": "11", "~001": "12", "a%7E01b": "1", "a%2Fb": "-", "list/anyOf/01": "-", "list/anyOf/2": "-", "list/anyOf/-1": "-",
+		"a~01b": "1", "a~1b": "2", "a~0b": "3", "a%25b": "4", "a%2525b": "5", "": "6", "~0": "7",
+		"list/anyOf/0": "8", "list/anyOf/1": "9",
+		"01": "10", "a%20b": "11", "~001": "12", "a%7E01b": "1", "a%2Fb": "-", "list/anyOf/01": "-",
+		"list/anyOf/2": "-", "list/anyOf/-1": "-",
 		"list/anyOf/x": "-", "missing": "-", "a~1b/const/x": "-", "%zz": "-",
 	} {
 		source := fmt.Sprintf(`{"$ref":"#/$defs/%s"`, ref) + defs
@@ -112,14 +119,16 @@ func TestPointersAreDecoded(t *testing.T) {
 	}
 }
 
-// TestConstantsOfTypes: of the values of enum and const those remain that have a type of the schema's; a whole number is an
-// integer and a number, however it is spelled.
+// TestConstantsOfTypes: of the values of enum and const those remain that have a type of the schema's; a whole number
+// is an integer and a number, however it is spelled.
 func TestConstantsOfTypes(t *testing.T) {
 	const list = `"enum":[1,1.5,"1",true,null,[1],{"a":1},2.0,3e2,15e-1,100e-2]`
 	all := []string{`1`, `1.5`, `"1"`, `true`, `null`, `[1]`, `{"a":1}`, `2.0`, `3e2`, `15e-1`, `100e-2`}
 	for types, indices := range map[string][]int{
-		`"integer"`: {0, 7, 8, 10}, `"number"`: {0, 1, 7, 8, 9, 10}, `"string"`: {2}, `"boolean"`: {3}, `"null"`: {4}, `"array"`: {5}, `"object"`: {6},
-		`["number","null"]`: {0, 1, 4, 7, 8, 9, 10}, `["integer","string"]`: {0, 2, 7, 8, 10}, `["integer","number"]`: {0, 1, 7, 8, 9, 10},
+		`"integer"`: {0, 7, 8, 10}, `"number"`: {0, 1, 7, 8, 9, 10}, `"string"`: {2}, `"boolean"`: {3}, `"null"`: {4},
+		`"array"`: {5}, `"object"`: {6},
+		`["number","null"]`: {0, 1, 4, 7, 8, 9, 10}, `["integer","string"]`: {0, 2, 7, 8, 10},
+		`["integer","number"]`: {0, 1, 7, 8, 9, 10},
 	} {
 		x := values{schema: fmt.Sprintf(`{"type":%s,%s}`, types, list)}
 		for i, text := range all {
@@ -136,7 +145,8 @@ func TestConstantsOfTypes(t *testing.T) {
 		x.check(t)
 	}
 	for text, whole := range map[string]bool{
-		"0": true, "-0.0": true, "1e400": true, "1e-400": false, "0e-400": true, "1.25e2": true, "1.25e1": false, "10e-1": true, "10e-2": false,
+		"0": true, "-0.0": true, "1e400": true, "1e-400": false, "0e-400": true, "1.25e2": true, "1.25e1": false,
+		"10e-1": true, "10e-2": false,
 		"1e99999999999999999999": true, "1e-99999999999999999999": false, "0.10e1": true, "-1.0": true, "1E+2": true,
 	} {
 		if integral(text) != whole {
@@ -145,15 +155,18 @@ func TestConstantsOfTypes(t *testing.T) {
 	}
 }
 
-// TestOneOfComparesOwnTypes: schemas of their own type that differ in a required constant are told apart, however deep and in
-// whatever order the difference stands; those that do not differ are refused.
+// TestOneOfComparesOwnTypes: schemas of their own type that differ in a required constant are told apart, however
+// deep and in whatever order the difference stands; those that do not differ are refused.
 func TestOneOfComparesOwnTypes(t *testing.T) {
 	schema := func(kindA, kindB string) string {
 		node := func(kind string) string {
-			return `{"type":"object","properties":{` + repeated(10, func(i int) string { return fmt.Sprintf(`"p%d":{"$ref":"#"}`, i) }) +
-				`,"kind":{"const":"` + kind + `"}},"required":[` + repeated(10, func(i int) string { return fmt.Sprintf(`"p%d"`, i) }) + `,"kind"]}`
+			return `{"type":"object","properties":{` +
+				repeated(10, func(i int) string { return fmt.Sprintf(`"p%d":{"$ref":"#"}`, i) }) +
+				`,"kind":{"const":"` + kind + `"}},"required":[` +
+				repeated(10, func(i int) string { return fmt.Sprintf(`"p%d"`, i) }) + `,"kind"]}`
 		}
-		return `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"},{"type":"null"}],"$defs":{"a":` + node(kindA) + `,"b":` + node(kindB) + `}}`
+		return `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"},{"type":"null"}],"$defs":{"a":` + node(kindA) +
+			`,"b":` + node(kindB) + `}}`
 	}
 	values{schema("x", "y"), []string{`null`}, []string{`1`, `{}`}}.check(t)
 	if _, err := ParseSchema(nil, []byte(schema("x", "x")), SchemaOptions{}); err == nil {

@@ -32,10 +32,12 @@ func bytesOf(text string) (ids []int32) {
 	return ids
 }
 
-// TestUntil: Until and Without on random texts of few letters against a search, with marks that overlap each other and themselves.
+// TestUntil: Until and Without on random texts of few letters against a search, with marks that overlap each other
+// and themselves.
 func TestUntil(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, marks := range [][]string{{"a"}, {"ab"}, {"aab"}, {"abab"}, {"aba", "bab"}, {"abc", "bc"}, {"abcab", "ca"}, {"aa", "ab", "cc"}, {"b", "bb"}} {
+	for _, marks := range [][]string{{"a"}, {"ab"}, {"aab"}, {"abab"}, {"aba", "bab"}, {"abc", "bc"}, {"abcab", "ca"},
+		{"aa", "ab", "cc"}, {"b", "bb"}} {
 		until, without := bind(t, Until(marks...), bytesVocabulary{}), bind(t, Without(marks...), bytesVocabulary{})
 		both := bind(t, Sequence(Repeat(Sequence(Until(marks...), Text("!")), 0, -1), Without(marks...)), bytesVocabulary{})
 		for range 2000 {
@@ -75,8 +77,8 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestControlTokens: a grammar names a control token, and allows that token and not its name in other tokens; free text allows
-// all of them.
+// TestControlTokens: a grammar names a control token, and allows that token and not its name in other tokens; free
+// text allows all of them.
 func TestControlTokens(t *testing.T) {
 	v := bytesVocabulary{[]string{"<|call|>", "<|other|>", "ca", "\xff", "x\xff"}}
 	const call, other, ca, stray, behind, end = 256, 257, 258, 259, 260, 261
@@ -110,7 +112,8 @@ func TestControlTokens(t *testing.T) {
 		t.Errorf("state %d", s)
 	}
 	// A grammar that names no control token allows none.
-	if mask, err := bind(t, gbnfOf(t, "root ::= [^x]*"), v).Mask(0); err != nil || slices.Contains(maskIDs(mask), call) || slices.Contains(maskIDs(mask), stray) {
+	if mask, err := bind(t, gbnfOf(t, "root ::= [^x]*"), v).Mask(0); err != nil || slices.Contains(maskIDs(mask), call) ||
+		slices.Contains(maskIDs(mask), stray) {
 		t.Errorf("%v, %v", maskIDs(mask), err)
 	}
 }
@@ -127,16 +130,19 @@ func maskIDs(mask []uint64) (ids []int32) {
 }
 
 func TestComposed(t *testing.T) {
-	g := Sequence(Text("a"), Choice(Text("b"), gbnfOf(t, `root ::= "(" root ")" | "c"`), Text("")), Repeat(Text("d"), 1, 2))
+	g := Sequence(Text("a"), Choice(Text("b"), gbnfOf(t, `root ::= "(" root ")" | "c"`), Text("")),
+		Repeat(Text("d"), 1, 2))
 	c := bind(t, g, bytesVocabulary{})
-	for text, want := range map[string]bool{"abd": true, "ad": true, "add": true, "a((c))dd": true, "addd": false, "a((c)d": false, "ab": false, "": false} {
+	for text, want := range map[string]bool{"abd": true, "ad": true, "add": true, "a((c))dd": true, "addd": false,
+		"a((c)d": false, "ab": false, "": false} {
 		if s := walk(t, c, bytesOf(text)...); (s >= 0 && c.Final(s)) != want {
 			t.Errorf("%q: %v", text, !want)
 		}
 	}
 	for name, g := range map[string]*Grammar{
-		"no mark": Until(), "empty mark": Without("a", ""), "long marks": Until(strings.Repeat("a", maxMarks+1)), "repetitions": Repeat(Text("a"), 3, 2),
-		"inside": Sequence(Text("a"), Choice(Repeat(Text("b"), -1, 2))), "nil": Sequence(nil), "nothing": Choice(),
+		"no mark": Until(), "empty mark": Without("a", ""), "long marks": Until(strings.Repeat("a", maxMarks+1)),
+		"repetitions": Repeat(Text("a"), 3, 2),
+		"inside":      Sequence(Text("a"), Choice(Repeat(Text("b"), -1, 2))), "nil": Sequence(nil), "nothing": Choice(),
 	} {
 		if _, err := g.Bind(nil, NewVocabulary(bytesVocabulary{}, VocabularyOptions{})); !errors.Is(err, ErrGrammar) {
 			t.Errorf("%s: %v", name, err)
@@ -158,7 +164,9 @@ func TestSpaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := bind(t, g, bytesVocabulary{})
-	for text, want := range map[string]bool{`{"a": ["x,y:z", "x,y:z"], "b": null}`: true, `{"a":["x,y:z"], "b": null}`: false, `{"a": [ "x,y:z"], "b": null}`: false, `{"a": [],  "b": null}`: false, `{"a": [], "b": null}`: true} {
+	for text, want := range map[string]bool{`{"a": ["x,y:z", "x,y:z"], "b": null}`: true,
+		`{"a":["x,y:z"], "b": null}`: false, `{"a": [ "x,y:z"], "b": null}`: false, `{"a": [],  "b": null}`: false,
+		`{"a": [], "b": null}`: true} {
 		if s := walk(t, c, bytesOf(text)...); (s >= 0 && c.Final(s)) != want {
 			t.Errorf("%q: %v", text, !want)
 		}

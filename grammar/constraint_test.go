@@ -27,7 +27,8 @@ func gbnfOf(t testing.TB, source string) *Grammar {
 	return g
 }
 
-var testWords = []string{"ab", "abc", "b", "{\"", "\":", "name", "nam", "na", "\": \"", "true", "tr", "ä", "\xc3", "中文", "}\n", "  ", "12", "123", "zzz", "abcabc"}
+var testWords = []string{"ab", "abc", "b", "{\"", "\":", "name", "nam", "na", "\": \"", "true", "tr", "ä", "\xc3",
+	"中文", "}\n", "  ", "12", "123", "zzz", "abcabc"}
 
 // TestMask compares the mask of every state on random texts with feeding every token by itself, and Next with both.
 func TestMask(t *testing.T) {
@@ -63,7 +64,8 @@ func TestMask(t *testing.T) {
 					}
 					direct := at >= 0 && len(v.Bytes(id)) > 0 || v.IsEOG(id) && at >= 0 && fresh.states[at].final
 					if got := mask[id/64]>>(id%64)&1 == 1; got != want || got != direct {
-						t.Fatalf("%q after %q: token %d %q: mask %v, Next %v, itself %v", source, text, id, v.Bytes(id), got, want, direct)
+						t.Fatalf("%q after %q: token %d %q: mask %v, Next %v, itself %v", source, text, id,
+							v.Bytes(id), got, want, direct)
 					}
 					if want {
 						allowed = append(allowed, id)
@@ -75,7 +77,8 @@ func TestMask(t *testing.T) {
 				id := allowed[random.IntN(len(allowed))]
 				if v.IsEOG(id) {
 					end, ok, _ := c.Next(state, id)
-					if mask, _ := c.Mask(end); !ok || slices.ContainsFunc(mask, func(w uint64) bool { return w != 0 }) || !c.Complete(end) {
+					if mask, _ := c.Mask(end); !ok || slices.ContainsFunc(
+						mask, func(w uint64) bool { return w != 0 }) || !c.Complete(end) {
 						t.Fatalf("%q: something may follow the end", source)
 					}
 					break
@@ -154,10 +157,12 @@ func TestLimits(t *testing.T) {
 	if _, ok, err := c.Next(state, 'b'); !ok || err != nil || len(c.machine.states) > 10 {
 		t.Errorf("%v, %v, %d states", ok, err, len(c.machine.states))
 	}
-	if _, err := gbnfOf(t, `root ::= "a" [^\x00-\U0010FFFF]`).Bind(nil, NewVocabulary(v, VocabularyOptions{})); err != nil {
+	if _, err := gbnfOf(t, `root ::= "a" [^\x00-\U0010FFFF]`).Bind(
+		nil, NewVocabulary(v, VocabularyOptions{})); err != nil {
 		t.Error(err) // it allows no text, but that is not known before "a"
 	}
-	if _, err := gbnfOf(t, `root ::= [^\x00-\U0010FFFF] "a"`).Bind(nil, NewVocabulary(v, VocabularyOptions{})); !errors.Is(err, ErrGrammar) {
+	if _, err := gbnfOf(t, `root ::= [^\x00-\U0010FFFF] "a"`).Bind(
+		nil, NewVocabulary(v, VocabularyOptions{})); !errors.Is(err, ErrGrammar) {
 		t.Errorf("a grammar without texts: %v", err)
 	}
 	for _, state := range []int32{-1, -2, 1 << 30} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// fuzzLimits are small, so that a fuzzer meets them often, and allocatedMost is what may be allocated under them in all: what
-// is counted, several times over for what grows and what is thrown away. The whole program gets fuzzMemory.
+// fuzzLimits are small, so that a fuzzer meets them often, and allocatedMost is what may be allocated under them in
+// all: what is counted, several times over for what grows and what is thrown away. The whole program gets fuzzMemory.
 var fuzzLimits = Limits{Steps: 1 << 19, Bytes: 2 << 20, Memory: 1 << 20}
 
 const (
@@ -25,8 +25,8 @@ func allocated() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// fuzzed compiles a source and asks for the first masks of a text under it. Whatever it is, it costs no more than its limits
-// allow, every error is the source's own, and what a mask allows may follow.
+// fuzzed compiles a source and asks for the first masks of a text under it. Whatever it is, it costs no more than its
+// limits allow, every error is the source's own, and what a mask allows may follow.
 func fuzzed(t *testing.T, v *Vocabulary, parse func(b *Budget) (*Grammar, error)) {
 	t.Helper()
 	before := allocated()

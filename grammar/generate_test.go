@@ -17,9 +17,9 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// TestGeneratedTextsAreValid: what a small model writes under random schemas, greedy and sampled, with and without a drafter, is valid
-// by an independent validator, and forced tokens are accepted. Tokens that end strings and lists are made likely: the model knows
-// no JSON, and would not end otherwise.
+// TestGeneratedTextsAreValid: what a small model writes under random schemas, greedy and sampled, with and without a
+// drafter, is valid by an independent validator, and forced tokens are accepted. Tokens that end strings and lists
+// are made likely: the model knows no JSON, and would not end otherwise.
 func TestGeneratedTextsAreValid(t *testing.T) {
 	schemas := 100
 	switch {
@@ -72,7 +72,9 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				d := speculative.New(session, drafter, speculative.Options{Tokenizer: tok, MaxTokens: 300, Schedule: speculative.Constant(speculative.ConstantOptions{Length: 3})})
+				d := speculative.New(session, drafter,
+					speculative.Options{Tokenizer: tok, MaxTokens: 300,
+						Schedule: speculative.Constant(speculative.ConstantOptions{Length: 3})})
 				var text []byte
 				var ids []int32
 				for token, err := range d.Generate(t.Context(), prompt, s) {
@@ -88,7 +90,8 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 					t.Fatalf("%s: with a drafter %v, without %v", source, ids, alone)
 				}
 				stats := d.Stats()
-				written, forced, accepted, passes = written+len(ids), forced+stats.Forced, accepted+stats.ForcedAccepted, passes+stats.TargetPasses
+				written, forced, accepted, passes = written+len(ids), forced+stats.Forced, accepted+stats.ForcedAccepted,
+					passes+stats.TargetPasses
 				texts++
 				if stats.End != speculative.EndOfText && stats.End != speculative.EndComplete {
 					unfinished++
@@ -104,7 +107,8 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d texts of %d schemas, %d cut off at 300 tokens; %d tokens in %d passes, %d of %d forced tokens accepted", texts, schemas, unfinished, written, passes, accepted, forced)
+	t.Logf("%d texts of %d schemas, %d cut off at 300 tokens; %d tokens in %d passes, %d of %d forced tokens accepted",
+		texts, schemas, unfinished, written, passes, accepted, forced)
 	if unfinished > texts/5 || accepted == 0 {
 		t.Errorf("%d of %d texts did not end, %d forced tokens", unfinished, texts, accepted)
 	}
@@ -116,8 +120,8 @@ func TestLongGeneratedTextsAreValid(t *testing.T) {
 	TestGeneratedTextsAreValid(t)
 }
 
-// BenchmarkMaskText measures masks along random texts of a schema with a vocabulary of 128,256 tokens, the first time and again, and
-// what choosing a token costs with one.
+// BenchmarkMaskText measures masks along random texts of a schema with a vocabulary of 128,256 tokens, the first time
+// and again, and what choosing a token costs with one.
 func BenchmarkMaskText(b *testing.B) {
 	tok := vocabulary(b)
 	g, err := grammar.ParseSchema(nil, []byte(person), grammar.SchemaOptions{})
@@ -164,7 +168,8 @@ func BenchmarkMaskText(b *testing.B) {
 	}
 	show := func(what string, times []time.Duration) {
 		slices.Sort(times)
-		b.Logf("%s: %d masks, median %v, 99th percentile %v, greatest %v", what, len(times), times[len(times)/2], times[len(times)*99/100], times[len(times)-1])
+		b.Logf("%s: %d masks, median %v, 99th percentile %v, greatest %v", what, len(times), times[len(times)/2],
+			times[len(times)*99/100], times[len(times)-1])
 	}
 	show("first", walk())
 	show("again", walk())
@@ -175,7 +180,9 @@ func BenchmarkMaskText(b *testing.B) {
 	for _, x := range []struct {
 		name string
 		s    engine.Sampling
-	}{{"pick greedy", engine.Sampling{}}, {"pick greedy, masked", engine.Sampling{Constraint: c}}, {"pick sampled", engine.Sampling{Temperature: 0.8}}, {"pick sampled, masked", engine.Sampling{Temperature: 0.8, Constraint: c}}} {
+	}{{"pick greedy", engine.Sampling{}}, {"pick greedy, masked", engine.Sampling{Constraint: c}},
+		{"pick sampled", engine.Sampling{Temperature: 0.8}},
+		{"pick sampled, masked", engine.Sampling{Temperature: 0.8, Constraint: c}}} {
 		sampler, err := sampling.New(tok.Size(), x.s)
 		if err != nil {
 			b.Fatal(err)

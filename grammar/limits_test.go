@@ -42,8 +42,8 @@ func names(err error, limit string, most int) bool {
 	return errors.Is(err, ErrLimit) && strings.Contains(err.Error(), fmt.Sprintf("%s, at most %d", limit, most))
 }
 
-// TestLimitsOfSources: a source that needs just what a limit allows is compiled; one that needs one more is refused, with an
-// error that names the limit and its value.
+// TestLimitsOfSources: a source that needs just what a limit allows is compiled; one that needs one more is refused,
+// with an error that names the limit and its value.
 func TestLimitsOfSources(t *testing.T) {
 	nested := func(open, inside, end string) func(n int) string {
 		return func(n int) string { return strings.Repeat(open, n) + inside + strings.Repeat(end, n) }
@@ -61,7 +61,8 @@ func TestLimitsOfSources(t *testing.T) {
 			}
 			return b.String() + `root ::= "b"`
 		}},
-		{"Rules", Limits{Rules: 6}, 6, func(n int) string { // the whole, the list, and one for each item and each beginning of the list
+		// the whole, the list, and one for each item and each beginning of the list
+		{"Rules", Limits{Rules: 6}, 6, func(n int) string {
 			return `{"type":"array","prefixItems":[` + repeated((n-1)/2, func(int) string { return `{"type":"null"}` }) + `]}`
 		}},
 		{"Alternatives", Limits{Alternatives: 3}, 3, func(n int) string {
@@ -78,22 +79,41 @@ func TestLimitsOfSources(t *testing.T) {
 		}},
 		{"Repetitions", Limits{Repetitions: 20}, 20, func(n int) string { return fmt.Sprintf(`root ::= "a"{%d}`, n) }},
 		{"Repetitions", Limits{Repetitions: 20}, 20, func(n int) string { return fmt.Sprintf(`root ::= "a"{1,%d}`, n) }},
-		{"Repetitions", Limits{Repetitions: 20}, 20, func(n int) string { return fmt.Sprintf(`{"type":"string","maxLength":%d}`, n) }},
-		{"Repetitions", Limits{Repetitions: 20}, 20, func(n int) string { return fmt.Sprintf(`{"type":"array","minItems":%d}`, n) }},
+		{"Repetitions", Limits{Repetitions: 20}, 20,
+			func(n int) string { return fmt.Sprintf(`{"type":"string","maxLength":%d}`, n) }},
+		{"Repetitions", Limits{Repetitions: 20}, 20,
+			func(n int) string { return fmt.Sprintf(`{"type":"array","minItems":%d}`, n) }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `root ::= ` + nested("(", `"a"`, ")")(n) }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `root ::= "a"` + strings.Repeat("?", n) }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return nested(`{"items":`, `true`, "}")(n) }},
 		{"References", Limits{References: 4}, 4, func(n int) string {
 			defs := repeated(n-1, func(i int) string { return fmt.Sprintf(`"d%d":{"$ref":"#/$defs/d%d"}`, i, i+1) })
-			return fmt.Sprintf(`{"allOf":[{"$ref":"#/$defs/d0"},{"type":"object"}],"$defs":{%s,"d%d":{"type":"object"}}}`, defs, n-1)
+			return fmt.Sprintf(`{"allOf":[{"$ref":"#/$defs/d0"},{"type":"object"}],"$defs":{%s,"d%d":{"type":"object"}}}`, defs,
+				n-1)
 		}},
-		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return `{"type":"integer","minimum":` + strings.Repeat("7", n) + `}` }},
-		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return `{"type":"number","maximum":0.` + strings.Repeat("7", n-1) + `}` }},
-		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return fmt.Sprintf(`{"type":"number","maximum":1e%d}`, n-1) }},
+		{"Digits", Limits{Digits: 30}, 30, func(
+			n int) string {
+			return `{"type":"integer","minimum":` + strings.Repeat("7", n) + `}`
+		}},
+		{"Digits", Limits{Digits: 30}, 30, func(
+			n int) string {
+			return `{"type":"number","maximum":0.` + strings.Repeat("7", n-1) + `}`
+		}},
+		{"Digits", Limits{Digits: 30}, 30, func(
+			n int) string {
+			return fmt.Sprintf(`{"type":"number","maximum":1e%d}`, n-1)
+		}},
 		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return fmt.Sprintf(`{"type":"number","minimum":1e-%d}`, n) }},
-		{"Digits", Limits{Digits: 30}, 30, func(n int) string { return fmt.Sprintf(`{"type":"number","minimum":0.7e-%d}`, n-1) }},
-		{"Instructions", Limits{Instructions: 9}, 9, func(n int) string { return `root ::= "` + strings.Repeat("a", n-1) + `"` }},
-		{"Threads", Limits{Threads: 7}, 7, func(n int) string { return `root ::= ` + strings.TrimSuffix(strings.Repeat(`"a" |`, (n+1)/2), "|") }},
+		{"Digits", Limits{Digits: 30}, 30, func(
+			n int) string {
+			return fmt.Sprintf(`{"type":"number","minimum":0.7e-%d}`, n-1)
+		}},
+		{"Instructions", Limits{Instructions: 9}, 9,
+			func(n int) string { return `root ::= "` + strings.Repeat("a", n-1) + `"` }},
+		{"Threads", Limits{Threads: 7}, 7, func(
+			n int) string {
+			return `root ::= ` + strings.TrimSuffix(strings.Repeat(`"a" |`, (n+1)/2), "|")
+		}},
 	} {
 		if _, _, err := compileUnder(x.limits, x.source(x.most)); err != nil {
 			t.Errorf("%s: %s: %v", x.limit, x.source(x.most), err)
@@ -108,8 +128,8 @@ func TestLimitsOfSources(t *testing.T) {
 	}
 }
 
-// TestStepsAndBytesAreCounted: a compilation that may take as many steps and bytes as it needs succeeds, with one less it is
-// refused with an error that names the limit.
+// TestStepsAndBytesAreCounted: a compilation that may take as many steps and bytes as it needs succeeds, with one
+// less it is refused with an error that names the limit.
 func TestStepsAndBytesAreCounted(t *testing.T) {
 	for _, source := range []string{
 		`{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{"type":"number","minimum":1.5}},"additionalProperties":{"pattern":"^a+$"}}`,
@@ -134,8 +154,8 @@ func TestStepsAndBytesAreCounted(t *testing.T) {
 	}
 }
 
-// TestDepthOfTexts: a text may nest as deep as the limit says and no deeper, and its error names the limit; a list by right
-// recursion does not nest.
+// TestDepthOfTexts: a text may nest as deep as the limit says and no deeper, and its error names the limit; a list by
+// right recursion does not nest.
 func TestDepthOfTexts(t *testing.T) {
 	for _, most := range []int{5, Limits{}.withDefaults().Depth} {
 		c, _, err := compileUnder(Limits{Depth: most}, `root ::= "(" root ")" | "x"`)
@@ -161,8 +181,8 @@ func TestDepthOfTexts(t *testing.T) {
 	}
 }
 
-// TestStepsOfMasks: a mask that needs more steps than a mask may take is an error that names the limit, also in the middle of
-// a text; the machine answers what costs less.
+// TestStepsOfMasks: a mask that needs more steps than a mask may take is an error that names the limit, also in the
+// middle of a text; the machine answers what costs less.
 func TestStepsOfMasks(t *testing.T) {
 	const source = `root ::= "a" ([a-z] [a-z] [a-z])* `
 	c, _, err := compileUnder(Limits{Steps: 2000}, source)
@@ -185,8 +205,8 @@ func TestStepsOfMasks(t *testing.T) {
 	}
 }
 
-// hostileSources are small sources of great cost, each with the limit that ends it, when it is compiled or for its first
-// masks. "": it is cheap by now, or refused for what it says.
+// hostileSources are small sources of great cost, each with the limit that ends it, when it is compiled or for its
+// first masks. "": it is cheap by now, or refused for what it says.
 var hostileSources = func() []struct{ name, source, limit string } {
 	member := func(i int) string { return fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i) }
 	name := func(i int) string { return fmt.Sprintf(`"p%d"`, i) }
@@ -205,7 +225,8 @@ var hostileSources = func() []struct{ name, source, limit string } {
 	return []struct{ name, source, limit string }{
 		{"a bound of 60,000 digits", `{"type":"integer","minimum":1` + twice("0", 60000) + `}`, "Digits"},
 		{"a bound with a large exponent", `{"type":"number","exclusiveMaximum":-1e9223372036854775807}`, "Digits"},
-		{"many long bounds", `{"anyOf":[` + repeated(2000, func(int) string { return `{"minimum":-1e308,"maximum":1e308}` }) + `]}`, "Bytes"},
+		{"many long bounds", `{"anyOf":[` + repeated(
+			2000, func(int) string { return `{"minimum":-1e308,"maximum":1e308}` }) + `]}`, "Bytes"},
 		{"schemas of their own type", `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` +
 			repeated(10, member) + `},"required":[` + repeated(10, name) + `]}}}`, ""},
 		{"200,000 empty rules", chain(200000, func(i int) int { return i }), "Rules"},
@@ -215,28 +236,34 @@ var hostileSources = func() []struct{ name, source, limit string } {
 		{"repetitions in repetitions", `root ::= ("a"{1,1000}){1,1000}`, "Instructions"},
 		{"optional repetitions in repetitions", `root ::= (("a"?){1,300}){1,300}`, "Threads"},
 		{"60,000 optional characters", `root ::= ` + twice(`"a"? `, 60000), "Threads"},
-		{"stacks that multiply", "root ::= a\na ::= [a-z] b a c | [a-z] c a b | [a-z]?\nb ::= [a-z] a c | [a-z]\nc ::= [a-z] a b | [a-z]", "Threads"},
+		{"stacks that multiply", "root ::= a\na ::= [a-z] b a c | [a-z] c a b | [a-z]?\nb ::= [a-z] a c | [a-z]\nc ::= " +
+			"[a-z] a b | [a-z]", "Threads"},
 		{"brackets without end", `root ::= "(" root ")" | "x"`, "Depth"},
-		{"200,000 values", `{"enum":[` + repeated(200000, func(i int) string { return fmt.Sprint(i) }) + `]}`, "Alternatives"},
+		{"200,000 values", `{"enum":[` + repeated(
+			200000, func(i int) string { return fmt.Sprint(i) }) + `]}`, "Alternatives"},
 		{"a value of 3 MB", `{"const":"` + twice("n", 3000000) + `"}`, "Instructions"},
 		{"a million empty lists", `{"enum":[` + repeated(1000000, func(int) string { return "[]" }) + `]}`, "Bytes"},
 		{"Unicode classes", `{"pattern":"^` + twice(`\\pL`, 20000) + `$"}`, "Bytes"},
 		{"classes without case", `{"pattern":"^(?i)` + twice(`[B-\\x{1E000}]`, 5000) + `$"}`, "Steps"},
 		{"a pattern of 500 KB", `{"pattern":"^` + twice(`[a-z]`, 100000) + `$"}`, "Bytes"},
 		{"a pattern of large classes", `{"pattern":"^[` + twice(`ac`, 10000) + `]{1000}$"}`, ""},
-		{"20,000 objects in allOf", `{"allOf":[` + repeated(20000, func(i int) string { return fmt.Sprintf(`{"properties":{"a%d":{}}}`, i) }) + `]}`, "Threads"},
+		{"20,000 objects in allOf", `{"allOf":[` +
+			repeated(20000, func(i int) string { return fmt.Sprintf(`{"properties":{"a%d":{}}}`, i) }) + `]}`, "Threads"},
 		{"schemas in schemas", twice(`{"allOf":[`, 5000) + `{}` + twice(`]}`, 5000), "Nesting"},
-		{"10,000 constants in oneOf", `{"oneOf":[` + repeated(10000, func(i int) string { return fmt.Sprintf(`{"const":"%d"}`, i) }) + `]}`, "Bytes"},
+		{"10,000 constants in oneOf", `{"oneOf":[` +
+			repeated(10000, func(i int) string { return fmt.Sprintf(`{"const":"%d"}`, i) }) + `]}`, "Bytes"},
 		{"60,000 references", refs(`"$ref":"#/$defs/d0"`, 60000), ""},
 		{"60,000 references in allOf", refs(`"allOf":[{"$ref":"#/$defs/d0"},{}]`, 60000), "References"},
 		{"spellings of a reference", `{"anyOf":[` + repeated(5000, func(i int) string {
 			return fmt.Sprintf(`{"$ref":"#/$def%%73/%%%02x%s"}`, 'a', twice("%61", i%40))
 		}) + `],"$defs":{"` + "a" + `":{}}}`, ""},
 		{"60,000 required names", `{"type":"object","required":[` + repeated(60000, name) + `]}`, "Rules"},
-		{"a name of 1 MB and others", `{"type":"object","properties":{"` + twice("n", 1000000) + `":{}},"additionalProperties":true}`, "Rules"},
+		{"a name of 1 MB and others", `{"type":"object","properties":{"` + twice("n", 1000000) +
+			`":{}},"additionalProperties":true}`, "Rules"},
 		{"60,000 items", `{"prefixItems":[` + repeated(60000, func(int) string { return `{}` }) + `]}`, "Rules"},
 		{"long names above many", twice(`{"properties":{"`+twice("k", 5000)+`":`, 100) +
-			`{"properties":{` + repeated(10000, func(i int) string { return fmt.Sprintf(`"%d":{"type":"null"}`, i) }) + `}}` + twice(`}}`, 100), ""},
+			`{"properties":{` + repeated(10000, func(i int) string { return fmt.Sprintf(`"%d":{"type":"null"}`, i) }) +
+			`}}` + twice(`}}`, 100), ""},
 		{"a class of 300,000 ranges", `root ::= [` + twice("ace", 300000) + `]{1000}`, ""},
 	}
 }()

@@ -22,7 +22,8 @@ func constraintOf(t testing.TB, v *Vocabulary, source string) *Constraint {
 	return c
 }
 
-// TestGrammarsShareTheTrie: grammars of a vocabulary have one trie, and each keeps no more than its program and its states.
+// TestGrammarsShareTheTrie: grammars of a vocabulary have one trie, and each keeps no more than its program and its
+// states.
 func TestGrammarsShareTheTrie(t *testing.T) {
 	words := make([]string, 5000)
 	for i := range words {
@@ -40,8 +41,8 @@ func TestGrammarsShareTheTrie(t *testing.T) {
 	}
 }
 
-// TestMemoryIsGivenBack: what a grammar took is free when its text is done, and what is kept for the next text of the same
-// key is counted until it goes.
+// TestMemoryIsGivenBack: what a grammar took is free when its text is done, and what is kept for the next text of the
+// same key is counted until it goes.
 func TestMemoryIsGivenBack(t *testing.T) {
 	v := NewVocabulary(bytesVocabulary{testWords}, VocabularyOptions{})
 	for range 3 {
@@ -94,8 +95,8 @@ func fill(t testing.TB, c *Constraint, n int) error {
 	return nil
 }
 
-// TestLeastRecentlyUsedGoes: beyond the memory of a vocabulary the masks and the idle grammars that were used least recently
-// are given up, and no others.
+// TestLeastRecentlyUsedGoes: beyond the memory of a vocabulary the masks and the idle grammars that were used least
+// recently are given up, and no others.
 func TestLeastRecentlyUsedGoes(t *testing.T) {
 	words := make([]string, 80000) // a mask takes 10 KB
 	for i := range words {
@@ -157,8 +158,8 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 	}
 }
 
-// TestOneGrammarDoesNotEndOthers: a grammar that takes all memory ends its own text, with an error that names the limit;
-// another text still gets its share, and the large grammar is not given to the next text.
+// TestOneGrammarDoesNotEndOthers: a grammar that takes all memory ends its own text, with an error that names the
+// limit; another text still gets its share, and the large grammar is not given to the next text.
 func TestOneGrammarDoesNotEndOthers(t *testing.T) {
 	const memory = 1 << 20
 	v := NewVocabulary(bytesVocabulary{}, VocabularyOptions{Limits: Limits{Memory: memory}})
@@ -200,7 +201,8 @@ func grow(c *Constraint) error {
 	return nil
 }
 
-// TestSuccessorsAreGivenUpBeforeStates: a text whose states fit the memory goes on when their tables of successors do not.
+// TestSuccessorsAreGivenUpBeforeStates: a text whose states fit the memory goes on when their tables of successors do
+// not.
 func TestSuccessorsAreGivenUpBeforeStates(t *testing.T) {
 	const memory = 1 << 20 // of 900 states, each with 1 KiB of successors
 	v := NewVocabulary(bytesVocabulary{}, VocabularyOptions{Limits: Limits{Memory: memory}})
@@ -213,8 +215,8 @@ func TestSuccessorsAreGivenUpBeforeStates(t *testing.T) {
 	}
 }
 
-// TestOneCompilationAtATime: texts of one key wait for one compilation, those of others for their turn; a wait ends with its
-// context and leaves nothing behind.
+// TestOneCompilationAtATime: texts of one key wait for one compilation, those of others for their turn; a wait ends
+// with its context and leaves nothing behind.
 func TestOneCompilationAtATime(t *testing.T) {
 	v := NewVocabulary(bytesVocabulary{}, VocabularyOptions{})
 	var inside, calls atomic.Int32
@@ -261,7 +263,8 @@ func TestOneCompilationAtATime(t *testing.T) {
 	}
 }
 
-// TestContextEndsTheWork: compiling, binding and masks end with their context, soon after it has ended, and with its error.
+// TestContextEndsTheWork: compiling, binding and masks end with their context, soon after it has ended, and with its
+// error.
 func TestContextEndsTheWork(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(nil)
@@ -270,7 +273,8 @@ func TestContextEndsTheWork(t *testing.T) {
 		t.Errorf("GBNF: %v", err)
 	}
 	schema := `{"enum":[` + repeated(10000, func(i int) string { return fmt.Sprint(i) }) + `]}`
-	if _, err := ParseSchema(NewBudget(ended, Limits{}), []byte(schema), SchemaOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := ParseSchema(NewBudget(ended, Limits{}), []byte(schema), SchemaOptions{}); !errors.Is(
+		err, context.Canceled) {
 		t.Errorf("schema: %v", err)
 	}
 	words := make([]string, 10000)

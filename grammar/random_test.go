@@ -33,18 +33,22 @@ func randomSchema(r *rand.Rand, depth int) string {
 				required = append(required, quote(names[i]))
 			}
 		}
-		more := []string{"", `,"additionalProperties":false`, `,"additionalProperties":true`, `,"additionalProperties":{"type":"integer"}`}[r.IntN(4)]
-		return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%s]%s}`, strings.Join(members, ","), strings.Join(required, ","), more)
+		more := []string{"", `,"additionalProperties":false`, `,"additionalProperties":true`,
+			`,"additionalProperties":{"type":"integer"}`}[r.IntN(4)]
+		return fmt.Sprintf(`{"type":"object","properties":{%s},"required":[%s]%s}`, strings.Join(members, ","),
+			strings.Join(required, ","), more)
 	case 2:
 		least := r.IntN(3)
-		return fmt.Sprintf(`{"type":"array","items":%s,"minItems":%d,"maxItems":%d}`, randomSchema(r, depth-1), least, least+r.IntN(3))
+		return fmt.Sprintf(`{"type":"array","items":%s,"minItems":%d,"maxItems":%d}`, randomSchema(r, depth-1),
+			least, least+r.IntN(3))
 	case 3:
 		return fmt.Sprintf(`{"anyOf":[%s]}`, strings.Join(list(2), ","))
 	case 4:
 		least := r.IntN(4)
 		return fmt.Sprintf(`{"type":"string","minLength":%d,"maxLength":%d}`, least, least+r.IntN(4))
 	case 5:
-		return fmt.Sprintf(`{"type":"string","pattern":%q}`, []string{`^[a-c]{2,3}$`, `x+`, `^(ab|cd)*$`, `^\w\d?`, `.\.$`}[r.IntN(5)])
+		return fmt.Sprintf(`{"type":"string","pattern":%q}`,
+			[]string{`^[a-c]{2,3}$`, `x+`, `^(ab|cd)*$`, `^\w\d?`, `.\.$`}[r.IntN(5)])
 	case 6:
 		low := r.IntN(200) - 100
 		return fmt.Sprintf(`{"type":"integer","minimum":%d,"exclusiveMaximum":%d}`, low, low+1+r.IntN(300))
@@ -124,7 +128,8 @@ func valid(schema, v any) error {
 	above, below := func(x, b float64) bool { return x > b }, func(x, b float64) bool { return x < b }
 	switch v := v.(type) {
 	case float64:
-		return errors.Join(bound("minimum", atLeast, v), bound("maximum", atMost, v), bound("exclusiveMinimum", above, v), bound("exclusiveMaximum", below, v))
+		return errors.Join(bound("minimum", atLeast, v), bound("maximum", atMost, v), bound("exclusiveMinimum", above, v),
+			bound("exclusiveMaximum", below, v))
 	case string:
 		if p, ok := s["pattern"].(string); ok && !regexp.MustCompile(p).MatchString(v) {
 			return fmt.Errorf("%q does not match %s", v, p)

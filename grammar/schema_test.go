@@ -25,7 +25,8 @@ func TestSchema(t *testing.T) {
 		schema  string
 		yes, no []string
 	}{
-		{`{}`, []string{`1`, `"a"`, `{"a":[1,null]}`, `[]`, `true`, `-0.5e+3`}, []string{``, `01`, `{a:1}`, `[1,]`, `{"a":1,}`, `nul`, `1 `}},
+		{`{}`, []string{`1`, `"a"`, `{"a":[1,null]}`, `[]`, `true`, `-0.5e+3`},
+			[]string{``, `01`, `{a:1}`, `[1,]`, `{"a":1,}`, `nul`, `1 `}},
 		{`true`, []string{`1`, `{}`}, []string{``}},
 		{`{"type":"object"}`, []string{`{}`, `{"a":{}}`}, []string{`1`, `[]`, `"a"`}},
 		{`{"type":"null"}`, []string{`null`}, []string{`0`}},
@@ -33,7 +34,8 @@ func TestSchema(t *testing.T) {
 		{`{"type":"boolean"}`, []string{`true`, `false`}, []string{`0`, `"true"`}},
 		{`{"type":"integer"}`, []string{`0`, `-1`, `10`}, []string{`1.0`, `01`, `1e3`, `--1`}},
 		{`{"type":"number"}`, []string{`0`, `-1.5`, `1e10`, `2E-3`}, []string{`.5`, `1.`, `+1`}},
-		{`{"type":"string"}`, []string{`""`, `"a\"b"`, `"\u00e9é😀"`, `"\n"`}, []string{`"`, "\"\n\"", `"\x"`, `"\ud800"`, `'a'`}},
+		{`{"type":"string"}`, []string{`""`, `"a\"b"`, `"\u00e9é😀"`, `"\n"`},
+			[]string{`"`, "\"\n\"", `"\x"`, `"\ud800"`, `'a'`}},
 		{`{"type":"string","minLength":2,"maxLength":3}`, []string{`"ab"`, `"é😀\n"`}, []string{`"a"`, `"abcd"`}},
 		{`{"type":"string","pattern":"^a+b$"}`, []string{`"ab"`, `"aaab"`}, []string{`"b"`, `"abc"`, `"xab"`}},
 		{`{"pattern":"a.c"}`, []string{`"abc"`, `"xxa\"cyy"`}, []string{`"ac"`, `"a\nc"`}},
@@ -44,20 +46,27 @@ func TestSchema(t *testing.T) {
 		{`{"type":"string","enum":["a",1]}`, []string{`"a"`}, []string{`1`}},
 		{`{"const":"é\n"}`, []string{`"é\n"`}, []string{`"e"`}},
 		{`{"type":"array","items":{"type":"integer"}}`, []string{`[]`, `[1]`, `[1,2]`}, []string{`[1,]`, `["a"]`, `[,1]`}},
-		{`{"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":2}`, []string{`[1]`, `[1,2]`}, []string{`[]`, `[1,2,3]`}},
+		{`{"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":2}`, []string{`[1]`, `[1,2]`},
+			[]string{`[]`, `[1,2,3]`}},
 		{`{"type":"array","maxItems":0}`, []string{`[]`}, []string{`[1]`}},
-		{`{"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}]}`, []string{`[]`, `[1]`, `[1,"a"]`}, []string{`["a"]`, `[1,"a",2]`}},
-		{`{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"},"minItems":2,"maxItems":3}`, []string{`[1,"a"]`, `[1,"a","b"]`}, []string{`[1]`, `[1,"a","b","c"]`, `[1,2]`}},
+		{`{"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}]}`, []string{`[]`, `[1]`, `[1,"a"]`},
+			[]string{`["a"]`, `[1,"a",2]`}},
+		{`{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"},"minItems":2,"maxItems":3}`,
+			[]string{`[1,"a"]`, `[1,"a","b"]`}, []string{`[1]`, `[1,"a","b","c"]`, `[1,2]`}},
 		{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":true},"required":["b"]}`,
 			[]string{`{"b":"x"}`, `{"a":1,"b":"x"}`, `{"a":1,"b":"","c":[]}`, `{"b":"","c":0}`},
 			[]string{`{}`, `{"a":1}`, `{"b":"x","a":1}`, `{"b":"x",}`, `{"b":"x","d":1}`, `{,"b":""}`, `{"a":1"b":""}`}},
-		{`{"properties":{"a":{},"b":{}}}`, []string{`{}`, `{"a":1}`, `{"b":1}`, `{"a":1,"b":1}`}, []string{`{"b":1,"a":1}`, `1`}},
+		{`{"properties":{"a":{},"b":{}}}`, []string{`{}`, `{"a":1}`, `{"b":1}`, `{"a":1,"b":1}`},
+			[]string{`{"b":1,"a":1}`, `1`}},
 		{`{"properties":{"ab":{"type":"null"}},"additionalProperties":{"type":"integer"}}`,
-			[]string{`{}`, `{"ab":null}`, `{"ab":null,"a":1,"abc":2}`, `{"b":1}`, `{"":1}`}, []string{`{"ab":1}`, `{"a":1,"ab":1}`, `{"a":"x"}`}},
-		{`{"properties":{"":{"type":"null"}},"additionalProperties":true}`, []string{`{"":null}`, `{"x":1}`}, []string{`{"":1}`}},
+			[]string{`{}`, `{"ab":null}`, `{"ab":null,"a":1,"abc":2}`, `{"b":1}`, `{"":1}`},
+			[]string{`{"ab":1}`, `{"a":1,"ab":1}`, `{"a":"x"}`}},
+		{`{"properties":{"":{"type":"null"}},"additionalProperties":true}`,
+			[]string{`{"":null}`, `{"x":1}`}, []string{`{"":1}`}},
 		{`{"type":"object","properties":{},"additionalProperties":false}`, []string{`{}`}, []string{`{"a":1}`}},
 		{`{"type":"object","required":["z"]}`, []string{`{"z":1}`}, []string{`{}`}},
-		{`{"type":"object","additionalProperties":{"type":"integer"},"required":["z"]}`, []string{`{"z":1}`, `{"z":1,"y":2}`}, []string{`{"y":2}`, `{"z":"a"}`}},
+		{`{"type":"object","additionalProperties":{"type":"integer"},"required":["z"]}`,
+			[]string{`{"z":1}`, `{"z":1,"y":2}`}, []string{`{"y":2}`, `{"z":"a"}`}},
 		{`{"properties":{"a":false,"b":{}}}`, []string{`{"b":1}`}, []string{`{"a":1}`}},
 		{`{"anyOf":[{"type":"integer"},{"type":"string"}]}`, []string{`1`, `"a"`}, []string{`null`}},
 		{`{"oneOf":[{"type":"integer"},{"type":"string"}]}`, []string{`1`, `"a"`}, []string{`null`}},
@@ -67,9 +76,11 @@ func TestSchema(t *testing.T) {
 			[]string{`{"y":1}`, `{"x":1,"y":1}`}, []string{`{"x":1}`}},
 		{`{"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object","properties":{"left":{"$ref":"#/$defs/tree"},"v":{"type":"integer"}},"required":["v"]}}}`,
 			[]string{`{"v":1}`, `{"left":{"left":{"v":1},"v":2},"v":3}`}, []string{`{"left":{}}`}},
-		{`{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"]}`, []string{`{"next":null}`, `{"next":{"next":null}}`}, []string{`{}`}},
+		{`{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"]}`,
+			[]string{`{"next":null}`, `{"next":{"next":null}}`}, []string{`{}`}},
 		{`{"$ref":"#/$defs/a~1b%20c","$defs":{"a/b c":{"const":1}}}`, []string{`1`}, []string{`2`}},
-		{`{"pattern":"^\\S+[^\\sx]\\s$"}`, []string{`"ab "`, `"ab\t"`, `"ab\u000b"`}, []string{`"a\u000bb "`, `"ax "`, "\"a\u00a0b \"", `"abc"`}},
+		{`{"pattern":"^\\S+[^\\sx]\\s$"}`, []string{`"ab "`, `"ab\t"`, `"ab\u000b"`},
+			[]string{`"a\u000bb "`, `"ax "`, "\"a\u00a0b \"", `"abc"`}},
 		{`{"format":"hostname"}`, []string{`"a-b.example"`}, []string{`"xn--x"`, `"a-.b"`, `"-a"`}},
 		{`{"type":"integer","multipleOf":1}`, []string{`3`}, []string{`1.5`}},
 		{`{"title":"t","description":"d","default":1,"type":"integer"}`, []string{`1`}, []string{`"t"`}},
@@ -86,11 +97,13 @@ func TestSchema(t *testing.T) {
 			}
 		}
 	}
-	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`), SchemaOptions{Blanks: true})
+	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`),
+		SchemaOptions{Blanks: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{`{"a":[1,2]}`: true, `{"a": [1, 2]}`: true, "{\n  \"a\": [\n    1,\n    2\n  ]\n}": true, "{   }": false, `{"a" : [ ]}`: true, "{\n\n\n}": false} {
+	for text, want := range map[string]bool{`{"a":[1,2]}`: true, `{"a": [1, 2]}`: true,
+		"{\n  \"a\": [\n    1,\n    2\n  ]\n}": true, "{   }": false, `{"a" : [ ]}`: true, "{\n\n\n}": false} {
 		if accepts(t, g, text) != want {
 			t.Errorf("with blanks %q: %v", text, !want)
 		}
@@ -189,7 +202,8 @@ func TestNumbers(t *testing.T) {
 		found := false
 		for range 300 {
 			text := decimal()
-			if kind == "integer" && strings.Contains(text, ".") || strings.HasPrefix(text, "-0") && strings.Trim(text, "-0.") == "" {
+			if kind == "integer" && strings.Contains(text, ".") || strings.HasPrefix(text, "-0") &&
+				strings.Trim(text, "-0.") == "" {
 				continue
 			}
 			want := holds(rat(text))
@@ -231,9 +245,12 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	for format, texts := range map[string][2]string{
-		"ipv4": {`"192.168.0.255"`, `"256.1.1.1"`}, "ipv6": {`"2001:db8:0:0:0:0:0:1"`, `"1:2:3"`}, "uuid": {`"123e4567-e89b-12d3-a456-426614174000"`, `"123e4567"`},
-		"email": {`"a.b@example.org"`, `"a@"`}, "hostname": {`"example.org"`, `"-a"`}, "uri": {`"https://example.org:80/a?b=c#d"`, `"example"`},
-		"date": {`"2024-02-28"`, `"2024-13-01"`}, "duration": {`"P1Y2M3DT4H"`, `"P"`}, "date-time": {`"2024-01-31T23:59:59Z"`, `"2024-01-31"`},
+		"ipv4": {`"192.168.0.255"`, `"256.1.1.1"`}, "ipv6": {`"2001:db8:0:0:0:0:0:1"`, `"1:2:3"`},
+		"uuid":  {`"123e4567-e89b-12d3-a456-426614174000"`, `"123e4567"`},
+		"email": {`"a.b@example.org"`, `"a@"`}, "hostname": {`"example.org"`, `"-a"`},
+		"uri":  {`"https://example.org:80/a?b=c#d"`, `"example"`},
+		"date": {`"2024-02-28"`, `"2024-13-01"`}, "duration": {`"P1Y2M3DT4H"`, `"P"`},
+		"date-time": {`"2024-01-31T23:59:59Z"`, `"2024-01-31"`},
 	} {
 		g := schemaOf(t, fmt.Sprintf(`{"format":%q}`, format))
 		if !accepts(t, g, texts[0]) || accepts(t, g, texts[1]) {
@@ -242,7 +259,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// write makes a random text of the grammar: random bytes that it allows, and after most bytes those that end it soonest.
+// write makes a random text of the grammar: random bytes that it allows, and after most bytes those that end it
+// soonest.
 func write(t testing.TB, g *Grammar, random *rand.Rand, most int) string {
 	t.Helper()
 	m, at := machineOf(g)

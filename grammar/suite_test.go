@@ -9,20 +9,25 @@ import (
 	"testing"
 )
 
-// suiteFiles are the files of the public JSON-Schema-Test-Suite whose keywords this package has, and the keywords that it refuses
-// by name.
+// suiteFiles are the files of the public JSON-Schema-Test-Suite whose keywords this package has, and the keywords
+// that it refuses by name.
 var suiteFiles = []string{
-	"additionalProperties", "allOf", "anyOf", "boolean_schema", "const", "contains", "default", "defs", "dependentRequired", "dependentSchemas", "enum",
-	"exclusiveMaximum", "exclusiveMinimum", "format", "if-then-else", "infinite-loop-detection", "items", "maxContains", "maxItems", "maxLength", "maxProperties",
-	"maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern", "patternProperties", "prefixItems",
+	"additionalProperties", "allOf", "anyOf", "boolean_schema", "const", "contains", "default", "defs",
+	"dependentRequired", "dependentSchemas", "enum",
+	"exclusiveMaximum", "exclusiveMinimum", "format", "if-then-else", "infinite-loop-detection", "items", "maxContains",
+	"maxItems", "maxLength", "maxProperties",
+	"maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf",
+	"pattern", "patternProperties", "prefixItems",
 	"properties", "propertyNames", "ref", "required", "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
-	"optional/float-overflow", "optional/ecmascript-regex", "optional/non-bmp-regex", "optional/format/date", "optional/format/date-time", "optional/format/time",
-	"optional/format/duration", "optional/format/email", "optional/format/hostname", "optional/format/ipv4", "optional/format/ipv6", "optional/format/uri", "optional/format/uuid",
+	"optional/float-overflow", "optional/ecmascript-regex", "optional/non-bmp-regex", "optional/format/date",
+	"optional/format/date-time", "optional/format/time",
+	"optional/format/duration", "optional/format/email", "optional/format/hostname", "optional/format/ipv4",
+	"optional/format/ipv6", "optional/format/uri", "optional/format/uuid",
 }
 
-// TestSuite checks schemas against the public JSON-Schema-Test-Suite (json-schema-org/JSON-Schema-Test-Suite, tests/draft2020-12, which
-// the variable names): each schema agrees on a value, is refused with an error that names the place, or allows less than the
-// schema does, as documented. Nothing that is invalid is ever allowed.
+// TestSuite checks schemas against the public JSON-Schema-Test-Suite (json-schema-org/JSON-Schema-Test-Suite,
+// tests/draft2020-12, which the variable names): each schema agrees on a value, is refused with an error that names
+// the place, or allows less than the schema does, as documented. Nothing that is invalid is ever allowed.
 func TestSuite(t *testing.T) {
 	dir := os.Getenv("JSON_SCHEMA_TEST_SUITE")
 	if dir == "" {
@@ -74,9 +79,12 @@ func TestSuite(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%-32s %3d schemas, %3d refused; values: %3d agree, %3d narrower, %d wrong", name, len(groups), refused, agree, narrower, wrong)
-		sum.refused, sum.agree, sum.narrower, sum.wrong = sum.refused+refused, sum.agree+agree, sum.narrower+narrower, sum.wrong+wrong
+		t.Logf("%-32s %3d schemas, %3d refused; values: %3d agree, %3d narrower, %d wrong", name, len(groups), refused,
+			agree, narrower, wrong)
+		sum.refused, sum.agree, sum.narrower, sum.wrong = sum.refused+refused, sum.agree+agree,
+			sum.narrower+narrower, sum.wrong+wrong
 	}
 	sum.values = sum.agree + sum.narrower + sum.wrong
-	t.Logf("%d files, %d schemas: %d refused by name; %d values: %d agree, %d narrower, %d wrong", len(suiteFiles), sum.schemas, sum.refused, sum.values, sum.agree, sum.narrower, sum.wrong)
+	t.Logf("%d files, %d schemas: %d refused by name; %d values: %d agree, %d narrower, %d wrong", len(suiteFiles),
+		sum.schemas, sum.refused, sum.values, sum.agree, sum.narrower, sum.wrong)
 }

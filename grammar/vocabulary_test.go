@@ -41,7 +41,8 @@ const person = `{"type":"object","properties":{"name":{"type":"string"},"age":{"
 	"address":{"type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"},"country_code":{"enum":["DE","FR","LT"]}},"required":["street","city","country_code"],"additionalProperties":false},
 	"tags":{"type":"array","items":{"type":"string","maxLength":20},"maxItems":5}},"required":["name","age","address","tags"],"additionalProperties":false}`
 
-// TestVocabulary writes random texts with a real vocabulary: what the masks allow is valid JSON, and forced tokens are those of the text.
+// TestVocabulary writes random texts with a real vocabulary: what the masks allow is valid JSON, and forced tokens
+// are those of the text.
 func TestVocabulary(t *testing.T) {
 	tok := vocabulary(t)
 	g, err := grammar.ParseSchema(nil, []byte(person), grammar.SchemaOptions{})
@@ -111,14 +112,16 @@ func TestVocabulary(t *testing.T) {
 		for _, id := range ids {
 			text = append(text, tok.Bytes(id)...)
 		}
-		if err := json.Unmarshal(text, &v); err != nil || v.Age < 0 || v.Age > 150 || len(v.Tags) > 5 || len(v.Address.Country_code) != 2 {
+		if err := json.Unmarshal(text, &v); err != nil || v.Age < 0 || v.Age > 150 || len(v.Tags) > 5 ||
+			len(v.Address.Country_code) != 2 {
 			t.Fatalf("%q: %v", text, err)
 		}
 	}
 	t.Logf("%d of %d tokens forced", forced, written)
 }
 
-// BenchmarkMask measures masks for a vocabulary of 128,256 tokens: kept ones, and those of states met for the first time.
+// BenchmarkMask measures masks for a vocabulary of 128,256 tokens: kept ones, and those of states met for the first
+// time.
 func BenchmarkMask(b *testing.B) {
 	tok := vocabulary(b)
 	g, err := grammar.ParseSchema(nil, []byte(person), grammar.SchemaOptions{})
