@@ -71,15 +71,21 @@ func TestQuotaCores(t *testing.T) {
 		want  int
 	}{
 		{"no control groups", nil, MaxThreads},
-		{"v2 without a limit", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "max 100000\n"}, MaxThreads},
+		{"v2 without a limit", map[string]string{
+			"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "max 100000\n"}, MaxThreads},
 		{"v2", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "250000 100000\n"}, 2},
-		{"v2, less than a core", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "20000 100000\n"}, 1},
-		{"v2, the parent's", map[string]string{"proc/self/cgroup": "0::/a/b/c\n", "sys/fs/cgroup/a/cpu.max": "300000 100000\n",
+		{"v2, less than a core", map[string]string{
+			"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "20000 100000\n"}, 1},
+		{"v2, the parent's", map[string]string{"proc/self/cgroup": "0::/a/b/c\n",
+			"sys/fs/cgroup/a/cpu.max":   "300000 100000\n",
 			"sys/fs/cgroup/a/b/cpu.max": "max 100000\n"}, 3},
-		{"v2 in a container, path of the host", map[string]string{"proc/self/cgroup": "0::/docker/x\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4},
-		{"v2, path outside", map[string]string{"proc/self/cgroup": "0::/../x\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4},
+		{"v2 in a container, path of the host", map[string]string{
+			"proc/self/cgroup": "0::/docker/x\n", "sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4},
+		{"v2, path outside", map[string]string{"proc/self/cgroup": "0::/../x\n",
+			"sys/fs/cgroup/cpu.max": "400000 100000\n"}, 4},
 		{"v1", map[string]string{"proc/self/cgroup": "4:cpu,cpuacct:/a\n3:cpuset:/\n0::/\n",
-			"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": "600000\n", "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}, 6},
+			"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us":  "600000\n",
+			"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}, 6},
 		{"v1 without a limit", map[string]string{"proc/self/cgroup": "1:cpu:/\n",
 			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, MaxThreads},
 		{"nonsense", map[string]string{"proc/self/cgroup": "x\n0::/\n", "sys/fs/cgroup/cpu.max": "NaN 0 7\n"}, MaxThreads},

@@ -45,7 +45,8 @@ func TestEncodeKByHand(t *testing.T) {
 			high[sub/8*32+sub%2*16+i] |= u >> 4 << (sub / 2 % 4 * 2)
 		}
 	}
-	checkBlock(t, Q6_K, x, hex.EncodeToString(low)+hex.EncodeToString(high)+"807f0001"+"ff4000bf"+"21fe0064"+"031f0081"+"003c")
+	checkBlock(t, Q6_K, x, hex.EncodeToString(low)+hex.EncodeToString(
+		high)+"807f0001"+"ff4000bf"+"21fe0064"+"031f0081"+"003c")
 
 	clear(x)
 	checkBlock(t, Q4_K, x, strings.Repeat("00", 144))
@@ -122,7 +123,8 @@ func TestEncodeError(t *testing.T) {
 
 // TestEncodeNormal: the error of each type for normally distributed numbers, which it stays within.
 func TestEncodeNormal(t *testing.T) {
-	limits := map[Type]float64{F32: 0, F16: 0.00022, BF16: 0.0017, Q8_0: 0.0054, Q6_K: 0.017, Q5_1: 0.0335, Q5_K: 0.0346, Q5_0: 0.0404,
+	limits := map[Type]float64{F32: 0, F16: 0.00022, BF16: 0.0017, Q8_0: 0.0054, Q6_K: 0.017, Q5_1: 0.0335,
+		Q5_K: 0.0346, Q5_0: 0.0404,
 		Q4_1: 0.0707, Q4_K: 0.0707, IQ4_NL: 0.074, Q4_0: 0.0865}
 	x := normal(7, 1<<14)
 	for _, f := range Encodable() {
@@ -132,8 +134,8 @@ func TestEncodeNormal(t *testing.T) {
 	}
 }
 
-// TestEncodeMinimum: numbers far from zero are as exact in the types with a minimum as they are around zero, and a minimum that
-// exceeds binary16 is refused.
+// TestEncodeMinimum: numbers far from zero are as exact in the types with a minimum as they are around zero, and a
+// minimum that exceeds binary16 is refused.
 func TestEncodeMinimum(t *testing.T) {
 	around, above := normal(14, 1<<14), make([]float32, 1<<14)
 	for i, v := range around {
@@ -254,7 +256,8 @@ func TestFitting(t *testing.T) {
 		want Type
 		ok   bool
 	}{
-		{Q4_K, 512, Q4_K, true}, {Q6_K, 512, Q6_K, true}, {Q4_K, 96, Q5_0, true}, {Q5_K, 96, Q5_1, true}, {Q6_K, 96, Q8_0, true},
+		{Q4_K, 512, Q4_K, true}, {Q6_K, 512, Q6_K, true}, {Q4_K, 96, Q5_0, true}, {Q5_K, 96, Q5_1, true},
+		{Q6_K, 96, Q8_0, true},
 		{IQ4_XS, 96, IQ4_NL, true}, {Q4_K, 20, Q5_0, false}, {Q8_0, 20, Q8_0, false}, {F16, 20, F16, true},
 	} {
 		if got, ok := Fitting(c.t, c.cols); got != c.want || ok != c.ok {

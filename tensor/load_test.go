@@ -239,7 +239,8 @@ func TestReadFails(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // so that the others cannot be done before they are told
 		}
 	}
-	if _, err := Read(context.Background(), rt, hole, 0, F32, rows, cols, F32); !errors.Is(err, broken) || hole.calls.Load() > 14 {
+	if _, err := Read(context.Background(), rt, hole, 0, F32, rows, cols, F32); !errors.Is(err, broken) ||
+		hole.calls.Load() > 14 {
 		t.Errorf("a hole: %v after %d reads", err, hole.calls.Load())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -284,7 +285,8 @@ func TestMatrixErrors(t *testing.T) {
 	}
 	x := make([]float32, 64*40)
 	x[50*40] = float32(math.NaN())
-	if _, err := FromFloats(rt, F16, 64, 40, x); !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "row 50") {
+	if _, err := FromFloats(rt, F16, 64, 40, x); !errors.Is(err, ErrNotFinite) ||
+		!strings.Contains(err.Error(), "row 50") {
 		t.Errorf("NaN: %v", err)
 	}
 }

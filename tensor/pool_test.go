@@ -53,8 +53,8 @@ func TestParallelConcurrent(t *testing.T) {
 	}
 }
 
-// TestOversubscription: with many busy goroutines on few processors a job still ends soon: nobody waits for a worker that
-// does not run.
+// TestOversubscription: with many busy goroutines on few processors a job still ends soon: nobody waits for a worker
+// that does not run.
 func TestOversubscription(t *testing.T) {
 	rt := runtimeOf(t, 4)
 	var stop atomic.Bool
@@ -169,8 +169,8 @@ func BenchmarkParallel(b *testing.B) {
 	}
 }
 
-// TestParallelPanic: a panic of a job is its caller's, on whichever thread it happened, after all other units; the next job
-// is not affected.
+// TestParallelPanic: a panic of a job is its caller's, on whichever thread it happened, after all other units; the
+// next job is not affected.
 func TestParallelPanic(t *testing.T) {
 	for _, threads := range []int{1, 2, 5} {
 		rt := runtimeOf(t, threads)

@@ -8,8 +8,8 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// TestPrefetch follows what kernels prefetch: all of a matrix in one stream without gaps, and, but for the first panels, each
-// byte before the first pass over its panel comes there.
+// TestPrefetch follows what kernels prefetch: all of a matrix in one stream without gaps, and, but for the first
+// panels, each byte before the first pass over its panel comes there.
 func TestPrefetch(t *testing.T) {
 	const cols, panels = 2048, 33
 	for _, pair := range []bool{false, true} {
@@ -33,7 +33,8 @@ func TestPrefetch(t *testing.T) {
 						ends := max(reached, at+a.From+a.Step*w.steps*firsts/x.Tokens)
 						begins := max(reached, at+a.From)
 						if at >= 2*w.panel && (begins < at+(n-1)*w.panel+prefetchDistance || ends < seen+prefetchDistance) {
-							t.Fatalf("call %d: %d panels of %d at %d: read when it begins %d, when it ends %d", calls, n, w.panel, at, begins, ends)
+							t.Fatalf("call %d: %d panels of %d at %d: read when it begins %d, when it ends %d", calls, n,
+								w.panel, at, begins, ends)
 						}
 					}
 					reached = max(reached, at+a.From+a.Step*w.steps)

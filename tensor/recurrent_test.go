@@ -8,7 +8,8 @@ import (
 	"github.com/specgo/spec/asm"
 )
 
-// TestScans: the recurrences and the convolution are their formulas, one rounding for each operation, with every kernel set.
+// TestScans: the recurrences and the convolution are their formulas, one rounding for each operation, with every
+// kernel set.
 func TestScans(t *testing.T) {
 	const tokens = 3
 	for _, simd := range asm.Available() {
@@ -38,7 +39,8 @@ func TestScans(t *testing.T) {
 					}
 				}
 				got, out := panels(state, keys, n), normal(9, tokens*n)
-				rt.DeltaScan(got, keys, n, &DeltaTokens{Out: out, OutStride: n, Q: q, K: k, V: v, Stride: stride, Decay: decay, Beta: beta, Scale: 0.25, Tokens: tokens})
+				rt.DeltaScan(got, keys, n, &DeltaTokens{
+					Out: out, OutStride: n, Q: q, K: k, V: v, Stride: stride, Decay: decay, Beta: beta, Scale: 0.25, Tokens: tokens})
 				sameBits(t, what+", delta, state", got, panels(want, keys, n))
 				sameBits(t, what+", delta, out", out, wantOut)
 
@@ -55,7 +57,8 @@ func TestScans(t *testing.T) {
 					}
 				}
 				got = panels(state, keys, n)
-				rt.Mamba2Scan(got, keys, n, &Mamba2Tokens{Out: out, OutStride: n, X: v, B: k, C: q, Stride: stride, Step: beta, Decay: decay, Skip: skip, Tokens: tokens})
+				rt.Mamba2Scan(got, keys, n, &Mamba2Tokens{
+					Out: out, OutStride: n, X: v, B: k, C: q, Stride: stride, Step: beta, Decay: decay, Skip: skip, Tokens: tokens})
 				sameBits(t, what+", mamba2, state", got, panels(want, keys, n))
 				sameBits(t, what+", mamba2, out", out, wantOut)
 

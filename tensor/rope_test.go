@@ -36,8 +36,10 @@ func TestRopeYarn(t *testing.T) {
 		near(t, "YaRN", got, want, 1e-6)
 	}
 	for _, o := range []RopeOptions{
-		{Dims: 4, Base: 10, Yarn: Yarn{Original: 10}}, {Dims: 4, Base: 10, Yarn: Yarn{Original: -1, Fast: 1, Slow: 1}}, {Dims: 4, Base: 1, Yarn: y},
-		{Dims: 4, Base: 10, Scale: -1}, {Dims: 4, Base: 10, Magnitude: math.Inf(1)}, {Dims: 4, Base: 10, Magnitude: -1}, {Dims: 8, Base: 1e-30},
+		{Dims: 4, Base: 10, Yarn: Yarn{Original: 10}}, {Dims: 4, Base: 10, Yarn: Yarn{Original: -1, Fast: 1, Slow: 1}},
+		{Dims: 4, Base: 1, Yarn: y},
+		{Dims: 4, Base: 10, Scale: -1}, {Dims: 4, Base: 10, Magnitude: math.Inf(1)}, {Dims: 4, Base: 10, Magnitude: -1},
+		{Dims: 8, Base: 1e-30},
 	} {
 		if _, err := NewRopeTable(o); !errors.Is(err, ErrShape) {
 			t.Errorf("%+v: %v", o, err)

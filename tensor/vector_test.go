@@ -35,7 +35,8 @@ func TestVectors(t *testing.T) {
 			near(t, name, dst, float64s(want), 3e-6)
 			got[name] = dst
 		}
-		run("Add", func(i int) float64 { return float64(a[i]) + float64(b[i]) }, func(dst []float32) error { return rt.Add(dst, b) })
+		run("Add", func(i int) float64 { return float64(a[i]) + float64(b[i]) },
+			func(dst []float32) error { return rt.Add(dst, b) })
 		run("SiLUMul", func(i int) float64 { return float64(a[i]) / (1 + math.Exp(-float64(a[i]))) * float64(b[i]) },
 			func(dst []float32) error { return rt.SiLUMul(dst, dst, b) })
 		run("GELU", func(i int) float64 {
@@ -56,14 +57,18 @@ func TestVectors(t *testing.T) {
 		}
 		if threads == 2 {
 			dst := slices.Clone(a)
-			if n := testing.AllocsPerRun(10, func() { _ = errors.Join(rt.RMSNorm(dst, a, w, eps), rt.SiLUMul(dst, a, b)) }); n != 0 {
+			if n := testing.AllocsPerRun(10, func() {
+				_ = errors.Join(
+					rt.RMSNorm(dst, a, w, eps), rt.SiLUMul(dst, a, b))
+			}); n != 0 {
 				t.Errorf("%v allocations", n)
 			}
 		}
 		for name, err := range map[string]error{
 			"Add": rt.Add(a, b[1:]), "SiLUMul": rt.SiLUMul(a, a, b[1:]), "GELU": rt.GELU(a[1:], a),
 			"RMSNorm": rt.RMSNorm(a[:150], a[:150], w, eps), "RMSNorm of nothing": rt.RMSNorm(nil, nil, nil, eps),
-			"LayerNorm": rt.LayerNorm(a, a, w, bias[1:], eps), "Quantize": rt.Quantize(make([]int8, 33), make([]float32, 1), a[:33]),
+			"LayerNorm": rt.LayerNorm(a, a, w, bias[1:], eps),
+			"Quantize":  rt.Quantize(make([]int8, 33), make([]float32, 1), a[:33]),
 		} {
 			if !errors.Is(err, ErrShape) {
 				t.Errorf("%s: %v", name, err)
@@ -138,7 +143,8 @@ func TestRope(t *testing.T) {
 	for name, err := range map[string]error{
 		"odd": e1, "NaN": e2, "factors": e3, "factor 0": e4, "style": rt.Rope(2, x, 1, headDim, table, positions[:2]),
 		"no table": rt.Rope(0, x, 1, headDim, nil, positions[:2]), "short head": rt.Rope(0, x, 4, 10, table, positions[:1]),
-		"short x": rt.Rope(0, x[1:], 1, headDim, table, positions[:2]), "position": rt.Rope(0, x, 2, headDim, table, []int32{-1}),
+		"short x":  rt.Rope(0, x[1:], 1, headDim, table, positions[:2]),
+		"position": rt.Rope(0, x, 2, headDim, table, []int32{-1}),
 	} {
 		if !errors.Is(err, ErrShape) {
 			t.Errorf("%s: %v", name, err)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestView: a view gives the products of the matrix whose panels it is bound to, then those of another, and none when it is not bound.
+// TestView: a view gives the products of the matrix whose panels it is bound to, then those of another, and none when
+// it is not bound.
 func TestView(t *testing.T) {
 	rt, err := NewRuntime(Options{Threads: 2})
 	ok(t, err)
@@ -83,8 +84,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestLimitThreads: all units are done whatever the limit is, and a limit of n lets n threads at most work at a time, once those that slept
-// have had their turn.
+// TestLimitThreads: all units are done whatever the limit is, and a limit of n lets n threads at most work at a time,
+// once those that slept have had their turn.
 func TestLimitThreads(t *testing.T) {
 	rt, err := NewRuntime(Options{Threads: 4})
 	ok(t, err)
@@ -101,7 +102,8 @@ func TestLimitThreads(t *testing.T) {
 	}
 	rt.LimitThreads(1)
 	running, most := 0, 0
-	rt.Parallel(100, func(int) { running++; most = max(most, running); running-- }) // the race detector sees a second thread
+	// the race detector sees a second thread
+	rt.Parallel(100, func(int) { running++; most = max(most, running); running-- })
 	if most != 1 {
 		t.Error("several threads at a limit of one")
 	}
