@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// pages makes a page of keys and one of values of random positions, and what they hold, read by the layout's definition:
-// keys and values as [Page][dim].
+// pages makes a page of keys and one of values of random positions, and what they hold, read by the layout's
+// definition: keys and values as [Page][dim].
 func pages(t testing.TB, r *rand.Rand, kv KV, dim int) (k, v []byte, keys, values []float32) {
 	k, v = tail[byte](t, KPageBytes(kv, dim)), tail[byte](t, VPageBytes(kv, dim))
 	x := make([]float32, dim)
@@ -62,7 +62,8 @@ func TestAttention(t *testing.T) {
 									s = FMA(q[d*rows+row], keys[j*dim+d], s)
 								}
 								if want := s * scale; !same(out[row*Page+j], want) {
-									t.Fatalf("dim %d, %d rows, %d keys: score of row %d, key %d: %g, want %g", dim, rows, n, row, j, out[row*Page+j], want)
+									t.Fatalf("dim %d, %d rows, %d keys: score of row %d, key %d: %g, want %g", dim, rows, n, row,
+										j, out[row*Page+j], want)
 								}
 							}
 						}

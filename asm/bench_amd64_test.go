@@ -10,7 +10,8 @@ import (
 	"unsafe"
 )
 
-// cyclesPerSecond is measured with a chain of instructions of known latency, so that it is the clock the kernels run at.
+// cyclesPerSecond is measured with a chain of instructions of known latency, so that it is the clock the kernels run
+// at.
 func cyclesPerSecond() float64 {
 	best := time.Hour
 	for range 20 {
@@ -21,8 +22,8 @@ func cyclesPerSecond() float64 {
 	return 200_000 / best.Seconds()
 }
 
-// BenchmarkCycles reports cycles per block of 16 rows x 32 weights, operands in cache: the best call, so that what else runs on
-// the machine hardly matters.
+// BenchmarkCycles reports cycles per block of 16 rows x 32 weights, operands in cache: the best call, so that what
+// else runs on the machine hardly matters.
 func BenchmarkCycles(b *testing.B) {
 	hz := cyclesPerSecond()
 	for _, name := range Available() {
@@ -78,14 +79,17 @@ func BenchmarkAttentionCycles(b *testing.B) {
 						b.ReportMetric(best.Seconds()*hz, "cycles/page")
 					}
 				}
-				b.Run(fmt.Sprintf("scores/%s/%s/R%d", t, name, rows), cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1) }))
-				b.Run(fmt.Sprintf("values/%s/%s/R%d", t, name, rows), cycles(func() { k.Values[t](q, out, page, dim, rows, 0, Page) }))
+				b.Run(fmt.Sprintf("scores/%s/%s/R%d", t, name, rows),
+					cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1) }))
+				b.Run(fmt.Sprintf("values/%s/%s/R%d", t, name, rows),
+					cycles(func() { k.Values[t](q, out, page, dim, rows, 0, Page) }))
 			}
 		}
 	}
 }
 
-// BenchmarkStream is BenchmarkCycles with weights that come from memory, on one thread and on two; the best pass counts.
+// BenchmarkStream is BenchmarkCycles with weights that come from memory, on one thread and on two; the best pass
+// counts.
 func BenchmarkStream(b *testing.B) {
 	const cols, size = 2048, 256 << 20
 	for _, f := range Formats() {

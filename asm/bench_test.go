@@ -16,7 +16,8 @@ func eachSetB(b *testing.B, f func(b *testing.B, k *Kernels)) {
 	}
 }
 
-// BenchmarkMatMul multiplies one panel of 16 x 1024 weights, which stays in the cache, with a tile; bytes are the panel's.
+// BenchmarkMatMul multiplies one panel of 16 x 1024 weights, which stays in the cache, with a tile; bytes are the
+// panel's.
 func BenchmarkMatMul(b *testing.B) {
 	const cols = 1024
 	for _, f := range Formats() {
@@ -95,7 +96,8 @@ func BenchmarkAttention(b *testing.B) {
 	}
 }
 
-// BenchmarkScans: a head of Qwen 3.5 0.8B (128 keys and values), and of Granite 4 H (state 128, 64 numbers), 1 and 4 tokens at once.
+// BenchmarkScans: a head of Qwen 3.5 0.8B (128 keys and values), and of Granite 4 H (state 128, 64 numbers), 1 and 4
+// tokens at once.
 func BenchmarkScans(b *testing.B) {
 	r := newRand(1)
 	numbers := func(n int) []float32 {
@@ -111,8 +113,10 @@ func BenchmarkScans(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, tokens := range []int{1, 4} {
-			delta := &DeltaTokens{Out: out, OutStride: 128, Q: x, K: x[128:], V: x[256:], Stride: 384, Decay: each, Beta: each, Scale: 1, Tokens: tokens}
-			mamba := &Mamba2Tokens{Out: out, OutStride: 64, X: x, B: x[64:], C: x[192:], Stride: 320, Step: each, Decay: each, Skip: 1, Tokens: tokens}
+			delta := &DeltaTokens{Out: out, OutStride: 128, Q: x, K: x[128:], V: x[256:], Stride: 384, Decay: each, Beta: each,
+				Scale: 1, Tokens: tokens}
+			mamba := &Mamba2Tokens{Out: out, OutStride: 64, X: x, B: x[64:], C: x[192:], Stride: 320, Step: each, Decay: each,
+				Skip: 1, Tokens: tokens}
 			b.Run(fmt.Sprintf("delta/%s/%d", name, tokens), func(b *testing.B) {
 				for b.Loop() {
 					k.DeltaScan(state, 128, 128, delta)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// extremeRows makes GGUF rows of the greatest and least quants and integer scales, a pattern of bytes in each row. With nibbles,
-// crumbs and bits too, every weight of a row is the greatest, or the least, or they alternate.
+// extremeRows makes GGUF rows of the greatest and least quants and integer scales, a pattern of bytes in each row.
+// With nibbles, crumbs and bits too, every weight of a row is the greatest, or the least, or they alternate.
 func extremeRows(f Format, cols int) []byte {
 	patterns := [PanelRows][]byte{
 		{0x00}, {0x7f}, {0x80}, {0xff}, // -128 and 127 as bytes; all bits of smaller weights
@@ -26,8 +26,8 @@ func extremeRows(f Format, cols int) []byte {
 	return raw
 }
 
-// setExtremes makes the quants of a tile's tokens 127 or -127, and returns the activations: a pattern of signs for each token, of the
-// first ones all plus and all minus.
+// setExtremes makes the quants of a tile's tokens 127 or -127, and returns the activations: a pattern of signs for
+// each token, of the first ones all plus and all minus.
 func setExtremes(k *Kernels, x *Tile) []float32 {
 	v := make([]float32, x.Tokens*x.Cols)
 	for t := range x.Tokens {
@@ -56,8 +56,9 @@ func setExtremes(k *Kernels, x *Tile) []float32 {
 	return v
 }
 
-// Greatest and least quants everywhere: the scalar kernels' packed sums must not run into each other, and the 16-bit sums of AVX2 and
-// NEON must hold them. The scalar kernel is held against the specification, the others against the scalar one.
+// Greatest and least quants everywhere: the scalar kernels' packed sums must not run into each other, and the 16-bit
+// sums of AVX2 and NEON must hold them. The scalar kernel is held against the specification, the others against the
+// scalar one.
 func TestMatMulExtremes(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
 		for _, f := range Formats() {

@@ -63,7 +63,8 @@ func TestFMA(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range [][4]float32{
 		{inf, 1, 1, inf}, {inf, 0, 1, nan}, {inf, 1, -inf, nan}, {1, 1, -inf, -inf}, {nan, 1, 1, nan}, {1, 1, nan, nan},
-		{math.MaxFloat32, 2, -inf, -inf}, {math.MaxFloat32, 2, 0, inf}, {math.MaxFloat32, 2, -math.MaxFloat32, math.MaxFloat32},
+		{math.MaxFloat32, 2, -inf, -inf}, {math.MaxFloat32, 2, 0, inf},
+		{math.MaxFloat32, 2, -math.MaxFloat32, math.MaxFloat32},
 	} {
 		if got := FMA(c[0], c[1], c[2]); !same(got, c[3]) {
 			t.Errorf("FMA(%g, %g, %g) = %g, want %g", c[0], c[1], c[2], got, c[3])

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// The fuzz tests compare every kernel set of this machine with the scalar set. Numbers are drawn from a seed, then overwritten
-// with the bytes that the fuzzer found, so that it reaches odd encodings: NaN, Inf, subnormals, greatest and least quants.
+// The fuzz tests compare every kernel set of this machine with the scalar set. Numbers are drawn from a seed, then
+// overwritten with the bytes that the fuzzer found, so that it reaches odd encodings: NaN, Inf, subnormals, greatest
+// and least quants.
 
 // noise draws n bytes and lays raw over their beginning.
 func noise(r *rand.Rand, n int, raw []byte) []byte {

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// tail returns n zero elements that end where an unreadable page begins; what lies before them must not be written either.
+// tail returns n zero elements that end where an unreadable page begins; what lies before them must not be written
+// either.
 func tail[T any](t testing.TB, n int) []T {
 	t.Helper()
 	var e T

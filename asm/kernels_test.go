@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// eachSet runs f for every kernel set of this machine beside the scalar one, scalar itself included: that checks its bounds.
+// eachSet runs f for every kernel set of this machine beside the scalar one, scalar itself included: that checks its
+// bounds.
 func eachSet(t *testing.T, f func(t *testing.T, k, scalar *Kernels)) {
 	scalar := Scalar()
 	for _, name := range Available() {
@@ -184,9 +185,10 @@ func TestQuantizeSets(t *testing.T) {
 	})
 }
 
-// vectorTest calls a kernel of both sets with equal inputs, each as long as the destination, at every length. In place, the
-// destination is the first input.
-func vectorTest(t *testing.T, inputs int, inPlace bool, call func(k *Kernels, dst []float32, in [][]float32) []float32) {
+// vectorTest calls a kernel of both sets with equal inputs, each as long as the destination, at every length. In
+// place, the destination is the first input.
+func vectorTest(t *testing.T, inputs int, inPlace bool,
+	call func(k *Kernels, dst []float32, in [][]float32) []float32) {
 	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
 		for _, n := range lengths() {
 			for round, fill := range []func(r *rand.Rand, x []float32){
@@ -228,7 +230,11 @@ func TestVectorSets(t *testing.T) {
 			k.LayerNorm(dst, in[0], in[1], in[2], 1e-5)
 			return nil
 		}},
-		{"SiLUMul", 2, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.SiLUMul(dst, in[0], in[1]); return nil }},
+		{"SiLUMul", 2, func(k *Kernels, dst []float32,
+			in [][]float32) []float32 {
+			k.SiLUMul(dst, in[0], in[1])
+			return nil
+		}},
 		{"GELU", 1, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.GELU(dst, in[0]); return nil }},
 		{"Exp", 1, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.Exp(dst, in[0]); return nil }},
 	} {
@@ -245,7 +251,11 @@ func TestVectorSets(t *testing.T) {
 		})
 	})
 	t.Run("SigmoidMul", func(t *testing.T) {
-		vectorTest(t, 2, true, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.SigmoidMul(dst, in[1]); return nil })
+		vectorTest(t, 2, true, func(k *Kernels, dst []float32,
+			in [][]float32) []float32 {
+			k.SigmoidMul(dst, in[1])
+			return nil
+		})
 	})
 	t.Run("Divide", func(t *testing.T) {
 		vectorTest(t, 1, true, func(k *Kernels, dst []float32, _ [][]float32) []float32 { k.Divide(dst, 0.37); return nil })

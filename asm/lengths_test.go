@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every length from one block to 70, with all numbers of rows and tokens in turn, from panels at odd addresses: tails are where
-// kernels go wrong.
+// Every length from one block to 70, with all numbers of rows and tokens in turn, from panels at odd addresses: tails
+// are where kernels go wrong.
 func TestMatMulEveryLength(t *testing.T) {
 	scalar := Scalar()
 	names := Available()[1:]

@@ -2,7 +2,8 @@ package asm
 
 import "math"
 
-// literalBlock is 32 weights of a GGUF row, read literally from the definition of its type: (d*scale)*q - dmin*minimum, or + m.
+// literalBlock is 32 weights of a GGUF row, read literally from the definition of its type: (d*scale)*q -
+// dmin*minimum, or + m.
 type literalBlock struct {
 	q        [BlockSize]int
 	d        float32 // of products
@@ -109,7 +110,8 @@ var literals = map[Format]func(block []byte) []literalBlock{
 	},
 	Q2_K: func(p []byte) []literalBlock {
 		weight := func(k int) int { return int(p[16+k/128*32+k%32] >> (2 * (k / 32 % 4)) & 3) }
-		return inHalves(f16(p, 80), f16(p, 82), true, weight, func(s int) (int, int) { return int(p[s] & 15), int(p[s] >> 4) })
+		return inHalves(f16(p, 80), f16(p, 82), true, weight,
+			func(s int) (int, int) { return int(p[s] & 15), int(p[s] >> 4) })
 	},
 }
 

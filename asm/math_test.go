@@ -24,9 +24,11 @@ func TestFloat32Functions(t *testing.T) {
 		{"Exp32 near 0", Exp32, math.Exp, func() float64 { return r.NormFloat64() * 0.1 }, 1},
 		{"Log32", Log32, math.Log, func() float64 { return float64(math.Float32frombits(r.Uint32N(0x7f7fffff) + 1)) }, 1},
 		{"Log32 near 1", Log32, math.Log, func() float64 { return 1 + r.NormFloat64()*0.01 }, 1},
-		{"Log32 of subnormals", Log32, math.Log, func() float64 { return float64(math.Float32frombits(r.Uint32N(0x7fffff) + 1)) }, 1},
+		{"Log32 of subnormals", Log32, math.Log,
+			func() float64 { return float64(math.Float32frombits(r.Uint32N(0x7fffff) + 1)) }, 1},
 		{"Tanh32", Tanh32, math.Tanh, func() float64 { return r.NormFloat64() * 2 }, 2},
-		{"Sigmoid32", Sigmoid32, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, func() float64 { return r.NormFloat64() * 10 }, 3},
+		{"Sigmoid32", Sigmoid32, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+			func() float64 { return r.NormFloat64() * 10 }, 3},
 	} {
 		worst, at := 0.0, float32(0)
 		for range 200000 {
@@ -50,10 +52,14 @@ func TestFloat32FunctionsAtEdges(t *testing.T) {
 		f       func(float32) float32
 		x, want float32
 	}{
-		{"Exp32", Exp32, 0, 1}, {"Exp32", Exp32, negZero, 1}, {"Exp32", Exp32, inf, inf}, {"Exp32", Exp32, -inf, 0}, {"Exp32", Exp32, nan, nan},
-		{"Exp32", Exp32, 88.8, inf}, {"Exp32", Exp32, 1e30, inf}, {"Exp32", Exp32, -1e30, 0}, {"Exp32", Exp32, -103.9, 0x1p-149}, {"Exp32", Exp32, -104, 0},
-		{"Log32", Log32, 1, 0}, {"Log32", Log32, 0, -inf}, {"Log32", Log32, negZero, -inf}, {"Log32", Log32, -1, nan}, {"Log32", Log32, inf, inf}, {"Log32", Log32, nan, nan},
-		{"Tanh32", Tanh32, negZero, negZero}, {"Tanh32", Tanh32, inf, 1}, {"Tanh32", Tanh32, -inf, -1}, {"Tanh32", Tanh32, nan, nan}, {"Tanh32", Tanh32, 1e-40, 1e-40},
+		{"Exp32", Exp32, 0, 1}, {"Exp32", Exp32, negZero, 1}, {"Exp32", Exp32, inf, inf}, {"Exp32", Exp32, -inf, 0},
+		{"Exp32", Exp32, nan, nan},
+		{"Exp32", Exp32, 88.8, inf}, {"Exp32", Exp32, 1e30, inf}, {"Exp32", Exp32, -1e30, 0},
+		{"Exp32", Exp32, -103.9, 0x1p-149}, {"Exp32", Exp32, -104, 0},
+		{"Log32", Log32, 1, 0}, {"Log32", Log32, 0, -inf}, {"Log32", Log32, negZero, -inf}, {"Log32", Log32, -1, nan},
+		{"Log32", Log32, inf, inf}, {"Log32", Log32, nan, nan},
+		{"Tanh32", Tanh32, negZero, negZero}, {"Tanh32", Tanh32, inf, 1}, {"Tanh32", Tanh32, -inf, -1},
+		{"Tanh32", Tanh32, nan, nan}, {"Tanh32", Tanh32, 1e-40, 1e-40},
 		{"Sigmoid32", Sigmoid32, 0, 0.5}, {"Sigmoid32", Sigmoid32, inf, 1}, {"Sigmoid32", Sigmoid32, -inf, 0},
 	} {
 		if got := c.f(c.x); !same(got, c.want) {
@@ -228,7 +234,8 @@ func TestNoise(t *testing.T) {
 
 // The arguments of Noise's logarithms are nearly exact, at both ends of the range.
 func TestNoisePrecision(t *testing.T) {
-	for _, h := range []uint32{0, 1, 2, 1000, 1 << 20, 1<<31 - 1, 1 << 31, 1<<31 + 1, 0xb504f333, 0xc0000000, 1<<32 - 1000, 1<<32 - 2, 1<<32 - 1} {
+	for _, h := range []uint32{0, 1, 2, 1000, 1 << 20, 1<<31 - 1, 1 << 31, 1<<31 + 1, 0xb504f333, 0xc0000000,
+		1<<32 - 1000, 1<<32 - 2, 1<<32 - 1} {
 		u := (float64(h) + 0.5) * 0x1p-32
 		c := (float64(^h) + 0.5) * 0x1p-32
 		want := -math.Log(-math.Log1p(-c))

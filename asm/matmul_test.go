@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMatMul holds the scalar kernels against the numeric specification, read literally from the file's bytes, and against
-// arithmetic in float64.
+// TestMatMul holds the scalar kernels against the numeric specification, read literally from the file's bytes, and
+// against arithmetic in float64.
 func TestMatMul(t *testing.T) {
 	r := newRand(6)
 	k := Scalar()

@@ -2,7 +2,8 @@ package asm
 
 import "testing"
 
-// The least powers of two of MXFP4, two of which are subnormal, in every set: beside greater ones they would not be noticed.
+// The least powers of two of MXFP4, two of which are subnormal, in every set: beside greater ones they would not be
+// noticed.
 func TestMXFP4LeastPowers(t *testing.T) {
 	const cols, tokens = 256, 3
 	r := newRand(30)

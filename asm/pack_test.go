@@ -45,7 +45,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// A word of padding rows in each integer format is the code of zero: an unsigned kernel that starts at a bias must get zero.
+// A word of padding rows in each integer format is the code of zero: an unsigned kernel that starts at a bias must
+// get zero.
 func TestPaddingRows(t *testing.T) {
 	for f, want := range map[Format]uint32{Q8_0: 0x80808080, Q4_0: 0x88888888} {
 		panel := make([]byte, f.PanelBytes(32))

@@ -16,9 +16,9 @@ func scanNumbers(t *testing.T, round, n int) []float32 {
 	return x
 }
 
-// TestScans: the recurrences of all sets have the bits of the scalar ones, for heads of every number of values to past nine panels, any
-// number of keys and 1 to 7 tokens, with rows of any distance; they touch nothing beside their operands. Several tokens at once are
-// the same as one after the other.
+// TestScans: the recurrences of all sets have the bits of the scalar ones, for heads of every number of values to
+// past nine panels, any number of keys and 1 to 7 tokens, with rows of any distance; they touch nothing beside their
+// operands. Several tokens at once are the same as one after the other.
 func TestScans(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
 		for values := 1; values <= 150; values++ {
@@ -33,7 +33,8 @@ func TestScans(t *testing.T) {
 			what := fmt.Sprintf("%d values, %d keys, %d tokens", values, keys, tokens)
 			start := scanNumbers(t, values, keys*values)
 			rows := (tokens - 1) * stride
-			q, key, v := scanNumbers(t, values, rows+keys), scanNumbers(t, values, rows+keys), scanNumbers(t, values, rows+values)
+			q, key, v := scanNumbers(t, values, rows+keys), scanNumbers(t, values, rows+keys),
+				scanNumbers(t, values, rows+values)
 			decay, beta := scanNumbers(t, values, tokens), scanNumbers(t, values, tokens)
 
 			run := func(k *Kernels, delta bool, pieces int) (state, out []float32) {
@@ -45,10 +46,12 @@ func TestScans(t *testing.T) {
 				for at := 0; at < tokens; at += pieces {
 					n, row := min(pieces, tokens-at), at*stride
 					if delta {
-						k.DeltaScan(state, keys, values, &DeltaTokens{Out: out[at*outStride:], OutStride: outStride, Q: q[row:], K: key[row:], V: v[row:], Stride: stride,
+						k.DeltaScan(state, keys, values, &DeltaTokens{
+							Out: out[at*outStride:], OutStride: outStride, Q: q[row:], K: key[row:], V: v[row:], Stride: stride,
 							Decay: decay[at:], Beta: beta[at:], Scale: 0.3, Tokens: n})
 					} else {
-						k.Mamba2Scan(state, keys, values, &Mamba2Tokens{Out: out[at*outStride:], OutStride: outStride, X: v[row:], B: key[row:], C: q[row:], Stride: stride,
+						k.Mamba2Scan(state, keys, values, &Mamba2Tokens{
+							Out: out[at*outStride:], OutStride: outStride, X: v[row:], B: key[row:], C: q[row:], Stride: stride,
 							Step: beta[at:], Decay: decay[at:], Skip: -1.7, Tokens: n})
 					}
 				}
@@ -76,7 +79,8 @@ func TestScanRules(t *testing.T) {
 		normal(r, x, 1)
 		return x
 	}
-	start, q, key, v, decay, beta := numbers(keys*values), numbers(tokens*keys), numbers(tokens*keys), numbers(tokens*values), numbers(tokens), numbers(tokens)
+	start, q, key, v, decay, beta := numbers(keys*values), numbers(tokens*keys), numbers(tokens*keys),
+		numbers(tokens*values), numbers(tokens), numbers(tokens)
 	place := func(i, j int) int { // of state[i][j] in panels
 		panel := j / PanelRows * PanelRows
 		return panel*keys + i*min(PanelRows, values-panel) + j - panel
@@ -111,9 +115,13 @@ func TestScanRules(t *testing.T) {
 		got, out := append([]float32(nil), start...), make([]float32, tokens*values)
 		for i := range tokens { // strides differ: token by token
 			if delta {
-				scalar.DeltaScan(got, keys, values, &DeltaTokens{Out: out[i*values:], Q: q[i*keys:], K: key[i*keys:], V: v[i*values:], Decay: decay[i:], Beta: beta[i:], Scale: 0.3, Tokens: 1})
+				scalar.DeltaScan(got, keys, values, &DeltaTokens{
+					Out: out[i*values:], Q: q[i*keys:], K: key[i*keys:], V: v[i*values:], Decay: decay[i:], Beta: beta[i:],
+					Scale: 0.3, Tokens: 1})
 			} else {
-				scalar.Mamba2Scan(got, keys, values, &Mamba2Tokens{Out: out[i*values:], X: v[i*values:], B: key[i*keys:], C: q[i*keys:], Step: beta[i:], Decay: decay[i:], Skip: -1.7, Tokens: 1})
+				scalar.Mamba2Scan(got, keys, values, &Mamba2Tokens{
+					Out: out[i*values:], X: v[i*values:], B: key[i*keys:], C: q[i*keys:], Step: beta[i:], Decay: decay[i:],
+					Skip: -1.7, Tokens: 1})
 			}
 		}
 		wantSame(t, fmt.Sprint("state, delta ", delta), got, want)

@@ -25,7 +25,8 @@ func TestMatMulTiles(t *testing.T) {
 				cols := blocks * f.BlockWeights()
 				r := newRand(uint64(40 + blocks))
 				n, last := 1+blocks%3, 1+blocks%TileTokens
-				extreme := blocks > 16 // greatest and least quants of both factors, which 16-bit sums must hold; every number of tokens of the last tile
+				// greatest and least quants of both factors, which 16-bit sums must hold; every number of tokens of the last tile
+				extreme := blocks > 16
 				raw := randomRows(r, f, PanelRows, cols)
 				if extreme {
 					raw = extremeRows(f, cols)

@@ -43,17 +43,22 @@ func BenchmarkTilesCycles(b *testing.B) {
 								two := panels[p*len(one):][:2*len(one)]
 								for i := range tiles {
 									if tiled {
-										k.MatMulTiles[f](two[:len(one)], tiles, out[p*PanelRows:], 16*PanelRows, buffer, Prefetch{8 << 10, len(one) / f.Steps(cols)})
-										k.MatMulTiles[f](two[len(one):], tiles, out[(p+1)*PanelRows:], 16*PanelRows, buffer, Prefetch{8 << 10, len(one) / f.Steps(cols)})
+										k.MatMulTiles[f](two[:len(one)], tiles, out[p*PanelRows:], 16*PanelRows, buffer,
+											Prefetch{8 << 10, len(one) / f.Steps(cols)})
+										k.MatMulTiles[f](two[len(one):], tiles, out[(p+1)*PanelRows:], 16*PanelRows, buffer,
+											Prefetch{8 << 10, len(one) / f.Steps(cols)})
 										break
 									}
 									out := out[i*TileTokens*16*PanelRows+p*PanelRows:]
 									if k.MatMulPair[f] != nil && i > 0 {
-										k.MatMulPair[f](two, &tiles[i], out, 16*PanelRows, Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
+										k.MatMulPair[f](two, &tiles[i], out, 16*PanelRows,
+											Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
 										continue
 									}
-									k.MatMul[f](two[:len(one)], &tiles[i], out, 16*PanelRows, Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
-									k.MatMul[f](two[len(one):], &tiles[i], out[PanelRows:], 16*PanelRows, Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
+									k.MatMul[f](two[:len(one)], &tiles[i], out, 16*PanelRows,
+										Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
+									k.MatMul[f](two[len(one):], &tiles[i], out[PanelRows:], 16*PanelRows,
+										Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
 								}
 								best = min(best, time.Since(t)/2)
 							}

@@ -69,7 +69,8 @@ func vectors(k *Kernels) string {
 		fmt.Fprintln(&out)
 	}
 
-	line("3 fma", FMA(0x1.000002p0, 0x1.000002p0, 0x1p-60), FMA(0x1.000002p0, 0x1.fffffep-1, -1), FMA(0x1p-75, 0x1.8p-75, 0x1p-149),
+	line("3 fma", FMA(0x1.000002p0, 0x1.000002p0, 0x1p-60), FMA(0x1.000002p0, 0x1.fffffep-1, -1),
+		FMA(0x1p-75, 0x1.8p-75, 0x1p-149),
 		FMA(0x1.8p-75, 0x1p-75, 0x1p-148), FMA(4097, 4099, 0x1p-40), FMA(4097, 4099, -0x1p-40), FMA(0x1p-149, 0.5, 0x1p-149))
 
 	// Rule 2: one block of ordinary numbers, one of ties, one of zeros.
@@ -141,7 +142,8 @@ func vectors(k *Kernels) string {
 	e := []float32{0, 1, -1, 0.5, 10.125, -87.5, -100, -103.5, 88.7, 89, -104, -0.0001}
 	k.Exp(e, e)
 	line("7 exp", e...)
-	line("7 log", Log32(1e-45), Log32(0x1p-126), Log32(0.1), Log32(0.70710677), Log32(0.70710678), Log32(1.0000001), Log32(1.4142135), Log32(10), Log32(3e38))
+	line("7 log", Log32(1e-45), Log32(0x1p-126), Log32(0.1), Log32(0.70710677), Log32(0.70710678), Log32(1.0000001),
+		Log32(1.4142135), Log32(10), Log32(3e38))
 	line("7 tanh", Tanh32(1e-6), Tanh32(-0.3), Tanh32(0.624), Tanh32(0.625), Tanh32(-2), Tanh32(9.5))
 	line("7 sigmoid", Sigmoid32(-20), Sigmoid32(-1.5), Sigmoid32(0.1), Sigmoid32(3), Sigmoid32(30))
 	k.SiLUMul(y, x, w)
