@@ -12,14 +12,16 @@ import (
 	"time"
 )
 
-// Stop strings that begin and end inside of tokens: the text ends before the first of them, whole and streamed, however drafts cut it; a text that
-// only begins like one is not lost.
+// Stop strings that begin and end inside of tokens: the text ends before the first of them, whole and streamed,
+// however drafts cut it; a text that only begins like one is not lost.
 func TestStopStrings(t *testing.T) {
 	s := newTester(t, nil)
 	const prompt, n = "func (r *Ring) Push(", 24
-	plain := decode(t, s.post("/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":%d}`, prompt, n), 200)).get(t, "choices", 0, "text").(string)
+	plain := decode(t, s.post("/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":%d}`, prompt, n), 200)).get(
+		t, "choices", 0, "text").(string)
 	var pieces []string
-	for _, e := range events(t, s.post("/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"stream":true}`, prompt, n), 200)) {
+	for _, e := range events(t, s.post("/v1/completions",
+		fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"stream":true}`, prompt, n), 200)) {
 		if e != "[DONE]" {
 			pieces = append(pieces, decode(t, e).get(t, "choices", 0, "text").(string))
 		}
@@ -78,7 +80,8 @@ func TestEchoLogprobs(t *testing.T) {
 	}
 }
 
-// The older form of log-probabilities: one number, one place in the text and so many alternatives for each token, and the chosen token among them.
+// The older form of log-probabilities: one number, one place in the text and so many alternatives for each token, and
+// the chosen token among them.
 func TestCompletionLogprobs(t *testing.T) {
 	s := newTester(t, nil)
 	outside := 0
@@ -86,7 +89,8 @@ func TestCompletionLogprobs(t *testing.T) {
 		body := fmt.Sprintf(`{"prompt":"func (r *Ring) Push(","max_tokens":16,"temperature":1.5,"seed":%d,"ignore_eos":true,"logprobs":2}`, seed)
 		c := object(decode(t, s.post("/v1/completions", body, 200)).get(t, "choices", 0).(map[string]any))
 		text, l := c.get(t, "text").(string), object(c.get(t, "logprobs").(map[string]any))
-		tokens, each, top, offsets := l.get(t, "tokens").([]any), l.get(t, "token_logprobs").([]any), l.get(t, "top_logprobs").([]any), l.get(t, "text_offset").([]any)
+		tokens, each, top, offsets := l.get(t, "tokens").([]any), l.get(t, "token_logprobs").([]any),
+			l.get(t, "top_logprobs").([]any), l.get(t, "text_offset").([]any)
 		if len(tokens) != 16 || len(each) != 16 || len(top) != 16 || len(offsets) != 16 {
 			t.Fatalf("%d tokens, %d numbers, %d alternatives, %d offsets", len(tokens), len(each), len(top), len(offsets))
 		}
@@ -113,7 +117,8 @@ func TestCompletionLogprobs(t *testing.T) {
 			}
 			c := decode(t, e).get(t, "choices", 0).(map[string]any)
 			if l, ok := c["logprobs"].(map[string]any); ok {
-				if fmt.Sprint(l["tokens"], l["token_logprobs"], l["top_logprobs"], l["text_offset"]) != fmt.Sprint(tokens[streamed:streamed+1], each[streamed:streamed+1], top[streamed:streamed+1], offsets[streamed:streamed+1]) {
+				if fmt.Sprint(l["tokens"], l["token_logprobs"], l["top_logprobs"], l["text_offset"]) != fmt.Sprint(
+					tokens[streamed:streamed+1], each[streamed:streamed+1], top[streamed:streamed+1], offsets[streamed:streamed+1]) {
 					t.Errorf("streamed %v", l)
 				}
 				streamed++
@@ -132,9 +137,11 @@ func TestCompletionLogprobs(t *testing.T) {
 func TestToolChoiceNone(t *testing.T) {
 	s := newTester(t, nil)
 	length := func(more string) float64 {
-		return decode(t, s.post("/v1/chat/completions/input_tokens", `{"messages":[{"role":"user","content":"x"}]`+more+`}`, 200)).get(t, "input_tokens").(float64)
+		return decode(t, s.post("/v1/chat/completions/input_tokens", `{"messages":[{"role":"user","content":"x"}]`+more+`}`,
+			200)).get(t, "input_tokens").(float64)
 	}
-	plain, none, auto, given := length(""), length(`,"tools":`+weather+`,"tool_choice":"none"`), length(`,"tools":`+weather+`,"tool_choice":"auto"`), length(`,"tools":`+weather)
+	plain, none, auto, given := length(""), length(`,"tools":`+weather+`,"tool_choice":"none"`),
+		length(`,"tools":`+weather+`,"tool_choice":"auto"`), length(`,"tools":`+weather)
 	if none != plain || auto <= plain || given != auto {
 		t.Errorf("%v tokens without tools, %v with none, %v with auto, %v without a choice", plain, none, auto, given)
 	}
@@ -144,7 +151,8 @@ func TestToolChoiceNone(t *testing.T) {
 func TestDeveloperRole(t *testing.T) {
 	const body = `{"messages":[{"role":"developer","content":"Go"},{"role":"user","content":"x"}]}`
 	s := newTester(t, nil)
-	if got := decode(t, s.post("/apply-template", body, 200)).get(t, "prompt").(string); !strings.HasPrefix(got, "<|im_start|>system\nGo<|im_end|>") {
+	if got := decode(t, s.post("/apply-template", body, 200)).get(t, "prompt").(string); !strings.HasPrefix(
+		got, "<|im_start|>system\nGo<|im_end|>") {
 		t.Errorf("%q", got)
 	}
 	s = newTester(t, func(o *Options) {
@@ -155,18 +163,21 @@ func TestDeveloperRole(t *testing.T) {
 			return m, err
 		}
 	})
-	if got := decode(t, s.post("/apply-template", body, 200)).get(t, "prompt").(string); !strings.HasPrefix(got, "<|im_start|>developer\nGo<|im_end|>") {
+	if got := decode(t, s.post("/apply-template", body, 200)).get(t, "prompt").(string); !strings.HasPrefix(
+		got, "<|im_start|>developer\nGo<|im_end|>") {
 		t.Errorf("a template that knows developers: %q", got)
 	}
 }
 
-// What /v1/responses has answered can be given back to it, item by item: reasoning belongs to the message or the calls behind it.
+// What /v1/responses has answered can be given back to it, item by item: reasoning belongs to the message or the
+// calls behind it.
 func TestResponsesItems(t *testing.T) {
 	s := newTester(t, func(o *Options) {
 		load := o.Models[0].Load
 		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
 			m, err := load(ctx)
-			m.Template = strings.Replace(thinking, "{{ m.content }}", "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}", 1)
+			m.Template = strings.Replace(thinking, "{{ m.content }}",
+				"{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}", 1)
 			return m, err
 		}
 	})
@@ -195,11 +206,14 @@ func TestResponsesItems(t *testing.T) {
 	for items, want := range map[string]string{
 		reasoning + "," + message + "," + message: "user q|assistant yes (hm)|assistant yes",
 		reasoning + "," + message:                 "user q|assistant yes (hm)",
-		reasoning + "," + call + "," + call + "," + result + "," + reasoning + "," + message: "user q|assistant  (hm) f{} f{}|tool 42|assistant yes (hm)",
-		message + "," + reasoning + "," + message:                                            "user q|assistant yes|assistant yes (hm)",
+		reasoning + "," + call + "," + call + "," + result + "," + reasoning + "," +
+			message: "user q|assistant  (hm) f{} f{}|tool 42|assistant yes (hm)",
+		message + "," + reasoning + "," + message: "user q|assistant " +
+			"yes|assistant yes (hm)",
 		`{"type":"reasoning","summary":[{"type":"summary_text","text":"short"}]},` + message: "user q|assistant yes (short)",
 		`{"type":"reasoning","summary":[]},` + message:                                       "user q|assistant yes",
-		reasoning + `,{"role":"user","content":"more"}`:                                      "user q|assistant  (hm)|user more",
+		reasoning + `,{"role":"user","content":"more"}`: "user q|assistant  " +
+			"(hm)|user more",
 	} {
 		if got := read(`[{"role":"user","content":"q"},` + items + `]`); got != want {
 			t.Errorf("%s\n%q, want %q", items, got, want)
@@ -220,7 +234,9 @@ func TestResponsesItems(t *testing.T) {
 	// An answer and its continuation.
 	first := decode(t, s.post("/v1/responses", `{"input":"func","max_output_tokens":8}`, 200))
 	output, _ := json.Marshal(first["output"])
-	next := `{"input":[{"role":"user","content":"func"},` + strings.TrimSuffix(strings.TrimPrefix(string(output), "["), "]") + `,{"role":"user","content":"more"}],"max_output_tokens":4}`
+	next := `{"input":[{"role":"user","content":"func"},` +
+		strings.TrimSuffix(strings.TrimPrefix(string(output), "["), "]") +
+		`,{"role":"user","content":"more"}],"max_output_tokens":4}`
 	s.post("/v1/responses", next, 200)
 }
 
@@ -233,12 +249,14 @@ func TestPreflightHeaders(t *testing.T) {
 		"x<script>":                "Authorization, Content-Type, X-Request-Id, X-Api-Key",
 		strings.Repeat("a,", 4000): "Authorization, Content-Type, X-Request-Id, X-Api-Key",
 	} {
-		status, _, h := s.do("OPTIONS", "/v1/completions", "", "Origin", "https://chat.org", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked)
+		status, _, h := s.do("OPTIONS", "/v1/completions", "", "Origin", "https://chat.org", "Access-Control-Request-Method",
+			"POST", "Access-Control-Request-Headers", asked)
 		if got := h.Get("Access-Control-Allow-Headers"); status != 204 || got != want {
 			t.Errorf("%.40s: %d %q", asked, status, got)
 		}
 	}
-	_, _, h := s.do("OPTIONS", "/v1/completions", "", "Origin", "https://evil.org", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-a")
+	_, _, h := s.do("OPTIONS", "/v1/completions", "", "Origin", "https://evil.org", "Access-Control-Request-Method",
+		"POST", "Access-Control-Request-Headers", "x-a")
 	if h.Get("Access-Control-Allow-Headers") != "" {
 		t.Errorf("another origin: %v", h)
 	}
@@ -289,7 +307,8 @@ func TestWriteDeadlineOfWholeAnswers(t *testing.T) {
 	d := &deadlines{ResponseWriter: to}
 	w := &watched{ResponseWriter: d, server: s.Server, log: &record{}}
 	text := strings.Repeat("x", 2*writePiece+5)
-	if n, err := w.Write([]byte(text)); n != len(text) || err != nil || to.Body.String() != text || to.Code != http.StatusOK {
+	if n, err := w.Write([]byte(text)); n != len(text) || err != nil || to.Body.String() != text ||
+		to.Code != http.StatusOK {
 		t.Fatalf("%d bytes of %d: %v", n, len(text), err)
 	}
 	var want []time.Time
@@ -301,8 +320,8 @@ func TestWriteDeadlineOfWholeAnswers(t *testing.T) {
 	}
 }
 
-// Texts to embed share passes among themselves, within one request and half of the places, and count in the memory of keys and values; nothing of
-// them is kept.
+// Texts to embed share passes among themselves, within one request and half of the places, and count in the memory of
+// keys and values; nothing of them is kept.
 func TestEmbeddingsShare(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Parallel = 8 })
 	var input []string
@@ -312,7 +331,8 @@ func TestEmbeddingsShare(t *testing.T) {
 	o := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": input})), 200))
 	for i := range input {
 		one := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": input[i]})), 200))
-		if a, b := fmt.Sprint(o.get(t, "data", i, "embedding")), fmt.Sprint(one.get(t, "data", 0, "embedding")); a != b || o.get(t, "data", i, "index") != float64(i) {
+		if a, b := fmt.Sprint(o.get(t, "data", i, "embedding")),
+			fmt.Sprint(one.get(t, "data", 0, "embedding")); a != b || o.get(t, "data", i, "index") != float64(i) {
 			t.Errorf("text %d together with others: %.60s, alone %.60s", i, a, b)
 		}
 	}
@@ -333,10 +353,12 @@ func TestEmbeddingsShare(t *testing.T) {
 	for i := range ids {
 		ids[i] = []int{i + 5, 7}
 	}
-	if o := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": ids})), 200)); len(o.get(t, "data").([]any)) != len(ids) {
+	if o := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": ids})), 200)); len(
+		o.get(t, "data").([]any)) != len(ids) {
 		t.Error("of 200 arrays of ids")
 	}
-	if text := s.post("/v1/embeddings", string(encode(map[string]any{"input": make([]string, 2049)})), 400); decode(t, text).get(t, "error", "param") != "input" {
+	if text := s.post("/v1/embeddings", string(encode(map[string]any{"input": make([]string, 2049)})), 400); decode(
+		t, text).get(t, "error", "param") != "input" {
 		t.Error(text)
 	}
 
@@ -364,7 +386,8 @@ func TestEmbeddingsShare(t *testing.T) {
 		} else {
 			s.post("/v1/embeddings", body, 200)
 		}
-		if stats := s.models.resident()[0].target.(*scheduled).Stats(); stats.KVBytes != 0 || stats.Sessions != 0 || stats.Prefixes != 0 {
+		if stats := s.models.resident()[0].target.(*scheduled).Stats(); stats.KVBytes != 0 ||
+			stats.Sessions != 0 || stats.Prefixes != 0 {
 			t.Errorf("%.40s: left behind: %+v", body, stats)
 		}
 	}
@@ -372,7 +395,8 @@ func TestEmbeddingsShare(t *testing.T) {
 
 // Each model may have a budget of keys and values of its own.
 func TestModelKVBytes(t *testing.T) {
-	for _, c := range []struct{ own, draft, all, want, wantDraft int64 }{{0, 0, 5 << 20, 5 << 20, 5 << 20}, {3 << 20, 2 << 20, 5 << 20, 3 << 20, 2 << 20}, {3 << 20, 0, 0, 3 << 20, 0}} {
+	for _, c := range []struct{ own, draft, all, want, wantDraft int64 }{
+		{0, 0, 5 << 20, 5 << 20, 5 << 20}, {3 << 20, 2 << 20, 5 << 20, 3 << 20, 2 << 20}, {3 << 20, 0, 0, 3 << 20, 0}} {
 		s := newTester(t, func(o *Options) {
 			o.KVBytes = c.all
 			load := o.Models[0].Load
@@ -384,7 +408,8 @@ func TestModelKVBytes(t *testing.T) {
 		})
 		s.post("/v1/completions", small, 200)
 		m := s.models.resident()[0]
-		if target, draft := m.target.(*scheduled).Stats().KVBudget, m.draft.(*scheduled).Stats().KVBudget; target != c.want || draft != c.wantDraft {
+		if target, draft := m.target.(*scheduled).Stats().KVBudget,
+			m.draft.(*scheduled).Stats().KVBudget; target != c.want || draft != c.wantDraft {
 			t.Errorf("%+v: budgets of %d and %d", c, target, draft)
 		}
 	}

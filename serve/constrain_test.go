@@ -38,8 +38,9 @@ func (s *tester) constraint(form forms, body string) (c *grammar.Constraint, key
 	return c, p.constraintKey(&p.constraint, &calls)
 }
 
-// TestConstraintOfEveryDifference: a grammar that was compiled for one request serves another only if everything that it
-// depends on is the same: the source and its kind, reasoning, a conversation or not, the tools, and which calls are wanted.
+// TestConstraintOfEveryDifference: a grammar that was compiled for one request serves another only if everything that
+// it depends on is the same: the source and its kind, reasoning, a conversation or not, the tools, and which calls
+// are wanted.
 func TestConstraintOfEveryDifference(t *testing.T) {
 	s := newTester(t, func(o *Options) {
 		load := o.Models[0].Load
@@ -57,7 +58,8 @@ func TestConstraintOfEveryDifference(t *testing.T) {
 	tool := func(name, parameters string) string {
 		return `{"type":"function","function":{"name":"` + name + `","parameters":` + parameters + `}}`
 	}
-	const think, number = `,"chat_template_kwargs":{"enable_thinking":true}`, `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
+	const think, number = `,"chat_template_kwargs":{"enable_thinking":true}`,
+		`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
 	seen := map[string]string{}
 	for name, x := range map[string]struct {
 		form forms
@@ -71,13 +73,17 @@ func TestConstraintOfEveryDifference(t *testing.T) {
 		"any JSON, reasoning":       {formChat, chat(`,"response_format":{"type":"json_object"}` + think)},
 		"GBNF with a schema's text": {formChat, chat(`,"grammar":"root ::= \"1\""`)},
 		"a call":                    {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", number) + `]`)},
-		"a call, reasoning":         {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", number) + `]` + think)},
-		"another name":              {formChat, chat(`,"tool_choice":"required","tools":[` + tool("g", number) + `]`)},
-		"other parameters":          {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", `{"type":"object"}`) + `]`)},
-		"two tools":                 {formChat, chat(`,"tool_choice":"required","tools":[` + tool("f", number) + "," + tool("g", number) + `]`)},
-		"one call":                  {formChat, chat(`,"tool_choice":"required","parallel_tool_calls":false,"tools":[` + tool("f", number) + `]`)},
-		"a call or text":            {formChat, chat(`,"parallel_tool_calls":false,"tools":[` + tool("f", number) + `]`)},
-		"a call or a schema":        {formChat, chat(`,"tools":[` + tool("f", number) + `]` + schema(`{"const":1}`))},
+		"a call, reasoning": {formChat, chat(
+			`,"tool_choice":"required","tools":[` + tool("f", number) + `]` + think)},
+		"another name": {formChat, chat(`,"tool_choice":"required","tools":[` + tool("g", number) + `]`)},
+		"other parameters": {formChat, chat(
+			`,"tool_choice":"required","tools":[` + tool("f", `{"type":"object"}`) + `]`)},
+		"two tools": {formChat, chat(
+			`,"tool_choice":"required","tools":[` + tool("f", number) + "," + tool("g", number) + `]`)},
+		"one call": {formChat, chat(
+			`,"tool_choice":"required","parallel_tool_calls":false,"tools":[` + tool("f", number) + `]`)},
+		"a call or text":     {formChat, chat(`,"parallel_tool_calls":false,"tools":[` + tool("f", number) + `]`)},
+		"a call or a schema": {formChat, chat(`,"tools":[` + tool("f", number) + `]` + schema(`{"const":1}`))},
 	} {
 		c, key := s.constraint(x.form, x.body)
 		if c == nil {
@@ -103,8 +109,8 @@ func TestConstraintOfEveryDifference(t *testing.T) {
 	}
 }
 
-// TestHostileGrammarsAreRefused: a source of great cost is a 400 that names the field, and the limit where one is exceeded;
-// when it is answered its memory is free.
+// TestHostileGrammarsAreRefused: a source of great cost is a 400 that names the field, and the limit where one is
+// exceeded; when it is answered its memory is free.
 func TestHostileGrammarsAreRefused(t *testing.T) {
 	s := newTester(t, nil)
 	rules := new(strings.Builder)
@@ -115,15 +121,18 @@ func TestHostileGrammarsAreRefused(t *testing.T) {
 	for i := range 10 {
 		member, name = append(member, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i)), append(name, fmt.Sprintf(`"p%d"`, i))
 	}
-	own := `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` + strings.Join(member, ",") +
+	own := `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` +
+		strings.Join(member, ",") +
 		`},"required":[` + strings.Join(name, ",") + `]}}}`
 	for _, x := range []struct{ field, value, says string }{
 		{"json_schema", `{"type":"integer","minimum":1` + strings.Repeat("0", 60000) + `}`, "Digits, at most 512"},
 		{"json_schema", own, "use anyOf"},
-		{"json_schema", `{"type":"string","pattern":"^(?i)` + strings.Repeat(`[B-\\x{1E000}]`, 5000) + `$"}`, "Steps, at most"},
+		{"json_schema", `{"type":"string","pattern":"^(?i)` + strings.Repeat(`[B-\\x{1E000}]`, 5000) +
+			`$"}`, "Steps, at most"},
 		{"grammar", `"root ::= r0\n` + rules.String() + `r200000 ::= \"\""`, "Rules, at most 65536"},
 		{"grammar", `"root ::= (\"a\"{1,1000}){1,1000}"`, "Instructions, at most"},
-		{"grammar", `"root ::= \"x\"` + strings.Repeat(` | [a-z]* \"a\" [a-z]{30}`, 25) + `"`, ""}, // its texts end as they may
+		// its texts end as they may
+		{"grammar", `"root ::= \"x\"` + strings.Repeat(` | [a-z]* \"a\" [a-z]{30}`, 25) + `"`, ""},
 	} {
 		body := `{"prompt":"func","n_predict":4,"` + x.field + `":` + x.value + `}`
 		status, answer, _ := s.do("POST", "/completion", body)
@@ -140,8 +149,8 @@ func TestHostileGrammarsAreRefused(t *testing.T) {
 	s.post("/completion", `{"prompt":"func","n_predict":4,"json_schema":{"type":"integer"}}`, 200)
 }
 
-// TestLimitInsideOfText: a limit that is exceeded after the first token ends that text with a 400 that names it, whole and
-// streamed.
+// TestLimitInsideOfText: a limit that is exceeded after the first token ends that text with a 400 that names it,
+// whole and streamed.
 func TestLimitInsideOfText(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Grammars = grammar.Limits{Depth: 3} })
 	const source = `"grammar":"root ::= \"func main is here\" a\na ::= \"0\" b \"z\"\nb ::= \"1\" c \"y\"\nc ::= \"2\" d \"x\"\nd ::= \"3\" e \"w\"\ne ::= \"4\""`
@@ -155,8 +164,8 @@ func TestLimitInsideOfText(t *testing.T) {
 	}
 }
 
-// TestCompilationsWaitInTheirQueue: while one grammar is compiled others wait, as many as the queue holds; answers without a
-// new grammar do not wait for them; a client that leaves, and a server that ends, end the wait.
+// TestCompilationsWaitInTheirQueue: while one grammar is compiled others wait, as many as the queue holds; answers
+// without a new grammar do not wait for them; a client that leaves, and a server that ends, end the wait.
 func TestCompilationsWaitInTheirQueue(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Queue = 2; o.Parallel = 1 })
 	const known = `{"prompt":"func","n_predict":3,"grammar":"root ::= \"known\""}`

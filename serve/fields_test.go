@@ -12,16 +12,17 @@ import (
 
 // base are bodies that their endpoints answer, without the field under test.
 var base = map[forms]map[string]string{
-	formChat:             {"messages": `[{"role":"user","content":"func main"}]`, "max_tokens": "4"},
-	formCompletion:       {"prompt": `"func main"`, "max_tokens": "4"},
-	formResponses:        {"input": `"func main"`, "max_output_tokens": "4"},
-	formEmbeddings:       {"input": `"func main"`},
-	formTokenize:         {"content": `"func main"`},
-	formDetokenize:       {"tokens": `[5,6,7]`},
-	formTemplate:         {"messages": `[{"role":"user","content":"func main"}]`},
-	formNative:           {"prompt": `"func main"`, "n_predict": "4"},
-	formInfill:           {"input_prefix": `"func main"`, "n_predict": "4"},
-	formOllamaChat:       {"messages": `[{"role":"user","content":"func main"}]`, "options": `{"num_predict":4}`, "stream": "false"},
+	formChat:       {"messages": `[{"role":"user","content":"func main"}]`, "max_tokens": "4"},
+	formCompletion: {"prompt": `"func main"`, "max_tokens": "4"},
+	formResponses:  {"input": `"func main"`, "max_output_tokens": "4"},
+	formEmbeddings: {"input": `"func main"`},
+	formTokenize:   {"content": `"func main"`},
+	formDetokenize: {"tokens": `[5,6,7]`},
+	formTemplate:   {"messages": `[{"role":"user","content":"func main"}]`},
+	formNative:     {"prompt": `"func main"`, "n_predict": "4"},
+	formInfill:     {"input_prefix": `"func main"`, "n_predict": "4"},
+	formOllamaChat: {"messages": `[{"role":"user","content":"func main"}]`,
+		"options": `{"num_predict":4}`, "stream": "false"},
 	formOllamaGenerate:   {"prompt": `"func main"`, "options": `{"num_predict":4}`, "stream": "false"},
 	formOllamaEmbed:      {"input": `"func main"`},
 	formOllamaEmbeddings: {"prompt": `"func main"`},
@@ -58,8 +59,8 @@ func pathOf(i int) string {
 	return formNames[i]
 }
 
-// sample are values of a field: the good ones are answered, the bad ones refused by the field's name. same says that a good
-// value does not change the answer.
+// sample are values of a field: the good ones are answered, the bad ones refused by the field's name. same says that
+// a good value does not change the answer.
 type sample struct {
 	good, bad []string
 	same      bool
@@ -69,10 +70,12 @@ const aTool = `[{"type":"function","function":{"name":"f","description":"d","par
 
 // samples are values of the honored fields.
 var samples = map[string]sample{
-	"model":                 {good: []string{`"go"`, `"any"`}, bad: []string{`1`}},
-	"messages":              {good: []string{`[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"y"}]`}, bad: []string{`[]`, `"x"`, `[{"content":"x"}]`, `[{"role":"user","content":[{"type":"image_url"}]}]`, `[{"role":"user","content":"x","colour":1}]`, `[1]`}},
-	"tools":                 {good: []string{aTool}, bad: []string{`{}`, `[{"type":"x"}]`, `[{"type":"function","function":{"name":"a b"}}]`, `[{"type":"web_search"}]`}},
-	"tool_choice":           {good: []string{`"none"`, `"auto"`}, bad: []string{`"some"`, `"required"`, `{"type":"function"}`, `{"type":"function","function":{"name":"g"}}`, `1`}},
+	"model":    {good: []string{`"go"`, `"any"`}, bad: []string{`1`}},
+	"messages": {good: []string{`[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"y"}]`}, bad: []string{`[]`, `"x"`, `[{"content":"x"}]`, `[{"role":"user","content":[{"type":"image_url"}]}]`, `[{"role":"user","content":"x","colour":1}]`, `[1]`}},
+	"tools": {good: []string{aTool},
+		bad: []string{`{}`, `[{"type":"x"}]`, `[{"type":"function","function":{"name":"a b"}}]`, `[{"type":"web_search"}]`}},
+	"tool_choice": {good: []string{`"none"`, `"auto"`},
+		bad: []string{`"some"`, `"required"`, `{"type":"function"}`, `{"type":"function","function":{"name":"g"}}`, `1`}},
 	"chat_template_kwargs":  {good: []string{`{"enable_thinking":true}`}, bad: []string{`[]`, `"x"`}},
 	"reasoning_effort":      {good: []string{`"low"`}, bad: []string{`1`}},
 	"add_generation_prompt": {good: []string{`false`}, bad: []string{`0`}},
@@ -82,7 +85,9 @@ var samples = map[string]sample{
 	"best_of":               {good: []string{`1`}, bad: []string{`2`, `"1"`}, same: true},
 	"input":                 {good: []string{`"x"`}, bad: []string{`{}`, `7`, `[{}]`}},
 	"instructions":          {good: []string{`"x"`}, bad: []string{`1`}},
-	"text":                  {good: []string{`{"format":{"type":"text"}}`, `{"format":{"type":"json_schema","name":"x","schema":{"type":"boolean"}}}`}, bad: []string{`{"format":{"type":"xml"}}`, `{"fmt":1}`, `1`}},
+	"text": {good: []string{
+		`{"format":{"type":"text"}}`, `{"format":{"type":"json_schema","name":"x","schema":{"type":"boolean"}}}`},
+		bad: []string{`{"format":{"type":"xml"}}`, `{"fmt":1}`, `1`}},
 	"max_output_tokens":     {good: []string{`3`}, bad: []string{`0`, `-1`, `"3"`, `1.5`}},
 	"truncation":            {good: []string{`"disabled"`}, bad: []string{`"auto"`}, same: true},
 	"background":            {good: []string{`false`}, bad: []string{`true`}, same: true},
@@ -96,64 +101,75 @@ var samples = map[string]sample{
 	"max_completion_tokens": {good: []string{`2`}, bad: []string{`0`, `[]`}},
 	"n_predict":             {good: []string{`2`, `-1`}, bad: []string{`0`, `[]`}},
 	"n":                     {good: []string{`2`}, bad: []string{`0`, `-1`, `1000`, `1.5`, `99999999999999999999`}},
-	"stop":                  {good: []string{`"a"`, `["a","b"]`}, bad: []string{`""`, `[""]`, `1`, `[1]`, `["","","","","","","","","","","","","","","","","",""]`}},
-	"logprobs":              {good: nil, bad: []string{`"x"`, `-1`, `99`}},
-	"top_logprobs":          {good: []string{`3`}, bad: []string{`21`, `-1`}},
-	"logit_bias":            {good: []string{`{"5":1.5}`, `[[5,-1],[6,false]]`}, bad: []string{`{"x":1}`, `{"5":"a"}`, `{"999999":1}`, `{"5":1e30}`, `[[1]]`, `3`}},
-	"ignore_eos":            {good: []string{`true`}, bad: []string{`1`}},
-	"response_format":       {good: []string{`{"type":"text"}`, `{"type":"json_object"}`, `{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"boolean"}}}`}, bad: []string{`{"type":"xml"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":{"schema":{"type":"boolean","uniqueItems":true}}}`, `1`, `{}`}},
-	"grammar":               {good: []string{`"root ::= \"yes\" | \"no\""`}, bad: []string{`"root ::= ("`, `1`}},
-	"json_schema":           {good: []string{`{"type":"boolean"}`}, bad: []string{`{"type":"nothing"}`, `7`}},
-	"speculation":           {good: []string{`{"off":true}`, `{"drafter":"suffix","schedule":"constant","max":3,"min":1,"verify":"match"}`}, bad: []string{`{"drafter":"oracle"}`, `{"max":0}`, `{"max":1000}`, `{"verify":"x"}`, `{"max":2,"min":3}`, `{"x":1}`, `1`}, same: true},
-	"cache_salt":            {good: []string{`""`, `"x"`}, bad: []string{`1`, `["x"]`}, same: true},
-	"timings_per_token":     {good: []string{`true`}, bad: []string{`1`}, same: true},
-	"system":                {good: []string{`"x"`}, bad: []string{`1`}},
-	"raw":                   {good: []string{`true`}, bad: []string{`1`}},
-	"template":              {good: []string{`""`}, bad: []string{`"{{ .Prompt }}"`}, same: true},
-	"context":               {good: []string{`[]`}, bad: []string{`[1]`}, same: true},
-	"images":                {good: []string{`[]`}, bad: []string{`["aGk="]`}, same: true},
-	"format":                {good: []string{`"json"`, `{"type":"boolean"}`}, bad: []string{`"yaml"`, `1`}},
-	"think":                 {good: []string{`true`, `false`, `"low"`}, bad: []string{`"very"`, `1`}},
-	"options":               {good: []string{`{"num_predict":3,"seed":1}`}, bad: []string{`{"seeds":1}`, `[]`}},
-	"num_predict":           {good: []string{`3`, `-1`, `-2`}, bad: []string{`0`, `"x"`}},
-	"name":                  {good: []string{`"go"`}, bad: []string{`1`}},
-	"dimensions":            {good: []string{`256`}, bad: []string{`0`, `100`}, same: true},
-	"content":               {good: []string{`"x"`}, bad: []string{`1`}},
-	"add_special":           {good: []string{`true`}, bad: []string{`1`}},
-	"parse_special":         {good: []string{`false`}, bad: []string{`1`}},
-	"with_pieces":           {good: []string{`true`}, bad: []string{`1`}},
-	"tokens":                {good: []string{`[1]`, `[]`}, bad: []string{`"x"`, `[-1]`, `[99999999]`, `[1.5]`}},
-	"parallel_tool_calls":   {good: []string{`true`, `false`}, bad: []string{`1`}},
-	"metadata":              {good: []string{`{"a":"b"}`}, bad: []string{`1`}},
-	"return_tokens":         {good: []string{`false`}, bad: []string{`1`}, same: true},
-	"n_probs":               {good: []string{`0`, `3`}, bad: []string{`-1`, `21`, `true`}},
-	"post_sampling_probs":   {good: []string{`false`}, bad: []string{`true`}, same: true},
-	"min_keep":              {good: []string{`0`}, bad: []string{`1`}, same: true},
-	"n_indent":              {good: []string{`0`}, bad: []string{`4`}, same: true},
-	"t_max_predict_ms":      {good: []string{`0`}, bad: []string{`500`}, same: true},
-	"t_max_prompt_ms":       {good: []string{`0`}, bad: []string{`500`}, same: true},
-	"input_prefix":          {good: []string{`"x"`, `""`}, bad: []string{`1`}},
-	"input_suffix":          {good: []string{`"x"`, `""`}, bad: []string{`1`}},
-	"input_extra":           {good: []string{`[]`, `[{"filename":"a.go","text":"package a"}]`, `[{"text":"x"}]`}, bad: []string{`{}`, `[{}]`, `[{"filename":"a"}]`, `[{"filename":1,"text":"x"}]`, `[{"filename":"a","text":1}]`, `["x"]`}},
-	"verbosity":             {good: []string{`"medium"`}, bad: []string{`"low"`, `1`}, same: true},
-	"modalities":            {good: []string{`["text"]`}, bad: []string{`["audio"]`}, same: true},
-	"include":               {good: []string{`[]`}, bad: []string{`["x"]`}, same: true},
-	"temperature":           {good: []string{`0`, `1.5`}, bad: []string{`-1`, `1e30`, `"hot"`, `1e999`}},
-	"top_p":                 {good: []string{`0`, `0.5`, `1`}, bad: []string{`-0.1`, `1.1`}},
-	"top_k":                 {good: []string{`0`, `5`, `-1`}, bad: []string{`-2`, `0.5`}},
-	"min_p":                 {good: []string{`0.1`}, bad: []string{`2`}},
-	"repeat_penalty":        {good: []string{`1.2`}, bad: []string{`0`, `-1`}},
-	"repeat_last_n":         {good: []string{`0`, `-1`, `8`}, bad: []string{`-2`}},
-	"frequency_penalty":     {good: []string{`0.5`}, bad: []string{`1e9`}},
-	"presence_penalty":      {good: []string{`0.5`}, bad: []string{`"x"`}},
-	"seed":                  {good: []string{`-1`, `0`, `7`, `9223372036854775807`}, bad: []string{`1.5`, `"x"`, `1e30`}},
-	"typical_p":             {good: []string{`1`, `1.0`}, bad: []string{`0.5`}, same: true},
-	"tfs_z":                 {good: []string{`1`}, bad: []string{`0.5`}, same: true},
-	"mirostat":              {good: []string{`0`}, bad: []string{`1`}, same: true},
-	"xtc_probability":       {good: []string{`0`}, bad: []string{`0.5`}, same: true},
-	"dry_multiplier":        {good: []string{`0`}, bad: []string{`0.5`}, same: true},
-	"dynatemp_range":        {good: []string{`0`}, bad: []string{`0.5`}, same: true},
-	"penalize_newline":      {good: []string{`true`}, bad: []string{`false`}, same: true},
+	"stop": {good: []string{`"a"`, `["a","b"]`},
+		bad: []string{`""`, `[""]`, `1`, `[1]`, `["","","","","","","","","","","","","","","","","",""]`}},
+	"logprobs":     {good: nil, bad: []string{`"x"`, `-1`, `99`}},
+	"top_logprobs": {good: []string{`3`}, bad: []string{`21`, `-1`}},
+	"logit_bias": {good: []string{`{"5":1.5}`, `[[5,-1],[6,false]]`},
+		bad: []string{`{"x":1}`, `{"5":"a"}`, `{"999999":1}`, `{"5":1e30}`, `[[1]]`, `3`}},
+	"ignore_eos": {good: []string{`true`}, bad: []string{`1`}},
+	"response_format": {good: []string{
+		`{"type":"text"}`, `{"type":"json_object"}`,
+		`{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"boolean"}}}`},
+		bad: []string{`{"type":"xml"}`, `{"type":"json_schema"}`,
+			`{"type":"json_schema","json_schema":{"schema":{"type":"boolean","uniqueItems":true}}}`, `1`, `{}`}},
+	"grammar":     {good: []string{`"root ::= \"yes\" | \"no\""`}, bad: []string{`"root ::= ("`, `1`}},
+	"json_schema": {good: []string{`{"type":"boolean"}`}, bad: []string{`{"type":"nothing"}`, `7`}},
+	"speculation": {good: []string{
+		`{"off":true}`, `{"drafter":"suffix","schedule":"constant","max":3,"min":1,"verify":"match"}`},
+		bad: []string{`{"drafter":"oracle"}`, `{"max":0}`, `{"max":1000}`, `{"verify":"x"}`, `{"max":2,"min":3}`,
+			`{"x":1}`, `1`}, same: true},
+	"cache_salt":          {good: []string{`""`, `"x"`}, bad: []string{`1`, `["x"]`}, same: true},
+	"timings_per_token":   {good: []string{`true`}, bad: []string{`1`}, same: true},
+	"system":              {good: []string{`"x"`}, bad: []string{`1`}},
+	"raw":                 {good: []string{`true`}, bad: []string{`1`}},
+	"template":            {good: []string{`""`}, bad: []string{`"{{ .Prompt }}"`}, same: true},
+	"context":             {good: []string{`[]`}, bad: []string{`[1]`}, same: true},
+	"images":              {good: []string{`[]`}, bad: []string{`["aGk="]`}, same: true},
+	"format":              {good: []string{`"json"`, `{"type":"boolean"}`}, bad: []string{`"yaml"`, `1`}},
+	"think":               {good: []string{`true`, `false`, `"low"`}, bad: []string{`"very"`, `1`}},
+	"options":             {good: []string{`{"num_predict":3,"seed":1}`}, bad: []string{`{"seeds":1}`, `[]`}},
+	"num_predict":         {good: []string{`3`, `-1`, `-2`}, bad: []string{`0`, `"x"`}},
+	"name":                {good: []string{`"go"`}, bad: []string{`1`}},
+	"dimensions":          {good: []string{`256`}, bad: []string{`0`, `100`}, same: true},
+	"content":             {good: []string{`"x"`}, bad: []string{`1`}},
+	"add_special":         {good: []string{`true`}, bad: []string{`1`}},
+	"parse_special":       {good: []string{`false`}, bad: []string{`1`}},
+	"with_pieces":         {good: []string{`true`}, bad: []string{`1`}},
+	"tokens":              {good: []string{`[1]`, `[]`}, bad: []string{`"x"`, `[-1]`, `[99999999]`, `[1.5]`}},
+	"parallel_tool_calls": {good: []string{`true`, `false`}, bad: []string{`1`}},
+	"metadata":            {good: []string{`{"a":"b"}`}, bad: []string{`1`}},
+	"return_tokens":       {good: []string{`false`}, bad: []string{`1`}, same: true},
+	"n_probs":             {good: []string{`0`, `3`}, bad: []string{`-1`, `21`, `true`}},
+	"post_sampling_probs": {good: []string{`false`}, bad: []string{`true`}, same: true},
+	"min_keep":            {good: []string{`0`}, bad: []string{`1`}, same: true},
+	"n_indent":            {good: []string{`0`}, bad: []string{`4`}, same: true},
+	"t_max_predict_ms":    {good: []string{`0`}, bad: []string{`500`}, same: true},
+	"t_max_prompt_ms":     {good: []string{`0`}, bad: []string{`500`}, same: true},
+	"input_prefix":        {good: []string{`"x"`, `""`}, bad: []string{`1`}},
+	"input_suffix":        {good: []string{`"x"`, `""`}, bad: []string{`1`}},
+	"input_extra": {good: []string{`[]`, `[{"filename":"a.go","text":"package a"}]`, `[{"text":"x"}]`},
+		bad: []string{`{}`, `[{}]`, `[{"filename":"a"}]`, `[{"filename":1,"text":"x"}]`,
+			`[{"filename":"a","text":1}]`, `["x"]`}},
+	"verbosity":         {good: []string{`"medium"`}, bad: []string{`"low"`, `1`}, same: true},
+	"modalities":        {good: []string{`["text"]`}, bad: []string{`["audio"]`}, same: true},
+	"include":           {good: []string{`[]`}, bad: []string{`["x"]`}, same: true},
+	"temperature":       {good: []string{`0`, `1.5`}, bad: []string{`-1`, `1e30`, `"hot"`, `1e999`}},
+	"top_p":             {good: []string{`0`, `0.5`, `1`}, bad: []string{`-0.1`, `1.1`}},
+	"top_k":             {good: []string{`0`, `5`, `-1`}, bad: []string{`-2`, `0.5`}},
+	"min_p":             {good: []string{`0.1`}, bad: []string{`2`}},
+	"repeat_penalty":    {good: []string{`1.2`}, bad: []string{`0`, `-1`}},
+	"repeat_last_n":     {good: []string{`0`, `-1`, `8`}, bad: []string{`-2`}},
+	"frequency_penalty": {good: []string{`0.5`}, bad: []string{`1e9`}},
+	"presence_penalty":  {good: []string{`0.5`}, bad: []string{`"x"`}},
+	"seed":              {good: []string{`-1`, `0`, `7`, `9223372036854775807`}, bad: []string{`1.5`, `"x"`, `1e30`}},
+	"typical_p":         {good: []string{`1`, `1.0`}, bad: []string{`0.5`}, same: true},
+	"tfs_z":             {good: []string{`1`}, bad: []string{`0.5`}, same: true},
+	"mirostat":          {good: []string{`0`}, bad: []string{`1`}, same: true},
+	"xtc_probability":   {good: []string{`0`}, bad: []string{`0.5`}, same: true},
+	"dry_multiplier":    {good: []string{`0`}, bad: []string{`0.5`}, same: true},
+	"dynatemp_range":    {good: []string{`0`}, bad: []string{`0.5`}, same: true},
+	"penalize_newline":  {good: []string{`true`}, bad: []string{`false`}, same: true},
 }
 
 // Every field of every form: what it takes, what it refuses by its name, and that null is absence.
@@ -167,9 +183,12 @@ func TestFields(t *testing.T) {
 			plain = stable(s.post(pathOf(i), bodyWith(form, k, v), 200))
 		}
 		for name, f := range s.tables[form] {
-			required := base[form][name] != "" && name != "options" && name != "stream" && !strings.HasPrefix(name, "max_") && name != "num_predict" && name != "model"
+			required := base[form][name] != "" && name != "options" && name != "stream" && !strings.HasPrefix(name, "max_") &&
+				name != "num_predict" && name != "model"
 			if !required {
-				if got := stable(s.post(pathOf(i), bodyWith(form, name, "null"), 200)); name != "stream" && name != "options" && !strings.HasPrefix(name, "max_") && name != "num_predict" && name != "n_predict" && name != "top_logprobs" && got != plain {
+				if got := stable(s.post(pathOf(i), bodyWith(form, name, "null"), 200)); name != "stream" && name != "options" &&
+					!strings.HasPrefix(name, "max_") && name != "num_predict" && name != "n_predict" &&
+					name != "top_logprobs" && got != plain {
 					t.Errorf("%s: %s null changes the answer", formNames[i], name)
 				}
 			}
@@ -209,7 +228,8 @@ func TestFields(t *testing.T) {
 				if status != 400 || !strings.Contains(text, name) {
 					t.Errorf("%s: %s %s: %d %s", formNames[i], name, v, status, text)
 				}
-				if param, ok := decode(t, text)["error"].(map[string]any); ok && !strings.Contains(fmt.Sprint(param["param"]), name) {
+				if param, ok := decode(t, text)["error"].(map[string]any); ok &&
+					!strings.Contains(fmt.Sprint(param["param"]), name) {
 					t.Errorf("%s: %s %s: the param is %v", formNames[i], name, v, param["param"])
 				}
 			}
@@ -250,7 +270,8 @@ func TestFieldsMean(t *testing.T) {
 		}
 	}
 	for name, more := range map[string]string{
-		"temperature": `,"temperature":2,"seed":3`, "repeat_penalty": `,"repeat_penalty":5`, "presence_penalty": `,"presence_penalty":9`, "frequency_penalty": `,"frequency_penalty":9`,
+		"temperature": `,"temperature":2,"seed":3`, "repeat_penalty": `,"repeat_penalty":5`,
+		"presence_penalty": `,"presence_penalty":9`, "frequency_penalty": `,"frequency_penalty":9`,
 	} {
 		if got := text(more); got == plain {
 			t.Errorf("%s changes nothing", name)
@@ -288,13 +309,16 @@ func TestFieldsMean(t *testing.T) {
 	}
 }
 
-// Log-probabilities: those of the chosen tokens, the same with and without drafts, at most 0, and the greatest alternative is
-// what greedy decoding chooses.
+// Log-probabilities: those of the chosen tokens, the same with and without drafts, at most 0, and the greatest
+// alternative is what greedy decoding chooses.
 func TestLogprobs(t *testing.T) {
 	s := newTester(t, nil)
 	var want string
-	for _, more := range []string{`,"speculation":{"off":true}`, ``, `,"speculation":{"drafter":"model","schedule":"constant","max":5}`, `,"speculation":{"verify":"stairs","drafter":"model"}`} {
-		o := decode(t, s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],"max_tokens":16,"logprobs":true,"top_logprobs":4`+more+`}`, 200))
+	for _, more := range []string{`,"speculation":{"off":true}`, ``,
+		`,"speculation":{"drafter":"model","schedule":"constant","max":5}`,
+		`,"speculation":{"verify":"stairs","drafter":"model"}`} {
+		o := decode(t, s.post("/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"func"}],"max_tokens":16,"logprobs":true,"top_logprobs":4`+more+`}`, 200))
 		list := o.get(t, "choices", 0, "logprobs", "content").([]any)
 		if len(list) != 16 {
 			t.Fatalf("%d of 16 tokens", len(list))
@@ -304,14 +328,16 @@ func TestLogprobs(t *testing.T) {
 			x := object(x.(map[string]any))
 			p, top := x.get(t, "logprob").(float64), x.get(t, "top_logprobs").([]any)
 			best := object(top[0].(map[string]any))
-			if p > 0 || len(top) != 4 || best.get(t, "token") != x.get(t, "token") || best.get(t, "logprob").(float64)-p > 1e-5 || p-best.get(t, "logprob").(float64) > 1e-5 {
+			if p > 0 || len(top) != 4 || best.get(t, "token") != x.get(t, "token") ||
+				best.get(t, "logprob").(float64)-p > 1e-5 || p-best.get(t, "logprob").(float64) > 1e-5 {
 				t.Errorf("%v", x)
 			}
 			for _, b := range x.get(t, "bytes").([]any) {
 				text = append(text, byte(b.(float64)))
 			}
 		}
-		if got := o.get(t, "choices", 0, "message", "content").(string); strings.TrimSpace(string(text)) != strings.TrimSpace(got) {
+		if got := o.get(t, "choices", 0, "message", "content").(string); strings.TrimSpace(
+			string(text)) != strings.TrimSpace(got) {
 			t.Errorf("the tokens are %q, the text %q", text, got)
 		}
 		all, _ := json.Marshal(list)
@@ -324,7 +350,8 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
-// fieldTable is the table of fields as the documentation has it, in Markdown: for each form of body what its fields mean.
+// fieldTable is the table of fields as the documentation has it, in Markdown: for each form of body what its fields
+// mean.
 func fieldTable() string {
 	var b strings.Builder
 	for i, name := range formNames {
@@ -347,7 +374,8 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "<!-- fields: written by SPEC_UPDATE=1 go test ./serve -run FieldsAreDocumented -->\n", "<!-- end of fields -->"
+	const begin, end = "<!-- fields: written by SPEC_UPDATE=1 go test ./serve -run FieldsAreDocumented -->\n",
+		"<!-- end of fields -->"
 	head, rest, ok1 := strings.Cut(string(data), begin)
 	have, tail, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {

@@ -19,7 +19,8 @@ func withHead(t testing.TB) Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := engine.New(context.Background(), p.target.Runtime(), testdata.Head(), testdata.Head().Size(), engine.Options{Name: "head", Target: p.target})
+	head, err := engine.New(context.Background(), p.target.Runtime(), testdata.Head(), testdata.Head().Size(),
+		engine.Options{Name: "head", Target: p.target})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +29,15 @@ func withHead(t testing.TB) Entry {
 	}}
 }
 
-// Requests with a draft head give plain decoding's text, alone and several at once, whose heads' passes are shared; also where the memory
-// for the heads' keys and values does not suffice for all of them. Drafters that do not fit the head are refused by name.
+// Requests with a draft head give plain decoding's text, alone and several at once, whose heads' passes are shared;
+// also where the memory for the heads' keys and values does not suffice for all of them. Drafters that do not fit the
+// head are refused by name.
 func TestHeads(t *testing.T) {
-	prompts := []string{"func (b *Buffer) Read(", "for i := range n {\n", "package main\n\nimport (\n\t\"fmt\"\n", "// Copy returns"}
+	prompts := []string{"func (b *Buffer) Read(", "for i := range n {\n",
+		"package main\n\nimport (\n\t\"fmt\"\n", "// Copy returns"}
 	ask := func(s *tester, prompt, drafter string, temperature float64, status int) object {
-		body := string(encode(map[string]any{"prompt": prompt, "max_tokens": 40, "temperature": temperature, "seed": 3, "speculation": map[string]any{"drafter": drafter}}))
+		body := string(encode(map[string]any{"prompt": prompt, "max_tokens": 40, "temperature": temperature, "seed": 3,
+			"speculation": map[string]any{"drafter": drafter}}))
 		return decode(t, s.post("/v1/completions", body, status))
 	}
 	text := func(o object) string { return o.get(t, "choices", 0, "text").(string) }
@@ -53,7 +57,8 @@ func TestHeads(t *testing.T) {
 					temperature := []float64{0, 0.8}[i%2]
 					o := ask(s, p, drafter, temperature, 200)
 					if got := text(o); got != want[fmt.Sprint(p, temperature)] {
-						t.Errorf("%q, drafter %q, temperature %v: %q, plain %q", p, drafter, temperature, got, want[fmt.Sprint(p, temperature)])
+						t.Errorf("%q, drafter %q, temperature %v: %q, plain %q", p, drafter, temperature, got,
+							want[fmt.Sprint(p, temperature)])
 					}
 					if n, ok := o.get(t, "timings", "draft_n_accepted").(float64); !ok || n < 10 {
 						t.Errorf("drafter %q: %v drafted tokens are accepted", drafter, n)
@@ -89,7 +94,8 @@ func TestHeads(t *testing.T) {
 func TestServedHeadsReusePrompts(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Models = []Entry{withHead(t)} })
 	for _, drafter := range []string{"none", "eagle"} {
-		prompt := "// " + drafter + " copies bytes from src to dst.\nfunc CopyBuffer(dst Writer, src Reader) error {\n\tfor {\n"
+		prompt := "// " + drafter + " copies bytes from src to dst.\nfunc CopyBuffer(dst Writer, src Reader) error " +
+			"{\n\tfor {\n"
 		for turn, had := 0, 0; turn < 3; turn++ {
 			body := map[string]any{"prompt": prompt, "max_tokens": 20, "speculation": map[string]any{"drafter": drafter}}
 			o := decode(t, s.post("/v1/completions", string(encode(body)), 200))

@@ -72,11 +72,14 @@ func withInfill(t testing.TB, s *tester) *loaded {
 	return m
 }
 
-// The native form of llama.cpp's /completion: its fields, several prompts, why an answer ended, and the same text as OpenAI's form.
+// The native form of llama.cpp's /completion: its fields, several prompts, why an answer ended, and the same text as
+// OpenAI's form.
 func TestNativeCompletion(t *testing.T) {
 	s := newTester(t, nil)
-	want := decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":12}`, 200)).get(t, "choices", 0, "text").(string)
-	o := decode(t, s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"return_tokens":true,"seed":7}`, 200))
+	want := decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":12}`, 200)).get(
+		t, "choices", 0, "text").(string)
+	o := decode(t, s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"return_tokens":true,"seed":7}`,
+		200))
 	if got := o.get(t, "content"); got != want {
 		t.Errorf("%q, OpenAI's form has %q", got, want)
 	}
@@ -92,27 +95,35 @@ func TestNativeCompletion(t *testing.T) {
 	if m.tok.Decode(ids) != want {
 		t.Errorf("tokens %v are %q", ids, m.tok.Decode(ids))
 	}
-	for name, want := range map[string]any{"stop": true, "stop_type": "limit", "stopping_word": "", "tokens_predicted": 12.0, "truncated": false, "index": 0.0, "prompt": "func (r *Ring) Push(", "has_new_line": strings.Contains(want, "\n"), "model": "go"} {
+	for name, want := range map[string]any{"stop": true, "stop_type": "limit", "stopping_word": "",
+		"tokens_predicted": 12.0, "truncated": false, "index": 0.0, "prompt": "func (r *Ring) Push(",
+		"has_new_line": strings.Contains(want, "\n"), "model": "go"} {
 		if got := o.get(t, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
 	n := float64(len(m.tok.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))
-	if got := o.get(t, "tokens_evaluated"); got != n || o.get(t, "timings", "prompt_n").(float64)+o.get(t, "timings", "cache_n").(float64) != n {
+	if got := o.get(t, "tokens_evaluated"); got != n ||
+		o.get(t, "timings", "prompt_n").(float64)+o.get(t, "timings", "cache_n").(float64) != n {
 		t.Errorf("%v tokens of the prompt, want %v; timings %v", got, n, o.get(t, "timings"))
 	}
 	if o.get(t, "generation_settings", "seed") != 7.0 || o.get(t, "generation_settings", "n_predict") != 12.0 {
 		t.Errorf("settings %v", o.get(t, "generation_settings"))
 	}
-	if o := decode(t, s.post("/completion", `{"prompt":"func","n_predict":2}`, 200)); len(o.get(t, "tokens").([]any)) != 0 {
+	if o := decode(t, s.post("/completion", `{"prompt":"func","n_predict":2}`, 200)); len(
+		o.get(t, "tokens").([]any)) != 0 {
 		t.Errorf("tokens that were not asked for: %v", o)
 	}
 	stop := want[len(want)/2:][:3]
-	o = decode(t, s.post("/completions", string(encode(map[string]any{"prompt": "func (r *Ring) Push(", "n_predict": 24, "stop": []string{"zzzz", stop}})), 200))
-	if o.get(t, "stop_type") != "word" || o.get(t, "stopping_word") != stop || o.get(t, "content") != want[:strings.Index(want, stop)] {
+	o = decode(t, s.post("/completions", string(
+		encode(map[string]any{"prompt": "func (r *Ring) Push(", "n_predict": 24, "stop": []string{"zzzz", stop}})), 200))
+	if o.get(t, "stop_type") != "word" || o.get(t, "stopping_word") != stop ||
+		o.get(t, "content") != want[:strings.Index(want, stop)] {
 		t.Errorf("stop %q: %v", stop, o)
 	}
-	text := s.post("/completion", fmt.Sprintf(`{"prompt":["func (r *Ring) Push(",%s],"n_predict":12}`, string(encode(m.tok.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))), 200)
+	text := s.post("/completion", fmt.Sprintf(
+		`{"prompt":["func (r *Ring) Push(",%s],"n_predict":12}`,
+		string(encode(m.tok.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))), 200)
 	if text[0] != '[' || strings.Count(text, string(encode(want))) != 2 {
 		t.Errorf("two prompts, an array of two answers with the text %q: %s", want, text)
 	}
@@ -123,7 +134,8 @@ func TestNativeCompletion(t *testing.T) {
 	}
 	for _, p := range probs {
 		p := object(p.(map[string]any))
-		if top := p.get(t, "top_logprobs").([]any); len(top) != 4 || object(top[0].(map[string]any)).get(t, "id") != p.get(t, "id") || p.get(t, "logprob").(float64) > 0 {
+		if top := p.get(t, "top_logprobs").([]any); len(top) != 4 ||
+			object(top[0].(map[string]any)).get(t, "id") != p.get(t, "id") || p.get(t, "logprob").(float64) > 0 {
 			t.Errorf("%v", p)
 		}
 	}
@@ -133,7 +145,8 @@ func TestNativeCompletion(t *testing.T) {
 func TestNativeStream(t *testing.T) {
 	s := newTester(t, nil)
 	want := decode(t, s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"return_tokens":true,"n_probs":1}`, 200))
-	text, content, ids, stops := s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"stream":true,"n_probs":1}`, 200), "", []any{}, 0
+	text, content, ids, stops := s.post("/completion",
+		`{"prompt":"func (r *Ring) Push(","n_predict":12,"stream":true,"n_probs":1}`, 200), "", []any{}, 0
 	if strings.Contains(text, "[DONE]") {
 		t.Error("llama.cpp's native streams have no [DONE]")
 	}
@@ -161,7 +174,9 @@ func TestNativeStream(t *testing.T) {
 // Fill-in-the-middle: the prompt that a model gets, and who refuses.
 func TestInfill(t *testing.T) {
 	s := newTester(t, nil)
-	for path, body := range map[string]string{"/infill": `{"input_prefix":"a","input_suffix":"b","n_predict":2}`, "/v1/completions": `{"prompt":"a","suffix":"b","max_tokens":2}`, "/api/generate": `{"prompt":"a","suffix":"b"}`} {
+	for path, body := range map[string]string{
+		"/infill":         `{"input_prefix":"a","input_suffix":"b","n_predict":2}`,
+		"/v1/completions": `{"prompt":"a","suffix":"b","max_tokens":2}`, "/api/generate": `{"prompt":"a","suffix":"b"}`} {
 		if text := s.post(path, body, 400); !strings.Contains(text, "fill-in-the-middle") {
 			t.Errorf("%s of a model that cannot: %s", path, text)
 		}
@@ -179,8 +194,10 @@ func TestInfill(t *testing.T) {
 	join := func(parts ...[]int32) string {
 		return m.tok.Decode(slices.Concat(parts...)) + fmt.Sprint(slices.Concat(parts...))
 	}
-	short := slices.Concat(begin, []int32{mark(0)}, plain("func Min(a, b int) int {\n\tif"), []int32{mark(1)}, plain("}\n"), []int32{mark(2)})
-	long := slices.Concat(begin, []int32{mark(4)}, plain("repository\n"), []int32{mark(3)}, plain("max.go\nfunc Max()"), []int32{mark(3)}, plain("file\n"), short[len(begin):])
+	short := slices.Concat(begin, []int32{mark(0)}, plain("func Min(a, b int) int {\n\tif"), []int32{mark(1)},
+		plain("}\n"), []int32{mark(2)})
+	long := slices.Concat(begin, []int32{mark(4)}, plain("repository\n"), []int32{mark(3)}, plain("max.go\nfunc Max()"),
+		[]int32{mark(3)}, plain("file\n"), short[len(begin):])
 	for _, x := range []struct {
 		path, body string
 		want       []int32
@@ -194,7 +211,8 @@ func TestInfill(t *testing.T) {
 		if status != 200 {
 			t.Fatalf("%s: %d %s", x.path, status, text)
 		}
-		want := decode(t, s.post("/completion", string(encode(map[string]any{"prompt": x.want, "n_predict": 6})), 200)).get(t, "content")
+		want := decode(t, s.post("/completion", string(encode(map[string]any{"prompt": x.want, "n_predict": 6})),
+			200)).get(t, "content")
 		o := decode(t, text)
 		got := o["content"]
 		switch x.path {
@@ -211,7 +229,8 @@ func TestInfill(t *testing.T) {
 			t.Errorf("%s: %q, the prompt's own answer is %q", x.path, got, want)
 		}
 	}
-	for body, names := range map[string]string{`{"prompt":[1,2],"suffix":"b"}`: "suffix", `{"prompt":["a","b"],"input_suffix":"b"}`: "prompt"} {
+	for body, names := range map[string]string{
+		`{"prompt":[1,2],"suffix":"b"}`: "suffix", `{"prompt":["a","b"],"input_suffix":"b"}`: "prompt"} {
 		path := "/v1/completions"
 		if names == "prompt" {
 			path = "/infill"
@@ -220,7 +239,8 @@ func TestInfill(t *testing.T) {
 			t.Errorf("%s: %s", body, text)
 		}
 	}
-	if text := s.post("/api/generate", `{"prompt":"a","suffix":"b","system":"c"}`, 400); !strings.Contains(text, "system") {
+	if text := s.post("/api/generate", `{"prompt":"a","suffix":"b","system":"c"}`, 400); !strings.Contains(
+		text, "system") {
 		t.Errorf("%s", text)
 	}
 }
@@ -231,7 +251,9 @@ func TestRefusedEndpoints(t *testing.T) {
 	for _, x := range refusedPaths {
 		path := strings.ReplaceAll(x.path, "{id}", "0")
 		status, text, _ := s.do(x.method, path, "{}", "Authorization", "Bearer k")
-		if status != 501 || !strings.Contains(text, x.reason) || strings.HasPrefix(path, "/api/") != (decode(t, text)["error"] == fmt.Sprintf("%s %s is not supported: %s", x.method, path, x.reason)) {
+		if status != 501 || !strings.Contains(text, x.reason) ||
+			strings.HasPrefix(path, "/api/") != (decode(t, text)["error"] == fmt.Sprintf(
+				"%s %s is not supported: %s", x.method, path, x.reason)) {
 			t.Errorf("%s %s: %d %s", x.method, path, status, text)
 		}
 		if status, _, _ := s.do(x.method, path, "{}"); status != 401 {
@@ -253,7 +275,8 @@ func TestAliases(t *testing.T) {
 		t.Errorf("%s\n%s", a, b)
 	}
 	o := decode(t, s.page("/props"))
-	if o.get(t, "default_generation_settings", "n_ctx") != 1024.0 || o.get(t, "has_chat_template") != true || o.get(t, "chat_template") != hermes || o.get(t, "has_infill") != false {
+	if o.get(t, "default_generation_settings", "n_ctx") != 1024.0 || o.get(t, "has_chat_template") != true ||
+		o.get(t, "chat_template") != hermes || o.get(t, "has_infill") != false {
 		t.Errorf("props %v", o)
 	}
 }
@@ -262,19 +285,25 @@ func TestAliases(t *testing.T) {
 func TestContextExceeded(t *testing.T) {
 	s := newTester(t, nil)
 	long := strings.Repeat("x y ", 2000)
-	for path, body := range map[string]string{"/v1/completions": `"prompt":"` + long + `"`, "/completion": `"prompt":"` + long + `"`, "/v1/chat/completions": `"messages":[{"role":"user","content":"` + long + `"}]`, "/v1/embeddings": `"input":"` + long + `"`} {
+	for path, body := range map[string]string{
+		"/v1/completions": `"prompt":"` + long + `"`, "/completion": `"prompt":"` + long + `"`,
+		"/v1/chat/completions": `"messages":[{"role":"user","content":"` + long + `"}]`,
+		"/v1/embeddings":       `"input":"` + long + `"`} {
 		for _, stream := range []string{"", `,"stream":true`} {
 			if stream != "" && path == "/v1/embeddings" {
 				continue
 			}
 			o := decode(t, s.post(path, "{"+body+stream+"}", 400))
-			if n := o.get(t, "error", "n_prompt_tokens").(float64); n < 4000 || o.get(t, "error", "n_ctx") != 1024.0 || o.get(t, "error", "code") != "context_length_exceeded" {
+			if n := o.get(t, "error", "n_prompt_tokens").(float64); n < 4000 || o.get(t, "error", "n_ctx") != 1024.0 ||
+				o.get(t, "error", "code") != "context_length_exceeded" {
 				t.Errorf("%s: %v", path, o)
 			}
 		}
 	}
-	o := decode(t, s.post("/completion", `{"prompt":"`+long[:4*240]+`","ignore_eos":true}`, 200)) // to the end of the context
-	if o.get(t, "stop_type") != "limit" || o.get(t, "truncated") != false || o.get(t, "tokens_evaluated").(float64)+o.get(t, "tokens_predicted").(float64) < 1024 {
+	// to the end of the context
+	o := decode(t, s.post("/completion", `{"prompt":"`+long[:4*240]+`","ignore_eos":true}`, 200))
+	if o.get(t, "stop_type") != "limit" || o.get(t, "truncated") != false ||
+		o.get(t, "tokens_evaluated").(float64)+o.get(t, "tokens_predicted").(float64) < 1024 {
 		t.Errorf("%v", o)
 	}
 }

@@ -27,7 +27,8 @@ var pair = sync.OnceValues(func() (p struct{ target, draft *engine.Model }, err 
 		return p, err
 	}
 	ctx := context.Background()
-	if p.target, err = engine.New(ctx, rt, testdata.Target(), testdata.Target().Size(), engine.Options{Name: "target"}); err != nil {
+	if p.target, err = engine.New(ctx, rt, testdata.Target(), testdata.Target().Size(),
+		engine.Options{Name: "target"}); err != nil {
 		return p, err
 	}
 	p.draft, err = engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
@@ -55,7 +56,8 @@ func entry(t testing.TB, name string) Entry {
 		t.Fatal(err)
 	}
 	return Entry{Name: name, Bytes: 100, Modified: time.Unix(1700000000, 0), Load: func(context.Context) (*Model, error) {
-		return &Model{Target: p.target, Draft: p.draft, Template: hermes, Speculation: Speculation{Schedule: "heuristic"}}, nil
+		return &Model{Target: p.target, Draft: p.draft, Template: hermes,
+			Speculation: Speculation{Schedule: "heuristic"}}, nil
 	}}
 }
 
@@ -180,8 +182,10 @@ func TestCompletion(t *testing.T) {
 	s := newTester(t, nil)
 	const want = "c *uint64, n *uint64) {\n\tif n.nn != 0 {\n\t\treturn"
 	const body = `{"prompt":"func (r *Ring) Push(","max_tokens":24,"temperature":0%s}`
-	for _, more := range []string{"", `,"speculation":{"off":true}`, `,"speculation":{"drafter":"suffix","schedule":"constant","max":3}`, `,"speculation":{"verify":"stairs"}`,
-		`,"speculation":{"drafter":"model"}`, `,"speculation":{"drafter":"reencode"}`, `,"logprobs":3`, `,"timings_per_token":true`} {
+	for _, more := range []string{"", `,"speculation":{"off":true}`,
+		`,"speculation":{"drafter":"suffix","schedule":"constant","max":3}`, `,"speculation":{"verify":"stairs"}`,
+		`,"speculation":{"drafter":"model"}`, `,"speculation":{"drafter":"reencode"}`, `,"logprobs":3`,
+		`,"timings_per_token":true`} {
 		o := decode(t, s.post("/v1/completions", fmt.Sprintf(body, more), 200))
 		if got := o.get(t, "choices", 0, "text"); got != want {
 			t.Errorf("%s: %q, want %q", more, got, want)
@@ -209,7 +213,8 @@ func TestCompletion(t *testing.T) {
 func TestConversation(t *testing.T) {
 	s := newTester(t, nil)
 	const messages = `"messages":[{"role":"system","content":"Go"},{"role":"user","content":"func main"}]`
-	want := decode(t, s.post("/v1/chat/completions", `{`+messages+`,"max_tokens":20}`, 200)).get(t, "choices", 0, "message", "content").(string)
+	want := decode(t, s.post("/v1/chat/completions", `{`+messages+`,"max_tokens":20}`, 200)).get(
+		t, "choices", 0, "message", "content").(string)
 	if want == "" {
 		t.Fatal("no text")
 	}
@@ -221,9 +226,11 @@ func TestConversation(t *testing.T) {
 		path, body string
 		at         []any
 	}{
-		"responses":       {"/v1/responses", `{"instructions":"Go","input":"func main","max_output_tokens":20}`, []any{"output", 0, "content", 0, "text"}},
+		"responses": {"/v1/responses", `{"instructions":"Go","input":"func main","max_output_tokens":20}`,
+			[]any{"output", 0, "content", 0, "text"}},
 		"responses items": {"/v1/responses", `{"input":[{"role":"system","content":"Go"},{"type":"message","role":"user","content":[{"type":"input_text","text":"func main"}]}],"max_output_tokens":20}`, []any{"output", 0, "content", 0, "text"}},
-		"ollama chat":     {"/api/chat", `{"model":"go",` + messages + `,"stream":false,"options":{"num_predict":20}}`, []any{"message", "content"}},
+		"ollama chat": {"/api/chat", `{"model":"go",` + messages + `,"stream":false,"options":{"num_predict":20}}`,
+			[]any{"message", "content"}},
 		"ollama generate": {"/api/generate", `{"model":"go","system":"Go","prompt":"func main","stream":false,"options":{"num_predict":20}}`, []any{"response"}},
 		"parts":           {"/v1/chat/completions", `{"messages":[{"role":"system","content":"Go"},{"role":"user","content":[{"type":"text","text":"func "},{"type":"text","text":"main"}]}],"max_completion_tokens":20}`, []any{"choices", 0, "message", "content"}},
 	} {
@@ -269,18 +276,22 @@ func TestEmbeddings(t *testing.T) {
 		t.Errorf("usage %v", o["usage"])
 	}
 	for name, v := range map[string]any{
-		"one":      decode(t, s.post("/v1/embeddings", `{"input":"func main"}`, 200)).get(t, "data", 0, "embedding"),
-		"embed":    decode(t, s.post("/api/embed", `{"model":"go","input":"func main"}`, 200)).get(t, "embeddings", 0),
-		"embed 2":  decode(t, s.post("/api/embed", `{"model":"go","input":["return nil","func main"]}`, 200)).get(t, "embeddings", 1),
-		"older":    decode(t, s.post("/api/embeddings", `{"model":"go","prompt":"func main"}`, 200)).get(t, "embedding"),
-		"pooling":  decode(t, s.post("/v1/embeddings", `{"input":"func main","pooling":"mean"}`, 200)).get(t, "data", 0, "embedding"),
-		"the size": decode(t, s.post("/v1/embeddings", `{"input":"func main","dimensions":256}`, 200)).get(t, "data", 0, "embedding"),
+		"one":   decode(t, s.post("/v1/embeddings", `{"input":"func main"}`, 200)).get(t, "data", 0, "embedding"),
+		"embed": decode(t, s.post("/api/embed", `{"model":"go","input":"func main"}`, 200)).get(t, "embeddings", 0),
+		"embed 2": decode(t, s.post("/api/embed", `{"model":"go","input":["return nil","func main"]}`,
+			200)).get(t, "embeddings", 1),
+		"older": decode(t, s.post("/api/embeddings", `{"model":"go","prompt":"func main"}`, 200)).get(t, "embedding"),
+		"pooling": decode(t, s.post("/v1/embeddings", `{"input":"func main","pooling":"mean"}`, 200)).get(
+			t, "data", 0, "embedding"),
+		"the size": decode(t, s.post("/v1/embeddings", `{"input":"func main","dimensions":256}`, 200)).get(
+			t, "data", 0, "embedding"),
 	} {
 		if fmt.Sprint(v) != fmt.Sprint(a) {
 			t.Errorf("%s differs", name)
 		}
 	}
-	last := decode(t, s.post("/v1/embeddings", `{"input":"func main","pooling":"last"}`, 200)).get(t, "data", 0, "embedding")
+	last := decode(t, s.post("/v1/embeddings", `{"input":"func main","pooling":"last"}`, 200)).get(
+		t, "data", 0, "embedding")
 	if fmt.Sprint(last) == fmt.Sprint(a) {
 		t.Error("the last token's state is the mean of all")
 	}
@@ -292,12 +303,14 @@ func TestEmbeddings(t *testing.T) {
 	if err != nil || len(ids) <= embedChunk {
 		t.Fatal(err, len(ids))
 	}
-	whole, err := session.EvalSegment(t.Context(), engine.Segment{Tokens: ids, Layers: []int{engine.FinalNorm}, Hidden: engine.All})
+	whole, err := session.EvalSegment(t.Context(),
+		engine.Segment{Tokens: ids, Layers: []int{engine.FinalNorm}, Hidden: engine.All})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, pooling := range []string{PoolMean, PoolLast} {
-		got := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": long, "pooling": pooling})), 200)).get(t, "data", 0, "embedding").([]any)
+		got := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": long, "pooling": pooling})),
+			200)).get(t, "data", 0, "embedding").([]any)
 		dot, length := 0.0, 0.0
 		for j := range got {
 			x := 0.0
@@ -313,7 +326,8 @@ func TestEmbeddings(t *testing.T) {
 			t.Errorf("%s of a long text: cosine %v with that of one pass", pooling, dot/math.Sqrt(length))
 		}
 	}
-	o = decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": long, "pooling": "last", "encoding_format": "base64"})), 200))
+	o = decode(t, s.post("/v1/embeddings", string(
+		encode(map[string]any{"input": long, "pooling": "last", "encoding_format": "base64"})), 200))
 	if text := o.get(t, "data", 0, "embedding").(string); len(text) != (4*256+2)/3*4 {
 		t.Errorf("base64 of %d characters", len(text))
 	}
@@ -327,7 +341,8 @@ func TestTokens(t *testing.T) {
 	if back.get(t, "content") != "func main() {é}" {
 		t.Errorf("%s is %v", ids, back)
 	}
-	pieces := decode(t, s.post("/tokenize", `{"content":"func main() {日}","with_pieces":true}`, 200)).get(t, "tokens").([]any)
+	pieces := decode(t, s.post("/tokenize", `{"content":"func main() {日}","with_pieces":true}`,
+		200)).get(t, "tokens").([]any)
 	text := []byte{}
 	for _, p := range pieces {
 		switch x := p.(map[string]any)["piece"].(type) {
@@ -356,7 +371,8 @@ func TestLists(t *testing.T) {
 		}
 		return text
 	}
-	if o := decode(t, get("/v1/models", 200)); o.get(t, "data", 0, "id") != "go" || o.get(t, "data", 0, "created") != 1700000000.0 {
+	if o := decode(t, get("/v1/models", 200)); o.get(t, "data", 0, "id") != "go" ||
+		o.get(t, "data", 0, "created") != 1700000000.0 {
 		t.Error(o)
 	}
 	if o := decode(t, get("/v1/models/go", 200)); o.get(t, "id") != "go" {
@@ -369,13 +385,16 @@ func TestLists(t *testing.T) {
 	if o := decode(t, get("/api/ps", 200)); len(o["models"].([]any)) != 0 {
 		t.Error("a model is loaded before it is needed", o)
 	}
-	if o := decode(t, get("/props", 200)); o.get(t, "n_ctx") != 1024.0 || o.get(t, "speculation", "drafter") != "tree" || o.get(t, "speculation", "schedule") != "heuristic" {
+	if o := decode(t, get("/props", 200)); o.get(t, "n_ctx") != 1024.0 || o.get(t, "speculation", "drafter") != "tree" ||
+		o.get(t, "speculation", "schedule") != "heuristic" {
 		t.Error(o)
 	}
-	if o := decode(t, get("/api/ps", 200)); o.get(t, "models", 0, "details", "family") != "llama" || o.get(t, "models", 0, "details", "parameter_size") != "5.7M" {
+	if o := decode(t, get("/api/ps", 200)); o.get(t, "models", 0, "details", "family") != "llama" ||
+		o.get(t, "models", 0, "details", "parameter_size") != "5.7M" {
 		t.Error(o)
 	}
-	if o := decode(t, s.post("/api/show", `{"model":"go"}`, 200)); o.get(t, "model_info", "llama.context_length") != 1024.0 || o.get(t, "template") != hermes {
+	if o := decode(t, s.post("/api/show", `{"model":"go"}`, 200)); o.get(
+		t, "model_info", "llama.context_length") != 1024.0 || o.get(t, "template") != hermes {
 		t.Error(o)
 	}
 	if o := decode(t, get("/api/version", 200)); o.get(t, "version") != "1.2.3" {
@@ -420,7 +439,8 @@ func TestDo(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/completions": `{"prompt":"func","stream":true}`, "/v1/chat/completions": `{"x":1}`, "/v1/embeddings": `[]`,
 	} {
-		if status, answer := s.Do(t.Context(), path, []byte(body)); status != 400 || !bytes.HasPrefix(answer, []byte(`{"error":{"message":"`)) {
+		if status, answer := s.Do(t.Context(), path, []byte(body)); status != 400 ||
+			!bytes.HasPrefix(answer, []byte(`{"error":{"message":"`)) {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
@@ -438,10 +458,14 @@ func TestDo(t *testing.T) {
 func TestRawPrompt(t *testing.T) {
 	s := newTester(t, nil)
 	generate := func(more string) any {
-		return decode(t, s.post("/api/generate", `{"prompt":"func (r *Ring) Push(","stream":false,"options":{"num_predict":12}`+more+`}`, 200)).get(t, "response")
+		return decode(t, s.post("/api/generate",
+			`{"prompt":"func (r *Ring) Push(","stream":false,"options":{"num_predict":12}`+more+`}`, 200)).get(t, "response")
 	}
-	raw := decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":12}`, 200)).get(t, "choices", 0, "text")
-	wrapped := decode(t, s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":12}`, 200)).get(t, "choices", 0, "message", "content")
+	raw := decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":12}`, 200)).get(
+		t, "choices", 0, "text")
+	wrapped := decode(t, s.post("/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":12}`, 200)).get(
+		t, "choices", 0, "message", "content")
 	if got := generate(`,"raw":true`); got != raw || raw == wrapped {
 		t.Errorf("raw: %q, the completion is %q and the conversation %q", got, raw, wrapped)
 	}

@@ -225,8 +225,9 @@ func TestSoak(t *testing.T) {
 	s.Close()
 	s.web.Client().CloseIdleConnections()
 	s.wait(func() bool { return runtime.NumGoroutine() <= before+2 })
-	// The models outlive the server, with the memory of their largest passes: 256 rows of 4,096 logits and as many hidden
-	// states for each of both, which a short run does not reach. A leak of 300 bytes a request exceeds it in three minutes.
+	// The models outlive the server, with the memory of their largest passes: 256 rows of 4,096 logits and as many
+	// hidden states for each of both, which a short run does not reach. A leak of 300 bytes a request exceeds it in
+	// three minutes.
 	const slack = 24 << 20
 	s.wait(func() bool { return heap() < memory+slack })
 	if n := s.metrics.panics.Load(); n > 0 {

@@ -22,10 +22,12 @@ func TestRequiredCall(t *testing.T) {
 			t.Fatalf("%v", o)
 		}
 		m := object(o.get(t, "choices", 0, "message").(map[string]any))
-		name, arguments := m.get(t, "tool_calls", 0, "function", "name").(string), m.get(t, "tool_calls", 0, "function", "arguments").(string)
+		name, arguments := m.get(t, "tool_calls", 0, "function", "name").(string),
+			m.get(t, "tool_calls", 0, "function", "arguments").(string)
 		names[name] = true
 		var got map[string]any
-		if err := json.Unmarshal([]byte(arguments), &got); err != nil || m["content"] != nil || m.get(t, "tool_calls", 0, "type") != "function" || m.get(t, "tool_calls", 0, "id") == "" {
+		if err := json.Unmarshal([]byte(arguments), &got); err != nil || m["content"] != nil ||
+			m.get(t, "tool_calls", 0, "type") != "function" || m.get(t, "tool_calls", 0, "id") == "" {
 			t.Errorf("%v: %v", err, m)
 		}
 		switch {
@@ -60,7 +62,8 @@ func TestRequiredCall(t *testing.T) {
 	}
 	body := strings.Replace(head, "%", "1", 1)
 	for range 3 {
-		o := decode(t, s.post("/v1/chat/completions", body+`,"tool_choice":{"type":"function","function":{"name":"weather"}}}`, 200))
+		o := decode(t, s.post("/v1/chat/completions",
+			body+`,"tool_choice":{"type":"function","function":{"name":"weather"}}}`, 200))
 		if o.get(t, "choices", 0, "message", "tool_calls", 0, "function", "name") != "weather" {
 			t.Errorf("%v", o)
 		}
@@ -68,7 +71,8 @@ func TestRequiredCall(t *testing.T) {
 	// The other forms.
 	flat := `[{"type":"function","name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc"]}},"required":["zone"]}}]`
 	o := decode(t, s.post("/v1/responses", `{"input":"func","max_output_tokens":120,"parallel_tool_calls":false,"tools":`+flat+`,"tool_choice":"required"}`, 200))
-	if o.get(t, "output", 0, "type") != "function_call" || o.get(t, "output", 0, "name") != "clock" || o.get(t, "output", 0, "arguments") != `{"zone": "utc"}` || o.get(t, "status") != "completed" {
+	if o.get(t, "output", 0, "type") != "function_call" || o.get(t, "output", 0, "name") != "clock" ||
+		o.get(t, "output", 0, "arguments") != `{"zone": "utc"}` || o.get(t, "status") != "completed" {
 		t.Errorf("%v", o)
 	}
 	text := s.post("/v1/responses", `{"input":"func","max_output_tokens":120,"parallel_tool_calls":false,"stream":true,"tools":`+flat+`,"tool_choice":{"type":"function","name":"clock"}}`, 200)
@@ -105,11 +109,14 @@ func TestReasoning(t *testing.T) {
 	const more = `"max_tokens":30,"grammar":"root ::= \"first \" [a-c]{3} \"</think>\\n\\nthen \" [d-f]{2}"`
 	body := `{"messages":[{"role":"user","content":"func"}],"chat_template_kwargs":{"enable_thinking":true},` + more + `}`
 	o := decode(t, s.post("/v1/chat/completions", body, 200))
-	reasoning, content := o.get(t, "choices", 0, "message", "reasoning_content").(string), o.get(t, "choices", 0, "message", "content").(string)
-	if !strings.HasPrefix(reasoning, "first ") || strings.Contains(reasoning, "<") || !strings.HasPrefix(content, "then ") || len(content) != 7 {
+	reasoning, content := o.get(t, "choices", 0, "message", "reasoning_content").(string),
+		o.get(t, "choices", 0, "message", "content").(string)
+	if !strings.HasPrefix(reasoning, "first ") || strings.Contains(reasoning, "<") ||
+		!strings.HasPrefix(content, "then ") || len(content) != 7 {
 		t.Errorf("reasoning %q, content %q", reasoning, content)
 	}
-	if n := o.get(t, "usage", "completion_tokens_details", "reasoning_tokens").(float64); n < 2 || n >= o.get(t, "usage", "completion_tokens").(float64) {
+	if n := o.get(t, "usage", "completion_tokens_details", "reasoning_tokens").(float64); n < 2 ||
+		n >= o.get(t, "usage", "completion_tokens").(float64) {
 		t.Errorf("%v", o["usage"])
 	}
 	a, b := "", ""
@@ -146,23 +153,27 @@ func TestStructured(t *testing.T) {
 		for _, spec := range []string{`"off":true`, `"drafter":"tree"`, `"drafter":"model"`, `"drafter":"suffix"`} {
 			text := s.post(c.path, c.body+`,"speculation":{`+spec+`}}`, 200)
 			o := decode(t, text)
-			at := map[string][]any{"/v1/chat/completions": {"choices", 0, "message", "content"}, "/v1/completions": {"choices", 0, "text"},
-				"/v1/responses": {"output", 0, "content", 0, "text"}, "/api/generate": {"response"}}[c.path]
+			at := map[string][]any{"/v1/chat/completions": {"choices", 0, "message", "content"},
+				"/v1/completions": {"choices", 0, "text"},
+				"/v1/responses":   {"output", 0, "content", 0, "text"}, "/api/generate": {"response"}}[c.path]
 			var got struct {
 				A string `json:"a_long_name_of_a_field"`
 				B *bool  `json:"another_long_name"`
 			}
-			if err := json.Unmarshal([]byte(o.get(t, at...).(string)), &got); err != nil || got.A != "x" && got.A != "y" || got.B == nil {
+			if err := json.Unmarshal([]byte(o.get(t, at...).(string)), &got); err != nil || got.A != "x" &&
+				got.A != "y" || got.B == nil {
 				t.Errorf("%s %s: %v", c.path, spec, o.get(t, at...))
 			}
 		}
 	}
-	o := decode(t, s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],"max_tokens":60,"response_format":{"type":"json_object"}}`, 200))
+	o := decode(t, s.post("/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"func"}],"max_tokens":60,"response_format":{"type":"json_object"}}`, 200))
 	text := o.get(t, "choices", 0, "message", "content").(string)
 	if !strings.HasPrefix(text, "{") || o.get(t, "choices", 0, "finish_reason") == "stop" && !json.Valid([]byte(text)) {
 		t.Errorf("%q", text)
 	}
-	for _, bad := range []string{`"tool_choice":"required","tools":` + weather + `,"response_format":{"type":"json_object"}`, `"grammar":"root ::= \"a\"","json_schema":{}`} {
+	for _, bad := range []string{`"tool_choice":"required","tools":` + weather +
+		`,"response_format":{"type":"json_object"}`, `"grammar":"root ::= \"a\"","json_schema":{}`} {
 		s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],`+bad+`}`, 400)
 	}
 }
@@ -194,10 +205,12 @@ func TestCallsBesideText(t *testing.T) {
 	}
 	// A strict function: text is free, and a bias towards the mark makes calls, which are well formed.
 	strict := strings.ReplaceAll(head, `"parameters"`, `"strict":true,"parameters"`)
-	if o := decode(t, s.post("/v1/chat/completions", strict+`,"seed":1}`, 200)); o.get(t, "choices", 0, "finish_reason") == "" {
+	if o := decode(t, s.post("/v1/chat/completions", strict+`,"seed":1}`, 200)); o.get(
+		t, "choices", 0, "finish_reason") == "" {
 		t.Error(o)
 	}
-	s.post("/v1/chat/completions", strings.Replace(strict, `"minimum":1`, `"multipleOf":7`, 1)+`}`, 400) // a keyword that cannot be enforced
+	// a keyword that cannot be enforced
+	s.post("/v1/chat/completions", strings.Replace(strict, `"minimum":1`, `"multipleOf":7`, 1)+`}`, 400)
 	// Keys of a schema are the grammar's.
 	seen := map[string]bool{}
 	for _, e := range events(t, s.post("/v1/completions", `{"prompt":"func","max_tokens":60,"stream":true,"speculation":{"trace":true,"drafter":"none"},"json_schema":{"type":"object","properties":{"a_long_name":{"type":"boolean"}},"required":["a_long_name"]}}`, 200)) {
