@@ -16,9 +16,10 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// askedFor is a small random model of an architecture whose file has the tensors that its family asks the loader for, in the shapes
-// that it asks for, and no others: there is nothing to say of it but its keys. What another engine computes of such a file, which
-// refuses it for a tensor more or less or of another shape, shows that the family asks for the right ones.
+// askedFor is a small random model of an architecture whose file has the tensors that its family asks the loader for,
+// in the shapes that it asks for, and no others: there is nothing to say of it but its keys. What another engine
+// computes of such a file, which refuses it for a tensor more or less or of another shape, shows that the family asks
+// for the right ones.
 type askedFor struct {
 	arch   string
 	layers int                   // 0: 4
@@ -32,8 +33,10 @@ type modelKeys = map[string]gguf.Value
 // all are the keys of the file, without the prefix.
 func (a askedFor) all() modelKeys {
 	keys := modelKeys{
-		"context_length": uint32(512), "embedding_length": uint32(64), "block_count": uint32(max(a.layers, 4*(1-min(a.layers, 1)))),
-		"feed_forward_length": uint32(96), "attention.head_count": uint32(4), "attention.head_count_kv": uint32(2), "vocab_size": uint32(randommodel.Vocab),
+		"context_length": uint32(512), "embedding_length": uint32(64),
+		"block_count":         uint32(max(a.layers, 4*(1-min(a.layers, 1)))),
+		"feed_forward_length": uint32(96), "attention.head_count": uint32(4), "attention.head_count_kv": uint32(2),
+		"vocab_size":                       uint32(randommodel.Vocab),
 		"attention.layer_norm_rms_epsilon": float32(1e-6),
 	}
 	maps.Copy(keys, a.keys)
@@ -158,8 +161,9 @@ func askedModels() map[string]askedFor {
 		return keys
 	}
 	routed := func(more modelKeys) modelKeys { // as most families of 2025 have them
-		keys := experts(modelKeys{"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5),
-			"expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1)})
+		keys := experts(modelKeys{"expert_gating_func": uint32(2), "expert_weights_norm": true,
+			"expert_weights_scale": float32(1.5),
+			"expert_shared_count":  uint32(2), "leading_dense_block_count": uint32(1)})
 		maps.Copy(keys, more)
 		return keys
 	}
@@ -169,64 +173,114 @@ func askedModels() map[string]askedFor {
 		return keys
 	}
 	latent := func(keys modelKeys) modelKeys { // latent attention as files of 2025 have it
-		maps.Copy(keys, modelKeys{"attention.head_count_kv": uint32(1), "attention.kv_lora_rank": uint32(24), "rope.dimension_count": uint32(8),
-			"attention.key_length": uint32(32), "attention.value_length": uint32(24), "attention.key_length_mla": uint32(24), "attention.value_length_mla": uint32(20)})
+		maps.Copy(keys, modelKeys{"attention.head_count_kv": uint32(1), "attention.kv_lora_rank": uint32(24),
+			"rope.dimension_count": uint32(8),
+			"attention.key_length": uint32(32), "attention.value_length": uint32(24), "attention.key_length_mla": uint32(24),
+			"attention.value_length_mla": uint32(20)})
 		return keys
 	}
-	const choice, choice1, choice2, choice3 = "blk.*.exp_probs_b.bias", "blk.1.exp_probs_b.bias", "blk.2.exp_probs_b.bias", "blk.3.exp_probs_b.bias"
+	const choice, choice1, choice2, choice3 = "blk.*.exp_probs_b.bias", "blk.1.exp_probs_b.bias",
+		"blk.2.exp_probs_b.bias", "blk.3.exp_probs_b.bias"
 	return map[string]askedFor{
-		"seed_oss": {arch: "seed_oss", keys: modelKeys{"attention.key_length": uint32(24), "attention.value_length": uint32(24)},
+		"seed_oss": {arch: "seed_oss", keys: modelKeys{
+			"attention.key_length": uint32(24), "attention.value_length": uint32(24)},
 			also: []string{"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "output.weight"}},
 		"glm4moe": {arch: "glm4moe", keys: routed(modelKeys{"rope.dimension_count": uint32(8), "expert_gating_func": nil}),
 			also: []string{"blk.*.attn_q_norm.weight", "blk.*.attn_k_norm.weight"}},
 		"dots1": {arch: "dots1", keys: routed(modelKeys{"attention.head_count_kv": uint32(4)})},
 		"hunyuan-moe": {arch: "hunyuan-moe", keys: experts(modelKeys{"expert_feed_forward_length": uint32(96),
 			"expert_shared_feed_forward_length": uint32(32)})},
-		"ernie4_5-moe": {arch: "ernie4_5-moe", keys: experts(modelKeys{"interleave_moe_layer_step": uint32(1), "leading_dense_block_count": uint32(0),
-			"expert_shared_feed_forward_length": uint32(64)}), also: []string{choice}},
+		"ernie4_5-moe": {arch: "ernie4_5-moe", keys: experts(
+			modelKeys{"interleave_moe_layer_step": uint32(1), "leading_dense_block_count": uint32(0),
+				"expert_shared_feed_forward_length": uint32(64)}), also: []string{choice}},
 		"bailingmoe": {arch: "bailingmoe", keys: routed(modelKeys{"leading_dense_block_count": nil, "expert_gating_func": nil,
 			"rope.dimension_count": uint32(24), "attention.key_length": uint32(24), "attention.value_length": uint32(24)})},
-		"bailingmoe2": {arch: "bailingmoe2", keys: routed(modelKeys{"leading_dense_block_count": uint32(0), "expert_group_count": uint32(4), "expert_group_used_count": uint32(2),
-			"rope.dimension_count": uint32(8)}), also: []string{choice, "blk.*.attn_qkv.weight"}},
+		"bailingmoe2": {arch: "bailingmoe2", keys: routed(
+			modelKeys{"leading_dense_block_count": uint32(0), "expert_group_count": uint32(4),
+				"expert_group_used_count": uint32(2),
+				"rope.dimension_count":    uint32(8)}), also: []string{choice, "blk.*.attn_qkv.weight"}},
 		"deepseek":   {arch: "deepseek", keys: routed(modelKeys{"expert_weights_norm": nil, "expert_gating_func": nil})},
 		"qwen3vlmoe": {arch: "qwen3vlmoe", keys: experts(modelKeys{"rope.dimension_sections": []int32{3, 3, 2, 0}})},
-		"qwen2vl":    {arch: "qwen2vl", keys: modelKeys{"rope.dimension_sections": []int32{3, 3, 2, 0}, "attention.layer_norm_rms_epsilon": float32(1e-12)}, also: []string{"blk.*.attn_k.bias"}},
-		"minimax-m2": {arch: "minimax-m2", keys: experts(modelKeys{"expert_feed_forward_length": uint32(96), "expert_gating_func": uint32(2),
-			"rope.dimension_count": uint32(8)})},
+		"qwen2vl": {arch: "qwen2vl", keys: modelKeys{
+			"rope.dimension_sections": []int32{3, 3, 2, 0}, "attention.layer_norm_rms_epsilon": float32(1e-12)},
+			also: []string{"blk.*.attn_k.bias"}},
+		"minimax-m2": {arch: "minimax-m2", keys: experts(
+			modelKeys{"expert_feed_forward_length": uint32(96), "expert_gating_func": uint32(2),
+				"rope.dimension_count": uint32(8)})},
 		"mellum": {arch: "mellum", keys: yarn(experts(modelKeys{"attention.sliding_window": uint32(9),
 			"attention.sliding_window_pattern": []bool{true, false, true, true}}))},
-		"chatglm":        {arch: "chatglm", keys: modelKeys{"rope.dimension_count": uint32(8)}, also: []string{"blk.*.attn_qkv.weight", "blk.*.attn_qkv.bias"}},
-		"maincoder":      {arch: "maincoder"},
-		"pangu-embedded": {arch: "pangu-embedded", also: []string{"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "blk.*.attn_output.bias"}},
-		"hy_v3":          {arch: "hy_v3", keys: experts(modelKeys{"expert_weights_norm": true, "expert_weights_scale": float32(1.5)}), also: []string{"blk.2.ffn_gate_inp.weight", "blk.2.exp_probs_b", "blk.3.ffn_gate_inp.weight"}},
-		"exaone-moe": {arch: "exaone-moe", keys: routed(modelKeys{"attention.sliding_window": uint32(9), "expert_shared_feed_forward_length": uint32(24), "leading_dense_block_count": uint32(0)}),
+		"chatglm": {arch: "chatglm", keys: modelKeys{"rope.dimension_count": uint32(8)},
+			also: []string{"blk.*.attn_qkv.weight", "blk.*.attn_qkv.bias"}},
+		"maincoder": {arch: "maincoder"},
+		"pangu-embedded": {arch: "pangu-embedded",
+			also: []string{"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "blk.*.attn_output.bias"}},
+		"hy_v3": {arch: "hy_v3", keys: experts(
+			modelKeys{"expert_weights_norm": true, "expert_weights_scale": float32(1.5)}),
+			also: []string{"blk.2.ffn_gate_inp.weight", "blk.2.exp_probs_b", "blk.3.ffn_gate_inp.weight"}},
+		"exaone-moe": {arch: "exaone-moe", keys: routed(
+			modelKeys{"attention.sliding_window": uint32(9), "expert_shared_feed_forward_length": uint32(24),
+				"leading_dense_block_count": uint32(0)}),
 			also: []string{choice, "rope_freqs.weight"}},
-		"afmoe":        {arch: "afmoe", keys: routed(modelKeys{"attention.sliding_window": uint32(9), "expert_gating_func": nil})},
-		"laguna":       {arch: "laguna", keys: yarn(routed(modelKeys{"attention.sliding_window": uint32(9), "attention.head_count": []uint32{4, 6, 6, 6}, "attention.key_length": uint32(16), "attention.value_length": uint32(16), "rope.dimension_count": uint32(8), "rope.dimension_count_swa": uint32(16), "rope.freq_base_swa": float32(30), "expert_gating_func": nil, "expert_shared_feed_forward_length": uint32(24)}))},
-		"smallthinker": {arch: "smallthinker", layers: 5, keys: experts(modelKeys{"attention.sliding_window": uint32(4096), "expert_gating_func": uint32(2)})},
-		"cohere2moe": {arch: "cohere2moe", layers: 5, keys: routed(modelKeys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true, true, false},
-			"logit_scale": float32(0.3), "attention.layer_norm_rms_epsilon": nil, "attention.layer_norm_epsilon": float32(1e-5), "expert_weights_scale": nil})},
-		"cohere2moe number": {arch: "cohere2moe", keys: routed(modelKeys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(3),
-			"logit_scale": float32(0.3), "expert_shared_count": nil})},
-		"llama4": {arch: "llama4", keys: experts(modelKeys{"interleave_moe_layer_step": uint32(2)}), also: []string{"rope_freqs.weight"}},
-		"apertus": {arch: "apertus", also: []string{"rope_freqs.weight"}, plain: modelKeys{"xielu.alpha_n": []float32{0.3, -0.4, 0.1, 0}, "xielu.alpha_p": []float32{0.8, -0.2, 0, 1},
-			"xielu.beta": []float32{0.5, 0.6, 0.4, 0.5}, "xielu.eps": []float32{-1e-6, -1e-6, -1e-6, -1e-6}}},
-		"step35": {arch: "step35", keys: routed(modelKeys{"attention.head_count": []uint32{4, 6, 6, 4}, "attention.head_count_kv": []uint32{2, 3, 3, 2}, "attention.key_length": uint32(16), "attention.value_length": uint32(16),
-			"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true, false}, "expert_gating_func": nil, "expert_shared_count": nil, "expert_shared_feed_forward_length": uint32(24),
-			"rope.freq_base": float32(300), "swiglu_clamp_exp": []float32{0, 0.5, 0, 0.75}, "swiglu_clamp_shexp": []float32{0, 0, 0.6, 0.5}}),
-			also: []string{"rope_freqs.weight", "blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight", "blk.3.ffn_gate_inp.weight", "blk.1.exp_probs_b.bias", "blk.3.exp_probs_b.bias", "blk.*.attn_gate.weight", "blk.*.attn_q_norm.weight"}},
-		"deepseek2": {arch: "deepseek2", keys: yarn(routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "expert_group_count": uint32(4), "expert_group_used_count": uint32(2), "rope.scaling.yarn_log_multiplier": float32(0.1)}))),
+		"afmoe": {arch: "afmoe", keys: routed(
+			modelKeys{"attention.sliding_window": uint32(9), "expert_gating_func": nil})},
+		"laguna": {arch: "laguna", keys: yarn(
+			routed(modelKeys{"attention.sliding_window": uint32(9), "attention.head_count": []uint32{4, 6, 6, 6},
+				"attention.key_length": uint32(16), "attention.value_length": uint32(16), "rope.dimension_count": uint32(8),
+				"rope.dimension_count_swa": uint32(16), "rope.freq_base_swa": float32(30), "expert_gating_func": nil,
+				"expert_shared_feed_forward_length": uint32(24)}))},
+		"smallthinker": {arch: "smallthinker", layers: 5,
+			keys: experts(modelKeys{"attention.sliding_window": uint32(4096), "expert_gating_func": uint32(2)})},
+		"cohere2moe": {arch: "cohere2moe", layers: 5,
+			keys: routed(modelKeys{"attention.sliding_window": uint32(9),
+				"attention.sliding_window_pattern": []bool{false, true, true, true, false},
+				"logit_scale":                      float32(0.3), "attention.layer_norm_rms_epsilon": nil,
+				"attention.layer_norm_epsilon": float32(1e-5),
+				"expert_weights_scale":         nil})},
+		"cohere2moe number": {arch: "cohere2moe",
+			keys: routed(modelKeys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(3),
+				"logit_scale": float32(0.3), "expert_shared_count": nil})},
+		"llama4": {arch: "llama4", keys: experts(modelKeys{"interleave_moe_layer_step": uint32(2)}),
+			also: []string{"rope_freqs.weight"}},
+		"apertus": {arch: "apertus", also: []string{"rope_freqs.weight"},
+			plain: modelKeys{"xielu.alpha_n": []float32{0.3, -0.4, 0.1, 0}, "xielu.alpha_p": []float32{0.8, -0.2, 0, 1},
+				"xielu.beta": []float32{0.5, 0.6, 0.4, 0.5}, "xielu.eps": []float32{-1e-6, -1e-6, -1e-6, -1e-6}}},
+		"step35": {arch: "step35", keys: routed(
+			modelKeys{"attention.head_count": []uint32{4, 6, 6, 4}, "attention.head_count_kv": []uint32{2, 3, 3, 2},
+				"attention.key_length": uint32(16), "attention.value_length": uint32(16),
+				"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true, false},
+				"expert_gating_func": nil, "expert_shared_count": nil, "expert_shared_feed_forward_length": uint32(24),
+				"rope.freq_base": float32(300), "swiglu_clamp_exp": []float32{0, 0.5, 0, 0.75},
+				"swiglu_clamp_shexp": []float32{0, 0, 0.6, 0.5}}),
+			also: []string{"rope_freqs.weight", "blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight",
+				"blk.3.ffn_gate_inp.weight", "blk.1.exp_probs_b.bias", "blk.3.exp_probs_b.bias", "blk.*.attn_gate.weight",
+				"blk.*.attn_q_norm.weight"}},
+		"deepseek2": {arch: "deepseek2", keys: yarn(
+			routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "expert_group_count": uint32(4),
+				"expert_group_used_count": uint32(2), "rope.scaling.yarn_log_multiplier": float32(0.1)}))),
 			also: []string{choice1, choice2, choice3}},
-		"deepseek2 old": {arch: "deepseek2", keys: yarn(routed(modelKeys{"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24), "attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40), "rope.dimension_count": uint32(8)})),
+		"deepseek2 old": {arch: "deepseek2", keys: yarn(
+			routed(modelKeys{"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24),
+				"attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40),
+				"rope.dimension_count": uint32(8)})),
 			also: []string{"blk.*.attn_kv_b.weight"}},
-		"mistral4": {arch: "mistral4", keys: yarn(routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "leading_dense_block_count": uint32(0), "expert_gating_func": uint32(1), "rope.scaling.yarn_log_multiplier": float32(0.05), "attention.temperature_scale": float32(0.3), "attention.temperature_length": uint32(7)}))),
+		"mistral4": {arch: "mistral4", keys: yarn(
+			routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "leading_dense_block_count": uint32(0),
+				"expert_gating_func": uint32(1), "rope.scaling.yarn_log_multiplier": float32(0.05),
+				"attention.temperature_scale": float32(0.3), "attention.temperature_length": uint32(7)}))),
 			also: []string{"blk.*.ffn_gate_up_exps.weight"}},
-		"minicpm3": {arch: "minicpm3", keys: modelKeys{"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24), "attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40), "rope.dimension_count": uint32(8),
-			"rope.scaling.original_context_length": uint32(128), "rope.scaling.type": "longrope", "rope.scaling.attn_factor": float32(1.2)},
+		"minicpm3": {arch: "minicpm3", keys: modelKeys{
+			"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24), "attention.value_length": uint32(20),
+			"attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40), "rope.dimension_count": uint32(8),
+			"rope.scaling.original_context_length": uint32(128), "rope.scaling.type": "longrope",
+			"rope.scaling.attn_factor": float32(1.2)},
 			also: []string{"blk.*.attn_kv_b.weight", "rope_factors_long.weight", "rope_factors_short.weight"}},
-		"mimo2": {arch: "mimo2", keys: experts(modelKeys{"attention.head_count_kv": []uint32{1, 2, 2, 1}, "attention.key_length": uint32(24), "attention.value_length": uint32(16), "rope.dimension_count": uint32(8), "rope.freq_base": float32(300), "attention.value_scale": float32(0.7),
+		"mimo2": {arch: "mimo2", keys: experts(modelKeys{
+			"attention.head_count_kv": []uint32{1, 2, 2, 1}, "attention.key_length": uint32(24),
+			"attention.value_length": uint32(16), "rope.dimension_count": uint32(8), "rope.freq_base": float32(300),
+			"attention.value_scale":    float32(0.7),
 			"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []int32{0, 1, 1, 0}}),
-			also: []string{"blk.1.attn_sinks.weight", "blk.2.attn_sinks.weight", "blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight", choice1, "blk.2.attn_qkv.weight"}},
+			also: []string{"blk.1.attn_sinks.weight", "blk.2.attn_sinks.weight", "blk.1.ffn_gate_inp.weight",
+				"blk.2.ffn_gate_inp.weight", choice1, "blk.2.attn_qkv.weight"}},
 		"nanbeige": {arch: "nanbeige", layers: 2, keys: modelKeys{"num_loops": uint32(3)}},
 	}
 }
@@ -240,12 +294,14 @@ func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 			return fmt.Sprint(err)
 		}
 		for _, more := range []string{"blk.1.attn_mystery.weight", "mystery.weight"} {
-			if err := describe(kvs, append(slices.Clone(tensors), randommodel.Tensor(1, more, 0, 1, 4))); !strings.Contains(err, "more.gguf") || !strings.Contains(err, more) {
+			if err := describe(kvs, append(slices.Clone(tensors), randommodel.Tensor(1, more, 0, 1, 4))); !strings.Contains(
+				err, "more.gguf") || !strings.Contains(err, more) {
 				t.Errorf("%s with %s: %s", name, more, err)
 			}
 		}
 		for _, key := range []string{"attention.mystery", "mystery_scale", "ssm.mystery"} {
-			if err := describe(append(slices.Clone(kvs), gguf.KV{Key: a.arch + "." + key, Value: float32(3)}), tensors); !strings.Contains(err, key) {
+			if err := describe(append(slices.Clone(kvs),
+				gguf.KV{Key: a.arch + "." + key, Value: float32(3)}), tensors); !strings.Contains(err, key) {
 				t.Errorf("%s with %s: %s", name, key, err)
 			}
 		}
@@ -255,8 +311,8 @@ func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 	}
 }
 
-// TestAskedModelsOneAnswer: promise P1 for every one of them: however the sequence is cut, whatever shares the pass, with trees,
-// forks, other kernels and thread counts, and with weights read from disk.
+// TestAskedModelsOneAnswer: promise P1 for every one of them: however the sequence is cut, whatever shares the pass,
+// with trees, forks, other kernels and thread counts, and with weights read from disk.
 func TestAskedModelsOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	scalar := newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
@@ -268,7 +324,8 @@ func TestAskedModelsOneAnswer(t *testing.T) {
 			whole, m := both(t, rt, file, o)
 			ids := randomTokens(290, whole.config.Vocab, 4)
 			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
-			sameBits(t, "scalar kernels", eval(t, newSession(t, openModel(t, scalar, file, o), SessionOptions{}), ids[:40], nil, All), want[:40*whole.config.Vocab])
+			sameBits(t, "scalar kernels", eval(t, newSession(t, openModel(t, scalar, file, o), SessionOptions{}), ids[:40], nil,
+				All), want[:40*whole.config.Vocab])
 			for j, way := range ways {
 				if !testing.Short() || (i+j)%4 == 0 {
 					sameBits(t, way.name, way.feed(t, whole, SessionOptions{}, ids), want)

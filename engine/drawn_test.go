@@ -14,13 +14,14 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// withoutIndependentEngine are architectures that the independent engine of testdata/families does not have, or does not run
-// as a decoder alone. TestReferenceFamilies and TestT5 compare them with float64 forward passes.
+// withoutIndependentEngine are architectures that the independent engine of testdata/families does not have, or does
+// not run as a decoder alone. TestReferenceFamilies and TestT5 compare them with float64 forward passes.
 var withoutIndependentEngine = []string{"codegen", "gptj", "opt", "t5", "t5encoder"}
 
-// TestDrawnFamiliesAnswerLikeAnIndependentEngine compares models of every architecture, which the tests' own generator draws, with
-// the logits that an independent engine computed from the same files. Its rounding moves logits by at most 2e-5 of their root
-// mean square; a part of an architecture that is left out or done otherwise moves them by 0.005 and more.
+// TestDrawnFamiliesAnswerLikeAnIndependentEngine compares models of every architecture, which the tests' own
+// generator draws, with the logits that an independent engine computed from the same files. Its rounding moves logits
+// by at most 2e-5 of their root mean square; a part of an architecture that is left out or done otherwise moves them
+// by 0.005 and more.
 func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
 	text, err := os.ReadFile("../testdata/families/drawn.json")
 	if err != nil {

@@ -42,8 +42,8 @@ func readDraftGolden(t *testing.T, name string) (g draftGolden) {
 	return g
 }
 
-// TestEagleGolden: an EAGLE-3 head step by step against an independent engine: what fc makes of the target's states, the logits at the
-// positions of a prompt, and a chain of five drafted tokens.
+// TestEagleGolden: an EAGLE-3 head step by step against an independent engine: what fc makes of the target's states,
+// the logits at the positions of a prompt, and a chain of five drafted tokens.
 func TestEagleGolden(t *testing.T) {
 	g := readDraftGolden(t, "draft-eagle3.json")
 	rt := newRuntime(t, RuntimeOptions{})
@@ -60,7 +60,8 @@ func TestEagleGolden(t *testing.T) {
 	if layers := head.TargetLayers(); !slices.Equal(layers, []int{0, 1, 2}) || target.TargetLayers() != nil {
 		t.Fatalf("target layers %d", layers)
 	}
-	out, err := newSession(t, target, SessionOptions{KV: "f32"}).EvalSegment(context.Background(), Segment{Tokens: g.IDs, Logits: Last, Hidden: All, Layers: head.TargetLayers()})
+	out, err := newSession(t, target, SessionOptions{KV: "f32"}).EvalSegment(
+		context.Background(), Segment{Tokens: g.IDs, Logits: Last, Hidden: All, Layers: head.TargetLayers()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func TestEagleGolden(t *testing.T) {
 	}
 	s := newSession(t, head, SessionOptions{KV: "f32"})
 	tokens := append(slices.Clone(g.IDs[1:]), g.Next)
-	steps, err := s.EvalSegment(context.Background(), Segment{Tokens: tokens, States: out.Hidden.Data, FromTarget: true, Logits: All, Hidden: All, Layers: []int{0, 1}})
+	steps, err := s.EvalSegment(context.Background(),
+		Segment{Tokens: tokens, States: out.Hidden.Data, FromTarget: true, Logits: All, Hidden: All, Layers: []int{0, 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,8 @@ func TestEagleGolden(t *testing.T) {
 		if id != step.ID {
 			t.Fatalf("step %d drafts %d, expected %d", i, id, step.ID)
 		}
-		next, err := s.EvalSegment(context.Background(), Segment{Tokens: []int32{id}, States: y, Logits: Last, Hidden: Last, Layers: []int{1}})
+		next, err := s.EvalSegment(context.Background(),
+			Segment{Tokens: []int32{id}, States: y, Logits: Last, Hidden: Last, Layers: []int{1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,11 +127,12 @@ func TestEagleGolden(t *testing.T) {
 // statesFor is the target's hidden states for a head, for ids.
 func statesFor(tb testing.TB, target, head *Model, ids []int32) []float32 {
 	tb.Helper()
-	return evalHidden(tb, newSession(tb, target, SessionOptions{}), Segment{Tokens: ids, Hidden: All, Layers: head.TargetLayers()})
+	return evalHidden(tb, newSession(tb, target, SessionOptions{}),
+		Segment{Tokens: ids, Hidden: All, Layers: head.TargetLayers()})
 }
 
-// TestEagleOneAnswer: promise P1 for heads, with and without norms, a vocabulary and weights of their own: states of the target and of
-// the head's own in chunks, batches of both and trees, on all kernels and threads.
+// TestEagleOneAnswer: promise P1 for heads, with and without norms, a vocabulary and weights of their own: states of
+// the target and of the head's own in chunks, batches of both and trees, on all kernels and threads.
 func TestEagleOneAnswer(t *testing.T) {
 	for name, e := range map[string]randommodel.Eagle{"plain": {}, "own": {Own: true, Norms: true}} {
 		for _, weights := range []string{"f32", "q8_0"} {
@@ -151,7 +155,8 @@ func TestEagleOneAnswer(t *testing.T) {
 					return all
 				}
 				segment := func(s *Session, from, to int) Segment {
-					return Segment{Session: s, Tokens: ids[from+1 : to+1], States: states[from*3*d : to*3*d], FromTarget: true, Logits: All, Hidden: All, Layers: layers}
+					return Segment{Session: s, Tokens: ids[from+1 : to+1], States: states[from*3*d : to*3*d], FromTarget: true,
+						Logits: All, Hidden: All, Layers: layers}
 				}
 				if want == nil {
 					s := newSession(t, head, SessionOptions{})
@@ -159,7 +164,8 @@ func TestEagleOneAnswer(t *testing.T) {
 					// Then a chain on its own states, one token at a time.
 					y := want[len(want)-d:]
 					for j := range int32(5) {
-						out := forward(t, head, Batch{{Session: s, Tokens: []int32{j}, States: y, Logits: All, Hidden: All, Layers: layers}})
+						out := forward(t, head, Batch{{Session: s, Tokens: []int32{j}, States: y, Logits: All,
+							Hidden: All, Layers: layers}})
 						own = append(own, rows(out[0])...)
 						y = own[len(own)-d:]
 					}
@@ -192,9 +198,11 @@ func TestEagleOneAnswer(t *testing.T) {
 					fed = append(append(fed, y...), y...)
 					parent = int32(len(tokens) - 1)
 					path = append(path, parent)
-					out := forward(t, head, Batch{{Session: s, Tokens: tokens, Parents: parents, States: fed, Logits: All, Hidden: All, Layers: layers}})[0]
+					out := forward(t, head, Batch{{Session: s, Tokens: tokens, Parents: parents, States: fed, Logits: All,
+						Hidden: All, Layers: layers}})[0]
 					at := int(j) * width
-					sameBits(t, fmt.Sprint(name, " ", weights, " ", simd, ", tree, depth ", j), row(out, int(parent)), own[at:at+width])
+					sameBits(t, fmt.Sprint(name, " ", weights, " ", simd, ", tree, depth ", j),
+						row(out, int(parent)), own[at:at+width])
 					y = own[at+width-d : at+width]
 				}
 				if err := s.Commit(path); err != nil {
@@ -205,7 +213,8 @@ func TestEagleOneAnswer(t *testing.T) {
 	}
 }
 
-// TestEagleOptions: every option moves the logits, and a head with the target's matrices copied into it is the head that shares them.
+// TestEagleOptions: every option moves the logits, and a head with the target's matrices copied into it is the head
+// that shares them.
 func TestEagleOptions(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	target := openDrawn(t, rt, randommodel.Llama(), Options{})
@@ -215,7 +224,8 @@ func TestEagleOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := newSession(t, m, SessionOptions{}).EvalSegment(context.Background(), Segment{Tokens: ids, States: statesFor(t, target, m, ids), FromTarget: true, Logits: Last})
+		out, err := newSession(t, m, SessionOptions{}).EvalSegment(
+			context.Background(), Segment{Tokens: ids, States: statesFor(t, target, m, ids), FromTarget: true, Logits: Last})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,9 +233,11 @@ func TestEagleOptions(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for name, e := range map[string]randommodel.Eagle{
-		"plain": {}, "own": {Own: true}, "both norms": {Norms: true}, "norm before residual": {Keys: map[string]gguf.Value{"norm_before_residual": true}},
-		"other layers": {Keys: map[string]gguf.Value{"target_layers": []uint32{0, 1, 2}}}, "base": {Keys: map[string]gguf.Value{"rope.freq_base": float32(100)}},
-		"epsilon": {Keys: map[string]gguf.Value{"attention.layer_norm_rms_epsilon": float32(0.1)}},
+		"plain": {}, "own": {Own: true}, "both norms": {Norms: true},
+		"norm before residual": {Keys: map[string]gguf.Value{"norm_before_residual": true}},
+		"other layers":         {Keys: map[string]gguf.Value{"target_layers": []uint32{0, 1, 2}}},
+		"base":                 {Keys: map[string]gguf.Value{"rope.freq_base": float32(100)}},
+		"epsilon":              {Keys: map[string]gguf.Value{"attention.layer_norm_rms_epsilon": float32(0.1)}},
 	} {
 		key := fmt.Sprint(logits(e))
 		if seen[key] != "" {
@@ -251,22 +263,23 @@ func TestEagleRefused(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"no target":             {randommodel.Eagle{}, nil, ErrMissing, "token_embd.weight"},
-		"another width":         {randommodel.Eagle{}, other, ErrValue, "target_hidden_size"},
-		"positions":             {randommodel.Eagle{}, gpt, ErrUnsupported, "token_embd.weight"},
-		"no layers":             {key("target_layers", nil), target, ErrValue, "target_layers"},
-		"two layers":            {key("target_layers", []int32{0, 1}), target, ErrValue, "target_layers"},
-		"layer beyond":          {key("target_layers", []int32{0, 1, 3}), target, ErrValue, "target_layers"},
-		"negative layer":        {key("target_layers", []int32{0, -1, 2}), target, ErrValue, "target_layers"},
-		"two blocks":            {key("block_count", uint32(2)), target, ErrValue, "block_count"},
-		"unknown key":           {key("attention.sliding_window", uint32(9)), target, ErrUnsupported, "sliding_window"},
-		"no hidden size":        {key("target_hidden_size", nil), target, gguf.ErrMissing, "target_hidden_size"},
-		"unknown tensor":        {randommodel.Eagle{More: "blk.0.attn_q_norm.weight"}, target, ErrUnsupported, "attn_q_norm"},
-		"no fc":                 {randommodel.Eagle{Without: "fc.weight"}, target, ErrMissing, "fc.weight"},
-		"d2t beyond":            {randommodel.Eagle{Own: true, D2T: append(make([]int64, 39), 70)}, target, ErrValue, "d2t"},
-		"d2t twice":             {randommodel.Eagle{Own: true, D2T: make([]int64, 40)}, target, ErrValue, "d2t"},
-		"d2t too short":         {randommodel.Eagle{Own: true, D2T: make([]int64, 39)}, target, ErrShape, "d2t"},
-		"d2t without output":    {randommodel.Eagle{Own: true, Without: "output.weight"}, target, ErrMissing, "output.weight"},
+		"no target":      {randommodel.Eagle{}, nil, ErrMissing, "token_embd.weight"},
+		"another width":  {randommodel.Eagle{}, other, ErrValue, "target_hidden_size"},
+		"positions":      {randommodel.Eagle{}, gpt, ErrUnsupported, "token_embd.weight"},
+		"no layers":      {key("target_layers", nil), target, ErrValue, "target_layers"},
+		"two layers":     {key("target_layers", []int32{0, 1}), target, ErrValue, "target_layers"},
+		"layer beyond":   {key("target_layers", []int32{0, 1, 3}), target, ErrValue, "target_layers"},
+		"negative layer": {key("target_layers", []int32{0, -1, 2}), target, ErrValue, "target_layers"},
+		"two blocks":     {key("block_count", uint32(2)), target, ErrValue, "block_count"},
+		"unknown key":    {key("attention.sliding_window", uint32(9)), target, ErrUnsupported, "sliding_window"},
+		"no hidden size": {key("target_hidden_size", nil), target, gguf.ErrMissing, "target_hidden_size"},
+		"unknown tensor": {randommodel.Eagle{More: "blk.0.attn_q_norm.weight"}, target, ErrUnsupported, "attn_q_norm"},
+		"no fc":          {randommodel.Eagle{Without: "fc.weight"}, target, ErrMissing, "fc.weight"},
+		"d2t beyond":     {randommodel.Eagle{Own: true, D2T: append(make([]int64, 39), 70)}, target, ErrValue, "d2t"},
+		"d2t twice":      {randommodel.Eagle{Own: true, D2T: make([]int64, 40)}, target, ErrValue, "d2t"},
+		"d2t too short":  {randommodel.Eagle{Own: true, D2T: make([]int64, 39)}, target, ErrShape, "d2t"},
+		"d2t without output": {randommodel.Eagle{Own: true, Without: "output.weight"}, target,
+			ErrMissing, "output.weight"},
 		"own, without a target": {randommodel.Eagle{Own: true}, nil, nil, ""},
 	} {
 		_, err := openBytes(t, rt, c.e.File(t), "head.gguf", Options{Target: c.target})
@@ -283,14 +296,17 @@ func TestEagleRefused(t *testing.T) {
 	}
 	s, plain := newSession(t, head, SessionOptions{}), newSession(t, target, SessionOptions{})
 	for _, g := range []Segment{
-		{Tokens: []int32{1}}, {Tokens: []int32{1}, States: make([]float32, 63)}, {Tokens: []int32{1, 2}, States: make([]float32, 64)},
-		{Tokens: []int32{1}, States: make([]float32, 64), FromTarget: true}, {Tokens: []int32{1}, States: make([]float32, 192)},
+		{Tokens: []int32{1}}, {Tokens: []int32{1}, States: make([]float32, 63)},
+		{Tokens: []int32{1, 2}, States: make([]float32, 64)},
+		{Tokens: []int32{1}, States: make([]float32, 64), FromTarget: true},
+		{Tokens: []int32{1}, States: make([]float32, 192)},
 	} {
 		if _, err := s.EvalSegment(context.Background(), g); !errors.Is(err, ErrUsage) {
 			t.Errorf("%d states for %d tokens: %v", len(g.States), len(g.Tokens), err)
 		}
 	}
-	if _, err := plain.EvalSegment(context.Background(), Segment{Tokens: []int32{1}, States: make([]float32, 64)}); !errors.Is(err, ErrUsage) {
+	if _, err := plain.EvalSegment(context.Background(),
+		Segment{Tokens: []int32{1}, States: make([]float32, 64)}); !errors.Is(err, ErrUsage) {
 		t.Errorf("states for a model that is no head: %v", err)
 	}
 	// States that are not finite fail their segment alone.
@@ -303,7 +319,8 @@ func TestEagleRefused(t *testing.T) {
 		}
 		good := newSession(t, head, SessionOptions{})
 		out, err := head.Forward(context.Background(), Batch{
-			{Session: good, Tokens: []int32{1, 2}, States: make([]float32, 128), Logits: Last}, {Session: s, Tokens: []int32{1}, States: bad[:n], FromTarget: fromTarget, Logits: Last},
+			{Session: good, Tokens: []int32{1, 2}, States: make([]float32, 128), Logits: Last},
+			{Session: s, Tokens: []int32{1}, States: bad[:n], FromTarget: fromTarget, Logits: Last},
 		})
 		if err != nil || out[0].Err != nil || !errors.Is(out[1].Err, ErrNotFinite) || s.Len() != 0 {
 			t.Errorf("states that are not finite: %v, %+v", err, out)

@@ -12,8 +12,8 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// TestEncoderOneAnswer is promise P1 of the encoder: the states of an input are the same bits with all kernels and numbers of threads, and
-// those of a short input are the same whatever was encoded before it.
+// TestEncoderOneAnswer is promise P1 of the encoder: the states of an input are the same bits with all kernels and
+// numbers of threads, and those of a short input are the same whatever was encoded before it.
 func TestEncoderOneAnswer(t *testing.T) {
 	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
 		var want [2][]float32
@@ -75,8 +75,8 @@ func TestEncodedBatch(t *testing.T) {
 	}
 }
 
-// TestEncodeAgain: another input begins another sequence; forks keep the input that they were made with, and it lives as long as any of
-// them.
+// TestEncodeAgain: another input begins another sequence; forks keep the input that they were made with, and it lives
+// as long as any of them.
 func TestEncodeAgain(t *testing.T) {
 	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), randommodel.FlanT5(), Options{})
 	first, second := randomTokens(280, m.config.Vocab, 1), randomTokens(30, m.config.Vocab, 2)
@@ -133,7 +133,8 @@ func TestEncodeErrors(t *testing.T) {
 	if _, err := s.Eval(ctx, []int32{1}, nil, Last); !errors.Is(err, ErrInput) {
 		t.Errorf("a pass without an input: %v", err)
 	}
-	if err := newSession(t, llama, SessionOptions{}).Encode(ctx, []int32{1}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "llama") {
+	if err := newSession(t, llama, SessionOptions{}).Encode(ctx, []int32{1}); !errors.Is(err, ErrInput) ||
+		!strings.Contains(err.Error(), "llama") {
 		t.Errorf("an input for a decoder-only model: %v", err)
 	}
 	if _, err := llama.EncoderStates(ctx, []int32{1}); !errors.Is(err, ErrInput) {

@@ -16,13 +16,15 @@ import (
 
 func TestNotFinite(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	for tensor, scale := range map[string]float32{"blk.0.ffn_norm.weight": 1e30, "blk.1.attn_norm.weight": 1e30, "output_norm.weight": 2e38} {
+	for tensor, scale := range map[string]float32{
+		"blk.0.ffn_norm.weight": 1e30, "blk.1.attn_norm.weight": 1e30, "output_norm.weight": 2e38} {
 		for _, weights := range []string{"f32", "q8_0"} {
 			v := randommodel.Llama()
 			v.Scale = map[string]float32{tensor: scale}
 			m := openDrawn(t, rt, v, Options{Weights: weights})
 			s := newSession(t, m, SessionOptions{})
-			if _, err := s.Eval(context.Background(), randomTokens(30, m.config.Vocab, 1), nil, All); !errors.Is(err, ErrNotFinite) {
+			if _, err := s.Eval(context.Background(),
+				randomTokens(30, m.config.Vocab, 1), nil, All); !errors.Is(err, ErrNotFinite) {
 				t.Errorf("%s, %s: %v", tensor, weights, err)
 			}
 			if s.Len() != 0 {
@@ -32,8 +34,8 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// TestNotFiniteRow: a segment whose activations are not finite fails; those that share the pass with it do not notice, whatever
-// its shape and wherever its rows lie.
+// TestNotFiniteRow: a segment whose activations are not finite fails; those that share the pass with it do not
+// notice, whatever its shape and wherever its rows lie.
 func TestNotFiniteRow(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, weights := range []string{"f32", "q8_0"} {
@@ -51,7 +53,8 @@ func TestNotFiniteRow(t *testing.T) {
 			v.Edit = map[string]func(x []float32){
 				"token_embd.weight":      func(x []float32) { clear(x[69*v.Width:]); x[69*v.Width+3] = 100 },
 				"blk.0.attn_norm.weight": func(x []float32) { x[3] = 6e37 },
-				"blk.0.attn_q.weight":    blind, "blk.0.attn_k.weight": blind, "blk.0.attn_v.weight": blind, "blk.0.attn_qkv.weight": blind,
+				"blk.0.attn_q.weight":    blind, "blk.0.attn_k.weight": blind, "blk.0.attn_v.weight": blind,
+				"blk.0.attn_qkv.weight": blind,
 			}
 			v.Untied = true // with token 69 in the head, all its logits would be great
 			m := openDrawn(t, rt, v, Options{})
@@ -93,10 +96,12 @@ func TestNotFiniteRow(t *testing.T) {
 				if out[i].Err != nil || g.Parents == nil && moved != len(g.Tokens) {
 					t.Fatalf("%s %s, segment %d: %v, moved by %d tokens", v.Arch, weights, i, out[i].Err, moved)
 				}
-				sameBits(t, fmt.Sprint(v.Arch, " ", weights, ", segment ", i), out[i].Logits.Data, eval(t, g.Session, g.Tokens, g.Parents, g.Logits))
+				sameBits(t, fmt.Sprint(v.Arch, " ", weights, ", segment ", i), out[i].Logits.Data,
+					eval(t, g.Session, g.Tokens, g.Parents, g.Logits))
 			}
 			// The session goes on.
-			sameBits(t, "after the failure", eval(t, b[3].Session, []int32{7}, nil, Last), eval(t, good(2), []int32{7}, nil, Last))
+			sameBits(t, "after the failure", eval(t, b[3].Session, []int32{7}, nil, Last),
+				eval(t, good(2), []int32{7}, nil, Last))
 		}
 	}
 }
@@ -106,7 +111,8 @@ func TestNotFiniteHead(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	norm, head := randommodel.Llama(), randommodel.Llama()
 	norm.Untied, head.Untied = true, true
-	norm.Edit = map[string]func(x []float32){"output_norm.weight": func(x []float32) { x[3] = 3e38 }} // times a number of -8 to 8
+	// times a number of -8 to 8
+	norm.Edit = map[string]func(x []float32){"output_norm.weight": func(x []float32) { x[3] = 3e38 }}
 	norm.Scale = map[string]float32{"output.weight": 1e-38}
 	head.Edit = map[string]func(x []float32){"output.weight": func(x []float32) {
 		for i := range 64 {
@@ -184,7 +190,8 @@ func TestClose(t *testing.T) {
 		}
 		rt.Close()
 	}
-	for _, closing := range []func(*Runtime, *Model){func(_ *Runtime, m *Model) { m.Close() }, func(rt *Runtime, _ *Model) { rt.Close() }} {
+	for _, closing := range []func(*Runtime, *Model){
+		func(_ *Runtime, m *Model) { m.Close() }, func(rt *Runtime, _ *Model) { rt.Close() }} {
 		rt, m, s := open()
 		var wait sync.WaitGroup
 		ctx := &hook{Context: context.Background(), once: func() { wait.Go(func() { closing(rt, m) }) }}
@@ -213,7 +220,8 @@ func TestClose(t *testing.T) {
 		t.Errorf("no session: %v", err)
 	}
 	file := randommodel.Llama().File(t)
-	if _, err := New(context.Background(), nil, bytes.NewReader(file), int64(len(file)), Options{}); !errors.Is(err, ErrUsage) {
+	if _, err := New(context.Background(), nil,
+		bytes.NewReader(file), int64(len(file)), Options{}); !errors.Is(err, ErrUsage) {
 		t.Errorf("no runtime: %v", err)
 	}
 }

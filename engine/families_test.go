@@ -42,18 +42,21 @@ func familyModels(t *testing.T) (names []string) {
 	return names
 }
 
-// TestFamilies: tiny models of every architecture against the logits of an independent engine, with F32 weights and cache. Its own
-// error is a tenth of the bound; leaving out a part of an architecture moves the logits by 0.1 to 10 times their root mean square.
+// TestFamilies: tiny models of every architecture against the logits of an independent engine, with F32 weights and
+// cache. Its own error is a tenth of the bound; leaving out a part of an architecture moves the logits by 0.1 to 10
+// times their root mean square.
 func TestFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range familyModels(t) {
 		t.Run(name, func(t *testing.T) {
-			answersLike(t, rt, testkit.Shared(t, "families/models/"+name+".gguf"), testkit.Shared(t, "families/models/golden/"+name+".json"))
+			answersLike(t, rt, testkit.Shared(t, "families/models/"+name+".gguf"),
+				testkit.Shared(t, "families/models/golden/"+name+".json"))
 		})
 	}
 }
 
-// TestPaperFamilies: the same for the models of ../shared/families/papers, whose goldens another program computed in float64.
+// TestPaperFamilies: the same for the models of ../shared/families/papers, whose goldens another program computed in
+// float64.
 func TestPaperFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen"} {
@@ -65,7 +68,8 @@ func TestPaperFamilies(t *testing.T) {
 
 const papers = "families/papers/models/"
 
-// TestCommittedFamilies: the same for the few of them that testdata holds, their matrices in F16, which holds their values exactly.
+// TestCommittedFamilies: the same for the few of them that testdata holds, their matrices in F16, which holds their
+// values exactly.
 func TestCommittedFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	const folder = "../testdata/families/"
@@ -130,7 +134,8 @@ func answersLike(t *testing.T, rt *Runtime, file, golden string) {
 
 // blockKinds are models of which each has a kind of block or a part that the others do not have.
 var blockKinds = []string{
-	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2", "stablelm", "gptneox", "minicpm", "hunyuan-dense", "arcee", "lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma4",
+	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2", "stablelm",
+	"gptneox", "minicpm", "hunyuan-dense", "arcee", "lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma4",
 	"opt", "opt-post", "codegen",
 }
 
@@ -142,8 +147,8 @@ func kindFile(tb testing.TB, name string) string {
 	return testkit.Shared(tb, "families/models/"+name+".gguf")
 }
 
-// TestFamiliesOneAnswer: promise P1 for every kind of block: however the sequence is cut, whatever shares the pass, with trees, forks,
-// other kernels and thread counts.
+// TestFamiliesOneAnswer: promise P1 for every kind of block: however the sequence is cut, whatever shares the pass,
+// with trees, forks, other kernels and thread counts.
 func TestFamiliesOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	scalar := newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})

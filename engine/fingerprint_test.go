@@ -26,11 +26,14 @@ func fingerprintOf(t *testing.T, kvs []gguf.KV, tensors []gguf.TensorSource) Fin
 
 func TestFingerprint(t *testing.T) {
 	kvs := []gguf.KV{
-		{Key: "general.architecture", Value: "llama"}, {Key: "general.name", Value: "a"}, {Key: "llama.rope.freq_base", Value: float32(10000)},
-		{Key: "tokenizer.ggml.model", Value: "gpt2"}, {Key: "tokenizer.ggml.tokens", Value: []string{"a", "b"}}, {Key: "tokenizer.chat_template", Value: "x"},
+		{Key: "general.architecture", Value: "llama"}, {Key: "general.name", Value: "a"},
+		{Key: "llama.rope.freq_base", Value: float32(10000)},
+		{Key: "tokenizer.ggml.model", Value: "gpt2"}, {Key: "tokenizer.ggml.tokens", Value: []string{"a", "b"}},
+		{Key: "tokenizer.chat_template", Value: "x"},
 	}
 	tensor := func(name string, typ gguf.Type, dims []uint64, b ...byte) gguf.TensorSource {
-		return gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error { _, err := w.Write(b); return err }}
+		return gguf.TensorSource{Name: name, Type: typ, Dims: dims,
+			Write: func(w io.Writer) error { _, err := w.Write(b); return err }}
 	}
 	tensors := []gguf.TensorSource{
 		tensor("a", gguf.F32, []uint64{2, 1}, 1, 2, 3, 4, 5, 6, 7, 8), tensor("b", gguf.F16, []uint64{2}, 1, 2, 3, 4),
@@ -53,19 +56,24 @@ func TestFingerprint(t *testing.T) {
 		}
 	}
 	for name, other := range map[string]Fingerprint{
-		"hyperparameter":     fingerprintOf(t, with("llama.rope.freq_base", float32(10001)), tensors),
-		"one more":           fingerprintOf(t, with("llama.rope.scaling.factor", float32(2)), tensors),
-		"a byte of a tensor": fingerprintOf(t, kvs, []gguf.TensorSource{tensors[0], tensor("b", gguf.F16, []uint64{2}, 1, 2, 3, 5)}),
-		"a tensor's name":    fingerprintOf(t, kvs, []gguf.TensorSource{tensors[0], tensor("c", gguf.F16, []uint64{2}, 1, 2, 3, 4)}),
-		"a tensor's type":    fingerprintOf(t, kvs, []gguf.TensorSource{tensors[0], tensor("b", gguf.BF16, []uint64{2}, 1, 2, 3, 4)}),
-		"a tensor's shape":   fingerprintOf(t, kvs, []gguf.TensorSource{tensor("a", gguf.F32, []uint64{1, 2}, 1, 2, 3, 4, 5, 6, 7, 8), tensors[1]}),
-		"one tensor fewer":   fingerprintOf(t, kvs, tensors[:1]),
+		"hyperparameter": fingerprintOf(t, with("llama.rope.freq_base", float32(10001)), tensors),
+		"one more":       fingerprintOf(t, with("llama.rope.scaling.factor", float32(2)), tensors),
+		"a byte of a tensor": fingerprintOf(t, kvs,
+			[]gguf.TensorSource{tensors[0], tensor("b", gguf.F16, []uint64{2}, 1, 2, 3, 5)}),
+		"a tensor's name": fingerprintOf(t, kvs,
+			[]gguf.TensorSource{tensors[0], tensor("c", gguf.F16, []uint64{2}, 1, 2, 3, 4)}),
+		"a tensor's type": fingerprintOf(t, kvs,
+			[]gguf.TensorSource{tensors[0], tensor("b", gguf.BF16, []uint64{2}, 1, 2, 3, 4)}),
+		"a tensor's shape": fingerprintOf(t, kvs,
+			[]gguf.TensorSource{tensor("a", gguf.F32, []uint64{1, 2}, 1, 2, 3, 4, 5, 6, 7, 8), tensors[1]}),
+		"one tensor fewer": fingerprintOf(t, kvs, tensors[:1]),
 	} {
 		if other.Model == base.Model || other.Tokenizer != base.Tokenizer {
 			t.Errorf("%s: not noticed, or as a change of the tokenizer", name)
 		}
 	}
-	if other := fingerprintOf(t, with("tokenizer.ggml.tokens", []string{"a", "c"}), tensors); other.Tokenizer == base.Tokenizer || other.Model != base.Model {
+	if other := fingerprintOf(t, with("tokenizer.ggml.tokens",
+		[]string{"a", "c"}), tensors); other.Tokenizer == base.Tokenizer || other.Model != base.Model {
 		t.Error("a token: not noticed, or as a change of the model")
 	}
 }
@@ -115,7 +123,8 @@ func (s *short) ReadAt(b []byte, at int64) (int, error) {
 func TestRopeFactorsInUse(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for context, want := range map[int]string{1: "rope_factors_short.weight", 1 << 30: "rope_factors_long.weight"} {
-		m, err := Open(t.Context(), rt, testkit.Shared(t, "families/models/phi3-short.gguf"), Options{RopeContext: context, Weights: "q8_0"})
+		m, err := Open(t.Context(), rt, testkit.Shared(t, "families/models/phi3-short.gguf"),
+			Options{RopeContext: context, Weights: "q8_0"})
 		if err != nil {
 			t.Fatal(err)
 		}

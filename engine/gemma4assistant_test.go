@@ -16,8 +16,8 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// assist computes a draft head of Gemma 4 in float64, with naive loops: after the n tokens that target computed last, token id with the
-// hidden state h. It returns the logits and the next hidden state.
+// assist computes a draft head of Gemma 4 in float64, with naive loops: after the n tokens that target computed last,
+// token id with the hidden state h. It returns the logits and the next hidden state.
 func (r *reference) assist(target *reference, n int, id int32, h []float64) (logits, next []float64) {
 	width, heads := len(h), r.integer("attention.head_count", 0)
 	both := slices.Clone(target.t["token_embd.weight"][int(id)*width:][:width])
@@ -30,10 +30,12 @@ func (r *reference) assist(target *reference, n int, id int32, h []float64) (log
 	gelu := func(v float64) float64 { return v / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v))) }
 	for i, window := range pattern.([]bool) {
 		b := fmt.Sprintf("blk.%d.", i)
-		dim, base, rotated, factors, lender, first := r.integer("attention.key_length", 0), r.number("rope.freq_base", 0), 0, r.t["rope_freqs.weight"], layers-1, 0
+		dim, base, rotated, factors, lender, first := r.integer("attention.key_length", 0), r.number("rope.freq_base", 0), 0,
+			r.t["rope_freqs.weight"], layers-1, 0
 		rotated = dim
 		if window {
-			dim, base, factors, lender = r.integer("attention.key_length_swa", 0), r.number("rope.freq_base_swa", 10000), nil, layers-2
+			dim, base, factors, lender = r.integer("attention.key_length_swa", 0),
+				r.number("rope.freq_base_swa", 10000), nil, layers-2
 			rotated = r.integer("rope.dimension_count_swa", 0)
 			first = max(0, n-r.integer("attention.sliding_window", 0)+1)
 		}
@@ -81,22 +83,27 @@ func (r *reference) assist(target *reference, n int, id int32, h []float64) (log
 	return r.matrix(r.t["token_embd.weight"], nil, y), r.linear("nextn.post_projection", y)
 }
 
-// chainOf drafts steps tokens after the target's, greedily, and returns logits and states of every step, one after the other.
-func chainOf(tb testing.TB, s *Session, token int32, h []float32, steps int) (logits, states [][]float32, tokens []int32) {
+// chainOf drafts steps tokens after the target's, greedily, and returns logits and states of every step, one after
+// the other.
+func chainOf(tb testing.TB, s *Session, token int32, h []float32, steps int) (
+	logits, states [][]float32, tokens []int32) {
 	tb.Helper()
 	for i := range steps {
-		r, err := s.EvalSegment(context.Background(), Segment{Tokens: []int32{token}, States: h, FromTarget: i == 0, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
+		r, err := s.EvalSegment(context.Background(),
+			Segment{Tokens: []int32{token}, States: h, FromTarget: i == 0, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
 		if err != nil {
 			tb.Fatal(err)
 		}
-		logits, states, tokens = append(logits, slices.Clone(r.Logits.Row(0))), append(states, slices.Clone(r.Hidden.Row(0))), append(tokens, token)
+		logits, states, tokens = append(logits, slices.Clone(r.Logits.Row(0))),
+			append(states, slices.Clone(r.Hidden.Row(0))), append(tokens, token)
 		token, h = greatest(logits[i]), states[i]
 	}
 	return logits, states, tokens
 }
 
 // checkAssistant compares the draft head's chains of five tokens after every length of a text with the reference's.
-func checkAssistant(t *testing.T, target *Model, targetFile []byte, head *Model, headFile []byte, ids []int32, lengths ...int) {
+func checkAssistant(t *testing.T, target *Model, targetFile []byte, head *Model, headFile []byte,
+	ids []int32, lengths ...int) {
 	t.Helper()
 	tr, hr := newReference(t, targetFile), newReference(t, headFile)
 	tr.logits(ids[:slices.Max(lengths)])
@@ -106,7 +113,8 @@ func checkAssistant(t *testing.T, target *Model, targetFile []byte, head *Model,
 		if err != nil {
 			t.Fatal(err)
 		}
-		logits, states, tokens := chainOf(t, newSession(t, head, SessionOptions{Target: s}), ids[n], slices.Clone(r.Hidden.Row(0)), 5)
+		logits, states, tokens := chainOf(t, newSession(t, head, SessionOptions{Target: s}), ids[n],
+			slices.Clone(r.Hidden.Row(0)), 5)
 		h := tr.states[n-1]
 		for i := range logits {
 			want, next := hr.assist(tr, n, tokens[i], h)
@@ -124,8 +132,8 @@ func checkAssistant(t *testing.T, target *Model, targetFile []byte, head *Model,
 	}
 }
 
-// TestAssistantReference: every step of chains of a draft head of Gemma 4 against the reference, for targets whose last layers share keys
-// and values and for one with experts; options of the head, each of which moves the logits.
+// TestAssistantReference: every step of chains of a draft head of Gemma 4 against the reference, for targets whose
+// last layers share keys and values and for one with experts; options of the head, each of which moves the logits.
 func TestAssistantReference(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	ids := randomTokens(60, randommodel.Vocab, 6)
@@ -152,7 +160,8 @@ func TestAssistantReference(t *testing.T) {
 		checkAssistant(t, target, file, head, a.File(t), ids, 30)
 		s := newSession(t, target, SessionOptions{})
 		r := forward(t, target, Batch{{Session: s, Tokens: ids[:30], Hidden: Last, Layers: []int{FinalNorm}}})
-		logits, _, _ := chainOf(t, newSession(t, head, SessionOptions{Target: s}), ids[30], slices.Clone(r[0].Hidden.Row(0)), 1)
+		logits, _, _ := chainOf(t, newSession(t, head, SessionOptions{Target: s}), ids[30],
+			slices.Clone(r[0].Hidden.Row(0)), 1)
 		if key := fmt.Sprint(logits); name != "default base" && name != "no vocabulary key" && name != "plain" {
 			if seen[key] != "" {
 				t.Errorf("%s and %s give the same logits", name, seen[key])
@@ -162,7 +171,8 @@ func TestAssistantReference(t *testing.T) {
 	}
 }
 
-// TestAssistantFamily: the same with the gemma4 model of ../shared as the target, whose own logits an independent engine computed.
+// TestAssistantFamily: the same with the gemma4 model of ../shared as the target, whose own logits an independent
+// engine computed.
 func TestAssistantFamily(t *testing.T) {
 	path := testkit.Shared(t, "families/models/gemma4.gguf")
 	rt := newRuntime(t, RuntimeOptions{})
@@ -180,7 +190,8 @@ func TestAssistantFamily(t *testing.T) {
 		t.Fatalf("heads of %d and %d", full.headDim, windowed.headDim)
 	}
 	kv := []uint32{uint32(windowed.kvHeads), uint32(full.kvHeads), uint32(windowed.kvHeads)}
-	a := randommodel.Assistant{Width: c.HiddenSize, Vocab: c.Vocab, Heads: kv, Dim: windowed.headDim, Keys: map[string]gguf.Value{"attention.sliding_window": uint32(windowed.scores.Window)}}
+	a := randommodel.Assistant{Width: c.HiddenSize, Vocab: c.Vocab, Heads: kv, Dim: windowed.headDim,
+		Keys: map[string]gguf.Value{"attention.sliding_window": uint32(windowed.scores.Window)}}
 	head, err := openBytes(t, rt, a.File(t), "assistant.gguf", Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
@@ -189,8 +200,8 @@ func TestAssistantFamily(t *testing.T) {
 	checkAssistant(t, target, file, head, a.File(t), randomTokens(n+1, c.Vocab, 8), 1, windowed.scores.Window, n)
 }
 
-// TestAssistantOneAnswer: promise P1: what a draft head computes does not depend on kernels and threads, on how the target's prompt was cut,
-// on what else shares the pass, nor on what the target had been fed and given up before.
+// TestAssistantOneAnswer: promise P1: what a draft head computes does not depend on kernels and threads, on how the
+// target's prompt was cut, on what else shares the pass, nor on what the target had been fed and given up before.
 func TestAssistantOneAnswer(t *testing.T) {
 	const n = 900 // tokens: those that the windows do not reach are given up
 	file := assistantTarget(t, "gemma4")
@@ -204,7 +215,8 @@ func TestAssistantOneAnswer(t *testing.T) {
 				s := newSession(t, target, SessionOptions{})
 				var h []float32
 				for from := 0; from < n; from += chunk {
-					r := forward(t, target, Batch{{Session: s, Tokens: ids[from:min(n, from+chunk)], Hidden: Last, Layers: head.TargetLayers()}})
+					r := forward(t, target, Batch{{Session: s, Tokens: ids[from:min(n, from+chunk)], Hidden: Last,
+						Layers: head.TargetLayers()}})
 					h = slices.Clone(r[0].Hidden.Row(0))
 				}
 				return s, h
@@ -264,9 +276,12 @@ func TestAssistantOneAnswer(t *testing.T) {
 			states = states[:5*randommodel.Width]
 			one := []int{FinalNorm}
 			out := forward(t, head, Batch{
-				{Session: newSession(t, head, SessionOptions{Target: short}), Tokens: ids[:30], States: make([]float32, 30*randommodel.Width), Logits: Last},
-				{Session: newSession(t, head, SessionOptions{Target: s}), Tokens: tokens, States: states, Logits: All, Hidden: All, Layers: one},
-				{Session: newSession(t, head, SessionOptions{Target: s}), Tokens: tokens[2:], States: states[2*randommodel.Width:], Logits: 2, Hidden: Last, Layers: one},
+				{Session: newSession(t, head, SessionOptions{Target: short}), Tokens: ids[:30],
+					States: make([]float32, 30*randommodel.Width), Logits: Last},
+				{Session: newSession(t, head, SessionOptions{Target: s}), Tokens: tokens, States: states, Logits: All,
+					Hidden: All, Layers: one},
+				{Session: newSession(t, head, SessionOptions{Target: s}), Tokens: tokens[2:], States: states[2*randommodel.Width:],
+					Logits: 2, Hidden: Last, Layers: one},
 			})
 			sameBits(t, "rows of one pass", out[1].Logits.Data, want)
 			sameBits(t, "states of one pass", out[1].Hidden.Data, wantStates)
@@ -285,7 +300,8 @@ func TestAssistantSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := head.Head(); h == nil || !h.SharesCache || h.FirstToken || h.Output != FinalNorm || !slices.Equal(h.TargetLayers, []int{FinalNorm}) || h.TargetStates() != randommodel.Width || head.Caches(0) != nil {
+	if h := head.Head(); h == nil || !h.SharesCache || h.FirstToken || h.Output != FinalNorm ||
+		!slices.Equal(h.TargetLayers, []int{FinalNorm}) || h.TargetStates() != randommodel.Width || head.Caches(0) != nil {
 		t.Fatalf("%+v", head.Head())
 	}
 	s := newSession(t, target, SessionOptions{Context: 1000})
@@ -294,9 +310,10 @@ func TestAssistantSessions(t *testing.T) {
 		o    SessionOptions
 		says string
 	}{
-		"no target":           {head, SessionOptions{}, "assistant.gguf"},
-		"another model's":     {head, SessionOptions{Target: newSession(t, another, SessionOptions{})}, "another model"},
-		"no cache":            {head, SessionOptions{Target: newSession(t, target, SessionOptions{NoCache: true})}, "keeps none"},
+		"no target":       {head, SessionOptions{}, "assistant.gguf"},
+		"another model's": {head, SessionOptions{Target: newSession(t, another, SessionOptions{})}, "another model"},
+		"no cache": {head, SessionOptions{
+			Target: newSession(t, target, SessionOptions{NoCache: true})}, "keeps none"},
 		"some layers":         {head, SessionOptions{Target: newSession(t, target, SessionOptions{Layers: 5})}, "all layers"},
 		"a model, no head":    {target, SessionOptions{Target: s}, "target.gguf"},
 		"a head of NoCache":   {head, SessionOptions{Target: s, NoCache: true}, "without a cache"},
@@ -324,7 +341,8 @@ func TestAssistantSessions(t *testing.T) {
 	}
 	refused("a tree", with(func(g *Segment) { g.Parents = []int32{-1} }), ErrUsage)
 	refused("no states", with(func(g *Segment) { g.States = nil }), ErrUsage)
-	refused("states of the head's width", with(func(g *Segment) { g.States = state[:randommodel.AssistantWidth] }), ErrUsage)
+	refused("states of the head's width", with(
+		func(g *Segment) { g.States = state[:randommodel.AssistantWidth] }), ErrUsage)
 	refused("another layer", with(func(g *Segment) { g.Layers = []int{0} }), ErrUsage)
 	refused("a token too many", with(func(g *Segment) { g.Tokens = []int32{randommodel.Vocab} }), ErrVocabulary)
 	nan := slices.Clone(state)
@@ -335,7 +353,9 @@ func TestAssistantSessions(t *testing.T) {
 	}
 	// Another row of the same pass is not touched by one that fails.
 	two := newSession(t, head, SessionOptions{Target: s})
-	out, err := head.Forward(context.Background(), Batch{{Session: d, Tokens: []int32{1}, States: nan, Logits: Last}, {Session: two, Tokens: []int32{1}, States: state, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}})
+	out, err := head.Forward(context.Background(),
+		Batch{{Session: d, Tokens: []int32{1}, States: nan, Logits: Last},
+			{Session: two, Tokens: []int32{1}, States: state, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}})
 	if err != nil || !errors.Is(out[0].Err, ErrNotFinite) || out[1].Err != nil {
 		t.Errorf("%v, %+v", err, out)
 	}

@@ -27,8 +27,8 @@ func evalHidden(tb testing.TB, s *Session, g Segment) []float32 {
 	return slices.Clone(r.Hidden.Data)
 }
 
-// TestHiddenStates: the states are those of the layers asked for. The input of layer k is what a session that ends before it puts into
-// the final norm, and its logits are the output matrix times that.
+// TestHiddenStates: the states are those of the layers asked for. The input of layer k is what a session that ends
+// before it puts into the final norm, and its logits are the output matrix times that.
 func TestHiddenStates(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, v := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
@@ -42,7 +42,8 @@ func TestHiddenStates(t *testing.T) {
 		r, d, n := newReference(t, file), v.Width, 9
 		ids := randomTokens(n, v.Vocab, 1)
 		layers := []int{3, 0, FinalNorm, 2, 1, 2}
-		out, err := newSession(t, m, SessionOptions{KV: "f32"}).EvalSegment(context.Background(), Segment{Tokens: ids, Hidden: All, Layers: layers})
+		out, err := newSession(t, m, SessionOptions{KV: "f32"}).EvalSegment(
+			context.Background(), Segment{Tokens: ids, Hidden: All, Layers: layers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,8 @@ func TestHiddenStates(t *testing.T) {
 				continue
 			}
 			s := newSession(t, m, SessionOptions{KV: "f32", Layers: k})
-			out, err := s.EvalSegment(context.Background(), Segment{Tokens: ids, Logits: All, Hidden: All, Layers: []int{FinalNorm, k}})
+			out, err := s.EvalSegment(context.Background(),
+				Segment{Tokens: ids, Logits: All, Hidden: All, Layers: []int{FinalNorm, k}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,12 +97,16 @@ func TestHiddenStates(t *testing.T) {
 		// Some of the rows.
 		for _, rows := range []Rows{None, Last, 4} {
 			s := newSession(t, m, SessionOptions{KV: "f32"})
-			sameBits(t, fmt.Sprint(rows, " rows"), evalHidden(t, s, Segment{Tokens: ids, Logits: 2, Hidden: rows, Layers: layers}), all[(n-int(rows))*6*d:])
-			if logits, want := eval(t, s, ids, nil, Last), eval(t, newSession(t, m, SessionOptions{KV: "f32"}), append(slices.Clone(ids), ids...), nil, Last); !slices.Equal(logits, want) {
+			sameBits(t, fmt.Sprint(rows, " rows"), evalHidden(
+				t, s, Segment{Tokens: ids, Logits: 2, Hidden: rows, Layers: layers}), all[(n-int(rows))*6*d:])
+			if logits, want := eval(t, s, ids, nil, Last),
+				eval(t, newSession(t, m, SessionOptions{KV: "f32"}), append(slices.Clone(ids), ids...), nil,
+					Last); !slices.Equal(logits, want) {
 				t.Error("the session does not go on as if nobody had asked for states")
 			}
 		}
-		if out, err := newSession(t, m, SessionOptions{}).EvalSegment(context.Background(), Segment{Tokens: ids, Hidden: All}); err != nil || out.Hidden.Rows() != 0 {
+		if out, err := newSession(t, m, SessionOptions{}).EvalSegment(
+			context.Background(), Segment{Tokens: ids, Hidden: All}); err != nil || out.Hidden.Rows() != 0 {
 			t.Errorf("no layers: %d rows, %v", out.Hidden.Rows(), err)
 		}
 	}
@@ -128,7 +134,8 @@ func TestHiddenOneAnswer(t *testing.T) {
 				for rest := ids; len(rest) > 0; rest = rest[min(size, len(rest)):] {
 					piece := rest[:min(size, len(rest))]
 					wanted := min(len(piece), 1+len(got)/n%5) // sometimes only the last rows
-					b := Batch{{Session: another, Tokens: piece[:1], Logits: Last, Hidden: Last, Layers: []int{1}}, {Session: s, Tokens: piece, Hidden: Rows(wanted), Layers: layers}}
+					b := Batch{{Session: another, Tokens: piece[:1], Logits: Last, Hidden: Last, Layers: []int{1}},
+						{Session: s, Tokens: piece, Hidden: Rows(wanted), Layers: layers}}
 					states := forward(t, m, b)[1].Hidden.Data
 					got = append(got, want[len(got):len(got)+(len(piece)-wanted)*n]...)
 					got = append(got, states...)
@@ -152,7 +159,8 @@ func TestHiddenOneAnswer(t *testing.T) {
 					}
 					got := evalHidden(t, s, Segment{Tokens: tokens, Parents: parents, Hidden: All, Layers: layers})
 					for i, node := range path {
-						sameBits(t, fmt.Sprintf("%s, %s, tree, position %d", name, simd, at+i), got[int(node)*n:(int(node)+1)*n], want[(at+i)*n:(at+i+1)*n])
+						sameBits(t, fmt.Sprintf("%s, %s, tree, position %d", name, simd, at+i), got[int(node)*n:(int(node)+1)*n],
+							want[(at+i)*n:(at+i+1)*n])
 					}
 					if err := s.Commit(path); err != nil {
 						t.Fatal(err)
@@ -168,12 +176,14 @@ func TestHiddenRefused(t *testing.T) {
 	v := randommodel.Llama()
 	m := openDrawn(t, rt, v, Options{})
 	exit := newSession(t, m, SessionOptions{Layers: 1})
-	if _, err := exit.EvalSegment(context.Background(), Segment{Tokens: []int32{1}, Hidden: Last, Layers: []int{2}}); !errors.Is(err, ErrUsage) {
+	if _, err := exit.EvalSegment(context.Background(),
+		Segment{Tokens: []int32{1}, Hidden: Last, Layers: []int{2}}); !errors.Is(err, ErrUsage) {
 		t.Errorf("a layer after the exit: %v", err)
 	}
 	s := newSession(t, m, SessionOptions{})
 	for _, g := range []Segment{
-		{Hidden: All, Layers: []int{3}}, {Hidden: All, Layers: []int{0, -2}}, {Hidden: 3, Layers: []int{0}}, {Hidden: -2, Layers: []int{0}}, {Hidden: math.MaxInt, Layers: []int{0}},
+		{Hidden: All, Layers: []int{3}}, {Hidden: All, Layers: []int{0, -2}}, {Hidden: 3, Layers: []int{0}},
+		{Hidden: -2, Layers: []int{0}}, {Hidden: math.MaxInt, Layers: []int{0}},
 	} {
 		g.Tokens = []int32{1, 2}
 		if _, err := s.EvalSegment(context.Background(), g); !errors.Is(err, ErrUsage) {
@@ -192,8 +202,11 @@ func TestHiddenRefused(t *testing.T) {
 	other := newSession(t, m, SessionOptions{})
 	for _, k := range []int{2, FinalNorm} {
 		s = newSession(t, m, SessionOptions{})
-		out, err := m.Forward(context.Background(), Batch{{Session: s, Tokens: []int32{1, 2}, Hidden: All, Layers: []int{0, k}}, {Session: other, Tokens: []int32{1, 2}, Hidden: All, Layers: []int{0, 1}}})
-		if err != nil || !errors.Is(out[0].Err, ErrNotFinite) || len(out[0].Hidden.Data) != 0 || out[1].Err != nil || s.Len() != 0 {
+		out, err := m.Forward(context.Background(),
+			Batch{{Session: s, Tokens: []int32{1, 2}, Hidden: All, Layers: []int{0, k}},
+				{Session: other, Tokens: []int32{1, 2}, Hidden: All, Layers: []int{0, 1}}})
+		if err != nil || !errors.Is(out[0].Err, ErrNotFinite) || len(out[0].Hidden.Data) != 0 ||
+			out[1].Err != nil || s.Len() != 0 {
 			t.Errorf("layer %d, not finite: %v, %+v", k, err, out)
 		}
 	}
@@ -217,8 +230,8 @@ func TestHiddenAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestHiddenFamilies: likewise for other kinds of blocks, recurrent ones among them: states come whole, in chunks, and after a tree and
-// a step back.
+// TestHiddenFamilies: likewise for other kinds of blocks, recurrent ones among them: states come whole, in chunks,
+// and after a tree and a step back.
 func TestHiddenFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range []string{"qwen35", "lfm2", "granitehybrid", "falcon-h1", "gemma3", "qwen3moe", "gpt-oss"} {
@@ -245,11 +258,13 @@ func TestHiddenFamilies(t *testing.T) {
 		sameBits(t, name, got, want)
 		s = newSession(t, m, SessionOptions{})
 		eval(t, s, ids[:30], nil, None)
-		tree := evalHidden(t, s, Segment{Tokens: []int32{(ids[30] + 1) % 256, ids[30], ids[31]}, Parents: []int32{-1, -1, 1}, Hidden: All, Layers: layers})
+		tree := evalHidden(t, s, Segment{Tokens: []int32{(ids[30] + 1) % 256, ids[30], ids[31]}, Parents: []int32{-1, -1, 1},
+			Hidden: All, Layers: layers})
 		sameBits(t, name+", tree", tree[n:3*n], want[30*n:32*n])
 		if err := s.Commit([]int32{1, 2}); err != nil {
 			t.Fatal(err)
 		}
-		sameBits(t, name+", after the tree", evalHidden(t, s, Segment{Tokens: ids[32:], Hidden: All, Layers: layers}), want[32*n:])
+		sameBits(t, name+", after the tree", evalHidden(
+			t, s, Segment{Tokens: ids[32:], Hidden: All, Layers: layers}), want[32*n:])
 	}
 }

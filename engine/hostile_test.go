@@ -16,8 +16,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// TestHostileKeys: whatever a hyperparameter says, the model opens and answers with numbers, or there is an error; nothing panics and
-// nothing is allocated by a number that the file does not back.
+// TestHostileKeys: whatever a hyperparameter says, the model opens and answers with numbers, or there is an error;
+// nothing panics and nothing is allocated by a number that the file does not back.
 func TestHostileKeys(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -35,9 +35,12 @@ func TestHostileKeys(t *testing.T) {
 		r := all[name]
 		r.Layers = 2
 		keys := maps.Clone(r.Keys)
-		for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv",
-			"attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count", "rope.freq_base", "rope.freq_base_swa", "rope.scaling.factor",
-			"rope.scaling.original_context_length", "rope.scaling.attn_factor", "nextn_predict_layers", "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"} {
+		for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length",
+			"attention.head_count", "attention.head_count_kv",
+			"attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count", "rope.freq_base",
+			"rope.freq_base_swa", "rope.scaling.factor",
+			"rope.scaling.original_context_length", "rope.scaling.attn_factor", "nextn_predict_layers",
+			"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"} {
 			if keys == nil {
 				keys = map[string]gguf.Value{}
 			}
@@ -47,7 +50,8 @@ func TestHostileKeys(t *testing.T) {
 		}
 		for j, key := range slices.Sorted(maps.Keys(keys)) {
 			for k, v := range []gguf.Value{
-				uint32(0), uint32(1), uint32(3), uint32(1 << 24), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64), float32(0), float32(-1), float32(1e-38), float32(3e38), nan, inf,
+				uint32(0), uint32(1), uint32(3), uint32(1 << 24), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64),
+				float32(0), float32(-1), float32(1e-38), float32(3e38), nan, inf,
 				"x", true, []uint32{}, []bool{}, []bool{true},
 			} {
 				if (i+3*j+k)%every != 0 {

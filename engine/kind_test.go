@@ -14,14 +14,16 @@ import (
 // TestKindOf: a file's architecture tells its kind, of those that cannot be read as well.
 func TestKindOf(t *testing.T) {
 	for arch, want := range map[string]Kind{
-		"llama": KindModel, "of another year": KindModel, "dflash": KindModel, "t5": KindEncoderDecoder, "t5encoder": KindEncoder, "nomic-bert": KindEncoder,
+		"llama": KindModel, "of another year": KindModel, "dflash": KindModel, "t5": KindEncoderDecoder,
+		"t5encoder": KindEncoder, "nomic-bert": KindEncoder,
 		"eagle3": KindEagle, "gemma4-assistant": KindAssistant, "clip": KindProjector, "controlvector": KindControl,
 	} {
 		f := readHeader(t, randommodel.Bytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil), "x")
 		if got := KindOf(f); got != want {
 			t.Errorf("%s: a %s, expected a %s", arch, got, want)
 		}
-		if known := slices.Contains(Architectures(), arch); known != slices.Contains([]string{"llama", "t5", "t5encoder"}, arch) {
+		if known := slices.Contains(Architectures(), arch); known != slices.Contains(
+			[]string{"llama", "t5", "t5encoder"}, arch) {
 			t.Errorf("%s: among the architectures: %v", arch, known)
 		}
 	}
@@ -31,7 +33,8 @@ func TestKindOf(t *testing.T) {
 // after the last layer; others that state itself.
 func TestStatesFor(t *testing.T) {
 	head := &Model{head: &eagle{Head: Head{TargetLayers: []int{2, 5, 8}}}}
-	for arch, want := range map[string][]int{"llama": {2, 5, 8}, "qwen35": {2, 5, FinalNorm}, "qwen35moe": {2, 5, FinalNorm}, "gemma4": {2, 5, FinalNorm}} {
+	for arch, want := range map[string][]int{
+		"llama": {2, 5, 8}, "qwen35": {2, 5, FinalNorm}, "qwen35moe": {2, 5, FinalNorm}, "gemma4": {2, 5, FinalNorm}} {
 		m := &Model{kind: kinds[arch], config: Config{Layers: 8}}
 		if got := m.StatesFor(head); !slices.Equal(got, want) {
 			t.Errorf("%s: states of layers %d, expected %d", arch, got, want)

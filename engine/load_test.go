@@ -67,12 +67,17 @@ func TestBadFiles(t *testing.T) {
 		{set("llama.ssm.state_size", uint32(16)), ErrUnsupported, "llama.ssm.state_size"},
 		{set("llama.expert_shared_count", uint32(1)), ErrUnsupported, "llama.expert_shared_count"},
 		{set("llama.rope.dimension_sections", []int32{8, 4, 4, 0}), ErrUnsupported, "llama.rope.dimension_sections"},
-		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.rope.freq_base", Value: float32(1e4)}} }), ErrUnsupported, "gpt2.rope.freq_base"},
+		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.rope.freq_base", Value: float32(1e4)}} }),
+			ErrUnsupported, "gpt2.rope.freq_base"},
 		{with(gpt, func(s *randommodel.Shape) {
 			s.KVs = []gguf.KV{{Key: "gpt2.attention.sliding_window", Value: uint32(8)}}
 		}), ErrUnsupported, "gpt2.attention.sliding_window"},
-		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.attention.head_count_kv", Value: uint32(1)}} }), ErrShape, "blk.0.attn_qkv.weight"},
-		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.attention.key_length", Value: uint32(16)}} }), ErrShape, "blk.0.attn_qkv.weight"},
+		{with(gpt, func(s *randommodel.Shape) {
+			s.KVs = []gguf.KV{
+				{Key: "gpt2.attention.head_count_kv", Value: uint32(1)}}
+		}), ErrShape, "blk.0.attn_qkv.weight"},
+		{with(gpt, func(s *randommodel.Shape) { s.KVs = []gguf.KV{{Key: "gpt2.attention.key_length", Value: uint32(16)}} }),
+			ErrShape, "blk.0.attn_qkv.weight"},
 		{extra(llama, "blk.1.attn_q.scale"), ErrUnsupported, "blk.1.attn_q.scale"},
 		{extra(llama, "blk.0.attn_q_norm.weight"), ErrUnsupported, "blk.0.attn_q_norm.weight"},
 		{extra(llama, "output.bias"), ErrUnsupported, "output.bias"},
@@ -94,8 +99,12 @@ func TestBadFiles(t *testing.T) {
 		{dims(llama, "token_embd.weight", 64), ErrShape, "token_embd.weight"},
 		{dims(gpt, "blk.1.attn_qkv.weight", 64, 64), ErrShape, "blk.1.attn_qkv.weight"},
 		{dims(gpt, "position_embd.weight", 64, 100), ErrShape, "position_embd.weight"},
-		{with(llama, func(s *randommodel.Shape) { s.Types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }), ErrWeightType, "NVFP4"},
-		{with(llama, func(s *randommodel.Shape) { s.Types = map[string]gguf.Type{"blk.1.attn_norm.weight": gguf.I32} }), ErrWeightType, "I32"},
+		{with(llama, func(s *randommodel.Shape) { s.Types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }),
+			ErrWeightType, "NVFP4"},
+		{with(llama, func(s *randommodel.Shape) {
+			s.Types = map[string]gguf.Type{
+				"blk.1.attn_norm.weight": gguf.I32}
+		}), ErrWeightType, "I32"},
 	} {
 		file := c.s.File(t)
 		_, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
@@ -113,10 +122,14 @@ func TestIgnored(t *testing.T) {
 	ids := randomTokens(20, 70, 1)
 	want := eval(t, newSession(t, openDrawn(t, rt, randommodel.Llama(), Options{}), SessionOptions{}), ids, nil, All)
 	for key, v := range map[string]gguf.Value{
-		"rope.scaling.finetuned": true, "rope.scaling.original_context_length": uint32(256), "rope.scaling.type": "none", "rope.scaling.factor": float32(0),
-		"rope.scaling.attn_factor": float32(1), "attention.causal": true, "attention.sliding_window": uint32(8), "expert_count": uint32(0), "expert_used_count": uint32(0),
-		"attention.scale": float32(0), "logit_scale": float32(1), "residual_scale": float32(0), "attention.max_alibi_bias": float32(0), "final_logit_softcapping": float32(0),
-		"attention.layer_norm_epsilon": float32(3), "nextn_predict_layers": uint32(0), "use_parallel_residual": false, "tensor_data_layout": "Meta AI original pth",
+		"rope.scaling.finetuned": true, "rope.scaling.original_context_length": uint32(256), "rope.scaling.type": "none",
+		"rope.scaling.factor":      float32(0),
+		"rope.scaling.attn_factor": float32(1), "attention.causal": true, "attention.sliding_window": uint32(8),
+		"expert_count": uint32(0), "expert_used_count": uint32(0),
+		"attention.scale": float32(0), "logit_scale": float32(1), "residual_scale": float32(0),
+		"attention.max_alibi_bias": float32(0), "final_logit_softcapping": float32(0),
+		"attention.layer_norm_epsilon": float32(3), "nextn_predict_layers": uint32(0), "use_parallel_residual": false,
+		"tensor_data_layout": "Meta AI original pth",
 	} {
 		v2 := randommodel.Llama()
 		v2.KVs = []gguf.KV{{Key: "llama." + key, Value: v}}
@@ -124,7 +137,8 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// TestPredictionBlocks: blocks that predict tokens further ahead are no layers of the model, whatever their tensors are.
+// TestPredictionBlocks: blocks that predict tokens further ahead are no layers of the model, whatever their tensors
+// are.
 func TestPredictionBlocks(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	ids := randomTokens(20, 70, 1)
@@ -143,7 +157,8 @@ func TestPredictionBlocks(t *testing.T) {
 func TestDamagedWeights(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	inf := float32(math.Inf(1))
-	for _, name := range []string{"blk.1.ffn_norm.weight", "output_norm.weight", "rope_freqs.weight", "blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight"} {
+	for _, name := range []string{"blk.1.ffn_norm.weight", "output_norm.weight", "rope_freqs.weight",
+		"blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight"} {
 		v := randommodel.Llama()
 		v.Factors = true
 		v.Scale = map[string]float32{name: inf}
@@ -191,13 +206,15 @@ func TestCutFiles(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	file := randommodel.GPT2().File(t)
 	for n := 0; n < len(file); n += 1 + len(file)/50 {
-		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]), int64(n), Options{Name: "cut.gguf"}); err == nil || !strings.Contains(err.Error(), "cut.gguf") {
+		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]),
+			int64(n), Options{Name: "cut.gguf"}); err == nil || !strings.Contains(err.Error(), "cut.gguf") {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
 		if n < 4000 { // the header is needed to get as far as the weights
 			continue
 		}
-		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]), int64(len(file)), Options{Name: "shrunk.gguf"}); err == nil || !strings.Contains(err.Error(), "shrunk.gguf") {
+		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]), int64(len(file)),
+			Options{Name: "shrunk.gguf"}); err == nil || !strings.Contains(err.Error(), "shrunk.gguf") {
 			t.Fatalf("shrunk to %d of %d bytes: %v", n, len(file), err)
 		}
 	}
@@ -211,7 +228,8 @@ func TestCutFiles(t *testing.T) {
 func TestOpenRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	dir := t.TempDir()
-	for name, content := range map[string]string{"empty.gguf": "", "picture.png": "\x89PNG\r\n\x1a\n0000000000000000000000000000"} {
+	for name, content := range map[string]string{
+		"empty.gguf": "", "picture.png": "\x89PNG\r\n\x1a\n0000000000000000000000000000"} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -250,9 +268,11 @@ func TestWeights(t *testing.T) {
 			stored := v
 			stored.Weights = typ
 			a, b := openDrawn(t, rt, stored, Options{}), openDrawn(t, rt, v, Options{Weights: name})
-			sameBits(t, v.Arch+" "+name, eval(t, newSession(t, b, SessionOptions{}), ids, nil, All), eval(t, newSession(t, a, SessionOptions{}), ids, nil, All))
+			sameBits(t, v.Arch+" "+name, eval(t, newSession(t, b, SessionOptions{}), ids, nil, All),
+				eval(t, newSession(t, a, SessionOptions{}), ids, nil, All))
 			if a.WeightTypes() != b.WeightTypes() || a.Bytes() != b.Bytes() || a.Parameters() != b.Parameters() {
-				t.Errorf("%s %s: %s, %d bytes, %d parameters; in a file %s, %d, %d", v.Arch, name, b.WeightTypes(), b.Bytes(), b.Parameters(), a.WeightTypes(), a.Bytes(), a.Parameters())
+				t.Errorf("%s %s: %s, %d bytes, %d parameters; in a file %s, %d, %d", v.Arch, name, b.WeightTypes(), b.Bytes(),
+					b.Parameters(), a.WeightTypes(), a.Bytes(), a.Parameters())
 			}
 			want := name
 			if typ.BlockWeights() > 1 {
@@ -274,7 +294,8 @@ func TestWeightsK(t *testing.T) {
 	ids := randomTokens(20, v.Vocab, 3)
 	for name, instead := range map[string]string{"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"} {
 		a, b := openDrawn(t, rt, v, Options{Weights: name}), openDrawn(t, rt, v, Options{Weights: instead})
-		sameBits(t, name, eval(t, newSession(t, a, SessionOptions{}), ids, nil, All), eval(t, newSession(t, b, SessionOptions{}), ids, nil, All))
+		sameBits(t, name, eval(t, newSession(t, a, SessionOptions{}), ids, nil, All),
+			eval(t, newSession(t, b, SessionOptions{}), ids, nil, All))
 		if a.WeightTypes() != instead {
 			t.Errorf("%s: the types are %q", name, a.WeightTypes())
 		}
@@ -293,8 +314,10 @@ func TestConfig(t *testing.T) {
 	v.Untied = true
 	var dones []int64
 	var whole int64
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), v, Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
-	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, HiddenSize: 64, Heads: 4, KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), v,
+		Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
+	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, HiddenSize: 64, Heads: 4,
+		KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
 	if m.Config() != want {
 		t.Errorf("%+v\nexpected %+v", m.Config(), want)
 	}
@@ -337,7 +360,8 @@ func TestFits(t *testing.T) {
 		if want := c.ok || !addresses32; want != (err == nil) {
 			t.Errorf("%v in %q: here %v", c.tensors, c.weights, err)
 		}
-		if err = l.fits(1 << 31); c.ok != (err == nil) || err != nil && (!errors.Is(err, tensor.ErrMemory) || !strings.Contains(err.Error(), "great.gguf")) {
+		if err = l.fits(1 << 31); c.ok != (err == nil) || err != nil &&
+			(!errors.Is(err, tensor.ErrMemory) || !strings.Contains(err.Error(), "great.gguf")) {
 			t.Errorf("%v in %q: %v", c.tensors, c.weights, err)
 		}
 	}

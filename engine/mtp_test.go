@@ -11,8 +11,9 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// TestMTPGolden: the MTP block of a model's file step by step against an independent engine: the target's states that go in, the
-// logits at the positions of a prompt, and a chain of five drafted tokens. The states come whole or in pieces, with other kernels.
+// TestMTPGolden: the MTP block of a model's file step by step against an independent engine: the target's states that
+// go in, the logits at the positions of a prompt, and a chain of five drafted tokens. The states come whole or in
+// pieces, with other kernels.
 func TestMTPGolden(t *testing.T) {
 	for _, name := range []string{"", "-deepseek2", "-hy-v3", "-mimo2", "-qwen35moe", "-step35"} {
 		t.Run("mtp"+name, func(t *testing.T) { draftsLike(t, readDraftGolden(t, "draft-mtp"+name+".json")) })
@@ -40,10 +41,12 @@ func draftsLike(t *testing.T, g draftGolden) {
 		target := open(Options{})
 		head := open(Options{MTP: true, Target: target})
 		h := head.Head()
-		if !target.HasMTP() || head.HasMTP() || target.Head() != nil || h == nil || len(h.TargetLayers) != 1 || !h.FirstToken || head.Config().Layers != 1 {
+		if !target.HasMTP() || head.HasMTP() || target.Head() != nil || h == nil || len(h.TargetLayers) != 1 ||
+			!h.FirstToken || head.Config().Layers != 1 {
 			t.Fatalf("%+v, %+v", h, head.Config())
 		}
-		out, err := newSession(t, target, SessionOptions{KV: "f32"}).EvalSegment(ctx, Segment{Tokens: g.IDs, Logits: Last, Hidden: All, Layers: h.TargetLayers})
+		out, err := newSession(t, target, SessionOptions{KV: "f32"}).EvalSegment(
+			ctx, Segment{Tokens: g.IDs, Logits: Last, Hidden: All, Layers: h.TargetLayers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +63,8 @@ func draftsLike(t *testing.T, g draftGolden) {
 		tokens := append(slices.Clone(g.IDs), g.Next)
 		states := append(make([]float32, d), out.Hidden.Data...)
 		whole := newSession(t, head, SessionOptions{KV: "f32"})
-		steps, err := whole.EvalSegment(ctx, Segment{Tokens: tokens, States: states, FromTarget: true, Logits: All, Hidden: Last, Layers: []int{h.Output}})
+		steps, err := whole.EvalSegment(ctx, Segment{
+			Tokens: tokens, States: states, FromTarget: true, Logits: All, Hidden: Last, Layers: []int{h.Output}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +84,8 @@ func draftsLike(t *testing.T, g draftGolden) {
 			if id != step.ID {
 				t.Fatalf("step %d drafts %d, expected %d", i, id, step.ID)
 			}
-			next, err := whole.EvalSegment(ctx, Segment{Tokens: []int32{id}, States: y, Logits: Last, Hidden: Last, Layers: []int{h.Output}})
+			next, err := whole.EvalSegment(ctx, Segment{
+				Tokens: []int32{id}, States: y, Logits: Last, Hidden: Last, Layers: []int{h.Output}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,11 +117,13 @@ func TestMTPRefused(t *testing.T) {
 	ctx := context.Background()
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range []string{"llama-tied", "qwen3"} {
-		if _, err := Open(ctx, rt, testkit.Shared(t, "families/models/"+name+".gguf"), Options{MTP: true}); !errors.Is(err, ErrUnsupported) {
+		if _, err := Open(ctx, rt, testkit.Shared(
+			t, "families/models/"+name+".gguf"), Options{MTP: true}); !errors.Is(err, ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(ctx, rt, testkit.Shared(t, "families/models/qwen35.gguf"), Options{MTP: true}); !errors.Is(err, ErrMissing) {
+	if _, err := Open(ctx, rt, testkit.Shared(
+		t, "families/models/qwen35.gguf"), Options{MTP: true}); !errors.Is(err, ErrMissing) {
 		t.Errorf("no target: %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// aloneFile has the MTP blocks of a file whose model has four layers, as an mtp-… file has them: keys, embeddings, final norm, and the
-// tensors of the blocks; without those named, and with more.
+// aloneFile has the MTP blocks of a file whose model has four layers, as an mtp-… file has them: keys, embeddings,
+// final norm, and the tensors of the blocks; without those named, and with more.
 func aloneFile(t *testing.T, file []byte, without []string, more ...gguf.TensorSource) []byte {
 	t.Helper()
 	f, tensors := readHeader(t, file, "x"), more
@@ -36,8 +36,9 @@ func fileTensor(name string, x gguf.Tensor, file []byte) gguf.TensorSource {
 	}}
 }
 
-// TestMTPAlone: a file that has nothing but the MTP block is recognized, and computes what the block in the model's file does; also with
-// an output matrix of its own. What it lacks, what is not known in it, and targets that it is not for, are refused by name.
+// TestMTPAlone: a file that has nothing but the MTP block is recognized, and computes what the block in the model's
+// file does; also with an output matrix of its own. What it lacks, what is not known in it, and targets that it is
+// not for, are refused by name.
 func TestMTPAlone(t *testing.T) {
 	path := testkit.Shared(t, "families/models/qwen35.gguf")
 	rt := newRuntime(t, RuntimeOptions{})
@@ -69,7 +70,8 @@ func TestMTPAlone(t *testing.T) {
 	}
 	for _, c := range []struct {
 		got, want Kind
-	}{{target.Kind(), KindModel}, {inside.Kind(), KindMTP}, {alone.Kind(), KindMTP}, {KindOf(readHeader(t, whole, "x")), KindModel}, {KindOf(readHeader(t, file, "x")), KindMTP}} {
+	}{{target.Kind(), KindModel}, {inside.Kind(), KindMTP}, {alone.Kind(), KindMTP},
+		{KindOf(readHeader(t, whole, "x")), KindModel}, {KindOf(readHeader(t, file, "x")), KindMTP}} {
 		if c.got != c.want {
 			t.Errorf("a %s, expected a %s", c.got, c.want)
 		}
@@ -77,7 +79,8 @@ func TestMTPAlone(t *testing.T) {
 	ids := randomTokens(9, target.config.Vocab, 3)
 	states := append(make([]float32, 64), statesFor(t, target, alone, ids[:8])...)
 	logits := func(m *Model) []float32 {
-		r, err := newSession(t, m, SessionOptions{}).EvalSegment(ctx, Segment{Tokens: ids, States: states, FromTarget: true, Logits: All})
+		r, err := newSession(t, m, SessionOptions{}).EvalSegment(
+			ctx, Segment{Tokens: ids, States: states, FromTarget: true, Logits: All})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,10 +88,11 @@ func TestMTPAlone(t *testing.T) {
 	}
 	want := logits(inside)
 	sameBits(t, "the block by itself", logits(alone), want)
-	zeros := gguf.TensorSource{Name: "output.weight", Type: gguf.F32, Dims: []uint64{64, uint64(target.config.Vocab)}, Write: func(w io.Writer) error {
-		_, err := w.Write(make([]byte, 4*64*target.config.Vocab))
-		return err
-	}}
+	zeros := gguf.TensorSource{Name: "output.weight", Type: gguf.F32, Dims: []uint64{64, uint64(target.config.Vocab)},
+		Write: func(w io.Writer) error {
+			_, err := w.Write(make([]byte, 4*64*target.config.Vocab))
+			return err
+		}}
 	own, err := open(aloneFile(t, whole, nil, zeros), Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
@@ -104,15 +108,20 @@ func TestMTPAlone(t *testing.T) {
 		want error
 		says string
 	}{
-		"no target":       {file, Options{}, ErrUnsupported, "without the model"},
-		"another model":   {file, Options{Target: llama}, ErrShape, "the target is llama"},
-		"no embeddings":   {aloneFile(t, whole, []string{"token_embd.weight"}), Options{Target: target}, ErrMissing, "token_embd.weight"},
-		"no norm":         {aloneFile(t, whole, []string{"output_norm.weight"}), Options{Target: target}, ErrMissing, "output_norm.weight"},
-		"no projection":   {aloneFile(t, whole, []string{"blk.4.nextn.eh_proj.weight"}), Options{Target: target}, ErrMissing, "eh_proj"},
-		"unknown tensor":  {aloneFile(t, whole, nil, unknown), Options{Target: target}, ErrUnsupported, "attn_sinks"},
-		"part of a block": {aloneFile(t, whole, []string{"blk.4.attn_k.weight"}), Options{Target: target}, ErrMissing, "blk.4.attn_k.weight"},
+		"no target":     {file, Options{}, ErrUnsupported, "without the model"},
+		"another model": {file, Options{Target: llama}, ErrShape, "the target is llama"},
+		"no embeddings": {aloneFile(t, whole, []string{"token_embd.weight"}), Options{Target: target},
+			ErrMissing, "token_embd.weight"},
+		"no norm": {aloneFile(t, whole, []string{"output_norm.weight"}), Options{Target: target},
+			ErrMissing, "output_norm.weight"},
+		"no projection": {aloneFile(t, whole, []string{"blk.4.nextn.eh_proj.weight"}), Options{Target: target},
+			ErrMissing, "eh_proj"},
+		"unknown tensor": {aloneFile(t, whole, nil, unknown), Options{Target: target}, ErrUnsupported, "attn_sinks"},
+		"part of a block": {aloneFile(t, whole, []string{"blk.4.attn_k.weight"}), Options{Target: target}, ErrMissing,
+			"blk.4.attn_k.weight"},
 	} {
-		if _, err := open(c.file, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "mtp-x.gguf") {
+		if _, err := open(c.file, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), "mtp-x.gguf") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// mtpRecipe is a random model with several MTP blocks; with ends, each has embeddings, a final norm and an output matrix of its own.
+// mtpRecipe is a random model with several MTP blocks; with ends, each has embeddings, a final norm and an output
+// matrix of its own.
 func mtpRecipe(arch string, blocks int, ends bool) randommodel.Recipe {
 	r := randommodel.HybridRecipes()[arch]
 	r.MTP = blocks
@@ -53,7 +54,8 @@ func newMTPText(n int, seed uint64) mtpText {
 
 // segment is the positions from to to, with logits and the state of the last one.
 func (x mtpText) segment(from, to int) Segment {
-	return Segment{Tokens: x.ids[from:to], States: x.states[from*randommodel.Width : to*randommodel.Width], FromTarget: true, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
+	return Segment{Tokens: x.ids[from:to], States: x.states[from*randommodel.Width : to*randommodel.Width],
+		FromTarget: true, Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}
 }
 
 // pairs are the first n positions, for the reference.
@@ -91,9 +93,10 @@ func (d *mtpDraft) flat() (all []float32) {
 	return all
 }
 
-// mtpRounds drafts and goes on with the text after a prompt of so many tokens, several times: of the drafted tokens none, some or all are the
-// text's. step evaluates a segment.
-func mtpRounds(t *testing.T, s mtpSequence, x mtpText, blocks, prompt, chunk int, step func(Segment) Result) (all []mtpDraft) {
+// mtpRounds drafts and goes on with the text after a prompt of so many tokens, several times: of the drafted tokens
+// none, some or all are the text's. step evaluates a segment.
+func mtpRounds(t *testing.T, s mtpSequence, x mtpText, blocks, prompt, chunk int,
+	step func(Segment) Result) (all []mtpDraft) {
 	t.Helper()
 	n := prompt
 	for round := 0; n+blocks+1 < len(x.ids); round++ {
@@ -137,15 +140,17 @@ func (d *mtpDraft) check(t *testing.T, what string, r *reference, x mtpText) {
 	}
 }
 
-// TestMTPBlocks: the state and the logits of every block at every step of drafts, against the reference: after prompts in chunks, after
-// rounds that accepted none, some and all of the tokens, after cuts, in forks, and with the blocks in a file of their own.
+// TestMTPBlocks: the state and the logits of every block at every step of drafts, against the reference: after
+// prompts in chunks, after rounds that accepted none, some and all of the tokens, after cuts, in forks, and with the
+// blocks in a file of their own.
 func TestMTPBlocks(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, c := range []struct {
 		arch   string
 		blocks int
 		ends   bool
-	}{{"qwen35", 2, false}, {"qwen35", 3, true}, {"qwen35", 3, false}, {"qwen35 a list", 2, true}, {"qwen35moe", 2, false}, {"qwen35moe", 3, true}} {
+	}{{"qwen35", 2, false}, {"qwen35", 3, true}, {"qwen35", 3, false}, {"qwen35 a list", 2, true},
+		{"qwen35moe", 2, false}, {"qwen35moe", 3, true}} {
 		what := fmt.Sprintf("%s, %d blocks, ends %v", c.arch, c.blocks, c.ends)
 		recipe := mtpRecipe(c.arch, c.blocks, c.ends)
 		if list, ok := recipe.Keys["attention.recurrent_layers"].([]bool); ok {
@@ -154,7 +159,8 @@ func TestMTPBlocks(t *testing.T) {
 		file := recipe.File(t)
 		r := newReference(t, file)
 		target, head := openMTP(t, rt, file, Options{})
-		if h := head.Head(); h.Longest != c.blocks || !target.HasMTP() || head.HasMTP() || head.Config().Layers != c.blocks || target.Config().Layers != 4 {
+		if h := head.Head(); h.Longest != c.blocks || !target.HasMTP() || head.HasMTP() ||
+			head.Config().Layers != c.blocks || target.Config().Layers != 4 {
 			t.Fatalf("%s: %+v, %+v", what, h, head.Config())
 		}
 		if shapes := head.Caches(0); len(shapes) != 1 || shapes[0].Layers != c.blocks {
@@ -185,7 +191,8 @@ func TestMTPBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := plain(s)(x.segment(11, 13))
-		plain(s)(Segment{Tokens: []int32{3}, States: slices.Clone(first.Hidden.Row(0)), Logits: Last, Hidden: Last, Layers: []int{FinalNorm}})
+		plain(s)(Segment{Tokens: []int32{3}, States: slices.Clone(first.Hidden.Row(0)), Logits: Last, Hidden: Last,
+			Layers: []int{FinalNorm}})
 		fork, err := s.Fork()
 		if err != nil {
 			t.Fatal(err)
@@ -253,8 +260,8 @@ func (o *mtpOther) keep(r Result) []float32 {
 	return append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
 }
 
-// TestMTPBlocksOneAnswer: promise P1 for several MTP blocks: chunks, sessions at other steps of their drafts in the same pass, several drafted
-// tokens at once and trees, on all kernels and threads.
+// TestMTPBlocksOneAnswer: promise P1 for several MTP blocks: chunks, sessions at other steps of their drafts in the
+// same pass, several drafted tokens at once and trees, on all kernels and threads.
 func TestMTPBlocksOneAnswer(t *testing.T) {
 	for _, c := range []struct {
 		arch   string
@@ -270,7 +277,8 @@ func TestMTPBlocksOneAnswer(t *testing.T) {
 			x := newMTPText(34, 3)
 			for mode := range 3 { // passes of one session; of two, in either order
 				what := fmt.Sprint(c.arch, " ", c.types, " ", simd, ", mode ", mode)
-				s, o := newSession(t, head, SessionOptions{}), &mtpOther{s: newSession(t, head, SessionOptions{}), x: newMTPText(34, 4), blocks: c.blocks}
+				s, o := newSession(t, head, SessionOptions{}),
+					&mtpOther{s: newSession(t, head, SessionOptions{}), x: newMTPText(34, 4), blocks: c.blocks}
 				var got, gotOther []float32
 				drafts := mtpRounds(t, s, x, c.blocks, 18, 9, func(g Segment) Result {
 					g.Session = s
@@ -333,7 +341,8 @@ func TestMTPBlocksOneAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, id := range d.drafted {
-					out := forward(t, head, Batch{{Session: tree, Tokens: []int32{id}, States: d.states[i], Logits: Last, Hidden: Last, Layers: []int{FinalNorm}}})[0]
+					out := forward(t, head, Batch{{Session: tree, Tokens: []int32{id}, States: d.states[i], Logits: Last,
+						Hidden: Last, Layers: []int{FinalNorm}}})[0]
 					one = append(append(one, out.Hidden.Data...), out.Logits.Data...)
 				}
 				sameBits(t, what+", a tree", one, d.flat())

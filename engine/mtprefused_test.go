@@ -14,7 +14,8 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// TestMTPBlocksRefused: what several blocks cannot compute is refused, and moves nothing; so are files that lack a part of a block.
+// TestMTPBlocksRefused: what several blocks cannot compute is refused, and moves nothing; so are files that lack a
+// part of a block.
 func TestMTPBlocksRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	recipe := mtpRecipe("qwen35", 3, false)
@@ -51,7 +52,8 @@ func TestMTPBlocksRefused(t *testing.T) {
 		"the input of a block":    {layer, "layer 1"},
 		"the input":               {input, "layer 0"},
 	} {
-		if _, err := s.EvalSegment(ctx, c.g); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), c.says) || s.Len() != 10 {
+		if _, err := s.EvalSegment(ctx, c.g); !errors.Is(err, ErrUsage) ||
+			!strings.Contains(err.Error(), c.says) || s.Len() != 10 {
 			t.Errorf("%s: %v, %d tokens", what, err, s.Len())
 		}
 	}
@@ -88,7 +90,8 @@ func TestMTPBlocksRefused(t *testing.T) {
 		if err != nil || !errors.Is(out[place].Err, ErrNotFinite) || out[1-place].Err != nil {
 			t.Fatalf("%v, %v, %v", err, out[0].Err, out[1].Err)
 		}
-		sameBits(t, "beside states that are not finite", append(slices.Clone(out[1-place].Hidden.Data), out[1-place].Logits.Data...), want)
+		sameBits(t, "beside states that are not finite",
+			append(slices.Clone(out[1-place].Hidden.Data), out[1-place].Logits.Data...), want)
 		if err := s.Truncate(9); err != nil {
 			t.Fatal(err)
 		}
@@ -137,14 +140,20 @@ func TestMTPBlocksRefused(t *testing.T) {
 		want error
 		says string
 	}{
-		"no projection of the second block": {without("blk.5.nextn.eh_proj.weight"), ErrMissing, "blk.5.nextn.eh_proj.weight"},
-		"no attention in the third block":   {without("blk.6.attn_k.weight"), ErrMissing, "blk.6.attn_k.weight"},
-		"all blocks":                        {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(7)}), ErrValue, "7 of 7 blocks"},
-		"more than all blocks":              {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(1 << 23)}), ErrValue, "of 7 blocks"},
-		"none":                              {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(0)}), ErrUnsupported, "no MTP block"},
-		"a block that is none":              {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(4)}), ErrMissing, "blk.3.nextn"},
+		"no projection of the second block": {without("blk.5.nextn.eh_proj.weight"), ErrMissing,
+			"blk.5.nextn.eh_proj.weight"},
+		"no attention in the third block": {without("blk.6.attn_k.weight"), ErrMissing, "blk.6.attn_k.weight"},
+		"all blocks": {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(7)}),
+			ErrValue, "7 of 7 blocks"},
+		"more than all blocks": {without(
+			"", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(1 << 23)}), ErrValue, "of 7 blocks"},
+		"none": {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(0)}),
+			ErrUnsupported, "no MTP block"},
+		"a block that is none": {without("", gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(4)}),
+			ErrMissing, "blk.3.nextn"},
 	} {
-		_, err := New(ctx, rt, bytes.NewReader(c.file), int64(len(c.file)), Options{Name: "mtp.gguf", MTP: true, Target: target})
+		_, err := New(ctx, rt, bytes.NewReader(c.file), int64(len(c.file)),
+			Options{Name: "mtp.gguf", MTP: true, Target: target})
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "mtp.gguf") {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -25,12 +25,15 @@ var ways = []struct {
 		// Three others share the passes, with texts of other lengths; ours is cut in uneven pieces.
 		var out []float32
 		ours := newSession(t, m, o)
-		others := []*Session{newSession(t, m, SessionOptions{KV: "f32"}), newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{KV: "q8_0"})}
+		others := []*Session{newSession(t, m, SessionOptions{KV: "f32"}), newSession(t, m, SessionOptions{}),
+			newSession(t, m, SessionOptions{KV: "q8_0"})}
 		eval(t, others[1], randomTokens(40, m.config.Vocab, 9), nil, None)
 		for i, rest := 0, ids; len(rest) > 0; i++ {
 			n := min(len(rest), []int{100, 1, 5, 33}[i%4])
-			b := Batch{{Session: others[0], Tokens: randomTokens(1+i, m.config.Vocab, 10), Logits: Last}, {Session: ours, Tokens: rest[:n], Logits: All},
-				{Session: others[1], Tokens: randomTokens(3, m.config.Vocab, 11), Logits: All}, {Session: others[2], Tokens: randomTokens(2, m.config.Vocab, 12), Parents: []int32{-1, -1}, Logits: None}}
+			b := Batch{{Session: others[0], Tokens: randomTokens(1+i, m.config.Vocab, 10), Logits: Last},
+				{Session: ours, Tokens: rest[:n], Logits: All},
+				{Session: others[1], Tokens: randomTokens(3, m.config.Vocab, 11), Logits: All},
+				{Session: others[2], Tokens: randomTokens(2, m.config.Vocab, 12), Parents: []int32{-1, -1}, Logits: None}}
 			logits := forward(t, m, b)
 			out = append(out, logits[1].Logits.Data...)
 			rest = rest[n:]
@@ -138,12 +141,14 @@ func chunks(size int) func(t *testing.T, m *Model, o SessionOptions, ids []int32
 // variants are models that differ in everything the forward passes distinguish.
 func variants() map[string]randommodel.Shape {
 	untied := randommodel.Llama()
-	untied.Weights, untied.Untied, untied.Biases, untied.Factors, untied.RopeDims, untied.Scaling = gguf.Q8_0, true, true, true, 8, 4
+	untied.Weights, untied.Untied, untied.Biases, untied.Factors, untied.RopeDims, untied.Scaling = gguf.Q8_0, true, true,
+		true, 8, 4
 	q4 := randommodel.Llama()
 	q4.Weights, q4.KV = gguf.Q4_0, 1
 	half := randommodel.GPT2()
 	half.Weights = gguf.F16
-	return map[string]randommodel.Shape{"llama f32": randommodel.Llama(), "llama q8_0 untied biases factors": untied, "llama q4_0": q4, "gpt2 f16": half}
+	return map[string]randommodel.Shape{"llama f32": randommodel.Llama(), "llama q8_0 untied biases factors": untied,
+		"llama q4_0": q4, "gpt2 f16": half}
 }
 
 func TestOneModelOneAnswer(t *testing.T) {

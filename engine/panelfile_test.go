@@ -15,7 +15,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// TestPanelFileKept: with enough memory a model is loaded from a panel file that is there, whole, and one is written only if it is asked for.
+// TestPanelFileKept: with enough memory a model is loaded from a panel file that is there, whole, and one is written
+// only if it is asked for.
 func TestPanelFileKept(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	ids := []int32{1, 2, 3, 4, 5}
@@ -31,7 +32,8 @@ func TestPanelFileKept(t *testing.T) {
 		return nil
 	}})
 	list, err := PanelFiles(cache)
-	if err != nil || len(list) != 1 || announced != fmt.Sprint(list[0].Name, " ", list[0].Bytes) || !strings.Contains(list[0].Text, "go-target.q8_0.gguf") || !list[0].Complete() {
+	if err != nil || len(list) != 1 || announced != fmt.Sprint(list[0].Name, " ", list[0].Bytes) ||
+		!strings.Contains(list[0].Text, "go-target.q8_0.gguf") || !list[0].Complete() {
 		t.Fatalf("%v, announced %s: %v", list, announced, err)
 	}
 	for _, o := range []Options{{Cache: cache}, {Cache: cache, Memory: 1 << 40}} {
@@ -111,15 +113,16 @@ func TestPanelFileDamaged(t *testing.T) {
 	}
 }
 
-// TestPanelFileRefused: full disks and directories that cannot be written are errors, and nothing stays behind; a model that fits is loaded
-// all the same.
+// TestPanelFileRefused: full disks and directories that cannot be written are errors, and nothing stays behind; a
+// model that fits is loaded all the same.
 func TestPanelFileRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	limit := planOf(t, targetFile, Options{}).Least
 	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit}); !errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("no cache: %v", err)
 	}
-	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit - 1, Cache: t.TempDir()}); !errors.Is(err, tensor.ErrMemory) {
+	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit - 1, Cache: t.TempDir()}); !errors.Is(
+		err, tensor.ErrMemory) {
 		t.Errorf("too little: %v", err)
 	}
 	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: -1}); !errors.Is(err, ErrUsage) {
@@ -129,7 +132,8 @@ func TestPanelFileRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(context.Background(), rt, strings.NewReader(string(data)), int64(len(data)), Options{Memory: limit, Cache: t.TempDir()}); !errors.Is(err, tensor.ErrMemory) {
+	if _, err := New(context.Background(), rt, strings.NewReader(string(data)), int64(len(data)),
+		Options{Memory: limit, Cache: t.TempDir()}); !errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("no file: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
@@ -137,7 +141,8 @@ func TestPanelFileRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(file, "cache") // not a directory, for root too
-	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit, Cache: dir}); err == nil || !strings.Contains(err.Error(), dir) {
+	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit, Cache: dir}); err == nil ||
+		!strings.Contains(err.Error(), dir) {
 		t.Errorf("no directory: %v", err)
 	}
 	openModel(t, rt, targetFile, Options{Memory: 1 << 40, Cache: dir}).Close()

@@ -47,7 +47,8 @@ func TestPerplexity(t *testing.T) {
 		}
 	}
 	out := eval(t, newSession(t, m, SessionOptions{}), ids[:2], nil, Last)
-	if got, err := Perplexity(context.Background(), m, ids[:3], 400); err != nil || got != math.Exp(-float64(sampling.LogProb(out, ids[2]))) {
+	if got, err := Perplexity(context.Background(), m, ids[:3], 400); err != nil ||
+		got != math.Exp(-float64(sampling.LogProb(out, ids[2]))) {
 		t.Errorf("three tokens: %v, %v", got, err)
 	}
 	if _, err := Perplexity(context.Background(), m, ids[:2], 400); !errors.Is(err, ErrUsage) {
@@ -55,8 +56,9 @@ func TestPerplexity(t *testing.T) {
 	}
 }
 
-// TestLongPerplexityGolden measures go-target on the whole held-out text, its weights converted while loading to each type that
-// an independent engine was measured with. That one quantizes activations, and Q4_K and Q6_K weights, in other ways.
+// TestLongPerplexityGolden measures go-target on the whole held-out text, its weights converted while loading to each
+// type that an independent engine was measured with. That one quantizes activations, and Q4_K and Q6_K weights, in
+// other ways.
 func TestLongPerplexityGolden(t *testing.T) {
 	testkit.Long(t)
 	data, err := os.ReadFile(testkit.Shared(t, "models/golden/perplexity.json"))

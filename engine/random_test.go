@@ -51,8 +51,8 @@ func newSession(tb testing.TB, m *Model, o SessionOptions) *Session {
 	return s
 }
 
-// testInputs are the encoder's inputs that newSession gives to the sessions of a model: tests of decoders then test those of
-// encoder-decoder models too.
+// testInputs are the encoder's inputs that newSession gives to the sessions of a model: tests of decoders then test
+// those of encoder-decoder models too.
 var testInputs sync.Map // of *Model: []int32
 
 // eval feeds tokens and copies the logits.

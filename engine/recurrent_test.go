@@ -23,10 +23,13 @@ func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 	return m
 }
 
-// hybrids have a kind of recurrent layer each, one of them windows as well, and one experts; gemma4 has layers that share keys and values.
-var hybrids = []string{"gemma4", "gemma4 experts", "qwen35moe", "lfm2", "lfm2 windows", "lfm2moe", "granitehybrid", "falcon-h1", "qwen35"}
+// hybrids have a kind of recurrent layer each, one of them windows as well, and one experts; gemma4 has layers that
+// share keys and values.
+var hybrids = []string{"gemma4", "gemma4 experts", "qwen35moe", "lfm2", "lfm2 windows", "lfm2moe",
+	"granitehybrid", "falcon-h1", "qwen35"}
 
-// TestRecurrentOneAnswer: promise P1 on every kind of recurrent layer: all ways to feed a text, kernel sets, thread counts, caches.
+// TestRecurrentOneAnswer: promise P1 on every kind of recurrent layer: all ways to feed a text, kernel sets, thread
+// counts, caches.
 func TestRecurrentOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for i, name := range hybrids {
@@ -49,7 +52,8 @@ func TestRecurrentOneAnswer(t *testing.T) {
 				if !testkit.IsLong(t) && threads > 1 && simd != "scalar" {
 					continue
 				}
-				got := ways[2].feed(t, openRecipe(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), name), SessionOptions{}, ids[:120])
+				got := ways[2].feed(t, openRecipe(t, newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd}), name),
+					SessionOptions{}, ids[:120])
 				if want == nil {
 					want = got
 				}
@@ -65,7 +69,8 @@ func TestLongRecurrentOneAnswer(t *testing.T) {
 	TestRecurrentOneAnswer(t)
 }
 
-// goesOn feeds a chain or a tree to a session of ids that was cut to some tokens, and compares with the logits of all of ids.
+// goesOn feeds a chain or a tree to a session of ids that was cut to some tokens, and compares with the logits of all
+// of ids.
 func goesOn(t *testing.T, what string, f *Session, cut int, ids []int32, want []float32) {
 	t.Helper()
 	v := f.m.config.Vocab
@@ -122,9 +127,9 @@ func TestRecurrentTruncate(t *testing.T) {
 	}
 }
 
-// TestForksOverwriteNoSharedPoints: after a fork, points belong to both sessions. One goes back, so that it drops points, and makes others of
-// another text; the other one goes back to its own points, and its logits are those of its own text. So it is when the fork moves, when the
-// original does, and with a fork of a fork.
+// TestForksOverwriteNoSharedPoints: after a fork, points belong to both sessions. One goes back, so that it drops
+// points, and makes others of another text; the other one goes back to its own points, and its logits are those of
+// its own text. So it is when the fork moves, when the original does, and with a fork of a fork.
 func TestForksOverwriteNoSharedPoints(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, name := range []string{"lfm2", "qwen35", "granitehybrid"} {
@@ -282,7 +287,8 @@ func TestRecurrentWalk(t *testing.T) {
 					if len(ids) <= 20 {
 						parents = slices.Repeat([]int32{-1}, len(ids))
 					}
-					if _, err := s.Eval(&countdown{context.Background(), rng.IntN(8)}, ids, parents, Last); err == nil && parents == nil {
+					if _, err := s.Eval(&countdown{context.Background(),
+						rng.IntN(8)}, ids, parents, Last); err == nil && parents == nil {
 						text = append(text, ids...)
 					} else if err != nil && !errors.Is(err, context.Canceled) {
 						t.Fatal(err)
@@ -318,7 +324,8 @@ func TestRecurrentFailure(t *testing.T) {
 	// The context does not suffice; an id is wrong: the other session of the batch goes on.
 	o := newSession(t, m, SessionOptions{})
 	for _, bad := range [][]int32{{int32(v)}, make([]int32, m.config.Context)} {
-		out, err := m.Forward(context.Background(), Batch{{Session: s, Tokens: bad}, {Session: o, Tokens: ids[:5], Logits: All}})
+		out, err := m.Forward(context.Background(),
+			Batch{{Session: s, Tokens: bad}, {Session: o, Tokens: ids[:5], Logits: All}})
 		if err != nil || out[0].Err == nil || out[1].Err != nil {
 			t.Fatalf("%v, %+v", err, out)
 		}

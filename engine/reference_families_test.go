@@ -12,8 +12,9 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// TestReferenceFamilies: the models of randommodel's recipes against the reference. Architectures that have none are compared with
-// another engine only (TestDrawnFamiliesAnswerLikeAnIndependentEngine), and those that it does not have must be here.
+// TestReferenceFamilies: the models of randommodel's recipes against the reference. Architectures that have none are
+// compared with another engine only (TestDrawnFamiliesAnswerLikeAnIndependentEngine), and those that it does not have
+// must be here.
 func TestReferenceFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	ids := randomTokens(30, randommodel.Vocab, 5)
@@ -21,7 +22,8 @@ func TestReferenceFamilies(t *testing.T) {
 	for name, r := range randommodel.Recipes() {
 		tested[r.Arch] = true
 		file := r.File(t)
-		m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: name, RopeContext: ropeContext})
+		m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)),
+			Options{Name: name, RopeContext: ropeContext})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -72,11 +74,15 @@ func TestBadFamilies(t *testing.T) {
 		{"llama experts", "", keys{"expert_weights_norm": false}, ErrUnsupported, "llama.expert_weights_norm"},
 		{"llama experts", "sharedgate", nil, ErrUnsupported, "blk.0.ffn_gate_inp_shexp.weight"},
 		{"llama experts", "", keys{"expert_count": uint32(0)}, ErrMissing, "blk.0.ffn_gate.weight"},
-		{"llama yarn", "", keys{"rope.scaling.original_context_length": uint32(0)}, ErrValue, "llama.rope.scaling.original_context_length"},
+		{"llama yarn", "", keys{"rope.scaling.original_context_length": uint32(0)}, ErrValue,
+			"llama.rope.scaling.original_context_length"},
 		{"mistral3", "", keys{"rope.scaling.yarn_beta_fast": float32(0)}, ErrValue, "mistral3.rope.scaling.yarn_beta_fast"},
-		{"qwen2", "", keys{"rope.scaling.type": "longrope", "rope.scaling.factor": float32(4)}, ErrUnsupported, "qwen2.rope.scaling.type"},
-		{"olmo2 windows", "", keys{"attention.sliding_window_pattern": []bool{true, false}}, ErrValue, "olmo2.attention.sliding_window_pattern"},
-		{"olmo2 windows", "", keys{"attention.sliding_window_pattern": "all"}, gguf.ErrType, "olmo2.attention.sliding_window_pattern"},
+		{"qwen2", "", keys{"rope.scaling.type": "longrope", "rope.scaling.factor": float32(4)}, ErrUnsupported,
+			"qwen2.rope.scaling.type"},
+		{"olmo2 windows", "", keys{"attention.sliding_window_pattern": []bool{true, false}}, ErrValue,
+			"olmo2.attention.sliding_window_pattern"},
+		{"olmo2 windows", "", keys{"attention.sliding_window_pattern": "all"}, gguf.ErrType,
+			"olmo2.attention.sliding_window_pattern"},
 		{"falcon", "", keys{"rope.dimension_count": uint32(18)}, ErrValue, "falcon.rope.dimension_count"},
 		{"mpt", "", keys{"attention.scale": float32(0.5)}, ErrUnsupported, "mpt.attention.scale"},
 		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 96, 96}}, ErrValue, "llama.feed_forward_length"},
@@ -84,7 +90,8 @@ func TestBadFamilies(t *testing.T) {
 		{"llama yarn", "", keys{"feed_forward_length": []uint32{96, 96, 80, 96}}, ErrShape, "blk.2.ffn_gate.weight"},
 		{"llama yarn", "", keys{"attention.head_count_kv": []uint32{2, 2, 0, 2}}, ErrValue, "llama.attention.head_count_kv"},
 		{"llama yarn", "", keys{"attention.head_count_kv": []uint32{2, 2, 1, 2}}, ErrShape, "blk.2.attn_k.weight"},
-		{"gemma4", "", keys{"attention.sliding_window_pattern": uint32(6)}, ErrValue, "gemma4.attention.sliding_window_pattern"},
+		{"gemma4", "", keys{"attention.sliding_window_pattern": uint32(6)}, ErrValue,
+			"gemma4.attention.sliding_window_pattern"},
 		{"gemma4", "", keys{"attention.shared_kv_layers": uint32(5)}, ErrValue, "gemma4.attention.shared_kv_layers"},
 		{"gemma4", "", keys{"attention.shared_kv_layers": uint32(3)}, ErrValue, "gemma4.attention.shared_kv_layers"},
 		{"gemma4", "", keys{"attention.shared_kv_layers": uint32(1)}, ErrMissing, "blk.4.attn_k.weight"},
@@ -114,7 +121,8 @@ func TestBadFamilies(t *testing.T) {
 		{"qwen35", "", keys{"ssm.inner_size": uint32(40)}, ErrValue, "qwen35.ssm."},
 		{"qwen35", "", keys{"full_attention_interval": uint32(0)}, ErrValue, "qwen35.full_attention_interval"},
 		{"qwen35", "", keys{"full_attention_interval": uint32(2)}, ErrMissing, "blk.1.attn_q.weight"},
-		{"qwen35 a list", "", keys{"attention.recurrent_layers": []uint32{1, 0, 1, 1}}, ErrValue, "qwen35.attention.recurrent_layers"},
+		{"qwen35 a list", "", keys{"attention.recurrent_layers": []uint32{1, 0, 1, 1}}, ErrValue,
+			"qwen35.attention.recurrent_layers"},
 	} {
 		r := all[c.recipe]
 		r.Parts += " " + c.parts

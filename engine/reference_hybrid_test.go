@@ -28,7 +28,8 @@ func (r *reference) recurrentLayer(l int) bool {
 	return err == nil && list[l] == 0
 }
 
-// past is what a recurrent layer's tokens have left: the inputs of the convolution, and what the rest of the layer made of each.
+// past is what a recurrent layer's tokens have left: the inputs of the convolution, and what the rest of the layer
+// made of each.
 type past struct{ raw, seen [][]float64 }
 
 // convolved is the causal convolution of the last raw inputs, [channels][taps] by w.
@@ -69,9 +70,11 @@ func (r *reference) shortConv(b string, h []float64, p *past) []float64 {
 	return r.linear(b+"shortconv.out_proj", z)
 }
 
-// mamba2 is the sum over the earlier tokens: token j's x, b and dt, decayed by every token after it, and seen by this one's c.
+// mamba2 is the sum over the earlier tokens: token j's x, b and dt, decayed by every token after it, and seen by this
+// one's c.
 func (r *reference) mamba2(b string, h []float64, p *past) []float64 {
-	inner, state, heads, groups := r.integer("ssm.inner_size", 0), r.integer("ssm.state_size", 0), r.integer("ssm.time_step_rank", 0), r.integer("ssm.group_count", 0)
+	inner, state, heads, groups := r.integer("ssm.inner_size", 0), r.integer("ssm.state_size", 0),
+		r.integer("ssm.time_step_rank", 0), r.integer("ssm.group_count", 0)
 	dim := inner / heads
 	in := r.linear(b+"ssm_in", h)
 	z, raw, dt := in[:inner], in[inner:2*inner+2*groups*state], slices.Clone(in[2*inner+2*groups*state:])
@@ -184,7 +187,8 @@ func (r *reference) recurrent(b string, h []float64, p *past) []float64 {
 	return r.mamba2(b, h, p)
 }
 
-// gemma4Layer is the size of a layer's heads, the number of those of keys and values, and the layer whose keys and values it uses.
+// gemma4Layer is the size of a layer's heads, the number of those of keys and values, and the layer whose keys and
+// values it uses.
 func (r *reference) gemma4Layer(l, layers int) (headDim, kvHeads, source int) {
 	headDim, source = r.integer("attention.key_length", 0), l
 	if r.windowed(l) {

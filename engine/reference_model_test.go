@@ -19,8 +19,8 @@ type reference struct {
 	arch string
 	t    map[string][]float64
 
-	// What logits computed last: keys and values [layer][position][KV heads * head size] of layers that have some, and the states after the
-	// final norm [position][width].
+	// What logits computed last: keys and values [layer][position][KV heads * head size] of layers that have some, and
+	// the states after the final norm [position][width].
 	keys, values [][][]float64
 	states       [][]float64
 }
@@ -115,10 +115,12 @@ func (r *reference) expert(name string, e, n int, x []float64) []float64 {
 }
 
 func (r *reference) layerNorms() bool {
-	return r.is("phi2", "gptneox", "gpt2", "starcoder", "starcoder2", "falcon", "mpt", "bloom", "stablelm", "command-r", "cohere2", "nemotron", "olmo", "gptj", "codegen", "opt")
+	return r.is("phi2", "gptneox", "gpt2", "starcoder", "starcoder2", "falcon", "mpt", "bloom", "stablelm", "command-r",
+		"cohere2", "nemotron", "olmo", "gptj", "codegen", "opt")
 }
 
-// norm is LayerNorm or RMSNorm over len(x) numbers, with the weights and biases that there are; w, b may be those of several x.
+// norm is LayerNorm or RMSNorm over len(x) numbers, with the weights and biases that there are; w, b may be those of
+// several x.
 func (r *reference) normalize(x, w, b []float64) []float64 {
 	n := float64(len(x))
 	mean, variance, eps := 0.0, 0.0, r.number("attention.layer_norm_rms_epsilon", 0)
@@ -172,7 +174,8 @@ func (r *reference) activate(x float64) float64 {
 		return math.Max(x, 0) * math.Max(x, 0)
 	case r.is("opt"):
 		return math.Max(x, 0)
-	case r.is("gemma", "gemma2", "gemma3", "gemma4") || r.layerNorms() && !r.is("stablelm", "command-r", "cohere2", "olmo"):
+	case r.is("gemma", "gemma2", "gemma3", "gemma4") || r.layerNorms() &&
+		!r.is("stablelm", "command-r", "cohere2", "olmo"):
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}
 	return x * sigmoid(x)
@@ -221,7 +224,8 @@ func softmax(x []float64) []float64 {
 
 // logits are those after every token of ids.
 func (r *reference) logits(ids []int32) []float64 {
-	layers, width, heads := r.integer("block_count", 0), r.integer("embedding_length", 0), r.integer("attention.head_count", 0)
+	layers, width, heads := r.integer("block_count", 0), r.integer("embedding_length", 0),
+		r.integer("attention.head_count", 0)
 	kvHeads, headDim := r.integer("attention.head_count_kv", heads), r.integer("attention.key_length", width/heads)
 	keys, values := make([][][]float64, layers), make([][][]float64, layers)
 	r.keys, r.values, r.states = keys, values, nil
@@ -402,7 +406,8 @@ func (r *reference) logits(ids []int32) []float64 {
 				}
 				return r.experts(b, h, h)
 			}
-			parallel := r.is("phi2", "falcon", "command-r", "cohere2", "gptj", "codegen") || r.arch == "stablelm" && r.t[b+"ffn_norm.weight"] == nil
+			parallel := r.is("phi2", "falcon", "command-r", "cohere2", "gptj", "codegen") || r.arch == "stablelm" &&
+				r.t[b+"ffn_norm.weight"] == nil
 			if r.flag("use_parallel_residual", false) && r.arch == "gptneox" {
 				parallel, ffnInput = true, r.norm(b+"ffn_norm", x)
 			}

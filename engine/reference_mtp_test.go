@@ -12,8 +12,8 @@ type mtpPair struct {
 	h  []float64
 }
 
-// mtpBlock computes block l of a qwen35 model on the pairs of all positions, from nothing, and returns the state and the logits at the
-// last one.
+// mtpBlock computes block l of a qwen35 model on the pairs of all positions, from nothing, and returns the state and
+// the logits at the last one.
 func (r *reference) mtpBlock(l int, pairs []mtpPair) (h, logits []float64) {
 	b, width, heads := fmt.Sprintf("blk.%d.", l), r.integer("embedding_length", 0), r.integer("attention.head_count", 0)
 	kvHeads, dim := r.integer("attention.head_count_kv", heads), width/heads
@@ -72,9 +72,9 @@ func (r *reference) mtpBlock(l int, pairs []mtpPair) (h, logits []float64) {
 	return h, r.matrix(either("nextn.shared_head_head.weight", output), nil, h)
 }
 
-// draft is a draft of a model with several MTP blocks: text is the pairs of the text, with the model's own states, drafted the tokens that
-// are chosen. The first block reads the text; every further one reads the text as well and then the drafted tokens, each with the state that
-// the block before it ended with.
+// draft is a draft of a model with several MTP blocks: text is the pairs of the text, with the model's own states,
+// drafted the tokens that are chosen. The first block reads the text; every further one reads the text as well and
+// then the drafted tokens, each with the state that the block before it ended with.
 func (r *reference) draft(text []mtpPair, drafted []int32) (states, logits [][]float64) {
 	pairs := slices.Clone(text)
 	first := r.integer("block_count", 0) - r.integer("nextn_predict_layers", 0)

@@ -87,7 +87,8 @@ func TestReference(t *testing.T) {
 		"untied":      func(s *randommodel.Shape) { s.Untied = true },
 		"eight heads": func(s *randommodel.Shape) { s.Heads, s.KV = 8, 8 },
 	}
-	for _, bias := range []string{"attn_norm.bias", "attn_qkv.bias", "attn_output.bias", "ffn_norm.bias", "ffn_up.bias", "ffn_down.bias"} {
+	for _, bias := range []string{"attn_norm.bias", "attn_qkv.bias", "attn_output.bias", "ffn_norm.bias",
+		"ffn_up.bias", "ffn_down.bias"} {
 		gpt2[bias] = func(s *randommodel.Shape) { s.Scale = map[string]float32{"blk.1." + bias: -1} }
 	}
 	for _, arch := range []struct {

@@ -55,7 +55,8 @@ func TestCommitRefused(t *testing.T) {
 func TestForwardRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	m, other := openDrawn(t, rt, randommodel.Llama(), Options{}), openDrawn(t, rt, randommodel.GPT2(), Options{})
-	s, s2, foreign := newSession(t, m, SessionOptions{Context: 10}), newSession(t, m, SessionOptions{}), newSession(t, other, SessionOptions{})
+	s, s2, foreign := newSession(t, m, SessionOptions{Context: 10}), newSession(t, m, SessionOptions{}),
+		newSession(t, other, SessionOptions{})
 	want := eval(t, s, []int32{1, 2, 3}, nil, Last)
 	closed := newSession(t, m, SessionOptions{})
 	closed.Close()
@@ -75,7 +76,8 @@ func TestForwardRefused(t *testing.T) {
 		{"id beyond", Batch{{Session: s, Tokens: []int32{1, 70}}}, ErrVocabulary},
 		{"most negative id", Batch{{Session: s, Tokens: []int32{math.MinInt32}}}, ErrVocabulary},
 		{"context", Batch{{Session: s, Tokens: make([]int32, 8)}}, ErrContextFull},
-		{"deep tree", Batch{{Session: s, Tokens: make([]int32, 8), Parents: []int32{-1, 0, 1, 2, 3, 4, 5, 6}}}, ErrContextFull},
+		{"deep tree", Batch{{Session: s, Tokens: make([]int32, 8),
+			Parents: []int32{-1, 0, 1, 2, 3, 4, 5, 6}}}, ErrContextFull},
 		{"parents", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1}}}, ErrUsage},
 		{"own parent", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1, 1}}}, ErrUsage},
 		{"parent -2", Batch{{Session: s, Tokens: []int32{1, 2}, Parents: []int32{-1, -2}}}, ErrUsage},
@@ -83,7 +85,8 @@ func TestForwardRefused(t *testing.T) {
 		{"very many rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: math.MaxInt}}, ErrUsage},
 		{"very few rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: math.MinInt}}, ErrUsage},
 		{"negative rows", Batch{{Session: s, Tokens: []int32{1, 2}, Logits: -2}}, ErrUsage},
-		{"huge tree", Batch{{Session: s, Tokens: make([]int32, s.MaxTree()+1), Parents: slices.Repeat([]int32{-1}, s.MaxTree()+1)}}, ErrUsage},
+		{"huge tree", Batch{{Session: s, Tokens: make([]int32, s.MaxTree()+1),
+			Parents: slices.Repeat([]int32{-1}, s.MaxTree()+1)}}, ErrUsage},
 	} {
 		// By itself, and between segments that are not affected.
 		if g := c.b[0]; g.Session != foreign {
@@ -107,7 +110,8 @@ func TestForwardRefused(t *testing.T) {
 		}
 	}
 	// The second of two segments of one session fails, the first does not.
-	out, err := m.Forward(context.Background(), Batch{{Session: s2, Tokens: ids, Logits: Last}, {Session: s2, Tokens: ids, Logits: Last}})
+	out, err := m.Forward(context.Background(),
+		Batch{{Session: s2, Tokens: ids, Logits: Last}, {Session: s2, Tokens: ids, Logits: Last}})
 	if err != nil || out[0].Err != nil || !errors.Is(out[1].Err, ErrUsage) || s2.Len() != len(ids) {
 		t.Errorf("a session twice: %v, %+v; it has %d tokens", err, out, s2.Len())
 	}
@@ -209,7 +213,8 @@ func TestConcurrent(t *testing.T) {
 	wait.Wait()
 }
 
-// TestForkTokens: the texts of a session and its fork grow apart, also where there was room behind the first one's tokens.
+// TestForkTokens: the texts of a session and its fork grow apart, also where there was room behind the first one's
+// tokens.
 func TestForkTokens(t *testing.T) {
 	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
 	for _, noCache := range []bool{false, true} {
@@ -320,7 +325,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A closed model, and a model of a closed runtime, begin no session, also while a pass runs: the error says that they are closed.
+// A closed model, and a model of a closed runtime, begin no session, also while a pass runs: the error says that they
+// are closed.
 func TestNewSessionOfWhatIsClosed(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m, other := openDrawn(t, rt, randommodel.Llama(), Options{}), openDrawn(t, rt, randommodel.Llama(), Options{})

@@ -56,8 +56,8 @@ func openModel(tb testing.TB, rt *Runtime, file string, o Options) *Model {
 	return m
 }
 
-// TestStreamed: logits of models whose weights are read from disk are those of the same models in memory, bit for bit, however the text is
-// fed.
+// TestStreamed: logits of models whose weights are read from disk are those of the same models in memory, bit for
+// bit, however the text is fed.
 func TestStreamed(t *testing.T) {
 	for _, threads := range []int{1, 3} {
 		rt := newRuntime(t, RuntimeOptions{Threads: threads})
@@ -68,12 +68,14 @@ func TestStreamed(t *testing.T) {
 			cache := t.TempDir()
 			for _, limit := range limits(t, file, Options{}) {
 				announced := 0
-				m := openModel(t, rt, file, Options{Memory: limit, Cache: cache, Announce: func(string, int64) error { announced++; return nil }})
+				m := openModel(t, rt, file, Options{Memory: limit, Cache: cache,
+					Announce: func(string, int64) error { announced++; return nil }})
 				if m.store == nil || m.Bytes() > limit {
 					t.Fatalf("%s: %d bytes under a limit of %d", file, m.Bytes(), limit)
 				}
 				for _, w := range ways {
-					sameBits(t, fmt.Sprintf("%s, %d threads, %d bytes, %s", filepath.Base(file), threads, limit, w.name), w.feed(t, m, SessionOptions{}, ids), want)
+					sameBits(t, fmt.Sprintf("%s, %d threads, %d bytes, %s", filepath.Base(file), threads, limit, w.name),
+						w.feed(t, m, SessionOptions{}, ids), want)
 				}
 				read, _ := m.Disk()
 				if p := m.Memory(); p.Streams() && read < p.PerPass {
@@ -145,7 +147,8 @@ func TestStreamedTypes(t *testing.T) {
 			o.Memory, o.Cache = planOf(t, targetFile, o).Least, cache
 			m := openModel(t, rt, targetFile, o)
 			ids := randomTokens(20, whole.config.Vocab, 1)
-			sameBits(t, weights, eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All))
+			sameBits(t, weights, eval(t, newSession(t, m, SessionOptions{}), ids, nil, All),
+				eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All))
 			if m.WeightTypes() != whole.WeightTypes() {
 				t.Errorf("types %s and %s", m.WeightTypes(), whole.WeightTypes())
 			}
@@ -174,8 +177,8 @@ func (f *failing) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// TestStreamFailures: a read that fails or brings other bytes fails the pass and names the file; no session moves; what follows is right again
-// if the disk is.
+// TestStreamFailures: a read that fails or brings other bytes fails the pass and names the file; no session moves;
+// what follows is right again if the disk is.
 func TestStreamFailures(t *testing.T) {
 	broken := errors.New("input/output error")
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
@@ -231,7 +234,8 @@ func TestStreamFailures(t *testing.T) {
 	}
 }
 
-// TestStreamCancel: a pass that waits for a disk ends when its context does, and moves nothing; the next one is right. Close waits for a pass.
+// TestStreamCancel: a pass that waits for a disk ends when its context does, and moves nothing; the next one is
+// right. Close waits for a pass.
 func TestStreamCancel(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, file := range []string{targetFile, moeFile} {

@@ -37,8 +37,10 @@ func both(tb testing.TB, rt *Runtime, file string, o Options) (whole, streamed *
 // TestBlockOf: which tensors are parts of the same block.
 func TestBlockOf(t *testing.T) {
 	for name, want := range map[string]string{
-		"blk.0.attn_q.weight": "blk.0", "blk.12.ffn_up.weight": "blk.12", "enc.blk.1.attn_q.weight": "enc.blk.1", "dec.blk.1.cross_attn_k.weight": "dec.blk.1",
-		"token_embd.weight": "", "enc.output_norm.weight": "", "blk.x.weight": "", "dec.blk.": "", "enc.dec.blk.1.attn_q.weight": "", "oblk.1.x": "",
+		"blk.0.attn_q.weight": "blk.0", "blk.12.ffn_up.weight": "blk.12", "enc.blk.1.attn_q.weight": "enc.blk.1",
+		"dec.blk.1.cross_attn_k.weight": "dec.blk.1",
+		"token_embd.weight":             "", "enc.output_norm.weight": "", "blk.x.weight": "", "dec.blk.": "",
+		"enc.dec.blk.1.attn_q.weight": "", "oblk.1.x": "",
 	} {
 		if got := blockOf(name); got != want {
 			t.Errorf("%s: %q, expected %q", name, got, want)
@@ -46,7 +48,8 @@ func TestBlockOf(t *testing.T) {
 	}
 }
 
-// TestActivationsT5: the limit counts what the matrices of the widest block of either stack give a row. In the decoder that is attention twice.
+// TestActivationsT5: the limit counts what the matrices of the widest block of either stack give a row. In the
+// decoder that is attention twice.
 func TestActivationsT5(t *testing.T) {
 	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
 		file := written(t, v.File(t))
@@ -58,7 +61,8 @@ func TestActivationsT5(t *testing.T) {
 		n := int64(0)
 		for _, x := range f.Tensors {
 			if len(x.Dims) == 2 && len(x.Name) > 10 && x.Name[:10] == "dec.blk.1." {
-				if filepath.Ext(x.Name) == ".weight" && !slices.Contains([]string{"dec.blk.1.attn_rel_b.weight", "dec.blk.1.cross_attn_rel_b.weight"}, x.Name) {
+				if filepath.Ext(x.Name) == ".weight" &&
+					!slices.Contains([]string{"dec.blk.1.attn_rel_b.weight", "dec.blk.1.cross_attn_rel_b.weight"}, x.Name) {
 					n += int64(x.Dims[1])
 				}
 			}
@@ -69,8 +73,8 @@ func TestActivationsT5(t *testing.T) {
 	}
 }
 
-// TestStreamedT5: an encoder-decoder model whose weights are read from disk has the same states and logits, however its tokens are cut, and
-// for one input after another.
+// TestStreamedT5: an encoder-decoder model whose weights are read from disk has the same states and logits, however
+// its tokens are cut, and for one input after another.
 func TestStreamedT5(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
@@ -112,8 +116,9 @@ func TestStreamedPaperFamilies(t *testing.T) {
 	}
 }
 
-// TestStreamedHeads: the states that a streamed target gives a draft head are those of a target in memory, and so are the head's logits:
-// an EAGLE head, and a model's own MTP block, both with the streamed target's matrices where they share them.
+// TestStreamedHeads: the states that a streamed target gives a draft head are those of a target in memory, and so are
+// the head's logits: an EAGLE head, and a model's own MTP block, both with the streamed target's matrices where they
+// share them.
 func TestStreamedHeads(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for _, name := range []string{"eagle", "mtp"} {
@@ -130,14 +135,17 @@ func TestStreamedHeads(t *testing.T) {
 				o.Target = target
 				h := openModel(t, rt, head, o)
 				layers := h.Head().TargetLayers
-				out := forward(t, target, Batch{{Session: newSession(t, target, SessionOptions{}), Tokens: ids[:40], Logits: All, Hidden: All, Layers: layers}})[0]
+				out := forward(t, target, Batch{{Session: newSession(t, target, SessionOptions{}), Tokens: ids[:40], Logits: All,
+					Hidden: All, Layers: layers}})[0]
 				got := append(slices.Clone(out.Logits.Data), out.Hidden.Data...)
 				s := newSession(t, h, SessionOptions{})
-				step := forward(t, h, Batch{{Session: s, Tokens: ids[1:], States: out.Hidden.Data, FromTarget: true, Logits: All, Hidden: Last, Layers: []int{h.Head().Output}}})[0]
+				step := forward(t, h, Batch{{Session: s, Tokens: ids[1:], States: out.Hidden.Data, FromTarget: true, Logits: All,
+					Hidden: Last, Layers: []int{h.Head().Output}}})[0]
 				got = append(got, step.Logits.Data...)
 				for id := range int32(4) { // on its own states
 					y := slices.Clone(step.Hidden.Data)
-					step = forward(t, h, Batch{{Session: s, Tokens: []int32{id}, States: y, Logits: All, Hidden: Last, Layers: []int{h.Head().Output}}})[0]
+					step = forward(t, h, Batch{{Session: s, Tokens: []int32{id}, States: y, Logits: All, Hidden: Last,
+						Layers: []int{h.Head().Output}}})[0]
 					got = append(got, step.Logits.Data...)
 				}
 				if i == 0 {

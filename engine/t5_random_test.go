@@ -16,7 +16,8 @@ type t5Reference struct {
 
 func newT5Reference(tb testing.TB, file []byte) *t5Reference {
 	r := &t5Reference{reference: newReference(tb, file)}
-	r.heads, r.dim, r.width = r.integer("attention.head_count", 0), r.integer("attention.key_length", 0), r.integer("embedding_length", 0)
+	r.heads, r.dim, r.width = r.integer("attention.head_count", 0), r.integer("attention.key_length", 0),
+		r.integer("embedding_length", 0)
 	r.eps = r.number("attention.layer_norm_rms_epsilon", 0)
 	return r
 }
@@ -51,7 +52,8 @@ func (r *t5Reference) bucket(distance int, both bool) int {
 	return base + min(n-1, exact+int(far+1e-12)) // the exact powers of two are on the border
 }
 
-// attend is attention of the rows x to the rows y. stack is "enc" or "dec" for attention with biases, "" for cross-attention.
+// attend is attention of the rows x to the rows y. stack is "enc" or "dec" for attention with biases, "" for
+// cross-attention.
 func (r *t5Reference) attend(name string, x, y [][]float64, stack string) [][]float64 {
 	project := func(part string, rows [][]float64) (out [][]float64) {
 		for _, row := range rows {

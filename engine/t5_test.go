@@ -49,8 +49,8 @@ type t5Golden struct {
 // t5Models are the models of ../shared/families/papers/models.
 var t5Models = []string{"t5-v10", "t5-v11"}
 
-// TestT5: tiny models against an independent engine: the encoder's states, the logits, the greedy continuation, with F32 weights and
-// cache. Leaving out a part moves them by 0.5 to 10 times their root mean square.
+// TestT5: tiny models against an independent engine: the encoder's states, the logits, the greedy continuation, with
+// F32 weights and cache. Leaving out a part moves them by 0.5 to 10 times their root mean square.
 func TestT5(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range append([]string{"t5-encoder"}, t5Models...) {
@@ -119,8 +119,9 @@ func compareRows(t *testing.T, what string, got []float32, want map[string][]flo
 	}
 }
 
-// TestT5Reference: random models against float64 loops over the paper's formulas, with inputs of one and of several chunks. Every part
-// moves the logits by far more than the bound: those that a shape leaves out are compared with those that have it.
+// TestT5Reference: random models against float64 loops over the paper's formulas, with inputs of one and of several
+// chunks. Every part moves the logits by far more than the bound: those that a shape leaves out are compared with
+// those that have it.
 func TestT5Reference(t *testing.T) {
 	const bound = 1e-4
 	rt := newRuntime(t, RuntimeOptions{})
@@ -132,7 +133,9 @@ func TestT5Reference(t *testing.T) {
 	oneEach.Encoders, oneEach.Decoders, oneEach.Heads, oneEach.Buckets = 1, 1, 1, 64
 	few := randommodel.SmallT5()
 	few.Buckets = 8
-	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": float, "ungated": ungated, "tied": plainHead, "no decoder_block_count": noCount, "one each": oneEach, "8 buckets": few} {
+	for name, v := range map[string]randommodel.T5{
+		"small": randommodel.SmallT5(), "flan": float, "ungated": ungated, "tied": plainHead,
+		"no decoder_block_count": noCount, "one each": oneEach, "8 buckets": few} {
 		file := v.File(t)
 		r := newT5Reference(t, file)
 		m := openDrawn(t, rt, v, Options{})
@@ -171,8 +174,8 @@ func t5Eval(t *testing.T, m *Model, o SessionOptions, input, ids []int32) []floa
 	return eval(t, s, ids, nil, All)
 }
 
-// TestT5OneAnswer is promise P1 of the decoder: the same bits however its tokens are cut, batched with sequences of other inputs, drafted
-// as trees, taken back and forked, with all kernels and numbers of threads.
+// TestT5OneAnswer is promise P1 of the decoder: the same bits however its tokens are cut, batched with sequences of
+// other inputs, drafted as trees, taken back and forked, with all kernels and numbers of threads.
 func TestT5OneAnswer(t *testing.T) {
 	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
 		for _, kv := range []string{"f16", "f32", "q8_0"} {

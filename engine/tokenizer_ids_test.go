@@ -35,7 +35,8 @@ func TestTokenizerIDs(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := read(key, "2"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("keys.gguf: key %q: wrong type", key)) {
+		if err := read(key, "2"); err == nil || !strings.Contains(
+			err.Error(), fmt.Sprintf("keys.gguf: key %q: wrong type", key)) {
 			t.Error(err)
 		}
 	}
@@ -69,7 +70,8 @@ func TestTokenizerGemma4(t *testing.T) {
 			gguf.KV{Key: "tokenizer.ggml.tokens", Value: []string{"<bos>", "a", "\u2581", "\u2581a"}},
 			gguf.KV{Key: "tokenizer.ggml.token_type", Value: []int32{3, 1, 1, 1}},
 			gguf.KV{Key: "tokenizer.ggml.merges", Value: []string{"\u2581 a"}},
-			gguf.KV{Key: "tokenizer.ggml.bos_token_id", Value: uint32(0)}, gguf.KV{Key: "tokenizer.ggml.add_bos_token", Value: false}))
+			gguf.KV{Key: "tokenizer.ggml.bos_token_id", Value: uint32(0)},
+			gguf.KV{Key: "tokenizer.ggml.add_bos_token", Value: false}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,8 @@ func TestTokenizerKeys(t *testing.T) {
 		{[]gguf.KV{key("add_bos_token", false)}, []int32{5}, []int32{2}},
 		{[]gguf.KV{key("add_eos_token", true)}, []int32{1, 5, 2}, []int32{2}},
 		{[]gguf.KV{key("bos_token_id", uint32(6))}, []int32{6, 5}, []int32{2}},
-		{[]gguf.KV{key("eos_token_id", uint32(7)), key("add_eos_token", true)}, []int32{1, 5, 7}, []int32{2, 7}}, // </s> is a control token and ends a text too
+		// </s> is a control token and ends a text too
+		{[]gguf.KV{key("eos_token_id", uint32(7)), key("add_eos_token", true)}, []int32{1, 5, 7}, []int32{2, 7}},
 		{[]gguf.KV{key("eot_token_id", uint32(6))}, []int32{1, 5}, []int32{2, 6}},
 		{[]gguf.KV{key("eom_token_id", uint32(7))}, []int32{1, 5}, []int32{2, 7}},
 		{[]gguf.KV{key("eom_token_id", uint32(0))}, []int32{1, 5}, []int32{0, 2}},
@@ -97,8 +98,10 @@ func TestTokenizerUnigramKeys(t *testing.T) {
 		{[]gguf.KV{key("eos_token_id", uint32(0))}, []int32{4, 3, 5, 0}},
 		{[]gguf.KV{key("precompiled_charsmap", charsmap)}, []int32{6, 3, 3, 6, 1}},
 		{[]gguf.KV{key("precompiled_charsmap", signed)}, []int32{6, 3, 3, 6, 1}},
-		{[]gguf.KV{key("precompiled_charsmap", charsmap), key("tokens", []string{"<pad>", "</s>", "<unk>", "▁", "a", "▁a", "x"})}, []int32{2, 3, 3, 2, 1}},
-		{[]gguf.KV{key("precompiled_charsmap", charsmap), key("unknown_token_id", uint32(0)), key("tokens", []string{"<pad>", "</s>", "<unk>", "▁", "a", "▁a", "x"})}, []int32{0, 3, 3, 0, 1}},
+		{[]gguf.KV{key("precompiled_charsmap", charsmap),
+			key("tokens", []string{"<pad>", "</s>", "<unk>", "▁", "a", "▁a", "x"})}, []int32{2, 3, 3, 2, 1}},
+		{[]gguf.KV{key("precompiled_charsmap", charsmap), key("unknown_token_id", uint32(0)),
+			key("tokens", []string{"<pad>", "</s>", "<unk>", "▁", "a", "▁a", "x"})}, []int32{0, 3, 3, 0, 1}},
 	} {
 		kvs := map[string]gguf.Value{
 			"tokenizer.ggml.model":      "t5",
@@ -122,8 +125,10 @@ func TestTokenizerUnigramKeys(t *testing.T) {
 			t.Errorf("%v: %d, expected %d", c.kv, got, c.want)
 		}
 	}
-	bad := openKeys(t, key("model", "t5"), key("tokens", []string{"a", "b", "c"}), key("scores", make([]float32, 3)), key("precompiled_charsmap", []uint32{1, 2}))
-	if _, err := ReadTokenizer(bad); !errors.Is(err, gguf.ErrType) || !strings.Contains(err.Error(), "tokenizer.ggml.precompiled_charsmap") {
+	bad := openKeys(t, key("model", "t5"), key("tokens", []string{"a", "b", "c"}), key("scores", make([]float32, 3)),
+		key("precompiled_charsmap", []uint32{1, 2}))
+	if _, err := ReadTokenizer(bad); !errors.Is(err, gguf.ErrType) ||
+		!strings.Contains(err.Error(), "tokenizer.ggml.precompiled_charsmap") {
 		t.Errorf("a map of uint32: %v", err)
 	}
 }

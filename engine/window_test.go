@@ -22,7 +22,8 @@ func smallWindows(window int) randommodel.Shape {
 	return s
 }
 
-// TestWindowOneAnswer: promise P1 with a text many times as long as the windowed layers' caches, and with trees and cuts in it.
+// TestWindowOneAnswer: promise P1 with a text many times as long as the windowed layers' caches, and with trees and
+// cuts in it.
 func TestWindowOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	m := openDrawn(t, rt, smallWindows(40), Options{})
@@ -36,7 +37,8 @@ func TestWindowOneAnswer(t *testing.T) {
 	}
 }
 
-// TestWindowTruncate cuts a long text at every position, near the end and far from it, and goes on with a token, a chain and a tree.
+// TestWindowTruncate cuts a long text at every position, near the end and far from it, and goes on with a token, a
+// chain and a tree.
 func TestWindowTruncate(t *testing.T) {
 	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), smallWindows(40), Options{})
 	const n, window = 1200, 40
@@ -102,7 +104,8 @@ func TestWindowTruncate(t *testing.T) {
 	sameBits(t, "cut session", eval(t, s, ids[290:300], nil, All), want[290*v:300*v])
 }
 
-// TestWindowCancel: a pass that is cancelled far beyond the window leaves a session that goes on as if there had been none.
+// TestWindowCancel: a pass that is cancelled far beyond the window leaves a session that goes on as if there had been
+// none.
 func TestWindowCancel(t *testing.T) {
 	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), smallWindows(40), Options{})
 	v := m.config.Vocab
@@ -111,7 +114,8 @@ func TestWindowCancel(t *testing.T) {
 	s := newSession(t, m, SessionOptions{})
 	eval(t, s, ids[:300], nil, None)
 	for _, looks := range []int{1, 4, 13, 17} { // three a round
-		if _, err := s.Eval(&countdown{context.Background(), looks}, ids[300:1800], nil, Last); !errors.Is(err, context.Canceled) {
+		if _, err := s.Eval(&countdown{context.Background(), looks}, ids[300:1800], nil, Last); !errors.Is(
+			err, context.Canceled) {
 			t.Fatal(err)
 		}
 		if s.Len() != 300 {
@@ -125,8 +129,8 @@ func TestWindowCancel(t *testing.T) {
 	sameBits(t, "whole", eval(t, s, ids[300:], nil, All), want[300*v:])
 }
 
-// TestWindowMemory: a cache of layers with a window does not grow with the text. The sizes of a session that is fed to 32,768 tokens are
-// those of Gemma 3 1B.
+// TestWindowMemory: a cache of layers with a window does not grow with the text. The sizes of a session that is fed
+// to 32,768 tokens are those of Gemma 3 1B.
 func TestWindowMemory(t *testing.T) {
 	const window, n = 40, 2900
 	s := smallWindows(window)
@@ -143,11 +147,13 @@ func TestWindowMemory(t *testing.T) {
 		// The end of a page at both ends, and a page to be used again.
 		most := int64(window+windowSlack+3*page) * slot * 2
 		if got := a.Bytes(); got > full+most || got < full {
-			t.Fatalf("%d bytes after %d tokens; the layer without a window takes %d, the two others at most %d", got, fed, full, most)
+			t.Fatalf("%d bytes after %d tokens; the layer without a window takes %d, the two others at most %d", got, fed, full,
+				most)
 		}
 	}
 	shapes := m.Caches(0)
-	if len(shapes) != 2 || shapes[0].Window != window || shapes[0].Layers != 2 || shapes[1].Window != 0 || shapes[1].Layers != 1 {
+	if len(shapes) != 2 || shapes[0].Window != window || shapes[0].Layers != 2 || shapes[1].Window != 0 ||
+		shapes[1].Layers != 1 {
 		t.Errorf("caches %+v", shapes)
 	}
 	if b, err := shapes[0].Bytes("f16"); err != nil || b != 2*slot {
@@ -155,7 +161,8 @@ func TestWindowMemory(t *testing.T) {
 	}
 
 	// Gemma 3 1B: 26 layers, every sixth without a window of 512; 1 head of 256.
-	big := &Model{rt: &Runtime{}, config: Config{Layers: 26, Context: 32768}, caches: []cache{{heads: 1, headDim: 256, window: 512}, {heads: 1, headDim: 256}}}
+	big := &Model{rt: &Runtime{}, config: Config{Layers: 26, Context: 32768},
+		caches: []cache{{heads: 1, headDim: 256, window: 512}, {heads: 1, headDim: 256}}}
 	for i := range 26 {
 		c := &big.caches[0]
 		if i%6 == 5 {
@@ -174,7 +181,8 @@ func TestWindowMemory(t *testing.T) {
 		}
 	}
 	all, now := int64(26*32768*1024), b.Bytes()
-	t.Logf("Gemma 3 1B at 32,768 tokens, f16: %.1f MB of keys and values, %.1f MB if every layer kept the text", float64(now)/1e6, float64(all)/1e6)
+	t.Logf("Gemma 3 1B at 32,768 tokens, f16: %.1f MB of keys and values, %.1f MB if every layer kept the text",
+		float64(now)/1e6, float64(all)/1e6)
 	if now > 4*32768*1024+22*1024*(512+512+3*256) {
 		t.Errorf("%d bytes", now)
 	}

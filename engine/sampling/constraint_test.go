@@ -50,7 +50,8 @@ func TestConstraint(t *testing.T) {
 	logits[0] = float32(math.NaN()) // of a forbidden token: does not matter
 	prompt := []int32{9, 9, 9}
 	for _, o := range []Options{
-		{}, {Temperature: 0.9, Seed: 7}, {Temperature: 0.9, TopK: 1}, {Temperature: 2, TopP: 0.9}, {Temperature: 2, MinP: 0.01},
+		{}, {Temperature: 0.9, Seed: 7}, {Temperature: 0.9, TopK: 1}, {Temperature: 2, TopP: 0.9},
+		{Temperature: 2, MinP: 0.01},
 		{TopK: 3, RepeatPenalty: 1.2}, {Banned: []int32{5}}, {Temperature: 1, Banned: []int32{5}},
 	} {
 		o.Constraint, o.ConstraintFrom = threeStates(), len(prompt)
@@ -109,7 +110,8 @@ func TestConstraintRefuses(t *testing.T) {
 		return s.Err()
 	}
 	c := threeStates()
-	if err := pick(Options{Constraint: c, Banned: []int32{3, 5, 70}}); !errors.Is(err, ErrConstraint) || errors.Is(err, ErrComplete) {
+	if err := pick(Options{Constraint: c, Banned: []int32{3, 5, 70}}); !errors.Is(err, ErrConstraint) ||
+		errors.Is(err, ErrComplete) {
 		t.Errorf("all banned: %v", err)
 	}
 	if err := pick(Options{Constraint: c, Temperature: 1}, 3, 3); !errors.Is(err, ErrConstraint) {

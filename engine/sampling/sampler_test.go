@@ -41,7 +41,8 @@ func TestFilters(t *testing.T) {
 	}{
 		{"temperature 1", Options{Temperature: 1}, []Prob{{0, 0.1}, {1, 0.4}, {2, 0.05}, {3, 0.25}, {4, 0.2}}},
 		// p^2 over the sum of squares, 0.275
-		{"temperature 1/2", Options{Temperature: 0.5}, []Prob{{0, 0.01 / 0.275}, {1, 0.16 / 0.275}, {2, 0.0025 / 0.275}, {3, 0.0625 / 0.275}, {4, 0.04 / 0.275}}},
+		{"temperature 1/2", Options{Temperature: 0.5},
+			[]Prob{{0, 0.01 / 0.275}, {1, 0.16 / 0.275}, {2, 0.0025 / 0.275}, {3, 0.0625 / 0.275}, {4, 0.04 / 0.275}}},
 		{"greedy", Options{}, []Prob{{1, 1}}},
 		{"top-k 2", Options{Temperature: 1, TopK: 2}, []Prob{{1, 0.4 / 0.65}, {3, 0.25 / 0.65}}},
 		{"top-k 9", Options{Temperature: 1, TopK: 9, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
@@ -57,9 +58,12 @@ func TestFilters(t *testing.T) {
 		// the filters see the probabilities before temperature
 		{"min-p 0.55, hot", Options{Temperature: 1e9, MinP: 0.55}, []Prob{{1, 0.5}, {3, 0.5}}},
 		// min-p comes after top-p: 0.7 of all takes three tokens, 0.7 of what min-p leaves (0.85) would take two
-		{"top-p 0.7, min-p 0.3", Options{Temperature: 1, TopP: 0.7, MinP: 0.3}, []Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
-		{"banned", Options{Temperature: 1, Banned: []int32{1, 2}}, []Prob{{0, 0.1 / 0.55}, {3, 0.25 / 0.55}, {4, 0.2 / 0.55}}},
-		{"biased", Options{Temperature: 1, LogitBias: map[int32]float32{0: float32(math.Log(4)), 2: negInf}}, []Prob{{0, 0.4 / 1.25}, {1, 0.4 / 1.25}, {3, 0.25 / 1.25}, {4, 0.2 / 1.25}}},
+		{"top-p 0.7, min-p 0.3", Options{Temperature: 1, TopP: 0.7, MinP: 0.3},
+			[]Prob{{1, 0.4 / 0.85}, {3, 0.25 / 0.85}, {4, 0.2 / 0.85}}},
+		{"banned", Options{Temperature: 1, Banned: []int32{1, 2}},
+			[]Prob{{0, 0.1 / 0.55}, {3, 0.25 / 0.55}, {4, 0.2 / 0.55}}},
+		{"biased", Options{Temperature: 1, LogitBias: map[int32]float32{0: float32(math.Log(4)), 2: negInf}},
+			[]Prob{{0, 0.4 / 1.25}, {1, 0.4 / 1.25}, {3, 0.25 / 1.25}, {4, 0.2 / 1.25}}},
 		{"sequence", Options{Temperature: 1, TopK: 1, BannedSequences: [][]int32{{7, 8, 1}, {8, 7, 3}, {4}}}, []Prob{{3, 1}}},
 	} {
 		if got := newSampler(t, 9, c.o).Distribution(logs(p...), []int32{5, 7, 8}); !near(got, c.want...) {
@@ -74,14 +78,16 @@ func TestTies(t *testing.T) {
 	if got := newSampler(t, 5, Options{}).Pick(x, nil); got != 1 {
 		t.Errorf("greedy picks %d", got)
 	}
-	if got := newSampler(t, 5, Options{Temperature: 1, TopK: 2}).Distribution(x, nil); !near(got, Prob{1, 0.5}, Prob{2, 0.5}) {
+	if got := newSampler(t, 5, Options{Temperature: 1, TopK: 2}).Distribution(x, nil); !near(
+		got, Prob{1, 0.5}, Prob{2, 0.5}) {
 		t.Errorf("top-k 2 of three equals: %v", got)
 	}
 }
 
 // TestTopPReached: top-p keeps no more once its share is reached exactly, with top-k and without.
 func TestTopPReached(t *testing.T) {
-	for _, c := range []struct{ tokens, topK, want int }{{4, 0, 2}, {5, 2, 1}, {5, 4, 2}, {5, 3, 2}} { // of equals: no rounding
+	// of equals: no rounding
+	for _, c := range []struct{ tokens, topK, want int }{{4, 0, 2}, {5, 2, 1}, {5, 4, 2}, {5, 3, 2}} {
 		o := Options{Temperature: 1, TopK: c.topK, TopP: 0.5}
 		if got := newSampler(t, c.tokens, o).Distribution(make([]float32, c.tokens), nil); len(got) != c.want {
 			t.Errorf("top-k %d of %d equals: half of them is %v", c.topK, c.tokens, got)
@@ -141,7 +147,8 @@ func TestPenalties(t *testing.T) {
 		{"repeat over 5", Options{RepeatPenalty: 2, PenaltyLastN: 5}, []float32{1, -2, 0.5, 3}},
 		{"frequency", Options{FrequencyPenalty: 0.25}, []float32{1.5, -1.75, 0.5, 2.75}},
 		{"presence", Options{PresencePenalty: 0.25, PenaltyLastN: -1}, []float32{1.75, -1.25, 0.5, 2.75}},
-		{"all over 2", Options{RepeatPenalty: 2, FrequencyPenalty: 0.5, PresencePenalty: 0.125, PenaltyLastN: 2}, []float32{2/2 - 0.625, -1*2 - 0.625, 0.5, 3}},
+		{"all over 2", Options{RepeatPenalty: 2, FrequencyPenalty: 0.5, PresencePenalty: 0.125, PenaltyLastN: 2},
+			[]float32{2/2 - 0.625, -1*2 - 0.625, 0.5, 3}},
 		{"all over 200", Options{RepeatPenalty: 1, FrequencyPenalty: -1, PenaltyLastN: 200}, []float32{4, 2, 0.5, 4}},
 	} {
 		s := newSampler(t, 4, c.o)
@@ -174,7 +181,8 @@ func TestBannedSequences(t *testing.T) {
 }
 
 func TestNothingLeft(t *testing.T) {
-	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 1, TopK: 2, TopP: 0.5}, {Temperature: 1, TopP: 0.5, MinP: 0.1}} {
+	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 1, TopK: 2, TopP: 0.5},
+		{Temperature: 1, TopP: 0.5, MinP: 0.1}} {
 		o.Banned = []int32{0, 1}
 		s := newSampler(t, 2, o)
 		if got := s.Pick([]float32{1, 2}, nil); got != -1 {
@@ -191,7 +199,8 @@ func TestNothingLeft(t *testing.T) {
 		}
 	}
 	// A draft's vocabulary may be padded less.
-	if got := newSampler(t, 9, Options{Temperature: 1, Banned: []int32{8}, LogitBias: map[int32]float32{7: 1}}).Pick([]float32{5}, []int32{8}); got != 0 {
+	if got := newSampler(t, 9, Options{Temperature: 1, Banned: []int32{8},
+		LogitBias: map[int32]float32{7: 1}}).Pick([]float32{5}, []int32{8}); got != 0 {
 		t.Errorf("picked %d of one logit", got)
 	}
 }
@@ -199,7 +208,8 @@ func TestNothingLeft(t *testing.T) {
 // TestGumbel draws with every filter and compares with the distribution: Pearson's chi-squared.
 func TestGumbel(t *testing.T) {
 	x := []float32{0.3, -1, 2, 1.2, 0, -2.5, 1.9, 0.7}
-	for _, o := range []Options{{Temperature: 1}, {Temperature: 0.6}, {Temperature: 2, TopK: 5}, {Temperature: 0.8, TopP: 0.9}, {Temperature: 1.5, MinP: 0.1}, {Temperature: 1, LogitBias: map[int32]float32{1: 3}}} {
+	for _, o := range []Options{{Temperature: 1}, {Temperature: 0.6}, {Temperature: 2, TopK: 5},
+		{Temperature: 0.8, TopP: 0.9}, {Temperature: 1.5, MinP: 0.1}, {Temperature: 1, LogitBias: map[int32]float32{1: 3}}} {
 		const draws = 20000
 		o.Seed = 11
 		s := newSampler(t, len(x), o)
@@ -273,13 +283,21 @@ func TestSamplingRefused(t *testing.T) {
 		o    Options
 		want error
 	}{
-		{Options{Temperature: nan}, ErrSampling}, {Options{Temperature: -1}, ErrSampling}, {Options{Temperature: inf}, ErrSampling},
-		{Options{TopK: -1}, ErrSampling}, {Options{TopP: 1.5}, ErrSampling}, {Options{TopP: nan}, ErrSampling}, {Options{MinP: -0.1}, ErrSampling},
-		{Options{RepeatPenalty: -1}, ErrSampling}, {Options{RepeatPenalty: 1e-30}, ErrSampling}, {Options{RepeatPenalty: 1e30}, ErrSampling},
-		{Options{FrequencyPenalty: 1e30}, ErrSampling}, {Options{PresencePenalty: -1e30}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: 1e30}}, ErrSampling},
-		{Options{LogitBias: map[int32]float32{1: -1e30}}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: inf}}, ErrSampling}, {Options{FrequencyPenalty: nan}, ErrSampling}, {Options{PresencePenalty: inf}, ErrSampling},
-		{Options{PenaltyLastN: -2}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: nan}}, ErrSampling}, {Options{LogitBias: map[int32]float32{10: 1}}, ErrVocabulary},
-		{Options{Banned: []int32{-1}}, ErrVocabulary}, {Options{BannedSequences: [][]int32{{1, 10}}}, ErrVocabulary}, {Options{BannedSequences: [][]int32{{}}}, ErrSampling},
+		{Options{Temperature: nan}, ErrSampling}, {Options{Temperature: -1}, ErrSampling},
+		{Options{Temperature: inf}, ErrSampling},
+		{Options{TopK: -1}, ErrSampling}, {Options{TopP: 1.5}, ErrSampling}, {Options{TopP: nan}, ErrSampling},
+		{Options{MinP: -0.1}, ErrSampling},
+		{Options{RepeatPenalty: -1}, ErrSampling}, {Options{RepeatPenalty: 1e-30}, ErrSampling},
+		{Options{RepeatPenalty: 1e30}, ErrSampling},
+		{Options{FrequencyPenalty: 1e30}, ErrSampling}, {Options{PresencePenalty: -1e30}, ErrSampling},
+		{Options{LogitBias: map[int32]float32{1: 1e30}}, ErrSampling},
+		{Options{LogitBias: map[int32]float32{1: -1e30}}, ErrSampling},
+		{Options{LogitBias: map[int32]float32{1: inf}}, ErrSampling}, {Options{FrequencyPenalty: nan}, ErrSampling},
+		{Options{PresencePenalty: inf}, ErrSampling},
+		{Options{PenaltyLastN: -2}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: nan}}, ErrSampling},
+		{Options{LogitBias: map[int32]float32{10: 1}}, ErrVocabulary},
+		{Options{Banned: []int32{-1}}, ErrVocabulary}, {Options{BannedSequences: [][]int32{{1, 10}}}, ErrVocabulary},
+		{Options{BannedSequences: [][]int32{{}}}, ErrSampling},
 	} {
 		if _, err := New(10, c.o); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, expected %v", c.o, err, c.want)
@@ -292,8 +310,10 @@ func TestExtremeOptions(t *testing.T) {
 	x := []float32{math.MaxFloat32, -math.MaxFloat32, 1}
 	history := slices.Repeat([]int32{0, 1}, 50)
 	for _, o := range []Options{
-		{TopK: math.MaxInt}, {PenaltyLastN: math.MaxInt, RepeatPenalty: 1e6}, {RepeatPenalty: 1e-6}, {FrequencyPenalty: 1e6}, {FrequencyPenalty: -1e6, PresencePenalty: -1e6},
-		{LogitBias: map[int32]float32{0: 1e6, 1: -1e6}}, {TopP: math.SmallestNonzeroFloat32}, {MinP: math.SmallestNonzeroFloat32},
+		{TopK: math.MaxInt}, {PenaltyLastN: math.MaxInt, RepeatPenalty: 1e6}, {RepeatPenalty: 1e-6}, {FrequencyPenalty: 1e6},
+		{FrequencyPenalty: -1e6, PresencePenalty: -1e6},
+		{LogitBias: map[int32]float32{0: 1e6, 1: -1e6}}, {TopP: math.SmallestNonzeroFloat32},
+		{MinP: math.SmallestNonzeroFloat32},
 	} {
 		for _, temperature := range []float32{0, math.SmallestNonzeroFloat32, 1, math.MaxFloat32} {
 			o.Temperature = temperature
@@ -354,7 +374,8 @@ func TestBest(t *testing.T) {
 		x[i] = float32(i*i%97) / 10 // with many ties
 	}
 	for _, o := range []Options{
-		{}, {RepeatPenalty: 1.5, FrequencyPenalty: 0.3}, {Temperature: 1}, {Temperature: 0.8, LogitBias: map[int32]float32{3: 9}},
+		{}, {RepeatPenalty: 1.5, FrequencyPenalty: 0.3}, {Temperature: 1},
+		{Temperature: 0.8, LogitBias: map[int32]float32{3: 9}},
 		{Temperature: 0.8, MinP: 0.5}, {Temperature: 0.7, TopP: 0.5}, {Temperature: 1.5, TopK: 300, Seed: 4},
 	} {
 		for at := range 20 {
@@ -365,7 +386,8 @@ func TestBest(t *testing.T) {
 			}
 			ban, sum := o, float32(0)
 			for i, p := range got {
-				if want := newSampler(t, vocab, ban).Pick(x, history); want != p.ID && (i == 0 || !newSampler(t, vocab, o).filters()) {
+				if want := newSampler(t, vocab, ban).Pick(x, history); want != p.ID &&
+					(i == 0 || !newSampler(t, vocab, o).filters()) {
 					t.Errorf("%+v, after %d tokens: choice %d is %d, want %d", o, at, i, p.ID, want)
 				}
 				if i > 0 && p.P > got[i-1].P {
@@ -379,7 +401,8 @@ func TestBest(t *testing.T) {
 			}
 		}
 	}
-	if got := newSampler(t, 3, Options{Banned: []int32{0, 1}}).AppendBest(nil, n, []float32{1, 2, 3}, nil); len(got) != 1 || got[0].ID != 2 {
+	if got := newSampler(t, 3, Options{Banned: []int32{0, 1}}).AppendBest(nil, n, []float32{1, 2, 3}, nil); len(
+		got) != 1 || got[0].ID != 2 {
 		t.Errorf("one token left: %v", got)
 	}
 }
@@ -390,7 +413,9 @@ func TestPickAllocatesNothing(t *testing.T) {
 		x[i] = float32(i*i%97) / 10
 	}
 	history := randommodel.Tokens(100, 500, 1)
-	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}}, {Temperature: 0.8, TopP: 0.95}} {
+	for _, o := range []Options{{}, {Temperature: 1},
+		{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}},
+		{Temperature: 0.8, TopP: 0.95}} {
 		s := newSampler(t, 500, o)
 		s.Pick(x, history)
 		if n := testing.AllocsPerRun(50, func() { s.Pick(x, history) }); n != 0 {

@@ -46,7 +46,8 @@ func TestFiltersAgainstSorting(t *testing.T) {
 		if len(s.kept) > len(all) || !slices.Equal(s.kept, all[:len(s.kept)]) {
 			t.Fatalf("round %d, %+v: kept %v of %v", round, o, s.kept, all)
 		}
-		if o.TopP == 0 && o.TopK == 0 && len(s.kept) != len(all) || o.TopP == 0 && o.TopK > 0 && len(s.kept) != min(o.TopK, len(all)) {
+		if o.TopP == 0 && o.TopK == 0 && len(s.kept) != len(all) || o.TopP == 0 && o.TopK > 0 &&
+			len(s.kept) != min(o.TopK, len(all)) {
 			t.Fatalf("round %d, %+v: kept %d of %d", round, o, len(s.kept), len(all))
 		}
 		best, bestX := int32(-1), negInf

@@ -27,7 +27,8 @@ func TestAutoFromColdStart(t *testing.T) {
 	l := loaded{draft: shared.SmallModel(t, rt, 2)}
 	large, double := shared.SmallModel(t, rt, 100), shared.SmallModel(t, rt, 4)
 	avx512 := passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}
-	avx2 := passTimes{{1, 16}, {2, 16.5}, {3, 19.2}, {4, 24.1}, {6, 34.3}, {8, 44.4}, {12, 99}, {16, 125}, {24, 177}, {32, 220}, {512, 3200}}
+	avx2 := passTimes{{1, 16}, {2, 16.5}, {3, 19.2}, {4, 24.1}, {6, 34.3}, {8, 44.4}, {12, 99}, {16, 125}, {24, 177},
+		{32, 220}, {512, 3200}}
 	loads, chances, rounds := []int{2, 4, 8, 16}, []float64{0.1, 0.5, 0.7, 0.8, 0.95}, []int{64, 256}
 	if !testkit.IsLong(t) {
 		loads, chances, rounds = []int{2, 8}, []float64{0.1, 0.5, 0.95}, []int{64}
@@ -42,7 +43,8 @@ func TestAutoFromColdStart(t *testing.T) {
 		{"AVX-512", avx512, passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}, large, 2.5},
 		{"AVX2", avx2, passTimes{{1, 0.28}, {2, 0.4}, {4, 0.59}, {8, 1}, {16, 2.2}, {32, 4}, {256, 30}}, large, 1.1},
 		{"AVX-512, half", avx512, passTimes{{1, 9}, {8, 10}, {256, 200}}, double, 0},
-		{"AVX2, half", avx2, passTimes{{1, 8}, {2, 8.3}, {4, 12}, {8, 22}, {12, 50}, {16, 62}, {32, 110}, {512, 1600}}, double, 0},
+		{"AVX2, half", avx2, passTimes{{1, 8}, {2, 8.3}, {4, 12}, {8, 22}, {12, 50}, {16, 62}, {32, 110},
+			{512, 1600}}, double, 0},
 	} {
 		l.cost, l.step, l.target = c.cost, c.step, c.target
 		for _, machine := range []string{"quiet", "noisy", "half speed", "breaks", "tree, noisy", "no prompts"} {
@@ -73,7 +75,8 @@ func TestAutoFromColdStart(t *testing.T) {
 							below++
 						}
 						if gain < leastCold || l.decoders == 2 && l.accepted == 0.95 && gain < c.gain {
-							t.Errorf("%s, %s, %d rounds, %d decoders, acceptance %.2f: %.3f of the tokens without drafts", c.name, machine, n, l.decoders, l.accepted, gain)
+							t.Errorf("%s, %s, %d rounds, %d decoders, acceptance %.2f: %.3f of the tokens without drafts", c.name, machine,
+								n, l.decoders, l.accepted, gain)
 						}
 					}
 					t.Logf("%-13s %-11s %3d rounds %2d decoders:%s", c.name, machine, n, l.decoders, &line)

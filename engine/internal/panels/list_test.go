@@ -9,12 +9,14 @@ import (
 // TestOnlyOurFilesAreListed: only our own files are listed.
 func TestOnlyOurFilesAreListed(t *testing.T) {
 	const stem = "0123456789abcdef0123456789abcdef"
-	for name, ours := range map[string]bool{stem + ".panels": true, stem + ".panel": false, stem[1:] + ".panels": false, "g" + stem[1:] + ".panels": false, stem + ".panels.tmp-1": false, stem + ".panelsx": false} {
+	for name, ours := range map[string]bool{stem + ".panels": true, stem + ".panel": false, stem[1:] + ".panels": false,
+		"g" + stem[1:] + ".panels": false, stem + ".panels.tmp-1": false, stem + ".panelsx": false} {
 		if fileName(name) != ours {
 			t.Errorf("%s: %v", name, !ours)
 		}
 	}
-	for name, ours := range map[string]bool{stem + ".panels.tmp-12": true, stem + ".panels.tmp-": false, stem + ".panels.tmp-1x": false, "x.tmp-1": false, stem + ".panels": false} {
+	for name, ours := range map[string]bool{stem + ".panels.tmp-12": true, stem + ".panels.tmp-": false,
+		stem + ".panels.tmp-1x": false, "x.tmp-1": false, stem + ".panels": false} {
 		if temporaryName(name) != ours {
 			t.Errorf("%s: %v", name, !ours)
 		}

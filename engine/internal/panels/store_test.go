@@ -18,8 +18,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// model is matrices of random numbers, in the order of their use: those of every pass, four of them of two pieces, a table of which rows are looked
-// up, and four experts of three matrices each in each of two layers.
+// model is matrices of random numbers, in the order of their use: those of every pass, four of them of two pieces, a
+// table of which rows are looked up, and four experts of three matrices each in each of two layers.
 type model struct {
 	rt   *tensor.Runtime
 	data []byte
@@ -148,7 +148,8 @@ func (m *model) use(held *Held, groups [][]int) error {
 	return nil
 }
 
-// TestStoreHasWhatWasPacked: whatever is kept, and in whatever order a pass takes them, matrices and rows are those of the model's file.
+// TestStoreHasWhatWasPacked: whatever is kept, and in whatever order a pass takes them, matrices and rows are those
+// of the model's file.
 func TestStoreHasWhatWasPacked(t *testing.T) {
 	m := newModel(t)
 	for _, budget := range m.budgets() {
@@ -160,7 +161,8 @@ func TestStoreHasWhatWasPacked(t *testing.T) {
 				t.Fatalf("%d bytes: %v", budget, err)
 			}
 			row, got, want := random.IntN(50), make([]float32, 64), make([]float32, 64)
-			if err := errors.Join(Row(m.Layout.parts[1].w, row, got), m.want[1].Row(row, want)); err != nil || !slices.Equal(got, want) {
+			if err := errors.Join(Row(m.Layout.parts[1].w, row, got), m.want[1].Row(row, want)); err != nil ||
+				!slices.Equal(got, want) {
 				t.Fatalf("%d bytes: row %d: %v, expected %v: %v", budget, row, got, want, err)
 			}
 		}
@@ -208,8 +210,8 @@ func (f *disk) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// TestFailedReadIsAnError: of a read that fails or brings other bytes the error names the file, nothing wrong is ever held, and on a good disk
-// everything is right again.
+// TestFailedReadIsAnError: of a read that fails or brings other bytes the error names the file, nothing wrong is ever
+// held, and on a good disk everything is right again.
 func TestFailedReadIsAnError(t *testing.T) {
 	m := newModel(t)
 	s := m.open(t, m.Layout.Least(used))
@@ -259,7 +261,8 @@ func (f blocked) ReadAt(b []byte, off int64) (int, error) {
 	return f.File.ReadAt(b, off)
 }
 
-// TestFetchEndsWithItsContext: one that waits for the disk returns the context's error and holds nothing; the next is right.
+// TestFetchEndsWithItsContext: one that waits for the disk returns the context's error and holds nothing; the next is
+// right.
 func TestFetchEndsWithItsContext(t *testing.T) {
 	m := newModel(t)
 	s := m.open(t, m.Layout.Least(used))
@@ -283,13 +286,15 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestReadOnlyWritesNothing: a file that is missing or damaged is an error then; else it is written, again where it is damaged.
+// TestReadOnlyWritesNothing: a file that is missing or damaged is an error then; else it is written, again where it
+// is damaged.
 func TestReadOnlyWritesNothing(t *testing.T) {
 	m := newModel(t)
 	name := filepath.Join(m.Dir, m.Identity.name)
 	open := func(readOnly bool) (announced int, err error) {
 		o := m.Options
-		o.Residency, o.ReadOnly, o.Announce = m.Layout.Whole(), readOnly, func(string, int64) error { announced++; return nil }
+		o.Residency, o.ReadOnly, o.Announce = m.Layout.Whole(), readOnly,
+			func(string, int64) error { announced++; return nil }
 		s, err := Open(context.Background(), m.rt, o)
 		if err == nil {
 			s.Close()

@@ -21,7 +21,8 @@ func (f *fullDisk) WriteAt(b []byte, off int64) (int, error) {
 	return f.File.WriteAt(b, off)
 }
 
-// TestFailedWriteLeavesNothing: neither a disk that is full after some writes nor a cancelled context leaves a file behind.
+// TestFailedWriteLeavesNothing: neither a disk that is full after some writes nor a cancelled context leaves a file
+// behind.
 func TestFailedWriteLeavesNothing(t *testing.T) {
 	m := newModel(t)
 	full := errors.New("no space left on device")

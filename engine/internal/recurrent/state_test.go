@@ -23,7 +23,8 @@ func TestPoints(t *testing.T) {
 		size   int
 		budget int64
 		most   int
-	}{{1 << 10, 0, 64}, {1 << 20, 0, 16}, {1 << 24, 0, 1}, {1 << 25, 0, 0}, {1 << 20, 40 << 20, 4}, {1 << 20, 28 << 20, 1}, {1 << 20, 1, 0}, {1 << 10, 1 << 40, 64}} {
+	}{{1 << 10, 0, 64}, {1 << 20, 0, 16}, {1 << 24, 0, 1}, {1 << 25, 0, 0}, {1 << 20, 40 << 20, 4},
+		{1 << 20, 28 << 20, 1}, {1 << 20, 1, 0}, {1 << 10, 1 << 40, 64}} {
 		size := c.size
 		layer := NewLayer(0, wide{size: size})
 		r := New([]Layer{layer}, 1, c.budget)
@@ -46,7 +47,8 @@ func TestPoints(t *testing.T) {
 				t.Fatalf("%d tokens: restorable is %d", n, got)
 			}
 			if back := max(0, n-20); r.Restorable(back) != back {
-				t.Fatalf("%d tokens, 20 fewer: restorable is %d; points %d, journal %d to %d", n, r.Restorable(back), at(r.points), r.from, r.from+r.n)
+				t.Fatalf("%d tokens, 20 fewer: restorable is %d; points %d, journal %d to %d", n, r.Restorable(back),
+					at(r.points), r.from, r.from+r.n)
 			}
 			if len(r.points) > most+nearPoints || len(r.points)+len(r.spare) > most+nearPoints+sparePoints {
 				t.Fatalf("%d tokens: %d points and %d more, %d may be kept", n, len(r.points), len(r.spare), most)
@@ -71,7 +73,8 @@ func at(points []point) (list []int) {
 	return list
 }
 
-// TestForkedPointsAreNotReused: the memory of a point that a fork shares is never room for another one, whichever of the two drops it.
+// TestForkedPointsAreNotReused: the memory of a point that a fork shares is never room for another one, whichever of
+// the two drops it.
 func TestForkedPointsAreNotReused(t *testing.T) {
 	for _, who := range []string{"the original", "the fork"} {
 		r := New([]Layer{NewLayer(0, wide{size: 8})}, 1, 0)
