@@ -42,7 +42,8 @@ func (o *outsider) Draft(_ context.Context, sequence []int32, d *Draft) error {
 
 // What drafters can do beyond their interface they can do from outside the package, and within merges.
 func TestAbilitiesFromOutside(t *testing.T) {
-	var _ = []any{Branching(&outsider{}), Clocked(&outsider{}), Clocked(&tree{}), Branching(&merge{}), Clocked(&merge{}), Evaluator(&stairs{}), Listed(&engine.Session{}), Modeled(&engine.Session{})}
+	var _ = []any{Branching(&outsider{}), Clocked(&outsider{}), Clocked(&tree{}), Branching(&merge{}), Clocked(&merge{}),
+		Evaluator(&stairs{}), Listed(&engine.Session{}), Modeled(&engine.Session{})}
 	model := random(1)
 	want := plain(t, matrixVocab, model, matrixPrompt, 60, engine.Sampling{})
 	for _, nest := range []func(Drafter) Drafter{
@@ -51,7 +52,9 @@ func TestAbilitiesFromOutside(t *testing.T) {
 	} {
 		o := &outsider{record: want, branches: 4}
 		most := 0
-		d := New(newFake(t, matrixVocab, 200, model), nest(o), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 60, Trace: func(r *Round) { most = max(most, r.Drafted()) }})
+		d := New(newFake(t, matrixVocab, 200, model), nest(o),
+			Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 60,
+				Trace: func(r *Round) { most = max(most, r.Drafted()) }})
 		var clock time.Duration = 42
 		d.now = func() time.Duration { return clock }
 		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
@@ -68,7 +71,9 @@ func TestEvaluatorFromOutside(t *testing.T) {
 	model := random(2)
 	want := plain(t, matrixVocab, model, matrixPrompt, 60, engine.Sampling{})
 	e, passes := &oneByOne{Verifier: Greedy()}, 0
-	d := New(newFake(t, matrixVocab, 200, model), Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: e, MaxTokens: 60, Trace: func(r *Round) { passes += 1 + r.Drafted() }})
+	d := New(newFake(t, matrixVocab, 200, model), Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}),
+		Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: e, MaxTokens: 60,
+			Trace: func(r *Round) { passes += 1 + r.Drafted() }})
 	for range 2 {
 		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 			t.Error("other text")
@@ -129,7 +134,9 @@ func TestTreeSources(t *testing.T) {
 		if spliced {
 			make = Splice
 		}
-		d := New(newFake(t, matrixVocab, 200, model), make(newFake(t, matrixVocab, 200, random(99)), TreeOptions{Sources: sources}), Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: 60})
+		d := New(newFake(t, matrixVocab, 200, model),
+			make(newFake(t, matrixVocab, 200, random(99)), TreeOptions{Sources: sources}),
+			Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: 60})
 		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 			t.Error("other text")
 		}
@@ -137,21 +144,27 @@ func TestTreeSources(t *testing.T) {
 	}
 	for _, spliced := range []bool{false, true} {
 		k := &knowing{text: want}
-		none, lookups, all := passes(spliced), passes(spliced, SuffixSource(SuffixOptions{}), NGramSource(NGramOptions{})), passes(spliced, SuffixSource(SuffixOptions{}), k, NGramSource(NGramOptions{}))
+		none, lookups, all := passes(spliced), passes(spliced, SuffixSource(SuffixOptions{}), NGramSource(NGramOptions{})),
+			passes(spliced, SuffixSource(SuffixOptions{}), k, NGramSource(NGramOptions{}))
 		if all > 25 || none < 35 || lookups < 30 || k.resets != 1 {
-			t.Errorf("spliced %v: %d passes without sources, %d with lookups, %d with one that knows the text", spliced, none, lookups, all)
+			t.Errorf("spliced %v: %d passes without sources, %d with lookups, %d with one that knows the text",
+				spliced, none, lookups, all)
 		}
 	}
 	repeating := loops(4)
 	want = plain(t, matrixVocab, repeating, matrixPrompt, 200, engine.Sampling{})
 	for _, source := range []CandidateSource{SuffixSource(SuffixOptions{}), NGramSource(NGramOptions{MinMatch: 2})} {
-		d := New(newFake(t, matrixVocab, 400, repeating), Tree(newFake(t, matrixVocab, 400, random(99)), TreeOptions{Sources: []CandidateSource{source}}), Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: 200})
+		d := New(newFake(t, matrixVocab, 400, repeating),
+			Tree(newFake(t, matrixVocab, 400, random(99)), TreeOptions{Sources: []CandidateSource{source}}),
+			Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: 200})
 		collect(t, d, matrixPrompt, engine.Sampling{})
 		if s := d.Stats(); s.TargetPasses > 90 {
 			t.Errorf("%T: %d passes for a text that repeats itself", source, s.TargetPasses)
 		}
 	}
-	for _, err := range New(newFake(t, matrixVocab, 200, model), Tree(newFake(t, matrixVocab, 200, model), TreeOptions{Sources: []CandidateSource{nil}}), Options{}).Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
+	for _, err := range New(newFake(t, matrixVocab, 200, model),
+		Tree(newFake(t, matrixVocab, 200, model), TreeOptions{Sources: []CandidateSource{nil}}), Options{}).Generate(
+		context.Background(), matrixPrompt, engine.Sampling{}) {
 		if err == nil {
 			t.Error("a source that is nil is taken")
 		}
@@ -175,7 +188,8 @@ func (q *queued) Eval(ctx context.Context, tokens, parents []int32, want engine.
 	return l, err
 }
 
-// Schedules and drafters see what a metered sequence's passes cost, whatever the clock says: they decide as if it were alone.
+// Schedules and drafters see what a metered sequence's passes cost, whatever the clock says: they decide as if it
+// were alone.
 func TestMeteredSequences(t *testing.T) {
 	model := loops(80)
 	for name, drafter := range map[string]func(Sequence) Drafter{
@@ -183,7 +197,8 @@ func TestMeteredSequences(t *testing.T) {
 		"tree":  func(s Sequence) Drafter { return Tree(s, TreeOptions{}) },
 		"merge": func(s Sequence) Drafter { return Merge(NGram(NGramOptions{}), Tree(s, TreeOptions{})) },
 	} {
-		for _, verifier := range []func() Verifier{Match, Rejection, func() Verifier { return Stairs(StairsOptions{Recompute: true}) }} {
+		for _, verifier := range []func() Verifier{
+			Match, Rejection, func() Verifier { return Stairs(StairsOptions{Recompute: true}) }} {
 			write := func(shared bool) (drafts [][]int32, total time.Duration) {
 				var clock time.Duration
 				target, draft := newFake(t, matrixVocab, 800, model), newFake(t, matrixVocab, 800, noisy(model, 0.5))
@@ -193,7 +208,8 @@ func TestMeteredSequences(t *testing.T) {
 				if shared {
 					one, two = &queued{fake: target, clock: &clock}, &queued{fake: draft, clock: &clock}
 				}
-				d := New(one, drafter(two), Options{Verifier: verifier(), MaxTokens: 300, Trace: func(r *Round) { drafts = append(drafts, slices.Clone(r.Draft.Tokens)) }})
+				d := New(one, drafter(two), Options{Verifier: verifier(), MaxTokens: 300,
+					Trace: func(r *Round) { drafts = append(drafts, slices.Clone(r.Draft.Tokens)) }})
 				d.now = func() time.Duration { return clock }
 				collect(t, d, matrixPrompt, engine.Sampling{})
 				return drafts, clock

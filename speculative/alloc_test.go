@@ -36,7 +36,8 @@ func TestRoundsAllocateNothing(t *testing.T) {
 				"rejection": {Rejection(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
 				"block":     {Block(), penalties(engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: 1})},
 			} {
-				d := New(newFake(t, matrixVocab, 4000, model), drafter(), Options{Schedule: schedule(), Verifier: c.v, LogProbs: true})
+				d := New(newFake(t, matrixVocab, 4000, model), drafter(),
+					Options{Schedule: schedule(), Verifier: c.v, LogProbs: true})
 				if err := d.start(ctx, matrixPrompt, c.s); err != nil {
 					t.Fatal(err)
 				}
@@ -56,7 +57,8 @@ func TestRoundsAllocateNothing(t *testing.T) {
 	}
 }
 
-// roundsAllocateNothing feeds a decoder on real sessions until its text reaches the cache's second page; rounds after that allocate nothing.
+// roundsAllocateNothing feeds a decoder on real sessions until its text reaches the cache's second page; rounds after
+// that allocate nothing.
 func roundsAllocateNothing(t *testing.T, what string, d *Decoder, s engine.Sampling) {
 	t.Helper()
 	ctx := context.Background()

@@ -17,7 +17,8 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// gemmaShape is that of a small gemma4 model or of a draft head for one. Heads have 16 dimensions in blocks with a window, 32 in others.
+// gemmaShape is that of a small gemma4 model or of a draft head for one. Heads have 16 dimensions in blocks with a
+// window, 32 in others.
 type gemmaShape struct {
 	arch        string
 	width, kept int // hidden size; of a head also its target's
@@ -29,7 +30,8 @@ type gemmaShape struct {
 }
 
 func smallGemma() gemmaShape {
-	return gemmaShape{arch: "gemma4", width: 64, vocab: 96, windows: []bool{true, false, true, false}, window: 11, kvFull: 1, kv: 2, dim: 16}
+	return gemmaShape{arch: "gemma4", width: 64, vocab: 96, windows: []bool{true, false, true, false}, window: 11,
+		kvFull: 1, kv: 2, dim: 16}
 }
 
 // headFor is a head's shape for a target of this shape.
@@ -53,11 +55,16 @@ func (g gemmaShape) open(t testing.TB, rt *engine.Runtime, o engine.Options) *en
 	}
 	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: g.arch + "." + k, Value: v} }
 	kvs := []gguf.KV{
-		{Key: "general.architecture", Value: g.arch}, key("vocab_size", uint32(g.vocab)), key("context_length", uint32(2000)), key("embedding_length", uint32(g.width)),
-		key("block_count", uint32(blocks)), key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)), key("attention.head_count_kv", kv),
-		key("attention.layer_norm_rms_epsilon", float32(1e-6)), key("attention.key_length", uint32(2*g.dim)), key("attention.value_length", uint32(2*g.dim)),
-		key("attention.key_length_swa", uint32(g.dim)), key("attention.value_length_swa", uint32(g.dim)), key("attention.sliding_window", g.window),
-		key("attention.sliding_window_pattern", g.windows), key("rope.freq_base", float32(1e5)), key("rope.dimension_count_swa", uint32(g.dim)),
+		{Key: "general.architecture", Value: g.arch}, key("vocab_size", uint32(g.vocab)),
+		key("context_length", uint32(2000)), key("embedding_length", uint32(g.width)),
+		key("block_count", uint32(blocks)), key("feed_forward_length", uint32(ff)),
+		key("attention.head_count", uint32(heads)), key("attention.head_count_kv", kv),
+		key("attention.layer_norm_rms_epsilon", float32(1e-6)), key("attention.key_length", uint32(2*g.dim)),
+		key("attention.value_length", uint32(2*g.dim)),
+		key("attention.key_length_swa", uint32(g.dim)), key("attention.value_length_swa", uint32(g.dim)),
+		key("attention.sliding_window", g.window),
+		key("attention.sliding_window_pattern", g.windows), key("rope.freq_base", float32(1e5)),
+		key("rope.dimension_count_swa", uint32(g.dim)),
 	}
 	rng := rand.New(rand.NewPCG(17, uint64(g.width)))
 	var tensors []gguf.TensorSource
@@ -123,13 +130,16 @@ func reading(t testing.TB, head *engine.Model, target *engine.Session) *engine.S
 func assistantRow(t *testing.T, target, head *engine.Model, text, branch []int32) []float32 {
 	t.Helper()
 	s := session(t, target, 0)
-	r, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: text[:len(text)-1], Hidden: engine.Last, Layers: head.TargetLayers()})
+	r, err := s.EvalSegment(context.Background(),
+		engine.Segment{Tokens: text[:len(text)-1], Hidden: engine.Last, Layers: head.TargetLayers()})
 	own := reading(t, head, s)
 	for _, id := range append([]int32{text[len(text)-1]}, branch...) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err = own.EvalSegment(context.Background(), engine.Segment{Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
+		r, err = own.EvalSegment(context.Background(),
+			engine.Segment{Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last,
+				Layers: []int{engine.FinalNorm}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -137,8 +147,8 @@ func assistantRow(t *testing.T, target, head *engine.Model, text, branch []int32
 	return slices.Clone(r.Logits.Row(0))
 }
 
-// observer is a drafter that looks at another one's drafts: each token must be the one that the head picks when it computes everything
-// anew, or, in a tree, one of its candidates.
+// observer is a drafter that looks at another one's drafts: each token must be the one that the head picks when it
+// computes everything anew, or, in a tree, one of its candidates.
 type observer struct {
 	Attentive
 	t            *testing.T
@@ -184,8 +194,8 @@ func (o *observer) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 	return nil
 }
 
-// TestAssistantStates: whatever is accepted, the drafts of a head that looks at its target's cache are those that it makes of the whole text
-// at once, in chains and in trees, from round to round and from text to text.
+// TestAssistantStates: whatever is accepted, the drafts of a head that looks at its target's cache are those that it
+// makes of the whole text at once, in chains and in trees, from round to round and from text to text.
 func TestAssistantStates(t *testing.T) {
 	target, head := gemmaPair(t)
 	testAssistant(t, target, head)
@@ -227,7 +237,8 @@ func testAssistant(t *testing.T, target, head *engine.Model) {
 			if tree && (s.Temperature > 0 || !testkit.IsLong(t) && target.Config().Vocab > 100) {
 				continue // the children of a node are no draws then
 			}
-			w := &observer{Attentive: MTP(reading(t, head, one), EagleOptions{Tree: tree}).(Attentive), t: t, target: target, head: head, sampling: s, tree: tree}
+			w := &observer{Attentive: MTP(reading(t, head, one), EagleOptions{Tree: tree}).(Attentive), t: t, target: target,
+				head: head, sampling: s, tree: tree}
 			length := 5
 			if tree { // siblings are among its nodes
 				length = 12
@@ -240,26 +251,31 @@ func testAssistant(t *testing.T, target, head *engine.Model) {
 	}
 }
 
-// TestAssistantIdentity: promise P2 with a head that looks at its target's cache, for all schedules and shapes of drafts.
+// TestAssistantIdentity: promise P2 with a head that looks at its target's cache, for all schedules and shapes of
+// drafts.
 func TestAssistantIdentity(t *testing.T) {
 	target, head := gemmaPair(t)
 	long := random32(4, 700, 90)
 	mtp := func(one *engine.Session, o EagleOptions) Drafter { return MTP(reading(t, head, one), o) }
-	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}, {Temperature: 1, TopP: 0.95, RepeatPenalty: 1.2, Seed: 2}} {
-		for _, prompt := range [][]int32{matrixPrompt, long} { // with the long one, the windows' caches have given up its beginning
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1},
+		{Temperature: 1, TopP: 0.95, RepeatPenalty: 1.2, Seed: 2}} {
+		// with the long one, the windows' caches have given up its beginning
+		for _, prompt := range [][]int32{matrixPrompt, long} {
 			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
 			testHeadIdentity(t, target, prompt, want, s, mtp, map[string]func(*engine.Session) Drafter{
 				"splice": func(one *engine.Session) Drafter { return Splice(reading(t, head, one), TreeOptions{}) },
 				"tree":   func(one *engine.Session) Drafter { return Tree(reading(t, head, one), TreeOptions{}) },
 				"merged": func(one *engine.Session) Drafter {
-					return Merge(Tree(reading(t, head, one), TreeOptions{}), NGram(NGramOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+					return Merge(Tree(reading(t, head, one), TreeOptions{}), NGram(NGramOptions{}),
+						Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
 				},
 			})
 		}
 	}
 }
 
-// TestAssistantRefused: the decoder's target is the one that the head looks at; a text may be longer than the head's context.
+// TestAssistantRefused: the decoder's target is the one that the head looks at; a text may be longer than the head's
+// context.
 func TestAssistantRefused(t *testing.T) {
 	target, head := gemmaPair(t)
 	one, other := session(t, target, 0), session(t, target, 0)
@@ -269,7 +285,8 @@ func TestAssistantRefused(t *testing.T) {
 		}
 		return err
 	}
-	if err := failed(New(one, MTP(reading(t, head, other), EagleOptions{}), Options{MaxTokens: 9})); !errors.Is(err, ErrOptions) {
+	if err := failed(New(one, MTP(reading(t, head, other),
+		EagleOptions{}), Options{MaxTokens: 9})); !errors.Is(err, ErrOptions) {
 		t.Errorf("the cache of another session: %v", err)
 	}
 	if err := failed(New(one, MTP(reading(t, head, one), EagleOptions{}), Options{MaxTokens: 9})); err != nil {
@@ -282,7 +299,8 @@ func TestAssistantRefused(t *testing.T) {
 	defer s.Close()
 	d := New(one, MTP(s, EagleOptions{}), Options{MaxTokens: 20, Schedule: Constant(ConstantOptions{Length: 3})})
 	got, _ := collect(t, d, matrixPrompt, engine.Sampling{})
-	if want, _ := collect(t, New(other, nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) || d.Stats().Drafted == 0 || d.Stats().Drafted > 15 {
+	if want, _ := collect(t, New(other, nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{}); !slices.Equal(
+		got, want) || d.Stats().Drafted == 0 || d.Stats().Drafted > 15 {
 		t.Errorf("a short context: %v, want %v; %+v", got, want, d.Stats())
 	}
 }
@@ -292,7 +310,8 @@ func TestAssistantRoundsAllocateNothing(t *testing.T) {
 	target, head := gemmaPair(t)
 	for _, tree := range []bool{false, true} {
 		one := session(t, target, 0)
-		d := New(one, MTP(reading(t, head, one), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4})})
+		d := New(one, MTP(reading(t, head, one), EagleOptions{Tree: tree}),
+			Options{Schedule: Constant(ConstantOptions{Length: 4})})
 		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})
 	}
 }
@@ -303,8 +322,8 @@ var (
 	_ Segmented = (*shared.LentSession)(nil)
 )
 
-// TestAssistantSharedPasses: decoders of many goroutines share the passes of the target, and each has a head that looks at its own sequence's
-// cache: the texts are plain decoding's, also where memory is short.
+// TestAssistantSharedPasses: decoders of many goroutines share the passes of the target, and each has a head that
+// looks at its own sequence's cache: the texts are plain decoding's, also where memory is short.
 func TestAssistantSharedPasses(t *testing.T) {
 	target, head := gemmaPair(t)
 	one := session(t, target, 0)
@@ -333,7 +352,8 @@ func TestAssistantSharedPasses(t *testing.T) {
 					return
 				}
 				defer b.Close()
-				drafter := []Drafter{MTP(b, EagleOptions{}), Tree(b, TreeOptions{}), Merge(Splice(b, TreeOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 4}))}[i%3]
+				drafter := []Drafter{MTP(b, EagleOptions{}), Tree(b, TreeOptions{}),
+					Merge(Splice(b, TreeOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 4}))}[i%3]
 				schedule := []Schedule{Constant(ConstantOptions{Length: 4}), Auto(AutoOptions{})}[i/3]
 				d := New(a, drafter, Options{Schedule: schedule, MaxTokens: 30})
 				for range 2 {
@@ -363,7 +383,8 @@ func TestAssistantSharedPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err = range New(session(t, target, 0), MTP(b, EagleOptions{}), Options{MaxTokens: 9}).Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
+	for _, err = range New(session(t, target, 0), MTP(b, EagleOptions{}), Options{MaxTokens: 9}).Generate(
+		context.Background(), matrixPrompt, engine.Sampling{}) {
 	}
 	if !errors.Is(err, ErrOptions) {
 		t.Errorf("the cache of another sequence: %v", err)
@@ -391,8 +412,10 @@ func TestAssistantWithoutMemory(t *testing.T) {
 	for _, tree := range []bool{false, true} {
 		one := session(t, target, 0)
 		f := &poorHead{Session: reading(t, head, one)}
-		d := New(one, MTP(f, EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 40})
-		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) || f.lost < 10 || d.Stats().Drafted < 10 {
+		d := New(one, MTP(f, EagleOptions{Tree: tree}),
+			Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 40})
+		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) || f.lost < 10 ||
+			d.Stats().Drafted < 10 {
 			t.Errorf("tree %v: %v, want %v; %d steps without memory, %+v", tree, got, want, f.lost, d.Stats())
 		}
 	}

@@ -32,7 +32,8 @@ func TestBlockKeepsMore(t *testing.T) {
 	kept := func(verifier Verifier) float64 {
 		p := func(_ []int32, row []float32) { row[0], row[1] = 0.6931472, 0 }
 		q := func(_ []int32, row []float32) { row[0], row[1] = 0, 0.6931472 }
-		d := New(newFake(t, 2, 64, p), Model(newFake(t, 2, 64, q)), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: verifier, MaxTokens: 3})
+		d := New(newFake(t, 2, 64, p), Model(newFake(t, 2, 64, q)),
+			Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: verifier, MaxTokens: 3})
 		sum, rounds := 0.0, 0.0
 		for seed := range uint64(4000) {
 			first := true

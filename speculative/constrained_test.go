@@ -59,10 +59,11 @@ func (r *ruled) Forced(state int32) ([]int32, error) {
 }
 func (r *ruled) Final(state int32) bool { return r.final != nil && r.final(state) }
 
-// records is a language of records: tokens 1 2 3 4, which are forced, then 5 to 9 once or twice, then 4 again, and so on. 2 may
-// be spelled as 10 11.
+// records is a language of records: tokens 1 2 3 4, which are forced, then 5 to 9 once or twice, then 4 again, and so
+// on. 2 may be spelled as 10 11.
 func records(vocab int) *ruled {
-	step := []map[int32]int32{{1: 1}, {2: 2, 10: 3}, {3: 4}, {11: 2}, {4: 5}, {5: 6, 6: 6, 7: 6, 8: 6, 9: 6}, {4: 0, 5: 7, 6: 7, 9: 7}, {4: 0}}
+	step := []map[int32]int32{{1: 1}, {2: 2, 10: 3}, {3: 4}, {11: 2}, {4: 5}, {5: 6, 6: 6, 7: 6, 8: 6, 9: 6},
+		{4: 0, 5: 7, 6: 7, 9: 7}, {4: 0}}
 	return &ruled{
 		vocab: vocab,
 		next: func(state, id int32) int32 {
@@ -97,7 +98,8 @@ func TestConstraintBegins(t *testing.T) {
 	}
 }
 
-// TestConstraintEnds: a complete text ends by itself where no end-of-text token can be chosen, and by that token where it can.
+// TestConstraintEnds: a complete text ends by itself where no end-of-text token can be chosen, and by that token
+// where it can.
 func TestConstraintEnds(t *testing.T) {
 	// Two tokens of any kind below 30, then 31 or 40 alone, which end the text.
 	c := &ruled{vocab: 64, final: func(s int32) bool { return s >= 2 }, next: func(s, id int32) int32 {
@@ -114,7 +116,8 @@ func TestConstraintEnds(t *testing.T) {
 		if got, _ := collect(t, d, prompt, s); len(got) != 3 || !eog(got[2]) || d.Stats().End != EndOfText {
 			t.Errorf("%T: %v, %s", verifier, got, d.Stats().End)
 		}
-		for _, ban := range []engine.Sampling{{Banned: []int32{31, 40}}, {LogitBias: map[int32]float32{31: negInf, 40: negInf}}, {BannedSequences: [][]int32{{31}, {40}}}} {
+		for _, ban := range []engine.Sampling{{Banned: []int32{31, 40}},
+			{LogitBias: map[int32]float32{31: negInf, 40: negInf}}, {BannedSequences: [][]int32{{31}, {40}}}} {
 			ban.Constraint, ban.Temperature = c, 1
 			if got, _ := collect(t, d, prompt, ban); len(got) != 2 || d.Stats().End != EndComplete {
 				t.Errorf("%T, ends banned: %v, %s", verifier, got, d.Stats().End)
@@ -123,7 +126,8 @@ func TestConstraintEnds(t *testing.T) {
 	}
 }
 
-// TestConstraintFails: errors of the constraint and constraints that leave no token end the text with an error that says so.
+// TestConstraintFails: errors of the constraint and constraints that leave no token end the text with an error that
+// says so.
 func TestConstraintFails(t *testing.T) {
 	broken := errors.New("broken")
 	for _, verifier := range []func() Verifier{Match, Rejection, Block} {
@@ -151,7 +155,8 @@ func TestConstraintFails(t *testing.T) {
 						n++
 					}
 				}
-				if !errors.Is(failed, x.want) || !errors.Is(failed, sampling.ErrConstraint) || n != int(at) || d.Stats().End != EndError {
+				if !errors.Is(failed, x.want) || !errors.Is(failed, sampling.ErrConstraint) || n != int(at) ||
+					d.Stats().End != EndError {
 					t.Errorf("%T at %d: %d tokens, %v, %s", verifier(), at, n, failed, d.Stats().End)
 				}
 			}

@@ -80,8 +80,10 @@ func TestAlign(t *testing.T) {
 // token-level intersection, hello world foo bar and hello world foo baz, with padding and an end.
 func TestSharedTokens(t *testing.T) {
 	abc := strings.Split("abdefhlorwz", "")
-	target := vocabulary(t, append(abc, "<end>", "he", "ll", "llo", "hello", "wo", "rl", "ld", "rld", "world", "fo", "foo", "ba", "bar")...)
-	draft := vocabulary(t, append([]string{"<end>", "fo", "he", "ll", "wo"}, append(slices.Clone(abc), "llo", "hello", "rl", "ld", "rld", "world", "foo", "ba", "baz")...)...)
+	target := vocabulary(t, append(abc, "<end>", "he", "ll", "llo", "hello", "wo", "rl", "ld", "rld", "world", "fo",
+		"foo", "ba", "bar")...)
+	draft := vocabulary(t, append([]string{"<end>", "fo", "he", "ll", "wo"},
+		append(slices.Clone(abc), "llo", "hello", "rl", "ld", "rld", "world", "foo", "ba", "baz")...)...)
 	names := map[string]bool{}
 	for _, c := range sharedTokens(newTokenTable(target), newTokenTable(draft), target.Size()) {
 		if target.Token(c.target) != draft.Token(c.draft) {
@@ -89,7 +91,8 @@ func TestSharedTokens(t *testing.T) {
 		}
 		names[target.Token(c.target)] = true
 	}
-	for name, want := range map[string]bool{"hello": true, "world": true, "foo": true, "bar": false, "baz": false, "a": true, "<end>": true} {
+	for name, want := range map[string]bool{"hello": true, "world": true, "foo": true, "bar": false, "baz": false,
+		"a": true, "<end>": true} {
 		if names[name] != want {
 			t.Errorf("%q is shared: %v", name, names[name])
 		}
@@ -110,7 +113,8 @@ func TestIntersectByHand(t *testing.T) {
 		}
 	}
 	x := Intersect(newFake(t, 3, 10, model), Tokenizers{Target: target, Draft: draft})
-	setup := Setup{Target: newFake(t, 3, 10, model), Prompt: []int32{1, 2}, Vocab: 3, Longest: 1, NeedsProbs: true, NeedsConfidence: true, Sampling: engine.Sampling{Temperature: 1}}
+	setup := Setup{Target: newFake(t, 3, 10, model), Prompt: []int32{1, 2}, Vocab: 3, Longest: 1, NeedsProbs: true,
+		NeedsConfidence: true, Sampling: engine.Sampling{Temperature: 1}}
 	if err := x.Start(context.Background(), setup); err != nil {
 		t.Fatal(err)
 	}
@@ -121,21 +125,26 @@ func TestIntersectByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := d.Probs[0]
-	if len(q) != 2 || q[0].ID != 0 || q[1].ID != 2 || math.Abs(float64(q[0].P)-0.4) > 1e-6 || math.Abs(float64(q[1].P)-0.6) > 1e-6 {
+	if len(q) != 2 || q[0].ID != 0 || q[1].ID != 2 || math.Abs(float64(q[0].P)-0.4) > 1e-6 ||
+		math.Abs(float64(q[1].P)-0.6) > 1e-6 {
 		t.Errorf("q is %v", q)
 	}
 	if want := map[int32]float64{0: 0.2, 2: 0.3}[d.Tokens[0]]; math.Abs(float64(d.Confidence[0])-want) > 1e-6 {
 		t.Errorf("confidence of token %d is %v, want the draft's own %v", d.Tokens[0], d.Confidence[0], want)
 	}
-	if err := Intersect(newFake(t, 1, 10, model), Tokenizers{Target: target, Draft: vocabulary(t, "z")}).Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
+	if err := Intersect(newFake(t, 1, 10, model),
+		Tokenizers{Target: target, Draft: vocabulary(t, "z")}).Start(context.Background(), setup); !errors.Is(
+		err, engine.ErrVocabulary) {
 		t.Errorf("nothing in common: %v", err)
 	}
-	for _, d := range []Drafter{Intersect(newFake(t, 3, 10, model), Tokenizers{Target: nil, Draft: draft}), Reencode(newFake(t, 3, 10, model), Tokenizers{Target: target, Draft: nil})} {
+	for _, d := range []Drafter{Intersect(newFake(t, 3, 10, model), Tokenizers{Target: nil, Draft: draft}),
+		Reencode(newFake(t, 3, 10, model), Tokenizers{Target: target, Draft: nil})} {
 		if err := d.Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
 			t.Errorf("%T without a tokenizer: %v", d, err)
 		}
 	}
-	if err := Intersect(newFake(t, 1, 10, model), Tokenizers{Target: target, Draft: draft}).Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
+	if err := Intersect(newFake(t, 1, 10, model),
+		Tokenizers{Target: target, Draft: draft}).Start(context.Background(), setup); !errors.Is(err, engine.ErrVocabulary) {
 		t.Errorf("a model of fewer tokens than its tokenizer: %v", err)
 	}
 }
@@ -232,7 +241,8 @@ func TestForeignPairDistribution(t *testing.T) {
 		}
 		for _, verifier := range []func() Verifier{Rejection, Block, Match} {
 			count, accepted := make([]int, len(want)), 0
-			d := New(one, Intersect(two, Tokenizers{Target: c.target.Tokenizer(), Draft: c.draft.Tokenizer()}), Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: verifier(), MaxTokens: 3})
+			d := New(one, Intersect(two, Tokenizers{Target: c.target.Tokenizer(), Draft: c.draft.Tokenizer()}),
+				Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: verifier(), MaxTokens: 3})
 			for s.Seed = range uint64(texts) {
 				ids, drafted := written(t, d, prompt, s)
 				count[cell[ids[0]]]++
@@ -241,7 +251,8 @@ func TestForeignPairDistribution(t *testing.T) {
 				}
 			}
 			got := deviation(t, count, want)
-			t.Logf("%s, %T: chi-squared is off by %.1f standard deviations; %d of %d first drafts accepted", c.name, verifier(), got, accepted, texts)
+			t.Logf("%s, %T: chi-squared is off by %.1f standard deviations; %d of %d first drafts accepted", c.name,
+				verifier(), got, accepted, texts)
 			if math.Abs(got) > 4 {
 				t.Errorf("%s, %T: chi-squared is off by %.1f standard deviations", c.name, verifier(), got)
 			}
@@ -278,11 +289,13 @@ func TestRespellingIsExact(t *testing.T) {
 	gopher, _ := pair(t)
 	t.Run("stories", func(t *testing.T) { // where ../shared is not, the others alone
 		known, teller := gopher.Tokenizer(), stories(t, gopher.Runtime()).Tokenizer()
-		cases = append(cases, struct{ target, draft *bpe.Tokenizer }{known, teller}, struct{ target, draft *bpe.Tokenizer }{teller, known})
+		cases = append(cases, struct{ target, draft *bpe.Tokenizer }{known, teller},
+			struct{ target, draft *bpe.Tokenizer }{teller, known})
 	})
 	for _, c := range cases {
 		rng := rand.New(rand.NewPCG(1, 2))
-		f := reencode{crossVocab: newCrossVocab(newFake(t, c.draft.Size(), 4000, nil), Tokenizers{Target: c.target, Draft: c.draft})}
+		f := reencode{crossVocab: newCrossVocab(
+			newFake(t, c.draft.Size(), 4000, nil), Tokenizers{Target: c.target, Draft: c.draft})}
 		join := func(w tokenTable, ids []int32) string {
 			var s strings.Builder
 			for _, id := range ids {
@@ -304,7 +317,8 @@ func TestRespellingIsExact(t *testing.T) {
 				t.Fatalf("%q is spelled %q", got, join(f.draft, f.own.ids))
 			}
 			for i, id := range f.own.ids {
-				if begin, end := f.own.begin(i), f.own.ends[i]; begin < end && want[max(0, begin):end] != f.draft.tokenText(id)[max(0, begin)-begin:] {
+				if begin, end := f.own.begin(i), f.own.ends[i]; begin < end &&
+					want[max(0, begin):end] != f.draft.tokenText(id)[max(0, begin)-begin:] {
 					t.Fatalf("token %d is said to be bytes %d to %d", i, begin, end)
 				}
 			}
@@ -339,7 +353,8 @@ func TestIntersectFollowsItsDraft(t *testing.T) {
 		}
 	}
 	for _, s := range []engine.Sampling{{RepeatPenalty: 1.3, FrequencyPenalty: 0.5}, {Temperature: 1, Seed: 2}} {
-		d := New(newFake(t, 64, 200, wide), Intersect(newFake(t, 64, 200, wide), Tokenizers{Target: words, Draft: words}), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 80})
+		d := New(newFake(t, 64, 200, wide), Intersect(newFake(t, 64, 200, wide), Tokenizers{Target: words, Draft: words}),
+			Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 80})
 		collect(t, d, []int32{1, 2, 3}, s)
 		if st := d.Stats(); st.Accepted != st.Drafted || st.Drafted < 60 {
 			t.Errorf("%+v: %d of %d accepted", s, st.Accepted, st.Drafted)
@@ -362,7 +377,8 @@ func TestForeignAcceptance(t *testing.T) {
 		return float64(s.Accepted) / float64(s.Drafted)
 	}
 	own := share(Model(two))
-	for _, drafter := range []Drafter{Reencode(two, Tokenizers{Target: words, Draft: words}), Intersect(two, Tokenizers{Target: words, Draft: words})} {
+	for _, drafter := range []Drafter{Reencode(two, Tokenizers{Target: words, Draft: words}),
+		Intersect(two, Tokenizers{Target: words, Draft: words})} {
 		if got := share(drafter); got < own-0.05 {
 			t.Errorf("%T: %.2f accepted, %.2f of the model's own", drafter, got, own)
 		}
@@ -372,9 +388,11 @@ func TestForeignAcceptance(t *testing.T) {
 // crossVocabDrafters are drafters of other vocabularies for a target of matrixVocab tokens.
 func crossVocabDrafters(t testing.TB, model func([]int32, []float32)) []named[Drafter] {
 	tokens := strings.Split("abcdefghijklmnopqrst", "")
-	target := vocabulary(t, append(slices.Clone(tokens), "ab", "cd", "ef", "abcd", "st", "rst", "qr", "aa", "mn", "no", "<end>", "")...)
+	target := vocabulary(t, append(slices.Clone(tokens), "ab", "cd", "ef", "abcd", "st", "rst", "qr", "aa",
+		"mn", "no", "<end>", "")...)
 	slices.Reverse(tokens)
-	draft := vocabulary(t, append(append([]string{"<end>"}, tokens[:18]...), "cd", "tt", "mn", "mnm", "st")...) // without a and b
+	// without a and b
+	draft := vocabulary(t, append(append([]string{"<end>"}, tokens[:18]...), "cd", "tt", "mn", "mnm", "st")...)
 	if target.Size() != matrixVocab {
 		t.Fatal(target.Size())
 	}
@@ -386,12 +404,16 @@ func crossVocabDrafters(t testing.TB, model func([]int32, []float32)) []named[Dr
 		{"reencode/same", func() Drafter {
 			return Reencode(newFake(t, matrixVocab, matrixContext, model), Tokenizers{Target: target, Draft: target})
 		}},
-		{"reencode/short", func() Drafter { return Reencode(newFake(t, n, 30, loops(5)), Tokenizers{Target: target, Draft: draft}) }},
+		{"reencode/short", func() Drafter {
+			return Reencode(
+				newFake(t, n, 30, loops(5)), Tokenizers{Target: target, Draft: draft})
+		}},
 		{"intersect", func() Drafter {
 			return Intersect(newFake(t, n, matrixContext, random(5)), Tokenizers{Target: target, Draft: draft})
 		}},
 		{"intersect/same", func() Drafter {
-			return Intersect(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)), Tokenizers{Target: target, Draft: target})
+			return Intersect(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)),
+				Tokenizers{Target: target, Draft: target})
 		}},
 		{"intersect/short", func() Drafter {
 			return Intersect(newFake(t, n+2, 30, loops(5)), Tokenizers{Target: target, Draft: draft})
@@ -428,8 +450,10 @@ func TestForeignPair(t *testing.T) {
 		target, draft *engine.Model
 		prompts       []string
 	}{
-		{"stories for Go", gopher, teller, []string{"// Once upon a time, there was a reader who", "func (r *Ring) Push(", "// héllo, 世界 \U0001F600\n"}},
-		{"Go for stories", teller, gopher, []string{"Once upon a time, there was a little", "func main() {", "She said: \"日本\""}},
+		{"stories for Go", gopher, teller, []string{
+			"// Once upon a time, there was a reader who", "func (r *Ring) Push(", "// héllo, 世界 \U0001F600\n"}},
+		{"Go for stories", teller, gopher, []string{
+			"Once upon a time, there was a little", "func main() {", "She said: \"日本\""}},
 	} {
 		one, two := session(t, c.target, 0), session(t, c.draft, 0)
 		tt, dt := c.target.Tokenizer(), c.draft.Tokenizer()
@@ -445,7 +469,8 @@ func TestForeignPair(t *testing.T) {
 					{"reencode", func() Drafter { return Reencode(two, Tokenizers{Target: tt, Draft: dt}) }},
 					{"intersect", func() Drafter { return Intersect(two, Tokenizers{Target: tt, Draft: dt}) }},
 				} {
-					for i, schedule := range []Schedule{Constant(ConstantOptions{Length: 5}), Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}), Auto(AutoOptions{})} {
+					for i, schedule := range []Schedule{Constant(ConstantOptions{Length: 5}),
+						Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}), Auto(AutoOptions{})} {
 						if i > 0 && s.Seed > 0 {
 							break
 						}

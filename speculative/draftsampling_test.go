@@ -10,8 +10,9 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// The shapes of the temperature study: greedy drafts are accepted less the higher the temperature; drafts that share the target's
-// noise agree again where it decides; independent drafts never more often than those that share it. The text is plain sampling's.
+// The shapes of the temperature study: greedy drafts are accepted less the higher the temperature; drafts that share
+// the target's noise agree again where it decides; independent drafts never more often than those that share it. The
+// text is plain sampling's.
 func TestDraftSamplingByTemperature(t *testing.T) {
 	const vocab, tokens = 64, 300
 	model := random(7)
@@ -33,7 +34,8 @@ func TestDraftSamplingByTemperature(t *testing.T) {
 			shares[how] = append(shares[how], acceptance(how, temperature))
 		}
 	}
-	t.Logf("temperatures %v: greedy %.2f, shared %.2f, q %.2f", temperatures, shares[DraftGreedy], shares[DraftShared], shares[DraftFromQ])
+	t.Logf("temperatures %v: greedy %.2f, shared %.2f, q %.2f", temperatures, shares[DraftGreedy],
+		shares[DraftShared], shares[DraftFromQ])
 	g, s, q := shares[DraftGreedy], shares[DraftShared], shares[DraftFromQ]
 	if !(g[0] > g[1] && g[1] > g[2] && g[2] > g[3]) || g[3] > 0.1 {
 		t.Errorf("greedy drafts: %.2f, want a fall to nothing", g)
@@ -84,7 +86,8 @@ func TestLongDraftSamplingKeepsTheDistribution(t *testing.T) {
 }
 
 func TestParseDraftSampling(t *testing.T) {
-	for name, want := range map[string]DraftSampling{"": DraftDefault, "greedy": DraftGreedy, "shared": DraftShared, "q": DraftFromQ} {
+	for name, want := range map[string]DraftSampling{
+		"": DraftDefault, "greedy": DraftGreedy, "shared": DraftShared, "q": DraftFromQ} {
 		if got, err := ParseDraftSampling(name); got != want || err != nil {
 			t.Errorf("%q: %v, %v", name, got, err)
 		}

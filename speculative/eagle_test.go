@@ -26,16 +26,20 @@ func randomHead(t testing.TB, rt *engine.Runtime, target *engine.Model) *engine.
 	return randomHeadOf(t, rt, target, []int32{0, 1, 2}, false)
 }
 
-// randomHeadOf is a random head that reads these layers of its target. With few it knows a third of the target's tokens only.
+// randomHeadOf is a random head that reads these layers of its target. With few it knows a third of the target's
+// tokens only.
 func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers []int32, few bool) *engine.Model {
 	t.Helper()
 	const heads, kv, ff = 4, 2, 96
 	width, vocab := target.Config().HiddenSize, target.Config().Vocab
 	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "eagle3." + k, Value: v} }
 	kvs := []gguf.KV{
-		{Key: "general.architecture", Value: "eagle3"}, key("vocab_size", uint32(vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(width)),
-		key("block_count", uint32(1)), key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)), key("attention.head_count_kv", uint32(kv)),
-		key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("target_layers", layers), key("target_hidden_size", uint32(width)),
+		{Key: "general.architecture", Value: "eagle3"}, key("vocab_size", uint32(vocab)), key("context_length", uint32(512)),
+		key("embedding_length", uint32(width)),
+		key("block_count", uint32(1)), key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)),
+		key("attention.head_count_kv", uint32(kv)),
+		key("attention.layer_norm_rms_epsilon", float32(1e-5)), key("target_layers", layers),
+		key("target_hidden_size", uint32(width)),
 	}
 	rng := rand.New(rand.NewPCG(7, 8))
 	var tensors []gguf.TensorSource
@@ -44,7 +48,8 @@ func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers
 	}
 	matrix := func(name string, rows, cols int) { add(name, 0, 1/math.Sqrt(float64(cols)), cols, rows) }
 	matrix("fc.weight", width, 3*width)
-	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight", "output_norm.weight"} {
+	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight",
+		"output_norm.weight"} {
 		add(name, 1, 0.2, width)
 	}
 	matrix("blk.0.attn_q.weight", width, 2*width)
@@ -60,17 +65,20 @@ func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers
 			ids = append(ids, id)
 		}
 		matrix("output.weight", len(ids), width)
-		tensors = append(tensors, gguf.TensorSource{Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))}, Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
+		tensors = append(tensors, gguf.TensorSource{
+			Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))},
+			Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
 	}
 	return openTensors(t, rt, kvs, tensors, engine.Options{Name: "head", Target: target})
 }
 
-// headRow computes the head's logits after text and branch from nothing: one pass of the target over the text but its last token,
-// one of the head over all pairs, then token by token on the head's own states.
+// headRow computes the head's logits after text and branch from nothing: one pass of the target over the text but its
+// last token, one of the head over all pairs, then token by token on the head's own states.
 func headRow(t *testing.T, target, head *engine.Model, text, branch []int32) []float32 {
 	t.Helper()
 	n, layers := len(text), target.StatesFor(head)
-	states, err := session(t, target, 0).EvalSegment(context.Background(), engine.Segment{Tokens: text[:n-1], Hidden: engine.All, Layers: layers})
+	states, err := session(t, target, 0).EvalSegment(
+		context.Background(), engine.Segment{Tokens: text[:n-1], Hidden: engine.All, Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +104,8 @@ func headRow(t *testing.T, target, head *engine.Model, text, branch []int32) []f
 	return slices.Clone(r.Logits.Row(0))
 }
 
-// witness is a drafter that looks at another one's chains: each token must be the one that the head picks when it computes
-// everything anew.
+// witness is a drafter that looks at another one's chains: each token must be the one that the head picks when it
+// computes everything anew.
 type witness struct {
 	Attentive
 	t            *testing.T
@@ -136,8 +144,8 @@ func (w *witness) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	return nil
 }
 
-// TestEagleStates: whatever is accepted, a head's drafts are those that it makes of the whole text at once, with its cache and its
-// states kept from round to round and from text to text.
+// TestEagleStates: whatever is accepted, a head's drafts are those that it makes of the whole text at once, with its
+// cache and its states kept from round to round and from text to text.
 func TestEagleStates(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
@@ -161,7 +169,8 @@ func TestMTPStates(t *testing.T) {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, s)
 		for _, tree := range []bool{false, true} {
 			for _, context := range []int{0, 25} {
-				d := New(session(t, target, 0), MTP(session(t, head, context), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 40})
+				d := New(session(t, target, 0), MTP(session(t, head, context), EagleOptions{Tree: tree}),
+					Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 40})
 				for range 2 {
 					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
 						t.Errorf("%+v, tree %v: got %v, want %v", s, tree, got, want)
@@ -178,7 +187,8 @@ func TestMTPStates(t *testing.T) {
 func testHeadStates(t *testing.T, target, head *engine.Model) {
 	one := session(t, target, 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
-		w := &witness{Attentive: Eagle(session(t, head, 0), EagleOptions{}).(Attentive), t: t, target: target, head: head, sampling: s}
+		w := &witness{Attentive: Eagle(session(t, head, 0), EagleOptions{}).(Attentive), t: t, target: target,
+			head: head, sampling: s}
 		testTexts(t, target, one, w, s, 4, 30, 90)
 		if w.drafted < 100 {
 			t.Errorf("%d drafted tokens were looked at", w.drafted)
@@ -186,15 +196,18 @@ func testHeadStates(t *testing.T, target, head *engine.Model) {
 	}
 }
 
-// testTexts decodes eight texts of so many tokens on one session, with a drafter alone and beside records; each is plain decoding's text.
-// Most prompts begin as the text before; two go on otherwise, with the token other and the next one.
-func testTexts(t *testing.T, target *engine.Model, one *engine.Session, w Drafter, s engine.Sampling, length, tokens int, other int32) {
+// testTexts decodes eight texts of so many tokens on one session, with a drafter alone and beside records; each is
+// plain decoding's text. Most prompts begin as the text before; two go on otherwise, with the token other and the
+// next one.
+func testTexts(t *testing.T, target *engine.Model, one *engine.Session, w Drafter, s engine.Sampling, length,
+	tokens int, other int32) {
 	t.Helper()
 	prompt := matrixPrompt
 	for text := range 8 {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), prompt, s)
 		// A record that is wrong now and then makes the rounds accept 0 to length tokens.
-		for _, drafter := range []Drafter{w, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})), Merge(Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), w)} {
+		for _, drafter := range []Drafter{w, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})),
+			Merge(Replay(ReplayOptions{Tokens: want, ErrorEvery: 7}), w)} {
 			d := New(one, drafter, Options{Schedule: Constant(ConstantOptions{Length: length}), MaxTokens: tokens})
 			got, _ := collect(t, d, prompt, s)
 			if !slices.Equal(got, want) {
@@ -207,7 +220,8 @@ func testTexts(t *testing.T, target *engine.Model, one *engine.Session, w Drafte
 			}
 		}
 		all := append(slices.Clone(prompt), want...)
-		prompt = [][]int32{all, all[:len(all)-1], append(slices.Clone(all[:20]), other, other+1), append(slices.Clone(all[:3]), other+1), {5, 4, 3, 2, 1}, {5, 4, 3, 2, 1}, {7}, {7}}[text]
+		prompt = [][]int32{all, all[:len(all)-1], append(slices.Clone(all[:20]), other, other+1),
+			append(slices.Clone(all[:3]), other+1), {5, 4, 3, 2, 1}, {5, 4, 3, 2, 1}, {7}, {7}}[text]
 	}
 }
 
@@ -218,7 +232,8 @@ func TestEagleTreeStates(t *testing.T) {
 	head := randomHead(t, rt, target)
 	nodes, aside := 0, 0
 	var lastText []int32
-	for _, o := range []EagleOptions{{Tree: true}, {Tree: true, Sources: []CandidateSource{SuffixSource(SuffixOptions{})}}} {
+	for _, o := range []EagleOptions{{Tree: true},
+		{Tree: true, Sources: []CandidateSource{SuffixSource(SuffixOptions{})}}} {
 		d := New(session(t, target, 0), Eagle(session(t, head, 0), o), Options{
 			Schedule: Constant(ConstantOptions{Length: 24}), MaxTokens: 20,
 			Trace: func(r *Round) {
@@ -272,22 +287,26 @@ func TestEagleIdentity(t *testing.T) {
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	eagle := func(_ *engine.Session, o EagleOptions) Drafter { return Eagle(session(t, head, 0), o) }
-	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1}, {Temperature: 1, RepeatPenalty: 1.2, Seed: 2}} {
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1},
+		{Temperature: 1, RepeatPenalty: 1.2, Seed: 2}} {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, s)
 		testHeadIdentity(t, target, matrixPrompt, want, s, eagle, map[string]func(*engine.Session) Drafter{
 			"splice": func(*engine.Session) Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
 			"tree":   func(*engine.Session) Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
 			"short":  func(*engine.Session) Drafter { return Eagle(session(t, head, 25), EagleOptions{}) },
 			"merged": func(one *engine.Session) Drafter {
-				return Merge(eagle(one, EagleOptions{Tree: true}), NGram(NGramOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+				return Merge(eagle(one, EagleOptions{Tree: true}), NGram(NGramOptions{}),
+					Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
 			},
 		})
 	}
 }
 
-// testHeadIdentity: a head's chains and other drafters write want, the 40 tokens that plain decoding writes after a prompt, under all
-// schedules; sampled, the head drafts for verifiers that write other texts too. The drafters are for a target's session.
-func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, s engine.Sampling, head func(*engine.Session, EagleOptions) Drafter, others map[string]func(*engine.Session) Drafter) {
+// testHeadIdentity: a head's chains and other drafters write want, the 40 tokens that plain decoding writes after a
+// prompt, under all schedules; sampled, the head drafts for verifiers that write other texts too. The drafters are
+// for a target's session.
+func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, s engine.Sampling,
+	head func(*engine.Session, EagleOptions) Drafter, others map[string]func(*engine.Session) Drafter) {
 	t.Helper()
 	others["chain"] = func(one *engine.Session) Drafter { return head(one, EagleOptions{}) }
 	for name, make := range others {
@@ -310,7 +329,8 @@ func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, 
 	for _, verifier := range []Verifier{Rejection(), Block()} { // the texts are others; the head must follow them
 		for _, tree := range []bool{false, true} {
 			one := session(t, target, 0)
-			d := New(one, head(one, EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
+			d := New(one, head(one, EagleOptions{Tree: tree}),
+				Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
 			if got, _ := collect(t, d, prompt, s); len(got) != 40 || d.Stats().Drafted < 40 {
 				t.Errorf("%d tokens, %+v", len(got), d.Stats())
 			}
@@ -323,7 +343,8 @@ func TestEagleRefused(t *testing.T) {
 	target := randomModel(t, rt, 0)
 	head := session(t, randomHead(t, rt, target), 0)
 	failed := func(seq Sequence, o Options) (err error) {
-		for _, e := range New(seq, Eagle(head, EagleOptions{}), o).Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
+		for _, e := range New(seq, Eagle(head, EagleOptions{}), o).Generate(
+			context.Background(), matrixPrompt, engine.Sampling{}) {
 			err = e
 		}
 		return err
@@ -331,7 +352,8 @@ func TestEagleRefused(t *testing.T) {
 	if err := failed(newFake(t, 96, 100, random(1)), Options{}); !errors.Is(err, ErrOptions) {
 		t.Errorf("a target without hidden states: %v", err)
 	}
-	if err := failed(session(t, target, 0), Options{Verifier: Stairs(StairsOptions{Recompute: true})}); !errors.Is(err, ErrOptions) {
+	if err := failed(session(t, target, 0), Options{
+		Verifier: Stairs(StairsOptions{Recompute: true})}); !errors.Is(err, ErrOptions) {
 		t.Errorf("a verifier that evaluates by itself: %v", err)
 	}
 	if _, ok := Eagle((*engine.Session)(nil), EagleOptions{}).(Attentive); !ok {
@@ -345,14 +367,15 @@ func TestEagleRoundsAllocateNothing(t *testing.T) {
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	for _, tree := range []bool{false, true} {
-		d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}), Options{Schedule: Constant(ConstantOptions{Length: 4})})
+		d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}),
+			Options{Schedule: Constant(ConstantOptions{Length: 4})})
 		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})
 	}
 }
 
-// TestEagleTargets: EAGLE-3 heads on every architecture that they are made for, among them ones with windows, experts, sinks, layers that
-// share keys and values, and recurrent layers: drafts are what the head makes of the whole text at once, and chains, trees and merges
-// write plain decoding's text.
+// TestEagleTargets: EAGLE-3 heads on every architecture that they are made for, among them ones with windows,
+// experts, sinks, layers that share keys and values, and recurrent layers: drafts are what the head makes of the
+// whole text at once, and chains, trees and merges write plain decoding's text.
 func TestEagleTargets(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	for i, name := range []string{"llama-tied", "qwen3", "qwen3moe", "gemma4", "gpt-oss", "qwen35"} {
@@ -373,10 +396,12 @@ func TestEagleTargets(t *testing.T) {
 			one := session(t, target, 0)
 			for _, s := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 4}} {
 				want, _ := collect(t, New(one, nil, Options{MaxTokens: 40}), matrixPrompt, s)
-				record := func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}) } // so that drafts are accepted
+				// so that drafts are accepted
+				record := func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}) }
 				for what, drafter := range map[string]Drafter{
 					"chain": Eagle(session(t, head, 0), EagleOptions{}), "tree": Eagle(session(t, head, 0), EagleOptions{Tree: true}),
-					"chain, merged": Merge(Eagle(session(t, head, 0), EagleOptions{}), record()), "tree, merged": Merge(record(), Tree(session(t, head, 0), TreeOptions{})),
+					"chain, merged": Merge(Eagle(session(t, head, 0), EagleOptions{}), record()),
+					"tree, merged":  Merge(record(), Tree(session(t, head, 0), TreeOptions{})),
 				} {
 					d := New(session(t, target, 0), drafter, Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 40})
 					for turn := range 2 { // the second text begins as the first one
@@ -403,15 +428,16 @@ func TestLongEagleTargets(t *testing.T) {
 // pairHead opens the head of the embedded target.
 func pairHead(t testing.TB, target *engine.Model) *engine.Model {
 	t.Helper()
-	m, err := engine.New(context.Background(), target.Runtime(), testdata.Head(), testdata.Head().Size(), engine.Options{Name: "head", Target: target})
+	m, err := engine.New(context.Background(), target.Runtime(), testdata.Head(), testdata.Head().Size(),
+		engine.Options{Name: "head", Target: target})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// TestEaglePair: the trained head on held-out prompts writes plain decoding's text, and brings more tokens per pass of the target than
-// the draft model at the same draft length, greedily and sampled.
+// TestEaglePair: the trained head on held-out prompts writes plain decoding's text, and brings more tokens per pass
+// of the target than the draft model at the same draft length, greedily and sampled.
 func TestEaglePair(t *testing.T) {
 	n := 60
 	if !testkit.IsLong(t) {
@@ -446,10 +472,12 @@ func TestEaglePair(t *testing.T) {
 				}
 			}
 			perPass[drafter.name] = float64(tokens) / float64(passes)
-			t.Logf("temperature %v, %s: %.3f tokens per pass, accepted at depths 1 to 5: %d of %d passes", temperature, drafter.name, perPass[drafter.name], at, passes)
+			t.Logf("temperature %v, %s: %.3f tokens per pass, accepted at depths 1 to 5: %d of %d passes", temperature,
+				drafter.name, perPass[drafter.name], at, passes)
 		}
 		if perPass["eagle"] < 1.15*perPass["model"] {
-			t.Errorf("temperature %v: %.3f tokens per pass with the head, %.3f with the draft model", temperature, perPass["eagle"], perPass["model"])
+			t.Errorf("temperature %v: %.3f tokens per pass with the head, %.3f with the draft model", temperature,
+				perPass["eagle"], perPass["model"])
 		}
 	}
 }
@@ -475,7 +503,8 @@ func TestSharedEagle(t *testing.T) {
 		s := engine.Sampling{Temperature: float32(i%2) * 0.8, Seed: uint64(i)}
 		prompt := target.Tokenizer().Encode(texts[i%3], bpe.EncodeOptions{AddSpecial: true})
 		want, _ := collect(t, New(one, nil, Options{MaxTokens: 24}), prompt, s)
-		alone := New(one, Eagle(session(t, head, 0), EagleOptions{Tree: i >= 3}), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
+		alone := New(one, Eagle(session(t, head, 0), EagleOptions{Tree: i >= 3}),
+			Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
 		collect(t, alone, prompt, s)
 		wait.Go(func() {
 			a, err1 := targets.NewSession(context.Background(), shared.SessionOptions{})
@@ -486,7 +515,8 @@ func TestSharedEagle(t *testing.T) {
 			}
 			defer a.Close()
 			defer b.Close()
-			d := New(a, Eagle(b, EagleOptions{Tree: i >= 3}), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
+			d := New(a, Eagle(b, EagleOptions{Tree: i >= 3}),
+				Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
 			for range 2 {
 				var got []int32
 				for token, err := range d.Generate(context.Background(), prompt, s) {

@@ -41,8 +41,10 @@ func count(n int) (ids []int32) {
 }
 
 func TestAllAccepted(t *testing.T) {
-	got, s, target := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24}}.do(t)
-	if !slices.Equal(got, count(24)) || s.TargetPasses != 4 || s.Drafted != 20 || s.Accepted != 20 || s.End != EndLength || target.passes != 4 {
+	got, s, target := run{write: count(24), draft: count(24),
+		o: Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24}}.do(t)
+	if !slices.Equal(got, count(24)) || s.TargetPasses != 4 || s.Drafted != 20 || s.Accepted != 20 ||
+		s.End != EndLength || target.passes != 4 {
 		t.Errorf("%v %+v", got, s)
 	}
 	if !slices.Equal(s.AcceptedAt, []int{4, 4, 4, 4, 4}) || s.TokensPerPass != 6 {
@@ -51,7 +53,8 @@ func TestAllAccepted(t *testing.T) {
 }
 
 func TestNoneAccepted(t *testing.T) {
-	got, s, _ := run{write: count(10), draft: make([]int32, 24), o: Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 10}}.do(t)
+	got, s, _ := run{write: count(10), draft: make([]int32, 24),
+		o: Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 10}}.do(t)
 	if !slices.Equal(got, count(10)) || s.TargetPasses != 10 || s.Accepted != 0 || s.Drafted != 5*5+4+3+2+1 {
 		t.Errorf("%v %+v", got, s)
 	}
@@ -59,7 +62,8 @@ func TestNoneAccepted(t *testing.T) {
 
 func TestEndOfTextInsideDraft(t *testing.T) {
 	eog := func(id int32) bool { return id == 4 }
-	got, s, _ := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(ConstantOptions{Length: 8}), EOG: eog}}.do(t)
+	got, s, _ := run{write: count(24), draft: count(24),
+		o: Options{Schedule: Constant(ConstantOptions{Length: 8}), EOG: eog}}.do(t)
 	if !slices.Equal(got, []int32{2, 3, 4}) || s.End != EndOfText || s.Accepted != 3 || s.TargetPasses != 1 {
 		t.Errorf("%v %+v", got, s)
 	}
@@ -68,7 +72,9 @@ func TestEndOfTextInsideDraft(t *testing.T) {
 	}
 	// A wrong end of text in a draft ends nothing.
 	wrong := []int32{2, 4, 4}
-	got, s, _ = run{write: count(24), draft: wrong, o: Options{Schedule: Constant(ConstantOptions{Length: 8}), EOG: func(id int32) bool { return id == 9 || id == 4 }}}.do(t)
+	got, s, _ = run{write: count(24), draft: wrong,
+		o: Options{Schedule: Constant(ConstantOptions{Length: 8}),
+			EOG: func(id int32) bool { return id == 9 || id == 4 }}}.do(t)
 	if !slices.Equal(got, []int32{2, 3, 4}) || s.Accepted != 2 {
 		t.Errorf("%v %+v", got, s)
 	}
@@ -76,7 +82,8 @@ func TestEndOfTextInsideDraft(t *testing.T) {
 
 func TestBudgetInsideDraft(t *testing.T) {
 	for n := 1; n <= 20; n++ {
-		got, s, target := run{write: count(24), draft: count(24), o: Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: n}}.do(t)
+		got, s, target := run{write: count(24), draft: count(24),
+			o: Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: n}}.do(t)
 		if !slices.Equal(got, count(n)) || s.End != EndLength || s.TargetPasses != (n+8)/9 || target.fed != n {
 			t.Errorf("%d: %v %+v, fed %d", n, got, s, target.fed)
 		}
@@ -85,7 +92,8 @@ func TestBudgetInsideDraft(t *testing.T) {
 
 func TestContextFull(t *testing.T) {
 	for c := 1; c <= 20; c++ {
-		got, s, _ := run{write: count(40), draft: count(40), context: c, o: Options{Schedule: Constant(ConstantOptions{Length: 8})}}.do(t)
+		got, s, _ := run{write: count(40), draft: count(40), context: c,
+			o: Options{Schedule: Constant(ConstantOptions{Length: 8})}}.do(t)
 		if !slices.Equal(got, count(c)) || s.End != EndContext {
 			t.Errorf("context %d: %v %+v", c, got, s)
 		}
@@ -106,7 +114,8 @@ func TestContextFull(t *testing.T) {
 func TestDraftContextShorter(t *testing.T) {
 	model := random(3)
 	draft := newFake(t, matrixVocab, 40, model)
-	d := New(newFake(t, matrixVocab, 200, model), Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 100})
+	d := New(newFake(t, matrixVocab, 200, model), Model(draft),
+		Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 100})
 	got, _ := collect(t, d, matrixPrompt, engine.Sampling{})
 	if want := plain(t, matrixVocab, model, matrixPrompt, 100, engine.Sampling{}); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -116,7 +125,8 @@ func TestDraftContextShorter(t *testing.T) {
 	}
 	long := plain(t, matrixVocab, random(1), matrixPrompt, 60, engine.Sampling{}) // longer than the draft's context
 	got, _ = collect(t, d, long, engine.Sampling{})
-	if want := plain(t, matrixVocab, model, long, 100, engine.Sampling{}); !slices.Equal(got, want) || d.Stats().Drafted != 0 {
+	if want := plain(t, matrixVocab, model, long, 100, engine.Sampling{}); !slices.Equal(got, want) ||
+		d.Stats().Drafted != 0 {
 		t.Errorf("got %v, want %v: %+v", got, want, d.Stats())
 	}
 }
@@ -149,7 +159,8 @@ func TestBannedSequenceAcrossDraftEdge(t *testing.T) {
 			t.Fatal("the ban does nothing")
 		}
 		for _, drafter := range matrixDrafters(t, model, free) {
-			d := New(newFake(t, matrixVocab, 100, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 30})
+			d := New(newFake(t, matrixVocab, 100, model), drafter.make(),
+				Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 30})
 			if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
 				t.Errorf("%s: got %v, want %v", drafter.name, got, want)
 			}
@@ -157,8 +168,8 @@ func TestBannedSequenceAcrossDraftEdge(t *testing.T) {
 	}
 }
 
-// Log-probabilities, of the token and of the most likely ones, are of the row that chose the token, in plain decoding, in
-// chains and in trees.
+// Log-probabilities, of the token and of the most likely ones, are of the row that chose the token, in plain
+// decoding, in chains and in trees.
 func TestLogProbs(t *testing.T) {
 	model := random(14)
 	const tokens = 40
@@ -176,11 +187,13 @@ func TestLogProbs(t *testing.T) {
 		{"model", Model(newFake(t, matrixVocab, 100, noisy(model, 0.2))), 1},
 	} {
 		deep := 0
-		d := New(newFake(t, matrixVocab, 100, model), c.drafter, Options{Schedule: Constant(ConstantOptions{Length: 9}), MaxTokens: tokens, LogProbs: true, Top: 3, Trace: func(r *Round) {
-			if r.Accepted() >= 2 {
-				deep++
-			}
-		}})
+		d := New(newFake(t, matrixVocab, 100, model), c.drafter,
+			Options{Schedule: Constant(ConstantOptions{Length: 9}), MaxTokens: tokens, LogProbs: true, Top: 3,
+				Trace: func(r *Round) {
+					if r.Accepted() >= 2 {
+						deep++
+					}
+				}})
 		text, row := slices.Clone(matrixPrompt), make([]float32, matrixVocab)
 		for tok, err := range d.Generate(context.Background(), matrixPrompt, s) {
 			if err != nil {
@@ -257,7 +270,8 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("left: %+v", d.Stats())
 		}
 		d.o.MaxTokens = 30
-		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, plain(t, matrixVocab, model, matrixPrompt, 30, engine.Sampling{})) {
+		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(
+			got, plain(t, matrixVocab, model, matrixPrompt, 30, engine.Sampling{})) {
 			t.Errorf("after cancelling at %d: %v", at, got)
 		}
 	}
@@ -272,7 +286,8 @@ func TestDraftFails(t *testing.T) {
 		}
 		return nil
 	}
-	d := New(newFake(t, matrixVocab, 200, random(1)), Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 2})})
+	d := New(newFake(t, matrixVocab, 200, random(1)), Model(draft),
+		Options{Schedule: Constant(ConstantOptions{Length: 2})})
 	var last error
 	for _, err := range d.Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
 		last = err
@@ -344,8 +359,9 @@ func TestStopStrings(t *testing.T) {
 	}
 }
 
-// Every verifier ends texts as plain decoding does: an end-of-text token inside a draft, the token budget, a full context, a
-// stop string, a draft of fewer or more tokens than the target has, and log-probabilities of accepted tokens.
+// Every verifier ends texts as plain decoding does: an end-of-text token inside a draft, the token budget, a full
+// context, a stop string, a draft of fewer or more tokens than the target has, and log-probabilities of accepted
+// tokens.
 func TestEveryVerifierEndsTexts(t *testing.T) {
 	words := letters(t)
 	write := ids("abcdefghijklmnopqrstu.vw")
@@ -391,12 +407,14 @@ func TestEveryVerifierEndsTexts(t *testing.T) {
 							t.Fatal(err)
 						}
 						if tok.ID != write[n] || math.Abs(float64(tok.LogProb)) > 0.01 {
-							t.Fatalf("%s, %s, drafts of %d, %+v: token %d is %d, log-probability %v", name, kind, k, c.o, n, tok.ID, tok.LogProb)
+							t.Fatalf("%s, %s, drafts of %d, %+v: token %d is %d, log-probability %v", name, kind, k, c.o,
+								n, tok.ID, tok.LogProb)
 						}
 						n++
 					}
 					if n != c.n || d.Stats().End != c.end {
-						t.Errorf("%s, %s, drafts of %d, %+v: %d tokens, %s, want %d, %s", name, kind, k, c.o, n, d.Stats().End, c.n, c.end)
+						t.Errorf("%s, %s, drafts of %d, %+v: %d tokens, %s, want %d, %s", name, kind, k, c.o, n,
+							d.Stats().End, c.n, c.end)
 					}
 				}
 			}

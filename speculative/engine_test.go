@@ -159,7 +159,8 @@ func TestEarlyExit(t *testing.T) {
 				t.Errorf("exit after %d layers: got %v, want %v", n, got, want)
 			}
 			st := d.Stats()
-			t.Logf("exit after %d layers of %d, temperature %v: %d of %d accepted", n, layers, s.Temperature, st.Accepted, st.Drafted)
+			t.Logf("exit after %d layers of %d, temperature %v: %d of %d accepted", n, layers, s.Temperature,
+				st.Accepted, st.Drafted)
 			if n == layers && st.Accepted != st.Drafted {
 				t.Errorf("%d of %d accepted", st.Accepted, st.Drafted)
 			}

@@ -254,7 +254,8 @@ func checkStats(t testing.TB, s Stats, n int) {
 		return sum
 	}
 	if s.Generated != n || s.Rounds != s.TargetPasses || s.Accepted > s.Drafted || s.End == "" ||
-		s.Generated < s.Accepted+s.ForcedAccepted || s.Generated > s.Accepted+s.ForcedAccepted+s.Rounds || s.ForcedAccepted > s.Forced || sum(s.AcceptedAt) != s.Accepted || len(s.AcceptedAt) != len(s.DraftedAt) {
+		s.Generated < s.Accepted+s.ForcedAccepted || s.Generated > s.Accepted+s.ForcedAccepted+s.Rounds ||
+		s.ForcedAccepted > s.Forced || sum(s.AcceptedAt) != s.Accepted || len(s.AcceptedAt) != len(s.DraftedAt) {
 		t.Errorf("%d tokens, but %+v", n, s)
 	}
 }

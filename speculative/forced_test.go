@@ -13,15 +13,16 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// TestConstrainedIsPlain: under a constraint every drafter, schedule and draft length writes what plain constrained decoding
-// writes, greedy and sampled.
+// TestConstrainedIsPlain: under a constraint every drafter, schedule and draft length writes what plain constrained
+// decoding writes, greedy and sampled.
 func TestConstrainedIsPlain(t *testing.T) {
 	c := records(matrixVocab)
 	lengths := []int{1, 3, 8}
 	if !testkit.IsLong(t) {
 		lengths = []int{4}
 	}
-	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 5}, {Temperature: 1.2, TopP: 0.9, RepeatPenalty: 1.2, Seed: 6}} {
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 5},
+		{Temperature: 1.2, TopP: 0.9, RepeatPenalty: 1.2, Seed: 6}} {
 		s.Constraint, s.ConstraintFrom = c, len(matrixPrompt)
 		testMatrix(t, random(7), s, lengths)
 		testMatrix(t, loops(8), s, lengths)
@@ -39,16 +40,18 @@ func TestStairsConstrained(t *testing.T) {
 	s := engine.Sampling{Temperature: 0.8, Seed: 5, Constraint: records(matrixVocab), ConstraintFrom: len(matrixPrompt)}
 	want := plain(t, matrixVocab, random(7), matrixPrompt, 40, s)
 	for _, recompute := range []bool{false, true} {
-		d := New(newFake(t, matrixVocab, matrixContext, random(7)), Model(newFake(t, matrixVocab, matrixContext, noisy(random(7), 0.3))),
-			Options{Schedule: Constant(ConstantOptions{Length: 3}), Verifier: Stairs(StairsOptions{Recompute: recompute}), MaxTokens: 40})
+		d := New(newFake(t, matrixVocab, matrixContext, random(7)),
+			Model(newFake(t, matrixVocab, matrixContext, noisy(random(7), 0.3))),
+			Options{Schedule: Constant(ConstantOptions{Length: 3}),
+				Verifier: Stairs(StairsOptions{Recompute: recompute}), MaxTokens: 40})
 		if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) || d.Stats().ForcedAccepted == 0 {
 			t.Errorf("%v, want %v; %+v", got, want, d.Stats())
 		}
 	}
 }
 
-// five is a constraint on five tokens by the last one: 3 is forced after 2, and 1 1 after 4, where 0 is allowed too, as other
-// spellings are.
+// five is a constraint on five tokens by the last one: 3 is forced after 2, and 1 1 after 4, where 0 is allowed too,
+// as other spellings are.
 func five() *ruled {
 	allowed := [][]int32{{1, 2}, {0, 1, 2, 3, 4}, {3}, {0, 2, 4}, {0, 1}, {0, 1, 2, 3}, {1}}
 	return &ruled{
@@ -115,15 +118,17 @@ func testConstrainedDistribution(t *testing.T, verifier func() Verifier) {
 			return Merge(Model(fresh(8)), unmasked{Model(fresh(9)).(*modelDrafter)}, NGram(NGramOptions{MinMatch: 1}))
 		}},
 	} {
-		for sampling, s := range map[string]engine.Sampling{"plain": {Temperature: 1}, "filtered": {Temperature: 0.8, TopP: 0.9}} {
+		for sampling, s := range map[string]engine.Sampling{
+			"plain": {Temperature: 1}, "filtered": {Temperature: 0.8, TopP: 0.9}} {
 			texts := resolving(t) / 5
 			s.Constraint, s.ConstraintFrom = five(), 2
 			off := chiSquared(t, s, texts, func() *Decoder {
-				return New(fresh(3), x.make(), Options{Schedule: Constant(ConstantOptions{Length: 3}), Verifier: verifier(), MaxTokens: 6, Trace: func(r *Round) {
-					if x.name != "unmasked" && x.name != "merged" && slices.Contains(r.Draft.states, deadState) {
-						t.Errorf("%s drafted a forbidden token", x.name)
-					}
-				}})
+				return New(fresh(3), x.make(), Options{
+					Schedule: Constant(ConstantOptions{Length: 3}), Verifier: verifier(), MaxTokens: 6, Trace: func(r *Round) {
+						if x.name != "unmasked" && x.name != "merged" && slices.Contains(r.Draft.states, deadState) {
+							t.Errorf("%s drafted a forbidden token", x.name)
+						}
+					}})
 			})
 			if math.Abs(off) > 4 {
 				t.Errorf("%s, %s: off by %.1f", x.name, sampling, off)
@@ -132,8 +137,8 @@ func testConstrainedDistribution(t *testing.T, verifier func() Verifier) {
 	}
 }
 
-// TestForcedTokensSavePasses: forced runs are verified in one pass without a drafter, behind the tokens of a drafter without
-// passes of its model, and say who wrote them.
+// TestForcedTokensSavePasses: forced runs are verified in one pass without a drafter, behind the tokens of a drafter
+// without passes of its model, and say who wrote them.
 func TestForcedTokensSavePasses(t *testing.T) {
 	c := records(64)
 	// Records of 1 2 3 4 5 4, of which 1 2 3 4 are forced, 18 tokens.
@@ -159,7 +164,8 @@ func TestForcedTokensSavePasses(t *testing.T) {
 
 	d, all := run(nil)
 	// 1 2 3 4 with the target's 5, then its 4.
-	if s := d.Stats(); s.TargetPasses != 6 || s.Forced != 12 || s.ForcedAccepted != 12 || s.Drafted != 0 || s.Accepted != 0 {
+	if s := d.Stats(); s.TargetPasses != 6 || s.Forced != 12 || s.ForcedAccepted != 12 ||
+		s.Drafted != 0 || s.Accepted != 0 {
 		t.Errorf("without a drafter: %+v", s)
 	}
 	for i, tok := range all {
@@ -174,8 +180,10 @@ func TestForcedTokensSavePasses(t *testing.T) {
 
 	draft := newFake(t, 64, 100, script(1, write...))
 	d, all = run(Model(draft))
-	// Round 1: 1 2 3 4, drafted 5 and 4, 1 2 3 4, and the target's 5. Round 2: drafted 4, 1 2 3 4, drafted 5, and the target's 4.
-	if s := d.Stats(); s.TargetPasses != 2 || s.Forced != 12 || s.Drafted != 4 || s.Accepted != 4 || s.DraftPasses != 4 || draft.passes != 4 {
+	// Round 1: 1 2 3 4, drafted 5 and 4, 1 2 3 4, and the target's 5. Round 2: drafted 4, 1 2 3 4, drafted 5, and the
+	// target's 4.
+	if s := d.Stats(); s.TargetPasses != 2 || s.Forced != 12 || s.Drafted != 4 || s.Accepted != 4 ||
+		s.DraftPasses != 4 || draft.passes != 4 {
 		t.Errorf("with a model: %+v, %d passes", s, draft.passes)
 	}
 	if all[4].Source != SourceDraft || all[6].Source != SourceGrammar || all[17].Source != SourceTarget {
@@ -185,7 +193,8 @@ func TestForcedTokensSavePasses(t *testing.T) {
 		t.Errorf("positions: %v, %v", s.DraftedAt, s.AcceptedAt)
 	}
 	for name, drafter := range map[string]Drafter{
-		"tree": Tree(newFake(t, 64, 100, script(1, write...)), TreeOptions{}), "merge": Merge(Model(newFake(t, 64, 100, script(1, write...))), NGram(NGramOptions{})),
+		"tree":   Tree(newFake(t, 64, 100, script(1, write...)), TreeOptions{}),
+		"merge":  Merge(Model(newFake(t, 64, 100, script(1, write...))), NGram(NGramOptions{})),
 		"replay": Replay(ReplayOptions{Tokens: write}),
 	} {
 		if d, _ = run(drafter); d.Stats().TargetPasses > 4 || d.Stats().ForcedAccepted < 8 || d.Stats().Accepted == 0 {
@@ -209,9 +218,12 @@ func TestForcedBounds(t *testing.T) {
 	}, forced: func(int32) []int32 { return slices.Repeat([]int32{7}, 500) }}
 	s := engine.Sampling{Constraint: c}
 	for _, most := range []int{1, 2, 40, 63, 64, 65, 200} {
-		for _, drafter := range []func() Drafter{func() Drafter { return nil }, func() Drafter { return Model(newFake(t, 64, 90, random(2))) }} {
-			d := New(newFake(t, 64, 400, random(1)), drafter(), Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: most})
-			if got, _ := collect(t, d, []int32{1}, s); len(got) != most || d.drafter == nil && d.Stats().TargetPasses != (most+forcedMost)/(forcedMost+1) {
+		for _, drafter := range []func() Drafter{
+			func() Drafter { return nil }, func() Drafter { return Model(newFake(t, 64, 90, random(2))) }} {
+			d := New(newFake(t, 64, 400, random(1)), drafter(),
+				Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: most})
+			if got, _ := collect(t, d, []int32{1}, s); len(got) != most || d.drafter == nil &&
+				d.Stats().TargetPasses != (most+forcedMost)/(forcedMost+1) {
 				t.Errorf("%d tokens: %d in %d passes", most, len(got), d.Stats().TargetPasses)
 			}
 			d = New(newFake(t, 64, most, random(1)), drafter(), Options{Schedule: Constant(ConstantOptions{Length: 5})})
@@ -238,12 +250,15 @@ func TestConstraintEndsInsideDraft(t *testing.T) {
 	}{{engine.Sampling{}, 4, EndOfText}, {engine.Sampling{Banned: []int32{63}}, 3, EndComplete}} {
 		end.s.Constraint = c
 		for name, drafter := range map[string]Drafter{
-			"chain": &scripted{tokens: []int32{10, 11, 12, 13, 14, 15}}, "past the end": &scripted{tokens: []int32{10, 11, 12, 63, 10, 11}},
-			"replay": Replay(ReplayOptions{Tokens: []int32{10, 11, 12, 10, 11, 12}}), "merge": Merge(&scripted{tokens: []int32{10, 11, 12, 13}}, &scripted{tokens: []int32{10, 12}}),
+			"chain":        &scripted{tokens: []int32{10, 11, 12, 13, 14, 15}},
+			"past the end": &scripted{tokens: []int32{10, 11, 12, 63, 10, 11}},
+			"replay":       Replay(ReplayOptions{Tokens: []int32{10, 11, 12, 10, 11, 12}}),
+			"merge":        Merge(&scripted{tokens: []int32{10, 11, 12, 13}}, &scripted{tokens: []int32{10, 12}}),
 		} {
 			target := newFake(t, 64, 100, random(1))
 			d := New(target, drafter, Options{Schedule: Constant(ConstantOptions{Length: 8}), EOG: eog})
-			if got, _ := collect(t, d, []int32{1}, end.s); !slices.Equal(got[:3], []int32{10, 11, 12}) || len(got) != end.n || d.Stats().End != end.end {
+			if got, _ := collect(t, d, []int32{1}, end.s); !slices.Equal(got[:3], []int32{10, 11, 12}) || len(got) != end.n ||
+				d.Stats().End != end.end {
 				t.Errorf("%s: %v, %s", name, got, d.Stats().End)
 			}
 			if target.passes != 1 {
@@ -260,13 +275,15 @@ func TestConstraintFailsInDraft(t *testing.T) {
 		"step":   func(r *ruled) { r.fails = func(s int32) error { return at(s, 2, broken) } },
 		"forced": func(r *ruled) { r.forced = nil; r.forcedErr = func(s int32) error { return at(s, 2, broken) } },
 	} {
-		for _, drafter := range []Drafter{&scripted{tokens: count(9)}, Merge(Replay(ReplayOptions{Tokens: count(9)}), NGram(NGramOptions{})), NGram(NGramOptions{MinMatch: 1}), nil} {
+		for _, drafter := range []Drafter{&scripted{tokens: count(9)},
+			Merge(Replay(ReplayOptions{Tokens: count(9)}), NGram(NGramOptions{})), NGram(NGramOptions{MinMatch: 1}), nil} {
 			if _, ok := drafter.(*ngram); name == "forced" && drafter != nil && !ok {
 				continue // it does not ask in the middle of a draft
 			}
 			c := &ruled{vocab: 64, next: func(s, id int32) int32 { return s + 1 }}
 			fails(c)
-			d := New(newFake(t, 64, 100, script(4, count(9)...)), drafter, Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: 9})
+			d := New(newFake(t, 64, 100, script(4, count(9)...)), drafter,
+				Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: 9})
 			var failed error
 			for _, err := range d.Generate(context.Background(), []int32{2, 3, 4, 1}, engine.Sampling{Constraint: c}) {
 				failed = err
@@ -288,7 +305,8 @@ func at(state, where int32, err error) error {
 // TestAutoCountsForcedTokensAsFree: Auto verifies forced runs that are accepted, and stops where they are not.
 func TestAutoCountsForcedTokensAsFree(t *testing.T) {
 	for _, accepted := range []bool{true, false} {
-		c := &ruled{vocab: 64, next: func(s, id int32) int32 { return 0 }, forced: func(int32) []int32 { return []int32{5, 5, 5, 5} }}
+		c := &ruled{vocab: 64, next: func(s, id int32) int32 { return 0 },
+			forced: func(int32) []int32 { return []int32{5, 5, 5, 5} }}
 		model := func(_ []int32, row []float32) {
 			clear(row)
 			row[5] = 1
@@ -304,7 +322,8 @@ func TestAutoCountsForcedTokensAsFree(t *testing.T) {
 		collect(t, d, []int32{1}, engine.Sampling{Constraint: c})
 		s := d.Stats()
 		if accepted && s.TargetPasses > 230 || !accepted && s.Forced > 300 {
-			t.Errorf("accepted %v: %d passes, %d of %d forced tokens accepted", accepted, s.TargetPasses, s.ForcedAccepted, s.Forced)
+			t.Errorf("accepted %v: %d passes, %d of %d forced tokens accepted", accepted, s.TargetPasses,
+				s.ForcedAccepted, s.Forced)
 		}
 		if !accepted && s.Forced < 6 {
 			t.Errorf("%d forced tokens: no trials", s.Forced)
@@ -312,8 +331,8 @@ func TestAutoCountsForcedTokensAsFree(t *testing.T) {
 	}
 }
 
-// TestDraftModelFollowsForcedTokens: a draft model that equals the target is right behind forced tokens and after those that
-// the target spelled in another way: its cache holds what the text holds.
+// TestDraftModelFollowsForcedTokens: a draft model that equals the target is right behind forced tokens and after
+// those that the target spelled in another way: its cache holds what the text holds.
 func TestDraftModelFollowsForcedTokens(t *testing.T) {
 	for _, sampling := range []engine.Sampling{{}, {Temperature: 1, Seed: 2}} {
 		sampling.Constraint = records(matrixVocab)
@@ -330,7 +349,8 @@ func TestDraftModelFollowsForcedTokens(t *testing.T) {
 					refused++
 				}
 			}
-			d := New(newFake(t, matrixVocab, matrixContext, random(7)), drafter, Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 100, Trace: trace})
+			d := New(newFake(t, matrixVocab, matrixContext, random(7)), drafter,
+				Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 100, Trace: trace})
 			collect(t, d, matrixPrompt, sampling)
 		}
 		if refused == 0 {
@@ -339,8 +359,8 @@ func TestDraftModelFollowsForcedTokens(t *testing.T) {
 	}
 }
 
-// TestLookupsAcrossForcedTokens: a repeated text is drafted without an error through its forced runs, and what the lookups
-// learn of their matches is not mixed up by them.
+// TestLookupsAcrossForcedTokens: a repeated text is drafted without an error through its forced runs, and what the
+// lookups learn of their matches is not mixed up by them.
 func TestLookupsAcrossForcedTokens(t *testing.T) {
 	write := slices.Repeat([]int32{1, 2, 3, 4, 5, 4, 1, 2, 3, 4, 6, 4, 1, 2, 3, 4, 7, 4}, 8)
 	for name, drafter := range map[string]Drafter{
@@ -355,7 +375,8 @@ func TestLookupsAcrossForcedTokens(t *testing.T) {
 				}
 			}
 		}
-		d := New(newFake(t, 64, 200, script(1, write...)), drafter, Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: len(write), Trace: trace})
+		d := New(newFake(t, 64, 200, script(1, write...)), drafter,
+			Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: len(write), Trace: trace})
 		collect(t, d, []int32{50}, engine.Sampling{Constraint: records(64)})
 		if rounds < 3 {
 			t.Errorf("%s: %d rounds", name, rounds)

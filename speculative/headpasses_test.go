@@ -22,9 +22,11 @@ func (s *segments) EvalSegment(ctx context.Context, g engine.Segment) (engine.Re
 	return s.Session.EvalSegment(ctx, g)
 }
 
-// TestHeadFeedsEachDraftedTokenOnce: a chain's next token is all that a pass of a head feeds; those before it are in its cache.
+// TestHeadFeedsEachDraftedTokenOnce: a chain's next token is all that a pass of a head feeds; those before it are in
+// its cache.
 func TestHeadFeedsEachDraftedTokenOnce(t *testing.T) {
-	target, err := engine.New(t.Context(), newRuntime(t, engine.RuntimeOptions{Threads: 1}), testdata.Target(), testdata.Target().Size(),
+	target, err := engine.New(t.Context(), newRuntime(t, engine.RuntimeOptions{Threads: 1}), testdata.Target(),
+		testdata.Target().Size(),
 		engine.Options{Name: "target"})
 	if err != nil {
 		t.Fatal(err)

@@ -23,8 +23,9 @@ func openRandom(t *testing.T, rt *engine.Runtime, file []byte, o engine.Options)
 	return m
 }
 
-// A prompt that was asked before, and the next turn of a chat, compute the new tokens alone, also where the drafter reads the target's
-// hidden states: with EAGLE-3, one MTP block or several, and Gemma 4's heads. The text is the one that a target by itself writes.
+// A prompt that was asked before, and the next turn of a chat, compute the new tokens alone, also where the drafter
+// reads the target's hidden states: with EAGLE-3, one MTP block or several, and Gemma 4's heads. The text is the one
+// that a target by itself writes.
 func TestHeadsSharePrefixes(t *testing.T) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
 	if err != nil {
@@ -122,12 +123,14 @@ func TestHeadsSharePrefixes(t *testing.T) {
 			}
 			next := slices.Concat(prompt, first, []int32{5, 4, 3, 2, 1, 9})
 			if text, n := write(next, c.what, schedule); n > 7 || !slices.Equal(text, alone(next)) {
-				t.Errorf("%s, %s, the next turn: %d tokens computed, 7 are new; the text %v, want %v", name, c.what, n, text, alone(next))
+				t.Errorf("%s, %s, the next turn: %d tokens computed, 7 are new; the text %v, want %v", name,
+					c.what, n, text, alone(next))
 			}
 			other := slices.Clone(next)
 			other[0]++
 			if text, n := write(other, c.what, schedule); n != len(other) || !slices.Equal(text, alone(other)) {
-				t.Errorf("%s, %s, another first token: %d of %d tokens computed; the text %v, want %v", name, c.what, n, len(other), text, alone(other))
+				t.Errorf("%s, %s, another first token: %d of %d tokens computed; the text %v, want %v", name, c.what, n,
+					len(other), text, alone(other))
 			}
 		}
 		if _, n := write(prompt, "another salt", Constant(ConstantOptions{Length: 3})); n != len(prompt) {
@@ -138,8 +141,8 @@ func TestHeadsSharePrefixes(t *testing.T) {
 	}
 }
 
-// TestHeadWithoutMemory: where a head's cache finds no memory beside another user's, its text goes on without drafts; the next text
-// drafts again.
+// TestHeadWithoutMemory: where a head's cache finds no memory beside another user's, its text goes on without drafts;
+// the next text drafts again.
 func TestHeadWithoutMemory(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)
@@ -169,7 +172,8 @@ func TestHeadWithoutMemory(t *testing.T) {
 	var drafted [2]int
 	for i, prompt := range prompts {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: n}), prompt, engine.Sampling{})
-		d := New(session(t, target, 0), Eagle(sessions[i], EagleOptions{Tree: i == 1}), Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: n})
+		d := New(session(t, target, 0), Eagle(sessions[i], EagleOptions{Tree: i == 1}),
+			Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: n})
 		wait.Go(func() {
 			var got []int32
 			for token, err := range d.Generate(ctx, prompt, engine.Sampling{}) {
@@ -190,7 +194,8 @@ func TestHeadWithoutMemory(t *testing.T) {
 		t.Errorf("%d tokens were drafted", drafted)
 	}
 	sessions[0].Close()
-	d := New(session(t, target, 0), Eagle(sessions[1], EagleOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: n})
+	d := New(session(t, target, 0), Eagle(sessions[1], EagleOptions{}),
+		Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: n})
 	if collect(t, d, prompts[0], engine.Sampling{}); d.Stats().Drafted < 2*n {
 		t.Errorf("%d tokens were drafted with memory again", d.Stats().Drafted)
 	}

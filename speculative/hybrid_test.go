@@ -11,8 +11,9 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// TestHybrids: promise P2 with recurrent layers in the target and in the draft: the same tokens as without speculation, with chains, trees
-// and lookups, greedy and sampled. The draft is the target with its weights rounded, so that some of its tokens are accepted.
+// TestHybrids: promise P2 with recurrent layers in the target and in the draft: the same tokens as without
+// speculation, with chains, trees and lookups, greedy and sampled. The draft is the target with its weights rounded,
+// so that some of its tokens are accepted.
 func TestHybrids(t *testing.T) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
 	if err != nil {
@@ -43,10 +44,13 @@ func TestHybrids(t *testing.T) {
 		for _, sampling := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 7}} {
 			var want []int32
 			for what, drafter := range map[string]speculative.Drafter{
-				"": nil, "model": speculative.Model(begin(rounded)), "tree": speculative.Tree(begin(rounded), speculative.TreeOptions{}),
-				"splice": speculative.Splice(begin(rounded), speculative.TreeOptions{}), "n-gram": speculative.NGram(speculative.NGramOptions{}),
+				"": nil, "model": speculative.Model(begin(rounded)),
+				"tree":   speculative.Tree(begin(rounded), speculative.TreeOptions{}),
+				"splice": speculative.Splice(begin(rounded), speculative.TreeOptions{}),
+				"n-gram": speculative.NGram(speculative.NGramOptions{}),
 			} {
-				d := speculative.New(begin(target), drafter, speculative.Options{MaxTokens: tokens, Schedule: speculative.Constant(speculative.ConstantOptions{Length: 5})})
+				d := speculative.New(begin(target), drafter,
+					speculative.Options{MaxTokens: tokens, Schedule: speculative.Constant(speculative.ConstantOptions{Length: 5})})
 				for turn := range 2 { // the second text begins as the first one
 					var got []int32
 					for token, err := range d.Generate(context.Background(), prompt[:len(prompt)-turn], sampling) {

@@ -44,7 +44,8 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 		{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)), TreeOptions{}) }},
 		{"tree/short", func() Drafter { return Tree(newFake(t, matrixVocab-3, 40, noisy(model, 0.3)), TreeOptions{}) }},
 		{"merged", func() Drafter {
-			return Merge(Model(newFake(t, matrixVocab, 80, noisy(model, 0.3))), NGram(NGramOptions{}), Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.5)), TreeOptions{}))
+			return Merge(Model(newFake(t, matrixVocab, 80, noisy(model, 0.3))), NGram(NGramOptions{}),
+				Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.5)), TreeOptions{}))
 		}},
 		{"replay", func() Drafter { return Replay(ReplayOptions{Tokens: want}) }},
 		{"replay/10", func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 10}) }},
@@ -149,7 +150,8 @@ func TestPromptReuse(t *testing.T) {
 	}
 	// A different text shares nothing.
 	got, _ = collect(t, d, []int32{9, 9, 9}, engine.Sampling{})
-	if want := plain(t, matrixVocab, model, []int32{9, 9, 9}, 20, engine.Sampling{}); !slices.Equal(got, want) || d.Stats().Reused != 0 {
+	if want := plain(t, matrixVocab, model, []int32{9, 9, 9}, 20, engine.Sampling{}); !slices.Equal(got, want) ||
+		d.Stats().Reused != 0 {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -25,12 +25,16 @@ func TestDraftsOfManyTokens(t *testing.T) {
 		o       Options
 		longest int // tokens of the longest draft that must have been seen
 	}{
-		{"chain", Replay(ReplayOptions{Tokens: want}), Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300}, 300},
+		{"chain", Replay(ReplayOptions{Tokens: want}),
+			Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300}, 300},
 		{"model", draft(0), Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300}, 300},
 		{"tree", tree(), Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300}, fakeTree - 1},
-		{"two models", Merge(draft(0.1), draft(0.2)), Options{Schedule: Constant(ConstantOptions{Length: 200}), DraftMax: 200}, fakeTree - 1},
-		{"three and a tree", Merge(draft(0), draft(0.2), Merge(tree(), NGram(NGramOptions{}))), Options{Schedule: Constant(ConstantOptions{Length: 200}), DraftMax: 200}, fakeTree - 1},
-		{"least of a chain", Replay(ReplayOptions{Tokens: want}), Options{Schedule: Constant(ConstantOptions{Length: 1}), DraftMin: 300, DraftMax: 300}, 300},
+		{"two models", Merge(draft(0.1), draft(0.2)),
+			Options{Schedule: Constant(ConstantOptions{Length: 200}), DraftMax: 200}, fakeTree - 1},
+		{"three and a tree", Merge(draft(0), draft(0.2), Merge(tree(), NGram(NGramOptions{}))),
+			Options{Schedule: Constant(ConstantOptions{Length: 200}), DraftMax: 200}, fakeTree - 1},
+		{"least of a chain", Replay(ReplayOptions{Tokens: want}),
+			Options{Schedule: Constant(ConstantOptions{Length: 1}), DraftMin: 300, DraftMax: 300}, 300},
 		{"least of a tree", tree(), Options{DraftMin: 300, DraftMax: 300}, fakeTree - 1},
 	} {
 		longest := 0
@@ -54,7 +58,8 @@ func TestDraftsOfManyTokens(t *testing.T) {
 		Merge(Model(session(t, near, 0)), Model(session(t, target, 0))),
 		Replay(ReplayOptions{Tokens: want}),
 	} {
-		d := New(session(t, target, 0), drafter, Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300, MaxTokens: 320})
+		d := New(session(t, target, 0), drafter,
+			Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300, MaxTokens: 320})
 		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 			t.Errorf("%T: other text", drafter)
 		}
@@ -99,7 +104,8 @@ func TestHugeNumbers(t *testing.T) {
 			"least":     {MaxTokens: huge, DraftMax: huge, DraftMin: huge},
 			"all":       {MaxTokens: huge, DraftMax: huge, Schedule: Constant(ConstantOptions{Length: huge})},
 			"heuristic": {MaxTokens: huge, DraftMax: huge, Schedule: Heuristic(HeuristicOptions{Length: huge})},
-			"dynamic":   {MaxTokens: huge, DraftMax: huge, Schedule: Dynamic(DynamicOptions{Length: huge, MinConfidence: 0.4, Adapt: true})},
+			"dynamic": {MaxTokens: huge, DraftMax: huge,
+				Schedule: Dynamic(DynamicOptions{Length: huge, MinConfidence: 0.4, Adapt: true})},
 		} {
 			for _, drafter := range []named[Drafter]{
 				{"none", func() Drafter { return nil }},
@@ -111,7 +117,8 @@ func TestHugeNumbers(t *testing.T) {
 				{"model", func() Drafter { return Model(newFake(t, matrixVocab, room, noisy(model, 0.1))) }},
 				{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, room, noisy(model, 0.1)), TreeOptions{}) }},
 				{"merged", func() Drafter {
-					return Merge(NGram(NGramOptions{MinMatch: 1, MaxMatch: 3}), Merge(Suffix(SuffixOptions{MinMatch: 1}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3})))
+					return Merge(NGram(NGramOptions{MinMatch: 1, MaxMatch: 3}),
+						Merge(Suffix(SuffixOptions{MinMatch: 1}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3})))
 				}},
 				{"boundless", func() Drafter { return boundless{Suffix(SuffixOptions{MinMatch: 1})} }},
 			} {
@@ -147,7 +154,8 @@ func TestAddChildRefuses(t *testing.T) {
 		id     int32
 		want   bool
 	}{
-		{5, 1, false}, {-2, 1, false}, {0, 1, false}, {math.MaxInt, 1, false}, {math.MinInt, 1, false}, // nothing is there yet
+		// nothing is there yet
+		{5, 1, false}, {-2, 1, false}, {0, 1, false}, {math.MaxInt, 1, false}, {math.MinInt, 1, false},
 		{-1, 1, true}, {1, 1, false}, {0, 2, true}, {2, 3, false},
 		{1, 10, false}, {0, -1, false},
 		{0, 3, true},  // a branch: a tree of three, which is the most
@@ -185,17 +193,19 @@ func TestNothingThere(t *testing.T) {
 		t.Errorf("early exit of no model: %v", err)
 	}
 	for name, d := range map[string]*Decoder{
-		"target":           New(nil, nil, Options{}),
-		"session":          New((*engine.Session)(nil), NGram(NGramOptions{}), Options{}),
-		"model":            New(target(), Model(nil), Options{}),
-		"model session":    New(target(), Model((*engine.Session)(nil)), Options{}),
-		"tree":             New(target(), Tree(nil, TreeOptions{}), Options{}),
-		"splice":           New(target(), Splice((*engine.Session)(nil), TreeOptions{}), Options{}),
-		"reencode":         New(target(), Reencode(nil, Tokenizers{Target: words, Draft: words}), Options{}),
-		"intersect":        New(target(), Intersect((*engine.Session)(nil), Tokenizers{Target: words, Draft: words}), Options{}),
+		"target":        New(nil, nil, Options{}),
+		"session":       New((*engine.Session)(nil), NGram(NGramOptions{}), Options{}),
+		"model":         New(target(), Model(nil), Options{}),
+		"model session": New(target(), Model((*engine.Session)(nil)), Options{}),
+		"tree":          New(target(), Tree(nil, TreeOptions{}), Options{}),
+		"splice":        New(target(), Splice((*engine.Session)(nil), TreeOptions{}), Options{}),
+		"reencode":      New(target(), Reencode(nil, Tokenizers{Target: words, Draft: words}), Options{}),
+		"intersect": New(target(), Intersect(
+			(*engine.Session)(nil), Tokenizers{Target: words, Draft: words}), Options{}),
 		"merged":           New(target(), Merge(NGram(NGramOptions{}), nil), Options{}),
 		"merged in merged": New(target(), Merge(NGram(NGramOptions{}), Merge(nil)), Options{}),
-		"merged model":     New(target(), Merge(NGram(NGramOptions{}), Merge(Model(nil), Suffix(SuffixOptions{}))), Options{}),
+		"merged model": New(target(), Merge(
+			NGram(NGramOptions{}), Merge(Model(nil), Suffix(SuffixOptions{}))), Options{}),
 	} {
 		n := 0
 		for tok, err := range d.Generate(context.Background(), []int32{1}, engine.Sampling{}) {
@@ -255,10 +265,13 @@ func TestNestedMergesDrawApart(t *testing.T) {
 	// A merge in a merge has room for all its chains.
 	wide := 0
 	three := func(from int32) Drafter {
-		return Merge(&scripted{tokens: []int32{from, 9, 9}}, &scripted{tokens: []int32{from + 1, 9, 9}}, &scripted{tokens: []int32{from + 2, 9, 9}})
+		return Merge(&scripted{tokens: []int32{from, 9, 9}}, &scripted{tokens: []int32{from + 1, 9, 9}},
+			&scripted{tokens: []int32{from + 2, 9, 9}})
 	}
-	o := Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: 4, Trace: func(r *Round) { wide = max(wide, r.Drafted()) }}
-	collect(t, New(newFake(t, 64, 50, script(1)), Merge(three(10), Merge(three(20), three(30))), o), []int32{1}, engine.Sampling{})
+	o := Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: 4,
+		Trace: func(r *Round) { wide = max(wide, r.Drafted()) }}
+	collect(t, New(newFake(t, 64, 50, script(1)), Merge(three(10), Merge(three(20), three(30))), o),
+		[]int32{1}, engine.Sampling{})
 	if wide != 27 {
 		t.Errorf("%d tokens of nine chains of three", wide)
 	}
@@ -330,8 +343,8 @@ func TestRespellingAddsNoSpaces(t *testing.T) {
 	}
 }
 
-// Where the end of the text and the beginning of the draft would make one token, the draft is encoded by itself: without
-// the space that a SentencePiece vocabulary puts in front of a text, with which nothing would be drafted.
+// Where the end of the text and the beginning of the draft would make one token, the draft is encoded by itself:
+// without the space that a SentencePiece vocabulary puts in front of a text, with which nothing would be drafted.
 func TestReencodeAcrossATokenThatWouldMerge(t *testing.T) {
 	make := func(tokens ...string) *bpe.Tokenizer {
 		c := bpe.Config{Model: "llama", AddSpacePrefix: true, BOS: -1, EOS: -1, UNK: -1}

@@ -60,9 +60,10 @@ func TestLookups(t *testing.T) {
 		ngram, suffix []int32
 	}{
 		{[]int32{1, 2, 3, 4, 5, 1, 2}, []int32{3, 4, 5, 1}, []int32{3, 4, 5, 1}},
-		{[]int32{7, 8, 7, 8, 7, 8}, []int32{7, 8, 7, 8}, []int32{7, 8, 7, 8}},                         // a repetition goes on
-		{[]int32{1, 2, 9, 1, 2, 6, 1, 2}, []int32{6, 1, 2, 6}, []int32{6, 1, 2, 6}},                   // the latest
-		{[]int32{1, 2, 3, 4, 9, 5, 2, 3, 4, 8, 1, 2, 3, 4}, []int32{8, 1, 2, 3}, []int32{9, 5, 2, 3}}, // three tokens, or all four
+		{[]int32{7, 8, 7, 8, 7, 8}, []int32{7, 8, 7, 8}, []int32{7, 8, 7, 8}},       // a repetition goes on
+		{[]int32{1, 2, 9, 1, 2, 6, 1, 2}, []int32{6, 1, 2, 6}, []int32{6, 1, 2, 6}}, // the latest
+		// three tokens, or all four
+		{[]int32{1, 2, 3, 4, 9, 5, 2, 3, 4, 8, 1, 2, 3, 4}, []int32{8, 1, 2, 3}, []int32{9, 5, 2, 3}},
 		{[]int32{1, 2, 3}, []int32{}, []int32{}},
 		{[]int32{1}, []int32{}, []int32{}},
 	} {
@@ -105,7 +106,8 @@ func TestSpliceChooses(t *testing.T) {
 	target, draft := newFake(t, 64, 400, model), newFake(t, 64, 400, model)
 	target.spend = func(int) { clock += time.Second }
 	draft.spend = func(int) { clock += time.Second / 100 }
-	d := New(target, Splice(draft, TreeOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 7}), MaxTokens: len(write)})
+	d := New(target, Splice(draft, TreeOptions{}),
+		Options{Schedule: Constant(ConstantOptions{Length: 7}), MaxTokens: len(write)})
 	d.now = func() time.Duration { return clock }
 	if got, _ := collect(t, d, []int32{1}, engine.Sampling{}); !slices.Equal(got, write) {
 		t.Fatalf("got %v", got)
@@ -116,15 +118,16 @@ func TestSpliceChooses(t *testing.T) {
 	}
 }
 
-// The confidence of lookups is learned: matches that mislead lose it and matches that hold gain it, in merges too, so that
-// a schedule that stops at a low confidence drafts less of the former.
+// The confidence of lookups is learned: matches that mislead lose it and matches that hold gain it, in merges too, so
+// that a schedule that stops at a low confidence drafts less of the former.
 func TestLookupConfidence(t *testing.T) {
 	write := func(model func([]int32, []float32), drafter Drafter) (confidence float32, share float64) {
-		d := New(newFake(t, 8, 2000, model), drafter, Options{Schedule: Dynamic(DynamicOptions{}), MaxTokens: 600, Trace: func(r *Round) {
-			if r.Drafted() > 0 {
-				confidence = r.Draft.Confidence[0]
-			}
-		}})
+		d := New(newFake(t, 8, 2000, model), drafter,
+			Options{Schedule: Dynamic(DynamicOptions{}), MaxTokens: 600, Trace: func(r *Round) {
+				if r.Drafted() > 0 {
+					confidence = r.Draft.Confidence[0]
+				}
+			}})
 		collect(t, d, []int32{1, 2, 3}, engine.Sampling{})
 		s := d.Stats()
 		return confidence, float64(s.Drafted-s.Accepted) / float64(s.Rounds)
@@ -137,7 +140,8 @@ func TestLookupConfidence(t *testing.T) {
 		low, wasted := write(random(5), make()) // 8 tokens at random: every match is an accident
 		high, _ := write(loops(5), make())
 		if low > 0.3 || high < 0.9 || wasted > 2 {
-			t.Errorf("%s: confidence %.2f where matches mislead, %.2f tokens wasted a round; %.2f where they hold", name, low, wasted, high)
+			t.Errorf("%s: confidence %.2f where matches mislead, %.2f tokens wasted a round; %.2f where they hold",
+				name, low, wasted, high)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// mtpBlocks is the small qwen35 model of ../shared with several MTP blocks: its own and others of the same numbers, each matrix and
-// vector turned by some rows.
+// mtpBlocks is the small qwen35 model of ../shared with several MTP blocks: its own and others of the same numbers,
+// each matrix and vector turned by some rows.
 func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engine.Model) {
 	t.Helper()
 	const last = 4
@@ -54,7 +54,8 @@ func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engi
 	kvs := slices.DeleteFunc(slices.Clone(f.KVs), func(kv gguf.KV) bool {
 		return kv.Key == "qwen35.block_count" || kv.Key == "qwen35.nextn_predict_layers"
 	})
-	kvs = append(kvs, gguf.KV{Key: "qwen35.block_count", Value: uint32(last + blocks)}, gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(blocks)})
+	kvs = append(kvs, gguf.KV{Key: "qwen35.block_count", Value: uint32(last + blocks)},
+		gguf.KV{Key: "qwen35.nextn_predict_layers", Value: uint32(blocks)})
 	open := func(o engine.Options) *engine.Model {
 		o.Name = "blocks.gguf"
 		return openTensors(t, rt, kvs, tensors, o)
@@ -63,8 +64,8 @@ func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engi
 	return target, open(engine.Options{MTP: true, Target: target})
 }
 
-// TestMTPBlocksStates: whatever is accepted, the drafts of several MTP blocks are those that they make of the whole text at once, and so
-// are, bit for bit, all logits that they give for chains and trees.
+// TestMTPBlocksStates: whatever is accepted, the drafts of several MTP blocks are those that they make of the whole
+// text at once, and so are, bit for bit, all logits that they give for chains and trees.
 func TestMTPBlocksStates(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	for _, blocks := range []int{2, 3} {
@@ -87,14 +88,16 @@ func TestMTPBlocksStates(t *testing.T) {
 			var last int // logits of the last block
 			for _, x := range h.rows {
 				if anew := headRow(t, target, head, x.text, x.branch); !slices.Equal(x.row, anew) {
-					t.Errorf("%d blocks, %s: the logits after %d and %d are others than those computed anew", blocks, name, x.text, x.branch)
+					t.Errorf("%d blocks, %s: the logits after %d and %d are others than those computed anew", blocks,
+						name, x.text, x.branch)
 				}
 				if len(x.branch) == blocks-1 {
 					last++
 				}
 			}
 			if len(h.rows) < 20 || last < 10 {
-				t.Errorf("%d blocks, %s: %d rows of logits were looked at, %d of them the last block's", blocks, name, len(h.rows), last)
+				t.Errorf("%d blocks, %s: %d rows of logits were looked at, %d of them the last block's", blocks,
+					name, len(h.rows), last)
 			}
 		}
 	}
@@ -133,8 +136,8 @@ func (h *headRecorder) EvalSegment(ctx context.Context, g engine.Segment) (engin
 	return r, err
 }
 
-// TestMTPBlocksIdentity: promise P2 with several MTP blocks, by themselves and beside lookups, which go on after the last block; alone and
-// in passes that several texts share.
+// TestMTPBlocksIdentity: promise P2 with several MTP blocks, by themselves and beside lookups, which go on after the
+// last block; alone and in passes that several texts share.
 func TestMTPBlocksIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	const blocks = 3
@@ -189,7 +192,8 @@ func TestMTPBlocksIdentity(t *testing.T) {
 			all.Go(func() {
 				defer ts.Close()
 				defer hs.Close()
-				d := New(ts, MTP(hs, EagleOptions{Tree: i == 2}), Options{Schedule: Constant(ConstantOptions{Length: 2 + i}), MaxTokens: 40})
+				d := New(ts, MTP(hs, EagleOptions{Tree: i == 2}),
+					Options{Schedule: Constant(ConstantOptions{Length: 2 + i}), MaxTokens: 40})
 				var got []int32
 				for token, err := range d.Generate(ctx, prompt, s) {
 					if err != nil {
@@ -213,6 +217,7 @@ func TestMTPBlocksIdentity(t *testing.T) {
 func TestMTPBlocksAllocateNothing(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, head := mtpBlocks(t, rt, 3)
-	d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 3})})
+	d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{}),
+		Options{Schedule: Constant(ConstantOptions{Length: 3})})
 	roundsAllocateNothing(t, "a chain", d, engine.Sampling{})
 }

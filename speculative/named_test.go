@@ -21,11 +21,14 @@ func nameTable[T any](field string, list []Named[T]) string {
 	return b.String()
 }
 
-// TestNamesAreDocumented: the tables of drafters, schedules and verifiers in the documents are the lists'. SPEC_UPDATE=1 writes them.
+// TestNamesAreDocumented: the tables of drafters, schedules and verifiers in the documents are the lists'.
+// SPEC_UPDATE=1 writes them.
 func TestNamesAreDocumented(t *testing.T) {
-	const begin, end = "<!-- names: written by SPEC_UPDATE=1 go test ./speculative -run NamesAreDocumented -->\n", "<!-- end of names -->"
+	const begin, end = "<!-- names: written by SPEC_UPDATE=1 go test ./speculative -run NamesAreDocumented -->\n",
+		"<!-- end of names -->"
 	for file, fields := range map[string][3]string{
-		"../README.md": {"`--drafter`", "`--schedule`", "`--verify`"}, "../docs/SERVER.md": {"`drafter`", "`schedule`", "`verify`"},
+		"../README.md":      {"`--drafter`", "`--schedule`", "`--verify`"},
+		"../docs/SERVER.md": {"`drafter`", "`schedule`", "`verify`"},
 	} {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -49,8 +52,8 @@ func TestNamesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestChoiceMakesWhatItNames: names and numbers give the schedules and verifiers of the papers, with a bound on the length, not another
-// beginning; what nobody chose goes with what somebody did.
+// TestChoiceMakesWhatItNames: names and numbers give the schedules and verifiers of the papers, with a bound on the
+// length, not another beginning; what nobody chose goes with what somebody did.
 func TestChoiceMakesWhatItNames(t *testing.T) {
 	for c, want := range map[Choice]Schedule{
 		{}:                                             Auto(AutoOptions{}),
@@ -68,7 +71,8 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 		{Verify: "stairs", Schedule: "dynamic"}:        Dynamic(DynamicOptions{}),
 	} {
 		o, err := c.Options(Parts{})
-		if _, learns := want.(*auto); err != nil || reflect.TypeOf(o.Schedule) != reflect.TypeOf(want) || !learns && !reflect.DeepEqual(o.Schedule, want) {
+		if _, learns := want.(*auto); err != nil || reflect.TypeOf(o.Schedule) != reflect.TypeOf(want) || !learns &&
+			!reflect.DeepEqual(o.Schedule, want) {
 			t.Errorf("%+v: %+v, %v, want %+v", c, o.Schedule, err, want)
 		}
 		if o.DraftMax != c.Max {
@@ -76,7 +80,8 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]Verifier{
-		"greedy": Greedy(), "match": Match(), "rejection": Rejection(), "block": Block(), "stairs": Stairs(StairsOptions{}), "": nil,
+		"greedy": Greedy(), "match": Match(), "rejection": Rejection(), "block": Block(),
+		"stairs": Stairs(StairsOptions{}), "": nil,
 	} {
 		if o, err := (Choice{Verify: name}).Options(Parts{}); err != nil || !reflect.DeepEqual(o.Verifier, want) {
 			t.Errorf("%q: %+v, %v", name, o.Verifier, err)
@@ -86,7 +91,8 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 	for _, x := range []struct{ first, second, want Choice }{
 		{Choice{}, late, late},
 		{Choice{Drafter: "ngram"}, late, Choice{Drafter: "ngram", Schedule: "heuristic", Max: 7}},
-		{Choice{Verify: "stairs"}, late, Choice{Drafter: "early-exit", ExitLayer: 3, Verify: "stairs", Schedule: "constant", Max: 7}},
+		{Choice{Verify: "stairs"}, late, Choice{
+			Drafter: "early-exit", ExitLayer: 3, Verify: "stairs", Schedule: "constant", Max: 7}},
 	} {
 		if got := x.first.Or(x.second); got != x.want {
 			t.Errorf("%+v or %+v: %+v, want %+v", x.first, x.second, got, x.want)
@@ -96,8 +102,10 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 		Choice
 		field string
 	}{
-		{Choice{Drafter: "mind"}, "drafter"}, {Choice{Schedule: "oracle"}, "schedule"}, {Choice{Verify: "stairs-batch"}, "verify"},
-		{Choice{Verify: "greedy"}, "verify"}, {Choice{Max: 3, Min: 4}, "min"}, {Choice{Max: MaxDraft + 1}, "max"}, {Choice{Min: -1}, "min"},
+		{Choice{Drafter: "mind"}, "drafter"}, {Choice{Schedule: "oracle"}, "schedule"},
+		{Choice{Verify: "stairs-batch"}, "verify"},
+		{Choice{Verify: "greedy"}, "verify"}, {Choice{Max: 3, Min: 4}, "min"}, {Choice{Max: MaxDraft + 1}, "max"},
+		{Choice{Min: -1}, "min"},
 		{Choice{Drafter: "tree", ExitLayer: 1}, "exit_layer"},
 	} {
 		if e := (*ChoiceError)(nil); !errors.As(c.Check(0.5), &e) || e.Field != c.field {

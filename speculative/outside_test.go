@@ -165,14 +165,16 @@ type evaluating struct{ *matching }
 
 func (m *matching) Verify(v *speculative.Verification) { m.used["verify"]++; m.Verifier.Verify(v) }
 func (e evaluating) Work() (passes, tokens int)        { e.used["work"]++; return 1, 1 }
-func (e evaluating) Evaluate(ctx context.Context, target speculative.Sequence, sequence []int32, d *speculative.Draft) (engine.Logits, error) {
+func (e evaluating) Evaluate(ctx context.Context, target speculative.Sequence, sequence []int32,
+	d *speculative.Draft) (engine.Logits, error) {
 	e.used["evaluate"]++
 	fed := slices.Concat(sequence[target.Len():], d.Tokens)
 	return target.Eval(ctx, fed, nil, engine.Rows(d.Len()+1))
 }
 
 var (
-	_ = []speculative.Drafter{speculative.Branching(&first{}), speculative.Continuing(&first{}), speculative.Attentive(&first{}),
+	_ = []speculative.Drafter{speculative.Branching(&first{}), speculative.Continuing(&first{}),
+		speculative.Attentive(&first{}),
 		speculative.Sequenced(&first{}), speculative.Merging(&all{})}
 	_ = []speculative.Schedule{speculative.Starting(&five{}), speculative.Trimming(&five{}), speculative.Choosing(&five{}),
 		speculative.Forcing(&five{})}
@@ -181,8 +183,8 @@ var (
 	_ = speculative.Evaluator(evaluating{})
 )
 
-// TestPartsFromOutside: a drafter, a schedule and a verifier of another package are told and asked everything that those of this package
-// are, alone and merged, on shared passes, and the text is plain decoding's.
+// TestPartsFromOutside: a drafter, a schedule and a verifier of another package are told and asked everything that
+// those of this package are, alone and merged, on shared passes, and the text is plain decoding's.
 func TestPartsFromOutside(t *testing.T) {
 	ctx := t.Context()
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
@@ -227,7 +229,8 @@ func TestPartsFromOutside(t *testing.T) {
 				t.Fatal(err)
 			}
 			u := used{}
-			d, schedule, verifier := &first{used: used{}, seq: own}, &five{used: used{}}, &matching{used: used{}, Verifier: speculative.Match()}
+			d, schedule, verifier := &first{used: used{}, seq: own}, &five{used: used{}},
+				&matching{used: used{}, Verifier: speculative.Match()}
 			o := speculative.Options{Schedule: schedule, Verifier: verifier, Experience: &speculative.Experience{}}
 			var drafter speculative.Drafter = d
 			if merged {

@@ -38,7 +38,8 @@ func TestStaticAgainstOracle(t *testing.T) {
 	}
 	record, draft = append(record, count(6)...), append(draft, count(6)...) // so that the last rounds are whole
 	passes := func(schedule Schedule) (target, drafted int) {
-		d := New(newFake(t, 64, 200, script(1, record...)), Replay(ReplayOptions{Tokens: draft}), Options{Schedule: schedule, MaxTokens: len(record)})
+		d := New(newFake(t, 64, 200, script(1, record...)), Replay(ReplayOptions{Tokens: draft}),
+			Options{Schedule: schedule, MaxTokens: len(record)})
 		d.o.Trace = func(r *Round) {
 			if r.Position < 1+129 {
 				target, drafted = target+1, drafted+r.Drafted()
@@ -52,7 +53,8 @@ func TestStaticAgainstOracle(t *testing.T) {
 	if target, drafted := passes(Constant(ConstantOptions{Length: 5})); target != 38 || drafted != 190 {
 		t.Errorf("five each time: %d passes of the target, %d of the draft; expected 38 and 190", target, drafted)
 	}
-	if target, drafted := passes(Oracle(append([]int32{1}, record...))); target != 27 || drafted != 129-27 { // without the wrong tokens
+	// without the wrong tokens
+	if target, drafted := passes(Oracle(append([]int32{1}, record...))); target != 27 || drafted != 129-27 {
 		t.Errorf("oracle: %d passes of the target, %d of the draft; expected 27 and 129 - 27", target, drafted)
 	}
 }
@@ -72,11 +74,12 @@ func TestStairsByHand(t *testing.T) {
 	for _, faithful := range []bool{false, true} {
 		target := newFake(t, 16, 64, model)
 		var accepted []int32
-		o := Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: 6, Trace: func(r *Round) {
-			if r.Position == 1 {
-				accepted = append(slices.Clone(r.Path), r.Next)
-			}
-		}}
+		o := Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}),
+			MaxTokens: 6, Trace: func(r *Round) {
+				if r.Position == 1 {
+					accepted = append(slices.Clone(r.Path), r.Next)
+				}
+			}}
 		got, _ := collect(t, New(target, &scripted{tokens: []int32{5, 6, 9, 8}}, o), []int32{1}, engine.Sampling{})
 		if want := []int32{0, 1, 7}; !slices.Equal(accepted, want) || !slices.Equal(got[:4], []int32{5, 6, 7, 10}) {
 			t.Errorf("faithful %v: kept %v, wrote %v", faithful, accepted, got)
@@ -124,9 +127,10 @@ func TestStairsByMatrix(t *testing.T) {
 		}
 		for _, faithful := range []bool{false, true} {
 			var got []int
-			o := Options{Schedule: Constant(ConstantOptions{Length: batch - 1}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: tokens, Trace: func(r *Round) {
-				got = append(got, r.Position+r.Accepted()+1)
-			}}
+			o := Options{Schedule: Constant(ConstantOptions{Length: batch - 1}),
+				Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: tokens, Trace: func(r *Round) {
+					got = append(got, r.Position+r.Accepted()+1)
+				}}
 			d := New(newFake(t, vocab, 200, model), Model(newFake(t, vocab, 200, drafting)), o)
 			ids, _ := collect(t, d, matrixPrompt, engine.Sampling{})
 			if !slices.Equal(got, want) || !slices.Equal(ids, text[len(matrixPrompt):]) {
@@ -142,15 +146,16 @@ func TestStairsFaithfulRecomputes(t *testing.T) {
 	for _, faithful := range []bool{false, true} {
 		target := newFake(t, matrixVocab, 300, model)
 		want := len(matrixPrompt) - 1 // prefill
-		o := Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: 40, Trace: func(r *Round) {
-			if !faithful {
-				want += 1 + r.Drafted()
-				return
-			}
-			for row := range r.Drafted() + 1 {
-				want += r.Position + row
-			}
-		}}
+		o := Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}),
+			MaxTokens: 40, Trace: func(r *Round) {
+				if !faithful {
+					want += 1 + r.Drafted()
+					return
+				}
+				for row := range r.Drafted() + 1 {
+					want += r.Position + row
+				}
+			}}
 		collect(t, New(target, Model(newFake(t, matrixVocab, 300, noisy(model, 0.2))), o), matrixPrompt, engine.Sampling{})
 		if target.fed != want {
 			t.Errorf("faithful %v: fed %d tokens, want %d", faithful, target.fed, want)

@@ -16,7 +16,8 @@ func randomTensor(rng *rand.Rand, name string, mean, spread float64, dims ...int
 	return randommodel.Drawn(name, func() float32 { return float32(mean + float64(spread*rng.NormFloat64())) }, dims...)
 }
 
-// noisyTensors makes tensors of a model's file, one after the other: the same numbers in each model, and on top of them noise of its own.
+// noisyTensors makes tensors of a model's file, one after the other: the same numbers in each model, and on top of
+// them noise of its own.
 func noisyTensors(noise float32) func(name string, mean, spread float32, dims ...int) gguf.TensorSource {
 	same, own := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(3, 4))
 	return func(name string, mean, spread float32, dims ...int) gguf.TensorSource {
@@ -28,7 +29,8 @@ func noisyTensors(noise float32) func(name string, mean, spread float32, dims ..
 }
 
 // openTensors loads the model of a file with these keys and tensors.
-func openTensors(t testing.TB, rt *engine.Runtime, kvs []gguf.KV, tensors []gguf.TensorSource, o engine.Options) *engine.Model {
+func openTensors(t testing.TB, rt *engine.Runtime, kvs []gguf.KV, tensors []gguf.TensorSource,
+	o engine.Options) *engine.Model {
 	t.Helper()
 	file := randommodel.Bytes(t, kvs, tensors)
 	m, err := engine.New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)

@@ -52,8 +52,10 @@ func openTarget(t testing.TB, simd, weights string) *engine.Model {
 // everyPenalty is a Sampling with every option on, in a way that each of them decides some token of the test's text.
 func everyPenalty() engine.Sampling {
 	return engine.Sampling{
-		Temperature: 0.9, TopK: 30, TopP: 0.93, MinP: 0.01, RepeatPenalty: 1.15, FrequencyPenalty: 0.1, PresencePenalty: 0.2, PenaltyLastN: 24,
-		LogitBias: map[int32]float32{8: 4, 11: float32(math.Inf(-1))}, Banned: []int32{15, 16}, BannedSequences: [][]int32{{264, 13}}, Seed: 1 << 63,
+		Temperature: 0.9, TopK: 30, TopP: 0.93, MinP: 0.01, RepeatPenalty: 1.15, FrequencyPenalty: 0.1,
+		PresencePenalty: 0.2, PenaltyLastN: 24,
+		LogitBias: map[int32]float32{8: 4, 11: float32(math.Inf(-1))}, Banned: []int32{15, 16},
+		BannedSequences: [][]int32{{264, 13}}, Seed: 1 << 63,
 	}
 }
 
@@ -69,10 +71,12 @@ var receiptCases = []struct {
 	options  func(o *Options)
 }{
 	{"greedy", engine.Sampling{}, "", EndLength, false, nil},
-	{"greedy with drafts", engine.Sampling{RepeatPenalty: 1.2, BannedSequences: [][]int32{{198, 263}}}, "q8_0", EndLength, true, nil},
+	{"greedy with drafts", engine.Sampling{RepeatPenalty: 1.2, BannedSequences: [][]int32{{198, 263}}},
+		"q8_0", EndLength, true, nil},
 	{"match", engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, Seed: 3}, "f16", EndLength, true, nil},
 	{"everything", everyPenalty(), "f32", EndLength, true, nil},
-	{"stop string", engine.Sampling{Temperature: 0.8, Seed: 4}, "", EndStop, true, func(o *Options) { o.Stop, o.MaxTokens = []string{"}\n"}, 0 }},
+	{"stop string", engine.Sampling{Temperature: 0.8, Seed: 4}, "", EndStop, true,
+		func(o *Options) { o.Stop, o.MaxTokens = []string{"}\n"}, 0 }},
 	{"end of text", engine.Sampling{Temperature: 0.8, Seed: 5}, "", EndOfText, true, func(o *Options) {
 		o.EOG, o.MaxTokens = func(id int32) bool { return id == 198 || id == 266 }, 0
 	}},
@@ -147,7 +151,8 @@ func TestReceiptsAcrossKernels(t *testing.T) {
 			c, err := Confirm(t.Context(), m, file, read(t, r))
 			passes := (len(r.Prompt)-2)/prefillChunk + 1 + (len(r.Tokens)-1)/confirmRows + 1
 			if err != nil || c.Tokens != len(r.Tokens) || c.Passes > passes {
-				t.Errorf("%s on %s: %d of %d tokens in %d passes, most %d: %v", receiptCases[i].name, simd, c.Tokens, len(r.Tokens), c.Passes, passes, err)
+				t.Errorf("%s on %s: %d of %d tokens in %d passes, most %d: %v", receiptCases[i].name, simd, c.Tokens,
+					len(r.Tokens), c.Passes, passes, err)
 			}
 		}
 	}
@@ -155,8 +160,9 @@ func TestReceiptsAcrossKernels(t *testing.T) {
 
 var updateReceipts = flag.Bool("update-receipts", false, "write testdata/receipt-*.json")
 
-// The committed receipts were written on amd64 with AVX-512 kernels and drafts; every machine confirms them. A failure on
-// a change of arithmetic or of sampling means: engine.NumericRules is to be raised, and the receipts written again.
+// The committed receipts were written on amd64 with AVX-512 kernels and drafts; every machine confirms them. A
+// failure on a change of arithmetic or of sampling means: engine.NumericRules is to be raised, and the receipts
+// written again.
 func TestCommittedReceipts(t *testing.T) {
 	names := map[string]string{"greedy with drafts": "greedy", "everything": "match"}
 	if *updateReceipts {
@@ -219,9 +225,11 @@ func TestReceiptTampering(t *testing.T) {
 	}
 	for i, c := range receiptCases { // one token, anywhere
 		for _, at := range []int{0, 1, len(written[i].Tokens) / 2, len(written[i].Tokens) - 1} {
-			tamper(c.name, fmt.Sprint("token ", at), "token_ids", len(written[i].Prompt)+at, func(r *Receipt) { r.Tokens[at] = (r.Tokens[at] + 1) % 4096 })
+			tamper(c.name, fmt.Sprint("token ", at), "token_ids", len(written[i].Prompt)+at,
+				func(r *Receipt) { r.Tokens[at] = (r.Tokens[at] + 1) % 4096 })
 		}
-		tamper(c.name, "a token outside the vocabulary", "token_ids", len(written[i].Prompt)+2, func(r *Receipt) { r.Tokens[2] = 4096 * 4096 })
+		tamper(c.name, "a token outside the vocabulary", "token_ids", len(written[i].Prompt)+2,
+			func(r *Receipt) { r.Tokens[2] = 4096 * 4096 })
 		tamper(c.name, "prompt", "token_ids", -1, func(r *Receipt) { r.Prompt[len(r.Prompt)-2] = 40 })
 		tamper(c.name, "a token less", "end_reason", -1, func(r *Receipt) { r.Tokens = r.Tokens[:len(r.Tokens)-1] })
 		tamper(c.name, "text", "text", -1, func(r *Receipt) { r.Text += "x" })
@@ -262,23 +270,27 @@ func TestReceiptTampering(t *testing.T) {
 	tamper("end of text", "more end tokens", "token_ids", -1, func(r *Receipt) { r.EOG = append(r.EOG, r.Tokens[1]) })
 	tamper("context", "larger context", "end_reason", -1, func(r *Receipt) { r.Context++ })
 	tamper("greedy", "model", "model_sha256", -1, func(r *Receipt) { r.Model.Model = "0" + r.Model.Model[1:] })
-	tamper("greedy", "tokenizer", "tokenizer_sha256", -1, func(r *Receipt) { r.Model.Tokenizer = "0" + r.Model.Tokenizer[1:] })
+	tamper("greedy", "tokenizer", "tokenizer_sha256", -1,
+		func(r *Receipt) { r.Model.Tokenizer = "0" + r.Model.Tokenizer[1:] })
 	tamper("greedy", "weights", "weights", -1, func(r *Receipt) { r.Model.Weights = "q4_0" })
 	tamper("greedy", "types", "weight_types", -1, func(r *Receipt) { r.Model.Types = "q4_0" })
 	tamper("greedy", "factors", "rope_factors", -1, func(r *Receipt) { r.Model.Rope = "rope_factors_long.weight" })
 
 	// One more token than the text has, and the model's own at that.
 	r := read(t, index("end of text"))
-	longer := New(session(t, m, 0), nil, Options{MaxTokens: len(r.Tokens) + 1, Tokenizer: m.Tokenizer(), EOG: func(int32) bool { return false }})
+	longer := New(session(t, m, 0), nil, Options{
+		MaxTokens: len(r.Tokens) + 1, Tokenizer: m.Tokenizer(), EOG: func(int32) bool { return false }})
 	s, _ := r.Sampling.sampling()
 	ids, _ := collect(t, longer, r.Prompt, s)
 	tamper("end of text", "a token more", "token_ids", -1, func(r *Receipt) { r.Tokens = ids })
 
 	// Another storage of the cache, or weights converted, give other logits somewhere.
-	tamper("greedy with drafts", "cache", "token_ids", -1, func(r *Receipt) { // its text and this one's differ where two logits are close
+	// its text and this one's differ where two logits are close
+	tamper("greedy with drafts", "cache", "token_ids", -1, func(r *Receipt) {
 		x := New(session(t, m, 0), nil, Options{MaxTokens: r.Max})
 		s, _ := r.Sampling.sampling()
-		if ids, _ := collect(t, x, r.Prompt, s); slices.Equal(ids, r.Tokens) { // q8_0 and f16 agree on this text: any token will do
+		// q8_0 and f16 agree on this text: any token will do
+		if ids, _ := collect(t, x, r.Prompt, s); slices.Equal(ids, r.Tokens) {
 			r.Tokens[9]++
 		}
 		r.Model.KV = "f16"
@@ -308,7 +320,8 @@ func TestReceiptOfATamperedModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := engine.New(t.Context(), openTarget(t, "", "").Runtime(), bytes.NewReader(data), int64(len(data)), engine.Options{Name: "tampered"})
+	m, err := engine.New(t.Context(), openTarget(t, "", "").Runtime(), bytes.NewReader(data), int64(len(data)),
+		engine.Options{Name: "tampered"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,16 +391,19 @@ func TestReceiptRefusals(t *testing.T) {
 	} {
 		x.o.MaxTokens = 4
 		d := New(x.target, nil, x.o)
-		if r, err := d.Receipt(ReceiptOptions{Fingerprint: file}); r != nil || !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), "no text") {
+		if r, err := d.Receipt(ReceiptOptions{Fingerprint: file}); r != nil || !errors.Is(err, ErrReceipt) ||
+			!strings.Contains(err.Error(), "no text") {
 			t.Errorf("before a text: %v, %v", r, err)
 		}
 		collect(t, d, prompt, engine.Sampling{Temperature: 0.5})
-		if refused, err = d.Receipt(ReceiptOptions{Fingerprint: file}); refused != nil || !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), want) {
+		if refused, err = d.Receipt(ReceiptOptions{Fingerprint: file}); refused != nil || !errors.Is(err, ErrReceipt) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", want, refused, err)
 		}
 	}
 
-	if _, err := newReceiptSampling(engine.Sampling{Constraint: anything{}}); !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), "Sampling.Constraint ") {
+	if _, err := newReceiptSampling(engine.Sampling{Constraint: anything{}}); !errors.Is(err, ErrReceipt) ||
+		!strings.Contains(err.Error(), "Sampling.Constraint ") {
 		t.Errorf("a constraint: %v", err)
 	}
 	if _, err := newReceiptSampling(engine.Sampling{ConstraintFrom: 3}); err != nil {
@@ -442,35 +458,37 @@ func TestReceiptForgeriesAreRefused(t *testing.T) {
 		return strings.Replace(good, old, new, 1)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":                {"", "unexpected end"},
-		"no JSON":                {"x", "invalid character"},
-		"cut":                    {good[:len(good)/2], "unexpected end"},
-		"null":                   {"null", "null"},
-		"two":                    {good + good, "after top-level value"},
-		"trailing bytes":         {good + "\x00", "after top-level value"},
-		"a byte order mark":      {"\ufeff" + good, "invalid character"},
-		"too long":               {good + strings.Repeat(" ", ReceiptLimit), "more than 67108864 bytes"},
-		"schema":                 {with(`"schema":1`, `"schema":2`), "schema 2"},
-		"numeric rules":          {with(`"numeric_rules":1`, `"numeric_rules":7`), "numeric rules"},
-		"no prompt":              {`{"schema":1,"numeric_rules":1,"n_context":5}`, "no prompt"},
-		"an unknown name":        {with(`"schema"`, `"more":1,"schema"`), `unknown name "more"`},
-		"an unknown inner name":  {with(`"top_k"`, `"top_n":1,"top_k"`), `sampling: unknown name "top_n"`},
-		"a name in capitals":     {with(`"text"`, `"Text"`), `unknown name "Text"`},
-		"capitals beside it":     {with(`"text"`, `"TEXT":"forged","text"`), `unknown name "TEXT"`},
-		"capitals inside":        {with(`"seed"`, `"SEED":"7","seed"`), `sampling: unknown name "SEED"`},
-		"a letter that folds":    {with(`"sampling"`, `"ſampling":{},"sampling"`), `unknown name "ſampling"`},
-		"a name twice":           {with(`"text"`, `"text":"forged","text"`), `"text" stands twice`},
-		"tokens twice":           {with(`"token_ids"`, `"token_ids":[1],"token_ids"`), `"token_ids" stands twice`},
-		"a name twice, escaped":  {with(`"text"`, `"t\u0065xt":"forged","text"`), `"text" stands twice`},
-		"an inner name twice":    {with(`"seed"`, `"seed":"7","seed"`), `sampling: "seed" stands twice`},
-		"a model twice":          {with(`"model_sha256"`, `"model_sha256":"x","model_sha256"`), `model: "model_sha256" stands twice`},
-		"a name twice in a list": {with(`"logit_bias":[`, `"logit_bias":[{"token_id":1,"token_id":2,"bias":1}`), `"token_id" stands twice`},
-		"text not UTF-8":         {with(`"text":"`, "\"text\":\"\xff"), "not UTF-8"},
-		"half a surrogate pair":  {with(`"text":"`, `"text":"\ud800`), "text: half of a surrogate pair"},
-		"a null number":          {with(`"top_k":`, `"top_k":null,"ignored":`), "top_k: null"},
-		"a null text":            {with(`"text":"`, `"text":null,"ignored":"`), "text: null"},
-		"a fraction of a token":  {with(`"prompt_token_ids":[`, `"prompt_token_ids":[1.5,`), "1.5"},
-		"a token beyond int32":   {with(`"prompt_token_ids":[`, `"prompt_token_ids":[4294967297,`), "4294967297"},
+		"nothing":               {"", "unexpected end"},
+		"no JSON":               {"x", "invalid character"},
+		"cut":                   {good[:len(good)/2], "unexpected end"},
+		"null":                  {"null", "null"},
+		"two":                   {good + good, "after top-level value"},
+		"trailing bytes":        {good + "\x00", "after top-level value"},
+		"a byte order mark":     {"\ufeff" + good, "invalid character"},
+		"too long":              {good + strings.Repeat(" ", ReceiptLimit), "more than 67108864 bytes"},
+		"schema":                {with(`"schema":1`, `"schema":2`), "schema 2"},
+		"numeric rules":         {with(`"numeric_rules":1`, `"numeric_rules":7`), "numeric rules"},
+		"no prompt":             {`{"schema":1,"numeric_rules":1,"n_context":5}`, "no prompt"},
+		"an unknown name":       {with(`"schema"`, `"more":1,"schema"`), `unknown name "more"`},
+		"an unknown inner name": {with(`"top_k"`, `"top_n":1,"top_k"`), `sampling: unknown name "top_n"`},
+		"a name in capitals":    {with(`"text"`, `"Text"`), `unknown name "Text"`},
+		"capitals beside it":    {with(`"text"`, `"TEXT":"forged","text"`), `unknown name "TEXT"`},
+		"capitals inside":       {with(`"seed"`, `"SEED":"7","seed"`), `sampling: unknown name "SEED"`},
+		"a letter that folds":   {with(`"sampling"`, `"ſampling":{},"sampling"`), `unknown name "ſampling"`},
+		"a name twice":          {with(`"text"`, `"text":"forged","text"`), `"text" stands twice`},
+		"tokens twice":          {with(`"token_ids"`, `"token_ids":[1],"token_ids"`), `"token_ids" stands twice`},
+		"a name twice, escaped": {with(`"text"`, `"t\u0065xt":"forged","text"`), `"text" stands twice`},
+		"an inner name twice":   {with(`"seed"`, `"seed":"7","seed"`), `sampling: "seed" stands twice`},
+		"a model twice": {with(`"model_sha256"`, `"model_sha256":"x","model_sha256"`),
+			`model: "model_sha256" stands twice`},
+		"a name twice in a list": {with(`"logit_bias":[`, `"logit_bias":[{"token_id":1,"token_id":2,"bias":1}`),
+			`"token_id" stands twice`},
+		"text not UTF-8":        {with(`"text":"`, "\"text\":\"\xff"), "not UTF-8"},
+		"half a surrogate pair": {with(`"text":"`, `"text":"\ud800`), "text: half of a surrogate pair"},
+		"a null number":         {with(`"top_k":`, `"top_k":null,"ignored":`), "top_k: null"},
+		"a null text":           {with(`"text":"`, `"text":null,"ignored":"`), "text: null"},
+		"a fraction of a token": {with(`"prompt_token_ids":[`, `"prompt_token_ids":[1.5,`), "1.5"},
+		"a token beyond int32":  {with(`"prompt_token_ids":[`, `"prompt_token_ids":[4294967297,`), "4294967297"},
 	} {
 		_, err := ReadReceipt(strings.NewReader(c.text))
 		if !errors.Is(err, ErrReceipt) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
@@ -523,7 +541,8 @@ func TestReceiptOfACutText(t *testing.T) {
 	m, file := openTarget(t, "", ""), targetFile(t)
 	d := New(session(t, m, 0), nil, Options{MaxTokens: 50, Tokenizer: m.Tokenizer()})
 	n := 0
-	for range d.Generate(t.Context(), m.Tokenizer().Encode(receiptPrompt, bpe.EncodeOptions{AddSpecial: true}), engine.Sampling{Temperature: 1, Seed: 2}) {
+	for range d.Generate(t.Context(), m.Tokenizer().Encode(receiptPrompt, bpe.EncodeOptions{AddSpecial: true}),
+		engine.Sampling{Temperature: 1, Seed: 2}) {
 		if n++; n == 12 {
 			break
 		}

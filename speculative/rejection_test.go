@@ -150,9 +150,9 @@ func deviation(t *testing.T, count []int, want []float64) float64 {
 	return (math.Cbrt(x/k) - (1 - 2/(9*k))) / math.Sqrt(2/(9*k))
 }
 
-// resolving is how many texts notice a distribution that is bent by noticed total variation, however it is bent: the sum of
-// (p'-p)²/p is then at least 4·noticed², so that chi-squared is raised by 80, and 25 cells exceed a deviate of 4 when it is
-// raised by 35 (5 cells: 22). TestResolution shows it.
+// resolving is how many texts notice a distribution that is bent by noticed total variation, however it is bent: the
+// sum of (p'-p)²/p is then at least 4·noticed², so that chi-squared is raised by 80, and 25 cells exceed a deviate
+// of 4 when it is raised by 35 (5 cells: 22). TestResolution shows it.
 func resolving(t *testing.T) int { return int(20 / (noticed(t) * noticed(t))) }
 
 // noticed is 2 % in long tests.
@@ -181,7 +181,8 @@ func (b *bent) Start(s Setup) error {
 
 func (b *bent) Verify(v *Verification) {
 	b.Verifier.Verify(v)
-	if end := len(v.Sequence) + len(v.Path); len(v.Sequence) <= b.at && b.at <= end && float64(b.random>>11)/(1<<53) < b.by {
+	if end := len(v.Sequence) + len(v.Path); len(v.Sequence) <= b.at && b.at <= end &&
+		float64(b.random>>11)/(1<<53) < b.by {
 		v.Path, v.Next = v.Path[:b.at-len(v.Sequence)], 0
 	}
 }
@@ -191,7 +192,8 @@ func TestResolution(t *testing.T) {
 	decoder := func(at int, by float64) func() *Decoder {
 		return func() *Decoder {
 			return New(newFake(t, tinyVocab, 32, tiny(3)), Model(newFake(t, tinyVocab, 32, tiny(8))),
-				Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: &bent{Verifier: Rejection(), at: at, by: by}, MaxTokens: 5})
+				Options{Schedule: Constant(ConstantOptions{Length: 4}),
+					Verifier: &bent{Verifier: Rejection(), at: at, by: by}, MaxTokens: 5})
 		}
 	}
 	if off := chiSquared(t, engine.Sampling{Temperature: 1}, resolving(t), decoder(2, 0)); math.Abs(off) > 4 {
@@ -289,7 +291,8 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 	const texts = 1000
 	target := func() *fake { return newFake(t, tinyVocab, 32, tiny(3)) }
 	draft := func(vocab int) Drafter { return Model(newFake(t, vocab, 32, tiny(8))) }
-	ours, theirs := vocabulary(t, "a", "b", "c", "d", "e"), vocabulary(t, "x", "e", "b", "c", "bc", "a") // shared: a, b, c, e
+	// shared: a, b, c, e
+	ours, theirs := vocabulary(t, "a", "b", "c", "d", "e"), vocabulary(t, "x", "e", "b", "c", "bc", "a")
 	intersected := func() Drafter { return Intersect(newFake(t, 6, 32, tiny(8)), Tokenizers{Target: ours, Draft: theirs}) }
 	for name, drafter := range map[string]func() Drafter{
 		"model":   func() Drafter { return draft(tinyVocab) },
@@ -307,7 +310,8 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 		"intersect": intersected,
 		"reencode":  func() Drafter { return Reencode(newFake(t, 6, 32, tiny(8)), Tokenizers{Target: ours, Draft: theirs}) },
 		"merged across vocabularies": func() Drafter {
-			return Merge(intersected(), draft(tinyVocab), Reencode(newFake(t, 6, 32, tiny(9)), Tokenizers{Target: ours, Draft: theirs}), intersected())
+			return Merge(intersected(), draft(tinyVocab),
+				Reencode(newFake(t, 6, 32, tiny(9)), Tokenizers{Target: ours, Draft: theirs}), intersected())
 		},
 		"none": func() Drafter { return nil },
 	} {
@@ -337,10 +341,12 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 	}
 	for name, drafter := range map[string]Drafter{
 		"liar": liar{draft(tinyVocab)}, "trimmer": trimmer{draft(tinyVocab)},
-		"lying intersection": liar{intersected()}, "trimming intersection": trimmer{intersected()}, "careless intersection": careless{intersected()},
+		"lying intersection": liar{intersected()}, "trimming intersection": trimmer{intersected()},
+		"careless intersection": careless{intersected()},
 	} {
 		broken := chiSquared(t, engine.Sampling{Temperature: 1}, texts, func() *Decoder {
-			return New(target(), drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: verifier(), MaxTokens: 5})
+			return New(target(), drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}),
+				Verifier: verifier(), MaxTokens: 5})
 		})
 		if broken < 6 {
 			t.Errorf("a %s is off by %.1f standard deviations only", name, broken)
@@ -353,8 +359,10 @@ func TestEveryRuleGreedy(t *testing.T) {
 	model := random(31)
 	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, engine.Sampling{})
 	for _, drafter := range matrixDrafters(t, model, want) {
-		for _, verifier := range []Verifier{Greedy(), Match(), Rejection(), Block(), Stairs(StairsOptions{}), Stairs(StairsOptions{Recompute: true})} {
-			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier, MaxTokens: matrixTokens})
+		for _, verifier := range []Verifier{Greedy(), Match(), Rejection(), Block(), Stairs(StairsOptions{}),
+			Stairs(StairsOptions{Recompute: true})} {
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(),
+				Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier, MaxTokens: matrixTokens})
 			if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
 				t.Fatalf("%s, %T: got %v, want %v", drafter.name, verifier, got, want)
 			}
@@ -376,7 +384,8 @@ func TestPenaltiesInsideADraft(t *testing.T) {
 			{"chain", func() Drafter { return Replay(ReplayOptions{Tokens: want}) }},
 			{"tree", func() Drafter { return &bush{want, 3} }},
 		} {
-			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier(), MaxTokens: matrixTokens})
+			d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(),
+				Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier(), MaxTokens: matrixTokens})
 			got, _ := collect(t, d, matrixPrompt, s)
 			if st := d.Stats(); !slices.Equal(got, want) || drafter.name == "chain" && st.Accepted != st.Drafted {
 				t.Errorf("%T, %s: %d of %d accepted, got %v, want %v", verifier(), drafter.name, st.Accepted, st.Drafted, got, want)
@@ -401,21 +410,22 @@ func TestMergedDraftersDrawApart(t *testing.T) {
 	}
 	const texts, drafters = 2000, 3
 	same := [drafters][drafters]int{}
-	d := New(newFake(t, tinyVocab, 32, tiny(3)), Merge(draft(), draft(), draft()), Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: Rejection(), MaxTokens: 2, Trace: func(r *Round) {
-		if r.Position > 2 {
-			return // the budget leaves no draft
-		}
-		if r.Drafted() != drafters {
-			t.Fatalf("%d tokens drafted", r.Drafted())
-		}
-		for i := range drafters {
-			for j := range i {
-				if r.Draft.Tokens[i] == r.Draft.Tokens[j] {
-					same[i][j]++
+	d := New(newFake(t, tinyVocab, 32, tiny(3)), Merge(draft(), draft(), draft()),
+		Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: Rejection(), MaxTokens: 2, Trace: func(r *Round) {
+			if r.Position > 2 {
+				return // the budget leaves no draft
+			}
+			if r.Drafted() != drafters {
+				t.Fatalf("%d tokens drafted", r.Drafted())
+			}
+			for i := range drafters {
+				for j := range i {
+					if r.Draft.Tokens[i] == r.Draft.Tokens[j] {
+						same[i][j]++
+					}
 				}
 			}
-		}
-	}})
+		}})
 	for seed := range uint64(texts) {
 		for _, err := range d.Generate(context.Background(), []int32{1, 2}, engine.Sampling{Temperature: 1, Seed: seed}) {
 			if err != nil {
@@ -440,7 +450,9 @@ func TestStairsArePlainSampling(t *testing.T) {
 		want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
 		for _, drafter := range matrixDrafters(t, model, want) {
 			for _, faithful := range []bool{false, true} {
-				d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(), Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}), MaxTokens: matrixTokens})
+				d := New(newFake(t, matrixVocab, matrixContext, model), drafter.make(),
+					Options{Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(StairsOptions{Recompute: faithful}),
+						MaxTokens: matrixTokens})
 				if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
 					t.Fatalf("%s, faithful %v: got %v, want %v", drafter.name, faithful, got, want)
 				}

@@ -32,7 +32,8 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 		d.first = rate{0, 1e6}
 		return still{d}
 	}
-	measure := func(verifier Verifier, drafter Drafter, schedule Schedule, s engine.Sampling, texts int) (off float64, later, deep int) {
+	measure := func(verifier Verifier, drafter Drafter, schedule Schedule, s engine.Sampling, texts int) (
+		off float64, later, deep int) {
 		off = chiSquared(t, s, texts, func() *Decoder {
 			target := newFake(t, tinyVocab, 32, tiny(3))
 			target.spend = spend(30)
@@ -63,7 +64,9 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			},
 		} {
 			for plan, schedule := range map[string]Schedule{
-				"constant": Constant(ConstantOptions{Length: 8}), "trimming": Constant(ConstantOptions{Length: 8, MinConfidence: 0.3}), "adaptive": Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}), "auto": Auto(AutoOptions{}),
+				"constant": Constant(ConstantOptions{Length: 8}),
+				"trimming": Constant(ConstantOptions{Length: 8, MinConfidence: 0.3}),
+				"adaptive": Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}), "auto": Auto(AutoOptions{}),
 			} {
 				for _, s := range []engine.Sampling{{Temperature: 1}, {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2}} {
 					texts := texts
@@ -74,8 +77,10 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 					if math.Abs(off) > 4 {
 						t.Errorf("%s, %s, %s, %+v: off by %.1f standard deviations", name, drafter, plan, s, off)
 					}
-					if plan == "constant" && (drafter != "wide" && deep < texts || drafter != "splice, lookups" && later < texts/2 || drafter == "wide" && later < 5*texts) {
-						t.Errorf("%s, %s: %d deep tokens and %d later siblings in %d texts: that tests little", name, drafter, deep, later, texts)
+					if plan == "constant" && (drafter != "wide" && deep < texts || drafter != "splice, lookups" && later < texts/2 ||
+						drafter == "wide" && later < 5*texts) {
+						t.Errorf("%s, %s: %d deep tokens and %d later siblings in %d texts: that tests little", name,
+							drafter, deep, later, texts)
 					}
 				}
 			}
@@ -85,8 +90,10 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 			name  string
 			d     Drafter
 			nodes int
-		}{{"lying", liar{wide()}, 3}, {"sorting", sorting{wide()}, 3}, {"forgetful", forgetful{wide()}, 4}, {"picky", picky{wide()}, 3}} {
-			off, _, _ := measure(verifier(), c.d, Constant(ConstantOptions{Length: c.nodes}), engine.Sampling{Temperature: 0.4}, texts)
+		}{{"lying", liar{wide()}, 3}, {"sorting", sorting{wide()}, 3}, {"forgetful", forgetful{wide()}, 4},
+			{"picky", picky{wide()}, 3}} {
+			off, _, _ := measure(verifier(), c.d, Constant(ConstantOptions{Length: c.nodes}),
+				engine.Sampling{Temperature: 0.4}, texts)
 			t.Logf("%s: a %s tree is off by %.1f standard deviations", name, c.name, off)
 			if off < 6 {
 				t.Errorf("%s: a %s tree is off by %.1f standard deviations only", name, c.name, off)
@@ -112,7 +119,8 @@ type picky struct{ Drafter }
 func (l picky) Draft(ctx context.Context, text []int32, d *Draft) error {
 	err := l.Drafter.Draft(ctx, text, d)
 	if n := d.Len() - 1; probability(d.Probs[n], d.Tokens[n], -1) < 0.6 {
-		d.Tokens, d.parents, d.depth, d.Confidence, d.Probs = d.Tokens[:n], d.parents[:n], d.depth[:n], d.Confidence[:n], d.Probs[:n]
+		d.Tokens, d.parents, d.depth, d.Confidence, d.Probs = d.Tokens[:n], d.parents[:n], d.depth[:n],
+			d.Confidence[:n], d.Probs[:n]
 		if d.Parents != nil {
 			d.Parents = d.parents
 		}
@@ -127,7 +135,8 @@ func (l sorting) Draft(ctx context.Context, text []int32, d *Draft) error {
 	err := l.Drafter.Draft(ctx, text, d)
 	for i := range d.Len() {
 		for j := range i {
-			if d.Parent(i) == d.Parent(j) && probability(d.Probs[i], d.Tokens[i], -1) > probability(d.Probs[j], d.Tokens[j], -1) {
+			if d.Parent(i) == d.Parent(j) && probability(d.Probs[i], d.Tokens[i], -1) > probability(
+				d.Probs[j], d.Tokens[j], -1) {
 				d.Tokens[i], d.Tokens[j] = d.Tokens[j], d.Tokens[i]
 				d.Probs[i], d.Probs[j] = d.Probs[j], d.Probs[i]
 			}
@@ -150,9 +159,10 @@ func (l forgetful) Draft(ctx context.Context, text []int32, d *Draft) error {
 // What is recorded with a token is what was left of q after the siblings before it, and the token is one of it.
 func TestSiblingsAreDrawnWithoutReplacement(t *testing.T) {
 	model := loops(70)
-	d := New(newFake(t, matrixVocab, 4000, model), Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3)), TreeOptions{}), Options{
-		Schedule: Constant(ConstantOptions{Length: 12}), Verifier: Rejection(), MaxTokens: 400,
-	})
+	d := New(newFake(t, matrixVocab, 4000, model),
+		Tree(newFake(t, matrixVocab, 4000, noisy(model, 0.3)), TreeOptions{}), Options{
+			Schedule: Constant(ConstantOptions{Length: 12}), Verifier: Rejection(), MaxTokens: 400,
+		})
 	later := 0
 	d.o.Trace = func(r *Round) {
 		for i := range r.Drafted() {
@@ -216,7 +226,8 @@ func TestTreeAsksTheModelWithoutAMatch(t *testing.T) {
 		drafter := newTree(draft, TreeOptions{Sources: []CandidateSource{}}, false)
 		target := newFake(t, matrixVocab, 600, model)
 		target.spend = func(int) { clock += time.Second }
-		d := New(target, drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}), Verifier: verifier(), MaxTokens: 200})
+		d := New(target, drafter, Options{Schedule: Constant(ConstantOptions{Length: 1}),
+			Verifier: verifier(), MaxTokens: 200})
 		d.now = func() time.Duration { return clock }
 		collect(t, d, matrixPrompt, engine.Sampling{Temperature: 0.8, Seed: 3})
 		if s := d.Stats(); s.DraftPasses < s.Drafted || s.Accepted*4 < s.Drafted*3 {

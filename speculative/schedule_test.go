@@ -28,7 +28,8 @@ func TestReplayPasses(t *testing.T) {
 	for k := 1; k <= 16; k++ {
 		for _, every := range []int{0, 10, 1, 3} {
 			target := newFake(t, matrixVocab, 200, model)
-			d := New(target, Replay(ReplayOptions{Tokens: want, ErrorEvery: every}), Options{Schedule: Constant(ConstantOptions{Length: k}), MaxTokens: len(want)})
+			d := New(target, Replay(ReplayOptions{Tokens: want, ErrorEvery: every}),
+				Options{Schedule: Constant(ConstantOptions{Length: k}), MaxTokens: len(want)})
 			got, _ := collect(t, d, matrixPrompt, engine.Sampling{})
 			if !slices.Equal(got, want) {
 				t.Fatalf("draft %d: other text", k)
@@ -114,7 +115,8 @@ func TestThreshold(t *testing.T) {
 		}
 	}
 	var drafted []int
-	o := Options{Schedule: Constant(ConstantOptions{Length: 9, MinConfidence: 0.5}), MaxTokens: 40, Trace: func(r *Round) { drafted = append(drafted, r.Drafted()) }}
+	o := Options{Schedule: Constant(ConstantOptions{Length: 9, MinConfidence: 0.5}), MaxTokens: 40,
+		Trace: func(r *Round) { drafted = append(drafted, r.Drafted()) }}
 	d := New(newFake(t, 8, 100, sure), Model(newFake(t, 8, 100, sure)), o)
 	collect(t, d, []int32{1}, engine.Sampling{Temperature: 0.3})
 	if !slices.Equal(drafted[:4], []int{3, 2, 2, 2}) { // up to the token that follows a text of 3, 6, 9, 12
@@ -129,7 +131,8 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// The zero options of the schedules are Transformers' defaults: the draft's length, and the confidence below which it ends.
+// The zero options of the schedules are Transformers' defaults: the draft's length, and the confidence below which it
+// ends.
 func TestScheduleDefaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		schedule Schedule

@@ -19,8 +19,8 @@ var (
 	_ Shared  = (*shared.Session)(nil)
 )
 
-// Decoders of many goroutines share the passes of target and draft: each text is the one that plain decoding writes alone, for
-// several drafters, schedules and verifiers, with little memory and with callers that leave.
+// Decoders of many goroutines share the passes of target and draft: each text is the one that plain decoding writes
+// alone, for several drafters, schedules and verifiers, with little memory and with callers that leave.
 func TestSharedPairIdentity(t *testing.T) {
 	decoders, tokens := 12, 40
 	if testing.Short() {

@@ -9,8 +9,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// The published form of stairs: all rows of a round are one pass of the target, each computes its own tokens, and text, rounds and
-// acceptance are those of the fast form.
+// The published form of stairs: all rows of a round are one pass of the target, each computes its own tokens, and
+// text, rounds and acceptance are those of the fast form.
 func TestStairsAsOneBatch(t *testing.T) {
 	big, small := pair(t)
 	prompt := big.Tokenizer().Encode(receiptPrompt, bpe.EncodeOptions{AddSpecial: true})
@@ -59,7 +59,8 @@ func TestStairsAsOneBatch(t *testing.T) {
 			}
 		}
 	}
-	d := New(newFake(t, 16, 64, random(1)), NGram(NGramOptions{}), Options{Verifier: Stairs(StairsOptions{Batch: true}), Schedule: Constant(ConstantOptions{Length: 2}), MaxTokens: 9})
+	d := New(newFake(t, 16, 64, random(1)), NGram(NGramOptions{}),
+		Options{Verifier: Stairs(StairsOptions{Batch: true}), Schedule: Constant(ConstantOptions{Length: 2}), MaxTokens: 9})
 	var failed error
 	for _, err := range d.Generate(t.Context(), []int32{1, 2, 1, 2, 1}, engine.Sampling{}) {
 		failed = err

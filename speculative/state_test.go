@@ -10,8 +10,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// What a decoder learned is as good in another one: its first text goes as the next one would have gone. What was saved is read
-// strictly: every name once, no other, and nothing behind it.
+// What a decoder learned is as good in another one: its first text goes as the next one would have gone. What was
+// saved is read strictly: every name once, no other, and nothing behind it.
 func TestSaveAndRestore(t *testing.T) {
 	model := random(81)
 	var clock time.Duration
@@ -21,7 +21,8 @@ func TestSaveAndRestore(t *testing.T) {
 		return f
 	}
 	make := func(x *Experience) *Decoder {
-		d := New(sequence(model, 20), Merge(NGram(NGramOptions{}), Tree(sequence(noisy(model, 0.1), 1), TreeOptions{})), Options{MaxTokens: 64, Experience: x})
+		d := New(sequence(model, 20), Merge(NGram(NGramOptions{}), Tree(sequence(noisy(model, 0.1), 1), TreeOptions{})),
+			Options{MaxTokens: 64, Experience: x})
 		d.now = func() time.Duration { return clock }
 		return d
 	}
@@ -52,7 +53,8 @@ func TestSaveAndRestore(t *testing.T) {
 		}
 		went += text(d, 20+i)
 	}
-	t.Logf("12 texts: %v by one that goes on, %v restored for each, %v begun anew; %d bytes", went, restored, cold, len(state))
+	t.Logf("12 texts: %v by one that goes on, %v restored for each, %v begun anew; %d bytes", went,
+		restored, cold, len(state))
 	if float64(restored) > 1.07*float64(went) || restored >= cold {
 		t.Errorf("12 texts: %v by one that goes on, %v restored for each, %v begun anew", went, restored, cold)
 	}
@@ -69,11 +71,17 @@ func TestSaveAndRestore(t *testing.T) {
 		t.Errorf("%v: parts %s, restored and saved again %s", err, parts, again)
 	}
 	for _, bad := range []string{
-		"", "null", "{}", "[]", `{"version":2}`, string(state) + "{}", strings.Replace(string(state), `"version"`, `"Version"`, 1),
-		strings.Replace(string(state), `"lengths"`, `"lengths":[],"lengths"`, 1), strings.Replace(string(state), `"rates"`, `"odds":1,"rates"`, 1), strings.Replace(string(state), `"passes":`, `"passes":-`, 1),
-		strings.Replace(string(state), `"rates":[[`, `"rates":[[5e9,5e9],[`, 1), strings.Replace(string(state), `"rates":[[`, `"rates":[[-1,2],[`, 1),
-		strings.Replace(string(state), `"drafter":[[`, `"drafter":[[[2,1],`, 1), strings.Replace(string(state), `"drafter":[`, `"drafter":[null,`, 1),
-		strings.Replace(string(state), `"seconds":0`, `"seconds":-0`, 1), strings.Replace(string(state), `"first_seconds":[`, `"first_seconds":[1,`, 1),
+		"", "null", "{}", "[]", `{"version":2}`, string(state) + "{}",
+		strings.Replace(string(state), `"version"`, `"Version"`, 1),
+		strings.Replace(string(state), `"lengths"`, `"lengths":[],"lengths"`, 1),
+		strings.Replace(string(state), `"rates"`, `"odds":1,"rates"`, 1),
+		strings.Replace(string(state), `"passes":`, `"passes":-`, 1),
+		strings.Replace(string(state), `"rates":[[`, `"rates":[[5e9,5e9],[`, 1),
+		strings.Replace(string(state), `"rates":[[`, `"rates":[[-1,2],[`, 1),
+		strings.Replace(string(state), `"drafter":[[`, `"drafter":[[[2,1],`, 1),
+		strings.Replace(string(state), `"drafter":[`, `"drafter":[null,`, 1),
+		strings.Replace(string(state), `"seconds":0`, `"seconds":-0`, 1),
+		strings.Replace(string(state), `"first_seconds":[`, `"first_seconds":[1,`, 1),
 	} {
 		if bad == string(state) {
 			t.Fatal("nothing was damaged")

@@ -126,7 +126,8 @@ func TestStopStringsAsSampled(t *testing.T) { // in random text, against a cut m
 		stop := free[at : at+3]
 		want := free[:strings.Index(free, stop)]
 		for _, drafter := range []Drafter{nil, Model(newFake(t, 64, 100, noisy(wide, 0.3))), NGram(NGramOptions{})} {
-			d := New(newFake(t, 64, 100, wide), drafter, Options{Schedule: Constant(ConstantOptions{Length: 4}), Tokenizer: tokens, Stop: []string{stop}, MaxTokens: 60})
+			d := New(newFake(t, 64, 100, wide), drafter,
+				Options{Schedule: Constant(ConstantOptions{Length: 4}), Tokenizer: tokens, Stop: []string{stop}, MaxTokens: 60})
 			got, text := collect(t, d, []int32{1}, s)
 			if text != want || !slices.Equal(got, all[:len(got)]) || d.Stats().End != EndStop {
 				t.Errorf("stop %q: %q, want %q", stop, text, want)
