@@ -111,9 +111,9 @@ func goldens(t *testing.T) (want golden) {
 	return want
 }
 
-// same checks the hash of the logits with all kernels, 1 and 2 threads, and the prompt fed in pieces of several sizes; or
-// of the whole prompt with the best kernels alone. TestGolden does all of this for the smaller model and for the embedded
-// type; with -short for the embedded type.
+// same checks the hash of the logits with all kernels, 1 and 2 threads, and the prompt fed in pieces of several
+// sizes; or of the whole prompt with the best kernels alone. TestGolden does all of this for the smaller model and
+// for the embedded type; with -short for the embedded type.
 func same(t *testing.T, name, weights string, ids []int32, want string, all bool) {
 	t.Helper()
 	sets := asm.Available() // the best is last
@@ -142,9 +142,9 @@ func same(t *testing.T, name, weights string, ids []int32, want string, all bool
 	}
 }
 
-// sizes are the numbers of tokens that the i-th of n kernel sets is fed at a time: all n0 of the prompt, one, and what else
-// a tile can hold. These go round the sets, but the best, the last, has them all. The scalar kernels, the first, are slow
-// and have only what differs most.
+// sizes are the numbers of tokens that the i-th of n kernel sets is fed at a time: all n0 of the prompt, one, and
+// what else a tile can hold. These go round the sets, but the best, the last, has them all. The scalar kernels, the
+// first, are slow and have only what differs most.
 func sizes(n0, threads, i, n int, quick bool) []int {
 	switch {
 	case quick || n > 1 && i == 0 && threads == 2:

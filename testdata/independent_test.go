@@ -13,8 +13,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// independent is what other programs computed with the pair's F32 originals: independent.json, and the rows of logits, one
-// model after the other, in independent.f32. README.md says which programs.
+// independent is what other programs computed with the pair's F32 originals: independent.json, and the rows of
+// logits, one model after the other, in independent.f32. README.md says which programs.
 type independent map[string]struct {
 	Prompt string  `json:"prompt"`
 	IDs    []int32 `json:"token_ids"`
@@ -22,8 +22,9 @@ type independent map[string]struct {
 	Greedy []int32 `json:"greedy_token_ids"`
 }
 
-// TestIndependent compares the embedded pair with other programs' results for the originals. The pair's weights are rounded to 8
-// bits, which moves the logits by 0.3 to 0.7 percent and no greedy token; a mistake in the forward pass moves them much more.
+// TestIndependent compares the embedded pair with other programs' results for the originals. The pair's weights are
+// rounded to 8 bits, which moves the logits by 0.3 to 0.7 percent and no greedy token; a mistake in the forward pass
+// moves them much more.
 func TestIndependent(t *testing.T) {
 	text, err := os.ReadFile("independent.json")
 	if err != nil {
