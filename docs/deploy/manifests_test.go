@@ -90,7 +90,8 @@ func TestManifests(t *testing.T) {
 				check(&o.Spec.Template.Spec)
 			case *batchv1.Job:
 				check(&o.Spec.Template.Spec)
-				if *o.Spec.CompletionMode != batchv1.IndexedCompletion || *o.Spec.Completions != *o.Spec.Parallelism || *o.Spec.Completions != 4 {
+				if *o.Spec.CompletionMode != batchv1.IndexedCompletion || *o.Spec.Completions != *o.Spec.Parallelism ||
+					*o.Spec.Completions != 4 {
 					t.Error("the job's completions are not its shards")
 				}
 			case *autoscalingv2.HorizontalPodAutoscaler:
@@ -158,7 +159,8 @@ func checkArguments(t *testing.T, args []string) {
 	}
 	for _, a := range args[1:] {
 		flag, _, _ := strings.Cut(a, "=")
-		if !strings.HasPrefix(flag, "--") || !strings.Contains(source.String(), flag+`"`) && !strings.Contains(source.String(), flag+`, `) {
+		if !strings.HasPrefix(flag, "--") || !strings.Contains(source.String(), flag+`"`) &&
+			!strings.Contains(source.String(), flag+`, `) {
 			t.Errorf("spec %s has no flag %s", args[0], flag)
 		}
 	}
