@@ -114,9 +114,10 @@ func TestDrawRepeats(t *testing.T) {
 // The verdict names the test that failed, or the one that was running when the process ended.
 func TestFailedNamesTheTest(t *testing.T) {
 	for out, want := range map[string]string{
-		"=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n=== RUN   TestB/x\n--- FAIL: TestB (0.10s)\n    --- FAIL: TestB/x (0.10s)\n": "TestB",
-		"=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestC\n=== RUN   TestC/y\npanic: boom\n":                                            "TestC",
-		"fatal error: all goroutines are asleep": "",
+		"=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n=== RUN   TestB/x\n--- FAIL: TestB (0.10s)\n    --- " +
+			"FAIL: TestB/x (0.10s)\n": "TestB",
+		"=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestC\n=== RUN   TestC/y\npanic: boom\n": "TestC",
+		"fatal error: all goroutines are asleep":                                                      "",
 	} {
 		if got := failed(out); got != want {
 			t.Errorf("%q: %q, not %q", out, got, want)
