@@ -17,8 +17,8 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// writeAssistant writes a random draft head of Gemma 4 for a gemma4 model's file, whose tokenizer it takes; without a tensor, and with
-// other keys.
+// writeAssistant writes a random draft head of Gemma 4 for a gemma4 model's file, whose tokenizer it takes; without a
+// tensor, and with other keys.
 func writeAssistant(t *testing.T, from, to, without string, other map[string]gguf.Value) {
 	t.Helper()
 	f, err := gguf.OpenFile(from)
@@ -40,10 +40,14 @@ func writeAssistant(t *testing.T, from, to, without string, other map[string]ggu
 		kv[i], dims[i] = uint32(shape.Heads), shape.HeadDim
 	}
 	keys := map[string]gguf.Value{
-		"context_length": uint32(c.Context), "embedding_length": uint32(width), "embedding_length_out": uint32(c.HiddenSize), "block_count": uint32(blocks), "nextn_predict_layers": uint32(blocks),
-		"feed_forward_length": uint32(ff), "attention.head_count": uint32(heads), "attention.head_count_kv": kv, "attention.layer_norm_rms_epsilon": float32(1e-6),
-		"attention.key_length": uint32(dims[1]), "attention.value_length": uint32(dims[1]), "attention.key_length_swa": uint32(dims[0]), "attention.value_length_swa": uint32(dims[0]),
-		"attention.sliding_window": window, "attention.sliding_window_pattern": []bool{true, false}, "attention.shared_kv_layers": uint32(blocks), "rope.dimension_count_swa": uint32(dims[0]),
+		"context_length": uint32(c.Context), "embedding_length": uint32(width), "embedding_length_out": uint32(c.HiddenSize),
+		"block_count": uint32(blocks), "nextn_predict_layers": uint32(blocks),
+		"feed_forward_length": uint32(ff), "attention.head_count": uint32(heads), "attention.head_count_kv": kv,
+		"attention.layer_norm_rms_epsilon": float32(1e-6),
+		"attention.key_length":             uint32(dims[1]), "attention.value_length": uint32(dims[1]),
+		"attention.key_length_swa": uint32(dims[0]), "attention.value_length_swa": uint32(dims[0]),
+		"attention.sliding_window": window, "attention.sliding_window_pattern": []bool{true, false},
+		"attention.shared_kv_layers": uint32(blocks), "rope.dimension_count_swa": uint32(dims[0]),
 	}
 	for k, v := range other {
 		keys[k] = v
@@ -90,20 +94,23 @@ func writeAssistant(t *testing.T, from, to, without string, other map[string]ggu
 	}
 }
 
-// TestAssistant: a draft head of Gemma 4, in a file of its own, is recognized by -md and writes plain decoding's text; commands that cannot
-// draft with it, and files that do not fit, say so in one line.
+// TestAssistant: a draft head of Gemma 4, in a file of its own, is recognized by -md and writes plain decoding's
+// text; commands that cannot draft with it, and files that do not fit, say so in one line.
 func TestAssistant(t *testing.T) {
 	models := testkit.Shared(t, "families/models")
 	target := filepath.Join(models, "gemma4.gguf")
 	dir := t.TempDir()
-	head, narrow, lacking := filepath.Join(dir, "head.gguf"), filepath.Join(dir, "narrow.gguf"), filepath.Join(dir, "lacking.gguf")
+	head, narrow, lacking := filepath.Join(dir, "head.gguf"), filepath.Join(dir, "narrow.gguf"),
+		filepath.Join(dir, "lacking.gguf")
 	writeAssistant(t, target, head, "", nil)
 	writeAssistant(t, target, narrow, "", map[string]gguf.Value{"embedding_length_out": uint32(32)})
 	writeAssistant(t, target, lacking, "nextn.post_projection.weight", nil)
 	for _, temperature := range []string{"0", "0.8"} {
-		base := []string{"generate", "-m", target, "-p", "func main", "-n", "40", "--seed", "4", "--temp", temperature, "--ignore-eos"}
+		base := []string{"generate", "-m", target, "-p", "func main", "-n", "40", "--seed", "4", "--temp",
+			temperature, "--ignore-eos"}
 		plain := done(t, "", append(base, "--drafter", "none")...)
-		for _, args := range [][]string{nil, {"--drafter", "mtp"}, {"--drafter", "model"}, {"--drafter", "splice"}, {"--drafter", "tree"}, {"-md", head}, {"-c", "60", "-ctk", "q8_0", "-ctv", "q8_0"}} {
+		for _, args := range [][]string{nil, {"--drafter", "mtp"}, {"--drafter", "model"}, {"--drafter", "splice"},
+			{"--drafter", "tree"}, {"-md", head}, {"-c", "60", "-ctk", "q8_0", "-ctv", "q8_0"}} {
 			with := append(append(slices.Clone(base), "-md", head, "--schedule", "constant"), args...)
 			want := plain
 			if len(args) > 2 && args[0] == "-c" {
@@ -119,16 +126,20 @@ func TestAssistant(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no cache":          {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--no-kv-cache"}, "cache"},
-		"eagle":             {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "eagle"}, "needs a draft head of EAGLE-3"},
-		"across":            {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "reencode"}, "not a draft head"},
-		"another model":     {[]string{"generate", "-p", "x", "-m", filepath.Join(models, "qwen3.gguf"), "-md", head}, "the target is qwen3"},
-		"as a model":        {[]string{"generate", "-p", "x", "-m", head}, "a draft head of Gemma 4"},
-		"another width":     {[]string{"generate", "-p", "x", "-m", target, "-md", narrow}, "embedding_length_out"},
-		"a missing tensor":  {[]string{"generate", "-p", "x", "-m", target, "-md", lacking}, "nextn.post_projection.weight"},
-		"plan":              {[]string{"plan", "-m", target, "-md", head, "--seconds", "0.1"}, "target's cache"},
-		"selftest":          {[]string{"selftest", "-m", target, "-md", head, "--quick"}, "target's cache"},
-		"a model, no block": {[]string{"generate", "-p", "x", "-m", target, "-md", target, "--drafter", "mtp"}, "needs a multi-token-prediction block"},
+		"no cache": {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--no-kv-cache"}, "cache"},
+		"eagle": {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter", "eagle"},
+			"needs a draft head of EAGLE-3"},
+		"across": {[]string{"generate", "-p", "x", "-m", target, "-md", head, "--drafter",
+			"reencode"}, "not a draft head"},
+		"another model": {[]string{"generate", "-p", "x", "-m", filepath.Join(models, "qwen3.gguf"), "-md", head},
+			"the target is qwen3"},
+		"as a model":       {[]string{"generate", "-p", "x", "-m", head}, "a draft head of Gemma 4"},
+		"another width":    {[]string{"generate", "-p", "x", "-m", target, "-md", narrow}, "embedding_length_out"},
+		"a missing tensor": {[]string{"generate", "-p", "x", "-m", target, "-md", lacking}, "nextn.post_projection.weight"},
+		"plan":             {[]string{"plan", "-m", target, "-md", head, "--seconds", "0.1"}, "target's cache"},
+		"selftest":         {[]string{"selftest", "-m", target, "-md", head, "--quick"}, "target's cache"},
+		"a model, no block": {[]string{"generate", "-p", "x", "-m", target, "-md", target, "--drafter", "mtp"},
+			"needs a multi-token-prediction block"},
 	} {
 		out, errs, code := spec(t, "", c.args...)
 		if code == 0 || !strings.Contains(errs, c.says) || strings.Count(strings.TrimSpace(errs), "\n") > 0 {
@@ -140,8 +151,10 @@ func TestAssistant(t *testing.T) {
 		args []string
 	}{
 		{[]string{"draft head of Gemma 4", "gemma4-assistant.embedding_length_out", "runs"}, []string{"inspect", head}},
-		{[]string{"draft  "}, []string{"bench", "-m", target, "-md", head, "--quick", "-p", "0", "--verify", "2", "--batch", "0", "-d", "0", "-n", "4"}},
-		{[]string{"mtp"}, []string{"compare", "-m", target, "-md", head, "--drafter", "mtp", "--schedule", "constant", "--draft-max", "3", "-n", "16", "--max-prompts", "1", "-r", "1", "--warmup", "0"}},
+		{[]string{"draft  "}, []string{"bench", "-m", target, "-md", head, "--quick", "-p", "0", "--verify", "2", "--batch",
+			"0", "-d", "0", "-n", "4"}},
+		{[]string{"mtp"}, []string{"compare", "-m", target, "-md", head, "--drafter", "mtp", "--schedule", "constant",
+			"--draft-max", "3", "-n", "16", "--max-prompts", "1", "-r", "1", "--warmup", "0"}},
 	} {
 		out := done(t, "", c.args...)
 		for _, says := range c.says {
@@ -158,7 +171,8 @@ func TestAssistant(t *testing.T) {
 	if err := os.WriteFile(requests, []byte(strings.Join(lines, "\n")), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out := done(t, "", "batch", "-m", target, "-md", head, "-i", requests, "-o", answers); !strings.Contains(out, "tokens drafted") {
+	if out := done(t, "", "batch", "-m", target, "-md", head, "-i", requests, "-o", answers); !strings.Contains(
+		out, "tokens drafted") {
 		t.Errorf("batch drafts nothing:\n%s", out)
 	}
 	data, err := os.ReadFile(answers)
@@ -173,7 +187,8 @@ func TestAssistant(t *testing.T) {
 		t.Errorf("batch: %d texts with and without drafts: %v", len(texts), texts)
 	}
 	var question = "/exit\n"
-	if _, errs, code := spec(t, "Hello\n"+question, "chat", "-m", target, "-md", head, "--chat-template", "chatml", "-n", "8", "--temp", "0"); code != 0 {
+	if _, errs, code := spec(t, "Hello\n"+question, "chat", "-m", target, "-md", head, "--chat-template",
+		"chatml", "-n", "8", "--temp", "0"); code != 0 {
 		t.Errorf("chat: %d, %s", code, errs)
 	}
 }

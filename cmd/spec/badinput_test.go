@@ -22,7 +22,8 @@ func sameTensor(f *gguf.File, x gguf.Tensor) gguf.TensorSource {
 }
 
 // altered writes an embedded model with its metadata and tensors changed, and returns the file.
-func altered(t *testing.T, model *strings.Reader, name string, change func(kvs []gguf.KV, tensors []gguf.TensorSource)) string {
+func altered(t *testing.T, model *strings.Reader, name string,
+	change func(kvs []gguf.KV, tensors []gguf.TensorSource)) string {
 	t.Helper()
 	f, err := gguf.Open(model, model.Size(), name)
 	if err != nil {
@@ -109,49 +110,54 @@ func TestBadInput(t *testing.T) {
 		code int
 		says []string // all of these, in the one line
 	}{
-		"missing file":             {run("-m", "missing.gguf"), exitFailed, []string{"missing.gguf"}},
-		"directory":                {run("-m", tmp), exitFailed, []string{tmp, "directory"}},
-		"empty file":               {run("-m", empty), exitFailed, []string{"empty.gguf"}},
-		"file cut in half":         {run("-m", half), exitFailed, []string{"half.gguf", "tensor"}},
-		"file cut in its header":   {run("-m", header), exitFailed, []string{"header.gguf", "offset"}},
-		"picture":                  {run("-m", png), exitFailed, []string{"picture.png", "PNG"}},
-		"big-endian file":          {run("-m", bigEndian), exitFailed, []string{"big.gguf", "big-endian"}},
-		"another architecture":     {run("-m", architecture), exitFailed, []string{"mamba.gguf", "general.architecture", "mamba"}},
+		"missing file":           {run("-m", "missing.gguf"), exitFailed, []string{"missing.gguf"}},
+		"directory":              {run("-m", tmp), exitFailed, []string{tmp, "directory"}},
+		"empty file":             {run("-m", empty), exitFailed, []string{"empty.gguf"}},
+		"file cut in half":       {run("-m", half), exitFailed, []string{"half.gguf", "tensor"}},
+		"file cut in its header": {run("-m", header), exitFailed, []string{"header.gguf", "offset"}},
+		"picture":                {run("-m", png), exitFailed, []string{"picture.png", "PNG"}},
+		"big-endian file":        {run("-m", bigEndian), exitFailed, []string{"big.gguf", "big-endian"}},
+		"another architecture": {run("-m", architecture), exitFailed,
+			[]string{"mamba.gguf", "general.architecture", "mamba"}},
 		"tensor of wrong shape":    {run("-m", shape), exitFailed, []string{"shape.gguf", "blk.3.attn_k.weight"}},
 		"tensor missing":           {run("-m", absent), exitFailed, []string{"absent.gguf", "blk.3.attn_k.weight"}},
 		"key of wrong type":        {run("-m", notNumber), exitFailed, []string{"heads.gguf", "llama.attention.head_count"}},
 		"draft's other vocabulary": {run("-md", vocabulary), exitFailed, []string{"vocabulary.gguf", "300"}},
-		"early exit too late":      {run("--drafter", "early-exit", "--exit-layer", "7"), exitFailed, []string{"--exit-layer 7", "6 layers"}},
+		"early exit too late": {run("--drafter", "early-exit", "--exit-layer", "7"), exitFailed,
+			[]string{"--exit-layer 7", "6 layers"}},
 		"draft missing":            {run("-md", "missing.gguf"), exitFailed, []string{"missing.gguf"}},
 		"prompt too long":          {run("-c", "4"), exitFailed, []string{"prompt", "-c", "context"}},
 		"prompt file missing":      {[]string{"generate", "-f", "missing.txt"}, exitFailed, []string{"missing.txt"}},
 		"bias outside vocabulary":  {run("-l", "99999+1"), exitFailed, []string{"-l 99999", "4095"}},
 		"ban outside vocabulary":   {run("-l", "99999-inf"), exitFailed, []string{"-l 99999", "4095"}},
 		"context beyond the model": {run("-c", "1025"), exitFailed, []string{"-c 1025", "1024"}},
-		"chunk beyond the model":   {[]string{"perplexity", "-p", "x", "-c", "1025"}, exitFailed, []string{"-c 1025", "1024"}},
-		"compare beyond context":   {[]string{"compare", "-n", "2147483647"}, exitFailed, []string{"-n 2147483647", "1024"}},
-		"bench too large a batch":  {[]string{"bench", "--batch", "1000000"}, exitUsage, []string{"--batch", "4096"}},
-		"bench too long a sample":  {[]string{"bench", "--sample", "2147483647"}, exitFailed, []string{"--sample 2147483647", "1024"}},
-		"bench too long a prompt":  {[]string{"bench", "-p", "2147483647"}, exitFailed, []string{"-p 2147483647", "1024"}},
-		"bench too long a text":    {[]string{"bench", "-n", "2147483647"}, exitFailed, []string{"-n 2147483647", "1024"}},
-		"bench too deep":           {[]string{"bench", "-d", "2147483647"}, exitFailed, []string{"-d 2147483647", "1024"}},
-		"number beyond its bound":  {run("-n", "99999999999"), exitUsage, []string{"-n", "2147483647"}},
-		"number beyond all":        {run("-n", "99999999999999999999"), exitUsage, []string{"-n", "2147483647"}},
-		"negative context":         {run("-c", "-5"), exitUsage, []string{"-c", "between 0 and"}},
-		"empty stop":               {run("--stop", ""), exitUsage, []string{"--stop", "empty"}},
-		"empty file name":          {run("-m", ""), exitUsage, []string{"-m", "file"}},
-		"flag nearly known":        {run("--tepm", "1"), exitUsage, []string{"did you mean --temp?"}},
-		"command nearly known":     {[]string{"quantise"}, exitUsage, []string{"did you mean quantize?"}},
-		"type nearly known":        {[]string{"quantize", "a", "b", "q4_k_x"}, exitUsage, []string{"q4_k_x", "q4_k_m"}},
-		"quantize four operands":   {[]string{"quantize", "a", "b", "q8_0", "4"}, exitUsage, []string{"4", "IN OUT TYPE"}},
-		"quantize and a flag":      {[]string{"quantize", "-m", "a", "x", "b", "q8_0"}, exitUsage, []string{"one of"}},
-		"cache types that differ":  {run("-ctk", "f16", "-ctv", "q8_0"), exitUsage, []string{"-ctk f16", "-ctv q8_0", "--kv"}},
-		"keys of another type":     {run("-ctk", "q8_0"), exitUsage, []string{"-ctk q8_0", "-ctv f16", "--kv"}},
-		"cache type not known":     {run("-ctk", "q4_1"), exitUsage, []string{"-ctk", "q4_1", "q8_0"}},
-		"control characters":       {run("--\x1b]0;x\a\n"), exitUsage, []string{`\x1b]0;x\a`}},
-		"control in file name":     {run("-m", "a\x1b[31m\nb"), exitFailed, []string{`a\x1b[31m\nb`}},
-		"endless argument":         {run("-c", strings.Repeat("9", 5000)), exitUsage, []string{"-c", "between"}},
-		"device as model":          {run("-m", os.DevNull), exitFailed, []string{os.DevNull, "regular file"}},
+		"chunk beyond the model": {[]string{"perplexity", "-p", "x", "-c", "1025"}, exitFailed,
+			[]string{"-c 1025", "1024"}},
+		"compare beyond context":  {[]string{"compare", "-n", "2147483647"}, exitFailed, []string{"-n 2147483647", "1024"}},
+		"bench too large a batch": {[]string{"bench", "--batch", "1000000"}, exitUsage, []string{"--batch", "4096"}},
+		"bench too long a sample": {[]string{"bench", "--sample", "2147483647"}, exitFailed,
+			[]string{"--sample 2147483647", "1024"}},
+		"bench too long a prompt": {[]string{"bench", "-p", "2147483647"}, exitFailed, []string{"-p 2147483647", "1024"}},
+		"bench too long a text":   {[]string{"bench", "-n", "2147483647"}, exitFailed, []string{"-n 2147483647", "1024"}},
+		"bench too deep":          {[]string{"bench", "-d", "2147483647"}, exitFailed, []string{"-d 2147483647", "1024"}},
+		"number beyond its bound": {run("-n", "99999999999"), exitUsage, []string{"-n", "2147483647"}},
+		"number beyond all":       {run("-n", "99999999999999999999"), exitUsage, []string{"-n", "2147483647"}},
+		"negative context":        {run("-c", "-5"), exitUsage, []string{"-c", "between 0 and"}},
+		"empty stop":              {run("--stop", ""), exitUsage, []string{"--stop", "empty"}},
+		"empty file name":         {run("-m", ""), exitUsage, []string{"-m", "file"}},
+		"flag nearly known":       {run("--tepm", "1"), exitUsage, []string{"did you mean --temp?"}},
+		"command nearly known":    {[]string{"quantise"}, exitUsage, []string{"did you mean quantize?"}},
+		"type nearly known":       {[]string{"quantize", "a", "b", "q4_k_x"}, exitUsage, []string{"q4_k_x", "q4_k_m"}},
+		"quantize four operands":  {[]string{"quantize", "a", "b", "q8_0", "4"}, exitUsage, []string{"4", "IN OUT TYPE"}},
+		"quantize and a flag":     {[]string{"quantize", "-m", "a", "x", "b", "q8_0"}, exitUsage, []string{"one of"}},
+		"cache types that differ": {run("-ctk", "f16", "-ctv", "q8_0"), exitUsage,
+			[]string{"-ctk f16", "-ctv q8_0", "--kv"}},
+		"keys of another type": {run("-ctk", "q8_0"), exitUsage, []string{"-ctk q8_0", "-ctv f16", "--kv"}},
+		"cache type not known": {run("-ctk", "q4_1"), exitUsage, []string{"-ctk", "q4_1", "q8_0"}},
+		"control characters":   {run("--\x1b]0;x\a\n"), exitUsage, []string{`\x1b]0;x\a`}},
+		"control in file name": {run("-m", "a\x1b[31m\nb"), exitFailed, []string{`a\x1b[31m\nb`}},
+		"endless argument":     {run("-c", strings.Repeat("9", 5000)), exitUsage, []string{"-c", "between"}},
+		"device as model":      {run("-m", os.DevNull), exitFailed, []string{os.DevNull, "regular file"}},
 
 		"temperature not a number":  {run("--temp", "nan"), exitUsage, []string{"--temp", "nan"}},
 		"negative temperature":      {run("--temp", "-1"), exitUsage, []string{"--temp"}},
@@ -171,19 +177,22 @@ func TestBadInput(t *testing.T) {
 		"drafter without its model": {run("-m", png, "--drafter", "model"), exitUsage, []string{"-md", "--drafter"}},
 		"exit of a draft model":     {run("--exit-layer", "1"), exitUsage, []string{"--exit-layer", "early-exit"}},
 		"draft model and exit":      {run("-md", png, "--drafter", "early-exit"), exitUsage, []string{"-md", "--drafter"}},
-		"least above most":          {run("--draft-min", "9", "--draft-max", "3"), exitUsage, []string{"--draft-min", "9", "3"}},
-		"unknown command":           {[]string{"generat"}, exitUsage, []string{"generat"}},
-		"help on unknown command":   {[]string{"help", "generat"}, exitUsage, []string{"generat"}},
-		"no command":                {nil, exitUsage, []string{"command"}},
+		"least above most": {run("--draft-min", "9", "--draft-max", "3"), exitUsage,
+			[]string{"--draft-min", "9", "3"}},
+		"unknown command":         {[]string{"generat"}, exitUsage, []string{"generat"}},
+		"help on unknown command": {[]string{"help", "generat"}, exitUsage, []string{"generat"}},
+		"no command":              {nil, exitUsage, []string{"command"}},
 
-		"inspect a picture":    {[]string{"inspect", "-m", png}, exitFailed, []string{"picture.png", "PNG"}},
-		"tokenize a picture":   {[]string{"tokenize", "-m", png, "-p", "x"}, exitFailed, []string{"picture.png"}},
-		"text too short":       {[]string{"perplexity", "-p", "x"}, exitFailed, []string{"-c", "512"}},
-		"quantize nothing":     {[]string{"quantize"}, exitUsage, []string{"-m", "IN"}},
-		"quantize to nowhere":  {[]string{"quantize", "-m", png}, exitUsage, []string{"-o"}},
-		"quantize to no type":  {[]string{"quantize", "-m", png, "-o", "x"}, exitUsage, []string{"--type"}},
-		"quantize a picture":   {[]string{"quantize", "-m", png, "-o", filepath.Join(tmp, "x"), "--type", "f16"}, exitFailed, []string{"picture.png"}},
-		"quantize to a folder": {[]string{"quantize", "-m", architecture, "-o", filepath.Join(tmp, "no", "x"), "--type", "f16"}, exitFailed, []string{filepath.Join(tmp, "no")}},
+		"inspect a picture":   {[]string{"inspect", "-m", png}, exitFailed, []string{"picture.png", "PNG"}},
+		"tokenize a picture":  {[]string{"tokenize", "-m", png, "-p", "x"}, exitFailed, []string{"picture.png"}},
+		"text too short":      {[]string{"perplexity", "-p", "x"}, exitFailed, []string{"-c", "512"}},
+		"quantize nothing":    {[]string{"quantize"}, exitUsage, []string{"-m", "IN"}},
+		"quantize to nowhere": {[]string{"quantize", "-m", png}, exitUsage, []string{"-o"}},
+		"quantize to no type": {[]string{"quantize", "-m", png, "-o", "x"}, exitUsage, []string{"--type"}},
+		"quantize a picture": {[]string{"quantize", "-m", png, "-o", filepath.Join(tmp, "x"), "--type", "f16"}, exitFailed,
+			[]string{"picture.png"}},
+		"quantize to a folder": {[]string{"quantize", "-m", architecture, "-o", filepath.Join(tmp, "no", "x"), "--type",
+			"f16"}, exitFailed, []string{filepath.Join(tmp, "no")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,7 +203,8 @@ func TestBadInput(t *testing.T) {
 			if out != "" {
 				t.Errorf("standard output: %q", out)
 			}
-			if strings.Count(errs, "\n") != 1 || !strings.HasSuffix(errs, "\n") || !strings.HasPrefix(errs, "spec") || len(errs) > 600 {
+			if strings.Count(errs, "\n") != 1 || !strings.HasSuffix(errs, "\n") ||
+				!strings.HasPrefix(errs, "spec") || len(errs) > 600 {
 				t.Errorf("standard error is not one clear line: %q", errs)
 			}
 			for _, part := range c.says {
@@ -209,7 +219,8 @@ func TestBadInput(t *testing.T) {
 func TestUnknownKernels(t *testing.T) {
 	t.Setenv("SPEC_SIMD", "abacus")
 	_, errs, code := spec(t, "", "generate", "-p", ring)
-	if code != exitFailed || !strings.Contains(errs, "SPEC_SIMD") || !strings.Contains(errs, "abacus") || strings.Count(errs, "\n") != 1 {
+	if code != exitFailed || !strings.Contains(errs, "SPEC_SIMD") || !strings.Contains(errs, "abacus") ||
+		strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }

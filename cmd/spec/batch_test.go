@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// spec batch answers with what a completion of the same prompt alone is, goes on where an output ends, and says what it did.
+// spec batch answers with what a completion of the same prompt alone is, goes on where an output ends, and says what
+// it did.
 func TestBatch(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
@@ -61,7 +62,8 @@ func TestBatch(t *testing.T) {
 	first := texts()
 	for i, prompt := range prompts {
 		want := done(t, "", "generate", "-p", prompt, "-n", "12", "--temp", "0", "--no-display-prompt")
-		if id := fmt.Sprintf("r%d", i); strings.TrimSuffix(want, "\n") != strings.TrimSuffix(first[id], "\n") || first[id] == "" {
+		if id := fmt.Sprintf("r%d", i); strings.TrimSuffix(want, "\n") != strings.TrimSuffix(
+			first[id], "\n") || first[id] == "" {
 			t.Errorf("%s: %q, spec generate writes %q", id, first[id], want)
 		}
 	}
@@ -76,7 +78,8 @@ func TestBatch(t *testing.T) {
 	if err := os.WriteFile(out, data[:len(data)/2], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if report := done(t, "", "batch", "-i", in, "-o", out); !strings.Contains(report, "4 requests") || !strings.Contains(report, "tokens/s") {
+	if report := done(t, "", "batch", "-i", in, "-o", out); !strings.Contains(report, "4 requests") ||
+		!strings.Contains(report, "tokens/s") {
 		t.Errorf("%q", report)
 	}
 	for id, text := range texts() {
@@ -97,7 +100,8 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%q: exit %d, %q", args, code, errs)
 		}
 	}
-	if _, errs, code := spec(t, "", "batch", "-i", filepath.Join(dir, "none"), "-o", out); code != exitFailed || !strings.Contains(errs, "none") {
+	if _, errs, code := spec(t, "", "batch", "-i", filepath.Join(dir, "none"), "-o", out); code != exitFailed ||
+		!strings.Contains(errs, "none") {
 		t.Errorf("no input: exit %d, %q", code, errs)
 	}
 }

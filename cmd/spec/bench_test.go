@@ -48,7 +48,8 @@ func TestBench(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
-	if got.Schema != 1 || got.CPU == "" || got.SIMD == "" || got.Threads < 1 || got.Model == "" || got.Bytes < 5e6 || got.BandwidthGBPS <= 0 {
+	if got.Schema != 1 || got.CPU == "" || got.SIMD == "" || got.Threads < 1 || got.Model == "" || got.Bytes < 5e6 ||
+		got.BandwidthGBPS <= 0 {
 		t.Errorf("%+v", got)
 	}
 	type place struct {
@@ -58,7 +59,8 @@ func TestBench(t *testing.T) {
 	var rows []place
 	for _, r := range got.Rows {
 		rows = append(rows, place{r["kind"].(string), r["n_tokens"].(float64), r["context"].(float64)})
-		for _, key := range []string{"repeats", "tokens_per_second", "pass_seconds", "bandwidth_fraction", "ratio_to_decode"} {
+		for _, key := range []string{"repeats", "tokens_per_second", "pass_seconds",
+			"bandwidth_fraction", "ratio_to_decode"} {
 			if x, ok := r[key].(float64); !ok || !(x > 0) || math.IsInf(x, 0) {
 				t.Errorf("%s is %v in %v", key, r[key], r)
 			}
@@ -70,7 +72,8 @@ func TestBench(t *testing.T) {
 			t.Errorf("row %v", r)
 		}
 	}
-	want := []place{{"decode", 1, 0}, {"decode", 1, 30}, {"verify", 1, 0}, {"verify", 3, 0}, {"prefill", 20, 0}, {"batch", 1, 8}, {"batch", 5, 8}}
+	want := []place{{"decode", 1, 0}, {"decode", 1, 30}, {"verify", 1, 0}, {"verify", 3, 0}, {"prefill", 20, 0},
+		{"batch", 1, 8}, {"batch", 5, 8}}
 	if !slices.Equal(rows, want) {
 		t.Errorf("rows %v, want %v", rows, want)
 	}
@@ -79,7 +82,8 @@ func TestBench(t *testing.T) {
 func TestBenchTable(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "cpu")
 	text := benched(t, func(b *benchmark) { b.weights, b.profile = "f16", profile })
-	for _, part := range []string{"GB/s", "go-target", "f16", "decode", "verify", "prefill", "batch", "1 to 5 sequences", "39x"} {
+	for _, part := range []string{"GB/s", "go-target", "f16", "decode", "verify", "prefill", "batch",
+		"1 to 5 sequences", "39x"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -111,7 +115,8 @@ func TestBenchUsage(t *testing.T) {
 	}
 }
 
-// What a pass reads is what the file holds, but for the padding of the last panel and an embedding that is no output matrix.
+// What a pass reads is what the file holds, but for the padding of the last panel and an embedding that is no output
+// matrix.
 func TestWeightBytes(t *testing.T) {
 	for _, c := range []struct {
 		shape, typ, weights string
@@ -124,10 +129,13 @@ func TestWeightBytes(t *testing.T) {
 		{"smollm2-135m", "q8_0", "q4_k", 89.7e6, 0}, // rows of 576 in Q5_0, of 1536 in Q4_K
 		{"llama-8b", "q8_0", "", (8030e6 - 128256*4096) * 34 / 32, 0},
 		{"gpt2-124m", "f16", "", 2 * 123.7e6, 0},
-		// 3.35 billion parameters of a token (published: 3.3), less the embedding of 151936 x 2048; routers of 48 x 128 x 2048 in F32.
+		// 3.35 billion parameters of a token (published: 3.3), less the embedding of 151936 x 2048; routers of 48 x 128 x
+		// 2048 in F32.
 		{"qwen3-30b-a3b", "q8_0", "", (3354e6-151936*2048)*34/32 + 48*128*2048*3, 0},
-		// Of the decoder 6 blocks of 6 matrices 512 x 512 and two 512 x 2048, and the embedding; of the encoder 6 blocks of 4 and two, and cross-attention's keys and values.
-		{"t5-small", "q8_0", "", (6*(6*512*512+2*512*2048) + 32128*512) * 34 / 32, 6 * (4*512*512 + 2*512*2048 + 2*512*512) * 34 / 32},
+		// Of the decoder 6 blocks of 6 matrices 512 x 512 and two 512 x 2048, and the embedding; of the encoder 6 blocks of
+		// 4 and two, and cross-attention's keys and values.
+		{"t5-small", "q8_0", "", (6*(6*512*512+2*512*2048) + 32128*512) * 34 / 32,
+			6 * (4*512*512 + 2*512*2048 + 2*512*512) * 34 / 32},
 	} {
 		s, err := synth.FindShape(c.shape)
 		if err != nil {

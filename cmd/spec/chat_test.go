@@ -47,14 +47,17 @@ func TestChatSession(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	messages := savedMessages(t, file)
-	if len(messages) != 2 || messages[0].Content != "func main() {" || messages[1].Role != "assistant" || messages[1].Content == "" {
+	if len(messages) != 2 || messages[0].Content != "func main() {" || messages[1].Role != "assistant" ||
+		messages[1].Content == "" {
 		t.Fatalf("saved %+v", messages)
 	}
-	first, _, code := spec(t, "", "generate", "-p", "User: func main() {\nAssistant:", "--no-escape", "--temp", "0", "-n", "16", "--stop", "\nUser:")
+	first, _, code := spec(t, "", "generate", "-p", "User: func main() {\nAssistant:", "--no-escape", "--temp", "0", "-n",
+		"16", "--stop", "\nUser:")
 	if code != exitDone || !strings.HasPrefix(stdout, first) || messages[1].Content != first {
 		t.Errorf("the first answer is %q, generate writes %q", messages[1].Content, first)
 	}
-	second, _, _ := spec(t, "", "generate", "-p", "User: func main() {\nAssistant:"+first+"\nUser: func Add(a, b int) int {\nAssistant:", "--no-escape", "--temp", "0", "-n", "16", "--stop", "\nUser:")
+	second, _, _ := spec(t, "", "generate", "-p", "User: func main() {\nAssistant:"+first+"\nUser: func Add(a, b int) "+
+		"int {\nAssistant:", "--no-escape", "--temp", "0", "-n", "16", "--stop", "\nUser:")
 	if !strings.Contains(stdout[len(first):], second) || second == "" {
 		t.Errorf("the second answer is not %q: %q", second, stdout)
 	}
@@ -100,7 +103,8 @@ func TestChatBudgetShowsWhatWasHeldBack(t *testing.T) {
 // The second turn computes only what is new.
 func TestChatReuse(t *testing.T) {
 	_, stderr, code := spec(t, "func main() {\n/stats\nfunc Add(a, b int) int {\n/stats\n", greedyChat...)
-	found := regexp.MustCompile(`prompt of (\d+) tokens, (\d+) of them reused.*, (\d+) used`).FindAllStringSubmatch(stderr, -1)
+	found := regexp.MustCompile(`prompt of (\d+) tokens, (\d+) of them reused.*, (\d+) used`).FindAllStringSubmatch(
+		stderr, -1)
 	if code != exitDone || len(found) != 2 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
@@ -119,10 +123,12 @@ func TestChatReuse(t *testing.T) {
 
 func TestChatCommands(t *testing.T) {
 	dir := t.TempDir()
-	a, b, c, e := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json"), filepath.Join(dir, "c.json"), filepath.Join(dir, "e.json")
+	a, b, c, e := filepath.Join(dir, "a.json"), filepath.Join(dir, "b.json"), filepath.Join(dir, "c.json"),
+		filepath.Join(dir, "e.json")
 	script := strings.Join([]string{
 		"/system You write Go.", "/system", "one\\", "two", `"""three`, "", `four"""`, "//five", "/save " + a,
-		"/undo", "/save " + b, "/set temp 0.9", "/set seed 7", "six", "/regen", "/save " + c, "/load " + a, "/clear", "/save " + e, "/set", "/help", "/quit", "never",
+		"/undo", "/save " + b, "/set temp 0.9", "/set seed 7", "six", "/regen", "/save " + c, "/load " + a, "/clear",
+		"/save " + e, "/set", "/help", "/quit", "never",
 	}, "\n")
 	_, stderr, code := spec(t, script, greedyChat...)
 	if code != exitDone {
@@ -138,7 +144,8 @@ func TestChatCommands(t *testing.T) {
 		return strings.Join(all, "|")
 	}
 	for path, want := range map[string]string{
-		a: "You write Go.|one\ntwo|three\n\nfour|/five", b: "You write Go.|one\ntwo|three\n\nfour", c: "You write Go.|one\ntwo|three\n\nfour|six", e: "You write Go.",
+		a: "You write Go.|one\ntwo|three\n\nfour|/five", b: "You write Go.|one\ntwo|three\n\nfour",
+		c: "You write Go.|one\ntwo|three\n\nfour|six", e: "You write Go.",
 	} {
 		if got := users(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
@@ -147,12 +154,14 @@ func TestChatCommands(t *testing.T) {
 	if n := len(savedMessages(t, c)); n != 7 {
 		t.Errorf("%d messages after /regen, want 7", n)
 	}
-	for _, want := range []string{"You write Go.\n", "(saved 7 messages", "(loaded 7 messages)", "temp             0.9", "seed             8", "/regen", "when-full        stop"} {
+	for _, want := range []string{"You write Go.\n", "(saved 7 messages", "(loaded 7 messages)", "temp             0.9",
+		"seed             8", "/regen", "when-full        stop"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("standard error lacks %q: %s", want, stderr)
 		}
 	}
-	if _, stderr, code := spec(t, "/save "+e+"\n", with(greedyChat, "--load", a)...); code != exitDone || users(e) != users(a) {
+	if _, stderr, code := spec(t, "/save "+e+"\n",
+		with(greedyChat, "--load", a)...); code != exitDone || users(e) != users(a) {
 		t.Errorf("--load: exit %d: %s", code, stderr)
 	}
 }
@@ -160,7 +169,8 @@ func TestChatCommands(t *testing.T) {
 // A template brings the texts that begin the user's turn: they end an answer, beside those of --stop.
 func TestChatTemplateStops(t *testing.T) {
 	m := target(t)
-	for name, want := range map[string]string{"plain": "[x \nUser:]", "vicuna": "[x \nUSER:]", "alpaca": "[x \n### Instruction:]", "chatml": "[x]"} {
+	for name, want := range map[string]string{
+		"plain": "[x \nUser:]", "vicuna": "[x \nUSER:]", "alpaca": "[x \n### Instruction:]", "chatml": "[x]"} {
 		g := options[*converse](t, "chat", "--chat-template", name, "--stop", "x", "-n", "5")
 		template, stops, err := g.newTemplate(m)
 		if err != nil {
@@ -240,7 +250,8 @@ func TestChatFull(t *testing.T) {
 	line := strings.Repeat("x := y + z; ", 4)
 	script := "/system S\n" + strings.Repeat(line+"\n", 8)
 	args := with(greedyChat, "-c", "200")
-	if _, stderr, code := spec(t, script, args...); code != exitFailed || !strings.Contains(stderr, "the context holds 200") {
+	if _, stderr, code := spec(t, script, args...); code != exitFailed ||
+		!strings.Contains(stderr, "the context holds 200") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	_, stderr, code := spec(t, script+"/save "+file+"\n", with(args, "--when-full", "drop")...)
@@ -248,10 +259,13 @@ func TestChatFull(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	messages := savedMessages(t, file)
-	if n := len(messages); n < 3 || n >= 17 || messages[0].Content != "S" || messages[1].Role != "user" || messages[n-1].Role != "assistant" {
+	if n := len(messages); n < 3 || n >= 17 || messages[0].Content != "S" || messages[1].Role != "user" ||
+		messages[n-1].Role != "assistant" {
 		t.Errorf("%d messages left: %+v", n, messages)
 	}
-	if _, stderr, code := spec(t, strings.Repeat(line, 20)+"\n", with(args, "--when-full", "drop")...); code != exitFailed || !strings.Contains(stderr, "the message makes a prompt of") {
+	if _, stderr, code := spec(t, strings.Repeat(line, 20)+"\n",
+		with(args, "--when-full", "drop")...); code != exitFailed ||
+		!strings.Contains(stderr, "the message makes a prompt of") {
 		t.Errorf("one long message: exit %d: %s", code, stderr)
 	}
 }
@@ -282,7 +296,8 @@ func TestChatFirstMessage(t *testing.T) {
 	if got != want || got == "" || !strings.Contains(stderr, "no system message") {
 		t.Errorf("without a system role: %q, want %q: %s", got, want, stderr)
 	}
-	kwargs, _, _ := spec(t, "b\n", "chat", "--chat-template", "{{ x }}", "--chat-template-kwargs", `{"x": "func main() {"}`, "--temp", "0", "-n", "8")
+	kwargs, _, _ := spec(t, "b\n", "chat", "--chat-template", "{{ x }}", "--chat-template-kwargs",
+		`{"x": "func main() {"}`, "--temp", "0", "-n", "8")
 	want, _, _ = spec(t, "", "generate", "-p", "func main() {", "--temp", "0", "-n", "8")
 	if kwargs != want+"\n" {
 		t.Errorf("--chat-template-kwargs: %q, want %q", kwargs, want)
@@ -297,7 +312,8 @@ func TestChatInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer script.Close()
-	cmd, stdout, stderr := start(t, in, "chat", "--chat-template", "plain", "--ignore-eos", "--drafter", "none", "--no-kv-cache")
+	cmd, stdout, stderr := start(t, in, "chat", "--chat-template", "plain", "--ignore-eos", "--drafter",
+		"none", "--no-kv-cache")
 	text := &firstByte{Writer: stdout, given: make(chan struct{})}
 	cmd.Stdout = text
 	launch(t, cmd)
@@ -348,7 +364,8 @@ func TestChatInterruptPrompt(t *testing.T) {
 // newDialog is a dialog in which somebody types.
 func newDialog(stdin string) (d *dialog, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	d = &dialog{p: &program{stdin: strings.NewReader(stdin), stdout: stdout, stderr: stderr}, typed: true, shown: true, showReasoning: true}
+	d = &dialog{p: &program{stdin: strings.NewReader(stdin), stdout: stdout, stderr: stderr}, typed: true,
+		shown: true, showReasoning: true}
 	d.lines = newLineReader(d.p.stdin)
 	d.stop.waiting = make(chan struct{}, 1)
 	return d, stdout, stderr
@@ -430,7 +447,8 @@ func TestChatFailedTurn(t *testing.T) {
 	if err := d.run(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
-	if len(d.messages) != 0 || !strings.Contains(stderr.String(), "not today") || !strings.Contains(stderr.String(), "/save needs") {
+	if len(d.messages) != 0 || !strings.Contains(stderr.String(), "not today") ||
+		!strings.Contains(stderr.String(), "/save needs") {
 		t.Errorf("%d messages, %q, %q", len(d.messages), stdout, stderr)
 	}
 }
@@ -453,7 +471,8 @@ func TestChatDropTurn(t *testing.T) {
 
 // Reasoning is faint, or marked where nothing can be faint, or hidden; it is kept apart from the answer.
 func TestChatReasoning(t *testing.T) {
-	events := []chat.Event{{Kind: chat.ReasoningEvent, Text: "hm"}, {Kind: chat.ReasoningEvent, Text: " so"}, {Kind: chat.ContentEvent, Text: "4"}, {Kind: chat.ContentEvent, Text: "2\x1b"}}
+	events := []chat.Event{{Kind: chat.ReasoningEvent, Text: "hm"}, {Kind: chat.ReasoningEvent, Text: " so"},
+		{Kind: chat.ContentEvent, Text: "4"}, {Kind: chat.ContentEvent, Text: "2\x1b"}}
 	for _, c := range []struct {
 		color, show bool
 		want        string
@@ -492,11 +511,13 @@ func TestChatAsksWhenFull(t *testing.T) {
 		}
 		d.context, d.whenFull = 100, fullAsk
 		for range 10 {
-			d.messages = append(d.messages, chat.Message{Role: "user", Content: "x := y + z; x := y + z"}, chat.Message{Role: "assistant", Content: "ok"})
+			d.messages = append(d.messages, chat.Message{Role: "user", Content: "x := y + z; x := y + z"},
+				chat.Message{Role: "assistant", Content: "ok"})
 		}
 		d.messages = append(d.messages, chat.Message{Role: "user", Content: "last"})
 		_, ids, err := d.fit(t.Context())
-		if dropped != (err == nil) || dropped && (len(ids) > 50 || d.messages[len(d.messages)-1].Content != "last") || !dropped && len(d.messages) != 21 {
+		if dropped != (err == nil) || dropped && (len(ids) > 50 || d.messages[len(d.messages)-1].Content != "last") ||
+			!dropped && len(d.messages) != 21 {
 			t.Errorf("%q: %d ids, %d messages, %v: %s", answer, len(ids), len(d.messages), err, stderr)
 		}
 	}

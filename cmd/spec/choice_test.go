@@ -62,8 +62,8 @@ type written struct {
 	drafted, accepted int
 }
 
-// TestCommandLineAndServerSpeculateAlike: every option of speculation means the same as a flag of generate, as a flag of a
-// server, and in a request: the same text with as many tokens drafted and accepted.
+// TestCommandLineAndServerSpeculateAlike: every option of speculation means the same as a flag of generate, as a flag
+// of a server, and in a request: the same text with as many tokens drafted and accepted.
 func TestCommandLineAndServerSpeculateAlike(t *testing.T) {
 	const prompt, tokens, seed, temperature = "func (r *Ring) Push(x int) {\n", 24, 7, "0.6"
 	dir := t.TempDir()
@@ -139,14 +139,16 @@ func TestCommandLineAndServerSpeculateAlike(t *testing.T) {
 		default:
 			compare("in a request", c.args, c.clock, requests[i])
 		}
-		if strings.Contains(c.args, "--draft-max 8") || strings.Contains(c.args, "stairs") || strings.Contains(c.args, "p-min") {
+		if strings.Contains(c.args, "--draft-max 8") || strings.Contains(c.args, "stairs") ||
+			strings.Contains(c.args, "p-min") {
 			compare("as flags of a server", c.args, c.clock, serve(c.args, []string{""})[0])
 		}
 		for _, word := range strings.Fields(c.args) {
 			named[word] = true
 		}
 	}
-	for _, name := range slices.Concat(speculative.Names(speculative.Drafters(), false), speculative.Names(speculative.Schedules(), false),
+	for _, name := range slices.Concat(speculative.Names(speculative.Drafters(), false),
+		speculative.Names(speculative.Schedules(), false),
 		speculative.Names(speculative.Verifiers(), false), speculative.DraftSamplings()) {
 		if !named[name] && name != "greedy" && name != "mtp" { // at a temperature; of files that have such a block
 			t.Errorf("%s is not compared", name)

@@ -50,14 +50,16 @@ func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	prompts, page := filepath.Join(dir, "two.jsonl"), filepath.Join(dir, "page.html")
 	write(t, prompts, `{"id":"a","prompt":"func (r *Ring) Push("}`+"\n"+`{"id":"b","prompt":"// A Reader reads"}`+"\n")
-	drafters, schedules := []string{"model", "ngram", "suffix", "splice", "tree", "merge", "early-exit"}, []string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
+	drafters, schedules := []string{"model", "ngram", "suffix", "splice", "tree", "merge", "early-exit"},
+		[]string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
 	switch {
 	case testing.Short():
 		drafters, schedules = drafters[:1], schedules[:2]
 	case !testkit.IsLong(t):
 		schedules = schedules[:1]
 	}
-	out, stderr, code := spec(t, "", "compare", "--prompts", prompts, "-n", "12", "-r", "2", "--warmup", "0", "--json", "--html", page,
+	out, stderr, code := spec(t, "", "compare", "--prompts", prompts, "-n", "12", "-r", "2", "--warmup", "0",
+		"--json", "--html", page,
 		"--drafter", strings.Join(drafters, ","), "--schedule", strings.Join(schedules, ",")+",oracle",
 		"--verify", "greedy,match,rejection,block,stairs,stairs-faithful", "--temp", "0,0.8")
 	if code != exitDone {
@@ -68,17 +70,20 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Schema != 1 || r.Threads < 1 || r.Tokens != 12 || !r.Complete || len(r.Broken) != 0 {
-		t.Errorf("schema %d, %d threads, %d tokens, complete %v, broken %q", r.Schema, r.Threads, r.Tokens, r.Complete, r.Broken)
+		t.Errorf("schema %d, %d threads, %d tokens, complete %v, broken %q", r.Schema, r.Threads,
+			r.Tokens, r.Complete, r.Broken)
 	}
 	// At 0: six verifiers with all schedules, and the oracle for the four that promise the text; at 0.8 one verifier less.
 	if want := 2 + len(drafters)*(6*len(schedules)+4+5*len(schedules)+3); len(r.Rows) != want {
 		t.Errorf("%d rows, want %d", len(r.Rows), want)
 	}
 	for _, row := range r.Rows {
-		if row.Prompts != "two" || row.NPrompts != 2 || row.NRuns < 4 || row.NTokens < 2 || row.NTokens > 24 || len(row.ByPrompt) != 2 {
+		if row.Prompts != "two" || row.NPrompts != 2 || row.NRuns < 4 || row.NTokens < 2 || row.NTokens > 24 ||
+			len(row.ByPrompt) != 2 {
 			t.Fatalf("row %+v", row)
 		}
-		if row.Speedup <= 0 || row.TokensPerSecond <= 0 || row.TokensPerPass < 1 || row.Acceptance < 0 || row.Acceptance > 1 || row.SpeedupLow > row.SpeedupHigh {
+		if row.Speedup <= 0 || row.TokensPerSecond <= 0 || row.TokensPerPass < 1 || row.Acceptance < 0 ||
+			row.Acceptance > 1 || row.SpeedupLow > row.SpeedupHigh {
 			t.Errorf("row %+v", row)
 		}
 		if row.Drafter == "none" {
@@ -138,7 +143,8 @@ func TestComparePresets(t *testing.T) {
 			args = append(args, "--preset", preset)
 		}
 		out, stderr, code := spec(t, "", args...)
-		if code != exitDone || !strings.Contains(out, "speedup") || !strings.Contains(out, "plain") || strings.Contains(out, "NO") {
+		if code != exitDone || !strings.Contains(out, "speedup") || !strings.Contains(out, "plain") ||
+			strings.Contains(out, "NO") {
 			t.Errorf("preset %q: exit code %d\n%s%s", preset, code, out, stderr)
 		}
 	}
@@ -152,18 +158,19 @@ func TestCompareBadInput(t *testing.T) {
 		code int
 		says []string
 	}{
-		"no prompts":             {[]string{"--prompts", "missing.jsonl"}, exitFailed, []string{"missing.jsonl"}},
-		"no prompt":              {[]string{"--prompts", file}, exitFailed, []string{"bad.jsonl", "line 1", "prompt"}},
-		"unknown drafter":        {[]string{"--drafter", "model,oracle"}, exitUsage, []string{"--drafter", "oracle"}},
-		"unknown schedule":       {[]string{"--schedule", "x"}, exitUsage, []string{"--schedule"}},
-		"unknown preset":         {[]string{"--preset", "x"}, exitUsage, []string{"--preset"}},
-		"temperature":            {[]string{"--temp", "0,nan"}, exitUsage, []string{"--temp", "nan"}},
-		"length":                 {[]string{"--draft-max", "-1"}, exitUsage, []string{"--draft-max"}},
-		"nothing to run":         {[]string{"--temp", "1", "--verify", "greedy"}, exitUsage, []string{"greedy"}},
-		"no draft model":         {[]string{"-m", "x.gguf", "--drafter", "model"}, exitUsage, []string{"-md", "model"}},
-		"no second draft model":  {[]string{"--drafter", "model2"}, exitUsage, []string{"-md", "model2"}},
-		"model missing":          {[]string{"-m", "missing.gguf"}, exitFailed, []string{"missing.gguf"}},
-		"page in no folder":      {[]string{"--max-prompts", "1", "-n", "2", "-r", "1", "--drafter", "ngram", "--html", filepath.Join(file, "x")}, exitFailed, []string{"bad.jsonl"}},
+		"no prompts":            {[]string{"--prompts", "missing.jsonl"}, exitFailed, []string{"missing.jsonl"}},
+		"no prompt":             {[]string{"--prompts", file}, exitFailed, []string{"bad.jsonl", "line 1", "prompt"}},
+		"unknown drafter":       {[]string{"--drafter", "model,oracle"}, exitUsage, []string{"--drafter", "oracle"}},
+		"unknown schedule":      {[]string{"--schedule", "x"}, exitUsage, []string{"--schedule"}},
+		"unknown preset":        {[]string{"--preset", "x"}, exitUsage, []string{"--preset"}},
+		"temperature":           {[]string{"--temp", "0,nan"}, exitUsage, []string{"--temp", "nan"}},
+		"length":                {[]string{"--draft-max", "-1"}, exitUsage, []string{"--draft-max"}},
+		"nothing to run":        {[]string{"--temp", "1", "--verify", "greedy"}, exitUsage, []string{"greedy"}},
+		"no draft model":        {[]string{"-m", "x.gguf", "--drafter", "model"}, exitUsage, []string{"-md", "model"}},
+		"no second draft model": {[]string{"--drafter", "model2"}, exitUsage, []string{"-md", "model2"}},
+		"model missing":         {[]string{"-m", "missing.gguf"}, exitFailed, []string{"missing.gguf"}},
+		"page in no folder": {[]string{"--max-prompts", "1", "-n", "2", "-r", "1", "--drafter", "ngram", "--html",
+			filepath.Join(file, "x")}, exitFailed, []string{"bad.jsonl"}},
 		"prompt beyond contexts": {[]string{"-c", "4", "-n", "2"}, exitFailed, []string{"prompt", "context"}},
 	} {
 		_, stderr, code := spec(t, "", append([]string{"compare"}, c.args...)...)

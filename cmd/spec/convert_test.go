@@ -15,7 +15,8 @@ func TestConvertOptions(t *testing.T) {
 		"a b":                {dir: "a", out: "b", typ: "f16"},
 		"a -o b --type Q8_0": {dir: "a", out: "b", typ: "q8_0"},
 	} {
-		if got := options[*converting](t, append([]string{"convert"}, strings.Fields(line)...)...); !reflect.DeepEqual(*got, want) {
+		if got := options[*converting](t, append(
+			[]string{"convert"}, strings.Fields(line)...)...); !reflect.DeepEqual(*got, want) {
 			t.Errorf("%s: %+v, want %+v", line, *got, want)
 		}
 	}
@@ -34,11 +35,15 @@ func TestConvert(t *testing.T) {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 	folder := testkit.Shared(t, "families/papers/hf")
-	for name, said := range map[string]string{"llama": "llama, q8_0, ", "qwen2": "qwen2, q8_0, ", "codegen": "codegen, q8_0, 0.1832 M parameters in 25 tensors, ", "opt-post": "opt, q8_0, ", "t5-v11": "t5, q8_0, 0.2921 M parameters in 61 tensors, "} {
-		if _, stderr, code := spec(t, "", "convert", filepath.Join(folder, name), out, "--type", "q8_0"); code != 0 || !strings.Contains(stderr, said) {
+	for name, said := range map[string]string{
+		"llama": "llama, q8_0, ", "qwen2": "qwen2, q8_0, ", "codegen": "codegen, q8_0, 0.1832 M parameters in 25 tensors, ",
+		"opt-post": "opt, q8_0, ", "t5-v11": "t5, q8_0, 0.2921 M parameters in 61 tensors, "} {
+		if _, stderr, code := spec(t, "", "convert", filepath.Join(folder, name), out, "--type", "q8_0"); code != 0 ||
+			!strings.Contains(stderr, said) {
 			t.Fatalf("%s: exit code %d, %q", name, code, stderr)
 		}
-		if _, stderr, code := spec(t, "", "generate", "-m", out, "-p", "of the", "-n", "4", "--temp", "0"); code != 0 || !strings.Contains(stderr, "4 tokens") {
+		if _, stderr, code := spec(t, "", "generate", "-m", out, "-p", "of the", "-n", "4", "--temp", "0"); code != 0 ||
+			!strings.Contains(stderr, "4 tokens") {
 			t.Errorf("%s: exit code %d, %q", name, code, stderr)
 		}
 	}

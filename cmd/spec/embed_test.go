@@ -43,17 +43,21 @@ func TestEmbed(t *testing.T) {
 				got, length = append(got, float32(n)), length+n*n
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want(texts[i], pooling)) || math.Abs(length-1) > 1e-3 {
-				t.Errorf("%s, text %d: %.80s…, the server's %.80s…; length² %v", pooling, i, fmt.Sprint(got), fmt.Sprint(want(texts[i], pooling)), length)
+				t.Errorf("%s, text %d: %.80s…, the server's %.80s…; length² %v", pooling, i, fmt.Sprint(got),
+					fmt.Sprint(want(texts[i], pooling)), length)
 			}
 		}
 	}
 	const line = 300 // more texts than are written at once, and than share a pass
 	many := decode[embeddingReport](t, done(t, strings.Repeat("a\nb b\nc\n", line/3), "embed", "--json", "-t", "2"))
-	if len(many.Embeddings) != line || many.Size != 256 || many.Schema != 1 || many.Model != "embedded" || many.Pooling != "mean" || many.Tokens < line {
-		t.Errorf("%d vectors of %d numbers, %d tokens, %s, %s", len(many.Embeddings), many.Size, many.Tokens, many.Model, many.Pooling)
+	if len(many.Embeddings) != line || many.Size != 256 || many.Schema != 1 || many.Model != "embedded" ||
+		many.Pooling != "mean" || many.Tokens < line {
+		t.Errorf("%d vectors of %d numbers, %d tokens, %s, %s", len(many.Embeddings), many.Size, many.Tokens,
+			many.Model, many.Pooling)
 	}
 	for i, text := range []string{"a", "b b", "c"} {
-		if w := want(text, "mean"); fmt.Sprint(many.Embeddings[i]) != fmt.Sprint(w) || fmt.Sprint(many.Embeddings[line-3+i]) != fmt.Sprint(w) {
+		if w := want(text, "mean"); fmt.Sprint(many.Embeddings[i]) != fmt.Sprint(w) ||
+			fmt.Sprint(many.Embeddings[line-3+i]) != fmt.Sprint(w) {
 			t.Errorf("%q has another vector among others", text)
 		}
 	}
@@ -61,7 +65,8 @@ func TestEmbed(t *testing.T) {
 	if len(parts.Embeddings) != 2 || fmt.Sprint(parts.Embeddings[0]) != fmt.Sprint(want("one\ntwo", "mean")) {
 		t.Errorf("%d vectors of two texts", len(parts.Embeddings))
 	}
-	file := decode[embeddingReport](t, done(t, "", "embed", "--json", "-m", servedTarget, "-p", "a", "--memory", "256M", "-ngl", "9"))
+	file := decode[embeddingReport](t, done(t, "", "embed", "--json", "-m", servedTarget, "-p", "a",
+		"--memory", "256M", "-ngl", "9"))
 	if fmt.Sprint(file.Embeddings[0]) != fmt.Sprint(many.Embeddings[0]) || file.Model != "go-target.q8_0" {
 		t.Errorf("%s: another vector than the embedded model's", file.Model)
 	}
@@ -84,7 +89,8 @@ func TestEmbedRefused(t *testing.T) {
 		"draft model":  {[]string{"-p", "x", "-md", servedDraft}, exitUsage, "-md"},
 		"a small roof": {[]string{"-p", "x", "-m", servedTarget, "--memory", "1M"}, exitFailed, "the least is"},
 	} {
-		if code, out, stderr := runWith(t, t.TempDir(), append([]string{"embed"}, c.args...)...); code != c.code || out != "" || !strings.Contains(stderr, c.says) {
+		if code, out, stderr := runWith(t, t.TempDir(), append([]string{"embed"}, c.args...)...); code != c.code ||
+			out != "" || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s: %d %q %s", name, code, out, stderr)
 		}
 	}

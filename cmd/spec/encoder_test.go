@@ -13,18 +13,21 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// t5File writes a small encoder-decoder model of random weights with a vocabulary of letters, and returns its path. Pairs of the same
-// architecture and other sizes have the same vocabulary.
+// t5File writes a small encoder-decoder model of random weights with a vocabulary of letters, and returns its path.
+// Pairs of the same architecture and other sizes have the same vocabulary.
 func t5File(t *testing.T, change func(s *synth.Shape, kvs *[]gguf.KV)) string {
 	t.Helper()
 	tokens, types, scores := []string{"<pad>", "</s>", "<unk>", "▁"}, []int32{3, 3, 2, 1}, []float32{0, 0, 0, -2}
 	for c := 'a'; c <= 'z'; c++ {
 		tokens, types, scores = append(tokens, string(c), "▁"+string(c)), append(types, 1, 1), append(scores, -3, -4)
 	}
-	s := synth.Shape{Name: "t5 of letters", Architecture: "t5", Context: 64, Vocab: len(tokens), HiddenSize: 64, Layers: 2, Heads: 4, KVHeads: 4, FeedForward: 96, HeadDim: 8}
+	s := synth.Shape{Name: "t5 of letters", Architecture: "t5", Context: 64, Vocab: len(tokens), HiddenSize: 64,
+		Layers: 2, Heads: 4, KVHeads: 4, FeedForward: 96, HeadDim: 8}
 	kvs := []gguf.KV{
-		{Key: "tokenizer.ggml.model", Value: "t5"}, {Key: "tokenizer.ggml.tokens", Value: tokens}, {Key: "tokenizer.ggml.token_type", Value: types},
-		{Key: "tokenizer.ggml.scores", Value: scores}, {Key: "tokenizer.ggml.add_space_prefix", Value: true}, {Key: "tokenizer.ggml.remove_extra_whitespaces", Value: true},
+		{Key: "tokenizer.ggml.model", Value: "t5"}, {Key: "tokenizer.ggml.tokens", Value: tokens},
+		{Key: "tokenizer.ggml.token_type", Value: types},
+		{Key: "tokenizer.ggml.scores", Value: scores}, {Key: "tokenizer.ggml.add_space_prefix", Value: true},
+		{Key: "tokenizer.ggml.remove_extra_whitespaces", Value: true},
 	}
 	if change != nil {
 		change(&s, &kvs)
@@ -58,7 +61,8 @@ func t5File(t *testing.T, change func(s *synth.Shape, kvs *[]gguf.KV)) string {
 	return path
 }
 
-// TestEncoderDecoder: a prompt is the encoder's input, the text is the decoder's, the same with every drafter, and a receipt confirms it.
+// TestEncoderDecoder: a prompt is the encoder's input, the text is the decoder's, the same with every drafter, and a
+// receipt confirms it.
 func TestEncoderDecoder(t *testing.T) {
 	model := t5File(t, nil)
 	draft := t5File(t, func(s *synth.Shape, _ *[]gguf.KV) { s.Layers, s.Name = 1, "draft" })
@@ -69,7 +73,8 @@ func TestEncoderDecoder(t *testing.T) {
 			IDs   []int32        `json:"token_ids"`
 			Stats map[string]any `json:"stats"`
 		}
-		out := done(t, "", append([]string{"generate", "-m", model, "-p", prompt, "-n", "20", "--ignore-eos", "--json", "-s", "4"}, args...)...)
+		out := done(t, "", append([]string{"generate", "-m", model, "-p", prompt, "-n", "20", "--ignore-eos", "--json",
+			"-s", "4"}, args...)...)
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -86,8 +91,10 @@ func TestEncoderDecoder(t *testing.T) {
 			if slices.Equal(want, other) {
 				t.Errorf("%q: the input changes nothing", prompt)
 			}
-			for _, how := range [][]string{nil, {"--drafter", "early-exit", "--exit-layer", "1"}, {"-md", draft}, {"-md", draft, "--drafter", "model", "--schedule", "constant"},
-				{"-md", draft, "--drafter", "splice", "--verify", "stairs"}, {"-md", draft, "-md", model}, {"--no-kv-cache", "--drafter", "suffix"}} {
+			for _, how := range [][]string{nil, {"--drafter", "early-exit", "--exit-layer", "1"}, {"-md", draft},
+				{"-md", draft, "--drafter", "model", "--schedule", "constant"},
+				{"-md", draft, "--drafter", "splice", "--verify", "stairs"}, {"-md", draft, "-md", model},
+				{"--no-kv-cache", "--drafter", "suffix"}} {
 				if _, got, _ := generate(prompt, append([]string{"--temp", temp}, how...)...); !slices.Equal(got, want) {
 					t.Errorf("%q at %s, %v: %d, expected %d", prompt, temp, how, got, want)
 				}
@@ -117,7 +124,8 @@ func TestEncoderDecoderElsewhere(t *testing.T) {
 			t.Errorf("%s:\n%s", preset, out)
 		}
 	}
-	out := done(t, "", "bench", "-m", model, "-p", "100", "-n", "4", "-d", "0", "--verify", "2", "--batch", "2", "--sample", "4", "-r", "1", "-o", "csv")
+	out := done(t, "", "bench", "-m", model, "-p", "100", "-n", "4", "-d", "0", "--verify", "2", "--batch", "2",
+		"--sample", "4", "-r", "1", "-o", "csv")
 	for _, row := range []string{"encode,100", "decode,1", "verify,2", "batch,2"} {
 		if !strings.Contains(out, row) {
 			t.Errorf("no row %s:\n%s", row, out)

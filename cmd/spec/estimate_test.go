@@ -30,14 +30,16 @@ func TestEstimate(t *testing.T) {
 		s    speculative.Stats
 		want float64
 	}{
-		"plain passes":            {rounds(steady, []float64{2, 3}), text, 2},
-		"the shortest pass":       {rounds(nil, []float64{1, 1.1, 1.2}), text, 2},
-		"few plain passes":        {rounds([]float64{1, 1}, []float64{1.1, 1.2}), text, 2},
-		"nothing drafted":         {rounds(steady, nil), speculative.Stats{Generated: 100, Verify: 50}, math.NaN()},
-		"too few tokens":          {rounds(steady, nil), speculative.Stats{Generated: 63, Drafted: 9, Verify: 30}, math.NaN()},
+		"plain passes":      {rounds(steady, []float64{2, 3}), text, 2},
+		"the shortest pass": {rounds(nil, []float64{1, 1.1, 1.2}), text, 2},
+		"few plain passes":  {rounds([]float64{1, 1}, []float64{1.1, 1.2}), text, 2},
+		"nothing drafted":   {rounds(steady, nil), speculative.Stats{Generated: 100, Verify: 50}, math.NaN()},
+		"too few tokens": {rounds(steady, nil),
+			speculative.Stats{Generated: 63, Drafted: 9, Verify: 30}, math.NaN()},
 		"spread above the effect": {rounds([]float64{.4, .4, .4, .5, .6, .8, .8, .8}, nil), text, math.NaN()},
 		"unlike passes":           {rounds(nil, []float64{0.6, 2, 2}), text, math.NaN()},
-		"no effect":               {rounds([]float64{.5, .5, .5, .5, .51, .51, .51, .51}, nil), speculative.Stats{Generated: 100, Drafted: 8, Verify: 50.5}, math.NaN()},
+		"no effect": {rounds([]float64{.5, .5, .5, .5, .51, .51, .51, .51}, nil),
+			speculative.Stats{Generated: 100, Drafted: 8, Verify: 50.5}, math.NaN()},
 	} {
 		if got := c.e.speedup(c.s); math.Abs(got-c.want) > 1e-9 || math.IsNaN(got) != math.IsNaN(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -52,7 +54,8 @@ func TestGenerateLastLine(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^32 tokens in [0-9.]+ s \([0-9.]+/s\), .*accepted \([0-9]+ %\)$`).MatchString(errs) {
 		t.Errorf("the last line is not in\n%s", errs)
 	}
-	if !regexp.MustCompile(`(?m)^position [0-9]+: drafted .* ms, accepted .* then .* verified in .* ms$`).MatchString(errs) {
+	if !regexp.MustCompile(`(?m)^position [0-9]+: drafted .* ms, accepted .* then .* verified in .* ms$`).MatchString(
+		errs) {
 		t.Errorf("no round in\n%s", errs)
 	}
 	var out strings.Builder
@@ -62,7 +65,8 @@ func TestGenerateLastLine(t *testing.T) {
 		w.estimate.round(&speculative.Round{Draft: new(speculative.Draft), Verifying: time.Second})
 	}
 	w.figures(32 * time.Second)
-	if got, want := out.String(), "64 tokens in 32.00 s (2.0/s), 58 target passes, 6 of 9 drafted tokens accepted (67 %), estimated speedup 2.00x\n"; got != want {
+	if got, want := out.String(), "64 tokens in 32.00 s (2.0/s), 58 target passes, 6 of 9 drafted tokens accepted (67 "+
+		"%), estimated speedup 2.00x\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -28,7 +28,8 @@ func Example() {
 	drafting, err := draft.NewSession(engine.SessionOptions{})
 	check(err)
 	prompt := target.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
-	dec := speculative.New(session, speculative.Model(drafting), speculative.Options{Tokenizer: target.Tokenizer(), MaxTokens: 24})
+	dec := speculative.New(session, speculative.Model(drafting),
+		speculative.Options{Tokenizer: target.Tokenizer(), MaxTokens: 24})
 	for token, err := range dec.Generate(ctx, prompt, engine.Sampling{}) {
 		check(err)
 		fmt.Print(token.Text)

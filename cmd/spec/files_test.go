@@ -31,7 +31,8 @@ func embedded(t *testing.T) string {
 
 func TestInspect(t *testing.T) {
 	text := done(t, "", "inspect", "--tensors")
-	for _, part := range []string{"GGUF version 3", "general.architecture", `"llama"`, "blk.5.ffn_down.weight", "Q8_0", "768 x 256", "tokenizer.ggml.tokens", "string[4096]"} {
+	for _, part := range []string{"GGUF version 3", "general.architecture", `"llama"`, "blk.5.ffn_down.weight", "Q8_0",
+		"768 x 256", "tokenizer.ggml.tokens", "string[4096]"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -46,7 +47,8 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	j := decode[file](t, done(t, "", "inspect", "--json", embedded(t)))
-	if j.Schema != 1 || len(j.Metadata["tokenizer.ggml.tokens"].([]any)) != 4096 || j.Metadata["llama.block_count"] != 6.0 {
+	if j.Schema != 1 || len(j.Metadata["tokenizer.ggml.tokens"].([]any)) != 4096 ||
+		j.Metadata["llama.block_count"] != 6.0 {
 		t.Errorf("schema %d, metadata %v", j.Schema, len(j.Metadata))
 	}
 	for _, x := range j.Tensors {
@@ -70,13 +72,16 @@ func TestTokenize(t *testing.T) {
 	if len(asGiven.IDs) != len(plain.IDs)+1 || asGiven.IDs[0] != 4095 {
 		t.Errorf("without --no-special the tokens begin %v", asGiven.IDs[:2])
 	}
-	if got := decode[tokens](t, done(t, "", "tokenize", "--no-special", "--json", "-p", "")); got.IDs == nil || got.N != 0 {
+	if got := decode[tokens](t, done(t, "", "tokenize",
+		"--no-special", "--json", "-p", "")); got.IDs == nil || got.N != 0 {
 		t.Errorf("of no text: %+v", got)
 	}
-	if got := done(t, "", "tokenize", "--no-special", "-e", "-p", `a\n\n`); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"\n\n"`) {
+	if got := done(t, "", "tokenize", "--no-special", "-e", "-p", `a\n\n`); strings.Count(got, "\n") != 2 ||
+		!strings.Contains(got, `"\n\n"`) {
 		t.Errorf("listed as %q", got)
 	}
-	special := decode[tokens](t, done(t, "", "tokenize", "--no-special", "--parse-special", "--json", "-p", "<|endoftext|>"))
+	special := decode[tokens](t, done(t, "", "tokenize", "--no-special", "--parse-special", "--json",
+		"-p", "<|endoftext|>"))
 	spelled := decode[tokens](t, done(t, "", "tokenize", "--no-special", "--json", "-p", "<|endoftext|>"))
 	if len(special.IDs) != 1 || special.IDs[0] != 4095 || len(spelled.IDs) < 2 {
 		t.Errorf("a special token is %v parsed, %v spelled out", special.IDs, spelled.IDs)
@@ -85,7 +90,8 @@ func TestTokenize(t *testing.T) {
 
 func TestTokenizeVocabularyOnly(t *testing.T) {
 	dir := testkit.Shared(t, "tokenizers")
-	if got := done(t, "", "tokenize", "--no-special", "--ids", "-m", filepath.Join(dir, "gpt-2.gguf"), "-p", "Hello world"); got != "15496 995\n" {
+	if got := done(t, "", "tokenize", "--no-special", "--ids", "-m",
+		filepath.Join(dir, "gpt-2.gguf"), "-p", "Hello world"); got != "15496 995\n" {
 		t.Errorf("gpt-2: %q", got)
 	}
 }
@@ -158,7 +164,8 @@ func TestQuantizeThereAndBack(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	_, stderr, code = spec(t, "", "generate", "-m", draft, "--weights", "q4_k", "-p", ring, "-n", "2")
-	if code != 0 || !strings.Contains(stderr, draft+": not all rows are whole blocks of q4_k; the weights are in q5_0, q4_k") {
+	if code != 0 || !strings.Contains(stderr,
+		draft+": not all rows are whole blocks of q4_k; the weights are in q5_0, q4_k") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*.part"))

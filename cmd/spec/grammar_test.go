@@ -12,11 +12,13 @@ import (
 
 const personSchema = `{"type":"object","properties":{"first_name":{"type":"string","maxLength":8},"date_of_birth":{"type":"string","format":"date"},"kind":{"enum":["customer","supplier"]},"score":{"type":"integer","minimum":0,"maximum":100}},"required":["first_name","date_of_birth","kind","score"],"additionalProperties":false}`
 
-// TestGenerateGrammar: the text follows the schema or grammar, is the same with every drafter, and forced tokens save passes.
+// TestGenerateGrammar: the text follows the schema or grammar, is the same with every drafter, and forced tokens save
+// passes.
 func TestGenerateGrammar(t *testing.T) {
 	dir := t.TempDir()
 	schema, list := filepath.Join(dir, "s.json"), filepath.Join(dir, "g.gbnf")
-	for file, text := range map[string]string{schema: personSchema, list: "root ::= \"- \" [a-z]{3} \"\\n- \" [a-z]{3}\n"} {
+	for file, text := range map[string]string{
+		schema: personSchema, list: "root ::= \"- \" [a-z]{3} \"\\n- \" [a-z]{3}\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -24,10 +26,12 @@ func TestGenerateGrammar(t *testing.T) {
 	for _, temperature := range []string{"0", "1"} {
 		texts := map[string]bool{}
 		for _, flags := range [][]string{
-			{"-j", personSchema, "--drafter", "none"}, {"--json-schema-file", schema, "--drafter", "model"}, {"-jf", schema, "--drafter", "tree", "--schedule", "constant"},
+			{"-j", personSchema, "--drafter", "none"}, {"--json-schema-file", schema, "--drafter", "model"},
+			{"-jf", schema, "--drafter", "tree", "--schedule", "constant"},
 			{"-j", personSchema, "--drafter", "suffix", "--schedule", "heuristic"},
 		} {
-			args := append([]string{"generate", "--json", "-p", "func main() {", "-n", "200", "--temp", temperature, "-s", "7"}, flags...)
+			args := append([]string{"generate", "--json", "-p", "func main() {", "-n", "200", "--temp",
+				temperature, "-s", "7"}, flags...)
 			stdout, stderr, code := spec(t, "", args...)
 			if code != 0 {
 				t.Fatalf("%v: %d %s", flags, code, stderr)
@@ -47,7 +51,8 @@ func TestGenerateGrammar(t *testing.T) {
 			}
 			d := json.NewDecoder(strings.NewReader(r.Text))
 			d.DisallowUnknownFields()
-			if err := d.Decode(&person); err != nil || len(person.Birth) != 10 || person.Kind == "" || person.Score == nil || *person.Score > 100 {
+			if err := d.Decode(&person); err != nil || len(person.Birth) != 10 || person.Kind == "" ||
+				person.Score == nil || *person.Score > 100 {
 				t.Errorf("%v: %q: %v", flags, r.Text, err)
 			}
 			if r.Stats.ForcedAccepted == 0 || r.Stats.TargetPasses >= r.Stats.Generated {
@@ -59,7 +64,8 @@ func TestGenerateGrammar(t *testing.T) {
 			t.Errorf("temperature %s: the drafters' texts differ: %v", temperature, texts)
 		}
 	}
-	if stdout, stderr, code := spec(t, "", "generate", "-p", "x", "--grammar-file", list, "--temp", "0"); code != 0 || len(stdout) != 11 || !strings.HasPrefix(stdout, "- ") || !strings.Contains(stdout, "\n- ") {
+	if stdout, stderr, code := spec(t, "", "generate", "-p", "x", "--grammar-file", list, "--temp", "0"); code != 0 ||
+		len(stdout) != 11 || !strings.HasPrefix(stdout, "- ") || !strings.Contains(stdout, "\n- ") {
 		t.Errorf("%d %q %s", code, stdout, stderr)
 	}
 }
@@ -79,7 +85,8 @@ func TestGrammarRefused(t *testing.T) {
 		{[]string{"-jf", filepath.Join(t.TempDir(), "none.json")}, 1, "none.json"},
 		{[]string{"-j", "{}", "--receipt", filepath.Join(t.TempDir(), "r.json")}, 2, "--json-schema"},
 	} {
-		if _, stderr, code := spec(t, "", append([]string{"generate", "-p", "x", "-n", "1"}, x.args...)...); code != x.code || !strings.Contains(stderr, x.says) {
+		if _, stderr, code := spec(t, "", append(
+			[]string{"generate", "-p", "x", "-n", "1"}, x.args...)...); code != x.code || !strings.Contains(stderr, x.says) {
 			t.Errorf("%v: %d %s", x.args, code, stderr)
 		}
 	}
@@ -87,7 +94,8 @@ func TestGrammarRefused(t *testing.T) {
 
 // TestChatGrammar: answers follow the grammar, each from its beginning.
 func TestChatGrammar(t *testing.T) {
-	stdout, stderr, code := spec(t, "one\ntwo\n", "chat", "--chat-template", "plain", "--grammar", `root ::= "yes" | "no"`, "--temp", "0", "-n", "20")
+	stdout, stderr, code := spec(t, "one\ntwo\n", "chat", "--chat-template", "plain", "--grammar",
+		`root ::= "yes" | "no"`, "--temp", "0", "-n", "20")
 	if code != 0 || strings.Count(stdout, "yes")+strings.Count(stdout, "no") != 2 {
 		t.Errorf("%d %q %s", code, stdout, stderr)
 	}

@@ -65,7 +65,8 @@ func TestHub(t *testing.T) {
 	if code != exitDone || *downloads != 1 || !strings.HasPrefix(path, dir) || filepath.Base(path) != "pair-Q8_0.gguf" {
 		t.Fatalf("pull: exit %d, %d downloads, %q, %s", code, *downloads, out, errs)
 	}
-	if out, _, code := run("list"); code != exitDone || !strings.Contains(out, "go/pair-GGUF  pair-Q8_0.gguf  1.6 MB  01234567") {
+	if out, _, code := run("list"); code != exitDone ||
+		!strings.Contains(out, "go/pair-GGUF  pair-Q8_0.gguf  1.6 MB  01234567") {
 		t.Errorf("list: exit %d, %q", code, out)
 	}
 	type entry struct{ Repo, File, Path string }
@@ -78,21 +79,25 @@ func TestHub(t *testing.T) {
 	}
 	// -hf and -hfd take it from the cache.
 	want, _, _ := run("generate", "-m", path, "-p", ring, "-n", "4", "--temp", "0")
-	got, errs, code := run("generate", "-hf", "go/pair-GGUF:q8_0", "-hfd", "go/pair-GGUF", "-p", ring, "-n", "4", "--temp", "0")
+	got, errs, code := run("generate", "-hf", "go/pair-GGUF:q8_0", "-hfd", "go/pair-GGUF", "-p", ring,
+		"-n", "4", "--temp", "0")
 	if code != exitDone || got != want || want == "" || *downloads != 1 {
 		t.Errorf("-hf: exit %d, %q, want %q, %d downloads, %s", code, got, want, *downloads, errs)
 	}
-	if out, errs, code := run("rm", "go/pair-GGUF:Q4_0"); code != exitFailed || out != "" || !strings.Contains(errs, "not in the cache") {
+	if out, errs, code := run("rm", "go/pair-GGUF:Q4_0"); code != exitFailed || out != "" ||
+		!strings.Contains(errs, "not in the cache") {
 		t.Errorf("rm: exit %d, %q, %q", code, out, errs)
 	}
-	if out, errs, code := run("rm", "go/pair-GGUF"); code != exitDone || !strings.Contains(out, "removed go/pair-GGUF pair-Q8_0.gguf") {
+	if out, errs, code := run("rm", "go/pair-GGUF"); code != exitDone ||
+		!strings.Contains(out, "removed go/pair-GGUF pair-Q8_0.gguf") {
 		t.Errorf("rm: exit %d, %q, %q", code, out, errs)
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 	// -hf downloads what is not there.
-	if got, errs, code := run("generate", "-hf", "go/pair-GGUF", "-p", ring, "-n", "4", "--temp", "0"); code != exitDone || got != want || *downloads != 2 {
+	if got, errs, code := run("generate", "-hf", "go/pair-GGUF", "-p",
+		ring, "-n", "4", "--temp", "0"); code != exitDone || got != want || *downloads != 2 {
 		t.Errorf("-hf: exit %d, %q, want %q, %d downloads, %s", code, got, want, *downloads, errs)
 	}
 }
@@ -100,16 +105,20 @@ func TestHub(t *testing.T) {
 func TestHubUsage(t *testing.T) {
 	run, dir, _ := onHub(t)
 	for args, says := range map[string]string{
-		"pull": "OWNER/NAME", "rm": "OWNER/NAME", "pull a": "OWNER/NAME", "pull a/b c/d": "one model", "pull ../b": "OWNER/NAME", "pull a/b:": "OWNER/NAME", "generate -hf x": "OWNER/NAME",
+		"pull": "OWNER/NAME", "rm": "OWNER/NAME", "pull a": "OWNER/NAME", "pull a/b c/d": "one model",
+		"pull ../b": "OWNER/NAME", "pull a/b:": "OWNER/NAME", "generate -hf x": "OWNER/NAME",
 	} {
-		if out, errs, code := run(strings.Fields(args)...); code != exitUsage || out != "" || !strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 {
+		if out, errs, code := run(strings.Fields(args)...); code != exitUsage || out != "" ||
+			!strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
 	for args, says := range map[string]string{
-		"pull nobody/nothing": "not found", "pull go/pair-GGUF:Q4_K_M": "pair-Q8_0.gguf", "generate -hf nobody/nothing -p x": "nobody/nothing",
+		"pull nobody/nothing": "not found", "pull go/pair-GGUF:Q4_K_M": "pair-Q8_0.gguf",
+		"generate -hf nobody/nothing -p x": "nobody/nothing",
 	} {
-		if out, errs, code := run(strings.Fields(args)...); code != exitFailed || out != "" || !strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 {
+		if out, errs, code := run(strings.Fields(args)...); code != exitFailed || out != "" ||
+			!strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q, %q", args, code, out, errs)
 		}
 	}

@@ -49,7 +49,8 @@ func TestLongInstallByVersion(t *testing.T) {
 	if err != nil {
 		t.Skip("no go command here")
 	}
-	if native, err := exec.Command(goTool, "env", "GOHOSTARCH").Output(); err != nil || strings.TrimSpace(string(native)) != runtime.GOARCH {
+	if native, err := exec.Command(goTool, "env", "GOHOSTARCH").Output(); err != nil ||
+		strings.TrimSpace(string(native)) != runtime.GOARCH {
 		t.Skip("not the machine that the go command builds for")
 	}
 	root, err := filepath.Abs("../..")
@@ -72,7 +73,8 @@ func TestLongInstallByVersion(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(goTool, args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOPROXY="+strings.Join(proxies, ","), "GOSUMDB=off", "GONOSUMDB=*", "GOPRIVATE=", "GONOPROXY=",
+		cmd.Env = append(os.Environ(), "GOPROXY="+strings.Join(proxies, ","), "GOSUMDB=off", "GONOSUMDB=*",
+			"GOPRIVATE=", "GONOPROXY=",
 			"GOFLAGS=-mod=mod -modcacherw", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
 			"GOMODCACHE="+filepath.Join(tmp, "cache"), "GOBIN="+filepath.Join(tmp, "bin"), "GOOS=", "GOARCH=")
 		out, err := cmd.CombinedOutput()
@@ -89,7 +91,8 @@ func TestLongInstallByVersion(t *testing.T) {
 	}
 
 	outside := filepath.Join(tmp, "outside")
-	write(t, filepath.Join(outside, "go.mod"), "module example.com/outside\n\ngo 1.26.0\n\nrequire "+module+" "+version+"\n")
+	write(t, filepath.Join(outside, "go.mod"),
+		"module example.com/outside\n\ngo 1.26.0\n\nrequire "+module+" "+version+"\n")
 	write(t, filepath.Join(outside, "main.go"), outsider)
 	if out := run(outside, "run", "."); out != "true true\n" {
 		t.Errorf("the program outside prints %q", out)

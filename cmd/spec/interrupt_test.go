@@ -43,7 +43,8 @@ func TestInterruptText(t *testing.T) {
 	needSignals(t)
 	for _, s := range heard() {
 		cmd, stdout, stderr := start(t, strings.NewReader(ring), endless...)
-		text, trouble := &firstByte{Writer: stdout, given: make(chan struct{})}, &firstByte{Writer: stderr, given: make(chan struct{})}
+		text, trouble := &firstByte{Writer: stdout, given: make(chan struct{})},
+			&firstByte{Writer: stderr, given: make(chan struct{})}
 		cmd.Stdout, cmd.Stderr = text, trouble
 		launch(t, cmd)
 		select {

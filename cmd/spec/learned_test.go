@@ -37,7 +37,8 @@ func TestLearned(t *testing.T) {
 	} {
 		write(t, file, x.state)
 		_, errs, code := spec(t, "", append(append([]string{"generate"}, args...), strings.Fields(x.flags)...)...)
-		if code != exitFailed || !strings.Contains(errs, file) || !strings.Contains(errs, x.want) || strings.Count(errs, "\n") != 1 {
+		if code != exitFailed || !strings.Contains(errs, file) || !strings.Contains(errs, x.want) ||
+			strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", name, code, errs)
 		}
 		if now, err := os.ReadFile(file); err != nil || string(now) != x.state {

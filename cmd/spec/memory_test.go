@@ -14,7 +14,8 @@ import (
 )
 
 func TestMemorySize(t *testing.T) {
-	for v, want := range map[string]int64{"2GiB": 2 << 30, "2gib": 2 << 30, "2G": 2 << 30, "2GB": 2 << 30, "512M": 512 << 20, "100": 100, "64KiB": 64 << 10} {
+	for v, want := range map[string]int64{"2GiB": 2 << 30, "2gib": 2 << 30, "2G": 2 << 30, "2GB": 2 << 30,
+		"512M": 512 << 20, "100": 100, "64KiB": 64 << 10} {
 		if n, err := memorySize(v); err != nil || n != want {
 			t.Errorf("%s: %d, %v", v, n, err)
 		}
@@ -70,7 +71,8 @@ func TestBatchMemory(t *testing.T) {
 	texts := [2]string{}
 	for i, memory := range [][]string{nil, {"--memory", "9500000", "-np", "1"}} {
 		out := filepath.Join(dir, strconv.Itoa(i))
-		if code, _, stderr := runWith(t, cache, append([]string{"batch", "-m", file, "-i", in, "-o", out, "-c", "64"}, memory...)...); code != 0 {
+		if code, _, stderr := runWith(t, cache, append(
+			[]string{"batch", "-m", file, "-i", in, "-o", out, "-c", "64"}, memory...)...); code != 0 {
 			t.Fatal(stderr)
 		}
 		data, err := os.ReadFile(out)
@@ -88,12 +90,13 @@ func TestBatchMemory(t *testing.T) {
 	}
 }
 
-// TestMemory: a model under a limit writes the same text, its panel file is announced, listed, used again, and deleted by spec cache clean,
-// which leaves everything else alone.
+// TestMemory: a model under a limit writes the same text, its panel file is announced, listed, used again, and
+// deleted by spec cache clean, which leaves everything else alone.
 func TestMemory(t *testing.T) {
 	const file = "../../testdata/go-target.q8_0.gguf"
 	cache := filepath.Join(t.TempDir(), "cache")
-	generate := []string{"generate", "-m", file, "--temp", "0", "-p", "func main() {", "-n", "12", "-c", "64", "--drafter", "none"}
+	generate := []string{"generate", "-m", file, "--temp", "0", "-p", "func main() {", "-n", "12", "-c",
+		"64", "--drafter", "none"}
 	code, want, stderr := runWith(t, cache, generate...)
 	if code != 0 {
 		t.Fatal(stderr)
@@ -120,7 +123,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("run %d announced %v: %s", i, announced, stderr)
 		}
 	}
-	if code, _, stderr := runWith(t, cache, append(generate, "--memory=1M")...); code != exitFailed || !strings.Contains(stderr, "the least is") {
+	if code, _, stderr := runWith(t, cache, append(generate, "--memory=1M")...); code != exitFailed ||
+		!strings.Contains(stderr, "the least is") {
 		t.Errorf("%d: %s", code, stderr)
 	}
 	// inspect counts what generate counts.
@@ -133,18 +137,22 @@ func TestMemory(t *testing.T) {
 	if got := least("inspect", file, "--memory=1M"); usual == "" || got != usual {
 		t.Errorf("the least of inspect is %q, of generate %q", got, usual)
 	}
-	if tree := least("generate", "-m", file, "-p", "x", "-n", "1", "--memory=1M", "--draft-max", "255"); tree == "" || tree == usual {
+	if tree := least("generate", "-m", file, "-p", "x", "-n", "1",
+		"--memory=1M", "--draft-max", "255"); tree == "" || tree == usual {
 		t.Errorf("255 drafted tokens need %q, 32 need %q", tree, usual)
 	}
-	if code, out, stderr := runWith(t, cache, "inspect", file, "--memory=12500000"); code != 0 || !strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
+	if code, out, stderr := runWith(t, cache, "inspect", file, "--memory=12500000"); code != 0 ||
+		!strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
 		t.Errorf("inspect: %s%s", out, stderr)
 	}
-	for _, name := range []string{"notes.txt", "0123456789abcdef0123456789abcdef.panels"} { // the second is called like ours and is not
+	// the second is called like ours and is not
+	for _, name := range []string{"notes.txt", "0123456789abcdef0123456789abcdef.panels"} {
 		if err := os.WriteFile(filepath.Join(cache, name), []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if code, out, _ := runWith(t, cache, "cache"); code != 0 || !strings.Contains(out, "go-target.q8_0.gguf") || strings.Contains(out, "notes.txt") {
+	if code, out, _ := runWith(t, cache, "cache"); code != 0 || !strings.Contains(out, "go-target.q8_0.gguf") ||
+		strings.Contains(out, "notes.txt") {
 		t.Errorf("cache: %s", out)
 	}
 	if code, out, _ := runWith(t, cache, "cache", "clean"); code != 0 || !strings.Contains(out, "1 files") {
@@ -166,8 +174,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// More than is stated is written to the cache directory only where a flag or a command asks for it: without a terminal the
-// error says how.
+// More than is stated is written to the cache directory only where a flag or a command asks for it: without a
+// terminal the error says how.
 func TestLargeCopiesAreAskedFor(t *testing.T) {
 	p := &program{stdin: strings.NewReader("y\n"), stdout: io.Discard, stderr: io.Discard}
 	for name, c := range map[string]struct {

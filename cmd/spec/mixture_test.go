@@ -18,10 +18,12 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// TestQuantizeMixture: a model with rows of 576, as SmolLM2-135M has, in Q4_K_M has the types that llama.cpp gives it, and runs.
+// TestQuantizeMixture: a model with rows of 576, as SmolLM2-135M has, in Q4_K_M has the types that llama.cpp gives
+// it, and runs.
 func TestQuantizeMixture(t *testing.T) {
 	dir := t.TempDir()
-	r, err := synth.Random(synth.Shape{Name: "small", Architecture: "llama", Context: 64, Vocab: 96, HiddenSize: 576, Layers: 3, Heads: 9, KVHeads: 3,
+	r, err := synth.Random(synth.Shape{Name: "small", Architecture: "llama", Context: 64, Vocab: 96, HiddenSize: 576,
+		Layers: 3, Heads: 9, KVHeads: 3,
 		FeedForward: 1536, Tied: true, RopeBase: 10000}, "f16")
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +42,10 @@ func TestQuantizeMixture(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	text := done(t, "", "inspect", "--tensors", out)
-	for _, line := range []string{"blk.0.attn_q.weight Q5_0 576 x 576", "blk.2.attn_v.weight Q8_0 576 x 192", "blk.0.ffn_down.weight Q4_K 1536 x 576",
-		"blk.2.ffn_down.weight Q6_K 1536 x 576", "token_embd.weight Q8_0 576 x 96", "995.3 kB in 2 of type Q4_K", "general.file_type uint32 15"} {
+	for _, line := range []string{"blk.0.attn_q.weight Q5_0 576 x 576", "blk.2.attn_v.weight Q8_0 576 x 192",
+		"blk.0.ffn_down.weight Q4_K 1536 x 576",
+		"blk.2.ffn_down.weight Q6_K 1536 x 576", "token_embd.weight Q8_0 576 x 96", "995.3 kB in 2 of type Q4_K",
+		"general.file_type uint32 15"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), line) {
 			t.Errorf("no %q in\n%s", line, text)
 		}
@@ -58,7 +62,8 @@ func TestQuantizeMixture(t *testing.T) {
 	if got := m.WeightTypes(); got != "q5_0, q4_k, q6_k, q8_0" {
 		t.Errorf("the weights are in %s", got)
 	}
-	if _, stderr, code := spec(t, "", "quantize", "--pure", in, out, "q4_k_m"); code != exitUsage || !strings.Contains(stderr, "--pure") {
+	if _, stderr, code := spec(t, "", "quantize", "--pure", in, out, "q4_k_m"); code != exitUsage ||
+		!strings.Contains(stderr, "--pure") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	_, stderr, code = spec(t, "", "quantize", "--pure", in, out, "q4_k")

@@ -104,7 +104,8 @@ func TestGenerateOptions(t *testing.T) {
 	} {
 		want := *newGenerate()
 		change(&want)
-		if got := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...); !reflect.DeepEqual(got, &want) {
+		if got := options[*generate](t, append([]string{
+			"generate"}, strings.Fields(line)...)...); !reflect.DeepEqual(got, &want) {
 			t.Errorf("%s: %+v, want %+v", line, got, &want)
 		}
 	}
@@ -170,11 +171,14 @@ func TestGenerateBuilds(t *testing.T) {
 	if got := decoder("--draft-sampling q").DraftSampling; got != speculative.DraftFromQ {
 		t.Errorf("--draft-sampling q: %v", got)
 	}
-	if got, want := decoder(""), (speculative.Options{Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), MaxTokens: -1, Tokenizer: tok}); !reflect.DeepEqual(got, want) {
+	if got, want := decoder(""), (speculative.Options{
+		Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), MaxTokens: -1,
+		Tokenizer: tok}); !reflect.DeepEqual(got, want) {
 		t.Errorf("defaults: %+v, want %+v", got, want)
 	}
 	got := decoder(`-n 7 --stop a\n --draft-max 9 --draft-min 2 --json --logprobs`)
-	want := speculative.Options{Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), DraftMax: 9, DraftMin: 2, MaxTokens: 7, Tokenizer: tok, Stop: []string{"a\n"}, LogProbs: true}
+	want := speculative.Options{Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), DraftMax: 9, DraftMin: 2,
+		MaxTokens: 7, Tokenizer: tok, Stop: []string{"a\n"}, LogProbs: true}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -195,7 +199,8 @@ func TestGenerateBuilds(t *testing.T) {
 // Without flags the decoder chooses the verifier, and the model the drafter.
 func TestSpeculationOptions(t *testing.T) {
 	o, err := newGenerate().chosen("").Options(speculative.Parts{})
-	if err != nil || o.Verifier != nil || !reflect.DeepEqual(o.Schedule, speculative.Heuristic(speculative.HeuristicOptions{})) {
+	if err != nil || o.Verifier != nil || !reflect.DeepEqual(
+		o.Schedule, speculative.Heuristic(speculative.HeuristicOptions{})) {
 		t.Errorf("for the embedded pair: %+v, %v", o, err)
 	}
 	for line, want := range map[string]string{"": "model", "-m x": "ngram", "--drafter none": "none"} {
@@ -227,10 +232,12 @@ func TestDrafterOptions(t *testing.T) {
 		"--drafter none":                 nil,
 		"-md " + draft:                   speculative.Model(session), // the embedded pair's default, with the file
 		"-md " + draft + " -md " + draft: speculative.Merge(speculative.Model(session), speculative.Model(session)),
-		"--drafter tree -md " + draft + " -md " + draft: speculative.Merge(speculative.Tree(session, speculative.TreeOptions{}), speculative.Model(session)),
+		"--drafter tree -md " + draft + " -md " +
+			draft: speculative.Merge(speculative.Tree(session, speculative.TreeOptions{}), speculative.Model(session)),
 	} {
 		g := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...)
-		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, env: func(string) string { return "" }}
+		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
+			env: func(string) string { return "" }}
 		_, got, err := g.newDrafter(t.Context(), p, m.Runtime(), session)
 		if err != nil || kind(got) != kind(want) {
 			t.Errorf("%s: %s, %v, want %s", line, kind(got), err, kind(want))
@@ -250,7 +257,8 @@ func TestDrafterOptions(t *testing.T) {
 
 func TestUnescape(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain": "plain", `a\tb\nc\rd`: "a\tb\nc\rd", `\"\'\\n`: "\"'\\n", `\x41\x0a`: "A\n", `\x4`: `\x4`, `\xzz`: `\xzz`, `\d\`: `\d\`,
+		"plain": "plain", `a\tb\nc\rd`: "a\tb\nc\rd", `\"\'\\n`: "\"'\\n", `\x41\x0a`: "A\n", `\x4`: `\x4`,
+		`\xzz`: `\xzz`, `\d\`: `\d\`,
 	} {
 		if got := unescape(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
@@ -288,7 +296,8 @@ func TestOptions(t *testing.T) {
 	check("inspect a", &inspect{file: "a"})
 	check("inspect -m a --json", &inspect{file: "a", json: true})
 	check("tokenize --ids --no-bos --parse-special", &tokenize{ids: true, noSpecial: true, parse: true})
-	check("verify a --json -m b -t 3", &verification{modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
+	check("verify a --json -m b -t 3", &verification{
+		modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
 	check("perplexity", &perplexity{chunk: 512, chunks: -1})
 	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{text: promptFlags{file: "a"}, chunk: 64, chunks: 3})
 	bench := newBenchmark()
@@ -301,9 +310,11 @@ func TestOptions(t *testing.T) {
 	bench.json, bench.format = true, "json"
 	check("bench --json", bench)
 	compare := newComparison()
-	compare.matrix.Drafters, compare.matrix.Temperatures, compare.matrix.DraftMax, compare.matrix.Confidence = []string{"model", "ngram"}, []float32{0, 0.5}, []int{3, 4}, []float32{0.25}
+	compare.matrix.Drafters, compare.matrix.Temperatures, compare.matrix.DraftMax, compare.matrix.Confidence = []string{
+		"model", "ngram"}, []float32{0, 0.5}, []int{3, 4}, []float32{0.25}
 	compare.tokens, compare.repeats, compare.warmup, compare.seed, compare.page = 9, 2, 0, 7, "x"
-	check("compare --drafter Model,ngram --temp 0,0.5 --draft-max 3,4 --draft-p-min 0.25 -n 9 -r 2 --warmup 0 -s 7 --html x", compare)
+	check("compare --drafter Model,ngram --temp 0,0.5 --draft-max 3,4 --draft-p-min 0.25 -n 9 -r 2 --warmup 0 -s 7 "+
+		"--html x", compare)
 	plan := newPlanning()
 	plan.config.Tokens, plan.seconds, plan.seed, plan.config.Sampling.Temperature = 20, 2, 3, 0
 	check("plan -n 20 --seconds 2 -s 3 --temp 0", plan)
@@ -320,16 +331,19 @@ func TestOptions(t *testing.T) {
 
 // Flags without effect are accepted, with one line that names them.
 func TestIgnoredFlags(t *testing.T) {
-	_, errs, code := spec(t, "", "generate", "-p", ring, "-n", "2", "--temp", "0", "-ngl", "99", "-fa", "on", "--mlock", "-b", "512")
+	_, errs, code := spec(t, "", "generate", "-p", ring, "-n", "2", "--temp", "0", "-ngl", "99", "-fa", "on",
+		"--mlock", "-b", "512")
 	first, rest, _ := strings.Cut(errs, "\n")
-	if code != exitDone || first != "spec generate: without effect here: -ngl 99 -fa on --mlock -b 512" || strings.Count(rest, "\n") != 1 {
+	if code != exitDone || first != "spec generate: without effect here: -ngl 99 -fa on --mlock -b 512" ||
+		strings.Count(rest, "\n") != 1 {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }
 
 func TestSuggest(t *testing.T) {
 	for given, want := range map[string]string{
-		"--tepm": "--temp", "-temp": "--temp", "--tmep": "--temp", "--top_k": "--top-k", "--TOP-K": "--top-k", "--zzz": "", "--draft-maxx": "--draft-max", "-x": "",
+		"--tepm": "--temp", "-temp": "--temp", "--tmep": "--temp", "--top_k": "--top-k", "--TOP-K": "--top-k", "--zzz": "",
+		"--draft-maxx": "--draft-max", "-x": "",
 		strings.Repeat("a", 10000): "",
 	} {
 		got := suggest(given, []string{"--temp", "--top-k", "--top-p", "--draft-max"})
@@ -367,8 +381,10 @@ func TestFullDisk(t *testing.T) {
 		}
 		for _, after := range []int{0, 5} {
 			var errs strings.Builder
-			p := &program{stdin: strings.NewReader(""), stdout: &fullDisk{after}, stderr: &errs, env: func(string) string { return "" }}
-			if code := p.main(context.Background(), args); code != exitFailed || strings.Count(errs.String(), "\n") != 1 || !strings.Contains(errs.String(), "no space left") {
+			p := &program{stdin: strings.NewReader(""), stdout: &fullDisk{after}, stderr: &errs,
+				env: func(string) string { return "" }}
+			if code := p.main(context.Background(), args); code != exitFailed || strings.Count(errs.String(), "\n") != 1 ||
+				!strings.Contains(errs.String(), "no space left") {
 				t.Errorf("%v, %d bytes: exit %d, %q", args, after, code, errs.String())
 			}
 		}
@@ -398,7 +414,8 @@ func TestEndlessText(t *testing.T) {
 		in := new(yes)
 		p := &program{stdin: in, stdout: io.Discard, stderr: &errs, env: func(string) string { return "" }}
 		code := p.main(context.Background(), args)
-		if code != exitFailed || !strings.Contains(errs.String(), "longer than a context of 1024") && !strings.Contains(errs.String(), "more than 64 MiB") {
+		if code != exitFailed || !strings.Contains(errs.String(), "longer than a context of 1024") &&
+			!strings.Contains(errs.String(), "more than 64 MiB") {
 			t.Errorf("%v: exit %d, %q", args, code, errs.String())
 		}
 		if in.given > 1<<20 { // 1,024 tokens are much less

@@ -23,7 +23,8 @@ func TestSelftest(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	out := done(t, "", "plan", "--seconds", "0.2", "-p", ring, "--temp", "0")
-	for _, want := range []string{"acceptance", "formula", "measured", "auto", "Warning: the draft model is only", "Advice: "} {
+	for _, want := range []string{"acceptance", "formula", "measured", "auto",
+		"Warning: the draft model is only", "Advice: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -26,7 +26,8 @@ func TestQuantizeKeepsMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	done(t, "", "quantize", draftFile, out, "f16")
-	if info, err := os.Stat(out); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 || info.Size() < 1e6 {
+	if info, err := os.Stat(out); err != nil || runtime.GOOS != "windows" &&
+		info.Mode().Perm() != 0o600 || info.Size() < 1e6 {
 		t.Errorf("%v, %v", info, err)
 	}
 	if list, _ := os.ReadDir(dir); len(list) != 1 {
@@ -108,7 +109,8 @@ func TestQuantizeTerminated(t *testing.T) {
 func large(t *testing.T, path string) {
 	t.Helper()
 	const cols = 1 << 12
-	file := func(rows uint64, data int) []byte { // the first bytes of the file: its header is as long for any number of rows
+	// the first bytes of the file: its header is as long for any number of rows
+	file := func(rows uint64, data int) []byte {
 		var b bytes.Buffer
 		gguf.Write(&b, []gguf.KV{{Key: "general.architecture", Value: "none"}}, []gguf.TensorSource{{
 			Name: "x.weight", Type: gguf.F16, Dims: []uint64{cols, rows},
@@ -121,7 +123,8 @@ func large(t *testing.T, path string) {
 	}
 	const rows = 1 << 17
 	header := len(file(1, 2*cols)) - 2*cols
-	if err := os.WriteFile(path, file(rows, 1<<20)[:header], 0o600); err != nil { // 1 MiB is more than any buffer: the header comes out
+	// 1 MiB is more than any buffer: the header comes out
+	if err := os.WriteFile(path, file(rows, 1<<20)[:header], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, int64(header)+2*cols*rows); err != nil {
@@ -134,7 +137,8 @@ func TestComparePage(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
 	write(t, page, "old page")
-	small := []string{"compare", "--max-prompts", "1", "-n", "2", "-r", "1", "--warmup", "0", "--drafter", "ngram", "--schedule", "constant", "--html"}
+	small := []string{"compare", "--max-prompts", "1", "-n", "2", "-r", "1", "--warmup", "0", "--drafter", "ngram",
+		"--schedule", "constant", "--html"}
 	// A page that cannot be: nothing is run, so that no results are lost.
 	out, errs, code := spec(t, "", append(small, filepath.Join(page, "x"))...)
 	if code != exitFailed || out != "" || strings.Count(errs, "\n") != 1 {
@@ -164,7 +168,8 @@ func TestControlCharactersInFiles(t *testing.T) {
 		tensors[3].Name = "tensor" + evil
 		kvs[len(kvs)-1] = gguf.KV{Key: "key" + evil, Value: []string{"value" + evil, strings.Repeat("x", 500)}}
 	})
-	for _, args := range [][]string{{"inspect", "--tensors", path}, {"generate", "-m", path, "-p", "x"}, {"bench", "-m", path, "--quick"}, {"tokenize", "-m", path, "-p", "a" + evil}} {
+	for _, args := range [][]string{{"inspect", "--tensors", path}, {"generate", "-m", path, "-p", "x"},
+		{"bench", "-m", path, "--quick"}, {"tokenize", "-m", path, "-p", "a" + evil}} {
 		out, errs, _ := spec(t, "", args...)
 		for _, r := range strings.ReplaceAll(out+errs, "\n", "") {
 			if r < ' ' || r == '\u202e' {
@@ -191,11 +196,13 @@ func TestPipeAsModel(t *testing.T) {
 	if mkfifo(fifo) != nil {
 		t.Skip("no named pipes here")
 	}
-	for _, args := range [][]string{{"generate", "-p", "x", "-m", fifo}, {"inspect", fifo}, {"bench", "-m", fifo}, {"generate", "-p", "x", "-md", fifo}, {"quantize", fifo, fifo + "x", "f16"}} {
+	for _, args := range [][]string{{"generate", "-p", "x", "-m", fifo}, {"inspect", fifo}, {"bench", "-m", fifo},
+		{"generate", "-p", "x", "-md", fifo}, {"quantize", fifo, fifo + "x", "f16"}} {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if _, errs, code := spec(t, "", args...); code != exitFailed || !strings.Contains(errs, "regular file") || strings.Count(errs, "\n") != 1 {
+			if _, errs, code := spec(t, "", args...); code != exitFailed || !strings.Contains(errs, "regular file") ||
+				strings.Count(errs, "\n") != 1 {
 				t.Errorf("%v: exit %d, %q", args, code, errs)
 			}
 		}()
@@ -223,7 +230,8 @@ func TestTraceFile(t *testing.T) {
 		if err := d.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Drafted != len(r.DraftIDs) || r.Accepted != len(r.AcceptedIDs) || r.Requested < r.Drafted || r.Draft <= 0 || r.Verify <= 0 {
+		if r.Drafted != len(r.DraftIDs) || r.Accepted != len(r.AcceptedIDs) || r.Requested < r.Drafted ||
+			r.Draft <= 0 || r.Verify <= 0 {
 			t.Errorf("%+v", r)
 		}
 		ids = append(append(ids, r.AcceptedIDs...), r.NextID)

@@ -59,7 +59,8 @@ func pageBytes(t *testing.T, m *engine.Model, kv string) (n int64) {
 	return n
 }
 
-// Under --memory a server counts the keys and values of all requests that it computes at once, of target and draft, and holds to that number.
+// Under --memory a server counts the keys and values of all requests that it computes at once, of target and draft,
+// and holds to that number.
 func TestServeMemory(t *testing.T) {
 	const enough = "--memory=256M"
 	for _, c := range []struct {
@@ -68,7 +69,8 @@ func TestServeMemory(t *testing.T) {
 		kv    string
 		np    int64
 	}{
-		{[]string{"-np", "3", "-c", "300"}, 2, "f16", 3}, {[]string{"-np", "1", "-c", "256"}, 1, "f16", 1}, {[]string{"-ctk", "q8_0", "-ctv", "q8_0", "-c", "257"}, 2, "q8_0", 4},
+		{[]string{"-np", "3", "-c", "300"}, 2, "f16", 3}, {[]string{"-np", "1", "-c", "256"}, 1, "f16", 1},
+		{[]string{"-ctk", "q8_0", "-ctv", "q8_0", "-c", "257"}, 2, "q8_0", 4},
 		{nil, 4, "f16", 4}, // the model's context of 1,024 tokens
 	} {
 		m, err := loadServed(t, append([]string{"-m", servedTarget, "-md", servedDraft, enough}, c.args...)...)
@@ -76,17 +78,22 @@ func TestServeMemory(t *testing.T) {
 			t.Errorf("%v: %v", c.args, err)
 			continue
 		}
-		if want, wantDraft := c.np*c.pages*pageBytes(t, m.Target, c.kv), c.np*c.pages*pageBytes(t, m.Draft, c.kv); m.KVBytes != want || m.DraftKVBytes != wantDraft {
+		if want, wantDraft := c.np*c.pages*pageBytes(t, m.Target, c.kv),
+			c.np*c.pages*pageBytes(t, m.Draft, c.kv); m.KVBytes != want || m.DraftKVBytes != wantDraft {
 			t.Errorf("%v: %d and %d bytes, want %d and %d", c.args, m.KVBytes, m.DraftKVBytes, want, wantDraft)
 		}
 	}
-	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, "-c", "300"); err != nil || m.KVBytes != 0 || m.DraftKVBytes != 0 {
+	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, "-c", "300"); err != nil ||
+		m.KVBytes != 0 || m.DraftKVBytes != 0 {
 		t.Errorf("without --memory: %+v, %v", m, err)
 	}
-	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, enough, "--kv-memory", "9M"); err != nil || m.KVBytes != 9<<20 || m.DraftKVBytes != 9<<20 {
+	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, enough, "--kv-memory", "9M"); err != nil ||
+		m.KVBytes != 9<<20 || m.DraftKVBytes != 9<<20 {
 		t.Errorf("--kv-memory: %+v, %v", m, err)
 	}
-	if m, err := loadServed(t, "-m", servedTarget, "-md", servedHead, "--drafter", "eagle", "-np", "2", "-c", "256", enough); err != nil || m.DraftKVBytes != 2*pageBytes(t, m.Draft, "f16") || m.DraftKVBytes == 0 {
+	if m, err := loadServed(t, "-m", servedTarget, "-md", servedHead, "--drafter", "eagle",
+		"-np", "2", "-c", "256", enough); err != nil ||
+		m.DraftKVBytes != 2*pageBytes(t, m.Draft, "f16") || m.DraftKVBytes == 0 {
 		t.Errorf("a head: %+v, %v", m, err)
 	}
 	// A limit that suffices for everything to the byte, and one that does not.
@@ -98,7 +105,8 @@ func TestServeMemory(t *testing.T) {
 	s.context = 256
 	for _, limit := range []int64{all, all - 1} {
 		s.weightMemory = limit
-		if err := s.bound(servedFile{servedTarget, servedDraft}, m, 1000); errors.Is(err, errNotEnough) != (limit < all) || (err == nil) != (limit == all) {
+		if err := s.bound(servedFile{servedTarget, servedDraft}, m, 1000); errors.Is(err, errNotEnough) != (limit < all) ||
+			(err == nil) != (limit == all) {
 			t.Errorf("%d bytes of %d: %v", limit, all, err)
 		}
 	}
@@ -116,18 +124,21 @@ func TestServeMemory(t *testing.T) {
 		}
 		return n
 	}
-	if one, five := least("-md", servedDraft, "-np", "1"), least("-md", servedDraft, "-np", "5"); five < one+8 || five > one+60 {
+	if one, five := least("-md", servedDraft, "-np", "1"),
+		least("-md", servedDraft, "-np", "5"); five < one+8 || five > one+60 {
 		t.Errorf("one request at once needs %v MB, five need %v MB", one, five)
 	}
 	plain, draft := least("--drafter", "ngram", "-np", "50"), least("--drafter", "model", "-md", servedDraft, "-np", "50")
-	if more := float64(50*pageBytes(t, m.Draft, "f16")+m.Draft.Bytes()) / 1e6; draft < plain+more*0.9 || draft > plain+more*1.2 {
+	if more := float64(50*pageBytes(t, m.Draft, "f16")+m.Draft.Bytes()) / 1e6; draft < plain+more*0.9 ||
+		draft > plain+more*1.2 {
 		t.Errorf("50 requests need %v MB, with drafts %v MB: not %v MB more", plain, draft, more)
 	}
 }
 
 // Requests that together need more than the budget are all answered, one after the other where need be.
 func TestServeWithinMemory(t *testing.T) {
-	url, stop := started(t, "-m", servedTarget, "-md", servedDraft, "--memory", "256M", "-np", "2", "-c", "256", "--log-format", "off", "-t", "1", "--temp", "0")
+	url, stop := started(t, "-m", servedTarget, "-md", servedDraft, "--memory", "256M", "-np", "2", "-c", "256",
+		"--log-format", "off", "-t", "1", "--temp", "0")
 	body := func(i int) string {
 		return fmt.Sprintf(`{"prompt":%q,"max_tokens":100}`, fmt.Sprint("// ", i)+strings.Repeat(" x := y", 20+i))
 	}

@@ -25,11 +25,12 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// BenchmarkShared measures decoders that share passes: the total tokens per second of 1, 2, 4 and 8 greedy texts on the embedded pair
-// enlarged to 1 B and 14 M parameters, without drafts and with auto, in turn, from a cold start: nothing is known of costs and acceptance, and
-// the draft model has not read the prompts, which the target has before the time begins. The time ends when the decoders have written so many
-// tokens each in the mean; all go on until then, so that the load stays the same. Figures are medians; every text must be the one that
-// the decoder writes alone. SPEC_SIMD chooses the kernels, SPEC_BENCH_TOKENS the length, SPEC_BENCH_REPEATS how often.
+// BenchmarkShared measures decoders that share passes: the total tokens per second of 1, 2, 4 and 8 greedy texts on
+// the embedded pair enlarged to 1 B and 14 M parameters, without drafts and with auto, in turn, from a cold start:
+// nothing is known of costs and acceptance, and the draft model has not read the prompts, which the target has before
+// the time begins. The time ends when the decoders have written so many tokens each in the mean; all go on until
+// then, so that the load stays the same. Figures are medians; every text must be the one that the decoder writes
+// alone. SPEC_SIMD chooses the kernels, SPEC_BENCH_TOKENS the length, SPEC_BENCH_REPEATS how often.
 func BenchmarkShared(b *testing.B) {
 	const most = 8
 	tokens, repeats := 64, 3
@@ -42,7 +43,8 @@ func BenchmarkShared(b *testing.B) {
 	}
 	defer rt.Close()
 	l := sharedLoad{
-		target: enlarged(b, rt, testdata.Target(), synth.Shape{HiddenSize: 2048, Layers: 16, Heads: 32, KVHeads: 8, FeedForward: 8192}),
+		target: enlarged(b, rt, testdata.Target(),
+			synth.Shape{HiddenSize: 2048, Layers: 16, Heads: 32, KVHeads: 8, FeedForward: 8192}),
 		draft:  enlarged(b, rt, testdata.Draft(), synth.Shape{HiddenSize: 384, Layers: 6, Heads: 6, FeedForward: 1536}),
 		tokens: tokens,
 	}
@@ -84,7 +86,8 @@ type sharedLoad struct {
 	texts         [][]int32 // that the decoders wrote, as far as they came
 }
 
-// sharedRun is what came of it: tokens per second, rows of a pass of the target, and the draft model's share of the time.
+// sharedRun is what came of it: tokens per second, rows of a pass of the target, and the draft model's share of the
+// time.
 type sharedRun struct{ rate, rows, drafting float64 }
 
 func (l *sharedLoad) run(b *testing.B, n int, auto bool) sharedRun {
@@ -109,7 +112,8 @@ func (l *sharedLoad) run(b *testing.B, n int, auto bool) sharedRun {
 				ready.Done()
 				return
 			}
-			for _, err := range speculative.New(t, nil, speculative.Options{MaxTokens: 1}).Generate(ctx, l.prompts[i], engine.Sampling{}) {
+			for _, err := range speculative.New(t, nil, speculative.Options{MaxTokens: 1}).Generate(
+				ctx, l.prompts[i], engine.Sampling{}) {
 				if err != nil {
 					b.Error(err)
 				}
@@ -121,7 +125,8 @@ func (l *sharedLoad) run(b *testing.B, n int, auto bool) sharedRun {
 			ready.Done()
 			<-begin
 			var got []int32
-			for tok, err := range speculative.New(t, drafter, speculative.Options{Experience: &experience}).Generate(ctx, l.prompts[i], engine.Sampling{}) {
+			for tok, err := range speculative.New(t, drafter, speculative.Options{Experience: &experience}).Generate(
+				ctx, l.prompts[i], engine.Sampling{}) {
 				if err != nil {
 					if ctx.Err() == nil {
 						b.Error(err)

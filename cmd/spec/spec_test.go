@@ -134,7 +134,8 @@ func TestGenerateJSON(t *testing.T) {
 		}
 	}
 	stats := decode[map[string]json.RawMessage](t, string(got["stats"]))
-	for _, key := range []string{"n_rounds", "n_drafted", "n_accepted", "n_target_passes", "n_draft_passes", "draft_seconds", "verify_seconds", "total_seconds"} {
+	for _, key := range []string{"n_rounds", "n_drafted", "n_accepted", "n_target_passes", "n_draft_passes",
+		"draft_seconds", "verify_seconds", "total_seconds"} {
 		if stats[key] == nil {
 			t.Errorf("no key %q in stats", key)
 		}
@@ -245,7 +246,8 @@ func TestGenerateText(t *testing.T) {
 			t.Errorf("prompt by %s: standard error is not one line of figures: %q", name, errs)
 		}
 	}
-	colored := done(t, ring, "generate", "-n", "24", "--temp", "0", "--drafter", "model", "--schedule", "constant", "--color")
+	colored := done(t, ring, "generate", "-n", "24", "--temp", "0", "--drafter", "model",
+		"--schedule", "constant", "--color")
 	if !strings.Contains(colored, colorAccepted) {
 		t.Error("no accepted draft is colored")
 	}
@@ -258,7 +260,8 @@ func TestGenerateText(t *testing.T) {
 	if out := done(t, "", "generate", "-p", ring, "-n", "24", "--temp", "0", "--display-prompt"); out != ring+want.Text {
 		t.Errorf("with its prompt the text is %q", out)
 	}
-	_, trace, _ := spec(t, ring, "generate", "-n", "24", "--temp", "0", "--drafter", "model", "--schedule", "constant", "--trace")
+	_, trace, _ := spec(t, ring, "generate", "-n", "24", "--temp", "0", "--drafter", "model",
+		"--schedule", "constant", "--trace")
 	if rounds := want.Stats.Rounds; strings.Count(trace, "\n") != rounds+1 || strings.Count(trace, ": drafted ") < rounds {
 		t.Errorf("the trace of %d rounds is\n%s", rounds, trace)
 	}

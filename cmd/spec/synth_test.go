@@ -34,10 +34,12 @@ func TestSynthBadInput(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"WHAT", nil}, {"OUT", []string{"draft-5m"}}, {"draft-6m", []string{"draft-6m", out}}, {"--type", []string{"draft-5m", out, "--type", "q4_0"}},
+		{"WHAT", nil}, {"OUT", []string{"draft-5m"}}, {"draft-6m", []string{"draft-6m", out}},
+		{"--type", []string{"draft-5m", out, "--type", "q4_0"}},
 		{"too many", []string{"draft-5m", out, "x"}}, {"--type", []string{"gpt2-124m", out, "--type", "q9"}},
 	} {
-		if _, stderr, code := spec(t, "", append([]string{"synth"}, c.args...)...); code != exitUsage || !strings.Contains(stderr, c.says) {
+		if _, stderr, code := spec(t, "", append([]string{"synth"}, c.args...)...); code != exitUsage ||
+			!strings.Contains(stderr, c.says) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, stderr)
 		}
 	}

@@ -19,7 +19,8 @@ func TestVerify(t *testing.T) {
 		"stopped":   "-s 9 --stop } --drafter none --json",
 	} {
 		file := filepath.Join(dir, name)
-		out := done(t, "", append(strings.Fields("generate --receipt "+file+" "+flags), "-p", "func Max(a, b int) int {\n")...)
+		out := done(t, "", append(strings.Fields("generate --receipt "+file+" "+flags), "-p",
+			"func Max(a, b int) int {\n")...)
 		r := decode[speculative.Receipt](t, readFile(t, file))
 		if r.Text == "" || !strings.Contains(out, r.Text) && name != "stopped" {
 			t.Errorf("%s: the receipt's text is %q, written was %q", name, r.Text, out)
@@ -28,7 +29,8 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: %s", name, out)
 		}
 		v := decode[verdict](t, done(t, "", "verify", file, "--json"))
-		if v.Schema != 1 || !v.Confirmed || v.Tokens != len(r.Tokens) || v.Tokens == 0 || v.Passes < 1 || v.Field != "" || v.Position != nil {
+		if v.Schema != 1 || !v.Confirmed || v.Tokens != len(r.Tokens) || v.Tokens == 0 || v.Passes < 1 ||
+			v.Field != "" || v.Position != nil {
 			t.Errorf("%s: %+v", name, v)
 		}
 
@@ -49,14 +51,17 @@ func TestVerify(t *testing.T) {
 		}
 		out, _, code = spec(t, "", "verify", "--json", changed)
 		v = decode[verdict](t, out)
-		if code != exitFailed || v.Confirmed || v.Field != "token_ids" || v.Position == nil || *v.Position != len(r.Prompt)+5 || *v.ExpectedID != id || *v.WrittenID != r.Tokens[5] {
+		if code != exitFailed || v.Confirmed || v.Field != "token_ids" || v.Position == nil ||
+			*v.Position != len(r.Prompt)+5 || *v.ExpectedID != id || *v.WrittenID != r.Tokens[5] {
 			t.Errorf("%s: exit %d, %+v", name, code, v)
 		}
 	}
-	if _, errs, code := spec(t, "", "verify", "-m", "../../testdata/go-draft.q8_0.gguf", filepath.Join(dir, "greedy")); code != exitFailed || !strings.Contains(errs, "model_sha256") {
+	if _, errs, code := spec(t, "", "verify", "-m", "../../testdata/go-draft.q8_0.gguf",
+		filepath.Join(dir, "greedy")); code != exitFailed || !strings.Contains(errs, "model_sha256") {
 		t.Errorf("another model: exit %d: %s", code, errs)
 	}
-	if out := done(t, "", "verify", "-m", "../../testdata/go-target.q8_0.gguf", filepath.Join(dir, "greedy")); !strings.Contains(out, "go-target.q8_0.gguf wrote these 24 tokens") {
+	if out := done(t, "", "verify", "-m", "../../testdata/go-target.q8_0.gguf",
+		filepath.Join(dir, "greedy")); !strings.Contains(out, "go-target.q8_0.gguf wrote these 24 tokens") {
 		t.Error(out)
 	}
 }

@@ -138,7 +138,8 @@ func TestFullDevices(t *testing.T) {
 			cmd.Stdout = device
 		}
 		launch(t, cmd)
-		if code := finish(t, cmd, stderr); code != exitFailed || !strings.Contains(stderr.String(), "no space left on device") {
+		if code := finish(t, cmd, stderr); code != exitFailed ||
+			!strings.Contains(stderr.String(), "no space left on device") {
 			t.Errorf("%s: exit %d, %q", line, code, stderr)
 		}
 		if list := files(t, dir); !slices.Equal(list, []string{"full"}) {

@@ -23,7 +23,8 @@ import (
 func requests(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, `{"custom_id": "id-%d", "method": "POST", "url": %q, "body": {"n": %d, "text": "%s"}}`+"\n", i, Paths[i%len(Paths)], i, strings.Repeat("x<", i%7))
+		fmt.Fprintf(&b, `{"custom_id": "id-%d", "method": "POST", "url": %q, "body": {"n": %d, "text": "%s"}}`+"\n", i,
+			Paths[i%len(Paths)], i, strings.Repeat("x<", i%7))
 	}
 	return b.String()
 }
@@ -84,7 +85,8 @@ func answers(t *testing.T, text string) map[string]int {
 		}
 		i := strings.TrimPrefix(a.Custom, "id-")
 		good := a.Response.Status == 200 && fmt.Sprint(a.Response.Body.N) == i
-		wrong := a.Response.Status == 400 && strings.Contains(line, `"wrong"`) && strings.HasSuffix(i, "4") || strings.HasSuffix(i, "9")
+		wrong := a.Response.Status == 400 && strings.Contains(line, `"wrong"`) && strings.HasSuffix(i, "4") ||
+			strings.HasSuffix(i, "9")
 		if !good && !wrong || a.Error != nil || a.ID == "" || a.Response.RequestID == "" {
 			t.Errorf("%s", line)
 		}
@@ -117,7 +119,8 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	once(t, answers(t, read(t, o.Output)), n)
-	want := Report{Requests: n, Done: n, Failed: 8, PromptTokens: 64, CachedTokens: 32, CompletionTokens: 96, Drafted: 160, Accepted: 128, Seconds: n + 1}
+	want := Report{Requests: n, Done: n, Failed: 8, PromptTokens: 64, CachedTokens: 32, CompletionTokens: 96,
+		Drafted: 160, Accepted: 128, Seconds: n + 1}
 	if r != want {
 		t.Errorf("%+v, want %+v", r, want)
 	}
@@ -421,7 +424,8 @@ func TestRefused(t *testing.T) {
 	if _, err := Run(context.Background(), o); !errors.Is(err, ErrOutput) {
 		t.Errorf("the input as output: %v", err)
 	}
-	if _, err := Run(context.Background(), Options{Input: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Run(context.Background(), Options{
+		Input: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no input: %v", err)
 	}
 }

@@ -19,7 +19,8 @@ func model(t *testing.T) *engine.Model {
 		t.Fatal(err)
 	}
 	t.Cleanup(rt.Close)
-	f, err := synth.Random(synth.Shape{Name: "tiny", Architecture: "llama", Context: 80, Vocab: 300, HiddenSize: 64, Layers: 2, Heads: 2, KVHeads: 1,
+	f, err := synth.Random(synth.Shape{Name: "tiny", Architecture: "llama", Context: 80, Vocab: 300, HiddenSize: 64,
+		Layers: 2, Heads: 2, KVHeads: 1,
 		FeedForward: 128, Tied: true, RopeBase: 10000}, "q8_0")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,8 @@ func model(t *testing.T) *engine.Model {
 func TestRun(t *testing.T) {
 	m := model(t)
 	asked := 0
-	o := Options{Prefill: []int{9}, Contexts: []int{0, 40}, Verify: []int{5}, Batches: []int{3}, Decode: 4, Sampled: 6, Repeats: 3, Weights: 1000,
+	o := Options{Prefill: []int{9}, Contexts: []int{0, 40}, Verify: []int{5}, Batches: []int{3}, Decode: 4, Sampled: 6,
+		Repeats: 3, Weights: 1000,
 		Memory: func() (float64, error) { asked++; return 1e6 * float64(asked), nil }}
 	var told []Row
 	rows, bandwidth, err := Run(context.Background(), m, o, func(r Row) { told = append(told, r) })
@@ -56,7 +58,8 @@ func TestRun(t *testing.T) {
 		{Kind: "batch", Tokens: 3, Context: 8, Repeats: 6, Bytes: 1000 + 3*(8+3)*kv},
 	}
 	for i, r := range rows {
-		if !(r.PassSeconds > 0) || math.Abs(r.TokensPerSecond*r.PassSeconds/float64(r.Tokens)-1) > 1e-9 || !(r.RatioToDecode > 0) {
+		if !(r.PassSeconds > 0) || math.Abs(r.TokensPerSecond*r.PassSeconds/float64(r.Tokens)-1) > 1e-9 ||
+			!(r.RatioToDecode > 0) {
 			t.Errorf("%+v", r)
 		}
 		if want := r.Bytes / r.PassSeconds / bandwidth; math.Abs(r.BandwidthFraction/want-1) > 1e-9 {
@@ -77,7 +80,8 @@ func TestRunRefuses(t *testing.T) {
 		{Verify: []int{81}},
 		{Batches: []int{1}, Sampled: 73},
 	} {
-		if _, _, err := Run(context.Background(), m, o, func(Row) {}); err == nil || !strings.Contains(err.Error(), "context of") {
+		if _, _, err := Run(context.Background(), m, o, func(Row) {}); err == nil ||
+			!strings.Contains(err.Error(), "context of") {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -36,7 +36,8 @@ func figures() map[string]string {
 			{Name: "a", Points: []Point{{X: 0, Y: 1, Low: 0.5, High: 2}, {X: 1, Y: 2, Low: 1, High: 3}}},
 			{Name: "b", Color: 9, Dashed: true, Points: []Point{{X: 0.5, Y: nan}}},
 		}}).SVG(),
-		"spots":     (&Lines{Curves: []Curve{{Name: "a", Spots: true, Points: []Point{{X: 5, Y: 1}}}, {Name: "b", Spots: true, Points: []Point{{X: 7, Y: 1}}}}}).SVG(),
+		"spots": (&Lines{Curves: []Curve{{Name: "a", Spots: true, Points: []Point{{X: 5, Y: 1}}},
+			{Name: "b", Spots: true, Points: []Point{{X: 7, Y: 1}}}}}).SVG(),
 		"uneven":    (&Lines{Wide: true, Curves: []Curve{{Name: "a", Points: []Point{{X: 0, Y: 1}, {X: 5, Y: 1}}}}}).SVG(),
 		"no lines":  (&Lines{}).SVG(),
 		"boxes":     (&Boxes{Unit: " ms", X: "time", Boxes: []Box{{"plain", 0, []float64{3, 1, 2}}, {"none", 1, nil}}}).SVG(),
@@ -57,7 +58,8 @@ func TestFiguresAreWellFormed(t *testing.T) {
 // The page needs nothing from elsewhere and runs no script.
 func TestPageStandsAlone(t *testing.T) {
 	p := Page{
-		Title: "A & B", Lead: "<script>alert(1)</script>", Tiles: []Tile{{"1x", "so & so"}}, Command: "spec compare <x>", Notes: []string{"&"},
+		Title: "A & B", Lead: "<script>alert(1)</script>", Tiles: []Tile{{"1x", "so & so"}},
+		Command: "spec compare <x>", Notes: []string{"&"},
 		Table: Table{Title: "T", Head: []string{"a", "b"}, Rows: [][]string{{"<", ">"}}, Left: 1},
 	}
 	for _, svg := range figures() {
@@ -82,12 +84,16 @@ var update = flag.Bool("update", false, "write testdata anew")
 // A chart of its own is what it was, to the byte: look at it before writing it anew.
 func TestStandaloneGolden(t *testing.T) {
 	for name, svg := range map[string]string{
-		"lines": (&Lines{Label: "Speedup by draft length", X: "tokens in a draft", Y: "speedup", YUnit: "x", Base: 1, Curves: []Curve{
-			{Name: "AVX-512", Color: 1, Points: []Point{{X: 1, Y: 1.5, Low: 1.25, High: 1.75}, {X: 3, Y: 2, Low: 1.75, High: 2.25}}},
-			{Name: "AVX2", Color: 2, Points: []Point{{X: 1, Y: 1.25}, {X: 3, Y: 1}}},
-			{Name: "formula", Dashed: true, Points: []Point{{X: 1, Y: 1.625}, {X: 3, Y: 2.5}}},
-		}}).SVG(),
-		"stacks": (&Stacks{Label: "Where the time goes", Unit: " ms", X: "milliseconds", Parts: []string{"reading", "drafting"}, Bars: []Stack{{"plain", []float64{20, 0}, ""}, {"model", []float64{8, 2}, " (2.0x)"}}}).SVG(),
+		"lines": (&Lines{Label: "Speedup by draft length", X: "tokens in a draft", Y: "speedup", YUnit: "x",
+			Base: 1, Curves: []Curve{
+				{Name: "AVX-512", Color: 1, Points: []Point{
+					{X: 1, Y: 1.5, Low: 1.25, High: 1.75}, {X: 3, Y: 2, Low: 1.75, High: 2.25}}},
+				{Name: "AVX2", Color: 2, Points: []Point{{X: 1, Y: 1.25}, {X: 3, Y: 1}}},
+				{Name: "formula", Dashed: true, Points: []Point{{X: 1, Y: 1.625}, {X: 3, Y: 2.5}}},
+			}}).SVG(),
+		"stacks": (&Stacks{Label: "Where the time goes", Unit: " ms", X: "milliseconds",
+			Parts: []string{"reading", "drafting"},
+			Bars:  []Stack{{"plain", []float64{20, 0}, ""}, {"model", []float64{8, 2}, " (2.0x)"}}}).SVG(),
 	} {
 		got, err := Standalone(svg, "A heading that is so long that it takes two lines, at this width", "A note.")
 		if err != nil {

@@ -6,12 +6,15 @@ import (
 )
 
 func TestPrompts(t *testing.T) {
-	list, err := ReadPrompts(strings.NewReader("{\"id\":\"a\",\"prompt\":\"x\",\"source\":\"ignored\"}\n\n{\"prompt\":\"y\"}\n{\"id\":7,\"prompt\":\"z\"}"), "F")
-	if err != nil || len(list) != 3 || list[0] != (Prompt{"a", "x"}) || list[1] != (Prompt{"3", "y"}) || list[2] != (Prompt{"7", "z"}) {
+	list, err := ReadPrompts(strings.NewReader(
+		"{\"id\":\"a\",\"prompt\":\"x\",\"source\":\"ignored\"}\n\n{\"prompt\":\"y\"}\n{\"id\":7,\"prompt\":\"z\"}"), "F")
+	if err != nil || len(list) != 3 || list[0] != (Prompt{"a", "x"}) || list[1] != (Prompt{"3", "y"}) ||
+		list[2] != (Prompt{"7", "z"}) {
 		t.Errorf("prompts %v, %v", list, err)
 	}
 	for _, text := range []string{"", "\n", "{", "[]", `{"id":"a"}`, `{"prompt":""}`, `{"prompt":7}`} {
-		if _, err := ReadPrompts(strings.NewReader(text), "F.jsonl"); err == nil || !strings.Contains(err.Error(), "F.jsonl") {
+		if _, err := ReadPrompts(strings.NewReader(text), "F.jsonl"); err == nil ||
+			!strings.Contains(err.Error(), "F.jsonl") {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}
@@ -31,7 +34,8 @@ func TestBuiltinSets(t *testing.T) {
 // The product leaves out what cannot be, names the usual rule, and has nothing twice.
 func TestSettings(t *testing.T) {
 	m := Matrix{
-		Weights: []string{""}, Temperatures: []float32{0, 1}, Drafters: []string{"model"}, Schedules: []string{"constant", "auto", oracle},
+		Weights: []string{""}, Temperatures: []float32{0, 1}, Drafters: []string{"model"},
+		Schedules: []string{"constant", "auto", oracle},
 		Verifiers: []string{"", "greedy", "match", "rejection"}, DraftMax: []int{3, 5}, Confidence: []float32{0},
 	}
 	seen := map[Setting]bool{}
@@ -47,11 +51,13 @@ func TestSettings(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// At 0: greedy, match, rejection: constant 3 and 5, auto; oracle for two. At 1: match, rejection: likewise, oracle for one.
+	// At 0: greedy, match, rejection: constant 3 and 5, auto; oracle for two. At 1: match, rejection: likewise, oracle
+	// for one.
 	if len(seen) != 3*3+2+2*3+1 {
 		t.Errorf("%d settings", len(seen))
 	}
-	if seen[Setting{"", 1, "model", "constant", "greedy", 3, 0, ""}] || !seen[Setting{"", 1, "model", "auto", "match", 0, 0, ""}] {
+	if seen[Setting{"", 1, "model", "constant", "greedy", 3, 0, ""}] ||
+		!seen[Setting{"", 1, "model", "auto", "match", 0, 0, ""}] {
 		t.Error("wrong settings")
 	}
 }
@@ -87,7 +93,8 @@ func TestBrokenPromise(t *testing.T) {
 	x.record(key{s, 0, 0}, 0, &Timed{IDs: []int32{1, 5, 3}, Seconds: 1, Before: 1, After: 1})
 	r := x.report()
 	err := r.Err()
-	if err == nil || len(r.Broken) != 1 || !strings.Contains(err.Error(), "prompt p1, model auto greedy at temperature 0: token 2 is 5, plain decoding has 2") {
+	if err == nil || len(r.Broken) != 1 || !strings.Contains(
+		err.Error(), "prompt p1, model auto greedy at temperature 0: token 2 is 5, plain decoding has 2") {
 		t.Errorf("error %v", err)
 	}
 	for _, row := range r.Rows {

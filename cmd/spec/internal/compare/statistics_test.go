@@ -7,9 +7,10 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// The bootstrap's distribution of the median of seven different values is known: with n of the seven draws at most value i, where n has the
-// binomial distribution of 7 and i/7, the median is at most value i where n is at least 4. That has probability 0.010 for i = 1 and 0.108
-// for i = 2, so 2.5 % lies at value 2, and by symmetry 97.5 % at value 6. Of three values it is 0.26 for i = 1.
+// The bootstrap's distribution of the median of seven different values is known: with n of the seven draws at most
+// value i, where n has the binomial distribution of 7 and i/7, the median is at most value i where n is at least 4.
+// That has probability 0.010 for i = 1 and 0.108 for i = 2, so 2.5 % lies at value 2, and by symmetry 97.5 % at value
+// 6. Of three values it is 0.26 for i = 1.
 func TestEstimateByHand(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
@@ -35,7 +36,8 @@ func TestEstimateByHand(t *testing.T) {
 	}
 }
 
-// With many values the interval approaches that of the median of a sample: for 400 uniform values 0.5 ± 1.96 * 0.5 / sqrt(400) = 0.5 ± 0.049.
+// With many values the interval approaches that of the median of a sample: for 400 uniform values 0.5 ± 1.96 * 0.5 /
+// sqrt(400) = 0.5 ± 0.049.
 func TestEstimateOfMany(t *testing.T) {
 	var values []float64
 	for i := range 400 {
@@ -66,7 +68,8 @@ func TestCapped(t *testing.T) {
 		if math.Abs(speedup-c.speedup) > 1e-12 || math.Abs(formula-c.formula) > 1e-12 {
 			t.Errorf("%+v: %v and %v", c, speedup, formula)
 		}
-		r := Timed{Seconds: c.seconds, Before: 0.25, After: 0.75, IDs: make([]int32, 64), Stats: speculative.Stats{Rounds: c.rounds, Draft: c.drafting}}
+		r := Timed{Seconds: c.seconds, Before: 0.25, After: 0.75, IDs: make([]int32, 64),
+			Stats: speculative.Stats{Rounds: c.rounds, Draft: c.drafting}}
 		if r.Speedup() != speedup {
 			t.Errorf("%+v: %v", c, r.Speedup())
 		}
@@ -82,10 +85,14 @@ func TestHeadline(t *testing.T) {
 		}
 	}
 	for want, rows := range map[string][]Row{
-		"Speculative decoding: nothing was compared":                                                  {row(Plain, "code", 0)},
-		"Speculative decoding: drafter model; code prompts; greedy":                                   {row(Plain, "code", 0), row("model", "code", 0)},
-		"Speculative decoding: drafter model, ngram and tree; code and copy prompts; temperature 0.8": {row("model", "code", 0.8), row("ngram", "copy", 0.8), row("tree", "copy", 0.8)},
-		"Speculative decoding: drafter model; code prompts; 3 temperatures":                           {row("model", "code", 0), row("model", "code", 1), row("model", "code", 2)},
+		"Speculative decoding: nothing was compared": {
+			row(Plain, "code", 0)},
+		"Speculative decoding: drafter model; code prompts; greedy": {
+			row(Plain, "code", 0), row("model", "code", 0)},
+		"Speculative decoding: drafter model, ngram and tree; code and copy prompts; temperature 0.8": {
+			row("model", "code", 0.8), row("ngram", "copy", 0.8), row("tree", "copy", 0.8)},
+		"Speculative decoding: drafter model; code prompts; 3 temperatures": {
+			row("model", "code", 0), row("model", "code", 1), row("model", "code", 2)},
 	} {
 		if got := (&Report{Rows: rows}).headline(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -37,8 +37,8 @@ func converted(t testing.TB, dir string, o Options) (*gguf.File, []byte) {
 	return f, b.Bytes()
 }
 
-// TestGoldens converts the published form of three models and compares tensors and tokenizer, bit for bit, with what the reference's converter made of
-// them, and the engine's logits with the golden.
+// TestGoldens converts the published form of three models and compares tensors and tokenizer, bit for bit, with what
+// the reference's converter made of them, and the engine's logits with the golden.
 func TestGoldens(t *testing.T) {
 	for _, name := range []string{"llama", "qwen2", "gptneox"} {
 		t.Run(name, func(t *testing.T) {
@@ -221,22 +221,29 @@ func llamaSource(t testing.TB, class string) (*source, map[string]any) {
 	s := &source{t: t, dir: t.TempDir(), values: map[string]func(int) float32{}, tensors: map[string][]int{
 		"model.embed_tokens.weight": {260, 8}, "model.norm.weight": {8}, "lm_head.weight": {260, 8},
 		"model.layers.0.input_layernorm.weight": {8}, "model.layers.0.post_attention_layernorm.weight": {8},
-		"model.layers.0.self_attn.q_proj.weight": {8, 8}, "model.layers.0.self_attn.k_proj.weight": {4, 8}, "model.layers.0.self_attn.v_proj.weight": {4, 8},
+		"model.layers.0.self_attn.q_proj.weight": {8, 8}, "model.layers.0.self_attn.k_proj.weight": {4, 8},
+		"model.layers.0.self_attn.v_proj.weight": {4, 8},
 		"model.layers.0.self_attn.o_proj.weight": {8, 8},
-		"model.layers.0.mlp.gate_proj.weight":    {6, 8}, "model.layers.0.mlp.up_proj.weight": {6, 8}, "model.layers.0.mlp.down_proj.weight": {8, 6}}}
-	config := map[string]any{"architectures": []string{class}, "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 1,
-		"intermediate_size": 6, "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "vocab_size": 260, "hidden_act": "silu", "rope_theta": 5000.0, "tie_word_embeddings": false, "eos_token_id": []int{257, 258}}
+		"model.layers.0.mlp.gate_proj.weight":    {6, 8}, "model.layers.0.mlp.up_proj.weight": {6, 8},
+		"model.layers.0.mlp.down_proj.weight": {8, 6}}}
+	config := map[string]any{"architectures": []string{class}, "hidden_size": 8, "num_attention_heads": 2,
+		"num_key_value_heads": 1, "num_hidden_layers": 1,
+		"intermediate_size": 6, "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "vocab_size": 260, "hidden_act": "silu",
+		"rope_theta": 5000.0, "tie_word_embeddings": false, "eos_token_id": []int{257, 258}}
 	vocab := map[string]int{}
 	for b := range 256 {
 		vocab[string(byteCharacter(b))] = b
 	}
 	vocab["Ġa"] = 256
 	s.file("tokenizer.json", map[string]any{
-		"added_tokens":  []any{map[string]any{"id": 257, "content": "<end>", "special": true}, map[string]any{"id": 258, "content": "<turn>", "special": true}, map[string]any{"id": 259, "content": "<tool>", "special": false}},
+		"added_tokens": []any{map[string]any{"id": 257, "content": "<end>", "special": true},
+			map[string]any{"id": 258, "content": "<turn>", "special": true},
+			map[string]any{"id": 259, "content": "<tool>", "special": false}},
 		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
 		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []any{[]string{"Ġ", "a"}}},
 	})
-	s.file("tokenizer_config.json", map[string]any{"eos_token": map[string]string{"content": "<end>"}, "chat_template": "{{ messages }}"})
+	s.file("tokenizer_config.json", map[string]any{
+		"eos_token": map[string]string{"content": "<end>"}, "chat_template": "{{ messages }}"})
 	return s, config
 }
 
@@ -256,13 +263,17 @@ func byteCharacter(b int) rune {
 
 func TestLlama(t *testing.T) {
 	s, config := llamaSource(t, "LlamaForCausalLM")
-	config["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8}
+	config["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+		"high_freq_factor": 4.0, "original_max_position_embeddings": 8}
 	s.file("config.json", config)
 	s.weights()
 	f, _ := converted(t, s.dir, Options{Type: "f32"})
-	for key, want := range map[string]any{"general.architecture": "llama", "llama.embedding_length": uint32(8), "llama.attention.head_count": uint32(2), "llama.attention.head_count_kv": uint32(1),
-		"llama.rope.freq_base": float32(5000), "llama.rope.dimension_count": uint32(4), "llama.context_length": uint32(32), "llama.feed_forward_length": uint32(6), "llama.block_count": uint32(1),
-		"tokenizer.ggml.eos_token_id": uint32(257), "tokenizer.ggml.eot_token_id": uint32(258), "tokenizer.chat_template": "{{ messages }}", "tokenizer.ggml.pre": "gpt-2", "general.file_type": uint32(0)} {
+	for key, want := range map[string]any{"general.architecture": "llama", "llama.embedding_length": uint32(8),
+		"llama.attention.head_count": uint32(2), "llama.attention.head_count_kv": uint32(1),
+		"llama.rope.freq_base": float32(5000), "llama.rope.dimension_count": uint32(4), "llama.context_length": uint32(32),
+		"llama.feed_forward_length": uint32(6), "llama.block_count": uint32(1),
+		"tokenizer.ggml.eos_token_id": uint32(257), "tokenizer.ggml.eot_token_id": uint32(258),
+		"tokenizer.chat_template": "{{ messages }}", "tokenizer.ggml.pre": "gpt-2", "general.file_type": uint32(0)} {
 		if got, _ := f.Value(key); got != want {
 			t.Errorf("%s = %v, want %v", key, got, want)
 		}
@@ -299,7 +310,8 @@ func TestGemmaNorms(t *testing.T) {
 	s.tensors["model.layers.0.pre_feedforward_layernorm.weight"] = []int{8}
 	s.tensors["model.layers.0.post_feedforward_layernorm.weight"] = []int{8}
 	delete(config, "hidden_act")
-	for k, v := range map[string]any{"hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "sliding_window": 16, "head_dim": 4, "query_pre_attn_scalar": 4} {
+	for k, v := range map[string]any{"hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
+		"final_logit_softcapping": 30.0, "sliding_window": 16, "head_dim": 4, "query_pre_attn_scalar": 4} {
 		config[k] = v
 	}
 	s.file("config.json", config)
@@ -328,29 +340,37 @@ func TestRefused(t *testing.T) {
 		change func(s *source, config map[string]any)
 		want   []string
 	}{
-		"class":       {func(s *source, c map[string]any) { c["architectures"] = []string{"FooForCausalLM"} }, []string{"config.json", "FooForCausalLM", "LlamaForCausalLM"}},
-		"unknown key": {func(s *source, c map[string]any) { c["attention_sinks"] = 3 }, []string{"config.json", "attention_sinks"}},
-		"missing key": {func(s *source, c map[string]any) { delete(c, "rms_norm_eps") }, []string{"config.json", "rms_norm_eps"}},
-		"negative":    {func(s *source, c map[string]any) { c["num_hidden_layers"] = -1 }, []string{"num_hidden_layers"}},
-		"huge":        {func(s *source, c map[string]any) { c["num_hidden_layers"] = 1e15 }, []string{"num_hidden_layers"}},
-		"activation":  {func(s *source, c map[string]any) { c["hidden_act"] = "relu" }, []string{"hidden_act", "relu"}},
+		"class": {func(s *source, c map[string]any) { c["architectures"] = []string{"FooForCausalLM"} },
+			[]string{"config.json", "FooForCausalLM", "LlamaForCausalLM"}},
+		"unknown key": {func(s *source, c map[string]any) { c["attention_sinks"] = 3 },
+			[]string{"config.json", "attention_sinks"}},
+		"missing key": {func(s *source, c map[string]any) { delete(c, "rms_norm_eps") },
+			[]string{"config.json", "rms_norm_eps"}},
+		"negative":   {func(s *source, c map[string]any) { c["num_hidden_layers"] = -1 }, []string{"num_hidden_layers"}},
+		"huge":       {func(s *source, c map[string]any) { c["num_hidden_layers"] = 1e15 }, []string{"num_hidden_layers"}},
+		"activation": {func(s *source, c map[string]any) { c["hidden_act"] = "relu" }, []string{"hidden_act", "relu"}},
 		"rope": {func(s *source, c map[string]any) {
 			c["rope_scaling"] = map[string]any{"type": "dynamic", "factor": 2.0}
 		}, []string{"rope_scaling", "dynamic"}},
 		"rope key": {func(s *source, c map[string]any) {
 			c["rope_scaling"] = map[string]any{"type": "linear", "factor": 2.0, "mscale": 1.0}
 		}, []string{"rope_scaling.mscale"}},
-		"heads":        {func(s *source, c map[string]any) { c["num_attention_heads"] = 3 }, []string{"num_attention_heads"}},
-		"extra tensor": {func(s *source, c map[string]any) { s.tensors["model.layers.0.extra.weight"] = []int{2} }, []string{"model.safetensors", "model.layers.0.extra.weight"}},
-		"no tensor":    {func(s *source, c map[string]any) { delete(s.tensors, "model.norm.weight") }, []string{"model.norm.weight"}},
-		"shape":        {func(s *source, c map[string]any) { s.tensors["model.norm.weight"] = []int{9} }, []string{"model.norm.weight", "[9]"}},
+		"heads": {func(s *source, c map[string]any) { c["num_attention_heads"] = 3 }, []string{"num_attention_heads"}},
+		"extra tensor": {func(s *source, c map[string]any) { s.tensors["model.layers.0.extra.weight"] = []int{2} },
+			[]string{"model.safetensors", "model.layers.0.extra.weight"}},
+		"no tensor": {func(s *source, c map[string]any) { delete(s.tensors, "model.norm.weight") },
+			[]string{"model.norm.weight"}},
+		"shape": {func(s *source, c map[string]any) { s.tensors["model.norm.weight"] = []int{9} },
+			[]string{"model.norm.weight", "[9]"}},
 		"vocabulary": {func(s *source, c map[string]any) {
 			c["vocab_size"] = 10
 			s.tensors["model.embed_tokens.weight"] = []int{10, 8}
 			s.tensors["lm_head.weight"] = []int{10, 8}
 		}, []string{"tokenizer.json", "vocab_size"}},
 		"pre-tokenizer": {func(s *source, c map[string]any) {
-			s.file("tokenizer.json", map[string]any{"pre_tokenizer": map[string]any{"type": "Split", "pattern": map[string]any{"Regex": "x+"}, "behavior": "Isolated"}, "model": map[string]any{"type": "BPE", "vocab": map[string]int{"a": 0}}})
+			s.file("tokenizer.json", map[string]any{
+				"pre_tokenizer": map[string]any{"type": "Split", "pattern": map[string]any{"Regex": "x+"}, "behavior": "Isolated"},
+				"model":         map[string]any{"type": "BPE", "vocab": map[string]int{"a": 0}}})
 		}, []string{"tokenizer.json", "x+"}},
 		"wordpiece": {func(s *source, c map[string]any) {
 			s.file("tokenizer.json", map[string]any{"model": map[string]any{"type": "WordPiece", "vocab": map[string]int{}}})
@@ -358,7 +378,8 @@ func TestRefused(t *testing.T) {
 		"token": {func(s *source, c map[string]any) {
 			s.file("tokenizer_config.json", map[string]any{"eos_token": "<none>"})
 		}, []string{"tokenizer_config.json", "eos_token", "<none>"}},
-		"json": {func(s *source, c map[string]any) { s.file("tokenizer_config.json", "{") }, []string{"tokenizer_config.json"}},
+		"json": {func(s *source, c map[string]any) { s.file("tokenizer_config.json", "{") },
+			[]string{"tokenizer_config.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, config := llamaSource(t, "LlamaForCausalLM")
@@ -388,7 +409,8 @@ func TestRefused(t *testing.T) {
 	}
 	defer m.Close()
 	var b bytes.Buffer
-	if err := m.Write(context.Background(), &b, Options{Type: "q8_0"}); err == nil || !strings.Contains(err.Error(), "up_proj") {
+	if err := m.Write(context.Background(), &b, Options{Type: "q8_0"}); err == nil ||
+		!strings.Contains(err.Error(), "up_proj") {
 		t.Errorf("NaN: %v", err)
 	}
 	if err := m.Write(context.Background(), &b, Options{Type: "q3_9"}); err == nil {
@@ -448,7 +470,8 @@ func TestDamagedMergesAreRefused(t *testing.T) {
 func TestRangesAreAsLongAsTheShapes(t *testing.T) {
 	for size, good := range map[int]bool{0: false, 4: false, 12: false, 16: true, 20: false, 24: false, 32: false} {
 		dir := t.TempDir()
-		h, _ := json.Marshal(map[string]any{"x": map[string]any{"dtype": "F32", "shape": []int{4}, "data_offsets": []int{0, size}}})
+		h, _ := json.Marshal(map[string]any{"x": map[string]any{
+			"dtype": "F32", "shape": []int{4}, "data_offsets": []int{0, size}}})
 		data := append(binary.LittleEndian.AppendUint64(nil, uint64(len(h))), h...)
 		data = append(data, make([]byte, 32)...)
 		name := filepath.Join(dir, "model.safetensors")
@@ -535,11 +558,13 @@ func sentencePieceFile(kind byte, pieces ...string) []byte {
 
 func TestSentencePiece(t *testing.T) {
 	w, err := parseSentencePiece(sentencePieceFile(2, "a", "<unk>", "<s>", "u", "x", "<0x41>"), true)
-	if err != nil || !slices.Equal(w.tokens, []string{"a", "<unk>", "<s>", "u", "x", "<0x41>"}) || !slices.Equal(w.types, []int32{1, 2, 3, 4, 5, 6}) ||
+	if err != nil || !slices.Equal(w.tokens, []string{"a", "<unk>", "<s>", "u", "x", "<0x41>"}) ||
+		!slices.Equal(w.types, []int32{1, 2, 3, 4, 5, 6}) ||
 		w.scores[3] != -3 || *w.addPrefix {
 		t.Errorf("%+v, %v", w, err)
 	}
-	if _, err := parseSentencePiece(sentencePieceFile(1, "a"), false); err == nil || !strings.Contains(err.Error(), "model_type 1") {
+	if _, err := parseSentencePiece(sentencePieceFile(1, "a"), false); err == nil ||
+		!strings.Contains(err.Error(), "model_type 1") {
 		t.Errorf("unigram: %v", err)
 	}
 	good := sentencePieceFile(2, "a", "b")

@@ -29,10 +29,12 @@ func small(t testing.TB, class string) (*source, map[string]any) {
 	var config map[string]any
 	switch class {
 	case "OPTForCausalLM":
-		config = map[string]any{"hidden_size": 8, "word_embed_proj_dim": 6, "ffn_dim": 12, "num_hidden_layers": 1, "num_attention_heads": 4, "max_position_embeddings": 16, "activation_function": "relu",
+		config = map[string]any{"hidden_size": 8, "word_embed_proj_dim": 6, "ffn_dim": 12, "num_hidden_layers": 1,
+			"num_attention_heads": 4, "max_position_embeddings": 16, "activation_function": "relu",
 			"do_layer_norm_before": true, "prefix": "</s>", "init_std": 0.02, "layerdrop": 0.0}
 		const p, b = "model.decoder.", "model.decoder.layers.0."
-		maps.Copy(s.tensors, map[string][]int{p + "embed_tokens.weight": {260, 6}, p + "embed_positions.weight": {18, 8}, p + "project_in.weight": {8, 6}, p + "project_out.weight": {6, 8}, "lm_head.weight": {260, 6}})
+		maps.Copy(s.tensors, map[string][]int{p + "embed_tokens.weight": {260, 6}, p + "embed_positions.weight": {18, 8},
+			p + "project_in.weight": {8, 6}, p + "project_out.weight": {6, 8}, "lm_head.weight": {260, 6}})
 		for _, m := range []string{"q_proj", "k_proj", "v_proj", "out_proj"} {
 			s.linear(b+"self_attn."+m, 8, 8)
 		}
@@ -42,7 +44,9 @@ func small(t testing.TB, class string) (*source, map[string]any) {
 			s.norm(n)
 		}
 	case "GPTJForCausalLM", "CodeGenForCausalLM":
-		config = map[string]any{"n_embd": 8, "n_inner": nil, "n_layer": 1, "n_head": 4, "n_positions": 16, "n_ctx": 16, "rotary_dim": nil, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": false, "tokenizer_class": "GPT2Tokenizer"}
+		config = map[string]any{"n_embd": 8, "n_inner": nil, "n_layer": 1, "n_head": 4, "n_positions": 16, "n_ctx": 16,
+			"rotary_dim": nil, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": false,
+			"tokenizer_class": "GPT2Tokenizer"}
 		const b = "transformer.h.0."
 		s.tensors["transformer.wte.weight"] = []int{260, 8}
 		if class == "GPTJForCausalLM" {
@@ -61,16 +65,20 @@ func small(t testing.TB, class string) (*source, map[string]any) {
 		s.norm(b + "ln_1")
 		s.norm("transformer.ln_f")
 	case "T5ForConditionalGeneration":
-		config = map[string]any{"d_model": 8, "d_kv": 3, "d_ff": 10, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 2, "relative_attention_num_buckets": 4, "layer_norm_epsilon": 1e-6,
-			"feed_forward_proj": "gated-gelu", "tie_word_embeddings": false, "is_encoder_decoder": true, "decoder_start_token_id": 0, "dropout_rate": 0.1, "initializer_factor": 1.0}
-		s.tensors["shared.weight"], s.tensors["encoder.embed_tokens.weight"], s.tensors["lm_head.weight"] = []int{12, 8}, []int{12, 8}, []int{12, 8}
+		config = map[string]any{"d_model": 8, "d_kv": 3, "d_ff": 10, "num_layers": 2, "num_decoder_layers": 1,
+			"num_heads": 2, "relative_attention_num_buckets": 4, "layer_norm_epsilon": 1e-6,
+			"feed_forward_proj": "gated-gelu", "tie_word_embeddings": false, "is_encoder_decoder": true,
+			"decoder_start_token_id": 0, "dropout_rate": 0.1, "initializer_factor": 1.0}
+		s.tensors["shared.weight"], s.tensors["encoder.embed_tokens.weight"], s.tensors["lm_head.weight"] = []int{12, 8},
+			[]int{12, 8}, []int{12, 8}
 		stack := func(stack string, layers int, kinds ...string) {
 			for i := range layers {
 				for k, kind := range kinds {
 					b := fmt.Sprintf("%s.block.%d.layer.%d.", stack, i, k)
 					s.tensors[b+"layer_norm.weight"] = []int{8}
 					if kind == "DenseReluDense" {
-						s.tensors[b+kind+".wi_0.weight"], s.tensors[b+kind+".wi_1.weight"], s.tensors[b+kind+".wo.weight"] = []int{10, 8}, []int{10, 8}, []int{8, 10}
+						s.tensors[b+kind+".wi_0.weight"], s.tensors[b+kind+".wi_1.weight"], s.tensors[b+kind+".wo.weight"] = []int{
+							10, 8}, []int{10, 8}, []int{8, 10}
 						continue
 					}
 					for _, m := range []string{"q", "k", "v"} {
@@ -91,7 +99,8 @@ func small(t testing.TB, class string) (*source, map[string]any) {
 				t.Fatal(err)
 			}
 		}
-		s.file("tokenizer_config.json", map[string]any{"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "extra_ids": 2})
+		s.file("tokenizer_config.json", map[string]any{
+			"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "extra_ids": 2})
 		s.file("spiece.model", unigramFile(nil))
 		config["vocab_size"] = 12
 	}
@@ -100,7 +109,8 @@ func small(t testing.TB, class string) (*source, map[string]any) {
 		config["vocab_size"] = 260
 	}
 	for i, name := range slices.Sorted(maps.Keys(s.tensors)) {
-		s.values[name] = func(k int) float32 { return float32((k*37+i*11)%64-32) / 64 } // exact in every type but the quantized ones
+		// exact in every type but the quantized ones
+		s.values[name] = func(k int) float32 { return float32((k*37+i*11)%64-32) / 64 }
 	}
 	return s, config
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// TestTorchFixtures reads what PyTorch 1.13 wrote (testdata/torch/write.py): protocols 2 and 4 in zip archives, and the format before 1.6.
+// TestTorchFixtures reads what PyTorch 1.13 wrote (testdata/torch/write.py): protocols 2 and 4 in zip archives, and
+// the format before 1.6.
 func TestTorchFixtures(t *testing.T) {
 	base := func(i, j int) float32 { return float32(6*i+j) / 8 }
 	table := func(rows, cols int, at func(i, j int) float32) (x []float32) {
@@ -120,7 +121,8 @@ func TestTorchModels(t *testing.T) {
 			t.Error("another GGUF file from pytorch_model.bin")
 		}
 	}
-	for _, class := range []string{"OPTForCausalLM", "GPTJForCausalLM", "CodeGenForCausalLM", "T5ForConditionalGeneration"} {
+	for _, class := range []string{"OPTForCausalLM", "GPTJForCausalLM", "CodeGenForCausalLM",
+		"T5ForConditionalGeneration"} {
 		t.Run(class, func(t *testing.T) {
 			s, config := small(t, class)
 			s.file("config.json", config)
@@ -174,7 +176,8 @@ func TestTorchFolders(t *testing.T) {
 		change func(s *source)
 		want   []string
 	}{
-		"a file of three": {func(s *source) { os.Remove(s.dir + "/pytorch_model-00002-of-00003.bin") }, []string{"pytorch_model-00002-of-00003.bin is not there", "pytorch_model.bin.index.json lists"}},
+		"a file of three": {func(s *source) { os.Remove(s.dir + "/pytorch_model-00002-of-00003.bin") },
+			[]string{"pytorch_model-00002-of-00003.bin is not there", "pytorch_model.bin.index.json lists"}},
 		"a file twice": {func(s *source) {
 			data, _ := os.ReadFile(s.dir + "/pytorch_model-00001-of-00003.bin")
 			s.file("pytorch_model-00002-of-00003.bin", string(data))
@@ -185,11 +188,13 @@ func TestTorchFolders(t *testing.T) {
 		"another folder": {func(s *source) {
 			s.file("pytorch_model.bin.index.json", `{"weight_map": {"a": "../pytorch_model.bin"}}`)
 		}, []string{"index.json", "not a file of this folder"}},
-		"no JSON": {func(s *source) { s.file("pytorch_model.bin.index.json", `{`) }, []string{"pytorch_model.bin.index.json"}},
+		"no JSON": {func(s *source) { s.file("pytorch_model.bin.index.json", `{`) },
+			[]string{"pytorch_model.bin.index.json"}},
 		"LFS": {func(s *source) {
 			s.file("pytorch_model-00001-of-00003.bin", "version https://git-lfs.github.com/spec/v1\n")
 		}, []string{"00001-of-00003.bin", "git lfs pull"}},
-		"text": {func(s *source) { s.file("pytorch_model-00001-of-00003.bin", "weights") }, []string{"00001-of-00003.bin", "neither a zip archive nor"}},
+		"text": {func(s *source) { s.file("pytorch_model-00001-of-00003.bin", "weights") },
+			[]string{"00001-of-00003.bin", "neither a zip archive nor"}},
 		"expanded": {func(s *source) {
 			s.weights()
 			s.torchFiles(2, 3, func(t *torchTensor) {
@@ -210,7 +215,8 @@ func TestTorchFolders(t *testing.T) {
 
 // TestTorchHostile: files that torch.save does not write are refused, by name and without much memory.
 func TestTorchHostile(t *testing.T) {
-	good := torchTensor{name: "w", class: "torch.FloatStorage", key: "0", count: 4, shape: []int{2, 2}, strides: []int{2, 1}}
+	good := torchTensor{name: "w", class: "torch.FloatStorage", key: "0", count: 4,
+		shape: []int{2, 2}, strides: []int{2, 1}}
 	data := zipEntry{name: "a/data/0", data: strings.Repeat("\x00\x00\x80\x3f", 4)}
 	file := func(pickle string, more ...zipEntry) string {
 		return zipFile(append([]zipEntry{{name: "a/data.pkl", data: pickle}}, more...)...)
@@ -269,50 +275,73 @@ func TestTorchHostile(t *testing.T) {
 		"metadata":           {file(strings.Replace(state, "tR", "}tR", 1), data), "metadata"},
 		"no persistent id":   {file("\x80\x02NQ."), "BINPERSID"},
 
-		"negative stride":  {tensor(func(t *torchTensor) { t.strides = []int{2, -1} }), "tensor w: shape [2 2], strides [2 -1]"},
-		"negative offset":  {tensor(func(t *torchTensor) { t.offset = -1 }), "tensor w: elements from -1"},
-		"offset":           {tensor(func(t *torchTensor) { t.offset = 1 }), "tensor w: elements from 1"},
-		"far offset":       {tensor(func(t *torchTensor) { t.offset = math.MaxInt }), "tensor w: elements from"},
-		"stride":           {tensor(func(t *torchTensor) { t.strides = []int{3, 1} }), "strides [3 1], the storage has 4"},
-		"far stride":       {tensor(func(t *torchTensor) { t.strides = []int{math.MaxInt, math.MaxInt} }), "tensor w: elements"},
-		"shape":            {tensor(func(t *torchTensor) { t.shape = []int{1 << 30, 1 << 30}; t.strides = []int{1, 1} }), "tensor w: elements"},
-		"huge shape":       {tensor(func(t *torchTensor) { t.shape = []int{math.MaxInt, 1} }), "too large"},
-		"negative shape":   {tensor(func(t *torchTensor) { t.shape = []int{-2, 2} }), "negative"},
-		"ranks":            {tensor(func(t *torchTensor) { t.shape = []int{4} }), "size and stride expected"},
-		"dimensions":       {tensor(func(t *torchTensor) { t.shape = make([]int, 20); t.strides = t.shape }), "size and stride expected"},
-		"count":            {tensor(func(t *torchTensor) { t.count = 5 }), "5 elements of F32 in 16 bytes"},
-		"fewer":            {tensor(func(t *torchTensor) { t.count = 3 }), "3 elements of F32 in 16 bytes"},
-		"huge count":       {tensor(func(t *torchTensor) { t.count = math.MaxInt }), "elements of F32 in 16 bytes"},
-		"negative count":   {tensor(func(t *torchTensor) { t.count = -4 }), "a storage without"},
-		"another type":     {tensor(func(t *torchTensor) { t.class = "torch.DoubleStorage" }), "4 elements of F64 in 16 bytes"},
-		"unknown type":     {tensor(func(t *torchTensor) { t.class = "torch.ComplexFloatStorage" }), "torch.ComplexFloatStorage is refused"},
-		"no class":         {tensor(func(t *torchTensor) { t.class = "collections.OrderedDict" }), "a storage without class"},
-		"unknown key":      {tensor(func(t *torchTensor) { t.key = "../0" }), "tensor w: storage ../0: entry a/data/../0: missing"},
-		"compressed":       {entry(func(e *zipEntry) { e.method = 8 }), "entry a/data/0: compressed"},
-		"packed":           {entry(func(e *zipEntry) { e.packed = 8 }), "entry a/data/0: compressed"},
-		"encrypted":        {entry(func(e *zipEntry) { e.flags = 1 }), "entry a/data/0: encrypted"},
-		"beyond the end":   {entry(func(e *zipEntry) { e.packed, e.size = 1<<20, 1<<20 }), "entry a/data/0: 1048576 bytes from"},
-		"far beyond":       {entry(func(e *zipEntry) { e.packed, e.size, e.large = math.MinInt64, math.MinInt64, true }), "entry a/data/0: 9223372036854775808 bytes"},
-		"just beyond":      {entry(func(e *zipEntry) { e.packed, e.size = 300, 300 }), "entry a/data/0: 300 bytes from"},
-		"all ones":         {entry(func(e *zipEntry) { e.packed, e.size, e.large = -1, -1, true }), "entry a/data/0: 18446744073709551615 bytes"},
-		"entry twice":      {file(state, data, data), "a/data/0 is in the archive twice"},
-		"two lists":        {file(state, data, zipEntry{name: "b/data.pkl", data: state}), "two lists of tensors"},
-		"no list":          {zipFile(data), "no NAME/data.pkl"},
-		"TorchScript":      {file(state, data, zipEntry{name: "a/constants.pkl"}), "TorchScript"},
-		"big endian":       {file(state, data, zipEntry{name: "a/byteorder", data: "big"}), `byte order is "big"`},
-		"a long order":     {file(state, data, zipEntry{name: "a/byteorder", data: strings.Repeat("big", 99)}), "297 bytes instead of a word"},
-		"version":          {file(state, data, zipEntry{name: "a/version", data: "11\n"}), `version "11"`},
-		"version of text":  {file(state, data, zipEntry{name: "a/version", data: "new"}), `version "new"`},
-		"packed list":      {zipFile(zipEntry{name: "a/data.pkl", data: state, method: 8}, data), "entry a/data.pkl: compressed"},
-		"no directory":     {file(state, data)[:400], "cut or damaged"},
-		"no local header":  {"PK\x03\x04" + strings.Repeat("x", 60) + zipEnd(string(directoryEntry(zipEntry{name: "a/data.pkl"}, 4, 4, 8)), 1, 64), "entry a/data.pkl"},
-		"old, cut":         {oldMagic, "the protocol"},
-		"old, protocol":    {oldMagic + "\x80\x02K\x07.\x80\x02}.\x80\x02}.\x80\x02].", "protocol is not 1001"},
-		"old, machine":     {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x89s.\x80\x02}.\x80\x02].", "little-endian"},
-		"old, no storages": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state + "\x80\x02].", "tensor w: storage 0: it is not in the file"},
-		"old, cut storage": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state + "\x80\x02]X\x01\x00\x00\x000a.\x04\x00\x00\x00\x00\x00\x00\x00abcd", "storage 0: 4 elements of F32"},
-		"old, other count": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state + "\x80\x02]X\x01\x00\x00\x000a.\x03\x00\x00\x00\x00\x00\x00\x00abcdabcdabcdabcd", "3 elements of F32, 4 expected"},
-		"old, a stranger":  {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state + "\x80\x02]X\x01\x00\x00\x001a.", "storage 1 is of no tensor"},
+		"negative stride": {tensor(func(t *torchTensor) { t.strides = []int{2, -1} }),
+			"tensor w: shape [2 2], strides [2 -1]"},
+		"negative offset": {tensor(func(t *torchTensor) { t.offset = -1 }), "tensor w: elements from -1"},
+		"offset":          {tensor(func(t *torchTensor) { t.offset = 1 }), "tensor w: elements from 1"},
+		"far offset":      {tensor(func(t *torchTensor) { t.offset = math.MaxInt }), "tensor w: elements from"},
+		"stride":          {tensor(func(t *torchTensor) { t.strides = []int{3, 1} }), "strides [3 1], the storage has 4"},
+		"far stride": {tensor(func(t *torchTensor) {
+			t.strides = []int{
+				math.MaxInt, math.MaxInt}
+		}), "tensor w: elements"},
+		"shape": {tensor(func(t *torchTensor) {
+			t.shape = []int{1 << 30, 1 << 30}
+			t.strides = []int{
+				1, 1}
+		}), "tensor w: elements"},
+		"huge shape":     {tensor(func(t *torchTensor) { t.shape = []int{math.MaxInt, 1} }), "too large"},
+		"negative shape": {tensor(func(t *torchTensor) { t.shape = []int{-2, 2} }), "negative"},
+		"ranks":          {tensor(func(t *torchTensor) { t.shape = []int{4} }), "size and stride expected"},
+		"dimensions": {tensor(func(t *torchTensor) { t.shape = make([]int, 20); t.strides = t.shape }),
+			"size and stride expected"},
+		"count":          {tensor(func(t *torchTensor) { t.count = 5 }), "5 elements of F32 in 16 bytes"},
+		"fewer":          {tensor(func(t *torchTensor) { t.count = 3 }), "3 elements of F32 in 16 bytes"},
+		"huge count":     {tensor(func(t *torchTensor) { t.count = math.MaxInt }), "elements of F32 in 16 bytes"},
+		"negative count": {tensor(func(t *torchTensor) { t.count = -4 }), "a storage without"},
+		"another type": {tensor(func(t *torchTensor) { t.class = "torch.DoubleStorage" }),
+			"4 elements of F64 in 16 bytes"},
+		"unknown type": {tensor(func(t *torchTensor) { t.class = "torch.ComplexFloatStorage" }),
+			"torch.ComplexFloatStorage is refused"},
+		"no class": {tensor(func(t *torchTensor) { t.class = "collections.OrderedDict" }), "a storage without class"},
+		"unknown key": {tensor(func(t *torchTensor) { t.key = "../0" }),
+			"tensor w: storage ../0: entry a/data/../0: missing"},
+		"compressed": {entry(func(e *zipEntry) { e.method = 8 }), "entry a/data/0: compressed"},
+		"packed":     {entry(func(e *zipEntry) { e.packed = 8 }), "entry a/data/0: compressed"},
+		"encrypted":  {entry(func(e *zipEntry) { e.flags = 1 }), "entry a/data/0: encrypted"},
+		"beyond the end": {entry(func(e *zipEntry) { e.packed, e.size = 1<<20, 1<<20 }),
+			"entry a/data/0: 1048576 bytes from"},
+		"far beyond": {entry(func(e *zipEntry) { e.packed, e.size, e.large = math.MinInt64, math.MinInt64, true }),
+			"entry a/data/0: 9223372036854775808 bytes"},
+		"just beyond": {entry(func(e *zipEntry) { e.packed, e.size = 300, 300 }), "entry a/data/0: 300 bytes from"},
+		"all ones": {entry(func(e *zipEntry) { e.packed, e.size, e.large = -1, -1, true }),
+			"entry a/data/0: 18446744073709551615 bytes"},
+		"entry twice": {file(state, data, data), "a/data/0 is in the archive twice"},
+		"two lists":   {file(state, data, zipEntry{name: "b/data.pkl", data: state}), "two lists of tensors"},
+		"no list":     {zipFile(data), "no NAME/data.pkl"},
+		"TorchScript": {file(state, data, zipEntry{name: "a/constants.pkl"}), "TorchScript"},
+		"big endian":  {file(state, data, zipEntry{name: "a/byteorder", data: "big"}), `byte order is "big"`},
+		"a long order": {file(state, data, zipEntry{name: "a/byteorder", data: strings.Repeat("big", 99)}),
+			"297 bytes instead of a word"},
+		"version":         {file(state, data, zipEntry{name: "a/version", data: "11\n"}), `version "11"`},
+		"version of text": {file(state, data, zipEntry{name: "a/version", data: "new"}), `version "new"`},
+		"packed list": {zipFile(zipEntry{name: "a/data.pkl", data: state, method: 8}, data),
+			"entry a/data.pkl: compressed"},
+		"no directory": {file(state, data)[:400], "cut or damaged"},
+		"no local header": {"PK\x03\x04" + strings.Repeat("x", 60) +
+			zipEnd(string(directoryEntry(zipEntry{name: "a/data.pkl"}, 4, 4, 8)), 1, 64), "entry a/data.pkl"},
+		"old, cut":      {oldMagic, "the protocol"},
+		"old, protocol": {oldMagic + "\x80\x02K\x07.\x80\x02}.\x80\x02}.\x80\x02].", "protocol is not 1001"},
+		"old, machine": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x89s.\x80\x02}.\x80\x02].",
+			"little-endian"},
+		"old, no storages": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state +
+			"\x80\x02].", "tensor w: storage 0: it is not in the file"},
+		"old, cut storage": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state +
+			"\x80\x02]X\x01\x00\x00\x000a.\x04\x00\x00\x00\x00\x00\x00\x00abcd", "storage 0: 4 elements of F32"},
+		"old, other count": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state +
+			"\x80\x02]X\x01\x00\x00\x000a.\x03\x00\x00\x00\x00\x00\x00\x00abcdabcdabcdabcd", "3 elements of F32, 4 expected"},
+		"old, a stranger": {oldMagic + "\x80\x02M\xe9\x03.\x80\x02}X\x0d\x00\x00\x00little_endian\x88s." + state +
+			"\x80\x02]X\x01\x00\x00\x001a.", "storage 1 is of no tensor"},
 	} {
 		if err := readTorch(t, c.file); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v: does not say %q", name, err, c.want)
@@ -329,11 +358,14 @@ func TestTorchLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	list := zipFile(zipEntry{name: "a/data.pkl", data: statePickle(2, torchTensor{name: "w", class: "torch.FloatStorage", key: "0", count: 2, shape: []int{2}, strides: []int{1}})})
+	list := zipFile(zipEntry{name: "a/data.pkl",
+		data: statePickle(2, torchTensor{name: "w", class: "torch.FloatStorage", key: "0", count: 2,
+			shape: []int{2}, strides: []int{1}})})
 	entry := zipFile(zipEntry{name: "a/data/0", data: "\x00\x00\x80\x3f\x00\x00\x00\x40"})
 	list, entry = list[:strings.Index(list, "PK\x01\x02")], entry[:strings.Index(entry, "PK\x01\x02")]
 	size := int64(len(list) - strings.Index(list, "\x80\x02ccoll"))
-	directory := append(directoryEntry(zipEntry{name: "a/data.pkl"}, size, size, 0), directoryEntry(zipEntry{name: "a/data/0", large: true}, 8, 8, at)...)
+	directory := append(directoryEntry(zipEntry{name: "a/data.pkl"}, size, size, 0),
+		directoryEntry(zipEntry{name: "a/data/0", large: true}, 8, 8, at)...)
 	for _, part := range []struct {
 		at   int64
 		data string
@@ -385,7 +417,8 @@ func TestPickleValues(t *testing.T) {
 		"K\x01K\x02K\x03\x87":                      tuple{int64(1), int64(2), int64(3)},
 		"NK\x01K\x02\x86\x86":                      tuple{nil, tuple{int64(1), int64(2)}},
 		"](K\x01K\x02eK\x03a":                      &list{[]any{int64(1), int64(2), int64(3)}},
-		"}(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00bK\x02uX\x01\x00\x00\x00cNs": &dict{map[string]any{"a": int64(1), "b": int64(2), "c": nil}},
+		"}(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00bK\x02uX\x01\x00\x00\x00cNs": &dict{
+			map[string]any{"a": int64(1), "b": int64(2), "c": nil}},
 		"K\x07\x94\x88\x94h\x00\x87": tuple{int64(7), true, int64(7)},
 	} {
 		u := &unpickler{r: bufio.NewReader(strings.NewReader("\x80\x04" + pickle + "."))}
@@ -402,7 +435,8 @@ func TestPickleValues(t *testing.T) {
 
 // FuzzPickle: any pickle is refused or gives a value.
 func FuzzPickle(f *testing.F) {
-	good := torchTensor{name: "w", class: "torch.HalfStorage", key: "0", count: 4, shape: []int{2, 2}, strides: []int{2, 1}, parameter: true}
+	good := torchTensor{name: "w", class: "torch.HalfStorage", key: "0", count: 4, shape: []int{2, 2},
+		strides: []int{2, 1}, parameter: true}
 	f.Add([]byte(statePickle(2, good)))
 	f.Add([]byte(statePickle(4, good, torchTensor{name: "v", class: "torch.BoolStorage", key: "1"})))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -250,8 +250,8 @@ func zipEnd(directory string, entries int, at int64) string {
 	return directory + string(b) + "\x00\x00"
 }
 
-// torchFiles writes the folder's safetensors tensors as PyTorch files instead, as many as asked for; several have an index. A change of a
-// tensor's count of elements shortens its storage too.
+// torchFiles writes the folder's safetensors tensors as PyTorch files instead, as many as asked for; several have an
+// index. A change of a tensor's count of elements shortens its storage too.
 func (s *source) torchFiles(protocol byte, files int, changes ...func(t *torchTensor)) {
 	s.t.Helper()
 	w, err := openWeights(s.dir)
@@ -270,7 +270,8 @@ func (s *source) torchFiles(protocol byte, files int, changes ...func(t *torchTe
 			name = fmt.Sprintf("pytorch_model-%05d-of-%05d.bin", i+1, files)
 		}
 		var tensors []torchTensor
-		entries := []zipEntry{{name: "archive/data.pkl"}, {name: "archive/byteorder", data: "little"}, {name: "archive/version", data: "3\n"}}
+		entries := []zipEntry{{name: "archive/data.pkl"}, {name: "archive/byteorder", data: "little"},
+			{name: "archive/version", data: "3\n"}}
 		for k, tensor := range w.names {
 			if k%files != i {
 				continue
@@ -281,12 +282,14 @@ func (s *source) torchFiles(protocol byte, files int, changes ...func(t *torchTe
 				s.t.Fatal(err)
 			}
 			key, kind := fmt.Sprint(k), storageKinds[global(classes[t.dtype])]
-			tt := torchTensor{name: tensor, class: classes[t.dtype], key: key, count: len(raw) / int(kind.width), shape: t.shape, strides: inRows(t.shape), parameter: k%3 == 0}
+			tt := torchTensor{name: tensor, class: classes[t.dtype], key: key, count: len(raw) / int(kind.width),
+				shape: t.shape, strides: inRows(t.shape), parameter: k%3 == 0}
 			for _, change := range changes {
 				change(&tt)
 			}
 			tensors = append(tensors, tt)
-			entries = append(entries, zipEntry{name: "archive/data/" + key, data: string(raw[:tt.count*int(kind.width)]), large: k%2 == 0})
+			entries = append(entries, zipEntry{name: "archive/data/" + key,
+				data: string(raw[:tt.count*int(kind.width)]), large: k%2 == 0})
 			index[tensor] = name
 		}
 		entries[0].data = statePickle(protocol, tensors...)

@@ -55,7 +55,8 @@ func TestOneAboveTheOther(t *testing.T) {
 	if !strings.Contains(strings.Join(strings.Fields(out), " "), "added weights only cost time") {
 		t.Error("it does not say what the added weights are")
 	}
-	if r.Plain.Generated != 40 || r.Speculated.Generated != 40 || r.Speculated.Accepted == 0 || r.Speculated.TargetPasses >= 40 || r.Ratio <= 0 {
+	if r.Plain.Generated != 40 || r.Speculated.Generated != 40 || r.Speculated.Accepted == 0 ||
+		r.Speculated.TargetPasses >= 40 || r.Ratio <= 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -131,7 +132,8 @@ func TestFolding(t *testing.T) {
 		}
 		lines = append(lines, b.String())
 	}
-	if len(lines) != 3 || !strings.HasPrefix(lines[0], "a   b·xx") || len([]rune(lines[0])) != s.width || lines[2] != "世" {
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "a   b·xx") ||
+		len([]rune(lines[0])) != s.width || lines[2] != "世" {
 		t.Errorf("%q", lines)
 	}
 }

@@ -19,13 +19,15 @@ import (
 func TestShares(t *testing.T) {
 	const self = "123 (a (strange) name) R 1 2 3 4 5 6 7 8 9 10 %USER% %SYSTEM% 0 0 20"
 	stat := func(user, system, idle, steal string) string {
-		return "cpu  " + user + " 10 " + system + " " + idle + " 50 0 5 " + steal + " 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\ncpu1 1 1 1 1 1 1 1 1 0 0\nintr 5 6\n"
+		return "cpu  " + user + " 10 " + system + " " + idle + " 50 0 5 " + steal +
+			" 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\ncpu1 1 1 1 1 1 1 1 1 0 0\nintr 5 6\n"
 	}
 	own := func(user, system string) string {
 		return strings.NewReplacer("%USER%", user, "%SYSTEM%", system).Replace(self)
 	}
 	before := parseLoad(stat("1000", "100", "900", "7"), own("500", "50"))
-	if before.cpus != 2 || math.Abs(before.busy-11.15) > 1e-9 || math.Abs(before.own-5.5) > 1e-9 || math.Abs(before.stolen-0.07) > 1e-9 {
+	if before.cpus != 2 || math.Abs(before.busy-11.15) > 1e-9 || math.Abs(before.own-5.5) > 1e-9 ||
+		math.Abs(before.stolen-0.07) > 1e-9 {
 		t.Errorf("%+v", before)
 	}
 	after := parseLoad(stat("2200", "200", "1600", "107"), own("1500", "150"))
@@ -64,20 +66,21 @@ func TestDisturbance(t *testing.T) {
 	}
 }
 
-// A cell that is disturbed is measured again, the least disturbed measurement stays and is marked; a later call measures it again as long as tries are
-// left, after what was never measured; its times are in no table.
+// A cell that is disturbed is measured again, the least disturbed measurement stays and is marked; a later call
+// measures it again as long as tries are left, after what was never measured; its times are in no table.
 func TestDisturbedCells(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results.jsonl")
 	now, calls := time.Unix(0, 0), 0
 	kept := false           // decoders that had learned on a disturbed machine
 	var disturbed []float64 // CPUs' share that others take in each measurement
-	x := experiment{name: "plan", pair: pairKey{small: true}, quick: amount{prompts: 1}, special: func(l *lab, x *experiment, c *cell) error {
-		calls++
-		kept = kept || l.benches[x.kind(c.key)] != nil
-		l.benches[x.kind(c.key)] = new(compare.Bench)
-		c.GBps = float64(calls)
-		return nil
-	}}
+	x := experiment{name: "plan", pair: pairKey{small: true}, quick: amount{prompts: 1},
+		special: func(l *lab, x *experiment, c *cell) error {
+			calls++
+			kept = kept || l.benches[x.kind(c.key)] != nil
+			l.benches[x.kind(c.key)] = new(compare.Bench)
+			c.GBps = float64(calls)
+			return nil
+		}}
 	second := x
 	second.name = "receipt"
 	start := func() *lab {
@@ -89,8 +92,10 @@ func TestDisturbedCells(t *testing.T) {
 		var l load
 		l.cpus = 2
 		before := false
-		return &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{},
-			now: func() time.Time { now = now.Add(time.Second); return now }, measure: func(*lab, column) (float64, error) { return 50, nil },
+		return &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard,
+			took:    map[string]time.Duration{},
+			now:     func() time.Time { now = now.Add(time.Second); return now },
+			measure: func(*lab, column) (float64, error) { return 50, nil },
 			load: func() load {
 				if before = !before; !before {
 					l.busy += 2*disturbed[calls-1] + 0.5
@@ -101,7 +106,8 @@ func TestDisturbedCells(t *testing.T) {
 	}
 	disturbed = []float64{0.5, 0, 0.3, 0.2, 0.4}
 	l := start()
-	if err := l.run([]experiment{x}, quickMode); err != nil || calls != 2 || l.journal.cells[0].GBps != 2 || l.journal.cells[0].Disturbed != "" || l.journal.cells[0].Tries != 2 {
+	if err := l.run([]experiment{x}, quickMode); err != nil || calls != 2 || l.journal.cells[0].GBps != 2 ||
+		l.journal.cells[0].Disturbed != "" || l.journal.cells[0].Tries != 2 {
 		t.Fatalf("disturbed once: %d measurements, %+v, %v", calls, l.journal.cells, err)
 	}
 	l = start()
@@ -132,17 +138,20 @@ func TestDisturbedCells(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := readResults(name)
-	if err != nil || len(r.cells) != 2 || r.cells[0].key != k || r.cells[0].GBps != 7 || r.cells[0].Disturbed != "" || r.cells[1].GBps != 6 {
+	if err != nil || len(r.cells) != 2 || r.cells[0].key != k || r.cells[0].GBps != 7 ||
+		r.cells[0].Disturbed != "" || r.cells[1].GBps != 6 {
 		t.Errorf("%+v, %v", r.cells, err)
 	}
 }
 
 func TestDisturbedTimesAreNotShown(t *testing.T) {
-	text := run{Setting: settingName("model", "constant", "greedy", 3), Tokens: 64, Seconds: 2, Before: 0.0625, After: 0.0625, Rounds: 16, Target: 16}
+	text := run{Setting: settingName("model", "constant", "greedy", 3), Tokens: 64, Seconds: 2, Before: 0.0625,
+		After: 0.0625, Rounds: 16, Target: 16}
 	slow := text
 	slow.Seconds = 8
 	quiet := cell{key: key{Experiment: "length", Column: "avx2/1", Set: code, Prompt: "a"}, Runs: []run{text}}
-	loud := cell{key: key{Experiment: "length", Column: "avx2/1", Set: code, Prompt: "b"}, Runs: []run{slow}, Disturbed: "others"}
+	loud := cell{key: key{Experiment: "length", Column: "avx2/1", Set: code, Prompt: "b"},
+		Runs: []run{slow}, Disturbed: "others"}
 	v := newReport([]*results{{header: testHeader, cells: []cell{quiet, loud}}}).views[0]
 	if x, _ := v.row("length", code, 0, text.Setting); x.N != 1 || x.Value != 2 {
 		t.Errorf("%+v", x.Estimate)
@@ -190,7 +199,8 @@ func TestSeries(t *testing.T) {
 	x := *experimentOf("stairs-times")
 	x.pair, x.inner, x.tokens, x.quick = pairKey{small: true}, 3, 4, amount{prompts: 1}
 	now, loads, speeds := time.Unix(0, 0), 0, 0
-	l := &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{}, now: func() time.Time { now = now.Add(time.Second); return now },
+	l := &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard,
+		took: map[string]time.Duration{}, now: func() time.Time { now = now.Add(time.Second); return now },
 		load: func() load { // others take half of the CPUs during the first measurement
 			loads++
 			return load{cpus: 2, busy: min(1, float64(loads-1))}
@@ -204,7 +214,8 @@ func TestSeries(t *testing.T) {
 	}
 	c := j.cells[0]
 	if c.Tries != 2 || c.Disturbed != "" || c.Quiet.Others != 0 {
-		t.Errorf("an undisturbed measurement of runs that are compared with their neighbors is not kept: tries %d, %q, %+v", c.Tries, c.Disturbed, c.Quiet)
+		t.Errorf("an undisturbed measurement of runs that are compared with their neighbors is not kept: tries %d, %q, %+v",
+			c.Tries, c.Disturbed, c.Quiet)
 	}
 	if len(c.Series) != 4 || c.Series[0].Setting != "plain" || len(c.Runs) > 0 {
 		t.Fatalf("%+v", c)
@@ -219,7 +230,8 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// A receipt for real, of the embedded pair: it is confirmed in passes of 64 tokens, and each changed token is found where it is.
+// A receipt for real, of the embedded pair: it is confirmed in passes of 64 tokens, and each changed token is found
+// where it is.
 func TestReceipt(t *testing.T) {
 	j, err := openJournal(filepath.Join(t.TempDir(), "results.jsonl"), testHeader)
 	if err != nil {
@@ -228,13 +240,16 @@ func TestReceipt(t *testing.T) {
 	defer j.close()
 	x := *experimentOf("receipt")
 	x.pair = pairKey{small: true}
-	l := &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{}, now: time.Now,
+	l := &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard,
+		took: map[string]time.Duration{}, now: time.Now,
 		load: func() load { return load{} }, measure: func(*lab, column) (float64, error) { return 12.5, nil }}
-	if err := l.run([]experiment{x}, quickMode); err != nil || l.report() != nil || len(j.cells) != 1 || j.cells[0].Receipt == nil {
+	if err := l.run([]experiment{x}, quickMode); err != nil || l.report() != nil || len(j.cells) != 1 ||
+		j.cells[0].Receipt == nil {
 		t.Fatalf("%v, %v, %+v", err, l.report(), j.cells)
 	}
 	r := j.cells[0].Receipt
-	if r.Tokens != receiptTokens || r.Refused != tampering || r.Positions != tampering || r.Passes < receiptTokens/64 || r.Passes > receiptTokens/64+2 || r.Writing <= 0 || r.Confirm <= 0 {
+	if r.Tokens != receiptTokens || r.Refused != tampering || r.Positions != tampering || r.Passes < receiptTokens/64 ||
+		r.Passes > receiptTokens/64+2 || r.Writing <= 0 || r.Confirm <= 0 {
 		t.Errorf("%+v", *r)
 	}
 }

@@ -22,8 +22,8 @@ import (
 
 var testColumns = []column{{"avx512", 2}, {"avx2", 2}}
 
-// made is a results file with made-up figures for all cells of a mode: time does not run in it, so that what is rendered
-// is always the same.
+// made is a results file with made-up figures for all cells of a mode: time does not run in it, so that what is
+// rendered is always the same.
 func made(t *testing.T, name string, h header, m mode) {
 	t.Helper()
 	j, err := openJournal(name, h)
@@ -80,7 +80,8 @@ func madeCell(rng *rand.Rand, k key, slower float64) cell {
 		c.Groups = []group{{10, 50, 40}, {100, 30, 15}, {0, 20, 5}}
 		return c
 	case "redistribution":
-		c.Chances = []chance{{"\n", 0.5, 0.25, 0.5}, {" x", 0.125, 0.5, 0}, {"(", 0.25, 0.125, 0.25}, {"all others", 0.125, 0.125, 0.25}}
+		c.Chances = []chance{{"\n", 0.5, 0.25, 0.5}, {" x", 0.125, 0.5, 0}, {"(", 0.25, 0.125, 0.25},
+			{"all others", 0.125, 0.125, 0.25}}
 		return c
 	}
 	const tokens = 64
@@ -88,7 +89,8 @@ func madeCell(rng *rand.Rand, k key, slower float64) cell {
 	settings := x.at(k.Temperature)
 	switch {
 	case k.Experiment == "receipt":
-		c.Receipt = &receipt{Tokens: 192, Writing: 4, Drafted: 2, Confirm: 0.5, Passes: 4, Tampered: 8, Refused: 8, Positions: 8}
+		c.Receipt = &receipt{Tokens: 192, Writing: 4, Drafted: 2, Confirm: 0.5, Passes: 4, Tampered: 8,
+			Refused: 8, Positions: 8}
 		return c
 	case k.Experiment == sweep:
 		settings = []compare.Setting{settingAt(k, 0), settingAt(k, 2), settingAt(k, 3), settingAt(k, 4)}
@@ -97,14 +99,17 @@ func madeCell(rng *rand.Rand, k key, slower float64) cell {
 	case x.inner > 0:
 		c.Series = []series{{Setting: "plain", Tokens: 8, Target: 8, Seconds: []float64{0.12, 0.125, 0.13}}}
 		for i, s := range settings {
-			c.Series = append(c.Series, series{Setting: s.String(), Tokens: 8, Target: 3, Draft: 12, Seconds: []float64{0.06 + 0.001*float64(i), 0.061 + 0.001*float64(i)}})
+			c.Series = append(c.Series, series{Setting: s.String(), Tokens: 8, Target: 3, Draft: 12,
+				Seconds: []float64{0.06 + 0.001*float64(i), 0.061 + 0.001*float64(i)}})
 		}
 		return c
 	}
-	c.Runs = []run{{Setting: "plain", Tokens: tokens, Seconds: 0.02 * tokens, Before: 0.02, After: 0.02, Rounds: tokens, Target: tokens}}
+	c.Runs = []run{{Setting: "plain", Tokens: tokens, Seconds: 0.02 * tokens, Before: 0.02, After: 0.02,
+		Rounds: tokens, Target: tokens}}
 	for i, s := range settings {
 		rounds := 20 + i + rng.IntN(12)
-		one := run{Setting: s.String(), Tokens: tokens, Before: 0.02, After: 0.02, Rounds: rounds, Target: rounds, Draft: 4 * rounds, Drafted: 4 * rounds, Accepted: tokens - rounds,
+		one := run{Setting: s.String(), Tokens: tokens, Before: 0.02, After: 0.02, Rounds: rounds, Target: rounds,
+			Draft: 4 * rounds, Drafted: 4 * rounds, Accepted: tokens - rounds,
 			Drafting: digits(0.001 * float64(rounds)), Verifying: digits(0.02 * float64(rounds) * (1.05 + 0.5*slower))}
 		one.Seconds = digits(one.Drafting + one.Verifying + 0.002)
 		if x.counts {
@@ -121,7 +126,8 @@ func madeCell(rng *rand.Rand, k key, slower float64) cell {
 	return c
 }
 
-var testHeader = header{Schema: schema, Commit: "abc1234", CPU: "A CPU (family 1, model 2)", Cores: 2, System: "linux/amd64", Go: "go1.26", Machine: "a machine", Date: "2026-01-02"}
+var testHeader = header{Schema: schema, Commit: "abc1234", CPU: "A CPU (family 1, model 2)", Cores: 2,
+	System: "linux/amd64", Go: "go1.26", Machine: "a machine", Date: "2026-01-02"}
 
 // All tables and charts of the full mode are there and well-formed, and no cell of a table says NaN.
 func TestRender(t *testing.T) {
@@ -158,7 +164,8 @@ func TestRender(t *testing.T) {
 		t.Fatal(err)
 	}
 	filled, err := os.ReadFile(filepath.Join(dir, "docs", "PAPERS.md"))
-	if err != nil || strings.Contains(string(filled), "to be replaced") || !strings.Contains(string(filled), "| AVX-512, 2 threads: speedup |") {
+	if err != nil || strings.Contains(string(filled), "to be replaced") ||
+		!strings.Contains(string(filled), "| AVX-512, 2 threads: speedup |") {
 		t.Errorf("the tables are not all in: %v", err)
 	}
 	pictures, err := filepath.Glob(filepath.Join(folder, "*.svg"))
@@ -178,7 +185,8 @@ func TestRender(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "http") && strings.Count(string(svg), "http") != strings.Count(string(svg), "http://www.w3.org/2000/svg") {
+		if strings.Contains(string(svg), "NaN") || strings.Contains(string(svg), "http") &&
+			strings.Count(string(svg), "http") != strings.Count(string(svg), "http://www.w3.org/2000/svg") {
 			t.Errorf("%s: not a number, or something from elsewhere", name)
 		}
 	}
@@ -192,11 +200,12 @@ func TestClaimsWithoutResults(t *testing.T) {
 	}
 }
 
-// The table by draft length, worked by hand: two prompts, both of 2 measured, the latter capped at 1.6 by its 40 passes'
-// formula.
+// The table by draft length, worked by hand: two prompts, both of 2 measured, the latter capped at 1.6 by its 40
+// passes' formula.
 func TestLengthTable(t *testing.T) {
 	text := func(seconds float64, rounds int) run {
-		return run{Setting: settingName("model", "constant", "greedy", 3), Tokens: 64, Seconds: seconds, Before: 0.0625, After: 0.0625, Rounds: rounds, Target: rounds}
+		return run{Setting: settingName("model", "constant", "greedy", 3), Tokens: 64, Seconds: seconds, Before: 0.0625,
+			After: 0.0625, Rounds: rounds, Target: rounds}
 	}
 	changed := text(1, 16)
 	changed.After = changed.Before / 1.25
@@ -208,7 +217,8 @@ func TestLengthTable(t *testing.T) {
 		{key: key{Experiment: "length", Column: "avx2/2", Set: code, Prompt: "c"}, Runs: []run{text(9, 40)}},
 	}}})
 	table := strings.Split(r.length(), "\n")
-	// 64 tokens of 62.5 ms are 4 s of plain decoding: 2 s are a speedup of 2; 40 passes allow 64/40 = 1.6 at most, and 16 passes 4.
+	// 64 tokens of 62.5 ms are 4 s of plain decoding: 2 s are a speedup of 2; 40 passes allow 64/40 = 1.6 at most, and
+	// 16 passes 4.
 	want := []string{
 		"| tokens in a draft | 1 | 2 | 3 | 4 | 5 | 7 | 10 | auto |",
 		"|---|---|---|---|---|---|---|---|---|",
@@ -229,8 +239,10 @@ func TestLengthTable(t *testing.T) {
 
 func TestFill(t *testing.T) {
 	tables := map[string]string{"a": "A\n", "none": ""}
-	got, err := fill("x\n<!-- figures: a -->\nold\n<!-- end of figures -->\ny\n<!-- figures: none -->\n<!-- end of figures -->", tables)
-	if want := "x\n<!-- figures: a -->\nA\n<!-- end of figures -->\ny\n<!-- figures: none -->\nNot measured.\n<!-- end of figures -->"; got != want || err != nil {
+	got, err := fill("x\n<!-- figures: a -->\nold\n<!-- end of figures -->\ny\n<!-- figures: none -->\n<!-- end of "+
+		"figures -->", tables)
+	if want := "x\n<!-- figures: a -->\nA\n<!-- end of figures -->\ny\n<!-- figures: none -->\nNot measured.\n<!-- end " +
+		"of figures -->"; got != want || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	if again, err := fill(got, tables); again != got || err != nil {
@@ -272,7 +284,8 @@ func TestModes(t *testing.T) {
 		}
 		prompts[name][k.Prompt] = true
 	}
-	for _, x := range []string{"length code", "drafters code", "drafters copy", "drafters open", "schedules code", "verifiers code", "counts open"} {
+	for _, x := range []string{"length code", "drafters code", "drafters copy", "drafters open", "schedules code",
+		"verifiers code", "counts open"} {
 		if len(prompts[x]) < 30 {
 			t.Errorf("%s: %d prompts", x, len(prompts[x]))
 		}
@@ -289,8 +302,10 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { j.close() })
-		return &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard, took: map[string]time.Duration{},
-			now: func() time.Time { now = now.Add(10 * time.Second); return now }, load: func() load { return load{} }, measure: func(*lab, column) (float64, error) { return 12.5, nil }}
+		return &lab{ctx: context.Background(), journal: j, columns: []column{{"", 1}}, log: io.Discard,
+			took: map[string]time.Duration{},
+			now:  func() time.Time { now = now.Add(10 * time.Second); return now }, load: func() load { return load{} },
+			measure: func(*lab, column) (float64, error) { return 12.5, nil }}
 	}
 	x := *experimentOf("counts")
 	x.settings, x.tokens = x.settings[2:4], 8 // dynamic and the oracle
@@ -328,7 +343,8 @@ func TestMeasure(t *testing.T) {
 			}
 			continue
 		}
-		if len(c.Runs) != 3 || c.Runs[0].Setting != "plain" || c.Runs[0].Target != 8 || c.Runs[2].Target > c.Runs[1].Target || len(c.Runs[2].Lengths) == 0 || c.Runs[1].Seconds != 0 {
+		if len(c.Runs) != 3 || c.Runs[0].Setting != "plain" || c.Runs[0].Target != 8 ||
+			c.Runs[2].Target > c.Runs[1].Target || len(c.Runs[2].Lengths) == 0 || c.Runs[1].Seconds != 0 {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -54,7 +54,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Results of another commit, CPU, number of cores, system or Go release are not mixed, neither in a file nor in a folder.
+// Results of another commit, CPU, number of cores, system or Go release are not mixed, neither in a file nor in a
+// folder.
 func TestOtherCommit(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "results-a.jsonl")
@@ -86,8 +87,10 @@ func TestOtherCommit(t *testing.T) {
 	if _, _, err := readAll(dir, ""); !errors.Is(err, errOther) {
 		t.Errorf("another commit beside the first: %v", err)
 	}
-	for commit, files := range map[string]int{testHeader.Commit: 2, h.Commit: 1} { // what is measured now is rendered, beside a clone's older file
-		if list, others, err := readAll(dir, commit); err != nil || len(list) != files || list[0].Commit != commit || len(others) != 3-files {
+	// what is measured now is rendered, beside a clone's older file
+	for commit, files := range map[string]int{testHeader.Commit: 2, h.Commit: 1} {
+		if list, others, err := readAll(dir, commit); err != nil || len(list) != files || list[0].Commit != commit ||
+			len(others) != 3-files {
 			t.Errorf("of commit %s: %d files, left out %q, %v", commit, len(list), others, err)
 		}
 	}
@@ -109,7 +112,8 @@ func TestBadResults(t *testing.T) {
 	}
 }
 
-// A clone has the results of an older commit. The command measures beside them and renders its own, here none: the time is over at once.
+// A clone has the results of an older commit. The command measures beside them and renders its own, here none: the
+// time is over at once.
 func TestCommandBesideOlderResults(t *testing.T) {
 	dir := t.TempDir()
 	docs := filepath.Join(dir, "docs")
@@ -123,9 +127,11 @@ func TestCommandBesideOlderResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func(c string) { commit = c }(commit)
-	for of, want := range map[string]string{"def5678": "Not measured.", testHeader.Commit: "AVX-512, 2 threads: speedup |"} {
+	for of, want := range map[string]string{"def5678": "Not measured.",
+		testHeader.Commit: "AVX-512, 2 threads: speedup |"} {
 		commit = of
-		args := []string{"-quick", "-budget", "1s", "-simd", "scalar", "-out", docs, "-results", filepath.Join(folder, "results-"+of+".jsonl")}
+		args := []string{"-quick", "-budget", "1s", "-simd", "scalar", "-out", docs, "-results",
+			filepath.Join(folder, "results-"+of+".jsonl")}
 		if err := command(t.Context(), args); err != nil {
 			t.Fatal(err)
 		}

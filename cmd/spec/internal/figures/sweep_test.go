@@ -11,14 +11,16 @@ import (
 )
 
 func TestPassTimes(t *testing.T) {
-	p := newPassTimes([]bench.Row{{Kind: "decode", Tokens: 1, PassSeconds: 1}, {Kind: "verify", Tokens: 2, PassSeconds: 1.5}, {Kind: "verify", Tokens: 4, PassSeconds: 3.5},
+	p := newPassTimes([]bench.Row{{Kind: "decode", Tokens: 1, PassSeconds: 1},
+		{Kind: "verify", Tokens: 2, PassSeconds: 1.5}, {Kind: "verify", Tokens: 4, PassSeconds: 3.5},
 		{Kind: "prefill", Tokens: 128, PassSeconds: 9}, {Kind: draftKind, Tokens: 1, PassSeconds: 0.25}})
 	for tokens, want := range map[int]float64{1: 1, 2: 1.5, 3: 2.5, 4: 3.5, 6: 5.5} {
 		if got := p.at(tokens); math.Abs(got-want) > 1e-12 {
 			t.Errorf("a pass of %d tokens: %v, want %v", tokens, got, want)
 		}
 	}
-	// Two rounds without a draft, three of one drafted token, one of three: 2*1 + 3*1.5 + 3.5, and six passes of the draft model, for ten tokens.
+	// Two rounds without a draft, three of one drafted token, one of three: 2*1 + 3*1.5 + 3.5, and six passes of the
+	// draft model, for ten tokens.
 	r := run{Tokens: 10, Draft: 6, Drafts: []int{2, 3, 0, 1}}
 	if got := p.predicted(&r); math.Abs(got-1.15) > 1e-12 {
 		t.Errorf("%v seconds for a token, want 1.15", got)
@@ -44,7 +46,8 @@ func TestChooseLengths(t *testing.T) {
 		}
 		return list
 	}
-	for _, c := range []cell{{key: key{Experiment: costs, Column: "avx512/2"}, Rows: rows(0)}, {key: key{Experiment: costs, Column: "avx2/2"}, Rows: rows(0.3)}} {
+	for _, c := range []cell{{key: key{Experiment: costs, Column: "avx512/2"}, Rows: rows(0)},
+		{key: key{Experiment: costs, Column: "avx2/2"}, Rows: rows(0.3)}} {
 		if err := j.add(c); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +62,8 @@ func TestChooseLengths(t *testing.T) {
 			rounds := int(math.Round(1000 / perPass(n)))
 			drafts := make([]int, n+1)
 			drafts[n] = rounds
-			c.Runs = append(c.Runs, run{Setting: settingAt(k, n).String(), Tokens: 1000, Rounds: rounds, Draft: n * rounds, Drafts: drafts})
+			c.Runs = append(c.Runs, run{Setting: settingAt(k, n).String(), Tokens: 1000, Rounds: rounds,
+				Draft: n * rounds, Drafts: drafts})
 		}
 		if err := j.add(c); err != nil {
 			t.Fatal(err)
@@ -77,7 +81,8 @@ func TestChooseLengths(t *testing.T) {
 	for _, s := range list {
 		names = append(names, s.String())
 	}
-	// By hand: lengths 1 to 5 take 1.31/1.68, 1.62/2.17, 1.93/2.51, 2.24/2.75, 2.55/2.91 seconds for a token: 2 (0.747), 3 (0.769), 1 (0.779).
+	// By hand: lengths 1 to 5 take 1.31/1.68, 1.62/2.17, 1.93/2.51, 2.24/2.75, 2.55/2.91 seconds for a token: 2 (0.747),
+	// 3 (0.769), 1 (0.779).
 	want := []string{"model auto match", "model constant 2 match", "model constant 3 match", "model constant 1 match"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
@@ -89,12 +94,13 @@ func TestChooseLengths(t *testing.T) {
 	}
 }
 
-// The table, worked by hand: auto has 1.5 and 1.8 where the best constant length, 3, has 2 and 1.8: 0.75 and 1, in the median 0.875. Length 2 is better on
-// one prompt only, and the disturbed cell does not count.
+// The table, worked by hand: auto has 1.5 and 1.8 where the best constant length, 3, has 2 and 1.8: 0.75 and 1, in
+// the median 0.875. Length 2 is better on one prompt only, and the disturbed cell does not count.
 func TestSweepTable(t *testing.T) {
 	k := key{Experiment: sweep, Column: "avx2/1", Set: code, Drafter: "tree"}
 	text := func(length int, speedup float64) run {
-		return run{Setting: settingAt(k, length).String(), Tokens: 64, Seconds: 4 / speedup, Before: 0.0625, After: 0.0625, Rounds: 16, Target: 16}
+		return run{Setting: settingAt(k, length).String(), Tokens: 64, Seconds: 4 / speedup, Before: 0.0625, After: 0.0625,
+			Rounds: 16, Target: 16}
 	}
 	on := func(prompt, disturbed string, runs ...run) cell {
 		k := k
@@ -116,7 +122,8 @@ func TestSweepTable(t *testing.T) {
 	}
 	slow := text(0, 0.9) // plain decoding is better than any draft
 	var cells []cell
-	for i, want := range []string{"| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90 (0.90-0.90) | below |"} {
+	for i, want := range []string{"| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |",
+		"| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90† (0.90-0.90) |  |", "| plain | 0.90 (0.90-0.90) | below |"} {
 		cells = append(cells, on(string(rune('a'+i)), "", slow, text(3, 0.5), text(2, 0.6)))
 		if got := newReport([]*results{{header: testHeader, cells: cells}}).sweepTable(); !strings.Contains(got, want) {
 			t.Errorf("%d prompts: got\n%s", i+1, got)

@@ -154,7 +154,8 @@ func TestNotReplaced(t *testing.T) {
 	if err := f.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if info, _ := os.Lstat(link); info.Mode()&os.ModeSymlink == 0 || contents(t, filepath.Join(dir, "stdout")) != "through the link" {
+	if info, _ := os.Lstat(link); info.Mode()&os.ModeSymlink == 0 ||
+		contents(t, filepath.Join(dir, "stdout")) != "through the link" {
 		t.Errorf("the link is %v now", info.Mode())
 	}
 	alone(t, dir, "stdout", "link")

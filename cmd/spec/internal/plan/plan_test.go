@@ -38,7 +38,8 @@ func TestReplay(t *testing.T) {
 	near(t, "drafts of two", replay(c, s, 2, 0), 4*10/(12+10.0))
 	near(t, "by confidence", replay(c, s, 2, 0.5), 4*10/(11+11+10.0))
 	near(t, "drafts of one", replay(c, s, 1, 0), 4*10/(11+11+10.0))
-	near(t, "nobody agrees", replay(c, []sample{{agrees: []bool{false, false}, confidence: []float32{1, 1}}}, 1, 0), 2*10/(11+10.0))
+	near(t, "nobody agrees", replay(c, []sample{
+		{agrees: []bool{false, false}, confidence: []float32{1, 1}}}, 1, 0), 2*10/(11+10.0))
 	near(t, "nothing", replay(c, nil, 1, 0), 1)
 	// A head's draft from the first token has two right, one from the second none. After a wrong token nothing is right.
 	yes, no := step{true, 0.9}, step{false, 0.4}
@@ -57,7 +58,8 @@ func TestHead(t *testing.T) {
 	}
 	defer rt.Close()
 	target := open(t, rt, true)
-	head, err := engine.New(context.Background(), rt, testdata.Head(), testdata.Head().Size(), engine.Options{Target: target})
+	head, err := engine.New(context.Background(), rt, testdata.Head(), testdata.Head().Size(),
+		engine.Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,8 @@ func TestHead(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := slices.Clone(prompt)
-			d := speculative.New(s, speculative.Model(h), speculative.Options{Schedule: speculative.Constant(speculative.ConstantOptions{Length: k}), MaxTokens: tokens})
+			d := speculative.New(s, speculative.Model(h),
+				speculative.Options{Schedule: speculative.Constant(speculative.ConstantOptions{Length: k}), MaxTokens: tokens})
 			for token, err := range d.Generate(ctx, prompt, sampling) {
 				if err != nil {
 					t.Fatal(err)
@@ -91,13 +94,15 @@ func TestHead(t *testing.T) {
 			for i := range one.verify {
 				one.verify[i] = 1
 			}
-			near(t, "tokens per pass", replay(one, []sample{{chains: chains}}, k, 0), float64(tokens)/float64(d.Stats().TargetPasses))
+			near(t, "tokens per pass", replay(one, []sample{{chains: chains}}, k, 0),
+				float64(tokens)/float64(d.Stats().TargetPasses))
 			if st := d.Stats(); st.Accepted < tokens/4 {
 				t.Errorf("%d tokens accepted: this shows little", st.Accepted)
 			}
 		}
 		p, err := Run(ctx, c)
-		if err != nil || p.Acceptance < 0.4 || p.Acceptance > 0.95 || !p.Head || p.Warning != "" || p.Tokens < 16 || len(p.Lengths) != Longest {
+		if err != nil || p.Acceptance < 0.4 || p.Acceptance > 0.95 || !p.Head || p.Warning != "" || p.Tokens < 16 ||
+			len(p.Lengths) != Longest {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}
@@ -117,7 +122,8 @@ func TestCosts(t *testing.T) {
 	near(t, "draft 5", c.draft[5], 1.1)
 }
 
-// TestFlat: where a pass takes as long whatever it verifies, long drafts are predicted, and no others where it does not or was not measured.
+// TestFlat: where a pass takes as long whatever it verifies, long drafts are predicted, and no others where it does
+// not or was not measured.
 func TestFlat(t *testing.T) {
 	var draft, verify [Farthest + 1][]float64
 	for _, k := range append(slices.Clone(Lengths), farLengths[:2]...) {
@@ -135,7 +141,8 @@ func TestFlat(t *testing.T) {
 		t.Fatalf("%d lengths, the best is %d", n, p.Best)
 	}
 	near(t, "drafts of 64", p.BestGain, 130/(2*1.064))
-	if p.advise(); !strings.Contains(p.Advice, "auto --draft-max 64,") || !strings.Contains(p.Advice, "constant --draft-max 64") {
+	if p.advise(); !strings.Contains(p.Advice, "auto --draft-max 64,") ||
+		!strings.Contains(p.Advice, "constant --draft-max 64") {
 		t.Error(p.Advice)
 	}
 	verify[32], verify[64] = nil, nil
@@ -164,7 +171,8 @@ func TestFarther(t *testing.T) {
 	}{{0, 1e6, farLengths}, {100, 1e6, farLengths[:2]}, {20, 1e6, nil}, {0, 1e-9, farLengths[:1]}} {
 		var verify [Farthest + 1][]float64
 		verify[0] = []float64{c.plain}
-		if err := (Config{Target: target, Context: c.context, Prompts: [][]int32{{1, 2, 3}}}).farther(context.Background(), &verify, over); err != nil {
+		if err := (Config{Target: target, Context: c.context, Prompts: [][]int32{{1, 2, 3}}}).farther(
+			context.Background(), &verify, over); err != nil {
 			t.Fatal(err)
 		}
 		for k := 1; k <= Farthest; k++ {
@@ -201,7 +209,8 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Tokens < 16 || p.Tokens > 128 || p.Acceptance <= 0 || p.Acceptance >= 1 || p.Plain <= 0 || p.Step <= 0 || len(p.Lengths) < Longest {
+	if p.Tokens < 16 || p.Tokens > 128 || p.Acceptance <= 0 || p.Acceptance >= 1 || p.Plain <= 0 || p.Step <= 0 ||
+		len(p.Lengths) < Longest {
 		t.Errorf("%+v", p)
 	}
 	for _, l := range p.Lengths {
@@ -224,7 +233,8 @@ func TestRun(t *testing.T) {
 	}
 	// However little time there is, texts as short as these are written until plain passes were measured, too.
 	brace := target.Tokenizer().Encode("}\n", bpe.EncodeOptions{AddSpecial: true})
-	c = Config{Target: target, Draft: draft, Prompts: [][]int32{brace, brace}, Tokens: 64, Sampling: engine.Sampling{Temperature: 1.5, Seed: 6}}
+	c = Config{Target: target, Draft: draft, Prompts: [][]int32{brace, brace}, Tokens: 64,
+		Sampling: engine.Sampling{Temperature: 1.5, Seed: 6}}
 	if p, err = Run(context.Background(), c); err != nil || p.Plain <= 0 {
 		t.Errorf("no time: plain passes of %v s, %v", p.Plain, err)
 	}

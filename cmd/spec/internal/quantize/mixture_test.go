@@ -12,7 +12,8 @@ import (
 // choices are the types of the matrices of 16 layers, layer by layer, in the letters of the table below.
 func choices(t *testing.T, m Mixture, model Model, part string, dims ...uint64) string {
 	t.Helper()
-	letters := map[gguf.Type]string{gguf.Q8_0: "8", gguf.Q6_K: "6", gguf.Q5_K: "5", gguf.Q4_K: "4", gguf.Q5_0: "F", gguf.Q5_1: "f",
+	letters := map[gguf.Type]string{gguf.Q8_0: "8", gguf.Q6_K: "6", gguf.Q5_K: "5", gguf.Q4_K: "4",
+		gguf.Q5_0: "F", gguf.Q5_1: "f",
 		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.F16: "h", gguf.BF16: "b", gguf.F32: "w"}
 	var s strings.Builder
 	for l := range model.Layers {
@@ -27,8 +28,8 @@ func choices(t *testing.T, m Mixture, model Model, part string, dims ...uint64) 
 
 func all(letter string) string { return strings.Repeat(letter, 16) }
 
-// TestMixtures: 16 layers, rows of 512. With 16 layers the first and last eighths are 2 layers each, and between them layers 4, 7,
-// 10 and 13 have more bits.
+// TestMixtures: 16 layers, rows of 512. With 16 layers the first and last eighths are 2 layers each, and between them
+// layers 4, 7, 10 and 13 have more bits.
 func TestMixtures(t *testing.T) {
 	model := Model{Architecture: "llama", Layers: 16, Heads: 8, KVHeads: 2}
 	for _, c := range []struct {
@@ -76,7 +77,8 @@ func TestMixtures(t *testing.T) {
 			t.Errorf("%s: embedding beside an output matrix %s", c.name, got)
 		}
 		if plain == "Q6_K" {
-			if got := named("output.weight", one, 96) + named("output.weight", Model{Architecture: "falcon"}, 512); got != "Q8_0Q8_0" {
+			if got := named("output.weight", one, 96) +
+				named("output.weight", Model{Architecture: "falcon"}, 512); got != "Q8_0Q8_0" {
 				t.Errorf("%s: short rows and falcon: %s", c.name, got)
 			}
 		}
@@ -95,29 +97,35 @@ func mores(base string) string {
 // TestFallbacks: rows of 576 (SmolLM2) and of 40.
 func TestFallbacks(t *testing.T) {
 	model := Model{Architecture: "llama", Layers: 1, Heads: 9, KVHeads: 3}
-	for name, want := range map[string]string{"Q4_K_M": "Q5_0 Q8_0 F16", "Q4_K_S": "Q5_0 Q5_1 F16", "Q5_K_M": "Q5_1 Q8_0 F16", "Q5_K_S": "Q5_1 Q5_1 F16",
-		"Q6_K": "Q8_0 Q8_0 F16", "Q8_0": "Q8_0 Q8_0 F16", "Q4_0": "Q4_0 Q4_0 F16", "IQ4_NL": "IQ4_NL IQ4_NL F16", "F32": "F32 F32 F32", "BF16": "BF16 BF16 BF16"} {
+	for name, want := range map[string]string{
+		"Q4_K_M": "Q5_0 Q8_0 F16", "Q4_K_S": "Q5_0 Q5_1 F16", "Q5_K_M": "Q5_1 Q8_0 F16", "Q5_K_S": "Q5_1 Q5_1 F16",
+		"Q6_K": "Q8_0 Q8_0 F16", "Q8_0": "Q8_0 Q8_0 F16", "Q4_0": "Q4_0 Q4_0 F16", "IQ4_NL": "IQ4_NL IQ4_NL F16",
+		"F32": "F32 F32 F32", "BF16": "BF16 BF16 BF16"} {
 		m, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := fmt.Sprint(m.Type("blk.0.attn_q.weight", []uint64{576, 576}, model), " ",
-			m.Type("blk.0.attn_v.weight", []uint64{576, 192}, model), " ", m.Type("blk.0.attn_q.weight", []uint64{40, 576}, model))
+			m.Type("blk.0.attn_v.weight", []uint64{576, 192}, model), " ",
+			m.Type("blk.0.attn_q.weight", []uint64{40, 576}, model))
 		if got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }
 
-// TestEightExperts: models like Mixtral have attn_k and attn_v in Q8_0, and attn_output in Q5_K in the smaller mixtures.
+// TestEightExperts: models like Mixtral have attn_k and attn_v in Q8_0, and attn_output in Q5_K in the smaller
+// mixtures.
 func TestEightExperts(t *testing.T) {
 	model := Model{Architecture: "llama", Layers: 16, Heads: 32, KVHeads: 8, Experts: 8}
-	for name, want := range map[string]string{"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"), "Q4_0": all("o")} {
+	for name, want := range map[string]string{
+		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"), "Q4_0": all("o")} {
 		m, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, k := choices(t, m, model, "attn_v", 512, 64), choices(t, m, model, "attn_k", 512, 64); v != all("8") || k != all("8") {
+		if v, k := choices(t, m, model, "attn_v", 512, 64),
+			choices(t, m, model, "attn_k", 512, 64); v != all("8") || k != all("8") {
 			t.Errorf("%s: attn_v %s, attn_k %s", name, v, k)
 		}
 		if got := choices(t, m, model, "attn_output", 512, 64); got != want {
@@ -132,8 +140,10 @@ func TestFullPrecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, dims := range map[string][]uint64{"blk.0.attn_q.bias": {64}, "output_norm.weight": {64}, "blk.0.ffn_gate_inp.weight": {64, 8},
-		"position_embd.weight": {64, 100}, "blk.0.ssm_conv1d.weight": {64, 4}, "blk.3.shortconv.conv.weight": {64, 3}, "per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2}} {
+	for name, dims := range map[string][]uint64{
+		"blk.0.attn_q.bias": {64}, "output_norm.weight": {64}, "blk.0.ffn_gate_inp.weight": {64, 8},
+		"position_embd.weight": {64, 100}, "blk.0.ssm_conv1d.weight": {64, 4}, "blk.3.shortconv.conv.weight": {64, 3},
+		"per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2}} {
 		if got := m.Type(name, dims, Model{}); got != gguf.F32 {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -154,7 +164,8 @@ func TestPure(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"output.weight", "blk.0.attn_v.weight", "blk.0.ffn_down.weight"} {
-			if got := m.Type(name, []uint64{512, 64}, Model{Layers: 8, Experts: 8}); !strings.EqualFold(got.String(), typ.String()) {
+			if got := m.Type(name, []uint64{512, 64}, Model{Layers: 8, Experts: 8}); !strings.EqualFold(
+				got.String(), typ.String()) {
 				t.Errorf("%v: %s is %v", typ, name, got)
 			}
 		}

@@ -66,8 +66,9 @@ func config(t *testing.T) Config {
 		Draft: func(ctx context.Context, rt *engine.Runtime, _ *engine.Model) (*engine.Model, error) {
 			return engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
 		},
-		Drafters:  named("model", "suffix"),
-		Schedules: map[string]func() speculative.Schedule{"auto": func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }},
+		Drafters: named("model", "suffix"),
+		Schedules: map[string]func() speculative.Schedule{
+			"auto": func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }},
 		Verifiers: map[string]func() speculative.Verifier{
 			"match": speculative.Match, "rejection": speculative.Rejection, "block": speculative.Block,
 		},
@@ -110,15 +111,18 @@ func TestEverythingHolds(t *testing.T) {
 	}
 }
 
-// A draft head's drafts are checked for the same text and for the distribution, beside the draft model's and without one.
+// A draft head's drafts are checked for the same text and for the distribution, beside the draft model's and without
+// one.
 func TestHeadHolds(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		if alone && testing.Short() {
 			continue
 		}
 		c := config(t)
-		c.Tokens, c.Verifiers = 12, map[string]func() speculative.Verifier{"rejection": speculative.Rejection, "match": speculative.Match}
-		c.Schedules = map[string]func() speculative.Schedule{"constant": func() speculative.Schedule { // how much auto drafts depends on the clock
+		c.Tokens, c.Verifiers = 12, map[string]func() speculative.Verifier{
+			"rejection": speculative.Rejection, "match": speculative.Match}
+		// how much auto drafts depends on the clock
+		c.Schedules = map[string]func() speculative.Schedule{"constant": func() speculative.Schedule {
 			return speculative.Constant(speculative.ConstantOptions{Length: 2})
 		}}
 		open := func(ctx context.Context, rt *engine.Runtime, target *engine.Model) (*engine.Model, error) {
@@ -143,14 +147,16 @@ func TestHeadHolds(t *testing.T) {
 			}
 			accepted[x.What] = float64(n) / float64(max(1, of))
 		}
-		for _, what := range []string{"greedy, eagle", "greedy, head, model", "sampled, eagle", "rejection, head", "match, head"} {
+		for _, what := range []string{"greedy, eagle", "greedy, head, model", "sampled, eagle",
+			"rejection, head", "match, head"} {
 			if accepted[what] < 0.25 {
 				t.Errorf("%s: %.2f of what was drafted is accepted", what, accepted[what])
 			}
 			t.Logf("%s: %.2f", what, accepted[what])
 		}
 		if !alone && accepted["rejection, head"] < accepted["rejection, model"] {
-			t.Errorf("rejection accepts %.2f of the head's tokens, %.2f of the draft model's", accepted["rejection, head"], accepted["rejection, model"])
+			t.Errorf("rejection accepts %.2f of the head's tokens, %.2f of the draft model's", accepted["rejection, head"],
+				accepted["rejection, model"])
 		}
 	}
 }
@@ -207,13 +213,15 @@ func TestBrokenRulesAreCaught(t *testing.T) {
 		if x.Passed {
 			continue
 		}
-		i := slices.IndexFunc(slices.Collect(maps.Keys(c.Verifiers)), func(name string) bool { return strings.Contains(x.What, name) })
+		i := slices.IndexFunc(slices.Collect(maps.Keys(c.Verifiers)),
+			func(name string) bool { return strings.Contains(x.What, name) })
 		if i < 0 || strings.Contains(x.What, "block") {
 			t.Errorf("%s, %s: %s", x.Promise, x.What, x.Detail)
 		}
 		caught[x.Promise+" "+x.What] = true
 	}
-	for _, want := range []string{"same text greedy, verifier acceptsAll", "same text sampled, verifier acceptsAll", "distribution acceptsAll, model", "distribution redrawsFromP, model"} {
+	for _, want := range []string{"same text greedy, verifier acceptsAll", "same text sampled, verifier acceptsAll",
+		"distribution acceptsAll, model", "distribution redrawsFromP, model"} {
 		if !caught[want] {
 			t.Errorf("not caught: %s", want)
 		}

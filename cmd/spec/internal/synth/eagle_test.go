@@ -54,12 +54,14 @@ func TestEnlargeHead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range []string{"// Copy returns a copy of the slice.\nfunc Copy(", "func (b *Buffer) Write(p []byte) (n int, err error) {\n"} {
+		for _, text := range []string{"// Copy returns a copy of the slice.\nfunc Copy(",
+			"func (b *Buffer) Write(p []byte) (n int, err error) {\n"} {
 			d := speculative.New(one, speculative.Eagle(two, speculative.EagleOptions{}), speculative.Options{
 				Schedule: speculative.Constant(speculative.ConstantOptions{Length: 4}), MaxTokens: 40,
 			})
 			var ids []int32
-			for token, err := range d.Generate(ctx, m.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true}), engine.Sampling{}) {
+			for token, err := range d.Generate(ctx,
+				m.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true}), engine.Sampling{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +78,8 @@ func TestEnlargeHead(t *testing.T) {
 	accepted, all := texts(enlarged(testdata.Target(), target), enlarged(testdata.Head(), head))
 	for i := range all {
 		if !slices.Equal(all[i], wantTexts[i]) || !slices.Equal(accepted[i], wantAccepted[i]) {
-			t.Errorf("text %d: accepted %d, the small head %d; %v, want %v", i, accepted[i], wantAccepted[i], all[i], wantTexts[i])
+			t.Errorf("text %d: accepted %d, the small head %d; %v, want %v", i, accepted[i],
+				wantAccepted[i], all[i], wantTexts[i])
 		}
 	}
 	if wantAccepted[0][0] < 5 {

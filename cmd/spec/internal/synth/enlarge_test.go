@@ -87,7 +87,8 @@ type file interface {
 func run(t *testing.T, rt *engine.Runtime, r file, weights string) (all []float32, text []int32) {
 	t.Helper()
 	s := session(t, rt, r, weights)
-	next := s.Model().Tokenizer().Encode("// Copy returns a copy of the slice.\nfunc Copy(", bpe.EncodeOptions{AddSpecial: true})
+	next := s.Model().Tokenizer().Encode("// Copy returns a copy of the slice.\nfunc Copy(",
+		bpe.EncodeOptions{AddSpecial: true})
 	for range 32 {
 		out, err := s.Eval(t.Context(), next, nil, engine.All)
 		if err != nil {

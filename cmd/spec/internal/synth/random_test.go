@@ -15,7 +15,8 @@ import (
 
 // tiny has every kind of row: 96 is no multiple of 256, 256 is.
 func tiny(arch string) Shape {
-	s := Shape{Name: "tiny", Architecture: arch, Context: 64, Vocab: 300, HiddenSize: 96, Layers: 2, Heads: 3, KVHeads: 1, FeedForward: 256, Tied: arch == "gpt2", RopeBase: 10000}
+	s := Shape{Name: "tiny", Architecture: arch, Context: 64, Vocab: 300, HiddenSize: 96, Layers: 2, Heads: 3, KVHeads: 1,
+		FeedForward: 256, Tied: arch == "gpt2", RopeBase: 10000}
 	if arch == "gpt2" {
 		s.KVHeads = s.Heads
 	}
@@ -73,9 +74,11 @@ func TestRandom(t *testing.T) {
 // A shape has as many parameters as the published model.
 func TestParameters(t *testing.T) {
 	for name, want := range map[string]uint64{
-		"llama-1b": 1235814400, "llama-3.2-1b": 1235814400, "llama-3.2-3b": 3212749824, "llama-8b": 8030261248, "smollm2-135m": 134515008, "smollm2-360m": 361821120,
+		"llama-1b": 1235814400, "llama-3.2-1b": 1235814400, "llama-3.2-3b": 3212749824, "llama-8b": 8030261248,
+		"smollm2-135m": 134515008, "smollm2-360m": 361821120,
 		"smollm2-1.7b": 1711376384, "tinyllama-1.1b": 1100048384, "mistral-7b": 7248023552, "gpt2-124m": 124439808,
-		"qwen3-0.6b": 596049920, "qwen3-1.7b": 1720574976, "qwen3-4b": 4022468096, "gemma-3-1b": 999885952, "phi-4-mini": 3836021760,
+		"qwen3-0.6b": 596049920, "qwen3-1.7b": 1720574976, "qwen3-4b": 4022468096, "gemma-3-1b": 999885952,
+		"phi-4-mini":    3836021760,
 		"qwen3-30b-a3b": 30532122624,
 		"qwen3.5-0.8b":  752393024, // without the vision tower and the MTP block
 	} {

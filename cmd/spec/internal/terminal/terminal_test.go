@@ -31,7 +31,8 @@ func TestLine(t *testing.T) {
 	}
 	long := strings.Repeat("ä", 50) + strings.Repeat("z", 50)
 	got := Line(long, 20)
-	if utf8.RuneCountInString(got) != 20 || !strings.HasPrefix(got, "äääää") || !strings.HasSuffix(got, "zzzzz") || !strings.Contains(got, " ... ") {
+	if utf8.RuneCountInString(got) != 20 || !strings.HasPrefix(got, "äääää") || !strings.HasSuffix(got, "zzzzz") ||
+		!strings.Contains(got, " ... ") {
 		t.Errorf("cut to %q", got)
 	}
 	if got := Line("short", 5); got != "short" {
@@ -128,7 +129,8 @@ func TestBar(t *testing.T) {
 	if got := at(650*time.Millisecond, 11, ""); got != "" {
 		t.Errorf("again at once: %q", got)
 	}
-	if got, want := at(10*time.Second, 50, "x\ny"), "\r\x1b[Kwork [###############...............]  50 %, 10s left  x\\ny"; got != want {
+	if got, want := at(10*time.Second, 50, "x\ny"),
+		"\r\x1b[Kwork [###############...............]  50 %, 10s left  x\\ny"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	width = 20
@@ -151,7 +153,9 @@ func TestBar(t *testing.T) {
 }
 
 func TestLeft(t *testing.T) {
-	for d, want := range map[time.Duration]string{8400 * time.Millisecond: "8s", 125 * time.Second: "2m05s", 3725 * time.Second: "1h02m", 59600 * time.Millisecond: "1m00s"} {
+	for d, want := range map[time.Duration]string{
+		8400 * time.Millisecond: "8s", 125 * time.Second: "2m05s", 3725 * time.Second: "1h02m",
+		59600 * time.Millisecond: "1m00s"} {
 		if got := Left(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
