@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
@@ -17,6 +19,27 @@ var (
 	randomTokens = randommodel.Tokens
 	sameBits     = testkit.SameBits
 )
+
+// readHeader reads a file's metadata.
+func readHeader(tb testing.TB, file []byte, name string) *gguf.File {
+	tb.Helper()
+	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+// openBytes loads the model of a file.
+func openBytes(tb testing.TB, rt *Runtime, file []byte, name string, o Options) (*Model, error) {
+	tb.Helper()
+	o.Name = name
+	m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
+	if err == nil {
+		tb.Cleanup(m.Close)
+	}
+	return m, err
+}
 
 // openDrawn loads a drawn model.
 func openDrawn(tb testing.TB, rt *Runtime, drawn interface{ File(testing.TB) []byte }, o Options) *Model {

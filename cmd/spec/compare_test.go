@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -182,5 +183,33 @@ func TestCompareBadInput(t *testing.T) {
 				t.Errorf("%s: %q lacks %q", name, stderr, s)
 			}
 		}
+	}
+}
+
+// The page is opened before the run and replaced after it.
+func TestComparePage(t *testing.T) {
+	dir := t.TempDir()
+	page := filepath.Join(dir, "page.html")
+	write(t, page, "old page")
+	small := []string{"compare", "--max-prompts", "1", "-n", "2", "-r", "1", "--warmup", "0", "--drafter", "ngram",
+		"--schedule", "constant", "--html"}
+	// A page that cannot be: nothing is run, so that no results are lost.
+	out, errs, code := spec(t, "", append(small, filepath.Join(page, "x"))...)
+	if code != exitFailed || out != "" || strings.Count(errs, "\n") != 1 {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	// A run that fails keeps the old page.
+	if _, _, code := spec(t, "", append(small, page, "-m", "missing.gguf")...); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	if text, _ := os.ReadFile(page); string(text) != "old page" {
+		t.Errorf("after a failure the page is %.40q", text)
+	}
+	done(t, "", append(small, page)...)
+	if text, _ := os.ReadFile(page); !bytes.HasPrefix(text, []byte("<!DOCTYPE html>")) {
+		t.Errorf("the page is %.40q", text)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("left behind: %v", list)
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	mix "github.com/specgo/spec/cmd/spec/internal/quantize"
 	"github.com/specgo/spec/cmd/spec/internal/synth"
@@ -168,4 +171,118 @@ func recoded(t *testing.T, data []byte, part string, typ gguf.Type) []byte {
 		kvs = append(kvs, gguf.KV{Key: key, Value: v})
 	}
 	return randommodel.Bytes(t, kvs, list)
+}
+
+// A file keeps its permissions, and nothing is left beside it.
+func TestQuantizeKeepsMode(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "x.gguf")
+	if err := os.WriteFile(out, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done(t, "", "quantize", draftFile, out, "f16")
+	if info, err := os.Stat(out); err != nil || runtime.GOOS != "windows" &&
+		info.Mode().Perm() != 0o600 || info.Size() < 1e6 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("left behind: %v", list)
+	}
+	// A failure leaves the old file as it is.
+	if _, _, code := spec(t, "", "quantize", "badinput_test.go", out, "f16"); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	if _, err := gguf.OpenFile(out); err != nil {
+		t.Error(err)
+	}
+}
+
+// Standard output, a named pipe and the null device get the same bytes as a file, and stay what they are.
+func TestQuantizeToStreams(t *testing.T) {
+	dir := t.TempDir()
+	file, fifo := filepath.Join(dir, "x"), filepath.Join(dir, "fifo")
+	done(t, "", "quantize", draftFile, file, "q4_0")
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, stdout, stderr := start(t, nil, "quantize", draftFile, "-", "q4_0")
+	launch(t, cmd)
+	if code := finish(t, cmd, stderr); code != exitDone || !bytes.Equal(stdout.Bytes(), want) {
+		t.Errorf("-o -: exit %d, %d bytes, want %d; %s", code, stdout.Len(), len(want), stderr)
+	}
+	if _, err := os.Stat("-"); err == nil {
+		t.Error("there is a file named -")
+	}
+	done(t, "", "quantize", draftFile, os.DevNull, "q4_0")
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("%s is %v, %v", os.DevNull, info, err)
+	}
+	if mkfifo(fifo) != nil {
+		return
+	}
+	read := make(chan []byte, 1)
+	go func() {
+		b, _ := os.ReadFile(fifo)
+		read <- b
+	}()
+	done(t, "", "quantize", draftFile, fifo, "q4_0")
+	if got := <-read; !bytes.Equal(got, want) {
+		t.Errorf("through a pipe %d bytes, want %d", len(got), len(want))
+	}
+	if info, err := os.Stat(fifo); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the pipe is %v now, %v", info, err)
+	}
+}
+
+// SIGTERM leaves no part of a file, and the old one. The signal comes while the file is written: its part is
+// there.
+func TestQuantizeTerminated(t *testing.T) {
+	needSignals(t)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	large(t, in)
+	write(t, out, "old")
+	cmd, _, stderr := start(t, nil, "quantize", in, out, "q4_k")
+	launch(t, cmd)
+	for range 3000 {
+		if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(parts) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	interrupt(t, cmd, syscall.SIGTERM, stderr)
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if old, _ := os.ReadFile(out); string(old) != "old" || stderr.Len() > 0 {
+		t.Errorf("the old file is %.20q; %s", old, stderr)
+	}
+}
+
+// large writes a file of zeros that takes long to convert; where the system knows holes it is small.
+func large(t *testing.T, path string) {
+	t.Helper()
+	const cols = 1 << 12
+	// the first bytes of the file: its header is as long for any number of rows
+	file := func(rows uint64, data int) []byte {
+		var b bytes.Buffer
+		gguf.Write(&b, []gguf.KV{{Key: "general.architecture", Value: "none"}}, []gguf.TensorSource{{
+			Name: "x.weight", Type: gguf.F16, Dims: []uint64{cols, rows},
+			Write: func(w io.Writer) error {
+				_, err := w.Write(make([]byte, data))
+				return err
+			},
+		}})
+		return b.Bytes()
+	}
+	const rows = 1 << 17
+	header := len(file(1, 2*cols)) - 2*cols
+	// 1 MiB is more than any buffer: the header comes out
+	if err := os.WriteFile(path, file(rows, 1<<20)[:header], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(header)+2*cols*rows); err != nil {
+		t.Fatal(err)
+	}
 }

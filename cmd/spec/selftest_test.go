@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/cmd/spec/internal/plan"
 	"github.com/specgo/spec/cmd/spec/internal/selftest"
 )
 
@@ -21,21 +20,7 @@ func TestSelftest(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
-	out := done(t, "", "plan", "--seconds", "0.2", "-p", ring, "--temp", "0")
-	for _, want := range []string{"acceptance", "formula", "measured", "auto",
-		"Warning: the draft model is only", "Advice: "} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	r := decode[plan.Prediction](t, done(t, "", "plan", "--seconds", "0.2", "--json"))
-	if r.Schema != 1 || len(r.Lengths) < plan.Longest || r.Acceptance <= 0 || r.Advice == "" {
-		t.Errorf("%+v", r)
-	}
-}
-
-func TestProveUsage(t *testing.T) {
+func TestSelftestPlanDemoUsage(t *testing.T) {
 	prompts := t.TempDir() + "/prompts.jsonl"
 	write(t, prompts, "{\"prompt\":\"a\"}\n{\"id\":\"b\"}\n")
 	for _, x := range []struct {
