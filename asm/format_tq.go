@@ -11,9 +11,9 @@ var formatTQ2_0 = format{
 	sums: biasSums, scales: []int{64}, pack: packTQ2_0, row: rowTQ, matMul: matMulTQ,
 }
 
-// TQ1_0. A super-block of 256 weights takes 54 bytes: 52 bytes whose digits of base 3 are weights q+1, most significant
-// first, as the fraction byte/256: of bytes 0 … 31 5 digits, the first ones of all 32 bytes before the second ones; then
-// of bytes 32 … 47 5 digits, of bytes 48 … 51 4; d binary16. A panel is that of TQ2_0.
+// TQ1_0. A super-block of 256 weights takes 54 bytes: 52 bytes whose digits of base 3 are weights q+1, most
+// significant first, as the fraction byte/256: of bytes 0 … 31 5 digits, the first ones of all 32 bytes before the
+// second ones; then of bytes 32 … 47 5 digits, of bytes 48 … 51 4; d binary16. A panel is that of TQ2_0.
 var formatTQ1_0 = format{
 	name: "tq1_0", integer: true, blockWeights: 256, blockBytes: 54, panelBytes: tqPanel,
 	sums: biasSums, scales: []int{52}, pack: packTQ1_0, row: rowTQ, matMul: matMulTQ,

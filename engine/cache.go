@@ -45,7 +45,8 @@ func (c CacheShape) Bytes(kv string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return tensor.KVShape{Layers: c.Layers, Heads: c.Heads, HeadDim: c.HeadDim, ValueDim: c.ValueDim, Type: t}.SlotBytes(), nil
+	return tensor.KVShape{Layers: c.Layers, Heads: c.Heads, HeadDim: c.HeadDim, ValueDim: c.ValueDim,
+		Type: t}.SlotBytes(), nil
 }
 
 // Most is the most positions that are kept of a text of n tokens, but for the rest of a page of 256.

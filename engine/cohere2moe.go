@@ -23,7 +23,8 @@ func cohere2MoE(l *loader, c *Config) family {
 	f.attention.window, f.attention.windowed = l.integer("attention.sliding_window"), windowed
 	dense := l.leadingDense()
 	f.rope.layers = func(layer int) bool { return windowed(layer) || dense(layer) }
-	o := l.byKeys(gateSigmoid, expertOptions{width: l.integerOr("expert_feed_forward_length", c.FeedForward), dense: dense})
+	o := l.byKeys(gateSigmoid, expertOptions{
+		width: l.integerOr("expert_feed_forward_length", c.FeedForward), dense: dense})
 	if o.shared > 0 {
 		o.shared = l.integerOr("expert_shared_feed_forward_length", o.shared)
 	}

@@ -10,7 +10,8 @@ func laguna(l *loader, c *Config) family {
 	f.attention.windowed = l.fixedWindow(func(layer int) bool { return layer%4 != 0 })
 	f.attention.own = func(b *build, i int) mixer {
 		each := 1 // of a head: some layers have a gate for each of its numbers
-		if t, ok := l.f.Tensor(l.block(i) + "attn_gate.weight"); ok && len(t.Dims) == 2 && t.Dims[1] != uint64(l.queryHeads[i]) {
+		if t, ok := l.f.Tensor(l.block(i) + "attn_gate.weight"); ok && len(t.Dims) == 2 &&
+			t.Dims[1] != uint64(l.queryHeads[i]) {
 			each = c.HeadDim
 		}
 		return b.outputGate(i, each, tensor.Softplus)

@@ -13,9 +13,9 @@ import (
 //
 //	s = q·[K_h c; r] * scale, and of the result, y = Wo [V_h Σ p c]
 //
-// The cache holds c and r. The matrices K_h are on the side of the queries: q·K_h c = (K_hᵀ q)·c, for all sizes of a
-// pass. Files of an older form have K_h and V_h in one matrix the other way round; then the cache holds keys and values
-// of every head.
+// The cache holds c and r. The matrices K_h are on the side of the queries: q·K_h c = (K_hᵀ q)·c, for all sizes
+// of a pass. Files of an older form have K_h and V_h in one matrix the other way round; then the cache holds keys and
+// values of every head.
 type latentAttention struct {
 	latentSizes
 	qa     linear // [Rq][D]; none: q reads the block's input
@@ -217,7 +217,8 @@ func spread(dst, x []float32, n, to, width int) {
 // latentScaling is how YaRN, and a linear factor, change latent attention: the magnitude of the angles' sines and
 // cosines, and the scale of all scores. multiplier is ten times rope.scaling.yarn_log_multiplier, M; reduced says that
 // the magnitude is divided by what M makes of it, as in DeepSeek V3.2, and not left at 1.
-func (b *build) latentScaling(s latentSizes, multiplier float32, reduced bool) (angles *tensor.RopeTable, scale float32) {
+func (b *build) latentScaling(s latentSizes, multiplier float32, reduced bool) (
+	angles *tensor.RopeTable, scale float32) {
 	o := b.ropes.options
 	if !b.ok() {
 		return nil, 1

@@ -103,14 +103,15 @@ func (m *mtp) logits(p *pass, out, x []float32) {
 // mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some,
 // which are skipped.
 func mtpOf(k kind) kind {
-	return kind{is: KindMTP, rawStates: k.rawStates, values: k.values, sparse: k.sparse, layers: (*loader).mtpOnly, build: func(l *loader, m *Model) network {
-		l.onlyLast(m.config.Layers)
-		if !k.admits(KindMTP) {
-			l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
-			return nil
-		}
-		return l.mtp(m, &k)
-	}}
+	return kind{is: KindMTP, rawStates: k.rawStates, values: k.values, sparse: k.sparse, layers: (*loader).mtpOnly,
+		build: func(l *loader, m *Model) network {
+			l.onlyLast(m.config.Layers)
+			if !k.admits(KindMTP) {
+				l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
+				return nil
+			}
+			return l.mtp(m, &k)
+		}}
 }
 
 // mtp reads the MTP blocks of a model's file, or of a file that has nothing but the blocks, the embeddings and what

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/specgo/spec/tensor"
 
-// step35 is Step 3.5 Flash (StepFun): windows in three of four layers, which have more heads and are rotated as a whole,
-// the others by half; gates of heads; experts behind plain layers, with limits of their activations.
+// step35 is Step 3.5 Flash (StepFun): windows in three of four layers, which have more heads and are rotated as a
+// whole, the others by half; gates of heads; experts behind plain layers, with limits of their activations.
 func step35(l *loader, c *Config) family {
 	f := family{
 		norms:     normParts{kind: rmsNorm{}},

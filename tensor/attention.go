@@ -76,8 +76,8 @@ func (j *attendJob) init(rt *Runtime) {
 }
 
 // Attention computes, for every token of the segments and every query head h, softmax(scale * q·K) V over the keys
-// and values the token sees in the segment's cache, of KV head h / (o.Heads/heads). q is
-// [token][o.Heads][HeadDim], out [token][o.Heads][ValueDim]; the tokens' own keys and values are in the cache already ([Runtime.StoreKV]).
+// and values the token sees in the segment's cache, of KV head h / (o.Heads/heads). q is [token][o.Heads][HeadDim],
+// out [token][o.Heads][ValueDim]; the tokens' own keys and values are in the cache already ([Runtime.StoreKV]).
 func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []AttentionSegment) error {
 	if len(segs) == 0 {
 		return nil

@@ -14,9 +14,9 @@ func decodeTQ2_0(dst []float32, row []byte) {
 	}
 }
 
-// TQ1_0: a super-block of 256 weights is 52 bytes whose digits of base 3 are weights q+1, and d binary16. Bytes 0 … 31
-// have 5 digits each, the first digits of all before the second ones; then bytes 32 … 47 5 digits, bytes 48 … 51 4. Digit
-// n of a byte v is the integer part of 3*frac(v*3^n/256).
+// TQ1_0: a super-block of 256 weights is 52 bytes whose digits of base 3 are weights q+1, and d binary16. Bytes 0 …
+// 31 have 5 digits each, the first digits of all before the second ones; then bytes 32 … 47 5 digits, bytes 48 …
+// 51 4. Digit n of a byte v is the integer part of 3*frac(v*3^n/256).
 
 func decodeTQ1_0(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[256:], row[54:] {

@@ -107,8 +107,8 @@ func (j *storeJob) init(*Runtime) {
 	}
 }
 
-// StoreKV writes the keys k [token][heads][HeadDim] and values v [token][heads][ValueDim] of a layer, for all tokens of all segments, into
-// their slots. The segments' caches are distinct and have room ([KV.Grow]).
+// StoreKV writes the keys k [token][heads][HeadDim] and values v [token][heads][ValueDim] of a layer, for all tokens
+// of all segments, into their slots. The segments' caches are distinct and have room ([KV.Grow]).
 func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) error {
 	if len(segs) == 0 {
 		return nil
