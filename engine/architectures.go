@@ -27,6 +27,12 @@ func ofRawStates(k kind) kind {
 	return k
 }
 
+// ofSparse is a kind some of whose layers have no heads, or no feed-forward.
+func ofSparse(k kind) kind {
+	k.sparse = true
+	return k
+}
+
 // kinds are the architectures that there are, by general.architecture.
 var kinds = map[string]kind{
 	"afmoe":          decoderOf(afmoe),
@@ -67,12 +73,16 @@ var kinds = map[string]kind{
 	"hunyuan-moe":    decoderOf(hunyuanMoE),
 	"hy_v3":          decoderOf(hyV3, KindMTP),
 	"internlm2":      decoderOf(internLM2),
+	"jamba":          decoderOf(jamba),
+	"kimi-linear":    ofValues(decoderOf(kimiLinear)),
 	"laguna":         decoderOf(laguna),
 	"lfm2":           decoderOf(lfm2),
 	"lfm2moe":        decoderOf(lfm2MoE),
 	"llama":          decoderOf(llama),
 	"llama4":         decoderOf(llama4),
 	"maincoder":      decoderOf(maincoder),
+	"mamba":          ofSparse(decoderOf(mamba)),
+	"mamba2":         ofSparse(decoderOf(mamba2Only)),
 	"mellum":         decoderOf(mellum),
 	"mimo2":          ofRawStates(ofValues(decoderOf(mimo2, KindMTP))),
 	"minicpm":        decoderOf(minicpm),
@@ -83,6 +93,8 @@ var kinds = map[string]kind{
 	"mpt":            decoderOf(mpt),
 	"nanbeige":       {is: KindModel, family: nanbeige, layers: (*loader).layerCount, build: (*loader).looped},
 	"nemotron":       decoderOf(nemotron),
+	"nemotron_h":     ofSparse(decoderOf(nemotronH)),
+	"nemotron_h_moe": ofSparse(decoderOf(nemotronHMoE)),
 	"olmo":           decoderOf(olmo),
 	"olmo2":          decoderOf(olmo2),
 	"olmoe":          decoderOf(olmoE),
@@ -97,6 +109,7 @@ var kinds = map[string]kind{
 	"qwen35":         decoderOf(qwen35, KindMTP),
 	"qwen35moe":      decoderOf(qwen35MoE, KindMTP),
 	"qwen3moe":       decoderOf(qwen3MoE),
+	"qwen3next":      decoderOf(qwen3Next, KindMTP),
 	"qwen3vl":        decoderOf(qwen3VL),
 	"qwen3vlmoe":     decoderOf(qwen3VLMoE),
 	"seed_oss":       decoderOf(seedOSS),

@@ -156,7 +156,8 @@ func (a askedFor) file(tb testing.TB, name string) []byte {
 // askedModels are those of architectures that randommodel has no recipe for.
 func askedModels() map[string]askedFor {
 	experts := func(more modelKeys) modelKeys {
-		keys := modelKeys{"expert_count": uint32(8), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}
+		keys := modelKeys{"expert_count": uint32(8), "expert_used_count": uint32(3),
+			"expert_feed_forward_length": uint32(32)}
 		maps.Copy(keys, more)
 		return keys
 	}
@@ -173,11 +174,27 @@ func askedModels() map[string]askedFor {
 		return keys
 	}
 	latent := func(keys modelKeys) modelKeys { // latent attention as files of 2025 have it
-		maps.Copy(keys, modelKeys{"attention.head_count_kv": uint32(1), "attention.kv_lora_rank": uint32(24),
+		if _, ok := keys["attention.head_count_kv"]; !ok {
+			keys["attention.head_count_kv"] = uint32(1)
+		}
+		maps.Copy(keys, modelKeys{"attention.kv_lora_rank": uint32(24),
 			"rope.dimension_count": uint32(8),
-			"attention.key_length": uint32(32), "attention.value_length": uint32(24), "attention.key_length_mla": uint32(24),
+			"attention.key_length": uint32(32), "attention.value_length": uint32(24),
+			"attention.key_length_mla":   uint32(24),
 			"attention.value_length_mla": uint32(20)})
 		return keys
+	}
+	ssm := func(keys modelKeys) modelKeys {
+		all := modelKeys{"ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(96), "ssm.state_size": uint32(16),
+			"ssm.time_step_rank": uint32(6), "ssm.group_count": uint32(2)}
+		maps.Copy(all, keys)
+		return all
+	}
+	selective := func(keys modelKeys) modelKeys {
+		all := modelKeys{"ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(128), "ssm.state_size": uint32(8),
+			"ssm.time_step_rank": uint32(6)}
+		maps.Copy(all, keys)
+		return all
 	}
 	const choice, choice1, choice2, choice3 = "blk.*.exp_probs_b.bias", "blk.1.exp_probs_b.bias",
 		"blk.2.exp_probs_b.bias", "blk.3.exp_probs_b.bias"
@@ -185,7 +202,8 @@ func askedModels() map[string]askedFor {
 		"seed_oss": {arch: "seed_oss", keys: modelKeys{
 			"attention.key_length": uint32(24), "attention.value_length": uint32(24)},
 			also: []string{"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "output.weight"}},
-		"glm4moe": {arch: "glm4moe", keys: routed(modelKeys{"rope.dimension_count": uint32(8), "expert_gating_func": nil}),
+		"glm4moe": {arch: "glm4moe", keys: routed(modelKeys{"rope.dimension_count": uint32(8),
+			"expert_gating_func": nil}),
 			also: []string{"blk.*.attn_q_norm.weight", "blk.*.attn_k_norm.weight"}},
 		"dots1": {arch: "dots1", keys: routed(modelKeys{"attention.head_count_kv": uint32(4)})},
 		"hunyuan-moe": {arch: "hunyuan-moe", keys: experts(modelKeys{"expert_feed_forward_length": uint32(96),
@@ -193,13 +211,16 @@ func askedModels() map[string]askedFor {
 		"ernie4_5-moe": {arch: "ernie4_5-moe", keys: experts(
 			modelKeys{"interleave_moe_layer_step": uint32(1), "leading_dense_block_count": uint32(0),
 				"expert_shared_feed_forward_length": uint32(64)}), also: []string{choice}},
-		"bailingmoe": {arch: "bailingmoe", keys: routed(modelKeys{"leading_dense_block_count": nil, "expert_gating_func": nil,
-			"rope.dimension_count": uint32(24), "attention.key_length": uint32(24), "attention.value_length": uint32(24)})},
+		"bailingmoe": {arch: "bailingmoe", keys: routed(modelKeys{"leading_dense_block_count": nil,
+			"expert_gating_func":   nil,
+			"rope.dimension_count": uint32(24), "attention.key_length": uint32(24),
+			"attention.value_length": uint32(24)})},
 		"bailingmoe2": {arch: "bailingmoe2", keys: routed(
 			modelKeys{"leading_dense_block_count": uint32(0), "expert_group_count": uint32(4),
 				"expert_group_used_count": uint32(2),
 				"rope.dimension_count":    uint32(8)}), also: []string{choice, "blk.*.attn_qkv.weight"}},
-		"deepseek":   {arch: "deepseek", keys: routed(modelKeys{"expert_weights_norm": nil, "expert_gating_func": nil})},
+		"deepseek": {arch: "deepseek", keys: routed(modelKeys{"expert_weights_norm": nil,
+			"expert_gating_func": nil})},
 		"qwen3vlmoe": {arch: "qwen3vlmoe", keys: experts(modelKeys{"rope.dimension_sections": []int32{3, 3, 2, 0}})},
 		"qwen2vl": {arch: "qwen2vl", keys: modelKeys{
 			"rope.dimension_sections": []int32{3, 3, 2, 0}, "attention.layer_norm_rms_epsilon": float32(1e-12)},
@@ -225,7 +246,8 @@ func askedModels() map[string]askedFor {
 			modelKeys{"attention.sliding_window": uint32(9), "expert_gating_func": nil})},
 		"laguna": {arch: "laguna", keys: yarn(
 			routed(modelKeys{"attention.sliding_window": uint32(9), "attention.head_count": []uint32{4, 6, 6, 6},
-				"attention.key_length": uint32(16), "attention.value_length": uint32(16), "rope.dimension_count": uint32(8),
+				"attention.key_length": uint32(16), "attention.value_length": uint32(16),
+				"rope.dimension_count":     uint32(8),
 				"rope.dimension_count_swa": uint32(16), "rope.freq_base_swa": float32(30), "expert_gating_func": nil,
 				"expert_shared_feed_forward_length": uint32(24)}))},
 		"smallthinker": {arch: "smallthinker", layers: 5,
@@ -237,22 +259,27 @@ func askedModels() map[string]askedFor {
 				"attention.layer_norm_epsilon": float32(1e-5),
 				"expert_weights_scale":         nil})},
 		"cohere2moe number": {arch: "cohere2moe",
-			keys: routed(modelKeys{"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": uint32(3),
-				"logit_scale": float32(0.3), "expert_shared_count": nil})},
+			keys: routed(modelKeys{"attention.sliding_window": uint32(9),
+				"attention.sliding_window_pattern": uint32(3),
+				"logit_scale":                      float32(0.3), "expert_shared_count": nil})},
 		"llama4": {arch: "llama4", keys: experts(modelKeys{"interleave_moe_layer_step": uint32(2)}),
 			also: []string{"rope_freqs.weight"}},
 		"apertus": {arch: "apertus", also: []string{"rope_freqs.weight"},
-			plain: modelKeys{"xielu.alpha_n": []float32{0.3, -0.4, 0.1, 0}, "xielu.alpha_p": []float32{0.8, -0.2, 0, 1},
+			plain: modelKeys{"xielu.alpha_n": []float32{0.3, -0.4, 0.1, 0}, "xielu.alpha_p": []float32{0.8, -0.2, 0,
+				1},
 				"xielu.beta": []float32{0.5, 0.6, 0.4, 0.5}, "xielu.eps": []float32{-1e-6, -1e-6, -1e-6, -1e-6}}},
 		"step35": {arch: "step35", keys: routed(
 			modelKeys{"attention.head_count": []uint32{4, 6, 6, 4}, "attention.head_count_kv": []uint32{2, 3, 3, 2},
 				"attention.key_length": uint32(16), "attention.value_length": uint32(16),
-				"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true, false},
-				"expert_gating_func": nil, "expert_shared_count": nil, "expert_shared_feed_forward_length": uint32(24),
-				"rope.freq_base": float32(300), "swiglu_clamp_exp": []float32{0, 0.5, 0, 0.75},
+				"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []bool{false, true, true,
+					false},
+				"expert_gating_func": nil, "expert_shared_count": nil,
+				"expert_shared_feed_forward_length": uint32(24),
+				"rope.freq_base":                    float32(300), "swiglu_clamp_exp": []float32{0, 0.5, 0, 0.75},
 				"swiglu_clamp_shexp": []float32{0, 0, 0.6, 0.5}}),
 			also: []string{"rope_freqs.weight", "blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight",
-				"blk.3.ffn_gate_inp.weight", "blk.1.exp_probs_b.bias", "blk.3.exp_probs_b.bias", "blk.*.attn_gate.weight",
+				"blk.3.ffn_gate_inp.weight", "blk.1.exp_probs_b.bias", "blk.3.exp_probs_b.bias",
+				"blk.*.attn_gate.weight",
 				"blk.*.attn_q_norm.weight"}},
 		"deepseek2": {arch: "deepseek2", keys: yarn(
 			routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "expert_group_count": uint32(4),
@@ -260,8 +287,9 @@ func askedModels() map[string]askedFor {
 			also: []string{choice1, choice2, choice3}},
 		"deepseek2 old": {arch: "deepseek2", keys: yarn(
 			routed(modelKeys{"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24),
-				"attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40),
-				"rope.dimension_count": uint32(8)})),
+				"attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24),
+				"attention.q_lora_rank": uint32(40),
+				"rope.dimension_count":  uint32(8)})),
 			also: []string{"blk.*.attn_kv_b.weight"}},
 		"mistral4": {arch: "mistral4", keys: yarn(
 			routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "leading_dense_block_count": uint32(0),
@@ -269,8 +297,10 @@ func askedModels() map[string]askedFor {
 				"attention.temperature_scale": float32(0.3), "attention.temperature_length": uint32(7)}))),
 			also: []string{"blk.*.ffn_gate_up_exps.weight"}},
 		"minicpm3": {arch: "minicpm3", keys: modelKeys{
-			"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24), "attention.value_length": uint32(20),
-			"attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40), "rope.dimension_count": uint32(8),
+			"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24),
+			"attention.value_length": uint32(20),
+			"attention.kv_lora_rank": uint32(24), "attention.q_lora_rank": uint32(40),
+			"rope.dimension_count":                 uint32(8),
 			"rope.scaling.original_context_length": uint32(128), "rope.scaling.type": "longrope",
 			"rope.scaling.attn_factor": float32(1.2)},
 			also: []string{"blk.*.attn_kv_b.weight", "rope_factors_long.weight", "rope_factors_short.weight"}},
@@ -281,6 +311,37 @@ func askedModels() map[string]askedFor {
 			"attention.sliding_window": uint32(9), "attention.sliding_window_pattern": []int32{0, 1, 1, 0}}),
 			also: []string{"blk.1.attn_sinks.weight", "blk.2.attn_sinks.weight", "blk.1.ffn_gate_inp.weight",
 				"blk.2.ffn_gate_inp.weight", choice1, "blk.2.attn_qkv.weight"}},
+		"qwen3next": {arch: "qwen3next", keys: ssm(experts(modelKeys{"ssm.inner_size": uint32(96),
+			"ssm.time_step_rank": uint32(6), "ssm.state_size": uint32(16), "rope.dimension_count": uint32(8),
+			"expert_shared_feed_forward_length": uint32(24), "feed_forward_length": nil}))},
+		"qwen3next old": {arch: "qwen3next", keys: ssm(experts(modelKeys{"ssm.inner_size": uint32(96),
+			"ssm.time_step_rank": uint32(6), "ssm.state_size": uint32(16), "rope.dimension_count": uint32(8),
+			"expert_shared_feed_forward_length": uint32(24), "full_attention_interval": uint32(2)})),
+			also: []string{"blk.0.ssm_in.weight", "blk.2.ssm_in.weight"}},
+		"nemotron_h": {arch: "nemotron_h", layers: 5, keys: ssm(modelKeys{"feed_forward_length": []uint32{0, 96, 0,
+			0, 96}, "attention.head_count_kv": []uint32{0, 0, 0, 2, 0}}),
+			also: []string{"blk.0.ssm_norm.weight", "blk.2.ssm_norm.weight"}},
+		"nemotron_h_moe": {arch: "nemotron_h_moe", layers: 5,
+			keys: ssm(routed(modelKeys{"feed_forward_length": []uint32{0, 16, 0, 0, 16},
+				"attention.head_count_kv": []uint32{0, 0, 0, 2, 0}, "expert_gating_func": nil,
+				"leading_dense_block_count":         nil,
+				"expert_shared_feed_forward_length": uint32(40), "moe_latent_size": uint32(32)})),
+			also: []string{"blk.0.ssm_norm.weight", "blk.2.ssm_norm.weight", "blk.1.ffn_gate_inp.weight",
+				"blk.4.ffn_gate_inp.weight"}},
+		"mamba": {arch: "mamba", layers: 3, keys: selective(modelKeys{"feed_forward_length": uint32(0),
+			"attention.head_count": uint32(0), "attention.head_count_kv": nil, "ssm.dt_b_c_rms": true})},
+		"mamba2": {arch: "mamba2", layers: 2, keys: ssm(modelKeys{"feed_forward_length": uint32(0),
+			"attention.head_count": uint32(0), "attention.head_count_kv": nil}),
+			also: []string{"blk.*.ssm_norm.weight"}},
+		"jamba": {arch: "jamba", keys: selective(modelKeys{"attention.head_count_kv": []uint32{0, 2, 0, 0},
+			"expert_count": uint32(4), "expert_used_count": uint32(2)}),
+			also: []string{"blk.0.ssm_dt_norm.weight", "blk.0.ssm_b_norm.weight", "blk.0.ssm_c_norm.weight",
+				"blk.2.ssm_dt_norm.weight", "blk.2.ssm_b_norm.weight", "blk.2.ssm_c_norm.weight",
+				"blk.3.ssm_dt_norm.weight", "blk.3.ssm_b_norm.weight", "blk.3.ssm_c_norm.weight",
+				"blk.1.ffn_gate_inp.weight", "blk.2.ffn_gate_inp.weight"}},
+		"kimi-linear": {arch: "kimi-linear", keys: routed(latent(modelKeys{"attention.head_count_kv": []uint32{0, 0,
+			1, 0}, "kda.head_dim": uint32(16), "ssm.conv_kernel": uint32(4), "expert_weights_norm": nil})),
+			also: []string{"blk.2.attn_q.weight"}},
 		"nanbeige": {arch: "nanbeige", layers: 2, keys: modelKeys{"num_loops": uint32(3)}},
 	}
 }
@@ -294,7 +355,8 @@ func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 			return fmt.Sprint(err)
 		}
 		for _, more := range []string{"blk.1.attn_mystery.weight", "mystery.weight"} {
-			if err := describe(kvs, append(slices.Clone(tensors), randommodel.Tensor(1, more, 0, 1, 4))); !strings.Contains(
+			if err := describe(kvs, append(slices.Clone(tensors), randommodel.Tensor(1, more, 0, 1,
+				4))); !strings.Contains(
 				err, "more.gguf") || !strings.Contains(err, more) {
 				t.Errorf("%s with %s: %s", name, more, err)
 			}
@@ -305,7 +367,9 @@ func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 				t.Errorf("%s with %s: %s", name, key, err)
 			}
 		}
-		if err := describe(kvs, slices.DeleteFunc(slices.Clone(tensors), func(s gguf.TensorSource) bool { return s.Name == "blk.1.attn_norm.weight" })); !strings.Contains(err, "blk.1.attn_norm.weight") {
+		if err := describe(kvs, slices.DeleteFunc(slices.Clone(tensors),
+			func(s gguf.TensorSource) bool { return s.Name == "blk.1.attn_norm.weight" })); !strings.Contains(err,
+			"blk.1.attn_norm.weight") {
 			t.Errorf("%s without a norm: %s", name, err)
 		}
 	}
@@ -324,7 +388,8 @@ func TestAskedModelsOneAnswer(t *testing.T) {
 			whole, m := both(t, rt, file, o)
 			ids := randomTokens(290, whole.config.Vocab, 4)
 			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
-			sameBits(t, "scalar kernels", eval(t, newSession(t, openModel(t, scalar, file, o), SessionOptions{}), ids[:40], nil,
+			sameBits(t, "scalar kernels", eval(t, newSession(t, openModel(t, scalar, file, o), SessionOptions{}),
+				ids[:40], nil,
 				All), want[:40*whole.config.Vocab])
 			for j, way := range ways {
 				if !testing.Short() || (i+j)%4 == 0 {

@@ -72,6 +72,8 @@ func (b *build) decoderBlock(i int) block {
 		if second := n + "attn_norm_2"; f.parallel && b.holds(second+".weight") {
 			block.attnNorm, block.ffnNorm = b.norm(second, d), block.attnNorm
 		}
+	case atMixer:
+		block.attnNorm = b.norm(attnNorm, d)
 	case atResidual:
 		block.attnAfter, block.ffnAfter = b.norm(attnNorm, d), b.norm(ffnNorm, d)
 	}
@@ -90,6 +92,10 @@ func (b *build) decoderBlock(i int) block {
 	}
 	if b.end != nil {
 		block.end = b.end(b, i)
+	}
+	if f.at == atMixer {
+		block.apart = true
+		return block
 	}
 	switch {
 	case b.feed.own != nil:
@@ -192,6 +198,7 @@ func (b *build) feedForward(block, suffix string, inner int) *feedForward {
 // expertBlock reads the experts of a block.
 func (b *build) expertBlock(o *expertOptions, n string) *experts {
 	l, d := b.loader, b.c.HiddenSize
+	in := cmp.Or(o.inputs, d)
 	e := &experts{used: o.used, gating: o.gating, normalize: o.normalize, scale: o.scale, groups: o.groups,
 		groupsUsed: o.groupsUsed, weighInputs: o.weighInputs}
 	// Routers are not converted: a rounded one chooses other experts.
@@ -205,14 +212,14 @@ func (b *build) expertBlock(o *expertOptions, n string) *experts {
 	gate, up := make([]linear, o.count), []linear(nil)
 	switch {
 	case l.holds(n + "ffn_gate_up_exps.weight"):
-		gate, up = l.gatesAndUps(n+"ffn_gate_up_exps.weight", o.count, o.width, d)
+		gate, up = l.gatesAndUps(n+"ffn_gate_up_exps.weight", o.count, o.width, in)
 	case b.feed.gate == gated:
-		gate = l.linears(n+"ffn_gate_exps", o.count, o.width, d)
+		gate = l.linears(n+"ffn_gate_exps", o.count, o.width, in)
 		fallthrough
 	default:
-		up = l.linears(n+"ffn_up_exps", o.count, o.width, d)
+		up = l.linears(n+"ffn_up_exps", o.count, o.width, in)
 	}
-	down := l.linears(n+"ffn_down_exps", o.count, d, o.width)
+	down := l.linears(n+"ffn_down_exps", o.count, in, o.width)
 	if !l.ok() {
 		return e
 	}

@@ -24,16 +24,16 @@ type decoder struct {
 type block struct {
 	attnNorm      norm // of the attention's input
 	mixer         mixer
-	attnPostNorm  norm // of the attention's output
-	attnAfter     norm // of the residual stream after attention
-	ffnNorm       norm // of the feed-forward's input; in a parallel block without one it reads the attention's
-	feed          sublayer
-	ffnPostNorm   norm    // of the feed-forward's output
-	ffnAfter      norm    // of the residual stream after the feed-forward
-	parallel      bool    // both sublayers read the block's input
-	apart         bool    // sublayers write other memory than they read
-	residualScale float32 // of what is added to the residual stream; 0: none
-	end           ending  // what one family does then; nil: nothing
+	attnPostNorm  norm     // of the attention's output
+	attnAfter     norm     // of the residual stream after attention
+	ffnNorm       norm     // of the feed-forward's input; in a parallel block without one it reads the attention's
+	feed          sublayer // nil: the block has but one sublayer, the mixer
+	ffnPostNorm   norm     // of the feed-forward's output
+	ffnAfter      norm     // of the residual stream after the feed-forward
+	parallel      bool     // both sublayers read the block's input
+	apart         bool     // sublayers write other memory than they read
+	residualScale float32  // of what is added to the residual stream; 0: none
+	end           ending   // what one family does then; nil: nothing
 }
 
 // sublayer computes y [rows][D] of h [rows][D], which may be the same memory unless block.apart says otherwise.
@@ -97,6 +97,9 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 	p.scale(y, b.residualScale)
 	p.add(x, y)
 	p.norm(x, x, b.attnAfter)
+	if b.feed == nil {
+		return
+	}
 
 	p.norm(h, x, b.ffnNorm)
 	b.feed.forward(p, c, y, h)

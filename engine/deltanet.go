@@ -19,15 +19,20 @@ func (l *loader) deltaNet(c *Config, i int, s recurrent.HeadSizes) *deltaNet {
 	m.qkv = l.linear(n+"attn_qkv", conv, d)
 	m.gate = l.linear(n+"attn_gate", s.Inner, d)
 	m.alpha, m.beta = l.linear(n+"ssm_alpha", s.Heads, d), l.linear(n+"ssm_beta", s.Heads, d)
-	dtBias, a := l.vector(n+"ssm_dt.bias", s.Heads), l.vector(n+"ssm_a", s.Heads)
-	filters := l.filters(n+"ssm_conv1d.weight", s.Taps, conv)
-	m.norm = norm{kind: rmsNorm{}, eps: c.Epsilon, w: l.vector(n+"ssm_norm.weight", s.State)}
-	m.out = l.linear(n+"ssm_out", d, s.Inner)
-	if !l.ok() {
-		return m
-	}
-	m.id = l.recur(i, recurrent.NewDeltaNet(s, c.Epsilon, filters, dtBias, a))
+	l.finishDeltaNet(m, c, i, false)
 	return m
+}
+
+// finishDeltaNet reads what comes after the matrices of layer i's inputs.
+func (l *loader) finishDeltaNet(m *deltaNet, c *Config, i int, neighbours bool) {
+	n, s := l.block(i), m.sizes
+	dtBias, a := l.vector(n+"ssm_dt.bias", s.Heads), l.vector(n+"ssm_a", s.Heads)
+	filters := l.filters(n+"ssm_conv1d.weight", s.Taps, s.State*(2*s.Groups+s.Heads))
+	m.norm = norm{kind: rmsNorm{}, eps: c.Epsilon, w: l.vector(n+"ssm_norm.weight", s.State)}
+	m.out = l.linear(n+"ssm_out", c.HiddenSize, s.Inner)
+	if l.ok() {
+		m.id = l.recur(i, recurrent.NewDeltaNet(s, neighbours, c.Epsilon, filters, dtBias, a))
+	}
 }
 
 func (m *deltaNet) forward(p *pass, c *Config, y, h []float32) {
@@ -35,8 +40,14 @@ func (m *deltaNet) forward(p *pass, c *Config, y, h []float32) {
 	conv := s.State * (2*s.Groups + s.Heads)
 	qkv, z := p.matrix(&p.q, conv), p.matrix(&p.gate, s.Inner)
 	alpha, beta := p.matrix(&p.k, s.Heads), p.matrix(&p.v, s.Heads)
-	out := p.matrix(&p.a, s.Inner)
 	p.matmul(h, c.HiddenSize, m.qkv.times(qkv), m.gate.times(z), m.alpha.times(alpha), m.beta.times(beta))
+	m.finish(p, y, qkv, z, alpha, beta)
+}
+
+// finish computes y of what the matrices have made of the block's input.
+func (m *deltaNet) finish(p *pass, y, qkv, z, alpha, beta []float32) {
+	s := m.sizes
+	out := p.matrix(&p.a, s.Inner)
 	p.recur(m.id, out, qkv, alpha, beta)
 	p.norm(out, out, m.norm)
 	p.gateMul(z, out, silu)

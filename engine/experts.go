@@ -252,6 +252,7 @@ type expertOptions struct {
 	count, used        int
 	groups, groupsUsed int
 	width              int    // of an expert
+	inputs             int    // of an expert; 0: D
 	gating             gating // 0: gateSoftmax
 	normalize          bool   // the weights of the chosen sum to 1
 	scale              float32

@@ -15,8 +15,8 @@ import (
 )
 
 // withoutFamily are the architectures of models of ../shared/families/models that are not read.
-var withoutFamily = []string{"bitnet", "deepseek32", "gemma3n", "glm-dsa", "jamba", "kimi-linear", "llama4",
-	"mamba", "mamba2", "nemotron_h", "nemotron_h_moe", "qwen3next", "rwkv7"}
+var withoutFamily = []string{"bitnet", "deepseek32", "gemma3n", "glm-dsa", "llama4",
+	"rwkv7"}
 
 // familyModels are the models of ../shared/families/models with a golden, but for those that are not read.
 func familyModels(t *testing.T) (names []string) {
@@ -27,7 +27,8 @@ func familyModels(t *testing.T) (names []string) {
 	}
 	for _, golden := range goldens {
 		name := strings.TrimSuffix(filepath.Base(golden), ".json")
-		if strings.HasPrefix(name, "draft-") || name == "llama-mixed" { // of a draft head; of weights that are not F32
+		if strings.HasPrefix(name,
+			"draft-") || name == "llama-mixed" { // of a draft head; of weights that are not F32
 			continue
 		}
 		f, err := gguf.OpenFile(testkit.Shared(t, "families/models/"+name+".gguf"))
@@ -61,7 +62,8 @@ func TestPaperFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen"} {
 		t.Run(name, func(t *testing.T) {
-			answersLike(t, rt, testkit.Shared(t, papers+name+".gguf"), testkit.Shared(t, papers+"golden/"+name+".json"))
+			answersLike(t, rt, testkit.Shared(t, papers+name+".gguf"), testkit.Shared(t,
+				papers+"golden/"+name+".json"))
 		})
 	}
 }
@@ -134,7 +136,8 @@ func answersLike(t *testing.T, rt *Runtime, file, golden string) {
 
 // blockKinds are models of which each has a kind of block or a part that the others do not have.
 var blockKinds = []string{
-	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2", "stablelm",
+	"gemma2", "gpt-oss", "falcon", "mpt", "bloom", "olmo2", "qwen2moe", "mistral3", "phi3-short", "cohere2",
+	"stablelm",
 	"gptneox", "minicpm", "hunyuan-dense", "arcee", "lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma4",
 	"opt", "opt-post", "codegen",
 }
@@ -155,7 +158,8 @@ func TestFamiliesOneAnswer(t *testing.T) {
 	for i, name := range blockKinds {
 		t.Run(name, func(t *testing.T) {
 			open := func(rt *Runtime, weights string) *Model {
-				m, err := Open(context.Background(), rt, kindFile(t, name), Options{RopeContext: 256, Weights: weights})
+				m, err := Open(context.Background(), rt, kindFile(t, name), Options{RopeContext: 256,
+					Weights: weights})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -166,7 +170,8 @@ func TestFamiliesOneAnswer(t *testing.T) {
 			m := open(rt, weights)
 			ids := randomTokens(min(m.config.Context, 300), m.config.Vocab, 4)
 			want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
-			sameBits(t, "scalar kernels", eval(t, newSession(t, open(scalar, weights), SessionOptions{}), ids, nil, All), want)
+			sameBits(t, "scalar kernels", eval(t, newSession(t, open(scalar, weights), SessionOptions{}), ids, nil,
+				All), want)
 			for j, way := range ways {
 				if !testing.Short() || (i+j)%3 == 0 {
 					sameBits(t, way.name, way.feed(t, m, SessionOptions{}, ids), want)

@@ -30,6 +30,7 @@ const (
 	atInputs   normPlaces = iota // of the sublayers' inputs: b.attn_norm, b.ffn_norm
 	atOutputs                    // of their outputs: b.post_attention_norm, b.post_ffw_norm
 	atBoth                       // of inputs and outputs
+	atMixer                      // of the input of a block's only sublayer, which the mixer is: b.attn_norm
 	atResidual                   // of the residual stream after each sublayer: b.attn_norm, b.ffn_norm
 )
 

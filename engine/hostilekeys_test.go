@@ -16,12 +16,32 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
+// hostile is a model whose keys are to be changed.
+type hostile struct {
+	keys modelKeys // without the prefix
+	file func(keys modelKeys) []byte
+}
+
 // TestHostileKeys: whatever a hyperparameter says, the model opens and answers with numbers, or there is an error;
 // nothing panics and nothing is allocated by a number that the file does not back.
 func TestHostileKeys(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	all := randommodel.Recipes()
+	all := map[string]hostile{}
+	for name, r := range randommodel.Recipes() {
+		r.Layers = 2
+		all[name] = hostile{r.Keys, func(keys modelKeys) []byte {
+			changed := r
+			changed.Keys, changed.Widths = keys, r.Keys
+			return changed.File(t)
+		}}
+	}
+	for name, a := range askedModels() {
+		all["asked "+name] = hostile{a.all(), func(keys modelKeys) []byte {
+			return randommodel.Bytes(t, a.kvs(keys),
+				a.tensors(t, name))
+		}}
+	}
 	names := slices.Sorted(maps.Keys(all))
 	var opened, refused int
 	every := 11 // combination of a recipe, a key and a value: each key has a value of each kind somewhere
@@ -33,38 +53,32 @@ func TestHostileKeys(t *testing.T) {
 	}
 	for i, name := range names {
 		r := all[name]
-		r.Layers = 2
-		keys := maps.Clone(r.Keys)
+		keys := modelKeys{}
 		for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length",
 			"attention.head_count", "attention.head_count_kv",
-			"attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count", "rope.freq_base",
-			"rope.freq_base_swa", "rope.scaling.factor",
+			"attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count",
+			"rope.freq_base", "rope.freq_base_swa", "rope.scaling.factor",
 			"rope.scaling.original_context_length", "rope.scaling.attn_factor", "nextn_predict_layers",
 			"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"} {
-			if keys == nil {
-				keys = map[string]gguf.Value{}
-			}
-			if _, ok := keys[key]; !ok {
-				keys[key] = uint32(0)
-			}
+			keys[key] = uint32(0)
 		}
+		maps.Copy(keys, r.keys)
 		for j, key := range slices.Sorted(maps.Keys(keys)) {
 			for k, v := range []gguf.Value{
-				uint32(0), uint32(1), uint32(3), uint32(1 << 24), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64),
+				uint32(0), uint32(1), uint32(3), uint32(1 << 24), uint32(math.MaxUint32), int32(-1),
+				uint64(math.MaxUint64),
 				float32(0), float32(-1), float32(1e-38), float32(3e38), nan, inf,
 				"x", true, []uint32{}, []bool{}, []bool{true},
 			} {
 				if (i+3*j+k)%every != 0 {
 					continue
 				}
-				hostile := r
-				hostile.Keys = maps.Clone(r.Keys)
-				if hostile.Keys == nil {
-					hostile.Keys = map[string]gguf.Value{}
-				}
-				hostile.Keys[key], hostile.Widths = v, r.Keys
-				file := hostile.File(t)
-				m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "hostile.gguf"})
+				changed := modelKeys{}
+				maps.Copy(changed, r.keys)
+				changed[key] = v
+				file := r.file(changed)
+				m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)),
+					Options{Name: "hostile.gguf"})
 				if err != nil {
 					refused++
 					if !strings.Contains(err.Error(), "hostile.gguf") {

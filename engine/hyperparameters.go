@@ -45,15 +45,19 @@ func (l *loader) integerOr(key string, absent int) int {
 	return int(min(n, largest))
 }
 
-// perLayer is a hyperparameter with a value for every layer: an array with one for each block, or a number for all.
-func (l *loader) perLayer(key string) []int {
+// perLayer is a hyperparameter with a value for every layer: an array with one for each block, or a number for all, which
+// in sparse models may be 0.
+func (l *loader) perLayer(key string, sparse bool) []int {
 	if !l.ok() {
 		return []int{1}
 	}
 	values := slices.Repeat([]int{1}, l.layers)
 	v, _ := l.f.Value(l.arch + "." + key)
 	if t, _, _, _ := gguf.TypeOf(v); t != gguf.ValueArray {
-		n := l.integer(key)
+		n := 0
+		if !sparse || !l.has(key) || l.integerOr(key, 0) > 0 {
+			n = l.integer(key)
+		}
 		for i := range values {
 			values[i] = n
 		}
@@ -161,17 +165,17 @@ func (l *loader) checkBlocks(key, prefix string, blocks int) {
 
 // heads reads the numbers and the size of the attention heads.
 func (l *loader) heads(c *Config, k *kind) {
-	l.queryHeads = l.perLayer("attention.head_count")
+	l.queryHeads = l.perLayer("attention.head_count", k.sparse)
 	c.Heads = slices.Max(l.queryHeads)
 	l.kvHeads = slices.Clone(l.queryHeads)
 	if l.has("attention.head_count_kv") {
-		l.kvHeads = l.perLayer("attention.head_count_kv")
+		l.kvHeads = l.perLayer("attention.head_count_kv", k.sparse)
 	}
 	c.KVHeads = slices.Max(l.kvHeads)
 	if ffn := "feed_forward_length"; l.has(ffn) || !l.has("expert_feed_forward_length") {
-		l.ffn = l.perLayer(ffn)
+		l.ffn = l.perLayer(ffn, k.sparse)
 	} else {
-		l.ffn = l.perLayer("expert_feed_forward_length") // of a model without any other feed-forward
+		l.ffn = l.perLayer("expert_feed_forward_length", false) // of a model without any other feed-forward
 	}
 	c.FeedForward = slices.Max(l.ffn)
 	if l.ok() && slices.Min(l.queryHeads) < 1 && !k.sparse {

@@ -15,7 +15,7 @@ import (
 // go in, the logits at the positions of a prompt, and a chain of five drafted tokens. The states come whole or in
 // pieces, with other kernels.
 func TestMTPGolden(t *testing.T) {
-	for _, name := range []string{"", "-deepseek2", "-hy-v3", "-mimo2", "-qwen35moe", "-step35"} {
+	for _, name := range []string{"", "-deepseek2", "-hy-v3", "-mimo2", "-qwen35moe", "-qwen3next", "-step35"} {
 		t.Run("mtp"+name, func(t *testing.T) { draftsLike(t, readDraftGolden(t, "draft-mtp"+name+".json")) })
 	}
 }
@@ -101,7 +101,8 @@ func draftsLike(t *testing.T, g draftGolden) {
 			var got []float32
 			for from := 0; from < len(tokens); from += size {
 				to := min(len(tokens), from+size)
-				r, err := s.EvalSegment(ctx, Segment{Tokens: tokens[from:to], States: states[from*d : to*d], Logits: All})
+				r, err := s.EvalSegment(ctx, Segment{Tokens: tokens[from:to], States: states[from*d : to*d],
+					Logits: All})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,7 +1,14 @@
 package engine
 
+import "github.com/specgo/spec/engine/internal/recurrent"
+
 // qwen35 is Qwen 3.5: gated delta nets, and gated attention in every fourth layer.
 func qwen35(l *loader, c *Config) family {
+	return deltaHybrid(l, c, func(i int, s recurrent.HeadSizes) mixer { return l.deltaNet(c, i, s) })
+}
+
+// deltaHybrid has such delta nets, and gated attention in every n-th layer.
+func deltaHybrid(l *loader, c *Config, delta func(i int, s recurrent.HeadSizes) mixer) family {
 	f := qwen3(l, c)
 	l.sections()
 	f.norms.names = map[string]string{"ffn_norm": "post_attention_norm"}
@@ -10,19 +17,25 @@ func qwen35(l *loader, c *Config) family {
 	if l.ok() && s.Inner != s.State*s.Heads {
 		l.fail("ssm.inner_size", ErrValue, "%d, %d heads of %d", s.Inner, s.Heads, s.State)
 	}
-	recurrent := l.recurrentLayers()
+	in := l.recurrentLayers()
 	f.mixer = func(_ *build, i int) mixer {
-		if !l.ok() || !recurrent(i) {
+		if !l.ok() || !in(i) {
 			return nil
 		}
-		return l.deltaNet(c, i, s)
+		return delta(i, s)
 	}
 	return f
 }
 
-// qwen35MoE is Qwen 3.5 with experts: a choice of them, and a further one that a gate decides about.
+// qwen35MoE is Qwen 3.5 with experts.
 func qwen35MoE(l *loader, c *Config) family {
 	f := qwen35(l, c)
+	l.gatedExperts(c, &f)
+	return f
+}
+
+// gatedExperts gives a family a choice of experts, and a further one that a gate decides about.
+func (l *loader) gatedExperts(c *Config, f *family) {
 	f.feed.experts = l.experts(c, expertOptions{
 		width:  l.integerOr("expert_feed_forward_length", c.FeedForward/max(1, l.integerOr("expert_used_count", 1))),
 		shared: l.integerOr("expert_shared_feed_forward_length", c.FeedForward), sharedGate: true, normalize: true,
@@ -30,7 +43,6 @@ func qwen35MoE(l *loader, c *Config) family {
 	if l.ok() && f.feed.experts == nil {
 		l.fail("expert_count", ErrValue, "0")
 	}
-	return f
 }
 
 // recurrentLayers says which layers of qwen35 are recurrent: attention.recurrent_layers, or all but every n-th.

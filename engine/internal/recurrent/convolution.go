@@ -5,6 +5,7 @@ import "github.com/specgo/spec/tensor"
 // Convolution is a causal convolution as a recurrence: the state is the last inputs.
 type Convolution struct {
 	w                     []float32 // [units][taps][channels/units]
+	bias                  []float32 // [channels], of silu(conv(x) + bias); nil: conv(x)
 	taps, channels, units int
 }
 
@@ -30,6 +31,13 @@ func NewConvolution(w []float32, taps, channels int) *Convolution {
 	return v
 }
 
+// NewActivated is NewConvolution with biases [channels] and SiLU behind them.
+func NewActivated(w, bias []float32, taps, channels int) *Convolution {
+	v := NewConvolution(w, taps, channels)
+	v.bias = bias
+	return v
+}
+
 func (v *Convolution) shape() sizes {
 	n := v.channels / v.units
 	return sizes{units: v.units, state: (v.taps - 1) * n, inputs: [inputParts]int{v.channels}, output: v.channels,
@@ -46,6 +54,12 @@ func (v *Convolution) scan(t *tensor.Runtime, unit int, state []float32, in []to
 	}
 	y := scratch.numbers[len(x):][:len(in)*n]
 	t.Conv(y, x, v.w[unit*v.taps*n:(unit+1)*v.taps*n], n)
+	if v.bias != nil {
+		for i := range in {
+			t.AddRow(y[i*n:(i+1)*n], v.bias[unit*n:(unit+1)*n])
+		}
+		t.SiLU(y)
+	}
 	for i := range in {
 		copy(out[i*v.channels+unit*n:], y[i*n:(i+1)*n])
 	}

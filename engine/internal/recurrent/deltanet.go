@@ -7,19 +7,21 @@ import (
 )
 
 // DeltaNet is a gated delta net as a recurrence. A unit is a head of queries and keys and the heads of values that
-// use it: head h uses h mod NK. Its state is the last taps-1 inputs of the convolution, and [each][S keys][S values].
+// use it: head h uses h mod NK, or, where those of a unit are neighbours, h div (NV/NK). Its state is the last taps-1 inputs of the convolution, and [each][S keys][S values].
 // A token's input is q, k and v before the convolution, alpha and beta.
 type DeltaNet struct {
 	HeadSizes
-	each       int // heads of values
+	each       int  // heads of values
+	neighbours bool // those of a unit are
 	filters    []float32
 	dtBias, a  []float32 // [NV]
 	eps, scale float32
 }
 
 // NewDeltaNet makes the recurrence of filters [taps][channels], biases of the steps and A [NV].
-func NewDeltaNet(s HeadSizes, eps float32, filters, dtBias, a []float32) *DeltaNet {
-	m := &DeltaNet{HeadSizes: s, each: s.Heads / s.Groups, eps: eps, scale: float32(1 / math.Sqrt(float64(s.State))),
+func NewDeltaNet(s HeadSizes, neighbours bool, eps float32, filters, dtBias, a []float32) *DeltaNet {
+	m := &DeltaNet{HeadSizes: s, each: s.Heads / s.Groups, neighbours: neighbours, eps: eps,
+		scale:  float32(1 / math.Sqrt(float64(s.State))),
 		dtBias: dtBias, a: a}
 	conv := s.State * (2*s.Groups + s.Heads)
 	for u := range s.Groups {
@@ -38,9 +40,17 @@ func (m *DeltaNet) gather(dst []float32, unit int, all []float32) []float32 {
 	head := func(h int) []float32 { return all[h*m.State : (h+1)*m.State] }
 	dst = append(append(dst, head(unit)...), head(m.Groups+unit)...)
 	for i := range m.each {
-		dst = append(dst, head(2*m.Groups+unit+i*m.Groups)...)
+		dst = append(dst, head(2*m.Groups+m.value(unit, i))...)
 	}
 	return dst
+}
+
+// value is the i-th of a unit's heads of values.
+func (m *DeltaNet) value(unit, i int) int {
+	if m.neighbours {
+		return unit*m.each + i
+	}
+	return unit + i*m.Groups
 }
 
 func (m *DeltaNet) shape() sizes {
@@ -63,7 +73,7 @@ func (m *DeltaNet) scan(t *tensor.Runtime, unit int, state []float32, in []token
 	decay, beta, discarded := rest[:len(in)], rest[scanTokens:][:len(in)], rest[2*scanTokens:][:s]
 	d := &scratch.delta
 	for i := range m.each {
-		h := unit + i*m.Groups
+		h := m.value(unit, i)
 		for j := range in {
 			decay[j] = tensor.Exp(m.a[h] * tensor.Softplus(in[j][1][h]+m.dtBias[h]))
 			beta[j] = tensor.Sigmoid(in[j][2][h])
