@@ -14,6 +14,7 @@ import (
 
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // askedFor is a small random model of an architecture whose file has the tensors that its family asks the loader for,
@@ -392,7 +393,7 @@ func TestAskedModelsOneAnswer(t *testing.T) {
 				ids[:40], nil,
 				All), want[:40*whole.config.Vocab])
 			for j, way := range ways {
-				if !testing.Short() || (i+j)%4 == 0 {
+				if testkit.IsLong(t) || (i+j)%4 == 0 {
 					sameBits(t, way.name, way.feed(t, whole, SessionOptions{}, ids), want)
 				}
 			}
@@ -404,4 +405,10 @@ func TestAskedModelsOneAnswer(t *testing.T) {
 			sameBits(t, "from disk", got, want)
 		})
 	}
+}
+
+// TestLongAskedModelsOneAnswer: every one of them fed in every way.
+func TestLongAskedModelsOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestAskedModelsOneAnswer(t)
 }

@@ -173,12 +173,18 @@ func TestFamiliesOneAnswer(t *testing.T) {
 			sameBits(t, "scalar kernels", eval(t, newSession(t, open(scalar, weights), SessionOptions{}), ids, nil,
 				All), want)
 			for j, way := range ways {
-				if !testing.Short() || (i+j)%3 == 0 {
+				if testkit.IsLong(t) || (i+j)%3 == 0 { // every way meets every third kind
 					sameBits(t, way.name, way.feed(t, m, SessionOptions{}, ids), want)
 				}
 			}
 		})
 	}
+}
+
+// TestLongFamiliesOneAnswer: every kind of block fed in every way.
+func TestLongFamiliesOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestFamiliesOneAnswer(t)
 }
 
 // TestFamiliesAllocateNothing: a token costs no memory, experts and windows included.

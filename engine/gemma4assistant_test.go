@@ -237,7 +237,7 @@ func TestAssistantOneAnswer(t *testing.T) {
 				t.Fatal("the cache of layers with a window keeps everything")
 			}
 			for _, chunk := range []int{1, 77} {
-				if chunk == 1 && testing.Short() {
+				if chunk == 1 && i < len(asm.Available())-1 { // the best kernels alone: 900 passes
 					continue
 				}
 				other, state := fed(chunk)

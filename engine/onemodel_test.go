@@ -8,6 +8,7 @@ import (
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // Promise P1: the logits at a position depend on the tokens up to it and on nothing else.
@@ -177,7 +178,7 @@ func TestThreadsAndKernels(t *testing.T) {
 			var want []float32
 			for _, simd := range asm.Available() {
 				for _, threads := range []int{1, 2, 5} {
-					if testing.Short() && (threads == 2 || kv != "f16" && threads != 1) {
+					if !testkit.IsLong(t) && (threads == 2 || kv != "f16" && threads != 1) {
 						continue
 					}
 					rt := newRuntime(t, RuntimeOptions{Threads: threads, SIMD: simd})
@@ -198,6 +199,12 @@ func TestThreadsAndKernels(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongThreadsAndKernels: on every number of threads with every type of cache.
+func TestLongThreadsAndKernels(t *testing.T) {
+	testkit.Long(t)
+	TestThreadsAndKernels(t)
 }
 
 // TestWideBatch fills several rounds of a pass: many sessions with a row each, a long chain, and a tree

@@ -441,9 +441,12 @@ func stories(t testing.TB, rt *engine.Runtime) *engine.Model {
 func TestForeignPair(t *testing.T) {
 	gopher, _ := pair(t)
 	teller := stories(t, gopher.Runtime())
-	tokens, seeds, texts := 32, uint64(3), 3
-	if testing.Short() {
-		tokens, seeds, texts = 12, 1, 1
+	tokens, seeds, texts := 24, uint64(1), 3
+	switch {
+	case testkit.IsLong(t):
+		tokens, seeds = 32, 3
+	case testing.Short():
+		tokens, texts = 12, 1
 	}
 	for _, c := range []struct {
 		name          string
@@ -492,4 +495,10 @@ func TestForeignPair(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongForeignPair: longer texts of more seeds.
+func TestLongForeignPair(t *testing.T) {
+	testkit.Long(t)
+	TestForeignPair(t)
 }

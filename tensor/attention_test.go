@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // A sequence under test: its keys and values by token, as they were before storage.
@@ -304,7 +305,7 @@ func TestAttentionTree(t *testing.T) {
 	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
 		for _, start := range []int{0, 1, 17, 248, 250, 252, 255, 256, 500, 510} {
 			for _, o := range append([]AttentionOptions{{Window: 4}, {Window: 254}}, testOptions...) {
-				if one := (o.Window > 5) != (o.Cap > 0); testing.Short() && (one || o.Sinks == nil) && o.Window != 4 && o.Window != 254 {
+				if one := (o.Window > 5) != (o.Cap > 0); !testkit.IsLong(t) && (one || o.Sinks == nil) && o.Window != 4 && o.Window != 254 {
 					continue // all together are there
 				}
 				what := fmt.Sprintf("%v start %d %+v", typ, start, o)
@@ -341,6 +342,12 @@ func TestAttentionTree(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongAttentionTree: every option by itself too.
+func TestLongAttentionTree(t *testing.T) {
+	testkit.Long(t)
+	TestAttentionTree(t)
 }
 
 func TestAttentionErrors(t *testing.T) {

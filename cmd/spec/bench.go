@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,9 @@ const (
 	maxRepeats = 1 << 20
 )
 
+// measured is how many bytes the memory's bandwidth is measured with.
+const measured = 1 << 30
+
 // benchmark is the command's options.
 type benchmark struct {
 	modelFlags
@@ -54,11 +58,10 @@ type benchmark struct {
 	format      string
 	profile     string
 	draft       string
-	memory      int // bytes to measure the memory with
 }
 
 func newBenchmark() *benchmark {
-	return &benchmark{memory: 1 << 30, format: "text", o: bench.Options{
+	return &benchmark{format: "text", o: bench.Options{
 		Prefill:  []int{16, 128, 512},
 		Contexts: []int{0, 2048},
 		Verify:   []int{1, 2, 3, 4, 6, 8, 12, 16},
@@ -234,7 +237,7 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	}
 	defer reader.Close()
 	b.o.Memory = func() (float64, error) {
-		gbps, err := reader.ReadBandwidth(b.memory)
+		gbps, err := reader.ReadBandwidth(cmp.Or(p.measured, measured))
 		return gbps * 1e9, err
 	}
 	rows, bandwidth, err := b.measure(ctx, p, m)

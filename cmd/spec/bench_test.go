@@ -19,7 +19,6 @@ import (
 func benched(t *testing.T, change func(b *benchmark)) string {
 	t.Helper()
 	b := newBenchmark()
-	b.memory = 4 << 20
 	b.o.Prefill, b.o.Contexts, b.o.Verify, b.o.Batches = []int{20}, []int{0, 30}, []int{1, 3}, []int{1, 5}
 	b.o.Decode, b.o.Sampled, b.o.Repeats = 4, 5, 2
 	change(b)
@@ -27,7 +26,7 @@ func benched(t *testing.T, change func(b *benchmark)) string {
 	if err := b.check(); err != nil {
 		t.Fatal(err)
 	}
-	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &bytes.Buffer{}, env: os.Getenv}
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &bytes.Buffer{}, env: os.Getenv, measured: 4 << 20}
 	if err := b.run(context.Background(), p); err != nil {
 		t.Fatal(err)
 	}

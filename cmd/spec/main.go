@@ -29,6 +29,9 @@ type program struct {
 	stdout, stderr io.Writer
 	env            func(string) string
 
+	// measured is how many bytes bench measures the memory's bandwidth with; 0 is its own number.
+	measured int
+
 	// interrupted, if set, is asked at each Ctrl-C whether that is all it should do.
 	interrupted atomic.Pointer[func() bool]
 	// survives says that the program is a server: the end of a terminal or of a reader of its log does not end it.

@@ -75,7 +75,7 @@ func launch(t *testing.T, cmd *exec.Cmd) {
 func spec(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, env: func(key string) string {
+	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, measured: 4 << 20, env: func(key string) string {
 		if key == "SPEC_SIMD" {
 			return os.Getenv(key)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // breaking is a context that panics in the middle of a pass, which looks at it between the layers: now and then.
@@ -32,8 +33,8 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	const walks = 8
 	names, steps := []string{"qwen35", "lfm2 windows", "falcon-h1", "gemma4"}, 20
-	if testing.Short() {
-		names, steps = names[:2], 10
+	if !testkit.IsLong(t) {
+		steps = 10
 	}
 	var hits, preempted int64 // how often depends on how goroutines run
 	for _, name := range names {
@@ -98,6 +99,12 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 	if hits == 0 || preempted == 0 {
 		t.Errorf("%d sequences went on from others', %d gave up their memory", hits, preempted)
 	}
+}
+
+// TestLongSchedulerIdentityOfHybrids: longer walks.
+func TestLongSchedulerIdentityOfHybrids(t *testing.T) {
+	testkit.Long(t)
+	TestSchedulerIdentityOfHybrids(t)
 }
 
 // The memory of recurrent layers counts as soon as a session has it, as it grows, and until it is given up; what is

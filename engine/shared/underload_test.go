@@ -229,7 +229,10 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 	if !testkit.IsLong(t) {
 		loads, chances, lengths = []int{1, 8}, []float64{0.1, 0.5, 0.95}, []int{-1, 2, 5, 11}
 	}
-	const rounds = 400
+	rounds := time.Duration(400)
+	if !testkit.IsLong(t) {
+		rounds = 250
+	}
 	for _, c := range []struct {
 		name       string
 		cost, step passTimes

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/internal/filelock"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // A flipped bit anywhere in a panel file never gives another matrix: the file is read as it was written, or it is found
@@ -27,8 +28,11 @@ func TestEveryFlippedBitIsFoundOrMeansNothing(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	found := 0
-	bits := 60
-	if testing.Short() {
+	bits := 16
+	switch {
+	case testkit.IsLong(t):
+		bits = 200
+	case testing.Short():
 		bits = 4
 	}
 	for range bits {
@@ -61,6 +65,12 @@ func TestEveryFlippedBitIsFoundOrMeansNothing(t *testing.T) {
 	if found < max(1, bits/10) {
 		t.Errorf("%d of %d bits were found when they were read", found, bits)
 	}
+}
+
+// TestLongEveryFlippedBitIsFoundOrMeansNothing: more bits.
+func TestLongEveryFlippedBitIsFoundOrMeansNothing(t *testing.T) {
+	testkit.Long(t)
+	TestEveryFlippedBitIsFoundOrMeansNothing(t)
 }
 
 // A file that has taken the place of a damaged one is not deleted with it.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/internal/filelock"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // requests is an input of n requests.
@@ -150,9 +151,9 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := read(t, o.Output)
-	step := 1
-	if testing.Short() {
-		step = 23
+	step := 11
+	if testkit.IsLong(t) {
+		step = 1
 	}
 	for cut := 0; cut < len(whole); cut += step {
 		write(t, o.Output, whole[:cut])
@@ -171,6 +172,12 @@ func TestResume(t *testing.T) {
 		}
 		once(t, answers(t, read(t, o.Output)), n)
 	}
+}
+
+// TestLongResume: cut at every byte.
+func TestLongResume(t *testing.T) {
+	testkit.Long(t)
+	TestResume(t)
 }
 
 // TestKilled kills a program that answers, again and again, until all is done.
