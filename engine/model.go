@@ -161,6 +161,14 @@ func (m *Model) Bytes() int64 { return m.bytes }
 // Memory says where the weights are.
 func (m *Model) Memory() MemoryPlan { return m.memory }
 
+// PanelFile is the file with the copy of the weights that the model was loaded from; "" where it was its own file.
+func (m *Model) PanelFile() string {
+	if m.store == nil {
+		return ""
+	}
+	return m.store.Name()
+}
+
 // Disk is what was read from disk for products, in all, and how long passes waited for it.
 func (m *Model) Disk() (bytes int64, waited time.Duration) {
 	if m.store == nil {

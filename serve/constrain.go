@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
 )
 
@@ -59,6 +61,16 @@ func (p *plan) checkConstraint() error {
 		return badField("tool_choice", "a call is required, and there are no tools")
 	}
 	return nil
+}
+
+// bannedError is err, but that of a request whose bans leave nothing of what its own constraint allows is a 400 that
+// names both.
+func (p *plan) bannedError(err error) error {
+	if !errors.Is(err, sampling.ErrBanned) {
+		return err
+	}
+	calls := p.callsConstraint()
+	return badField("logit_bias", "it bans what %s needs: %v", cmp.Or(p.constraint.field, calls.field), err)
 }
 
 // constraintKey names everything that the grammar of the answers depends on.

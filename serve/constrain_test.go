@@ -164,6 +164,34 @@ func TestLimitInsideOfText(t *testing.T) {
 	}
 }
 
+// TestBansOfWhatAConstraintNeeds: a request that bans the only tokens its constraint allows is a 400 that names both
+// fields, whatever verifies drafts, at the first token and later in a stream.
+func TestBansOfWhatAConstraintNeeds(t *testing.T) {
+	s := newTester(t, nil)
+	m, release, err := s.models.acquire(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	var bans []string
+	for id := range int32(m.tok.Size()) {
+		if strings.Contains(m.tok.Token(id), "}") {
+			bans = append(bans, fmt.Sprintf("[%d,false]", id))
+		}
+	}
+	body := `{"prompt":"func","n_predict":40,"temperature":1,"grammar":"root ::= %s","logit_bias":[` +
+		strings.Join(bans, ",") + `],"stream":%v,"speculation":{"verify":%q}}`
+	for _, verifier := range []string{"match", "rejection", "block"} {
+		for source, status := range map[string]int{`\"}\"`: 400, `\"a}\"`: 200} {
+			got, answer, _ := s.do("POST", "/completion", fmt.Sprintf(body, source, status == 200, verifier))
+			if got != status || !strings.Contains(answer, "logit_bias: it bans what grammar needs") ||
+				!strings.Contains(answer, "invalid_request_error") {
+				t.Errorf("%s, %s: %d %s", verifier, source, got, answer)
+			}
+		}
+	}
+}
+
 // TestCompilationsWaitInTheirQueue: while one grammar is compiled others wait, as many as the queue holds; answers
 // without a new grammar do not wait for them; a client that leaves, and a server that ends, end the wait.
 func TestCompilationsWaitInTheirQueue(t *testing.T) {

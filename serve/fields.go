@@ -315,7 +315,8 @@ func samplingFields(in forms) []field {
 			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.FrequencyPenalty = x })},
 		{"presence_penalty", honored, in, "subtracted once for a recent token",
 			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.PresencePenalty = x })},
-		{"seed", honored, in, "the same seed gives the same answer; -1 is another each time",
+		{"seed", honored, in, "the same seed gives the same answer, but with the verifiers rejection and " +
+			"block, whose texts depend on what was drafted too; -1 is another each time",
 			func(r *request, v value) *Error {
 				n, err := v.whole(math.MinInt64, math.MaxInt64)
 				r.sampling.Seed, r.seeded = uint64(n), n != -1

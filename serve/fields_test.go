@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/speculative"
 )
 
 // base are bodies that their endpoints answer, without the field under test.
@@ -365,6 +367,26 @@ func fieldTable() string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// TestSeedNamesWhatElseTheTextDependsOn: the field's documentation names the verifiers whose texts depend on drafts.
+func TestSeedNamesWhatElseTheTextDependsOn(t *testing.T) {
+	for row := range strings.Lines(fieldTable()) {
+		if !strings.Contains(row, "`seed`") {
+			continue
+		}
+		for _, n := range speculative.Verifiers() {
+			v, err := n.New(speculative.Parts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.NeedsProbs() != strings.Contains(row, " "+n.Name) {
+				t.Errorf("%s: %s", n.Name, row)
+			}
+		}
+		return
+	}
+	t.Error("no row of seed")
 }
 
 // The documentation's table is the code's.

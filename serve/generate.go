@@ -81,7 +81,7 @@ func (p *plan) answer(ctx context.Context, index int, b *buffer) (last piece) {
 	overflow := false
 	for token, err := range g.decoder.Generate(ctx, t.prompt, t.sampling) {
 		if err != nil {
-			if last.err = kvError(err); token.Text != "" {
+			if last.err = p.bannedError(kvError(err)); token.Text != "" {
 				b.put(piece{index: index, token: token, text: token.Text})
 			}
 			break

@@ -123,6 +123,8 @@ func TestBadInput(t *testing.T) {
 		"tensor missing":           {run("-m", absent), exitFailed, []string{"absent.gguf", "blk.3.attn_k.weight"}},
 		"key of wrong type":        {run("-m", notNumber), exitFailed, []string{"heads.gguf", "llama.attention.head_count"}},
 		"draft's other vocabulary": {run("-md", vocabulary), exitFailed, []string{"vocabulary.gguf", "300"}},
+		"selftest's other vocabulary": {[]string{"selftest", "--quick", "-md", vocabulary}, exitFailed,
+			[]string{"vocabulary.gguf cannot draft", "300"}},
 		"early exit too late": {run("--drafter", "early-exit", "--exit-layer", "7"), exitFailed,
 			[]string{"--exit-layer 7", "6 layers"}},
 		"draft missing":            {run("-md", "missing.gguf"), exitFailed, []string{"missing.gguf"}},

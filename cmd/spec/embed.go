@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/serve"
 )
 
@@ -84,6 +87,18 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer source.close()
+	all, err := readText(ctx, source)
+	if err != nil {
+		return err
+	}
+	texts := slices.DeleteFunc(strings.Split(all, e.separator),
+		func(s string) bool { return strings.Trim(s, "\r\n") == "" })
+	if len(texts) == 0 {
+		return errors.New("there is no text")
+	}
+	if e.known, err = e.measure(texts); err != nil {
+		return err
+	}
 	models := modelFlags{threads: e.threads, weights: e.weights}
 	rt, err := models.runtime(p)
 	if err != nil {
@@ -97,15 +112,6 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 	o, err := e.options(p, entries)
 	if err != nil {
 		return err
-	}
-	all, err := readText(ctx, source)
-	if err != nil {
-		return err
-	}
-	texts := slices.DeleteFunc(strings.Split(all, e.separator),
-		func(s string) bool { return strings.Trim(s, "\r\n") == "" })
-	if len(texts) == 0 {
-		return errors.New("there is no text")
 	}
 	server, err := serve.New(o)
 	if err != nil {
@@ -142,6 +148,30 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 		return printJSON(p.stdout, report)
 	}
 	return nil
+}
+
+// measure counts the texts that are computed at once and the tokens of the longest, of which their memory is planned.
+func (e *embedding) measure(texts []string) (load, error) {
+	if len(e.models) == 0 {
+		return load{}, nil // the embedded model has room for all
+	}
+	if err := regularFile(e.models[0].target); err != nil {
+		return load{}, err
+	}
+	f, err := gguf.OpenFile(e.models[0].target)
+	if err != nil {
+		return load{}, err
+	}
+	defer f.Close()
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil || tok == nil {
+		return load{}, err
+	}
+	l := load{sequences: min(len(texts), embedParallel)}
+	for _, text := range texts {
+		l.tokens = max(l.tokens, len(tok.Encode(text, bpe.EncodeOptions{AddSpecial: true})))
+	}
+	return l, nil
 }
 
 // embedBatch is how many texts are embedded before their vectors are written.

@@ -72,6 +72,54 @@ func TestEmbed(t *testing.T) {
 	}
 }
 
+// TestEmbedPlansForItsTexts: memory is planned for as many texts at once as there are, of the length of the longest, to
+// the byte; what is too little says what is counted.
+func TestEmbedPlansForItsTexts(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		pages int64
+		says  string
+	}{
+		{"hello", 1, "of 1 texts at once are counted, the longest of "}, {"a\nb", 2, "of 2 texts"},
+		{strings.Repeat("a\n", 100), 8, "of 8 texts"}, {strings.Repeat("x := y + z\t", 100), 3, "of 1 texts"},
+	} {
+		e := options[*embedding](t, "embed", "-m", servedTarget, "--memory", "64M")
+		texts := strings.FieldsFunc(c.text, func(r rune) bool { return r == '\n' })
+		var err error
+		if e.known, err = e.measure(texts); err != nil {
+			t.Fatal(err)
+		}
+		d := describeFile(servedTarget)
+		one, err := d.Caches[0].Bytes("f16")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.kvBytesOf(d); got != c.pages*256*one {
+			t.Errorf("%.20q: %d bytes, want %d pages of %d", c.text, got, c.pages, 256*one)
+		}
+		_, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "--memory", "1M", "-p", strings.Join(texts, "\n"))
+		if !strings.Contains(stderr, c.says) || strings.Contains(stderr, "-np") {
+			t.Errorf("%.20q: %s", c.text, stderr)
+		}
+		// What is planned suffices for the vectors.
+		out := done(t, "", "embed", "-m", servedTarget, "--memory", "64M", "-p", strings.Join(texts, "\n"), "-t", "1")
+		if strings.Count(out, "\n") != len(texts) {
+			t.Errorf("%.20q: %d lines", c.text, strings.Count(out, "\n"))
+		}
+	}
+}
+
+// TestContextAboveTheModels: a server, and what is like one, says that a model has less context than -c asks for.
+func TestContextAboveTheModels(t *testing.T) {
+	code, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "-p", "a", "-c", "5000", "-t", "1")
+	if code != exitDone || !strings.Contains(stderr, "-c 5000: ") || !strings.Contains(stderr, "a context of 1024 tokens") {
+		t.Errorf("%d: %s", code, stderr)
+	}
+	if code, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "-p", "a", "-c", "1024", "-t", "1"); stderr != "" {
+		t.Errorf("%d: %s", code, stderr)
+	}
+}
+
 // What spec embed refuses.
 func TestEmbedRefused(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -109,8 +109,8 @@ func (g *generate) flags() []flag {
 			"tokens that the penalties look back on (default 64; 0 is off, -1 the whole context)"),
 		valueFlag("-l, --logit-bias", "ID(+|-)X", "add X to a token's logit, as in 15043-1; -inf bans it; may be repeated",
 			g.bias),
-		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text (default -1: another "+
-			"each time)", g.setSeed),
+		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text, but with --verify "+
+			"rejection and block, whose texts depend on what was drafted too (default -1: another each time)", g.setSeed),
 	)
 	list = append(list, g.grammarFlags.flags()...)
 	list = append(list, g.speculation.flags()...)

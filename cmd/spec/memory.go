@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
@@ -101,8 +102,12 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 		if err := m.mayWrite(p, path, file, bytes); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(p.stderr, "%s does not fit into the memory: writing %s once, to %s (spec cache clean "+
-			"deletes it)\n", terminal.Line(filepath.Base(path), 60), size(bytes), terminal.Line(file, 0))
+		why := "does not fit into the memory"
+		if m.keepPanels {
+			why = "gets a copy of its weights"
+		}
+		_, err := fmt.Fprintf(p.stderr, "%s %s: writing %s once, to %s (spec cache clean deletes it)\n",
+			terminal.Line(filepath.Base(path), 60), why, size(bytes), terminal.Line(file, 0))
 		return err
 	}
 	limit := m.memoryLimit()
@@ -240,7 +245,7 @@ var cacheCommand = command{
 	name:  "cache",
 	does:  "the copies of weights that are read from disk",
 	usage: "[build -m FILE | clean] [flags]",
-	about: `A model that does not fit into the memory (--memory) has a copy of its weights in the cache directory, arranged as the kernels read them. Without a word, "spec cache" lists these files. "clean" deletes them; they are written again when they are needed. "build" writes the one of a model, which makes loading it as fast as reading it, also where it fits into the memory.
+	about: `A model that does not fit into the memory (--memory) has a copy of its weights in the cache directory, arranged as the kernels read them. Without a word, "spec cache" lists these files. "clean" deletes them; they are written again when they are needed. "build" writes the one of a model, which makes loading it as fast as reading it, also where it fits into the memory, and says where the file is; one that is there stays as it is.
 
 The directory is spec in the user's cache directory, or the one that the environment variable SPEC_CACHE names.`,
 	new: func() job { return &caching{} },
@@ -276,12 +281,15 @@ func (x *caching) check() error {
 }
 
 func (x *caching) run(ctx context.Context, p *program) error {
-	dir, err := panelCache(p)
-	if err != nil {
-		return err
+	dir := x.panels
+	if dir == "" {
+		var err error
+		if dir, err = panelCache(p); err != nil {
+			return err
+		}
 	}
 	if x.what == "build" {
-		return x.build(ctx, p)
+		return x.build(ctx, p, dir)
 	}
 	list, err := engine.PanelFiles(dir)
 	if err != nil {
@@ -321,8 +329,12 @@ func (x *caching) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// build writes a model's panel file.
-func (x *caching) build(ctx context.Context, p *program) error {
+// build writes a model's panel file into a folder, and says which it is.
+func (x *caching) build(ctx context.Context, p *program, dir string) error {
+	before, err := engine.PanelFiles(dir)
+	if err != nil {
+		return err
+	}
 	rt, err := x.runtime(p)
 	if err != nil {
 		return err
@@ -333,8 +345,23 @@ func (x *caching) build(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	m.Close()
-	return nil
+	defer m.Close()
+	after, err := engine.PanelFiles(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range after {
+		if f.Name != m.PanelFile() {
+			continue
+		}
+		done := "written"
+		if slices.Contains(before, f) {
+			done = "is there already"
+		}
+		_, err := fmt.Fprintf(p.stdout, "%s: %s, %s\n", terminal.Line(f.Name, 0), size(f.Bytes), done)
+		return err
+	}
+	return fmt.Errorf("%s: no copy of its weights was written to %s", terminal.Line(x.name(), 0), terminal.Line(dir, 0))
 }
 
 // cleanPanels deletes panel files, and says which.

@@ -161,11 +161,28 @@ func TestMemory(t *testing.T) {
 	if left, _ := os.ReadDir(cache); len(left) != 2 {
 		t.Errorf("%d files are left, expected the two that are not ours", len(left))
 	}
-	if code, _, stderr := runWith(t, cache, "cache", "build", "-m", file); code != 0 {
-		t.Error(stderr)
+	// build says what it writes and where, and the second time that it is there; --panels is the folder of all three.
+	other := t.TempDir()
+	for _, c := range []struct{ dir, done, announced string }{
+		{cache, "written", "gets a copy"}, {cache, "is there already", ""}, {other, "written", "gets a copy"},
+	} {
+		args := []string{"cache", "build", "-m", file}
+		if c.dir == other {
+			args = append(args, "--panels", other)
+		}
+		code, out, stderr := runWith(t, cache, args...)
+		list, _ := engine.PanelFiles(c.dir)
+		if code != 0 || len(list) != 1 || !list[0].Complete() || !strings.HasPrefix(out, list[0].Name+": ") ||
+			!strings.HasSuffix(out, ", "+c.done+"\n") || !strings.Contains(stderr, c.announced) ||
+			strings.Contains(stderr, "does not fit") {
+			t.Errorf("build in %s: %d, %v: %q, %q", c.dir, code, list, out, stderr)
+		}
 	}
-	if list, _ := engine.PanelFiles(cache); len(list) != 1 || !list[0].Complete() {
-		t.Errorf("built %v", list)
+	if code, out, _ := runWith(t, cache, "cache", "clean", "--panels", other); code != 0 || !strings.Contains(out, other) {
+		t.Errorf("clean --panels: %d %s", code, out)
+	}
+	if list, _ := engine.PanelFiles(cache); len(list) != 1 {
+		t.Errorf("cleaning another folder left %v", list)
 	}
 	for _, args := range [][]string{{"cache", "build"}, {"cache", "clean", "-m", file}, {"cache", "other"}} {
 		if code, _, _ := runWith(t, cache, args...); code != exitUsage {

@@ -121,13 +121,10 @@ func (x *planning) run(ctx context.Context, p *program) error {
 		return fmt.Errorf("-md %s: a draft head that looks at its target's cache, whose drafts plan does not follow; spec "+
 			"compare --drafter mtp measures it", x.draft)
 	}
+	if err := x.drafter(c.Target, c.Draft, x.draft); err != nil {
+		return err
+	}
 	tok := c.Target.Tokenizer()
-	if tok == nil || c.Draft.Tokenizer() == nil {
-		return fmt.Errorf("%s and -md need a tokenizer each, to show that it is the same", x.name())
-	}
-	if err := tok.Compatible(c.Draft.Tokenizer()); err != nil {
-		return fmt.Errorf("-md %s cannot draft for %s: %w", x.draft, x.name(), err)
-	}
 	for _, s := range texts {
 		ids := tok.Encode(s, bpe.EncodeOptions{AddSpecial: true})
 		if len(ids) == 0 {

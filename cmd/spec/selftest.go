@@ -89,6 +89,11 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 				return nil, fmt.Errorf("-md %s: a draft head that looks at its target's cache, whose drafts selftest does not "+
 					"check", x.draft)
 			}
+			if err == nil {
+				if err = x.drafter(target, m, x.draft); err != nil {
+					m.Close()
+				}
+			}
 			return m, err
 		}
 	}

@@ -66,7 +66,11 @@ type capacity struct {
 	grammars        grammar.Limits
 	parallel, queue int
 	promptDelay     float32
+	known           load
 }
+
+// load is how many sequences there are at once and how long they get, where that is known before: 0, it is not.
+type load struct{ sequences, tokens int }
 
 // network is who may connect to the server, and what a connection may take.
 type network struct {

@@ -20,13 +20,14 @@ type servedMemory struct {
 func (m servedMemory) all() int64 { return m.target + m.draft + m.logits }
 
 // kvBytesOf are the keys, values and states that the sequences of one model may take: --kv-memory, or as much as
-// --parallel sequences of so many tokens as -c says, or of keptTokens. One sequence may use what the others do not.
+// --parallel sequences of so many tokens as -c says, or of keptTokens, unless more is known. One sequence may use what
+// the others do not.
 func (s *capacity) kvBytesOf(d *engine.Description) int64 {
 	if s.kvBytes > 0 {
 		return s.kvBytes
 	}
 	kv, _ := s.cache.kvType() // checked
-	tokens := min(cmp.Or(s.context, keptTokens), d.Config.Context)
+	tokens := min(cmp.Or(s.known.tokens, s.context, keptTokens), d.Config.Context)
 	n := d.Recurrent.Most(s.states)
 	for _, c := range d.Caches {
 		one, err := c.Bytes(kv)
@@ -38,8 +39,11 @@ func (s *capacity) kvBytesOf(d *engine.Description) int64 {
 			n += one * kvPage // what is kept begins within a page
 		}
 	}
-	return int64(s.parallel) * n
+	return int64(s.sequences()) * n
 }
+
+// sequences are those that memory is counted for.
+func (s *capacity) sequences() int { return cmp.Or(s.known.sequences, s.parallel) }
 
 // kvPage is the number of positions in which the engine allocates keys and values.
 const kvPage = 256
@@ -52,7 +56,7 @@ func (s *serving) memoryBeside(f servedFile, rows int) (m servedMemory) {
 		return m // loading it says what is wrong
 	}
 	m.target = s.kvBytesOf(target)
-	m.logits = int64(s.parallel) * int64(rows) * int64(target.Config.Vocab) * 4
+	m.logits = int64(s.sequences()) * int64(rows) * int64(target.Config.Vocab) * 4
 	switch draft := describeFile(f.draft); {
 	case draft != nil:
 		m.draft = s.kvBytesOf(draft)
@@ -70,6 +74,10 @@ func (s *serving) memoryBeside(f servedFile, rows int) (m servedMemory) {
 func (s *capacity) memoryError(err error) error {
 	if !errors.Is(err, errNotEnough) {
 		return err
+	}
+	if k := s.known; k.sequences > 0 {
+		return fmt.Errorf("%w; keys and values of %d texts at once are counted, the longest of %d tokens", err, k.sequences,
+			k.tokens)
 	}
 	return fmt.Errorf("%w; keys and values of %d requests at once are counted: -np, -c and --kv-memory say how much "+
 		"that is", err, s.parallel)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/serve"
@@ -44,6 +45,10 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	); err != nil {
 		target.Close()
 		return nil, err
+	}
+	if most := target.Config().Context; s.context > most {
+		fmt.Fprintf(p.stderr, "-c %d: %s has a context of %d tokens, which is used\n", s.context,
+			terminal.Line(flags.name(), 60), most)
 	}
 	m = &serve.Model{Target: target, Close: target.Close}
 	if !s.targetOnly && (f.draft != "" || f.target == "") {

@@ -232,6 +232,17 @@ func (m *modelFlags) openNamedDraft(ctx context.Context, p *program, rt *engine.
 	return m.openDraft(ctx, p, rt, target, file, "draft", testdata.Draft())
 }
 
+// drafter refuses a draft model, of the file of -md, whose tokens are not shown to be the target's.
+func (m *modelFlags) drafter(target, draft *engine.Model, file string) error {
+	if target.Tokenizer() == nil || draft.Tokenizer() == nil {
+		return fmt.Errorf("%s and -md need a tokenizer each, to show that it is the same", m.name())
+	}
+	if err := vocabulary(target, draft); err != nil {
+		return fmt.Errorf("-md %s cannot draft for %s: %w", file, m.name(), err)
+	}
+	return nil
+}
+
 // vocabulary is why a draft model's vocabulary is not the target's, nil if it is.
 func vocabulary(target, draft *engine.Model) error {
 	if target.Tokenizer() == nil || draft.Tokenizer() == nil {

@@ -30,6 +30,8 @@ type Constraint interface {
 var (
 	// ErrConstraint is returned where a constraint leaves no token to choose, refuses a token of the history, or fails.
 	ErrConstraint = errors.New("constraint")
+	// ErrBanned says that bans and biases leave none of the tokens that a constraint allows. It wraps ErrConstraint.
+	ErrBanned = fmt.Errorf("%w: all that it allows is banned", ErrConstraint)
 	// ErrComplete says that the constrained text is complete and that no end-of-text token can be chosen after it: the
 	// vocabulary has none, or all are banned. It is the end of the text, not a failure.
 	ErrComplete = errors.New("the constrained text is complete")
@@ -137,7 +139,34 @@ func (s *Sampler) constrain(x []float32, history []int32) {
 		s.err = ErrComplete
 	default:
 		s.err = fmt.Errorf("%w: no token is allowed at position %d", ErrConstraint, len(history))
+		if ids := allowed(mask, len(x)); len(ids) > 0 {
+			s.err = fmt.Errorf("%w: at position %d token%s", ErrBanned, len(history), listed(ids))
+		}
 	}
+}
+
+// allowed are the tokens below n of a mask.
+func allowed(mask []uint64, n int) (ids []int) {
+	for i, word := range mask {
+		for ; word != 0; word &= word - 1 {
+			if id := 64*i + bits.TrailingZeros64(word); id < n {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// listed is the first of several numbers, for a message.
+func listed(ids []int) string {
+	const most = 4
+	if len(ids) == 1 {
+		return fmt.Sprint(" ", ids[0])
+	}
+	if len(ids) > most {
+		return fmt.Sprintf("s %v and %d more", ids[:most], len(ids)-most)
+	}
+	return fmt.Sprintf("s %v", ids)
 }
 
 // Err is why the last call chose no token, if that is the constraint's doing: [ErrComplete], or an error that wraps

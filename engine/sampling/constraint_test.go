@@ -110,7 +110,7 @@ func TestConstraintRefuses(t *testing.T) {
 		return s.Err()
 	}
 	c := threeStates()
-	if err := pick(Options{Constraint: c, Banned: []int32{3, 5, 70}}); !errors.Is(err, ErrConstraint) ||
+	if err := pick(Options{Constraint: c, Banned: []int32{3, 5, 70}}); !errors.Is(err, ErrBanned) ||
 		errors.Is(err, ErrComplete) {
 		t.Errorf("all banned: %v", err)
 	}
