@@ -59,6 +59,7 @@ var kinds = map[string]kind{
 	"gemma":          decoderOf(gemma),
 	"gemma2":         decoderOf(gemma2),
 	"gemma3":         decoderOf(gemma3),
+	"gemma3n":        {is: KindModel, layers: (*loader).layerCount, build: (*loader).gemma3n},
 	"gemma4":         decoderOf(gemma4, KindAssistant),
 	"glm4":           decoderOf(glm4),
 	"glm4moe":        decoderOf(glm4MoE),

@@ -319,7 +319,14 @@ func (b *build) layerInput(i, size int) *layerInput {
 }
 
 func (in *layerInput) forward(p *pass, c *Config, x []float32) {
-	gate, u, y := p.matrix(&p.gate, in.size), p.matrix(&p.up, in.size), p.matrix(&p.y, c.HiddenSize)
+	y := p.matrix(&p.y, c.HiddenSize)
+	in.make(p, c, y, x)
+	p.add(x, y)
+}
+
+// make computes y [rows][D], which forward adds.
+func (in *layerInput) make(p *pass, c *Config, y, x []float32) {
+	gate, u := p.matrix(&p.gate, in.size), p.matrix(&p.up, in.size)
 	p.matmul(x, c.HiddenSize, in.gate.times(gate))
 	all := len(p.inputs) / p.rows() // of a token
 	for i := range p.rows() {
@@ -328,5 +335,4 @@ func (in *layerInput) forward(p *pass, c *Config, x []float32) {
 	p.gateMul(gate, u, gelu)
 	p.matmul(gate, in.size, in.proj.times(y))
 	p.norm(y, y, in.norm)
-	p.add(x, y)
 }

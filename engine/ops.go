@@ -147,6 +147,13 @@ func (p *pass) mulRows(x, s []float32) {
 	}
 }
 
+// mulWeights multiplies every row of x by w.
+func (p *pass) mulWeights(x, w []float32) {
+	if p.err == nil {
+		p.fail(p.t.MulWeights(x, w))
+	}
+}
+
 // unzip takes both [n][2][width] apart into a and b [n][width].
 func (p *pass) unzip(a, b, both []float32, width int) {
 	for i := 0; i < len(a) && p.err == nil; i += width {
