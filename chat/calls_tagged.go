@@ -331,7 +331,7 @@ func (f *Format) taggedArgument(
 		if bytes.Contains(schema, []byte(`"$ref"`)) {
 			return nil, fmt.Errorf("$ref is not supported by the format %s", f.Syntax)
 		}
-		if value, err = grammar.ParseSchema(o.Budget, schema, grammar.SchemaOptions{Spaces: true}); err != nil {
+		if value, err = grammar.ParseSchema(o.Budget, schema, grammar.SchemaOptions{Spaces: true, Narrow: true}); err != nil {
 			return nil, err
 		}
 	}

@@ -179,7 +179,7 @@ func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 	if s.tags != nil {
 		return f.taggedGrammar(t, s.tags, o)
 	}
-	notation := grammar.SchemaOptions{Spaces: true}
+	notation := grammar.SchemaOptions{Spaces: true, Narrow: true}
 	if s.notation != nil {
 		notation = s.notation(&o.GrammarOptions)
 	}

@@ -246,7 +246,7 @@ func TestToolGrammarRefuses(t *testing.T) {
 	}{
 		{SyntaxHermes, nil, "none"}, {SyntaxHermes, []Tool{{Name: ""}}, "name"},
 		{SyntaxHermes, []Tool{{Name: `a"b`}}, "name"},
-		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "not"}, {SyntaxHermes, tool(`{"type":"array"}`), "object"},
+		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "no value is valid"}, {SyntaxHermes, tool(`{"type":"array"}`), "object"},
 		{SyntaxHermes, tool(`[`), "parameters"},
 		{SyntaxGemma4, tool(`{"type":"object","properties":{"a b":{}}}`), "a b"},
 		{SyntaxLFM2, tool(`{"type":"object","properties":{"a=b":{}}}`), "a=b"},

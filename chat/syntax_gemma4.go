@@ -23,7 +23,8 @@ var gemma4 = syntax{
 	open:   []string{gemmaCall},
 	begin:  func(p *Parser, _ string) { p.state = (*Parser).gemmaCall },
 	notation: func(o *GrammarOptions) grammar.SchemaOptions {
-		return grammar.SchemaOptions{Notation: grammar.Notation{Quote: o.mark(gemmaQuote), Names: true, Sorted: true}}
+		return grammar.SchemaOptions{Narrow: true,
+			Notation: grammar.Notation{Quote: o.mark(gemmaQuote), Names: true, Sorted: true}}
 	},
 	call: func(_ *Format, tool string, args *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		return grammar.Sequence(grammar.Text(o.mark(gemmaCall)+"call:"+tool), args, grammar.Text(o.mark(gemmaCallEnd)))

@@ -23,7 +23,7 @@ var lfm2 = syntax{
 	open:  []string{lfmCalls},
 	begin: func(p *Parser, _ string) { p.state = (*Parser).lfmCalls },
 	notation: func(*GrammarOptions) grammar.SchemaOptions {
-		return grammar.SchemaOptions{Spaces: true, Notation: grammar.Notation{Python: true, Call: true}}
+		return grammar.SchemaOptions{Spaces: true, Narrow: true, Notation: grammar.Notation{Python: true, Call: true}}
 	},
 	call: func(_ *Format, tool string, args *grammar.Grammar, _ *ToolGrammarOptions) *grammar.Grammar {
 		return grammar.Sequence(grammar.Text(tool+"("), args, grammar.Text(")"))

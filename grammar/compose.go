@@ -83,11 +83,15 @@ func (c *compiler) include(g *Grammar, next int32) int32 {
 			end := c.emit(instruction{op: opReturn})
 			start = c.expression(g.made, end)
 		} else {
-			offset := int32(len(c.code))
+			offset, lazies := int32(len(c.code)), int32(len(c.lazies))
+			c.lazies = append(c.lazies, g.lazies...)
 			for _, i := range g.code {
 				i.next += offset
-				if i.op == opSplit || i.op == opCall {
+				switch i.op {
+				case opSplit, opCall:
 					i.other += offset
+				case opLazy:
+					i.other += lazies
 				}
 				c.emit(i)
 			}

@@ -13,6 +13,7 @@ import (
 type object struct {
 	members []member
 	index   map[string]int // of many members; nil: few
+	isNot   bool           // made here, for the contrary of a schema
 }
 
 type member struct {

@@ -10,6 +10,9 @@ import (
 // machine runs a program over bytes. It is safe for concurrent use.
 type machine struct {
 	code   []instruction
+	lazies []lazy
+	terms  *terms                // of lazies; nil: there are none
+	termAt map[instruction]int32 // where an opTerm is, by it
 	limits Limits
 	charge func(bytes int) bool // asks for memory; a negative number gives it back
 
@@ -65,6 +68,9 @@ func newMachine(ctx context.Context, g *Grammar, l Limits, charge func(bytes int
 	m := &machine{code: g.code, limits: l, charge: charge, stacks: []frame{{}},
 		stackOf: map[frame]int32{}, stateOf: map[string]int32{}, forced: map[int32][]int32{}}
 	m.work.renew(ctx, l)
+	if len(g.lazies) > 0 {
+		m.code, m.lazies, m.terms, m.termAt = slices.Clone(m.code), g.lazies, newTerms(&m.work), map[instruction]int32{}
+	}
 	if !m.owe(len(g.code)*instructionBytes/2 + owedBytes) {
 		return m, full
 	}
@@ -117,6 +123,9 @@ func (m *machine) close(from []thread) int32 {
 		if !m.work.spend(1) {
 			return full
 		}
+		if m.code[t.at].op >= opLazy && !m.expand(t.at) {
+			return full
+		}
 		switch i := &m.code[t.at]; i.op {
 		case opByte:
 			if i.lo <= i.hi {
@@ -144,6 +153,52 @@ func (m *machine) close(from []thread) int32 {
 		return dead
 	}
 	return m.intern(final)
+}
+
+// expand puts the instructions of a term in the place of its opLazy or opTerm: the bytes of each first character, then
+// the term that follows; and the next instruction, if the string may end.
+func (m *machine) expand(at int32) bool {
+	i, before := m.code[at], len(m.code)
+	x := term(i.other)
+	if i.op == opLazy {
+		l := m.lazies[i.other]
+		x = m.terms.of(l.x)
+		if l.raw {
+			i.lo = 1
+		}
+	}
+	made := len(m.terms.nodes)
+	c := compiler{Budget: &m.work, code: m.code}
+	var alternatives []int32
+	for _, a := range m.terms.follow(x) {
+		if !m.terms.live(a.to) {
+			continue
+		}
+		follows := instruction{op: opTerm, lo: i.lo, next: i.next, other: int32(a.to)}
+		next, ok := m.termAt[follows]
+		if a.to == emptyText {
+			next, ok = i.next, true
+		}
+		if !ok {
+			next = c.emit(follows)
+			m.termAt[follows] = next
+		}
+		text := expression(a.class)
+		if i.lo == 0 {
+			text = jsonClass(a.class)
+		}
+		alternatives = append(alternatives, c.expression(text, next))
+	}
+	if m.terms.nullable(x) {
+		alternatives = append(alternatives, i.next)
+	}
+	first := c.choice(len(alternatives), func(i int) int32 { return alternatives[i] })
+	m.code = c.code
+	if m.work.err != nil || !m.owe(instructionBytes*(len(m.code)-before)+termBytes*(len(m.terms.nodes)-made)) {
+		return false
+	}
+	m.code[at] = instruction{op: opSplit, next: first, other: first}
+	return true
 }
 
 // push is a stack with an address on top of another one.

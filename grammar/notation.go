@@ -26,12 +26,6 @@ type Notation struct {
 // wordDelimiters cannot be in a name without quotes.
 const wordDelimiters = " \n\t\r,:=(){}[]<>\"'"
 
-// wordClass is what names without quotes are made of that the schema does not list.
-var wordClass = newClass(runeRange{'0', '9'}, runeRange{'A', 'Z'}, runeRange{'a', 'z'}, runeRange{'_', '_'})
-
-// isCall reports whether the object at a path is the arguments of a call.
-func (s *schema) isCall(path *place, depth int) bool { return s.Call && path.up == nil && depth == 0 }
-
 // constant is a word of the notation.
 func (s *schema) constant(v any) string {
 	if !s.Python {
@@ -82,7 +76,7 @@ func (s *schema) write(v any, path *place) string {
 
 // mark is a comma or colon inside of a fixed value, which has no blanks that are optional.
 func (s *schema) mark(m string) string {
-	if s.spaces {
+	if s.Spaces {
 		return m + " "
 	}
 	return m
@@ -93,10 +87,13 @@ func (s *schema) sorted(o *object) []member {
 	if !s.Sorted {
 		return o.all()
 	}
-	return slices.SortedStableFunc(slices.Values(o.all()), func(a, b member) int {
-		s.spend(1 + min(len(a.key), len(b.key)))
-		return cmp.Or(cmp.Compare(strings.ToLower(a.key), strings.ToLower(b.key)), cmp.Compare(a.key, b.key))
-	})
+	return slices.SortedStableFunc(slices.Values(o.all()), func(a, b member) int { return s.order(a.key, b.key) })
+}
+
+// order is that of names in a notation that sorts them.
+func (s *schema) order(a, b string) int {
+	s.spend(1 + min(len(a), len(b)))
+	return cmp.Or(cmp.Compare(strings.ToLower(a), strings.ToLower(b)), cmp.Compare(a, b))
 }
 
 // name is how the name of a member, or of a call's argument, is written.
@@ -108,17 +105,6 @@ func (s *schema) name(name string, path *place, call bool) string {
 		s.fail(path, "the name %.40q cannot be written without quotes", name)
 	}
 	return name
-}
-
-// otherName is the name of a member that is none of names.
-func (s *schema) otherName(names []string, path *place, call bool) expression {
-	switch {
-	case s.Names || call:
-		return s.except(append(slices.Clone(names), ""), wordClass, path)
-	case s.Quote != "":
-		return s.fail(path, "other names than those of properties are not supported in this notation")
-	}
-	return sequence{literal(`"`), s.except(names, plain, path), literal(`"`)}
 }
 
 // assign stands between the name of a member and its value.

@@ -8,8 +8,8 @@ import (
 
 // gemma and python are the notations of two models' tool calls.
 var (
-	gemma  = SchemaOptions{Notation: Notation{Quote: ControlToken("q"), Names: true, Sorted: true}}
-	python = SchemaOptions{Spaces: true, Notation: Notation{Python: true, Call: true}}
+	gemma  = SchemaOptions{Narrow: true, Notation: Notation{Quote: ControlToken("q"), Names: true, Sorted: true}}
+	python = SchemaOptions{Spaces: true, Narrow: true, Notation: Notation{Python: true, Call: true}}
 )
 
 // TestNotation: which texts follow a schema in other notations than JSON.
@@ -32,7 +32,7 @@ func TestNotation(t *testing.T) {
 		{gemma, `{"type":"string","pattern":"x"}`, []string{q + "a\"x\n" + q}, []string{q + "a" + q}},
 		{gemma, `{"type":"string","format":"date"}`, []string{q + "2024-01-31" + q}, []string{q + "2024-02-31" + q}},
 		{gemma, `{"type":"object","properties":{"ab":{}},"additionalProperties":{"type":"integer"}}`, []string{"{a:1}", "{ab:" + q + q + ",abc:2}"}, []string{"{:1}", "{c:true}", "{abc:1,ab:2}"}},
-		{SchemaOptions{Notation: Notation{Quote: "''"}}, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, []string{"{''a'':''x'y''}"}, []string{"{a:''''}", "{''a'':''x'y'}"}},
+		{SchemaOptions{Narrow: true, Notation: Notation{Quote: "''"}}, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, []string{"{''a'':''x'y''}"}, []string{"{a:''''}", "{''a'':''x'y'}"}},
 		{python, `{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"object","properties":{"c d":{"type":"null"}}}}}`,
 			[]string{"", "a=True", `b={"c d": None}`, "a=False, b={}"}, []string{"a=true", "b={}, a=True", "a: True", "{}", "a = True", "b={c d: None}"}},
 		{python, `{"type":"object"}`, []string{"", `x=1, y_2={"a b": [None, True]}`}, []string{`"x"=1`, "x=null", "=1"}},
@@ -68,7 +68,7 @@ func TestNotation(t *testing.T) {
 
 // TestNotationRefuses: what a notation cannot write is an error that names it.
 func TestNotationRefuses(t *testing.T) {
-	text := SchemaOptions{Notation: Notation{Quote: "''"}}
+	text := SchemaOptions{Narrow: true, Notation: Notation{Quote: "''"}}
 	for _, x := range []struct {
 		o             SchemaOptions
 		schema, names string
@@ -76,7 +76,7 @@ func TestNotationRefuses(t *testing.T) {
 		{gemma, `{"properties":{"a b":{}}}`, "a b"}, {gemma, `{"properties":{"":{}}}`, "name"}, {gemma, `{"const":{"a:":1}}`, "a:"},
 		{text, `{"const":"a''b"}`, "quote"}, {text, `{"type":"string","pattern":"a"}`, "pattern"}, {text, `{"type":"string","format":"date"}`, "format"}, {text, `{"type":"string","maxLength":3}`, "length"},
 		{text, `{"properties":{"a":{}},"additionalProperties":true}`, "additionalProperties"},
-		{python, `{"type":"string"}`, "call"}, {python, `{"const":{}}`, "call"}, {python, `{"anyOf":[{"type":"object"}]}`, "call"}, {python, `{"type":"object","properties":{"a=b":{}}}`, "a=b"},
+		{python, `{"type":"string"}`, "call"}, {python, `{"const":{}}`, "call"}, {python, `{"type":"object","properties":{"a=b":{}}}`, "a=b"},
 		{SchemaOptions{Blanks: true, Notation: gemma.Notation}, `{}`, "Blanks"},
 	} {
 		if _, err := ParseSchema(nil, []byte(x.schema), x.o); err == nil || !strings.Contains(err.Error(), x.names) {

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/json"
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -86,53 +87,112 @@ type limit struct {
 	open bool // the number itself is outside
 }
 
-// number is a number or an integer within bounds.
-func (s *schema) number(o *object, path *place, integer bool) expression {
-	if v, ok := o.get("multipleOf"); ok {
-		number, _ := v.(json.Number)
-		d, ok := s.decimal(number, path.at("multipleOf"))
-		if !ok || d.negative || d.integer != "1" || d.fraction != "" {
-			return s.fail(path.at("multipleOf"), "%.40s is not supported, 1 is", appendJSON(nil, v))
+// tighterLimit is the narrower of two bounds of one side (1: lower ones, -1: upper ones); nil is none.
+func tighterLimit(a, b *limit, side int) *limit {
+	if a == nil || b == nil {
+		if a == nil {
+			return b
 		}
-		integer = true
+		return a
 	}
-	var ends [2]*limit // lower, upper
-	for _, b := range [...]struct {
-		key  string
-		side int
-		open bool
-	}{{"minimum", 0, false}, {"exclusiveMinimum", 0, true}, {"maximum", 1, false}, {"exclusiveMaximum", 1, true}} {
-		v, ok := o.get(b.key)
+	if c := signed(a.decimal, b.decimal) * side; c > 0 || c == 0 && a.open {
+		return a
+	}
+	return b
+}
+
+// isZero reports whether d is 0.
+func (d decimal) isZero() bool { return d.integer == "0" && d.fraction == "" }
+
+// scaled is d as an integer and the power of 10 that divides it; false: the integer is too large for [multiple].
+func (d decimal) scaled() (n int64, places int, ok bool) {
+	n, err := strconv.ParseInt(d.integer+d.fraction, 10, 64)
+	return n, len(d.fraction), err == nil && n < 1<<59
+}
+
+// isMultiple reports whether m, which is above 0, divides d.
+func (d decimal) isMultiple(m decimal) bool {
+	places := max(len(d.fraction), len(m.fraction))
+	whole := func(d decimal) *big.Int {
+		n, _ := new(big.Int).SetString(d.integer+d.fraction+strings.Repeat("0", places-len(d.fraction)), 10)
+		return n
+	}
+	return new(big.Int).Rem(whole(d), whole(m)).Sign() == 0
+}
+
+// number is the numbers of a branch, of the types in set.
+func (s *schema) number(b *branch, at *place, set typeSet) expression {
+	sets := false // whether the text is an intersection
+	parts := both{nil}
+	sign := repeat{literal("-"), 0, 1}
+	for _, m := range b.multiples {
+		step, places, _ := m.scaled()
+		if step == 1 && places == 0 && !m.not {
+			set &^= isFraction
+			continue
+		}
+		x := expression(sequence{sign, multiple{step, places}})
+		if m.not {
+			x = complement{x}
+		}
+		parts, sets = append(parts, x), true
+	}
+	zeros := repeat{sequence{literal("."), repeat{literal("0"), 1, -1}}, 0, 1}
+	if set == isFraction {
+		parts, sets = append(parts, complement{sequence{sign, repeat{digit, 0, -1}, zeros}}), true
+	}
+	for _, v := range b.excluded {
+		number, ok := v.(json.Number)
 		if !ok {
 			continue
 		}
-		number, _ := v.(json.Number)
-		d, ok := s.decimal(number, path.at(b.key))
+		d, ok := s.decimal(number, at)
 		if !ok {
 			return choice{}
 		}
-		l := &limit{d, b.open}
-		if old := ends[b.side]; old != nil { // the tighter one of two
-			order := signed(l.decimal, old.decimal)
-			if b.side == 1 {
-				order = -order
-			}
-			if order < 0 || order == 0 && old.open {
-				l = old
-			}
+		text := sequence{literal(d.integer), zeros}
+		if d.fraction != "" {
+			text = sequence{literal(d.integer + "." + d.fraction), repeat{literal("0"), 0, -1}}
 		}
-		ends[b.side] = l
+		switch {
+		case d.isZero():
+			text = append(sequence{sign}, text...)
+		case d.negative:
+			text = append(sequence{literal("-")}, text...)
+		}
+		parts, sets = append(parts, complement{text}), true
 	}
+	integer := set == isInteger
 	switch {
-	case ends[0] == nil && ends[1] == nil && integer:
-		return s.anyInteger()
-	case ends[0] == nil && ends[1] == nil:
+	case b.lo != nil || b.hi != nil:
+		x := s.bounded(b.lo, b.hi, integer)
+		if x == nil {
+			return s.nothing(at, "no number is within the bounds")
+		}
+		parts[0] = x
+	case integer:
+		parts[0] = s.anyInteger()
+	case !sets:
 		return s.anyNumber()
+	default: // without an exponent
+		fraction := sequence{literal("."), repeat{digit, 1, -1}}
+		parts[0] = sequence{s.wholeNumber(), repeat{fraction, 0, 1}}
 	}
+	if !sets {
+		return parts[0]
+	}
+	if integer && b.lo == nil && b.hi == nil { // a rule is no expression of characters
+		parts[0] = s.wholeNumber()
+	}
+	return lazy{parts, true}
+}
+
+// bounded is the numbers, or the integers, within bounds of which one is not nil; nil: there is none.
+func (s *schema) bounded(lower, upper *limit, integer bool) expression {
 	var all choice
 	zero := &limit{decimal: decimal{integer: "0"}}
 	// Negative numbers: their magnitudes lie between those of the upper and the lower bound, above 0.
-	if lower, upper := ends[0], ends[1]; lower == nil || lower.negative {
+	if lower == nil || lower.negative {
 		near := &limit{zero.decimal, true}
 		if upper != nil && upper.negative {
 			near = upper
@@ -141,7 +201,7 @@ func (s *schema) number(o *object, path *place, integer bool) expression {
 			all = append(all, sequence{literal("-"), x})
 		}
 	}
-	if lower, upper := ends[0], ends[1]; upper == nil || !upper.negative {
+	if upper == nil || !upper.negative {
 		near := zero
 		if lower != nil && !lower.negative {
 			near = lower
@@ -151,7 +211,7 @@ func (s *schema) number(o *object, path *place, integer bool) expression {
 		}
 	}
 	if len(all) == 0 {
-		return s.fail(path, "no number is within the bounds")
+		return nil
 	}
 	return all
 }
@@ -186,17 +246,22 @@ func (s *schema) magnitudes(lo, hi *limit, integer bool) expression {
 		}
 		return s.between(lo.integer, hi.integer)
 	}
+	// What is rounded to the digits of binary64 does not pass a bound that is inside the range; one outside it may reach.
+	most := -1
+	if lo.open || hi != nil && hi.open {
+		most = maxDigits + len(lo.fraction)
+	}
 	if hi != nil {
 		if c := lo.compare(hi.decimal); c > 0 || c == 0 && (lo.open || hi.open) {
 			return nil
 		}
 		if lo.integer == hi.integer {
-			return sequence{literal(lo.integer), s.fractions(lo.fraction, lo.open, &hi.fraction, hi.open)}
+			return sequence{literal(lo.integer), s.fractions(lo.fraction, lo.open, &hi.fraction, hi.open, most)}
 		}
 	}
 	// The lowest integer part, those between, the highest.
-	all := choice{sequence{literal(lo.integer), s.fractions(lo.fraction, lo.open, nil, false)}}
-	anyFraction := repeat{sequence{literal("."), repeat{digit, 1, maxDigits}}, 0, 1}
+	all := choice{sequence{literal(lo.integer), s.fractions(lo.fraction, lo.open, nil, false, most)}}
+	anyFraction := repeat{sequence{literal("."), repeat{digit, 1, most}}, 0, 1}
 	if hi == nil {
 		return append(all, sequence{s.atLeast(increment(lo.integer)), anyFraction})
 	}
@@ -206,19 +271,20 @@ func (s *schema) magnitudes(lo, hi *limit, integer bool) expression {
 		}
 	}
 	if !hi.open || hi.fraction != "" {
-		all = append(all, sequence{literal(hi.integer), s.fractions("", false, &hi.fraction, hi.open)})
+		all = append(all, sequence{literal(hi.integer), s.fractions("", false, &hi.fraction, hi.open, most)})
 	}
 	return all
 }
 
 // fractions is what may stand behind an integer part: nothing, or a point and digits f with lo <= 0.f <= hi (hi nil: no
-// bound); a bound that is open is outside. Digits behind the last one of both bounds are free.
-func (s *schema) fractions(lo string, loOpen bool, hi *string, hiOpen bool) expression {
+// bound), of at most so many digits (-1: any number); a bound that is open is outside. Digits behind the last one of
+// both bounds are free.
+func (s *schema) fractions(lo string, loOpen bool, hi *string, hiOpen bool, most int) expression {
 	var all choice
 	if lo == "" && !loOpen && (hi == nil || *hi != "" || !hiOpen) {
 		all = append(all, sequence{})
 	}
-	if x := s.digits(lo, loOpen, hi, hiOpen, true, maxDigits+max(len(lo), 0)); x != nil {
+	if x := s.digits(lo, loOpen, hi, hiOpen, true, most); x != nil {
 		all = append(all, sequence{literal("."), x})
 	}
 	return all
@@ -237,11 +303,21 @@ func (s *schema) digits(lo string, loOpen bool, hi *string, hiOpen, needed bool,
 	}
 	if lo == "" && !loOpen && hi == nil {
 		if needed {
-			return repeat{digit, 1, max(1, room)}
+			return repeat{digit, 1, room}
 		}
-		return repeat{digit, 0, max(0, room)}
+		return repeat{digit, 0, room}
 	}
-	if room > 0 {
+	if lo == "" && !loOpen && hi != nil && *hi == "" { // zeros
+		if hiOpen {
+			return nil
+		}
+		n := 0
+		if needed {
+			n = 1
+		}
+		return repeat{literal("0"), n, room}
+	}
+	if room != 0 {
 		first, last := byte('0'), byte('9')
 		if lo != "" {
 			first = lo[0]
@@ -279,16 +355,13 @@ func (s *schema) digits(lo string, loOpen bool, hi *string, hiOpen, needed bool,
 	return all
 }
 
-// atLeast is the integers from lo on, with at most maxDigits digits or as many as lo has.
+// atLeast is the integers from lo on.
 func (s *schema) atLeast(lo string) expression {
 	all := choice{}
 	if x := s.between(lo, strings.Repeat("9", len(lo))); x != nil {
 		all = append(all, x)
 	}
-	if n := maxDigits - len(lo); n > 0 {
-		all = append(all, sequence{digit1, repeat{digit, len(lo), len(lo) + n - 1}})
-	}
-	return all
+	return append(all, sequence{digit1, repeat{digit, len(lo), -1}})
 }
 
 // between is the integers lo to hi without leading zeros; nil if there is none.

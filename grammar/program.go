@@ -8,9 +8,11 @@ import (
 // Grammar is a compiled grammar, or one that is made of others and compiled when it is bound. It is immutable and
 // safe for concurrent use.
 type Grammar struct {
-	code  []instruction
-	start int32      // first instruction
-	made  expression // of a grammar made of others, which has no code yet; nil: it has
+	code    []instruction
+	start   int32      // first instruction
+	lazies  []lazy     // of opLazy
+	made    expression // of a grammar made of others, which has no code yet; nil: it has
+	ignored []string   // of a schema
 }
 
 // instruction is one step of a thread.
@@ -28,6 +30,8 @@ const (
 	opSplit                // continues at next and at other
 	opCall                 // pushes next, continues at other
 	opReturn               // pops an address; with an empty stack the text is complete
+	opLazy                 // becomes instructions when a text gets there: a string of lazies[other], then next
+	opTerm                 // the same of a term of the machine
 )
 
 // expression is what a rule's body is made of.
@@ -55,6 +59,7 @@ type compiler struct {
 	starts   []int32            // by rule
 	calls    []int32            // opCall instructions whose other is still a rule's index
 	included map[*Grammar]int32 // where other grammars begin
+	lazies   []lazy
 }
 
 // compile makes a grammar of rules, whose names are for errors; the text is rule first.
@@ -73,7 +78,7 @@ func compile(b *Budget, name func(rule int) string, bodies []expression, first i
 	for _, i := range c.calls {
 		c.code[i].other = c.starts[c.code[i].other]
 	}
-	return &Grammar{code: slices.Clip(c.code), start: c.starts[first]}, nil
+	return &Grammar{code: slices.Clip(c.code), start: c.starts[first], lazies: c.lazies}, nil
 }
 
 // emit appends an instruction and returns its address.
@@ -122,6 +127,9 @@ func (c *compiler) expression(x expression, next int32) int32 {
 		return c.include(x, next)
 	case seek:
 		return c.seek(x, next)
+	case lazy:
+		c.lazies = append(c.lazies, x)
+		return c.emit(instruction{op: opLazy, next: next, other: int32(len(c.lazies) - 1)})
 	}
 	panic(fmt.Sprintf("grammar: expression %T", x)) // a bug of this package: sources are parsed to the types above
 }

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -17,22 +16,20 @@ type SchemaOptions struct {
 	// Spaces writes one space behind each colon and comma between JSON tokens, as Python's json does and most models with
 	// it; it is fixed as well.
 	Spaces bool
+	// Narrow leaves out what a schema allows and does not speak of: members of an object that lists some and has no
+	// additionalProperties, items behind prefixItems without items, and values of other types than its keywords are about.
+	Narrow bool
+	// Relaxed leaves out assertions that a grammar cannot hold, instead of refusing the schema. [Grammar.Ignored] lists
+	// them; texts may then be invalid by the schema.
+	Relaxed bool
 	// Notation is how values are written where that is not JSON; it excludes Blanks.
 	Notation Notation
 }
 
-// ParseSchema compiles a JSON Schema (2020-12, and what older drafts spell alike). Every text of the grammar is valid
-// by the schema; not every valid text is in the grammar: members come in the order of properties, an object whose
-// schema lists properties has no others unless additionalProperties asks for them, and their names hold no escapes.
-//
-// Supported: type (also a list), enum, const, properties, required, additionalProperties, items, prefixItems, minItems,
-// maxItems, minLength, maxLength, pattern (regular expressions without backreferences and look-around; by itself),
-// format (date, time, date-time, duration, email, hostname, ipv4, ipv6, uri, uuid), minimum, maximum, exclusiveMinimum,
-// exclusiveMaximum (numbers are then written without exponent), multipleOf 1, anyOf, oneOf (as anyOf, of schemas that
-// exclude each other by their types or constants), allOf (of one schema, or of objects), $ref to the same document,
-// $defs, definitions, true and {}. Annotations (title, description, default, examples and the like) are ignored.
-// Every other keyword is an error that names it and its place: it would not be enforced. A nil budget has the default
-// limits and no end.
+// ParseSchema compiles a JSON Schema of the drafts 4 to 2020-12. Every text of the grammar is valid by the schema; not
+// every valid text is in the grammar: listed members come in the order of the schema, and names have no escapes. See
+// docs/GRAMMAR.md for the keywords. An assertion that a grammar cannot hold is an error that names the keyword and its
+// place; [Grammar.Ignored] lists annotations. A nil budget has the default limits and no end.
 func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	b = b.orDefault()
 	v, err := parseJSON(b, source)
@@ -44,23 +41,37 @@ func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	case o.Blanks && o.Notation != (Notation{}):
 		return nil, fmt.Errorf("%w: Blanks and a Notation exclude each other", ErrGrammar)
 	}
-	s := &schema{Budget: b, Notation: o.Notation, root: v, refs: map[*object]rule{}, builtin: map[string]rule{},
-		blanks: o.Blanks, spaces: o.Spaces}
-	top := &place{part: "#"}
-	main := s.add(top, choice{})
-	s.bodies[main] = s.value(v, top, 0)
+	s := &schema{Budget: b, Notation: o.Notation, SchemaOptions: o, terms: newTerms(b), builtin: map[string]rule{},
+		document: newDocument(b, v), ids: map[*object]int{}, found: map[*object]*found{}, nots: map[*object]*object{},
+		goals: map[string][]branch{}, rules: map[string]rule{},
+		expressions: map[string]expression{}, ignored: map[string]string{}}
+	top := s.value([]any{v}, &place{part: "#"})
 	for len(s.waiting) > 0 && b.err == nil { // not where they are found: a hostile schema may chain all its rules
 		w := s.waiting[len(s.waiting)-1]
 		s.waiting = s.waiting[:len(s.waiting)-1]
-		s.bodies[w.rule] = s.value(w.schema, s.places[w.rule], 1)
+		s.bodies[w.rule] = s.oneOf(s.goal(w.schemas), s.places[w.rule], w.rule == top)
 	}
 	if s.Call && !s.called {
-		s.fail(top, "the arguments of a call are an object, whose schema says so itself")
+		s.fail(&place{part: "#"}, "the arguments of a call are an object, whose schema says so itself")
 	}
 	if b.err != nil {
 		return nil, b.err
 	}
-	return compile(b, func(rule int) string { return s.places[rule].String() }, s.bodies, int(main))
+	if !prune(b, s.terms, s.bodies)[top] && b.err == nil {
+		if s.empty == "" {
+			s.empty = "schema #: no finite value is valid"
+		}
+		return nil, fmt.Errorf("%w: %s", ErrGrammar, s.empty)
+	}
+	g, err := compile(b, func(rule int) string { return s.places[rule].String() }, s.bodies, int(top))
+	if err != nil {
+		return nil, err
+	}
+	for keyword, place := range s.ignored {
+		g.ignored = append(g.ignored, place+": "+keyword)
+	}
+	slices.Sort(g.ignored)
+	return g, nil
 }
 
 // ParseJSON compiles the grammar of any JSON object: OpenAI's response_format json_object.
@@ -68,25 +79,46 @@ func ParseJSON(b *Budget, o SchemaOptions) (*Grammar, error) {
 	return ParseSchema(b, []byte(`{"type":"object"}`), o)
 }
 
+// Ignored lists what a schema says that has no effect on the grammar, each keyword once with the place where it was met
+// first: annotations such as title, keywords and formats that the specification does not know, and with
+// [SchemaOptions.Relaxed] the assertions that were left out.
+func (g *Grammar) Ignored() []string { return slices.Clone(g.ignored) }
+
 // schema turns a JSON Schema into rules. It stops when its budget has failed.
 type schema struct {
 	*Budget
 	Notation
-	called  bool // the arguments of a call were written
-	root    any
-	places  []*place // of rules
-	bodies  []expression
-	refs    map[*object]rule // rules of the schemas that $refs name
-	waiting []referred       // of refs, without a body yet
-	builtin map[string]rule  // rules of JSON itself
-	blanks  bool
-	spaces  bool
+	SchemaOptions
+	*document
+	terms *terms
+
+	// Branches.
+	ids        map[*object]int // of schemas that are told apart
+	found      map[*object]*found
+	nots       map[*object]*object
+	goals      map[string][]branch
+	depth      int  // of schemas whose branches are looked for
+	references int  // of $refs that lead to one another
+	probes     int  // of questions inside of that
+	guessed    bool // an answer took what was under way as valid
+
+	// Rules.
+	places      []*place
+	bodies      []expression
+	rules       map[string]rule       // of goals
+	waiting     []waiting             // rules without a body yet
+	builtin     map[string]rule       // of JSON itself
+	expressions map[string]expression // of regular expressions and formats
+	called      bool                  // the arguments of a call were written
+	why         string                // what left out a type last
+	empty       string                // why a schema has no value: the first reason
+	ignored     map[string]string     // first places, by keyword
 }
 
-// referred is a schema that a $ref names, and its rule.
-type referred struct {
-	rule   rule
-	schema *object
+// waiting are schemas, of which together a rule is made.
+type waiting struct {
+	rule    rule
+	schemas []any
 }
 
 // place is where something stands in a schema: a JSON pointer, from its end.
@@ -100,9 +132,12 @@ func (p *place) at(part string) *place { return &place{p, part} }
 
 // String is the pointer, shortened in the middle.
 func (p *place) String() string {
+	if p == nil {
+		return "#"
+	}
 	var parts []string
 	for ; p != nil; p = p.up {
-		parts = append(parts, p.part)
+		parts = append(parts, strings.ReplaceAll(strings.ReplaceAll(p.part, "~", "~0"), "/", "~1"))
 	}
 	slices.Reverse(parts)
 	path := strings.Join(parts, "/")
@@ -116,6 +151,31 @@ func (p *place) String() string {
 func (s *schema) fail(at *place, format string, args ...any) expression {
 	if s.err == nil {
 		s.Budget.fail(fmt.Errorf("%w: schema %s: %s", ErrGrammar, at, fmt.Sprintf(format, args...)))
+	}
+	return choice{}
+}
+
+// refuse is the error of an assertion that a grammar cannot hold. True: it is left out.
+func (s *schema) refuse(at *place, keyword, format string, args ...any) bool {
+	if !s.Relaxed {
+		s.fail(at.at(keyword), format, args...)
+		return false
+	}
+	s.ignore(at, keyword)
+	return true
+}
+
+// ignore lists a keyword.
+func (s *schema) ignore(at *place, keyword string) {
+	if _, ok := s.ignored[keyword]; !ok && s.take(nodeBytes+len(keyword)) {
+		s.ignored[keyword] = at.String()
+	}
+}
+
+// nothing is the expression of what no value is valid by, and keeps the first reason.
+func (s *schema) nothing(at *place, format string, args ...any) expression {
+	if s.empty == "" {
+		s.empty = fmt.Sprintf("schema %s: %s", at, fmt.Sprintf(format, args...))
 	}
 	return choice{}
 }
@@ -141,127 +201,27 @@ func (s *schema) add(at *place, body expression) rule {
 	return rule(len(s.bodies) - 1)
 }
 
-// Keywords that say nothing about which values are valid.
-var annotations = []string{"title", "description", "default", "examples", "example", "$comment", "$schema", "$id", "id",
-	"$anchor", "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "$defs", "definitions"}
-
-// Keywords of each type.
-var keywordsOf = map[string][]string{
-	"object":  {"properties", "required", "additionalProperties"},
-	"array":   {"items", "prefixItems", "minItems", "maxItems"},
-	"string":  {"minLength", "maxLength", "pattern", "format"},
-	"number":  {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
-	"integer": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
-	"boolean": nil,
-	"null":    nil,
-}
-
-// types in the order in which a value without "type" is tried.
-var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
-
-// value is the expression of a value that is valid by the schema v.
-func (s *schema) value(v any, path *place, depth int) expression {
-	if !s.take(nodeBytes) {
-		return choice{}
-	}
-	if depth > s.limits.Nesting {
-		return s.beyond(path, "Nesting", s.limits.Nesting)
-	}
-	if yes, ok := v.(bool); ok {
-		if !yes {
-			return s.fail(path, "false allows no value")
-		}
-		return s.any()
-	}
-	o, ok := v.(*object)
+// value is the rule of the values that are valid by all of the schemas.
+func (s *schema) value(schemas []any, at *place) rule {
+	key := s.keyOf(schemas)
+	r, ok := s.rules[key]
 	if !ok {
-		return s.fail(path, "a schema is an object or a boolean, not %.40s", appendJSON(nil, v))
+		r = s.add(at, choice{})
+		s.rules[key] = r
+		s.waiting = append(s.waiting, waiting{r, schemas})
 	}
-	known := slices.Clone(annotations)
-	use := func(key string) (any, bool) {
-		known = append(known, key)
-		return o.get(key)
-	}
-	var x expression
-	if ref, ok := use("$ref"); ok {
-		x = s.reference(ref, path)
-	} else if c, ok := use("const"); ok {
-		use("type")
-		x = s.constants(o, path, []any{c})
-	} else if e, ok := use("enum"); ok {
-		use("type")
-		list, isList := e.([]any)
-		if !isList || len(list) == 0 {
-			return s.fail(path.at("enum"), "a list of at least one value expected")
-		}
-		x = s.constants(o, path, list)
-	} else if any, ok := use("anyOf"); ok {
-		x = s.alternatives(any, path.at("anyOf"), depth, false)
-	} else if one, ok := use("oneOf"); ok {
-		x = s.alternatives(one, path.at("oneOf"), depth, true)
-	} else if all, ok := use("allOf"); ok {
-		x = s.all(o, all, path, depth, &known)
-	} else {
-		x = s.typed(o, path, depth, &known)
-	}
-	for _, m := range o.all() {
-		if s.spend(1) && !slices.Contains(known, m.key) {
-			return s.fail(path, "keyword %.60q is not supported here", m.key)
-		}
-	}
-	return x
+	return r
 }
 
-// typed is a value of the schema's type or types.
-func (s *schema) typed(o *object, path *place, depth int, known *[]string) expression {
-	*known = append(*known, "type")
-	var names []string
-	switch t, _ := o.get("type"); t := t.(type) {
-	case nil:
-		// Keywords of one type choose that type: values of other types would be valid too, by default.
-		for _, name := range types {
-			if name != "integer" && slices.ContainsFunc(keywordsOf[name], func(key string) bool { return o.find(key) >= 0 }) {
-				names = append(names, name)
-			}
-		}
-		if len(names) == 0 {
-			return s.any()
-		}
-	case string:
-		names = []string{t}
-	case []any:
-		if names = o.typeNames(); len(names) == 0 {
-			return s.fail(path.at("type"), "an empty list allows no value")
-		}
-		if len(names) > s.limits.Alternatives {
-			return s.beyond(path.at("type"), "Alternatives", s.limits.Alternatives)
-		}
-		if slices.Contains(names, "number") {
-			names = slices.DeleteFunc(names, func(n string) bool { return n == "integer" })
-		}
-	default:
-		return s.fail(path.at("type"), "a name or a list of names expected")
+// oneOf is the expression of a value of one of the branches; top: of the whole text.
+func (s *schema) oneOf(branches []branch, at *place, top bool) expression {
+	if len(branches) == 0 {
+		return s.nothing(at, "no value is valid")
 	}
 	var all choice
-	for _, name := range names {
-		keywords, ok := keywordsOf[name]
-		if !ok {
-			return s.fail(path.at("type"), "unknown type %.40q", name)
-		}
-		*known = append(*known, keywords...)
-		switch name {
-		case "object":
-			all = append(all, s.object(o, path, depth))
-		case "array":
-			all = append(all, s.array(o, path, depth))
-		case "string":
-			all = append(all, s.string(o, path))
-		case "number", "integer":
-			all = append(all, s.number(o, path, name == "integer"))
-		case "boolean":
-			all = append(all, choice{literal(s.constant(true)), literal(s.constant(false))})
-		case "null":
-			all = append(all, literal(s.constant(nil)))
+	for i := range branches {
+		if s.take(nodeBytes) {
+			all = append(all, s.branch(&branches[i], at, top)...)
 		}
 	}
 	if len(all) == 1 {
@@ -270,302 +230,168 @@ func (s *schema) typed(o *object, path *place, depth int, known *[]string) expre
 	return all
 }
 
-// typeNames are the names that "type" gives; none if it gives none.
-func (o *object) typeNames() (names []string) {
-	switch t, _ := o.get("type"); t := t.(type) {
-	case string:
-		return []string{t}
-	case []any:
-		for _, e := range t {
-			name, _ := e.(string)
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// constants is one of some values, as far as they have the schema's type, if it names one.
-func (s *schema) constants(o *object, path *place, values []any) expression {
-	if len(values) > s.limits.Alternatives {
-		return s.beyond(path.at("enum"), "Alternatives", s.limits.Alternatives)
-	}
-	names := o.typeNames()
-	var all choice
-	for _, v := range values {
-		if !s.spend(1 + len(names)) {
-			break
-		}
-		if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return hasType(v, n) }) {
-			continue
-		}
-		text := s.write(v, path)
-		s.take(len(text) + nodeBytes)
-		all = append(all, literal(text))
-	}
-	if len(all) == 0 {
-		return s.fail(path, "no value of const or enum has the type %.60q", names)
-	}
-	return all
-}
-
-// hasType reports whether a value has the type of a name.
-func hasType(v any, name string) bool {
-	return name == typeOf(v) || name == "number" && typeOf(v) == "integer"
-}
-
-// typeOf is the name of a value's type.
-func typeOf(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "boolean"
-	case string:
-		return "string"
-	case []any:
-		return "array"
-	case json.Number:
-		if integral(string(v)) {
-			return "integer"
-		}
-		return "number"
-	}
-	return "object"
-}
-
-// alternatives is anyOf or oneOf.
-func (s *schema) alternatives(v any, path *place, depth int, exclusive bool) expression {
-	list, ok := v.([]any)
-	switch {
-	case !ok || len(list) == 0:
-		return s.fail(path, "a list of at least one schema expected")
-	case len(list) > s.limits.Alternatives:
-		return s.beyond(path, "Alternatives", s.limits.Alternatives)
-	case exclusive && len(list) > 1 && !s.exclude(list):
-		return s.fail(path, "the schemas may both hold for one value; that exactly one does is not enforced: use anyOf")
-	}
-	var all choice
-	for i, x := range list {
-		all = append(all, s.value(x, path.at(strconv.Itoa(i)), depth+1))
-	}
-	return all
-}
-
-// exclude reports whether no value is valid by two of the schemas: their types differ, or their constants do, or
-// those of a common required member.
-func (s *schema) exclude(list []any) bool {
-	d := difference{schema: s, seen: map[[2]*object]bool{}, kinds: map[*object]*kind{}}
-	for i, a := range list {
-		for _, b := range list[i+1:] {
-			if !d.of(a, b, 0) {
-				return false
+// branch is the expressions of the values of a branch.
+func (s *schema) branch(b *branch, at *place, top bool) (all choice) {
+	if b.limited {
+		for _, v := range b.values {
+			if s.holds(b, v) {
+				text := s.write(v, at)
+				s.take(len(text) + nodeBytes)
+				all = append(all, literal(text))
 			}
 		}
+		if len(all) == 0 {
+			s.nothing(at, "no value of const or enum is valid")
+		}
+		return all
 	}
-	return true
+	set := b.types
+	if s.Narrow && !b.named && set&b.speaks != 0 {
+		set &= b.speaks
+	}
+	if set == anyType && b.speaks == 0 && len(b.excluded) == 0 && !top {
+		return choice{s.any()}
+	}
+	if set == 0 {
+		s.nothing(at, "no type of a value is left")
+	}
+	if set&isObject != 0 {
+		all = append(all, s.object(b, at, top))
+	}
+	if set&isArray != 0 {
+		all = append(all, s.array(b, at))
+	}
+	if set&isString != 0 {
+		all = append(all, s.string(b, at))
+	}
+	if set&isNumber != 0 {
+		all = append(all, s.number(b, at, set&isNumber))
+	}
+	for _, v := range []any{true, false, nil} {
+		if set&typeOf(v) != 0 && !contains(s, b.excluded, v) {
+			all = append(all, literal(s.constant(v)))
+		}
+	}
+	return all
 }
 
-// difference looks for what tells two schemas apart.
-type difference struct {
-	*schema
-	seen  map[[2]*object]bool // whether they differ; false while that is looked for: it must show in finite depth
-	kinds map[*object]*kind
+// document is a schema's source with the places and the names of its parts.
+type document struct {
+	root      any
+	old       bool             // of draft 7 or before: a $ref excludes what stands beside it
+	sites     map[*object]site // of all objects
+	resources map[string]any   // by absolute URI, without fragment
+	anchors   map[string]any   // by URI and fragment
+	dynamic   map[string]int   // how many $dynamicAnchors have a name
 }
 
-func (d *difference) of(a, b any, depth int) bool {
-	x, y := d.resolve(a), d.resolve(b)
-	if x == nil || y == nil || depth > d.limits.Nesting || !d.take(nodeBytes) {
-		return false
-	}
-	pair := [2]*object{x, y}
-	known, ok := d.seen[pair]
-	if !ok {
-		d.seen[pair] = false
-		known = d.kind(x).differs(d.kind(y)) || d.members(x, y, depth)
-		d.seen[pair] = known
-	}
-	return known
+// site is where an object of a schema stands.
+type site struct {
+	*place
+	base string // URI that references in it are relative to
 }
 
-// kind is what a schema says of its values directly.
-type kind struct {
-	types     []string        // none: any
-	constants map[string]bool // nil: it names none
-	required  map[string]bool
-}
-
-func (d *difference) kind(o *object) *kind {
-	if k := d.kinds[o]; k != nil {
-		return k
+func newDocument(b *Budget, root any) *document {
+	d := &document{root: root, sites: map[*object]site{}, resources: map[string]any{"": root}, anchors: map[string]any{},
+		dynamic: map[string]int{}}
+	o, _ := root.(*object)
+	draft := ""
+	if v, ok := o.get("$schema"); ok {
+		draft, _ = v.(string)
 	}
-	k := &kind{required: map[string]bool{}}
-	d.kinds[o] = k
-	var list []any
-	if c, ok := o.get("const"); ok {
-		list, k.constants = []any{c}, map[string]bool{}
-	} else if e, ok := o.get("enum"); ok {
-		list, _ = e.([]any)
-		k.constants = map[string]bool{}
-	} else {
-		k.types = o.typeNames()
+	draft = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(draft, "https"), "http"), "#")
+	d.old = strings.HasPrefix(draft, "://json-schema.org/draft-0") || draft == "://json-schema.org/schema"
+	id := "$id"
+	if draft == "" || draft == "://json-schema.org/draft-04/schema" || draft == "://json-schema.org/draft-03/schema" {
+		id = "id"
 	}
-	for _, v := range list {
-		text := string(appendJSON(nil, v))
-		if !d.take(len(text) + nodeBytes) {
-			break
+	var walk func(v any, at site, data bool)
+	walk = func(v any, at site, data bool) {
+		if !b.take(nodeBytes) {
+			return
 		}
-		if k.constants[text] = true; !slices.Contains(k.types, typeOf(v)) {
-			k.types = append(k.types, typeOf(v))
-		}
-	}
-	v, _ := o.get("required")
-	names, _ := v.([]any)
-	for _, e := range names {
-		if name, ok := e.(string); ok && d.take(nodeBytes) {
-			k.required[name] = true
-		}
-	}
-	return k
-}
-
-// differs reports whether the types or the constants differ.
-func (k *kind) differs(o *kind) bool {
-	numeric := func(k *kind) bool { return slices.Contains(k.types, "number") || slices.Contains(k.types, "integer") }
-	common := slices.ContainsFunc(k.types, func(t string) bool { return slices.Contains(o.types, t) })
-	if len(k.types) > 0 && len(o.types) > 0 && !common && !(numeric(k) && numeric(o)) {
-		return true
-	}
-	// numbers may be equal and spelled differently
-	if k.constants == nil || o.constants == nil || numeric(k) || numeric(o) {
-		return false
-	}
-	for c := range k.constants {
-		if o.constants[c] {
-			return false
-		}
-	}
-	return true
-}
-
-// members reports whether a member that both schemas require differs.
-func (d *difference) members(x, y *object, depth int) bool {
-	properties := func(o *object) *object {
-		v, _ := o.get("properties")
-		list, _ := v.(*object)
-		return list
-	}
-	px, py := properties(x), properties(y)
-	rx, ry := d.kind(x).required, d.kind(y).required
-	for _, m := range px.all() {
-		other, ok := py.get(m.key)
-		if d.spend(1) && ok && rx[m.key] && ry[m.key] && d.of(m.value, other, depth+1) {
-			return true
-		}
-	}
-	return false
-}
-
-// resolve is the object of a schema, behind its $refs; nil if there is none.
-func (s *schema) resolve(v any) *object {
-	for n := 0; ; n++ {
-		o, ok := v.(*object)
-		if !ok {
-			return nil
-		}
-		ref, ok := o.get("$ref")
-		if !ok {
-			return o
-		}
-		if n == s.limits.References {
-			s.Budget.fail(fmt.Errorf("schema: $ref: %w", exceeded("References", s.limits.References)))
-			return nil
-		}
-		name, _ := ref.(string)
-		if v, ok = s.lookup(name); !ok {
-			return nil
-		}
-	}
-}
-
-// all is allOf: of one schema, or of objects whose members are put together.
-func (s *schema) all(o *object, v any, path *place, depth int, known *[]string) expression {
-	list, ok := v.([]any)
-	if !ok || len(list) == 0 {
-		return s.fail(path.at("allOf"), "a list of at least one schema expected")
-	}
-	rest := &object{}
-	for _, m := range o.all() {
-		if m.key != "allOf" && !slices.Contains(annotations, m.key) {
-			rest.add(m.key, m.value)
-		}
-	}
-	if len(list) == 1 && len(rest.members) == 0 {
-		return s.value(list[0], path.at("allOf").at("0"), depth+1)
-	}
-	parts := append([]any{rest}, list...)
-	properties := &object{}
-	var required []any
-	for i, p := range parts {
-		where := path.at("allOf").at(strconv.Itoa(i - 1))
-		part := s.resolve(p)
-		if part == nil || !s.take(nodeBytes) {
-			return s.fail(where, "allOf of several schemas takes objects only")
-		}
-		for _, m := range part.all() {
-			switch m.key {
-			case "type":
-				if m.value != "object" {
-					return s.fail(where, "allOf of several schemas takes objects only")
+		switch v := v.(type) {
+		case []any:
+			for i, x := range v {
+				walk(x, site{at.at(strconv.Itoa(i)), at.base}, data)
+			}
+		case *object:
+			for _, key := range []string{"$id", id} {
+				name, ok := v.get(key)
+				text, isText := name.(string)
+				if !ok || !isText || data || d.old && v.find("$ref") >= 0 ||
+					draft == "" && key == "id" && !strings.HasPrefix(text, "#") { // unknown to the newest draft, which it then is
+					continue
 				}
-			case "properties":
-				more, ok := m.value.(*object)
-				if !ok {
-					return s.fail(where.at("properties"), "an object expected")
+				uri, fragment, _ := strings.Cut(resolveURI(at.base, text), "#")
+				if uri != at.base || at.up == nil {
+					at.base = uri
+					d.resources[uri] = v
 				}
-				for _, p := range more.all() {
-					if s.take(nodeBytes) && !properties.add(p.key, p.value) {
-						return s.fail(where, "property %.40q is in two of the schemas", p.key)
+				if fragment != "" {
+					d.anchors[uri+"#"+fragment] = v
+				}
+			}
+			for _, key := range []string{"$anchor", "$dynamicAnchor"} {
+				if name, ok := v.get(key); ok && !data {
+					if text, ok := name.(string); ok {
+						d.anchors[at.base+"#"+text] = v
+						if key == "$dynamicAnchor" {
+							d.dynamic[text]++
+						}
 					}
 				}
-			case "required":
-				more, ok := m.value.([]any)
-				if !ok {
-					return s.fail(where.at("required"), "a list expected")
-				}
-				s.take(nodeBytes * len(more))
-				required = append(required, more...)
-			default:
-				if !slices.Contains(annotations, m.key) {
-					return s.fail(where, "keyword %.60q is not supported inside allOf", m.key)
-				}
+			}
+			d.sites[v] = at
+			for _, m := range v.all() {
+				walk(m.value, site{at.at(m.key), at.base}, data || slices.Contains(holdData, m.key))
 			}
 		}
 	}
-	for _, m := range rest.members {
-		*known = append(*known, m.key)
-	}
-	together := &object{}
-	together.add("properties", properties)
-	together.add("required", required)
-	return s.object(together, path, depth)
+	walk(root, site{place: &place{part: "#"}}, false)
+	return d
 }
 
-// lookup finds what a $ref names: "#" or "#/…", a JSON pointer (RFC 6901) in a URI fragment.
-func (s *schema) lookup(ref string) (any, bool) {
-	fragment, ok := strings.CutPrefix(ref, "#")
-	if !ok || !s.spend(1+len(ref)) {
+// holdData are the keywords whose values are no schemas.
+var holdData = []string{"enum", "const", "default", "examples", "example"}
+
+// resolveURI is a reference in a document with a base.
+func resolveURI(base, ref string) string {
+	b, err1 := url.Parse(base)
+	r, err2 := url.Parse(ref)
+	if err1 != nil || err2 != nil {
+		return ref
+	}
+	return b.ResolveReference(r).String()
+}
+
+// placeOf is where a schema stands.
+func (s *schema) placeOf(o *object) *place { return s.sites[o].place }
+
+// lookup finds what a $ref of o names: a part of this document, by a JSON pointer (RFC 6901) in a URI fragment, or by
+// an anchor.
+func (s *schema) lookup(o *object, ref string) (any, bool) {
+	if !s.spend(1 + len(ref)) {
 		return nil, false
 	}
+	base := s.sites[o].base
+	uri, fragment, _ := strings.Cut(ref, "#")
+	if uri == "" {
+		uri = base
+	} else {
+		uri, _, _ = strings.Cut(resolveURI(base, uri), "#")
+	}
+	v, ok := s.resources[uri]
 	pointer, err := url.PathUnescape(fragment)
-	if err != nil {
+	if !ok || err != nil {
 		return nil, false
 	}
-	v := s.root
 	if pointer == "" {
 		return v, true
 	}
 	if pointer[0] != '/' {
-		return nil, false
+		v, ok = s.anchors[uri+"#"+pointer]
+		return v, ok
 	}
 	for part := range strings.SplitSeq(pointer[1:], "/") {
 		part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
@@ -585,27 +411,4 @@ func (s *schema) lookup(ref string) (any, bool) {
 		}
 	}
 	return v, true
-}
-
-// reference is a rule of its own for each schema that a $ref names: schemas may refer to themselves.
-func (s *schema) reference(v any, path *place) expression {
-	name, ok := v.(string)
-	if !ok {
-		return s.fail(path.at("$ref"), "a string expected")
-	}
-	target, ok := s.lookup(name)
-	if !ok {
-		return s.fail(path.at("$ref"), "%.80q is not in this document", name)
-	}
-	o, ok := target.(*object)
-	if !ok { // true or false
-		return s.value(target, &place{part: name}, 1)
-	}
-	r, ok := s.refs[o]
-	if !ok {
-		r = s.add(&place{part: name}, choice{})
-		s.refs[o] = r
-		s.waiting = append(s.waiting, referred{r, o})
-	}
-	return r
 }

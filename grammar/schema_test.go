@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,8 @@ func TestSchema(t *testing.T) {
 		{`{"enum":["a",1,null,{"x":[true]}]}`, []string{`"a"`, `1`, `null`, `{"x":[true]}`}, []string{`"b"`, `2`}},
 		{`{"type":"string","enum":["a",1]}`, []string{`"a"`}, []string{`1`}},
 		{`{"const":"é\n"}`, []string{`"é\n"`}, []string{`"e"`}},
-		{`{"type":"array","items":{"type":"integer"}}`, []string{`[]`, `[1]`, `[1,2]`}, []string{`[1,]`, `["a"]`, `[,1]`}},
+		{`{"type":"array","items":{"type":"integer"}}`, []string{`[]`, `[1]`, `[1,2]`}, []string{`[1,]`, `["a"]`,
+			`[,1]`}},
 		{`{"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":2}`, []string{`[1]`, `[1,2]`},
 			[]string{`[]`, `[1,2,3]`}},
 		{`{"type":"array","maxItems":0}`, []string{`[]`}, []string{`[1]`}},
@@ -55,7 +57,8 @@ func TestSchema(t *testing.T) {
 			[]string{`[1,"a"]`, `[1,"a","b"]`}, []string{`[1]`, `[1,"a","b","c"]`, `[1,2]`}},
 		{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":true},"required":["b"]}`,
 			[]string{`{"b":"x"}`, `{"a":1,"b":"x"}`, `{"a":1,"b":"","c":[]}`, `{"b":"","c":0}`},
-			[]string{`{}`, `{"a":1}`, `{"b":"x","a":1}`, `{"b":"x",}`, `{"b":"x","d":1}`, `{,"b":""}`, `{"a":1"b":""}`}},
+			[]string{`{}`, `{"a":1}`, `{"b":"x","a":1}`, `{"b":"x",}`, `{"b":"x","d":1}`, `{,"b":""}`,
+				`{"a":1"b":""}`}},
 		{`{"properties":{"a":{},"b":{}}}`, []string{`{}`, `{"a":1}`, `{"b":1}`, `{"a":1,"b":1}`},
 			[]string{`{"b":1,"a":1}`, `1`}},
 		{`{"properties":{"ab":{"type":"null"}},"additionalProperties":{"type":"integer"}}`,
@@ -70,11 +73,15 @@ func TestSchema(t *testing.T) {
 		{`{"properties":{"a":false,"b":{}}}`, []string{`{"b":1}`}, []string{`{"a":1}`}},
 		{`{"anyOf":[{"type":"integer"},{"type":"string"}]}`, []string{`1`, `"a"`}, []string{`null`}},
 		{`{"oneOf":[{"type":"integer"},{"type":"string"}]}`, []string{`1`, `"a"`}, []string{`null`}},
-		{`{"oneOf":[{"properties":{"k":{"const":"a"}},"required":["k"]},{"properties":{"k":{"const":"b"}},"required":["k"]}]}`, []string{`{"k":"a"}`, `{"k":"b"}`}, []string{`{"k":"c"}`}},
+		{`{"oneOf":[{"properties":{"k":{"const":"a"}},"required":["k"]},` +
+			`{"properties":{"k":{"const":"b"}},"required":["k"]}]}`, []string{`{"k":"a"}`, `{"k":"b"}`},
+			[]string{`{"k":"c"}`}},
 		{`{"allOf":[{"type":"string"}]}`, []string{`"a"`}, []string{`1`}},
-		{`{"allOf":[{"$ref":"#/$defs/a"},{"properties":{"y":{"type":"integer"}},"required":["y"]}],"$defs":{"a":{"type":"object","properties":{"x":{"type":"integer"}}}}}`,
+		{`{"allOf":[{"$ref":"#/$defs/a"},{"properties":{"y":{"type":"integer"}},"required":["y"]}],` +
+			`"$defs":{"a":{"type":"object","properties":{"x":{"type":"integer"}}}}}`,
 			[]string{`{"y":1}`, `{"x":1,"y":1}`}, []string{`{"x":1}`}},
-		{`{"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object","properties":{"left":{"$ref":"#/$defs/tree"},"v":{"type":"integer"}},"required":["v"]}}}`,
+		{`{"$ref":"#/$defs/tree","$defs":{"tree":{"type":"object",` +
+			`"properties":{"left":{"$ref":"#/$defs/tree"},"v":{"type":"integer"}},"required":["v"]}}}`,
 			[]string{`{"v":1}`, `{"left":{"left":{"v":1},"v":2},"v":3}`}, []string{`{"left":{}}`}},
 		{`{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["next"]}`,
 			[]string{`{"next":null}`, `{"next":{"next":null}}`}, []string{`{}`}},
@@ -85,7 +92,7 @@ func TestSchema(t *testing.T) {
 		{`{"type":"integer","multipleOf":1}`, []string{`3`}, []string{`1.5`}},
 		{`{"title":"t","description":"d","default":1,"type":"integer"}`, []string{`1`}, []string{`"t"`}},
 	} {
-		g := schemaOf(t, test.schema)
+		g := narrowOf(t, test.schema)
 		for _, text := range test.yes {
 			if !accepts(t, g, text) {
 				t.Errorf("%s refuses %s", test.schema, text)
@@ -97,7 +104,8 @@ func TestSchema(t *testing.T) {
 			}
 		}
 	}
-	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`),
+	g, err := ParseSchema(nil,
+		[]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}}}`),
 		SchemaOptions{Blanks: true})
 	if err != nil {
 		t.Fatal(err)
@@ -112,33 +120,32 @@ func TestSchema(t *testing.T) {
 
 func TestSchemaErrors(t *testing.T) {
 	for source, want := range map[string]string{
-		``:                                    `JSON`,
-		`{`:                                   `JSON`,
-		`{} {}`:                               `more than one`,
-		`{"type":"integer","type":1}`:         `"type" twice`,
-		`1`:                                   `an object or a boolean`,
-		`false`:                               `allows no value`,
-		`{"type":"int"}`:                      `#/type: unknown type "int"`,
-		`{"type":[]}`:                         `#/type`,
-		`{"type":1}`:                          `#/type`,
-		`{"not":{}}`:                          `keyword "not"`,
-		`{"type":"string","minimum":1}`:       `keyword "minimum"`,
-		`{"type":"array","uniqueItems":true}`: `keyword "uniqueItems"`,
-		`{"type":"object","properties":{"a":{"patternProperties":{}}}}`: `#/properties/a: keyword "patternProperties"`,
+		``:                                `JSON`,
+		`{`:                               `JSON`,
+		`{} {}`:                           `more than one`,
+		`{"type":"integer","type":1}`:     `"type" twice`,
+		`1`:                               `an object or a boolean`,
+		`false`:                           `no value is valid`,
+		`{"type":"int"}`:                  `#/type: unknown type "int"`,
+		`{"type":[]}`:                     `#/type`,
+		`{"type":1}`:                      `#/type`,
+		`{"not":{}}`:                      `no value is valid`,
 		`{"$ref":"#/$defs/x"}`:            `not in this document`,
 		`{"$ref":"http://example.com/x"}`: `not in this document`,
 		`{"$ref":"#"}`:                    `left-recursive`,
-		`{"$ref":"#/$defs/a","type":"object","$defs":{"a":{}}}`: `keyword "type"`,
+		`{"type":"array","items":{"type":"string"},` +
+			`"uniqueItems":true}`: `#/uniqueItems: is supported for items of up to 8 values`,
+		`{"type":"string","pattern":"a^b"}`:                                    `no finite value`,
+		`{"type":"string","pattern":"a\\bc"}`:                                  `no finite value`,
+		`{"type":"string","pattern":"(a\\b)+"}`:                                `assertions inside of a repetition`,
+		`{"type":"object","required":["a"],"additionalProperties":false}`:      `"a" is required and forbidden`,
+		`{"type":"array","contains":{"type":"null"},"unevaluatedItems":false}`: `#/unevaluatedItems: beside contains`,
+		`{"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}}`:   `no finite value`,
 		`{"enum":[]}`:                                                        `#/enum`,
-		`{"type":"string","enum":[1]}`:                                       `has the type`,
+		`{"type":"string","enum":[1]}`:                                       `no value of const`,
 		`{"pattern":"(a"}`:                                                   `#/pattern`,
-		`{"pattern":"(?=a)b"}`:                                               `#/pattern`,
 		`{"pattern":"(a)\\1"}`:                                               `#/pattern`,
-		`{"pattern":"a\\bc"}`:                                                `#/pattern`,
-		`{"pattern":"[\\S]"}`:                                                `brackets`,
-		`{"pattern":"a^b"}`:                                                  `#/pattern`,
-		`{"type":"string","pattern":"a","minLength":1}`:                      `one at a time`,
-		`{"type":"string","format":"regex"}`:                                 `"regex" is not supported`,
+		`{"type":"string","format":"regex"}`:                                 `#/format: "regex" cannot be held`,
 		`{"type":"string","minLength":3,"maxLength":2}`:                      `less than`,
 		`{"type":"string","minLength":-1}`:                                   `#/minLength`,
 		`{"type":"string","minLength":1e9}`:                                  `#/minLength`,
@@ -147,12 +154,8 @@ func TestSchemaErrors(t *testing.T) {
 		`{"type":"integer","minimum":3,"maximum":2}`:                         `no number`,
 		`{"type":"integer","exclusiveMinimum":2,"exclusiveMaximum":3}`:       `no number`,
 		`{"type":"integer","minimum":"a"}`:                                   `#/minimum`,
-		`{"type":"number","multipleOf":0.1}`:                                 `#/multipleOf`,
 		`{"anyOf":[]}`:                                                       `#/anyOf`,
-		`{"oneOf":[{"type":"integer"},{"type":"number"}]}`:                   `use anyOf`,
-		`{"oneOf":[{"const":1},{"const":1.0}]}`:                              `use anyOf`,
-		`{"allOf":[{"type":"string"},{"maxLength":1}]}`:                      `objects only`,
-		`{"required":["a"],"additionalProperties":false}`:                    `forbids it`,
+		`{"oneOf":[{"const":1},{"const":1.0}]}`:                              `no value is valid`,
 		`{"type":"object","required":"a"}`:                                   `#/required`,
 		strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat(`}`, 5000): `Nesting`,
 	} {
@@ -186,7 +189,8 @@ func TestNumbers(t *testing.T) {
 			key  string
 			side int
 			open bool
-		}{{"minimum", -1, false}, {"exclusiveMinimum", -1, true}, {"maximum", 1, false}, {"exclusiveMaximum", 1, true}} {
+		}{{"minimum", -1, false}, {"exclusiveMinimum", -1, true}, {"maximum", 1, false}, {"exclusiveMaximum", 1,
+			true}} {
 			if random.IntN(2) == 0 {
 				continue
 			}
@@ -230,7 +234,10 @@ func TestFormats(t *testing.T) {
 		"time":      func(s string) bool { _, err := time.Parse("15:04:05Z07:00", s); return err == nil },
 		"date-time": func(s string) bool { _, err := time.Parse(time.RFC3339, s); return err == nil },
 	}
-	for name := range formats {
+	for name, f := range formats {
+		if f.pattern == "" {
+			continue
+		}
 		g := schemaOf(t, fmt.Sprintf(`{"type":"string","format":%q}`, name))
 		random := rand.New(rand.NewPCG(5, 6))
 		for range 50 {
@@ -239,7 +246,8 @@ func TestFormats(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &s); err != nil {
 				t.Fatalf("%s: %s: %v", name, text, err)
 			}
-			if check := valid[name]; check != nil && !check(s) {
+			if check := valid[name]; check != nil && !check(strings.Replace(strings.ToUpper(s), ":60", ":59",
+				1)) { // Go has no leap seconds
 				t.Errorf("%s: %q", name, s)
 			}
 		}
@@ -279,8 +287,11 @@ func write(t testing.TB, g *Grammar, random *rand.Rand, most int) string {
 		at = m.step(at, b)
 		text = append(text, b)
 	}
-	remaining := shortest(g)
+	var remaining []int
 	for !m.states[at].final { // the shortest way out
+		if len(remaining) != len(m.code) {
+			remaining = shortest(m)
+		}
 		best, least := byte(0), 1<<30
 		for _, th := range m.states[at].threads {
 			n := remaining[th.at]
@@ -299,16 +310,38 @@ func write(t testing.TB, g *Grammar, random *rand.Rand, most int) string {
 	return string(text)
 }
 
-// shortest is the fewest bytes from each instruction to its rule's end.
-func shortest(g *Grammar) []int {
-	const never = 1 << 24
-	n := make([]int, len(g.code))
+// shortest is the fewest bytes from each instruction to its rule's end, about: a character of a term counts as many.
+func shortest(m *machine) []int {
+	const never, character = 1 << 24, 12
+	m.work.renew(context.Background(), m.limits)
+	n := make([]int, len(m.code))
 	for i := range n {
 		n[i] = never
 	}
+	characters := map[term]int{}
+	var count func(from term) int
+	count = func(from term) int { // by breadth, over the automaton
+		if d, ok := characters[from]; ok {
+			return d
+		}
+		seen, queue := map[term]int{from: 0}, []term{from}
+		for ; len(queue) > 0; queue = queue[1:] {
+			if m.terms.nullable(queue[0]) {
+				characters[from] = seen[queue[0]]
+				return seen[queue[0]]
+			}
+			for _, a := range m.terms.follow(queue[0]) {
+				if _, ok := seen[a.to]; !ok {
+					seen[a.to] = seen[queue[0]] + 1
+					queue = append(queue, a.to)
+				}
+			}
+		}
+		return never
+	}
 	for changed := true; changed; {
 		changed = false
-		for i, c := range g.code {
+		for i, c := range m.code {
 			v := 0
 			switch c.op {
 			case opByte:
@@ -320,6 +353,10 @@ func shortest(g *Grammar) []int {
 				v = min(n[c.next], n[c.other])
 			case opCall:
 				v = n[c.other] + n[c.next]
+			case opLazy:
+				v = character*count(m.terms.of(m.lazies[c.other].x)) + n[c.next]
+			case opTerm:
+				v = character*count(term(c.other)) + n[c.next]
 			}
 			if v < n[i] {
 				n[i], changed = v, true
@@ -327,4 +364,14 @@ func shortest(g *Grammar) []int {
 		}
 	}
 	return n
+}
+
+// narrowOf is the grammar of a schema that allows what it speaks of only.
+func narrowOf(t testing.TB, source string) *Grammar {
+	t.Helper()
+	g, err := ParseSchema(nil, []byte(source), SchemaOptions{Narrow: true})
+	if err != nil {
+		t.Fatalf("%s: %v", source, err)
+	}
+	return g
 }

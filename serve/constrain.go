@@ -168,7 +168,7 @@ func (s *constraintSource) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 	case "json":
 		return grammar.ParseJSON(b, grammar.SchemaOptions{Blanks: true})
 	case "schema":
-		return grammar.ParseSchema(b, s.source, grammar.SchemaOptions{Spaces: true})
+		return grammar.ParseSchema(b, s.source, grammar.SchemaOptions{Spaces: true, Narrow: true})
 	}
 	return grammar.ParseGBNF(b, string(s.source))
 }

@@ -114,7 +114,7 @@ var samples = map[string]sample{
 		`{"type":"text"}`, `{"type":"json_object"}`,
 		`{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"boolean"}}}`},
 		bad: []string{`{"type":"xml"}`, `{"type":"json_schema"}`,
-			`{"type":"json_schema","json_schema":{"schema":{"type":"boolean","uniqueItems":true}}}`, `1`, `{}`}},
+			`{"type":"json_schema","json_schema":{"schema":{"type":"array","items":{"type":"string"},"uniqueItems":true}}}`, `1`, `{}`}},
 	"grammar":     {good: []string{`"root ::= \"yes\" | \"no\""`}, bad: []string{`"root ::= ("`, `1`}},
 	"json_schema": {good: []string{`{"type":"boolean"}`}, bad: []string{`{"type":"nothing"}`, `7`}},
 	"speculation": {good: []string{

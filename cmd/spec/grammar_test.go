@@ -79,7 +79,7 @@ func TestGrammarRefused(t *testing.T) {
 	}{
 		{[]string{"--grammar", "root ::= ("}, 1, "--grammar"},
 		{[]string{"--grammar", `root ::= "a" root2`}, 1, "root2"},
-		{[]string{"-j", `{"not":{}}`}, 1, "not"},
+		{[]string{"-j", `{"not":{}}`}, 1, "no value is valid"},
 		{[]string{"-j", `{`}, 1, "--json-schema"},
 		{[]string{"-j", "{}", "--grammar", `root ::= "a"`}, 2, "exclude each other"},
 		{[]string{"-jf", filepath.Join(t.TempDir(), "none.json")}, 1, "none.json"},

@@ -64,7 +64,7 @@ func (g *grammarFlags) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 	var compiled *grammar.Grammar
 	var err error
 	if g.schema+g.schemaFile != "" {
-		compiled, err = grammar.ParseSchema(b, []byte(source), grammar.SchemaOptions{Spaces: true})
+		compiled, err = grammar.ParseSchema(b, []byte(source), grammar.SchemaOptions{Spaces: true, Narrow: true})
 	} else {
 		compiled, err = grammar.ParseGBNF(b, source)
 	}
