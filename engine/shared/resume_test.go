@@ -7,6 +7,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // The sequence of a draft head goes on from what another one, kept or open, read of the same text: as far as the
@@ -94,6 +95,17 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 			s.Close()
 		}
 	}
+	s := sharedSession(t, c)
+	read(s, 1)
+	if next, _ := s.Resume(text[:1], text[1:], nil); next != nil || s.Len() != 1 || s.Reused() != 0 {
+		t.Errorf("%d tokens, %d of them reused, in a sequence that has begun", s.Len(), s.Reused())
+	}
+	s.Close()
+	resume := func() {
+		s, _, _ := begin("", text[:1], text[1:])
+		s.Close()
+	}
+	testkit.AtOnce(10, resume, resume) // the race detector looks
 	for c.prefixes.evict() {
 	}
 	if n := c.used.Load(); n != 0 {

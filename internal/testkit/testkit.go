@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -71,4 +72,21 @@ func SameBits(t testing.TB, what string, got, want []float32) {
 			t.Fatalf("%s: number %d of %d is %v, expected %v", what, i, len(got), got[i], want[i])
 		}
 	}
+}
+
+// AtOnce calls each function n times in a goroutine of its own, all at once. Under the race detector it shows what
+// they share without a lock.
+func AtOnce(n int, f ...func()) {
+	var begin, end sync.WaitGroup
+	begin.Add(1)
+	for _, f := range f {
+		end.Go(func() {
+			begin.Wait()
+			for range n {
+				f()
+			}
+		})
+	}
+	begin.Done()
+	end.Wait()
 }
