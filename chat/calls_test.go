@@ -39,10 +39,41 @@ func TestTextBehindCallsIsKept(t *testing.T) {
 		{SyntaxMistral, "[TOOL_CALLS][" + json + ", text", ", text", 1},
 		{SyntaxMistral, "[TOOL_CALLS][" + json + ", " + json + "]", "", 2},
 		{SyntaxMistral, "[TOOL_CALLS][" + json + "] text", " text", 1},
+		{SyntaxMistral, "[TOOL_CALLS][" + json + "]", "", 1},
+		{SyntaxMistral, "[TOOL_CALLS][" + json + ",", ",", 1},
+		{SyntaxHermes, "<tool_call>" + json + "</tool_call>", "", 1},
 	} {
 		content, calls := contentOf(Format{Syntax: c.syntax}, c.text)
 		if strings.TrimSpace(content) != strings.TrimSpace(c.content) || calls != c.calls {
 			t.Errorf("%v: %s: %q and %d calls, want %q and %d", c.syntax, c.text, content, calls, c.content, c.calls)
+		}
+	}
+}
+
+// White space behind the last call is no content, also where the text ends within it.
+func TestSpaceBehindTheLastCallIsNoContent(t *testing.T) {
+	const json = `{"name": "f", "arguments": {}}`
+	for syntax, text := range map[Syntax]string{
+		SyntaxHermes: "<tool_call>" + json + "</tool_call>\n \n", SyntaxMistral: "[TOOL_CALLS][" + json + "] \n",
+	} {
+		if content, calls := contentOf(Format{Syntax: syntax}, text); content != "" || calls != 1 {
+			t.Errorf("%v: content %q, %d calls", syntax, content, calls)
+		}
+	}
+}
+
+// Calls in Python's notation that end anywhere, or in whose strings a backslash stands last, are none.
+func TestPythonCallsMayEndAnywhere(t *testing.T) {
+	const whole = `[f(a='x\'y\"z', b="\n\/", c=[1, {"k": None}], d=True), g()]`
+	calls, ok := readPythonCalls(whole)
+	if !ok || len(calls) != 2 || calls[0].args != `{"a": "x'y\"z", "b": "\n/", "c": [1, {"k": null}], "d": true}` || calls[1].args != "{}" {
+		t.Errorf("%v %+v", ok, calls)
+	}
+	for end := 1; end < len(whole); end++ {
+		for _, more := range []string{"", "\\", "'", `"`} {
+			if calls, ok := readPythonCalls(whole[:end] + more); ok {
+				t.Errorf("%s: %+v", whole[:end]+more, calls)
+			}
 		}
 	}
 }

@@ -323,3 +323,19 @@ func TestToolGrammarOfTemplates(t *testing.T) {
 		t.Errorf("calls of %d templates are in their format's grammar, 25 were", seen)
 	}
 }
+
+// A tool's name is of ASCII letters, digits and . _ -, each of them, and of nothing that stands beside them.
+func TestNamesOfToolsAreOfTheirCharacters(t *testing.T) {
+	const good = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	for r := range rune(0x180) {
+		want := strings.ContainsRune(good, r)
+		if err := checkTool(Tool{Name: "x" + string(r)}); (err == nil) != want {
+			t.Errorf("%q: %v", r, err)
+		}
+	}
+	for n, want := range map[int]bool{0: false, 1: true, maxHeader: true, maxHeader + 1: false} {
+		if err := checkTool(Tool{Name: strings.Repeat("a", n)}); (err == nil) != want {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}

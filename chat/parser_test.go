@@ -165,6 +165,8 @@ var answers = []struct {
 	{"harmony, recipient first", Format{Syntax: SyntaxHarmony}, ParserOptions{Tools: anyTools},
 		" to=functions.g<|channel|>commentary json<|message|>{\"a\": <|call|>",
 		"start 0: g \nargs 0: {\"a\": \nend 0:  chat: malformed or incomplete tool call"},
+	{"harmony, a channel without a start", Format{Syntax: SyntaxHarmony}, ParserOptions{},
+		"<|channel|>final<|message|>a<|end|><|channel|>final<|message|>b<|end|> <|channel|>final<|message|>c<|return|>", `content: "abc"`},
 	{"harmony, final", Format{Syntax: SyntaxHarmony}, ParserOptions{},
 		"<|channel|>final<|message|>Hello <|world.<|return|>", `content: "Hello <|world."`},
 	{"harmony, no tools offered", Format{Syntax: SyntaxHarmony}, ParserOptions{},

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -313,6 +314,27 @@ func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
 		p, err := mustNew(t, x.template, Options{Clock: fixedClock}).Render(t.Context(), c)
 		if err != nil || p.Text() != x.want {
 			t.Errorf("%s with %d tools: %q, %v; want %q", x.template, len(x.tools), p.Text(), err, x.want)
+		}
+	}
+}
+
+// JSON that ends too early, or that is followed by more, is an error that says so, whatever it is inside of; so is a Go
+// value that templates do not have, also within maps and lists.
+func TestValuesOfTemplatesAreWholeAndKnown(t *testing.T) {
+	for _, text := range []string{"", " ", "[", "[1,", "{", `{"a"`, `{"a":`, `{"a":[`} {
+		if _, err := jsonValue([]byte(text), FromMessage); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, text := range []string{"1 2", "[] x", "{}{}", "[1 2]", `{"a" 1}`, "[nope]", `{"a":nope}`, "[[1 2]]"} {
+		if v, err := jsonValue([]byte(text), FromMessage); err == nil {
+			t.Errorf("%q: %v", text, v)
+		}
+	}
+	type unknown struct{}
+	for _, v := range []any{unknown{}, []any{1, unknown{}}, map[string]any{"a": unknown{}}, map[string]any{"a": []any{unknown{}}}} {
+		if _, err := value(v, FromMessage, 0); err == nil || !strings.Contains(err.Error(), "unknown") {
+			t.Errorf("%v: %v", v, err)
 		}
 	}
 }

@@ -134,6 +134,9 @@ func jsonValue(data []byte, origin jinja.Origin) (jinja.Value, error) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
 	v, err := decodeValue(d, origin, 0)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +151,6 @@ func decodeValue(d *json.Decoder, origin jinja.Origin, depth int) (jinja.Value, 
 		return nil, fmt.Errorf("JSON nested more than %d deep", maxJSONDepth)
 	}
 	tok, err := d.Token()
-	if err == io.EOF {
-		return nil, io.ErrUnexpectedEOF
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,11 @@ func TestSplitRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		before := openFiles()
 		f, err := OpenFile(names[0])
+		if n := openFiles(); err != nil && n != before {
+			t.Errorf("%s: %d files are open, %d before", name, n, before)
+		}
 		if err == nil {
 			f.Close()
 			t.Errorf("%s: it opens", name)
@@ -204,4 +208,10 @@ func TestSplitRefused(t *testing.T) {
 	if f, err := Open(bytes.NewReader(b), int64(len(b)), "part"); err != nil || f.Parts != 1 {
 		t.Errorf("a part by itself: %v", err)
 	}
+}
+
+// openFiles is how many files the process has open, 0 where the system does not say.
+func openFiles() int {
+	list, _ := os.ReadDir("/proc/self/fd")
+	return len(list)
 }
