@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // bench runs schedules on models whose passes take virtual time: a + b*tokens.
@@ -434,5 +435,78 @@ func TestAutoAloneAgain(t *testing.T) {
 	shared = false
 	if a.Length(11); a.cost.curve != own {
 		t.Errorf("alone a pass of 3 drafted tokens costs %v, measured was %v", a.cost.pass(3), own[3])
+	}
+}
+
+// In a group the acceptance of a further token is learned from what all of them saw: of ranked drafts by their ratio, of
+// others by what follows an accepted token.
+func TestFurtherTokensOfAGroupFollowTheirKind(t *testing.T) {
+	own, common := &acceptanceModel{}, &acceptanceModel{}
+	own.reset()
+	common.reset()
+	l, c := &own.lanes[0], &common.lanes[0]
+	l.common = c
+	c.ratio, c.follow, c.lead = rate{900, 1000}, rate{100, 1000}, rate{100, 1000}
+	if p := l.next(); p > 0.3 {
+		t.Errorf("a draft that is not ranked goes on with probability %.2f", p)
+	}
+	l.ranked, c.ranked = true, true
+	if p := l.next(); p < 0.7 {
+		t.Errorf("a ranked draft goes on with probability %.2f", p)
+	}
+}
+
+// A group learns no draft steps from passes whose time is not known, and a draft on trial has to fit in what may be lost,
+// by the time of a plain token.
+func TestGroupsLearnOnlyFromWhatWasMeasured(t *testing.T) {
+	a := Auto(AutoOptions{}).(*auto)
+	a.group, a.priced, a.position = newGroup(), true, 1
+	a.stepped(0, true, 0)
+	if a.cost.first[0].n != 0 || a.group.cost.first[0].n != 0 {
+		t.Error("a step of no time was learned")
+	}
+	a.stepped(0, true, 0.5)
+	if a.cost.first[0].n != 1 || a.group.cost.first[0].mean != 0.5 {
+		t.Errorf("a step of half a second was learned as %+v, %+v", a.cost.first[0], a.group.cost.first[0])
+	}
+	a.sessions, a.plain, a.prompt, a.elapsed = 1, 0.01, 1000, 0
+	if a.try(0, 1) {
+		t.Error("a trial that loses half a second of 10 ms tokens is allowed")
+	}
+	a.plain, a.prompt, a.elapsed = 1000, 0, 1e9
+	if !a.try(0, 1) {
+		t.Error("a trial that loses nothing is not allowed")
+	}
+}
+
+// What a group may lose is claimed and given back under its lock.
+func TestClaimsOfAGroupAddUp(t *testing.T) {
+	g := newGroup()
+	g.elapsed, g.longest = 1e9, 8
+	member := func() func() {
+		a := Auto(AutoOptions{}).(*auto)
+		a.group, a.sessions, a.plain, a.elapsed, a.requested = g, 4, 1, 1e9, 2
+		return func() {
+			if a.claim(0.25, false) {
+				a.unclaim()
+			}
+		}
+	}
+	testkit.AtOnce(200, member(), member(), member(), member())
+	if g.claimed != 0 || g.exploring {
+		t.Errorf("%v s are claimed, exploring %v", g.claimed, g.exploring)
+	}
+	explores := Auto(AutoOptions{}).(*auto)
+	explores.group, explores.sessions, explores.plain, explores.elapsed, explores.requested = g, 1, 1, 1e9, 9
+	if !explores.claim(0, false) || explores.requested != 9 || !g.exploring {
+		t.Errorf("the first that drafts longer: %d", explores.requested)
+	}
+	second := Auto(AutoOptions{}).(*auto)
+	second.group, second.sessions, second.plain, second.elapsed, second.requested = g, 1, 1, 1e9, 9
+	if !second.claim(0, false) || second.requested != 8 {
+		t.Errorf("the second one beside it: %d", second.requested)
+	}
+	if explores.unclaim(); g.exploring {
+		t.Error("its round is over, and it explores")
 	}
 }

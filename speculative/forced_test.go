@@ -413,3 +413,22 @@ func TestStopLooksAtDraftedTokens(t *testing.T) {
 		t.Errorf("%v", d.own)
 	}
 }
+
+// A constraint is not asked what follows a token that it forbids.
+func TestNothingIsAskedBehindAForbiddenToken(t *testing.T) {
+	asked := 0
+	rules := &ruled{vocab: 8, next: func(state, id int32) int32 { asked++; return -1 }}
+	c := &constrained{rules: rules, states: []int32{deadState}}
+	if to, ok := c.after(0, 1); to != deadState || ok || asked != 0 || c.err != nil {
+		t.Errorf("state %d, %v, %d times asked, %v", to, ok, asked, c.err)
+	}
+	if !c.dead(0) || c.dead(-1) {
+		t.Error("what is dead")
+	}
+	if to, ok := c.after(-1, -1); to != deadState || ok || asked != 0 {
+		t.Errorf("of no token: state %d, %v, %d times asked", to, ok, asked)
+	}
+	if _, ok := c.after(-1, 1); ok || asked != 1 {
+		t.Errorf("of a token: %v, %d times asked", ok, asked)
+	}
+}

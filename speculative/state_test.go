@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // What a decoder learned is as good in another one: its first text goes as the next one would have gone. What was
@@ -95,4 +96,46 @@ func TestSaveAndRestore(t *testing.T) {
 			t.Errorf("%.60q is restored: %v", bad, err)
 		}
 	}
+}
+
+// A schedule that is restored predicts for the first and each further token of a draft what the saved one did.
+func TestRestoredDraftStepsAreTheSavedOnes(t *testing.T) {
+	a, b := Auto(AutoOptions{}).(*auto), Auto(AutoOptions{}).(*auto)
+	a.lanes = 2
+	for lane := range a.lanes {
+		a.cost.first[lane], a.cost.step[lane] = timing{0.5 + float64(lane), 3}, timing{0.125 + float64(lane), 5}
+	}
+	state, err := a.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	for lane := range a.lanes {
+		if b.cost.firstStep(lane) != a.cost.firstStep(lane) || b.cost.nextStep(lane) != a.cost.nextStep(lane) {
+			t.Errorf("drafter %d: %v and %v s, %v and %v were saved", lane, b.cost.firstStep(lane), b.cost.nextStep(lane),
+				a.cost.firstStep(lane), a.cost.nextStep(lane))
+		}
+	}
+}
+
+// Decoders of one Experience end while others begin, save and restore.
+func TestExperienceIsSharedByManyGoroutines(t *testing.T) {
+	x := &Experience{}
+	state, err := x.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(newFake(t, matrixVocab, 100, random(1)), Merge(NGram(NGramOptions{})), Options{MaxTokens: 8, Schedule: newAuto(), Experience: x})
+	collect(t, d, matrixPrompt, engine.Sampling{})
+	testkit.AtOnce(50, d.tell, func() {
+		if err := x.Restore(state); err != nil {
+			t.Error(err)
+		}
+	}, func() {
+		if _, err := x.Save(); err != nil {
+			t.Error(err)
+		}
+	}, func() { x.Of(Choice{Drafter: "ngram"}) }, func() { x.Of(Choice{Drafter: "model"}) })
 }
