@@ -447,6 +447,7 @@ func TestFurtherTokensOfAGroupFollowTheirKind(t *testing.T) {
 	l, c := &own.lanes[0], &common.lanes[0]
 	l.common = c
 	c.ratio, c.follow, c.lead = rate{900, 1000}, rate{100, 1000}, rate{100, 1000}
+	l.ratio, l.follow = c.ratio, c.follow
 	if p := l.next(); p > 0.3 {
 		t.Errorf("a draft that is not ranked goes on with probability %.2f", p)
 	}

@@ -1,0 +1,162 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
+)
+
+// Serve leaves the configuration that it is given as it is: the caller may use it elsewhere, with HTTP/2.
+func TestServeKeepsItsCallersTLS(t *testing.T) {
+	s := newTester(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{NextProtos: []string{"h2"}}
+	s.Close()
+	if err := s.Serve(l, config); !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	if len(config.NextProtos) != 1 || config.NextProtos[0] != "h2" {
+		t.Errorf("protocols %q", config.NextProtos)
+	}
+}
+
+// A histogram has the sum of what was observed, counts at its bounds and beyond, and labels are quoted as Prometheus does.
+func TestHistogramsAddUpAndLabelsAreQuoted(t *testing.T) {
+	var h histogram
+	for _, x := range []float64{0.5, 1, 1.5, 4, 9} {
+		h.observe([]float64{1, 2, 4}, x)
+	}
+	var b strings.Builder
+	h.write(&b, "x", "help", []float64{1, 2, 4})
+	for _, line := range []string{
+		`x_bucket{le="1"} 2`, `x_bucket{le="2"} 3`, `x_bucket{le="4"} 4`, `x_bucket{le="+Inf"} 5`, "x_sum 16", "x_count 5",
+	} {
+		if !strings.Contains(b.String(), line+"\n") {
+			t.Errorf("no line %q in\n%s", line, b.String())
+		}
+	}
+	if got := label("a\\b\"c\nd\\\\"); got != `"a\\b\"c\nd\\\\"` {
+		t.Error(got)
+	}
+}
+
+// A request that is refused after its model was found lets go of the model, whichever part refuses it.
+func TestRefusedRequestsLetGoOfTheirModel(t *testing.T) {
+	s := newTester(t, nil)
+	s.post("/v1/completions", `{"prompt":"a","max_tokens":1}`, 200)
+	m := s.models.resident()[0]
+	for _, body := range []string{
+		`{"prompt":"` + strings.Repeat("word ", 20000) + `"}`, `{"prompt":"a","max_tokens":1000000}`,
+		`{"prompt":"a","grammar":"root ::= nothing"}`, `{"prompt":"a","logit_bias":{"9999999":1}}`,
+	} {
+		s.do("POST", "/v1/completions", body)
+		s.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"response_format":`+
+			`{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"nothing"}}}}`)
+		s.models.mu.Lock()
+		if m.users != 0 {
+			t.Errorf("%d users after %s", m.users, clip(body))
+			m.users = 0
+		}
+		s.models.mu.Unlock()
+	}
+}
+
+// A model that is closed ends its sessions and its draft's.
+func TestClosedModelsEndTheirSessions(t *testing.T) {
+	s := newTester(t, nil)
+	s.post("/v1/completions", `{"prompt":"a","max_tokens":1}`, 200)
+	m := s.models.resident()[0]
+	s.Close()
+	for name, x := range map[string]sequences{"target": m.target, "draft": m.draft} {
+		c, ok := x.(*scheduled)
+		if !ok {
+			t.Fatalf("%s: %T", name, x)
+		}
+		if _, err := c.NewSession(t.Context(), shared.SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A model whose chat template cannot be executed writes texts, and refuses conversations; the log has why a model could not
+// be loaded, and the client does not.
+func TestBrokenTemplatesAndModelsAreToldApart(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s := newTester(t, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		o.Models = []Entry{
+			{Name: "template", Load: func(context.Context) (*Model, error) {
+				return &Model{Target: p.target, Template: "{% if %}"}, nil
+			}},
+			{Name: "broken", Load: func(context.Context) (*Model, error) { return nil, errors.New("its own reason") }},
+		}
+	})
+	s.post("/v1/completions", `{"model":"template","prompt":"a","max_tokens":1}`, 200)
+	text := s.post("/v1/chat/completions", `{"model":"template","messages":[{"role":"user","content":"a"}],"max_tokens":1}`, 400)
+	if !strings.Contains(text, "no_chat_template") {
+		t.Error(text)
+	}
+	if text := s.post("/v1/completions", `{"model":"broken","prompt":"a"}`, 503); strings.Contains(text, "its own reason") {
+		t.Error(text)
+	}
+	if !strings.Contains(log.String(), "its own reason") {
+		t.Error("the log does not say why: ", log.String())
+	}
+}
+
+// What is wrong with a body is said of the place where it stands.
+func TestErrorsOfBodiesNameTheirPlace(t *testing.T) {
+	s := newTester(t, nil)
+	chat := func(tools string) string { return `{"messages":[{"role":"user","content":"a"}],"tools":` + tools + `}` }
+	for _, c := range []struct{ body, want string }{
+		{`{"a":`, "a: not JSON: "}, {`{`, "the body: not JSON: "}, {`nope`, "the body: not JSON: "}, {`[]`, "the body: not a JSON object"}, {`{x}`, "the body: not JSON: "},
+		{`{"model":"a",x}`, "the body: not JSON: "},
+		{`{"messages":1}`, "messages"}, {chat(`1`), "tools"}, {chat(`[{"type":"function","function":{"name":1}}]`), "tools[0].function.name"},
+		{chat(`[{"type":"function","function":{"name":"f","parameters":1}}]`), "tools[0].function.parameters"},
+		{chat(`[{"type":"x"}]`), "tools[0].type"}, {chat(`[{"function":{"name":"f"}}]`), "tools[0].type"},
+	} {
+		if text := s.post("/v1/chat/completions", c.body, 400); !strings.Contains(text, c.want) || strings.Contains(text, "%!") {
+			t.Errorf("%s: no %q in %s", c.body, c.want, text)
+		}
+	}
+}
+
+type sent struct{ values []any }
+
+func (s *sent) event(_ string, v any) { s.values = append(s.values, v) }
+func (s *sent) raw(string)            {}
+func (s *sent) flush() error          { return nil }
+
+// What the end of an answer releases is sent before the reason for its end: content, reasoning or a call.
+func TestTheEndReleasesWhatWasHeldBack(t *testing.T) {
+	for name, d := range map[string]*delta{
+		"content": {content: "x", finish: "stop"}, "reasoning": {reasoning: "x", finish: "stop"},
+		"calls": {calls: []callDelta{{arguments: "x"}}, finish: "stop"}, "nothing": {finish: "stop"},
+	} {
+		to, f := &sent{}, &chatForm{reading: &reading{}, open: 2}
+		f.delta(to, d)
+		want := 2
+		if name == "nothing" {
+			want = 1
+		}
+		if len(to.values) != want {
+			t.Errorf("%s: %d events", name, len(to.values))
+		}
+	}
+}
