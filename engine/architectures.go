@@ -40,6 +40,7 @@ var kinds = map[string]kind{
 	"arcee":          decoderOf(arcee),
 	"bailingmoe":     decoderOf(bailingMoE),
 	"bailingmoe2":    decoderOf(bailingMoE2),
+	"bitnet":         decoderOf(bitNet),
 	"bloom":          decoderOf(bloom),
 	"chatglm":        decoderOf(chatGLM),
 	"codegen":        decoderOf(gptJ),
@@ -128,6 +129,10 @@ var kinds = map[string]kind{
 	"gemma4-assistant": {is: KindAssistant, layers: (*loader).assistantLayers, build: (*loader).assistant},
 	"dflash":           {is: KindModel, refused: "a draft head that drafts blocks of tokens at once"},
 
+	"deepseek32": {is: KindModel, refused: indexed},
+	"glm-dsa":    {is: KindModel, refused: indexed},
+	"rwkv7":      {is: KindModel, refused: "token shifts and a state of its own in place of attention are not implemented"},
+
 	// These are not read. They are here because a file of theirs is told apart from a model.
 	"bert":            {is: KindEncoder},
 	"eurobert":        {is: KindEncoder},
@@ -141,6 +146,9 @@ var kinds = map[string]kind{
 	"clip":            {is: KindProjector},
 	"controlvector":   {is: KindControl},
 }
+
+// indexed is why the models of DeepSeek V3.2's kind are refused.
+const indexed = "attention to the positions that an index chooses for each token is not implemented"
 
 // Architectures lists the names of general.architecture that [Open] knows, in alphabetical order. Draft heads are not
 // among them.

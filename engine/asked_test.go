@@ -359,6 +359,8 @@ func askedModels() map[string]askedFor {
 			"embedding_length": uint32(32), "attention.head_count": uint32(2),
 			"attention.head_count_kv": uint32(1), "feed_forward_length": uint32(64), "rope.freq_base": float32(1e5)},
 			also: []string{"blk.*.attn_k.weight", "blk.*.attn_v.weight", "blk.*.attn_k_norm.weight"}},
+		"bitnet": {arch: "bitnet", also: []string{"blk.*.attn_q.scale", "blk.*.attn_k.scale", "blk.*.attn_v.scale",
+			"blk.*.attn_output.scale", "blk.*.ffn_gate.scale", "blk.*.ffn_up.scale", "blk.*.ffn_down.scale"}},
 		"nanbeige": {arch: "nanbeige", layers: 2, keys: modelKeys{"num_loops": uint32(3)}},
 	}
 }

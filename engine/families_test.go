@@ -15,7 +15,7 @@ import (
 )
 
 // withoutFamily are the architectures of models of ../shared/families/models that are not read.
-var withoutFamily = []string{"bitnet", "deepseek32", "glm-dsa",
+var withoutFamily = []string{"deepseek32", "glm-dsa",
 	"rwkv7"}
 
 // familyModels are the models of ../shared/families/models with a golden, but for those that are not read.
