@@ -33,7 +33,7 @@ var codecs = [...]codec{
 	Q4_K:    {decodeQ4_K, encodeQ4_K, Q5_0},
 	IQ4_NL:  {decodeIQ4_NL, encodeIQ4_NL, IQ4_NL},
 	Q4_0:    {decodeQ4_0, encodeQ4_0, Q4_0},
-	IQ4_XS:  {decodeIQ4_XS, nil, IQ4_NL},
+	IQ4_XS:  {decodeIQ4_XS, encodeIQ4_XS, IQ4_NL},
 	MXFP4:   {decodeMXFP4, nil, MXFP4},
 	Q3_K:    {decodeQ3_K, nil, Q4_0},
 	Q2_K:    {decodeQ2_K, nil, Q4_0},

@@ -24,35 +24,49 @@ func decodeIQ4_NL(dst []float32, row []byte) {
 
 func encodeIQ4_NL(row []byte, x []float32) error { return encodeBlocks(IQ4_NL, row, x, blockIQ4_NL) }
 
-// blockIQ4_NL: x = d*tableIQ4[q]. The number of greatest magnitude is mapped near one end of the table or the other.
+// blockIQ4_NL: x = d*tableIQ4[q].
 func blockIQ4_NL(block []byte, x []float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
-	var w, u [32]float32
+	var w [32]float32
 	weigh(w[:], x)
-	if top := greatestSigned(x); abs32(top) >= minK {
-		least := float32(math.MaxFloat32)
-		for _, end := range []float32{tableIQ4[0], tableIQ4[15]} {
-			for step := range 17 {
-				// The end is what the greatest magnitude becomes, or up to a fifth more or less before it is clipped.
-				s := top / float32(end*(0.8+float32(0.025*float32(step))))
-				lookUp(u[:], x, reciprocal(s))
-				s = solveScale(x, w[:], u[:], s)
-				lookUp(u[:], x, reciprocal(s))
-				if e := rangeError(x, w[:], u[:], s, 0); e < least {
-					least, d = e, s
-				}
+	d = fitTable(x, w[:])
+	h := asm.ToF16(d)
+	le.PutUint16(block, h)
+	nibblesIQ4(block[2:18], x, reciprocal(asm.FromF16(h)))
+	return d
+}
+
+// fitTable finds the scale for x = scale*tableIQ4[q], of 32 numbers. The number of greatest magnitude is mapped near
+// one end of the table or the other.
+func fitTable(x, w []float32) (scale float32) {
+	top := greatestSigned(x)
+	if abs32(top) < minK {
+		return 0
+	}
+	var u [32]float32
+	least := float32(math.MaxFloat32)
+	for _, end := range []float32{tableIQ4[0], tableIQ4[15]} {
+		for step := range 17 {
+			// The end is what the greatest magnitude becomes, or up to a fifth more or less before it is clipped.
+			s := top / float32(end*(0.8+float32(0.025*float32(step))))
+			lookUp(u[:], x, reciprocal(s))
+			s = solveScale(x, w, u[:], s)
+			lookUp(u[:], x, reciprocal(s))
+			if e := rangeError(x, w, u[:], s, 0); e < least {
+				least, scale = e, s
 			}
 		}
 	}
-	h := asm.ToF16(d)
-	le.PutUint16(block, h)
-	inverse := reciprocal(asm.FromF16(h))
+	return scale
+}
+
+// nibblesIQ4 writes the nibbles of 32 numbers x*inverse.
+func nibblesIQ4(dst []byte, x []float32, inverse float32) {
 	for i := range 16 {
-		block[2+i] = byte(nearestIQ4(x[i]*inverse) | nearestIQ4(x[16+i]*inverse)<<4)
+		dst[i] = byte(nearestIQ4(x[i]*inverse) | nearestIQ4(x[16+i]*inverse)<<4)
 	}
-	return d
 }
 
 // lookUp sets q to the numbers of tableIQ4 nearest to x*inverse.
@@ -87,4 +101,49 @@ func decodeIQ4_XS(dst []float32, row []byte) {
 			}
 		}
 	}
+}
+
+func encodeIQ4_XS(row []byte, x []float32) error { return encodeBlocks(IQ4_XS, row, x, blockIQ4_XS) }
+
+// blockIQ4_XS: x = d*scale*tableIQ4[q] with, for each 32 numbers, scale in -32 … 31.
+func blockIQ4_XS(block []byte, x []float32) (d float32) {
+	if amax := greatest(x); amax >= maxK {
+		return amax
+	}
+	var (
+		scales  [8]float32
+		weights [256]float32
+		u       [32]float32
+	)
+	for j := range scales {
+		sub, w := x[32*j:][:32], weights[32*j:][:32]
+		weigh(w, sub)
+		scales[j] = fitTable(sub, w)
+	}
+	top := greatestSigned(scales[:])
+	h := asm.ToF16(0 - float32(top/32)) // so that the greatest uses all of its bits; never -0
+	d = asm.FromF16(h)
+	if abs32(d) > math.MaxFloat32 {
+		return top / 32
+	}
+	clear(block)
+	le.PutUint16(block, h)
+	high := uint16(0)
+	for j := range scales {
+		sub, w := x[32*j:][:32], weights[32*j:][:32]
+		least, best := float32(math.MaxFloat32), 0
+		for _, s := range neighbors(nearest(scales[j], d), -32, 31) {
+			scale := float32(d * float32(s))
+			lookUp(u[:], sub, reciprocal(scale))
+			if e := rangeError(sub, w, u[:], scale, 0); e < least {
+				least, best = e, s
+			}
+		}
+		ls := byte(best + 32)
+		block[4+j/2] |= ls & 15 << (j % 2 * 4)
+		high |= uint16(ls>>4) << (2 * j)
+		nibblesIQ4(block[8+16*j:][:16], sub, reciprocal(d*float32(best)))
+	}
+	le.PutUint16(block[2:], high)
+	return d
 }

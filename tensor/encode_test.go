@@ -125,7 +125,7 @@ func TestEncodeError(t *testing.T) {
 func TestEncodeNormal(t *testing.T) {
 	limits := map[Type]float64{F32: 0, F16: 0.00022, BF16: 0.0017, Q8_0: 0.0054, Q6_K: 0.017, Q5_1: 0.0335,
 		Q5_K: 0.0346, Q5_0: 0.0404,
-		Q4_1: 0.0707, Q4_K: 0.0707, IQ4_NL: 0.074, Q4_0: 0.0865}
+		Q4_1: 0.0707, Q4_K: 0.0707, IQ4_NL: 0.074, IQ4_XS: 0.075, Q4_0: 0.0865}
 	x := normal(7, 1<<14)
 	for _, f := range Encodable() {
 		if got := encodeError(t, f, x); !(got <= limits[f]) {
@@ -180,6 +180,7 @@ func TestEncodeEverywhere(t *testing.T) {
 		Q5_K:   "0241fcecd882fde02f92db0694d77df4b8db2215c4599d8f1c4149bad65df6a8",
 		Q5_0:   "0588c87cd4100b4db8717b0de73cb6a4fe04033c0f57527e73eccaeba259ea87",
 		Q4_1:   "53a843aa9a49c0a23ec2bda35b06633d7e45c9f43c67216f12e332fe9b7512e2",
+		IQ4_XS: "8e8fde63a819fd42470ec0f82299b6fbc9f31695dda066e812f161d54db3fd83",
 		IQ4_NL: "eeedd751474f8cbdf6b8237dbbd0b419c88e61cd97cc13b8384ba6a31a26c59e",
 		Q4_0:   "df246075d13305e105df687422dc7f62486694b1b6b9a010bc2c768287af0041",
 		Q4_K:   "6872a00d99ef8c991dd746542d2ce0b4ccf49311308dba765ffa79b5854ccb8a",

@@ -43,6 +43,7 @@ var mixtures = []Mixture{
 	{Name: "Q4_K_S", FileType: 14, base: tensor.Q4_K, firstV: tensor.Q5_K, firstFF: tensor.Q5_K, small: true},
 	{Name: "IQ4_NL", FileType: 25, base: tensor.IQ4_NL, groupedV: tensor.Q5_K, firstFF: tensor.Q5_K, small: true},
 	{Name: "Q4_0", FileType: 2, base: tensor.Q4_0},
+	{Name: "IQ4_XS", FileType: 30, base: tensor.IQ4_XS, groupedV: tensor.Q5_K, firstFF: tensor.Q5_K, small: true},
 }
 
 // aliases are other names, llama.cpp's too.
@@ -97,7 +98,7 @@ func Uniform(t tensor.Type) Mixture {
 // readOnly has the file types of what can be read but not written.
 var readOnly = map[tensor.Type]uint32{
 	tensor.Q2_K: 10, tensor.Q3_K: 11, tensor.IQ2_XXS: 19, tensor.IQ2_XS: 20, tensor.IQ3_XXS: 23, tensor.IQ1_S: 24,
-	tensor.IQ3_S: 26, tensor.IQ2_S: 28, tensor.IQ4_XS: 30, tensor.IQ1_M: 31, tensor.TQ1_0: 36, tensor.TQ2_0: 37,
+	tensor.IQ3_S: 26, tensor.IQ2_S: 28, tensor.IQ1_M: 31, tensor.TQ1_0: 36, tensor.TQ2_0: 37,
 	tensor.MXFP4: 38,
 }
 

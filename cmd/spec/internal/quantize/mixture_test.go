@@ -14,7 +14,7 @@ func choices(t *testing.T, m Mixture, model Model, part string, dims ...uint64) 
 	t.Helper()
 	letters := map[gguf.Type]string{gguf.Q8_0: "8", gguf.Q6_K: "6", gguf.Q5_K: "5", gguf.Q4_K: "4",
 		gguf.Q5_0: "F", gguf.Q5_1: "f",
-		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.F16: "h", gguf.BF16: "b", gguf.F32: "w"}
+		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.IQ4_XS: "x", gguf.F16: "h", gguf.BF16: "b", gguf.F32: "w"}
 	var s strings.Builder
 	for l := range model.Layers {
 		typ := m.Type(fmt.Sprintf("blk.%d.%s.weight", l, part), dims, model)
@@ -50,6 +50,7 @@ func TestMixtures(t *testing.T) {
 		{"Q5_0", all("F"), all("F"), all("F"), all("F"), all("F"), "6"},
 		{"Q5_1", all("f"), all("f"), all("f"), all("f"), all("f"), "6"},
 		{"IQ4_NL", all("n"), all("5"), "55nnnnnnnnnnnnnn", all("n"), all("n"), "6"},
+		{"IQ4_XS", all("x"), all("5"), "55xxxxxxxxxxxxxx", all("x"), all("x"), "6"},
 		{"F16", all("h"), all("h"), all("h"), all("h"), all("h"), "h"},
 		{"bf16", all("b"), all("b"), all("b"), all("b"), all("b"), "b"},
 		{"f32", all("w"), all("w"), all("w"), all("w"), all("w"), "w"},
@@ -100,7 +101,8 @@ func TestFallbacks(t *testing.T) {
 	for name, want := range map[string]string{
 		"Q4_K_M": "Q5_0 Q8_0 F16", "Q4_K_S": "Q5_0 Q5_1 F16", "Q5_K_M": "Q5_1 Q8_0 F16", "Q5_K_S": "Q5_1 Q5_1 F16",
 		"Q6_K": "Q8_0 Q8_0 F16", "Q8_0": "Q8_0 Q8_0 F16", "Q4_0": "Q4_0 Q4_0 F16", "IQ4_NL": "IQ4_NL IQ4_NL F16",
-		"F32": "F32 F32 F32", "BF16": "BF16 BF16 BF16"} {
+		"IQ4_XS": "IQ4_NL IQ4_NL F16",
+		"F32":    "F32 F32 F32", "BF16": "BF16 BF16 BF16"} {
 		m, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +121,7 @@ func TestFallbacks(t *testing.T) {
 func TestEightExperts(t *testing.T) {
 	model := Model{Architecture: "llama", Layers: 16, Heads: 32, KVHeads: 8, Experts: 8}
 	for name, want := range map[string]string{
-		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"), "Q4_0": all("o")} {
+		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "IQ4_XS": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"), "Q4_0": all("o")} {
 		m, err := Find(name)
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +159,7 @@ func TestFullPrecision(t *testing.T) {
 }
 
 func TestPure(t *testing.T) {
-	files := map[string]uint32{"Q4_K": 14, "Q5_K": 16, "Q6_K": 18, "IQ4_NL": 25, "Q8_0": 7}
+	files := map[string]uint32{"Q4_K": 14, "Q5_K": 16, "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30, "Q8_0": 7}
 	for _, typ := range tensor.Encodable() {
 		m, err := Pure(typ.String())
 		if err != nil {
@@ -173,12 +175,12 @@ func TestPure(t *testing.T) {
 			t.Errorf("%v: file type %d, want %d", typ, m.FileType, want)
 		}
 	}
-	for _, name := range []string{"q2_k", "Q4_K_M", "iq4_xs", ""} {
+	for _, name := range []string{"q2_k", "Q4_K_M", "iq3_s", ""} {
 		if _, err := Pure(name); err == nil {
 			t.Errorf("%q is a type to write", name)
 		}
 	}
-	for _, name := range []string{"q2_k", "Q3_K_M", "IQ4_XS", "mxfp4", ""} {
+	for _, name := range []string{"q2_k", "Q3_K_M", "IQ3_S", "mxfp4", ""} {
 		if _, err := Find(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
 			t.Errorf("%q: %v", name, err)
 		}
