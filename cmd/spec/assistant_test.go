@@ -155,6 +155,8 @@ func TestAssistant(t *testing.T) {
 			"0", "-d", "0", "-n", "4"}},
 		{[]string{"mtp"}, []string{"compare", "-m", target, "-md", head, "--drafter", "mtp", "--schedule", "constant",
 			"--draft-max", "3", "-n", "16", "--max-prompts", "1", "-r", "1", "--warmup", "0"}},
+		{[]string{"tree", "auto", "model"}, []string{"compare", "-m", target, "-md", head, "-n", "12", "--max-prompts", "1",
+			"-r", "1", "--warmup", "0"}},
 	} {
 		out := done(t, "", c.args...)
 		for _, says := range c.says {

@@ -93,7 +93,8 @@ func (c *comparison) flags() []flag {
 		intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt (default 1)"),
 
 		chosenFlag("--drafter", &m.Drafters, compareDrafters(),
-			"who drafts (default model,ngram,tree; without a draft model ngram,suffix)"),
+			"who drafts (default model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; without them "+
+				"ngram,suffix)"),
 		chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
 			"draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
 		chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true),
@@ -244,8 +245,10 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 	return plan, nil
 }
 
-// drafting reports whether there is a draft model.
-func (c *comparison) drafting() bool { return c.model == "" || len(c.drafts) > 0 }
+// drafting reports whether there is a draft model or a draft head.
+func (c *comparison) drafting() bool {
+	return c.model == "" || len(c.drafts) > 0 || hasMTP(c.model)
+}
 
 // draftNumber tells which draft model a drafter needs, counted from 0.
 func draftNumber(drafter string) (int, bool) {
@@ -327,7 +330,7 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	types := ""
 	lab := compare.Lab{Open: func(ctx context.Context, weights string) (*compare.Pair, error) {
 		c.weights = weights
-		pair, kind, err := c.pair(ctx, p, rt, plan.Tokens)
+		pair, kind, err := c.pair(ctx, p, rt, plan)
 		if types == "" {
 			types = kind
 		}
@@ -348,7 +351,11 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 		report.Drafts = append(report.Drafts, filepath.Base(d))
 	}
 	if len(c.drafts) == 0 && c.drafting() {
-		report.Drafts = append(report.Drafts, "the embedded draft model")
+		what := "the embedded draft model"
+		if c.model != "" {
+			what = "the MTP block of the model's file"
+		}
+		report.Drafts = append(report.Drafts, what)
 	}
 	if c.model != "" {
 		report.Model = filepath.Base(c.model)

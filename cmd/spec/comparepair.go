@@ -11,8 +11,8 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// pair opens the models with one type of weights, which it names. tokens is how many are to be generated.
-func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, tokens int) (
+// pair opens the models of a plan with one type of weights, which it names.
+func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, plan compare.Plan) (
 	pair *compare.Pair, types string, err error) {
 	var models []*engine.Model
 	closeAll := func() {
@@ -43,8 +43,8 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 	if err != nil {
 		return nil, "", err
 	}
-	if tokens > size {
-		return nil, "", fmt.Errorf("-n %d: the context holds %d tokens (-c)", tokens, size)
+	if plan.Tokens > size {
+		return nil, "", fmt.Errorf("-n %d: the context holds %d tokens (-c)", plan.Tokens, size)
 	}
 	kv, err := c.cache.kvType()
 	if err != nil {
@@ -57,11 +57,17 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, t
 	c.sequences = append(c.sequences, session)
 
 	files := c.drafts
-	if len(files) == 0 && c.drafting() {
+	if len(files) == 0 && c.model == "" {
 		files = []string{"", embeddedHead}
 	}
 	team := &team{context: size, kv: kv, target: session}
-	if slices.Contains(c.matrix.Drafters, "mtp") && (target.HasMTP() || len(c.drafts) == 0) {
+	// The block in the model's own file drafts where it is asked for, and where there is no other draft model.
+	own := slices.ContainsFunc(plan.Settings, func(s compare.Setting) bool {
+		needs := speculative.Choice{Drafter: s.Drafter}.Needs()
+		return needs&speculative.NeedsMTP != 0 && (target.HasMTP() || len(c.drafts) == 0) ||
+			needs&speculative.NeedsDraft != 0 && target.HasMTP() && len(c.drafts) == 0
+	})
+	if own {
 		head, err := c.openMTP(ctx, p, rt, target)
 		if err != nil {
 			return nil, "", err
@@ -165,6 +171,10 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 		draft = t.heads[0]
 	case needs&(speculative.NeedsDraft|speculative.NeedsForeign) != 0 && n < len(t.drafts):
 		draft = t.drafts[n]
+	case needs&speculative.NeedsDraft != 0 && len(t.drafts) == 0 && len(t.heads) > 0:
+		draft = t.heads[0]
+	case needs&speculative.NeedsDraft != 0 && len(t.drafts) == 0:
+		draft = t.mtp
 	}
 	parts := speculative.Parts{Target: t.target.Model(), Session: engine.SessionOptions{Context: t.context, KV: t.kv}}
 	var model *engine.Model

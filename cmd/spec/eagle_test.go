@@ -86,6 +86,10 @@ func TestEagle(t *testing.T) {
 		out, "tokens drafted") {
 		t.Errorf("batch drafts nothing:\n%s", out)
 	}
+	own := done(t, "", "compare", "-m", target, "-md", head, "-n", "12", "--max-prompts", "1", "-r", "1", "--warmup", "0")
+	if !strings.Contains(own, "tree") || !strings.Contains(own, "model") {
+		t.Errorf("compare -md HEAD without --drafter does not show tree and model:\n%s", own)
+	}
 	out := done(t, "", "compare", "--drafter", "model,eagle,eagle-tree", "--schedule", "constant", "--draft-max", "5",
 		"-n", "16", "--max-prompts", "1", "-r", "1", "--warmup", "0")
 	for _, name := range []string{"eagle", "eagle-tree"} {

@@ -96,6 +96,9 @@ func TestMTPBlocks(t *testing.T) {
 		{"0 of", []string{"selftest", "-m", file, "--quick", "-n", "6", "--draws", "100"}},
 		{"mtp", []string{"compare", "-m", file, "--drafter", "mtp", "--schedule", "constant", "--draft-max", "5", "-n", "12",
 			"--max-prompts", "1", "-r", "1", "--warmup", "0"}},
+		{"tree auto", []string{"compare", "-m", file, "-n", "12", "--max-prompts", "1", "-r", "1", "--warmup", "0"}},
+		{"the MTP block of the model's file", []string{"compare", "-m", file, "--drafter", "tree", "--schedule", "auto", "-n",
+			"4", "--max-prompts", "1", "-r", "1", "--warmup", "0", "--json"}},
 	} {
 		if out := done(t, "", c.args...); !strings.Contains(
 			strings.Join(strings.Fields(out), " "), strings.TrimSpace(c.says)) {
