@@ -15,7 +15,7 @@ var ErrGrammar = errors.New("grammar")
 var ErrLimit = fmt.Errorf("%w: limit exceeded", ErrGrammar)
 
 // Limits bound what sources and the texts under them may cost. A field that is 0 has its default, see
-// docs/GRAMMAR.md. What exceeds one is refused with an error that wraps [ErrLimit].
+// docs/LIMITS.md. What exceeds one is refused with an error that wraps [ErrLimit].
 type Limits struct {
 	Steps        int // of one compilation, and of one mask: instructions, comparisons, nodes of the vocabulary's trie
 	Bytes        int // that one compilation reads and makes: its source, rules and program

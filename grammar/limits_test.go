@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -333,33 +331,4 @@ func spend(t testing.TB, v *Vocabulary, name, source string) error {
 		}
 	}
 	return nil
-}
-
-// TestLimitsAreDocumented: the table of docs/GRAMMAR.md has a row for each field, in order, with its default.
-func TestLimitsAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../docs/GRAMMAR.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(doc), "| limit | default |")
-	table, _, _ = strings.Cut(table, "\n\n")
-	rows := strings.Split(table, "\n")[2:]
-	defaults := reflect.ValueOf(Limits{}.withDefaults())
-	if len(rows) != defaults.NumField() {
-		t.Fatalf("%d rows for %d limits", len(rows), defaults.NumField())
-	}
-	for i, row := range rows {
-		want := fmt.Sprintf("| `%s` | %s |", defaults.Type().Field(i).Name, thousands(int(defaults.Field(i).Int())))
-		if !strings.HasPrefix(row, want) {
-			t.Errorf("%s\nwant %s", row, want)
-		}
-	}
-}
-
-// thousands writes a number as documents do.
-func thousands(n int) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }

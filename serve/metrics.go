@@ -183,9 +183,24 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 		firstTokenBounds)
 	m.perToken.write(&b, "spec_time_per_token_seconds", "Time of an answer without its prompt, per token.", perTokenBounds)
 	m.mu.Unlock()
+	s.writeSocketMetrics(&b)
 	s.writeModelMetrics(&b)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	io.WriteString(w, b.String())
+}
+
+// writeSocketMetrics writes what is known of the connections of Serve. Requests that were refused by their head are in
+// spec_requests_total.
+func (s *Server) writeSocketMetrics(b *strings.Builder) {
+	open, unkeyed, closed := s.sockets.load()
+	fmt.Fprintf(b, "# HELP spec_connections Open connections, by whether they have shown what is needed.\n"+
+		"# TYPE spec_connections gauge\n"+
+		"spec_connections{keyed=\"true\"} %d\nspec_connections{keyed=\"false\"} %d\n", open-unkeyed, unkeyed)
+	fmt.Fprintf(b, "# HELP spec_connections_closed_total Connections that a limit closed.\n"+
+		"# TYPE spec_connections_closed_total counter\n")
+	for why, n := range closed {
+		fmt.Fprintf(b, "spec_connections_closed_total{reason=%q} %d\n", closing(why), n)
+	}
 }
 
 // modelGauges are what is known of a model in memory: of its target's scheduler.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,7 +88,40 @@ type sockets struct {
 	changed chan struct{}      // closed and replaced when a connection has ended or waits
 	servers []*http.Server
 	ended   bool
-	evicted int64 // connections that were closed to make room
+	closed  [closings]int64 // connections that the server closed, by the reason
+}
+
+// closing is why the server closed a connection that its client had not ended.
+type closing int
+
+const (
+	forAddress closing = iota // one more of its address had shown no key
+	forPlace                  // all places were taken
+	forTime                   // its client neither sent nor took anything in time
+	closings
+)
+
+// String is the value of the label reason.
+func (c closing) String() string { return [...]string{"address", "places", "time"}[c] }
+
+// late notes that a connection's client was late, which between two requests it may be. It counts once.
+func (p *sockets) late(c *socket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !c.late && (c.state == socketFresh || c.state == socketBusy) {
+		c.late = true
+		p.closed[forTime]++
+	}
+}
+
+// load is how many connections are open, how many of them count as unkeyed, and how many were closed.
+func (p *sockets) load() (open, unkeyed int, closed [closings]int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.unkeyed {
+		unkeyed += n
+	}
+	return len(p.open), unkeyed, p.closed
 }
 
 // register keeps a server for Shutdown. It reports false if that was called already.
@@ -131,9 +165,11 @@ type socket struct {
 	from     netip.Addr  // its network; invalid where it does not count against one
 	keyed    atomic.Bool // a request of it was allowed, with a key where there are any; written under the lock
 	deadline atomic.Bool // of writes, set by whoever writes
+	waits    atomic.Bool // the deadline of reads is one that a client can miss, not net/http's way to end a read
 
 	state socketState // guarded by the set, with
 	since time.Time   // when it was entered
+	late  bool        // counted as closed for time
 }
 
 type socketKey struct{}
@@ -160,7 +196,7 @@ func (p *sockets) add(conn net.Conn) *socket {
 	defer p.mu.Unlock()
 	if c.from.IsValid() {
 		if p.unkeyed[c.from]++; p.unkeyed[c.from] > p.limits.Unkeyed {
-			p.evict(func(o *socket) bool { return o.from == c.from && !o.keyed.Load() })
+			p.evict(forAddress, func(o *socket) bool { return o.from == c.from && !o.keyed.Load() })
 		}
 	}
 	p.open[c] = true
@@ -169,7 +205,7 @@ func (p *sockets) add(conn net.Conn) *socket {
 
 // evict closes the oldest unkeyed connection of those that may be, or where there is none the keyed one that has
 // waited for its next request longest. It reports false if there is none of either. The lock is held.
-func (p *sockets) evict(may func(*socket) bool) bool {
+func (p *sockets) evict(why closing, may func(*socket) bool) bool {
 	var oldest *socket
 	for c := range p.open {
 		if c.keyed.Load() && c.state == socketBusy || !may(c) {
@@ -182,7 +218,7 @@ func (p *sockets) evict(may func(*socket) bool) bool {
 	if oldest == nil {
 		return false
 	}
-	p.evicted++
+	p.closed[why]++
 	p.remove(oldest)
 	oldest.Conn.Close() // its goroutine sees that
 	return true
@@ -259,7 +295,16 @@ func (c *socket) SetReadDeadline(t time.Time) error {
 			t = most
 		}
 	}
+	c.waits.Store(t.After(time.Now()))
 	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *socket) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil && c.waits.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.set.late(c)
+	}
+	return n, err
 }
 
 // SetWriteDeadline sets a deadline; the zero time leaves it to Write.
@@ -274,7 +319,11 @@ func (c *socket) Write(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.set.late(c)
+	}
+	return n, err
 }
 
 func (c *socket) Close() error {
@@ -299,7 +348,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	for {
 		l.mu.Lock()
-		room := len(l.open) < l.limits.Connections || l.evict(func(*socket) bool { return true })
+		room := len(l.open) < l.limits.Connections || l.evict(forPlace, func(*socket) bool { return true })
 		changed := l.changed
 		l.mu.Unlock()
 		if room {

@@ -274,7 +274,7 @@ func TestRoomForNewConnections(t *testing.T) {
 	evict := func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.evict(func(*socket) bool { return true })
+		return p.evict(forPlace, func(*socket) bool { return true })
 	}
 	if !evict() || !fresh.closed || fold.closed || fnew.closed {
 		t.Error("the unkeyed connection did not go first")
@@ -572,5 +572,56 @@ func TestShutdownWithStalledClients(t *testing.T) {
 	s.Close() // which waits for nobody
 	if err := s.Serve(&oneListener{}, nil); !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("Serve after Shutdown: %v", err)
+	}
+}
+
+// /metrics tells the open connections, those without a key apart, and how many each limit closed.
+func TestConnectionsAreMeasured(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Limits.Unkeyed, o.Limits.Connections = 2, 4 })
+	metric := func(name, want string) {
+		t.Helper()
+		_, text, _ := s.do("GET", "/metrics", "")
+		if !strings.Contains(text, "\n"+name+" "+want+"\n") {
+			_, rest, _ := strings.Cut(text, "spec_connections")
+			t.Errorf("%s is not %s: %.900s", name, want, rest)
+		}
+	}
+	for i, from := range []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.2:1"} {
+		c := s.sockets.add(&fakeConn{from: from})
+		if i == 3 {
+			c.allowed()
+		}
+	}
+	metric(`spec_connections{keyed="true"}`, "1")
+	metric(`spec_connections{keyed="false"}`, "2")
+	metric(`spec_connections_closed_total{reason="address"}`, "1")
+	s.sockets.add(&fakeConn{from: "192.0.2.3:1"})
+	in, out := net.Pipe()
+	defer out.Close()
+	l := &listener{Listener: &oneListener{conn: in}, sockets: &s.sockets, done: make(chan struct{})}
+	<-goAccept(l)
+	metric(`spec_connections_closed_total{reason="places"}`, "1")
+
+	// A header that does not come is late; a read that net/http ends, and the wait for a next request, are not.
+	for i, c := range []struct {
+		state http.ConnState
+		at    time.Duration
+		late  string
+	}{
+		{http.StateNew, -time.Hour, "0"}, {http.StateIdle, time.Millisecond, "0"}, {http.StateNew, time.Millisecond, "1"},
+		{http.StateActive, time.Millisecond, "2"},
+	} {
+		in, out := net.Pipe()
+		k := s.sockets.add(in)
+		k.enter(c.state)
+		k.SetReadDeadline(time.Now().Add(c.at))
+		for range 2 {
+			if _, err := k.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		metric(`spec_connections_closed_total{reason="time"}`, c.late)
+		k.Close()
+		out.Close()
 	}
 }
