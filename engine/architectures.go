@@ -114,6 +114,7 @@ var kinds = map[string]kind{
 	"qwen3next":      decoderOf(qwen3Next, KindMTP),
 	"qwen3vl":        decoderOf(qwen3VL),
 	"qwen3vlmoe":     decoderOf(qwen3VLMoE),
+	"rwkv7":          ofSparse(decoderOf(rwkv7)),
 	"seed_oss":       decoderOf(seedOSS),
 	"smallthinker":   decoderOf(smallThinker),
 	"smollm3":        decoderOf(smollm3),
@@ -131,7 +132,6 @@ var kinds = map[string]kind{
 
 	"deepseek32": {is: KindModel, refused: indexed},
 	"glm-dsa":    {is: KindModel, refused: indexed},
-	"rwkv7":      {is: KindModel, refused: "token shifts and a state of its own in place of attention are not implemented"},
 
 	// These are not read. They are here because a file of theirs is told apart from a model.
 	"bert":            {is: KindEncoder},

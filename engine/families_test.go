@@ -15,8 +15,7 @@ import (
 )
 
 // withoutFamily are the architectures of models of ../shared/families/models that are not read.
-var withoutFamily = []string{"deepseek32", "glm-dsa",
-	"rwkv7"}
+var withoutFamily = []string{"deepseek32", "glm-dsa"}
 
 // familyModels are the models of ../shared/families/models with a golden, but for those that are not read.
 func familyModels(t *testing.T) (names []string) {
