@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 func bind(t testing.TB, g *Grammar, v bytesVocabulary) *Constraint {
@@ -213,4 +215,29 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// Texts of several grammars of one vocabulary go on at once: each operation alone in its goroutine, so that no other lock
+// orders them.
+func TestConstraintsOfOneVocabularyGoOnAtOnce(t *testing.T) {
+	v := NewVocabulary(bytesVocabulary{testWords}, VocabularyOptions{})
+	var calls []func()
+	for _, source := range []string{"root ::= [a-z]+ \"x\" root | \"\"", "root ::= \"(\" root \")\" root | \"\""} {
+		c, err := gbnfOf(t, source).Bind(nil, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		random, states := rand.New(rand.NewPCG(1, 2)), []int32{c.Start()}
+		calls = append(calls, func() { // finds states
+			at := states[random.IntN(len(states))]
+			if next, ok, _ := c.Next(at, int32(random.IntN(c.size))); ok && next != ended {
+				states = append(states, next)
+			}
+		}, func() { c.Next(c.Start(), int32(len(calls))) }, func() {
+			if _, err := c.Mask(c.Start()); err != nil {
+				t.Error(err)
+			}
+		}, func() { c.Forced(c.Start()) }, func() { c.Final(c.Start()) })
+	}
+	testkit.AtOnce(100, calls...)
 }

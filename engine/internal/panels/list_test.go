@@ -35,3 +35,18 @@ func TestOnlyOurFilesAreListed(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// A folder that is not there has no files; what is no folder is an error.
+func TestFilesOfNoFolderAreAnError(t *testing.T) {
+	dir := t.TempDir()
+	if list, err := Files(filepath.Join(dir, "none")); len(list) != 0 || err != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := Files(file); err == nil {
+		t.Errorf("%v of a file", list)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -47,4 +48,20 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	nothing("cancelled")
+}
+
+// Where the file's name is taken by what cannot be replaced, writing it is an error, and nothing temporary is left.
+func TestFileThatCannotTakeItsNameIsAnError(t *testing.T) {
+	m := newModel(t)
+	name := filepath.Join(m.Dir, m.Identity.name)
+	if err := os.MkdirAll(filepath.Join(name, "inside"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := (writer{createTemporary}).write(t.Context(), m.rt, m.Options); err == nil {
+		t.Error("it is said to be written")
+	}
+	entries, err := os.ReadDir(m.Dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
 }
