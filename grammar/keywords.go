@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // keyword is what one keyword of a schema demands.
@@ -728,7 +729,8 @@ func (s *schema) target(o *object, v any, at *place) (any, bool) {
 	if !ok {
 		s.fail(at, "%.80q is not in this document", name)
 	}
-	if len(name) > 1 && at.part == "$dynamicRef" && s.dynamic[name[1:]] > 1 {
+	_, anchor, _ := strings.Cut(name, "#")
+	if at.part != "$ref" && s.dynamic[anchor] > 1 {
 		ok = s.refuse(at.up, at.part, "%.80q may mean several schemas", name)
 	}
 	return target, ok

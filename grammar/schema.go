@@ -282,7 +282,7 @@ type document struct {
 	sites     map[*object]site // of all objects
 	resources map[string]any   // by absolute URI, without fragment
 	anchors   map[string]any   // by URI and fragment
-	dynamic   map[string]int   // how many $dynamicAnchors have a name
+	dynamic   map[string]int   // how many $dynamicAnchors have a name, and $recursiveAnchors none
 }
 
 // site is where an object of a schema stands.
@@ -305,23 +305,27 @@ func newDocument(b *Budget, root any) *document {
 	if draft == "" || draft == "://json-schema.org/draft-04/schema" || draft == "://json-schema.org/draft-03/schema" {
 		id = "id"
 	}
-	var walk func(v any, at site, data bool)
-	walk = func(v any, at site, data bool) {
+	var walk func(v any, at site, as content)
+	walk = func(v any, at site, as content) {
 		if !b.take(nodeBytes) {
 			return
 		}
 		switch v := v.(type) {
 		case []any:
 			for i, x := range v {
-				walk(x, site{at.at(strconv.Itoa(i)), at.base}, data)
+				walk(x, site{at.at(strconv.Itoa(i)), at.base}, as)
 			}
 		case *object:
 			for _, key := range []string{"$id", id} {
 				name, ok := v.get(key)
 				text, isText := name.(string)
-				if !ok || !isText || data || d.old && v.find("$ref") >= 0 ||
+				if !ok || !isText || as != aSchema || d.old && v.find("$ref") >= 0 ||
 					draft == "" && key == "id" && !strings.HasPrefix(text, "#") { // unknown to the newest draft, which it then is
 					continue
+				}
+				if draft == "" && at.up != nil && v.find("$ref") >= 0 {
+					b.fail(fmt.Errorf("%w: schema %s: $id beside $ref counts in some drafts only; $schema says which it is",
+						ErrGrammar, at.place))
 				}
 				uri, fragment, _ := strings.Cut(resolveURI(at.base, text), "#")
 				if uri != at.base || at.up == nil {
@@ -333,7 +337,7 @@ func newDocument(b *Budget, root any) *document {
 				}
 			}
 			for _, key := range []string{"$anchor", "$dynamicAnchor"} {
-				if name, ok := v.get(key); ok && !data {
+				if name, ok := v.get(key); ok && as == aSchema {
 					if text, ok := name.(string); ok {
 						d.anchors[at.base+"#"+text] = v
 						if key == "$dynamicAnchor" {
@@ -342,18 +346,42 @@ func newDocument(b *Budget, root any) *document {
 					}
 				}
 			}
+			if recursive, _ := v.get("$recursiveAnchor"); recursive == true && as == aSchema {
+				d.dynamic[""]++
+			}
 			d.sites[v] = at
 			for _, m := range v.all() {
-				walk(m.value, site{at.at(m.key), at.base}, data || slices.Contains(holdData, m.key))
+				walk(m.value, site{at.at(m.key), at.base}, as.inside(m.key))
 			}
 		}
 	}
-	walk(root, site{place: &place{part: "#"}}, false)
+	walk(root, site{place: &place{part: "#"}}, aSchema)
 	return d
 }
 
-// holdData are the keywords whose values are no schemas.
-var holdData = []string{"enum", "const", "default", "examples", "example"}
+// content is what stands in a place of a schema.
+type content uint8
+
+const (
+	aSchema content = iota // or a list of schemas
+	named                  // schemas by names
+	data                   // no schema: names of resources in it do not count
+)
+
+// inside is what stands under a key.
+func (c content) inside(key string) content {
+	_, known := keywords[key]
+	switch {
+	case c == named:
+		return aSchema
+	case c == data, key == "enum", key == "const", !known && !slices.Contains(silent, key):
+		return data
+	case slices.Contains([]string{"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs",
+		"definitions"}, key):
+		return named
+	}
+	return aSchema
+}
 
 // resolveURI is a reference in a document with a base.
 func resolveURI(base, ref string) string {

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -222,6 +223,21 @@ func TestFormatsFollowTheirRFCs(t *testing.T) {
 			v.no = append(v.no, quote(text))
 		}
 		v.check(t)
+	}
+}
+
+// TestAmbiguousReferences: a reference that may mean several schemas, by the way to it or by the draft, is refused.
+func TestAmbiguousReferences(t *testing.T) {
+	for source, want := range map[string]string{
+		`{"$id":"http://a/r","$ref":"b#/$defs/x","$defs":{"l":{"$dynamicAnchor":"n","type":"null"},"b":{"$id":"b",
+			"$defs":{"x":{"$dynamicRef":"#n"},"y":{"$dynamicAnchor":"n","type":"string"}}}}}`: `may mean several`,
+		`{"$id":"http://a/r","$dynamicRef":"b#n","$defs":{"l":{"$dynamicAnchor":"n","type":"null"},"b":{"$id":"b",
+			"$dynamicAnchor":"n","type":"string"}}}`: `may mean several`,
+		`{"$id":"http://a/","allOf":[{"$id":"b/","$ref":"x"}],"definitions":{"x":{"$id":"x"}}}`: `$schema says which`,
+	} {
+		if _, err := ParseSchema(nil, []byte(source), SchemaOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", source, err, want)
+		}
 	}
 }
 
