@@ -37,7 +37,7 @@ func TestBadFiles(t *testing.T) {
 		want error
 		name string // what the message names beside the file
 	}{
-		{set("general.architecture", "unheard-of"), ErrArchitecture, "mamba"},
+		{set("general.architecture", "unheard-of"), ErrArchitecture, "unheard-of"},
 		{set("general.architecture", uint32(3)), gguf.ErrType, "general.architecture"},
 		{set("general.architecture", nil), gguf.ErrMissing, "general.architecture"},
 		{set("llama.block_count", nil), gguf.ErrMissing, "llama.block_count"},

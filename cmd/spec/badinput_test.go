@@ -77,7 +77,7 @@ func TestBadInput(t *testing.T) {
 		png          = file("picture.png", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06")
 		bigEndian    = file("big.gguf", "GGUF\x00\x00\x00\x03"+strings.Repeat("\x00", 64))
 		architecture = altered(t, testdata.Target(), "mamba.gguf", func(kvs []gguf.KV, _ []gguf.TensorSource) {
-			set(kvs, "general.architecture", "mamba")
+			set(kvs, "general.architecture", "unheard-of")
 		})
 		shape = altered(t, testdata.Target(), "shape.gguf", func(_ []gguf.KV, tensors []gguf.TensorSource) {
 			for i := range tensors {
@@ -118,7 +118,7 @@ func TestBadInput(t *testing.T) {
 		"picture":                {run("-m", png), exitFailed, []string{"picture.png", "PNG"}},
 		"big-endian file":        {run("-m", bigEndian), exitFailed, []string{"big.gguf", "big-endian"}},
 		"another architecture": {run("-m", architecture), exitFailed,
-			[]string{"mamba.gguf", "general.architecture", "mamba"}},
+			[]string{"mamba.gguf", "general.architecture", "unheard-of"}},
 		"tensor of wrong shape":    {run("-m", shape), exitFailed, []string{"shape.gguf", "blk.3.attn_k.weight"}},
 		"tensor missing":           {run("-m", absent), exitFailed, []string{"absent.gguf", "blk.3.attn_k.weight"}},
 		"key of wrong type":        {run("-m", notNumber), exitFailed, []string{"heads.gguf", "llama.attention.head_count"}},
