@@ -187,8 +187,8 @@ func kindOf(f *gguf.File, o Options) (kind, error) {
 	case k.refused != "":
 		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, k.refused)
 	case k.build == nil:
-		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q (known: %s)", f.Name, ErrArchitecture, arch,
-			strings.Join(Architectures(), ", "))
+		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q (%d are%s)", f.Name, ErrArchitecture, arch,
+			len(Architectures()), similar(arch))
 	case alone && o.Target == nil:
 		err = fmt.Errorf("%s: %w: MTP blocks without the model that they belong to: a draft head, which is given beside "+
 			"its target", f.Name, ErrUnsupported)
@@ -196,4 +196,19 @@ func kindOf(f *gguf.File, o Options) (kind, error) {
 		return mtpOf(k), nil
 	}
 	return k, err
+}
+
+// similar names the known architectures that begin as arch does.
+func similar(arch string) string {
+	const alike = 3 // letters: "qwen9" is told of the Qwen models
+	var names []string
+	for _, name := range Architectures() {
+		if len(arch) >= alike && strings.HasPrefix(name, arch[:alike]) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return ", of similar names: " + strings.Join(names, ", ")
 }
