@@ -45,8 +45,8 @@ func (l *loader) integerOr(key string, absent int) int {
 	return int(min(n, largest))
 }
 
-// perLayer is a hyperparameter with a value for every layer: an array with one for each block, or a number for all, which
-// in sparse models may be 0.
+// perLayer is a hyperparameter with a value for every layer: an array with one for each block, or a number for all,
+// which in sparse models may be 0.
 func (l *loader) perLayer(key string, sparse bool) []int {
 	if !l.ok() {
 		return []int{1}

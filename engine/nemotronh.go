@@ -22,8 +22,8 @@ func nemotronH(l *loader, c *Config) family {
 	return f
 }
 
-// nemotronHMoE is nemotronH with experts in place of feed-forwards, in Nemotron 3 Super of fewer numbers than the hidden
-// size.
+// nemotronHMoE is nemotronH with experts in place of feed-forwards, in Nemotron 3 Super of fewer numbers than the
+// hidden size.
 func nemotronHMoE(l *loader, c *Config) family {
 	f := nemotronH(l, c)
 	latent := l.integerOr("moe_latent_size", 0)

@@ -43,26 +43,31 @@ func (l *loader) tokenShift(i, width int) int {
 
 // timeMix is RWKV-7's sublayer in place of attention.
 type timeMix struct {
-	lerp                   [rwkvMixes][]float32 // [D] how much of the token before goes into r, w, k, v, a and g
-	r, k, v, out           linear               // [D][D]
-	w1, w2, a1, a2, v1, v2 linear               // [rank][D] and [D][rank]
-	g1, g2                 linear
-	w0, a0, v0             []float32 // [D]
-	keyNorm, keyRate       []float32 // [D] k_k and k_a
-	bonus                  []float32 // [D] r_k
-	norm                   norm      // over a head
-	scale, shift           []float32 // [D] of the normalized result
-	first                  bool      // the values are those that later layers mix theirs with
-	size                   int       // S
-	before, state          int       // of the model's recurrent layers
+	lerp                     [rwkvMixes][]float32 // [D] how much of the token before goes into r, w, k, v, a and g
+	r, k, v, out             linear               // [D][D]
+	decay, rate, value, gate lowRank              // w, a, v and g
+	keyNorm, keyRate         []float32            // [D] k_k and k_a
+	bonus                    []float32            // [D] r_k
+	norm                     norm                 // over a head
+	scale, shift             []float32            // [D] of the normalized result
+	first                    bool                 // the values are those that later layers mix theirs with
+	size                     int                  // S
+	before, state            int                  // of the model's recurrent layers
+}
+
+// lowRank is base + up(act(down x)); the base is added by who uses it.
+type lowRank struct {
+	down, up linear                     // [rank][D], [D][rank]
+	base     []float32                  // [D]; nil: none
+	act      func(p *pass, x []float32) // nil: none
 }
 
 const rwkvMixes = 6
 
 func (b *build) timeMix(i, size int, ranks rwkvRanks) *timeMix {
 	n, d := b.block(i)+"time_mix_", b.c.HiddenSize
-	pair := func(name string, rank int) (linear, linear) {
-		return b.linear(n+name+"1", rank, d), b.linear(n+name+"2", d, rank)
+	pair := func(name string, rank int) lowRank {
+		return lowRank{down: b.linear(n+name+"1", rank, d), up: b.linear(n+name+"2", d, rank)}
 	}
 	m := &timeMix{first: i == 0, size: size}
 	all := b.floats(n+"lerp_fused.weight", d, 1, 1, rwkvMixes)
@@ -72,11 +77,12 @@ func (b *build) timeMix(i, size int, ranks rwkvRanks) *timeMix {
 	if m.first {
 		values = ranks.rate // so files have it; it is not used
 	}
-	m.w1, m.w2 = pair("w", ranks.decay)
-	m.a1, m.a2 = pair("a", ranks.rate)
-	m.v1, m.v2 = pair("v", values)
-	m.g1, m.g2 = pair("g", ranks.gate)
-	m.w0, m.a0, m.v0 = b.vector(n+"w0.weight", d), b.vector(n+"a0.weight", d), b.vector(n+"v0.weight", d)
+	m.decay, m.rate = pair("w", ranks.decay), pair("a", ranks.rate)
+	m.value, m.gate = pair("v", values), pair("g", ranks.gate)
+	m.decay.base, m.rate.base = b.vector(n+"w0.weight", d), b.vector(n+"a0.weight", d)
+	m.value.base = b.vector(n+"v0.weight", d)
+	m.decay.act = func(p *pass, x []float32) { p.cap(x, 1) } // tanh
+	m.gate.act = func(p *pass, x []float32) { p.each(x, tensor.Sigmoid) }
 	m.keyNorm, m.keyRate, m.bonus = b.vector(n+"k_k.weight", d), b.vector(n+"k_a.weight", d), b.vector(n+"r_k.weight", d)
 	m.scale, m.shift = b.vector(n+"ln.weight", d), b.vector(n+"ln.bias", d)
 	m.norm = norm{kind: layerNorm{}, eps: 64e-5, w: ones(size), b: make([]float32, size)}
@@ -105,17 +111,17 @@ func (m *timeMix) forward(p *pass, c *Config, y, h []float32) {
 	p.matmul(mixed(0), d, m.r.times(r))
 	p.matmul(mixed(2), d, m.k.times(k))
 	p.matmul(mixed(3), d, m.v.times(v))
-	m.pair(p, w, mixed(1), m.w1, m.w2, func(x []float32) { p.cap(x, 1) }) // tanh
-	m.pair(p, a, mixed(4), m.a1, m.a2, nil)
-	m.pair(p, g, mixed(5), m.g1, m.g2, func(x []float32) { p.each(x, tensor.Sigmoid) })
+	m.decay.forward(p, w, mixed(1))
+	m.rate.forward(p, a, mixed(4))
+	m.gate.forward(p, g, mixed(5))
 	if m.first {
 		copy(p.matrix(&p.inputs, d), v)
 	} else {
 		mix := mixed(0) // which is free
-		m.pair(p, mix, mixed(3), m.v1, m.v2, nil)
+		m.value.forward(p, mix, mixed(3))
 		first := p.matrix(&p.inputs, d)
 		for i := range v {
-			v[i] += float32((first[i] - v[i]) * tensor.Sigmoid(mix[i]+m.v0[i%d]))
+			v[i] += float32((first[i] - v[i]) * tensor.Sigmoid(mix[i]+m.value.base[i%d]))
 		}
 	}
 	if p.err != nil {
@@ -125,9 +131,9 @@ func (m *timeMix) forward(p *pass, c *Config, y, h []float32) {
 	token := p.matrix(&p.wide, rwkvMixes*d)
 	for i := range n {
 		at, j := i/d*rwkvMixes*d+i%d, i%d
-		rate := tensor.Sigmoid(a[i] + m.a0[j])
+		rate := tensor.Sigmoid(a[i] + m.rate.base[j])
 		token[at] = r[i]
-		token[at+d] = tensor.Exp(-0.606531 * tensor.Sigmoid(w[i]+m.w0[j]))
+		token[at+d] = tensor.Exp(-0.606531 * tensor.Sigmoid(w[i]+m.decay.base[j]))
 		token[at+2*d] = k[i] + float32(float32((rate-1)*k[i])*m.keyRate[j])
 		token[at+3*d] = v[i]
 		token[at+4*d] = k[i] * m.keyNorm[j]
@@ -150,14 +156,15 @@ func (m *timeMix) forward(p *pass, c *Config, y, h []float32) {
 	p.matmul(out, d, m.out.times(y))
 }
 
-// pair computes out = second act(first x).
-func (m *timeMix) pair(p *pass, out, x []float32, first, second linear, act func(x []float32)) {
-	low := p.matrix(&p.y, first.w.Rows())
-	p.matmul(x, first.w.Cols(), first.times(low))
-	if act != nil {
-		act(low)
+// forward computes out = up(act(down x)).
+func (l *lowRank) forward(p *pass, out, x []float32) {
+	rank := l.down.w.Rows()
+	low := p.matrix(&p.y, rank)
+	p.matmul(x, l.down.w.Cols(), l.down.times(low))
+	if l.act != nil {
+		l.act(p, low)
 	}
-	p.matmul(low, first.w.Rows(), second.times(out))
+	p.matmul(low, rank, l.up.times(out))
 }
 
 // lerpRows is dst = x + (before - x)∘w, row by row.

@@ -93,8 +93,8 @@ func (c *comparison) flags() []flag {
 		intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt (default 1)"),
 
 		chosenFlag("--drafter", &m.Drafters, compareDrafters(),
-			"who drafts (default model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; without them "+
-				"ngram,suffix)"),
+			"who drafts (default model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; "+
+				"without them ngram,suffix)"),
 		chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
 			"draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
 		chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true),

@@ -7,8 +7,9 @@ import (
 )
 
 // DeltaNet is a gated delta net as a recurrence. A unit is a head of queries and keys and the heads of values that
-// use it: head h uses h mod NK, or, where those of a unit are neighbours, h div (NV/NK). Its state is the last taps-1 inputs of the convolution, and [each][S keys][S values].
-// A token's input is q, k and v before the convolution, alpha and beta.
+// use it: head h uses h mod NK, or, where those of a unit are neighbours, h div (NV/NK). Its state is the last taps-1
+// inputs of the convolution, and [each][S keys][S values]. A token's input is q, k and v before the convolution, alpha
+// and beta.
 type DeltaNet struct {
 	HeadSizes
 	each       int  // heads of values
