@@ -88,9 +88,14 @@ var filterTable = map[string]filterFunc{
 		})
 		return m.list(pairs)
 	},
-	"e":           filterEscape,
-	"escape":      filterEscape,
-	"forceescape": filterEscape,
+	"e":      filterEscape,
+	"escape": filterEscape,
+	"forceescape": func(m *machine, v Value, a args) Value {
+		m.bind("forceescape", a)
+		t := m.text(v)
+		t.safe = false
+		return m.escape(t)
+	},
 	"first": func(m *machine, v Value, a args) Value {
 		m.bind("first", a)
 		if g, ok := v.(*generator); ok {

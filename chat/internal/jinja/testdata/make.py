@@ -210,7 +210,7 @@ E = """
 {{ [1, 2, 3, 4, 5]|batch(2)|list }} {{ [1, 2, 3, 4, 5]|batch(2, "x")|list }} {{ [1, 2, 3, 4]|batch(2, "x")|list }} {{ [1]|batch(1, 0)|list }} {{ [1]|batch(3, none)|list }} {{ []|batch(3, 1)|list }}
 {{ [1, 2, 3, 4, 5]|slice(2)|list }} {{ [1, 2, 3, 4, 5]|slice(3, "x")|list }} {{ [1, 2, 3, 4, 5, 6]|slice(3, "x")|list }} {{ [1, 2]|slice(3)|list }} {{ [1, 2]|slice(1, 9)|list }} {{ [1, 2]|slice(3, none)|list }}
 {{ [1]|slice(0)|list }}
-{{ [5]|last }} {{ [5]|first }} {{ [5]|min }} {{ []|last }}| {{ ""|last }}| {{ ""|first }}| {{ "a"|last }} {{ (l|map("string"))|first }} {{ ([]|select)|first }}| {{ l|map("string")|last }}
+{{ [5]|last }} {{ [5]|first }} {{ [5]|min }} {{ []|last }}| {{ ""|last }}| {{ ""|first }}| {{ "a"|last }} {{ (l|map("string"))|first }} {{ ([]|select)|first }}|
 {{ "abc"|center(9) }}| {{ "abc"|center(4) }}| {{ "ab"|center(5) }}| {{ "ab".center(5, "*") }} {{ "abc".center(6, "*") }} {{ "abc".center(3) }} {{ "abc".center(2) }} {{ "a".ljust(3, ".") }} {{ "a".rjust(3, ".") }} {{ "abc".ljust(2) }} {{ "é".rjust(2) }} {{ "a".ljust(3) }}|
 {{ "a".ljust(3, "ab") }}
 {{ "5".zfill(3) }} {{ "-5".zfill(3) }} {{ "+5".zfill(4) }} {{ "-5".zfill(2) }} {{ "555".zfill(3) }} {{ "".zfill(2) }} {{ "-".zfill(3) }} {{ "a-".zfill(4) }}
@@ -260,11 +260,11 @@ E = """
 {{ "a b/c?d=é&f_g.h-i~j"|urlencode }} {{ "_"|urlencode }} {{ ""|urlencode }}|{{ "%"|urlencode }} {{ "ÿ"|urlencode }}
 {{ "hello big_world 1 x"|wordcount }} {{ ""|wordcount }} {{ "a-b"|wordcount }} {{ " a "|wordcount }}
 {{ {"b": 1, "a": {"c": []}}|tojson }} {{ {"b": 1, "a": 2}|tojson(sort_keys=true) }} {{ [1, [2, {}], {"a": 1}]|tojson(indent=2) }} {{ [1, 2]|tojson(separators=(",", ":")) }} {{ {"a": [1]}|tojson(indent=1, separators=(", ", " : ")) }} {{ [1, [2]]|tojson(indent=0) }} {{ [1, [2]]|tojson(indent="--") }} {{ [1]|tojson(indent=none) }} {{ [1]|tojson(indent=-1) }} {{ {}|tojson(indent=2) }}
-{{ "\\b\\f\\n\\r\\t\\x01\\x1f\\x7f\\\\\"é\\U0001f600\\uffff\\U00010000\\U0010ffff"|tojson }} {{ "\\x7fé\\ud7ff\\uffff\\U00010000\\U0001f600\\U0010ffff~"|tojson(ensure_ascii=true) }} {{ {2: 2, none: 3, true: 4, 1.5: 5, "a": 6}|tojson }}
+{{ "\\b\\f\\n\\r\\t\\x01\\x1f\\x7f\\\\\\"é\\U0001f600\\uffff\\U00010000\\U0010ffff"|tojson }} {{ "\\x7fé\\ud7ff\\uffff\\U00010000\\U0001f600\\U0010ffff~"|tojson(ensure_ascii=true) }} {{ {2: 2, none: 3, true: 4, 1.5: 5, "a": 6}|tojson }}
 {{ {"é": "é"}|tojson(ensure_ascii=true) }} {{ (1, "a")|tojson }} {{ [true, false, none, 1.0, 1e100, -0.0]|tojson }}
 {{ {(1, 2): 3}|tojson }}
 {{ undefinedthing|tojson }}
-{{ "abcdef"[1:5:2] }} {{ "abcdef"[5:1:-2] }} {{ "abcdef"[::-2] }} {{ "abcdef"[-2::-1] }} {{ "abcdef"[:2:-1] }} {{ "abcdef"[4:1:-1] }} {{ "abcdef"[1:4:-1] }}| {{ "abcdef"[10::-1] }} {{ "abcdef"[-10:3] }} {{ "abcdef"[:-10] }}| {{ "abcdef"[:-10:-1] }} {{ [1, 2, 3, 4][3:0:-2] }} {{ [1, 2, 3, 4][-1:-4:-1] }} {{ (1, 2, 3)[::2] }} {{ (1, 2, 3)[:1] }} {{ "abcdef"[none:none:none] }} {{ "abcdef"[2:none] }} {{ "äöü"[1:] }} {{ "äöü"[::-1] }} {{ l[:0] }} {{ l[0:0:-1] }} {{ ""[::-1] }}| {{ []|list[::-1] }}
+{{ "abcdef"[1:5:2] }} {{ "abcdef"[5:1:-2] }} {{ "abcdef"[::-2] }} {{ "abcdef"[-2::-1] }} {{ "abcdef"[:2:-1] }} {{ "abcdef"[4:1:-1] }} {{ "abcdef"[1:4:-1] }}| {{ "abcdef"[10::-1] }} {{ "abcdef"[-10:3] }} {{ "abcdef"[:-10] }}| {{ "abcdef"[:-10:-1] }} {{ [1, 2, 3, 4][3:0:-2] }} {{ [1, 2, 3, 4][-1:-4:-1] }} {{ (1, 2, 3)[::2] }} {{ (1, 2, 3)[:1] }} {{ "abcdef"[none:none:none] }} {{ "abcdef"[2:none] }} {{ "äöü"[1:] }} {{ "äöü"[::-1] }} {{ l[:0] }} {{ l[0:0:-1] }} {{ ""[::-1] }}| {{ ([]|list)[::-1] }}
 {{ "abc"[::0] }}
 {{ "abc"[1:2:3:4] }}
 {{ l[1, 2] }}| {{ {(1, 2): 3}[1, 2] }} {{ {(1, 2): 3}[(1, 2)] }}
@@ -285,7 +285,7 @@ E = """
 {{ "a" - "b" }}
 {{ "a" * "b" }}
 {{ "ab" * 0 }}| {{ "ab" * -1 }}| {{ [] * 5 }} {{ "" * 5 }}| {{ (1,) * 3 }} {{ 3 * [1, 2] }} {{ 2 * (1,) }}
-{{ "<a>"|escape ~ "<b>" }} {{ "<a>"|safe + "<b>" }} {{ "<b>" + ("<a>"|safe) }} {{ ("<a>"|e) + ("<b>"|e) }} {{ "<b>" + "<a>" }} {{ ("<"|e)|e }} {{ ("<"|e)|forceescape }} {{ ("<"|safe) * 2 + "<" }} {{ "'\"&<>"|e }}
+{{ "<a>"|escape ~ "<b>" }} {{ "<a>"|safe + "<b>" }} {{ "<b>" + ("<a>"|safe) }} {{ ("<a>"|e) + ("<b>"|e) }} {{ "<b>" + "<a>" }} {{ ("<"|e)|e }} {{ ("<"|e)|forceescape }} {{ ("<"|safe) * 2 + "<" }} {{ "'&<>"|e }}
 {{ 1 < 2 }} {{ 2 < 1 }} {{ 1 <= 1 }} {{ 1 >= 2 }} {{ 1 > 0 > -1 }} {{ 1 < 0 < 3 }} {{ 1 != 1 }} {{ 1 == 1 == 1 }} {{ 1 < 2 > 5 }} {{ "a" < "b" }} {{ "ab" < "a" }} {{ "a" < "ab" }} {{ [1, 2] < [1, 3] }} {{ [1, 2] < [1] }} {{ [1] < [1, 0] }} {{ (1, "a") < (1, "b") }} {{ true < 2 }} {{ 1.5 < 2 }} {{ 2 > 1.5 }} {{ [1] == (1,) }} {{ [1] == [1.0] }} {{ {"a": 1} == {"a": 1.0} }} {{ {"a": 1} == {"a": 2} }} {{ {"a": 1, "b": 2} == {"b": 2, "a": 1} }} {{ {"a": 1} == {"b": 1} }} {{ {"a": "b"} == {"a": "a"} }} {{ {"a": 1} == {"a": 1, "b": 2} }} {{ none == none }} {{ none == 0 }} {{ "1" == 1 }} {{ 1 in (1, 2) }} {{ "a" in {"a": 1} }} {{ 1 not in [2] }} {{ "" in "a" }} {{ "ab" in "a" }} {{ [1, 2] == [1] }}
 {{ 1 < "a" }}
 {{ none < 1 }}
@@ -348,8 +348,7 @@ E = """
 {{ 1.e5 }}
 {{ 1e }}
 {{ 1e5x }}
-{{ "\\a\\b\\f\\n\\r\\t\\v\\0\\07\\101\\1012\\8"|tojson }} {{ "\\x41\\u0041\\U00000041" }} {{ '\\'' }} {{ "\\"" }} {{ "\\q" }} {{ "\\
-" }}
+{{ "\\a\\b\\f\\n\\r\\t\\v\\0\\07\\101\\1012\\8"|tojson }} {{ "\\x41\\u0041\\U00000041" }} {{ '\\'' }} {{ "\\"" }} {{ "\\q" }}
 {{ "\\x4" }}
 {{ "\\xzz" }}
 {{ "\\u004" }}
@@ -479,6 +478,11 @@ E = """
 {{ * 2 }}
 {{ a.b( }}
 {{ a b c }}
+{{ 1
+{{ 1.5
+{{ 1e
+{{ 1.
+{{ 1_
 """.strip("\n").split("\n")
 
 # Templates in which white space counts, or with several lines.
@@ -493,6 +497,7 @@ W = [
     "{% macro m(a) %}\n  <{{ a }}>\n{% endmacro %}\n{{ m(1) }}\n{{- m(2) -}}\n.", "{{ '{%' }} { % {x} {{ '{{' }}", "{", "{{", "{%", "{# x", "a{", "{{ 'multi\nline' }}", "}} %} #}",
     "{% set content %}\n line\n  {% if t %}\n  x\n  {% endif %}\n{% endset %}[{{ content }}]", "{% if t %}{# c #}\n{% endif %}x", "{%if t%}a{%endif%}{{n}}{%-if t-%} b {%-endif-%}",
     "{% for u in users -%}\n  {{ u.name }}\n{%- endfor %}", "x{% if t %}\r\ny{% endif %}", "  \n  {% if t %}a{% endif %}", "a\f\n \f{% if t %}b{% endif %}",
+    "{% raw -%}\n  {% endraw %}x", "{% raw %}\n  {% endraw %}x", "{% raw %}  {% endraw %}x", "{% raw -%} \n\n{% endraw %}\nx",
 ]
 
 def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
