@@ -106,6 +106,7 @@ func TestGeneratedTextsAreValid(t *testing.T) {
 				}
 			}
 		}
+		c.Close()
 	}
 	t.Logf("%d texts of %d schemas, %d cut off at 300 tokens; %d tokens in %d passes, %d of %d forced tokens accepted",
 		texts, schemas, unfinished, written, passes, accepted, forced)
