@@ -14,6 +14,9 @@ import (
 // that far without recomputing anything. It is more than a draft, and about a question and a short answer.
 const windowSlack = 512
 
+// KVPage is the number of positions whose keys and values get their memory together.
+const KVPage = tensor.KVPage
+
 // CacheShape is the shape of the keys and values of some of a model's layers.
 type CacheShape struct {
 	Layers  int // how many

@@ -6,6 +6,15 @@ import (
 	"github.com/specgo/spec/engine/internal/recurrent"
 )
 
+// meter is where a session's memory is counted.
+type meter struct {
+	used    *atomic.Int64 // see Session.Meter; nil: none
+	counted int64         // bytes of the recurrent layers in it
+
+	kept        *atomic.Int64 // see Session.Keep; nil: none
+	keptCounted int64         // likewise
+}
+
 // Meter counts in used the bytes of keys and values that the session allocates from now on, and those of its
 // recurrent layers as of the last count. Forks inherit it.
 func (s *Session) Meter(used *atomic.Int64) {
@@ -18,11 +27,82 @@ func (s *Session) Meter(used *atomic.Int64) {
 	s.count()
 }
 
+// Keep counts the session's memory in kept until the session is closed or Keep is called again, as memory of a sequence
+// that is kept for others: nil ends that. Pages of keys and values that several such sessions share count once.
+func (s *Session) Keep(kept *atomic.Int64) {
+	for _, kv := range s.kv {
+		if kv != nil {
+			kv.Keep(kept)
+		}
+	}
+	if s.kept != nil {
+		s.kept.Add(-s.keptCounted)
+	}
+	s.kept, s.keptCounted = kept, 0
+	s.count()
+}
+
+// count brings the counts of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that
+// forks share counts for each of them.
+func (s *Session) count() {
+	n := int64(0)
+	if s.rec != nil {
+		n = s.rec.Bytes()
+	}
+	if s.used != nil {
+		s.used.Add(n - s.counted)
+		s.counted = n
+	}
+	if s.kept != nil {
+		s.kept.Add(n - s.keptCounted)
+		s.keptCounted = n
+	}
+}
+
 // count brings the counts of a batch's sessions up to date after a pass.
 func (m *Model) count(b Batch) {
 	for i := range b {
 		if s := b[i].Session; s != nil && s.m == m {
 			s.count()
+		}
+	}
+}
+
+// Held is the bytes of the pages of keys and values that have a position from n on, and of the recurrent layers.
+func (s *Session) Held(n int) (bytes int64) {
+	for _, kv := range s.kv {
+		if kv != nil {
+			bytes += kv.Held(n)
+		}
+	}
+	if s.rec != nil {
+		bytes += s.rec.Bytes()
+	}
+	return bytes
+}
+
+// Shrink frees the memory that what can be restored of the sequence does not need: pages that hold none of its tokens,
+// and what is kept ready for passes to come.
+func (s *Session) Shrink() {
+	n := s.Restorable(len(s.tokens))
+	s.rewind(n)
+	for _, kv := range s.kv {
+		if kv != nil {
+			kv.Shrink(n)
+		}
+	}
+	if s.rec != nil {
+		s.rec.Shrink()
+	}
+	s.count()
+}
+
+// Share has the pages of keys and values of the first n tokens in common with another session of the model with the same
+// options, whose sequence begins with these tokens too: so they hold the same numbers.
+func (s *Session) Share(o *Session, n int) {
+	for i, kv := range s.kv {
+		if kv != nil && o.kv[i] != nil {
+			kv.Share(o.kv[i], min(n, s.valid, o.valid))
 		}
 	}
 }

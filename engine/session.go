@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/tensor"
@@ -62,9 +61,8 @@ type Session struct {
 	results []Result   // Forward's answer, where this session is the first of the batch
 	again   int        // tokens that passes have recomputed
 
-	used    *atomic.Int64 // see Meter; nil: none
-	counted int64         // bytes of the recurrent layers in it
-	serial  uint64        // of the last pass that held this session
+	meter
+	serial uint64 // of the last pass that held this session
 }
 
 // maxTree is the most nodes of a tree: a tree is computed in one round.
@@ -384,18 +382,4 @@ func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, 
 		}
 	}
 	return caches, nil
-}
-
-// count brings the count of the recurrent layers' bytes up to date. Passes, forks and Close change it. A point that
-// forks share counts for each of them.
-func (s *Session) count() {
-	if s.used == nil {
-		return
-	}
-	n := int64(0)
-	if s.rec != nil {
-		n = s.rec.Bytes()
-	}
-	s.used.Add(n - s.counted)
-	s.counted = n
 }

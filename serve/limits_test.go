@@ -130,6 +130,11 @@ func limitTables() []struct {
 				"the youngest waits and is computed again; 503, `kv_memory`, if a text alone needs more",
 				"serve.TestEmbeddingsShare serve.TestModelKVBytes",
 			},
+			{
+				"memory of finished requests that are kept", int64(DefaultCacheBytes), "`--cache-ram`",
+				"what is worth least is dropped, and computed again where it is asked for",
+				"engine/shared.TestPrefixesAreKeptInPart engine/shared.TestPrefixesAreKeptByWorth cmd/spec.TestServeCacheMemory",
+			},
 		}},
 		{"Fields of a body", nil, []limit{
 			{"nesting", maxDepth, "", refused, "serve.TestBordersOfBodies"},

@@ -222,6 +222,16 @@ var modelGauges = []struct {
 		func(_ *loaded, s shared.Stats) float64 { return float64(s.KVBytes) }},
 	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.",
 		func(_ *loaded, s shared.Stats) float64 { return float64(s.Preemptions) }},
+	{"spec_prefix_bytes", "gauge", "Memory of finished sequences that are kept, what several share once.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.CacheBytes) }},
+	{"spec_prefix_sequences", "gauge", "Finished sequences that are kept.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.Prefixes) }},
+	{"spec_prefix_tokens_total", "counter", "Tokens that were not computed, since another sequence began alike.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.PrefixTokens) }},
+	{"spec_prefix_evictions_total", "counter", "Kept sequences that were dropped for memory.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.Evictions) }},
+	{"spec_prefix_evicted_tokens_total", "counter", "Tokens of kept sequences that were dropped for memory.",
+		func(_ *loaded, s shared.Stats) float64 { return float64(s.Evicted) }},
 	{"spec_grammar_bytes", "gauge", "Memory of compiled grammars, their states and masks.",
 		func(m *loaded, _ shared.Stats) float64 {
 			bytes, _ := m.vocabulary.Memory()

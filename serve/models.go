@@ -307,7 +307,13 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 	if got.KVBytes < 0 || got.DraftKVBytes < 0 {
 		return nil, errors.New("a negative bound of memory")
 	}
-	m.target = s.newShared(got.Target, o, cmp.Or(got.KVBytes, s.o.KVBytes))
+	sharesCache := got.Draft != nil && got.Draft.Head() != nil && got.Draft.Head().SharesCache
+	own := got.Draft // with keys and values of its own
+	if sharesCache {
+		own = nil
+	}
+	cache, draftCache := cacheShares(cmp.Or(got.CacheBytes, s.o.CacheBytes, DefaultCacheBytes), got.Target, own, s.o.KV)
+	m.target = s.newShared(got.Target, o, cmp.Or(got.KVBytes, s.o.KVBytes), cache)
 	if got.Draft != nil {
 		own := got.Draft.Tokenizer()
 		if own == nil {
@@ -320,8 +326,8 @@ func (s *Server) setUp(name string, got *Model) (*loaded, error) {
 		if m.foreign != nil {
 			o.Context = got.Draft.Config().Context // its tokens are others
 		}
-		if h := got.Draft.Head(); h == nil || !h.SharesCache { // sequences of the others are made for the target's
-			m.draft = s.newShared(got.Draft, o, cmp.Or(got.DraftKVBytes, s.o.KVBytes))
+		if !sharesCache { // sequences of the others are made for the target's
+			m.draft = s.newShared(got.Draft, o, cmp.Or(got.DraftKVBytes, s.o.KVBytes), draftCache)
 		}
 	}
 	source := got.Template

@@ -27,9 +27,13 @@ type Options struct {
 	Speculation Speculation // where neither a request nor its model says otherwise
 
 	// KVBytes bounds the memory of keys and values, of each target and of each draft by itself; a sequence that finds
-	// none is computed again later, with the same text. 0 is no bound but Parallel sequences of Context tokens and as
-	// many kept ones.
+	// none is computed again later, with the same text. 0 is no bound but Parallel sequences of Context tokens and
+	// CacheBytes for kept ones.
 	KVBytes int64
+	// CacheBytes bounds the memory of sequences that are kept after their requests, of a target with its draft, for
+	// prompts that begin alike: what is worth least goes first, which is what takes the most memory for the tokens that
+	// would have to be computed again, and has not been used for long. 0 is DefaultCacheBytes, negative none.
+	CacheBytes int64
 	// StateBytes bounds the copies of recurrent layers' states that a sequence keeps, as engine.SessionOptions has it.
 	StateBytes int64
 	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others
@@ -78,6 +82,7 @@ const (
 	DefaultParallel     = 4
 	DefaultQueue        = 256
 	DefaultStreamBuffer = 4096
+	DefaultCacheBytes   = 1 << 30
 )
 
 // Ways in which hidden states become an embedding.
@@ -108,6 +113,7 @@ type Model struct {
 	// KVBytes and DraftKVBytes bound the memory of keys and values of this target and this draft, as [Options].KVBytes
 	// does; 0 is that.
 	KVBytes, DraftKVBytes int64
+	CacheBytes            int64 // of both, as [Options].CacheBytes; 0 is that
 
 	Speculation Speculation // where a request does not say otherwise
 	Close       func()      // frees the models; nil: nothing to do

@@ -35,16 +35,36 @@ type scheduled struct {
 	o engine.SessionOptions
 }
 
-// newShared makes the scheduler of a model, within a budget of memory.
-func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes int64) *scheduled {
+// newShared makes the scheduler of a model, within budgets of memory: of all its sequences, and of those that are kept.
+func (s *Server) newShared(m *engine.Model, o engine.SessionOptions, bytes, cache int64) *scheduled {
 	return &scheduled{shared.New(m, shared.Options{
-		KVBytes: bytes, Delay: s.o.PromptDelay, Prefixes: max(s.o.Parallel, minPrefixes),
+		KVBytes: bytes, CacheBytes: cache, Delay: s.o.PromptDelay,
 		Panicked: func(v any, stack []byte) { s.panicked(v, stack) },
 	}), o}
 }
 
-// minPrefixes is how many finished sequences are kept at least for prompts that begin alike.
-const minPrefixes = 4
+// cacheShares divides a budget of kept sequences between a target and its draft, which may be nil, by what they take
+// for the same tokens. A negative budget is none for both.
+func cacheShares(budget int64, target, draft *engine.Model, kv string) (ofTarget, ofDraft int64) {
+	if draft == nil || budget < 0 {
+		return budget, budget
+	}
+	t, d := pageBytes(target, kv), pageBytes(draft, kv)
+	ofDraft = int64(float64(budget) * d / max(t+d, 1))
+	return budget - ofDraft, ofDraft
+}
+
+// pageBytes is about what a model takes for a page of a long text: keys and values, and a point of recurrent layers.
+func pageBytes(m *engine.Model, kv string) float64 {
+	d := m.Describe()
+	n := float64(d.Recurrent.State)
+	for _, c := range d.Caches {
+		if one, err := c.Bytes(kv); err == nil { // NewSession says what is wrong
+			n += engine.KVPage * float64(one)
+		}
+	}
+	return n
+}
 
 func (s *scheduled) open(ctx context.Context, salt string) (sequence, error) {
 	session, err := s.NewSession(ctx, shared.SessionOptions{SessionOptions: s.o, Salt: salt})

@@ -50,7 +50,7 @@ func TestHeadsSharePrefixes(t *testing.T) {
 			files[1], o.MTP = files[0], true
 		}
 		head := openRandom(t, rt, files[1], o)
-		targets, heads := shared.New(target, shared.Options{Prefixes: 4}), shared.New(head, shared.Options{Prefixes: 4})
+		targets, heads := shared.New(target, shared.Options{CacheBytes: 1 << 30}), shared.New(head, shared.Options{CacheBytes: 1 << 30})
 		// write answers a prompt, and says how many of its tokens were computed.
 		write := func(prompt []int32, salt string, schedule Schedule) (text []int32, computed int) {
 			t.Helper()

@@ -41,13 +41,18 @@ type KV struct {
 	spare  *kvPage   // a page that Discard has freed, kept for the next page that is needed; nil: none
 	closed bool
 	used   *atomic.Int64 // set by Meter; nil: not counted
+	kept   *atomic.Int64 // set by Keep; nil: not counted
 }
+
+// KVPage is the number of slots that get their memory together.
+const KVPage = asm.Page
 
 // kvPage is [layer][head]{keys, values}.
 type kvPage struct {
-	owners atomic.Int32 // caches that hold the page; it is only written by its one owner
-	used   *atomic.Int64
-	memory memory
+	owners  atomic.Int32 // caches that hold the page; it is only written by its one owner
+	keepers atomic.Int32 // those of them that count it by Keep
+	used    *atomic.Int64
+	memory  memory
 }
 
 // NewKV makes a cache without slots.
@@ -92,6 +97,57 @@ func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kB
 // Forks made later inherit it; a page that several of them share counts once.
 func (kv *KV) Meter(used *atomic.Int64) { kv.used = used }
 
+// Keep adds the bytes of the pages to kept, until the cache gives them up or Keep is called again: nil is no count. A
+// page that several caches keep counts once. Pages that come later, and forks, do not count.
+func (kv *KV) Keep(kept *atomic.Int64) {
+	for _, p := range kv.pages[kv.first:] {
+		kv.release(p)
+		if kept != nil && p.keepers.Add(1) == 1 {
+			kept.Add(int64(len(p.memory.data)))
+		}
+	}
+	kv.kept = kept
+}
+
+// release takes back the count of Keep for a page.
+func (kv *KV) release(p *kvPage) {
+	if kv.kept != nil && p.keepers.Add(-1) == 0 {
+		kv.kept.Add(-int64(len(p.memory.data)))
+	}
+}
+
+// Held is the bytes of the pages that have a slot from n on.
+func (kv *KV) Held(n int) int64 {
+	return int64(max(0, len(kv.pages)-max(n/asm.Page, kv.first))) * int64(kv.pageBytes())
+}
+
+// Shrink frees the pages without a slot before n.
+func (kv *KV) Shrink(n int) {
+	for end := max((n+asm.Page-1)/asm.Page, kv.first); len(kv.pages) > end; kv.pages = kv.pages[:len(kv.pages)-1] {
+		kv.giveUp(len(kv.pages) - 1)
+	}
+	if kv.spare != nil {
+		kv.spare.drop()
+		kv.spare = nil
+	}
+}
+
+// Share has the first n slots in common with another cache that holds the same numbers there: their whole pages become
+// the other's.
+func (kv *KV) Share(o *KV, n int) {
+	for i := max(kv.first, o.first); i < min(n/asm.Page, len(kv.pages), len(o.pages)); i++ {
+		if p := o.pages[i]; p != kv.pages[i] && len(p.memory.data) >= kv.pageBytes() {
+			kv.release(kv.pages[i])
+			kv.pages[i].drop()
+			p.owners.Add(1)
+			kv.pages[i] = p
+			if kv.kept != nil && p.keepers.Add(1) == 1 {
+				kv.kept.Add(int64(len(p.memory.data)))
+			}
+		}
+	}
+}
+
 // Need is the number of bytes that writing slots from … to-1 will allocate: for pages that are not there, and for
 // copies of those that a fork shares.
 func (kv *KV) Need(from, to int) int64 {
@@ -135,6 +191,7 @@ func (kv *KV) Discard(before int) {
 
 // giveUp drops page i, or keeps its memory as the spare page.
 func (kv *KV) giveUp(i int) {
+	kv.release(kv.pages[i])
 	if p := kv.pages[i]; kv.spare == nil && p.owners.Load() == 1 {
 		kv.spare = p
 	} else {

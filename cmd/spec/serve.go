@@ -63,6 +63,7 @@ type capacity struct {
 	cache           kvFlags
 	context         int
 	kvBytes, states int64
+	kept            int64 // --cache-ram: bytes; 0: a share of the memory, negative: nothing
 	grammars        grammar.Limits
 	parallel, queue int
 	promptDelay     float32

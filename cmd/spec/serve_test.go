@@ -35,6 +35,8 @@ func TestServeOptions(t *testing.T) {
 		"-np 7 --queue 0":                    func(s *serving) { s.parallel, s.queue = 7, 0 },
 		"--grammar-memory 64M":               func(s *serving) { s.grammars.Memory = 64 << 20 },
 		"--kv-memory 64M --prompt-delay 0.5": func(s *serving) { s.kvBytes, s.promptDelay = 64<<20, 0.5 },
+		"--cache-ram 64":                     func(s *serving) { s.kept = 64 << 20 },
+		"-cram 2G":                           func(s *serving) { s.kept = 2 << 30 },
 		"--host 0.0.0.0 --api-key a,b": func(s *serving) {
 			s.host, s.keys = "0.0.0.0", []serve.Key{{Secret: "a"}, {Secret: "b"}}
 		},

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
@@ -34,9 +36,9 @@ func (s *capacity) kvBytesOf(d *engine.Description) int64 {
 		if err != nil {
 			continue // NewSession says what is wrong
 		}
-		n += one * int64((c.Most(tokens)+kvPage-1)/kvPage*kvPage)
+		n += one * int64((c.Most(tokens)+engine.KVPage-1)/engine.KVPage*engine.KVPage)
 		if c.Window > 0 {
-			n += one * kvPage // what is kept begins within a page
+			n += one * engine.KVPage // what is kept begins within a page
 		}
 	}
 	return int64(s.sequences()) * n
@@ -44,9 +46,6 @@ func (s *capacity) kvBytesOf(d *engine.Description) int64 {
 
 // sequences are those that memory is counted for.
 func (s *capacity) sequences() int { return cmp.Or(s.known.sequences, s.parallel) }
-
-// kvPage is the number of positions in which the engine allocates keys and values.
-const kvPage = 256
 
 // memoryBeside counts what is needed beside the weights of a target and its draft, before they are loaded. A draft
 // head is described by its target: it has one layer, counted like one of the target's.
@@ -100,23 +99,82 @@ func describeFile(file string) *engine.Description {
 	return d
 }
 
+const (
+	// keptMost is the most memory of finished requests that are kept, where --cache-ram does not say how much: as in
+	// llama.cpp.
+	keptMost = 8 << 30
+	// keptShare is the part of the machine's memory that it is at most.
+	keptShare = 8
+)
+
+// cacheSize reads --cache-ram: a number of MiB as in llama.cpp, where -1 is no bound and 0 is none, or bytes with a
+// unit.
+func cacheSize(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	switch {
+	case err != nil:
+		return memorySize(v)
+	case n == 0:
+		return -1, nil
+	case n == -1:
+		return math.MaxInt64, nil
+	case n < 0 || n > math.MaxInt64>>20:
+		return 0, errors.New("not a number of MiB, -1 (no bound) or 0 (none)")
+	}
+	return n << 20, nil
+}
+
+// keptBytes is what may be kept of finished requests, where so much memory is left beside a model with its draft and
+// the requests that are computed at once.
+func (s *serving) keptBytes(left int64) int64 {
+	n := s.kept
+	if n == 0 {
+		if n = keptMost; machineMemory() > 0 {
+			n = min(n, machineMemory()/keptShare)
+		}
+	}
+	if n = min(n, left); n <= 0 {
+		return -1
+	}
+	return n
+}
+
 // bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are
 // answered. It refuses a limit that the models and their budgets do not fit in.
 func (s *serving) bound(f servedFile, m *serve.Model, logits int64) error {
-	if s.weightMemory == 0 || f.target == "" {
-		return nil
-	}
-	m.KVBytes = s.kvBytesOf(m.Target.Describe())
-	all := m.Target.Bytes() + m.KVBytes + logits
+	kv, draft := s.kvBytesOf(m.Target.Describe()), int64(0)
+	all := m.Target.Bytes() + kv + logits
 	if m.Draft != nil {
 		if h := m.Draft.Head(); h == nil || !h.SharesCache {
-			m.DraftKVBytes = s.kvBytesOf(m.Draft.Describe())
+			draft = s.kvBytesOf(m.Draft.Describe())
 		}
-		all += m.Draft.Bytes() + m.DraftKVBytes
+		all += m.Draft.Bytes() + draft
 	}
-	if all > s.weightMemory {
-		return fmt.Errorf("--memory %s: %w for %s: with its draft and their keys and values it takes %s",
+	if s.weightMemory == 0 || f.target == "" {
+		limit := int64(math.MaxInt64) // not known
+		if n := machineMemory(); n > 0 && s.kept == 0 {
+			limit = n / 8 * memoryShare
+		}
+		m.CacheBytes = s.keptBytes(limit - all)
+		return nil
+	}
+	if all += s.asked(); all > s.weightMemory {
+		return fmt.Errorf("--memory %s: %w for %s: with its draft, their keys and values and --cache-ram it takes %s",
 			size(s.weightMemory), errNotEnough, terminal.Line(f.target, 60), size(all))
 	}
+	m.CacheBytes = s.keptBytes(s.weightMemory - all + s.asked())
+	if more := max(m.CacheBytes, 0); s.kvBytes == 0 && kv > 0 { // what is kept comes beside what is computed
+		ofDraft := int64(float64(more) * float64(draft) / float64(kv+draft))
+		kv, draft = kv+more-ofDraft, draft+ofDraft
+	}
+	m.KVBytes, m.DraftKVBytes = kv, draft
 	return nil
+}
+
+// asked is what --cache-ram says under a limit: what it does not say is what is left.
+func (s *serving) asked() int64 {
+	if s.kept <= 0 || s.kept == math.MaxInt64 || s.kvBytes > 0 {
+		return 0
+	}
+	return s.kept
 }

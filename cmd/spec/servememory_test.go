@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +64,7 @@ func pageBytes(t *testing.T, m *engine.Model, kv string) (n int64) {
 // Under --memory a server counts the keys and values of all requests that it computes at once, of target and draft,
 // and holds to that number.
 func TestServeMemory(t *testing.T) {
-	const enough = "--memory=256M"
+	const enough, none = "--memory=256M", "--cache-ram=0"
 	for _, c := range []struct {
 		args  []string
 		pages int64 // of each request
@@ -73,7 +75,7 @@ func TestServeMemory(t *testing.T) {
 		{[]string{"-ctk", "q8_0", "-ctv", "q8_0", "-c", "257"}, 2, "q8_0", 4},
 		{nil, 4, "f16", 4}, // the model's context of 1,024 tokens
 	} {
-		m, err := loadServed(t, append([]string{"-m", servedTarget, "-md", servedDraft, enough}, c.args...)...)
+		m, err := loadServed(t, append([]string{"-m", servedTarget, "-md", servedDraft, enough, none}, c.args...)...)
 		if err != nil {
 			t.Errorf("%v: %v", c.args, err)
 			continue
@@ -92,17 +94,17 @@ func TestServeMemory(t *testing.T) {
 		t.Errorf("--kv-memory: %+v, %v", m, err)
 	}
 	if m, err := loadServed(t, "-m", servedTarget, "-md", servedHead, "--drafter", "eagle",
-		"-np", "2", "-c", "256", enough); err != nil ||
+		"-np", "2", "-c", "256", enough, none); err != nil ||
 		m.DraftKVBytes != 2*pageBytes(t, m.Draft, "f16") || m.DraftKVBytes == 0 {
 		t.Errorf("a head: %+v, %v", m, err)
 	}
 	// A limit that suffices for everything to the byte, and one that does not.
-	m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, enough, "-c", "256")
+	m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, enough, none, "-c", "256")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, all := newServing(), m.Target.Bytes()+m.Draft.Bytes()+m.KVBytes+m.DraftKVBytes+1000
-	s.context = 256
+	s.context, s.kept = 256, -1
 	for _, limit := range []int64{all, all - 1} {
 		s.weightMemory = limit
 		if err := s.bound(servedFile{servedTarget, servedDraft}, m, 1000); errors.Is(err, errNotEnough) != (limit < all) ||
@@ -164,5 +166,54 @@ func TestServeWithinMemory(t *testing.T) {
 	}
 	if log, err := stop(); err != nil {
 		t.Errorf("%v\n%s", err, log)
+	}
+}
+
+// What is kept of finished requests is what --cache-ram says, or what --memory leaves of a share of the machine;
+// budgets of keys and values have it beside what requests take.
+func TestServeCacheMemory(t *testing.T) {
+	for _, bad := range []string{"-2", "x", "1.5", "9999999999999999"} {
+		if _, err := cacheSize(bad); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	sizes := map[string]int64{"0": -1, "-1": math.MaxInt64, "512": 512 << 20, "2G": 2 << 30, "8M": 8 << 20}
+	for text, want := range sizes {
+		if n, err := cacheSize(text); n != want || err != nil {
+			t.Errorf("%s: %d, %v", text, n, err)
+		}
+	}
+	pair := []string{"-m", servedTarget, "-md", servedDraft, "-np", "1", "-c", "256"}
+	load := func(args ...string) *serve.Model {
+		t.Helper()
+		m, err := loadServed(t, append(slices.Clone(pair), args...)...)
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		return m
+	}
+	m := load("--memory=256M", "--cache-ram=20")
+	open := pageBytes(t, m.Target, "f16") + pageBytes(t, m.Draft, "f16")
+	if m.CacheBytes != 20<<20 || m.KVBytes+m.DraftKVBytes != open+20<<20 {
+		t.Errorf("%d bytes are kept, budgets of %d and %d, %d without", m.CacheBytes, m.KVBytes, m.DraftKVBytes, open)
+	}
+	if m := load("--memory=256M", "--cache-ram=-1"); m.CacheBytes < 100<<20 ||
+		m.CacheBytes > 256<<20-m.Target.Bytes()-m.Draft.Bytes() ||
+		m.KVBytes+m.DraftKVBytes != open+m.CacheBytes {
+		t.Errorf("what is left: %d bytes are kept, budgets of %d and %d", m.CacheBytes, m.KVBytes, m.DraftKVBytes)
+	}
+	_, err := loadServed(t, append(slices.Clone(pair), "--memory=256M", "--cache-ram=256")...)
+	if !errors.Is(err, errNotEnough) || !strings.Contains(err.Error(), "--cache-ram") {
+		t.Errorf("more than there is: %v", err)
+	}
+	if m := load("--memory=256M", "--kv-memory=9M", "--cache-ram=20"); m.KVBytes != 9<<20 || m.CacheBytes != 20<<20 {
+		t.Errorf("--kv-memory: %d bytes, %d kept", m.KVBytes, m.CacheBytes)
+	}
+	if m := load("--cache-ram=0"); m.CacheBytes >= 0 {
+		t.Errorf("0: %d bytes", m.CacheBytes)
+	}
+	if m := load(); m.CacheBytes <= 0 || m.CacheBytes > keptMost || m.KVBytes != 0 ||
+		machineMemory() > 0 && m.CacheBytes > machineMemory()/8 {
+		t.Errorf("by default %d bytes of %d are kept", m.CacheBytes, machineMemory())
 	}
 }

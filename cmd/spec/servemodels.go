@@ -268,6 +268,14 @@ func (s *serving) flags() []flag {
 				s.kvBytes, err = byteSize(v)
 				return err
 			}),
+		valueFlag("-cram, --cache-ram", "SIZE",
+			"most memory of finished requests' keys and values that are kept for prompts that begin alike, for each "+
+				"model with its draft: MiB, or bytes as in 2G; -1: no bound, 0: none (default: what --memory leaves, at "+
+				"most 8G and an eighth of the machine's)",
+			func(v string) (err error) {
+				s.kept, err = cacheSize(v)
+				return err
+			}),
 		valueFlag("--grammar-memory", "SIZE",
 			"most bytes that the compiled grammars and schemas of a model keep (default 48M)", func(v string) error {
 				n, err := byteSize(v)

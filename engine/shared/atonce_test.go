@@ -51,12 +51,12 @@ func TestSessionsAreAskedWhileOthersCompute(t *testing.T) {
 func TestABudgetKeepsPrefixes(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
-		want int
-	}{{Options{}, 0}, {Options{KVBytes: 1}, defaultPrefixes}, {Options{KVBytes: 1, Prefixes: 1}, 1}, {Options{Prefixes: 1}, 1},
-		{Options{KVBytes: 1, Prefixes: -1}, -1}} {
+		want int64
+	}{{Options{}, 0}, {Options{KVBytes: 2}, 2}, {Options{KVBytes: 2, CacheBytes: 1}, 1}, {Options{CacheBytes: 1}, 1},
+		{Options{KVBytes: 2, CacheBytes: -1}, -1}} {
 		s := New(nil, c.o)
-		if s.prefixes.most != c.want || s.o.Prefixes != c.want {
-			t.Errorf("%+v: %d prefixes", c.o, s.prefixes.most)
+		if s.prefixes.budget != c.want || s.o.CacheBytes != c.want {
+			t.Errorf("%+v: %d bytes of prefixes", c.o, s.prefixes.budget)
 		}
 		s.Close()
 	}

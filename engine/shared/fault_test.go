@@ -56,7 +56,7 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 			panics int64
 		}{
 			{"plain", Options{}, 0},
-			{"prefixes", Options{Prefixes: 6, Sessions: 3}, 0},
+			{"prefixes", Options{CacheBytes: 1 << 30, Sessions: 3}, 0},
 			{"budget", Options{KVBytes: 5 * one / 2, Wait: -1}, 0},
 			{"panics", Options{KVBytes: 4 * one, Sessions: 6}, 37},
 		} {
@@ -111,7 +111,7 @@ func TestLongSchedulerIdentityOfHybrids(t *testing.T) {
 // reserved for a pass suffices for it.
 func TestSchedulerCountsStates(t *testing.T) {
 	m := openRecipe(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), "qwen35")
-	c := New(m, Options{Prefixes: 4})
+	c := New(m, Options{CacheBytes: 1 << 30})
 	defer c.Close()
 	var reserved, before int64
 	c.prepare = func(engine.Batch) time.Duration {
@@ -153,7 +153,7 @@ func TestSchedulerCountsStates(t *testing.T) {
 	if c.used.Load() == 0 {
 		t.Error("the kept sequence does not count")
 	}
-	for c.prefixes.evict() {
+	for c.prefixes.evict(nil) {
 	}
 	if n := c.used.Load(); n != 0 {
 		t.Errorf("%d bytes are left", n)

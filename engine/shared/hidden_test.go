@@ -25,7 +25,7 @@ func TestSchedulerGathersStates(t *testing.T) {
 	}
 	want := append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
 	for _, small := range []bool{false, true} {
-		inTime(t, Options{Prefixes: 4}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+		inTime(t, Options{CacheBytes: 1 << 30}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 			old := sharedSession(t, c)
 			feed(t, old, 246, engine.Last)
 			if small {
@@ -136,7 +136,7 @@ func TestStatesOfTheEndAreGathered(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
-		inTime(t, Options{Prefixes: 4}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+		inTime(t, Options{CacheBytes: 1 << 30}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 			before, other, s := sharedSession(t, c), sharedSession(t, c), sharedSession(t, c)
 			if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
 				t.Fatal(err)

@@ -37,7 +37,7 @@ func TestLentSessions(t *testing.T) {
 	page := one.Bytes()
 	const users, steps = 6, 5
 	for _, budget := range []int64{0, 4 * page} {
-		c := New(target, Options{KVBytes: budget, Prefixes: 2})
+		c := New(target, Options{KVBytes: budget, CacheBytes: 1 << 30})
 		var wait sync.WaitGroup
 		for u := range users {
 			wait.Go(func() {

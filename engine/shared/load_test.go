@@ -78,7 +78,7 @@ func TestAutoUnderLoad(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cpu := make(chan bool, 1) // passes of both models run one after the other
 				share := func(m *engine.Model, p passTimes) *shared.Scheduler {
-					s := shared.New(m, shared.Options{Prefixes: -1})
+					s := shared.New(m, shared.Options{CacheBytes: -1})
 					s.SetPrepare(func(b engine.Batch) time.Duration {
 						rows := 0
 						for i := range b {

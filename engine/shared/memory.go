@@ -83,8 +83,16 @@ func (s *Session) missing() int {
 // prompt reports whether so much is left that chunks are cut.
 func (s *Session) prompt() bool { return s.missing() > 0 || s.long() && s.remaining()-s.rows > 0 }
 
+// depart ends what the session has in common with a kept sequence, which is then worth what it was.
+func (s *Session) depart() {
+	if s.from != nil {
+		s.from.open, s.from = 0, nil
+	}
+}
+
 // drop gives up the memory.
 func (s *Session) drop() {
+	s.depart()
 	if s.session != nil {
 		s.session.Close()
 		s.session = nil

@@ -13,13 +13,13 @@ import (
 //
 //   - A pass has what the sessions that generate have submitted. Prompts share what room there is beside it: as many
 //     tokens as delay the others by Options.Delay, or as many as fit in a pass where nobody generates.
-//   - A prompt goes on from the state of a sequence that begins alike, and waits for an older session that computes the
-//     same tokens.
-//   - Where memory is short, kept sequences are dropped, the one used longest ago first; then a session for which
-//     nobody waits gives up its own, the youngest first, and then those that are younger than the one that needs it. It
-//     is computed again later.
-//   - A new session waits until there is a place, and memory for its first tokens that it takes from nobody; none
-//     overtakes another.
+//   - A prompt goes on from the state of a sequence that begins alike, before anyone takes memory for the pass, and
+//     waits for an older session that computes the same tokens.
+//   - Where memory is short, kept sequences are dropped, what is worth least first; then a session for which nobody
+//     waits gives up its own, the youngest first, and then those that are younger than the one that needs it. It is
+//     computed again later.
+//   - A new session waits until there is a place, and memory for its first tokens that it takes from no other session;
+//     none overtakes another. It drops nothing that is kept: that may be what its prompt begins with.
 
 const (
 	shortRows = 8  // tokens without logits up to which a submission is not cut: what a decoder feeds before it drafts
@@ -32,18 +32,25 @@ func (c *Scheduler) build() {
 	c.planned = 0
 	c.order = append(c.order[:0], c.pending...)
 	slices.SortFunc(c.order, func(a, b *Session) int { return cmp.Compare(a.serial, b.serial) })
+	for _, s := range c.order {
+		if s.waits = s.prompt() && c.goOn(s); !s.waits && s.remaining() == 0 && len(s.segment.Tokens) > 0 {
+			s.complete(engine.Result{Logits: engine.Logits{Vocab: c.m.Config().Vocab}}, nil)
+		}
+	}
 	rows, prompts := 0, 0
 	for _, s := range c.order {
-		if n := s.remaining(); s.prompt() {
+		switch n := s.remaining(); {
+		case s.state != submitted || s.waits:
+		case s.prompt():
 			prompts++
-		} else if c.take(s, n) {
+		case c.take(s, n):
 			rows += n
 		}
 	}
 	if prompts > 0 {
 		room := c.chunk(rows)
 		for _, s := range c.order {
-			if s.state != submitted || !s.prompt() {
+			if s.state != submitted || s.waits || !s.prompt() {
 				continue
 			}
 			if room <= 0 {
@@ -51,14 +58,7 @@ func (c *Scheduler) build() {
 			}
 			share := max(room/max(prompts, 1), leastRows) // more may be prompts by now: they gave up their memory
 			prompts--
-			if c.goOn(s) {
-				continue
-			}
 			n := s.remaining()
-			if n == 0 {
-				s.complete(engine.Result{Logits: engine.Logits{Vocab: c.m.Config().Vocab}}, nil)
-				continue
-			}
 			if m := s.missing(); m > 0 {
 				n = min(share, m)
 			} else if n-s.rows > share {
@@ -102,7 +102,7 @@ func (c *Scheduler) chunk(rows int) int {
 // false if s has to wait, or fails because it does not fit by itself.
 func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 	for bytes > 0 && !c.fits(bytes) {
-		if c.prefixes.evict() {
+		if c.prefixes.evict(nil) {
 			continue
 		}
 		if !c.recomputes() { // none gives up its memory for another, so waiting for it could last for ever
@@ -169,12 +169,7 @@ func (c *Scheduler) room() bool {
 			wanted += c.empty
 		}
 	}
-	for !c.fits(wanted) {
-		if !c.prefixes.evict() {
-			return false
-		}
-	}
-	return true
+	return c.fits(wanted - c.prefixes.bytes.Load())
 }
 
 // admit lets NewSession calls go on that wait, as long as there is room.

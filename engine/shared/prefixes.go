@@ -7,9 +7,29 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// leastShared is the number of tokens from which the state of another sequence is used. A copy of a page costs about
-// as much.
-const leastShared = 16
+// prefixes are the sequences that are kept after their sessions, for others that begin alike: for each lineage a radix
+// tree of their tokens. What sequences have in common is one path in it, and their keys and values share pages, so that
+// each costs what it has beyond the others.
+//
+// Where memory is short the sequence goes that is worth least, from its end on, page by page, as far as its beginning
+// can be restored. Its worth is the tokens that would have to be computed again for each byte that would be free, and
+// its age: what is used from now on is worth more, by the worth of what went last (GreedyDual-Size, Cao and
+// Irani 1997).
+type prefixes struct {
+	budget  int64         // most bytes; those of sequences that are in use as well count too
+	bytes   atomic.Int64  // what is kept takes, pages that several share once
+	used    *atomic.Int64 // of the ledger: counts what heads have beyond their sequences
+	roots   map[lineage]*node
+	kept    []*prefix
+	floor   float64 // worth of what went last
+	evicted evictions
+}
+
+// evictions count what went for memory.
+type evictions struct {
+	sequences int64 // whole ones
+	tokens    int64 // that no kept sequence gives any more
+}
 
 // lineage is what two sequences have in common, besides tokens, where one can go on from the other's state.
 type lineage struct {
@@ -23,6 +43,10 @@ type prefix struct {
 	lineage
 	session *engine.Session // keys, values, recurrent state
 	unread                  // of a draft head
+
+	at   *node // where it ends
+	rest int   // tokens of it that the others give, as of when that was last looked at
+	open int   // tokens of it that an open session has, which goes on from a fork of it
 }
 
 // unread is what a draft head has of a text beyond its sequence: the target's states after tokens with which it has
@@ -34,213 +58,252 @@ type unread struct {
 
 func (u unread) bytes() int64 { return 4 * int64(len(u.tokens)+len(u.states)) }
 
-// prefixes are the sequences that are kept. The one used last comes last.
-type prefixes struct {
-	kept []*prefix
-	most int
-	used *atomic.Int64 // bytes
+// node is tokens that follow those of its parent. It has a sequence that ends with them, or several children, or is the
+// root.
+type node struct {
+	parent   *node // nil: the root
+	tokens   []int32
+	end      int // tokens up to its end, from the beginning of the text
+	children []*node
+	kept     *prefix // which ends here; nil: none does
+	age      float64 // the floor when it was used last
 }
 
-// keep adds a sequence, unless it is the beginning of another one, and drops those that are beginnings of it. It
-// reports whether it did.
-func (p *prefixes) keep(n *prefix) bool {
-	tokens := n.session.Tokens()
-	for _, o := range p.kept {
-		if o.lineage == n.lineage && common(o.session.Tokens(), tokens) == len(tokens) {
+// child is the one whose tokens begin with id; nil: there is none.
+func (x *node) child(id int32) *node {
+	for _, y := range x.children {
+		if y.tokens[0] == id {
+			return y
+		}
+	}
+	return nil
+}
+
+// descend follows tokens: at is the last node with tokens of theirs, of which n are in the tree.
+func (x *node) descend(tokens []int32) (at *node, n int) {
+	for at = x; n < len(tokens); {
+		next := at.child(tokens[n])
+		if next == nil {
+			break
+		}
+		n += common(next.tokens, tokens[n:])
+		if at = next; n < at.end {
+			break
+		}
+	}
+	return at, n
+}
+
+// split makes n tokens of the path to x end with a node, which it returns.
+func (x *node) split(n int) *node {
+	if n == x.end {
+		return x
+	}
+	head := len(x.tokens) - (x.end - n)
+	upper := &node{parent: x.parent, tokens: x.tokens[:head:head], end: n, children: []*node{x}, age: x.age}
+	x.parent.children[slices.Index(x.parent.children, x)] = upper
+	x.parent, x.tokens = upper, x.tokens[head:]
+	return upper
+}
+
+// each calls f with the sequences that end at x or below it, but for those below a child, until f returns false.
+func (x *node) each(but *node, f func(*prefix) bool) bool {
+	if x.kept != nil && !f(x.kept) {
+		return false
+	}
+	for _, y := range x.children {
+		if y != but && !y.each(nil, f) {
 			return false
 		}
 	}
-	p.kept = slices.DeleteFunc(p.kept, func(o *prefix) bool {
-		part := o.lineage == n.lineage && common(o.session.Tokens(), tokens) == o.session.Len()
-		if part {
-			p.free(o)
-		}
-		return part
-	})
-	for len(p.kept) >= p.most {
-		p.evict()
-	}
-	p.used.Add(n.unread.bytes())
-	p.kept = append(p.kept, n)
 	return true
 }
 
-func (p *prefixes) free(o *prefix) {
+// best is the sequence that gives the most of the first n tokens of the path to x, and how many. but is not looked at.
+func (x *node) best(n int, but *prefix) (from *prefix, most int) {
+	for below := (*node)(nil); x != nil; below, x = x, x.parent {
+		if n = min(n, x.end); most >= n {
+			break
+		}
+		x.each(below, func(o *prefix) bool {
+			if o != but {
+				if k := o.session.Restorable(n); k > most {
+					from, most = o, k
+				}
+			}
+			return most < n
+		})
+	}
+	return from, most
+}
+
+// use makes the tokens on the path to x those used last.
+func (p *prefixes) use(x *node) {
+	for ; x != nil; x = x.parent {
+		x.age = p.floor
+	}
+}
+
+// longest is the sequence of a lineage that gives the most of these tokens, and how many; nil: none gives any.
+func (p *prefixes) longest(l lineage, tokens []int32) (from *prefix, n int) {
+	root := p.roots[l]
+	if root == nil {
+		return nil, 0
+	}
+	at, n := root.descend(tokens)
+	return at.best(n, nil)
+}
+
+// give is a sequence's memory for a session that goes on from n tokens of it, which are used last then: the kept
+// sequence is no more.
+func (p *prefixes) give(o *prefix, n int) (*engine.Session, error) {
+	p.use(o.at)
+	p.remove(o)
+	o.session.Keep(nil)
+	return o.session, o.session.Truncate(n)
+}
+
+// fork makes a session that goes on from n tokens of a sequence, which are used last then.
+func (p *prefixes) fork(o *prefix, n int) (*engine.Session, error) {
+	p.use(p.path(o, n))
+	return o.session.ForkAt(n)
+}
+
+// path is the node with which the first n tokens of a sequence end.
+func (p *prefixes) path(o *prefix, n int) *node {
+	x := o.at
+	for x.parent != nil && x.parent.end >= n {
+		x = x.parent
+	}
+	return x.split(n)
+}
+
+// keep adds a sequence, which has been used now, unless another one gives all of it; those of which it gives all are no
+// longer kept. What is worth least goes, to stay within the budget: that may be the sequence itself. keep reports
+// whether it has the session now.
+func (p *prefixes) keep(o *prefix) bool {
+	tokens := o.session.Tokens()
+	if from, n := p.longest(o.lineage, tokens); n == len(tokens) {
+		p.use(p.path(from, n))
+		return false
+	} else if from != nil {
+		o.session.Share(from.session, n) // what was computed twice
+		o.rest = n
+	}
+	o.session.Shrink()
+	o.session.Keep(&p.bytes)
+	p.count(o.unread.bytes())
+	p.insert(o)
+	p.use(o.at)
+	for x := o.at.parent; x != nil; x = x.parent {
+		if x.kept != nil && o.session.Restorable(x.end) == x.end {
+			p.drop(x.kept)
+		}
+	}
+	for p.bytes.Load() > p.budget && p.evict(nil) {
+	}
+	return true
+}
+
+func (p *prefixes) count(bytes int64) {
+	p.used.Add(bytes)
+	p.bytes.Add(bytes)
+}
+
+// insert puts a sequence into the tree.
+func (p *prefixes) insert(o *prefix) {
+	root := p.roots[o.lineage]
+	if root == nil {
+		root = &node{}
+		p.roots[o.lineage] = root
+	}
+	tokens := o.session.Tokens()
+	at, n := root.descend(tokens)
+	if at = at.split(n); n < len(tokens) {
+		end := &node{parent: at, tokens: slices.Clone(tokens[n:]), end: len(tokens), age: at.age}
+		at.children = append(at.children, end)
+		at = end
+	}
+	at.kept, o.at = o, at
+	p.kept = append(p.kept, o)
+}
+
+// remove takes a sequence out of the tree, with the tokens that are no other's.
+func (p *prefixes) remove(o *prefix) {
+	p.count(-o.unread.bytes())
+	p.kept = slices.DeleteFunc(p.kept, func(k *prefix) bool { return k == o })
+	p.leave(o.lineage, o.at)
+}
+
+// leave ends what ends at x, and takes out the nodes that are no other sequence's.
+func (p *prefixes) leave(l lineage, x *node) {
+	for x.kept = nil; x.kept == nil && len(x.children) == 0 && x.parent != nil; x = x.parent {
+		x.parent.children = slices.DeleteFunc(x.parent.children, func(y *node) bool { return y == x })
+	}
+	if x.parent == nil && len(x.children) == 0 {
+		delete(p.roots, l)
+	}
+}
+
+// drop ends a sequence.
+func (p *prefixes) drop(o *prefix) {
+	p.remove(o)
 	o.session.Close()
-	p.used.Add(-o.unread.bytes())
 }
 
-// evict drops the sequence that was used longest ago. It reports false if there is none.
-func (p *prefixes) evict() bool {
-	if len(p.kept) == 0 {
+// worth is that of a sequence.
+func (p *prefixes) worth(o *prefix) float64 {
+	lost, bytes := o.session.Len()-o.rest, o.session.Held(o.rest)+o.unread.bytes()
+	return o.at.age + float64(lost)/float64(max(bytes, 1))
+}
+
+// least is the sequence that is worth least, but for one; nil: there is no other.
+func (p *prefixes) least(but *prefix) (o *prefix) {
+	for {
+		o = nil
+		least := 0.0
+		for _, k := range p.kept {
+			if w := p.worth(k); k != but && (o == nil || w < least) {
+				o, least = k, w
+			}
+		}
+		if o == nil {
+			return nil
+		}
+		_, rest := o.at.best(o.at.end, o)
+		if rest = max(rest, o.open); rest == o.rest {
+			return o
+		}
+		o.rest = rest // others have come or gone
+	}
+}
+
+// evict gives up a page, or more where less cannot be, of what is worth least, but for one sequence. It reports false
+// if nothing else is kept.
+func (p *prefixes) evict(but *prefix) bool {
+	o := p.least(but)
+	if o == nil {
 		return false
 	}
-	p.free(p.kept[0])
-	p.kept = slices.Delete(p.kept, 0, 1)
+	p.floor = max(p.floor, p.worth(o))
+	had := o.session.Len()
+	n := o.session.Restorable((had - 1) / engine.KVPage * engine.KVPage)
+	if n <= max(o.rest, leastShared-1) {
+		p.evicted.sequences++
+		p.evicted.tokens += int64(had - o.rest)
+		p.drop(o)
+		return true
+	}
+	p.evicted.tokens += int64(had - n)
+	at := p.path(o, n)
+	p.count(-o.unread.bytes())
+	o.unread = unread{}
+	_ = o.session.Truncate(n) // it has more
+	o.session.Shrink()
+	old := o.at
+	at.kept, o.at = o, at
+	p.leave(o.lineage, old)
 	return true
-}
-
-// longest is the sequence of a lineage of which the most tokens can be used, more than least. same is how many of
-// them are of use.
-func (p *prefixes) longest(l lineage, same func(tokens []int32) int, least int) (from *prefix, n int) {
-	n = least
-	for _, o := range p.kept {
-		if o.lineage == l {
-			if k := o.session.Restorable(same(o.session.Tokens())); k > n {
-				from, n = o, k
-			}
-		}
-	}
-	return from, n
-}
-
-// touch makes a sequence the one used last.
-func (p *prefixes) touch(o *prefix) {
-	i := slices.Index(p.kept, o)
-	p.kept = append(slices.Delete(p.kept, i, i+1), o)
-}
-
-// shareable reports whether sequences like that of s are kept, and go on from others'.
-func (c *Scheduler) shareable(s *Session) bool {
-	return c.o.Prefixes >= 0 && !s.options.NoCache && (c.recomputes() || s.read)
-}
-
-// keep keeps the sequence of a session that ends.
-func (c *Scheduler) keep(s *Session) {
-	if c.o.Prefixes <= 0 || c.closed || !c.shareable(s) || s.session == nil || s.cut() != nil {
-		return
-	}
-	p := &prefix{lineage: s.lineage, session: s.session}
-	if s.read {
-		if s.session.Truncate(s.session.Fed()) != nil {
-			return
-		}
-		tokens, states := s.unread()
-		p.unread = unread{slices.Clone(tokens), slices.Clone(states)}
-	}
-	if s.session.Len() >= leastShared && c.prefixes.keep(p) {
-		s.session = nil
-	}
-}
-
-// goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports
-// true if s is to wait, since an older session is computing the same tokens.
-func (c *Scheduler) goOn(s *Session) bool {
-	if !c.shareable(s) || s.read {
-		return false
-	}
-	most := len(s.tokens)
-	if s.segment.Parents == nil {
-		most += len(s.segment.Tokens) - max(s.rows, s.states)
-	}
-	have := 0
-	if s.session != nil {
-		have = s.session.Len()
-	}
-	if most-have < leastShared {
-		return false
-	}
-	n, _ := c.adopt(s, have, func(tokens []int32) int { return s.shares(tokens, most) })
-	soon := 0
-	for _, o := range c.sessions {
-		if o.lineage == s.lineage && o.serial < s.serial && o.pending() && o.prompt() && o.segment.Parents == nil {
-			k := s.shares(o.tokens, most)
-			if k == len(o.tokens) {
-				k += s.sharesAfter(k, o.segment.Tokens, most)
-			}
-			soon = max(soon, k)
-		}
-	}
-	return soon-n >= leastShared
-}
-
-// adopt gives s the memory of a sequence of its lineage, kept or open, of which more tokens than the have that s has
-// itself are of use. It returns how many s then has, and the kept sequence.
-func (c *Scheduler) adopt(s *Session, have int, same func(tokens []int32) int) (n int, from *prefix) {
-	var memory *engine.Session
-	from, n = c.prefixes.longest(s.lineage, same, have+leastShared-1)
-	if from != nil {
-		memory = from.session
-	}
-	for _, o := range c.sessions {
-		if o == s || o.lineage != s.lineage || o.session == nil || o.state == taken {
-			continue
-		}
-		tokens := o.session.Tokens()
-		if o.read {
-			tokens = tokens[:o.session.Fed()]
-		}
-		if k := o.session.Restorable(same(tokens)); k > n {
-			memory, from, n = o.session, nil, k
-		}
-	}
-	if memory == nil || !c.fits(c.empty+memory.ForkBytes()) {
-		return have, nil
-	}
-	if from != nil {
-		c.prefixes.touch(from)
-	}
-	fork, err := memory.ForkAt(n)
-	if err != nil { // it is computed
-		return have, nil
-	}
-	s.drop()
-	s.session = fork
-	s.reused += n - have
-	c.stats.PrefixHits++
-	c.stats.PrefixTokens += int64(n - have)
-	return n, from
-}
-
-// Resume tells of the empty sequence of a draft head that it will read a text: its tokens follow before, the first
-// tokens of the text, and each goes in with the target's states, so that the text determines what it computes. The
-// sequence then goes on from another one that has read the beginning of the same text, at most to the end of tokens,
-// and is kept for others when it is closed; Len says how far it has got. If that is all of the other one, Resume
-// returns what that one had of its text beyond it: states that a pass of the target gave for tokens, which may differ
-// from those of this text. When the session is closed, its owner's unread is asked for such tokens and states.
-func (s *Session) Resume(before, tokens []int32, unread func() ([]int32, []float32)) (next []int32, states []float32) {
-	c := s.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.recomputes() || c.closed || s.usable() != nil || len(s.tokens) > 0 || len(before) > 1 {
-		return nil, nil
-	}
-	s.read, s.before, s.unread = true, -1, unread
-	if len(before) > 0 {
-		s.before = before[0]
-	}
-	if !c.shareable(s) {
-		return nil, nil
-	}
-	n, from := c.adopt(s, 0, func(other []int32) int { return common(other, tokens) })
-	s.tokens = append(s.tokens[:0], tokens[:n]...)
-	s.computed = n
-	if from == nil || n < from.session.Len() {
-		return nil, nil
-	}
-	return from.unread.tokens, from.unread.states
-}
-
-// shares is the number of tokens, at most most, that another sequence has in common with the session's and its
-// submission.
-func (s *Session) shares(other []int32, most int) int {
-	n := common(other, s.tokens[:min(len(s.tokens), most)])
-	if n == len(s.tokens) {
-		n += s.sharesAfter(n, other[n:], most)
-	}
-	return n
-}
-
-// sharesAfter is shares where the first at tokens, at least those of the session's sequence, are known to be the same.
-func (s *Session) sharesAfter(at int, other []int32, most int) int {
-	if at < len(s.tokens) {
-		return 0 // of what has to be computed again: an older session is no help that has less
-	}
-	i := at - len(s.tokens)
-	if s.segment.Parents != nil || at >= most {
-		return 0
-	}
-	return common(other, s.segment.Tokens[i:most-len(s.tokens)])
 }
 
 // common is the number of tokens that two sequences begin with in common.

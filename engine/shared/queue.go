@@ -33,6 +33,7 @@ type submission struct {
 	states    int       // likewise hidden states: if more than rows, they are gathered from chunks
 	gathered  []float32 // so far
 	chunk     bool      // what the pass that runs has of it is part of a prompt
+	waits     bool      // for an older session, which computes the same tokens
 	abandoned bool      // nobody waits for the result
 	result    engine.Result
 	err       error

@@ -31,7 +31,7 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 		}
 		return append(slices.Clone(r.Logits.Data), r.Hidden.Data...)
 	}
-	c := New(head, Options{Prefixes: 4})
+	c := New(head, Options{CacheBytes: 1 << 30})
 	defer c.Close()
 	fresh := sharedSession(t, c)
 	want := read(fresh, 60)
@@ -106,7 +106,7 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 		s.Close()
 	}
 	testkit.AtOnce(10, resume, resume) // the race detector looks
-	for c.prefixes.evict() {
+	for c.prefixes.evict(nil) {
 	}
 	if n := c.used.Load(); n != 0 {
 		t.Errorf("%d bytes are left", n)

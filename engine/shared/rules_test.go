@@ -131,7 +131,7 @@ func TestSchedulerClosedSession(t *testing.T) {
 func inPages(t *testing.T, pages int64, test func(t *testing.T, c *Scheduler, held func(s *Session) bool)) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
-	inTime(t, Options{KVBytes: pages * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
+	inTime(t, Options{KVBytes: pages * page, CacheBytes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
 		test(t, c, func(s *Session) bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -293,7 +293,7 @@ func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 	for name, set := range others {
 		other := plain
 		set(&other)
-		c := New(m, Options{Prefixes: 4})
+		c := New(m, Options{CacheBytes: 1 << 30})
 		open := func(what string, o SessionOptions, reused bool) *Session {
 			t.Helper()
 			s, err := c.NewSession(context.Background(), o)
@@ -313,7 +313,7 @@ func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 		}
 		a := open("the first", plain, false)
 		open("beside an open one", other, false).Close()
-		for c.prefixes.evict() {
+		for c.prefixes.evict(nil) {
 		}
 		a.Close()
 		open("behind a kept one", other, false).Close()
@@ -327,44 +327,6 @@ func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 		open("behind a kept one of its own", plain, true).Close()
 		open("behind a kept one of its own", other, !other.NoCache).Close()
 		c.Close()
-	}
-}
-
-// Kept sequences go in the order of their last use, and one that was used can be used again.
-func TestSchedulerKeepsLastUsed(t *testing.T) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
-	c := New(m, Options{Prefixes: 2})
-	defer c.Close()
-	use := func(seed uint64, keep bool) int {
-		t.Helper()
-		s := sharedSession(t, c)
-		if _, err := once(s, append(randomTokens(60, 70, seed), 1, 2, 3), nil, engine.Last); err != nil {
-			t.Fatal(err)
-		}
-		n := s.Reused()
-		if !keep {
-			if err := s.Truncate(0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.Close()
-		if k := c.Stats().Prefixes; k > 2 {
-			t.Errorf("%d sequences are kept", k)
-		}
-		return n
-	}
-	use(1, true)
-	use(2, true)
-	for range 2 { // by sequences that are not kept themselves
-		if n := use(1, false); n < 50 {
-			t.Errorf("%d tokens of a kept sequence were not computed", n)
-		}
-	}
-	use(3, true) // in place of 2
-	for seed, kept := range map[uint64]bool{1: true, 2: false, 3: true} {
-		if n := use(seed, false); (n > 0) != kept {
-			t.Errorf("sequence %d: %d tokens were not computed", seed, n)
-		}
 	}
 }
 
@@ -420,7 +382,7 @@ func TestSchedulerHiddenOfEach(t *testing.T) {
 		}
 		want[i] = slices.Clone(r.Hidden.Data)
 	}
-	inTime(t, Options{Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+	inTime(t, Options{CacheBytes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		var wait sync.WaitGroup
 		var s [3]*Session
 		for i := range s {

@@ -27,7 +27,7 @@ import (
 //
 // Long prompts are cut into chunks, one for each pass, so that sessions that generate keep their pace. What the
 // beginning of a sequence has in common with another one's, or with one that has ended, is not computed again; see
-// [Options].Prefixes. When the memory budget for keys and values is used up, the youngest sequence gives up its
+// [Options].CacheBytes. When the memory budget for keys and values is used up, the youngest sequence gives up its
 // memory and is computed again later.
 type Scheduler struct {
 	m      *engine.Model
@@ -46,6 +46,7 @@ type Scheduler struct {
 	batch  engine.Batch // of the pass that runs
 	taken  []*Session   // theirs
 	order  []*Session   // of pending ones, while a pass is put together
+	wanted []int32      // the tokens of one of them, likewise
 	steps  passSteps
 	cost   passCosts
 	worked atomic.Int64 // nanoseconds of passes
@@ -68,20 +69,20 @@ type Options struct {
 	Sessions int   // most sessions at a time; further ones wait in NewSession. 0: any number
 	KVBytes  int64 // most memory for keys, values and recurrent state of all sessions and kept prefixes; 0: any amount
 
-	// Prefixes is how many sequences are kept when their session is closed, for sessions that begin alike; the ones
-	// that were used longest ago are dropped first, also for memory. 0 is defaultPrefixes with KVBytes and none
-	// without; a negative number is none, and then sequences of open sessions are not shared either.
-	Prefixes int
+	// CacheBytes is the most memory of sequences that are kept when their session is closed, for sessions that begin
+	// alike. What is worth least goes first, also where KVBytes needs it: worth is tokens that would have to be computed
+	// again for each byte, and age. 0 is KVBytes, and none without; a negative number is none, and then sequences of open
+	// sessions are not shared either.
+	CacheBytes int64
 
 	// Panicked, if set, is told the value and the stack of a panic in a pass.
 	Panicked func(value any, stack []byte)
 }
 
 const (
-	minWait         = time.Millisecond
-	maxWait         = 100 * time.Millisecond
-	defaultDelay    = 2
-	defaultPrefixes = 16
+	minWait      = time.Millisecond
+	maxWait      = 100 * time.Millisecond
+	defaultDelay = 2
 )
 
 // Stats count since the Scheduler was made; the second group says how things are now.
@@ -94,17 +95,21 @@ type Stats struct {
 	Late         int64         // times that a session missed the bound
 	PrefixHits   int64         // times that a sequence went on from another's state
 	PrefixTokens int64         // tokens that were not computed for that reason
+	Evictions    int64         // kept sequences that were dropped for memory
+	Evicted      int64         // tokens of kept sequences that were dropped for memory
 	Preemptions  int64         // times that a sequence gave up its memory
 	Recomputed   int64         // tokens that were computed again for that reason
 	Cancelled    int64         // results that nobody waited for
 	Panics       int64         // passes
 
-	Sessions int   // open
-	Waiting  int   // NewSession calls that wait
-	Queued   int   // sessions that have submitted and wait for their result
-	Prefixes int   // sequences that are kept
-	KVBytes  int64 // memory of keys, values and recurrent state
-	KVBudget int64 // Options.KVBytes
+	Sessions    int   // open
+	Waiting     int   // NewSession calls that wait
+	Queued      int   // sessions that have submitted and wait for their result
+	Prefixes    int   // sequences that are kept
+	CacheBytes  int64 // memory of theirs: what several share counts once
+	CacheBudget int64 // Options.CacheBytes
+	KVBytes     int64 // memory of keys, values and recurrent state, also of those
+	KVBudget    int64 // Options.KVBytes
 }
 
 // SessionOptions configure a [Session].
@@ -121,12 +126,12 @@ func New(m *engine.Model, o Options) *Scheduler {
 	if o.Delay <= 0 {
 		o.Delay = defaultDelay
 	}
-	if o.Prefixes == 0 && o.KVBytes > 0 {
-		o.Prefixes = defaultPrefixes
+	if o.CacheBytes == 0 {
+		o.CacheBytes = o.KVBytes
 	}
 	c := &Scheduler{m: m, o: o}
 	c.budget = o.KVBytes
-	c.prefixes = prefixes{most: o.Prefixes, used: &c.used}
+	c.prefixes.budget, c.prefixes.used, c.prefixes.roots = o.CacheBytes, &c.used, map[lineage]*node{}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
 	c.steps.build, c.steps.settle = c.build, c.settle
@@ -222,6 +227,8 @@ func (c *Scheduler) Stats() Stats {
 	s := c.stats
 	s.Sessions, s.Waiting, s.Queued, s.Prefixes = len(c.sessions), len(c.waiting), len(c.pending), len(c.prefixes.kept)
 	s.Panics = c.panics.Load()
+	s.Evictions, s.Evicted = c.prefixes.evicted.sequences, c.prefixes.evicted.tokens
+	s.CacheBytes, s.CacheBudget = c.prefixes.bytes.Load(), max(c.o.CacheBytes, 0)
 	s.KVBytes, s.KVBudget = c.used.Load(), c.budget
 	return s
 }
@@ -255,7 +262,8 @@ func (c *Scheduler) Close() {
 		c.enter(s, closed)
 		s.drop()
 	}
-	for c.prefixes.evict() {
+	for len(c.prefixes.kept) > 0 {
+		c.prefixes.drop(c.prefixes.kept[0])
 	}
 }
 

@@ -145,8 +145,8 @@ func TestSchedulerIdentity(t *testing.T) {
 		{name: "few sessions", o: Options{Sessions: 3}},
 		{name: "budget, no waiting", o: Options{KVBytes: 10 * page, Wait: -1}},
 		{name: "small budget", o: Options{KVBytes: 6 * page}},
-		{name: "small budget, nothing shared", o: Options{KVBytes: 6 * page, Prefixes: -1}},
-		{name: "prefixes", o: Options{KVBytes: 40 * page, Prefixes: 5, Sessions: 4}},
+		{name: "small budget, nothing shared", o: Options{KVBytes: 6 * page, CacheBytes: -1}},
+		{name: "prefixes", o: Options{KVBytes: 40 * page, CacheBytes: 1 << 30, Sessions: 4}},
 		{name: "callers leave", cancel: true},
 		{name: "callers leave, small budget", o: Options{KVBytes: 6 * page}, cancel: true},
 		{name: "panics", panics: 7},
@@ -197,7 +197,7 @@ func TestSchedulerIdentity(t *testing.T) {
 			preempted += st.Preemptions
 			hits += st.PrefixHits
 			left += gone.Load()
-			if c.o.Prefixes < 0 && st.PrefixHits > 0 {
+			if c.o.CacheBytes < 0 && st.PrefixHits > 0 {
 				t.Error("something was shared")
 			}
 			if c.panics > 0 && (failed.Load() == 0 || st.Panics != stacks.Load() || st.Panics == 0) {

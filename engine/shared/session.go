@@ -21,6 +21,7 @@ type Session struct {
 	// Guarded by c.mu. The engine's session computes; while a pass with it runs (taken), nobody else touches it. It
 	// holds the first tokens of the sequence: all of them but after it gave up its memory.
 	session *engine.Session // nil: it gave up its memory
+	from    *prefix         // of which it is a fork; nil: none
 	tokens  []int32
 	nodes   []int32 // of a tree that waits for Commit
 	parents []int32
@@ -254,6 +255,7 @@ func (s *Session) Close() {
 		return
 	}
 	c.enter(s, closed)
+	s.depart()
 	c.keep(s)
 	s.drop()
 	c.freed()

@@ -259,7 +259,7 @@ func TestSchedulerSharesPrompts(t *testing.T) {
 func TestSchedulerYoungestYields(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
 	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
-	inTime(t, Options{KVBytes: 5 * page, Prefixes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+	inTime(t, Options{KVBytes: 5 * page, CacheBytes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		var wait sync.WaitGroup
 		var ended [3]time.Duration
 		begin := time.Now()

@@ -82,7 +82,7 @@ func TestWhoWaitsIsWoken(t *testing.T) {
 				w.c.mu.Unlock()
 			}
 		}, 2},
-		"a submission, where memory that was lent is given back": {Options{Wait: -1, Prefixes: -1}, 2, func(w *world) func() {
+		"a submission, where memory that was lent is given back": {Options{Wait: -1, CacheBytes: -1}, 2, func(w *world) func() {
 			a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
 			feed(w.T, a, 200, engine.Last)
 			feed(w.T, b, 200, engine.Last)

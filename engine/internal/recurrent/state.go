@@ -250,6 +250,9 @@ func (r *State) Fork(n int) *State {
 	return f
 }
 
+// Shrink frees the memory that is kept for points to come.
+func (r *State) Shrink() { r.spare = nil }
+
 // Bytes is the memory of states, points and journal.
 func (r *State) Bytes() int64 {
 	n := len(r.state)
