@@ -209,8 +209,8 @@ func TestCallsBesideText(t *testing.T) {
 		t, "choices", 0, "finish_reason") == "" {
 		t.Error(o)
 	}
-	// a keyword that cannot be enforced
-	s.post("/v1/chat/completions", strings.Replace(strict, `"minimum":1`, `"multipleOf":7`, 1)+`}`, 400)
+	// a schema that cannot be enforced
+	s.post("/v1/chat/completions", strings.Replace(strict, `"minimum":1`, `"$ref":"elsewhere.json"`, 1)+`}`, 400)
 	// Keys of a schema are the grammar's.
 	seen := map[string]bool{}
 	for _, e := range events(t, s.post("/v1/completions", `{"prompt":"func","max_tokens":60,"stream":true,"speculation":{"trace":true,"drafter":"none"},"json_schema":{"type":"object","properties":{"a_long_name":{"type":"boolean"}},"required":["a_long_name"]}}`, 200)) {
