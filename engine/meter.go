@@ -97,8 +97,8 @@ func (s *Session) Shrink() {
 	s.count()
 }
 
-// Share has the pages of keys and values of the first n tokens in common with another session of the model with the same
-// options, whose sequence begins with these tokens too: so they hold the same numbers.
+// Share has the pages of keys and values of the first n tokens in common with another session of the model with the
+// same options, whose sequence begins with these tokens too: so they hold the same numbers.
 func (s *Session) Share(o *Session, n int) {
 	for i, kv := range s.kv {
 		if kv != nil && o.kv[i] != nil {
