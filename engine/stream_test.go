@@ -62,6 +62,9 @@ func TestStreamed(t *testing.T) {
 	for _, threads := range []int{1, 3} {
 		rt := newRuntime(t, RuntimeOptions{Threads: threads})
 		for _, file := range []string{targetFile, moeFile, gemma2File} {
+			if threads == 1 && file == targetFile && !testkit.IsLong(t) {
+				continue
+			}
 			whole := openModel(t, rt, file, Options{})
 			ids := randomTokens(90, whole.config.Vocab, 1)
 			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
@@ -114,7 +117,10 @@ func TestStreamedVariants(t *testing.T) {
 // TestStreamedFamilies: the same for every architecture.
 func TestStreamedFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	for _, name := range familyModels(t) {
+	for i, name := range familyModels(t) {
+		if !testkit.IsLong(t) && i%3 != 0 {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			file := testkit.Shared(t, "families/models/"+name+".gguf")
 			whole := openModel(t, rt, file, Options{})
@@ -130,6 +136,18 @@ func TestStreamedFamilies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongStreamedFamilies: every family.
+func TestLongStreamedFamilies(t *testing.T) {
+	testkit.Long(t)
+	TestStreamedFamilies(t)
+}
+
+// TestLongStreamed: the larger file with one thread too.
+func TestLongStreamed(t *testing.T) {
+	testkit.Long(t)
+	TestStreamed(t)
 }
 
 // TestStreamedTypes: the same with converted weights, and every set of kernels.
