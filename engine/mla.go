@@ -224,14 +224,14 @@ func (b *build) latentScaling(s latentSizes, multiplier float32, reduced bool) (
 		return nil, 1
 	}
 	m, ln, yarn := float64(multiplier), math.Log(1/o.Scale), o.Yarn.Original > 0
-	magnitude := o.Magnitude * (1 + 0.1*ln)
+	magnitude := o.Magnitude * (1 + float64(0.1*ln))
 	if yarn && m != 0 {
 		if o.Yarn.LogMultiplier = 1; reduced {
 			o.Yarn.LogMultiplier = m
 		}
-		magnitude /= 1 + 0.1*o.Yarn.LogMultiplier*ln
+		magnitude /= 1 + float64(0.1*o.Yarn.LogMultiplier*ln)
 	}
-	magnitude *= 1 + 0.1*m*ln
+	magnitude *= 1 + float64(0.1*m*ln)
 	angles = b.ropeTable(o, "rope_freqs.weight")
 	return angles, float32(magnitude * magnitude / math.Sqrt(float64(s.nope+s.rot)))
 }
