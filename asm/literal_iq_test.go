@@ -20,8 +20,8 @@ func sevenSigns(s, j int) int {
 	return 1 - 2*(s>>j&1)
 }
 
-func u16(p []byte, at int) int { return int(p[at]) | int(p[at+1])<<8 }
-func u32(p []byte, at int) int { return u16(p, at) | u16(p, at+2)<<16 }
+func u16(p []byte, at int) int    { return int(p[at]) | int(p[at+1])<<8 }
+func u32(p []byte, at int) uint32 { return uint32(u16(p, at)) | uint32(u16(p, at+2))<<16 }
 
 // nibbleAt is nibble i of some bytes, the low one of each first.
 func nibbleAt(p []byte, i int) int { return int(p[i/2]) >> (i % 2 * 4) & 15 }
@@ -54,8 +54,8 @@ func init() {
 		IQ3_XXS: func(p []byte) []literalBlock {
 			return wholes(f16(p, 0)/2, func(k int) int {
 				q := literalGrid(gridIQ3_XXS[p[2+k/4]], 3, k%4, 2, 6, 10, 14, 18, 22, 26, 31)
-				return q * sevenSigns(u32(p, 66+k/32*4)>>(k%32/8*7)&127, k%8)
-			}, func(g int) int { return 2*(u32(p, 66+4*g)>>28) + 1 })
+				return q * sevenSigns(int(u32(p, 66+k/32*4)>>(k%32/8*7)&127), k%8)
+			}, func(g int) int { return 2*int(u32(p, 66+4*g)>>28) + 1 })
 		},
 		IQ2_S: func(p []byte) []literalBlock {
 			return inHalves(f16(p, 0)/8, 0, false, func(k int) int {
@@ -73,8 +73,8 @@ func init() {
 		IQ2_XXS: func(p []byte) []literalBlock {
 			return wholes(f16(p, 0)/8, func(k int) int {
 				group := p[2+k/32*8:]
-				return literalIQ2(gridIQ2_XXS[group[k%32/8]], k%8) * sevenSigns(u32(group, 4)>>(k%32/8*7)&127, k%8)
-			}, func(g int) int { return 2*(u32(p, 2+8*g+4)>>28) + 1 })
+				return literalIQ2(gridIQ2_XXS[group[k%32/8]], k%8) * sevenSigns(int(u32(group, 4)>>(k%32/8*7)&127), k%8)
+			}, func(g int) int { return 2*int(u32(p, 2+8*g+4)>>28) + 1 })
 		},
 		IQ1_M: func(p []byte) []literalBlock {
 			d := 0
