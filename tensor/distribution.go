@@ -117,6 +117,9 @@ func Log(x float32) float32 { return asm.Log32(x) }
 // Exp is e to the power x, the same on every machine.
 func Exp(x float32) float32 { return asm.Exp32(x) }
 
+// FMA is x*y + z, rounded once.
+func FMA(x, y, z float32) float32 { return asm.FMA(x, y, z) }
+
 // Key makes a stream of random numbers out of a seed and what the numbers are for (position, purpose, …).
 func Key(seed uint64, parts ...uint64) uint64 { return asm.Key(seed, parts...) }
 

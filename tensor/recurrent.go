@@ -30,6 +30,18 @@ func (rt *Runtime) DeltaScan(state []float32, keys, values int, x *DeltaTokens) 
 	rt.k.DeltaScan(state, keys, values, x)
 }
 
+// DecayKey multiplies what a state of [Runtime.DeltaScan] holds for one of its keys, where keys have decays of their
+// own.
+func DecayKey(state []float32, keys, values, key int, decay float32) {
+	for panel := 0; panel < values; panel += asm.PanelRows {
+		width := min(asm.PanelRows, values-panel)
+		of := state[panel*keys+key*width:][:width]
+		for j := range of {
+			of[j] *= decay
+		}
+	}
+}
+
 // Mamba2Scan is the recurrence of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060) for one head: it updates state by the
 // tokens of x, in order, and writes their outputs. state [keys][values], in panels as for DeltaScan, is the transpose
 // of the paper's, so that a lane is an element of x. For each token, with decay = exp(step*A),

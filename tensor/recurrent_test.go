@@ -136,3 +136,30 @@ func TestL2NormAndSiLU(t *testing.T) {
 		}
 	}
 }
+
+// TestDecayKey: of a state [keys][values] with a narrow last panel, one key's numbers change, whichever it is.
+func TestDecayKey(t *testing.T) {
+	const keys, values, panel = 5, 21, 16
+	at := func(key, value int) int { // panels [values/16][keys][16]
+		first := value / panel * panel
+		return first*keys + key*min(panel, values-first) + value - first
+	}
+	for key := range keys {
+		state := make([]float32, keys*values)
+		for i := range state {
+			state[i] = float32(i + 1)
+		}
+		DecayKey(state, keys, values, key, 0.5)
+		for k := range keys {
+			for v := range values {
+				want := float32(at(k, v) + 1)
+				if k == key {
+					want /= 2
+				}
+				if got := state[at(k, v)]; got != want {
+					t.Fatalf("key %d of %d, value %d: %v, expected %v", k, key, v, got, want)
+				}
+			}
+		}
+	}
+}

@@ -3,7 +3,6 @@ package recurrent
 import (
 	"math"
 
-	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -58,14 +57,7 @@ func (m *KimiDelta) scan(t *tensor.Runtime, unit int, state []float32, in []toke
 		t.L2Norm(row[s:2*s], m.eps)
 		for key := range s { // the decays of the keys, before what the kernel does without one
 			at := unit*s + key
-			d := tensor.Exp(m.a[unit] * tensor.Softplus(in[i][1][at]+m.bias[at]))
-			for panel := 0; panel < s; panel += asm.PanelRows {
-				width := min(asm.PanelRows, s-panel)
-				values := keep[panel*s+key*width:][:width]
-				for j := range values {
-					values[j] *= d
-				}
-			}
+			tensor.DecayKey(keep, s, s, key, tensor.Exp(m.a[unit]*tensor.Softplus(in[i][1][at]+m.bias[at])))
 		}
 		beta[0] = tensor.Sigmoid(in[i][2][unit])
 		d := &scratch.delta

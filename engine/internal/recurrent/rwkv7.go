@@ -1,9 +1,6 @@
 package recurrent
 
-import (
-	"github.com/specgo/spec/asm"
-	"github.com/specgo/spec/tensor"
-)
+import "github.com/specgo/spec/tensor"
 
 // RWKV7 is the state of RWKV-7 (Peng et al. 2025, arXiv:2503.14456) as a recurrence. A unit is a head, its state
 // [S values][S keys]. A token's input is r, w, k, v, kappa before it has its length, and a, each [H*S].
@@ -38,11 +35,11 @@ func (m *RWKV7) scan(t *tensor.Runtime, unit int, state []float32, in []tokenInp
 			row := state[j*s : (j+1)*s]
 			z, sum := float32(0), float32(0)
 			for d, x := range row {
-				z = asm.FMA(x, kappa[d], z)
+				z = tensor.FMA(x, kappa[d], z)
 			}
 			for d, x := range row {
-				row[d] = asm.FMA(-z, replaced[d], asm.FMA(v[j], k[d], float32(x*w[d])))
-				sum = asm.FMA(row[d], r[d], sum)
+				row[d] = tensor.FMA(-z, replaced[d], tensor.FMA(v[j], k[d], float32(x*w[d])))
+				sum = tensor.FMA(row[d], r[d], sum)
 			}
 			if out != nil {
 				out[i*n+unit*s+j] = sum

@@ -1,9 +1,6 @@
 package recurrent
 
-import (
-	"github.com/specgo/spec/asm"
-	"github.com/specgo/spec/tensor"
-)
+import "github.com/specgo/spec/tensor"
 
 // Selective is the scan of Mamba (Gu and Dao 2023, arXiv:2312.00752) as a recurrence. A unit is some of the channels,
 // each of which has S numbers of state. A token's input is u [I], the steps [I], and B and C [2][S].
@@ -37,11 +34,11 @@ func (m *Selective) scan(_ *tensor.Runtime, unit int, state []float32, in []toke
 			step, sum := steps[i], float32(0)
 			add := float32(step * u[i])
 			for s := range x {
-				x[s] = asm.FMA(x[s], tensor.Exp(float32(step*a[s])), float32(add*b[s]))
-				sum = asm.FMA(x[s], c[s], sum)
+				x[s] = tensor.FMA(x[s], tensor.Exp(float32(step*a[s])), float32(add*b[s]))
+				sum = tensor.FMA(x[s], c[s], sum)
 			}
 			if out != nil {
-				out[t*m.channels+i] = asm.FMA(m.skip[i], u[i], sum)
+				out[t*m.channels+i] = tensor.FMA(m.skip[i], u[i], sum)
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	}
 	defer func() { err = errors.Join(err, out.close()) }()
 
-	var todo []int // places in the input
+	var open []int // places in the input that have no answer yet
 	for i := range in.requests {
 		if o.Shards > 0 && i%o.Shards != o.Shard {
 			continue
@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 			r.Before++
 			delete(out.done, id)
 		} else {
-			todo = append(todo, i)
+			open = append(open, i)
 		}
 	}
 	if len(out.done) > 0 {
@@ -115,7 +115,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 		mu    sync.Mutex // of r, the output and the first error
 		first error
 	)
-	for range min(max(o.Parallel, 1), len(todo)) {
+	for range min(max(o.Parallel, 1), len(open)) {
 		wait.Go(func() {
 			for i := range places {
 				path, body, err := in.read(i)
@@ -148,7 +148,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 		})
 	}
 feed:
-	for _, i := range todo {
+	for _, i := range open {
 		select {
 		case places <- i:
 		case <-work.Done():
