@@ -23,21 +23,34 @@ func TestNotation(t *testing.T) {
 	}{
 		{gemma, `{"type":"object","properties":{"b":{"type":"string"},"A":{"type":["integer","null"]}},"required":["b"]}`,
 			[]string{"{b:" + q + q + "}", "{A:1,b:" + q + "a\"\\\n{" + q + "}", "{A:null,b:" + q + q + "}"},
-			[]string{"{}", "{b:" + q + q + ",A:1}", `{b:""}`, "{A:1, b:" + q + q + "}", "{b:" + q + "\xff" + q + "}", `{"b":` + q + q + "}", "{A:None,b:" + q + q + "}"}},
-		{gemma, `{"type":"object","properties":{"c":{},"B":{},"a":{}},"required":["a","B","c"]}`, []string{"{a:1,B:2,c:3}"}, []string{"{B:2,a:1,c:3}", "{c:3,B:2,a:1}"}},
-		{gemma, `{"type":"object"}`, []string{"{}", "{a:[1,{b_2:true}],c:" + q + "x" + q + "}"}, []string{"{:1}", "{a:[1, 2]}", "{a b:1}", "{" + q + "a" + q + ":1}"}},
-		{gemma, `{"enum":["a\"b",[1,{"z":2,"B":"x"}],false]}`, []string{q + `a"b` + q, "[1,{B:" + q + "x" + q + ",z:2}]", "false"}, []string{`"a\"b"`, "[1,{z:2,B:" + q + "x" + q + "}]", "False"}},
-		{gemma, `{"type":"string","minLength":2,"maxLength":3}`, []string{q + `\"` + q, q + "äöü" + q}, []string{q + "a" + q, q + "abcd" + q}},
-		{gemma, `{"type":"string","pattern":"^\"[\\n\\\\]$"}`, []string{q + "\"\n" + q, q + `"\` + q}, []string{q + `"\n` + q, q + `\"\` + q}},
+			[]string{"{}", "{b:" + q + q + ",A:1}", `{b:""}`, "{A:1, b:" + q + q + "}", "{b:" + q + "\xff" + q + "}",
+				`{"b":` + q + q + "}", "{A:None,b:" + q + q + "}"}},
+		{gemma, `{"type":"object","properties":{"c":{},"B":{},"a":{}},"required":["a","B","c"]}`, []string{"{a:1,B:2,c:3}"},
+			[]string{"{B:2,a:1,c:3}", "{c:3,B:2,a:1}"}},
+		{gemma, `{"type":"object"}`, []string{"{}", "{a:[1,{b_2:true}],c:" + q + "x" + q + "}"},
+			[]string{"{:1}", "{a:[1, 2]}", "{a b:1}", "{" + q + "a" + q + ":1}"}},
+		{gemma, `{"enum":["a\"b",[1,{"z":2,"B":"x"}],false]}`,
+			[]string{q + `a"b` + q, "[1,{B:" + q + "x" + q + ",z:2}]", "false"},
+			[]string{`"a\"b"`, "[1,{z:2,B:" + q + "x" + q + "}]", "False"}},
+		{gemma, `{"type":"string","minLength":2,"maxLength":3}`, []string{q + `\"` + q, q + "äöü" + q},
+			[]string{q + "a" + q, q + "abcd" + q}},
+		{gemma, `{"type":"string","pattern":"^\"[\\n\\\\]$"}`, []string{q + "\"\n" + q, q + `"\` + q},
+			[]string{q + `"\n` + q, q + `\"\` + q}},
 		{gemma, `{"type":"string","pattern":"x"}`, []string{q + "a\"x\n" + q}, []string{q + "a" + q}},
 		{gemma, `{"type":"string","format":"date"}`, []string{q + "2024-01-31" + q}, []string{q + "2024-02-31" + q}},
-		{gemma, `{"type":"object","properties":{"ab":{}},"additionalProperties":{"type":"integer"}}`, []string{"{a:1}", "{ab:" + q + q + ",abc:2}"}, []string{"{:1}", "{c:true}", "{abc:1,ab:2}"}},
-		{SchemaOptions{Narrow: true, Notation: Notation{Quote: "''"}}, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, []string{"{''a'':''x'y''}"}, []string{"{a:''''}", "{''a'':''x'y'}"}},
+		{gemma, `{"type":"object","properties":{"ab":{}},"additionalProperties":{"type":"integer"}}`,
+			[]string{"{a:1}", "{ab:" + q + q + ",abc:2}"}, []string{"{:1}", "{c:true}", "{abc:1,ab:2}"}},
+		{SchemaOptions{Narrow: true, Notation: Notation{Quote: "''"}},
+			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, []string{"{''a'':''x'y''}"},
+			[]string{"{a:''''}", "{''a'':''x'y'}"}},
 		{python, `{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"object","properties":{"c d":{"type":"null"}}}}}`,
-			[]string{"", "a=True", `b={"c d": None}`, "a=False, b={}"}, []string{"a=true", "b={}, a=True", "a: True", "{}", "a = True", "b={c d: None}"}},
+			[]string{"", "a=True", `b={"c d": None}`, "a=False, b={}"}, []string{
+				"a=true", "b={}, a=True", "a: True", "{}", "a = True", "b={c d: None}"}},
 		{python, `{"type":"object"}`, []string{"", `x=1, y_2={"a b": [None, True]}`}, []string{`"x"=1`, "x=null", "=1"}},
-		{python, `{"type":"object","properties":{"a":{"$ref":"#"}}}`, []string{"", "a={}", `a={"a": {}}`}, []string{"a=a={}", "a=a"}},
-		{python, `{"type":"object","properties":{"a":{"const":{"x":[true,null,"\""]}}},"required":["a"]}`, []string{`a={"x": [True, None, "\""]}`}, []string{`a={"x":[True,None,"\""]}`}},
+		{python, `{"type":"object","properties":{"a":{"$ref":"#"}}}`, []string{"", "a={}", `a={"a": {}}`},
+			[]string{"a=a={}", "a=a"}},
+		{python, `{"type":"object","properties":{"a":{"const":{"x":[true,null,"\""]}}},"required":["a"]}`,
+			[]string{`a={"x": [True, None, "\""]}`}, []string{`a={"x":[True,None,"\""]}`}},
 	} {
 		g, err := ParseSchema(nil, []byte(x.schema), x.o)
 		if err != nil {
@@ -73,10 +86,13 @@ func TestNotationRefuses(t *testing.T) {
 		o             SchemaOptions
 		schema, names string
 	}{
-		{gemma, `{"properties":{"a b":{}}}`, "a b"}, {gemma, `{"properties":{"":{}}}`, "name"}, {gemma, `{"const":{"a:":1}}`, "a:"},
-		{text, `{"const":"a''b"}`, "quote"}, {text, `{"type":"string","pattern":"a"}`, "pattern"}, {text, `{"type":"string","format":"date"}`, "format"}, {text, `{"type":"string","maxLength":3}`, "length"},
+		{gemma, `{"properties":{"a b":{}}}`, "a b"}, {gemma, `{"properties":{"":{}}}`, "name"},
+		{gemma, `{"const":{"a:":1}}`, "a:"},
+		{text, `{"const":"a''b"}`, "quote"}, {text, `{"type":"string","pattern":"a"}`, "pattern"},
+		{text, `{"type":"string","format":"date"}`, "format"}, {text, `{"type":"string","maxLength":3}`, "length"},
 		{text, `{"properties":{"a":{}},"additionalProperties":true}`, "additionalProperties"},
-		{python, `{"type":"string"}`, "call"}, {python, `{"const":{}}`, "call"}, {python, `{"type":"object","properties":{"a=b":{}}}`, "a=b"},
+		{python, `{"type":"string"}`, "call"}, {python, `{"const":{}}`, "call"},
+		{python, `{"type":"object","properties":{"a=b":{}}}`, "a=b"},
 		{SchemaOptions{Blanks: true, Notation: gemma.Notation}, `{}`, "Blanks"},
 	} {
 		if _, err := ParseSchema(nil, []byte(x.schema), x.o); err == nil || !strings.Contains(err.Error(), x.names) {

@@ -39,7 +39,8 @@ func (b *bench) run(t *testing.T, schedule Schedule, plainly bool) float64 {
 	total := 0.0
 	for i := range int32(4) { // four texts, as the schedule goes on learning
 		got, _ := collect(t, d, append(slices.Clone(matrixPrompt), i), engine.Sampling{})
-		if want := plain(t, matrixVocab, b.target, append(slices.Clone(matrixPrompt), i), b.tokens, engine.Sampling{}); !slices.Equal(got, want) {
+		if want := plain(t, matrixVocab, b.target,
+			append(slices.Clone(matrixPrompt), i), b.tokens, engine.Sampling{}); !slices.Equal(got, want) {
 			t.Fatal("other text")
 		}
 		s := d.Stats()
@@ -76,7 +77,8 @@ func TestAutoIsNearTheBest(t *testing.T) {
 			}
 		}
 		got := b.run(t, Auto(AutoOptions{}), false)
-		t.Logf("%-24s plain %6.1f  best constant %6.1f (%2d)  auto %6.1f: %.3f of the best speed", c.name, base, best, length, got, best/got)
+		t.Logf("%-24s plain %6.1f  best constant %6.1f (%2d)  auto %6.1f: %.3f of the best speed", c.name, base,
+			best, length, got, best/got)
 		if best/got < 0.97 {
 			t.Errorf("%s: auto takes %.1f, the best constant length (%d) %.1f", c.name, got, length, best)
 		}
@@ -111,15 +113,16 @@ func TestBestThreshold(t *testing.T) {
 func TestDynamicAdapts(t *testing.T) {
 	model := loops(50)
 	s := Dynamic(DynamicOptions{Length: 20, MinConfidence: 0.9, Adapt: true}).(*dynamic)
-	d := New(newFake(t, matrixVocab, 400, model), Model(newFake(t, matrixVocab, 400, noisy(model, 0.3))), Options{Schedule: s, MaxTokens: 300})
+	d := New(newFake(t, matrixVocab, 400, model), Model(newFake(t, matrixVocab, 400, noisy(model, 0.3))),
+		Options{Schedule: s, MaxTokens: 300})
 	collect(t, d, matrixPrompt, engine.Sampling{})
 	if s.threshold == 0.9 || len(s.seen) < 6 || len(s.seen) > outcomeWindow {
 		t.Errorf("threshold %v after %d outcomes", s.threshold, len(s.seen))
 	}
 }
 
-// A length that seems expensive by accident is tried again, an interruption is no measurement, and the machine's speed is
-// that of all lengths.
+// A length that seems expensive by accident is tried again, an interruption is no measurement, and the machine's
+// speed is that of all lengths.
 func TestCostModel(t *testing.T) {
 	near := func(what string, got, want, within float64) {
 		t.Helper()
@@ -174,8 +177,8 @@ func TestCostModel(t *testing.T) {
 	near("what is no time", c.pass(2), 2*curve(2), 0.05)
 }
 
-// Other processes use the CPUs while lengths are measured, and only short drafts are made since then: what seems expensive is in doubt after a while.
-// What is as expensive as the usual slope says stays.
+// Other processes use the CPUs while lengths are measured, and only short drafts are made since then: what seems
+// expensive is in doubt after a while. What is as expensive as the usual slope says stays.
 func TestUnusedLengthsAreForgotten(t *testing.T) {
 	c, round := &costModel{}, 0
 	pass := func(k int, seconds float64) { round++; c.verified(k, seconds, round) }
@@ -195,8 +198,9 @@ func TestUnusedLengthsAreForgotten(t *testing.T) {
 	}
 }
 
-// The machine's speed halves in the pass that is the first of its length. The next pass, of a known length, tells that it was the speed:
-// the length is not taken for twice as expensive, and the schedule asks for a known length there.
+// The machine's speed halves in the pass that is the first of its length. The next pass, of a known length, tells
+// that it was the speed: the length is not taken for twice as expensive, and the schedule asks for a known length
+// there.
 func TestSpeedChangesWithNewLength(t *testing.T) {
 	curve := func(k int) float64 { return 0.020 + 0.0005*float64(k) }
 	learned := func() *costModel {
@@ -239,8 +243,8 @@ func TestSpeedChangesWithNewLength(t *testing.T) {
 	}
 }
 
-// A known length that was measured at another speed is corrected when it is off twice, though the others are as expected; a single time is an
-// interruption.
+// A known length that was measured at another speed is corrected when it is off twice, though the others are as
+// expected; a single time is an interruption.
 func TestLengthIsCorrected(t *testing.T) {
 	c := &costModel{}
 	for i := range 60 {
@@ -263,7 +267,8 @@ func TestLengthIsCorrected(t *testing.T) {
 	if got := c.pass(5); math.Abs(got-0.0225) > 0.002 {
 		t.Errorf("the others: %.4f s", got)
 	}
-	for i, x := range []struct { // twice the machine halves its speed in a pass of this length, and not the length is corrected
+	// twice the machine halves its speed in a pass of this length, and not the length is corrected
+	for i, x := range []struct {
 		k    int
 		slow float64
 	}{{9, 2}, {5, 2}, {5, 2}, {5, 1}, {5, 1}, {5, 1}, {9, 2}, {5, 2}, {5, 2}} {
@@ -274,8 +279,8 @@ func TestLengthIsCorrected(t *testing.T) {
 	}
 }
 
-// A drafter whose tokens follow those of another is worth drafting as often as the text reaches its first one, not only as often as that is right
-// where the text does.
+// A drafter whose tokens follow those of another is worth drafting as often as the text reaches its first one, not
+// only as often as that is right where the text does.
 func TestLeadCountsWhatIsReached(t *testing.T) {
 	a := Auto(AutoOptions{}).(*auto)
 	a.lanes = 2
@@ -346,9 +351,11 @@ func TestUselessDraftsCostLittle(t *testing.T) {
 			useless := &useless{spend: func() { m.spend(step) }}
 			long := write(1, 512, nil) / write(1, 512, useless)
 			short := write(8, 64, nil) / write(8, 64, useless)
-			t.Logf("%s, %v ms a drafted token: %.3f of plain decoding's speed over 512 tokens, %.3f begun anew every 64", m.name, step, long, short)
+			t.Logf("%s, %v ms a drafted token: %.3f of plain decoding's speed over 512 tokens, %.3f begun anew every 64",
+				m.name, step, long, short)
 			if long < 0.98 || short < 0.95 {
-				t.Errorf("%s: useless drafts of %v ms a token: %.3f of plain decoding's speed over 512 tokens, %.3f begun anew every 64", m.name, step, long, short)
+				t.Errorf("%s: useless drafts of %v ms a token: %.3f of plain decoding's speed over 512 tokens, %.3f begun anew "+
+					"every 64", m.name, step, long, short)
 			}
 		}
 	}
@@ -392,21 +399,23 @@ func TestMeasureCosts(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	// Costs that cannot be are left out.
-	a := Auto(AutoOptions{Costs: PassCosts{Tokens: []int{1, 0, -5, math.MaxInt, 4, 8}, Seconds: []float64{0.02, 1, 1, 1, math.NaN()}}}).(*auto)
+	a := Auto(AutoOptions{Costs: PassCosts{Tokens: []int{1, 0, -5, math.MaxInt, 4, 8},
+		Seconds: []float64{0.02, 1, 1, 1, math.NaN()}}}).(*auto)
 	if got := a.cost.pass(0); math.Abs(got-0.02) > 1e-9 || a.cost.longest() != 0 {
 		t.Errorf("a pass takes %v s, %d lengths", got, a.cost.longest())
 	}
 }
 
-// A drafter that reads the prompt in its first step: what a step costs is guessed from it, by the times of passes of a model of 1 B, and the first
-// step without a prompt is measured anew.
+// A drafter that reads the prompt in its first step: what a step costs is guessed from it, by the times of passes of
+// a model of 1 B, and the first step without a prompt is measured anew.
 func TestAutoFirstStepWithPrompt(t *testing.T) {
 	for lag, seconds := range map[int]float64{11: 0.0262, 15: 0.0312, 31: 0.0611, 511: 0.9} { // a step: 0.018
 		a := Auto(AutoOptions{}).(*auto)
 		a.late, a.position = true, lag+1
 		a.stepped(0, true, seconds)
 		if got := a.cost.firstStep(0); math.Abs(got/0.018-1) > 0.1 {
-			t.Errorf("%d tokens before the first drafted one took %.4f s: a step is taken for %.4f, expected 0.0180", lag, seconds, got)
+			t.Errorf("%d tokens before the first drafted one took %.4f s: a step is taken for %.4f, expected 0.0180", lag,
+				seconds, got)
 		}
 		if got := a.catchUp(0, 2*lag+2); got <= 0 || got > seconds {
 			t.Errorf("%d tokens of a prompt are taken for %.4f s, all was %.4f", lag, got, seconds)
@@ -438,8 +447,8 @@ func TestAutoAloneAgain(t *testing.T) {
 	}
 }
 
-// In a group the acceptance of a further token is learned from what all of them saw: of ranked drafts by their ratio, of
-// others by what follows an accepted token.
+// In a group the acceptance of a further token is learned from what all of them saw: of ranked drafts by their ratio,
+// of others by what follows an accepted token.
 func TestFurtherTokensOfAGroupFollowTheirKind(t *testing.T) {
 	own, common := &acceptanceModel{}, &acceptanceModel{}
 	own.reset()
@@ -457,8 +466,8 @@ func TestFurtherTokensOfAGroupFollowTheirKind(t *testing.T) {
 	}
 }
 
-// A group learns no draft steps from passes whose time is not known, and a draft on trial has to fit in what may be lost,
-// by the time of a plain token.
+// A group learns no draft steps from passes whose time is not known, and a draft on trial has to fit in what may be
+// lost, by the time of a plain token.
 func TestGroupsLearnOnlyFromWhatWasMeasured(t *testing.T) {
 	a := Auto(AutoOptions{}).(*auto)
 	a.group, a.priced, a.position = newGroup(), true, 1

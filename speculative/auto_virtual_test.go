@@ -27,16 +27,29 @@ type costCurve struct {
 
 // The curves: those of this project's CPUs as measured, of others as measured or computed.
 var costCurves = []costCurve{
-	{name: "AVX-512, 52 GB/s", one: 26.2, points: []passTime{{1, 1}, {8, 1.08}, {12, 1.088}, {16, 1.126}, {24, 1.62}, {32, 2.12}, {512, 34}}},
-	{name: "AVX-512, 81 GB/s", one: 18, points: []passTime{{1, 1}, {8, 1.12}, {9, 1.28}, {12, 1.46}, {16, 1.73}, {24, 2.57}, {32, 3.39}, {512, 50}}},
-	{name: "AVX2 Zen 3, Q8_0", one: 60, points: []passTime{{1, 1}, {2, 0.97}, {3, 1.0}, {4, 1.15}, {6, 1.7}, {8, 2.3}, {12, 3.4}, {16, 4.4}, {512, 140}}},
-	{name: "AVX2 Zen 3, Q4_K", one: 35, points: []passTime{{1, 1}, {2, 1.03}, {3, 1.14}, {4, 1.32}, {6, 2.1}, {8, 2.8}, {16, 5.6}, {512, 180}}},
-	{name: "NEON, Q4_0", one: 200, points: []passTime{{1, 1}, {2, 1.0}, {3, 1.09}, {4, 1.41}, {8, 2.8}, {16, 5.6}, {512, 180}}},      // docs/ARM.md: Cortex-A72 at 2.5 GB/s a core
-	{name: "dotprod, Q8_0", one: 130, points: []passTime{{1, 1}, {5, 1.0}, {6, 1.08}, {8, 1.42}, {12, 2.12}, {16, 2.83}, {512, 90}}}, // docs/ARM.md: Cortex-A76 at 10 GB/s a core
-	{name: "NEON, arithmetic only", one: 70, points: []passTime{{1, 1}, {2, 1.99}, {4, 3.97}, {8, 7.94}, {512, 508}}},                // docs/ARM.md: Cortex-A72, Q8_0, weights in cache
+	{name: "AVX-512, 52 GB/s", one: 26.2, points: []passTime{
+		{1, 1}, {8, 1.08}, {12, 1.088}, {16, 1.126}, {24, 1.62}, {32, 2.12}, {512, 34}}},
+	{name: "AVX-512, 81 GB/s", one: 18, points: []passTime{
+		{1, 1}, {8, 1.12}, {9, 1.28}, {12, 1.46}, {16, 1.73}, {24, 2.57}, {32, 3.39}, {512, 50}}},
+	{name: "AVX2 Zen 3, Q8_0", one: 60, points: []passTime{
+		{1, 1}, {2, 0.97}, {3, 1.0}, {4, 1.15}, {6, 1.7}, {8, 2.3}, {12, 3.4}, {16, 4.4}, {512, 140}}},
+	{name: "AVX2 Zen 3, Q4_K", one: 35, points: []passTime{
+		{1, 1}, {2, 1.03}, {3, 1.14}, {4, 1.32}, {6, 2.1}, {8, 2.8}, {16, 5.6}, {512, 180}}},
+	// docs/ARM.md: Cortex-A72 at 2.5 GB/s a core
+	{name: "NEON, Q4_0", one: 200, points: []passTime{
+		{1, 1}, {2, 1.0}, {3, 1.09}, {4, 1.41}, {8, 2.8}, {16, 5.6}, {512, 180}}},
+	// docs/ARM.md: Cortex-A76 at 10 GB/s a core
+	{name: "dotprod, Q8_0", one: 130, points: []passTime{
+		{1, 1}, {5, 1.0}, {6, 1.08}, {8, 1.42}, {12, 2.12}, {16, 2.83}, {512, 90}}},
+	// docs/ARM.md: Cortex-A72, Q8_0, weights in cache
+	{name: "NEON, arithmetic only", one: 70, points: []passTime{{1, 1}, {2, 1.99}, {4, 3.97}, {8, 7.94}, {512, 508}}},
 	{name: "streaming from disk", one: 900, points: []passTime{{1, 1}, {64, 1.02}, {512, 8}}},
-	{name: "shared CPU", one: 20, points: []passTime{{1, 1}, {8, 1.1}, {16, 1.6}, {32, 3}, {512, 48}}, other: []passTime{{1, 2}, {8, 2.2}, {16, 3.2}, {32, 6}, {512, 96}}, phase: 400 * time.Millisecond},
-	{name: "either memory", one: 18, points: []passTime{{1, 1.456}, {8, 1.572}, {12, 1.583}, {16, 1.639}, {24, 2.356}, {32, 3.09}, {512, 50}}, other: []passTime{{1, 1}, {8, 1.12}, {9, 1.28}, {12, 1.46}, {16, 1.73}, {24, 2.57}, {32, 3.39}, {512, 50}}, phase: 700 * time.Millisecond},
+	{name: "shared CPU", one: 20, points: []passTime{{1, 1}, {8, 1.1}, {16, 1.6}, {32, 3}, {512, 48}},
+		other: []passTime{{1, 2}, {8, 2.2}, {16, 3.2}, {32, 6}, {512, 96}}, phase: 400 * time.Millisecond},
+	{name: "either memory", one: 18, points: []passTime{
+		{1, 1.456}, {8, 1.572}, {12, 1.583}, {16, 1.639}, {24, 2.356}, {32, 3.09}, {512, 50}},
+		other: []passTime{{1, 1}, {8, 1.12}, {9, 1.28}, {12, 1.46}, {16, 1.73}, {24, 2.57}, {32, 3.39}, {512, 50}},
+		phase: 700 * time.Millisecond},
 }
 
 // changes reports whether the machine's speed changes.
@@ -68,8 +81,8 @@ func (c *costCurve) costs() (p PassCosts) {
 	return p
 }
 
-// replayed is a target that is known to write a sequence: its passes take time and have no logits, and its verifier knows
-// the tokens.
+// replayed is a target that is known to write a sequence: its passes take time and have no logits, and its verifier
+// knows the tokens.
 type replayed struct {
 	sequence []int32 // with the prompt
 	n        int
@@ -150,8 +163,8 @@ func (m *memo) Eval(ctx context.Context, tokens, _ []int32, want engine.Rows) (e
 	return engine.Logits{Vocab: len(row), Data: m.row}, nil
 }
 
-// chanceDrafter drafts tokens that are right with a probability that changes along the text. It tells that probability as
-// its confidence, or something that is right on average only.
+// chanceDrafter drafts tokens that are right with a probability that changes along the text. It tells that
+// probability as its confidence, or something that is right on average only.
 type chanceDrafter struct {
 	sequence []int32
 	chance   func(position int) float64
@@ -194,7 +207,8 @@ type simulation struct {
 func (s *simulation) spend(ms float64) { s.clock += time.Duration(ms * 1e6) }
 
 // run is the time to write the texts. warm: one decoder for all, and the first texts, as many, do not count.
-func (s *simulation) run(t *testing.T, drafter func(text int) Drafter, schedule func() Schedule, warm bool) (total float64) {
+func (s *simulation) run(t *testing.T, drafter func(text int) Drafter, schedule func() Schedule,
+	warm bool) (total float64) {
 	t.Helper()
 	if !s.curve.changes() {
 		return s.runFrom(t, 0, drafter, schedule, warm)
@@ -206,7 +220,8 @@ func (s *simulation) run(t *testing.T, drafter func(text int) Drafter, schedule 
 	return total
 }
 
-func (s *simulation) runFrom(t *testing.T, begin time.Duration, drafter func(text int) Drafter, schedule func() Schedule, warm bool) (total float64) {
+func (s *simulation) runFrom(t *testing.T, begin time.Duration, drafter func(text int) Drafter,
+	schedule func() Schedule, warm bool) (total float64) {
 	t.Helper()
 	s.clock = begin
 	target := &replayed{vocab: s.vocab, spend: func(n int) { s.spend(s.curve.at(n, s.clock)) }}
@@ -275,9 +290,10 @@ func (c *costCurve) least() (warm, fresh float64) {
 	return 0.97, 0.95
 }
 
-// Auto against the best constant length of a sweep, in virtual time on measured machines: acceptance from 0.1 to 0.95,
-// constant or changing along the text, known to the drafter or not, drafts cheap and expensive. Warm, the bounds hold for each
-// case; begun anew for the mean over a machine's cases: where a text is three to five rounds, the first ones are shorter than they should be.
+// Auto against the best constant length of a sweep, in virtual time on measured machines: acceptance from 0.1 to
+// 0.95, constant or changing along the text, known to the drafter or not, drafts cheap and expensive. Warm, the
+// bounds hold for each case; begun anew for the mean over a machine's cases: where a text is three to five rounds,
+// the first ones are shorter than they should be.
 func TestAutoOnMachines(t *testing.T) {
 	const tokens = 64
 	texts, curves, acceptances := 32, costCurves, []float64{0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95}
@@ -297,13 +313,14 @@ func TestAutoOnMachines(t *testing.T) {
 			for _, a := range acceptances {
 				for _, kind := range []string{"constant", "blind", "known"} {
 					drafter := func(text int) Drafter {
-						return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32, blind: kind == "blind", spend: func() { sim.spend(step * c.one) }, chance: func(at int) float64 {
-							if kind == "constant" {
-								return a
-							}
-							u := float64(mix64(uint64(text)<<40^uint64(at/6))>>11) / (1 << 53) // stretches of six tokens
-							return math.Pow(a, 1.6*u/(1-0.7*u))
-						}}
+						return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32, blind: kind == "blind",
+							spend: func() { sim.spend(step * c.one) }, chance: func(at int) float64 {
+								if kind == "constant" {
+									return a
+								}
+								u := float64(mix64(uint64(text)<<40^uint64(at/6))>>11) / (1 << 53) // stretches of six tokens
+								return math.Pow(a, 1.6*u/(1-0.7*u))
+							}}
 					}
 					best, length := sim.best(t, drafter)
 					name := fmt.Sprintf("step %v, acceptance %v %s, best %d", step, a, kind, length)
@@ -327,7 +344,8 @@ func TestAutoOnMachines(t *testing.T) {
 			t.Errorf("%s: auto has %.3f of the best constant length's speed, begun anew %.3f", c.name, mean, meanFresh)
 		}
 		if worst < least || worstFresh < leastFresh-0.05 {
-			t.Errorf("%s: auto has %.3f of the best constant length's speed (%s), begun anew %.3f (%s)", c.name, worst, at, worstFresh, atFresh)
+			t.Errorf("%s: auto has %.3f of the best constant length's speed (%s), begun anew %.3f (%s)", c.name, worst,
+				at, worstFresh, atFresh)
 		}
 	}
 }
@@ -355,7 +373,8 @@ type passTime [2]float64
 // the best constant for model at temperature 0.8, which fails the test.
 const phase = 700 * time.Millisecond
 
-// Measured with a target of 1 B and drafts of 15 M where two threads read 52 and 81 GB/s, and, for expensive drafts, of 85 M.
+// Measured with a target of 1 B and drafts of 15 M where two threads read 52 and 81 GB/s, and, for expensive drafts,
+// of 85 M.
 var (
 	slow     = []passTime{{1, 26.2}, {8, 28.3}, {12, 28.5}, {16, 29.5}, {24, 42.4}, {32, 55.6}, {512, 900}}
 	fast     = []passTime{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}
@@ -382,9 +401,10 @@ func (m *machine) cost(tokens int) float64 {
 
 func (m *machine) spend(ms float64) { m.clock += time.Duration(ms * 1e6) }
 
-// Real texts on machines, in virtual time: the target's tokens are recorded once and the draft model's logits once for each
-// sequence, so that a machine costs no passes of models. Auto against the best constant length of a sweep for several
-// drafters, at temperature 0 and 0.8, warm and begun anew with each text. Merged drafters against the best of them alone.
+// Real texts on machines, in virtual time: the target's tokens are recorded once and the draft model's logits once
+// for each sequence, so that a machine costs no passes of models. Auto against the best constant length of a sweep
+// for several drafters, at temperature 0 and 0.8, warm and begun anew with each text. Merged drafters against the
+// best of them alone.
 func TestAutoOnText(t *testing.T) {
 	n, curves := 4, []costCurve{costCurves[2], costCurves[8]}
 	if testkit.IsLong(t) {
@@ -442,23 +462,28 @@ func TestAutoOnText(t *testing.T) {
 				if _, learns := drafter.make().(*tree); learns {
 					both = sim.run(t, nil, func() Schedule { return Constant(ConstantOptions{Length: cmp.Or(length, -1)}) }, false)
 				}
-				t.Logf("temperature %.1f, %-22s %-16s best constant %2d; auto %.3f of it, begun anew %.3f", s.Temperature, c.name, drafter.name, length, best/warm, both/fresh)
+				t.Logf("temperature %.1f, %-22s %-16s best constant %2d; auto %.3f of it, begun anew %.3f", s.Temperature, c.name,
+					drafter.name, length, best/warm, both/fresh)
 				sum, sumFresh, cases = sum+math.Log(best/warm), sumFresh+math.Log(both/fresh), cases+1
 				if best/warm < least-0.01 || both/fresh < leastFresh-0.01 {
-					t.Errorf("temperature %.1f, %s, %s: auto has %.3f of the best constant length's speed, begun anew %.3f", s.Temperature, c.name, drafter.name, best/warm, both/fresh)
+					t.Errorf("temperature %.1f, %s, %s: auto has %.3f of the best constant length's speed, begun anew %.3f",
+						s.Temperature, c.name, drafter.name, best/warm, both/fresh)
 				}
 				if drafter.merged {
 					alone = min(alone, warm)
 				}
 			}
 			if mean, meanFresh := math.Exp(sum/cases), math.Exp(sumFresh/cases); mean < least || meanFresh < leastFresh {
-				t.Errorf("temperature %.1f, %s: auto has %.3f of the best constant lengths' speed, begun anew %.3f", s.Temperature, c.name, mean, meanFresh)
+				t.Errorf("temperature %.1f, %s: auto has %.3f of the best constant lengths' speed, begun anew %.3f", s.Temperature,
+					c.name, mean, meanFresh)
 			}
 			sim.keep = func() Drafter { return Merge(Model(model(0.01)), NGram(NGramOptions{}), Model(model(0.25))) }
 			merged := sim.run(t, nil, auto, true)
-			t.Logf("temperature %.1f, %-22s %-16s auto %.3f of the best drafter alone", s.Temperature, c.name, "merged", alone/merged)
+			t.Logf("temperature %.1f, %-22s %-16s auto %.3f of the best drafter alone", s.Temperature, c.name,
+				"merged", alone/merged)
 			if alone/merged < 0.97 {
-				t.Errorf("temperature %.1f, %s: merged drafters have %.3f of the speed of the best alone", s.Temperature, c.name, alone/merged)
+				t.Errorf("temperature %.1f, %s: merged drafters have %.3f of the speed of the best alone",
+					s.Temperature, c.name, alone/merged)
 			}
 		}
 	}
@@ -483,8 +508,9 @@ func (h *useless) Draft(_ context.Context, _ []int32, d *Draft) error {
 	return nil
 }
 
-// recordedHead is a draft head in virtual time, as a sequence by itself. Its logits after a text are those that the head computes on the
-// target's hidden states of what is accepted, and on its own of what is drafted; they are computed once for each sequence.
+// recordedHead is a draft head in virtual time, as a sequence by itself. Its logits after a text are those that the
+// head computes on the target's hidden states of what is accepted, and on its own of what is drafted; they are
+// computed once for each sequence.
 type recordedHead struct {
 	head   *engine.Session
 	target *replayed
@@ -551,7 +577,8 @@ func (m *recordedHead) compute(ctx context.Context, written int) error {
 		return err
 	}
 	text, branch := m.sequence[:written], m.sequence[written:]
-	if same := min(len(m.branch), max(0, len(branch)-1)); m.accepted == written-1 && slices.Equal(m.text, text) && slices.Equal(m.branch[:same], branch[:same]) {
+	if same := min(len(m.branch), max(0, len(branch)-1)); m.accepted == written-1 && slices.Equal(m.text, text) &&
+		slices.Equal(m.branch[:same], branch[:same]) {
 		if err := m.head.Truncate(written - 1 + same); err != nil {
 			return err
 		}
@@ -565,7 +592,8 @@ func (m *recordedHead) compute(ctx context.Context, written int) error {
 			return err
 		}
 		m.y, m.branch = m.y[:0], m.branch[:0]
-		if err := pass(engine.Segment{Tokens: text[n+1:], States: m.states[n*m.width : (written-1)*m.width], FromTarget: true}); err != nil {
+		if err := pass(engine.Segment{Tokens: text[n+1:],
+			States: m.states[n*m.width : (written-1)*m.width], FromTarget: true}); err != nil {
 			return err
 		}
 		m.text, m.accepted = append(m.text[:0], text...), written-1
@@ -579,9 +607,9 @@ func (m *recordedHead) compute(ctx context.Context, written int) error {
 	return nil
 }
 
-// TestAutoWithHeads: auto with the trained head, in virtual time on measured machines, where a step of the head costs a tenth of the target's
-// pass, as of the pair enlarged: against the best constant length of a sweep, none included, with chains and trees; and merged with
-// a lookup against the better of the two alone.
+// TestAutoWithHeads: auto with the trained head, in virtual time on measured machines, where a step of the head costs
+// a tenth of the target's pass, as of the pair enlarged: against the best constant length of a sweep, none included,
+// with chains and trees; and merged with a lookup against the better of the two alone.
 func TestAutoWithHeads(t *testing.T) {
 	n, curves := 6, []costCurve{costCurves[0], costCurves[1], costCurves[2], costCurves[6], costCurves[8]}
 	if !testkit.IsLong(t) {
@@ -607,7 +635,8 @@ func TestAutoWithHeads(t *testing.T) {
 			if err := target.Truncate(0); err != nil {
 				t.Fatal(err)
 			}
-			r, err := target.EvalSegment(context.Background(), engine.Segment{Tokens: all, Hidden: engine.All, Layers: head.TargetLayers()})
+			r, err := target.EvalSegment(context.Background(),
+				engine.Segment{Tokens: all, Hidden: engine.All, Layers: head.TargetLayers()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -621,17 +650,20 @@ func TestAutoWithHeads(t *testing.T) {
 			collect(t, d, prompt, s)
 			r := &replayed{vocab: sim.vocab, sequence: text, spend: func(int) {}}
 			o.Verifier = r
-			recorded := New(r, Model(&recordedHead{head: hs, states: states[i], width: len(states[i]) / len(text), rows: rows, target: r, spend: func(int) {}}), o)
+			recorded := New(r, Model(&recordedHead{
+				head: hs, states: states[i], width: len(states[i]) / len(text), rows: rows, target: r, spend: func(int) {}}), o)
 			collect(t, recorded, prompt, s)
 			if a, b := d.Stats(), recorded.Stats(); !slices.Equal(a.AcceptedAt[:6], b.AcceptedAt[:6]) || a.Rounds != b.Rounds {
-				t.Fatalf("text %d: accepted at depths %d in %d rounds, by the recorded head %d in %d", i, a.AcceptedAt[:6], a.Rounds, b.AcceptedAt[:6], b.Rounds)
+				t.Fatalf("text %d: accepted at depths %d in %d rounds, by the recorded head %d in %d", i, a.AcceptedAt[:6],
+					a.Rounds, b.AcceptedAt[:6], b.Rounds)
 			}
 		}
 		for i := range curves {
 			c := &curves[i]
 			sim.curve = c
 			record := func(text int) Sequence {
-				return &recordedHead{head: hs, states: states[text], width: len(states[text]) / len(sim.texts[text]), rows: rows, target: sim.target,
+				return &recordedHead{head: hs, states: states[text], width: len(states[text]) / len(sim.texts[text]),
+					rows: rows, target: sim.target,
 					spend: func(k int) { sim.spend(c.one * share * (1 + 0.02*float64(k-1))) }}
 			}
 			auto := func() Schedule { return Auto(AutoOptions{}) }
@@ -646,12 +678,14 @@ func TestAutoWithHeads(t *testing.T) {
 			} {
 				best, length := sim.best(t, d.make)
 				warm := sim.run(t, d.make, auto, true)
-				t.Logf("temperature %.1f, %-22s %-8s best constant %2d; auto %.3f of it", s.Temperature, c.name, d.name, length, best/warm)
+				t.Logf("temperature %.1f, %-22s %-8s best constant %2d; auto %.3f of it", s.Temperature, c.name,
+					d.name, length, best/warm)
 				if alone = min(alone, warm); d.name != "ngram" {
 					sum, cases = sum+math.Log(best/warm), cases+1
 					least, _ := c.least()
 					if best/warm < least-0.03 {
-						t.Errorf("temperature %.1f, %s, %s: auto has %.3f of the best constant length's speed", s.Temperature, c.name, d.name, best/warm)
+						t.Errorf("temperature %.1f, %s, %s: auto has %.3f of the best constant length's speed", s.Temperature,
+							c.name, d.name, best/warm)
 					}
 				}
 			}
@@ -660,9 +694,11 @@ func TestAutoWithHeads(t *testing.T) {
 				t.Errorf("temperature %.1f, %s: auto has %.3f of the best constant lengths' speed", s.Temperature, c.name, mean)
 			}
 			merged := sim.run(t, func(text int) Drafter { return Merge(Model(record(text)), NGram(NGramOptions{})) }, auto, true)
-			t.Logf("temperature %.1f, %-22s merged with a lookup: auto %.3f of the best drafter alone", s.Temperature, c.name, alone/merged)
+			t.Logf("temperature %.1f, %-22s merged with a lookup: auto %.3f of the best drafter alone",
+				s.Temperature, c.name, alone/merged)
 			if alone/merged < least-0.01 {
-				t.Errorf("temperature %.1f, %s: merged with a lookup, auto has %.3f of the best drafter alone", s.Temperature, c.name, alone/merged)
+				t.Errorf("temperature %.1f, %s: merged with a lookup, auto has %.3f of the best drafter alone",
+					s.Temperature, c.name, alone/merged)
 			}
 		}
 	}
@@ -674,9 +710,10 @@ func TestLongAutoWithHeads(t *testing.T) {
 	TestAutoWithHeads(t)
 }
 
-// Auto that begins while other processes use the CPUs: for the time of some 40 passes each takes up to twice as long, by another share, the more
-// so in half of the cases the more tokens it has. Then the machine is quiet, and after 12 texts auto has forgotten what it learned first. (Without
-// forgetting lengths that it does not use, 28 cases were below 0.97, the least 0.766, and on the clock one set of ten prompts had 0.87.)
+// Auto that begins while other processes use the CPUs: for the time of some 40 passes each takes up to twice as long,
+// by another share, the more so in half of the cases the more tokens it has. Then the machine is quiet, and after 12
+// texts auto has forgotten what it learned first. (Without forgetting lengths that it does not use, 28 cases were
+// below 0.97, the least 0.766, and on the clock one set of ten prompts had 0.87.)
 func TestAutoAfterDisturbance(t *testing.T) {
 	const tokens, texts = 64, 12
 	const leastEver, mostBelow = 0.92, 16 // measured: 0.944, and 11 of 384 below 0.97
@@ -688,7 +725,8 @@ func TestAutoAfterDisturbance(t *testing.T) {
 	for _, c := range costCurves[:4] {
 		for _, a := range []float64{0.5, 0.7, 0.9} {
 			drafter := func(text int) Drafter {
-				return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32, blind: true, spend: func() { sim.spend(0.01 * c.one) }, chance: func(int) float64 { return a }}
+				return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32, blind: true,
+					spend: func() { sim.spend(0.01 * c.one) }, chance: func(int) float64 { return a }}
 			}
 			c.hit, sim.curve = nil, &c
 			best, length := sim.best(t, drafter)
@@ -721,9 +759,9 @@ func TestAutoAfterDisturbance(t *testing.T) {
 	}
 }
 
-// What auto loses to the best constant length on texts begun anew is the price of learning the acceptance from its prior: with the
-// acceptance known at each text's start, and the costs given, it has 0.98 of the best length's speed in the mean on the machines where the loss is
-// greatest: those that stream weights from disk or change their speed.
+// What auto loses to the best constant length on texts begun anew is the price of learning the acceptance from its
+// prior: with the acceptance known at each text's start, and the costs given, it has 0.98 of the best length's speed
+// in the mean on the machines where the loss is greatest: those that stream weights from disk or change their speed.
 func TestLongPriceOfLearningAcceptance(t *testing.T) {
 	const tokens = 64
 	texts, acceptances := 24, []float64{0.5, 0.8, 0.9, 0.95}
@@ -738,7 +776,8 @@ func TestLongPriceOfLearningAcceptance(t *testing.T) {
 		for _, step := range []float64{0.01, 0.11} {
 			for _, a := range acceptances {
 				drafter := func(text int) Drafter {
-					return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32, spend: func() { sim.spend(step * c.one) }, chance: func(int) float64 { return a }}
+					return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32,
+						spend: func() { sim.spend(step * c.one) }, chance: func(int) float64 { return a }}
 				}
 				given := func() *auto { return Auto(AutoOptions{Costs: c.costs()}).(*auto) }
 				best, length := sim.best(t, drafter)
@@ -751,7 +790,8 @@ func TestLongPriceOfLearningAcceptance(t *testing.T) {
 					x.acceptance = rates
 					return x
 				}, false)
-				t.Logf("%-20s step %.2f, acceptance %.2f, best constant %2d: begun anew %.3f of it, with acceptance known %.3f", c.name, step, a, length, fresh, known)
+				t.Logf("%-20s step %.2f, acceptance %.2f, best constant %2d: begun anew %.3f of it, with acceptance known %.3f",
+					c.name, step, a, length, fresh, known)
 				sumFresh, sumKnown, n = sumFresh+math.Log(fresh), sumKnown+math.Log(known), n+1
 			}
 		}

@@ -66,9 +66,11 @@ const testReach = 70
 
 // testOptions are all that changes scores, apart and together.
 var testOptions = []AttentionOptions{
-	{}, {Window: 90}, {Window: 300}, {Window: -64}, {Window: -300}, {Cap: 1.5}, {Slopes: ALiBiSlopes(testHeads*testGroup, 8)}, {Sinks: []float32{1, -1, 3, 0.5, -30, 5}},
+	{}, {Window: 90}, {Window: 300}, {Window: -64}, {Window: -300}, {Cap: 1.5},
+	{Slopes: ALiBiSlopes(testHeads*testGroup, 8)}, {Sinks: []float32{1, -1, 3, 0.5, -30, 5}},
 	{Bias: normal(60, testHeads*testGroup*(2*testReach+1))},
-	{Window: 270, Cap: 2, Bias: normal(61, testHeads*testGroup*(2*testReach+1)), Slopes: ALiBiSlopes(testHeads*testGroup, 0.1), Sinks: []float32{1, 9, 3, 2, -3, 0}},
+	{Window: 270, Cap: 2, Bias: normal(61, testHeads*testGroup*(2*testReach+1)),
+		Slopes: ALiBiSlopes(testHeads*testGroup, 0.1), Sinks: []float32{1, 9, 3, 2, -3, 0}},
 }
 
 // naive is attention in float64, of one query row over tokens path[...] of the sequence.
@@ -134,8 +136,8 @@ func (s *sequence) ruled(q []float32, n int, opt AttentionOptions) []float32 {
 	return s.ruledAt(q, n-1, n, opt)
 }
 
-// ruledAt is attention of one query row at position pos over the first n tokens of a sequence with a float32 cache, operation by operation
-// as the numeric specification says (DESIGN.md 3, rule 6).
+// ruledAt is attention of one query row at position pos over the first n tokens of a sequence with a float32 cache,
+// operation by operation as the numeric specification says (DESIGN.md 3, rule 6).
 func (s *sequence) ruledAt(q []float32, pos, n int, opt AttentionOptions) []float32 {
 	out := make([]float32, len(q))
 	for h := range testHeads * testGroup {
@@ -229,28 +231,33 @@ func TestAttentionRule(t *testing.T) {
 			q := queries(20, n)
 			out, size := attentionWith(t, rt, q, o, AttentionSegment{KV: s.kv, Start: start, Tokens: n}), len(q)/n
 			for i := range n {
-				sameBits(t, fmt.Sprintf("%+v, tokens %d+%d", o, start, i), out[i*size:][:size], s.ruled(q[i*size:][:size], start+i+1, o))
+				sameBits(t, fmt.Sprintf("%+v, tokens %d+%d", o, start, i), out[i*size:][:size],
+					s.ruled(q[i*size:][:size], start+i+1, o))
 			}
 		}
 	}
 }
 
-// TestAttentionKeys: tokens that all see the same keys, before and behind them, and biases by distance: every bit is what the
-// specification's operations give, with every kernel set, few and many tokens, one, two and three chunks, beside a segment that sees
-// only what is before it.
+// TestAttentionKeys: tokens that all see the same keys, before and behind them, and biases by distance: every bit is
+// what the specification's operations give, with every kernel set, few and many tokens, one, two and three chunks,
+// beside a segment that sees only what is before it.
 func TestAttentionKeys(t *testing.T) {
 	s := newSequence(t, KVF32, 10, 700)
-	bias := AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Bias: normal(62, testHeads*testGroup*(2*testReach+1))}
+	bias := AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale,
+		Bias: normal(62, testHeads*testGroup*(2*testReach+1))}
 	for _, name := range asm.Available() {
 		rt := runtimeWith(t, Options{Threads: 2, SIMD: name})
 		for _, o := range []AttentionOptions{bias, {Layer: 1, Heads: testHeads * testGroup, Scale: testScale}} {
-			for _, c := range [][3]int{{0, 30, 30}, {0, 3, 1}, {10, 5, 12}, {250, 20, 700}, {690, 4, 300}, {5000, 9, 257}, {3, 2, 512}} {
+			for _, c := range [][3]int{{0, 30, 30}, {0, 3, 1}, {10, 5, 12}, {250, 20, 700}, {690, 4, 300},
+				{5000, 9, 257}, {3, 2, 512}} {
 				start, n, keys := c[0], c[1], c[2]
 				q := queries(20, n+2)
 				out, size := make([]float32, len(q)), len(q)/(n+2)
-				ok(t, rt.Attention(out, q, o, []AttentionSegment{{KV: s.kv, Start: start, Tokens: n, Keys: keys}, {KV: s.kv, Row: n, Start: 300, Tokens: 2}}))
+				ok(t, rt.Attention(out, q, o, []AttentionSegment{
+					{KV: s.kv, Start: start, Tokens: n, Keys: keys}, {KV: s.kv, Row: n, Start: 300, Tokens: 2}}))
 				for i := range n {
-					sameBits(t, fmt.Sprintf("%s, bias %v, %d tokens at %d, token %d of %d keys", name, o.Bias != nil, n, start, i, keys), out[i*size:][:size], s.ruledAt(q[i*size:][:size], start+i, keys, o))
+					sameBits(t, fmt.Sprintf("%s, bias %v, %d tokens at %d, token %d of %d keys", name, o.Bias != nil, n, start, i,
+						keys), out[i*size:][:size], s.ruledAt(q[i*size:][:size], start+i, keys, o))
 				}
 				sameBits(t, "beside it", out[(n+1)*size:], s.ruled(q[(n+1)*size:], 302, o))
 			}
@@ -278,14 +285,16 @@ func TestAttentionOneAnswer(t *testing.T) {
 					var got []float32
 					for from := last.Start; from < tokens; from += chunk {
 						n := min(chunk, tokens-from)
-						got = append(got, attention(t, rt, q[from*size:][:n*size], window, AttentionSegment{KV: s.kv, Start: from, Tokens: n})...)
+						got = append(got, attention(t, rt, q[from*size:][:n*size], window,
+							AttentionSegment{KV: s.kv, Start: from, Tokens: n})...)
 					}
 					sameBits(t, fmt.Sprint(typ, " window ", window, " chunks of ", chunk), got, want)
 				}
 				// Between segments of another sequence, rows not in order.
 				batch := slices.Concat(q[:5*size], q[550*size:], queries(7, 9))
 				out := make([]float32, len(batch))
-				ok(t, rt.Attention(out, batch, AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Window: window}, []AttentionSegment{
+				ok(t, rt.Attention(out, batch, AttentionOptions{
+					Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Window: window}, []AttentionSegment{
 					{KV: other.kv, Row: 55, Start: 100, Tokens: 9},
 					{KV: s.kv, Row: 5, Start: 550, Tokens: 50},
 					{KV: other.kv, Row: 0, Start: 290, Tokens: 5},
@@ -296,8 +305,8 @@ func TestAttentionOneAnswer(t *testing.T) {
 	}
 }
 
-// TestAttentionTree: every node gives what a chain of its path gives, bit for bit, also where a tree crosses pages, and the
-// path taken gives it again after its slots have been moved together.
+// TestAttentionTree: every node gives what a chain of its path gives, bit for bit, also where a tree crosses pages,
+// and the path taken gives it again after its slots have been moved together.
 func TestAttentionTree(t *testing.T) {
 	rt := runtimeOf(t, 3)
 	//              0   1  2  3   4  5  6  7   8  9 10
@@ -305,7 +314,8 @@ func TestAttentionTree(t *testing.T) {
 	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
 		for _, start := range []int{0, 1, 17, 248, 250, 252, 255, 256, 500, 510} {
 			for _, o := range append([]AttentionOptions{{Window: 4}, {Window: 254}}, testOptions...) {
-				if one := (o.Window > 5) != (o.Cap > 0); !testkit.IsLong(t) && (one || o.Sinks == nil) && o.Window != 4 && o.Window != 254 {
+				if one := (o.Window > 5) != (o.Cap > 0); !testkit.IsLong(t) && (one || o.Sinks == nil) &&
+					o.Window != 4 && o.Window != 254 {
 					continue // all together are there
 				}
 				what := fmt.Sprintf("%v start %d %+v", typ, start, o)
@@ -362,7 +372,8 @@ func TestAttentionErrors(t *testing.T) {
 	call := func(layer, heads, window int, change func(*AttentionSegment)) error {
 		seg := good
 		change(&seg)
-		return rt.Attention(out, q, AttentionOptions{Layer: layer, Heads: heads, Scale: 1, Window: window}, []AttentionSegment{good, seg}[1:])
+		return rt.Attention(out, q, AttentionOptions{Layer: layer, Heads: heads, Scale: 1, Window: window},
+			[]AttentionSegment{good, seg}[1:])
 	}
 	same := func(*AttentionSegment) {}
 	ok(t, call(1, 6, 0, same))
@@ -384,7 +395,8 @@ func TestAttentionErrors(t *testing.T) {
 		"keys below":      call(1, 6, 0, func(s *AttentionSegment) { s.Keys = -1 }),
 		"keys and tree":   call(1, 6, 0, func(s *AttentionSegment) { s.Keys, s.Parents = 4, []int32{-1, 0, 0, 0} }),
 		"keys and window": call(1, 6, 3, func(s *AttentionSegment) { s.Keys = 4 }),
-		"biases":          rt.Attention(out, q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1, Bias: make([]float32, 12)}, []AttentionSegment{good}),
+		"biases": rt.Attention(out, q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1, Bias: make([]float32, 12)},
+			[]AttentionSegment{good}),
 		"output":          rt.Attention(out[1:], q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1}, []AttentionSegment{good}),
 		"keys and values": rt.StoreKV(1, q[:testWidth], q[:2*testWidth], []AttentionSegment{good}),
 	} {
@@ -409,7 +421,8 @@ func TestAttentionAllocatesNothing(t *testing.T) {
 		{KV: s.kv, Row: 25, Start: 580, Tokens: 5},
 	}
 	step := func() {
-		if err := rt.Attention(out, q, AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Window: 0}, segs); err != nil {
+		if err := rt.Attention(out, q, AttentionOptions{
+			Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Window: 0}, segs); err != nil {
 			t.Error(err)
 		}
 		if err := rt.StoreKV(1, s.k[:30*testWidth], s.v[:30*testWidth], segs[1:2]); err != nil {
@@ -445,8 +458,8 @@ func BenchmarkAttention(b *testing.B) {
 	}
 }
 
-// TestValuesOfAnotherSize: values with fewer numbers than keys, or with more, give what values and keys of one size give that are
-// filled up with zeros, bit for bit: of chains, of trees, in a fork, and after a move.
+// TestValuesOfAnotherSize: values with fewer numbers than keys, or with more, give what values and keys of one size
+// give that are filled up with zeros, bit for bit: of chains, of trees, in a fork, and after a move.
 func TestValuesOfAnotherSize(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	const tokens, large, small = 300, 24, 16
@@ -468,15 +481,19 @@ func TestValuesOfAnotherSize(t *testing.T) {
 				ok(t, rt.StoreKV(0, k, v, []AttentionSegment{{KV: kv, Tokens: tokens}}))
 				ok(t, kv.Move(7, tokens))
 				ok(t, kv.Store(0, tokens+1, k[9*2*keys:][:2*keys], v[9*2*values:][:2*values]))
-				if bytes := (KVShape{Layers: 1, Heads: 2, HeadDim: keys, ValueDim: values, Type: KVF16}).SlotBytes(); bytes != int64(2*2*(keys+values)) {
+				if bytes := (KVShape{Layers: 1, Heads: 2, HeadDim: keys,
+					ValueDim: values, Type: KVF16}).SlotBytes(); bytes != int64(2*2*(keys+values)) {
 					t.Errorf("%d bytes for %d and %d numbers", bytes, keys, values)
 				}
 				fork, err := kv.Fork(tokens + 2)
 				ok(t, err)
 				q := fill(3, 4, sizes[0], keys)[:11*4*keys]
 				out := make([]float32, 11*4*values)
-				ok(t, rt.Attention(out, q, AttentionOptions{Heads: 4, Scale: testScale, Sinks: []float32{1, 2, 3, 4}}, []AttentionSegment{
-					{KV: kv, Start: tokens - 3, Tokens: 5}, {KV: fork, Row: 5, Start: tokens - 2, Tokens: 4, Parents: []int32{-1, 0, 0, 2}}, {KV: kv, Row: 9, Start: 20, Tokens: 2}}))
+				ok(t, rt.Attention(out, q, AttentionOptions{
+					Heads: 4, Scale: testScale, Sinks: []float32{1, 2, 3, 4}}, []AttentionSegment{
+					{KV: kv, Start: tokens - 3, Tokens: 5},
+					{KV: fork, Row: 5, Start: tokens - 2, Tokens: 4, Parents: []int32{-1, 0, 0, 2}},
+					{KV: kv, Row: 9, Start: 20, Tokens: 2}}))
 				var numbers []float32
 				for i := 0; i < len(out); i += values {
 					numbers = append(numbers, out[i:i+sizes[1]]...)
@@ -485,7 +502,8 @@ func TestValuesOfAnotherSize(t *testing.T) {
 				fork.Close()
 				return numbers
 			}
-			sameBits(t, fmt.Sprintf("%v, keys of %d, values of %d", typ, sizes[0], sizes[1]), run(sizes[0], sizes[1]), run(large, large))
+			sameBits(t, fmt.Sprintf("%v, keys of %d, values of %d", typ, sizes[0], sizes[1]),
+				run(sizes[0], sizes[1]), run(large, large))
 		}
 	}
 }

@@ -157,7 +157,7 @@ func TestDecayKey(t *testing.T) {
 					want /= 2
 				}
 				if got := state[at(k, v)]; got != want {
-					t.Fatalf("key %d of %d, value %d: %v, expected %v", k, key, v, got, want)
+					t.Fatalf("key %d while key %d decays, value %d: %v, expected %v", k, key, v, got, want)
 				}
 			}
 		}

@@ -28,20 +28,25 @@ func TestSummary(t *testing.T) {
 	s := summarize(f)
 	m := target(t)
 	c := m.Config()
-	if s.Kind != engine.KindModel || !s.Runs || s.Architecture != c.Architecture || s.Name != c.Name || s.Parameters != uint64(m.Parameters()) || s.WeightBytes != m.Bytes() {
+	if s.Kind != engine.KindModel || !s.Runs || s.Architecture != c.Architecture || s.Name != c.Name ||
+		s.Parameters != uint64(m.Parameters()) || s.WeightBytes != m.Bytes() {
 		t.Errorf("%+v, the engine has %d parameters in %d bytes", s, m.Parameters(), m.Bytes())
 	}
-	if int(s.Context) != c.Context || int(s.Layers) != c.Layers || int(s.HiddenSize) != c.HiddenSize || int(s.Heads) != c.Heads || int(s.KVHeads) != c.KVHeads || int(s.HeadDim) != c.HeadDim || int(s.FeedForward) != c.FeedForward || s.Vocab != c.Vocab {
+	if int(s.Context) != c.Context || int(s.Layers) != c.Layers || int(s.HiddenSize) != c.HiddenSize ||
+		int(s.Heads) != c.Heads || int(s.KVHeads) != c.KVHeads || int(s.HeadDim) != c.HeadDim ||
+		int(s.FeedForward) != c.FeedForward || s.Vocab != c.Vocab {
 		t.Errorf("%+v, the engine has %+v", s, c)
 	}
 	if want := float64(2 * c.Layers * c.KVHeads * c.HeadDim * 2); s.KVBytes != want {
 		t.Errorf("%v bytes of keys and values for a token, want %v", s.KVBytes, want)
 	}
-	if len(s.Types) != 2 || s.Types[0].Type != "Q8_0" || s.Types[1].Type != "F32" || s.Types[0].Tensors+s.Types[1].Tensors != len(f.Tensors) {
+	if len(s.Types) != 2 || s.Types[0].Type != "Q8_0" || s.Types[1].Type != "F32" ||
+		s.Types[0].Tensors+s.Types[1].Tensors != len(f.Tensors) {
 		t.Errorf("types %+v", s.Types)
 	}
 	text := done(t, "", "inspect")
-	for _, part := range []string{"kind            model\n", "tokenizer       gpt2, pre-tokenizer gpt-2, 4096 tokens\n", "chat template   none\n", "3.1 MB of keys and values per 1,000", "runs            yes"} {
+	for _, part := range []string{"kind            model\n", "tokenizer       gpt2, pre-tokenizer gpt-2, 4096 tokens\n",
+		"chat template   none\n", "3.1 MB of keys and values per 1,000", "runs            yes"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -76,10 +81,11 @@ func header(t *testing.T, name string, typ gguf.Type, kvs ...gguf.KV) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tensors = append(tensors, gguf.TensorSource{Name: "token_embd.weight", Type: typ, Dims: []uint64{256, 2}, Write: func(w io.Writer) error {
-			_, err := w.Write(make([]byte, size))
-			return err
-		}})
+		tensors = append(tensors, gguf.TensorSource{
+			Name: "token_embd.weight", Type: typ, Dims: []uint64{256, 2}, Write: func(w io.Writer) error {
+				_, err := w.Write(make([]byte, size))
+				return err
+			}})
 	}
 	var b bytes.Buffer
 	if err := gguf.Write(&b, kvs, tensors); err != nil {
@@ -104,7 +110,8 @@ func TestKinds(t *testing.T) {
 		"encoder-decoder": {header(t, "x", gguf.F16, arch("t5")), []string{"t5.context_length"}}, // such models run
 		"encoder":         {header(t, "x", gguf.F16, arch("nomic-bert")), []string{"encoder"}},
 		"adapter":         {header(t, "x", gguf.F16, arch("llama"), typ("adapter")), []string{"LoRA adapter"}},
-		"old adapter":     {header(t, "x", gguf.F16, arch("llama"), gguf.KV{Key: "adapter.type", Value: "lora"}), []string{"LoRA adapter"}},
+		"old adapter": {header(t, "x", gguf.F16, arch("llama"), gguf.KV{Key: "adapter.type", Value: "lora"}),
+			[]string{"LoRA adapter"}},
 		"projector":       {header(t, "x", gguf.F16, arch("clip")), []string{"mmproj"}},
 		"typed projector": {header(t, "x", gguf.F16, arch("x"), typ("mmproj")), []string{"mmproj"}},
 		"imatrix":         {header(t, "x", gguf.F32, arch("llama"), typ("imatrix")), []string{"importance matrix"}},
@@ -129,10 +136,12 @@ func TestKinds(t *testing.T) {
 	}
 	// A type that the engine does not compute with.
 	path := header(t, "x", gguf.NVFP4, arch("llama"))
-	if out := strings.Join(strings.Fields(done(t, "", "inspect", path)), " "); !strings.Contains(out, "type NVFP4 is not supported (known: F32, ") || !strings.Contains(out, "not known for these types") {
+	if out := strings.Join(strings.Fields(done(t, "", "inspect", path)), " "); !strings.Contains(
+		out, "type NVFP4 is not supported (known: F32, ") || !strings.Contains(out, "not known for these types") {
 		t.Errorf("%s", out)
 	}
-	if names := knownTypes(); !slices.Contains(names, "Q4_K") || !slices.Contains(names, "BF16") || slices.Contains(names, "I8") || slices.Contains(names, "NVFP4") {
+	if names := knownTypes(); !slices.Contains(names, "Q4_K") || !slices.Contains(names, "BF16") ||
+		slices.Contains(names, "I8") || slices.Contains(names, "NVFP4") {
 		t.Errorf("known types %v", names)
 	}
 }
@@ -152,7 +161,8 @@ func TestSplitModel(t *testing.T) {
 		if i == 0 {
 			kvs = append(kvs, f.KVs...)
 		}
-		kvs = append(kvs, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(parts)}, gguf.KV{Key: "split.tensors.count", Value: int32(len(f.Tensors))})
+		kvs = append(kvs, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(parts)},
+			gguf.KV{Key: "split.tensors.count", Value: int32(len(f.Tensors))})
 		var tensors []gguf.TensorSource
 		for _, x := range f.Tensors[i*len(f.Tensors)/parts : (i+1)*len(f.Tensors)/parts] {
 			tensors = append(tensors, sameTensor(f, x))
@@ -173,7 +183,8 @@ func TestSplitModel(t *testing.T) {
 		}
 		for _, args := range [][]string{{"inspect", first}, {"generate", "-m", first, "-p", "x"}} {
 			_, errs, code := spec(t, "", args...)
-			if code != exitFailed || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, fmt.Sprintf("part %d of 3, m-%05d-of-00003.gguf", i+2, i+2)) {
+			if code != exitFailed || strings.Count(errs, "\n") != 1 ||
+				!strings.Contains(errs, fmt.Sprintf("part %d of 3, m-%05d-of-00003.gguf", i+2, i+2)) {
 				t.Errorf("%s of %d parts: exit %d, %q", args[0], i+1, code, errs)
 			}
 		}
@@ -192,10 +203,12 @@ func TestSplitModel(t *testing.T) {
 	if err := os.WriteFile(draft, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := modelsOf(dir); err != nil || !slices.Equal(list, []servedFile{{first, draft}}) || modelName(first) != "m" {
+	if list, err := modelsOf(dir); err != nil || !slices.Equal(list, []servedFile{{first, draft}}) ||
+		modelName(first) != "m" {
 		t.Errorf("a folder of parts has %v, %v; the model is called %q", list, err, modelName(first))
 	}
-	whole, split := done(t, "", "generate", "-p", "func ", "-n", "20", "--temp", "0"), done(t, "", "generate", "-m", first, "-p", "func ", "-n", "20", "--temp", "0")
+	whole, split := done(t, "", "generate", "-p", "func ", "-n", "20", "--temp", "0"),
+		done(t, "", "generate", "-m", first, "-p", "func ", "-n", "20", "--temp", "0")
 	if whole != split {
 		t.Errorf("the whole model writes %q, the split one %q", whole, split)
 	}
@@ -210,7 +223,8 @@ func TestSessionMemory(t *testing.T) {
 	}
 	defer rt.Close()
 	for name, says := range map[string]string{
-		"gemma3": "at most", "gpt-oss": "at most", "lfm2": "recurrent state", "qwen35": "recurrent state", "falcon-h1": "recurrent state", "qwen3": "per 1,000 tokens",
+		"gemma3": "at most", "gpt-oss": "at most", "lfm2": "recurrent state", "qwen35": "recurrent state",
+		"falcon-h1": "recurrent state", "qwen3": "per 1,000 tokens",
 	} {
 		path := filepath.Join(shared, name+".gguf")
 		f, err := gguf.OpenFile(path)
@@ -239,7 +253,8 @@ func TestSessionMemory(t *testing.T) {
 		}
 		want := int64(s.KVBytes*float64(n)) + min(s.WindowBytes, int64(n)*s.WindowBytes/max(1, int64(s.Window)))
 		if got := session.Bytes() - want; got < d.Recurrent.State || got > s.StateMost {
-			t.Errorf("%s: a session of %d tokens takes %d bytes, %d of them beside keys and values; predicted %d to %d", name, n, session.Bytes(), got, d.Recurrent.State, s.StateMost)
+			t.Errorf("%s: a session of %d tokens takes %d bytes, %d of them beside keys and values; predicted %d to %d", name,
+				n, session.Bytes(), got, d.Recurrent.State, s.StateMost)
 		}
 		if words := strings.Join(strings.Fields(done(t, "", "inspect", path)), " "); !strings.Contains(words, says) {
 			t.Errorf("%s: no %q in %q", name, says, words)
@@ -254,7 +269,8 @@ func TestSessionMemory(t *testing.T) {
 			}
 		}
 		if got := session.Bytes() - want; got > s.StateLeast || s.StateBytes > 0 && s.StateLeast >= s.StateMost {
-			t.Errorf("%s: %d bytes beside keys and values with the least memory for states; predicted at most %d", name, got, s.StateLeast)
+			t.Errorf("%s: %d bytes beside keys and values with the least memory for states; predicted at most %d",
+				name, got, s.StateLeast)
 		}
 		session.Close()
 		m.Close()
@@ -263,15 +279,17 @@ func TestSessionMemory(t *testing.T) {
 
 // Keys and values by layer, and where the header does not give them.
 func TestKVBytes(t *testing.T) {
-	base := []gguf.KV{{Key: "general.architecture", Value: "x"}, {Key: "x.block_count", Value: uint32(4)}, {Key: "x.embedding_length", Value: uint32(64)}, {Key: "x.attention.head_count", Value: uint32(8)}}
+	base := []gguf.KV{{Key: "general.architecture", Value: "x"}, {Key: "x.block_count", Value: uint32(4)},
+		{Key: "x.embedding_length", Value: uint32(64)}, {Key: "x.attention.head_count", Value: uint32(8)}}
 	for name, c := range map[string]struct {
 		more []gguf.KV
 		want float64
 	}{
-		"all heads":  {nil, 4 * 8 * (8 + 8) * 2},
-		"grouped":    {[]gguf.KV{{Key: "x.attention.head_count_kv", Value: uint32(2)}}, 4 * 2 * (8 + 8) * 2},
-		"by layer":   {[]gguf.KV{{Key: "x.attention.head_count_kv", Value: []int32{0, 2, 0, 4}}}, (2 + 4) * (8 + 8) * 2},
-		"other size": {[]gguf.KV{{Key: "x.attention.key_length", Value: uint32(16)}, {Key: "x.attention.value_length", Value: uint32(24)}}, 4 * 8 * (16 + 24) * 2},
+		"all heads": {nil, 4 * 8 * (8 + 8) * 2},
+		"grouped":   {[]gguf.KV{{Key: "x.attention.head_count_kv", Value: uint32(2)}}, 4 * 2 * (8 + 8) * 2},
+		"by layer":  {[]gguf.KV{{Key: "x.attention.head_count_kv", Value: []int32{0, 2, 0, 4}}}, (2 + 4) * (8 + 8) * 2},
+		"other size": {[]gguf.KV{{Key: "x.attention.key_length", Value: uint32(16)},
+			{Key: "x.attention.value_length", Value: uint32(24)}}, 4 * 8 * (16 + 24) * 2},
 		"recurrent":  {[]gguf.KV{{Key: "x.ssm.state_size", Value: uint32(16)}}, 0},
 		"compressed": {[]gguf.KV{{Key: "x.attention.kv_lora_rank", Value: uint32(16)}}, 0},
 	} {

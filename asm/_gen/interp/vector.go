@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// packed is a vector instruction that computes every lane of its destination from sources of the same width, or narrower.
+// packed is a vector instruction that computes every lane of its destination from sources of the same width, or
+// narrower.
 type packed struct {
 	sources int  // in operands, without immediate, mask and destination
 	old     bool // the destination's old content is the first source
@@ -54,18 +55,26 @@ var table = map[string]packed{
 
 	// Integers.
 	"VPADDB": two(1, func(a, b uint8) uint8 { return a + b }), "VPSUBB": two(1, func(a, b uint8) uint8 { return a - b }),
-	"VPADDW": two(2, func(a, b uint16) uint16 { return a + b }), "VPSUBW": two(2, func(a, b uint16) uint16 { return a - b }),
-	"VPADDD": two(4, func(a, b uint32) uint32 { return a + b }), "VPSUBD": two(4, func(a, b uint32) uint32 { return a - b }),
-	"VPADDQ": two(8, func(a, b uint64) uint64 { return a + b }), "VPSUBQ": two(8, func(a, b uint64) uint64 { return a - b }),
+	"VPADDW":  two(2, func(a, b uint16) uint16 { return a + b }),
+	"VPSUBW":  two(2, func(a, b uint16) uint16 { return a - b }),
+	"VPADDD":  two(4, func(a, b uint32) uint32 { return a + b }),
+	"VPSUBD":  two(4, func(a, b uint32) uint32 { return a - b }),
+	"VPADDQ":  two(8, func(a, b uint64) uint64 { return a + b }),
+	"VPSUBQ":  two(8, func(a, b uint64) uint64 { return a - b }),
 	"VPMULLD": two(4, func(a, b int32) int32 { return a * b }), "VPMULLW": two(2, func(a, b int16) int16 { return a * b }),
-	"VPMAXSD": two(4, func(a, b int32) int32 { return max(a, b) }), "VPMINSD": two(4, func(a, b int32) int32 { return min(a, b) }),
-	"VPMAXUD": two(4, func(a, b uint32) uint32 { return max(a, b) }), "VPMINUD": two(4, func(a, b uint32) uint32 { return min(a, b) }),
-	"VPCMPEQB": two(1, func(a, b int8) int8 { return ones[int8](a == b) }), "VPCMPGTB": two(1, func(a, b int8) int8 { return ones[int8](a > b) }),
-	"VPCMPEQW": two(2, func(a, b int16) int16 { return ones[int16](a == b) }), "VPCMPGTW": two(2, func(a, b int16) int16 { return ones[int16](a > b) }),
-	"VPCMPEQD": two(4, func(a, b int32) int32 { return ones[int32](a == b) }), "VPCMPGTD": two(4, func(a, b int32) int32 { return ones[int32](a > b) }),
-	"VPSIGNB": two(1, func(a, b int8) int8 { return a * sign8(b) }),
-	"VPABSB":  {sources: 1, elem: 1, f: each1(func(a int8) int8 { return max(a, -a) })},
-	"VPABSD":  {sources: 1, elem: 4, f: each1(func(a int32) int32 { return max(a, -a) })},
+	"VPMAXSD":  two(4, func(a, b int32) int32 { return max(a, b) }),
+	"VPMINSD":  two(4, func(a, b int32) int32 { return min(a, b) }),
+	"VPMAXUD":  two(4, func(a, b uint32) uint32 { return max(a, b) }),
+	"VPMINUD":  two(4, func(a, b uint32) uint32 { return min(a, b) }),
+	"VPCMPEQB": two(1, func(a, b int8) int8 { return ones[int8](a == b) }),
+	"VPCMPGTB": two(1, func(a, b int8) int8 { return ones[int8](a > b) }),
+	"VPCMPEQW": two(2, func(a, b int16) int16 { return ones[int16](a == b) }),
+	"VPCMPGTW": two(2, func(a, b int16) int16 { return ones[int16](a > b) }),
+	"VPCMPEQD": two(4, func(a, b int32) int32 { return ones[int32](a == b) }),
+	"VPCMPGTD": two(4, func(a, b int32) int32 { return ones[int32](a > b) }),
+	"VPSIGNB":  two(1, func(a, b int8) int8 { return a * sign8(b) }),
+	"VPABSB":   {sources: 1, elem: 1, f: each1(func(a int8) int8 { return max(a, -a) })},
+	"VPABSD":   {sources: 1, elem: 4, f: each1(func(a int32) int32 { return max(a, -a) })},
 	"VPMADDUBSW": {sources: 2, elem: 2, f: func(d *vec, s []*vec, width, _ int) {
 		z, a, b := lanes[int16](d, width), lanes[uint8](s[0], width), lanes[int8](s[1], width)
 		for i := range z {
@@ -86,7 +95,8 @@ var table = map[string]packed{
 		}
 	}},
 	"VPDPWSSD": {sources: 2, old: true, elem: 4, f: func(d *vec, s []*vec, width, _ int) {
-		z, acc, a, b := lanes[int32](d, width), lanes[int32](s[0], width), lanes[int16](s[1], width), lanes[int16](s[2], width)
+		z, acc, a, b := lanes[int32](d, width), lanes[int32](s[0], width), lanes[int16](s[1], width),
+			lanes[int16](s[2], width)
 		for i := range z {
 			z[i] = acc[i] + int32(a[2*i])*int32(b[2*i]) + int32(a[2*i+1])*int32(b[2*i+1])
 		}
@@ -102,13 +112,20 @@ var table = map[string]packed{
 	}},
 
 	// Shifts.
-	"VPSLLW": shifted(2, func(a uint16, n int) uint16 { return a << n }), "VPSRLW": shifted(2, func(a uint16, n int) uint16 { return a >> n }),
-	"VPSLLD": shifted(4, func(a uint32, n int) uint32 { return a << n }), "VPSRLD": shifted(4, func(a uint32, n int) uint32 { return a >> n }),
-	"VPSLLQ": shifted(8, func(a uint64, n int) uint64 { return a << n }), "VPSRLQ": shifted(8, func(a uint64, n int) uint64 { return a >> n }),
-	"VPSRAW": shifted(2, func(a int16, n int) int16 { return a >> n }), "VPSRAD": shifted(4, func(a int32, n int) int32 { return a >> n }),
-	"VPSLLVD": two(4, func(a, n uint32) uint32 { return a << n }), "VPSRLVD": two(4, func(a, n uint32) uint32 { return a >> n }),
-	"VPSRLDQ": {sources: 1, imm: true, elem: 1, f: quarters(func(d, a, _ []byte, n int) { clear(d); copy(d, a[min(n, 16):]) })},
-	"VPSLLDQ": {sources: 1, imm: true, elem: 1, f: quarters(func(d, a, _ []byte, n int) { clear(d); copy(d[min(n, 16):], a) })},
+	"VPSLLW":  shifted(2, func(a uint16, n int) uint16 { return a << n }),
+	"VPSRLW":  shifted(2, func(a uint16, n int) uint16 { return a >> n }),
+	"VPSLLD":  shifted(4, func(a uint32, n int) uint32 { return a << n }),
+	"VPSRLD":  shifted(4, func(a uint32, n int) uint32 { return a >> n }),
+	"VPSLLQ":  shifted(8, func(a uint64, n int) uint64 { return a << n }),
+	"VPSRLQ":  shifted(8, func(a uint64, n int) uint64 { return a >> n }),
+	"VPSRAW":  shifted(2, func(a int16, n int) int16 { return a >> n }),
+	"VPSRAD":  shifted(4, func(a int32, n int) int32 { return a >> n }),
+	"VPSLLVD": two(4, func(a, n uint32) uint32 { return a << n }),
+	"VPSRLVD": two(4, func(a, n uint32) uint32 { return a >> n }),
+	"VPSRLDQ": {sources: 1, imm: true, elem: 1,
+		f: quarters(func(d, a, _ []byte, n int) { clear(d); copy(d, a[min(n, 16):]) })},
+	"VPSLLDQ": {sources: 1, imm: true, elem: 1,
+		f: quarters(func(d, a, _ []byte, n int) { clear(d); copy(d[min(n, 16):], a) })},
 
 	// Order of lanes.
 	"VPSHUFB": {sources: 2, elem: 1, f: quarters(func(d, a, b []byte, _ int) {
@@ -118,21 +135,26 @@ var table = map[string]packed{
 			}
 		}
 	})},
-	"VPSHUFD": {sources: 1, imm: true, elem: 4, f: quarters(shuffle4)}, "VPERMILPS": {sources: 1, imm: true, elem: 4, f: quarters(shuffle4)},
+	"VPSHUFD":   {sources: 1, imm: true, elem: 4, f: quarters(shuffle4)},
+	"VPERMILPS": {sources: 1, imm: true, elem: 4, f: quarters(shuffle4)},
 	"VPALIGNR": {sources: 2, imm: true, elem: 1, f: quarters(func(d, a, b []byte, n int) {
 		var both [64]byte
 		copy(both[:], b)
 		copy(both[16:], a)
 		copy(d, both[min(n, 32):])
 	})},
-	"VPACKSSWB":  {sources: 2, elem: 1, f: quarters(pack[int16, int8](math.MinInt8, math.MaxInt8))},
-	"VPACKUSWB":  {sources: 2, elem: 1, f: quarters(pack[int16, uint8](0, math.MaxUint8))},
-	"VPACKSSDW":  {sources: 2, elem: 2, f: quarters(pack[int32, int16](math.MinInt16, math.MaxInt16))},
-	"VPUNPCKLBW": {sources: 2, elem: 1, f: quarters(interleave[uint8](0))}, "VPUNPCKHBW": {sources: 2, elem: 1, f: quarters(interleave[uint8](1))},
-	"VPUNPCKLWD": {sources: 2, elem: 2, f: quarters(interleave[uint16](0))}, "VPUNPCKHWD": {sources: 2, elem: 2, f: quarters(interleave[uint16](1))},
-	"VPUNPCKLDQ": {sources: 2, elem: 4, f: quarters(interleave[uint32](0))}, "VPUNPCKHDQ": {sources: 2, elem: 4, f: quarters(interleave[uint32](1))},
-	"VPUNPCKLQDQ": {sources: 2, elem: 8, f: quarters(interleave[uint64](0))}, "VPUNPCKHQDQ": {sources: 2, elem: 8, f: quarters(interleave[uint64](1))},
-	"VPERMD": {sources: 2, elem: 4, f: permute}, "VPERMPS": {sources: 2, elem: 4, f: permute},
+	"VPACKSSWB":   {sources: 2, elem: 1, f: quarters(pack[int16, int8](math.MinInt8, math.MaxInt8))},
+	"VPACKUSWB":   {sources: 2, elem: 1, f: quarters(pack[int16, uint8](0, math.MaxUint8))},
+	"VPACKSSDW":   {sources: 2, elem: 2, f: quarters(pack[int32, int16](math.MinInt16, math.MaxInt16))},
+	"VPUNPCKLBW":  {sources: 2, elem: 1, f: quarters(interleave[uint8](0))},
+	"VPUNPCKHBW":  {sources: 2, elem: 1, f: quarters(interleave[uint8](1))},
+	"VPUNPCKLWD":  {sources: 2, elem: 2, f: quarters(interleave[uint16](0))},
+	"VPUNPCKHWD":  {sources: 2, elem: 2, f: quarters(interleave[uint16](1))},
+	"VPUNPCKLDQ":  {sources: 2, elem: 4, f: quarters(interleave[uint32](0))},
+	"VPUNPCKHDQ":  {sources: 2, elem: 4, f: quarters(interleave[uint32](1))},
+	"VPUNPCKLQDQ": {sources: 2, elem: 8, f: quarters(interleave[uint64](0))},
+	"VPUNPCKHQDQ": {sources: 2, elem: 8, f: quarters(interleave[uint64](1))},
+	"VPERMD":      {sources: 2, elem: 4, f: permute}, "VPERMPS": {sources: 2, elem: 4, f: permute},
 	"VPBLENDW": {sources: 2, imm: true, elem: 2, f: func(d *vec, s []*vec, width, imm int) {
 		z := lanes[uint16](d, width)
 		for i := range z {
@@ -157,13 +179,18 @@ var table = map[string]packed{
 		}
 		return a
 	})},
-	"VPMOVSXBD": widened(4, 4, func(a int8) int32 { return int32(a) }), "VPMOVZXBD": widened(4, 4, func(a uint8) uint32 { return uint32(a) }),
-	"VPMOVSXBW": widened(2, 2, func(a int8) int16 { return int16(a) }), "VPMOVZXBW": widened(2, 2, func(a uint8) uint16 { return uint16(a) }),
-	"VPMOVSXWD": widened(2, 4, func(a int16) int32 { return int32(a) }), "VPMOVZXWD": widened(2, 4, func(a uint16) uint32 { return uint32(a) }),
+	"VPMOVSXBD": widened(4, 4, func(a int8) int32 { return int32(a) }),
+	"VPMOVZXBD": widened(4, 4, func(a uint8) uint32 { return uint32(a) }),
+	"VPMOVSXBW": widened(2, 2, func(a int8) int16 { return int16(a) }),
+	"VPMOVZXBW": widened(2, 2, func(a uint8) uint16 { return uint16(a) }),
+	"VPMOVSXWD": widened(2, 4, func(a int16) int32 { return int32(a) }),
+	"VPMOVZXWD": widened(2, 4, func(a uint16) uint32 { return uint32(a) }),
 
 	// Floating point.
-	"VADDPS": float2(func(a, b float32) float32 { return a + b }), "VSUBPS": float2(func(a, b float32) float32 { return a - b }),
-	"VMULPS": float2(func(a, b float32) float32 { return a * b }), "VDIVPS": float2(func(a, b float32) float32 { return a / b }),
+	"VADDPS": float2(func(a, b float32) float32 { return a + b }),
+	"VSUBPS": float2(func(a, b float32) float32 { return a - b }),
+	"VMULPS": float2(func(a, b float32) float32 { return a * b }),
+	"VDIVPS": float2(func(a, b float32) float32 { return a / b }),
 	"VMAXPS": two(4, maximum), "VMINPS": two(4, minimum), "VSCALEFPS": float2(scalef),
 	"VFMADD132PS":  fused(func(d, a, b float32) float32 { return fma(d, b, a) }),
 	"VFMADD213PS":  fused(func(d, a, b float32) float32 { return fma(a, d, b) }),
@@ -173,7 +200,8 @@ var table = map[string]packed{
 	"VFNMADD213PS": fused(func(d, a, b float32) float32 { return fma(-a, d, b) }),
 	"VFNMADD231PS": fused(func(d, a, b float32) float32 { return fma(-a, b, d) }),
 	"VFMADDSUB213PS": {sources: 2, old: true, elem: 4, float: true, f: func(d *vec, s []*vec, width, _ int) {
-		z, x, a, b := lanes[float32](d, width), lanes[float32](s[0], width), lanes[float32](s[1], width), lanes[float32](s[2], width)
+		z, x, a, b := lanes[float32](d, width), lanes[float32](s[0], width), lanes[float32](s[1], width),
+			lanes[float32](s[2], width)
 		for i := range z {
 			c := b[i]
 			if i%2 == 0 {
@@ -185,7 +213,8 @@ var table = map[string]packed{
 	"VCVTDQ2PS":   {sources: 1, elem: 4, f: each1(func(a int32) float32 { return float32(a) })},
 	"VCVTPS2DQ":   {sources: 1, elem: 4, f: each1(toInt32)},
 	"VCVTPH2PS":   widened(2, 4, fromHalf),
-	"VRNDSCALEPS": {sources: 1, imm: true, elem: 4, float: true, f: roundTo}, "VROUNDPS": {sources: 1, imm: true, elem: 4, float: true, f: roundTo},
+	"VRNDSCALEPS": {sources: 1, imm: true, elem: 4, float: true, f: roundTo},
+	"VROUNDPS":    {sources: 1, imm: true, elem: 4, float: true, f: roundTo},
 	"VCMPPS": {sources: 2, imm: true, elem: 4, f: func(d *vec, s []*vec, width, imm int) {
 		z, a, b := lanes[int32](d, width), lanes[float32](s[0], width), lanes[float32](s[1], width)
 		for i := range z {
@@ -196,8 +225,10 @@ var table = map[string]packed{
 
 // scalars work on the lowest lane; the others are the first source's.
 var scalars = map[string]operation{
-	"VADDSS": each2(func(a, b float32) float32 { return a + b }), "VSUBSS": each2(func(a, b float32) float32 { return a - b }),
-	"VMULSS": each2(func(a, b float32) float32 { return a * b }), "VDIVSS": each2(func(a, b float32) float32 { return a / b }),
+	"VADDSS": each2(func(a, b float32) float32 { return a + b }),
+	"VSUBSS": each2(func(a, b float32) float32 { return a - b }),
+	"VMULSS": each2(func(a, b float32) float32 { return a * b }),
+	"VDIVSS": each2(func(a, b float32) float32 { return a / b }),
 	"VMAXSS": each2(maximum), "VMINSS": each2(minimum),
 	"VSQRTSS": each2(func(_, b float32) float32 { return float32(math.Sqrt(float64(b))) }),
 }
@@ -436,17 +467,20 @@ var specials = makeSpecials()
 
 func makeSpecials() map[string]func(m *machine, in *Instruction) {
 	specials := map[string]func(m *machine, in *Instruction){}
-	for name, elem := range map[string]int{"VMOVUPS": 4, "VMOVDQU": 8, "VMOVDQU8": 1, "VMOVDQU16": 2, "VMOVDQU32": 4, "VMOVDQU64": 8} {
+	for name, elem := range map[string]int{"VMOVUPS": 4, "VMOVDQU": 8, "VMOVDQU8": 1, "VMOVDQU16": 2,
+		"VMOVDQU32": 4, "VMOVDQU64": 8} {
 		specials[name] = func(m *machine, in *Instruction) { m.move(in, elem, false) }
 	}
 	for name, elem := range map[string]int{"VMOVAPS": 4, "VMOVDQA": 8, "VMOVDQA32": 4, "VMOVDQA64": 8} {
 		specials[name] = func(m *machine, in *Instruction) { m.move(in, elem, true) }
 	}
-	for name, elem := range map[string]int{"VPBROADCASTB": 1, "VPBROADCASTW": 2, "VPBROADCASTD": 4, "VPBROADCASTQ": 8, "VBROADCASTSS": 4,
+	for name, elem := range map[string]int{"VPBROADCASTB": 1, "VPBROADCASTW": 2, "VPBROADCASTD": 4,
+		"VPBROADCASTQ": 8, "VBROADCASTSS": 4,
 		"VBROADCASTI128": 16, "VBROADCASTF128": 16, "VBROADCASTI32X4": 16, "VBROADCASTF32X4": 16, "VBROADCASTI64X4": 32} {
 		specials[name] = func(m *machine, in *Instruction) { m.broadcast(in, elem) }
 	}
-	for name, size := range map[string]int{"VEXTRACTF128": 16, "VEXTRACTI128": 16, "VEXTRACTI32X4": 16, "VEXTRACTF32X4": 16, "VEXTRACTF64X4": 32, "VEXTRACTI64X4": 32} {
+	for name, size := range map[string]int{"VEXTRACTF128": 16, "VEXTRACTI128": 16, "VEXTRACTI32X4": 16,
+		"VEXTRACTF32X4": 16, "VEXTRACTF64X4": 32, "VEXTRACTI64X4": 32} {
 		specials[name] = func(m *machine, in *Instruction) {
 			from := &m.v[in.operands[1].reg]
 			at := int(in.operands[0].imm) % (in.operands[1].width / size) * size
