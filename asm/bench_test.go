@@ -56,6 +56,7 @@ func BenchmarkVector(b *testing.B) {
 		{"LayerNorm", func(k *Kernels) { k.LayerNorm(z, x, y, y, 1e-5) }},
 		{"SiLUMul", func(k *Kernels) { k.SiLUMul(z, x, y) }},
 		{"GELU", func(k *Kernels) { k.GELU(z, x) }},
+		{"GELUErf", func(k *Kernels) { k.GELUErf(z, x) }},
 		{"RopeHalves", func(k *Kernels) { k.RopeHalves(z, c, c) }},
 		{"ExpSum", func(k *Kernels) { copy(z, x); k.ExpSum(z) }},
 		{"ArgMax", func(k *Kernels) { k.ArgMax(x) }},

@@ -35,6 +35,7 @@ func avx2() Kernels {
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, sigmoidMulAVX2, geluAVX2
+	k.GELUErf = geluErfAVX2
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesAVX2, ropeInterleaved256
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantize256, encodeF16x8, decodeF16x8
 	k.ArgMax, k.Finite = argMax256, finite256
@@ -75,6 +76,7 @@ func avx512() Kernels {
 	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)
 	clear(k.Pass[:])
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, sigmoidMulAVX512, geluAVX512
+	k.GELUErf = geluErfAVX512
 	k.ReadSum = readSumAVX512
 	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanAVX2, deltaScanAVX512, 4),
 		mamba2ScanOf(mamba2ScanAVX2, mamba2ScanAVX512, 4)

@@ -34,6 +34,12 @@ DATA expMax<>+16(SB)/8, $0x42b2000042b20000
 DATA expMax<>+24(SB)/8, $0x42b2000042b20000
 GLOBL expMax<>(SB), RODATA|NOPTR, $32
 
+DATA expNormal<>+0(SB)/8, $0xc2aeac4fc2aeac4f
+DATA expNormal<>+8(SB)/8, $0xc2aeac4fc2aeac4f
+DATA expNormal<>+16(SB)/8, $0xc2aeac4fc2aeac4f
+DATA expNormal<>+24(SB)/8, $0xc2aeac4fc2aeac4f
+GLOBL expNormal<>(SB), RODATA|NOPTR, $32
+
 DATA roundMagic<>+0(SB)/8, $0x4b4000004b400000
 DATA roundMagic<>+8(SB)/8, $0x4b4000004b400000
 DATA roundMagic<>+16(SB)/8, $0x4b4000004b400000
@@ -448,6 +454,177 @@ loopDone:
 	VZEROUPPER
 	RET
 
+DATA minusHalf<>+0(SB)/8, $0xbf000000bf000000
+DATA minusHalf<>+8(SB)/8, $0xbf000000bf000000
+DATA minusHalf<>+16(SB)/8, $0xbf000000bf000000
+DATA minusHalf<>+24(SB)/8, $0xbf000000bf000000
+GLOBL minusHalf<>(SB), RODATA|NOPTR, $32
+
+DATA tailK<>+0(SB)/8, $0x3e99999a3e99999a
+DATA tailK<>+8(SB)/8, $0x3e99999a3e99999a
+DATA tailK<>+16(SB)/8, $0x3e99999a3e99999a
+DATA tailK<>+24(SB)/8, $0x3e99999a3e99999a
+GLOBL tailK<>(SB), RODATA|NOPTR, $32
+
+DATA tail0<>+0(SB)/8, $0x3df4fdb63df4fdb6
+DATA tail0<>+8(SB)/8, $0x3df4fdb63df4fdb6
+DATA tail0<>+16(SB)/8, $0x3df4fdb63df4fdb6
+DATA tail0<>+24(SB)/8, $0x3df4fdb63df4fdb6
+GLOBL tail0<>(SB), RODATA|NOPTR, $32
+
+DATA tail1<>+0(SB)/8, $0x3df773c93df773c9
+DATA tail1<>+8(SB)/8, $0x3df773c93df773c9
+DATA tail1<>+16(SB)/8, $0x3df773c93df773c9
+DATA tail1<>+24(SB)/8, $0x3df773c93df773c9
+GLOBL tail1<>(SB), RODATA|NOPTR, $32
+
+DATA tail2<>+0(SB)/8, $0x3dcbb4583dcbb458
+DATA tail2<>+8(SB)/8, $0x3dcbb4583dcbb458
+DATA tail2<>+16(SB)/8, $0x3dcbb4583dcbb458
+DATA tail2<>+24(SB)/8, $0x3dcbb4583dcbb458
+GLOBL tail2<>(SB), RODATA|NOPTR, $32
+
+DATA tail3<>+0(SB)/8, $0x3e0527433e052743
+DATA tail3<>+8(SB)/8, $0x3e0527433e052743
+DATA tail3<>+16(SB)/8, $0x3e0527433e052743
+DATA tail3<>+24(SB)/8, $0x3e0527433e052743
+GLOBL tail3<>(SB), RODATA|NOPTR, $32
+
+DATA tail4<>+0(SB)/8, $0xbd67381fbd67381f
+DATA tail4<>+8(SB)/8, $0xbd67381fbd67381f
+DATA tail4<>+16(SB)/8, $0xbd67381fbd67381f
+DATA tail4<>+24(SB)/8, $0xbd67381fbd67381f
+GLOBL tail4<>(SB), RODATA|NOPTR, $32
+
+DATA tail5<>+0(SB)/8, $0x3e565edf3e565edf
+DATA tail5<>+8(SB)/8, $0x3e565edf3e565edf
+DATA tail5<>+16(SB)/8, $0x3e565edf3e565edf
+DATA tail5<>+24(SB)/8, $0x3e565edf3e565edf
+GLOBL tail5<>(SB), RODATA|NOPTR, $32
+
+DATA tail6<>+0(SB)/8, $0xbe22bf81be22bf81
+DATA tail6<>+8(SB)/8, $0xbe22bf81be22bf81
+DATA tail6<>+16(SB)/8, $0xbe22bf81be22bf81
+DATA tail6<>+24(SB)/8, $0xbe22bf81be22bf81
+GLOBL tail6<>(SB), RODATA|NOPTR, $32
+
+DATA tail7<>+0(SB)/8, $0x3d13d1de3d13d1de
+DATA tail7<>+8(SB)/8, $0x3d13d1de3d13d1de
+DATA tail7<>+16(SB)/8, $0x3d13d1de3d13d1de
+DATA tail7<>+24(SB)/8, $0x3d13d1de3d13d1de
+GLOBL tail7<>(SB), RODATA|NOPTR, $32
+
+DATA magnitude<>+0(SB)/8, $0x7fffffff7fffffff
+DATA magnitude<>+8(SB)/8, $0x7fffffff7fffffff
+DATA magnitude<>+16(SB)/8, $0x7fffffff7fffffff
+DATA magnitude<>+24(SB)/8, $0x7fffffff7fffffff
+GLOBL magnitude<>(SB), RODATA|NOPTR, $32
+
+// func geluErfAVX512(dst, x []float32)
+TEXT ·geluErfAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), BX
+	MOVQ x_len+32(FP), DI
+	SUBQ $16, DI
+	JLT loopTail
+
+loop:
+	VMOVUPS (BX), Z4
+	VMULPS Z4, Z4, Z0
+	VMULPS.BCST minusHalf<>(SB), Z0, Z0
+	VBROADCASTSS expMin<>(SB), Z6
+	VMAXPS Z0, Z6, Z0
+	VBROADCASTSS roundMagic<>(SB), Z1
+	VFMADD231PS.BCST log2E<>(SB), Z0, Z1
+	VSUBPS.BCST roundMagic<>(SB), Z1, Z2
+	VFMADD231PS.BCST minusLn2Hi<>(SB), Z2, Z0
+	VFMADD231PS.BCST minusLn2Lo<>(SB), Z2, Z0
+	VBROADCASTSS exp0<>(SB), Z3
+	VFMADD213PS.BCST exp1<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp2<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp3<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp4<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp5<>(SB), Z0, Z3
+	VMULPS Z0, Z0, Z1
+	VFMADD213PS Z0, Z1, Z3
+	VADDPS.BCST one<>(SB), Z3, Z3
+	VSCALEFPS Z2, Z3, Z3
+	VANDPS.BCST magnitude<>(SB), Z4, Z0
+	VBROADCASTSS one<>(SB), Z1
+	VBROADCASTSS one<>(SB), Z2
+	VFMADD231PS.BCST tailK<>(SB), Z0, Z2
+	VDIVPS Z2, Z1, Z1
+	VBROADCASTSS tail7<>(SB), Z2
+	VFMADD213PS.BCST tail6<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail5<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail4<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail3<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail2<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail1<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail0<>(SB), Z1, Z2
+	VMULPS Z1, Z2, Z2
+	VMULPS Z3, Z2, Z2
+	VPXORD Z1, Z1, Z1
+	VMAXPS Z1, Z4, Z4
+	VFNMADD231PS Z2, Z0, Z4
+	VMOVUPS Z4, (AX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	SUBQ $16, DI
+	JGE loop
+
+loopTail:
+	ADDQ $16, DI
+	JEQ loopDone
+	LEAQ tails<>+64(SB), R13
+	SHLQ $2, DI
+	SUBQ DI, R13
+	VMOVUPS (R13), Z31
+	VPMOVD2M Z31, K1
+	VMOVUPS.Z (BX), K1, Z4
+	VMULPS Z4, Z4, Z0
+	VMULPS.BCST minusHalf<>(SB), Z0, Z0
+	VBROADCASTSS expMin<>(SB), Z6
+	VMAXPS Z0, Z6, Z0
+	VBROADCASTSS roundMagic<>(SB), Z1
+	VFMADD231PS.BCST log2E<>(SB), Z0, Z1
+	VSUBPS.BCST roundMagic<>(SB), Z1, Z2
+	VFMADD231PS.BCST minusLn2Hi<>(SB), Z2, Z0
+	VFMADD231PS.BCST minusLn2Lo<>(SB), Z2, Z0
+	VBROADCASTSS exp0<>(SB), Z3
+	VFMADD213PS.BCST exp1<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp2<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp3<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp4<>(SB), Z0, Z3
+	VFMADD213PS.BCST exp5<>(SB), Z0, Z3
+	VMULPS Z0, Z0, Z1
+	VFMADD213PS Z0, Z1, Z3
+	VADDPS.BCST one<>(SB), Z3, Z3
+	VSCALEFPS Z2, Z3, Z3
+	VANDPS.BCST magnitude<>(SB), Z4, Z0
+	VBROADCASTSS one<>(SB), Z1
+	VBROADCASTSS one<>(SB), Z2
+	VFMADD231PS.BCST tailK<>(SB), Z0, Z2
+	VDIVPS Z2, Z1, Z1
+	VBROADCASTSS tail7<>(SB), Z2
+	VFMADD213PS.BCST tail6<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail5<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail4<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail3<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail2<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail1<>(SB), Z1, Z2
+	VFMADD213PS.BCST tail0<>(SB), Z1, Z2
+	VMULPS Z1, Z2, Z2
+	VMULPS Z3, Z2, Z2
+	VPXORD Z1, Z1, Z1
+	VMAXPS Z1, Z4, Z4
+	VFNMADD231PS Z2, Z0, Z4
+	VMOVUPS Z4, K1, (AX)
+
+loopDone:
+	VZEROUPPER
+	RET
+
 // func expSumAVX512(s []float32) (m, l float32)
 TEXT ·expSumAVX512(SB), NOSPLIT, $0-32
 	MOVQ s_base+0(FP), AX
@@ -496,8 +673,10 @@ maxDone:
 exp:
 	VMOVUPS (AX), Z0
 	VSUBPS Z4, Z0, Z0
-	VBROADCASTSS expMin<>(SB), Z6
-	VMAXPS Z0, Z6, Z0
+	VBROADCASTSS expNormal<>(SB), Z6
+	VMAXPS Z0, Z6, Z1
+	VCMPPS $5, Z6, Z0, K2
+	VMOVAPS Z1, Z0
 	VBROADCASTSS roundMagic<>(SB), Z1
 	VFMADD231PS.BCST log2E<>(SB), Z0, Z1
 	VSUBPS.BCST roundMagic<>(SB), Z1, Z2
@@ -513,6 +692,7 @@ exp:
 	VFMADD213PS Z0, Z1, Z3
 	VADDPS.BCST one<>(SB), Z3, Z3
 	VSCALEFPS Z2, Z3, Z3
+	VMOVAPS.Z Z3, K2, Z3
 	VMOVUPS Z3, (AX)
 	VADDPS Z3, Z5, Z5
 	ADDQ $64, AX
@@ -529,8 +709,10 @@ expTail:
 	VPMOVD2M Z31, K1
 	VMOVUPS.Z (AX), K1, Z0
 	VSUBPS Z4, Z0, Z0
-	VBROADCASTSS expMin<>(SB), Z6
-	VMAXPS Z0, Z6, Z0
+	VBROADCASTSS expNormal<>(SB), Z6
+	VMAXPS Z0, Z6, Z1
+	VCMPPS $5, Z6, Z0, K2
+	VMOVAPS Z1, Z0
 	VBROADCASTSS roundMagic<>(SB), Z1
 	VFMADD231PS.BCST log2E<>(SB), Z0, Z1
 	VSUBPS.BCST roundMagic<>(SB), Z1, Z2
@@ -546,6 +728,7 @@ expTail:
 	VFMADD213PS Z0, Z1, Z3
 	VADDPS.BCST one<>(SB), Z3, Z3
 	VSCALEFPS Z2, Z3, Z3
+	VMOVAPS.Z Z3, K2, Z3
 	VMOVUPS Z3, K1, (AX)
 	VMOVAPS.Z Z3, K1, Z3
 	VADDPS Z3, Z5, Z5

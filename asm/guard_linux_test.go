@@ -2,27 +2,30 @@ package asm
 
 import (
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"unsafe"
 )
 
+// guarded is memory that ends where an unreadable page begins, by its number of pages, to be used again: mapping it
+// takes longer than most of what is tested with it.
+var guarded = struct {
+	sync.Mutex
+	free map[int][][]byte
+}{free: map[int][][]byte{}}
+
 // tail returns n zero elements that end where an unreadable page begins; what lies before them must not be written
-// either.
+// either. The test's end gives the memory back.
 func tail[T any](t testing.TB, n int) []T {
 	t.Helper()
 	var e T
-	page := os.Getpagesize()
 	size := n * int(unsafe.Sizeof(e))
-	whole := (size+64+page-1)/page*page + page
-	mem, err := syscall.Mmap(-1, 0, whole, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mprotect(mem[whole-page:], syscall.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
-	before := mem[whole-page-size-64:][:64]
+	pages := (size + 64 + os.Getpagesize() - 1) / os.Getpagesize()
+	mem := guardedPages(t, pages)
+	at := len(mem) - size
+	clear(mem[at:])
+	before := mem[at-64 : at]
 	for i := range before {
 		before[i] = 0xa5
 	}
@@ -33,12 +36,33 @@ func tail[T any](t testing.TB, n int) []T {
 				break
 			}
 		}
-		if err := syscall.Munmap(mem); err != nil {
-			t.Error(err)
-		}
+		guarded.Lock()
+		guarded.free[pages] = append(guarded.free[pages], mem)
+		guarded.Unlock()
 	})
 	if n == 0 {
 		return []T{}
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&mem[whole-page-size])), n)
+	return unsafe.Slice((*T)(unsafe.Pointer(&mem[at])), n)
+}
+
+// guardedPages maps as many pages, or takes some that a test has given back.
+func guardedPages(t testing.TB, pages int) []byte {
+	t.Helper()
+	guarded.Lock()
+	defer guarded.Unlock()
+	if free := guarded.free[pages]; len(free) > 0 {
+		guarded.free[pages] = free[:len(free)-1]
+		return free[len(free)-1]
+	}
+	size := pages * os.Getpagesize()
+	mem, err := syscall.Mmap(-1, 0, size+os.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mprotect(mem[size:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	return mem[:size]
 }

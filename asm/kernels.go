@@ -98,6 +98,10 @@ type Kernels struct {
 	// GELU: dst[i] = x / (1 + exp(x*fma(x*x, geluCubic, geluLinear))), the tanh form. dst may be x.
 	GELU func(dst, x []float32)
 
+	// GELUErf: a = |x|; dst[i] = fma(-a, UpperTail32(a), max(x, +0)), the exact form: x*(1+erf(x/sqrt(2)))/2. dst may be
+	// x.
+	GELUErf func(dst, x []float32)
+
 	// RopeInterleaved rotates one head x in place: pairs (2i, 2i+1); y0 = fma(x0, cos[i], -(x1*sin[i]));
 	// y1 = fma(x1, cos[i], x0*sin[i]). len(cos) = len(sin) = len(x)/2.
 	RopeInterleaved func(x, cos, sin []float32)
@@ -109,7 +113,7 @@ type Kernels struct {
 	Exp func(dst, x []float32)
 
 	// ExpSum is the numerator and denominator of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there
-	// is none); s[i] = Exp32(s[i]-m); l = lanes(s).
+	// is none); s[i] = Weight32(s[i]-m); l = lanes(s).
 	ExpSum func(s []float32) (m, l float32)
 
 	// EncodeF16: dst[i] = binary16 of src[i], nearest even. len(dst) = len(src).

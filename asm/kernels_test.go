@@ -236,6 +236,7 @@ func TestVectorSets(t *testing.T) {
 			return nil
 		}},
 		{"GELU", 1, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.GELU(dst, in[0]); return nil }},
+		{"GELUErf", 1, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.GELUErf(dst, in[0]); return nil }},
 		{"Exp", 1, func(k *Kernels, dst []float32, in [][]float32) []float32 { k.Exp(dst, in[0]); return nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) { vectorTest(t, c.inputs, false, c.call) })

@@ -29,6 +29,10 @@ func TestFloat32Functions(t *testing.T) {
 		{"Tanh32", Tanh32, math.Tanh, func() float64 { return r.NormFloat64() * 2 }, 2},
 		{"Sigmoid32", Sigmoid32, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 			func() float64 { return r.NormFloat64() * 10 }, 3},
+		{"UpperTail32", UpperTail32, func(a float64) float64 { return math.Erfc(a/math.Sqrt2) / 2 },
+			func() float64 { return r.Float64() * 2 }, 9},
+		{"UpperTail32 of the far end", UpperTail32, func(a float64) float64 { return math.Erfc(a/math.Sqrt2) / 2 },
+			func() float64 { return r.Float64() * 13 }, 90}, // a*a is rounded
 	} {
 		worst, at := 0.0, float32(0)
 		for range 200000 {
@@ -56,6 +60,9 @@ func TestFloat32FunctionsAtEdges(t *testing.T) {
 		{"Exp32", Exp32, nan, nan},
 		{"Exp32", Exp32, 88.8, inf}, {"Exp32", Exp32, 1e30, inf}, {"Exp32", Exp32, -1e30, 0},
 		{"Exp32", Exp32, -103.9, 0x1p-149}, {"Exp32", Exp32, -104, 0},
+		{"Weight32", Weight32, 0, 1}, {"Weight32", Weight32, -87, Exp32(-87)}, {"Weight32", Weight32, nan, nan},
+		{"Weight32", Weight32, -88, 0}, {"Weight32", Weight32, -103.5, 0}, {"Weight32", Weight32, -inf, 0},
+		{"UpperTail32", UpperTail32, 1e30, 0}, {"UpperTail32", UpperTail32, inf, 0}, {"UpperTail32", UpperTail32, nan, nan},
 		{"Log32", Log32, 1, 0}, {"Log32", Log32, 0, -inf}, {"Log32", Log32, negZero, -inf}, {"Log32", Log32, -1, nan},
 		{"Log32", Log32, inf, inf}, {"Log32", Log32, nan, nan},
 		{"Tanh32", Tanh32, negZero, negZero}, {"Tanh32", Tanh32, inf, 1}, {"Tanh32", Tanh32, -inf, -1},
@@ -64,6 +71,19 @@ func TestFloat32FunctionsAtEdges(t *testing.T) {
 	} {
 		if got := c.f(c.x); !same(got, c.want) {
 			t.Errorf("%s(%g) = %g, want %g", c.name, c.x, got, c.want)
+		}
+	}
+}
+
+// The limit of Weight32 is the one of binary32 whose exponential is the first that is not subnormal.
+func TestWeightIsZeroBelowNormalNumbers(t *testing.T) {
+	for x := float32(-87.3); x > -87.4; x = math.Nextafter32(x, -100) {
+		want := Exp32(x)
+		if want < 0x1p-126 {
+			want = 0
+		}
+		if got := Weight32(x); got != want {
+			t.Fatalf("Weight32(%v) = %g, want %g", x, got, want)
 		}
 	}
 }

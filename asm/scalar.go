@@ -16,6 +16,7 @@ func Scalar() Kernels {
 		SiLUMul:         siluMul,
 		SigmoidMul:      sigmoidMul,
 		GELU:            gelu,
+		GELUErf:         geluErf,
 		RopeInterleaved: ropeInterleaved,
 		RopeHalves:      ropeHalves,
 		Exp:             exp,

@@ -820,10 +820,17 @@ func sigmoidMulAVX512(dst, x []float32)
 //go:noescape
 func geluAVX512(dst, x []float32)
 
+// geluErfAVX512 is
+//
+//	for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))
+//
+//go:noescape
+func geluErfAVX512(dst, x []float32)
+
 // expSumAVX512 is
 //
 //	m = max of s, NaN ignored, -Inf if there is none; m += 0
-//	for i: s[i] = Exp32(s[i]-m)
+//	for i: s[i] = Weight32(s[i]-m)
 //	l = lanes(s)
 //
 //go:noescape
@@ -857,10 +864,17 @@ func sigmoidMulAVX2(dst, x []float32)
 //go:noescape
 func geluAVX2(dst, x []float32)
 
+// geluErfAVX2 is
+//
+//	for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))
+//
+//go:noescape
+func geluErfAVX2(dst, x []float32)
+
 // expSumAVX2 is
 //
 //	m = max of s, NaN ignored, -Inf if there is none; m += 0
-//	for i: s[i] = Exp32(s[i]-m)
+//	for i: s[i] = Weight32(s[i]-m)
 //	l = lanes(s)
 //
 //go:noescape

@@ -374,10 +374,17 @@ func sigmoidMulNEON(dst, x []float32)
 //go:noescape
 func geluNEON(dst, x []float32)
 
+// geluErfNEON is
+//
+//	for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))
+//
+//go:noescape
+func geluErfNEON(dst, x []float32)
+
 // expSumNEON is
 //
 //	m = max of s, NaN ignored, -Inf if there is none; m += 0
-//	for i: s[i] = Exp32(s[i]-m)
+//	for i: s[i] = Weight32(s[i]-m)
 //	l = lanes(s)
 //
 //go:noescape

@@ -106,6 +106,18 @@ func gelu(dst, x []float32) {
 	}
 }
 
+func geluErf(dst, x []float32) {
+	dst = dst[:len(x)]
+	for i, e := range x {
+		a := math.Float32frombits(math.Float32bits(e) &^ (1 << 31))
+		positive := float32(0)
+		if e > 0 {
+			positive = e
+		}
+		dst[i] = FMA(-a, UpperTail32(a), positive)
+	}
+}
+
 func ropeInterleaved(x, cos, sin []float32) {
 	x, sin = x[:2*len(cos)], sin[:len(cos)]
 	for i, c := range cos {
@@ -141,7 +153,7 @@ func expSum(s []float32) (m, l float32) {
 	}
 	m += 0 // no -0
 	for i, e := range s {
-		s[i] = Exp32(e - m)
+		s[i] = Weight32(e - m)
 	}
 	return m, sum(s)
 }

@@ -123,6 +123,9 @@ func vectors(k *Kernels) string {
 	// Rule 6.
 	m, l := k.ExpSum(append(y[:0], x...))
 	line("6 softmax", m, l, y[0], y[15], y[16], y[36])
+	e := []float32{3, 3 - 87.25, 3 - 87.5, 3 - 100, -1e30, 3}
+	m, l = k.ExpSum(e)
+	line("6 softmax of subnormal terms", append(e, m, l)...)
 	const dim, keys = 40, 19
 	q, p := numbers(40, dim*2), numbers(41, 2*Page)
 	for kv := range kvCount {
@@ -139,7 +142,7 @@ func vectors(k *Kernels) string {
 	}
 
 	// Rule 7.
-	e := []float32{0, 1, -1, 0.5, 10.125, -87.5, -100, -103.5, 88.7, 89, -104, -0.0001}
+	e = []float32{0, 1, -1, 0.5, 10.125, -87.5, -100, -103.5, 88.7, 89, -104, -0.0001}
 	k.Exp(e, e)
 	line("7 exp", e...)
 	line("7 log", Log32(1e-45), Log32(0x1p-126), Log32(0.1), Log32(0.70710677), Log32(0.70710678), Log32(1.0000001),
@@ -150,6 +153,11 @@ func vectors(k *Kernels) string {
 	line("7 silu", y[0], y[15], y[16], y[36])
 	k.GELU(y, x)
 	line("7 gelu", y[0], y[15], y[16], y[36])
+	k.GELUErf(y, x)
+	line("7 gelu by erf", y[0], y[15], y[16], y[36])
+	line("7 upper tail", UpperTail32(0), UpperTail32(0.001), UpperTail32(0.7071068), UpperTail32(1), UpperTail32(2.5),
+		UpperTail32(6), UpperTail32(13), UpperTail32(15))
+	line("6 weight", Weight32(0), Weight32(-87), Weight32(-87.33654), Weight32(-87.33655), Weight32(-104))
 	s0, c0 := SinCos(1)
 	s1, c1 := SinCos(-4095.75)
 	s2, c2 := SinCos(131071)

@@ -8,17 +8,21 @@ import (
 
 // charLevel is the gemma4 kind of BPE: the text with spaces as marks is cut into runs
 // of line breaks and of anything else (splitLines); each starts as its characters and
-// is merged by rank. A run of line breaks that is a token is not merged.
+// is merged by rank. A run of line breaks that is a token is not merged, except in
+// sarvam-moe's files.
 type charLevel struct {
 	tokens     map[string]int32 // characters and runs of line breaks
 	ascii      [utf8.RuneSelf]int32
 	merges     *mergeTable
 	bytes      byteFallback
 	wordByWord bool // no merge makes a token with a space mark after another character
+
+	mergeBreaks bool // runs of line breaks are merged, whether they are tokens or not
 }
 
-func newCharLevel(t *Tokenizer, merges []string) (*charLevel, error) {
-	c := &charLevel{tokens: make(map[string]int32), bytes: t.byteFallback(), wordByWord: true}
+func newCharLevel(t *Tokenizer, pre string, merges []string) (*charLevel, error) {
+	c := &charLevel{tokens: make(map[string]int32), bytes: t.byteFallback(), wordByWord: true,
+		mergeBreaks: pre == "sarvam-moe"}
 	var err error
 	if c.merges, err = newMergeTable(t, merges); err != nil {
 		return nil, err
@@ -74,7 +78,7 @@ func (c *charLevel) encode(s *scratch, text string) {
 }
 
 func (c *charLevel) lineBreaks(s *scratch, run []byte) {
-	if id, ok := c.tokens[string(run)]; ok && !s.barred[id] {
+	if id, ok := c.tokens[string(run)]; ok && !s.barred[id] && !c.mergeBreaks {
 		s.ids = append(s.ids, id)
 		return
 	}
@@ -116,5 +120,6 @@ func (c *charLevel) word(s *scratch, word []byte) {
 
 func (c *charLevel) equal(other encoder) bool {
 	o, ok := other.(*charLevel)
-	return ok && c.bytes == o.bytes && c.merges.equal(o.merges) && maps.Equal(c.tokens, o.tokens)
+	return ok && c.mergeBreaks == o.mergeBreaks && c.bytes == o.bytes &&
+		c.merges.equal(o.merges) && maps.Equal(c.tokens, o.tokens)
 }

@@ -34,7 +34,7 @@ func unitBase(u uint32) uint32 { return u >> 10 << (u >> 6 & 8) }
 
 // maxReplacement bounds the right side of a rule, so that text cannot grow without
 // bound. The longest one of Unicode's compatibility normalization (NFKC) has 33 bytes.
-const maxReplacement = 1024
+const maxReplacement = 128
 
 // newCharsmap reads a compiled map and checks every rule. There is none in no bytes.
 func newCharsmap(b []byte) (*charsmap, error) {

@@ -173,8 +173,8 @@ func TestCharsmapDamaged(t *testing.T) {
 		{"a replacement at byte 2 of 2", compile("b\x00", one(unit('a', 512, true), 2))},
 		{"a replacement at byte 2147483647 of 2", compile("b\x00", one(unit('a', 512, true), unitValue))},
 		{"the value at unit", compile("b\x00", one(unit('a', 1<<20, true), 0))},
-		{"a replacement of 1025 bytes, the limit is 1024",
-			compile(strings.Repeat("b", 1025)+"\x00", one(unit('a', 512, true), 0))},
+		{"a replacement of 129 bytes, the limit is 128",
+			compile(strings.Repeat("b", 129)+"\x00", one(unit('a', 512, true), 0))},
 		{`a replacement that is not UTF-8: "b\xc3"`, compile("b\xc3\x00", one(unit('a', 512, true), 0))},
 		// to the root
 		{"leads back", compile("b\x00", map[uint32]uint32{0: root << 10, edge: unit('a', 'a', false)})},

@@ -11,8 +11,9 @@ import (
 func (t *Tokenizer) Equal(other *Tokenizer) bool {
 	return t == other || t.model == other.model &&
 		slices.Equal(t.tokens, other.tokens) && slices.Equal(t.types, other.types) &&
-		t.bos == other.bos && t.eos == other.eos && t.unk == other.unk &&
-		t.addBOS == other.addBOS && t.addEOS == other.addEOS && t.spacePrefix == other.spacePrefix &&
+		t.bos == other.bos && t.eos == other.eos && t.unk == other.unk && t.sep == other.sep &&
+		t.addBOS == other.addBOS && t.addEOS == other.addEOS && t.addSEP == other.addSEP &&
+		t.spacePrefix == other.spacePrefix &&
 		maps.Equal(t.stripAfter, other.stripAfter) && slices.Equal(t.eog, other.eog) && t.encoder.equal(other.encoder)
 }
 

@@ -27,10 +27,10 @@ var ErrUnsupported = errors.New("not supported")
 // Config is a vocabulary and its rules. The fields correspond to the keys
 // tokenizer.ggml.* of a GGUF file. An id of -1 means that there is no such token.
 type Config struct {
-	// "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE), "gemma4" (BPE by merges on characters) or "t5"
-	// (unigram)
+	// "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE), "gemma4" (BPE by merges on characters), "t5"
+	// (unigram) or "bert" (WordPiece)
 	Model  string
-	Pre    string   // pre-tokenizer of a gpt2 model; "" is "default", "gemma4" makes it a gemma4 model
+	Pre    string   // pre-tokenizer of a gpt2 model; "" is "default"; "gemma4" and its like make it a gemma4 model
 	Tokens []string // of each id; an empty one is never found in text
 	Types  []int32  // of each id, TypeNormal and so on; nil: all normal
 	// of each id; a llama model merges the pair that makes the highest first, a t5 model takes the highest sum
@@ -38,10 +38,13 @@ type Config struct {
 	Merges []string // of a gpt2 or gemma4 model, "left right", in the order of rank
 
 	BOS, EOS, UNK int32
+	SEP           int32   // separates the texts of a pair; ends a bert model's text (seperator_token_id)
 	EOG           []int32 // more ids that end a generation, beside EOS and the well-known tokens
 
-	AddBOS, AddEOS bool // what AddSpecial adds
-	AddSpacePrefix bool // a llama or t5 model's text begins with a space, after a special token too
+	// AddBOS and AddEOS are what AddSpecial adds, and what EncodePair puts in front of the first text and behind
+	// each; AddSEP is what it puts between them. AddSpecial puts BOS and SEP around a bert model's text in any case.
+	AddBOS, AddEOS, AddSEP bool
+	AddSpacePrefix         bool // a llama or t5 model's text begins with a space, after a special token too
 
 	// StripAfter are special tokens that take the white space behind them (ASCII's)
 	// with them where they are found in a text.
@@ -55,35 +58,48 @@ type Config struct {
 	// Charsmap is the normalization of a t5 model's text, as SentencePiece compiles it
 	// (precompiled_charsmap); nil: none.
 	Charsmap []byte
+
+	// Lowercase and StripAccents are the normalization of a bert model's text
+	// (normalizer.lowercase, normalizer.strip_accents).
+	Lowercase, StripAccents bool
 }
 
 // Defaults returns the ids and flags that a tokenizer model and pre-tokenizer have
 // where the file does not give them. The vocabulary is empty.
 func Defaults(model, pre string) Config {
-	c := Config{Model: model, Pre: pre, BOS: -1, EOS: -1, UNK: -1}
+	c := Config{Model: model, Pre: pre, BOS: -1, EOS: -1, UNK: -1, SEP: -1}
 	switch model {
 	case "llama":
 		c.BOS, c.EOS, c.UNK = 1, 2, 0
 		c.AddBOS, c.AddSpacePrefix = true, true
 	case "gpt2":
 		p, _ := findPretokenizer(pre)
-		c.AddBOS = p.addBOS || isGemma4(model, pre)
+		c.AddBOS, c.AddSEP = p.addBOS, p.addSEP
+		if isGemma4(model, pre) {
+			c.Model = "gemma4"
+		}
 	case "gemma4":
 		c.AddBOS = true
 	case "t5":
 		c.EOS, c.UNK = 1, 2
 		c.AddEOS = true
+	case "bert":
+		c.BOS, c.UNK, c.SEP = 101, 100, 102
+		c.AddBOS, c.AddSEP = true, true
+		c.Lowercase, c.StripAccents = true, true
 	}
 	return c
 }
 
 // isGemma4 says whether a file has a vocabulary of the gemma4 kind, which its model
 // or its pre-tokenizer may say.
-func isGemma4(model, pre string) bool { return model == "gemma4" || model == "gpt2" && pre == "gemma4" }
+func isGemma4(model, pre string) bool {
+	return model == "gemma4" || model == "gpt2" && slices.Contains(ruleNames["lines"], pre)
+}
 
 // unsupportedModels are kinds of tokenizers that other engines know.
 var unsupportedModels = map[string]string{
-	"bert": "WordPiece", "rwkv": "RWKV", "plamo2": "PLaMo-2", "plamo3": "PLaMo-3",
+	"rwkv": "RWKV", "plamo2": "PLaMo-2", "plamo3": "PLaMo-3",
 	"hybriddna": "DNA k-mers", "whitespace": "words",
 }
 
@@ -93,14 +109,14 @@ func checkModel(c *Config) error {
 		c.Model = "gemma4"
 	}
 	switch c.Model {
-	case "gpt2", "llama", "gemma4", "t5":
+	case "gpt2", "llama", "gemma4", "t5", "bert":
 		return nil
 	}
 	kind := ""
 	if name, ok := unsupportedModels[c.Model]; ok {
 		kind = " (" + name + ")"
 	}
-	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: gemma4, gpt2, llama, t5)", quote(c.Model), kind,
+	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: bert, gemma4, gpt2, llama, t5)", quote(c.Model), kind,
 		ErrUnsupported)
 }
 
@@ -128,8 +144,8 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 	t := &Tokenizer{
 		model: c.Model, tokens: slices.Clone(c.Tokens), types: types,
 		ids: make(map[string]int32, len(c.Tokens)),
-		bos: c.BOS, eos: c.EOS, unk: c.UNK,
-		addBOS: c.AddBOS, addEOS: c.AddEOS,
+		bos: c.BOS, eos: c.EOS, unk: c.UNK, sep: c.SEP,
+		addBOS: c.AddBOS, addEOS: c.AddEOS, addSEP: c.AddSEP,
 	}
 	for i, s := range t.tokens {
 		if s == "" {
@@ -156,10 +172,12 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		t.spacePrefix = c.AddSpacePrefix
 		t.encoder, err = newSentencePiece(t, c.Scores, c.RemoveExtraWhitespaces)
 	case "gemma4":
-		t.encoder, err = newCharLevel(t, c.Merges)
+		t.encoder, err = newCharLevel(t, c.Pre, c.Merges)
 	case "t5":
 		t.spacePrefix = c.AddSpacePrefix
 		t.encoder, err = newUnigram(t, &c)
+	case "bert":
+		t.encoder, err = newWordPiece(t, &c)
 	default:
 		t.encoder, err = newByteLevel(t, c.Pre, c.Merges)
 	}
@@ -181,7 +199,8 @@ func checkIDs(c *Config) error {
 	for _, s := range []struct {
 		key string
 		id  int32
-	}{{"bos_token_id", c.BOS}, {"eos_token_id", c.EOS}, {"unknown_token_id", c.UNK}} {
+	}{{"bos_token_id", c.BOS}, {"eos_token_id", c.EOS}, {"unknown_token_id", c.UNK},
+		{"seperator_token_id", c.SEP}} { // so it is spelled in the format
 		if s.id < -1 || int(s.id) >= n {
 			return fmt.Errorf("tokenizer.ggml.%s: %d is outside the vocabulary of %d tokens", s.key, s.id, n)
 		}
@@ -201,8 +220,11 @@ func checkIDs(c *Config) error {
 	if c.AddBOS && c.BOS < 0 {
 		return errors.New("tokenizer.ggml.add_bos_token: true, but there is no tokenizer.ggml.bos_token_id")
 	}
-	if c.AddEOS && c.EOS < 0 {
+	if c.AddEOS && c.EOS < 0 && !(c.Model == "bert" && c.SEP >= 0) {
 		return errors.New("tokenizer.ggml.add_eos_token: true, but there is no tokenizer.ggml.eos_token_id")
+	}
+	if c.AddSEP && c.SEP < 0 {
+		return errors.New("tokenizer.ggml.add_sep_token: true, but there is no tokenizer.ggml.seperator_token_id")
 	}
 	return nil
 }

@@ -42,8 +42,14 @@ func (t *Tokenizer) makeTokenBytes() ([]string, error) {
 
 // appendText appends the text that a normal token spells.
 func (t *Tokenizer) appendText(dst []byte, token string) []byte {
-	if t.model == "gpt2" {
+	switch t.model {
+	case "gpt2":
 		return appendUnspelled(dst, token)
+	case "bert": // the mark in front of a word is none of its characters
+		if word, ok := strings.CutPrefix(token, spaceMark); ok && word != "" {
+			dst, token = append(dst, ' '), word
+		}
+		return append(dst, token...)
 	}
 	return append(dst, strings.ReplaceAll(token, spaceMark, " ")...)
 }
@@ -76,21 +82,20 @@ func (t *Tokenizer) bytesOf(id int32) string {
 
 // Decode returns the text of ids. Bytes that are part of no character become U+FFFD.
 // It is the inverse of Encode: the space prefix of a llama model is removed, after
-// each special token too, and that of a t5 model from the first id. (A t5 model's text
-// comes back as it was normalized.) To decode the continuation of a text, use a
-// [Decoder].
+// each special token too, and that of a t5 model from the first id after BOS. (A t5
+// model's text comes back as it was normalized.) A bert model's text comes back as its
+// normalized words with a space between any two, punctuation too. To decode the
+// continuation of a text, use a [Decoder].
 func (t *Tokenizer) Decode(ids []int32) string {
 	var all strings.Builder
 	afterSpecial := t.spacePrefix
+	begins := t.trimsBeginning()
 	for _, id := range ids {
 		text := t.bytesOf(id)
 		switch {
-		case t.model == "t5":
-			if afterSpecial {
-				text = strings.TrimPrefix(text, " ")
-			}
-			afterSpecial = false
-		case t.spacePrefix && t.has(id):
+		case begins:
+			text, begins = t.beginning(id, text)
+		case t.model == "llama" && t.spacePrefix && t.has(id):
 			special := t.types[id] == TypeControl || t.types[id] == TypeUserDefined
 			if afterSpecial && !special {
 				text = strings.TrimPrefix(text, " ")
@@ -100,6 +105,18 @@ func (t *Tokenizer) Decode(ids []int32) string {
 		all.WriteString(text)
 	}
 	return valid(all.String())
+}
+
+// trimsBeginning says whether a text is decoded without a space at its beginning, be it
+// the continuation of another.
+func (t *Tokenizer) trimsBeginning() bool {
+	return t.model == "bert" || t.model == "t5" && t.spacePrefix
+}
+
+// beginning returns the text of a token where the text begins, and whether it still
+// begins with the next one.
+func (t *Tokenizer) beginning(id int32, text string) (string, bool) {
+	return strings.TrimPrefix(text, " "), text == "" && (t.model == "bert" || id == t.bos)
 }
 
 // valid replaces each byte that is part of no character by U+FFFD.
@@ -119,11 +136,11 @@ type Decoder struct {
 }
 
 // NewDecoder returns a decoder for the continuation of a text. The concatenation of
-// what it returns is Decode of the same ids, except that a leading space is kept. A t5
-// model's output is a text of its own and continues none, so that there the leading
+// what it returns is Decode of the same ids, except that a leading space is kept. A t5 or
+// bert model's output is a text of its own and continues none, so that there the leading
 // space goes as in Decode.
 func (t *Tokenizer) NewDecoder() *Decoder {
-	return &Decoder{t: t, begins: t.model == "t5" && t.spacePrefix}
+	return &Decoder{t: t, begins: t.trimsBeginning()}
 }
 
 // Next returns the text up to the last character that id completes: the empty string
@@ -131,8 +148,7 @@ func (t *Tokenizer) NewDecoder() *Decoder {
 func (d *Decoder) Next(id int32) string {
 	text := d.t.bytesOf(id)
 	if d.begins {
-		d.begins = false
-		text = strings.TrimPrefix(text, " ")
+		text, d.begins = d.t.beginning(id, text)
 	}
 	if len(d.held) == 0 && utf8.ValidString(text) {
 		return text

@@ -1,6 +1,6 @@
 // Package bpe converts text to token ids and back, for the vocabularies of GGUF
-// language models. It implements three kinds of byte-pair encoding (BPE) and one other
-// tokenizer, named as in tokenizer.ggml.model:
+// language models. It implements three kinds of byte-pair encoding (BPE) and two other
+// tokenizers, named as in tokenizer.ggml.model:
 //
 //   - gpt2: byte-level BPE. A pre-tokenizer splits the text into words; the bytes of
 //     each are merged by a ranked list of pairs. Radford et al., "Language Models are
@@ -13,10 +13,13 @@
 //     list of pairs, with the same fallback to bytes.
 //   - t5: unigram. The text is normalized, and of all ways to cut it into tokens the
 //     one with the highest sum of scores is taken. Kudo, "Subword Regularization"
-//     (2018), section 3.2.
+//     (2018), section 3.2. XLM-R's vocabularies are of this kind too.
+//   - bert: WordPiece. The text is normalized and cut into words, and each word into
+//     the longest tokens from the left. Devlin et al., "BERT" (2019), section 3. Ids
+//     are those of the published program, Hugging Face's tokenizers.
 //
-// Other kinds (WordPiece, RWKV) are an error that names them. Where files leave a
-// choice open, ids agree with llama.cpp's.
+// Other kinds (RWKV) are an error that names them. Where files leave a choice open, ids
+// agree with llama.cpp's.
 //
 // A [Tokenizer] is immutable and safe for concurrent use. The package does not read
 // files: fill in a [Config], starting from [Defaults]. Encoding takes
@@ -36,7 +39,7 @@
 // are the text, valid UTF-8 or not, unless the vocabulary lacks a token for one of the
 // bytes. The other kinds decode U+2581 as a space, and drop spaces if
 // [Config].RemoveExtraWhitespaces is set. A t5 text comes back as it was normalized,
-// without the characters that the vocabulary lacks. [Tokenizer.Decode] and [Decoder] always
-// return valid UTF-8: each byte that is part of no character becomes U+FFFD, as when a
-// Go program ranges over a string.
+// without the characters that the vocabulary lacks, and a bert text as its words.
+// [Tokenizer.Decode] and [Decoder] always return valid UTF-8: each byte that is part of
+// no character becomes U+FFFD, as when a Go program ranges over a string.
 package bpe

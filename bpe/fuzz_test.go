@@ -138,10 +138,11 @@ func FuzzNew(f *testing.F) {
 	f.Add("gemma4", "", "<unk>\n<0x41>\na\nb\nab\n▁\n▁ab", "\x02\x06\x01\x01\x01\x01\x01",
 		"a b\n▁ ab", int32(0), "Aab ab")
 	f.Add("t5", "", "<unk>\n▁\na\nb\nab\n▁a", "\x02\x01\x01\x01\x01\x05", "", int32(0), "Aab ab")
+	f.Add("bert", "", "[UNK]\n▁a\na\nb\nab\n▁b", "\x02\x01\x01\x01\x01\x05", "", int32(0), "Aab ab")
 	f.Add("llama", "", "<unk>\n<0x23>\na", "\x02\x03\x01", "", int32(0), "a#")
 	f.Fuzz(func(t *testing.T, model, pre, tokens, types, merges string, id int32, text string) {
-		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, EOG: []int32{id},
-			AddBOS: true, AddSpacePrefix: true, RemoveExtraWhitespaces: id == 0}
+		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, SEP: id, EOG: []int32{id},
+			AddBOS: true, AddSEP: true, Lowercase: id != 1, StripAccents: id < 2, AddSpacePrefix: true, RemoveExtraWhitespaces: id == 0}
 		for i := range len(types) {
 			c.Types = append(c.Types, int32(int8(types[i])))
 		}
@@ -167,6 +168,7 @@ func FuzzNew(f *testing.F) {
 				}
 			}
 		}
+		tok.EncodePair(text, text, PairOptions{Limit: 5})
 		tok.Decode([]int32{0, id, 1})
 	})
 }

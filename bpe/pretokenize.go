@@ -37,19 +37,26 @@ type pretokenizer struct {
 	rule         string // the name of the rule
 	split        splitter
 	addBOS       bool // unless the file says otherwise
+	addSEP       bool // the like
 	ignoreMerges bool // a word that is a token is not merged
 }
 
 // rules are the splitters by the name of the pre-tokenizer that is best known for it.
 var rules = map[string]splitter{
+	"afmoe":          deepSeekV3{asian: afmoeAsian, digits: 3, fromRight: true},
 	"bloom":          splitFunc(splitBloom),
+	"chameleon":      splitFunc(splitChameleon),
 	"deepseek-coder": splitFunc(splitDeepSeekCoder),
-	"deepseek-v3":    splitFunc(splitDeepSeekV3),
+	"deepseek-llm":   splitFunc(splitDeepSeekLLM),
+	"deepseek-v3":    deepSeekV3{asian: deepSeekV3Asian, digits: 3},
 	"default":        splitFunc(splitDefault),
 	"exaone-moe":     tiktoken{letters: letter, digits: 1, phrases: true, tail: tailOne},
 	"falcon":         splitFunc(splitFalcon),
 	"gpt-2":          splitFunc(splitGPT2),
 	"gpt-4o":         cased{digits: 3, contractions: true},
+	"jais-2":         tiktoken{letters: letter, digits: 3, byLength: true, tail: tailBreaks},
+	"kimi-k2":        cased{digits: 3, contractions: true, han: true},
+	"laguna":         splitFunc(splitLaguna),
 	"lines":          splitFunc(splitLines),
 	"llama-bpe":      tiktoken{letters: letter, digits: 3, tail: tailBreaks},
 	"minicpm5":       splitFunc(splitMiniCPM5),
@@ -57,52 +64,73 @@ var rules = map[string]splitter{
 	"qwen35":         tiktoken{letters: letter | mark, digits: 1, tail: tailBreaks},
 	"seed-coder":     tiktoken{letters: letter, digits: 1, tail: tailNone},
 	"smollm":         splitFunc(splitSmolLM),
+	"spark2_5":       deepSeekV3{asian: deepSeekV3Asian, digits: 1, loneBreaks: true},
 	"superbpe":       splitFunc(splitSuperBPE),
 	"tekken":         cased{digits: 1},
+	"tiny_aya":       splitFunc(splitTinyAya),
+	"ufakzeka":       tiktoken{letters: letter, digits: 1, detached: true, tail: tailBreaks},
+	"viking":         splitFunc(splitViking),
+	"youtu":          splitFunc(splitYoutu),
 }
 
-// ruleNames are the names that a file may give a pre-tokenizer, by rule.
+// ruleNames are the names that a file may give a pre-tokenizer, by rule: those that the
+// reference engine has for files of model gpt2 and gemma4, and some of other converters.
 var ruleNames = map[string][]string{
+	"afmoe":          {"afmoe"},
 	"bloom":          {"bloom", "gpt3-finnish", "poro-chat"},
+	"chameleon":      {"chameleon"},
 	"deepseek-coder": {"deepseek-coder"},
-	"deepseek-v3":    {"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+	"deepseek-llm":   {"deepseek-llm"},
+	"deepseek-v3":    {"deepseek-v3", "hunyuan-dense", "hy_v4", "joyai-llm"},
 	"default":        {"", "default"},
 	"exaone-moe":     {"exaone-moe"},
 	"falcon":         {"falcon"},
 	"gpt-2": {
-		"gpt-2", "a.x-4.0", "exaone4", "gigachat", "jais", "mellum", "mpt", "olmo", "phi-2", "roberta-bpe", "trillion",
+		"gpt-2", "a.x-4.0", "exaone4", "gigachat", "granite-docling", "jais", "jina-de", "jina-es", "jina-v1-en",
+		"jina-v2-code", "jina-v2-de", "jina-v2-es", "mellum", "modern-bert", "mpt", "olmo", "phi-2", "roberta-bpe",
+		"trillion",
 	},
-	"gpt-4o": {"gpt-4o", "kanana2", "llama4", "talkie"},
-	"lines":  {"gemma4"},
+	"gpt-4o":  {"gpt-4o", "granite-embed-multi-97m", "kanana2", "llama4", "minimax-m2", "talkie"},
+	"jais-2":  {"jais-2"},
+	"kimi-k2": {"kimi-k2"},
+	"laguna":  {"laguna"},
+	"lines":   {"gemma4", "granite-embed-multi-311m", "sarvam-moe"},
 	"llama-bpe": {
-		"llama-bpe", "chatglm-bpe", "dbrx", "falcon-h1", "falcon3", "glm4", "lfm2", "llama-v3", "llama3", "midm-2.0",
-		"pixtral", "smaug-bpe",
+		"llama-bpe", "chatglm-bpe", "dbrx", "falcon-h1", "falcon3", "glm4", "jina-v5-nano", "lfm2", "llama-v3", "llama3",
+		"midm-2.0", "pixtral", "smaug-bpe",
 	},
 	"minicpm5": {"minicpm5"},
 	"qwen2": {
-		"qwen2", "bailing", "bailingmoe", "bailingmoe2", "deepseek-r1-qwen", "grok-2", "hunyuan", "kormo", "llada-moe",
-		"megrez", "solar-open", "stablelm2",
+		"qwen2", "bailing", "bailingmoe", "bailingmoe2", "deepseek-r1-qwen", "f2llmv2", "grok-2", "hunyuan", "kormo",
+		"llada-moe", "megrez", "solar-open", "stablelm2",
 	},
 	"qwen35":     {"qwen35"},
 	"seed-coder": {"seed-coder"},
-	"smollm":     {"smollm", "codeshell", "command-r", "exaone", "minerva-7b", "refact", "starcoder"},
+	"smollm":     {"smollm", "codeshell", "command-r", "exaone", "mellum2", "minerva-7b", "refact", "starcoder"},
+	"spark2_5":   {"spark2_5"},
 	"superbpe":   {"superbpe"},
 	"tekken":     {"tekken"},
+	"tiny_aya":   {"tiny_aya", "cohere2moe"},
+	"ufakzeka":   {"ufakzeka"},
+	"viking":     {"viking"},
+	"youtu":      {"youtu"},
 }
 
 // Settings that go with a name and not with a rule, as in llama.cpp.
 var (
-	addBOSNames = []string{
-		"falcon-h1", "falcon3", "lfm2", "llama-bpe", "llama-v3", "llama3", "midm-2.0", "pixtral", "tekken",
+	llama3Names = []string{
+		"falcon-h1", "falcon3", "jina-v5-nano", "lfm2", "llama-bpe", "llama-v3", "llama3", "midm-2.0", "pixtral", "tekken",
 	}
-	ignoreMergesNames = append([]string{"minicpm5"}, addBOSNames...)
+	addBOSNames       = append([]string{"chameleon", "gemma4", "granite-embed-multi-311m"}, llama3Names...)
+	addSEPNames       = []string{"jina-v1-en", "jina-v2-code", "roberta-bpe"}
+	ignoreMergesNames = append([]string{"granite-embed-multi-97m", "minicpm5", "youtu"}, llama3Names...)
 )
 
 func findPretokenizer(name string) (pretokenizer, error) {
 	var known []string
 	for rule, names := range ruleNames {
 		if slices.Contains(names, name) {
-			return pretokenizer{rule, rules[rule], slices.Contains(addBOSNames, name),
+			return pretokenizer{rule, rules[rule], slices.Contains(addBOSNames, name), slices.Contains(addSEPNames, name),
 				slices.Contains(ignoreMergesNames, name)}, nil
 		}
 		known = append(known, names...)

@@ -1,6 +1,7 @@
 package bpe
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,13 +33,32 @@ const (
 	qwen2Rule    = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tailRule
 	upperRule    = `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 	lowerRule    = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+
+	deepSeekV3Rule = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" +
+		"| ?[\\p{P}\\p{S}]+[\\r\\n]*|[□]*[\\r\\n]+|([□]+)"
 )
 
+// deepSeekLLMLetterRanges writes the table of letters as the published expression does.
+func deepSeekLLMLetterRanges() string {
+	var s strings.Builder
+	for _, r := range deepSeekLLMLetters.R16 {
+		fmt.Fprintf(&s, `\x{%x}-\x{%x}`, r.Lo, r.Hi)
+	}
+	for _, r := range deepSeekLLMLetters.R32 {
+		fmt.Fprintf(&s, `\x{%x}-\x{%x}`, r.Lo, r.Hi)
+	}
+	return s.String()
+}
+
 func casedRule(after, numbers string) string {
+	return casedRuleOf(upperRule, lowerRule, after, numbers, "/")
+}
+
+func casedRuleOf(upperRule, lowerRule, after, numbers, tail string) string {
 	const front = `[^\r\n\p{L}\p{N}]?`
 	return front + upperRule + "*" + lowerRule + "+" + after + "|" + front + upperRule + "+" +
 		lowerRule + "*" + after + "|" +
-		numbers + `| ?[^□\p{L}\p{N}]+[\r\n/]*|[□]*[\r\n]+|([□]+)`
+		numbers + `| ?[^□\p{L}\p{N}]+[\r\n` + tail + `]*|[□]*[\r\n]+|([□]+)`
 }
 
 func rule(expr string) *regexp.Regexp {
@@ -59,6 +79,15 @@ func cutAt(words []string, re *regexp.Regexp) (list []string) {
 			if len(m) > 2 && m[2] >= 0 && end < len(p) { // \s+(?!\S)|\s+
 				if last := strings.LastIndexFunc(p[start:end], func(rune) bool { return true }); last > 0 {
 					end = start + last
+				}
+			}
+			if len(m) > 2 && m[2] >= 0 && slices.Contains(re.SubexpNames(), "length") {
+				run := []rune(p[start:end]) // without the last, unless it is the text's end or alone
+				for n := 512; n > 0; n /= 2 {
+					if n <= len(run) {
+						end = start + len(string(run[:n]))
+						break
+					}
 				}
 			}
 			if start > i {
@@ -92,6 +121,64 @@ func threesFromRight(words []string) (list []string) {
 	return list
 }
 
+// without leaves characters out of a class of the form [...]. Go's classes have no intersection.
+func without(class, out string) string {
+	in, not := regexp.MustCompile(class), regexp.MustCompile(out)
+	var s strings.Builder
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if c := string(r); utf8.ValidRune(r) && in.MatchString(c) && !not.MatchString(c) {
+			fmt.Fprintf(&s, `\x{%x}`, r)
+		}
+	}
+	return "[" + s.String() + "]"
+}
+
+// tinyAya is \d{1,3}(?=(?:\d{3})*\b).
+func tinyAya(words []string) (list []string) {
+	for _, w := range words {
+		start := 0
+		runs := regexp.MustCompile(`\p{Nd}+`).FindAllStringIndex(w, -1)
+		for _, run := range runs {
+			if regexp.MustCompile(`^[\p{L}\p{M}\p{Nl}\p{Pc}ⓐ-ⓩⒶ-Ⓩ]`).MatchString(w[run[1]:]) {
+				continue
+			}
+			if run[0] > start {
+				list = append(list, w[start:run[0]])
+			}
+			list = append(list, groupsOfThree(w[run[0]:run[1]])...)
+			start = run[1]
+		}
+		if start < len(w) {
+			list = append(list, w[start:])
+		}
+	}
+	return list
+}
+
+// groupsOfThree cuts characters into threes, counted from the right.
+func groupsOfThree(w string) (list []string) {
+	runes := []rune(w)
+	for n := (len(runes) - 1) % 3; len(runes) > 0; n = 2 {
+		list, runes = append(list, string(runes[:n+1])), runes[n+1:]
+	}
+	return list
+}
+
+// afmoeDigits cuts runs of numbers.
+func afmoeDigits(words []string) (list []string) {
+	for _, w := range cutAt(words, rule(`\p{N}+`)) {
+		if isAt(w, 0, number) {
+			list = append(list, groupsOfThree(w)...)
+		} else {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// first are what is applied before the expressions of a rule, where Go's expressions do not suffice.
+var first = map[string]func([]string) []string{"tiny_aya": tinyAya, "afmoe": afmoeDigits}
+
 // expressions are the published rules.
 var expressions = map[string][]*regexp.Regexp{
 	"gpt-2":      {rule(gpt2Rule)},
@@ -107,14 +194,29 @@ var expressions = map[string][]*regexp.Regexp{
 	"gpt-4o":     {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
 	"deepseek-coder": {rule(`[\r\n]`), rule(`[□]?\p{L}+`), rule(`[□]?\p{P}+`),
 		rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}`)},
-	"deepseek-v3": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"),
-		rule("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| " +
-			"?[\\p{P}\\p{S}]+[\\r\\n]*|[□]*[\\r\\n]+|([□]+)")},
-	"falcon":   {rule("[\\p{P}$+<=>^~|`]+"), rule(gpt2Rule), rule(`[0-9][0-9][0-9]`)},
-	"default":  {rule(`[\p{P}$+<=>^~|]+`), rule(gpt2Rule), rule(`\p{N}+`), rule(`[0-9][0-9][0-9]`)},
-	"bloom":    {rule(` ?[^(□|.,!?…。，、।۔،)]+`)},
-	"superbpe": {rule(`\p{N}+`)}, // and threesFromRight
-	"gemma4":   {rule(`[^\n]+|[\n]+`)},
+	"deepseek-v3": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(deepSeekV3Rule)},
+	"falcon":      {rule("[\\p{P}$+<=>^~|`]+"), rule(gpt2Rule), rule(`[0-9][0-9][0-9]`)},
+	"default":     {rule(`[\p{P}$+<=>^~|]+`), rule(gpt2Rule), rule(`\p{N}+`), rule(`[0-9][0-9][0-9]`)},
+	"bloom":       {rule(` ?[^(□|.,!?…。，、।۔،)]+`)},
+	"superbpe":    {rule(`\p{N}+`)}, // and threesFromRight
+	"gemma4":      {rule(`[^\n]+|[\n]+`)},
+	"ufakzeka":    {rule(strings.TrimPrefix(qwen2Rule, contractions+"|"))},
+	"laguna":      {rule(`[^\n]+|[\n]+`), rule(qwen2Rule)},
+	"viking":      {rule(` ?[^(□|.,!?…。，、।۔،)]+`), rule(`\p{N}`)},
+	"jais-2":      {rule(strings.TrimSuffix(llama3Rule, "([□]+)") + "(?P<length>[□]+)")},
+	"tiny_aya":    {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
+	"youtu": {rule("[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+"),
+		rule(casedRule("(?:"+contractions+")?", `\p{N}`))},
+	"kimi-k2": {rule(`\p{Han}+|` + casedRuleOf(without(upperRule, `\p{Han}`), without(lowerRule, `\p{Han}`),
+		"(?:"+contractions+")?", `\p{N}{1,3}`, ""))},
+	"chameleon": {rule(`<sentinel:[0-9]+>`), rule(`(?:IMGIMG)(?:(?:A|B|C|D|E|F|G|H|I){1,4})Z`), rule(`[\t\n]|    |  `),
+		rule(`\p{N}`), rule("[\\p{P}!-/:-@\\[-`{-~]"), rule(gpt2Rule)},
+	"spark2_5": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(strings.NewReplacer(`[\r\n]*`, "", `[□]*[\r\n]+`,
+		`[\r\n]`).Replace(deepSeekV3Rule)), rule(`\p{N}`)},
+	"afmoe": {rule("[一-鿿㐀-䶿\uf900-\ufaff぀-ゟ゠-ヿ･-ﾟ⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff가-\ud7afᄀ-ᇿ]+"),
+		rule(deepSeekV3Rule)},
+	"deepseek-llm": {rule(`[\r\n]`), rule(`[□]?[` + deepSeekLLMLetterRanges() + `]+`),
+		rule(`[□]?[!-/:-~！-／：-～‘-‟\x{3000}-。]+`), rule(`[□]+$`), rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}+`)},
 }
 
 var awkward = []string{
@@ -130,6 +232,9 @@ var awkward = []string{
 	"12²3456 1234567 ٣٤٥٦ ⅧⅧ1234Ⅷ123",
 	"漢字かなカナABC。", "か\u3040ー・゛x", "a, b! c|d ؟ ।", ",  a", "a  1 \n 2  3",
 	"\nabc \r\nx\n\nyz", "\n\n \n", "٣٤٥٦٧٨٩1",
+	strings.Repeat(" ", 1100) + "x" + strings.Repeat(" ", 513) + "1" + strings.Repeat("\u3000", 70) + "\n " + strings.Repeat("\t", 7),
+	"xIMGIMGABCDZy IMGIMGABCDEZ IMGIMGZ IMGIMGAA <sentinel:12> a\t b   c    d     e", "1234567a 1234567 12345_ 1234² 1234.5 ١٢٣٤",
+	"⺀⺁漢字ABc漢'S !漢 !⺀x 〇1〇 々a", "가나ㄱㄴ「漢」、。かな…… ㄅㄆx︰y", "Größe ƻʔ ａＢ　。Ꭰ 𐐀𝐀 ιΩK x  1  \u3000\u3000!　", "ไทย กขค ລາວ ខ្មែរ မြန်မာ ᄀ豈ｱ 1234567x",
 	"func (r *Ring) Push(v int) {\n\tif r.n == len(r.buf) {\n\t\treturn\n\t}\n}\n",
 }
 
@@ -141,7 +246,10 @@ func TestSplitters(t *testing.T) {
 		checkSplitter(t, name, strings.Join(awkward, ""))
 	}
 	for rule := range rules {
-		if _, ok := expressions[ruleNames[rule][len(ruleNames[rule])-1]]; !ok && expressions[rule] == nil {
+		if expressions[rule] == nil && expressions[ruleNames[rule][0]] == nil {
+			if names := ruleNames[rule]; expressions[names[len(names)-1]] != nil { // the default has no name
+				continue
+			}
 			t.Errorf("no expression for %s", rule)
 		}
 	}
@@ -158,6 +266,9 @@ func checkSplitter(t testing.TB, name, text string) {
 	want := []string{text}
 	if text == "" {
 		want = nil
+	}
+	if f := first[name]; f != nil {
+		want = f(want)
 	}
 	for _, re := range expressions[name] {
 		want = cutAt(want, re)
@@ -226,13 +337,14 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][2]bool{
-		"tekken": {true, true}, "llama-bpe": {true, true}, "minicpm5": {false, true}, "dbrx": {},
+		"tekken": {true, true}, "llama-bpe": {true, true}, "minicpm5": {false, true}, "dbrx": {}, "chameleon": {true, false},
+		"jina-v5-nano": {true, true}, "youtu": {false, true}, "granite-embed-multi-97m": {false, true},
 		"qwen2": {}, "default": {}} {
 		if p, _ := findPretokenizer(name); p.addBOS != want[0] || p.ignoreMerges != want[1] {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	for _, name := range append(addBOSNames, ignoreMergesNames...) {
+	for _, name := range slices.Concat(addBOSNames, addSEPNames, ignoreMergesNames) {
 		if !seen[name] {
 			t.Errorf("settings for the unknown name %q", name)
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/specgo/spec/internal/testkit"
 )
@@ -221,6 +223,35 @@ func BenchmarkEncode(b *testing.B) {
 				tok.Encode(text, EncodeOptions{})
 			}
 		})
+	}
+}
+
+// BenchmarkEncoders measures the tokenizers of encoder models against reading the text character by character: both in
+// turn, so that what else the machine does slows both.
+func BenchmarkEncoders(b *testing.B) {
+	for _, name := range []string{"bert-bge", "wordpiece-cased", "xlmr-small"} {
+		for _, file := range []string{"text/war-and-peace.txt", "text/go-heldout.txt"} {
+			b.Run(name+"/"+file, func(b *testing.B) {
+				tok, text := open(b, testkit.Shared(b, "tokenizers/"+name+".gguf")), read(b, testkit.Shared(b, file))
+				b.SetBytes(int64(len(text)))
+				b.ReportAllocs()
+				var reading, encoding time.Duration
+				letters := 0
+				for b.Loop() {
+					start := time.Now()
+					for _, r := range text {
+						if unicode.IsLetter(unicode.ToLower(r)) {
+							letters++
+						}
+					}
+					read := time.Now()
+					tok.Encode(text, EncodeOptions{})
+					reading, encoding = reading+read.Sub(start), encoding+time.Since(read)
+				}
+				b.ReportMetric(float64(encoding)/float64(reading), "x-reading")
+				b.ReportMetric(float64(len(text))*float64(b.N)/1e6/encoding.Seconds(), "MB/s-encoding")
+			})
+		}
 	}
 }
 

@@ -97,3 +97,71 @@ func splitLines(s *scratch, text string, i int) int {
 	s.read += end - i
 	return end
 }
+
+// splitViking: bloom's words, and each number in them by itself:
+//
+//	 ?[^(\s|.,!?…。，、।۔،)]+
+//	\p{N}
+func splitViking(s *scratch, text string, i int) int {
+	if i >= s.split.end {
+		s.split.end = splitBloom(s, text, i)
+	}
+	if c, n := classAt(text, i); c&number != 0 {
+		return i + n
+	}
+	return s.skip(text[:s.split.end], i, anything&^number)
+}
+
+// splitChameleon: marks of images, tabs, line breaks and pairs of spaces, numbers and punctuation, each by itself;
+// GPT-2's rule between them:
+//
+//	<sentinel:[0-9]+>
+//	(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z
+//	([\t\n]|    |  )
+//	\p{N}
+//	[\p{P}!-/:-@\[-`{-~]
+//	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// The first expression changes nothing: its ends are cut by the fifth.
+func splitChameleon(s *scratch, text string, i int) int {
+	if n := chameleonPart(text, i); n > 0 {
+		return i + n
+	}
+	if i >= s.split.end {
+		end := i
+		for end < len(text) && chameleonPart(text, end) == 0 {
+			_, n := classAt(text, end)
+			end += n
+		}
+		s.read += end - i + 1
+		s.split.end = end
+	}
+	return splitGPT2(s, text[:s.split.end], i)
+}
+
+// chameleonPart returns the length of what stands by itself at text[i], 0 if nothing does.
+func chameleonPart(text string, i int) int {
+	const image, letters = "IMGIMG", 4
+	switch c := text[i]; {
+	case c == '\t' || c == '\n':
+		return 1
+	case c == ' ' && strings.HasPrefix(text[i:], "    "):
+		return 4
+	case c == ' ' && strings.HasPrefix(text[i:], "  "):
+		return 2
+	case c == image[0] && strings.HasPrefix(text[i:], image):
+		n := len(image)
+		for i+n < len(text) && n < len(image)+letters && text[i+n] >= 'A' && text[i+n] <= 'I' {
+			n++
+		}
+		if n > len(image) && i+n < len(text) && text[i+n] == 'Z' {
+			return n + 1
+		}
+		return 0
+	}
+	c, n := classAt(text, i)
+	if c&number != 0 || c == punct || c == sign && n == 1 && text[i] < utf8.RuneSelf {
+		return n
+	}
+	return 0
+}

@@ -1,5 +1,7 @@
 package bpe
 
+import "strings"
+
 // tiktoken is the rule of OpenAI's cl100k_base, which Llama 3 and Qwen 2 took over,
 // and its variants. With letters L, at most d digits and tail T:
 //
@@ -10,17 +12,26 @@ package bpe
 //	qwen35      L = \p{L}\p{M}   d = 1  T = [\r\n]*
 //	seed-coder  L = \p{L}        d = 1  no T
 //	exaone-moe  phrases          d = 1  T = [\r\n/]?
+//	ufakzeka    L = \p{L}        d = 1  T = [\r\n]*, without the contractions
+//	jais-2      L = \p{L}        d = 3  T = [\r\n]*, and white space cut by length
 //
-// where exaone-moe has phrases in place of [L]+, in which single spaces stand
+// where jais-2 has, in place of \s+(?!\S)|\s+,
+//
+//	\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|
+//	    \s{1,2}(?!\S)|\s{1}
+//
+// and exaone-moe has phrases in place of [L]+, in which single spaces stand
 // between words: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
 //
 // bailingmoe is qwen2 in other words: its \s*[\r\n] matches what \s*[\r\n]+ does,
 // because \s* takes the line breaks before the last.
 type tiktoken struct {
-	letters classes
-	digits  int
-	phrases bool
-	tail    tail
+	letters  classes
+	digits   int
+	phrases  bool
+	detached bool // no contractions
+	byLength bool // white space is cut by length
+	tail     tail
 }
 
 // tail says what a run of symbols takes with it.
@@ -33,7 +44,7 @@ const (
 )
 
 func (r tiktoken) next(s *scratch, text string, i int) int {
-	if n := contraction(text, i, true); n > 0 {
+	if n := contraction(text, i, true); n > 0 && !r.detached {
 		return i + n
 	}
 	c, n := classAt(text, i)
@@ -49,6 +60,8 @@ func (r tiktoken) next(s *scratch, text string, i int) int {
 	end := i
 	if text[i] == ' ' && isAt(text, i+1, symbols) {
 		end = i + 1
+	} else if c&symbols == 0 && r.byLength {
+		return s.whiteSpaceByLength(text, i)
 	} else if c&symbols == 0 {
 		return s.whiteSpaceLines(text, i)
 	}
@@ -62,6 +75,40 @@ func (r tiktoken) next(s *scratch, text string, i int) int {
 		end++
 	}
 	return end
+}
+
+// longestSpace is the longest white space that is a word by its length. All lengths are
+// its half, a quarter and so on.
+const longestSpace = 512
+
+// whiteSpaceByLength is the white space of jais-2: up to the last line break of the run,
+// or else the longest of the lengths that leaves the run's last character, except at the
+// text's end. The run without line breaks ends at s.split.inner.
+func (s *scratch) whiteSpaceByLength(text string, i int) int {
+	if i >= s.split.inner {
+		s.split.inner = s.skip(text, i, space)
+		if k := strings.LastIndexAny(text[i:s.split.inner], "\r\n"); k >= 0 {
+			return i + k + 1
+		}
+	}
+	run, n := text[i:s.split.inner], 0 // n: characters, up to what matters
+	for at := 0; at < len(run) && n <= longestSpace; n++ {
+		_, wide := classAt(run, at)
+		at += wide
+	}
+	s.read += n
+	if s.split.inner < len(text) {
+		n-- // the last one is left to what follows
+	}
+	length := longestSpace
+	for length > 1 && length > n {
+		length /= 2
+	}
+	for ; length > 0; length-- {
+		_, wide := classAt(text, i)
+		i += wide
+	}
+	return i
 }
 
 // word returns the end of the word, or phrase, at text[i], which is a letter.
@@ -90,4 +137,14 @@ func splitMiniCPM5(s *scratch, text string, i int) int {
 		s.split.end = s.skip(text, i, anything&^number)
 	}
 	return tiktoken{letters: letter, digits: 3, tail: tailBreaks}.next(s, text[:s.split.end], i)
+}
+
+// splitLaguna: Qwen 2's rule in the runs of splitLines:
+//
+//	[^\n]+|[\n]+
+func splitLaguna(s *scratch, text string, i int) int {
+	if i >= s.split.end {
+		s.split.end = splitLines(s, text, i)
+	}
+	return tiktoken{letters: letter, digits: 1, tail: tailBreaks}.next(s, text[:s.split.end], i)
 }

@@ -17,11 +17,11 @@ type Tokenizer struct {
 	special specials
 	encoder encoder
 
-	bos, eos, unk  int32
-	eog            []int32 // ascending
-	addBOS, addEOS bool
-	spacePrefix    bool
-	stripAfter     map[int32]bool // special tokens that take the white space behind them
+	bos, eos, unk, sep     int32
+	eog                    []int32 // ascending
+	addBOS, addEOS, addSEP bool
+	spacePrefix            bool
+	stripAfter             map[int32]bool // special tokens that take the white space behind them
 
 	scratch sync.Pool // of *scratch
 }
@@ -47,19 +47,19 @@ type scratch struct {
 	barred    map[int32]bool // tokens that the fragment must not become, nil for none
 	begins    bool           // the fragment begins a text or follows a special token
 	split     splitState
-	read      int // characters that splitters have looked at, roughly: tests hold it against the text's length
+	read      int // characters that splitters, and bytes that tries, have looked at, roughly: for tests
 }
 
 // EncodeOptions says how [Tokenizer.Encode] treats special tokens and the
 // beginning of the text. The zero value is right for a whole text from a user.
 type EncodeOptions struct {
 	ParseSpecial bool // control tokens spelled out in the text become their ids
-	AddSpecial   bool // adds the tokens that the vocabulary asks for: BOS in front, EOS behind
+	AddSpecial   bool // adds the tokens that the vocabulary asks for, see [Tokenizer.Marks]
 
 	// NoSpacePrefix says that the text continues a sequence that ends in
 	// ordinary text: its first token gets no space prefix, whatever
 	// [Config].AddSpacePrefix asks for. Text after a special token that is found
-	// inside it gets the prefix as always. Without effect on a gpt2 model.
+	// inside it gets the prefix as always. Without effect on a gpt2 or bert model.
 	NoSpacePrefix bool
 }
 
@@ -101,8 +101,9 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 		s = new(scratch)
 	}
 	s.ids = s.ids[:0]
-	if o.AddSpecial && t.addBOS {
-		s.ids = append(s.ids, t.bos)
+	front, back := t.Marks()
+	if o.AddSpecial && front >= 0 {
+		s.ids = append(s.ids, front)
 	}
 	s.begins = !o.NoSpacePrefix
 	strip := false
@@ -134,8 +135,8 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 		t.encoder.encode(s, text[f.start:f.end])
 		s.begins = false
 	}
-	if o.AddSpecial && t.addEOS {
-		s.ids = append(s.ids, t.eos)
+	if o.AddSpecial && back >= 0 {
+		s.ids = append(s.ids, back)
 	}
 	ids := slices.Clone(s.ids)
 	t.scratch.Put(s)
@@ -170,7 +171,27 @@ func (t *Tokenizer) BOS() int32 { return t.bos }
 func (t *Tokenizer) EOS() int32 { return t.eos }
 
 // AddsBOS reports whether [EncodeOptions].AddSpecial puts BOS in front of a text.
-func (t *Tokenizer) AddsBOS() bool { return t.addBOS }
+func (t *Tokenizer) AddsBOS() bool {
+	front, _ := t.Marks()
+	return front >= 0
+}
+
+// Marks returns the tokens that [EncodeOptions].AddSpecial puts in front of and behind a
+// text, -1 for none: BOS and EOS where the vocabulary asks for them, BOS and the
+// separator of a bert model whatever it asks for.
+func (t *Tokenizer) Marks() (front, back int32) {
+	front, back = -1, -1
+	if t.addBOS || t.model == "bert" {
+		front = t.bos
+	}
+	switch {
+	case t.model == "bert":
+		back = t.sep
+	case t.addEOS:
+		back = t.eos
+	}
+	return front, back
+}
 
 // IsEOG reports whether id ends a generation: EOS, [Config].EOG, and the well-known
 // tokens that end a turn of a chat, such as <|im_end|>.

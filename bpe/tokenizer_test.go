@@ -416,8 +416,8 @@ func TestErrors(t *testing.T) {
 		want   string
 		change func(*Config)
 	}{
-		{`tokenizer.ggml.model: "bert" (WordPiece) is not supported (known: gemma4, gpt2, llama, t5)`,
-			func(c *Config) { c.Model = "bert" }},
+		{`tokenizer.ggml.model: "rwkv" (RWKV) is not supported (known: bert, gemma4, gpt2, llama, t5)`,
+			func(c *Config) { c.Model = "rwkv" }},
 		{`tokenizer.ggml.model: "wordy" is not supported (known`, func(c *Config) { c.Model = "wordy" }},
 		{`tokenizer.ggml.pre: pre-tokenizer "tekkan" is not supported (known: a.x-4.0, `,
 			func(c *Config) { c.Pre = "tekkan" }},

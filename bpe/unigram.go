@@ -28,6 +28,11 @@ type unigram struct {
 // character is.
 const unknownPenalty = 10
 
+// maxPiece bounds the bytes of a token, and with them the steps that each byte of a text
+// may cost: all tokens that begin there are tried. SentencePiece learns pieces of at most
+// 16 characters unless told otherwise.
+const maxPiece = 1024
+
 // path is the best way to cut a text up to some byte: its score, its last token
 // and where that begins.
 type path struct {
@@ -57,8 +62,8 @@ func newUnigram(t *Tokenizer, c *Config) (*unigram, error) {
 		if !t.isText(int32(i)) {
 			continue
 		}
-		if len(text) >= maxWord {
-			return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %d bytes", i, len(text))
+		if len(text) > maxPiece {
+			return nil, fmt.Errorf("tokenizer.ggml.tokens[%d]: %d bytes, the limit is %d", i, len(text), maxPiece)
 		}
 		pieces = append(pieces, piece{text, int32(i)})
 		u.wordByWord = u.wordByWord && !markInside(text)
@@ -161,8 +166,8 @@ func (u *unigram) word(s *scratch, word []byte) {
 	for p := 0; p < len(word); {
 		step := min(charLen(word[p]), len(word)-p)
 		score, known := best[p].score, false
-		at := int32(0)
-		for e := p; e < len(word); {
+		at, e := int32(0), p
+		for e < len(word) {
 			if at = u.trie.child(at, word[e]); at < 0 {
 				break
 			}
@@ -176,6 +181,7 @@ func (u *unigram) word(s *scratch, word []byte) {
 				best[e] = path{sum, id, int32(p)}
 			}
 		}
+		s.read += e - p + 1
 		if !known {
 			if sum := score + u.unkScore; sum > best[p+step].score {
 				best[p+step] = path{sum, u.unk, int32(p)}

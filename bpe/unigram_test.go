@@ -334,7 +334,7 @@ func TestUnigramLong(t *testing.T) {
 		}
 		return n
 	}
-	const n = 3 << 20
+	const n = 1 << 20
 	if got := count(tok.Encode(strings.Repeat("z", n), EncodeOptions{})); got["zzzz"] < n/4-3 || len(got) > 4 {
 		t.Errorf("%v", got)
 	}
@@ -346,6 +346,20 @@ func TestUnigramLong(t *testing.T) {
 	}
 	if got := tok.Encode(strings.Repeat(" ", n), EncodeOptions{}); len(got) != 0 {
 		t.Errorf("spaces: %d ids", len(got))
+	}
+	// A token that every position might begin: each is walked to the token's end and no further.
+	c := tinyUnigram(t)
+	c.Tokens, c.Types, c.Scores = append(c.Tokens, strings.Repeat("z", maxPiece-1)+"h"), append(c.Types, TypeNormal),
+		append(c.Scores, -1)
+	tok = must(t, c)
+	var s scratch
+	const short = 1 << 16
+	tok.encoder.encode(&s, strings.Repeat("z", short))
+	if s.read < short || s.read > (maxPiece+1)*short {
+		t.Errorf("%d steps for %d bytes", s.read, short)
+	}
+	if cap(s.paths) > 2*(short+16) {
+		t.Errorf("%d paths for %d bytes", cap(s.paths), short)
 	}
 }
 
@@ -362,7 +376,8 @@ func TestUnigramErrors(t *testing.T) {
 				c.Types[i] = TypeControl
 			}
 		}},
-		{"tokenizer.ggml.tokens[4]: 1048576 bytes", func(c *Config) { c.Tokens[4] = strings.Repeat("x", maxWord) }},
+		{"tokenizer.ggml.tokens[4]: 1025 bytes, the limit is 1024",
+			func(c *Config) { c.Tokens[4] = strings.Repeat("x", maxPiece+1) }},
 		{"tokenizer.ggml.precompiled_charsmap: 3 bytes are no map", func(c *Config) { c.Charsmap = c.Charsmap[:3] }},
 		{"tokenizer.ggml.add_eos_token: true", func(c *Config) { c.EOS = -1 }},
 	} {
@@ -463,6 +478,62 @@ func TestUnigramReference(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnigramXLMR compares with the encodings that an independent engine gives a vocabulary in XLM-R's order.
+func TestUnigramXLMR(t *testing.T) {
+	tok := open(t, testkit.Shared(t, "tokenizers/xlmr-small.gguf"))
+	texts, want := references(t, "xlmr-small")
+	for i, text := range texts {
+		if got := tok.Encode(text, EncodeOptions{}); !slices.Equal(got, want[i]) {
+			t.Errorf("text %d, %q:\n got %v\nwant %v", i, text, got, want[i])
+		}
+	}
+}
+
+// publishedUnigram is a vocabulary in XLM-R's order made for these tests, with the ids that the published program
+// (Hugging Face's tokenizers) gives texts.
+func publishedUnigram(t testing.TB) (c Config, texts []string, ids [][]int32) {
+	t.Helper()
+	var p struct {
+		Tokens, Texts []string
+		Types         []int32
+		Scores        []float32
+		IDs           [][]int32
+	}
+	if err := json.Unmarshal([]byte(read(t, "testdata/unigram.json")), &p); err != nil {
+		t.Fatal(err)
+	}
+	c = Defaults("t5", "")
+	c.Tokens, c.Types, c.Scores = p.Tokens, p.Types, p.Scores
+	c.BOS, c.EOS, c.SEP, c.UNK = 0, 2, 2, 3
+	c.AddBOS, c.AddEOS, c.AddSEP, c.AddSpacePrefix, c.RemoveExtraWhitespaces = true, true, true, true, true
+	return c, p.Texts, p.IDs
+}
+
+// TestUnigramPublished compares with the published program, and takes texts back from behind the marks.
+func TestUnigramPublished(t *testing.T) {
+	c, texts, want := publishedUnigram(t)
+	tok := must(t, c)
+	if len(texts) < 20 {
+		t.Fatalf("%d texts", len(texts))
+	}
+	for i, text := range texts {
+		got := tok.Encode(text, EncodeOptions{})
+		if !slices.Equal(got, want[i]) {
+			t.Errorf("%q:\n got %q\nwant %q", text, tokenStrings(tok, got), tokenStrings(tok, want[i]))
+		}
+		back := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '▁' }), " ")
+		if marked := tok.Encode(text, EncodeOptions{AddSpecial: true}); slices.Contains(got, c.UNK) || strings.Contains(text, "▁") {
+			continue
+		} else if s := tok.Decode(marked); s != back || stream(t, tok, marked) != back {
+			t.Errorf("%q decodes to %q", text, s)
+		}
+	}
+	got := tokenStrings(tok, tok.EncodePair("the dog", "The house", PairOptions{}))
+	if want := "<s> ▁the ▁dog </s> </s> ▁ T he ▁house </s>"; strings.Join(got, " ") != want {
+		t.Errorf("a pair: %q, want %s", got, want)
 	}
 }
 

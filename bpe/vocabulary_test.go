@@ -39,8 +39,12 @@ func config(t testing.TB, path string) Config {
 	c.BOS = int32(get(t, f.Int64, "bos_token_id", int64(c.BOS)))
 	c.EOS = int32(get(t, f.Int64, "eos_token_id", int64(c.EOS)))
 	c.UNK = int32(get(t, f.Int64, "unknown_token_id", int64(c.UNK)))
+	c.SEP = int32(get(t, f.Int64, "seperator_token_id", int64(c.SEP)))
 	c.AddBOS = get(t, f.Bool, "add_bos_token", c.AddBOS)
 	c.AddEOS = get(t, f.Bool, "add_eos_token", c.AddEOS)
+	c.AddSEP = get(t, f.Bool, "add_sep_token", c.AddSEP)
+	c.Lowercase = get(t, f.Bool, "normalizer.lowercase", c.Lowercase)
+	c.StripAccents = get(t, f.Bool, "normalizer.strip_accents", c.Lowercase)
 	c.AddSpacePrefix = get(t, f.Bool, "add_space_prefix", c.AddSpacePrefix)
 	c.RemoveExtraWhitespaces = get(t, f.Bool, "remove_extra_whitespaces", c.RemoveExtraWhitespaces)
 	if v, ok := f.Value("tokenizer.ggml.precompiled_charsmap"); ok {

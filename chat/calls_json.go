@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +11,9 @@ func (p *Parser) begin(name, id string) {
 	p.edge()
 	p.calls++
 	p.started = true
+	if p.late == lateReading {
+		p.late = lateHeld
+	}
 	p.add(Event{Kind: ToolCallStart, Call: p.calls - 1, Name: name, ID: id})
 }
 
@@ -29,7 +33,7 @@ func (p *Parser) end(id string, err error) {
 func (p *Parser) calls0() bool {
 	if !p.skipSpace() {
 		if p.closed {
-			return p.notACall("")
+			return p.cutCall()
 		}
 		return false
 	}
@@ -46,15 +50,18 @@ func (p *Parser) calls0() bool {
 func (p *Parser) callObject() bool {
 	if p.call == nil {
 		if !p.skipSpace() {
-			if p.closed {
+			switch {
+			case p.closed && p.bareText():
 				return p.notACall("")
+			case p.closed:
+				return p.cutCall()
 			}
 			return false
 		}
 		if p.buf[0] != '{' {
 			return p.notACall("")
 		}
-		p.call = &callReader{}
+		p.call = &callReader{keys: p.syntax.keys}
 	}
 	n, status := p.call.read(p, p.buf)
 	p.buf = p.buf[n:]
@@ -71,9 +78,27 @@ func (p *Parser) callObject() bool {
 			p.state = (*Parser).content
 			return true
 		}
-		return p.notACall(string(p.call.raw))
+		if status == callBad || p.bareText() && !offers(p.o.Tools, p.call.name) {
+			return p.notACall(string(p.call.raw))
+		}
+		if p.call.name == "" {
+			return p.cutCall()
+		}
+		p.begin(p.call.name, p.call.id)
+		p.end(p.call.id, ErrToolCall)
+		p.edge()
+		p.call, p.array = nil, false
+		p.state = (*Parser).content
+		return true
 	}
 	return false
+}
+
+// bareText reports whether no mark has said that a call begins.
+func (p *Parser) bareText() bool { return p.syntax.bare && strings.TrimLeft(p.raw, "[ \n\t\r,") == "" }
+
+func offers(tools []Tool, name string) bool {
+	return slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name })
 }
 
 // afterCall reads what may stand behind a call.
@@ -122,6 +147,7 @@ const (
 
 // callReader reads a call such as {"name": "f", "arguments": {…}}.
 type callReader struct {
+	keys     callKeys
 	scan     jsonScan
 	raw      []byte // everything read
 	key      string // of the value being read
@@ -186,7 +212,13 @@ func (c *callReader) read(p *Parser, s string) (int, callStatus) {
 	return len(s), callMore
 }
 
-func (c *callReader) isArgs() bool { return c.key == "arguments" || c.key == "parameters" }
+func (c *callReader) isArgs() bool {
+	return c.keys.keyed || c.key == "arguments" || c.key == "parameters"
+}
+
+func (c *callReader) isName() bool { return c.key == "name" || c.key == c.keys.name && c.key != "" }
+
+func (c *callReader) isID() bool { return c.key == "id" || c.key == c.keys.id && c.key != "" }
 
 // begin is called at the first byte of a value.
 func (c *callReader) begin(p *Parser, b byte) bool {
@@ -197,6 +229,12 @@ func (c *callReader) begin(p *Parser, b byte) bool {
 		return false
 	}
 	c.hasArgs = true
+	if c.keys.keyed {
+		if b != '{' || c.key == "" || len(c.key) > maxHeader {
+			return false
+		}
+		c.name = c.key
+	}
 	if b == '{' && c.name != "" {
 		p.begin(c.name, c.id)
 		c.stream, c.sent = true, c.from
@@ -207,15 +245,15 @@ func (c *callReader) begin(p *Parser, b byte) bool {
 // value is called with a complete value.
 func (c *callReader) value(p *Parser, raw string) bool {
 	switch {
-	case c.key == "name":
-		return c.name == "" && json.Unmarshal([]byte(raw), &c.name) == nil && c.name != "" && len(c.name) <= maxHeader
-	case c.key == "id":
-		if json.Unmarshal([]byte(raw), &c.id) != nil || len(c.id) > maxHeader { // a number, say
-			c.id = ""
-		}
 	case c.isArgs() && c.stream:
 		c.flush(p)
 		c.stream = false
+	case c.isName():
+		return c.name == "" && json.Unmarshal([]byte(raw), &c.name) == nil && c.name != "" && len(c.name) <= maxHeader
+	case c.isID():
+		if json.Unmarshal([]byte(raw), &c.id) != nil || len(c.id) > maxHeader { // a number, say
+			c.id = ""
+		}
 	case c.isArgs():
 		switch raw[0] {
 		case '"':
@@ -299,10 +337,21 @@ func (p *Parser) bareEnd(n int, err error) bool {
 // sectionBetween is before, between and after the calls of a section: the mark of a call, behind which header reads
 // on, the mark of the section's end, and others that are passed over.
 func (p *Parser) sectionBetween(header func(*Parser) bool, call, end string, others ...string) bool {
+	first := strings.TrimSpace(p.raw) != "" // no call was read in this section
 	if !p.skipSpace() {
-		if p.closed {
+		switch {
+		case p.closed && first:
+			return p.cutCall()
+		case p.closed:
 			p.raw = ""
 		}
+		return false
+	}
+	if p.cutIn(append([]string{call, end}, others...)...) {
+		if first {
+			return p.cutCall()
+		}
+		p.raw, p.buf = "", ""
 		return false
 	}
 	switch m, more := p.oneOf(append([]string{call, end}, others...)...); {

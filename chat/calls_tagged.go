@@ -20,9 +20,10 @@ type tags struct {
 	sectionEnds                []string
 	argument, keyEnd, valueEnd string
 	callEnd                    string
+	quote, quoteEnd            string // around a value that has tags
 	behindKey                  func(p *Parser) (ok, more bool)
-	trim                       func(value string) string // what of the value is the tags'; nil: nothing
-	typed                      bool                      // behindKey says whether the value is a string
+	trim                       func(f *Format, value string) string // without what is the tags'; nil: as it is
+	typed                      bool                                 // behindKey says whether the value is a string
 
 	// Writing. behind is what separates an argument from what follows.
 	writeCall     func(f *Format, tool string, o *ToolGrammarOptions) (begin, end string)
@@ -32,11 +33,12 @@ type tags struct {
 // taggedReader reads a call whose arguments stand between tags. Its arguments are passed on as one JSON object, an
 // argument as soon as it is complete.
 type taggedReader struct {
-	name  string          // of the call
-	texts map[string]bool // of the tool's arguments by its schema, where it says so: whether they are strings
-	key   string          // of the argument being read
-	text  bool            // it is a string, as its tag says
-	n     int             // arguments so far
+	name   string     // of the call
+	schema schemaView // of the tool's arguments
+	key    string     // of the argument being read
+	text   bool       // it is a string, as its tag says
+	quoted bool       // it stands in quotes
+	n      int        // arguments so far
 }
 
 // taggedSection begins a section of calls.
@@ -48,12 +50,18 @@ func (p *Parser) taggedSection() {
 // taggedBetween is before, between and after the calls of a section.
 func (p *Parser) taggedBetween() bool {
 	if !p.skipSpace() {
-		if p.closed {
-			return p.notACall("")
+		switch {
+		case p.closed && p.tagged.name != "": // the section is not ended, its calls are
+			p.raw = ""
+		case p.closed:
+			return p.cutCall()
 		}
 		return false
 	}
 	t := p.syntax.tags
+	if p.tagged.name == "" && p.cutIn(t.call) {
+		return p.cutCall()
+	}
 	switch m, more := p.oneOf(append([]string{t.call}, t.sectionEnds...)...); {
 	case more:
 		return false
@@ -77,7 +85,9 @@ func (p *Parser) taggedHeader() bool {
 		return false
 	}
 	if name = strings.TrimSpace(name); mark == "" || !plainName(name) {
-		p.buf = before
+		if p.buf = before; p.cutName(strings.TrimSuffix(before, `"`)) {
+			return p.cutCall()
+		}
 		return p.notACall("")
 	}
 	p.taggedStart(name)
@@ -88,7 +98,7 @@ func (p *Parser) taggedHeader() bool {
 func plainName(s string) bool { return s != "" && !strings.ContainsAny(s, " \n\t\r<>\"{}[]()") }
 
 func (p *Parser) taggedStart(name string) {
-	p.tagged = taggedReader{name: name, texts: stringArguments(p.o.Tools, name)}
+	p.tagged = taggedReader{name: name, schema: argumentsOf(p.o.Tools, name)}
 	p.begin(name, "")
 	p.raw = ""
 	p.state = (*Parser).taggedArgument
@@ -104,6 +114,9 @@ func (p *Parser) taggedArgument() bool {
 		return false
 	}
 	t := p.syntax.tags
+	if p.cutIn(t.argument, t.callEnd) {
+		p.buf = ""
+	}
 	switch m, more := p.oneOf(t.argument, t.callEnd); {
 	case more:
 		return false
@@ -147,6 +160,9 @@ func (p *Parser) taggedKey() bool {
 		return false
 	}
 	if !ok {
+		if p.closed {
+			p.buf = "" // the answer ends in an argument's name
+		}
 		p.taggedEnd(ErrToolCall)
 		return true
 	}
@@ -157,7 +173,19 @@ func (p *Parser) taggedKey() bool {
 
 // taggedValue reads an argument's value up to its end tag.
 func (p *Parser) taggedValue() bool {
-	value, found := p.upTo(p.syntax.tags.valueEnd)
+	t := p.syntax.tags
+	if t.quote != "" && !p.tagged.quoted && p.searched == 0 {
+		mark, more := p.oneOf(t.quote)
+		if more {
+			return false
+		}
+		p.tagged.quoted = mark != ""
+	}
+	end := t.valueEnd
+	if p.tagged.quoted {
+		end = t.quoteEnd + t.valueEnd
+	}
+	value, found := p.upTo(end)
 	switch {
 	case found:
 		p.taggedPass(value)
@@ -176,7 +204,7 @@ func (p *Parser) taggedValue() bool {
 // taggedPass passes on an argument.
 func (p *Parser) taggedPass(value string) {
 	if trim := p.syntax.tags.trim; trim != nil {
-		value = trim(value)
+		value = trim(&p.f, value)
 	}
 	prefix := ", "
 	if p.tagged.n == 0 {
@@ -184,17 +212,15 @@ func (p *Parser) taggedPass(value string) {
 	}
 	p.tagged.n++
 	p.args(prefix + quoted(p.tagged.key) + ": " + p.taggedJSON(value))
+	p.tagged.quoted = false
 }
 
-// taggedJSON is an argument's value as JSON: a string, unless the format or the tool's schema says otherwise. Without
-// both, text that is JSON of another type is that.
+// taggedJSON is an argument's value as JSON: of the type that its tag says, or the tool's schema.
 func (p *Parser) taggedJSON(value string) string {
-	text, known := p.tagged.texts[p.tagged.key]
-	if p.syntax.tags.typed {
-		text, known = p.tagged.text, true
+	if !p.syntax.tags.typed && !p.tagged.quoted {
+		return p.tagged.schema.property(p.tagged.key).textValue(value)
 	}
-	trimmed := strings.TrimSpace(value)
-	if !(known && text) && trimmed != "" && json.Valid([]byte(trimmed)) && (known || trimmed[0] != '"') {
+	if trimmed := strings.TrimSpace(value); !p.tagged.text && !p.tagged.quoted && json.Valid([]byte(trimmed)) {
 		return trimmed
 	}
 	return quoted(value)
@@ -209,86 +235,31 @@ func quoted(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// stringArguments says of the arguments of a tool whether they are strings, as far as its schema says so.
-func stringArguments(tools []Tool, name string) map[string]bool {
-	i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name })
-	if i < 0 {
-		return nil
-	}
-	var schema struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if json.Unmarshal(tools[i].Parameters, &schema) != nil {
-		return nil
-	}
-	texts := map[string]bool{}
-	for key, raw := range schema.Properties {
-		var s struct {
-			Type any   `json:"type"`
-			Enum []any `json:"enum"`
-		}
-		if json.Unmarshal(raw, &s) != nil {
-			continue // a schema that is true
-		}
-		notString := func(v any) bool { _, ok := v.(string); return !ok }
-		switch x := s.Type.(type) {
-		case string:
-			texts[key] = x == "string"
-		case nil:
-			if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, notString) {
-				texts[key] = true
-			}
-		}
-	}
-	return texts
-}
-
 // taggedGrammar is a call in a format that writes each argument between tags: a string as it is, other values as
 // JSON. The arguments come in the order of the schema's properties.
 func (f *Format) taggedGrammar(t Tool, tags *tags, o *ToolGrammarOptions) (*grammar.Grammar, error) {
-	schema, err := schemaOf(t)
+	raw, err := schemaOf(t)
 	if err != nil {
 		return nil, err
 	}
-	var top map[string]json.RawMessage
-	if err := json.Unmarshal(schema, &top); err != nil {
-		return nil, err
-	}
-	for key := range top {
-		switch key {
-		case "type", "properties", "required", "additionalProperties", "title", "description", "$schema":
-		default:
-			return nil, fmt.Errorf("parameters: %q is not supported by the format %s", key, f.Syntax)
-		}
-	}
-	if more := string(top["additionalProperties"]); more != "" && more != "false" {
-		return nil, fmt.Errorf("parameters: additionalProperties is not supported by the format %s", f.Syntax)
-	}
-	var required []string
-	if raw := top["required"]; raw != nil {
-		if err := json.Unmarshal(raw, &required); err != nil {
-			return nil, fmt.Errorf("parameters: required: %w", err)
-		}
-	}
-	names, schemas, err := properties(top["properties"])
+	schema, err := newArgumentSchema(raw)
 	if err != nil {
-		return nil, fmt.Errorf("parameters: properties: %w", err)
+		return nil, fmt.Errorf("parameters: %w", err)
 	}
-	for _, name := range required {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("parameters: %q is required and no property", name)
-		}
+	names, each, required, err := schema.members(f)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	begin, end := tags.writeCall(f, t.Name, o)
 	parts := []*grammar.Grammar{grammar.Text(begin)}
-	for i, name := range names {
-		if strings.ContainsAny(name, "<>\"\n\xff") || name == "" {
-			return nil, fmt.Errorf("parameters: the name %q cannot be written between tags", name)
-		}
-		g, err := f.taggedArgument(name, schemas[i], tags, o)
+	for _, name := range names {
+		types, _ := each[name].view.types()
+		before, close, behind := tags.writeArgument(f, name, types&stringType != 0, o)
+		value, err := each[name].value(close, nil, o)
 		if err != nil {
 			return nil, fmt.Errorf("parameters: %q: %w", name, err)
 		}
+		g := grammar.Sequence(grammar.Text(before), value, grammar.Text(behind))
 		if !slices.Contains(required, name) {
 			g = grammar.Repeat(g, 0, 1)
 		}
@@ -303,76 +274,6 @@ func (f *Format) newline() string {
 		return ""
 	}
 	return "\n"
-}
-
-// taggedArgument is one argument with its tags.
-func (f *Format) taggedArgument(
-	name string, schema json.RawMessage, tags *tags, o *ToolGrammarOptions,
-) (*grammar.Grammar, error) {
-	text, constants, err := stringSchema(schema)
-	if err != nil {
-		return nil, err
-	}
-	begin, end, behind := tags.writeArgument(f, name, text, o)
-	var value *grammar.Grammar
-	switch {
-	case text && constants == nil:
-		return grammar.Sequence(grammar.Text(begin), grammar.Until(end), grammar.Text(behind)), nil
-	case text:
-		var all []*grammar.Grammar
-		for _, c := range constants {
-			if strings.Contains(c, end) || strings.Contains(c, "\xff") {
-				return nil, fmt.Errorf("the value %q cannot be written between tags", c)
-			}
-			all = append(all, grammar.Text(c))
-		}
-		value = grammar.Choice(all...)
-	default:
-		if bytes.Contains(schema, []byte(`"$ref"`)) {
-			return nil, fmt.Errorf("$ref is not supported by the format %s", f.Syntax)
-		}
-		if value, err = grammar.ParseSchema(o.Budget, schema, grammar.SchemaOptions{Spaces: true, Narrow: true}); err != nil {
-			return nil, err
-		}
-	}
-	return grammar.Sequence(grammar.Text(begin), value, grammar.Text(end+behind)), nil
-}
-
-const textsDiffer = "the format writes strings and other values differently"
-
-// stringSchema reports whether a schema is that of a string, and its constants if it lists them.
-func stringSchema(schema json.RawMessage) (text bool, constants []string, err error) {
-	var s map[string]json.RawMessage
-	if err := json.Unmarshal(schema, &s); err != nil {
-		return false, nil, errors.New("a schema that is an object expected: " + textsDiffer)
-	}
-	var types any
-	_ = json.Unmarshal(s["type"], &types)
-	if types == nil {
-		return false, nil, errors.New("a type expected: " + textsDiffer)
-	}
-	if types != "string" {
-		if list, ok := types.([]any); ok && slices.Contains(list, any("string")) {
-			return false, nil, errors.New("a type of strings and others is not supported by the format")
-		}
-		return false, nil, nil
-	}
-	for key, raw := range s {
-		switch key {
-		case "type", "title", "description", "default", "examples":
-		case "const":
-			constants = make([]string, 1)
-			err = json.Unmarshal(raw, &constants[0])
-		case "enum":
-			err = json.Unmarshal(raw, &constants)
-		default:
-			err = fmt.Errorf("%q of a string is not supported by the format", key)
-		}
-		if err != nil {
-			return false, nil, err
-		}
-	}
-	return true, constants, nil
 }
 
 // properties lists the members of an object in their order.

@@ -40,7 +40,7 @@ func TestTextBehindCallsIsKept(t *testing.T) {
 		{SyntaxMistral, "[TOOL_CALLS][" + json + ", " + json + "]", "", 2},
 		{SyntaxMistral, "[TOOL_CALLS][" + json + "] text", " text", 1},
 		{SyntaxMistral, "[TOOL_CALLS][" + json + "]", "", 1},
-		{SyntaxMistral, "[TOOL_CALLS][" + json + ",", ",", 1},
+		{SyntaxMistral, "[TOOL_CALLS][" + json + ",", "", 1}, // cut off in front of the next
 		{SyntaxHermes, "<tool_call>" + json + "</tool_call>", "", 1},
 	} {
 		content, calls := contentOf(Format{Syntax: c.syntax}, c.text)
@@ -65,14 +65,16 @@ func TestSpaceBehindTheLastCallIsNoContent(t *testing.T) {
 // Calls in Python's notation that end anywhere, or in whose strings a backslash stands last, are none.
 func TestPythonCallsMayEndAnywhere(t *testing.T) {
 	const whole = `[f(a='x\'y\"z', b="\n\/", c=[1, {"k": None}], d=True), g()]`
-	calls, ok := readPythonCalls(whole)
-	if !ok || len(calls) != 2 || calls[0].args != `{"a": "x'y\"z", "b": "\n/", "c": [1, {"k": null}], "d": true}` || calls[1].args != "{}" {
-		t.Errorf("%v %+v", ok, calls)
+	calls, end := readPythonCalls(whole)
+	if end != wholeDone || len(calls) != 2 || calls[0].args != `{"a": "x'y\"z", "b": "\n/", "c": [1, {"k": null}], "d": true}` || calls[1].args != "{}" {
+		t.Errorf("%v %+v", end, calls)
 	}
 	for end := 1; end < len(whole); end++ {
 		for _, more := range []string{"", "\\", "'", `"`} {
-			if calls, ok := readPythonCalls(whole[:end] + more); ok {
-				t.Errorf("%s: %+v", whole[:end]+more, calls)
+			calls, status := readPythonCalls(whole[:end] + more)
+			complete := strings.HasSuffix(whole[:end]+more, ")") // all that is missing is the list's end
+			if (status == wholeDone) != complete || status == wholeBad && more == "" {
+				t.Errorf("%s: %v, %+v", whole[:end]+more, status, calls)
 			}
 		}
 	}

@@ -17,6 +17,9 @@ type Format struct {
 	// has several. The syntaxes say which. All forms and marks are read.
 	Bare bool
 	Open string
+
+	// Unknown: the template tells no syntax; SyntaxJSON is a guess.
+	Unknown bool
 }
 
 // thinkMarks are the marks of reasoning that are known.
@@ -27,10 +30,12 @@ var thinkMarks = [...][2]string{
 	{"<|START_THINKING|>", "<|END_THINKING|>"},
 	{"<|inner_prefix|>", "<|inner_suffix|>"},
 	{"<|channel>" + thoughtChannel, "<channel|>"},
+	{"<mm:think>", "</mm:think>"},
+	{aprielStart, "[BEGIN FINAL RESPONSE]"},
 }
 
-// thoughtChannel stands behind Gemma's mark of a channel.
-const thoughtChannel = "thought\n"
+// thoughtChannel stands behind Gemma's mark of a channel; a line end follows it.
+const thoughtChannel = "thought"
 
 // DetectFormat tells the format by what a template's source contains.
 func DetectFormat(source string) *Format {
@@ -47,7 +52,10 @@ func DetectFormat(source string) *Format {
 		return &f
 	}
 	for _, m := range thinkMarks {
-		if has(m[1]) || has(strings.ReplaceAll(m[1], "\n", `\n`)) {
+		if f.ThinkStart != "" {
+			break
+		}
+		if has(m[1]) {
 			f.ThinkStart, f.ThinkEnd = m[0], m[1]
 			break
 		}
@@ -64,6 +72,18 @@ func (f *Format) openMarks() []string {
 		return []string{f.Open}
 	}
 	return f.Syntax.of().open
+}
+
+// startIsText says that the mark at which reasoning begins is part of its text.
+func (f *Format) startIsText() bool { return f.ThinkStart == aprielStart }
+
+// Opened reports whether a text in front of an answer ends inside of reasoning, and returns it from the mark on.
+func (f *Format) Opened(text string) (reasoning bool, opening string) {
+	mark := strings.TrimSpace(f.ThinkStart)
+	if mark == "" || !strings.HasSuffix(strings.TrimSpace(text), mark) {
+		return false, ""
+	}
+	return true, text[strings.LastIndex(text, mark):]
 }
 
 // Marks returns the marks of reasoning and tool calls. A model may write them

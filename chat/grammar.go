@@ -53,8 +53,14 @@ func (o *GrammarOptions) mark(s string) string {
 	return s
 }
 
-// spell is how a grammar spells a text with DeepSeek's mark inside of its tags.
-func (o *GrammarOptions) spell(s string) string { return strings.ReplaceAll(s, dsml, o.mark(dsml)) }
+// spell is how a grammar spells a text with marks inside: DeepSeek's and MiniMax's in tags, GigaChat's around a
+// role.
+func (o *GrammarOptions) spell(s string) string {
+	for _, m := range [...]string{dsml, gigaMessage, gigaRole, minimaxMark} {
+		s = strings.ReplaceAll(s, m, o.mark(m))
+	}
+	return s
+}
 
 // blanks are the white space that models write between sections, at most so many bytes.
 func blanks(most int) *grammar.Grammar {
@@ -87,7 +93,7 @@ func (f *Format) afterReasoning(g *grammar.Grammar, o *GrammarOptions) *grammar.
 	start, line := strings.CutSuffix(f.ThinkStart, thoughtChannel) // Gemma's mark, and a line of text behind it
 	begin := o.mark(start)
 	if line {
-		begin += thoughtChannel
+		begin += thoughtChannel + "\n"
 	}
 	return grammar.Choice(g, grammar.Sequence(grammar.Text(begin), thought))
 }
@@ -178,6 +184,9 @@ func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 	s := f.Syntax.of()
 	if s.tags != nil {
 		return f.taggedGrammar(t, s.tags, o)
+	}
+	if s.write != nil {
+		return s.write(f, t, o)
 	}
 	notation := grammar.SchemaOptions{Spaces: true, Narrow: true}
 	if s.notation != nil {

@@ -123,6 +123,57 @@ var toolTexts = []struct {
 	{Format{Syntax: SyntaxLFM2}, []string{lfmCalls, lfmEnd},
 		`<|tool_call_start|>[get_weather(city="Zü\"r", unit="C", days=2), now()]<|tool_call_end|>`,
 		[2]string{"days=2", "days=2.5"}},
+	{Format{Syntax: SyntaxMiniMax}, []string{minimaxCalls, minimaxEnd},
+		"<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">x</parameter>\n<parameter " +
+			"name=\"unit\">C</parameter>\n</invoke>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>",
+		[2]string{">C", ">K"}},
+	{Format{Syntax: SyntaxMiniMax3}, []string{minimaxMark},
+		"]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"get_weather\">]<]minimax[>[<city>x]<]minimax[>[</city>" +
+			"]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name=\"now\">" +
+			"]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>", [2]string{">3", ">0"}},
+	{Format{Syntax: SyntaxMiniCPM}, nil, "<function name=\"get_weather\"><param name=\"city\"><![CDATA[<a> " +
+		"</param>]]></param><param name=\"days\">3</param></function>\n<function name=\"now\"></function>",
+		[2]string{">3", ">0"}},
+	{Format{Syntax: SyntaxHunyuan}, nil, "<tool_calls:opensource>\n<tool_call:opensource>get_weather" +
+		"<tool_sep:opensource>\n<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>x" +
+		"</arg_value:opensource>\n</tool_call:opensource>\n<tool_call:opensource>now<tool_sep:opensource>\n" +
+		"</tool_call:opensource>\n</tool_calls:opensource>", [2]string{"city", "town"}},
+	{Format{Syntax: SyntaxOLMo}, nil, "<function_calls>now()\nget_weather(city=\"x\", days=2)</function_calls>",
+		[2]string{"days=2", "days=0"}},
+	{Format{Syntax: SyntaxFunctionary31}, nil, `<function=get_weather>{"city": "x"}</function><function=now>{}</function>`,
+		[2]string{"city", "town"}},
+	{Format{Syntax: SyntaxFunctionary32}, nil, "get_weather\n{\"city\": \"x\"}>>>now\n{}", [2]string{"city", "town"}},
+	{Format{Syntax: SyntaxApertus}, []string{apertusCalls, apertusEnd},
+		`<|tools_prefix|>[{"now": {}}, {"get_weather": {"city": "x"}}]<|tools_suffix|>`, [2]string{"city", "town"}},
+	{Format{Syntax: SyntaxApriel}, nil,
+		`<tool_calls>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]</tool_calls>`,
+		[2]string{"now", "not"}},
+	{Format{Syntax: SyntaxNemotron}, nil,
+		`<TOOLCALL>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]</TOOLCALL>`,
+		[2]string{"now", "not"}},
+	{Format{Syntax: SyntaxCommand}, []string{commandCalls, commandEnd},
+		"<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"now\", \"parameters\": {}},\n    " +
+			"{\"tool_call_id\": \"1\", \"tool_name\": \"get_weather\", \"parameters\": {\"city\": \"x\"}}\n]<|END_ACTION|>",
+		[2]string{`"0"`, `"a"`}},
+	{Format{Syntax: SyntaxCommandR}, nil,
+		"Action:\n```json\n[\n    {\n        \"tool_name\": \"now\",\n        \"parameters\": {}\n    },\n    {\n        " +
+			"\"tool_name\": \"get_weather\",\n        \"parameters\": {\"city\": \"x\"}\n    }\n]```",
+		[2]string{`"now"`, `"nov"`}},
+	{Format{Syntax: SyntaxFunctools}, nil,
+		`functools[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`,
+		[2]string{"now", "not"}},
+	{Format{Syntax: SyntaxFunctools, Open: phiCall}, []string{phiCall, phiCallEnd},
+		`<|tool_call|>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]<|/tool_call|>`,
+		[2]string{"now", "not"}},
+	{Format{Syntax: SyntaxGigaChat, Open: gigaMark}, []string{gigaMark},
+		`<|function_call|>{"name": "get_weather", "arguments": {"city": "x"}}`, [2]string{"get", "got"}},
+	{Format{Syntax: SyntaxGigaChat, Open: gigaCall}, []string{gigaMessage, gigaRole},
+		"<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"x\"}}",
+		[2]string{"get", "got"}},
+	{Format{Syntax: SyntaxSolar}, []string{solarCalls, solarCall, solarName, solarArgs, solarCallEnd},
+		"<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>now<|tool_call:args|>{}<|tool_call:end|>" +
+			"<|tool_call:begin|>a1b2c3d4e6<|tool_call:name|>get_weather<|tool_call:args|>{\"city\": \"x\"}<|tool_call:end|>",
+		[2]string{"a1b2c3d4e5", "a1b2c3d4e"}},
 	{Format{Syntax: SyntaxLFM2}, nil, `<|tool_call_start|>[now(), now(any=None, b={"c": [True, 1.5]})]<|tool_call_end|>`,
 		[2]string{"True", "true"}},
 }
@@ -172,7 +223,7 @@ func TestToolGrammar(t *testing.T) {
 		}
 
 		o.Required = false
-		if g, err = x.format.ToolGrammar(weatherTools, o); x.format.Syntax == SyntaxHarmony {
+		if g, err = x.format.ToolGrammar(weatherTools, o); x.format.Syntax.of().required {
 			if !errors.Is(err, ErrTool) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -254,13 +305,13 @@ func TestToolGrammarRefuses(t *testing.T) {
 		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","maxLength":3}}}`), "length"},
 		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"const":"<|\"|>"}}}`), "quote"},
 		{SyntaxLFM2, tool(`{"type":"object","enum":[{}]}`), "call"},
-		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), "pattern"},
-		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{}}}`), "type"},
-		{SyntaxGLM, tool(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`), "strings"},
-		{SyntaxDSML, tool(`{"type":"object","$defs":{}}`), "$defs"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":["string","array"],"maxItems":1}}}`), "between tags"},
+		{SyntaxGLM, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"integer","minimum":3}]}}}`),
+			"told apart"},
+		{SyntaxDSML, tool(`{"type":"object","minProperties":1}`), "minProperties"},
+		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"array"}}}`), "lists"},
 		{SyntaxDSML, tool(`{"type":"object","properties":{"a<":{"type":"null"}}}`), "a<"},
 		{SyntaxGLM, tool(`{"type":"object","required":["a"]}`), "required"},
-		{SyntaxGLM, tool(`{"type":"object","additionalProperties":true}`), "additionalProperties"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
 	} {
 		f := Format{Syntax: x.syntax}

@@ -119,7 +119,7 @@ func TestJSONScan(t *testing.T) {
 }
 
 func FuzzParser(f *testing.F) {
-	for _, a := range answers {
+	for _, a := range append(answers[:len(answers):len(answers)], moreAnswers...) {
 		f.Add(a.text, slices.Index(syntaxes[:], a.format.Syntax.of()), len(a.text)/2)
 	}
 	f.Fuzz(func(t *testing.T, text string, syntax, cut int) {
@@ -152,7 +152,7 @@ func FuzzParser(f *testing.F) {
 					t.Fatalf("%q: %s", text, show(whole))
 				}
 			case ToolCallEnd:
-				if open != e.Call {
+				if open != e.Call && (open >= 0 || e.Err == nil) { // a call may be cut off before its name
 					t.Fatalf("%q: %s", text, show(whole))
 				}
 				open = -1

@@ -8,24 +8,43 @@ import (
 
 // Syntaxes whose arguments are literals of a language of their own: a call is read when it is complete.
 
-// wholeCalls reads calls up to their end mark.
-func (p *Parser) wholeCalls(end string, read func(text string) ([]wholeRead, bool)) bool {
+// wholeCalls reads calls up to their end mark. Where an answer ends before it, those that are whole are calls, and the
+// one behind them, if the text could go on as one, is reported as cut off.
+func (p *Parser) wholeCalls(end string, read func(text string) ([]wholeRead, wholeEnd)) bool {
 	text, found := p.upTo(end)
 	if !found {
-		if p.closed || len(p.buf) > maxCall {
-			p.searched = 0
+		if !p.closed && len(p.buf) <= maxCall {
+			return false
+		}
+		p.searched = 0
+		if !p.closed {
 			return p.notACall("")
 		}
-		return false
+		text = p.buf[:len(p.buf)-held(p.buf, []string{end})]
 	}
-	calls, ok := read(text)
-	if !ok {
-		return p.notACall(text + end)
+	calls, status := read(text)
+	if status == wholeBad || found && status != wholeDone {
+		if found {
+			text += end
+		} else {
+			text, p.buf = p.buf, ""
+		}
+		return p.notACall(text)
 	}
-	for _, c := range calls {
+	if !found {
+		p.buf = ""
+	}
+	for i, c := range calls {
+		var err error
+		if status == wholeCut && i == len(calls)-1 {
+			err = ErrToolCall
+		}
 		p.begin(c.name, "")
 		p.args(c.args)
-		p.end("", nil)
+		p.end("", err)
+	}
+	if len(calls) == 0 {
+		return p.cutCall()
 	}
 	p.edge()
 	p.raw = ""
@@ -35,6 +54,23 @@ func (p *Parser) wholeCalls(end string, read func(text string) ([]wholeRead, boo
 
 // wholeRead is a call that was read.
 type wholeRead struct{ name, args string }
+
+// wholeEnd says how a text that should be calls ended.
+type wholeEnd int
+
+const (
+	wholeDone wholeEnd = iota
+	wholeCut           // within the last call
+	wholeBad           // it is none
+)
+
+// fails is behind what could not be read: the text has ended, within mark or a value, or is malformed.
+func (r *literalReader) fails(mark string) wholeEnd {
+	if r.space(); r.s == "" || strings.HasPrefix(mark, r.s) || r.gemma && strings.HasPrefix(gemmaQuote, r.s) {
+		return wholeCut
+	}
+	return wholeBad
+}
 
 // literalReader reads values of Gemma's and Python's notation and writes them as JSON.
 type literalReader struct {
@@ -83,9 +119,11 @@ func (r *literalReader) value() bool {
 		return false
 	case r.gemma && strings.HasPrefix(r.s, gemmaQuote):
 		text, rest, ok := strings.Cut(r.s[len(gemmaQuote):], gemmaQuote)
-		r.s = rest
+		if r.s = rest; !ok {
+			return false
+		}
 		r.out.WriteString(quoted(text))
-		return ok
+		return true
 	case r.s[0] == '"' || !r.gemma && r.s[0] == '\'':
 		return r.text(r.s[0])
 	case r.s[0] == '[':
@@ -172,6 +210,9 @@ func (r *literalReader) text(quote byte) bool {
 				s = s[2:]
 				continue
 			}
+			if s[0] == '\\' && strings.Trim(s[1:], "uUx0123456789abcdefABCDEF") == "" {
+				break // the text ends within an escape
+			}
 			if s[0] != '\n' {
 				return false
 			}
@@ -184,5 +225,6 @@ func (r *literalReader) text(quote byte) bool {
 		}
 		s = rest
 	}
+	r.s = ""
 	return false
 }

@@ -20,6 +20,20 @@ type Message struct {
 	ToolCallID, Name string
 }
 
+// System is a message that says how the model is to answer.
+func System(text string) Message { return Message{Role: "system", Content: text} }
+
+// User is a message to the model.
+func User(text string) Message { return Message{Role: "user", Content: text} }
+
+// Assistant is a message that the model wrote.
+func Assistant(text string) Message { return Message{Role: "assistant", Content: text} }
+
+// ToolResult is what a call of a tool came to.
+func ToolResult(call ToolCall, text string) Message {
+	return Message{Role: "tool", Content: text, ToolCallID: call.ID, Name: call.Name}
+}
+
 // ToolCall is a call that an assistant asks for.
 type ToolCall struct {
 	ID, Name  string

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +14,9 @@ const (
 	ReasoningEvent                  // Text is part of the reasoning
 	ToolCallStart                   // call number Call begins; Name, and ID if the format writes it first
 	ToolCallArgs                    // Text is part of the call's arguments, a JSON object
-	ToolCallEnd                     // the call ends; ID if the format writes one; Err if it was cut off or malformed
+	// The call ends; ID if the format writes one; Err if it was cut off or malformed. Without a start: a call was cut off
+	// before its name, or nobody can take it.
+	ToolCallEnd
 )
 
 // Event is a piece of an answer.
@@ -34,6 +37,10 @@ type ParserOptions struct {
 	// write arguments as text.
 	Tools     []Tool
 	Reasoning bool // the prompt ends inside of reasoning, see [Prompt.InReasoning]
+	Continued bool // the answer goes on with a message that the prompt has begun: white space in front is kept
+	// Inline: reasoning stays in the content, with its marks. Opening is what of it the prompt holds ([Prompt.Opening]).
+	Inline  bool
+	Opening string
 }
 
 // Bounds of a [Parser]. What exceeds them is content.
@@ -58,6 +65,7 @@ type Parser struct {
 	buf    string               // not read yet
 	closed bool
 	events []Event
+	begun  []Event // what the prompt holds of the answer
 
 	trim  bool   // white space is left out up to the next character
 	space []byte // white space at the end of the text so far
@@ -66,10 +74,12 @@ type Parser struct {
 	calls    int // begun so far
 	started  bool
 	call     *callReader
-	array    bool   // calls are items of a list
+	array    bool // calls are items of a list
+	late     lateCalls
 	raw      string // what to fall back to: the mark in front of a call, the white space behind it
 	header   string // harmony
 	body     EventKind
+	kept     bool // the body is reasoning that stays in the content
 	tagged   taggedReader
 	searched int // bytes of buf in which an end tag was not found
 }
@@ -78,17 +88,30 @@ type Parser struct {
 func NewParser(f Format, o ParserOptions) *Parser {
 	p := &Parser{f: f, syntax: f.Syntax.of(), o: o, state: (*Parser).start}
 	switch {
+	case o.Reasoning && f.ThinkEnd != "":
+		p.state, p.trim = (*Parser).reasoning, !o.Continued && !o.Inline
+		if o.Inline && !o.Continued {
+			p.text(ContentEvent, o.Opening)
+		} else if f.startIsText() && !o.Continued {
+			p.text(ReasoningEvent, f.ThinkStart)
+		}
+	case o.Continued && p.syntax.channels:
+		p.state = (*Parser).harmonyBody
+		if o.Reasoning && !o.Inline {
+			p.body = ReasoningEvent
+		}
+	case o.Continued:
+		p.state = (*Parser).content
 	case p.syntax.first != nil:
 		p.state = p.syntax.first
-	case o.Reasoning && f.ThinkEnd != "":
-		p.state, p.trim = (*Parser).reasoning, true
 	}
+	p.begun, p.events = p.events, nil
 	return p
 }
 
 // Push reads the next piece of the answer. The events are valid until the next call.
 func (p *Parser) Push(text string) []Event {
-	p.events = p.events[:0]
+	p.events, p.begun = append(p.events[:0], p.begun...), nil
 	if p.buf += text; p.buf != "" {
 		for p.state(p) {
 		}
@@ -98,7 +121,7 @@ func (p *Parser) Push(text string) []Event {
 
 // Close ends the answer.
 func (p *Parser) Close() []Event {
-	p.events = p.events[:0]
+	p.events, p.begun = append(p.events[:0], p.begun...), nil
 	p.closed = true
 	for p.state(p) {
 	}
@@ -257,18 +280,20 @@ func (p *Parser) start() bool {
 	}
 	p.text(ContentEvent, p.buf[:len(p.buf)-len(rest)])
 	p.buf = rest
-	if m := p.f.ThinkStart; m != "" && rest != "" {
-		found, more := p.oneOf(m)
+	if p.f.ThinkStart != "" && rest != "" {
+		found, more := p.oneOf(p.f.ThinkStart, p.f.ThinkEnd)
 		if more {
 			return false
 		}
 		if found != "" {
-			p.edge()
-			p.state = (*Parser).reasoning
+			p.thinkMark(found)
 			return true
 		}
 	}
 	p.state = (*Parser).content
+	if p.syntax.answer != nil {
+		p.state = p.syntax.answer
+	}
 	if p.syntax.bare && len(p.o.Tools) > 0 && rest != "" && (rest[0] == '{' || rest[0] == '[') {
 		p.raw = ""
 		p.state = (*Parser).calls0
@@ -276,39 +301,91 @@ func (p *Parser) start() bool {
 	return true
 }
 
-func (p *Parser) reasoning() bool {
-	if p.scan(ReasoningEvent, p.f.ThinkEnd) == "" {
-		if p.closed {
-			p.edge()
+// thinkMark is behind a mark of reasoning outside of it: a section begins, or one ends that never began.
+func (p *Parser) thinkMark(mark string) {
+	start := mark != p.f.ThinkEnd
+	if p.o.Inline {
+		p.text(ContentEvent, mark)
+	} else {
+		p.edge()
+		if start && p.f.startIsText() {
+			p.text(ReasoningEvent, mark)
 		}
-		return false
 	}
-	p.edge()
 	p.state = (*Parser).start
-	return true
+	if start {
+		p.state = (*Parser).reasoning
+	}
 }
 
 func (p *Parser) content() bool {
 	var marks []string
 	if len(p.o.Tools) > 0 {
-		marks = p.syntax.open
+		marks = append(marks, p.syntax.open...)
+	}
+	marks = append(marks, p.syntax.drop...)
+	if p.closed && p.trim && p.calls > 0 && p.cutIn(p.syntax.allMarks()...) {
+		p.buf = "" // a mark behind a call was cut off
+	}
+	again := p.syntax.thinksAgain && p.f.ThinkStart != ""
+	if again {
+		marks = append(marks, p.f.ThinkStart, p.f.ThinkEnd)
 	}
 	m := p.scan(ContentEvent, marks...)
-	if m == "" {
+	switch {
+	case m == "":
 		return false
+	case again && (m == p.f.ThinkStart || m == p.f.ThinkEnd):
+		p.thinkMark(m)
+		return true
+	case slices.Contains(p.syntax.drop, m):
+		return true
 	}
+	p.beginCalls(m)
+	return true
+}
+
+// beginCalls is behind a mark at which calls begin.
+func (p *Parser) beginCalls(m string) {
 	p.raw = m
 	p.state = (*Parser).calls0
 	if p.syntax.begin != nil {
 		p.syntax.begin(p, m)
 	}
-	return true
 }
 
 // notACall makes content of what was read as a call, and goes on with content.
 func (p *Parser) notACall(read string) bool {
-	p.text(ContentEvent, p.raw+read)
+	kind, state := ContentEvent, (*Parser).content
+	if p.late == lateReading {
+		kind, state = ReasoningEvent, (*Parser).reasoning
+	}
+	p.text(kind, p.raw+read)
 	p.raw, p.call, p.array = "", nil, false
-	p.state = (*Parser).content
+	p.state = state
 	return true
+}
+
+// cutCall is where an answer ends in a call whose name is not whole: the call is reported, and no content.
+func (p *Parser) cutCall() bool {
+	if p.late == lateReading {
+		return p.notACall("")
+	}
+	p.edge()
+	p.add(Event{Kind: ToolCallEnd, Call: p.calls, Err: ErrToolCall})
+	p.raw, p.call, p.array, p.buf = "", nil, false, ""
+	p.state = (*Parser).content
+	return false
+}
+
+// cutIn reports whether the answer ended within one of marks.
+func (p *Parser) cutIn(marks ...string) bool {
+	rest := strings.TrimSpace(p.buf)
+	return p.closed && slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, rest) })
+}
+
+// cutName reports whether an answer ended in a call's name: what there is begins that of an offered tool.
+func (p *Parser) cutName(name string) bool {
+	name, _, _ = strings.Cut(strings.TrimSpace(name[:len(name)-held(name, p.syntax.marks)]), "\n")
+	return p.closed && slices.ContainsFunc(p.o.Tools, func(t Tool) bool { return strings.HasPrefix(t.Name, name) })
 }

@@ -14,14 +14,17 @@ var offered = []Tool{{Name: "get_weather", Parameters: []byte(`{"type":"object",
 // anyTools are tools of which the parser knows nothing.
 var anyTools = []Tool{{Name: "f"}}
 
-// answers are texts as models write them, with what they say.
-var answers = []struct {
+// parserCase is a text as a model writes it, with what it says.
+type parserCase struct {
 	name   string
 	format Format
 	o      ParserOptions
 	text   string
 	want   string // one event a line, as show writes them
-}{
+}
+
+// answers are such texts.
+var answers = []parserCase{
 	{"plain text", Format{}, ParserOptions{}, " Hello\n there. \n", "content: \" Hello\\n there. \\n\""},
 	{"json without tools", Format{}, ParserOptions{}, `{"name": "f", "arguments": {}}`,
 		`content: "{\"name\": \"f\", \"arguments\": {}}"`},
@@ -57,7 +60,9 @@ var answers = []struct {
 		`<tool_call>{"name": "f", "arguments": {"a": `,
 		"start 0: f \nargs 0: {\"a\": \nend 0:  chat: malformed or incomplete tool call"},
 	{"hermes, cut off early", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools},
-		`<tool_call> {"name": "f", "argu`, `content: "<tool_call> {\"name\": \"f\", \"argu"`},
+		`<tool_call> {"name": "f", "argu`, "start 0: f \nend 0:  chat: malformed or incomplete tool call"},
+	{"hermes, cut off before the name", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools},
+		`Hm. <tool_call> {"na`, "content: \"Hm.\"\nend 0:  chat: malformed or incomplete tool call"},
 	{"hermes, malformed", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools},
 		`<tool_call>{"name": "f", "arguments": {"a" 1}} x`,
 		"start 0: f \nargs 0: {\"a\" \nend 0:  chat: malformed or incomplete tool call\ncontent: \"1}} x\""},
@@ -139,7 +144,7 @@ var answers = []struct {
 	{"deepseek v4", Format{Syntax: SyntaxDSML}, ParserOptions{Tools: anyTools},
 		"<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
 		"start 0: f \nargs 0: {}\nend 0:  <nil>"},
-	{"gemma 4", Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought\n", ThinkEnd: "<channel|>"},
+	{"gemma 4", Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
 		ParserOptions{Tools: anyTools},
 		"<|channel>thought\nhm<channel|>Ok.<|tool_call>call:f{city:<|\"|>Zü{\"r}, " +
 			"x<|\"|>,n:[1,-2.5e3,{a:true}],o:{b:<|\"|><|\"|>},z:null}<tool_call|><|tool_call>call:g{}<tool_call|>",
@@ -147,7 +152,7 @@ var answers = []struct {
 			"{\"a\": true}], \"o\": {\"b\": \"\"}, \"z\": null}\nend 0:  <nil>\nstart 1: g \nargs 1: {}\nend 1:  <nil>"},
 	{"gemma 4, no call", Format{Syntax: SyntaxGemma4}, ParserOptions{Tools: anyTools},
 		"<|tool_call>call:f{a:}<tool_call|>x<|tool_call>call",
-		`content: "<|tool_call>call:f{a:}<tool_call|>x<|tool_call>call"`},
+		"content: \"<|tool_call>call:f{a:}<tool_call|>x\"\nend 0:  chat: malformed or incomplete tool call"},
 	{"lfm2", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools},
 		"<|tool_call_start|>[f(city=\"Zü\\\"r\", n=[1, -2.5], o={'a': True, \"b\": None}), g()]<|tool_call_end|>Checking.",
 		"start 0: f \nargs 0: {\"city\": \"Zü\\\"r\", \"n\": [1, -2.5], \"o\": {\"a\": true, \"b\": null}}\nend 0:  " +
@@ -171,7 +176,7 @@ var answers = []struct {
 	{"harmony, final", Format{Syntax: SyntaxHarmony}, ParserOptions{},
 		"<|channel|>final<|message|>Hello <|world.<|return|>", `content: "Hello <|world."`},
 	{"harmony, no tools offered", Format{Syntax: SyntaxHarmony}, ParserOptions{},
-		" to=functions.g<|channel|>commentary<|message|>{}<|call|>", `content: "{}"`},
+		" to=functions.g<|channel|>commentary<|message|>{}<|call|>", "end 0:  chat: malformed or incomplete tool call"},
 	{"harmony, no channel", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "Hello world.", `content: "Hello world."`},
 	{"harmony, cut off", Format{Syntax: SyntaxHarmony}, ParserOptions{},
 		"<|channel|>analysis<|message|>I ", `reasoning: "I "`},
@@ -220,7 +225,7 @@ func parse(f Format, o ParserOptions, pieces ...string) []Event {
 
 // TestParser: whole, in two pieces at every cut, and byte by byte.
 func TestParser(t *testing.T) {
-	for _, a := range answers {
+	for _, a := range append(answers[:len(answers):len(answers)], moreAnswers...) {
 		whole := parse(a.format, a.o, a.text)
 		if got := show(whole); got != a.want {
 			t.Errorf("%s:\n got %s\nwant %s", a.name, got, a.want)

@@ -55,12 +55,17 @@ func (p *Prompt) Text() string {
 // InReasoning says whether the answer begins inside of a reasoning section,
 // which the template has opened.
 func (p *Prompt) InReasoning() bool {
-	mark := strings.TrimSpace(p.format.ThinkStart)
-	if mark == "" || len(p.Spans) == 0 {
-		return false
+	return p.Opening() != ""
+}
+
+// Opening is what the prompt holds of a section of reasoning that the template has opened: its mark and the white space
+// behind it; "" if it has opened none.
+func (p *Prompt) Opening() string {
+	if len(p.Spans) == 0 || p.Spans[len(p.Spans)-1].Origin != FromTemplate {
+		return ""
 	}
-	last := p.Spans[len(p.Spans)-1]
-	return last.Origin == FromTemplate && strings.HasSuffix(strings.TrimSpace(last.Text), mark)
+	_, opening := p.format.Opened(p.Spans[len(p.Spans)-1].Text)
+	return opening
 }
 
 // IDs returns the prompt's token ids. Control and user-defined tokens are

@@ -19,8 +19,9 @@ func (s Syntax) String() string {
 
 // syntaxes are all that are known. A template has the first that detects it, and the last where none does.
 var syntaxes = [...]*syntax{
-	&harmony, &dsmlCalls, &deepseek, &mistral, &kimi, &gemma4, &lfm2, &glm, &qwenXML, &granite,
-	&hermes, &llama3, &plainJSON,
+	&harmony, &dsmlCalls, &deepseek, &mistral, &kimi, &gemma4, &lfm2, &solar, &glm, &qwenXML, &granite,
+	&minimax3, &minimax, &hunyuan, &minicpm, &olmo, &functionary32, &functionary31,
+	&command, &commandR, &apertus, &apriel, &nemotron, &functoolsCalls, &gigaChat, &hermes, &llama3, &plainJSON,
 }
 
 // of is the description of a syntax. A name that is none of the constants is plain JSON, as a Format's zero value is.
@@ -51,14 +52,36 @@ type syntax struct {
 	begin    func(p *Parser, mark string)
 	between  func(p *Parser) bool
 	first    func(p *Parser) bool
-	channels bool // content and reasoning are messages with a header each
+	answer   func(p *Parser) bool // reads the beginning of what follows reasoning
+	drop     []string             // marks around content that are no part of it
+	channels bool                 // content and reasoning are messages with a header each
+
+	thinksAgain bool     // reasoning may stand between content; an end of it that never began is left out
+	keys        callKeys // of a call in JSON
 
 	// Writing. Arguments are one object in a notation, unless tags has them one by one. call is one call, calls what
 	// stands around and between several; around is an answer or calls with what may be reasoned before.
 	notation func(o *GrammarOptions) grammar.SchemaOptions
 	tags     *tags
+	write    func(f *Format, t Tool, o *ToolGrammarOptions) (*grammar.Grammar, error) // a call by itself
 	call     func(f *Format, tool string, args *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar
 	calls    func(f *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar
 	around   func(f *Format, g *grammar.Grammar, calls bool, o *GrammarOptions) *grammar.Grammar
 	required bool // calls that are not required have no grammar
+}
+
+// allMarks are the marks of calls and their parts, also those that are text in every vocabulary.
+func (s *syntax) allMarks() []string {
+	all := append(slices.Clone(s.marks), s.open...)
+	all = append(all, s.close)
+	if t := s.tags; t != nil {
+		all = append(append(all, t.call, t.callEnd), t.sectionEnds...)
+	}
+	return all
+}
+
+// callKeys are those of a call in JSON. Zero ones are name and id.
+type callKeys struct {
+	name, id string
+	keyed    bool // the name is the key of the arguments
 }

@@ -23,7 +23,7 @@ var deepseek = syntax{
 	name: SyntaxDeepSeek,
 	detect: func(has func(string) bool, f *Format) bool {
 		f.Bare = !has(deepseekBlock)
-		return has(deepseekCalls)
+		return has(deepseekCalls) || has("<｜Assistant｜>") // templates without tools too: the marks are the models'
 	},
 	marks: []string{deepseekCalls, deepseekEnd, deepseekCall, deepseekCallEnd, deepseekSep},
 	open:  []string{deepseekCalls, deepseekCall},
@@ -72,7 +72,10 @@ func (p *Parser) deepseekHeader() bool {
 		name = strings.TrimSpace(name)
 	}
 	if mark == "" || name == "" || strings.ContainsAny(name, " \n\t\r") {
-		p.buf = before
+		if p.buf = before; p.cutIn("function"+deepseekSep) ||
+			p.cutName(strings.TrimPrefix(before, "function"+deepseekSep)) {
+			return p.cutCall()
+		}
 		return p.notACall("")
 	}
 	p.begin(name, "")

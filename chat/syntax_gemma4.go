@@ -17,11 +17,12 @@ const (
 )
 
 var gemma4 = syntax{
-	name:   SyntaxGemma4,
-	detect: func(has func(string) bool, _ *Format) bool { return has(gemmaCall) },
-	marks:  []string{gemmaCall, gemmaCallEnd, gemmaQuote},
-	open:   []string{gemmaCall},
-	begin:  func(p *Parser, _ string) { p.state = (*Parser).gemmaCall },
+	name:        SyntaxGemma4,
+	detect:      func(has func(string) bool, _ *Format) bool { return has(gemmaCall) },
+	thinksAgain: true,
+	marks:       []string{gemmaCall, gemmaCallEnd, gemmaQuote},
+	open:        []string{gemmaCall},
+	begin:       func(p *Parser, _ string) { p.state = (*Parser).gemmaCall },
 	notation: func(o *GrammarOptions) grammar.SchemaOptions {
 		return grammar.SchemaOptions{Narrow: true,
 			Notation: grammar.Notation{Quote: o.mark(gemmaQuote), Names: true, Sorted: true}}
@@ -34,16 +35,22 @@ var gemma4 = syntax{
 func (p *Parser) gemmaCall() bool { return p.wholeCalls(gemmaCallEnd, readGemmaCall) }
 
 // readGemmaCall reads call:f{a:<|"|>x<|"|>,b:1}.
-func readGemmaCall(text string) ([]wholeRead, bool) {
+func readGemmaCall(text string) ([]wholeRead, wholeEnd) {
 	r := &literalReader{s: text, gemma: true}
 	if !r.take("call:") {
-		return nil, false
+		return nil, r.fails("call:")
 	}
 	name := r.word()
-	r.space()
-	if name == "" || !strings.HasPrefix(r.s, "{") || !r.value() {
-		return nil, false
+	if r.space(); name == "" || !strings.HasPrefix(r.s, "{") {
+		return nil, r.fails("{")
 	}
-	r.space()
-	return []wholeRead{{name, r.out.String()}}, r.s == ""
+	ok := r.value()
+	call := []wholeRead{{name, r.out.String()}}
+	if !ok {
+		return call, r.fails("")
+	}
+	if r.space(); r.s != "" {
+		return call, wholeBad
+	}
+	return call, wholeDone
 }

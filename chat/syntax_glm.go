@@ -50,7 +50,9 @@ func (p *Parser) glmHeader() bool {
 		return false
 	}
 	if name = strings.TrimSpace(name); mark == "" || !plainName(name) {
-		p.buf = before
+		if p.buf = before; p.cutName(before) {
+			return p.cutCall()
+		}
 		return p.notACall("")
 	}
 	if mark != "\n" {

@@ -66,27 +66,61 @@ func (p *Parser) harmonyHeader() bool {
 	p.edge()
 	p.trim = false
 	p.state = (*Parser).harmonyBody
-	_, channel, _ := strings.Cut(header, harmonyChannel)
-	channel = strings.TrimSpace(channel)
+	channel := header
+	if i := strings.LastIndex(header, harmonyChannel); i >= 0 {
+		channel = strings.TrimSpace(header[i+len(harmonyChannel):])
+	}
 	if k := strings.IndexAny(channel, " <"); k >= 0 {
 		channel = channel[:k]
 	}
-	switch _, to, ok := strings.Cut(header, "to="); {
-	case ok && len(p.o.Tools) > 0:
-		if k := strings.IndexAny(to, " <\n"); k >= 0 {
-			to = to[:k]
-		}
-		if name := strings.TrimPrefix(to, "functions."); name != "" {
-			p.begin(name, "")
-		}
+	switch to := harmonyRecipient(header); {
+	case to != "" && len(p.o.Tools) > 0:
+		p.begin(strings.TrimPrefix(to, "functions."), "")
 		p.body = ToolCallArgs
-		if !p.started {
-			p.body = ContentEvent
-		}
+	case to != "":
+		// A tool's message is not for the user. Nobody offered the tool.
+		p.add(Event{Kind: ToolCallEnd, Call: p.calls, Err: ErrToolCall})
+		p.state = (*Parser).harmonySkip
+	case channel == "analysis" && p.o.Inline:
+		p.body = ContentEvent
+		p.text(ContentEvent, header+harmonyMessage)
+		p.kept = true
 	case channel == "analysis":
 		p.body = ReasoningEvent
 	default:
 		p.body = ContentEvent
+	}
+	return true
+}
+
+// harmonyRecipient is the tool that a message goes to, "" if it goes to the user or an assistant.
+func harmonyRecipient(header string) string {
+	_, to, _ := strings.Cut(header, "to=")
+	if k := strings.IndexAny(to, " <\n"); k >= 0 {
+		to = to[:k]
+	}
+	if to == "assistant" || to == "user" || to == "all" {
+		return ""
+	}
+	return to
+}
+
+// harmonySkip passes over a message that is for nobody.
+func (p *Parser) harmonySkip() bool {
+	mark, at := "", len(p.buf)
+	for _, m := range harmonyEnds {
+		if k := strings.Index(p.buf, m); k >= 0 && k < at {
+			at, mark = k, m
+		}
+	}
+	if mark == "" {
+		p.buf = p.buf[len(p.buf)-held(p.buf, harmonyEnds):]
+		return false
+	}
+	p.buf = p.buf[at+len(mark):]
+	p.state = (*Parser).harmonyNext
+	if mark == harmonyStart {
+		p.state = (*Parser).harmonyHeader
 	}
 	return true
 }
@@ -99,6 +133,10 @@ func (p *Parser) harmonyBody() bool {
 		mark = p.scan(p.body, harmonyEnds...)
 		if mark != "" || p.closed {
 			p.flushSpace(p.body)
+		}
+		if mark != "" && p.kept {
+			p.text(ContentEvent, harmonyEnd)
+			p.kept = false
 		}
 	} else {
 		mark = p.harmonyArgs()

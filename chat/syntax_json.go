@@ -8,9 +8,13 @@ import (
 const SyntaxJSON Syntax = ""
 
 var plainJSON = syntax{
-	name:   SyntaxJSON,
-	detect: func(func(string) bool, *Format) bool { return true },
-	bare:   true,
+	name: SyntaxJSON,
+	detect: func(has func(string) bool, f *Format) bool {
+		said := func(key string) bool { return has(`"`+key+`"`) || has(`\"`+key+`\"`) }
+		f.Unknown = !said("name") || !said("arguments") && !said("parameters")
+		return true
+	},
+	bare: true,
 	calls: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		if o.Parallel {
 			return grammar.Choice(call, several(call, "[", ", ", "]", o))

@@ -31,12 +31,8 @@ var kimi = syntax{
 	},
 	between: (*Parser).kimiBetween,
 	call: func(_ *Format, tool string, args *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
-		var digits []*grammar.Grammar
-		for d := '0'; d <= '9'; d++ {
-			digits = append(digits, grammar.Text(string(d)))
-		}
 		return grammar.Sequence(
-			grammar.Text(o.mark(kimiCall)+"functions."+tool+":"), grammar.Repeat(grammar.Choice(digits...), 1, 3),
+			grammar.Text(o.mark(kimiCall)+"functions."+tool+":"), grammar.Repeat(digit(), 1, 3),
 			grammar.Text(o.mark(kimiArgs)), args, grammar.Text(o.mark(kimiCallEnd)))
 	},
 	calls: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
@@ -57,12 +53,17 @@ func (p *Parser) kimiHeader() bool {
 		return false
 	}
 	id = strings.TrimSpace(id)
+	if mark == "" {
+		id = strings.TrimSpace(before)
+	}
 	name := strings.TrimPrefix(id, "functions.")
 	if i := strings.LastIndexByte(name, ':'); i >= 0 {
 		name = name[:i]
 	}
 	if mark == "" || !plainName(name) {
-		p.buf = before
+		if p.buf = before; p.cutName(name) || p.cutIn("functions.") {
+			return p.cutCall()
+		}
 		return p.notACall("")
 	}
 	p.begin(name, id)

@@ -19,64 +19,24 @@ var lfm2 = syntax{
 	detect: func(has func(string) bool, _ *Format) bool {
 		return has("<|tool_list_start|>") || has(lfmCalls) || has("List of tools: ")
 	},
-	marks: []string{lfmCalls, lfmEnd},
-	open:  []string{lfmCalls},
-	begin: func(p *Parser, _ string) { p.state = (*Parser).lfmCalls },
-	notation: func(*GrammarOptions) grammar.SchemaOptions {
-		return grammar.SchemaOptions{Spaces: true, Narrow: true, Notation: grammar.Notation{Python: true, Call: true}}
-	},
-	call: func(_ *Format, tool string, args *grammar.Grammar, _ *ToolGrammarOptions) *grammar.Grammar {
-		return grammar.Sequence(grammar.Text(tool+"("), args, grammar.Text(")"))
-	},
+	marks:    []string{lfmCalls, lfmEnd},
+	open:     []string{lfmCalls},
+	begin:    func(p *Parser, _ string) { p.state = (*Parser).lfmCalls },
+	notation: pythonNotation,
+	call:     pythonCall,
 	calls: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		return several(call, o.mark(lfmCalls)+"[", ", ", "]"+o.mark(lfmEnd), o)
 	},
 }
 
-func (p *Parser) lfmCalls() bool { return p.wholeCalls(lfmEnd, readPythonCalls) }
+func (p *Parser) lfmCalls() bool { return p.wholeCalls(lfmEnd, readListedCalls) }
 
-// readPythonCalls reads [f(a="x", b=1), g()], or the same calls as JSON.
-func readPythonCalls(text string) ([]wholeRead, bool) {
+// readListedCalls reads [f(a="x", b=1), g()], or the same calls as JSON.
+func readListedCalls(text string) ([]wholeRead, wholeEnd) {
 	if calls, ok := readJSONCalls(text); ok {
-		return calls, true
+		return calls, wholeDone
 	}
-	r := &literalReader{s: text}
-	list := r.take("[")
-	var calls []wholeRead
-	for {
-		name := r.word()
-		if name == "" || !r.take("(") {
-			return nil, false
-		}
-		r.out.Reset()
-		r.out.WriteByte('{')
-		for n := 0; !r.take(")"); n++ {
-			if n > 0 {
-				if !r.take(",") {
-					return nil, false
-				}
-				r.out.WriteString(", ")
-			}
-			key := r.word()
-			if key == "" || !r.take("=") {
-				return nil, false
-			}
-			r.out.WriteString(quoted(key) + ": ")
-			if !r.value() {
-				return nil, false
-			}
-		}
-		r.out.WriteByte('}')
-		calls = append(calls, wholeRead{name, r.out.String()})
-		if !r.take(",") {
-			break
-		}
-	}
-	if list && !r.take("]") {
-		return nil, false
-	}
-	r.space()
-	return calls, r.s == ""
+	return readPythonCalls(text)
 }
 
 // readJSONCalls reads {"name": …, "arguments": {…}}, or a list of such objects.

@@ -19,7 +19,7 @@ var mistral = syntax{
 	name: SyntaxMistral,
 	detect: func(has func(string) bool, f *Format) bool {
 		f.Bare = has(mistralArgs)
-		return has(mistralCalls)
+		return has(mistralCalls) || has("[AVAILABLE_TOOLS]")
 	},
 	marks: []string{mistralCalls, mistralID, mistralArgs},
 	open:  []string{mistralCalls},
@@ -43,7 +43,7 @@ var mistral = syntax{
 func (p *Parser) mistral() bool {
 	if !p.skipSpace() {
 		if p.closed {
-			return p.notACall("")
+			return p.cutCall()
 		}
 		return false
 	}
@@ -69,7 +69,9 @@ func (p *Parser) mistral() bool {
 		}
 	}
 	if name = strings.TrimSpace(name); mark == "" || name == "" || strings.ContainsAny(name, " \n\t\r") {
-		p.buf = before
+		if p.buf = before; p.cutName(strings.SplitN(before, "[", 2)[0]) {
+			return p.cutCall()
+		}
 		return p.notACall("")
 	}
 	if mark == "{" {

@@ -42,7 +42,12 @@ var qwenXML = syntax{
 	tags: &tags{
 		call: qwenFunction, nameEnd: ">", sectionEnds: []string{toolCallEnd, seedCallEnd}, callEnd: qwenFunctionEnd,
 		argument: qwenParameter, keyEnd: ">", valueEnd: qwenParameterEnd,
-		trim: func(value string) string { return strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n") },
+		trim: func(f *Format, value string) string {
+			if f.Bare {
+				return value
+			}
+			return strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
+		},
 		writeCall: func(f *Format, tool string, o *ToolGrammarOptions) (begin, end string) {
 			open := f.Open
 			if open == "" {

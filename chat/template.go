@@ -55,6 +55,10 @@ type Options struct {
 	Format    *Format          // how answers are written; nil: found by the template's text
 	Arguments ArgumentForm
 
+	// ToolFallback: where the template offers no tools, they are announced in the system message, with calls in plain
+	// JSON.
+	ToolFallback bool
+
 	Limits Limits // of one rendering
 }
 
@@ -69,13 +73,14 @@ type Template struct {
 	textArgs     bool
 	systemRole   bool
 	toolsHandled bool
+	fallback     bool
 	gaps         gaps
 }
 
 // gaps are what a template uses though a conversation need not have it, found by probing. Each is filled in.
 type gaps struct {
 	tools     bool // a list of tools where there are none: [], not None
-	functions bool // FireFunction's variables where there are no tools: functions, "", and datetime
+	functions bool // FireFunction's variables: the tools as the text functions, and datetime
 	details   bool // the description and the parameters of each tool: "" and an object without properties
 }
 
@@ -94,6 +99,9 @@ func New(source string, o Options) (*Template, error) {
 		t.format = DetectFormat(source)
 	}
 	t.probe()
+	if o.ToolFallback {
+		t.fallBack()
+	}
 	return t, nil
 }
 
@@ -107,11 +115,17 @@ func (t *Template) Format() *Format { return t.format }
 // Where it does not, see [MergeSystem].
 func (t *Template) SystemRole() bool { return t.systemRole }
 
-// Tools says whether the template renders the tools it is given.
-func (t *Template) Tools() bool { return t.toolsHandled }
+// Tools says whether tools can be offered; see [Template.ToolsError].
+func (t *Template) Tools() bool { return t.ToolsError() == nil }
 
 // Render renders a conversation. Errors wrap one of the sentinel errors, or that of ctx if it ended first.
 func (t *Template) Render(ctx context.Context, c Conversation) (*Prompt, error) {
+	if t.fallback {
+		var err error
+		if c, err = t.announced(c); err != nil {
+			return nil, fmt.Errorf("chat template: %w", err)
+		}
+	}
 	text, err := t.render(ctx, &c, t.textArgs, t.typed, t.o.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
@@ -154,20 +168,31 @@ func (t *Template) render(
 			tools.Items = append(tools.Items, v)
 		}
 		set("tools", tools)
+		if t.gaps.functions {
+			t.setFunctions(set, c.Tools)
+		}
 	case t.gaps.tools:
 		set("tools", tools)
 	default:
 		set("tools", jinja.None{})
 		if t.gaps.functions {
-			set("functions", jinja.NewText("", FromTemplate))
-			now := t.o.Clock().UTC().Format("Jan 02 2006 15:04:05 GMT")
-			set("datetime", jinja.NewText(now, FromTemplate))
+			t.setFunctions(set, nil)
 		}
 	}
 	set("add_generation_prompt", c.AddGenerationPrompt)
 	set("bos_token", jinja.NewText(t.o.BOS, FromTemplate))
 	set("eos_token", jinja.NewText(t.o.EOS, FromTemplate))
 	return t.program.Render(ctx, jinja.Context{Vars: vars, Clock: t.o.Clock, Limits: limits})
+}
+
+// setFunctions sets FireFunction's variables: the tools as JSON, "" without any, and the time.
+func (t *Template) setFunctions(set func(key string, v jinja.Value), tools []json.RawMessage) {
+	text := ""
+	if data, err := json.MarshalIndent(tools, "", "    "); err == nil && len(tools) > 0 {
+		text = string(data)
+	}
+	set("functions", jinja.NewText(text, FromMessage))
+	set("datetime", jinja.NewText(t.o.Clock().UTC().Format("Jan 02 2006 15:04:05 GMT"), FromTemplate))
 }
 
 // describe fills in what a tool need not say of itself.

@@ -93,7 +93,7 @@ func TestDetectFormat(t *testing.T) {
 		"openai-gpt-oss-120b":                 {Syntax: SyntaxHarmony},
 		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": {
 			Syntax: SyntaxDeepSeek, ThinkStart: "<think>", ThinkEnd: "</think>"},
-		"google-gemma-2-2b-it": {},
+		"google-gemma-2-2b-it": {Unknown: true},
 		"Qwen3-Coder":          {Syntax: SyntaxQwenXML},
 		"ByteDance-Seed-OSS": {
 			Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Bare: true, Open: "<seed:tool_call>"},
@@ -101,7 +101,7 @@ func TestDetectFormat(t *testing.T) {
 			Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
 		"moonshotai-Kimi-K2": {Syntax: SyntaxKimi},
 		"google-gemma-4-31B-it-interleaved": {
-			Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought\n", ThinkEnd: "<channel|>"},
+			Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
 		"LFM2-8B-A1B":     {Syntax: SyntaxLFM2},
 		"LFM2.5-Instruct": {Syntax: SyntaxLFM2, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		"deepseek-ai-DeepSeek-V4": {

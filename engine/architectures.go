@@ -15,6 +15,12 @@ func decoderOf(f func(*loader, *Config) family, heads ...Kind) kind {
 	return kind{is: KindModel, heads: heads, family: f, layers: (*loader).layerCount, build: build}
 }
 
+// encoderOf is the kind of encoders that a family describes.
+func encoderOf(f func(*loader, *Config) family) kind {
+	build := func(l *loader, m *Model) network { return l.textEncoder(&m.config, f(l, &m.config)) }
+	return kind{is: KindEncoder, layers: (*loader).encoderLayers, build: build}
+}
+
 // ofValues is a kind whose values may have another size than keys.
 func ofValues(k kind) kind {
 	k.values = true
@@ -133,18 +139,19 @@ var kinds = map[string]kind{
 	"deepseek32": {is: KindModel, refused: indexed},
 	"glm-dsa":    {is: KindModel, refused: indexed},
 
+	"bert":            encoderOf(bert),
+	"eurobert":        encoderOf(euroBERT),
+	"gemma-embedding": encoderOf(gemmaEmbedding),
+	"jina-bert-v2":    encoderOf(jinaBERT2),
+	"jina-bert-v3":    encoderOf(jinaBERT3),
+	"modern-bert":     encoderOf(modernBERT),
+	"neo-bert":        encoderOf(neoBERT),
+	"nomic-bert":      encoderOf(nomicBERT),
+	"nomic-bert-moe":  encoderOf(nomicBERTMoE),
+
 	// These are not read. They are here because a file of theirs is told apart from a model.
-	"bert":            {is: KindEncoder},
-	"eurobert":        {is: KindEncoder},
-	"gemma-embedding": {is: KindEncoder},
-	"jina-bert-v2":    {is: KindEncoder},
-	"jina-bert-v3":    {is: KindEncoder},
-	"modern-bert":     {is: KindEncoder},
-	"neo-bert":        {is: KindEncoder},
-	"nomic-bert":      {is: KindEncoder},
-	"nomic-bert-moe":  {is: KindEncoder},
-	"clip":            {is: KindProjector},
-	"controlvector":   {is: KindControl},
+	"clip":          {is: KindProjector},
+	"controlvector": {is: KindControl},
 }
 
 // indexed is why the models of DeepSeek V3.2's kind are refused.

@@ -1,11 +1,11 @@
 package engine
 
 // bloom is BLOOM (Le Scao et al. 2022, arXiv:2211.05100): ALiBi, normalized embeddings.
-func bloom(*loader, *Config) family {
+func bloom(l *loader, _ *Config) family {
 	return family{
 		norms: normParts{kind: layerNorm{}},
 		rope:  ropeParts{alibi: 8},
-		feed:  feedParts{activation: gelu},
+		feed:  feedParts{activation: l.gelu()},
 		ends: endParts{start: func(b *build, m *decoder) network {
 			m.embedding = b.embedding(b.c)
 			return &normalized{m, b.norm("token_embd_norm", b.c.HiddenSize)}

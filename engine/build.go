@@ -62,10 +62,12 @@ func (b *build) called(name string) string {
 func (b *build) decoderBlock(i int) block {
 	n, d, f := b.block(i), b.c.HiddenSize, &b.norms
 	block := block{parallel: f.parallel, residualScale: b.scales.residual}
-	attnNorm, ffnNorm := n+"attn_norm", n+b.called("ffn_norm")
+	attnNorm, ffnNorm := n+b.called("attn_norm"), n+b.called("ffn_norm")
 	switch f.at {
 	case atInputs, atBoth:
-		block.attnNorm = b.norm(attnNorm, d)
+		if !f.lacking || b.holds(attnNorm+".weight") {
+			block.attnNorm = b.norm(attnNorm, d)
+		}
 		if !f.parallel || b.holds(ffnNorm+".weight") {
 			block.ffnNorm = b.norm(ffnNorm, d)
 		}
@@ -160,7 +162,9 @@ func (b *build) finish(a *attention, i int) {
 		a.scores.Scale = headScale(a.headDim)
 	}
 	window := f.windowed != nil && f.windowed(i)
-	if window {
+	if a.scores.Both = f.both; window && f.both {
+		a.scores.Reach = f.window / 2
+	} else if window {
 		a.scores.Window = f.window
 	}
 	a.cache, a.scores.Layer = b.place(i, a.kvHeads, a.headDim, a.scores.Window)

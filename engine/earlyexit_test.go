@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -38,6 +39,48 @@ func TestEarlyExit(t *testing.T) {
 			sameBits(t, "fork", eval(t, fork, ids[69:], nil, Last), want[69*s.Vocab:])
 			o.NoCache = true
 			sameBits(t, "no cache", eval(t, newSession(t, m, o), ids[:50], nil, Last), want[49*s.Vocab:50*s.Vocab])
+		}
+	}
+}
+
+// A fork that exits after the first layers goes on as a session that has computed these layers alone, and leaves the
+// one that it comes from as it was.
+func TestForksThatExitEarly(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	models := map[string]*Model{"llama": openDrawn(t, rt, randommodel.Llama(), Options{})}
+	for _, name := range hybrids {
+		models[name] = openRecipe(t, rt, name)
+	}
+	for name, m := range models {
+		ids := randomTokens(300, m.config.Vocab, 5)
+		whole := newSession(t, m, SessionOptions{})
+		eval(t, whole, ids[:290], nil, None)
+		for layers := 1; layers <= m.config.Layers; layers++ {
+			own := newSession(t, m, SessionOptions{Layers: layers})
+			want := eval(t, own, ids, nil, Rows(20))
+			for _, at := range []int{290, 280, 256} {
+				exit, err := whole.ExitAt(at, layers)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if exit.Layers() != layers || exit.Bytes() > own.Bytes() {
+					t.Errorf("%s, %d layers: %d layers, %d bytes of %d", name, layers, exit.Layers(), exit.Bytes(), own.Bytes())
+				}
+				what := fmt.Sprintf("%s, %d layers, from %d", name, layers, at)
+				sameBits(t, what, eval(t, exit, ids[at:], nil, Rows(10)), want[10*m.config.Vocab:])
+				if err := exit.Truncate(285); err != nil {
+					t.Fatal(err)
+				}
+				sameBits(t, what+", again", eval(t, exit, ids[285:], nil, Rows(10)), want[10*m.config.Vocab:])
+				exit.Close()
+			}
+		}
+		fresh := newSession(t, m, SessionOptions{})
+		sameBits(t, name, eval(t, whole, ids[290:], nil, Rows(10)), eval(t, fresh, ids, nil, Rows(10)))
+		for _, layers := range []int{0, -1, m.config.Layers + 1} {
+			if _, err := whole.ExitAt(10, layers); !errors.Is(err, ErrUsage) {
+				t.Errorf("%s: a fork with %d layers: %v", name, layers, err)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/tensor"
 )
 
 // Errors that callers tell apart with errors.Is. They are returned wrapped, with the file, the key
@@ -30,4 +31,5 @@ var (
 	ErrInput       = errors.New("no encoder input")                 // that a model takes, or no encoder that takes it
 	ErrPanic       = errors.New("panic in a pass")                  // of a Scheduler (package shared); the process goes on
 	ErrKVBudget    = errors.New("larger than the KV memory budget") // a Scheduler's sequence, by itself
+	ErrMemory      = tensor.ErrMemory                               // the operating system refused
 )

@@ -95,7 +95,7 @@ func answersLike(t *testing.T, rt *Runtime, file, golden string) {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Open(context.Background(), rt, file, Options{RopeContext: 256})
+	m, err := Open(context.Background(), rt, file, Options{RopeContext: 256, tanhGELU: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ type normParts struct {
 	kind     normKind
 	at       normPlaces
 	parallel bool              // both sublayers read the block's input
-	names    map[string]string // of norms that the file calls otherwise: ffn_norm, output_norm; "": not there
+	names    map[string]string // of norms that the file calls otherwise: attn_norm, ffn_norm, output_norm; "": not there
+	lacking  bool              // a block may lack attn_norm: attention reads its input as it is
 }
 
 // normPlaces is where a block's norms are.
@@ -74,6 +75,7 @@ type attentionParts struct {
 	clamp    float32                     // of queries, keys and values; 0: none
 	window   int                         // positions
 	windowed func(layer int) bool        // layers with a window; nil: none
+	both     bool                        // to later tokens, too: the window is as wide to both sides together
 	own      func(b *build, i int) mixer // reads layer i's; nil: build.attention does
 }
 
@@ -115,6 +117,10 @@ type endParts struct {
 	positions  bool // learned embeddings, position_embd
 	output     outputPlace
 	outputBias bool // output.bias is known
+
+	// of encoders
+	tokenTypes    typeKey
+	embeddingNorm bool // token_embd_norm
 }
 
 // outputPlace says where the output matrix is.

@@ -37,6 +37,7 @@ type function uint8
 const (
 	silu        function = iota // Shazeer 2020, arXiv:2002.05202 (with a gate: SwiGLU)
 	gelu                        // the tanh form (with a gate: GEGLU)
+	geluErf                     // the exact form; gelu.go says which one a family has
 	reluSquared                 // So et al. 2021, arXiv:2109.08668
 	clampedSiLU                 // gpt-oss, with a gate only
 	relu                        // Nair and Hinton 2010
@@ -51,6 +52,8 @@ func (p *pass) activate(x []float32, act function) {
 	case p.err != nil:
 	case act == gelu:
 		p.fail(p.t.GELU(x, x))
+	case act == geluErf:
+		p.fail(p.t.GELUErf(x, x))
 	case act == reluSquared:
 		p.fail(p.t.ReLUSquared(x))
 	case act == relu:

@@ -18,7 +18,7 @@ import (
 // NumericRules is the version of the rules by which logits follow from weights and tokens, and tokens from logits
 // (package comment of tensor; noise and order of filters of sampling). It changes when any model's logits or any
 // sampled token may change.
-const NumericRules = 1
+const NumericRules = 2
 
 // Fingerprint identifies what a GGUF file computes: SHA-256 in lower-case hexadecimal. It depends neither on the
 // order of keys and tensors in the file nor on what describes it (general.*, the chat template).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Forward feeds every segment's tokens to its session, all in one pass over the weights, and
@@ -28,7 +29,12 @@ func (m *Model) Forward(ctx context.Context, b Batch) ([]Result, error) {
 	}
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
-	return m.forward(ctx, b)
+	begin := time.Now()
+	results, err := m.forward(ctx, b)
+	if err == nil {
+		m.learn(b, results, time.Since(begin))
+	}
+	return results, err
 }
 
 // forward is Forward for those who hold the runtime's lock.

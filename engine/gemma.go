@@ -3,11 +3,11 @@ package engine
 import "math"
 
 // gemma is Gemma (Gemma Team 2024, arXiv:2403.08295): embeddings times sqrt(D), GELU gates.
-func gemma(_ *loader, c *Config) family {
+func gemma(l *loader, c *Config) family {
 	return family{
 		norms:  normParts{kind: rmsNorm{}},
 		rope:   ropeParts{pairing: halves},
-		feed:   feedParts{activation: gelu, gate: gated},
+		feed:   feedParts{activation: l.gelu(), gate: gated},
 		scales: scaleParts{embedding: float32(math.Sqrt(float64(c.HiddenSize)))},
 		ends:   endParts{output: outputTied},
 	}

@@ -1,6 +1,10 @@
 package engine
 
 // gpt2 is GPT-2 (Radford et al. 2019): LayerNorm, learned position embeddings, GELU.
-func gpt2(*loader, *Config) family {
-	return family{norms: normParts{kind: layerNorm{}}, feed: feedParts{activation: gelu}, ends: endParts{positions: true}}
+func gpt2(l *loader, _ *Config) family {
+	return family{
+		norms: normParts{kind: layerNorm{}},
+		feed:  feedParts{activation: l.gelu()},
+		ends:  endParts{positions: true},
+	}
 }

@@ -9,7 +9,7 @@ func gptJ(l *loader, _ *Config) family {
 	return family{
 		norms: normParts{kind: layerNorm{}, parallel: true},
 		rope:  ropeParts{pairing: pairs},
-		feed:  feedParts{activation: gelu},
+		feed:  feedParts{activation: l.gelu()},
 		ends:  endParts{output: outputRequired, outputBias: true},
 	}
 }

@@ -6,7 +6,7 @@ func gptNeoX(l *loader, _ *Config) family {
 	return family{
 		norms: normParts{kind: layerNorm{}, parallel: l.bool("use_parallel_residual")},
 		rope:  ropeParts{pairing: halves},
-		feed:  feedParts{activation: gelu},
+		feed:  feedParts{activation: l.gelu()},
 		ends:  endParts{output: outputRequired},
 	}
 }

@@ -5,8 +5,7 @@ import "slices"
 // Kind is what a file holds, in words.
 type Kind string
 
-// The kinds of files that are told apart by their architecture. [Open] reads models and draft heads, and of encoders
-// T5's.
+// The kinds of files that are told apart by their architecture. [Open] reads models, draft heads and encoders.
 const (
 	KindModel          Kind = "model" // a decoder-only language model
 	KindEncoderDecoder Kind = "encoder-decoder model"

@@ -23,7 +23,7 @@ func TestKindOf(t *testing.T) {
 			t.Errorf("%s: a %s, expected a %s", arch, got, want)
 		}
 		if known := slices.Contains(Architectures(), arch); known != slices.Contains(
-			[]string{"llama", "t5", "t5encoder"}, arch) {
+			[]string{"llama", "t5", "t5encoder", "nomic-bert"}, arch) {
 			t.Errorf("%s: among the architectures: %v", arch, known)
 		}
 	}
@@ -45,9 +45,9 @@ func TestStatesFor(t *testing.T) {
 	}
 }
 
-// TestReadmeListsArchitectures: README's table of what runs names every architecture that is read, and no other.
-func TestReadmeListsArchitectures(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
+// TestModelsListsArchitectures: the table of docs/MODELS.md names every architecture that is read, and no other.
+func TestModelsListsArchitectures(t *testing.T) {
+	text, err := os.ReadFile("../docs/MODELS.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type loader struct {
 	f        *gguf.File
 	from     source
 	arch     string // prefix of the hyperparameters' keys
-	ropeFor  int    // Options.RopeContext
+	options  Options
 	convert  bool
 	to       tensor.Type // what matrices become if convert is set
 	progress *progress
@@ -47,7 +47,7 @@ type loader struct {
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
-	l := &loader{ctx: ctx, f: f, arch: arch, ropeFor: o.RopeContext, keys: map[string]bool{}, tensors: map[string]bool{}}
+	l := &loader{ctx: ctx, f: f, arch: arch, options: o, keys: map[string]bool{}, tensors: map[string]bool{}}
 	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
 		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
@@ -99,7 +99,12 @@ func (l *loader) keep(err error) {
 
 // fail says what is wrong with a hyperparameter.
 func (l *loader) fail(key string, kind error, format string, args ...any) {
-	l.keep(fmt.Errorf("%s: key %q: %s: %w", l.f.Name, l.arch+"."+key, fmt.Sprintf(format, args...), kind))
+	l.failKey(l.arch+"."+key, kind, format, args...)
+}
+
+// failKey says what is wrong with a key that is not one of the architecture's.
+func (l *loader) failKey(key string, kind error, format string, args ...any) {
+	l.keep(fmt.Errorf("%s: key %q: %s: %w", l.f.Name, key, fmt.Sprintf(format, args...), kind))
 }
 
 // find looks a tensor up and notes that it was asked for.

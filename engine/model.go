@@ -51,6 +51,8 @@ type Options struct {
 
 	Name string // of the file, for error messages; Open uses the path
 
+	tanhGELU bool // the tanh form of GELU in all models, for tests against engines that have no other
+
 	// Progress is called with the number of bytes of weights read so far and in all, by one goroutine at a time.
 	Progress func(done, total int64)
 }
@@ -99,6 +101,7 @@ type Model struct {
 	net       network
 	head      head              // nil: the model is no draft head
 	encoder   encoder           // nil: the model is decoder-only
+	vectors   vectorParts       // what makes vectors of texts
 	start     int32             // DecoderStart
 	caches    []cache           // of its layers' keys and values
 	recurrent []recurrent.Layer // ascending by layer
@@ -108,6 +111,7 @@ type Model struct {
 	memory      MemoryPlan
 	target      *Model // of a draft head, whose weights it may share
 	closed      atomic.Bool
+	costs       passCosts
 	bytes       int64
 	parameters  int64
 	weightTypes string

@@ -6,7 +6,7 @@ func mpt(l *loader, _ *Config) family {
 		norms:     normParts{kind: layerNorm{}},
 		rope:      ropeParts{alibi: l.floatOr("attention.max_alibi_bias", 0)},
 		attention: attentionParts{clamp: l.floatOr("attention.clamp_kqv", 0)},
-		feed:      feedParts{activation: gelu},
+		feed:      feedParts{activation: l.gelu()},
 		ends:      endParts{positions: l.holds("position_embd.weight")},
 	}
 	if l.holds("blk.0.attn_q_norm.weight") {

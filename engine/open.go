@@ -104,7 +104,7 @@ func (m *Model) read(l *loader) {
 	c.Layers = m.kind.layers(l, c)
 	c.HiddenSize = l.integer("embedding_length")
 	l.heads(c, &m.kind)
-	if !l.boolOr("attention.causal", true) {
+	if !l.boolOr("attention.causal", true) && m.kind.is != KindEncoder {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")
 	}
 	switch {
@@ -117,6 +117,7 @@ func (m *Model) read(l *loader) {
 		m.net = m.kind.build(l, m)
 		m.head, _ = m.net.(head)
 		m.encoder, _ = m.net.(encoder)
+		m.vectors = l.vectorParts(m)
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent

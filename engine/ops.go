@@ -102,8 +102,15 @@ func (p *pass) reject(x []float32, cols int) (found bool) {
 }
 
 // attend stores the round's keys and values in a cache, unless they are nil, and computes attention:
-// out [rows][H][d] = softmax(q Kᵀ scale) V, every row on its own path.
+// out [rows][H][d] = softmax(q Kᵀ scale) V, every row on its own path. Rows of whole texts need no cache.
 func (p *pass) attend(out []float32, cache int, o tensor.AttentionOptions, q, k, v []float32) {
+	if p.texts != nil {
+		if p.err == nil {
+			heads := o.Heads * len(k) / len(q)
+			p.fail(p.t.AttendTexts(out, q, k, v, heads, o, p.texts))
+		}
+		return
+	}
 	if k != nil {
 		p.remember(cache, o.Layer, k, v)
 	}

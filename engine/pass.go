@@ -48,6 +48,7 @@ type roundRows struct {
 	segments  [][]tensor.AttentionSegment // [caches] whose rows they are
 	fed       []fedRows                   // what goes into the rows beside the tokens
 	owner     []int                       // [rows] the batch's segment that a row belongs to
+	texts     []tensor.Text               // whole texts whose rows they are, in a pass without caches; nil: segments
 }
 
 // queue is the chunks of a pass, in the order in which their tokens go through the layers.
@@ -134,7 +135,7 @@ func (p *pass) end() {
 	p.recurrent.Abandon() // what a panic has left
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
 	p.hidden, p.fed = p.hidden[:0], p.fed[:0]
-	p.results, p.projected, p.part, p.crossed = nil, nil, nil, p.crossed[:0]
+	p.results, p.projected, p.part, p.crossed, p.texts = nil, nil, nil, p.crossed[:0], nil
 }
 
 func (p *pass) push(c chunk) {

@@ -1,11 +1,11 @@
 package engine
 
 // phi2 is Phi-1, 1.5 and 2: attention and feed-forward read the same norm.
-func phi2(*loader, *Config) family {
+func phi2(l *loader, _ *Config) family {
 	return family{
 		norms: normParts{kind: layerNorm{}, parallel: true},
 		rope:  ropeParts{pairing: halves},
-		feed:  feedParts{activation: gelu},
+		feed:  feedParts{activation: l.gelu()},
 		ends:  endParts{output: outputRequired, outputBias: true},
 	}
 }

@@ -174,6 +174,8 @@ func (r *reference) activate(x float64) float64 {
 		return math.Max(x, 0) * math.Max(x, 0)
 	case r.is("opt"):
 		return math.Max(x, 0)
+	case r.is("falcon", "gptneox", "mpt"):
+		return x / 2 * (1 + math.Erf(x/math.Sqrt2))
 	case r.is("gemma", "gemma2", "gemma3", "gemma4") || r.layerNorms() &&
 		!r.is("stablelm", "command-r", "cohere2", "olmo"):
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))

@@ -153,7 +153,7 @@ func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (f
 				l.tensor(name, c.RopeDims/2) // the one that is not used, too
 			}
 		}
-		context := l.ropeFor
+		context := l.options.RopeContext
 		if context == 0 {
 			context = c.Context
 		}

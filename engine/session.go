@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/specgo/spec/engine/costs"
 	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/tensor"
 )
@@ -62,7 +63,8 @@ type Session struct {
 	again   int        // tokens that passes have recomputed
 
 	meter
-	serial uint64 // of the last pass that held this session
+	costs  *costs.Costs // of its passes
+	serial uint64       // of the last pass that held this session
 }
 
 // maxTree is the most nodes of a tree: a tree is computed in one round.
@@ -111,7 +113,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	return &Session{m: m, kv: kv, rec: recurrent.New(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers,
-		context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t}, nil
+		context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t, costs: m.Costs(o.Layers)}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -244,27 +246,32 @@ func (s *Session) Commit(path []int32) error {
 func (s *Session) Fork() (*Session, error) { return s.ForkAt(len(s.tokens)) }
 
 // ForkAt is Fork of the first n tokens.
-func (s *Session) ForkAt(n int) (*Session, error) {
-	if n < 0 || n > len(s.tokens) {
-		return nil, fmt.Errorf("%w: ForkAt(%d) of %d tokens", ErrUsage, n, len(s.tokens))
+func (s *Session) ForkAt(n int) (*Session, error) { return s.ExitAt(n, s.layers) }
+
+// ExitAt is ForkAt for a session that ends after so many layers ([SessionOptions].Layers), at most those of s.
+func (s *Session) ExitAt(n, layers int) (*Session, error) {
+	if n < 0 || n > len(s.tokens) || layers < 1 || layers > s.layers {
+		return nil, fmt.Errorf("%w: a fork at %d of %d tokens, with %d of %d layers", ErrUsage, n, len(s.tokens), layers,
+			s.layers)
 	}
-	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: s.layers, context: s.context, noCache: s.noCache,
-		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, lender: s.lender, input: s.input.share()}
+	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: layers, context: s.context, noCache: s.noCache,
+		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, lender: s.lender, input: s.input.share(),
+		costs: s.m.Costs(layers)}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}
 	for i, kv := range s.kv {
-		if kv == nil {
+		if kv == nil || s.m.caches[i].upTo(layers) == 0 {
 			continue
 		}
 		var err error
-		if f.kv[i], err = kv.Fork(f.valid); err != nil {
+		if f.kv[i], err = kv.ForkLayers(f.valid, s.m.caches[i].upTo(layers)); err != nil {
 			f.Close()
 			return nil, err
 		}
 	}
 	if s.rec != nil {
-		f.rec = s.rec.Fork(f.valid)
+		f.rec = s.rec.Fork(f.valid, layers)
 	}
 	f.used = s.used
 	f.count()

@@ -4,10 +4,10 @@ package engine
 var starcoder = gpt2
 
 // starcoder2 is StarCoder 2 (Lozhkov et al. 2024, arXiv:2402.19173).
-func starcoder2(*loader, *Config) family {
+func starcoder2(l *loader, _ *Config) family {
 	return family{
 		norms: normParts{kind: layerNorm{}},
 		rope:  ropeParts{pairing: halves},
-		feed:  feedParts{activation: gelu},
+		feed:  feedParts{activation: l.gelu()},
 	}
 }

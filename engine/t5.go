@@ -226,7 +226,7 @@ func (l *loader) t5Block(c *Config, stack string, i, buckets int) t5Block {
 	}
 	feed := feedParts{activation: relu}
 	if l.holds(n + "ffn_gate.weight") {
-		feed = feedParts{activation: gelu, gate: gated}
+		feed = feedParts{activation: l.gelu(), gate: gated}
 	}
 	b.ffn = (&build{loader: l, family: family{feed: feed}, c: c}).feedForward(n, "", c.FeedForward)
 	return b

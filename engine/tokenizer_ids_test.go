@@ -52,13 +52,49 @@ func openKeys(t *testing.T, kvs ...gguf.KV) *gguf.File {
 func TestTokenizerKinds(t *testing.T) {
 	tokens := gguf.KV{Key: "tokenizer.ggml.tokens", Value: []string{"a", "b"}}
 	for _, c := range []struct{ model, want string }{
-		{"bert", "\"bert\" (WordPiece) is not supported"},
 		{"rwkv", "\"rwkv\" (RWKV) is not supported"}, {"gpt2", "tokenizer.ggml.merges"}, {"gemma4", "tokenizer.ggml.merges"},
 	} {
 		_, err := ReadTokenizer(openKeys(t, gguf.KV{Key: "tokenizer.ggml.model", Value: c.model}, tokens))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "keys.gguf") {
 			t.Errorf("%s: %v", c.model, err)
 		}
+	}
+}
+
+// TestTokenizerBERT: which keys of a WordPiece vocabulary change the ids, and that a default beyond the vocabulary is
+// none.
+func TestTokenizerBERT(t *testing.T) {
+	tokens := []string{"[UNK]", "[CLS]", "[SEP]", "\u2581a", "\u2581é", "\u2581e", "\u2581A"}
+	keys := func(more ...gguf.KV) []gguf.KV {
+		return append([]gguf.KV{
+			{Key: "tokenizer.ggml.model", Value: "bert"}, {Key: "tokenizer.ggml.tokens", Value: tokens},
+			{Key: "tokenizer.ggml.token_type", Value: []int32{3, 3, 3, 1, 1, 1, 1}},
+			{Key: "tokenizer.ggml.unknown_token_id", Value: uint32(0)}, {Key: "tokenizer.ggml.bos_token_id", Value: uint32(1)},
+		}, more...)
+	}
+	sep := gguf.KV{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(2)}
+	set := func(key string, v bool) gguf.KV { return gguf.KV{Key: "tokenizer.ggml." + key, Value: v} }
+	for _, c := range []struct {
+		more []gguf.KV
+		want []int32 // of the pair A, é
+	}{
+		{[]gguf.KV{sep}, []int32{1, 3, 2, 5}},
+		{nil, []int32{1, 3, 5}},
+		{[]gguf.KV{sep, set("add_eos_token", true), set("add_sep_token", false)}, []int32{1, 3, 2, 5, 2}},
+		{[]gguf.KV{sep, set("normalizer.lowercase", false)}, []int32{1, 6, 2, 4}},
+		{[]gguf.KV{sep, set("normalizer.strip_accents", false)}, []int32{1, 3, 2, 4}},
+		{[]gguf.KV{sep, set("normalizer.lowercase", false), set("normalizer.strip_accents", true)}, []int32{1, 6, 2, 5}},
+	} {
+		tok, err := ReadTokenizer(openKeys(t, keys(c.more...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.EncodePair("A", "é", bpe.PairOptions{}); !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %v, want %v", c.more, got, c.want)
+		}
+	}
+	if _, err := ReadTokenizer(openKeys(t, keys(set("add_sep_token", true))...)); err == nil {
+		t.Error("a separator that does not exist passes")
 	}
 }
 

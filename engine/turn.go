@@ -33,7 +33,11 @@ func (t *Turn) Forward(ctx context.Context, m *Model, b Batch) ([]Result, error)
 	defer t.rt.t.Unlock()
 	begin := time.Now()
 	defer func() { t.Took += time.Since(begin) }()
-	return m.forward(ctx, b)
+	results, err := m.forward(ctx, b)
+	if err == nil {
+		m.learn(b, results, t.Took+time.Since(begin))
+	}
+	return results, err
 }
 
 // End ends the turn.

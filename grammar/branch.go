@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -633,15 +632,4 @@ func typeOf(v any) typeSet {
 		return isFraction
 	}
 	return isObject
-}
-
-// String names the types.
-func (t typeSet) String() string {
-	var names []string
-	for _, name := range types {
-		if set := typeSets[name]; t&set == set && (name != "integer" || t&isFraction == 0) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
 }

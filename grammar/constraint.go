@@ -162,7 +162,8 @@ func (c *Constraint) feed(state int32, text []byte) int32 {
 }
 
 // Mask returns the tokens that the grammar allows in a state: bit id%64 of word id/64, (Size+63)/64 words. The caller
-// must not change them. The first call for a state walks the trie of the vocabulary; the result is kept for a while.
+// must not change them. The first call for a state walks the trie of the vocabulary, or in a string that the grammar
+// leaves free the part of it that ends the string; the result is kept for a while.
 func (c *Constraint) Mask(state int32) ([]uint64, error) {
 	v, m := c.vocabulary, c.machine
 	if mask, ok := v.mask(c.bound, state); ok {
@@ -179,7 +180,12 @@ func (c *Constraint) Mask(state int32) ([]uint64, error) {
 			return nil, c.unknown(state)
 		}
 		m.begin(c.ctx)
-		if !c.walk(state, mask) {
+		tokens := c.trie
+		if c.bodies != nil && c.bodies.holds(m, state) {
+			copy(mask, c.bodies.mask)
+			tokens = c.bodies.closing
+		}
+		if !c.walk(tokens, state, mask) {
 			return nil, fmt.Errorf("while looking for the allowed tokens: %w", m.work.err)
 		}
 		if m.states[state].final {
@@ -192,11 +198,11 @@ func (c *Constraint) Mask(state int32) ([]uint64, error) {
 	return mask, nil
 }
 
-// walk sets the bits of the tokens whose bytes may follow a state. False: a limit was reached.
-func (c *Constraint) walk(state int32, mask []uint64) bool {
+// walk sets the bits of the tokens of t whose bytes may follow a state. False: a limit was reached.
+func (c *Constraint) walk(t *trie, state int32, mask []uint64) bool {
 	path, m := c.path, c.machine
 	path[0] = state
-	nodes := c.trie.nodes
+	nodes := t.nodes
 	for i := 0; i < len(nodes)-1; {
 		n := &nodes[i]
 		to := int32(unknown)
@@ -214,7 +220,7 @@ func (c *Constraint) walk(state int32, mask []uint64) bool {
 			continue
 		}
 		path[n.depth+1] = to
-		for _, id := range c.tokens[n.token:nodes[i+1].token] {
+		for _, id := range t.tokens[n.token:nodes[i+1].token] {
 			mask[id/64] |= 1 << (id % 64)
 		}
 		i++

@@ -71,15 +71,6 @@ func (o *object) add(key string, value any) bool {
 	return true
 }
 
-// clone is a copy to which members can be added.
-func (o *object) clone() *object {
-	c := &object{}
-	for _, m := range o.all() {
-		c.add(m.key, m.value)
-	}
-	return c
-}
-
 // valueBytes is what a value takes in memory beside its text.
 const valueBytes = 96
 

@@ -21,6 +21,9 @@ type Notation struct {
 	Python bool
 	// Call: the schema is an object's, and its members are written as the arguments of a call: a=1, b=2, without braces.
 	Call bool
+	// End: the schema is a string's, which is written as it is, without quotes and escapes, up to End, which is in none,
+	// as is Avoid where it is not "".
+	End, Avoid string
 }
 
 // wordDelimiters cannot be in a name without quotes.
@@ -61,6 +64,12 @@ func (s *schema) write(v any, path *place) string {
 	case []any:
 		return list("[", "]", len(v), func(i int) string { return s.write(v[i], path) })
 	case string:
+		if s.End != "" {
+			if strings.Contains(v, s.End) || s.Avoid != "" && strings.Contains(v, s.Avoid) {
+				s.fail(path, "the text %.40q has the end of the notation in it", v)
+			}
+			return v + s.End
+		}
 		if s.Quote == "" {
 			return quote(v)
 		}

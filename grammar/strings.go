@@ -10,6 +10,8 @@ import (
 func (s *schema) string(b *branch, at *place) expression {
 	x := s.characters(b)
 	switch r, isRepeat := x.(repeat); {
+	case s.End != "":
+		return s.unquoted(x)
 	case x == nil:
 		return s.anyString()
 	case s.Quote != "" && !strings.HasPrefix(s.Quote, controlMark):
@@ -21,6 +23,21 @@ func (s *schema) string(b *branch, at *place) expression {
 		return sequence{literal(`"`), repeat{s.character(), r.least, r.most}, literal(`"`)}
 	}
 	return s.quote(x)
+}
+
+// unquoted is a string as it is, up to the notation's end.
+func (s *schema) unquoted(x expression) expression {
+	all, ok := x.(both)
+	if !ok && x != nil {
+		all = both{x}
+	}
+	all = slices.Clip(all)
+	for _, text := range [...]string{s.End, s.Avoid} {
+		if text != "" {
+			all = append(all, complement{sequence{repeat{anyRune, 0, -1}, literal(text), repeat{anyRune, 0, -1}}})
+		}
+	}
+	return sequence{lazy{all, true}, literal(s.End)}
 }
 
 // characters are the strings of a branch without their quotes; nil: any.

@@ -227,6 +227,7 @@ type words struct {
 	bytes   [][]byte         // by token; nil: part of no text
 	end     []int32          // end-of-generation tokens, ascending
 	control map[string]int32 // control tokens by their spelling in grammars
+	bodies  *bodies          // nil: there are none
 }
 
 // isEnd reports whether a token ends the text.
@@ -275,7 +276,7 @@ func (v *Vocabulary) known(ctx context.Context) (*words, error) {
 		}
 		w.bytes[id] = text
 	}
-	w.trie = newTrie(w.bytes)
+	w.trie, w.bodies = newTrie(w.bytes), newBodies(w.bytes)
 	v.mu.Lock()
 	v.words = w
 	v.mu.Unlock()

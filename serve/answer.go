@@ -3,33 +3,26 @@ package serve
 import (
 	"time"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
-// delta is what one token, or the end, adds to an answer. Deltas depend on the tokens only, not on how they were
-// computed.
+// delta is what one token, or the end, adds to an answer, with what the request asked for beside it.
 type delta struct {
-	index     int
-	content   string
-	reasoning string
-	calls     []callDelta
-	logprob   *tokenLogprob
-	finish    string // reason, at the end
-
-	ids    []int32 // of the token, if asked for
-	tokens []tracedToken
-	rounds []round
-	stats  *speculative.Stats // so far, or at the end
+	spec.Event
+	logprob *tokenLogprob
+	ids     []int32 // of the token, if asked for
+	tokens  []tracedToken
+	rounds  []round
 }
 
-// callDelta is a part of a tool call: its beginning has a name and an id.
-type callDelta struct {
-	call      int
-	id, name  string
-	arguments string
+// round is what a chunk tells about a round of speculation.
+type round struct {
+	Drafted  int     `json:"n_draft"`
+	Accepted int     `json:"n_accept"`
+	Seconds  float64 `json:"seconds"`
 }
 
 // tracedToken is a token with who proposed it.
@@ -50,156 +43,74 @@ type tokenLogprob struct {
 
 // answer is what has come of an answer so far.
 type answer struct {
-	index     int
-	content   string
-	reasoning string
-	finish    string
-	calls     []chat.ToolCall
-	logprobs  []tokenLogprob
-	ids       []int32 // if asked for
-	reasoned  int     // tokens of reasoning
-	err       error
-	done      bool
-	stats     speculative.Stats
-
-	parser *chat.Parser
-	length int  // of the text in bytes, with what is withheld
-	broken bool // a call was cut off
+	spec.Result
+	logprobs []tokenLogprob
+	ids      []int32 // if asked for
+	length   int     // of the text in bytes, with what is withheld
 }
 
-// reading reads the pieces of a plan's answers.
+// reading reads the events of a request's answers.
 type reading struct {
-	*plan
+	*request
+	m       *loaded
+	task    *spec.Task
+	echoed  []string // texts of the prompts, see request.echoes
 	answers []answer
 	asked   time.Time // when the request came
 	first   time.Time // of the first token
-	tokens  int
 }
 
-func (p *plan) newReading() *reading {
-	r := &reading{plan: p, answers: make([]answer, len(p.tasks))}
-	for i := range r.answers {
-		a := &r.answers[i]
-		a.index = i
-		if p.format != nil {
-			a.parser = chat.NewParser(*p.format, chat.ParserOptions{Tools: p.offered, Reasoning: p.reasoning})
-		}
-	}
-	return r
+func newReading(m *loaded, r *request, task *spec.Task) *reading {
+	return &reading{request: r, m: m, task: task, echoed: r.echoes(task), answers: make([]answer, task.Answers())}
 }
 
 // begin are the deltas before any token: what the answer begins with by the request.
 func (r *reading) begin(index int) (list []delta) {
-	a := &r.answers[index]
-	if echo := r.tasks[index].echo; echo != "" {
-		a.content, a.length = echo, len(echo)
-		list = append(list, delta{index: index, content: echo})
+	if r.echoed == nil || r.echoed[index/r.n] == "" {
+		return nil
 	}
-	return list
+	a, echo := &r.answers[index], r.echoed[index/r.n]
+	a.Text, a.length = echo, len(echo)
+	return []delta{{Event: spec.Event{Answer: index, Text: echo}}}
 }
 
 func (r *reading) server() *Server { return r.m.server }
 
-// read turns a piece into a delta. It reports false where the piece adds nothing that can be shown yet.
-func (r *reading) read(p piece) (d delta, ok bool) {
-	a := &r.answers[p.index]
-	d = delta{index: p.index, stats: p.stats}
-	if p.last {
-		return d, r.end(a, p, &d)
+// read turns an event into a delta. It reports false where the event adds nothing that can be shown yet.
+func (r *reading) read(e *spec.Event) (d delta, ok bool) {
+	a := &r.answers[e.Answer]
+	d = delta{Event: *e}
+	a.Add(e)
+	if e.Finish != "" {
+		return d, true
 	}
-	if r.tokens++; r.first.IsZero() {
+	if r.first.IsZero() {
 		r.first = r.server().now()
 	}
-	if p.token.ID >= 0 && r.logprobs && !r.isEnd()(p.token.ID) {
-		d.logprob = r.logprob(p, a.length)
-		a.logprobs = append(a.logprobs, *d.logprob)
+	if e.Token.ID >= 0 && !e.Ends {
+		if r.logprobs {
+			d.logprob = r.logprob(&e.Token, a.length)
+			a.logprobs = append(a.logprobs, *d.logprob)
+		}
+		if r.wantTokens {
+			d.ids = []int32{e.Token.ID}
+			a.ids = append(a.ids, e.Token.ID)
+		}
 	}
-	if r.wantTokens && p.token.ID >= 0 && !r.isEnd()(p.token.ID) {
-		d.ids = []int32{p.token.ID}
-		a.ids = append(a.ids, p.token.ID)
-	}
-	a.length += len(p.text)
+	a.length += len(e.Token.Text)
 	if r.trace {
-		d.tokens = []tracedToken{{p.text, p.token.Source}}
-		if p.round != nil {
-			d.rounds = []round{*p.round}
+		d.tokens = []tracedToken{{e.Token.Text, e.Token.Source}}
+		if e.Round != nil {
+			d.rounds = []round{{e.Round.Drafted, e.Round.Accepted, e.Round.Seconds}}
 		}
 	}
-	if a.parser == nil {
-		a.content += p.text
-		d.content = p.text
-		return d, p.text != "" || d.logprob != nil || d.tokens != nil || d.ids != nil
-	}
-	before := len(a.reasoning)
-	shown := a.read(a.parser.Push(p.text), &d, r.server())
-	if len(a.reasoning) > before || r.reasoning && a.content == "" && len(a.calls) == 0 {
-		a.reasoned++
-	}
-	return d, shown || d.logprob != nil || d.tokens != nil
-}
-
-// read adds a parser's events to the answer and to a delta.
-func (a *answer) read(events []chat.Event, d *delta, s *Server) bool {
-	for _, e := range events {
-		switch e.Kind {
-		case chat.ContentEvent:
-			a.content += e.Text
-			d.content += e.Text
-		case chat.ReasoningEvent:
-			a.reasoning += e.Text
-			d.reasoning += e.Text
-		case chat.ToolCallStart:
-			id := e.ID
-			if id == "" {
-				id = s.newID("call_")
-			}
-			a.calls = append(a.calls, chat.ToolCall{ID: id, Name: e.Name})
-			d.calls = append(d.calls, callDelta{call: e.Call, id: id, name: e.Name})
-		case chat.ToolCallArgs:
-			if e.Call < len(a.calls) {
-				a.calls[e.Call].Arguments += e.Text
-			}
-			if n := len(d.calls) - 1; n >= 0 && d.calls[n].call == e.Call {
-				d.calls[n].arguments += e.Text
-			} else {
-				d.calls = append(d.calls, callDelta{call: e.Call, arguments: e.Text})
-			}
-		case chat.ToolCallEnd:
-			a.broken = a.broken || e.Err != nil
-		}
-	}
-	return len(events) > 0 && (d.content != "" || d.reasoning != "" || d.calls != nil)
-}
-
-// end finishes an answer.
-func (r *reading) end(a *answer, p piece, d *delta) bool {
-	a.done, a.err = true, p.err
-	if p.stats != nil {
-		a.stats = *p.stats
-	}
-	if a.parser != nil {
-		a.read(a.parser.Close(), d, r.server())
-	}
-	if p.err != nil {
-		return false
-	}
-	switch p.end {
-	case speculative.EndLength, speculative.EndContext:
-		a.finish = "length"
-	default:
-		a.finish = "stop"
-		if len(a.calls) > 0 {
-			a.finish = "tool_calls"
-		}
-	}
-	d.finish = a.finish
-	return true
+	return d, e.Text != "" || e.Reasoning != "" || e.Calls != nil || d.logprob != nil || d.tokens != nil || d.ids != nil
 }
 
 // logprob describes a token.
-func (r *reading) logprob(p piece, at int) *tokenLogprob {
-	t := &tokenLogprob{id: p.token.ID, p: p.token.LogProb, top: p.token.Top, at: at}
-	t.text, t.bytes = tokenText(r.m.tok, t.id)
+func (r *reading) logprob(token *speculative.Token, at int) *tokenLogprob {
+	t := &tokenLogprob{id: token.ID, p: token.LogProb, top: token.Top, at: at}
+	t.text, t.bytes = tokenText(r.m.Tokenizer(), t.id)
 	return t
 }
 
@@ -212,21 +123,11 @@ func tokenText(tok *bpe.Tokenizer, id int32) (string, []byte) {
 	return validText(b), b
 }
 
-// err is the first error of an answer.
-func (r *reading) err() error {
-	for i := range r.answers {
-		if err := r.answers[i].err; err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // totals are the figures of all answers.
 func (r *reading) totals() speculative.Stats {
 	var all speculative.Stats
 	for i := range r.answers {
-		addStats(&all, &r.answers[i].stats)
+		addStats(&all, &r.answers[i].Stats)
 	}
 	return all
 }
@@ -276,3 +177,6 @@ func newTimings(s *speculative.Stats) *timings {
 	rate(t.Predicted, t.PredictedMS, &t.PredictedPerToken, &t.PredictedPerSecond)
 	return t
 }
+
+// milliseconds is a duration in seconds as timings have it.
+func milliseconds(seconds float64) float64 { return seconds * float64(time.Second/time.Millisecond) }

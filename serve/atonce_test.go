@@ -1,9 +1,7 @@
 package serve
 
 import (
-	"context"
 	"net/http"
-	"sync/atomic"
 	"testing"
 
 	"github.com/specgo/spec/internal/testkit"
@@ -73,29 +71,5 @@ func TestCountsAreKeptWhenManyComeAndGo(t *testing.T) {
 	testkit.AtOnce(100, wait, wait, wait, wait)
 	if q.busy != 0 || q.waits != 0 || len(q.lines) != 0 {
 		t.Errorf("%d busy, %d wait in %d lines", q.busy, q.waits, len(q.lines))
-	}
-
-	b := newBuffer(1000, 3)
-	var ended atomic.Int32
-	write := func() {
-		for range 99 {
-			b.put(piece{})
-		}
-		b.close(piece{})
-		ended.Add(1)
-	}
-	got := 0
-	testkit.AtOnce(1, write, write, write, func() {
-		var dst []piece
-		for ok := true; ok; {
-			var err error
-			if dst, ok, err = b.take(context.Background(), dst); err != nil {
-				t.Error(err)
-			}
-			got += len(dst)
-		}
-	})
-	if got != 300 || ended.Load() != 3 {
-		t.Errorf("%d pieces of 300 from %d writers", got, ended.Load())
 	}
 }

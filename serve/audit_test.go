@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec"
 )
 
 // Stop strings that begin and end inside of tokens: the text ends before the first of them, whole and streamed,
@@ -155,14 +156,7 @@ func TestDeveloperRole(t *testing.T) {
 		got, "<|im_start|>system\nGo<|im_end|>") {
 		t.Errorf("%q", got)
 	}
-	s = newTester(t, func(o *Options) {
-		load := o.Models[0].Load
-		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
-			m, err := load(ctx)
-			m.Template += "{# a developer comes first #}"
-			return m, err
-		}
-	})
+	s = newTester(t, with(t, func(o *spec.Options) { o.Template += "{# a developer comes first #}" }))
 	if got := decode(t, s.post("/apply-template", body, 200)).get(t, "prompt").(string); !strings.HasPrefix(
 		got, "<|im_start|>developer\nGo<|im_end|>") {
 		t.Errorf("a template that knows developers: %q", got)
@@ -172,15 +166,10 @@ func TestDeveloperRole(t *testing.T) {
 // What /v1/responses has answered can be given back to it, item by item: reasoning belongs to the message or the
 // calls behind it.
 func TestResponsesItems(t *testing.T) {
-	s := newTester(t, func(o *Options) {
-		load := o.Models[0].Load
-		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
-			m, err := load(ctx)
-			m.Template = strings.Replace(thinking, "{{ m.content }}",
-				"{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}", 1)
-			return m, err
-		}
-	})
+	s := newTester(t, with(t, func(o *spec.Options) {
+		o.Template = strings.Replace(thinking, "{{ m.content }}",
+			"{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}", 1)
+	}))
 	read := func(items string) string {
 		r, e := s.parse(formResponses, s.anyone, []byte(`{"input":`+items+`}`))
 		if e != nil {
@@ -336,7 +325,7 @@ func TestEmbeddingsShare(t *testing.T) {
 			t.Errorf("text %d together with others: %.60s, alone %.60s", i, a, b)
 		}
 	}
-	stats := s.models.resident()[0].target.(*scheduled).Stats()
+	stats := s.models.resident()[0].Stats().Target
 	if stats.Segments < stats.Passes+5 { // how many depends on how goroutines run
 		t.Errorf("%d segments in %d passes", stats.Segments, stats.Passes)
 	}
@@ -375,7 +364,7 @@ func TestEmbeddingsShare(t *testing.T) {
 		}
 		page += 256 * n
 	}
-	s = newTester(t, func(o *Options) { o.KVBytes = page * 3 / 2 })
+	s = newTester(t, with(t, func(o *spec.Options) { o.Memory.KV = page * 3 / 2 }))
 	s.post("/v1/embeddings", `{"input":"func"}`, 200)
 	long := string(encode(map[string]any{"input": strings.Repeat("x = y + 1\n", 100)}))
 	for _, body := range []string{long, `{"input":["func","main"]}`} {
@@ -386,31 +375,21 @@ func TestEmbeddingsShare(t *testing.T) {
 		} else {
 			s.post("/v1/embeddings", body, 200)
 		}
-		if stats := s.models.resident()[0].target.(*scheduled).Stats(); stats.KVBytes != 0 ||
+		if stats := s.models.resident()[0].Stats().Target; stats.KVBytes != 0 ||
 			stats.Sessions != 0 || stats.Prefixes != 0 {
 			t.Errorf("%.40s: left behind: %+v", body, stats)
 		}
 	}
 }
 
-// Each model may have a budget of keys and values of its own.
+// Keys and values of a model have the budgets of its options.
 func TestModelKVBytes(t *testing.T) {
-	for _, c := range []struct{ own, draft, all, want, wantDraft int64 }{
-		{0, 0, 5 << 20, 5 << 20, 5 << 20}, {3 << 20, 2 << 20, 5 << 20, 3 << 20, 2 << 20}, {3 << 20, 0, 0, 3 << 20, 0}} {
-		s := newTester(t, func(o *Options) {
-			o.KVBytes = c.all
-			load := o.Models[0].Load
-			o.Models[0].Load = func(ctx context.Context) (*Model, error) {
-				m, err := load(ctx)
-				m.KVBytes, m.DraftKVBytes = c.own, c.draft
-				return m, err
-			}
-		})
+	for _, c := range []spec.Memory{{KV: 3 << 20, DraftKV: 2 << 20}, {KV: 3 << 20}} {
+		s := newTester(t, with(t, func(o *spec.Options) { o.Memory = c }))
 		s.post("/v1/completions", small, 200)
-		m := s.models.resident()[0]
-		if target, draft := m.target.(*scheduled).Stats().KVBudget,
-			m.draft.(*scheduled).Stats().KVBudget; target != c.want || draft != c.wantDraft {
-			t.Errorf("%+v: budgets of %d and %d", c, target, draft)
+		got := s.models.resident()[0].Stats()
+		if got.Target.KVBudget != c.KV || got.Draft.KVBudget != c.DraftKV {
+			t.Errorf("%+v: budgets of %d and %d", c, got.Target.KVBudget, got.Draft.KVBudget)
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/grammar"
 )
 
-// constraint is that of a request's answers, with its key.
-func (s *tester) constraint(form forms, body string) (c *grammar.Constraint, key string) {
+// task is what a body asks the default model for.
+func (s *tester) task(form forms, body string) *spec.Task {
 	s.t.Helper()
 	m, release, err := s.models.acquire(s.t.Context(), "")
 	if err != nil {
@@ -24,32 +24,19 @@ func (s *tester) constraint(form forms, body string) (c *grammar.Constraint, key
 	if e != nil {
 		s.t.Fatal(e)
 	}
-	p, err := m.plan(s.t.Context(), r)
+	task, err := s.bind(s.t.Context(), m, r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	done, err := p.constrain(s.t.Context(), true)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(done)
-	c, _ = p.tasks[0].sampling.Constraint.(*grammar.Constraint)
-	calls := p.callsConstraint()
-	return c, p.constraintKey(&p.constraint, &calls)
+	s.t.Cleanup(task.Close)
+	return task
 }
 
 // TestConstraintOfEveryDifference: a grammar that was compiled for one request serves another only if everything that
 // it depends on is the same: the source and its kind, reasoning, a conversation or not, the tools, and which calls
 // are wanted.
 func TestConstraintOfEveryDifference(t *testing.T) {
-	s := newTester(t, func(o *Options) {
-		load := o.Models[0].Load
-		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
-			m, err := load(ctx)
-			m.Template = thinking
-			return m, err
-		}
-	})
+	s := newTester(t, with(t, func(o *spec.Options) { o.Template = thinking }))
 	const message = `"messages":[{"role":"user","content":"x"}]`
 	chat := func(more string) string { return `{` + message + more + `}` }
 	schema := func(source string) string {
@@ -60,7 +47,6 @@ func TestConstraintOfEveryDifference(t *testing.T) {
 	}
 	const think, number = `,"chat_template_kwargs":{"enable_thinking":true}`,
 		`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
-	seen := map[string]string{}
 	for name, x := range map[string]struct {
 		form forms
 		body string
@@ -85,22 +71,24 @@ func TestConstraintOfEveryDifference(t *testing.T) {
 		"a call or text":     {formChat, chat(`,"parallel_tool_calls":false,"tools":[` + tool("f", number) + `]`)},
 		"a call or a schema": {formChat, chat(`,"tools":[` + tool("f", number) + `]` + schema(`{"const":1}`))},
 	} {
-		c, key := s.constraint(x.form, x.body)
-		if c == nil {
-			t.Fatalf("%s: no constraint", name)
+		task := s.task(x.form, x.body)
+		if task.Compiled(t.Context()) {
+			t.Errorf("%s has the grammar of another request, or none", name)
 		}
-		if other, ok := seen[key]; ok {
-			t.Errorf("%s has the grammar of %s", name, other)
+		if err := s.compile(t.Context(), s.anyone, task, true); err != nil || task.Sampling(0).Constraint == nil {
+			t.Fatalf("%s: no constraint: %v", name, err)
 		}
-		seen[key] = name
-		if m := s.models.resident()[0]; m.vocabulary.Find(t.Context(), key) == nil {
+		if !s.task(x.form, x.body).Compiled(t.Context()) {
 			t.Errorf("%s: the next request finds no grammar", name)
 		}
 	}
 	// What the reasoning mode means: with it a text may begin with anything, without it with the value or the mark.
 	first := func(more string) bool {
-		c, _ := s.constraint(formChat, chat(schema(`{"const":1}`)+more))
-		tok := s.models.resident()[0].tok
+		task := s.task(formChat, chat(schema(`{"const":1}`)+more))
+		if err := task.Compile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c, tok := task.Sampling(0).Constraint, task.Model().Tokenizer()
 		_, ok, err := c.Next(c.Start(), tok.Encode("x", bpe.EncodeOptions{NoSpacePrefix: true})[0])
 		return ok && err == nil
 	}
@@ -143,7 +131,7 @@ func TestHostileGrammarsAreRefused(t *testing.T) {
 		}
 	}
 	m := s.models.resident()[0]
-	if _, texts := m.vocabulary.Memory(); texts != 0 {
+	if texts := m.Stats().GrammarTexts; texts != 0 {
 		t.Errorf("%d texts hold a grammar after the last answer", texts)
 	}
 	s.post("/completion", `{"prompt":"func","n_predict":4,"json_schema":{"type":"integer"}}`, 200)
@@ -152,7 +140,7 @@ func TestHostileGrammarsAreRefused(t *testing.T) {
 // TestLimitInsideOfText: a limit that is exceeded after the first token ends that text with a 400 that names it,
 // whole and streamed.
 func TestLimitInsideOfText(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Grammars = grammar.Limits{Depth: 3} })
+	s := newTester(t, with(t, func(o *spec.Options) { o.Limits.Grammar.Depth = 3 }))
 	const source = `"grammar":"root ::= \"func main is here\" a\na ::= \"0\" b \"z\"\nb ::= \"1\" c \"y\"\nc ::= \"2\" d \"x\"\nd ::= \"3\" e \"w\"\ne ::= \"4\""`
 	status, answer, _ := s.do("POST", "/completion", `{"prompt":"func","n_predict":40,`+source+`}`)
 	if status != 400 || !strings.Contains(answer, "Depth, at most 3") || !strings.Contains(answer, "grammar_limit") {
@@ -174,8 +162,8 @@ func TestBansOfWhatAConstraintNeeds(t *testing.T) {
 	}
 	defer release()
 	var bans []string
-	for id := range int32(m.tok.Size()) {
-		if strings.Contains(m.tok.Token(id), "}") {
+	for id := range int32(m.Tokenizer().Size()) {
+		if strings.Contains(m.Tokenizer().Token(id), "}") {
 			bans = append(bans, fmt.Sprintf("[%d,false]", id))
 		}
 	}

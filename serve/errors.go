@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
 )
 
 // Error is a refused or failed request, in the terms of OpenAI's API.
 type Error struct {
 	Status int // of HTTP
-	// invalid_request_error, authentication_error, not_found_error, rate_limit_error, unavailable_error,
+	// invalid_request_error, exceed_context_size_error, authentication_error, not_found_error, rate_limit_error,
+	// unavailable_error,
 	// not_supported_error, server_error
 	Type    string
 	Param   string // the field that is wrong, as in "messages[2].content"; "" if it is none
@@ -39,6 +42,7 @@ const (
 	typeServer      = "server_error"
 
 	typeNotSupported = "not_supported_error"
+	typeContext      = "exceed_context_size_error" // as llama.cpp has it; OpenAI's clients look at the code
 )
 
 // statusGone is the status of a request whose client has left. Nobody reads it; logs and metrics do (nginx's number).
@@ -65,12 +69,20 @@ func unavailable(format string, a ...any) *Error {
 // name files of the server.
 func asError(err error) *Error {
 	var e *Error
+	var wrong *spec.RequestError
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.As(err, &wrong):
+		return wrongRequest(wrong)
+	case errors.Is(err, engine.ErrKVBudget):
+		return &Error{
+			Status: http.StatusServiceUnavailable, Type: typeUnavailable, Code: "kv_memory",
+			Message: "this server has not enough memory for keys and values of so many tokens", Cause: err,
+		}
 	case errors.Is(err, grammar.ErrLimit):
 		return &Error{Status: http.StatusBadRequest, Type: typeInvalid, Code: "grammar_limit", Message: err.Error()}
-	case errors.Is(err, errSlowReader):
+	case errors.Is(err, spec.ErrSlowReader):
 		return &Error{
 			Status: statusGone, Type: typeServer, Code: "slow_reader", Message: "the answer was not read fast enough",
 		}
@@ -86,6 +98,19 @@ func asError(err error) *Error {
 		Status: http.StatusInternalServerError, Type: typeServer,
 		Message: "internal error; the server's log has the details",
 	}
+}
+
+// wrongRequest is an error about a request's field.
+func wrongRequest(err *spec.RequestError) *Error {
+	e := badField(err.Field, "%s", err.Reason)
+	e.Code, e.Tokens, e.Context = err.Code, err.Tokens, err.Context
+	if err.Code == spec.CodeContext {
+		e.Type = typeContext
+	}
+	if errors.Is(err, spec.ErrNoTemplate) {
+		e.Message += "; the server's --chat-template chooses one"
+	}
+	return e
 }
 
 // wireError is an error in OpenAI's shape, with llama.cpp's numeric code where there is no other.

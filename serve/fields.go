@@ -1,9 +1,10 @@
 package serve
 
 import (
-	"math"
+	"slices"
 	"strings"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 )
 
@@ -24,7 +25,9 @@ const (
 	formChat forms = 1 << iota
 	formCompletion
 	formResponses
+	formMessages // of Anthropic's API
 	formEmbeddings
+	formRerank
 	formTokenize
 	formDetokenize
 	formTemplate
@@ -45,8 +48,8 @@ const (
 )
 
 // formNames are the paths of the forms, in the order of their bits.
-var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize",
-	"/detokenize", "/apply-template", "/completion", "/infill",
+var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
+	"/v1/embeddings", "/v1/rerank", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
 	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show", "options of /api/…"}
 
 func (f forms) String() string {
@@ -85,19 +88,52 @@ var fields = append([]field{
 	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
 	{"tools", honored, formResponses, "functions, in the flat form of this API; other types of tools are refused",
 		readFlatTools},
+	{"messages", honored, formMessages, "the conversation: content is text, or blocks of type text," +
+		" thinking, tool_use and tool_result", readAnthropicMessages},
+	{"system", honored, formMessages, "the system message: a text, or parts of type text", readSystem},
+	{"tools", honored, formMessages, "functions: name, description, input_schema; tools of other types are refused",
+		readAnthropicTools},
+	{"tool_choice", honored, formMessages, `{"type": "auto"}, any, none, or tool with a name; disable_parallel_tool_use`,
+		readAnthropicChoice},
+	{"thinking", honored, formMessages, "enabled, adaptive or disabled: given to the chat template as enable_thinking; " +
+		"a budget is not", readThinking},
+	{"output_config", honored, formMessages, "effort, given to the chat template as reasoning_effort; format: a JSON " +
+		"Schema",
+		readOutputConfig},
+	{"stop_sequences", honored, formMessages, "up to 16 texts that end the answer, and are not part of it", readStop},
+	{"metadata", accepted, formMessages, "nothing is stored", nil},
+	{"service_tier", accepted, formMessages, "there is one", nil},
+	{"cache_control", accepted, formMessages, "common beginnings of prompts are found without it", nil},
+
 	{"tool_choice", honored, formChat | formResponses, `"auto", "none", "required", or one function`, readToolChoice},
 	{"chat_template_kwargs", honored, formChat | formTemplate,
 		"variables for the chat template, as {\"enable_thinking\": false}", readKwargs},
+	{"enable_thinking", honored, formChat, "given to the chat template as the variable of that name",
+		func(r *request, v value) *Error {
+			on, err := v.boolean()
+			r.setKwarg("enable_thinking", on)
+			return err
+		}},
+	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message; " +
+		"false: it is a new one (default: it goes on where that is a text of the assistant)",
+		func(r *request, v value) (e *Error) {
+			r.goOn, e = v.boolean()
+			r.whole = !r.goOn
+			return
+		}},
 	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name",
 		func(r *request, v value) *Error {
 			s, err := v.text()
 			r.setKwarg("reasoning_effort", s)
 			return err
 		}},
+	{"add_generation_prompt", honored, formChat, "only true, or false with continue_final_message",
+		func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); r.begun = r.genTail; return }},
 	{"add_generation_prompt", honored, formTemplate, "false: the text does not end where an answer begins",
 		func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); return }},
 
-	{"prompt", honored, formCompletion | formNative, "a text, token ids, or an array of texts or of arrays of ids",
+	{"prompt", honored, formCompletion | formNative, "a text, token ids, an array of both in a row, or an array of " +
+		"these; also {\"prompt_string\": a text}",
 		readPrompts},
 	{"suffix", honored, formCompletion | formOllamaGenerate, "the text behind the gap that the answer fills, for " +
 		"models trained for it", func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
@@ -113,6 +149,8 @@ var fields = append([]field{
 			r.logprobs, r.top = n > 0, int(n)
 			return err
 		}},
+	{"response_fields", honored, formLlama, "paths of the fields of the answer that are wanted, as " +
+		"generation_settings/seed; not of streams", readResponseFields},
 	{"post_sampling_probs", honored, formLlama, "only false", onlyFalse},
 	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has",
 		func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
@@ -144,19 +182,22 @@ var fields = append([]field{
 		return err
 	}},
 	{"pooling", honored, formEmbeddings | formOllamaEmbed | formOllamaEmbeddings,
-		`how hidden states become one vector: "mean" or "last" (default: the server's)`,
+		`how hidden states become one vector: "mean", "last" or "cls" (default: the server's, then the file's)`,
 		func(r *request, v value) (e *Error) {
-			r.pooling, e = v.oneOf(PoolMean, PoolLast)
+			r.pooling, e = v.oneOf(spec.Poolings()...)
 			return
 		}},
 	{"truncate", honored, formOllamaEmbed, "only false, or true for texts that fit: a text that does not fit the " +
 		"context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
-	{"stream", honored, formOpenAI | formLlama | formOllama, "true: the answer comes piece by piece (Ollama's default)",
+	{"stream", honored, formOpenAI | formLlama | formOllama | formMessages, "true: the answer comes piece by piece " +
+		"(Ollama's default)",
 		func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
 	{"stream_options", honored, formChat | formCompletion, "include_usage: a last chunk with usage", readStreamOptions},
 	{"max_tokens", honored, formChat | formCompletion, "most tokens of the answer; -1 is as many as fit",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"max_tokens", honored, formMessages, "most tokens of the answer",
+		func(r *request, v value) *Error { return r.setMax(v, false) }},
 	{"max_completion_tokens", honored, formChat, "the same",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
 	{"n_predict", honored, formText, "the same, llama.cpp's name",
@@ -168,6 +209,20 @@ var fields = append([]field{
 	}},
 	{"stop", honored, formText | formOllamaOptions, "a text or up to 16 that end the answer, and are not part of it",
 		readStop},
+	{"min_tokens", honored, formChat | formCompletion, "the answer does not end before, but by stop or its grammar",
+		func(r *request, v value) *Error {
+			n, err := v.whole(0, anyNumber)
+			r.minTokens = int(n)
+			return err
+		}},
+	{"stop_token_ids", honored, formChat | formCompletion, "tokens that end the answer beside the model's own",
+		func(r *request, v value) (e *Error) { r.ends, e = v.ids(); return }},
+	{"include_stop_str_in_output", honored, formChat | formCompletion, "only false", onlyFalse},
+	{"skip_special_tokens", honored, formChat | formCompletion, "only true", onlyTrue},
+	{"spaces_between_special_tokens", accepted, formChat | formCompletion, "special tokens are not shown", nil},
+	{"prompt_logprobs", honored, formChat | formCompletion, "only 0", onlyNumber(0)},
+	{"use_beam_search", honored, formChat | formCompletion, "only false", onlyFalse},
+	{"length_penalty", honored, formChat | formCompletion, "only 1", onlyNumber(1)},
 	{"logprobs", honored, formChat, "true: the log-probability of each token under the model",
 		func(r *request, v value) (e *Error) { r.logprobs, e = v.boolean(); return }},
 	{"top_logprobs", honored, formChat, "alternatives of each token, up to 20; needs logprobs",
@@ -182,7 +237,8 @@ var fields = append([]field{
 			r.logprobs, r.top = true, int(n)
 			return err
 		}},
-	{"logit_bias", honored, formText, "added to the logits of token ids; false bans one", readBias},
+	{"logit_bias", honored, formText, "added to the logits of token ids, or of all tokens of a text; false bans " +
+		"them", readBias},
 	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen",
 		func(r *request, v value) (e *Error) { r.ignoreEOS, e = v.boolean(); return }},
 
@@ -190,9 +246,15 @@ var fields = append([]field{
 	{"grammar", honored, formText, "a grammar in GBNF that the answer follows", readGrammar},
 	{"json_schema", honored, formText, "a JSON Schema that the answer follows, llama.cpp's name", readSchema},
 
-	{"speculation", honored, formText | formResponses | formOllama, "drafter, schedule, verify, max, min, p_min, " +
-		"exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
-	{"cache_salt", honored, formText | formResponses | formOllama,
+	{"guided_json", honored, formText, "the same, vLLM's name; also the schema as a text", readGuidedJSON},
+	{"guided_grammar", honored, formText, "a grammar in GBNF, vLLM's name", readGrammar},
+	{"guided_choice", honored, formText, "texts, one of which is the answer", readGuidedChoice},
+	{"structured_outputs", honored, formText, "vLLM's newer form: json, grammar, choice, or json_object: true",
+		readStructured},
+
+	{"speculation", honored, formText | formResponses | formOllama | formMessages, "drafter, schedule, verify, max, " +
+		"min, p_min, exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
+	{"cache_salt", honored, formText | formResponses | formOllama | formMessages,
 		"only requests with the same text here share what is computed for prompts that begin alike",
 		func(r *request, v value) (e *Error) { r.cacheSalt, e = v.text(); return }},
 	{"timings_per_token", honored, formText, "true: each chunk has timings",
@@ -272,68 +334,14 @@ var fields = append([]field{
 	{"id_slot", accepted, formText, "the server chooses", nil},
 	{"return_tokens", honored, formChat | formCompletion, "only false", onlyFalse},
 	{"modalities", honored, formChat, `only ["text"]`, readModalities},
-	{"verbosity", honored, formChat, `only "medium"`, onlyText("medium")},
+	{"verbosity", accepted, formChat, "templates know none", nil},
 	{"stream_options", accepted, formResponses, "include_obfuscation: there is none", nil},
-	{"include", honored, formResponses, "only empty", onlyEmptyList},
-}, samplingFields(formText|formOllamaOptions)...)
-
-// samplingFields are those that say how a token is chosen, with llama.cpp's names, which Ollama has too.
-func samplingFields(in forms) []field {
-	number := func(low, high float64, set func(r *request, x float32)) func(*request, value) *Error {
-		return func(r *request, v value) *Error {
-			x, err := v.number(low, high)
-			if err == nil {
-				set(r, x)
-			}
-			return err
-		}
-	}
-	temperature := number(0, maxSampling, func(r *request, x float32) { r.sampling.Temperature = x })
-	topP := number(0, 1, func(r *request, x float32) { r.sampling.TopP, r.greedy = x, x == 0 })
-	off := func(name string, x float64, in forms) field {
-		return field{name, honored, in, "only the value that switches it off", onlyNumber(x)}
-	}
-	return []field{
-		{"temperature", honored, in | formResponses, "0 is greedy", temperature},
-		{"top_p", honored, in | formResponses,
-			"keep the most likely tokens of this total probability; 1 is off, 0 is greedy", topP},
-		{"top_k", honored, in, "keep the k most likely tokens; 0 is off", func(r *request, v value) *Error {
-			n, err := v.whole(-1, anyNumber)
-			r.sampling.TopK = int(max(n, 0))
-			return err
+	{"include", accepted, formResponses, "nothing is encrypted, and reasoning is always there", nil},
+	{"previous_response_id", honored, formResponses, "only null: nothing is stored; send the conversation as input",
+		func(_ *request, v value) *Error {
+			return v.bad("nothing is stored here; send the whole conversation as input")
 		}},
-		{"min_p", honored, in, "drop tokens below this share of the most likely one's probability; 0 is off",
-			number(0, 1, func(r *request, x float32) { r.sampling.MinP = x })},
-		{"repeat_penalty", honored, in, "divides the logits of recent tokens; 1 is off",
-			number(1e-6, maxSampling, func(r *request, x float32) { r.sampling.RepeatPenalty = x })},
-		{"repeat_last_n", honored, in, "tokens that count as recent; 0 is off, -1 is all", func(r *request, v value) *Error {
-			n, err := v.whole(-1, anyNumber)
-			r.sampling.PenaltyLastN, r.window = int(n), n == 0
-			return err
-		}},
-		{"frequency_penalty", honored, in, "subtracted for each recent occurrence",
-			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.FrequencyPenalty = x })},
-		{"presence_penalty", honored, in, "subtracted once for a recent token",
-			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.PresencePenalty = x })},
-		{"seed", honored, in, "the same seed gives the same answer, but with the verifiers rejection and " +
-			"block, whose texts depend on what was drafted too; -1 is another each time",
-			func(r *request, v value) *Error {
-				n, err := v.whole(math.MinInt64, math.MaxInt64)
-				r.sampling.Seed, r.seeded = uint64(n), n != -1
-				return err
-			}},
-		off("typical_p", 1, in), off("tfs_z", 1, in), off("mirostat", 0, in), off("xtc_probability", 0, in),
-		off("dry_multiplier", 0, in), off("dynatemp_range", 0, in),
-		{"mirostat_tau", accepted, in, "mirostat is off", nil}, {"mirostat_eta", accepted, in, "mirostat is off", nil},
-		{"xtc_threshold", accepted, in &^ formOllamaOptions, "XTC is off", nil},
-		{"dynatemp_exponent", accepted, in &^ formOllamaOptions, "the dynamic temperature is off", nil},
-		{"dry_base", accepted, in &^ formOllamaOptions, "DRY is off", nil},
-		{"dry_allowed_length", accepted, in &^ formOllamaOptions, "DRY is off", nil},
-		{"dry_penalty_last_n", accepted, in &^ formOllamaOptions, "DRY is off", nil},
-		{"dry_sequence_breakers", accepted, in &^ formOllamaOptions, "DRY is off", nil},
-		{"penalize_newline", honored, formOllamaOptions, "only true", onlyTrue},
-	}
-}
+}, slices.Concat(samplingFields(formText|formOllamaOptions|formMessages), rankFields())...)
 
 // maxTop is the most alternatives of a token, and maxChoices the most answers to a request, as in OpenAI's API.
 const (

@@ -17,6 +17,7 @@ var base = map[forms]map[string]string{
 	formChat:       {"messages": `[{"role":"user","content":"func main"}]`, "max_tokens": "4"},
 	formCompletion: {"prompt": `"func main"`, "max_tokens": "4"},
 	formResponses:  {"input": `"func main"`, "max_output_tokens": "4"},
+	formMessages:   {"messages": `[{"role":"user","content":"func main"}]`, "max_tokens": "4"},
 	formEmbeddings: {"input": `"func main"`},
 	formTokenize:   {"content": `"func main"`},
 	formDetokenize: {"tokens": `[5,6,7]`},
@@ -70,6 +71,22 @@ type sample struct {
 
 const aTool = `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}}]`
 
+// anthropicSamples are those of /v1/messages where other forms have other values under the same name.
+var anthropicSamples = map[string]sample{
+	"messages": {good: []string{`[{"role":"user","content":[{"type":"text","text":"x","cache_control":{}}]},` +
+		`{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":""},` +
+		`{"type":"tool_use","id":"a","name":"f","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}]`},
+		bad: []string{`[]`, `[{"role":"user"}]`, `[{"content":"x"}]`, `[{"role":"user","content":[{"type":"image"}]}]`,
+			`[{"role":"user","content":[{"type":"text","text":"x","more":1}]}]`, `1`}},
+	"system": {good: []string{`"x"`, `[{"type":"text","text":"x"}]`}, bad: []string{`1`}},
+	"tools": {good: []string{`[{"name":"f","input_schema":{"type":"object","properties":{}}}]`},
+		bad: []string{`[{"name":"f"}]`, `[{"type":"bash_20250124","name":"bash"}]`, `{}`}},
+	"tool_choice": {good: []string{`{"type":"auto"}`, `{"type":"none"}`},
+		bad: []string{`"auto"`, `{"type":"tool"}`, `{"type":"any","name":"f"}`, `{}`}},
+	"max_tokens": {good: []string{`2`}, bad: []string{`0`, `-1`, `"2"`}},
+}
+
 // samples are values of the honored fields.
 var samples = map[string]sample{
 	"model":    {good: []string{`"go"`, `"any"`}, bad: []string{`1`}},
@@ -108,15 +125,53 @@ var samples = map[string]sample{
 	"logprobs":     {good: nil, bad: []string{`"x"`, `-1`, `99`}},
 	"top_logprobs": {good: []string{`3`}, bad: []string{`21`, `-1`}},
 	"logit_bias": {good: []string{`{"5":1.5}`, `[[5,-1],[6,false]]`},
-		bad: []string{`{"x":1}`, `{"5":"a"}`, `{"999999":1}`, `{"5":1e30}`, `[[1]]`, `3`}},
+		bad: []string{`{"-1":1}`, `{"5":"a"}`, `{"999999":1}`, `{"5":1e30}`, `[[1]]`, `3`}},
 	"ignore_eos": {good: []string{`true`}, bad: []string{`1`}},
 	"response_format": {good: []string{
 		`{"type":"text"}`, `{"type":"json_object"}`,
 		`{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"boolean"}}}`},
 		bad: []string{`{"type":"xml"}`, `{"type":"json_schema"}`,
 			`{"type":"json_schema","json_schema":{"schema":{"type":"array","items":{"type":"string"},"uniqueItems":true}}}`, `1`, `{}`}},
-	"grammar":     {good: []string{`"root ::= \"yes\" | \"no\""`}, bad: []string{`"root ::= ("`, `1`}},
-	"json_schema": {good: []string{`{"type":"boolean"}`}, bad: []string{`{"type":"nothing"}`, `7`}},
+	"typical_p":              {good: []string{`1`, `0.5`}, bad: []string{`2`, `"a"`}},
+	"typ_p":                  {good: []string{`0.5`}, bad: []string{`-1`}},
+	"top_n_sigma":            {good: []string{`1`, `-1`}, bad: []string{`"a"`, `-2`}},
+	"xtc_probability":        {good: []string{`0`, `0.5`}, bad: []string{`2`}},
+	"xtc_threshold":          {good: []string{`0.2`}, bad: []string{`-0.1`}},
+	"dynatemp_range":         {good: []string{`0`, `0.5`}, bad: []string{`-1`}},
+	"dynatemp_exponent":      {good: []string{`2`}, bad: []string{`-1`}},
+	"mirostat":               {good: []string{`0`, `1`, `2`}, bad: []string{`3`, `0.5`}},
+	"mirostat_tau":           {good: []string{`4`}, bad: []string{`-1`}, same: true},
+	"mirostat_eta":           {good: []string{`0.2`}, bad: []string{`-1`}, same: true},
+	"samplers":               {good: []string{`["top_k","temperature"]`, `"kt"`, `"top_k;temp"`}, bad: []string{`["z"]`, `1`}},
+	"repetition_penalty":     {good: []string{`1.2`}, bad: []string{`0`}},
+	"dry_multiplier":         {good: []string{`0`, `0.5`}, bad: []string{`-1`}},
+	"dry_base":               {good: []string{`2`}, bad: []string{`-1`}, same: true},
+	"dry_allowed_length":     {good: []string{`3`}, bad: []string{`-1`}, same: true},
+	"dry_penalty_last_n":     {good: []string{`-1`, `0`, `9`}, bad: []string{`-2`}, same: true},
+	"dry_sequence_breakers":  {good: []string{`["a"]`, `[]`}, bad: []string{`1`, `[1]`}, same: true},
+	"enable_thinking":        {good: []string{`true`, `false`}, bad: []string{`1`}},
+	"continue_final_message": {good: []string{`false`}, bad: []string{`1`}},
+	"thinking": {good: []string{`{"type":"enabled","budget_tokens":9}`, `{"type":"disabled"}`},
+		bad: []string{`true`, `{}`, `{"type":"x"}`}},
+	"output_config": {good: []string{`{"effort":"low"}`, `{"format":{"type":"json_schema","schema":{"type":"boolean"}}}`},
+		bad: []string{`{"format":{}}`, `{"x":1}`}},
+	"stop_sequences":             {good: []string{`["a"]`}, bad: []string{`[""]`, `1`}},
+	"min_tokens":                 {good: []string{`2`}, bad: []string{`-1`, `"2"`}},
+	"stop_token_ids":             {good: []string{`[5]`}, bad: []string{`[-1]`, `5`, `[999999]`}},
+	"prompt_logprobs":            {good: []string{`0`}, bad: []string{`1`}, same: true},
+	"use_beam_search":            {good: []string{`false`}, bad: []string{`true`}, same: true},
+	"length_penalty":             {good: []string{`1.0`}, bad: []string{`2`}, same: true},
+	"response_fields":            {good: []string{`["content","generation_settings/seed"]`}, bad: []string{`1`, `[1]`}},
+	"guided_json":                {good: []string{`{"type":"boolean"}`, `"{\"type\":\"boolean\"}"`}, bad: []string{`7`, `"{"`}},
+	"guided_grammar":             {good: []string{`"root ::= \"yes\""`}, bad: []string{`"root ::= ("`}},
+	"guided_choice":              {good: []string{`["yes","no \"x\"\n"]`}, bad: []string{`[]`, `1`}},
+	"include_stop_str_in_output": {good: []string{`false`}, bad: []string{`true`}, same: true},
+	"skip_special_tokens":        {good: []string{`true`}, bad: []string{`false`}, same: true},
+	"structured_outputs": {good: []string{`{"json":{"type":"boolean"}}`, `{"choice":["a"]}`, `{"json_object":true}`},
+		bad: []string{`{"regex":"a"}`, `1`}},
+	"previous_response_id": {good: []string{`null`}, bad: []string{`"x"`}, same: true},
+	"grammar":              {good: []string{`"root ::= \"yes\" | \"no\""`}, bad: []string{`"root ::= ("`, `1`}},
+	"json_schema":          {good: []string{`{"type":"boolean"}`}, bad: []string{`{"type":"nothing"}`, `7`}},
 	"speculation": {good: []string{
 		`{"off":true}`, `{"drafter":"suffix","schedule":"constant","max":3,"min":1,"verify":"match"}`},
 		bad: []string{`{"drafter":"oracle"}`, `{"max":0}`, `{"max":1000}`, `{"verify":"x"}`, `{"max":2,"min":3}`,
@@ -153,9 +208,7 @@ var samples = map[string]sample{
 	"input_extra": {good: []string{`[]`, `[{"filename":"a.go","text":"package a"}]`, `[{"text":"x"}]`},
 		bad: []string{`{}`, `[{}]`, `[{"filename":"a"}]`, `[{"filename":1,"text":"x"}]`,
 			`[{"filename":"a","text":1}]`, `["x"]`}},
-	"verbosity":         {good: []string{`"medium"`}, bad: []string{`"low"`, `1`}, same: true},
 	"modalities":        {good: []string{`["text"]`}, bad: []string{`["audio"]`}, same: true},
-	"include":           {good: []string{`[]`}, bad: []string{`["x"]`}, same: true},
 	"temperature":       {good: []string{`0`, `1.5`}, bad: []string{`-1`, `1e30`, `"hot"`, `1e999`}},
 	"top_p":             {good: []string{`0`, `0.5`, `1`}, bad: []string{`-0.1`, `1.1`}},
 	"top_k":             {good: []string{`0`, `5`, `-1`}, bad: []string{`-2`, `0.5`}},
@@ -165,12 +218,7 @@ var samples = map[string]sample{
 	"frequency_penalty": {good: []string{`0.5`}, bad: []string{`1e9`}},
 	"presence_penalty":  {good: []string{`0.5`}, bad: []string{`"x"`}},
 	"seed":              {good: []string{`-1`, `0`, `7`, `9223372036854775807`}, bad: []string{`1.5`, `"x"`, `1e30`}},
-	"typical_p":         {good: []string{`1`, `1.0`}, bad: []string{`0.5`}, same: true},
 	"tfs_z":             {good: []string{`1`}, bad: []string{`0.5`}, same: true},
-	"mirostat":          {good: []string{`0`}, bad: []string{`1`}, same: true},
-	"xtc_probability":   {good: []string{`0`}, bad: []string{`0.5`}, same: true},
-	"dry_multiplier":    {good: []string{`0`}, bad: []string{`0.5`}, same: true},
-	"dynatemp_range":    {good: []string{`0`}, bad: []string{`0.5`}, same: true},
 	"penalize_newline":  {good: []string{`true`}, bad: []string{`false`}, same: true},
 }
 
@@ -180,13 +228,16 @@ func TestFields(t *testing.T) {
 	withInfill(t, s)
 	for i := range formNames {
 		form := forms(1) << i
+		if form == formRerank {
+			continue // the pair is no reranker: TestRerank has its fields
+		}
 		plain := ""
 		for k, v := range base[form] {
 			plain = stable(s.post(pathOf(i), bodyWith(form, k, v), 200))
 		}
 		for name, f := range s.tables[form] {
 			required := base[form][name] != "" && name != "options" && name != "stream" && !strings.HasPrefix(name, "max_") &&
-				name != "num_predict" && name != "model"
+				name != "num_predict" && name != "model" || name == "max_tokens" && form == formMessages
 			if !required {
 				if got := stable(s.post(pathOf(i), bodyWith(form, name, "null"), 200)); name != "stream" && name != "options" &&
 					!strings.HasPrefix(name, "max_") && name != "num_predict" && name != "n_predict" &&
@@ -211,6 +262,12 @@ func TestFields(t *testing.T) {
 				sample = samples["tools"]
 				sample.good = []string{`[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]`}
 			}
+			if special, ok := anthropicSamples[name]; ok && form == formMessages {
+				sample = special
+			}
+			if name == "add_generation_prompt" && form == formChat {
+				sample.good, sample.bad = []string{`true`}, append(sample.bad, `false`)
+			}
 			if name == "logprobs" {
 				sample.good = map[forms][]string{formChat: {`true`}, formCompletion: {`0`, `2`}}[form]
 			}
@@ -230,7 +287,7 @@ func TestFields(t *testing.T) {
 				if status != 400 || !strings.Contains(text, name) {
 					t.Errorf("%s: %s %s: %d %s", formNames[i], name, v, status, text)
 				}
-				if param, ok := decode(t, text)["error"].(map[string]any); ok &&
+				if param, ok := decode(t, text)["error"].(map[string]any); ok && form != formMessages && // which has none
 					!strings.Contains(fmt.Sprint(param["param"]), name) {
 					t.Errorf("%s: %s %s: the param is %v", formNames[i], name, v, param["param"])
 				}

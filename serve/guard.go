@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -39,8 +40,6 @@ func recordOf(ctx context.Context) *record {
 	return &record{}
 }
 
-func (l *record) plan(p *plan, queued time.Duration) { l.model, l.queued = p.m.name, queued }
-
 func (l *record) failed(err error) {
 	if l.err == nil {
 		l.err = err
@@ -57,8 +56,8 @@ func (l *record) answered(r *reading) {
 	if r.server().o.LogPrompts {
 		for i := range r.answers {
 			l.stats = append(
-				l.stats, slog.String("prompt", r.m.tok.Decode(r.tasks[i].prompt)),
-				slog.String("answer", r.answers[i].reasoning+r.answers[i].content),
+				l.stats, slog.String("prompt", r.m.Tokenizer().Decode(r.task.Prompt(i))),
+				slog.String("answer", r.answers[i].Reasoning+r.answers[i].Text),
 			)
 		}
 	}
@@ -165,8 +164,11 @@ func (s *Server) panicked(v any, stack []byte) {
 
 // shapeOf is the shape of errors of a path.
 func shapeOf(path string) func(*Error) any {
-	if strings.HasPrefix(path, "/api/") {
+	switch {
+	case strings.HasPrefix(path, "/api/"):
 		return ollamaError
+	case strings.HasPrefix(path, "/v1/messages"):
+		return anthropicError
 	}
 	return openAIError
 }
@@ -175,7 +177,7 @@ func shapeOf(path string) func(*Error) any {
 func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
 	cross := http.NewCrossOriginProtection()
 	for _, o := range s.o.Origins {
-		if o == "*" {
+		if o == "*" || o == localOrigins {
 			continue
 		}
 		if err := cross.AddTrustedOrigin(o); err != nil {
@@ -269,7 +271,8 @@ func (s *Server) allow(
 	if len(s.o.Origins) > 0 {
 		w.Header().Add("Vary", "Origin")
 	}
-	if origin != "" && (all || slices.Contains(s.o.Origins, origin)) {
+	known := origin != "" && (all || s.originAllowed(origin))
+	if known {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After")
@@ -285,11 +288,11 @@ func (s *Server) allow(
 			return true, nil
 		}
 	}
-	if !all {
+	if !known && !all {
 		if err := cross.Check(r); err != nil {
 			return false, &Error{
 				Status: http.StatusForbidden, Type: typeForbidden, Code: "cross_origin",
-				Message: "requests from pages of other origins are refused",
+				Message: fmt.Sprintf("requests from pages of other origins are refused; --cors %s allows these", clip(origin)),
 			}
 		}
 	}
@@ -311,6 +314,22 @@ func (s *Server) allow(
 		_ = http.NewResponseController(w).SetReadDeadline(s.now().Add(s.o.Limits.BodyTime))
 	}
 	return false, nil
+}
+
+// localOrigins stands for every page of this machine, in Options.Origins.
+const localOrigins = "localhost"
+
+// originAllowed reports whether pages of an origin may use the server.
+func (s *Server) originAllowed(origin string) bool {
+	if slices.Contains(s.o.Origins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || !slices.Contains(s.o.Origins, localOrigins) {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // visited counts a request that needs no key and shows none among those of its network, if a trusted proxy stands

@@ -7,13 +7,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/testkit"
+	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
 
 // withHead offers the embedded target with its draft head.
-func withHead(t testing.TB) Entry {
+func withHead(t testing.TB, change ...func(*spec.Options)) Entry {
 	t.Helper()
 	p, err := pair()
 	if err != nil {
@@ -24,9 +26,12 @@ func withHead(t testing.TB) Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Entry{Name: "go", Load: func(context.Context) (*Model, error) {
-		return &Model{Target: p.target, Draft: head, Speculation: Speculation{Schedule: "constant"}, Close: head.Close}, nil
-	}}
+	return entryOf("go", spec.Parts{Target: p.target, Draft: head, Close: head.Close}, func(o *spec.Options) {
+		o.Speculation.Schedule = "constant"
+		for _, f := range change {
+			f(o)
+		}
+	})
 }
 
 // Requests with a draft head give plain decoding's text, alone and several at once, whose heads' passes are shared;
@@ -49,7 +54,8 @@ func TestHeads(t *testing.T) {
 		}
 	}
 	for _, kv := range []int64{0, 3 << 20} { // of the target and the head each; the targets' do not fit all
-		s := newTester(t, func(o *Options) { o.Models, o.KVBytes, o.Parallel = []Entry{withHead(t)}, kv, 4 })
+		head := withHead(t, func(o *spec.Options) { o.Memory.KV, o.Memory.DraftKV = kv, kv })
+		s := newTester(t, func(o *Options) { o.Models, o.Parallel = []Entry{head}, 4 })
 		for _, drafter := range []string{"tree", "splice", "model", "eagle", "eagle-tree"} {
 			var wait sync.WaitGroup
 			for i, p := range prompts {
@@ -71,7 +77,7 @@ func TestHeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if st := m.draft.(*scheduled).Stats(); st.Segments <= st.Passes {
+		if st := m.Stats().Draft; st.Segments <= st.Passes {
 			t.Errorf("%d passes of the head for %d segments: none is shared", st.Passes, st.Segments)
 		}
 		if got := strings.Join(m.drafters(), " "); got != "tree splice model eagle eagle-tree ngram suffix early-exit none" {
@@ -119,14 +125,17 @@ func TestServedMTP(t *testing.T) {
 	}
 	defer rt.Close()
 	s := newTester(t, func(o *Options) {
-		o.StateBytes = 1
-		o.Models = []Entry{{Name: "m", Load: func(ctx context.Context) (*Model, error) {
+		o.Models = []Entry{{Name: "m", Load: func(ctx context.Context) (*spec.Model, error) {
 			target, err := engine.Open(ctx, rt, file, engine.Options{})
 			if err != nil {
 				return nil, err
 			}
 			head, err := engine.Open(ctx, rt, file, engine.Options{Target: target, MTP: true})
-			return &Model{Target: target, Draft: head, Speculation: Speculation{Schedule: "constant"}}, err
+			if err != nil {
+				return nil, err
+			}
+			return spec.New(spec.Parts{Target: target, Draft: head},
+				spec.Options{StateBytes: 1, Speculation: speculative.Choice{Schedule: "constant"}})
 		}}}
 	})
 	texts := map[string]string{}

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/speculative"
 )
 
 // Serve leaves the configuration that it is given as it is: the caller may use it elsewhere, with HTTP/2.
@@ -79,13 +80,10 @@ func TestClosedModelsEndTheirSessions(t *testing.T) {
 	s.post("/v1/completions", `{"prompt":"a","max_tokens":1}`, 200)
 	m := s.models.resident()[0]
 	s.Close()
-	for name, x := range map[string]sequences{"target": m.target, "draft": m.draft} {
-		c, ok := x.(*scheduled)
-		if !ok {
-			t.Fatalf("%s: %T", name, x)
-		}
-		if _, err := c.NewSession(t.Context(), shared.SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
-			t.Errorf("%s: %v", name, err)
+	for _, drafter := range []string{"none", "model"} {
+		r := spec.Request{Prompts: []spec.Prompt{{Text: "a"}}, Speculation: speculative.Choice{Drafter: drafter}}
+		if _, err := spec.Collect(m.Generate(t.Context(), r)); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("%s: %v", drafter, err)
 		}
 	}
 }
@@ -101,10 +99,8 @@ func TestBrokenTemplatesAndModelsAreToldApart(t *testing.T) {
 	s := newTester(t, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		o.Models = []Entry{
-			{Name: "template", Load: func(context.Context) (*Model, error) {
-				return &Model{Target: p.target, Template: "{% if %}"}, nil
-			}},
-			{Name: "broken", Load: func(context.Context) (*Model, error) { return nil, errors.New("its own reason") }},
+			entryOf("template", spec.Parts{Target: p.target}, func(o *spec.Options) { o.Template = "{% if %}" }),
+			{Name: "broken", Load: func(context.Context) (*spec.Model, error) { return nil, errors.New("its own reason") }},
 		}
 	})
 	s.post("/v1/completions", `{"model":"template","prompt":"a","max_tokens":1}`, 200)
@@ -146,8 +142,8 @@ func (s *sent) flush() error          { return nil }
 // What the end of an answer releases is sent before the reason for its end: content, reasoning or a call.
 func TestTheEndReleasesWhatWasHeldBack(t *testing.T) {
 	for name, d := range map[string]*delta{
-		"content": {content: "x", finish: "stop"}, "reasoning": {reasoning: "x", finish: "stop"},
-		"calls": {calls: []callDelta{{arguments: "x"}}, finish: "stop"}, "nothing": {finish: "stop"},
+		"content": {Event: spec.Event{Text: "x", Finish: "stop"}}, "reasoning": {Event: spec.Event{Reasoning: "x", Finish: "stop"}},
+		"calls": {Event: spec.Event{Calls: []spec.CallPart{{Arguments: "x"}}, Finish: "stop"}}, "nothing": {Event: spec.Event{Finish: "stop"}},
 	} {
 		to, f := &sent{}, &chatForm{reading: &reading{}, open: 2}
 		f.delta(to, d)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/grammar"
 )
@@ -31,7 +32,7 @@ func limitTables() []struct {
 	of    any // the defaults of the type of limits that the rows describe; nil: there is none
 	rows  []limit
 } {
-	o := Options{Models: []Entry{{Name: "x", Load: func(context.Context) (*Model, error) { return nil, nil }}}}
+	o := Options{Models: []Entry{{Name: "x", Load: func(context.Context) (*spec.Model, error) { return nil, nil }}}}
 	if err := o.check(); err != nil {
 		panic(err)
 	}
@@ -131,7 +132,7 @@ func limitTables() []struct {
 				"serve.TestEmbeddingsShare serve.TestModelKVBytes",
 			},
 			{
-				"memory of finished requests that are kept", int64(DefaultCacheBytes), "`--cache-ram`",
+				"memory of finished requests that are kept", int64(spec.DefaultCacheBytes), "`--cache-ram`",
 				"what is worth least is dropped, and computed again where it is asked for",
 				"engine/shared.TestPrefixesAreKeptInPart engine/shared.TestPrefixesAreKeptByWorth cmd/spec.TestServeCacheMemory",
 			},
@@ -360,9 +361,7 @@ func tools(n int) string {
 
 // A grammar or schema that exceeds a limit is a 400 that names the limit.
 func TestLimitsOfGrammarsAreNamed(t *testing.T) {
-	s := newTester(t, nil)
-	s.post("/v1/completions", small, 200)
-	m := s.models.resident()[0]
+	within := newTester(t, nil)
 	for name, c := range map[string]struct {
 		limits grammar.Limits
 		fields string
@@ -384,13 +383,12 @@ func TestLimitsOfGrammarsAreNamed(t *testing.T) {
 		"Depth":        {grammar.Limits{Depth: 2}, `"grammar":"root ::= \"(\" root \")\""`},
 		"Threads":      {grammar.Limits{Threads: 1}, `"grammar":"root ::= \"a\" | \"b\" | \"c\" | \"d\""`},
 	} {
-		m.vocabulary = newVocabulary(m.tok, c.limits)
+		s := newTester(t, with(t, func(o *spec.Options) { o.Limits.Grammar = c.limits }))
 		status, text, _ := s.do("POST", "/v1/completions", `{"prompt":"x","max_tokens":3,`+c.fields+`}`)
 		if status != 400 || !strings.Contains(text, name) {
 			t.Errorf("%s: %d %s", name, status, text)
 		}
-		m.vocabulary = newVocabulary(m.tok, grammar.Limits{})
-		if status, text, _ = s.do(
+		if status, text, _ = within.do(
 			"POST", "/v1/completions", `{"prompt":"x","max_tokens":3,`+c.fields+`}`,
 		); status != 200 {
 			t.Errorf("%s, within the defaults: %d %s", name, status, text)

@@ -20,7 +20,7 @@ func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	ids := m.tok.Encode(r.content, bpe.EncodeOptions{AddSpecial: r.special, ParseSpecial: r.parse})
+	ids := m.Tokenizer().Encode(r.content, bpe.EncodeOptions{AddSpecial: r.special, ParseSpecial: r.parse})
 	if ids == nil {
 		ids = []int32{}
 	}
@@ -35,7 +35,7 @@ func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
 	}
 	list := make([]piece, len(ids))
 	for i, id := range ids {
-		text, b := tokenText(m.tok, id)
+		text, b := tokenText(m.Tokenizer(), id)
 		list[i] = piece{id, text}
 		if !utf8.Valid(b) {
 			list[i].Piece = ints(b)
@@ -54,13 +54,14 @@ func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
 	}
 	defer release()
 	for i, id := range r.tokens {
-		if int(id) >= m.tok.Size() {
-			return nil, badField(fmt.Sprintf("tokens[%d]", i), "the vocabulary has the ids 0 to %d, not %d", m.tok.Size()-1, id)
+		if int(id) >= m.Tokenizer().Size() {
+			return nil, badField(fmt.Sprintf("tokens[%d]", i), "the vocabulary has the ids 0 to %d, not %d",
+				m.Tokenizer().Size()-1, id)
 		}
 	}
 	return struct {
 		Content string `json:"content"`
-	}{m.tok.Decode(r.tokens)}, nil
+	}{m.Tokenizer().Decode(r.tokens)}, nil
 }
 
 // inputTokens answers /v1/chat/completions/input_tokens and /v1/responses/input_tokens: the length of the prompt that
@@ -69,20 +70,27 @@ func (s *Server) inputTokens(ctx context.Context, ep *endpoint, r *request) (any
 	if e := ep.check(s, r); e != nil {
 		return nil, e
 	}
-	m, release, err := s.models.acquire(ctx, r.model)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	r.n = 1
-	p, err := m.plan(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+	n, err := s.promptTokens(ctx, r)
 	return struct {
 		Object string `json:"object"`
 		Tokens int    `json:"input_tokens"`
-	}{"response.input_tokens", len(p.tasks[0].prompt)}, nil
+	}{"response.input_tokens", n}, err
+}
+
+// promptTokens is the length of the prompt that a request would have.
+func (s *Server) promptTokens(ctx context.Context, r *request) (int, error) {
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	r.n = 1
+	task, err := s.bind(ctx, m, r)
+	if err != nil {
+		return 0, err
+	}
+	defer task.Close()
+	return len(task.Prompt(0)), nil
 }
 
 // applyTemplate answers /apply-template.
@@ -95,7 +103,11 @@ func (s *Server) applyTemplate(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	p, err := m.render(ctx, r, r.genTail)
+	q, e := s.translate(m, r)
+	if e != nil {
+		return nil, e
+	}
+	p, err := m.Render(ctx, &q, r.genTail)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +146,9 @@ func (s *Server) slots(w http.ResponseWriter, _ *http.Request) {
 		Processing bool `json:"is_processing"`
 	}
 	busy, _ := s.queue.load()
-	context := s.o.Context
+	context := 0
 	if list := s.models.resident(); len(list) > 0 {
-		context = list[0].context
+		context = list[0].Context()
 	}
 	list := make([]slot, s.o.Parallel)
 	for i := range list {
@@ -153,10 +165,14 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	def, e := m.speculation(Speculation{}, 0)
-	if e != nil {
-		s.fail(w, recordOf(r.Context()), openAIError, e)
+	def, err := m.Choose(speculative.Choice{}, 0)
+	if err != nil {
+		s.fail(w, recordOf(r.Context()), openAIError, err)
 		return
+	}
+	source, tok := "", m.Tokenizer()
+	if t, err := m.Template(); err == nil {
+		source = t.Source()
 	}
 	type choices struct {
 		Drafters  []string          `json:"drafters"`
@@ -183,8 +199,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Build       string  `json:"build_info"`
 		Settings    any     `json:"default_generation_settings"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.context, s.o.Parallel, m.template != nil, m.source, m.tok.Token(m.tok.BOS()), m.tok.Token(m.tok.EOS()),
-		m.infills(), "spec " + s.o.Version, s.defaults(m),
+	}{m.name, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()), tok.Token(tok.EOS()),
+		m.Infills(), "spec " + s.o.Version, s.defaults(m),
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
 			def.Drafter, def.Schedule, max(def.Max, 0), about,
@@ -199,12 +215,6 @@ func tell[T any](about map[string]string, list []speculative.Named[T]) {
 			about[n.Name] = n.About
 		}
 	}
-}
-
-// infills reports whether the model can fill a gap.
-func (m *loaded) infills() bool {
-	_, e := m.infillPrompt("", nil, "", "")
-	return e == nil
 }
 
 // defaults are the settings of a request that says nothing, in llama.cpp's form.
@@ -224,13 +234,13 @@ func (s *Server) defaults(m *loaded) any {
 	return struct {
 		Context int    `json:"n_ctx"`
 		Params  params `json:"params"`
-	}{m.context, params{o.Temperature, o.TopK, o.TopP, o.MinP, most}}
+	}{m.Context(), params{o.Temperature, o.TopK, o.TopP, o.MinP, most}}
 }
 
 // drafters are the names that requests may use with a model.
 func (m *loaded) drafters() (list []string) {
 	for _, name := range speculative.Names(speculative.Drafters(), false) {
-		if _, e := m.speculation(Speculation{Drafter: name}, 0); e == nil {
+		if _, err := m.Choose(speculative.Choice{Drafter: name}, 0); err == nil {
 			list = append(list, name)
 		}
 	}

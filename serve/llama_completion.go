@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 
 	"github.com/specgo/spec/speculative"
@@ -58,7 +60,7 @@ type nativeProb struct {
 func (r *reading) nativeProb(t *tokenLogprob) nativeProb {
 	p := nativeProb{ID: t.id, Token: t.text, Bytes: ints(t.bytes), P: jsonFloat(t.p)}
 	for _, x := range t.top {
-		text, b := tokenText(r.m.tok, x.ID)
+		text, b := tokenText(r.m.Tokenizer(), x.ID)
 		p.Top = append(p.Top, nativeProb{ID: x.ID, Token: text, Bytes: ints(b), P: jsonFloat(x.P)})
 	}
 	return p
@@ -77,7 +79,7 @@ func needNative(s *Server, r *request) *Error {
 
 func needInfill(_ *Server, r *request) *Error {
 	r.wantTokens, r.infill = true, true
-	if len(r.prompts) > 1 || len(r.prompts) == 1 && r.prompts[0].given {
+	if len(r.prompts) > 1 || len(r.prompts) == 1 && (r.prompts[0].Given || r.prompts[0].Parts != nil) {
 		return badField("prompt", "must be a text")
 	}
 	return nil
@@ -85,13 +87,13 @@ func needInfill(_ *Server, r *request) *Error {
 
 // last is the object that tells the end of an answer.
 func (f *nativeForm) last(i int) nativeAnswer {
-	a, t := &f.answers[i], &f.tasks[i]
-	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.stats.Generated,
-		Evaluated: a.stats.Prompt, Timings: newTimings(&a.stats)}
-	prompt, newLine, truncated, word, cached := f.m.tok.Decode(t.prompt), strings.Contains(a.content, "\n"), false, "",
-		a.stats.Prompt+a.stats.Generated
+	a, prompt := &f.answers[i], f.m.Tokenizer().Decode(f.task.Prompt(i))
+	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.Stats.Generated,
+		Evaluated: a.Stats.Prompt, Timings: newTimings(&a.Stats)}
+	newLine, truncated, word, cached := strings.Contains(a.Text, "\n"), false, "",
+		a.Stats.Prompt+a.Stats.Generated
 	out.Prompt, out.NewLine, out.Truncated, out.StopWord, out.Cached = &prompt, &newLine, &truncated, &word, &cached
-	switch a.stats.End {
+	switch a.Stats.End {
 	case speculative.EndStop:
 		out.StopType, word = "word", f.stopWord(a)
 	case speculative.EndLength, speculative.EndContext:
@@ -99,8 +101,8 @@ func (f *nativeForm) last(i int) nativeAnswer {
 	default:
 		out.StopType = "eos"
 	}
-	s := t.sampling
-	out.Settings = &nativeSettings{Predict: f.maxTokens, Context: f.m.context, Seed: s.Seed, Temperature: s.Temperature,
+	s := f.task.Sampling(i)
+	out.Settings = &nativeSettings{Predict: f.maxTokens, Context: f.m.Context(), Seed: s.Seed, Temperature: s.Temperature,
 		TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, RepeatPenalty: s.RepeatPenalty,
 		RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty, FrequencyPenalty: s.FrequencyPenalty, Stop: f.stop,
 		IgnoreEOS: f.ignoreEOS, Probs: f.top}
@@ -119,13 +121,20 @@ func (f *nativeForm) last(i int) nativeAnswer {
 	return out
 }
 
-// stopWord is the stop string behind the answer.
-func (f *nativeForm) stopWord(a *answer) string {
-	rest := strings.TrimPrefix(f.m.tok.Decode(a.ids), a.content)
-	best := ""
-	for _, s := range f.stop {
-		if strings.HasPrefix(rest, s) && len(s) > len(best) {
-			best = s
+// stopWord is the stop text that ended an answer, whose token ids were asked for: the first that its last token
+// completed.
+func (r *reading) stopWord(a *answer) string {
+	if len(a.ids) == 0 {
+		return ""
+	}
+	tok := r.m.Tokenizer()
+	text := tok.Decode(a.ids)
+	before := len(text) - len(tok.Bytes(a.ids[len(a.ids)-1]))
+	best, first := "", len(text)
+	for _, s := range r.stop {
+		i := strings.LastIndex(text, s)
+		if i >= 0 && i+len(s) > before && (i < first || i == first && len(s) > len(best)) {
+			best, first = s, i
 		}
 	}
 	return best
@@ -136,7 +145,7 @@ func (f *nativeForm) whole() any {
 	for i := range f.answers {
 		a := &f.answers[i]
 		out := f.last(i)
-		out.Content = a.content
+		out.Content = a.Text
 		if f.returnTokens && a.ids != nil {
 			out.Tokens = a.ids
 		}
@@ -145,32 +154,65 @@ func (f *nativeForm) whole() any {
 		}
 		list = append(list, out)
 	}
+	if f.fields != nil {
+		chosen := make([]any, len(list))
+		for i := range list {
+			chosen[i] = choose(&list[i], f.fields)
+		}
+		if len(chosen) == 1 {
+			return chosen[0]
+		}
+		return chosen
+	}
 	if len(list) == 1 {
 		return list[0]
 	}
 	return list
 }
 
+// choose is the fields of an answer that were asked for, under the paths that were given. Those that there are not are
+// left out, as in llama.cpp.
+func choose(a *nativeAnswer, paths []string) map[string]any {
+	var all map[string]any
+	d := json.NewDecoder(bytes.NewReader(encode(a)))
+	d.UseNumber()
+	if d.Decode(&all) != nil {
+		return nil // the package's own types always decode
+	}
+	chosen := map[string]any{}
+	for _, path := range paths {
+		var at any = all
+		for part := range strings.SplitSeq(path, "/") {
+			m, _ := at.(map[string]any)
+			at = m[part]
+		}
+		if at != nil {
+			chosen[path] = at
+		}
+	}
+	return chosen
+}
+
 func (f *nativeForm) begin(sink) {}
 
 func (f *nativeForm) delta(to sink, d *delta) {
-	a := &f.answers[d.index]
-	if d.finish != "" {
-		out := f.last(d.index)
-		out.Content = d.content
+	a := &f.answers[d.Answer]
+	if d.Finish != "" {
+		out := f.last(d.Answer)
+		out.Content = d.Text
 		to.event("", out)
 		return
 	}
-	out := nativeAnswer{Index: d.index, Content: d.content, Tokens: d.ids, Slot: -1, Predicted: len(a.ids),
-		Evaluated: len(f.tasks[d.index].prompt)}
+	out := nativeAnswer{Index: d.Answer, Content: d.Text, Tokens: d.ids, Slot: -1, Predicted: len(a.ids),
+		Evaluated: len(f.task.Prompt(d.Answer))}
 	if out.Tokens == nil {
 		out.Tokens = []int32{}
 	}
 	if d.logprob != nil {
 		out.Probs = []nativeProb{f.nativeProb(d.logprob)}
 	}
-	if f.wantTimings && d.stats != nil {
-		out.Timings = newTimings(d.stats)
+	if f.wantTimings && d.Stats != nil {
+		out.Timings = newTimings(d.Stats)
 	}
 	if d.tokens != nil {
 		out.Speculated = &speculation{d.tokens, d.rounds}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/testdata"
@@ -46,11 +47,11 @@ func withInfill(t testing.TB, s *tester) *loaded {
 	c.Types = make([]int32, len(c.Tokens))
 	for i := range c.Types {
 		c.Types[i] = bpe.TypeNormal
-		if m.tok.IsControl(int32(i)) {
+		if m.Tokenizer().IsControl(int32(i)) {
 			c.Types[i] = bpe.TypeControl
 		}
 	}
-	c.BOS, c.EOS, c.AddBOS = m.tok.BOS(), m.tok.EOS(), m.tok.AddsBOS()
+	c.BOS, c.EOS, c.AddBOS = m.Tokenizer().BOS(), m.Tokenizer().EOS(), m.Tokenizer().AddsBOS()
 	used := map[string]bool{}
 	for _, l := range c.Merges {
 		for _, part := range strings.Split(l, " ") {
@@ -59,14 +60,18 @@ func withInfill(t testing.TB, s *tester) *loaded {
 	}
 	id := len(c.Tokens) - 1
 	for _, name := range infillNames {
-		for used[c.Tokens[id]] || len(c.Tokens[id]) < 4 || m.tok.IsControl(int32(id)) {
+		for used[c.Tokens[id]] || len(c.Tokens[id]) < 4 || m.Tokenizer().IsControl(int32(id)) {
 			id--
 		}
 		c.Merges = slices.DeleteFunc(c.Merges, func(l string) bool { return strings.Replace(l, " ", "", 1) == c.Tokens[id] })
 		c.Tokens[id], c.Types[id] = name, bpe.TypeControl
 		id--
 	}
-	if m.tok, err = bpe.New(c); err != nil {
+	tok, err := bpe.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Model, err = spec.New(spec.Parts{Target: m.Target(), Tokenizer: tok}, spec.Options{Template: hermes}); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -92,8 +97,8 @@ func TestNativeCompletion(t *testing.T) {
 	for _, x := range o.get(t, "tokens").([]any) {
 		ids = append(ids, int32(x.(float64)))
 	}
-	if m.tok.Decode(ids) != want {
-		t.Errorf("tokens %v are %q", ids, m.tok.Decode(ids))
+	if m.Tokenizer().Decode(ids) != want {
+		t.Errorf("tokens %v are %q", ids, m.Tokenizer().Decode(ids))
 	}
 	for name, want := range map[string]any{"stop": true, "stop_type": "limit", "stopping_word": "",
 		"tokens_predicted": 12.0, "truncated": false, "index": 0.0, "prompt": "func (r *Ring) Push(",
@@ -102,7 +107,7 @@ func TestNativeCompletion(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	n := float64(len(m.tok.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))
+	n := float64(len(m.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))
 	if got := o.get(t, "tokens_evaluated"); got != n ||
 		o.get(t, "timings", "prompt_n").(float64)+o.get(t, "timings", "cache_n").(float64) != n {
 		t.Errorf("%v tokens of the prompt, want %v; timings %v", got, n, o.get(t, "timings"))
@@ -123,7 +128,7 @@ func TestNativeCompletion(t *testing.T) {
 	}
 	text := s.post("/completion", fmt.Sprintf(
 		`{"prompt":["func (r *Ring) Push(",%s],"n_predict":12}`,
-		string(encode(m.tok.Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))), 200)
+		string(encode(m.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))), 200)
 	if text[0] != '[' || strings.Count(text, string(encode(want))) != 2 {
 		t.Errorf("two prompts, an array of two answers with the text %q: %s", want, text)
 	}
@@ -185,14 +190,14 @@ func TestInfill(t *testing.T) {
 	if got := decode(t, s.page("/props")).get(t, "has_infill"); got != true {
 		t.Errorf("has_infill %v", got)
 	}
-	mark := func(i int) int32 { id, _ := m.tok.ID(infillNames[i]); return id }
-	plain := func(text string) []int32 { return m.tok.Encode(text, bpe.EncodeOptions{}) }
+	mark := func(i int) int32 { id, _ := m.Tokenizer().ID(infillNames[i]); return id }
+	plain := func(text string) []int32 { return m.Tokenizer().Encode(text, bpe.EncodeOptions{}) }
 	var begin []int32
-	if m.tok.AddsBOS() {
-		begin = []int32{m.tok.BOS()}
+	if m.Tokenizer().AddsBOS() {
+		begin = []int32{m.Tokenizer().BOS()}
 	}
 	join := func(parts ...[]int32) string {
-		return m.tok.Decode(slices.Concat(parts...)) + fmt.Sprint(slices.Concat(parts...))
+		return m.Tokenizer().Decode(slices.Concat(parts...)) + fmt.Sprint(slices.Concat(parts...))
 	}
 	short := slices.Concat(begin, []int32{mark(0)}, plain("func Min(a, b int) int {\n\tif"), []int32{mark(1)},
 		plain("}\n"), []int32{mark(2)})

@@ -53,14 +53,18 @@ func TestMalformedBodies(t *testing.T) {
 			`{"prompt":[1,2,-3],"max_tokens":3}`, "prompt[2]",
 		}, {
 			`{"prompt":[4096],"max_tokens":3}`, "prompt",
-		}, {`{"prompt":["a",1],"max_tokens":3}`, "prompt[1]"}, {`{"prompt":[],"max_tokens":3}`, "prompt"},
+		}, {`{"prompt":["a",1.5],"max_tokens":3}`, "prompt[1]"}, {`{"prompt":[],"max_tokens":3}`, "prompt"},
 		{`{"prompt":"` + strings.Repeat("x y ", 2000) + `"}`, "the context holds 1024"},
 	} {
 		status, text, _ := s.do("POST", "/v1/completions", c.body)
 		if status != 400 || !strings.Contains(text, c.names) || len(text) > 1000 {
 			t.Errorf("%.60q: %d %.300s, want %q", c.body, status, text, c.names)
 		}
-		if o := decode(t, text); o.get(t, "error", "type") != typeInvalid {
+		want := typeInvalid
+		if strings.Contains(text, "the context holds") {
+			want = typeContext
+		}
+		if o := decode(t, text); o.get(t, "error", "type") != want {
 			t.Errorf("%.60q: %v", c.body, o)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec"
 )
 
 // metrics are counted since the server was made.
@@ -90,7 +90,7 @@ func (m *metrics) answered(r *reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range r.answers {
-		s := &r.answers[i].stats
+		s := &r.answers[i].Stats
 		m.prompt += int64(s.Prompt - s.Reused)
 		m.cached += int64(s.Reused)
 		m.predicted += int64(s.Generated)
@@ -206,45 +206,36 @@ func (s *Server) writeSocketMetrics(b *strings.Builder) {
 // modelGauges are what is known of a model in memory: of its target's scheduler.
 var modelGauges = []struct {
 	name, kind, help string
-	value            func(m *loaded, s shared.Stats) float64
+	value            func(m *loaded, s spec.Stats) float64
 }{
 	{"llamacpp:n_decode_total", "counter", "Passes over the target's weights.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.Passes) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.Passes) }},
 	{"llamacpp:n_busy_slots_per_decode", "gauge", "Sequences that share a pass, on average.",
-		func(_ *loaded, s shared.Stats) float64 {
-			return float64(s.Segments) / float64(max(s.Passes, 1))
+		func(_ *loaded, s spec.Stats) float64 {
+			return float64(s.Target.Segments) / float64(max(s.Target.Passes, 1))
 		}},
 	{"llamacpp:kv_cache_usage_ratio", "gauge", "Memory of keys and values, of what there may be; 0 without a bound.",
-		func(_ *loaded, s shared.Stats) float64 {
-			return float64(s.KVBytes) / float64(max(s.KVBudget, 1)) * min(float64(s.KVBudget), 1)
+		func(_ *loaded, s spec.Stats) float64 {
+			return float64(s.Target.KVBytes) / float64(max(s.Target.KVBudget, 1)) * min(float64(s.Target.KVBudget), 1)
 		}},
 	{"spec_kv_bytes", "gauge", "Memory of the target's keys and values.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.KVBytes) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.KVBytes) }},
 	{"spec_preemptions_total", "counter", "Sequences that gave up their memory and were computed again.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.Preemptions) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.Preemptions) }},
 	{"spec_prefix_bytes", "gauge", "Memory of finished sequences that are kept, what several share once.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.CacheBytes) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.CacheBytes) }},
 	{"spec_prefix_sequences", "gauge", "Finished sequences that are kept.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.Prefixes) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.Prefixes) }},
 	{"spec_prefix_tokens_total", "counter", "Tokens that were not computed, since another sequence began alike.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.PrefixTokens) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.PrefixTokens) }},
 	{"spec_prefix_evictions_total", "counter", "Kept sequences that were dropped for memory.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.Evictions) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.Evictions) }},
 	{"spec_prefix_evicted_tokens_total", "counter", "Tokens of kept sequences that were dropped for memory.",
-		func(_ *loaded, s shared.Stats) float64 { return float64(s.Evicted) }},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.Target.Evicted) }},
 	{"spec_grammar_bytes", "gauge", "Memory of compiled grammars, their states and masks.",
-		func(m *loaded, _ shared.Stats) float64 {
-			bytes, _ := m.vocabulary.Memory()
-			return float64(bytes)
-		}},
+		func(_ *loaded, s spec.Stats) float64 { return float64(s.GrammarBytes) }},
 	{"spec_model_bytes", "gauge", "Memory of the weights, with those of the draft.",
-		func(m *loaded, _ shared.Stats) float64 {
-			n := m.Target.Bytes()
-			if m.Draft != nil {
-				n += m.Draft.Bytes()
-			}
-			return float64(n)
-		}},
+		func(m *loaded, _ spec.Stats) float64 { return float64(m.Bytes()) }},
 }
 
 // writeModelMetrics writes what is known of the models in memory.
@@ -253,11 +244,7 @@ func (s *Server) writeModelMetrics(b *strings.Builder) {
 	for _, g := range modelGauges {
 		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", g.name, g.help, g.name, g.kind)
 		for _, m := range models {
-			var stats shared.Stats
-			if c, ok := m.target.(*scheduled); ok {
-				stats = c.Stats()
-			}
-			fmt.Fprintf(b, "%s{model=%s} %s\n", g.name, label(m.name), number(g.value(m, stats)))
+			fmt.Fprintf(b, "%s{model=%s} %s\n", g.name, label(m.name), number(g.value(m, m.Stats())))
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,32 +8,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/grammar"
-	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec"
 )
 
-// loaded is a model in memory with what requests need of it.
+// loaded is a model in memory.
 type loaded struct {
-	Model
-	server  *Server
-	name    string
-	tok     *bpe.Tokenizer
-	context int
-
-	template    *chat.Template // nil: none
-	templateErr error          // why not
-	source      string         // of the template
-
-	foreign    error                  // why the draft model's vocabulary is another one; nil if it is the same
-	target     sequences              // of the target
-	draft      sequences              // of the draft model; nil without one
-	ends       []int32                // tokens that end a text
-	experience speculative.Experience // of schedules and drafters
-	vocabulary *grammar.Vocabulary
-	since      time.Time // when it was loaded
+	*spec.Model
+	server *Server
+	name   string
+	since  time.Time // when it was loaded
 
 	users    int // guarded by the pool
 	lastUsed time.Time
@@ -203,7 +185,7 @@ func (p *pool) room(s *slot) (bool, error) {
 
 func (p *pool) unload(s *slot) {
 	p.server.o.Log.Info("model unloaded", "model", s.Name)
-	s.model.close()
+	s.model.Close()
 	s.model = nil
 	p.used -= s.Bytes
 	p.signal()
@@ -228,7 +210,7 @@ func (p *pool) load(ctx context.Context, s *slot) error {
 		if r.err != nil {
 			p.used -= s.Bytes
 		} else if p.closed {
-			r.m.close()
+			r.m.Close()
 		} else {
 			s.model = r.m
 		}
@@ -270,98 +252,24 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if got == nil || got.Target == nil {
+	if got == nil {
 		return nil, errors.New("no model")
 	}
-	if m, err = s.setUp(e.Name, got); err != nil {
-		if got.Close != nil {
-			got.Close()
-		}
-		return nil, err
+	if c := got.Speculation(); c.Max > MaxDraft || c.Min > MaxDraft {
+		got.Close()
+		return nil, fmt.Errorf("draft lengths go from 0 to %d", MaxDraft)
 	}
+	got.OnPanic(s.panicked)
+	if _, err := got.Template(); err != nil && !errors.Is(err, spec.ErrNoTemplate) {
+		s.o.Log.Error("chat template refused", "model", e.Name, "error", err)
+	}
+	m = &loaded{Model: got, server: s, name: e.Name, since: s.now()}
+	m.lastUsed = m.since
 	s.o.Log.Info("model loaded", "model", e.Name, "seconds", s.now().Sub(begun).Seconds())
 	return m, nil
 }
 
-// setUp makes what requests need of a model.
-func (s *Server) setUp(name string, got *Model) (*loaded, error) {
-	m := &loaded{Model: *got, server: s, name: name, tok: got.Target.Tokenizer(), since: s.now()}
-	m.lastUsed = m.since
-	if m.tok == nil {
-		return nil, errors.New("no tokenizer in the file, so no text can be generated")
-	}
-	m.vocabulary = newVocabulary(m.tok, s.o.Grammars)
-	if err := checkSpeculation(got.Speculation); err != nil {
-		return nil, err
-	}
-	m.context = got.Target.Config().Context
-	if s.o.Context > 0 {
-		m.context = min(m.context, s.o.Context)
-	}
-	for id := range int32(m.tok.Size()) {
-		if m.tok.IsEOG(id) {
-			m.ends = append(m.ends, id)
-		}
-	}
-	o := engine.SessionOptions{Context: m.context, KV: s.o.KV, StateBytes: s.o.StateBytes}
-	if got.KVBytes < 0 || got.DraftKVBytes < 0 {
-		return nil, errors.New("a negative bound of memory")
-	}
-	sharesCache := got.Draft != nil && got.Draft.Head() != nil && got.Draft.Head().SharesCache
-	own := got.Draft // with keys and values of its own
-	if sharesCache {
-		own = nil
-	}
-	cache, draftCache := cacheShares(cmp.Or(got.CacheBytes, s.o.CacheBytes, DefaultCacheBytes), got.Target, own, s.o.KV)
-	m.target = s.newShared(got.Target, o, cmp.Or(got.KVBytes, s.o.KVBytes), cache)
-	if got.Draft != nil {
-		own := got.Draft.Tokenizer()
-		if own == nil {
-			return nil, errors.New("the draft model's file has no tokenizer, so nothing shows what its tokens mean")
-		}
-		if m.foreign = m.tok.Compatible(own); m.foreign != nil && got.Draft.Head() != nil {
-			return nil, fmt.Errorf("the draft head is for another model: %w", m.foreign)
-		}
-		o.Context = min(m.context, got.Draft.Config().Context)
-		if m.foreign != nil {
-			o.Context = got.Draft.Config().Context // its tokens are others
-		}
-		if !sharesCache { // sequences of the others are made for the target's
-			m.draft = s.newShared(got.Draft, o, cmp.Or(got.DraftKVBytes, s.o.KVBytes), draftCache)
-		}
-	}
-	source := got.Template
-	if source == "" {
-		source = got.Target.ChatTemplate()
-	}
-	if source == "" {
-		m.templateErr = &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: "messages", Code: "no_chat_template",
-			Message: fmt.Sprintf("messages: %s has no chat template, so how it was trained to converse is unknown; the "+
-				"server's --chat-template chooses one", name)}
-		return m, nil
-	}
-	t, err := chat.New(source, chat.Options{BOS: m.tok.Token(m.tok.BOS()), EOS: m.tok.Token(m.tok.EOS())})
-	if err != nil {
-		s.o.Log.Error("chat template refused", "model", name, "error", err)
-		m.templateErr = &Error{Status: http.StatusBadRequest, Type: typeInvalid, Param: "messages", Code: "no_chat_template",
-			Message: fmt.Sprintf("messages: the chat template of %s is not one that this server can execute: %v", name, err)}
-		return m, nil
-	}
-	m.template, m.source = t, source
-	return m, nil
-}
-
-func (m *loaded) close() {
-	m.target.close()
-	if m.draft != nil {
-		m.draft.close()
-	}
-	if m.Close != nil {
-		m.Close()
-	}
-}
-
-// loadedNames are the models in memory, for lists and metrics.
+// resident are the models in memory, for lists and metrics.
 func (p *pool) resident() []*loaded {
 	p.mu.Lock()
 	defer p.mu.Unlock()

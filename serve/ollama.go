@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/specgo/spec"
 )
 
 // The API of Ollama: JSON lines, streams unless told otherwise, errors {"error": "…"}.
@@ -26,8 +28,8 @@ func needOllamaPrompt(_ *Server, r *request) *Error {
 
 // loads reports whether a request asks for nothing but that the model is loaded.
 func loads(r *request) bool {
-	return len(r.messages) == 0 && (len(r.prompts) == 0 || len(r.prompts) == 1 && !r.prompts[0].given &&
-		r.prompts[0].text == "")
+	return len(r.messages) == 0 && (len(r.prompts) == 0 || len(r.prompts) == 1 && !r.prompts[0].Given &&
+		r.prompts[0].Text == "")
 }
 
 // ollamaLoad answers such a request.
@@ -37,7 +39,7 @@ func (s *Server) ollamaLoad(ctx context.Context, r *request, chat bool) (any, er
 		return nil, err
 	}
 	defer release()
-	f := ollamaForm{reading: &reading{plan: &plan{request: r, m: m}}, chat: chat}
+	f := ollamaForm{reading: &reading{request: r, m: m}, chat: chat}
 	line := f.line("", "")
 	line.Done, line.Reason = true, "load"
 	return line, nil
@@ -51,7 +53,7 @@ type ollamaAnswer struct {
 	Response *string        `json:"response,omitempty"`
 	Thinking string         `json:"thinking,omitempty"`
 	Done     bool           `json:"done"`
-	Reason   string         `json:"done_reason,omitempty"`
+	Reason   spec.Finish    `json:"done_reason,omitempty"`
 
 	// In nanoseconds.
 	Total      int64 `json:"total_duration,omitempty"`
@@ -108,7 +110,7 @@ func (f *ollamaForm) line(content, thinking string) *ollamaAnswer {
 // finish makes a line the last one.
 func (f *ollamaForm) finish(a *ollamaAnswer) *ollamaAnswer {
 	s := f.totals()
-	a.Done, a.Reason = true, f.answers[0].finish
+	a.Done, a.Reason = true, f.answers[0].Finish
 	if a.Reason == "tool_calls" {
 		a.Reason = "stop"
 	}
@@ -120,7 +122,7 @@ func (f *ollamaForm) finish(a *ollamaAnswer) *ollamaAnswer {
 }
 
 func (f *ollamaForm) calls() (list []ollamaCall) {
-	for i, c := range f.answers[0].calls {
+	for i, c := range f.answers[0].Calls {
 		arguments := json.RawMessage(c.Arguments)
 		if !json.Valid(arguments) {
 			arguments = encode(c.Arguments) // cut off: the text is told as it is
@@ -132,7 +134,7 @@ func (f *ollamaForm) calls() (list []ollamaCall) {
 
 func (f *ollamaForm) whole() any {
 	a := &f.answers[0]
-	line := f.line(a.content, a.reasoning)
+	line := f.line(a.Text, a.Reasoning)
 	if f.chat {
 		line.Message.Calls = f.calls()
 	}
@@ -146,8 +148,8 @@ func (f *ollamaForm) begin(to sink) {
 }
 
 func (f *ollamaForm) delta(to sink, d *delta) {
-	if d.content != "" || d.reasoning != "" || d.tokens != nil {
-		line := f.line(d.content, d.reasoning)
+	if d.Text != "" || d.Reasoning != "" || d.tokens != nil {
+		line := f.line(d.Text, d.Reasoning)
 		if d.tokens != nil {
 			line.Speculation = &speculation{d.tokens, d.rounds}
 			if d.rounds == nil {
@@ -156,7 +158,7 @@ func (f *ollamaForm) delta(to sink, d *delta) {
 		}
 		to.event("", line)
 	}
-	if d.finish != "" && f.chat && len(f.answers[0].calls) > 0 { // calls come whole
+	if d.Finish != "" && f.chat && len(f.answers[0].Calls) > 0 { // calls come whole
 		line := f.line("", "")
 		line.Message.Calls = f.calls()
 		to.event("", line)
@@ -225,9 +227,9 @@ type ollamaDetails struct {
 func details(m *loaded) ollamaDetails {
 	d := ollamaDetails{Format: "gguf", Families: []string{}}
 	if m != nil {
-		d.Family = m.Target.Config().Architecture
-		d.Families, d.Parameters, d.Quantization = []string{d.Family}, parameterSize(m.Target.Parameters()),
-			m.Target.WeightTypes()
+		d.Family = m.Target().Config().Architecture
+		d.Families, d.Parameters, d.Quantization = []string{d.Family}, parameterSize(m.Target().Parameters()),
+			m.Target().WeightTypes()
 	}
 	return d
 }
@@ -290,7 +292,7 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 	}
 	defer release()
 	log.model = m.name
-	c := m.Target.Config()
+	c := m.Target().Config()
 	a := c.Architecture
 	out := struct {
 		Modelfile    string         `json:"modelfile"`
@@ -302,17 +304,17 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 		Modified     string         `json:"modified_at"`
 	}{Details: details(m), Capabilities: []string{"completion", "embedding"}, Modified: m.since.UTC().Format(time.RFC3339)}
 	out.Info = map[string]any{
-		"general.architecture": a, "general.parameter_count": m.Target.Parameters(), a + ".context_length": m.context,
+		"general.architecture": a, "general.parameter_count": m.Target().Parameters(), a + ".context_length": m.Context(),
 		a + ".block_count":      c.Layers,
 		a + ".embedding_length": c.HiddenSize, a + ".attention.head_count": c.Heads,
 		a + ".attention.head_count_kv": c.KVHeads,
 	}
-	if m.template != nil {
-		out.Template = m.template.Source()
-		if m.template.Tools() {
+	if t, err := m.Template(); err == nil {
+		out.Template = t.Source()
+		if t.Tools() {
 			out.Capabilities = append(out.Capabilities, "tools")
 		}
-		if m.template.Format().Thinks() {
+		if t.Format().Thinks() {
 			out.Capabilities = append(out.Capabilities, "thinking")
 		}
 	}

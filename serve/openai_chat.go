@@ -2,6 +2,8 @@ package serve
 
 import (
 	"encoding/json"
+
+	"github.com/specgo/spec"
 )
 
 // chatAnswer is the object of /v1/chat/completions, whole or a chunk.
@@ -27,7 +29,7 @@ type chatChoice struct {
 	Index    int          `json:"index"`
 	Message  *chatMessage `json:"message"`
 	Logprobs *chatLogprob `json:"logprobs"`
-	Finish   string       `json:"finish_reason"`
+	Finish   spec.Finish  `json:"finish_reason"`
 }
 
 type chatMessage struct {
@@ -42,7 +44,7 @@ type chatChunk struct {
 	Index    int          `json:"index"`
 	Delta    chatDelta    `json:"delta"`
 	Logprobs *chatLogprob `json:"logprobs"`
-	Finish   *string      `json:"finish_reason"`
+	Finish   *spec.Finish `json:"finish_reason"`
 }
 
 type chatDelta struct {
@@ -101,14 +103,14 @@ func (r *reading) usage() *usage {
 	var u usage
 	for i := range r.answers {
 		a := &r.answers[i]
-		if i == 0 || !sameTokens(r.tasks[i].prompt, r.tasks[i-1].prompt) {
-			u.Prompt += len(r.tasks[i].prompt) // one prompt with several answers counts once
-			u.PromptDetails.Cached += a.stats.Reused
+		if i == 0 || !sameTokens(r.task.Prompt(i), r.task.Prompt(i-1)) {
+			u.Prompt += len(r.task.Prompt(i)) // one prompt with several answers counts once
+			u.PromptDetails.Cached += a.Stats.Reused
 		}
-		u.Completion += a.stats.Generated
-		u.CompletionDetails.Reasoning += min(a.reasoned, a.stats.Generated)
-		u.CompletionDetails.Accepted += a.stats.Accepted
-		u.CompletionDetails.Rejected += a.stats.Drafted - a.stats.Accepted
+		u.Completion += a.Stats.Generated
+		u.CompletionDetails.Reasoning += min(a.ReasoningTokens, a.Stats.Generated)
+		u.CompletionDetails.Accepted += a.Stats.Accepted
+		u.CompletionDetails.Rejected += a.Stats.Drafted - a.Stats.Accepted
 	}
 	u.Total = u.Prompt + u.Completion
 	return &u
@@ -136,14 +138,14 @@ func (f *chatForm) whole() any {
 	out := f.head
 	for i := range f.answers {
 		a := &f.answers[i]
-		m := &chatMessage{Role: "assistant", Reasoning: a.reasoning}
-		if a.content != "" || len(a.calls) == 0 {
-			m.Content = &a.content
+		m := &chatMessage{Role: "assistant", Reasoning: a.Reasoning}
+		if a.Text != "" || len(a.Calls) == 0 {
+			m.Content = &a.Text
 		}
-		for _, c := range a.calls {
+		for _, c := range a.Calls {
 			m.Calls = append(m.Calls, chatCall{ID: c.ID, Type: "function", Function: chatFunction{c.Name, c.Arguments}})
 		}
-		c := chatChoice{Index: i, Message: m, Finish: a.finish}
+		c := chatChoice{Index: i, Message: m, Finish: a.Finish}
 		if f.logprobs {
 			c.Logprobs = &chatLogprob{[]chatToken{}}
 			for j := range a.logprobs {
@@ -181,26 +183,26 @@ func (f *chatForm) chunk(to sink, c chatChunk, change func(*chatAnswer)) {
 }
 
 func (f *chatForm) delta(to sink, d *delta) {
-	c := chatChunk{Index: d.index, Delta: chatDelta{Reasoning: d.reasoning}}
-	if d.content != "" {
-		c.Delta.Content = &d.content
+	c := chatChunk{Index: d.Answer, Delta: chatDelta{Reasoning: d.Reasoning}}
+	if d.Text != "" {
+		c.Delta.Content = &d.Text
 	}
-	for _, p := range d.calls {
-		call := chatCall{Index: &p.call, Function: chatFunction{p.name, p.arguments}}
-		if p.id != "" {
-			call.ID, call.Type = p.id, "function"
+	for _, p := range d.Calls {
+		call := chatCall{Index: &p.Call, Function: chatFunction{p.Name, p.Arguments}}
+		if p.ID != "" {
+			call.ID, call.Type = p.ID, "function"
 		}
 		c.Delta.Calls = append(c.Delta.Calls, call)
 	}
 	if d.logprob != nil {
 		c.Logprobs = &chatLogprob{[]chatToken{f.chatToken(d.logprob)}}
 	}
-	if d.finish != "" { // text that the end released comes before the reason
+	if d.Finish != "" { // text that the end released comes before the reason
 		if c.Delta.Content != nil || c.Delta.Reasoning != "" || c.Delta.Calls != nil {
 			f.chunk(to, c, nil)
 		}
 		f.open--
-		f.chunk(to, chatChunk{Index: d.index, Finish: &d.finish}, func(out *chatAnswer) {
+		f.chunk(to, chatChunk{Index: d.Answer, Finish: &d.Finish}, func(out *chatAnswer) {
 			if f.open == 0 && !f.wantUsage {
 				total := f.totals()
 				out.Timings = newTimings(&total)
@@ -215,8 +217,8 @@ func (f *chatForm) delta(to sink, d *delta) {
 				out.Speculation.Rounds = []round{}
 			}
 		}
-		if f.wantTimings && d.stats != nil {
-			out.Timings = newTimings(d.stats)
+		if f.wantTimings && d.Stats != nil {
+			out.Timings = newTimings(d.Stats)
 		}
 	})
 }
@@ -235,7 +237,7 @@ func (f *chatForm) fail(to sink, e *Error) { to.event("", e.wire()) }
 func (r *reading) chatToken(t *tokenLogprob) chatToken {
 	out := chatToken{Token: t.text, Logprob: jsonFloat(t.p), Bytes: ints(t.bytes), Top: &[]chatToken{}}
 	for _, p := range t.top {
-		text, b := tokenText(r.m.tok, p.ID)
+		text, b := tokenText(r.m.Tokenizer(), p.ID)
 		*out.Top = append(*out.Top, chatToken{Token: text, Logprob: jsonFloat(p.P), Bytes: ints(b)})
 	}
 	return out

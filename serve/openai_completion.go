@@ -1,5 +1,7 @@
 package serve
 
+import "github.com/specgo/spec"
+
 // completionAnswer is the object of /v1/completions, whole or a chunk.
 type completionAnswer struct {
 	ID          string             `json:"id"`
@@ -17,7 +19,7 @@ type completionChoice struct {
 	Text     string             `json:"text"`
 	Index    int                `json:"index"`
 	Logprobs *completionLogprob `json:"logprobs"`
-	Finish   *string            `json:"finish_reason"`
+	Finish   *spec.Finish       `json:"finish_reason"`
 }
 
 // completionLogprob is the older form of log-probabilities.
@@ -34,7 +36,7 @@ func (l *completionLogprob) add(r *reading, t *tokenLogprob) {
 	l.Offsets = append(l.Offsets, t.at)
 	top := map[string]jsonFloat{}
 	for _, p := range t.top {
-		text, _ := tokenText(r.m.tok, p.ID)
+		text, _ := tokenText(r.m.Tokenizer(), p.ID)
 		if _, ok := top[text]; !ok { // of tokens with one text the more likely
 			top[text] = jsonFloat(p.P)
 		}
@@ -63,7 +65,7 @@ func (f *completionForm) whole() any {
 	out := f.head
 	for i := range f.answers {
 		a := &f.answers[i]
-		c := completionChoice{Text: a.content, Index: i, Finish: &a.finish}
+		c := completionChoice{Text: a.Text, Index: i, Finish: &a.Finish}
 		if f.logprobs {
 			c.Logprobs = &completionLogprob{Tokens: []string{}, Each: []jsonFloat{}, Top: []map[string]jsonFloat{},
 				Offsets: []int{}}
@@ -91,7 +93,7 @@ func (f *completionForm) begin(to sink) {
 
 func (f *completionForm) delta(to sink, d *delta) {
 	out := f.head
-	c := completionChoice{Text: d.content, Index: d.index}
+	c := completionChoice{Text: d.Text, Index: d.Answer}
 	if d.logprob != nil {
 		c.Logprobs = &completionLogprob{}
 		c.Logprobs.add(f.reading, d.logprob)
@@ -102,11 +104,11 @@ func (f *completionForm) delta(to sink, d *delta) {
 			out.Speculation.Rounds = []round{}
 		}
 	}
-	if f.wantTimings && d.stats != nil {
-		out.Timings = newTimings(d.stats)
+	if f.wantTimings && d.Stats != nil {
+		out.Timings = newTimings(d.Stats)
 	}
-	if d.finish != "" {
-		c.Finish = &d.finish
+	if d.Finish != "" {
+		c.Finish = &d.Finish
 		if f.open--; f.open == 0 && !f.wantUsage {
 			total := f.totals()
 			out.Timings = newTimings(&total)

@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 )
 
@@ -116,10 +117,10 @@ func (f *responsesForm) object(status string) *responseObject {
 	for _, t := range f.tools {
 		o.Tools = append(o.Tools, t.given)
 	}
-	if a := &f.answers[0]; a.done && status != statusRunning {
+	if a := &f.answers[0]; a.Finish != "" && status != statusRunning {
 		total := f.totals()
 		o.Usage, o.Timings = f.responsesUsage(), newTimings(&total)
-		if a.finish == "length" {
+		if a.Finish == "length" {
 			o.Status, o.Incomplete = statusIncomplete, map[string]string{"reason": "max_output_tokens"}
 		}
 	}
@@ -128,10 +129,10 @@ func (f *responsesForm) object(status string) *responseObject {
 
 func (f *responsesForm) choiceWire() any {
 	switch {
-	case f.choice.name != "":
-		return map[string]string{"type": "function", "name": f.choice.name}
-	case f.choice.mode != "":
-		return f.choice.mode
+	case f.choice.Name != "":
+		return map[string]string{"type": "function", "name": f.choice.Name}
+	case f.choice.Mode != spec.CallAuto:
+		return f.choice.Mode
 	}
 	return "auto"
 }
@@ -174,13 +175,13 @@ func (f *responsesForm) whole() any {
 		p.Text = text
 		*f.newItem(kind).Content = []responsePart{p}
 	}
-	if a.reasoning != "" {
-		text(itemReasoning, partReasoning, a.reasoning)
+	if a.Reasoning != "" {
+		text(itemReasoning, partReasoning, a.Reasoning)
 	}
-	if a.content != "" || len(a.calls) == 0 {
-		text(itemMessage, partText, a.content)
+	if a.Text != "" || len(a.Calls) == 0 {
+		text(itemMessage, partText, a.Text)
 	}
-	for _, c := range a.calls {
+	for _, c := range a.Calls {
 		i := f.newItem(itemCall)
 		i.CallID, i.Name, *i.Arguments = c.ID, c.Name, c.Arguments
 	}
@@ -192,7 +193,7 @@ func (f *responsesForm) whole() any {
 
 // itemStatus is that of an item of a complete answer: the last one of an answer that was cut off is not complete.
 func (f *responsesForm) itemStatus(last bool) string {
-	if last && f.answers[0].finish == "length" {
+	if last && f.answers[0].Finish == "length" {
 		return statusIncomplete
 	}
 	return statusDone
@@ -253,7 +254,7 @@ func (f *responsesForm) close(to sink) {
 	f.open = false
 	at := len(f.items) - 1
 	i := &f.items[at]
-	i.Status = f.itemStatus(f.answers[0].done)
+	i.Status = f.itemStatus(f.answers[0].Finish != "")
 	switch i.Type {
 	case itemCall:
 		f.emit(to, "response.function_call_arguments.done", "item_id", i.ID, "output_index", at, "arguments", *i.Arguments)
@@ -271,28 +272,28 @@ func (f *responsesForm) close(to sink) {
 }
 
 func (f *responsesForm) delta(to sink, d *delta) {
-	if d.reasoning != "" {
+	if d.Reasoning != "" {
 		i := f.item(to, itemReasoning, partReasoning)
-		(*i.Content)[0].Text += d.reasoning
+		(*i.Content)[0].Text += d.Reasoning
 		f.emit(to, "response.reasoning_text.delta", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0,
-			"delta", d.reasoning)
+			"delta", d.Reasoning)
 	}
-	if d.content != "" {
+	if d.Text != "" {
 		i := f.item(to, itemMessage, partText)
-		(*i.Content)[0].Text += d.content
+		(*i.Content)[0].Text += d.Text
 		f.emit(to, "response.output_text.delta", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0,
-			"delta", d.content, "logprobs", []any{})
+			"delta", d.Text, "logprobs", []any{})
 	}
-	for _, c := range d.calls {
-		if c.id != "" {
+	for _, c := range d.Calls {
+		if c.ID != "" {
 			i := f.item(to, itemCall, "")
-			i.CallID, i.Name = c.id, c.name
+			i.CallID, i.Name = c.ID, c.Name
 			f.emit(to, "response.output_item.added", "output_index", len(f.items)-1, "item", *i)
 		}
-		if at := len(f.items) - 1; c.arguments != "" && at >= 0 && f.items[at].Type == itemCall {
+		if at := len(f.items) - 1; c.Arguments != "" && at >= 0 && f.items[at].Type == itemCall {
 			i := &f.items[at]
-			*i.Arguments += c.arguments
-			f.emit(to, "response.function_call_arguments.delta", "item_id", i.ID, "output_index", at, "delta", c.arguments)
+			*i.Arguments += c.Arguments
+			f.emit(to, "response.function_call_arguments.delta", "item_id", i.ID, "output_index", at, "delta", c.Arguments)
 		}
 	}
 }
@@ -315,8 +316,13 @@ func needInput(_ *Server, r *request) *Error {
 	if r.messages == nil {
 		return badField("input", "missing")
 	}
+	r.instruct()
+	return nil
+}
+
+// instruct puts the system message that stands beside the conversation in front of it.
+func (r *conversation) instruct() {
 	if r.instructions != "" {
 		r.messages = append([]chat.Message{{Role: "system", Content: r.instructions}}, r.messages...)
 	}
-	return nil
 }

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/grammar"
 )
 
 // Options configure a [Server]. Models is needed; every other field has a useful zero value.
@@ -20,27 +21,7 @@ type Options struct {
 	// one unused for longest first. 0 is no bound.
 	Memory int64
 
-	Context  int             // most tokens of a sequence, prompt and answer; 0 is the model's
-	KV       string          // storage of KV caches, as engine.SessionOptions has it
 	Sampling engine.Sampling // where a request does not say otherwise; a zero Seed is another for each request
-
-	Speculation Speculation // where neither a request nor its model says otherwise
-
-	// KVBytes bounds the memory of keys and values, of each target and of each draft by itself; a sequence that finds
-	// none is computed again later, with the same text. 0 is no bound but Parallel sequences of Context tokens and
-	// CacheBytes for kept ones.
-	KVBytes int64
-	// CacheBytes bounds the memory of sequences that are kept after their requests, of a target with its draft, for
-	// prompts that begin alike: what is worth least goes first, which is what takes the most memory for the tokens that
-	// would have to be computed again, and has not been used for long. 0 is DefaultCacheBytes, negative none.
-	CacheBytes int64
-	// StateBytes bounds the copies of recurrent layers' states that a sequence keeps, as engine.SessionOptions has it.
-	StateBytes int64
-	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others
-	// generate; 0 is the engine's choice, 2.
-	PromptDelay float64
-
-	Grammars grammar.Limits // of grammars and schemas in requests, and of texts under them; 0 is a field's default
 
 	Parallel  int // answers computed at once; 0 is DefaultParallel
 	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none
@@ -64,11 +45,11 @@ type Options struct {
 	// Hosts are the names by which browsers may address the server, beside localhost and addresses in numbers: other
 	// names are refused, because a page could point its own name here (DNS rebinding). "*" allows all.
 	Hosts []string
-	// Origins are the web origins whose pages may use the server (CORS), such as "https://chat.example.org"; "*"
-	// allows all.
+	// Origins are the web origins whose pages may use the server (CORS), such as "https://chat.example.org"; "localhost"
+	// stands for all of this machine, "*" for all.
 	Origins []string
 
-	Pooling string // of embeddings: PoolMean or PoolLast; "" is PoolMean
+	Pooling string // of embeddings, as [spec.EmbedOptions] has it
 
 	Log        *slog.Logger // one line per request, without texts; nil: none
 	LogPrompts bool         // with the texts of prompts and answers
@@ -82,13 +63,6 @@ const (
 	DefaultParallel     = 4
 	DefaultQueue        = 256
 	DefaultStreamBuffer = 4096
-	DefaultCacheBytes   = 1 << 30
-)
-
-// Ways in which hidden states become an embedding.
-const (
-	PoolMean = "mean" // of all tokens
-	PoolLast = "last" // the last token's
 )
 
 // Entry is a model that can be loaded.
@@ -98,25 +72,7 @@ type Entry struct {
 	Modified time.Time // for lists
 	// Load loads it. It is called when a request needs the model and it is not there; its errors go to the log, and to
 	// clients as 503 without their text.
-	Load func(ctx context.Context) (*Model, error)
-}
-
-// Model is a loaded model with its draft.
-type Model struct {
-	Target *engine.Model
-	// a draft model, or a draft head for Target: EAGLE-3, its own MTP block, or Gemma 4's; nil: none
-	Draft *engine.Model
-
-	Template string   // the chat template; "" is that of the target's file
-	Stops    []string // texts that end an answer under Template, which are no tokens
-
-	// KVBytes and DraftKVBytes bound the memory of keys and values of this target and this draft, as [Options].KVBytes
-	// does; 0 is that.
-	KVBytes, DraftKVBytes int64
-	CacheBytes            int64 // of both, as [Options].CacheBytes; 0 is that
-
-	Speculation Speculation // where a request does not say otherwise
-	Close       func()      // frees the models; nil: nothing to do
+	Load func(ctx context.Context) (*spec.Model, error)
 }
 
 // MaxDraft is the greatest draft length that may be asked for.
@@ -143,21 +99,13 @@ func (o *Options) check() error {
 	for _, n := range []struct {
 		name string
 		n    int64
-	}{{"Memory", o.Memory}, {"KVBytes", o.KVBytes}, {
-		"StateBytes", o.StateBytes,
-	}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)},
+	}{{"Memory", o.Memory}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)},
 		{"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
 		if n.n < 0 {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)
 		}
 	}
-	if err := checkSpeculation(o.Speculation); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	if o.Pooling == "" {
-		o.Pooling = PoolMean
-	}
-	if o.Pooling != PoolMean && o.Pooling != PoolLast {
+	if o.Pooling != "" && !slices.Contains(spec.Poolings(), o.Pooling) {
 		return fmt.Errorf("%w: Pooling %q", ErrOptions, o.Pooling)
 	}
 	for _, k := range o.Keys {

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec"
 )
 
 // A place in the queue is for so many answers: a request for several waits until all of them fit, and those behind it
@@ -100,16 +102,14 @@ type loadLog struct {
 }
 
 func (l *loadLog) entry(t *testing.T, name string, bytes int64, fails error) Entry {
-	e := entry(t, name)
+	e := entryClosed(t, name, func() { l.note("-" + name) })
 	load := e.Load
-	e.Bytes, e.Load = bytes, func(ctx context.Context) (*Model, error) {
+	e.Bytes, e.Load = bytes, func(ctx context.Context) (*spec.Model, error) {
 		if fails != nil {
 			return nil, fails
 		}
-		m, err := load(ctx)
 		l.note("+" + name)
-		m.Close = func() { l.note("-" + name) }
-		return m, err
+		return load(ctx)
 	}
 	return e
 }

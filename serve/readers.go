@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -70,6 +72,24 @@ func readStreamOptions(r *request, v value) *Error {
 	})
 }
 
+// readResponseFields reads which fields of the answer are wanted: paths with slashes.
+func readResponseFields(r *request, v value) *Error {
+	list, err := v.texts()
+	if err != nil {
+		return err
+	}
+	if len(list) > maxResponseFields {
+		return v.bad("more than %d fields", maxResponseFields)
+	}
+	if r.fields = list; len(list) == 0 {
+		r.fields = nil // all, as in llama.cpp
+	}
+	return nil
+}
+
+// maxResponseFields is the most fields that a request may choose.
+const maxResponseFields = 256
+
 func readStop(r *request, v value) *Error {
 	stops, err := v.texts()
 	if err != nil {
@@ -87,24 +107,37 @@ func readStop(r *request, v value) *Error {
 	return nil
 }
 
-// readBias reads {"id": x}, or llama.cpp's [[id, x], …]; an x of false bans the token.
+// readBias reads {"id or text": x}, or llama.cpp's [[id or text, x], …]: x is added to the logit of the token, or of
+// all tokens of the text; an x of false bans them.
 func readBias(r *request, v value) *Error {
-	set := func(id int64, x value) *Error {
-		if string(x.raw) == "false" {
+	r.sampling.LogitBias, r.textBias = nil, nil
+	set := func(id int64, text string, x value) *Error {
+		banned := string(x.raw) == "false"
+		bias := float32(0)
+		if !banned {
+			var err *Error
+			if bias, err = x.number(-maxSampling, maxSampling); err != nil {
+				return err
+			}
+		}
+		switch {
+		case banned && id >= 0:
 			r.bans = append(r.bans, int32(id))
-			return nil
+		case banned:
+			r.textBans = append(r.textBans, text)
+		case id >= 0:
+			if r.sampling.LogitBias == nil {
+				r.sampling.LogitBias = map[int32]float32{}
+			}
+			r.sampling.LogitBias[int32(id)] = bias
+		default:
+			if r.textBias == nil {
+				r.textBias = map[string]float32{}
+			}
+			r.textBias[text] = bias
 		}
-		bias, err := x.number(-maxSampling, maxSampling)
-		if err != nil {
-			return err
-		}
-		if r.sampling.LogitBias == nil {
-			r.sampling.LogitBias = map[int32]float32{}
-		}
-		r.sampling.LogitBias[int32(id)] = bias
 		return nil
 	}
-	r.sampling.LogitBias = nil
 	if v.isObject() {
 		members, err := split(v.path, v.raw)
 		if err != nil {
@@ -113,10 +146,13 @@ func readBias(r *request, v value) *Error {
 		for _, m := range members {
 			at := value{join(v.path, m.name), m.raw}
 			id, e := strconv.ParseInt(m.name, 10, 32)
-			if e != nil || id < 0 {
-				return at.bad("the name must be a token id")
+			switch {
+			case e != nil:
+				id = -1
+			case id < 0:
+				return at.bad("the name must be a token id or a text")
 			}
-			if err := set(id, at); err != nil {
+			if err := set(id, m.name, at); err != nil {
 				return err
 			}
 		}
@@ -129,13 +165,16 @@ func readBias(r *request, v value) *Error {
 	for _, item := range items {
 		pair, err := item.list()
 		if err != nil || len(pair) != 2 {
-			return item.bad("must be a pair of a token id and a number")
+			return item.bad("must be a pair of a token id or a text and a number")
 		}
-		id, err := pair[0].whole(0, math.MaxInt32)
+		text, err := pair[0].text()
+		id := int64(-1)
 		if err != nil {
-			return err
+			if id, err = pair[0].whole(0, math.MaxInt32); err != nil {
+				return pair[0].bad("must be a token id or a text")
+			}
 		}
-		if err := set(id, pair[1]); err != nil {
+		if err := set(id, text, pair[1]); err != nil {
 			return err
 		}
 	}
@@ -191,3 +230,35 @@ func readOllamaOptions(r *request, v value) *Error {
 	}
 	return r.tables.read(formOllamaOptions, r, v)
 }
+
+// readExtra reads the snippets of /infill.
+func readExtra(r *request, v value) *Error {
+	items, err := v.list()
+	if err != nil {
+		return err
+	}
+	if len(items) > maxExtra {
+		return v.bad("more than %d files", maxExtra)
+	}
+	for _, item := range items {
+		var s spec.Snippet
+		text := false
+		if err := item.object(map[string]func(value) *Error{
+			"filename": func(v value) (e *Error) { s.Name, e = v.text(); return },
+			"text":     func(v value) (e *Error) { s.Text, e = v.text(); text = true; return },
+		}); err != nil {
+			return err
+		}
+		if !text {
+			return badField(item.path+".text", "missing")
+		}
+		if s.Name == "" {
+			s.Name = fmt.Sprintf("file%d", len(r.extra)+1)
+		}
+		r.extra = append(r.extra, s)
+	}
+	return nil
+}
+
+// maxExtra is the most snippets of a request.
+const maxExtra = 1024

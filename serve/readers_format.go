@@ -1,5 +1,13 @@
 package serve
 
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/grammar"
+)
+
 func readResponseFormat(r *request, v value) *Error {
 	kind, schema := "", value{}
 	var wrapped value
@@ -38,11 +46,11 @@ func (r *tokenChoice) setFormat(v value, kind string, schema value) *Error {
 	case kind == "text":
 		return nil
 	case schema.raw != nil:
-		return r.setConstraint(constraintSource{"schema", schema.raw, schema.path})
+		return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: schema.raw, Field: schema.path})
 	case kind == "json_schema":
 		return v.bad("has no schema")
 	}
-	return r.setConstraint(constraintSource{"json", nil, v.path})
+	return r.setConstraint(spec.Constraint{Kind: spec.AnyJSON, Field: v.path})
 }
 
 func readGrammar(r *request, v value) *Error {
@@ -50,16 +58,16 @@ func readGrammar(r *request, v value) *Error {
 	if err != nil || s == "" {
 		return err
 	}
-	return r.setConstraint(constraintSource{"gbnf", []byte(s), v.path})
+	return r.setConstraint(spec.Constraint{Kind: spec.GBNF, Source: []byte(s), Field: v.path})
 }
 
 func readSchema(r *request, v value) *Error {
-	return r.setConstraint(constraintSource{"schema", v.raw, v.path})
+	return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: v.raw, Field: v.path})
 }
 
 func readOllamaFormat(r *request, v value) *Error {
 	if v.isObject() {
-		return r.setConstraint(constraintSource{"schema", v.raw, v.path})
+		return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: v.raw, Field: v.path})
 	}
 	s, err := v.text()
 	if err != nil || s != "json" && s != "" {
@@ -68,5 +76,55 @@ func readOllamaFormat(r *request, v value) *Error {
 	if s == "" {
 		return nil
 	}
-	return r.setConstraint(constraintSource{"json", nil, v.path})
+	return r.setConstraint(spec.Constraint{Kind: spec.AnyJSON, Field: v.path})
+}
+
+// readGuidedJSON reads a schema, or a text that is one.
+func readGuidedJSON(r *request, v value) *Error {
+	if len(v.raw) > 0 && v.raw[0] == '"' {
+		s, err := v.text()
+		if err != nil {
+			return err
+		}
+		if !json.Valid([]byte(s)) {
+			return v.bad("not JSON")
+		}
+		v.raw = json.RawMessage(s)
+	}
+	return readSchema(r, v)
+}
+
+// readGuidedChoice reads the texts that an answer may be: a grammar of alternatives.
+func readGuidedChoice(r *request, v value) *Error {
+	texts, err := v.texts()
+	if err != nil {
+		return err
+	}
+	if len(texts) == 0 {
+		return v.bad("must not be empty")
+	}
+	alternatives := make([]string, len(texts))
+	for i, s := range texts {
+		alternatives[i] = grammar.Literal(s)
+	}
+	source := "root ::= " + strings.Join(alternatives, " | ")
+	return r.setConstraint(spec.Constraint{Kind: spec.GBNF, Source: []byte(source), Field: v.path})
+}
+
+// readStructured reads vLLM's object of one of several notations.
+func readStructured(r *request, v value) *Error {
+	return v.object(map[string]func(value) *Error{
+		"json":    func(v value) *Error { return readGuidedJSON(r, v) },
+		"grammar": func(v value) *Error { return readGrammar(r, v) },
+		"choice":  func(v value) *Error { return readGuidedChoice(r, v) },
+		"json_object": func(v value) *Error {
+			on, err := v.boolean()
+			if err != nil || !on {
+				return err
+			}
+			return r.setConstraint(spec.Constraint{Kind: spec.AnyJSON, Field: v.path})
+		},
+		"disable_fallback":       func(v value) *Error { _, err := v.boolean(); return err },
+		"disable_any_whitespace": func(v value) *Error { return onlyBool(v, false) },
+	})
 }

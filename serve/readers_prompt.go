@@ -1,8 +1,14 @@
 package serve
 
+import (
+	"math"
+
+	"github.com/specgo/spec"
+)
+
 func readPrompt(r *request, v value) *Error {
 	s, err := v.text()
-	r.prompts = []prompt{{text: s}}
+	r.prompts = []spec.Prompt{{Text: s}}
 	return err
 }
 
@@ -15,8 +21,9 @@ const maxInputs = 2048
 func readInputs(r *request, v value) *Error { return readTexts(r, v, maxInputs) }
 
 func readTexts(r *request, v value, most int) *Error {
-	if len(v.raw) > 0 && v.raw[0] == '"' {
-		return readPrompt(r, v)
+	if p, ok, err := readOne(v); ok {
+		r.prompts = []spec.Prompt{p}
+		return err
 	}
 	items, err := v.list()
 	if err != nil {
@@ -25,28 +32,77 @@ func readTexts(r *request, v value, most int) *Error {
 	if len(items) == 0 {
 		return v.bad("must not be empty")
 	}
-	if c := items[0].raw[0]; c != '"' && c != '[' {
-		ids, err := v.ids()
-		r.prompts = []prompt{{ids: ids, given: true}}
+	mixed := false // numbers among the items: ids and texts of one prompt
+	for _, item := range items {
+		mixed = mixed || item.raw[0] != '"' && item.raw[0] != '[' && item.raw[0] != '{'
+	}
+	if mixed {
+		p, err := readParts(v)
+		r.prompts = []spec.Prompt{p}
 		return err
 	}
 	if len(items) > most {
 		return v.bad("more than %d texts", most)
 	}
 	for _, item := range items {
-		if item.raw[0] == '"' {
-			s, err := item.text()
-			if err != nil {
-				return err
-			}
-			r.prompts = append(r.prompts, prompt{text: s})
-			continue
+		p, ok, err := readOne(item)
+		if !ok {
+			p, err = readParts(item)
 		}
-		ids, err := item.ids()
 		if err != nil {
 			return err
 		}
-		r.prompts = append(r.prompts, prompt{ids: ids, given: true})
+		r.prompts = append(r.prompts, p)
 	}
 	return nil
+}
+
+// readOne reads a text, or llama.cpp's object around one; ok is false for what is neither.
+func readOne(v value) (p spec.Prompt, ok bool, e *Error) {
+	switch {
+	case len(v.raw) > 0 && v.raw[0] == '"':
+		p.Text, e = v.text()
+		return p, true, e
+	case v.isObject():
+		given := false
+		e = v.object(map[string]func(value) *Error{
+			"prompt_string":   func(v value) (e *Error) { p.Text, e = v.text(); given = true; return },
+			"multimodal_data": func(v value) *Error { return onlyEmptyList(nil, v) },
+		})
+		if e == nil && !given {
+			e = badField(v.path+".prompt_string", "missing")
+		}
+		return p, true, e
+	}
+	return p, false, nil
+}
+
+// readParts reads ids, or ids and texts in a row.
+func readParts(v value) (p spec.Prompt, e *Error) {
+	items, e := v.list()
+	if e != nil {
+		return p, e
+	}
+	texts := false
+	for _, item := range items {
+		if item.raw[0] == '"' {
+			texts = true
+			s, err := item.text()
+			if err != nil {
+				return p, err
+			}
+			p.Parts = append(p.Parts, spec.Prompt{Text: s})
+			continue
+		}
+		id, err := item.whole(0, math.MaxInt32)
+		if err != nil {
+			return p, item.bad("must be a token id")
+		}
+		p.Parts = append(p.Parts, spec.Prompt{IDs: []int32{int32(id)}, Given: true})
+	}
+	if texts {
+		return p, nil
+	}
+	ids, e := v.ids()
+	return spec.Prompt{IDs: ids, Given: true}, e
 }

@@ -1,6 +1,10 @@
 package serve
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/specgo/spec"
+)
 
 // toolName is the form of functions' names, as in OpenAI's API.
 func toolName(s string) bool {
@@ -42,14 +46,14 @@ func readFlatTools(r *request, v value) *Error {
 // readers are those of a function.
 func (t *tool) readers() map[string]func(value) *Error {
 	return map[string]func(value) *Error{
-		"name":        func(v value) (e *Error) { t.name, e = v.text(); return },
+		"name":        func(v value) (e *Error) { t.Name, e = v.text(); return },
 		"description": func(v value) *Error { _, err := v.text(); return err },
-		"strict":      func(v value) (e *Error) { t.strict, e = v.boolean(); return },
+		"strict":      func(v value) (e *Error) { t.Strict, e = v.boolean(); return },
 		"parameters": func(v value) *Error {
 			if !v.isObject() {
 				return v.bad("must be a JSON Schema")
 			}
-			t.parameters = v.raw
+			t.Parameters = v.raw
 			return nil
 		},
 	}
@@ -64,11 +68,11 @@ func (r *request) readTools(v value, read func(*tool, value) *Error) *Error {
 		return v.bad("more than %d tools", maxTools)
 	}
 	for _, item := range items {
-		t := tool{raw: item.raw, given: item.raw}
+		t := tool{Tool: spec.Tool{JSON: item.raw}, given: item.raw}
 		if err := read(&t, item); err != nil {
 			return err
 		}
-		if !toolName(t.name) {
+		if !toolName(t.Name) {
 			return badField(item.path, "the function's name must have 1 to 128 letters, digits, dots, underscores or hyphens")
 		}
 		r.tools = append(r.tools, t)
@@ -79,17 +83,19 @@ func (r *request) readTools(v value, read func(*tool, value) *Error) *Error {
 func readToolChoice(r *request, v value) *Error {
 	if !v.isObject() {
 		mode, err := v.oneOf("auto", "none", "required")
-		r.choice.mode = mode
+		if r.choice.Mode = spec.ToolMode(mode); mode == "auto" {
+			r.choice.Mode = spec.CallAuto
+		}
 		return err
 	}
-	name := func(v value) (e *Error) { r.choice.name, e = v.text(); return }
-	r.choice.mode = "required"
+	name := func(v value) (e *Error) { r.choice.Name, e = v.text(); return }
+	r.choice.Mode = spec.CallRequired
 	err := v.object(map[string]func(value) *Error{
 		"type":     func(v value) *Error { _, err := v.oneOf("function"); return err },
 		"name":     name, // of /v1/responses
 		"function": func(v value) *Error { return v.object(map[string]func(value) *Error{"name": name}) },
 	})
-	if err == nil && r.choice.name == "" {
+	if err == nil && r.choice.Name == "" {
 		err = v.bad("names no function")
 	}
 	return err
@@ -98,12 +104,12 @@ func readToolChoice(r *request, v value) *Error {
 // flatten makes the form of tools that templates expect of the flat one.
 func (t *tool) flatten() {
 	var flat map[string]json.RawMessage
-	if json.Unmarshal(t.raw, &flat) != nil || flat["function"] != nil {
+	if json.Unmarshal(t.JSON, &flat) != nil || flat["function"] != nil {
 		return
 	}
 	delete(flat, "type")
 	function, err := json.Marshal(flat)
 	if err == nil {
-		t.raw = append(append([]byte(`{"type":"function","function":`), function...), '}')
+		t.JSON = append(append([]byte(`{"type":"function","function":`), function...), '}')
 	}
 }

@@ -8,13 +8,6 @@ import (
 // refusedPaths are endpoints of llama.cpp's server and of APIs beside it that clients may ask for and this server
 // does not have, with the reason.
 var refusedPaths = []struct{ method, path, reason string }{
-	{"POST", "/v1/messages", "there is no Anthropic API; " +
-		"/v1/chat/completions and /v1/responses are the same conversations"},
-	{"POST", "/v1/messages/count_tokens", "there is no Anthropic API; /apply-template and /tokenize count tokens"},
-	{"POST", "/rerank", "models that rank documents are not supported"},
-	{"POST", "/v1/rerank", "models that rank documents are not supported"},
-	{"POST", "/reranking", "models that rank documents are not supported"},
-	{"POST", "/v1/reranking", "models that rank documents are not supported"},
 	{"POST", "/embedding", "/v1/embeddings has the vectors, in OpenAI's form"},
 	{"POST", "/embeddings", "/v1/embeddings has the vectors, in OpenAI's form"},
 	{"GET", "/lora-adapters", "adapters are not supported; merge them into the model's file"},

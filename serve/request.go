@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"math"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 )
 
 // request is a body, read. It knows no model: texts are not tokens yet. Each part belongs to what a form may ask.
@@ -22,11 +24,12 @@ type request struct {
 	gap
 	tokenizing
 	vectors
+	ranking
 
 	bounds
 	delivery
 	tokenChoice
-	spec     Speculation
+	spec     speculative.Choice
 	metadata json.RawMessage // of the Responses API: comes back in the answer
 }
 
@@ -35,17 +38,20 @@ type conversation struct {
 	messages     []chat.Message
 	instructions string // of the Responses API: the system message
 	tools        []tool
-	choice       toolChoice
+	choice       spec.ToolChoice
 	single       bool // at most one call
 	kwargs       map[string]any
 	think        bool // reasoning is told apart in Ollama's answers
 	thinkGiven   bool
 	genTail      bool // of apply-template: end where the answer begins
+	begun        bool // add_generation_prompt: true
+	goOn, whole  bool // continue_final_message: true, false
+	mayGoOn      bool // the form's last message is continued where the assistant has begun it
 }
 
 // completion is prompts to continue, or texts to embed.
 type completion struct {
-	prompts []prompt
+	prompts []spec.Prompt
 	wrap    bool   // of Ollama's generate: the prompt is a message, if the model has a template
 	raw     bool   // not so
 	system  string // the message in front of it
@@ -57,7 +63,7 @@ type gap struct {
 	suffix      string // the text behind the gap
 	infill      bool   // of /infill, also with an empty suffix
 	inputPrefix string // of /infill, in front of the prompt
-	extra       []snippet
+	extra       []spec.Snippet
 }
 
 // tokenizing is a text or tokens to be turned into the other.
@@ -83,6 +89,8 @@ type bounds struct {
 	maxField  string
 	stop      []string
 	ignoreEOS bool
+	minTokens int
+	ends      []int32 // tokens that end an answer, too
 }
 
 // delivery is what answers have beside their text, and how they come.
@@ -91,10 +99,11 @@ type delivery struct {
 	logprobs          bool
 	top               int // alternatives of each token
 	topField          string
-	wantTokens        bool // ids with the texts
-	returnTokens      bool // in the whole answer too
-	wantTimings       bool // with each chunk
-	trace             bool // what was drafted and accepted
+	wantTokens        bool     // ids with the texts
+	returnTokens      bool     // in the whole answer too
+	wantTimings       bool     // with each chunk
+	trace             bool     // what was drafted and accepted
+	fields            []string // of /completion: those that are wanted; nil: all
 }
 
 // tokenChoice says how a token is chosen, and what it must follow.
@@ -103,37 +112,17 @@ type tokenChoice struct {
 	seeded     bool
 	window     bool // the penalty window was given as 0: penalties are off
 	greedy     bool // top_p was 0
+	breakers   []string
+	textBias   map[string]float32 // biases of all tokens of a text
+	textBans   []string
 	bans       []int32
-	constraint constraintSource
-}
-
-// prompt is a text or its token ids.
-type prompt struct {
-	text  string
-	ids   []int32
-	given bool // ids are
+	constraint spec.Constraint
 }
 
 // tool is a function that the model may call.
 type tool struct {
-	name       string
-	parameters json.RawMessage // a JSON Schema; nil: none given
-	strict     bool
-	raw        json.RawMessage // as templates get it
-	given      json.RawMessage // as the request has it
-}
-
-// toolChoice says whether a call is wanted.
-type toolChoice struct {
-	mode string // auto, none, required
-	name string // of the function that must be called
-}
-
-// constraintSource is the grammar that the answer must follow, as the request gave it.
-type constraintSource struct {
-	kind   string // "" for none, json, schema, gbnf
-	source []byte
-	field  string // that gave it
+	spec.Tool
+	given json.RawMessage // as the request has it
 }
 
 // newRequest holds the server's defaults.
@@ -153,9 +142,9 @@ const (
 )
 
 // setConstraint takes a grammar; two are refused.
-func (r *tokenChoice) setConstraint(c constraintSource) *Error {
-	if r.constraint.kind != "" {
-		return badField(c.field, "%s gives a grammar already", r.constraint.field)
+func (r *tokenChoice) setConstraint(c spec.Constraint) *Error {
+	if r.constraint.Kind != "" {
+		return badField(c.Field, "%s gives a grammar already", r.constraint.Field)
 	}
 	r.constraint = c
 	return nil

@@ -16,7 +16,7 @@ func (s *Server) routes() *http.ServeMux {
 		}))
 	}
 	answer := func(path string, form forms, f func(context.Context, *request) (any, error)) {
-		mux.HandleFunc("POST "+path, s.withBody(openAIError, func(
+		mux.HandleFunc("POST "+path, s.withBody(shapeOf(path), func(
 			w http.ResponseWriter, r *http.Request, body []byte, log *record,
 		) error {
 			q, e := s.parse(form, log.client, body)
@@ -33,6 +33,7 @@ func (s *Server) routes() *http.ServeMux {
 	answer("/tokenize", formTokenize, s.tokenize)
 	answer("/detokenize", formDetokenize, s.detokenize)
 	answer("/apply-template", formTemplate, s.applyTemplate)
+	answer("/v1/messages/count_tokens", formMessages, s.countTokens)
 	for _, ep := range endpoints {
 		if ep.form == formChat || ep.form == formResponses {
 			answer(
@@ -50,6 +51,17 @@ func (s *Server) routes() *http.ServeMux {
 		}
 		return err
 	}))
+	for _, path := range []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank"} {
+		mux.HandleFunc("POST "+path, s.withBody(openAIError, func(
+			w http.ResponseWriter, r *http.Request, body []byte, log *record,
+		) error {
+			v, err := s.rerank(r.Context(), body, log)
+			if err == nil {
+				writeJSON(w, http.StatusOK, v)
+			}
+			return err
+		}))
+	}
 	get := func(path string, f func(http.ResponseWriter, *http.Request)) { mux.HandleFunc("GET "+path, f) }
 	get("/v1/models", s.listModels)
 	get("/v1/models/{name...}", s.showModel)

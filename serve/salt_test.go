@@ -48,7 +48,7 @@ func TestPrefixesAreTheKeysOwn(t *testing.T) {
 			m := s.models.resident()
 			draft := int64(0)
 			if len(m) > 0 {
-				draft = m[0].draft.(*scheduled).Stats().PrefixTokens
+				draft = m[0].Stats().Draft.PrefixTokens
 			}
 			status, body, _ := s.do(
 				"POST", "/v1/chat/completions",
@@ -63,7 +63,7 @@ func TestPrefixesAreTheKeysOwn(t *testing.T) {
 			if cached := usage["cached_tokens"].(float64) > 0; cached != step.cached {
 				t.Errorf("%s, step %d: %v cached tokens", name, i, usage["cached_tokens"])
 			}
-			if cached := s.models.resident()[0].draft.(*scheduled).Stats().PrefixTokens > draft; cached != step.cached {
+			if cached := s.models.resident()[0].Stats().Draft.PrefixTokens > draft; cached != step.cached {
 				t.Errorf("%s, step %d: reuse by the draft model: %v", name, i, cached)
 			}
 			got := o.get(t, "choices", 0, "message", "content").(string)

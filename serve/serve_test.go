@@ -12,9 +12,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/testdata"
@@ -49,16 +51,81 @@ const thinking = hermes + `{% if add_generation_prompt and enable_thinking %}<th
 {% endif %}{# </think> #}`
 
 // entry offers the embedded pair under a name.
-func entry(t testing.TB, name string) Entry {
+func entry(t testing.TB, name string, change ...func(*spec.Options)) Entry {
+	t.Helper()
+	return entryClosed(t, name, nil, change...)
+}
+
+// entryClosed is entry with a function that is called when the model is closed.
+func entryClosed(t testing.TB, name string, closed func(), change ...func(*spec.Options)) Entry {
 	t.Helper()
 	p, err := pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Entry{Name: name, Bytes: 100, Modified: time.Unix(1700000000, 0), Load: func(context.Context) (*Model, error) {
-		return &Model{Target: p.target, Draft: p.draft, Template: hermes,
-			Speculation: Speculation{Schedule: "heuristic"}}, nil
-	}}
+	return entryOf(name, spec.Parts{Target: p.target, Draft: p.draft, Close: closed}, func(o *spec.Options) {
+		o.Template, o.Speculation.Schedule = hermes, "heuristic"
+		for _, f := range change {
+			f(o)
+		}
+	})
+}
+
+// entryOf offers a model under a name. A test may hook its passes.
+func entryOf(name string, p spec.Parts, change func(*spec.Options)) Entry {
+	return Entry{Name: name, Bytes: 100, Modified: time.Unix(1700000000, 0),
+		Load: func(context.Context) (*spec.Model, error) {
+			h := &hook{}
+			o := spec.Options{Name: name, Around: h.around}
+			change(&o)
+			m, err := spec.New(p, o)
+			hooks.Store(m, h)
+			return m, err
+		}}
+}
+
+// with offers the embedded pair with other options of the model.
+func with(t testing.TB, change func(*spec.Options)) func(*Options) {
+	return func(o *Options) { o.Models = []Entry{entry(t, "go", change)} }
+}
+
+// hooks are those of the models of all tests.
+var hooks sync.Map // of *hook by *spec.Model
+
+// hook is told of the passes of a model's targets.
+type hook struct{ eval atomic.Pointer[func()] }
+
+// set calls f before each pass of sequences to come; nil: nothing.
+func (h *hook) set(f func()) {
+	if f == nil {
+		h.eval.Store(nil)
+		return
+	}
+	h.eval.Store(&f)
+}
+
+// around hooks a sequence, if there is something to call.
+func (h *hook) around(s spec.Sequence) spec.Sequence {
+	if f := h.eval.Load(); f != nil {
+		return &hooked{s, *f}
+	}
+	return s
+}
+
+type hooked struct {
+	spec.Sequence
+	eval func()
+}
+
+func (s *hooked) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	s.eval()
+	return s.Sequence.Eval(ctx, tokens, parents, want)
+}
+
+// hookOf is the hook of a model.
+func hookOf(m *loaded) *hook {
+	h, _ := hooks.Load(m.Model)
+	return h.(*hook)
 }
 
 // tester is a server with fixed clock and ids behind a real connection.
@@ -298,9 +365,9 @@ func TestEmbeddings(t *testing.T) {
 	// The last state of a text does not depend on chunks; of a text longer than one chunk it is the last chunk's.
 	long := strings.Repeat("x = y + 1\n", 100)
 	m := s.models.resident()[0]
-	ids := m.tok.Encode(long, bpe.EncodeOptions{AddSpecial: true})
-	session, err := m.Target.NewSession(engine.SessionOptions{})
-	if err != nil || len(ids) <= embedChunk {
+	ids := m.Tokenizer().Encode(long, bpe.EncodeOptions{AddSpecial: true})
+	session, err := m.Target().NewSession(engine.SessionOptions{})
+	if err != nil || len(ids) <= 256 { // tokens of a chunk
 		t.Fatal(err, len(ids))
 	}
 	whole, err := session.EvalSegment(t.Context(),
@@ -308,14 +375,14 @@ func TestEmbeddings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pooling := range []string{PoolMean, PoolLast} {
+	for _, pooling := range []string{spec.PoolMean, spec.PoolLast} {
 		got := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": long, "pooling": pooling})),
 			200)).get(t, "data", 0, "embedding").([]any)
 		dot, length := 0.0, 0.0
 		for j := range got {
 			x := 0.0
 			for i := range ids {
-				if pooling == PoolMean || i == len(ids)-1 {
+				if pooling == spec.PoolMean || i == len(ids)-1 {
 					x += float64(whole.Hidden.At(i, 0)[j])
 				}
 			}

@@ -5,12 +5,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/specgo/spec"
 )
 
 var zeroTime time.Time
@@ -145,7 +148,7 @@ func openAIError(e *Error) any { return e.wire() }
 
 var endpoints = []*endpoint{
 	{
-		path: "/v1/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages,
+		path: "/v1/chat/completions", form: formChat, make: newChatForm, sse: true, check: needChat,
 		error: openAIError,
 	},
 	{
@@ -156,8 +159,12 @@ var endpoints = []*endpoint{
 		path: "/v1/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput,
 		error: openAIError,
 	},
+	{
+		path: "/v1/messages", form: formMessages, make: newAnthropicForm, sse: true, check: needAnthropic,
+		error: anthropicError,
+	},
 	// for clients whose base URL lacks /v1
-	{path: "/chat/completions", form: formChat, make: newChatForm, sse: true, check: needMessages, error: openAIError},
+	{path: "/chat/completions", form: formChat, make: newChatForm, sse: true, check: needChat, error: openAIError},
 	{path: "/completion", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
 	{path: "/completions", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
 	{path: "/infill", form: formInfill, make: newNativeForm, sse: true, check: needInfill, error: openAIError},
@@ -171,11 +178,23 @@ var endpoints = []*endpoint{
 	},
 }
 
+// needMessages is the check of conversations whose last message may be the beginning of the answer.
 func needMessages(_ *Server, r *request) *Error {
 	if r.messages == nil {
 		return badField("messages", "missing")
 	}
+	r.mayGoOn = true
 	return nil
+}
+
+func needChat(s *Server, r *request) *Error {
+	if !r.genTail && !r.goOn {
+		return badField("add_generation_prompt", "false needs continue_final_message: true")
+	}
+	if r.begun && r.goOn {
+		return badField("continue_final_message", "contradicts add_generation_prompt: true")
+	}
+	return needMessages(s, r)
 }
 
 func needPrompt(_ *Server, r *request) *Error {
@@ -226,27 +245,31 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 		return nil, err
 	}
 	j := &job{leave: []func(){release}}
-	p, err := m.plan(ctx, r)
+	task, err := s.bind(ctx, m, r)
 	if err != nil {
 		j.close()
 		return nil, err
 	}
-	done, err := p.constrain(ctx, bounded)
-	if err != nil {
+	j.leave = append(j.leave, task.Close)
+	if err := s.compile(ctx, r.client, task, bounded); err != nil {
 		j.close()
 		return nil, err
 	}
-	j.leave = append(j.leave, done)
 	begun := s.now()
-	places, leave, err := s.queue.enter(ctx, &r.client.places, len(p.tasks), bounded)
+	places, leave, err := s.queue.enter(ctx, &r.client.places, task.Answers(), bounded)
 	if err != nil {
 		j.close()
 		return nil, err
 	}
-	j.reading, j.places, j.leave = p.newReading(), places, append(j.leave, leave)
+	j.reading, j.places, j.leave = newReading(m, r, task), places, append(j.leave, leave)
 	j.asked = log.asked
-	log.plan(p, s.now().Sub(begun))
+	log.model, log.queued = m.name, s.now().Sub(begun)
 	return j, nil
+}
+
+// events are those of the answers.
+func (j *job) events(ctx context.Context) iter.Seq2[spec.Event, error] {
+	return j.task.Generate(ctx, spec.Run{AtOnce: j.places, Buffer: j.server().o.StreamBuffer})
 }
 
 // whole answers a job in one piece.
@@ -255,13 +278,12 @@ func (s *Server) whole(ctx context.Context, ep *endpoint, j *job) (any, error) {
 	for i := range j.answers {
 		j.begin(i)
 	}
-	if err := j.run(ctx, j.places, func(list []piece) error {
-		for _, p := range list {
-			j.read(p)
+	for e, err := range j.events(ctx) {
+		if err != nil {
+			j.answers[e.Answer].Add(&e)
+			return nil, err
 		}
-		return j.err()
-	}); err != nil {
-		return nil, err
+		j.read(&e)
 	}
 	return f.whole(), nil
 }
@@ -270,25 +292,7 @@ func (s *Server) whole(ctx context.Context, ep *endpoint, j *job) (any, error) {
 // stream and returned too.
 func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (begun bool, err error) {
 	f := ep.make(j.reading)
-	err = j.run(ctx, j.places, func(list []piece) error {
-		for _, p := range list {
-			if p.err != nil && !begun {
-				return p.err
-			}
-			if !begun {
-				begun = true
-				f.begin(to)
-			}
-			if d, ok := j.read(p); ok {
-				f.delta(to, &d)
-			}
-			if p.err != nil {
-				return p.err
-			}
-		}
-		return to.flush()
-	})
-	if err == nil {
+	if err = s.deltas(ctx, f, j, to, &begun); err == nil {
 		f.end(to)
 		return begun, to.flush()
 	}
@@ -300,6 +304,30 @@ func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (beg
 		to.flush() // the client may be gone: err is what is told
 	}
 	return begun, err
+}
+
+// deltas writes what the events of a job bring. What is there at once is sent at once.
+func (s *Server) deltas(ctx context.Context, f form, j *job, to sink, begun *bool) error {
+	for e, err := range j.events(ctx) {
+		if err != nil {
+			j.answers[e.Answer].Add(&e)
+			return err
+		}
+		if !*begun {
+			*begun = true
+			f.begin(to)
+		}
+		if d, ok := j.read(&e); ok {
+			f.delta(to, &d)
+		}
+		if e.More {
+			continue
+		}
+		if err := to.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the

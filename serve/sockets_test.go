@@ -86,7 +86,7 @@ func TestRefusedBeforeTheBodyEndsTheConnection(t *testing.T) {
 			"405 method":       head("PUT", "/v1/completions", 100, key),
 			"413 size":         head("POST", "/v1/completions", 100<<20, key),
 			"415 type":         head("POST", "/v1/completions", 100, key, "Content-Type: text/html"),
-			"501 refused path": head("POST", "/rerank", 100, key),
+			"501 refused path": head("POST", "/v1/moderations", 100, key),
 			"401 chunked": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +
 				"chunked\r\n\r\n",
 		} {

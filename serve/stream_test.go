@@ -1,13 +1,12 @@
 package serve
 
 import (
-	"context"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -133,27 +132,22 @@ func TestTrace(t *testing.T) {
 // A client that does not read ends its own request, and nothing else: the decoder does not wait for it.
 func TestSlowReader(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.StreamBuffer = 4; o.Parallel = 1 })
-	m, release, err := s.models.acquire(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer release()
+	s.post("/v1/completions", `{"prompt":"func","max_tokens":1}`, 200)
+	m := s.models.resident()[0]
 	r := s.newRequest()
-	r.prompts, r.maxTokens = []prompt{{text: "func"}}, 200
-	p, err := m.plan(t.Context(), r)
+	r.prompts, r.maxTokens = []spec.Prompt{{Text: "func"}}, 200
+	j, err := s.prepare(t.Context(), endpoints[1], r, true, &record{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	m.target = &hooked{sequences: m.target, closed: func() { close(ended) }}
-	err = p.run(t.Context(), 1, func(list []piece) error {
-		<-ended // the decoder fills the buffer meanwhile, and must not wait
-		return nil
-	})
-	if err != errSlowReader {
+	defer j.close()
+	for _, err = range j.events(t.Context()) { // the decoder fills the buffer meanwhile, and must not wait
+		s.wait(func() bool { return m.Stats().Target.Sessions == 0 })
+	}
+	if err != spec.ErrSlowReader {
 		t.Errorf("error %v", err)
 	}
-	m.target = m.target.(*hooked).sequences
+	j.close()
 	s.post("/v1/completions", `{"prompt":"func","max_tokens":3}`, 200)
 }
 
@@ -199,38 +193,4 @@ func TestChoices(t *testing.T) {
 	if n := o.get(t, "usage", "completion_tokens"); n != 12.0 {
 		t.Errorf("usage %v", o["usage"])
 	}
-}
-
-// hooked are sequences that tell a test what becomes of them.
-type hooked struct {
-	sequences
-	closed func() // after a sequence's Close
-	eval   func() // before an Eval
-}
-
-type hookedSequence struct {
-	sequence
-	h *hooked
-}
-
-func (h *hooked) open(ctx context.Context, salt string) (sequence, error) {
-	s, err := h.sequences.open(ctx, salt)
-	if err != nil {
-		return nil, err
-	}
-	return &hookedSequence{s, h}, nil
-}
-
-func (s *hookedSequence) Close() {
-	s.sequence.Close()
-	if s.h.closed != nil {
-		s.h.closed()
-	}
-}
-
-func (s *hookedSequence) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
-	if s.h.eval != nil {
-		s.h.eval()
-	}
-	return s.sequence.Eval(ctx, tokens, parents, want)
 }

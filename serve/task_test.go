@@ -1,10 +1,11 @@
 package serve
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec"
 )
 
 // ids are n token ids of a prompt.
@@ -14,7 +15,7 @@ func ids(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("5,", n)
 // shorter is answered until the context is full; nothing reads the last token. A text to embed may fill the context.
 func TestPromptThatFillsTheContext(t *testing.T) {
 	const context = 24
-	s := newTester(t, func(o *Options) { o.Context = context })
+	s := newTester(t, with(t, func(o *spec.Options) { o.Context = context }))
 	for _, n := range []int{context - 2, context - 1} {
 		o := decode(t, s.post("/v1/completions", fmt.Sprintf(`{"prompt":%s,"ignore_eos":true}`, ids(n)), 200))
 		if got := o.get(
@@ -50,14 +51,7 @@ func TestStopsOfTheTemplate(t *testing.T) {
 	).
 		get(t, "choices", 0, "message", "content").(string)
 	half, third := plain[len(plain)/2:len(plain)/2+3], plain[len(plain)/3:len(plain)/3+3]
-	s := newTester(t, func(o *Options) {
-		load := o.Models[0].Load
-		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
-			m, err := load(ctx)
-			m.Stops = []string{"never this", half}
-			return m, err
-		}
-	})
+	s := newTester(t, with(t, func(o *spec.Options) { o.Stops = []string{"never this", half} }))
 	ask := func(more string) string {
 		return decode(
 			t,
@@ -81,43 +75,5 @@ func TestStopsOfTheTemplate(t *testing.T) {
 	o := decode(t, s.post("/v1/completions", string(encode(map[string]any{"prompt": prompt, "max_tokens": 30})), 200))
 	if got := o.get(t, "choices", 0, "text").(string); !strings.Contains(got, half) {
 		t.Errorf("a continued text ends at the template's stop text: %q", got)
-	}
-}
-
-// With ignore_eos no token ends an answer, in conversations and continued texts; without it the vocabulary's ends do,
-// and nothing else.
-func TestIgnoreEOSEndsNothing(t *testing.T) {
-	s := newTester(t, nil)
-	s.post("/v1/completions", small, 200)
-	m := s.models.resident()[0]
-	if len(m.ends) == 0 {
-		t.Fatal("a vocabulary without ends")
-	}
-	for _, body := range []string{`{"messages":[{"role":"user","content":"x"}]@}`, `{"prompt":"x"@}`} {
-		for _, ignored := range []bool{false, true} {
-			form := formChat
-			if strings.Contains(body, "prompt") {
-				form = formCompletion
-			}
-			r, e := s.parse(
-				form, s.anyone, []byte(strings.Replace(body, "@", fmt.Sprintf(`,"ignore_eos":%v`, ignored), 1)),
-			)
-			if e != nil {
-				t.Fatal(e)
-			}
-			p, err := m.plan(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			end := p.isEnd()
-			for _, id := range m.ends {
-				if end(id) == ignored {
-					t.Errorf("%s, ignore_eos %v: token %d ends %v", body, ignored, id, end(id))
-				}
-			}
-			if o := p.decoderOptions(&p.tasks[0]); o.EOG(m.ends[0]) == ignored || end(5) {
-				t.Errorf("%s, ignore_eos %v: the decoder ends otherwise, or at any token", body, ignored)
-			}
-		}
 	}
 }

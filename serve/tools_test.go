@@ -1,10 +1,11 @@
 package serve
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec"
 )
 
 const weather = `[{"type":"function","function":{"name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc","local"]}},"required":["zone"]}}},` +
@@ -97,14 +98,9 @@ func TestRequiredCall(t *testing.T) {
 
 // An answer with reasoning is told apart.
 func TestReasoning(t *testing.T) {
-	s := newTester(t, func(o *Options) {
-		load := o.Models[0].Load
-		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
-			m, err := load(ctx)
-			m.Template = thinking
-			return m, err
-		}
-	})
+	s := newTester(t, with(t, func(o *spec.Options) {
+		o.Template = thinking
+	}))
 	// A bias makes the small model write the mark: the tokens of </think> are forced by a grammar.
 	const more = `"max_tokens":30,"grammar":"root ::= \"first \" [a-c]{3} \"</think>\\n\\nthen \" [d-f]{2}"`
 	body := `{"messages":[{"role":"user","content":"func"}],"chat_template_kwargs":{"enable_thinking":true},` + more + `}`
@@ -228,16 +224,9 @@ func TestCallsBesideText(t *testing.T) {
 
 // An argument that the tool's schema says is a string is one, also where the model's format writes arguments as text.
 func TestTextArgumentsHaveTheSchemasType(t *testing.T) {
-	s := newTester(t, func(o *Options) {
-		load := o.Models[0].Load
-		o.Models[0].Load = func(ctx context.Context) (*Model, error) {
-			m, err := load(ctx)
-			if err == nil {
-				m.Template = strings.ReplaceAll(hermes, `"arguments"`, "<function=f><parameter=a>")
-			}
-			return m, err
-		}
-	})
+	s := newTester(t, with(t, func(o *spec.Options) {
+		o.Template = strings.ReplaceAll(hermes, `"arguments"`, "<function=f><parameter=a>")
+	}))
 	const tools = `[{"type":"function","function":{"name":"run","parameters":{"type":"object","properties":{` +
 		`"code":{"type":"string","enum":["123"]},"times":{"type":"integer","enum":[4]}},"required":["code","times"]}}}]`
 	o := decode(t, s.post("/v1/chat/completions",

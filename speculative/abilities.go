@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/costs"
 	"github.com/specgo/spec/engine/shared"
 )
 
@@ -86,6 +87,13 @@ type (
 	Metered interface {
 		Sequence
 		Spent() time.Duration
+	}
+
+	// Costed is a [Sequence] that knows what its passes take, by the time of every pass of its model. Without it [Auto]
+	// learns that from its rounds. [*engine.Session] and [*shared.Session] are Costed.
+	Costed interface {
+		Sequence
+		Costs() *costs.Costs
 	}
 
 	// Shared is a [Sequence] whose passes are shared with others, such as [*shared.Session].
@@ -194,4 +202,12 @@ func attentive(d Drafter, target Sequence) (all []Attentive) {
 		return []Attentive{a}
 	}
 	return nil
+}
+
+// chains is the number of chains of full length that a drafter's draft may hold.
+func chains(d Drafter) int {
+	if w, ok := d.(Branching); ok {
+		return max(1, w.Branches())
+	}
+	return 1
 }

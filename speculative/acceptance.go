@@ -14,6 +14,7 @@ const (
 	virtualTrials = 2.0
 	depthGroups   = 3 // tokens at depth 1, 2 and further down are counted separately
 	maxAcceptance = 0.99
+	groupWeight   = 6.0   // trials that what all texts have shown is worth for one of them
 	followWeight  = 3.0   // trials that the acceptance of first tokens is worth for further ones
 	followKeep    = 0.995 // share of what is known of further tokens that is kept from round to round
 )

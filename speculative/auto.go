@@ -15,9 +15,9 @@ import (
 //
 // Auto keeps what it learned from text to text. It needs no options; Costs spares it the first rounds' measurements.
 func Auto(o AutoOptions) Schedule {
-	a := &auto{now: monotonic(), lanes: 1}
+	a := &auto{thisDraft: thisDraft{now: monotonic(), lanes: 1}}
 	a.acceptance.reset()
-	a.cost.given(o.Costs)
+	a.init(o.Costs.times(), true)
 	return a
 }
 
@@ -37,49 +37,39 @@ const (
 )
 
 type auto struct {
-	cost       costModel
+	passTimes
+	steps      draftSteps
 	acceptance acceptanceModel
+	pace       pace // of all rounds, its seconds in units of a plain pass at that time
+	trials
+	thisDraft
+	company
 
-	pace pace // of all rounds, its seconds in units of a plain pass at that time
+	forced     int  // tokens that the constraint forces at the beginning of the draft
+	forcedRate rate // how often a forced token is accepted if those before it are
+}
 
-	rounds    int
-	lastPlain int     // round of the last plain pass
-	elapsed   float64 // seconds in rounds
-	lost      float64 // seconds that trials took beyond plain decoding of the same tokens
+// trials is what rounds took, and what was lost to learn from them.
+type trials struct {
+	rounds       int
+	lastPlain    int     // round of the last plain pass
+	elapsed      float64 // seconds in rounds
+	lost         float64 // seconds that trials took beyond plain decoding of the same tokens
+	verifiedMost int     // drafted tokens verified in rounds of shared passes
+}
 
-	prices  func([]float64) bool // of the target, nil: none
-	priced  bool                 // they hold in this round
-	longest int                  // draft verified in such rounds
-
+// thisDraft is the draft of the present round.
+type thisDraft struct {
 	now       func() time.Duration
 	mark      time.Duration // when the present token's drafting began
+	position  int           // of the round
 	rate      float64       // tokens per second that a token's time must be worth
 	requested int
 	trial     int            // lane whose draft is a trial, -1: none
 	lanes     int            // seen so far
 	drafted   [maxLanes]bool // lanes that drafted in this round
 	reach     []float64      // by drafted token of the present lane: probability that the text reaches it
-
-	group    *group  // what decoders under one scheduler share; nil: none
-	target   Shared  // its passes are shared
-	drafting Shared  // the drafter's sequence; nil: it has none, or several
-	begins   bool    // the text
-	late     bool    // the drafter reads the prompt when it first drafts
-	size     float64 // of the drafter's model, by the target's
-	sessions float64 // that generate
-	plain    float64 // seconds of a token of each of them without drafts
-	prompt   float64 // seconds of a prompt's token
-	claimed  float64 // seconds, of the group
-	explores bool    // for the group
-	common   [maxLanes]laneAcceptance
-	lag      [maxLanes]timing // seconds of a token that a drafter lags behind
-	fed      [maxLanes]int    // tokens of the text when the drafter was last in step
-	position int              // of this round
-	seen     int              // trial of the group
-	together bool             // this round's draft is one of all decoders at once
-
-	forced     int  // tokens that the constraint forces at the beginning of the draft
-	forcedRate rate // how often a forced token is accepted if those before it are
+	fed       [maxLanes]int  // tokens of the text when the drafter was last in step
 }
 
 // SetClock is called by the decoder: schedule and decoder read the same clock.
@@ -97,32 +87,28 @@ func (a *auto) Length(n int) int {
 		}
 	}
 	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
-	priced := a.prices != nil && a.prices(a.cost.curve[:])
-	if a.priced && !priced {
-		a.cost.rebuild() // from what was measured
-	}
-	a.priced = priced
+	a.look()
 	if a.group != nil && !a.join() {
 		a.requested = 0
 		return 0
 	}
-	longest := a.cost.longest()
+	longest := a.verifiedMost
 	switch {
-	case priced:
-		longest = a.longest
-	case !a.cost.known:
+	case a.priced:
+	case !a.any:
 		a.requested = unknownLength
 		return a.requested
 	case a.plainDue():
 		a.requested = 0
 		return 0
 	}
-	a.requested = min(a.requested, 2*longest+unknownLength) // the price of a length that is not known is bounded
-	if !priced {
-		a.requested = min(a.requested, a.cost.trusted())
+	if !a.priced {
+		longest = a.longest()
+		a.requested = min(a.requested, a.costs.Trusted()-1)
 	}
+	a.requested = min(a.requested, 2*longest+unknownLength) // the price of a length that is not known is bounded
 	a.rate = a.bestRate()
-	if a.group != nil && priced {
+	if a.group != nil && a.priced {
 		return a.groupLength(n)
 	}
 	for lane := range a.lanes {
@@ -140,11 +126,11 @@ func (a *auto) Length(n int) int {
 }
 
 // known reports whether something is known of the costs of passes.
-func (a *auto) known() bool { return a.priced || a.cost.known }
+func (a *auto) known() bool { return a.any }
 
 // plainDue reports whether plain decoding is to be measured.
 func (a *auto) plainDue() bool {
-	if a.cost.length[0].n == 0 {
+	if a.costs.Passes(1) == 0 {
 		return a.rounds >= plainAfter
 	}
 	return a.rounds-a.lastPlain > plainStale
@@ -152,7 +138,7 @@ func (a *auto) plainDue() bool {
 
 // affordable reports whether a trial of a drafter fits the share of time that trials may take.
 func (a *auto) affordable(lane int) bool {
-	return a.lost+a.cost.firstStep(lane)+a.catchUp(lane, a.position)+a.cost.pass(1)-a.cost.pass(0) <= trialShare*a.elapsed
+	return a.lost+a.steps.first(lane)+a.catchUp(lane, a.position)+a.pass(1)-a.pass(0) <= trialShare*a.elapsed
 }
 
 // Begin decides which drafters of a merge draft.
@@ -178,18 +164,18 @@ func (a *auto) Begin(lane, tokens int) bool {
 
 // bestRate is the tokens per second that can be had: of the best constant length by the models, and of the rounds seen.
 func (a *auto) bestRate() float64 {
-	plain := a.cost.pass(0)
+	plain := a.pass(0)
 	tokens, time := 1.0, plain
 	for lane := range a.lanes {
 		l := &a.acceptance.lanes[lane]
-		sum, reach, draft := 1.0, l.first(), a.cost.firstStep(lane)
+		sum, reach, draft := 1.0, l.first(), a.steps.first(lane)
 		for k := 1; k < maxVerify && reach > 0.01; k++ {
 			sum += reach
-			if t := a.cost.pass(k) + draft; sum*time > tokens*t {
+			if t := a.pass(k) + draft; sum*time > tokens*t {
 				tokens, time = sum, t
 			}
 			reach *= l.next()
-			draft += a.cost.nextStep(lane)
+			draft += a.steps.further(lane)
 		}
 	}
 	seen := float64(max(a.pace.seconds, 1e-9) * plain)
@@ -205,18 +191,18 @@ func (a *auto) bestRate() float64 {
 func (a *auto) starts(lane, tokens int) bool {
 	l := &a.acceptance.lanes[lane]
 	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))),
-		a.cost.firstStep(lane)+float64(a.catchUp(lane, a.position)/entryRounds))
+		a.steps.first(lane)+float64(a.catchUp(lane, a.position)/entryRounds))
 }
 
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached
 // with probability reach and takes step seconds to draft.
 func (a *auto) worth(lane, k int, reach, step float64) bool {
-	l, later := &a.acceptance.lanes[lane], a.cost.nextStep(lane)
+	l, later := &a.acceptance.lanes[lane], a.steps.further(lane)
 	next, depth := l.next(), len(a.reach)
-	tokens, draft, base := 0.0, step, a.cost.pass(k)
+	tokens, draft, base := 0.0, step, a.pass(k)
 	for i := 1; i <= lookAhead; i++ {
 		tokens += reach
-		if tokens > float64(a.rate*(a.cost.pass(k+i)-base+draft)) {
+		if tokens > float64(a.rate*(a.pass(k+i)-base+draft)) {
 			return true
 		}
 		reach = float64(reach * l.given(next, depth+i))
@@ -264,7 +250,7 @@ func (a *auto) Stop(d *Draft) bool {
 	if !a.known() {
 		return false
 	}
-	return !a.worth(lane, d.before+n, float64(a.reach[n-1]*l.next()), a.cost.nextStep(lane))
+	return !a.worth(lane, d.before+n, float64(a.reach[n-1]*l.next()), a.steps.further(lane))
 }
 
 func (a *auto) Observe(r *Round) {
@@ -273,11 +259,11 @@ func (a *auto) Observe(r *Round) {
 	drafting, verifying := seconds(r.Drafting), seconds(r.Verifying)
 	tokens := float64(r.Accepted() + 1) // forced ones come whatever is drafted
 	if a.priced {                       // by more passes than this decoder's
-		a.longest = max(a.longest, k)
+		a.verifiedMost = max(a.verifiedMost, k)
 	} else {
-		a.cost.verified(k, verifying, a.rounds)
+		a.verified(k, verifying)
 	}
-	plain := a.cost.pass(0)
+	plain := a.pass(0)
 	a.elapsed += drafting + verifying
 	a.learned(tokens, drafting, verifying, k)
 	a.pace.add(tokens, (drafting+verifying)/plain)
@@ -328,9 +314,9 @@ func (a *auto) Observe(r *Round) {
 		}
 	}
 	if a.trial >= 0 {
-		took := a.cost.firstStep(a.trial)
+		took := a.steps.first(a.trial)
 		took = max(took, drafting) // with what the drafter had to catch up with
-		loss := took + a.cost.pass(k) - a.cost.pass(k-1) - trialHits/max(a.rate, 1/plain)
+		loss := took + a.pass(k) - a.pass(k-1) - trialHits/max(a.rate, 1/plain)
 		a.lost = max(0, a.lost+loss)
 	}
 }

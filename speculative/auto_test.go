@@ -1,9 +1,6 @@
 package speculative
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -121,164 +118,6 @@ func TestDynamicAdapts(t *testing.T) {
 	}
 }
 
-// A length that seems expensive by accident is tried again, an interruption is no measurement, and the machine's
-// speed is that of all lengths.
-func TestCostModel(t *testing.T) {
-	near := func(what string, got, want, within float64) {
-		t.Helper()
-		if math.Abs(got-want) > within*want {
-			t.Errorf("%s: %.4f s, want %.4f", what, got, want)
-		}
-	}
-	curve := func(k int) float64 { return 0.020 + 0.001*float64(k) }
-	c := &costModel{}
-	round := 0
-	pass := func(k int, seconds float64) { round++; c.verified(k, seconds, round) }
-	pass(2, curve(2))
-	near("one length known", c.pass(2), curve(2), 1e-9)
-	near("fewer tokens", c.pass(0), curve(0), 0.1)
-	for i := range 20 {
-		pass([]int{0, 2, 5, 9}[i%4], curve([]int{0, 2, 5, 9}[i%4]))
-	}
-	for k := range 13 {
-		near(fmt.Sprint("known curve, ", k), c.pass(k), curve(k), 0.03)
-	}
-	pass(5, 0.5) // an interruption
-	near("after an interruption", c.pass(5), curve(5), 0.25)
-	near("others after it", c.pass(0), curve(0), 0.25)
-	for range 6 {
-		pass(2, curve(2))
-	}
-	near("some rounds later", c.pass(5), curve(5), 0.08)
-	for range 8 {
-		pass(2, 2*curve(2)) // another speed of the whole machine
-	}
-	near("half the speed, as measured", c.pass(2), 2*curve(2), 0.05)
-	near("half the speed, other lengths", c.pass(9), 2*curve(9), 0.12)
-	pass(20, 0.2) // a length that was never measured, by accident
-	near("an accident", c.pass(20), 0.2, 0.1)
-	for range 300 {
-		pass(2, 2*curve(2))
-	}
-	near("an accident is forgotten", c.pass(20), 2*curve(20), 0.25)
-	pass(30, 40) // to measure this again would take too long
-	for range 300 {
-		pass(2, 2*curve(2))
-	}
-	near("a length that is really expensive", c.pass(30), 40, 0.2)
-	for k := range maxVerify - 1 {
-		if c.pass(k) > c.pass(k+1) {
-			t.Errorf("%d tokens take longer than %d", k, k+1)
-		}
-	}
-	c.verified(3, math.NaN(), 1)
-	c.verified(3, -1, 1)
-	c.verified(3, math.Inf(1), 1)
-	near("what is no time", c.pass(2), 2*curve(2), 0.05)
-}
-
-// Other processes use the CPUs while lengths are measured, and only short drafts are made since then: what seems
-// expensive is in doubt after a while. What is as expensive as the usual slope says stays.
-func TestUnusedLengthsAreForgotten(t *testing.T) {
-	c, round := &costModel{}, 0
-	pass := func(k int, seconds float64) { round++; c.verified(k, seconds, round) }
-	for i := range 20 {
-		pass(i%2, 0.020)
-		pass(6, 0.022)
-		pass(2+i%4, 0.040)
-	}
-	for range unusedAge + 60 {
-		pass(1, 0.020)
-	}
-	if got := c.pass(4); got > 0.025 {
-		t.Errorf("4 tokens take %.4f s, although the machine is quiet now", got)
-	}
-	if got := c.length[6].n; got != 20 {
-		t.Errorf("6 tokens were measured 20 times, %d are remembered", got)
-	}
-}
-
-// The machine's speed halves in the pass that is the first of its length. The next pass, of a known length, tells
-// that it was the speed: the length is not taken for twice as expensive, and the schedule asks for a known length
-// there.
-func TestSpeedChangesWithNewLength(t *testing.T) {
-	curve := func(k int) float64 { return 0.020 + 0.0005*float64(k) }
-	learned := func() *costModel {
-		c := &costModel{}
-		for i := range 30 {
-			c.verified([]int{0, 2, 4}[i%3], curve([]int{0, 2, 4}[i%3]), i+1)
-		}
-		return c
-	}
-	near := func(what string, got, want float64) {
-		t.Helper()
-		if math.Abs(got-want) > 0.08*want {
-			t.Errorf("%s: %.4f s, want %.4f", what, got, want)
-		}
-	}
-	c := learned()
-	if c.trusted() != maxVerify {
-		t.Errorf("drafts of at most %d tokens although nothing was unexpected", c.trusted())
-	}
-	c.verified(20, 2*curve(20), 31)
-	if c.trusted() != 4 {
-		t.Errorf("after an unexpected length, drafts of at most %d tokens, want the longest known length, 4", c.trusted())
-	}
-	c.verified(4, 2*curve(4), 32)
-	near("half the speed", c.pass(4), 2*curve(4))
-	near("half the speed, plain", c.pass(0), 2*curve(0))
-	near("the new length, from the others", c.pass(20), 2*curve(20))
-	for i := range 3 {
-		c.verified(2, curve(2), 33+i)
-	}
-	near("full speed again", c.pass(20), curve(20))
-
-	c = learned() // it is the length that is expensive
-	c.verified(20, 3*curve(20), 31)
-	c.verified(4, curve(4), 32)
-	near("an expensive length", c.pass(20), 3*curve(20))
-	near("the others", c.pass(4), curve(4))
-	if c.trusted() != maxVerify {
-		t.Errorf("drafts of at most %d tokens although the length was confirmed", c.trusted())
-	}
-}
-
-// A known length that was measured at another speed is corrected when it is off twice, though the others are as
-// expected; a single time is an interruption.
-func TestLengthIsCorrected(t *testing.T) {
-	c := &costModel{}
-	for i := range 60 {
-		k, slow := []int{0, 5, 9}[i%3], 1.0
-		if k == 9 {
-			slow = 2
-		}
-		c.verified(k, slow*(0.020+0.0005*float64(k)), i+1)
-	}
-	right := 0.020 + 0.0005*9
-	for i, want := range []float64{2 * right, right} {
-		c.verified(9, right, 61+4*i)
-		for j := range 3 {
-			c.verified(5, 0.0225, 62+4*i+j)
-		}
-		if got := c.pass(9); math.Abs(got-want) > 0.08*want {
-			t.Errorf("after %d passes at the right time: %.4f s, want %.4f", i+1, got, want)
-		}
-	}
-	if got := c.pass(5); math.Abs(got-0.0225) > 0.002 {
-		t.Errorf("the others: %.4f s", got)
-	}
-	// twice the machine halves its speed in a pass of this length, and not the length is corrected
-	for i, x := range []struct {
-		k    int
-		slow float64
-	}{{9, 2}, {5, 2}, {5, 2}, {5, 1}, {5, 1}, {5, 1}, {9, 2}, {5, 2}, {5, 2}} {
-		c.verified(x.k, x.slow*(0.020+0.0005*float64(x.k)), 70+i)
-	}
-	if got := c.pass(9) / c.pass(5); math.Abs(got-right/0.0225) > 0.08 {
-		t.Errorf("after changes of speed the length takes %.2f times as long as the other, want %.2f", got, right/0.0225)
-	}
-}
-
 // A drafter whose tokens follow those of another is worth drafting as often as the text reaches its first one, not
 // only as often as that is right where the text does.
 func TestLeadCountsWhatIsReached(t *testing.T) {
@@ -361,48 +200,12 @@ func TestUselessDraftsCostLittle(t *testing.T) {
 	}
 }
 
-// MeasureCosts finds the machine's curve, takes no context that is not there, and leaves the sequence as it was.
-func TestMeasureCosts(t *testing.T) {
-	c := &costCurves[2]
-	for _, room := range []int{512, 20, 1} {
-		var clock time.Duration
-		f := newFake(t, matrixVocab, len(matrixPrompt)+room, random(1))
-		if _, err := f.Eval(context.Background(), matrixPrompt, nil, engine.None); err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		f.spend = func(tokens int) {
-			clock += time.Duration(c.at(tokens, 0) * 1e6)
-			if n++; n == 7 {
-				clock += time.Second // an interruption
-			}
-		}
-		p, err := measureCosts(context.Background(), f, func() time.Duration { return clock })
-		if err != nil || !slices.Equal(f.text, matrixPrompt) || len(p.Tokens) != len(p.Seconds) {
-			t.Fatalf("room for %d: %+v, %v", room, p, err)
-		}
-		for i, n := range p.Tokens {
-			if n > room || math.Abs(p.Seconds[i]-c.at(n, 0)/1e3) > 1e-6 {
-				t.Errorf("room for %d: a pass of %d tokens in %v s, want %v", room, n, p.Seconds[i], c.at(n, 0)/1e3)
-			}
-		}
-		if want := map[int]int{512: len(costLengths), 20: 8, 1: 1}[room]; len(p.Tokens) != want {
-			t.Errorf("room for %d: %d lengths, want %d", room, len(p.Tokens), want)
-		}
-	}
-	if _, err := MeasureCosts(context.Background(), nil); !errors.Is(err, ErrOptions) {
-		t.Errorf("nothing to measure: %v", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := MeasureCosts(ctx, newFake(t, matrixVocab, 100, random(1))); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	// Costs that cannot be are left out.
+// Given costs that cannot be are left out.
+func TestGivenCosts(t *testing.T) {
 	a := Auto(AutoOptions{Costs: PassCosts{Tokens: []int{1, 0, -5, math.MaxInt, 4, 8},
 		Seconds: []float64{0.02, 1, 1, 1, math.NaN()}}}).(*auto)
-	if got := a.cost.pass(0); math.Abs(got-0.02) > 1e-9 || a.cost.longest() != 0 {
-		t.Errorf("a pass takes %v s, %d lengths", got, a.cost.longest())
+	if got := a.pass(0); math.Abs(got-0.02) > 1e-9 || a.longest() != 0 {
+		t.Errorf("a pass takes %v s, %d lengths", got, a.longest())
 	}
 }
 
@@ -413,15 +216,15 @@ func TestAutoFirstStepWithPrompt(t *testing.T) {
 		a := Auto(AutoOptions{}).(*auto)
 		a.late, a.position = true, lag+1
 		a.stepped(0, true, seconds)
-		if got := a.cost.firstStep(0); math.Abs(got/0.018-1) > 0.1 {
+		if got := a.steps.first(0); math.Abs(got/0.018-1) > 0.1 {
 			t.Errorf("%d tokens before the first drafted one took %.4f s: a step is taken for %.4f, expected 0.0180", lag,
 				seconds, got)
 		}
 		if got := a.catchUp(0, 2*lag+2); got <= 0 || got > seconds {
 			t.Errorf("%d tokens of a prompt are taken for %.4f s, all was %.4f", lag, got, seconds)
 		}
-		if a.stepped(0, false, 0.03); a.cost.nextStep(0) != 0.03 {
-			t.Errorf("a step of 0.03 s is taken for %.4f", a.cost.nextStep(0))
+		if a.stepped(0, false, 0.03); a.steps.further(0) != 0.03 {
+			t.Errorf("a step of 0.03 s is taken for %.4f", a.steps.further(0))
 		}
 	}
 }
@@ -429,7 +232,7 @@ func TestAutoFirstStepWithPrompt(t *testing.T) {
 // TestAutoAloneAgain: when those who shared the passes have left, auto decides by the times that it measured itself.
 func TestAutoAloneAgain(t *testing.T) {
 	a := Auto(AutoOptions{Costs: PassCosts{Tokens: []int{1, 2, 8}, Seconds: []float64{1, 1.1, 2}}}).(*auto)
-	own, shared := a.cost.curve, true
+	own, shared := a.curve, true
 	a.prices = func(seconds []float64) bool {
 		for i := range seconds {
 			if shared {
@@ -438,12 +241,12 @@ func TestAutoAloneAgain(t *testing.T) {
 		}
 		return shared
 	}
-	if a.Length(10); a.cost.pass(3) != 13 {
-		t.Fatalf("on shared passes a pass of 3 drafted tokens costs %v", a.cost.pass(3))
+	if a.Length(10); a.pass(3) != 13 {
+		t.Fatalf("on shared passes a pass of 3 drafted tokens costs %v", a.pass(3))
 	}
 	shared = false
-	if a.Length(11); a.cost.curve != own {
-		t.Errorf("alone a pass of 3 drafted tokens costs %v, measured was %v", a.cost.pass(3), own[3])
+	if a.Length(11); a.curve != own {
+		t.Errorf("alone a pass of 3 drafted tokens costs %v, measured was %v", a.pass(3), own[3])
 	}
 }
 
@@ -472,12 +275,12 @@ func TestGroupsLearnOnlyFromWhatWasMeasured(t *testing.T) {
 	a := Auto(AutoOptions{}).(*auto)
 	a.group, a.priced, a.position = newGroup(), true, 1
 	a.stepped(0, true, 0)
-	if a.cost.first[0].n != 0 || a.group.cost.first[0].n != 0 {
+	if a.steps.lead[0].n != 0 || a.group.steps.lead[0].n != 0 {
 		t.Error("a step of no time was learned")
 	}
 	a.stepped(0, true, 0.5)
-	if a.cost.first[0].n != 1 || a.group.cost.first[0].mean != 0.5 {
-		t.Errorf("a step of half a second was learned as %+v, %+v", a.cost.first[0], a.group.cost.first[0])
+	if a.steps.lead[0].n != 1 || a.group.steps.lead[0].mean != 0.5 {
+		t.Errorf("a step of half a second was learned as %+v, %+v", a.steps.lead[0], a.group.steps.lead[0])
 	}
 	a.sessions, a.plain, a.prompt, a.elapsed = 1, 0.01, 1000, 0
 	if a.try(0, 1) {

@@ -73,9 +73,9 @@ func (c *costCurve) at(tokens int, now time.Duration) float64 {
 	return t
 }
 
-// costs is the curve as [MeasureCosts] finds it.
+// costs is the curve as it is measured.
 func (c *costCurve) costs() (p PassCosts) {
-	for _, n := range costLengths {
+	for _, n := range []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32} {
 		p.Tokens, p.Seconds = append(p.Tokens, n), append(p.Seconds, c.at(n, 0)/1e3)
 	}
 	return p
@@ -716,7 +716,7 @@ func TestLongAutoWithHeads(t *testing.T) {
 // below 0.97, the least 0.766, and on the clock one set of ten prompts had 0.87.)
 func TestAutoAfterDisturbance(t *testing.T) {
 	const tokens, texts = 64, 12
-	const leastEver, mostBelow = 0.92, 16 // measured: 0.944, and 11 of 384 below 0.97
+	const leastEver, mostBelow = 0.92, 16 // measured: 0.923, and 8 of 384 below 0.97
 	sim := &simulation{vocab: 4096}
 	for i := range texts {
 		sim.texts, sim.prompt = append(sim.texts, random32(uint64(i), 8+tokens, 4096)), append(sim.prompt, 8)

@@ -75,6 +75,7 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 	if err != nil {
 		return c, err
 	}
+	s.ConstraintFrom = len(r.Prompt)
 	sampler, err := sampling.New(m.Config().Vocab, s)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrReceipt, err)

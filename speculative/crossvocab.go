@@ -141,8 +141,7 @@ func (f *crossVocab) start(ctx context.Context, s Setup) error {
 		return err
 	}
 	if n := len(f.own.ids); n > 0 && n <= f.seq.Context() {
-		_, err := f.seq.prefill(ctx, f.own.ids[:n-1])
-		return err
+		return f.seq.warm(ctx, f.own.ids[:n-1])
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package speculative
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -51,15 +51,6 @@ type Token struct {
 	Top []sampling.Prob
 }
 
-var (
-	// ErrPrompt is returned for an empty prompt: there must be a token to predict from.
-	ErrPrompt = errors.New("empty prompt")
-	// ErrOptions is returned for options, sequences, models or drafters that are missing or contradict each other.
-	ErrOptions = errors.New("options")
-	// ErrNoToken is returned when bans and biases leave no token to choose, or the logits are not numbers.
-	ErrNoToken = errors.New("no token can be chosen")
-)
-
 // Decoder generates text with a target model and a drafter. It belongs to one goroutine. Between texts it keeps
 // the caches and what the schedule and the drafter learned: the part of a prompt that the last text began with
 // is not fed again.
@@ -71,9 +62,32 @@ type Decoder struct {
 	verifier Verifier // of this text
 	sampling engine.Sampling
 
-	sequence     []int32 // prompt and output
-	input        []int32 // of the encoder, as Encode set it; nil: what the target has
-	constraint   constraintState
+	input []int32 // of the encoder, as Encode set it; nil: what the target has
+	textState
+	roundState
+
+	now   func() time.Duration
+	clock Clock // what schedule and drafter see
+
+	own       bool // the Experience is nobody else's
+	recalled  bool // what it holds was taken over
+	following bool // drafts are announced at the end of the target's passes
+	shortage  shortage
+	stats     Stats
+	times
+}
+
+// textState is the text so far.
+type textState struct {
+	sequence   []int32 // prompt and output
+	constraint constraintState
+	print      printer
+	branches   int // chains of a draft
+	treeMax    int // most tokens of a draft that is a tree: the pass has the last token of the sequence too
+}
+
+// roundState is the round in progress.
+type roundState struct {
 	draft        Draft
 	whole        Draft // before the schedule trimmed it
 	kept         []int // nodes of whole that draft has
@@ -84,18 +98,6 @@ type Decoder struct {
 	path         []int32 // to commit
 	out          []Token
 	round        Round
-	print        printer
-	branches     int // chains of a draft
-	treeMax      int // most tokens of a draft that is a tree: the pass has the last token of the sequence too
-
-	now   func() time.Duration
-	clock Clock // what schedule and drafter see
-
-	own       bool // the Experience is nobody else's
-	recalled  bool // what it holds was taken over
-	following bool // drafts are announced at the end of the target's passes
-	stats     Stats
-	times
 }
 
 // New makes a decoder. Without a drafter (nil) it decodes plainly, one token per pass.
@@ -136,7 +138,7 @@ func (d *Decoder) Limit(tokens int) { d.o.MaxTokens = tokens }
 // nothing of its own.
 func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		d.stats, d.times = Stats{}, times{started: true, begun: d.now()}
+		d.stats, d.times, d.shortage = Stats{}, times{started: true, begun: d.now()}, shortage{}
 		d.print, d.out = printer{}, d.out[:0]
 		err := d.start(ctx, prompt, s)
 		for err == nil && d.stats.End == "" {
@@ -266,6 +268,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 			p.SetClock(d.clock.Now)
 		}
 	}
+	_, setup.Evaluated = d.verifier.(Evaluator)
 	if p, ok := d.schedule.(Starting); ok {
 		p.Start(&setup, d.drafter)
 	}
@@ -294,7 +297,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	if longest > 0 {
 		listeners = attentive(d.drafter, d.target.Sequence)
 	}
-	if _, ok := d.verifier.(Evaluator); ok && len(listeners) > 0 {
+	if setup.Evaluated && len(listeners) > 0 {
 		return fmt.Errorf("%w: a verifier that evaluates drafts by itself gives no hidden states, which the drafter needs",
 			ErrOptions)
 	}
@@ -327,4 +330,50 @@ func (d *Decoder) encoderInput() ([]int32, error) {
 	default:
 		return e.Input(), nil
 	}
+}
+
+// Recall takes over what the decoder's [Experience] holds. The first text does this by itself; before it, a caller
+// learns whether the state fits. One that does not is an error that wraps [ErrState].
+func (d *Decoder) Recall() error {
+	if d.recalled {
+		return nil
+	}
+	s := d.o.Experience.now()
+	if l, ok := d.schedule.(Learning); ok && s.Schedule != nil {
+		if err := l.Restore(s.Schedule); err != nil {
+			return fmt.Errorf("schedule: %w", err)
+		}
+	}
+	if l, ok := d.drafter.(Learning); ok && s.Drafter != nil {
+		if err := l.Restore(s.Drafter); err != nil {
+			return fmt.Errorf("drafter: %w", err)
+		}
+	}
+	d.recalled = true
+	return nil
+}
+
+// tell adds what the decoder learned to its Experience, if others may ask for it.
+func (d *Decoder) tell() {
+	if d.own || !d.recalled || d.drafter == nil {
+		return
+	}
+	var s learnedState
+	for _, part := range []struct {
+		who any
+		to  *json.RawMessage
+	}{{d.schedule, &s.Schedule}, {d.drafter, &s.Drafter}} {
+		l, ok := part.who.(Learning)
+		if !ok {
+			continue
+		}
+		state, err := l.Save()
+		if err != nil {
+			return // what was known stays
+		}
+		*part.to = state
+	}
+	d.o.Experience.mu.Lock()
+	defer d.o.Experience.mu.Unlock()
+	d.o.Experience.learned = s
 }

@@ -17,7 +17,8 @@ type Drafter interface {
 	Start(ctx context.Context, s Setup) error
 
 	// Draft adds tokens that may follow sequence to d while d.More() is true; it may add fewer. It may use the spare
-	// capacity of sequence as scratch, and must not keep sequence.
+	// capacity of sequence as scratch, and must not keep sequence. Where memory is short ([engine.ErrKVBudget],
+	// [engine.ErrMemory]) the text goes on with what was added so far, and Draft is called again some rounds later.
 	Draft(ctx context.Context, sequence []int32, d *Draft) error
 
 	// Observe is told what became of the draft. r is valid during the call.
@@ -35,6 +36,7 @@ type Setup struct {
 
 	NeedsProbs      bool // the verifier needs each token sampled from q, and q with it
 	NeedsConfidence bool // the schedule needs each token's confidence
+	Evaluated       bool // the verifier is an [Evaluator]: a round's passes are its own
 
 	Experience *Experience // of the decoder
 

@@ -2,7 +2,6 @@ package speculative
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/specgo/spec/engine"
@@ -182,7 +181,7 @@ func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engin
 			h.states = h.appendStates(h.states, s, i, columns)
 		}
 		if len(h.waiting) >= prefillChunk*h.width { // nothing has been drafted for long
-			return h.spent(h.feed(ctx, h.text[h.cached+1:]))
+			return h.later(h.feed(ctx, h.text[h.cached+1:]))
 		}
 		return nil
 	}
@@ -195,7 +194,7 @@ func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engin
 	if h.cached >= len(h.text) {
 		return nil
 	}
-	return h.spent(h.feed(ctx, h.text[h.cached+1:]))
+	return h.later(h.feed(ctx, h.text[h.cached+1:]))
 }
 
 func (h *head) appendStates(dst []float32, s engine.HiddenStates, row int, columns []int) []float32 {
@@ -222,14 +221,18 @@ func (h *head) accept(path []int32) {
 	h.fed = h.fed[:0]
 }
 
-// spent ends drafting for this text where there is no more memory for the head's cache: the text goes on without.
-// Other errors stay.
-func (h *head) spent(err error) error {
-	if errors.Is(err, engine.ErrKVBudget) {
-		h.lost = true
-		return nil
+// mostWaiting is the most positions whose states wait for memory: each takes what a token takes in the cache of several
+// of the target's layers.
+const mostWaiting = 4 * prefillChunk
+
+// later keeps the states that memory was refused for, which the next draft feeds. If they are too many there are no
+// more drafts in this text. Other errors stay.
+func (h *head) later(err error) error {
+	if !refused(err) {
+		return err
 	}
-	return err
+	h.lost = len(h.waiting) > mostWaiting*h.width
+	return nil
 }
 
 // feed computes positions from the first that is not cached on: tokens are those that come after them.
@@ -309,12 +312,12 @@ func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) 
 	if len(h.nodes) == 0 { // the target's states of what was accepted
 		if written-1-h.cached > prefillChunk {
 			if err := h.feed(ctx, path[h.cached+1:written-1]); err != nil {
-				return nil, h.spent(err)
+				return nil, err
 			}
 		}
 		r, err := h.step(ctx, path[h.cached+1:written], h.waiting, true, true)
 		if err != nil {
-			return nil, h.spent(err)
+			return nil, err
 		}
 		h.advance(written - 1 - h.cached)
 		h.keep(-1, path[written-1], r.Hidden.Row(r.Hidden.Rows()-1))
@@ -343,7 +346,7 @@ func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) 
 		}
 		r, err := h.step(ctx, branch[same:to], h.pass, false, true)
 		if err != nil {
-			return nil, h.spent(err)
+			return nil, err
 		}
 		for i := range to - same {
 			next := h.child(node, branch[same+i])

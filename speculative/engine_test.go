@@ -86,6 +86,7 @@ func TestEngineIdentity(t *testing.T) {
 		{RepeatPenalty: 1.2, BannedSequences: [][]int32{{1, 2}, {3, 4, 5}}},
 		{Temperature: 0.8, TopP: 0.95, Seed: 1},
 		{Temperature: 0.8, TopP: 0.95, Seed: 2, FrequencyPenalty: 0.4, PresencePenalty: 0.2, PenaltyLastN: 16},
+		mirostat(engine.Sampling{Temperature: 0.8, Seed: 3}),
 	} {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), matrixPrompt, s)
 		drafters := []named[Drafter]{

@@ -223,7 +223,7 @@ func (a *auto) forcedChance() float64 { return a.forcedRate.after(priorForced) }
 // themselves, one is verified now and then, as a trial.
 func (a *auto) Force(n int) int {
 	a.forced = n
-	if !a.cost.known {
+	if !a.known() {
 		return n
 	}
 	chance, reach, tokens := a.forcedChance(), 1.0, 1.0
@@ -231,15 +231,15 @@ func (a *auto) Force(n int) int {
 		a.forced = 0
 		return 0
 	}
-	best, bestRate := 0, 1/a.cost.pass(0)
+	best, bestRate := 0, 1/a.pass(0)
 	for k := 1; k <= n; k++ {
 		reach = float64(reach * chance)
 		tokens += reach
-		if r := tokens / a.cost.pass(k); r > bestRate {
+		if r := tokens / a.pass(k); r > bestRate {
 			best, bestRate = k, r
 		}
 	}
-	if loss := a.cost.pass(1) - a.cost.pass(0); best == 0 && a.lost+loss <= trialShare*a.elapsed {
+	if loss := a.pass(1) - a.pass(0); best == 0 && a.lost+loss <= trialShare*a.elapsed {
 		a.lost += loss
 		best = 1
 	}

@@ -3,11 +3,12 @@ package speculative
 import (
 	"math"
 	"sync"
+
+	"github.com/specgo/spec/engine/costs"
 )
 
 // Parameters of what the auto schedules of a scheduler share.
 const (
-	groupWeight = 6.0  // trials that what all texts have shown is worth for one of them
 	lossShare   = 0.01 // of the time that drafts may lose in comparison to none
 	firstLosses = 0.5  // passes without drafts that they may lose at first, when nothing is known
 	mostLosses  = 6.0  // and at most, however long the scheduler has been in use
@@ -32,8 +33,7 @@ const (
 type group struct {
 	mu         sync.Mutex
 	acceptance acceptanceModel
-	cost       costModel // its draft steps only
-	lag        [maxLanes]timing
+	steps      draftSteps
 	longest    int     // draft verified
 	lanes      int     // drafters of a decoder
 	elapsed    float64 // seconds, of all decoders
@@ -54,12 +54,35 @@ func newGroup() *group {
 	return g
 }
 
+// company is a decoder whose passes are shared, among the others.
+type company struct {
+	group    *group  // what decoders under one scheduler share; nil: none
+	target   Shared  // its passes are shared
+	drafting Shared  // the drafter's sequence; nil: it has none, or several
+	begins   bool    // the text
+	late     bool    // the drafter reads the prompt when it first drafts
+	size     float64 // of the drafter's model, by the target's
+	sessions float64 // that generate
+	plain    float64 // seconds of a token of each of them without drafts
+	prompt   float64 // seconds of a prompt's token
+	claimed  float64 // seconds, of the group
+	explores bool    // for the group
+	common   [maxLanes]laneAcceptance
+	seen     int  // trial of the group
+	together bool // this round's draft is one of all decoders at once
+}
+
 // Start takes what a target with shared passes tells.
 func (a *auto) Start(s *Setup, d Drafter) {
 	t, shared := s.Target.(Shared)
 	if a.prices = nil; shared {
 		a.prices = t.PassCosts
 	}
+	var model *costs.Costs
+	if c, ok := s.Target.(Costed); ok && !s.Evaluated {
+		model = c.Costs()
+	}
+	a.of(model)
 	if d != nil {
 		a.setGroup(t, d, s.Experience.group(s.Sampling.Temperature > 0))
 		s.Late = a.late
@@ -107,11 +130,11 @@ func (a *auto) join() (may bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a.lanes = max(a.lanes, g.lanes)
-	a.longest = g.longest
-	a.cost.first, a.cost.step, a.lag = g.cost.first, g.cost.step, g.lag
-	if g.cost.first[0].n == 0 && g.cost.step[0].n == 0 { // until it is measured: by the size of the model
+	a.verifiedMost = g.longest
+	a.steps = g.steps
+	if g.steps.lead[0].n == 0 && g.steps.follow[0].n == 0 { // until it is measured: by the size of the model
 		step := float64(a.size * a.target.Together(1))
-		a.cost.first[0].mean, a.cost.step[0].mean = step, step
+		a.steps.lead[0].mean, a.steps.follow[0].mean = step, step
 	}
 	for i := range a.lanes {
 		a.common[i] = g.acceptance.lanes[i]
@@ -137,7 +160,7 @@ func (a *auto) groupLength(n int) int {
 	}
 	a.together = false
 	switch lane := a.rounds % a.lanes; {
-	case (alone < 0 || a.longest > 0) && a.draftTogether():
+	case (alone < 0 || a.verifiedMost > 0) && a.draftTogether():
 	case alone >= 0:
 		if !a.claim(a.catchUp(alone, n), false) {
 			a.requested = 0
@@ -200,15 +223,15 @@ func (a *auto) draftTogether() bool {
 	if each == 0 {
 		each = float64(a.size * a.target.Together(int(a.sessions)))
 	}
-	if !(each > 0) || each >= float64(muchLess*max(a.cost.firstStep(0), a.cost.nextStep(0))) {
+	if !(each > 0) || each >= float64(muchLess*max(a.steps.first(0), a.steps.further(0))) {
 		return false
 	}
-	first, step := a.cost.first[0], a.cost.step[0]
-	a.cost.first[0].mean, a.cost.step[0] = each, timing{each, 1}
+	first, step := a.steps.lead[0], a.steps.follow[0]
+	a.steps.lead[0].mean, a.steps.follow[0] = each, timing{each, 1}
 	if a.together = a.starts(0, a.forced) && a.takePart() && a.claim(a.catchUp(0, a.position), true); a.together {
 		return true
 	}
-	a.cost.first[0], a.cost.step[0] = first, step
+	a.steps.lead[0], a.steps.follow[0] = first, step
 	return false
 }
 
@@ -234,7 +257,7 @@ func (a *auto) takePart() bool {
 // try reports whether the decoder drafts a token on trial, although that is not expected to be worth it. What all
 // trials lose has to fit in what may be lost.
 func (a *auto) try(lane, n int) bool {
-	loss := max(0, a.cost.firstStep(lane)+a.catchUp(lane, n)+a.cost.pass(1)-a.cost.pass(0)-float64(
+	loss := max(0, a.steps.first(lane)+a.catchUp(lane, n)+a.pass(1)-a.pass(0)-float64(
 		a.acceptance.lanes[lane].first()*a.plain))
 	g := a.group
 	g.mu.Lock()
@@ -253,9 +276,9 @@ func (a *auto) catchUp(lane, n int) float64 {
 	if lag < lagged {
 		return 0
 	}
-	each := a.lag[lane].mean
-	if a.lag[lane].n == 0 {
-		each = priorLagStep * a.cost.nextStep(lane)
+	each := a.steps.lag[lane].mean
+	if a.steps.lag[lane].n == 0 {
+		each = priorLagStep * a.steps.further(lane)
 		if a.drafting != nil {
 			if prompt := a.drafting.Load().Prompt; prompt > 0 {
 				each = max(each, prompt)
@@ -277,23 +300,23 @@ func (a *auto) stepped(lane int, first bool, seconds float64) {
 	switch {
 	case a.group != nil && !(seconds > 0): // in a pass with prompts, before anything is known of others
 		return
-	case lag >= lagged && (a.cost.first[lane].n > 0 || a.late):
-		if a.cost.firstStep(lane) == 0 { // the first of all steps: until one is measured by itself, a part of this
+	case lag >= lagged && (a.steps.lead[lane].n > 0 || a.late):
+		if a.steps.first(lane) == 0 { // the first of all steps: until one is measured by itself, a part of this
 			// steps' time in which the arithmetic is done; one in which the weights are read; their cubes add up
 			busy := float64(priorLagStep * (lag + 1))
 			step := seconds / math.Cbrt(1+float64(busy*busy*busy))
-			a.cost.first[lane].mean, a.cost.step[lane].mean = step, step
+			a.steps.lead[lane].mean, a.steps.follow[lane].mean = step, step
 		}
-		a.learnLag(lane, max(0, seconds-a.cost.firstStep(lane))/lag)
+		a.learnLag(lane, max(0, seconds-a.steps.first(lane))/lag)
 		return
 	}
-	a.cost.drafted(lane, first, seconds, a.priced)
+	a.steps.drafted(lane, first, seconds, a.pass(0), a.priced)
 	if g := a.group; g != nil && a.priced {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		t := &g.cost.step[lane]
+		t := &g.steps.follow[lane]
 		if first {
-			t = &g.cost.first[lane]
+			t = &g.steps.lead[lane]
 		}
 		if t.n++; t.n == 1 || a.together && len(a.reach) <= 1 { // what was known was of other passes
 			t.mean = seconds
@@ -309,11 +332,11 @@ func (a *auto) learnLag(lane int, seconds float64) {
 		}
 		t.mean += float64(lagWeight * (seconds - t.mean))
 	}
-	learn(&a.lag[lane])
+	learn(&a.steps.lag[lane])
 	if g := a.group; g != nil && a.priced {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		learn(&g.lag[lane])
+		learn(&g.steps.lag[lane])
 	}
 }
 

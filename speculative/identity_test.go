@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -107,6 +108,8 @@ func TestMatchIsPlainSampling(t *testing.T) {
 		s := engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed}
 		testMatrix(t, random(seed), s, []int{1, 2, 5, 16})
 		testMatrix(t, loops(seed), penalties(s), []int{1, 2, 5, 16})
+		testMatrix(t, loops(seed), steps(s), []int{1, 5, 16})
+		testMatrix(t, random(seed), mirostat(s), []int{1, 5, 16})
 	}
 }
 
@@ -122,6 +125,22 @@ func penalties(s engine.Sampling) engine.Sampling {
 	s.LogitBias = map[int32]float32{7: 1.5, 30: 2}
 	s.Banned = []int32{4, matrixVocab - 1}
 	s.BannedSequences = [][]int32{{7, 7}, {30, 7, 30}, {7, matrixVocab - 2}}
+	return s
+}
+
+// steps turns on every filter and DRY, in an order of their own.
+func steps(s engine.Sampling) engine.Sampling {
+	s.TypicalP, s.TopNSigma, s.Dynatemp = 0.97, 3, sampling.Dynatemp{Range: 0.5, Exponent: 0.8}
+	s.XTC = sampling.XTC{Probability: 0.4, Threshold: 0.1}
+	s.DRY = sampling.DRY{Multiplier: 0.8, Breakers: [][]int32{{7}, {30, 2}}}
+	s.Order = []sampling.Step{sampling.StepTopNSigma, sampling.StepDRY, sampling.StepTemperature, sampling.StepTypicalP,
+		sampling.StepXTC}
+	return s
+}
+
+// mirostat turns on the filter that has a state: it follows the text.
+func mirostat(s engine.Sampling) engine.Sampling {
+	s.Mirostat = sampling.Mirostat{Version: 1 + int(s.Seed)%2, Tau: 3, Eta: 0.4}
 	return s
 }
 

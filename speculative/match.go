@@ -2,6 +2,9 @@ package speculative
 
 import "math/bits"
 
+// priorMatchOdds: a match of n tokens is right with probability n/(n+priorMatchOdds), until rounds say otherwise.
+const priorMatchOdds = 3
+
 // matches learns how often what followed a match is right, by the length of the match: the confidence of lookups.
 // Drafts of a lookup continue one match, which grows by each token.
 type matches struct {

@@ -3,61 +3,10 @@ package speculative
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/specgo/spec/engine"
 )
-
-// costLengths are the tokens of the passes that MeasureCosts measures.
-var costLengths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32}
-
-// diskLengths are those of a model whose weights are read from disk: its passes are slow, and nearly alike.
-var diskLengths = []int{1, 16, 64}
-
-// MeasureCosts measures the time of passes of a few lengths, each several times: some 30 passes, or about as long as
-// 60 tokens take to decode; nine passes where weights are read from disk. The sequence is left as it was. What was
-// measured holds for its model and runtime; it can be kept in a file.
-func MeasureCosts(ctx context.Context, target Sequence) (PassCosts, error) {
-	return measureCosts(ctx, target, monotonic())
-}
-
-func measureCosts(ctx context.Context, target Sequence, now func() time.Duration) (p PassCosts, err error) {
-	if absent(target) {
-		return PassCosts{}, fmt.Errorf("%w: no target sequence", ErrOptions)
-	}
-	const repeats = 3
-	begin, room := target.Len(), target.Context()-target.Len()
-	lengths := costLengths
-	if s, ok := target.(interface{ Model() *engine.Model }); ok && s.Model() != nil && s.Model().Memory().Streams() {
-		lengths = diskLengths
-	}
-	tokens := differentTokens(lengths[len(lengths)-1], target.Vocab())
-	for _, n := range lengths {
-		if n > room {
-			break
-		}
-		p.Tokens, p.Seconds = append(p.Tokens, n), append(p.Seconds, 0)
-	}
-	times := make([][]float64, len(p.Tokens))
-	for range repeats { // interleaved, so that a change of speed meets all lengths
-		for i, n := range p.Tokens {
-			start := now()
-			if _, err := target.Eval(ctx, tokens[:n], nil, engine.Rows(n)); err != nil {
-				return PassCosts{}, fmt.Errorf("measuring costs: %w", err)
-			}
-			times[i] = append(times[i], seconds(now()-start))
-			if err := target.Truncate(begin); err != nil {
-				return PassCosts{}, fmt.Errorf("measuring costs: %w", err)
-			}
-		}
-	}
-	for i := range times {
-		slices.Sort(times[i])
-		p.Seconds[i] = times[i][len(times[i])/2]
-	}
-	return p, nil
-}
 
 // differentTokens are n tokens of a vocabulary: with equal ones a mixture of experts would read fewer experts than a
 // text does.
@@ -88,9 +37,8 @@ var estimateLengths = []int{1, 1, 2, 3, 4, 8, 16}
 
 // EstimateCosts estimates the times of a model's passes from eight passes over its first layers, as few as read more
 // weights than a cache holds. For a model of many layers that takes less time than one token. The estimates are
-// within some 5 % on a quiet machine, and taken for less certain than those of [MeasureCosts]. Of a model whose
-// weights are read from disk it says nothing, as the time of its layers depends on what was read before: a schedule
-// learns these costs from its first rounds.
+// within some 5 % on a quiet machine. Of a model whose weights are read from disk it says nothing, as the time of its
+// layers depends on what was read before: a schedule learns these costs from its first rounds.
 func EstimateCosts(ctx context.Context, m *engine.Model, o engine.SessionOptions) (PassCosts, error) {
 	if m == nil {
 		return PassCosts{}, fmt.Errorf("%w: no model", ErrOptions)

@@ -19,6 +19,7 @@ type merge struct {
 	draft    Draft // of one drafter
 	at       []int // index in the merged draft of each of its tokens, -1: not in it
 	separate bool  // nothing is shared
+	shortage []shortage
 }
 
 // Drafters are those that are merged.
@@ -40,14 +41,6 @@ func (m *merge) SetClock(now func() time.Duration) {
 			c.SetClock(now)
 		}
 	}
-}
-
-// chains is the number of chains of full length that a drafter's draft may hold.
-func chains(d Drafter) int {
-	if w, ok := d.(Branching); ok {
-		return max(1, w.Branches())
-	}
-	return 1
 }
 
 // leaves is the number of drafters in a drafter.
@@ -78,6 +71,7 @@ func (l *Lanes) Take(n int) int {
 func (m *merge) Start(ctx context.Context, s Setup) error {
 	m.draft.alloc(s.Longest + forcedMost)
 	m.separate, m.branches = s.NeedsProbs, m.branches[:0]
+	m.shortage = append(m.shortage[:0], make([]shortage, len(m.drafters))...)
 	own := make([]int, len(m.drafters)) // all taken before a nested merge takes its own
 	outer := s.Lanes == nil
 	if outer {
@@ -116,7 +110,7 @@ func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	defer func() { d.lane = base }()
 	lane := base
 	for i, drafter := range m.drafters {
-		if d.prefix > 0 && !continues(drafter) {
+		if d.prefix > 0 && !continues(drafter) || !m.shortage[i].over(d.Round) {
 			lane += leaves(drafter)
 			continue
 		}
@@ -127,8 +121,12 @@ func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 		if c, ok := d.schedule.(Choosing); ok && leaves(drafter) == 1 && !c.Begin(own.lane, own.before) {
 			continue
 		}
-		if err := drafter.Draft(ctx, sequence, own); err != nil {
+		if err := drafter.Draft(ctx, sequence, own); refused(err) { // the others go on
+			m.shortage[i].begin(d.Round)
+		} else if err != nil {
 			return err
+		} else if own.Len() > own.forced {
+			m.shortage[i].drafted()
 		}
 		d.Passes += own.Passes
 		if d.err = own.err; d.err != nil {

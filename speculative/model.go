@@ -29,10 +29,10 @@ type modelDrafter struct {
 	head  draftHead // nil: a model by itself
 }
 
-// heading is the drafter's head, nil if the sequence is that of a model by itself.
 // Sequence is the draft model's.
 func (m *modelDrafter) Sequence() Sequence { return m.seq.Sequence }
 
+// heading is the drafter's head, nil if the sequence is that of a model by itself.
 func (m *modelDrafter) heading() draftHead {
 	if m.head == nil {
 		m.head = headOf(&m.seq)
@@ -96,8 +96,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if s.Late {
 		return nil
 	}
-	_, err := m.seq.prefill(ctx, s.Prompt[:len(s.Prompt)-1])
-	return err
+	return m.seq.warm(ctx, s.Prompt[:len(s.Prompt)-1])
 }
 
 // encode gives a draft model with an encoder the target's input.

@@ -27,8 +27,8 @@ func TestNamesAreDocumented(t *testing.T) {
 	const begin, end = "<!-- names: written by SPEC_UPDATE=1 go test ./speculative -run NamesAreDocumented -->\n",
 		"<!-- end of names -->"
 	for file, fields := range map[string][3]string{
-		"../README.md":      {"`--drafter`", "`--schedule`", "`--verify`"},
-		"../docs/SERVER.md": {"`drafter`", "`schedule`", "`verify`"},
+		"../docs/SPECULATION.md": {"`--drafter`", "`--schedule`", "`--verify`"},
+		"../docs/SERVER.md":      {"`drafter`", "`schedule`", "`verify`"},
 	} {
 		data, err := os.ReadFile(file)
 		if err != nil {

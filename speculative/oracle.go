@@ -26,13 +26,13 @@ type OracleOptions struct {
 // OracleOf is [Oracle] with options.
 func OracleOf(o OracleOptions) Schedule {
 	x := &oracle{sequence: o.Sequence, step: o.Step, known: map[int]int{}}
-	x.cost.given(o.Costs)
+	x.init(o.Costs.times(), true)
 	return x
 }
 
 type oracle struct {
+	passTimes
 	sequence []int32
-	cost     costModel
 	step     float64
 	known    map[int]int // by position: right tokens that the drafter has after it
 
@@ -45,7 +45,7 @@ func (o *oracle) Length(n int) int {
 	o.at, o.want = n, -1
 	left := max(0, len(o.sequence)-n)
 	right, ok := o.known[n]
-	if !ok || !o.cost.known {
+	if !ok || !o.any {
 		return left
 	}
 	o.want = o.first(min(right, left)+1) - 1
@@ -72,7 +72,7 @@ func (o *oracle) first(n int) int {
 	for i := 1; i <= n; i++ {
 		least[i] = math.Inf(1)
 		for j := 1; j <= min(i, maxVerify); j++ {
-			if t := o.cost.pass(j-1) + float64(o.step*float64(j-1)) + least[i-j]; t < least[i] {
+			if t := o.pass(j-1) + float64(o.step*float64(j-1)) + least[i-j]; t < least[i] {
 				least[i], part[i] = t, j
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/internal/strictjson"
 )
 
@@ -72,7 +73,18 @@ type ReceiptSampling struct {
 	LogitBias        []TokenBias `json:"logit_bias"`
 	Banned           []int32     `json:"banned_token_ids"`
 	BannedSequences  [][]int32   `json:"banned_sequences"`
-	Seed             uint64      `json:"seed,string"` // a string: not every reader of JSON keeps 64 bits
+
+	Dynatemp  sampling.Dynatemp `json:"dynatemp,omitzero"`
+	TypicalP  float32           `json:"typical_p,omitempty"`
+	TopNSigma float32           `json:"top_n_sigma,omitempty"`
+	XTC       sampling.XTC      `json:"xtc,omitzero"`
+	Mirostat  sampling.Mirostat `json:"mirostat,omitzero"`
+	DRY       sampling.DRY      `json:"dry,omitzero"`
+	Order     []sampling.Step   `json:"samplers,omitzero"` // left out: the usual order
+	MinTokens int               `json:"min_tokens,omitempty"`
+	Ends      []int32           `json:"end_token_ids,omitempty"`
+
+	Seed uint64 `json:"seed,string"` // a string: not every reader of JSON keeps 64 bits
 }
 
 // TokenBias is what is added to a token's logit.
@@ -84,13 +96,15 @@ type TokenBias struct {
 // newReceiptSampling refuses what a receipt does not hold, by name.
 func newReceiptSampling(s engine.Sampling) (ReceiptSampling, error) {
 	if s.Constraint == nil {
-		s.ConstraintFrom = 0 // has no meaning then
+		s.ConstraintFrom = 0 // is the prompt's length, which a receipt has
 	}
 	r := ReceiptSampling{
 		Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, MinP: s.MinP,
 		RepeatPenalty: s.RepeatPenalty, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty,
 		PenaltyLastN: s.PenaltyLastN,
-		LogitBias:    []TokenBias{}, Banned: append([]int32{}, s.Banned...), BannedSequences: [][]int32{}, Seed: s.Seed,
+		Dynatemp:     s.Dynatemp, TypicalP: s.TypicalP, TopNSigma: s.TopNSigma, XTC: s.XTC, Mirostat: s.Mirostat, DRY: s.DRY,
+		Order: slices.Clone(s.Order), MinTokens: s.MinTokens, Ends: slices.Clone(s.Ends),
+		LogitBias: []TokenBias{}, Banned: append([]int32{}, s.Banned...), BannedSequences: [][]int32{}, Seed: s.Seed,
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.LogitBias)) {
 		if x := s.LogitBias[id]; math.IsInf(float64(x), -1) {
@@ -119,7 +133,9 @@ func (r *ReceiptSampling) sampling() (engine.Sampling, error) {
 		Temperature: r.Temperature, TopK: r.TopK, TopP: r.TopP, MinP: r.MinP,
 		RepeatPenalty: r.RepeatPenalty, FrequencyPenalty: r.FrequencyPenalty, PresencePenalty: r.PresencePenalty,
 		PenaltyLastN: r.PenaltyLastN,
-		Banned:       r.Banned, BannedSequences: r.BannedSequences, Seed: r.Seed,
+		Dynatemp:     r.Dynatemp, TypicalP: r.TypicalP, TopNSigma: r.TopNSigma, XTC: r.XTC, Mirostat: r.Mirostat, DRY: r.DRY,
+		Order: r.Order, MinTokens: r.MinTokens, Ends: r.Ends,
+		Banned: r.Banned, BannedSequences: r.BannedSequences, Seed: r.Seed,
 	}
 	if len(r.LogitBias) > 0 {
 		s.LogitBias = make(map[int32]float32, len(r.LogitBias))

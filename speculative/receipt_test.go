@@ -75,6 +75,8 @@ var receiptCases = []struct {
 		"q8_0", EndLength, true, nil},
 	{"match", engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, Seed: 3}, "f16", EndLength, true, nil},
 	{"everything", everyPenalty(), "f32", EndLength, true, nil},
+	{"steps", steps(engine.Sampling{Temperature: 0.9, Seed: 8}), "", EndLength, true, nil},
+	{"mirostat", mirostat(engine.Sampling{Temperature: 0.9, Seed: 9}), "", EndLength, true, nil},
 	{"stop string", engine.Sampling{Temperature: 0.8, Seed: 4}, "", EndStop, true,
 		func(o *Options) { o.Stop, o.MaxTokens = []string{"}\n"}, 0 }},
 	{"end of text", engine.Sampling{Temperature: 0.8, Seed: 5}, "", EndOfText, true, func(o *Options) {
@@ -260,6 +262,17 @@ func TestReceiptTampering(t *testing.T) {
 	} {
 		tamper("everything", what, "token_ids", -1, func(r *Receipt) { change(&r.Sampling) })
 	}
+	for what, change := range map[string]func(s *ReceiptSampling){
+		"typical-p": func(s *ReceiptSampling) { s.TypicalP = 0.3 }, "sigma": func(s *ReceiptSampling) { s.TopNSigma = 0.3 },
+		"dynatemp": func(s *ReceiptSampling) { s.Dynatemp.Range = 0 }, "xtc": func(s *ReceiptSampling) { s.XTC.Probability = 1 },
+		"dry":    func(s *ReceiptSampling) { s.DRY = sampling.DRY{Multiplier: 20, AllowedLength: 1} },
+		"order":  func(s *ReceiptSampling) { s.Order = s.Order[:1] },
+		"no top": func(s *ReceiptSampling) { s.Order = nil; s.TopK = 1 },
+	} {
+		tamper("steps", what, "token_ids", -1, func(r *Receipt) { change(&r.Sampling) })
+	}
+	tamper("mirostat", "tau", "token_ids", -1, func(r *Receipt) { r.Sampling.Mirostat.Tau = 0.1 })
+	tamper("mirostat", "version", "token_ids", -1, func(r *Receipt) { r.Sampling.Mirostat.Version = 0 })
 	tamper("greedy with drafts", "banned sequence", "token_ids", -1, func(r *Receipt) { r.Sampling.BannedSequences = nil })
 	tamper("greedy with drafts", "penalty", "token_ids", -1, func(r *Receipt) { r.Sampling.RepeatPenalty = 1 })
 	tamper("match", "budget", "end_reason", -1, func(r *Receipt) { r.Max++ })
@@ -467,8 +480,8 @@ func TestReceiptForgeriesAreRefused(t *testing.T) {
 		"a byte order mark":     {"\ufeff" + good, "invalid character"},
 		"too long":              {good + strings.Repeat(" ", ReceiptLimit), "more than 67108864 bytes"},
 		"schema":                {with(`"schema":1`, `"schema":2`), "schema 2"},
-		"numeric rules":         {with(`"numeric_rules":1`, `"numeric_rules":7`), "numeric rules"},
-		"no prompt":             {`{"schema":1,"numeric_rules":1,"n_context":5}`, "no prompt"},
+		"numeric rules":         {with(`"numeric_rules":2`, `"numeric_rules":7`), "numeric rules"},
+		"no prompt":             {`{"schema":1,"numeric_rules":2,"n_context":5}`, "no prompt"},
 		"an unknown name":       {with(`"schema"`, `"more":1,"schema"`), `unknown name "more"`},
 		"an unknown inner name": {with(`"top_k"`, `"top_n":1,"top_k"`), `sampling: unknown name "top_n"`},
 		"a name in capitals":    {with(`"text"`, `"Text"`), `unknown name "Text"`},
@@ -507,7 +520,7 @@ func FuzzReadReceipt(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"schema":1,"numeric_rules":1,"n_context":9,"prompt_token_ids":[1],"TEXT":"x","text":"y"}`))
+	f.Add([]byte(`{"schema":1,"numeric_rules":2,"n_context":9,"prompt_token_ids":[1],"TEXT":"x","text":"y"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := ReadReceipt(bytes.NewReader(data))
 		if err != nil {

@@ -58,6 +58,7 @@ func chiSquared(t *testing.T, s engine.Sampling, texts int, decoder func() *Deco
 	t.Helper()
 	const length = 3
 	prompt := []int32{1, 2}
+	s.ConstraintFrom = len(prompt)
 	sampler, err := sampling.New(tinyVocab, s)
 	if err != nil {
 		t.Fatal(err)
@@ -320,12 +321,16 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 			"trimming": func() Schedule { return Constant(ConstantOptions{Length: 4, MinConfidence: 0.25}) },
 			"adaptive": func() Schedule { return Dynamic(DynamicOptions{Length: 4, MinConfidence: 0.3, Adapt: true}) },
 		} {
-			for sampling, s := range map[string]engine.Sampling{
+			for how, s := range map[string]engine.Sampling{
 				"plain":    {Temperature: 1},
 				"filtered": {Temperature: 0.8, TopP: 0.9, RepeatPenalty: 1.2},
+				"mirostat": {Temperature: 1, Mirostat: sampling.Mirostat{Version: 2, Tau: 0.8, Eta: 0.6}},
 			} {
+				if how == "mirostat" && schedule != "constant" {
+					continue
+				}
 				texts := texts
-				if schedule == "constant" && (sampling == "plain" || testkit.IsLong(t)) {
+				if schedule == "constant" && (how == "plain" || testkit.IsLong(t)) {
 					texts = resolving(t)
 				} else if testing.Short() {
 					texts = 500
@@ -334,7 +339,7 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 					return New(target(), drafter(), Options{Schedule: plan(), Verifier: verifier(), MaxTokens: 5})
 				})
 				if math.Abs(got) > 4 {
-					t.Errorf("%s/%s/%s: off by %.1f", name, schedule, sampling, got)
+					t.Errorf("%s/%s/%s: off by %.1f", name, schedule, how, got)
 				}
 			}
 		}

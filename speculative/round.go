@@ -80,12 +80,17 @@ func (d *Decoder) propose(ctx context.Context) error {
 	if d.drafter != nil && askDrafter {
 		d.round.Requested = d.schedule.Length(len(d.sequence))
 		n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, room-d.draft.prefix)
+		if !d.shortage.over(d.stats.Rounds) {
+			d.round.Requested, n = 0, 0
+		}
 		if n > 0 {
 			d.draft.extend(min(nodes(n, d.branches, d.treeMax), d.target.Context()-len(d.sequence)-d.draft.prefix), d.treeMax, n)
 			d.clock.Announce(true)
 			err := d.drafter.Draft(ctx, d.sequence, &d.draft)
 			d.clock.Announce(false)
-			if err != nil {
+			if refused(err) {
+				d.withoutMemory()
+			} else if err != nil {
 				return fmt.Errorf("drafting: %w", err)
 			}
 			if d.draft.Parents == nil {
@@ -116,8 +121,48 @@ func (d *Decoder) propose(ctx context.Context) error {
 	return nil
 }
 
-// evaluate feeds the last token of the sequence and the draft in one pass.
+// withoutMemory ends the drafts of some rounds: memory was refused. Schedules learn nothing from what is left of this
+// one if that is no draft.
+func (d *Decoder) withoutMemory() {
+	d.shortage.begin(d.stats.Rounds)
+	if d.draft.Len() == d.draft.forced {
+		d.round.Requested = 0
+	}
+}
+
+// evaluate is pass, without the draft if that asks for more memory than there is.
 func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
+	logits, err := d.pass(ctx)
+	switch {
+	case err == nil && d.draft.Len() > d.draft.forced && d.shortage.over(d.stats.Rounds):
+		d.shortage.drafted()
+	case refused(err) && d.draft.Len() > 0:
+		d.draft.reset(0, 0, 0)
+		d.trimmed = false
+		d.withoutMemory()
+		if err := d.restore(ctx); err != nil {
+			return engine.Logits{}, err
+		}
+		return d.pass(ctx)
+	}
+	return logits, err
+}
+
+// restore has the target hold the sequence without its last token again, after a pass that failed: an [Evaluator] may
+// have left something else.
+func (d *Decoder) restore(ctx context.Context) error {
+	if err := d.target.open(); err != nil {
+		return err
+	}
+	if err := d.target.rewind(d.sequence, 0); err != nil {
+		return err
+	}
+	_, err := d.target.prefill(ctx, d.sequence[:len(d.sequence)-1])
+	return err
+}
+
+// pass feeds the last token of the sequence and the draft in one pass.
+func (d *Decoder) pass(ctx context.Context) (engine.Logits, error) {
 	d.fed = append(append(d.fed[:0], d.sequence[len(d.sequence)-1]), d.draft.Tokens...)
 	if own, ok := d.verifier.(Evaluator); ok && d.draft.Parents == nil {
 		logits, err := own.Evaluate(ctx, meteredTarget(&d.target), d.sequence, &d.draft)
@@ -130,7 +175,15 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 		d.target.tokens = append(append(d.target.tokens[:0], d.sequence...), d.draft.Tokens...)
 		return logits, nil
 	}
-	d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+1, d.stats.TargetTokens+len(d.fed)
+	logits, err := d.feed(ctx)
+	if !refused(err) {
+		d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+1, d.stats.TargetTokens+len(d.fed)
+	}
+	return logits, err
+}
+
+// feed feeds d.fed to the target, as the draft's chain or tree.
+func (d *Decoder) feed(ctx context.Context) (engine.Logits, error) {
 	want := engine.Rows(len(d.fed))
 	if d.draft.Parents == nil {
 		return d.target.chain(ctx, d.fed, want)

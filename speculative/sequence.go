@@ -111,6 +111,9 @@ func (t *cachedSequence) eval(ctx context.Context, tokens, parents []int32, want
 			if err == nil {
 				err = a.Hidden(ctx, len(t.tokens)+known, tokens[known:], parents, r.Hidden)
 			}
+			if len(r.Hidden.Layers) > 0 && refused(err) { // the drafter's, not the target's
+				err = nil
+			}
 		}
 		return r.Logits, err
 	}
@@ -238,6 +241,15 @@ func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes 
 		passes++
 	}
 	return passes, nil
+}
+
+// warm is prefill of a drafter's sequence before it drafts, without an error where memory is short: the first draft
+// asks for it again.
+func (t *cachedSequence) warm(ctx context.Context, sequence []int32) error {
+	if _, err := t.prefill(ctx, sequence); !refused(err) {
+		return err
+	}
+	return nil
 }
 
 // reserve makes room for n tokens, so that later appends do not allocate.

@@ -114,3 +114,43 @@ func TestSharedPairIdentity(t *testing.T) {
 		}
 	}
 }
+
+// Early exit in shared passes reads no prompt: it has what the target computed, and of a sequence that goes on as much
+// as it needs. The texts are plain decoding's in any budget.
+func TestSharedEarlyExit(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{})
+	m := randomModel(t, rt, 0)
+	prompt := plain(t, 90, random(3), []int32{1}, 300, engine.Sampling{})
+	want, _ := collect(t, New(session(t, m, 0), nil, Options{MaxTokens: 60}), prompt, engine.Sampling{})
+	one := session(t, m, 0)
+	if _, err := one.Eval(context.Background(), []int32{1}, nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	for _, pages := range []int64{0, 2, 3, 4} {
+		c := shared.New(m, shared.Options{KVBytes: pages * one.Bytes()})
+		s, err := c.NewSession(context.Background(), shared.SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := New(s, exit(t, m, 1), Options{MaxTokens: 60, Schedule: Constant(ConstantOptions{Length: 3})})
+		got, _ := collect(t, d, prompt, engine.Sampling{})
+		stats := d.Stats()
+		if !slices.Equal(got, want) {
+			t.Errorf("%d pages:\n got %v\nwant %v", pages, got, want)
+		}
+		if x, ok := d.drafter.(*earlyExit).Sequence().(*shared.ExitSession); !ok || x.Spent() == 0 && pages != 2 {
+			t.Errorf("%d pages: drafts by %T", pages, d.drafter.(*earlyExit).Sequence())
+		}
+		if load := c.Stats(); load.PromptTokens != int64(len(prompt)-1) || load.Recomputed != 0 {
+			t.Errorf("%d pages: %+v", pages, load)
+		}
+		if pages != 2 && stats.DraftPasses < stats.Rounds || stats.DraftPasses != stats.Drafted {
+			t.Errorf("%d pages: %+v", pages, stats)
+		}
+		s.Close()
+		c.Close()
+		if n := c.Stats().KVBytes; n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/specgo/spec/engine/costs"
 	"github.com/specgo/spec/internal/strictjson"
 )
 
@@ -67,13 +68,11 @@ func (l *laneAcceptance) rates() (all []*rate) {
 
 func (a *auto) Save() ([]byte, error) {
 	s := autoState{First: []float64{}, Next: []float64{}}
-	for k, l := range a.cost.length {
-		if l.n > 0 {
-			s.Lengths = append(s.Lengths, lengthState{k, math.Exp(l.log + a.cost.speed), min(l.n, savedPasses)})
-		}
+	for _, t := range a.costs.Times() {
+		s.Lengths = append(s.Lengths, lengthState{t.Rows - 1, t.Seconds, min(t.Passes, savedPasses)})
 	}
 	for lane := range a.lanes {
-		s.First, s.Next = append(s.First, a.cost.firstStep(lane)), append(s.Next, a.cost.nextStep(lane))
+		s.First, s.Next = append(s.First, a.steps.first(lane)), append(s.Next, a.steps.further(lane))
 		for _, r := range a.acceptance.lanes[lane].rates() {
 			s.Rates.add(*r)
 		}
@@ -93,19 +92,18 @@ func (a *auto) Restore(state []byte) error {
 		return fmt.Errorf("%w: draft steps of %d and %d drafters", ErrState, len(s.First), len(s.Next))
 	}
 	b := Auto(AutoOptions{}).(*auto)
+	var times []costs.Time
 	for _, l := range s.Lengths {
 		if l.Drafted < 0 || l.Drafted >= maxVerify || l.Passes <= 0 || !(l.Seconds > 0) || math.IsInf(l.Seconds, 1) {
 			return fmt.Errorf("%w: a pass of %d drafted tokens in %v s", ErrState, l.Drafted, l.Seconds)
 		}
-		b.cost.length[l.Drafted] = lengthCost{log: math.Log(l.Seconds),
-			variance: passNoise * passNoise / float64(min(l.Passes, savedPasses)), n: l.Passes}
-		b.cost.known = true
+		times = append(times, costs.Time{Rows: l.Drafted + 1, Seconds: l.Seconds, Passes: min(l.Passes, savedPasses)})
 	}
 	for lane := range s.First {
 		if !(s.First[lane] >= 0 && s.Next[lane] >= 0) || math.IsInf(s.First[lane]+s.Next[lane], 1) {
 			return fmt.Errorf("%w: draft steps of %v and %v s", ErrState, s.First[lane], s.Next[lane])
 		}
-		b.cost.first[lane], b.cost.step[lane] = timing{s.First[lane], 1}, timing{s.Next[lane], 1}
+		b.steps.lead[lane], b.steps.follow[lane] = timing{s.First[lane], 1}, timing{s.Next[lane], 1}
 		if err := s.Rates.take(b.acceptance.lanes[lane].rates()...); err != nil {
 			return err
 		}
@@ -113,8 +111,7 @@ func (a *auto) Restore(state []byte) error {
 	if len(s.Rates) > 0 {
 		return fmt.Errorf("%w: %d rates too many", ErrState, len(s.Rates))
 	}
-	b.cost.speedVar = lengthUnknown * lengthUnknown // the machine may be another
-	b.cost.rebuild()
+	b.init(times, false) // the machine may be another
 	b.lanes, b.now = len(s.First), a.now
 	*a = *b
 	return nil

@@ -103,7 +103,7 @@ func TestRestoredDraftStepsAreTheSavedOnes(t *testing.T) {
 	a, b := Auto(AutoOptions{}).(*auto), Auto(AutoOptions{}).(*auto)
 	a.lanes = 2
 	for lane := range a.lanes {
-		a.cost.first[lane], a.cost.step[lane] = timing{0.5 + float64(lane), 3}, timing{0.125 + float64(lane), 5}
+		a.steps.lead[lane], a.steps.follow[lane] = timing{0.5 + float64(lane), 3}, timing{0.125 + float64(lane), 5}
 	}
 	state, err := a.Save()
 	if err != nil {
@@ -113,9 +113,9 @@ func TestRestoredDraftStepsAreTheSavedOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for lane := range a.lanes {
-		if b.cost.firstStep(lane) != a.cost.firstStep(lane) || b.cost.nextStep(lane) != a.cost.nextStep(lane) {
-			t.Errorf("drafter %d: %v and %v s, %v and %v were saved", lane, b.cost.firstStep(lane), b.cost.nextStep(lane),
-				a.cost.firstStep(lane), a.cost.nextStep(lane))
+		if b.steps.first(lane) != a.steps.first(lane) || b.steps.further(lane) != a.steps.further(lane) {
+			t.Errorf("drafter %d: %v and %v s, %v and %v were saved", lane, b.steps.first(lane), b.steps.further(lane),
+				a.steps.first(lane), a.steps.further(lane))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/costs"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -42,6 +43,8 @@ type diskBound struct {
 	*engine.Session
 	clock *time.Duration
 }
+
+func (diskBound) Costs() *costs.Costs { return nil } // it is the rounds that know this disk
 
 func (d diskBound) spend(tokens int) {
 	*d.clock += 200*time.Millisecond + time.Duration(tokens)*200*time.Microsecond
@@ -96,9 +99,6 @@ func TestStreamedIdentity(t *testing.T) {
 				t.Errorf("sampling %d, %s: no draft beyond 63 tokens, the longest has %d", i, c.name, longest)
 			}
 		}
-	}
-	if p, err := MeasureCosts(context.Background(), one); err != nil || !slices.Equal(p.Tokens, diskLengths) {
-		t.Errorf("passes of %d tokens were measured: %v", p.Tokens, err)
 	}
 	if read, _ := target.Disk(); read == 0 {
 		t.Error("nothing was read")

@@ -48,8 +48,7 @@ const (
 	priorOnlyLong    = 0.35 // likewise for a long match
 	// at temperature 0 the first candidate is right with the root of its probability, the second with this share of the
 	// root
-	priorSecond    = 0.4
-	priorMatchOdds = 3 // a match of n tokens is right with probability n/(n+priorMatchOdds)
+	priorSecond = 0.4
 
 	modelCorrects = 3 // one in so many wrong source tokens would have been corrected by the model
 

@@ -99,6 +99,9 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	if len(q)%width != 0 || len(q)/width*values != len(out) {
 		return shapeError("%d outputs, %d queries for rows of %d and %d", len(out), len(q), values, width)
 	}
+	if o.Both || o.Reach != 0 {
+		return shapeError("attention to later tokens, of segments of a cache")
+	}
 	if err := checkSegments(segs, o.Layer, len(q)/width); err != nil {
 		return err
 	}
@@ -395,7 +398,9 @@ func (j *attendJob) add(w *attendScratch, sum, part attendParts) {
 		m = max(m, part.m[r])
 		a[r], b[r] = sum.m[r]-m, part.m[r]-m
 	}
-	j.k.Exp(w.scales, w.scales)
+	for r, s := range w.scales {
+		w.scales[r] = asm.Weight32(s)
+	}
 	for r := range rows {
 		o, add := sum.o[r*j.values:][:j.values], part.o[r*j.values:][:j.values]
 		switch {

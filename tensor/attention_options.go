@@ -22,6 +22,11 @@ type AttentionOptions struct {
 
 	// Sinks, one per query head, are scores of a further key whose value is zero (gpt-oss). nil: none.
 	Sinks []float32
+
+	// Of [Runtime.AttendTexts] only: a token sees its whole text, or, where Reach is not 0, those up to so many positions
+	// away on either side. ALiBi counts distances to both sides.
+	Both  bool
+	Reach int
 }
 
 // adjusts reports whether scores change after Scale.
@@ -36,7 +41,7 @@ func (o *AttentionOptions) adjust(scores []float32, h, pos, key int) {
 	if o.Slopes != nil {
 		slope := o.Slopes[h]
 		for i := range scores {
-			scores[i] -= float32(slope * float32(pos-key-i))
+			scores[i] -= float32(slope * float32(max(pos-key-i, key+i-pos)))
 		}
 	}
 	if o.Bias != nil {
@@ -53,7 +58,7 @@ func (j *attendJob) sink(sum attendParts, head, n int) {
 	for r := range n * j.group {
 		z := j.o.Sinks[head*j.group+r%j.group]
 		m := max(sum.m[r], z)
-		a, b := asm.Exp32(sum.m[r]-m), asm.Exp32(z-m)
+		a, b := asm.Weight32(sum.m[r]-m), asm.Weight32(z-m)
 		sum.m[r], sum.l[r] = m, asm.FMA(sum.l[r], a, b)
 		for d := range sum.o[r*j.values:][:j.values] {
 			sum.o[r*j.values+d] *= a

@@ -65,27 +65,46 @@ func fitTable(x, w []float32) (scale float32) {
 // nibblesIQ4 writes the nibbles of 32 numbers x*inverse.
 func nibblesIQ4(dst []byte, x []float32, inverse float32) {
 	for i := range 16 {
-		dst[i] = byte(nearestIQ4(x[i]*inverse) | nearestIQ4(x[16+i]*inverse)<<4)
+		dst[i] = byte(nearestIQ4(float32(x[i]*inverse)) | nearestIQ4(float32(x[16+i]*inverse))<<4)
 	}
 }
 
 // lookUp sets q to the numbers of tableIQ4 nearest to x*inverse.
 func lookUp(q, x []float32, inverse float32) {
 	for i, v := range x {
-		q[i] = tableIQ4[nearestIQ4(v*inverse)]
+		q[i] = tableIQ4[nearestIQ4(float32(v*inverse))]
 	}
 }
 
-// nearestIQ4 is the index of the number of tableIQ4 nearest to v, the greater of two.
+// nearestIQ4 is the index of the number of tableIQ4 nearest to v, the greater of two; of NaN it is 0. A product is
+// rounded before it comes here: the compiler doubles v by an addition, which it would fuse.
 func nearestIQ4(v float32) int {
-	i := 0
-	for step := 8; step > 0; step /= 2 {
-		if j := i + step; v >= (tableIQ4[j-1]+tableIQ4[j])/2 {
-			i = j
+	if !(v >= -lastHalf/2) {
+		return 0
+	}
+	if v >= lastHalf/2 {
+		return 15
+	}
+	below := int32(2 * v) // rounded to zero
+	if float32(below) > 2*v {
+		below--
+	}
+	return int(nearestHalves[lastHalf+below])
+}
+
+const lastHalf = 254 // no number of tableIQ4 has a greater magnitude than 127
+
+// nearestHalves is, for each whole number from -lastHalf, the index of the number of tableIQ4 nearest to what lies
+// between its half and that of the next: the middle of two numbers of the table is such a half.
+var nearestHalves = func() (index [2*lastHalf + 1]uint8) {
+	for i := range index {
+		half := float32(i-lastHalf) / 2
+		for j := 1; j < len(tableIQ4) && half >= (tableIQ4[j-1]+tableIQ4[j])/2; j++ {
+			index[i] = uint8(j)
 		}
 	}
-	return i
-}
+	return index
+}()
 
 // IQ4_XS: a super-block of 256 weights is d binary16, 16 bits with the high 2 bits of 8 scales, 4 bytes with their
 // low 4 bits, and 8 sub-blocks of 16 bytes, nibbles as in IQ4_NL. A weight is (d*(scale-32))*tableIQ4[nibble].

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"math"
 	"sync"
 
 	"github.com/specgo/spec/asm"
@@ -40,13 +41,17 @@ func ExpSum(x []float32) (m, sum float32) {
 // lanes are the partial sums of asm's lanes: element i goes to lane i mod 16, ascending.
 type lanes [asm.PanelRows]float32
 
-// addExps sets dst[i] to exp(x[i]-m) and adds it. What was added before is a multiple of 16 elements.
+// addExps sets dst[i] to exp(x[i]-m), 0 where that is subnormal, and adds it. What was added before is a multiple of 16
+// elements.
 func (l *lanes) addExps(k *asm.Kernels, dst, x []float32, m float32) {
 	for i, v := range x {
 		dst[i] = v - m
 	}
 	k.Exp(dst, dst)
 	for i, v := range dst {
+		if v < asm.LeastNormal {
+			dst[i], v = 0, 0
+		}
 		l[i%len(l)] += v
 	}
 }
@@ -147,3 +152,11 @@ func MostNoise(n int, first uint32, key uint64) float32 {
 
 // Finite reports whether no number of x is NaN or infinite.
 func Finite(x []float32) bool { return anyKernels().Finite(x) }
+
+// Normalize makes x a vector of length 1: it divides by the square root of the sum of squares. Zeros stay zeros.
+func Normalize(x []float32) {
+	k := anyKernels()
+	if length := float32(math.Sqrt(float64(k.SumSquares(x)))); length > 0 {
+		k.Divide(x, length)
+	}
+}

@@ -321,14 +321,19 @@ func (kv *KV) Move(from, to int) error {
 
 // Fork makes a cache that holds the first n slots, except those that Discard has freed. Whole pages are shared, and
 // copied by whichever cache writes to them first; the slots of an incomplete page are copied now.
-func (kv *KV) Fork(n int) (*KV, error) {
+func (kv *KV) Fork(n int) (*KV, error) { return kv.ForkLayers(n, kv.shape.Layers) }
+
+// ForkLayers is Fork for a cache of the first layers alone, at least one. The pages that it allocates have those only.
+func (kv *KV) ForkLayers(n, layers int) (*KV, error) {
 	if kv.closed {
 		return nil, fmt.Errorf("cache: %w", ErrClosed)
 	}
-	if n < 0 || n > kv.Slots() || n > 0 && n < kv.First() {
-		return nil, shapeError("fork of %d slots of %d to %d", n, kv.First(), kv.Slots())
+	if n < 0 || n > kv.Slots() || n > 0 && n < kv.First() || layers < 1 || layers > kv.shape.Layers {
+		return nil, shapeError("fork of %d slots of %d to %d, %d layers of %d", n, kv.First(), kv.Slots(), layers,
+			kv.shape.Layers)
 	}
 	fork := &KV{shape: kv.shape, kBytes: kv.kBytes, vBytes: kv.vBytes, used: kv.used}
+	fork.shape.Layers = layers // which come first in a page
 	whole := n / asm.Page
 	fork.first = min(kv.first, whole)
 	for _, p := range kv.pages[:whole] {

@@ -38,6 +38,7 @@ type Runtime struct {
 	vector   vectorJob
 	rope     ropeJob
 	attend   attendJob
+	texts    textJob
 	store    storeJob
 	element  elementJob
 
@@ -65,6 +66,7 @@ func NewRuntime(o Options) (*Runtime, error) {
 	rt.vector.init(rt)
 	rt.rope.init(rt)
 	rt.attend.init(rt)
+	rt.texts.init(rt)
 	rt.store.init(rt)
 	rt.element.init(rt)
 	return rt, nil

@@ -24,6 +24,7 @@ const (
 	opSiLUMul
 	opSigmoidMul
 	opGELU
+	opGELUErf
 	opRMSNorm
 	opLayerNorm
 )
@@ -48,6 +49,8 @@ func (j *vectorJob) apply(from, to int) {
 		j.k.SigmoidMul(dst, a)
 	case opGELU:
 		j.k.GELU(dst, a)
+	case opGELUErf:
+		j.k.GELUErf(dst, a)
 	default:
 		for i := 0; i < len(dst); i += j.width {
 			if j.op == opRMSNorm {
@@ -105,6 +108,14 @@ func (rt *Runtime) GELU(dst, x []float32) error {
 		return shapeError("%d = gelu(%d) numbers", len(dst), len(x))
 	}
 	return rt.do(vectorJob{op: opGELU, dst: dst, a: x, width: 1})
+}
+
+// GELUErf is the Gaussian error linear unit (Hendrycks and Gimpel, 2016): x * (1 + erf(x/sqrt(2))) / 2. dst may be x.
+func (rt *Runtime) GELUErf(dst, x []float32) error {
+	if len(dst) != len(x) {
+		return shapeError("%d = gelu(%d) numbers", len(dst), len(x))
+	}
+	return rt.do(vectorJob{op: opGELUErf, dst: dst, a: x, width: 1})
 }
 
 // RMSNorm divides every row of x [rows][len(w)] by its root mean square and multiplies it with w (Zhang and Sennrich,

@@ -43,6 +43,8 @@ func TestVectors(t *testing.T) {
 			x := float64(a[i])
 			return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 		}, func(dst []float32) error { return rt.GELU(dst, dst) })
+		run("GELUErf", func(i int) float64 { return float64(a[i]) / 2 * (1 + math.Erf(float64(a[i])/math.Sqrt2)) },
+			func(dst []float32) error { return rt.GELUErf(dst, dst) })
 		run("RMSNorm", func(i int) float64 { return float64(a[i]) / math.Sqrt(square[i/width]+eps) * float64(w[i%width]) },
 			func(dst []float32) error { return rt.RMSNorm(dst, dst, w, eps) })
 		run("LayerNorm", func(i int) float64 {
@@ -65,7 +67,7 @@ func TestVectors(t *testing.T) {
 			}
 		}
 		for name, err := range map[string]error{
-			"Add": rt.Add(a, b[1:]), "SiLUMul": rt.SiLUMul(a, a, b[1:]), "GELU": rt.GELU(a[1:], a),
+			"Add": rt.Add(a, b[1:]), "SiLUMul": rt.SiLUMul(a, a, b[1:]), "GELU": rt.GELU(a[1:], a), "GELUErf": rt.GELUErf(a[1:], a),
 			"RMSNorm": rt.RMSNorm(a[:150], a[:150], w, eps), "RMSNorm of nothing": rt.RMSNorm(nil, nil, nil, eps),
 			"LayerNorm": rt.LayerNorm(a, a, w, bias[1:], eps),
 			"Quantize":  rt.Quantize(make([]int8, 33), make([]float32, 1), a[:33]),
@@ -172,6 +174,22 @@ func TestExpSumOfManyValues(t *testing.T) {
 			if m != wantM || sum != want && (sum == sum || want == want) {
 				t.Fatalf("%d numbers with %v: %v, %v instead of %v, %v", n, odd, m, sum, wantM, want)
 			}
+		}
+	}
+}
+
+// A softmax has no subnormal terms, however many numbers it is over.
+func TestExpSumHasNoSubnormalTerms(t *testing.T) {
+	for _, n := range []int{3, 200, 1<<17 + 40} {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = -87.5
+		}
+		x[n/2], x[n-1] = 2, -85
+		m, sum := ExpSum(x)
+		want := x[n/2] + x[n-1] // exp(0) and exp(-87)
+		if m != 2 || sum != want || x[0] != 0 || x[n-1] < 0x1p-126 {
+			t.Errorf("%d numbers: maximum %v, sum %v, terms %g and %g", n, m, sum, x[0], x[n-1])
 		}
 	}
 }

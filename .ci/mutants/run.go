@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +16,10 @@ import (
 
 // A verdict of the tests on a fault.
 type verdict struct {
-	Lives, Broken bool   // Broken: it does not compile
-	Test          string `json:",omitempty"` // the first test that failed; empty when none has a name (a hang, a crash)
-	How           string `json:",omitempty"` // of what has no name
-	Seconds       float64
+	Lives, Broken bool    // Broken: it does not compile
+	Test          string  `json:",omitempty"` // the first test that failed; empty when none has a name (a hang, a crash)
+	How           string  `json:",omitempty"` // of what has no name
+	Seconds       float64 // of the tests, by their clock
 }
 
 func (v verdict) String() string {
@@ -61,7 +61,6 @@ func (r *runner) close() { os.RemoveAll(r.dir) }
 // try runs the tests of file's package with other content in file: first those named first, then those that reach what
 // differs, quick ones first. The first failure ends it.
 func (r *runner) try(file string, content []byte, race, short bool, first string) (verdict, error) {
-	start := time.Now()
 	clean, err := os.ReadFile(file)
 	if err != nil {
 		return verdict{}, err
@@ -95,14 +94,17 @@ func (r *runner) try(file string, content []byte, race, short bool, first string
 	}
 	v := verdict{Lives: true}
 	if first != "" {
-		v = r.run(faulty, pkg, race, 5*time.Minute, "-test.run", "^("+first+")$")
+		if v, err = r.run(faulty, pkg, race, 5*time.Minute, "-test.run", "^("+first+")$"); err != nil {
+			return verdict{}, err
+		}
 	}
+	seconds := v.Seconds
 	if v.Lives {
 		reach, err := r.reached(pkg, short)
 		if err != nil {
 			return verdict{}, err
 		}
-		for names, seconds := range reach.batches(changed(filepath.Base(file), clean, content)) {
+		for names, expected := range reach.batches(changed(filepath.Base(file), clean, content)) {
 			args := []string{"-test.run", "^(" + strings.Join(names, "|") + ")$"}
 			if short {
 				args = append(args, "-test.short")
@@ -110,16 +112,19 @@ func (r *runner) try(file string, content []byte, race, short bool, first string
 			if race {
 				// As the stage of that name: sync.Pool drops a part of what it is given then.
 				args = append(args, "-test.skip", "Alloc")
-				seconds *= 10
+				expected *= 10
 			}
-			// Other work on the machine is no hang.
-			limit := 30*time.Second + time.Duration(10*seconds*float64(time.Second))
-			if v = r.run(faulty, pkg, race, limit, args...); !v.Lives {
+			limit := 20*time.Second + time.Duration(5*expected*float64(time.Second))
+			if v, err = r.run(faulty, pkg, race, limit, args...); err != nil {
+				return verdict{}, err
+			}
+			seconds += v.Seconds
+			if !v.Lives {
 				break
 			}
 		}
 	}
-	v.Seconds = time.Since(start).Seconds()
+	v.Seconds = seconds
 	return v, nil
 }
 
@@ -138,29 +143,45 @@ func build(pkg, binary string, args ...string) error {
 	return nil
 }
 
-// run runs a binary of tests where its package is. A fault may ask for all memory: 24 GiB of addresses are enough for
-// the tests, but not under the race detector, which reserves far more.
-func (r *runner) run(binary, pkg string, race bool, limit time.Duration, args ...string) verdict {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+// run runs a binary of tests where its package is, for at most limit by its clock. A fault may ask for all memory: 24 GiB
+// of addresses are enough for the tests, but not under the race detector, which reserves far more.
+func (r *runner) run(binary, pkg string, race bool, limit time.Duration, args ...string) (verdict, error) {
 	script := `ulimit -v 25165824; exec "$0" "$@"`
 	if race {
 		script = `exec "$0" "$@"`
 	}
-	test := exec.CommandContext(ctx, "sh", append([]string{"-c", script, binary, "-test.failfast", "-test.v"}, args...)...)
+	// Other work on the machine is no hang: the clock is the limit.
+	args = append([]string{"-c", script, binary, "-test.failfast", "-test.v"}, args...)
+	test := exec.Command("sh", args...)
 	test.Dir = pkg
+	var out bytes.Buffer
+	test.Stdout, test.Stderr = &out, &out
 	// With the processes that a test has started.
 	test.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	test.Cancel = func() error { return syscall.Kill(-test.Process.Pid, syscall.SIGKILL) }
 	test.WaitDelay = time.Second
-	out, err := test.CombinedOutput()
+	if err := test.Start(); err != nil {
+		return verdict{}, err
+	}
+	var err error
+	done := make(chan struct{})
+	go func() {
+		err = test.Wait()
+		close(done)
+	}()
+	c := newClock(test.Process.Pid)
+	taken, hangs := c.watch(done, limit, func() { syscall.Kill(-test.Process.Pid, syscall.SIGKILL) })
+	taken = max(taken, c.taken-c.cpu+test.ProcessState.UserTime()+test.ProcessState.SystemTime())
+	v := verdict{Seconds: taken.Seconds()}
 	switch {
 	case err == nil:
-		return verdict{Lives: true}
-	case ctx.Err() != nil:
-		return verdict{How: fmt.Sprintf("it hangs in %s, %.0f s", running(string(out)), limit.Seconds())}
+		v.Lives = true
+	case hangs:
+		v.How = fmt.Sprintf("it hangs in %s, %.0f s", running(out.String()), limit.Seconds())
+	default:
+		v.Test = failed(out.String())
+		v.How = strings.TrimSpace(string(out.Bytes()[max(0, out.Len()-200):]))
 	}
-	return verdict{Test: failed(string(out)), How: strings.TrimSpace(string(out[max(0, len(out)-200):]))}
+	return v, nil
 }
 
 // failed is the first failing test in go test's output: where one panics, the one that was running.

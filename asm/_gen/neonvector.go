@@ -25,10 +25,17 @@ const (
 	unit           // 1
 	expA           // log2(e), -ln2hi, -ln2lo, p0
 	expB           // p1 to p4
-	expC           // p5, geluCubic, geluLinear, -
+	expC           // p5, geluCubic, geluLinear, expNormal
 	spare1
 	spare2
 	spare3
+)
+
+// Registers of constants of one kernel, in the place of the spare ones.
+const (
+	tailA one = spare1 + iota // tail7 to tail4
+	tailB                     // tail3 to tail0
+	tailC                     // tailK, -1/2, 0, 0
 )
 
 const vectorFrame = 4 * 64 // a copy of the incomplete 16 for each of up to four slices
@@ -39,9 +46,14 @@ func (v *neonVectors) constants() {
 		-104, -104, -104, -104, 89, 89, 89, 89, 3 << 22, 3 << 22, 3 << 22, 3 << 22, 1, 1, 1, 1,
 		1.44269504088896341, -0.693359375, 2.12194440e-4, 1.9875691500e-4,
 		1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
-		5.0000001201e-1, geluLinear * 0.044715, geluLinear, 0,
+		5.0000001201e-1, geluLinear * 0.044715, geluLinear, -87.33654,
 	}
-	v.textf("\n// Limits, 3<<22 and 1, four times each; log2(e), -ln2hi, -ln2lo; the polynomial of exp; two numbers of GELU.\n")
+	for i := 7; i >= 0; i-- {
+		values = append(values, tailPolynomial[i])
+	}
+	values = append(values, 0.3, -0.5, 0, 0)
+	v.textf("\n// Limits, 3<<22 and 1, four times each; log2(e), -ln2hi, -ln2lo; the polynomial of exp; two numbers of GELU and the\n" +
+		"// limit of normal results of exp; UpperTail32's polynomial, 0.3 and -1/2.\n")
 	for i := 0; i < len(values); i += 2 {
 		v.textf("DATA numbers<>+%d(SB)/8, $0x%08x%08x\n", 4*i,
 			math.Float32bits(float32(values[i+1])), math.Float32bits(float32(values[i])))
@@ -193,6 +205,21 @@ func (v *neonVectors) sum() {
 func (v *neonVectors) exp(a, z, p int) {
 	v.do("FMAX4", expMin, a, a) // NaN is kept
 	v.do("FMIN4", expMax, a, a)
+	v.expWithin(a, z, p)
+}
+
+// weight is Weight32 of virtual register a, which is at most 0, into p; it uses z, a and V28 to V31. expMin holds the
+// limit of normal results, expMax zero. No result is subnormal on the way.
+func (v *neonVectors) weight(a, z, p int) {
+	const below = 7
+	v.do("FCMGT4", a, expMin, below) // false for NaN
+	v.do("FMAX4", expMin, a, a)      // NaN is kept
+	v.expWithin(a, z, p)
+	v.native("VBIT", "B16", below, expMax, p)
+}
+
+// expWithin is exp of an argument within its limits.
+func (v *neonVectors) expWithin(a, z, p int) {
 	v.native("VMOV", "B16", roundMagic, z)
 	v.do("FMLAI", 0, expA, a, z)
 	v.do("FSUB4", roundMagic, z, p)
@@ -285,9 +312,46 @@ func neonExponentials(f neonFile) {
 	})
 	v.done()
 
-	v.function("expSumNEON", vectorFrame, "s []float32 -> m, l float32",
-		"m = max of s, NaN ignored, -Inf if there is none; m += 0\nfor i: s[i] = Exp32(s[i]-m)\nl = lanes(s)")
+	v.function("geluErfNEON", vectorFrame, "dst, x []float32", "for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))")
+	v.args("dst_base", "R0", "x_base", "R1", "x_len", "R5")
 	v.loadConstants()
+	v.loadVectors("R11", 7*16, int(tailA), 3)
+	v.loop("loop", "R5", 1, []string{"R0", "R1"}, func() {
+		v.load("R1", 3)
+		v.do("FMUL4", 3, 3, 1)
+		v.dup(tailC, 1, 0)
+		v.do("FMUL4", 1, 0, 0)
+		v.exp(0, 1, 2)
+		magnitude := func(reg int) {
+			v.native("VSHL", "S4", "$1", 3, reg)
+			v.native("VUSHR", "S4", "$1", reg, reg)
+		}
+		magnitude(0)
+		v.native("VMOV", "B16", unit, 1)
+		v.do("FMLAI", 0, tailC, 0, 1)
+		v.do("FDIV4", 1, unit, 1) // t
+		p, next := 4, 0
+		v.dup(tailA, 0, p)
+		for i := 1; i < 8; i++ {
+			v.dup(tailA+one(i/4), i%4, next)
+			v.native("VFMLA", "S4", 1, p, next)
+			p, next = next, p
+		}
+		v.do("FMUL4", 1, p, p)
+		v.do("FMUL4", 2, p, p) // the upper tail
+		magnitude(1)
+		v.dup(tailC, 2, next)
+		v.do("FMAX4", next, 3, 3) // +0 for -0
+		v.native("VFMLS", "S4", p, 1, 3)
+		v.store("R0", 3)
+	})
+	v.done()
+
+	v.function("expSumNEON", vectorFrame, "s []float32 -> m, l float32",
+		"m = max of s, NaN ignored, -Inf if there is none; m += 0\nfor i: s[i] = Weight32(s[i]-m)\nl = lanes(s)")
+	v.loadConstants()
+	v.ins("VDUP", vlane(int(expC), 3), v4(int(expMin), "S4"))
+	v.ins("VEOR", v4(int(expMax), "B16"), v4(int(expMax), "B16"), v4(int(expMax), "B16"))
 	v.maximum("s")
 	v.ins("FMOVS", "ZR", q(1))
 	v.ins("FADDS", q(1), q(0), q(0))
@@ -298,7 +362,7 @@ func neonExponentials(f neonFile) {
 	v.loop("exp", "R5", 1, []string{"R0"}, func() {
 		v.load("R0", 0)
 		v.do("FSUB4", spare1, 0, 0)
-		v.exp(0, 1, 2)
+		v.weight(0, 1, 2)
 		v.store("R0", 2)
 		v.only(2, 1)
 		v.do("FADD4", 2, 3, 3)

@@ -182,10 +182,38 @@ func (v *vectors) reduce(op string) {
 }
 
 // exp is Exp32 of virtual register a, at most most, into p; it uses a, z and n, and the first half of one more.
-func (v *vectors) exp(a, z, n, p int, most float64) {
+func (v *vectors) exp(a, z, n, p int, most float64) { v.expFrom("expMin", a, z, n, p, most) }
+
+// weight is Weight32 of virtual register a, which is at most 0, into p; it uses a, z, n, one more, and K2. What is below
+// the limit is computed as the limit itself, so that no result is subnormal on the way.
+func (v *vectors) weight(a, z, n, p int) {
+	const kept = 6 // lanes that are not below the limit, or NaN
+	const notLess = "$5"
+	v.set("expNormal", kept)
+	v.do("VMAXPS", a, kept, z) // NaN in a is kept
+	if v.halves == 1 {
+		v.ins("VCMPPS", notLess, v.operand(kept, 0), v.operand(a, 0), "K2")
+	} else {
+		for h := range v.halves {
+			v.ins("VCMPPS", notLess, v.operand(kept, h), v.operand(a, h), v.operand(kept, h))
+		}
+	}
+	v.do("VMOVAPS", z, a)
+	v.expFrom("", a, z, n, p, 0)
+	if v.halves == 1 {
+		v.ins("VMOVAPS.Z", v.operand(p, 0), "K2", v.operand(p, 0))
+	} else {
+		v.do("VANDPS", kept, p, p)
+	}
+}
+
+// expFrom is exp of an argument that is limited to the constant least, "": that is not below it already.
+func (v *vectors) expFrom(least string, a, z, n, p int, most float64) {
 	const clamp = 6
-	v.set("expMin", clamp)
-	v.do("VMAXPS", a, clamp, a) // NaN in a is kept
+	if least != "" {
+		v.set(least, clamp)
+		v.do("VMAXPS", a, clamp, a) // NaN in a is kept
+	}
 	if most > 89 {
 		v.set("expMax", clamp)
 		v.do("VMINPS", a, clamp, a)
@@ -222,6 +250,7 @@ func (v *vectors) exp(a, z, n, p int, most float64) {
 func (v *vectors) expConstants() {
 	v.define("expMin", -104)
 	v.define("expMax", 89)
+	v.define("expNormal", -87.33654)
 	v.define("roundMagic", 3<<22)
 	v.define("log2E", 1.44269504088896341)
 	v.define("minusLn2Hi", -0.693359375)
@@ -233,6 +262,10 @@ func (v *vectors) expConstants() {
 	v.defineBits("magicBits", 0x4b400000)
 	v.defineBits("bias", 127)
 }
+
+// tailPolynomial is that of UpperTail32, by t ascending.
+var tailPolynomial = []float64{0.1196245409801462, 0.12082631350854212, 0.09946507341686626, 0.1300325781970022,
+	-0.056450004070768244, 0.20934627303866304, -0.15893365223511768, 0.03608881771032195}
 
 // exponentials writes the kernels that consist mostly of exp.
 func exponentials(f *file, s isa) {
@@ -297,8 +330,39 @@ func exponentials(f *file, s isa) {
 	})
 	v.ret()
 
+	v.define("minusHalf", -0.5)
+	v.define("tailK", 0.3)
+	for i, c := range tailPolynomial {
+		v.define(fmt.Sprintf("tail%d", i), c)
+	}
+	v.defineBits("magnitude", 1<<31-1)
+	v.function("geluErf"+s.name, 0, "dst, x []float32", "for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))")
+	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
+	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
+		v.load("BX", 4)
+		v.do("VMULPS", 4, 4, 0)
+		v.do("VMULPS", "minusHalf", 0, 0)
+		v.exp(0, 1, 2, 3, 0)
+		v.do("VANDPS", "magnitude", 4, 0)
+		v.set("one", 1)
+		v.set("one", 2)
+		v.do("VFMADD231PS", "tailK", 0, 2)
+		v.do("VDIVPS", 2, 1, 1) // t
+		v.set("tail7", 2)
+		for i := 6; i >= 0; i-- {
+			v.do("VFMADD213PS", fmt.Sprintf("tail%d", i), 1, 2)
+		}
+		v.do("VMULPS", 1, 2, 2)
+		v.do("VMULPS", 3, 2, 2) // the upper tail
+		v.clear(1)
+		v.do("VMAXPS", 1, 4, 4) // +0 for -0
+		v.do("VFNMADD231PS", 2, 0, 4)
+		v.store(4, "AX")
+	})
+	v.ret()
+
 	v.function("expSum"+s.name, 0, "s []float32 -> m, l float32",
-		"m = max of s, NaN ignored, -Inf if there is none; m += 0\nfor i: s[i] = Exp32(s[i]-m)\nl = lanes(s)")
+		"m = max of s, NaN ignored, -Inf if there is none; m += 0\nfor i: s[i] = Weight32(s[i]-m)\nl = lanes(s)")
 	v.maximum("s")
 	v.ins("VXORPS", x(1), x(1), x(1))
 	v.ins("VADDSS", x(1), x(0), x(0))
@@ -309,7 +373,7 @@ func exponentials(f *file, s isa) {
 	v.loop("exp", "DI", []string{"AX"}, func() {
 		v.load("AX", 0)
 		v.do("VSUBPS", 4, 0, 0)
-		v.exp(0, 1, 2, 3, 0)
+		v.weight(0, 1, 2, 3)
 		v.store(3, "AX")
 		v.only(3)
 		v.do("VADDPS", 3, 5, 5)

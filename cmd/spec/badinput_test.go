@@ -232,7 +232,7 @@ func TestHelpWidths(t *testing.T) {
 	for _, width := range []int{60, 80, 110} {
 		for _, c := range commands() {
 			var b strings.Builder
-			printFlags(&b, c.new().flags(), width)
+			printGroups(&b, c.new().flags(), width)
 			for _, line := range strings.Split(b.String(), "\n") {
 				if utf8.RuneCountInString(line) > width {
 					t.Errorf("help of %s at %d: %s", c.name, width, line)
@@ -252,7 +252,7 @@ func TestHelp(t *testing.T) {
 		if asked := done(t, "", c.name, "--help"); asked != text {
 			t.Errorf("spec %s --help differs from spec help %s", c.name, c.name)
 		}
-		flags := c.new().flags()
+		flags := flagsOf(c.new().flags())
 		var seen []string
 		for _, f := range flags {
 			for _, n := range f.names {

@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/batch"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/internal/batch"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
 )
 
@@ -42,35 +39,6 @@ func newBatching() *batching {
 	b := &batching{serving: *newServing()}
 	b.parallel, b.logFormat, b.page = batchParallel, "off", false
 	return b
-}
-
-// serverOnly are the flags of connections and of people who wait.
-var serverOnly = []string{"--host", "--port", "--api-key", "--api-key-file", "--trusted-proxy", "--share-prefixes",
-	"--ssl-cert-file", "--ssl-key-file", "--allowed-host", "--cors", "--no-webui", "--queue",
-	"--max-body", "-to", "--shutdown-timeout", "--max-connections", "--max-unkeyed", "--log-format", "--log-prompts",
-	"-np",
-	"--metrics", "--slots", "--props", "--no-slots", "--threads-http"}
-
-func (b *batching) flags() []flag {
-	list := []flag{
-		fileFlag("-i, --input", &b.input, "FILE", "the requests, one JSON object a line"),
-		fileFlag("-o, --output", &b.output, "FILE", "the answers; if the file exists, those that are missing are added"),
-		valueFlag("--shard", "I/N", "answer only requests I, I+N, I+2N and so on; the first is 0", func(v string) error {
-			first, all, ok := strings.Cut(v, "/")
-			i, err1 := strconv.Atoi(first)
-			n, err2 := strconv.Atoi(all)
-			if !ok || err1 != nil || err2 != nil || n < 1 || i < 0 || i >= n {
-				return fmt.Errorf("want I/N with I from 0 to N-1")
-			}
-			b.shard, b.shards = i, n
-			return nil
-		}),
-		intFlag("-np, --parallel", &b.parallel, 1, 1024,
-			fmt.Sprintf("requests answered at once (default %d)", batchParallel)),
-		switchFlag("--json", &b.json, true, "write the report as JSON"),
-	}
-	return append(list, slices.DeleteFunc(b.serving.flags(),
-		func(f flag) bool { return slices.Contains(serverOnly, f.names[0]) })...)
 }
 
 func (b *batching) check() error {

@@ -14,12 +14,12 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/specgo/spec/cmd/spec/internal/bench"
 	"github.com/specgo/spec/cmd/spec/internal/output"
-	"github.com/specgo/spec/cmd/spec/internal/synth"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/bench"
+	"github.com/specgo/spec/internal/synth"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/tensor"
 )
@@ -73,38 +73,44 @@ func newBenchmark() *benchmark {
 	}}
 }
 
-func (b *benchmark) flags() []flag {
-	list := append(b.modelFlags.flags(),
-		fileFlag("-md, --model-draft, --spec-draft-model", &b.draft, "FILE",
-			"a draft model or head, whose steps are measured too (default: the MTP block in the model's file, if it has one)"),
-		choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
-		valueFlag("--type", "TYPE", "how these weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "),
-			func(v string) (err error) {
-				b.typ, err = choose(synth.Types(), v)
-				return err
-			}),
-		intFlag("--layers", &b.layers, 1, math.MaxInt32,
-			"only so many layers of the shape: a model that is larger than memory"),
-		countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none (default 16,128,512)"),
-		intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat (default 32)"),
-		valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded (default 0,2048, or what the model's "+
-			"context holds)", func(v string) error {
-			b.deep = true
-			return parseCounts(&b.o.Contexts, 0, math.MaxInt32, v)
-		}),
-		countsFlag("--verify", &b.o.Verify, 1, maxVerify,
-			"tokens of a verification pass; 0 is none (default 1,2,3,4,6,8,12,16)"),
-		countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none (default 1,4,16,64)"),
-		intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples (default 100)"),
-		intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats (default 5); a row stops after ten seconds"))
-	list = append(list, b.cache.flags()...)
-	list = append(list,
-		switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 "+
-			"--sample 20 -r 2"),
-		choiceFlag("-o, --output", &b.format, []string{"text", "md", "csv", "json"}, "format of the results (default text)"),
-		switchFlag("--json", &b.json, true, "the same as -o json"),
-		fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"))
-	return append(list, ignoredFlags()...)
+func (b *benchmark) flags() []group {
+	return []group{
+		{"model", append(b.modelFlags.rows(),
+			draftRow("a draft model or head, whose steps are measured too", func(file string) { b.draft = file }).
+				or("the MTP block in the model's file, if it has one"),
+			choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
+			valueFlag("--type", "TYPE", "how these weights are stored: "+strings.Join(synth.Types(), ", "),
+				func(v string) (err error) {
+					b.typ, err = choose(synth.Types(), v)
+					return err
+				}).or("q8_0").when(func() bool { return b.shape != "" }),
+			intFlag("--layers", &b.layers, 1, math.MaxInt32,
+				"only so many layers of the shape: a model that is larger than memory").
+				when(func() bool { return b.shape != "" }))},
+		{"cache", b.cache.rows()},
+		{"measurement", []flag{
+			countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none").or("16,128,512"),
+			intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat").or("32"),
+			valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded", func(v string) error {
+				b.deep = true
+				return parseCounts(&b.o.Contexts, 0, math.MaxInt32, v)
+			}).or("0,2048, or what the model's context holds"),
+			countsFlag("--verify", &b.o.Verify, 1, maxVerify, "tokens of a verification pass; 0 is none").
+				or("1,2,3,4,6,8,12,16").env("SPEC_BENCH_VERIFY"),
+			countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none").or("1,4,16,64"),
+			intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples").or("100"),
+			intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats; a row stops after ten seconds").or("5"),
+			switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 "+
+				"--sample 20 -r 2"),
+			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"),
+		}},
+		{"output", []flag{
+			choiceFlag("-o, --output", &b.format, []string{"text", "md", "csv", "json"}, "format of the results").
+				or("text").env("SPEC_BENCH_OUTPUT").of("format"),
+			switchFlag("--json", &b.json, true, "the same as -o json").of("format"),
+		}},
+		withoutEffect(ignoredRows(), ignoredModes()),
+	}
 }
 
 func (b *benchmark) check() (err error) {

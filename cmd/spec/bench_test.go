@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/synth"
 )
 
 // benched runs the benchmark with little memory to measure and few passes.

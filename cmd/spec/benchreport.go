@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/bench"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/internal/bench"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 // seedExperiment is the batched generation of the experiment that this project grew out of, from 1 to 64 sequences.

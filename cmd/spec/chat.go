@@ -2,20 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -48,17 +46,6 @@ func newConverse() *converse {
 	return c
 }
 
-// flags are generate's, without those of one text and its report.
-func (c *converse) flags() []flag {
-	return slices.DeleteFunc(c.generate.flags(), func(f flag) bool {
-		switch f.names[0] {
-		case "--json", "--trace", "--logprobs", "--display-prompt", "--no-display-prompt", "-cnv":
-			return true
-		}
-		return false
-	})
-}
-
 func (c *converse) operand(file string) error {
 	if c.model != "" {
 		return errors.New("a second model")
@@ -85,34 +72,6 @@ const (
 	fullDrop = "drop"
 	fullStop = "stop"
 )
-
-func (f *chatFlags) flags() []flag {
-	return []flag{
-		switchFlag("-cnv, --conversation", &f.conversation, true,
-			"hold a conversation, as spec chat does; -p is the first message"),
-		switchFlag("-st, --single-turn", &f.singleTurn, true, "end after the first answer of a conversation"),
-		valueFlag("-sys, --system-prompt", "TEXT", "the system message of a conversation", func(v string) error {
-			f.system, f.systemGiven = v, true
-			return nil
-		}),
-		textFlag("--chat-template", &f.template, "NAME|FILE",
-			"chat template: the name of a built-in one ("+strings.Join(
-				chat.BuiltinNames(), ", ")+") or a file (default: the template in the model's file)"),
-		fileFlag("--chat-template-file", &f.templateFile, "FILE", "chat template from a file"),
-		valueFlag("--chat-template-kwargs", "JSON", `variables for the chat template, as in {"enable_thinking": false}`,
-			func(v string) error {
-				if json.Unmarshal([]byte(v), &f.variables) != nil || f.variables == nil {
-					return errors.New("not a JSON object")
-				}
-				return nil
-			}),
-		valueFlag("--jinja", "", "execute the chat template, as is always done", func(string) error { return nil }),
-		choiceFlag("--when-full", &f.whenFull, []string{fullAsk, fullDrop, fullStop},
-			"when the conversation fills the context: ask; drop the oldest turns; stop (default: ask on a terminal, else stop)"),
-		switchFlag("--hide-reasoning", &f.hideReasoning, true, "do not show the model's reasoning (default: faint)"),
-		fileFlag("--load", &f.history, "FILE", "begin with the conversation that /save wrote"),
-	}
-}
 
 func (f *chatFlags) check(g *generate) error {
 	switch {

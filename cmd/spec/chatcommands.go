@@ -14,8 +14,8 @@ import (
 
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/cmd/spec/internal/output"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/internal/strictjson"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 // slashCommand is one of the commands that a message may be instead.

@@ -154,7 +154,7 @@ func TestCommandLineAndServerSpeculateAlike(t *testing.T) {
 			t.Errorf("%s is not compared", name)
 		}
 	}
-	for _, f := range choiceFlags(&speculative.Choice{}) {
+	for _, f := range choiceRows(&speculative.Choice{}) {
 		if !slices.ContainsFunc(f.names, func(n string) bool { return named[n] }) {
 			t.Errorf("%s is not compared", f.names[0])
 		}

@@ -14,10 +14,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/compare"
 	"github.com/specgo/spec/cmd/spec/internal/output"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/compare"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -72,60 +72,54 @@ func newComparison() *comparison {
 	return &comparison{seed: 1, warmup: -1}
 }
 
-func (c *comparison) flags() []flag {
+func (c *comparison) flags() []group {
 	m := &c.matrix
 	presets := make([]string, len(compare.Presets))
 	for i, p := range compare.Presets {
 		presets[i] = p.Name
 	}
-	list := []flag{c.modelFlag(), c.hubFlag(), c.threadsFlag(), c.memoryFlag(),
-		filesFlag("-md, --model-draft, --spec-draft-model", &c.drafts, "FILE",
-			"a draft model; may be repeated: the drafters are then model, model2 and so on, and merge verifies their drafts "+
-				"together"),
-		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { c.drafts = append(c.drafts, path) }, "a draft model"),
-		choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
-		filesFlag("--prompts", &c.prompts, "FILE",
-			`lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated (default code)`),
-		intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
-		intFlag("-n, --predict, --n-predict", &c.tokens, 1, math.MaxInt32,
-			"most tokens to generate after each prompt (default 64)"),
-		intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt (default 3)"),
-		intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt (default 1)"),
-
-		chosenFlag("--drafter", &m.Drafters, compareDrafters(),
-			"who drafts (default model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; "+
-				"without them ngram,suffix)"),
-		chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
-			"draft length (default constant,dynamic,auto); an oracle is added once for its passes"),
-		chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true),
-			"how drafts are verified; greedy goes with temperature 0 only (default greedy at 0, match above)"),
-		valueFlag("--temp, --temperature", "X,X", "temperatures; 0 is greedy (default 0)", c.setTemperatures),
-		chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
-			"convert the weights while loading (default file: as they are)"),
-		valueFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", "N,N",
-			"most tokens in a draft, for constant, heuristic and dynamic (default 0: the schedule's own)", c.setLengths),
-		valueFlag("--draft-p-min, --spec-draft-p-min", "X,X", "end a draft after a token of lower confidence; not for "+
-			"auto (default 0: the schedule's own, for dynamic 0.4)", c.setConfidences),
-
-		intFlag("-c, --ctx-size", &c.context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"),
+	drafts := draftRows("a draft model; may be repeated: the drafters are then model, model2 and so on, and merge "+
+		"verifies their drafts together", "a draft model", func(file string) { c.drafts = append(c.drafts, file) })
+	return []group{
+		{"model", append([]flag{c.modelRow(), c.hubRow(), threadsRow(&c.threads), c.memoryRow(),
+			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
+				"convert the weights while loading").or("file: as they are")}, drafts...)},
+		{"cache", append([]flag{contextRow(&c.context, "context in tokens")}, c.cache.rows()...)},
+		{"measurement", []flag{
+			choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
+			filesFlag("--prompts", &c.prompts, "FILE",
+				`lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated`).or("code"),
+			intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
+			lengthRow(&c.tokens, 1, math.MaxInt32, "most tokens to generate after each prompt", "64"),
+			intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt").or("3"),
+			intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt").or("1"),
+		}},
+		{"speculation", []flag{
+			chosenFlag("--drafter", &m.Drafters, compareDrafters(), "who drafts").
+				or("model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; without them " +
+					"ngram,suffix"),
+			chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
+				"draft length; an oracle is added once for its passes").or("constant,dynamic,auto"),
+			chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true),
+				"how drafts are verified; greedy goes with temperature 0 only").or("greedy at 0, match above"),
+			valueFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", "N,N",
+				"most tokens in a draft, for constant, heuristic and dynamic", c.setLengths).or("0: the schedule's own").
+				env("LLAMA_ARG_SPEC_DRAFT_N_MAX", "LLAMA_ARG_DRAFT_MAX"),
+			valueFlag("--draft-p-min, --spec-draft-p-min", "X,X",
+				"end a draft after a token of lower confidence; not for auto", c.setConfidences).
+				or("0: the schedule's own, for dynamic 0.4").env("LLAMA_ARG_SPEC_DRAFT_P_MIN", "LLAMA_ARG_DRAFT_P_MIN"),
+		}},
+		{"sampling", []flag{
+			valueFlag("--temp, --temperature", "X,X", "temperatures; 0 is greedy", c.setTemperatures).or("0"),
+			topKRow(&c.sampling.TopK, "0: off"), topPRow(&c.sampling.TopP, "0: off"), minPRow(&c.sampling.MinP, "0: off"),
+			noiseRow(&c.seed, "1"),
+		}},
+		{"output", []flag{
+			switchFlag("--json", &c.json, true, "write JSON instead of the table"),
+			fileFlag("--html", &c.page, "FILE", "write a page with charts as well: one file that needs no other"),
+		}},
+		withoutEffect(ignoredRows(), ignoredModes()),
 	}
-	list = append(list, c.cache.flags()...)
-	list = append(list,
-		intFlag("--top-k", &c.sampling.TopK, 0, math.MaxInt32, "keep the N most likely tokens (default 0: off)"),
-		floatFlag("--top-p", &c.sampling.TopP, 0, 1,
-			"keep the most likely tokens of this total probability (default 0: off)"),
-		floatFlag("--min-p", &c.sampling.MinP, 0, 1,
-			"drop tokens below this share of the most likely one's probability (default 0: off)"),
-		intFlag("-s, --seed", &c.seed, 0, math.MaxInt32, "seed of the sampling noise (default 1)"),
-
-		switchFlag("--json", &c.json, true, "write JSON instead of the table"),
-		fileFlag("--html", &c.page, "FILE", "write a page with charts as well: one file that needs no other"))
-	return append(list, ignoredFlags()...)
-}
-
-func (c *comparison) check() error {
-	_, err := c.cache.kvType()
-	return err
 }
 
 // compareDrafters are the drafters by name, with those of several draft models: model2 and so on are the second draft

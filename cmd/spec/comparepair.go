@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/specgo/spec/cmd/spec/internal/compare"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/compare"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )

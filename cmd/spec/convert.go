@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/convert"
 	"github.com/specgo/spec/cmd/spec/internal/output"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/convert"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 var convertCommand = command{
@@ -31,11 +31,11 @@ type converting struct {
 	dir, out, typ string
 }
 
-func (c *converting) flags() []flag {
-	return []flag{
-		fileFlag("-o, --output", &c.out, "OUT", "the file to write"),
-		choiceFlag("--type", &c.typ, engine.WeightNames(), "type of the matrices in OUT"),
-	}
+func (c *converting) flags() []group {
+	return []group{{"files", []flag{
+		fileFlag("-o, --output", &c.out, "OUT", "the file to write").orWord(),
+		choiceFlag("--type", &c.typ, engine.WeightNames(), "type of the matrices in OUT").or("f16"),
+	}}}
 }
 
 func (c *converting) operand(v string) error {

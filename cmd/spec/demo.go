@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/demo"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -43,14 +42,14 @@ func newDemonstration() *demonstration {
 	return d
 }
 
-func (d *demonstration) flags() []flag {
-	list := d.prompt.flags("what to continue")
-	list[0].help = "what to continue (default: the head of a Go function)"
-	return append(list,
-		intFlag("-n, --predict, --n-predict", &d.tokens, 1, 900, "tokens to generate (default 160)"),
-		intFlag("-s, --seed", &d.seed, 0, math.MaxInt32, "seed of the sampling noise (default 0)"),
-		floatFlag("--temp, --temperature", &d.sampling.Temperature, 0, 1e6, "temperature (default 0.7)"),
-		d.threadsFlag(), colorFlag(&d.color))
+func (d *demonstration) flags() []group {
+	return []group{
+		{"model", []flag{threadsRow(&d.threads)}},
+		{"prompt", d.prompt.rows("what to continue", "the head of a Go function")},
+		{"sampling", []flag{lengthRow(&d.tokens, 1, 900, "tokens to generate", "160"), noiseRow(&d.seed, "0"),
+			temperatureRow(&d.sampling.Temperature, "0.7")}},
+		{"output", []flag{colorRow(&d.color)}},
+	}
 }
 
 func (d *demonstration) check() error { return d.prompt.check() }

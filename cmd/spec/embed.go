@@ -3,23 +3,22 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/serve"
 )
 
 var embedCommand = command{
 	name:  "embed",
 	does:  "the embeddings of texts",
-	usage: "[-m FILE] [-p TEXT | -f FILE] [--pooling mean|last] [flags]",
+	usage: "[-m FILE] [-p TEXT | -f FILE] [--pooling mean|last|cls] [flags]",
 	about: `Prints the embedding of each line of the text: the model's hidden states after the final norm, as one vector of length 1, one line of numbers for each text. The vectors are those of /v1/embeddings of "spec serve". Empty lines are left out. Texts of several lines need another --embd-separator. A text has at most 64 MiB in all.`,
 	new:   func() job { return newEmbedding() },
 }
@@ -32,33 +31,13 @@ type embedding struct {
 	json      bool
 }
 
-// embedParallel is how many texts are computed at once. A server gives one request half of its places.
+// embedParallel is how many texts are computed at once.
 const embedParallel = 8
 
 func newEmbedding() *embedding {
 	e := &embedding{serving: *newServing(), separator: "\n"}
-	e.parallel, e.logFormat, e.page, e.targetOnly, e.choice.Drafter = 2*embedParallel, "off", false, true, "none"
+	e.parallel, e.targetOnly, e.choice.Drafter = embedParallel, true, "none"
 	return e
-}
-
-// embedFlags are the flags of a server that the command has too.
-var embedFlags = []string{"-m", "-hf", "-t", "--memory", "--weights", "-c", "--kv", "-ctk", "-ctv", "--state-memory",
-	"--pooling"}
-
-func (e *embedding) flags() []flag {
-	list := append(e.text.flags("the texts"),
-		valueFlag("--embd-separator", "TEXT", `what stands between two texts (default "\n")`, func(v string) error {
-			if v == "" {
-				return errors.New("an empty separator")
-			}
-			e.separator = unescape(v)
-			return nil
-		}),
-		switchFlag("--json", &e.json, true, "write JSON"),
-	)
-	return append(list, slices.DeleteFunc(e.serving.flags(), func(f flag) bool {
-		return slices.Contains(serverOnly, f.names[0]) || !f.ignored && !slices.Contains(embedFlags, f.names[0])
-	})...)
 }
 
 func (e *embedding) check() error {
@@ -82,19 +61,9 @@ type embeddingReport struct {
 }
 
 func (e *embedding) run(ctx context.Context, p *program) error {
-	source, err := e.text.open(ctx, p)
+	texts, err := e.texts(ctx, p)
 	if err != nil {
 		return err
-	}
-	defer source.close()
-	all, err := readText(ctx, source)
-	if err != nil {
-		return err
-	}
-	texts := slices.DeleteFunc(strings.Split(all, e.separator),
-		func(s string) bool { return strings.Trim(s, "\r\n") == "" })
-	if len(texts) == 0 {
-		return errors.New("there is no text")
 	}
 	if e.known, err = e.measure(texts); err != nil {
 		return err
@@ -109,23 +78,16 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	o, err := e.options(p, entries)
+	m, err := entries[0].Load(ctx)
 	if err != nil {
 		return err
 	}
-	server, err := serve.New(o)
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	if err := server.Load(ctx, ""); err != nil {
-		return e.loadError(err)
-	}
-	report := embeddingReport{Schema: 1, Model: entries[0].Name, Pooling: e.pooling}
+	defer m.Close()
+	report := embeddingReport{Schema: 1, Model: entries[0].Name, Pooling: m.Pooling(e.pooling)}
 	w := bufio.NewWriter(p.stdout)
 	for at := 0; at < len(texts); at += embedBatch {
 		some := texts[at:min(at+embedBatch, len(texts))]
-		vectors, tokens, err := e.embed(ctx, server, some, at)
+		vectors, tokens, err := e.embed(ctx, m, some, at)
 		if err != nil {
 			return err
 		}
@@ -148,6 +110,25 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 		return printJSON(p.stdout, report)
 	}
 	return nil
+}
+
+// texts are those that the source has, without empty ones.
+func (e *embedding) texts(ctx context.Context, p *program) ([]string, error) {
+	source, err := e.text.open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer source.close()
+	all, err := readText(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	texts := slices.DeleteFunc(strings.Split(all, e.separator),
+		func(s string) bool { return strings.Trim(s, "\r\n") == "" })
+	if len(texts) == 0 {
+		return nil, errors.New("there is no text")
+	}
+	return texts, nil
 }
 
 // measure counts the texts that are computed at once and the tokens of the longest, of which their memory is planned.
@@ -177,38 +158,22 @@ func (e *embedding) measure(texts []string) (load, error) {
 // embedBatch is how many texts are embedded before their vectors are written.
 const embedBatch = 256
 
-// embed asks the server for the vectors of texts. first is the number of those before them.
-func (e *embedding) embed(ctx context.Context, server *serve.Server, texts []string, first int) (
+// embed computes the vectors of texts. first is the number of those before them.
+func (e *embedding) embed(ctx context.Context, m *library.Model, texts []string, first int) (
 	vectors [][]float32, tokens int, err error) {
-	body, err := json.Marshal(map[string]any{"input": texts})
+	prompts := make([]library.Prompt, len(texts))
+	for i, text := range texts {
+		prompts[i].Text = text
+	}
+	ids, err := m.EmbedTokens(prompts)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("texts %d to %d: %w", first, first+len(texts)-1, err)
 	}
-	status, answer := server.Do(ctx, "/v1/embeddings", body)
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
+	for _, text := range ids {
+		tokens += len(text)
 	}
-	var got struct {
-		Data []struct {
-			Embedding []float32 `json:"embedding"`
-		} `json:"data"`
-		Usage struct {
-			Tokens int `json:"prompt_tokens"`
-		} `json:"usage"`
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(answer, &got); err != nil {
-		return nil, 0, err
-	}
-	if status != 200 {
-		return nil, 0, fmt.Errorf("texts %d to %d: %s", first, first+len(texts)-1, got.Error.Message)
-	}
-	for _, d := range got.Data {
-		vectors = append(vectors, d.Embedding)
-	}
-	return vectors, got.Usage.Tokens, nil
+	vectors, err = m.EmbedIDs(ctx, ids, library.EmbedOptions{Pooling: e.pooling, AtOnce: embedParallel})
+	return vectors, tokens, err
 }
 
 // writeVector writes a line of numbers, each with as many digits as tell it from every other float32.

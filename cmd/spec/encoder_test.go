@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/synth"
 )
 
 // t5File writes a small encoder-decoder model of random weights with a vocabulary of letters, and returns its path.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,18 +9,53 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/internal/terminal"
 )
 
-// A flag is one line of a command's help and what its value does. The first name is the one that
-// messages use; the others are the names by which other tools' users know it.
+// A flag is one row of the table of options: its help, its environment variable and what its value does. The first name
+// is the one that messages use; the others are the names by which other tools' users know it.
 type flag struct {
 	names    []string
-	arg      string // what the help calls the value; "" for a switch, which takes none
+	vars     []string // environment variables, the first that is set counts; see flag.variables
+	arg      string   // what the help calls the value; "" for a switch, which takes none
+	standard string   // the default, as the help tells it; "" where there is none to tell
 	help     string
 	optional bool // the value may be left out: set gets ""
 	ignored  bool // accepted for other tools' sake, without effect
 	set      func(value string) error
+
+	field string      // what it sets together with other flags; "": the first name
+	word  bool        // arguments that are no flags can stand for it
+	use   func() bool // whether the environment's value has a use beside what was given; nil: always
+}
+
+// or tells the default.
+func (f flag) or(standard string) flag { f.standard = standard; return f }
+
+// env names environment variables that other tools know, the one to use first.
+func (f flag) env(vars ...string) flag { f.vars = vars; return f }
+
+// of says what the flag sets together with others: where one of them is given, none of their variables counts.
+func (f flag) of(field string) flag { f.field = field; return f }
+
+// orWord says that arguments which are no flags can stand for it: where there are any, its variable does not count.
+func (f flag) orWord() flag { f.word = true; return f }
+
+// when says when an environment variable has a use: otherwise it is left alone, and nothing has to fit it.
+func (f flag) when(use func() bool) flag { f.use = use; return f }
+
+// A group is the flags of one subject, as the help lists them.
+type group struct {
+	title string
+	flags []flag
+}
+
+// flagsOf lists the flags of all groups.
+func flagsOf(groups []group) (list []flag) {
+	for _, g := range groups {
+		list = append(list, g.flags...)
+	}
+	return list
 }
 
 // usageError is a mistake in how the program was called: exit code 2.
@@ -41,31 +77,32 @@ func shown(arg string) string {
 // parse reads args by the table. A flag may be written with one dash or two, its value as the next
 // argument or after "="; an optional value is taken from the next argument if that does not begin with a
 // dash. What is no flag goes to operand, one by one; where operand is nil everything must be a flag.
-// parse returns the flags that were given and have no effect.
-func parse(flags []flag, args []string, operand func(string) error) (ignored []string, err error) {
+// parse returns which flags and operands were given.
+func parse(flags []flag, args []string, operand func(string) error) (all given, err error) {
 	for i := 0; i < len(args); i++ {
-		given := args[i]
-		if len(given) < 2 || given[0] != '-' {
+		arg := args[i]
+		if len(arg) < 2 || arg[0] != '-' {
 			if operand == nil {
-				return nil, usagef("%s is not a flag", shown(given))
+				return all, usagef("%s is not a flag", shown(arg))
 			}
-			if err := operand(given); err != nil {
-				return nil, usagef("%s: %v", shown(given), err)
+			if err := operand(arg); err != nil {
+				return all, usagef("%s: %v", shown(arg), err)
 			}
+			all.words = true
 			continue
 		}
-		name, value, hasValue := strings.Cut(given, "=")
+		name, value, hasValue := strings.Cut(arg, "=")
 		f := find(flags, name)
 		if f == nil {
 			var known []string
 			for _, f := range flags {
 				known = append(known, f.names...)
 			}
-			return nil, usagef("unknown flag %s%s", shown(name), suggest(name, known))
+			return all, usagef("unknown flag %s%s", shown(name), suggest(name, known))
 		}
 		switch {
 		case f.arg == "" && hasValue:
-			return nil, usagef("%s takes no value", name)
+			return all, usagef("%s takes no value", name)
 		case f.optional && !hasValue:
 			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 				i++
@@ -73,18 +110,19 @@ func parse(flags []flag, args []string, operand func(string) error) (ignored []s
 			}
 		case f.arg != "" && !hasValue:
 			if i++; i == len(args) {
-				return nil, usagef("%s needs a value: %s", name, f.arg)
+				return all, usagef("%s needs a value: %s", name, f.arg)
 			}
 			value = args[i]
 		}
 		if f.ignored {
-			ignored = append(ignored, strings.TrimSpace(name+" "+value))
+			all.ignored = append(all.ignored, strings.TrimSpace(name+" "+value))
 		}
 		if err := f.set(value); err != nil {
-			return nil, usagef("%s %s: %v", name, shown(value), err)
+			return all, usagef("%s %s: %v", name, shown(value), err)
 		}
+		all.fields = append(all.fields, f.sets())
 	}
-	return ignored, nil
+	return all, nil
 }
 
 func find(flags []flag, name string) *flag {
@@ -98,6 +136,16 @@ func find(flags []flag, name string) *flag {
 	}
 	return nil
 }
+
+// given is what a command line says.
+type given struct {
+	fields  []string // that its flags set
+	words   bool     // there are arguments that are no flags
+	ignored []string // flags without effect
+}
+
+// sets is what the flag sets.
+func (f *flag) sets() string { return cmp.Or(f.field, f.names[0]) }
 
 // names splits "-n, --predict" into its names.
 func names(s string) []string { return strings.Split(s, ", ") }

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"time"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -44,6 +45,7 @@ type generate struct {
 	predict   int
 	stop      []string
 	ignoreEOS bool
+	breakers  []string // of DRY; nil: the usual ones
 	sampling  engine.Sampling
 	seed      int64
 
@@ -61,71 +63,11 @@ type generate struct {
 // newGenerate holds llama.cpp's defaults.
 func newGenerate() *generate {
 	return &generate{
-		predict: -1,
-		seed:    -1,
-		color:   colorAuto,
-		sampling: engine.Sampling{
-			Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05,
-			RepeatPenalty: 1, PenaltyLastN: 64,
-		},
+		predict:  -1,
+		seed:     -1,
+		color:    colorAuto,
+		sampling: usualSampling(),
 	}
-}
-
-func (g *generate) flags() []flag {
-	s := &g.sampling
-	list := g.modelFlags.flags()
-	list = append(list, intFlag("-c, --ctx-size", &g.context, 0, math.MaxInt32,
-		"context in tokens (default 0: the model's)"))
-	list = append(list, g.cache.flags()...)
-	list = append(list, stateFlag(&g.stateBytes))
-	list = append(list, switchFlag("--no-kv-cache", &g.noCache, true,
-		"recompute the whole sequence for every token: the same text, slowly"))
-	list = append(list, g.prompt.flags("the prompt")...)
-	list = append(list,
-		switchFlag("--display-prompt", &g.displayPrompt, true, "write the prompt before the text (default on a terminal)"),
-		switchFlag("--no-display-prompt", &g.noDisplay, true, "do not write the prompt"),
-		intFlag("-n, --predict, --n-predict", &g.predict, -1, math.MaxInt32,
-			"tokens to generate (default -1: until end of text or full context)"),
-		valueFlag("--stop, -r, --reverse-prompt", "TEXT", "end before this text; may be repeated", func(v string) error {
-			if v == "" {
-				return errors.New("an empty text stops at once")
-			}
-			g.stop = append(g.stop, v)
-			return nil
-		}),
-		switchFlag("--ignore-eos", &g.ignoreEOS, true, "never choose an end-of-text token"),
-
-		floatFlag("--temp, --temperature", &s.Temperature, 0, 1e6, "temperature (default 0.8; 0 is greedy)"),
-		intFlag("--top-k", &s.TopK, 0, math.MaxInt32, "keep the N most likely tokens (default 40; 0 is off)"),
-		floatFlag("--top-p", &s.TopP, 0, 1, "keep the most likely tokens of this total probability (default 0.95; 1 is off)"),
-		floatFlag("--min-p", &s.MinP, 0, 1, "drop tokens below this share of the most likely one's probability (default "+
-			"0.05; 0 is off)"),
-		floatFlag("--repeat-penalty", &s.RepeatPenalty, 1e-6, 1e6, "divide the logits of repeated tokens (default 1: off)"),
-		floatFlag("--frequency-penalty", &s.FrequencyPenalty, -1e6, 1e6,
-			"subtract this from a token's logit for each repetition (default 0)"),
-		floatFlag("--presence-penalty", &s.PresencePenalty, -1e6, 1e6,
-			"subtract this from a repeated token's logit once (default 0)"),
-		intFlag("--repeat-last-n", &s.PenaltyLastN, -1, math.MaxInt32,
-			"tokens that the penalties look back on (default 64; 0 is off, -1 the whole context)"),
-		valueFlag("-l, --logit-bias", "ID(+|-)X", "add X to a token's logit, as in 15043-1; -inf bans it; may be repeated",
-			g.bias),
-		valueFlag("-s, --seed", "N", "seed of the sampling noise; the same seed gives the same text, but with --verify "+
-			"rejection and block, whose texts depend on what was drafted too (default -1: another each time)", g.setSeed),
-	)
-	list = append(list, g.grammarFlags.flags()...)
-	list = append(list, g.speculation.flags()...)
-	list = append(list, g.chatFlags.flags()...)
-	list = append(list,
-		switchFlag("--json", &g.json, true, "write one JSON object at the end: text, token_ids, stats"),
-		flag{names: names("--trace"), arg: "FILE", optional: true, set: g.setTrace,
-			help: "record each round: drafted, accepted, the model's own token, times; lines on standard error, or JSON " +
-				"lines in FILE"},
-		fileFlag("--receipt", &g.receipt, "FILE",
-			"write what determines the text, for spec verify: hashes of the model, prompt, sampling parameters, seed, tokens"),
-		switchFlag("--logprobs", &g.logprobs, true, "with --json: the log-probability of each token under the model"),
-		colorFlag(&g.color),
-	)
-	return append(list, ignoredFlags()...)
 }
 
 // bias reads llama.cpp's "15043+1".
@@ -150,15 +92,6 @@ func (g *generate) bias(v string) error {
 		g.sampling.LogitBias = map[int32]float32{}
 	}
 	g.sampling.LogitBias[int32(id)] = float32(x)
-	return nil
-}
-
-func (g *generate) setSeed(v string) error {
-	seed, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || seed < -1 {
-		return fmt.Errorf("not between -1 and %d", int64(math.MaxInt64))
-	}
-	g.seed = seed
 	return nil
 }
 
@@ -212,6 +145,9 @@ func (g *generate) samplingOptions(tok *bpe.Tokenizer) (engine.Sampling, error) 
 				return s, fmt.Errorf("-l %d: the vocabulary has the ids 0 to %d", id, tok.Size()-1)
 			}
 		}
+	}
+	if s.DRY.Multiplier > 0 {
+		s.DRY.Breakers = library.Breakers(tok, g.breakers)
 	}
 	seed := g.seed
 	if seed < 0 {
@@ -447,22 +383,6 @@ const (
 	colorAlways = "on"
 	colorNever  = "off"
 )
-
-// colorFlag is llama.cpp's --color: alone it means on.
-func colorFlag(p *string) flag {
-	return flag{names: names("--color"), arg: "on|off|auto", optional: true,
-		help: "show accepted drafts in another color (default auto: on a terminal)",
-		set: func(v string) (err error) {
-			switch strings.ToLower(v) {
-			case "", "always", "1":
-				v = colorAlways
-			case "never", "0":
-				v = colorNever
-			}
-			*p, err = choose([]string{colorAlways, colorNever, colorAuto}, v)
-			return err
-		}}
-}
 
 // colored reports whether standard output gets colors.
 func colored(choice string, p *program) bool {

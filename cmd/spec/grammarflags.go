@@ -15,15 +15,6 @@ type grammarFlags struct {
 	schema, schemaFile   string
 }
 
-func (g *grammarFlags) flags() []flag {
-	return []flag{
-		fileFlag("--grammar", &g.grammar, "GBNF", "the text follows this grammar, in llama.cpp's notation"),
-		fileFlag("--grammar-file", &g.grammarFile, "FILE", "the same, from a file"),
-		fileFlag("-j, --json-schema", &g.schema, "SCHEMA", "the text is JSON that is valid by this schema; {} is any JSON"),
-		fileFlag("-jf, --json-schema-file", &g.schemaFile, "FILE", "the same, from a file"),
-	}
-}
-
 // maxGrammar bounds the size of a grammar's or schema's file.
 const maxGrammar = 16 << 20
 

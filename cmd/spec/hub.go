@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/pull"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/hub"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 var pullCommand = command{
@@ -42,13 +42,13 @@ var removeCommand = command{
 // hubModel is the operand of commands about one model of the Hub.
 type hubModel struct{ name string }
 
-func (h *hubModel) flags() []flag { return nil }
+func (h *hubModel) flags() []group { return nil }
 
 func (h *hubModel) operand(v string) error {
 	if h.name != "" {
 		return errors.New("one model at a time")
 	}
-	_, err := pull.ParseReference(v)
+	_, err := hub.ParseReference(v)
 	h.name = v
 	return err
 }
@@ -73,27 +73,38 @@ func (x *pulling) run(ctx context.Context, p *program) error {
 
 // download brings a model of the Hub into the cache.
 func download(ctx context.Context, p *program, name string) ([]string, error) {
-	r, err := pull.ParseReference(name)
+	r, err := hub.ParseReference(name)
 	if err != nil {
 		return nil, err
 	}
-	cache, err := pull.DefaultCache(p.env)
+	c, done, err := hubClient(p, r)
 	if err != nil {
 		return nil, err
 	}
-	c := pull.Client{Cache: cache, Endpoint: p.env("HF_ENDPOINT"), Token: p.env("HF_TOKEN")}
-	if bar := terminal.NewBar(p.stderr, r.Repo()); bar != nil {
-		now := ""
-		c.Progress = func(file string, done, total int64) {
-			if file != now {
-				bar.Restart(filepath.Base(file))
-				now = file
-			}
-			bar.Set(done, total, size(done)+" of "+size(total))
-		}
-		defer bar.Clear()
-	}
+	defer done()
 	return c.Pull(ctx, r)
+}
+
+// hubClient is a client of what the environment says, which shows the progress of a download. done ends that.
+func hubClient(p *program, r hub.Reference) (c *hub.Client, done func(), err error) {
+	cache, err := hub.DefaultCache(p.env)
+	if err != nil {
+		return nil, nil, err
+	}
+	c = &hub.Client{Cache: cache, Endpoint: p.env("HF_ENDPOINT"), Token: p.env("HF_TOKEN"), Download: true}
+	bar := terminal.NewBar(p.stderr, r.Repo())
+	if bar == nil {
+		return c, func() {}, nil
+	}
+	now := ""
+	c.Progress = func(file string, done, total int64) {
+		if file != now {
+			bar.Restart(filepath.Base(file))
+			now = file
+		}
+		bar.Set(done, total, size(done)+" of "+size(total))
+	}
+	return c, bar.Clear, nil
 }
 
 // hubScheme begins a path that is a model of the Hub, as -hf gives it.
@@ -103,7 +114,7 @@ const hubScheme = "hf://"
 func hubFlag(n string, set func(string), what string) flag {
 	return valueFlag(n, "OWNER/NAME[:QUANT]", what+" from the Hugging Face Hub; downloaded where it is not in the cache",
 		func(v string) error {
-			_, err := pull.ParseReference(v)
+			_, err := hub.ParseReference(v)
 			set(hubScheme + v)
 			return err
 		})
@@ -115,18 +126,16 @@ func localPath(ctx context.Context, p *program, path string) (string, error) {
 	if !ok {
 		return path, nil
 	}
-	r, err := pull.ParseReference(name)
+	r, err := hub.ParseReference(name)
 	if err != nil {
 		return "", err
 	}
-	cache, err := pull.DefaultCache(p.env)
+	c, done, err := hubClient(p, r)
 	if err != nil {
 		return "", err
 	}
-	paths, err := cache.Find(r)
-	if err == nil && len(paths) == 0 {
-		paths, err = download(ctx, p, name)
-	}
+	defer done()
+	paths, err := c.Find(ctx, r)
 	if err != nil {
 		return "", err
 	}
@@ -136,12 +145,10 @@ func localPath(ctx context.Context, p *program, path string) (string, error) {
 // listing is the options of spec list.
 type listing struct{ json bool }
 
-func (x *listing) flags() []flag {
-	return []flag{switchFlag("--json", &x.json, true, "write JSON")}
-}
+func (x *listing) flags() []group { return []group{{"output", []flag{jsonRow(&x.json)}}} }
 
 func (x *listing) run(_ context.Context, p *program) error {
-	cache, err := pull.DefaultCache(p.env)
+	cache, err := hub.DefaultCache(p.env)
 	if err != nil {
 		return err
 	}
@@ -185,11 +192,11 @@ func (x *listing) run(_ context.Context, p *program) error {
 type removing struct{ hubModel }
 
 func (x *removing) run(_ context.Context, p *program) error {
-	r, err := pull.ParseReference(x.name)
+	r, err := hub.ParseReference(x.name)
 	if err != nil {
 		return err
 	}
-	cache, err := pull.DefaultCache(p.env)
+	cache, err := hub.DefaultCache(p.env)
 	if err != nil {
 		return err
 	}

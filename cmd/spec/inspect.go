@@ -9,8 +9,8 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 var inspectCommand = command{
@@ -29,17 +29,12 @@ type inspect struct {
 	memory  int64 // 0: no limit is asked about
 }
 
-func (x *inspect) flags() []flag {
-	return []flag{
-		fileFlag("-m, --model", &x.file, "FILE", "the file, also without the flag"),
+func (x *inspect) flags() []group {
+	return []group{{"model", []flag{
+		fileFlag("-m, --model", &x.file, "FILE", "the file, also without the flag").env("LLAMA_ARG_MODEL").orWord(),
 		switchFlag("--tensors", &x.tensors, true, "list the tensors as well"),
-		valueFlag("--memory", "SIZE", "how fast the model is with so much memory for weights and activations, as in 2GiB",
-			func(v string) (err error) {
-				x.memory, err = memorySize(v)
-				return err
-			}),
-		switchFlag("--json", &x.json, true, "write JSON, with every array and all tensors"),
-	}
+		memoryRow(&x.memory, "how fast the model is with so much memory for weights and activations, as in 2GiB"),
+	}}, {"output", []flag{switchFlag("--json", &x.json, true, "write JSON, with every array and all tensors")}}}
 }
 
 func (x *inspect) check() error {

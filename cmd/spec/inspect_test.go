@@ -108,7 +108,7 @@ func TestKinds(t *testing.T) {
 		says []string
 	}{
 		"encoder-decoder": {header(t, "x", gguf.F16, arch("t5")), []string{"t5.context_length"}}, // such models run
-		"encoder":         {header(t, "x", gguf.F16, arch("nomic-bert")), []string{"encoder"}},
+		"encoder":         {header(t, "x", gguf.F16, arch("nomic-bert")), []string{"nomic-bert.context_length"}},
 		"adapter":         {header(t, "x", gguf.F16, arch("llama"), typ("adapter")), []string{"LoRA adapter"}},
 		"old adapter": {header(t, "x", gguf.F16, arch("llama"), gguf.KV{Key: "adapter.type", Value: "lora"}),
 			[]string{"LoRA adapter"}},

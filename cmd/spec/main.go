@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 // Exit codes that scripts rely on.
@@ -50,7 +50,7 @@ type command struct {
 // A job is a command's options with their defaults. Parsing sets its fields and does nothing else, so
 // that tests can compare what a command line means without running it.
 type job interface {
-	flags() []flag
+	flags() []group
 	run(ctx context.Context, p *program) error
 }
 
@@ -76,6 +76,7 @@ func commands() []command {
 		inspectCommand,
 		tokenizeCommand,
 		embedCommand,
+		rerankCommand,
 		batchCommand,
 		perplexityCommand,
 		compareCommand,
@@ -179,7 +180,7 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 	if err != nil {
 		return "", err
 	}
-	j, asked, ignored, err := c.parse(args[1:])
+	j, asked, ignored, err := c.parse(args[1:], p.env)
 	if asked {
 		return c.name, p.help([]string{c.name})
 	}
@@ -197,20 +198,26 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 	return c.name, j.run(ctx, p)
 }
 
-// parse reads a command's arguments into a new job. asked means that help is wanted; ignored lists the
-// flags that were given and have no effect.
-func (c *command) parse(args []string) (j job, asked bool, ignored []string, err error) {
+// helpFlag asks for a command's help.
+const helpFlag = "-h"
+
+// parse reads a command's arguments into a new job, and what they leave open from the environment. asked means that
+// help is wanted; ignored lists the flags that were given and have no effect.
+func (c *command) parse(args []string, env func(string) string) (j job, asked bool, ignored []string, err error) {
 	j = c.new()
-	flags := append(j.flags(), switchFlag("-h, --help", &asked, true, "show this help"))
+	flags := append(flagsOf(j.flags()), switchFlag(helpFlag+", --help", &asked, true, "show this help"))
 	var operand func(string) error
 	if o, ok := j.(operandTaker); ok {
 		operand = o.operand
 	}
-	ignored, err = parse(flags, args, operand)
+	all, err := parse(flags, args, operand)
+	if err == nil && !asked {
+		err = fromEnvironment(flags, all, env)
+	}
 	if c, ok := j.(checker); ok && err == nil && !asked {
 		err = c.check()
 	}
-	return j, asked, ignored, err
+	return j, asked, all.ignored, err
 }
 
 // findCommand finds a command by its name.

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -26,23 +26,6 @@ const (
 	// rows of logits.
 	treeRows = 256
 )
-
-// memoryFlag is --memory.
-func (m *modelFlags) memoryFlag() flag {
-	return valueFlag("--memory", "SIZE", "memory for weights, activations and keys and values, as in 2GiB; weights "+
-		"that do not fit are read from disk in every pass (default: 7/8 of the machine's)", func(v string) (err error) {
-		m.memory, err = memorySize(v)
-		return err
-	})
-}
-
-// panelsFlag is --panels.
-func (m *modelFlags) panelsFlag() flag {
-	return fileFlag("--panels", &m.panels, "DIR", fmt.Sprintf(
-		"folder for the copy of weights that are read from disk, of any size (default: the cache directory, which gets "+
-			"more than %s only when asked)",
-		size(unasked)))
-}
 
 // unasked is the most bytes that are written to the cache directory without being asked for.
 const unasked = 8 << 30
@@ -251,6 +234,9 @@ The directory is spec in the user's cache directory, or the one that the environ
 	new: func() job { return &caching{} },
 }
 
+// cacheBuild is the word of spec cache that needs a model.
+const cacheBuild = "build"
+
 // caching is the command's options.
 type caching struct {
 	modelFlags
@@ -258,12 +244,17 @@ type caching struct {
 	json bool
 }
 
-func (x *caching) flags() []flag {
-	return append(x.modelFlags.flags(), switchFlag("--json", &x.json, true, "write JSON"))
+func (x *caching) flags() []group {
+	list := x.modelFlags.rows()
+	for i := range list {
+		list[i].word = false // the word is what to do
+		list[i] = list[i].when(func() bool { return x.what == cacheBuild || list[i].names[0] == "--panels" })
+	}
+	return []group{{"model", list}, {"output", []flag{jsonRow(&x.json)}}}
 }
 
 func (x *caching) operand(v string) error {
-	if x.what != "" || v != "clean" && v != "build" {
+	if x.what != "" || v != "clean" && v != cacheBuild {
 		return errors.New("expected clean or build")
 	}
 	x.what = v
@@ -271,10 +262,10 @@ func (x *caching) operand(v string) error {
 }
 
 func (x *caching) check() error {
-	if x.what == "build" && x.model == "" {
+	if x.what == cacheBuild && x.model == "" {
 		return usagef("build -m FILE: which model?")
 	}
-	if x.what != "build" && (x.model != "" || x.weights != "" || x.memory > 0) {
+	if x.what != cacheBuild && (x.model != "" || x.weights != "" || x.memory > 0) {
 		return usagef("-m, --weights and --memory go with build")
 	}
 	return nil
@@ -288,7 +279,7 @@ func (x *caching) run(ctx context.Context, p *program) error {
 			return err
 		}
 	}
-	if x.what == "build" {
+	if x.what == cacheBuild {
 		return x.build(ctx, p, dir)
 	}
 	list, err := engine.PanelFiles(dir)

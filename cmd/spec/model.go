@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -32,30 +32,10 @@ type modelFlags struct {
 	keepPanels  bool     // engine.Options.KeepPanels
 }
 
-func (m *modelFlags) flags() []flag {
-	return []flag{m.modelFlag(), m.hubFlag(), m.threadsFlag(),
-		choiceFlag("--weights", &m.weights, engine.WeightNames(),
-			"convert the weights while loading (default: as in the file)"),
-		m.memoryFlag(), m.panelsFlag(),
-	}
-}
-
-func (m *modelFlags) modelFlag() flag {
-	return fileFlag("-m, --model", &m.model, "FILE", "the model, a GGUF file (default: the pair inside this program)")
-}
-
-func (m *modelFlags) hubFlag() flag {
-	return hubFlag("-hf, -hfr, --hf-repo", func(path string) { m.model = path }, "the model")
-}
-
 // resolve finds the file of a model that -hf names.
 func (m *modelFlags) resolve(ctx context.Context, p *program) (err error) {
 	m.model, err = localPath(ctx, p, m.model)
 	return err
-}
-
-func (m *modelFlags) threadsFlag() flag {
-	return intFlag("-t, --threads", &m.threads, -1, 1024, "threads (default 0: the physical cores this process may use)")
 }
 
 // runtimeOptions are the flags' choices for the engine's runtime.
@@ -128,7 +108,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	if err != nil {
 		return nil, err
 	}
-	if model.Config().Layers == 0 {
+	if model.Config().Layers == 0 && !model.TakesTexts() {
 		model.Close()
 		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text", name, model.Config().Architecture)
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/cmd/spec/internal/plan"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/plan"
 	"github.com/specgo/spec/internal/testkit"
 )
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -38,7 +39,12 @@ func TestGenerateOptions(t *testing.T) {
 	plain := options[*generate](t, "generate")
 	want := &generate{
 		predict: -1, seed: -1, color: "auto",
-		sampling: engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, PenaltyLastN: 64},
+		sampling: engine.Sampling{
+			Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, PenaltyLastN: 64, TypicalP: 1,
+			Dynatemp: sampling.Dynatemp{Exponent: 1}, XTC: sampling.XTC{Threshold: 0.1},
+			Mirostat: sampling.Mirostat{Tau: 5, Eta: 0.1},
+			DRY:      sampling.DRY{Base: 1.75, AllowedLength: 2, LastN: -1},
+		},
 	}
 	if !reflect.DeepEqual(plain, want) {
 		t.Errorf("defaults %+v, want %+v", plain, want)
@@ -285,7 +291,7 @@ func TestOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, _, err := c.parse(args[1:]); err != nil || !reflect.DeepEqual(got, want) {
+		if got, _, _, err := c.parse(args[1:], noEnvironment); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v, want %+v", line, got, err, want)
 		}
 	}

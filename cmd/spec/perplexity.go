@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 var perplexityCommand = command{
@@ -27,13 +27,15 @@ type perplexity struct {
 	json   bool
 }
 
-func (x *perplexity) flags() []flag {
-	list := append(x.modelFlags.flags(), x.text.flags("the text")...)
-	list = append(list,
-		intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk (default 512)"),
-		intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to score (default -1: all)"),
-		switchFlag("--json", &x.json, true, "write JSON"))
-	return append(list, ignoredFlags()...)
+func (x *perplexity) flags() []group {
+	return []group{
+		{"model", x.modelFlags.rows()},
+		{"text", append(x.text.rows("the text", standardInput),
+			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512"),
+			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to score").or("-1: all"))},
+		{"output", []flag{jsonRow(&x.json)}},
+		withoutEffect(ignoredRows(), ignoredModes()),
+	}
 }
 
 func (x *perplexity) check() error {

@@ -8,10 +8,10 @@ import (
 	"math"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/cmd/spec/internal/plan"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/plan"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -49,25 +49,20 @@ func newPlanning() *planning {
 	return &planning{seconds: 6, config: plan.Config{Tokens: 128, Sampling: newGenerate().sampling}}
 }
 
-func (x *planning) flags() []flag {
+func (x *planning) flags() []group {
 	c := &x.config
-	list := append(x.modelFlags.flags(), fileFlag(
-		"-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"))
-	list = append(list, hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { x.draft = path }, "the draft model"))
-	text := x.text.flags("a prompt")
-	text[0].help = "a prompt (default: three, built in)"
-	list = append(append(list, text...),
-		fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line`),
-		intFlag("-n, --predict, --n-predict", &c.Tokens, 16, math.MaxInt32,
-			"tokens to generate after each prompt (default 128)"),
-		intFlag("-c, --ctx-size", &c.Context, 0, math.MaxInt32, "context in tokens (default 0: the model's)"))
-	list = append(append(list, x.cache.flags()...),
-		floatFlag("--temp, --temperature", &c.Sampling.Temperature, 0, 1e6,
-			"temperature (default 0.8, as in generate; 0 is greedy)"),
-		intFlag("-s, --seed", &x.seed, 0, math.MaxInt32, "seed of the sampling noise (default 0)"),
-		floatFlag("--seconds", &x.seconds, 0.1, 3600, "time to measure (default 6)"),
-		switchFlag("--json", &x.json, true, "write JSON"))
-	return append(list, ignoredFlags()...)
+	return []group{
+		{"model", append(x.modelFlags.rows(),
+			draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)},
+		{"cache", append([]flag{contextRow(&c.Context, "context in tokens")}, x.cache.rows()...)},
+		{"prompt", append(x.text.rows("a prompt", "three, built in"),
+			fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line`))},
+		{"sampling", []flag{lengthRow(&c.Tokens, 16, math.MaxInt32, "tokens to generate after each prompt", "128"),
+			temperatureRow(&c.Sampling.Temperature, "0.8"), noiseRow(&x.seed, "0")}},
+		{"measurement", []flag{floatFlag("--seconds", &x.seconds, 0.1, 3600, "time to measure").or("6")}},
+		{"output", []flag{jsonRow(&x.json)}},
+		withoutEffect(ignoredRows(), ignoredModes()),
+	}
 }
 
 func (x *planning) check() error {

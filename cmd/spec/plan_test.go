@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/cmd/spec/internal/plan"
+	"github.com/specgo/spec/internal/plan"
 )
 
 func TestPlan(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 // promptFlags are where a command's text comes from.
@@ -20,19 +20,6 @@ type promptFlags struct {
 	given    bool // -p was given; its text may be empty
 	file     string
 	verbatim bool // --no-escape
-}
-
-func (f *promptFlags) flags(what string) []flag {
-	return []flag{
-		valueFlag("-p, --prompt", "TEXT", what+" (default: standard input)", func(v string) error {
-			f.text, f.given = v, true
-			return nil
-		}),
-		fileFlag("-f, --file", &f.file, "FILE", what+" from a file, byte for byte; - is standard input"),
-		switchFlag("-e, --escape", &f.verbatim, false,
-			`read \n, \t, \r, \", \', \\ and \xHH in -p and --stop as the characters they name (default)`),
-		switchFlag("--no-escape", &f.verbatim, true, "take -p and --stop as they are"),
-	}
 }
 
 func (f *promptFlags) check() error {

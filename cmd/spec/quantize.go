@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/output"
-	mix "github.com/specgo/spec/cmd/spec/internal/quantize"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/convert"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -37,33 +36,33 @@ type quantize struct {
 	operands     []string
 }
 
-func (q *quantize) flags() []flag {
-	return []flag{
-		fileFlag("-m, --model", &q.in, "IN", "the file to read"),
-		fileFlag("-o, --output", &q.out, "OUT", "the file to write"),
+func (q *quantize) flags() []group {
+	return []group{{"files", []flag{
+		fileFlag("-m, --model", &q.in, "IN", "the file to read").env("LLAMA_ARG_MODEL").orWord(),
+		fileFlag("-o, --output", &q.out, "OUT", "the file to write").orWord(),
 		valueFlag("--type", "TYPE", "type of the weights in OUT: "+strings.Join(quantizations(), ", "),
 			func(v string) (err error) {
 				q.typ, err = choose(quantizations(), v)
 				return err
-			}),
+			}).orWord(),
 		switchFlag("--pure", &q.pure, true, "the same type for all matrices"),
-	}
+	}}}
 }
 
 // quantizations are the names of the types to write, llama.cpp's.
 func quantizations() (list []string) {
-	for _, name := range mix.Names() {
+	for _, name := range convert.Mixtures() {
 		list = append(list, strings.ToLower(name))
 	}
 	return append(list, "q4_k", "q5_k")
 }
 
 // mixture says which tensor gets which type.
-func (q *quantize) mixture() (mix.Mixture, error) {
+func (q *quantize) mixture() (convert.Mixture, error) {
 	if !q.pure {
-		return mix.Find(q.typ)
+		return convert.FindMixture(q.typ)
 	}
-	m, err := mix.Pure(q.typ)
+	m, err := convert.PureMixture(q.typ)
 	if err != nil {
 		return m, usagef("--pure: %s is not a single type", q.typ)
 	}
@@ -122,7 +121,7 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	sources, count, bytes, err := conversions(f, mixture)
+	plan, err := convert.Quantize(f, mixture)
 	if err != nil {
 		return err
 	}
@@ -137,23 +136,7 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	defer file.Abort()
 	bar := terminal.NewBar(p.stderr, filepath.Base(q.out))
 	defer bar.Clear()
-	var read, total int64
-	for _, t := range f.Tensors {
-		total += t.Size
-	}
-	progress := func(n int64) {
-		read += n
-		bar.Set(read, total, "")
-	}
-	tensors := make([]gguf.TensorSource, len(sources))
-	for i, s := range sources {
-		tensors[i] = gguf.TensorSource{Name: s.Name, Type: s.to, Dims: s.Dims,
-			Write: func(w io.Writer) error { return mix.Convert(ctx, w, f, s.Tensor, s.to, progress) }}
-	}
-	if err := gguf.Write(file, metadata(f, mixture.FileType), tensors); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := plan.Write(ctx, file, func(done, total int64) { bar.Set(done, total, "") }); err != nil {
 		return err
 	}
 	if err := file.Commit(); err != nil {
@@ -162,58 +145,15 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	bar.Clear()
 	var counts []string
 	for _, t := range tensor.Encodable() {
-		if n := count[t.String()]; n > 0 {
+		if n := plan.Counts[t.String()]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d in %v", n, t))
-			delete(count, t.String())
+			delete(plan.Counts, t.String())
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(count)) { // copied
-		counts = append(counts, fmt.Sprintf("%d in %s", count[name], name))
+	for _, name := range slices.Sorted(maps.Keys(plan.Counts)) { // copied
+		counts = append(counts, fmt.Sprintf("%d in %s", plan.Counts[name], name))
 	}
 	_, err = fmt.Fprintf(p.stderr, "%s: %d tensors, %s; %d bytes of weights, %d before\n",
-		terminal.Line(q.out, 0), len(f.Tensors), strings.Join(counts, ", "), bytes, total)
+		terminal.Line(q.out, 0), len(f.Tensors), strings.Join(counts, ", "), plan.Bytes, plan.Before)
 	return err
-}
-
-// conversion is a tensor with the type that it gets.
-type conversion struct {
-	gguf.Tensor
-	to gguf.Type
-}
-
-// conversions chooses the types, and counts the tensors of each and the bytes of all.
-func conversions(f *gguf.File, m mix.Mixture) (list []conversion, count map[string]int, bytes int64, err error) {
-	count = map[string]int{}
-	model := mix.ModelOf(f)
-	for _, t := range f.Tensors {
-		to := m.Requantized(t.Name, t.Dims, t.Type, model)
-		if to != t.Type {
-			if err := mix.Readable(f, t); err != nil {
-				return nil, nil, 0, err
-			}
-		}
-		size, err := to.Size(t.Dims...)
-		if err != nil {
-			return nil, nil, 0, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
-		}
-		count[strings.ToLower(to.String())]++
-		bytes += size
-		list = append(list, conversion{t, to})
-	}
-	return list, count, bytes, nil
-}
-
-// metadata is f's own, but for the keys that state the type.
-func metadata(f *gguf.File, fileType uint32) (kvs []gguf.KV) {
-	own := []gguf.KV{
-		{Key: "general.file_type", Value: fileType},
-		{Key: "general.quantization_version", Value: uint32(2)},
-	}
-	for key := range f.Keys() {
-		if !slices.ContainsFunc(own, func(kv gguf.KV) bool { return kv.Key == key }) {
-			v, _ := f.Value(key)
-			kvs = append(kvs, gguf.KV{Key: key, Value: v})
-		}
-	}
-	return append(kvs, own...)
 }

@@ -10,8 +10,8 @@ import (
 	"math"
 
 	"github.com/specgo/spec/cmd/spec/internal/selftest"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -40,18 +40,20 @@ type selfTest struct {
 	config  selftest.Config
 }
 
-func (x *selfTest) flags() []flag {
+func (x *selfTest) flags() []group {
 	c := &x.config
-	list := append(x.modelFlags.flags(),
-		fileFlag("-md, --model-draft, --spec-draft-model", &x.draft, "FILE", "the draft model"),
-		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { x.draft = path }, "the draft model"),
-		fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line (default: six, built in)`),
-		intFlag("-n, --predict, --n-predict", &c.Tokens, 1, 1<<20,
-			"tokens generated after each prompt (default 48, with --quick 24)"),
-		intFlag("--draws", &c.Draws, 100, 1<<30, "texts drawn in each chi-squared test (default 20000, with --quick 4000)"),
-		switchFlag("--quick", &c.Quick, true, "fewer prompts, tokens and draws"),
-		switchFlag("--json", &x.json, true, "write JSON"))
-	return append(list, ignoredFlags()...)
+	return []group{
+		{"model", append(x.modelFlags.rows(),
+			draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)},
+		{"measurement", []flag{
+			fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line`).or("six, built in"),
+			lengthRow(&c.Tokens, 1, 1<<20, "tokens generated after each prompt", "48, with --quick 24"),
+			intFlag("--draws", &c.Draws, 100, 1<<30, "texts drawn in each chi-squared test").or("20000, with --quick 4000"),
+			switchFlag("--quick", &c.Quick, true, "fewer prompts, tokens and draws"),
+		}},
+		{"output", []flag{jsonRow(&x.json)}},
+		withoutEffect(ignoredRows(), ignoredModes()),
+	}
 }
 
 func (x *selfTest) run(ctx context.Context, p *program) (err error) {

@@ -15,9 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
 )
 
@@ -95,6 +96,7 @@ type answers struct {
 	seed     int64
 	speculation
 	template, templateFile string
+	toolFallback           bool
 	pooling                string
 	predict                int // most tokens
 	requestTimeout         int // seconds
@@ -111,7 +113,7 @@ func newServing() *serving {
 			host: "127.0.0.1", port: 8080, page: true,
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
 		},
-		answers:   answers{predict: -1, pooling: serve.PoolMean, seed: -1, sampling: newGenerate().sampling},
+		answers:   answers{predict: -1, seed: -1, sampling: usualSampling()},
 		logFormat: "text",
 	}
 }
@@ -162,10 +164,6 @@ func (s *servedModels) resolve(ctx context.Context, p *program) (err error) {
 
 // options are the server's.
 func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, error) {
-	kv, err := s.cache.kvType()
-	if err != nil {
-		return serve.Options{}, err
-	}
 	keys := s.keys
 	if s.keyFile != "" {
 		more, err := readKeys(s.keyFile)
@@ -188,14 +186,12 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		queue = -1 // the option takes 0 for its default
 	}
 	o := serve.Options{
-		Models: entries, Memory: s.memory, Context: s.context, KV: kv, KVBytes: s.kvBytes, StateBytes: s.states,
-		Grammars: s.grammars, PromptDelay: float64(s.promptDelay), Sampling: sampling, Parallel: s.parallel,
+		Models: entries, Memory: s.memory, Sampling: sampling, Parallel: s.parallel,
 		Queue:     queue,
 		MaxTokens: max(s.predict, 0), Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys,
 		TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes, Hosts: s.hosts, Origins: s.origins,
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
-		Speculation: s.choice,
 	}
 	switch s.logFormat {
 	case "text":
@@ -373,7 +369,18 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 		}
 		names[name] = true
 		e := serve.Entry{
-			Name: name, Load: func(ctx context.Context) (*serve.Model, error) { return s.load(ctx, p, rt, f) },
+			Name: name, Load: func(ctx context.Context) (*library.Model, error) {
+				m, err := s.load(ctx, p, rt, f)
+				if err != nil {
+					return nil, err
+				}
+				m.Name = name
+				model, err := library.New(m.Parts, m.Options)
+				if err != nil {
+					m.Close()
+				}
+				return model, err
+			},
 		}
 		for _, file := range []string{f.target, f.draft} {
 			if file == "" {

@@ -76,7 +76,7 @@ func TestServeOptions(t *testing.T) {
 		"--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
 	} {
 		var usage usageError
-		_, _, _, err := serveCommand.parse(strings.Fields(line))
+		_, _, _, err := serveCommand.parse(strings.Fields(line), noEnvironment)
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", line, err, says)
 		}
@@ -86,7 +86,7 @@ func TestServeOptions(t *testing.T) {
 // started runs spec serve until the function is called, which tells its error.
 func started(t *testing.T, args ...string) (url string, stop func() (string, error)) {
 	t.Helper()
-	j, _, _, err := serveCommand.parse(append([]string{"--port", "0"}, args...))
+	j, _, _, err := serveCommand.parse(append([]string{"--port", "0"}, args...), noEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func withoutModel(t *testing.T, port string) (*serving, *program) {
 	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, _, _, err := serveCommand.parse([]string{"--port", port, "-m", file, "--log-format", "off"})
+	j, _, _, err := serveCommand.parse([]string{"--port", port, "-m", file, "--log-format", "off"}, noEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestFlagsOfLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, n := newServing().flags(), 0
+	known, n := flagsOf(newServing().flags()), 0
 	for line := range strings.Lines(string(data)) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 6 || !strings.HasPrefix(cells[3], " `--") {
@@ -360,7 +360,7 @@ func TestFlagsOfLimits(t *testing.T) {
 		n++
 		name := strings.Trim(cells[3], " `")
 		i := slices.IndexFunc(known, func(f flag) bool { return slices.Contains(f.names, name) })
-		if i < 0 || name != "--api-key-file" && !strings.Contains(known[i].help, "default") {
+		if i < 0 || name != "--api-key-file" && known[i].standard == "" {
 			t.Errorf("%s: no such flag, or without a default", name)
 		}
 	}

@@ -7,10 +7,9 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
-	"github.com/specgo/spec/serve"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 // servedMemory is what a server may take for one model beside weights and activations, in bytes.
@@ -141,7 +140,7 @@ func (s *serving) keptBytes(left int64) int64 {
 
 // bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are
 // answered. It refuses a limit that the models and their budgets do not fit in.
-func (s *serving) bound(f servedFile, m *serve.Model, logits int64) error {
+func (s *serving) bound(f servedFile, m *servedModel, logits int64) error {
 	kv, draft := s.kvBytesOf(m.Target.Describe()), int64(0)
 	all := m.Target.Bytes() + kv + logits
 	if m.Draft != nil {
@@ -155,19 +154,19 @@ func (s *serving) bound(f servedFile, m *serve.Model, logits int64) error {
 		if n := machineMemory(); n > 0 && s.kept == 0 {
 			limit = n / 8 * memoryShare
 		}
-		m.CacheBytes = s.keptBytes(limit - all)
+		m.Memory.Cache = s.keptBytes(limit - all)
 		return nil
 	}
 	if all += s.asked(); all > s.weightMemory {
 		return fmt.Errorf("--memory %s: %w for %s: with its draft, their keys and values and --cache-ram it takes %s",
 			size(s.weightMemory), errNotEnough, terminal.Line(f.target, 60), size(all))
 	}
-	m.CacheBytes = s.keptBytes(s.weightMemory - all + s.asked())
-	if more := max(m.CacheBytes, 0); s.kvBytes == 0 && kv > 0 { // what is kept comes beside what is computed
+	m.Memory.Cache = s.keptBytes(s.weightMemory - all + s.asked())
+	if more := max(m.Memory.Cache, 0); s.kvBytes == 0 && kv > 0 { // what is kept comes beside what is computed
 		ofDraft := int64(float64(more) * float64(draft) / float64(kv+draft))
 		kv, draft = kv+more-ofDraft, draft+ofDraft
 	}
-	m.KVBytes, m.DraftKVBytes = kv, draft
+	m.Memory.KV, m.Memory.DraftKV = kv, draft
 	return nil
 }
 

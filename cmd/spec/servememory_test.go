@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/serve"
 )
 
 const (
@@ -23,9 +22,9 @@ const (
 )
 
 // loadServed loads the model of a command line as spec serve does.
-func loadServed(t *testing.T, args ...string) (*serve.Model, error) {
+func loadServed(t *testing.T, args ...string) (*servedModel, error) {
 	t.Helper()
-	j, _, _, err := serveCommand.parse(args)
+	j, _, _, err := serveCommand.parse(args, noEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,21 +80,21 @@ func TestServeMemory(t *testing.T) {
 			continue
 		}
 		if want, wantDraft := c.np*c.pages*pageBytes(t, m.Target, c.kv),
-			c.np*c.pages*pageBytes(t, m.Draft, c.kv); m.KVBytes != want || m.DraftKVBytes != wantDraft {
-			t.Errorf("%v: %d and %d bytes, want %d and %d", c.args, m.KVBytes, m.DraftKVBytes, want, wantDraft)
+			c.np*c.pages*pageBytes(t, m.Draft, c.kv); m.Memory.KV != want || m.Memory.DraftKV != wantDraft {
+			t.Errorf("%v: %d and %d bytes, want %d and %d", c.args, m.Memory.KV, m.Memory.DraftKV, want, wantDraft)
 		}
 	}
 	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, "-c", "300"); err != nil ||
-		m.KVBytes != 0 || m.DraftKVBytes != 0 {
+		m.Memory.KV != 0 || m.Memory.DraftKV != 0 {
 		t.Errorf("without --memory: %+v, %v", m, err)
 	}
 	if m, err := loadServed(t, "-m", servedTarget, "-md", servedDraft, enough, "--kv-memory", "9M"); err != nil ||
-		m.KVBytes != 9<<20 || m.DraftKVBytes != 9<<20 {
+		m.Memory.KV != 9<<20 || m.Memory.DraftKV != 9<<20 {
 		t.Errorf("--kv-memory: %+v, %v", m, err)
 	}
 	if m, err := loadServed(t, "-m", servedTarget, "-md", servedHead, "--drafter", "eagle",
 		"-np", "2", "-c", "256", enough, none); err != nil ||
-		m.DraftKVBytes != 2*pageBytes(t, m.Draft, "f16") || m.DraftKVBytes == 0 {
+		m.Memory.DraftKV != 2*pageBytes(t, m.Draft, "f16") || m.Memory.DraftKV == 0 {
 		t.Errorf("a head: %+v, %v", m, err)
 	}
 	// A limit that suffices for everything to the byte, and one that does not.
@@ -103,7 +102,7 @@ func TestServeMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, all := newServing(), m.Target.Bytes()+m.Draft.Bytes()+m.KVBytes+m.DraftKVBytes+1000
+	s, all := newServing(), m.Target.Bytes()+m.Draft.Bytes()+m.Memory.KV+m.Memory.DraftKV+1000
 	s.context, s.kept = 256, -1
 	for _, limit := range []int64{all, all - 1} {
 		s.weightMemory = limit
@@ -184,7 +183,7 @@ func TestServeCacheMemory(t *testing.T) {
 		}
 	}
 	pair := []string{"-m", servedTarget, "-md", servedDraft, "-np", "1", "-c", "256"}
-	load := func(args ...string) *serve.Model {
+	load := func(args ...string) *servedModel {
 		t.Helper()
 		m, err := loadServed(t, append(slices.Clone(pair), args...)...)
 		if err != nil {
@@ -194,26 +193,26 @@ func TestServeCacheMemory(t *testing.T) {
 	}
 	m := load("--memory=256M", "--cache-ram=20")
 	open := pageBytes(t, m.Target, "f16") + pageBytes(t, m.Draft, "f16")
-	if m.CacheBytes != 20<<20 || m.KVBytes+m.DraftKVBytes != open+20<<20 {
-		t.Errorf("%d bytes are kept, budgets of %d and %d, %d without", m.CacheBytes, m.KVBytes, m.DraftKVBytes, open)
+	if m.Memory.Cache != 20<<20 || m.Memory.KV+m.Memory.DraftKV != open+20<<20 {
+		t.Errorf("%d bytes are kept, budgets of %d and %d, %d without", m.Memory.Cache, m.Memory.KV, m.Memory.DraftKV, open)
 	}
-	if m := load("--memory=256M", "--cache-ram=-1"); m.CacheBytes < 100<<20 ||
-		m.CacheBytes > 256<<20-m.Target.Bytes()-m.Draft.Bytes() ||
-		m.KVBytes+m.DraftKVBytes != open+m.CacheBytes {
-		t.Errorf("what is left: %d bytes are kept, budgets of %d and %d", m.CacheBytes, m.KVBytes, m.DraftKVBytes)
+	if m := load("--memory=256M", "--cache-ram=-1"); m.Memory.Cache < 100<<20 ||
+		m.Memory.Cache > 256<<20-m.Target.Bytes()-m.Draft.Bytes() ||
+		m.Memory.KV+m.Memory.DraftKV != open+m.Memory.Cache {
+		t.Errorf("what is left: %d bytes are kept, budgets of %d and %d", m.Memory.Cache, m.Memory.KV, m.Memory.DraftKV)
 	}
 	_, err := loadServed(t, append(slices.Clone(pair), "--memory=256M", "--cache-ram=256")...)
 	if !errors.Is(err, errNotEnough) || !strings.Contains(err.Error(), "--cache-ram") {
 		t.Errorf("more than there is: %v", err)
 	}
-	if m := load("--memory=256M", "--kv-memory=9M", "--cache-ram=20"); m.KVBytes != 9<<20 || m.CacheBytes != 20<<20 {
-		t.Errorf("--kv-memory: %d bytes, %d kept", m.KVBytes, m.CacheBytes)
+	if m := load("--memory=256M", "--kv-memory=9M", "--cache-ram=20"); m.Memory.KV != 9<<20 || m.Memory.Cache != 20<<20 {
+		t.Errorf("--kv-memory: %d bytes, %d kept", m.Memory.KV, m.Memory.Cache)
 	}
-	if m := load("--cache-ram=0"); m.CacheBytes >= 0 {
-		t.Errorf("0: %d bytes", m.CacheBytes)
+	if m := load("--cache-ram=0"); m.Memory.Cache >= 0 {
+		t.Errorf("0: %d bytes", m.Memory.Cache)
 	}
-	if m := load(); m.CacheBytes <= 0 || m.CacheBytes > keptMost || m.KVBytes != 0 ||
-		machineMemory() > 0 && m.CacheBytes > machineMemory()/8 {
-		t.Errorf("by default %d bytes of %d are kept", m.CacheBytes, machineMemory())
+	if m := load(); m.Memory.Cache <= 0 || m.Memory.Cache > keptMost || m.Memory.KV != 0 ||
+		machineMemory() > 0 && m.Memory.Cache > machineMemory()/8 {
+		t.Errorf("by default %d bytes of %d are kept", m.Memory.Cache, machineMemory())
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/synth"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"

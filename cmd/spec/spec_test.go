@@ -92,7 +92,7 @@ func options[J job](t *testing.T, args ...string) J {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, _, _, err := c.parse(args[1:])
+	j, _, _, err := c.parse(args[1:], noEnvironment)
 	if err != nil {
 		t.Fatalf("spec %s: %v", strings.Join(args, " "), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/engine"
@@ -58,46 +59,53 @@ func flagError(err error) error {
 	return err
 }
 
-func (s *speculation) flags() []flag {
-	return append([]flag{
-		filesFlag("-md, --model-draft, --spec-draft-model", &s.drafts, "FILE",
-			"the draft model; may be repeated: the drafts are verified together, as a tree"),
-		hubFlag("-hfd, -hfrd, --hf-repo-draft", func(path string) { s.drafts = append(s.drafts, path) }, "a draft model"),
+func (s *speculation) rows() []flag {
+	add := func(file string) { s.drafts = append(s.drafts, file) }
+	list := draftRows("the draft model; may be repeated: the drafts are verified together, as a tree", "a draft model",
+		add)
+	for i := range list {
+		list[i] = list[i].when(func() bool { return s.choice.Drafter == "" || s.choice.Needs().Draft() })
+	}
+	return slices.Concat([]flag{drafterRow(&s.choice)}, list, []flag{
 		fileFlag("--learned", &s.learned, "FILE", "begin with what an earlier run with these models on this machine "+
 			"learned of pass times and acceptance, and keep there what this one learns; without effect on the text"),
-	}, choiceFlags(&s.choice)...)
+	}, choiceRows(&s.choice))
 }
 
-// choiceFlags are the flags of a choice.
-func choiceFlags(c *speculative.Choice) []flag {
+// drafterRow is --drafter.
+func drafterRow(c *speculative.Choice) flag {
+	return choiceFlag("--drafter", &c.Drafter, speculative.Names(speculative.Drafters(), false),
+		"who drafts: "+about(speculative.Drafters())).or(
+		"tree with a draft model, a draft head of -md or a multi-token-prediction block in the model's file, reencode with " +
+			"a draft model of another vocabulary, else ngram; model for the embedded pair")
+}
+
+// choiceRows are the other flags of a choice.
+func choiceRows(c *speculative.Choice) []flag {
+	least := leastFlag("--draft-p-min, --spec-draft-p-min", &c.Confidence,
+		"end a draft after a token of lower confidence").or("0; dynamic 0.4")
 	return []flag{
-		choiceFlag("--drafter", &c.Drafter, speculative.Names(speculative.Drafters(), false),
-			"who drafts: "+about(speculative.Drafters())+
-				" (default: tree with a draft model, a draft head of -md or a multi-token-prediction block in the model's file, "+
-				"reencode with a draft model of another vocabulary, else ngram; model for the embedded pair)"),
-		intFlag("--exit-layer", &c.ExitLayer, 1, math.MaxInt32,
-			"layers that --drafter early-exit computes (default: a third)"),
+		intFlag("--exit-layer", &c.ExitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes").or("a third"),
 		choiceFlag("--schedule", &c.Schedule, speculative.Names(speculative.Schedules(), false),
-			"draft length: "+about(speculative.Schedules())+
-				" (default auto; with --verify stairs constant, for the embedded pair heuristic)"),
+			"draft length: "+about(speculative.Schedules())).
+			or("auto; with --verify stairs constant, for the embedded pair heuristic"),
 		intFlag("--draft-max, --draft, --draft-n, --spec-draft-n-max", &c.Max, 1, speculative.MaxDraft,
-			"most tokens in a draft (default: the schedule's)"),
+			"most tokens in a draft").or("the schedule's").env("LLAMA_ARG_SPEC_DRAFT_N_MAX", "LLAMA_ARG_DRAFT_MAX"),
 		intFlag("--draft-min, --draft-n-min, --spec-draft-n-min", &c.Min, 0, speculative.MaxDraft,
-			"tokens before which a schedule does not end a draft (default 0)"),
-		leastFlag("--draft-p-min, --spec-draft-p-min", &c.Confidence,
-			"end a draft after a token of lower confidence (default 0; dynamic 0.4)"),
+			"tokens before which a schedule does not end a draft").or("0").
+			env("LLAMA_ARG_SPEC_DRAFT_N_MIN", "LLAMA_ARG_DRAFT_MIN"),
+		least.env("LLAMA_ARG_SPEC_DRAFT_P_MIN", "LLAMA_ARG_DRAFT_P_MIN"),
 		valueFlag("--draft-sampling", strings.Join(speculative.DraftSamplings(), "|"),
-			"how a draft model samples: greedy, its most likely token; shared, with the model's own noise; q, by itself "+
-				"(default: shared, but q for --verify rejection and block)",
+			"how a draft model samples: greedy, its most likely token; shared, with the model's own noise; q, by itself",
 			func(v string) (err error) {
 				if v, err = choose(speculative.DraftSamplings(), v); err == nil {
 					c.Sampling, err = speculative.ParseDraftSampling(v)
 				}
 				return err
-			}),
+			}).or("shared, but q for --verify rejection and block"),
 		choiceFlag("--verify", &c.Verify, speculative.Names(speculative.Verifiers(), false),
 			"which drafted tokens are kept: "+about(speculative.Verifiers())+
-				"; greedy, match and stairs give the same text as no drafts (default: greedy at --temp 0, else match)"),
+				"; greedy, match and stairs give the same text as no drafts").or("greedy at --temp 0, else match"),
 	}
 }
 

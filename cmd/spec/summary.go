@@ -225,7 +225,7 @@ func (s *summary) refusal(f *gguf.File) string {
 	case s.Kind == engine.KindMTP:
 		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which " +
 			"they draft for (-md)"
-	case s.Kind != engine.KindModel && s.Kind != engine.KindEncoderDecoder:
+	case s.Kind != engine.KindModel && s.Kind != engine.KindEncoderDecoder && !reads(s.Kind, s.Architecture):
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
 	case !slices.Contains(engine.Architectures(), s.Architecture):
 		return fmt.Sprintf("architecture %q is not supported (known: %s)", s.Architecture,
@@ -313,6 +313,11 @@ func kvBytesPerToken(f *gguf.File, s *summary) float64 {
 	return float64(heads) * float64(s.HeadDim+values) * bytesPerValue("f16")
 }
 
+// reads reports whether a file is an encoder that makes vectors.
+func reads(kind engine.Kind, arch string) bool {
+	return kind == engine.KindEncoder && slices.Contains(engine.Architectures(), arch)
+}
+
 // explain replaces the error of a file that is no language model by one that says what the file is. A file that is to
 // draft may be a draft head.
 func explain(path string, drafts bool, err error) error {
@@ -321,7 +326,9 @@ func explain(path string, drafts bool, err error) error {
 		return err
 	}
 	defer f.Close()
-	if kind := kindOf(f); kind != engine.KindModel && kind != engine.KindEncoderDecoder && !(drafts && kind.Head()) {
+	arch, _ := f.String("general.architecture")
+	if kind := kindOf(f); kind != engine.KindModel && kind != engine.KindEncoderDecoder && !(drafts && kind.Head()) &&
+		!reads(kind, arch) {
 		return fmt.Errorf("%s: %s", path, (&summary{Kind: kind}).refusal(f))
 	}
 	return err

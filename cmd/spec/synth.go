@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/output"
-	"github.com/specgo/spec/cmd/spec/internal/synth"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/synth"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -50,16 +50,16 @@ type synthesis struct {
 	typed          bool
 }
 
-func (s *synthesis) flags() []flag {
-	return []flag{
-		fileFlag("-o, --output", &s.out, "OUT", "the file to write"),
-		valueFlag("--type", "TYPE", "how random weights are stored (default q8_0): "+strings.Join(synth.Types(), ", "),
+func (s *synthesis) flags() []group {
+	return []group{{"files", []flag{
+		fileFlag("-o, --output", &s.out, "OUT", "the file to write").orWord(),
+		valueFlag("--type", "TYPE", "how random weights are stored: "+strings.Join(synth.Types(), ", "),
 			func(v string) (err error) {
 				s.typed = true
 				s.typ, err = choose(synth.Types(), v)
 				return err
-			}),
-	}
+			}).or("q8_0"),
+	}}}
 }
 
 func (s *synthesis) operand(v string) error {

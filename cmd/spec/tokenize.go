@@ -26,14 +26,13 @@ type tokenize struct {
 	json                  bool
 }
 
-func (t *tokenize) flags() []flag {
-	list := append([]flag{fileFlag("-m, --model", &t.model, "FILE",
-		"the model (default: the target inside this program)")}, t.text.flags("the text")...)
-	return append(list,
-		switchFlag("--no-special, --no-bos", &t.noSpecial, true, "add no special tokens"),
-		switchFlag("--parse-special", &t.parse, true, "read special tokens that are spelled out in the text as such"),
-		switchFlag("--ids", &t.ids, true, "write ids only, on one line"),
-		switchFlag("--json", &t.json, true, "write JSON"))
+func (t *tokenize) flags() []group {
+	return []group{{"model", []flag{modelRow(&t.model, "the target inside this program")}},
+		{"text", t.text.rows("the text", standardInput)}, {"output", []flag{
+			switchFlag("--no-special, --no-bos", &t.noSpecial, true, "add no special tokens"),
+			switchFlag("--parse-special", &t.parse, true, "read special tokens that are spelled out in the text as such"),
+			switchFlag("--ids", &t.ids, true, "write ids only, on one line"),
+			jsonRow(&t.json)}}}
 }
 
 func (t *tokenize) check() error { return t.text.check() }

@@ -34,9 +34,12 @@ type verification struct {
 	json    bool
 }
 
-func (v *verification) flags() []flag {
-	return []flag{v.modelFlag(), v.hubFlag(), v.threadsFlag(),
-		switchFlag("--json", &v.json, true, "write JSON")}
+func (v *verification) flags() []group {
+	model := []flag{v.modelRow(), v.hubRow(), threadsRow(&v.threads)}
+	for i := range model {
+		model[i].word = false // the word is the receipt
+	}
+	return []group{{"model", model}, {"output", []flag{jsonRow(&v.json)}}}
 }
 
 func (v *verification) operand(name string) error {

@@ -16,7 +16,7 @@ var versionCommand = command{
 
 type version struct{}
 
-func (version) flags() []flag { return nil }
+func (version) flags() []group { return nil }
 
 func (version) run(_ context.Context, p *program) error {
 	name := "(devel)"

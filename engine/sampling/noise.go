@@ -46,7 +46,10 @@ func (s *Sampler) rank(x []float32, key uint64, n int) {
 }
 
 // Streams of random numbers. Position and purpose make them independent of each other.
-const purposeNoise = 0 // of Pick
+const (
+	purposeNoise = 0       // of Pick
+	purposeXTC   = 1 << 32 // whether XTC leaves tokens out; verifiers count theirs from 1
+)
 
 // noiseKey is the stream of the Gumbel noise at a position.
 func noiseKey(seed uint64, position int) uint64 {

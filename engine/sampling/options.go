@@ -15,12 +15,13 @@ var (
 	ErrVocabulary = errors.New("token not in the vocabulary")
 )
 
-// Options say how the next token is chosen from the logits. The zero value is greedy decoding;
-// every zero field switches its filter off. The order is llama.cpp's: penalties, bias, bans and the
-// constraint, top-k, top-p, min-p, temperature.
+// Options say how the next token is chosen from the logits. The zero value is greedy decoding; every zero field
+// switches its step off. Bias, bans and the constraint come after the penalties that are first in Order, and before
+// every filter.
 type Options struct {
-	Temperature float32 // 0 is greedy: the greatest logit, the lower id on a tie
-	TopK        int     // keep the k most probable tokens
+	Temperature float32 // 0 is greedy whatever Order says: the greatest logit that is left, the lower id on a tie
+	Dynatemp    Dynatemp
+	TopK        int // keep the k most probable tokens
 
 	// TopP keeps the most probable tokens, as many as are needed for a total probability of TopP (nucleus sampling,
 	// arXiv:1904.09751); 0 and 1 are off.
@@ -28,19 +29,36 @@ type Options struct {
 
 	MinP float32 // keep tokens that are at least MinP times as probable as the most probable one (arXiv:2407.01082)
 
+	// TypicalP keeps the tokens whose surprise is nearest to the expected one, as many as are needed for a total
+	// probability of TypicalP (locally typical sampling, arXiv:2202.00666); 0 and 1 are off.
+	TypicalP float32
+
+	// TopNSigma keeps tokens whose logits are at most so many standard deviations of all logits below the greatest
+	// (arXiv:2411.07641); 0 is off.
+	TopNSigma float32
+
+	XTC      XTC
+	Mirostat Mirostat // replaces every filter
+
 	// RepeatPenalty divides positive logits of recent tokens and multiplies negative ones (arXiv:1909.05858); 0 and 1
 	// are off.
 	RepeatPenalty    float32
 	FrequencyPenalty float32 // subtracted from a logit once for every recent occurrence of its token
 	PresencePenalty  float32 // subtracted once from the logit of every recent token
 	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence
+	DRY              DRY
+
+	Order []Step // which steps are taken, in order; a step that is not listed is off. nil: [DefaultOrder]
 
 	LogitBias       map[int32]float32 // added to the logits of these tokens, -1e6 to 1e6; -Inf bans
 	Banned          []int32           // tokens that are never chosen
 	BannedSequences [][]int32         // the last token of each is never chosen where the others precede it
 
+	MinTokens int     // so many generated tokens are none of Ends
+	Ends      []int32 // tokens that end a text
+
 	Constraint     Constraint // which tokens may follow each other in the generated text; nil: all
-	ConstraintFrom int        // position of the first generated token: the prompt's length. speculative sets it
+	ConstraintFrom int        // position of the first generated token, for it, Mirostat and MinTokens. speculative sets it
 
 	Seed uint64 // of the noise; the same seed gives the same tokens
 }
@@ -71,6 +89,16 @@ func (o *Options) check(vocab int) error {
 		{"repeat penalty", o.RepeatPenalty, 0, mostChange},
 		{"frequency penalty", o.FrequencyPenalty, -mostChange, mostChange},
 		{"presence penalty", o.PresencePenalty, -mostChange, mostChange},
+		{"dynatemp range", o.Dynatemp.Range, 0, mostChange},
+		{"dynatemp exponent", o.Dynatemp.Exponent, 0, mostChange},
+		{"typical-p", o.TypicalP, 0, 1},
+		{"top-n-sigma", o.TopNSigma, 0, mostChange},
+		{"xtc probability", o.XTC.Probability, 0, 1},
+		{"xtc threshold", o.XTC.Threshold, 0, 1},
+		{"mirostat tau", o.Mirostat.Tau, 0, mostChange},
+		{"mirostat eta", o.Mirostat.Eta, 0, mostChange},
+		{"dry multiplier", o.DRY.Multiplier, 0, mostChange},
+		{"dry base", o.DRY.Base, 0, mostChange},
 	} {
 		if !(f.x >= f.lo && f.x <= f.hi) { // NaN fails too
 			return fmt.Errorf("%w: %s %v", ErrSampling, f.name, f.x)
@@ -85,8 +113,27 @@ func (o *Options) check(vocab int) error {
 	if o.PenaltyLastN < -1 {
 		return fmt.Errorf("%w: penalty window of %d tokens", ErrSampling, o.PenaltyLastN)
 	}
+	if o.MinTokens < 0 {
+		return fmt.Errorf("%w: at least %d tokens", ErrSampling, o.MinTokens)
+	}
 	if o.ConstraintFrom < 0 {
 		return fmt.Errorf("%w: constraint from position %d", ErrSampling, o.ConstraintFrom)
+	}
+	switch {
+	case o.Mirostat.Version < 0 || o.Mirostat.Version > 2:
+		return fmt.Errorf("%w: mirostat %d; there are 1 and 2", ErrSampling, o.Mirostat.Version)
+	case o.DRY.AllowedLength < 0:
+		return fmt.Errorf("%w: dry allowed length %d", ErrSampling, o.DRY.AllowedLength)
+	case o.DRY.LastN < -1:
+		return fmt.Errorf("%w: dry window of %d tokens", ErrSampling, o.DRY.LastN)
+	}
+	for i, step := range o.Order {
+		if !slices.Contains(DefaultOrder(), step) {
+			return fmt.Errorf("%w: no step %q; there are %v", ErrSampling, step, DefaultOrder())
+		}
+		if slices.Contains(o.Order[:i], step) {
+			return fmt.Errorf("%w: step %q twice", ErrSampling, step)
+		}
 	}
 	inside := func(what string, id int32) error {
 		if id < 0 || int(id) >= vocab {
@@ -102,18 +149,22 @@ func (o *Options) check(vocab int) error {
 			return fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, x, id)
 		}
 	}
-	for _, id := range o.Banned {
-		if err := inside("banned token", id); err != nil {
-			return err
+	for what, ids := range map[string][]int32{"banned token": o.Banned, "end of text": o.Ends} {
+		for _, id := range ids {
+			if err := inside(what, id); err != nil {
+				return err
+			}
 		}
 	}
-	for _, seq := range o.BannedSequences {
-		if len(seq) == 0 {
-			return fmt.Errorf("%w: empty banned sequence", ErrSampling)
-		}
-		for _, id := range seq {
-			if err := inside("banned sequence", id); err != nil {
-				return err
+	for what, list := range map[string][][]int32{"banned sequence": o.BannedSequences, "dry breaker": o.DRY.Breakers} {
+		for _, seq := range list {
+			if len(seq) == 0 {
+				return fmt.Errorf("%w: empty %s", ErrSampling, what)
+			}
+			for _, id := range seq {
+				if err := inside(what, id); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -25,15 +25,21 @@ type Sampler struct {
 	o      Options
 	vocab  int
 	biases []bias
-	path   constraintPath
+	plan   plan
 	err    error // of the last call's constraint
+
+	path     constraintPath
+	dry      repetitions
+	surprise surprises
 
 	x       []float32   // [vocab] logits after penalties, bias, bans and the constraint
 	p       []float32   // [vocab] scratch: probabilities or noise
 	count   []int32     // [vocab] how often a token occurred recently; all zero between calls
 	heap    []candidate // scratch of the filters
+	far     []candidate // the same
 	kept    []candidate // what the filters left
-	maximum float32     // the greatest x
+	maximum float32     // the greatest logit of these
+	divisor float32     // what they are to be divided by: the temperature, or 1 where that was done
 }
 
 var negInf = float32(math.Inf(-1))
@@ -44,7 +50,7 @@ func New(vocab int, o Options) (*Sampler, error) {
 	if err := o.check(vocab); err != nil {
 		return nil, err
 	}
-	return &Sampler{o: o, vocab: vocab, biases: o.biases()}, nil
+	return &Sampler{o: o, vocab: vocab, biases: o.biases(), plan: o.planned(), dry: newRepetitions(&o.DRY)}, nil
 }
 
 // Pick chooses the token at position len(history), the history being the whole sequence so far. At
@@ -56,7 +62,15 @@ func New(vocab int, o Options) (*Sampler, error) {
 //
 // The Gumbel-max trick is from Maddison, Tarlow and Minka 2014 (A* sampling, arXiv:1411.0030).
 func (s *Sampler) Pick(logits []float32, history []int32) int32 {
-	if s.o.Temperature == 0 {
+	if s.greedy() {
+		if s.plan.moves {
+			s.filter(logits, history)
+			s.order()
+			if len(s.kept) == 0 {
+				return -1
+			}
+			return s.kept[0].id
+		}
 		if x := s.adjust(logits, history); x != nil {
 			return greatest(x)
 		}
@@ -76,7 +90,7 @@ func (s *Sampler) Pick(logits []float32, history []int32) int32 {
 	s.filter(logits, history)
 	best, bestX := int32(-1), negInf
 	for _, c := range s.kept {
-		x := (c.x-s.maximum)/s.o.Temperature + tensor.Noise(key, uint32(c.id))
+		x := (c.x-s.maximum)/s.divisor + tensor.Noise(key, uint32(c.id))
 		if x > bestX || x == bestX && c.id < best {
 			best, bestX = c.id, x
 		}
@@ -91,11 +105,15 @@ func (s *Sampler) AppendBest(dst []Prob, n int, logits []float32, history []int3
 	if n < 1 {
 		return dst
 	}
+	if s.filters() && !(s.greedy() && !s.plan.moves) {
+		s.filter(logits, history)
+		return s.appendBestKept(dst, n, len(history))
+	}
 	x := s.adjust(logits, history)
 	if x == nil {
 		x = logits[:min(len(logits), s.vocab)]
 	}
-	if s.o.Temperature == 0 {
+	if s.greedy() {
 		s.kept = s.kept[:0]
 		for first := 0; first < len(x); first += pickChunk {
 			chunk := x[first:min(first+pickChunk, len(x))]
@@ -114,21 +132,29 @@ func (s *Sampler) AppendBest(dst []Prob, n int, logits []float32, history []int3
 		}
 		return dst
 	}
-	key := noiseKey(s.o.Seed, len(history))
-	if s.filters() {
-		s.filter(logits, history)
-		all := s.kept
-		s.kept = s.heap[:0]
-		for _, c := range all {
-			c.x = (c.x-s.maximum)/s.o.Temperature + tensor.Noise(key, uint32(c.id))
-			if len(s.kept) < n || c.before(s.kept[n-1]) {
-				s.keep(c, n)
-			}
+	s.rank(x, noiseKey(s.o.Seed, len(history)), n)
+	return s.appendNoisy(dst)
+}
+
+// appendBestKept is AppendBest for what the filters left.
+func (s *Sampler) appendBestKept(dst []Prob, n, position int) []Prob {
+	key := noiseKey(s.o.Seed, position)
+	all := s.kept
+	s.kept = s.heap[:0]
+	for _, c := range all {
+		if !s.greedy() {
+			c.x = (c.x-s.maximum)/s.divisor + tensor.Noise(key, uint32(c.id))
 		}
-		s.heap = all
-	} else {
-		s.rank(x, key, n)
+		if len(s.kept) < n || c.before(s.kept[n-1]) {
+			s.keep(c, n)
+		}
 	}
+	s.heap = all
+	return s.appendNoisy(dst)
+}
+
+// appendNoisy appends s.kept with the softmax of its values, which are in order.
+func (s *Sampler) appendNoisy(dst []Prob) []Prob {
 	sum, from := float32(0), len(dst)
 	for _, c := range s.kept {
 		p := tensor.Exp(c.x - s.kept[0].x)
@@ -149,7 +175,7 @@ func (s *Sampler) Distribution(logits []float32, history []int32) []Prob {
 
 // AppendDistribution is Distribution into a slice of the caller's.
 func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int32) []Prob {
-	if s.o.Temperature == 0 {
+	if s.greedy() {
 		if id := s.Pick(logits, history); id >= 0 {
 			dst = append(dst, Prob{id, 1})
 		}
@@ -159,7 +185,7 @@ func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int
 	slices.SortFunc(s.kept, func(a, b candidate) int { return cmp.Compare(a.id, b.id) })
 	s.p = s.p[:0]
 	for _, c := range s.kept {
-		s.p = append(s.p, (c.x-s.maximum)/s.o.Temperature)
+		s.p = append(s.p, (c.x-s.maximum)/s.divisor)
 	}
 	_, sum := tensor.ExpSum(s.p)
 	for i, c := range s.kept {
@@ -167,6 +193,9 @@ func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int
 	}
 	return dst
 }
+
+// greedy reports whether the most probable token that is left is chosen.
+func (s *Sampler) greedy() bool { return s.o.Temperature == 0 && s.o.Dynatemp.Range == 0 }
 
 // greatest is the id of the greatest logit, the lower one on a tie; -1 if none is above -Inf.
 func greatest(x []float32) int32 {

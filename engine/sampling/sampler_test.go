@@ -165,6 +165,16 @@ func TestPenalties(t *testing.T) {
 	newSampler(t, 4, Options{RepeatPenalty: 2}).Pick(x, []int32{-1, 4, 1 << 30})
 }
 
+// No end of text is chosen before the least number of generated tokens; then it may be.
+func TestMinTokens(t *testing.T) {
+	s := newSampler(t, 3, Options{MinTokens: 2, Ends: []int32{1}, ConstraintFrom: 3})
+	for n, want := range []int32{2: 0, 3: 0, 4: 0, 5: 1, 6: 1} {
+		if got := s.Pick([]float32{1, 2, 0}, make([]int32, n)); n >= 3 && got != want {
+			t.Errorf("after %d tokens: %d, expected %d", n, got, want)
+		}
+	}
+}
+
 func TestBannedSequences(t *testing.T) {
 	s := newSampler(t, 4, Options{BannedSequences: [][]int32{{0, 1, 3}, {2}}})
 	x := []float32{0, 1, 3, 2}
@@ -415,7 +425,10 @@ func TestPickAllocatesNothing(t *testing.T) {
 	history := randommodel.Tokens(100, 500, 1)
 	for _, o := range []Options{{}, {Temperature: 1},
 		{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1, LogitBias: map[int32]float32{3: 1}},
-		{Temperature: 0.8, TopP: 0.95}} {
+		{Temperature: 0.8, TopP: 0.95},
+		{Temperature: 0.8, TypicalP: 0.9, TopNSigma: 2, XTC: XTC{0.5, 0.1}, Dynatemp: Dynatemp{Range: 0.2}},
+		{Temperature: 0.8, DRY: DRY{Multiplier: 1, AllowedLength: 1}, Order: []Step{StepTopK, StepDRY}, TopK: 20},
+		{Temperature: 0.8, Mirostat: Mirostat{Version: 2}}} {
 		s := newSampler(t, 500, o)
 		s.Pick(x, history)
 		if n := testing.AllocsPerRun(50, func() { s.Pick(x, history) }); n != 0 {

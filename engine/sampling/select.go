@@ -25,9 +25,10 @@ func (s *Sampler) keep(c candidate, n int) {
 	s.kept = slices.Insert(s.kept, i, c)
 }
 
-// filters reports whether a filter may leave tokens out.
+// filters reports whether there is more to do than to divide by the temperature.
 func (s *Sampler) filters() bool {
-	return s.o.TopK > 0 || s.o.TopP > 0 && s.o.TopP < 1 || s.o.MinP > 0
+	only := len(s.plan.filters) == 0 || len(s.plan.filters) == 1 && s.plan.filters[0] == StepTemperature
+	return !only || !s.plan.usual
 }
 
 // filter leaves in s.kept the tokens that may be chosen, with their logits after penalties, bias
@@ -39,16 +40,24 @@ func (s *Sampler) filter(logits []float32, history []int32) {
 		s.x = append(s.x[:0], logits[:min(len(logits), s.vocab)]...)
 		x = s.x
 	}
-	s.maximum = negInf
+	s.kept = s.kept[:0]
+	s.maximum, s.divisor = negInf, s.o.Temperature
 	if i := greatest(x); i >= 0 {
 		s.maximum = x[i]
 	}
-	s.kept = s.kept[:0]
+	if !s.plan.usual {
+		s.chain(x, history)
+		if s.o.Mirostat.Version > 0 {
+			s.mirostat(history)
+		}
+		s.maximum = s.most()
+		return
+	}
 	topK, topP := s.o.TopK, s.o.TopP
-	if topK >= len(x) {
+	if topK >= len(x) || !s.planned(StepTopK) {
 		topK = 0
 	}
-	if topP >= 1 {
+	if topP >= 1 || !s.planned(StepTopP) {
 		topP = 0
 	}
 	least := negInf

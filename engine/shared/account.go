@@ -45,16 +45,12 @@ func (c *Scheduler) account(took time.Duration, err error) {
 	switch {
 	case err != nil:
 		return
-	case prompts == 0:
-		c.cost.learn(rows, seconds)
-	default:
-		usual = min(usual, c.cost.seconds(float64(rows)))
-		if rows == 0 {
-			usual = 0
-		}
-		c.cost.learnPrompt(prompts, seconds-usual)
+	case rows == 0:
+		usual = 0
+	case prompts > 0:
+		usual = min(usual, c.cost.At(float64(rows)))
 	}
-	fixed, row := c.cost.split(float64(rows))
+	fixed, row := c.cost.Split(float64(rows))
 	scale := 0.0
 	if sum := fixed + float64(row*float64(rows)); sum > 0 {
 		scale = usual / sum

@@ -10,7 +10,7 @@ func (c *Scheduler) wait() time.Duration {
 	if c.o.Wait != 0 {
 		return max(c.o.Wait, 0)
 	}
-	return min(max(c.cost.meanTime(), minWait), maxWait)
+	return min(max(c.cost.MeanTime(), minWait), maxWait)
 }
 
 // moment is a time, and for how long the runtime had computed other Schedulers' passes by then.

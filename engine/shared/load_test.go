@@ -78,6 +78,7 @@ func TestAutoUnderLoad(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cpu := make(chan bool, 1) // passes of both models run one after the other
 				share := func(m *engine.Model, p passTimes) *shared.Scheduler {
+					m.Costs(0).Set(nil, true) // another machine
 					s := shared.New(m, shared.Options{CacheBytes: -1})
 					s.SetPrepare(func(b engine.Batch) time.Duration {
 						rows := 0

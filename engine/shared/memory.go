@@ -13,12 +13,15 @@ type ledger struct {
 	used    atomic.Int64 // by pages and states that there are
 	planned int64        // that the next pass will allocate
 	empty   int64        // of a session with one token
-	lent    int          // sessions whose memory is lent
+	lent    int          // sessions whose memory is lent, and passes of those that exit early
+
+	exits    []*ExitSession // that have memory
+	reserved int64          // that their passes may allocate
 }
 
 // fits reports whether there is room for so much more.
 func (l *ledger) fits(bytes int64) bool {
-	return l.budget == 0 || l.used.Load()+l.planned+bytes <= l.budget
+	return l.budget == 0 || l.used.Load()+l.planned+l.reserved+bytes <= l.budget
 }
 
 // full is the error of what does not fit.
@@ -34,7 +37,12 @@ func (c *Scheduler) recomputes() bool { return c.m.Head() == nil }
 // memory gives s the engine's session that it lacks, and makes sure of memory for n more tokens; see reserve.
 func (c *Scheduler) memory(s *Session, n int) bool {
 	if s.session != nil {
-		return c.reserve(s, s.session.Need(n, s.back(n)))
+		need := s.session.Need(n, s.back(n))
+		if !c.exceeds(s, n, need) {
+			return c.reserve(s, need)
+		}
+		s.anew = true
+		s.drop()
 	}
 	session, err := c.m.NewSession(s.options.SessionOptions)
 	if err != nil {
@@ -50,6 +58,14 @@ func (c *Scheduler) memory(s *Session, n int) bool {
 	c.planned -= min(fixed, c.planned) // it is in use now
 	s.session = session
 	return true
+}
+
+// exceeds reports whether s has so much that it would not fit by itself, and may do with less: drafts that were taken
+// back, and forks, leave copies of recurrent states. Then its sequence is computed anew, once for a submission. Drafts
+// are refused instead.
+func (c *Scheduler) exceeds(s *Session, n int, need int64) bool {
+	return c.budget > 0 && s.session.Bytes()+need > c.budget && c.recomputes() && !s.anew && s.rows <= 1 &&
+		s.segment.Parents == nil && len(s.tokens) >= n
 }
 
 // back is the number of the submission's next n tokens that may be cut back.

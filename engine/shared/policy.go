@@ -15,16 +15,16 @@ import (
 //     tokens as delay the others by Options.Delay, or as many as fit in a pass where nobody generates.
 //   - A prompt goes on from the state of a sequence that begins alike, before anyone takes memory for the pass, and
 //     waits for an older session that computes the same tokens.
-//   - Where memory is short, kept sequences are dropped, what is worth least first; then a session for which nobody
-//     waits gives up its own, the youngest first, and then those that are younger than the one that needs it. It is
-//     computed again later.
+//   - Where memory is short, what drafts by early exit have goes first, then kept sequences, what is worth least
+//     first; then a session for which nobody waits gives up its own, the youngest first, and then those that are
+//     younger than the one that needs it. It is computed again later.
 //   - A new session waits until there is a place, and memory for its first tokens that it takes from no other session;
 //     none overtakes another. It drops nothing that is kept: that may be what its prompt begins with.
 
 const (
-	shortRows = 8  // tokens without logits up to which a submission is not cut: what a decoder feeds before it drafts
-	lately    = 10 // times maxWait: how long after a result a session counts as one that generates
-	leastRows = 16 // of a chunk of a prompt, whatever it delays
+	lately     = 10 // times maxWait: how long after a result a session counts as one that generates
+	leastRows  = 16 // of a chunk of a prompt, whatever it delays
+	firstChunk = 32 // prompt tokens of a chunk where nothing is known
 )
 
 // build chooses the segments of the next pass among what is pending.
@@ -92,7 +92,11 @@ func (c *Scheduler) take(s *Session, n int) bool {
 func (c *Scheduler) chunk(rows int) int {
 	for _, s := range c.sessions {
 		if s.decoding && !(s.pending() && s.prompt()) && time.Since(s.expectAt.at) < lately*maxWait {
-			return min(max(leastRows, c.cost.chunk(rows, c.o.Delay)), max(engine.PassRows-rows, leastRows))
+			n := c.cost.PromptTokens(rows, c.o.Delay)
+			if n == 0 {
+				n = firstChunk
+			}
+			return min(max(leastRows, n), max(engine.PassRows-rows, leastRows))
 		}
 	}
 	return engine.PassRows
@@ -102,7 +106,7 @@ func (c *Scheduler) chunk(rows int) int {
 // false if s has to wait, or fails because it does not fit by itself.
 func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 	for bytes > 0 && !c.fits(bytes) {
-		if c.prefixes.evict(nil) {
+		if c.takeExit() || c.prefixes.evict(nil) {
 			continue
 		}
 		if !c.recomputes() { // none gives up its memory for another, so waiting for it could last for ever
@@ -114,7 +118,7 @@ func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 			c.stats.Preemptions++
 			continue
 		}
-		alone := c.planned == 0
+		alone := c.planned == 0 && c.reserved == 0
 		for _, o := range c.sessions {
 			alone = alone && (o == s || o.session == nil || o.session.Bytes() == 0)
 		}

@@ -35,6 +35,7 @@ type submission struct {
 	chunk     bool      // what the pass that runs has of it is part of a prompt
 	waits     bool      // for an older session, which computes the same tokens
 	abandoned bool      // nobody waits for the result
+	anew      bool      // the sequence was computed again since it had more memory than it needs
 	result    engine.Result
 	err       error
 }
@@ -42,7 +43,7 @@ type submission struct {
 // begin takes a segment.
 func (u *submission) begin(g engine.Segment) {
 	n := len(g.Tokens)
-	u.segment, u.gathered, u.abandoned = g, u.gathered[:0], false
+	u.segment, u.gathered, u.abandoned, u.anew = g, u.gathered[:0], false, false
 	u.rows, u.states = rowsOf(g.Logits, n), rowsOf(g.Hidden, n)
 	if g.Parents != nil || g.Hidden < engine.All || int(g.Hidden) > n { // in one pass, which refuses what cannot be
 		u.rows, u.states = n, min(u.states, n)
@@ -58,7 +59,7 @@ func (u *submission) end() (engine.Result, error) {
 
 // long reports whether it is cut into chunks.
 func (u *submission) long() bool {
-	return u.segment.Parents == nil && len(u.segment.Tokens)-u.rows > shortRows
+	return u.segment.Parents == nil && len(u.segment.Tokens)-u.rows > engine.ShortRows
 }
 
 // rowsOf is how many of n positions are wanted.

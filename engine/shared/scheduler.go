@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/costs"
 )
 
 // Scheduler lets sessions of many goroutines share passes over one model's weights. Each [Session] behaves like a
@@ -48,7 +49,7 @@ type Scheduler struct {
 	order  []*Session   // of pending ones, while a pass is put together
 	wanted []int32      // the tokens of one of them, likewise
 	steps  passSteps
-	cost   passCosts
+	cost   *costs.Costs // of passes of its sessions
 	worked atomic.Int64 // nanoseconds of passes
 	panics atomic.Int64
 
@@ -129,7 +130,7 @@ func New(m *engine.Model, o Options) *Scheduler {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = o.KVBytes
 	}
-	c := &Scheduler{m: m, o: o}
+	c := &Scheduler{m: m, o: o, cost: &costs.Costs{}}
 	c.budget = o.KVBytes
 	c.prefixes.budget, c.prefixes.used, c.prefixes.roots = o.CacheBytes, &c.used, map[lineage]*node{}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -188,7 +189,7 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 		return nil, errSchedulerClosed
 	}
 	c.serial++
-	s.serial = c.serial
+	s.serial, c.cost = c.serial, s.costs
 	c.sessions = append(c.sessions, s)
 	return s, nil
 }
@@ -208,7 +209,7 @@ func (c *Scheduler) newShared(o SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{c: c, context: session.Context(), wake: make(chan struct{}, 1)}
+	s := &Session{c: c, context: session.Context(), wake: make(chan struct{}, 1), costs: session.Costs()}
 	s.lineage = lineage{options: o, before: -1}
 	c.mu.Lock()
 	if c.empty == 0 {
@@ -260,6 +261,7 @@ func (c *Scheduler) Close() {
 	for len(c.sessions) > 0 {
 		s := c.sessions[0]
 		c.enter(s, closed)
+		s.exit.drop()
 		s.drop()
 	}
 	for len(c.prefixes.kept) > 0 {

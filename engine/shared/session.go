@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/costs"
 )
 
 // Session is a sequence of tokens whose passes a [Scheduler] shares among sessions. It belongs to one goroutine at a
@@ -30,6 +31,8 @@ type Session struct {
 	lent  bool // a draft head looks at its keys and values: the memory stays
 	submission
 
+	exit *ExitSession // its first layers; nil: nobody asked for them
+
 	late     bool     // it missed the bound, and has not been in time since
 	expectAt moment   // since when it has been, or would have been, waited for
 	decoding bool     // its last submission was no prompt
@@ -41,6 +44,7 @@ type Session struct {
 	computed int // tokens of the sequence that it has computed before, for Recomputed
 	reused   int // tokens taken from other sequences
 	cost     shares
+	costs    *costs.Costs // of passes of the model through as many layers
 }
 
 // Len is the number of tokens of the sequence.
@@ -91,6 +95,9 @@ func (s *Session) EvalSegment(ctx context.Context, g engine.Segment) (engine.Res
 	return s.submit(ctx, g)
 }
 
+// Costs is what passes of the session take, by themselves.
+func (s *Session) Costs() *costs.Costs { return s.costs }
+
 // Announce says whether the session's next Eval is on its way, so that passes wait for it, or not. After a result it is
 // taken to be.
 func (s *Session) Announce(will bool) {
@@ -138,12 +145,10 @@ func (s *Session) Load() (l Load) {
 			l.Sessions++
 		}
 	}
-	if c.cost.known {
-		l.Token = c.cost.seconds(float64(l.Sessions)) / float64(l.Sessions)
-		l.Measured = c.cost.measured(l.Sessions)
-		if l.Prompt = c.cost.row; l.Prompt == 0 {
-			_, l.Prompt = c.cost.split(longChunk)
-		}
+	if s.costs.Known() {
+		l.Token = s.costs.At(float64(l.Sessions)) / float64(l.Sessions)
+		l.Measured = s.costs.Measured(l.Sessions)
+		l.Prompt = s.costs.Prompt()
 	}
 	return l
 }
@@ -151,12 +156,10 @@ func (s *Session) Load() (l Load) {
 // Together is the seconds that each of so many sessions pays, by the measure of [Session.Spent], for a pass with one
 // token of each; 0 where nothing is known.
 func (s *Session) Together(sessions int) float64 {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	if !s.c.cost.known || sessions < 1 {
+	if !s.costs.Known() || sessions < 1 {
 		return 0
 	}
-	return s.c.cost.seconds(float64(sessions)) / float64(sessions)
+	return s.costs.At(float64(sessions)) / float64(sessions)
 }
 
 // Spent is the session's share of the time of its passes so far. The shares of a pass sum up to its time.
@@ -172,10 +175,10 @@ func (s *Session) Spent() time.Duration {
 func (s *Session) PassCosts(seconds []float64) bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if !s.c.cost.known || s.cost.peers < leastShare {
+	if !s.costs.Known() || s.cost.peers < leastShare {
 		return false
 	}
-	s.c.cost.prices(s.cost.others, s.cost.peers, seconds)
+	s.costs.Prices(s.cost.others, s.cost.peers, seconds)
 	return true
 }
 
@@ -255,6 +258,7 @@ func (s *Session) Close() {
 		return
 	}
 	c.enter(s, closed)
+	s.exit.drop()
 	s.depart()
 	c.keep(s)
 	s.drop()

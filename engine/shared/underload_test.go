@@ -124,6 +124,7 @@ func (l loaded) run(t *testing.T) (r told) {
 		cpu := make(chan bool, 1) // passes of both models run one after the other
 		begin := time.Now()
 		share := func(m *engine.Model, p passTimes, n uint64) *shared.Scheduler {
+			m.Costs(1).Set(nil, true) // another machine
 			s := shared.New(m, shared.Options{CacheBytes: -1})
 			s.SetPrepare(func(b engine.Batch) time.Duration {
 				rows := 0

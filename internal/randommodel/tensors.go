@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"io"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -52,10 +53,17 @@ func Drawn(name string, draw func() float32, dims ...int) gguf.TensorSource {
 
 // Encoded is a tensor of numbers in a type; of types that the engine does not have it is zeros.
 func Encoded(name string, typ gguf.Type, x []float32, dims []uint64) gguf.TensorSource {
-	return gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error {
-		if typ == gguf.F32 { // numbers that are not finite too
-			return binary.Write(w, binary.LittleEndian, x)
+	if typ == gguf.F32 { // numbers that are not finite too; most tensors are written many times
+		raw := make([]byte, 4*len(x))
+		for i, v := range x {
+			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
 		}
+		return gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error {
+			_, err := w.Write(raw)
+			return err
+		}}
+	}
+	return gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error {
 		size, err := typ.Size(dims...)
 		if err != nil {
 			return err
@@ -74,7 +82,14 @@ func Encoded(name string, typ gguf.Type, x []float32, dims []uint64) gguf.Tensor
 // Bytes is a GGUF file.
 func Bytes(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource) []byte {
 	tb.Helper()
+	most := 64 << 10 // a header of most files
+	for _, t := range tensors {
+		if size, err := t.Type.Size(t.Dims...); err == nil {
+			most += int(size) + 64
+		}
+	}
 	var b bytes.Buffer
+	b.Grow(most)
 	if err := gguf.Write(&b, kvs, tensors); err != nil {
 		tb.Fatal(err)
 	}

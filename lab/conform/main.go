@@ -1,10 +1,12 @@
 // Command conform measures how many JSON schemas of real programs compile to a grammar that judges their values
-// rightly.
+// rightly, and how many answers of models are parsed as they should be.
 //
-//	go -C lab run ./conform [-cases DIR] [-v N] [-only NAME]
+//	go -C lab run ./conform [-cases DIR] [-v N] [-only NAME] [-answers] [-speed FILE.gguf [-every N]]
 //
 // DIR has schemas.jsonl.gz (a line each: name, schema, tests with data and valid), values.json (format -> values) and
-// clients.json (schemas by name). A value is judged as compact JSON with its keys in the schema's order.
+// clients.json (schemas by name). A value is judged as compact JSON with its keys in the schema's order. DIR also has
+// answers.jsonl, answers of models with what led to them, whose templates are in DIR/../chat/templates; with -answers
+// they alone are judged. With -speed it measures masks under a file's vocabulary instead.
 package main
 
 import (
@@ -77,8 +79,19 @@ func main() {
 	dir := flag.String("cases", "../../shared/conform", "folder of the cases")
 	verbose := flag.Int("v", 0, "how many values that are judged wrongly, and refused schemas, are shown")
 	only := flag.String("only", "", "the schemas whose names contain this")
+	answersOnly := flag.Bool("answers", false, "the answers of models alone")
+	vocabularyFile := flag.String("speed", "", "measure masks under the vocabulary of this GGUF file")
+	every := flag.Int("every", 10, "with -speed: every Nth schema")
+	most := flag.Int("tokens", 64, "with -speed: tokens of a value")
 	flag.Parse()
-	if err := run(*dir, *verbose, *only); err != nil {
+	judged := func() error { return run(*dir, *verbose, *only) }
+	if *answersOnly {
+		judged = func() error { return answers(*dir, *verbose) }
+	}
+	if *vocabularyFile != "" {
+		judged = func() error { return speed(*dir, *vocabularyFile, max(1, *every), *most) }
+	}
+	if err := judged(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -154,7 +167,7 @@ func run(dir string, verbose int, only string) error {
 		right, percent(right, schemas), values, refused, accepted, times[len(times)*95/100])
 	show(why)
 	if only == "" {
-		return errors.Join(formats(dir), clients(dir))
+		return errors.Join(formats(dir), clients(dir), answers(dir, verbose))
 	}
 	return nil
 }
@@ -183,7 +196,7 @@ func show(why map[string]int) {
 // formats shows which values of formats cannot be written.
 func formats(dir string) error {
 	var all map[string][]string
-	if err := read(dir, "values.json", &all); err != nil {
+	if err := readFile(dir, "values.json", &all); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -207,7 +220,7 @@ func formats(dir string) error {
 // clients shows which schemas of clients do not compile.
 func clients(dir string) error {
 	var all map[string]json.RawMessage
-	if err := read(dir, "clients.json", &all); err != nil {
+	if err := readFile(dir, "clients.json", &all); err != nil {
 		return err
 	}
 	n := 0
@@ -224,7 +237,7 @@ func clients(dir string) error {
 	return nil
 }
 
-func read(dir, name string, into any) error {
+func readFile(dir, name string, into any) error {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return err

@@ -348,6 +348,13 @@ func (in *Instruction) resolveVector() error {
 		}
 		return nil
 	}
+	if base == "VCMPPS" && n == 4 && in.operands[3].kind == mask {
+		if in.operands[0].kind != immediate || in.operands[1].kind != vector || in.operands[2].kind != vector {
+			return errOperands
+		}
+		in.op = compareIntoMask
+		return nil
+	}
 	p, ok := table[base]
 	if !ok {
 		return errUnknown
@@ -632,6 +639,18 @@ func (m *machine) signs(in *Instruction, elem int) {
 	} else {
 		m.g[to.reg] = bits
 	}
+}
+
+// compareIntoMask is VCMPPS of two registers with a mask for a destination.
+func compareIntoMask(m *machine, in *Instruction) {
+	b, a := lanes[float32](&m.v[in.operands[1].reg], in.width), lanes[float32](&m.v[in.operands[2].reg], in.width)
+	var bits uint64
+	for i := range a {
+		if compare(int(in.operands[0].imm), a[i], b[i]) {
+			bits |= 1 << i
+		}
+	}
+	m.k[in.operands[3].reg] = bits
 }
 
 func maskedMove(m *machine, in *Instruction) {

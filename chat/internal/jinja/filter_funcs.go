@@ -259,3 +259,32 @@ func extreme(name string, better func(m *machine, a, b Value) bool) filterFunc {
 		return best
 	}
 }
+
+// roundTens rounds to tens, hundreds and so on, half to even as Python does.
+func roundTens(i int64, f float64, isInt bool, places int) Value {
+	if places > 18 {
+		if isInt {
+			return int64(0)
+		}
+		return math.Copysign(0, f)
+	}
+	scale := int64(1)
+	for range places {
+		scale *= 10
+	}
+	if !isInt {
+		return math.RoundToEven(f/float64(scale)) * float64(scale)
+	}
+	whole, rest := i/scale, i%scale
+	if rest < 0 {
+		rest = -rest
+	}
+	if rest > scale/2 || rest == scale/2 && whole%2 != 0 {
+		if i < 0 {
+			whole--
+		} else {
+			whole++
+		}
+	}
+	return whole * scale
+}

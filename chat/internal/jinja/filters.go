@@ -280,7 +280,7 @@ var filterTable = map[string]filterFunc{
 	},
 	"round": func(m *machine, v Value, a args) Value {
 		given := m.bind("round", a, "precision?", "method?")
-		_, f, isInt, ok := number(m.defined(v))
+		i, f, isInt, ok := number(m.defined(v))
 		if !ok {
 			m.fail(ErrRuntime, "round: a number is needed, not %s", typeName(v))
 		}
@@ -288,7 +288,7 @@ var filterTable = map[string]filterFunc{
 		if given[0] != nil {
 			places = m.integer("round", given[0])
 		}
-		if places < 0 || places > 20 {
+		if places > 20 {
 			m.fail(ErrUnsupported, "round: a precision of %d", places)
 		}
 		method := "common"
@@ -298,6 +298,9 @@ var filterTable = map[string]filterFunc{
 		scale := math.Pow(10, float64(places))
 		switch method {
 		case "common":
+			if places < 0 {
+				return roundTens(i, f, isInt, -places)
+			}
 			if isInt {
 				return v
 			}

@@ -1,6 +1,9 @@
 package jinja
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxRange is how long a range may be, as in Jinja's sandbox.
 const maxRange = 100_000
@@ -55,6 +58,44 @@ var globalTable = map[string]func(m *machine, a args) Value{
 		}
 		m.spend(listBytes)
 		return ns
+	},
+	"joiner": func(m *machine, a args) Value {
+		sep := Value(m.lit(", "))
+		if v := m.bind("joiner", a, "sep?")[0]; v != nil {
+			sep = v
+		}
+		used := false
+		return m.function("joiner", func(m *machine, a args) Value {
+			m.bind("joiner", a)
+			if used {
+				return sep
+			}
+			used = true
+			return Text{}
+		})
+	},
+	"cycler": func(m *machine, a args) Value {
+		if len(a.pos) == 0 {
+			m.fail(ErrRuntime, "cycler: at least one item is needed")
+		}
+		items, at := slices.Clone(a.pos), 0
+		m.spend(listBytes + len(items)*valueBytes)
+		c := &namespace{}
+		c.d.Set(m.lit("current"), items[0])
+		c.d.Set(m.lit("next"), m.function("next", func(m *machine, a args) Value {
+			m.bind("next", a)
+			v := items[at]
+			at = (at + 1) % len(items)
+			c.d.Set(m.lit("current"), items[at])
+			return v
+		}))
+		c.d.Set(m.lit("reset"), m.function("reset", func(m *machine, a args) Value {
+			m.bind("reset", a)
+			at = 0
+			c.d.Set(m.lit("current"), items[0])
+			return None{}
+		}))
+		return c
 	},
 	"raise_exception": func(m *machine, a args) Value {
 		v := m.bind("raise_exception", a, "message")

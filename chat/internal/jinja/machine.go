@@ -270,7 +270,7 @@ func (m *machine) items(v Value, where string) []Value {
 // list makes a list of items that were made for it.
 func (m *machine) list(items []Value) *List {
 	m.spend(listBytes + len(items)*valueBytes)
-	return &List{Items: items}
+	return &List{Items: items, own: true}
 }
 
 // function makes a function of a value.

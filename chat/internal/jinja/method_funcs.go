@@ -37,9 +37,39 @@ func find(name string, search func(s, sub string) int, must bool) textMethod {
 }
 
 // affix makes startswith and endswith, which take one text or a tuple of them.
+// between is a text from one character to another, nil and None being its ends; ok is false if it begins behind its
+// end.
+func (m *machine) between(name string, t Text, from, to Value) (part Text, ok bool) {
+	m.chars(len(t.s))
+	runes := []rune(t.s)
+	m.spend(len(runes) * 8) // its characters, and the text of those between
+	place := func(v Value, otherwise int) int {
+		if _, none := v.(None); v == nil || none {
+			return otherwise
+		}
+		i := m.integer(name, v)
+		if i < 0 {
+			i += len(runes)
+		}
+		return max(0, i)
+	}
+	i, j := place(from, 0), min(place(to, len(runes)), len(runes))
+	if i > j {
+		return Text{}, false
+	}
+	return Text{s: string(runes[i:j])}, true
+}
+
 func affix(name string, has func(s, affix string) bool) textMethod {
 	return func(m *machine, t Text, a args) Value {
-		v := m.bind(name, a, "prefix")[0]
+		given := m.bind(name, a, "prefix", "start?", "end?")
+		v := given[0]
+		if given[1] != nil || given[2] != nil {
+			var ok bool
+			if t, ok = m.between(name, t, given[1], given[2]); !ok {
+				return false
+			}
+		}
 		if l, ok := v.(*List); ok && l.tuple {
 			return slices.ContainsFunc(l.Items, func(v Value) bool {
 				affix := m.str(name, v).s

@@ -48,7 +48,7 @@ func (m *machine) method(v Value, name string) Value {
 
 // mutators are the methods that Python has and the sandbox forbids.
 var mutators = map[string][]string{
-	"list": {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"},
+	"list": {"clear", "extend", "insert", "remove", "reverse", "sort"},
 	"dict": {"clear", "pop", "popitem", "setdefault", "update"},
 }
 
@@ -91,10 +91,12 @@ var dictMethods = map[string]func(m *machine, d *Dict, a args) Value{
 }
 
 var listMethods = map[string]func(m *machine, l *List, a args) Value{
+	"append": (*machine).appendItem,
 	"copy": func(m *machine, l *List, a args) Value {
 		m.bind("copy", a)
-		return l
+		return m.list(slices.Clone(l.Items))
 	},
+	"pop": (*machine).popItem,
 	"count": func(m *machine, l *List, a args) Value {
 		x, n := m.bind("count", a, "value")[0], int64(0)
 		for _, v := range l.Items {

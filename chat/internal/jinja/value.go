@@ -19,6 +19,7 @@ type None struct{}
 type List struct {
 	Items []Value
 	tuple bool
+	own   bool     // the template has made it, and may change it
 	attrs []string // names of the first items of a tuple, for groupby
 }
 

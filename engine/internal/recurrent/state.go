@@ -234,17 +234,26 @@ func (r *State) Commit(start int, path []int32) {
 	r.n += len(path)
 }
 
-// Fork is a copy for a session of the first n tokens, which is restorable.
-func (r *State) Fork(n int) *State {
-	f := &State{layers: r.layers, size: r.size, first: r.first, at: r.at, step: r.step, most: r.most,
-		capacity: r.capacity, from: r.from, n: r.n}
-	f.state = slices.Clone(r.state)
+// Fork is a copy for a session of the first n tokens, which is restorable, with the first layers of the model, nil if
+// none of them is recurrent.
+func (r *State) Fork(n, layers int) *State {
+	f := &State{at: r.at, step: r.step, most: r.most, capacity: r.capacity, from: r.from, n: r.n}
+	for i, l := range r.layers {
+		if l.At < layers {
+			f.layers, f.first, f.size = r.layers[:i+1], r.first[:i+1], r.first[i]+l.units*l.state
+			f.journal = append(f.journal, slices.Clone(r.journal[i]))
+		}
+	}
+	if f.size == 0 {
+		return nil
+	}
+	f.state = slices.Clone(r.state[:f.size])
 	for i := range r.points {
 		r.points[i].shared = true
 	}
 	f.points = slices.Clone(r.points)
-	for _, j := range r.journal {
-		f.journal = append(f.journal, slices.Clone(j))
+	for i := range f.points {
+		f.points[i].state = f.points[i].state[:f.size]
 	}
 	f.Rewind(n)
 	return f

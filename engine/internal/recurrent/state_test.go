@@ -81,7 +81,7 @@ func TestForkedPointsAreNotReused(t *testing.T) {
 		for at := 64; at <= 256; at += 64 {
 			r.add(point{at: at, state: r.room()})
 		}
-		f := r.Fork(256)
+		f := r.Fork(256, 1<<20)
 		drops, keeps := r, f
 		if who == "the fork" {
 			drops, keeps = f, r

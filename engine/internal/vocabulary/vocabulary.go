@@ -29,7 +29,7 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 		return nil, err
 	}
 	c := bpe.Defaults(model, pre)
-	gemma4 := model == "gemma4" || model == "gpt2" && pre == "gemma4"
+	gemma4 := c.Model == "gemma4" && c.AddBOS
 	if c.Tokens, err = f.Strings(prefix + "tokens"); err != nil {
 		return nil, err
 	}
@@ -43,6 +43,11 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 		}
 		return int32(n), nil
 	}
+	for _, d := range []*int32{&c.BOS, &c.EOS, &c.UNK, &c.SEP} { // a default that the vocabulary lacks is none
+		if int(*d) >= len(c.Tokens) {
+			*d = -1
+		}
+	}
 	read(f, prefix+"token_type", f.Int32s, &c.Types, &err)
 	read(f, prefix+"scores", f.Float32s, &c.Scores, &err)
 	if (model == "gpt2" || model == "gemma4") && err == nil { // without merges every text would fall into bytes
@@ -51,13 +56,24 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 	read(f, prefix+"bos_token_id", id, &c.BOS, &err)
 	read(f, prefix+"eos_token_id", id, &c.EOS, &err)
 	read(f, prefix+"unknown_token_id", id, &c.UNK, &err)
+	read(f, prefix+"seperator_token_id", id, &c.SEP, &err)
 	read(f, prefix+"add_bos_token", f.Bool, &c.AddBOS, &err)
 	read(f, prefix+"add_eos_token", f.Bool, &c.AddEOS, &err)
+	if c.SEP < 0 { // no default adds what is not there
+		c.AddSEP = false
+	}
+	read(f, prefix+"add_sep_token", f.Bool, &c.AddSEP, &err)
 	read(f, prefix+"add_space_prefix", f.Bool, &c.AddSpacePrefix, &err)
 	read(f, prefix+"remove_extra_whitespaces", f.Bool, &c.RemoveExtraWhitespaces, &err)
 	if model == "t5" {
 		read(f, prefix+"precompiled_charsmap", func(key string) ([]byte, error) { return byteArray(f, key) }, &c.Charsmap,
 			&err)
+	}
+	if model == "bert" {
+		const normalizer = prefix + "normalizer."
+		read(f, normalizer+"lowercase", f.Bool, &c.Lowercase, &err)
+		c.StripAccents = c.Lowercase
+		read(f, normalizer+"strip_accents", f.Bool, &c.StripAccents, &err)
 	}
 	if gemma4 { // the first files say false, which is wrong, and the reference engine ignores it
 		c.AddBOS = true

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/cmd/spec/internal/synth"
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/synth"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 

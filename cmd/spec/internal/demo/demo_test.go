@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/specgo/spec/cmd/spec/internal/synth"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/synth"
 	"github.com/specgo/spec/testdata"
 )
 

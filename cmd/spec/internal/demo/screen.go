@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/specgo/spec/cmd/spec/internal/terminal"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 

@@ -1,0 +1,299 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/grammar"
+)
+
+// argumentSchema is a place in a tool's schema, for a grammar of arguments that are written as text. Every text of
+// such a grammar is read, by [schemaView.textValue], as a value that is valid by the schema.
+type argumentSchema struct {
+	root map[string]json.RawMessage
+	raw  json.RawMessage
+	keys map[string]json.RawMessage
+	view schemaView
+}
+
+func newArgumentSchema(raw json.RawMessage) (*argumentSchema, error) {
+	s := &argumentSchema{}
+	if err := json.Unmarshal(raw, &s.root); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &s.view.root); err != nil {
+		return nil, err
+	}
+	return s.at(raw)
+}
+
+// at is another place of the same schema. References are followed.
+func (s *argumentSchema) at(raw json.RawMessage) (*argumentSchema, error) {
+	for range maxSchemaDepth {
+		out := &argumentSchema{root: s.root, raw: raw, view: schemaView{root: s.view.root}}
+		if err := json.Unmarshal(raw, &out.view.at); err != nil {
+			return nil, err
+		}
+		if string(bytes.TrimSpace(raw)) == "true" {
+			return out, nil
+		}
+		if err := json.Unmarshal(raw, &out.keys); err != nil {
+			return nil, errors.New("a schema that is an object expected")
+		}
+		ref, ok := out.view.at.(map[string]any)["$ref"].(string)
+		if !ok || !out.only("$ref") {
+			return out, nil
+		}
+		var next json.RawMessage = nil
+		if at := s.view.find(ref); at != nil {
+			next = s.find(ref)
+		}
+		if next == nil {
+			return nil, fmt.Errorf("the reference %q names nothing", ref)
+		}
+		raw = next
+	}
+	return nil, errors.New("references that go round in a circle")
+}
+
+// find is what a reference names, in the order of its source.
+func (s *argumentSchema) find(ref string) json.RawMessage {
+	at := s.root
+	parts := strings.Split(strings.TrimPrefix(ref, "#/"), "/")
+	for i, part := range parts {
+		raw := at[strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")]
+		if i == len(parts)-1 {
+			return raw
+		}
+		at = nil
+		if json.Unmarshal(raw, &at) != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// annotations of a schema change no value.
+var annotations = []string{"title", "description", "default", "examples", "deprecated", "$comment", "$schema", "$id"}
+
+// only reports whether a schema has no other keywords than these and annotations.
+func (s *argumentSchema) only(keys ...string) bool {
+	for key := range s.keys {
+		if !slices.Contains(annotations, key) && !slices.Contains(keys, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// branches are those of an anyOf or oneOf that stands by itself.
+func (s *argumentSchema) branches() (out []*argumentSchema, err error) {
+	for _, key := range [...]string{"anyOf", "oneOf"} {
+		if s.keys[key] == nil || !s.only(key) {
+			continue
+		}
+		var list []json.RawMessage
+		if err := json.Unmarshal(s.keys[key], &list); err != nil {
+			return nil, err
+		}
+		for _, raw := range list {
+			b, err := s.at(raw)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+// free reports whether any text is a value by the schema: strings are, and every other type that it has is whole.
+func (s *argumentSchema) free() bool {
+	types, _ := s.view.types()
+	return types&stringType != 0 && s.whole()
+}
+
+// whole reports whether the schema has all values of its types.
+func (s *argumentSchema) whole() bool {
+	if s.only("type", "nullable") {
+		return true
+	}
+	list, err := s.branches()
+	return err == nil && len(list) > 0 && s.keys["oneOf"] == nil &&
+		!slices.ContainsFunc(list, func(b *argumentSchema) bool { return !b.whole() })
+}
+
+// members lists an object's properties in the order of the schema, and which of them are required.
+func (s *argumentSchema) members(f *Format) (names []string, each map[string]*argumentSchema, required []string,
+	err error) {
+	if !s.only("type", "properties", "required", "additionalProperties", "$defs", "definitions") {
+		for _, key := range slices.Sorted(mapKeys(s.keys)) {
+			if one := (&argumentSchema{keys: map[string]json.RawMessage{key: nil}}); !one.only("type", "properties",
+				"required", "additionalProperties", "$defs", "definitions") {
+				return nil, nil, nil, fmt.Errorf("%q is not supported by the format %s", key, f.Syntax)
+			}
+		}
+	}
+	if raw := s.keys["required"]; raw != nil {
+		if err := json.Unmarshal(raw, &required); err != nil {
+			return nil, nil, nil, fmt.Errorf("required: %w", err)
+		}
+	}
+	names, schemas, err := properties(s.keys["properties"])
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("properties: %w", err)
+	}
+	each = map[string]*argumentSchema{}
+	for i, name := range names {
+		if strings.ContainsAny(name, "<>\"\n\xff") || name == "" {
+			return nil, nil, nil, fmt.Errorf("the name %q cannot be written between tags", name)
+		}
+		if each[name], err = s.at(schemas[i]); err != nil {
+			return nil, nil, nil, fmt.Errorf("%q: %w", name, err)
+		}
+	}
+	for _, name := range required {
+		if each[name] == nil {
+			return nil, nil, nil, fmt.Errorf("%q is required and no property", name)
+		}
+	}
+	return names, each, required, nil
+}
+
+func mapKeys(m map[string]json.RawMessage) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// value is a grammar of a value as text, and of end, which stands behind it and is in none. avoid are further texts
+// that a string may not have.
+func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
+	types, _ := s.view.types()
+	if s.free() {
+		if len(avoid) > 0 {
+			return grammar.Sequence(grammar.Without(avoid...), grammar.Text(end)), nil
+		}
+		return grammar.Until(end), nil
+	}
+	var list []any
+	switch x, _ := s.view.at.(map[string]any); {
+	case x["const"] != nil:
+		list = []any{x["const"]}
+	case x["enum"] != nil:
+		list, _ = x["enum"].([]any)
+	}
+	switch {
+	case list != nil && s.only("type", "const", "enum"):
+		return s.constants(list, end, o)
+	case types&stringType == 0:
+		g, err := s.json(o)
+		if err != nil {
+			return nil, err
+		}
+		return grammar.Sequence(g, grammar.Text(end)), nil
+	case types == stringType:
+		return s.text(end, avoid, o)
+	}
+	branches, err := s.branches()
+	if err != nil {
+		return nil, err
+	}
+	if branches == nil {
+		return nil, errors.New("a string or another type, with further keywords, is not supported between tags")
+	}
+	var all []*grammar.Grammar
+	for _, b := range branches {
+		of, _ := b.view.types()
+		constant := b.keys["enum"] != nil || b.keys["const"] != nil
+		if of&stringType != 0 && !constant && slices.ContainsFunc(branches, func(other *argumentSchema) bool {
+			return other != b && !other.whole()
+		}) {
+			return nil, errors.New("strings beside values of which not all are valid cannot be told apart between tags")
+		}
+		g, err := b.value(end, avoid, o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, g)
+	}
+	return grammar.Choice(all...), nil
+}
+
+// constants are listed values.
+func (s *argumentSchema) constants(list []any, end string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
+	var all []*grammar.Grammar
+	types, _ := s.view.types()
+	for _, v := range list {
+		if typeOf(v)&types == 0 {
+			continue
+		}
+		text, isText := v.(string)
+		if !isText {
+			data, err := json.Marshal(v)
+			if err != nil {
+				return nil, err
+			}
+			text = string(data)
+		}
+		if strings.Contains(text, end) || strings.Contains(text, "\xff") ||
+			isText && s.view.textValue(text) != quoted(text) {
+			return nil, fmt.Errorf("the value %q cannot be written between tags", text)
+		}
+		all = append(all, grammar.Text(text+end))
+	}
+	if all == nil {
+		return nil, errors.New("no value is valid")
+	}
+	return grammar.Choice(all...), nil
+}
+
+// json are values as JSON.
+func (s *argumentSchema) json(o *ToolGrammarOptions) (*grammar.Grammar, error) {
+	raw, err := s.withDefinitions()
+	if err != nil {
+		return nil, err
+	}
+	return grammar.ParseSchema(o.Budget, raw, grammar.SchemaOptions{Spaces: true, Narrow: true})
+}
+
+// text are strings with a pattern, a format or a length.
+func (s *argumentSchema) text(end string, avoid []string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
+	raw, err := s.withDefinitions()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range append([]string{end}, avoid...) {
+		if strings.Contains(a, "\xff") {
+			return nil, errors.New("pattern, format and length of a text are not supported in front of a control token")
+		}
+	}
+	return grammar.ParseSchema(o.Budget, raw, grammar.SchemaOptions{Narrow: true,
+		Notation: grammar.Notation{End: end, Avoid: strings.Join(avoid, "")}})
+}
+
+// withDefinitions is the schema with what its references name.
+func (s *argumentSchema) withDefinitions() (json.RawMessage, error) {
+	if !bytes.Contains(s.raw, []byte(`"$ref"`)) {
+		return s.raw, nil
+	}
+	all := "{"
+	for _, key := range [...]string{"$defs", "definitions"} {
+		if s.root[key] != nil && s.keys[key] == nil {
+			all += quoted(key) + ":" + string(s.root[key]) + ","
+		}
+	}
+	rest := bytes.TrimSpace(s.raw)[1:]
+	if bytes.Contains(rest, []byte(`"#"`)) || bytes.Contains(rest, []byte(`"#/properties`)) {
+		return nil, errors.New("references to the whole schema are not supported between tags")
+	}
+	return json.RawMessage(all + string(rest)), nil
+}

@@ -1,0 +1,34 @@
+package chat
+
+import "testing"
+
+// The text ends with the message's content, wherever the template ends it, and is no longer inside of reasoning.
+func TestContinued(t *testing.T) {
+	for _, c := range []struct{ template, content, want string }{
+		{"{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>\n{% endfor %}", "Sure: ", "<user>a</user>\n<assistant>Sure: "},
+		{"{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</end>{% endfor %}", "a\n", "<user>a</end><assistant>a\n"},
+		{"{% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}{{ m.content }}|{% endfor %}",
+			"user", "[user]a|[assistant]<think>\n\n</think>\n\nuser"},
+	} {
+		tmpl, err := New(c.template, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "a"},
+			{Role: "assistant", Content: c.content}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := p.Continued(c.content)
+		if !ok || got.Text() != c.want || got.InReasoning() {
+			t.Errorf("%q, %v, expected %q", got.Text(), ok, c.want)
+		}
+	}
+	tmpl, _ := New("{{ messages[0].content }}", Options{})
+	p, _ := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "a"}, {Role: "assistant", Content: "b"}}})
+	for _, content := range []string{"b", "", " "} {
+		if got, ok := p.Continued(content); ok {
+			t.Errorf("%q goes on with %q, which the template does not write", got.Text(), content)
+		}
+	}
+}

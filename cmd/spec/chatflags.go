@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/specgo/spec/chat"
+)
+
+// conversationRow turns a text into a conversation.
+func (f *chatFlags) conversationRow() flag {
+	return switchFlag("-cnv, --conversation", &f.conversation, true,
+		"hold a conversation, as spec chat does; -p is the first message")
+}
+
+// rows are the flags of a conversation.
+func (f *chatFlags) rows() []flag {
+	list := []flag{
+		switchFlag("-st, --single-turn", &f.singleTurn, true, "end after the first answer of a conversation"),
+		valueFlag("-sys, --system-prompt", "TEXT", "the system message of a conversation", func(v string) error {
+			f.system, f.systemGiven = v, true
+			return nil
+		}),
+	}
+	list = append(list, templateRows(&f.template, &f.templateFile)...)
+	list = append(list,
+		valueFlag("--chat-template-kwargs", "JSON", `variables for the chat template, as in {"enable_thinking": false}`,
+			func(v string) error {
+				if json.Unmarshal([]byte(v), &f.variables) != nil || f.variables == nil {
+					return errors.New("not a JSON object")
+				}
+				return nil
+			}).env("LLAMA_CHAT_TEMPLATE_KWARGS"),
+		valueFlag("--jinja", "", "execute the chat template, as is always done", func(string) error { return nil }).
+			env("LLAMA_ARG_JINJA"),
+		choiceFlag("--when-full", &f.whenFull, []string{fullAsk, fullDrop, fullStop},
+			"when the conversation fills the context: ask; drop the oldest turns; stop").
+			or("ask on a terminal, else stop"),
+		switchFlag("--hide-reasoning", &f.hideReasoning, true, "do not show the model's reasoning").or("faint"),
+		fileFlag("--load", &f.history, "FILE", "begin with the conversation that /save wrote"))
+	for i := range list {
+		list[i] = list[i].when(func() bool { return f.conversation })
+	}
+	return list
+}
+
+// fallbackRow offers tools where the chat template does not.
+func (a *answers) fallbackRow() flag {
+	return switchFlag("--tool-fallback", &a.toolFallback, true, "announce tools in the system message, with calls in "+
+		"plain JSON, where the chat template has none or how its model writes calls is unknown")
+}
+
+// templateRows choose the chat template.
+func templateRows(name, file *string) []flag {
+	return []flag{
+		textFlag("--chat-template", name, "NAME|FILE", "chat template: a built-in one ("+
+			strings.Join(chat.BuiltinNames(), ", ")+") or a file").or("the template in the model's file").
+			env("LLAMA_ARG_CHAT_TEMPLATE").of(fieldTemplate),
+		fileFlag("--chat-template-file", file, "FILE", "chat template from a file").
+			env("LLAMA_ARG_CHAT_TEMPLATE_FILE").of(fieldTemplate),
+	}
+}

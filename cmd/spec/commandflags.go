@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The groups of the commands that write texts: each lists what it takes.
+
+func (g *generate) cacheRows() []flag {
+	list := []flag{contextRow(&g.context, "context in tokens")}
+	return append(append(list, g.cache.rows()...), stateRow(&g.stateBytes),
+		switchFlag("--no-kv-cache", &g.noCache, true, "recompute the whole sequence for every token: the same text, slowly"))
+}
+
+// textRows choose the tokens of a text and its end.
+func (g *generate) textRows() []flag {
+	return slices.Concat(g.endRows(), samplingRows(&g.sampling), []flag{g.biasRow(), seedRow(&g.seed,
+		"seed of the sampling noise; the same seed gives the same text, but with --verify rejection and block, whose texts "+
+			"depend on what was drafted too")}, g.grammarFlags.rows())
+}
+
+func (g *generate) flags() []group {
+	return []group{
+		{"model", g.modelFlags.rows()},
+		{"cache", g.cacheRows()},
+		{"prompt", append(g.prompt.rows("the prompt", standardInput), g.displayRows()...)},
+		{"sampling", g.textRows()},
+		{"speculation", g.speculation.rows()},
+		{"chat", append([]flag{g.conversationRow()}, g.chatFlags.rows()...)},
+		{"output", append(g.reportRows(), g.receiptRow(), colorRow(&g.color))},
+		withoutEffect(ignoredRows(), ignoredModes()),
+	}
+}
+
+func (c *converse) flags() []group {
+	return []group{
+		{"model", c.modelFlags.rows()},
+		{"cache", c.cacheRows()},
+		{"prompt", c.prompt.rows("the first message", standardInput)},
+		{"sampling", c.textRows()},
+		{"speculation", c.speculation.rows()},
+		{"chat", c.chatFlags.rows()},
+		{"output", []flag{c.receiptRow(), colorRow(&c.color)}},
+		withoutEffect(ignoredRows(), ignoredModes()),
+	}
+}
+
+func (s *serving) flags() []group {
+	return []group{
+		{"model", slices.Concat(s.servedModels.rows(), s.draftRows(), s.severalRows(), s.loadRows())},
+		{"cache", slices.Concat(s.cacheRows(), s.sharedRows())},
+		{"sampling of requests that do not choose", s.answers.rows()},
+		{"speculation", append([]flag{drafterRow(&s.choice)}, choiceRows(&s.choice)...)},
+		{"chat", append(templateRows(&s.template, &s.templateFile), s.fallbackRow())},
+		{"server", slices.Concat(s.network.rows(), []flag{s.parallelRow("answers computed at once", "4"), s.queueRow()},
+			s.limitRows(), []flag{s.poolingRow()})},
+		{"output", s.logRows()},
+		withoutEffect(ignoredByServers(true), ignoredRows()),
+	}
+}
+
+func (b *batching) flags() []group {
+	return []group{
+		{"requests", []flag{
+			fileFlag("-i, --input", &b.input, "FILE", "the requests, one JSON object a line"),
+			fileFlag("-o, --output", &b.output, "FILE", "the answers; if the file exists, those that are missing are added"),
+			valueFlag("--shard", "I/N", "answer only requests I, I+N, I+2N and so on; the first is 0", b.setShard),
+			b.parallelRow("requests answered at once", strconv.Itoa(batchParallel)),
+		}},
+		{"model", slices.Concat(b.servedModels.rows(), b.draftRows(), b.severalRows(), b.loadRows())},
+		{"cache", slices.Concat(b.cacheRows(), b.sharedRows())},
+		{"sampling of requests that do not choose", b.answers.rows()},
+		{"speculation", append([]flag{drafterRow(&b.choice)}, choiceRows(&b.choice)...)},
+		{"chat", append(templateRows(&b.template, &b.templateFile), b.fallbackRow())},
+		{"limits", append(b.limitRows(), b.poolingRow())},
+		{"output", []flag{switchFlag("--json", &b.json, true, "write the report as JSON")}},
+		withoutEffect(ignoredByServers(false), ignoredRows()),
+	}
+}
+
+// setShard reads --shard.
+func (b *batching) setShard(v string) error {
+	first, all, ok := strings.Cut(v, "/")
+	i, err1 := strconv.Atoi(first)
+	n, err2 := strconv.Atoi(all)
+	if !ok || err1 != nil || err2 != nil || n < 1 || i < 0 || i >= n {
+		return fmt.Errorf("want I/N with I from 0 to N-1")
+	}
+	b.shard, b.shards = i, n
+	return nil
+}
+
+func (e *embedding) flags() []group {
+	return []group{
+		{"texts", append(e.text.rows("the texts", standardInput), valueFlag("--embd-separator", "TEXT",
+			"what stands between two texts", func(v string) error {
+				if v == "" {
+					return errors.New("an empty separator")
+				}
+				e.separator = unescape(v)
+				return nil
+			}).or(`\n`))},
+		{"model", append(e.servedModels.rows(), e.loadRows()...)},
+		{"cache", e.cacheRows()},
+		{"output", []flag{e.poolingRow(), jsonRow(&e.json)}},
+		withoutEffect(ignoredByServers(false), ignoredRows()),
+	}
+}
+
+func (r *reranking) flags() []group {
+	query := []flag{
+		textFlag("--query", &r.query, "TEXT", "what the texts are judged by"),
+		intFlag("--top-n", &r.top, 0, math.MaxInt32, "print only so many of the best").or("0: all"),
+	}
+	groups := r.embedding.flags()
+	groups[0].flags = append(query, groups[0].flags...)
+	groups[3].flags = []flag{jsonRow(&r.json)} // scores are not pooled
+	return groups
+}
+
+// standardInput is where a text comes from if no flag gives it.
+const standardInput = "standard input"

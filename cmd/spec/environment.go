@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// variables are the environment variables of a flag: those that other tools know, else SPEC_ and its long name. One
+// without effect has none.
+func (f *flag) variables() []string {
+	if f.ignored || f.names[0] == helpFlag {
+		return nil
+	}
+	if len(f.vars) > 0 {
+		return f.vars
+	}
+	long := f.names[0]
+	for _, n := range f.names {
+		if strings.HasPrefix(n, "--") {
+			long = n
+			break
+		}
+	}
+	return []string{"SPEC_" + strings.ToUpper(strings.ReplaceAll(strings.TrimLeft(long, "-"), "-", "_"))}
+}
+
+// fromEnvironment sets what the command line leaves open and an environment variable says, in the order of the table.
+func fromEnvironment(flags []flag, all given, env func(string) string) error {
+	for _, f := range flags {
+		if slices.Contains(all.fields, f.sets()) || f.word && all.words || f.use != nil && !f.use() {
+			continue
+		}
+		for _, name := range f.variables() {
+			value := env(name)
+			if value == "" {
+				continue
+			}
+			if err := f.setText(value); err != nil {
+				return usagef("environment variable %s=%s: %v", name, shown(value), err)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// setText sets a flag by a text, which a switch has too: whether it is on.
+func (f *flag) setText(value string) error {
+	if f.arg != "" {
+		return f.set(value)
+	}
+	switch strings.ToLower(value) {
+	case "1", "on", "true", "yes", "enabled":
+		return f.set("")
+	case "0", "off", "false", "no", "disabled":
+		return nil
+	}
+	return errors.New("neither 1 nor 0")
+}

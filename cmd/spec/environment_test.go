@@ -1,0 +1,146 @@
+package main
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// noEnvironment is the environment of tests that are about flags.
+func noEnvironment(string) string { return "" }
+
+// environment is one of NAME=VALUE words.
+func environment(words string) func(string) string {
+	return func(name string) string {
+		for w := range strings.FieldsSeq(words) {
+			if n, v, _ := strings.Cut(w, "="); n == name {
+				return v
+			}
+		}
+		return ""
+	}
+}
+
+// A flag counts before its variable, that before the default; a variable says what the flag would.
+func TestEnvironment(t *testing.T) {
+	for _, c := range []struct{ vars, line, same string }{
+		{"LLAMA_ARG_CTX_SIZE=77", "generate", "generate -c 77"},
+		{"LLAMA_ARG_CTX_SIZE=77", "generate -c 5", "generate -c 5"},
+		{"LLAMA_ARG_CTX_SIZE=77 LLAMA_ARG_MODEL=x", "serve", "serve -c 77 -m x"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d", "serve", "serve -m x -md d"},
+		{"LLAMA_ARG_MODEL_DRAFT=d", "generate", "generate -md d"},
+		{"LLAMA_ARG_SPEC_DRAFT_MODEL=new LLAMA_ARG_MODEL_DRAFT=d", "generate", "generate -md new"},
+		{"SPEC_NO_KV_CACHE=1", "generate", "generate --no-kv-cache"},
+		{"SPEC_NO_KV_CACHE=off", "generate", "generate"},
+		{"LLAMA_ARG_NO_WEBUI=true", "serve", "serve --no-webui"},
+		{"LLAMA_API_KEY=a,b", "serve", "serve --api-key a,b"},
+		{"LLAMA_API_KEY=a,b", "serve --api-key c", "serve --api-key c"},
+		{"SPEC_TEMP=0", "generate", "generate --temp 0"},
+		{"SPEC_STOP=end", "generate --stop other", "generate --stop other"},
+		{"SPEC_STOP=end", "chat", "chat --stop end"},
+		{"SPEC_TRACE=file", "generate", "generate --trace file"},
+		// What sets the same thing counts as the flag.
+		{"LLAMA_ARG_MODEL=x", "generate -hf a/b", "generate -hf a/b"},
+		{"LLAMA_ARG_MODEL=x", "chat y", "chat y"},
+		{"LLAMA_ARG_MODEL=x", "chat", "chat -m x"},
+		{"LLAMA_ARG_MODEL=x SPEC_OUTPUT=o SPEC_TYPE=f16", "quantize a b q8_0", "quantize a b q8_0"},
+		{"LLAMA_ARG_CACHE_TYPE_K=q8_0", "generate --kv f32", "generate --kv f32"},
+		{"LLAMA_ARG_CACHE_TYPE_K=f32 LLAMA_ARG_CACHE_TYPE_V=f32", "generate", "generate -ctk f32 -ctv f32"},
+		{"LLAMA_ARG_CHAT_TEMPLATE=chatml", "chat --chat-template-file f", "chat --chat-template-file f"},
+		{"SPEC_PROMPT=p", "generate -f file", "generate -f file"},
+		{"LLAMA_ARG_MODEL=x", "verify receipt", "verify receipt -m x"},
+		// What has no use beside the command line is left alone.
+		{"LLAMA_ARG_CHAT_TEMPLATE=chatml", "generate", "generate"},
+		{"LLAMA_ARG_CHAT_TEMPLATE=chatml", "generate -cnv", "generate -cnv --chat-template chatml"},
+		{"LLAMA_ARG_SPEC_DRAFT_MODEL=d", "generate --drafter ngram", "generate --drafter ngram"},
+		{"SPEC_JSON=1", "generate -cnv", "generate -cnv"},
+		{"SPEC_LOGPROBS=1", "generate", "generate"},
+		{"LLAMA_ARG_MODEL=x SPEC_WEIGHTS=q8_0", "cache", "cache"},
+		{"LLAMA_ARG_MODEL=x", "cache build", "cache build -m x"},
+		{"SPEC_VERIFY=match", "bench", "bench"},
+		{"LLAMA_ARG_N_PREDICT=-1", "demo", "demo"},
+	} {
+		read := func(line string, env func(string) string) job {
+			args := strings.Fields(line)
+			command, err := findCommand(args[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, _, _, err := command.parse(args[1:], env)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", c.vars, line, err)
+			}
+			return j
+		}
+		if got, want := read(c.line, environment(c.vars)), read(c.same, noEnvironment); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s spec %s: %+v, want %+v", c.vars, c.line, got, want)
+		}
+	}
+}
+
+// A value that does not fit is an error that names its variable.
+func TestEnvironmentErrors(t *testing.T) {
+	for vars, want := range map[string]string{
+		"LLAMA_ARG_CTX_SIZE=many": "environment variable LLAMA_ARG_CTX_SIZE=many: not a whole number",
+		"SPEC_TEMP=-1":            "environment variable SPEC_TEMP=-1: not between",
+		"SPEC_NO_KV_CACHE=maybe":  "environment variable SPEC_NO_KV_CACHE=maybe: neither 1 nor 0",
+		"SPEC_DRAFTER=nobody":     "environment variable SPEC_DRAFTER=nobody: not one of",
+		"LLAMA_ARG_HF_REPO=x":     "environment variable LLAMA_ARG_HF_REPO=x: not a model of the form",
+	} {
+		_, _, _, err := generateCommand.parse(nil, environment(vars))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", vars, err)
+		}
+	}
+}
+
+// Every flag with an effect has a variable, which means the same option in every command.
+func TestEveryFlagHasAVariable(t *testing.T) {
+	of := map[string]string{}
+	for _, c := range commands() {
+		for _, f := range flagsOf(c.new().flags()) {
+			vars := f.variables()
+			if (len(vars) == 0) != f.ignored {
+				t.Errorf("%s %s: variables %v", c.name, f.names[0], vars)
+			}
+			for _, v := range vars {
+				long := f.names[len(f.names)-1]
+				if of[v] != "" && of[v] != long && !slices.Contains(f.names, of[v]) {
+					t.Errorf("%s is %s and, in spec %s, %s", v, of[v], c.name, long)
+				}
+				of[v] = long
+			}
+		}
+	}
+}
+
+// A default that the help tells is the one that holds: to give it changes nothing.
+func TestDefaultsAreAsTold(t *testing.T) {
+	tried := 0
+	for _, c := range commands() {
+		for i, f := range flagsOf(c.new().flags()) {
+			value, _, _ := strings.Cut(f.standard, ":")
+			value, _, _ = strings.Cut(value, ";")
+			if value, _, _ = strings.Cut(value, ", with"); value == "" || strings.Contains(f.arg, "FILE") ||
+				!slices.Contains([]string{"N", "X", "SIZE"}, f.arg) && !strings.Contains(f.arg, "|") {
+				continue
+			}
+			got := c.new()
+			if flagsOf(got.flags())[i].set(value) != nil {
+				continue // words
+			}
+			if want := c.new(); reflect.DeepEqual(got, want) {
+				tried++
+			} else if !slices.Contains(toldByOthers, f.names[0]) && c.name != "compare" && c.name != "selftest" {
+				t.Errorf("spec %s: the default of %s is not %s", c.name, f.names[0], value)
+			}
+		}
+	}
+	if tried < 60 {
+		t.Errorf("%d defaults", tried)
+	}
+}
+
+// toldByOthers are flags without which packages below choose. In compare it is the preset that does, in selftest --quick.
+var toldByOthers = []string{"--grammar-memory", "--prompt-delay", "--type", "--kv", "--schedule", "--draft-p-min"}

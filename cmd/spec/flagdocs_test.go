@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// docs/FLAGS.md is what the rows say: SPEC_UPDATE=1 writes it.
+func TestFlagsAreDocumented(t *testing.T) {
+	const file = "../../docs/FLAGS.md"
+	want := flagsDocument()
+	if os.Getenv("SPEC_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("%s is not what the rows say (%v): SPEC_UPDATE=1 go test ./cmd/spec -run FlagsAreDocumented", file, err)
+	}
+}
+
+// documented is a row of the document: commands with the same one share it.
+type documented struct {
+	flag
+	commands []string
+}
+
+func flagsDocument() string {
+	var titles []string
+	rows := map[string][]*documented{}
+	for _, c := range commands() {
+		for _, g := range c.new().flags() {
+			if !slices.Contains(titles, g.title) {
+				titles = append(titles, g.title)
+			}
+			for _, f := range g.flags {
+				i := slices.IndexFunc(rows[g.title], func(d *documented) bool {
+					return d.usage() == f.usage() && d.help == f.help && d.standard == f.standard
+				})
+				if i < 0 {
+					i = len(rows[g.title])
+					rows[g.title] = append(rows[g.title], &documented{flag: f})
+				}
+				d := rows[g.title][i]
+				d.commands = append(d.commands, c.name)
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString(`# Flags
+This file is printed from the rows of the flags (cmd/spec). Flags may be written with one dash or two, a value behind a space or "=".
+Each has an environment variable: a flag counts before its variable, and that before the default; what a variable says beside a command line that
+has no use for it is left alone. A value that does not fit is an error that names the variable. A switch is 1 or 0 there.
+`)
+	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+	for _, title := range titles {
+		fmt.Fprintf(&b, "\n## %s%s\n", strings.ToUpper(title[:1]), title[1:])
+		if rows[title][0].ignored {
+			b.WriteString("Accepted from llama.cpp's command lines:\n\n| flag | commands |\n|---|---|\n")
+			for _, d := range rows[title] {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", cell(d.usage()), strings.Join(d.commands, ", "))
+			}
+			continue
+		}
+		b.WriteString("\n| flag | variable | what | default | commands |\n|---|---|---|---|---|\n")
+		for _, d := range rows[title] {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", cell(d.usage()), strings.Join(d.variables(), ", "), cell(d.help),
+				cell(d.standard), strings.Join(d.commands, ", "))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+var rerankCommand = command{
+	name:  "rerank",
+	does:  "judge texts by a query",
+	usage: "-m FILE --query TEXT [-p TEXT | -f FILE] [flags]",
+	about: `Judges each line of the text by a query, with a reranker, and prints the lines with their scores, the best first. The scores are those of /v1/rerank of "spec serve". Empty lines are left out. Documents of several lines need another --embd-separator. A text has at most 64 MiB in all.`,
+	new:   func() job { return &reranking{embedding: *newEmbedding()} },
+}
+
+// reranking is the command's options: those of embed, and the query.
+type reranking struct {
+	embedding
+	query string
+	top   int
+}
+
+func (r *reranking) check() error {
+	if r.query == "" {
+		return usagef("--query: missing")
+	}
+	return r.embedding.check()
+}
+
+// rankReport is the output as JSON.
+type rankReport struct {
+	Schema  int           `json:"schema"`
+	Model   string        `json:"model"`
+	Labels  []string      `json:"labels"` // of the classification head's outputs
+	Tokens  int           `json:"n_tokens"`
+	Results []rankedEntry `json:"results"`
+}
+
+type rankedEntry struct {
+	Index   int       `json:"index"` // of the text, from 0, empty ones left out
+	Score   float32   `json:"score"`
+	Outputs []float32 `json:"outputs"`
+	Text    string    `json:"text"`
+}
+
+func (r *reranking) run(ctx context.Context, p *program) error {
+	texts, err := r.texts(ctx, p)
+	if err != nil {
+		return err
+	}
+	models := modelFlags{threads: r.threads, weights: r.weights}
+	rt, err := models.runtime(p)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	entries, err := r.entries(p, rt)
+	if err != nil {
+		return err
+	}
+	m, err := entries[0].Load(ctx)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	list, err := m.Rank(ctx, r.query, texts)
+	if err != nil {
+		return err
+	}
+	report := rankReport{Schema: 1, Model: entries[0].Name, Labels: m.Target().Labels()}
+	for _, x := range list {
+		report.Tokens += x.Tokens
+	}
+	if r.top > 0 {
+		list = list[:min(r.top, len(list))]
+	}
+	for _, x := range list {
+		if !r.json {
+			if _, err := fmt.Fprintf(p.stdout, "%.6g\t%s\n", x.Score, texts[x.Index]); err != nil {
+				return err
+			}
+			continue
+		}
+		report.Results = append(report.Results, rankedEntry{x.Index, x.Score, x.Outputs, texts[x.Index]})
+	}
+	if r.json {
+		return printJSON(p.stdout, report)
+	}
+	return nil
+}

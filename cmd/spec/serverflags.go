@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"net/netip"
+	"strings"
+
+	library "github.com/specgo/spec"
+	"github.com/specgo/spec/serve"
+)
+
+// rows say who may connect to a server, and what a connection may take.
+func (s *network) rows() []flag {
+	return []flag{
+		textFlag("--host", &s.host, "ADDRESS", "address to listen on; others than this machine's need an API key").
+			or("127.0.0.1").env("LLAMA_ARG_HOST"),
+		intFlag("--port", &s.port, 0, 65535, "port to listen on; 0: a free one").or("8080").env("LLAMA_ARG_PORT"),
+		valueFlag("--api-key", "KEY[,KEY...]", "keys, one of which every request must have", func(v string) error {
+			for k := range strings.SplitSeq(v, ",") {
+				if k == "" {
+					return errors.New("an empty key")
+				}
+				s.keys = append(s.keys, serve.Key{Secret: k})
+			}
+			return nil
+		}).env("LLAMA_API_KEY"),
+		fileFlag("--api-key-file", &s.keyFile, "FILE",
+			"keys from a file, one a line; KEY weight=N has N shares of places and queue where others have one"),
+		valueFlag("--trusted-proxy", "CIDR[,CIDR...]",
+			"networks of proxies whose X-Forwarded-For or Forwarded says where requests come from",
+			func(v string) error {
+				for text := range strings.SplitSeq(v, ",") {
+					network, err := netip.ParsePrefix(text)
+					if err != nil {
+						return errors.New("not a network, as in 10.0.0.0/8")
+					}
+					s.proxies = append(s.proxies, network.Masked())
+				}
+				return nil
+			}),
+		switchFlag("--share-prefixes", &s.sharePrefixes, true,
+			"requests with different keys share what is computed for prompts that begin alike"),
+		fileFlag("--ssl-cert-file", &s.cert, "FILE", "certificate for TLS").env("LLAMA_ARG_SSL_CERT_FILE"),
+		fileFlag("--ssl-key-file", &s.key, "FILE", "its private key").env("LLAMA_ARG_SSL_KEY_FILE"),
+		listFlag("--allowed-host", &s.hosts, "NAME",
+			"a name by which browsers may address the server, beside localhost and addresses in numbers; may be "+
+				"repeated; * allows all"),
+		listFlag("--cors", &s.origins, "ORIGIN",
+			"an origin whose pages may use the server, as in https://chat.example.org; may be repeated; * allows all"),
+		switchFlag("--no-webui, --no-ui", &s.page, false, "no page at /").env("LLAMA_ARG_NO_WEBUI"),
+		bytesFlag("--max-body", &s.limits.BodyBytes, "most bytes of a request").or("16M"),
+		intFlag("-to, --timeout", &s.timeout, 1, 1<<20,
+			"seconds for a client to send its request, or to take a piece of an answer").or("30").env("LLAMA_ARG_TIMEOUT"),
+		intFlag("--shutdown-timeout", &s.shutdown, 0, 1<<20,
+			"seconds in which requests may finish after SIGTERM or Ctrl-C").or("30"),
+		intFlag("--max-connections", &s.limits.Connections, 1, 1<<20, "connections at once").or("1024"),
+		intFlag("--max-unkeyed", &s.limits.Unkeyed, 1, 1<<20,
+			"connections of one address that have not shown a key yet").or("256"),
+	}
+}
+
+// logRows are what a server writes on standard error.
+func (s *serving) logRows() []flag {
+	return []flag{
+		choiceFlag("--log-format", &s.logFormat, []string{"text", "json", "off"},
+			"one line on standard error for each request, without texts").or("text"),
+		switchFlag("--log-prompts", &s.logPrompts, true, "log prompts and answers too"),
+	}
+}
+
+// loadRows are how each model is loaded.
+func (s *capacity) loadRows() []flag {
+	return []flag{
+		threadsRow(&s.threads), weightsRow(&s.weights),
+		memoryRow(&s.weightMemory, "memory for one model with its draft and the keys and values of -np requests at once, as "+
+			"in 8GiB; weights that do not fit are read from disk in every pass").or("7/8 of the machine's"),
+	}
+}
+
+// cacheRows are the keys and values of one request.
+func (s *capacity) cacheRows() []flag {
+	list := []flag{contextRow(&s.context, "most tokens of a prompt with its answer, for each request")}
+	return append(append(list, s.cache.rows()...), stateRow(&s.states))
+}
+
+// sharedRows are what all requests' keys and values, and what is kept of them, may take.
+func (s *capacity) sharedRows() []flag {
+	return []flag{
+		bytesFlag("--kv-memory", &s.kvBytes, "most bytes of keys and values, of a target and of a draft each, as in 4G").
+			or("no bound"),
+		valueFlag("-cram, --cache-ram", "SIZE",
+			"most memory of finished requests' keys and values that are kept for prompts that begin alike, for each "+
+				"model with its draft: MiB, or bytes as in 2G; -1: no bound, 0: none",
+			func(v string) (err error) {
+				s.kept, err = cacheSize(v)
+				return err
+			}).or("what --memory leaves, at most 8G and an eighth of the machine's").env("LLAMA_ARG_CACHE_RAM"),
+	}
+}
+
+// parallelRow is -np.
+func (s *capacity) parallelRow(help, standard string) flag {
+	return intFlag("-np, --parallel", &s.parallel, 1, 1024, help).or(standard).env("LLAMA_ARG_N_PARALLEL")
+}
+
+// queueRow is --queue.
+func (s *capacity) queueRow() flag {
+	return intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429").or("256")
+}
+
+// limitRows bound what one request takes of the others' time and memory.
+func (s *serving) limitRows() []flag {
+	return []flag{
+		valueFlag("--grammar-memory", "SIZE", "most bytes that the compiled grammars and schemas of a model keep",
+			func(v string) error {
+				n, err := byteSize(v)
+				s.grammars.Memory = int(min(n, math.MaxInt))
+				return err
+			}).or("48M"),
+		floatFlag("--prompt-delay", &s.promptDelay, 0.1, 1000,
+			"how much longer than usual a pass may take for parts of long prompts while others generate, in passes").or("2"),
+		predictRow(&s.predict, "most tokens of an answer", "-1: the context"),
+		intFlag("--request-timeout", &s.requestTimeout, 0, 1<<20, "most seconds of a request").or("0: no bound"),
+	}
+}
+
+// poolingRow is --pooling.
+func (s *answers) poolingRow() flag {
+	return choiceFlag("--pooling", &s.pooling, library.Poolings(),
+		"how hidden states become an embedding").or("as the file says, else mean").env("LLAMA_ARG_POOLING")
+}
+
+// rows are how requests are answered that do not say so themselves.
+func (s *answers) rows() []flag {
+	return append(samplingRows(&s.sampling), seedRow(&s.seed, "seed of the sampling noise"))
+}

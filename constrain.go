@@ -1,0 +1,180 @@
+package spec
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/grammar"
+)
+
+// Compiled reports whether there is nothing to compile: the answers follow no grammar, or one that an earlier request
+// had and that is still kept.
+func (t *Task) Compiled(ctx context.Context) bool {
+	calls := t.callsConstraint()
+	if t.constraint != nil || t.r.Constraint.Kind == "" && calls.tools == nil {
+		return true
+	}
+	t.constraint = t.m.vocabulary.Find(ctx, t.constraintKey(&calls))
+	return t.constraint != nil
+}
+
+// Compile binds the grammar that the answers must follow to the model's vocabulary: that of the request's constraint,
+// that of tool calls where they are required or strict, or both. A model compiles one grammar at a time; a wait for
+// that ends with ctx, and so does the compilation.
+func (t *Task) Compile(ctx context.Context) error {
+	if t.Compiled(ctx) {
+		return nil
+	}
+	calls := t.callsConstraint()
+	c, err := t.m.vocabulary.Constraint(ctx, t.constraintKey(&calls), func(b *grammar.Budget) (*grammar.Grammar, error) {
+		return t.answerGrammar(b, calls)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return &RequestError{Field: t.constraintField(&calls), Reason: err.Error(), Err: err}
+	}
+	t.constraint = c
+	return nil
+}
+
+// constraintField is what errors call what the answers must follow.
+func (t *Task) constraintField(calls *callsConstraint) string {
+	if t.r.Constraint.Kind == "" {
+		return calls.field
+	}
+	return t.r.Constraint.field()
+}
+
+// checkConstraint refuses what contradicts itself, before anything is compiled.
+func (t *Task) checkConstraint() error {
+	calls := t.callsConstraint()
+	content := &t.r.Constraint
+	if t.r.Sampling.Constraint != nil && (content.Kind != "" || calls.tools != nil) {
+		return bad(t.constraintField(&calls), "Sampling has a constraint too")
+	}
+	if t.r.ToolChoice.Mode != CallRequired {
+		return nil
+	}
+	switch {
+	case content.Kind != "":
+		return bad("tool_choice", "a required call and %s exclude each other", content.field())
+	case calls.tools == nil && t.r.ToolChoice.Name != "":
+		return bad("tool_choice", "there is no tool %q", t.r.ToolChoice.Name)
+	case calls.tools == nil:
+		return bad("tool_choice", "a call is required, and there are no tools")
+	}
+	return nil
+}
+
+// bannedError is err, but that of a request whose bans leave nothing of what its own constraint allows names both.
+func (t *Task) bannedError(err error) error {
+	if !errors.Is(err, sampling.ErrBanned) {
+		return err
+	}
+	calls := t.callsConstraint()
+	return &RequestError{Field: "logit_bias", Err: err,
+		Reason: fmt.Sprintf("it bans what %s needs: %v", t.constraintField(&calls), err)}
+}
+
+// constraintKey names everything that the grammar of the answers depends on.
+func (t *Task) constraintKey(calls *callsConstraint) string {
+	content := &t.r.Constraint
+	key := sha256.Sum256(fmt.Appendf(nil, "%s %q %v %v %s", content.Kind, content.Source, t.reasoning, t.format != nil,
+		calls.key()))
+	return string(key[:])
+}
+
+// answerGrammar compiles the grammar of the answers.
+func (t *Task) answerGrammar(b *grammar.Budget, calls callsConstraint) (*grammar.Grammar, error) {
+	content := &t.r.Constraint
+	if content.Kind == "" {
+		return t.callGrammar(b, calls)
+	}
+	g, err := content.parse(b)
+	if err != nil || t.format == nil || content.Kind == GBNF { // a grammar in GBNF is that of the whole answer
+		return g, err
+	}
+	g = t.format.AnswerGrammar(g, t.grammarOptions(b))
+	if calls.tools == nil {
+		return g, nil
+	}
+	calls.required = true // a call, or an answer in the format
+	other, err := t.callGrammar(b, calls)
+	if err != nil {
+		return nil, err
+	}
+	return grammar.Choice(g, other), nil
+}
+
+// parse compiles the constraint by itself.
+func (c *Constraint) parse(b *grammar.Budget) (*grammar.Grammar, error) {
+	switch c.Kind {
+	case AnyJSON:
+		return grammar.ParseJSON(b, grammar.SchemaOptions{Blanks: true})
+	case JSONSchema:
+		return grammar.ParseSchema(b, c.Source, grammar.SchemaOptions{Spaces: true, Narrow: true})
+	case GBNF:
+		return grammar.ParseGBNF(b, string(c.Source))
+	}
+	return nil, fmt.Errorf("%q is not a kind of constraints", c.Kind)
+}
+
+// callsConstraint says which calls must be well formed.
+type callsConstraint struct {
+	tools    []Tool
+	required bool
+	parallel bool
+	field    string
+}
+
+func (c *callsConstraint) key() string {
+	if c.tools == nil {
+		return ""
+	}
+	key := fmt.Sprint(c.required, c.parallel)
+	for _, t := range c.tools {
+		key += fmt.Sprintf(" %q %q", t.Name, t.Parameters)
+	}
+	return key
+}
+
+// callsConstraint is the request's: of required calls, strict tools, calls that may not be several, and calls beside
+// a constraint.
+func (t *Task) callsConstraint() callsConstraint {
+	r := &t.r
+	c := callsConstraint{parallel: !r.OneCall, field: "tools"}
+	if t.format == nil || len(t.offered) == 0 {
+		return c
+	}
+	strict := slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Strict })
+	switch {
+	case r.ToolChoice.Mode == CallRequired && r.ToolChoice.Name != "":
+		c.required = true
+		for _, t := range r.Tools {
+			if t.Name == r.ToolChoice.Name {
+				c.tools = []Tool{t}
+			}
+		}
+	case r.ToolChoice.Mode == CallRequired:
+		c.required, c.tools = true, r.Tools
+	case strict, r.OneCall, r.Constraint.Kind != "" && r.Constraint.Kind != GBNF:
+		c.tools = r.Tools
+	}
+	return c
+}
+
+func (t *Task) grammarOptions(b *grammar.Budget) chat.GrammarOptions {
+	return chat.GrammarOptions{Reasoning: t.reasoning, Control: chat.ControlMarks(t.m.tok), Budget: b}
+}
+
+func (t *Task) callGrammar(b *grammar.Budget, c callsConstraint) (*grammar.Grammar, error) {
+	return t.format.ToolGrammar(chatTools(c.tools),
+		chat.ToolGrammarOptions{GrammarOptions: t.grammarOptions(b), Required: c.required, Parallel: c.parallel})
+}

@@ -1,0 +1,311 @@
+// Package convert makes GGUF files: of a model in Hugging Face's layout (config.json, safetensors or PyTorch files,
+// tokenizer files) with [Open], and of another GGUF file, with its weights in other types, with [Quantize].
+//
+// Every member of config.json is either used, known not to change what the model computes, or refused by name; so is
+// every tensor. Weights are read one tensor at a time. Nothing in a PyTorch file is executed.
+package convert
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// Options of [Model.Write].
+type Options struct {
+	// of the matrices: f32, f16 (the default), bf16, q8_0 …; where rows are not whole blocks another stands in, as in
+	// [Mixture.Type]
+	Type     string
+	Progress func(done, total int64) // called with the elements written and all elements; may be nil
+}
+
+// Model is a model that can be converted.
+type Model struct {
+	Arch  string   // GGUF's architecture
+	From  string   // the file of weights that was read, or the index of several
+	Notes []string // what the GGUF file cannot say and leaves out
+
+	weights *weights
+	kvs     []gguf.KV
+	targets []target
+}
+
+// target is a tensor of the GGUF file.
+type target struct {
+	name       string
+	from       string // the source's tensor
+	rows, cols int    // rows 0: a vector of cols numbers
+	order      []int  // row i of the target is row order[i] of the source; nil: i
+	sourceRows int    // rows of the source where order leaves some out; 0: rows
+	transpose  bool   // the source is [cols][rows]
+	float      bool   // stays float32 whatever the type asked for is
+	add        float32
+	values     []float32 // computed: there is no source
+}
+
+// Open reads everything but the weights of the model in dir. Errors name the file and the key or tensor.
+func Open(dir string) (*Model, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s: not a folder: the one with config.json is needed", dir)
+	}
+	c, err := readConfig(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	f, err := familyOf(c)
+	if err != nil {
+		return nil, err
+	}
+	w, err := openWeights(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{arch: f.arch, config: c, weights: w, used: map[string]bool{}}
+	b.vocab = c.integer("vocab_size")
+	b.kvs = []gguf.KV{{Key: "general.architecture", Value: f.arch}, {Key: "general.name", Value: nameOf(dir)}}
+	b.size("vocab_size", b.vocab)
+	f.build(b)
+	c.rest()
+	if *c.err == nil {
+		err = b.finish()
+	} else {
+		err = *c.err
+	}
+	var words []gguf.KV
+	if err == nil {
+		words, err = readTokenizer(dir, b)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return &Model{Arch: f.arch, From: w.from, Notes: b.notes, weights: w, kvs: append(b.kvs, words...),
+		targets: b.targets}, nil
+}
+
+// nameOf is the folder's name.
+func nameOf(dir string) string {
+	if full, err := filepath.Abs(dir); err == nil {
+		dir = full
+	}
+	return filepath.Base(dir)
+}
+
+// Tensors is the number of tensors of the GGUF file.
+func (m *Model) Tensors() int { return len(m.targets) }
+
+// Parameters is the number of weights.
+func (m *Model) Parameters() (n int64) {
+	for _, t := range m.targets {
+		n += t.elements()
+	}
+	return n
+}
+
+func (t target) elements() int64 { return int64(max(t.rows, 1)) * int64(t.cols) }
+
+// Close closes the source's files.
+func (m *Model) Close() { m.weights.close() }
+
+// builder collects the keys and tensors of a GGUF file.
+type builder struct {
+	arch    string
+	config  *config
+	weights *weights
+	vocab   int
+	kvs     []gguf.KV
+	targets []target
+	used    map[string]bool // tensors of the source
+	notes   []string
+
+	addBOS  bool // a text begins with BOS unless the tokenizer's files say otherwise
+	unigram bool // the tokenizer may be a unigram one
+}
+
+func (b *builder) note(format string, args ...any) {
+	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+}
+
+// set writes a key of the architecture; a later value replaces an earlier one.
+func (b *builder) set(key string, v gguf.Value) {
+	key = b.arch + "." + key
+	b.kvs = slices.DeleteFunc(b.kvs, func(kv gguf.KV) bool { return kv.Key == key })
+	b.kvs = append(b.kvs, gguf.KV{Key: key, Value: v})
+}
+
+func (b *builder) size(key string, n int)     { b.set(key, uint32(n)) }
+func (b *builder) real(key string, x float64) { b.set(key, float32(x)) }
+
+func (b *builder) add(t target) {
+	b.used[t.from] = true
+	b.targets = append(b.targets, t)
+}
+
+func (b *builder) matrix(name, from string, rows, cols int) {
+	b.add(target{name: name, from: from, rows: rows, cols: cols})
+}
+
+// vector adds a vector of n float32 numbers; add is added to each.
+func (b *builder) vector(name, from string, n int, add float32) {
+	b.add(target{name: name, from: from, cols: n, float: true, add: add})
+}
+
+// values adds a vector that the source does not hold.
+func (b *builder) values(name string, x []float32) {
+	b.targets = append(b.targets, target{name: name, cols: len(x), float: true, values: x})
+}
+
+// linear adds a matrix and, where the source has one, its bias.
+func (b *builder) linear(name, from string, rows, cols int, order []int) {
+	b.add(target{name: name + ".weight", from: from + ".weight", rows: rows, cols: cols, order: order})
+	if _, ok := b.weights.tensors[from+".bias"]; ok {
+		b.add(target{name: name + ".bias", from: from + ".bias", cols: rows, order: order, float: true})
+	}
+}
+
+// head adds the output matrix, unless the embedding serves for it.
+func (b *builder) head(from string, width int) {
+	if _, ok := b.weights.tensors[from]; !ok || b.config.boolOr("tie_word_embeddings", false) {
+		b.skip(from)
+		return
+	}
+	b.matrix("output.weight", from, b.vocab, width)
+}
+
+// skip names tensors that hold no weights.
+func (b *builder) skip(names ...string) {
+	for _, n := range names {
+		b.used[n] = true
+	}
+}
+
+// finish checks the tensors against the source.
+func (b *builder) finish() error {
+	if b.config.err != nil && *b.config.err != nil {
+		return *b.config.err
+	}
+	for _, t := range b.targets {
+		if t.values != nil {
+			continue
+		}
+		s, ok := b.weights.tensors[t.from]
+		if !ok {
+			return fmt.Errorf("%s: tensor %s is missing", filepath.Dir(b.config.file), t.from)
+		}
+		rows, cols := s.rowsCols()
+		want := [2]int{max(t.rows, t.sourceRows, 1), t.cols}
+		if t.transpose {
+			want[0], want[1] = want[1], want[0]
+		}
+		if rows != want[0] || cols != want[1] {
+			return fmt.Errorf("%s: tensor %s: shape %v, %v expected by config.json", s.file.Name(), t.from, s.shape, want)
+		}
+		if _, ok := elementBytes[s.dtype]; !ok {
+			return fmt.Errorf("%s: tensor %s: elements of type %q are not supported", s.file.Name(), t.from, s.dtype)
+		}
+		if s.problem != "" {
+			return fmt.Errorf("%s: tensor %s: %s", s.file.Name(), t.from, s.problem)
+		}
+	}
+	for _, name := range b.weights.names {
+		if !b.used[name] {
+			return fmt.Errorf("%s: tensor %s is not part of a %s model as it is known here",
+				b.weights.tensors[name].file.Name(), gguf.Printable(name, 80), b.arch)
+		}
+	}
+	return nil
+}
+
+// Write writes the GGUF file. It holds at most one tensor of the source and the same in float32 in memory.
+func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
+	if o.Type == "" {
+		o.Type = "f16"
+	}
+	mixture, err := PureMixture(o.Type)
+	if err != nil {
+		return err
+	}
+	kvs := append(slices.Clone(m.kvs),
+		gguf.KV{Key: "general.file_type", Value: mixture.FileType},
+		gguf.KV{Key: "general.quantization_version", Value: uint32(2)})
+	done, total := int64(0), m.Parameters()
+	var list []gguf.TensorSource
+	for _, t := range m.targets {
+		dims := []uint64{uint64(t.cols)}
+		if t.rows > 0 {
+			dims = append(dims, uint64(t.rows))
+		}
+		as := gguf.F32
+		if !t.float {
+			as = mixture.Type(t.name, dims, Facts{})
+		}
+		to, err := tensor.ParseType(strings.ToLower(as.String()))
+		if err != nil {
+			return err
+		}
+		list = append(list, gguf.TensorSource{Name: t.name, Type: as, Dims: dims, Write: func(w io.Writer) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := m.write(w, t, to); err != nil {
+				return fmt.Errorf("from %s: %w", t.from, err)
+			}
+			if done += t.elements(); o.Progress != nil {
+				o.Progress(done, total)
+			}
+			return nil
+		}})
+	}
+	return gguf.Write(w, kvs, list)
+}
+
+// write writes a tensor's rows.
+func (m *Model) write(w io.Writer, t target, to tensor.Type) error {
+	x := t.values
+	if x == nil {
+		var err error
+		if x, err = m.weights.tensors[t.from].read(); err != nil {
+			return err
+		}
+	}
+	rows, cols := max(t.rows, 1), t.cols
+	if t.rows == 0 && t.order != nil { // a bias moves element by element
+		rows, cols = t.cols, 1
+	}
+	row := make([]float32, cols)
+	raw := make([]byte, to.RowBytes(cols))
+	for r := range rows {
+		from := r
+		if t.order != nil {
+			from = t.order[r]
+		}
+		if t.transpose {
+			for i := range row {
+				row[i] = x[i*rows+r]
+			}
+		} else {
+			copy(row, x[from*cols:])
+		}
+		if t.add != 0 {
+			for i := range row {
+				row[i] += t.add
+			}
+		}
+		if err := tensor.Encode(to, raw, row); err != nil {
+			return fmt.Errorf("row %d: %w", r, err)
+		}
+		if _, err := w.Write(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,467 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// family says how the models of one class of config.json become a GGUF architecture.
+type family struct {
+	class string // in config.json's list "architectures"
+	arch  string // GGUF's
+	build func(b *builder)
+}
+
+// families that can be converted.
+var families = []family{
+	{"LlamaForCausalLM", "llama", func(b *builder) { b.llamaLike(options{interleave: true}) }},
+	{"MistralForCausalLM", "llama", func(b *builder) { b.llamaLike(options{interleave: true}) }},
+	{"SmolLM3ForCausalLM", "smollm3", smollm3},
+	{"GraniteForCausalLM", "granite", granite},
+	{"Qwen2ForCausalLM", "qwen2", func(b *builder) { b.llamaLike(options{}) }},
+	{"Qwen3ForCausalLM", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }},
+	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{headNorms: true, postNorms: true}) }},
+	{"Gemma2ForCausalLM", "gemma2", gemma2},
+	{"Gemma3ForCausalLM", "gemma3", gemma3},
+	{"Phi3ForCausalLM", "phi3", phi3},
+	{"GPT2LMHeadModel", "gpt2", gpt2},
+	{"GPTNeoXForCausalLM", "gptneox", gptneox},
+	{"GPTJForCausalLM", "gptj", gptj},
+	{"CodeGenForCausalLM", "codegen", codegen},
+	{"OPTForCausalLM", "opt", opt},
+	{"T5ForConditionalGeneration", "t5", t5},
+	{"MT5ForConditionalGeneration", "t5", t5},
+	{"UMT5ForConditionalGeneration", "t5", t5},
+}
+
+// Classes lists the classes of config.json that can be converted.
+func Classes() (names []string) {
+	for _, f := range families {
+		names = append(names, f.class)
+	}
+	return names
+}
+
+// options are what differs between the families whose tensors have Llama's names.
+type options struct {
+	interleave bool    // GGUF's rotation turns pairs (2i, 2i+1), the source's pairs (i, i+d/2): rows of q and k move
+	headNorms  bool    // norms of q and k
+	sandwich   bool    // a norm before and one behind each sublayer (Gemma 2 and 3)
+	postNorms  bool    // norms behind the sublayers only (OLMo 2)
+	addToNorms float32 // Gemma stores its norms' weights less 1
+	fused      bool    // one matrix for q, k, v and one for gate and up (Phi 3)
+	activation string  // "" is silu
+}
+
+// llamaLike converts a model whose tensors have Llama's names: sizes, rotation, tensors.
+func (b *builder) llamaLike(o options) {
+	c := b.config
+	b.size("context_length", c.integer("max_position_embeddings"))
+	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
+	layers, feedForward := c.integer("num_hidden_layers"), c.integer("intermediate_size")
+	kvHeads := c.integerOr("num_key_value_heads", heads)
+	if width%heads != 0 && !c.has("head_dim") || heads%kvHeads != 0 {
+		c.fail("num_attention_heads", "%d heads, %d of keys, for a hidden size of %d", heads, kvHeads, width)
+	}
+	head := c.integerOr("head_dim", width/heads)
+	b.size("embedding_length", width)
+	b.size("block_count", layers)
+	b.size("feed_forward_length", feedForward)
+	b.size("attention.head_count", heads)
+	b.size("attention.head_count_kv", kvHeads)
+	if c.has("head_dim") {
+		b.size("attention.key_length", head)
+		b.size("attention.value_length", head)
+	}
+	b.real("attention.layer_norm_rms_epsilon", c.number("rms_norm_eps"))
+	if o.activation == "" {
+		c.must("hidden_act", "this architecture's gate is SiLU", "silu")
+	}
+	c.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
+	for _, key := range []string{"attention_bias", "mlp_bias", "qkv_bias"} {
+		c.has(key) // whether there are biases is told by the tensors
+	}
+	b.window(o)
+	b.rotation(head)
+
+	norm := func(to, from string) { b.vector(to+".weight", from+".weight", width, o.addToNorms) }
+	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, width)
+	for i := range layers {
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+		b.skip(from + "self_attn.rotary_emb.inv_freq")
+		if !o.postNorms {
+			norm(to+"attn_norm", from+"input_layernorm")
+		}
+		if o.fused {
+			b.matrix(to+"attn_qkv.weight", from+"self_attn.qkv_proj.weight", (heads+2*kvHeads)*head, width)
+			b.matrix(to+"ffn_up.weight", from+"mlp.gate_up_proj.weight", 2*feedForward, width)
+		} else {
+			for _, p := range []struct {
+				name  string
+				heads int
+				turns bool
+			}{{"q", heads, true}, {"k", kvHeads, true}, {"v", kvHeads, false}} {
+				var order []int
+				if o.interleave && p.turns {
+					order = interleaved(p.heads, head)
+				}
+				b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*head, width, order)
+			}
+			b.linear(to+"ffn_gate", from+"mlp.gate_proj", feedForward, width, nil)
+			b.linear(to+"ffn_up", from+"mlp.up_proj", feedForward, width, nil)
+		}
+		if o.headNorms {
+			n, m := head, head
+			if o.postNorms { // OLMo 2: one norm over all heads
+				n, m = heads*head, kvHeads*head
+			}
+			b.vector(to+"attn_q_norm.weight", from+"self_attn.q_norm.weight", n, o.addToNorms)
+			b.vector(to+"attn_k_norm.weight", from+"self_attn.k_norm.weight", m, o.addToNorms)
+		}
+		b.linear(to+"attn_output", from+"self_attn.o_proj", width, heads*head, nil)
+		b.linear(to+"ffn_down", from+"mlp.down_proj", width, feedForward, nil)
+		switch {
+		case o.sandwich:
+			norm(to+"post_attention_norm", from+"post_attention_layernorm")
+			norm(to+"ffn_norm", from+"pre_feedforward_layernorm")
+			norm(to+"post_ffw_norm", from+"post_feedforward_layernorm")
+		case o.postNorms:
+			norm(to+"post_attention_norm", from+"post_attention_layernorm")
+			norm(to+"post_ffw_norm", from+"post_feedforward_layernorm")
+		default:
+			norm(to+"ffn_norm", from+"post_attention_layernorm")
+		}
+	}
+	norm("output_norm", "model.norm")
+	b.head("lm_head.weight", width)
+}
+
+// interleaved is the order in which GGUF's pairs (2i, 2i+1) take the source's pairs (i, i+d/2) of each head's d rows.
+func interleaved(heads, d int) []int {
+	order := make([]int, 0, heads*d)
+	for h := range heads {
+		for i := range d / 2 {
+			order = append(order, h*d+i, h*d+i+d/2)
+		}
+	}
+	return order
+}
+
+// window handles a sliding window that GGUF's architecture has no key for.
+func (b *builder) window(o options) {
+	c := b.config
+	if o.sandwich {
+		return // Gemma's own
+	}
+	c.must("use_sliding_window", "windows in this architecture are not", false)
+	for _, key := range []string{"max_window_layers", "layer_types"} {
+		c.has(key)
+	}
+	for _, t := range c.texts("layer_types") {
+		if t != "full_attention" {
+			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
+		}
+	}
+	if n := c.numberOr("sliding_window", 0); n > 0 && !c.has("use_sliding_window") &&
+		n < c.number("max_position_embeddings") {
+		b.note("sliding_window %v is left out: GGUF's %s attends to all positions", n, b.arch)
+	}
+}
+
+// rotation writes the keys of RoPE. head is the size of a head.
+func (b *builder) rotation(head int) {
+	c := b.config
+	scaling := c.object("rope_scaling")
+	if p := c.object("rope_parameters"); p != nil { // transformers 5
+		scaling = p
+	}
+	base := c.numberOr("rope_theta", 10000)
+	if scaling != nil {
+		base = scaling.numberOr("rope_theta", base)
+	}
+	b.real("rope.freq_base", base)
+	b.size("rope.dimension_count", head)
+	if scaling == nil {
+		return
+	}
+	scaling.has("type")
+	kind := scaling.text(scaling.first("rope_type", "type"))
+	switch kind {
+	case "default", "":
+	case "linear":
+		b.set("rope.scaling.type", "linear")
+		b.real("rope.scaling.factor", scaling.number("factor"))
+	case "yarn":
+		b.set("rope.scaling.type", "yarn")
+		b.real("rope.scaling.factor", scaling.number("factor"))
+		b.size("rope.scaling.original_context_length", scaling.integer("original_max_position_embeddings"))
+		scaling.must("beta_fast", "the reference's is fixed", 32.0)
+		scaling.must("beta_slow", "the reference's is fixed", 1.0)
+		scaling.must("truncate", "the reference truncates", true)
+	case "llama3":
+		b.values("rope_freqs.weight", llama3Factors(head, base, scaling.number("factor"), scaling.number("low_freq_factor"),
+			scaling.number("high_freq_factor"), scaling.number("original_max_position_embeddings")))
+	default:
+		scaling.fail("rope_type", "%q is not supported (default, linear, yarn and llama3 are)", gguf.Printable(kind, 40))
+	}
+	scaling.rest()
+}
+
+// llama3Factors is what Llama 3.1 divides the angles by: 1 for short waves, factor for long ones, and between them a
+// mixture.
+func llama3Factors(head int, base, factor, low, high, context float64) []float32 {
+	out := make([]float32, head/2)
+	for i := range out {
+		wave := 2 * math.Pi * math.Pow(base, float64(2*i)/float64(head))
+		switch {
+		case wave < context/high:
+			out[i] = 1
+		case wave > context/low:
+			out[i] = float32(factor)
+		default:
+			smooth := (context/wave - low) / (high - low)
+			out[i] = float32(1 / (float64((1-smooth)/factor) + smooth))
+		}
+	}
+	return out
+}
+
+// smollm3: every fourth block has no rotation; GGUF has no key for it.
+func smollm3(b *builder) {
+	c := b.config
+	c.must("no_rope_layer_interval", "every fourth block is without rotation in GGUF's smollm3", 4.0)
+	for i, turned := range c.numbers("no_rope_layers") { // 1 means with rotation
+		if want := float32(1); (i+1)%4 == 0 && turned != 0 || (i+1)%4 != 0 && turned != want {
+			c.fail("no_rope_layers", "block %d is not as every fourth block without rotation demands", i)
+		}
+	}
+	b.llamaLike(options{interleave: true})
+}
+
+func granite(b *builder) {
+	c := b.config
+	b.real("embedding_scale", c.number("embedding_multiplier"))
+	b.real("residual_scale", c.number("residual_multiplier"))
+	b.real("attention.scale", c.number("attention_multiplier"))
+	b.real("logit_scale", c.number("logits_scaling"))
+	b.llamaLike(options{interleave: true})
+}
+
+// gemma is what Gemma 2 and 3 have in common.
+func (b *builder) gemma(o options, wholeLayers int) {
+	c := b.config
+	c.must(c.first("hidden_activation", "hidden_act"), "GGUF's gemma has the tanh form of GELU", "gelu_pytorch_tanh")
+	c.has("hidden_act")
+	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
+	scale := float64(c.integerOr("head_dim", width/heads))
+	if c.integer("num_hidden_layers") == wholeLayers { // the largest model of each generation
+		scale = float64(width) / float64(heads)
+	}
+	c.must("query_pre_attn_scalar", fmt.Sprintf("GGUF's %s scales by 1/sqrt(%v)", b.arch, scale), scale)
+	c.must("use_bidirectional_attention", "attention is causal here", false)
+	for _, x := range []struct{ key, from string }{
+		{"attn_logit_softcapping", "attn_logit_softcapping"}, {"final_logit_softcapping", "final_logit_softcapping"}} {
+		if c.has(x.from) {
+			b.real(x.key, c.number(x.from))
+		}
+	}
+	b.size("attention.sliding_window", c.integer("sliding_window"))
+	b.llamaLike(o)
+}
+
+func gemma2(b *builder) {
+	c := b.config
+	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+		if !c.has(key) {
+			c.fail(key, "missing: GGUF's gemma2 assumes a cap")
+		}
+	}
+	b.layerKinds(2)
+	b.gemma(options{sandwich: true, addToNorms: 1, activation: "gelu"}, 46)
+}
+
+func gemma3(b *builder) {
+	c := b.config
+	if c.has("attn_logit_softcapping") {
+		c.fail("attn_logit_softcapping", "GGUF's gemma3 has none")
+	}
+	b.layerKinds(c.integerOr(c.first("sliding_window_pattern", "_sliding_window_pattern"), 6))
+	b.real("rope.freq_base_swa", c.numberOr("rope_local_base_freq", 10000))
+	b.gemma(options{sandwich: true, headNorms: true, addToNorms: 1, activation: "gelu"}, 62)
+}
+
+// layerKinds checks that the windowed layers are all but every pattern-th, as the architecture's default says.
+func (b *builder) layerKinds(pattern int) {
+	standard := map[string]int{"gemma2": 2, "gemma3": 6}[b.arch]
+	if pattern != standard {
+		b.config.fail("sliding_window_pattern", "%d is not supported: GGUF's %s has %d", pattern, b.arch, standard)
+	}
+	for i, t := range b.config.texts("layer_types") {
+		want := "sliding_attention"
+		if i%pattern == pattern-1 {
+			want = "full_attention"
+		}
+		if t != want {
+			b.config.fail("layer_types", "layer %d is %q, GGUF's %s has %q there", i, gguf.Printable(t, 40), b.arch, want)
+		}
+	}
+}
+
+func phi3(b *builder) {
+	c := b.config
+	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
+	head := c.integerOr("head_dim", width/heads)
+	turned := int(float64(head) * c.numberOr("partial_rotary_factor", 1))
+	delete(c.values, "partial_rotary_factor")
+	original := c.integerOr("original_max_position_embeddings", 0)
+	scaling := c.object("rope_scaling")
+	delete(c.values, "rope_scaling")
+	if n := c.numberOr("sliding_window", 0); n > 0 && n < c.number("max_position_embeddings") {
+		b.note("sliding_window %v is left out: GGUF's phi3 attends to all positions", n)
+	}
+	delete(c.values, "sliding_window")
+	b.llamaLike(options{fused: true})
+	b.size("rope.dimension_count", turned)
+	if scaling == nil {
+		return
+	}
+	kind := scaling.text(scaling.first("type", "rope_type"))
+	if kind != "longrope" && kind != "su" {
+		scaling.fail("type", "%q is not supported (longrope is)", gguf.Printable(kind, 40))
+		return
+	}
+	if original == 0 {
+		c.fail("original_max_position_embeddings", "missing, and rope_scaling is %q", kind)
+		return
+	}
+	b.size("rope.scaling.original_context_length", original)
+	long, short := scaling.numbers("long_factor"), scaling.numbers("short_factor")
+	if len(long) != turned/2 || len(short) != turned/2 {
+		scaling.fail("long_factor", "%d and %d factors for %d pairs", len(long), len(short), turned/2)
+		return
+	}
+	b.values("rope_factors_long.weight", long)
+	b.values("rope_factors_short.weight", short)
+	if ratio := float64(c.integer("max_position_embeddings")) / float64(original); ratio > 1 {
+		b.real("rope.scaling.attn_factor", math.Sqrt(1+math.Log(ratio)/math.Log(float64(original))))
+	}
+	scaling.rest()
+}
+
+func gpt2(b *builder) {
+	c := b.config
+	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
+	layers, heads := c.integer("n_layer"), c.integer("n_head")
+	feedForward := c.integerOr("n_inner", 4*width)
+	b.size("context_length", context)
+	b.size("embedding_length", width)
+	b.size("block_count", layers)
+	b.size("feed_forward_length", feedForward)
+	b.size("attention.head_count", heads)
+	b.real("attention.layer_norm_epsilon", c.number("layer_norm_epsilon"))
+	c.must("activation_function", "GGUF's gpt2 has the tanh form of GELU", "gelu_new", "gelu_pytorch_tanh")
+	c.must("scale_attn_weights", "GGUF's gpt2 scales", true)
+	c.must("scale_attn_by_inverse_layer_idx", "GGUF's gpt2 does not", false)
+	c.must("reorder_and_upcast_attn", "", false, true)
+	c.must("add_cross_attention", "GGUF's gpt2 has none", false)
+
+	prefix := ""
+	if _, ok := b.weights.tensors["transformer.wte.weight"]; ok {
+		prefix = "transformer."
+	}
+	norm := func(to, from string) {
+		b.vector(to+".weight", from+".weight", width, 0)
+		b.vector(to+".bias", from+".bias", width, 0)
+	}
+	// The source's matrices are [inputs][outputs].
+	linear := func(to, from string, rows, cols int) {
+		b.add(target{name: to + ".weight", from: from + ".weight", rows: rows, cols: cols, transpose: true})
+		b.vector(to+".bias", from+".bias", rows, 0)
+	}
+	b.matrix("token_embd.weight", prefix+"wte.weight", b.vocab, width)
+	b.add(target{name: "position_embd.weight", from: prefix + "wpe.weight", rows: context, cols: width, float: true})
+	for i := range layers {
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%sh.%d.", prefix, i)
+		b.skip(from+"attn.bias", from+"attn.masked_bias")
+		norm(to+"attn_norm", from+"ln_1")
+		linear(to+"attn_qkv", from+"attn.c_attn", 3*width, width)
+		linear(to+"attn_output", from+"attn.c_proj", width, width)
+		norm(to+"ffn_norm", from+"ln_2")
+		linear(to+"ffn_up", from+"mlp.c_fc", feedForward, width)
+		linear(to+"ffn_down", from+"mlp.c_proj", width, feedForward)
+	}
+	norm("output_norm", prefix+"ln_f")
+	b.head("lm_head.weight", width)
+}
+
+func gptneox(b *builder) {
+	c := b.config
+	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
+	layers, feedForward := c.integer("num_hidden_layers"), c.integer("intermediate_size")
+	b.size("context_length", c.integer("max_position_embeddings"))
+	b.size("embedding_length", width)
+	b.size("block_count", layers)
+	b.size("feed_forward_length", feedForward)
+	b.size("attention.head_count", heads)
+	b.real("attention.layer_norm_epsilon", c.number("layer_norm_eps"))
+	b.set("use_parallel_residual", c.boolOr("use_parallel_residual", true))
+	head := width / heads
+	rotary := c.object("rope_parameters")
+	if rotary == nil {
+		rotary = c
+	}
+	b.size("rope.dimension_count", int(float64(head)*rotary.numberOr(
+		rotary.first("rotary_pct", "partial_rotary_factor"), 0.25)))
+	b.real("rope.freq_base", rotary.numberOr(rotary.first("rotary_emb_base", "rope_theta"), 10000))
+	c.must("rope_scaling", "GPT-NeoX is converted without it")
+	c.must("attention_bias", "GGUF's gptneox has biases", true)
+	c.must("hidden_act", "GGUF's gptneox has GELU", "gelu", "gelu_new", "gelu_pytorch_tanh")
+	if c.text("hidden_act") != "gelu" {
+		b.note("hidden_act %q: GGUF's gptneox has the exact form of GELU, which differs by at most 0.0005",
+			c.text("hidden_act"))
+	}
+	var order []int // the source has q, k and v of each head together
+	for part := range 3 {
+		for h := range heads {
+			for i := range head {
+				order = append(order, (3*h+part)*head+i)
+			}
+		}
+	}
+	norm := func(to, from string) {
+		b.vector(to+".weight", from+".weight", width, 0)
+		b.vector(to+".bias", from+".bias", width, 0)
+	}
+	b.matrix("token_embd.weight", "gpt_neox.embed_in.weight", b.vocab, width)
+	for i := range layers {
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("gpt_neox.layers.%d.", i)
+		b.skip(from+"attention.bias", from+"attention.masked_bias", from+"attention.rotary_emb.inv_freq")
+		norm(to+"attn_norm", from+"input_layernorm")
+		b.linear(to+"attn_qkv", from+"attention.query_key_value", 3*width, width, order)
+		b.linear(to+"attn_output", from+"attention.dense", width, width, nil)
+		norm(to+"ffn_norm", from+"post_attention_layernorm")
+		b.linear(to+"ffn_up", from+"mlp.dense_h_to_4h", feedForward, width, nil)
+		b.linear(to+"ffn_down", from+"mlp.dense_4h_to_h", width, feedForward, nil)
+	}
+	norm("output_norm", "gpt_neox.final_layer_norm")
+	b.head("embed_out.weight", width)
+}
+
+// familyOf finds the family of a config.json.
+func familyOf(c *config) (family, error) {
+	classes := c.texts("architectures")
+	for _, class := range classes {
+		if i := slices.IndexFunc(families, func(f family) bool { return f.class == class }); i >= 0 {
+			return families[i], nil
+		}
+	}
+	what := "no class is named"
+	if len(classes) > 0 {
+		what = gguf.Printable(strings.Join(classes, ", "), 80) + " cannot be converted"
+	}
+	return family{}, fmt.Errorf("%s: architectures: %s; these can: %s", c.file, what, strings.Join(Classes(), ", "))
+}

@@ -1,0 +1,188 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// choices are the types of the matrices of 16 layers, layer by layer, in the letters of the table below.
+func choices(t *testing.T, m Mixture, model Facts, part string, dims ...uint64) string {
+	t.Helper()
+	letters := map[gguf.Type]string{gguf.Q8_0: "8", gguf.Q6_K: "6", gguf.Q5_K: "5", gguf.Q4_K: "4",
+		gguf.Q5_0: "F", gguf.Q5_1: "f",
+		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.IQ4_XS: "x", gguf.F16: "h", gguf.BF16: "b", gguf.F32: "w"}
+	var s strings.Builder
+	for l := range model.Layers {
+		typ := m.Type(fmt.Sprintf("blk.%d.%s.weight", l, part), dims, model)
+		if letters[typ] == "" {
+			t.Fatalf("%s of %s is %v", part, m.Name, typ)
+		}
+		s.WriteString(letters[typ])
+	}
+	return s.String()
+}
+
+func all(letter string) string { return strings.Repeat(letter, 16) }
+
+// TestMixtures: 16 layers, rows of 512. With 16 layers the first and last eighths are 2 layers each, and between them
+// layers 4, 7, 10 and 13 have more bits.
+func TestMixtures(t *testing.T) {
+	model := Facts{Architecture: "llama", Layers: 16, Heads: 8, KVHeads: 2}
+	for _, c := range []struct {
+		name                                string
+		base, v, down, output, qkv, outputs string
+	}{
+		{"Q4_K_M", all("4"), mores("4"), mores("4"), all("4"), all("5"), "6"},
+		{"q4_k_m", all("4"), mores("4"), mores("4"), all("4"), all("5"), "6"},
+		{"Q4_K", all("4"), mores("4"), mores("4"), all("4"), all("5"), "6"},
+		{"Q4_K_S", all("4"), "5555444444444444", "5544444444444444", all("4"), all("4"), "6"},
+		{"Q5_K_M", all("5"), mores("5"), mores("5"), all("5"), all("6"), "6"},
+		{"q5_k", all("5"), mores("5"), mores("5"), all("5"), all("6"), "6"},
+		{"Q5_K_S", all("5"), all("5"), all("5"), all("5"), all("5"), "6"},
+		{"Q6_K", all("6"), all("6"), all("6"), all("6"), all("6"), "6"},
+		{"Q8_0", all("8"), all("8"), all("8"), all("8"), all("8"), "8"},
+		{"Q4_0", all("o"), all("o"), all("o"), all("o"), all("o"), "6"},
+		{"Q4_1", all("i"), all("i"), all("i"), all("i"), all("i"), "6"},
+		{"Q5_0", all("F"), all("F"), all("F"), all("F"), all("F"), "6"},
+		{"Q5_1", all("f"), all("f"), all("f"), all("f"), all("f"), "6"},
+		{"IQ4_NL", all("n"), all("5"), "55nnnnnnnnnnnnnn", all("n"), all("n"), "6"},
+		{"IQ4_XS", all("x"), all("5"), "55xxxxxxxxxxxxxx", all("x"), all("x"), "6"},
+		{"F16", all("h"), all("h"), all("h"), all("h"), all("h"), "h"},
+		{"bf16", all("b"), all("b"), all("b"), all("b"), all("b"), "b"},
+		{"f32", all("w"), all("w"), all("w"), all("w"), all("w"), "w"},
+	} {
+		m, err := FindMixture(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part, want := range map[string]string{"attn_q": c.base, "attn_k": c.base, "ffn_up": c.base, "ffn_gate": c.base,
+			"attn_v": c.v, "ffn_down": c.down, "ffn_down_exps": c.down, "attn_output": c.output, "attn_qkv": c.qkv} {
+			if got := choices(t, m, model, part, 512, 64); got != want {
+				t.Errorf("%s %s: %s, want %s", c.name, part, got, want)
+			}
+		}
+		one := Facts{Architecture: "llama", Layers: 1, Heads: 8, KVHeads: 2}
+		named := func(name string, model Facts, cols uint64) string {
+			return fmt.Sprint(m.Type(name, []uint64{cols, 99}, model))
+		}
+		untied, tied := named("output.weight", one, 512), named("token_embd.weight", Facts{Tied: true}, 512)
+		plain := map[string]string{"6": "Q6_K", "8": "Q8_0", "h": "F16", "b": "BF16", "w": "F32"}[c.outputs]
+		if untied != plain || tied != plain {
+			t.Errorf("%s: output matrix %s, tied embedding %s, want %s", c.name, untied, tied, plain)
+		}
+		if got := named("token_embd.weight", one, 512); got == "Q6_K" && c.name != "Q6_K" {
+			t.Errorf("%s: embedding beside an output matrix %s", c.name, got)
+		}
+		if plain == "Q6_K" {
+			if got := named("output.weight", one, 96) +
+				named("output.weight", Facts{Architecture: "falcon"}, 512); got != "Q8_0Q8_0" {
+				t.Errorf("%s: short rows and falcon: %s", c.name, got)
+			}
+		}
+	}
+}
+
+// mores is 16 layers of which those with more bits are Q6_K.
+func mores(base string) string {
+	s := []byte(all(base))
+	for _, l := range []int{0, 1, 4, 7, 10, 13, 14, 15} {
+		s[l] = '6'
+	}
+	return string(s)
+}
+
+// TestFallbacks: rows of 576 (SmolLM2) and of 40.
+func TestFallbacks(t *testing.T) {
+	model := Facts{Architecture: "llama", Layers: 1, Heads: 9, KVHeads: 3}
+	for name, want := range map[string]string{
+		"Q4_K_M": "Q5_0 Q8_0 F16", "Q4_K_S": "Q5_0 Q5_1 F16", "Q5_K_M": "Q5_1 Q8_0 F16", "Q5_K_S": "Q5_1 Q5_1 F16",
+		"Q6_K": "Q8_0 Q8_0 F16", "Q8_0": "Q8_0 Q8_0 F16", "Q4_0": "Q4_0 Q4_0 F16", "IQ4_NL": "IQ4_NL IQ4_NL F16",
+		"IQ4_XS": "IQ4_NL IQ4_NL F16",
+		"F32":    "F32 F32 F32", "BF16": "BF16 BF16 BF16"} {
+		m, err := FindMixture(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(m.Type("blk.0.attn_q.weight", []uint64{576, 576}, model), " ",
+			m.Type("blk.0.attn_v.weight", []uint64{576, 192}, model), " ",
+			m.Type("blk.0.attn_q.weight", []uint64{40, 576}, model))
+		if got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestEightExperts: models like Mixtral have attn_k and attn_v in Q8_0, and attn_output in Q5_K in the smaller
+// mixtures.
+func TestEightExperts(t *testing.T) {
+	model := Facts{Architecture: "llama", Layers: 16, Heads: 32, KVHeads: 8, Experts: 8}
+	for name, want := range map[string]string{
+		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "IQ4_XS": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"), "Q4_0": all("o")} {
+		m, err := FindMixture(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, k := choices(t, m, model, "attn_v", 512, 64),
+			choices(t, m, model, "attn_k", 512, 64); v != all("8") || k != all("8") {
+			t.Errorf("%s: attn_v %s, attn_k %s", name, v, k)
+		}
+		if got := choices(t, m, model, "attn_output", 512, 64); got != want {
+			t.Errorf("%s: attn_output %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestFullPrecision: what is not a matrix, or a small one that matters, stays in F32, and in a model's file as it is.
+func TestFullPrecision(t *testing.T) {
+	m, err := FindMixture("q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, dims := range map[string][]uint64{
+		"blk.0.attn_q.bias": {64}, "output_norm.weight": {64}, "blk.0.ffn_gate_inp.weight": {64, 8},
+		"position_embd.weight": {64, 100}, "blk.0.ssm_conv1d.weight": {64, 4}, "blk.3.shortconv.conv.weight": {64, 3},
+		"per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2}} {
+		if got := m.Type(name, dims, Facts{}); got != gguf.F32 {
+			t.Errorf("%s: %v", name, got)
+		}
+		if got := m.Requantized(name, dims, gguf.F16, Facts{}); got != gguf.F16 {
+			t.Errorf("%s: %v of f16", name, got)
+		}
+	}
+	if got := m.Type("blk.0.ffn_up_exps.weight", []uint64{64, 32, 8}, Facts{}); got != gguf.Q4_0 {
+		t.Errorf("experts: %v", got)
+	}
+}
+
+func TestPure(t *testing.T) {
+	files := map[string]uint32{"Q4_K": 14, "Q5_K": 16, "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30, "Q8_0": 7}
+	for _, typ := range tensor.Encodable() {
+		m, err := PureMixture(typ.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"output.weight", "blk.0.attn_v.weight", "blk.0.ffn_down.weight"} {
+			if got := m.Type(name, []uint64{512, 64}, Facts{Layers: 8, Experts: 8}); !strings.EqualFold(
+				got.String(), typ.String()) {
+				t.Errorf("%v: %s is %v", typ, name, got)
+			}
+		}
+		if want, ok := files[m.Name]; ok && m.FileType != want {
+			t.Errorf("%v: file type %d, want %d", typ, m.FileType, want)
+		}
+	}
+	for _, name := range []string{"q2_k", "Q4_K_M", "iq3_s", ""} {
+		if _, err := PureMixture(name); err == nil {
+			t.Errorf("%q is a type to write", name)
+		}
+	}
+	for _, name := range []string{"q2_k", "Q3_K_M", "IQ3_S", "mxfp4", ""} {
+		if _, err := FindMixture(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
+)
+
+// file makes a file of one tensor "w" of float32 numbers.
+func file(t *testing.T, x []float32, dims ...uint64) *gguf.File {
+	t.Helper()
+	raw := make([]byte, 4*len(x))
+	for i, v := range x {
+		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
+	}
+	var b bytes.Buffer
+	err := gguf.Write(&b, nil, []gguf.TensorSource{{Name: "w", Type: gguf.F32, Dims: dims, Write: func(w io.Writer) error {
+		_, err := w.Write(raw)
+		return err
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "test.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestConvert: many chunks, converted by several threads, come out in order.
+func TestConvert(t *testing.T) {
+	const cols, rows = 96, 9001 // three chunks and a bit
+	x := make([]float32, rows*cols)
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i)))
+	}
+	f := file(t, x, cols, rows)
+	for _, to := range []gguf.Type{gguf.Q4_0, gguf.Q5_1, gguf.F16} {
+		typ, err := tensorType(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]byte, typ.RowBytes(len(x)))
+		if err := tensor.Encode(typ, want, x); err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		var read int64
+		if err := writeTensor(context.Background(), &got, f, f.Tensors[0], to, func(n int64) { read += n }); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes(), want) || read != 4*int64(len(x)) {
+			t.Errorf("%v: %d bytes of %d, %d read; or they differ", to, got.Len(), len(want), read)
+		}
+	}
+}
+
+// TestConvertCopies: a tensor that has the type already keeps its bytes, which decoding and encoding again would
+// change.
+func TestConvertCopies(t *testing.T) {
+	raw := make([]byte, 40*18) // q4_0: a scale and 16 bytes
+	for i := range raw {
+		raw[i] = 0x98 + byte(i%3) // no block has the least quant, which sets an encoded scale
+	}
+	for block := range 40 {
+		binary.LittleEndian.PutUint16(raw[18*block:], 0x2e66) // 0.1
+	}
+	var b, got bytes.Buffer
+	write := func(w io.Writer) error {
+		_, err := w.Write(raw)
+		return err
+	}
+	err := gguf.Write(&b, nil, []gguf.TensorSource{{Name: "w", Type: gguf.Q4_0, Dims: []uint64{64, 20}, Write: write}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "test.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = writeTensor(context.Background(), &got, f, f.Tensors[0], gguf.Q4_0, func(int64) {})
+	if err != nil || !bytes.Equal(got.Bytes(), raw) {
+		t.Errorf("%v, or other bytes", err)
+	}
+}
+
+// broken accepts some bytes.
+type broken struct{ left int }
+
+var errBroken = errors.New("broken pipe")
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errBroken
+	}
+	return len(p), nil
+}
+
+func TestConvertFails(t *testing.T) {
+	const cols, rows = 64, 20000
+	x := make([]float32, rows*cols)
+	x[cols*rows-3] = float32(math.Inf(1))
+	f := file(t, x, cols, rows)
+	ignore := func(int64) {}
+	err := writeTensor(context.Background(), io.Discard, f, f.Tensors[0], gguf.Q8_0, ignore)
+	if !errors.Is(err, tensor.ErrNotFinite) || !strings.Contains(err.Error(), `test.gguf: tensor "w"`) {
+		t.Errorf("infinity: %v", err)
+	}
+	err = writeTensor(context.Background(), &broken{left: 1 << 19}, f, f.Tensors[0], gguf.Q8_0, ignore)
+	if !errors.Is(err, errBroken) {
+		t.Errorf("broken pipe: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	err = writeTensor(ctx, io.Discard, f, f.Tensors[0], gguf.F16, func(int64) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	const unread = "blk.0.ffn_up.weight"
+	f.Tensors = []gguf.Tensor{{Name: unread, Type: gguf.NVFP4, Dims: []uint64{cols, rows}}}
+	mixture, err := FindMixture("q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Quantize(f, mixture); err == nil || !strings.Contains(err.Error(), "NVFP4") ||
+		!strings.Contains(err.Error(), unread) {
+		t.Errorf("NVFP4: %v", err)
+	}
+}

@@ -1,0 +1,219 @@
+package spec
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+)
+
+// Ways in which hidden states become an embedding.
+const (
+	PoolMean = "mean" // of all tokens
+	PoolLast = "last" // the last token's
+	PoolCLS  = "cls"  // the first token's; of embedding models alone
+)
+
+// Poolings are all ways.
+func Poolings() []string { return []string{PoolMean, PoolLast, PoolCLS} }
+
+// EmbedOptions say how texts are embedded. The zero value is a good choice.
+type EmbedOptions struct {
+	Pooling string // "": what the file says, or PoolMean
+	AtOnce  int    // texts whose passes are shared; 0: DefaultEmbedAtOnce
+	Salt    string // as in Request
+}
+
+// DefaultEmbedAtOnce is how many texts are embedded at once unless [EmbedOptions] say otherwise.
+const DefaultEmbedAtOnce = 8
+
+// Embed computes the embeddings of texts: hidden states after the final norm, pooled, of length 1. A vector depends on
+// its own text alone.
+func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
+	var prompts []Prompt
+	for _, text := range texts {
+		prompts = append(prompts, Prompt{Text: text})
+	}
+	ids, err := m.EmbedTokens(prompts)
+	if err != nil {
+		return nil, err
+	}
+	return m.EmbedIDs(ctx, ids, o)
+}
+
+// EmbedTokens are the token ids of texts to embed. What is wrong with one is a *[RequestError].
+func (m *Model) EmbedTokens(prompts []Prompt) (list [][]int32, err error) {
+	if len(prompts) == 0 {
+		return nil, bad("input", "missing")
+	}
+	for i, p := range prompts {
+		field := "input"
+		if len(prompts) > 1 {
+			field = fmt.Sprintf("input[%d]", i)
+		}
+		ids := p.IDs
+		if !p.given() {
+			ids = m.tok.Encode(p.Text, bpe.EncodeOptions{AddSpecial: true})
+		}
+		if err := m.checkIDs(field, ids); err != nil {
+			return nil, err
+		}
+		switch {
+		case len(ids) == 0:
+			return nil, bad(field, "has no tokens")
+		case len(ids) > m.context:
+			return nil, &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: m.context,
+				Reason: fmt.Sprintf("%d tokens; the context holds %d", len(ids), m.context)}
+		}
+		list = append(list, ids)
+	}
+	return list, nil
+}
+
+// Pooling is how texts are embedded where "" leaves it to the file.
+func (m *Model) Pooling(asked string) string {
+	if how, said := m.parts.Target.Pooling(); asked == "" && said && how != engine.PoolNone {
+		return how.String()
+	}
+	return cmp.Or(asked, PoolMean)
+}
+
+// EmbedIDs computes the embeddings of texts in token ids, as EmbedTokens makes them. The first error ends all of them.
+func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
+	if t := m.parts.Target; t.TakesTexts() {
+		if _, said := t.Pooling(); said || t.Kind() == engine.KindEncoder {
+			return embedWhole(ctx, t, texts, m.Pooling(o.Pooling))
+		}
+	}
+	switch o.Pooling {
+	case "":
+		o.Pooling = PoolMean
+	case PoolMean, PoolLast:
+	default:
+		return nil, bad("pooling", "%q is of embedding models", o.Pooling)
+	}
+	if o.AtOnce <= 0 {
+		o.AtOnce = DefaultEmbedAtOnce
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	vectors := make([][]float32, len(texts))
+	var next atomic.Int64
+	var first sync.Once
+	var failed error
+	var running sync.WaitGroup
+	for range min(o.AtOnce, len(texts)) {
+		running.Go(func() {
+			take := func() int { return int(next.Add(1)) - 1 }
+			if err := m.embedSome(ctx, o, texts, vectors, take); err != nil {
+				first.Do(func() { failed = err; cancel() })
+			}
+		})
+	}
+	running.Wait()
+	return vectors, failed
+}
+
+// embedWhole computes the vectors of texts with an embedding model, whose passes take whole texts.
+func embedWhole(ctx context.Context, t *engine.Model, texts [][]int32, pooling string) ([][]float32, error) {
+	p, err := engine.ParsePooling(pooling)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if p == engine.PoolRank {
+		return nil, bad("model", "a reranker, which has scores of pairs of texts and no vectors")
+	}
+	list, err := t.Embed(ctx, texts, engine.EmbedOptions{Pooling: p, Normalize: true})
+	if err != nil {
+		return nil, err
+	}
+	vectors := make([][]float32, len(list))
+	for i, e := range list {
+		if e.Err != nil {
+			return nil, e.Err
+		}
+		vectors[i] = e.Data
+	}
+	return vectors, nil
+}
+
+// embedSome computes the vectors of those texts that take names, in one sequence, for which passes wait between two
+// texts. A panic is its error.
+func (m *Model) embedSome(
+	ctx context.Context, o EmbedOptions, texts [][]int32, vectors [][]float32, take func() int,
+) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			m.tellPanic(x, debug.Stack())
+			err = fmt.Errorf("%w: %v", engine.ErrPanic, x)
+		}
+	}()
+	s, done, err := m.target.open(ctx, o.Salt)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// it is not kept for prompts that begin alike: conversations have better use of that memory
+		_ = s.Truncate(0)
+		done()
+	}()
+	if m.around != nil {
+		s = m.around(s)
+	}
+	for i := take(); i < len(texts); i = take() {
+		if err := s.Truncate(0); err != nil {
+			return err
+		}
+		if vectors[i], err = embed(ctx, s, texts[i], o.Pooling); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// embedChunk is the most tokens that are submitted at once: their hidden states are all in memory.
+const embedChunk = 256
+
+// embed is one text's embedding, by an empty sequence.
+func embed(ctx context.Context, s Sequence, ids []int32, pooling string) ([]float32, error) {
+	sum := make([]float64, s.Model().Config().HiddenSize)
+	for from := 0; from < len(ids); from += embedChunk {
+		chunk := ids[from:min(from+embedChunk, len(ids))]
+		last := from+len(chunk) == len(ids)
+		seg := engine.Segment{Tokens: chunk, Layers: []int{engine.FinalNorm}, Hidden: engine.All}
+		if pooling == PoolLast {
+			if seg.Hidden = engine.None; last {
+				seg.Hidden = engine.Last
+			} else {
+				seg.Layers = nil
+			}
+		}
+		out, err := s.EvalSegment(ctx, seg)
+		if err != nil {
+			return nil, err
+		}
+		for i := range out.Hidden.Rows() {
+			for j, x := range out.Hidden.At(i, 0) {
+				sum[j] += float64(x)
+			}
+		}
+	}
+	length := 0.0
+	for _, x := range sum {
+		length += float64(x * x)
+	}
+	length = math.Sqrt(length)
+	v := make([]float32, len(sum))
+	for i, x := range sum {
+		if length > 0 {
+			v[i] = float32(x / length)
+		}
+	}
+	return v, nil
+}

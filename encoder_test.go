@@ -1,0 +1,51 @@
+package spec
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
+)
+
+// An embedding model's texts become the vectors that its file asks for, near those of an independent engine with the
+// other form of GELU.
+func TestEmbedWithAnEncoder(t *testing.T) {
+	m, err := Open(t.Context(), testkit.Shared(t, "families/encoders/bert.gguf"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	data, err := os.ReadFile(testkit.Shared(t, "families/encoders/golden/bert.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		Texts []struct {
+			Text   string
+			Pooled []float64
+		}
+	}
+	if err := json.Unmarshal(data, &golden); err != nil || len(golden.Texts) == 0 {
+		t.Fatal(err, "no texts")
+	}
+	for _, g := range golden.Texts {
+		v, err := m.Embed(t.Context(), []string{"another", g.Text}, EmbedOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		length := 0.0
+		for _, x := range g.Pooled {
+			length += x * x
+		}
+		for i, x := range g.Pooled {
+			if d := math.Abs(float64(v[1][i]) - x/math.Sqrt(length)); !(d < 1e-3) {
+				t.Fatalf("%q: number %d is %v, expected %v", g.Text, i, v[1][i], x/math.Sqrt(length))
+			}
+		}
+	}
+	if _, err := m.Embed(t.Context(), []string{"a"}, EmbedOptions{Pooling: "most"}); err == nil {
+		t.Error("an unknown pooling")
+	}
+}

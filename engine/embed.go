@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// Embed computes the vectors of texts, each given with the marks that the model wants: the texts of a pass go through
+// the layers one behind the other, without padding and without a KV cache. A vector depends on its own text alone, bit
+// for bit. The first error of the pass itself, and ctx's, end it.
+//
+// It is safe for concurrent use; passes of one [Runtime] run one after the other.
+func (m *Model) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([]Embedding, error) {
+	switch {
+	case m == nil:
+		return nil, fmt.Errorf("%w: no model", ErrUsage)
+	case !m.vectors.texts:
+		return nil, fmt.Errorf("%s: %w: a %s model computes no vectors of whole texts", m.name, ErrUsage,
+			m.config.Architecture)
+	}
+	if o.Pooling == PoolDefault {
+		o.Pooling = m.vectors.pooling
+	}
+	if o.Pooling < PoolNone || o.Pooling > PoolRank {
+		return nil, fmt.Errorf("%s: %w: pooling %d", m.name, ErrUsage, o.Pooling)
+	}
+	if o.Pooling == PoolRank && m.vectors.outputs() == 0 {
+		return nil, fmt.Errorf("%s: %w: no classification head", m.name, ErrUsage)
+	}
+	out := make([]Embedding, len(texts))
+	for i, text := range texts {
+		if err := m.checkText(text); err != nil {
+			out[i].Err = fmt.Errorf("%s: text %d: %w", m.name, i, err)
+		}
+	}
+	for next := 0; next < len(texts); {
+		var err error
+		if next, err = m.embedSome(ctx, texts, next, o, out); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return out, nil
+}
+
+// checkText checks a text: every position must have a place.
+func (m *Model) checkText(text []int32) error {
+	switch {
+	case len(text) == 0:
+		return fmt.Errorf("%w: an empty text", ErrInput)
+	case len(text) > m.config.Context:
+		return fmt.Errorf("%w: %d tokens; the model takes %d", ErrContextFull, len(text), m.config.Context)
+	}
+	for j, id := range text {
+		if id < 0 || int(id) >= m.config.Vocab {
+			return fmt.Errorf("token %d: %w: id %d of %d", j, ErrVocabulary, id, m.config.Vocab)
+		}
+	}
+	return nil
+}
+
+// embedSome computes the vectors of texts from number next on, as many as go through the layers together, and returns
+// the number of the first one that is left. The runtime is reserved for that long.
+func (m *Model) embedSome(ctx context.Context, texts [][]int32, next int, o EmbedOptions, out []Embedding) (int,
+	error) {
+	m.rt.t.Lock()
+	defer m.rt.t.Unlock()
+	if m.closed.Load() || m.rt.closed.Load() {
+		return 0, ErrClosed
+	}
+	p := m.rt.pass
+	results := make([]Result, len(texts))
+	p.begin(ctx, results)
+	defer p.end()
+	p.tokens, p.positions, p.owner, p.texts = p.tokens[:0], p.positions[:0], p.owner[:0], []tensor.Text{}
+	p.wanted, p.hidden, p.fed, p.crossed = p.wanted[:0], p.hidden[:0], p.fed[:0], p.crossed[:0]
+	p.layers = max(m.config.Layers, m.config.EncoderLayers)
+	var numbers []int // of the texts
+	for ; next < len(texts); next++ {
+		text := texts[next]
+		if out[next].Err != nil {
+			continue
+		}
+		if len(p.tokens) > 0 && len(p.tokens)+len(text) > m.rows() {
+			break
+		}
+		p.texts = append(p.texts, tensor.Text{Row: len(p.tokens), Tokens: len(text)})
+		numbers = append(numbers, next)
+		p.tokens = append(p.tokens, text...)
+		for i := range text {
+			p.positions, p.owner = append(p.positions, int32(i)), append(p.owner, next)
+		}
+	}
+	if len(numbers) == 0 {
+		return next, nil
+	}
+	m.net.forward(p)
+	if p.err == nil {
+		m.net.finalNorm(p, p.x[:len(p.tokens)*m.config.HiddenSize])
+	}
+	m.deliverVectors(p, numbers, o, out)
+	for _, i := range numbers {
+		if err := results[i].Err; err != nil {
+			out[i] = Embedding{Err: fmt.Errorf("%s: text %d: %w", m.name, i, err)}
+		}
+	}
+	return next, p.err
+}
+
+// deliverVectors makes vectors of the states p.x of the pass's texts, which have those numbers.
+func (m *Model) deliverVectors(p *pass, numbers []int, o EmbedOptions, out []Embedding) {
+	if p.err != nil {
+		return
+	}
+	v, d, how := &m.vectors, m.config.HiddenSize, o.Pooling
+	if how == PoolRank {
+		how = v.reads
+	}
+	var rows []float32 // [n][D] pooled
+	if how == PoolNone {
+		rows = append(rows, p.x[:len(p.tokens)*d]...)
+	} else {
+		rows = make([]float32, len(numbers)*d)
+		for i, t := range p.texts {
+			pool(rows[i*d:(i+1)*d], p.x[t.Row*d:(t.Row+t.Tokens)*d], how)
+		}
+		p.owner = append(p.owner[:0], numbers...)
+	}
+	if o.Pooling == PoolRank {
+		rows = v.apply(p, rows)
+	} else {
+		for _, w := range v.dense {
+			y := make([]float32, len(rows)/w.w.Cols()*w.w.Rows())
+			p.matmul(rows, w.w.Cols(), w.times(y))
+			rows = y
+		}
+	}
+	if p.err != nil {
+		return
+	}
+	size, at := m.VectorSize(o.Pooling), 0
+	for i, number := range numbers {
+		n := size
+		if how == PoolNone {
+			n *= p.texts[i].Tokens
+		}
+		data := rows[at : at+n : at+n]
+		if at += n; !tensor.Finite(data) && p.results[number].Err == nil {
+			p.results[number].Err = ErrNotFinite
+		}
+		if o.Normalize && o.Pooling != PoolNone && o.Pooling != PoolRank {
+			tensor.Normalize(data)
+		}
+		out[number].Data = data
+	}
+}
+
+// pool makes one row y of a text's rows x [n][len(y)]. A mean is summed over positions ascending.
+func pool(y, x []float32, how Pooling) {
+	switch d := len(y); how {
+	case PoolCLS:
+		copy(y, x)
+	case PoolLast:
+		copy(y, x[len(x)-d:])
+	default:
+		n := float32(len(x) / d)
+		for ; len(x) > 0; x = x[d:] {
+			for i, e := range x[:d] {
+				y[i] += e
+			}
+		}
+		for i := range y {
+			y[i] /= n
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package sampling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Step is one step of the choice of a token, by llama.cpp's name.
+type Step string
+
+// The steps. Penalties is the three of Options that look at single tokens.
+const (
+	StepPenalties   Step = "penalties"
+	StepDRY         Step = "dry"
+	StepTopNSigma   Step = "top_n_sigma"
+	StepTopK        Step = "top_k"
+	StepTypicalP    Step = "typ_p"
+	StepTopP        Step = "top_p"
+	StepMinP        Step = "min_p"
+	StepXTC         Step = "xtc"
+	StepTemperature Step = "temperature"
+)
+
+// DefaultOrder is llama.cpp's order of all steps.
+func DefaultOrder() []Step {
+	return []Step{StepPenalties, StepDRY, StepTopNSigma, StepTopK, StepTypicalP, StepTopP, StepMinP, StepXTC,
+		StepTemperature}
+}
+
+// letters are the steps of [DefaultOrder] in llama.cpp's short form (--sampling-seq).
+const letters = "edskypmxt"
+
+// ParseOrder reads an order: names as in [DefaultOrder], also with hyphens and as typical_p or temp, or one text of
+// letters, each a step: e d s k y p m x t. An empty list is an order without steps.
+func ParseOrder(names ...string) ([]Step, error) {
+	all, order := DefaultOrder(), []Step{}
+	if len(names) == 1 && names[0] != "" && strings.Trim(names[0], letters) == "" {
+		for _, c := range names[0] {
+			order = append(order, all[strings.IndexRune(letters, c)])
+		}
+		return order, nil
+	}
+	for _, name := range names {
+		step := Step(strings.ReplaceAll(name, "-", "_"))
+		switch step {
+		case "typical_p", "typical":
+			step = StepTypicalP
+		case "temp":
+			step = StepTemperature
+		}
+		if !slices.Contains(all, step) {
+			return nil, fmt.Errorf("%w: no step %q; there are %v", ErrSampling, name, all)
+		}
+		order = append(order, step)
+	}
+	return order, nil
+}
+
+// on reports whether a step changes anything.
+func (o *Options) on(step Step) bool {
+	if o.Mirostat.Version > 0 && step != StepPenalties && step != StepDRY && step != StepTemperature {
+		return false
+	}
+	switch step {
+	case StepPenalties:
+		return o.penalizes()
+	case StepDRY:
+		return o.DRY.Multiplier > 0
+	case StepTopNSigma:
+		return o.TopNSigma > 0
+	case StepTopK:
+		return o.TopK > 0
+	case StepTypicalP:
+		return o.TypicalP > 0 && o.TypicalP < 1
+	case StepTopP:
+		return o.TopP > 0 && o.TopP < 1
+	case StepMinP:
+		return o.MinP > 0
+	case StepXTC:
+		return o.XTC.Probability > 0 && o.XTC.Threshold <= mostXTC
+	}
+	return o.Temperature > 0 || o.Dynatemp.Range > 0 // StepTemperature
+}
+
+// plan is what a sampler does, in order: the steps of an order that are on.
+type plan struct {
+	before  []Step // penalties of all logits, before bias, bans and constraint
+	filters []Step // what follows
+	usual   bool   // the filters are top-k, top-p, min-p in this order, temperature behind them
+	moves   bool   // a step may leave the most probable token out, or lower it after the constraint
+}
+
+// planned is the plan of options.
+func (o *Options) planned() plan {
+	order := o.Order
+	if order == nil || o.Mirostat.Version > 0 {
+		order = DefaultOrder()
+	}
+	var p plan
+	for _, step := range order {
+		penalty := step == StepPenalties || step == StepDRY
+		switch {
+		case !o.on(step):
+		case penalty && len(p.filters) == 0:
+			p.before = append(p.before, step)
+		default:
+			p.filters = append(p.filters, step)
+			p.moves = p.moves || penalty || step == StepXTC || step == StepTypicalP
+		}
+	}
+	usual := []Step{StepTopK, StepTopP, StepMinP, StepTemperature}
+	for _, step := range p.filters {
+		at := slices.Index(usual, step)
+		if at < 0 {
+			return p
+		}
+		usual = usual[at+1:]
+	}
+	tempered := slices.Contains(p.filters, StepTemperature) || o.Temperature == 0
+	p.usual = tempered && o.Dynatemp.Range == 0 && o.Mirostat.Version == 0
+	return p
+}
+
+// planned reports whether a filter is on.
+func (s *Sampler) planned(step Step) bool { return slices.Contains(s.plan.filters, step) }

@@ -1,0 +1,223 @@
+package shared
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/specgo/spec/engine"
+)
+
+// ExitSession computes the first layers of a model alone, for drafts of a [Session] by the same model. It takes over
+// what the session has computed of these layers: it computes the tokens that are drafted, never a text. Its passes are
+// not shared, but run between those of schedulers. Its memory counts in the Scheduler's budget, which takes it back
+// before anything else: passes then wrap [engine.ErrKVBudget] until there is more. It belongs to the goroutine of its
+// session, and is closed with it.
+type ExitSession struct {
+	target  *Session
+	layers  int
+	tokens  []int32         // the sequence, of which own has the first ones
+	own     *engine.Session // guarded by the Scheduler's mu while no pass runs; nil: it has no memory
+	running bool            // guarded likewise
+	need    int64           // bytes that the pass that runs may allocate
+	one     [1]engine.Segment
+	spent   time.Duration
+}
+
+// Exit is the session's first layers, at least one.
+func (s *Session) Exit(layers int) (*ExitSession, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: no session", engine.ErrUsage)
+	}
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, errSchedulerClosed
+	case s.state == closed:
+		return nil, fmt.Errorf("session: %w", engine.ErrClosed)
+	case layers < 1 || layers > s.options.Layers || s.options.NoCache || !c.recomputes():
+		return nil, fmt.Errorf("%s: %w: an exit after %d layers of %d", c.m.Name(), engine.ErrUsage, layers,
+			s.options.Layers)
+	}
+	if s.exit == nil || s.exit.layers != layers {
+		s.exit.drop()
+		s.exit = &ExitSession{target: s, layers: layers}
+	}
+	return s.exit, nil
+}
+
+// Len is the number of tokens of the sequence.
+func (e *ExitSession) Len() int { return len(e.tokens) }
+
+// Tokens is the sequence, valid until the session's next call.
+func (e *ExitSession) Tokens() []int32 { return e.tokens }
+
+// Context is the most tokens that the sequence can have.
+func (e *ExitSession) Context() int { return e.target.context }
+
+// MaxTree is 0: drafts are computed as chains.
+func (e *ExitSession) MaxTree() int { return 0 }
+
+// Vocab is the number of logits in a row.
+func (e *ExitSession) Vocab() int { return e.target.Vocab() }
+
+// Model is the model whose first layers they are.
+func (e *ExitSession) Model() *engine.Model { return e.target.c.m }
+
+// Layers is the number of layers.
+func (e *ExitSession) Layers() int { return e.layers }
+
+// Spent is the time of the passes so far, without waiting for others'.
+func (e *ExitSession) Spent() time.Duration { return e.spent }
+
+// Truncate shortens the sequence to its first n tokens.
+func (e *ExitSession) Truncate(n int) error {
+	if n < 0 || n > len(e.tokens) {
+		return fmt.Errorf("%w: Truncate(%d) of %d tokens", engine.ErrUsage, n, len(e.tokens))
+	}
+	e.tokens = e.tokens[:n]
+	return nil
+}
+
+// Commit fails: there are no trees.
+func (e *ExitSession) Commit([]int32) error {
+	return fmt.Errorf("%w: a tree of a session that exits early", engine.ErrUsage)
+}
+
+// Eval feeds tokens to the sequence. What the target's session has of them is not computed, the rest when logits are
+// wanted. Where that is no longer
+// there, or there is no memory, Eval wraps [engine.ErrKVBudget].
+func (e *ExitSession) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	if parents != nil {
+		return engine.Logits{}, e.Commit(nil)
+	}
+	if len(e.tokens)+len(tokens) > e.target.context {
+		return engine.Logits{}, fmt.Errorf("%s: %w: %d tokens and %d more, room for %d", e.Model().Name(),
+			engine.ErrContextFull, len(e.tokens), len(tokens), e.target.context)
+	}
+	had := len(e.tokens)
+	e.tokens = append(e.tokens, tokens...)
+	r, err := e.pass(ctx, rowsOf(want, len(tokens)))
+	if err != nil {
+		e.tokens = e.tokens[:had]
+	}
+	return r.Logits, err
+}
+
+// pass computes what there is not of the sequence.
+func (e *ExitSession) pass(ctx context.Context, rows int) (engine.Result, error) {
+	if rows == 0 { // until something is wanted
+		return engine.Result{Logits: engine.Logits{Vocab: e.Vocab()}}, nil
+	}
+	missing, err := e.take(rows)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	defer e.giveBack()
+	e.one[0] = engine.Segment{Session: e.own, Tokens: e.tokens[len(e.tokens)-missing:], Logits: engine.Rows(rows)}
+	turn := e.Model().Runtime().Turn()
+	defer func() {
+		e.spent += turn.Took
+		turn.End()
+		e.one[0] = engine.Segment{}
+	}()
+	out, err := turn.Forward(ctx, e.Model(), e.one[:])
+	if err != nil {
+		return engine.Result{}, err
+	}
+	return out[0], out[0].Err
+}
+
+// take has own hold the beginning of the sequence, with memory for the rest, of which it returns the length: at least
+// rows. Nobody takes the memory until giveBack.
+func (e *ExitSession) take(rows int) (missing int, err error) {
+	c := e.target.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, errSchedulerClosed
+	}
+	if err := e.target.usable(); err != nil {
+		return 0, err
+	}
+	upTo, have := len(e.tokens)-rows, 0
+	if e.own != nil {
+		have = min(common(e.own.Tokens(), e.tokens), upTo)
+		if e.own.Restorable(have) < have {
+			have = 0
+		}
+	}
+	if t := e.target.session; t != nil {
+		n := t.Restorable(min(common(t.Tokens(), e.tokens), upTo))
+		if have == 0 && n > 0 || n >= have+leastShared {
+			e.drop()
+			if need := c.empty + t.ForkBytes(); !c.spare(need) {
+				return 0, c.full(c.m, need)
+			}
+			if e.own, err = t.ExitAt(n, e.layers); err != nil {
+				return 0, err
+			}
+			have = n
+			c.exits = append(c.exits, e)
+		}
+	}
+	if have == 0 || upTo-have >= leastRows {
+		return 0, c.full(c.m, 0) // a text is not computed again for drafts
+	}
+	if err := e.own.Truncate(have); err != nil {
+		return 0, err
+	}
+	missing = len(e.tokens) - have
+	e.need = e.own.Need(missing, min(rows, engine.MostBack))
+	e.running = true // it does not give up its own
+	if !c.spare(e.need) {
+		e.running = false
+		return 0, c.full(c.m, e.need)
+	}
+	c.reserved += e.need
+	c.lent++
+	return missing, nil
+}
+
+// giveBack ends a pass.
+func (e *ExitSession) giveBack() {
+	c := e.target.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reserved -= e.need
+	e.need, e.running = 0, false
+	c.lent--
+	c.ended.Broadcast()
+	c.freed()
+}
+
+// drop gives up the memory.
+func (e *ExitSession) drop() {
+	if e != nil && e.own != nil {
+		e.own.Close()
+		e.own = nil
+		c := e.target.c
+		c.exits = slices.DeleteFunc(c.exits, func(o *ExitSession) bool { return o == e })
+	}
+}
+
+// spare makes room for the memory of a pass that nobody needs: of others like it, and of kept sequences.
+func (c *Scheduler) spare(bytes int64) bool {
+	for !c.fits(bytes) && (c.takeExit() || c.prefixes.evict(nil)) {
+	}
+	return c.fits(bytes)
+}
+
+// takeExit takes the memory of a session that exits early. It reports false if there is none to take.
+func (c *Scheduler) takeExit() bool {
+	for _, e := range c.exits {
+		if !e.running {
+			e.drop()
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,157 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// TestExitsTakeOver: the first layers of a session compute what a session of those layers computes, and of the text
+// that the session has nothing, but for the tokens after it. Their memory is in the budget; it goes with the session.
+func TestExitsTakeOver(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	for name, m := range map[string]*engine.Model{"llama": SmallModel(t, rt, 3), "qwen35": openRecipe(t, rt, "qwen35")} {
+		ctx, vocab := context.Background(), m.Config().Vocab
+		c := New(m, Options{})
+		s, err := c.NewSession(ctx, SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := randomTokens(500, vocab, 3)
+		if _, err := s.Eval(ctx, ids[:400], nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+		before := c.Stats()
+		e, err := s.Exit(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := newSession(t, m, engine.SessionOptions{Layers: 1})
+		if _, err := own.Eval(ctx, ids[:400], nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range [][]int32{ids[:256], ids[256:400]} { // nothing is computed
+			if _, err := e.Eval(ctx, part, nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e.Spent() != 0 || e.Len() != 400 || !slices.Equal(e.Tokens(), ids[:400]) {
+			t.Errorf("%s: %d tokens in %v", name, e.Len(), e.Spent())
+		}
+		for i := 400; i < 410; i++ {
+			got, err1 := e.Eval(ctx, ids[i:i+1], nil, engine.Last)
+			want, err2 := own.Eval(ctx, ids[i:i+1], nil, engine.Last)
+			if err1 != nil || err2 != nil {
+				t.Fatal(err1, err2)
+			}
+			sameBits(t, name, got.Data, want.Data)
+		}
+		after := c.Stats()
+		if after.Passes != before.Passes || after.Tokens != before.Tokens || after.KVBytes <= before.KVBytes ||
+			e.Spent() <= 0 {
+			t.Errorf("%s: before %+v, after %+v", name, before, after)
+		}
+		// The text goes on otherwise; the exit follows.
+		if _, err := s.Eval(ctx, ids[450:490], nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(e.Truncate(400), own.Truncate(400)); err != nil {
+			t.Fatal(err)
+		}
+		tail := append(slices.Clone(ids[450:490]), 5)
+		got, err1 := e.Eval(ctx, tail, nil, engine.Last)
+		want, err2 := own.Eval(ctx, tail, nil, engine.Last)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		sameBits(t, name, got.Data, want.Data)
+
+		// Without the session's memory a text is not computed.
+		c.mu.Lock()
+		e.drop()
+		s.drop()
+		c.mu.Unlock()
+		if _, err := e.Eval(ctx, ids[:1], nil, engine.Last); !errors.Is(err, engine.ErrKVBudget) || e.Len() != 441 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := e.Eval(ctx, ids[:2], []int32{-1, 0}, engine.Last); !errors.Is(err, engine.ErrUsage) {
+			t.Errorf("%s: a tree: %v", name, err)
+		}
+		for _, layers := range []int{0, m.Config().Layers + 1} {
+			if _, err := s.Exit(layers); !errors.Is(err, engine.ErrUsage) {
+				t.Errorf("%s: %d layers: %v", name, layers, err)
+			}
+		}
+		s.Close()
+		if _, err := s.Exit(1); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Close()
+		if n := c.Stats().KVBytes; n != 0 {
+			t.Errorf("%s: %d bytes are left", name, n)
+		}
+	}
+}
+
+// TestExitsGiveUpMemory: in a budget of any size sessions compute what they compute without those that exit early, and
+// nobody is refused memory that such a session has.
+func TestExitsGiveUpMemory(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	m := SmallModel(t, rt, 3)
+	one := newSession(t, m, engine.SessionOptions{})
+	if _, err := one.Eval(context.Background(), []int32{1}, nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	page := one.Bytes()
+	for _, budget := range []int64{0, 2 * page, 3 * page, 7 * page} {
+		c := New(m, Options{KVBytes: budget})
+		var wait sync.WaitGroup
+		var drafted, refused [4]int
+		for u := range 4 {
+			wait.Go(func() {
+				ctx := context.Background()
+				s, err := c.NewSession(ctx, SessionOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer s.Close()
+				e, err := s.Exit(1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids := randomTokens(500, 70, uint64(u))
+				for n := 240; n < len(ids); n += 20 {
+					if _, err := s.Eval(ctx, ids[s.Len():n], nil, engine.Last); err != nil {
+						t.Errorf("budget of %d pages, user %d after %d tokens: %v", budget/page, u, n, err)
+						return
+					}
+					err := e.Truncate(min(e.Len(), n-20))
+					for at := e.Len(); at < n+3 && err == nil; at = e.Len() {
+						_, err = e.Eval(ctx, ids[at:max(n, at+1)], nil, engine.Last)
+					}
+					if drafted[u]++; errors.Is(err, engine.ErrKVBudget) {
+						refused[u]++
+					} else if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		for u := range drafted {
+			if drafted[u] != 13 || budget == 0 && refused[u] > 0 {
+				t.Errorf("budget of %d pages, user %d: %d drafts, %d without memory", budget/page, u, drafted[u], refused[u])
+			}
+		}
+		c.Close()
+		if n := c.Stats().KVBytes; n != 0 || c.reserved != 0 {
+			t.Errorf("%d bytes are left, %d reserved", n, c.reserved)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package spec
+
+import (
+	"crypto/rand"
+	"iter"
+
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/speculative"
+)
+
+// Event is what a token, or the end, adds to an answer. Events depend on the tokens only, not on how they were
+// computed, but for Round, Stats and More.
+type Event struct {
+	Answer int // counts from 0, see [Request].N
+
+	Text      string     // that became certain: the answer's content
+	Reasoning string     // likewise, of the reasoning before it
+	Calls     []CallPart // of tool calls
+
+	// Token is the token, with all the text that became certain by it, marks of the answer's format included. Its ID is
+	// -1 where there is none: at the end, or with text that was held back.
+	Token    speculative.Token
+	Ends     bool // the token ended the answer, and is no part of it
+	Thinking bool // the token is one of reasoning
+
+	Round *Round             // of speculation, that the token is the first of; with Request.Rounds
+	Stats *speculative.Stats // so far, with Request.Timings; at the end in any case
+
+	Finish Finish // why the answer ended; "" before its end
+	More   bool   // further events are there already
+}
+
+// CallPart is a part of a tool call. Its beginning has name and id.
+type CallPart struct {
+	Call      int // counts from 0
+	ID, Name  string
+	Arguments string // to append: a JSON object in the end
+}
+
+// Round is a round of speculation.
+type Round struct {
+	Drafted, Accepted int // tokens
+	Seconds           float64
+}
+
+// Finish is why an answer ended.
+type Finish string
+
+// Ends of answers. [speculative.Stats].End says more.
+const (
+	FinishStop   Finish = "stop"       // the model ended it, or a stop text, or its constraint
+	FinishLength Finish = "length"     // MaxTokens, or the context
+	FinishCalls  Finish = "tool_calls" // it asks for the tools that it calls
+)
+
+// Result is an answer, or what has come of it so far.
+type Result struct {
+	Text      string
+	Reasoning string
+	Calls     []chat.ToolCall
+	Finish    Finish // "" before the end
+
+	ReasoningTokens int
+	Stats           speculative.Stats // at the end
+}
+
+// Add adds an event to the answer that it belongs to.
+func (r *Result) Add(e *Event) {
+	r.Text += e.Text
+	r.Reasoning += e.Reasoning
+	for _, c := range e.Calls {
+		if c.Call == len(r.Calls) {
+			r.Calls = append(r.Calls, chat.ToolCall{ID: c.ID, Name: c.Name})
+		}
+		if c.Call < len(r.Calls) {
+			r.Calls[c.Call].Arguments += c.Arguments
+		}
+	}
+	if e.Thinking {
+		r.ReasoningTokens++
+	}
+	if e.Finish != "" {
+		r.Finish = e.Finish
+	}
+	if e.Finish != "" && e.Stats != nil {
+		r.Stats = *e.Stats
+	}
+}
+
+// Message is the answer as a message, for the next turn of a conversation.
+func (r *Result) Message() chat.Message {
+	return chat.Message{Role: "assistant", Content: r.Text, Reasoning: r.Reasoning, ToolCalls: r.Calls}
+}
+
+// Collect reads events to their end: the answers in the order of their numbers, or with what has come of them when an
+// error ends them.
+func Collect(events iter.Seq2[Event, error]) (list []Result, err error) {
+	for e, err := range events {
+		for len(list) <= e.Answer {
+			list = append(list, Result{})
+		}
+		list[e.Answer].Add(&e)
+		if err != nil {
+			return list, err
+		}
+	}
+	return list, nil
+}
+
+// reader makes events of an answer's tokens.
+type reader struct {
+	t      *Task
+	index  int
+	isEnd  func(int32) bool
+	parser *chat.Parser // nil: the text is plain
+	round  *Round       // waits for its first token
+	stats  func() speculative.Stats
+
+	reasoned, written bool // there is reasoning; there is content, or a call
+	calls             int
+}
+
+func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
+	r := &reader{t: t, index: index, isEnd: t.isEnd(), stats: stats}
+	if t.format != nil {
+		r.parser = chat.NewParser(*t.format, chat.ParserOptions{Tools: t.offered, Reasoning: t.reasoning})
+	}
+	return r
+}
+
+// token is the event of a token.
+func (r *reader) token(token speculative.Token) Event {
+	e := Event{Answer: r.index, Token: token}
+	// decoders leave control tokens out, and the parser needs the marks
+	if r.t.format != nil && r.t.m.tok.IsControl(token.ID) {
+		e.Token.Text += r.t.format.Spell(r.t.m.tok, token.ID)
+	}
+	e.Ends = token.ID >= 0 && r.isEnd(token.ID)
+	if r.t.r.Rounds {
+		e.Round, r.round = r.round, nil
+	}
+	if r.t.r.Timings {
+		s := r.stats()
+		e.Stats = &s
+	}
+	if r.parser == nil {
+		e.Text = e.Token.Text
+		return e
+	}
+	r.read(r.parser.Push(e.Token.Text), &e)
+	e.Thinking = e.Reasoning != "" || r.t.reasoning && !r.written
+	return e
+}
+
+// end is the event of the answer's end; err is why it failed, nil if it did not.
+func (r *reader) end(err error) Event {
+	s := r.stats()
+	e := Event{Answer: r.index, Token: speculative.Token{ID: -1}, Stats: &s}
+	if r.parser != nil {
+		r.read(r.parser.Close(), &e)
+	}
+	switch {
+	case err != nil:
+	case s.End == speculative.EndLength, s.End == speculative.EndContext:
+		e.Finish = FinishLength
+	case r.calls > 0:
+		e.Finish = FinishCalls
+	default:
+		e.Finish = FinishStop
+	}
+	return e
+}
+
+// read adds a parser's events to an event.
+func (r *reader) read(events []chat.Event, to *Event) {
+	for _, e := range events {
+		switch e.Kind {
+		case chat.ContentEvent:
+			to.Text += e.Text
+			r.written = r.written || e.Text != ""
+		case chat.ReasoningEvent:
+			to.Reasoning += e.Text
+		case chat.ToolCallStart:
+			to.Calls = append(to.Calls, CallPart{Call: e.Call, ID: e.ID, Name: e.Name})
+			r.calls, r.written = r.calls+1, true
+		case chat.ToolCallArgs:
+			if n := len(to.Calls) - 1; n >= 0 && to.Calls[n].Call == e.Call {
+				to.Calls[n].Arguments += e.Text
+			} else {
+				to.Calls = append(to.Calls, CallPart{Call: e.Call, Arguments: e.Text})
+			}
+		}
+	}
+}
+
+// named gives tool calls that begin without an id one.
+func (t *Task) named(e *Event) {
+	for i := range e.Calls {
+		c := &e.Calls[i]
+		switch {
+		case c.Name == "" || c.ID != "":
+		case t.r.CallID != nil:
+			c.ID = t.r.CallID()
+		default:
+			c.ID = "call_" + rand.Text()
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package spec
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"sync"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/speculative"
+)
+
+// Generate writes the answers of a request. An event comes for each token that became certain, and one for the end of
+// each answer; those of several answers come in turn as they are written. The iteration ends with the answers, or with
+// the first error, whose event has what was held back until then. Breaking out of the loop ends the answers.
+func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		t, err := m.Prepare(ctx, r)
+		if err == nil {
+			defer t.Close()
+			err = t.Compile(ctx)
+		}
+		if err != nil {
+			yield(Event{Token: speculative.Token{ID: -1}}, err)
+			return
+		}
+		t.Generate(ctx, Run{})(yield)
+	}
+}
+
+// Run says how a task's answers are computed.
+type Run struct {
+	AtOnce int // answers; 0: all of them
+	// Buffer, if it is not 0, is the most events that wait for the loop: when it is slower, the answers end with
+	// ErrSlowReader. 0 lets them wait for the loop.
+	Buffer int
+}
+
+// aheadOfLoop is how many events may wait where answers wait for the loop.
+const aheadOfLoop = 64
+
+// Generate writes the answers, see [Model.Generate]. Compile has been called. A single answer without a Buffer is
+// computed by the loop's goroutine, others each by one of their own: a panic there is the error of its answer.
+func (t *Task) Generate(ctx context.Context, o Run) iter.Seq2[Event, error] {
+	if t.Answers() == 1 && o.Buffer == 0 {
+		return func(yield func(Event, error) bool) {
+			g := &generation{Task: t}
+			e, err := g.run(ctx, func(e Event) bool { t.named(&e); return yield(e, nil) })
+			if err != errLeft {
+				t.named(&e)
+				yield(e, err)
+			}
+		}
+	}
+	return func(yield func(Event, error) bool) { t.together(ctx, o, yield) }
+}
+
+// together computes several answers, so many at a time, and yields their events on this goroutine. It returns when all
+// of them have ended.
+func (t *Task) together(ctx context.Context, o Run, yield func(Event, error) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	all, most := t.Answers(), o.Buffer
+	if most == 0 {
+		most = aheadOfLoop
+	}
+	b := newBuffer(most, all, o.Buffer == 0)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	next := make(chan int, all)
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	places := all
+	if o.AtOnce > 0 {
+		places = min(places, o.AtOnce)
+	}
+	for range places {
+		running.Go(func() {
+			for i := range next {
+				b.close(t.alone(ctx, i, b))
+			}
+		})
+	}
+	var messages []message
+	for {
+		var more bool
+		var err error
+		if messages, more, err = b.take(ctx, messages); err != nil {
+			yield(Event{Token: speculative.Token{ID: -1}}, err)
+			return
+		}
+		if !more {
+			return
+		}
+		for i := range messages {
+			m := &messages[i]
+			m.event.More = i+1 < len(messages)
+			if t.named(&m.event); !yield(m.event, m.err) || m.err != nil {
+				return
+			}
+		}
+	}
+}
+
+// alone computes one answer and returns its last event. A panic ends this answer alone.
+func (t *Task) alone(ctx context.Context, index int, b *buffer) (last message) {
+	defer func() {
+		if x := recover(); x != nil {
+			t.m.tellPanic(x, debug.Stack())
+			last = message{Event{Answer: index, Token: speculative.Token{ID: -1}}, fmt.Errorf("%w: %v", engine.ErrPanic, x)}
+		}
+	}()
+	g := &generation{Task: t, index: index}
+	e, err := g.run(ctx, func(e Event) bool { return b.put(ctx, message{event: e}) })
+	if err == errLeft {
+		if err = ctx.Err(); err == nil {
+			err = ErrSlowReader
+		}
+	}
+	return message{e, err}
+}
+
+// generation is an answer under way.
+type generation struct {
+	*Task
+	index   int
+	target  Sequence
+	decoder *speculative.Decoder
+	read    *reader
+	closers []func()
+}
+
+// errLeft is the error of an answer whose events nobody takes any more.
+var errLeft = fmt.Errorf("spec: left")
+
+// run computes the answer. put takes its events but for the last, which is returned; it reports false if no more are
+// wanted.
+func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event, err error) {
+	last = Event{Answer: g.index, Token: speculative.Token{ID: -1}}
+	defer g.close()
+	if err := g.open(ctx); err != nil {
+		return last, err
+	}
+	for token, err := range g.decoder.Generate(ctx, g.Prompt(g.index), g.Sampling(g.index)) {
+		if err != nil {
+			if token.Text != "" && !put(g.read.token(token)) { // what was held back
+				return g.read.end(errLeft), errLeft
+			}
+			err = g.bannedError(err)
+			return g.read.end(err), err
+		}
+		if !put(g.read.token(token)) {
+			return g.read.end(errLeft), errLeft
+		}
+	}
+	if g.r.Written != nil {
+		if err := g.r.Written(g.decoder); err != nil {
+			return g.read.end(err), err
+		}
+	}
+	return g.read.end(nil), nil
+}
+
+// open makes the decoder: sequences, drafter, and what was learned from earlier texts.
+func (g *generation) open(ctx context.Context) error {
+	own, done, err := g.m.target.open(ctx, g.r.Salt)
+	if err != nil {
+		return err
+	}
+	g.closers = append(g.closers, done)
+	g.target = own
+	if g.m.around != nil {
+		g.target = g.m.around(own)
+	}
+	drafter, err := g.newDrafter(ctx, own)
+	if err != nil {
+		return err
+	}
+	o := g.decoderOptions()
+	g.read = g.newReader(g.index, func() speculative.Stats {
+		s := g.decoder.Stats()
+		s.Reused = min(s.Reused+reused(own), s.Prompt)
+		return s
+	})
+	if g.r.Rounds || g.r.Trace != nil {
+		o.Trace = func(r *speculative.Round) {
+			g.read.round = &Round{r.Drafted(), r.Accepted(), (r.Drafting + r.Verifying).Seconds()}
+			if g.r.Trace != nil {
+				g.r.Trace(r)
+			}
+		}
+	}
+	g.decoder = speculative.New(g.target, drafter, o)
+	if g.input != nil {
+		g.decoder.Encode(g.input)
+	}
+	return nil
+}
+
+// close gives the sequences back.
+func (g *generation) close() {
+	for _, f := range g.closers {
+		f()
+	}
+	g.closers = nil
+}
+
+// newDrafter makes the drafter of the answer, and what must be closed after it.
+func (g *generation) newDrafter(ctx context.Context, target Sequence) (speculative.Drafter, error) {
+	if g.r.Drafter != nil {
+		return g.r.Drafter(target)
+	}
+	m := g.m
+	if m.alone != nil && m.alone.drafter != nil && m.alone.choice == g.r.Speculation {
+		return m.alone.drafter, nil // it goes on with what its sequence holds
+	}
+	p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
+		Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache}}
+	if g.r.Speculation.Needs().Draft() {
+		seq, done, err := m.openDraft(ctx, target, g.r.Salt)
+		if err != nil {
+			return nil, err
+		}
+		p.Draft, g.closers = seq, append(g.closers, done)
+	}
+	d, err := g.r.Speculation.NewDrafter(p)
+	if err == nil && m.alone != nil {
+		m.alone.choice, m.alone.drafter = g.r.Speculation, d
+	}
+	return d, err
+}
+
+// openDraft makes a sequence of the draft model, or of the draft head, for a text.
+func (m *Model) openDraft(ctx context.Context, target Sequence, salt string) (
+	s speculative.Sequence, done func(), err error) {
+	if m.draft != nil {
+		return m.draft.open(ctx, salt)
+	}
+	o := engine.SessionOptions{Context: min(m.context, m.parts.Draft.Config().Context)}
+	if own, ok := target.(*engine.Session); ok {
+		if m.alone.lent == nil {
+			o.KV, o.Target = m.session.KV, own
+			if m.alone.lent, err = m.parts.Draft.NewSession(o); err != nil {
+				return nil, nil, err
+			}
+		}
+		return m.alone.lent, func() {}, nil
+	}
+	t, ok := target.(*shared.Session)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s: %w: a draft head that looks at the cache of a sequence that has none to show",
+			m.name, engine.ErrUnsupported)
+	}
+	lent, err := shared.NewLentSession(m.parts.Draft, t, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return lent, lent.Close, nil
+}

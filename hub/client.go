@@ -1,0 +1,259 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultEndpoint is the Hub.
+const DefaultEndpoint = "https://huggingface.co"
+
+// Client finds models in a cache and downloads them into it. It reads no environment.
+type Client struct {
+	Cache    Cache
+	Endpoint string // "" is DefaultEndpoint
+	Token    string // of an account, for models that need one; sent to the endpoint alone (scheme, host and port)
+
+	// Find may download what the cache lacks.
+	Download bool
+
+	HTTP     *http.Client                               // nil: one with timeouts for headers
+	Progress func(file string, done, total int64)       // may be nil
+	Wait     func(context.Context, time.Duration) error // between attempts; nil waits
+	// without a byte, after which an attempt is given up; 0: a minute
+	Stall time.Duration
+}
+
+const (
+	attempts  = 5       // without a byte of progress, before a download fails
+	listLimit = 8 << 20 // bytes of a repository's list of files
+	largest   = 1 << 42 // bytes of a file: more is no model
+)
+
+// Find returns the paths of a model's files: those in the cache, or else, where c.Download allows it, those that Pull
+// downloads. Without it a model that the cache lacks is [ErrNotCached].
+func (c *Client) Find(ctx context.Context, r Reference) ([]string, error) {
+	paths, err := c.Cache.Find(r)
+	switch {
+	case err != nil || len(paths) > 0:
+		return paths, err
+	case c.Download:
+		return c.Pull(ctx, r)
+	}
+	return nil, fmt.Errorf("%s: %w", r, ErrNotCached)
+}
+
+// Pull downloads the files of a model that the cache lacks and returns their paths. A file appears when it is
+// whole and its checksum is right.
+func (c *Client) Pull(ctx context.Context, r Reference) ([]string, error) {
+	commit, files, err := c.list(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := choose(files, r.File)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Repo(), err)
+	}
+	var paths []string
+	for _, file := range chosen {
+		p, err := c.file(ctx, r, commit, file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", r.Repo(), file, err)
+		}
+		paths = append(paths, p)
+	}
+	return paths, c.Cache.setMain(r, commit)
+}
+
+// client is the one to use. It follows redirects, but never from https to http, and the token never goes elsewhere
+// than the first request: net/http itself would send it to subdomains, other ports and from http to https, and back
+// again.
+func (c *Client) client() *http.Client {
+	h := http.Client{}
+	if c.HTTP != nil {
+		h = *c.HTTP
+	} else {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.ResponseHeaderTimeout = time.Minute
+		h.Transport = t
+	}
+	h.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		const most = 10
+		switch {
+		case len(via) >= most:
+			return errors.New("too many redirects")
+		case via[0].URL.Scheme == "https" && req.URL.Scheme != "https":
+			return fmt.Errorf("%w: a redirect from https to %s", ErrServer, req.URL.Scheme)
+		}
+		for _, v := range append(via[1:len(via):len(via)], req) {
+			if origin(v.URL) != origin(via[0].URL) {
+				req.Header.Del("Authorization")
+			}
+		}
+		return nil
+	}
+	return &h
+}
+
+// origin is scheme, host and port.
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// request makes a request to the endpoint, with the token.
+func (c *Client) request(ctx context.Context, method string, parts ...string) (*http.Request, error) {
+	endpoint := c.Endpoint
+	if endpoint == "" {
+		endpoint = DefaultEndpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, fmt.Errorf("endpoint %.100q: not an http or https address", endpoint)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.JoinPath(parts...).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "spec")
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	return req, nil
+}
+
+// failure is the error of a status that is not what was asked for.
+func failure(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("access denied (%s): the model may not exist, or need an account: set HF_TOKEN", resp.Status)
+	case http.StatusNotFound:
+		return fmt.Errorf("not found (%s)", resp.Status)
+	}
+	return fmt.Errorf("%w: status %.60q", ErrServer, resp.Status)
+}
+
+// list returns the newest commit of a repository and its files.
+func (c *Client) list(ctx context.Context, r Reference) (commit string, files []string, err error) {
+	req, err := c.request(ctx, http.MethodGet, "api", "models", r.Owner, r.Name, "revision", "main")
+	if err != nil {
+		return "", nil, err
+	}
+	resp, err := c.client().Do(req)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", r.Repo(), err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", nil, fmt.Errorf("%s: %w", r.Repo(), failure(resp))
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, listLimit+1))
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", r.Repo(), err)
+	}
+	var info struct {
+		SHA      string `json:"sha"`
+		Siblings []struct {
+			Name string `json:"rfilename"`
+		} `json:"siblings"`
+	}
+	if len(text) > listLimit || json.Unmarshal(text, &info) != nil || !commitName.MatchString(info.SHA) {
+		return "", nil, fmt.Errorf("%s: %w: no list of files", r.Repo(), ErrServer)
+	}
+	for _, s := range info.Siblings {
+		if strings.HasSuffix(strings.ToLower(s.Name), ".gguf") && checkFile(s.Name) == nil {
+			files = append(files, s.Name)
+		}
+	}
+	return info.SHA, files, nil
+}
+
+// remote is what the server says about a file before it sends it.
+type remote struct {
+	tag  string // the content's checksum
+	size int64
+}
+
+// tagName are the checksums that the Hub names a content by: git's name, a SHA-1, of small files, the SHA-256 of
+// others.
+var tagName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// describe asks for a file's tag and size. Redirects to another server are not followed: what the endpoint
+// says of the content counts.
+func (c *Client) describe(ctx context.Context, r Reference, commit, file string) (remote, error) {
+	req, err := c.request(ctx, http.MethodHead, r.Owner, r.Name, "resolve", commit, file)
+	if err != nil {
+		return remote{}, err
+	}
+	req.Header.Set("Accept-Encoding", "identity") // else the size would be another
+	h := c.client()
+	follow := h.CheckRedirect
+	h.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if origin(req.URL) != origin(via[0].URL) {
+			return http.ErrUseLastResponse
+		}
+		return follow(req, via)
+	}
+	resp, err := h.Do(req)
+	if err != nil {
+		return remote{}, err
+	}
+	resp.Body.Close()
+	if resp.StatusCode >= 400 || resp.StatusCode < 200 {
+		return remote{}, failure(resp)
+	}
+	tag := resp.Header.Get("X-Linked-Etag")
+	if tag == "" {
+		tag = resp.Header.Get("ETag")
+	}
+	tag = strings.Trim(strings.TrimPrefix(tag, "W/"), `"`)
+	if !tagName.MatchString(tag) {
+		return remote{}, fmt.Errorf("%w: tag %.60q: not a kind of checksum that is known (SHA-256, git's SHA-1)",
+			ErrServer, tag)
+	}
+	length := resp.Header.Get("X-Linked-Size")
+	if length == "" {
+		length = resp.Header.Get("Content-Length")
+	}
+	size, err := strconv.ParseInt(length, 10, 64)
+	if err != nil || size <= 0 || size > largest {
+		return remote{}, fmt.Errorf("%w: size %.30q", ErrServer, length)
+	}
+	return remote{tag, size}, nil
+}
+
+// incomplete ends the name of a blob that is still being downloaded.
+const incomplete = ".incomplete"
+
+// file downloads one file, unless its content is in the cache, and returns its path.
+func (c *Client) file(ctx context.Context, r Reference, commit, file string) (string, error) {
+	what, err := c.describe(ctx, r, commit, file)
+	if err != nil {
+		return "", err
+	}
+	blobs := filepath.Join(c.Cache.Dir, r.folder(), "blobs")
+	if err := os.MkdirAll(blobs, 0o755); err != nil {
+		return "", err
+	}
+	blob := filepath.Join(blobs, what.tag)
+	if info, err := os.Stat(blob); err != nil || info.Size() != what.size {
+		if err := c.download(ctx, r, commit, file, what, blob); err != nil {
+			return "", err
+		}
+	}
+	return c.Cache.install(r, commit, file, what.tag)
+}

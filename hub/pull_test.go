@@ -1,0 +1,659 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The layout is that of Hugging Face's own tools.
+func TestLayout(t *testing.T) {
+	h, c := newHub(t)
+	var last int64
+	c.Progress = func(file string, done, total int64) {
+		if file != "m-Q4_K_M.gguf" || done <= last || total != 300000 {
+			t.Errorf("progress %s %d of %d after %d", file, done, total, last)
+		}
+		last = done
+	}
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := h.files["m-Q4_K_M.gguf"]
+	check(t, c, paths, want)
+	root := filepath.Join(c.Cache.Dir, "models--owner--name")
+	if paths[0] != filepath.Join(root, "snapshots", commitA, "m-Q4_K_M.gguf") || last != 300000 {
+		t.Errorf("path %s, progress %d", paths[0], last)
+	}
+	if link, err := os.Readlink(paths[0]); err != nil || filepath.ToSlash(link) != "../../blobs/"+sha(want) {
+		t.Errorf("link %s, %v", link, err)
+	}
+	if ref, err := os.ReadFile(filepath.Join(root, "refs", "main")); err != nil || string(ref) != commitA {
+		t.Errorf("refs/main %q, %v", ref, err)
+	}
+	// What is there is not fetched again, and is found without the network.
+	h.requests = nil
+	again, err := c.Pull(t.Context(), reference)
+	if err != nil || !slices.Equal(again, paths) {
+		t.Errorf("%v, %v", again, err)
+	}
+	for _, r := range h.requests {
+		if r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+	}
+	for file, want := range map[string][]string{"": paths, "q4_k_m": paths, "m-Q4_K_M.gguf": paths, "Q8_0": nil} {
+		r := reference
+		r.File = file
+		if got, err := c.Cache.Find(r); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q is found at %v, %v", file, got, err)
+		}
+	}
+	if got, err := (Cache{t.TempDir()}).Find(reference); got != nil || err != nil {
+		t.Errorf("in an empty cache: %v, %v", got, err)
+	}
+}
+
+// A new commit with the same content links to the same blob.
+func TestNewCommit(t *testing.T) {
+	h, c := newHub(t)
+	if _, err := c.Pull(t.Context(), reference); err != nil {
+		t.Fatal(err)
+	}
+	h.commit, h.requests = commitB, nil
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+	if blobs, _ := os.ReadDir(filepath.Join(c.Cache.Dir, "models--owner--name", "blobs")); len(blobs) != 1 ||
+		!strings.Contains(paths[0], commitB) {
+		t.Errorf("%d blobs, path %s", len(blobs), paths[0])
+	}
+	h.commit, h.files["m-Q4_K_M.gguf"] = commitA, content(9, 5000)
+	if paths, err = c.Pull(t.Context(), reference); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+}
+
+// A connection that breaks again and again: every attempt goes on where the last ended.
+func TestResume(t *testing.T) {
+	h, c := newHub(t)
+	h.breaks = 70000
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+	var ranges []string
+	for _, r := range h.requests {
+		if r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") {
+			ranges = append(ranges, r.Header.Get("Range"))
+		}
+	}
+	if len(ranges) < 4 || len(ranges) > 8 || ranges[0] != "" || ranges[1] == "" || ranges[1] == ranges[2] {
+		t.Errorf("ranges %q", ranges)
+	}
+}
+
+// What an earlier run left is used if the tag is the same, thrown away if it is damaged or too long, and not
+// touched if the tag is another.
+func TestResumeLater(t *testing.T) {
+	want := content(2, 300000)
+	damaged := append(slices.Clone(want[:1000]), 1)
+	for name, part := range map[string][]byte{"half": want[:150000], "all": want, "damaged": damaged,
+		"too long": append(slices.Clone(want), 1), "empty": {}} {
+		h, c := newHub(t)
+		blobs := filepath.Join(c.Cache.Dir, "models--owner--name", "blobs")
+		if err := os.MkdirAll(blobs, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(blobs, sha(want)+incomplete), part, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		paths, err := c.Pull(t.Context(), reference)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		check(t, c, paths, want)
+		if name == "half" {
+			if got := h.requests[len(h.requests)-1].Header.Get("Range"); got != "bytes=150000-" {
+				t.Errorf("range %q", got)
+			}
+		}
+	}
+	_, c := newHub(t)
+	blobs := filepath.Join(c.Cache.Dir, "models--owner--name", "blobs")
+	os.MkdirAll(blobs, 0o755)
+	other := filepath.Join(blobs, sha([]byte("other"))+incomplete)
+	os.WriteFile(other, want[:10], 0o644)
+	if _, err := c.Pull(t.Context(), reference); err != nil {
+		t.Fatal(err)
+	}
+	if left := leftovers(c); !slices.Equal(left, []string{other}) {
+		t.Errorf("left %v", left)
+	}
+}
+
+// A server that does not know ranges starts from the beginning.
+func TestNoRanges(t *testing.T) {
+	h, c := newHub(t)
+	calls := 0
+	h.content = func(w http.ResponseWriter, r *http.Request, content []byte) bool {
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		if calls++; calls == 1 {
+			(&breaking{w, 1000}).Write(content)
+		}
+		w.Write(content)
+		return true
+	}
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil || calls != 2 {
+		t.Fatalf("%d calls, %v", calls, err)
+	}
+	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+}
+
+// The content may lie on another server, which must not see the token.
+func TestRedirect(t *testing.T) {
+	h, c := newHub(t)
+	cdn := &hub{files: h.files, tag: func([]byte) string { return "another-tag" }, size: h.size}
+	s := httptest.NewServer(cdn)
+	defer s.Close()
+	h.redirect = strings.Replace(s.URL, "127.0.0.1", "localhost", 1) // another host name
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+	if len(cdn.requests) != 1 {
+		t.Errorf("%d requests to the second server", len(cdn.requests))
+	}
+	for _, r := range cdn.requests {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("the token went to another server")
+		}
+	}
+	for _, r := range h.requests {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("%s %s without the token", r.Method, r.URL)
+		}
+	}
+	// From https to http is refused.
+	secure := httptest.NewTLSServer(h)
+	defer secure.Close()
+	c.Endpoint, c.HTTP, c.Cache = secure.URL, secure.Client(), Cache{t.TempDir()}
+	cdn.requests = nil
+	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "https to http") ||
+		len(cdn.requests) > 0 {
+		t.Errorf("%v, %d requests", err, len(cdn.requests))
+	}
+	// In circles, too.
+	h.redirect = ""
+	h.content = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		return true
+	}
+	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "too many redirects") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Answers that must not be used: nothing appears in the cache, and nothing outside of it.
+func TestLies(t *testing.T) {
+	send := func(header func(http.Header), status int, body []byte) func(http.ResponseWriter, *http.Request,
+		[]byte) bool {
+		return func(w http.ResponseWriter, r *http.Request, content []byte) bool {
+			header(w.Header())
+			w.WriteHeader(status)
+			w.Write(body)
+			return true
+		}
+	}
+	none := func(http.Header) {}
+	chunked := func(h http.Header) { h.Set("Transfer-Encoding", "chunked") }
+	for name, c := range map[string]struct {
+		lie  func(h *hub)
+		want error
+	}{
+		"other content": {func(h *hub) { h.tag = func([]byte) string { return sha([]byte("other")) } },
+			ErrChecksum},
+		"tag is a path": {func(h *hub) { h.tag = func([]byte) string { return "../../../../evil" } }, ErrServer},
+		"tag is empty":  {func(h *hub) { h.tag = func([]byte) string { return "" } }, ErrServer},
+		"tag is endless": {func(h *hub) { h.tag = func([]byte) string { return strings.Repeat("a", 200) } },
+			ErrServer},
+		"size is none":     {func(h *hub) { h.size = func([]byte) string { return "x" } }, ErrServer},
+		"size is negative": {func(h *hub) { h.size = func([]byte) string { return "-5" } }, ErrServer},
+		"size is zero":     {func(h *hub) { h.size = func([]byte) string { return "0" } }, ErrServer},
+		"size is endless": {func(h *hub) { h.size = func([]byte) string { return "9223372036854775807" } },
+			ErrServer},
+		"size is too small": {func(h *hub) { h.size = func(b []byte) string { return strconv.Itoa(len(b) - 1) } },
+			ErrServer},
+		"size is too large": {func(h *hub) { h.size = func(b []byte) string { return strconv.Itoa(len(b) + 1) } },
+			ErrServer},
+		"sends more":          {func(h *hub) { h.content = send(chunked, 200, content(2, 300001)) }, ErrServer},
+		"sends without end":   {func(h *hub) { h.content = send(chunked, 200, make([]byte, 1<<22)) }, ErrServer},
+		"sends an error page": {func(h *hub) { h.content = send(none, 418, []byte("<html>")) }, ErrServer},
+		"wrong range": {func(h *hub) {
+			h.breaks = 1000
+			h.content = func(w http.ResponseWriter, r *http.Request, content []byte) bool {
+				if r.Header.Get("Range") == "" {
+					return false
+				}
+				w.Header().Set("Content-Range", "bytes 999-299999/300000")
+				w.WriteHeader(http.StatusPartialContent)
+				w.Write(content[1000:])
+				return true
+			}
+		}, ErrServer},
+		"list is no JSON": {func(h *hub) { h.list = "<html>" }, ErrServer},
+		"commit is a path": {func(h *hub) { h.list = `{"sha":"../../..","siblings":[{"rfilename":"m.gguf"}]}` },
+			ErrServer},
+		"list without models": {func(h *hub) {
+			h.list = `{"sha":"` + commitA +
+				`","siblings":[{"rfilename":"README.md"}]}`
+		}, ErrNoFile},
+		"names that lead out": {func(h *hub) {
+			h.list = `{"sha":"` + commitA +
+				`","siblings":[{"rfilename":"../../../evil.gguf"},{"rfilename":"/evil.gguf"},{"rfilename":".hidden/a.gguf"},` +
+				`{"rfilename":"a\\..\\b.gguf"},{"rfilename":"a/./b.gguf"},{"rfilename":"C:b.gguf"},{"rfilename":"a\n.gguf"}]}`
+		}, ErrNoFile},
+		"a list without end": {func(h *hub) { h.list = strings.Repeat(" ", listLimit+1) }, ErrServer},
+		"a file that is a dir": {func(h *hub) {
+			h.list = `{"sha":"` + commitA +
+				`","siblings":[{"rfilename":"x/m.gguf"}]}`
+		}, nil},
+	} {
+		h, client := newHub(t)
+		above := client.Cache.Dir
+		client.Cache.Dir = filepath.Join(above, "a", "b", "cache")
+		c.lie(h)
+		paths, err := client.Pull(t.Context(), reference)
+		if err == nil || c.want != nil && !errors.Is(err, c.want) || len(paths) > 0 {
+			t.Errorf("%s: %v, %v", name, paths, err)
+		}
+		if name == "size is too large" && !strings.Contains(err.Error(), "announced") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if list, _ := client.Cache.List(); len(list) > 0 {
+			t.Errorf("%s: %v is in the cache", name, list)
+		}
+		filepath.WalkDir(above, func(p string, d fs.DirEntry, err error) error {
+			if !d.IsDir() && !strings.HasPrefix(p, filepath.Join(client.Cache.Dir, "models--owner--name")) {
+				t.Errorf("%s: %s was written", name, p)
+			}
+			return nil
+		})
+	}
+}
+
+// Errors of a server are tried again, those of the request are not.
+func TestStatus(t *testing.T) {
+	for status, want := range map[int]struct {
+		calls int
+		says  string
+	}{503: {attempts, "503"}, 429: {attempts, "429"}, 403: {1, "HF_TOKEN"}, 404: {1, "not found"}, 416: {1, "416"}} {
+		h, c := newHub(t)
+		calls := 0
+		h.content = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			calls++
+			w.WriteHeader(status)
+			return true
+		}
+		_, err := c.Pull(t.Context(), reference)
+		if err == nil || calls != want.calls || !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%d: %d calls, %v", status, calls, err)
+		}
+	}
+	_, c := newHub(t)
+	if _, err := c.Pull(t.Context(), Reference{Owner: "nobody", Name: "nothing"}); err == nil ||
+		!strings.Contains(err.Error(), "not found") {
+		t.Errorf("%v", err)
+	}
+	c.Endpoint = "ftp://x"
+	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "endpoint") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A server that says nothing more is given up, and so is a download when the context ends.
+func TestStall(t *testing.T) {
+	h, c := newHub(t)
+	c.Stall = 20 * time.Millisecond
+	calls := 0
+	h.content = func(w http.ResponseWriter, r *http.Request, content []byte) bool {
+		calls++
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		w.Write(content[:100])
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return true
+	}
+	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "attempts") {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+	c.Stall = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	c.Progress = func(string, int64, int64) { cancel() }
+	if _, err := c.Pull(ctx, reference); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if left := leftovers(c); len(left) != 1 {
+		t.Errorf("the part that came is not kept: %v", left)
+	}
+}
+
+// Small files are named by git: the SHA-1 of a header and the content.
+func TestGitTag(t *testing.T) {
+	h, c := newHub(t)
+	git := func(b []byte) string {
+		s := sha1.New()
+		fmt.Fprintf(s, "blob %d\x00", len(b))
+		s.Write(b)
+		return hex.EncodeToString(s.Sum(nil))
+	}
+	h.tag = git
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+	h.tag, c.Cache = func(b []byte) string { return git(b[1:]) }, Cache{t.TempDir()}
+	if _, err := c.Pull(t.Context(), reference); !errors.Is(err, ErrChecksum) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A tag of another kind is refused before anything is downloaded: what it names could not be checked.
+func TestUnknownChecksums(t *testing.T) {
+	good := strings.Repeat("0123456789abcdef", 8)
+	for _, tag := range []string{
+		"some-other-tag_1", good[:32], good[:39], good[:41], good[:63], good[:65], good[:96], good[:128],
+		strings.ToUpper(good[:64]), good[:63] + "g", "sha256-" + good[:64],
+	} {
+		h, c := newHub(t)
+		h.tag = func([]byte) string { return tag }
+		_, err := c.Pull(t.Context(), reference)
+		if !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), "checksum") ||
+			!strings.Contains(err.Error(), tag[:16]) {
+			t.Errorf("%s: %v", tag, err)
+		}
+		for _, r := range h.requests {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resolve/") {
+				t.Errorf("%s: the file was asked for", tag)
+			}
+		}
+	}
+}
+
+// The token goes to the endpoint's scheme, host and port alone: not to another port or name of the same machine, not
+// to a subdomain, not to https of an http endpoint, and not back to the endpoint by way of one of them.
+func TestTheTokenStaysWithTheEndpoint(t *testing.T) {
+	const path = "/owner/name/resolve/" + commitA + "/m-Q4_K_M.gguf"
+	for name, chain := range map[string][]struct {
+		origin string
+		token  bool
+	}{
+		"no redirect": {{"https://hub.test", true}},
+		"the endpoint itself": {{"https://hub.test", true}, {"https://hub.test:443", true},
+			{"https://hub.test", true}},
+		"another port":     {{"https://hub.test", true}, {"https://hub.test:444", false}},
+		"a subdomain":      {{"https://hub.test", true}, {"https://cdn.hub.test", false}},
+		"another host":     {{"https://hub.test", true}, {"https://other.test", false}},
+		"localhost":        {{"http://127.0.0.1:80", true}, {"http://localhost", false}},
+		"http to https":    {{"http://hub.test", true}, {"https://hub.test", false}},
+		"https on port 80": {{"http://hub.test", true}, {"https://hub.test:80", false}},
+		"back to the endpoint": {{"https://hub.test:8443", true}, {"https://hub.test", false},
+			{"https://hub.test:8443", false}},
+	} {
+		h := &hub{commit: commitA, tag: sha, size: func(b []byte) string { return strconv.Itoa(len(b)) }}
+		h.files = map[string][]byte{"m-Q4_K_M.gguf": content(2, 1000)}
+		at := 0 // of the chain: redirects followed
+		c := &Client{Cache: Cache{t.TempDir()}, Endpoint: chain[0].origin, Token: "secret"}
+		c.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			if want := at == 0 || chain[at].token; (r.Header.Get("Authorization") == "Bearer secret") != want {
+				t.Errorf("%s: %s %s: token %q", name, r.Method, r.URL, r.Header.Get("Authorization"))
+			}
+			if at+1 < len(chain) && r.URL.Path == path && r.Method == http.MethodGet {
+				at++
+				http.Redirect(w, r, chain[at].origin+path, http.StatusFound)
+			} else {
+				h.ServeHTTP(w, r)
+			}
+			return w.Result(), nil
+		})}
+		if _, err := c.Pull(t.Context(), reference); err != nil || at != len(chain)-1 {
+			t.Errorf("%s: %d redirects, %v", name, at, err)
+		}
+	}
+}
+
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A download that takes long but goes on is one request; one that stands still for the time of Stall is asked for
+// again.
+func TestStallIsATimeWithoutBytes(t *testing.T) {
+	for gap, want := range map[time.Duration]int{59 * time.Second: 1, 61 * time.Second: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &hub{commit: commitA, tag: sha, size: func(b []byte) string { return strconv.Itoa(len(b)) }}
+			h.files = map[string][]byte{"m-Q4_K_M.gguf": content(2, 1000)}
+			gets := 0
+			c := &Client{Cache: Cache{t.TempDir()}, Endpoint: "http://hub.test"}
+			c.Wait = func(context.Context, time.Duration) error { return nil }
+			c.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				answer := w.Result()
+				if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "resolve") {
+					gets++
+					answer.Body = &steady{ctx: r.Context(), from: answer.Body, gap: gap}
+				}
+				return answer, nil
+			})}
+			if paths, err := c.Pull(t.Context(), reference); err != nil {
+				t.Errorf("%v: %v", gap, err)
+			} else {
+				check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+			}
+			if gets != want {
+				t.Errorf("%v between bytes: %d requests, want %d", gap, gets, want)
+			}
+		})
+	}
+}
+
+// steady gives 200 bytes, the first at once, more after each gap.
+type steady struct {
+	ctx   context.Context
+	from  io.ReadCloser
+	gap   time.Duration
+	begun bool
+}
+
+func (s *steady) Read(b []byte) (int, error) {
+	if s.begun {
+		select {
+		case <-time.After(s.gap):
+		case <-s.ctx.Done():
+			return 0, s.ctx.Err()
+		}
+	}
+	s.begun = true
+	return s.from.Read(b[:min(len(b), 200)])
+}
+
+func (s *steady) Close() error { return s.from.Close() }
+
+func TestChoose(t *testing.T) {
+	files := []string{"README.md", "m-F16.gguf", "m-Q8_0.gguf", "m.Q4_K_M.gguf", "sub/m-Q4_K_M.gguf", "m-IQ4_XS.gguf",
+		"mmproj-m-F16.gguf", "imatrix.gguf",
+		"big-Q6_K-00001-of-00002.gguf", "big-Q6_K-00002-of-00002.gguf", "torn-Q2_K-00001-of-00002.gguf"}
+	for want, expected := range map[string][]string{
+		"":                  {"m.Q4_K_M.gguf"},
+		"q4_k_m":            {"m.Q4_K_M.gguf"},
+		"F16":               {"m-F16.gguf"},
+		"Q6_K":              {"big-Q6_K-00001-of-00002.gguf", "big-Q6_K-00002-of-00002.gguf"},
+		"m-iq4_xs.GGUF":     {"m-IQ4_XS.gguf"},
+		"sub/m-Q4_K_M.gguf": {"sub/m-Q4_K_M.gguf"},
+	} {
+		if got, err := choose(files, want); err != nil || !slices.Equal(got, expected) {
+			t.Errorf("%q: %v, %v", want, got, err)
+		}
+	}
+	for _, want := range []string{"Q4_K", "Q4", "Q2_K", "K_M", "README.md", "mmproj-m-F16.gguf"} {
+		if got, err := choose(files, want); !errors.Is(err, ErrNoFile) {
+			t.Errorf("%q: %v, %v", want, got, err)
+		}
+	}
+	for _, c := range [][2]string{{"m-F16.gguf,m-Q8_0.gguf", "m-Q8_0.gguf"}, {"b.gguf,a.gguf", "a.gguf"},
+		{"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"}} {
+		if got, err := choose(strings.Split(c[0], ","), ""); err != nil || got[0] != c[1] {
+			t.Errorf("of %s: %v, %v", c[0], got, err)
+		}
+	}
+}
+
+func TestParseReference(t *testing.T) {
+	for s, want := range map[string]Reference{
+		"a/b": {"a", "b", ""}, "TheOrg/Some-Model_1.1B-GGUF:Q4_K_M": {"TheOrg", "Some-Model_1.1B-GGUF", "Q4_K_M"},
+		"a/b:c/d.gguf": {"a", "b", "c/d.gguf"},
+	} {
+		if got, err := ParseReference(s); err != nil || got != want || got.String() != s {
+			t.Errorf("%s: %+v, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", "a", "a/", "/b", "a/b/c", "../b", "a/..", "a/b:", "a/b:../c", "a/b:/c", "a--b/c",
+		"a/b c", "a/-b", ".a/b", "a/b\n", "a/b:c\x00", "a/" + strings.Repeat("b", 200), "https://x/y"} {
+		if got, err := ParseReference(s); !errors.Is(err, ErrReference) {
+			t.Errorf("%q: %+v, %v", s, got, err)
+		}
+	}
+}
+
+func FuzzReference(f *testing.F) {
+	f.Add("a/b:c", "x/../y.gguf")
+	f.Fuzz(func(t *testing.T, s, file string) {
+		if r, err := ParseReference(s); err == nil && (!filepath.IsLocal(r.folder()) ||
+			strings.ContainsAny(r.folder(), `/\`)) {
+			t.Errorf("%q leads to %q", s, r.folder())
+		}
+		if checkFile(file) == nil && (!filepath.IsLocal(filepath.FromSlash(file)) ||
+			strings.ContainsAny(file, "\\\n\x00:")) {
+			t.Errorf("%q is taken", file)
+		}
+	})
+}
+
+// Blobs go when the last snapshot that links to them goes; other files of the repository stay.
+func TestRemove(t *testing.T) {
+	h, c := newHub(t)
+	q8 := Reference{"owner", "name", "Q8_0"}
+	for _, r := range []Reference{reference, q8} {
+		if _, err := c.Pull(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.commit = commitB
+	if _, err := c.Pull(t.Context(), q8); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(c.Cache.Dir, "models--owner--name")
+	count := func(folder string) int {
+		list, _ := os.ReadDir(filepath.Join(root, folder))
+		return len(list)
+	}
+	list, err := c.Cache.List()
+	if err != nil || len(list) != 3 || count("blobs") != 2 || list[0].Repo != "owner/name" || list[0].Bytes == 0 {
+		t.Fatalf("%+v, %v, %d blobs", list, err, count("blobs"))
+	}
+	if removed, err := c.Cache.Remove(Reference{"owner", "name", "Q2_K"}); err != nil || len(removed) != 0 ||
+		count("blobs") != 2 {
+		t.Errorf("%v, %v", removed, err)
+	}
+	if removed, err := c.Cache.Remove(Reference{"owner", "name", "q4_k_m"}); err != nil || len(removed) != 1 ||
+		count("blobs") != 1 || count("snapshots") != 2 {
+		t.Errorf("%v, %v, %d blobs, %d snapshots", removed, err, count("blobs"), count("snapshots"))
+	}
+	// Another tool's file, and a blob that a snapshot that is left still links to.
+	config := filepath.Join(root, "snapshots", commitB, "config.json")
+	if err := os.WriteFile(config, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(filepath.Join(root, "snapshots", commitA, "m-Q8_0.gguf"))
+	if err := sweep(root); err != nil || count("blobs") != 1 {
+		t.Errorf("%v, %d blobs: one of them is still linked to", err, count("blobs"))
+	}
+	if removed, err := c.Cache.Remove(reference); err != nil || len(removed) != 1 || count("blobs") != 0 {
+		t.Errorf("%v, %v, %d blobs", removed, err, count("blobs"))
+	}
+	if _, err := os.Stat(config); err != nil {
+		t.Error("a file that is none of ours was removed")
+	}
+	os.Remove(config)
+	if err := sweep(root); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty folder is left: %v", err)
+	}
+	if list, err := (Cache{filepath.Join(c.Cache.Dir, "none")}).List(); err != nil || list != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestDefaultCache(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{map[string]string{"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}, "/a"},
+		{map[string]string{"HF_HOME": "/b", "XDG_CACHE_HOME": "/c"}, filepath.Join("/b", "hub")},
+		{map[string]string{"XDG_CACHE_HOME": "/c"}, filepath.Join("/c", "huggingface", "hub")},
+	} {
+		if got, err := DefaultCache(func(k string) string { return c.env[k] }); err != nil || got.Dir != c.want {
+			t.Errorf("%v: %v, %v", c.env, got, err)
+		}
+	}
+}
+
+// Find takes what the cache has, and downloads the rest only where it may.
+func TestFindDownloadsOnlyWhenTold(t *testing.T) {
+	h, c := newHub(t)
+	asked := func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.requests)
+	}
+	if paths, err := c.Find(t.Context(), reference); !errors.Is(err, ErrNotCached) || paths != nil || asked() != 0 {
+		t.Fatalf("%q, %v, %d requests", paths, err, asked())
+	}
+	c.Download = true
+	want, err := c.Find(t.Context(), reference)
+	if err != nil || asked() == 0 {
+		t.Fatalf("%v, %d requests", err, asked())
+	}
+	before := asked()
+	c.Download = false
+	if got, err := c.Find(t.Context(), reference); err != nil || !slices.Equal(got, want) || asked() != before {
+		t.Errorf("%q, %v, %d requests more", got, err, asked()-before)
+	}
+}

@@ -1,0 +1,173 @@
+// Package hub downloads GGUF models from the Hugging Face Hub, or a server that speaks like it, into the
+// Hub's own cache, and lists and removes what is there. Names, tags and sizes that come from the network are
+// checked before they are used. An interrupted download is continued.
+//
+//	cache, err := hub.DefaultCache(os.Getenv)
+//	client := hub.Client{Cache: cache, Token: os.Getenv("HF_TOKEN"), Download: true}
+//	ref, err := hub.ParseReference("Qwen/Qwen3-0.6B-GGUF:Q8_0")
+//	paths, err := client.Find(ctx, ref)
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Reference names a model: owner/name, and which of its files.
+type Reference struct {
+	Owner, Name string
+	File        string // a quantization as in file names ("Q4_K_M"), or the name of a file; "" is the default
+}
+
+var (
+	// ErrReference: not owner/name or owner/name:quantization.
+	ErrReference = errors.New("not a model of the form OWNER/NAME[:QUANTIZATION]")
+	// ErrNoFile: the repository has no such file.
+	ErrNoFile = errors.New("no such file in the repository")
+	// ErrNotCached: the cache lacks the model, and the client may not download it.
+	ErrNotCached = errors.New("not in the cache")
+	// ErrServer: the server's answer makes no sense, or is one that must not be used.
+	ErrServer = errors.New("unusable answer of the server")
+)
+
+// component is a valid owner or name on the Hub.
+var component = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?$`)
+
+// ParseReference reads OWNER/NAME[:QUANTIZATION], also where the file is given as NAME.gguf.
+func ParseReference(s string) (Reference, error) {
+	repo, file, hasFile := strings.Cut(s, ":")
+	owner, name, _ := strings.Cut(repo, "/")
+	r := Reference{owner, name, file}
+	for _, part := range []string{owner, name} {
+		if !component.MatchString(part) || strings.Contains(part, "..") || strings.Contains(part, "--") {
+			return r, fmt.Errorf("%w: %.100q", ErrReference, s)
+		}
+	}
+	if hasFile && (file == "" || checkFile(file) != nil) {
+		return r, fmt.Errorf("%w: %.100q", ErrReference, s)
+	}
+	return r, nil
+}
+
+// String is OWNER/NAME[:FILE].
+func (r Reference) String() string {
+	if r.File == "" {
+		return r.Repo()
+	}
+	return r.Repo() + ":" + r.File
+}
+
+// Repo is OWNER/NAME.
+func (r Reference) Repo() string { return r.Owner + "/" + r.Name }
+
+// folder is the repository's folder in the cache.
+func (r Reference) folder() string { return "models--" + r.Owner + "--" + r.Name }
+
+// checkFile refuses names that could lead out of a folder, or that a file system could take for another.
+func checkFile(name string) error {
+	const longest = 255
+	bad := func(why string) error { return fmt.Errorf("%w: file name %.100q: %s", ErrServer, name, why) }
+	switch {
+	case name == "" || len(name) > 4*longest:
+		return bad("its length")
+	case path.Clean(name) != name || !filepath.IsLocal(filepath.FromSlash(name)):
+		return bad("not a plain relative path")
+	}
+	for _, c := range name {
+		if c < ' ' || c == 0x7f || strings.ContainsRune(`\:*?"<>|`, c) {
+			return bad("a character that is not allowed")
+		}
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > longest || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") ||
+			strings.HasSuffix(part, " ") {
+			return bad("a part that is hidden or too long")
+		}
+	}
+	return nil
+}
+
+// preferences are the quantizations by which a file is chosen where none is named, the best first.
+var preferences = []string{"Q4_K_M", "Q4_K_S", "Q4_K", "Q4_0", "Q5_K_M", "Q5_K_S", "Q5_K", "Q5_0", "IQ4_XS", "IQ4_NL",
+	"Q6_K", "Q8_0", "Q3_K_M", "Q3_K_L", "Q3_K_S", "Q2_K", "F16", "BF16", "F32"}
+
+// choose returns the files of a model among those of a repository: one, or all parts of a split one.
+func choose(files []string, want string) ([]string, error) {
+	var models []string
+	for _, f := range files {
+		base := strings.ToLower(path.Base(f))
+		if strings.HasSuffix(base, ".gguf") && !strings.Contains(base, "mmproj") &&
+			!strings.Contains(base, "imatrix") {
+			models = append(models, f)
+		}
+	}
+	if len(models) == 0 {
+		return nil, fmt.Errorf("%w: it holds no GGUF model", ErrNoFile)
+	}
+	// Short names first: they are the plain ones.
+	slices.SortFunc(models, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	if want != "" {
+		for _, f := range models {
+			if strings.EqualFold(f, want) || strings.EqualFold(path.Base(f), want) || hasQuant(f, want) {
+				return parts(models, f)
+			}
+		}
+		return nil, fmt.Errorf("%w: %s (there are: %s)", ErrNoFile, want,
+			strings.Join(models[:min(len(models), 20)], ", "))
+	}
+	for _, quant := range preferences {
+		for _, f := range models {
+			if hasQuant(f, quant) {
+				return parts(models, f)
+			}
+		}
+	}
+	return parts(models, models[0])
+}
+
+// hasQuant reports whether a file's name has the quantization as a part of its own.
+func hasQuant(file, quant string) bool {
+	name, quant := strings.ToUpper(strings.TrimSuffix(path.Base(file), path.Ext(file))), strings.ToUpper(quant)
+	boundary := func(s string, at int) bool { return at < 0 || at >= len(s) || strings.IndexByte("-.", s[at]) >= 0 }
+	for at := 0; ; {
+		i := strings.Index(name[at:], quant)
+		if i < 0 {
+			return false
+		}
+		if i += at; boundary(name, i-1) && boundary(name, i+len(quant)) {
+			return true
+		}
+		at = i + 1
+	}
+}
+
+var partName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
+
+// parts lists all parts of a split model in order, or the file itself.
+func parts(files []string, file string) ([]string, error) {
+	m := partName.FindStringSubmatch(file)
+	if m == nil {
+		return []string{file}, nil
+	}
+	var total int
+	fmt.Sscanf(m[3], "%d", &total)
+	var list []string
+	for i := range total {
+		name := fmt.Sprintf("%s-%05d-of-%s.gguf", m[1], i+1, m[3])
+		if !slices.Contains(files, name) {
+			return nil, fmt.Errorf("%w: part %s", ErrNoFile, name)
+		}
+		list = append(list, name)
+	}
+	return list, nil
+}

@@ -1,0 +1,67 @@
+package spec
+
+import "github.com/specgo/spec/bpe"
+
+// Fill-in-the-middle: a model that was trained for it gets the text before and behind a gap between marks, and writes
+// what belongs there.
+
+// fimMarks are the spellings of the marks, by families of models.
+var fimMarks = [...]struct{ prefix, suffix, middle, file, repo string }{
+	// Qwen 2.5 Coder, CodeGemma, Granite 3
+	{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>"},
+	{"<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>", "<repo_name>"}, // StarCoder
+	{"<fim-prefix>", "<fim-suffix>", "<fim-middle>", "", ""},                      // SantaCoder
+	// DeepSeek Coder
+	{"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", "", ""},
+	{"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", "", ""}, // GLM
+	{"▁<PRE>", "▁<SUF>", "▁<MID>", "", ""},                            // Code Llama
+}
+
+// Infills reports whether the model can fill a gap ([Request].Infill).
+func (m *Model) Infills() bool {
+	_, err := m.infill(&Infill{}, "")
+	return err == nil
+}
+
+// infill is the prompt for the text between prefix and the gap's suffix.
+func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
+	plain := func(text string) []int32 { return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true}) }
+	id := func(mark string) (int32, bool) {
+		if mark == "" {
+			return 0, false
+		}
+		return m.tok.ID(mark)
+	}
+	for _, marks := range fimMarks {
+		before, ok1 := id(marks.prefix)
+		behind, ok2 := id(marks.suffix)
+		middle, ok3 := id(marks.middle)
+		if !ok1 || !ok2 || !ok3 {
+			continue
+		}
+		var ids []int32
+		if m.tok.AddsBOS() {
+			ids = append(ids, m.tok.BOS())
+		}
+		if len(gap.Extra) > 0 {
+			file, hasFile := id(marks.file)
+			if repo, ok := id(marks.repo); ok && hasFile {
+				ids = append(append(ids, repo), plain("repository\n")...)
+			}
+			for _, x := range gap.Extra {
+				if hasFile {
+					ids = append(append(ids, file), plain(x.Name+"\n"+x.Text)...)
+				} else {
+					ids = append(ids, plain("\n--- "+x.Name+" ---\n"+x.Text)...)
+				}
+			}
+			if hasFile {
+				ids = append(append(ids, file), plain("file\n")...)
+			}
+		}
+		ids = append(append(ids, before), plain(prefix)...)
+		ids = append(append(ids, behind), plain(gap.Suffix)...)
+		return append(ids, middle), nil
+	}
+	return nil, bad("suffix", "%s has no marks for fill-in-the-middle in its vocabulary", m.name)
+}

@@ -1,0 +1,329 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Report is the outcome, and what --json prints.
+type Report struct {
+	Schema   int      `json:"schema"` // 1
+	Model    string   `json:"model"`
+	Drafts   []string `json:"draft_models"`
+	Weights  string   `json:"weights_in_file"`
+	SIMD     string   `json:"simd"`
+	Threads  int      `json:"threads"`
+	Tokens   int      `json:"n_tokens"`
+	Repeats  int      `json:"n_repeats"`
+	Warmup   int      `json:"n_warmup"`
+	Seed     uint64   `json:"seed"`
+	Command  string   `json:"command"`
+	Complete bool     `json:"complete"` // false: interrupted
+	Rows     []Row    `json:"rows"`
+	Broken   []string `json:"broken_promises"` // texts that differ from plain decoding's and must not
+}
+
+// Row is one setting on one set of prompts. Times leave prefill out. Counts are of one run over
+// the whole set: the median of the repeats.
+type Row struct {
+	Prompts string `json:"prompts"`
+	Setting
+
+	NPrompts        int     `json:"n_prompts"`
+	NRuns           int     `json:"n_runs"`
+	NTokens         int     `json:"n_tokens"`
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	Seconds         float64 `json:"seconds"` // for all prompts, each the median of its runs
+	Speedups
+	Drafting
+
+	BLEU          float64       `json:"bleu"`       // against plain decoding
+	BLEUFirst     float64       `json:"bleu_first"` // plain decoding against plain decoding with the first weights
+	Promised      bool          `json:"identity_promised"`
+	Same          bool          `json:"identical"` // every run generated plain decoding's text
+	Lengths       []LengthRound `json:"draft_length_by_round"`
+	RunSeconds    []float64     `json:"run_seconds"` // every run, in order
+	set           int
+	plainPerToken float64
+}
+
+// Speedups are a row's, over plain decoding.
+type Speedups struct {
+	// of the time per token, for the whole set: the prompts' medians, weighted by the time that they take
+	Speedup       float64 `json:"speedup"`
+	SpeedupMedian float64 `json:"speedup_median"` // over the prompts, each the median of its pairs of runs
+	SpeedupLow    float64 `json:"speedup_low"`    // quartiles
+	SpeedupHigh   float64 `json:"speedup_high"`
+	// the median over the prompts with its 95 % interval; of a single prompt over its runs
+	Estimate Estimate       `json:"speedup_estimate"`
+	ByPrompt []PromptResult `json:"by_prompt"`
+	// Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
+	Formula      float64 `json:"formula_speedup"`
+	AgainstFirst float64 `json:"speedup_over_first_weights"`
+}
+
+// Drafting is what a row's drafts came to, and what they took.
+type Drafting struct {
+	Acceptance    float64 `json:"acceptance"` // accepted of drafted
+	Alpha         float64 `json:"alpha"`      // accepted of those that were verified: up to the first rejected one
+	TokensPerPass float64 `json:"tokens_per_target_pass"`
+	Drafted       int     `json:"n_drafted"`
+	Accepted      int     `json:"n_accepted"`
+	TargetPasses  int     `json:"n_target_passes"`
+	DraftPasses   int     `json:"n_draft_passes"`
+	OracleTarget  *int    `json:"oracle_target_passes"` // null where no oracle can know the text
+	OracleDraft   *int    `json:"oracle_draft_passes"`
+	DraftSeconds  float64 `json:"draft_seconds"` // of all drafting
+	VerifySeconds float64 `json:"verify_seconds"`
+}
+
+// PromptResult is a row's share of one prompt.
+type PromptResult struct {
+	ID      string  `json:"id"`
+	Speedup float64 `json:"speedup"`
+	Tokens  int     `json:"n_tokens"`
+	Seconds float64 `json:"seconds"`
+	Same    bool    `json:"identical"`
+}
+
+// LengthRound is how many tokens were drafted in the n-th rounds of the texts that had one.
+type LengthRound struct {
+	Round int     `json:"round"` // from 1
+	Texts int     `json:"n_texts"`
+	Mean  float64 `json:"mean"`
+	Low   float64 `json:"low"` // quartiles
+	High  float64 `json:"high"`
+}
+
+// Err is the error of a report with broken promises.
+func (r *Report) Err() error {
+	if len(r.Broken) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d texts differ from plain decoding's although their verifier promises the same: %s",
+		len(r.Broken), r.Broken[0])
+}
+
+func (x *experiment) report() *Report {
+	r := &Report{
+		Schema: 1, Tokens: x.plan.Tokens, Repeats: x.plan.Repeats, Warmup: x.plan.Warmup, Seed: x.plan.Sampling.Seed,
+		Rows: []Row{}, Broken: []string{}, Drafts: []string{},
+	}
+	seen := map[Setting]bool{}
+	var order []Setting
+	for _, s := range x.plan.Settings {
+		for _, s := range append([]Setting{s.plain()}, x.settings(s.Weights, s.Temperature)...) {
+			if !seen[s] {
+				seen[s] = true
+				order = append(order, s)
+			}
+		}
+	}
+	for set := range x.plan.Sets {
+		for _, s := range order {
+			if row, ok := x.row(set, s, r); ok {
+				r.Rows = append(r.Rows, row)
+			}
+		}
+	}
+	x.oracles(r)
+	return r
+}
+
+// row summarizes the runs of a setting on a set.
+func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
+	prompts := x.plan.Sets[set].Prompts
+	row := Row{
+		Prompts: x.plan.Sets[set].Name, Setting: s, Promised: Identical(s.Verify), Same: true, set: set,
+		Speedups: Speedups{ByPrompt: []PromptResult{}}, Lengths: []LengthRound{}, RunSeconds: []float64{},
+	}
+	var speedups, lengths, single []float64
+	var plainTime, plainTokens, weights, share float64
+	var score bleu
+	totals := map[int]*total{}
+	byRound := map[int][]float64{}
+	for j, prompt := range prompts {
+		c, plain := x.cells[key{s, set, j}], x.cells[key{s.plain(), set, j}]
+		if c == nil || plain == nil {
+			continue
+		}
+		var seconds, ratios, base []float64
+		result := PromptResult{ID: prompt.ID, Same: true}
+		for n, r := range c.runs {
+			seconds = append(seconds, r.Seconds)
+			ratios = append(ratios, r.Speedup())
+			base = append(base, r.Plain())
+			result.Tokens = len(r.IDs)
+			if !slices.Equal(r.IDs, plain.runs[0].IDs) {
+				if result.Same && row.Promised {
+					report.Broken = append(report.Broken, difference(s, prompt, r.IDs, plain.runs[0].IDs))
+				}
+				result.Same, row.Same = false, false
+			}
+			if totals[r.repeat] == nil {
+				totals[r.repeat] = &total{}
+			}
+			if n == 0 || c.runs[n-1].repeat != r.repeat { // plain decoding is run several times in a repeat
+				totals[r.repeat].add(r)
+			}
+			row.RunSeconds = append(row.RunSeconds, r.Seconds)
+		}
+		row.NPrompts++
+		row.NRuns += len(c.runs)
+		row.NTokens += result.Tokens
+		result.Seconds, result.Speedup = Median(seconds), Median(ratios)
+		single = ratios
+		row.ByPrompt = append(row.ByPrompt, result)
+		row.Seconds += result.Seconds
+		speedups = append(speedups, result.Speedup)
+		plainTime += Median(base) * float64(len(plain.runs[0].IDs))
+		plainTokens += float64(len(plain.runs[0].IDs))
+		weight := plain.median()
+		weights, share = weights+weight, share+weight/result.Speedup
+		score.add(c.runs[0].Text, plain.runs[0].Text)
+		for i, n := range c.runs[0].Lengths {
+			byRound[i] = append(byRound[i], float64(n))
+			lengths = append(lengths, float64(n))
+		}
+	}
+	if row.NPrompts == 0 {
+		return row, false
+	}
+	row.BLEU = score.score()
+	perToken := row.Seconds / float64(max(1, row.NTokens))
+	row.plainPerToken = plainTime / max(1, plainTokens)
+	row.TokensPerSecond, row.Speedup = 1/perToken, weights/share
+	row.SpeedupLow, row.SpeedupMedian, row.SpeedupHigh = quartiles(speedups)
+	row.Estimate = EstimateOf(speedups)
+	if row.NPrompts == 1 {
+		row.Estimate = EstimateOf(single)
+		row.Estimate.N = 1
+	}
+	row.counts(totals)
+	if s.Drafter == Plain {
+		row.Speedup, row.Formula = 1, 1
+		return row, true
+	}
+	for i := range len(byRound) {
+		low, _, high := quartiles(byRound[i])
+		row.Lengths = append(row.Lengths, LengthRound{i + 1, len(byRound[i]), mean(byRound[i]), low, high})
+	}
+	return row, true
+}
+
+// median of a cell's times.
+func (c *cell) median() float64 {
+	var list []float64
+	for i := range c.runs {
+		list = append(list, c.runs[i].Seconds)
+	}
+	return Median(list)
+}
+
+// total is one repeat over a set.
+type total struct {
+	target, draft, drafted, accepted, rejected, rounds, tokens int
+	drafting, verifying                                        float64
+}
+
+func (t *total) add(r Timed) {
+	s := r.Stats
+	t.target += s.TargetPasses
+	t.draft += s.DraftPasses
+	t.drafted += s.Drafted
+	t.accepted += s.Accepted
+	t.rounds += s.Rounds
+	t.tokens += len(r.IDs)
+	t.drafting += s.Draft
+	t.verifying += s.Verify
+	t.rejected += r.Rejected
+}
+
+func (row *Row) counts(totals map[int]*total) {
+	middle := func(f func(*total) float64) float64 {
+		var list []float64
+		for _, t := range totals {
+			list = append(list, f(t))
+		}
+		return Median(list)
+	}
+	whole := func(f func(*total) int) int {
+		return int(math.Round(middle(func(t *total) float64 { return float64(f(t)) })))
+	}
+	row.TargetPasses = whole(func(t *total) int { return t.target })
+	row.DraftPasses = whole(func(t *total) int { return t.draft })
+	row.Drafted = whole(func(t *total) int { return t.drafted })
+	row.Accepted = whole(func(t *total) int { return t.accepted })
+	row.DraftSeconds = middle(func(t *total) float64 { return t.drafting })
+	row.VerifySeconds = middle(func(t *total) float64 { return t.verifying })
+	row.TokensPerPass = middle(func(t *total) float64 { return share(t.tokens, t.target) })
+	row.Acceptance = middle(func(t *total) float64 { return share(t.accepted, t.drafted) })
+	row.Alpha = middle(func(t *total) float64 { return share(t.accepted, t.accepted+t.rejected) })
+	row.Formula = middle(func(t *total) float64 {
+		return row.plainPerToken * float64(t.tokens) / (row.plainPerToken*float64(t.rounds) + t.drafting)
+	})
+}
+
+// oracles fills in what other rows hold: the oracle's passes, and plain decoding with the first
+// weights.
+func (x *experiment) oracles(r *Report) {
+	at := map[key]*Row{}
+	for i := range r.Rows {
+		at[key{r.Rows[i].Setting, r.Rows[i].set, 0}] = &r.Rows[i]
+	}
+	first := x.plan.Settings[0].Weights
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if o := at[key{row.oracle(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain &&
+			o.NPrompts == row.NPrompts {
+			row.OracleTarget, row.OracleDraft = &o.TargetPasses, &o.DraftPasses
+		}
+		base := row.plain()
+		base.Weights = first
+		row.BLEUFirst, row.AgainstFirst = 100, row.Speedup
+		plain := at[key{base, row.set, 0}]
+		if row.Weights == first || plain == nil {
+			continue
+		}
+		row.AgainstFirst = plain.Seconds / float64(max(1, plain.NTokens)) * row.TokensPerSecond
+		var score bleu
+		for j := range x.plan.Sets[row.set].Prompts {
+			a, b := x.cells[key{row.plain(), row.set, j}], x.cells[key{base, row.set, j}]
+			if a != nil && b != nil {
+				score.add(a.runs[0].Text, b.runs[0].Text)
+			}
+		}
+		row.BLEUFirst = score.score()
+	}
+}
+
+// difference describes the first token at which two texts differ.
+func difference(s Setting, p Prompt, got, want []int32) string {
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	at := func(ids []int32) any {
+		if i < len(ids) {
+			return ids[i]
+		}
+		return "nothing"
+	}
+	return fmt.Sprintf("prompt %s, %s at temperature %v: token %d is %v, plain decoding has %v", p.ID, s, s.Temperature,
+		i+1, at(got), at(want))
+}
+
+func share(a, b int) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+func mean(list []float64) (m float64) {
+	for _, x := range list {
+		m += x / float64(len(list))
+	}
+	return m
+}

@@ -1,0 +1,127 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/specgo/spec/internal/terminal"
+)
+
+// columns of the table. Those left out first, where there is no room, have the greatest Drop.
+var columns = []terminal.Column{
+	{Head: "drafter", Left: true}, {Head: "schedule", Left: true}, {Head: "verify", Left: true, Drop: 1},
+	{Head: "speedup"}, {Head: "95 %", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3},
+	{Head: "accepted", Drop: 2},
+	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10},
+	{Head: "oracle draft", Drop: 11},
+	{Head: "BLEU", Drop: 8}, {Head: "same text", Left: true},
+}
+
+// Table prints the rows for people, at most width characters wide: plain decoding first in each group of
+// one set, weights and temperature, then the others as they were asked for.
+func (r *Report) Table(w io.Writer, width int) error {
+	var b strings.Builder
+	table := terminal.Table{Columns: columns}
+	var dropped []string
+	flush := func() {
+		if len(table.Rows) > 0 {
+			var text string
+			text, dropped = table.String(width)
+			b.WriteString(text)
+		}
+		table.Rows = nil
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Drafter == Plain {
+			flush()
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(terminal.Wrap(r.title(row), width))
+		}
+		table.Rows = append(table.Rows, row.cells())
+	}
+	flush()
+	if len(dropped) > 0 {
+		b.WriteString("\n" + terminal.Wrap("Columns left out at this width: "+strings.Join(dropped, ", ")+".", width))
+	}
+	if few, noisy := r.flags(); few || noisy {
+		note := ""
+		if few {
+			note += " † fewer than 5 prompts."
+		}
+		if noisy {
+			note += " ‡ the interval is wider than a quarter of the value."
+		}
+		b.WriteString("\n" + terminal.Wrap(note[1:], width))
+	}
+	for _, text := range r.Broken {
+		b.WriteString("\n" + terminal.Wrap("BROKEN PROMISE: "+terminal.Line(text, 0), width))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// flags reports whether a speedup carries the mark of few prompts, or of a wide interval.
+func (r *Report) flags() (few, noisy bool) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Drafter != Plain {
+			few, noisy = few || row.Estimate.Few(), noisy || row.Estimate.Noisy()
+		}
+	}
+	return few, noisy
+}
+
+// title describes a group of rows.
+func (r *Report) title(row *Row) string {
+	prompts := "prompts"
+	if row.NPrompts == 1 {
+		prompts = "prompt"
+	}
+	s := fmt.Sprintf("%s: %d %s, at most %d tokens each, %s", terminal.Line(row.Prompts, 40), row.NPrompts, prompts,
+		r.Tokens, temperatureName(row.Temperature))
+	if row.Weights != "" {
+		s += ", weights " + row.Weights
+	}
+	if row.AgainstFirst != row.Speedup {
+		s += fmt.Sprintf(" (plain decoding %.2fx of the first weights', BLEU %.0f against it)", row.AgainstFirst,
+			row.BLEUFirst)
+	}
+	return s
+}
+
+func temperatureName(t float32) string {
+	if t == 0 {
+		return "greedy"
+	}
+	return "temperature " + strconv.FormatFloat(float64(t), 'g', -1, 32)
+}
+
+func (row *Row) cells() []string {
+	rate := fmt.Sprintf("%.1f", row.TokensPerSecond)
+	if row.Drafter == Plain {
+		return []string{"plain", "", "", "1.00", "", "", rate, "", "1.00", fmt.Sprint(row.TargetPasses), "", "", "", "", ""}
+	}
+	oracle, drafts := "", ""
+	if row.OracleTarget != nil {
+		oracle, drafts = fmt.Sprint(*row.OracleTarget), fmt.Sprint(*row.OracleDraft)
+	}
+	same := "-" // not promised
+	switch {
+	case row.Promised && row.Same:
+		same = "yes"
+	case row.Promised:
+		same = "NO"
+	}
+	return []string{
+		row.Drafter, row.Limits(), row.Verify,
+		fmt.Sprintf("%.2f%s", row.Estimate.Value, row.Estimate.Flag()),
+		fmt.Sprintf("%.2f-%.2f", row.Estimate.Low, row.Estimate.High), fmt.Sprintf("%.2f", row.Formula), rate,
+		fmt.Sprintf("%.0f %%", 100*row.Acceptance), fmt.Sprintf("%.2f", row.TokensPerPass),
+		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
+		fmt.Sprintf("%.0f", row.BLEU), same,
+	}
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/compare"
+	"github.com/specgo/spec/tensor"
+)
+
+// errBudget ends measuring when the time is used up.
+var errBudget = errors.New("the time is used up")
+
+// column is a kernel set with a number of threads.
+type column struct {
+	simd    string
+	threads int
+}
+
+func (c column) String() string { return fmt.Sprintf("%s/%d", c.simd, c.threads) }
+
+// lab measures cells and appends them to a journal.
+type lab struct {
+	ctx      context.Context
+	journal  *journal
+	columns  []column
+	only     []string // experiments; nil: all
+	deadline time.Time
+	log      io.Writer
+	now      func() time.Time
+	measure  func(*lab, column) (float64, error) // memory bandwidth in GB/s
+	load     func() load                         // what the CPUs spent
+
+	// What is open now.
+	rt      *engine.Runtime
+	models  *models
+	column  column
+	benches map[key]*compare.Bench
+
+	took   map[string]time.Duration // of an experiment's last cell
+	broken []string                 // texts that differ from plain decoding's although identity is promised
+}
+
+// mode is how much is measured.
+type mode int
+
+const (
+	quickMode mode = iota
+	fullMode
+	sweepMode // the experiments that test the schedule auto on the clock
+)
+
+// cells lists what a mode runs on a column. The full mode's begin with the quick mode's.
+func cells(list []experiment, c column, first bool, m mode) (keys []key) {
+	if m == sweepMode {
+		for _, x := range list {
+			if x.sweep {
+				keys = append(keys, x.keys(x.quick, c.String(), first)...)
+			}
+		}
+		return keys
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(x experiment) bool { return x.sweep && x.name != costs })
+	for _, x := range list {
+		keys = append(keys, x.keys(x.quick, c.String(), first)...)
+	}
+	if m == fullMode {
+		for _, x := range list {
+			for _, k := range x.keys(x.full, c.String(), first) {
+				if !slices.Contains(keys, k) {
+					keys = append(keys, k)
+				}
+			}
+		}
+	}
+	return keys
+}
+
+// run measures what the journal lacks: the quick mode's cells of every column first, then the full mode's. Cells that
+// are to be measured again because something disturbed them come last.
+func (l *lab) run(list []experiment, m mode) error {
+	if l.only != nil {
+		list = slices.DeleteFunc(slices.Clone(list), func(x experiment) bool { return !slices.Contains(l.only, x.name) })
+	}
+	stages := []mode{m}
+	if m == fullMode {
+		stages = []mode{quickMode, fullMode}
+	}
+	for _, stage := range stages {
+		for i, c := range l.columns {
+			var missing []key
+			for _, k := range cells(list, c, i == 0, stage) {
+				if !l.journal.done[k] {
+					missing = append(missing, k)
+				}
+			}
+			if len(missing) == 0 {
+				continue
+			}
+			slices.SortStableFunc(missing, func(a, b key) int { return min(1, l.journal.tries[a]) - min(1, l.journal.tries[b]) })
+			if err := l.session(list, c, missing); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// session measures cells of one column, between two measurements of the memory.
+func (l *lab) session(list []experiment, c column, missing []key) (err error) {
+	if err := l.ready(30 * time.Second); err != nil {
+		return err
+	}
+	l.column = c
+	if l.rt, err = engine.NewRuntime(engine.RuntimeOptions{SIMD: c.simd, Threads: c.threads}); err != nil {
+		return err
+	}
+	defer func() {
+		l.rt.Close()
+		l.rt = nil
+	}()
+	if err := l.bandwidth("before"); err != nil {
+		return err
+	}
+	for len(missing) > 0 && err == nil {
+		// All cells of one pair, so that it is opened once.
+		i := slices.IndexFunc(list, func(x experiment) bool { return x.name == missing[0].Experiment })
+		pair := list[i].pair
+		var rest []key
+		var group []func() error
+		for _, k := range missing {
+			i := slices.IndexFunc(list, func(x experiment) bool { return x.name == k.Experiment })
+			if list[i].pair != pair {
+				rest = append(rest, k)
+				continue
+			}
+			group = append(group, func() error { return l.cell(&list[i], k) })
+		}
+		missing = rest
+		err = l.group(pair, group)
+	}
+	return errors.Join(err, l.bandwidth("after"))
+}
+
+func (l *lab) group(pair pairKey, group []func() error) (err error) {
+	if l.models, err = openPair(l.ctx, l.rt, pair); err != nil {
+		return err
+	}
+	defer l.models.pair.Close()
+	l.benches = map[key]*compare.Bench{}
+	for _, f := range group {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lab) bandwidth(when string) error {
+	gbps, err := l.measure(l, l.column)
+	if err != nil {
+		return err
+	}
+	return l.journal.write(line{Memory: &memory{
+		Column: l.column.String(), When: when, GBps: digits(gbps), Date: l.date()}})
+}
+
+// readBandwidth measures with far more than caches hold.
+func readBandwidth(_ *lab, c column) (float64, error) {
+	rt, err := tensor.NewRuntime(tensor.Options{Threads: c.threads})
+	if err != nil {
+		return 0, err
+	}
+	defer rt.Close()
+	return rt.ReadBandwidth(quietBytes)
+}
+
+func (l *lab) date() string { return l.now().UTC().Format("2006-01-02 15:04") }
+
+// ready fails when less time is left than something takes.
+func (l *lab) ready(takes time.Duration) error {
+	if err := l.ctx.Err(); err != nil {
+		return err
+	}
+	if !l.deadline.IsZero() && l.now().Add(takes).After(l.deadline) {
+		return errBudget
+	}
+	return nil
+}
+
+// seed of all sampling.
+const seed = 1
+
+// kind is the key of the decoders that a cell is measured with. Others of the experiment are measured with the same,
+// which go on learning.
+func (x *experiment) kind(k key) key {
+	kind := key{Experiment: x.name, Temperature: k.Temperature}
+	if x.choose != nil {
+		kind.Drafter, kind.Set = k.Drafter, k.Set
+	}
+	return kind
+}
+
+// texts runs all settings on a prompt.
+func (l *lab) texts(x *experiment, c *cell) error {
+	set := promptSet(c.Set)
+	i := slices.IndexFunc(set, func(p compare.Prompt) bool { return p.ID == c.Prompt })
+	if i < 0 {
+		return fmt.Errorf("no such prompt in the set %s", c.Set)
+	}
+	kind, settings := x.kind(c.key), x.at(c.Temperature)
+	if x.choose != nil {
+		var err error
+		if settings, err = x.choose(l, c.key); err != nil {
+			return err
+		}
+	}
+	b := l.benches[kind]
+	if b == nil {
+		p := compare.Plan{Tokens: x.tokens}
+		p.Sampling.Seed, p.Sampling.Temperature = seed, c.Temperature
+		var err error
+		if b, err = compare.NewBench(l.models.pair, settings, p); err != nil {
+			return err
+		}
+		l.benches[kind] = b
+		// A schedule that measures begins with a text that does not count, as every later text is not its first.
+		measures := func(s compare.Setting) bool { return s.Schedule == "auto" }
+		if err := b.Round(l.ctx, warmPrompt, measures, func(compare.Setting, *compare.Timed) {}); err != nil {
+			return err
+		}
+	}
+	if x.inner > 0 {
+		return l.series(x, c, b, set[i].Text)
+	}
+	var plain []*compare.Timed
+	err := b.Round(l.ctx, set[i].Text, nil, func(s compare.Setting, r *compare.Timed) {
+		if s.Drafter == compare.Plain {
+			plain = append(plain, r)
+			return
+		}
+		out := runOf(s, r, x)
+		if compare.Identical(s.Verify) && !slices.Equal(r.IDs, plain[0].IDs) {
+			out.Differs = true
+			l.broken = append(l.broken, fmt.Sprintf("%s, %s, prompt %s", x.name, s, c.Prompt))
+		}
+		c.Runs = append(c.Runs, out)
+	})
+	if err != nil {
+		return err
+	}
+	first := runOf(compare.Setting{Drafter: compare.Plain}, plain[0], x)
+	if !x.counts {
+		var seconds []float64
+		for _, r := range plain {
+			seconds = append(seconds, r.Seconds)
+		}
+		first.Seconds = digits(compare.Median(seconds))
+	}
+	c.Runs = append([]run{first}, c.Runs...)
+	return nil
+}
+
+// series runs all settings on a prompt x.inner times and keeps the seconds of every run, and the counts of the first.
+func (l *lab) series(x *experiment, c *cell, b *compare.Bench, prompt string) error {
+	all := map[string]*series{}
+	var order []*series
+	for i := range x.inner {
+		var plain []int32
+		err := b.Round(l.ctx, prompt, nil, func(s compare.Setting, r *compare.Timed) {
+			if s.Drafter == compare.Plain && plain == nil {
+				plain = r.IDs
+			}
+			y := all[s.String()]
+			if y == nil {
+				y = &series{Setting: s.String(), Target: r.Stats.TargetPasses, Draft: r.Stats.DraftPasses, Tokens: len(r.IDs)}
+				all[y.Setting] = y
+				order = append(order, y)
+			}
+			if compare.Identical(s.Verify) && !slices.Equal(r.IDs, plain) {
+				y.Differs = true
+				l.broken = append(l.broken, fmt.Sprintf("%s, %s, prompt %s, run %d", x.name, s, c.Prompt, i))
+			}
+			y.Seconds = append(y.Seconds, digits(r.Seconds))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, y := range order {
+		c.Series = append(c.Series, *y)
+	}
+	return nil
+}
+
+// report is the error of texts that differ.
+func (l *lab) report() error {
+	if len(l.broken) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d texts differ from plain decoding's although their verifier promises the same: %s",
+		len(l.broken), strings.Join(l.broken[:min(3, len(l.broken))], "; "))
+}

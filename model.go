@@ -1,0 +1,378 @@
+package spec
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/speculative"
+)
+
+// Options configure a [Model]. The zero value is a good choice.
+type Options struct {
+	Name string // of the model, in messages; "": the file's, without its end
+
+	Load Load // how the files are loaded, for Open
+
+	Context    int    // most tokens of a sequence, prompt and answer; 0 or more than the model's: the model's
+	KV         string // storage of keys and values, as engine.SessionOptions has it
+	StateBytes int64  // of copies of recurrent layers' states of a sequence, as engine.SessionOptions has it
+
+	// Parallel is how many sequences there may be at once. 0 is any number: their passes are shared, and what prompts
+	// have in common is computed once. 1 is one sequence, which is kept from one request to the next; requests take
+	// turns. It is all that encoder-decoder models can do.
+	Parallel int
+	Memory   Memory
+	NoCache  bool // compute the whole sequence anew for every token: the same text, slowly. With Parallel 1
+
+	Template string   // the chat template; "": that of the model's file
+	Stops    []string // texts that end an answer under Template, which are no tokens
+	// ToolFallback offers tools in plain JSON under a template that does not, or whose syntax of calls is unknown.
+	ToolFallback bool
+
+	Speculation speculative.Choice // where a request does not say otherwise
+	// Experience is what was learned of passes and acceptance, for all requests; nil: the model's own.
+	Experience *speculative.Experience
+	Costs      speculative.PassCosts // of the target's passes, where they are known; see [speculative.Parts]
+
+	Limits Limits
+
+	// Around, if set, is given the sequence of the target in the hands of each answer, and returns the one that is used:
+	// it may watch passes and change their logits. One that hides abilities of the sequence (see [speculative.Shared])
+	// loses what they bring.
+	Around func(Sequence) Sequence
+}
+
+// Memory bounds what sequences take, in bytes. A field that is 0 has its default.
+type Memory struct {
+	// KV and DraftKV bound keys, values and recurrent states of all sequences of the target and of the draft. A sequence
+	// that finds no room is computed again later, with the same text. 0 is no bound.
+	KV, DraftKV int64
+	// Cache bounds sequences that are kept after their requests, of the target with its draft, for prompts that begin
+	// alike: what is worth least goes first. 0 is DefaultCacheBytes, negative none.
+	Cache int64
+	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate;
+	// 0 is 2.
+	PromptDelay float64
+}
+
+// DefaultCacheBytes is what the zero value of [Memory].Cache stands for.
+const DefaultCacheBytes = 1 << 30
+
+// Limits bound what a request may cost beside its tokens. A field that is zero has its default.
+type Limits struct {
+	Grammar  grammar.Limits // of grammars and schemas, and of texts under them
+	Template chat.Limits    // of one rendering of a conversation
+}
+
+// Sequence is a sequence of the target's tokens in the hands of one answer.
+type Sequence interface {
+	speculative.Segmented
+	Tokens() []int32
+	Model() *engine.Model
+}
+
+// Parts are what a [Model] is made of: models that the caller has loaded.
+type Parts struct {
+	Target *engine.Model
+	Draft  *engine.Model // a draft model, or a draft head for Target; nil: none
+
+	Tokenizer *bpe.Tokenizer // nil: the target's
+	Close     func()         // called by Model.Close; nil: nothing to do
+}
+
+// Model is a model with its draft, its tokenizer and its chat template, ready to write texts. It is safe for
+// concurrent use.
+type Model struct {
+	name    string
+	parts   Parts
+	tok     *bpe.Tokenizer
+	context int
+	ends    []int32 // tokens that end a text
+	foreign error   // why the draft model's vocabulary is another one; nil if it is the same
+
+	template    *chat.Template // nil: none
+	templateErr error          // why not
+	stops       []string
+
+	target, draft sequences // draft is nil where there is none, or it looks at the target's
+	alone         *alone    // where texts take turns; nil: they do not
+	session       engine.SessionOptions
+	around        func(Sequence) Sequence
+
+	choice     speculative.Choice
+	experience *speculative.Experience
+	costs      speculative.PassCosts
+	vocabulary *grammar.Vocabulary
+	panicked   atomic.Pointer[func(any, []byte)]
+}
+
+// alone is what is kept from one text to the next where texts take turns. It belongs to whoever has the target.
+type alone struct {
+	choice  speculative.Choice // that the drafter was made for
+	drafter speculative.Drafter
+	lent    *engine.Session // of a draft head that looks at the target's cache; nil: none yet
+}
+
+// ErrOptions is wrapped by errors about [Options] and [Parts].
+var ErrOptions = errors.New("spec: options")
+
+// New makes a model of loaded parts.
+func New(p Parts, o Options) (*Model, error) {
+	if p.Target == nil {
+		return nil, fmt.Errorf("%w: no target", ErrOptions)
+	}
+	if o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Context < 0 || o.Parallel < 0 || o.StateBytes < 0 {
+		return nil, fmt.Errorf("%w: a negative bound", ErrOptions)
+	}
+	if err := o.Speculation.Check(0); err != nil { // requests have their own temperatures
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	m := &Model{
+		name: cmp.Or(o.Name, filepath.Base(p.Target.Name())), parts: p, tok: cmp.Or(p.Tokenizer, p.Target.Tokenizer()),
+		context: p.Target.Config().Context, stops: o.Stops, around: o.Around,
+		choice: o.Speculation, experience: cmp.Or(o.Experience, &speculative.Experience{}), costs: o.Costs,
+	}
+	if m.tok == nil {
+		return nil, fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", m.name)
+	}
+	if o.Context > 0 {
+		m.context = min(m.context, o.Context)
+	}
+	for id := range int32(m.tok.Size()) {
+		if m.tok.IsEOG(id) {
+			m.ends = append(m.ends, id)
+		}
+	}
+	m.vocabulary = grammar.NewVocabulary(m.tok, grammar.VocabularyOptions{
+		Limits: o.Limits.Grammar, Encode: func(text string) []int32 {
+			return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true})
+		},
+	})
+	if err := m.setSequences(o); err != nil {
+		return nil, err
+	}
+	m.setTemplate(o)
+	return m, nil
+}
+
+// setSequences makes what the target's and the draft's sequences come from.
+func (m *Model) setSequences(o Options) error {
+	p := m.parts
+	m.session = engine.SessionOptions{Context: m.context, KV: o.KV, StateBytes: o.StateBytes}
+	shares := p.Draft != nil && p.Draft.Head() != nil && p.Draft.Head().SharesCache
+	own := p.Draft // with keys and values of its own
+	if shares {
+		own = nil
+	}
+	if p.Target.Encodes() && o.Parallel != 1 {
+		return fmt.Errorf("%w: %s is an encoder-decoder model, which writes one text at a time: Options.Parallel is 1",
+			ErrOptions, m.name)
+	}
+	if o.NoCache && o.Parallel != 1 {
+		return fmt.Errorf("%w: NoCache is for one sequence at a time: Options.Parallel is 1", ErrOptions)
+	}
+	if m.session.NoCache = o.NoCache; o.Parallel == 1 {
+		m.alone = &alone{}
+	}
+	cache, draftCache := cacheShares(cmp.Or(o.Memory.Cache, DefaultCacheBytes), p.Target, own, o.KV)
+	make := func(model *engine.Model, how engine.SessionOptions, bytes, cache int64) sequences {
+		if m.alone != nil {
+			return newSingle(model, how)
+		}
+		return &scheduled{shared.New(model, shared.Options{
+			KVBytes: bytes, CacheBytes: cache, Delay: o.Memory.PromptDelay, Panicked: m.tellPanic,
+		}), how}
+	}
+	m.target = make(p.Target, m.session, o.Memory.KV, cache)
+	if p.Draft == nil {
+		return nil
+	}
+	tok := p.Draft.Tokenizer()
+	if tok == nil {
+		return errors.New("the draft model's file has no tokenizer, so nothing shows what its tokens mean")
+	}
+	if m.foreign = m.tok.Compatible(tok); m.foreign != nil && p.Draft.Head() != nil {
+		return fmt.Errorf("the draft head is for another model: %w", m.foreign)
+	}
+	how := m.session
+	how.Context = min(m.context, p.Draft.Config().Context)
+	if m.foreign != nil {
+		how.Context = p.Draft.Config().Context // its tokens are others
+	}
+	if !shares { // sequences of the others are made for the target's
+		m.draft = make(p.Draft, how, o.Memory.DraftKV, draftCache)
+	}
+	return nil
+}
+
+// ErrNoTemplate is wrapped by errors about a model without a chat template.
+var ErrNoTemplate = errors.New("no chat template")
+
+// setTemplate parses the chat template. Without one, texts can be continued and conversations cannot.
+func (m *Model) setTemplate(o Options) {
+	source := cmp.Or(o.Template, m.parts.Target.ChatTemplate())
+	if source == "" {
+		m.templateErr = &RequestError{Field: "messages", Code: CodeNoTemplate, Err: ErrNoTemplate,
+			Reason: m.name + " has no chat template, so how it was trained to converse is unknown"}
+		return
+	}
+	t, err := chat.New(source, chat.Options{
+		BOS: m.tok.Token(m.tok.BOS()), EOS: m.tok.Token(m.tok.EOS()), Limits: o.Limits.Template,
+		ToolFallback: o.ToolFallback})
+	if err != nil {
+		m.templateErr = &RequestError{Field: "messages", Code: CodeNoTemplate, Err: err,
+			Reason: fmt.Sprintf("the chat template of %s is not one that can be executed: %v", m.name, err)}
+		return
+	}
+	m.template = t
+}
+
+// OnPanic sets what is told of each panic in a pass or in the goroutine of an answer. The panic is the error of those
+// whose pass or answer it was.
+func (m *Model) OnPanic(f func(value any, stack []byte)) { m.panicked.Store(&f) }
+
+func (m *Model) tellPanic(v any, stack []byte) {
+	if f := m.panicked.Load(); f != nil {
+		(*f)(v, stack)
+	}
+}
+
+// Close ends the sequences and frees the models. No request may be under way.
+func (m *Model) Close() {
+	m.target.close()
+	if m.draft != nil {
+		m.draft.close()
+	}
+	if m.parts.Close != nil {
+		m.parts.Close()
+	}
+}
+
+// Name is what messages call the model.
+func (m *Model) Name() string { return m.name }
+
+// Target is the model that texts are of.
+func (m *Model) Target() *engine.Model { return m.parts.Target }
+
+// Draft is the draft model or draft head; nil: there is none.
+func (m *Model) Draft() *engine.Model { return m.parts.Draft }
+
+// Tokenizer turns texts into token ids and back.
+func (m *Model) Tokenizer() *bpe.Tokenizer { return m.tok }
+
+// Context is the most tokens of a sequence, prompt and answer.
+func (m *Model) Context() int { return m.context }
+
+// Template is the chat template, or why conversations are refused: an error that wraps [ErrNoTemplate], or is that
+// of the template.
+func (m *Model) Template() (*chat.Template, error) { return m.template, m.templateErr }
+
+// Speculation is how texts speculate where a request does not say otherwise, as [Options] has it.
+func (m *Model) Speculation() speculative.Choice { return m.choice }
+
+// Stats are figures of a model's sequences since it was made, and of what it holds now.
+type Stats struct {
+	Target, Draft shared.Stats // of shared passes; zero where there are none
+	GrammarBytes  int          // of compiled grammars, their states and masks
+	GrammarTexts  int          // texts under way that hold one
+}
+
+// Stats are the model's figures.
+func (m *Model) Stats() Stats {
+	s := Stats{Target: m.target.stats()}
+	if m.draft != nil {
+		s.Draft = m.draft.stats()
+	}
+	s.GrammarBytes, s.GrammarTexts = m.vocabulary.Memory()
+	return s
+}
+
+// Bytes is the memory of the weights, with those of the draft.
+func (m *Model) Bytes() int64 {
+	n := m.parts.Target.Bytes()
+	if m.parts.Draft != nil {
+		n += m.parts.Draft.Bytes()
+	}
+	return n
+}
+
+// Load says how [Open] loads a model's files.
+type Load struct {
+	Draft   string // file of a draft model or draft head; "": an MTP block in the model's own file, if it has one
+	NoDraft bool   // load nothing to draft with
+
+	Runtime *engine.Runtime // of the passes; nil: one of its own, with as many threads as Threads says
+	Threads int             // 0: the physical cores that the process may use
+	Weights string          // conversion of the matrices, as engine.Options has it; "": as in the file
+
+	// Memory is the most bytes of weights and activations of model and draft, as engine.Options has it: weights that do
+	// not fit are read in every pass from a copy in the directory Cache. 0: no bound.
+	Memory int64
+	Cache  string
+
+	Progress func(done, total int64) // of weights that were read, file by file
+}
+
+// Open loads a model from a GGUF file, with what drafts for it. It reads no environment and opens no connection.
+func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
+	l := o.Load
+	var free []func()
+	release := func() {
+		for i := range free {
+			free[len(free)-1-i]()
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	rt := l.Runtime
+	if rt == nil {
+		if rt, err = engine.NewRuntime(engine.RuntimeOptions{Threads: l.Threads}); err != nil {
+			return nil, err
+		}
+		free = append(free, rt.Close)
+	}
+	how := engine.Options{Weights: l.Weights, Memory: l.Memory, Cache: l.Cache, Progress: l.Progress}
+	p := Parts{}
+	if p.Target, err = engine.Open(ctx, rt, path, how); err != nil {
+		return nil, err
+	}
+	free = append(free, p.Target.Close)
+	if p.Target.Config().Layers == 0 && !p.Target.TakesTexts() {
+		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text", path, p.Target.Config().Architecture)
+	}
+	if p.Target.TargetLayers() != nil {
+		return nil, fmt.Errorf("%s: a draft head, which is no model by itself", path)
+	}
+	how.Target = p.Target
+	if how.Memory > 0 {
+		how.Memory = max(how.Memory-p.Target.Bytes(), 1)
+	}
+	switch {
+	case l.NoDraft:
+	case l.Draft != "":
+		p.Draft, err = engine.Open(ctx, rt, l.Draft, how)
+	case p.Target.HasMTP():
+		how.MTP = true
+		p.Draft, err = engine.Open(ctx, rt, path, how)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.Draft != nil {
+		free = append(free, p.Draft.Close)
+	}
+	p.Close = release
+	return New(p, o)
+}

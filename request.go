@@ -1,0 +1,169 @@
+package spec
+
+import (
+	"encoding/json"
+
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+// Request says what is to be written. Messages or Prompts are needed; every other field has a useful zero value.
+type Request struct {
+	Messages  []chat.Message // a conversation, which the model's chat template renders
+	Variables map[string]any // for the template, such as enable_thinking
+	Continue  bool           // the answer goes on with the last message, which is the assistant's, instead of a new one
+	Prompts   []Prompt       // or texts to continue, each by itself
+	Infill    *Infill        // the prompts are the text before a gap, and the answer is what fills it
+
+	Tools      []Tool // that the answer of a conversation may call
+	ToolChoice ToolChoice
+	OneCall    bool // at most one call
+
+	N         int      // answers of each prompt; 0 is 1. Answer i has the seed Sampling.Seed + i
+	MaxTokens int      // of an answer; 0: as many as fit the context
+	Stop      []string // texts that end an answer and are not part of it
+	IgnoreEOS bool     // tokens that end a text are never chosen
+	MinTokens int      // the answer does not end before so many, but by its constraint and Stop
+	Ends      []int32  // tokens that end an answer beside the model's own
+
+	// Sampling says how tokens are chosen; its zero value is greedy. Its Constraint, if set, is the caller's own, and
+	// Constraint must be empty.
+	Sampling   engine.Sampling
+	Constraint Constraint
+
+	Speculation speculative.Choice // what it leaves open is the model's, then the default
+	// Drafter, if set, makes a drafter of the caller's own for each answer, instead of the one of Speculation.
+	Drafter func(target Sequence) (speculative.Drafter, error)
+
+	// Trace, if set, is called after each round, on the goroutine of its answer; the Round is valid during the call.
+	Trace func(*speculative.Round)
+	// Written, if set, is given the decoder of each answer that has ended without an error, on the goroutine of the
+	// answer: for its receipt.
+	Written func(*speculative.Decoder) error
+
+	LogProbs bool // events have the log-probabilities of their tokens
+	Top      int  // and of so many alternatives
+	Timings  bool // each event has the figures so far
+	Rounds   bool // events have the rounds of speculation
+
+	// Salt keeps what is computed for prompts that begin alike apart: only requests with the same one share it.
+	Salt string
+	// CallID makes the ids of tool calls that the model has given none; nil: random ones.
+	CallID func() string
+}
+
+// Prompt is a text, or the token ids of one.
+type Prompt struct {
+	Text string // with control tokens spelled out, which become their ids
+	IDs  []int32
+	// Parts, if there are any, are the prompt: texts and ids in a row.
+	Parts []Prompt
+	// Given says that the prompt is IDs, also if there are none.
+	Given bool
+}
+
+// Infill is a gap to fill, for models that were trained for it: the prompt is the text before it.
+type Infill struct {
+	Suffix string    // the text behind it
+	Extra  []Snippet // texts of other files
+}
+
+// Snippet is a text of another file, as context.
+type Snippet struct{ Name, Text string }
+
+// Tool is a function that an answer may call.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  json.RawMessage // a JSON Schema of an object; nil: any arguments
+	Strict      bool            // calls are well formed, and their arguments valid
+	// JSON is what the chat template gets; nil: OpenAI's form of the other fields.
+	JSON json.RawMessage
+}
+
+// ToolChoice says whether tools are called.
+type ToolChoice struct {
+	Mode ToolMode
+	Name string // with CallRequired: of the tool that is called; "": any
+}
+
+// ToolMode says whether a call is wanted.
+type ToolMode string
+
+// Modes of calls.
+const (
+	CallAuto     ToolMode = ""         // as the model chooses
+	CallNone     ToolMode = "none"     // the model is told of no tools
+	CallRequired ToolMode = "required" // the answer is a call
+)
+
+// Constraint is what an answer must follow. In a conversation it is the content that follows JSON, or a JSON Schema:
+// reasoning before it is free. A grammar in GBNF is that of the whole answer. The zero value is none.
+type Constraint struct {
+	Kind   ConstraintKind
+	Source []byte
+	Field  string // what errors call it; "": constraint
+}
+
+// ConstraintKind is the notation of a constraint.
+type ConstraintKind string
+
+// Kinds of constraints.
+const (
+	AnyJSON    ConstraintKind = "json"   // any JSON value; Source is not used
+	JSONSchema ConstraintKind = "schema" // valid by the schema in Source
+	GBNF       ConstraintKind = "gbnf"   // a text of the grammar in Source
+)
+
+// Schema is the constraint of a JSON Schema, such as that of [SchemaFor].
+func Schema(source json.RawMessage) Constraint { return Constraint{Kind: JSONSchema, Source: source} }
+
+// RequestError is what is wrong with a [Request].
+type RequestError struct {
+	Field  string // as OpenAI's API has it: messages, prompt[2], logit_bias, speculation.drafter
+	Reason string // in words that go on after the field
+	Code   string // for programs; "" if there is none
+
+	Tokens, Context int   // with CodeContext: of the prompt, and what the context holds
+	Err             error // that it wraps; nil: none
+}
+
+// Codes of a [RequestError].
+const (
+	CodeContext    = "context_length_exceeded"
+	CodeNoTemplate = "no_chat_template"
+)
+
+func (e *RequestError) Error() string { return e.Field + ": " + e.Reason }
+
+// Unwrap returns Err.
+func (e *RequestError) Unwrap() error { return e.Err }
+
+// toolJSON is what templates get of a tool.
+func (t *Tool) toolJSON() (json.RawMessage, error) {
+	if t.JSON != nil {
+		return t.JSON, nil
+	}
+	parameters := t.Parameters
+	if parameters == nil {
+		parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	type function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	return json.Marshal(struct {
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}{"function", function{t.Name, t.Description, parameters}})
+}
+
+// chatTools are tools as package chat has them.
+func chatTools(tools []Tool) (list []chat.Tool) {
+	for _, t := range tools {
+		list = append(list, chat.Tool{Name: t.Name, Parameters: t.Parameters})
+	}
+	return list
+}

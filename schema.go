@@ -1,0 +1,282 @@
+package spec
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrSchema is wrapped by errors of [SchemaFor]: a type that has no JSON form, or a tag that means nothing.
+var ErrSchema = errors.New("spec: schema")
+
+// SchemaFor is the JSON Schema of the values that package encoding/json reads into a T.
+//
+// A struct is an object with the fields of its exported ones, under the names of their json tags, and no others; a
+// field is required unless its tag says omitempty or omitzero. Integers have the bounds of their type. A pointer may be
+// null where it is required. Types that read JSON or text by themselves are any value, or any string; a time is a
+// date-time. The tag description says what a field means, and the tag jsonschema has keywords, divided by commas:
+//
+//	Unit  string  `json:"unit" jsonschema:"enum=C,enum=F"`
+//	Days  int     `json:"days,omitempty" jsonschema:"minimum=1,maximum=7" description:"how far ahead"`
+//
+// The keywords are enum, minimum, maximum, minLength, maxLength, pattern, format, minItems and maxItems; pattern takes
+// the rest of its tag.
+func SchemaFor[T any]() (json.RawMessage, error) {
+	s := &schemas{names: map[reflect.Type]string{}, taken: map[string]bool{}}
+	root := reflect.TypeFor[T]()
+	own := s.of
+	if s.root = root; root.Kind() == reflect.Struct && root.Name() != "" && !reads(root) { // it stands for itself
+		own = s.object
+	}
+	text, err := own(root)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrSchema, root, err)
+	}
+	if len(s.defs) > 0 {
+		text = strings.TrimSuffix(text, "}") + `,"$defs":{` + strings.Join(s.defs, ",") + "}}"
+	}
+	return json.RawMessage(text), nil
+}
+
+// schemas are the schemas of named structs within a type, which may contain themselves.
+type schemas struct {
+	root  reflect.Type
+	names map[reflect.Type]string
+	taken map[string]bool
+	defs  []string // members of $defs
+}
+
+// base64 is the pattern of the texts that are read into bytes.
+const base64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+// anyValue is the schema of every value.
+const anyValue = "{}"
+
+var (
+	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
+	jsonReader = reflect.TypeFor[json.Unmarshaler]()
+)
+
+// reads reports whether values of a type read JSON or text by themselves.
+func reads(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Kind() != reflect.Pointer && (p.Implements(jsonReader) || p.Implements(textReader))
+}
+
+// of is the schema of a type.
+func (s *schemas) of(t reflect.Type) (string, error) {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return `{"type":"string","format":"date-time"}`, nil
+	case reads(t) && reflect.PointerTo(t).Implements(jsonReader):
+		return anyValue, nil
+	case reads(t):
+		return `{"type":"string"}`, nil
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return `{"type":"boolean"}`, nil
+	case reflect.String:
+		return `{"type":"string"}`, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		most := int64(math.MaxInt64) >> (64 - t.Bits())
+		return fmt.Sprintf(`{"type":"integer","minimum":%d,"maximum":%d}`, -most-1, most), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return fmt.Sprintf(`{"type":"integer","minimum":0,"maximum":%d}`, uint64(math.MaxUint64)>>(64-t.Bits())), nil
+	case reflect.Float32, reflect.Float64:
+		return `{"type":"number"}`, nil
+	case reflect.Interface:
+		if t.NumMethod() == 0 {
+			return anyValue, nil
+		}
+	case reflect.Pointer:
+		of, err := s.of(t.Elem())
+		return `{"anyOf":[` + of + `,{"type":"null"}]}`, err
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return `{"type":"string","pattern":"` + base64 + `"}`, nil
+		}
+		of, err := s.of(t.Elem())
+		return `{"type":"array","items":` + of + `}`, err
+	case reflect.Array:
+		of, err := s.of(t.Elem())
+		return fmt.Sprintf(`{"type":"array","items":%s,"minItems":%d,"maxItems":%[2]d}`, of, t.Len()), err
+	case reflect.Map:
+		if t.Key().Kind() == reflect.String {
+			of, err := s.of(t.Elem())
+			return `{"type":"object","additionalProperties":` + of + `}`, err
+		}
+	case reflect.Struct:
+		return s.reference(t)
+	}
+	return "", fmt.Errorf("a %s has no schema", t)
+}
+
+// reference refers to the schema of a struct, which it makes when it comes for the first time.
+func (s *schemas) reference(t reflect.Type) (string, error) {
+	switch {
+	case t.Name() == "":
+		return s.object(t)
+	case t == s.root:
+		return `{"$ref":"#"}`, nil
+	}
+	name, known := s.names[t]
+	if !known {
+		name = strings.Map(func(r rune) rune {
+			if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+				return r
+			}
+			return '_' // of type parameters
+		}, t.Name())
+		for s.taken[name] { // of another package
+			name += "_"
+		}
+		s.names[t], s.taken[name] = name, true
+		at := len(s.defs)
+		s.defs = append(s.defs, "")
+		text, err := s.object(t)
+		if err != nil {
+			return "", err
+		}
+		s.defs[at] = strconv.Quote(name) + ":" + text
+	}
+	return `{"$ref":"#/$defs/` + name + `"}`, nil
+}
+
+// object is the schema of a struct's fields.
+func (s *schemas) object(t reflect.Type) (string, error) {
+	var properties, required []string
+	seen := map[string]bool{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields := f.Anonymous && name == "" && (f.Type.Kind() == reflect.Struct || f.Type.Kind() == reflect.Pointer &&
+			f.Type.Elem().Kind() == reflect.Struct)
+		if !f.IsExported() || f.Tag.Get("json") == "-" || fields { // the fields of an embedded struct come by themselves
+			continue
+		}
+		if len(f.Index) > 1 && hidden(t, f.Index) {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		if seen[name] {
+			return "", fmt.Errorf("field %s: two fields are called %s", f.Name, name)
+		}
+		seen[name] = true
+		optional := false
+		for option := range strings.SplitSeq(rest, ",") {
+			switch option {
+			case "omitempty", "omitzero":
+				optional = true
+			case "string":
+				return "", fmt.Errorf("field %s: the json option string is not supported", f.Name)
+			}
+		}
+		text, err := s.field(f, optional)
+		if err != nil {
+			return "", fmt.Errorf("field %s: %w", f.Name, err)
+		}
+		properties = append(properties, quoted(name)+":"+text)
+		if !optional {
+			required = append(required, quoted(name))
+		}
+	}
+	out := `{"type":"object","properties":{` + strings.Join(properties, ",") + `},"additionalProperties":false`
+	if len(required) > 0 {
+		out += `,"required":[` + strings.Join(required, ",") + "]"
+	}
+	return out + "}", nil
+}
+
+// hidden reports whether a promoted field is of an embedded struct that has a name in JSON, or none.
+func hidden(t reflect.Type, index []int) bool {
+	for i := 1; i < len(index); i++ {
+		if t.FieldByIndex(index[:i]).Tag.Get("json") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// field is the schema of a struct's field, with what its tags add.
+func (s *schemas) field(f reflect.StructField, optional bool) (string, error) {
+	t := f.Type
+	if optional && t.Kind() == reflect.Pointer {
+		t = t.Elem() // it is left out instead
+	}
+	text, err := s.of(t)
+	if err != nil {
+		return "", err
+	}
+	words, err := keywords(f.Tag.Get("jsonschema"), t)
+	if err != nil {
+		return "", err
+	}
+	if d := f.Tag.Get("description"); d != "" {
+		words = append(words, `"description":`+quoted(d))
+	}
+	switch {
+	case len(words) == 0:
+		return text, nil
+	case text == anyValue:
+		return "{" + strings.Join(words, ",") + "}", nil
+	case strings.Contains(strings.Join(words, ","), `"minimum":`) || strings.Contains(strings.Join(words, ","),
+		`"maximum":`): // beside the bounds of the type
+		return `{"allOf":[` + text + ",{" + strings.Join(words, ",") + "}]}", nil
+	}
+	return strings.TrimSuffix(text, "}") + "," + strings.Join(words, ",") + "}", nil
+}
+
+// keywords are the members of a schema that a jsonschema tag says.
+func keywords(tag string, t reflect.Type) (words []string, err error) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var enum []string
+	for tag != "" {
+		var word string
+		if word, tag, _ = strings.Cut(tag, ","); strings.HasPrefix(word, "pattern=") && tag != "" {
+			word, tag = word+","+tag, ""
+		}
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "enum":
+			one := quoted(value)
+			if t.Kind() != reflect.String {
+				if one = value; !json.Valid([]byte(value)) {
+					return nil, fmt.Errorf("jsonschema tag: enum=%s is not JSON", value)
+				}
+			}
+			enum = append(enum, one)
+		case "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems":
+			if _, err := strconv.ParseFloat(value, 64); err != nil || !json.Valid([]byte(value)) {
+				return nil, fmt.Errorf("jsonschema tag: %s=%s is no number", name, value)
+			}
+			words = append(words, strconv.Quote(name)+":"+value)
+		case "pattern", "format":
+			words = append(words, strconv.Quote(name)+":"+quoted(value))
+		default:
+			return nil, fmt.Errorf("jsonschema tag: there is no keyword %q", name)
+		}
+	}
+	if enum != nil {
+		words = append(words, `"enum":[`+strings.Join(enum, ",")+"]")
+	}
+	return words, nil
+}
+
+// quoted is a text in JSON.
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return `""` // no string is an error
+	}
+	return string(b)
+}

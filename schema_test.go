@@ -1,0 +1,143 @@
+package spec
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
+)
+
+type node struct {
+	Name     string `json:"name" jsonschema:"minLength=1,pattern=^[a-z]{1,3}$"`
+	Children []node `json:"children,omitempty"`
+}
+
+type base struct {
+	ID   uint8 `json:"id"`
+	Note any   `json:"note,omitempty" description:"whatever \"it\" is"`
+}
+
+type everything struct {
+	base
+	Unit    string            `json:"unit" jsonschema:"enum=C,enum=F"`
+	Level   int               `json:"level" jsonschema:"minimum=1,maximum=3"`
+	Share   *float64          `json:"share"`
+	Left    *bool             `json:"left,omitempty"`
+	At      time.Time         `json:"at,omitzero"`
+	Pair    [2]int8           `json:"pair"`
+	By      map[string]string `json:"by,omitempty"`
+	Tree    node              `json:"tree"`
+	Plain   bool
+	private int
+	Skipped int `json:"-"`
+}
+
+// The schema of a type says what its tags say, and the texts that it allows are those that are read into the type.
+func TestSchemaOfEveryKind(t *testing.T) {
+	got, err := SchemaFor[everything]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const object = `"additionalProperties":false,"required":`
+	want := `{"type":"object","properties":{` +
+		`"id":{"type":"integer","minimum":0,"maximum":255},"note":{"description":"whatever \"it\" is"},` +
+		`"unit":{"type":"string","enum":["C","F"]},` +
+		`"level":{"allOf":[{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},` +
+		`{"minimum":1,"maximum":3}]},"share":{"anyOf":[{"type":"number"},{"type":"null"}]},"left":{"type":"boolean"},` +
+		`"at":{"type":"string","format":"date-time"},` +
+		`"pair":{"type":"array","items":{"type":"integer","minimum":-128,"maximum":127},"minItems":2,"maxItems":2},` +
+		`"by":{"type":"object","additionalProperties":{"type":"string"}},"tree":{"$ref":"#/$defs/node"},` +
+		`"Plain":{"type":"boolean"}},` + object + `["id","unit","level","share","pair","tree","Plain"],` +
+		`"$defs":{"node":{"type":"object","properties":{"name":{"type":"string","minLength":1,"pattern":"^[a-z]{1,3}$"},` +
+		`"children":{"type":"array","items":{"$ref":"#/$defs/node"}}},` + object + `["name"]}}}`
+	if reflect.TypeFor[int]().Bits() == 32 {
+		want = strings.NewReplacer("-9223372036854775808", "-2147483648", "9223372036854775807", "2147483647").Replace(want)
+	}
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if !json.Valid(got) {
+		t.Error("it is not JSON")
+	}
+	if _, err := grammar.ParseSchema(nil, got, grammar.SchemaOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A type that contains itself refers to itself, and its answers are read.
+func TestSchemaOfARecursiveType(t *testing.T) {
+	got, err := SchemaFor[node]()
+	if err != nil || !strings.Contains(string(got), `"items":{"$ref":"#"}`) || !strings.HasPrefix(string(got), `{"type":`) {
+		t.Fatalf("%s %v", got, err)
+	}
+	m := newModel(t, Options{})
+	r := Request{Sampling: engine.Sampling{Temperature: 1.5, Seed: 3}, MaxTokens: 300}
+	n, err := Answer[node](t.Context(), m, []chat.Message{chat.User("a tree")}, r)
+	if err != nil && !errors.Is(err, ErrCutOff) || err == nil && n.Name == "" {
+		t.Errorf("%+v %v", n, err)
+	}
+}
+
+// Types and tags that mean nothing are refused.
+func TestSchemaRefusesWhatItCannotSay(t *testing.T) {
+	for name, f := range map[string]func() (json.RawMessage, error){
+		"func": SchemaFor[func()], "channel": SchemaFor[struct{ C chan int }], "keys": SchemaFor[map[int]string],
+		"keyword": SchemaFor[struct {
+			A string `jsonschema:"required"`
+		}],
+		"number": SchemaFor[struct {
+			A int `jsonschema:"minimum=x"`
+		}],
+		"enum": SchemaFor[struct {
+			A int `jsonschema:"enum=one"`
+		}],
+		"string": SchemaFor[struct {
+			A int `json:",string"`
+		}],
+		"twice": SchemaFor[struct {
+			A int
+			B int `json:"A"`
+		}],
+	} {
+		if _, err := f(); !errors.Is(err, ErrSchema) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, f := range map[string]func() (json.RawMessage, error){
+		`{"type":"string"}`: SchemaFor[string], "{}": SchemaFor[json.RawMessage],
+		`{"type":"string","pattern":"` + base64 + `"}`: SchemaFor[[]byte],
+	} {
+		if got, err := f(); err != nil || string(got) != name {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// A typed answer is a value of its type whatever the model would rather write; one that is cut off is an error.
+func TestAnswersHaveTheirType(t *testing.T) {
+	type weather struct {
+		Place string `json:"place" jsonschema:"pattern=^[A-Z][a-z]{2,8}$"`
+		Unit  string `json:"unit" jsonschema:"enum=C,enum=F"`
+		Days  []int8 `json:"days" jsonschema:"minItems=2,maxItems=2"`
+	}
+	m, ask := newModel(t, Options{}), []chat.Message{chat.User("func")}
+	for seed := range uint64(3) {
+		r := Request{Sampling: engine.Sampling{Temperature: 1, Seed: seed}}
+		w, err := Answer[weather](t.Context(), m, ask, r)
+		if err != nil || len(w.Days) != 2 || w.Unit != "C" && w.Unit != "F" || len(w.Place) < 3 {
+			t.Errorf("%+v %v", w, err)
+		}
+	}
+	if _, err := Answer[weather](t.Context(), m, ask, Request{MaxTokens: 3}); !errors.Is(err, ErrCutOff) {
+		t.Error(err)
+	}
+	if _, err := Answer[func()](t.Context(), m, ask, Request{}); !errors.Is(err, ErrSchema) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// A message, whole and as a stream: the same text, the events in the order that Anthropic's clients expect.
+func TestMessages(t *testing.T) {
+	s := newTester(t, nil)
+	body := `{"model":"go","max_tokens":12,"temperature":0,"system":"Go.","messages":[{"role":"user","content":"func main"}]`
+	whole := decode(t, s.post("/v1/messages", body+"}", 200))
+	text, _ := whole.get(t, "content", 0, "text").(string)
+	if text == "" || whole.get(t, "type") != "message" || whole.get(t, "stop_reason") != "max_tokens" ||
+		whole.get(t, "usage", "output_tokens") != 12.0 {
+		t.Errorf("%v", whole)
+	}
+	var kinds []string
+	streamed := ""
+	for _, line := range strings.Split(s.post("/v1/messages", body+`,"stream":true}`, 200), "\n") {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			if name, ok := strings.CutPrefix(line, "event: "); ok {
+				kinds = append(kinds, name)
+			}
+			continue
+		}
+		var e struct {
+			Type  string
+			Delta struct{ Text string }
+		}
+		if err := json.Unmarshal([]byte(data), &e); err != nil || e.Type != kinds[len(kinds)-1] {
+			t.Errorf("%s: %v", data, err)
+		}
+		if streamed += e.Delta.Text; len(kinds) > 1 && e.Type == "content_block_delta" && kinds[len(kinds)-2] == e.Type {
+			kinds = kinds[:len(kinds)-1]
+		}
+	}
+	if got := strings.Join(kinds, " "); got != "message_start content_block_start content_block_delta content_block_stop "+
+		"message_delta message_stop" || streamed != text {
+		t.Errorf("%s: %q, whole %q", got, streamed, text)
+	}
+	n := decode(t, s.post("/v1/messages/count_tokens", `{"messages":[{"role":"user","content":"func main"}]}`, 200))
+	more := decode(t, s.post("/v1/messages/count_tokens", body+"}", 200))
+	if a, b := n.get(t, "input_tokens").(float64), more.get(t, "input_tokens").(float64); a < 1 || b <= a {
+		t.Errorf("%v tokens, with a system message %v", a, b)
+	}
+}
+
+// The texts that end an answer are told, and are no part of it.
+func TestMessagesStopSequence(t *testing.T) {
+	s := newTester(t, nil)
+	ask := func(more string) object {
+		return decode(t, s.post("/v1/messages", `{"max_tokens":30,"temperature":0,"messages":[{"role":"user",`+
+			`"content":"func main"}]`+more+`}`, 200))
+	}
+	text, _ := ask("").get(t, "content", 0, "text").(string)
+	word := text[len(text)/2 : len(text)/2+3]
+	quoted, _ := json.Marshal(word)
+	got := ask(`,"stop_sequences":["never",` + string(quoted) + `]`)
+	if got.get(t, "stop_reason") != "stop_sequence" || got.get(t, "stop_sequence") != word ||
+		got.get(t, "content", 0, "text") != text[:strings.Index(text, word)] {
+		t.Errorf("%q in %q: %v", word, text, got)
+	}
+}
+
+// An answer goes on with what the assistant has begun to say: its prompt ends with it.
+func TestAnswerGoesOn(t *testing.T) {
+	s := newTester(t, nil)
+	const talk = `"messages":[{"role":"user","content":"hello"},{"role":"assistant","content":"func Begin("}]`
+	prompt, _ := decode(t, s.post("/apply-template", `{`+talk+`}`, 200)).get(t, "prompt").(string)
+	if !strings.HasSuffix(prompt, "func Begin(") {
+		t.Errorf("the prompt ends with %q", prompt[max(0, len(prompt)-40):])
+	}
+	again, _ := decode(t, s.post("/apply-template", `{`+talk+`,"continue_final_message":false}`, 200)).get(t, "prompt").(string)
+	if strings.HasSuffix(again, "func Begin(") || !strings.Contains(again, "func Begin(") {
+		t.Errorf("without: %q", again)
+	}
+	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/api/chat"} {
+		s.post(path, `{"model":"go",`+talk+map[bool]string{true: `}`, false: `,"max_tokens":4}`}[path == "/api/chat"], 200)
+	}
+	text := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},`+
+		`{"role":"assistant","content":"c"}]}`, 400)
+	if !strings.Contains(text, "two messages of the assistant") {
+		t.Error(text)
+	}
+}
+
+// Biases of texts are biases of their tokens.
+func TestBiasOfText(t *testing.T) {
+	s := newTester(t, nil)
+	const body = `{"prompt":"func main","max_tokens":8,"temperature":0,"logit_bias":`
+	ids := decode(t, s.post("/tokenize", `{"content":"return"}`, 200)).get(t, "tokens").([]any)
+	id, _ := json.Marshal(ids[0])
+	text := decode(t, s.post("/v1/completions", body+`{"return":100}}`, 200)).get(t, "choices", 0, "text")
+	same := decode(t, s.post("/v1/completions", body+`{"`+string(id)+`":100}}`, 200)).get(t, "choices", 0, "text")
+	if len(ids) == 1 && (text != same || !strings.Contains(text.(string), "return")) {
+		t.Errorf("%q and %q", text, same)
+	}
+	pairs := decode(t, s.post("/v1/completions", body+`[["return",100]]}`, 200)).get(t, "choices", 0, "text")
+	if pairs != text {
+		t.Errorf("as pairs %q, as an object %q", pairs, text)
+	}
+}

@@ -1,0 +1,376 @@
+package spec
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/speculative"
+)
+
+// Task is a request bound to a model: what is to be computed, and how its answers are read. [Model.Generate] makes
+// one, runs it and closes it; a program that counts or queues answers does these steps by itself: Prepare, Compile
+// where Compiled says so, Generate, Close.
+type Task struct {
+	m       *Model
+	r       Request
+	prompts [][]int32
+	input   []int32 // of the encoder; nil: none
+	max     int     // tokens of an answer; 0: as many as fit
+
+	format    *chat.Format // of a conversation's answers; nil: they are plain text
+	offered   []chat.Tool  // what the answer may call
+	reasoning bool         // the answer begins inside of reasoning
+
+	constraint *grammar.Constraint // of the answers; nil: none yet
+}
+
+// Prepare binds a request to the model. What is wrong with the request is a *[RequestError].
+func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
+	t := &Task{m: m, r: r}
+	choice := r.Speculation
+	if r.Drafter != nil {
+		choice.Drafter = "none"
+	}
+	choice, err := m.Choose(choice, r.Sampling.Temperature)
+	if err != nil {
+		return nil, err
+	}
+	if r.Drafter != nil {
+		choice.Drafter = cmp.Or(r.Speculation.Drafter, "own")
+	}
+	t.r.Speculation, t.r.N = choice, max(r.N, 1)
+	if err := t.checkSampling(); err != nil {
+		return nil, err
+	}
+	if err := t.setPrompts(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.checkConstraint(); err != nil {
+		return nil, err
+	}
+	for i, ids := range t.prompts {
+		if err := t.checkLength(i, ids); err != nil {
+			return nil, err
+		}
+	}
+	if r.MaxTokens <= m.context { // no difference beyond it, and no sum that overflows
+		t.max = max(r.MaxTokens, 0)
+	}
+	return t, nil
+}
+
+// Choose is how a text speculates: what choice leaves open is the model's, then the default. One that the model cannot
+// do is a *[RequestError].
+func (m *Model) Choose(choice speculative.Choice, temperature float32) (speculative.Choice, error) {
+	choice = choice.Or(m.choice).Complete(m.parts.Draft, m.foreign)
+	err := choice.Check(temperature)
+	if err == nil {
+		err = choice.Fits(m.parts.Target, m.parts.Draft, m.foreign)
+	}
+	if e := (*speculative.ChoiceError)(nil); errors.As(err, &e) {
+		return choice, &RequestError{Field: "speculation." + e.Field, Err: err,
+			Reason: fmt.Sprintf("%s (model %s)", e.Reason, m.name)}
+	}
+	return choice, err
+}
+
+// Model is the one that the task is bound to.
+func (t *Task) Model() *Model { return t.m }
+
+// Answers is how many there are: N for each prompt, those of a prompt in a row.
+func (t *Task) Answers() int { return len(t.prompts) * t.r.N }
+
+// Prompt is the prompt of an answer in token ids, which the caller must not change.
+func (t *Task) Prompt(answer int) []int32 { return t.prompts[answer/t.r.N] }
+
+// Sampling is how the tokens of an answer are chosen.
+func (t *Task) Sampling(answer int) engine.Sampling {
+	s := t.r.Sampling
+	s.Seed += uint64(answer % t.r.N)
+	if t.constraint != nil {
+		s.Constraint = t.constraint
+	}
+	return s
+}
+
+// bad is an error about a field of a request.
+func bad(field, format string, a ...any) error {
+	return &RequestError{Field: field, Reason: fmt.Sprintf(format, a...)}
+}
+
+// checkSampling checks ids against the vocabulary.
+func (t *Task) checkSampling() error {
+	s, size := &t.r.Sampling, t.m.parts.Target.Config().Vocab
+	refuse := func(id int32) error {
+		return bad("logit_bias", "the vocabulary has the ids 0 to %d, not %d", size-1, id)
+	}
+	for id := range s.LogitBias {
+		if int(id) >= size || id < 0 {
+			return refuse(id)
+		}
+	}
+	for _, id := range s.Banned {
+		if int(id) >= size || id < 0 {
+			return refuse(id)
+		}
+	}
+	for _, id := range t.r.Ends {
+		if int(id) >= size || id < 0 {
+			return bad("stop_token_ids", "the vocabulary has the ids 0 to %d, not %d", size-1, id)
+		}
+	}
+	if t.r.IgnoreEOS {
+		s.Banned = append(slices.Clone(s.Banned), t.m.ends...)
+	}
+	if t.r.MinTokens > 0 {
+		s.MinTokens, s.Ends = t.r.MinTokens, append(slices.Clone(t.m.ends), t.r.Ends...)
+	}
+	return nil
+}
+
+// setPrompts makes token ids of the request's prompts.
+func (t *Task) setPrompts(ctx context.Context) error {
+	r, m := &t.r, t.m
+	switch {
+	case r.Messages != nil && r.Prompts != nil:
+		return bad("prompt", "there are messages too")
+	case r.Messages != nil:
+		return t.setConversation(ctx)
+	case len(r.Prompts) == 0:
+		return bad("prompt", "missing")
+	}
+	for i, q := range r.Prompts {
+		ids := q.IDs
+		switch {
+		case q.Parts != nil && r.Infill != nil:
+			return bad("suffix", "needs a prompt that is a text")
+		case q.Parts != nil:
+			ids = m.joined(q.Parts)
+		case q.given() && r.Infill != nil:
+			return bad("suffix", "needs a prompt that is a text")
+		case r.Infill != nil:
+			var err error
+			if ids, err = m.infill(r.Infill, q.Text); err != nil {
+				return err
+			}
+		case !q.given():
+			ids = m.tok.Encode(q.Text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+		}
+		if err := m.checkIDs(t.promptField(i), ids); err != nil {
+			return err
+		}
+		t.prompts = append(t.prompts, ids)
+	}
+	return t.setInput()
+}
+
+// setInput makes the prompt of an encoder-decoder model the encoder's input: what the decoder continues is a token of
+// its own.
+func (t *Task) setInput() error {
+	target := t.m.parts.Target
+	switch {
+	case !target.Encodes():
+		return nil
+	case len(t.prompts) > 1:
+		return bad("prompt[1]", "an encoder-decoder model reads one text at a time")
+	case len(t.prompts[0]) == 0:
+		return nil // which is refused
+	case target.DecoderStart() < 0:
+		return bad("prompt", "%s: the file has neither a decoder_start_token_id nor a token that begins texts, so nothing "+
+			"says what the decoder begins with", t.m.name)
+	}
+	t.input, t.prompts[0] = t.prompts[0], []int32{target.DecoderStart()}
+	return nil
+}
+
+// joined is the ids of texts and ids in a row; what the vocabulary puts in front of a text stands before the
+// first part.
+func (m *Model) joined(parts []Prompt) (ids []int32) {
+	for i, p := range parts {
+		if p.given() {
+			ids = append(ids, p.IDs...)
+		} else {
+			ids = append(ids, m.tok.Encode(p.Text, bpe.EncodeOptions{AddSpecial: i == 0, ParseSpecial: true})...)
+		}
+	}
+	return ids
+}
+
+func (p *Prompt) given() bool { return p.Given || p.IDs != nil }
+
+// checkIDs refuses ids that the vocabulary does not have.
+func (m *Model) checkIDs(field string, ids []int32) error {
+	size := m.parts.Target.Config().Vocab
+	for _, id := range ids {
+		if int(id) >= size || id < 0 {
+			return bad(field, "the vocabulary has the ids 0 to %d, not %d", size-1, id)
+		}
+	}
+	return nil
+}
+
+// promptField is what errors call a prompt.
+func (t *Task) promptField(i int) string {
+	switch {
+	case t.r.Messages != nil:
+		return "messages"
+	case len(t.r.Prompts) > 1:
+		return fmt.Sprintf("prompt[%d]", i)
+	}
+	return "prompt"
+}
+
+// setConversation puts the conversation into the model's template.
+func (t *Task) setConversation(ctx context.Context) error {
+	if t.m.parts.Target.Encodes() {
+		return bad("messages", "%s is an encoder-decoder model, which has no chat format", t.m.name)
+	}
+	prompt, err := t.m.Render(ctx, &t.r, true)
+	if err != nil {
+		return err
+	}
+	t.prompts = [][]int32{prompt.IDs(t.m.tok)}
+	t.format, t.reasoning = t.m.template.Format(), prompt.InReasoning()
+	if t.r.ToolChoice.Mode != CallNone {
+		t.offered = chatTools(t.r.Tools)
+	}
+	return nil
+}
+
+// developerRole is OpenAI's newer name of the role system.
+const developerRole = "developer"
+
+// Render renders a request's conversation; answer says whether the text ends where an answer begins.
+func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prompt, error) {
+	if m.template == nil {
+		return nil, m.templateErr
+	}
+	c := chat.Conversation{Messages: r.Messages, AddGenerationPrompt: answer, Extra: r.Variables}
+	if r.ToolChoice.Mode != CallNone {
+		for i := range r.Tools {
+			raw, err := r.Tools[i].toolJSON()
+			if err != nil {
+				return nil, bad("tools", "%s: %v", r.Tools[i].Name, err)
+			}
+			c.Tools = append(c.Tools, raw)
+		}
+		if err := m.template.ToolsError(); len(c.Tools) > 0 && err != nil {
+			return nil, bad("tools", "%s: %v; --tool-fallback offers them in plain JSON", m.name, err)
+		}
+	}
+	// most templates know no developers; to them they are the system
+	if !strings.Contains(m.template.Source(), developerRole) {
+		c.Messages = slices.Clone(c.Messages)
+		for i := range c.Messages {
+			if c.Messages[i].Role == developerRole {
+				c.Messages[i].Role = "system"
+			}
+		}
+	}
+	if !m.template.SystemRole() && slices.ContainsFunc(
+		c.Messages, func(m chat.Message) bool { return m.Role == "system" }) {
+		c.Messages = chat.MergeSystem(c.Messages)
+	}
+	if r.Continue && answer {
+		c.AddGenerationPrompt = false
+	}
+	prompt, err := m.template.Render(ctx, c)
+	if err == nil && r.Continue && answer {
+		return continued(prompt, r.Messages)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, chat.ErrRefused), errors.Is(err, chat.ErrFailed), errors.Is(err, chat.ErrUnsupported),
+		errors.Is(err, chat.ErrLimit):
+		return nil, bad("messages", "the chat template refuses the conversation: %v", err)
+	case err != nil:
+		return nil, bad("messages", "%v", err)
+	}
+	return prompt, nil
+}
+
+// continued is a conversation that ends within its last message.
+func continued(p *chat.Prompt, messages []chat.Message) (*chat.Prompt, error) {
+	if len(messages) == 0 {
+		return nil, bad("messages", "there is none to continue")
+	}
+	last := &messages[len(messages)-1]
+	if last.Role != "assistant" || last.ToolCalls != nil {
+		return nil, bad("messages", "only a text of the assistant can be continued")
+	}
+	out, ok := p.Continued(last.Content)
+	if !ok {
+		return nil, bad("messages", "the chat template does not write the text that is to be continued")
+	}
+	return out, nil
+}
+
+// checkLength refuses a prompt that leaves no room for an answer.
+func (t *Task) checkLength(i int, ids []int32) error {
+	field := t.promptField(i)
+	if len(ids) == 0 {
+		return bad(field, "has no tokens")
+	}
+	if len(ids) >= t.m.context {
+		return &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: t.m.context,
+			Reason: fmt.Sprintf("%d tokens; the context holds %d, with the answer", len(ids), t.m.context)}
+	}
+	return nil
+}
+
+// decoderOptions are those of the answers' decoders.
+func (t *Task) decoderOptions() speculative.Options {
+	o, _ := t.r.Speculation.Options(speculative.Parts{Costs: t.m.costs}) // checked
+	o.MaxTokens, o.Tokenizer, o.Stop, o.LogProbs, o.EOG = t.max, t.m.tok, t.r.Stop, t.r.LogProbs, t.isEnd()
+	if t.r.LogProbs {
+		o.Top = t.r.Top
+	}
+	if t.format != nil {
+		o.Stop = append(slices.Clone(o.Stop), t.m.stops...)
+	}
+	o.Experience = t.m.experience.Of(t.r.Speculation)
+	return o
+}
+
+// isEnd tells the tokens that end an answer: the vocabulary's, and marks of the conversation's format.
+func (t *Task) isEnd() func(int32) bool {
+	if t.r.IgnoreEOS {
+		return func(int32) bool { return false }
+	}
+	if t.format == nil && len(t.r.Ends) == 0 {
+		return t.m.tok.IsEOG
+	}
+	ends := map[int32]bool{}
+	for _, id := range t.r.Ends {
+		ends[id] = true
+	}
+	if t.format == nil {
+		return func(id int32) bool { return ends[id] || t.m.tok.IsEOG(id) }
+	}
+	for _, mark := range t.format.EndMarks() {
+		if id, ok := t.m.tok.ID(mark); ok {
+			ends[id] = true
+		}
+	}
+	return func(id int32) bool { return ends[id] || t.m.tok.IsEOG(id) }
+}
+
+// Close gives back what the task holds: its constraint.
+func (t *Task) Close() {
+	if t.constraint != nil {
+		t.constraint.Close()
+		t.constraint = nil
+	}
+}
+
+// field is what errors call the request's constraint.
+func (c *Constraint) field() string { return cmp.Or(c.Field, "constraint") }

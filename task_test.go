@@ -1,0 +1,155 @@
+package spec
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
+)
+
+// With IgnoreEOS no token ends an answer, in conversations and continued texts; without it the vocabulary's ends do,
+// and nothing else.
+func TestIgnoreEOSEndsNothing(t *testing.T) {
+	m := newModel(t, Options{})
+	if len(m.ends) == 0 {
+		t.Fatal("a vocabulary without ends")
+	}
+	for _, r := range []Request{
+		{Messages: []chat.Message{{Role: "user", Content: "x"}}}, {Prompts: []Prompt{{Text: "x"}}},
+	} {
+		for _, r.IgnoreEOS = range []bool{false, true} {
+			task, err := m.Prepare(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := task.isEnd()
+			for _, id := range m.ends {
+				if end(id) == r.IgnoreEOS {
+					t.Errorf("%+v: token %d ends %v", r, id, end(id))
+				}
+			}
+			if o := task.decoderOptions(); o.EOG(m.ends[0]) == r.IgnoreEOS || end(5) {
+				t.Errorf("%+v: the decoder ends otherwise, or at any token", r)
+			}
+		}
+	}
+}
+
+// Options that cannot mean anything are refused, and so are requests, by the field.
+func TestWhatIsWrongIsNamed(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{
+		"negative": {Memory: Memory{KV: -1}}, "drafter": {Speculation: speculative.Choice{Drafter: "x"}},
+	} {
+		if _, err := New(p, o); err == nil {
+			t.Errorf("%s is no error", name)
+		}
+	}
+	m := newModel(t, Options{})
+	text, talk := []Prompt{{Text: "x"}}, []chat.Message{{Role: "user", Content: "x"}}
+	for field, r := range map[string]Request{
+		"prompt":              {},
+		"prompt[1]":           {Prompts: []Prompt{{Text: "x"}, {IDs: []int32{1 << 30}}}},
+		"suffix":              {Prompts: text, Infill: &Infill{}},
+		"speculation.drafter": {Prompts: text, Speculation: speculative.Choice{Drafter: "mtp"}},
+		"tool_choice":         {Messages: talk, ToolChoice: ToolChoice{Mode: CallRequired}},
+		"logit_bias":          {Prompts: text, Sampling: samplingWith(-1)},
+	} {
+		_, err := Collect(m.Generate(t.Context(), r))
+		if e, ok := err.(*RequestError); !ok || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// samplingWith bans a token.
+func samplingWith(banned int32) engine.Sampling { return engine.Sampling{Banned: []int32{banned}} }
+
+// A prompt must leave room for a token of the answer: one that fills the context is refused, one that is a token
+// shorter is answered until the context is full. A text to embed may fill the context.
+func TestPromptThatFillsTheContext(t *testing.T) {
+	const context = 24
+	m := newModel(t, Options{Context: context})
+	for n := context - 1; n <= context; n++ {
+		ids := slices.Repeat([]int32{5}, n)
+		list, err := Collect(m.Generate(t.Context(), Request{Prompts: []Prompt{{IDs: ids}}, IgnoreEOS: true}))
+		e := (*RequestError)(nil)
+		switch {
+		case n < context && (err != nil || list[0].Stats.Generated != 2 || list[0].Finish != FinishLength):
+			t.Errorf("%d tokens: %v %+v", n, err, list)
+		case n == context && (!errors.As(err, &e) || e.Code != CodeContext || e.Tokens != n || e.Context != context):
+			t.Errorf("%d tokens: %v", n, err)
+		}
+		if _, err := m.EmbedIDs(t.Context(), [][]int32{ids}, EmbedOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The stop texts of a model's template end the answers of conversations, and of nothing else.
+func TestStopsOfTheTemplate(t *testing.T) {
+	talk := Request{Messages: []chat.Message{{Role: "user", Content: "func main"}}, MaxTokens: 30}
+	m := newModel(t, Options{})
+	list, err := Collect(m.Generate(t.Context(), talk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := list[0].Text
+	half := plain[len(plain)/2 : len(plain)/2+3]
+	m = newModel(t, Options{Stops: []string{"never this", half}})
+	if list, err = Collect(m.Generate(t.Context(), talk)); err != nil || list[0].Text != plain[:strings.Index(plain, half)] {
+		t.Errorf("%v: %+v, without a stop %q", err, list, plain)
+	}
+	prompt, err := m.Render(t.Context(), &talk, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Request{Prompts: []Prompt{{Text: prompt.Text()}}, MaxTokens: 30}
+	if list, err = Collect(m.Generate(t.Context(), r)); err != nil || !strings.Contains(list[0].Text, half) {
+		t.Errorf("a continued text ends at the template's stop text: %v %+v", err, list)
+	}
+}
+
+// A grammar that was compiled for one request serves another only if reasoning, the tools and the kind of the source
+// are the same, and then it does.
+func TestGrammarsServeEqualRequests(t *testing.T) {
+	m := newModel(t, Options{Template: hermes + `{% if add_generation_prompt and enable_thinking %}<think>
+{% endif %}{# </think> #}`})
+	talk := []chat.Message{{Role: "user", Content: "x"}}
+	think := map[string]any{"enable_thinking": true}
+	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object"}`)}}
+	for name, r := range map[string]Request{
+		"schema":       {Messages: talk, Constraint: Schema([]byte(`{"const":1}`))},
+		"reasoning":    {Messages: talk, Constraint: Schema([]byte(`{"const":1}`)), Variables: think},
+		"prompt":       {Prompts: []Prompt{{Text: "x"}}, Constraint: Schema([]byte(`{"const":1}`))},
+		"JSON":         {Messages: talk, Constraint: Constraint{Kind: AnyJSON}},
+		"GBNF":         {Messages: talk, Constraint: Constraint{Kind: GBNF, Source: []byte(`root ::= "1"`)}},
+		"a call":       {Messages: talk, Tools: tools, ToolChoice: ToolChoice{Mode: CallRequired}},
+		"one call":     {Messages: talk, Tools: tools, ToolChoice: ToolChoice{Mode: CallRequired}, OneCall: true},
+		"call or text": {Messages: talk, Tools: tools, OneCall: true},
+	} {
+		for again := range 2 {
+			task, err := m.Prepare(t.Context(), r)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if task.Compiled(t.Context()) != (again == 1) {
+				t.Errorf("%s, time %d: has it a grammar? %v", name, again, again == 0)
+			}
+			if err := task.Compile(t.Context()); err != nil || task.Sampling(0).Constraint == nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			task.Close()
+		}
+	}
+	if n := m.Stats().GrammarTexts; n != 0 {
+		t.Errorf("%d texts hold a grammar", n)
+	}
+}
