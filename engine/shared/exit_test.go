@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -153,5 +154,63 @@ func TestExitsGiveUpMemory(t *testing.T) {
 		if n := c.Stats().KVBytes; n != 0 || c.reserved != 0 {
 			t.Errorf("%d bytes are left, %d reserved", n, c.reserved)
 		}
+	}
+}
+
+// TestExitInAPass: who needs the memory of a session that exits early waits for the pass that it runs, also one that
+// allocates nothing.
+func TestExitInAPass(t *testing.T) {
+	ctx := context.Background()
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	m := SmallModel(t, rt, 3)
+	one := newSession(t, m, engine.SessionOptions{})
+	if _, err := one.Eval(ctx, []int32{1}, nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	c := New(m, Options{KVBytes: 2 * one.Bytes()})
+	defer c.Close()
+	open := func() *Session {
+		s, err := c.NewSession(ctx, SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	ids := randomTokens(500, 70, 1)
+	s, other := open(), open()
+	e, err := s.Exit(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Eval(ctx, ids[:200], nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Eval(ctx, ids[:201], nil, engine.Last); err != nil {
+		t.Fatal(err)
+	}
+	e.tokens = ids[:202]
+	if n, err := e.take(1); n != 1 || err != nil || e.need != 0 { // its pass runs now
+		t.Fatalf("%d tokens, %d bytes: %v", n, e.need, err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := other.Eval(ctx, ids, nil, engine.Last) // two pages
+		result <- err
+	}()
+	for blocked := false; !blocked; {
+		select {
+		case err := <-result:
+			result <- err // see below
+			blocked = true
+		default:
+			c.mu.Lock()
+			blocked = c.blocked
+			c.mu.Unlock()
+			runtime.Gosched()
+		}
+	}
+	e.giveBack()
+	if err := <-result; err != nil {
+		t.Errorf("after the pass: %v", err)
 	}
 }

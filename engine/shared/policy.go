@@ -118,7 +118,7 @@ func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 			c.stats.Preemptions++
 			continue
 		}
-		alone := c.planned == 0 && c.reserved == 0
+		alone := c.planned == 0 && c.lent == 0 // a pass that runs may need nothing more, and still has memory
 		for _, o := range c.sessions {
 			alone = alone && (o == s || o.session == nil || o.session.Bytes() == 0)
 		}
