@@ -13,12 +13,7 @@ import (
 
 // usualSampling has llama.cpp's defaults.
 func usualSampling() engine.Sampling {
-	return engine.Sampling{
-		Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, PenaltyLastN: 64, TypicalP: 1,
-		Dynatemp: sampling.Dynatemp{Exponent: 1}, XTC: sampling.XTC{Threshold: 0.1},
-		Mirostat: sampling.Mirostat{Tau: 5, Eta: 0.1},
-		DRY:      sampling.DRY{Base: 1.75, AllowedLength: 2, LastN: -1},
-	}
+	return engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, TypicalP: 1}.Normalized()
 }
 
 // samplingRows choose tokens.

@@ -44,15 +44,9 @@ func newRepetitions(o *DRY) repetitions {
 	return r
 }
 
-// penalties calls lower with each token that would continue a repetition, and what its logit is to lose.
+// penalties calls lower, by normalized options, with each token that would continue a repetition, and what its logit is to lose.
 func (r *repetitions) penalties(o *DRY, history []int32, lower func(id int32, by float32)) {
-	base, allowed := o.Base, o.AllowedLength
-	if base == 0 {
-		base = defaultDRYBase
-	}
-	if allowed == 0 {
-		allowed = defaultDRYAllowed
-	}
+	allowed := o.AllowedLength
 	recent := history
 	if o.LastN > 0 {
 		recent = history[max(0, len(history)-o.LastN):]
@@ -75,7 +69,7 @@ func (r *repetitions) penalties(o *DRY, history []int32, lower func(id int32, by
 	for _, id := range r.ids {
 		by := o.Multiplier
 		for range int(r.longest[id]) - allowed {
-			if by *= base; by > math.MaxFloat32/2 || by < math.SmallestNonzeroFloat32 {
+			if by *= o.Base; by > math.MaxFloat32/2 || by < math.SmallestNonzeroFloat32 {
 				break
 			}
 		}

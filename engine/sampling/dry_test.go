@@ -31,6 +31,7 @@ func TestDRY(t *testing.T) {
 		{"as much as a bias may be", DRY{Multiplier: 1, Base: 1e6}, []int32{0, 1, 2, 3, 4, 0, 1, 2, 3},
 			map[int32]float64{4: mostChange}},
 	} {
+		c.o = Options{DRY: c.o}.Normalized().DRY
 		r := newRepetitions(&c.o)
 		got := map[int32]float64{}
 		r.penalties(&c.o, c.history, func(id int32, by float32) { got[id] += float64(by) })

@@ -1,7 +1,6 @@
 package sampling
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -209,10 +208,9 @@ func (s *Sampler) excludeTop(position int) {
 		return
 	}
 	s.order()
-	threshold := cmp.Or(s.o.XTC.Threshold, defaultXTC)
 	reach := 0 // tokens that reach the threshold
 	for _, p := range s.probabilities() {
-		if p >= threshold {
+		if p >= s.o.XTC.Threshold {
 			reach++
 		}
 	}
@@ -227,14 +225,10 @@ func (s *Sampler) temperature() float32 {
 	if d.Range == 0 || len(s.kept) < 2 {
 		return s.o.Temperature
 	}
-	exponent := d.Exponent
-	if exponent == 0 {
-		exponent = 1
-	}
 	low, high := max(0, s.o.Temperature-d.Range), s.o.Temperature+d.Range
 	share := float32(0)
 	if h := entropy(s.probabilities()) / tensor.Log(float32(len(s.kept))); h > 0 {
-		share = min(1, tensor.Exp(exponent*tensor.Log(h)))
+		share = min(1, tensor.Exp(d.Exponent*tensor.Log(h)))
 	}
 	return max(low+float32((high-low)*share), leastTemperature)
 }

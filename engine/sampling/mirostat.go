@@ -26,20 +26,6 @@ const (
 	estimated  = 100 // tokens from which version 1 estimates
 )
 
-func (m Mirostat) tau() float32 {
-	if m.Tau == 0 {
-		return defaultTau
-	}
-	return m.Tau
-}
-
-func (m Mirostat) eta() float32 {
-	if m.Eta == 0 {
-		return defaultEta
-	}
-	return m.Eta
-}
-
 // rememberedChoices is for how many positions of a text the sampler knows what could be chosen. It bounds how far a
 // tree of drafts may go back.
 const rememberedChoices = 64
@@ -63,7 +49,7 @@ type choice struct {
 func (p *surprises) bound(m Mirostat, history []int32, from int) float32 {
 	generated := history[min(from, len(history)):]
 	if len(p.mu) == 0 {
-		p.mu = append(p.mu, float32(2*m.tau()))
+		p.mu = append(p.mu, float32(2*m.Tau))
 	}
 	n := 0
 	for n < min(len(generated), len(p.tokens)) && generated[n] == p.tokens[n] {
@@ -82,7 +68,7 @@ func (p *surprises) bound(m Mirostat, history []int32, from int) float32 {
 		if c := &p.choices[(n+i)%rememberedChoices]; c.index == n+i+1 {
 			at, ok := slices.BinarySearchFunc(c.kept, id, func(c candidate, id int32) int { return int(c.id) - int(id) })
 			if ok {
-				mu -= float32(m.eta() * (-c.kept[at].x/math.Ln2 - m.tau()))
+				mu -= float32(m.Eta * (-c.kept[at].x/math.Ln2 - m.Tau))
 			}
 		}
 		p.tokens, p.mu = append(p.tokens, id), append(p.mu, mu)

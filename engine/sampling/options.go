@@ -141,28 +141,34 @@ func (o *Options) check(vocab int) error {
 		}
 		return nil
 	}
-	for id, x := range o.LogitBias {
-		if err := inside("logit bias", id); err != nil {
+	for _, b := range o.biases() {
+		if err := inside("logit bias", b.id); err != nil {
 			return err
 		}
-		if !(x >= -mostChange && x <= mostChange || x == negInf) {
-			return fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, x, id)
+		if !(b.x >= -mostChange && b.x <= mostChange || b.x == negInf) {
+			return fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, b.x, b.id)
 		}
 	}
-	for what, ids := range map[string][]int32{"banned token": o.Banned, "end of text": o.Ends} {
-		for _, id := range ids {
-			if err := inside(what, id); err != nil {
+	for _, f := range []struct {
+		what string
+		ids  []int32
+	}{{"banned token", o.Banned}, {"end of text", o.Ends}} {
+		for _, id := range f.ids {
+			if err := inside(f.what, id); err != nil {
 				return err
 			}
 		}
 	}
-	for what, list := range map[string][][]int32{"banned sequence": o.BannedSequences, "dry breaker": o.DRY.Breakers} {
-		for _, seq := range list {
+	for _, f := range []struct {
+		what string
+		list [][]int32
+	}{{"banned sequence", o.BannedSequences}, {"dry breaker", o.DRY.Breakers}} {
+		for _, seq := range f.list {
 			if len(seq) == 0 {
-				return fmt.Errorf("%w: empty %s", ErrSampling, what)
+				return fmt.Errorf("%w: empty %s", ErrSampling, f.what)
 			}
 			for _, id := range seq {
-				if err := inside(what, id); err != nil {
+				if err := inside(f.what, id); err != nil {
 					return err
 				}
 			}
@@ -171,12 +177,10 @@ func (o *Options) check(vocab int) error {
 	return nil
 }
 
-// lastN is the number of tokens that the penalties count as recent, given the sequence's length.
+// lastN is the number of tokens that the penalties of normalized options count as recent, given the sequence's
+// length.
 func (o *Options) lastN(length int) int {
-	switch o.PenaltyLastN {
-	case 0:
-		return min(defaultLastN, length)
-	case -1:
+	if o.PenaltyLastN < 0 {
 		return length
 	}
 	return min(o.PenaltyLastN, length)

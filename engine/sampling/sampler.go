@@ -50,6 +50,7 @@ func New(vocab int, o Options) (*Sampler, error) {
 	if err := o.check(vocab); err != nil {
 		return nil, err
 	}
+	o = o.Normalized()
 	return &Sampler{o: o, vocab: vocab, biases: o.biases(), plan: o.planned(), dry: newRepetitions(&o.DRY)}, nil
 }
 

@@ -54,10 +54,10 @@ func (s *Sampler) filter(logits []float32, history []int32) {
 		return
 	}
 	topK, topP := s.o.TopK, s.o.TopP
-	if topK >= len(x) || !s.planned(StepTopK) {
+	if topK >= len(x) {
 		topK = 0
 	}
-	if topP >= 1 || !s.planned(StepTopP) {
+	if topP >= 1 {
 		topP = 0
 	}
 	least := negInf

@@ -1,6 +1,7 @@
 package sampling
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,11 +58,61 @@ func ParseOrder(names ...string) ([]Step, error) {
 	return order, nil
 }
 
-// on reports whether a step changes anything.
-func (o *Options) on(step Step) bool {
-	if o.Mirostat.Version > 0 && step != StepPenalties && step != StepDRY && step != StepTemperature {
-		return false
+// Normalized are the options with what they mean spelled out, so that the same tokens are chosen: numbers whose zero
+// value stands for another one are that one, and steps that are not taken are switched off.
+func (o Options) Normalized() Options {
+	o.PenaltyLastN = cmp.Or(o.PenaltyLastN, defaultLastN)
+	o.Mirostat.Tau, o.Mirostat.Eta = cmp.Or(o.Mirostat.Tau, defaultTau), cmp.Or(o.Mirostat.Eta, defaultEta)
+	o.DRY.Base, o.DRY.LastN = cmp.Or(o.DRY.Base, defaultDRYBase), cmp.Or(o.DRY.LastN, -1)
+	o.DRY.AllowedLength = cmp.Or(o.DRY.AllowedLength, defaultDRYAllowed)
+	o.XTC.Threshold, o.Dynatemp.Exponent = cmp.Or(o.XTC.Threshold, defaultXTC), cmp.Or(o.Dynatemp.Exponent, 1)
+	if o.Mirostat.Version > 0 {
+		o.Order = []Step{StepPenalties, StepDRY, StepTemperature}
 	}
+	for _, step := range DefaultOrder() {
+		if !slices.Contains(o.order(), step) {
+			o.leaveOut(step)
+		}
+	}
+	return o
+}
+
+// order is Order, or what its zero value stands for.
+func (o *Options) order() []Step {
+	if o.Order == nil {
+		return DefaultOrder()
+	}
+	return o.Order
+}
+
+// leaveOut switches a step off.
+func (o *Options) leaveOut(step Step) {
+	switch step {
+	case StepPenalties:
+		o.RepeatPenalty, o.FrequencyPenalty, o.PresencePenalty = 0, 0, 0
+	case StepDRY:
+		o.DRY.Multiplier = 0
+	case StepTopNSigma:
+		o.TopNSigma = 0
+	case StepTopK:
+		o.TopK = 0
+	case StepTypicalP:
+		o.TypicalP = 0
+	case StepTopP:
+		o.TopP = 0
+	case StepMinP:
+		o.MinP = 0
+	case StepXTC:
+		o.XTC.Probability = 0
+	case StepTemperature:
+		if o.Temperature > 0 || o.Dynatemp.Range > 0 {
+			o.Temperature, o.Dynatemp.Range = 1, 0
+		}
+	}
+}
+
+// on reports whether a step of normalized options changes anything.
+func (o *Options) on(step Step) bool {
 	switch step {
 	case StepPenalties:
 		return o.penalizes()
@@ -91,14 +142,10 @@ type plan struct {
 	moves   bool   // a step may leave the most probable token out, or lower it after the constraint
 }
 
-// planned is the plan of options.
+// planned is the plan of normalized options.
 func (o *Options) planned() plan {
-	order := o.Order
-	if order == nil || o.Mirostat.Version > 0 {
-		order = DefaultOrder()
-	}
 	var p plan
-	for _, step := range order {
+	for _, step := range o.order() {
 		penalty := step == StepPenalties || step == StepDRY
 		switch {
 		case !o.on(step):
@@ -117,10 +164,6 @@ func (o *Options) planned() plan {
 		}
 		usual = usual[at+1:]
 	}
-	tempered := slices.Contains(p.filters, StepTemperature) || o.Temperature == 0
-	p.usual = tempered && o.Dynatemp.Range == 0 && o.Mirostat.Version == 0
+	p.usual = o.Dynatemp.Range == 0 && o.Mirostat.Version == 0
 	return p
 }
-
-// planned reports whether a filter is on.
-func (s *Sampler) planned(step Step) bool { return slices.Contains(s.plan.filters, step) }

@@ -44,6 +44,10 @@ func TestStepsByHand(t *testing.T) {
 			Order: []Step{StepTemperature, StepTopP}}, []Prob{{0, 16. / 25}, {1, 9. / 25}}},
 		{"a step that is not listed", []float32{0.4, 0.3, 0.2, 0.1}, Options{TopK: 1, MinP: 0.6, Order: []Step{StepMinP}},
 			[]Prob{{0, 4. / 7}, {1, 3. / 7}}},
+		{"min-p that is not listed", []float32{0.4, 0.3, 0.2, 0.1}, Options{TopK: 3, MinP: 0.9,
+			Order: []Step{StepTopK, StepTemperature}}, []Prob{{0, 4. / 9}, {1, 3. / 9}, {2, 2. / 9}}},
+		{"temperature that is not listed", []float32{0.4, 0.3, 0.2, 0.1}, Options{TopK: 2, MinP: 0.9, Temperature: 0.1,
+			Order: []Step{StepTopK}}, []Prob{{0, 4. / 7}, {1, 3. / 7}}},
 		{"no steps", []float32{0.6, 0.4}, Options{Temperature: 0.1, TopK: 1, Order: []Step{}}, []Prob{{0, 0.6}, {1, 0.4}}},
 		// token 0 was the last one: top-k 2 keeps 0 and 1, then the penalty takes 1 = e^1 of 0's weight
 		{"penalty after top-k", []float32{0.4, 0.3, 0.2, 0.1}, Options{TopK: 2, PresencePenalty: 1,
