@@ -13,8 +13,11 @@ import (
 )
 
 // Compiled reports whether there is nothing to compile: the answers follow no grammar, or one that an earlier request
-// had and that is still kept.
+// had and that is still kept, and the request's breakers are tokens.
 func (t *Task) Compiled(ctx context.Context) bool {
+	if t.breaks() {
+		return false
+	}
 	calls := t.callsConstraint()
 	if t.constraint != nil || t.r.Constraint.Kind == "" && calls.tools == nil {
 		return true
@@ -24,9 +27,11 @@ func (t *Task) Compiled(ctx context.Context) bool {
 }
 
 // Compile binds the grammar that the answers must follow to the model's vocabulary: that of the request's constraint,
-// that of tool calls where they are required or strict, or both. A model compiles one grammar at a time; a wait for
+// that of tool calls where they are required or strict, or both. It looks for the request's breakers in the tokens. A
+// model compiles one grammar at a time; a wait for
 // that ends with ctx, and so does the compilation.
 func (t *Task) Compile(ctx context.Context) error {
+	t.setBreakers()
 	if t.Compiled(ctx) {
 		return nil
 	}
@@ -58,6 +63,9 @@ func (t *Task) checkConstraint() error {
 	content := &t.r.Constraint
 	if t.r.Sampling.Constraint != nil && (content.Kind != "" || calls.tools != nil) {
 		return bad(t.constraintField(&calls), "Sampling has a constraint too")
+	}
+	if t.r.Continue && (content.Kind != "" || calls.tools != nil) {
+		return bad(t.constraintField(&calls), "constrains a whole answer, so that none can be continued")
 	}
 	if t.r.ToolChoice.Mode != CallRequired {
 		return nil

@@ -123,7 +123,8 @@ type reader struct {
 func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
 	r := &reader{t: t, index: index, isEnd: t.isEnd(), stats: stats}
 	if t.format != nil {
-		r.parser = chat.NewParser(*t.format, chat.ParserOptions{Tools: t.offered, Reasoning: t.reasoning})
+		r.parser = chat.NewParser(*t.format, chat.ParserOptions{Tools: t.offered, Reasoning: t.reasoning,
+			Continued: t.r.Continue})
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/specgo/spec/bpe"
@@ -112,6 +113,7 @@ type Model struct {
 	experience *speculative.Experience
 	costs      speculative.PassCosts
 	vocabulary *grammar.Vocabulary
+	breakers   func() [][]int32 // tokens of DefaultBreakers
 	panicked   atomic.Pointer[func(any, []byte)]
 }
 
@@ -152,6 +154,7 @@ func New(p Parts, o Options) (*Model, error) {
 			m.ends = append(m.ends, id)
 		}
 	}
+	m.breakers = sync.OnceValue(func() [][]int32 { return Breakers(m.tok, DefaultBreakers()) })
 	m.vocabulary = grammar.NewVocabulary(m.tok, grammar.VocabularyOptions{
 		Limits: o.Limits.Grammar, Encode: func(text string) []int32 {
 			return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true})

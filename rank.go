@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/tensor"
 )
 
 // ErrNoRank is wrapped by errors about models that judge no documents.
@@ -19,6 +20,15 @@ type Ranked struct {
 	Score   float32   // the first of Outputs
 	Outputs []float32 // of the classification head, named by engine's Model.Labels; not limited to any range
 	Tokens  int       // of query and document with their marks
+}
+
+// Probability is the score of a head with one output as a number between 0 and 1, by the logistic function. It is Score
+// where there are several.
+func (r *Ranked) Probability() float32 {
+	if len(r.Outputs) != 1 {
+		return r.Score
+	}
+	return 1 / (1 + tensor.Exp(-r.Score))
 }
 
 // Rank judges documents by a query with a reranker: the best first, the earlier first among equals.

@@ -45,3 +45,16 @@ func TestOnlyRerankersRank(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// One output is a probability by the logistic function; several are left as they are.
+func TestProbabilityOfARank(t *testing.T) {
+	for x, want := range map[float32]float32{0: 0.5, 2: 0.880797, -30: 9.357623e-14} {
+		r := Ranked{Score: x, Outputs: []float32{x}}
+		if got := r.Probability(); got < want*0.99999 || got > want*1.00001 {
+			t.Errorf("%v: %v, expected %v", x, got, want)
+		}
+	}
+	if r := (Ranked{Score: 3, Outputs: []float32{3, 1}}); r.Probability() != 3 {
+		t.Error(r.Probability())
+	}
+}

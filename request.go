@@ -30,6 +30,7 @@ type Request struct {
 	// Sampling says how tokens are chosen; its zero value is greedy. Its Constraint, if set, is the caller's own, and
 	// Constraint must be empty.
 	Sampling   engine.Sampling
+	Breakers   []string // texts that no repetition reaches over, beside those of Sampling.DRY; see [DefaultBreakers]
 	Constraint Constraint
 
 	Speculation speculative.Choice // what it leaves open is the model's, then the default

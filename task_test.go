@@ -8,6 +8,7 @@ import (
 
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -151,5 +152,60 @@ func TestGrammarsServeEqualRequests(t *testing.T) {
 	}
 	if n := m.Stats().GrammarTexts; n != 0 {
 		t.Errorf("%d texts hold a grammar", n)
+	}
+}
+
+// An answer that goes on with a message is text from its first token on, also where one that begins would reason. What constrains a whole answer excludes it, and names itself.
+func TestContinue(t *testing.T) {
+	thinking := hermes + "{% if false %}<think>{{ m.reasoning_content }}</think>{% endif %}"
+	m := newModel(t, Options{Template: thinking})
+	r := Request{Messages: []chat.Message{chat.User("x"), {Role: "assistant", Content: "func main"}}}
+	for _, r.Continue = range []bool{true, false} {
+		task, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := task.newReader(0, func() (s speculative.Stats) { return })
+		e := read.token(speculative.Token{ID: 5, Text: " <think> y"})
+		if want := map[bool]string{true: " <think> y", false: ""}[r.Continue]; e.Text != want {
+			t.Errorf("continued %v: %+v", r.Continue, e)
+		}
+	}
+	r.Continue = true
+	tools := []Tool{{Name: "f", Strict: true}}
+	for field, change := range map[string]func(*Request){
+		"constraint":  func(r *Request) { r.Constraint = Constraint{Kind: AnyJSON} },
+		"json_schema": func(r *Request) { r.Constraint = Constraint{JSONSchema, []byte("{}"), "json_schema"} },
+		"tools":       func(r *Request) { r.Tools = tools },
+	} {
+		r := r
+		change(&r)
+		_, err := m.Prepare(t.Context(), r)
+		if e := (*RequestError)(nil); !errors.As(err, &e) || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// Breakers of a request are tokens of DRY once it is compiled, the usual ones and others.
+func TestBreakersOfARequest(t *testing.T) {
+	m := newModel(t, Options{})
+	for _, texts := range [][]string{DefaultBreakers(), {"ab"}, {}} {
+		r := Request{Prompts: []Prompt{{Text: "x"}}, Breakers: texts,
+			Sampling: engine.Sampling{DRY: sampling.DRY{Multiplier: 1, Breakers: [][]int32{{1}}}}}
+		task, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := task.Compiled(t.Context()); got != (len(texts) == 0) {
+			t.Errorf("%q: compiled is %v", texts, got)
+		}
+		if err := task.Compile(t.Context()); err != nil || !task.Compiled(t.Context()) {
+			t.Errorf("%q: %v", texts, err)
+		}
+		want := append([][]int32{{1}}, Breakers(m.tok, texts)...)
+		if got := task.Sampling(0).DRY.Breakers; !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%q: %d breakers, expected %d", texts, len(got), len(want))
+		}
 	}
 }

@@ -97,8 +97,8 @@ func needConversation(s *Server, r *request) *Error {
 	return nil
 }
 
-// usage of the answer as far as it is known.
-func (f *anthropicForm) usage() anthropicUsage {
+// used is the usage of the answer as far as it is known.
+func (f *anthropicForm) used() anthropicUsage {
 	a := &f.answers[0]
 	u := anthropicUsage{Input: len(f.task.Prompt(0)) - a.Stats.Reused, Read: a.Stats.Reused, Output: a.Stats.Generated}
 	return u
@@ -134,7 +134,7 @@ func (f *anthropicForm) whole() any {
 		out.Content = append(out.Content, b)
 	}
 	reason, sequence := f.ended()
-	out.Reason, out.Sequence, out.Usage = &reason, sequence, f.usage()
+	out.Reason, out.Sequence, out.Usage = &reason, sequence, f.used()
 	return out
 }
 
@@ -223,7 +223,7 @@ func (f *anthropicForm) delta(to sink, d *delta) {
 	}
 	f.stop(to)
 	reason, sequence := f.ended()
-	u := f.usage()
+	u := f.used()
 	f.send(to, anthropicEvent{Type: "message_delta", Usage: &u, Delta: struct {
 		Reason   string  `json:"stop_reason"`
 		Sequence *string `json:"stop_sequence"`

@@ -103,3 +103,33 @@ func TestBiasOfText(t *testing.T) {
 		t.Errorf("as pairs %q, as an object %q", pairs, text)
 	}
 }
+
+// What constrains a whole answer is not put on the end of one: nothing is continued unasked, and asked for it is
+// refused by name.
+func TestConstrainedAnswersBeginAnew(t *testing.T) {
+	s := newTester(t, nil)
+	const talk = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"max_tokens":2`
+	const tool = `,"tools":[{"type":"function","function":{"name":"f","strict":true}}]`
+	for field, more := range map[string]string{
+		"response_format": `,"response_format":{"type":"json_object"}`, "tools": tool,
+		"grammar": `,"grammar":"root ::= \"x\""`,
+	} {
+		s.post("/v1/chat/completions", talk+more+`}`, 200)
+		e := decode(t, s.post("/v1/chat/completions", talk+more+`,"continue_final_message":true}`, 400))
+		if e.get(t, "error", "param") != field {
+			t.Errorf("%s: %v", field, e)
+		}
+	}
+}
+
+// Of biases of one token the last one counts, however often it is asked.
+func TestLastBiasCounts(t *testing.T) {
+	s := newTester(t, nil)
+	for range 8 {
+		o := decode(t, s.post("/v1/completions", `{"prompt":"x","max_tokens":1,"logprobs":1,`+
+			`"logit_bias":[["return",-100],["return",100],["returns",0],["return",50]]}`, 200))
+		if got := o.get(t, "choices", 0, "text"); got != "return" {
+			t.Fatalf("%q", got)
+		}
+	}
+}

@@ -145,6 +145,9 @@ func limitTables() []struct {
 			{"stop texts", maxStops, "", refused, "serve.TestBordersOfBodies"},
 			{"bytes of a stop text", maxStopText, "", refused, "serve.TestBordersOfBodies"},
 			{"tools", maxTools, "", refused, "serve.TestBordersOfBodies"},
+			{"texts of `dry_sequence_breakers`", maxBreakers, "", refused, "serve.TestBordersOfBodies"},
+			{"`response_fields`", maxResponseFields, "", refused, "serve.TestBordersOfBodies"},
+			{"documents to rerank", maxInputs, "", refused, "serve.TestBordersOfBodies"},
 			{"files of `input_extra`", maxExtra, "", refused, "serve.TestBordersOfBodies"},
 			{"alternatives of a token", maxTop, "", refused, "serve.TestBordersOfBodies"},
 			{"tokens of a draft", MaxDraft, "", refused, "serve.TestFields"},
@@ -321,6 +324,17 @@ func TestBordersOfBodies(t *testing.T) {
 		"stop text": {
 			formCompletion, maxStopText, func(n int) string { return `{"stop":"` + strings.Repeat("x", n) + `"}` },
 			"stop",
+		},
+		"breakers": {
+			formNative, maxBreakers, func(n int) string { return `{"dry_sequence_breakers":` + many(n, `"x"`) + `}` },
+			"dry_sequence_breakers",
+		},
+		"response fields": {
+			formNative, maxResponseFields, func(n int) string { return `{"response_fields":` + many(n, `"x"`) + `}` },
+			"response_fields",
+		},
+		"documents": {
+			formRerank, maxInputs, func(n int) string { return `{"documents":` + many(n, `"x"`) + `}` }, "documents",
 		},
 		"extra": {
 			formInfill, maxExtra, func(n int) string { return `{"input_extra":` + many(n, `{"text":"x"}`) + `}` },

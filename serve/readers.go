@@ -131,10 +131,7 @@ func readBias(r *request, v value) *Error {
 			}
 			r.sampling.LogitBias[int32(id)] = bias
 		default:
-			if r.textBias == nil {
-				r.textBias = map[string]float32{}
-			}
-			r.textBias[text] = bias
+			r.textBias = append(r.textBias, textBias{text, bias})
 		}
 		return nil
 	}

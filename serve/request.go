@@ -113,10 +113,16 @@ type tokenChoice struct {
 	window     bool // the penalty window was given as 0: penalties are off
 	greedy     bool // top_p was 0
 	breakers   []string
-	textBias   map[string]float32 // biases of all tokens of a text
+	textBias   []textBias // in the order of the request: the last one counts
 	textBans   []string
 	bans       []int32
 	constraint spec.Constraint
+}
+
+// textBias is the bias of all tokens of a text.
+type textBias struct {
+	text string
+	bias float32
 }
 
 // tool is a function that the model may call.

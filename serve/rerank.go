@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/specgo/spec"
-	"github.com/specgo/spec/tensor"
 )
 
 // Rerankers: /v1/rerank in the form of Jina and Cohere, and of text-embeddings-inference (TEI) where a body has texts
@@ -160,8 +159,8 @@ func (r *ranking) teiAnswer(list []spec.Ranked) any {
 	results := make([]result, len(list))
 	for i, x := range list {
 		score := x.Score
-		if !r.rawScores && len(x.Outputs) == 1 {
-			score = 1 / (1 + tensor.Exp(-score))
+		if !r.rawScores {
+			score = x.Probability()
 		}
 		results[i] = result{Index: x.Index, Score: jsonFloat(score)}
 		if r.withText {

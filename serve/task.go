@@ -69,6 +69,9 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		}
 	}
 	q.N, q.Stop, q.IgnoreEOS, q.Sampling, q.Speculation = r.n, r.stop, r.ignoreEOS, r.settled(m.Tokenizer()), r.spec
+	if q.Breakers = r.breakers; q.Breakers == nil {
+		q.Breakers = spec.DefaultBreakers()
+	}
 	q.MinTokens, q.Ends, q.Continue = r.minTokens, r.ends, r.continues()
 	n := len(r.messages)
 	if q.Continue && n > 1 && r.messages[n-2].Role == "assistant" && r.messages[n-2].ToolCalls == nil {
@@ -79,14 +82,17 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 }
 
 // continues reports whether the answer goes on with the conversation's last message. Without a word about it that is so
-// where the assistant has begun to speak, as in llama.cpp, Ollama and Anthropic's API.
-func (r *conversation) continues() bool {
+// where the assistant has begun to speak, as in llama.cpp, Ollama and Anthropic's API, and nothing constrains a whole
+// answer.
+func (r *request) continues() bool {
 	n := len(r.messages)
 	if n == 0 || r.whole {
 		return false
 	}
+	strict := slices.ContainsFunc(r.tools, func(t tool) bool { return t.Strict })
+	free := r.constraint.Kind == "" && r.choice.Mode != spec.CallRequired && !(strict || r.single && r.tools != nil)
 	last := &r.messages[n-1]
-	return r.goOn || r.mayGoOn && last.Role == "assistant" && last.Content != "" && last.ToolCalls == nil
+	return r.goOn || r.mayGoOn && free && last.Role == "assistant" && last.Content != "" && last.ToolCalls == nil
 }
 
 // most is the most tokens of an answer, within the server's bound.
@@ -104,18 +110,15 @@ func (s *Server) most(r *request) int {
 func (r *tokenChoice) settled(tok *bpe.Tokenizer) engine.Sampling {
 	x := r.sampling
 	encode := func(text string) []int32 { return tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true}) }
-	if x.DRY.Multiplier > 0 {
-		x.DRY.Breakers = spec.Breakers(tok, r.breakers)
-	}
 	if len(r.textBias) > 0 {
 		x.LogitBias = maps.Clone(x.LogitBias)
 		if x.LogitBias == nil {
 			x.LogitBias = map[int32]float32{}
 		}
 	}
-	for text, bias := range r.textBias {
-		for _, id := range encode(text) {
-			x.LogitBias[id] = bias
+	for _, b := range r.textBias {
+		for _, id := range encode(b.text) {
+			x.LogitBias[id] = b.bias
 		}
 	}
 	for _, text := range r.textBans {
