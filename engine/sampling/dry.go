@@ -44,7 +44,8 @@ func newRepetitions(o *DRY) repetitions {
 	return r
 }
 
-// penalties calls lower, by normalized options, with each token that would continue a repetition, and what its logit is to lose.
+// penalties calls lower with each token that would continue a repetition, and what its logit is to lose. The options
+// are normalized.
 func (r *repetitions) penalties(o *DRY, history []int32, lower func(id int32, by float32)) {
 	allowed := o.AllowedLength
 	recent := history
