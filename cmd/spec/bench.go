@@ -32,6 +32,8 @@ var benchCommand = command{
 
 "of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they are packed (an embedding only where it serves as the output matrix; of experts those of one token), and the keys and values of earlier positions. "vs decode" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by the tokens per second.
 
+Of an encoder the vectors of texts are measured, of -p tokens each alone, and of --batch texts of 128 tokens together.
+
 With --shape the weights are random and made in memory: the speed of a model of that shape, before its download.`,
 	new: func() job { return newBenchmark() },
 }
@@ -136,6 +138,14 @@ func (b *benchmark) check() (err error) {
 // fit brings the rows down to the model's context where they were not asked for, and refuses what does not
 // fit into it, or batches that do not fit into memory.
 func (b *benchmark) fit(c engine.Config) error {
+	if c.Layers == 0 { // an encoder, which decodes nothing
+		for _, n := range b.o.Prefill {
+			if n > c.Context {
+				return fmt.Errorf("-p %d: the model takes texts of %d tokens", n, c.Context)
+			}
+		}
+		return nil
+	}
 	if most := c.Context - b.o.Decode; !b.deep && most > 0 {
 		for i, n := range b.o.Contexts {
 			b.o.Contexts[i] = min(n, most)
@@ -311,6 +321,7 @@ func weightBytes(f *gguf.File, weights string) (pass, encoder int64, err error) 
 	arch, _ := f.String("general.architecture")
 	used, _ := f.Uint64(arch + ".expert_used_count") // 0 where there are none
 	_, untied := f.Tensor("output.weight")
+	lookedUp := untied || kindOf(f) == engine.KindEncoder
 	for _, t := range f.Tensors {
 		sum := &pass
 		if strings.HasPrefix(t.Name, "enc.") || strings.HasSuffix(t.Name, ".cross_attn_k.weight") ||
@@ -318,7 +329,7 @@ func weightBytes(f *gguf.File, weights string) (pass, encoder int64, err error) 
 			sum = &encoder
 		}
 		switch {
-		case strings.HasPrefix(t.Name, "position_embd"), t.Name == "token_embd.weight" && untied:
+		case strings.HasPrefix(t.Name, "position_embd"), t.Name == "token_embd.weight" && lookedUp:
 		case !wide(t):
 			*sum += 4 * int64(t.Elements())
 		default:

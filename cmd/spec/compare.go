@@ -219,7 +219,7 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 	sets := c.prompts
 	if len(sets) == 0 {
 		sets = fallback.Sets
-		if c.model != "" && encodes(c.model) { // the others are beginnings of texts
+		if c.model != "" && holds(c.model, engine.KindEncoderDecoder) { // the others are beginnings of texts
 			sets = []string{compare.Translation}
 		}
 	}

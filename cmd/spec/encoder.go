@@ -30,12 +30,15 @@ func decoderOnly(m *engine.Model, name, reason string) error {
 	return fmt.Errorf("%s: an encoder-decoder model (%s): %s", name, m.Config().Architecture, reason)
 }
 
-// encodes reports whether a file's header is that of an encoder-decoder model.
-func encodes(path string) bool {
+// holds reports whether a file's header is that of a file of the kind; "" is no file.
+func holds(path string, kind engine.Kind) bool {
+	if path == "" || regularFile(path) != nil { // opening a pipe waits for a writer
+		return false
+	}
 	f, err := gguf.OpenFile(path)
 	if err != nil {
 		return false // loading it says why
 	}
 	defer f.Close()
-	return kindOf(f) == engine.KindEncoderDecoder
+	return kindOf(f) == kind
 }

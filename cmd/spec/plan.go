@@ -66,6 +66,9 @@ func (x *planning) flags() []group {
 }
 
 func (x *planning) check() error {
+	if holds(x.model, engine.KindEncoder) {
+		return usagef("-m %s: an encoder, which writes no text to draft; spec bench measures it", x.model)
+	}
 	if x.model != "" && x.draft == "" && !hasMTP(x.model) {
 		return usagef("a pair needs a draft model or head: -md FILE")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/internal/plan"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 func TestPlan(t *testing.T) {
@@ -18,5 +19,13 @@ func TestPlan(t *testing.T) {
 	r := decode[plan.Prediction](t, done(t, "", "plan", "--seconds", "0.2", "--json"))
 	if r.Schema != 1 || len(r.Lengths) < plan.Longest || r.Acceptance <= 0 || r.Advice == "" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// An encoder writes no text.
+func TestPlanRefusesEncoders(t *testing.T) {
+	file := testkit.Shared(t, "families/encoders/bert.gguf")
+	if _, errs, code := spec(t, "", "plan", "-m", file); code != exitUsage || !strings.Contains(errs, "spec bench") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }

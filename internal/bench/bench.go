@@ -1,5 +1,6 @@
 // Package bench measures what a model's passes cost on this machine: prefill, decoding, verification of several
-// tokens at once, and batches of sequences, each beside the time that reading the weights alone would take.
+// tokens at once, and batches of sequences, or of an encoder the vectors of texts, each beside the time that reading
+// the weights alone would take.
 package bench
 
 import (
@@ -38,9 +39,10 @@ type Options struct {
 
 // Row is one measurement.
 type Row struct {
-	// prefill, encode (of an encoder-decoder model, instead of prefill), decode, verify, draft or batch
+	// prefill, encode (of an encoder-decoder model, instead of prefill), decode, verify, draft or batch; of an encoder
+	// alone, text (one by itself) or texts (several together)
 	Kind string `json:"kind"`
-	// in a pass: of the prompt or the encoder's input, 1, those verified, or one of each sequence
+	// in a pass: of the prompt or the encoder's input, 1, those verified, or one of each sequence; of all texts
 	Tokens  int `json:"n_tokens"`
 	Context int `json:"context"` // tokens before them
 	Repeats int `json:"repeats"` // passes timed
@@ -87,6 +89,10 @@ func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (row
 			report(row)
 		}
 		return err
+	}
+	if Vectors(m) {
+		err := r.vectors(add)
+		return rows, bandwidth, err
 	}
 	// Decoding comes first: the others are compared with it.
 	if err := add(r.passes()); err != nil {

@@ -105,3 +105,42 @@ func TestMedian(t *testing.T) {
 		t.Errorf("standard deviation %v", r.StdDev)
 	}
 }
+
+// An encoder is measured by texts alone and together.
+func TestTexts(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	f, err := synth.Random(synth.Shape{Name: "tiny", Architecture: "bert", Context: 40, Vocab: 300, HiddenSize: 64,
+		Layers: 2, Heads: 2, KVHeads: 2, FeedForward: 128, Tied: true}, "q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := engine.New(t.Context(), rt, f, f.Size(), engine.Options{Name: "tiny"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	o := Options{Prefill: []int{9}, Contexts: []int{0}, Verify: []int{5}, Batches: []int{3}, Decode: 4, Repeats: 2,
+		Weights: 1000, Memory: func() (float64, error) { return 1e6, nil }}
+	rows, bandwidth, err := Run(t.Context(), m, o, func(Row) {})
+	if err != nil || bandwidth != 1e6 {
+		t.Fatal(bandwidth, err)
+	}
+	want := []Row{{Kind: "text", Tokens: 9, Repeats: 2}, {Kind: "texts", Tokens: 3 * 40, Repeats: 2}}
+	for i := range rows {
+		r := Row{Kind: rows[i].Kind, Tokens: rows[i].Tokens, Repeats: rows[i].Repeats}
+		if i >= len(want) || r != want[i] || !(rows[i].TokensPerSecond > 0) {
+			t.Errorf("row %+v", rows[i])
+		}
+	}
+	if len(rows) != len(want) {
+		t.Errorf("%d rows", len(rows))
+	}
+	o.Prefill = []int{41}
+	if _, _, err := Run(t.Context(), m, o, func(Row) {}); err == nil || !strings.Contains(err.Error(), "40 tokens") {
+		t.Errorf("a text of 41 tokens: %v", err)
+	}
+}

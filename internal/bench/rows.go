@@ -106,27 +106,35 @@ func (r *runner) prefill(n int) ([]Row, error) {
 	}
 	defer s.Close()
 	ids := r.tokens(n)
-	var seconds []float64
+	seconds, err := r.repeated(func() error {
+		if err := s.Truncate(0); err != nil {
+			return err
+		}
+		_, err := s.Eval(r.ctx, ids, nil, engine.Last)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []Row{r.summary("prefill", n, 0, 0, seconds)}, nil
+}
+
+// repeated times a pass as often as the options say, after one that is not timed because it allocates.
+func (r *runner) repeated(pass func() error) (seconds []float64, err error) {
 	spent := 0.0
 	for i := range r.o.Repeats + 1 {
-		if err := s.Truncate(0); err != nil {
-			return nil, err
-		}
-		t, err := timed(func() error {
-			_, err := s.Eval(r.ctx, ids, nil, engine.Last)
-			return err
-		})
+		t, err := timed(pass)
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first one allocates
+		if i > 0 {
 			seconds = append(seconds, t)
 		}
 		if spent += t; r.o.Budget > 0 && spent > r.o.Budget.Seconds() && i > 0 {
 			break
 		}
 	}
-	return []Row{r.summary("prefill", n, 0, 0, seconds)}, nil
+	return seconds, nil
 }
 
 // encode measures an encoder's input of n tokens, with the keys and values that the decoder looks at.
@@ -137,19 +145,9 @@ func (r *runner) encode(n int) ([]Row, error) {
 	}
 	defer s.Close()
 	ids := r.tokens(n)
-	var seconds []float64
-	spent := 0.0
-	for i := range r.o.Repeats + 1 {
-		t, err := timed(func() error { return s.Encode(r.ctx, ids) })
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 { // the first one allocates
-			seconds = append(seconds, t)
-		}
-		if spent += t; r.o.Budget > 0 && spent > r.o.Budget.Seconds() && i > 0 {
-			break
-		}
+	seconds, err := r.repeated(func() error { return s.Encode(r.ctx, ids) })
+	if err != nil {
+		return nil, err
 	}
 	row := r.summary("encode", n, 0, 0, seconds)
 	row.Bytes = float64(r.o.Encoder)

@@ -14,13 +14,13 @@ import (
 // Shape is the hyperparameters of a model.
 type Shape struct {
 	Name         string // lower case
-	Architecture string // llama, qwen3, qwen3moe, qwen35, gemma3, phi3, granite, gpt2 or t5
+	Architecture string // llama, qwen3, qwen3moe, qwen35, gemma3, phi3, granite, gpt2, t5, bert or modern-bert
 	Context      int    // tokens
 	Vocab        int    // tokens
 	HiddenSize   int    // of the residual stream
 	Layers       int
 	Heads        int // of queries
-	KVHeads      int // heads of keys and values; as many as Heads in gpt2
+	KVHeads      int // heads of keys and values; as many as Heads in gpt2 and encoders
 	FeedForward  int // width of the feed-forward's inside; of one expert's, where there are experts
 	Tied         bool
 	RopeBase     float32
@@ -78,6 +78,12 @@ var shapes = []Shape{
 	// Flan-T5 (google/flan-t5-small, -large)
 	{"flan-t5-small", "t5", 512, 32128, 512, 8, 6, 6, 1024, false, 0, 64, 0, 0, 0},
 	{"flan-t5-large", "t5", 512, 32128, 1024, 24, 16, 16, 2816, false, 0, 64, 0, 0, 0},
+	// Encoders (sentence-transformers/all-MiniLM-L6-v2, BAAI/bge-base-en-v1.5, BAAI/bge-m3, answerdotai/ModernBERT-base)
+	// without the dense layer after them, which makes no vectors
+	{"minilm-l6", "bert", 512, 30522, 384, 6, 12, 12, 1536, true, 0, 0, 0, 0, 0},
+	{"bge-base", "bert", 512, 30522, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0},
+	{"bge-m3", "bert", 8192, 250002, 1024, 24, 16, 16, 4096, true, 0, 0, 0, 0, 0},
+	{"modernbert-base", "modern-bert", 8192, 50368, 768, 22, 12, 12, 1152, true, 160000, 0, 0, 0, 0},
 }
 
 // Shapes lists the names of the known shapes.
@@ -163,7 +169,7 @@ func Random(s Shape, typ string) (*File, error) {
 	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
 
 	list := []source{matrix("token_embd.weight", s.Vocab, s.HiddenSize)}
-	if s.Architecture != "t5" {
+	if s.Architecture != "t5" && !s.encoder() {
 		list = append(list, norm("output_norm.weight"))
 	}
 	if !s.Tied {
@@ -230,6 +236,9 @@ func Random(s Shape, typ string) (*File, error) {
 				matrix(b+"ffn_up.weight", s.FeedForward, s.HiddenSize), bias(b+"ffn_up.bias", s.FeedForward),
 				matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward), bias(b+"ffn_down.bias", s.HiddenSize))
 		}
+	case "bert", "modern-bert":
+		kvs = append(kvs, s.encoderKeys()...)
+		list = append(list, s.encoderTensors(matrix)...)
 	case "t5":
 		kvs = append(kvs, s.t5Keys()...)
 		list = append(list, s.t5Tensors(matrix, norm)...)
@@ -279,7 +288,7 @@ func (s Shape) sizes() []gguf.KV {
 		key("feed_forward_length", s.FeedForward),
 		key("attention.head_count", s.Heads),
 	}
-	if s.Architecture != "gpt2" && s.Architecture != "t5" {
+	if s.Architecture != "gpt2" && s.Architecture != "t5" && !s.encoder() {
 		kvs = append(kvs, key("attention.head_count_kv", s.KVHeads))
 	}
 	if s.Experts > 0 {

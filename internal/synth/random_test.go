@@ -81,6 +81,9 @@ func TestParameters(t *testing.T) {
 		"phi-4-mini":    3836021760,
 		"qwen3-30b-a3b": 30532122624,
 		"qwen3.5-0.8b":  752393024, // without the vision tower and the MTP block
+		// Without the pooler of D*D+D, and of bge-m3 two positions that no token has.
+		"minilm-l6": 22713216 - 384*385, "bge-base": 109482240 - 768*769, "bge-m3": 567754752 - 1024*1025 - 2*1024,
+		"modernbert-base": 149014272,
 	} {
 		s, err := FindShape(name)
 		if err != nil {
@@ -112,6 +115,44 @@ func logits(t *testing.T, rt *engine.Runtime, f *File, weights string, tokens []
 		t.Fatal(err)
 	}
 	return slices.Clone(out.Data)
+}
+
+// A random encoder makes vectors, which differ from text to text.
+func TestRandomEncoders(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, name := range []string{"minilm-l6", "bge-base", "bge-m3", "modernbert-base"} {
+		s, err := FindShape(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Context, s.Vocab, s.HiddenSize, s.Layers, s.Heads, s.KVHeads, s.FeedForward = 64, 300, 96, 4, 3, 3, 256
+		f, err := Random(s, "q8_0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := engine.New(t.Context(), rt, f, f.Size(), engine.Options{Name: name})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer m.Close()
+		texts := [][]int32{{1, 2, 299}, {1, 3, 299}}
+		v, err := m.Embed(t.Context(), texts, engine.EmbedOptions{Pooling: engine.PoolDefault, Normalize: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cosine := 0.0
+		for i, x := range v[0].Data {
+			cosine += float64(x) * float64(v[1].Data[i])
+		}
+		if how, said := m.Pooling(); math.IsNaN(cosine) || math.Abs(cosine) > 0.9999 || !said ||
+			(how == engine.PoolCLS) != (name == "bge-base" || name == "bge-m3") {
+			t.Errorf("%s: cosine %v of two texts, pooling %v", name, cosine, how)
+		}
+	}
 }
 
 // Reading in pieces gives what reading whole gives.
