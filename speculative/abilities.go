@@ -168,8 +168,12 @@ type (
 	// each fed with the target's states. It leaves the first of them in the sequence, and returns what the other one had
 	// beyond them: next, tokens with the states that the target's passes gave for them. unread is asked for such tokens
 	// and states of this text when the sequence is closed.
+	//
+	// Await is called before that with the whole text: it may wait for others that are reading a text that begins alike.
+	// The next Announce says that the text has been read, or will not be.
 	Resuming interface {
-		Sequence
+		Shared
+		Await(ctx context.Context, text []int32)
 		Resume(before, tokens []int32, unread func() (tokens []int32, states []float32)) (next []int32, states []float32)
 	}
 

@@ -195,7 +195,7 @@ func (d *Decoder) follow(drafts bool) {
 }
 
 // start checks prompt and options, makes buffers and feeds the prompt without its last token.
-func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) error {
+func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) (err error) {
 	if absent(d.target.Sequence) {
 		return fmt.Errorf("%w: no target sequence", ErrOptions)
 	}
@@ -301,7 +301,12 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		return fmt.Errorf("%w: a verifier that evaluates drafts by itself gives no hidden states, which the drafter needs",
 			ErrOptions)
 	}
-	if err := d.target.attend(listeners, prompt); err != nil {
+	defer func() {
+		if err != nil {
+			d.clock.Announce(false)
+		}
+	}()
+	if err := d.target.attend(ctx, listeners, prompt); err != nil {
 		return err
 	}
 	d.target.reserve(final + path)

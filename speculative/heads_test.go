@@ -23,23 +23,17 @@ func openRandom(t *testing.T, rt *engine.Runtime, file []byte, o engine.Options)
 	return m
 }
 
-// A prompt that was asked before, and the next turn of a chat, compute the new tokens alone, also where the drafter
-// reads the target's hidden states: with EAGLE-3, one MTP block or several, and Gemma 4's heads. The text is the one
-// that a target by itself writes.
-func TestHeadsSharePrefixes(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
-	llama := randommodel.Llama()
+// openHeads are targets, each with a draft head: EAGLE-3, one MTP block or several, and Gemma 4's.
+func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
+	t.Helper()
 	recipe := func(name string, blocks int) []byte {
 		r := randommodel.Recipes()[name]
 		r.MTP, r.Keys["context_length"] = blocks, uint32(2000)
 		return r.File(t)
 	}
+	all := map[string][2]*engine.Model{}
 	for name, files := range map[string][2][]byte{
-		"eagle":      {llama.File(t), randommodel.Eagle{}.File(t)},
+		"eagle":      {randommodel.Llama().File(t), randommodel.Eagle{}.File(t)},
 		"mtp":        {recipe("qwen35", 1), nil},
 		"mtp blocks": {recipe("qwen35", 3), nil},
 		"gemma4":     {recipe("gemma4", 0), randommodel.Assistant{}.File(t)},
@@ -49,8 +43,19 @@ func TestHeadsSharePrefixes(t *testing.T) {
 		if files[1] == nil {
 			files[1], o.MTP = files[0], true
 		}
-		head := openRandom(t, rt, files[1], o)
-		targets, heads := shared.New(target, shared.Options{CacheBytes: 1 << 30}), shared.New(head, shared.Options{CacheBytes: 1 << 30})
+		all[name] = [2]*engine.Model{target, openRandom(t, rt, files[1], o)}
+	}
+	return all
+}
+
+// A prompt that was asked before, and the next turn of a chat, compute the new tokens alone, also where the drafter
+// reads the target's hidden states: with EAGLE-3, one MTP block or several, and Gemma 4's heads. The text is the one
+// that a target by itself writes.
+func TestHeadsSharePrefixes(t *testing.T) {
+	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
+		target, head := pair[0], pair[1]
+		targets := shared.New(target, shared.Options{CacheBytes: 1 << 30})
+		heads := shared.New(head, shared.Options{CacheBytes: 1 << 30})
 		// write answers a prompt, and says how many of its tokens were computed.
 		write := func(prompt []int32, salt string, schedule Schedule) (text []int32, computed int) {
 			t.Helper()
@@ -135,6 +140,74 @@ func TestHeadsSharePrefixes(t *testing.T) {
 		}
 		if _, n := write(prompt, "another salt", Constant(ConstantOptions{Length: 3})); n != len(prompt) {
 			t.Errorf("%s: %d of %d tokens computed under another salt", name, n, len(prompt))
+		}
+		targets.Close()
+		heads.Close()
+	}
+}
+
+// TestTextsWithHeadsBeginTogether: of prompts that begin alike and come at once the beginning is computed once, by the
+// target and by the head, and each text is plain decoding's.
+func TestTextsWithHeadsBeginTogether(t *testing.T) {
+	const texts, begins, own = 6, 300, 20
+	ctx := t.Context()
+	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
+		target, head := pair[0], pair[1]
+		targets := shared.New(target, shared.Options{CacheBytes: 1 << 30})
+		heads := shared.New(head, shared.Options{CacheBytes: 1 << 30})
+		o := Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: 12}
+		write := func(prompt []int32) (text []int32, reused int) {
+			s, err := targets.NewSession(ctx, shared.SessionOptions{})
+			if err != nil {
+				t.Error(err)
+				return nil, 0
+			}
+			defer s.Close()
+			var draft Sequence
+			if head.Head().SharesCache {
+				draft, err = shared.NewLentSession(head, s, engine.SessionOptions{})
+			} else {
+				draft, err = heads.NewSession(ctx, shared.SessionOptions{})
+			}
+			if err != nil {
+				t.Error(err)
+				return nil, 0
+			}
+			defer draft.(interface{ Close() }).Close()
+			for tok, err := range New(s, Model(draft), o).Generate(ctx, prompt, engine.Sampling{}) {
+				if err != nil {
+					t.Error(name, err)
+				}
+				text = append(text, tok.ID)
+			}
+			return text, s.Reused()
+		}
+		var wait sync.WaitGroup
+		var got [texts][]int32
+		var reused [texts]int
+		for i := range got {
+			wait.Go(func() {
+				got[i], reused[i] = write(slices.Concat(random32(1, begins, 60), random32(uint64(2+i), own, 60)))
+			})
+		}
+		wait.Wait()
+		for i := range got {
+			prompt := slices.Concat(random32(1, begins, 60), random32(uint64(2+i), own, 60))
+			plain := New(session(t, target, 0), nil, Options{MaxTokens: 12})
+			if want, _ := collect(t, plain, prompt, engine.Sampling{}); !slices.Equal(got[i], want) {
+				t.Errorf("%s, text %d: %v, want %v", name, i, got[i], want)
+			}
+		}
+		// The first one computes all; of the others a head lacks the last token in common, and the target its state.
+		n, computed := 0, targets.Stats().PromptTokens
+		for _, k := range reused {
+			n += k
+		}
+		if n < (texts-1)*(begins-1) || computed > begins+texts*(own+1) {
+			t.Errorf("%s: %d tokens were reused, %d of prompts computed", name, reused, computed)
+		}
+		if n := heads.Stats().PrefixTokens; !head.Head().SharesCache && n < (texts-1)*(begins-1) {
+			t.Errorf("%s: the heads reused %d tokens", name, n)
 		}
 		targets.Close()
 		heads.Close()

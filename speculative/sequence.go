@@ -77,8 +77,16 @@ func (c *Clock) Announce(drafting bool) {
 
 // Enlist adds a drafter's sequence to those that are told, if its passes are shared. Drafters call it in Start.
 func (c *Clock) Enlist(s Sequence) {
-	if s, ok := s.(Shared); ok {
+	if s, ok := s.(Shared); ok && !absent(s) && !slices.Contains(c.announced, s) {
 		c.announced = append(c.announced, s)
+	}
+}
+
+// await enlists the sequence of a draft head and has it wait for others that read a text that begins alike.
+func (c *Clock) await(ctx context.Context, s Sequence, text []int32) {
+	if r, ok := s.(Resuming); ok && !absent(r) {
+		c.Enlist(r)
+		r.Await(ctx, text)
 	}
 }
 
@@ -141,7 +149,7 @@ func (t *cachedSequence) meter() (done func()) {
 
 // attend makes the passes give hidden states to the drafters that need them, and drops what the cache holds of the
 // prompt for which they do not have the states.
-func (t *cachedSequence) attend(all []Attentive, prompt []int32) error {
+func (t *cachedSequence) attend(ctx context.Context, all []Attentive, prompt []int32) error {
 	t.listeners, t.layers, t.known = all, t.layers[:0], len(prompt)
 	if len(all) == 0 {
 		return nil
@@ -149,7 +157,10 @@ func (t *cachedSequence) attend(all []Attentive, prompt []int32) error {
 	if _, ok := t.Sequence.(Segmented); !ok {
 		return fmt.Errorf("%w: the drafter needs hidden states, which the target's sequence does not give", ErrOptions)
 	}
-	for _, a := range all {
+	for i, a := range all {
+		if x, ok := a.(Sequenced); ok && i == 0 { // the others' may wait for this one's
+			t.clock.await(ctx, x.Sequence(), prompt)
+		}
 		for _, k := range a.HiddenLayers(t.Sequence) {
 			if !slices.Contains(t.layers, k) {
 				t.layers = append(t.layers, k)

@@ -337,10 +337,10 @@ func (c *together) tooSmall(x togetherText) bool {
 	return errors.Is(err, engine.ErrKVBudget)
 }
 
-// reusing reports whether the target's part of a prompt may come from what is kept: states of a head come with it
-// only where the head's sequence is kept as well.
-func (x *togetherText) reusing() bool {
-	return x.drafter != "eagle" && x.drafter != "eagle-tree" && x.drafter != "merge"
+// reads reports whether the text's drafter is a head: it needs the target's states, so that the target computes what no
+// earlier text with a head begins with.
+func (c *together) reads(x togetherText) bool {
+	return x.drafter == "eagle" || x.drafter == "eagle-tree" || x.drafter == "merge" && c.m.draft == nil
 }
 
 func commonOf(a, b []int32) (n int) {
@@ -356,13 +356,17 @@ func (c *together) run() (problems []error) {
 	if err != nil {
 		return []error{err}
 	}
-	var history [][]int32
+	var history, read [][]int32 // of all texts; of those with heads
 	for _, wave := range c.waves {
 		before := all[0].Stats()
 		least, counted, passes := 0, c.targetBudget == 0 && !c.noCache, 0
 		for _, x := range wave {
-			have := 0
-			for _, h := range history {
+			have, before := 0, history
+			if c.reads(x) {
+				before, read = read, append(read, x.prompt)
+				counted = counted && c.draftBudget == 0
+			}
+			for _, h := range before {
 				have = max(have, commonOf(h, x.prompt[:len(x.prompt)-1]))
 			}
 			if least += len(x.prompt) - 1; have >= 16 {
@@ -370,7 +374,7 @@ func (c *together) run() (problems []error) {
 			}
 			least += 16 + c.m.slack
 			history = append(history, x.prompt)
-			counted = counted && x.reusing() && x.leave == 0
+			counted = counted && x.leave == 0
 		}
 		var wait sync.WaitGroup
 		texts, figures, failed := make([][]int32, len(wave)), make([]Stats, len(wave)), make([]error, len(wave))
@@ -385,7 +389,9 @@ func (c *together) run() (problems []error) {
 			if failed[i] != nil {
 				problems = append(problems, failed[i])
 			}
-			history = append(history, texts[i])
+			if history = append(history, texts[i]); c.reads(wave[i]) {
+				read = append(read, texts[i])
+			}
 			passes += figures[i].TargetPasses + figures[i].PrefillPasses
 		}
 		after := all[0].Stats()

@@ -40,6 +40,7 @@ func (c *Scheduler) pass() {
 		c.batch, c.taken = c.batch[:0], c.taken[:0]
 	}
 	c.running, c.planned = false, 0
+	c.readers()
 	c.ended.Broadcast()
 	c.admit()
 	c.kick()

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"context"
 	"slices"
 
 	"github.com/specgo/spec/engine"
@@ -11,9 +12,10 @@ import (
 const leastShared = 16
 
 // shareable reports whether sequences like that of s are kept, and go on from others'.
-func (c *Scheduler) shareable(s *Session) bool {
-	return c.o.CacheBytes >= 0 && !s.options.NoCache && (c.recomputes() || s.read)
-}
+func (c *Scheduler) shareable(s *Session) bool { return c.shares(s) && (c.recomputes() || s.read) }
+
+// shares reports whether sequences with the options of s are shared.
+func (c *Scheduler) shares(s *Session) bool { return c.o.CacheBytes >= 0 && !s.options.NoCache }
 
 // keep keeps the sequence of a session that ends.
 func (c *Scheduler) keep(s *Session) {
@@ -68,19 +70,14 @@ func (c *Scheduler) goOn(s *Session) bool {
 	return soon-n >= leastShared
 }
 
-// adopt gives s the memory of a sequence of its lineage, kept or open, of which more of the wanted tokens are of use
-// than the have that s has itself. It returns how many s then has, and what the kept sequence had beyond all of it.
-//
-// What is kept is forked; where that needs memory that others would have to give up, s takes it over, and what a fork
-// would save of it is lost, if that is less than a page.
-func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond unread) {
-	var memory *engine.Session
-	from, n := c.prefixes.longest(s.lineage, wanted)
-	if from != nil {
+// find is the sequence of a lineage, kept (from) or open, that gives the most of the wanted tokens, and how many. s is
+// not looked at.
+func (c *Scheduler) find(s *Session, l lineage, wanted []int32) (from *prefix, memory *engine.Session, n int) {
+	if from, n = c.prefixes.longest(l, wanted); from != nil {
 		memory = from.session
 	}
 	for _, o := range c.sessions {
-		if o == s || o.lineage != s.lineage || o.session == nil || o.state == taken {
+		if o == s || o.lineage != l || o.session == nil || o.state == taken {
 			continue
 		}
 		tokens := o.session.Tokens()
@@ -91,6 +88,16 @@ func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond u
 			memory, from, n = o.session, nil, k
 		}
 	}
+	return from, memory, n
+}
+
+// adopt gives s the memory of a sequence of its lineage, kept or open, of which more of the wanted tokens are of use
+// than the have that s has itself. It returns how many s then has, and what the kept sequence had beyond all of it.
+//
+// What is kept is forked; where that needs memory that others would have to give up, s takes it over, and what a fork
+// would save of it is lost, if that is less than a page.
+func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond unread) {
+	from, memory, n := c.find(s, s.lineage, wanted)
 	if n < have+leastShared {
 		return have, unread{}
 	}
@@ -127,6 +134,88 @@ func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond u
 	return n, beyond
 }
 
+// reading is what a draft head's session says of the text that it reads.
+type reading struct {
+	unread func() ([]int32, []float32) // see Resume
+	text   []int32                     // see Await; empty: no more of it is to come
+	order  uint64                      // of those that Await
+}
+
+// Await says that the sequence of a draft head is to read a text with the target's states, and waits until nothing can
+// be gained from others that began before to read one that begins alike: then [Session.Resume] goes on from what they
+// have. The sequence is taken to be reading until its next Announce, an Eval that fails, or Close. ctx ends the wait,
+// without an error.
+func (s *Session) Await(ctx context.Context, text []int32) {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.recomputes() || c.closed || s.usable() != nil || !c.shares(s) {
+		return
+	}
+	c.awaits++
+	s.text, s.order = append(s.text[:0], text...), c.awaits
+	for c.gains(s) && ctx.Err() == nil && !c.closed {
+		c.mu.Unlock()
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
+	}
+}
+
+// gains reports whether s has to compute less of its text once those that began before have read theirs. One that has
+// the beginning of the text itself goes on from that.
+func (c *Scheduler) gains(s *Session) bool {
+	soon, l, text := 0, s.lineage, s.text
+	for _, o := range c.sessions {
+		if o.options == s.options && o.order < s.order {
+			soon = max(soon, common(o.text, text))
+		}
+	}
+	if l.read, l.before = true, -1; soon > 0 && !c.m.Head().FirstToken {
+		l.before, text, soon = text[0], text[1:], soon-1
+	}
+	if soon < leastShared || common(s.tokens, text) > 1 {
+		return false
+	}
+	_, _, n := c.find(s, l, text)
+	return soon-n >= leastShared
+}
+
+// computing reports whether the pass that runs has a sequence of the lineage of s which gives more of the wanted tokens
+// than any other: nobody can go on from it until the pass ends.
+func (c *Scheduler) computing(s *Session, wanted []int32) bool {
+	soon := 0
+	for _, o := range c.taken {
+		if o.state == taken && o.lineage == s.lineage {
+			soon = max(soon, common(o.tokens, wanted))
+		}
+	}
+	if soon < leastShared {
+		return false
+	}
+	_, _, n := c.find(s, s.lineage, wanted)
+	return soon-n >= leastShared
+}
+
+// hasRead ends the reading of a text: nobody is to wait for more of it.
+func (s *Session) hasRead() {
+	if len(s.text) > 0 {
+		s.text = s.text[:0]
+		s.c.readers()
+	}
+}
+
+// readers wakes the sessions that may wait for others' reading.
+func (c *Scheduler) readers() {
+	for _, o := range c.sessions {
+		if len(o.text) > 0 && o.state == idle {
+			o.tell()
+		}
+	}
+}
+
 // Resume tells of the empty sequence of a draft head that it will read a text: its tokens follow before, the first
 // tokens of the text, and each goes in with the target's states, so that the text determines what it computes. The
 // sequence then goes on from another one that has read the beginning of the same text, at most to the end of tokens,
@@ -146,6 +235,11 @@ func (s *Session) Resume(before, tokens []int32, unread func() ([]int32, []float
 	}
 	if !c.shareable(s) {
 		return nil, nil
+	}
+	for c.computing(s, tokens) {
+		if c.ended.Wait(); c.closed {
+			return nil, nil
+		}
 	}
 	n, beyond := c.adopt(s, 0, tokens)
 	s.tokens = append(s.tokens[:0], tokens[:n]...)

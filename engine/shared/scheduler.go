@@ -146,6 +146,7 @@ type admissions struct {
 	waiting []*admission // in order
 	held    int          // those that may go on and have not yet
 	serial  uint64       // of sessions
+	awaits  uint64       // calls of Session.Await
 }
 
 // admission is a NewSession that waits.
@@ -261,6 +262,7 @@ func (c *Scheduler) Close() {
 	for len(c.sessions) > 0 {
 		s := c.sessions[0]
 		c.enter(s, closed)
+		s.tell() // it may wait for others
 		s.exit.drop()
 		s.drop()
 	}

@@ -39,7 +39,7 @@ type Session struct {
 	pass     int64    // the last one that it was in
 	follower follower // nil: none
 
-	unread func() ([]int32, []float32) // see Resume
+	reading // of a draft head
 
 	computed int // tokens of the sequence that it has computed before, for Recomputed
 	reused   int // tokens taken from other sequences
@@ -107,6 +107,7 @@ func (s *Session) Announce(will bool) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s.hasRead()
 	switch {
 	case s.pending() || s.state == closed:
 	case !will:
@@ -258,6 +259,7 @@ func (s *Session) Close() {
 		return
 	}
 	c.enter(s, closed)
+	s.hasRead()
 	s.exit.drop()
 	s.depart()
 	c.keep(s)
@@ -375,7 +377,9 @@ func (s *Session) complete(r engine.Result, err error) {
 		s.tokens = append(s.tokens, s.segment.Tokens...)
 		s.computed = len(s.tokens)
 	}
-	if err == nil {
+	if err != nil {
+		s.hasRead()
+	} else {
 		s.decoding, s.expectAt = !s.long(), c.now()
 		c.enter(s, announced)
 	}
