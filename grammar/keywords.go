@@ -345,15 +345,15 @@ func negateMultiple(s *schema, o *object, v any, at *place) ([]branch, error) {
 // countOf is the branch of a count: what the keyword says of it, and its contrary.
 func (s *schema) countOf(key string, n int, not bool) (b branch, ok bool) {
 	least, most := n, -1
-	if upper := key[:3] == "max"; upper != not {
+	switch upper := key[:3] == "max"; {
+	case upper && not:
+		least = n + 1
+	case upper:
 		least, most = 0, n
-	}
-	if not && least == n {
-		least++
-	} else if not {
-		if most--; most < 0 {
-			return b, false
-		}
+	case not && n == 0:
+		return b, false
+	case not:
+		least, most = 0, n-1
 	}
 	b = free
 	switch key[3:] {
