@@ -42,7 +42,6 @@ type attendScratch struct {
 	part   attendParts // of one chunk
 	sum    attendParts // of all chunks so far
 	memory []float32
-	scales []float32 // [2][rows] factors of two parts before they are added
 }
 
 // heldQueries identifies the queries of one head, of a segment's tokens from first on.
@@ -200,22 +199,21 @@ func (j *attendJob) attend(worker, unit int) {
 	w.sum.clear()
 	for c := s.low; c < s.low+s.chunks; c++ {
 		if j.chunk(w, s, head, c, first, n) {
-			j.add(w, w.sum, w.part)
+			j.add(w.sum, w.part)
 		}
 	}
 	j.write(s, head, first, n, w.sum)
 }
 
 // finish combines the chunks of one head of a segment that was divided by chunks.
-func (j *attendJob) finish(worker, unit int) {
-	w := &j.threads[worker]
+func (j *attendJob) finish(_, unit int) {
 	s, head := &j.segs[unit/j.heads], unit%j.heads
 	if s.partial < 0 {
 		return
 	}
 	sum := j.partOf(s, head*s.chunks)
 	for c := 1; c < s.chunks; c++ {
-		j.add(w, sum, j.partOf(s, head*s.chunks+c))
+		j.add(sum, j.partOf(s, head*s.chunks+c))
 	}
 	j.write(s, head, 0, s.Tokens, sum)
 }
@@ -390,28 +388,20 @@ func (j *attendJob) locate(w *attendScratch, s *segment, c, t int) (keys int) {
 }
 
 // add combines sum with the next chunk: both are scaled to the greater of their maxima.
-func (j *attendJob) add(w *attendScratch, sum, part attendParts) {
-	rows := len(sum.l)
-	w.scales = grow(w.scales, 2*rows)
-	a, b := w.scales[:rows], w.scales[rows:]
-	for r, m := range sum.m {
-		m = max(m, part.m[r])
-		a[r], b[r] = sum.m[r]-m, part.m[r]-m
-	}
-	for r, s := range w.scales {
-		w.scales[r] = asm.Weight32(s)
-	}
-	for r := range rows {
+func (j *attendJob) add(sum, part attendParts) {
+	for r, l := range part.l {
 		o, add := sum.o[r*j.values:][:j.values], part.o[r*j.values:][:j.values]
 		switch {
-		case part.l[r] < 0:
+		case l < 0:
 		case sum.l[r] < 0:
-			sum.m[r], sum.l[r] = part.m[r], part.l[r]
+			sum.m[r], sum.l[r] = part.m[r], l
 			copy(o, add)
 		default:
-			sum.m[r] = max(sum.m[r], part.m[r])
-			sum.l[r] = asm.FMA(sum.l[r], a[r], float32(part.l[r]*b[r]))
-			j.k.Blend(o, add, a[r], b[r])
+			m := max(sum.m[r], part.m[r])
+			a, b := asm.Weight32(sum.m[r]-m), asm.Weight32(part.m[r]-m)
+			sum.m[r] = m
+			sum.l[r] = asm.FMA(sum.l[r], a, float32(l*b))
+			j.k.Blend(o, add, a, b)
 		}
 	}
 	safepoint()

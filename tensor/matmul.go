@@ -212,10 +212,7 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	if p.Bias != nil {
 		bias := p.Bias[row:][:n]
 		for t := range tokens {
-			o := out[t*rows:][:n]
-			for r, b := range bias {
-				o[r] += b
-			}
+			j.rt.k.Add(out[t*rows:][:n], bias)
 		}
 	}
 	return count

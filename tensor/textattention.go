@@ -150,8 +150,11 @@ func (j *textJob) layOut(w *textScratch, t Text, head, base, n int) {
 	for p := range n {
 		row := j.kv[((t.Row+base+p)*j.heads+head)*j.values:][:j.values]
 		to := w.v[p*j.values*4:][:len(row)*4]
-		for i, x := range row {
-			binary.LittleEndian.PutUint32(to[4*i:], math.Float32bits(x))
+		for ; len(row) > 1; row, to = row[2:], to[8:] {
+			binary.LittleEndian.PutUint64(to, uint64(math.Float32bits(row[0]))|uint64(math.Float32bits(row[1]))<<32)
+		}
+		if len(row) > 0 {
+			binary.LittleEndian.PutUint32(to, math.Float32bits(row[0]))
 		}
 	}
 	safepoint()
@@ -169,10 +172,9 @@ func (j *textJob) attendGroup(w *textScratch, t Text, head, base, first, g, n in
 	for i := range n {
 		row := j.q[((t.Row+first+g+i)*j.heads+head)*j.group*j.dim:]
 		for h := range j.group {
-			at := i*j.group + h
-			for _, x := range row[h*j.dim:][:j.dim] {
-				w.q[at] = x
-				at += rows
+			to := w.q[i*j.group+h:]
+			for d, x := range row[h*j.dim:][:j.dim] {
+				to[d*rows] = x
 			}
 		}
 	}
@@ -201,5 +203,5 @@ func (j *textJob) attendGroup(w *textScratch, t Text, head, base, first, g, n in
 	j.k.Values[asm.KVF32](part.o, w.scores, w.v, j.values, rows, low, high)
 	safepoint()
 	m, l, o := w.sum.m[g*j.group:], w.sum.l[g*j.group:], w.sum.o[g*j.group*j.values:]
-	j.add(&w.attendScratch, attendParts{m[:rows], l[:rows], o[:rows*j.values]}, part)
+	j.add(attendParts{m[:rows], l[:rows], o[:rows*j.values]}, part)
 }
