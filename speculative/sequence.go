@@ -240,16 +240,25 @@ func (t *cachedSequence) chain(ctx context.Context, tokens []int32, want engine.
 	return logits, err
 }
 
-// prefill feeds what the cache lacks of sequence, in bounded chunks and without logits, and returns the number of
-// passes.
+// prefill feeds what the cache lacks of sequence, without logits, and returns the number of passes, about: in bounded
+// chunks, or where passes are shared, which cuts chunks by itself, as much as nobody wants the states of at once. So
+// the scheduler sees how much another sequence gives of it.
 func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes int, err error) {
+	_, shared := t.Sequence.(Shared)
 	for len(t.tokens) < len(sequence) {
-		chunk := sequence[len(t.tokens):]
-		chunk = chunk[:min(len(chunk), prefillChunk)]
+		chunk, at := sequence[len(t.tokens):], t.known
+		if len(t.listeners) == 0 {
+			at = len(sequence)
+		}
+		if n := min(at, len(sequence)) - len(t.tokens); shared && n > 0 {
+			chunk = chunk[:n]
+		} else {
+			chunk = chunk[:min(len(chunk), prefillChunk)]
+		}
 		if _, err := t.chain(ctx, chunk, engine.None); err != nil {
 			return passes, err
 		}
-		passes++
+		passes += (len(chunk) + prefillChunk - 1) / prefillChunk
 	}
 	return passes, nil
 }
