@@ -8,10 +8,11 @@ import (
 )
 
 // Embed computes the vectors of texts, each given with the marks that the model wants: the texts of a pass go through
-// the layers one behind the other, without padding and without a KV cache. A vector depends on its own text alone, bit
-// for bit. The first error of the pass itself, and ctx's, end it.
+// the layers one behind the other, without padding and without a KV cache, the longest first. A vector depends on its
+// own text alone, bit for bit. The first error of a pass itself, and ctx's, end it.
 //
-// It is safe for concurrent use; passes of one [Runtime] run one after the other.
+// It is safe for concurrent use: texts of several calls with the same options share passes, and calls take turns.
+// Passes of one [Runtime] run one after the other.
 func (m *Model) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([]Embedding, error) {
 	switch {
 	case m == nil:
@@ -35,13 +36,31 @@ func (m *Model) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([]E
 			out[i].Err = fmt.Errorf("%s: text %d: %w", m.name, i, err)
 		}
 	}
-	for next := 0; next < len(texts); {
-		var err error
-		if next, err = m.embedSome(ctx, texts, next, o, out); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, err)
-		}
+	call := m.queue.add(ctx, texts, o, out)
+	if err := m.await(call); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
 	return out, nil
+}
+
+// await makes passes, of its own texts and others', until those of a call are done by whomever.
+func (m *Model) await(c *vectorCall) error {
+	for {
+		select {
+		case <-c.done:
+			return c.err
+		default:
+		}
+		select {
+		case <-c.done:
+			return c.err
+		case <-c.ctx.Done():
+			m.queue.drop(c)
+			return c.ctx.Err()
+		case m.rt.vectors <- struct{}{}:
+			m.vectorPass()
+		}
+	}
 }
 
 // checkText checks a text: every position must have a place.
@@ -60,56 +79,57 @@ func (m *Model) checkText(text []int32) error {
 	return nil
 }
 
-// embedSome computes the vectors of texts from number next on, as many as go through the layers together, and returns
-// the number of the first one that is left. The runtime is reserved for that long.
-func (m *Model) embedSome(ctx context.Context, texts [][]int32, next int, o EmbedOptions, out []Embedding) (int,
-	error) {
+// vectorPass makes a pass of texts that wait, as many as go through the layers together. It ends the turn of making
+// passes, and reserves the runtime for that long. After a panic, which is its caller's, the texts' calls fail.
+func (m *Model) vectorPass() {
+	defer func() { <-m.rt.vectors }()
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
-	if m.closed.Load() || m.rt.closed.Load() {
-		return 0, ErrClosed
-	}
 	p := m.rt.pass
-	results := make([]Result, len(texts))
-	p.begin(ctx, results)
+	var texts []vectorText
+	p.begin(context.Background(), nil)
 	defer p.end()
 	p.tokens, p.positions, p.owner, p.texts = p.tokens[:0], p.positions[:0], p.owner[:0], []tensor.Text{}
 	p.wanted, p.hidden, p.fed, p.crossed = p.wanted[:0], p.hidden[:0], p.fed[:0], p.crossed[:0]
 	p.layers = max(m.config.Layers, m.config.EncoderLayers)
-	var numbers []int // of the texts
-	for ; next < len(texts); next++ {
-		text := texts[next]
-		if out[next].Err != nil {
-			continue
-		}
-		if len(p.tokens) > 0 && len(p.tokens)+len(text) > m.rows() {
-			break
-		}
+	m.queue.take(m.rows(), func(t vectorText) {
+		text := t.call.texts[t.number]
 		p.texts = append(p.texts, tensor.Text{Row: len(p.tokens), Tokens: len(text)})
-		numbers = append(numbers, next)
 		p.tokens = append(p.tokens, text...)
 		for i := range text {
-			p.positions, p.owner = append(p.positions, int32(i)), append(p.owner, next)
+			p.positions, p.owner = append(p.positions, int32(i)), append(p.owner, len(texts))
 		}
+		texts = append(texts, t)
+	})
+	if len(texts) == 0 {
+		return
 	}
-	if len(numbers) == 0 {
-		return next, nil
+	made, err := make([]Embedding, len(texts)), fmt.Errorf("%w: of texts", ErrPanic)
+	defer func() { m.queue.deliver(texts, made, err) }()
+	p.ctx, p.results = passContext(texts), make([]Result, len(texts))
+	err = m.vectorsOf(p, texts[0].call.o, made)
+}
+
+// vectorsOf computes the vectors of the pass's texts. The error is that of the pass.
+func (m *Model) vectorsOf(p *pass, o EmbedOptions, made []Embedding) error {
+	if m.closed.Load() || m.rt.closed.Load() {
+		return ErrClosed
 	}
 	m.net.forward(p)
 	if p.err == nil {
 		m.net.finalNorm(p, p.x[:len(p.tokens)*m.config.HiddenSize])
 	}
-	m.deliverVectors(p, numbers, o, out)
-	for _, i := range numbers {
-		if err := results[i].Err; err != nil {
-			out[i] = Embedding{Err: fmt.Errorf("%s: text %d: %w", m.name, i, err)}
+	m.deliverVectors(p, o, made)
+	for i, r := range p.results {
+		if r.Err != nil {
+			made[i] = Embedding{Err: r.Err}
 		}
 	}
-	return next, p.err
+	return p.err
 }
 
-// deliverVectors makes vectors of the states p.x of the pass's texts, which have those numbers.
-func (m *Model) deliverVectors(p *pass, numbers []int, o EmbedOptions, out []Embedding) {
+// deliverVectors makes vectors of the states p.x of the pass's texts.
+func (m *Model) deliverVectors(p *pass, o EmbedOptions, made []Embedding) {
 	if p.err != nil {
 		return
 	}
@@ -121,11 +141,12 @@ func (m *Model) deliverVectors(p *pass, numbers []int, o EmbedOptions, out []Emb
 	if how == PoolNone {
 		rows = append(rows, p.x[:len(p.tokens)*d]...)
 	} else {
-		rows = make([]float32, len(numbers)*d)
+		rows = make([]float32, len(made)*d)
+		p.owner = p.owner[:0]
 		for i, t := range p.texts {
 			pool(rows[i*d:(i+1)*d], p.x[t.Row*d:(t.Row+t.Tokens)*d], how)
+			p.owner = append(p.owner, i)
 		}
-		p.owner = append(p.owner[:0], numbers...)
 	}
 	if o.Pooling == PoolRank {
 		rows = v.apply(p, rows)
@@ -140,19 +161,19 @@ func (m *Model) deliverVectors(p *pass, numbers []int, o EmbedOptions, out []Emb
 		return
 	}
 	size, at := m.VectorSize(o.Pooling), 0
-	for i, number := range numbers {
+	for i := range made {
 		n := size
 		if how == PoolNone {
 			n *= p.texts[i].Tokens
 		}
 		data := rows[at : at+n : at+n]
-		if at += n; !tensor.Finite(data) && p.results[number].Err == nil {
-			p.results[number].Err = ErrNotFinite
+		if at += n; !tensor.Finite(data) && p.results[i].Err == nil {
+			p.results[i].Err = ErrNotFinite
 		}
 		if o.Normalize && o.Pooling != PoolNone && o.Pooling != PoolRank {
 			tensor.Normalize(data)
 		}
-		out[number].Data = data
+		made[i].Data = data
 	}
 }
 

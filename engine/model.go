@@ -102,6 +102,7 @@ type Model struct {
 	head      head              // nil: the model is no draft head
 	encoder   encoder           // nil: the model is decoder-only
 	vectors   vectorParts       // what makes vectors of texts
+	queue     vectorQueue       // texts that wait for it
 	start     int32             // DecoderStart
 	caches    []cache           // of its layers' keys and values
 	recurrent []recurrent.Layer // ascending by layer

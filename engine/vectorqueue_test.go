@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A pass takes the longest text of the call whose turn it is, then of all calls with the same options in turn what
+// fits; the next pass begins with the next call.
+func TestVectorPasses(t *testing.T) {
+	var q vectorQueue
+	texts := func(lengths ...int) (list [][]int32) {
+		for _, n := range lengths {
+			list = append(list, make([]int32, n))
+		}
+		return list
+	}
+	call := func(o EmbedOptions, lengths ...int) *vectorCall {
+		return q.add(t.Context(), texts(lengths...), o, make([]Embedding, len(lengths)))
+	}
+	mean := EmbedOptions{Pooling: PoolMean}
+	names := map[*vectorCall]string{
+		call(mean, 3, 9, 2, 5): "a", call(EmbedOptions{Pooling: PoolCLS}, 1): "b", call(mean, 4, 1, 20): "c"}
+	// Of 12 rows: a has the first turn, then b, which shares with nobody, then c, whose text is longer than a pass.
+	for _, want := range []string{"a1 c1 a2", "b0", "c2", "a3 c0 a0", ""} {
+		var got []string
+		q.take(12, func(v vectorText) { got = append(got, fmt.Sprint(names[v.call], v.number)) })
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("a pass of %q, expected %q", s, want)
+		}
+	}
+}
+
+// Texts of calls at the same time share passes, and each vector has the bits that it has alone; a call that is
+// cancelled, before or meanwhile, fails by itself.
+func TestVectorsOfCallsAtOnce(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	m := openEncoder(t, rt, "bert", Options{})
+	o := EmbedOptions{Pooling: PoolMean, Normalize: true}
+	const calls, each = 6, 5
+	texts, want := make([][][]int32, calls), make([][][]float32, calls)
+	for i := range texts {
+		for j := range each {
+			texts[i] = append(texts[i], randomTokens(1+(11*i+17*j)%m.Config().Context, m.Config().Vocab, uint64(10*i+j)))
+		}
+		want[i] = embed(t, m, o, texts[i]...)
+	}
+	rt.t.Lock() // nobody begins before all are there
+	var running sync.WaitGroup
+	errs, got := make([]error, calls+1), make([][]Embedding, calls)
+	for i := range calls {
+		running.Go(func() { got[i], errs[i] = m.Embed(t.Context(), slices.Clone(texts[i]), o) })
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	running.Go(func() { _, errs[calls] = m.Embed(ctx, texts[0], o) })
+	cancel()
+	rt.t.Unlock()
+	running.Wait()
+	for i, err := range errs[:calls] {
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		for j, e := range got[i] {
+			sameBits(t, fmt.Sprintf("call %d, text %d, %v", i, j, e.Err), e.Data, want[i][j])
+		}
+	}
+	if !errors.Is(errs[calls], context.Canceled) {
+		t.Errorf("the cancelled call: %v", errs[calls])
+	}
+	if len(m.queue.calls) != 0 {
+		t.Errorf("%d calls are left", len(m.queue.calls))
+	}
+}
+
+// The end of one call's context does not end the pass that its texts share with others.
+func TestVectorsBesideACancelledCall(t *testing.T) {
+	m := openEncoder(t, newRuntime(t, RuntimeOptions{Threads: 1}), "bert", Options{})
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var calls []*vectorCall
+	for _, ctx := range []context.Context{cancelled, t.Context(), cancelled} {
+		calls = append(calls, m.queue.add(ctx, [][]int32{{1, 2}}, EmbedOptions{Pooling: PoolMean}, make([]Embedding, 1)))
+	}
+	m.rt.vectors <- struct{}{}
+	m.vectorPass()
+	if err := m.await(calls[1]); err != nil || calls[1].out[0].Data == nil {
+		t.Errorf("beside cancelled calls: %v", err)
+	}
+}
+
+// A panic in a pass is its caller's; the other calls of the pass get an error, and the model goes on.
+func TestVectorsAfterAPanic(t *testing.T) {
+	m := openEncoder(t, newRuntime(t, RuntimeOptions{Threads: 1}), "bert", Options{})
+	net := m.net
+	m.net = panicking{net}
+	other := m.queue.add(t.Context(), [][]int32{{1, 2}}, EmbedOptions{Pooling: PoolMean}, make([]Embedding, 1))
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_, _ = m.Embed(t.Context(), [][]int32{{3}}, EmbedOptions{Pooling: PoolMean})
+	}()
+	if err := m.await(other); !errors.Is(err, ErrPanic) {
+		t.Errorf("the other call: %v", err)
+	}
+	m.net = net
+	embed(t, m, EmbedOptions{Pooling: PoolMean}, []int32{1, 2})
+}
+
+// panicking is a network that fails in its pass.
+type panicking struct{ network }
+
+func (panicking) forward(*pass) { panic("a fault") }
