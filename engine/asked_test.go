@@ -143,7 +143,7 @@ func headerOf(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource, name st
 			return nil
 		}
 	}
-	var f hollow
+	f := hollow{head: make([]byte, 0, maxHeader)}
 	if err := gguf.Write(&f, kvs, empty); err != nil {
 		tb.Fatal(err)
 	}
@@ -156,14 +156,16 @@ func headerOf(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource, name st
 
 var nothing [64 << 10]byte
 
-// hollow is a file that keeps its first bytes, more than any header here has; what follows is zeros.
+const maxHeader = 256 << 10 // bytes, more than any header here has
+
+// hollow is a file that keeps its first bytes; what follows is zeros.
 type hollow struct {
 	head []byte
 	size int64
 }
 
 func (f *hollow) Write(p []byte) (int, error) {
-	f.head = append(f.head, p[:min(len(p), 1<<20-len(f.head))]...)
+	f.head = append(f.head, p[:min(len(p), maxHeader-len(f.head))]...)
 	f.size += int64(len(p))
 	return len(p), nil
 }

@@ -94,26 +94,36 @@ func upTo(n int) (all []int) {
 }
 
 func TestGreedyIsPlainGreedy(t *testing.T) {
-	testMatrix(t, random(1), engine.Sampling{}, upTo(16))
-	testMatrix(t, loops(2), engine.Sampling{}, upTo(16))
+	lengths := []int{1, 2, 3, 4, 7, 8, 12, 16}
+	if testkit.IsLong(t) {
+		lengths = upTo(16)
+	}
+	testMatrix(t, random(1), engine.Sampling{}, lengths)
+	testMatrix(t, loops(2), engine.Sampling{}, lengths)
 	testMatrix(t, loops(2), penalties(engine.Sampling{}), []int{1, 5, 16})
 }
 
+// TestLongGreedyIsPlainGreedy: with every draft length.
+func TestLongGreedyIsPlainGreedy(t *testing.T) {
+	testkit.Long(t)
+	TestGreedyIsPlainGreedy(t)
+}
+
 func TestMatchIsPlainSampling(t *testing.T) {
-	seeds := uint64(5)
+	seeds, lengths := uint64(5), []int{1, 2, 5, 16}
 	if !testkit.IsLong(t) {
-		seeds = 2
+		seeds, lengths = 2, []int{1, 5, 16}
 	}
 	for seed := range seeds {
 		s := engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed}
-		testMatrix(t, random(seed), s, []int{1, 2, 5, 16})
-		testMatrix(t, loops(seed), penalties(s), []int{1, 2, 5, 16})
-		testMatrix(t, loops(seed), steps(s), []int{1, 5, 16})
-		testMatrix(t, random(seed), mirostat(s), []int{1, 5, 16})
+		testMatrix(t, random(seed), s, lengths)
+		testMatrix(t, loops(seed), penalties(s), lengths)
+		testMatrix(t, loops(seed), steps(s), lengths[len(lengths)-2:])
+		testMatrix(t, random(seed), mirostat(s), lengths[len(lengths)-2:])
 	}
 }
 
-// TestLongMatchIsPlainSampling: with five seeds.
+// TestLongMatchIsPlainSampling: with five seeds, and drafts of two.
 func TestLongMatchIsPlainSampling(t *testing.T) {
 	testkit.Long(t)
 	TestMatchIsPlainSampling(t)

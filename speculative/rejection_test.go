@@ -332,7 +332,7 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 				texts := texts
 				if schedule == "constant" && (how == "plain" || testkit.IsLong(t)) {
 					texts = resolving(t)
-				} else if testing.Short() {
+				} else if !testkit.IsLong(t) {
 					texts = 500
 				}
 				got := chiSquared(t, s, texts, func() *Decoder {

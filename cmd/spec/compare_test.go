@@ -51,13 +51,13 @@ func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	prompts, page := filepath.Join(dir, "two.jsonl"), filepath.Join(dir, "page.html")
 	write(t, prompts, `{"id":"a","prompt":"func (r *Ring) Push("}`+"\n"+`{"id":"b","prompt":"// A Reader reads"}`+"\n")
-	drafters, schedules := []string{"model", "ngram", "suffix", "splice", "tree", "merge", "early-exit"},
+	drafters, schedules := []string{"model", "ngram", "tree", "early-exit", "suffix", "splice", "merge"},
 		[]string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
 	switch {
 	case testing.Short():
 		drafters, schedules = drafters[:1], schedules[:2]
 	case !testkit.IsLong(t):
-		schedules = schedules[:1]
+		drafters, schedules = drafters[:4], schedules[:1]
 	}
 	out, stderr, code := spec(t, "", "compare", "--prompts", prompts, "-n", "12", "-r", "2", "--warmup", "0",
 		"--json", "--html", page,

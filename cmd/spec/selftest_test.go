@@ -14,7 +14,7 @@ func TestSelftest(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	r := decode[selftest.Result](t, done(t, "", "selftest", "--quick", "-n", "8", "--draws", "500", "--json"))
+	r := decode[selftest.Result](t, done(t, "", "selftest", "--quick", "-n", "2", "--draws", "100", "--json"))
 	if r.Schema != 1 || r.Failed != 0 || len(r.Checks) < 30 || r.Threads < 1 || len(r.Kernels) < 1 {
 		t.Errorf("%+v", r)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -89,7 +90,7 @@ func TestEverythingHolds(t *testing.T) {
 		"one model":  func(c *Config) { c.Draft = nil },
 		"its prompt": func(c *Config) { c.Prompts = []string{"func main() {\n"} },
 	} {
-		if testing.Short() && name != "pair" {
+		if name != "one model" && !testkit.IsLong(t) { // the command's own test has the pair
 			continue
 		}
 		c := config(t)
@@ -111,11 +112,17 @@ func TestEverythingHolds(t *testing.T) {
 	}
 }
 
+// TestLongEverythingHolds: with the draft model, and with a prompt that is given.
+func TestLongEverythingHolds(t *testing.T) {
+	testkit.Long(t)
+	TestEverythingHolds(t)
+}
+
 // A draft head's drafts are checked for the same text and for the distribution, beside the draft model's and without
 // one.
 func TestHeadHolds(t *testing.T) {
 	for _, alone := range []bool{true, false} {
-		if alone && testing.Short() {
+		if alone && !testkit.IsLong(t) {
 			continue
 		}
 		c := config(t)
@@ -159,6 +166,12 @@ func TestHeadHolds(t *testing.T) {
 				accepted["rejection, model"])
 		}
 	}
+}
+
+// TestLongHeadHolds: also with the head alone, as -md gives it.
+func TestLongHeadHolds(t *testing.T) {
+	testkit.Long(t)
+	TestHeadHolds(t)
 }
 
 // acceptsAll keeps every drafted token, and says that it weighs p against q.
