@@ -106,7 +106,7 @@ func (t *Task) answerGrammar(b *grammar.Budget, calls callsConstraint) (*grammar
 		return t.callGrammar(b, calls)
 	}
 	g, err := content.parse(b)
-	if err != nil || t.format == nil || content.Kind == GBNF { // a grammar in GBNF is that of the whole answer
+	if err != nil || t.format == nil {
 		return g, err
 	}
 	g = t.format.AnswerGrammar(g, t.grammarOptions(b))
@@ -172,7 +172,7 @@ func (t *Task) callsConstraint() callsConstraint {
 		}
 	case r.ToolChoice.Mode == CallRequired:
 		c.required, c.tools = true, r.Tools
-	case strict, r.OneCall, r.Constraint.Kind != "" && r.Constraint.Kind != GBNF:
+	case strict, r.OneCall, r.Constraint.Kind != "":
 		c.tools = r.Tools
 	}
 	return c
@@ -185,4 +185,15 @@ func (t *Task) grammarOptions(b *grammar.Budget) chat.GrammarOptions {
 func (t *Task) callGrammar(b *grammar.Budget, c callsConstraint) (*grammar.Grammar, error) {
 	return t.format.ToolGrammar(chatTools(c.tools),
 		chat.ToolGrammarOptions{GrammarOptions: t.grammarOptions(b), Required: c.required, Parallel: c.parallel})
+}
+
+// Check reports what is wrong with the constraint by itself, whatever the model.
+func (c *Constraint) Check(ctx context.Context, l grammar.Limits) error {
+	if c.Kind == "" {
+		return nil
+	}
+	if _, err := c.parse(grammar.NewBudget(ctx, l)); err != nil {
+		return fmt.Errorf("%s: %w", c.field(), err)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/specgo/spec/engine"
@@ -215,47 +216,60 @@ func (g *generation) newDrafter(ctx context.Context, target Sequence) (speculati
 		return g.r.Drafter(target)
 	}
 	m := g.m
-	if m.alone != nil && m.alone.drafter != nil && m.alone.choice == g.r.Speculation {
+	if m.alone != nil && m.alone.drafter != nil && slices.Equal(m.alone.each, g.each) {
 		return m.alone.drafter, nil // it goes on with what its sequence holds
 	}
-	p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
-		Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache}}
-	if g.r.Speculation.Needs().Draft() {
-		seq, done, err := m.openDraft(ctx, target, g.r.Salt)
+	var all []speculative.Drafter
+	for i, c := range g.each {
+		p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
+			Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache}}
+		if c.Needs().Draft() {
+			seq, done, err := m.openDraft(ctx, m.drafts[i], target, g.r.Salt)
+			if err != nil {
+				return nil, err
+			}
+			p.Draft, g.closers = seq, append(g.closers, done)
+		}
+		d, err := c.NewDrafter(p)
 		if err != nil {
 			return nil, err
 		}
-		p.Draft, g.closers = seq, append(g.closers, done)
+		all = append(all, d)
 	}
-	d, err := g.r.Speculation.NewDrafter(p)
-	if err == nil && m.alone != nil {
-		m.alone.choice, m.alone.drafter = g.r.Speculation, d
+	d := all[0]
+	if len(all) > 1 {
+		d = speculative.Merge(all...)
 	}
-	return d, err
+	if m.alone != nil {
+		m.alone.each, m.alone.drafter = g.each, d
+	}
+	return d, nil
 }
 
-// openDraft makes a sequence of the draft model, or of the draft head, for a text.
-func (m *Model) openDraft(ctx context.Context, target Sequence, salt string) (
+// openDraft makes a sequence of a draft model, or of a draft head, for a text.
+func (m *Model) openDraft(ctx context.Context, d *draft, target Sequence, salt string) (
 	s speculative.Sequence, done func(), err error) {
-	if m.draft != nil {
-		return m.draft.open(ctx, salt)
+	if d.own != nil {
+		return d.own.open(ctx, salt)
 	}
-	o := engine.SessionOptions{Context: min(m.context, m.parts.Draft.Config().Context)}
+	o := engine.SessionOptions{Context: min(m.context, d.model.Config().Context)}
 	if own, ok := target.(*engine.Session); ok {
-		if m.alone.lent == nil {
+		lent := m.alone.lent[d]
+		if lent == nil {
 			o.KV, o.Target = m.session.KV, own
-			if m.alone.lent, err = m.parts.Draft.NewSession(o); err != nil {
+			if lent, err = d.model.NewSession(o); err != nil {
 				return nil, nil, err
 			}
+			m.alone.lent[d] = lent
 		}
-		return m.alone.lent, func() {}, nil
+		return lent, func() {}, nil
 	}
 	t, ok := target.(*shared.Session)
 	if !ok {
 		return nil, nil, fmt.Errorf("%s: %w: a draft head that looks at the cache of a sequence that has none to show",
 			m.name, engine.ErrUnsupported)
 	}
-	lent, err := shared.NewLentSession(m.parts.Draft, t, o)
+	lent, err := shared.NewLentSession(d.model, t, o)
 	if err != nil {
 		return nil, nil, err
 	}

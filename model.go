@@ -23,7 +23,9 @@ type Options struct {
 
 	Load Load // how the files are loaded, for Open
 
-	Context    int    // most tokens of a sequence, prompt and answer; 0 or more than the model's: the model's
+	// Context is the most tokens of a sequence, prompt and answer; 0 or more than the model's: the model's. A prompt that
+	// fills it is refused.
+	Context    int
 	KV         string // storage of keys and values, as engine.SessionOptions has it
 	StateBytes int64  // of copies of recurrent layers' states of a sequence, as engine.SessionOptions has it
 
@@ -42,7 +44,6 @@ type Options struct {
 	Speculation speculative.Choice // where a request does not say otherwise
 	// Experience is what was learned of passes and acceptance, for all requests; nil: the model's own.
 	Experience *speculative.Experience
-	Costs      speculative.PassCosts // of the target's passes, where they are known; see [speculative.Parts]
 
 	Limits Limits
 
@@ -85,6 +86,8 @@ type Sequence interface {
 type Parts struct {
 	Target *engine.Model
 	Draft  *engine.Model // a draft model, or a draft head for Target; nil: none
+	// Drafts are more of them: what they propose is verified together with Draft's, as a tree. Options.Parallel is 1.
+	Drafts []*engine.Model
 
 	Tokenizer *bpe.Tokenizer // nil: the target's
 	Close     func()         // called by Model.Close; nil: nothing to do
@@ -98,30 +101,36 @@ type Model struct {
 	tok     *bpe.Tokenizer
 	context int
 	ends    []int32 // tokens that end a text
-	foreign error   // why the draft model's vocabulary is another one; nil if it is the same
 
 	template    *chat.Template // nil: none
 	templateErr error          // why not
 	stops       []string
 
-	target, draft sequences // draft is nil where there is none, or it looks at the target's
-	alone         *alone    // where texts take turns; nil: they do not
-	session       engine.SessionOptions
-	around        func(Sequence) Sequence
+	target  sequences
+	drafts  []*draft
+	alone   *alone // where texts take turns; nil: they do not
+	session engine.SessionOptions
+	around  func(Sequence) Sequence
 
 	choice     speculative.Choice
 	experience *speculative.Experience
-	costs      speculative.PassCosts
 	vocabulary *grammar.Vocabulary
 	breakers   func() [][]int32 // tokens of DefaultBreakers
 	panicked   atomic.Pointer[func(any, []byte)]
 }
 
+// draft is a model that drafts.
+type draft struct {
+	model   *engine.Model
+	foreign error     // why its vocabulary is another one; nil if it is the same
+	own     sequences // nil: those of the model look at the target's
+}
+
 // alone is what is kept from one text to the next where texts take turns. It belongs to whoever has the target.
 type alone struct {
-	choice  speculative.Choice // that the drafter was made for
+	each    []speculative.Choice // that the drafter was made for
 	drafter speculative.Drafter
-	lent    *engine.Session // of a draft head that looks at the target's cache; nil: none yet
+	lent    map[*draft]*engine.Session // of draft heads that look at the target's cache
 }
 
 // ErrOptions is wrapped by errors about [Options] and [Parts].
@@ -141,7 +150,7 @@ func New(p Parts, o Options) (*Model, error) {
 	m := &Model{
 		name: cmp.Or(o.Name, filepath.Base(p.Target.Name())), parts: p, tok: cmp.Or(p.Tokenizer, p.Target.Tokenizer()),
 		context: p.Target.Config().Context, stops: o.Stops, around: o.Around,
-		choice: o.Speculation, experience: cmp.Or(o.Experience, &speculative.Experience{}), costs: o.Costs,
+		choice: o.Speculation, experience: cmp.Or(o.Experience, &speculative.Experience{}),
 	}
 	if m.tok == nil {
 		return nil, fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", m.name)
@@ -171,11 +180,6 @@ func New(p Parts, o Options) (*Model, error) {
 func (m *Model) setSequences(o Options) error {
 	p := m.parts
 	m.session = engine.SessionOptions{Context: m.context, KV: o.KV, StateBytes: o.StateBytes}
-	shares := p.Draft != nil && p.Draft.Head() != nil && p.Draft.Head().SharesCache
-	own := p.Draft // with keys and values of its own
-	if shares {
-		own = nil
-	}
 	if p.Target.Encodes() && o.Parallel != 1 {
 		return fmt.Errorf("%w: %s is an encoder-decoder model, which writes one text at a time: Options.Parallel is 1",
 			ErrOptions, m.name)
@@ -183,8 +187,15 @@ func (m *Model) setSequences(o Options) error {
 	if o.NoCache && o.Parallel != 1 {
 		return fmt.Errorf("%w: NoCache is for one sequence at a time: Options.Parallel is 1", ErrOptions)
 	}
+	if len(p.Drafts) > 0 && (p.Draft == nil || o.Parallel != 1) {
+		return fmt.Errorf("%w: several draft models are for one sequence at a time: Options.Parallel is 1", ErrOptions)
+	}
 	if m.session.NoCache = o.NoCache; o.Parallel == 1 {
-		m.alone = &alone{}
+		m.alone = &alone{lent: map[*draft]*engine.Session{}}
+	}
+	own := p.Draft // with keys and values of its own
+	if own != nil && sharesCache(own) {
+		own = nil
 	}
 	cache, draftCache := cacheShares(cmp.Or(o.Memory.Cache, DefaultCacheBytes), p.Target, own, o.KV)
 	make := func(model *engine.Model, how engine.SessionOptions, bytes, cache int64) sequences {
@@ -199,22 +210,42 @@ func (m *Model) setSequences(o Options) error {
 	if p.Draft == nil {
 		return nil
 	}
-	tok := p.Draft.Tokenizer()
-	if tok == nil {
-		return errors.New("the draft model's file has no tokenizer, so nothing shows what its tokens mean")
-	}
-	if m.foreign = m.tok.Compatible(tok); m.foreign != nil && p.Draft.Head() != nil {
-		return fmt.Errorf("the draft head is for another model: %w", m.foreign)
-	}
-	how := m.session
-	how.Context = min(m.context, p.Draft.Config().Context)
-	if m.foreign != nil {
-		how.Context = p.Draft.Config().Context // its tokens are others
-	}
-	if !shares { // sequences of the others are made for the target's
-		m.draft = make(p.Draft, how, o.Memory.DraftKV, draftCache)
+	for _, model := range append([]*engine.Model{p.Draft}, p.Drafts...) {
+		d, err := m.newDraft(model)
+		if err != nil {
+			return err
+		}
+		how := m.session
+		how.Context = min(m.context, model.Config().Context)
+		if d.foreign != nil {
+			how.Context = model.Config().Context // its tokens are others
+		}
+		if !sharesCache(model) { // sequences of the others are made for the target's
+			d.own = make(model, how, o.Memory.DraftKV, draftCache)
+		}
+		m.drafts = append(m.drafts, d)
 	}
 	return nil
+}
+
+// sharesCache reports whether a draft model is a head that looks at its target's cache.
+func sharesCache(m *engine.Model) bool { return m.Head() != nil && m.Head().SharesCache }
+
+// newDraft refuses a model that cannot draft for the target.
+func (m *Model) newDraft(model *engine.Model) (*draft, error) {
+	tok := model.Tokenizer()
+	if tok == nil {
+		return nil, fmt.Errorf("%s: no tokenizer in the draft model's file, so nothing shows what its tokens mean",
+			model.Name())
+	}
+	d := &draft{model: model, foreign: m.tok.Compatible(tok)}
+	switch {
+	case d.foreign != nil && model.Head() != nil:
+		return nil, fmt.Errorf("%s: the draft head is for another model: %w", model.Name(), d.foreign)
+	case model.Head() != nil && m.session.NoCache:
+		return nil, fmt.Errorf("%w: %s: a draft head, which needs its cache: not with NoCache", ErrOptions, model.Name())
+	}
+	return d, nil
 }
 
 // ErrNoTemplate is wrapped by errors about a model without a chat template.
@@ -252,8 +283,10 @@ func (m *Model) tellPanic(v any, stack []byte) {
 // Close ends the sequences and frees the models. No request may be under way.
 func (m *Model) Close() {
 	m.target.close()
-	if m.draft != nil {
-		m.draft.close()
+	for _, d := range m.drafts {
+		if d.own != nil {
+			d.own.close()
+		}
 	}
 	if m.parts.Close != nil {
 		m.parts.Close()
@@ -292,8 +325,8 @@ type Stats struct {
 // Stats are the model's figures.
 func (m *Model) Stats() Stats {
 	s := Stats{Target: m.target.stats()}
-	if m.draft != nil {
-		s.Draft = m.draft.stats()
+	if len(m.drafts) > 0 && m.drafts[0].own != nil {
+		s.Draft = m.drafts[0].own.stats()
 	}
 	s.GrammarBytes, s.GrammarTexts = m.vocabulary.Memory()
 	return s
@@ -302,8 +335,8 @@ func (m *Model) Stats() Stats {
 // Bytes is the memory of the weights, with those of the draft.
 func (m *Model) Bytes() int64 {
 	n := m.parts.Target.Bytes()
-	if m.parts.Draft != nil {
-		n += m.parts.Draft.Bytes()
+	for _, d := range m.drafts {
+		n += d.model.Bytes()
 	}
 	return n
 }

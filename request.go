@@ -36,6 +36,7 @@ type Request struct {
 	Speculation speculative.Choice // what it leaves open is the model's, then the default
 	// Drafter, if set, makes a drafter of the caller's own for each answer, instead of the one of Speculation.
 	Drafter func(target Sequence) (speculative.Drafter, error)
+	Costs   speculative.PassCosts // of the target's passes, where they are known, for the schedule auto
 
 	// Trace, if set, is called after each round, on the goroutine of its answer; the Round is valid during the call.
 	Trace func(*speculative.Round)
@@ -56,8 +57,9 @@ type Request struct {
 
 // Prompt is a text, or the token ids of one.
 type Prompt struct {
-	Text string // with control tokens spelled out, which become their ids
-	IDs  []int32
+	Text  string // with control tokens spelled out, which become their ids
+	Plain bool   // but what is spelled like one is text
+	IDs   []int32
 	// Parts, if there are any, are the prompt: texts and ids in a row.
 	Parts []Prompt
 	// Given says that the prompt is IDs, also if there are none.
@@ -99,8 +101,8 @@ const (
 	CallRequired ToolMode = "required" // the answer is a call
 )
 
-// Constraint is what an answer must follow. In a conversation it is the content that follows JSON, or a JSON Schema:
-// reasoning before it is free. A grammar in GBNF is that of the whole answer. The zero value is none.
+// Constraint is what an answer must follow. In a conversation it is the content that follows it, whatever its kind:
+// reasoning before it is free, and so are calls instead of it where tools are offered. The zero value is none.
 type Constraint struct {
 	Kind   ConstraintKind
 	Source []byte

@@ -25,6 +25,8 @@ type Task struct {
 	input   []int32 // of the encoder; nil: none
 	max     int     // tokens of an answer; 0: as many as fit
 
+	each []speculative.Choice // how each draft model drafts, or one where none does
+
 	format    *chat.Format // of a conversation's answers; nil: they are plain text
 	offered   []chat.Tool  // what the answer may call
 	reasoning bool         // the answer begins inside of reasoning
@@ -39,14 +41,14 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	if r.Drafter != nil {
 		choice.Drafter = "none"
 	}
-	choice, err := m.Choose(choice, r.Sampling.Temperature)
+	choice, each, err := m.choose(choice, r.Sampling.Temperature)
 	if err != nil {
 		return nil, err
 	}
 	if r.Drafter != nil {
 		choice.Drafter = cmp.Or(r.Speculation.Drafter, "own")
 	}
-	t.r.Speculation, t.r.N = choice, max(r.N, 1)
+	t.r.Speculation, t.each, t.r.N = choice, each, max(r.N, 1)
 	if err := t.checkSampling(); err != nil {
 		return nil, err
 	}
@@ -68,18 +70,43 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 }
 
 // Choose is how a text speculates: what choice leaves open is the model's, then the default. One that the model cannot
-// do is a *[RequestError].
+// do is a *[RequestError]. Where several draft models draft together the drafter is "merge".
 func (m *Model) Choose(choice speculative.Choice, temperature float32) (speculative.Choice, error) {
-	choice = choice.Or(m.choice).Complete(m.parts.Draft, m.foreign)
-	err := choice.Check(temperature)
-	if err == nil {
-		err = choice.Fits(m.parts.Target, m.parts.Draft, m.foreign)
-	}
-	if e := (*speculative.ChoiceError)(nil); errors.As(err, &e) {
-		return choice, &RequestError{Field: "speculation." + e.Field, Err: err,
-			Reason: fmt.Sprintf("%s (model %s)", e.Reason, m.name)}
-	}
+	choice, _, err := m.choose(choice, temperature)
 	return choice, err
+}
+
+// choose is Choose, with the choice of each draft model: one where there is at most one, or none drafts.
+func (m *Model) choose(choice speculative.Choice, temperature float32) (
+	all speculative.Choice, each []speculative.Choice, err error) {
+	drafts, open := m.drafts, choice.Or(m.choice)
+	if len(drafts) == 0 || open.Drafter != "" && !open.Needs().Draft() {
+		drafts = []*draft{{}}
+		if len(m.drafts) > 0 {
+			drafts = m.drafts[:1]
+		}
+	}
+	for i, d := range drafts {
+		one := open.Complete(d.model, d.foreign)
+		if i > 0 && (one.Drafter == "splice" || one.Drafter == "tree") {
+			one.Drafter = "model" // one lookup is enough
+		}
+		if err = one.Check(temperature); err == nil {
+			err = one.Fits(m.parts.Target, d.model, d.foreign)
+		}
+		if e := (*speculative.ChoiceError)(nil); errors.As(err, &e) {
+			return one, nil, &RequestError{Field: "speculation." + e.Field, Err: err,
+				Reason: fmt.Sprintf("%s (model %s)", e.Reason, m.name)}
+		}
+		if err != nil {
+			return one, nil, err
+		}
+		each = append(each, one)
+	}
+	if all = each[0]; len(each) > 1 {
+		all.Drafter = "merge"
+	}
+	return all, each, nil
 }
 
 // Model is the one that the task is bound to.
@@ -162,7 +189,7 @@ func (t *Task) setPrompts(ctx context.Context) error {
 				return err
 			}
 		case !q.given():
-			ids = m.tok.Encode(q.Text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+			ids = m.tok.Encode(q.Text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: !q.Plain})
 		}
 		if err := m.checkIDs(t.promptField(i), ids); err != nil {
 			return err
@@ -198,7 +225,7 @@ func (m *Model) joined(parts []Prompt) (ids []int32) {
 		if p.given() {
 			ids = append(ids, p.IDs...)
 		} else {
-			ids = append(ids, m.tok.Encode(p.Text, bpe.EncodeOptions{AddSpecial: i == 0, ParseSpecial: true})...)
+			ids = append(ids, m.tok.Encode(p.Text, bpe.EncodeOptions{AddSpecial: i == 0, ParseSpecial: !p.Plain})...)
 		}
 	}
 	return ids
@@ -329,7 +356,7 @@ func (t *Task) checkLength(i int, ids []int32) error {
 
 // decoderOptions are those of the answers' decoders.
 func (t *Task) decoderOptions() speculative.Options {
-	o, _ := t.r.Speculation.Options(speculative.Parts{Costs: t.m.costs}) // checked
+	o, _ := t.r.Speculation.Options(speculative.Parts{Costs: t.r.Costs}) // checked
 	o.MaxTokens, o.Tokenizer, o.Stop, o.LogProbs, o.EOG = t.max, t.m.tok, t.r.Stop, t.r.LogProbs, t.isEnd()
 	if t.r.LogProbs {
 		o.Top = t.r.Top

@@ -209,3 +209,62 @@ func TestBreakersOfARequest(t *testing.T) {
 		}
 	}
 }
+
+// A constraint of any kind is one of the content: reasoning before it is free.
+func TestConstraintsLeaveReasoningFree(t *testing.T) {
+	m := newModel(t, Options{Template: hermes + `{% if add_generation_prompt %}<think>
+{% endif %}{# </think> #}`})
+	for kind, source := range map[ConstraintKind]string{GBNF: `root ::= "1"`, JSONSchema: `{"const":1}`, AnyJSON: ""} {
+		r := Request{Messages: []chat.Message{chat.User("x")}, MaxTokens: 3, IgnoreEOS: true,
+			Constraint: Constraint{Kind: kind, Source: []byte(source)}}
+		list, err := Collect(m.Generate(t.Context(), r))
+		r.Constraint = Constraint{}
+		free, err2 := Collect(m.Generate(t.Context(), r))
+		if err := errors.Join(err, err2); err != nil || list[0].Reasoning == "" ||
+			list[0].Reasoning != free[0].Reasoning {
+			t.Errorf("%s: %v %+v, without it %+v", kind, err, list, free)
+		}
+	}
+}
+
+// Where ends of texts are ignored they are never chosen, beside what the caller has banned.
+func TestIgnoredEndsAreBanned(t *testing.T) {
+	m := newModel(t, Options{})
+	r := Request{Prompts: []Prompt{{Text: "x"}}, IgnoreEOS: true, Sampling: engine.Sampling{Banned: []int32{5}}}
+	task, err := m.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := task.Sampling(0).Banned
+	if want := append([]int32{5}, m.ends...); len(want) < 2 || !slices.Equal(got, want) || task.isEnd()(m.ends[0]) {
+		t.Errorf("banned: %v, want %v", got, want)
+	}
+}
+
+// Several draft models propose together; only where texts take turns.
+func TestSeveralDraftModels(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Drafts = []*engine.Model{p.Draft}
+	if _, err := New(p, Options{}); !errors.Is(err, ErrOptions) {
+		t.Errorf("with shared passes: %v", err)
+	}
+	m, err := New(p, Options{Parallel: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r := Request{Prompts: []Prompt{{Text: "func main() {\n"}}, MaxTokens: 12,
+		Speculation: speculative.Choice{Drafter: "model", Schedule: "constant"}}
+	two, err := Collect(m.Generate(t.Context(), r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := Collect(newModel(t, Options{Parallel: 1}).Generate(t.Context(), r))
+	if err != nil || one[0].Text != two[0].Text || two[0].Stats.DraftPasses != 2*one[0].Stats.DraftPasses {
+		t.Errorf("%v: %d passes of one draft model, %d of two, texts %q and %q", err, one[0].Stats.DraftPasses,
+			two[0].Stats.DraftPasses, one[0].Text, two[0].Text)
+	}
+}

@@ -1,11 +1,14 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/specgo/spec"
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
 )
 
 const weather = `[{"type":"function","function":{"name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc","local"]}},"required":["zone"]}}},` +
@@ -96,13 +99,39 @@ func TestRequiredCall(t *testing.T) {
 	}
 }
 
-// An answer with reasoning is told apart.
+// scripted is a sequence whose logits make every text begin with the same tokens.
+type scripted struct {
+	spec.Sequence
+	ids   []int32
+	first int // length of the prompt
+}
+
+func (s *scripted) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	out, err := s.Sequence.Eval(ctx, tokens, parents, want)
+	if err != nil || out.Rows() == 0 {
+		return out, err
+	}
+	if s.first == 0 {
+		s.first = s.Len()
+	}
+	if n := s.Len() - s.first; n < len(s.ids) {
+		out.Row(0)[s.ids[n]] = 1e9
+	}
+	return out, nil
+}
+
+// An answer with reasoning is told apart, and its constraint is one of the content.
 func TestReasoning(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasoned := p.target.Tokenizer().Encode("first abc</think>", bpe.EncodeOptions{})
 	s := newTester(t, with(t, func(o *spec.Options) {
-		o.Template = thinking
+		o.Template, o.Speculation.Drafter = thinking, "none"
+		o.Around = func(s spec.Sequence) spec.Sequence { return &scripted{Sequence: s, ids: reasoned} }
 	}))
-	// A bias makes the small model write the mark: the tokens of </think> are forced by a grammar.
-	const more = `"max_tokens":30,"grammar":"root ::= \"first \" [a-c]{3} \"</think>\\n\\nthen \" [d-f]{2}"`
+	const more = `"max_tokens":30,"grammar":"root ::= \"then \" [d-f]{2}"`
 	body := `{"messages":[{"role":"user","content":"func"}],"chat_template_kwargs":{"enable_thinking":true},` + more + `}`
 	o := decode(t, s.post("/v1/chat/completions", body, 200))
 	reasoning, content := o.get(t, "choices", 0, "message", "reasoning_content").(string),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
@@ -127,17 +127,6 @@ func (f *chatFlags) templateSource(m *engine.Model, name string) (source string,
 	return string(data), nil, err
 }
 
-// newTemplate parses the conversation's template.
-func (g *generate) newTemplate(m *engine.Model) (*chat.Template, []string, error) {
-	source, stops, err := g.templateSource(m, g.name())
-	if err != nil {
-		return nil, nil, err
-	}
-	tok := m.Tokenizer()
-	t, err := chat.New(source, chat.Options{BOS: tok.Token(tok.BOS()), EOS: tok.Token(tok.EOS())})
-	return t, stops, err
-}
-
 // converse runs a conversation.
 func (g *generate) converse(ctx context.Context, p *program) error {
 	first, err := g.firstMessage(ctx, p)
@@ -149,50 +138,28 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		return err
 	}
 	defer rt.Close()
-	g.beside, g.contextHint = g.drafts, g.context
-	g.kvHint, _ = g.cache.kvType() // checked
-	g.logitRows = g.verifyRows(g.model)
-	target, err := g.target(ctx, p, rt)
+	w, err := g.open(ctx, p, rt, func(m *engine.Model) (string, []string, error) {
+		const why = "it has no chat format; spec generate gives a prompt to its encoder"
+		if err := decoderOnly(m, g.name(), why); err != nil {
+			return "", nil, err
+		}
+		return g.templateSource(m, g.name())
+	})
 	if err != nil {
 		return err
 	}
-	tok := target.Tokenizer()
-	if tok == nil {
-		return fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", g.name())
-	}
-	const why = "it has no chat format; spec generate gives a prompt to its encoder"
-	if err := decoderOnly(target, g.name(), why); err != nil {
-		return err
-	}
-	template, stops, err := g.newTemplate(target)
+	defer w.Close()
+	defer w.learned.abort()
+	template, err := w.Template()
 	if err != nil {
-		return err
+		return cmp.Or(errors.Unwrap(err), err)
 	}
-	how, err := g.sessionOptions(target)
-	if err != nil {
-		return err
-	}
-	sampling, err := g.samplingOptions(tok)
-	if err != nil {
-		return err
-	}
-	rules, err := g.grammarFlags.parse(grammar.NewBudget(ctx, grammar.Limits{}))
-	if err != nil {
-		return err
-	}
-	session, err := target.NewSession(how)
-	if err != nil {
-		return err
-	}
-	choice, drafter, err := g.newDrafter(ctx, p, rt, session)
-	if err != nil {
+	if err := w.request.Constraint.Check(ctx, grammar.Limits{}); err != nil {
 		return err
 	}
 	d := &dialog{
-		p: p, tok: tok, template: template, rules: rules, vocabulary: newVocabulary(tok), sampling: sampling,
-		predict: g.predict, variables: g.variables,
-		context: how.Context, whenFull: g.whenFull, showReasoning: !g.hideReasoning, singleTurn: g.singleTurn,
-		typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p),
+		p: p, writing: w, template: template, predict: g.predict, whenFull: g.whenFull, showReasoning: !g.hideReasoning,
+		singleTurn: g.singleTurn, typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p),
 		showDrafts: g.color == colorAlways,
 	}
 	if d.whenFull == "" {
@@ -200,23 +167,8 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			d.whenFull = fullAsk
 		}
 	}
-	learned, err := g.learn(ctx, target, choice)
-	if err != nil {
-		return err
-	}
-	defer learned.abort()
-	o := g.answerOptions(tok, how.Context, template, stops)
-	o.Trace = func(r *speculative.Round) { d.estimate.round(r) }
-	var sequence speculative.Sequence = session
-	if bar := terminal.NewBar(p.stderr, "prompt"); bar != nil {
-		d.prefill = &watched{session, bar, 0}
-		sequence = d.prefill
-	}
-	o.Experience = learned.own
-	d.decoder = speculative.New(sequence, drafter, o)
-	if err := learned.recall(d.decoder); err != nil {
-		return err
-	}
+	w.request.Variables = g.variables
+	w.request.Trace = func(r *speculative.Round) { d.estimate.round(r) }
 	if g.systemGiven {
 		system := g.system
 		if !g.prompt.verbatim {
@@ -229,16 +181,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			return err
 		}
 	}
-	return learned.keep(d.run(ctx, first))
-}
-
-// answerOptions are the decoder's options for a conversation.
-func (g *generate) answerOptions(tok *bpe.Tokenizer, context int, t *chat.Template,
-	stops []string) speculative.Options {
-	o := g.decoderOptions(tok, context)
-	o.Stop = append(o.Stop, stops...)
-	o.EOG = endOfAnswer(tok, t.Format(), g.ignoreEOS)
-	return o
+	return w.learned.keep(d.run(ctx, first))
 }
 
 // firstMessage is the text of -p or -f.
@@ -260,31 +203,13 @@ func (g *generate) firstMessage(ctx context.Context, p *program) (string, error)
 	return text, err
 }
 
-// endOfAnswer reports which tokens end an answer: the vocabulary's ends of text and the format's marks.
-func endOfAnswer(tok *bpe.Tokenizer, f *chat.Format, ignoreEOS bool) func(int32) bool {
-	ends := map[int32]bool{}
-	for _, mark := range f.EndMarks() {
-		if id, ok := tok.ID(mark); ok {
-			ends[id] = true
-		}
-	}
-	return func(id int32) bool { return !ignoreEOS && (tok.IsEOG(id) || ends[id]) }
-}
-
 // A dialog is a conversation under way.
 type dialog struct {
-	p        *program
-	tok      *bpe.Tokenizer
+	p *program
+	*writing
 	template *chat.Template
-	decoder  *speculative.Decoder
-	prefill  *watched // shows the progress of a long prompt; nil: does not
 
-	rules         *grammar.Grammar    // of the answers' content; nil: none
-	vocabulary    *grammar.Vocabulary // of rules
-	sampling      engine.Sampling
 	predict       int // most tokens of an answer; negative: until it ends
-	variables     map[string]any
-	context       int // tokens
 	whenFull      string
 	showReasoning bool
 	singleTurn    bool
@@ -368,7 +293,7 @@ func (d *dialog) run(ctx context.Context, first string) error {
 // turnOrNote runs f. On a terminal its error is told and the conversation goes on.
 func (d *dialog) turnOrNote(ctx context.Context, f func() error) error {
 	err := f()
-	if err == nil || errors.Is(err, errEnd) || !d.typed || ctx.Err() != nil {
+	if err == nil || errors.Is(err, errEnd) || errors.Is(err, speculative.ErrState) || !d.typed || ctx.Err() != nil {
 		return err
 	}
 	d.note("%s", message(err))

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 )
 
@@ -172,18 +173,13 @@ func TestChatTemplateStops(t *testing.T) {
 	for name, want := range map[string]string{
 		"plain": "[x \nUser:]", "vicuna": "[x \nUSER:]", "alpaca": "[x \n### Instruction:]", "chatml": "[x]"} {
 		g := options[*converse](t, "chat", "--chat-template", name, "--stop", "x", "-n", "5")
-		template, stops, err := g.newTemplate(m)
+		_, stops, err := g.templateSource(m, "m")
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := g.answerOptions(m.Tokenizer(), 100, template, stops)
-		if got := fmt.Sprint(o.Stop); got != want {
-			t.Errorf("%s: %q, %d tokens", name, got, o.MaxTokens)
-		}
-		for id := range int32(m.Tokenizer().Size()) {
-			if o.EOG(id) != m.Tokenizer().IsEOG(id) {
-				t.Errorf("%s: token %d", name, id)
-			}
+		r, err := g.request()
+		if got := fmt.Sprint(append(r.Stop, stops...)); err != nil || got != want {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }
@@ -371,6 +367,21 @@ func newDialog(stdin string) (d *dialog, stdout, stderr *bytes.Buffer) {
 	return d, stdout, stderr
 }
 
+// withModel gives a dialog the embedded target with a template and a context; 0: the model's.
+func withModel(t *testing.T, d *dialog, template string, context int) {
+	t.Helper()
+	m, err := library.New(library.Parts{Target: target(t)},
+		library.Options{Template: template, Context: context, Parallel: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	d.writing = &writing{Model: m, prefill: &watched{}}
+	if d.template, err = m.Template(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestChatRead(t *testing.T) {
 	d, stdout, _ := newDialog("a\n\n  \nb\\\nc\n\"\"\"d\ne\n\"\"\" tail\r\nf\r\n\"\"\"g\"\"\"\nlast\\")
 	var got []string
@@ -439,11 +450,7 @@ func TestChatStopper(t *testing.T) {
 // A turn that fails on a terminal is told, and its message is taken back.
 func TestChatFailedTurn(t *testing.T) {
 	d, stdout, stderr := newDialog("one\n/save\n")
-	d.tok = target(t).Tokenizer()
-	var err error
-	if d.template, err = chat.New("{{ raise_exception('not today') }}", chat.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	withModel(t, d, "{{ raise_exception('not today') }}", 0)
 	if err := d.run(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -471,8 +478,7 @@ func TestChatDropTurn(t *testing.T) {
 
 // Reasoning is faint, or marked where nothing can be faint, or hidden; it is kept apart from the answer.
 func TestChatReasoning(t *testing.T) {
-	events := []chat.Event{{Kind: chat.ReasoningEvent, Text: "hm"}, {Kind: chat.ReasoningEvent, Text: " so"},
-		{Kind: chat.ContentEvent, Text: "4"}, {Kind: chat.ContentEvent, Text: "2\x1b"}}
+	events := []library.Event{{Reasoning: "hm"}, {Reasoning: " so", Text: "4"}, {Text: "2\x1b"}}
 	for _, c := range []struct {
 		color, show bool
 		want        string
@@ -486,7 +492,7 @@ func TestChatReasoning(t *testing.T) {
 		d.color, d.showReasoning = c.color, c.show
 		a := &answerWriter{d: d}
 		for _, e := range events {
-			if err := a.write([]chat.Event{e}, false); err != nil {
+			if err := a.write(&e); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -503,22 +509,19 @@ func TestChatReasoning(t *testing.T) {
 func TestChatAsksWhenFull(t *testing.T) {
 	for answer, dropped := range map[string]bool{"d\n": true, "Drop\n": true, "s\n": false, "\n": false} {
 		d, _, stderr := newDialog(answer)
-		d.tok = target(t).Tokenizer()
 		source, _ := chat.Builtin("plain")
-		var err error
-		if d.template, err = chat.New(source, chat.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		d.context, d.whenFull = 100, fullAsk
+		withModel(t, d, source, 100)
+		d.whenFull = fullAsk
 		for range 10 {
 			d.messages = append(d.messages, chat.Message{Role: "user", Content: "x := y + z; x := y + z"},
 				chat.Message{Role: "assistant", Content: "ok"})
 		}
 		d.messages = append(d.messages, chat.Message{Role: "user", Content: "last"})
-		_, ids, err := d.fit(t.Context())
-		if dropped != (err == nil) || dropped && (len(ids) > 50 || d.messages[len(d.messages)-1].Content != "last") ||
+		task, err := d.fit(t.Context())
+		last := d.messages[len(d.messages)-1].Content
+		if dropped != (err == nil) || dropped && (len(task.Prompt(0)) > 50 || last != "last") ||
 			!dropped && len(d.messages) != 21 {
-			t.Errorf("%q: %d ids, %d messages, %v: %s", answer, len(ids), len(d.messages), err, stderr)
+			t.Errorf("%q: %d messages, %v: %s", answer, len(d.messages), err, stderr)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (d *dialog) regen(ctx context.Context, _ string) error {
 	}
 	before := slices.Clone(d.messages)
 	d.messages = d.messages[:i+1]
-	d.sampling.Seed++
+	d.request.Sampling.Seed++
 	err := d.answer(ctx)
 	if err != nil {
 		d.messages = before
@@ -237,9 +237,9 @@ func (d *dialog) stats(context.Context, string) error {
 	if x := d.estimate.speedup(s); !math.IsNaN(x) {
 		line += fmt.Sprintf(", estimated speedup %.2fx", x)
 	}
-	line += fmt.Sprintf("; context of %d tokens, %d used", d.context, t.prompt+t.generated)
-	if d.sampling.Temperature > 0 {
-		line += fmt.Sprintf("; seed %d", d.sampling.Seed)
+	line += fmt.Sprintf("; context of %d tokens, %d used", d.Context(), t.prompt+t.generated)
+	if d.request.Sampling.Temperature > 0 {
+		line += fmt.Sprintf("; seed %d", d.request.Sampling.Seed)
 	}
 	d.note("%s", line)
 	return nil
@@ -276,18 +276,20 @@ func countSetting(name string, at func(d *dialog) *int, low int) setting {
 // settings are those of generate's flags that may change between answers.
 func settings() []setting {
 	return []setting{
-		numberSetting("temp", func(d *dialog) *float32 { return &d.sampling.Temperature }, 0, 1e6),
-		countSetting("top-k", func(d *dialog) *int { return &d.sampling.TopK }, 0),
-		numberSetting("top-p", func(d *dialog) *float32 { return &d.sampling.TopP }, 0, 1),
-		numberSetting("min-p", func(d *dialog) *float32 { return &d.sampling.MinP }, 0, 1),
-		numberSetting("repeat-penalty", func(d *dialog) *float32 { return &d.sampling.RepeatPenalty }, 1e-6, 1e6),
+		numberSetting("temp", func(d *dialog) *float32 { return &d.request.Sampling.Temperature }, 0, 1e6),
+		countSetting("top-k", func(d *dialog) *int { return &d.request.Sampling.TopK }, 0),
+		numberSetting("top-p", func(d *dialog) *float32 { return &d.request.Sampling.TopP }, 0, 1),
+		numberSetting("min-p", func(d *dialog) *float32 { return &d.request.Sampling.MinP }, 0, 1),
+		numberSetting("repeat-penalty", func(d *dialog) *float32 { return &d.request.Sampling.RepeatPenalty }, 1e-6, 1e6),
 		countSetting("predict", func(d *dialog) *int { return &d.predict }, -1),
-		{"seed", func(d *dialog) string { return strconv.FormatUint(d.sampling.Seed, 10) }, func(d *dialog, v string) error {
+		{"seed", func(d *dialog) string {
+			return strconv.FormatUint(d.request.Sampling.Seed, 10)
+		}, func(d *dialog, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 0 {
 				return fmt.Errorf("not between 0 and %d", int64(math.MaxInt64))
 			}
-			d.sampling.Seed = uint64(n)
+			d.request.Sampling.Seed = uint64(n)
 			return nil
 		}},
 		{"reasoning", func(d *dialog) string {

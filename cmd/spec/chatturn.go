@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -25,55 +25,37 @@ func (d *dialog) say(ctx context.Context, text string) error {
 
 // answer generates the assistant's next message.
 func (d *dialog) answer(ctx context.Context) error {
-	prompt, ids, err := d.fit(ctx)
+	task, err := d.fit(ctx)
 	if err != nil {
 		return err
 	}
-	if d.prefill != nil {
-		d.prefill.prompt = 0
-		if len(ids) >= watchedPrompt {
-			d.prefill.prompt = len(ids)
-		}
-	}
+	defer task.Close()
+	d.prefill.prompt = len(task.Prompt(0))
 	ctx, done := d.stop.answering(ctx)
 	defer done()
-	d.estimate = estimate{}
-	format := d.template.Format()
-	a := &answerWriter{d: d}
-	parser := chat.NewParser(*format, chat.ParserOptions{Reasoning: prompt.InReasoning()})
-	sampling := d.sampling
-	if d.rules != nil {
-		c, err := d.constraint(ctx, format, prompt.InReasoning())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		sampling.Constraint = c
+	if err := task.Compile(ctx); err != nil {
+		return requestError(err)
 	}
-	start, generated := time.Now(), 0
+	d.estimate = estimate{}
+	a := &answerWriter{d: d}
+	start, t := time.Now(), turn{prompt: d.prefill.prompt}
 	var failed error
 	if d.predict != 0 {
-		d.decoder.Limit(d.predict) // which /set may have changed
-		for token, err := range d.decoder.Generate(ctx, ids, sampling) {
-			if err != nil {
-				failed = errors.Join(err, a.write(parser.Push(token.Text), false))
-				break
+		for e, err := range task.Generate(ctx, library.Run{}) {
+			if e.Token.ID >= 0 {
+				t.generated++
 			}
-			text := token.Text
-			if token.ID >= 0 {
-				generated++
+			if e.Stats != nil {
+				t.stats = *e.Stats
 			}
-			if d.tok.IsControl(token.ID) { // the decoder leaves out control tokens
-				text += format.Spell(d.tok, token.ID)
-			}
-			if failed = a.write(parser.Push(text), token.Drafted); failed != nil {
+			if failed = errors.Join(requestError(err), a.write(&e)); failed != nil {
 				break
 			}
 		}
 	}
-	failed = errors.Join(failed, a.write(parser.Close(), false), a.end())
-	stats := d.decoder.Stats()
-	d.last = turn{stats, generated, time.Since(start), len(ids)}
+	failed = errors.Join(failed, a.end())
+	t.took = time.Since(start)
+	d.last = t
 	if a.message.Content != "" || a.message.Reasoning != "" || failed == nil {
 		a.message.Role = "assistant"
 		d.messages = append(d.messages, a.message)
@@ -82,8 +64,8 @@ func (d *dialog) answer(ctx context.Context) error {
 	case failed != nil && d.stopped(ctx, failed):
 		d.note("(stopped)")
 		return nil
-	case stats.End == speculative.EndContext:
-		d.note("(the context of %d tokens is full: the answer was cut off)", d.context)
+	case t.stats.End == speculative.EndContext:
+		d.note("(the context of %d tokens is full: the answer was cut off)", d.Context())
 	}
 	return failed
 }
@@ -109,40 +91,38 @@ type answerWriter struct {
 	inLine  bool
 }
 
-func (a *answerWriter) write(events []chat.Event, drafted bool) error {
-	for _, e := range events {
-		d, color := a.d, ""
-		if drafted && d.showDrafts {
-			color = colorAccepted
-		}
-		switch e.Kind {
-		case chat.ReasoningEvent:
-			a.message.Reasoning += e.Text
-			if !d.showReasoning {
-				continue
-			}
-			color = colorPrompt
-		case chat.ContentEvent:
-			a.message.Content += e.Text
-		default:
-			continue // no tools were offered
-		}
-		text := e.Text
-		if !d.color && e.Kind == chat.ReasoningEvent && !a.begun { // where it cannot be faint, it is marked
-			text = "[reasoning]\n" + text
-		}
-		if a.begun && a.kind != e.Kind {
-			text = "\n\n" + text
-			if !d.color && e.Kind == chat.ContentEvent {
-				text = "\n[answer]\n" + text[2:]
-			}
-		}
-		a.begun, a.kind, a.inLine = true, e.Kind, !strings.HasSuffix(text, "\n")
-		if err := d.print(text, color); err != nil {
+func (a *answerWriter) write(e *library.Event) error {
+	a.message.Reasoning += e.Reasoning
+	a.message.Content += e.Text
+	color := ""
+	if e.Token.Drafted && a.d.showDrafts {
+		color = colorAccepted
+	}
+	if a.d.showReasoning {
+		if err := a.part(chat.ReasoningEvent, e.Reasoning, colorPrompt); err != nil {
 			return err
 		}
 	}
-	return nil
+	return a.part(chat.ContentEvent, e.Text, color)
+}
+
+// part writes more of the reasoning or of the content.
+func (a *answerWriter) part(kind chat.EventKind, text, color string) error {
+	if text == "" {
+		return nil
+	}
+	d := a.d
+	if !d.color && kind == chat.ReasoningEvent && !a.begun { // where it cannot be faint, it is marked
+		text = "[reasoning]\n" + text
+	}
+	if a.begun && a.kind != kind {
+		text = "\n\n" + text
+		if !d.color && kind == chat.ContentEvent {
+			text = "\n[answer]\n" + text[2:]
+		}
+	}
+	a.begun, a.kind, a.inLine = true, kind, !strings.HasSuffix(text, "\n")
+	return d.print(text, color)
 }
 
 // end ends the answer's last line.
@@ -153,69 +133,70 @@ func (a *answerWriter) end() error {
 	return a.d.print("\n", "")
 }
 
-// render renders the conversation.
-func (d *dialog) render(ctx context.Context) (*chat.Prompt, []int32, error) {
-	messages := d.messages
-	if !d.template.SystemRole() && len(messages) > 0 && messages[0].Role == "system" {
+// prepare makes the task of the next answer, and says how many tokens its prompt has. The task is nil where the prompt
+// leaves the context no room for an answer.
+func (d *dialog) prepare(ctx context.Context) (task *library.Task, tokens int, err error) {
+	if !d.template.SystemRole() && len(d.messages) > 0 && d.messages[0].Role == "system" {
 		d.once("(the chat template has no system message: its text goes in front of the first message)")
-		messages = chat.MergeSystem(messages)
 	}
-	prompt, err := d.template.Render(ctx,
-		chat.Conversation{Messages: messages, AddGenerationPrompt: true, Extra: d.variables})
+	d.request.Messages, d.request.MaxTokens = d.messages, max(d.predict, 0)
+	task, err = d.Prepare(ctx, d.request)
+	if e := (*library.RequestError)(nil); errors.As(err, &e) && e.Code == library.CodeContext {
+		return nil, e.Tokens, nil
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, requestError(err)
 	}
-	ids := prompt.IDs(d.tok)
-	if len(ids) == 0 {
-		return nil, nil, errors.New("the chat template renders nothing")
-	}
-	return prompt, ids, nil
+	return task, len(task.Prompt(0)), nil
 }
 
 // answerRoom is how much of the context a prompt must leave to an answer, as 1 of so many.
 const answerRoom = 8
 
-// fit renders the conversation and, where it leaves no room for an answer, lets the user choose: the
-// oldest turns are dropped until half of the context is free, or as many as can be, or the turn is refused.
-func (d *dialog) fit(ctx context.Context) (*chat.Prompt, []int32, error) {
-	prompt, ids, err := d.render(ctx)
-	if err != nil || len(ids) <= d.context-d.context/answerRoom {
-		return prompt, ids, err
+// fit prepares the next answer and, where its prompt leaves it little room, lets the user choose: the oldest turns are
+// dropped until half of the context is free, or as many as can be, or the turn is refused.
+func (d *dialog) fit(ctx context.Context) (*library.Task, error) {
+	context := d.Context()
+	task, tokens, err := d.prepare(ctx)
+	if err != nil || task != nil && (tokens <= context-context/answerRoom || d.turns() < 2) { // or nothing to drop
+		return task, err
 	}
-	if len(ids) <= d.context && d.turns() < 2 {
-		return prompt, ids, nil // nothing to drop, and some room
+	if d.turns() < 2 {
+		return nil, d.tooLong(tokens)
 	}
 	choice := d.whenFull
-	if d.turns() < 2 {
-		return nil, nil, fmt.Errorf("the message makes a prompt of %d tokens, the context holds %d (-c)", len(ids), d.context)
-	}
 	if choice == fullAsk {
-		d.note("The conversation has %d tokens, the context holds %d (-c).", len(ids), d.context)
+		d.note("The conversation has %d tokens, the context holds %d (-c).", tokens, context)
 		line, err := d.line(ctx, "Drop the oldest turns, or stop here? [d/S] ")
 		if err != nil && !errors.Is(err, errInterrupted) {
-			return nil, nil, err
+			return nil, err
 		}
 		if choice = fullStop; strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "d") {
 			choice = fullDrop
 		}
 	}
 	if choice == fullStop {
-		return nil, nil, fmt.Errorf("the conversation has %d tokens, the context holds %d: /undo or /clear shorten it, "+
-			"--when-full drop drops the oldest turns", len(ids), d.context)
+		return nil, fmt.Errorf("the conversation has %d tokens, the context holds %d: /undo or /clear shorten it, "+
+			"--when-full drop drops the oldest turns", tokens, context)
 	}
 	dropped := 0
-	for len(ids) > d.context/2 && d.turns() > 1 {
+	for tokens > context/2 && d.turns() > 1 {
 		d.dropTurn()
 		dropped++
-		if prompt, ids, err = d.render(ctx); err != nil {
-			return nil, nil, err
+		if task, tokens, err = d.prepare(ctx); err != nil {
+			return nil, err
 		}
 	}
 	d.note("(dropped the %d oldest of %d turns)", dropped, dropped+d.turns())
-	if len(ids) > d.context {
-		return nil, nil, fmt.Errorf("the message makes a prompt of %d tokens, the context holds %d (-c)", len(ids), d.context)
+	if task == nil {
+		return nil, d.tooLong(tokens)
 	}
-	return prompt, ids, nil
+	return task, nil
+}
+
+// tooLong is the error of a prompt of one message that leaves no room for an answer.
+func (d *dialog) tooLong(tokens int) error {
+	return fmt.Errorf("the message makes a prompt of %d tokens, the context holds %d (-c)", tokens, d.Context())
 }
 
 // turns counts the messages of the user.
@@ -241,12 +222,4 @@ func (d *dialog) dropTurn() {
 		}
 	}
 	d.messages = kept
-}
-
-// constraint is the grammar of an answer, with reasoning left free.
-func (d *dialog) constraint(ctx context.Context, f *chat.Format, inReasoning bool) (*grammar.Constraint, error) {
-	return d.vocabulary.Constraint(ctx, fmt.Sprint(inReasoning), func(b *grammar.Budget) (*grammar.Grammar, error) {
-		o := chat.GrammarOptions{Reasoning: inReasoning, Control: chat.ControlMarks(d.tok), Budget: b}
-		return f.AnswerGrammar(d.rules, o), nil
-	})
 }

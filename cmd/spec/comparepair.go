@@ -110,12 +110,8 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		}
 	}
 	pair = &compare.Pair{Target: session, Tokenizer: tok, Close: closeAll, Drafter: team.drafter}
-	if target.Encodes() {
-		if _, pair.Start, err = promptOf(target, nil, c.name()); err != nil {
-			return nil, "", err
-		}
-	}
-	return pair, target.WeightTypes(), nil
+	pair.Start, err = decoderStart(target, c.name())
+	return pair, target.WeightTypes(), err
 }
 
 // embeddedHead stands for the embedded head in a list of files.

@@ -9,17 +9,17 @@ import (
 
 // Encoder-decoder models (T5): a prompt is what the encoder reads, and the decoder begins with a token of its own.
 
-// promptOf divides the tokens of a prompt into the encoder's input, nil for a model without an encoder, and what the
-// decoder continues. What messages call the model is name.
-func promptOf(m *engine.Model, ids []int32, name string) (input, prompt []int32, err error) {
+// decoderStart is what the decoder of a model with an encoder begins with, nil for another model. What messages call
+// the model is name.
+func decoderStart(m *engine.Model, name string) ([]int32, error) {
 	if !m.Encodes() {
-		return nil, ids, nil
+		return nil, nil
 	}
 	if m.DecoderStart() < 0 {
-		return nil, nil, fmt.Errorf("%s: the file has neither a decoder_start_token_id nor a token that begins texts, so "+
+		return nil, fmt.Errorf("%s: the file has neither a decoder_start_token_id nor a token that begins texts, so "+
 			"nothing says what the decoder begins with", name)
 	}
-	return ids, []int32{m.DecoderStart()}, nil
+	return []int32{m.DecoderStart()}, nil
 }
 
 // decoderOnly refuses an encoder-decoder model in a command that has no use for one, for the given reason.

@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	library "github.com/specgo/spec"
-	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
@@ -126,62 +121,6 @@ func (g *generate) check() error {
 	return g.speculation.check(g.model, g.sampling.Temperature)
 }
 
-// sessionOptions are those of the target's session.
-func (g *generate) sessionOptions(m *engine.Model) (o engine.SessionOptions, err error) {
-	o = engine.SessionOptions{NoCache: g.noCache, StateBytes: g.stateBytes}
-	if o.KV, err = g.cache.kvType(); err != nil {
-		return o, err
-	}
-	o.Context, err = contextSize(g.context, m, g.name())
-	return o, err
-}
-
-// samplingOptions are how tokens are chosen of a vocabulary. Without a seed one is drawn.
-func (g *generate) samplingOptions(tok *bpe.Tokenizer) (engine.Sampling, error) {
-	s := g.sampling
-	for _, ids := range [][]int32{slices.Sorted(maps.Keys(s.LogitBias)), s.Banned} {
-		for _, id := range ids {
-			if int(id) >= tok.Size() {
-				return s, fmt.Errorf("-l %d: the vocabulary has the ids 0 to %d", id, tok.Size()-1)
-			}
-		}
-	}
-	if s.DRY.Multiplier > 0 {
-		s.DRY.Breakers = library.Breakers(tok, g.breakers)
-	}
-	seed := g.seed
-	if seed < 0 {
-		seed = int64(rand.Uint32())
-	}
-	s.Seed = uint64(seed)
-	if s.PenaltyLastN == 0 { // llama.cpp's way to switch penalties off
-		s.RepeatPenalty, s.FrequencyPenalty, s.PresencePenalty = 1, 0, 0
-	}
-	if g.ignoreEOS {
-		s.Banned = append(slices.Clone(s.Banned), endsOfText(tok)...)
-	}
-	return s, nil
-}
-
-// decoderOptions are the decoder's, but for the trace.
-func (g *generate) decoderOptions(tok *bpe.Tokenizer, context int) speculative.Options {
-	o, _ := g.chosen(g.model).Options(speculative.Parts{Costs: g.costs}) // the flags take no other names
-	o.MaxTokens, o.Tokenizer, o.LogProbs = g.predict, tok, g.logprobs
-	if g.predict > context { // no difference, and no sum that overflows
-		o.MaxTokens = -1
-	}
-	for _, text := range g.stop {
-		if !g.prompt.verbatim {
-			text = unescape(text)
-		}
-		o.Stop = append(o.Stop, text)
-	}
-	if g.ignoreEOS {
-		o.EOG = func(int32) bool { return false }
-	}
-	return o
-}
-
 func (g *generate) run(ctx context.Context, p *program) (err error) {
 	if stdout, ok := p.stdout.(*os.File); ok && g.traceFile == "" && g.receipt == "" && closed(stdout) {
 		return fmt.Errorf("standard output is closed (or %s, opened for reading too, which looks the same): "+
@@ -212,80 +151,39 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 	defer rt.Close()
-	g.beside, g.contextHint = g.drafts, g.context
-	g.kvHint, _ = g.cache.kvType() // checked
-	g.logitRows = g.verifyRows(g.model)
-	target, err := g.target(ctx, p, rt)
+	w, err := g.open(ctx, p, rt, nil)
 	if err != nil {
 		return err
 	}
-	tok := target.Tokenizer()
-	if tok == nil {
-		return fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", g.name())
+	defer w.Close()
+	defer w.learned.abort()
+	out := &writer{
+		p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: int64(w.request.Sampling.Seed), Stats: noStats()},
+		json: g.json, color: colored(g.color, p), terminal: terminal.Is(p.stdout),
+		sampled: w.request.Sampling.Temperature > 0,
 	}
-	how, err := g.sessionOptions(target)
-	if err != nil {
-		return err
+	w.request.Trace = func(r *speculative.Round) {
+		out.estimate.round(r)
+		if g.trace {
+			out.fail(trace.round(out, w.Tokenizer(), r))
+		}
 	}
-	sampling, err := g.samplingOptions(tok)
-	if err != nil {
-		return err
-	}
-	budget := grammar.NewBudget(ctx, grammar.Limits{})
-	rules, err := g.grammarFlags.parse(budget)
-	if err != nil {
-		return err
-	}
-	if rules != nil {
-		if sampling.Constraint, err = rules.Bind(budget, newVocabulary(tok)); err != nil {
+	var claim *speculative.Receipt
+	if receipt != nil {
+		w.request.Written = func(d *speculative.Decoder) (err error) {
+			claim, err = d.Receipt(speculative.ReceiptOptions{KV: g.kvHint})
 			return err
 		}
 	}
-	limit := longestPrompt(tok, how.Context)
-	if target.Encodes() { // the context is the decoder's
-		limit = textLimit
-	}
-	text, err := source.read(ctx, limit)
-	if errors.Is(err, errTooLong) && !target.Encodes() {
-		return fmt.Errorf("the prompt is longer than a context of %d tokens can hold (-c)", how.Context)
-	} else if err != nil {
-		return err
-	}
-	input, ids, err := promptOf(target, tok.Encode(text, bpe.EncodeOptions{AddSpecial: true}), g.name())
+	w.request.Timings = g.json // of a text that cannot be written to its end
+	text, task, err := g.prepare(ctx, w, source)
 	if err != nil {
-		return err
+		return requestError(err)
 	}
-	if len(ids) == 0 {
-		return fmt.Errorf("the prompt is empty, and %s begins no text by itself", g.name())
-	}
-	if len(ids) > how.Context {
-		return fmt.Errorf("the prompt has %d tokens, the context holds %d (-c)", len(ids), how.Context)
-	}
-	session, err := target.NewSession(how)
-	if err != nil {
-		return err
-	}
-	choice, drafter, err := g.newDrafter(ctx, p, rt, session)
-	if err != nil {
-		return err
-	}
-	learned, err := g.learn(ctx, target, choice)
-	if err != nil {
-		return err
-	}
-	defer learned.abort()
-	out := &writer{
-		p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: int64(sampling.Seed)},
-		json: g.json, color: colored(g.color, p), terminal: terminal.Is(p.stdout), sampled: sampling.Temperature > 0,
-	}
-	o := g.decoderOptions(tok, how.Context)
-	o.Trace = func(r *speculative.Round) {
-		out.estimate.round(r)
-		if g.trace {
-			out.fail(trace.round(out, tok, r))
-		}
-	}
-	if input != nil {
+	defer task.Close()
+	w.prefill.prompt = len(task.Prompt(0))
+	out.bar = w.prefill.shown()
+	if w.Target().Encodes() {
 		text += "\n" // the output does not continue it
 	}
 	if !g.json && !g.noDisplay && (g.displayPrompt || out.terminal) {
@@ -293,35 +191,47 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 			return err
 		}
 	}
-	sequence, bar := watch(p, session, len(ids))
-	out.bar = bar
-	o.Experience = learned.own
-	decoder := speculative.New(sequence, drafter, o)
-	if input != nil {
-		decoder.Encode(input)
-	}
-	if err := learned.recall(decoder); err != nil {
+	if err := w.learned.keep(g.write(ctx, out, task)); err != nil {
 		return err
 	}
-	if err := learned.keep(g.write(ctx, out, decoder, ids, sampling)); err != nil {
-		return err
-	}
-	return g.writeReceipt(ctx, p, receipt, decoder)
+	return g.writeReceipt(ctx, p, receipt, claim)
 }
 
-// write streams what the decoder generates and ends with the figures. An error is all that is told,
-// unless it is an interruption; with --json what was written before is printed in every case.
-func (g *generate) write(ctx context.Context, out *writer, decoder *speculative.Decoder, ids []int32,
-	s engine.Sampling) error {
+// noStats are those of no text.
+func noStats() speculative.Stats { return speculative.Stats{DraftedAt: []int{}, AcceptedAt: []int{}} }
+
+// prepare reads the prompt, and binds the request to the model and its grammar to the vocabulary.
+func (g *generate) prepare(ctx context.Context, w *writing, source *source) (string, *library.Task, error) {
+	limit := longestPrompt(w.Tokenizer(), w.Context())
+	if w.Target().Encodes() { // the context is the decoder's
+		limit = textLimit
+	}
+	text, err := source.read(ctx, limit)
+	if errors.Is(err, errTooLong) && !w.Target().Encodes() {
+		err = fmt.Errorf("the prompt is longer than a context of %d tokens can hold (-c)", w.Context())
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	w.request.Prompts = []library.Prompt{{Text: text, Plain: true}}
+	task, err := w.Prepare(ctx, w.request)
+	if err == nil {
+		err = task.Compile(ctx)
+	}
+	return text, task, err
+}
+
+// write streams what the task generates and ends with the figures. An error is all that is told, unless it is an
+// interruption; with --json what was written before is printed in every case.
+func (g *generate) write(ctx context.Context, out *writer, task *library.Task) error {
 	start := time.Now()
 	var failed error
 	if g.predict != 0 {
-		for token, err := range decoder.Generate(ctx, ids, s) {
-			if err != nil {
-				failed = errors.Join(err, out.rest(token.Text)) // what was held back
-				break
+		for e, err := range task.Generate(ctx, library.Run{}) {
+			if e.Stats != nil {
+				out.result.Stats = *e.Stats
 			}
-			if failed = errors.Join(out.token(token, g.logprobs), out.failed); failed != nil {
+			if failed = errors.Join(requestError(err), out.token(e.Token, g.logprobs), out.failed); failed != nil {
 				break
 			}
 		}
@@ -330,51 +240,11 @@ func (g *generate) write(ctx context.Context, out *writer, decoder *speculative.
 	if failed != nil && len(out.result.TokenIDs) == 0 {
 		return failed
 	}
-	out.result.Stats = decoder.Stats()
 	err := out.end()
 	if err == nil && (failed == nil || isInterrupt(failed)) {
 		out.figures(time.Since(start))
 	}
 	return errors.Join(failed, err)
-}
-
-// endsOfText lists the tokens that end a text.
-func endsOfText(tok *bpe.Tokenizer) (ids []int32) {
-	for id := range int32(tok.Size()) {
-		if tok.IsEOG(id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// watchedPrompt is the length in tokens from which a prompt's prefill is shown on a terminal.
-const watchedPrompt = 256
-
-// watched is a session whose prefill moves a bar.
-type watched struct {
-	*engine.Session
-	bar    *terminal.Bar
-	prompt int // tokens
-}
-
-// watch shows the prefill of a long prompt on a terminal.
-func watch(p *program, s *engine.Session, prompt int) (speculative.Sequence, *terminal.Bar) {
-	bar := terminal.NewBar(p.stderr, "prompt")
-	if bar == nil || prompt < watchedPrompt {
-		return s, nil
-	}
-	return &watched{s, bar, prompt}, bar
-}
-
-func (w *watched) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
-	out, err := w.Session.Eval(ctx, tokens, parents, want)
-	if n := w.Len(); n < w.prompt-1 {
-		w.bar.Set(int64(n), int64(w.prompt), "")
-	} else {
-		w.bar.Clear()
-	}
-	return out, err
 }
 
 // Values of --color.

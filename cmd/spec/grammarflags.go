@@ -5,8 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/grammar"
+	library "github.com/specgo/spec"
 )
 
 // grammarFlags are llama.cpp's names for a grammar or a JSON Schema that the text follows.
@@ -38,52 +37,35 @@ func (g *grammarFlags) checkGrammar() error {
 	return nil
 }
 
-// parse compiles the grammar that was given; nil if none was.
-func (g *grammarFlags) parse(b *grammar.Budget) (*grammar.Grammar, error) {
+// constraint is the one that was given, if any.
+func (g *grammarFlags) constraint() (c library.Constraint, err error) {
 	names := g.given()
 	if len(names) == 0 {
-		return nil, nil
+		return c, nil
 	}
-	source, from := g.grammar+g.schema, names[0]
-	if file := g.grammarFile + g.schemaFile; file != "" {
-		from = file
-		var err error
-		if source, err = readGrammar(file); err != nil {
-			return nil, err
-		}
-	}
-	var compiled *grammar.Grammar
-	var err error
+	c = library.Constraint{Kind: library.GBNF, Source: []byte(g.grammar + g.schema), Field: names[0]}
 	if g.schema+g.schemaFile != "" {
-		compiled, err = grammar.ParseSchema(b, []byte(source), grammar.SchemaOptions{Spaces: true, Narrow: true})
-	} else {
-		compiled, err = grammar.ParseGBNF(b, source)
+		c.Kind = library.JSONSchema
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
+	if file := g.grammarFile + g.schemaFile; file != "" {
+		c.Field = file
+		c.Source, err = readGrammar(file)
 	}
-	return compiled, nil
+	return c, err
 }
 
-func readGrammar(file string) (string, error) {
+func readGrammar(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxGrammar+1))
 	switch {
 	case err != nil:
-		return "", err
+		return nil, err
 	case len(data) > maxGrammar:
-		return "", fmt.Errorf("%s: more than %d MiB", file, maxGrammar>>20)
+		return nil, fmt.Errorf("%s: more than %d MiB", file, maxGrammar>>20)
 	}
-	return string(data), nil
-}
-
-// newVocabulary is a tokenizer's, for grammars.
-func newVocabulary(tok *bpe.Tokenizer) *grammar.Vocabulary {
-	return grammar.NewVocabulary(tok, grammar.VocabularyOptions{Encode: func(text string) []int32 {
-		return tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true})
-	}})
+	return data, nil
 }

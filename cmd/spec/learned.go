@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
@@ -22,49 +23,49 @@ const (
 
 // learned is what the decoder of this run learns, and the file of --learned.
 type learned struct {
-	all  speculative.Experience  // of this run and those before it
-	own  *speculative.Experience // the part that this run's drafter and schedule learn
+	all  speculative.Experience // of this run and those before it
 	name string
 	file *output.File // nil without the flag
 }
 
-// learn opens the file of --learned for a completed choice. Where it does not tell the auto schedule what passes cost,
-// that is estimated now.
-func (g *generate) learn(ctx context.Context, target *engine.Model, c speculative.Choice) (l *learned, err error) {
-	l = &learned{name: g.learned}
-	l.own = l.all.Of(c)
+// learn opens the file of --learned. Where it does not tell the auto schedule what passes cost, that is estimated now.
+func (g *generate) learn(ctx context.Context, w *writing) error {
+	c, err := w.Choose(w.request.Speculation, w.request.Sampling.Temperature)
+	if err = requestError(err); err != nil && len(g.drafts) > 0 {
+		err = fmt.Errorf("-md %s: %w", strings.Join(g.drafts, ", "), err)
+	}
+	if err != nil {
+		return err
+	}
+	l := w.learned
 	if g.learned != "" {
 		state, err := readLearned(g.learned)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if state != nil {
 			if err := l.all.Restore(state); err != nil {
-				return nil, l.unfit(err)
+				return l.unfit(err)
 			}
 		}
 		if l.file, err = g.create(ctx, g.learned, nil); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	short := g.predict >= 0 && g.predict < estimatedText && !g.conversation
-	if !l.own.Empty() || c.Drafter == "none" || c.Schedule != "auto" || short || target.Bytes() < estimatedModel {
-		return l, nil
+	if !l.all.Of(c).Empty() || c.Drafter == "none" || c.Schedule != "auto" || short ||
+		w.Target().Bytes() < estimatedModel {
+		return nil
 	}
-	kv, err := g.cache.kvType()
-	if err != nil {
-		l.abort()
-		return nil, err
-	}
-	g.costs, err = speculative.EstimateCosts(ctx, target, engine.SessionOptions{KV: kv})
+	w.request.Costs, err = speculative.EstimateCosts(ctx, w.Target(), engine.SessionOptions{KV: g.kvHint})
 	if ctx.Err() != nil {
 		l.abort()
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	if err != nil { // a model whose first layers do not run alone: the costs are learned from the first rounds
-		g.costs = speculative.PassCosts{}
+		w.request.Costs = speculative.PassCosts{}
 	}
-	return l, nil
+	return nil
 }
 
 // unfit says that the file holds what cannot be used.
@@ -91,16 +92,12 @@ func readLearned(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// recall gives a decoder what an earlier run learned.
-func (l *learned) recall(d *speculative.Decoder) error {
-	if err := d.Recall(); err != nil {
-		return l.unfit(err)
-	}
-	return nil
-}
-
-// keep writes what was learned, however the run ended: with its error failed. It returns both errors.
+// keep writes what was learned, however the run ended: with its error failed. It returns both errors. Of a file that
+// does not fit nothing is lost.
 func (l *learned) keep(failed error) error {
+	if errors.Is(failed, speculative.ErrState) {
+		return l.unfit(failed)
+	}
 	if l.file == nil {
 		return failed
 	}

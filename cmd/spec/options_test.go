@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
@@ -120,7 +119,6 @@ func TestGenerateOptions(t *testing.T) {
 // What the engine and the decoder are given.
 func TestGenerateBuilds(t *testing.T) {
 	m := target(t)
-	tok := m.Tokenizer()
 	p := &program{env: func(string) string { return "avx2" }}
 	parse := func(line string) *generate {
 		return options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...)
@@ -131,74 +129,55 @@ func TestGenerateBuilds(t *testing.T) {
 	if got := parse("-t -1").runtimeOptions(p); got.Threads != 0 {
 		t.Errorf("-t -1: %+v", got)
 	}
-	for line, want := range map[string]engine.SessionOptions{
+	for line, want := range map[string]library.Options{
 		"":                     {Context: 1024},
 		"-c 100 --no-kv-cache": {Context: 100, NoCache: true},
 		"--kv q8_0":            {Context: 1024, KV: "q8_0"},
 		"-ctk q8_0 -ctv q8_0":  {Context: 1024, KV: "q8_0"},
 		"-ctk f16":             {Context: 1024, KV: "f16"},
 	} {
-		if got, err := parse(line).sessionOptions(m); err != nil || got != want {
+		want.Name, want.Parallel = "the embedded model", 1
+		if got, err := parse(line).options(m); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", line, got, err)
 		}
 	}
 
-	sampling := func(line string) engine.Sampling {
-		s, err := parse(line).samplingOptions(tok)
+	request := func(line string) library.Request {
+		r, err := parse(line).request()
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
-		return s
+		return r
 	}
-	base := newGenerate().sampling
-	base.Seed = 5000000000
-	if got := sampling("-s 5000000000"); !reflect.DeepEqual(got, base) {
+	base := library.Request{Sampling: newGenerate().sampling, Breakers: library.DefaultBreakers(),
+		Speculation: speculative.Choice{Drafter: "model", Schedule: "heuristic"}}
+	base.Sampling.Seed = 5000000000
+	if got := request("-s 5000000000"); !reflect.DeepEqual(got, base) {
 		t.Errorf("-s: %+v", got)
 	}
-	if a, b := sampling(""), sampling(""); a.Seed == b.Seed {
+	if a, b := request(""), request(""); a.Sampling.Seed == b.Sampling.Seed {
 		t.Error("two texts without a seed have the same")
 	}
-	if got := sampling("--repeat-last-n 0 --repeat-penalty 2 --frequency-penalty 1 --presence-penalty 1"); got.RepeatPenalty != 1 || got.FrequencyPenalty != 0 || got.PresencePenalty != 0 {
-		t.Errorf("--repeat-last-n 0 keeps penalties: %+v", got)
+	off := request("--repeat-last-n 0 --repeat-penalty 2 --frequency-penalty 1 --presence-penalty 1").Sampling
+	if off.RepeatPenalty != 1 || off.FrequencyPenalty != 0 || off.PresencePenalty != 0 {
+		t.Errorf("--repeat-last-n 0 keeps penalties: %+v", off)
 	}
-	if got := sampling("--repeat-last-n -1 --repeat-penalty 2"); got.RepeatPenalty != 2 || got.PenaltyLastN != -1 {
+	if got := request("--repeat-last-n -1 --repeat-penalty 2").Sampling; got.RepeatPenalty != 2 ||
+		got.PenaltyLastN != -1 {
 		t.Errorf("--repeat-last-n -1: %+v", got)
 	}
-	ends := endsOfText(tok)
-	if len(ends) == 0 || !slices.Contains(ends, tok.EOS()) {
-		t.Errorf("ends of text: %v", ends)
-	}
-	if got := sampling("--ignore-eos -l 5-inf"); !slices.Equal(got.Banned, append([]int32{5}, ends...)) {
-		t.Errorf("--ignore-eos bans %v", got.Banned)
-	}
-
-	const context = 1024
-	decoder := func(line string) speculative.Options { return parse(line).decoderOptions(tok, context) }
-	if got := decoder("--draft-sampling q").DraftSampling; got != speculative.DraftFromQ {
-		t.Errorf("--draft-sampling q: %v", got)
-	}
-	if got, want := decoder(""), (speculative.Options{
-		Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), MaxTokens: -1,
-		Tokenizer: tok}); !reflect.DeepEqual(got, want) {
-		t.Errorf("defaults: %+v, want %+v", got, want)
-	}
-	got := decoder(`-n 7 --stop a\n --draft-max 9 --draft-min 2 --json --logprobs`)
-	want := speculative.Options{Schedule: speculative.Heuristic(speculative.HeuristicOptions{}), DraftMax: 9, DraftMin: 2,
-		MaxTokens: 7, Tokenizer: tok, Stop: []string{"a\n"}, LogProbs: true}
+	got := request(`-s 5000000000 --ignore-eos -n 7 --stop a\n --draft-max 9 --draft-min 2 --draft-sampling q ` +
+		`--json --logprobs -j {}`)
+	want := base
+	want.IgnoreEOS, want.MaxTokens, want.Stop, want.LogProbs = true, 7, []string{"a\n"}, true
+	want.Speculation = speculative.Choice{Drafter: "model", Schedule: "heuristic", Max: 9, Min: 2,
+		Sampling: speculative.DraftFromQ}
+	want.Constraint = library.Constraint{Kind: library.JSONSchema, Source: []byte("{}"), Field: "--json-schema"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := decoder(`--no-escape --stop a\n`).Stop; got[0] != `a\n` {
+	if got := request(`--no-escape --stop a\n`).Stop; got[0] != `a\n` {
 		t.Errorf("--no-escape: %q", got)
-	}
-	if got := decoder("-n 2147483647").MaxTokens; got != -1 {
-		t.Errorf("-n beyond the context: %d", got)
-	}
-	if got := decoder("-n 1024").MaxTokens; got != 1024 {
-		t.Errorf("-n 1024: %d", got)
-	}
-	if o := decoder("--ignore-eos"); o.EOG == nil || o.EOG(tok.EOS()) {
-		t.Error("--ignore-eos ends at an end of text")
 	}
 }
 
@@ -217,37 +196,32 @@ func TestSpeculationOptions(t *testing.T) {
 	}
 }
 
-// Drafters by name.
+// Draft models of files, and what the embedded pair has.
 func TestDrafterOptions(t *testing.T) {
 	m := target(t)
-	session, err := m.NewSession(engine.SessionOptions{Context: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const draft = "../../testdata/go-draft.q8_0.gguf"
-	kind := func(d speculative.Drafter) string { return fmt.Sprintf("%T", d) }
-	tok := m.Tokenizer()
-	for line, want := range map[string]speculative.Drafter{
-		"":                               speculative.Model(session),
-		"--drafter ngram":                speculative.NGram(speculative.NGramOptions{}),
-		"--drafter suffix":               speculative.Suffix(speculative.SuffixOptions{}),
-		"--drafter splice":               speculative.Splice(session, speculative.TreeOptions{}),
-		"--drafter tree":                 speculative.Tree(session, speculative.TreeOptions{}),
-		"--drafter reencode":             speculative.Reencode(session, speculative.Tokenizers{Target: tok, Draft: tok}),
-		"--drafter intersect":            speculative.Intersect(session, speculative.Tokenizers{Target: tok, Draft: tok}),
-		"--drafter none":                 nil,
-		"-md " + draft:                   speculative.Model(session), // the embedded pair's default, with the file
-		"-md " + draft + " -md " + draft: speculative.Merge(speculative.Model(session), speculative.Model(session)),
-		"--drafter tree -md " + draft + " -md " +
-			draft: speculative.Merge(speculative.Tree(session, speculative.TreeOptions{}), speculative.Model(session)),
+	for line, want := range map[string]string{
+		"":                               "model",
+		"--drafter ngram":                "ngram",
+		"--drafter tree":                 "tree",
+		"--drafter none":                 "none",
+		"-md " + draft:                   "model", // the embedded pair's default, with the file
+		"-md " + draft + " -md " + draft: "merge",
+		"--drafter tree -md " + draft + " -md " + draft: "merge",
 	} {
 		g := options[*generate](t, append([]string{"generate"}, strings.Fields(line)...)...)
 		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
 			env: func(string) string { return "" }}
-		_, got, err := g.newDrafter(t.Context(), p, m.Runtime(), session)
-		if err != nil || kind(got) != kind(want) {
-			t.Errorf("%s: %s, %v, want %s", line, kind(got), err, kind(want))
+		w, err := g.open(t.Context(), p, m.Runtime(), nil)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
 		}
+		c, err := w.Choose(w.request.Speculation, w.request.Sampling.Temperature)
+		if err != nil || c.Drafter != want || (w.Draft() == nil) != (want == "ngram" || want == "none") {
+			t.Errorf("%s: %+v, %v, want %s", line, c, err, want)
+		}
+		w.Close()
 	}
 	// Both draft models draft: with the same model twice, every pass of one is a pass of the other.
 	one := parsed(t, "-p", ring, "--temp", "0", "-n", "12", "--schedule", "constant", "-md", draft)

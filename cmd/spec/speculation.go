@@ -18,8 +18,6 @@ type speculation struct {
 	drafts  []string // files of draft models
 	choice  speculative.Choice
 	learned string // file of what schedule and drafter learned
-
-	costs speculative.PassCosts // of the target, for auto
 }
 
 // usualOfPair is how the embedded pair speculates where nothing else is said. Its target is so small that auto would
@@ -137,98 +135,6 @@ func (s *speculation) check(model string, temperature float32) error {
 		return usagef("--drafter %s does not use the draft model of -md", s.choice.Drafter)
 	}
 	return nil
-}
-
-// newDrafter makes the drafter that the flags ask for; nil is plain decoding. The choice is complete; that of several
-// draft models has the drafter "merge".
-func (g *generate) newDrafter(ctx context.Context, p *program, rt *engine.Runtime, target *engine.Session) (
-	speculative.Choice, speculative.Drafter, error) {
-	none := speculative.Choice{}
-	kv, err := g.cache.kvType()
-	if err != nil {
-		return none, nil, err
-	}
-	c := g.chosen(g.model)
-	if c.Drafter != "" && !c.Needs().Draft() {
-		return g.newPlainDrafter(c, target, kv)
-	}
-	if len(g.drafts) == 0 && g.model != "" {
-		if !target.Model().HasMTP() || c.Drafter == "" && g.noCache {
-			return g.newPlainDrafter(c, target, kv)
-		}
-		head, err := g.openMTP(ctx, p, rt, target.Model())
-		if err != nil {
-			return none, nil, err
-		}
-		return g.newModelDrafter(c, target, head, kv, g.name())
-	}
-	files := g.drafts
-	if len(files) == 0 {
-		files = []string{""} // the embedded one
-	}
-	var all []speculative.Drafter
-	for i, file := range files {
-		draft, err := g.openNamedDraft(ctx, p, rt, target.Model(), file, c.Needs())
-		if err != nil {
-			return none, nil, err
-		}
-		one := c.Complete(draft, vocabulary(target.Model(), draft))
-		if i > 0 && (one.Drafter == "splice" || one.Drafter == "tree") {
-			one.Drafter = "model" // one lookup is enough
-		}
-		one, d, err := g.newModelDrafter(one, target, draft, kv, "-md "+file)
-		if err != nil {
-			return none, nil, err
-		}
-		if all = append(all, d); len(files) == 1 {
-			return one, d, nil
-		}
-	}
-	c = c.Complete(nil, nil)
-	c.Drafter = "merge"
-	return c, speculative.Merge(all...), nil
-}
-
-// newPlainDrafter makes a drafter that needs no draft model, and completes the choice.
-func (g *generate) newPlainDrafter(c speculative.Choice, target *engine.Session, kv string) (
-	speculative.Choice, speculative.Drafter, error) {
-	c = c.Complete(nil, nil)
-	if err := c.Fits(target.Model(), nil, nil); err != nil {
-		return c, nil, flagError(err)
-	}
-	d, err := c.NewDrafter(speculative.Parts{
-		Target: target.Model(), Session: engine.SessionOptions{Context: target.Context(), KV: kv, NoCache: g.noCache},
-	})
-	return c, d, err
-}
-
-// newModelDrafter makes a drafter of a draft model or head, which shown names, and completes the choice.
-func (g *generate) newModelDrafter(c speculative.Choice, target *engine.Session, draft *engine.Model, kv,
-	shown string) (speculative.Choice, speculative.Drafter, error) {
-	foreign, head := vocabulary(target.Model(), draft), draft.Head()
-	c = c.Complete(draft, foreign)
-	switch {
-	case draft.Tokenizer() == nil:
-		return c, nil, fmt.Errorf("%s: no tokenizer in the file, so nothing shows what its tokens mean", shown)
-	case head != nil && g.noCache:
-		return c, nil, fmt.Errorf("%s: a draft head, which needs its cache: not with --no-kv-cache", shown)
-	}
-	if err := c.Fits(target.Model(), draft, foreign); err != nil {
-		return c, nil, fmt.Errorf("%s: %w", shown, flagError(err))
-	}
-	o := engine.SessionOptions{KV: kv, NoCache: g.noCache}
-	if c.Needs()&speculative.NeedsForeign == 0 {
-		o.Context = min(target.Context(), draft.Config().Context)
-	}
-	if head != nil && head.SharesCache {
-		o.Target = target
-	}
-	session, err := draft.NewSession(o)
-	if err != nil {
-		return c, nil, err
-	}
-	d, err := c.NewDrafter(speculative.Parts{Target: target.Model(), Draft: session})
-	return c, d, err
 }
 
 // openNamedDraft opens a draft model for a drafter with such needs; "" is the embedded one, or the embedded head.

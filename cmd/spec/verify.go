@@ -193,8 +193,8 @@ func (g *generate) createReceipt(ctx context.Context, p *program) (*output.File,
 	return g.create(ctx, g.receipt, stdout)
 }
 
-// writeReceipt writes the receipt of the decoder's text.
-func (g *generate) writeReceipt(ctx context.Context, p *program, to *output.File, decoder *speculative.Decoder) error {
+// writeReceipt writes the receipt of a text.
+func (g *generate) writeReceipt(ctx context.Context, p *program, to *output.File, r *speculative.Receipt) error {
 	if to == nil {
 		return nil
 	}
@@ -202,14 +202,7 @@ func (g *generate) writeReceipt(ctx context.Context, p *program, to *output.File
 	if err != nil {
 		return err
 	}
-	kv, err := g.cache.kvType()
-	if err != nil {
-		return err
-	}
-	r, err := decoder.Receipt(speculative.ReceiptOptions{Fingerprint: file, KV: kv})
-	if err != nil {
-		return err
-	}
+	r.Model.Model, r.Model.Tokenizer = file.Model, file.Tokenizer
 	e := json.NewEncoder(to)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")

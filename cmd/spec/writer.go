@@ -78,9 +78,6 @@ func (w *writer) token(t speculative.Token, logprobs bool) error {
 	return w.add(t.Text, color)
 }
 
-// rest takes text that belongs to tokens taken before.
-func (w *writer) rest(text string) error { return w.add(text, "") }
-
 func (w *writer) add(text, color string) error {
 	if w.json {
 		w.text.WriteString(text)
