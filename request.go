@@ -10,11 +10,13 @@ import (
 
 // Request says what is to be written. Messages or Prompts are needed; every other field has a useful zero value.
 type Request struct {
-	Messages  []chat.Message // a conversation, which the model's chat template renders
-	Variables map[string]any // for the template, such as enable_thinking
-	Continue  bool           // the answer goes on with the last message, which is the assistant's, instead of a new one
-	Prompts   []Prompt       // or texts to continue, each by itself
-	Infill    *Infill        // the prompts are the text before a gap, and the answer is what fills it
+	Messages []chat.Message // a conversation, which the model's chat template renders
+	// Variables are for the template, such as enable_thinking. Where that is false, and the template begins an answer
+	// with reasoning all the same or does not know the variable, the prompt ends behind a section without text.
+	Variables map[string]any
+	Continue  bool     // the answer goes on with the last message, which is the assistant's, instead of a new one
+	Prompts   []Prompt // or texts to continue, each by itself
+	Infill    *Infill  // the prompts are the text before a gap, and the answer is what fills it
 
 	Tools      []Tool // that the answer of a conversation may call
 	ToolChoice ToolChoice

@@ -313,6 +313,9 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 	if err == nil && r.Continue && answer {
 		return continued(prompt, r.Messages)
 	}
+	if on, given := r.Variables["enable_thinking"].(bool); err == nil && answer && given && !on {
+		return prompt.WithoutReasoning(), nil
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

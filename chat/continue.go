@@ -12,7 +12,7 @@ func (p *Prompt) Continued(content string) (*Prompt, bool) {
 		return nil, false
 	}
 	end := at + len(kept)
-	out := &Prompt{format: p.format}
+	out := &Prompt{format: p.format, asks: p.asks}
 	for _, s := range p.Spans {
 		if len(s.Text) >= end {
 			s.Text = s.Text[:end]

@@ -32,3 +32,23 @@ func TestContinued(t *testing.T) {
 		}
 	}
 }
+
+// Reasoning that the template has begun is closed; where it does not know enable_thinking, an empty section is put in
+// front of the answer; else nothing is done.
+func TestWithoutReasoning(t *testing.T) {
+	const talk, known = `{% for m in messages %}{{ m.content }}{% endfor %}`, `{% if enable_thinking %}{% endif %}`
+	const thinks = `{% if false %}<think></think>{% endif %}`
+	for source, want := range map[string]string{
+		talk: "x", talk + thinks: "x<think></think>", talk + thinks + "<think>\n\n": "x<think>\n</think>",
+		talk + thinks + known: "x", talk + known + "<think>" + thinks: "x<think></think>",
+		talk + thinks + "<think>\n\n</think>\n\n\n": "x<think>\n\n</think>\n\n",
+	} {
+		p, err := mustNew(t, source, Options{}).Render(t.Context(), Conversation{Messages: []Message{User("x")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.WithoutReasoning(); got.Text() != want || got.InReasoning() {
+			t.Errorf("%s: %q, expected %q", source, got.Text(), want)
+		}
+	}
+}

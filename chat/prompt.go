@@ -27,10 +27,11 @@ type Span struct {
 type Prompt struct {
 	Spans  []Span // neighbours differ in origin
 	format *Format
+	asks   bool // the template looks at enable_thinking
 }
 
 func newPrompt(t jinja.Text, of *Template) *Prompt {
-	p := &Prompt{format: of.format}
+	p := &Prompt{format: of.format, asks: strings.Contains(of.source, "enable_thinking")}
 	s, o := t.String(), t.Origins()
 	for i := 0; i < len(s); {
 		j := i + 1
@@ -66,6 +67,30 @@ func (p *Prompt) Opening() string {
 	}
 	_, opening := p.format.Opened(p.Spans[len(p.Spans)-1].Text)
 	return opening
+}
+
+// WithoutReasoning is a prompt in front of an answer that ends behind its reasoning: a section that the template has
+// opened is closed, and where the template does not look at enable_thinking, an empty one is put there. It is the prompt
+// itself where there is nothing to do.
+func (p *Prompt) WithoutReasoning() *Prompt {
+	mark := ""
+	switch {
+	case p.format.ThinkEnd == "" || len(p.Spans) == 0:
+	case p.InReasoning():
+		mark = p.format.ThinkEnd
+	case !p.asks && !strings.HasSuffix(strings.TrimSpace(p.Text()), p.format.ThinkEnd):
+		mark = p.format.ThinkStart + p.format.ThinkEnd
+	}
+	if mark == "" {
+		return p
+	}
+	out := &Prompt{Spans: append([]Span(nil), p.Spans...), format: p.format, asks: p.asks}
+	if last := &out.Spans[len(out.Spans)-1]; last.Origin == FromTemplate {
+		last.Text += mark
+		return out
+	}
+	out.Spans = append(out.Spans, Span{mark, FromTemplate})
+	return out
 }
 
 // IDs returns the prompt's token ids. Control and user-defined tokens are

@@ -45,8 +45,8 @@ func builtin(t *testing.T, name string, o Options) *Template {
 
 func TestBuiltins(t *testing.T) {
 	goldens := builtinGoldens(t)
-	if len(goldens) != len(BuiltinNames()) {
-		t.Errorf("%d templates, %d of them with goldens", len(BuiltinNames()), len(goldens))
+	if n := len(BuiltinNames()) - len(turns); len(goldens) != n {
+		t.Errorf("%d templates in files, %d of them with goldens", n, len(goldens))
 	}
 	for name, g := range goldens {
 		tmpl := builtin(t, name, Options{BOS: g.BOS, EOS: g.EOS, Clock: fixedClock, Arguments: ArgumentsObject})

@@ -123,6 +123,16 @@ func tokenText(tok *bpe.Tokenizer, id int32) (string, []byte) {
 	return validText(b), b
 }
 
+// tokensText is the text of tokens, with the spelling of control tokens.
+func tokensText(tok *bpe.Tokenizer, ids []int32) string {
+	var all []byte
+	for _, id := range ids {
+		_, b := tokenText(tok, id)
+		all = append(all, b...)
+	}
+	return validText(all)
+}
+
 // totals are the figures of all answers.
 func (r *reading) totals() speculative.Stats {
 	var all speculative.Stats

@@ -139,7 +139,12 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 func (s *Server) health(w http.ResponseWriter, r *http.Request) { s.ready(w, r) }
 
 // slots answers /slots: what is computed, without any text.
-func (s *Server) slots(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) slots(w http.ResponseWriter, r *http.Request) {
+	if s.o.NoSlots {
+		s.fail(w, recordOf(r.Context()), openAIError, &Error{Status: http.StatusNotImplemented, Type: typeNotSupported,
+			Message: "this server shows no slots (--no-slots)"})
+		return
+	}
 	type slot struct {
 		ID         int  `json:"id"`
 		Context    int  `json:"n_ctx"`
@@ -189,6 +194,7 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 	tell(about, speculative.Verifiers())
 	out := struct {
 		Model       string  `json:"model"`
+		Path        string  `json:"model_path"` // "" if there is no file
 		Context     int     `json:"n_ctx"`
 		Slots       int     `json:"total_slots"`
 		HasTemplate bool    `json:"has_chat_template"`
@@ -199,7 +205,7 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Build       string  `json:"build_info"`
 		Settings    any     `json:"default_generation_settings"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()), tok.Token(tok.EOS()),
+	}{m.name, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()), tok.Token(tok.EOS()),
 		m.Infills(), "spec " + s.o.Version, s.defaults(m),
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
@@ -225,16 +231,20 @@ func (s *Server) defaults(m *loaded) any {
 		TopP        float32 `json:"top_p"`
 		MinP        float32 `json:"min_p"`
 		Predict     int     `json:"n_predict"`
+		Seed        int64   `json:"seed"` // -1: another for each request
 	}
 	most := s.o.MaxTokens
 	if most == 0 {
 		most = -1
 	}
-	o := s.o.Sampling
+	o, seed := s.o.Sampling, int64(-1)
+	if o.Seed != 0 {
+		seed = int64(o.Seed)
+	}
 	return struct {
 		Context int    `json:"n_ctx"`
 		Params  params `json:"params"`
-	}{m.Context(), params{o.Temperature, o.TopK, o.TopP, o.MinP, most}}
+	}{m.Context(), params{o.Temperature, o.TopK, o.TopP, o.MinP, most, seed}}
 }
 
 // drafters are the names that requests may use with a model.
@@ -253,6 +263,9 @@ type modelObject struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	Owner   string `json:"owned_by"`
+
+	Aliases []string `json:"aliases,omitempty"` // all names, as llama.cpp has them
+	Tags    []string `json:"tags,omitempty"`
 }
 
 func (s *Server) modelObject(e *slot) modelObject {
@@ -260,7 +273,11 @@ func (s *Server) modelObject(e *slot) modelObject {
 	if at.IsZero() {
 		at = s.started
 	}
-	return modelObject{e.Name, "model", at.Unix(), "spec"}
+	o := modelObject{ID: e.Name, Object: "model", Created: at.Unix(), Owner: "spec", Tags: e.Tags}
+	if e.Aliases != nil {
+		o.Aliases = append([]string{e.Name}, e.Aliases...)
+	}
+	return o
 }
 
 // listModels answers /v1/models.

@@ -87,7 +87,7 @@ func needInfill(_ *Server, r *request) *Error {
 
 // last is the object that tells the end of an answer.
 func (f *nativeForm) last(i int) nativeAnswer {
-	a, prompt := &f.answers[i], f.m.Tokenizer().Decode(f.task.Prompt(i))
+	a, prompt := &f.answers[i], tokensText(f.m.Tokenizer(), f.task.Prompt(i))
 	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.Stats.Generated,
 		Evaluated: a.Stats.Prompt, Timings: newTimings(&a.Stats)}
 	newLine, truncated, word, cached := strings.Contains(a.Text, "\n"), false, "",

@@ -333,3 +333,65 @@ func TestInputTokens(t *testing.T) {
 	s.post("/v1/chat/completions/input_tokens", `{"max_tokens":1}`, 400)
 	s.post("/v1/responses/input_tokens", `{"input":"x","nonsense":1}`, 400)
 }
+
+// A model has other names, tags and the path of its file in lists and properties; /slots can be off.
+func TestNamesTagsAndPath(t *testing.T) {
+	s := newTester(t, func(o *Options) {
+		o.NoSlots, o.Sampling.Seed = true, 7
+		o.Models[0].Aliases, o.Models[0].Tags, o.Models[0].Path = []string{"small", "fast"}, []string{"code"}, "/models/go.gguf"
+		o.Models = append(o.Models, entry(t, "other"))
+	})
+	list := decode(t, s.page("/v1/models"))
+	if got := fmt.Sprint(list.get(t, "data", 0, "aliases"), list.get(t, "data", 0, "tags")); got != "[go small fast] [code]" {
+		t.Error(got)
+	}
+	for name, status := range map[string]int{"fast": 200, "small:latest": 200, "slow": 404} {
+		s.post("/v1/completions", `{"model":"`+name+`","prompt":"x","max_tokens":1}`, status)
+	}
+	props := decode(t, s.page("/props?model=fast"))
+	if props.get(t, "model_path") != "/models/go.gguf" ||
+		props.get(t, "default_generation_settings", "params", "seed") != 7.0 {
+		t.Error(props)
+	}
+	if status, body, _ := s.do("GET", "/slots", ""); status != 501 || !strings.Contains(body, "not_supported_error") {
+		t.Error(status, body)
+	}
+	if _, err := New(Options{Models: []Entry{entry(t, "a"), {Name: "b", Aliases: []string{"a"}, Load: entry(t, "x").Load}}}); err == nil {
+		t.Error("two models of one name")
+	}
+}
+
+// __verbose is where a request asks for it, or the server is verbose and the request does not say no; whole and at the
+// end of a stream.
+func TestVerboseAnswers(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		s := newTester(t, func(o *Options) { o.Verbose = always })
+		for more, want := range map[string]bool{``: always, `,"verbose":true`: true, `,"verbose":false`: false} {
+			for _, stream := range []string{"", `,"stream":true`} {
+				text := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"zebra"}],"max_tokens":2`+more+stream+`}`, 200)
+				if got := strings.Contains(text, `"__verbose":{`) && strings.Contains(text, "zebra"); got != want {
+					t.Errorf("%v %q %q: %v", always, more, stream, text)
+				}
+			}
+		}
+	}
+}
+
+// --reasoning is the template's enable_thinking where a request does not say.
+func TestReasoningOfTheServer(t *testing.T) {
+	const template = `{{ enable_thinking is defined and enable_thinking }},{% for m in messages %}{{ m.content }}{% endfor %}`
+	for _, c := range []struct{ reasoning, more, want string }{
+		{"", "", "False,x"}, {"on", "", "True,x"}, {"off", "", "False,x"}, {"auto", "", "False,x"},
+		{"on", `,"chat_template_kwargs":{"enable_thinking":false}`, "False,x"},
+		{"off", `,"chat_template_kwargs":{"enable_thinking":true}`, "True,x"},
+	} {
+		s := newTester(t, func(o *Options) {
+			with(t, func(o *spec.Options) { o.Template = template })(o)
+			o.Reasoning = c.reasoning
+		})
+		got := decode(t, s.post("/apply-template", `{"messages":[{"role":"user","content":"x"}]`+c.more+`}`, 200)).get(t, "prompt")
+		if got != c.want {
+			t.Errorf("%q %s: %q", c.reasoning, c.more, got)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ type loaded struct {
 	*spec.Model
 	server *Server
 	name   string
+	path   string
 	since  time.Time // when it was loaded
 
 	users    int // guarded by the pool
@@ -67,7 +70,8 @@ func (p *pool) find(name string) (*slot, *Error) {
 		return p.slots[0], nil
 	}
 	for _, s := range p.slots {
-		if s.Name == name || s.Name+":latest" == name { // Ollama's clients write the tag
+		if short := strings.TrimSuffix(name, ":latest"); s.Name == name || s.Name == short || // Ollama's clients write the tag
+			slices.Contains(s.Aliases, short) {
 			return s, nil
 		}
 	}
@@ -263,7 +267,7 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 	if _, err := got.Template(); err != nil && !errors.Is(err, spec.ErrNoTemplate) {
 		s.o.Log.Error("chat template refused", "model", e.Name, "error", err)
 	}
-	m = &loaded{Model: got, server: s, name: e.Name, since: s.now()}
+	m = &loaded{Model: got, server: s, name: e.Name, path: e.Path, since: s.now()}
 	m.lastUsed = m.since
 	s.o.Log.Info("model loaded", "model", e.Name, "seconds", s.now().Sub(begun).Seconds())
 	return m, nil

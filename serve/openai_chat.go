@@ -17,6 +17,7 @@ type chatAnswer struct {
 	Usage       any          `json:"usage,omitempty"` // *usage; see noUsage
 	Timings     *timings     `json:"timings,omitempty"`
 	Speculation *speculation `json:"speculation,omitempty"`
+	Verbose     any          `json:"__verbose,omitempty"` // the answer as /completion has it
 }
 
 // speculation is what a chunk tells about who wrote it.
@@ -156,6 +157,17 @@ func (f *chatForm) whole() any {
 	}
 	total := f.totals()
 	out.Usage, out.Timings = f.usage(), newTimings(&total)
+	if f.verbose {
+		out.Verbose = f.verboseAnswer(0)
+	}
+	return out
+}
+
+// verboseAnswer is what __verbose tells of an answer.
+func (f *chatForm) verboseAnswer(i int) nativeAnswer {
+	native := nativeForm{f.reading}
+	out := native.last(i)
+	out.Content = f.answers[i].Text
 	return out
 }
 
@@ -206,6 +218,9 @@ func (f *chatForm) delta(to sink, d *delta) {
 			if f.open == 0 && !f.wantUsage {
 				total := f.totals()
 				out.Timings = newTimings(&total)
+			}
+			if f.verbose {
+				out.Verbose = f.verboseAnswer(d.Answer)
 			}
 		})
 		return

@@ -56,6 +56,10 @@ type Options struct {
 
 	Version string // for /api/version; "" is "0.0.0"
 	Page    bool   // serve the page at /
+	NoSlots bool   // /slots is answered with 501
+	Verbose bool   // answers of /v1/chat/completions have __verbose
+	// Reasoning is "on" or "off" where a request says nothing of enable_thinking; "" and "auto": as the template has it.
+	Reasoning string
 }
 
 // Defaults of Options.
@@ -70,6 +74,9 @@ type Entry struct {
 	Name     string    // by which requests choose it
 	Bytes    int64     // of memory, once loaded, with its draft; 0: not known
 	Modified time.Time // for lists
+	Path     string    // of the file, for /props; "": none
+	Aliases  []string  // other names of it
+	Tags     []string  // for lists
 	// Load loads it. It is called when a request needs the model and it is not there; its errors go to the log, and to
 	// clients as 503 without their text.
 	Load func(ctx context.Context) (*spec.Model, error)
@@ -95,6 +102,15 @@ func (o *Options) check() error {
 			return fmt.Errorf("%w: two models are called %s", ErrOptions, e.Name)
 		}
 		seen[e.Name] = true
+		for _, name := range e.Aliases {
+			if seen[name] {
+				return fmt.Errorf("%w: two models are called %s", ErrOptions, name)
+			}
+			seen[name] = true
+		}
+	}
+	if !slices.Contains([]string{"", "on", "off", "auto"}, o.Reasoning) {
+		return fmt.Errorf("%w: Reasoning %q", ErrOptions, o.Reasoning)
 	}
 	for _, n := range []struct {
 		name string

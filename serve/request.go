@@ -102,6 +102,7 @@ type delivery struct {
 	wantTokens        bool     // ids with the texts
 	returnTokens      bool     // in the whole answer too
 	wantTimings       bool     // with each chunk
+	verbose           bool     // __verbose
 	trace             bool     // what was drafted and accepted
 	fields            []string // of /completion: those that are wanted; nil: all
 }
@@ -134,7 +135,7 @@ type tool struct {
 // newRequest holds the server's defaults.
 func (s *Server) newRequest() *request {
 	r := &request{tables: s.tables, client: s.anyone}
-	r.n, r.sampling, r.genTail, r.parse = 1, s.o.Sampling, true, true
+	r.n, r.sampling, r.genTail, r.parse, r.verbose = 1, s.o.Sampling, true, true, s.o.Verbose
 	return r
 }
 

@@ -49,6 +49,11 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		return q, badField(r.topField, "needs logprobs: true")
 	}
 	q.MaxTokens = s.most(r)
+	if s.o.Reasoning == "on" || s.o.Reasoning == "off" {
+		if _, given := r.kwargs["enable_thinking"]; !given {
+			r.setKwarg("enable_thinking", s.o.Reasoning == "on")
+		}
+	}
 	q.Messages, q.Variables, q.Constraint = r.messages, r.kwargs, r.constraint
 	q.ToolChoice, q.OneCall, q.CallID = r.choice, r.single, func() string { return s.newID("call_") }
 	for i := range r.tools {

@@ -89,7 +89,7 @@ func ignoredByServers(connections bool) []flag {
 	list := ignored("", "--jinja", "--embedding, --embeddings", "-cb, --cont-batching", "-nocb, --no-cont-batching",
 		"--no-context-shift", "-kvu, --kv-unified", "--swa-full", "--cache-prompt", "--no-mmproj")
 	if connections {
-		list = append(append(list, ignored("", "--metrics", "--slots", "--props", "--no-slots")...),
+		list = append(append(list, ignored("", "--metrics", "--slots", "--props")...),
 			ignored("N", "--threads-http")...)
 	}
 	return list

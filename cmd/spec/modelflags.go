@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/specgo/spec/engine"
 )
@@ -133,14 +135,21 @@ func (s *servedModels) severalRows() []flag {
 			env("LLAMA_ARG_MODELS_DIR"),
 		bytesFlag("--models-memory", &s.memory,
 			"bytes that models may take, as in 16G: idle ones are unloaded for others").or("no bound"),
-		valueFlag("-a, --alias", "NAME", "the name of a model in requests; may be repeated, in the order of -m",
+		valueFlag("-a, --alias", "NAME[,NAME...]",
+			"the name of a model in requests, and other names of it; may be repeated, in the order of -m",
 			func(v string) error {
-				if v == "" {
+				names := strings.Split(v, ",")
+				if slices.Contains(names, "") {
 					return errors.New("an empty name")
 				}
-				s.aliases = append(s.aliases, v)
+				s.aliases = append(s.aliases, names)
 				return nil
 			}).or("the file's name").env("LLAMA_ARG_ALIAS"),
+		valueFlag("--tags", "TAG[,TAG...]", "what /v1/models says of a model; may be repeated, in the order of -m",
+			func(v string) error {
+				s.tags = append(s.tags, strings.Split(v, ","))
+				return nil
+			}).env("LLAMA_ARG_TAGS"),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -42,6 +43,7 @@ type serving struct {
 	answers
 	logFormat  string
 	logPrompts bool
+	verbose    bool
 	targetOnly bool // no drafts: spec embed
 
 	opened, listening func(net.Addr) // tests learn the address by them: before models are loaded, and behind that
@@ -52,8 +54,9 @@ type servedModels struct {
 	models  []servedFile
 	early   string // a draft model in front of the first model
 	dir     string
-	memory  int64 // --models-memory, of all that are loaded
-	aliases []string
+	memory  int64      // --models-memory, of all that are loaded
+	aliases [][]string // of each model: its name, and others
+	tags    [][]string
 }
 
 // capacity is how each model is loaded, how much it may take, and how much is computed at once.
@@ -82,7 +85,7 @@ type network struct {
 	keyFile        string
 	cert, key      string // files of TLS
 	hosts, origins []string
-	page           bool
+	page, noSlots  bool
 	limits         serve.Limits
 	proxies        []netip.Prefix
 	sharePrefixes  bool
@@ -97,6 +100,8 @@ type answers struct {
 	speculation
 	template, templateFile string
 	toolFallback           bool
+	noTemplates            bool   // --no-jinja: chatml where a file has no template
+	reasoning              string // on, off, auto
 	pooling                string
 	predict                int // most tokens
 	requestTimeout         int // seconds
@@ -136,8 +141,10 @@ func (s *serving) check() error {
 		return usagef("--ssl-cert-file and --ssl-key-file belong together")
 	case s.template != "" && s.templateFile != "":
 		return usagef("--chat-template and --chat-template-file exclude each other")
+	case len(s.tags) > max(len(s.models), 1):
+		return usagef("--tags: there are more of them than models")
 	case len(s.aliases) > len(s.models) && !(len(s.aliases) == 1 && s.embedded()):
-		return usagef("--alias %s: there are more names than models", s.aliases[len(s.aliases)-1])
+		return usagef("--alias %s: there are more names than models", s.aliases[len(s.aliases)-1][0])
 	case s.choice.Max > serve.MaxDraft:
 		return usagef("--draft-max %d: a server drafts at most %d", s.choice.Max, serve.MaxDraft)
 	}
@@ -191,7 +198,8 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		MaxTokens: max(s.predict, 0), Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys,
 		TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes, Hosts: s.hosts, Origins: s.origins,
 		Pooling:    s.pooling,
-		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page,
+		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
+		Reasoning: s.reasoning,
 	}
 	switch s.logFormat {
 	case "text":
@@ -363,13 +371,13 @@ func (s *serving) loadError(err error) error {
 // entries are the models to serve. The first is the default.
 func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, err error) {
 	names := map[string]bool{}
-	add := func(name string, f servedFile) error {
+	add := func(name string, f servedFile, at int) error {
 		if names[name] {
 			return fmt.Errorf("two models are called %s; --alias names them", terminal.Line(name, 0))
 		}
 		names[name] = true
 		e := serve.Entry{
-			Name: name, Load: func(ctx context.Context) (*library.Model, error) {
+			Name: name, Path: f.target, Load: func(ctx context.Context) (*library.Model, error) {
 				m, err := s.load(ctx, p, rt, f)
 				if err != nil {
 					return nil, err
@@ -381,6 +389,12 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 				}
 				return model, err
 			},
+		}
+		if at < len(s.aliases) {
+			e.Aliases = s.aliases[at][1:]
+		}
+		if at < len(s.tags) {
+			e.Tags = s.tags[at]
 		}
 		for _, file := range []string{f.target, f.draft} {
 			if file == "" {
@@ -400,9 +414,9 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 	for i, f := range s.models {
 		name := modelName(f.target)
 		if i < len(s.aliases) {
-			name = s.aliases[i]
+			name = s.aliases[i][0]
 		}
-		if err := add(name, f); err != nil {
+		if err := add(name, f, i); err != nil {
 			return nil, err
 		}
 	}
@@ -413,7 +427,7 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 		}
 		for _, f := range files {
 			if name := modelName(f.target); !names[name] {
-				if err := add(name, f); err != nil {
+				if err := add(name, f, math.MaxInt); err != nil {
 					return nil, err
 				}
 			}
@@ -422,9 +436,9 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 	if s.embedded() {
 		name := "embedded"
 		if len(s.aliases) > 0 {
-			name = s.aliases[0]
+			name = s.aliases[0][0]
 		}
-		return list, add(name, servedFile{})
+		return list, add(name, servedFile{}, 0)
 	}
 	return list, nil
 }

@@ -27,9 +27,12 @@ func TestServeOptions(t *testing.T) {
 		"-m a.gguf":                       func(s *serving) { s.models = []servedFile{{"a.gguf", ""}} },
 		"-m a -md b -m c --model-draft d": func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", "d"}} },
 		"-md b -m a -m c":                 func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", ""}} },
-		"-m a -a x": func(s *serving) {
-			s.models, s.aliases = []servedFile{{"a", ""}}, []string{"x"}
+		"-m a -a x,y --tags t,u": func(s *serving) {
+			s.models, s.aliases, s.tags = []servedFile{{"a", ""}}, [][]string{{"x", "y"}}, [][]string{{"t", "u"}}
 		},
+		"--no-slots --verbose --no-jinja":    func(s *serving) { s.noSlots, s.verbose, s.noTemplates = true, true, true },
+		"--reasoning off":                    func(s *serving) { s.reasoning = "off" },
+		"--cors-origins localhost,a":         func(s *serving) { s.origins = []string{"localhost", "a"} },
 		"--models-dir d --models-memory 2G":  func(s *serving) { s.dir, s.memory = "d", 2<<30 },
 		"-c 512":                             func(s *serving) { s.context = 512 },
 		"-np 7 --queue 0":                    func(s *serving) { s.parallel, s.queue = 7, 0 },

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	library "github.com/specgo/spec"
+	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
@@ -86,6 +87,8 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			m.Close()
 			return nil, err
 		}
+	} else if s.noTemplates && target.ChatTemplate() == "" {
+		m.Template, _ = chat.Builtin("chatml")
 	}
 	return m, nil
 }

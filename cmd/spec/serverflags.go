@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 
 	library "github.com/specgo/spec"
@@ -46,9 +47,18 @@ func (s *network) rows() []flag {
 		listFlag("--allowed-host", &s.hosts, "NAME",
 			"a name by which browsers may address the server, beside localhost and addresses in numbers; may be "+
 				"repeated; * allows all"),
-		listFlag("--cors", &s.origins, "ORIGIN",
-			"an origin whose pages may use the server, as in https://chat.example.org; may be repeated; * allows all"),
+		valueFlag("--cors, --cors-origins", "ORIGIN[,ORIGIN...]",
+			"origins whose pages may use the server, as in https://chat.example.org; localhost: pages of this machine; may "+
+				"be repeated; * allows all", func(v string) error {
+				list := strings.Split(v, ",")
+				if slices.Contains(list, "") {
+					return errors.New("an empty origin")
+				}
+				s.origins = append(s.origins, list...)
+				return nil
+			}).env("LLAMA_ARG_CORS_ORIGINS"),
 		switchFlag("--no-webui, --no-ui", &s.page, false, "no page at /").env("LLAMA_ARG_NO_WEBUI"),
+		switchFlag("--no-slots", &s.noSlots, true, "no /slots").env("LLAMA_ARG_NO_ENDPOINT_SLOTS"),
 		bytesFlag("--max-body", &s.limits.BodyBytes, "most bytes of a request").or("16M"),
 		intFlag("-to, --timeout", &s.timeout, 1, 1<<20,
 			"seconds for a client to send its request, or to take a piece of an answer").or("30").env("LLAMA_ARG_TIMEOUT"),
@@ -66,6 +76,8 @@ func (s *serving) logRows() []flag {
 		choiceFlag("--log-format", &s.logFormat, []string{"text", "json", "off"},
 			"one line on standard error for each request, without texts").or("text"),
 		switchFlag("--log-prompts", &s.logPrompts, true, "log prompts and answers too"),
+		switchFlag("-v, --verbose", &s.verbose, true,
+			"answers of /v1/chat/completions have __verbose, with the prompt that the chat template made"),
 	}
 }
 
@@ -129,6 +141,17 @@ func (s *serving) limitRows() []flag {
 func (s *answers) poolingRow() flag {
 	return choiceFlag("--pooling", &s.pooling, library.Poolings(),
 		"how hidden states become an embedding").or("as the file says, else mean").env("LLAMA_ARG_POOLING")
+}
+
+// templateRows are how conversations become prompts.
+func (s *answers) templateRows() []flag {
+	return append(templateRows(&s.template, &s.templateFile), s.fallbackRow(),
+		switchFlag("--no-jinja", &s.noTemplates, true,
+			"chatml for models whose files have no template; other templates are executed as always").
+			env("LLAMA_ARG_NO_JINJA"),
+		choiceFlag("-rea, --reasoning", &s.reasoning, []string{"on", "off", "auto"},
+			"whether answers begin with reasoning where a request does not say: the template's enable_thinking").or("auto").
+			env("LLAMA_ARG_REASONING"))
 }
 
 // rows are how requests are answered that do not say so themselves.
