@@ -145,7 +145,7 @@ func TestTheEndReleasesWhatWasHeldBack(t *testing.T) {
 		"content": {Event: spec.Event{Text: "x", Finish: "stop"}}, "reasoning": {Event: spec.Event{Reasoning: "x", Finish: "stop"}},
 		"calls": {Event: spec.Event{Calls: []spec.CallPart{{Arguments: "x"}}, Finish: "stop"}}, "nothing": {Event: spec.Event{Finish: "stop"}},
 	} {
-		to, f := &sent{}, &chatForm{reading: &reading{}, open: 2}
+		to, f := &sent{}, &chatForm{reading: &reading{request: &request{}}, open: 2}
 		f.delta(to, d)
 		want := 2
 		if name == "nothing" {

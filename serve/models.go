@@ -70,8 +70,8 @@ func (p *pool) find(name string) (*slot, *Error) {
 		return p.slots[0], nil
 	}
 	for _, s := range p.slots {
-		if short := strings.TrimSuffix(name, ":latest"); s.Name == name || s.Name == short || // Ollama's clients write the tag
-			slices.Contains(s.Aliases, short) {
+		short := strings.TrimSuffix(name, ":latest") // Ollama's clients write the tag
+		if s.Name == name || s.Name == short || slices.Contains(s.Aliases, short) {
 			return s, nil
 		}
 	}
