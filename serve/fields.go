@@ -257,7 +257,7 @@ var fields = append([]field{
 	{"cache_salt", honored, formText | formResponses | formOllama | formMessages,
 		"only requests with the same text here share what is computed for prompts that begin alike",
 		func(r *request, v value) (e *Error) { r.cacheSalt, e = v.text(); return }},
-	{"verbose", honored, formChat, "true: the answer has __verbose, with its prompt as text (default: the server's --verbose)",
+	{"verbose", honored, formChat, "true: the answer has __verbose, with its prompt as text (default: --verbose)",
 		func(r *request, v value) (e *Error) { r.verbose, e = v.boolean(); return }},
 	{"timings_per_token", honored, formText, "true: each chunk has timings",
 		func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},

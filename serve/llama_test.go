@@ -101,7 +101,7 @@ func TestNativeCompletion(t *testing.T) {
 		t.Errorf("tokens %v are %q", ids, m.Tokenizer().Decode(ids))
 	}
 	for name, want := range map[string]any{"stop": true, "stop_type": "limit", "stopping_word": "",
-		"tokens_predicted": 12.0, "truncated": false, "index": 0.0, "prompt": "func (r *Ring) Push(",
+		"tokens_predicted": 12.0, "truncated": false, "index": 0.0, "prompt": "<|endoftext|>func (r *Ring) Push(",
 		"has_new_line": strings.Contains(want, "\n"), "model": "go"} {
 		if got := o.get(t, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
