@@ -73,7 +73,8 @@ func (t *turn) source() string {
 			templateText(end))
 		word = "elif"
 	}
-	fmt.Fprintf(&b, "{%%- else %%}{{- raise_exception('the %s template has no role ' ~ message.role) }}{%%- endif %%}", t.name)
+	fmt.Fprintf(&b, "{%%- else %%}{{- raise_exception('the %s template has no role ' ~ message.role) }}", t.name)
+	b.WriteString("{%- endif %}")
 	answer := t.answer
 	if answer == "" && !t.silent {
 		answer = t.assistant
