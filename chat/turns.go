@@ -69,8 +69,8 @@ func (t *turn) source() string {
 		if end == "" {
 			end = t.end
 		}
-		fmt.Fprintf(&b, "{%%- %s message.role == '%s' %%}{{- %s ~ (%s) ~ %s }}", word, role.name, templateText(role.begin), text,
-			templateText(end))
+		fmt.Fprintf(&b, "{%%- %s message.role == '%s' %%}{{- %s ~ (%s) ~ %s }}", word, role.name,
+			templateText(role.begin), text, templateText(end))
 		word = "elif"
 	}
 	fmt.Fprintf(&b, "{%%- else %%}{{- raise_exception('the %s template has no role ' ~ message.role) }}", t.name)
