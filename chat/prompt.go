@@ -70,8 +70,8 @@ func (p *Prompt) Opening() string {
 }
 
 // WithoutReasoning is a prompt in front of an answer that ends behind its reasoning: a section that the template has
-// opened is closed, and where the template does not look at enable_thinking, an empty one is put there. It is the prompt
-// itself where there is nothing to do.
+// opened is closed, and where the template does not look at enable_thinking, an empty one is put there. It is the
+// prompt itself where there is nothing to do.
 func (p *Prompt) WithoutReasoning() *Prompt {
 	mark := ""
 	switch {
