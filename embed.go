@@ -69,7 +69,7 @@ func (m *Model) EmbedTokens(prompts []Prompt) (list [][]int32, err error) {
 			return nil, bad(field, "has no tokens")
 		case len(ids) > m.context:
 			return nil, &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: m.context,
-				Reason: fmt.Sprintf("%d tokens; the context holds %d", len(ids), m.context)}
+				Reason: fmt.Sprintf("too large: %d tokens; the context holds %d", len(ids), m.context)}
 		}
 		list = append(list, ids)
 	}

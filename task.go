@@ -34,6 +34,15 @@ type Task struct {
 	constraint *grammar.Constraint // of the answers; nil: none yet
 }
 
+// Count is the number of tokens of a request's first prompt, which may be more than the context holds.
+func (m *Model) Count(ctx context.Context, r Request) (int, error) {
+	t := &Task{m: m, r: r}
+	if err := t.setPrompts(ctx); err != nil {
+		return 0, err
+	}
+	return len(t.prompts[0]), nil
+}
+
 // Prepare binds a request to the model. What is wrong with the request is a *[RequestError].
 func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	t := &Task{m: m, r: r}
@@ -352,7 +361,8 @@ func (t *Task) checkLength(i int, ids []int32) error {
 	}
 	if len(ids) >= t.m.context {
 		return &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: t.m.context,
-			Reason: fmt.Sprintf("%d tokens; the context holds %d, with the answer", len(ids), t.m.context)}
+			Reason: fmt.Sprintf("%d tokens: the prompt exceeds the available context size, %d with the answer", len(ids),
+				t.m.context)}
 	}
 	return nil
 }

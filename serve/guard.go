@@ -277,16 +277,19 @@ func (s *Server) allow(
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After")
 		if r.Method == http.MethodOptions {
-			h.Set("Access-Control-Allow-Methods", "GET, POST, HEAD, OPTIONS")
+			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS")
+			h.Set("Access-Control-Allow-Credentials", "true") // none are looked at: keys come in headers
 			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Api-Key")
 			// client libraries send headers of their own, as OpenAI's X-Stainless-Lang
 			if asked := r.Header.Get("Access-Control-Request-Headers"); plainHeaders(asked) {
 				h.Set("Access-Control-Allow-Headers", asked)
 			}
 			h.Set("Access-Control-Max-Age", "600")
-			w.WriteHeader(http.StatusNoContent)
-			return true, nil
 		}
+	}
+	if origin != "" && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		w.WriteHeader(http.StatusOK) // headers say whether the page may
+		return true, nil
 	}
 	if !known && !all {
 		if err := cross.Check(r); err != nil {

@@ -85,12 +85,11 @@ func (s *Server) promptTokens(ctx context.Context, r *request) (int, error) {
 	}
 	defer release()
 	r.n = 1
-	task, err := s.bind(ctx, m, r)
-	if err != nil {
-		return 0, err
+	q, e := s.translate(m, r)
+	if e != nil {
+		return 0, e
 	}
-	defer task.Close()
-	return len(task.Prompt(0)), nil
+	return m.Count(ctx, q)
 }
 
 // applyTemplate answers /apply-template.

@@ -2,9 +2,13 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -46,6 +50,51 @@ type nativeSettings struct {
 	Stop             []string `json:"stop"`
 	IgnoreEOS        bool     `json:"ignore_eos"`
 	Probs            int      `json:"n_probs"`
+	filterSettings
+	Bias []biasSetting `json:"logit_bias"`
+}
+
+// filterSettings are those of filters that are seldom on.
+type filterSettings struct {
+	TypicalP     float32 `json:"typical_p"`
+	TopNSigma    float32 `json:"top_n_sigma"`
+	XTC          float32 `json:"xtc_probability"`
+	XTCThreshold float32 `json:"xtc_threshold"`
+	Dynatemp     float32 `json:"dynatemp_range"`
+	DynatempExp  float32 `json:"dynatemp_exponent"`
+	Mirostat     int     `json:"mirostat"`
+	Tau          float32 `json:"mirostat_tau"`
+	Eta          float32 `json:"mirostat_eta"`
+	DRY          float32 `json:"dry_multiplier"`
+	DRYBase      float32 `json:"dry_base"`
+	DRYAllowed   int     `json:"dry_allowed_length"`
+	DRYLastN     int     `json:"dry_penalty_last_n"`
+}
+
+// biasSetting is the bias of a token; one that is banned has null.
+type biasSetting struct {
+	Token int32    `json:"token"`
+	Bias  *float32 `json:"bias"`
+}
+
+// newSettings tells what a text's tokens were chosen by.
+func newSettings(s *engine.Sampling) *nativeSettings {
+	n := s.Normalized()
+	o := &nativeSettings{Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: cmp.Or(s.TopP, 1), MinP: s.MinP,
+		RepeatPenalty: cmp.Or(s.RepeatPenalty, 1), RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty,
+		FrequencyPenalty: s.FrequencyPenalty, filterSettings: filterSettings{
+			TypicalP: cmp.Or(n.TypicalP, 1), TopNSigma: n.TopNSigma, XTC: n.XTC.Probability, XTCThreshold: n.XTC.Threshold,
+			Dynatemp: n.Dynatemp.Range, DynatempExp: n.Dynatemp.Exponent, Mirostat: n.Mirostat.Version, Tau: n.Mirostat.Tau,
+			Eta: n.Mirostat.Eta, DRY: n.DRY.Multiplier, DRYBase: n.DRY.Base, DRYAllowed: n.DRY.AllowedLength,
+			DRYLastN: n.DRY.LastN}, Bias: []biasSetting{}}
+	for _, id := range slices.Sorted(maps.Keys(s.LogitBias)) {
+		x := s.LogitBias[id]
+		o.Bias = append(o.Bias, biasSetting{id, &x})
+	}
+	for _, id := range s.Banned {
+		o.Bias = append(o.Bias, biasSetting{Token: id})
+	}
+	return o
 }
 
 // nativeProb is a token with its log-probability and alternatives.
@@ -90,7 +139,7 @@ func (f *nativeForm) last(i int) nativeAnswer {
 	a, prompt := &f.answers[i], tokensText(f.m.Tokenizer(), f.task.Prompt(i))
 	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.Stats.Generated,
 		Evaluated: a.Stats.Prompt, Timings: newTimings(&a.Stats)}
-	newLine, truncated, word, cached := strings.Contains(a.Text, "\n"), false, "",
+	newLine, truncated, word, cached := strings.Contains(a.Text, "\n"), a.Stats.End == speculative.EndContext, "",
 		a.Stats.Prompt+a.Stats.Generated
 	out.Prompt, out.NewLine, out.Truncated, out.StopWord, out.Cached = &prompt, &newLine, &truncated, &word, &cached
 	switch a.Stats.End {
@@ -102,16 +151,9 @@ func (f *nativeForm) last(i int) nativeAnswer {
 		out.StopType = "eos"
 	}
 	s := f.task.Sampling(i)
-	out.Settings = &nativeSettings{Predict: f.maxTokens, Context: f.m.Context(), Seed: s.Seed, Temperature: s.Temperature,
-		TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, RepeatPenalty: s.RepeatPenalty,
-		RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty, FrequencyPenalty: s.FrequencyPenalty, Stop: f.stop,
-		IgnoreEOS: f.ignoreEOS, Probs: f.top}
-	if s.TopP == 0 {
-		out.Settings.TopP = 1
-	}
-	if s.RepeatPenalty == 0 {
-		out.Settings.RepeatPenalty = 1
-	}
+	out.Settings = newSettings(&s)
+	out.Settings.Predict, out.Settings.Context, out.Settings.Stop = f.maxTokens, f.m.Context(), f.stop
+	out.Settings.IgnoreEOS, out.Settings.Probs = f.ignoreEOS, f.top
 	if f.maxTokens == 0 {
 		out.Settings.Predict = -1
 	}

@@ -307,7 +307,7 @@ func TestContextExceeded(t *testing.T) {
 	}
 	// to the end of the context
 	o := decode(t, s.post("/completion", `{"prompt":"`+long[:4*240]+`","ignore_eos":true}`, 200))
-	if o.get(t, "stop_type") != "limit" || o.get(t, "truncated") != false ||
+	if o.get(t, "stop_type") != "limit" || o.get(t, "truncated") != true ||
 		o.get(t, "tokens_evaluated").(float64)+o.get(t, "tokens_predicted").(float64) < 1024 {
 		t.Errorf("%v", o)
 	}
@@ -394,4 +394,25 @@ func TestReasoningOfTheServer(t *testing.T) {
 			t.Errorf("%q %s: %q", c.reasoning, c.more, got)
 		}
 	}
+}
+
+// The settings of an answer name what was banned and biased; tokens are counted also of prompts that do not fit.
+func TestSettingsAndCounts(t *testing.T) {
+	s := newTester(t, with(t, func(o *spec.Options) { o.Context = 32 }))
+	set := decode(t, s.post("/completion", `{"prompt":"x","n_predict":1,"logit_bias":[[9,1.5],[7,false]],"xtc_probability":0.5}`, 200))
+	want := `[map[bias:1.5 token:9] map[bias:<nil> token:7]] 0.5 0.1`
+	if got := fmt.Sprint(set.get(t, "generation_settings", "logit_bias"), set.get(t, "generation_settings", "xtc_probability"),
+		set.get(t, "generation_settings", "xtc_threshold")); got != want {
+		t.Errorf("%s, expected %s", got, want)
+	}
+	long := `{"model":"go","messages":[{"role":"user","content":"` + strings.Repeat("x y ", 60) + `"}]}`
+	for _, path := range []string{"/v1/messages/count_tokens", "/v1/chat/completions/input_tokens"} {
+		if n, _ := decode(t, s.post(path, long, 200)).get(t, "input_tokens").(float64); n < 100 {
+			t.Errorf("%s: %v tokens", path, n)
+		}
+	}
+	if text := s.post("/v1/chat/completions", long, 400); !strings.Contains(text, "exceeds the available context size, 32") {
+		t.Error(text)
+	}
+	s.post("/responses", `{"input":"x","max_output_tokens":2}`, 200)
 }

@@ -54,14 +54,14 @@ func TestMalformedBodies(t *testing.T) {
 		}, {
 			`{"prompt":[4096],"max_tokens":3}`, "prompt",
 		}, {`{"prompt":["a",1.5],"max_tokens":3}`, "prompt[1]"}, {`{"prompt":[],"max_tokens":3}`, "prompt"},
-		{`{"prompt":"` + strings.Repeat("x y ", 2000) + `"}`, "the context holds 1024"},
+		{`{"prompt":"` + strings.Repeat("x y ", 2000) + `"}`, "exceeds the available context size, 1024"},
 	} {
 		status, text, _ := s.do("POST", "/v1/completions", c.body)
 		if status != 400 || !strings.Contains(text, c.names) || len(text) > 1000 {
 			t.Errorf("%.60q: %d %.300s, want %q", c.body, status, text, c.names)
 		}
 		want := typeInvalid
-		if strings.Contains(text, "the context holds") {
+		if strings.Contains(text, "exceeds the available context") {
 			want = typeContext
 		}
 		if o := decode(t, text); o.get(t, "error", "type") != want {

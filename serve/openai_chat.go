@@ -2,8 +2,10 @@ package serve
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/specgo/spec"
+	"github.com/specgo/spec/engine"
 )
 
 // chatAnswer is the object of /v1/chat/completions, whole or a chunk.
@@ -50,7 +52,7 @@ type chatChunk struct {
 
 type chatDelta struct {
 	Role      string     `json:"role,omitempty"`
-	Content   *string    `json:"content,omitempty"`
+	Content   any        `json:"content,omitempty"` // *string; see noContent
 	Reasoning string     `json:"reasoning_content,omitempty"`
 	Calls     []chatCall `json:"tool_calls,omitempty"`
 }
@@ -94,11 +96,15 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
+// noContent is the content of a stream's first chunk: null.
+var noContent any = (*string)(nil)
+
 // noUsage is the usage of chunks before the last one, where a client asks for usage: null, as in OpenAI's API.
 var noUsage any = (*usage)(nil)
 
-// fingerprint names the arithmetic: it does not depend on machine or load.
-const fingerprint = "spec"
+// fingerprint names the arithmetic: it does not depend on machine or load. It begins as llama.cpp's do, whose clients
+// look for that.
+var fingerprint = fmt.Sprintf("b%d-spec", engine.NumericRules)
 
 func (r *reading) usage() *usage {
 	var u usage
@@ -176,9 +182,8 @@ func (f *chatForm) begin(to sink) {
 	if f.wantUsage {
 		f.head.Usage = noUsage
 	}
-	empty := ""
 	for i := range f.answers {
-		f.chunk(to, chatChunk{Index: i, Delta: chatDelta{Role: "assistant", Content: &empty}}, nil)
+		f.chunk(to, chatChunk{Index: i, Delta: chatDelta{Role: "assistant", Content: noContent}}, nil)
 		for _, d := range f.reading.begin(i) {
 			f.delta(to, &d)
 		}

@@ -164,6 +164,7 @@ var endpoints = []*endpoint{
 		error: anthropicError,
 	},
 	// for clients whose base URL lacks /v1
+	{path: "/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput, error: openAIError},
 	{path: "/chat/completions", form: formChat, make: newChatForm, sse: true, check: needChat, error: openAIError},
 	{path: "/completion", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
 	{path: "/completions", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},

@@ -31,15 +31,15 @@ func stable(text string) string {
 func TestStreamBytes(t *testing.T) {
 	s := newTester(t, nil)
 	const head = `{"id":"chatcmpl-N","object":"chat.completion.chunk","created":0,"model":"go",` +
-		`"system_fingerprint":"spec","choices":[`
-	const cut = `{"id":"cmpl-N","object":"text_completion","created":0,"model":"go","system_fingerprint":"spec",` +
+		`"system_fingerprint":"b2-spec","choices":[`
+	const cut = `{"id":"cmpl-N","object":"text_completion","created":0,"model":"go","system_fingerprint":"b2-spec",` +
 		`"choices":[`
 	for name, c := range map[string]struct{ path, body, want string }{
 		"chat": {"/v1/chat/completions",
 			`{"messages":[{"role":"user","content":"func (r *Ring) Push("}],"max_tokens":3,"stream":true,` +
 				`"stream_options":{"include_usage":true}}`,
 			"data: " + head +
-				`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],` +
+				`{"index":0,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}],` +
 				`"usage":null}` + "\n\n" +
 				"data: " + head +
 				`{"index":0,"delta":{"content":"\n//"},"logprobs":null,"finish_reason":null}],"usage":null}` +

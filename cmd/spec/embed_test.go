@@ -128,7 +128,7 @@ func TestEmbedRefused(t *testing.T) {
 		says string
 	}{
 		"no text":      {[]string{"-p", `\n\n`}, exitFailed, "no text"},
-		"long text":    {[]string{"-p", strings.Repeat("x y ", 2000)}, exitFailed, "the context holds"},
+		"long text":    {[]string{"-p", strings.Repeat("x y ", 2000)}, exitFailed, "too large"},
 		"pooling":      {[]string{"-p", "x", "--pooling", "max"}, exitUsage, "mean"},
 		"separator":    {[]string{"-p", "x", "--embd-separator", ""}, exitUsage, "separator"},
 		"two models":   {[]string{"-p", "x", "-m", "a", "-m", "b"}, exitUsage, "one model"},
