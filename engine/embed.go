@@ -36,30 +36,26 @@ func (m *Model) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([]E
 			out[i].Err = fmt.Errorf("%s: text %d: %w", m.name, i, err)
 		}
 	}
-	call := m.queue.add(ctx, texts, o, out)
-	if err := m.await(call); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.name, err)
+	call, idle := m.queue.add(ctx, texts, o, out)
+	if idle {
+		go m.vectorPasses()
+	}
+	select {
+	case <-call.done:
+	case <-ctx.Done():
+		m.queue.drop(call)
+		call = &vectorCall{err: ctx.Err()}
+	}
+	if call.err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, call.err)
 	}
 	return out, nil
 }
 
-// await makes passes, of its own texts and others', until those of a call are done by whomever.
-func (m *Model) await(c *vectorCall) error {
-	for {
-		select {
-		case <-c.done:
-			return c.err
-		default:
-		}
-		select {
-		case <-c.done:
-			return c.err
-		case <-c.ctx.Done():
-			m.queue.drop(c)
-			return c.ctx.Err()
-		case m.rt.vectors <- struct{}{}:
-			m.vectorPass()
-		}
+// vectorPasses makes passes until no text waits. One goroutine makes them all: where passes changed hands, the next one
+// would wait for another thread to wake up.
+func (m *Model) vectorPasses() {
+	for m.vectorPass() {
 	}
 }
 
@@ -79,19 +75,18 @@ func (m *Model) checkText(text []int32) error {
 	return nil
 }
 
-// vectorPass makes a pass of texts that wait, as many as go through the layers together. It ends the turn of making
-// passes, and reserves the runtime for that long. After a panic, which is its caller's, the texts' calls fail.
-func (m *Model) vectorPass() {
-	defer func() { <-m.rt.vectors }()
+// vectorPass makes a pass of texts that wait, as many as go through the layers together, and reports whether there
+// were any. The runtime is reserved for that long. A panic is an error of the texts' calls.
+func (m *Model) vectorPass() bool {
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
 	p := m.rt.pass
-	var texts []vectorText
 	p.begin(context.Background(), nil)
 	defer p.end()
 	p.tokens, p.positions, p.owner, p.texts = p.tokens[:0], p.positions[:0], p.owner[:0], []tensor.Text{}
 	p.wanted, p.hidden, p.fed, p.crossed = p.wanted[:0], p.hidden[:0], p.fed[:0], p.crossed[:0]
 	p.layers = max(m.config.Layers, m.config.EncoderLayers)
+	var texts []vectorText
 	m.queue.take(m.rows(), func(t vectorText) {
 		text := t.call.texts[t.number]
 		p.texts = append(p.texts, tensor.Text{Row: len(p.tokens), Tokens: len(text)})
@@ -102,19 +97,25 @@ func (m *Model) vectorPass() {
 		texts = append(texts, t)
 	})
 	if len(texts) == 0 {
-		return
+		return false
 	}
-	made, err := make([]Embedding, len(texts)), fmt.Errorf("%w: of texts", ErrPanic)
-	defer func() { m.queue.deliver(texts, made, err) }()
 	p.ctx, p.results = passContext(texts), make([]Result, len(texts))
-	err = m.vectorsOf(p, texts[0].call.o, made)
+	made, err := m.vectorsOf(p, texts[0].call.o)
+	m.queue.deliver(texts, made, err)
+	return true
 }
 
 // vectorsOf computes the vectors of the pass's texts. The error is that of the pass.
-func (m *Model) vectorsOf(p *pass, o EmbedOptions, made []Embedding) error {
+func (m *Model) vectorsOf(p *pass, o EmbedOptions) (made []Embedding, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("%w: %v", ErrPanic, x)
+		}
+	}()
 	if m.closed.Load() || m.rt.closed.Load() {
-		return ErrClosed
+		return nil, ErrClosed
 	}
+	made = make([]Embedding, len(p.texts))
 	m.net.forward(p)
 	if p.err == nil {
 		m.net.finalNorm(p, p.x[:len(p.tokens)*m.config.HiddenSize])
@@ -125,7 +126,7 @@ func (m *Model) vectorsOf(p *pass, o EmbedOptions, made []Embedding) error {
 			made[i] = Embedding{Err: r.Err}
 		}
 	}
-	return p.err
+	return made, p.err
 }
 
 // deliverVectors makes vectors of the states p.x of the pass's texts.

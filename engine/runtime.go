@@ -24,8 +24,7 @@ type Runtime struct {
 	streamsMu sync.Mutex
 	streams   int // models whose weights are read from disk
 
-	turns   turns
-	vectors chan struct{} // holds one while somebody makes passes of texts
+	turns turns
 }
 
 // NewRuntime starts the workers. It fails if the kernels asked for are unknown or not available here.
@@ -34,7 +33,7 @@ func NewRuntime(o RuntimeOptions) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{t: t, pass: newPass(t), vectors: make(chan struct{}, 1)}, nil
+	return &Runtime{t: t, pass: newPass(t)}, nil
 }
 
 // Close stops the workers. It waits for the pass in progress; later passes fail with ErrClosed.

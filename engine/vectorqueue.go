@@ -13,6 +13,7 @@ import (
 type vectorQueue struct {
 	mu    sync.Mutex
 	calls []*vectorCall // those with texts that no pass has taken; the one that is served first leads
+	busy  bool          // somebody makes passes until there are none
 }
 
 // vectorCall is one call of Embed.
@@ -27,9 +28,11 @@ type vectorCall struct {
 	done    chan struct{} // closed when nothing is left, or with err
 }
 
-// add puts the texts that out has no error of into the queue.
-func (q *vectorQueue) add(ctx context.Context, texts [][]int32, o EmbedOptions, out []Embedding) *vectorCall {
-	c := &vectorCall{ctx: ctx, o: o, texts: texts, out: out, done: make(chan struct{})}
+// add puts the texts that out has no error of into the queue. It reports idle where the caller must see to it that
+// passes are made.
+func (q *vectorQueue) add(ctx context.Context, texts [][]int32, o EmbedOptions, out []Embedding) (c *vectorCall,
+	idle bool) {
+	c = &vectorCall{ctx: ctx, o: o, texts: texts, out: out, done: make(chan struct{})}
 	for i := range texts {
 		if out[i].Err == nil {
 			c.waiting = append(c.waiting, i)
@@ -38,12 +41,13 @@ func (q *vectorQueue) add(ctx context.Context, texts [][]int32, o EmbedOptions, 
 	slices.SortStableFunc(c.waiting, func(i, j int) int { return cmp.Compare(len(texts[i]), len(texts[j])) })
 	if c.left = len(c.waiting); c.left == 0 {
 		close(c.done)
-		return c
+		return c, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.calls = append(q.calls, c)
-	return c
+	idle, q.busy = !q.busy, true
+	return c, idle
 }
 
 // drop takes a call out of the queue: afterwards nobody reads its texts, but for those that a pass has taken.
@@ -60,11 +64,12 @@ type vectorText struct {
 }
 
 // take hands to put the texts of the next pass: the longest text of the first call, then of every call with the same
-// options in turn the longest one that fits, until rows are full. The next pass begins with another call.
+// options in turn the longest one that fits, until rows are full. The next pass begins with another call. If there are
+// no calls, nobody is busy any more.
 func (q *vectorQueue) take(rows int, put func(vectorText)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.calls) == 0 {
+	if q.busy = len(q.calls) > 0; !q.busy {
 		return
 	}
 	first := q.calls[0]

@@ -21,7 +21,8 @@ func TestVectorPasses(t *testing.T) {
 		return list
 	}
 	call := func(o EmbedOptions, lengths ...int) *vectorCall {
-		return q.add(t.Context(), texts(lengths...), o, make([]Embedding, len(lengths)))
+		c, _ := q.add(t.Context(), texts(lengths...), o, make([]Embedding, len(lengths)))
+		return c
 	}
 	mean := EmbedOptions{Pooling: PoolMean}
 	names := map[*vectorCall]string{
@@ -84,34 +85,27 @@ func TestVectorsBesideACancelledCall(t *testing.T) {
 	cancel()
 	var calls []*vectorCall
 	for _, ctx := range []context.Context{cancelled, t.Context(), cancelled} {
-		calls = append(calls, m.queue.add(ctx, [][]int32{{1, 2}}, EmbedOptions{Pooling: PoolMean}, make([]Embedding, 1)))
+		c, _ := m.queue.add(ctx, [][]int32{{1, 2}}, EmbedOptions{Pooling: PoolMean}, make([]Embedding, 1))
+		calls = append(calls, c)
 	}
-	m.rt.vectors <- struct{}{}
-	m.vectorPass()
-	if err := m.await(calls[1]); err != nil || calls[1].out[0].Data == nil {
+	m.vectorPasses()
+	if err := calls[1].err; err != nil || calls[1].out[0].Data == nil {
 		t.Errorf("beside cancelled calls: %v", err)
 	}
 }
 
-// A panic in a pass is its caller's; the other calls of the pass get an error, and the model goes on.
+// A panic in a pass is an error of its calls, and the model goes on.
 func TestVectorsAfterAPanic(t *testing.T) {
 	m := openEncoder(t, newRuntime(t, RuntimeOptions{Threads: 1}), "bert", Options{})
-	net := m.net
+	net, text := m.net, [][]int32{{1, 2}}
 	m.net = panicking{net}
-	other := m.queue.add(t.Context(), [][]int32{{1, 2}}, EmbedOptions{Pooling: PoolMean}, make([]Embedding, 1))
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("no panic")
-			}
-		}()
-		_, _ = m.Embed(t.Context(), [][]int32{{3}}, EmbedOptions{Pooling: PoolMean})
-	}()
-	if err := m.await(other); !errors.Is(err, ErrPanic) {
-		t.Errorf("the other call: %v", err)
+	for range 2 {
+		if _, err := m.Embed(t.Context(), text, EmbedOptions{}); !errors.Is(err, ErrPanic) {
+			t.Errorf("a panic: %v", err)
+		}
 	}
 	m.net = net
-	embed(t, m, EmbedOptions{Pooling: PoolMean}, []int32{1, 2})
+	embed(t, m, EmbedOptions{}, text...)
 }
 
 // panicking is a network that fails in its pass.
