@@ -3,6 +3,7 @@ package spec
 import (
 	"crypto/rand"
 	"iter"
+	"time"
 
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/speculative"
@@ -113,6 +114,7 @@ type reader struct {
 	index  int
 	isEnd  func(int32) bool
 	parser *chat.Parser // nil: the text is plain
+	lines  *lineWatch   // nil: answers do not end by their lines
 	round  *Round       // waits for its first token
 	stats  func() speculative.Stats
 
@@ -122,6 +124,9 @@ type reader struct {
 
 func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
 	r := &reader{t: t, index: index, isEnd: t.isEnd(), stats: stats}
+	if t.r.Lines != (Lines{}) {
+		r.lines = &lineWatch{Lines: t.r.Lines}
+	}
 	if t.format != nil {
 		r.parser = chat.NewParser(*t.format, chat.ParserOptions{Tools: t.offered, Reasoning: t.reasoning,
 			Continued: t.r.Continue})
@@ -129,8 +134,12 @@ func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
 	return r
 }
 
-// token is the event of a token.
-func (r *reader) token(token speculative.Token) Event {
+// token is the event of a token. It is the last one if the answer's lines say so.
+func (r *reader) token(token speculative.Token) (Event, bool) {
+	ended := false
+	if r.lines != nil {
+		token.Text, ended = r.lines.push(token.Text, time.Now())
+	}
 	e := Event{Answer: r.index, Token: token}
 	// decoders leave control tokens out, and the parser needs the marks
 	if r.t.format != nil && r.t.m.tok.IsControl(token.ID) {
@@ -146,23 +155,28 @@ func (r *reader) token(token speculative.Token) Event {
 	}
 	if r.parser == nil {
 		e.Text = e.Token.Text
-		return e
+		return e, ended
 	}
 	r.read(r.parser.Push(e.Token.Text), &e)
 	e.Thinking = e.Reasoning != "" || r.t.reasoning && !r.written
-	return e
+	return e, ended
 }
 
-// end is the event of the answer's end; err is why it failed, nil if it did not.
-func (r *reader) end(err error) Event {
+// end is the event of the answer's end; err is why it failed, nil if it did not. early: its lines ended it.
+func (r *reader) end(err error, early bool) Event {
 	s := r.stats()
 	e := Event{Answer: r.index, Token: speculative.Token{ID: -1}, Stats: &s}
+	if r.lines != nil && !early {
+		e.Token.Text = r.lines.held
+	}
 	if r.parser != nil {
-		r.read(r.parser.Close(), &e)
+		r.read(append(r.parser.Push(e.Token.Text), r.parser.Close()...), &e)
+	} else {
+		e.Text = e.Token.Text
 	}
 	switch {
 	case err != nil:
-	case s.End == speculative.EndLength, s.End == speculative.EndContext:
+	case early, s.End == speculative.EndLength, s.End == speculative.EndContext:
 		e.Finish = FinishLength
 	case r.calls > 0:
 		e.Finish = FinishCalls

@@ -146,24 +146,31 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 	if err := g.open(ctx); err != nil {
 		return last, err
 	}
+	ended := false // by its lines
 	for token, err := range g.decoder.Generate(ctx, g.Prompt(g.index), g.Sampling(g.index)) {
 		if err != nil {
-			if token.Text != "" && !put(g.read.token(token)) { // what was held back
-				return g.read.end(errLeft), errLeft
+			if token.Text != "" { // what was held back
+				if e, _ := g.read.token(token); !put(e) {
+					return g.read.end(errLeft, false), errLeft
+				}
 			}
 			err = g.bannedError(err)
-			return g.read.end(err), err
+			return g.read.end(err, false), err
 		}
-		if !put(g.read.token(token)) {
-			return g.read.end(errLeft), errLeft
+		var e Event
+		if e, ended = g.read.token(token); !put(e) {
+			return g.read.end(errLeft, false), errLeft
+		}
+		if ended {
+			break
 		}
 	}
 	if g.r.Written != nil {
 		if err := g.r.Written(g.decoder); err != nil {
-			return g.read.end(err), err
+			return g.read.end(err, false), err
 		}
 	}
-	return g.read.end(nil), nil
+	return g.read.end(nil, ended), nil
 }
 
 // open makes the decoder: sequences, drafter, and what was learned from earlier texts.

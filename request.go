@@ -26,6 +26,7 @@ type Request struct {
 	MaxTokens int      // of an answer; 0: as many as fit the context
 	Stop      []string // texts that end an answer and are not part of it
 	IgnoreEOS bool     // tokens that end a text are never chosen
+	Lines     Lines    // ends an answer of several lines early
 	MinTokens int      // the answer does not end before so many, but by its constraint and Stop
 	Ends      []int32  // tokens that end an answer beside the model's own
 

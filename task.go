@@ -58,6 +58,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		choice.Drafter = cmp.Or(r.Speculation.Drafter, "own")
 	}
 	t.r.Speculation, t.each, t.r.N = choice, each, max(r.N, 1)
+	if r.Written != nil && r.Lines != (Lines{}) {
+		return nil, bad("lines", "receipts of answers that end by their lines are not supported")
+	}
 	if err := t.checkSampling(); err != nil {
 		return nil, err
 	}

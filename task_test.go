@@ -166,7 +166,7 @@ func TestContinue(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := task.newReader(0, func() (s speculative.Stats) { return })
-		e := read.token(speculative.Token{ID: 5, Text: " <think> y"})
+		e, _ := read.token(speculative.Token{ID: 5, Text: " <think> y"})
 		if want := map[bool]string{true: " <think> y", false: ""}[r.Continue]; e.Text != want {
 			t.Errorf("continued %v: %+v", r.Continue, e)
 		}

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
@@ -157,9 +159,19 @@ var fields = append([]field{
 	{"n_keep", accepted, formLlama, "prompts are never cut", nil},
 	{"n_discard", accepted, formLlama, "prompts are never cut", nil},
 	{"min_keep", honored, formLlama, "only 0", onlyNumber(0)},
-	{"n_indent", honored, formLlama, "only 0", onlyNumber(0)},
-	{"t_max_predict_ms", honored, formLlama, "only 0", onlyNumber(0)},
-	{"t_max_prompt_ms", honored, formLlama, "only 0", onlyNumber(0)},
+	{"n_indent", honored, formLlama, "the answer ends in front of a line, behind its first, that begins with fewer " +
+		"spaces and tabs; 0 is off", func(r *request, v value) *Error {
+		n, err := v.whole(0, math.MaxInt32)
+		r.lines.Indent = int(n)
+		return err
+	}},
+	{"t_max_predict_ms", honored, formLlama, "the answer ends when so many milliseconds have passed since its first " +
+		"token, if it has more than a line then; 0 and -1 are off", func(r *request, v value) *Error {
+		n, err := v.whole(-1, math.MaxInt32)
+		r.lines.Within = time.Duration(max(0, n)) * time.Millisecond
+		return err
+	}},
+	{"t_max_prompt_ms", accepted, formLlama, "prompts are read whole, as llama.cpp does", nil},
 	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt; not with logprobs",
 		func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
 	{"best_of", honored, formCompletion, "only 1", onlyNumber(1)},

@@ -76,10 +76,12 @@ var anthropicSamples = map[string]sample{
 	"messages": {good: []string{`[{"role":"user","content":[{"type":"text","text":"x","cache_control":{}}]},` +
 		`{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":""},` +
 		`{"type":"tool_use","id":"a","name":"f","input":{}}]},` +
-		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}]`},
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a",` +
+		`"content":[{"type":"text","text":"1","cache_control":{"type":"ephemeral"}}]}]}]`},
 		bad: []string{`[]`, `[{"role":"user"}]`, `[{"content":"x"}]`, `[{"role":"user","content":[{"type":"image"}]}]`,
 			`[{"role":"user","content":[{"type":"text","text":"x","more":1}]}]`, `1`}},
-	"system": {good: []string{`"x"`, `[{"type":"text","text":"x"}]`}, bad: []string{`1`}},
+	"system": {good: []string{`"x"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`},
+		bad: []string{`1`, `[{"type":"text","text":"x","more":1}]`}},
 	"tools": {good: []string{`[{"name":"f","input_schema":{"type":"object","properties":{}}}]`},
 		bad: []string{`[{"name":"f"}]`, `[{"type":"bash_20250124","name":"bash"}]`, `{}`}},
 	"tool_choice": {good: []string{`{"type":"auto"}`, `{"type":"none"}`},
@@ -201,9 +203,8 @@ var samples = map[string]sample{
 	"n_probs":             {good: []string{`0`, `3`}, bad: []string{`-1`, `21`, `true`}},
 	"post_sampling_probs": {good: []string{`false`}, bad: []string{`true`}, same: true},
 	"min_keep":            {good: []string{`0`}, bad: []string{`1`}, same: true},
-	"n_indent":            {good: []string{`0`}, bad: []string{`4`}, same: true},
-	"t_max_predict_ms":    {good: []string{`0`}, bad: []string{`500`}, same: true},
-	"t_max_prompt_ms":     {good: []string{`0`}, bad: []string{`500`}, same: true},
+	"n_indent":            {good: []string{`0`, `4`}, bad: []string{`-1`, `1.5`, `"x"`}},
+	"t_max_predict_ms":    {good: []string{`0`, `-1`, `3600000`}, bad: []string{`-2`, `true`}},
 	"input_prefix":        {good: []string{`"x"`, `""`}, bad: []string{`1`}},
 	"input_suffix":        {good: []string{`"x"`, `""`}, bad: []string{`1`}},
 	"input_extra": {good: []string{`[]`, `[{"filename":"a.go","text":"package a"}]`, `[{"text":"x"}]`},

@@ -145,7 +145,7 @@ func (f *nativeForm) last(i int) nativeAnswer {
 	switch a.Stats.End {
 	case speculative.EndStop:
 		out.StopType, word = "word", f.stopWord(a)
-	case speculative.EndLength, speculative.EndContext:
+	case speculative.EndLength, speculative.EndContext, speculative.EndCancel: // the last: by its lines
 		out.StopType = "limit"
 	default:
 		out.StopType = "eos"

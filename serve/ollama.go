@@ -210,9 +210,13 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/tags", func(w http.ResponseWriter, r *http.Request) { s.ollamaList(w, false) })
 	mux.HandleFunc("GET /api/ps", func(w http.ResponseWriter, r *http.Request) { s.ollamaList(w, true) })
 	mux.HandleFunc("GET /api/version", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]string{"version": s.o.Version})
+		writeJSON(w, http.StatusOK, map[string]string{"version": ollamaVersion})
 	})
 }
+
+// ollamaVersion is the one of Ollama whose API this is: clients compare it with what they need, GitHub Copilot
+// with 0.6.4. think came with it.
+const ollamaVersion = "0.9.0"
 
 // ollamaDetails describe a model; of one that is not loaded only the format is known.
 type ollamaDetails struct {

@@ -54,7 +54,7 @@ type Options struct {
 	Log        *slog.Logger // one line per request, without texts; nil: none
 	LogPrompts bool         // with the texts of prompts and answers
 
-	Version string // for /api/version; "" is "0.0.0"
+	Version string // of the program, for /props; "" is "0.0.0"
 	Page    bool   // serve the page at /
 	NoSlots bool   // /slots is answered with 501
 	Verbose bool   // answers of /v1/chat/completions have __verbose

@@ -60,10 +60,12 @@ func readContent(v value, types ...string) (string, *Error) {
 	for _, item := range items {
 		kind, text, given := "", "", false
 		err := item.object(map[string]func(value) *Error{
-			"type":        func(v value) (e *Error) { kind, e = v.oneOf(types...); return },
-			"text":        func(v value) (e *Error) { text, e = v.text(); given = true; return },
-			"annotations": func(value) *Error { return nil },
-			"logprobs":    func(value) *Error { return nil },
+			"type":          func(v value) (e *Error) { kind, e = v.oneOf(types...); return },
+			"text":          func(v value) (e *Error) { text, e = v.text(); given = true; return },
+			"annotations":   func(value) *Error { return nil },
+			"citations":     func(value) *Error { return nil },
+			"logprobs":      func(value) *Error { return nil },
+			"cache_control": func(value) *Error { return nil }, // common beginnings of prompts are found without it
 		})
 		if err != nil {
 			return "", err

@@ -91,6 +91,7 @@ type bounds struct {
 	ignoreEOS bool
 	minTokens int
 	ends      []int32 // tokens that end an answer, too
+	lines     spec.Lines
 }
 
 // delivery is what answers have beside their text, and how they come.

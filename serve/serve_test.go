@@ -464,7 +464,7 @@ func TestLists(t *testing.T) {
 		t, "model_info", "llama.context_length") != 1024.0 || o.get(t, "template") != hermes {
 		t.Error(o)
 	}
-	if o := decode(t, get("/api/version", 200)); o.get(t, "version") != "1.2.3" {
+	if o := decode(t, get("/api/version", 200)); o.get(t, "version") != ollamaVersion {
 		t.Error(o)
 	}
 	for _, p := range []string{"/health", "/livez", "/readyz", "/slots", "/metrics", "/", "/index.html", "/app.js"} {

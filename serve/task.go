@@ -48,7 +48,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	if r.topField != "" && !r.logprobs && r.top > 0 {
 		return q, badField(r.topField, "needs logprobs: true")
 	}
-	q.MaxTokens = s.most(r)
+	q.MaxTokens, q.Lines = s.most(r), r.lines
 	if s.o.Reasoning == "on" || s.o.Reasoning == "off" {
 		if _, given := r.kwargs["enable_thinking"]; !given {
 			r.setKwarg("enable_thinking", s.o.Reasoning == "on")

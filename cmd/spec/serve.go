@@ -210,7 +210,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 	return o, nil
 }
 
-// buildVersion is the module's version, as clients of Ollama ask for it.
+// buildVersion is the module's version.
 func buildVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
 		return info.Main.Version[1:]

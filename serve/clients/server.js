@@ -17,9 +17,9 @@ function program() {
 
 export const key = "a-key-of-the-tests";
 
-// start returns the server's address and a function that stops it and tells its exit code.
-export async function start() {
-  const child = spawn(program(), ["serve", "--port", "0", "--api-key", key, "--chat-template-file", join(here, "hermes.jinja"), "--temp", "0", "--log-format", "off"],
+// start returns the server's address and a function that stops it and tells its exit code. It takes more arguments of the command.
+export async function start(more = []) {
+  const child = spawn(program(), ["serve", "--port", "0", "--api-key", key, "--chat-template-file", join(here, "hermes.jinja"), "--temp", "0", "--log-format", "off", ...more],
     { stdio: ["ignore", "inherit", "pipe"] });
   const ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
   const url = await new Promise((resolve, reject) => {
