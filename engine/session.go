@@ -48,23 +48,32 @@ type Session struct {
 	input   *input        // of the encoder; nil: none yet, or no encoder
 	storage tensor.KVType // of keys and values
 
-	tokens  []int32 // the sequence
-	valid   int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
-	nodes   []int32 // tokens of a tree that waits for Commit; they follow the sequence in the cache
-	parents []int32 // their parents
+	tokens []int32 // the sequence
+	valid  int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
 	// tokens of a draft head's sequence that went in with the target's states; those after them are drafted
-	fed     int
-	treeFed bool // the tree went in with the target's states
+	fed   int
+	again int // tokens that passes have recomputed
 
-	logits  []float32  // what the last pass returned
-	hidden  []float32  // likewise
-	one     [1]Segment // Eval's batch
-	results []Result   // Forward's answer, where this session is the first of the batch
-	again   int        // tokens that passes have recomputed
-
+	waitingTree
+	answer
 	meter
 	costs  *costs.Costs // of its passes
 	serial uint64       // of the last pass that held this session
+}
+
+// waitingTree is a tree that waits for Commit. Its tokens follow the sequence in the cache.
+type waitingTree struct {
+	nodes   []int32 // tokens
+	parents []int32
+	treeFed bool // it went in with the target's states
+}
+
+// answer is what the last pass returned.
+type answer struct {
+	logits  []float32
+	hidden  []float32
+	one     [1]Segment // Eval's batch
+	results []Result   // Forward's, where this session is the first of the batch
 }
 
 // maxTree is the most nodes of a tree: a tree is computed in one round.

@@ -103,18 +103,26 @@ type (
 	//     around each draft.
 	//   - Follow has f announced at the end of each pass, before any decoder goes on: passes of drafts then wait for all
 	//     drafts that begin.
-	//   - Load is the load of all of them, Together what each of so many pays for a pass with one token of each.
+	//   - Load is the load of all of them.
 	//   - PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them. It reports
 	//     false, and fills nothing, where that is not known, or is what a sequence alone would measure.
+	//   - Await is called for a draft head's, with the whole of a text that it is to read: it may wait for others that are
+	//     reading a text that begins alike. The next Announce says that the text has been read, or will not be.
+	//   - Resume is called for a draft head's while it is empty: tokens will follow before, the first tokens of the text,
+	//     each fed with the target's states. It leaves the first of them in the sequence if another one has them, and
+	//     returns what that had beyond them: next, tokens with the states that the target's passes gave for them. unread
+	//     is asked for such tokens and states of this text when the sequence is closed.
 	//
 	// Costs are by the measure of [Metered].
 	Shared interface {
 		Metered
+		Costed
 		Announce(will bool)
 		Follow(f interface{ Announce(will bool) })
 		Load() shared.Load
-		Together(sequences int) float64
 		PassCosts(seconds []float64) bool
+		Await(ctx context.Context, text []int32)
+		Resume(before, tokens []int32, unread func() (tokens []int32, states []float32)) (next []int32, states []float32)
 	}
 
 	// Starting is a [Schedule] that is told when texts begin and end. It may change how the text begins for the drafter,
@@ -161,20 +169,6 @@ type (
 		Sequence
 		// EvalSegment is Eval of the segment's tokens; its Session is not used.
 		EvalSegment(ctx context.Context, g engine.Segment) (engine.Result, error)
-	}
-
-	// Resuming is the [Sequence] of a draft head that can go on from what another one made of the same text, such as
-	// [*shared.Session]. Resume is called while it is empty: tokens will follow before, the first tokens of the text,
-	// each fed with the target's states. It leaves the first of them in the sequence, and returns what the other one had
-	// beyond them: next, tokens with the states that the target's passes gave for them. unread is asked for such tokens
-	// and states of this text when the sequence is closed.
-	//
-	// Await is called before that with the whole text: it may wait for others that are reading a text that begins alike.
-	// The next Announce says that the text has been read, or will not be.
-	Resuming interface {
-		Shared
-		Await(ctx context.Context, text []int32)
-		Resume(before, tokens []int32, unread func() (tokens []int32, states []float32)) (next []int32, states []float32)
 	}
 
 	// Attentive is a [Drafter] that needs hidden states of the target, which must then be [Segmented]. The decoder also

@@ -237,7 +237,7 @@ func testAssistant(t *testing.T, target, head *engine.Model) {
 			if tree && (s.Temperature > 0 || !testkit.IsLong(t) && target.Config().Vocab > 100) {
 				continue // the children of a node are no draws then
 			}
-			w := &observer{Attentive: MTP(reading(t, head, one), EagleOptions{Tree: tree}).(Attentive), t: t, target: target,
+			w := &observer{Attentive: headed(reading(t, head, one), headOptions{Tree: tree}).(Attentive), t: t, target: target,
 				head: head, sampling: s, tree: tree}
 			length := 5
 			if tree { // siblings are among its nodes
@@ -256,7 +256,7 @@ func testAssistant(t *testing.T, target, head *engine.Model) {
 func TestAssistantIdentity(t *testing.T) {
 	target, head := gemmaPair(t)
 	long := random32(4, 700, 90)
-	mtp := func(one *engine.Session, o EagleOptions) Drafter { return MTP(reading(t, head, one), o) }
+	mtp := func(one *engine.Session, o headOptions) Drafter { return headed(reading(t, head, one), o) }
 	for i, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1},
 		{Temperature: 1, TopP: 0.95, RepeatPenalty: 1.2, Seed: 2}} {
 		// with the long one, the windows' caches have given up its beginning
@@ -294,11 +294,11 @@ func TestAssistantRefused(t *testing.T) {
 		}
 		return err
 	}
-	if err := failed(New(one, MTP(reading(t, head, other),
-		EagleOptions{}), Options{MaxTokens: 9})); !errors.Is(err, ErrOptions) {
+	if err := failed(New(one, headed(reading(t, head, other),
+		headOptions{}), Options{MaxTokens: 9})); !errors.Is(err, ErrOptions) {
 		t.Errorf("the cache of another session: %v", err)
 	}
-	if err := failed(New(one, MTP(reading(t, head, one), EagleOptions{}), Options{MaxTokens: 9})); err != nil {
+	if err := failed(New(one, headed(reading(t, head, one), headOptions{}), Options{MaxTokens: 9})); err != nil {
 		t.Error(err)
 	}
 	s, err := head.NewSession(engine.SessionOptions{Target: one, Context: len(matrixPrompt) + 4})
@@ -306,7 +306,7 @@ func TestAssistantRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	d := New(one, MTP(s, EagleOptions{}), Options{MaxTokens: 20, Schedule: Constant(ConstantOptions{Length: 3})})
+	d := New(one, headed(s, headOptions{}), Options{MaxTokens: 20, Schedule: Constant(ConstantOptions{Length: 3})})
 	got, _ := collect(t, d, matrixPrompt, engine.Sampling{})
 	if want, _ := collect(t, New(other, nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{}); !slices.Equal(
 		got, want) || d.Stats().Drafted == 0 || d.Stats().Drafted > 15 {
@@ -319,7 +319,7 @@ func TestAssistantRoundsAllocateNothing(t *testing.T) {
 	target, head := gemmaPair(t)
 	for _, tree := range []bool{false, true} {
 		one := session(t, target, 0)
-		d := New(one, MTP(reading(t, head, one), EagleOptions{Tree: tree}),
+		d := New(one, headed(reading(t, head, one), headOptions{Tree: tree}),
 			Options{Schedule: Constant(ConstantOptions{Length: 4})})
 		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})
 	}
@@ -361,7 +361,7 @@ func TestAssistantSharedPasses(t *testing.T) {
 					return
 				}
 				defer b.Close()
-				drafter := []Drafter{MTP(b, EagleOptions{}), Tree(b, TreeOptions{}),
+				drafter := []Drafter{headed(b, headOptions{}), Tree(b, TreeOptions{}),
 					Merge(Splice(b, TreeOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 4}))}[i%3]
 				schedule := []Schedule{Constant(ConstantOptions{Length: 4}), Auto(AutoOptions{})}[i/3]
 				d := New(a, drafter, Options{Schedule: schedule, MaxTokens: 30})
@@ -392,7 +392,7 @@ func TestAssistantSharedPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err = range New(session(t, target, 0), MTP(b, EagleOptions{}), Options{MaxTokens: 9}).Generate(
+	for _, err = range New(session(t, target, 0), headed(b, headOptions{}), Options{MaxTokens: 9}).Generate(
 		context.Background(), matrixPrompt, engine.Sampling{}) {
 	}
 	if !errors.Is(err, ErrOptions) {
@@ -421,7 +421,7 @@ func TestAssistantWithoutMemory(t *testing.T) {
 	for _, tree := range []bool{false, true} {
 		one := session(t, target, 0)
 		f := &poorHead{Session: reading(t, head, one)}
-		d := New(one, MTP(f, EagleOptions{Tree: tree}),
+		d := New(one, headed(f, headOptions{Tree: tree}),
 			Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 40})
 		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) || f.lost < 10 ||
 			d.Stats().Drafted < 10 {

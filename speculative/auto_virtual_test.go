@@ -646,7 +646,7 @@ func TestAutoWithHeads(t *testing.T) {
 		// The recorded head drafts what the real one does.
 		for i, text := range sim.texts {
 			prompt, o := text[:sim.prompt[i]], Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: tokens}
-			d := New(target, Eagle(session(t, head, 0), EagleOptions{}), o)
+			d := New(target, headed(session(t, head, 0), headOptions{}), o)
 			collect(t, d, prompt, s)
 			r := &replayed{vocab: sim.vocab, sequence: text, spend: func(int) {}}
 			o.Verifier = r

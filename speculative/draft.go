@@ -70,10 +70,7 @@ type Draft struct {
 	// as the drafter learned it from what became of earlier drafts. Schedules then use it as it is.
 	Calibrated bool
 
-	depth     []int  // of each token, from 1
-	lanes     []int8 // of each token: the drafter of a merge that added it
-	lane      int    // of the drafter at work
-	before    int    // tokens of the merged draft before this one
+	depth     []int // of each token, from 1
 	parents   []int32
 	nodes     int // most tokens
 	treeMax   int // most tokens of a tree
@@ -84,6 +81,7 @@ type Draft struct {
 	isEnd     func(int32) bool
 	schedule  Schedule
 
+	merging
 	constrained
 }
 

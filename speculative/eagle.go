@@ -7,39 +7,6 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// Eagle drafts with an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues the target's own
-// hidden states, a session of a model with [engine.Model.TargetLayers]. The target's passes give the states. The
-// head's cache holds what it made of the target's states for the accepted text; what it made of its own for a draft
-// is dropped after the draft.
-//
-// [Model], [Tree] and [Splice] take heads too: Eagle is these with other defaults.
-func Eagle(head Sequence, o EagleOptions) Drafter {
-	sources := o.Sources
-	if sources == nil {
-		sources = []CandidateSource{}
-	}
-	switch {
-	case o.Tree:
-		return Tree(head, TreeOptions{Sources: sources})
-	case len(sources) > 0:
-		return Splice(head, TreeOptions{Sources: sources})
-	}
-	return Model(head)
-}
-
-// MTP drafts with a model's own multi-token-prediction blocks: a session of its file opened with
-// [engine.Options].MTP. One block alone drafts any number of tokens, each on what it computed before. Of several
-// blocks each drafts one token, on what the block before it computed, and paths of drafts end with the last block;
-// candidates of Sources may follow. Gemma 4's heads, in files of their own, are taken as well: sessions made for the
-// target's ([engine.SessionOptions].Target, [shared.NewLentSession]).
-func MTP(head Sequence, o EagleOptions) Drafter { return Eagle(head, o) }
-
-// EagleOptions configure [Eagle] and [MTP].
-type EagleOptions struct {
-	Tree    bool              // drafts are best-first trees (EAGLE-2, Li et al. 2024, arXiv:2406.16858); otherwise chains
-	Sources []CandidateSource // of candidates beside the head's; nil: none
-}
-
 // head is a draft head's part of a drafter: which states it has, and which positions its cache holds.
 //
 // The pair at position p of the head is (token p+1, the target's state at p). Of a text of n tokens the target has
@@ -135,14 +102,14 @@ func (h *head) known(prompt []int32) (int, error) {
 	h.text = h.text[:min(max(same, h.cached), len(prompt)-1)]
 	h.waiting = h.waiting[:(len(h.text)-h.cached)*h.width]
 	err := h.seq.cut(h.length())
-	if s, ok := h.seq.Sequence.(Resuming); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(s, prompt) {
+	if s, ok := h.seq.Sequence.(Shared); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(s, prompt) {
 		return h.known(prompt)
 	}
 	return min(len(h.text), max(0, len(prompt)-2)), err
 }
 
 // resume goes on from what another head's sequence made of the beginning of the prompt, if there is one.
-func (h *head) resume(s Resuming, prompt []int32) bool {
+func (h *head) resume(s Shared, prompt []int32) bool {
 	first := 1 - h.lead
 	next, states := s.Resume(prompt[:first], prompt[first:],
 		func() ([]int32, []float32) { return h.text[h.cached:], h.waiting })

@@ -26,6 +26,24 @@ func randomHead(t testing.TB, rt *engine.Runtime, target *engine.Model) *engine.
 	return randomHeadOf(t, rt, target, []int32{0, 1, 2}, false)
 }
 
+// headOptions configure headed.
+type headOptions struct {
+	Tree    bool              // drafts are best-first trees (EAGLE-2); otherwise chains
+	Sources []CandidateSource // of candidates beside the head's; nil: none
+}
+
+// headed drafts with a draft head.
+func headed(head Sequence, o headOptions) Drafter {
+	sources := append([]CandidateSource{}, o.Sources...)
+	switch {
+	case o.Tree:
+		return Tree(head, TreeOptions{Sources: sources})
+	case len(sources) > 0:
+		return Splice(head, TreeOptions{Sources: sources})
+	}
+	return Model(head)
+}
+
 // randomHeadOf is a random head that reads these layers of its target. With few it knows a third of the target's
 // tokens only.
 func randomHeadOf(t testing.TB, rt *engine.Runtime, target *engine.Model, layers []int32, few bool) *engine.Model {
@@ -169,7 +187,7 @@ func TestMTPStates(t *testing.T) {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, s)
 		for _, tree := range []bool{false, true} {
 			for _, context := range []int{0, 25} {
-				d := New(session(t, target, 0), MTP(session(t, head, context), EagleOptions{Tree: tree}),
+				d := New(session(t, target, 0), headed(session(t, head, context), headOptions{Tree: tree}),
 					Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 40})
 				for range 2 {
 					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
@@ -187,7 +205,7 @@ func TestMTPStates(t *testing.T) {
 func testHeadStates(t *testing.T, target, head *engine.Model) {
 	one := session(t, target, 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
-		w := &witness{Attentive: Eagle(session(t, head, 0), EagleOptions{}).(Attentive), t: t, target: target,
+		w := &witness{Attentive: headed(session(t, head, 0), headOptions{}).(Attentive), t: t, target: target,
 			head: head, sampling: s}
 		testTexts(t, target, one, w, s, 4, 30, 90)
 		if w.drafted < 100 {
@@ -236,9 +254,9 @@ func TestEagleTreeStates(t *testing.T) {
 	head := randomHead(t, rt, target)
 	nodes, aside := 0, 0
 	var lastText []int32
-	for _, o := range []EagleOptions{{Tree: true},
+	for _, o := range []headOptions{{Tree: true},
 		{Tree: true, Sources: []CandidateSource{SuffixSource(SuffixOptions{})}}} {
-		d := New(session(t, target, 0), Eagle(session(t, head, 0), o), Options{
+		d := New(session(t, target, 0), headed(session(t, head, 0), o), Options{
 			Schedule: Constant(ConstantOptions{Length: 24}), MaxTokens: 20,
 			Trace: func(r *Round) {
 				// The candidates after a node are its most likely tokens: the first of the model's children is the likeliest.
@@ -290,16 +308,16 @@ func TestEagleIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
-	eagle := func(_ *engine.Session, o EagleOptions) Drafter { return Eagle(session(t, head, 0), o) }
+	eagle := func(_ *engine.Session, o headOptions) Drafter { return headed(session(t, head, 0), o) }
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1},
 		{Temperature: 1, RepeatPenalty: 1.2, Seed: 2}} {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), matrixPrompt, s)
 		testHeadIdentity(t, target, matrixPrompt, want, s, eagle, map[string]func(*engine.Session) Drafter{
 			"splice": func(*engine.Session) Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
 			"tree":   func(*engine.Session) Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
-			"short":  func(*engine.Session) Drafter { return Eagle(session(t, head, 25), EagleOptions{}) },
+			"short":  func(*engine.Session) Drafter { return headed(session(t, head, 25), headOptions{}) },
 			"merged": func(one *engine.Session) Drafter {
-				return Merge(eagle(one, EagleOptions{Tree: true}), NGram(NGramOptions{}),
+				return Merge(eagle(one, headOptions{Tree: true}), NGram(NGramOptions{}),
 					Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
 			},
 		})
@@ -310,9 +328,9 @@ func TestEagleIdentity(t *testing.T) {
 // prompt, under all schedules; sampled, the head drafts for verifiers that write other texts too. The drafters are
 // for a target's session.
 func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, s engine.Sampling,
-	head func(*engine.Session, EagleOptions) Drafter, others map[string]func(*engine.Session) Drafter) {
+	head func(*engine.Session, headOptions) Drafter, others map[string]func(*engine.Session) Drafter) {
 	t.Helper()
-	others["chain"] = func(one *engine.Session) Drafter { return head(one, EagleOptions{}) }
+	others["chain"] = func(one *engine.Session) Drafter { return head(one, headOptions{}) }
 	for name, make := range others {
 		for _, schedule := range matrixSchedules(5) {
 			one := session(t, target, 0)
@@ -333,7 +351,7 @@ func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, 
 	for _, verifier := range []Verifier{Rejection(), Block()} { // the texts are others; the head must follow them
 		for _, tree := range []bool{false, true} {
 			one := session(t, target, 0)
-			d := New(one, head(one, EagleOptions{Tree: tree}),
+			d := New(one, head(one, headOptions{Tree: tree}),
 				Options{Schedule: Constant(ConstantOptions{Length: 5}), Verifier: verifier, MaxTokens: 40})
 			if got, _ := collect(t, d, prompt, s); len(got) != 40 || d.Stats().Drafted < 40 {
 				t.Errorf("%d tokens, %+v", len(got), d.Stats())
@@ -347,7 +365,7 @@ func TestEagleRefused(t *testing.T) {
 	target := randomModel(t, rt, 0)
 	head := session(t, randomHead(t, rt, target), 0)
 	failed := func(seq Sequence, o Options) (err error) {
-		for _, e := range New(seq, Eagle(head, EagleOptions{}), o).Generate(
+		for _, e := range New(seq, headed(head, headOptions{}), o).Generate(
 			context.Background(), matrixPrompt, engine.Sampling{}) {
 			err = e
 		}
@@ -360,7 +378,7 @@ func TestEagleRefused(t *testing.T) {
 		Verifier: Stairs(StairsOptions{Recompute: true})}); !errors.Is(err, ErrOptions) {
 		t.Errorf("a verifier that evaluates by itself: %v", err)
 	}
-	if _, ok := Eagle((*engine.Session)(nil), EagleOptions{}).(Attentive); !ok {
+	if _, ok := headed((*engine.Session)(nil), headOptions{}).(Attentive); !ok {
 		t.Error("no session")
 	}
 }
@@ -371,7 +389,7 @@ func TestEagleRoundsAllocateNothing(t *testing.T) {
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	for _, tree := range []bool{false, true} {
-		d := New(session(t, target, 0), Eagle(session(t, head, 0), EagleOptions{Tree: tree}),
+		d := New(session(t, target, 0), headed(session(t, head, 0), headOptions{Tree: tree}),
 			Options{Schedule: Constant(ConstantOptions{Length: 4})})
 		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})
 	}
@@ -406,8 +424,8 @@ func TestEagleTargets(t *testing.T) {
 				// so that drafts are accepted
 				record := func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}) }
 				for what, drafter := range map[string]Drafter{
-					"chain": Eagle(session(t, head, 0), EagleOptions{}), "tree": Eagle(session(t, head, 0), EagleOptions{Tree: true}),
-					"chain, merged": Merge(Eagle(session(t, head, 0), EagleOptions{}), record()),
+					"chain": headed(session(t, head, 0), headOptions{}), "tree": headed(session(t, head, 0), headOptions{Tree: true}),
+					"chain, merged": Merge(headed(session(t, head, 0), headOptions{}), record()),
 					"tree, merged":  Merge(record(), Tree(session(t, head, 0), TreeOptions{})),
 				} {
 					d := New(session(t, target, 0), drafter, Options{Schedule: Constant(ConstantOptions{Length: 6}), MaxTokens: 24})
@@ -454,9 +472,9 @@ func TestEaglePair(t *testing.T) {
 	target, draft := pair(t)
 	one, drafters := session(t, target, 0), []named[Drafter]{
 		{"model", func() Drafter { return Model(session(t, draft, 0)) }},
-		{"eagle", func() Drafter { return Eagle(session(t, pairHead(t, target), 0), EagleOptions{}) }},
+		{"eagle", func() Drafter { return headed(session(t, pairHead(t, target), 0), headOptions{}) }},
 		{"tree", func() Drafter { return Tree(session(t, draft, 0), TreeOptions{Sources: []CandidateSource{}}) }},
-		{"eagle tree", func() Drafter { return Eagle(session(t, pairHead(t, target), 0), EagleOptions{Tree: true}) }},
+		{"eagle tree", func() Drafter { return headed(session(t, pairHead(t, target), 0), headOptions{Tree: true}) }},
 	}
 	for _, temperature := range []float32{0, 0.8} {
 		perPass := map[string]float64{}
@@ -510,7 +528,7 @@ func TestSharedEagle(t *testing.T) {
 		s := engine.Sampling{Temperature: float32(i%2) * 0.8, Seed: uint64(i)}
 		prompt := target.Tokenizer().Encode(texts[i%3], bpe.EncodeOptions{AddSpecial: true})
 		want, _ := collect(t, New(one, nil, Options{MaxTokens: 24}), prompt, s)
-		alone := New(one, Eagle(session(t, head, 0), EagleOptions{Tree: i >= 3}),
+		alone := New(one, headed(session(t, head, 0), headOptions{Tree: i >= 3}),
 			Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
 		collect(t, alone, prompt, s)
 		wait.Go(func() {
@@ -522,7 +540,7 @@ func TestSharedEagle(t *testing.T) {
 			}
 			defer a.Close()
 			defer b.Close()
-			d := New(a, Eagle(b, EagleOptions{Tree: i >= 3}),
+			d := New(a, headed(b, headOptions{Tree: i >= 3}),
 				Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: 24})
 			for range 2 {
 				var got []int32

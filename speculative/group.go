@@ -133,7 +133,7 @@ func (a *auto) join() (may bool) {
 	a.verifiedMost = g.longest
 	a.steps = g.steps
 	if g.steps.lead[0].n == 0 && g.steps.follow[0].n == 0 { // until it is measured: by the size of the model
-		step := float64(a.size * a.target.Together(1))
+		step := float64(a.size * a.target.Costs().Each(1))
 		a.steps.lead[0].mean, a.steps.follow[0].mean = step, step
 	}
 	for i := range a.lanes {
@@ -219,9 +219,9 @@ func (a *auto) draftTogether() bool {
 	if a.drafting == nil {
 		return false
 	}
-	each := a.drafting.Together(int(a.sessions))
+	each := a.drafting.Costs().Each(a.sessions)
 	if each == 0 {
-		each = float64(a.size * a.target.Together(int(a.sessions)))
+		each = float64(a.size * a.target.Costs().Each(a.sessions))
 	}
 	if !(each > 0) || each >= float64(muchLess*max(a.steps.first(0), a.steps.further(0))) {
 		return false
@@ -352,7 +352,7 @@ func (a *auto) learned(tokens, drafting, verifying float64, drafted int) {
 		return
 	}
 	plain := a.plain
-	if p := a.target.Together(int(a.sessions)); p > 0 { // by the machine's speed by now
+	if p := a.target.Costs().Each(a.sessions); p > 0 { // by the machine's speed by now
 		plain = p
 	}
 	took, lost := drafting+verifying, drafting

@@ -78,7 +78,7 @@ func TestHeadsSharePrefixes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer draft.Close()
-			d := New(s, MTP(draft, EagleOptions{}), Options{Schedule: schedule, MaxTokens: 30})
+			d := New(s, headed(draft, headOptions{}), Options{Schedule: schedule, MaxTokens: 30})
 			for tok, err := range d.Generate(ctx, prompt, engine.Sampling{}) {
 				if err != nil {
 					t.Fatal(name, err)
@@ -245,7 +245,7 @@ func TestHeadWithoutMemory(t *testing.T) {
 	var drafted [2]int
 	for i, prompt := range prompts {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: n}), prompt, engine.Sampling{})
-		d := New(session(t, target, 0), Eagle(sessions[i], EagleOptions{Tree: i == 1}),
+		d := New(session(t, target, 0), headed(sessions[i], headOptions{Tree: i == 1}),
 			Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: n})
 		wait.Go(func() {
 			var got []int32
@@ -267,7 +267,7 @@ func TestHeadWithoutMemory(t *testing.T) {
 		t.Errorf("%d tokens were drafted", drafted)
 	}
 	sessions[0].Close()
-	d := New(session(t, target, 0), Eagle(sessions[1], EagleOptions{}),
+	d := New(session(t, target, 0), headed(sessions[1], headOptions{}),
 		Options{Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: n})
 	if collect(t, d, prompts[0], engine.Sampling{}); d.Stats().Drafted < 2*n {
 		t.Errorf("%d tokens were drafted with memory again", d.Stats().Drafted)

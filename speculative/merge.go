@@ -15,9 +15,7 @@ func Merge(drafters ...Drafter) Drafter { return &merge{drafters: drafters} }
 
 type merge struct {
 	drafters []Drafter
-	branches []int // chains that each drafts
 	draft    Draft // of one drafter
-	at       []int // index in the merged draft of each of its tokens, -1: not in it
 	separate bool  // nothing is shared
 	shortage []shortage
 }
@@ -70,7 +68,7 @@ func (l *Lanes) Take(n int) int {
 
 func (m *merge) Start(ctx context.Context, s Setup) error {
 	m.draft.alloc(s.Longest + forcedMost)
-	m.separate, m.branches = s.NeedsProbs, m.branches[:0]
+	m.separate = s.NeedsProbs
 	m.shortage = append(m.shortage[:0], make([]shortage, len(m.drafters))...)
 	own := make([]int, len(m.drafters)) // all taken before a nested merge takes its own
 	outer := s.Lanes == nil
@@ -82,7 +80,6 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 		if d == nil {
 			return fmt.Errorf("merged drafters: %w: drafter %d is nil", ErrOptions, i)
 		}
-		m.branches = append(m.branches, chains(d))
 		switch {
 		case outer:
 			n = n*len(m.drafters) + i
@@ -104,21 +101,8 @@ func (m *merge) Start(ctx context.Context, s Setup) error {
 
 func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	own := &m.draft
-	own.vocab, own.isEnd, own.schedule, own.minTokens, own.Round = d.vocab, d.isEnd, d.schedule, d.minTokens, d.Round
-	own.rules, own.root = d.rules, d.root
-	base := d.lane
-	defer func() { d.lane = base }()
-	lane := base
 	for i, drafter := range m.drafters {
-		if d.prefix > 0 && !continues(drafter) || !m.shortage[i].over(d.Round) {
-			lane += leaves(drafter)
-			continue
-		}
-		own.begin(d)
-		own.extend(min(d.Room(), nodes(d.maxDepth-d.prefix, m.branches[i], d.treeMax)), d.treeMax, d.maxDepth-d.prefix)
-		own.lane, own.before, d.lane = lane, d.before+d.Len()-d.prefix, lane
-		lane += leaves(drafter)
-		if c, ok := d.schedule.(Choosing); ok && leaves(drafter) == 1 && !c.Begin(own.lane, own.before) {
+		if !m.shortage[i].over(d.Round) || !d.Sub(own, m, i) {
 			continue
 		}
 		if err := drafter.Draft(ctx, sequence, own); refused(err) { // the others go on
@@ -128,33 +112,9 @@ func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 		} else if own.Len() > own.forced {
 			m.shortage[i].drafted()
 		}
-		d.Passes += own.Passes
-		if d.err = own.err; d.err != nil {
+		if !d.Join(own, m.separate) {
 			return nil
 		}
-		m.at = m.at[:0]
-		for i, id := range own.Tokens {
-			if i < d.prefix {
-				m.at = append(m.at, i)
-				continue
-			}
-			d.lane, d.Source, d.forcing = own.laneOf(i), own.Sources[i], own.isForced(i)
-			node, next := -1, -1
-			if before := own.Parent(i); before >= 0 {
-				if node = m.at[before]; node < 0 {
-					m.at = append(m.at, -1)
-					continue
-				}
-			}
-			if !m.separate {
-				next = d.anyChild(node, id)
-			}
-			if next < 0 && d.AddChild(node, id, own.Confidence[i], own.Probs[i]) {
-				next = d.Len() - 1
-			}
-			m.at = append(m.at, next)
-		}
-		d.Source, d.forcing = SourceDraft, false
 	}
 	return nil
 }
@@ -166,4 +126,70 @@ func (m *merge) Observe(r *Round) {
 	for _, d := range m.drafters {
 		d.Observe(r)
 	}
+}
+
+// merging is what a draft knows of those that are merged in it.
+type merging struct {
+	lanes  []int8 // of each token: the drafter of a merge that added it
+	lane   int    // of the drafter at work
+	before int    // tokens of the merged draft before this one
+	joined []int  // index in the merged draft of each token, -1: not in it
+}
+
+// Sub makes sub the draft of drafter i of a merge, bounded by what d has room for, with the schedule and the forced
+// tokens of d. It reports whether that drafter is to draft now: a schedule may choose ([Choosing]), and not all go on
+// from forced tokens ([Continuing]). [Draft.Join] adds the tokens to d. sub may be of an earlier Sub, whose memory it
+// uses again.
+func (d *Draft) Sub(sub *Draft, of Merging, i int) (ask bool) {
+	all := of.Drafters()
+	drafter, lane := all[i], d.lane
+	for _, o := range all[:i] {
+		lane += leaves(o)
+	}
+	if d.prefix > 0 && !continues(drafter) {
+		return false
+	}
+	sub.vocab, sub.isEnd, sub.schedule, sub.minTokens, sub.Round = d.vocab, d.isEnd, d.schedule, d.minTokens, d.Round
+	sub.rules, sub.root = d.rules, d.root
+	sub.begin(d)
+	longest := d.maxDepth - d.prefix
+	sub.extend(min(d.Room(), nodes(longest, chains(drafter), d.treeMax)), d.treeMax, longest)
+	sub.lane, sub.before = lane, d.before+d.Len()-d.prefix
+	c, ok := d.schedule.(Choosing)
+	return !ok || leaves(drafter) > 1 || c.Begin(lane, sub.before)
+}
+
+// Join adds the tokens of a draft that [Draft.Sub] made, beginnings that d has already only once, and its passes.
+// Nothing is shared where they are separate: under verifiers that need probabilities, two drafters that sampled the
+// same token are two draws. Join reports whether the draft may go on.
+func (d *Draft) Join(sub *Draft, separate bool) bool {
+	d.Passes += sub.Passes
+	if d.err = sub.err; d.err != nil {
+		return false
+	}
+	lane := d.lane
+	sub.joined = sub.joined[:0]
+	for i, id := range sub.Tokens {
+		if i < d.prefix {
+			sub.joined = append(sub.joined, i)
+			continue
+		}
+		d.lane, d.Source, d.forcing = sub.laneOf(i), sub.Sources[i], sub.isForced(i)
+		node, next := -1, -1
+		if before := sub.Parent(i); before >= 0 {
+			if node = sub.joined[before]; node < 0 {
+				sub.joined = append(sub.joined, -1)
+				continue
+			}
+		}
+		if !separate {
+			next = d.anyChild(node, id)
+		}
+		if next < 0 && d.AddChild(node, id, sub.Confidence[i], sub.Probs[i]) {
+			next = d.Len() - 1
+		}
+		sub.joined = append(sub.joined, next)
+	}
+	d.lane, d.Source, d.forcing = lane, SourceDraft, false
+	return true
 }

@@ -11,6 +11,16 @@ import (
 // Model drafts with a smaller model of the same vocabulary. It samples with the target's settings and seed, hence
 // with the same noise, so that it predicts what will be sampled and not only what is likely. Its cache is rolled back
 // to what was accepted and never recomputed. When the sequence is longer than its context it drafts nothing.
+//
+// seq may be that of a draft head, also of [Tree] and [Splice]; the target's passes give the hidden states that it
+// reads, which its cache holds for the accepted text:
+//
+//   - an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840), a session of a model with [engine.Model.TargetLayers];
+//   - the multi-token-prediction blocks of the target's file, a session of it opened with [engine.Options].MTP. One
+//     block drafts any number of tokens, each on what it computed before. Of several blocks each drafts one token, and
+//     paths of drafts end with the last block; candidates of a tree's sources may follow;
+//   - Gemma 4's heads, in files of their own: sessions made for the target's ([engine.SessionOptions].Target,
+//     [shared.NewLentSession]).
 func Model(seq Sequence) Drafter {
 	m := newModelDrafter(seq)
 	return &m

@@ -74,10 +74,10 @@ func TestMTPBlocksStates(t *testing.T) {
 
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{})
 		for name, drafter := range map[string]func(Sequence) Drafter{
-			"chain": func(s Sequence) Drafter { return MTP(s, EagleOptions{}) },
-			"tree":  func(s Sequence) Drafter { return MTP(s, EagleOptions{Tree: true}) },
+			"chain": func(s Sequence) Drafter { return headed(s, headOptions{}) },
+			"tree":  func(s Sequence) Drafter { return headed(s, headOptions{Tree: true}) },
 			"with a record that is wrong now and then": func(s Sequence) Drafter {
-				return Merge(MTP(s, EagleOptions{Tree: true}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3}))
+				return Merge(headed(s, headOptions{Tree: true}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3}))
 			},
 		} {
 			h := &headRecorder{Session: session(t, head, 0), rows: map[string]headLogits{}}
@@ -147,12 +147,12 @@ func TestMTPBlocksIdentity(t *testing.T) {
 		prompt := slices.Repeat(matrixPrompt, 2)
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
 		for name, make := range map[string]func() Drafter{
-			"chain":  func() Drafter { return MTP(session(t, head, 0), EagleOptions{}) },
+			"chain":  func() Drafter { return headed(session(t, head, 0), headOptions{}) },
 			"tree":   func() Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
 			"splice": func() Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
-			"short":  func() Drafter { return MTP(session(t, head, 32), EagleOptions{}) },
+			"short":  func() Drafter { return headed(session(t, head, 32), headOptions{}) },
 			"merged": func() Drafter {
-				return Merge(MTP(session(t, head, 0), EagleOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+				return Merge(headed(session(t, head, 0), headOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
 			},
 		} {
 			for _, schedule := range matrixSchedules(6) {
@@ -192,7 +192,7 @@ func TestMTPBlocksIdentity(t *testing.T) {
 			all.Go(func() {
 				defer ts.Close()
 				defer hs.Close()
-				d := New(ts, MTP(hs, EagleOptions{Tree: i == 2}),
+				d := New(ts, headed(hs, headOptions{Tree: i == 2}),
 					Options{Schedule: Constant(ConstantOptions{Length: 2 + i}), MaxTokens: 40})
 				var got []int32
 				for token, err := range d.Generate(ctx, prompt, s) {
@@ -217,7 +217,7 @@ func TestMTPBlocksIdentity(t *testing.T) {
 func TestMTPBlocksAllocateNothing(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, head := mtpBlocks(t, rt, 3)
-	d := New(session(t, target, 0), MTP(session(t, head, 0), EagleOptions{}),
+	d := New(session(t, target, 0), headed(session(t, head, 0), headOptions{}),
 		Options{Schedule: Constant(ConstantOptions{Length: 3})})
 	roundsAllocateNothing(t, "a chain", d, engine.Sampling{})
 }

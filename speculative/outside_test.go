@@ -76,10 +76,12 @@ func (f *first) Hidden(_ context.Context, _ int, tokens, _ []int32, s engine.Hid
 	return nil
 }
 
-// all asks drafters one after the other, as far as those before it go.
+// all merges the drafts of several drafters.
 type all struct {
 	used
 	drafters []speculative.Drafter
+	own      speculative.Draft
+	separate bool
 }
 
 func (a *all) Drafters() []speculative.Drafter { a.used["drafters"]++; return a.drafters }
@@ -95,15 +97,30 @@ func (a *all) Start(ctx context.Context, s speculative.Setup) error {
 }
 
 func (a *all) Draft(ctx context.Context, sequence []int32, d *speculative.Draft) error {
-	for _, x := range a.drafters {
-		if d.Len() > 0 {
-			return nil
+	for i, x := range a.drafters {
+		if !d.Sub(&a.own, a, i) {
+			continue
 		}
-		if err := x.Draft(ctx, sequence, d); err != nil {
+		if err := x.Draft(ctx, sequence, &a.own); err != nil {
 			return err
+		}
+		if a.used["joined"] += a.own.Len(); !d.Join(&a.own, a.separate) {
+			return nil
 		}
 	}
 	return nil
+}
+
+// Branches is the sum of those of the drafters.
+func (a *all) Branches() (n int) {
+	for _, d := range a.drafters {
+		if b, ok := d.(speculative.Branching); ok {
+			n += b.Branches()
+		} else {
+			n++
+		}
+	}
+	return n
 }
 
 func (a *all) Observe(r *speculative.Round) {
@@ -175,7 +192,7 @@ func (e evaluating) Evaluate(ctx context.Context, target speculative.Sequence, s
 var (
 	_ = []speculative.Drafter{speculative.Branching(&first{}), speculative.Continuing(&first{}),
 		speculative.Attentive(&first{}),
-		speculative.Sequenced(&first{}), speculative.Merging(&all{})}
+		speculative.Sequenced(&first{}), speculative.Merging(&all{}), speculative.Branching(&all{})}
 	_ = []speculative.Schedule{speculative.Starting(&five{}), speculative.Trimming(&five{}), speculative.Choosing(&five{}),
 		speculative.Forcing(&five{})}
 	_ = []speculative.Learning{&first{}, &five{}}
@@ -234,7 +251,7 @@ func TestPartsFromOutside(t *testing.T) {
 			o := speculative.Options{Schedule: schedule, Verifier: verifier, Experience: &speculative.Experience{}}
 			var drafter speculative.Drafter = d
 			if merged {
-				drafter = &all{used: u, drafters: []speculative.Drafter{d}}
+				drafter = &all{used: u, drafters: []speculative.Drafter{d, speculative.NGram(speculative.NGramOptions{})}}
 			}
 			if evaluates {
 				o.Verifier, drafter = evaluating{verifier}, speculative.NGram(speculative.NGramOptions{})
@@ -258,7 +275,8 @@ func TestPartsFromOutside(t *testing.T) {
 			}
 			uses("drafter", d.used, "start", "draft", "observe", "layers", "known", "hidden")
 			if merged {
-				uses("merging drafter", u, "drafters")
+				uses("merging drafter", u, "drafters", "joined")
+				uses("schedule", schedule.used, "begin")
 			} else {
 				uses("drafter", d.used, "branches", "clock")
 				if write(drafter, o); d.kept != `"first"` || schedule.kept != `"five"` {
@@ -270,6 +288,27 @@ func TestPartsFromOutside(t *testing.T) {
 			}
 			own.Close()
 		}
+	}
+	// A merge of another package drafts what Merge does, in nested merges too.
+	drafts := func(merge func(...speculative.Drafter) speculative.Drafter) (tokens [][]int32, parents [][]int32) {
+		own, err := draft.NewSession(engine.SessionOptions{Context: 128})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer own.Close()
+		write(merge(speculative.Suffix(speculative.SuffixOptions{}), speculative.Merge(speculative.Model(own),
+			speculative.NGram(speculative.NGramOptions{}))), speculative.Options{
+			Schedule: speculative.Constant(speculative.ConstantOptions{Length: 4}), Trace: func(r *speculative.Round) {
+				tokens, parents = append(tokens, slices.Clone(r.Draft.Tokens)), append(parents, slices.Clone(r.Draft.Parents))
+			}})
+		return tokens, parents
+	}
+	tokens, parents := drafts(speculative.Merge)
+	likeTokens, likeParents := drafts(func(d ...speculative.Drafter) speculative.Drafter {
+		return &all{used: used{}, drafters: d}
+	})
+	if !slices.EqualFunc(tokens, likeTokens, slices.Equal) || !slices.EqualFunc(parents, likeParents, slices.Equal) {
+		t.Errorf("drafts %v with parents %v, those of Merge are %v with %v", likeTokens, likeParents, tokens, parents)
 	}
 	// Auto looks at the sequence of a drafter that has one.
 	own, err := draft.NewSession(engine.SessionOptions{Context: 128})

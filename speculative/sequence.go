@@ -84,7 +84,7 @@ func (c *Clock) Enlist(s Sequence) {
 
 // await enlists the sequence of a draft head and has it wait for others that read a text that begins alike.
 func (c *Clock) await(ctx context.Context, s Sequence, text []int32) {
-	if r, ok := s.(Resuming); ok && !absent(r) {
+	if r, ok := s.(Shared); ok && !absent(r) {
 		c.Enlist(r)
 		r.Await(ctx, text)
 	}

@@ -73,8 +73,8 @@ func TestDraftsWithoutMemory(t *testing.T) {
 		{"tree", near, func(s Sequence) Drafter { return Tree(s, TreeOptions{}) }},
 		{"splice", near, func(s Sequence) Drafter { return Splice(s, TreeOptions{}) }},
 		{"merge", near, func(s Sequence) Drafter { return Merge(Model(s), NGram(NGramOptions{})) }},
-		{"eagle", eagle, func(s Sequence) Drafter { return Eagle(s, EagleOptions{}) }},
-		{"eagle tree", eagle, func(s Sequence) Drafter { return Eagle(s, EagleOptions{Tree: true}) }},
+		{"eagle", eagle, func(s Sequence) Drafter { return headed(s, headOptions{}) }},
+		{"eagle tree", eagle, func(s Sequence) Drafter { return headed(s, headOptions{Tree: true}) }},
 	}
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 5}} {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), matrixPrompt, s)

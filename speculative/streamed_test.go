@@ -78,7 +78,7 @@ func TestStreamedIdentity(t *testing.T) {
 			{"record", Replay(ReplayOptions{Tokens: want}), true},
 			{"record with errors", Replay(ReplayOptions{Tokens: want, ErrorEvery: 97}), false},
 			{"model", Model(session(t, draft, 0)), false},
-			{"head", Eagle(session(t, pairHead(t, target), 0), EagleOptions{}), false},
+			{"head", headed(session(t, pairHead(t, target), 0), headOptions{}), false},
 		} {
 			n := tokens
 			if !c.beyond {

@@ -86,6 +86,14 @@ func (c *Costs) At(rows float64) float64 {
 	return c.curve.at(rows)
 }
 
+// Each is the seconds that each of so many sessions pays for a pass with one token of each; 0 where nothing is known.
+func (c *Costs) Each(sessions float64) float64 {
+	if sessions < 1 || !c.Known() {
+		return 0
+	}
+	return c.At(sessions) / sessions
+}
+
 // Split divides the time of a pass of so many rows into a part of its own and one for each row, which is the slope
 // there.
 func (c *Costs) Split(rows float64) (fixed, row float64) {

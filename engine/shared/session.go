@@ -147,20 +147,11 @@ func (s *Session) Load() (l Load) {
 		}
 	}
 	if s.costs.Known() {
-		l.Token = s.costs.At(float64(l.Sessions)) / float64(l.Sessions)
+		l.Token = s.costs.Each(float64(l.Sessions))
 		l.Measured = s.costs.Measured(l.Sessions)
 		l.Prompt = s.costs.Prompt()
 	}
 	return l
-}
-
-// Together is the seconds that each of so many sessions pays, by the measure of [Session.Spent], for a pass with one
-// token of each; 0 where nothing is known.
-func (s *Session) Together(sessions int) float64 {
-	if !s.costs.Known() || sessions < 1 {
-		return 0
-	}
-	return s.costs.At(float64(sessions)) / float64(sessions)
 }
 
 // Spent is the session's share of the time of its passes so far. The shares of a pass sum up to its time.

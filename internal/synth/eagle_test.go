@@ -56,7 +56,7 @@ func TestEnlargeHead(t *testing.T) {
 		}
 		for _, text := range []string{"// Copy returns a copy of the slice.\nfunc Copy(",
 			"func (b *Buffer) Write(p []byte) (n int, err error) {\n"} {
-			d := speculative.New(one, speculative.Eagle(two, speculative.EagleOptions{}), speculative.Options{
+			d := speculative.New(one, speculative.Model(two), speculative.Options{
 				Schedule: speculative.Constant(speculative.ConstantOptions{Length: 4}), MaxTokens: 40,
 			})
 			var ids []int32
