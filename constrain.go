@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,6 +131,14 @@ func (c *Constraint) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 		return grammar.ParseSchema(b, c.Source, grammar.SchemaOptions{Spaces: true, Narrow: true})
 	case GBNF:
 		return grammar.ParseGBNF(b, string(c.Source))
+	case Regex:
+		return grammar.ParseRegex(b, string(c.Source))
+	case Without:
+		var texts []string
+		if err := json.Unmarshal(c.Source, &texts); err != nil {
+			return nil, err
+		}
+		return grammar.Without(texts...), nil
 	}
 	return nil, fmt.Errorf("%q is not a kind of constraints", c.Kind)
 }

@@ -120,6 +120,9 @@ const (
 	AnyJSON    ConstraintKind = "json"   // any JSON value; Source is not used
 	JSONSchema ConstraintKind = "schema" // valid by the schema in Source
 	GBNF       ConstraintKind = "gbnf"   // a text of the grammar in Source
+	// Without is a text in which none of those in Source is, a JSON array.
+	Without ConstraintKind = "without"
+	Regex   ConstraintKind = "regex" // a text that the regular expression in Source matches as a whole
 )
 
 // Schema is the constraint of a JSON Schema, such as that of [SchemaFor].

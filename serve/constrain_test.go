@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -229,4 +230,40 @@ func TestCompilationsWaitInTheirQueue(t *testing.T) {
 		t.Errorf("status %d when the server ends", code)
 	}
 	leave()
+}
+
+// A regular expression is of the whole answer: nothing stands before or behind what it matches, and no escapes.
+func TestGuidedRegex(t *testing.T) {
+	s := newTester(t, nil)
+	for source, want := range map[string]string{
+		`"[ab]{3}-\\d{2}"`: `^[ab]{3}-\d{2}$`, `"x|yy\n\"z"`: "^(x|yy\n\"z)$",
+	} {
+		for _, body := range []string{`"guided_regex":` + source, `"structured_outputs":{"regex":` + source + `}`} {
+			o := decode(t, s.post("/v1/completions", `{"prompt":"x","max_tokens":40,"temperature":2,"seed":3,`+body+`}`, 200))
+			if text := o.get(t, "choices", 0, "text").(string); !regexp.MustCompile(want).MatchString(text) {
+				t.Errorf("%s: %q", source, text)
+			}
+		}
+	}
+	if text := s.post("/v1/completions", `{"prompt":"x","guided_regex":"a","guided_choice":["b"]}`, 400); !strings.Contains(
+		text, "gives a grammar already") {
+		t.Error(text)
+	}
+}
+
+// What is banned is in no answer, however its tokens are cut; what else the model says stays as likely.
+func TestBannedStrings(t *testing.T) {
+	s := newTester(t, nil)
+	text := func(more string) string {
+		return decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":60`+more+`}`, 200)).
+			get(t, "choices", 0, "text").(string)
+	}
+	plain := text("")
+	word := plain[len(plain)/2 : len(plain)/2+2]
+	if got := text(`,"banned_strings":[` + string(encode(word)) + `,"qzx"]`); strings.Contains(got, word) || got == "" {
+		t.Errorf("%q in %q", word, got)
+	}
+	if got := text(`,"banned_strings":["qzx"]`); got != plain {
+		t.Errorf("%q, expected %q", got, plain)
+	}
 }

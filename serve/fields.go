@@ -260,8 +260,11 @@ var fields = append([]field{
 
 	{"guided_json", honored, formText, "the same, vLLM's name; also the schema as a text", readGuidedJSON},
 	{"guided_grammar", honored, formText, "a grammar in GBNF, vLLM's name", readGrammar},
+	{"banned_strings", honored, formText, "up to 16 texts that are not in the answer's content; not beside a grammar",
+		readBannedStrings},
+	{"guided_regex", honored, formText, "a regular expression that the whole answer matches", readGuidedRegex},
 	{"guided_choice", honored, formText, "texts, one of which is the answer", readGuidedChoice},
-	{"structured_outputs", honored, formText, "vLLM's newer form: json, grammar, choice, or json_object: true",
+	{"structured_outputs", honored, formText, "vLLM's newer form: json, grammar, regex, choice, or json_object: true",
 		readStructured},
 
 	{"speculation", honored, formText | formResponses | formOllama | formMessages, "drafter, schedule, verify, max, " +

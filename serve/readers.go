@@ -90,21 +90,23 @@ func readResponseFields(r *request, v value) *Error {
 // maxResponseFields is the most fields that a request may choose.
 const maxResponseFields = 256
 
-func readStop(r *request, v value) *Error {
-	stops, err := v.texts()
+func readStop(r *request, v value) (e *Error) { r.stop, e = readStops(v); return }
+
+// readStops reads a few texts that are not empty.
+func readStops(v value) ([]string, *Error) {
+	texts, err := v.texts()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(stops) > maxStops {
-		return v.bad("more than %d texts", maxStops)
+	if len(texts) > maxStops {
+		return nil, v.bad("more than %d texts", maxStops)
 	}
-	for _, s := range stops {
+	for _, s := range texts {
 		if s == "" || len(s) > maxStopText {
-			return v.bad("a text must have 1 to %d bytes", maxStopText)
+			return nil, v.bad("a text must have 1 to %d bytes", maxStopText)
 		}
 	}
-	r.stop = stops
-	return nil
+	return texts, nil
 }
 
 // readBias reads {"id or text": x}, or llama.cpp's [[id or text, x], …]: x is added to the logit of the token, or of

@@ -111,11 +111,30 @@ func readGuidedChoice(r *request, v value) *Error {
 	return r.setConstraint(spec.Constraint{Kind: spec.GBNF, Source: []byte(source), Field: v.path})
 }
 
+// readGuidedRegex reads a regular expression.
+func readGuidedRegex(r *request, v value) *Error {
+	s, err := v.text()
+	if err != nil {
+		return err
+	}
+	return r.setConstraint(spec.Constraint{Kind: spec.Regex, Source: []byte(s), Field: v.path})
+}
+
+// readBannedStrings reads texts that are not in an answer.
+func readBannedStrings(r *request, v value) *Error {
+	texts, err := readStops(v)
+	if err != nil || len(texts) == 0 {
+		return err
+	}
+	return r.setConstraint(spec.Constraint{Kind: spec.Without, Source: encode(texts), Field: v.path})
+}
+
 // readStructured reads vLLM's object of one of several notations.
 func readStructured(r *request, v value) *Error {
 	return v.object(map[string]func(value) *Error{
 		"json":    func(v value) *Error { return readGuidedJSON(r, v) },
 		"grammar": func(v value) *Error { return readGrammar(r, v) },
+		"regex":   func(v value) *Error { return readGuidedRegex(r, v) },
 		"choice":  func(v value) *Error { return readGuidedChoice(r, v) },
 		"json_object": func(v value) *Error {
 			on, err := v.boolean()
