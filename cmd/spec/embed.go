@@ -68,22 +68,12 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 	if e.known, err = e.measure(texts); err != nil {
 		return err
 	}
-	models := modelFlags{threads: e.threads, weights: e.weights}
-	rt, err := models.runtime(p)
+	m, done, err := e.open(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer rt.Close()
-	entries, err := e.entries(p, rt)
-	if err != nil {
-		return err
-	}
-	m, err := entries[0].Load(ctx)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	report := embeddingReport{Schema: 1, Model: entries[0].Name, Pooling: m.Pooling(e.pooling)}
+	defer done()
+	report := embeddingReport{Schema: 1, Model: m.Name(), Pooling: m.Pooling(e.pooling)}
 	w := bufio.NewWriter(p.stdout)
 	for at := 0; at < len(texts); at += embedBatch {
 		some := texts[at:min(at+embedBatch, len(texts))]
@@ -110,6 +100,24 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 		return printJSON(p.stdout, report)
 	}
 	return nil
+}
+
+// open loads the model. done frees it.
+func (e *embedding) open(ctx context.Context, p *program) (m *library.Model, done func(), err error) {
+	models := modelFlags{threads: e.threads, weights: e.weights}
+	rt, err := models.runtime(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := e.entries(p, rt)
+	if err == nil {
+		m, err = entries[0].Load(ctx)
+	}
+	if err != nil {
+		rt.Close()
+		return nil, nil, err
+	}
+	return m, func() { m.Close(); rt.Close() }, nil
 }
 
 // texts are those that the source has, without empty ones.

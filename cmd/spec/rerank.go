@@ -48,26 +48,16 @@ func (r *reranking) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	models := modelFlags{threads: r.threads, weights: r.weights}
-	rt, err := models.runtime(p)
+	m, done, err := r.open(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer rt.Close()
-	entries, err := r.entries(p, rt)
-	if err != nil {
-		return err
-	}
-	m, err := entries[0].Load(ctx)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
+	defer done()
 	list, err := m.Rank(ctx, r.query, texts)
 	if err != nil {
 		return err
 	}
-	report := rankReport{Schema: 1, Model: entries[0].Name, Labels: m.Target().Labels()}
+	report := rankReport{Schema: 1, Model: m.Name(), Labels: m.Target().Labels()}
 	for _, x := range list {
 		report.Tokens += x.Tokens
 	}

@@ -59,23 +59,18 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		Context: s.context, KV: flags.kvHint, StateBytes: s.states, Speculation: s.chosen(f.target),
 		Limits: library.Limits{Grammar: s.grammars},
 	}}
-	if !s.targetOnly && (f.draft != "" || f.target == "") {
-		draft, err := flags.openNamedDraft(ctx, p, rt, target, f.draft, s.choice.Needs())
+	parts := &m.Parts
+	defer func() {
 		if err != nil {
-			target.Close()
+			parts.Close()
+		}
+	}()
+	if !s.targetOnly {
+		if err := flags.openDrafts(ctx, p, rt, parts, drafts.drafts, s.choice.Needs()); err != nil {
 			return nil, err
 		}
-		m.Draft, m.Close = draft, func() { target.Close(); draft.Close() }
-	} else if !s.targetOnly && target.HasMTP() {
-		head, err := flags.openMTP(ctx, p, rt, target)
-		if err != nil {
-			target.Close()
-			return nil, err
-		}
-		m.Draft, m.Close = head, func() { target.Close(); head.Close() }
 	}
 	if err := s.bound(f, m, beside.logits); err != nil {
-		m.Close()
 		return nil, err
 	}
 	m.Memory.KV, m.Memory.DraftKV = cmp.Or(m.Memory.KV, s.kvBytes), cmp.Or(m.Memory.DraftKV, s.kvBytes)
@@ -84,7 +79,6 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	if s.template != "" || s.templateFile != "" {
 		c := chatFlags{template: s.template, templateFile: s.templateFile}
 		if m.Template, m.Stops, err = c.templateSource(target, flags.name()); err != nil {
-			m.Close()
 			return nil, err
 		}
 	} else if s.noTemplates && target.ChatTemplate() == "" {
