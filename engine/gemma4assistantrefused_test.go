@@ -130,7 +130,7 @@ func TestAssistantRefused(t *testing.T) {
 	if _, err := Describe(f); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("described: %v", err)
 	}
-	if p, err := PlanMemory(f, Options{Target: target}); err != nil || p.Weights == 0 {
+	if p, err := PlanMemory(f, Options{Target: target}, Sessions{}); err != nil || p.Weights == 0 {
 		t.Errorf("its memory: %+v, %v", p, err)
 	}
 }

@@ -222,7 +222,8 @@ type MemoryPlan struct {
 	Rows    int // most tokens that go through the layers together
 	Experts int // that are kept in memory of those that are read on demand; 0 without
 
-	Least int64 // the least limit that suffices
+	Sessions int64 // bytes of sessions and their logits, as PlanMemory was told; 0 for a model in memory
+	Least    int64 // the least limit that suffices, with Sessions
 }
 
 // Streams reports whether weights are read from disk in every pass.

@@ -146,8 +146,9 @@ func (l *loader) typeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// PlanMemory says where a model's weights would be under o.Memory. It reads the header and vectors of the file.
-func PlanMemory(f *gguf.File, o Options) (*MemoryPlan, error) {
+// PlanMemory says where a model's weights would be under o.Memory, where it is the limit of all that the model and its
+// sessions take. It reads the header and vectors of the file.
+func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error) {
 	l, m, err := newModel(context.Background(), nil, f, o)
 	if err != nil {
 		return nil, err
@@ -157,7 +158,21 @@ func PlanMemory(f *gguf.File, o Options) (*MemoryPlan, error) {
 	if m.read(l); !l.ok() {
 		return nil, l.err
 	}
+	d := m.Describe()
+	if o.Target == nil { // with what drafts in the same file
+		if d, err = Describe(f); err != nil {
+			return nil, err
+		}
+	}
+	beside := sessions.Bytes(d) + sessions.Logits(d)
+	if o.Memory > 0 {
+		o.Memory = max(o.Memory-beside, 1)
+	}
 	plan, _, err := list.arrange(m, l.vectors, o.Memory)
+	if plan.Limit > 0 {
+		plan.Limit += beside
+	}
+	plan.Sessions, plan.Least = beside, plan.Least+beside
 	return plan, err
 }
 

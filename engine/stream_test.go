@@ -32,7 +32,7 @@ func planOf(tb testing.TB, file string, o Options) *MemoryPlan {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	p, err := PlanMemory(f, o)
+	p, err := PlanMemory(f, o, Sessions{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func streamedPair(t *testing.T) (target, draft *engine.Model) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	plan, err := engine.PlanMemory(f, engine.Options{})
+	plan, err := engine.PlanMemory(f, engine.Options{}, engine.Sessions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 			closeAll()
 		}
 	}()
-	c.beside, c.contextHint, c.logitRows = c.drafts, c.context, treeRows
+	c.beside, c.sessions = c.drafts, engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true}
 	target, err := c.target(ctx, p, rt)
 	if err != nil {
 		return nil, "", err

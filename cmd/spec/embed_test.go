@@ -94,7 +94,7 @@ func TestEmbedPlansForItsTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := e.kvBytesOf(d); got != c.pages*256*one {
+		if got := e.sessions(1).Bytes(d); got != c.pages*256*one {
 			t.Errorf("%.20q: %d bytes, want %d pages of %d", c.text, got, c.pages, 256*one)
 		}
 		_, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "--memory", "1M", "-p", strings.Join(texts, "\n"))

@@ -171,7 +171,7 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 	var claim *speculative.Receipt
 	if receipt != nil {
 		w.request.Written = func(d *speculative.Decoder) (err error) {
-			claim, err = d.Receipt(speculative.ReceiptOptions{KV: g.kvHint})
+			claim, err = d.Receipt(speculative.ReceiptOptions{KV: g.sessions.KV})
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (g *generate) learn(ctx context.Context, w *writing) error {
 		w.Target().Bytes() < estimatedModel {
 		return nil
 	}
-	w.request.Costs, err = speculative.EstimateCosts(ctx, w.Target(), engine.SessionOptions{KV: g.kvHint})
+	w.request.Costs, err = speculative.EstimateCosts(ctx, w.Target(), engine.SessionOptions{KV: g.sessions.KV})
 	if ctx.Err() != nil {
 		l.abort()
 		return ctx.Err()

@@ -24,9 +24,10 @@ type writing struct {
 // open loads the models of the flags. template is where the chat template comes from; nil: none is needed.
 func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	template func(*engine.Model) (source string, stops []string, err error)) (w *writing, err error) {
-	g.beside, g.contextHint = g.drafts, g.context
-	g.kvHint, _ = g.cache.kvType() // checked
-	g.logitRows = g.verifyRows(g.model)
+	kv, _ := g.cache.kvType() // checked
+	g.beside = g.drafts
+	g.sessions = engine.Sessions{Tokens: g.context, KV: kv, StateBytes: g.stateBytes, Rows: g.verifyRows(g.model),
+		Heads: true}
 	target, err := g.target(ctx, p, rt)
 	if err != nil {
 		return nil, err

@@ -116,16 +116,19 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 		return err
 	}
 	defer f.Close()
-	limit -= m.besideWeights(f)
+	sessions := planned(m.sessions)
+	if limit -= m.draftBytes; o.Target != nil { // the draft's own are counted from its file
+		limit += m.draftBytes - sessions.Bytes(o.Target.Describe()) - sessions.Logits(o.Target.Describe())
+	}
 	plan, err := engine.PlanMemory(f, engine.Options{
-		Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext})
+		Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext}, sessions)
 	if err != nil {
 		return nil // loading it says what is wrong
 	}
 	if limit < plan.Least && m.memory > 0 {
 		return notEnough(m.memory, m.memory-limit+plan.Least, path)
 	}
-	o.Memory = max(limit, 1)
+	o.Memory = max(limit-plan.Sessions, 1)
 	return nil
 }
 
@@ -151,24 +154,11 @@ func (s *speculation) verifyRows(model string) int {
 	return chain
 }
 
-// besideWeights is what is needed beside weights and activations: where nobody has counted it, what a session takes:
-// its keys and values, for the tokens that -c says or for keptTokens, and the logits of a pass.
-func (m *modelFlags) besideWeights(f *gguf.File) int64 {
-	if m.reserved > 0 {
-		return m.reserved
-	}
-	d, err := engine.Describe(f)
-	if err != nil {
-		return 0
-	}
-	tokens := cmp.Or(m.contextHint, min(keptTokens, d.Config.Context))
-	n := d.Recurrent.Most(0) + int64(cmp.Or(m.logitRows, 1))*int64(d.Config.Vocab)*4
-	for _, c := range append(d.MTP, d.Caches...) { // MTP blocks draft unless a flag says otherwise
-		if one, err := c.Bytes(m.kvHint); err == nil {
-			n += one * int64(c.Most(tokens))
-		}
-	}
-	return n
+// planned completes what memory is planned for: one session, of as many tokens as -c says or keptTokens, with a row of
+// logits.
+func planned(s engine.Sessions) engine.Sessions {
+	s.Count, s.Tokens, s.Rows = cmp.Or(s.Count, 1), cmp.Or(s.Tokens, keptTokens), cmp.Or(s.Rows, 1)
+	return s
 }
 
 // measuredBytes are read to measure a disk.
@@ -178,21 +168,16 @@ const measuredBytes = 512 << 20
 // generate does without flags.
 func memoryLine(ctx context.Context, f *gguf.File, limit int64) (string, error) {
 	var usual speculation
-	flags := modelFlags{logitRows: usual.verifyRows(f.Name)}
-	beside := flags.besideWeights(f)
-	all, err := engine.PlanMemory(f, engine.Options{})
-	if err != nil {
-		return "", err
+	plan, err := engine.PlanMemory(f, engine.Options{Memory: limit},
+		planned(engine.Sessions{Rows: usual.verifyRows(f.Name), Heads: true}))
+	if plan != nil && limit < plan.Least {
+		return "", notEnough(limit, plan.Least, f.Name)
 	}
-	if limit < beside+all.Least {
-		return "", notEnough(limit, beside+all.Least, f.Name)
-	}
-	plan, err := engine.PlanMemory(f, engine.Options{Memory: limit - beside})
 	if err != nil {
 		return "", err
 	}
 	line, err := placement(ctx, *plan, f.Name)
-	return fmt.Sprintf("%s are for keys and values and the logits of a pass; %s", size(beside), line), err
+	return fmt.Sprintf("%s are for keys and values and the logits of a pass; %s", size(plan.Sessions), line), err
 }
 
 // placement says where weights are, and how fast the disk of a file lets passes be.

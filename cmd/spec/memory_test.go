@@ -109,11 +109,11 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	plan, err := engine.PlanMemory(f, engine.Options{})
+	plan, err := engine.PlanMemory(f, engine.Options{}, engine.Sessions{Count: 1, Tokens: 64, Rows: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := "--memory=" + strconv.FormatInt(plan.Least+512<<10, 10)
+	limit := "--memory=" + strconv.FormatInt(plan.Least, 10)
 	for i := range 2 {
 		code, got, stderr := runWith(t, cache, append(generate, limit)...)
 		if code != 0 || got != want {

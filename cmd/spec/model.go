@@ -21,15 +21,13 @@ type modelFlags struct {
 
 	ropeContext int // engine.Options.RopeContext; no flag
 
-	memory      int64    // --memory; 0: what the machine has
-	panels      string   // --panels; "": the cache directory
-	loaded      int64    // bytes of the models that were opened before
-	beside      []string // files of models that will be loaded beside the target
-	contextHint int      // tokens of a session; 0: not known
-	kvHint      string   // its type of keys and values
-	logitRows   int      // most rows of logits of a pass; 0: one
-	reserved    int64    // bytes that are needed beside weights and activations; 0: those of one session
-	keepPanels  bool     // engine.Options.KeepPanels
+	memory     int64           // --memory; 0: what the machine has
+	panels     string          // --panels; "": the cache directory
+	loaded     int64           // bytes of the models that were opened before
+	beside     []string        // files of models that will be loaded beside the target
+	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens
+	draftBytes int64           // of sessions of drafts
+	keepPanels bool            // engine.Options.KeepPanels
 }
 
 // resolve finds the file of a model that -hf names.

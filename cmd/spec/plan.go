@@ -92,8 +92,9 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	}
 	defer rt.Close()
 	c := x.config
-	x.beside, x.contextHint, x.logitRows = []string{x.draft}, c.Context, 1+plan.Farthest
-	x.kvHint, _ = x.cache.kvType() // checked
+	kv, _ := x.cache.kvType() // checked
+	x.beside = []string{x.draft}
+	x.sessions = engine.Sessions{Tokens: c.Context, KV: kv, Rows: 1 + plan.Farthest, Heads: true}
 	if c.Target, err = x.target(ctx, p, rt); err != nil {
 		return err
 	}

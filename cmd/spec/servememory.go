@@ -12,60 +12,30 @@ import (
 	"github.com/specgo/spec/internal/terminal"
 )
 
-// servedMemory is what a server may take for one model beside weights and activations, in bytes.
-type servedMemory struct {
-	target, draft int64 // keys, values and recurrent states, of all sequences together
-	logits        int64 // of a pass
-}
-
-func (m servedMemory) all() int64 { return m.target + m.draft + m.logits }
-
-// kvBytesOf are the keys, values and states that the sequences of one model may take: --kv-memory, or as much as
-// --parallel sequences of so many tokens as -c says, or of keptTokens, unless more is known. One sequence may use what
-// the others do not.
-func (s *capacity) kvBytesOf(d *engine.Description) int64 {
-	if s.kvBytes > 0 {
-		return s.kvBytes
-	}
+// sessions are those that memory is planned for: --kv-memory, or as much as --parallel sequences of so many tokens as
+// -c says, or of keptTokens, unless more is known. One sequence may use what the others do not.
+func (s *capacity) sessions(rows int) engine.Sessions {
 	kv, _ := s.cache.kvType() // checked
-	tokens := min(cmp.Or(s.known.tokens, s.context, keptTokens), d.Config.Context)
-	n := d.Recurrent.Most(s.states)
-	for _, c := range d.Caches {
-		one, err := c.Bytes(kv)
-		if err != nil {
-			continue // NewSession says what is wrong
-		}
-		n += one * int64((c.Most(tokens)+engine.KVPage-1)/engine.KVPage*engine.KVPage)
-		if c.Window > 0 {
-			n += one * engine.KVPage // what is kept begins within a page
-		}
+	return engine.Sessions{
+		Count: cmp.Or(s.known.sequences, s.parallel), Tokens: cmp.Or(s.known.tokens, s.context, keptTokens), KV: kv,
+		StateBytes: s.states, Rows: rows, KVBytes: s.kvBytes,
 	}
-	return int64(s.sequences()) * n
 }
 
-// sequences are those that memory is counted for.
-func (s *capacity) sequences() int { return cmp.Or(s.known.sequences, s.parallel) }
-
-// memoryBeside counts what is needed beside the weights of a target and its draft, before they are loaded. A draft
-// head is described by its target: it has one layer, counted like one of the target's.
-func (s *serving) memoryBeside(f servedFile, rows int) (m servedMemory) {
+// draftBytes is what sessions of a draft model in a file of its own take, before it is loaded. A draft head is
+// described by its target: it has one layer, counted like one of the target's.
+func draftBytes(f servedFile, s engine.Sessions) int64 {
 	target := describeFile(f.target)
-	if target == nil {
-		return m // loading it says what is wrong
+	if f.draft == "" || target == nil {
+		return 0
 	}
-	m.target = s.kvBytesOf(target)
-	m.logits = int64(s.sequences()) * int64(rows) * int64(target.Config.Vocab) * 4
-	switch draft := describeFile(f.draft); {
-	case draft != nil:
-		m.draft = s.kvBytesOf(draft)
-	case s.targetOnly:
-	case f.draft != "" || hasMTP(f.target):
-		m.draft = m.target
-		if s.kvBytes == 0 {
-			m.draft /= int64(max(target.Config.Layers, 1))
-		}
+	if d := describeFile(f.draft); d != nil {
+		return s.Bytes(d)
 	}
-	return m
+	if s.KVBytes > 0 {
+		return s.KVBytes
+	}
+	return s.Bytes(target) / int64(max(target.Config.Layers, 1))
 }
 
 // memoryError adds to an error of too little memory what a server counts.
@@ -140,12 +110,14 @@ func (s *serving) keptBytes(left int64) int64 {
 
 // bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are
 // answered. It refuses a limit that the models and their budgets do not fit in.
-func (s *serving) bound(f servedFile, m *servedModel, logits int64) error {
-	kv, draft := s.kvBytesOf(m.Target.Describe()), int64(0)
-	all := m.Target.Bytes() + kv + logits
+func (s *serving) bound(f servedFile, m *servedModel, sessions engine.Sessions) error {
+	sessions.Heads = false // they are m.Draft
+	target := m.Target.Describe()
+	kv, draft := sessions.Bytes(target), int64(0)
+	all := m.Target.Bytes() + kv + sessions.Logits(target)
 	if m.Draft != nil {
 		if h := m.Draft.Head(); h == nil || !h.SharesCache {
-			draft = s.kvBytesOf(m.Draft.Describe())
+			draft = sessions.Bytes(m.Draft.Describe())
 		}
 		all += m.Draft.Bytes() + draft
 	}

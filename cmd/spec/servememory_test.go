@@ -102,11 +102,13 @@ func TestServeMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, all := newServing(), m.Target.Bytes()+m.Draft.Bytes()+m.Memory.KV+m.Memory.DraftKV+1000
+	s := newServing()
 	s.context, s.kept = 256, -1
+	sessions := s.sessions(1)
+	all := m.Target.Bytes() + m.Draft.Bytes() + m.Memory.KV + m.Memory.DraftKV + sessions.Logits(m.Target.Describe())
 	for _, limit := range []int64{all, all - 1} {
 		s.weightMemory = limit
-		if err := s.bound(servedFile{servedTarget, servedDraft}, m, 1000); errors.Is(err, errNotEnough) != (limit < all) ||
+		if err := s.bound(servedFile{servedTarget, servedDraft}, m, sessions); errors.Is(err, errNotEnough) != (limit < all) ||
 			(err == nil) != (limit == all) {
 			t.Errorf("%d bytes of %d: %v", limit, all, err)
 		}

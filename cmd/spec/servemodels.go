@@ -34,12 +34,11 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		drafts.drafts = []string{f.draft}
 	}
 	flags := modelFlags{
-		model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft}, contextHint: s.context,
-		logitRows: drafts.verifyRows(f.target),
+		model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft},
+		sessions: s.sessions(drafts.verifyRows(f.target)),
 	}
-	flags.kvHint, _ = s.cache.kvType() // checked
-	beside := s.memoryBeside(f, flags.logitRows)
-	flags.reserved = beside.all()
+	flags.sessions.Heads = !s.targetOnly && f.draft == ""
+	flags.draftBytes = draftBytes(f, flags.sessions)
 	defer func() { err = s.memoryError(err) }()
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {
@@ -56,7 +55,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			terminal.Line(flags.name(), 60), most)
 	}
 	m = &servedModel{library.Parts{Target: target, Close: target.Close}, library.Options{
-		Context: s.context, KV: flags.kvHint, StateBytes: s.states, Speculation: s.chosen(f.target),
+		Context: s.context, KV: flags.sessions.KV, StateBytes: s.states, Speculation: s.chosen(f.target),
 		Limits: library.Limits{Grammar: s.grammars},
 	}}
 	parts := &m.Parts
@@ -70,7 +69,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			return nil, err
 		}
 	}
-	if err := s.bound(f, m, beside.logits); err != nil {
+	if err := s.bound(f, m, flags.sessions); err != nil {
 		return nil, err
 	}
 	m.Memory.KV, m.Memory.DraftKV = cmp.Or(m.Memory.KV, s.kvBytes), cmp.Or(m.Memory.DraftKV, s.kvBytes)

@@ -1,0 +1,56 @@
+package engine
+
+// Sessions says how many sequences of a model there are at once, and of what kind, for what they take in memory beside
+// its weights. The zero value is none.
+type Sessions struct {
+	Count      int    // at once
+	Tokens     int    // of each; 0 or more than the model's context: the context
+	KV         string // storage of keys and values, as SessionOptions has it
+	StateBytes int64  // likewise
+	Rows       int    // of logits that a pass has of each, at most
+	Heads      bool   // the MTP blocks of the model's own file draft for them
+	// KVBytes, if it is not 0, is what keys, values and states of all of them may take: those of the model, and as much
+	// of its heads.
+	KVBytes int64
+}
+
+// Bytes is what the sequences take, without their logits: pages of keys and values, and recurrent states with their
+// copies.
+func (s Sessions) Bytes(d *Description) int64 {
+	heads := d.MTP
+	if !s.Heads {
+		heads = nil
+	}
+	if s.KVBytes > 0 && len(heads) > 0 {
+		return 2 * s.KVBytes
+	}
+	if s.KVBytes > 0 {
+		return s.KVBytes
+	}
+	n := d.Recurrent.Most(s.StateBytes) + s.pages(d, d.Caches) + s.pages(d, heads)
+	return int64(s.Count) * n
+}
+
+// pages is what the pages of one sequence take.
+func (s Sessions) pages(d *Description, caches []CacheShape) (n int64) {
+	tokens := d.Config.Context
+	if s.Tokens > 0 {
+		tokens = min(tokens, s.Tokens)
+	}
+	for _, c := range caches {
+		one, err := c.Bytes(s.KV)
+		if err != nil {
+			continue // NewSession says what is wrong
+		}
+		n += one * int64((c.Most(tokens)+KVPage-1)/KVPage*KVPage)
+		if c.Window > 0 {
+			n += one * KVPage // what is kept begins within a page
+		}
+	}
+	return n
+}
+
+// Logits is what the logits of a pass take.
+func (s Sessions) Logits(d *Description) int64 {
+	return int64(s.Count) * int64(s.Rows) * int64(d.Config.Vocab) * 4
+}
