@@ -167,12 +167,16 @@ func TestFamiliesOneAnswer(t *testing.T) {
 			}
 			weights := []string{"", "q8_0"}[i%2]
 			m := open(rt, weights)
-			ids := randomTokens(min(m.config.Context, 300), m.config.Vocab, 4)
+			n, every := 300, 3 // every way meets every third kind
+			if testing.Short() {
+				n, every = 100, 6
+			}
+			ids := randomTokens(min(m.config.Context, n), m.config.Vocab, 4)
 			want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 			sameBits(t, "scalar kernels", eval(t, newSession(t, open(scalar, weights), SessionOptions{}), ids, nil,
 				All), want)
 			for j, way := range ways {
-				if testkit.IsLong(t) || (i+j)%3 == 0 { // every way meets every third kind
+				if testkit.IsLong(t) || (i+j)%every == 0 {
 					sameBits(t, way.name, way.feed(t, m, SessionOptions{}, ids), want)
 				}
 			}

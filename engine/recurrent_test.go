@@ -34,14 +34,18 @@ func TestRecurrentOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for i, name := range hybrids {
 		m := openRecipe(t, rt, name)
-		ids := randomTokens(300, m.config.Vocab, 4)
+		n, every := 300, 2
+		if testing.Short() {
+			n, every = 120, 6
+		}
+		ids := randomTokens(n, m.config.Vocab, 4)
 		for j, kv := range []string{"f16", "q8_0"} {
 			if !testkit.IsLong(t) && j > 0 {
 				continue
 			}
 			want := eval(t, newSession(t, m, SessionOptions{KV: kv}), ids, nil, All)
 			for k, way := range ways {
-				if testkit.IsLong(t) || (i+k)%2 == 0 {
+				if testkit.IsLong(t) || (i+k)%every == 0 {
 					sameBits(t, fmt.Sprintf("%s, KV %s, %s", name, kv, way.name), way.feed(t, m, SessionOptions{KV: kv}, ids), want)
 				}
 			}
