@@ -375,7 +375,7 @@ func (t *Task) decoderOptions() speculative.Options {
 	o, _ := t.r.Speculation.Options(speculative.Parts{Costs: t.r.Costs}) // checked
 	o.MaxTokens, o.Tokenizer, o.Stop, o.LogProbs, o.EOG = t.max, t.m.tok, t.r.Stop, t.r.LogProbs, t.isEnd()
 	if t.r.LogProbs {
-		o.Top = t.r.Top
+		o.Top, o.Chosen = t.r.Top, t.r.Chosen
 	}
 	if t.format != nil {
 		o.Stop = append(slices.Clone(o.Stop), t.m.stops...)

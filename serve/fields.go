@@ -153,7 +153,9 @@ var fields = append([]field{
 		}},
 	{"response_fields", honored, formLlama, "paths of the fields of the answer that are wanted, as " +
 		"generation_settings/seed; not of streams", readResponseFields},
-	{"post_sampling_probs", honored, formLlama, "only false", onlyFalse},
+	{"post_sampling_probs", honored, formLlama, "true: n_probs are probabilities after penalties, filters and " +
+		"temperature, as prob and top_probs",
+		func(r *request, v value) (e *Error) { r.chosen, e = v.boolean(); return }},
 	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has",
 		func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
 	{"n_keep", accepted, formLlama, "prompts are never cut", nil},

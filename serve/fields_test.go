@@ -203,7 +203,7 @@ var samples = map[string]sample{
 	"metadata":            {good: []string{`{"a":"b"}`}, bad: []string{`1`}},
 	"return_tokens":       {good: []string{`false`}, bad: []string{`1`}, same: true},
 	"n_probs":             {good: []string{`0`, `3`}, bad: []string{`-1`, `21`, `true`}},
-	"post_sampling_probs": {good: []string{`false`}, bad: []string{`true`}, same: true},
+	"post_sampling_probs": {good: []string{`true`}, bad: []string{`1`}, same: true},
 	"min_keep":            {good: []string{`0`}, bad: []string{`1`}, same: true},
 	"n_indent":            {good: []string{`0`, `4`}, bad: []string{`-1`, `1.5`, `"x"`}},
 	"t_max_predict_ms":    {good: []string{`0`, `-1`, `3600000`}, bad: []string{`-2`, `true`}},

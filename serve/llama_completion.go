@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -102,15 +103,31 @@ type nativeProb struct {
 	ID    int32        `json:"id"`
 	Token string       `json:"token"`
 	Bytes []int        `json:"bytes"`
-	P     jsonFloat    `json:"logprob"`
+	P     *jsonFloat   `json:"logprob,omitempty"`
 	Top   []nativeProb `json:"top_logprobs,omitempty"`
+
+	// with post_sampling_probs
+	Chosen    *jsonFloat   `json:"prob,omitempty"`
+	TopChosen []nativeProb `json:"top_probs,omitempty"`
 }
 
 func (r *reading) nativeProb(t *tokenLogprob) nativeProb {
-	p := nativeProb{ID: t.id, Token: t.text, Bytes: ints(t.bytes), P: jsonFloat(t.p)}
+	one := func(id int32, text string, b []byte, p float32) nativeProb {
+		x := jsonFloat(p)
+		if !r.chosen {
+			return nativeProb{ID: id, Token: text, Bytes: ints(b), P: &x}
+		}
+		x = jsonFloat(math.Exp(float64(p)))
+		return nativeProb{ID: id, Token: text, Bytes: ints(b), Chosen: &x}
+	}
+	p := one(t.id, t.text, t.bytes, t.p)
+	to := &p.Top
+	if r.chosen {
+		to = &p.TopChosen
+	}
 	for _, x := range t.top {
 		text, b := tokenText(r.m.Tokenizer(), x.ID)
-		p.Top = append(p.Top, nativeProb{ID: x.ID, Token: text, Bytes: ints(b), P: jsonFloat(x.P)})
+		*to = append(*to, one(x.ID, text, b, x.P))
 	}
 	return p
 }

@@ -2,6 +2,8 @@ package serve
 
 import (
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -415,4 +417,40 @@ func TestSettingsAndCounts(t *testing.T) {
 		t.Error(text)
 	}
 	s.post("/responses", `{"input":"x","max_output_tokens":2}`, 200)
+}
+
+// Probabilities after the filters are of the tokens that they leave, and add up to 1; they do not depend on drafts, and
+// the first token's are the model's own, of three, by the temperature.
+func TestProbabilitiesAfterFilters(t *testing.T) {
+	s := newTester(t, nil)
+	ask := func(more string) []any {
+		return decode(t, s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":16,"n_probs":5,"seed":4,`+
+			`"top_k":3,"temperature":0.5,"repeat_penalty":1`+more+`}`, 200)).get(t, "completion_probabilities").([]any)
+	}
+	plain, after := ask(""), ask(`,"post_sampling_probs":true`)
+	if without := ask(`,"post_sampling_probs":true,"speculation":{"off":true}`); !reflect.DeepEqual(after, without) {
+		t.Errorf("with drafts %v, without %v", after, without)
+	}
+	for _, x := range after {
+		top, sum := x.(map[string]any)["top_probs"].([]any), 0.0
+		own := false
+		for _, p := range top {
+			sum += p.(map[string]any)["prob"].(float64)
+			own = own || p.(map[string]any)["prob"] == x.(map[string]any)["prob"]
+		}
+		if len(top) > 3 || math.Abs(sum-1) > 1e-5 || !own {
+			t.Fatalf("%v", x)
+		}
+	}
+	var want []float64
+	sum := 0.0
+	for _, p := range plain[0].(map[string]any)["top_logprobs"].([]any)[:3] {
+		want = append(want, math.Exp(p.(map[string]any)["logprob"].(float64)/0.5))
+		sum += want[len(want)-1]
+	}
+	for i, p := range after[0].(map[string]any)["top_probs"].([]any) {
+		if got := p.(map[string]any)["prob"].(float64); math.Abs(got-want[i]/sum) > 1e-5 {
+			t.Errorf("%d: %v, expected %v", i, got, want[i]/sum)
+		}
+	}
 }

@@ -98,7 +98,8 @@ type bounds struct {
 type delivery struct {
 	stream, wantUsage bool
 	logprobs          bool
-	top               int // alternatives of each token
+	top               int  // alternatives of each token
+	chosen            bool // of probabilities after filters
 	topField          string
 	wantTokens        bool     // ids with the texts
 	returnTokens      bool     // in the whole answer too

@@ -82,7 +82,8 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	if q.Continue && n > 1 && r.messages[n-2].Role == "assistant" && r.messages[n-2].ToolCalls == nil {
 		return q, badField("messages", "two messages of the assistant at the end; the last is to be continued")
 	}
-	q.LogProbs, q.Top, q.Timings, q.Rounds, q.Salt = r.logprobs, r.top, r.wantTimings, r.trace, r.salt(s)
+	q.LogProbs, q.Top, q.Chosen, q.Timings, q.Rounds = r.logprobs, r.top, r.chosen, r.wantTimings, r.trace
+	q.Salt = r.salt(s)
 	return q, nil
 }
 

@@ -34,6 +34,7 @@ type Options struct {
 	EOG       func(int32) bool // end-of-text tokens; nil: the tokenizer's
 	LogProbs  bool             // fill Token.LogProb
 	Top       int              // fill Token.Top with so many
+	Chosen    bool             // LogProb and Top are of what the token was drawn from: after penalties and filters
 	Trace     func(*Round)     // called after each round; the Round is valid during the call
 }
 
@@ -56,6 +57,7 @@ type Token struct {
 // is not fed again.
 type Decoder struct {
 	target   cachedSequence
+	chooser  *sampling.Sampler // of Options.Chosen; nil: not asked for
 	drafter  Drafter
 	schedule Schedule
 	o        Options
@@ -278,6 +280,11 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	}
 	if err := d.verifier.Start(setup); err != nil {
 		return err
+	}
+	if d.chooser = nil; d.o.Chosen && (d.o.LogProbs || d.o.Top > 0) {
+		if d.chooser, err = sampling.New(setup.Vocab, s); err != nil {
+			return err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err

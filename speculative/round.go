@@ -1,11 +1,14 @@
 package speculative
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/tensor"
 )
 
 // step is one round: draft, evaluate, verify, commit.
@@ -231,20 +234,36 @@ func (d *Decoder) emitRound(v *Verification) error {
 	return nil
 }
 
-// emit appends a token to the sequence. row is the logits that predicted it.
-func (d *Decoder) emit(t Token, row []float32) error {
-	if err := d.constraint.next(t.ID); err != nil {
-		return err
+// describe fills in the probabilities of a token that follows the sequence. row is the logits that predicted it.
+func (d *Decoder) describe(t *Token, row []float32) {
+	if d.chooser != nil {
+		all := d.chooser.Distribution(row, d.sequence)
+		for i := range all {
+			if all[i].P = tensor.Log(all[i].P); all[i].ID == t.ID && d.o.LogProbs {
+				t.LogProb = all[i].P
+			}
+		}
+		slices.SortStableFunc(all, func(a, b sampling.Prob) int { return cmp.Compare(b.P, a.P) })
+		t.Top = all[:min(len(all), d.o.Top)]
+		return
 	}
-	t.Position = len(d.sequence)
-	d.sequence = append(d.sequence, t.ID)
-	d.stats.Generated++
 	if d.o.LogProbs {
 		t.LogProb = sampling.LogProb(row, t.ID)
 	}
 	if d.o.Top > 0 {
 		t.Top = top(row, d.o.Top)
 	}
+}
+
+// emit appends a token to the sequence. row is the logits that predicted it.
+func (d *Decoder) emit(t Token, row []float32) error {
+	if err := d.constraint.next(t.ID); err != nil {
+		return err
+	}
+	d.describe(&t, row)
+	t.Position = len(d.sequence)
+	d.sequence = append(d.sequence, t.ID)
+	d.stats.Generated++
 	stop := false
 	switch {
 	case d.o.EOG != nil && d.o.EOG(t.ID):
