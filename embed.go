@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -28,12 +29,19 @@ type EmbedOptions struct {
 	Pooling string // "": what the file says, or PoolMean
 	AtOnce  int    // texts whose passes are shared; 0: DefaultEmbedAtOnce
 	Salt    string // as in Request
+
+	// Dimensions is how many numbers of each vector are kept, the first ones, before it is normalized; 0: all. Only models
+	// that were trained for it have their meaning in the first numbers (Kusupati et al. 2022, arXiv:2205.13147).
+	Dimensions int
+
+	Norm Norm // to what length vectors are brought; the zero value: 1
 }
 
 // DefaultEmbedAtOnce is how many texts are embedded at once unless [EmbedOptions] say otherwise.
 const DefaultEmbedAtOnce = 8
 
-// Embed computes the embeddings of texts: hidden states after the final norm, pooled, of length 1. A vector depends on
+// Embed computes the embeddings of texts: hidden states after the final norm, pooled, of length 1 unless the options
+// say otherwise. A vector depends on
 // its own text alone.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	var prompts []Prompt
@@ -86,9 +94,13 @@ func (m *Model) Pooling(asked string) string {
 
 // EmbedIDs computes the embeddings of texts in token ids, as EmbedTokens makes them. The first error ends all of them.
 func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
+	if err := m.checkDimensions(o); err != nil {
+		return nil, err
+	}
 	if t := m.parts.Target; t.TakesTexts() {
 		if _, said := t.Pooling(); said || t.Kind() == engine.KindEncoder {
-			return embedWhole(ctx, t, texts, m.Pooling(o.Pooling))
+			o.Pooling = m.Pooling(o.Pooling)
+			return embedWhole(ctx, t, texts, o)
 		}
 	}
 	switch o.Pooling {
@@ -121,15 +133,15 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 }
 
 // embedWhole computes the vectors of texts with an embedding model, whose passes take whole texts.
-func embedWhole(ctx context.Context, t *engine.Model, texts [][]int32, pooling string) ([][]float32, error) {
-	p, err := engine.ParsePooling(pooling)
+func embedWhole(ctx context.Context, t *engine.Model, texts [][]int32, o EmbedOptions) ([][]float32, error) {
+	p, err := engine.ParsePooling(o.Pooling)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	if p == engine.PoolRank {
 		return nil, bad("model", "a reranker, which has scores of pairs of texts and no vectors")
 	}
-	list, err := t.Embed(ctx, texts, engine.EmbedOptions{Pooling: p, Normalize: true})
+	list, err := t.Embed(ctx, texts, engine.EmbedOptions{Pooling: p})
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +151,10 @@ func embedWhole(ctx context.Context, t *engine.Model, texts [][]int32, pooling s
 			return nil, e.Err
 		}
 		vectors[i] = e.Data
+		if o.Dimensions > 0 {
+			vectors[i] = slices.Clone(e.Data[:o.Dimensions]) // the others' memory is freed
+		}
+		o.Norm.apply(vectors[i])
 	}
 	return vectors, nil
 }
@@ -170,7 +186,7 @@ func (m *Model) embedSome(
 		if err := s.Truncate(0); err != nil {
 			return err
 		}
-		if vectors[i], err = embed(ctx, s, texts[i], o.Pooling); err != nil {
+		if vectors[i], err = embed(ctx, s, texts[i], o); err != nil {
 			return err
 		}
 	}
@@ -181,13 +197,13 @@ func (m *Model) embedSome(
 const embedChunk = 256
 
 // embed is one text's embedding, by an empty sequence.
-func embed(ctx context.Context, s Sequence, ids []int32, pooling string) ([]float32, error) {
+func embed(ctx context.Context, s Sequence, ids []int32, o EmbedOptions) ([]float32, error) {
 	sum := make([]float64, s.Model().Config().HiddenSize)
 	for from := 0; from < len(ids); from += embedChunk {
 		chunk := ids[from:min(from+embedChunk, len(ids))]
 		last := from+len(chunk) == len(ids)
 		seg := engine.Segment{Tokens: chunk, Layers: []int{engine.FinalNorm}, Hidden: engine.All}
-		if pooling == PoolLast {
+		if o.Pooling == PoolLast {
 			if seg.Hidden = engine.None; last {
 				seg.Hidden = engine.Last
 			} else {
@@ -204,16 +220,27 @@ func embed(ctx context.Context, s Sequence, ids []int32, pooling string) ([]floa
 			}
 		}
 	}
-	length := 0.0
-	for _, x := range sum {
-		length += float64(x * x)
+	if o.Dimensions > 0 {
+		sum = sum[:o.Dimensions]
 	}
-	length = math.Sqrt(length)
+	scale := 1.0
+	if o.Norm == NormL2 {
+		length := 0.0
+		for _, x := range sum {
+			length += float64(x * x)
+		}
+		scale = math.Sqrt(length)
+	} else if o.Pooling == PoolMean {
+		scale = float64(len(ids))
+	}
 	v := make([]float32, len(sum))
 	for i, x := range sum {
-		if length > 0 {
-			v[i] = float32(x / length)
+		if scale > 0 {
+			v[i] = float32(x / scale)
 		}
+	}
+	if o.Norm != NormL2 {
+		o.Norm.apply(v)
 	}
 	return v, nil
 }

@@ -16,7 +16,8 @@ type embedded struct {
 	tokens  int
 }
 
-// embed computes the embeddings of a request's texts: hidden states after the final norm, pooled, of length 1.
+// embed computes the embeddings of a request's texts: hidden states after the final norm, pooled, of length 1 unless
+// the request says otherwise.
 func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *record) (*embedded, error) {
 	if len(r.prompts) == 0 {
 		return nil, badField("input", "missing")
@@ -27,8 +28,7 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	}
 	defer release()
 	log.model = m.name
-	size := m.Target().Config().HiddenSize
-	if r.dims != 0 && r.dims != size {
+	if size := m.VectorSize(); r.dims > size {
 		return nil, badField("dimensions", "%s has %d", m.name, size)
 	}
 	pooling := r.pooling
@@ -51,7 +51,8 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	}
 	defer leave()
 	begun := s.now()
-	out.vectors, err = m.EmbedIDs(ctx, texts, spec.EmbedOptions{Pooling: pooling, AtOnce: places, Salt: r.salt(s)})
+	out.vectors, err = m.EmbedIDs(ctx, texts, spec.EmbedOptions{Pooling: pooling, AtOnce: places, Salt: r.salt(s),
+		Dimensions: r.dims, Norm: r.norm})
 	if err != nil {
 		return nil, err
 	}
@@ -100,4 +101,20 @@ func (s *Server) embeddings(ctx context.Context, form forms, body []byte, bounde
 		answer.Data = append(answer.Data, one)
 	}
 	return answer, nil
+}
+
+// teiEmbeddings answers /embed, in the form of text-embeddings-inference (TEI): the vectors and nothing else.
+func (s *Server) teiEmbeddings(ctx context.Context, body []byte, log *record) (any, error) {
+	r, e := s.parse(formTEI, log.client, body)
+	if e != nil {
+		return nil, e
+	}
+	if len(r.prompts) == 0 {
+		return nil, badField("inputs", "missing")
+	}
+	out, err := s.embed(ctx, r, true, log)
+	if err != nil {
+		return nil, err
+	}
+	return out.vectors, nil
 }

@@ -30,6 +30,7 @@ const (
 	formMessages // of Anthropic's API
 	formEmbeddings
 	formRerank
+	formTEI // embeddings in the form of text-embeddings-inference
 	formTokenize
 	formDetokenize
 	formTemplate
@@ -51,7 +52,7 @@ const (
 
 // formNames are the paths of the forms, in the order of their bits.
 var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
-	"/v1/embeddings", "/v1/rerank", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
+	"/v1/embeddings", "/v1/rerank", "/embed", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
 	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show", "options of /api/…"}
 
 func (f forms) String() string {
@@ -201,8 +202,20 @@ var fields = append([]field{
 			r.pooling, e = v.oneOf(spec.Poolings()...)
 			return
 		}},
-	{"truncate", honored, formOllamaEmbed, "only false, or true for texts that fit: a text that does not fit the " +
-		"context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
+	{"inputs", honored, formTEI, "a text or an array of texts, or of token ids", readInputs},
+	{"normalize", honored, formTEI, "true: vectors of length 1 (default); false: as they are pooled",
+		func(r *request, v value) *Error {
+			on, err := v.boolean()
+			if r.norm = spec.NormL2; !on {
+				r.norm = spec.NormNone
+			}
+			return err
+		}},
+	{"embd_normalize", honored, formEmbeddings | formOllamaEmbed | formOllamaEmbeddings, "llama.cpp's numbers: " +
+		"2 vectors of length 1 (default), 1 their absolute values sum to 1, 0 the greatest absolute value is 32760, " +
+		"-1 as they are pooled", readNorm},
+	{"truncate", honored, formOllamaEmbed | formTEI, "only false, or true for texts that fit: a text that does not fit " +
+		"the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
 	{"stream", honored, formOpenAI | formLlama | formOllama | formMessages, "true: the answer comes piece by piece " +
 		"(Ollama's default)",
@@ -313,7 +326,9 @@ var fields = append([]field{
 	{"use_mlock", accepted, formOllamaOptions, "without effect", nil},
 	{"low_vram", accepted, formOllamaOptions, "there is none", nil},
 	{"numa", accepted, formOllamaOptions, "without effect", nil},
-	{"dimensions", honored, formOllamaEmbed | formEmbeddings, "only the model's own number", readDimensions},
+	{"dimensions", honored, formOllamaEmbed | formEmbeddings | formTEI, "only so many numbers of each vector, the first " +
+		"ones, before it is normalized: for models that were trained for that", readDimensions},
+	{"truncation_direction", accepted, formTEI, "texts are never cut", nil},
 
 	// Tokens.
 	{"content", honored, formTokenize, "the text",

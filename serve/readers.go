@@ -65,6 +65,19 @@ func readDimensions(r *request, v value) *Error {
 	return err
 }
 
+// readNorm reads a normalization by llama.cpp's numbers.
+func readNorm(r *request, v value) *Error {
+	n, err := v.whole(-1, anyNumber)
+	if err != nil {
+		return err
+	}
+	norm, wrong := spec.ParseNorm(int(n))
+	if r.norm = norm; wrong != nil {
+		return v.bad("must be -1, 0, 1 or 2")
+	}
+	return nil
+}
+
 func readStreamOptions(r *request, v value) *Error {
 	return v.object(map[string]func(value) *Error{
 		"include_usage":       func(v value) (e *Error) { r.wantUsage, e = v.boolean(); return },

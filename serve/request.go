@@ -79,7 +79,8 @@ type tokenizing struct {
 type vectors struct {
 	pooling string
 	base64  bool
-	dims    int
+	dims    int // that are kept; 0: all
+	norm    spec.Norm
 }
 
 // bounds is how many answers there are, and what ends them.

@@ -42,26 +42,24 @@ func (s *Server) routes() *http.ServeMux {
 			)
 		}
 	}
-	mux.HandleFunc("POST /v1/embeddings", s.withBody(openAIError, func(
-		w http.ResponseWriter, r *http.Request, body []byte, log *record,
-	) error {
-		v, err := s.embeddings(r.Context(), formEmbeddings, body, true, log)
-		if err == nil {
-			writeJSON(w, http.StatusOK, v)
-		}
-		return err
-	}))
-	for _, path := range []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank"} {
+	vectors := func(path string, f func(context.Context, []byte, *record) (any, error)) {
 		mux.HandleFunc("POST "+path, s.withBody(openAIError, func(
 			w http.ResponseWriter, r *http.Request, body []byte, log *record,
 		) error {
-			v, err := s.rerank(r.Context(), body, log)
+			v, err := f(r.Context(), body, log)
 			if err == nil {
 				writeJSON(w, http.StatusOK, v)
 			}
 			return err
 		}))
 	}
+	for _, path := range []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank"} {
+		vectors(path, s.rerank)
+	}
+	vectors("/v1/embeddings", func(ctx context.Context, body []byte, log *record) (any, error) {
+		return s.embeddings(ctx, formEmbeddings, body, true, log)
+	})
+	vectors("/embed", s.teiEmbeddings)
 	get := func(path string, f func(http.ResponseWriter, *http.Request)) { mux.HandleFunc("GET "+path, f) }
 	get("/v1/models", s.listModels)
 	get("/v1/models/{name...}", s.showModel)

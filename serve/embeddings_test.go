@@ -1,0 +1,85 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+)
+
+// numbers are a vector of an answer.
+func numbers(t *testing.T, v any) (list []float64) {
+	t.Helper()
+	for _, x := range v.([]any) {
+		list = append(list, x.(float64))
+	}
+	return list
+}
+
+// Vectors are cut and brought to the length that is asked for, in every form alike: what is kept of a vector is a
+// multiple of the whole one's beginning.
+func TestVectorsAsAskedFor(t *testing.T) {
+	s := newTester(t, nil)
+	first := func(fields string) []float64 {
+		return numbers(t, decode(t, s.post("/v1/embeddings", `{"input":"func main"`+fields+`}`, 200)).get(t, "data", 0,
+			"embedding"))
+	}
+	raw := first(`,"embd_normalize":-1`)
+	for fields, c := range map[string]struct {
+		n      int
+		length func(x []float64) float64
+		want   float64
+	}{
+		``:                                    {256, root, 1},
+		`,"dimensions":100`:                   {100, root, 1},
+		`,"embd_normalize":1`:                 {256, sum, 1},
+		`,"embd_normalize":0`:                 {256, most, 32760},
+		`,"dimensions":7,"embd_normalize":1`:  {7, sum, 1},
+		`,"dimensions":7,"embd_normalize":-1`: {7, root, root(raw[:7])},
+	} {
+		got := first(fields)
+		if len(got) != c.n || math.Abs(c.length(got)/c.want-1) > 1e-5 {
+			t.Errorf("%s: %d numbers, length %v; expected %d, %v", fields, len(got), c.length(got), c.n, c.want)
+		}
+		factor := c.want / c.length(raw[:c.n])
+		for i, x := range got {
+			if math.Abs(x-factor*raw[i]) > 1e-5*c.want {
+				t.Errorf("%s: number %d is %v, expected %v", fields, i, x, factor*raw[i])
+				break
+			}
+		}
+	}
+	for body, fields := range map[string]string{
+		`{"inputs":"func main"}`:                                     ``,
+		`{"inputs":["func main"],"normalize":false,"truncate":true}`: `,"embd_normalize":-1`,
+		`{"inputs":"func main","dimensions":9}`:                      `,"dimensions":9`,
+	} {
+		var list []any
+		if err := json.Unmarshal([]byte(s.post("/embed", body, 200)), &list); err != nil || len(list) != 1 ||
+			fmt.Sprint(numbers(t, list[0])) != fmt.Sprint(first(fields)) {
+			t.Errorf("/embed %s differs from /v1/embeddings%s", body, fields)
+		}
+	}
+}
+
+func root(x []float64) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += v * v
+	}
+	return math.Sqrt(s)
+}
+
+func sum(x []float64) (s float64) {
+	for _, v := range x {
+		s += math.Abs(v)
+	}
+	return s
+}
+
+func most(x []float64) (m float64) {
+	for _, v := range x {
+		m = max(m, math.Abs(v))
+	}
+	return m
+}
