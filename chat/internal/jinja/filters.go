@@ -473,6 +473,9 @@ var filterTable = map[string]filterFunc{
 		}
 		return b.done()
 	},
+	"pprint":   filterPprint,
+	"wordwrap": filterWordwrap,
+	"xmlattr":  filterXmlattr,
 	"wordcount": func(m *machine, v Value, a args) Value {
 		m.bind("wordcount", a)
 		t := m.text(v)

@@ -276,7 +276,8 @@ func TestAllocatedMemoryIsWhatIsCounted(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err = tmpl.render(t.Context(), Context{Vars: vars, Clock: clock}, m)
 		runtime.ReadMemStats(&after)
-		if errors.Is(err, ErrUnsupported) && !strings.Contains(source, "urlencode") {
+		refuses := strings.Contains(source, "urlencode") || strings.Contains(source, "pprint")
+		if errors.Is(err, ErrUnsupported) && !refuses {
 			t.Errorf("%s: %v", source, err)
 		}
 		took := int(after.TotalAlloc - before.TotalAlloc)
