@@ -225,8 +225,12 @@ func (s *sequence) ruledAt(q []float32, pos, n int, opt AttentionOptions) []floa
 func TestAttentionRule(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	s := newSequence(t, KVF32, 10, 700)
+	cuts := [][2]int{{0, 30}, {250, 20}, {530, 3}, {560, 40}, {699, 1}}
+	if testing.Short() {
+		cuts = [][2]int{{0, 9}, {250, 10}, {530, 3}, {699, 1}}
+	}
 	for _, o := range testOptions {
-		for _, c := range [][2]int{{0, 30}, {250, 20}, {530, 3}, {560, 40}, {699, 1}} {
+		for _, c := range cuts {
 			start, n := c[0], c[1]
 			q := queries(20, n)
 			out, size := attentionWith(t, rt, q, o, AttentionSegment{KV: s.kv, Start: start, Tokens: n}), len(q)/n
@@ -268,12 +272,16 @@ func TestAttentionKeys(t *testing.T) {
 // TestAttentionOneAnswer: the same bits however the tokens of a text are cut, batched and threaded.
 func TestAttentionOneAnswer(t *testing.T) {
 	const tokens = 600
+	rows := 50
+	if testing.Short() {
+		rows = 12
+	}
 	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
 		s, other := newSequence(t, typ, 10, tokens), newSequence(t, typ, 30, 300)
 		q := queries(20, tokens)
 		size := len(q) / tokens
 		for _, window := range []int{0, 270} {
-			last := AttentionSegment{KV: s.kv, Start: tokens - 50, Tokens: 50}
+			last := AttentionSegment{KV: s.kv, Start: tokens - rows, Tokens: rows}
 			want := attention(t, runtimeWith(t, Options{Threads: 1, SIMD: "scalar"}), q[last.Start*size:], window, last)
 			for _, name := range asm.Available() {
 				got := attention(t, runtimeWith(t, Options{SIMD: name}), q[last.Start*size:], window, last)
@@ -291,15 +299,15 @@ func TestAttentionOneAnswer(t *testing.T) {
 					sameBits(t, fmt.Sprint(typ, " window ", window, " chunks of ", chunk), got, want)
 				}
 				// Between segments of another sequence, rows not in order.
-				batch := slices.Concat(q[:5*size], q[550*size:], queries(7, 9))
+				batch := slices.Concat(q[:5*size], q[last.Start*size:], queries(7, 9))
 				out := make([]float32, len(batch))
 				ok(t, rt.Attention(out, batch, AttentionOptions{
 					Layer: 1, Heads: testHeads * testGroup, Scale: testScale, Window: window}, []AttentionSegment{
-					{KV: other.kv, Row: 55, Start: 100, Tokens: 9},
-					{KV: s.kv, Row: 5, Start: 550, Tokens: 50},
+					{KV: other.kv, Row: 5 + rows, Start: 100, Tokens: 9},
+					{KV: s.kv, Row: 5, Start: last.Start, Tokens: rows},
 					{KV: other.kv, Row: 0, Start: 290, Tokens: 5},
 				}))
-				sameBits(t, fmt.Sprint(typ, " in a batch"), out[5*size:55*size], want)
+				sameBits(t, fmt.Sprint(typ, " in a batch"), out[5*size:][:rows*size], want)
 			}
 		}
 	}
@@ -311,8 +319,12 @@ func TestAttentionTree(t *testing.T) {
 	rt := runtimeOf(t, 3)
 	//              0   1  2  3   4  5  6  7   8  9 10
 	parents := []int32{-1, 0, 0, 1, -1, 3, 2, 5, 7, 4, 8}
+	starts := []int{0, 1, 17, 248, 250, 252, 255, 256, 500, 510}
+	if testing.Short() {
+		starts = []int{0, 250, 510}
+	}
 	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
-		for _, start := range []int{0, 1, 17, 248, 250, 252, 255, 256, 500, 510} {
+		for _, start := range starts {
 			for _, o := range append([]AttentionOptions{{Window: 4}, {Window: 254}}, testOptions...) {
 				if one := (o.Window > 5) != (o.Cap > 0); !testkit.IsLong(t) && (one || o.Sinks == nil) &&
 					o.Window != 4 && o.Window != 254 {
