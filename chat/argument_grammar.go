@@ -184,15 +184,9 @@ func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions
 		}
 		return grammar.Until(end), nil
 	}
-	var list []any
-	switch x, _ := s.view.at.(map[string]any); {
-	case x["const"] != nil:
-		list = []any{x["const"]}
-	case x["enum"] != nil:
-		list, _ = x["enum"].([]any)
-	}
+	list := s.listed()
 	switch {
-	case list != nil && s.only("type", "const", "enum"):
+	case list != nil:
 		return s.constants(list, end, o)
 	case types&stringType == 0:
 		g, err := s.json(o)
@@ -226,6 +220,93 @@ func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions
 		all = append(all, g)
 	}
 	return grammar.Choice(all...), nil
+}
+
+// listed are the values of a schema that lists them and says no more; nil: it does not.
+func (s *argumentSchema) listed() (list []any) {
+	x, _ := s.view.at.(map[string]any)
+	switch {
+	case !s.only("type", "const", "enum"):
+	case x["const"] != nil:
+		list = []any{x["const"]}
+	case x["enum"] != nil:
+		list, _ = x["enum"].([]any)
+	}
+	return list
+}
+
+// kinds are the strings of a value as text and its other values as JSON, with their ends behind them; nil: there are
+// none.
+func (s *argumentSchema) kinds(textEnd, otherEnd string, o *ToolGrammarOptions) (
+	texts, others *grammar.Grammar, err error) {
+	types, _ := s.view.types()
+	if list := s.listed(); list != nil {
+		if types&stringType != 0 {
+			texts, err = s.some(list, true, textEnd, o)
+		}
+		if err == nil && types != stringType {
+			others, err = s.some(list, false, otherEnd, o)
+		}
+		return texts, others, err
+	}
+	branches, err := s.branches()
+	if err != nil {
+		return nil, nil, err
+	}
+	if branches != nil && s.keys["anyOf"] != nil {
+		var all [2][]*grammar.Grammar
+		for _, b := range branches {
+			x, y, err := b.kinds(textEnd, otherEnd, o)
+			if err != nil {
+				return nil, nil, err
+			}
+			for i, g := range [...]*grammar.Grammar{x, y} {
+				if g != nil {
+					all[i] = append(all[i], g)
+				}
+			}
+		}
+		return choice(all[0]), choice(all[1]), nil
+	}
+	switch {
+	case types&stringType == 0:
+	case s.free():
+		texts = grammar.Until(textEnd)
+	case types == stringType:
+		texts, err = s.text(textEnd, nil, o)
+	default:
+		return nil, nil, errors.New("a string or another type, with further keywords, is not supported between tags")
+	}
+	if err == nil && types != stringType {
+		rest := *s
+		if types&stringType != 0 {
+			rest.raw = json.RawMessage(`{"not":{"type":"string"},` + string(bytes.TrimSpace(s.raw))[1:])
+		}
+		if others, err = rest.json(o); err == nil {
+			others = grammar.Sequence(others, grammar.Text(otherEnd))
+		}
+	}
+	return texts, others, err
+}
+
+// choice is one of several grammars; nil: there are none.
+func choice(all []*grammar.Grammar) *grammar.Grammar {
+	if len(all) == 0 {
+		return nil
+	}
+	return grammar.Choice(all...)
+}
+
+// some are the listed values that are strings, or those that are not; nil: there are none.
+func (s *argumentSchema) some(list []any, text bool, end string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
+	list = slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+		_, isText := v.(string)
+		return isText != text
+	})
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return s.constants(list, end, o)
 }
 
 // constants are listed values.

@@ -253,19 +253,43 @@ func (f *Format) taggedGrammar(t Tool, tags *tags, o *ToolGrammarOptions) (*gram
 	begin, end := tags.writeCall(f, t.Name, o)
 	parts := []*grammar.Grammar{grammar.Text(begin)}
 	for _, name := range names {
-		types, _ := each[name].view.types()
-		before, close, behind := tags.writeArgument(f, name, types&stringType != 0, o)
-		value, err := each[name].value(close, nil, o)
+		g, err := f.taggedArgument(name, each[name], tags, o)
 		if err != nil {
 			return nil, fmt.Errorf("parameters: %q: %w", name, err)
 		}
-		g := grammar.Sequence(grammar.Text(before), value, grammar.Text(behind))
 		if !slices.Contains(required, name) {
 			g = grammar.Repeat(g, 0, 1)
 		}
 		parts = append(parts, g)
 	}
 	return grammar.Sequence(append(parts, grammar.Text(end))...), nil
+}
+
+// taggedArgument is an argument between its tags. Where these say whether it is a string, there is a form for each.
+func (f *Format) taggedArgument(name string, s *argumentSchema, tags *tags, o *ToolGrammarOptions) (
+	*grammar.Grammar, error) {
+	types, _ := s.view.types()
+	before, end, behind := tags.writeArgument(f, name, types&stringType != 0, o)
+	if !tags.typed && tags.quote == "" {
+		value, err := s.value(end, nil, o)
+		return grammar.Sequence(grammar.Text(before), value, grammar.Text(behind)), err
+	}
+	otherBefore, otherEnd, otherBehind := tags.writeArgument(f, name, false, o)
+	texts, others, err := s.kinds(end, otherEnd, o)
+	if err != nil {
+		return nil, err
+	}
+	var all []*grammar.Grammar
+	if texts != nil {
+		all = append(all, grammar.Sequence(grammar.Text(before), texts, grammar.Text(behind)))
+	}
+	if others != nil {
+		all = append(all, grammar.Sequence(grammar.Text(otherBefore), others, grammar.Text(otherBehind)))
+	}
+	if all == nil {
+		return nil, errors.New("no value is valid")
+	}
+	return grammar.Choice(all...), nil
 }
 
 // newline is the line end behind a tag, in formats of which some have none.

@@ -100,6 +100,14 @@ var toolTexts = []struct {
 		[2]string{`"now"`, `"then"`}},
 	{Format{Syntax: SyntaxMistral, Bare: true}, []string{"[TOOL_CALLS]", "[ARGS]"},
 		`[TOOL_CALLS]now[ARGS]{}[TOOL_CALLS]get_weather[ARGS]{"city": "x"}`, [2]string{`"x"`, `3`}},
+	{Format{Syntax: SyntaxMistral}, []string{"[TOOL_CALLS]"},
+		`[TOOL_CALLS][{"name": "now", "arguments": {}, "id": "aB3456789"}]`, [2]string{`"aB3456789"`, `"aB345678"`}},
+	{Format{Syntax: SyntaxMistral, Bare: true}, []string{"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"},
+		`[TOOL_CALLS]now[CALL_ID]aB3456789[ARGS]{}`, [2]string{`aB3456789`, `aB345678_`}},
+	{Format{Syntax: SyntaxDSML, Open: "<｜DSML｜function_calls>"}, []string{dsml},
+		"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" " +
+			"string=\"true\">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+		[2]string{`true">3`, `false">3`}},
 	{Format{Syntax: SyntaxGranite}, nil, `<|tool_call|>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`, [2]string{`now`, `nov`}},
 	{Format{Syntax: SyntaxDeepSeek, Bare: true},
 		[]string{deepseekCalls, deepseekCall, deepseekSep, deepseekCallEnd, deepseekEnd},
@@ -387,6 +395,40 @@ func TestNamesOfToolsAreOfTheirCharacters(t *testing.T) {
 	for n, want := range map[int]bool{0: false, 1: true, maxHeader: true, maxHeader + 1: false} {
 		if err := checkTool(Tool{Name: strings.Repeat("a", n)}); (err == nil) != want {
 			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestValuesBesideStrings: where tags say whether a value is a string, each listed value has the tags of its type.
+func TestValuesBesideStrings(t *testing.T) {
+	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"enum":["x",null,{"k":1}]}},` +
+		`"required":["a"]}`)}}
+	for _, x := range []struct {
+		format    Format
+		text, end string
+		json      string
+	}{
+		{Format{Syntax: SyntaxMiniCPM}, `<function name="f"><param name="a"><![CDATA[`, "]]></param></function>",
+			`<function name="f"><param name="a">`},
+		{Format{Syntax: SyntaxDSML, Open: "<｜DSML｜function_calls>"}, "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n" +
+			"<｜DSML｜parameter name=\"a\" string=\"true\">",
+			"</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+			"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"false\">"},
+	} {
+		g, err := x.format.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for value, isText := range map[string]bool{"x": true, "null": false, `{"k":1}`: false} {
+			for _, asText := range []bool{true, false} {
+				text := x.json + value + strings.TrimPrefix(x.end, "]]>")
+				if asText {
+					text = x.text + value + x.end
+				}
+				if _, _, ok := follows(t, g, nil, text); ok != (isText == asText) {
+					t.Errorf("%s: %q: %v", x.format.Syntax, text, ok)
+				}
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/grammar"
@@ -19,12 +20,14 @@ const (
 	harmonyConstrain = "<|constrain|>"
 )
 
+var harmonyMarks = []string{
+	harmonyChannel, harmonyMessage, harmonyStart, harmonyEnd, harmonyCall, harmonyReturn, harmonyConstrain,
+}
+
 var harmony = syntax{
-	name:   SyntaxHarmony,
-	detect: func(has func(string) bool, _ *Format) bool { return has(harmonyChannel) && has(harmonyMessage) },
-	marks: []string{
-		harmonyChannel, harmonyMessage, harmonyStart, harmonyEnd, harmonyCall, harmonyReturn, harmonyConstrain,
-	},
+	name:     SyntaxHarmony,
+	detect:   func(has func(string) bool, _ *Format) bool { return has(harmonyChannel) && has(harmonyMessage) },
+	marks:    harmonyMarks,
 	ends:     []string{harmonyReturn, harmonyCall},
 	first:    (*Parser).harmonyHeader,
 	channels: true,
@@ -47,8 +50,12 @@ func (f *Format) harmonyMessages(g *grammar.Grammar, calls bool, o *GrammarOptio
 	if !calls {
 		g = grammar.Sequence(header("final"), g)
 	}
-	analysis := grammar.Sequence(header("analysis"), grammar.Until(o.mark(harmonyEnd)),
-		grammar.Text(o.mark(harmonyStart)+"assistant"))
+	marks := slices.Clone(harmonyMarks)
+	for i, m := range marks {
+		marks[i] = o.mark(m)
+	}
+	analysis := grammar.Sequence(header("analysis"), grammar.Without(marks...), // none begins another message
+		grammar.Text(o.mark(harmonyEnd)+o.mark(harmonyStart)+"assistant"))
 	return grammar.Sequence(grammar.Repeat(analysis, 0, 1), g)
 }
 

@@ -13,6 +13,8 @@ const (
 	mistralCalls = "[TOOL_CALLS]"
 	mistralID    = "[CALL_ID]"
 	mistralArgs  = "[ARGS]"
+
+	mistralIDSize = 9
 )
 
 var mistral = syntax{
@@ -26,9 +28,12 @@ var mistral = syntax{
 	begin: func(p *Parser, _ string) { p.state = (*Parser).mistral },
 	call: func(f *Format, tool string, args *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		if f.Bare {
-			return grammar.Sequence(grammar.Text(o.mark(mistralCalls)+tool+o.mark(mistralArgs)), args)
+			id := grammar.Repeat(grammar.Sequence(grammar.Text(o.mark(mistralID)), mistralIDs()), 0, 1)
+			return grammar.Sequence(grammar.Text(o.mark(mistralCalls)+tool), id, grammar.Text(o.mark(mistralArgs)), args)
 		}
-		return callObject(tool, "arguments", args)
+		id := grammar.Sequence(grammar.Text(`, "id": "`), mistralIDs(), grammar.Text(`"`))
+		return grammar.Sequence(grammar.Text(`{"name": "`+tool+`", "arguments": `), args, grammar.Repeat(id, 0, 1),
+			grammar.Text("}"))
 	},
 	calls: func(f *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		if f.Bare {
@@ -36,6 +41,12 @@ var mistral = syntax{
 		}
 		return several(call, o.mark(mistralCalls)+"[", ", ", "]", o)
 	},
+}
+
+// mistralIDs are those of calls, in the versions that have some: 9 letters or digits.
+func mistralIDs() *grammar.Grammar {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return grammar.Repeat(alphanumeric(letters), mistralIDSize, mistralIDSize)
 }
 
 // mistral reads what follows [TOOL_CALLS]: a list of calls, or a name and

@@ -123,16 +123,23 @@ func (c *compiler) seek(x seek, next int32) int32 {
 		return 0
 	}
 	type node struct {
-		to   [256]int32
-		fail int32
-		end  bool // a mark ends here
+		to     [256]int32
+		fail   int32
+		end    bool // a mark ends here
+		inside bool // of a control token's name
 	}
-	nodes := []node{{}} // 0 is the root; 0 in to: no edge yet
+	nodes := []node{{}, {inside: true}} // 0 is the root; 0 in to: no edge yet. 1 is inside of a name that begins no mark
+	mark := int(controlMark[0])
+	for b := range 256 {
+		if b != mark {
+			nodes[1].to[b] = 1
+		}
+	}
 	for _, m := range x.marks {
 		at := int32(0)
 		for _, b := range []byte(m) {
 			if nodes[at].to[b] == 0 {
-				nodes = append(nodes, node{})
+				nodes = append(nodes, node{inside: nodes[at].inside != (int(b) == mark)})
 				nodes[at].to[b] = int32(len(nodes) - 1)
 			}
 			at = nodes[at].to[b]
@@ -144,6 +151,11 @@ func (c *compiler) seek(x seek, next int32) int32 {
 		if to != 0 {
 			queue = append(queue, to)
 		}
+	}
+	if to := nodes[0].to[mark]; to != 0 {
+		nodes[to].fail = 1
+	} else {
+		nodes[0].to[mark] = 1
 	}
 	for i := 0; i < len(queue); i++ { // breadth first: a node's fail is complete before the node
 		n := queue[i]
@@ -182,7 +194,7 @@ func (c *compiler) seek(x seek, next int32) int32 {
 		}
 		first := c.choice(len(ranges), func(i int) int32 { return c.emit(ranges[i]) })
 		other := first
-		if x.without {
+		if x.without && !nodes[i].inside {
 			other = next // the text may end here
 		}
 		if c.err == nil {

@@ -175,3 +175,43 @@ func TestSpaces(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWithoutControlTokens: a text without a control token ends in front of one, never inside of its name, also behind
+// another control token.
+func TestWithoutControlTokens(t *testing.T) {
+	v := bytesVocabulary{testWords}
+	name := func(s string) string { return controlMark + s + controlMark }
+	c := bind(t, Sequence(Without(name("m")), Text(name("m")+"<")), v)
+	at := c.machine.step
+	walk := func(text string) int32 {
+		state := c.Start()
+		for _, b := range []byte(text) {
+			if state = at(state, b); state < 0 {
+				return state
+			}
+		}
+		return state
+	}
+	for text, next := range map[string]string{"a" + name("m"): "<", name("m"): "<", name("x") + name("m"): "<",
+		name("x") + "m" + name("m"): "<"} {
+		state := walk(text)
+		for b := range 256 {
+			if state < 0 {
+				t.Errorf("%q is refused", text)
+				break
+			}
+			if got, want := at(state, byte(b)) >= 0, string([]byte{byte(b)}) == next; got != want {
+				t.Errorf("%q, then %q: allowed %v", text, []byte{byte(b)}, got)
+			}
+		}
+	}
+	if free := bind(t, Without(name("m")), v); !free.Final(func() int32 {
+		state := free.Start()
+		for _, b := range []byte("a" + name("x")) {
+			state = free.machine.step(state, b)
+		}
+		return state
+	}()) {
+		t.Error("the text may not end behind another control token")
+	}
+}

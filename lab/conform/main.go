@@ -2,13 +2,14 @@
 // rightly, and how many answers of models are parsed as they should be.
 //
 //	go -C lab run ./conform [-cases DIR] [-v N] [-only NAME] [-answers] [-speed FILE.gguf [-every N]]
-//	go -C lab run ./conform -random N [-seed S]
+//	go -C lab run ./conform -random N [-seed S] [-calls]
 //
 // DIR has schemas.jsonl.gz (a line each: name, schema, tests with data and valid), values.json (format -> values) and
 // clients.json (schemas by name). A value is judged as compact JSON with its keys in the schema's order. DIR also has
 // answers.jsonl, answers of models with what led to them, whose templates are in DIR/../chat/templates; with -answers
 // they alone are judged. With -speed it measures masks under a file's vocabulary instead. With -random it writes texts
-// of N random schemas, greedy and sampled, which another validator judges; it needs no cases.
+// of N random schemas, greedy and sampled, which another validator judges; with -calls they are calls of N random tools
+// in each syntax, which are read back first. Both need no cases.
 package main
 
 import (
@@ -86,6 +87,7 @@ func main() {
 	every := flag.Int("every", 10, "with -speed: every Nth schema")
 	most := flag.Int("tokens", 64, "with -speed: tokens of a value")
 	random := flag.Int("random", 0, "write texts of this many random schemas, and judge them")
+	toolCalls := flag.Bool("calls", false, "with -random: calls of tools")
 	seed := flag.Uint64("seed", 1, "with -random: which schemas")
 	flag.Parse()
 	judged := func() error { return run(*dir, *verbose, *only) }
@@ -95,7 +97,10 @@ func main() {
 	if *vocabularyFile != "" {
 		judged = func() error { return speed(*dir, *vocabularyFile, max(1, *every), *most) }
 	}
-	if *random > 0 {
+	switch {
+	case *random > 0 && *toolCalls:
+		judged = func() error { return reportCalls(callsOf(*random, *seed)) }
+	case *random > 0:
 		judged = func() error { return generate(*random, *seed).report() }
 	}
 	if err := judged(); err != nil {

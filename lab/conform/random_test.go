@@ -11,3 +11,16 @@ func TestRandomSchemas(t *testing.T) {
 		t.Errorf("%s\n%s: %q: %s", f.schema, f.vocabulary, f.text, f.why)
 	}
 }
+
+// TestRandomCalls: what is written under grammars of tool calls is read back as calls with valid arguments, in every
+// syntax. go -C lab run ./conform -random 100 -calls is the same with more.
+func TestRandomCalls(t *testing.T) {
+	for name, c := range callsOf(12, 1) {
+		for _, f := range c.faults {
+			t.Errorf("%s: %s\n%q: %s", name, f.schema, f.text, f.why)
+		}
+		if c.read == 0 {
+			t.Errorf("%s: no call was read", name)
+		}
+	}
+}

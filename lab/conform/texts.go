@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dlclark/regexp2"
@@ -17,23 +18,26 @@ import (
 	"github.com/specgo/spec/grammar"
 )
 
-// tokens is a vocabulary: its texts, and behind them an end token.
-type tokens []string
+// tokens is a vocabulary: texts, behind them marks that are control tokens, and an end token.
+type tokens struct{ texts, marks []string }
 
-func (t tokens) Size() int { return len(t) + 1 }
-func (t tokens) Bytes(id int32) []byte {
-	if int(id) == len(t) {
-		return nil
-	}
-	return []byte(t[id])
-}
+func (t tokens) Size() int           { return len(t.texts) + len(t.marks) + 1 }
+func (t tokens) IsEOG(id int32) bool { return int(id) == t.Size()-1 }
 func (t tokens) Token(id int32) string {
-	if int(id) == len(t) {
-		return "<|end|>"
-	}
-	return t[id]
+	return slices.Concat(t.texts, t.marks, []string{"<|end|>"})[id]
 }
-func (t tokens) IsEOG(id int32) bool { return int(id) == len(t) }
+func (t tokens) Bytes(id int32) []byte {
+	if int(id) < len(t.texts) {
+		return []byte(t.texts[id])
+	}
+	return nil
+}
+
+// ID is the token of a mark.
+func (t tokens) ID(mark string) (int32, bool) {
+	i := slices.Index(t.marks, mark)
+	return int32(len(t.texts) + i), i >= 0
+}
 
 // pieces are tokens of several characters, across the borders of JSON's own, and of parts of characters.
 var pieces = []string{`{"`, `":`, `": `, `, "`, `","`, `"}`, `"]`, `},{`, `[{"`, `null`, `true`, `false`, `ab`,
@@ -43,18 +47,19 @@ var pieces = []string{`{"`, `":`, `": `, `, "`, `","`, `"}`, `"]`, `},{`, `[{"`,
 // vocabularies are one with a token for each byte, and one without: of the characters of ASCII and all others that
 // names and patterns here have.
 var vocabularies = map[string]tokens{
-	"bytes":      append(bytewise(), append(pieces, "\xc3", "\xc3\xa9\"", "\xf0\x9f", "\x98\x80")...),
-	"characters": append(characters(' ', '~'), append(pieces, "\n", "é", "é\"", "ü", "😀", "→")...),
+	"bytes": {texts: slices.Concat(bytewise(), pieces, []string{"\xc3", "\xc3\xa9\"", "\xf0\x9f", "\x98\x80"})},
+	"characters": {texts: slices.Concat(characters(' ', '~'), pieces,
+		[]string{"é", "é\"", "ü", "😀", "→"})},
 }
 
-func bytewise() (all tokens) {
+func bytewise() (all []string) {
 	for b := range 256 {
 		all = append(all, string([]byte{byte(b)}))
 	}
 	return all
 }
 
-func characters(first, last rune) (all tokens) {
+func characters(first, last rune) (all []string) {
 	for r := first; r <= last; r++ {
 		all = append(all, string(r))
 	}
@@ -153,7 +158,7 @@ const mostTokens = 300
 func newWriter(r *rand.Rand, t tokens) *writer {
 	w := &writer{r, t, make([]float32, t.Size()), make([]bool, t.Size())}
 	for id := range w.ends {
-		w.ends[id] = t.IsEOG(int32(id)) || strings.ContainsAny(t[id], `"]}`)
+		w.ends[id] = t.IsEOG(int32(id)) || id >= len(t.texts) || strings.ContainsAny(t.texts[id], `"]})>`)
 	}
 	return w
 }
@@ -181,7 +186,7 @@ func (w *writer) write(c *grammar.Constraint, o sampling.Options) (text []byte, 
 		if w.IsEOG(id) {
 			return text, true, nil
 		}
-		history, text = append(history, id), append(text, w.Bytes(id)...)
+		history, text = append(history, id), append(text, w.Token(id)...)
 	}
 	return text, false, nil
 }
