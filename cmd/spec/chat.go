@@ -99,8 +99,10 @@ func (f *chatFlags) templateSource(m *engine.Model, name string) (source string,
 		if source, ok := chat.Builtin(f.template); ok {
 			return source, chat.BuiltinStops(f.template), nil
 		}
-		if strings.Contains(f.template, "{{") || strings.Contains(f.template, "{%") { // llama.cpp takes the text too
-			return f.template, nil, nil
+		if strings.Contains(f.template, "{{") || strings.Contains(f.template, "{%") || strings.Contains(f.template, " ") {
+			if _, err := os.Stat(f.template); err != nil {
+				return f.template, nil, nil // llama.cpp takes the text too
+			}
 		}
 		file = f.template
 	default:
