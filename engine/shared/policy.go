@@ -59,7 +59,9 @@ func (c *Scheduler) build() {
 			share := max(room/max(prompts, 1), leastRows) // more may be prompts by now: they gave up their memory
 			prompts--
 			n := s.remaining()
-			if m := s.missing(); m > 0 {
+			if m := s.missing(); m > 0 && s.anew { // parts leave copies of states, which there was no room for
+				n = m
+			} else if m > 0 {
 				n = min(share, m)
 			} else if n-s.rows > share {
 				n = share
@@ -78,7 +80,8 @@ func (c *Scheduler) take(s *Session, n int) bool {
 	if !c.memory(s, n) {
 		return false
 	}
-	if s.missing() > 0 {
+	if m := s.missing(); m > 0 {
+		n = min(n, m) // it may be computed anew
 		have := s.session.Len()
 		c.stats.Recomputed += int64(max(0, min(have+n, s.computed)-have))
 	}

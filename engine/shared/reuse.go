@@ -42,7 +42,7 @@ func (c *Scheduler) keep(s *Session) {
 // goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports
 // true if s is to wait, since an older session is computing the same tokens.
 func (c *Scheduler) goOn(s *Session) bool {
-	if !c.shareable(s) || s.read {
+	if !c.shareable(s) || s.read || s.anew { // what a fork has of states was too much
 		return false
 	}
 	c.wanted = append(c.wanted[:0], s.tokens...)
