@@ -156,7 +156,7 @@ func TestRead(t *testing.T) {
 			floats := make([]float32, rows*cols)
 			ok(t, Decode(from, floats, raw))
 			to := []Type{from, F32, F16, BF16, Q8_0, Q4_0}
-			if threads == 1 {
+			if threads == 1 || testing.Short() {
 				to = []Type{from, Q8_0}
 			} else if from == Q8_0 {
 				to = append(to, Q4_K, Q6_K) // these take their time
