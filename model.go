@@ -14,6 +14,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/hub"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -22,6 +23,9 @@ type Options struct {
 	Name string // of the model, in messages; "": the file's, without its end
 
 	Load Load // how the files are loaded, for Open
+	// Hub finds models of the Hugging Face Hub, which Open is given as hf://OWNER/NAME[:QUANTIZATION]; nil: such names are
+	// refused. It downloads only where its field Download says so.
+	Hub *hub.Client
 
 	// Context is the most tokens of a sequence, prompt and answer; 0 or more than the model's: the model's. A prompt that
 	// fills it is refused.
@@ -343,7 +347,7 @@ func (m *Model) Bytes() int64 {
 
 // Load says how [Open] loads a model's files.
 type Load struct {
-	Draft   string // file of a draft model or draft head; "": an MTP block in the model's own file, if it has one
+	Draft   string // a draft model or draft head, as the model; "": an MTP block in the model's own file, if it has one
 	NoDraft bool   // load nothing to draft with
 
 	Runtime *engine.Runtime // of the passes; nil: one of its own, with as many threads as Threads says
@@ -358,9 +362,32 @@ type Load struct {
 	Progress func(done, total int64) // of weights that were read, file by file
 }
 
-// Open loads a model from a GGUF file, with what drafts for it. It reads no environment and opens no connection.
+// local is the file of a path.
+func (o *Options) local(ctx context.Context, path string) (string, error) {
+	r, ok, err := hub.CutScheme(path)
+	if err != nil || !ok {
+		return path, err
+	}
+	if o.Hub == nil {
+		return "", fmt.Errorf("%w: %s is a model of the Hub, and there is no Options.Hub to find it with", ErrOptions, path)
+	}
+	paths, err := o.Hub.Find(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	return paths[0], nil
+}
+
+// Open loads a model from a GGUF file, with what drafts for it. It reads no environment, and only Options.Hub opens
+// connections.
 func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	l := o.Load
+	if path, err = o.local(ctx, path); err != nil {
+		return nil, err
+	}
+	if l.Draft, err = o.local(ctx, l.Draft); err != nil {
+		return nil, err
+	}
 	var free []func()
 	release := func() {
 		for i := range free {

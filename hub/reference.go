@@ -68,6 +68,18 @@ func (r Reference) Repo() string { return r.Owner + "/" + r.Name }
 // folder is the repository's folder in the cache.
 func (r Reference) folder() string { return "models--" + r.Owner + "--" + r.Name }
 
+// Scheme begins a path that is a model of the Hub: hf://OWNER/NAME[:QUANTIZATION].
+const Scheme = "hf://"
+
+// CutScheme is the model of the Hub that a path names; ok is false for the path of a file.
+func CutScheme(path string) (r Reference, ok bool, err error) {
+	name, ok := strings.CutPrefix(path, Scheme)
+	if ok {
+		r, err = ParseReference(name)
+	}
+	return r, ok, err
+}
+
 // checkFile refuses names that could lead out of a folder, or that a file system could take for another.
 func checkFile(name string) error {
 	const longest = 255

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/specgo/spec/hub"
 	"github.com/specgo/spec/internal/terminal"
@@ -107,28 +106,21 @@ func hubClient(p *program, r hub.Reference) (c *hub.Client, done func(), err err
 	return c, bar.Clear, nil
 }
 
-// hubScheme begins a path that is a model of the Hub, as -hf gives it.
-const hubScheme = "hf://"
-
 // hubFlag is llama.cpp's -hf: it sets a model by its name on the Hub.
 func hubFlag(n string, set func(string), what string) flag {
 	return valueFlag(n, "OWNER/NAME[:QUANT]", what+" from the Hugging Face Hub; downloaded where it is not in the cache",
 		func(v string) error {
 			_, err := hub.ParseReference(v)
-			set(hubScheme + v)
+			set(hub.Scheme + v)
 			return err
 		})
 }
 
 // localPath is the path itself, or that of the model of the Hub that it names: from the cache, else downloaded.
 func localPath(ctx context.Context, p *program, path string) (string, error) {
-	name, ok := strings.CutPrefix(path, hubScheme)
-	if !ok {
-		return path, nil
-	}
-	r, err := hub.ParseReference(name)
-	if err != nil {
-		return "", err
+	r, ok, err := hub.CutScheme(path)
+	if err != nil || !ok {
+		return path, err
 	}
 	c, done, err := hubClient(p, r)
 	if err != nil {

@@ -1,0 +1,69 @@
+package spec
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/hub"
+)
+
+// unreachable fails every connection.
+type unreachable struct{}
+
+var errConnection = errors.New("a connection")
+
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, errConnection }
+
+// A model of the Hub is opened by its name only where Options.Hub is, from its cache; it is downloaded only where the
+// client may.
+func TestOpenFromTheHub(t *testing.T) {
+	const name = "hf://owner/name:Q8_0"
+	if _, err := Open(t.Context(), name, Options{}); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "Hub") {
+		t.Errorf("without a client: %v", err)
+	}
+	client := &hub.Client{Cache: hub.Cache{Dir: t.TempDir()}, HTTP: &http.Client{Transport: unreachable{}},
+		Download: false}
+	if _, err := Open(t.Context(), name, Options{Hub: client}); !errors.Is(err, hub.ErrNotCached) {
+		t.Errorf("not in the cache: %v", err)
+	}
+	commit := strings.Repeat("0", 40)
+	repo := filepath.Join(client.Cache.Dir, "models--owner--name")
+	write := func(file string, from io.Reader) {
+		t.Helper()
+		data, err := io.ReadAll(from)
+		if err == nil {
+			err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, data, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(repo, "refs", "main"), strings.NewReader(commit))
+	for name, file := range map[string]string{"m-Q8_0.gguf": "testdata/go-target.q8_0.gguf",
+		"d-Q4_0.gguf": "testdata/go-draft.q8_0.gguf"} {
+		data, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer data.Close()
+		write(filepath.Join(repo, "snapshots", commit, name), data)
+	}
+	m, err := Open(t.Context(), name, Options{Hub: client, Load: Load{Draft: "hf://owner/name:Q4_0", Threads: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if m.Draft() == nil || m.Draft().Parameters() >= m.Target().Parameters() {
+		t.Error("the draft is not the file that was named")
+	}
+	for bad, want := range map[string]error{"hf://name": hub.ErrReference, "hf://owner/name:IQ1_S": hub.ErrNotCached} {
+		if _, err := Open(t.Context(), bad, Options{Hub: client}); !errors.Is(err, want) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
