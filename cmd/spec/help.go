@@ -16,8 +16,14 @@ func (p *program) help(args []string) error {
 	if len(args) == 0 {
 		io.WriteString(w, terminal.Wrap("spec runs GGUF language models on CPUs, faster by speculative decoding: a cheap "+
 			"drafter proposes tokens, and the model verifies them all in one pass.", width)+"\n")
-		for _, c := range commands() {
-			io.WriteString(w, terminal.Columns("  spec "+c.name, c.does, 20, width))
+		for i, g := range commandGroups() {
+			if i > 0 {
+				io.WriteString(w, "\n")
+			}
+			io.WriteString(w, g.title+"\n")
+			for _, c := range g.commands {
+				io.WriteString(w, terminal.Columns("  spec "+c.name, c.does, 20, width))
+			}
 		}
 		io.WriteString(w, terminal.Columns("  spec help [NAME]", "this list, or a command's flags", 20, width)+"\n")
 		io.WriteString(w, terminal.Wrap(`Flags have llama.cpp's names and defaults where it has them, and may be written with one dash or two. Each can be given by an environment variable too: the one in brackets behind it, else SPEC_ and its long name, as SPEC_STATE_MEMORY for --state-memory; a switch is 1 or 0. A flag counts before its variable, and that before the default. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.

@@ -63,34 +63,33 @@ type (
 	}
 )
 
-// commands is a function because help lists all of them.
-func commands() []command {
-	return []command{
-		demoCommand,
-		generateCommand,
-		verifyCommand,
-		chatCommand,
-		runCommand,
-		serveCommand,
-		benchCommand,
-		inspectCommand,
-		tokenizeCommand,
-		embedCommand,
-		rerankCommand,
-		batchCommand,
-		perplexityCommand,
-		compareCommand,
-		planCommand,
-		quantizeCommand,
-		convertCommand,
-		synthCommand,
-		selftestCommand,
-		pullCommand,
-		cacheCommand,
-		listCommand,
-		removeCommand,
-		versionCommand,
+// commandGroup is commands that belong together, for help.
+type commandGroup struct {
+	title    string
+	commands []command
+}
+
+// commandGroups is a function because help lists all of them.
+func commandGroups() []commandGroup {
+	return []commandGroup{
+		{"write texts", []command{demoCommand, generateCommand, chatCommand, runCommand, batchCommand, verifyCommand}},
+		{"serve", []command{serveCommand}},
+		{"read texts", []command{embedCommand, rerankCommand, perplexityCommand, tokenizeCommand}},
+		{"measure", []command{benchCommand, compareCommand, planCommand, selftestCommand}},
+		{"models", []command{
+			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, quantizeCommand, convertCommand,
+			synthCommand,
+		}},
+		{"this program", []command{versionCommand}},
 	}
+}
+
+// commands are those of all groups.
+func commands() (list []command) {
+	for _, g := range commandGroups() {
+		list = append(list, g.commands...)
+	}
+	return list
 }
 
 func main() {
