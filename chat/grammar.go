@@ -109,9 +109,6 @@ func (f *Format) ToolGrammar(tools []Tool, o ToolGrammarOptions) (*grammar.Gramm
 		return nil, fmt.Errorf("%w: none given", ErrTool)
 	}
 	s := f.Syntax.of()
-	if s.required && !o.Required {
-		return nil, fmt.Errorf("%w: calls that are not required have no grammar in the format %s", ErrTool, f.Syntax)
-	}
 	var each []*grammar.Grammar
 	for _, t := range tools {
 		if err := checkTool(t); err != nil {
@@ -129,7 +126,11 @@ func (f *Format) ToolGrammar(tools []Tool, o ToolGrammarOptions) (*grammar.Gramm
 	} else {
 		g = several(g, "", "", "", &o)
 	}
-	if !o.Required {
+	switch {
+	case o.Required:
+	case s.asleep != nil:
+		g = s.asleep(f, g, &o)
+	default:
 		g = f.sleeping(g, &o)
 	}
 	return f.around(g, true, &o.GrammarOptions), nil

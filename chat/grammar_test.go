@@ -114,7 +114,7 @@ var toolTexts = []struct {
 		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{`{"city"`, `{"City"`}},
 	{Format{Syntax: SyntaxDeepSeek}, nil,
 		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"x\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{"function", "tool"}},
-	{Format{Syntax: SyntaxHarmony}, []string{"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|endmessage|>"},
+	{Format{Syntax: SyntaxHarmony}, []string{"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|end|>"},
 		"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"x\"}",
 		[2]string{"get_weather", "get"}},
 	{Format{Syntax: SyntaxQwenXML}, nil, "<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich </x>\n</parameter>\n<parameter=unit>\nF\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>", [2]string{"F", "K"}},
@@ -231,17 +231,20 @@ func TestToolGrammar(t *testing.T) {
 		}
 
 		o.Required = false
-		if g, err = x.format.ToolGrammar(weatherTools, o); x.format.Syntax.of().required {
-			if !errors.Is(err, ErrTool) {
-				t.Errorf("%s: %v", name, err)
-			}
-			continue
-		} else if err != nil {
+		if g, err = x.format.ToolGrammar(weatherTools, o); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		texts := []string{x.text, "Hello < [ {there}.", ""}
-		if x.format.Syntax != SyntaxJSON && x.format.Syntax != SyntaxLlama3 {
+		switch x.format.Syntax {
+		case SyntaxJSON, SyntaxLlama3:
+		case SyntaxHarmony:
+			const thought = "<|channel|>analysis<|message|>so<|end|><|start|>assistant"
+			texts = []string{x.text, "<|channel|>final<|message|>Hello < [ {there}.", thought + x.text,
+				thought + "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant" + x.text}
+		case SyntaxFunctionary32:
+			texts = []string{x.text, "all\nHello < [ {there}.", "all\nI look.>>>" + x.text}
+		default:
 			texts = append(texts, "I look: "+x.text+" Done.")
 		}
 		for _, text := range texts {
@@ -249,8 +252,10 @@ func TestToolGrammar(t *testing.T) {
 				t.Errorf("%s: not required: %d of %d tokens of %q, final %v", name, n, of, text, final)
 			}
 		}
-		if n, of, final := follows(t, g, v, bad); n == of && final {
-			t.Errorf("%s: not required: %q is allowed", name, bad)
+		for _, bad := range []string{bad, strings.Replace(texts[len(texts)-1], x.change[0], x.change[1], 1)} {
+			if n, of, final := follows(t, g, v, bad); n == of && final && strings.Contains(bad, x.change[1]) {
+				t.Errorf("%s: not required: %q is allowed", name, bad)
+			}
 		}
 	}
 }

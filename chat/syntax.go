@@ -67,7 +67,8 @@ type syntax struct {
 	call     func(f *Format, tool string, args *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar
 	calls    func(f *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar
 	around   func(f *Format, g *grammar.Grammar, calls bool, o *GrammarOptions) *grammar.Grammar
-	required bool // calls that are not required have no grammar
+	// asleep is an answer that may have calls, and need not; nil: free text, in which marks begin calls.
+	asleep func(f *Format, calls *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar
 }
 
 // allMarks are the marks of calls and their parts, also those that are text in every vocabulary.

@@ -30,7 +30,11 @@ var functionary32 = syntax{
 	calls: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		return several(call, "", functionaryTo, "", o) // the prompt has the first mark
 	},
-	required: true,
+	asleep: func(_ *Format, calls *grammar.Grammar, _ *ToolGrammarOptions) *grammar.Grammar {
+		after := grammar.Sequence(grammar.Text(functionaryTo), calls)
+		return grammar.Choice(calls, grammar.Sequence(grammar.Text(functionaryAll+"\n"), grammar.Without(functionaryTo),
+			grammar.Repeat(after, 0, 1)))
+	},
 }
 
 // functionaryFirst is an answer's beginning: the recipient of its first part.

@@ -38,25 +38,39 @@ var harmony = syntax{
 	calls: func(_ *Format, call *grammar.Grammar, _ *ToolGrammarOptions) *grammar.Grammar {
 		return call // its end mark ends the answer
 	},
-	around:   (*Format).harmonyMessages,
-	required: true,
+	around: (*Format).harmonyMessages,
+	asleep: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
+		preamble := harmonyBefore("commentary", &o.GrammarOptions) // what the user is told of a call
+		final := grammar.Sequence(harmonyBegin("final", &o.GrammarOptions), harmonyText(&o.GrammarOptions))
+		return grammar.Sequence(grammar.Repeat(preamble, 0, 1), grammar.Choice(call, final))
+	},
 }
 
 // harmonyMessages is messages of reasoning and then one that is a text of g.
 func (f *Format) harmonyMessages(g *grammar.Grammar, calls bool, o *GrammarOptions) *grammar.Grammar {
-	header := func(channel string) *grammar.Grammar {
-		return grammar.Text(o.mark(harmonyChannel) + channel + o.mark(harmonyMessage))
-	}
 	if !calls {
-		g = grammar.Sequence(header("final"), g)
+		g = grammar.Sequence(harmonyBegin("final", o), g)
 	}
+	return grammar.Sequence(grammar.Repeat(harmonyBefore("analysis", o), 0, 1), g)
+}
+
+// harmonyBegin is a header of a channel, harmonyText a body, which has no mark of another message, and harmonyBefore a
+// message in front of another one.
+func harmonyBegin(channel string, o *GrammarOptions) *grammar.Grammar {
+	return grammar.Text(o.mark(harmonyChannel) + channel + o.mark(harmonyMessage))
+}
+
+func harmonyText(o *GrammarOptions) *grammar.Grammar {
 	marks := slices.Clone(harmonyMarks)
 	for i, m := range marks {
 		marks[i] = o.mark(m)
 	}
-	analysis := grammar.Sequence(header("analysis"), grammar.Without(marks...), // none begins another message
-		grammar.Text(o.mark(harmonyEnd)+o.mark(harmonyStart)+"assistant"))
-	return grammar.Sequence(grammar.Repeat(analysis, 0, 1), g)
+	return grammar.Without(marks...)
+}
+
+func harmonyBefore(channel string, o *GrammarOptions) *grammar.Grammar {
+	return grammar.Sequence(harmonyBegin(channel, o), harmonyText(o), grammar.Text(o.mark(harmonyEnd)+
+		o.mark(harmonyStart)+"assistant"))
 }
 
 // Harmony: an answer is messages, each with a header, <|message|>, a body and
