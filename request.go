@@ -18,6 +18,8 @@ type Request struct {
 	Prompts   []Prompt // or texts to continue, each by itself
 	Infill    *Infill  // the prompts are the text before a gap, and the answer is what fills it
 
+	ThinkingBudget int // most tokens of a conversation's reasoning, whose end is forced then; 0: any number
+
 	Tools      []Tool // that the answer of a conversation may call
 	ToolChoice ToolChoice
 	OneCall    bool // at most one call

@@ -70,6 +70,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	if err := t.checkConstraint(); err != nil {
 		return nil, err
 	}
+	if err := t.setBudget(); err != nil {
+		return nil, err
+	}
 	for i, ids := range t.prompts {
 		if err := t.checkLength(i, ids); err != nil {
 			return nil, err

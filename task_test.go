@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
@@ -266,5 +267,61 @@ func TestSeveralDraftModels(t *testing.T) {
 	if err != nil || one[0].Text != two[0].Text || two[0].Stats.DraftPasses != 2*one[0].Stats.DraftPasses {
 		t.Errorf("%v: %d passes of one draft model, %d of two, texts %q and %q", err, one[0].Stats.DraftPasses,
 			two[0].Stats.DraftPasses, one[0].Text, two[0].Text)
+	}
+}
+
+// Reasoning ends within its budget, where the prompt has begun it and where the model does, the same with drafts and
+// without; one that is never reached changes nothing, and what constrains the answer excludes it.
+func TestThinkingBudget(t *testing.T) {
+	const marks = "{% if false %}<think></think>{% endif %}"
+	talk := []chat.Message{chat.User("func main")}
+	for _, begun := range []string{"", "{{ '<think>\n' }}"} {
+		m := newModel(t, Options{Template: hermes + begun + marks})
+		ask := func(budget int, drafter string) Result {
+			list, err := Collect(m.Generate(t.Context(), Request{Messages: talk, MaxTokens: 60, ThinkingBudget: budget,
+				Speculation: speculative.Choice{Drafter: drafter}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list[0]
+		}
+		plain := ask(0, "none")
+		if big := ask(5000, "model"); big.Text != plain.Text || big.Reasoning != plain.Reasoning {
+			t.Errorf("%q: a budget that is not reached: %+v, without one %+v", begun, big, plain)
+		}
+		got := ask(9, "none")
+		if drafts := ask(9, "model"); drafts.Text != got.Text || drafts.Reasoning != got.Reasoning {
+			t.Errorf("%q: with drafts %+v, without %+v", begun, drafts, got)
+		}
+		if begun == "" {
+			continue // the model does not reason by itself
+		}
+		if plain.Text != "" || got.Text == "" || got.Reasoning == "" || !strings.HasPrefix(plain.Reasoning, got.Reasoning) {
+			t.Errorf("a budget of 9: %+v, without one %+v", got, plain)
+		}
+		if n := len(m.tok.Encode(got.Reasoning, bpe.EncodeOptions{})); n > 9 {
+			t.Errorf("%d tokens of reasoning", n)
+		}
+		r := Request{Messages: talk, ThinkingBudget: 9, Constraint: Constraint{Kind: AnyJSON, Field: "response_format"}}
+		if _, err := m.Prepare(t.Context(), r); err == nil || !strings.Contains(err.Error(), "thinking_budget: it and response_format") {
+			t.Error(err)
+		}
+	}
+	f := chat.DetectFormat(hermes + marks)
+	m := newModel(t, Options{})
+	b := newBudget(2, f, m.tok, m.parts.Target.Config().Vocab, false)
+	for text, want := range map[string]thinkPhase{
+		"x": thinkOver, " \n": thinkBefore, "<th": thinkBefore, "<think>": thinkInside, "<think></think>": thinkOver,
+		"<thin>": thinkOver, "": thinkBefore,
+	} {
+		state := b.Start()
+		for _, c := range []byte(text) {
+			if b.most = 100; c > 0 {
+				state, _, _ = b.Next(state, m.tok.Encode(string(c), bpe.EncodeOptions{NoSpacePrefix: true})[0])
+			}
+		}
+		if got := b.at(state).phase; got != want {
+			t.Errorf("%q: phase %d, expected %d", text, got, want)
+		}
 	}
 }

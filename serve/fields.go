@@ -117,6 +117,14 @@ var fields = append([]field{
 			r.setKwarg("enable_thinking", on)
 			return err
 		}},
+	{"thinking_budget", honored, formChat, "most tokens of reasoning, which is ended then; 0: enable_thinking is false",
+		func(r *request, v value) *Error {
+			n, err := v.whole(0, anyNumber)
+			if r.budget = int(n); err == nil && n == 0 {
+				r.setKwarg("enable_thinking", false)
+			}
+			return err
+		}},
 	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message; " +
 		"false: it is a new one (default: it goes on where that is a text of the assistant)",
 		func(r *request, v value) (e *Error) {
@@ -157,6 +165,7 @@ var fields = append([]field{
 	{"post_sampling_probs", honored, formLlama, "true: n_probs are probabilities after penalties, filters and " +
 		"temperature, as prob and top_probs",
 		func(r *request, v value) (e *Error) { r.chosen, e = v.boolean(); return }},
+	{"backend_sampling", accepted, formLlama, "tokens are chosen in one place", nil},
 	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has",
 		func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
 	{"n_keep", accepted, formLlama, "prompts are never cut", nil},

@@ -55,6 +55,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		}
 	}
 	q.Messages, q.Variables, q.Constraint = r.messages, r.kwargs, r.constraint
+	q.ThinkingBudget = r.budget
 	q.ToolChoice, q.OneCall, q.CallID = r.choice, r.single, func() string { return s.newID("call_") }
 	for i := range r.tools {
 		r.tools[i].flatten()
