@@ -45,6 +45,23 @@ func TestEmbedWithAnEncoder(t *testing.T) {
 			}
 		}
 	}
+	whole, err := m.Embed(t.Context(), []string{"a"}, EmbedOptions{Norm: NormNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := m.Embed(t.Context(), []string{"a"}, EmbedOptions{Dimensions: 5})
+	if err != nil || len(short[0]) != 5 {
+		t.Fatal(err, short)
+	}
+	length := 0.0
+	for _, x := range whole[0][:5] {
+		length += float64(x) * float64(x)
+	}
+	for i, x := range short[0] {
+		if want := float64(whole[0][i]) / math.Sqrt(length); math.Abs(float64(x)-want) > 1e-6 {
+			t.Errorf("number %d of 5 is %v, expected %v", i, x, want)
+		}
+	}
 	if _, err := m.Embed(t.Context(), []string{"a"}, EmbedOptions{Pooling: "most"}); err == nil {
 		t.Error("an unknown pooling")
 	}

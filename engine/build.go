@@ -65,7 +65,7 @@ func (b *build) decoderBlock(i int) block {
 	attnNorm, ffnNorm := n+b.called("attn_norm"), n+b.called("ffn_norm")
 	switch f.at {
 	case atInputs, atBoth:
-		if !f.lacking || b.holds(attnNorm+".weight") {
+		if !f.lacking || i > 0 || b.holds(attnNorm+".weight") {
 			block.attnNorm = b.norm(attnNorm, d)
 		}
 		if !f.parallel || b.holds(ffnNorm+".weight") {

@@ -21,7 +21,7 @@ type normParts struct {
 	at       normPlaces
 	parallel bool              // both sublayers read the block's input
 	names    map[string]string // of norms that the file calls otherwise: attn_norm, ffn_norm, output_norm; "": not there
-	lacking  bool              // a block may lack attn_norm: attention reads its input as it is
+	lacking  bool              // the first block may lack attn_norm: attention reads its input as it is
 }
 
 // normPlaces is where a block's norms are.

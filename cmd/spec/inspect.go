@@ -148,6 +148,24 @@ func (s *summary) lines() (list [][2]string) {
 	if s.EncLayers > 0 {
 		add("prompts", "are what the encoder reads; there is no chat format")
 	}
+	if v := s.Vectors; v != nil {
+		what := "vectors"
+		if v.Ranks {
+			what = "scores"
+			if len(v.Labels) > 0 {
+				what += " (" + terminal.Line(strings.Join(v.Labels, ", "), longestName) + ")"
+			}
+		}
+		pooling := v.Pooling
+		if pooling == "" {
+			pooling = "not said in the file, mean"
+		}
+		marks := "no marks are added"
+		if len(v.Marks) > 0 {
+			marks = "marks added: " + terminal.Line(strings.Join(v.Marks, " "), longestName)
+		}
+		add("makes", "%s of texts, pooling: %s; %s", what, pooling, marks)
+	}
 	if s.Template > 0 {
 		add("chat template", "%d bytes", s.Template)
 	} else {

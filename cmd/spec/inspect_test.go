@@ -340,3 +340,21 @@ func TestMemoryOfWeights(t *testing.T) {
 		t.Errorf("sizes %s", got)
 	}
 }
+
+// Of an encoder it is said what it makes, how it pools and which marks it adds.
+func TestInspectEncoders(t *testing.T) {
+	for name, want := range map[string]string{
+		"bert":        "vectors of texts, pooling: mean; marks added: [CLS] [SEP]",
+		"bert-rank3":  "scores (no, maybe, yes) of texts, pooling: rank; marks added: [CLS] [SEP]",
+		"modern-bert": "vectors of texts, pooling: cls; marks added: <|bos|> <|endoftext|>",
+	} {
+		file := testkit.Shared(t, "families/encoders/"+name+".gguf")
+		if text := strings.Join(strings.Fields(done(t, "", "inspect", file)), " "); !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in\n%s", name, want, text)
+		}
+		s := decode[struct{ Summary summary }](t, done(t, "", "inspect", "--json", file)).Summary
+		if s.Vectors == nil || len(s.Vectors.Marks) != 2 || s.Vectors.Ranks != (name == "bert-rank3") {
+			t.Errorf("%s: %+v", name, s.Vectors)
+		}
+	}
+}

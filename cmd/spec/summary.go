@@ -53,6 +53,7 @@ type summary struct {
 	Types        []typeShare `json:"types"` // by bytes, the largest first
 	shapeSummary
 	vocabularySummary
+	Vectors *vectorSummary `json:"vectors,omitempty"` // of a file that makes vectors or scores
 	memorySummary
 	Files  int    `json:"n_files"`                   // that the model is split into
 	Runs   bool   `json:"runs"`                      // as far as the header tells
@@ -80,6 +81,40 @@ type vocabularySummary struct {
 	Tokenizer string `json:"tokenizer,omitempty"`     // tokenizer.ggml.model
 	Pre       string `json:"pre_tokenizer,omitempty"` // tokenizer.ggml.pre
 	Template  int    `json:"chat_template_bytes"`
+}
+
+// vectorSummary is how a file that makes vectors is used.
+type vectorSummary struct {
+	Pooling string   `json:"pooling"`          // what the file says; "": nothing, and it is mean unless it is asked for
+	Marks   []string `json:"marks"`            // around each text
+	Labels  []string `json:"labels,omitempty"` // of the outputs of its classification head
+	Ranks   bool     `json:"reranker"`         // it has such a head
+}
+
+// vectors is the vectorSummary of a file; nil of one that is no encoder and does not say how vectors are pooled.
+func (s *summary) vectors(f *gguf.File) *vectorSummary {
+	key := s.Architecture + ".pooling_type"
+	if s.Kind != engine.KindEncoder && !f.Has(key) {
+		return nil
+	}
+	v := &vectorSummary{Marks: []string{}}
+	if n, err := integerOf(f, key); err == nil {
+		v.Pooling = engine.Pooling(n).String()
+	}
+	v.Labels, _ = f.Strings(s.Architecture + ".classifier.output_labels")
+	for _, name := range []string{"cls.weight", "cls.output.weight"} {
+		_, there := f.Tensor(name)
+		v.Ranks = v.Ranks || there
+	}
+	if tok, err := engine.ReadTokenizer(f); err == nil && tok != nil {
+		front, back := tok.Marks()
+		for _, id := range []int32{front, back} {
+			if id >= 0 {
+				v.Marks = append(v.Marks, tok.Token(id))
+			}
+		}
+	}
+	return v
 }
 
 // memorySummary is what the weights and a session take in memory.
@@ -163,6 +198,7 @@ func summarize(f *gguf.File) *summary {
 		s.memory(d)
 	}
 	s.WeightBytes = memoryOfWeights(f)
+	s.Vectors = s.vectors(f)
 	s.Reason = s.refusal(f)
 	s.Runs = s.Reason == ""
 	return s
