@@ -18,9 +18,12 @@ func randomT5(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model {
 	key := func(k string, v gguf.Value) gguf.KV { return gguf.KV{Key: "t5." + k, Value: v} }
 	kvs := []gguf.KV{
 		{Key: "general.architecture", Value: "t5"}, {Key: "tokenizer.ggml.model", Value: "no_vocab"},
-		key("vocab_size", uint32(vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(width)), key("block_count", uint32(layers)),
-		key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)), key("attention.key_length", uint32(dim)), key("attention.value_length", uint32(dim)),
-		key("attention.layer_norm_rms_epsilon", float32(1e-6)), key("attention.relative_buckets_count", uint32(buckets)), key("decoder_start_token_id", uint32(0)),
+		key("vocab_size", uint32(vocab)), key("context_length", uint32(512)), key("embedding_length", uint32(width)),
+		key("block_count", uint32(layers)),
+		key("feed_forward_length", uint32(ff)), key("attention.head_count", uint32(heads)),
+		key("attention.key_length", uint32(dim)), key("attention.value_length", uint32(dim)),
+		key("attention.layer_norm_rms_epsilon", float32(1e-6)),
+		key("attention.relative_buckets_count", uint32(buckets)), key("decoder_start_token_id", uint32(0)),
 	}
 	tensor := noisyTensors(noise)
 	var tensors []gguf.TensorSource
@@ -62,7 +65,8 @@ func t5Inputs() [][]int32 {
 	return [][]int32{{5, 9, 17, 1}, differentTokens(300, 96), {5, 9, 2, 1}}
 }
 
-// TestT5Identity is promise P2 with encoder-decoder models: plain decoding's text with all kinds of drafters and verifiers that keep it,
+// TestT5Identity is promise P2 with encoder-decoder models: plain decoding's text with all kinds of drafters and
+// verifiers that keep it,
 // greedy and sampled, one input after the other in the same decoder.
 func TestT5Identity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
@@ -105,18 +109,21 @@ func TestT5Identity(t *testing.T) {
 					continue
 				}
 				for l, schedule := range []Schedule{Constant(ConstantOptions{Length: 5}), Auto(AutoOptions{})} {
-					d := New(session(t, target, 0), drafter.make(), Options{MaxTokens: tokens, Schedule: schedule, Verifier: verifier.make()})
+					d := New(session(t, target, 0), drafter.make(), Options{MaxTokens: tokens, Schedule: schedule,
+						Verifier: verifier.make()})
 					accepted := 0
 					for _, k := range []int{0, 2, 1, 0, 0} {
 						d.Encode(t5Inputs()[k])
 						got, _ := collect(t, d, start, s)
 						if !slices.Equal(got, want[k]) {
-							t.Fatalf("%s, %s, temperature %v, input %d: %d, expected %d", drafter.name, verifier.name, s.Temperature, k, got, want[k])
+							t.Fatalf("%s, %s, temperature %v, input %d: %d, expected %d", drafter.name, verifier.name, s.Temperature,
+								k, got, want[k])
 						}
 						accepted += d.Stats().Accepted
 					}
 					if l == 0 && drafter.name == "near" && accepted < 60 {
-						t.Errorf("%s, %s: %d tokens accepted only: the draft model reads another input", drafter.name, verifier.name, accepted)
+						t.Errorf("%s, %s: %d tokens accepted only: the draft model reads another input", drafter.name,
+							verifier.name, accepted)
 					}
 				}
 			}
@@ -124,13 +131,15 @@ func TestT5Identity(t *testing.T) {
 	}
 }
 
-// TestT5DraftAgrees: a draft model that is the target is always right, which it is only with the target's input: verified by match and, with
+// TestT5DraftAgrees: a draft model that is the target is always right, which it is only with the target's input:
+// verified by match and, with
 // shared probabilities, by rejection and block.
 func TestT5DraftAgrees(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	m := randomT5(t, rt, 0)
 	for _, verifier := range []named[Verifier]{{"match", Match}, {"rejection", Rejection}, {"block", Block}} {
-		d := New(session(t, m, 0), Model(session(t, m, 0)), Options{MaxTokens: 24, Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier.make()})
+		d := New(session(t, m, 0), Model(session(t, m, 0)), Options{MaxTokens: 24,
+			Schedule: Constant(ConstantOptions{Length: 4}), Verifier: verifier.make()})
 		for i, input := range t5Inputs() {
 			d.Encode(input)
 			collect(t, d, []int32{0}, engine.Sampling{Temperature: 1, Seed: uint64(i)})
@@ -163,7 +172,8 @@ func TestT5Receipt(t *testing.T) {
 	for name, c := range map[string]struct {
 		input []int32
 		want  error
-	}{"another": {t5Inputs()[2], ErrNotConfirmed}, "none": {nil, ErrReceipt}, "not in the vocabulary": {[]int32{1000}, ErrReceipt}} {
+	}{"another": {t5Inputs()[2], ErrNotConfirmed}, "none": {nil, ErrReceipt},
+		"not in the vocabulary": {[]int32{1000}, ErrReceipt}} {
 		forged := *written
 		forged.Input = c.input
 		if _, err := Confirm(ctx, m, engine.Fingerprint{}, &forged); !errors.Is(err, c.want) {
@@ -199,10 +209,11 @@ func TestT5Errors(t *testing.T) {
 	}
 	o := Options{MaxTokens: 4}
 	for name, c := range map[string]struct{ err, want error }{
-		"no input":                        {generate(New(session(t, m, 0), nil, o), nil), engine.ErrInput},
-		"an empty input":                  {generate(New(session(t, m, 0), nil, o), []int32{}), engine.ErrInput},
-		"an input without an encoder":     {generate(New(session(t, decoder, 0), nil, o), []int32{1}), ErrOptions},
-		"a T5 drafts for a decoder":       {generate(New(session(t, decoder, 0), Model(session(t, m, 0)), o), nil), ErrOptions},
+		"no input":                    {generate(New(session(t, m, 0), nil, o), nil), engine.ErrInput},
+		"an empty input":              {generate(New(session(t, m, 0), nil, o), []int32{}), engine.ErrInput},
+		"an input without an encoder": {generate(New(session(t, decoder, 0), nil, o), []int32{1}), ErrOptions},
+		"a T5 drafts for a decoder": {generate(New(session(t, decoder, 0), Model(session(t, m, 0)), o), nil),
+			ErrOptions},
 		"an input outside the vocabulary": {generate(New(session(t, m, 0), nil, o), []int32{1000}), engine.ErrVocabulary},
 	} {
 		if !errors.Is(c.err, c.want) {
@@ -217,7 +228,8 @@ func TestT5Errors(t *testing.T) {
 	if err := generate(New(s, Model(session(t, m, 0)), o), nil); err != nil {
 		t.Error(err)
 	}
-	if costs, err := EstimateCosts(context.Background(), m, engine.SessionOptions{}); err != nil || len(costs.Tokens) == 0 {
+	costs, err := EstimateCosts(context.Background(), m, engine.SessionOptions{})
+	if err != nil || len(costs.Tokens) == 0 {
 		t.Errorf("%+v, %v", costs, err)
 	}
 }
