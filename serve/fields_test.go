@@ -418,18 +418,30 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
-// fieldTable is the table of fields as the documentation has it, in Markdown: for each form of body what its fields
-// mean.
+// fieldTable is the table of fields as the documentation has it, in Markdown: a row for each field, a column for each
+// form of body.
 func fieldTable() string {
 	var b strings.Builder
+	head, line := "| field |", "|---|"
 	for i, name := range formNames {
-		form := forms(1) << i
-		fmt.Fprintf(&b, "\n### %s\n\n| field | kind | meaning |\n|---|---|---|\n", name)
-		for _, f := range fields {
-			if f.in&form != 0 {
-				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.kind, strings.ReplaceAll(f.doc, "|", `\|`))
+		fmt.Fprintf(&b, "\n%d. %s", i+1, name)
+		head, line = head+fmt.Sprintf(" %d |", i+1), line+":-:|"
+	}
+	b.WriteString("\n\n" + head + " meaning |\n" + line + "---|\n")
+	marks := map[kind]string{honored: "●", accepted: "○"}
+	byName := slices.SortedStableFunc(slices.Values(fields), func(a, b field) int {
+		return strings.Compare(a.name, b.name)
+	})
+	for _, f := range byName {
+		fmt.Fprintf(&b, "| `%s` |", f.name)
+		for i := range formNames {
+			mark := ""
+			if f.in&(forms(1)<<i) != 0 {
+				mark = marks[f.kind]
 			}
+			fmt.Fprintf(&b, " %s |", mark)
 		}
+		fmt.Fprintf(&b, " %s |\n", strings.ReplaceAll(f.doc, "|", `\|`))
 	}
 	b.WriteString("\n")
 	return b.String()
