@@ -114,7 +114,7 @@ var toolTexts = []struct {
 		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{`{"city"`, `{"City"`}},
 	{Format{Syntax: SyntaxDeepSeek}, nil,
 		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"x\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{"function", "tool"}},
-	{Format{Syntax: SyntaxHarmony}, []string{"<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|end|>"},
+	{Format{Syntax: SyntaxHarmony}, harmonyMarks,
 		"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"x\"}",
 		[2]string{"get_weather", "get"}},
 	{Format{Syntax: SyntaxQwenXML}, nil, "<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich </x>\n</parameter>\n<parameter=unit>\nF\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>", [2]string{"F", "K"}},
@@ -242,6 +242,12 @@ func TestToolGrammar(t *testing.T) {
 			const thought = "<|channel|>analysis<|message|>so<|end|><|start|>assistant"
 			texts = []string{x.text, "<|channel|>final<|message|>Hello < [ {there}.", thought + x.text,
 				thought + "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant" + x.text}
+			for _, more := range harmonyMarks {
+				text := texts[1] + more
+				if n, of, final := follows(t, g, byteTokens(harmonyMarks), text); n == of && final {
+					t.Errorf("%s: %q is allowed", name, text)
+				}
+			}
 		case SyntaxFunctionary32:
 			texts = []string{x.text, "all\nHello < [ {there}.", "all\nI look.>>>" + x.text}
 		default:
