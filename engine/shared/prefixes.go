@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"container/heap"
 	"slices"
 	"sync/atomic"
 
@@ -20,7 +21,7 @@ type prefixes struct {
 	bytes   atomic.Int64  // what is kept takes, pages that several share once
 	used    *atomic.Int64 // of the ledger: counts what heads have beyond their sequences
 	roots   map[lineage]*node
-	kept    []*prefix
+	kept    byWorth
 	floor   float64 // worth of what went last
 	evicted evictions
 }
@@ -44,9 +45,11 @@ type prefix struct {
 	session *engine.Session // keys, values, recurrent state
 	unread                  // of a draft head
 
-	at   *node // where it ends
-	rest int   // tokens of it that the others give, as of when that was last looked at
-	open int   // tokens of it that an open session has, which goes on from a fork of it
+	at    *node   // where it ends
+	place int     // in the heap
+	worth float64 // as of when that was last looked at; what is used since is worth more
+	rest  int     // tokens of it that the others give, as of when that was last looked at
+	open  int     // tokens of it that an open session has, which goes on from a fork of it
 }
 
 // unread is what a draft head has of a text beyond its sequence: the target's states after tokens with which it has
@@ -225,13 +228,14 @@ func (p *prefixes) insert(o *prefix) {
 		at = end
 	}
 	at.kept, o.at = o, at
-	p.kept = append(p.kept, o)
+	o.worth = p.now(o)
+	heap.Push(&p.kept, o)
 }
 
 // remove takes a sequence out of the tree, with the tokens that are no other's.
 func (p *prefixes) remove(o *prefix) {
 	p.count(-o.unread.bytes())
-	p.kept = slices.DeleteFunc(p.kept, func(k *prefix) bool { return k == o })
+	heap.Remove(&p.kept, o.place)
 	p.leave(o.lineage, o.at)
 }
 
@@ -251,31 +255,55 @@ func (p *prefixes) drop(o *prefix) {
 	o.session.Close()
 }
 
-// worth is that of a sequence.
-func (p *prefixes) worth(o *prefix) float64 {
+// now is what a sequence is worth now.
+func (p *prefixes) now(o *prefix) float64 {
 	lost, bytes := o.session.Len()-o.rest, o.session.Held(o.rest)+o.unread.bytes()
 	return o.at.age + float64(lost)/float64(max(bytes, 1))
 }
 
-// least is the sequence that is worth least, but for one; nil: there is no other.
-func (p *prefixes) least(but *prefix) (o *prefix) {
-	for {
-		o = nil
-		least := 0.0
-		for _, k := range p.kept {
-			if w := p.worth(k); k != but && (o == nil || w < least) {
-				o, least = k, w
-			}
-		}
-		if o == nil {
-			return nil
-		}
+// byWorth is a heap of sequences by what they were worth when that was last looked at.
+type byWorth []*prefix
+
+func (h byWorth) Len() int           { return len(h) }
+func (h byWorth) Less(i, j int) bool { return h[i].worth < h[j].worth }
+func (h byWorth) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *byWorth) Push(x any) {
+	o := x.(*prefix)
+	o.place = len(*h)
+	*h = append(*h, o)
+}
+
+func (h *byWorth) Pop() any {
+	n := len(*h) - 1
+	o := (*h)[n]
+	(*h)[n], *h = nil, (*h)[:n]
+	return o
+}
+
+// least is the sequence that is worth least, but for one; nil: there is no other. A sequence is looked at again when it
+// was worth least: others have come or gone, or it has been used.
+func (p *prefixes) least(but *prefix) *prefix {
+	if but != nil {
+		heap.Remove(&p.kept, but.place)
+		defer heap.Push(&p.kept, but)
+	}
+	for len(p.kept) > 0 {
+		o := p.kept[0]
 		_, rest := o.at.best(o.at.end, o)
-		if rest = max(rest, o.open); rest == o.rest {
+		o.rest = max(rest, o.open)
+		w := p.now(o)
+		if w <= o.worth {
+			o.worth = w
 			return o
 		}
-		o.rest = rest // others have come or gone
+		o.worth = w
+		heap.Fix(&p.kept, 0)
 	}
+	return nil
 }
 
 // evict gives up a page, or more where less cannot be, of what is worth least, but for one sequence. It reports false
@@ -285,7 +313,7 @@ func (p *prefixes) evict(but *prefix) bool {
 	if o == nil {
 		return false
 	}
-	p.floor = max(p.floor, p.worth(o))
+	p.floor = max(p.floor, p.now(o))
 	had := o.session.Len()
 	n := o.session.Restorable((had - 1) / engine.KVPage * engine.KVPage)
 	if n <= max(o.rest, leastShared-1) {
@@ -303,6 +331,8 @@ func (p *prefixes) evict(but *prefix) bool {
 	old := o.at
 	at.kept, o.at = o, at
 	p.leave(o.lineage, old)
+	o.worth = p.now(o)
+	heap.Fix(&p.kept, o.place)
 	return true
 }
 

@@ -154,7 +154,10 @@ func TestPrefixesAreFoundWhereTheyAre(t *testing.T) {
 			text := texts[rng.IntN(len(texts))]
 			text = text[:1+rng.IntN(len(text))]
 			want := 0
-			for _, o := range c.prefixes.kept {
+			for i, o := range c.prefixes.kept {
+				if up := c.prefixes.kept[max(0, i-1)/2]; o.place != i || up.worth > o.worth {
+					t.Fatalf("%s: place %d of the heap has %v of place %d, above it is %v", name, i, o.worth, o.place, up.worth)
+				}
 				want = max(want, o.session.Restorable(common(o.session.Tokens(), text)))
 			}
 			from, n := c.prefixes.longest(lineageOf(t, c), text)
