@@ -107,7 +107,15 @@ func (e *embedding) flags() []group {
 			}).or(`\n`))},
 		{"model", append(e.servedModels.rows(), e.loadRows()...)},
 		{"cache", e.cacheRows()},
-		{"output", []flag{e.poolingRow(), jsonRow(&e.json)}},
+		{"output", []flag{e.poolingRow(),
+			intFlag("--dimensions", &e.dimensions, 1, math.MaxInt32, "keep only so many numbers of each vector, the first "+
+				"ones, before it is normalized: for models that were trained for that"),
+			intFlag("--embd-normalize", &e.normalize, -1, 2, "2: vectors of length 1, 1: absolute values sum to 1, 0: the "+
+				"greatest absolute value is 32760, -1: as they are pooled").or("2"),
+			choiceFlag("--embd-output-format", &e.format, vectorFormats, "how vectors are written: lines of numbers, lines of "+
+				"JSON, little-endian numbers, 8-bit integers of which the greatest is 127, a bit for each number, or a file of "+
+				"NumPy").or("text").of("format"),
+			jsonRow(&e.json).of("format")}},
 		withoutEffect(ignoredByServers(false), ignoredRows()),
 	}
 }

@@ -19,7 +19,7 @@ var embedCommand = command{
 	name:  "embed",
 	does:  "the embeddings of texts",
 	usage: "[-m FILE] [-p TEXT | -f FILE] [--pooling mean|last|cls] [flags]",
-	about: `Prints the embedding of each line of the text: the model's hidden states after the final norm, as one vector of length 1, one line of numbers for each text. The vectors are those of /v1/embeddings of "spec serve". Empty lines are left out. Texts of several lines need another --embd-separator. A text has at most 64 MiB in all.`,
+	about: `Prints the embedding of each line of the text: the model's hidden states after the final norm, as one vector of length 1, one line of numbers for each text; --embd-output-format has other forms. The vectors are those of /v1/embeddings of "spec serve". Empty lines are left out. Texts of several lines need another --embd-separator. A text has at most 64 MiB in all.`,
 	new:   func() job { return newEmbedding() },
 }
 
@@ -28,14 +28,23 @@ type embedding struct {
 	serving
 	text      promptFlags
 	separator string
-	json      bool
+	vectorOptions
+}
+
+// vectorOptions say what is made of vectors, and how they are written.
+type vectorOptions struct {
+	dimensions int // 0: all
+	normalize  int // by llama.cpp's numbers
+	format     string
+	json       bool
 }
 
 // embedParallel is how many texts are computed at once.
 const embedParallel = 8
 
 func newEmbedding() *embedding {
-	e := &embedding{serving: *newServing(), separator: "\n"}
+	e := &embedding{serving: *newServing(), separator: "\n",
+		vectorOptions: vectorOptions{normalize: 2, format: vectorFormats[0]}}
 	e.parallel, e.targetOnly, e.choice.Drafter = embedParallel, true, "none"
 	return e
 }
@@ -75,6 +84,7 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 	defer done()
 	report := embeddingReport{Schema: 1, Model: m.Name(), Pooling: m.Pooling(e.pooling)}
 	w := bufio.NewWriter(p.stdout)
+	vectorsOut := vectorWriter{w: w, format: e.format}
 	for at := 0; at < len(texts); at += embedBatch {
 		some := texts[at:min(at+embedBatch, len(texts))]
 		vectors, tokens, err := e.embed(ctx, m, some, at)
@@ -88,7 +98,7 @@ func (e *embedding) run(ctx context.Context, p *program) error {
 			continue
 		}
 		for _, v := range vectors {
-			if err := writeVector(w, v); err != nil {
+			if err := vectorsOut.write(v, len(texts)); err != nil {
 				return err
 			}
 		}
@@ -180,7 +190,12 @@ func (e *embedding) embed(ctx context.Context, m *library.Model, texts []string,
 	for _, text := range ids {
 		tokens += len(text)
 	}
-	vectors, err = m.EmbedIDs(ctx, ids, library.EmbedOptions{Pooling: e.pooling, AtOnce: embedParallel})
+	norm, err := library.ParseNorm(e.normalize)
+	if err != nil {
+		return nil, 0, err
+	}
+	vectors, err = m.EmbedIDs(ctx, ids, library.EmbedOptions{Pooling: e.pooling, AtOnce: embedParallel,
+		Dimensions: e.dimensions, Norm: norm})
 	return vectors, tokens, err
 }
 
