@@ -125,8 +125,7 @@ func jsonClass(c class) expression {
 		all = append(all, direct)
 	}
 	var short []runeRange
-	for i, r := range "\"\\\n\r\t\b\f" {
-		_ = i
+	for _, r := range "\"\\\n\r\t\b\f" {
 		if c.has(r) {
 			letter := rune(jsonCharacter(r)[1])
 			short = append(short, runeRange{letter, letter})
