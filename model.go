@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/grammar"
-	"github.com/specgo/spec/hub"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -23,9 +23,9 @@ type Options struct {
 	Name string // of the model, in messages; "": the file's, without its end
 
 	Load Load // how the files are loaded, for Open
-	// Hub finds models of the Hugging Face Hub, which Open is given as hf://OWNER/NAME[:QUANTIZATION]; nil: such names are
-	// refused. It downloads only where its field Download says so.
-	Hub *hub.Client
+	// Hub, a *hub.Client of package hub, finds models of the Hugging Face Hub, which Open is given as
+	// hf://OWNER/NAME[:QUANTIZATION]. It downloads only where its field Download says so. nil: such names are refused.
+	Hub Hub
 
 	// Context is the most tokens of a sequence, prompt and answer; 0 or more than the model's: the model's. A prompt that
 	// fills it is refused.
@@ -362,20 +362,20 @@ type Load struct {
 	Progress func(done, total int64) // of weights that were read, file by file
 }
 
+// Hub finds the file of a path that names a model of another place, and leaves other paths as they are.
+type Hub interface {
+	Local(ctx context.Context, path string) (string, error)
+}
+
 // local is the file of a path.
 func (o *Options) local(ctx context.Context, path string) (string, error) {
-	r, ok, err := hub.CutScheme(path)
-	if err != nil || !ok {
-		return path, err
+	switch {
+	case o.Hub != nil:
+		return o.Hub.Local(ctx, path)
+	case strings.Contains(path, "://"):
+		return "", fmt.Errorf("%w: %s is no file, and there is no Options.Hub to find it with", ErrOptions, path)
 	}
-	if o.Hub == nil {
-		return "", fmt.Errorf("%w: %s is a model of the Hub, and there is no Options.Hub to find it with", ErrOptions, path)
-	}
-	paths, err := o.Hub.Find(ctx, r)
-	if err != nil {
-		return "", err
-	}
-	return paths[0], nil
+	return path, nil
 }
 
 // Open loads a model from a GGUF file, with what drafts for it. It reads no environment, and only Options.Hub opens

@@ -54,6 +54,20 @@ func (c *Client) Find(ctx context.Context, r Reference) ([]string, error) {
 	return nil, fmt.Errorf("%s: %w", r, ErrNotCached)
 }
 
+// Local is the file of a path: the path itself, or where it names a model of the Hub (see [Scheme]) the first of the
+// files that Find returns. So a Client is what package spec takes as Options.Hub.
+func (c *Client) Local(ctx context.Context, path string) (string, error) {
+	r, ok, err := CutScheme(path)
+	if err != nil || !ok {
+		return path, err
+	}
+	paths, err := c.Find(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	return paths[0], nil
+}
+
 // Pull downloads the files of a model that the cache lacks and returns their paths. A file appears when it is
 // whole and its checksum is right.
 func (c *Client) Pull(ctx context.Context, r Reference) ([]string, error) {

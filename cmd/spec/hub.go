@@ -127,11 +127,7 @@ func localPath(ctx context.Context, p *program, path string) (string, error) {
 		return "", err
 	}
 	defer done()
-	paths, err := c.Find(ctx, r)
-	if err != nil {
-		return "", err
-	}
-	return paths[0], nil
+	return c.Local(ctx, path)
 }
 
 // listing is the options of spec list.
