@@ -310,6 +310,16 @@ func TestThinkingBudget(t *testing.T) {
 	f := chat.DetectFormat(hermes + marks)
 	m := newModel(t, Options{})
 	b := newBudget(2, f, m.tok, m.parts.Target.Config().Vocab, false)
+	begun := newBudget(2, f, m.tok, m.parts.Target.Config().Vocab, true)
+	for n, want := range []thinkPhase{thinkInside, thinkInside, thinkClosing} {
+		state := begun.Start()
+		for range n {
+			state, _, _ = begun.Next(state, 70)
+		}
+		if got := begun.at(state).phase; got != want || begun.Final(state) == (want == thinkClosing) {
+			t.Errorf("after %d tokens of 2: phase %d, expected %d", n, got, want)
+		}
+	}
 	for text, want := range map[string]thinkPhase{
 		"x": thinkOver, " \n": thinkBefore, "<th": thinkBefore, "<think>": thinkInside, "<think></think>": thinkOver,
 		"<thin>": thinkOver, "": thinkBefore,
