@@ -24,6 +24,8 @@ type Event struct {
 	Ends     bool // the token ended the answer, and is no part of it
 	Thinking bool // the token is one of reasoning
 
+	Progress *Progress // of the prompt: nothing else is in the event; with Request.Progress
+
 	Round *Round             // of speculation, that the token is the first of; with Request.Rounds
 	Stats *speculative.Stats // so far, with Request.Timings; at the end in any case
 
@@ -36,6 +38,13 @@ type CallPart struct {
 	Call      int // counts from 0
 	ID, Name  string
 	Arguments string // to append: a JSON object in the end
+}
+
+// Progress is how far a prompt is computed.
+type Progress struct {
+	Total  int // tokens of the prompt
+	Cached int // that were there already
+	Done   int // with those
 }
 
 // Round is a round of speculation.

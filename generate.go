@@ -133,6 +133,49 @@ type generation struct {
 	decoder *speculative.Decoder
 	read    *reader
 	closers []func()
+	put     func(Event) bool // takes events but for the last; false: no more are wanted
+	left    bool             // it has said so
+}
+
+// show gives an event to the reader; false: no more are wanted.
+func (g *generation) show(e Event) bool {
+	g.left = g.left || !g.put(e)
+	return !g.left
+}
+
+// showProgress makes events of the prompt's progress. When nobody reads them, stop ends the answer. What a shared
+// sequence had already is known behind its first pass.
+func (g *generation) showProgress(o *speculative.Options, own Sequence, stop func()) {
+	if !g.r.Progress {
+		return
+	}
+	total := len(g.Prompt(g.index))
+	p, calls := Progress{Total: total, Done: -1}, 0
+	show := func(n int) {
+		if n <= p.Done {
+			return
+		}
+		p.Done = n
+		now := p
+		if !g.left && !g.show(Event{Answer: g.index, Token: speculative.Token{ID: -1}, Progress: &now}) {
+			stop()
+		}
+	}
+	o.Prefilled = func(n int) {
+		if calls++; calls == 1 {
+			if p.Cached = n; n < total-1 {
+				return
+			}
+		}
+		if calls == 2 {
+			p.Cached = min(p.Cached+reused(own), total-1)
+		}
+		show(p.Cached)
+		if n == total-1 { // the last one is part of the first round
+			n = total
+		}
+		show(n)
+	}
 }
 
 // errLeft is the error of an answer whose events nobody takes any more.
@@ -143,14 +186,20 @@ var errLeft = fmt.Errorf("spec: left")
 func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event, err error) {
 	last = Event{Answer: g.index, Token: speculative.Token{ID: -1}}
 	defer g.close()
-	if err := g.open(ctx); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g.put = put
+	if err := g.open(ctx, stop); err != nil {
 		return last, err
 	}
 	ended := false // by its lines
 	for token, err := range g.decoder.Generate(ctx, g.Prompt(g.index), g.Sampling(g.index)) {
 		if err != nil {
+			if g.left {
+				return g.read.end(errLeft, false), errLeft
+			}
 			if token.Text != "" { // what was held back
-				if e, _ := g.read.token(token); !put(e) {
+				if e, _ := g.read.token(token); !g.show(e) {
 					return g.read.end(errLeft, false), errLeft
 				}
 			}
@@ -158,7 +207,7 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 			return g.read.end(err, false), err
 		}
 		var e Event
-		if e, ended = g.read.token(token); !put(e) {
+		if e, ended = g.read.token(token); g.left || !g.show(e) {
 			return g.read.end(errLeft, false), errLeft
 		}
 		if ended {
@@ -174,7 +223,7 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 }
 
 // open makes the decoder: sequences, drafter, and what was learned from earlier texts.
-func (g *generation) open(ctx context.Context) error {
+func (g *generation) open(ctx context.Context, stop func()) error {
 	own, done, err := g.m.target.open(ctx, g.r.Salt)
 	if err != nil {
 		return err
@@ -189,6 +238,7 @@ func (g *generation) open(ctx context.Context) error {
 		return err
 	}
 	o := g.decoderOptions()
+	g.showProgress(&o, own, stop)
 	g.read = g.newReader(g.index, func() speculative.Stats {
 		s := g.decoder.Stats()
 		s.Reused = min(s.Reused+reused(own), s.Prompt)

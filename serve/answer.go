@@ -80,6 +80,9 @@ func (r *reading) server() *Server { return r.m.server }
 func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 	a := &r.answers[e.Answer]
 	d = delta{Event: *e}
+	if e.Progress != nil {
+		return d, true
+	}
 	a.Add(e)
 	if e.Finish != "" {
 		return d, true

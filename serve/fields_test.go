@@ -157,6 +157,7 @@ var samples = map[string]sample{
 	"dry_sequence_breakers":  {good: []string{`["a"]`, `[]`}, bad: []string{`1`, `[1]`}, same: true},
 	"verbose":                {good: []string{`true`}, bad: []string{`1`}},
 	"thinking_budget":        {good: []string{`0`, `9`}, bad: []string{`-1`, `"a"`}},
+	"return_progress":        {good: []string{`true`}, bad: []string{`1`}, same: true},
 	"enable_thinking":        {good: []string{`true`, `false`}, bad: []string{`1`}},
 	"continue_final_message": {good: []string{`false`}, bad: []string{`1`}},
 	"thinking": {good: []string{`{"type":"enabled","budget_tokens":9}`, `{"type":"disabled"}`},

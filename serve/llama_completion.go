@@ -33,6 +33,20 @@ type nativeAnswer struct {
 	Probs      []nativeProb    `json:"completion_probabilities,omitempty"`
 	Timings    *timings        `json:"timings,omitempty"`
 	Speculated *speculation    `json:"speculation,omitempty"`
+	Progress   *progress       `json:"prompt_progress,omitempty"`
+}
+
+// progress is how far a prompt is computed, under llama.cpp's names.
+type progress struct {
+	Total     int     `json:"total"`
+	Cached    int     `json:"cache"`
+	Processed int     `json:"processed"`
+	TimeMS    float64 `json:"time_ms"`
+}
+
+func (r *reading) progressOf(d *delta) *progress {
+	p := d.Event.Progress
+	return &progress{p.Total, p.Cached, p.Done, milliseconds(r.server().now().Sub(r.asked).Seconds())}
 }
 
 // nativeSettings are the sampling that an answer had.
@@ -266,6 +280,9 @@ func (f *nativeForm) delta(to sink, d *delta) {
 		Evaluated: len(f.task.Prompt(d.Answer))}
 	if out.Tokens == nil {
 		out.Tokens = []int32{}
+	}
+	if d.Progress != nil {
+		out.Progress = f.progressOf(d)
 	}
 	if d.logprob != nil {
 		out.Probs = []nativeProb{f.nativeProb(d.logprob)}

@@ -20,6 +20,7 @@ type chatAnswer struct {
 	Timings     *timings     `json:"timings,omitempty"`
 	Speculation *speculation `json:"speculation,omitempty"`
 	Verbose     any          `json:"__verbose,omitempty"` // the answer as /completion has it
+	Progress    *progress    `json:"prompt_progress,omitempty"`
 }
 
 // speculation is what a chunk tells about who wrote it.
@@ -200,6 +201,10 @@ func (f *chatForm) chunk(to sink, c chatChunk, change func(*chatAnswer)) {
 }
 
 func (f *chatForm) delta(to sink, d *delta) {
+	if d.Progress != nil {
+		f.chunk(to, chatChunk{Index: d.Answer}, func(out *chatAnswer) { out.Progress = f.progressOf(d) })
+		return
+	}
 	c := chatChunk{Index: d.Answer, Delta: chatDelta{Reasoning: d.Reasoning}}
 	if d.Text != "" {
 		c.Delta.Content = &d.Text

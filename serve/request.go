@@ -107,6 +107,7 @@ type delivery struct {
 	returnTokens      bool     // in the whole answer too
 	wantTimings       bool     // with each chunk
 	verbose           bool     // __verbose
+	progress          bool     // of the prompt, in a stream
 	trace             bool     // what was drafted and accepted
 	fields            []string // of /completion: those that are wanted; nil: all
 }

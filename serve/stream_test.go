@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
@@ -192,5 +193,42 @@ func TestChoices(t *testing.T) {
 	}
 	if n := o.get(t, "usage", "completion_tokens"); n != 12.0 {
 		t.Errorf("usage %v", o["usage"])
+	}
+}
+
+// A stream tells how far its prompt is: what was there already, then more, to the end; a stream that does not ask, and
+// a whole answer, tell nothing.
+func TestPromptProgress(t *testing.T) {
+	s := newTester(t, nil)
+	prompt := string(encode(strings.Repeat("func (r *Ring) Push(x int) {\n", 40)))
+	for i, body := range []string{`"n_predict":2`, `"n_predict":2,"seed":1`} {
+		text := s.post("/completion", `{"prompt":`+prompt+`,"stream":true,"return_progress":true,`+body+`}`, 200)
+		var list []progress
+		for line := range strings.Lines(text) {
+			var x nativeAnswer
+			if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &x) == nil && x.Progress != nil {
+				list = append(list, *x.Progress)
+			}
+		}
+		if len(list) < 2 {
+			t.Fatalf("%d: %s", i, text)
+		}
+		for j, p := range list {
+			if p.Total != list[0].Total || p.Cached != list[0].Processed || j > 0 && p.Processed <= list[j-1].Processed {
+				t.Errorf("%d: %+v", i, list)
+			}
+		}
+		if last := list[len(list)-1]; last.Processed != last.Total || (last.Cached > 0) != (i > 0) {
+			t.Errorf("%d: %+v", i, list)
+		}
+	}
+	for _, more := range []string{`"return_progress":true`, `"stream":true`} {
+		if text := s.post("/completion", `{"prompt":"x","n_predict":1,`+more+`}`, 200); strings.Contains(text, "prompt_progress") {
+			t.Error(text)
+		}
+	}
+	text := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"stream":true,"return_progress":true}`, 200)
+	if !strings.Contains(text, `"prompt_progress":{"total":`) {
+		t.Error(text)
 	}
 }

@@ -36,6 +36,7 @@ type Options struct {
 	Top       int              // fill Token.Top with so many
 	Chosen    bool             // LogProb and Top are of what the token was drawn from: after penalties and filters
 	Trace     func(*Round)     // called after each round; the Round is valid during the call
+	Prefilled func(n int)      // called as tokens of the prompt are in the cache: those that were, then after each pass
 }
 
 // Token is one generated token.
@@ -318,6 +319,9 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	}
 	d.target.reserve(final + path)
 	d.stats.Reused = len(d.target.tokens)
+	if d.target.prefilled = d.o.Prefilled; d.target.prefilled != nil {
+		d.target.prefilled(d.stats.Reused)
+	}
 	passes, err := d.target.prefill(ctx, prompt[:len(prompt)-1])
 	d.stats.PrefillPasses = passes
 	if err == nil && d.drafter != nil {

@@ -48,8 +48,9 @@ func absent(s Sequence) bool {
 // if it is that of the last one.
 type cachedSequence struct {
 	Sequence
-	tokens []int32 // tokens[:Len()] are cached
-	clock  *Clock  // nil: nobody measures
+	tokens    []int32     // tokens[:Len()] are cached
+	prefilled func(n int) // Options.Prefilled
+	clock     *Clock      // nil: nobody measures
 
 	listeners []Attentive // who is given the hidden states of passes
 	layers    []int       // of these layers
@@ -250,7 +251,7 @@ func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes 
 		if len(t.listeners) == 0 {
 			at = len(sequence)
 		}
-		if n := min(at, len(sequence)) - len(t.tokens); shared && n > 0 {
+		if n := min(at, len(sequence)) - len(t.tokens); shared && n > 0 && t.prefilled == nil {
 			chunk = chunk[:n]
 		} else {
 			chunk = chunk[:min(len(chunk), prefillChunk)]
@@ -259,6 +260,9 @@ func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes 
 			return passes, err
 		}
 		passes += (len(chunk) + prefillChunk - 1) / prefillChunk
+		if t.prefilled != nil {
+			t.prefilled(len(t.tokens))
+		}
 	}
 	return passes, nil
 }
