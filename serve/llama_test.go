@@ -454,3 +454,21 @@ func TestProbabilitiesAfterFilters(t *testing.T) {
 		}
 	}
 }
+
+// A budget of reasoning beside a schema is refused by name; 0 is a conversation without reasoning.
+func TestBudgetOfReasoning(t *testing.T) {
+	const template = `{{ enable_thinking is defined and not enable_thinking }}{% for m in messages %}{{ m.content }}` +
+		`{% endfor %}{% if false %}<think></think>{% endif %}`
+	s := newTester(t, with(t, func(o *spec.Options) { o.Template = template }))
+	const talk = `{"messages":[{"role":"user","content":"x"}],"max_tokens":2,"verbose":true,"thinking_budget":`
+	e := decode(t, s.post("/v1/chat/completions", talk+`9,"response_format":{"type":"json_object"}}`, 400))
+	if e.get(t, "error", "param") != "thinking_budget" {
+		t.Error(e)
+	}
+	for budget, want := range map[string]string{"0": "Truex", "9": "Falsex"} {
+		o := decode(t, s.post("/v1/chat/completions", talk+budget+"}", 200))
+		if got := o.get(t, "__verbose", "prompt").(string); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", budget, got)
+		}
+	}
+}
