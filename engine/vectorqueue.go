@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// vectorQueue is the calls of [Model.Embed] that wait: texts of several calls share a pass, as those of one do. The
-// zero value is empty.
+// vectorQueue is the calls of [Model.Embed] that wait: texts of several calls share a pass, as those of one do. One
+// goroutine makes the passes as long as there are calls (Model.vectorPasses). The zero value is empty.
 type vectorQueue struct {
 	mu    sync.Mutex
 	calls []*vectorCall // those with texts that no pass has taken; the one that is served first leads
