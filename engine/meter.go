@@ -97,6 +97,15 @@ func (s *Session) Shrink() {
 	s.count()
 }
 
+// Thin frees the memory by which recurrent layers can go back far: what they compute stays the same, but a cut that the
+// last states do not reach has the sequence computed from its beginning.
+func (s *Session) Thin() {
+	if s.rec != nil {
+		s.rec.Thin()
+		s.count()
+	}
+}
+
 // Share has the pages of keys and values of the first n tokens in common with another session of the model with the
 // same options, whose sequence begins with these tokens too: so they hold the same numbers.
 func (s *Session) Share(o *Session, n int) {

@@ -429,37 +429,51 @@ func number(name string, otherwise uint64) uint64 {
 	return otherwise
 }
 
+// runTogether runs a case of a seed, and reports whether nothing is wrong with it.
+func runTogether(t *testing.T, models []*togetherModels, seed, n uint64) bool {
+	t.Helper()
+	c := drawTogether(models, seed, n)
+	problems := make(chan []error, 1)
+	go func() { problems <- c.run() }()
+	select {
+	case all := <-problems:
+		if len(all) == 0 {
+			return true
+		}
+		t.Errorf("%v\n%v\nagain: SPEC_SEED=%d SPEC_CASE=%d go test ./speculative -run 'TestTogether$'", c,
+			errors.Join(all...), seed, n)
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("%v\nhangs: SPEC_SEED=%d SPEC_CASE=%d go test ./speculative -run 'TestTogether$'", c, seed, n)
+	}
+	return false
+}
+
 // testTogether runs cases of SPEC_SEED, from SPEC_CASE on, until enough says so.
-func testTogether(t *testing.T, enough func(cases uint64) bool) {
-	models := openTogether(t)
+func testTogether(t *testing.T, models []*togetherModels, enough func(cases uint64) bool) {
 	seed, first := number("SPEC_SEED", 1), number("SPEC_CASE", 0)
 	n, failed := uint64(0), 0
 	for ; !enough(n) && failed < 5; n++ {
-		c := drawTogether(models, seed, first+n)
-		problems := make(chan []error, 1)
-		go func() { problems <- c.run() }()
-		select {
-		case all := <-problems:
-			if len(all) > 0 {
-				failed++
-				t.Errorf("%v\n%v\nagain: SPEC_SEED=%d SPEC_CASE=%d go test ./speculative -run 'TestTogether$'", c,
-					errors.Join(all...), seed, first+n)
-			}
-		case <-time.After(2 * time.Minute):
-			t.Fatalf("%v\nhangs: SPEC_SEED=%d SPEC_CASE=%d go test ./speculative -run 'TestTogether$'", c, seed, first+n)
+		if !runTogether(t, models, seed, first+n) {
+			failed++
 		}
 	}
 	t.Logf("%d cases of seed %d, %d failed", n, seed, failed)
 }
 
-// TestTogether runs the first cases of a seed.
+// TestTogether runs the first cases of a seed, and those that long runs found.
 func TestTogether(t *testing.T) {
-	testTogether(t, func(n uint64) bool { return n >= number("SPEC_CASES", 40) })
+	models := openTogether(t)
+	testTogether(t, models, func(n uint64) bool { return n >= number("SPEC_CASES", 40) })
+	for _, found := range [][2]uint64{
+		{20261123, 1377}, {20261123, 1981}, // recurrent layers computed anew still had too many copies of states
+	} {
+		runTogether(t, models, found[0], found[1])
+	}
 }
 
 // TestLongTogether runs cases for SPEC_SECONDS, 60 by itself: thousands find what forty do not.
 func TestLongTogether(t *testing.T) {
 	testkit.Long(t)
 	end := time.Now().Add(time.Duration(number("SPEC_SECONDS", 60)) * time.Second)
-	testTogether(t, func(uint64) bool { return time.Now().After(end) })
+	testTogether(t, openTogether(t), func(uint64) bool { return time.Now().After(end) })
 }

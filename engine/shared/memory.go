@@ -38,6 +38,10 @@ func (c *Scheduler) recomputes() bool { return c.m.Head() == nil }
 func (c *Scheduler) memory(s *Session, n int) bool {
 	if s.session != nil {
 		need := s.session.Need(n, s.back(n))
+		if c.budget > 0 && s.session.Bytes()+need > c.budget {
+			s.session.Thin()
+			need = s.session.Need(n, s.back(n))
+		}
 		if !c.exceeds(s, n, need) {
 			return c.reserve(s, need)
 		}
@@ -60,9 +64,9 @@ func (c *Scheduler) memory(s *Session, n int) bool {
 	return true
 }
 
-// exceeds reports whether s has so much that it would not fit by itself, and may do with less: drafts that were taken
-// back, and forks, leave copies of recurrent states. Then its sequence is computed anew, once for a submission. Drafts
-// are refused instead.
+// exceeds reports whether s has so much that it would not fit by itself, though it goes back no further than it must,
+// and may do with less: drafts that were taken back, and forks, leave copies of recurrent states. Then its sequence is
+// computed anew, once for a submission. Drafts are refused instead.
 func (c *Scheduler) exceeds(s *Session, n int, need int64) bool {
 	return c.budget > 0 && s.session.Bytes()+need > c.budget && c.recomputes() && !s.anew && s.rows <= 1 &&
 		s.segment.Parents == nil && s.session.Len() > 0

@@ -262,6 +262,14 @@ func (r *State) Fork(n, layers int) *State {
 // Shrink frees the memory that is kept for points to come.
 func (r *State) Shrink() { r.spare = nil }
 
+// Thin frees the memory of all points but the last, and of those to come.
+func (r *State) Thin() {
+	if n := len(r.points); n > 1 {
+		r.points = append(r.points[:0:0], r.points[n-1])
+	}
+	r.spare = nil
+}
+
 // Bytes is the memory of states, points and journal.
 func (r *State) Bytes() int64 {
 	n := len(r.state)

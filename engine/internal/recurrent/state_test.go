@@ -63,6 +63,13 @@ func TestPoints(t *testing.T) {
 				t.Fatalf("%d tokens cut to %d: restorable is %d; points %d", n, cut, r.Restorable(cut), at(r.points))
 			}
 		}
+		last, bytes, copies := r.points[len(r.points)-1].at, r.Bytes(), len(r.points)+len(r.spare)
+		r.Thin()
+		if freed := int64(copies-1) * layer.StateBytes(); r.Restorable(n) != n || r.Restorable(last) != last ||
+			r.Bytes() != bytes-freed {
+			t.Errorf("%d tokens, thinned: restorable are %d and %d; %d bytes of %d, %d to be freed", n, r.Restorable(n),
+				r.Restorable(last), r.Bytes(), bytes, freed)
+		}
 	}
 }
 
