@@ -118,6 +118,9 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	for range min(max(o.Parallel, 1), len(open)) {
 		wait.Go(func() {
 			for i := range places {
+				if work.Err() != nil { // it was handed out as the work ended
+					return
+				}
 				path, body, err := in.read(i)
 				var status int
 				var answer []byte
