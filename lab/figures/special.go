@@ -85,12 +85,7 @@ const (
 func redistribute(l *lab, _ *experiment, c *cell) error {
 	tok := l.models.pair.Tokenizer
 	for _, prompt := range promptSet(code) {
-		ids := tok.Encode(prompt.Text, bpe.EncodeOptions{AddSpecial: true})
-		p, err := l.distributions(l.models.target, ids)
-		if err != nil {
-			return err
-		}
-		q, err := l.distributions(l.models.draft, ids)
+		p, q, err := l.ofPair(prompt.Text)
 		if err != nil {
 			return err
 		}
@@ -130,6 +125,16 @@ func redistribute(l *lab, _ *experiment, c *cell) error {
 		}
 	}
 	return nil
+}
+
+// ofPair are the target's and the draft model's distributions after each token of a text.
+func (l *lab) ofPair(text string) (p, q [][]float64, err error) {
+	ids := l.models.pair.Tokenizer.Encode(text, bpe.EncodeOptions{AddSpecial: true})
+	if p, err = l.distributions(l.models.target, ids); err != nil {
+		return nil, nil, err
+	}
+	q, err = l.distributions(l.models.draft, ids)
+	return p, q, err
 }
 
 // distributions are a model's probabilities after each token, at temperature 1.
@@ -175,12 +180,7 @@ func agree(l *lab, _ *experiment, c *cell) error {
 	count, same := map[int]int{}, map[int]int{}
 	for _, set := range allSets {
 		for _, prompt := range promptSet(set) {
-			ids := l.models.pair.Tokenizer.Encode(prompt.Text, bpe.EncodeOptions{AddSpecial: true})
-			p, err := l.distributions(l.models.target, ids)
-			if err != nil {
-				return err
-			}
-			q, err := l.distributions(l.models.draft, ids)
+			p, q, err := l.ofPair(prompt.Text)
 			if err != nil {
 				return err
 			}

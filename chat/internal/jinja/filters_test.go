@@ -40,8 +40,14 @@ func TestArgumentsAndLoopEndsAsInJinja(t *testing.T) {
 		"{% for x in [1] if x > 1 %}{% else %}none{% endfor %}":                                                   "none",
 		"{% for x in [1, 2] %}{{ x }}{% else %}none{% endfor %}":                                                  "12",
 	} {
-		if got, err := render(source, Context{}); err != nil || got.String() != want {
-			t.Errorf("%s: %q, want %q: %v", source, got.String(), want, err)
-		}
+		wantRendered(t, source, want)
+	}
+}
+
+// wantRendered checks the text of a template that reads nothing.
+func wantRendered(t *testing.T, source, want string) {
+	t.Helper()
+	if got, err := render(source, Context{}); err != nil || got.String() != want {
+		t.Errorf("%s: %q, want %q: %v", source, got.String(), want, err)
 	}
 }
