@@ -99,9 +99,14 @@ func (s schemaView) find(ref string) any {
 	v := s.root
 	for part := range strings.SplitSeq(pointer, "/") {
 		o, _ := v.(map[string]any)
-		v = o[strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")]
+		v = o[pointerKey(part)]
 	}
 	return v
+}
+
+// pointerKey is the key that a part of a JSON pointer names.
+func pointerKey(part string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
 }
 
 // property is the schema of a member, items that of an array's items.

@@ -65,7 +65,7 @@ func (s *argumentSchema) find(ref string) json.RawMessage {
 	at := s.root
 	parts := strings.Split(strings.TrimPrefix(ref, "#/"), "/")
 	for i, part := range parts {
-		raw := at[strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")]
+		raw := at[pointerKey(part)]
 		if i == len(parts)-1 {
 			return raw
 		}
@@ -81,13 +81,16 @@ func (s *argumentSchema) find(ref string) json.RawMessage {
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "$comment", "$schema", "$id"}
 
 // only reports whether a schema has no other keywords than these and annotations.
-func (s *argumentSchema) only(keys ...string) bool {
+func (s *argumentSchema) only(keys ...string) bool { return s.others(keys...) == nil }
+
+// others are a schema's keywords beside these and annotations, in no order.
+func (s *argumentSchema) others(keys ...string) (list []string) {
 	for key := range s.keys {
 		if !slices.Contains(annotations, key) && !slices.Contains(keys, key) {
-			return false
+			list = append(list, key)
 		}
 	}
-	return true
+	return list
 }
 
 // branches are those of an anyOf or oneOf that stands by itself.
@@ -130,13 +133,8 @@ func (s *argumentSchema) whole() bool {
 // members lists an object's properties in the order of the schema, and which of them are required.
 func (s *argumentSchema) members(f *Format) (names []string, each map[string]*argumentSchema, required []string,
 	err error) {
-	if !s.only("type", "properties", "required", "additionalProperties", "$defs", "definitions") {
-		for _, key := range slices.Sorted(mapKeys(s.keys)) {
-			if one := (&argumentSchema{keys: map[string]json.RawMessage{key: nil}}); !one.only("type", "properties",
-				"required", "additionalProperties", "$defs", "definitions") {
-				return nil, nil, nil, fmt.Errorf("%q is not supported by the format %s", key, f.Syntax)
-			}
-		}
+	if other := s.others("type", "properties", "required", "additionalProperties", "$defs", "definitions"); other != nil {
+		return nil, nil, nil, fmt.Errorf("%q is not supported by the format %s", slices.Min(other), f.Syntax)
 	}
 	if raw := s.keys["required"]; raw != nil {
 		if err := json.Unmarshal(raw, &required); err != nil {
@@ -162,16 +160,6 @@ func (s *argumentSchema) members(f *Format) (names []string, each map[string]*ar
 		}
 	}
 	return names, each, required, nil
-}
-
-func mapKeys(m map[string]json.RawMessage) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // value is a grammar of a value as text, and of end, which stands behind it and is in none. avoid are further texts

@@ -76,7 +76,9 @@ func follows(t *testing.T, g *grammar.Grammar, v byteTokens, text string) (n, of
 }
 
 var weatherTools = []Tool{
-	{Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"unit":{"type":"string","enum":["C","F"]},"days":{"type":"integer","minimum":1}},"required":["city"],"additionalProperties":false}`)},
+	{Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},` +
+		`"unit":{"type":"string","enum":["C","F"]},"days":{"type":"integer","minimum":1}},` +
+		`"required":["city"],"additionalProperties":false,"description":"of the call"}`)},
 	{Name: "now"},
 }
 
@@ -93,8 +95,11 @@ var toolTexts = []struct {
 	{Format{Syntax: SyntaxHermes}, []string{"<tool_call>", "</tool_call>"},
 		"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"\"}}\n</tool_call>",
 		[2]string{"</tool_call>", "</tool_cal"}},
-	{Format{}, nil, `[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x", "unit": "C"}}]`, [2]string{"C", "K"}},
-	{Format{Syntax: SyntaxLlama3}, nil, `{"name": "now", "parameters": {}}; {"name": "get_weather", "parameters": {"city": "x"}}`, [2]string{"city", "town"}},
+	{Format{}, nil,
+		`[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x", "unit": "C"}}]`,
+		[2]string{"C", "K"}},
+	{Format{Syntax: SyntaxLlama3}, nil,
+		`{"name": "now", "parameters": {}}; {"name": "get_weather", "parameters": {"city": "x"}}`, [2]string{"city", "town"}},
 	{Format{Syntax: SyntaxMistral}, []string{"[TOOL_CALLS]"},
 		`[TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`,
 		[2]string{`"now"`, `"then"`}},
@@ -108,26 +113,43 @@ var toolTexts = []struct {
 		"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" " +
 			"string=\"true\">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
 		[2]string{`true">3`, `false">3`}},
-	{Format{Syntax: SyntaxGranite}, nil, `<|tool_call|>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`, [2]string{`now`, `nov`}},
+	{Format{Syntax: SyntaxGranite}, nil,
+		`<|tool_call|>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "x"}}]`,
+		[2]string{`now`, `nov`}},
 	{Format{Syntax: SyntaxDeepSeek, Bare: true},
 		[]string{deepseekCalls, deepseekCall, deepseekSep, deepseekCallEnd, deepseekEnd},
-		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{`{"city"`, `{"City"`}},
+		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜>" +
+			"<｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+		[2]string{`{"city"`, `{"City"`}},
 	{Format{Syntax: SyntaxDeepSeek}, nil,
-		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"x\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{"function", "tool"}},
+		"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜>\n" +
+			"<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"x\"}\n```" +
+			"<｜tool▁call▁end｜><｜tool▁calls▁end｜>", [2]string{"function", "tool"}},
 	{Format{Syntax: SyntaxHarmony}, harmonyMarks,
 		"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"x\"}",
 		[2]string{"get_weather", "get"}},
-	{Format{Syntax: SyntaxQwenXML}, nil, "<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich </x>\n</parameter>\n<parameter=unit>\nF\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>", [2]string{"F", "K"}},
-	{Format{Syntax: SyntaxGLM}, nil, "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>", [2]string{"2", "two"}},
+	{Format{Syntax: SyntaxQwenXML}, nil,
+		"<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich </x>\n</parameter>\n" +
+			"<parameter=unit>\nF\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n" +
+			"</function>\n</tool_call>", [2]string{"F", "K"}},
+	{Format{Syntax: SyntaxGLM}, nil,
+		"<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n" +
+			"<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>",
+		[2]string{"2", "two"}},
 	{Format{Syntax: SyntaxKimi}, []string{kimiCalls, kimiCall, kimiArgs, kimiCallEnd, kimiEnd},
-		"<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{\"city\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>", [2]string{":1", ":x"}},
+		"<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}" +
+			"<|tool_call_end|><|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>" +
+			"{\"city\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>", [2]string{":1", ":x"}},
 	{Format{Syntax: SyntaxDSML, Open: "<｜DSML｜function_calls>"}, []string{dsml},
 		"<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" " +
 			"string=\"true\">x</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" " +
 			"string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke " +
 			"name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", [2]string{"false\">2", "false\">x"}},
-	{Format{Syntax: SyntaxGemma4}, []string{gemmaCall, gemmaCallEnd, gemmaQuote}, `<|tool_call>call:get_weather{city:<|"|>Zürich "x" \y<|"|>,days:2,unit:<|"|>C<|"|>}<tool_call|><|tool_call>call:now{}<tool_call|>`, [2]string{"days:2", "days:0"}},
-	{Format{Syntax: SyntaxGemma4}, nil, `<|tool_call>call:get_weather{city:<|"|>Zürich<|"|>,unit:<|"|>F<|"|>}<tool_call|>`, [2]string{`<|"|>F`, `"F`}},
+	{Format{Syntax: SyntaxGemma4}, []string{gemmaCall, gemmaCallEnd, gemmaQuote},
+		`<|tool_call>call:get_weather{city:<|"|>Zürich "x" \y<|"|>,days:2,unit:<|"|>C<|"|>}<tool_call|>` +
+			`<|tool_call>call:now{}<tool_call|>`, [2]string{"days:2", "days:0"}},
+	{Format{Syntax: SyntaxGemma4}, nil,
+		`<|tool_call>call:get_weather{city:<|"|>Zürich<|"|>,unit:<|"|>F<|"|>}<tool_call|>`, [2]string{`<|"|>F`, `"F`}},
 	{Format{Syntax: SyntaxLFM2}, []string{lfmCalls, lfmEnd},
 		`<|tool_call_start|>[get_weather(city="Zü\"r", unit="C", days=2), now()]<|tool_call_end|>`,
 		[2]string{"days=2", "days=2.5"}},
@@ -298,9 +320,12 @@ func TestToolGrammarReasoning(t *testing.T) {
 	h := Format{Syntax: SyntaxHarmony}
 	v := byteTokens{"<|channel|>", "<|message|>", "<|end|>", "<|start|>"}
 	for text, want := range map[string]bool{
-		"<|channel|>final<|message|>1": true, "<|channel|>analysis<|message|>so<|end|><|start|>assistant<|channel|>final<|message|>1": true, "1": false, "<|channel|>final<|message|>2": false,
+		"<|channel|>final<|message|>1": true,
+		"<|channel|>analysis<|message|>so<|end|><|start|>assistant<|channel|>final<|message|>1": true,
+		"1": false, "<|channel|>final<|message|>2": false,
 	} {
-		if n, of, final := follows(t, h.AnswerGrammar(object, GrammarOptions{Control: ControlMarks(v)}), v, text); (n == of && final) != want {
+		g := h.AnswerGrammar(object, GrammarOptions{Control: ControlMarks(v)})
+		if n, of, final := follows(t, g, v, text); (n == of && final) != want {
 			t.Errorf("%q: %v", text, !want)
 		}
 	}
@@ -316,7 +341,8 @@ func TestToolGrammarRefuses(t *testing.T) {
 	}{
 		{SyntaxHermes, nil, "none"}, {SyntaxHermes, []Tool{{Name: ""}}, "name"},
 		{SyntaxHermes, []Tool{{Name: `a"b`}}, "name"},
-		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "no value is valid"}, {SyntaxHermes, tool(`{"type":"array"}`), "object"},
+		{SyntaxHermes, tool(`{"type":"object","not":{}}`), "no value is valid"},
+		{SyntaxHermes, tool(`{"type":"array"}`), "object"},
 		{SyntaxHermes, tool(`[`), "parameters"},
 		{SyntaxGemma4, tool(`{"type":"object","properties":{"a b":{}}}`), "a b"},
 		{SyntaxLFM2, tool(`{"type":"object","properties":{"a=b":{}}}`), "a=b"},
@@ -324,10 +350,12 @@ func TestToolGrammarRefuses(t *testing.T) {
 		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"type":"string","maxLength":3}}}`), "length"},
 		{SyntaxGemma4, tool(`{"type":"object","properties":{"a":{"const":"<|\"|>"}}}`), "quote"},
 		{SyntaxLFM2, tool(`{"type":"object","enum":[{}]}`), "call"},
-		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":["string","array"],"maxItems":1}}}`), "between tags"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":["string","array"],"maxItems":1}}}`),
+			"between tags"},
 		{SyntaxGLM, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"integer","minimum":3}]}}}`),
 			"told apart"},
 		{SyntaxDSML, tool(`{"type":"object","minProperties":1}`), "minProperties"},
+		{SyntaxDSML, tool(`{"type":"object","minProperties":1,"maxProperties":2,"title":"a"}`), "maxProperties"},
 		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"array"}}}`), "lists"},
 		{SyntaxDSML, tool(`{"type":"object","properties":{"a<":{"type":"null"}}}`), "a<"},
 		{SyntaxGLM, tool(`{"type":"object","required":["a"]}`), "required"},
@@ -344,7 +372,8 @@ func TestToolGrammarRefuses(t *testing.T) {
 // TestToolGrammarOfTemplates: what real templates render for a call in the conversation is what the grammar allows.
 func TestToolGrammarOfTemplates(t *testing.T) {
 	seen := 0
-	tools := []Tool{{"get_weather", []byte(`{"type":"object","properties":{"city":{"type":"string"},"unit":{"type":"string","enum":["C","F"]}},"required":["city"]}`)}}
+	tools := []Tool{{"get_weather", []byte(`{"type":"object","properties":{"city":{"type":"string"},` +
+		`"unit":{"type":"string","enum":["C","F"]}},"required":["city"]}`)}}
 	forGoldens(t, func(t *testing.T, name string, tmpl *Template, golden *goldenFile) {
 		source, err := os.ReadFile(testkit.Shared(t, "chat/templates", name+".jinja"))
 		if err != nil {
