@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// weights describes a type of integer weights to the loop nests: sizes and offsets, and in vec512, vec256 and neon the functions that
-// unpack weights and scale sums. Each type has a file, type_<type>.go.
+// weights describes a type of integer weights to the loop nests: sizes and offsets, and in vec512, vec256 and neon the
+// functions that unpack weights and scale sums. Each type has a file, type_<type>.go.
 //
 // Weights reach the multiplication as unsigned bytes w+offset, 4 of each of 16 rows: a group of 64 bytes. A block of 32
 // weights is 8 groups. Two layouts exist; see Format in package asm.
@@ -20,13 +20,14 @@ type weights struct {
 	also   []string // other formats with this kernel
 	table  bool     // which has the numbers that nibbles stand for as a parameter
 
-	// The panel's layout. Runs of per blocks, 1, 2 or 4: header bytes with the scales of all, scaleBytes a row, then the quants of
-	// each block, quants bytes. Or super-blocks of 8 blocks: super bytes, of which the first quants bytes are the quants.
+	// The panel's layout. Runs of per blocks, 1, 2 or 4: header bytes with the scales of all, scaleBytes a row, then the
+	// quants of each block, quants bytes. Or super-blocks of 8 blocks: super bytes, of which the first quants bytes are
+	// the quants.
 	per, header, scaleBytes, quants int
 	super                           int
 
-	// What the sums of a block start at: bias and half are shifted right by shift, or with -1 doubled; with dsum they start
-	// at 0.
+	// What the sums of a block start at: bias and half are shifted right by shift, or with -1 doubled; with dsum they
+	// start at 0.
 	sums  string
 	shift int
 	zero  bool
@@ -35,15 +36,15 @@ type weights struct {
 	min   bool // acc = fma(minimum, dsum, acc) follows
 	plus  bool // the minimum is added, not taken away
 
-	// AVX2 without VNNI: signed: weights are multiplied as signed bytes; small: the sums of a block fit into 16 bits. If neither is
-	// set, kernels hold one half of the rows in registers, also with VNNI, and load activations twice: for these types unpacking,
-	// not loading activations, is the limit.
+	// AVX2 without VNNI: signed: weights are multiplied as signed bytes; small: the sums of a block fit into 16 bits. If
+	// neither is set, kernels hold one half of the rows in registers, also with VNNI, and load activations twice: for
+	// these types unpacking, not loading activations, is the limit.
 	signed, small bool
 	apart         bool // pairs: products of one group alone fit into 16 bits
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
-	// buffer: the weights are in the buffer of expand256.go; kernels add to out and do not prefetch. words: weights and activations are
-	// 16 bits.
+	// buffer: the weights are in the buffer of expand256.go; kernels add to out and do not prefetch. words: weights and
+	// activations are 16 bits.
 	buffer, words bool
 
 	vec512 parts512
@@ -82,15 +83,19 @@ func (w *weights) minOp() string {
 func (w *weights) lines() int { return (w.blockBytes() + 63) / 64 }
 
 // allWeights are the types of integer weights, in the order of package asm's formats.
-var allWeights = []*weights{&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &table32, &mxfp4, &q3k, &q2k, &table16, &tq}
+var allWeights = []*weights{
+	&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &table32, &mxfp4, &q3k, &q2k, &table16, &tq,
+}
 
-// Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed here.
+// Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed
+// here.
 //
 //	AX weights  BX scales  CX activations  DX their scales  SI bias, half or dsum  DI blocks or super-blocks left
 //	R10 out  R11 stride in bytes  R13 tokens*4  R14 see pairs  R15 the next line to prefetch
 const integerParams = ", n, tokens int, out *float32, stride" + prefetchParams
 
-// prefetchParams are the parameters of prefetching: a kernel prefetches step bytes per block, beginning prefetch bytes after its weights.
+// prefetchParams are the parameters of prefetching: a kernel prefetches step bytes per block, beginning prefetch bytes
+// after its weights.
 const prefetchParams = ", prefetch, step int"
 
 // params is a kernel's list of parameters.
@@ -108,7 +113,8 @@ func (w *weights) productParams() string {
 		if w.words {
 			q = "*int16"
 		}
-		return fmt.Sprintf("w *byte, q %s, d *float32, %s *%s, blocks, n, tokens int, out *float32, stride int", q, w.sums, kind)
+		return fmt.Sprintf("w *byte, q %s, d *float32, %s *%s, blocks, n, tokens int, out *float32, stride int",
+			q, w.sums, kind)
 	}
 	return fmt.Sprintf("w *byte, q *int8, d *float32, %s *%s, %s%s", w.sums, kind, w.count(), integerParams)
 }
@@ -129,7 +135,8 @@ func setters() []byte {
 		fmt.Fprintf(&b, "\n// integer%s sets the products with integer weights.\nfunc integer%[1]s(k *Kernels) {\n", set)
 		for _, w := range allWeights {
 			for _, format := range w.formats() {
-				fmt.Fprintf(&b, "\tk.MatMul[%s] = %s(%[1]s, %[3]s%s, tile%s)\n", format, w.maker(), w.name, set, tileSums[w.sums])
+				fmt.Fprintf(&b, "\tk.MatMul[%s] = %s(%[1]s, %[3]s%s, tile%s)\n",
+					format, w.maker(), w.name, set, tileSums[w.sums])
 			}
 		}
 		b.WriteString("}\n")
@@ -139,7 +146,8 @@ func setters() []byte {
 
 // arguments loads the parameters.
 func (f *file) arguments(w *weights) {
-	f.load("w", "AX", "q", "CX", "d", "DX", w.sums, "SI", w.count(), "DI", "n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
+	f.load("w", "AX", "q", "CX", "d", "DX", w.sums, "SI", w.count(), "DI",
+		"n", "R8", "tokens", "R13", "out", "R10", "stride", "R11")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("SHLQ", "$2", "R13")
 	if !w.buffer {
@@ -151,8 +159,8 @@ func (f *file) arguments(w *weights) {
 	}
 }
 
-// beginRun sets AX, BX and R14 for the first block of a run, when AX points to its scales: BX is what to add to AX for the
-// block's scales; R14 what to skip after its quants, or the number of the block in a run of 4.
+// beginRun sets AX, BX and R14 for the first block of a run, when AX points to its scales: BX is what to add to AX for
+// the block's scales; R14 what to skip after its quants, or the number of the block in a run of 4.
 func (f *file) beginRun(w *weights) {
 	f.ins("ADDQ", imm(w.header), "AX")
 	f.ins("MOVQ", imm(-w.header), "BX")
@@ -212,16 +220,16 @@ func (w *weights) sumsAt(t, c int) string {
 	return at("SI", 4*t)
 }
 
-// prefetchLine prefetches the i-th of the cache lines that belong to a block. Lines are prefetched in ascending order: the
-// hardware prefetchers do not follow another order.
+// prefetchLine prefetches the i-th of the cache lines that belong to a block. Lines are prefetched in ascending order:
+// the hardware prefetchers do not follow another order.
 func (f *file) prefetchLine(i int) { f.ins("PREFETCHT0", at("R15", 64*i)) }
 
 // prefetchNext moves R15 to the lines that belong to the next block.
 func (f *file) prefetchNext() { f.ins("ADDQ", f.arg("step"), "R15") }
 
-// groupLoop is a loop over n groups of a block, unrolled step times; step = n unrolls it entirely. body reads the weights of group g
-// from AX on and its activations from CX on, 64 and 4 bytes per group. One line per every groups is prefetched, from line first on.
-// AX, CX and R15 advance in the loop and have their first values at its end.
+// groupLoop is a loop over n groups of a block, unrolled step times; step = n unrolls it entirely. body reads the
+// weights of group g from AX on and its activations from CX on, 64 and 4 bytes per group. One line per every groups is
+// prefetched, from line first on. AX, CX and R15 advance in the loop and have their first values at its end.
 func (f *file) groupLoop(counter string, n, step, first, every int, body func(g int)) {
 	one := func(g int) {
 		if every > 0 && g%every == 0 {
