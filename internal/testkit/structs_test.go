@@ -18,7 +18,6 @@ var largeStructs = map[string]string{
 	"asm/_gen/weights.go weights": "options of the kernels that the generator writes",
 	"asm/kernels.go Kernels":      "a table: a field for each kernel",
 	"request.go Request":          "options of a request",
-	"serve/options.go Options":    "options of a server",
 }
 
 // No struct but a table or a set of options has more than 24 fields; embedded structs count as one.
@@ -36,17 +35,18 @@ func TestStructsAreSmall(t *testing.T) {
 			}
 			if s, ok := x.Type.(*ast.StructType); ok {
 				where := name + " " + x.Name.Name
-				if n := s.Fields.NumFields(); n > mostFields && largeStructs[where] == "" {
+				n := s.Fields.NumFields()
+				if n > mostFields && largeStructs[where] == "" {
 					t.Errorf("%s: %d fields, more than %d", where, n, mostFields)
 				}
-				found[where] = true
+				found[where] = n > mostFields
 			}
 			return true
 		})
 	})
 	for where := range largeStructs {
 		if !found[where] {
-			t.Errorf("%s: there is no such struct", where)
+			t.Errorf("%s: there is no such struct, or it is small", where)
 		}
 	}
 }
