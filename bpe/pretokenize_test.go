@@ -181,17 +181,21 @@ var first = map[string]func([]string) []string{"tiny_aya": tinyAya, "afmoe": afm
 
 // expressions are the published rules.
 var expressions = map[string][]*regexp.Regexp{
-	"gpt-2":      {rule(gpt2Rule)},
-	"llama-bpe":  {rule(llama3Rule)},
-	"qwen2":      {rule(qwen2Rule)},
-	"bailingmoe": {rule(`'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^□\p{L}\p{N}]+[\r\n]*|[□]*[\r\n]|([□]+)`)},
-	"qwen35":     {rule(contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^□\p{L}\p{M}\p{N}]+[\r\n]*|[□]*[\r\n]+|([□]+)`)},
-	"seed-coder": {rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^□\p{L}\p{N}\r\n]+|[□]*[\r\n]+|([□]+)`)},
-	"minicpm5":   {rule(`\p{N}{1,3}`), rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+` + tailRule)},
-	"exaone-moe": {rule(contractions + `|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^□\p{L}\p{N}]+[\r\n/]?|[□]*[\r\n]|([□]+)`)},
-	"smollm":     {rule(`\p{N}`), rule(gpt2Rule)},
-	"tekken":     {rule(casedRule("", `\p{N}`))},
-	"gpt-4o":     {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
+	"gpt-2":     {rule(gpt2Rule)},
+	"llama-bpe": {rule(llama3Rule)},
+	"qwen2":     {rule(qwen2Rule)},
+	"bailingmoe": {rule(`'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
+		`| ?[^□\p{L}\p{N}]+[\r\n]*|[□]*[\r\n]|([□]+)`)},
+	"qwen35": {rule(contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}` +
+		`| ?[^□\p{L}\p{M}\p{N}]+[\r\n]*|[□]*[\r\n]+|([□]+)`)},
+	"seed-coder": {rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}` +
+		`| ?[^□\p{L}\p{N}\r\n]+|[□]*[\r\n]+|([□]+)`)},
+	"minicpm5": {rule(`\p{N}{1,3}`), rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+` + tailRule)},
+	"exaone-moe": {rule(contractions + `|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}` +
+		`| ?[^□\p{L}\p{N}]+[\r\n/]?|[□]*[\r\n]|([□]+)`)},
+	"smollm": {rule(`\p{N}`), rule(gpt2Rule)},
+	"tekken": {rule(casedRule("", `\p{N}`))},
+	"gpt-4o": {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
 	"deepseek-coder": {rule(`[\r\n]`), rule(`[□]?\p{L}+`), rule(`[□]?\p{P}+`),
 		rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}`)},
 	"deepseek-v3": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(deepSeekV3Rule)},
@@ -209,11 +213,12 @@ var expressions = map[string][]*regexp.Regexp{
 		rule(casedRule("(?:"+contractions+")?", `\p{N}`))},
 	"kimi-k2": {rule(`\p{Han}+|` + casedRuleOf(without(upperRule, `\p{Han}`), without(lowerRule, `\p{Han}`),
 		"(?:"+contractions+")?", `\p{N}{1,3}`, ""))},
-	"chameleon": {rule(`<sentinel:[0-9]+>`), rule(`(?:IMGIMG)(?:(?:A|B|C|D|E|F|G|H|I){1,4})Z`), rule(`[\t\n]|    |  `),
-		rule(`\p{N}`), rule("[\\p{P}!-/:-@\\[-`{-~]"), rule(gpt2Rule)},
+	"chameleon": {rule(`<sentinel:[0-9]+>`), rule(`(?:IMGIMG)(?:(?:A|B|C|D|E|F|G|H|I){1,4})Z`),
+		rule(`[\t\n]|    |  `), rule(`\p{N}`), rule("[\\p{P}!-/:-@\\[-`{-~]"), rule(gpt2Rule)},
 	"spark2_5": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(strings.NewReplacer(`[\r\n]*`, "", `[□]*[\r\n]+`,
 		`[\r\n]`).Replace(deepSeekV3Rule)), rule(`\p{N}`)},
-	"afmoe": {rule("[一-鿿㐀-䶿\uf900-\ufaff぀-ゟ゠-ヿ･-ﾟ⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff가-\ud7afᄀ-ᇿ]+"),
+	"afmoe": {rule("[一-鿿㐀-䶿\uf900-\ufaff぀-ゟ゠-ヿ･-ﾟ" +
+		"⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff가-\ud7afᄀ-ᇿ]+"),
 		rule(deepSeekV3Rule)},
 	"deepseek-llm": {rule(`[\r\n]`), rule(`[□]?[` + deepSeekLLMLetterRanges() + `]+`),
 		rule(`[□]?[!-/:-~！-／：-～‘-‟\x{3000}-。]+`), rule(`[□]+$`), rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}+`)},
@@ -232,9 +237,14 @@ var awkward = []string{
 	"12²3456 1234567 ٣٤٥٦ ⅧⅧ1234Ⅷ123",
 	"漢字かなカナABC。", "か\u3040ー・゛x", "a, b! c|d ؟ ।", ",  a", "a  1 \n 2  3",
 	"\nabc \r\nx\n\nyz", "\n\n \n", "٣٤٥٦٧٨٩1",
-	strings.Repeat(" ", 1100) + "x" + strings.Repeat(" ", 513) + "1" + strings.Repeat("\u3000", 70) + "\n " + strings.Repeat("\t", 7),
-	"xIMGIMGABCDZy IMGIMGABCDEZ IMGIMGZ IMGIMGAA <sentinel:12> a\t b   c    d     e", "1234567a 1234567 12345_ 1234² 1234.5 ١٢٣٤",
-	"⺀⺁漢字ABc漢'S !漢 !⺀x 〇1〇 々a", "가나ㄱㄴ「漢」、。かな…… ㄅㄆx︰y", "Größe ƻʔ ａＢ　。Ꭰ 𐐀𝐀 ιΩK x  1  \u3000\u3000!　", "ไทย กขค ລາວ ខ្មែរ မြန်မာ ᄀ豈ｱ 1234567x",
+	strings.Repeat(" ", 1100) + "x" + strings.Repeat(" ", 513) + "1" +
+		strings.Repeat("\u3000", 70) + "\n " + strings.Repeat("\t", 7),
+	"xIMGIMGABCDZy IMGIMGABCDEZ IMGIMGZ IMGIMGAA <sentinel:12> a\t b   c    d     e",
+	"1234567a 1234567 12345_ 1234² 1234.5 ١٢٣٤",
+	"⺀⺁漢字ABc漢'S !漢 !⺀x 〇1〇 々a",
+	"가나ㄱㄴ「漢」、。かな…… ㄅㄆx︰y",
+	"Größe ƻʔ ａＢ　。Ꭰ 𐐀𝐀 ιΩK x  1  \u3000\u3000!　",
+	"ไทย กขค ລາວ ខ្មែរ မြန်မာ ᄀ豈ｱ 1234567x",
 	"func (r *Ring) Push(v int) {\n\tif r.n == len(r.buf) {\n\t\treturn\n\t}\n}\n",
 }
 

@@ -100,6 +100,7 @@ type roundState struct {
 	parent       []int32
 	path         []int32 // to commit
 	out          []Token
+	chances      []sampling.Prob // of all tokens, for Options.Chosen
 	round        Round
 }
 

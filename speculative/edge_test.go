@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
+	"github.com/specgo/spec/tensor"
 )
 
 // run is one scripted case: a target that writes tokens after a prompt of one, and a drafter that
@@ -225,6 +227,45 @@ func TestLogProbs(t *testing.T) {
 		if deep < c.deep {
 			t.Errorf("%s: %d rounds accepted two tokens or more: this tests little", c.name, deep)
 		}
+	}
+}
+
+// With Options.Chosen log-probabilities are of what the token was drawn from, and each token keeps its own.
+func TestChosen(t *testing.T) {
+	const tokens, most = 20, 3
+	model := random(14)
+	s := penalties(engine.Sampling{Temperature: 0.8, TopK: 5, Seed: 3})
+	sampler, err := sampling.New(matrixVocab, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(newFake(t, matrixVocab, 100, model), nil,
+		Options{MaxTokens: tokens, LogProbs: true, Top: most, Chosen: true})
+	var all []Token
+	for tok, err := range d.Generate(context.Background(), matrixPrompt, s) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, tok)
+	}
+	text, row := slices.Clone(matrixPrompt), make([]float32, matrixVocab)
+	for _, tok := range all {
+		model(text, row)
+		want := sampler.Distribution(row, text)
+		slices.SortStableFunc(want, func(a, b sampling.Prob) int { return cmp.Compare(b.P, a.P) })
+		for i := range want {
+			want[i].P = tensor.Log(want[i].P)
+		}
+		if i := slices.IndexFunc(want, func(p sampling.Prob) bool { return p.ID == tok.ID }); i < 0 || want[i].P != tok.LogProb {
+			t.Errorf("position %d: log-probability %v of %d, want one of %v", tok.Position, tok.LogProb, tok.ID, want)
+		}
+		if !slices.Equal(tok.Top, want[:most]) {
+			t.Errorf("position %d: %v, want %v", tok.Position, tok.Top, want[:most])
+		}
+		text = append(text, tok.ID)
+	}
+	if len(all) != tokens {
+		t.Errorf("%d tokens, want %d", len(all), tokens)
 	}
 }
 

@@ -1,10 +1,8 @@
 package speculative
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
@@ -237,14 +235,18 @@ func (d *Decoder) emitRound(v *Verification) error {
 // describe fills in the probabilities of a token that follows the sequence. row is the logits that predicted it.
 func (d *Decoder) describe(t *Token, row []float32) {
 	if d.chooser != nil {
-		all := d.chooser.Distribution(row, d.sequence)
-		for i := range all {
-			if all[i].P = tensor.Log(all[i].P); all[i].ID == t.ID && d.o.LogProbs {
-				t.LogProb = all[i].P
+		d.chances = d.chooser.AppendDistribution(d.chances[:0], row, d.sequence)
+		for _, p := range d.chances {
+			if p.ID == t.ID && d.o.LogProbs {
+				t.LogProb = tensor.Log(p.P)
+			}
+			if d.o.Top > 0 {
+				t.Top = intoTop(t.Top, p, d.o.Top)
 			}
 		}
-		slices.SortStableFunc(all, func(a, b sampling.Prob) int { return cmp.Compare(b.P, a.P) })
-		t.Top = all[:min(len(all), d.o.Top)]
+		for i := range t.Top {
+			t.Top[i].P = tensor.Log(t.Top[i].P)
+		}
 		return
 	}
 	if d.o.LogProbs {

@@ -9,19 +9,9 @@ import (
 
 // top are the n greatest logits, as logarithms of probabilities, the greatest first and the lower id on a tie.
 func top(row []float32, n int) []sampling.Prob {
-	order := func(a, b sampling.Prob) int {
-		return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.ID, b.ID))
-	}
 	list := make([]sampling.Prob, 0, n+1)
 	for id, x := range row {
-		if len(list) == n && !(x > list[n-1].P) {
-			continue
-		}
-		p := sampling.Prob{ID: int32(id), P: x}
-		at, _ := slices.BinarySearchFunc(list, p, order)
-		if list = slices.Insert(list, at, p); len(list) > n {
-			list = list[:n]
-		}
+		list = intoTop(list, sampling.Prob{ID: int32(id), P: x}, n)
 	}
 	if len(list) > 0 {
 		// The logarithm of the sum of exponentials: one pass over the row for all of them.
@@ -29,6 +19,20 @@ func top(row []float32, n int) []sampling.Prob {
 		for i := range list {
 			list[i].P -= sum
 		}
+	}
+	return list
+}
+
+// intoTop adds p to list, the n greatest so far, at least one, if it is among them. Ids come ascending.
+func intoTop(list []sampling.Prob, p sampling.Prob, n int) []sampling.Prob {
+	if len(list) == n && !(p.P > list[n-1].P) {
+		return list
+	}
+	at, _ := slices.BinarySearchFunc(list, p, func(a, b sampling.Prob) int {
+		return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.ID, b.ID))
+	})
+	if list = slices.Insert(list, at, p); len(list) > n {
+		list = list[:n]
 	}
 	return list
 }

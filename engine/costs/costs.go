@@ -20,10 +20,9 @@ const (
 
 // Costs is what is known of a model's passes. The zero value knows nothing. It is safe for concurrent use.
 type Costs struct {
-	mu     sync.Mutex
-	curve  curve
-	mean   float64 // seconds of a pass with rows
-	prompt float64 // seconds that a prompt's token adds to a pass; 0: not known
+	mu    sync.Mutex
+	curve curve
+	mean  float64 // seconds of a pass with rows
 }
 
 // Learn takes the seconds of a pass of so many rows, and so many tokens of prompts beside them. What is no time is
@@ -41,11 +40,11 @@ func (c *Costs) Learn(rows, prompts int, seconds float64) {
 			usual = min(seconds, c.curve.at(float64(rows)))
 		}
 		each := (seconds - usual) / float64(prompts)
-		if c.prompt == 0 {
-			c.prompt = each
+		if c.curve.prompt == 0 {
+			c.curve.prompt = each
 		}
-		c.prompt += float64(promptWeight * (each - c.prompt))
-		c.curve.prompt, c.curve.stale = c.prompt, true
+		c.curve.prompt += float64(promptWeight * (each - c.curve.prompt))
+		c.curve.stale = true
 	case rows > 0:
 		if c.mean == 0 {
 			c.mean = seconds
@@ -122,8 +121,8 @@ func (c *Costs) Prices(others, sequences float64, seconds []float64) {
 func (c *Costs) Prompt() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.prompt > 0 {
-		return c.prompt
+	if c.curve.prompt > 0 {
+		return c.curve.prompt
 	}
 	_, row := c.curve.split(promptRows)
 	return row
@@ -134,10 +133,10 @@ func (c *Costs) Prompt() float64 {
 func (c *Costs) PromptTokens(rows int, delay float64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.prompt == 0 || !c.curve.known {
+	if c.curve.prompt == 0 || !c.curve.known {
 		return 0
 	}
-	return int(min(delay*c.curve.at(float64(max(rows, 1)))/c.prompt, math.MaxInt32))
+	return int(min(delay*c.curve.at(float64(max(rows, 1)))/c.curve.prompt, math.MaxInt32))
 }
 
 // MeanTime is the mean time of the last passes with rows.
@@ -206,7 +205,7 @@ func (c *Costs) Times() (all []Time) {
 func (c *Costs) Set(times []Time, here bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mean, c.prompt, c.curve = 0, 0, curve{speedVar: unknown * unknown, stale: true}
+	c.mean, c.curve = 0, curve{speedVar: unknown * unknown, stale: true}
 	if here {
 		c.curve.speedVar = noise * noise
 	}

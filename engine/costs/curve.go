@@ -36,7 +36,7 @@ type curve struct {
 	length          [MaxRows]length
 	passes          int
 	known           bool    // a pass was measured, or its time is given
-	prompt          float64 // seconds of a prompt's token; 0: not known
+	prompt          float64 // seconds that a prompt's token adds to a pass; 0: not known
 
 	seconds [MaxRows]float64 // of all lengths; rises
 	tried   [MaxRows]float64 // likewise, as if lengths that were not used for long had become faster

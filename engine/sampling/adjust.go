@@ -86,6 +86,20 @@ func (s *Sampler) penalizeKept(history []int32) {
 	}
 }
 
+// repetitionsKept applies DRY to what the filters have left so far.
+func (s *Sampler) repetitionsKept(history []int32) {
+	s.p = slices.Grow(s.p[:0], s.vocab)[:s.vocab] // by token: what its logit loses
+	clear(s.p)
+	s.dry.penalties(&s.o.DRY, history, func(id int32, by float32) {
+		if id >= 0 && int(id) < s.vocab {
+			s.p[id] = by
+		}
+	})
+	for i, c := range s.kept {
+		s.kept[i].x -= s.p[c.id]
+	}
+}
+
 // occurrences counts the tokens of a piece of history in s.count.
 func (s *Sampler) occurrences(recent []int32) {
 	s.count = slices.Grow(s.count[:0], s.vocab)[:s.vocab]

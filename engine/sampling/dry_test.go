@@ -111,4 +111,12 @@ func TestDRYInTheChain(t *testing.T) {
 	if got := newSampler(t, 4, o).Pick(x, history); got != 3 {
 		t.Errorf("after top-k 2: picks %d", got)
 	}
+	o = Options{DRY: DRY{Multiplier: 5}, MinP: 0.1, Order: []Step{StepMinP, StepDRY}} // kept by id, and greedy
+	if got := newSampler(t, 4, o).Pick(x, history); got != 3 {
+		t.Errorf("after min-p: picks %d", got)
+	}
+	outside := []int32{2, 0, 9, 2, 0}
+	if got := newSampler(t, 4, o).Pick(x, outside); got != 2 {
+		t.Errorf("repetition of a token outside the vocabulary: picks %d", got)
+	}
 }

@@ -54,11 +54,7 @@ func (s *Sampler) chain(x []float32, history []int32) {
 		case StepPenalties:
 			s.penalizeKept(history)
 		case StepDRY:
-			s.dry.penalties(&s.o.DRY, history, func(id int32, by float32) {
-				if i := slices.IndexFunc(s.kept, func(c candidate) bool { return c.id == id }); i >= 0 {
-					s.kept[i].x -= by
-				}
-			})
+			s.repetitionsKept(history)
 		case StepTopNSigma:
 			s.withinSigmas()
 		case StepTopK:
@@ -111,13 +107,14 @@ func (s *Sampler) most() float32 {
 }
 
 // order sorts s.kept, the most probable first and the lower id first among equals.
-func (s *Sampler) order() {
-	slices.SortFunc(s.kept, func(a, b candidate) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+func (s *Sampler) order() { slices.SortFunc(s.kept, candidate.compare) }
+
+// first is the token of s.kept that order puts first; -1 if there is none.
+func (s *Sampler) first() int32 {
+	if len(s.kept) == 0 {
+		return -1
+	}
+	return slices.MinFunc(s.kept, candidate.compare).id
 }
 
 // probabilities is the softmax of s.kept, in its order; the next call overwrites it.
@@ -184,12 +181,7 @@ func (s *Sampler) typical() {
 		}
 		s.far = append(s.far, candidate{int32(i), -max(far, -far)})
 	}
-	slices.SortFunc(s.far, func(a, b candidate) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(s.far, candidate.compare)
 	var sum float32
 	s.heap = s.heap[:0]
 	for _, f := range s.far {

@@ -66,11 +66,7 @@ func (s *Sampler) Pick(logits []float32, history []int32) int32 {
 	if s.greedy() {
 		if s.plan.moves {
 			s.filter(logits, history)
-			s.order()
-			if len(s.kept) == 0 {
-				return -1
-			}
-			return s.kept[0].id
+			return s.first()
 		}
 		if x := s.adjust(logits, history); x != nil {
 			return greatest(x)

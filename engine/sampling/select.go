@@ -104,12 +104,7 @@ func (s *Sampler) mostProbable(x []float32, topK int, topP float32) {
 			}
 		}
 	}
-	slices.SortFunc(h, func(a, b candidate) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(h, candidate.compare)
 	s.heap, s.kept = h, append(s.kept, h...)
 	if topP == 0 {
 		return
@@ -156,6 +151,14 @@ func (s *Sampler) nucleus(x []float32, topP float32) {
 
 // before is the order of probability: the greater logit first, the lower id among equals.
 func (c candidate) before(d candidate) bool { return c.x > d.x || c.x == d.x && c.id < d.id }
+
+// compare is before, for sorting.
+func (c candidate) compare(d candidate) int {
+	if c.before(d) {
+		return -1
+	}
+	return 1
+}
 
 // after is the reverse of before.
 func after(c, d candidate) bool { return d.before(c) }

@@ -88,8 +88,7 @@ func (e *ExitSession) Commit([]int32) error {
 }
 
 // Eval feeds tokens to the sequence. What the target's session has of them is not computed, the rest when logits are
-// wanted. Where that is no longer
-// there, or there is no memory, Eval wraps [engine.ErrKVBudget].
+// wanted. Where that is no longer there, or there is no memory, Eval wraps [engine.ErrKVBudget].
 func (e *ExitSession) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
 	if parents != nil {
 		return engine.Logits{}, e.Commit(nil)
