@@ -273,8 +273,8 @@ func (g *generation) newDrafter(ctx context.Context, target Sequence) (speculati
 		return g.r.Drafter(target)
 	}
 	m := g.m
-	if m.alone != nil && m.alone.drafter != nil && slices.Equal(m.alone.each, g.each) {
-		return m.alone.drafter, nil // it goes on with what its sequence holds
+	if a := m.alone; a != nil && a.drafter != nil && slices.Equal(a.each, g.each) && a.salt == g.r.Salt {
+		return a.drafter, nil // it goes on with what its sequence holds
 	}
 	var all []speculative.Drafter
 	for i, c := range g.each {
@@ -298,7 +298,7 @@ func (g *generation) newDrafter(ctx context.Context, target Sequence) (speculati
 		d = speculative.Merge(all...)
 	}
 	if m.alone != nil {
-		m.alone.each, m.alone.drafter = g.each, d
+		m.alone.each, m.alone.salt, m.alone.drafter = g.each, g.r.Salt, d
 	}
 	return d, nil
 }

@@ -133,6 +133,7 @@ type draft struct {
 // alone is what is kept from one text to the next where texts take turns. It belongs to whoever has the target.
 type alone struct {
 	each    []speculative.Choice // that the drafter was made for
+	salt    string               // likewise
 	drafter speculative.Drafter
 	lent    map[*draft]*engine.Session // of draft heads that look at the target's cache
 }

@@ -27,7 +27,7 @@ type Request struct {
 	N         int      // answers of each prompt; 0 is 1. Answer i has the seed Sampling.Seed + i
 	MaxTokens int      // of an answer; 0: as many as fit the context
 	Stop      []string // texts that end an answer and are not part of it
-	IgnoreEOS bool     // tokens that end a text are never chosen
+	IgnoreEOS bool     // the model's own tokens that end a text are never chosen; Ends and Stop hold
 	Lines     Lines    // ends an answer of several lines early
 	MinTokens int      // the answer does not end before so many, but by its constraint and Stop
 	Ends      []int32  // tokens that end an answer beside the model's own

@@ -59,6 +59,11 @@ func TestTurnsShareOneSequence(t *testing.T) {
 		if got, err := Collect(one.Chat(t.Context(), talk, r)); err != nil || got[0].Stats.Reused != 0 {
 			t.Errorf("%s: another salt goes on: %v %+v", name, err, got)
 		}
+		for _, d := range one.drafts {
+			if own, ok := d.own.(*single); ok && own.salt != r.Salt {
+				t.Errorf("%s: the draft goes on with texts under %q", name, own.salt)
+			}
+		}
 		var wait sync.WaitGroup
 		texts := make([]string, 3)
 		for i := range texts {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,6 +68,7 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	if err := t.setPrompts(ctx); err != nil {
 		return nil, err
 	}
+	t.setEnds()
 	if err := t.checkConstraint(); err != nil {
 		return nil, err
 	}
@@ -150,32 +152,22 @@ func bad(field, format string, a ...any) error {
 
 // checkSampling checks ids against the vocabulary.
 func (t *Task) checkSampling() error {
-	s, size := &t.r.Sampling, t.m.parts.Target.Config().Vocab
-	refuse := func(id int32) error {
-		return bad("logit_bias", "the vocabulary has the ids 0 to %d, not %d", size-1, id)
+	s := &t.r.Sampling
+	if err := t.m.checkIDs("logit_bias", slices.Concat(slices.Sorted(maps.Keys(s.LogitBias)), s.Banned)); err != nil {
+		return err
 	}
-	for id := range s.LogitBias {
-		if int(id) >= size || id < 0 {
-			return refuse(id)
-		}
-	}
-	for _, id := range s.Banned {
-		if int(id) >= size || id < 0 {
-			return refuse(id)
-		}
-	}
-	for _, id := range t.r.Ends {
-		if int(id) >= size || id < 0 {
-			return bad("stop_token_ids", "the vocabulary has the ids 0 to %d, not %d", size-1, id)
-		}
-	}
+	return t.m.checkIDs("stop_token_ids", t.r.Ends)
+}
+
+// setEnds says in the sampling which tokens that end answers are not chosen, and until when.
+func (t *Task) setEnds() {
+	s := &t.r.Sampling
 	if t.r.IgnoreEOS {
 		s.Banned = append(slices.Clone(s.Banned), t.m.ends...)
 	}
 	if t.r.MinTokens > 0 {
-		s.MinTokens, s.Ends = t.r.MinTokens, append(slices.Clone(t.m.ends), t.r.Ends...)
+		s.MinTokens, s.Ends = t.r.MinTokens, append(slices.Clone(t.m.ends), t.moreEnds()...)
 	}
-	return nil
 }
 
 // setPrompts makes token ids of the request's prompts.
@@ -387,27 +379,28 @@ func (t *Task) decoderOptions() speculative.Options {
 	return o
 }
 
-// isEnd tells the tokens that end an answer: the vocabulary's, and marks of the conversation's format.
+// isEnd tells the tokens that end an answer: the request's, the vocabulary's, and marks of the conversation's format.
+// With IgnoreEOS the request's are left.
 func (t *Task) isEnd() func(int32) bool {
+	more := t.moreEnds()
 	if t.r.IgnoreEOS {
-		return func(int32) bool { return false }
+		return func(id int32) bool { return slices.Contains(more, id) }
 	}
-	if t.format == nil && len(t.r.Ends) == 0 {
-		return t.m.tok.IsEOG
+	return func(id int32) bool { return t.m.tok.IsEOG(id) || slices.Contains(more, id) }
+}
+
+// moreEnds are the tokens that end an answer beside the vocabulary's.
+func (t *Task) moreEnds() []int32 {
+	if t.format == nil || t.r.IgnoreEOS {
+		return t.r.Ends
 	}
-	ends := map[int32]bool{}
-	for _, id := range t.r.Ends {
-		ends[id] = true
-	}
-	if t.format == nil {
-		return func(id int32) bool { return ends[id] || t.m.tok.IsEOG(id) }
-	}
+	ends := slices.Clone(t.r.Ends)
 	for _, mark := range t.format.EndMarks() {
 		if id, ok := t.m.tok.ID(mark); ok {
-			ends[id] = true
+			ends = append(ends, id)
 		}
 	}
-	return func(id int32) bool { return ends[id] || t.m.tok.IsEOG(id) }
+	return ends
 }
 
 // Close gives back what the task holds: its constraint.

@@ -242,6 +242,31 @@ func TestIgnoredEndsAreBanned(t *testing.T) {
 	}
 }
 
+// Ends of the request's own end an answer also where those of the vocabulary are ignored. They, and marks of the
+// conversation's format, wait for MinTokens.
+func TestEndsOfTheRequest(t *testing.T) {
+	m := newModel(t, Options{})
+	for _, ignore := range []bool{false, true} {
+		task, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: "x"}}, IgnoreEOS: ignore, Ends: []int32{5},
+			MinTokens: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := task.isEnd(); !end(5) || end(6) || end(m.ends[0]) == ignore {
+			t.Errorf("IgnoreEOS %v: 5 ends %v, 6 %v, %d %v", ignore, end(5), end(6), m.ends[0], end(m.ends[0]))
+		}
+		if got := task.Sampling(0).Ends; !slices.Equal(got, append(slices.Clone(m.ends), 5)) {
+			t.Errorf("ends that wait: %v", got)
+		}
+	}
+	task := &Task{m: m, format: &chat.Format{Syntax: chat.SyntaxHarmony}}
+	for id := range int32(m.tok.Size()) {
+		if want := slices.Contains(task.format.EndMarks(), m.tok.Token(id)); slices.Contains(task.moreEnds(), id) != want {
+			t.Errorf("%q is a mark: %v", m.tok.Token(id), want)
+		}
+	}
+}
+
 // Several draft models propose together; only where texts take turns.
 func TestSeveralDraftModels(t *testing.T) {
 	p, err := pair()

@@ -78,11 +78,7 @@ func samplingFields(in forms) []field {
 		{"dry_allowed_length", honored, llama, "tokens that may be repeated (default 2)",
 			whole(0, anyNumber, func(r *request, n int) { r.sampling.DRY.AllowedLength = n })},
 		{"dry_penalty_last_n", honored, llama, "tokens that are searched; 0 is off, -1 is all (default)",
-			whole(-1, anyNumber, func(r *request, n int) {
-				if r.sampling.DRY.LastN = n; n == 0 {
-					r.sampling.DRY.LastN = 1 // in which nothing repeats
-				}
-			})},
+			whole(-1, anyNumber, func(r *request, n int) { r.sampling.DRY.SetLastN(n) })},
 		{"dry_sequence_breakers", honored, llama, "texts that no repetition reaches over (default newline, colon, quote, " +
 			"asterisk)", readBreakers},
 

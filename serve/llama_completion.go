@@ -290,12 +290,7 @@ func (f *nativeForm) delta(to sink, d *delta) {
 	if f.wantTimings && d.Stats != nil {
 		out.Timings = newTimings(d.Stats)
 	}
-	if d.tokens != nil {
-		out.Speculated = &speculation{d.tokens, d.rounds}
-		if d.rounds == nil {
-			out.Speculated.Rounds = []round{}
-		}
-	}
+	out.Speculated = d.speculation()
 	to.event("", out)
 }
 

@@ -73,7 +73,8 @@ func withInfill(t testing.TB, s *tester) *loaded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Model, err = spec.New(spec.Parts{Target: m.Target(), Tokenizer: tok}, spec.Options{Template: hermes}); err != nil {
+	parts := spec.Parts{Target: m.Target(), Tokenizer: tok}
+	if m.Model, err = spec.New(parts, spec.Options{Template: hermes}); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -151,7 +152,8 @@ func TestNativeCompletion(t *testing.T) {
 // A native stream: pieces with text and ids, the last with the figures, no [DONE].
 func TestNativeStream(t *testing.T) {
 	s := newTester(t, nil)
-	want := decode(t, s.post("/completion", `{"prompt":"func (r *Ring) Push(","n_predict":12,"return_tokens":true,"n_probs":1}`, 200))
+	want := decode(t, s.post("/completion",
+		`{"prompt":"func (r *Ring) Push(","n_predict":12,"return_tokens":true,"n_probs":1}`, 200))
 	text, content, ids, stops := s.post("/completion",
 		`{"prompt":"func (r *Ring) Push(","n_predict":12,"stream":true,"n_probs":1}`, 200), "", []any{}, 0
 	if strings.Contains(text, "[DONE]") {
@@ -209,10 +211,13 @@ func TestInfill(t *testing.T) {
 		path, body string
 		want       []int32
 	}{
-		{"/infill", `{"input_prefix":"func Min(a, b int) int {\n","prompt":"\tif","input_suffix":"}\n","n_predict":6,"temperature":0}`, short},
-		{"/infill", `{"input_extra":[{"filename":"max.go","text":"func Max()"}],"input_prefix":"func Min(a, b int) int {\n","prompt":"\tif","input_suffix":"}\n","n_predict":6}`, long},
+		{"/infill", `{"input_prefix":"func Min(a, b int) int {\n","prompt":"\tif","input_suffix":"}\n","n_predict":6,` +
+			`"temperature":0}`, short},
+		{"/infill", `{"input_extra":[{"filename":"max.go","text":"func Max()"}],` +
+			`"input_prefix":"func Min(a, b int) int {\n","prompt":"\tif","input_suffix":"}\n","n_predict":6}`, long},
 		{"/v1/completions", `{"prompt":"func Min(a, b int) int {\n\tif","suffix":"}\n","max_tokens":6}`, short},
-		{"/api/generate", `{"prompt":"func Min(a, b int) int {\n\tif","suffix":"}\n","stream":false,"options":{"num_predict":6}}`, short},
+		{"/api/generate", `{"prompt":"func Min(a, b int) int {\n\tif","suffix":"}\n","stream":false,` +
+			`"options":{"num_predict":6}}`, short},
 	} {
 		status, text, _ := s.do("POST", x.path, x.body)
 		if status != 200 {
@@ -319,8 +324,9 @@ func TestContextExceeded(t *testing.T) {
 func TestInputTokens(t *testing.T) {
 	s := newTester(t, nil)
 	for path, body := range map[string]string{
-		"/v1/chat/completions": `{"messages":[{"role":"system","content":"Book"},{"role":"user","content":"func main"}],"max_tokens":1,"n":2,"tools":` + aTool + `}`,
-		"/v1/responses":        `{"input":"func main","instructions":"Book","max_output_tokens":1}`,
+		"/v1/chat/completions": `{"messages":[{"role":"system","content":"Book"},{"role":"user","content":"func main"}],` +
+			`"max_tokens":1,"n":2,"tools":` + aTool + `}`,
+		"/v1/responses": `{"input":"func main","instructions":"Book","max_output_tokens":1}`,
 	} {
 		usage := decode(t, s.post(path, body, 200)).get(t, "usage").(map[string]any)
 		want := usage["prompt_tokens"]
@@ -340,11 +346,13 @@ func TestInputTokens(t *testing.T) {
 func TestNamesTagsAndPath(t *testing.T) {
 	s := newTester(t, func(o *Options) {
 		o.NoSlots, o.Sampling.Seed = true, 7
-		o.Models[0].Aliases, o.Models[0].Tags, o.Models[0].Path = []string{"small", "fast"}, []string{"code"}, "/models/go.gguf"
+		first := &o.Models[0]
+		first.Aliases, first.Tags, first.Path = []string{"small", "fast"}, []string{"code"}, "/models/go.gguf"
 		o.Models = append(o.Models, entry(t, "other"))
 	})
 	list := decode(t, s.page("/v1/models"))
-	if got := fmt.Sprint(list.get(t, "data", 0, "aliases"), list.get(t, "data", 0, "tags")); got != "[go small fast] [code]" {
+	got := fmt.Sprint(list.get(t, "data", 0, "aliases"), list.get(t, "data", 0, "tags"))
+	if got != "[go small fast] [code]" {
 		t.Error(got)
 	}
 	for name, status := range map[string]int{"fast": 200, "small:latest": 200, "slow": 404} {
@@ -358,7 +366,8 @@ func TestNamesTagsAndPath(t *testing.T) {
 	if status, body, _ := s.do("GET", "/slots", ""); status != 501 || !strings.Contains(body, "not_supported_error") {
 		t.Error(status, body)
 	}
-	if _, err := New(Options{Models: []Entry{entry(t, "a"), {Name: "b", Aliases: []string{"a"}, Load: entry(t, "x").Load}}}); err == nil {
+	twice := []Entry{entry(t, "a"), {Name: "b", Aliases: []string{"a"}, Load: entry(t, "x").Load}}
+	if _, err := New(Options{Models: twice}); err == nil {
 		t.Error("two models of one name")
 	}
 }
@@ -370,7 +379,8 @@ func TestVerboseAnswers(t *testing.T) {
 		s := newTester(t, func(o *Options) { o.Verbose = always })
 		for more, want := range map[string]bool{``: always, `,"verbose":true`: true, `,"verbose":false`: false} {
 			for _, stream := range []string{"", `,"stream":true`} {
-				text := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"zebra"}],"max_tokens":2`+more+stream+`}`, 200)
+				text := s.post("/v1/chat/completions",
+					`{"messages":[{"role":"user","content":"zebra"}],"max_tokens":2`+more+stream+`}`, 200)
 				if got := strings.Contains(text, `"__verbose":{`) && strings.Contains(text, "zebra"); got != want {
 					t.Errorf("%v %q %q: %v", always, more, stream, text)
 				}
@@ -381,7 +391,8 @@ func TestVerboseAnswers(t *testing.T) {
 
 // --reasoning is the template's enable_thinking where a request does not say.
 func TestReasoningOfTheServer(t *testing.T) {
-	const template = `{{ enable_thinking is defined and enable_thinking }},{% for m in messages %}{{ m.content }}{% endfor %}`
+	const template = `{{ enable_thinking is defined and enable_thinking }},` +
+		`{% for m in messages %}{{ m.content }}{% endfor %}`
 	for _, c := range []struct{ reasoning, more, want string }{
 		{"", "", "False,x"}, {"on", "", "True,x"}, {"off", "", "False,x"}, {"auto", "", "False,x"},
 		{"on", `,"chat_template_kwargs":{"enable_thinking":false}`, "False,x"},
@@ -391,8 +402,8 @@ func TestReasoningOfTheServer(t *testing.T) {
 			with(t, func(o *spec.Options) { o.Template = template })(o)
 			o.Reasoning = c.reasoning
 		})
-		got := decode(t, s.post("/apply-template", `{"messages":[{"role":"user","content":"x"}]`+c.more+`}`, 200)).get(t, "prompt")
-		if got != c.want {
+		o := decode(t, s.post("/apply-template", `{"messages":[{"role":"user","content":"x"}]`+c.more+`}`, 200))
+		if got := o.get(t, "prompt"); got != c.want {
 			t.Errorf("%q %s: %q", c.reasoning, c.more, got)
 		}
 	}
@@ -401,10 +412,11 @@ func TestReasoningOfTheServer(t *testing.T) {
 // The settings of an answer name what was banned and biased; tokens are counted also of prompts that do not fit.
 func TestSettingsAndCounts(t *testing.T) {
 	s := newTester(t, with(t, func(o *spec.Options) { o.Context = 32 }))
-	set := decode(t, s.post("/completion", `{"prompt":"x","n_predict":1,"logit_bias":[[9,1.5],[7,false]],"xtc_probability":0.5}`, 200))
+	set := object(decode(t, s.post("/completion",
+		`{"prompt":"x","n_predict":1,"logit_bias":[[9,1.5],[7,false]],"xtc_probability":0.5}`, 200)).get(
+		t, "generation_settings").(map[string]any))
 	want := `[map[bias:1.5 token:9] map[bias:<nil> token:7]] 0.5 0.1`
-	if got := fmt.Sprint(set.get(t, "generation_settings", "logit_bias"), set.get(t, "generation_settings", "xtc_probability"),
-		set.get(t, "generation_settings", "xtc_threshold")); got != want {
+	if got := fmt.Sprint(set["logit_bias"], set["xtc_probability"], set["xtc_threshold"]); got != want {
 		t.Errorf("%s, expected %s", got, want)
 	}
 	long := `{"model":"go","messages":[{"role":"user","content":"` + strings.Repeat("x y ", 60) + `"}]}`
@@ -413,7 +425,8 @@ func TestSettingsAndCounts(t *testing.T) {
 			t.Errorf("%s: %v tokens", path, n)
 		}
 	}
-	if text := s.post("/v1/chat/completions", long, 400); !strings.Contains(text, "exceeds the available context size, 32") {
+	text := s.post("/v1/chat/completions", long, 400)
+	if !strings.Contains(text, "exceeds the available context size, 32") {
 		t.Error(text)
 	}
 	s.post("/responses", `{"input":"x","max_output_tokens":2}`, 200)

@@ -241,10 +241,14 @@ var modelGauges = []struct {
 // writeModelMetrics writes what is known of the models in memory.
 func (s *Server) writeModelMetrics(b *strings.Builder) {
 	models := s.models.resident()
+	stats := make([]spec.Stats, len(models)) // of one moment
+	for i, m := range models {
+		stats[i] = m.Stats()
+	}
 	for _, g := range modelGauges {
 		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", g.name, g.help, g.name, g.kind)
-		for _, m := range models {
-			fmt.Fprintf(b, "%s{model=%s} %s\n", g.name, label(m.name), number(g.value(m, m.Stats())))
+		for i, m := range models {
+			fmt.Fprintf(b, "%s{model=%s} %s\n", g.name, label(m.name), number(g.value(m, stats[i])))
 		}
 	}
 }

@@ -150,12 +150,7 @@ func (f *ollamaForm) begin(to sink) {
 func (f *ollamaForm) delta(to sink, d *delta) {
 	if d.Text != "" || d.Reasoning != "" || d.tokens != nil {
 		line := f.line(d.Text, d.Reasoning)
-		if d.tokens != nil {
-			line.Speculation = &speculation{d.tokens, d.rounds}
-			if d.rounds == nil {
-				line.Speculation.Rounds = []round{}
-			}
-		}
+		line.Speculation = d.speculation()
 		to.event("", line)
 	}
 	if d.Finish != "" && f.chat && len(f.answers[0].Calls) > 0 { // calls come whole

@@ -29,6 +29,14 @@ type speculation struct {
 	Rounds []round       `json:"rounds"`
 }
 
+// speculation is what a chunk tells of a delta; nil: nothing.
+func (d *delta) speculation() *speculation {
+	if d.tokens == nil {
+		return nil
+	}
+	return &speculation{d.tokens, append([]round{}, d.rounds...)}
+}
+
 type chatChoice struct {
 	Index    int          `json:"index"`
 	Message  *chatMessage `json:"message"`
@@ -236,12 +244,7 @@ func (f *chatForm) delta(to sink, d *delta) {
 		return
 	}
 	f.chunk(to, c, func(out *chatAnswer) {
-		if d.tokens != nil {
-			out.Speculation = &speculation{d.tokens, d.rounds}
-			if d.rounds == nil {
-				out.Speculation.Rounds = []round{}
-			}
-		}
+		out.Speculation = d.speculation()
 		if f.wantTimings && d.Stats != nil {
 			out.Timings = newTimings(d.Stats)
 		}

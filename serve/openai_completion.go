@@ -98,12 +98,7 @@ func (f *completionForm) delta(to sink, d *delta) {
 		c.Logprobs = &completionLogprob{}
 		c.Logprobs.add(f.reading, d.logprob)
 	}
-	if d.tokens != nil {
-		out.Speculation = &speculation{d.tokens, d.rounds}
-		if d.rounds == nil {
-			out.Speculation.Rounds = []round{}
-		}
-	}
+	out.Speculation = d.speculation()
 	if f.wantTimings && d.Stats != nil {
 		out.Timings = newTimings(d.Stats)
 	}

@@ -135,7 +135,7 @@ func (r *tokenChoice) settled(tok *bpe.Tokenizer) engine.Sampling {
 		x.Temperature, x.TopP = 0, 1
 	}
 	if r.window {
-		x.RepeatPenalty, x.FrequencyPenalty, x.PresencePenalty, x.PenaltyLastN = 1, 0, 0, 0
+		x.SetLastN(0)
 	}
 	if !r.seeded && x.Seed == 0 {
 		x.Seed = uint64(rand.Uint32())

@@ -11,13 +11,17 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-const weather = `[{"type":"function","function":{"name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc","local"]}},"required":["zone"]}}},` +
-	`{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"place":{"type":"string","maxLength":6},"days":{"type":"integer","minimum":1,"maximum":9}},"required":["place","days"]}}}]`
+const weather = `[{"type":"function","function":{"name":"clock","parameters":{"type":"object",` +
+	`"properties":{"zone":{"enum":["utc","local"]}},"required":["zone"]}}},` +
+	`{"type":"function","function":{"name":"weather","parameters":{"type":"object",` +
+	`"properties":{"place":{"type":"string","maxLength":6},"days":{"type":"integer","minimum":1,"maximum":9}},` +
+	`"required":["place","days"]}}}]`
 
 // A required call is one, by its schema, in every form, streamed and whole.
 func TestRequiredCall(t *testing.T) {
 	s := newTester(t, nil)
-	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":120,"temperature":1,"seed":%,"parallel_tool_calls":false,"tools":` + weather
+	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":120,"temperature":1,"seed":%,` +
+		`"parallel_tool_calls":false,"tools":` + weather
 	names := map[string]bool{}
 	for _, seed := range []string{"1", "2", "3", "4", "5", "6"} {
 		body := strings.Replace(head, "%", seed, 1)
@@ -73,13 +77,14 @@ func TestRequiredCall(t *testing.T) {
 		}
 	}
 	// The other forms.
-	flat := `[{"type":"function","name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc"]}},"required":["zone"]}}]`
-	o := decode(t, s.post("/v1/responses", `{"input":"func","max_output_tokens":120,"parallel_tool_calls":false,"tools":`+flat+`,"tool_choice":"required"}`, 200))
+	flat := `{"input":"func","max_output_tokens":120,"parallel_tool_calls":false,"tools":[{"type":"function",` +
+		`"name":"clock","parameters":{"type":"object","properties":{"zone":{"enum":["utc"]}},"required":["zone"]}}]`
+	o := decode(t, s.post("/v1/responses", flat+`,"tool_choice":"required"}`, 200))
 	if o.get(t, "output", 0, "type") != "function_call" || o.get(t, "output", 0, "name") != "clock" ||
 		o.get(t, "output", 0, "arguments") != `{"zone": "utc"}` || o.get(t, "status") != "completed" {
 		t.Errorf("%v", o)
 	}
-	text := s.post("/v1/responses", `{"input":"func","max_output_tokens":120,"parallel_tool_calls":false,"stream":true,"tools":`+flat+`,"tool_choice":{"type":"function","name":"clock"}}`, 200)
+	text := s.post("/v1/responses", flat+`,"stream":true,"tool_choice":{"type":"function","name":"clock"}}`, 200)
 	arguments, number := "", 0.0
 	for _, e := range events(t, text) {
 		o := decode(t, e)
@@ -159,7 +164,8 @@ func TestReasoning(t *testing.T) {
 		t.Errorf("streamed %q and %q", a, b)
 	}
 	// Ollama's name for it, and its absence where it is not wanted.
-	o = decode(t, s.post("/api/chat", `{"messages":[{"role":"user","content":"func"}],"think":true,"stream":false,"options":{"num_predict":5}}`, 200))
+	o = decode(t, s.post("/api/chat",
+		`{"messages":[{"role":"user","content":"func"}],"think":true,"stream":false,"options":{"num_predict":5}}`, 200))
 	if o.get(t, "message", "thinking") == "" || o.get(t, "message", "content") != "" {
 		t.Errorf("%v", o)
 	}
@@ -168,11 +174,14 @@ func TestReasoning(t *testing.T) {
 // Structured output: the text is of the grammar, and forced text is accepted from drafts without a draft model.
 func TestStructured(t *testing.T) {
 	s := newTester(t, nil)
-	const schema = `{"type":"object","properties":{"a_long_name_of_a_field":{"enum":["x","y"]},"another_long_name":{"type":"boolean"}},"required":["a_long_name_of_a_field","another_long_name"]}`
+	const schema = `{"type":"object","properties":{"a_long_name_of_a_field":{"enum":["x","y"]},` +
+		`"another_long_name":{"type":"boolean"}},"required":["a_long_name_of_a_field","another_long_name"]}`
 	for _, c := range []struct{ path, body string }{
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + schema + `}}`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],"max_tokens":100,` +
+			`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + schema + `}}`},
 		{"/v1/completions", `{"prompt":"func","max_tokens":100,"json_schema":` + schema},
-		{"/v1/responses", `{"input":"func","max_output_tokens":100,"text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}`},
+		{"/v1/responses", `{"input":"func","max_output_tokens":100,` +
+			`"text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}`},
 		{"/api/generate", `{"prompt":"func","stream":false,"options":{"num_predict":100},"format":` + schema},
 	} {
 		for _, spec := range []string{`"off":true`, `"drafter":"tree"`, `"drafter":"model"`, `"drafter":"suffix"`} {
@@ -206,8 +215,10 @@ func TestStructured(t *testing.T) {
 // Calls beside a format, strict ones, and the source of what a grammar fixes.
 func TestCallsBesideText(t *testing.T) {
 	s := newTester(t, nil)
-	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":150,"temperature":1,"parallel_tool_calls":false,"tools":` + weather
-	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"answer":{"type":"boolean"}},"required":["answer"]}}}`
+	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":150,"temperature":1,` +
+		`"parallel_tool_calls":false,"tools":` + weather
+	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object",` +
+		`"properties":{"answer":{"type":"boolean"}},"required":["answer"]}}}`
 	kinds := map[string]int{}
 	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
 		o := decode(t, s.post("/v1/chat/completions", head+format+`,"seed":`+seed+`}`, 200))
@@ -238,7 +249,10 @@ func TestCallsBesideText(t *testing.T) {
 	s.post("/v1/chat/completions", strings.Replace(strict, `"minimum":1`, `"$ref":"elsewhere.json"`, 1)+`}`, 400)
 	// Keys of a schema are the grammar's.
 	seen := map[string]bool{}
-	for _, e := range events(t, s.post("/v1/completions", `{"prompt":"func","max_tokens":60,"stream":true,"speculation":{"trace":true,"drafter":"none"},"json_schema":{"type":"object","properties":{"a_long_name":{"type":"boolean"}},"required":["a_long_name"]}}`, 200)) {
+	text := s.post("/v1/completions", `{"prompt":"func","max_tokens":60,"stream":true,`+
+		`"speculation":{"trace":true,"drafter":"none"},"json_schema":{"type":"object",`+
+		`"properties":{"a_long_name":{"type":"boolean"}},"required":["a_long_name"]}}`, 200)
+	for _, e := range events(t, text) {
 		if strings.Contains(e, `"source":"grammar"`) {
 			seen["grammar"] = true
 		}
@@ -259,7 +273,8 @@ func TestTextArgumentsHaveTheSchemasType(t *testing.T) {
 	const tools = `[{"type":"function","function":{"name":"run","parameters":{"type":"object","properties":{` +
 		`"code":{"type":"string","enum":["123"]},"times":{"type":"integer","enum":[4]}},"required":["code","times"]}}}]`
 	o := decode(t, s.post("/v1/chat/completions",
-		`{"messages":[{"role":"user","content":"x"}],"max_tokens":120,"tool_choice":"required","parallel_tool_calls":false,"tools":`+tools+`}`, 200))
+		`{"messages":[{"role":"user","content":"x"}],"max_tokens":120,"tool_choice":"required",`+
+			`"parallel_tool_calls":false,"tools":`+tools+`}`, 200))
 	const want = `{"code": "123", "times": 4}`
 	if got := o.get(t, "choices", 0, "message", "tool_calls", 0, "function", "arguments"); got != want {
 		t.Errorf("arguments %s, want %s", got, want)

@@ -98,9 +98,7 @@ func (g *generate) request() (r library.Request, err error) {
 	if s.Seed = uint64(g.seed); g.seed < 0 {
 		s.Seed = uint64(rand.Uint32())
 	}
-	if s.PenaltyLastN == 0 { // llama.cpp's way to switch penalties off
-		s.RepeatPenalty, s.FrequencyPenalty, s.PresencePenalty = 1, 0, 0
-	}
+	s.SetLastN(s.PenaltyLastN)
 	r.Constraint, err = g.constraint()
 	return r, err
 }

@@ -47,10 +47,9 @@ func samplingRows(s *engine.Sampling) []flag {
 		floatFlag("--dry-base", &s.DRY.Base, 0, 1e6, "grows to this power with each further token of it").or("1.75"),
 		intFlag("--dry-allowed-length", &s.DRY.AllowedLength, 0, math.MaxInt32, "tokens that may be repeated").or("2"),
 		valueFlag("--dry-penalty-last-n", "N", "tokens that are searched for repetitions; 0 is off, -1 the whole context",
-			func(v string) (err error) {
-				if s.DRY.LastN, err = wholeNumber(v, -1, math.MaxInt32); s.DRY.LastN == 0 {
-					s.DRY.LastN = 1 // in which nothing repeats
-				}
+			func(v string) error {
+				n, err := wholeNumber(v, -1, math.MaxInt32)
+				s.DRY.SetLastN(n)
 				return err
 			}).or("-1"),
 		valueFlag("--samplers", "NAMES", "the steps of the choice in their order, with ; between them; a step that is not "+

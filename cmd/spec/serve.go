@@ -185,9 +185,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 	if s.seed >= 0 {
 		sampling.Seed = uint64(s.seed)
 	}
-	if sampling.PenaltyLastN == 0 {
-		sampling.RepeatPenalty, sampling.FrequencyPenalty, sampling.PresencePenalty = 1, 0, 0
-	}
+	sampling.SetLastN(sampling.PenaltyLastN)
 	queue := s.queue
 	if queue == 0 {
 		queue = -1 // the option takes 0 for its default

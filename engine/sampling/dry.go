@@ -19,6 +19,14 @@ type DRY struct {
 	Breakers [][]int32 `json:"breakers,omitempty"`
 }
 
+// SetLastN sets how many tokens are searched, as llama.cpp's --dry-penalty-last-n counts them: 0 are none, and -1 is
+// the whole sequence.
+func (d *DRY) SetLastN(n int) {
+	if d.LastN = n; n == 0 {
+		d.LastN = 1 // in which nothing repeats
+	}
+}
+
 // llama.cpp's defaults.
 const (
 	defaultDRYBase    = 1.75

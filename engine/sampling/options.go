@@ -186,6 +186,14 @@ func (o *Options) lastN(length int) int {
 	return min(o.PenaltyLastN, length)
 }
 
+// SetLastN sets how many tokens are recent, as llama.cpp's --repeat-last-n counts them: of 0 tokens there is nothing to
+// penalize, so that it switches the penalties off, and -1 is the whole sequence.
+func (o *Options) SetLastN(n int) {
+	if o.PenaltyLastN = n; n == 0 {
+		o.RepeatPenalty, o.FrequencyPenalty, o.PresencePenalty = 1, 0, 0
+	}
+}
+
 // penalizes reports whether any penalty is on.
 func (o *Options) penalizes() bool {
 	return o.RepeatPenalty != 0 && o.RepeatPenalty != 1 || o.FrequencyPenalty != 0 || o.PresencePenalty != 0

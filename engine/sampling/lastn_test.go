@@ -1,0 +1,26 @@
+package sampling
+
+import "testing"
+
+// Windows by llama.cpp's numbers: 0 tokens are none, so that nothing is penalized, and not the default.
+func TestSetLastN(t *testing.T) {
+	on := Options{RepeatPenalty: 2, FrequencyPenalty: 1, PresencePenalty: 1, DRY: DRY{Multiplier: 1}}
+	for n, length := range map[int]int{-1: 100, 0: 64, 7: 7} {
+		o := on
+		o.SetLastN(n)
+		if n := o.Normalized(); n.lastN(100) != length || o.penalizes() != (o.PenaltyLastN != 0) {
+			t.Errorf("window of %d: %+v", o.PenaltyLastN, n)
+		}
+	}
+	history := []int32{1, 2, 3, 1, 2, 3, 1, 2}
+	for n, lower := range map[int]bool{-1: true, 0: false, 8: true} {
+		o := on
+		o.DRY.SetLastN(n)
+		o = o.Normalized()
+		lowered, r := false, newRepetitions(&o.DRY)
+		r.penalties(&o.DRY, history, func(int32, float32) { lowered = true })
+		if lowered != lower {
+			t.Errorf("dry window of %d tokens lowers logits: %v", n, lowered)
+		}
+	}
+}
