@@ -14,6 +14,7 @@ func TestTurns(t *testing.T) {
 			"<|CHATBOT_TOKEN|>",
 		"bailing": "<role>SYSTEM</role>S <role>HUMAN</role> U<role>ASSISTANT</role> A <role>HUMAN</role>V" +
 			"<role>ASSISTANT</role>",
+		"chatglm3":  "[gMASK]sop<|system|>\n S <|user|>\n  U<|assistant|>\n  A <|user|>\n V<|assistant|>",
 		"chatglm4":  "[gMASK]<sop><|system|>\nS <|user|>\n U<|assistant|>\n A <|user|>\nV<|assistant|>\n",
 		"deepseek2": "S \n\nUser:  U\n\nAssistant:  A <｜end▁of▁sentence｜>User: V\n\nAssistant:",
 		"exaone3": "[|system|]S[|endofturn|]\n[|user|]U\n[|assistant|]A[|endofturn|]\n[|user|]V\n" +
@@ -23,6 +24,17 @@ func TestTurns(t *testing.T) {
 		"falcon3": "<|system|>\nS \n<|user|>\n U\n<|assistant|>\n A \n<|user|>\nV\n<|assistant|>\n",
 		"grok-2": "System: S<|separator|>\n\nHuman: U<|separator|>\n\nAssistant: A<|separator|>\n\n" +
 			"Human: V<|separator|>\n\nAssistant:",
+		"gpt-oss": "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n" +
+			"Knowledge cutoff: 2024-06\n\nReasoning: medium\n\n# Valid channels: analysis, commentary, final. Channel must " +
+			"be included for every message.<|end|><|start|>developer<|message|># Instructions\n\nS \n\n<|end|>" +
+			"<|start|>user<|message|> U<|end|><|start|>assistant<|channel|>final<|message|> A <|end|>" +
+			"<|start|>user<|message|>V<|end|><|start|>assistant",
+		"hunyuan-dense": "S <｜hy_place▁holder▁no▁3｜><｜hy_User｜> U<｜hy_Assistant｜> A <｜hy_place▁holder▁no▁2｜>" +
+			"<｜hy_User｜>V<｜hy_Assistant｜>",
+		"hunyuan-moe": "<|startoftext|>S <|extra_4|><|startoftext|> U<|extra_0|> A <|eos|><|startoftext|>V<|extra_0|>",
+		"minicpm":     "S<用户>U<AI>A<用户>V<AI>",
+		"monarch":     "system\nS </s>\n<s>user\n U</s>\n<s>assistant\n A </s>\n<s>user\nV</s>\n<s>assistant\n",
+		"orion":       "Human: S \n\n U\n\nAssistant: </s> A </s>Human: V\n\nAssistant: </s>",
 		"kimi-k2": "<|im_system|>system<|im_middle|>S <|im_end|><|im_user|>user<|im_middle|> U<|im_end|>" +
 			"<|im_assistant|>assistant<|im_middle|> A <|im_end|><|im_user|>user<|im_middle|>V<|im_end|>" +
 			"<|im_assistant|>assistant<|im_middle|>",
@@ -43,6 +55,13 @@ func TestTurns(t *testing.T) {
 	talk := []Message{System("S "), User(" U"), Assistant(" A "), User("V")}
 	for _, name := range turnNames() {
 		tmpl := builtin(t, name, Options{})
+		talk := talk
+		if !tmpl.SystemRole() {
+			talk = MergeSystem(talk)
+		}
+		if tmpl.SystemRole() == (name == "orion") {
+			t.Errorf("%s: system role %v", name, tmpl.SystemRole())
+		}
 		p, err := tmpl.Render(t.Context(), Conversation{Messages: talk, AddGenerationPrompt: true})
 		if err != nil || p.Text() != want[name] {
 			t.Errorf("%s: %v\n%q, expected\n%q", name, err, p.Text(), want[name])

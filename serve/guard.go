@@ -278,7 +278,9 @@ func (s *Server) allow(
 		h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After")
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS")
-			h.Set("Access-Control-Allow-Credentials", "true") // none are looked at: keys come in headers
+			if !all { // a page of any origin must not bring along what a browser keeps for this one
+				h.Set("Access-Control-Allow-Credentials", "true") // none are looked at: keys come in headers
+			}
 			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Api-Key")
 			// client libraries send headers of their own, as OpenAI's X-Stainless-Lang
 			if asked := r.Header.Get("Access-Control-Request-Headers"); plainHeaders(asked) {

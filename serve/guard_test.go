@@ -189,6 +189,11 @@ func TestOrigins(t *testing.T) {
 		if status == 200 != asked || h.Get("Access-Control-Allow-Origin") != c.allow {
 			t.Errorf("preflight of %v %v: %d %v", c.origins, c.header, status, h)
 		}
+		// named origins may bring credentials along, every origin may not
+		named := c.allow != "" && c.origins[0] != "*"
+		if got := h.Get("Access-Control-Allow-Credentials"); got != "" != named {
+			t.Errorf("preflight of %v %v: credentials %q", c.origins, c.header, got)
+		}
 	}
 }
 
